@@ -1,0 +1,60 @@
+/* A lock of one word: taken without a system call when free, a futex when not. Prototypes name the locks that
+ * their callers hold, and clang's thread-safety analysis (-Wthread-safety) checks them. The order in which locks
+ * nest stands in ARCHITECTURE.md.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_LOCK_H
+#define UROCE_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+#ifdef __clang__
+#define LOCK_ATTR(x) __attribute__((x))
+#else
+#define LOCK_ATTR(x)
+#endif
+#define REQUIRES(...)   LOCK_ATTR(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...)   LOCK_ATTR(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...)    LOCK_ATTR(acquire_capability(__VA_ARGS__))
+#define RELEASE(...)    LOCK_ATTR(release_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...) LOCK_ATTR(try_acquire_capability(__VA_ARGS__))
+#define NO_LOCK_ANALYSIS LOCK_ATTR(no_thread_safety_analysis)
+
+/* 0 free, 1 held, 2 held and somebody sleeps. All zeros is a free lock. */
+struct LOCK_ATTR(capability("lock")) lock {
+	_Atomic uint32_t word;
+};
+
+void lock_wait(struct lock *l);
+void lock_wake(struct lock *l);
+
+static inline void lock_take(struct lock *l) ACQUIRE(l) NO_LOCK_ANALYSIS
+{
+	uint32_t free = 0;
+
+	/* acquire pairs with the release in lock_drop() */
+	if (unlikely(!atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire,
+							      memory_order_relaxed)))
+		lock_wait(l);
+}
+
+static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSIS
+{
+	uint32_t free = 0;
+
+	return atomic_load_explicit(&l->word, memory_order_relaxed) == 0 &&
+	       atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+static inline void lock_drop(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
+{
+	/* release: what was done under the lock is seen by the next holder */
+	if (unlikely(atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2))
+		lock_wake(l);
+}
+
+#endif

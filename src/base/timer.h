@@ -1,0 +1,42 @@
+/* Timers: a heap of deadlines, so that the next one is known exactly and an idle process sleeps for ever.
+ * A timer is moved lazily: pushing a deadline back costs nothing, the timer fires at the old one and its owner
+ * sets it again. Any thread may call; `lock` is a leaf (nothing is taken under it).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TIMER_H
+#define UROCE_TIMER_H
+
+#include "base/lock.h"
+
+struct timer {
+	uint64_t when; /* ns; meaningful while queued. Guarded by the heap's lock */
+	uint32_t slot; /* place in the heap, 0: not queued. Guarded by the heap's lock */
+};
+
+struct timers {
+	struct lock lock;
+	struct timer **heap; /* heap[1] is the earliest; this and the counts: guarded by lock */
+	uint32_t count, room, members;
+	_Atomic uint64_t next; /* the earliest deadline, NEVER if none: a hint that needs no lock */
+};
+
+void timers_init(struct timers *t);
+void timers_fini(struct timers *t);
+
+/* Make room for one more timer, so that timer_set() cannot fail. 0 or -ENOMEM. */
+int timers_join(struct timers *t) EXCLUDES(t->lock);
+/* The timer is removed if queued, and its room given back. */
+void timers_leave(struct timers *t, struct timer *timer) EXCLUDES(t->lock);
+
+/* Fire no later than `when`: a timer that is queued for an earlier time keeps it. True if this became the
+ * earliest of all. */
+bool timer_set(struct timers *t, struct timer *timer, uint64_t when) EXCLUDES(t->lock);
+
+/* Take one timer that is due at `now` off the heap; NULL if none is. */
+struct timer *timers_pop(struct timers *t, uint64_t now) EXCLUDES(t->lock);
+
+static inline uint64_t timers_next(struct timers *t)
+{
+	return atomic_load_explicit(&t->next, memory_order_relaxed); /* a hint: timers_pop() looks again */
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* Trace points: see trace.def for the list. Off, a point costs one predictable branch; on (UROCE_TRACE names a
+ * file), it writes one record into the calling thread's ring, which is part of that file.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TRACE_H
+#define UROCE_TRACE_H
+
+#include "base/base.h"
+
+enum trace_point {
+#define POINT(name, ...) TRACE_##name,
+#include "base/trace.def"
+#undef POINT
+	TRACE_POINTS
+};
+
+extern bool trace_on;
+
+/* Any thread; never blocks. */
+void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
+
+#define trace(point, a, b, c, d, e, f)                                                                              \
+	do {                                                                                                        \
+		if (unlikely(trace_on))                                                                             \
+			trace_record(TRACE_##point, a, b, c, d, e, f);                                              \
+	} while (0)
+
+#endif

@@ -1,0 +1,43 @@
+/* A link moves packets. One per local address (udp), later one per peer process (local). loop/ owns links and is
+ * the only caller. Links know nothing of QPs.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_LINK_H
+#define UROCE_LINK_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "wire/packet.h"
+
+struct link;
+
+/* A packet to send. Payload pieces add up to packet->length. */
+struct link_tx {
+	const struct packet *packet;
+	const struct iovec *iov;
+	uint32_t iovs;
+	const union ibv_gid *dgid; /* where to */
+	uint8_t traffic_class, hop_limit;
+	uint32_t flow_label;
+};
+
+struct link_ops {
+	const char *name;
+	/* Sends packets in order; returns how many went (all but on a full socket buffer: then the rest is for the
+	 * caller to drop or to retry, as it is for a network to lose packets). Several threads may call at once. */
+	uint32_t (*send)(struct link *link, const struct link_tx *tx, uint32_t count);
+	/* Calls deliver() for each packet that has arrived and passed its ICRC, up to about `batch` of them; the
+	 * packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad). One thread at a time. */
+	uint32_t (*receive)(struct link *link, uint32_t batch,
+			    void (*deliver)(void *arg, const struct packet *p, const union ibv_gid *from), void *arg);
+	void (*close)(struct link *link);
+};
+
+struct link {
+	const struct link_ops *ops;
+	union ibv_gid gid; /* the local address */
+	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
+};
+
+#endif

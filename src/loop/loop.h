@@ -1,0 +1,44 @@
+/* Where engine meets link: who runs a QP, who receives, who waits, which thread does it. One per process.
+ * No protocol rule lives here, and nothing above it calls a link or the engine's run and receive functions.
+ * Any thread may call anything here unless it says otherwise.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_LOOP_H
+#define UROCE_LOOP_H
+
+#include "object/hca.h"
+#include "object/qp.h"
+
+/* The adapter of this process, made at the first call: claims a slot among the processes of this network
+ * namespace. Each context that is open holds one reference. NULL and errno: EMFILE (255 processes are here
+ * already), ENOMEM, or what socket(2) said. No thread runs and no port is bound yet. */
+struct hca *loop_get(const struct hca_ops *ops);
+void loop_put(void);
+
+/* Fills path->link for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
+ * starts the helper thread. 0 or -errno: EADDRINUSE (another user or the kernel's rxe holds the port; a message
+ * that says so and names the remedy has been logged), EADDRNOTAVAIL, ENOMEM ... loop_detach() undoes it. */
+int loop_attach(struct path *path);
+void loop_detach(struct path *path);
+
+/* After engine_post_send(): sends now if the connection is idle or enough has been gathered, else leaves it to
+ * the next post, poll, or to the acknowledgement that is on its way. */
+void loop_posted(struct qp *qp) REQUIRES(qp->lock);
+
+/* After engine_modify(), engine_fail() and all else: runs the engine until it has nothing to send, sends, and
+ * sets the timer. */
+void loop_run(struct qp *qp) REQUIRES(qp->lock);
+
+/* What a poll that finds its CQ empty does: sends what waits, receives what has come, serves timers that are due.
+ * Never blocks; returns at once if another thread is at it. True: something was received or sent. */
+bool loop_progress(void);
+
+/* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first
+ * unless there is only one processor. 0, or -EINTR when a signal came, or -EAGAIN: fd is O_NONBLOCK and was not
+ * readable. */
+int loop_wait(int fd);
+
+/* The helper thread calls handler(arg) whenever fd is readable, until loop_unwatch() returns. 0 or -errno. */
+int loop_watch(int fd, void (*handler)(void *arg), void *arg);
+void loop_unwatch(int fd);
+
+#endif

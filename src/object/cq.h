@@ -1,0 +1,81 @@
+/* A completion queue: a ring of CQEs. Its user (verbs/cq.c) makes and frees it; QPs that complete to it count in
+ * `users`. `lock` guards all below it. Any thread may call.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_CQ_H
+#define UROCE_CQ_H
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "object/hca.h"
+
+struct channel;
+
+/* A CQE is PENDING from cq_push() to cq_poll(), then POLLED. */
+struct cqe {
+	uint64_t wr_id;
+	uint32_t qpn;
+	uint32_t byte_len;
+	uint32_t imm;	 /* immediate data as on the wire, or the invalidated rkey */
+	uint32_t src_qp; /* UD */
+	uint32_t wqe;	 /* which work request of that queue: polling it frees the slot */
+	uint8_t status;	 /* enum ibv_wc_status */
+	uint8_t opcode;	 /* enum ibv_wc_opcode */
+	uint8_t flags;	 /* enum ibv_wc_flags */
+	uint8_t solicited;
+};
+static_assert(sizeof(struct cqe) == 32, "a CQE is half a cache line");
+
+enum cq_arm {
+	CQ_UNARMED,
+	CQ_ARMED_SOLICITED, /* wakes for solicited completions and for errors */
+	CQ_ARMED,	    /* wakes for any completion */
+};
+
+struct cq {
+	struct ibv_cq_ex base; /* what the application holds (as ibv_cq or ibv_cq_ex): first */
+	struct hca *hca;
+	struct channel *channel; /* NULL: nobody can wait for events. Constant */
+	_Atomic uint32_t users;
+
+	struct lock lock;
+	struct cqe *ring;
+	uint32_t depth;	      /* CQEs that fit: what base.cqe says */
+	uint32_t mask;	      /* of the ring, whose size is a power of two >= depth */
+	uint32_t head;	      /* next to be polled */
+	_Atomic uint32_t tail; /* next to be written; read without the lock by cq_looks_empty() */
+	enum cq_arm arm;
+	bool overrun;	      /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
+	uint32_t events;      /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
+	struct list waiting;  /* in channel->ready: verbs/channel.c */
+};
+
+/* The ring for `depth` CQEs; 0, -EINVAL (0 or above HCA_MAX_CQE) or -ENOMEM. The caller has zeroed *cq. */
+int cq_init(struct cq *cq, struct hca *hca, uint32_t depth);
+void cq_fini(struct cq *cq);
+
+/* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it. False: the CQ was full, or had overrun
+ * before; then hca->ops->cq_error is told (once) and the CQE is lost. */
+bool cq_push(struct cq *cq, const struct cqe *cqe) EXCLUDES(cq->lock);
+
+/* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
+int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
+
+/* Arms the CQ: cq_event for the next completion (of solicited ones only). Does not look at what is there. */
+void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
+
+/* 0, -EINVAL (fewer than are pending, or above the limit) or -ENOMEM. */
+int cq_resize(struct cq *cq, uint32_t depth) EXCLUDES(cq->lock);
+
+/* Forgets the CQEs of a QP that is being destroyed or reset. */
+void cq_remove_qp(struct cq *cq, uint32_t qpn) EXCLUDES(cq->lock);
+
+/* A hint without the lock. */
+static inline bool cq_looks_empty(const struct cq *cq)
+{
+	/* acquire pairs with the release in cq_push(), so that a poll right after sees the CQE */
+	return atomic_load_explicit(&((struct cq *)cq)->tail, memory_order_acquire) == cq->head;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* The host channel adapter: what all devices, contexts and threads of one process share. One per process; the
+ * simulator makes one per node. Whoever called hca_init() calls hca_fini(), when no object is left.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_HCA_H
+#define UROCE_HCA_H
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/pool.h"
+#include "base/timer.h"
+
+struct cq;
+struct qp;
+
+/* Limits, as ibv_query_device() reports them and as they are enforced. */
+enum {
+	HCA_MAX_QP = 32768,
+	HCA_MAX_QP_WR = 16384,
+	HCA_MAX_SGE = 32,
+	HCA_MAX_INLINE = 512,
+	HCA_MAX_CQ = 65536,
+	HCA_MAX_CQE = 4 << 20,
+	HCA_MAX_MR = 1 << 20,
+	HCA_MAX_PD = 65536,
+	HCA_MAX_AH = 65536,
+	HCA_MAX_RD_ATOMIC = 128,
+	HCA_MAX_MESSAGE = 1u << 31, /* bytes: IBTA 9.7.7 */
+};
+
+/* How the engine tells the world that somebody may be waiting. Called with qp->lock held; they take only leaf
+ * locks of their own and never call back. */
+struct hca_ops {
+	void (*cq_event)(struct cq *cq);			       /* an armed CQ got what it waited for */
+	void (*cq_error)(struct cq *cq);			       /* a completion found the CQ full */
+	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event */
+};
+
+struct hca {
+	const struct hca_ops *ops;
+	uint8_t slot;		/* the process's number among those on this host: the top byte of its QPNs */
+	uint32_t key_mix;	/* odd, random: spreads region indexes over the key space, see mr.c */
+	uint32_t key_mask;	/* random */
+	struct pool qps;	/* struct qp, by the low 16 bits of the QPN */
+	struct pool mrs;	/* struct mr */
+	struct timers timers;	/* one timer per QP */
+	struct lock ready_lock; /* a leaf */
+	struct list ready;	/* QPs that have something to send: guarded by ready_lock */
+	_Atomic bool has_ready; /* hint: the list is not empty */
+};
+
+/* `seed` makes keys unpredictable in life and repeatable in a test. 0 or -ENOMEM. */
+int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed);
+void hca_fini(struct hca *hca);
+
+/* The QP that has this number, locked; NULL if none has. The caller drops qp->lock. */
+struct qp *hca_find_qp(struct hca *hca, uint32_t qpn) NO_LOCK_ANALYSIS;
+
+#endif

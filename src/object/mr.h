@@ -1,0 +1,49 @@
+/* A memory region and its key. lkey and rkey are one number: 24 bits that name the region, scrambled by random
+ * numbers of the process, and a random tag of 8 bits. A region may be looked up by any thread at any time, by
+ * number; mr_get() keeps it alive until mr_put(). mr_deregister() waits for those who are inside, so nobody
+ * touches the memory after it returns.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_MR_H
+#define UROCE_MR_H
+
+#include <infiniband/verbs.h>
+
+#include "object/hca.h"
+#include "object/pd.h"
+
+struct mr {
+	struct ibv_mr base; /* what the application holds: first */
+	struct hca *hca;
+	struct pd *pd;
+	uint64_t iova; /* the address by which work requests and peers name its first byte */
+	uint64_t length;
+	char *memory;		/* that byte, in this process */
+	unsigned access;	/* enum ibv_access_flags */
+	uint32_t index;		/* in hca->mrs */
+	_Atomic uint32_t key;	/* 0: dead */
+	_Atomic uint32_t users; /* who is inside: mr_get() less mr_put() */
+};
+
+/* Makes a region of [address, address + length); the memory is not looked at. NULL and errno ENOMEM when there
+ * is no room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
+struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
+
+/* Changes a live region in place; what is inside finishes first. The key changes as well, as IBTA wants. */
+void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
+
+/* After this, the key is unknown and nobody is inside. The memory of the struct belongs to the pool again. */
+void mr_deregister(struct mr *mr);
+
+/* The live region with that key, or NULL. */
+struct mr *mr_get(struct hca *hca, uint32_t key);
+void mr_put(struct mr *mr);
+
+/* Whether [iova, iova + length) lies inside the region, in this domain, with all of these rights. */
+bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t length, unsigned access);
+
+static inline char *mr_at(const struct mr *mr, uint64_t iova)
+{
+	return mr->memory + (iova - mr->iova);
+}
+
+#endif

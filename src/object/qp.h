@@ -1,0 +1,159 @@
+/* A queue pair. verbs/qp.c makes and destroys it; it lives in hca->qps. `lock` guards every field below
+ * "mutable"; whoever calls the engine holds it for one packet, one timer or one post.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_QP_H
+#define UROCE_QP_H
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/psn.h"
+#include "base/timer.h"
+#include "object/cq.h"
+#include "object/hca.h"
+#include "object/pd.h"
+#include "object/queue.h"
+
+/* Where a connected QP's packets go and come from. */
+struct path {
+	union ibv_gid sgid, dgid; /* IPv4 as ::ffff:a.b.c.d */
+	uint32_t flow_label;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t sgid_index;
+	void *link; /* for loop/: what to send through; the engine does not look at it */
+};
+
+/* The requester's side of an RC connection: what has been sent and what is known to have arrived.
+ * PSNs: una <= next <= high; [una, high) have been sent, [next, high) will be sent again (go-back-N). */
+struct requester {
+	psn_t una;	 /* the oldest PSN that is not acknowledged: packet `acked` of the WQE at sq.head */
+	psn_t next;	 /* the next PSN to send: packet `packet` of the WQE at `wqe` */
+	psn_t high;	 /* one past the highest ever sent */
+	uint32_t acked;	 /* packets of the WQE at sq.head that are acknowledged */
+	uint32_t wqe;	 /* cursor: position in the SQ */
+	uint32_t packet; /* cursor: packet within that WQE */
+	uint32_t flight; /* charge, in bytes, of [una, next): see packet_charge() */
+	uint32_t window; /* congestion window, in bytes */
+	uint32_t threshold; /* slow start up to here */
+	psn_t recovery;	 /* high at the last loss: one reduction per window */
+	bool recovering;
+	uint32_t unasked; /* charge sent since the last packet with AckReq */
+
+	/* READs and atomics on the way: the last PSN of each request packet, oldest first */
+	psn_t rd_last[HCA_MAX_RD_ATOMIC];
+	uint8_t rd_head, rd_count;
+
+	uint8_t retries, rnr_retries; /* left */
+	bool rnr_wait;		      /* told "receiver not ready": silent until rnr_until */
+	bool gap_seen;		      /* a hole in READ responses has been asked for already */
+	uint8_t probes;		      /* tail-loss probes sent since the last progress */
+	uint64_t rnr_until;
+	uint64_t timeout_at; /* the transport timer; NEVER when nothing is on the way */
+	uint64_t probe_at;   /* the tail-loss probe; NEVER when not wanted */
+
+	/* round-trip time, RFC 6298; 0: not measured yet */
+	uint64_t srtt, rttvar;
+	psn_t timed;	    /* the packet that is being timed */
+	uint64_t timed_at;  /* when it was sent; 0: none is */
+};
+
+enum response_kind {
+	RESPOND_READ,
+	RESPOND_ATOMIC,
+};
+
+/* A response that waits for its turn to be sent, in PSN order. */
+struct response {
+	enum response_kind kind;
+	psn_t psn;	 /* of the next response packet */
+	uint32_t rkey;
+	uint64_t va;	 /* READ: next byte */
+	uint32_t left;	 /* READ: bytes to go */
+	bool started;	 /* READ: FIRST has been sent */
+	uint64_t value;	 /* ATOMIC: what the memory held */
+	uint32_t msn;
+};
+
+/* What an atomic found, kept to answer a duplicate of the request. */
+struct atomic_record {
+	psn_t psn;
+	uint64_t value;
+	bool valid;
+};
+
+/* Which kind of message the responder is in the middle of. */
+enum inbound {
+	INBOUND_NONE,
+	INBOUND_SEND,
+	INBOUND_WRITE,
+};
+
+struct responder {
+	psn_t expected;
+	uint32_t msn;
+	enum inbound inbound;
+	uint32_t received;    /* bytes of the message so far */
+	uint64_t write_va;    /* WRITE: next byte */
+	uint32_t write_rkey, write_left, write_length;
+	struct rwqe *recv;    /* a copy of the receive that the message uses */
+	uint32_t recv_position;
+	bool has_recv;
+
+	bool nak_sent;	      /* a sequence NAK is out: silent until the expected packet comes */
+	bool ack_owed;	      /* something received is not acknowledged yet */
+	bool ack_asked;	      /* ... and the peer asked for it */
+	uint32_t unacked;     /* packets since the last ACK */
+	uint8_t nak;	      /* syndrome of a NAK or RNR NAK to send (0: none) ... */
+	psn_t nak_psn;	      /* ... and its PSN */
+	bool cnp_owed;
+	uint64_t cnp_at;      /* when the last CNP went out */
+
+	struct response *responses; /* ring of max_dest_rd_atomic, oldest first */
+	uint32_t response_head, response_count, response_size;
+	struct atomic_record *atomics; /* ring of max_dest_rd_atomic */
+	uint32_t atomic_next;
+};
+
+struct qp {
+	union { /* what the application holds: first. base.state and base.qp_num are ours to keep right */
+		struct ibv_qp base;
+		struct ibv_qp_ex ex;
+	};
+	struct hca *hca;
+	struct pd *pd;
+	struct cq *send_cq, *recv_cq;
+	struct rq *rq; /* own_rq, or (later) that of an SRQ */
+	uint32_t index;
+	bool sig_all;
+	struct ibv_qp_cap cap;
+
+	struct lock lock;
+	/* mutable */
+	bool alive;		 /* between create and destroy */
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
+	uint32_t mtu;		 /* path MTU in bytes */
+	struct path path;
+	struct sq sq;
+	struct rq own_rq;
+	struct requester req;
+	struct responder resp;
+	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
+	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
+	struct timer timer;	 /* in hca->timers */
+	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
+	void *owner;		 /* for verbs/: the device context */
+	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
+};
+
+/* A QP in RESET with queues of the given capacity (already checked against the HCA's limits and with base.* of
+ * the application's attributes filled in by the caller afterwards). NULL and errno ENOMEM. */
+struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, enum ibv_qp_type type,
+		     const struct ibv_qp_cap *cap, bool sig_all);
+
+/* Nothing of the QP is found afterwards: no packet, no timer, no CQE. */
+void qp_destroy(struct qp *qp) EXCLUDES(qp->lock);
+
+#endif

@@ -1,0 +1,102 @@
+/* Work queues: the rings of send and receive work requests. A position in a ring counts all requests ever
+ * posted, so it never repeats within 2^32 requests and names a request in traces.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_QUEUE_H
+#define UROCE_QUEUE_H
+
+#include <infiniband/verbs.h>
+
+#include "base/base.h"
+#include "base/lock.h"
+#include "base/psn.h"
+
+/* The life of a send work request. */
+enum wqe_state {
+	WQE_FREE,
+	WQE_POSTED,	/* built by post_send */
+	WQE_PROCESSING, /* the requester has given it PSNs */
+	WQE_COMPLETED,
+	WQE_ERROR,
+};
+
+struct wqe {
+	uint64_t wr_id;
+	uint32_t length;  /* bytes of the whole message */
+	uint32_t packets; /* PSNs that it takes; from WQE_PROCESSING on */
+	psn_t psn;	  /* the first of them */
+	uint32_t imm;	  /* immediate data as on the wire, or the rkey to invalidate */
+	uint8_t opcode;	  /* enum ibv_wr_opcode */
+	uint8_t flags;	  /* enum ibv_send_flags */
+	uint8_t state;	  /* enum wqe_state */
+	uint8_t num_sge;  /* 0 if IBV_SEND_INLINE: then the data stand where the SGEs would */
+	uint32_t rkey;
+	uint64_t remote_addr;
+	union {
+		struct {
+			uint64_t compare_add, swap;
+		};
+		struct {
+			struct ah *ah;
+			uint32_t remote_qpn, remote_qkey;
+		};
+	};
+	uint32_t remote_srqn; /* XRC */
+	uint32_t spare;
+	struct ibv_sge sge[];
+};
+static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");
+
+/* The owner of the QP's lock guards all but `reclaimed`. */
+struct sq {
+	char *ring;
+	uint32_t stride;     /* bytes per WQE: the fixed part and room for SGEs or inline data */
+	uint32_t mask;	     /* ring size less 1 */
+	uint32_t depth;	     /* work requests that may be outstanding: cap.max_send_wr */
+	uint32_t max_sge;
+	uint32_t max_inline;
+	uint32_t head;	     /* the oldest that is not complete */
+	uint32_t tail;	     /* where the next post goes */
+	_Atomic uint32_t reclaimed; /* polled up to here: as on hardware, polling its CQE frees a slot and all before */
+};
+
+struct rwqe {
+	uint64_t wr_id;
+	uint32_t length;  /* room for bytes in all SGEs */
+	uint32_t num_sge;
+	struct ibv_sge sge[];
+};
+
+/* Receives: of one QP, or (later) shared by many. */
+struct rq {
+	struct lock lock; /* guards all but `reclaimed`; nests inside qp->lock */
+	char *ring;
+	uint32_t stride, mask, depth, max_sge;
+	uint32_t head; /* the next to be used by an arriving message */
+	uint32_t tail; /* where the next post goes */
+	_Atomic uint32_t reclaimed;
+};
+
+static inline struct wqe *sq_at(const struct sq *sq, uint32_t position)
+{
+	return (struct wqe *)(sq->ring + (size_t)(position & sq->mask) * sq->stride);
+}
+
+static inline struct rwqe *rq_at(const struct rq *rq, uint32_t position)
+{
+	return (struct rwqe *)(rq->ring + (size_t)(position & rq->mask) * rq->stride);
+}
+
+/* 0 or -ENOMEM; limits were checked by the caller. */
+int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline);
+void sq_fini(struct sq *sq);
+int rq_init(struct rq *rq, uint32_t depth, uint32_t max_sge);
+void rq_fini(struct rq *rq);
+
+/* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. False: none. */
+bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position) EXCLUDES(rq->lock);
+
+/* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
+ * EINVAL (too many SGEs). */
+int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) EXCLUDES(rq->lock);
+
+#endif

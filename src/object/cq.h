@@ -43,8 +43,8 @@ struct cq {
 	struct cqe *ring;
 	uint32_t depth;	      /* CQEs that fit: what base.cqe says */
 	uint32_t mask;	      /* of the ring, whose size is a power of two >= depth */
-	uint32_t head;	      /* next to be polled */
-	_Atomic uint32_t tail; /* next to be written; read without the lock by cq_looks_empty() */
+	_Atomic uint32_t head; /* next to be polled; like tail written under the lock, read by cq_looks_empty() */
+	_Atomic uint32_t tail; /* next to be written */
 	enum cq_arm arm;
 	bool overrun;	      /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
 	uint32_t events;      /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
@@ -75,7 +75,8 @@ void cq_remove_qp(struct cq *cq, uint32_t qpn) EXCLUDES(cq->lock);
 static inline bool cq_looks_empty(const struct cq *cq)
 {
 	/* acquire pairs with the release in cq_push(), so that a poll right after sees the CQE */
-	return atomic_load_explicit(&((struct cq *)cq)->tail, memory_order_acquire) == cq->head;
+	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
+	       atomic_load_explicit(&cq->head, memory_order_relaxed);
 }
 
 #endif

@@ -42,6 +42,7 @@ struct hca {
 	uint8_t slot;		/* the process's number among those on this host: the top byte of its QPNs */
 	uint32_t key_mix;	/* odd, random: spreads region indexes over the key space, see mr.c */
 	uint32_t key_mask;	/* random */
+	_Atomic uint64_t random; /* state of hca_random() */
 	struct pool qps;	/* struct qp, by the low 16 bits of the QPN */
 	struct pool mrs;	/* struct mr */
 	struct timers timers;	/* one timer per QP */
@@ -53,6 +54,9 @@ struct hca {
 /* `seed` makes keys unpredictable in life and repeatable in a test. 0 or -ENOMEM. */
 int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed);
 void hca_fini(struct hca *hca);
+
+/* A number nobody can guess (nor needs to: keys are checked against the region anyway). */
+uint64_t hca_random(struct hca *hca);
 
 /* The QP that has this number, locked; NULL if none has. The caller drops qp->lock. */
 struct qp *hca_find_qp(struct hca *hca, uint32_t qpn) NO_LOCK_ANALYSIS;

@@ -19,6 +19,7 @@ struct mr {
 	uint64_t length;
 	char *memory;		/* that byte, in this process */
 	unsigned access;	/* enum ibv_access_flags */
+	bool invalidatable;	/* SEND with invalidate may kill its key (memory windows; not what ibv_reg_mr makes) */
 	uint32_t index;		/* in hca->mrs */
 	_Atomic uint32_t key;	/* 0: dead */
 	_Atomic uint32_t users; /* who is inside: mr_get() less mr_put() */
@@ -33,6 +34,10 @@ void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length,
 
 /* After this, the key is unknown and nobody is inside. The memory of the struct belongs to the pool again. */
 void mr_deregister(struct mr *mr);
+
+/* What a SEND with invalidate does: the key dies if it names something invalidatable of this domain. False: it
+ * does not. Does not wait for those who are inside (IBTA: the invalidation is ordered by the message only). */
+bool mr_invalidate(struct hca *hca, const struct pd *pd, uint32_t key);
 
 /* The live region with that key, or NULL. */
 struct mr *mr_get(struct hca *hca, uint32_t key);

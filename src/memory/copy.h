@@ -1,0 +1,49 @@
+/* How bytes get into memory that an application may be watching.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_COPY_H
+#define UROCE_COPY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+/* memcpy whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every RNIC
+ * lets them. A word that ends the buffer and is aligned is stored whole. */
+static inline void copy_in_order(char *to, const void *from, size_t length)
+{
+	const char *src = from;
+	size_t tail = length >= 8 && !((uintptr_t)(to + length) & 7)   ? 8
+		      : length >= 4 && !((uintptr_t)(to + length) & 3) ? 4
+								       : 1;
+	uint64_t word;
+	uint32_t half;
+
+	if (length == 0)
+		return;
+	length -= tail;
+	memcpy(to, src, length);
+	/* release pairs with whatever acquire the application uses when it watches the last byte */
+	if (tail == 8) {
+		memcpy(&word, src + length, 8);
+		__atomic_store_n((uint64_t *)(to + length), word, __ATOMIC_RELEASE);
+	} else if (tail == 4) {
+		memcpy(&half, src + length, 4);
+		__atomic_store_n((uint32_t *)(to + length), half, __ATOMIC_RELEASE);
+	} else {
+		__atomic_store_n(to + length, src[length], __ATOMIC_RELEASE);
+	}
+}
+
+/* RDMA atomics are CPU atomics, so they hold against the target's own threads too. Both return what was there. */
+static inline uint64_t atomic_fetch_add_at(char *at, uint64_t add)
+{
+	return __atomic_fetch_add((uint64_t *)at, add, __ATOMIC_SEQ_CST);
+}
+
+static inline uint64_t atomic_compare_swap_at(char *at, uint64_t compare, uint64_t swap)
+{
+	__atomic_compare_exchange_n((uint64_t *)at, &compare, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return compare;
+}
+
+#endif

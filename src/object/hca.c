@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/hca.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "object/mr.h"
+#include "object/qp.h"
+
+uint64_t hca_random(struct hca *hca)
+{
+	/* splitmix64; relaxed: only the counter's uniqueness matters */
+	uint64_t z = atomic_fetch_add_explicit(&hca->random, 0x9e3779b97f4a7c15u, memory_order_relaxed);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed)
+{
+	memset(hca, 0, sizeof(*hca));
+	hca->ops = ops;
+	hca->slot = slot;
+	atomic_init(&hca->random, seed);
+	hca->key_mix = (uint32_t)hca_random(hca) | 1;
+	hca->key_mask = (uint32_t)hca_random(hca);
+	list_init(&hca->ready);
+	timers_init(&hca->timers);
+	if (pool_init(&hca->qps, sizeof(struct qp), HCA_MAX_QP))
+		return -ENOMEM;
+	if (pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR)) {
+		pool_fini(&hca->qps);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void hca_fini(struct hca *hca)
+{
+	pool_fini(&hca->qps);
+	pool_fini(&hca->mrs);
+	timers_fini(&hca->timers);
+}
+
+NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
+{
+	struct qp *qp = pool_at(&hca->qps, qpn & 0xffff);
+
+	if (!qp)
+		return NULL;
+	lock_take(&qp->lock);
+	if (qp->alive && qp->base.qp_num == qpn)
+		return qp;
+	lock_drop(&qp->lock);
+	return NULL;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/trace.h"
+
+static uint32_t slots(uint32_t depth)
+{
+	uint32_t n = 1;
+
+	while (n < depth)
+		n *= 2;
+	return n;
+}
+
+static char *ring_alloc(uint32_t count, uint32_t stride)
+{
+	size_t bytes = (size_t)count * stride;
+	char *ring = aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
+
+	return ring;
+}
+
+int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline)
+{
+	uint32_t room = max_of(max_sge * (uint32_t)sizeof(struct ibv_sge), max_inline);
+
+	memset(sq, 0, sizeof(*sq));
+	sq->depth = depth;
+	sq->max_sge = max_sge;
+	sq->max_inline = max_inline;
+	sq->mask = slots(depth) - 1;
+	sq->stride = (sizeof(struct wqe) + room + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
+	sq->ring = ring_alloc(sq->mask + 1, sq->stride);
+	return sq->ring ? 0 : -ENOMEM;
+}
+
+void sq_fini(struct sq *sq)
+{
+	free(sq->ring);
+	sq->ring = NULL;
+}
+
+int rq_init(struct rq *rq, uint32_t depth, uint32_t max_sge)
+{
+	rq->depth = depth;
+	rq->max_sge = max_sge;
+	rq->mask = slots(depth) - 1;
+	rq->stride = sizeof(struct rwqe) + max_sge * sizeof(struct ibv_sge);
+	rq->head = rq->tail = 0;
+	atomic_init(&rq->reclaimed, 0);
+	rq->ring = ring_alloc(rq->mask + 1, rq->stride);
+	return rq->ring ? 0 : -ENOMEM;
+}
+
+void rq_fini(struct rq *rq)
+{
+	free(rq->ring);
+	rq->ring = NULL;
+}
+
+bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position)
+{
+	bool found;
+
+	lock_take(&rq->lock);
+	found = rq->head != rq->tail;
+	if (found) {
+		const struct rwqe *r = rq_at(rq, rq->head);
+
+		memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));
+		*position = rq->head++;
+	}
+	lock_drop(&rq->lock);
+	return found;
+}
+
+static int post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
+{
+	/* relaxed: see cq.c reclaim() */
+	uint32_t reclaimed = atomic_load_explicit(&rq->reclaimed, memory_order_relaxed);
+	struct rwqe *r = rq_at(rq, rq->tail);
+	uint64_t length = 0;
+
+	if (rq->tail - reclaimed >= rq->depth)
+		return ENOMEM;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		return EINVAL;
+	r->wr_id = wr->wr_id;
+	r->num_sge = wr->num_sge;
+	for (int i = 0; i < wr->num_sge; i++) {
+		r->sge[i] = wr->sg_list[i];
+		length += wr->sg_list[i].length;
+	}
+	r->length = min_of(length, (uint64_t)UINT32_MAX);
+	trace(post_recv, qpn, rq->tail, wr->wr_id, 0, r->length, 0);
+	rq->tail++;
+	return 0;
+}
+
+int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	lock_take(&rq->lock);
+	for (; wr && !err; wr = wr->next) {
+		err = post_one(rq, qpn, wr);
+		if (err)
+			*bad = wr;
+	}
+	lock_drop(&rq->lock);
+	return err;
+}

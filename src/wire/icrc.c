@@ -1,0 +1,165 @@
+/* The ICRC. A CRC is linear: changing bits of a packet changes the CRC by a value that depends on those bits and on
+ * how many bytes follow them, and on nothing else. So the headers that are the same for all packets of a flow are
+ * summed once, what differs is put in by table; and from a CRC that is wrong follows which identification would make
+ * it right.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+
+#include "base/be.h"
+#include "wire/headers.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+/* What a 16-bit big-endian field somewhere before the BTH adds to the register at the BTH. */
+struct field {
+	uint32_t high[256], low[256];
+};
+
+static struct field ip4_length, ip4_identification, ip6_length, udp_length;
+static uint32_t masked_byte[256]; /* added before the BTH: turns the BTH's masked byte from its value into ones */
+
+/* x^(-8n), the way back over n zero bytes, is back_low[n % 256] * back_high[n / 256]. */
+static uint32_t back_low[256], back_high[257];
+
+static void make_field(struct field *f, size_t offset, size_t headers)
+{
+	uint32_t high = crc_power(8 * (int64_t)(headers - offset)), low = crc_power(8 * (int64_t)(headers - offset - 1));
+
+	for (uint32_t b = 0; b < 256; b++) {
+		f->high[b] = crc_multiply(b, high);
+		f->low[b] = crc_multiply(b, low);
+	}
+}
+
+static void make_tables(void)
+{
+	enum { IP4 = sizeof(struct ip), IP6 = sizeof(struct ip6_hdr), UDP = sizeof(struct udphdr) };
+	uint32_t to_bth = crc_power(-8 * BTH_MASKED_BYTE);
+
+	crc_init();
+	make_field(&ip4_length, offsetof(struct ip, ip_len), IP4 + UDP);
+	make_field(&ip4_identification, offsetof(struct ip, ip_id), IP4 + UDP);
+	make_field(&ip6_length, offsetof(struct ip6_hdr, ip6_plen), IP6 + UDP);
+	make_field(&udp_length, offsetof(struct udphdr, uh_ulen), UDP);
+	for (uint32_t b = 0; b < 256; b++)
+		masked_byte[b] = crc_multiply(b ^ 0xff, to_bth);
+	for (int n = 0; n < 256; n++)
+		back_low[n] = crc_power(-8 * n);
+	for (int n = 0; n <= 256; n++)
+		back_high[n] = crc_power(-8 * 256 * n);
+}
+
+static void init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_tables);
+}
+
+static inline uint32_t field(const struct field *f, uint16_t value)
+{
+	return f->high[value >> 8] ^ f->low[value & 0xff];
+}
+
+static bool is_ipv4_mapped(const uint8_t addr[16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(addr, prefix, sizeof(prefix));
+}
+
+/* The headers below have 0 in length and identification, and ones where a router may change something. */
+
+static uint32_t sum_ip4(uint32_t sum, const uint8_t saddr[16], const uint8_t daddr[16])
+{
+	struct ip ip = {
+		.ip_v = 4,
+		.ip_hl = sizeof(ip) / 4,
+		.ip_tos = 0xff,
+		.ip_off = htons(IP_DF),
+		.ip_ttl = 0xff,
+		.ip_p = IPPROTO_UDP,
+		.ip_sum = 0xffff,
+	};
+
+	memcpy(&ip.ip_src, saddr + 12, 4);
+	memcpy(&ip.ip_dst, daddr + 12, 4);
+	return crc(sum, &ip, sizeof(ip));
+}
+
+static uint32_t sum_ip6(uint32_t sum, const uint8_t saddr[16], const uint8_t daddr[16])
+{
+	struct ip6_hdr ip = {
+		.ip6_flow = htonl(0x6fffffff), /* version 6, traffic class and flow label */
+		.ip6_nxt = IPPROTO_UDP,
+		.ip6_hlim = 0xff,
+	};
+
+	memcpy(&ip.ip6_src, saddr, 16);
+	memcpy(&ip.ip6_dst, daddr, 16);
+	return crc(sum, &ip, sizeof(ip));
+}
+
+void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
+		    uint16_t dport)
+{
+	static const uint8_t lrh[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+	struct udphdr udp = {.uh_sport = htons(sport), .uh_dport = htons(dport), .uh_sum = 0xffff};
+	uint32_t sum;
+
+	init();
+	sum = crc(0, lrh, sizeof(lrh)); /* InfiniBand's link header, which RoCE does not have */
+	flow->is_ipv4 = is_ipv4_mapped(daddr);
+	sum = flow->is_ipv4 ? sum_ip4(sum, saddr, daddr) : sum_ip6(sum, saddr, daddr);
+	flow->crc = crc(sum, &udp, sizeof(udp));
+}
+
+uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
+		    size_t n)
+{
+	uint16_t udp = udp_payload + sizeof(struct udphdr);
+	uint32_t sum = flow->crc ^ field(&udp_length, udp) ^ masked_byte[bytes[BTH_MASKED_BYTE]];
+
+	assert(n > BTH_MASKED_BYTE);
+	if (flow->is_ipv4)
+		sum ^= field(&ip4_length, udp + sizeof(struct ip)) ^ field(&ip4_identification, identification);
+	else
+		sum ^= field(&ip6_length, udp);
+	return crc(sum, bytes, n);
+}
+
+/* `difference`: between the ICRC that was received and the one for identification `guess`. Moved back to where the
+ * four bytes of identification and flags stand, it must be a change of the identification alone. */
+static int find_identification(uint32_t difference, size_t length, uint16_t guess)
+{
+	size_t after = sizeof(struct ip) + sizeof(struct udphdr) - offsetof(struct ip, ip_id) + length - ICRC_BYTES;
+	uint32_t back = crc_multiply(back_low[after % 256], back_high[after / 256]);
+	uint32_t change = crc_multiply(difference, back); /* the first byte in the low bits */
+
+	if (change >> 16)
+		return -EBADMSG;
+	return guess ^ (change & 0xff) << 8 ^ change >> 8;
+}
+
+int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t guess)
+{
+	uint32_t difference, sent;
+
+	if (unlikely(length < sizeof(struct bth) + ICRC_BYTES || length > UINT16_MAX - sizeof(struct udphdr)))
+		return -EBADMSG;
+	memcpy(&sent, bytes + length - ICRC_BYTES, ICRC_BYTES);
+	difference = le32toh(sent) ^ icrc_start(flow, guess, length, bytes, length - ICRC_BYTES);
+	if (likely(!difference))
+		return flow->is_ipv4 ? guess : 0;
+	return flow->is_ipv4 ? find_identification(difference, length, guess) : -EBADMSG;
+}
+
+const char *icrc_engine(void)
+{
+	return crc_init()->name;
+}

@@ -15,6 +15,10 @@ enum trace_point {
 
 extern bool trace_on;
 
+/* Opens the file that UROCE_TRACE names, if it names one. Called whenever a device is looked for or opened; all
+ * calls but the first do nothing. */
+void trace_start(void);
+
 /* Any thread; never blocks. */
 void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
 

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const level_name[] = {"error", "warn", "info", "debug"};
+
+static enum log_level chosen_level(void)
+{
+	const char *name = getenv("UROCE_LOG");
+
+	for (int i = 0; name && i <= LOG_DEBUG; i++)
+		if (!strcmp(name, level_name[i]))
+			return i;
+	return LOG_WARN;
+}
+
+bool uroce_log_on(enum log_level level)
+{
+	static _Atomic int threshold = -1; /* relaxed: every thread that looks finds the same value */
+	int t = atomic_load_explicit(&threshold, memory_order_relaxed);
+
+	if (t < 0) {
+		t = chosen_level();
+		atomic_store_explicit(&threshold, t, memory_order_relaxed);
+	}
+	return (int)level <= t;
+}
+
+void uroce_log(enum log_level level, const char *format, ...)
+{
+	static const char prefix[] = "uroce: ";
+	int saved = errno, n;
+	char line[1024];
+	va_list ap;
+
+	if (!uroce_log_on(level))
+		return;
+	memcpy(line, prefix, sizeof(prefix));
+	va_start(ap, format);
+	n = vsnprintf(line + sizeof(prefix) - 1, sizeof(line) - sizeof(prefix), format, ap);
+	va_end(ap);
+	n = n < 0 ? 0 : n;
+	n += sizeof(prefix) - 1;
+	if (n > (int)sizeof(line) - 2)
+		n = sizeof(line) - 2;
+	line[n++] = '\n';
+	/* one write: lines of several processes on one terminal do not mix */
+	if (write(STDERR_FILENO, line, n) < 0) {
+		/* stderr is closed: there is nobody to tell */
+	}
+	errno = saved;
+}

@@ -2,10 +2,10 @@
  * completions in CQs and one deadline come out. Nothing here makes a system call, reads a clock, blocks or
  * allocates. The caller holds qp->lock.
  *
- * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are made.
- * So a caller does: [post | receive ... receive | expire], run, send what the turn holds, turn_done(), and again
- * while run returns true; then sets the QP's timer to engine_deadline().
- * SPDX-License-Identifier: BSD-2-Clause */
+ * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are
+ * made. So a caller does: [post | receive ... receive | expire], run, send what the turn holds, turn_done(),
+ * and again while run returns true; then sets the QP's timer to engine_deadline(). SPDX-License-Identifier:
+ * BSD-2-Clause */
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
 
@@ -13,6 +13,7 @@
 
 #include "object/mr.h"
 #include "object/qp.h"
+#include "object/sge.h"
 #include "wire/packet.h"
 
 enum {
@@ -28,8 +29,8 @@ struct tx {
 	uint32_t iov, iovs; /* first piece, number of pieces; they add up to packet.length */
 };
 
-/* What one engine_run() hands back. The memory that iov[] points to stays valid until turn_done() and no longer
- * than qp->lock is held: it is the application's memory or the WQE. */
+/* What one engine_run() hands back. The memory that iov[] points to stays valid until turn_done() and no
+ * longer than qp->lock is held: it is the application's memory or the WQE. */
 struct turn {
 	uint64_t now;	  /* in: ns */
 	bool delay_ack;	  /* in: an ACK that nothing urges may wait for a later run */
@@ -44,9 +45,9 @@ struct turn {
 /* Drops the hold on the regions and empties the turn. `now`, `delay_ack` and `budget` stay. */
 void turn_done(struct turn *turn);
 
-/* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was not taken: EINVAL
- * (wrong state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR the requests are taken and
- * complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
+/* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was not taken:
+ * EINVAL (wrong state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR the requests are
+ * taken and complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
 /* ibv_post_recv. 0, or a positive errno with *bad set. A QP in ERR flushes at once. */
@@ -60,14 +61,15 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 /* The time has come: handles whatever deadline has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* Makes packets for all that may be sent now, until the turn is full. True: there is more to make, run again. */
+/* Makes packets for all that may be sent now, until the turn is full. True: there is more to make, run again.
+ */
 bool engine_run(struct qp *qp, struct turn *turn) REQUIRES(qp->lock);
 
 /* Whether engine_run() would have anything to do at all (a delayed ACK included). */
 bool engine_has_work(const struct qp *qp) REQUIRES(qp->lock);
 
-/* Whether there are packets on the way whose acknowledgement will call for attention: a post may then wait for
- * more posts to make a train. */
+/* Whether there are packets on the way whose acknowledgement will call for attention: a post may then wait
+ * for more posts to make a train. */
 bool engine_in_flight(const struct qp *qp) REQUIRES(qp->lock);
 
 /* Charge (bytes and overhead) of what was posted and not yet picked up, up to `enough`. */
@@ -76,10 +78,10 @@ uint32_t engine_backlog(const struct qp *qp, uint32_t enough) REQUIRES(qp->lock)
 /* When engine_expire() wants to be called; NEVER if nothing is due. */
 uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
 
-/* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), takes the attributes over, starts,
- * stops and flushes. 0 or -errno (EINVAL: transition, mask or value that the tables refuse; ENOMEM). The caller
- * has resolved the address vector into qp->path (when IBV_QP_AV is in mask, before calling) and checked the path
- * MTU against the port. */
+/* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), takes the attributes over,
+ * starts, stops and flushes. 0 or -errno (EINVAL: transition, mask or value that the tables refuse; ENOMEM).
+ * The caller has resolved the address vector into qp->path (when IBV_QP_AV is in mask, before calling) and
+ * checked the path MTU against the port. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
 
 /* To the error state: everything outstanding is flushed, in order. */

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* memcpy whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every RNIC
- * lets them. A word that ends the buffer and is aligned is stored whole. */
+/* memcpy whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
+ * RNIC lets them. A word that ends the buffer and is aligned is stored whole. */
 static inline void copy_in_order(char *to, const void *from, size_t length)
 {
 	const char *src = from;
@@ -34,7 +34,8 @@ static inline void copy_in_order(char *to, const void *from, size_t length)
 	}
 }
 
-/* RDMA atomics are CPU atomics, so they hold against the target's own threads too. Both return what was there. */
+/* RDMA atomics are CPU atomics, so they hold against the target's own threads too. Both return what was
+ * there. */
 static inline uint64_t atomic_fetch_add_at(char *at, uint64_t add)
 {
 	return __atomic_fetch_add((uint64_t *)at, add, __ATOMIC_SEQ_CST);

@@ -54,7 +54,8 @@ bool cq_push(struct cq *cq, const struct cqe *cqe)
 	ok = !cq->overrun && tail - head_of(cq) < cq->depth;
 	if (ok) {
 		cq->ring[tail & cq->mask] = *cqe;
-		atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
+		atomic_store_explicit(&cq->tail, tail + 1,
+				      memory_order_release); /* pairs with cq_looks_empty() */
 		wake = cq->arm == CQ_ARMED ||
 		       (cq->arm == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS));
 		if (wake)
@@ -71,8 +72,8 @@ bool cq_push(struct cq *cq, const struct cqe *cqe)
 	return ok;
 }
 
-/* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP is
- * there: qp_destroy() removes its CQEs before it goes. */
+/* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP
+ * is there: qp_destroy() removes its CQEs before it goes. */
 static void reclaim(struct cq *cq, const struct cqe *cqe)
 {
 	struct qp *qp = pool_at(&cq->hca->qps, cqe->qpn & 0xffff);

@@ -73,7 +73,8 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 	return mr;
 }
 
-void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
+void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova,
+		   unsigned access)
 {
 	close_door(mr);
 	fill(mr, pd, address, length, iova, access);
@@ -91,7 +92,8 @@ struct mr *mr_get(struct hca *hca, uint32_t key)
 
 	if (unlikely(!mr || !key))
 		return NULL;
-	atomic_fetch_add_explicit(&mr->users, 1, memory_order_seq_cst); /* before the look at the key: close_door() */
+	atomic_fetch_add_explicit(&mr->users, 1,
+				  memory_order_seq_cst); /* before the look at the key: close_door() */
 	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
 		return mr;
 	mr_put(mr);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its lock:
- * so the lock stays as it is, and all else is cleared under it. */
+/* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its
+ * lock: so the lock stays as it is, and all else is cleared under it. */
 static void clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	size_t after = offsetof(struct qp, lock) + sizeof(qp->lock);
@@ -16,8 +16,8 @@ static void clear(struct qp *qp) REQUIRES(qp->lock)
 	list_init(&qp->ready);
 }
 
-struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, enum ibv_qp_type type,
-		     const struct ibv_qp_cap *cap, bool sig_all)
+struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq,
+		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all)
 {
 	uint32_t index;
 	struct qp *qp;

@@ -37,8 +37,8 @@ struct requester {
 	uint32_t flight; /* charge, in bytes, of [una, next): see packet_charge() */
 	uint32_t window; /* congestion window, in bytes */
 	uint32_t threshold; /* slow start up to here */
-	psn_t recovery;	 /* high at the last loss: one reduction per window */
-	bool recovering;
+	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
+	bool recovering; /* ... until una gets there */
 	uint32_t unasked; /* charge sent since the last packet with AckReq */
 
 	/* READs and atomics on the way: the last PSN of each request packet, oldest first */
@@ -48,7 +48,8 @@ struct requester {
 	uint8_t retries, rnr_retries; /* left */
 	bool rnr_wait;		      /* told "receiver not ready": silent until rnr_until */
 	bool gap_seen;		      /* a hole in READ responses has been asked for already */
-	uint8_t probes;		      /* tail-loss probes sent since the last progress */
+	bool probe_wanted;	      /* send the last packet again */
+	uint8_t probes;		      /* tail-loss probes since the last progress */
 	uint64_t rnr_until;
 	uint64_t timeout_at; /* the transport timer; NEVER when nothing is on the way */
 	uint64_t probe_at;   /* the tail-loss probe; NEVER when not wanted */
@@ -140,6 +141,7 @@ struct qp {
 	struct rq own_rq;
 	struct requester req;
 	struct responder resp;
+	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
 	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
 	struct timer timer;	 /* in hca->timers */

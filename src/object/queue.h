@@ -41,7 +41,7 @@ struct wqe {
 		};
 	};
 	uint32_t remote_srqn; /* XRC */
-	uint32_t spare;
+	uint32_t status; /* enum ibv_wc_status: in WQE_ERROR, what it will complete with */
 	struct ibv_sge sge[];
 };
 static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");

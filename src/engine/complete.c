@@ -1,0 +1,131 @@
+/* How work requests end: completions, errors, the flush.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
+#include "engine/internal.h"
+
+static const uint8_t wc_opcode[] = {
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+};
+
+/* A completion that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); the caller, who may
+ * be in the middle of something, finds the QP in ERR. */
+static void push(struct qp *qp, struct cq *cq, const struct cqe *cqe)
+{
+	if (!cq_push(cq, cqe) && qp->state != IBV_QPS_ERR)
+		qp->cq_lost = true;
+}
+
+void complete_head(struct qp *qp, enum ibv_wc_status status)
+{
+	uint32_t position = qp->sq.head;
+	struct wqe *w = sq_at(&qp->sq, position);
+
+	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
+	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
+	qp->sq.head++;
+	qp->req.acked = 0;
+	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
+		push(qp, qp->send_cq,
+		     &(struct cqe){
+			     .wr_id = w->wr_id,
+			     .qpn = qp->base.qp_num,
+			     .byte_len = w->length,
+			     .wqe = position,
+			     .status = status,
+			     .opcode = wc_opcode[w->opcode],
+		     });
+}
+
+void fail_head(struct qp *qp, enum ibv_wc_status status)
+{
+	complete_head(qp, status);
+	enter_error(qp);
+}
+
+void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last)
+{
+	const struct opcode_info *info = &opcode_info[last->opcode];
+	struct responder *r = &qp->resp;
+	struct cqe cqe = {
+		.wr_id = r->recv->wr_id,
+		.qpn = qp->base.qp_num,
+		.byte_len = r->received,
+		.wqe = r->recv_position,
+		.status = status,
+		.opcode = info->flags & IS_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.solicited = last->solicited,
+		.src_qp = qp->attr.dest_qp_num,
+	};
+
+	if (info->flags & HAS_IMM) {
+		cqe.flags = IBV_WC_WITH_IMM;
+		cqe.imm = last->imm;
+	} else if (info->flags & HAS_IETH) {
+		cqe.flags = IBV_WC_WITH_INV;
+		cqe.imm = last->inv_rkey;
+	}
+	r->has_recv = false;
+	trace(complete_recv, qp->base.qp_num, cqe.wqe, cqe.wr_id, status, cqe.opcode, cqe.byte_len);
+	push(qp, qp->recv_cq, &cqe);
+}
+
+void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
+{
+	trace(complete_recv, qp->base.qp_num, position, wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, 0);
+	push(qp, qp->recv_cq,
+	     &(struct cqe){
+		     .wr_id = wr_id,
+		     .qpn = qp->base.qp_num,
+		     .wqe = position,
+		     .status = IBV_WC_WR_FLUSH_ERR,
+		     .opcode = IBV_WC_RECV,
+	     });
+}
+
+/* Everything outstanding completes with WR_FLUSH_ERR, each queue in order. */
+void flush(struct qp *qp)
+{
+	struct responder *r = &qp->resp;
+	uint32_t position;
+
+	while (qp->sq.head != qp->sq.tail)
+		complete_head(qp, IBV_WC_WR_FLUSH_ERR);
+	if (r->has_recv)
+		flush_receive(qp, r->recv_position, r->recv->wr_id);
+	r->has_recv = false;
+	while (rq_take(qp->rq, r->recv, &position))
+		flush_receive(qp, position, r->recv->wr_id);
+}
+
+void enter_error(struct qp *qp)
+{
+	struct responder *r = &qp->resp;
+
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_ERR, 0, 0, 0);
+	qp->state = qp->base.state = qp->attr.qp_state = IBV_QPS_ERR;
+	r->response_count = 0;
+	r->ack_owed = r->ack_asked = r->cnp_owed = false;
+	r->inbound = INBOUND_NONE;
+	retry_reset(qp);
+	flush(qp);
+}
+
+void fail_with_event(struct qp *qp, enum ibv_event_type event)
+{
+	qp->hca->ops->qp_event(qp, event);
+	enter_error(qp);
+}
+
+void engine_fail(struct qp *qp)
+{
+	enter_error(qp);
+}

@@ -1,0 +1,196 @@
+/* The completer: ACKs, NAKs and responses against the requests that wait for them (IBTA 9.7.5, 9.7.7).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/internal.h"
+
+#include "base/trace.h"
+
+/* What a NAK does to the request it names. Sequence errors are retried, so they have no row. */
+static const uint8_t nak_status[32] = {
+	[NAK_INVALID_REQUEST & SYNDROME_VALUE] = IBV_WC_REM_INV_REQ_ERR,
+	[NAK_REMOTE_ACCESS & SYNDROME_VALUE] = IBV_WC_REM_ACCESS_ERR,
+	[NAK_REMOTE_OPERATION & SYNDROME_VALUE] = IBV_WC_REM_OP_ERR,
+	[NAK_INVALID_RD_REQUEST & SYNDROME_VALUE] = IBV_WC_REM_INV_RD_REQ_ERR,
+};
+
+static void grow_window(struct requester *r, uint32_t acked)
+{
+	if (r->recovering)
+		return;
+	if (r->window < r->threshold)
+		r->window += acked;
+	else
+		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
+}
+
+/* `count` packets of the WQE at the head are done. */
+static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
+{
+	struct requester *r = &qp->req;
+	uint32_t charge = wqe_charge(qp, w, r->acked, r->acked + count);
+	bool behind;
+
+	r->acked += count;
+	r->una = psn_add(r->una, count);
+	behind = psn_diff(r->next, r->una) < 0; /* went back, and need not have */
+	r->flight = behind || charge > r->flight ? 0 : r->flight - charge;
+	grow_window(r, charge);
+	while (r->rd_count && psn_diff(r->rd_last[r->rd_head], r->una) < 0) {
+		r->rd_head = (r->rd_head + 1) % HCA_MAX_RD_ATOMIC;
+		r->rd_count--;
+	}
+	if (behind) {
+		r->next = r->una;
+		r->wqe = qp->sq.head;
+		r->packet = r->acked;
+	}
+	if (r->acked == w->packets) {
+		complete_head(qp, IBV_WC_SUCCESS); /* moves the head on */
+		if (behind) {
+			r->wqe = qp->sq.head;
+			r->packet = 0;
+		}
+	}
+}
+
+/* Everything before una + count is acknowledged, but for READs and atomics: they need their response. Returns
+ * whether it got that far; false means that a response was lost. */
+static bool acknowledge(struct qp *qp, uint32_t count, uint64_t now)
+{
+	bool progress = count > 0;
+
+	while (count) {
+		struct wqe *w = sq_at(&qp->sq, qp->sq.head);
+		uint32_t n = min_of(count, w->packets - qp->req.acked);
+
+		if (wqe_wants_response(w))
+			break;
+		acknowledge_head(qp, w, n);
+		count -= n;
+	}
+	if (progress)
+		note_progress(qp, now);
+	return count == 0;
+}
+
+/* The WQE at the head may have failed on this side and waited for those before it. */
+static void settle_head(struct qp *qp)
+{
+	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
+
+	if (qp->state == IBV_QPS_ERR || qp->sq.head == qp->sq.tail)
+		return;
+	if (w->state == WQE_ERROR)
+		fail_head(qp, w->status);
+}
+
+/* A response is missing: ask again from there, once for each hole. */
+static void ask_again(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	if (r->gap_seen || r->rnr_wait)
+		return;
+	note_loss(qp, false);
+	go_back(qp, r->una, RETRY_GAP);
+	r->gap_seen = true;
+}
+
+static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
+{
+	if (!progress && !spend_retry(qp))
+		return;
+	note_loss(qp, false);
+	go_back(qp, psn, RETRY_NAK);
+}
+
+static void receive_ack(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
+	uint8_t kind = p->syndrome & SYNDROME_KIND;
+	enum ibv_wc_status status = nak_status[p->syndrome & SYNDROME_VALUE];
+
+	if (kind == SYNDROME_ACK)
+		ahead++; /* an ACK covers its PSN, a NAK only those before */
+	if (ahead < 0 || ahead > sent || (kind == SYNDROME_ACK && ahead == 0) ||
+	    (kind != SYNDROME_ACK && ahead == sent))
+		return; /* old, or for what was never sent */
+	if (!acknowledge(qp, (uint32_t)ahead, now)) {
+		ask_again(qp);
+		return;
+	}
+	if (kind == SYNDROME_RNR)
+		wait_for_receiver(qp, p->psn, p->syndrome, now);
+	else if (p->syndrome == NAK_SEQUENCE)
+		sequence_nak(qp, p->psn, ahead > 0);
+	else if (kind == SYNDROME_NAK && status)
+		fail_head(qp, status);
+}
+
+/* Takes the data of a response into the local SGEs; the status that ends the request if that cannot be. */
+static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const struct packet *p)
+{
+	const struct opcode_info *info = &opcode_info[p->opcode];
+	uint64_t offset = (uint64_t)qp->req.acked * qp->mtu;
+	bool last = qp->req.acked + 1 == w->packets;
+	const void *bytes = p->payload;
+	uint32_t length = p->length;
+
+	if ((info->flags & HAS_AETH) && (p->syndrome & SYNDROME_KIND) != SYNDROME_ACK)
+		return IBV_WC_BAD_RESP_ERR;
+	if (!(info->flags & IS_READ) != (w->opcode != IBV_WR_RDMA_READ))
+		return IBV_WC_BAD_RESP_ERR;
+	if (info->flags & IS_ATOMIC) {
+		bytes = &p->original;
+		length = sizeof(p->original);
+	} else if (length != min_of((uint64_t)qp->mtu, w->length - offset) ||
+		   (last && !(info->flags & IS_LAST))) {
+		return IBV_WC_BAD_RESP_ERR;
+	}
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, offset, length, 0);
+	if (!sge_scatter(qp->hca, qp->pd, w->sge, w->num_sge, offset, bytes, length))
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
+}
+
+static void receive_response(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
+	enum ibv_wc_status status;
+	struct wqe *w;
+
+	if (ahead < 0 || ahead >= sent)
+		return;
+	/* it acknowledges what was sent before it, and must be the next that is missing */
+	if (!acknowledge(qp, (uint32_t)ahead, now)) {
+		ask_again(qp);
+		return;
+	}
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	w = sq_at(&qp->sq, qp->sq.head);
+	status = wqe_wants_response(w) ? take_response(qp, w, p) : IBV_WC_BAD_RESP_ERR;
+	if (status != IBV_WC_SUCCESS) {
+		fail_head(qp, status);
+		return;
+	}
+	acknowledge_head(qp, w, 1);
+	note_progress(qp, now);
+}
+
+/* A congestion notification: halve the window, once per round trip. */
+void completer_congested(struct qp *qp)
+{
+	note_loss(qp, false);
+}
+
+void completer_receive(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	trace(acknowledged, qp->base.qp_num, p->psn.v, p->syndrome, p->msn, p->opcode, 0);
+	if (OPERATION(p->opcode) == OP_ACKNOWLEDGE)
+		receive_ack(qp, p, now);
+	else
+		receive_response(qp, p, now);
+	settle_head(qp);
+}

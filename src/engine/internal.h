@@ -1,0 +1,72 @@
+/* What the files of the engine share. Everything here is called with qp->lock held.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_ENGINE_INTERNAL_H
+#define UROCE_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+
+/* What a packet weighs in the congestion window: its bytes, and what buffers and headers cost besides. */
+#define PACKET_OVERHEAD 128u
+/* A READ goes out as requests of at most this many bytes, so that responses can be paced; boundaries are
+ * multiples of it from the start of the message, so that a request sent again lies inside the one that was
+ * lost. */
+#define READ_CHUNK 65536u
+
+/* complete.c: work requests end. */
+/* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
+void complete_head(struct qp *qp, enum ibv_wc_status status);
+/* The WQE at sq.head fails and takes the QP with it. */
+void fail_head(struct qp *qp, enum ibv_wc_status status);
+void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
+void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
+/* To ERR: everything outstanding is flushed. */
+void enter_error(struct qp *qp);
+/* To ERR, telling an asynchronous event first. */
+void fail_with_event(struct qp *qp, enum ibv_event_type event);
+void flush(struct qp *qp);
+/* run.c: SQ_DRAINED, once, when a QP in SQD has nothing on the way. */
+void settle_drain(struct qp *qp);
+
+/* requester.c */
+bool requester_run(struct qp *qp, struct turn *turn);
+bool requester_can_run(const struct qp *qp);
+uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to);
+uint32_t wqe_packets(const struct qp *qp, const struct wqe *w);
+bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not complete it */
+
+/* completer.c */
+void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
+void completer_congested(struct qp *qp);
+
+/* responder.c */
+void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
+bool responder_run(struct qp *qp, struct turn *turn);
+bool responder_acknowledge(struct qp *qp, struct turn *turn);
+bool responder_has_work(const struct qp *qp);
+int responder_start(struct qp *qp, uint32_t resources);
+void responder_stop(struct qp *qp);
+
+/* retry.c: time and loss */
+enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR };
+/* Puts the cursor back to `psn`, which lies in [una, high]. */
+void go_back(struct qp *qp, psn_t psn, enum retry_reason reason);
+void note_loss(struct qp *qp, bool timeout);
+void note_sent(struct qp *qp, uint64_t now);
+void note_progress(struct qp *qp, uint64_t now);
+/* One retry less; false: none was left, and the request at the head has failed. */
+bool spend_retry(struct qp *qp);
+void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now);
+void retry_reset(struct qp *qp);
+
+/* turn.c */
+/* The next free packet of the turn, headers filled as every packet of this QP has them; NULL: the turn is
+ * full. */
+struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t psn);
+/* Adds payload to the packet last taken. False: no room, or (gather) an SGE is not memory of the domain. */
+void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
+bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+		 uint64_t offset, uint32_t length);
+bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, uint64_t va, uint32_t length);
+void turn_drop_last(struct turn *turn, struct tx *tx);
+
+#endif

@@ -1,0 +1,238 @@
+/* The QP state machine: which transition takes which attributes (IBTA 11.2.5.2, table 91; ibv_modify_qp(3)).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+
+#define ANY_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
+struct transition {
+	bool allowed;
+	int required, optional;
+};
+
+/* [from][to], for RC. Every row takes IBV_QP_STATE; RESET and ERR can be reached from everywhere. */
+static const struct transition
+	rc_transitions[IBV_QPS_ERR + 1]
+		      [IBV_QPS_ERR + 1] = {
+			      [IBV_QPS_RESET] =
+				      {
+					      [IBV_QPS_INIT] = {true,
+								IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+									IBV_QP_ACCESS_FLAGS,
+								0},
+				      },
+			      [IBV_QPS_INIT] =
+				      {
+					      [IBV_QPS_INIT] = {true, 0,
+								IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+									IBV_QP_ACCESS_FLAGS},
+					      [IBV_QPS_RTR] = {true,
+							       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+								       IBV_QP_RQ_PSN |
+								       IBV_QP_MAX_DEST_RD_ATOMIC |
+								       IBV_QP_MIN_RNR_TIMER,
+							       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
+								       IBV_QP_PKEY_INDEX},
+				      },
+			      [IBV_QPS_RTR] =
+				      {
+					      [IBV_QPS_RTS] = {true,
+							       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+								       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+							       IBV_QP_CUR_STATE |
+								       IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+				      },
+			      [IBV_QPS_RTS] =
+				      {
+					      [IBV_QPS_RTS] = {true, 0,
+							       IBV_QP_CUR_STATE |
+								       IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+								       ANY_ALT},
+					      [IBV_QPS_SQD] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+				      },
+			      [IBV_QPS_SQD] =
+				      {
+					      [IBV_QPS_RTS] = {true, 0,
+							       IBV_QP_CUR_STATE |
+								       IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+								       ANY_ALT},
+					      [IBV_QPS_SQD] =
+						      {true, 0,
+						       IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT |
+							       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+							       IBV_QP_MAX_QP_RD_ATOMIC |
+							       IBV_QP_MAX_DEST_RD_ATOMIC |
+							       IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+							       IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+				      },
+};
+
+static struct transition transition_of(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+		return (struct transition){.allowed = true};
+	if (from > IBV_QPS_ERR || to > IBV_QPS_ERR)
+		return (struct transition){0};
+	return rc_transitions[from][to];
+}
+
+static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	struct transition t = transition_of(from, to);
+	int given = mask & ~IBV_QP_STATE;
+
+	if (!t.allowed || (given & t.required) != t.required || (given & ~(t.required | t.optional)))
+		return -EINVAL;
+	return given & ANY_ALT ? -EOPNOTSUPP
+			       : 0; /* no automatic path migration, as ibv_query_device() says */
+}
+
+static int check_values(const struct ibv_qp_attr *a, int mask)
+{
+	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING;
+	const struct {
+		int bit;
+		bool wrong;
+	} rows[] = {
+		{IBV_QP_ACCESS_FLAGS, a->qp_access_flags & ~access},
+		{IBV_QP_PKEY_INDEX, a->pkey_index != 0},
+		{IBV_QP_PORT, a->port_num != 1},
+		{IBV_QP_PATH_MTU, a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096},
+		{IBV_QP_TIMEOUT, a->timeout > 31},
+		{IBV_QP_RETRY_CNT, a->retry_cnt > 7},
+		{IBV_QP_RNR_RETRY, a->rnr_retry > 7},
+		{IBV_QP_MAX_QP_RD_ATOMIC, a->max_rd_atomic > HCA_MAX_RD_ATOMIC},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic > HCA_MAX_RD_ATOMIC},
+		{IBV_QP_MIN_RNR_TIMER, a->min_rnr_timer > 31},
+		{IBV_QP_DEST_QPN, a->dest_qp_num > QPN_MASK},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if ((mask & rows[i].bit) && rows[i].wrong)
+			return -EINVAL;
+	return 0;
+}
+
+static void take_attributes(struct qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct ibv_qp_attr *to = &qp->attr;
+
+#define TAKE(bit, field)                      \
+	do {                                  \
+		if (mask & (bit))             \
+			to->field = a->field; \
+	} while (0)
+	TAKE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	TAKE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	TAKE(IBV_QP_PKEY_INDEX, pkey_index);
+	TAKE(IBV_QP_PORT, port_num);
+	TAKE(IBV_QP_AV, ah_attr);
+	TAKE(IBV_QP_PATH_MTU, path_mtu);
+	TAKE(IBV_QP_TIMEOUT, timeout);
+	TAKE(IBV_QP_RETRY_CNT, retry_cnt);
+	TAKE(IBV_QP_RNR_RETRY, rnr_retry);
+	TAKE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	TAKE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	TAKE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	TAKE(IBV_QP_DEST_QPN, dest_qp_num);
+	TAKE(IBV_QP_RQ_PSN, rq_psn);
+	TAKE(IBV_QP_SQ_PSN, sq_psn);
+#undef TAKE
+	to->rq_psn &= PSN_MASK;
+	to->sq_psn &= PSN_MASK;
+	if (mask & IBV_QP_PATH_MTU)
+		qp->mtu = 128u << a->path_mtu;
+	if (mask & IBV_QP_RETRY_CNT)
+		qp->req.retries = a->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		qp->req.rnr_retries = a->rnr_retry;
+}
+
+/* Back to the beginning: nothing outstanding, no completion of it is ever polled. */
+static void reset(struct qp *qp)
+{
+	cq_remove_qp(qp->send_cq, qp->base.qp_num);
+	cq_remove_qp(qp->recv_cq, qp->base.qp_num);
+	responder_stop(qp);
+	qp->sq.head = qp->sq.tail = 0;
+	atomic_store_explicit(&qp->sq.reclaimed, 0, memory_order_relaxed);
+	lock_take(&qp->rq->lock);
+	qp->rq->head = qp->rq->tail = 0;
+	atomic_store_explicit(&qp->rq->reclaimed, 0, memory_order_relaxed);
+	lock_drop(&qp->rq->lock);
+	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};
+	qp->attr = (struct ibv_qp_attr){0};
+	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
+	qp->mtu = 0;
+}
+
+static void start_requester(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	r->una = r->next = r->high = psn(qp->attr.sq_psn);
+	r->wqe = qp->sq.tail;
+	r->window = 16 * (4096 + PACKET_OVERHEAD);
+	r->threshold = UINT32_MAX;
+	r->timeout_at = r->probe_at = NEVER;
+}
+
+/* What comes with arriving in a state. */
+static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	switch (to) {
+	case IBV_QPS_RESET:
+		reset(qp);
+		break;
+	case IBV_QPS_RTR:
+		qp->resp.expected = psn(qp->attr.rq_psn);
+		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, 0, qp->attr.rq_psn, qp->mtu, 0);
+		return responder_start(qp, qp->attr.max_dest_rd_atomic);
+	case IBV_QPS_RTS:
+		if (from != IBV_QPS_RTR)
+			break;
+		start_requester(qp);
+		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, qp->attr.sq_psn, qp->attr.rq_psn,
+		      qp->mtu, 0);
+		break;
+	case IBV_QPS_SQD:
+		if (from != IBV_QPS_SQD) {
+			qp->sqd_notified = false;
+			qp->attr.sq_draining = 1;
+		}
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+{
+	enum ibv_qp_state from = qp->state, to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	int err;
+
+	(void)now;
+	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
+		return -EINVAL;
+	err = check_mask(from, to, mask) ?: check_values(attr, mask);
+	if (err)
+		return err;
+	if (to == IBV_QPS_ERR) {
+		engine_fail(qp);
+		return 0;
+	}
+	take_attributes(qp, attr, mask);
+	err = enter(qp, from, to);
+	if (err)
+		return err;
+	if (from != to)
+		trace(qp_state, qp->base.qp_num, from, to, 0, 0, 0);
+	qp->state = qp->base.state = qp->attr.qp_state = qp->attr.cur_qp_state = to;
+	settle_drain(qp);
+	return 0;
+}

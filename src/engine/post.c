@@ -1,0 +1,142 @@
+/* Work requests -> WQEs.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+
+enum wr_kind {
+	WR_NONE, /* not for this transport */
+	WR_SEND,
+	WR_WRITE,
+	WR_READ,
+	WR_ATOMIC,
+};
+
+static const uint8_t rc_kind[] = {
+	[IBV_WR_SEND] = WR_SEND,
+	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
+	[IBV_WR_SEND_WITH_INV] = WR_SEND,
+	[IBV_WR_RDMA_WRITE] = WR_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
+	[IBV_WR_RDMA_READ] = WR_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = WR_ATOMIC,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = WR_ATOMIC,
+};
+
+/* Copies inline data behind the WQE; their length, or more than max_inline if they do not fit. */
+static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (length + sge->length > sq->max_inline)
+			return (uint64_t)sq->max_inline + 1;
+		memcpy((char *)w->sge + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		length += sge->length;
+	}
+	return length;
+}
+
+static uint64_t copy_sges(struct wqe *w, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		w->sge[i] = wr->sg_list[i];
+		length += wr->sg_list[i].length;
+	}
+	return length;
+}
+
+static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
+{
+	enum wr_kind kind = (unsigned)wr->opcode < ARRAY_SIZE(rc_kind) ? rc_kind[wr->opcode] : WR_NONE;
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	const struct sq *sq = &qp->sq;
+	uint64_t length;
+
+	if (kind == WR_NONE || wr->num_sge < 0)
+		return EINVAL;
+	if (is_inline && kind != WR_SEND && kind != WR_WRITE)
+		return EINVAL;
+	/* inline data need no SGE in the queue, but their list is one all the same: ibv_post_send(3) */
+	if ((uint32_t)wr->num_sge > sq->max_sge)
+		return EINVAL;
+	length = is_inline ? copy_inline(sq, w, wr) : copy_sges(w, wr);
+	if (is_inline && length > sq->max_inline)
+		return EINVAL;
+	w->wr_id = wr->wr_id;
+	w->length = min_of(length, (uint64_t)UINT32_MAX); /* too long is found by the requester */
+	w->opcode = wr->opcode;
+	w->flags = wr->send_flags;
+	w->state = WQE_POSTED;
+	w->num_sge = is_inline ? 0 : wr->num_sge;
+	w->status = IBV_WC_SUCCESS;
+	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
+	switch (kind) {
+	case WR_ATOMIC:
+		w->remote_addr = wr->wr.atomic.remote_addr;
+		w->rkey = wr->wr.atomic.rkey;
+		w->compare_add = wr->wr.atomic.compare_add;
+		w->swap = wr->wr.atomic.swap;
+		break;
+	case WR_WRITE:
+	case WR_READ:
+		w->remote_addr = wr->wr.rdma.remote_addr;
+		w->rkey = wr->wr.rdma.rkey;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	struct sq *sq = &qp->sq;
+	struct wqe *w = sq_at(sq, sq->tail);
+	int err;
+
+	/* relaxed: see cq.c reclaim() */
+	if (sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
+		return ENOMEM;
+	err = build(qp, w, wr);
+	if (err)
+		return err;
+	trace(post_send, qp->base.qp_num, sq->tail, w->wr_id, w->opcode, w->length, 0);
+	sq->tail++;
+	return 0;
+}
+
+int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	bool may_post = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_ERR;
+	int err = 0;
+
+	for (; wr && !err; wr = wr->next) {
+		err = may_post ? post_one(qp, wr) : EINVAL;
+		if (err)
+			*bad = wr;
+	}
+	if (qp->state == IBV_QPS_ERR)
+		flush(qp);
+	return err;
+}
+
+int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err;
+
+	if (qp->state == IBV_QPS_RESET && wr) {
+		*bad = wr;
+		return EINVAL;
+	}
+	err = rq_post(qp->rq, qp->base.qp_num, wr, bad);
+	if (qp->state == IBV_QPS_ERR)
+		flush(qp);
+	return err;
+}

@@ -1,0 +1,264 @@
+/* The requester: work requests -> request packets (IBTA 9.7.2, 9.7.3).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/internal.h"
+
+#include "base/trace.h"
+
+/* What each work request becomes on the wire. */
+static const struct {
+	uint8_t first, middle, last, only;
+} opcodes[] = {
+	[IBV_WR_SEND] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST, OP_SEND_ONLY},
+	[IBV_WR_SEND_WITH_IMM] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_IMM, OP_SEND_ONLY_IMM},
+	[IBV_WR_SEND_WITH_INV] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_INV, OP_SEND_ONLY_INV},
+	[IBV_WR_RDMA_WRITE] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST, OP_WRITE_ONLY},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM,
+					OP_WRITE_ONLY_IMM},
+	[IBV_WR_RDMA_READ] = {.only = OP_READ_REQUEST},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = OP_COMPARE_SWAP},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = OP_FETCH_ADD},
+};
+
+static bool is_atomic(const struct wqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+bool wqe_wants_response(const struct wqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
+}
+
+uint32_t wqe_packets(const struct qp *qp, const struct wqe *w)
+{
+	if (is_atomic(w) || w->length <= qp->mtu)
+		return 1;
+	return (uint32_t)(((uint64_t)w->length + qp->mtu - 1) / qp->mtu);
+}
+
+/* The window charge of packets [from, to) of a work request; a READ is charged for its responses. */
+uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to)
+{
+	uint64_t length = is_atomic(w) ? 0 : w->length;
+	uint64_t begin = min_of((uint64_t)from * qp->mtu, length),
+		 end = min_of((uint64_t)to * qp->mtu, length);
+
+	return (uint32_t)(end - begin) + (to - from) * PACKET_OVERHEAD;
+}
+
+/* Packets that the next request packet of this work request covers. */
+static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
+{
+	uint32_t chunk = READ_CHUNK / qp->mtu;
+
+	if (w->opcode != IBV_WR_RDMA_READ)
+		return 1;
+	return min_of(w->packets - packet, chunk - packet % chunk);
+}
+
+/* Why a work request cannot go out at all; IBV_WC_SUCCESS if it can. */
+static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
+{
+	unsigned access = wqe_wants_response(w) ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	if (w->length > HCA_MAX_MESSAGE)
+		return IBV_WC_LOC_LEN_ERR;
+	if (is_atomic(w) && w->length != sizeof(uint64_t))
+		return IBV_WC_LOC_LEN_ERR;
+	if (wqe_wants_response(w) && qp->attr.max_rd_atomic == 0)
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (!sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, access))
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
+}
+
+/* A work request that fails on this side waits until those before it are done, so that completions stay in
+ * order. */
+static void fail_local(struct qp *qp, struct wqe *w, enum ibv_wc_status status)
+{
+	w->state = WQE_ERROR;
+	w->status = status;
+	if (qp->sq.head == qp->req.wqe)
+		fail_head(qp, status);
+}
+
+static bool pick_up(struct qp *qp, struct wqe *w)
+{
+	struct requester *r = &qp->req;
+	enum ibv_wc_status status;
+
+	if (qp->state == IBV_QPS_SQD)
+		return false;
+	/* IBTA 10.8.3.3: a fenced request waits for READs and atomics before it */
+	if ((w->flags & IBV_SEND_FENCE) && r->rd_count)
+		return false;
+	status = check_local(qp, w);
+	if (status != IBV_WC_SUCCESS) {
+		fail_local(qp, w, status);
+		return false;
+	}
+	w->packets = wqe_packets(qp, w);
+	w->psn = r->next;
+	w->state = WQE_PROCESSING;
+	trace(pickup, qp->base.qp_num, r->wqe, w->psn.v, w->packets, w->opcode, 0);
+	return true;
+}
+
+static bool window_allows(const struct requester *r, uint32_t charge)
+{
+	return r->flight == 0 || r->flight + charge <= r->window;
+}
+
+/* One request packet of a work request. False: the turn is full, or the work request has failed. */
+static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
+		  psn_t psn, bool ask)
+{
+	bool first = packet == 0, last = packet + 1 == w->packets;
+	uint8_t opcode = wqe_wants_response(w) || (first && last) ? opcodes[w->opcode].only
+			 : first				  ? opcodes[w->opcode].first
+			 : last					  ? opcodes[w->opcode].last
+								  : opcodes[w->opcode].middle;
+	const struct opcode_info *info = &opcode_info[opcode];
+	uint64_t offset = (uint64_t)packet * qp->mtu;
+	struct tx *tx = turn_packet(qp, turn, opcode, psn);
+	struct packet *p;
+
+	if (!tx)
+		return false;
+	p = &tx->packet;
+	p->ack_request = ask;
+	p->solicited = (w->flags & IBV_SEND_SOLICITED) && last && (info->flags & (IS_SEND | HAS_IMM));
+	p->imm = w->imm;
+	p->inv_rkey = w->imm;
+	p->rkey = w->rkey;
+	p->va = w->remote_addr;
+	if (info->flags & IS_READ) {
+		uint64_t bytes = (uint64_t)span_of(qp, w, packet) * qp->mtu;
+
+		p->va += offset;
+		p->dma_length = (uint32_t)min_of(bytes, w->length - offset);
+	} else if (info->flags & IS_ATOMIC) {
+		p->compare = w->compare_add;
+		p->swap_add = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? w->compare_add : w->swap;
+	} else {
+		uint32_t length = (uint32_t)min_of((uint64_t)qp->mtu, w->length - offset);
+
+		p->dma_length = w->length;
+		if (w->flags & IBV_SEND_INLINE) {
+			turn_bytes(turn, tx, (const char *)w->sge + offset, length);
+		} else if (!turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length)) {
+			turn_drop_last(turn, tx);
+			fail_local(qp, w, IBV_WC_LOC_PROT_ERR);
+			return false;
+		}
+	}
+	trace(build, qp->base.qp_num, p->dest_qpn, psn.v, opcode, p->length, position);
+	return true;
+}
+
+static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
+{
+	if (new && !r->timed_at) {
+		r->timed = psn;
+		r->timed_at = now;
+	}
+}
+
+/* The packet at the cursor. False: it has to wait. */
+static bool send_next(struct qp *qp, struct turn *turn)
+{
+	struct requester *r = &qp->req;
+	struct wqe *w = sq_at(&qp->sq, r->wqe);
+	uint32_t span, charge;
+	bool last, new, ask;
+
+	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
+		return false;
+	span = span_of(qp, w, r->packet);
+	charge = wqe_charge(qp, w, r->packet, r->packet + span);
+	if (!window_allows(r, charge))
+		return false;
+	if (wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic)
+		return false;
+	last = r->packet + span == w->packets;
+	/* ask at the end of a message, and often enough inside it that the window never runs dry */
+	ask = last || r->unasked + charge >= r->window / 4;
+	if (!build(qp, turn, w, r->wqe, r->packet, r->next, ask))
+		return false;
+
+	new = r->next.v == r->high.v;
+	r->unasked = ask ? 0 : r->unasked + charge;
+	if (ask || wqe_wants_response(w))
+		start_timing(r, psn_add(r->next, span - 1), new, turn->now);
+	r->flight += charge;
+	r->packet += span;
+	r->next = psn_add(r->next, span);
+	if (wqe_wants_response(w))
+		r->rd_last[(r->rd_head + r->rd_count++) % HCA_MAX_RD_ATOMIC] = psn_add(r->next, -1u);
+	if (psn_diff(r->next, r->high) > 0)
+		r->high = r->next;
+	if (last) {
+		r->wqe++;
+		r->packet = 0;
+	}
+	note_sent(qp, turn->now);
+	return true;
+}
+
+/* The last packet that was sent, once more: if it was lost, or its acknowledgement, the answer will say so.
+ */
+static void send_probe(struct qp *qp, struct turn *turn)
+{
+	struct requester *r = &qp->req;
+	uint32_t position = r->packet ? r->wqe : r->wqe - 1;
+	struct wqe *w = sq_at(&qp->sq, position);
+
+	r->probe_wanted = false;
+	if (r->next.v != r->una.v && !wqe_wants_response(w))
+		build(qp, turn, w, position, (r->packet ? r->packet : w->packets) - 1, psn_add(r->next, -1u),
+		      true);
+}
+
+static bool may_send(const struct qp *qp)
+{
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.rnr_wait;
+}
+
+bool requester_run(struct qp *qp, struct turn *turn)
+{
+	struct requester *r = &qp->req;
+
+	if (!may_send(qp))
+		return false;
+	r->window = min_of(r->window, max_of(turn->budget, qp->mtu + PACKET_OVERHEAD));
+	if (r->probe_wanted)
+		send_probe(qp, turn);
+	while (r->wqe != qp->sq.tail)
+		if (!send_next(qp, turn))
+			return turn->packets && requester_can_run(qp);
+	return false;
+}
+
+/* Whether the cursor could move, were there room in the turn. */
+bool requester_can_run(const struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+	const struct wqe *w = sq_at(&qp->sq, r->wqe);
+	uint32_t span;
+
+	if (!may_send(qp))
+		return false;
+	if (r->probe_wanted)
+		return true;
+	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR)
+		return false;
+	if (w->state == WQE_POSTED)
+		return qp->state != IBV_QPS_SQD && !((w->flags & IBV_SEND_FENCE) && r->rd_count) &&
+		       !(wqe_wants_response(w) && qp->attr.max_rd_atomic &&
+			 r->rd_count >= qp->attr.max_rd_atomic) &&
+		       window_allows(r, (uint32_t)min_of((uint64_t)w->length, (uint64_t)qp->mtu) +
+						PACKET_OVERHEAD);
+	span = span_of(qp, w, r->packet);
+	return window_allows(r, wqe_charge(qp, w, r->packet, r->packet + span)) &&
+	       !(wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic);
+}

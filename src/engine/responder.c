@@ -1,0 +1,524 @@
+/* The responder: request packets -> memory, receives and responses (IBTA 9.7.4, 9.7.5). Each rule is one
+ * function, in the specification's order; outcome[] says what each verdict causes.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/trace.h"
+#include "memory/copy.h"
+
+#define ACK_EVERY    16 /* packets: an ACK that nobody asked for, or that could wait, goes out after so many */
+#define CNP_INTERVAL (50 * USEC)
+
+enum verdict {
+	ACCEPT = 0,
+	DUPLICATE,
+	GAP,
+	SILENT,	       /* drop without a word */
+	NOT_READY,     /* no receive posted */
+	BAD_REQUEST,   /* opcode out of sequence, not allowed here, bad length */
+	TOO_LONG,      /* longer than the receive */
+	ACCESS_DENIED, /* key, bounds, rights */
+	BAD_RECEIVE,   /* the receive's own SGEs are wrong */
+	VERDICTS
+};
+
+/* IBTA 9.9.3: the NAK, the status of the receive in progress (if there is one), the event (if the QP fails).
+ */
+static const struct {
+	uint8_t nak;
+	uint8_t status;
+	uint8_t event;
+	bool fatal;
+} outcome[] = {
+	[ACCEPT] = {0},
+	[DUPLICATE] = {0},
+	[GAP] = {.nak = NAK_SEQUENCE},
+	[SILENT] = {0},
+	[NOT_READY] = {.nak = SYNDROME_RNR},
+	[BAD_REQUEST] = {NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, true},
+	[TOO_LONG] = {NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR, IBV_EVENT_QP_REQ_ERR, true},
+	[ACCESS_DENIED] = {NAK_REMOTE_ACCESS, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true},
+	[BAD_RECEIVE] = {NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL, true},
+};
+static_assert(ARRAY_SIZE(outcome) == VERDICTS, "every verdict has its outcome");
+
+static uint32_t flags_of(const struct packet *p)
+{
+	return opcode_info[p->opcode].flags;
+}
+
+static uint32_t read_packets(const struct qp *qp, uint32_t length)
+{
+	return length <= qp->mtu ? 1 : (uint32_t)(((uint64_t)length + qp->mtu - 1) / qp->mtu);
+}
+
+/* 9.7.4.1.1 */
+static enum verdict check_psn(const struct qp *qp, const struct packet *p)
+{
+	int32_t ahead = psn_diff(p->psn, qp->resp.expected);
+
+	return ahead < 0 ? DUPLICATE : ahead == 0 ? ACCEPT : qp->resp.nak_sent ? SILENT : GAP;
+}
+
+/* 9.7.4.1.2: first, middle and last come in that order, and of one kind */
+static enum verdict check_sequence(const struct qp *qp, const struct packet *p)
+{
+	static const uint32_t kind[] = {
+		[INBOUND_NONE] = 0,
+		[INBOUND_SEND] = IS_SEND,
+		[INBOUND_WRITE] = IS_WRITE,
+	};
+	uint32_t flags = flags_of(p), inside = kind[qp->resp.inbound];
+
+	if (!inside)
+		return flags & IS_FIRST ? ACCEPT : BAD_REQUEST;
+	return (flags & inside) && !(flags & IS_FIRST) ? ACCEPT : BAD_REQUEST;
+}
+
+/* 9.7.4.1.3: what the QP allows, and whether there is a place to remember it */
+static enum verdict check_operation(const struct qp *qp, const struct packet *p)
+{
+	uint32_t flags = flags_of(p);
+	unsigned need = flags & IS_WRITE    ? IBV_ACCESS_REMOTE_WRITE
+			: flags & IS_READ   ? IBV_ACCESS_REMOTE_READ
+			: flags & IS_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
+					    : 0;
+
+	if ((qp->attr.qp_access_flags & need) != need)
+		return BAD_REQUEST;
+	if ((flags & (IS_READ | IS_ATOMIC)) && qp->resp.response_count == qp->resp.response_size)
+		return BAD_REQUEST;
+	if ((flags & IS_ATOMIC) && (p->va & 7))
+		return BAD_REQUEST;
+	return ACCEPT;
+}
+
+/* 9.7.4.1.4: a SEND takes a receive with its first packet, a WRITE with immediate with its last */
+static enum verdict check_receive(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+	uint32_t flags = flags_of(p);
+	bool needs = ((flags & IS_SEND) && (flags & IS_FIRST)) || ((flags & IS_WRITE) && (flags & HAS_IMM));
+
+	if (!needs || r->has_recv)
+		return ACCEPT;
+	r->has_recv = rq_take(qp->rq, r->recv, &r->recv_position);
+	if (!r->has_recv)
+		return NOT_READY;
+	trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, p->psn.v, 0, 0);
+	return ACCEPT;
+}
+
+/* 9.7.4.1.6: all packets but the last are full; a message is as long as announced, and as its receive allows
+ */
+static enum verdict check_length(const struct qp *qp, const struct packet *p)
+{
+	const struct responder *r = &qp->resp;
+	uint32_t flags = flags_of(p);
+	uint32_t before = flags & IS_FIRST ? 0 : r->received;
+
+	if (!(flags & (IS_SEND | IS_WRITE)))
+		return p->dma_length > HCA_MAX_MESSAGE && (flags & IS_READ) ? BAD_REQUEST : ACCEPT;
+	if (flags & IS_LAST ? p->length > qp->mtu : p->length != qp->mtu)
+		return BAD_REQUEST;
+	if ((flags & IS_LAST) && !(flags & IS_FIRST) && p->length == 0)
+		return BAD_REQUEST;
+	if (flags & IS_WRITE) {
+		uint32_t left = flags & IS_FIRST ? p->dma_length : r->write_left;
+
+		if (left > HCA_MAX_MESSAGE || (flags & IS_LAST ? p->length != left : p->length >= left))
+			return BAD_REQUEST;
+		return ACCEPT;
+	}
+	return (uint64_t)before + p->length > r->recv->length ? TOO_LONG : ACCEPT;
+}
+
+/* The region that a key names, if it allows the access; NULL otherwise. */
+static struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length,
+				unsigned access)
+{
+	struct mr *mr = mr_get(qp->hca, rkey);
+
+	if (mr && !mr_allows(mr, qp->pd, va, length, access)) {
+		mr_put(mr);
+		return NULL;
+	}
+	return mr;
+}
+
+static bool remote_allowed(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
+{
+	struct mr *mr = remote_region(qp, rkey, va, length, access);
+
+	if (mr)
+		mr_put(mr);
+	return mr;
+}
+
+/* 9.7.4.1.5: a key of no bytes is not looked at */
+static enum verdict check_rkey(const struct qp *qp, const struct packet *p)
+{
+	uint32_t flags = flags_of(p);
+	uint64_t length = flags & IS_ATOMIC ? sizeof(uint64_t) : p->dma_length;
+	unsigned access = flags & IS_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
+			  : flags & IS_READ ? IBV_ACCESS_REMOTE_READ
+					    : IBV_ACCESS_REMOTE_WRITE;
+
+	if (!(flags & (HAS_RETH | HAS_ATOMICETH)) || length == 0)
+		return ACCEPT;
+	return remote_allowed(qp, p->rkey, p->va, length, access) ? ACCEPT : ACCESS_DENIED;
+}
+
+static struct response *response_at(struct responder *r, uint32_t i)
+{
+	return &r->responses[(r->response_head + i) % r->response_size];
+}
+
+/* Appends a response. One to a duplicate request replaces all that wait from its PSN on: the peer has gone
+ * back there and will ask for them again. */
+static void respond(struct responder *r, const struct response *response)
+{
+	while (r->response_count && psn_diff(response_at(r, r->response_count - 1)->psn, response->psn) >= 0)
+		r->response_count--;
+	if (r->response_count < r->response_size)
+		*response_at(r, r->response_count++) = *response;
+}
+
+static void respond_read(struct qp *qp, const struct packet *p)
+{
+	respond(&qp->resp, &(struct response){.kind = RESPOND_READ,
+					      .psn = p->psn,
+					      .rkey = p->rkey,
+					      .va = p->va,
+					      .left = p->dma_length,
+					      .msn = qp->resp.msn});
+}
+
+static enum verdict execute_send(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+
+	if (flags_of(p) & IS_FIRST)
+		r->received = 0;
+	if (!sge_scatter(qp->hca, qp->pd, r->recv->sge, r->recv->num_sge, r->received, p->payload, p->length))
+		return BAD_RECEIVE;
+	if ((flags_of(p) & HAS_IETH) && !mr_invalidate(qp->hca, qp->pd, p->inv_rkey))
+		return ACCESS_DENIED;
+	r->received += p->length;
+	return ACCEPT;
+}
+
+static enum verdict execute_write(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+	struct mr *mr;
+
+	if (flags_of(p) & IS_FIRST) {
+		r->received = 0;
+		r->write_va = p->va;
+		r->write_rkey = p->rkey;
+		r->write_left = p->dma_length;
+	}
+	if (p->length) {
+		mr = remote_region(qp, r->write_rkey, r->write_va, p->length, IBV_ACCESS_REMOTE_WRITE);
+		if (!mr) /* it was there when the message began */
+			return ACCESS_DENIED;
+		copy_in_order(mr_at(mr, r->write_va), p->payload, p->length);
+		mr_put(mr);
+	}
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->write_va, p->length, 0);
+	r->write_va += p->length;
+	r->write_left -= p->length;
+	r->received += p->length;
+	return ACCEPT;
+}
+
+static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC);
+	struct atomic_record *record = &r->atomics[r->atomic_next++ % r->response_size];
+
+	if (!mr)
+		return ACCESS_DENIED;
+	record->psn = p->psn;
+	record->valid = true;
+	record->value = OPERATION(p->opcode) == OP_FETCH_ADD
+				? atomic_fetch_add_at(mr_at(mr, p->va), p->swap_add)
+				: atomic_compare_swap_at(mr_at(mr, p->va), p->compare, p->swap_add);
+	mr_put(mr);
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, sizeof(uint64_t), 0);
+	respond(r, &(struct response){.kind = RESPOND_ATOMIC,
+				      .psn = p->psn,
+				      .value = record->value,
+				      .msn = (r->msn + 1) & PSN_MASK});
+	return ACCEPT;
+}
+
+static enum verdict execute(struct qp *qp, const struct packet *p)
+{
+	uint32_t flags = flags_of(p);
+
+	if (flags & IS_SEND)
+		return execute_send(qp, p);
+	if (flags & IS_WRITE)
+		return execute_write(qp, p);
+	if (flags & IS_ATOMIC)
+		return execute_atomic(qp, p);
+	return ACCEPT; /* a READ is executed as its responses are made */
+}
+
+/* The packet is part of history now. */
+static void advance(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+	uint32_t flags = flags_of(p), span = flags & IS_READ ? read_packets(qp, p->dma_length) : 1;
+
+	r->expected = psn_add(r->expected, span);
+	r->nak_sent = false;
+	r->nak = 0;
+	r->unacked++;
+	r->ack_owed = true;
+	r->ack_asked |= p->ack_request;
+	if (!(flags & IS_LAST)) {
+		r->inbound = flags & IS_SEND ? INBOUND_SEND : INBOUND_WRITE;
+		return;
+	}
+	r->inbound = INBOUND_NONE;
+	r->msn = (r->msn + 1) & PSN_MASK;
+	if (flags & IS_READ)
+		respond_read(qp, p);
+	if ((flags & IS_SEND) || ((flags & IS_WRITE) && (flags & HAS_IMM)))
+		complete_receive(qp, IBV_WC_SUCCESS, p);
+}
+
+/* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ read again, an atomic
+ * answered from memory of it. */
+static void duplicate(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+	uint32_t flags = flags_of(p);
+
+	if (flags & IS_READ) {
+		psn_t end = psn_add(p->psn, read_packets(qp, p->dma_length));
+
+		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size)
+			respond_read(qp, p);
+		return;
+	}
+	if (flags & IS_ATOMIC) {
+		for (uint32_t i = 0; i < r->response_size; i++)
+			if (r->atomics[i].valid && psn_equal(r->atomics[i].psn, p->psn))
+				respond(r, &(struct response){.kind = RESPOND_ATOMIC,
+							      .psn = p->psn,
+							      .value = r->atomics[i].value,
+							      .msn = r->msn});
+		return;
+	}
+	r->ack_owed = r->ack_asked = true;
+}
+
+static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
+{
+	struct responder *r = &qp->resp;
+
+	if (!outcome[verdict].nak)
+		return;
+	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
+	r->nak = outcome[verdict].nak;
+	if (verdict == NOT_READY)
+		r->nak |= qp->attr.min_rnr_timer & SYNDROME_VALUE;
+	r->nak_psn = r->expected;
+	r->nak_sent = true;
+	if (!outcome[verdict].fatal)
+		return;
+	if (r->has_recv)
+		complete_receive(qp, outcome[verdict].status, p);
+	fail_with_event(qp, outcome[verdict].event);
+}
+
+void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	enum verdict verdict = check_psn(qp, p);
+
+	if (p->congestion || p->fecn)
+		qp->resp.cnp_owed |= now - qp->resp.cnp_at >= CNP_INTERVAL;
+	if (verdict == DUPLICATE) {
+		duplicate(qp, p);
+		return;
+	}
+	if (verdict == ACCEPT)
+		verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_receive(qp, p)
+			  ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
+	if (verdict == ACCEPT)
+		advance(qp, p);
+	else
+		refuse(qp, p, verdict);
+}
+
+/* One packet of the response to a READ. False: the turn is full, or the region is gone and a NAK follows. */
+static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
+{
+	uint32_t length = min_of(s->left, qp->mtu);
+	bool last = length == s->left;
+	uint8_t opcode = last ? (s->started ? OP_READ_RESPONSE_LAST : OP_READ_RESPONSE_ONLY)
+			      : (s->started ? OP_READ_RESPONSE_MIDDLE : OP_READ_RESPONSE_FIRST);
+	struct mr *mr = NULL;
+	struct tx *tx;
+
+	if (length) {
+		mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ);
+		if (!mr) {
+			qp->resp.nak = NAK_REMOTE_ACCESS;
+			qp->resp.nak_psn = s->psn;
+			qp->resp.nak_sent = true;
+			fail_with_event(qp, IBV_EVENT_QP_ACCESS_ERR);
+			return false;
+		}
+	}
+	tx = turn_packet(qp, turn, opcode, s->psn);
+	if (!tx) {
+		if (mr)
+			mr_put(mr);
+		return false;
+	}
+	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
+	tx->packet.msn = s->msn;
+	if (mr)
+		turn_region(turn, tx, mr, s->va, length);
+	trace(execute, qp->base.qp_num, s->psn.v, opcode, s->va, length, 0);
+	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, opcode, length, 0);
+	s->started = true;
+	s->va += length;
+	s->left -= length;
+	s->psn = psn_add(s->psn, 1);
+	return true;
+}
+
+static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
+{
+	struct tx *tx = turn_packet(qp, turn, OP_ATOMIC_ACKNOWLEDGE, s->psn);
+
+	if (!tx)
+		return false;
+	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
+	tx->packet.msn = s->msn;
+	tx->packet.original = s->value;
+	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, OP_ATOMIC_ACKNOWLEDGE, 0, 0);
+	return true;
+}
+
+/* An ACK or NAK. */
+static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t syndrome)
+{
+	struct responder *r = &qp->resp;
+	struct tx *tx = turn_packet(qp, turn, OP_ACKNOWLEDGE, psn);
+
+	if (!tx)
+		return false;
+	tx->packet.syndrome = syndrome;
+	tx->packet.msn = r->msn;
+	r->ack_owed = r->ack_asked = false;
+	r->unacked = 0;
+	trace(acknowledge, qp->base.qp_num, tx->packet.dest_qpn, psn.v, syndrome, r->msn, 0);
+	return true;
+}
+
+/* A response acknowledges all requests up to its own. */
+static void retire_response(struct responder *r, const struct response *s)
+{
+	psn_t end = s->kind == RESPOND_ATOMIC ? psn_add(s->psn, 1) : s->psn;
+
+	r->response_head = (r->response_head + 1) % r->response_size;
+	r->response_count--;
+	if (psn_equal(end, r->expected)) {
+		r->ack_owed = r->ack_asked = false;
+		r->unacked = 0;
+	}
+}
+
+/* Responses in PSN order, then the NAK that ended them. True: the turn was too small. */
+bool responder_run(struct qp *qp, struct turn *turn)
+{
+	struct responder *r = &qp->resp;
+
+	while (r->response_count) {
+		struct response *s = response_at(r, 0);
+		bool atomic = s->kind == RESPOND_ATOMIC;
+
+		if (!(atomic ? atomic_packet(qp, turn, s) : read_packet(qp, turn, s)))
+			return r->response_count; /* 0 if the QP failed */
+		if (atomic || s->left == 0)
+			retire_response(r, s);
+	}
+	return false;
+}
+
+/* What is owed besides responses: NAK, ACK, congestion notification. True: the turn was too small. */
+bool responder_acknowledge(struct qp *qp, struct turn *turn)
+{
+	struct responder *r = &qp->resp;
+
+	if (r->response_count)
+		return true;
+	if (r->nak) {
+		if (!ack_packet(qp, turn, r->nak_psn, r->nak))
+			return true;
+		r->nak = 0;
+	}
+	if (r->ack_owed && (r->unacked >= ACK_EVERY || (r->ack_asked && !turn->delay_ack)))
+		if (!ack_packet(qp, turn, psn_add(r->expected, -1u), SYNDROME_ACK | SYNDROME_NO_CREDITS))
+			return true;
+	if (r->cnp_owed) {
+		static const uint8_t reserved[16];
+		struct tx *tx = turn_packet(qp, turn, OPCODE_CNP, psn(0));
+
+		if (!tx)
+			return true;
+		tx->packet.becn = true;
+		turn_bytes(turn, tx, reserved, sizeof(reserved));
+		r->cnp_owed = false;
+		r->cnp_at = turn->now;
+	}
+	return false;
+}
+
+bool responder_has_work(const struct qp *qp)
+{
+	const struct responder *r = &qp->resp;
+
+	return r->response_count || r->nak || r->cnp_owed ||
+	       (r->ack_owed && (r->ack_asked || r->unacked >= ACK_EVERY));
+}
+
+int responder_start(struct qp *qp, uint32_t resources)
+{
+	struct responder *r = &qp->resp;
+	struct response *responses = calloc(resources ? resources : 1, sizeof(*responses));
+	struct atomic_record *atomics = calloc(resources ? resources : 1, sizeof(*atomics));
+
+	if (!responses || !atomics) {
+		free(responses);
+		free(atomics);
+		return -ENOMEM;
+	}
+	free(r->responses);
+	free(r->atomics);
+	r->responses = responses;
+	r->atomics = atomics;
+	r->response_size = resources;
+	r->response_head = r->response_count = r->atomic_next = 0;
+	return 0;
+}
+
+void responder_stop(struct qp *qp)
+{
+	struct rwqe *recv = qp->resp.recv;
+
+	free(qp->resp.responses);
+	free(qp->resp.atomics);
+	qp->resp = (struct responder){.recv = recv};
+}

@@ -1,0 +1,207 @@
+/* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready, and what the
+ * specification leaves open: round-trip times, tail-loss probes, the congestion window.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
+#include "engine/internal.h"
+
+#define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
+#define PROBE_MIN   (2 * MSEC)
+#define PROBES_MAX  3
+
+/* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
+static const uint16_t rnr_timer[32] = {65535, 1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
+				       48,    64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
+				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+/* The interval of the transport timer; NEVER if the attributes ask for none. */
+static uint64_t timeout_of(const struct qp *qp)
+{
+	return qp->attr.timeout ? max_of(4096ull << qp->attr.timeout, TIMEOUT_MIN) : NEVER;
+}
+
+static uint64_t after(uint64_t now, uint64_t interval)
+{
+	return interval == NEVER ? NEVER : now + interval;
+}
+
+/* When to doubt that the last packet arrived: well beyond a round trip, well before the transport timer. */
+static uint64_t probe_after(const struct qp *qp, uint64_t now)
+{
+	const struct requester *r = &qp->req;
+	uint64_t interval = r->srtt ? 2 * r->srtt + 4 * r->rttvar : 10 * MSEC, timeout = timeout_of(qp);
+
+	interval = max_of(interval, PROBE_MIN) << r->probes;
+	return r->probes < PROBES_MAX && interval < timeout / 2 ? now + interval : NEVER;
+}
+
+void retry_reset(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	r->timeout_at = r->probe_at = NEVER;
+	r->rnr_wait = r->probe_wanted = r->gap_seen = false;
+	r->probes = 0;
+	r->timed_at = 0;
+	r->rd_count = 0;
+	r->next = r->high = r->una;
+	r->wqe = qp->sq.tail;
+	r->packet = r->acked = 0;
+	r->flight = 0;
+}
+
+void note_sent(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (r->timeout_at == NEVER)
+		r->timeout_at = after(now, timeout_of(qp));
+	r->probe_at = probe_after(qp, now);
+}
+
+static void measure(struct requester *r, uint64_t now)
+{
+	uint64_t rtt = now - r->timed_at, delta;
+
+	if (!r->timed_at || psn_diff(r->una, r->timed) <= 0)
+		return;
+	r->timed_at = 0;
+	if (!r->srtt) {
+		r->srtt = rtt;
+		r->rttvar = rtt / 2;
+		return;
+	}
+	delta = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
+	r->rttvar += (delta >> 2) - (r->rttvar >> 2);
+	r->srtt += (rtt >> 3) - (r->srtt >> 3);
+}
+
+void note_progress(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	bool waiting = r->una.v != r->high.v;
+
+	measure(r, now);
+	r->retries = qp->attr.retry_cnt;
+	r->rnr_retries = qp->attr.rnr_retry;
+	r->probes = 0;
+	r->gap_seen = false;
+	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
+		r->recovering = false;
+	r->timeout_at = waiting ? after(now, timeout_of(qp)) : NEVER;
+	r->probe_at = waiting ? probe_after(qp, now) : NEVER;
+}
+
+void note_loss(struct qp *qp, bool timeout)
+{
+	struct requester *r = &qp->req;
+	uint32_t least = 2 * (qp->mtu + PACKET_OVERHEAD);
+
+	if (!r->recovering) {
+		r->threshold = max_of(r->flight / 2, 2 * least);
+		r->window = r->threshold;
+		r->recovering = true;
+		r->recovery = r->high;
+	}
+	if (timeout)
+		r->window = least;
+}
+
+void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
+{
+	struct requester *r = &qp->req;
+	uint32_t position = qp->sq.head, packet = r->acked, left = (uint32_t)psn_diff(psn, r->una),
+		 charge = 0;
+	struct wqe *w = sq_at(&qp->sq, position);
+
+	while (left && packet + left >= w->packets) {
+		charge += wqe_charge(qp, w, packet, w->packets);
+		left -= w->packets - packet;
+		packet = 0;
+		w = sq_at(&qp->sq, ++position);
+	}
+	if (left)
+		charge += wqe_charge(qp, w, packet, packet + left);
+	r->wqe = position;
+	r->packet = packet + left;
+	r->next = psn;
+	r->flight = charge;
+	while (r->rd_count &&
+	       psn_diff(r->rd_last[(r->rd_head + r->rd_count - 1) % HCA_MAX_RD_ATOMIC], psn) >= 0)
+		r->rd_count--;
+	r->timed_at = 0; /* Karn: an answer could be to either */
+	r->unasked = 0;
+	r->probe_wanted = false;
+	trace(retry, qp->base.qp_num, position, psn.v, reason, r->retries, 0);
+}
+
+bool spend_retry(struct qp *qp)
+{
+	if (qp->req.retries == 0) {
+		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
+		return false;
+	}
+	qp->req.retries--;
+	return true;
+}
+
+void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (qp->attr.rnr_retry != 7) { /* 7: for ever */
+		if (r->rnr_retries == 0) {
+			fail_head(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		r->rnr_retries--;
+	}
+	go_back(qp, psn, RETRY_RNR);
+	r->rnr_wait = true;
+	r->rnr_until = now + rnr_timer[timer & SYNDROME_VALUE] * 10 * USEC;
+	r->timeout_at = r->probe_at = NEVER;
+}
+
+static void time_out(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (!spend_retry(qp))
+		return;
+	note_loss(qp, true);
+	go_back(qp, r->una, RETRY_TIMEOUT);
+	r->gap_seen = false;
+	r->timeout_at = after(now, timeout_of(qp));
+	r->probe_at = NEVER;
+}
+
+static void probe(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	r->probes++;
+	r->probe_at = probe_after(qp, now);
+	if (r->rd_count)
+		go_back(qp, r->una, RETRY_PROBE); /* asking again is cheap: requests, not data */
+	else
+		r->probe_wanted = true;
+}
+
+void engine_expire(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (r->rnr_wait && now >= r->rnr_until)
+		r->rnr_wait = false;
+	if (now >= r->timeout_at)
+		time_out(qp, now);
+	else if (now >= r->probe_at)
+		probe(qp, now);
+}
+
+uint64_t engine_deadline(const struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+	uint64_t when = min_of(r->timeout_at, r->probe_at);
+
+	return r->rnr_wait ? min_of(when, r->rnr_until) : when;
+}

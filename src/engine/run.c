@@ -1,0 +1,97 @@
+/* The ways in and the one way out. Where a packet goes in: engine_receive().
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+
+static bool from_peer(const struct qp *qp, const union ibv_gid *from)
+{
+	return !memcmp(from, &qp->path.dgid, sizeof(*from));
+}
+
+/* A CQ that overran takes its QPs down (IBTA 11.6.2.1), but not in the middle of a step. */
+static void settle(struct qp *qp)
+{
+	if (!qp->cq_lost)
+		return;
+	qp->cq_lost = false;
+	if (qp->state != IBV_QPS_ERR)
+		fail_with_event(qp, IBV_EVENT_QP_FATAL);
+}
+
+void settle_drain(struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+
+	if (qp->state != IBV_QPS_SQD || qp->sqd_notified || r->una.v != r->high.v)
+		return;
+	qp->sqd_notified = true;
+	qp->attr.sq_draining = 0;
+	if (qp->attr.en_sqd_async_notify)
+		qp->hca->ops->qp_event(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {
+		qp->comm_est = true;
+		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
+	}
+	responder_receive(qp, p, now);
+}
+
+void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
+{
+	uint32_t flags = opcode_info[p->opcode].flags;
+	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+	bool receives = sends || qp->state == IBV_QPS_RTR;
+
+	/* IBTA 9.6.1: state, peer, partition and transport; the rest is not for this QP */
+	if (!receives || !from_peer(qp, from) || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
+		return;
+	if (p->opcode == OPCODE_CNP) {
+		completer_congested(qp);
+		return;
+	}
+	if (TRANSPORT(p->opcode) != TRANSPORT_RC)
+		return;
+	if (flags & IS_REQUEST)
+		receive_request(qp, p, now);
+	else if (sends)
+		completer_receive(qp, p, now);
+	settle(qp);
+	settle_drain(qp);
+}
+
+bool engine_run(struct qp *qp, struct turn *turn)
+{
+	bool more = responder_run(qp, turn);
+
+	more = requester_run(qp, turn) || more;
+	more = responder_acknowledge(qp, turn) || more;
+	settle(qp);
+	return more;
+}
+
+bool engine_has_work(const struct qp *qp)
+{
+	return responder_has_work(qp) || requester_can_run(qp);
+}
+
+bool engine_in_flight(const struct qp *qp)
+{
+	return qp->req.una.v != qp->req.high.v;
+}
+
+uint32_t engine_backlog(const struct qp *qp, uint32_t enough)
+{
+	uint32_t charge = 0;
+
+	for (uint32_t i = qp->req.wqe; i != qp->sq.tail && charge < enough; i++) {
+		const struct wqe *w = sq_at(&qp->sq, i);
+
+		charge += min_of(w->length, enough) + PACKET_OVERHEAD;
+	}
+	return charge;
+}

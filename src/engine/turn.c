@@ -1,0 +1,86 @@
+/* The packets that one run hands back.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/internal.h"
+
+void turn_done(struct turn *turn)
+{
+	for (uint32_t i = 0; i < turn->regions; i++)
+		mr_put(turn->region[i]);
+	turn->packets = turn->iovs = turn->regions = 0;
+}
+
+struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t psn)
+{
+	struct tx *tx;
+
+	if (turn->packets == TURN_PACKETS || turn->iovs + HCA_MAX_SGE > TURN_IOVECS ||
+	    turn->regions + HCA_MAX_SGE > TURN_REGIONS)
+		return NULL;
+	tx = &turn->tx[turn->packets++];
+	tx->packet = (struct packet){
+		.opcode = opcode,
+		.migrated = true, /* as adapters do that never migrate */
+		.pkey = PKEY_DEFAULT,
+		.dest_qpn = qp->attr.dest_qp_num,
+		.psn = psn,
+	};
+	tx->path = &qp->path;
+	tx->iov = turn->iovs;
+	tx->iovs = 0;
+	return tx;
+}
+
+void turn_drop_last(struct turn *turn, struct tx *tx)
+{
+	turn->packets--;
+	turn->iovs = tx->iov; /* regions that it held are let go by turn_done() */
+}
+
+void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length)
+{
+	turn->iov[turn->iovs++] = (struct iovec){(void *)bytes, length};
+	tx->iovs++;
+	tx->packet.length += length;
+}
+
+/* Takes over the caller's hold on the region. */
+static void hold(struct turn *turn, struct mr *mr)
+{
+	if (turn->regions && turn->region[turn->regions - 1] == mr)
+		mr_put(mr); /* held already */
+	else
+		turn->region[turn->regions++] = mr;
+}
+
+bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, uint64_t va, uint32_t length)
+{
+	turn_bytes(turn, tx, mr_at(mr, va), length);
+	hold(turn, mr);
+	return true;
+}
+
+bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+		 uint64_t offset, uint32_t length)
+{
+	for (uint32_t i = 0; length && i < count; i++) {
+		struct mr *mr;
+		uint32_t n;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		n = min_of(length, (uint32_t)(sge[i].length - offset));
+		mr = mr_get(qp->hca, sge[i].lkey);
+		if (!mr)
+			return false;
+		if (!mr_allows(mr, qp->pd, sge[i].addr + offset, n, 0)) {
+			mr_put(mr);
+			return false;
+		}
+		turn_region(turn, tx, mr, sge[i].addr + offset, n);
+		length -= n;
+		offset = 0;
+	}
+	return true;
+}

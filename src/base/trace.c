@@ -1,13 +1,272 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* The writing side of a trace: each thread has a ring in the mapped file and is its only writer.
+ * SPDX-License-Identifier: BSD-2-Clause */
 #include "base/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/trace_file.h"
+
+#define RINGS		256
+#define RECORDS		(64u << 10)
+#define RECORDS_MIN	64u
+#define RECORDS_MAX	(4u << 20)
+#define RING_HEADER	TRACE_PAGE
+#define page_align(x)	(((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
+
+static const struct trace_point_name point_names[] = {
+#define POINT(name, a, b, c, d, e, f) {#name, {#a, #b, #c, #d, #e, #f}},
+#include "base/trace.def"
+#undef POINT
+};
+static_assert(ARRAY_SIZE(point_names) == TRACE_POINTS, "every point has a name");
 
 bool trace_on;
 
-void trace_start(void)
+static struct trace_header *header;
+static int trace_fd = -1;
+static uint32_t ring_mask;
+static pthread_key_t ring_key; /* its destructor hands the ring of a thread that ends to the next new thread */
+
+static struct lock rings_lock; /* guards the making and the reuse of rings */
+static struct trace_ring *spare_rings[RINGS];
+static uint32_t spares;
+
+static _Thread_local struct trace_ring *my_ring;
+static _Thread_local bool ringless; /* there was none to be had */
+
+static uint64_t now_of(clockid_t clock)
 {
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static void release_ring(void *ring)
+{
+	lock_take(&rings_lock);
+	if (spares < RINGS)
+		spare_rings[spares++] = ring;
+	lock_drop(&rings_lock);
+	my_ring = NULL; /* a destructor that runs after this one may still record: it takes a ring anew */
+}
+
+static struct trace_ring *new_ring(void) REQUIRES(rings_lock)
+{
+	uint32_t n = atomic_load_explicit(&header->rings, memory_order_relaxed);
+	off_t start = (off_t)header->header_bytes + (off_t)n * header->ring_bytes;
+	struct trace_ring *ring;
+
+	/* take the disk space now: storing to a mapped file on a full disk would kill the program */
+	if (n == RINGS || posix_fallocate(trace_fd, start, header->ring_bytes))
+		return NULL;
+	ring = mmap(NULL, header->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, trace_fd, start);
+	if (ring == MAP_FAILED)
+		return NULL;
+	atomic_store_explicit(&header->rings, n + 1, memory_order_release); /* pairs with the reader of the file */
+	return ring;
+}
+
+static struct trace_ring *take_ring(void)
+{
+	struct trace_ring *ring;
+
+	lock_take(&rings_lock);
+	ring = spares ? spare_rings[--spares] : new_ring();
+	lock_drop(&rings_lock);
+	if (!ring) {
+		ringless = true;
+		log_warn("no room for the trace of one more thread (%d threads, or the disk is full)", RINGS);
+		return NULL;
+	}
+	ring->tid = (uint32_t)syscall(SYS_gettid);
+	my_ring = ring;
+	pthread_setspecific(ring_key, ring);
+	return ring;
 }
 
 void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
-	(void)point, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
+	struct trace_ring *ring = my_ring;
+	struct trace_entry *entry;
+	uint64_t n;
+
+	if (unlikely(!ring) && (ringless || !(ring = take_ring()))) {
+		atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
+		return;
+	}
+	n = atomic_load_explicit(&ring->written, memory_order_relaxed); /* only this thread writes it */
+	entry = (struct trace_entry *)((char *)ring + RING_HEADER) + (n & ring_mask);
+	*entry = (struct trace_entry){now_of(CLOCK_MONOTONIC), point, ring->tid, {a, b, c, d, e, f}};
+	/* release pairs with the reader of the file: a record that counts is complete */
+	atomic_store_explicit(&ring->written, n + 1, memory_order_release);
+}
+
+static uint32_t records_per_ring(void)
+{
+	const char *text = getenv("UROCE_TRACE_SIZE");
+	unsigned long wanted = RECORDS;
+	uint32_t n = RECORDS_MIN;
+	char *end;
+
+	if (text && *text) {
+		wanted = strtoul(text, &end, 0);
+		if (*end == 'k' || *end == 'K')
+			wanted <<= 10, end++;
+		else if (*end == 'm' || *end == 'M')
+			wanted <<= 20, end++;
+		if (*end || wanted < RECORDS_MIN || wanted > RECORDS_MAX) {
+			log_warn("UROCE_TRACE_SIZE=%s: want a number of records per thread from %u to %uM; taking %u",
+				 text, RECORDS_MIN, RECORDS_MAX >> 20, RECORDS);
+			wanted = RECORDS;
+		}
+	}
+	while (n < wanted)
+		n *= 2;
+	return n;
+}
+
+/* `%p` becomes the process id. */
+static int expand_name(const char *pattern, char *out, size_t room)
+{
+	size_t n = 0;
+
+	for (; *pattern; pattern++) {
+		if (pattern[0] == '%' && pattern[1] == 'p') {
+			n += (size_t)snprintf(out + n, room - n, "%d", (int)getpid());
+			pattern++;
+		} else {
+			out[n++] = *pattern;
+		}
+		if (n + 16 >= room)
+			return -ENAMETOOLONG;
+	}
+	out[n] = 0;
+	return 0;
+}
+
+/* A file that we may write to: new, empty, or an old trace. The lock lasts as long as the process, and tells
+ * others that the file is taken. 0 or -errno; -EBUSY: another process writes to it. */
+static int open_file(const char *name)
+{
+	uint64_t magic = 0;
+	ssize_t n;
+	int err;
+
+	trace_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (trace_fd < 0)
+		return -errno;
+	if (flock(trace_fd, LOCK_EX | LOCK_NB)) {
+		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	} else {
+		n = pread(trace_fd, &magic, sizeof(magic), 0);
+		if (n < 0)
+			err = -errno;
+		else if (n > 0 && magic != TRACE_MAGIC)
+			err = -EEXIST; /* somebody's data */
+		else
+			err = ftruncate(trace_fd, 0) ? -errno : 0;
+	}
+	if (err) {
+		close(trace_fd);
+		trace_fd = -1;
+	}
+	return err;
+}
+
+static void read_line(const char *file, char *out, size_t room)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
+
+	out[n > 0 ? n : 0] = 0;
+	out[strcspn(out, "\n")] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+static int write_header(void)
+{
+	size_t bytes = page_align(sizeof(*header) + sizeof(point_names));
+	uint32_t records = records_per_ring();
+	int err = posix_fallocate(trace_fd, 0, (off_t)bytes);
+
+	if (err)
+		return -err;
+	header = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_fd, 0);
+	if (header == MAP_FAILED)
+		return -errno;
+	header->header_bytes = (uint32_t)bytes;
+	header->ring_header_bytes = RING_HEADER;
+	header->ring_records = records;
+	header->record_bytes = sizeof(struct trace_entry);
+	header->ring_bytes = RING_HEADER + records * (uint32_t)sizeof(struct trace_entry);
+	header->point_bytes = sizeof(point_names[0]);
+	header->points = TRACE_POINTS;
+	header->pid = (uint32_t)getpid();
+	header->start_mono = now_of(CLOCK_MONOTONIC);
+	header->start_wall = now_of(CLOCK_REALTIME);
+	gethostname(header->host, sizeof(header->host) - 1);
+	read_line("/proc/sys/kernel/random/boot_id", header->boot, sizeof(header->boot));
+	read_line("/proc/self/comm", header->program, sizeof(header->program));
+	memcpy(header + 1, point_names, sizeof(point_names));
+	ring_mask = records - 1;
+	header->magic = TRACE_MAGIC; /* last: a file that has it has all of the header */
+	return 0;
+}
+
+/* A child of fork() is inert: it must not write into its parent's rings. */
+static void stop_in_child(void)
+{
+	trace_on = false;
+}
+
+static void start(void)
+{
+	const char *pattern = getenv("UROCE_TRACE");
+	char name[4096];
+	int err;
+
+	if (!pattern || !*pattern)
+		return;
+	err = expand_name(pattern, name, sizeof(name));
+	if (!err)
+		err = open_file(name);
+	if (err == -EBUSY) {
+		snprintf(name + strlen(name), 16, ".%d", (int)getpid());
+		err = open_file(name);
+	}
+	if (!err)
+		err = write_header();
+	if (!err)
+		err = -pthread_key_create(&ring_key, release_ring);
+	if (err) {
+		log_error("no trace: UROCE_TRACE=%s: %s", pattern,
+			  err == -EEXIST ? "the file exists and is no trace; name another, or remove it" :
+					   strerror(-err));
+		return;
+	}
+	pthread_atfork(NULL, NULL, stop_in_child);
+	trace_on = true;
+	log_info("tracing to %s", name);
+}
+
+void trace_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, start);
 }

@@ -97,7 +97,6 @@ static bool pick_up(struct qp *qp, struct wqe *w)
 		fail_local(qp, w, status);
 		return false;
 	}
-	w->packets = wqe_packets(qp, w);
 	w->psn = r->next;
 	w->state = WQE_PROCESSING;
 	trace(pickup, qp->base.qp_num, r->wqe, w->psn.v, w->packets, w->opcode, 0);
@@ -244,7 +243,6 @@ bool requester_can_run(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;
 	const struct wqe *w = sq_at(&qp->sq, r->wqe);
-	uint32_t span;
 
 	if (!may_send(qp))
 		return false;
@@ -252,13 +250,10 @@ bool requester_can_run(const struct qp *qp)
 		return true;
 	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR)
 		return false;
-	if (w->state == WQE_POSTED)
-		return qp->state != IBV_QPS_SQD && !((w->flags & IBV_SEND_FENCE) && r->rd_count) &&
-		       !(wqe_wants_response(w) && qp->attr.max_rd_atomic &&
-			 r->rd_count >= qp->attr.max_rd_atomic) &&
-		       window_allows(r, (uint32_t)min_of((uint64_t)w->length, (uint64_t)qp->mtu) +
-						PACKET_OVERHEAD);
-	span = span_of(qp, w, r->packet);
-	return window_allows(r, wqe_charge(qp, w, r->packet, r->packet + span)) &&
-	       !(wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic);
+	if (w->state == WQE_POSTED &&
+	    (qp->state == IBV_QPS_SQD || ((w->flags & IBV_SEND_FENCE) && r->rd_count)))
+		return false;
+	if (wqe_wants_response(w) && r->rd_count && r->rd_count >= qp->attr.max_rd_atomic)
+		return false;
+	return window_allows(r, wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet)));
 }

@@ -22,8 +22,8 @@ enum wqe_state {
 struct wqe {
 	uint64_t wr_id;
 	uint32_t length;  /* bytes of the whole message */
-	uint32_t packets; /* PSNs that it takes; from WQE_PROCESSING on */
-	psn_t psn;	  /* the first of them */
+	uint32_t packets; /* PSNs that it takes */
+	psn_t psn;	  /* the first of them; from WQE_PROCESSING on */
 	uint32_t imm;	  /* immediate data as on the wire, or the rkey to invalidate */
 	uint8_t opcode;	  /* enum ibv_wr_opcode */
 	uint8_t flags;	  /* enum ibv_send_flags */

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is run: one row per test. A row says which program, with which options, in which places, and what must come
+out; the functions above the table say how a kind of test goes."""
+import os
+import re
+import signal
+import time
+
+import packets
+from process import Failure, Process, Skip, ports
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = os.path.join(HERE, "..", "..", "examples")
+LO, VETH = ("lo",), ("veth1500",)
+ALL = ("lo", "veth1500", "veth9000")
+
+
+class Case:
+    """`quick`: of the subset for sanitizer builds. `spoils`: the place is not fit for the next test."""
+
+    def __init__(self, name, run, places=LO, quick=False, spoils=False):
+        self.name, self.run, self.places, self.quick, self.spoils = name, run, places, quick, spoils
+
+
+def source(build, name):
+    return build.compile(os.path.join(HERE, name + ".c"))
+
+
+def expect(process, status=0):
+    got = process.wait()
+    if got != status:
+        raise Failure("%s: status %d, not %d" % (process.argv[-1], got, status))
+
+
+def single(command, *patterns, status=0, name=None, **row):
+    """One program, whose output matches all patterns."""
+    def run(place, build):
+        p = Process(build, place.server, command)
+        expect(p, status)
+        for pattern in patterns:
+            if not re.search(pattern, p.output, re.M):
+                raise Failure("no %r in its output" % pattern)
+    return Case(name or command, run, **row)
+
+
+def start_pair(place, build, server, client=None, env=(), port_option="-p "):
+    """Both ends; the client is started when the server listens. {a} in a command becomes the server's address."""
+    port = next(ports)
+    where = " %s%d" % (port_option, port)
+    s = Process(build, place.server, server + where, env)
+    s.until_listening(port)
+    c = Process(build, place.client, (client or server) + where + " " + place.address, env)
+    return s, c
+
+
+def pair(command, wanted=None, refused=r"invalid data|[Ff]ail|[Ee]rror", link_local=False, **row):
+    """A program and itself as its client. `wanted` must, and `refused` must not, be in either's output."""
+    def run(place, build):
+        full = command
+        if link_local:
+            full += " -g %d" % place.link_local
+        s, c = start_pair(place, build, full)
+        for p in c, s:
+            expect(p)
+            if wanted and not re.search(wanted, p.output):
+                raise Failure("no %r in its output" % wanted)
+            if refused and re.search(refused, p.output):
+                raise Failure("%r in its output" % re.search(refused, p.output).group())
+    return Case(command + (" -g link-local" if link_local else ""), run, **row)
+
+
+def pingpong(options="", **row):
+    return pair(("ibv_rc_pingpong " + options).strip(), r"iters in", **row)
+
+
+def perftest(command, **row):
+    """Both ends print a line of dashes, numbers, and another line of dashes."""
+    return pair(command + " -F", r"#bytes", **row)
+
+
+def infinite(command, kills, survivor_status=None, **row):
+    """--run_infinitely, killed from outside at one end: the other must come to an end of its own."""
+    def run(place, build):
+        s, c = start_pair(place, build, "stdbuf -oL " + command + " -F --run_infinitely -D 1")
+        victim, survivor = (c, s) if kills == "client" else (s, c)
+        c.until_output(r"^ +\d+ +\d+ +[\d.]+")
+        victim.signal(signal.SIGKILL)
+        survivor.wait()
+        if survivor.child.returncode < 0:
+            raise Failure("the survivor died of signal %d" % -survivor.child.returncode)
+        if survivor_status and survivor_status not in survivor.output:
+            raise Failure("no %r in the survivor's output" % survivor_status)
+    return Case("%s --run_infinitely, %s killed" % (command, kills), run, **row)
+
+
+def example_single(options="", **row):
+    def run(place, build):
+        program = build.compile(os.path.join(EXAMPLES, "qp_single_host.c"))
+        p = Process(build, place.server, program + " " + options)
+        expect(p)
+        if "now it is 42" not in p.output:
+            raise Failure("it did not come to its last line")
+    return Case(("qp_single_host " + options).strip(), run, **row)
+
+
+def example_across(options="", **row):
+    def run(place, build):
+        program = build.compile(os.path.join(EXAMPLES, "qp_across_hosts.c"))
+        s, c = start_pair(place, build, program + " " + options)
+        expect(c)
+        expect(s)
+        if '"written by the client" and 42' not in s.output:
+            raise Failure("the server did not come to its last line")
+    return Case(("qp_across_hosts " + options).strip(), run, **row)
+
+
+def start_verify(place, build, gid_index=0):
+    s, c = start_pair_positional(place, build, "verify", str(gid_index))
+    c.until_output(r"^round")
+    return s, c
+
+
+def start_pair_positional(place, build, program, *words):
+    """Our own programs: PROGRAM PORT WORDS [HOST]."""
+    port = next(ports)
+    command = [source(build, program), str(port), *words]
+    s = Process(build, place.server, command)
+    s.until_listening(port)
+    return s, Process(build, place.client, command + [place.address])
+
+
+def stop_verify(s, c, rounds=2):
+    """It has gone on since, and all data were right."""
+    seen = len(re.findall(r"^round", c.output, re.M))
+    c.until_output(r"^round", seen + rounds)
+    c.signal(signal.SIGTERM)
+    expect(c)
+    expect(s)
+
+
+def verify(gid_index=0, **row):
+    def run(place, build):
+        stop_verify(*start_verify(place, build, gid_index), rounds=20)
+    return Case("random requests, checked data, GID index %d" % gid_index, run, **row)
+
+
+def peer_dies(how, **row):
+    """Only that the status comes, and which: how soon is the engine's test, in virtual time."""
+    def run(place, build):
+        s, c = start_pair_positional(place, build, "peer_dies", how)
+        c.until_output(r"^running")
+        s.signal(signal.SIGKILL)
+        expect(c)
+    return Case("peer killed: %s" % how, run, **row)
+
+
+def crowd(place, build):
+    """Eight pairs on one address, while a ninth's server is stopped and a tenth's is killed in mid-transfer."""
+    stopped, dead = start_verify(place, build), start_verify(place, build)
+    pairs = []
+    for i in range(8):
+        events = " -e" if i % 4 else ""  # one in four polls: there are fewer processors than pairs
+        pairs.append(start_pair(place, build, "ibv_rc_pingpong -c -n 1000 -s 20000" + events))
+    stopped[0].signal(signal.SIGSTOP)
+    dead[0].signal(signal.SIGKILL)
+    for s, c in pairs:
+        expect(c)
+        expect(s)
+        for p in s, c:
+            if "invalid data" in p.output or "iters in" not in p.output:
+                raise Failure("it was disturbed")
+    stopped[0].signal(signal.SIGCONT)
+
+
+def stopped_goes_on(place, build):
+    """SIGSTOP for less than the retries last (our verify: 7 tries of 67 ms and more) costs time, not the connection."""
+    s, c = start_verify(place, build)
+    for end in s, c:
+        end.signal(signal.SIGSTOP)
+        end.until("it stopped", lambda: open("/proc/%d/stat" % end.pid).read().rsplit(")")[1].split()[0] == "T")
+        end.signal(signal.SIGCONT)
+    stop_verify(s, c)
+
+
+def hostile(how):
+    def run(place, build):
+        s, c = start_verify(place, build)
+        qpn, psn = (int(x, 16) for x in
+                    s.until_output(r"^connected: QP (0x\w+) PSN \w+ to QP \w+ PSN (0x\w+)").groups())
+        # From the same namespace, another address: 127.0.0.2 is ours as well.
+        attack = "import packets; s = packets.Stranger('127.0.0.2', '127.0.0.1', 49152); " + how
+        helper = Process(build, place.server, ["python3", "-c", attack.format(qpn=qpn, psn=psn)],
+                         env=["PYTHONPATH=" + HERE], preload=False)
+        expect(helper)
+        stop_verify(s, c)
+    return run
+
+
+def switches(pid):
+    """Of all threads: how often each has been taken off a processor. A wake-up ends in one."""
+    total = {}
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/status" % (pid, task)) as f:
+            total[task] = sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    return total
+
+
+def idle(how, **row):
+    def run(place, build):
+        s, c = start_pair_positional(place, build, "idle", how)
+        for p in s, c:
+            p.until_output(r"^idle")
+        # The hand-over from the polling thread to the sleeping helper comes to rest by itself, soon.
+        for _ in range(50):
+            before = switches(s.pid), switches(c.pid)
+            time.sleep(0.2)
+            if before == (switches(s.pid), switches(c.pid)):
+                break
+        before = switches(s.pid), switches(c.pid)
+        time.sleep(10)
+        after = switches(s.pid), switches(c.pid)
+        if before != after:
+            raise Failure("woken in 10 s of idleness: context switches by thread %s, then %s" % (before, after))
+    return Case("idle in %s(): no wake-up in 10 s" % how, run, **row)
+
+
+def port_events(place, build):
+    """ibv_asyncwatch sees addresses come and go and the link go down and up; ibv_devinfo sees the GIDs."""
+    if not place.server.enter:
+        raise Skip("needs a namespace of its own")
+    ip = place.server.ip
+    device = "-d uroce0" if place.interface == "v0" else ""
+    p = Process(build, place.server, "stdbuf -oL ibv_asyncwatch " + device)
+    p.until_output("async event FD")
+
+    def event(name, count):
+        p.until_output(r"event_type %s" % name, count)
+
+    def gids(wanted):
+        q = Process(build, place.server, "ibv_devinfo -v " + device)
+        expect(q)
+        if ("10.99.0.1" in q.output) != wanted:
+            raise Failure("ibv_devinfo %s 10.99.0.1" % ("does not show" if wanted else "still shows"))
+
+    ip("addr add 10.99.0.1/32 dev " + place.interface)
+    event("IBV_EVENT_GID_CHANGE", 1)
+    gids(True)
+    ip("addr del 10.99.0.1/32 dev " + place.interface)
+    event("IBV_EVENT_GID_CHANGE", 2)
+    gids(False)
+    ip("link set %s down" % place.interface)
+    event("IBV_EVENT_PORT_ERR", 1)
+    ip("link set %s up" % place.interface)
+    event("IBV_EVENT_PORT_ACTIVE", 1)
+
+
+def qperf(tests, **row):
+    def run(place, build):
+        port = next(ports)
+        s = Process(build, place.server, "qperf -lp %d" % port)
+        s.until_listening(port)
+        for test in tests.split():
+            # One process per test: qperf waits between two of them.
+            expect(Process(build, place.client, "qperf %s -lp %d -n 1000 %s" % (place.address, port, test)))
+    return Case("qperf " + tests, run, **row)
+
+
+def uroce_run(place, build):
+    """The command that a user types, and not only the preload it makes."""
+    if build.sanitizer:
+        raise Skip("a sanitizer's runtime must come first")
+    command = build.command + " run ibv_rc_pingpong -n 100"
+    port = next(ports)
+    s = Process(build, place.server, "%s -p %d" % (command, port), preload=False)
+    s.until_listening(port)
+    c = Process(build, place.client, "%s -p %d %s" % (command, port, place.address), preload=False)
+    expect(c)
+    expect(s)
+
+
+def named_device(place, build):
+    """Many programs have a device name built in."""
+    env = ["UROCE_DEVICES=%s=mlx5_0" % place.interface]
+    for p in start_pair(place, build, "ibv_rc_pingpong -n 100 -d mlx5_0", env=env)[::-1]:
+        expect(p)
+
+
+def forks(place, build):
+    expect(Process(build, place.server, source(build, "forks")))
+
+
+BASIC = ["ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat"]
+BW = [p for p in BASIC if p.endswith("_bw")]
+LAT = [p for p in BASIC if p.endswith("_lat")]
+ATOMIC = ["ib_atomic_bw", "ib_atomic_lat"]
+
+TABLE = [
+    single("ibv_devices", r"uroce0", quick=True),
+    single("ibv_devices", r"uroce0", places=VETH),
+    single("ibv_devinfo -v", r"hca_id:\s+uroce0", r"PORT_ACTIVE", r"Ethernet", r"127\.0\.0\.1", quick=True),
+    single("ibv_devinfo -v", r"hca_id:\s+uroce0", r"hca_id:\s+uroce1", r"10\.77\.0\.1", r"fd77::1",
+           r"fe80::77:1", places=VETH),
+    single("true", name="a program without RDMA is left alone"),
+
+    Case("uroce run ibv_rc_pingpong", uroce_run, ALL, quick=True),
+    Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
+    pingpong(places=ALL, quick=True),
+    pingpong("-g 0", places=ALL),
+    pingpong("-g 1", places=ALL, quick=True),
+    pingpong(link_local=True, places=("veth1500",)),
+    pingpong("-e", places=ALL, quick=True),
+    pingpong("-e -g 1", places=LO),
+    pingpong("-c", places=ALL, quick=True),
+    *[pingpong("-c -s %d" % s, places=("lo", "veth1500")) for s in (1, 2, 3, 63, 64, 1500, 4096, 65536)],
+    pingpong("-c -s 1048576 -n 100", places=ALL, quick=True),
+    pingpong("-c -s 4194304 -n 30", places=ALL),
+    *[pingpong("-c -g 0 -m %d -s 10001" % m, places=LO) for m in (256, 512, 1024, 2048, 4096)],
+    *[pingpong("-c -g 0 -m %d -s 10001" % m, places=VETH) for m in (256, 512, 1024)],
+    *[pingpong("-c -g 1 -m %d -s 10001" % m, places=("veth9000",)) for m in (256, 4096)],
+    pingpong("-N -g 0", places=LO),
+    pingpong("-r 1", places=LO),
+    pingpong("-n 100000 -s 64", places=LO),
+    pingpong("-n 100000 -s 64", places=VETH),
+
+    *[perftest("%s -a -n 100" % p, places=("lo", "veth1500")) for p in BASIC],
+    *[perftest("%s -n 1000" % p, places=LO) for p in ATOMIC],
+    *[perftest("%s -n 1000 -A %s" % (p, a), places=LO) for p in ATOMIC for a in ("FETCH_AND_ADD", "CMP_AND_SWAP")],
+    *[perftest("%s -n 1000" % p, places=LO, quick=True) for p in BASIC],
+    *[perftest("%s -n 1000 -b" % p, places=("lo", "veth1500")) for p in BW + ["ib_atomic_bw"]],
+    *[perftest("%s -n 500 -q 16" % p, places=LO) for p in BW + ["ib_atomic_bw"]],
+    *[perftest("%s -n 500 -q 16 -b" % p, places=VETH) for p in ("ib_send_bw", "ib_write_bw")],
+    *[perftest("%s -n 1000 -e" % p, places=LO) for p in ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_send_lat")],
+    *[perftest("%s -n 1000 -s 64 -I 64" % p, places=LO) for p in ("ib_send_bw", "ib_write_bw", "ib_send_lat", "ib_write_lat")],
+    *[perftest("ib_write_bw -n 1000 -m %d" % m, places=LO) for m in (256, 512, 1024, 2048, 4096)],
+    *[perftest("%s -n 1000 -x %d" % (p, x), places=("lo", "veth1500")) for p in ("ib_send_lat", "ib_write_bw") for x in (0, 1)],
+    perftest("ib_send_bw -n 1000 -c RC", places=LO),
+    perftest("ib_send_bw -n 5000 -s 64 -l 16", places=LO),
+    perftest("ib_write_bw -n 5000 -s 64 -Q 10", places=LO),
+    infinite("ib_write_bw", "client"),
+    infinite("ib_write_bw", "server"),
+    infinite("ib_send_bw -b", "client"),
+    infinite("ib_send_bw", "server", "Completion with error"),
+    infinite("ib_read_bw", "server", "Completion with error"),
+
+    example_single(quick=True),
+    example_single("-g 1"),
+    example_single("-d uroce0 -g 1", places=VETH),
+    example_across(places=ALL, quick=True),
+    example_across("-g 1", places=ALL),
+
+    verify(0, places=ALL, quick=True),
+    verify(1, places=ALL),
+    peer_dies("write", places=("lo", "veth1500"), quick=True),
+    peer_dies("send", places=("lo", "veth1500")),
+    peer_dies("idle", places=("lo", "veth1500"), quick=True),
+    Case("stopped for a moment", stopped_goes_on),
+    Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
+    Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
+    Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
+    Case("fork and exec", forks, quick=True),
+    Case("addresses and link come and go", port_events, ("lo", "veth1500"), spoils=True),
+    idle("pause"),
+    idle("event"),
+    qperf("rc_lat rc_bw rc_bi_bw rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat rc_rdma_read_lat "
+          "rc_rdma_read_bw rc_fetch_add_mr rc_compare_swap_mr ver_rc_fetch_add ver_rc_compare_swap", places=LO),
+]

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* forks: a process with two connected queue pairs forks in all the usual ways and goes on as if nothing had
+ * happened; its children end, exec, and outlive the connection without disturbing it. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "rc.h"
+
+static void traffic(struct rc *rc)
+{
+	for (int i = 0; i < 200; i++) {
+		rc->memory[0] = i;
+		rc_post(rc, IBV_WR_RDMA_WRITE, 0, 4096, 3000);
+		rc_expect(rc_poll(rc), IBV_WC_RDMA_WRITE);
+	}
+}
+
+static void reap(pid_t child, int expected)
+{
+	int status;
+
+	MUST(waitpid(child, &status, 0) == child);
+	if (status != expected) {
+		fprintf(stderr, "a child ended with status 0x%x, not 0x%x\n", status, expected);
+		exit(1);
+	}
+}
+
+int main(void)
+{
+	struct rc a, b;
+	pid_t child;
+	int pipes[2];
+
+	rc_open(&a, NULL, 0, 8192);
+	rc_open(&b, &a, 0, 8192);
+	rc_connect_pair(&a, &b);
+	traffic(&a);
+
+	MUST((child = fork()) >= 0);
+	if (!child)
+		_exit(0);
+	traffic(&a);
+	reap(child, 0);
+	printf("a child that ends at once: fine\n");
+
+	MUST((child = fork()) >= 0);
+	if (!child)
+		exit(3); /* runs destructors and atexit handlers */
+	traffic(&a);
+	reap(child, 3 << 8);
+	printf("a child that runs its exit handlers: fine\n");
+
+	MUST((child = fork()) >= 0);
+	if (!child) {
+		execlp("true", "true", NULL);
+		_exit(1);
+	}
+	reap(child, 0);
+	traffic(&a);
+	MUST(system("exit 5") == 5 << 8);
+	traffic(&a);
+	printf("exec and system(): fine\n");
+
+	/* This one stays while the parent works and holds copies of all its memory. */
+	MUST(!pipe(pipes));
+	MUST((child = fork()) >= 0);
+	if (!child) {
+		char byte;
+
+		close(pipes[1]);
+		_exit(read(pipes[0], &byte, 1) != 0);
+	}
+	close(pipes[0]);
+	traffic(&a);
+	traffic(&b);
+	close(pipes[1]);
+	reap(child, 0);
+	traffic(&a);
+	printf("a child that stays: fine\n");
+
+	/* A child that tears down what it inherited, as a C++ program's destructors would: whatever that
+	 * returns, the parent's connection is not its own. */
+	MUST((child = fork()) >= 0);
+	if (!child) {
+		ibv_destroy_qp(a.qp);
+		ibv_dereg_mr(a.mr);
+		ibv_close_device(a.context);
+		_exit(0);
+	}
+	reap(child, 0);
+	traffic(&a);
+	printf("a child that destroys its copies: fine\n");
+
+	/* And one that opens a device for itself. */
+	MUST((child = fork()) >= 0);
+	if (!child) {
+		int count;
+		struct ibv_device **list = ibv_get_device_list(&count);
+
+		_exit(!list || !count);
+	}
+	reap(child, 0);
+	traffic(&a);
+	printf("a child that lists devices: fine\n");
+	return 0;
+}

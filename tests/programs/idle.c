@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* idle PORT pause|event [HOST]: connects, moves some data both ways, then does nothing: in pause(), or asleep
+ * in its completion channel. The test counts wake-ups; a byte on the TCP connection would end it, none comes.
+ */
+#include "rc.h"
+
+int main(int argc, char **argv)
+{
+	struct rc rc;
+
+	MUST(argc >= 3);
+	rc_open(&rc, NULL, 0, 65536);
+	rc_meet(&rc, argv[3], argv[1]);
+	for (int i = 0; i < 100; i++) {
+		rc_post(&rc, IBV_WR_RDMA_WRITE, 0, 0, 32768);
+		rc_expect(rc_poll(&rc), IBV_WC_RDMA_WRITE);
+	}
+	MUST(rc_barrier(&rc));
+	printf("idle\n");
+	if (!strcmp(argv[2], "event"))
+		rc_sleep(&rc);
+	else
+		pause();
+	return 1;
+}

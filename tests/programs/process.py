@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A program under test: started in a namespace with uroce in front of it, watched, and never left behind."""
+import glob
+import itertools
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+
+GUARD = 120  # seconds, against a hang: no test is about time
+REPORTS = re.compile(r"ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:|LeakSanitizer:")
+
+ports = itertools.count(20000 + os.getpid() % 20000)  # a TCP port of its own for each pair
+
+
+class Failure(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+class Build:
+    """What is tested. A sanitizer's runtime must be the first of all libraries."""
+
+    def __init__(self, folder):
+        def find(name):
+            found = sorted(glob.glob(os.path.join(folder, "**", name), recursive=True), key=len)
+            if not found:
+                raise SystemExit("%s: no %s there: build first" % (folder, name))
+            return os.path.abspath(found[0])
+
+        self.folder = folder
+        self.library = find("liburoce.so.1")
+        self.command = find("uroce")
+        linked = subprocess.run(["ldd", self.library], capture_output=True, text=True).stdout
+        runtime = re.findall(r"lib(?:a|t|ub)san\.so\S* => (\S+)", linked)
+        self.sanitizer = "libtsan" in linked and "thread" or runtime and "address" or None
+        self.preload = ":".join(runtime + [self.library])
+        self.settings = ["LD_PRELOAD=" + self.preload]
+        if self.sanitizer:
+            # The programs leak and race of their own; only what our library does counts.
+            self.settings += ["ASAN_OPTIONS=detect_leaks=0", "UBSAN_OPTIONS=print_stacktrace=1",
+                              "TSAN_OPTIONS=ignore_noninstrumented_modules=1"]
+        self.prefix = ["setarch", "-R"] if self.sanitizer == "thread" else []
+        self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
+
+    def compile(self, source):
+        """With nothing but -libverbs, as any user would. Once."""
+        out = os.path.join(self.programs.name, os.path.basename(source)[:-2])
+        if not os.path.exists(out):
+            subprocess.run(["cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", out, "-libverbs"],
+                           check=True)
+        return out
+
+
+class Process:
+    everyone = []
+
+    def __init__(self, build, namespace, command, env=(), preload=True):
+        self.build, self.namespace = build, namespace
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+        settings = (build.settings if preload else []) + list(env)
+        self.argv = (namespace.enter + build.prefix + (["env"] + settings if settings else []) + words)
+        self.log = tempfile.TemporaryFile(prefix="uroce-log-")
+        self.child = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                      start_new_session=True)
+        self.pidfd = os.pidfd_open(self.child.pid)
+        Process.everyone.append(self)
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    @property
+    def output(self):
+        size = os.fstat(self.log.fileno()).st_size
+        return os.pread(self.log.fileno(), size, 0).decode(errors="replace")
+
+    def running(self):
+        return self.child.poll() is None
+
+    def signal(self, number):
+        self.child.send_signal(number)
+
+    def wait(self, guard=GUARD):
+        """The exit status (negative: the signal that killed it)."""
+        if not select.select([self.pidfd], [], [], guard)[0]:
+            raise Failure("pid %d still runs after %d s" % (self.pid, guard))
+        return self.child.wait()
+
+    def until(self, what, condition, guard=GUARD):
+        """Waits for something that only looking can tell."""
+        end = time.monotonic() + guard
+        while True:
+            value = condition()
+            if value:
+                return value
+            if select.select([self.pidfd], [], [], 0.005)[0]:
+                value = condition()
+                if value:
+                    return value
+                raise Failure("it ended (status %s) before %s" % (self.child.wait(), what))
+            if time.monotonic() > end:
+                raise Failure("%d s passed before %s" % (guard, what))
+
+    def until_output(self, pattern, count=1):
+        """The count-th match of pattern in what the program has printed."""
+        def seen():
+            found = list(itertools.islice(re.finditer(pattern, self.output, re.M), count))
+            return found[-1] if len(found) == count else None
+        return self.until("it printed %r" % pattern, seen)
+
+    def until_listening(self, port):
+        wanted = ":%04X" % port
+
+        def listening():
+            for table in "tcp", "tcp6":
+                with open(self.namespace.proc + table) as f:
+                    for line in f:
+                        word = line.split()
+                        if word[3] == "0A" and word[1].endswith(wanted):
+                            return True
+            return False
+        self.until("it listened on TCP port %d" % port, listening)
+
+    def end(self):
+        """Kills it if need be; what it printed stays readable."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGKILL)
+            self.child.wait()
+        os.close(self.pidfd)
+        Process.everyone.remove(self)
+
+
+def report():
+    """Both ends' command and output, for a failure."""
+    text = []
+    for p in Process.everyone:
+        status = "running" if p.running() else "status %d" % p.child.returncode
+        text.append("--- %s\n--- pid %d, %s, said:" % (shlex.join(p.argv), p.pid, status))
+        text.append(p.output[-4000:].rstrip())
+    return "\n".join(text)
+
+
+def end_all():
+    """Ends what the test has started; True if a sanitizer had something to say."""
+    bad = any(REPORTS.search(p.output) for p in Process.everyone)
+    for p in list(Process.everyone):
+        p.end()
+    return bad

@@ -95,12 +95,14 @@ static void ask_again(struct qp *qp)
 	r->gap_seen = true;
 }
 
+/* One NAK sends us back; copies of it that the network made do not. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 {
-	if (!progress && !spend_retry(qp))
+	if (!progress && (qp->req.gap_seen || !spend_retry(qp)))
 		return;
 	note_loss(qp, false);
 	go_back(qp, psn, RETRY_NAK);
+	qp->req.gap_seen = true;
 }
 
 static void receive_ack(struct qp *qp, const struct packet *p, uint64_t now)

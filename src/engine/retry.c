@@ -178,12 +178,14 @@ static void probe(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	r->probes++;
-	r->probe_at = probe_after(qp, now);
-	if (r->rd_count)
-		go_back(qp, r->una, RETRY_PROBE); /* asking again is cheap: requests, not data */
+	/* The last packet alone tells the most for the least, unless the peer has complained of a hole already (it does
+	 * so once, so it would be silent now) or what is missing is a response. */
+	if (r->rd_count || r->gap_seen || r->probes)
+		go_back(qp, r->una, RETRY_PROBE);
 	else
 		r->probe_wanted = true;
+	r->probes++;
+	r->probe_at = probe_after(qp, now);
 }
 
 void engine_expire(struct qp *qp, uint64_t now)

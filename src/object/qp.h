@@ -47,7 +47,7 @@ struct requester {
 
 	uint8_t retries, rnr_retries; /* left */
 	bool rnr_wait;		      /* told "receiver not ready": silent until rnr_until */
-	bool gap_seen;		      /* a hole in READ responses has been asked for already */
+	bool gap_seen;		      /* went back for a hole already, and nothing has come of it yet */
 	bool probe_wanted;	      /* send the last packet again */
 	uint8_t probes;		      /* tail-loss probes since the last progress */
 	uint64_t rnr_until;

@@ -285,13 +285,15 @@ def named_device(place, build):
         expect(p)
 
 
-def forks(place, build):
-    expect(Process(build, place.server, source(build, "forks")))
+def ours(program, **row):
+    """A program of ours, with both queue pairs in one process."""
+    def run(place, build):
+        expect(Process(build, place.server, source(build, program)))
+    return Case(program, run, **row)
 
 
 BASIC = ["ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat"]
 BW = [p for p in BASIC if p.endswith("_bw")]
-LAT = [p for p in BASIC if p.endswith("_lat")]
 ATOMIC = ["ib_atomic_bw", "ib_atomic_lat"]
 
 TABLE = [
@@ -334,6 +336,8 @@ TABLE = [
     *[perftest("ib_write_bw -n 1000 -m %d" % m, places=LO) for m in (256, 512, 1024, 2048, 4096)],
     *[perftest("%s -n 1000 -x %d" % (p, x), places=("lo", "veth1500")) for p in ("ib_send_lat", "ib_write_bw") for x in (0, 1)],
     perftest("ib_send_bw -n 1000 -c RC", places=LO),
+    perftest("ib_write_bw -n 20 -q 128", places=LO),
+    perftest("ib_read_bw -n 5 -s 67108864 -t 2", places=LO),
     perftest("ib_send_bw -n 5000 -s 64 -l 16", places=LO),
     perftest("ib_write_bw -n 5000 -s 64 -Q 10", places=LO),
     infinite("ib_write_bw", "client"),
@@ -357,7 +361,9 @@ TABLE = [
     Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
     Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
-    Case("fork and exec", forks, quick=True),
+    ours("forks", quick=True),
+    ours("threads", quick=True),
+    ours("mistakes", quick=True),
     Case("addresses and link come and go", port_events, ("lo", "veth1500"), spoils=True),
     idle("pause"),
     idle("event"),

@@ -42,7 +42,8 @@ struct rc {
 	uint8_t *memory;
 	size_t size;
 	int gid_index;
-	uint8_t timeout, retry_cnt;
+	uint8_t timeout, retry_cnt, rnr_retry;
+	bool shares; /* somebody else's context */
 	struct card me, peer;
 	int tcp;
 };
@@ -57,11 +58,13 @@ static inline void rc_open(struct rc *rc, const struct rc *base, int gid_index, 
 	struct ibv_device **list;
 	struct ibv_port_attr port;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	*rc = (struct rc){.size = size, .gid_index = gid_index, .timeout = 14, .retry_cnt = 7};
+	*rc = (struct rc){
+		.size = size, .gid_index = gid_index, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
 	if (base) {
 		rc->context = base->context;
+		rc->shares = true;
 	} else {
+		setvbuf(stdout, NULL, _IOLBF, 0);
 		MUST((list = ibv_get_device_list(NULL)) && list[0]);
 		MUST(rc->context = ibv_open_device(list[0]));
 		ibv_free_device_list(list);
@@ -109,7 +112,7 @@ static inline void rc_connect(struct rc *rc)
 		.sq_psn = rc->me.psn,
 		.timeout = rc->timeout,
 		.retry_cnt = rc->retry_cnt,
-		.rnr_retry = 7,
+		.rnr_retry = rc->rnr_retry,
 		.max_rd_atomic = 8,
 	};
 
@@ -120,6 +123,18 @@ static inline void rc_connect(struct rc *rc)
 	ZERO(ibv_modify_qp(rc->qp, &attr,
 			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+static inline void rc_close(struct rc *rc)
+{
+	ZERO(ibv_destroy_qp(rc->qp));
+	ZERO(ibv_destroy_cq(rc->cq));
+	ZERO(ibv_destroy_comp_channel(rc->channel));
+	ZERO(ibv_dereg_mr(rc->mr));
+	ZERO(ibv_dealloc_pd(rc->pd));
+	if (!rc->shares)
+		ZERO(ibv_close_device(rc->context));
+	free(rc->memory);
 }
 
 static inline void rc_connect_pair(struct rc *a, struct rc *b)

@@ -46,7 +46,7 @@ class Build:
         if self.sanitizer:
             # The programs leak and race of their own; only what our library does counts.
             self.settings += ["ASAN_OPTIONS=detect_leaks=0", "UBSAN_OPTIONS=print_stacktrace=1",
-                              "TSAN_OPTIONS=ignore_noninstrumented_modules=1"]
+                              "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1"]
         self.prefix = ["setarch", "-R"] if self.sanitizer == "thread" else []
         self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""run.py [--build DIR] [--quick] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
+"""test_programs.py [--build DIR] [--quick] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
 in front of them: on one loopback, and across two network namespaces at MTU 1500 and 9000. Prints TAP. A PATTERN is
 part of a test's name. Without any privilege, only what loopback allows is run."""
 import argparse
@@ -37,8 +37,10 @@ def attempt(case, where, build):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default="build", help="the meson build directory (default: build)")
-    parser.add_argument("--quick", action="store_true", help="a small subset, for sanitizer builds")
+    parser.add_argument("--build", default=os.environ.get("UROCE_BUILD", "build"),
+                        help="the meson build directory (default: $UROCE_BUILD or build)")
+    parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("UROCE_QUICK")),
+                        help="a small subset, for sanitizer builds (default if $UROCE_QUICK is set)")
     parser.add_argument("--place", choices=MAKE, help="only there")
     parser.add_argument("pattern", nargs="*")
     args = parser.parse_args()

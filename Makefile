@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A thin front of meson: each target installs the Debian packages that it needs, if any is missing, and works on
+# a machine that has only git and make.
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+MESON_OPTIONS ?=
+
+BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev libcjson-dev libisal2
+DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
+TEST_PACKAGES = $(DEMO_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux
+BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf
+INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
+FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
+FUZZ_SECONDS ?= 60
+
+packages = @tools/install-packages
+ninja = ninja -j$(JOBS) -C
+
+.PHONY: all demo test check asan ubsan tsan fuzz bench bench-rxe interop soak install uninstall format clean
+
+all:
+	$(packages) $(BUILD_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false)
+	@$(ninja) $(BUILD)
+
+# $(call setup,directory,options): configures it unless that has been done
+setup = test -e $(1)/build.ninja || meson setup $(1) --prefix=$(PREFIX) $(2) $(MESON_OPTIONS)
+# $(call tests,directory,options)
+tests = $(call setup,$(1),$(2)) && meson configure $(1) -Dtests=true && $(ninja) $(1) && tools/run-tests $(1)
+asan = $(call tests,$(BUILD)-asan,-Db_sanitize=address$(comma)undefined)
+ubsan = $(call tests,$(BUILD)-ubsan,-Db_sanitize=undefined)
+tsan = $(call tests,$(BUILD)-tsan,-Db_sanitize=thread)
+comma = ,
+
+demo:
+	$(packages) $(DEMO_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) >$(BUILD).log 2>&1 && $(ninja) $(BUILD) >>$(BUILD).log 2>&1 || \
+		{ cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log
+	@$(BUILD)/uroce demo
+
+# All tests, then all again under the sanitizers (which do less of what takes long: UROCE_QUICK). Everything is
+# run even if something fails.
+test:
+	$(packages) $(TEST_PACKAGES)
+	@result=0; \
+	$(call tests,$(BUILD)) || result=1; \
+	$(asan) || result=1; \
+	$(tsan) || result=1; \
+	exit $$result
+
+check:
+	$(packages) $(TEST_PACKAGES)
+	@$(call tests,$(BUILD))
+
+asan ubsan tsan:
+	$(packages) $(TEST_PACKAGES)
+	@$($@)
+
+fuzz:
+	$(packages) $(FUZZ_PACKAGES)
+	@test -e $(BUILD)-fuzz/build.ninja || CC=clang meson setup $(BUILD)-fuzz -Dfuzz=true -Dtests=false \
+		-Db_sanitize=address,undefined
+	@$(ninja) $(BUILD)-fuzz
+	@tools/run-fuzzers $(BUILD)-fuzz $(FUZZ_SECONDS)
+
+bench:
+	$(packages) $(BENCH_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
+	@bench/run $(BUILD)
+
+interop:
+	$(packages) $(INTEROP_PACKAGES)
+	@$(call setup,$(BUILD),) && $(ninja) $(BUILD)
+	@interop/run $(BUILD)
+
+bench-rxe:
+	$(packages) $(INTEROP_PACKAGES)
+	@$(call setup,$(BUILD),) && $(ninja) $(BUILD)
+	@interop/bench $(BUILD)
+
+soak:
+	$(packages) $(TEST_PACKAGES)
+	@$(call setup,$(BUILD),) && $(ninja) $(BUILD)
+	@tests/soak $(BUILD)
+
+install: all
+	@meson install -C $(BUILD) --no-rebuild
+
+uninstall:
+	@$(ninja) $(BUILD) uninstall
+
+format:
+	$(packages) clang-format
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-fuzz

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/pool.h"
+
+struct object {
+	uint64_t owner, spare[9];
+};
+
+static void objects_are_zeroed_aligned_and_found_by_index(void **state)
+{
+	struct object *o[200];
+	struct pool p;
+	uint32_t index;
+
+	assert_int_equal(pool_init(&p, sizeof(struct object), 1000), 0);
+	assert_null(pool_at(&p, 0));
+	assert_null(pool_at(&p, 1000));
+	assert_null(pool_at(&p, UINT32_MAX));
+	for (uint32_t i = 0; i < 200; i++) {
+		o[i] = pool_alloc(&p, &index);
+		assert_non_null(o[i]);
+		assert_int_equal(index, i);
+		assert_int_equal((uintptr_t)o[i] % CACHE_LINE, 0);
+		assert_true(o[i]->owner == 0);
+		o[i]->owner = i + 1;
+	}
+	for (uint32_t i = 0; i < 200; i++) {
+		assert_ptr_equal(pool_at(&p, i), o[i]);
+		assert_true(o[i]->owner == i + 1);
+	}
+	assert_int_equal(p.used, 200);
+	pool_fini(&p);
+}
+
+static void the_limit_holds_and_a_freed_place_is_found_again(void **state)
+{
+	struct pool p;
+	uint32_t index;
+	void *o;
+
+	assert_int_equal(pool_init(&p, 8, 70), 0);
+	for (int i = 0; i < 70; i++)
+		assert_non_null(pool_alloc(&p, &index));
+	errno = 0;
+	assert_null(pool_alloc(&p, &index));
+	assert_int_equal(errno, ENOMEM);
+	o = pool_at(&p, 33);
+	pool_free(&p, 33);
+	assert_ptr_equal(pool_at(&p, 33), o); /* a late reader may still look at it */
+	assert_ptr_equal(pool_alloc(&p, &index), o);
+	assert_int_equal(index, 33);
+	assert_null(pool_alloc(&p, &index));
+	pool_fini(&p);
+}
+
+static void a_freed_index_rests(void **state)
+{
+	struct pool p;
+	uint32_t index, freed;
+
+	assert_int_equal(pool_init(&p, 8, 1 << 16), 0);
+	assert_non_null(pool_alloc(&p, &freed));
+	pool_free(&p, freed);
+	for (uint32_t i = 0; i < POOL_CHUNK / 2; i++) {
+		assert_non_null(pool_alloc(&p, &index));
+		assert_int_not_equal(index, freed);
+		pool_free(&p, index);
+	}
+	pool_fini(&p);
+}
+
+static void no_memory_grows_while_objects_come_and_go(void **state)
+{
+	struct pool p;
+	uint32_t index;
+
+	assert_int_equal(pool_init(&p, 8, 1 << 20), 0);
+	for (int i = 0; i < 100000; i++) {
+		assert_non_null(pool_alloc(&p, &index));
+		assert_true(index < 2 * POOL_CHUNK);
+		pool_free(&p, index);
+	}
+	assert_int_equal(p.used, 0);
+	pool_fini(&p);
+}
+
+static struct pool shared;
+static _Atomic int collisions;
+
+static void *take_and_give(void *arg)
+{
+	uint32_t index[16];
+	struct object *o[16];
+
+	for (int round = 0; round < 2000; round++) {
+		for (int i = 0; i < 16; i++) {
+			o[i] = pool_alloc(&shared, &index[i]);
+			if (o[i]->owner)
+				collisions++;
+			o[i]->owner = (uintptr_t)arg;
+		}
+		for (int i = 0; i < 16; i++) {
+			if (o[i]->owner != (uintptr_t)arg || pool_at(&shared, index[i]) != o[i])
+				collisions++;
+			o[i]->owner = 0;
+			pool_free(&shared, index[i]);
+		}
+	}
+	return NULL;
+}
+
+static void two_threads_never_get_the_same_object(void **state)
+{
+	pthread_t thread[4];
+
+	assert_int_equal(pool_init(&shared, sizeof(struct object), 1 << 16), 0);
+	for (uintptr_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_and_give, (void *)(i + 1)), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(collisions, 0);
+	assert_int_equal(shared.used, 0);
+	pool_fini(&shared);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(objects_are_zeroed_aligned_and_found_by_index),
+		cmocka_unit_test(the_limit_holds_and_a_freed_place_is_found_again),
+		cmocka_unit_test(a_freed_index_rests),
+		cmocka_unit_test(no_memory_grows_while_objects_come_and_go),
+		cmocka_unit_test(two_threads_never_get_the_same_object),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

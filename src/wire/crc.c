@@ -64,8 +64,9 @@ static uint32_t table_register(uint32_t r, const uint8_t *bytes, uint64_t n)
 
 		memcpy(&w, bytes, 8);
 		w = le64toh(w) ^ r;
-		r = table[7][w & 255] ^ table[6][w >> 8 & 255] ^ table[5][w >> 16 & 255] ^ table[4][w >> 24 & 255] ^
-		    table[3][w >> 32 & 255] ^ table[2][w >> 40 & 255] ^ table[1][w >> 48 & 255] ^ table[0][w >> 56];
+		r = table[7][w & 255] ^ table[6][w >> 8 & 255] ^ table[5][w >> 16 & 255] ^
+		    table[4][w >> 24 & 255] ^ table[3][w >> 32 & 255] ^ table[2][w >> 40 & 255] ^
+		    table[1][w >> 48 & 255] ^ table[0][w >> 56];
 	}
 	while (n--)
 		r = r >> 8 ^ table[0][(r ^ *bytes++) & 255];
@@ -82,8 +83,8 @@ static crc_function *find_table(void)
 	return crc_table;
 }
 
-/* --- ISA-L: chooses among its own variants by processor. Opened, not linked: a program under our preload must
- * start where it is not installed. --- */
+/* --- ISA-L: chooses among its own variants by processor. Opened, not linked: a program under our preload
+ * must start where it is not installed. --- */
 
 static crc_function *find_isal(void)
 {
@@ -98,10 +99,10 @@ static crc_function *find_isal(void)
 
 #if defined(__x86_64__)
 
-/* --- carry-less multiplication. A block of bits counts as much as one that comes d bits later and is multiplied by
- * x^d, and modulo the polynomial that fits into the later one's place: so blocks fold into each other until one is
- * left. A lane of 128 bits folds as two halves, the first of which stands 64 bits further ahead. Bits are reflected,
- * so a carry-less product is one bit too low: it counts as x too much. --- */
+/* --- carry-less multiplication. A block of bits counts as much as one that comes d bits later and is
+ * multiplied by x^d, and modulo the polynomial that fits into the later one's place: so blocks fold into each
+ * other until one is left. A lane of 128 bits folds as two halves, the first of which stands 64 bits further
+ * ahead. Bits are reflected, so a carry-less product is one bit too low: it counts as x too much. --- */
 
 struct fold {
 	__m128i by; /* first half's and second half's factor */
@@ -121,8 +122,8 @@ static void make_folds(void)
 	make_fold(&fold_2048, 2048);
 }
 
-#define CLMUL128 __attribute__((target("pclmul,sse4.1")))
-#define CLMUL512 __attribute__((target("pclmul,sse4.1,avx512f,vpclmulqdq")))
+#define CLMUL128 __attribute__((target("pclmul,avx")))
+#define CLMUL512 __attribute__((target("pclmul,avx,avx512f,vpclmulqdq")))
 
 CLMUL128 static inline __m128i load_128(const uint8_t *bytes)
 {
@@ -170,7 +171,7 @@ CLMUL128 static uint32_t crc_clmul(uint32_t crc, const uint8_t *bytes, uint64_t 
 
 static crc_function *find_clmul(void)
 {
-	if (!__builtin_cpu_supports("pclmul") || !__builtin_cpu_supports("sse4.1"))
+	if (!__builtin_cpu_supports("pclmul") || !__builtin_cpu_supports("avx"))
 		return NULL;
 	make_folds();
 	return crc_clmul;
@@ -178,7 +179,8 @@ static crc_function *find_clmul(void)
 
 CLMUL512 static inline __m512i fold_lanes(__m512i lanes, __m512i by, __m512i later)
 {
-	__m512i first = _mm512_clmulepi64_epi128(lanes, by, 0x00), second = _mm512_clmulepi64_epi128(lanes, by, 0x11);
+	__m512i first = _mm512_clmulepi64_epi128(lanes, by, 0x00),
+		second = _mm512_clmulepi64_epi128(lanes, by, 0x11);
 
 	return _mm512_ternarylogic_epi64(first, second, later, 0x96); /* exclusive or of the three */
 }
@@ -186,7 +188,8 @@ CLMUL512 static inline __m512i fold_lanes(__m512i lanes, __m512i by, __m512i lat
 /* As crc_clmul, four lanes to a register. */
 CLMUL512 static uint32_t crc_clmul512(uint32_t crc, const uint8_t *bytes, uint64_t n)
 {
-	__m512i by = _mm512_broadcast_i32x4(fold_512.by), far = _mm512_broadcast_i32x4(fold_2048.by), lanes[4];
+	__m512i by = _mm512_broadcast_i32x4(fold_512.by), far = _mm512_broadcast_i32x4(fold_2048.by),
+		lanes[4];
 	__m128i lane;
 
 	if (n < 256)
@@ -201,7 +204,8 @@ CLMUL512 static uint32_t crc_clmul512(uint32_t crc, const uint8_t *bytes, uint64
 		lanes[i] = fold_lanes(lanes[i - 1], by, lanes[i]);
 	for (; n >= 64; n -= 64, bytes += 64)
 		lanes[3] = fold_lanes(lanes[3], by, _mm512_loadu_si512(bytes));
-	lane = fold_lane(_mm512_extracti32x4_epi32(lanes[3], 0), fold_128.by, _mm512_extracti32x4_epi32(lanes[3], 1));
+	lane = fold_lane(_mm512_extracti32x4_epi32(lanes[3], 0), fold_128.by,
+			 _mm512_extracti32x4_epi32(lanes[3], 1));
 	lane = fold_lane(lane, fold_128.by, _mm512_extracti32x4_epi32(lanes[3], 2));
 	lane = fold_lane(lane, fold_128.by, _mm512_extracti32x4_epi32(lanes[3], 3));
 	return ~fold_rest(lane, bytes, n);

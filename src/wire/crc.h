@@ -1,6 +1,6 @@
-/* CRC-32 of Ethernet (reflected 0xEDB88320), by the fastest means that this machine has: ISA-L if its library is
- * installed, else the processor's carry-less multiplication or CRC instructions, else tables.
- * Values are as in zlib: starting from 0, inverted before and after, so pieces chain. Any thread may call.
+/* CRC-32 of Ethernet (reflected 0xEDB88320), by the fastest means that this machine has: ISA-L if its library
+ * is installed, else the processor's carry-less multiplication or CRC instructions, else tables. Values are
+ * as in zlib: starting from 0, inverted before and after, so pieces chain. Any thread may call.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_CRC_H
 #define UROCE_CRC_H
@@ -18,14 +18,15 @@ struct crc_engine {
 extern const struct crc_engine crc_engines[];
 extern const unsigned crc_engine_count;
 
-/* Makes the tables and selects an engine, once; whoever calls crc() has called this before. Returns the engine. */
+/* Makes the tables and selects an engine, once; whoever calls crc() has called this before. Returns the
+ * engine. */
 const struct crc_engine *crc_init(void);
 
 extern crc_function *crc_best;
 
-static inline uint32_t crc(uint32_t crc, const void *bytes, size_t n)
+static inline uint32_t crc(uint32_t before, const void *bytes, size_t n)
 {
-	return crc_best(crc, bytes, n);
+	return crc_best(before, bytes, n);
 }
 
 /* Arithmetic on polynomials modulo the CRC's: bit 31 is the coefficient of x^0, as in a CRC's register.

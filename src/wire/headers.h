@@ -1,5 +1,5 @@
-/* The headers of a RoCEv2 packet as they stand on the wire (IBTA 9.2 to 9.4), and the one order in which they come.
- * Included by wire/ only: everybody else works with struct packet.
+/* The headers of a RoCEv2 packet as they stand on the wire (IBTA 9.2 to 9.4), and the one order in which they
+ * come. Included by wire/ only: everybody else works with struct packet.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_HEADERS_H
 #define UROCE_HEADERS_H
@@ -22,7 +22,7 @@ struct bth {
 #define BTH_FECN	(1u << 31)
 #define BTH_BECN	(1u << 30)
 #define BTH_ACK_REQUEST (1u << 31)
-#define BTH_MASKED_BYTE 4 /* the byte with FECN and BECN, which switches may set: the ICRC takes it as ones */
+#define BTH_MASKED_BYTE 4 /* with FECN and BECN, which switches may set: the ICRC takes it as ones */
 static_assert(sizeof(struct bth) == 12, "IBTA 9.2");
 
 struct rdeth {
@@ -77,15 +77,15 @@ struct ieth {
 static_assert(sizeof(struct ieth) == 4, "IBTA 9.3.7");
 
 /* The extended headers, X(flag, struct, argument), in the order in which they follow the BTH. */
-#define EXTENDED_HEADERS(X, argument)                                                                               \
-	X(HAS_RDETH, rdeth, argument)                                                                               \
-	X(HAS_DETH, deth, argument)                                                                                 \
-	X(HAS_XRCETH, xrceth, argument)                                                                             \
-	X(HAS_RETH, reth, argument)                                                                                 \
-	X(HAS_ATOMICETH, atomiceth, argument)                                                                       \
-	X(HAS_AETH, aeth, argument)                                                                                 \
-	X(HAS_ATOMICACKETH, atomicacketh, argument)                                                                 \
-	X(HAS_IMM, immdt, argument)                                                                                 \
+#define EXTENDED_HEADERS(X, argument)               \
+	X(HAS_RDETH, rdeth, argument)               \
+	X(HAS_DETH, deth, argument)                 \
+	X(HAS_XRCETH, xrceth, argument)             \
+	X(HAS_RETH, reth, argument)                 \
+	X(HAS_ATOMICETH, atomiceth, argument)       \
+	X(HAS_AETH, aeth, argument)                 \
+	X(HAS_ATOMICACKETH, atomicacketh, argument) \
+	X(HAS_IMM, immdt, argument)                 \
 	X(HAS_IETH, ieth, argument)
 
 #endif

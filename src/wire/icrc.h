@@ -1,9 +1,9 @@
-/* The invariant CRC that ends every RoCEv2 packet: CRC-32 over the IP header, the UDP header and all that follows,
- * with the fields that routers may change taken as ones (IBTA 7.8.1 and annex A17).
+/* The invariant CRC that ends every RoCEv2 packet: CRC-32 over the IP header, the UDP header and all that
+ * follows, with the fields that routers may change taken as ones (IBTA 7.8.1 and annex A17).
  *
  * An IPv4 packet's ICRC covers the identification, which a UDP socket neither chooses nor shows. Sent from an
- * unconnected socket with IP_PMTUDISC_DO, it is 0, and in a UDP_SEGMENT send the segment's index. Received, it is
- * found from the ICRC: see icrc_check().
+ * unconnected socket with IP_PMTUDISC_DO, it is 0, and in a UDP_SEGMENT send the segment's index. Received,
+ * it is found from the ICRC: see icrc_check().
  *
  * A flow is constant once made: any number of threads may use it.
  * SPDX-License-Identifier: BSD-2-Clause */
@@ -19,7 +19,7 @@
 
 /* What the ICRCs of all packets between two UDP addresses have in common. */
 struct icrc_flow {
-	uint32_t crc;	     /* over the headers before the BTH, with lengths and identification 0 */
+	uint32_t crc; /* over the headers before the BTH, with lengths and identification 0 */
 	bool is_ipv4;
 };
 
@@ -27,10 +27,10 @@ struct icrc_flow {
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
 		    uint16_t dport);
 
-/* The CRC over all headers before the BTH, and over the first n bytes from the BTH on, n > 4. `udp_payload`: bytes
- * of the whole packet from the BTH on, ICRC included. `identification`: the IPv4 header's; 0 for IPv6. */
-uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
-		    size_t n);
+/* The CRC over all headers before the BTH, and over the first n bytes from the BTH on, n > 4. `udp_payload`:
+ * bytes of the whole packet from the BTH on, ICRC included. `identification`: the IPv4 header's. */
+uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload,
+		    const uint8_t *bytes, size_t n);
 
 /* The next n bytes: payload, pad. */
 static inline uint32_t icrc_add(uint32_t icrc, const void *bytes, size_t n)
@@ -46,8 +46,9 @@ static inline void icrc_put(uint8_t at[ICRC_BYTES], uint32_t icrc)
 }
 
 /* Whether a received packet's ICRC is right: `bytes` from the BTH on, ICRC included. Returns the IPv4
- * identification that it was sent with (0 for IPv6), or -EBADMSG. `guess` costs nothing if it is right and about
- * 50 ns more if not. Of packets corrupted at random one in 2^32 passes with IPv6, one in 2^16 with IPv4. */
+ * identification that it was sent with (0 for IPv6), or -EBADMSG. `guess` costs nothing if it is right and
+ * about 50 ns more if not. Of packets corrupted at random one in 2^32 passes with IPv6, one in 2^16 with
+ * IPv4. */
 int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t guess);
 
 /* What computes the CRC, in words. */

@@ -25,7 +25,8 @@ static inline const void *take_const(const uint8_t **at, size_t bytes)
 	return start;
 }
 
-/* Same order as EXTENDED_HEADERS; `at` is behind the BTH and all headers are there. No transport here has a RDETH. */
+/* Same order as EXTENDED_HEADERS; `at` is behind the BTH and all headers are there. No transport here has a
+ * RDETH. */
 static inline void parse_extended(struct packet *p, uint32_t flags, const uint8_t *at)
 {
 	if (flags & HAS_DETH) {

@@ -70,7 +70,7 @@ enum opcode_flag {
 	/* which machine it is for */
 	IS_REQUEST = 1 << 12,
 	IS_RESPONSE = 1 << 13,
-	/* what it asks for */
+	/* what it asks for, or answers */
 	IS_SEND = 1 << 14,
 	IS_WRITE = 1 << 15,
 	IS_READ = 1 << 16,
@@ -129,7 +129,7 @@ struct packet {
 
 /* Bytes -> values. `bytes` runs from the BTH to before the ICRC. Returns 0, or -EBADMSG if it is no packet
  * that the opcode table describes: unknown opcode, too short, transport version not 0, more pad than payload,
- * payload where the opcode has none. */
+ * payload and pad not in words of 4 bytes, payload where the opcode has none. Reserved bits are ignored. */
 int packet_parse(struct packet *p, const uint8_t *bytes, size_t length);
 
 /* Values -> header bytes, from the BTH on; returns their number (<= PACKET_HEADERS). The caller appends payload,

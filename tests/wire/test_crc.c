@@ -1,0 +1,176 @@
+/* Every CRC engine gives the values of the CRC's definition, on any length and alignment.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "wire/crc.h"
+
+/* The definition: a bit at a time. */
+static uint32_t crc_by_bits(uint32_t crc, const uint8_t *bytes, uint64_t n)
+{
+	crc = ~crc;
+	for (uint64_t i = 0; i < n; i++) {
+		crc ^= bytes[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? CRC_POLYNOMIAL : 0);
+	}
+	return ~crc;
+}
+
+static uint8_t noise[70000];
+
+static int make_noise(void **state)
+{
+	uint32_t x = 1;
+
+	for (size_t i = 0; i < sizeof(noise); i++) {
+		x = x * 1664525 + 1013904223;
+		noise[i] = x >> 24;
+	}
+	crc_init();
+	return 0;
+}
+
+static void each_engine(void (*test)(const char *name, crc_function *f))
+{
+	for (unsigned i = 0; i < crc_engine_count; i++) {
+		crc_function *f = crc_engines[i].find();
+
+		if (f)
+			test(crc_engines[i].name, f);
+		else
+			print_message("# this machine has no %s\n", crc_engines[i].name);
+	}
+}
+
+static void check_known_values(const char *name, crc_function *f)
+{
+	static const struct {
+		const char *text;
+		uint32_t crc;
+	} known[] = {
+		{"", 0x00000000},
+		{"a", 0xe8b7be43},
+		{"abc", 0x352441c2},
+		{"123456789", 0xcbf43926},
+		{"message digest", 0x20159d7f},
+		{"abcdefghijklmnopqrstuvwxyz", 0x4c2750bd},
+		{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", 0x1fc2e6d2},
+		{"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+		 0x7ca94a72},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		assert_int_equal(f(0, (const uint8_t *)known[i].text, strlen(known[i].text)), known[i].crc);
+}
+
+static void engines_give_known_values(void **state)
+{
+	each_engine(check_known_values);
+}
+
+static void check_lengths(const char *name, crc_function *f)
+{
+	for (size_t n = 0; n <= 1100; n++)
+		for (size_t offset = 0; offset < 17; offset += n < 300 ? 1 : 8)
+			assert_int_equal(f(n * 0x9e3779b9, noise + offset, n),
+					 crc_by_bits(n * 0x9e3779b9, noise + offset, n));
+}
+
+static void engines_are_right_on_any_length_and_alignment(void **state)
+{
+	each_engine(check_lengths);
+}
+
+static void check_long(const char *name, crc_function *f)
+{
+	for (size_t n = 1101; n < sizeof(noise) - 64; n += n / 7)
+		assert_int_equal(f(n, noise + n % 64, n), crc_by_bits(n, noise + n % 64, n));
+}
+
+static void engines_are_right_on_long_buffers(void **state)
+{
+	each_engine(check_long);
+}
+
+static void check_pieces(const char *name, crc_function *f)
+{
+	uint32_t whole = f(0, noise, 4096);
+
+	for (size_t cut = 0; cut <= 4096; cut += 3)
+		assert_int_equal(f(f(0, noise, cut), noise + cut, 4096 - cut), whole);
+}
+
+static void engines_chain(void **state)
+{
+	each_engine(check_pieces);
+}
+
+/* Reading past the end would fault (or be seen by the address sanitizer). */
+static void check_bounds(const char *name, crc_function *f)
+{
+	for (size_t n = 1; n < 600; n++) {
+		uint8_t *exact = malloc(n);
+
+		memcpy(exact, noise, n);
+		assert_int_equal(f(0, exact, n), crc_by_bits(0, noise, n));
+		free(exact);
+	}
+}
+
+static void engines_read_no_more_than_they_are_given(void **state)
+{
+	each_engine(check_bounds);
+}
+
+static void the_selected_engine_is_the_best_that_there_is(void **state)
+{
+	const struct crc_engine *first = crc_engines;
+
+	while (!first->find())
+		first++;
+	assert_ptr_equal(crc_init(), first);
+	assert_int_equal(crc(0, "123456789", 9), 0xcbf43926);
+	print_message("# %s\n", first->name);
+}
+
+static void powers_multiply_as_exponents_add(void **state)
+{
+	static const int64_t n[] = {0,	       1, 7, 8, 31, 32, 33, 8 * 4096, 65535 * 8, UINT32_MAX - 1ll,
+				    UINT32_MAX};
+
+	for (size_t i = 0; i < ARRAY_SIZE(n); i++) {
+		assert_int_equal(crc_multiply(crc_power(n[i]), crc_power(-n[i])), CRC_ONE);
+		for (size_t k = 0; k < ARRAY_SIZE(n); k++)
+			assert_int_equal(crc_multiply(crc_power(n[i]), crc_power(n[k])),
+					 crc_power(n[i] + n[k]));
+	}
+}
+
+static void a_zero_byte_multiplies_the_register_by_x_to_the_8(void **state)
+{
+	static const uint8_t zero[100];
+
+	for (uint32_t n = 0; n <= sizeof(zero); n++)
+		assert_int_equal(~crc(~0x12345678u, zero, n), crc_multiply(0x12345678, crc_power(8 * n)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(engines_give_known_values),
+		cmocka_unit_test(engines_are_right_on_any_length_and_alignment),
+		cmocka_unit_test(engines_are_right_on_long_buffers),
+		cmocka_unit_test(engines_chain),
+		cmocka_unit_test(engines_read_no_more_than_they_are_given),
+		cmocka_unit_test(the_selected_engine_is_the_best_that_there_is),
+		cmocka_unit_test(powers_multiply_as_exponents_add),
+		cmocka_unit_test(a_zero_byte_multiplies_the_register_by_x_to_the_8),
+	};
+
+	return cmocka_run_group_tests(tests, make_noise, NULL);
+}

@@ -1,0 +1,108 @@
+/* Address handles.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <netinet/ip.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "object/pd.h"
+#include "verbs/context.h"
+#include "verbs/path.h"
+
+struct ah {
+	struct ibv_ah base; /* what the application holds: first */
+	struct path path;
+};
+
+static _Atomic uint32_t ah_count;
+
+PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	static _Atomic uint32_t handles;
+	struct ah *ah = NULL;
+	struct path path;
+
+	if (!pd || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
+		return fail_null(EINVAL);
+	/* relaxed: only the number counts */
+	if (atomic_fetch_add_explicit(&ah_count, 1, memory_order_relaxed) < HCA_MAX_AH)
+		ah = calloc(1, sizeof(*ah));
+	if (!ah) {
+		atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
+		return fail_null(ENOMEM);
+	}
+	ah->base.context = pd->context;
+	ah->base.pd = pd;
+	ah->base.handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
+	ah->path = path;
+	atomic_fetch_add_explicit(&((struct pd *)pd)->users, 1, memory_order_relaxed);
+	return &ah->base;
+}
+
+PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	if (!ah)
+		return fail(EINVAL);
+	atomic_fetch_sub_explicit(&((struct pd *)ah->pd)->users, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
+	free(ah);
+	return 0;
+}
+
+/* Who sent it and to whom. The 40 bytes hold an IPv6 header, or 20 bytes of nothing and an IPv4 header. */
+static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_gid *to, uint32_t *flow, uint8_t *class)
+{
+	uint32_t word = ntohl(grh->version_tclass_flow);
+	struct iphdr ip;
+
+	memcpy(&ip, (const char *)grh + 20, sizeof(ip));
+	if (ip.version == 4 && ip.ihl == 5 && ip.protocol == IPPROTO_UDP) {
+		*from = *to = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
+		memcpy(from->raw + 12, &ip.saddr, 4);
+		memcpy(to->raw + 12, &ip.daddr, 4);
+		*flow = 0;
+		*class = ip.tos;
+		return true;
+	}
+	if (word >> 28 != 6)
+		return false;
+	*from = grh->sgid;
+	*to = grh->dgid;
+	*flow = word & 0xfffff;
+	*class = (uint8_t)(word >> 20);
+	return true;
+}
+
+PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
+			       struct ibv_ah_attr *attr)
+{
+	union ibv_gid to;
+	int index;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->dlid = wc->slid;
+	attr->sl = wc->sl;
+	attr->src_path_bits = wc->dlid_path_bits;
+	attr->port_num = port_num;
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return 0;
+	attr->is_global = 1;
+	if (!read_grh(grh, &attr->grh.dgid, &to, &attr->grh.flow_label, &attr->grh.traffic_class))
+		return fail_minus(EINVAL);
+	index = device_find_gid(context_of(context)->device, &to);
+	if (index < 0)
+		return fail_minus(ENOENT);
+	attr->grh.sgid_index = (uint8_t)index;
+	attr->grh.hop_limit = 0xff;
+	return 0;
+}
+
+PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+					    uint8_t port_num)
+{
+	struct ibv_ah_attr attr;
+
+	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
+		return NULL;
+	return ibv_create_ah(pd, &attr);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/builder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/context.h"
+
+struct builder {
+	struct lock lock;
+	int error;	    /* the first mistake since wr_start */
+	uint32_t count;	    /* of wr[] */
+	uint32_t room;	    /* for work requests: the depth of the send queue */
+	uint32_t max_sge, max_inline;
+	struct ibv_send_wr *wr;
+	struct ibv_sge *sge;	/* max(max_sge, 1) for each work request */
+	unsigned char *inlined; /* max_inline bytes for each */
+};
+
+static struct builder *builder_of(struct ibv_qp_ex *ex)
+{
+	return ((struct qp *)ex)->owner;
+}
+
+static void wr_start(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS /* held until wr_complete() or wr_abort() */
+{
+	struct builder *b = builder_of(ex);
+
+	lock_take(&b->lock);
+	b->error = 0;
+	b->count = 0;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
+{
+	lock_drop(&builder_of(ex)->lock);
+}
+
+/* All or nothing: the queue must have room for the whole batch, or none of it is posted. */
+static int wr_complete(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
+{
+	struct builder *b = builder_of(ex);
+	struct sq *sq = &((struct qp *)ex)->sq;
+	struct ibv_send_wr *bad;
+	int error = b->error;
+
+	/* relaxed: the count only grows, so at worst a slot that has just become free is not seen */
+	if (!error && sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
+		error = ENOMEM;
+	if (!error && b->count) {
+		b->wr[b->count - 1].next = NULL;
+		error = post_send(&ex->qp_base, b->wr, &bad);
+	}
+	lock_drop(&b->lock);
+	return error;
+}
+
+/* A new work request at the end of the batch. One that does not fit goes nowhere, and wr_complete() says so. */
+static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	struct builder *b = builder_of(ex);
+	struct ibv_send_wr *wr;
+
+	if (b->count == b->room) {
+		b->error = b->error ?: ENOMEM;
+		b->count = 0; /* the batch is lost anyway */
+	}
+	wr = &b->wr[b->count];
+	*wr = (struct ibv_send_wr){
+		.wr_id = ex->wr_id,
+		.next = wr + 1,
+		.sg_list = b->sge + (size_t)b->count * b->max_sge,
+		.opcode = opcode,
+		.send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE,
+	};
+	b->count++;
+	return wr;
+}
+
+static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t va)
+{
+	struct ibv_send_wr *wr = append(ex, opcode);
+
+	wr->wr.rdma.rkey = rkey;
+	wr->wr.rdma.remote_addr = va;
+	return wr;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	append(ex, IBV_WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	append(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	append(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va)
+{
+	append_rdma(ex, IBV_WR_RDMA_WRITE, rkey, va);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, __be32 imm)
+{
+	append_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, va)->imm_data = imm;
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va)
+{
+	append_rdma(ex, IBV_WR_RDMA_READ, rkey, va);
+}
+
+static void append_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t va,
+			  uint64_t compare_add, uint64_t swap)
+{
+	struct ibv_send_wr *wr = append(ex, opcode);
+
+	wr->wr.atomic.rkey = rkey;
+	wr->wr.atomic.remote_addr = va;
+	wr->wr.atomic.compare_add = compare_add;
+	wr->wr.atomic.swap = swap;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, uint64_t compare, uint64_t swap)
+{
+	append_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, va, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, uint64_t add)
+{
+	append_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, va, add, 0);
+}
+
+/* The work request that a wr_set_ function speaks of: the last one begun. */
+static struct ibv_send_wr *current(struct builder *b)
+{
+	static _Thread_local struct ibv_send_wr nowhere;
+
+	if (b->count)
+		return &b->wr[b->count - 1];
+	b->error = b->error ?: EINVAL;
+	return &nowhere;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
+{
+	struct builder *b = builder_of(ex);
+	struct ibv_send_wr *wr = current(b);
+
+	if (count > b->max_sge) {
+		b->error = b->error ?: EINVAL;
+	} else if (!b->error) {
+		memcpy(wr->sg_list, list, count * sizeof(*list));
+		wr->num_sge = (int)count;
+	}
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	wr_set_sge_list(ex, 1, &(struct ibv_sge){.addr = addr, .length = length, .lkey = lkey});
+}
+
+/* The caller's buffers may change after the call, so the bytes are copied. */
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
+{
+	struct builder *b = builder_of(ex);
+	struct ibv_send_wr *wr = current(b);
+	unsigned char *bytes;
+	size_t length = 0;
+
+	if (b->error)
+		return;
+	bytes = b->inlined + (size_t)(b->count - 1) * b->max_inline;
+	for (size_t i = 0; i < count; i++) {
+		if (list[i].length > b->max_inline - length) {
+			b->error = EINVAL;
+			return;
+		}
+		memcpy(bytes + length, list[i].addr, list[i].length);
+		length += list[i].length;
+	}
+	wr->send_flags |= IBV_SEND_INLINE;
+	wr->num_sge = length ? 1 : 0;
+	if (length)
+		wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = (uint32_t)length};
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	wr_set_inline_data_list(ex, 1, &(struct ibv_data_buf){addr, length});
+}
+
+int builder_create(struct qp *qp, uint64_t ops)
+{
+	struct builder *b = calloc(1, sizeof(*b));
+	struct ibv_qp_ex *ex = &qp->ex;
+
+	if (!b)
+		return -ENOMEM;
+	b->room = max_of(qp->cap.max_send_wr, 1u);
+	b->max_sge = max_of(qp->cap.max_send_sge, 1u);
+	b->max_inline = qp->cap.max_inline_data;
+	b->wr = calloc(b->room, sizeof(*b->wr));
+	b->sge = calloc((size_t)b->room * b->max_sge, sizeof(*b->sge));
+	b->inlined = calloc(b->room, max_of(b->max_inline, 1u));
+	qp->owner = b;
+	if (!b->wr || !b->sge || !b->inlined) {
+		builder_destroy(qp);
+		return -ENOMEM;
+	}
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	/* only what was asked for: an application that calls more is told so by its NULL pointer, as by hardware */
+	ex->wr_send = ops & IBV_QP_EX_WITH_SEND ? wr_send : NULL;
+	ex->wr_send_imm = ops & IBV_QP_EX_WITH_SEND_WITH_IMM ? wr_send_imm : NULL;
+	ex->wr_send_inv = ops & IBV_QP_EX_WITH_SEND_WITH_INV ? wr_send_inv : NULL;
+	ex->wr_rdma_write = ops & IBV_QP_EX_WITH_RDMA_WRITE ? wr_rdma_write : NULL;
+	ex->wr_rdma_write_imm = ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM ? wr_rdma_write_imm : NULL;
+	ex->wr_rdma_read = ops & IBV_QP_EX_WITH_RDMA_READ ? wr_rdma_read : NULL;
+	ex->wr_atomic_cmp_swp = ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP ? wr_atomic_cmp_swp : NULL;
+	ex->wr_atomic_fetch_add = ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD ? wr_atomic_fetch_add : NULL;
+	return 0;
+}
+
+void builder_destroy(struct qp *qp)
+{
+	struct builder *b = qp->owner;
+
+	if (!b)
+		return;
+	free(b->wr);
+	free(b->sge);
+	free(b->inlined);
+	free(b);
+	qp->owner = NULL;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/channel.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "loop/loop.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+
+PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return NULL;
+	list_init(&ch->ready);
+	ch->base.context = context;
+	ch->base.fd = eventfd(0, EFD_CLOEXEC);
+	if (ch->base.fd < 0) {
+		free(ch);
+		return NULL;
+	}
+	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	return &ch->base;
+}
+
+PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct channel *ch = (struct channel *)channel;
+	bool busy;
+
+	lock_take(&ch->lock);
+	busy = channel->refcnt;
+	lock_drop(&ch->lock);
+	if (busy)
+		return fail(EBUSY);
+	atomic_fetch_sub_explicit(&context_of(channel->context)->objects, 1, memory_order_release);
+	close(channel->fd);
+	free(ch);
+	return 0;
+}
+
+void channel_join(struct channel *ch)
+{
+	lock_take(&ch->lock);
+	ch->base.refcnt++;
+	lock_drop(&ch->lock);
+}
+
+void channel_leave(struct channel *ch)
+{
+	lock_take(&ch->lock);
+	ch->base.refcnt--;
+	lock_drop(&ch->lock);
+}
+
+/* Called when the queue may have become empty: the eventfd is read then, so that it is not readable. */
+static void settle(struct channel *ch) REQUIRES(ch->lock)
+{
+	eventfd_t count;
+
+	if (list_empty(&ch->ready))
+		eventfd_read(ch->base.fd, &count);
+}
+
+void channel_cq_event(struct cq *cq)
+{
+	struct channel *ch = cq->channel;
+
+	if (!ch)
+		return;
+	lock_take(&ch->lock);
+	if (cq->events++ == 0)
+		list_append(&ch->ready, &cq->waiting);
+	/* a write for each, not only for the first: so an edge-triggered epoll sees each, as it does from the kernel */
+	eventfd_write(ch->base.fd, 1);
+	lock_drop(&ch->lock);
+}
+
+static struct cq *fetch(struct channel *ch) EXCLUDES(ch->lock)
+{
+	struct cq *cq = NULL;
+	struct list *l;
+
+	lock_take(&ch->lock);
+	l = list_pop(&ch->ready);
+	if (l) {
+		cq = container_of(l, struct cq, waiting);
+		if (--cq->events)
+			list_append(&ch->ready, l);
+		cq_front_of(ibv_cq_ex_to_cq(&cq->base))->fetched++;
+		settle(ch);
+	}
+	lock_drop(&ch->lock);
+	return cq;
+}
+
+PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct channel *ch = (struct channel *)channel;
+
+	for (;;) {
+		struct cq *got = fetch(ch);
+		int error;
+
+		if (got) {
+			*cq = ibv_cq_ex_to_cq(&got->base);
+			*cq_context = got->base.cq_context;
+			return 0;
+		}
+		error = loop_wait(channel->fd);
+		if (error)
+			return fail_minus(-error);
+	}
+}
+
+PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+void channel_forget(struct channel *ch, struct cq *cq)
+{
+	struct ibv_cq *base = ibv_cq_ex_to_cq(&cq->base);
+	uint32_t fetched;
+
+	lock_take(&ch->lock);
+	if (cq->events) {
+		list_remove(&cq->waiting);
+		cq->events = 0;
+		settle(ch);
+	}
+	fetched = cq_front_of(base)->fetched;
+	lock_drop(&ch->lock);
+	pthread_mutex_lock(&base->mutex);
+	while (base->comp_events_completed != fetched)
+		pthread_cond_wait(&base->cond, &base->mutex);
+	pthread_mutex_unlock(&base->mutex);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "loop/loop.h"
+
+static const struct hca_ops hca_ops = {
+	.cq_event = channel_cq_event,
+	.cq_error = async_cq_error,
+	.qp_event = async_qp_event,
+};
+
+static void fill_ops(struct verbs_context *v)
+{
+	*v = unsupported_ops;
+	v->sz = sizeof(*v);
+	v->query_port = query_port;
+	v->query_device_ex = query_device_ex;
+	v->query_rt_values = query_rt_values;
+	v->create_cq_ex = create_cq_ex;
+	v->create_qp_ex = create_qp_ex;
+	v->context.ops.poll_cq = poll_cq;
+	v->context.ops.req_notify_cq = req_notify_cq;
+	v->context.ops.post_send = post_send;
+	v->context.ops.post_recv = post_recv;
+	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+}
+
+PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct context *c;
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!device)
+		return fail_null(EINVAL);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->device = device_of(device);
+	fill_ops(&c->verbs);
+	list_init(&c->events);
+	c->verbs.context.device = device;
+	c->verbs.context.cmd_fd = -1;
+	c->verbs.context.num_comp_vectors = processors > 0 ? (int)processors : 1;
+	pthread_mutex_init(&c->verbs.context.mutex, NULL);
+	c->verbs.context.async_fd = eventfd(0, EFD_CLOEXEC);
+	if (c->verbs.context.async_fd < 0)
+		goto err;
+	c->hca = loop_get(&hca_ops);
+	if (!c->hca)
+		goto err_fd;
+	monitor_join(c);
+	return &c->verbs.context;
+
+err_fd:
+	close(c->verbs.context.async_fd);
+err:
+	free(c);
+	return NULL;
+}
+
+PUBLIC int ibv_close_device(struct ibv_context *context)
+{
+	struct context *c = context_of(context);
+
+	monitor_leave(c);
+	async_forget_all(c);
+	/* The man page leaves the objects of a closed device to their owner. They may still be looked at, so then the
+	 * context stays; but no packet goes in or out any more. */
+	if (atomic_load_explicit(&c->objects, memory_order_acquire)) {
+		qps_abandon(c);
+		close(context->async_fd);
+		context->async_fd = -1;
+		return 0;
+	}
+	loop_put();
+	close(context->async_fd);
+	pthread_mutex_destroy(&context->mutex);
+	free(c);
+	return 0;
+}

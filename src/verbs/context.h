@@ -1,0 +1,67 @@
+/* A device that the application has opened. Made by ibv_open_device(), freed by ibv_close_device(). All contexts
+ * of a process share its one adapter.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_CONTEXT_H
+#define UROCE_CONTEXT_H
+
+#include "base/list.h"
+#include "object/hca.h"
+#include "object/qp.h"
+#include "verbs/device.h"
+
+struct context {
+	struct verbs_context verbs; /* its last member is what the application holds */
+	struct device *device;
+	struct hca *hca;
+	_Atomic uint32_t objects; /* alive in this context */
+	struct list open;	  /* among the open ones: monitor.c, under its lock */
+
+	struct lock lock;   /* a leaf; async.c */
+	struct list events; /* asynchronous events not fetched yet: guarded by lock */
+};
+
+static inline struct context *context_of(struct ibv_context *c)
+{
+	return container_of(c, struct context, verbs.context);
+}
+
+/* capabilities.c */
+int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
+		    struct ibv_device_attr_ex *attr, size_t size);
+int query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
+/* port.c */
+int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t size);
+/* cq.c, cq_ex.c */
+int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+int req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
+/* qp.c, post.c */
+struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
+int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* qp.c: the QPs that were left open go quiet. */
+void qps_abandon(struct context *c);
+
+/* unsupported.c: every operation, each answering EOPNOTSUPP. */
+extern const struct verbs_context unsupported_ops;
+
+/* async.c. An event of the port or the device: */
+void async_event(struct context *c, enum ibv_event_type type);
+/* The two of hca_ops: */
+void async_cq_error(struct cq *cq);
+void async_qp_event(struct qp *qp, enum ibv_event_type type);
+/* Before an object goes: events not fetched are dropped, those fetched must be acknowledged: waits for that. The
+ * object makes no more events. */
+void async_forget_cq(struct context *c, struct cq *cq);
+void async_forget_qp(struct context *c, struct qp *qp);
+void async_forget_all(struct context *c);
+/* channel.c, of hca_ops: */
+void channel_cq_event(struct cq *cq);
+
+/* monitor.c: follows the interfaces while contexts are open. */
+void monitor_join(struct context *c);
+void monitor_leave(struct context *c);
+/* Looks whether something has changed, now. */
+void monitor_look(void);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/cq.h"
+
+#include <stdlib.h>
+
+#include "base/trace.h"
+#include "loop/loop.h"
+#include "verbs/channel.h"
+#include "verbs/context.h"
+
+static _Atomic uint32_t cq_count;
+
+struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
+				 struct ibv_comp_channel *channel, uint32_t comp_vector)
+{
+	struct context *c = context_of(context);
+	struct cq_front *f;
+	int error;
+
+	if (comp_vector >= (uint32_t)context->num_comp_vectors || (channel && channel->context != context))
+		return fail_null(EINVAL);
+	/* relaxed: only the number counts */
+	if (atomic_fetch_add_explicit(&cq_count, 1, memory_order_relaxed) >= HCA_MAX_CQ) {
+		error = -ENOMEM;
+		goto err_count;
+	}
+	f = calloc(1, sizeof(*f));
+	if (!f) {
+		error = -ENOMEM;
+		goto err_count;
+	}
+	error = cq_init(&f->cq, c->hca, cqe);
+	if (error)
+		goto err_free;
+	f->cq.base.context = context;
+	f->cq.base.channel = channel;
+	f->cq.base.cq_context = cq_context;
+	f->cq.base.cqe = (int)f->cq.depth;
+	pthread_mutex_init(&f->cq.base.mutex, NULL);
+	pthread_cond_init(&f->cq.base.cond, NULL);
+	f->cq.channel = (struct channel *)channel;
+	if (channel)
+		channel_join(f->cq.channel);
+	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
+	return f;
+
+err_free:
+	free(f);
+err_count:
+	atomic_fetch_sub_explicit(&cq_count, 1, memory_order_relaxed);
+	return fail_null(-error);
+}
+
+PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct cq_front *f;
+
+	if (!context || cqe < 1 || comp_vector < 0)
+		return fail_null(EINVAL);
+	f = cq_front_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	return f ? ibv_cq_ex_to_cq(&f->cq.base) : NULL;
+}
+
+PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	struct cq *c = (struct cq *)cq;
+	int error = cqe < 1 ? -EINVAL : cq_resize(c, (uint32_t)cqe);
+
+	if (error)
+		return fail(-error);
+	cq->cqe = cqe;
+	return 0;
+}
+
+PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	struct cq_front *f = cq_front_of(cq);
+	struct context *c;
+
+	if (!cq)
+		return fail(EINVAL);
+	if (atomic_load_explicit(&f->cq.users, memory_order_acquire))
+		return fail(EBUSY);
+	c = context_of(cq->context);
+	async_forget_cq(c, &f->cq);
+	if (f->cq.channel) {
+		channel_forget(f->cq.channel, &f->cq);
+		channel_leave(f->cq.channel);
+	}
+	cq_fini(&f->cq);
+	pthread_cond_destroy(&cq->cond);
+	pthread_mutex_destroy(&cq->mutex);
+	free(f);
+	atomic_fetch_sub_explicit(&cq_count, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
+	return 0;
+}
+
+int cq_front_poll(struct cq *cq, int max, struct cqe *out)
+{
+	int got = cq_poll(cq, max, out);
+
+	if (got == 0 && loop_progress())
+		got = cq_poll(cq, max, out);
+	return got;
+}
+
+static void translate(struct ibv_wc *wc, const struct cqe *e)
+{
+	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
+	*wc = (struct ibv_wc){
+		.wr_id = e->wr_id,
+		.status = e->status,
+		.opcode = e->opcode,
+		.byte_len = e->byte_len,
+		.imm_data = e->imm,
+		.qp_num = e->qpn,
+		.src_qp = e->src_qp,
+		.wc_flags = e->flags,
+	};
+}
+
+int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	struct cqe batch[16];
+	int done = 0;
+
+	while (done < entries) {
+		int want = min_of(entries - done, (int)ARRAY_SIZE(batch));
+		/* only an empty CQ is worth the look at the network */
+		int got = done ? cq_poll((struct cq *)cq, want, batch) :
+				 cq_front_poll((struct cq *)cq, want, batch);
+
+		for (int i = 0; i < got; i++)
+			translate(&wc[done + i], &batch[i]);
+		done += got;
+		if (got < want)
+			break;
+	}
+	return done;
+}
+
+int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	cq_request((struct cq *)cq, solicited_only);
+	loop_progress(); /* whoever arms is about to sleep: what waits to be sent goes now */
+	return 0;
+}

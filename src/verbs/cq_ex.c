@@ -1,0 +1,148 @@
+/* The extended way to poll: one completion at a time, and functions that read its fields.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <time.h>
+
+#include "base/trace.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+
+#define SUPPORTED_FIELDS                                                                                            \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+static const struct cqe *now(struct ibv_cq_ex *cq)
+{
+	return &((struct cq_front *)cq)->now;
+}
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static int advance(struct ibv_cq_ex *cq, int got)
+{
+	struct cq_front *f = (struct cq_front *)cq;
+
+	if (got == 0)
+		return ENOENT;
+	cq->wr_id = f->now.wr_id;
+	cq->status = f->now.status;
+	/* a CQE carries no time; nobody could have seen the completion before this moment */
+	if (f->wants_time)
+		f->now_time = clock_ns(CLOCK_MONOTONIC);
+	if (f->wants_wallclock)
+		f->now_wallclock = clock_ns(CLOCK_REALTIME);
+	trace(poll, f->now.qpn, f->now.wr_id, f->now.status, f->now.opcode, 0, 0);
+	return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
+{
+	struct cq_front *f = (struct cq_front *)cq;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	return advance(cq, cq_front_poll(&f->cq, 1, &f->now));
+}
+
+static int next_poll(struct ibv_cq_ex *cq)
+{
+	struct cq_front *f = (struct cq_front *)cq;
+
+	return advance(cq, cq_poll(&f->cq, 1, &f->now));
+}
+
+static void end_poll(struct ibv_cq_ex *cq)
+{
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
+{
+	return now(cq)->opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
+{
+	return 0;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *cq)
+{
+	return now(cq)->byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *cq)
+{
+	return now(cq)->imm;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *cq)
+{
+	return now(cq)->qpn;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *cq)
+{
+	return now(cq)->src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
+{
+	return now(cq)->flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *cq)
+{
+	return 0;
+}
+
+static uint8_t read_zero(struct ibv_cq_ex *cq)
+{
+	return 0;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
+{
+	return ((struct cq_front *)cq)->now_time;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+	return ((struct cq_front *)cq)->now_wallclock;
+}
+
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_cq_ex *cq;
+	struct cq_front *f;
+
+	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS || attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS ||
+	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		return fail_null(EOPNOTSUPP);
+	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if (!f)
+		return NULL;
+	f->wants_time = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	f->wants_wallclock = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	cq = &f->cq.base;
+	cq->start_poll = start_poll;
+	cq->next_poll = next_poll;
+	cq->end_poll = end_poll;
+	cq->read_opcode = read_opcode;
+	cq->read_vendor_err = read_vendor_err;
+	cq->read_byte_len = read_byte_len;
+	cq->read_imm_data = read_imm_data;
+	cq->read_qp_num = read_qp_num;
+	cq->read_src_qp = read_src_qp;
+	cq->read_wc_flags = read_wc_flags;
+	cq->read_slid = read_slid;
+	cq->read_sl = read_zero;
+	cq->read_dlid_path_bits = read_zero;
+	cq->read_completion_ts = read_completion_ts;
+	cq->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	return cq;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct lock devices_lock;
+static struct device *devices[DEVICE_LIMIT]; /* guarded by devices_lock, like the count */
+static int device_count;
+
+static const union ibv_gid no_gid;
+
+static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static bool gid_listed(const union ibv_gid *gid, const union ibv_gid *list, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (gid_equal(&list[i], gid))
+			return true;
+	return false;
+}
+
+static bool gid_add(struct device *d, const union ibv_gid *gid) REQUIRES(d->lock)
+{
+	for (int i = 0; i < DEVICE_GIDS; i++) {
+		if (gid_equal(&d->gid[i], &no_gid)) {
+			d->gid[i] = *gid;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* An address that stays keeps its index, one that goes leaves a hole, a new one takes the first hole: as the
+ * kernel does, so that an index in use goes on meaning the same address. */
+static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->lock)
+{
+	bool changed = false;
+
+	for (int i = 0; i < DEVICE_GIDS; i++) {
+		if (!gid_equal(&d->gid[i], &no_gid) && !gid_listed(&d->gid[i], n->address, n->addresses)) {
+			d->gid[i] = no_gid;
+			changed = true;
+		}
+	}
+	for (uint32_t i = 0; i < n->addresses; i++)
+		if (!gid_listed(&n->address[i], d->gid, DEVICE_GIDS))
+			changed |= gid_add(d, &n->address[i]);
+	return changed;
+}
+
+/* enum device_change */
+static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
+{
+	unsigned changes = 0;
+
+	lock_take(&d->lock);
+	if (update_gids(d, n))
+		changes |= DEVICE_GID_CHANGED;
+	if (d->running != n->running)
+		changes |= n->running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;
+	d->running = n->running;
+	d->mtu = n->mtu;
+	lock_drop(&d->lock);
+	return changes;
+}
+
+/* An EUI-64 made of the MAC address, as IPv6 makes one. */
+static __be64 guid_of_mac(const uint8_t m[6])
+{
+	uint8_t eui[8] = {m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+	__be64 guid;
+
+	memcpy(&guid, eui, sizeof(guid));
+	return guid;
+}
+
+static bool name_taken(const char *name) REQUIRES(devices_lock)
+{
+	for (int i = 0; i < device_count; i++)
+		if (strcmp(devices[i]->base.name, name) == 0)
+			return true;
+	return false;
+}
+
+static void choose_name(char name[IBV_SYSFS_NAME_MAX]) REQUIRES(devices_lock)
+{
+	for (int i = 0;; i++) {
+		snprintf(name, IBV_SYSFS_NAME_MAX, "uroce%d", i);
+		if (!name_taken(name))
+			return;
+	}
+}
+
+/* `name` NULL: uroceN. */
+static struct device *device_make(const struct netif *n, const char *name) REQUIRES(devices_lock)
+{
+	struct device *d = device_count < DEVICE_LIMIT ? calloc(1, sizeof(*d)) : NULL;
+
+	if (!d)
+		return NULL;
+	d->base.node_type = IBV_NODE_CA;
+	d->base.transport_type = IBV_TRANSPORT_IB;
+	if (name)
+		snprintf(d->base.name, sizeof(d->base.name), "%s", name);
+	else
+		choose_name(d->base.name);
+	snprintf(d->base.dev_name, sizeof(d->base.dev_name), "uverbs%d", device_count);
+	snprintf(d->base.dev_path, sizeof(d->base.dev_path), "/sys/class/infiniband_verbs/uverbs%d", device_count);
+	snprintf(d->base.ibdev_path, sizeof(d->base.ibdev_path), "/sys/class/infiniband/%s", d->base.name);
+	d->renamed = name;
+	d->netif_index = n->index;
+	memcpy(d->netif_name, n->name, sizeof(d->netif_name));
+	d->guid = guid_of_mac(n->mac);
+	devices[device_count++] = d;
+	d->number = device_count;
+	return d;
+}
+
+/* The device for that interface, made if there is none yet. */
+static struct device *device_for(const struct netif *n, const char *name) REQUIRES(devices_lock)
+{
+	struct device *d = NULL;
+
+	for (int i = 0; i < device_count && !d; i++)
+		if (devices[i]->netif_index == n->index && strcmp(devices[i]->netif_name, n->name) == 0 &&
+		    (name ? strcmp(devices[i]->base.name, name) == 0 : !devices[i]->renamed))
+			d = devices[i];
+	if (!d)
+		d = device_make(n, name);
+	return d;
+}
+
+static bool usable(const struct netif *n)
+{
+	return n->up && n->addresses;
+}
+
+/* The devices of all usable interfaces. Returns how many. */
+static int choose_all(const struct netif *n, int count, struct device **out) REQUIRES(devices_lock)
+{
+	int chosen = 0;
+
+	for (int i = 0; i < count && chosen < DEVICE_LIMIT; i++) {
+		struct device *d = usable(&n[i]) ? device_for(&n[i], NULL) : NULL;
+
+		if (!d)
+			continue;
+		update(d, &n[i]);
+		out[chosen++] = d;
+	}
+	return chosen;
+}
+
+static void complain(const char *entry, const char *why) REQUIRES(devices_lock)
+{
+	static bool told[DEVICE_LIMIT];
+	static char *seen[DEVICE_LIMIT];
+
+	for (int i = 0; i < DEVICE_LIMIT; i++) { /* once for each entry, however often the list is asked for */
+		if (told[i] && seen[i] && strcmp(seen[i], entry) == 0)
+			return;
+		if (!told[i]) {
+			told[i] = true;
+			seen[i] = strdup(entry);
+			break;
+		}
+	}
+	fprintf(stderr, "uroce: UROCE_DEVICES: '%s' is ignored: %s\n", entry, why);
+}
+
+/* One entry of UROCE_DEVICES, "interface=name" or "interface". */
+static struct device *choose_entry(char *entry, const struct netif *n, int count) REQUIRES(devices_lock)
+{
+	char *name = strchr(entry, '='), *whole = strdupa(entry);
+	const struct netif *found = NULL;
+	struct device *d;
+
+	if (name)
+		*name++ = 0;
+	for (int i = 0; i < count; i++)
+		if (strcmp(n[i].name, entry) == 0)
+			found = &n[i];
+	if (!found)
+		return complain(whole, "there is no such network interface (try: ip link)"), NULL;
+	if (!found->up)
+		return complain(whole, "the interface is down (try: ip link set IF up)"), NULL;
+	if (!found->addresses)
+		return complain(whole, "the interface has no IP address (try: ip addr add ADDRESS dev IF)"), NULL;
+	if (name && (!*name || strlen(name) >= IBV_SYSFS_NAME_MAX || strchr(name, '/')))
+		return complain(whole, "a device name has 1 to 63 characters, none of them '/'"), NULL;
+	d = device_for(found, name);
+	if (d)
+		update(d, found);
+	return d;
+}
+
+static bool chosen_before(struct device **out, int count, const struct device *d)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(out[i]->base.name, d->base.name) == 0)
+			return true;
+	return false;
+}
+
+static int choose_named(const char *setting, const struct netif *n, int count, struct device **out)
+	REQUIRES(devices_lock)
+{
+	char *copy = strdup(setting), *rest = copy, *entry;
+	int chosen = 0;
+
+	if (!copy)
+		return 0;
+	while ((entry = strsep(&rest, ",")) && chosen < DEVICE_LIMIT) {
+		char *whole = strdupa(entry);
+		struct device *d = *entry ? choose_entry(entry, n, count) : NULL;
+
+		if (d && chosen_before(out, chosen, d))
+			complain(whole, "an earlier entry has this device name already");
+		else if (d)
+			out[chosen++] = d;
+	}
+	free(copy);
+	return chosen;
+}
+
+PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	const char *setting = getenv("UROCE_DEVICES");
+	struct netif *n;
+	struct device **list = NULL;
+	int count = netif_list(&n), chosen;
+
+	if (num_devices)
+		*num_devices = 0;
+	if (count < 0)
+		return fail_null(-count);
+	list = calloc(DEVICE_LIMIT + 1, sizeof(*list));
+	if (!list) {
+		free(n);
+		return fail_null(ENOMEM);
+	}
+	lock_take(&devices_lock);
+	chosen = setting && *setting ? choose_named(setting, n, count, list) : choose_all(n, count, list);
+	lock_drop(&devices_lock);
+	free(n);
+	if (num_devices)
+		*num_devices = chosen;
+	return (struct ibv_device **)list;
+}
+
+PUBLIC void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+PUBLIC const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+PUBLIC int ibv_get_device_index(struct ibv_device *device)
+{
+	return device_of(device)->number;
+}
+
+PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return device_of(device)->guid;
+}
+
+void devices_refresh(void (*report)(struct device *d, unsigned changes))
+{
+	static const struct netif gone;
+	struct netif *n;
+	int count = netif_list(&n), known;
+
+	if (count < 0)
+		return;
+	lock_take(&devices_lock);
+	known = device_count; /* devices are never removed, so those below stay when the lock is dropped */
+	lock_drop(&devices_lock);
+	for (int i = 0; i < known; i++) {
+		struct device *d = devices[i];
+		const struct netif *now = &gone;
+		unsigned changes;
+
+		for (int k = 0; k < count; k++)
+			if (n[k].index == d->netif_index)
+				now = &n[k];
+		changes = update(d, now);
+		if (changes)
+			report(d, changes);
+	}
+	free(n);
+}
+
+enum ibv_mtu device_active_mtu(struct device *d)
+{
+	/* IPv6, UDP, BTH, the longest extended headers, ICRC: what the kernel's rxe subtracts as well, so that the
+	 * two ends of a cable come to the same result */
+	enum { OVERHEAD = 40 + 8 + 12 + 4 + 28 + 4 };
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	lock_take(&d->lock);
+	while (mtu > IBV_MTU_256 && (128u << mtu) + OVERHEAD > d->mtu)
+		mtu--;
+	lock_drop(&d->lock);
+	return mtu;
+}
+
+bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid)
+{
+	if (index >= DEVICE_GIDS)
+		return false;
+	lock_take(&d->lock);
+	*gid = d->gid[index];
+	lock_drop(&d->lock);
+	return !gid_equal(gid, &no_gid);
+}
+
+int device_first_gid(struct device *d, bool ipv4, union ibv_gid *gid)
+{
+	for (uint32_t i = 0; i < DEVICE_GIDS; i++)
+		if (device_gid(d, i, gid) && address_is_ipv4(gid) == ipv4)
+			return (int)i;
+	return -1;
+}
+
+int device_find_gid(struct device *d, const union ibv_gid *gid)
+{
+	union ibv_gid have;
+
+	for (uint32_t i = 0; i < DEVICE_GIDS; i++)
+		if (device_gid(d, i, &have) && gid_equal(&have, gid))
+			return (int)i;
+	return -1;
+}
+
+uint16_t device_lid(struct device *d)
+{
+	union ibv_gid gid;
+
+	if (device_first_gid(d, true, &gid) < 0)
+		return 1;
+	return (uint16_t)(gid.raw[14] << 8 | gid.raw[15]) ?: 1;
+}
+
+bool device_has_path(const char *path)
+{
+	bool ours = false;
+
+	lock_take(&devices_lock);
+	for (int i = 0; i < device_count; i++)
+		ours |= strcmp(devices[i]->base.ibdev_path, path) == 0 || strcmp(devices[i]->base.dev_path, path) == 0;
+	lock_drop(&devices_lock);
+	return ours;
+}

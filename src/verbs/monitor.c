@@ -1,0 +1,77 @@
+/* Follows the network interfaces while a device is open: their changes become asynchronous events.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/loop.h"
+#include "verbs/context.h"
+
+#include <unistd.h>
+
+static struct lock monitor_lock; /* guards all below; taken before a context's and a device's lock */
+static struct list contexts;
+static int watch = -1;
+
+static const struct {
+	unsigned change;
+	enum ibv_event_type event;
+} news[] = {
+	{DEVICE_PORT_UP, IBV_EVENT_PORT_ACTIVE},
+	{DEVICE_PORT_DOWN, IBV_EVENT_PORT_ERR},
+	{DEVICE_GID_CHANGED, IBV_EVENT_GID_CHANGE},
+};
+
+static void report(struct device *d, unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
+{
+	list_each(l, &contexts)
+	{
+		struct context *c = container_of(l, struct context, open);
+
+		for (size_t i = 0; c->device == d && i < ARRAY_SIZE(news); i++)
+			if (changes & news[i].change)
+				async_event(c, news[i].event);
+	}
+}
+
+void monitor_look(void)
+{
+	lock_take(&monitor_lock);
+	if (watch >= 0 && netif_changed(watch))
+		devices_refresh(report);
+	lock_drop(&monitor_lock);
+}
+
+static void handle(void *arg)
+{
+	monitor_look();
+}
+
+void monitor_join(struct context *c)
+{
+	int fd = -1;
+
+	lock_take(&monitor_lock);
+	if (!contexts.next)
+		list_init(&contexts);
+	if (list_empty(&contexts))
+		fd = watch = netif_watch(); /* without it, addresses are what they were at the start */
+	list_append(&contexts, &c->open);
+	devices_refresh(report); /* whatever changed since the list was made: after the watch began, so none is missed */
+	lock_drop(&monitor_lock);
+	if (fd >= 0)
+		loop_watch(fd, handle, NULL);
+}
+
+void monitor_leave(struct context *c)
+{
+	int fd = -1;
+
+	lock_take(&monitor_lock);
+	list_remove(&c->open);
+	if (list_empty(&contexts)) {
+		fd = watch;
+		watch = -1;
+	}
+	lock_drop(&monitor_lock);
+	if (fd < 0)
+		return;
+	loop_unwatch(fd); /* not under the lock: waits for handle(), which takes it */
+	close(fd);
+}

@@ -1,0 +1,191 @@
+/* Memory regions: what may be registered. The memory itself is neither touched nor pinned.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "object/mr.h"
+
+#include <fcntl.h>
+#include <linux/types.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/context.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define ACCESS_REQUIRED_FLAGS                                                                                       \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |     \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+
+static int check_access(unsigned access)
+{
+	bool remote_write = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+	if (access & ~(unsigned)(ACCESS_REQUIRED_FLAGS | IBV_ACCESS_OPTIONAL_RANGE))
+		return EINVAL;
+	if (remote_write && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL; /* ibv_reg_mr(3) */
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return EOPNOTSUPP;
+	return 0;
+}
+
+/* Linux 6.11: asks for one mapping without listing all. Debian 12's headers do not have it yet. */
+struct map_query {
+	__u64 size, flags, address;
+	__u64 start, end, found_flags, page_size, offset, inode;
+	__u32 device_major, device_minor, name_size, build_id_size;
+	__u64 name, build_id;
+};
+#define MAP_QUERY	   _IOWR('f', 17, struct map_query)
+#define MAP_QUERY_READABLE 1
+#define MAP_QUERY_WRITABLE 2
+
+struct mapping {
+	uint64_t start, end;
+	bool readable, writable;
+};
+
+/* The mapping that holds `address`. 0, ENOENT, or another errno if the kernel does not know how. */
+static int query_mapping(int maps, uint64_t address, struct mapping *m)
+{
+	struct map_query q = {.size = sizeof(q), .address = address};
+
+	if (ioctl(maps, MAP_QUERY, &q))
+		return errno;
+	*m = (struct mapping){q.start, q.end, q.found_flags & MAP_QUERY_READABLE, q.found_flags & MAP_QUERY_WRITABLE};
+	return 0;
+}
+
+/* As above, by reading the list; it is sorted, so each call goes on where the last one stopped. */
+static int read_mapping(FILE *maps, uint64_t address, struct mapping *m)
+{
+	unsigned long start, end;
+	char r, w;
+
+	while (fscanf(maps, "%lx-%lx %c%c%*[^\n]", &start, &end, &r, &w) == 4) {
+		if (end <= address)
+			continue;
+		if (start > address)
+			break;
+		*m = (struct mapping){start, end, r == 'r', w == 'w'};
+		return 0;
+	}
+	return ENOENT;
+}
+
+/* Whether every byte is mapped, readable, and writable if need be. The kernel's table is asked, since to touch
+ * the pages would take seconds for a large region. */
+static int check_mapped(uint64_t address, uint64_t length, bool writable)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t end = address + length;
+	int error = 0;
+
+	if (!maps) /* no /proc: at least holes can be found */
+		return msync((void *)(address & ~4095ull), length + (address & 4095), MS_ASYNC) ? EFAULT : 0;
+	while (address < end && !error) {
+		struct mapping m = {0};
+
+		error = query_mapping(fileno(maps), address, &m);
+		if (error && error != ENOENT)
+			error = read_mapping(maps, address, &m);
+		if (error || !m.readable || (writable && !m.writable))
+			error = EFAULT;
+		address = m.end;
+	}
+	fclose(maps);
+	return error;
+}
+
+static int check_memory(void *address, size_t length, unsigned access)
+{
+	if ((uint64_t)(uintptr_t)address + length < length)
+		return EINVAL;
+	if (length == 0)
+		return 0;
+	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t length, uint64_t iova,
+				       unsigned int access)
+{
+	struct pd *pd = (struct pd *)base;
+	struct mr *mr;
+	int error;
+
+	if (!pd)
+		return fail_null(EINVAL);
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	error = check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);
+	if (error)
+		return fail_null(error);
+	mr = mr_register(pd, addr, length, iova, access);
+	if (!mr)
+		return NULL;
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	return &mr->base;
+}
+
+PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
+}
+
+static int rereg_failed(int code, int error)
+{
+	errno = error;
+	return code;
+}
+
+/* On failure the region stays as it was, which is more than the man page promises for IBV_REREG_MR_ERR_CMD. */
+PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length, int access)
+{
+	struct mr *mr = (struct mr *)base;
+	struct pd *old = mr->pd, *pd = old;
+	unsigned rights = mr->access;
+	uint64_t iova = mr->iova;
+	int error;
+
+	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) || ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
+		return rereg_failed(IBV_REREG_MR_ERR_INPUT, EINVAL);
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		rights = (unsigned)access;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		pd = (struct pd *)new_pd;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		iova = rights & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
+	} else {
+		addr = mr->memory;
+		length = mr->length;
+	}
+	error = pd->base.context != base->context ? EINVAL : check_access(rights) ?: check_memory(addr, length, rights);
+	if (error)
+		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
+	mr_reregister(mr, pd, addr, length, iova, rights);
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&old->users, 1, memory_order_release);
+	return 0;
+}
+
+PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
+{
+	struct mr *mr = (struct mr *)base;
+	struct pd *pd;
+
+	if (!mr)
+		return fail(EINVAL);
+	pd = mr->pd;
+	mr_deregister(mr);
+	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/path.h"
+
+#include <string.h>
+
+/* An address vector without GRH names a LID: the low half of an IPv4 address in the same /16 network as the
+ * port's first one, see device_lid(). */
+static int resolve_lid(struct device *d, uint16_t lid, struct path *p)
+{
+	int index = device_first_gid(d, true, &p->sgid);
+
+	if (index < 0 || lid == 0)
+		return -EINVAL;
+	p->sgid_index = (uint8_t)index;
+	p->dgid = p->sgid;
+	p->dgid.raw[14] = (uint8_t)(lid >> 8);
+	p->dgid.raw[15] = (uint8_t)lid;
+	return 0;
+}
+
+static int resolve_gid(struct device *d, const struct ibv_global_route *grh, struct path *p)
+{
+	static const union ibv_gid none;
+	bool ipv4 = address_is_ipv4(&grh->dgid);
+	int index = grh->sgid_index;
+
+	if (memcmp(&grh->dgid, &none, sizeof(none)) == 0)
+		return -EINVAL;
+	if (index == PATH_ANY_SGID) {
+		index = device_first_gid(d, ipv4, &p->sgid);
+		if (index < 0)
+			return -EINVAL;
+	} else if (!device_gid(d, (uint32_t)index, &p->sgid) || address_is_ipv4(&p->sgid) != ipv4) {
+		return -EINVAL;
+	}
+	p->dgid = grh->dgid;
+	p->sgid_index = (uint8_t)index;
+	p->flow_label = grh->flow_label & 0xfffff;
+	p->traffic_class = grh->traffic_class;
+	p->hop_limit = grh->hop_limit;
+	return 0;
+}
+
+int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *p)
+{
+	/* what the kernel's rxe sends, whatever it is told: programs ask for 0 or 1 and expect to be routed */
+	enum { HOP_LIMIT = 64 };
+	int error;
+
+	*p = (struct path){0};
+	if (av->port_num != PORT)
+		return -EINVAL;
+	error = av->is_global ? resolve_gid(d, &av->grh, p) : resolve_lid(d, av->dlid, p);
+	if (p->hop_limit <= 1)
+		p->hop_limit = HOP_LIMIT;
+	return error;
+}

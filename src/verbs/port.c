@@ -1,0 +1,170 @@
+/* What a port is like: state, MTU, speed, GIDs, partitions.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "verbs/context.h"
+
+#undef ibv_query_port
+
+/* As it grew: rdma-core 44 knows the 52 bytes of ibv_port_attr, rdma-core 65 one field more; the exported
+ * ibv_query_port() fills the first 48. */
+struct port_attr {
+	struct ibv_port_attr known;
+	uint32_t active_speed_ex;
+};
+static_assert(sizeof(struct port_attr) == 56, "rdma-core 65: sizeof(struct ibv_port_attr)");
+#define PORT_ATTR_COMPAT 48
+
+enum { /* IBTA: PortInfo.PortPhysicalState */
+	PHYSICAL_DISABLED = 3,
+	PHYSICAL_LINK_UP = 5,
+};
+
+/* PortInfo: LinkWidthActive and LinkSpeedActive, for at most that many Mb/s; as the kernel says it of Ethernet. */
+static const struct {
+	uint32_t mbps;
+	uint8_t width, speed;
+} speeds[] = {
+	{1000, 1, 1},	  {10000, 1, 8},   {20000, 2, 2},    {25000, 1, 32},	 {40000, 2, 8},
+	{50000, 1, 64},	  {100000, 2, 32}, {200000, 2, 64},  {UINT32_MAX, 2, 128},
+};
+#define SPEED_DEFAULT 25000 /* loopback and veth do not say */
+
+static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
+{
+	size_t i = 0;
+
+	while (mbps > speeds[i].mbps)
+		i++;
+	a->active_width = speeds[i].width;
+	a->active_speed = speeds[i].speed;
+}
+
+int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	struct device *d = context_of(context)->device;
+	struct port_attr a = {0};
+	bool running;
+
+	if (port != PORT || size < PORT_ATTR_COMPAT)
+		return fail(EINVAL);
+	monitor_look();
+	lock_take(&d->lock);
+	running = d->running;
+	lock_drop(&d->lock);
+	a.known.state = running ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	a.known.phys_state = running ? PHYSICAL_LINK_UP : PHYSICAL_DISABLED;
+	a.known.max_mtu = IBV_MTU_4096;
+	a.known.active_mtu = device_active_mtu(d);
+	a.known.gid_tbl_len = DEVICE_GIDS;
+	a.known.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	a.known.max_msg_sz = HCA_MAX_MESSAGE;
+	a.known.pkey_tbl_len = 1;
+	a.known.lid = device_lid(d);
+	a.known.max_vl_num = 1;
+	a.known.link_layer = IBV_LINK_LAYER_ETHERNET;
+	fill_speed(&a.known, netif_speed(d->netif_name) ?: SPEED_DEFAULT);
+	a.active_speed_ex = a.known.active_speed;
+	memset(attr, 0, size);
+	memcpy(attr, &a, min_of(size, sizeof(a)));
+	return 0;
+}
+
+PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return query_port(context, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT);
+}
+
+static bool read_entry(struct device *d, uint32_t index, struct ibv_gid_entry *e)
+{
+	*e = (struct ibv_gid_entry){
+		.gid_index = index,
+		.port_num = PORT,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = (uint32_t)d->netif_index,
+	};
+	return device_gid(d, index, &e->gid);
+}
+
+/* The caller may know a shorter or a longer ibv_gid_entry than we do. */
+static void copy_entry(void *out, const struct ibv_gid_entry *e, size_t size)
+{
+	memset(out, 0, size);
+	memcpy(out, e, min_of(size, sizeof(*e)));
+}
+
+PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+			     uint32_t flags, size_t size)
+{
+	struct device *d = context_of(context)->device;
+	struct ibv_gid_entry e;
+
+	if (port != PORT || index >= DEVICE_GIDS || !size)
+		return fail(EINVAL);
+	if (flags)
+		return fail(EOPNOTSUPP);
+	monitor_look();
+	if (!read_entry(d, index, &e))
+		return fail(ENODATA);
+	copy_entry(entry, &e, size);
+	return 0;
+}
+
+PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
+				    uint32_t flags, size_t size)
+{
+	struct device *d = context_of(context)->device;
+	struct ibv_gid_entry e;
+	size_t count = 0;
+
+	if (flags)
+		return -fail(EOPNOTSUPP);
+	if (!size)
+		return -fail(EINVAL);
+	monitor_look();
+	for (uint32_t i = 0; i < DEVICE_GIDS; i++) {
+		if (!read_entry(d, i, &e))
+			continue;
+		if (count == max)
+			return -fail(EINVAL);
+		copy_entry((char *)entries + count++ * size, &e, size);
+	}
+	return (ssize_t)count;
+}
+
+PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	if (port != PORT || index < 0 || index >= DEVICE_GIDS)
+		return fail_minus(EINVAL);
+	monitor_look();
+	device_gid(context_of(context)->device, (uint32_t)index, gid); /* of an empty entry: zeros */
+	return 0;
+}
+
+enum private_gid_type { /* what ibv_query_gid_type() answers: RoCE v1 is the same as InfiniBand there */
+	PRIVATE_GID_TYPE_ROCE_V2 = 1,
+};
+
+/* Private to rdma-core, but ibv_devinfo and pyverbs use it. */
+PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
+{
+	if (port != PORT || index >= DEVICE_GIDS)
+		return fail_minus(EINVAL);
+	*type = PRIVATE_GID_TYPE_ROCE_V2;
+	return 0;
+}
+
+PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	if (port != PORT || index != 0)
+		return fail_minus(EINVAL);
+	*pkey = 0xffff;
+	return 0;
+}
+
+PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+	if (port != PORT || pkey != 0xffff)
+		return fail_minus(EINVAL);
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* Posting work requests.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "verbs/context.h"
+
+int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct qp *qp = (struct qp *)base;
+	int error;
+
+	lock_take(&qp->lock);
+	error = engine_post_send(qp, wr, bad);
+	loop_posted(qp); /* after an error as well: those before the bad one are posted */
+	lock_drop(&qp->lock);
+	return error;
+}
+
+int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct qp *qp = (struct qp *)base;
+	int error;
+
+	lock_take(&qp->lock);
+	error = engine_post_recv(qp, wr, bad);
+	lock_drop(&qp->lock);
+	return error;
+}

@@ -1,0 +1,287 @@
+/* Queue pairs: what may be created, and how an application's attributes reach the engine.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "object/qp.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "verbs/builder.h"
+#include "verbs/context.h"
+#include "verbs/path.h"
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static bool type_known(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_DRIVER:
+		return true;
+	}
+	return false;
+}
+
+static bool cap_allowed(const struct ibv_qp_cap *cap)
+{
+	return cap->max_send_wr <= HCA_MAX_QP_WR && cap->max_recv_wr <= HCA_MAX_QP_WR &&
+	       cap->max_send_sge <= HCA_MAX_SGE && cap->max_recv_sge <= HCA_MAX_SGE &&
+	       cap->max_inline_data <= HCA_MAX_INLINE;
+}
+
+/* The two structs start with the same fields. */
+static int check_init(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *a)
+{
+	if (!pd || !type_known(a->qp_type))
+		return EINVAL;
+	if (a->qp_type != IBV_QPT_RC || a->srq)
+		return EOPNOTSUPP;
+	if (!a->send_cq || !a->recv_cq || a->send_cq->context != pd->context || a->recv_cq->context != pd->context)
+		return EINVAL;
+	return cap_allowed(&a->cap) ? 0 : EINVAL;
+}
+
+/* `ops`: enum ibv_qp_create_send_ops_flags, 0 for a QP without the ibv_wr_ functions. */
+static struct ibv_qp *create(struct ibv_pd *base, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
+{
+	struct pd *pd = (struct pd *)base;
+	int error = check_init(base, attr);
+	struct qp *qp;
+
+	if (error)
+		return fail_null(error);
+	qp = qp_create(pd->hca, pd, (struct cq *)attr->send_cq, (struct cq *)attr->recv_cq, attr->qp_type, &attr->cap,
+		       attr->sq_sig_all);
+	if (!qp)
+		return NULL;
+	qp->base.context = base->context;
+	qp->base.qp_context = attr->qp_context;
+	qp->base.pd = base;
+	qp->base.send_cq = attr->send_cq;
+	qp->base.recv_cq = attr->recv_cq;
+	pthread_mutex_init(&qp->base.mutex, NULL);
+	pthread_cond_init(&qp->base.cond, NULL);
+	if (ops && builder_create(qp, ops)) {
+		qp_destroy(qp);
+		return fail_null(ENOMEM);
+	}
+	attr->cap = qp->cap;
+	atomic_fetch_add_explicit(&context_of(base->context)->objects, 1, memory_order_relaxed);
+	return &qp->base;
+}
+
+PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {0};
+	struct ibv_qp *qp;
+
+	if (!attr)
+		return fail_null(EINVAL);
+	ex.qp_context = attr->qp_context;
+	ex.send_cq = attr->send_cq;
+	ex.recv_cq = attr->recv_cq;
+	ex.srq = attr->srq;
+	ex.cap = attr->cap;
+	ex.qp_type = attr->qp_type;
+	ex.sq_sig_all = attr->sq_sig_all;
+	qp = create(pd, &ex, 0);
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint64_t ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
+
+	if (attr->comp_mask & ~known || ops & ~(uint64_t)BUILDER_OPS)
+		return fail_null(EOPNOTSUPP);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+		return fail_null(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
+		return fail_null(EINVAL);
+	return create(attr->pd, attr, ops);
+}
+
+PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return qp && ((struct qp *)qp)->owner ? &((struct qp *)qp)->ex : NULL;
+}
+
+/* What the tables of the engine do not know: the port and the partition of this device. */
+static int check_port(struct device *d, const struct ibv_qp_attr *a, int mask)
+{
+	if ((mask & IBV_QP_PORT) && a->port_num != PORT)
+		return EINVAL;
+	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
+		return EINVAL;
+	if ((mask & IBV_QP_PATH_MTU) && (a->path_mtu < IBV_MTU_256 || a->path_mtu > device_active_mtu(d)))
+		return EINVAL;
+	return 0;
+}
+
+static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
+{
+	if (path_resolve(d, av, path) || address_is_multicast(&path->dgid))
+		return EINVAL;
+	return -loop_attach(path);
+}
+
+/* A QP that uses no path any more lets its link go. */
+static void detach(struct path *path)
+{
+	if (path->link)
+		loop_detach(path);
+	path->link = NULL;
+}
+
+/* Puts the path in place, lets the engine decide, and takes it back if that says no. *path becomes the one that
+ * is not used any more. */
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path) REQUIRES(qp->lock)
+{
+	struct path old = qp->path;
+	int error;
+
+	if (mask & IBV_QP_AV)
+		qp->path = *path;
+	error = engine_modify(qp, attr, mask, now());
+	if (error) {
+		qp->path = old;
+		return -error;
+	}
+	if (mask & IBV_QP_AV)
+		*path = old;
+	if (qp->state == IBV_QPS_RESET) {
+		*path = qp->path;
+		qp->path = (struct path){0};
+	}
+	qp->base.state = qp->state;
+	loop_run(qp);
+	return 0;
+}
+
+PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+	struct qp *qp = (struct qp *)base;
+	struct path path = {0};
+	struct device *d;
+	int error;
+
+	if (!qp || !attr)
+		return fail(EINVAL);
+	d = context_of(base->context)->device;
+	error = check_port(d, attr, mask);
+	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
+	if (!error && (mask & IBV_QP_AV))
+		error = resolve(d, &attr->ah_attr, &path);
+	if (error)
+		return fail(error);
+	lock_take(&qp->lock);
+	error = modify(qp, attr, mask, &path);
+	lock_drop(&qp->lock);
+	detach(&path);
+	return error ? fail(error) : 0;
+}
+
+PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	struct qp *qp = (struct qp *)base;
+
+	if (!qp || !attr || !init)
+		return fail(EINVAL);
+	lock_take(&qp->lock);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->cap = qp->cap;
+	if (qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE)
+		attr->rq_psn = qp->resp.expected.v;
+	if (qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_SQE)
+		attr->sq_psn = qp->req.high.v;
+	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
+	lock_drop(&qp->lock);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = base->qp_context,
+		.send_cq = base->send_cq,
+		.recv_cq = base->recv_cq,
+		.srq = base->srq,
+		.cap = qp->cap,
+		.qp_type = base->qp_type,
+		.sq_sig_all = qp->sig_all,
+	};
+	return 0;
+}
+
+/* To RESET: no packet, timer or event comes from it any more. */
+static void silence(struct qp *qp) EXCLUDES(qp->lock)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct path path = {0};
+
+	lock_take(&qp->lock);
+	modify(qp, &reset, IBV_QP_STATE, &path);
+	lock_drop(&qp->lock);
+	detach(&path);
+}
+
+PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
+{
+	struct qp *qp = (struct qp *)base;
+	struct context *c;
+
+	if (!qp)
+		return fail(EINVAL);
+	c = context_of(base->context);
+	silence(qp);
+	async_forget_qp(c, qp);
+	builder_destroy(qp);
+	pthread_cond_destroy(&base->cond);
+	pthread_mutex_destroy(&base->mutex);
+	qp_destroy(qp);
+	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
+	return 0;
+}
+
+void qps_abandon(struct context *c)
+{
+	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
+		struct qp *qp = pool_at(&c->hca->qps, i);
+
+		/* the pool has no gaps that are never filled: a missing chunk ends it */
+		if (!qp)
+			break;
+		if (qp->alive && qp->base.context == &c->verbs.context)
+			silence(qp);
+	}
+}
+
+PUBLIC int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0; /* a retransmission may write the beginning of a message again when its end has been seen */
+}
+
+/* Enhanced connection establishment: a vendor's private options, of which we have none. */
+PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (ece->comp_mask)
+		return fail(EOPNOTSUPP);
+	return 0;
+}
+
+PUBLIC int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	*ece = (struct ibv_ece){0};
+	return 0;
+}

@@ -1,6 +1,6 @@
-/* The network interfaces of this namespace, their addresses and their state, as rtnetlink tells them. Values are
- * copies: they are true at the moment of the call. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* The network interfaces of this namespace, their addresses and their state, as rtnetlink tells them. Values
+ * are copies: they are true at the moment of the call. Any thread may call. SPDX-License-Identifier:
+ * BSD-2-Clause */
 #ifndef UROCE_NETIF_H
 #define UROCE_NETIF_H
 
@@ -14,8 +14,8 @@
 struct netif {
 	int index;
 	char name[IF_NAMESIZE];
-	bool up;	    /* set up by its administrator */
-	bool running;	    /* ... and there is a carrier */
+	bool up;      /* set up by its administrator */
+	bool running; /* ... and there is a carrier */
 	bool loopback;
 	bool default_route; /* the best default route leaves here */
 	uint32_t mtu;	    /* bytes */

@@ -50,7 +50,8 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 }
 
 /* Who sent it and to whom. The 40 bytes hold an IPv6 header, or 20 bytes of nothing and an IPv4 header. */
-static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_gid *to, uint32_t *flow, uint8_t *class)
+static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_gid *to, uint32_t *flow,
+		     uint8_t *class)
 {
 	uint32_t word = ntohl(grh->version_tclass_flow);
 	struct iphdr ip;
@@ -73,8 +74,8 @@ static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_g
 	return true;
 }
 
-PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
-			       struct ibv_ah_attr *attr)
+PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	union ibv_gid to;
 	int index;

@@ -61,13 +61,14 @@ void async_event(struct context *c, enum ibv_event_type type)
 
 void async_cq_error(struct cq *cq)
 {
-	tell(context_of(cq->base.context),
-	     (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base), .event_type = IBV_EVENT_CQ_ERR});
+	tell(context_of(cq->base.context), (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base),
+								    .event_type = IBV_EVENT_CQ_ERR});
 }
 
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
-	tell(context_of(qp->base.context), (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
+	tell(context_of(qp->base.context),
+	     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
 }
 
 static void count_fetched(const struct ibv_async_event *e)
@@ -138,11 +139,11 @@ static void drop(struct context *c, enum about kind, const void *object) REQUIRE
 {
 	bool any = !list_empty(&c->events);
 
-	list_each_safe(l, &c->events)
-	{
+	list_each_safe (l, &c->events) {
 		struct event *e = container_of(l, struct event, link);
 
-		if (object && (about[e->what.event_type] != kind || (const void *)e->what.element.cq != object))
+		if (object &&
+		    (about[e->what.event_type] != kind || (const void *)e->what.element.cq != object))
 			continue;
 		list_remove(l);
 		free(e);

@@ -9,9 +9,9 @@
 
 struct builder {
 	struct lock lock;
-	int error;	    /* the first mistake since wr_start */
-	uint32_t count;	    /* of wr[] */
-	uint32_t room;	    /* for work requests: the depth of the send queue */
+	int error;	/* the first mistake since wr_start */
+	uint32_t count; /* of wr[] */
+	uint32_t room;	/* for work requests: the depth of the send queue */
 	uint32_t max_sge, max_inline;
 	struct ibv_send_wr *wr;
 	struct ibv_sge *sge;	/* max(max_sge, 1) for each work request */
@@ -46,7 +46,8 @@ static int wr_complete(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
 	int error = b->error;
 
 	/* relaxed: the count only grows, so at worst a slot that has just become free is not seen */
-	if (!error && sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
+	if (!error &&
+	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
 		error = ENOMEM;
 	if (!error && b->count) {
 		b->wr[b->count - 1].next = NULL;
@@ -56,7 +57,8 @@ static int wr_complete(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
 	return error;
 }
 
-/* A new work request at the end of the batch. One that does not fit goes nowhere, and wr_complete() says so. */
+/* A new work request at the end of the batch. One that does not fit goes nowhere, and wr_complete() says so.
+ */
 static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct builder *b = builder_of(ex);
@@ -78,7 +80,8 @@ static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcod
 	return wr;
 }
 
-static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t va)
+static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+				       uint64_t va)
 {
 	struct ibv_send_wr *wr = append(ex, opcode);
 
@@ -128,7 +131,8 @@ static void append_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint3
 	wr->wr.atomic.swap = swap;
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, uint64_t compare, uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, uint64_t compare,
+			      uint64_t swap)
 {
 	append_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, va, compare, swap);
 }
@@ -222,7 +226,8 @@ int builder_create(struct qp *qp, uint64_t ops)
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
-	/* only what was asked for: an application that calls more is told so by its NULL pointer, as by hardware */
+	/* only what was asked for: an application that calls more is told so by its NULL pointer, as by
+	 * hardware */
 	ex->wr_send = ops & IBV_QP_EX_WITH_SEND ? wr_send : NULL;
 	ex->wr_send_imm = ops & IBV_QP_EX_WITH_SEND_WITH_IMM ? wr_send_imm : NULL;
 	ex->wr_send_inv = ops & IBV_QP_EX_WITH_SEND_WITH_INV ? wr_send_inv : NULL;

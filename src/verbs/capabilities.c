@@ -61,6 +61,7 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return fail(EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
-		clock_gettime(CLOCK_MONOTONIC, &values->raw_clock); /* the clock of the time stamps of cq_ex.c */
+		clock_gettime(CLOCK_MONOTONIC,
+			      &values->raw_clock); /* the clock of the time stamps of cq_ex.c */
 	return 0;
 }

@@ -74,7 +74,8 @@ void channel_cq_event(struct cq *cq)
 	lock_take(&ch->lock);
 	if (cq->events++ == 0)
 		list_append(&ch->ready, &cq->waiting);
-	/* a write for each, not only for the first: so an edge-triggered epoll sees each, as it does from the kernel */
+	/* a write for each, not only for the first: so an edge-triggered epoll sees each, as it does from the
+	 * kernel */
 	eventfd_write(ch->base.fd, 1);
 	lock_drop(&ch->lock);
 }

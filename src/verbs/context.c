@@ -69,8 +69,8 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 
 	monitor_leave(c);
 	async_forget_all(c);
-	/* The man page leaves the objects of a closed device to their owner. They may still be looked at, so then the
-	 * context stays; but no packet goes in or out any more. */
+	/* The man page leaves the objects of a closed device to their owner. They may still be looked at, so
+	 * then the context stays; but no packet goes in or out any more. */
 	if (atomic_load_explicit(&c->objects, memory_order_acquire)) {
 		qps_abandon(c);
 		close(context->async_fd);

@@ -1,6 +1,5 @@
-/* A device that the application has opened. Made by ibv_open_device(), freed by ibv_close_device(). All contexts
- * of a process share its one adapter.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* A device that the application has opened. Made by ibv_open_device(), freed by ibv_close_device(). All
+ * contexts of a process share its one adapter. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_CONTEXT_H
 #define UROCE_CONTEXT_H
 
@@ -50,8 +49,8 @@ void async_event(struct context *c, enum ibv_event_type type);
 /* The two of hca_ops: */
 void async_cq_error(struct cq *cq);
 void async_qp_event(struct qp *qp, enum ibv_event_type type);
-/* Before an object goes: events not fetched are dropped, those fetched must be acknowledged: waits for that. The
- * object makes no more events. */
+/* Before an object goes: events not fetched are dropped, those fetched must be acknowledged: waits for that.
+ * The object makes no more events. */
 void async_forget_cq(struct context *c, struct cq *cq);
 void async_forget_qp(struct context *c, struct qp *qp);
 void async_forget_all(struct context *c);

@@ -129,8 +129,8 @@ int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	while (done < entries) {
 		int want = min_of(entries - done, (int)ARRAY_SIZE(batch));
 		/* only an empty CQ is worth the look at the network */
-		int got = done ? cq_poll((struct cq *)cq, want, batch) :
-				 cq_front_poll((struct cq *)cq, want, batch);
+		int got = done ? cq_poll((struct cq *)cq, want, batch)
+			       : cq_front_poll((struct cq *)cq, want, batch);
 
 		for (int i = 0; i < got; i++)
 			translate(&wc[done + i], &batch[i]);

@@ -6,12 +6,12 @@
 #include "object/cq.h"
 
 struct cq_front {
-	struct cq cq;	       /* first, so the application's pointer is one to this, too */
-	uint32_t fetched;      /* channel events handed out: guarded by the channel's lock */
+	struct cq cq;		/* first, so the application's pointer is one to this, too */
+	uint32_t fetched;	/* channel events handed out: guarded by the channel's lock */
 	uint32_t async_fetched; /* asynchronous events handed out: guarded by the context's lock */
 
-	/* of a CQ made by create_cq_ex: the completion that its read functions speak of. The application polls from
-	 * one thread at a time. */
+	/* of a CQ made by create_cq_ex: the completion that its read functions speak of. The application
+	 * polls from one thread at a time. */
 	struct cqe now;
 	uint64_t now_time, now_wallclock; /* ns; taken only if asked for at creation */
 	bool wants_time, wants_wallclock;
@@ -22,7 +22,8 @@ static inline struct cq_front *cq_front_of(struct ibv_cq *cq)
 	return (struct cq_front *)cq;
 }
 
-/* `channel` may be NULL. NULL and errno: EINVAL (size, completion vector, a channel of another context), ENOMEM. */
+/* `channel` may be NULL. NULL and errno: EINVAL (size, completion vector, a channel of another context),
+ * ENOMEM. */
 struct cq_front *cq_front_create(struct ibv_context *c, uint32_t cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, uint32_t comp_vector);
 

@@ -6,8 +6,9 @@
 #include "verbs/context.h"
 #include "verbs/cq.h"
 
-#define SUPPORTED_FIELDS                                                                                            \
-	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define SUPPORTED_FIELDS                                               \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 static const struct cqe *now(struct ibv_cq_ex *cq)
 {
@@ -120,7 +121,8 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	struct ibv_cq_ex *cq;
 	struct cq_front *f;
 
-	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS || attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS ||
+	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+	    attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS ||
 	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		return fail_null(EOPNOTSUPP);
 	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);

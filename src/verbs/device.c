@@ -110,7 +110,8 @@ static struct device *device_make(const struct netif *n, const char *name) REQUI
 	else
 		choose_name(d->base.name);
 	snprintf(d->base.dev_name, sizeof(d->base.dev_name), "uverbs%d", device_count);
-	snprintf(d->base.dev_path, sizeof(d->base.dev_path), "/sys/class/infiniband_verbs/uverbs%d", device_count);
+	snprintf(d->base.dev_path, sizeof(d->base.dev_path), "/sys/class/infiniband_verbs/uverbs%d",
+		 device_count);
 	snprintf(d->base.ibdev_path, sizeof(d->base.ibdev_path), "/sys/class/infiniband/%s", d->base.name);
 	d->renamed = name;
 	d->netif_index = n->index;
@@ -156,43 +157,52 @@ static int choose_all(const struct netif *n, int count, struct device **out) REQ
 	return chosen;
 }
 
+/* Once for each entry, however often the list is asked for. */
 static void complain(const char *entry, const char *why) REQUIRES(devices_lock)
 {
-	static bool told[DEVICE_LIMIT];
-	static char *seen[DEVICE_LIMIT];
+	static char *told[DEVICE_LIMIT];
+	static int count;
 
-	for (int i = 0; i < DEVICE_LIMIT; i++) { /* once for each entry, however often the list is asked for */
-		if (told[i] && seen[i] && strcmp(seen[i], entry) == 0)
+	for (int i = 0; i < count; i++)
+		if (told[i] && strcmp(told[i], entry) == 0)
 			return;
-		if (!told[i]) {
-			told[i] = true;
-			seen[i] = strdup(entry);
-			break;
-		}
-	}
+	if (count < DEVICE_LIMIT)
+		told[count++] = strdup(entry);
 	fprintf(stderr, "uroce: UROCE_DEVICES: '%s' is ignored: %s\n", entry, why);
 }
 
-/* One entry of UROCE_DEVICES, "interface=name" or "interface". */
-static struct device *choose_entry(char *entry, const struct netif *n, int count) REQUIRES(devices_lock)
+/* What is wrong with an entry, NULL if nothing is. `name` may be NULL. */
+static const char *objection(const struct netif *n, const char *name)
 {
-	char *name = strchr(entry, '='), *whole = strdupa(entry);
+	if (!n)
+		return "there is no such network interface (see: ip link)";
+	if (!n->up)
+		return "the interface is down (try: ip link set INTERFACE up)";
+	if (!n->addresses)
+		return "the interface has no IP address (try: ip addr add ADDRESS dev INTERFACE)";
+	if (name && (!*name || strlen(name) >= IBV_SYSFS_NAME_MAX || strchr(name, '/')))
+		return "a device name has 1 to 63 characters, none of them '/'";
+	return NULL;
+}
+
+/* One entry of UROCE_DEVICES, "interface=name" or "interface". */
+static struct device *choose_entry(const char *entry, const struct netif *n, int count) REQUIRES(devices_lock)
+{
+	char *interface = strdupa(entry), *name = strchr(interface, '=');
 	const struct netif *found = NULL;
+	const char *why;
 	struct device *d;
 
 	if (name)
 		*name++ = 0;
 	for (int i = 0; i < count; i++)
-		if (strcmp(n[i].name, entry) == 0)
+		if (strcmp(n[i].name, interface) == 0)
 			found = &n[i];
-	if (!found)
-		return complain(whole, "there is no such network interface (try: ip link)"), NULL;
-	if (!found->up)
-		return complain(whole, "the interface is down (try: ip link set IF up)"), NULL;
-	if (!found->addresses)
-		return complain(whole, "the interface has no IP address (try: ip addr add ADDRESS dev IF)"), NULL;
-	if (name && (!*name || strlen(name) >= IBV_SYSFS_NAME_MAX || strchr(name, '/')))
-		return complain(whole, "a device name has 1 to 63 characters, none of them '/'"), NULL;
+	why = objection(found, name);
+	if (why) {
+		complain(entry, why);
+		return NULL;
+	}
 	d = device_for(found, name);
 	if (d)
 		update(d, found);
@@ -216,11 +226,10 @@ static int choose_named(const char *setting, const struct netif *n, int count, s
 	if (!copy)
 		return 0;
 	while ((entry = strsep(&rest, ",")) && chosen < DEVICE_LIMIT) {
-		char *whole = strdupa(entry);
 		struct device *d = *entry ? choose_entry(entry, n, count) : NULL;
 
 		if (d && chosen_before(out, chosen, d))
-			complain(whole, "an earlier entry has this device name already");
+			complain(entry, "an earlier entry has this device name already");
 		else if (d)
 			out[chosen++] = d;
 	}
@@ -301,8 +310,8 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 
 enum ibv_mtu device_active_mtu(struct device *d)
 {
-	/* IPv6, UDP, BTH, the longest extended headers, ICRC: what the kernel's rxe subtracts as well, so that the
-	 * two ends of a cable come to the same result */
+	/* IPv6, UDP, BTH, the longest extended headers, ICRC: what the kernel's rxe subtracts as well, so
+	 * that the two ends of a cable come to the same result */
 	enum { OVERHEAD = 40 + 8 + 12 + 4 + 28 + 4 };
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
@@ -356,7 +365,8 @@ bool device_has_path(const char *path)
 
 	lock_take(&devices_lock);
 	for (int i = 0; i < device_count; i++)
-		ours |= strcmp(devices[i]->base.ibdev_path, path) == 0 || strcmp(devices[i]->base.dev_path, path) == 0;
+		ours |= strcmp(devices[i]->base.ibdev_path, path) == 0 ||
+			strcmp(devices[i]->base.dev_path, path) == 0;
 	lock_drop(&devices_lock);
 	return ours;
 }

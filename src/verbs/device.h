@@ -1,5 +1,5 @@
-/* A device: one network interface as the application sees it. Devices are made when somebody asks for the list
- * and live as long as the process, so a pointer to one is always good. `lock` guards all below it.
+/* A device: one network interface as the application sees it. Devices are made when somebody asks for the
+ * list and live as long as the process, so a pointer to one is always good. `lock` guards all below it.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_DEVICE_H
 #define UROCE_DEVICE_H
@@ -26,7 +26,7 @@ struct device {
 
 	struct lock lock;
 	bool running;
-	uint32_t mtu;			   /* of the interface, bytes */
+	uint32_t mtu;			/* of the interface, bytes */
 	union ibv_gid gid[DEVICE_GIDS]; /* zeros: a hole, where an address has gone */
 };
 static_assert(offsetof(struct device, provider) == 664, "libmlx5: verbs_device.ops follows ibv_device");
@@ -52,8 +52,8 @@ int device_first_gid(struct device *d, bool ipv4, union ibv_gid *gid) EXCLUDES(d
 /* The index of that GID, or -1. */
 int device_find_gid(struct device *d, const union ibv_gid *gid) EXCLUDES(d->lock);
 
-/* A RoCE port has no LID, but programs that know nothing of GIDs exchange LIDs. So a port reports the low half of
- * its first IPv4 address, and path.c finds the way back. Never 0. */
+/* A RoCE port has no LID, but programs that know nothing of GIDs exchange LIDs. So a port reports the low
+ * half of its first IPv4 address, and path.c finds the way back. Never 0. */
 uint16_t device_lid(struct device *d) EXCLUDES(d->lock);
 
 /* Whether the path is that of a device of ours in /sys. */

@@ -1,6 +1,5 @@
-/* fork(): nothing of ours is pinned, so nothing has to be kept from the child. The child's copy of the adapter is
- * inert, see loop/.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* fork(): nothing of ours is pinned, so nothing has to be kept from the child. The child's copy of the
+ * adapter is inert, see loop/. SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/front.h"
 
 PUBLIC int ibv_fork_init(void)

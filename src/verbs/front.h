@@ -15,8 +15,8 @@ enum {
 	PORT = 1, /* the one port of every device */
 };
 
-/* `return fail(E)`: for functions that return the error; `return fail_null(E)`, `fail_minus(E)`: for those that
- * return NULL or -1. All leave it in errno. */
+/* `return fail(E)`: for functions that return the error; `return fail_null(E)`, `fail_minus(E)`: for those
+ * that return NULL or -1. All leave it in errno. */
 static inline int fail(int error)
 {
 	errno = error;

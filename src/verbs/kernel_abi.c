@@ -63,25 +63,25 @@ PUBLIC void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs
 }
 
 /* All fields of a path record but its GIDs have the same names at both ends. */
-#define COPY_PATH_FIELDS(dst, src)                                                                                  \
-	do {                                                                                                        \
-		(dst)->dlid = (src)->dlid;                                                                          \
-		(dst)->slid = (src)->slid;                                                                          \
-		(dst)->raw_traffic = (src)->raw_traffic;                                                            \
-		(dst)->flow_label = (src)->flow_label;                                                              \
-		(dst)->hop_limit = (src)->hop_limit;                                                                \
-		(dst)->traffic_class = (src)->traffic_class;                                                        \
-		(dst)->reversible = (src)->reversible;                                                              \
-		(dst)->numb_path = (src)->numb_path;                                                                \
-		(dst)->pkey = (src)->pkey;                                                                          \
-		(dst)->sl = (src)->sl;                                                                              \
-		(dst)->mtu_selector = (src)->mtu_selector;                                                          \
-		(dst)->mtu = (uint8_t)(src)->mtu;                                                                   \
-		(dst)->rate_selector = (src)->rate_selector;                                                        \
-		(dst)->rate = (src)->rate;                                                                          \
-		(dst)->packet_life_time_selector = (src)->packet_life_time_selector;                                \
-		(dst)->packet_life_time = (src)->packet_life_time;                                                  \
-		(dst)->preference = (src)->preference;                                                              \
+#define COPY_PATH_FIELDS(dst, src)                                                   \
+	do {                                                                         \
+		(dst)->dlid = (src)->dlid;                                           \
+		(dst)->slid = (src)->slid;                                           \
+		(dst)->raw_traffic = (src)->raw_traffic;                             \
+		(dst)->flow_label = (src)->flow_label;                               \
+		(dst)->hop_limit = (src)->hop_limit;                                 \
+		(dst)->traffic_class = (src)->traffic_class;                         \
+		(dst)->reversible = (src)->reversible;                               \
+		(dst)->numb_path = (src)->numb_path;                                 \
+		(dst)->pkey = (src)->pkey;                                           \
+		(dst)->sl = (src)->sl;                                               \
+		(dst)->mtu_selector = (src)->mtu_selector;                           \
+		(dst)->mtu = (uint8_t)(src)->mtu;                                    \
+		(dst)->rate_selector = (src)->rate_selector;                         \
+		(dst)->rate = (src)->rate;                                           \
+		(dst)->packet_life_time_selector = (src)->packet_life_time_selector; \
+		(dst)->packet_life_time = (src)->packet_life_time;                   \
+		(dst)->preference = (src)->preference;                               \
 	} while (0)
 
 PUBLIC void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_path_rec *src)

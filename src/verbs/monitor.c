@@ -18,10 +18,10 @@ static const struct {
 	{DEVICE_GID_CHANGED, IBV_EVENT_GID_CHANGE},
 };
 
-static void report(struct device *d, unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
+static void report(struct device *d,
+		   unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
 {
-	list_each(l, &contexts)
-	{
+	list_each (l, &contexts) {
 		struct context *c = container_of(l, struct context, open);
 
 		for (size_t i = 0; c->device == d && i < ARRAY_SIZE(news); i++)
@@ -53,7 +53,8 @@ void monitor_join(struct context *c)
 	if (list_empty(&contexts))
 		fd = watch = netif_watch(); /* without it, addresses are what they were at the start */
 	list_append(&contexts, &c->open);
-	devices_refresh(report); /* whatever changed since the list was made: after the watch began, so none is missed */
+	devices_refresh(report); /* whatever changed since the list was made: after the watch began, so none
+				    is missed */
 	lock_drop(&monitor_lock);
 	if (fd >= 0)
 		loop_watch(fd, handle, NULL);

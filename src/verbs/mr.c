@@ -14,9 +14,10 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#define ACCESS_REQUIRED_FLAGS                                                                                       \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |     \
-	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+#define ACCESS_REQUIRED_FLAGS                                                                           \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                    \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | \
+	 IBV_ACCESS_HUGETLB)
 
 static int check_access(unsigned access)
 {
@@ -54,7 +55,8 @@ static int query_mapping(int maps, uint64_t address, struct mapping *m)
 
 	if (ioctl(maps, MAP_QUERY, &q))
 		return errno;
-	*m = (struct mapping){q.start, q.end, q.found_flags & MAP_QUERY_READABLE, q.found_flags & MAP_QUERY_WRITABLE};
+	*m = (struct mapping){q.start, q.end, q.found_flags & MAP_QUERY_READABLE,
+			      q.found_flags & MAP_QUERY_WRITABLE};
 	return 0;
 }
 
@@ -75,8 +77,8 @@ static int read_mapping(FILE *maps, uint64_t address, struct mapping *m)
 	return ENOENT;
 }
 
-/* Whether every byte is mapped, readable, and writable if need be. The kernel's table is asked, since to touch
- * the pages would take seconds for a large region. */
+/* Whether every byte is mapped, readable, and writable if need be. The kernel's table is asked, since to
+ * touch the pages would take seconds for a large region. */
 static int check_mapped(uint64_t address, uint64_t length, bool writable)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -145,8 +147,10 @@ static int rereg_failed(int code, int error)
 	return code;
 }
 
-/* On failure the region stays as it was, which is more than the man page promises for IBV_REREG_MR_ERR_CMD. */
-PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length, int access)
+/* On failure the region stays as it was, which is more than the man page promises for IBV_REREG_MR_ERR_CMD.
+ */
+PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length,
+			int access)
 {
 	struct mr *mr = (struct mr *)base;
 	struct pd *old = mr->pd, *pd = old;
@@ -156,7 +160,8 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 
 	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
-	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) || ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) ||
+	    ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
 		return rereg_failed(IBV_REREG_MR_ERR_INPUT, EINVAL);
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		rights = (unsigned)access;

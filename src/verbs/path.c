@@ -43,7 +43,8 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 
 int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *p)
 {
-	/* what the kernel's rxe sends, whatever it is told: programs ask for 0 or 1 and expect to be routed */
+	/* what the kernel's rxe sends, whatever it is told: programs ask for 0 or 1 and expect to be routed
+	 */
 	enum { HOP_LIMIT = 64 };
 	int error;
 

@@ -16,17 +16,18 @@ static_assert(sizeof(struct port_attr) == 56, "rdma-core 65: sizeof(struct ibv_p
 #define PORT_ATTR_COMPAT 48
 
 enum { /* IBTA: PortInfo.PortPhysicalState */
-	PHYSICAL_DISABLED = 3,
-	PHYSICAL_LINK_UP = 5,
+       PHYSICAL_DISABLED = 3,
+       PHYSICAL_LINK_UP = 5,
 };
 
-/* PortInfo: LinkWidthActive and LinkSpeedActive, for at most that many Mb/s; as the kernel says it of Ethernet. */
+/* PortInfo: LinkWidthActive and LinkSpeedActive, for at most that many Mb/s; as the kernel says it of
+ * Ethernet. */
 static const struct {
 	uint32_t mbps;
 	uint8_t width, speed;
 } speeds[] = {
-	{1000, 1, 1},	  {10000, 1, 8},   {20000, 2, 2},    {25000, 1, 32},	 {40000, 2, 8},
-	{50000, 1, 64},	  {100000, 2, 32}, {200000, 2, 64},  {UINT32_MAX, 2, 128},
+	{1000, 1, 1},	{10000, 1, 8},	 {20000, 2, 2},	  {25000, 1, 32},	{40000, 2, 8},
+	{50000, 1, 64}, {100000, 2, 32}, {200000, 2, 64}, {UINT32_MAX, 2, 128},
 };
 #define SPEED_DEFAULT 25000 /* loopback and veth do not say */
 
@@ -93,8 +94,8 @@ static void copy_entry(void *out, const struct ibv_gid_entry *e, size_t size)
 	memcpy(out, e, min_of(size, sizeof(*e)));
 }
 
-PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
-			     uint32_t flags, size_t size)
+PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+			     struct ibv_gid_entry *entry, uint32_t flags, size_t size)
 {
 	struct device *d = context_of(context)->device;
 	struct ibv_gid_entry e;
@@ -142,7 +143,7 @@ PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
 }
 
 enum private_gid_type { /* what ibv_query_gid_type() answers: RoCE v1 is the same as InfiniBand there */
-	PRIVATE_GID_TYPE_ROCE_V2 = 1,
+			PRIVATE_GID_TYPE_ROCE_V2 = 1,
 };
 
 /* Private to rdma-core, but ibv_devinfo and pyverbs use it. */

@@ -48,7 +48,8 @@ static int check_init(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *a)
 		return EINVAL;
 	if (a->qp_type != IBV_QPT_RC || a->srq)
 		return EOPNOTSUPP;
-	if (!a->send_cq || !a->recv_cq || a->send_cq->context != pd->context || a->recv_cq->context != pd->context)
+	if (!a->send_cq || !a->recv_cq || a->send_cq->context != pd->context ||
+	    a->recv_cq->context != pd->context)
 		return EINVAL;
 	return cap_allowed(&a->cap) ? 0 : EINVAL;
 }
@@ -62,8 +63,8 @@ static struct ibv_qp *create(struct ibv_pd *base, struct ibv_qp_init_attr_ex *at
 
 	if (error)
 		return fail_null(error);
-	qp = qp_create(pd->hca, pd, (struct cq *)attr->send_cq, (struct cq *)attr->recv_cq, attr->qp_type, &attr->cap,
-		       attr->sq_sig_all);
+	qp = qp_create(pd->hca, pd, (struct cq *)attr->send_cq, (struct cq *)attr->recv_cq, attr->qp_type,
+		       &attr->cap, attr->sq_sig_all);
 	if (!qp)
 		return NULL;
 	qp->base.context = base->context;
@@ -104,7 +105,8 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 
 struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint32_t known =
+		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	uint64_t ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
 
 	if (attr->comp_mask & ~known || ops & ~(uint64_t)BUILDER_OPS)
@@ -148,9 +150,10 @@ static void detach(struct path *path)
 	path->link = NULL;
 }
 
-/* Puts the path in place, lets the engine decide, and takes it back if that says no. *path becomes the one that
- * is not used any more. */
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path) REQUIRES(qp->lock)
+/* Puts the path in place, lets the engine decide, and takes it back if that says no. *path becomes the one
+ * that is not used any more. */
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
+	REQUIRES(qp->lock)
 {
 	struct path old = qp->path;
 	int error;
@@ -196,7 +199,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	return error ? fail(error) : 0;
 }
 
-PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init)
 {
 	struct qp *qp = (struct qp *)base;
 

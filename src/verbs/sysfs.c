@@ -22,9 +22,10 @@ PUBLIC const char *ibv_get_sysfs_path(void)
 static const struct {
 	const char *file, *text;
 } attributes[] = {
-	{"fw_ver", DEVICE_FIRMWARE},	{"board_id", DEVICE_BOARD_ID},	{"hca_type", "uroce"},
-	{"hw_rev", "0"},		{"node_type", "1: CA"},		{"node_desc", "uroce"},
-	{"ports/1/pkeys/0", "0xffff"},	{"ports/1/link_layer", "Ethernet"},
+	{"fw_ver", DEVICE_FIRMWARE},   {"board_id", DEVICE_BOARD_ID},
+	{"hca_type", "uroce"},	       {"hw_rev", "0"},
+	{"node_type", "1: CA"},	       {"node_desc", "uroce"},
+	{"ports/1/pkeys/0", "0xffff"}, {"ports/1/link_layer", "Ethernet"},
 };
 
 static int answer(const char *file, char *buf, size_t size)

@@ -1,6 +1,5 @@
-/* Names of statuses, states and events. Programs and their tests compare these strings, so they are the ones that
- * libibverbs has always had.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* Names of statuses, states and events. Programs and their tests compare these strings, so they are the ones
+ * that libibverbs has always had. SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/front.h"
 
 static const char *name_of(const char *const *names, size_t count, int value)

@@ -4,39 +4,43 @@
 #include "verbs/context.h"
 
 /* NO_OBJECT: a function that would return an object; NO: one that returns an errno. */
-#define NO_OBJECT(type, name, ...)                                                                                  \
-	static struct type *name(__VA_ARGS__)                                                                       \
-	{                                                                                                           \
-		return fail_null(EOPNOTSUPP);                                                                       \
+#define NO_OBJECT(type, name, ...)            \
+	static struct type *name(__VA_ARGS__) \
+	{                                     \
+		return fail_null(EOPNOTSUPP); \
 	}
-#define NO(name, ...)                                                                                               \
-	static int name(__VA_ARGS__)                                                                                \
-	{                                                                                                           \
-		return fail(EOPNOTSUPP);                                                                            \
+#define NO(name, ...)                    \
+	static int name(__VA_ARGS__)     \
+	{                                \
+		return fail(EOPNOTSUPP); \
 	}
-#define PUBLIC_NO_OBJECT(type, name, ...)                                                                           \
-	PUBLIC struct type *name(__VA_ARGS__)                                                                       \
-	{                                                                                                           \
-		return fail_null(EOPNOTSUPP);                                                                       \
+#define PUBLIC_NO_OBJECT(type, name, ...)     \
+	PUBLIC struct type *name(__VA_ARGS__) \
+	{                                     \
+		return fail_null(EOPNOTSUPP); \
 	}
-#define PUBLIC_NO(name, ...)                                                                                        \
-	PUBLIC int name(__VA_ARGS__)                                                                                \
-	{                                                                                                           \
-		return fail(EOPNOTSUPP);                                                                            \
+#define PUBLIC_NO(name, ...)             \
+	PUBLIC int name(__VA_ARGS__)     \
+	{                                \
+		return fail(EOPNOTSUPP); \
 	}
 
-NO(advise_mr, struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n)
+NO(advise_mr, struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
+   uint32_t n)
 NO_OBJECT(ibv_mr, alloc_null_mr, struct ibv_pd *pd)
 NO(read_counters, struct ibv_counters *counters, uint64_t *value, uint32_t count, uint32_t flags)
-NO(attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
+NO(attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
+   struct ibv_flow *flow)
 NO_OBJECT(ibv_counters, create_counters, struct ibv_context *context, struct ibv_counters_init_attr *attr)
 NO(destroy_counters, struct ibv_counters *counters)
-NO_OBJECT(ibv_mr, reg_dm_mr, struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access)
+NO_OBJECT(ibv_mr, reg_dm_mr, struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+	  unsigned access)
 NO_OBJECT(ibv_dm, alloc_dm, struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 NO(free_dm, struct ibv_dm *dm)
 NO(modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr)
 NO(destroy_flow_action, struct ibv_flow_action *action)
-NO_OBJECT(ibv_flow_action, create_flow_action_esp, struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
+NO_OBJECT(ibv_flow_action, create_flow_action_esp, struct ibv_context *context,
+	  struct ibv_flow_action_esp_attr *attr)
 NO(modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 NO_OBJECT(ibv_pd, alloc_parent_domain, struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 NO(dealloc_td, struct ibv_td *td)
@@ -109,8 +113,8 @@ PUBLIC_NO_OBJECT(ibv_context, ibv_import_device, int fd)
 PUBLIC_NO_OBJECT(ibv_pd, ibv_import_pd, struct ibv_context *context, uint32_t handle)
 PUBLIC_NO_OBJECT(ibv_mr, ibv_import_mr, struct ibv_pd *pd, uint32_t handle)
 PUBLIC_NO_OBJECT(ibv_dm, ibv_import_dm, struct ibv_context *context, uint32_t handle)
-PUBLIC_NO_OBJECT(ibv_mr, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
-		 int access)
+PUBLIC_NO_OBJECT(ibv_mr, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+		 int fd, int access)
 PUBLIC_NO(ibv_resolve_eth_l2_from_gid, struct ibv_context *context, struct ibv_ah_attr *attr,
 	  uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
 

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What liburoce.so.1 exports, against what libibverbs exports and what programs need. A preloaded library must have
+every public symbol, or a program would use two libraries at once; and nothing that it does not mean to export."""
+import ctypes.util
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Private to rdma-core, but ibv_devinfo and pyverbs use it.
+PRIVATE = {"ibv_query_gid_type@@IBVERBS_PRIVATE_34"}
+
+
+def exported(library):
+    out = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True,
+                         capture_output=True, text=True).stdout
+    return {fields[2] for fields in (line.split() for line in out.splitlines()) if fields[1] in "TWDBRi"}
+
+
+def lines(name):
+    with open(os.path.join(HERE, name)) as f:
+        return set(f.read().split())
+
+
+def public(symbols):
+    """Defaults of public versions: not the compatibility duplicates (one @), not IBVERBS_PRIVATE."""
+    return {s for s in symbols if re.search(r"@@IBVERBS_1\.\d+$", s)}
+
+
+def distribution():
+    """The library of this machine, if it is rdma-core 44 as in Debian 12."""
+    name = ctypes.util.find_library("ibverbs")
+    found = subprocess.run(["sh", "-c", "/sbin/ldconfig -p | awk '$1 == \"%s\" {print $NF; exit}'" % name],
+                           capture_output=True, text=True).stdout.strip()
+    return found if name and found else None
+
+
+def main():
+    checks = []
+    ours = exported(os.path.join(os.environ["UROCE_BUILD"], "liburoce.so.1"))
+    known = lines("libibverbs_44.txt")
+    needed = {s.replace("@", "@@", 1) for s in lines("needed.txt")}
+    # version nodes themselves are symbols as well
+    ours = {s for s in ours if not re.match(r"(IBVERBS|RDMACM)_[\w.]+(@|$)", s)}
+    front = {s for s in ours if "@RDMACM_" not in s}
+
+    checks.append(("every symbol that programs need is there", needed - front))
+    checks.append(("every public symbol of libibverbs 44 is there", public(known) - front))
+    checks.append(("nothing else is there", front - public(known) - PRIVATE))
+    library = distribution()
+    if library:
+        theirs = exported(library)
+        checks.append(("the list is what this machine's libibverbs exports", known - theirs if
+                       "IBVERBS_1.14" in "".join(theirs) else set()))
+    print("1..%d" % len(checks))
+    for number, (what, wrong) in enumerate(checks, 1):
+        print("%sok %d - %s" % ("not " if wrong else "", number, what))
+        for symbol in sorted(wrong):
+            print("# " + symbol)
+    return any(wrong for _, wrong in checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

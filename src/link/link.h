@@ -22,15 +22,18 @@ struct link_tx {
 	uint32_t flow_label;
 };
 
+typedef void link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
+
 struct link_ops {
 	const char *name;
-	/* Sends packets in order; returns how many went (all but on a full socket buffer: then the rest is for the
-	 * caller to drop or to retry, as it is for a network to lose packets). Several threads may call at once. */
+	/* Sends packets in order; returns how many it is done with: all, whether sent or refused by the network (which
+	 * is a loss like any other), unless a buffer is full. Then the rest is for the caller to send later, or to
+	 * drop. Several threads may call at once. */
 	uint32_t (*send)(struct link *link, const struct link_tx *tx, uint32_t count);
-	/* Calls deliver() for each packet that has arrived and passed its ICRC, up to about `batch` of them; the
-	 * packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad). One thread at a time. */
-	uint32_t (*receive)(struct link *link, uint32_t batch,
-			    void (*deliver)(void *arg, const struct packet *p, const union ibv_gid *from), void *arg);
+	/* Calls deliver() for each packet that has arrived and passed its ICRC, until `batch` of them or more have been
+	 * seen; the packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad).
+	 * One thread at a time. */
+	uint32_t (*receive)(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 	void (*close)(struct link *link);
 };
 
@@ -38,6 +41,7 @@ struct link {
 	const struct link_ops *ops;
 	union ibv_gid gid; /* the local address */
 	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
+	uint32_t room;	   /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
 };
 
 #endif

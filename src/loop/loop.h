@@ -12,7 +12,7 @@
  * namespace. Each context that is open holds one reference. NULL and errno: EMFILE (255 processes are here
  * already), ENOMEM, or what socket(2) said. No thread runs and no port is bound yet. */
 struct hca *loop_get(const struct hca_ops *ops);
-void loop_put(void);
+void loop_put(struct hca *hca);
 
 /* Fills path->link for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
  * starts the helper thread. 0 or -errno: EADDRINUSE (another user or the kernel's rxe holds the port; a message

@@ -146,6 +146,8 @@ struct qp {
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
 	struct timer timer;	 /* in hca->timers */
 	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
+	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
+	uint32_t tick;		 /* for loop/: when it last sent */
 	void *owner;		 /* for verbs/: the device context */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };

@@ -1,0 +1,143 @@
+/* The socket of a udp link: unconnected, so that the IPv4 identification of what it sends is known (wire/icrc.h),
+ * and shared by all processes of one user that use the address (loop/steering.h says which of them gets what).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "link/udp.h"
+
+#include <errno.h>
+#include <linux/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "link/netif.h"
+
+#define BUFFER_BYTES (4 << 20) /* asked for; the kernel gives what net.core.rmem_max and wmem_max allow */
+
+struct option {
+	int family; /* 0: both */
+	int level, name, value;
+	bool needed;
+};
+
+static const struct option options[] = {
+	{0, SOL_SOCKET, SO_REUSEPORT, 1, true},
+	{AF_INET, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
+	{AF_INET, IPPROTO_IP, IP_RECVTOS, 1, false},
+	{AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
+	{AF_INET6, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
+	{AF_INET6, IPPROTO_IPV6, IPV6_RECVTCLASS, 1, false},
+	{AF_INET6, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, true}, /* the kernel's rxe sends UDP checksum 0 */
+	{0, IPPROTO_UDP, UDP_GRO, 1, false},
+};
+
+static int set_options(int fd, int family)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		const struct option *o = &options[i];
+
+		if (o->family && o->family != family)
+			continue;
+		if (setsockopt(fd, o->level, o->name, &o->value, sizeof(o->value)) && o->needed)
+			return -errno;
+	}
+	return 0;
+}
+
+static void set_buffer(int fd, int force, int plain)
+{
+	int bytes = BUFFER_BYTES;
+
+	if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)))
+		setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes)); /* what there is must do */
+}
+
+static uint32_t receive_room(int fd)
+{
+	int bytes = 0;
+	socklen_t size = sizeof(bytes);
+
+	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &size);
+	return bytes;
+}
+
+static int bind_to(const struct udp *udp)
+{
+	union udp_address a = {0};
+
+	if (udp->is_ipv4) {
+		a.in.sin_family = AF_INET;
+		a.in.sin_port = htons(ROCE_PORT);
+		memcpy(&a.in.sin_addr, udp->link.gid.raw + 12, 4);
+		return bind(udp->link.fd, &a.any, sizeof(a.in)) ? -errno : 0;
+	}
+	a.in6.sin6_family = AF_INET6;
+	a.in6.sin6_port = htons(ROCE_PORT);
+	memcpy(&a.in6.sin6_addr, udp->link.gid.raw, 16);
+	a.in6.sin6_scope_id = udp->scope;
+	return bind(udp->link.fd, &a.any, sizeof(a.in6)) ? -errno : 0;
+}
+
+static void udp_close(struct link *link)
+{
+	struct udp *udp = container_of(link, struct udp, link);
+
+	close(link->fd);
+	free(udp);
+}
+
+static const struct link_ops udp_ops = {
+	.name = "udp",
+	.send = udp_send,
+	.receive = udp_receive,
+	.close = udp_close,
+};
+
+int link_udp_open(const union ibv_gid *gid, struct link **link)
+{
+	/* not zeroed: pages of the buffer that no datagram needs are never touched */
+	struct udp *udp = aligned_alloc(_Alignof(struct udp), sizeof(*udp));
+	int family = address_is_ipv4(gid) ? AF_INET : AF_INET6, err;
+
+	if (!udp)
+		return -ENOMEM;
+	memset(udp, 0, offsetof(struct udp, buffer));
+	udp->link.ops = &udp_ops;
+	udp->link.gid = *gid;
+	udp->is_ipv4 = family == AF_INET;
+	if (address_is_link_local(gid))
+		udp->scope = netif_of_address(gid);
+	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};
+	udp->message = (struct msghdr){
+		.msg_name = &udp->from, .msg_iov = &udp->iov, .msg_iovlen = 1, .msg_control = udp->control};
+	udp->link.fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
+	if (udp->link.fd < 0) {
+		err = -errno;
+		goto err_free;
+	}
+	set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	set_buffer(udp->link.fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	udp->link.room = receive_room(udp->link.fd);
+	err = set_options(udp->link.fd, family);
+	if (!err)
+		err = bind_to(udp);
+	if (err)
+		goto err_close;
+	*link = &udp->link;
+	return 0;
+
+err_close:
+	close(udp->link.fd);
+err_free:
+	free(udp);
+	return err;
+}
+
+const struct udp_counters *link_udp_counters(const struct link *link)
+{
+	return &container_of((struct link *)link, struct udp, link)->counters;
+}
+
+void link_udp_refuse_segments(struct link *link)
+{
+	atomic_store_explicit(&container_of(link, struct udp, link)->no_segments, true, memory_order_relaxed);
+}

@@ -1,0 +1,142 @@
+/* Receiving: one recvmsg() brings a train, which is split at the size that UDP_GRO says, or one packet.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/udp.h>
+#include <netinet/ip.h>
+#include <string.h>
+
+#include "link/udp.h"
+
+/* What the kernel says of a datagram besides its bytes. */
+struct note {
+	uint32_t segment; /* bytes of each packet but the last */
+	bool congestion;
+};
+
+static int cmsg_int(const struct cmsghdr *c)
+{
+	int value = 0;
+
+	memcpy(&value, CMSG_DATA(c), min_of(sizeof(value), c->cmsg_len - CMSG_LEN(0)));
+	return value;
+}
+
+/* A byte or an int, by kernel and family: the ECN bits are in the first byte of the byte and the low one of the int. */
+static bool is_congested(const struct cmsghdr *c)
+{
+	int value = c->cmsg_len == CMSG_LEN(1) ? *CMSG_DATA(c) : cmsg_int(c);
+
+	return (value & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
+}
+
+static struct note read_note(struct msghdr *m, uint32_t bytes)
+{
+	struct note note = {.segment = bytes};
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO)
+			note.segment = cmsg_int(c);
+		else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
+			 (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS))
+			note.congestion = is_congested(c);
+	}
+	if (unlikely(note.segment == 0))
+		note.segment = bytes;
+	return note;
+}
+
+static void read_from(const struct udp *udp, union ibv_gid *gid, uint16_t *port)
+{
+	if (udp->is_ipv4) {
+		static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+		memcpy(gid->raw, prefix, sizeof(prefix));
+		memcpy(gid->raw + 12, &udp->from.in.sin_addr, 4);
+		*port = ntohs(udp->from.in.sin_port);
+	} else {
+		memcpy(gid->raw, &udp->from.in6.sin6_addr, 16);
+		*port = ntohs(udp->from.in6.sin6_port);
+	}
+}
+
+/* The row of the sender; a newcomer takes the place of whoever stood there. */
+static struct udp_source *find_source(struct udp *udp)
+{
+	union ibv_gid gid;
+	uint16_t port;
+	uint32_t hash;
+	struct udp_source *s;
+
+	read_from(udp, &gid, &port);
+	hash = (uint32_t)(gid.global.subnet_prefix >> 32 ^ gid.global.subnet_prefix ^
+			  gid.global.interface_id >> 32 ^ gid.global.interface_id) ^ port;
+	s = &udp->source[(hash * 0x9e3779b1u) >> 26];
+	static_assert(UDP_SOURCES == 1 << (32 - 26), "the hash's top bits are the row");
+	if (unlikely(s->port != port || memcmp(&s->gid, &gid, sizeof(gid)))) {
+		*s = (struct udp_source){.gid = gid, .port = port, .zero = true};
+		icrc_flow_init(&s->flow, gid.raw, udp->link.gid.raw, port, ROCE_PORT);
+	}
+	return s;
+}
+
+/* `number`: within its train. False: not a packet that anybody may see. */
+static bool check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes, uint32_t length)
+{
+	int id = icrc_check(&s->flow, bytes, length, number || !s->zero ? s->next : 0);
+
+	if (unlikely(id < 0)) {
+		udp_count(&udp->counters.rx_icrc, 1);
+		return false;
+	}
+	if (!number)
+		s->zero = id == 0;
+	s->next = id + 1;
+	return true;
+}
+
+/* Returns the number of packets. */
+static uint32_t split(struct udp *udp, uint32_t total, link_deliver *deliver, void *arg)
+{
+	struct note note = read_note(&udp->message, total);
+	struct udp_source *s = find_source(udp);
+	uint32_t n = 0, at = 0;
+	struct packet p;
+
+	for (; at < total; at += note.segment, n++) {
+		uint32_t length = min_of(note.segment, total - at);
+
+		if (!check(udp, s, n, udp->buffer + at, length))
+			continue;
+		if (unlikely(packet_parse(&p, udp->buffer + at, length - ICRC_BYTES))) {
+			udp_count(&udp->counters.rx_malformed, 1);
+			continue;
+		}
+		p.congestion = note.congestion;
+		deliver(arg, &p, &s->gid);
+	}
+	udp_count(&udp->counters.rx_trains, 1);
+	udp_count(&udp->counters.rx_packets, n);
+	udp_count(&udp->counters.rx_bytes, total);
+	return n;
+}
+
+uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
+{
+	struct udp *udp = container_of(link, struct udp, link);
+	uint32_t seen = 0;
+
+	while (seen < batch) {
+		ssize_t n;
+
+		udp->message.msg_namelen = sizeof(udp->from);
+		udp->message.msg_controllen = sizeof(udp->control);
+		n = recvmsg(link->fd, &udp->message, MSG_DONTWAIT);
+		if (n < 0) {
+			if (unlikely(errno != EAGAIN && errno != EINTR))
+				udp_count(&udp->counters.rx_errors, 1);
+			break;
+		}
+		seen += n ? split(udp, n, deliver, arg) : 1;
+	}
+	return seen;
+}

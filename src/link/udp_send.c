@@ -1,0 +1,285 @@
+/* Sending: packets become trains. A train is what one sendmsg() with UDP_SEGMENT takes: packets to one destination,
+ * all of one size but the last, which may be smaller. Headers, small payloads, pads and ICRCs are laid out one after
+ * the other in memory of the calling thread, so that a train of small packets is one piece; large payloads stay where
+ * they are and are pieces of their own.
+ *
+ * One train per system call and not several by sendmmsg(): that is no faster (a system call is a tenth of what a train
+ * costs), and this way the first train is on its way while the next one's ICRCs are computed.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/udp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/udp.h"
+
+#define COPY_BYTES  512	 /* payload up to here is copied: cheaper than two more pieces */
+#define PIECES	    1024 /* UIO_MAXIOV */
+#define HOP_DEFAULT 64
+
+/* A train in the making; one per thread, made at its first send. */
+struct train {
+	/* the ICRC's start for these two addresses: a pure function of them, so it is never stale */
+	union ibv_gid from, to;
+	struct icrc_flow flow;
+
+	uint32_t packets, bytes;
+	uint32_t size; /* UDP payload of every packet but the last */
+	uint32_t last; /* ... and of the last */
+	uint32_t pieces;
+	uint8_t *piece;	  /* start of the piece that is still growing */
+	uint8_t *at;	  /* ... and its end */
+	struct iovec iov[PIECES];
+	/* packet_encode() may write PACKET_HEADERS bytes of which not all are used */
+	uint8_t memory[UDP_TRAIN_BYTES + PACKET_HEADERS];
+};
+
+static _Thread_local struct train *own_train;
+static pthread_key_t train_key;
+
+static void make_key(void)
+{
+	pthread_key_create(&train_key, free);
+}
+
+static struct train *make_train(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_key);
+	own_train = malloc(sizeof(*own_train));
+	if (!own_train)
+		return NULL;
+	memset(own_train, 0, offsetof(struct train, iov));
+	pthread_setspecific(train_key, own_train); /* frees it when the thread ends */
+	return own_train;
+}
+
+static void finish_piece(struct train *t)
+{
+	if (t->at == t->piece)
+		return;
+	t->iov[t->pieces++] = (struct iovec){t->piece, t->at - t->piece};
+	t->piece = t->at;
+}
+
+/* A READ response is copied whatever its size: its memory may change while it is sent, and then the ICRC would not
+ * match. A requester's memory belongs to us until its completion. */
+static bool is_copied(const struct packet *p)
+{
+	return p->length <= COPY_BYTES || opcode_info[p->opcode].flags & IS_RESPONSE;
+}
+
+static void copy_payload(struct train *t, const struct link_tx *tx)
+{
+	for (uint32_t i = 0; i < tx->iovs; i++) {
+		memcpy(t->at, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		t->at += tx->iov[i].iov_len;
+	}
+}
+
+static void append_zeros(struct train *t, uint32_t n)
+{
+	memset(t->at, 0, n);
+	t->at += n;
+}
+
+/* `bytes`: of the whole packet. Its IPv4 identification is its number within the train. */
+static void append(struct train *t, const struct link_tx *tx, uint32_t bytes)
+{
+	const struct packet *p = tx->packet;
+	uint32_t pad = packet_pad(p->length), icrc;
+	uint8_t *header = t->at;
+	size_t n = packet_encode(p, header);
+
+	t->at += n;
+	if (is_copied(p)) {
+		copy_payload(t, tx);
+		append_zeros(t, pad);
+		icrc = icrc_start(&t->flow, t->packets, bytes, header, t->at - header);
+	} else {
+		icrc = icrc_start(&t->flow, t->packets, bytes, header, n);
+		finish_piece(t);
+		for (uint32_t i = 0; i < tx->iovs; i++) {
+			icrc = icrc_add(icrc, tx->iov[i].iov_base, tx->iov[i].iov_len);
+			t->iov[t->pieces++] = tx->iov[i];
+		}
+		append_zeros(t, pad);
+		icrc = icrc_add(icrc, t->at - pad, pad);
+	}
+	icrc_put(t->at, icrc);
+	t->at += ICRC_BYTES;
+	t->last = bytes;
+	t->bytes += bytes;
+	t->packets++;
+}
+
+static bool same_way(const struct link_tx *a, const struct link_tx *b)
+{
+	return a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
+	       (a->dgid == b->dgid || !memcmp(a->dgid, b->dgid, sizeof(*a->dgid)));
+}
+
+static bool fits(const struct train *t, const struct link_tx *tx, uint32_t bytes)
+{
+	return t->last == t->size && bytes <= t->size && t->packets < UDP_TRAIN_PACKETS &&
+	       t->bytes + bytes <= UDP_TRAIN_BYTES && t->pieces + tx->iovs + 2 <= PIECES;
+}
+
+/* As many of the packets as one train takes, `limit` at most; at least one. */
+static void build(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
+{
+	uint32_t bytes = packet_bytes(tx->packet);
+
+	if (memcmp(&t->to, tx->dgid, sizeof(t->to)) || memcmp(&t->from, &udp->link.gid, sizeof(t->from))) {
+		t->from = udp->link.gid;
+		t->to = *tx->dgid;
+		icrc_flow_init(&t->flow, t->from.raw, t->to.raw, ROCE_PORT, ROCE_PORT);
+	}
+	t->packets = t->bytes = t->pieces = 0;
+	t->piece = t->at = t->memory;
+	t->size = bytes;
+	append(t, tx, bytes);
+	while (t->packets < limit) {
+		const struct link_tx *next = &tx[t->packets];
+
+		bytes = packet_bytes(next->packet);
+		if (!fits(t, next, bytes) || !same_way(tx, next))
+			break;
+		append(t, next, bytes);
+	}
+	finish_piece(t);
+}
+
+static socklen_t fill_address(const struct udp *udp, const union ibv_gid *gid, union udp_address *a)
+{
+	if (udp->is_ipv4) {
+		a->in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
+		memcpy(&a->in.sin_addr, gid->raw + 12, 4);
+		return sizeof(a->in);
+	}
+	a->in6 = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT), .sin6_scope_id = udp->scope};
+	memcpy(&a->in6.sin6_addr, gid->raw, 16);
+	return sizeof(a->in6);
+}
+
+struct control {
+	size_t used;
+	_Alignas(struct cmsghdr) char bytes[CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int))];
+};
+
+static void control_add(struct control *c, int level, int type, const void *value, size_t size)
+{
+	struct cmsghdr *cmsg = (struct cmsghdr *)(c->bytes + c->used);
+
+	*cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
+	memcpy(CMSG_DATA(cmsg), value, size);
+	c->used += CMSG_SPACE(size);
+}
+
+static void control_fill(struct control *c, const struct udp *udp, const struct train *t, const struct link_tx *tx)
+{
+	int hops = tx->hop_limit, traffic_class = tx->traffic_class;
+	uint16_t size = t->size;
+
+	c->used = 0;
+	if (t->packets > 1)
+		control_add(c, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
+	if (traffic_class)
+		control_add(c, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, udp->is_ipv4 ? IP_TOS : IPV6_TCLASS,
+			    &traffic_class, sizeof(traffic_class));
+	/* programs that know only InfiniBand leave 0 or 1, which would not get past the first router */
+	if (hops > 1 && hops != HOP_DEFAULT)
+		control_add(c, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, udp->is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hops,
+			    sizeof(hops));
+}
+
+/* 0 or -errno. */
+static int transmit(struct udp *udp, struct train *t, const struct link_tx *tx)
+{
+	union udp_address to;
+	struct control control;
+	struct msghdr m = {
+		.msg_name = &to,
+		.msg_namelen = fill_address(udp, tx->dgid, &to),
+		.msg_iov = t->iov,
+		.msg_iovlen = t->pieces,
+	};
+	ssize_t n;
+
+	control_fill(&control, udp, t, tx);
+	if (control.used) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = control.used;
+	}
+	do
+		n = sendmsg(udp->link.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (unlikely(n < 0 && errno == EINTR));
+	if (unlikely(n < 0))
+		return -errno;
+	udp_count(&udp->counters.tx_trains, 1);
+	udp_count(&udp->counters.tx_packets, t->packets);
+	udp_count(&udp->counters.tx_bytes, t->bytes);
+	return 0;
+}
+
+/* UDP_SEGMENT is unknown (before Linux 4.18), or the device cannot do it. EINVAL and EMSGSIZE also come of packets
+ * longer than the MTU: sending them one by one tells. */
+static bool may_lack_segments(int err)
+{
+	return err == -EINVAL || err == -EIO || err == -ENOPROTOOPT || err == -EMSGSIZE || err == -EOPNOTSUPP;
+}
+
+/* Packets one by one; how many are done with. */
+static uint32_t send_singly(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int err;
+
+		build(udp, t, &tx[i], 1);
+		err = transmit(udp, t, &tx[i]);
+		if (err == -EAGAIN)
+			return i;
+		if (err)
+			udp_count(&udp->counters.tx_refused, 1);
+		else if (count > 1)
+			atomic_store_explicit(&udp->no_segments, true, memory_order_relaxed);
+	}
+	return count;
+}
+
+uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
+{
+	struct udp *udp = container_of(link, struct udp, link);
+	struct train *t = own_train ?: make_train();
+	uint32_t done = 0;
+
+	if (unlikely(!t))
+		return count; /* lost: the requester sends them again */
+	while (done < count) {
+		uint32_t limit = count - done, n;
+		int err;
+
+		if (unlikely(atomic_load_explicit(&udp->no_segments, memory_order_relaxed)))
+			limit = 1;
+		build(udp, t, &tx[done], limit);
+		n = t->packets;
+		err = transmit(udp, t, &tx[done]);
+		if (unlikely(err)) {
+			if (n > 1 && may_lack_segments(err))
+				n = send_singly(udp, t, &tx[done], n);
+			else if (err != -EAGAIN)
+				udp_count(&udp->counters.tx_refused, n);
+			else
+				n = 0;
+			if (n == 0) {
+				udp_count(&udp->counters.tx_full, 1);
+				return done;
+			}
+		}
+		done += n;
+	}
+	return done;
+}

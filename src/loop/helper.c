@@ -1,0 +1,473 @@
+/* The helper thread: it receives and serves timers when no application thread does, and sleeps when nothing is due.
+ *
+ *   ARMED   The links are armed in its epoll set. A packet or the timer wakes it, and it does what is to be done, until
+ *	     nothing more comes; then it arms the links again.
+ *   GUARD   Application threads poll. The links are not armed (they fired once, EPOLLONESHOT), so packets wake nobody. It
+ *	     looks after 50 us, 100 us, ... 1 ms whether somebody still polls; if not, it takes over.
+ *   DRIVEN  An application thread is blocked in loop_wait() and receives. The helper has the timers only. A thread
+ *	     that leaves loop_wait() sees to it that the helper looks around within 1 ms.
+ *
+ * Others act on the state so: who sets a deadline that is the earliest (helper_deadline), or leaves something to be
+ * sent later (helper_ready), first does that and then reads the state, by a read-modify-write; the helper enters
+ * a state by an exchange and then looks at deadlines and the ready list. Whichever of the two comes second in the
+ * state's modification order sees what the other did, so nothing is left behind.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "loop/internal.h"
+
+#define POLL_RECENT  (20 * USEC)  /* a thread that polled less long ago polls still */
+#define GUARD_FIRST  (50 * USEC)
+#define GUARD_LAST   (1 * MSEC)
+#define LEAVE_LOOK   (1 * MSEC)	  /* after a thread has left loop_wait() */
+#define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
+#define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
+#define SPIN	     (20 * USEC)  /* before sleeping: about what a wake-up costs */
+#define YIELD_LONG   (3 * USEC)	  /* a sched_yield() that takes longer has let somebody else run */
+#define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
+#define EVENTS	     16
+
+enum source {
+	SOURCE_PORT,
+	SOURCE_TIMER,
+	SOURCE_KICK,
+	SOURCE_SLOT,
+	SOURCE_SERVICE,
+	SOURCE_WATCH,
+};
+
+struct watch {
+	struct list link; /* guarded by watch_lock */
+	int fd;
+	void (*handler)(void *arg);
+	void *arg;
+};
+
+/* ---- its descriptors ---- */
+
+static int control(struct helper *h, int op, enum source source, int fd, uint32_t events)
+{
+	struct epoll_event e = {.events = events, .data.u64 = (uint64_t)source << 32 | (uint32_t)fd};
+
+	return epoll_ctl(h->epoll, op, fd, &e) ? -errno : 0;
+}
+
+void helper_close(struct helper *h)
+{
+	close(h->epoll);
+	close(h->kick);
+	close(h->timer);
+}
+
+int helper_init(struct loop *l)
+{
+	struct helper *h = &l->helper;
+	int err;
+
+	list_init(&h->watches);
+	atomic_init(&h->timer_at, NEVER);
+	h->epoll = epoll_create1(EPOLL_CLOEXEC);
+	h->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (h->epoll < 0 || h->kick < 0 || h->timer < 0)
+		err = -errno;
+	else
+		err = control(h, EPOLL_CTL_ADD, SOURCE_KICK, h->kick, EPOLLIN)
+		      ?: control(h, EPOLL_CTL_ADD, SOURCE_TIMER, h->timer, EPOLLIN)
+		      ?: control(h, EPOLL_CTL_ADD, SOURCE_SLOT, l->slot.fd, EPOLLIN);
+	if (err)
+		helper_close(h);
+	return err;
+}
+
+int helper_add(struct loop *l, const struct port *port)
+{
+	return control(&l->helper, EPOLL_CTL_ADD, SOURCE_PORT, port->link->fd, EPOLLIN | EPOLLONESHOT);
+}
+
+int helper_serve(struct loop *l)
+{
+	if (l->steering.service < 0)
+		return 0;
+	return control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, EPOLLIN);
+}
+
+static void kick(struct helper *h)
+{
+	uint64_t one = 1;
+
+	while (write(h->kick, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void empty(int fd)
+{
+	uint64_t count;
+
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- the timer ---- */
+
+static void set_timer(struct helper *h, uint64_t when)
+{
+	/* a stale value may be read only while the helper is on its way to an exchange of the state: see above */
+	if (atomic_load_explicit(&h->timer_at, memory_order_relaxed) <= when)
+		return;
+	lock_take(&h->timer_lock);
+	if (atomic_load_explicit(&h->timer_at, memory_order_relaxed) > when) {
+		struct itimerspec at = {.it_value = {when / SEC, when % SEC}};
+
+		timerfd_settime(h->timer, TFD_TIMER_ABSTIME, &at, NULL);
+		atomic_store_explicit(&h->timer_at, when, memory_order_relaxed);
+	}
+	lock_drop(&h->timer_lock);
+}
+
+static void timer_fired(struct helper *h)
+{
+	lock_take(&h->timer_lock);
+	empty(h->timer);
+	atomic_store_explicit(&h->timer_at, NEVER, memory_order_relaxed);
+	lock_drop(&h->timer_lock);
+}
+
+/* ---- what others tell it ---- */
+
+static enum helper_state read_state(struct helper *h)
+{
+	/* pairs with enter(): a read-modify-write, see the head of this file */
+	return atomic_fetch_add_explicit(&h->state, 0, memory_order_acq_rel);
+}
+
+static void enter(struct helper *h, enum helper_state state)
+{
+	atomic_exchange_explicit(&h->state, state, memory_order_acq_rel); /* pairs with read_state() */
+}
+
+static uint32_t drivers(struct helper *h)
+{
+	/* acquire pairs with the release in helper_leave(): a hint otherwise */
+	return atomic_load_explicit(&h->drivers, memory_order_acquire);
+}
+
+void helper_deadline(struct loop *l, uint64_t when)
+{
+	if (read_state(&l->helper) != HELPER_GUARD)
+		set_timer(&l->helper, when);
+}
+
+void helper_ready(struct loop *l)
+{
+	/* in GUARD it looks soon, and a driver sends before it sleeps, or has the helper look when it leaves */
+	if (read_state(&l->helper) == HELPER_ARMED && !drivers(&l->helper))
+		set_timer(&l->helper, clock_now() + READY_DELAY);
+}
+
+void helper_drive(struct loop *l)
+{
+	atomic_fetch_add_explicit(&l->helper.drivers, 1, memory_order_relaxed); /* a hint: who sees it late does no harm */
+}
+
+void helper_leave(struct loop *l, uint64_t now)
+{
+	atomic_fetch_sub_explicit(&l->helper.drivers, 1, memory_order_release); /* pairs with drivers() */
+	set_timer(&l->helper, now + LEAVE_LOOK);
+}
+
+void helper_flush(struct loop *l)
+{
+	struct helper *h = &l->helper;
+
+	atomic_store_explicit(&h->flush, true, memory_order_release); /* pairs with serve_kick() */
+	kick(h);
+	for (int i = 0; i < 200 && has_ready(l); i++)
+		nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
+}
+
+/* ---- the thread ---- */
+
+/* The links tell of what comes, and of what is there already. */
+static void arm(struct loop *l)
+{
+	struct helper *h = &l->helper;
+
+	enter(h, HELPER_ARMED);
+	lock_take(&l->receive);
+	for (uint32_t i = 0; i < l->ports; i++)
+		control(h, EPOLL_CTL_MOD, SOURCE_PORT, l->port[i]->link->fd, EPOLLIN | EPOLLONESHOT);
+	lock_drop(&l->receive);
+	if (has_ready(l))
+		set_timer(h, clock_now() + READY_DELAY);
+	set_timer(h, timers_next(&l->hca.timers));
+}
+
+static void let_drive(struct loop *l, uint64_t now)
+{
+	enter(&l->helper, HELPER_DRIVEN);
+	run_timers(l, now);
+	set_timer(&l->helper, timers_next(&l->hca.timers));
+	if (!drivers(&l->helper)) /* gone meanwhile */
+		set_timer(&l->helper, now + LEAVE_LOOK);
+}
+
+static uint64_t last_poll(struct loop *l)
+{
+	return atomic_load_explicit(&l->last_poll, memory_order_relaxed); /* a hint */
+}
+
+/* True: somebody else wanted this processor. */
+static bool give_way(void)
+{
+	uint64_t before = clock_now();
+
+	sched_yield();
+	return clock_now() - before > YIELD_LONG;
+}
+
+/* Works until nothing has come for a while, or somebody else does it. True: it is still the helper's work. */
+static bool work(struct loop *l, uint64_t start)
+{
+	uint64_t quiet = start, now = start;
+
+	while (!drivers(&l->helper) && last_poll(l) <= start) {
+		bool any = false;
+
+		if (lock_try(&l->receive)) {
+			any = receive_ports(l, now);
+			lock_drop(&l->receive);
+		}
+		any |= run_timers(l, now);
+		if (any)
+			quiet = now;
+		else if (give_way())
+			return true;
+		now = clock_now();
+		if (now - quiet >= ANSWER_DELAY)
+			run_ready(l, now);
+		if (now - quiet >= SPIN)
+			return true;
+	}
+	return false;
+}
+
+/* Finds its place; returns when to look again, 0 for not before something happens. */
+static uint64_t look(struct loop *l, uint64_t guard)
+{
+	struct helper *h = &l->helper;
+	uint64_t now = clock_now();
+
+	if (now - last_poll(l) >= POLL_RECENT && !drivers(h) && work(l, now)) {
+		arm(l);
+		return 0;
+	}
+	if (drivers(h)) {
+		let_drive(l, now);
+		return 0;
+	}
+	enter(h, HELPER_GUARD);
+	return guard ? min_of(2 * guard, GUARD_LAST) : GUARD_FIRST;
+}
+
+static void serve_slot(struct loop *l)
+{
+	lock_take(&l->receive);
+	for (int i = 0; i < EVENTS && receive_handover(l, clock_now()); i++)
+		;
+	lock_drop(&l->receive);
+}
+
+static void serve_kick(struct loop *l)
+{
+	empty(l->helper.kick);
+	if (atomic_load_explicit(&l->helper.flush, memory_order_acquire)) /* pairs with helper_flush() */
+		run_ready(l, clock_now());
+}
+
+static void serve_watch(struct loop *l, int fd)
+{
+	struct helper *h = &l->helper;
+
+	lock_take(&h->watch_lock);
+	list_each(i, &h->watches) {
+		struct watch *w = container_of(i, struct watch, link);
+
+		if (w->fd == fd) {
+			w->handler(w->arg);
+			break;
+		}
+	}
+	lock_drop(&h->watch_lock);
+}
+
+/* True: have a look at what the application does. */
+static bool serve(struct loop *l, enum source source, int fd)
+{
+	switch (source) {
+	case SOURCE_PORT:
+		return true;
+	case SOURCE_TIMER:
+		timer_fired(&l->helper);
+		return true;
+	case SOURCE_KICK:
+		serve_kick(l);
+		return true;
+	case SOURCE_SLOT:
+		serve_slot(l);
+		return true;
+	case SOURCE_SERVICE:
+		steering_serve(&l->steering);
+		return false;
+	case SOURCE_WATCH:
+		serve_watch(l, fd);
+		return false;
+	}
+	return false;
+}
+
+static int wait_events(struct helper *h, struct epoll_event *events, uint64_t timeout)
+{
+	struct timespec t = {.tv_sec = timeout / SEC, .tv_nsec = timeout % SEC};
+	int n = epoll_pwait2(h->epoll, events, EVENTS, timeout ? &t : NULL, NULL);
+
+	if (n < 0 && errno == ENOSYS) /* before Linux 5.11 */
+		n = epoll_wait(h->epoll, events, EVENTS, timeout ? (int)((timeout + MSEC - 1) / MSEC) : -1);
+	return n;
+}
+
+/* A thread with a short slice preempts one that spins (Linux 6.12 and later; elsewhere this changes nothing). */
+static void shorten_slice(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr;
+
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
+		return;
+	attr.size = sizeof(attr);
+	attr.runtime = SLICE;
+	syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+static void *helper_main(void *arg)
+{
+	struct loop *l = arg;
+	struct helper *h = &l->helper;
+	struct epoll_event events[EVENTS];
+	uint64_t guard = 0;
+
+	pthread_setname_np(pthread_self(), "uroce");
+	prctl(PR_SET_TIMERSLACK, 1000ul);
+	shorten_slice();
+	/* acquire pairs with helper_fini() */
+	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
+		int n = wait_events(h, events, guard);
+		bool looks = n == 0;
+
+		for (int i = 0; i < n; i++)
+			looks |= serve(l, events[i].data.u64 >> 32, (int)(uint32_t)events[i].data.u64);
+		if (looks)
+			guard = look(l, guard);
+	}
+	return NULL;
+}
+
+int helper_start(struct loop *l)
+{
+	struct helper *h = &l->helper;
+	sigset_t all, old;
+	int err;
+
+	if (h->running)
+		return 0;
+	/* signals are for the application's threads */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&h->thread, NULL, helper_main, l);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	h->running = !err;
+	return -err;
+}
+
+void helper_fini(struct loop *l)
+{
+	struct helper *h = &l->helper;
+
+	if (h->running) {
+		atomic_store_explicit(&h->stop, true, memory_order_release); /* pairs with helper_main() */
+		kick(h);
+		pthread_join(h->thread, NULL);
+	}
+	list_each_safe(i, &h->watches)
+		free(container_of(i, struct watch, link));
+	helper_close(h);
+}
+
+/* ---- descriptors of others ---- */
+
+static int add_watch(struct loop *l, int fd, void (*handler)(void *arg), void *arg)
+{
+	struct helper *h = &l->helper;
+	struct watch *w = malloc(sizeof(*w));
+	int err;
+
+	if (!w)
+		return -ENOMEM;
+	*w = (struct watch){.fd = fd, .handler = handler, .arg = arg};
+	lock_take(&h->watch_lock);
+	list_append(&h->watches, &w->link);
+	lock_drop(&h->watch_lock);
+	err = control(h, EPOLL_CTL_ADD, SOURCE_WATCH, fd, EPOLLIN);
+	if (err)
+		loop_unwatch(fd);
+	return err;
+}
+
+int loop_watch(int fd, void (*handler)(void *arg), void *arg)
+{
+	struct loop *l = loop_hold();
+	int err = -ENODEV;
+
+	if (l)
+		err = helper_start(l) ?: add_watch(l, fd, handler, arg);
+	loop_release();
+	return err;
+}
+
+void loop_unwatch(int fd)
+{
+	/* acquire pairs with the release in loop_get() */
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+	struct helper *h;
+
+	if (!l)
+		return;
+	h = &l->helper;
+	epoll_ctl(h->epoll, EPOLL_CTL_DEL, fd, NULL);
+	lock_take(&h->watch_lock);
+	list_each_safe(i, &h->watches) {
+		struct watch *w = container_of(i, struct watch, link);
+
+		if (w->fd == fd) {
+			list_remove(&w->link);
+			free(w);
+		}
+	}
+	lock_drop(&h->watch_lock);
+}

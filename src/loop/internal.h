@@ -1,0 +1,146 @@
+/* What the files of loop/ share.
+ *
+ * The life of a packet that arrives: the thread that holds the `receive` turn (an application thread that polls, one
+ * that waits for an event, or the helper) takes it off a link (receive.c), finds the QP, and hands it to the engine;
+ * when the packets of that QP end, it runs the engine and sends what that makes (run.c).
+ *
+ * Locks: life -> receive -> qp->lock -> {helper.timer_lock, and the leaves of object/}. life -> helper.watch_lock, under
+ * which handlers of loop_watch() run: they take none of these.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_LOOP_INTERNAL_H
+#define UROCE_LOOP_INTERNAL_H
+
+#include <pthread.h>
+#include <time.h>
+
+#include "engine/engine.h"
+#include "loop/handover.h"
+#include "loop/loop.h"
+#include "loop/steering.h"
+
+/* A link in use; path->link points to it. */
+struct port {
+	struct loop *loop;
+	struct link *link;
+	uint32_t users; /* paths: guarded by `life` */
+	struct steered steered;
+};
+
+/* Who sees to it that packets are received and timers served. Changed by the helper thread only. */
+enum helper_state {
+	HELPER_ARMED,  /* the helper: it sleeps until a packet comes or a timer is due */
+	HELPER_GUARD,  /* application threads that poll: it looks from time to time whether they still do */
+	HELPER_DRIVEN, /* an application thread that is blocked in loop_wait(); timers are the helper's */
+};
+
+struct helper {
+	bool running;	   /* guarded by `life` */
+	pthread_t thread;
+	int epoll;	   /* the links (ONESHOT: armed when the helper is), timer, kick, slot, service, watched fds */
+	int kick;	   /* eventfd: wakes the helper to look around */
+	int timer;	   /* timerfd */
+	_Atomic bool stop, flush; /* requests: set before a kick */
+	_Atomic uint32_t state;	  /* enum helper_state */
+	_Atomic uint32_t drivers; /* threads that are in loop_wait() and receive */
+
+	struct lock timer_lock;	   /* a leaf: timer and timer_at change together */
+	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not. Read without the lock as a hint */
+
+	struct lock watch_lock; /* held while a handler runs */
+	struct list watches;
+};
+
+struct loop {
+	struct hca hca;
+	_Atomic bool inert; /* a child's copy, after fork: nothing here is to be touched. Relaxed: set before the
+			     * child has threads */
+	uint32_t users;	    /* guarded by `life` */
+	struct slot slot;
+	struct steering steering;
+	uint32_t budget;    /* bytes in flight of all QPs together */
+	uint32_t processors;
+
+	_Alignas(CACHE_LINE) struct lock receive; /* the turn: who holds it receives */
+	_Atomic uint64_t last_poll; /* ns: an application thread made progress. Relaxed: a hint for the helper */
+	/* guarded by `receive`; written under `life` too, so either is enough to read */
+	struct port **port;
+	uint32_t ports;
+
+	/* QPs that sent something within the present and the last tick (about 1 ms): they share the budget. Relaxed:
+	 * estimates */
+	_Atomic uint32_t tick, active, active_before;
+
+	struct helper helper;
+	struct handover handover; /* guarded by `receive` */
+};
+
+/* loop.c */
+extern _Atomic(struct loop *) loop_current;
+
+/* Takes `life`; returns the loop, or NULL. loop_release() in any case. */
+struct loop *loop_hold(void);
+void loop_release(void);
+
+static inline struct loop *loop_of(const struct qp *qp)
+{
+	return container_of(qp->hca, struct loop, hca);
+}
+
+static inline bool loop_is_inert(const struct loop *l)
+{
+	return atomic_load_explicit(&((struct loop *)l)->inert, memory_order_relaxed);
+}
+
+static inline uint64_t clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
+}
+
+/* run.c */
+/* Runs the engine and sends until there is nothing left to send. What may wait (delay_ack) leaves the QP in the
+ * ready list. */
+void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
+/* The QP has something to send that need not go at once. */
+void make_ready(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
+/* Runs the QPs that are ready. True: there were some. */
+bool run_ready(struct loop *l, uint64_t now);
+bool run_timers(struct loop *l, uint64_t now);
+
+static inline bool has_ready(struct loop *l)
+{
+	/* a hint: whoever puts a QP there sees to it that somebody looks (helper_ready()) */
+	return atomic_load_explicit(&l->hca.has_ready, memory_order_relaxed);
+}
+
+/* receive.c */
+/* About one train from each link. True: something was there. */
+bool receive_ports(struct loop *l, uint64_t now) REQUIRES(l->receive);
+/* What other processes hand over. */
+bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
+/* What has come to one port is for others: hands it over. */
+void drain_port(void *port);
+/* All of the above that a poll does; `now` is the time. */
+bool progress(struct loop *l, uint64_t now);
+
+/* helper.c */
+int helper_init(struct loop *l);
+void helper_fini(struct loop *l);
+void helper_close(struct helper *h); /* in a child: the descriptors only */
+/* Starts the thread if it does not run. 0 or -errno. */
+int helper_start(struct loop *l);
+int helper_add(struct loop *l, const struct port *port);
+int helper_serve(struct loop *l); /* l->steering.service is there now */
+/* A deadline that is earlier than all others was set. */
+void helper_deadline(struct loop *l, uint64_t when);
+/* A QP was made ready. */
+void helper_ready(struct loop *l);
+/* At exit: what is ready is sent, if the helper gets to it soon. */
+void helper_flush(struct loop *l);
+/* Around the time in which a thread receives in place of the helper. */
+void helper_drive(struct loop *l);
+void helper_leave(struct loop *l, uint64_t now);
+
+#endif

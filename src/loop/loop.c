@@ -1,0 +1,287 @@
+/* The adapter's life: made by the first context that is opened, ended by the last that is closed; links by address;
+ * fork and exit.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/netif.h"
+#include "link/udp.h"
+#include "loop/internal.h"
+
+/* What may be on the way at once. Half of what the receive buffer of a peer like us takes; and not much more than what
+ * stays in a processor's cache. */
+#define BUDGET_MIN (64u << 10)
+#define BUDGET_MAX (1024u << 10)
+
+_Atomic(struct loop *) loop_current;
+static struct lock life; /* guards what its comment says; outermost */
+
+static struct loop *make_loop(const struct hca_ops *ops)
+{
+	struct loop *l = aligned_alloc(_Alignof(struct loop), sizeof(*l));
+	uint64_t seed;
+	int err;
+
+	if (!l)
+		goto err;
+	memset(l, 0, offsetof(struct loop, handover));
+	l->handover.slot = l->handover.bytes = l->handover.packets = l->handover.lost = 0;
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		goto err_free;
+	err = slot_claim(&l->slot);
+	if (err)
+		goto err_errno;
+	err = hca_init(&l->hca, ops, l->slot.number, seed);
+	if (err)
+		goto err_slot;
+	steering_init(&l->steering, &l->slot);
+	l->budget = BUDGET_MIN;
+	l->processors = sysconf(_SC_NPROCESSORS_ONLN);
+	err = helper_init(l);
+	if (err)
+		goto err_hca;
+	return l;
+
+err_hca:
+	hca_fini(&l->hca);
+err_slot:
+	slot_release(&l->slot);
+err_errno:
+	errno = -err;
+err_free:
+	free(l);
+err:
+	return NULL;
+}
+
+static void free_loop(struct loop *l)
+{
+	helper_fini(l);
+	steering_fini(&l->steering);
+	slot_release(&l->slot);
+	hca_fini(&l->hca);
+	free(l->port);
+	free(l);
+}
+
+/* ---- fork: the child keeps no descriptor of ours and touches nothing that other threads may have held ---- */
+
+NO_LOCK_ANALYSIS static void before_fork(void)
+{
+	lock_take(&life);
+}
+
+NO_LOCK_ANALYSIS static void after_fork(void)
+{
+	lock_drop(&life);
+}
+
+NO_LOCK_ANALYSIS static void in_child(void)
+{
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
+
+	if (l) {
+		atomic_store_explicit(&l->inert, true, memory_order_relaxed);
+		helper_close(&l->helper);
+		for (uint32_t i = 0; i < l->ports; i++)
+			if (l->port[i]->link->fd >= 0)
+				close(l->port[i]->link->fd);
+		slot_release(&l->slot);
+		steering_fini(&l->steering);
+	}
+	/* the child may open devices of its own */
+	atomic_store_explicit(&loop_current, NULL, memory_order_relaxed);
+	lock_drop(&life);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* A peer may wait for an acknowledgement that we were going to send along with our next request. */
+__attribute__((destructor)) static void flush_at_exit(void)
+{
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+
+	if (l && has_ready(l))
+		helper_flush(l);
+}
+
+/* ---- */
+
+struct hca *loop_get(const struct hca_ops *ops)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct loop *l;
+
+	pthread_once(&once, watch_forks);
+	lock_take(&life);
+	l = atomic_load_explicit(&loop_current, memory_order_relaxed); /* only written under the lock */
+	if (!l) {
+		l = make_loop(ops);
+		atomic_store_explicit(&loop_current, l, memory_order_release); /* pairs with loop_progress() */
+	}
+	if (l)
+		l->users++;
+	lock_drop(&life);
+	return l ? &l->hca : NULL;
+}
+
+void loop_put(struct hca *hca)
+{
+	struct loop *l = container_of(hca, struct loop, hca);
+	bool last;
+
+	if (loop_is_inert(l))
+		return; /* the parent's */
+	lock_take(&life);
+	last = --l->users == 0;
+	if (last)
+		atomic_store_explicit(&loop_current, NULL, memory_order_relaxed);
+	lock_drop(&life);
+	if (last)
+		free_loop(l);
+}
+
+NO_LOCK_ANALYSIS struct loop *loop_hold(void)
+{
+	lock_take(&life);
+	return atomic_load_explicit(&loop_current, memory_order_relaxed);
+}
+
+NO_LOCK_ANALYSIS void loop_release(void)
+{
+	lock_drop(&life);
+}
+
+static struct port *find_port(struct loop *l, const union ibv_gid *gid) REQUIRES(life)
+{
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!memcmp(&l->port[i]->link->gid, gid, sizeof(*gid)))
+			return l->port[i];
+	return NULL;
+}
+
+static void say_in_use(const union ibv_gid *gid)
+{
+	char text[INET6_ADDRSTRLEN];
+	bool is_ipv4 = address_is_ipv4(gid);
+
+	inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, text, sizeof(text));
+	log_error("UDP port %d of %s is in use by another user's uroce, by the kernel's rxe or by some other program: "
+		  "run as the same user, or remove the rxe device (rdma link; rdma link delete NAME), or end that "
+		  "program (ss -ulpn sport = %d)",
+		  ROCE_PORT, text, ROCE_PORT);
+}
+
+static void set_budget(struct loop *l)
+{
+	uint32_t room = UINT32_MAX;
+
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (l->port[i]->link->room)
+			room = min_of(room, l->port[i]->link->room);
+	l->budget = min_of(max_of(room / 2, BUDGET_MIN), BUDGET_MAX);
+}
+
+static int add_port(struct loop *l, struct port *port) REQUIRES(life)
+{
+	struct port **more;
+
+	lock_take(&l->receive);
+	more = realloc(l->port, (l->ports + 1) * sizeof(*more));
+	if (more) {
+		l->port = more;
+		l->port[l->ports++] = port;
+	}
+	lock_drop(&l->receive);
+	return more ? 0 : -ENOMEM;
+}
+
+static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
+{
+	lock_take(&l->receive);
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (l->port[i] == port)
+			l->port[i--] = l->port[--l->ports];
+	steering_close(&port->steered, drain_port, port);
+	lock_drop(&l->receive);
+	free(port);
+}
+
+static int open_port(struct loop *l, const union ibv_gid *gid, struct port **made) REQUIRES(life)
+{
+	struct port *port = calloc(1, sizeof(*port));
+	bool offered = l->steering.service >= 0;
+	int err;
+
+	if (!port)
+		return -ENOMEM;
+	port->loop = l;
+	err = steering_open(&l->steering, &port->steered, gid, link_udp_open, &port->link);
+	if (err == -EADDRINUSE)
+		say_in_use(gid);
+	if (err)
+		goto err_free;
+	err = add_port(l, port);
+	if (err)
+		goto err_close;
+	set_budget(l);
+	err = helper_start(l) ?: helper_add(l, port);
+	if (!err && !offered)
+		err = helper_serve(l);
+	if (err) {
+		remove_port(l, port);
+		return err;
+	}
+	*made = port;
+	return 0;
+
+err_close:
+	port->link->ops->close(port->link);
+err_free:
+	free(port);
+	return err;
+}
+
+int loop_attach(struct path *path)
+{
+	struct loop *l;
+	struct port *port = NULL;
+	int err = 0;
+
+	lock_take(&life);
+	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
+	if (!l)
+		err = -ENODEV; /* a child with a context of its parent */
+	else
+		port = find_port(l, &path->sgid);
+	if (!err && !port)
+		err = open_port(l, &path->sgid, &port);
+	if (!err) {
+		port->users++;
+		path->link = port;
+	}
+	lock_drop(&life);
+	return err;
+}
+
+void loop_detach(struct path *path)
+{
+	struct port *port = path->link;
+
+	path->link = NULL;
+	if (loop_is_inert(port->loop))
+		return;
+	lock_take(&life);
+	if (--port->users == 0)
+		remove_port(port->loop, port);
+	lock_drop(&life);
+}

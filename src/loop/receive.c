@@ -1,0 +1,136 @@
+/* Receiving: from links to QPs. One thread of a process at a time, whoever has the turn.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
+#include "loop/internal.h"
+
+#define POLL_BATCH  1	/* packets: one train, if they come in trains */
+#define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
+
+/* A reception: packets of one QP that follow each other are one visit to it. */
+struct visit {
+	struct loop *loop;
+	struct port *port; /* NULL: handed over by another process */
+	struct qp *qp;	   /* locked; NULL: none */
+	uint64_t now;
+};
+
+NO_LOCK_ANALYSIS static void leave(struct visit *v)
+{
+	if (!v->qp)
+		return;
+	/* whoever polls may be about to answer: then the acknowledgement travels with the answer */
+	run_qp(v->loop, v->qp, v->now, true);
+	lock_drop(&v->qp->lock);
+	v->qp = NULL;
+}
+
+NO_LOCK_ANALYSIS static bool enter(struct visit *v, uint32_t qpn)
+{
+	if (v->qp && v->qp->base.qp_num == qpn)
+		return true;
+	leave(v);
+	v->qp = hca_find_qp(&v->loop->hca, qpn);
+	return v->qp;
+}
+
+/* Another process's packet. Handed over once and no more: it might be for one that is gone. */
+static void stray(struct visit *v, uint8_t slot, const struct packet *p, const union ibv_gid *from)
+{
+	struct loop *l = v->loop;
+
+	if (slot == 0 || !v->port)
+		return;
+	handover_add(&l->handover, &l->slot, slot, p, from);
+	steering_stray(&v->port->steered, slot, v->now);
+}
+
+NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct visit *v = arg;
+	uint8_t slot = p->dest_qpn >> 16;
+
+	if (unlikely(slot != v->loop->slot.number)) {
+		stray(v, slot, p, from);
+		return;
+	}
+	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
+	if (likely(enter(v, p->dest_qpn)))
+		engine_receive(v->qp, p, from, v->now);
+}
+
+static bool receive_port(struct loop *l, struct port *port, uint32_t batch, uint64_t now)
+{
+	struct visit v = {.loop = l, .port = port, .now = now};
+	bool any = port->link->ops->receive(port->link, batch, deliver, &v);
+
+	leave(&v);
+	if (unlikely(l->handover.bytes))
+		handover_send(&l->handover, &l->slot);
+	if (!any)
+		port->steered.settled = true;
+	return any;
+}
+
+bool receive_ports(struct loop *l, uint64_t now)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < l->ports; i++)
+		any |= receive_port(l, l->port[i], POLL_BATCH, now);
+	return any;
+}
+
+bool receive_handover(struct loop *l, uint64_t now)
+{
+	struct visit v = {.loop = l, .now = now};
+	bool any = handover_receive(&l->slot, deliver, &v);
+
+	leave(&v);
+	return any;
+}
+
+static void drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct loop *l = arg;
+	uint8_t slot = p->dest_qpn >> 16;
+
+	if (slot && slot != l->slot.number)
+		handover_add(&l->handover, &l->slot, slot, p, from);
+}
+
+void drain_port(void *arg)
+{
+	struct port *port = arg;
+	struct loop *l = port->loop;
+
+	port->link->ops->receive(port->link, DRAIN_BATCH, drain_deliver, l);
+	handover_send(&l->handover, &l->slot);
+}
+
+bool progress(struct loop *l, uint64_t now)
+{
+	bool any = false;
+
+	if (unlikely(has_ready(l)))
+		any = run_ready(l, now);
+	if (lock_try(&l->receive)) {
+		any |= receive_ports(l, now);
+		lock_drop(&l->receive);
+	}
+	if (unlikely(timers_next(&l->hca.timers) <= now))
+		any |= run_timers(l, now);
+	return any;
+}
+
+bool loop_progress(void)
+{
+	/* acquire pairs with the release in loop_get() */
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+	uint64_t now;
+
+	if (unlikely(!l))
+		return false;
+	now = clock_now();
+	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
+	return progress(l, now);
+}

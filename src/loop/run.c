@@ -1,0 +1,221 @@
+/* Running QPs: what the engine makes is sent while qp->lock is held, so packets of one QP leave in order.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/trace.h"
+#include "loop/internal.h"
+
+#define READY_BATCH 64u	 /* QPs that one call runs */
+#define FULL_WAIT   1	 /* ms that a full send buffer gets to empty ... */
+#define FULL_TRIES  20	 /* ... so often, before packets are dropped */
+#define QP_BUDGET   16384u /* no QP's window is limited to less */
+#define TICK_SHIFT  20	 /* a tick is 2^20 ns */
+/* Charge that is worth a train of its own: see loop_posted(). */
+#define TRAIN_CHARGE 16384u
+
+/* What a thread needs to run QPs; made when it first does. */
+struct worker {
+	struct turn turn;
+	struct link_tx tx[TURN_PACKETS];
+};
+
+static _Thread_local struct worker *own_worker;
+static pthread_key_t worker_key;
+
+static void make_key(void)
+{
+	pthread_key_create(&worker_key, free);
+}
+
+static struct worker *make_worker(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_key);
+	own_worker = calloc(1, sizeof(*own_worker));
+	if (own_worker)
+		pthread_setspecific(worker_key, own_worker); /* frees it when the thread ends */
+	return own_worker;
+}
+
+/* The socket's buffer is full: the network is slower than we are. Waiting a little loses nothing, as nothing else can
+ * be sent there either; dropping would make us send it all again. */
+static bool wait_for_room(struct link *link)
+{
+	struct pollfd p = {.fd = link->fd, .events = POLLOUT};
+
+	return poll(&p, 1, FULL_WAIT) >= 0;
+}
+
+static void send_packets(struct link *link, const struct link_tx *tx, uint32_t count)
+{
+	uint32_t sent = link->ops->send(link, tx, count);
+
+	for (int i = 0; unlikely(sent < count) && i < FULL_TRIES && wait_for_room(link); i++)
+		sent += link->ops->send(link, tx + sent, count - sent);
+}
+
+static void trace_send(const struct packet *p)
+{
+	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), 0);
+}
+
+static void send_turn(struct worker *w)
+{
+	struct turn *turn = &w->turn;
+	struct port *port = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < turn->packets; i++) {
+		const struct tx *tx = &turn->tx[i];
+		const struct path *path = tx->path;
+
+		if (path->link != port) {
+			if (n)
+				send_packets(port->link, w->tx, n);
+			port = path->link;
+			n = 0;
+		}
+		if (unlikely(!port))
+			continue; /* the QP has lost its path: on its way to RESET */
+		trace_send(&tx->packet);
+		w->tx[n++] = (struct link_tx){
+			.packet = &tx->packet,
+			.iov = turn->iov + tx->iov,
+			.iovs = tx->iovs,
+			.dgid = &path->dgid,
+			.traffic_class = path->traffic_class,
+			.hop_limit = path->hop_limit,
+			.flow_label = path->flow_label,
+		};
+	}
+	if (n)
+		send_packets(port->link, w->tx, n);
+}
+
+/* Counts the QPs that send; each gets its share of the buffers between us and our peers. */
+static uint32_t share(struct loop *l, struct qp *qp, uint64_t now)
+{
+	uint32_t tick = now >> TICK_SHIFT, n;
+
+	if (atomic_load_explicit(&l->tick, memory_order_relaxed) != tick) {
+		atomic_store_explicit(&l->active_before,
+				      atomic_exchange_explicit(&l->active, 0, memory_order_relaxed),
+				      memory_order_relaxed);
+		atomic_store_explicit(&l->tick, tick, memory_order_relaxed);
+	}
+	if (qp->tick != tick) {
+		qp->tick = tick;
+		atomic_fetch_add_explicit(&l->active, 1, memory_order_relaxed);
+	}
+	n = max_of(atomic_load_explicit(&l->active, memory_order_relaxed),
+		   atomic_load_explicit(&l->active_before, memory_order_relaxed));
+	return max_of(l->budget / max_of(n, 1u), QP_BUDGET);
+}
+
+void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
+{
+	struct worker *w = own_worker ?: make_worker();
+	uint64_t deadline;
+	bool more;
+
+	if (unlikely(!w))
+		return; /* the timer comes back to it */
+	w->turn.now = now;
+	w->turn.delay_ack = delay_ack;
+	w->turn.budget = share(l, qp, now);
+	do {
+		more = engine_run(qp, &w->turn);
+		send_turn(w);
+		turn_done(&w->turn);
+	} while (more);
+	deadline = engine_deadline(qp);
+	if (deadline != NEVER && timer_set(&l->hca.timers, &qp->timer, deadline))
+		helper_deadline(l, deadline);
+	if (delay_ack && engine_has_work(qp))
+		make_ready(l, qp);
+}
+
+void make_ready(struct loop *l, struct qp *qp)
+{
+	struct hca *hca = &l->hca;
+
+	if (qp->is_ready)
+		return;
+	qp->is_ready = true;
+	lock_take(&hca->ready_lock);
+	if (list_empty(&qp->ready)) /* run_ready() may have mistaken a new QP for the one that was here before */
+		list_append(&hca->ready, &qp->ready);
+	atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed);
+	lock_drop(&hca->ready_lock);
+	helper_ready(l);
+}
+
+static struct qp *pop_ready(struct hca *hca)
+{
+	struct list *link;
+
+	lock_take(&hca->ready_lock);
+	link = list_pop(&hca->ready);
+	atomic_store_explicit(&hca->has_ready, !list_empty(&hca->ready), memory_order_relaxed);
+	lock_drop(&hca->ready_lock);
+	return link ? container_of(link, struct qp, ready) : NULL;
+}
+
+bool run_ready(struct loop *l, uint64_t now)
+{
+	struct qp *qp;
+	uint32_t n = 0;
+
+	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
+		/* it may have been destroyed meanwhile, and even be another one by now: that does no harm */
+		lock_take(&qp->lock);
+		qp->is_ready = false; /* from here on, who has something to send puts it back */
+		if (qp->alive)
+			run_qp(l, qp, now, false);
+		lock_drop(&qp->lock);
+	}
+	return n > 0;
+}
+
+bool run_timers(struct loop *l, uint64_t now)
+{
+	struct timer *timer;
+	bool any = false;
+
+	for (; (timer = timers_pop(&l->hca.timers, now)); any = true) {
+		struct qp *qp = container_of(timer, struct qp, timer);
+
+		lock_take(&qp->lock);
+		if (qp->alive) {
+			engine_expire(qp, now);
+			run_qp(l, qp, now, false);
+		}
+		lock_drop(&qp->lock);
+	}
+	return any;
+}
+
+void loop_run(struct qp *qp)
+{
+	struct loop *l = loop_of(qp);
+
+	if (unlikely(loop_is_inert(l)))
+		return;
+	run_qp(l, qp, clock_now(), false);
+}
+
+/* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
+ * runs the QP; so small requests may wait for it, or for the next poll, to become a train together. */
+void loop_posted(struct qp *qp)
+{
+	struct loop *l = loop_of(qp);
+
+	if (unlikely(loop_is_inert(l)))
+		return;
+	if (engine_in_flight(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE)
+		make_ready(l, qp);
+	else
+		run_qp(l, qp, clock_now(), false);
+}

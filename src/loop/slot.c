@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/slot.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
+{
+	char *name = address->sun_path + 1; /* an abstract name starts with a zero byte and has no end but its length */
+	size_t room = sizeof(address->sun_path) - 1;
+	va_list args;
+	int n;
+
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(name, room, "uroce/");
+	va_start(args, format);
+	n += vsnprintf(name + n, room - n, format, args);
+	va_end(args);
+	assert((size_t)n < room);
+	return offsetof(struct sockaddr_un, sun_path) + 1 + n;
+}
+
+socklen_t slot_address(struct sockaddr_un *address, uint8_t number)
+{
+	return slot_abstract(address, "slot/%u", number);
+}
+
+int slot_claim(struct slot *slot)
+{
+	int one = 1, err;
+
+	slot->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (slot->fd < 0)
+		return -errno;
+	/* who sends is checked: see handover_receive() */
+	if (setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)))
+		goto err;
+	/* start at the process id: so the number of one that has just died rests for a while, and a late packet for
+	 * it finds nobody */
+	for (unsigned i = 0; i < SLOTS; i++) {
+		struct sockaddr_un address;
+		uint8_t number = 1 + ((unsigned)getpid() + i) % SLOTS;
+
+		if (!bind(slot->fd, (struct sockaddr *)&address, slot_address(&address, number))) {
+			slot->number = number;
+			return 0;
+		}
+		if (errno != EADDRINUSE)
+			goto err;
+	}
+	errno = EMFILE;
+err:
+	err = -errno;
+	slot_release(slot);
+	return err;
+}
+
+void slot_release(struct slot *slot)
+{
+	close(slot->fd);
+	*slot = (struct slot){.fd = -1};
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/steering.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link/netif.h"
+
+#define REGISTRY_NAME	"uroce-registry-1" /* the number is the layout's */
+#define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
+#define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
+#define LOCK_PATIENCE	(2 * SEC)	   /* its holder may have been stopped by a debugger */
+#define ANSWER_MS	200
+#define STRAYS		4		   /* this many show that it was no packet under way during a change ... */
+#define REPAIR_INTERVAL (10 * MSEC)	   /* ... and it need not be tried more often than this */
+
+struct member {
+	uint64_t inode; /* of its socket: tells a dead one from its successor in the same slot */
+	uint8_t slot;
+};
+
+/* Guarded by names_lock(), but for the generation. */
+struct group {
+	union ibv_gid gid;
+	_Atomic uint32_t generation; /* counts changes; relaxed: a hint */
+	uint32_t count;		     /* 0: the row is free */
+	struct member member[SLOTS];
+};
+
+struct registry {
+	struct group group[GROUPS];
+};
+
+/* ---- the program ---- */
+
+uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM])
+{
+	uint16_t n = 0;
+
+	out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE);
+	for (uint32_t i = 0; i < count; i++) {
+		out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slots[i], 0, 1);
+		out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, i);
+	}
+	/* no such place: the kernel chooses by its hash, and who gets the packet hands it over */
+	out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+	return n;
+}
+
+/* Without it (a kernel that does not let us), packets are handed over. */
+static void attach(const struct group *g, int fd)
+{
+	struct sock_filter code[STEERING_PROGRAM];
+	uint8_t slots[SLOTS];
+	struct sock_fprog program = {.filter = code};
+
+	if (g->count < 2)
+		return; /* one socket gets everything */
+	for (uint32_t i = 0; i < g->count; i++)
+		slots[i] = g->member[i].slot;
+	program.len = steering_program(slots, g->count, code);
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+}
+
+/* ---- the lock ---- */
+
+static uint64_t clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
+}
+
+/* The lock's socket, or -1: its holder does not let go. Nothing tells when a name becomes free, so ask again. */
+static int names_lock(uint64_t patience)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t give_up = clock_now() + patience;
+	struct sockaddr_un address;
+	socklen_t size = slot_abstract(&address, "%u/lock", geteuid());
+
+	while (fd >= 0 && bind(fd, (struct sockaddr *)&address, size)) {
+		if (errno != EADDRINUSE || clock_now() >= give_up) {
+			close(fd);
+			return -1;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
+	}
+	return fd;
+}
+
+static void names_unlock(int lock)
+{
+	if (lock >= 0)
+		close(lock);
+}
+
+/* ---- the mirror ---- */
+
+static struct group *find_group(struct registry *r, const union ibv_gid *gid)
+{
+	struct group *spare = NULL;
+
+	for (struct group *g = r->group; g < r->group + GROUPS; g++) {
+		if (g->count && g->count <= SLOTS && !memcmp(&g->gid, gid, sizeof(*gid)))
+			return g;
+		if (!g->count && !spare)
+			spare = g;
+	}
+	if (spare)
+		spare->gid = *gid;
+	return spare;
+}
+
+static uint32_t find_member(const struct group *g, uint8_t slot)
+{
+	uint32_t i = 0;
+
+	while (i < g->count && g->member[i].slot != slot)
+		i++;
+	return i;
+}
+
+static void changed(struct group *g)
+{
+	atomic_fetch_add_explicit(&g->generation, 1, memory_order_relaxed);
+}
+
+/* What the kernel does when the socket at that place is closed. */
+static void remove_member(struct group *g, uint32_t place)
+{
+	g->member[place] = g->member[--g->count];
+	changed(g);
+}
+
+struct inodes {
+	uint32_t count;
+	uint64_t *inode;
+};
+
+/* The UDP sockets of this namespace that have our port. False: cannot know. */
+static bool read_inodes(struct inodes *list, const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char line[512];
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		unsigned port;
+		unsigned long long inode;
+		uint64_t *more;
+
+		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %*s %*s %llu", &port, &inode) != 2 ||
+		    port != ROCE_PORT)
+			continue;
+		more = realloc(list->inode, (list->count + 1) * sizeof(*more));
+		if (!more) {
+			fclose(f);
+			return false;
+		}
+		list->inode = more;
+		list->inode[list->count++] = inode;
+	}
+	fclose(f);
+	return true;
+}
+
+static bool has_inode(const struct inodes *list, uint64_t inode)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->inode[i] == inode)
+			return true;
+	return false;
+}
+
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* Takes the dead out of the mirror. In which order they died nobody knows; if that was another one, the packets
+ * that go astray will tell. */
+static bool prune(struct group *g)
+{
+	struct inodes alive = {0};
+	bool is_ipv4 = address_is_ipv4(&g->gid), any = false;
+
+	if (read_inodes(&alive, is_ipv4 ? "/proc/self/net/udp" : "/proc/self/net/udp6")) {
+		for (uint32_t i = 0; i < g->count;) {
+			if (has_inode(&alive, g->member[i].inode)) {
+				i++;
+			} else {
+				remove_member(g, i);
+				any = true;
+			}
+		}
+	}
+	free(alive.inode);
+	return any;
+}
+
+/* ---- getting the registry ---- */
+
+static struct registry *map_registry(int memory)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(memory, &st) || st.st_uid != geteuid() || st.st_size != sizeof(struct registry))
+		return NULL;
+	p = mmap(NULL, sizeof(struct registry), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* From the open files of a process, which may be stopped. */
+static int memory_of_process(pid_t pid)
+{
+	static const char want[] = "/memfd:" REGISTRY_NAME;
+	char path[300], target[sizeof(want)];
+	struct dirent *e;
+	int memory = -1;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = pid > 0 ? opendir(path) : NULL;
+	while (memory < 0 && dir && (e = readdir(dir))) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
+		n = readlink(path, target, sizeof(target));
+		if (n >= (ssize_t)strlen(want) && !memcmp(target, want, strlen(want)))
+			memory = open(path, O_RDWR | O_CLOEXEC);
+	}
+	if (dir)
+		closedir(dir);
+	return memory;
+}
+
+/* From its helper thread: works between containers that do not see each other's processes. */
+static int memory_by_asking(int fd)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	char byte;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	const struct cmsghdr *c;
+	int memory = -1;
+
+	if (poll(&p, 1, ANSWER_MS) == 1 && recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) == 1) {
+		c = CMSG_FIRSTHDR(&m);
+		if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			memcpy(&memory, CMSG_DATA(c), sizeof(memory));
+	}
+	return memory;
+}
+
+static socklen_t service_address(struct sockaddr_un *address, uint8_t slot)
+{
+	return slot_abstract(address, "%u/registry/%u", geteuid(), slot);
+}
+
+/* 0: *s has the registry; -ENOENT: that slot is not in use; else it could not be had. */
+static int registry_from(struct steering *s, uint8_t slot)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
+	struct sockaddr_un address;
+	struct ucred who = {0};
+	socklen_t size = sizeof(who);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, service_address(&address, slot))) {
+		int err = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return err == -ECONNREFUSED ? -ENOENT : err;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+	memory = who.uid == geteuid() ? memory_of_process(who.pid) : -1;
+	if (memory < 0 && who.uid == geteuid())
+		memory = memory_by_asking(fd);
+	close(fd);
+	if (memory < 0)
+		return -EACCES;
+	s->registry = map_registry(memory);
+	if (!s->registry) {
+		close(memory);
+		return -EACCES;
+	}
+	s->memory = memory;
+	return 0;
+}
+
+static void make_registry(struct steering *s)
+{
+	int memory = memfd_create(REGISTRY_NAME, MFD_CLOEXEC);
+
+	if (memory < 0)
+		return;
+	if (ftruncate(memory, sizeof(struct registry)) || !(s->registry = map_registry(memory))) {
+		close(memory);
+		return;
+	}
+	s->memory = memory;
+}
+
+static void offer_registry(struct steering *s)
+{
+	struct sockaddr_un address;
+
+	s->service = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->service >= 0 &&
+	    (bind(s->service, (struct sockaddr *)&address, service_address(&address, s->slot->number)) ||
+	     listen(s->service, SLOTS))) {
+		close(s->service);
+		s->service = -1;
+	}
+}
+
+/* Under the lock: whoever has the registry offers it, so if nobody does there is none. */
+static void find_registry(struct steering *s)
+{
+	bool seen = false;
+
+	for (unsigned slot = 1; slot <= SLOTS && !s->registry; slot++)
+		if (slot != s->slot->number && registry_from(s, slot) != -ENOENT)
+			seen = true;
+	if (!s->registry && !seen)
+		make_registry(s);
+	if (s->registry)
+		offer_registry(s);
+}
+
+void steering_serve(struct steering *s)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+	char byte = 0;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int fd = accept4(s->service, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred who = {0};
+	socklen_t size = sizeof(who);
+
+	if (fd < 0)
+		return;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+	*c = (struct cmsghdr){
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(s->memory))};
+	memcpy(CMSG_DATA(c), &s->memory, sizeof(s->memory));
+	if (who.uid == geteuid())
+		sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not wait for it does not get it */
+	close(fd);
+}
+
+/* ---- a process's links ---- */
+
+void steering_init(struct steering *s, const struct slot *slot)
+{
+	*s = (struct steering){.slot = slot, .memory = -1, .service = -1};
+}
+
+void steering_fini(struct steering *s)
+{
+	if (s->registry)
+		munmap(s->registry, sizeof(*s->registry));
+	if (s->service >= 0)
+		close(s->service);
+	if (s->memory >= 0)
+		close(s->memory);
+	steering_init(s, s->slot);
+}
+
+static void join(struct steered *place)
+{
+	struct steering *s = place->steering;
+	struct group *g = find_group(s->registry, &place->link->gid);
+
+	if (!g)
+		return;
+	prune(g);
+	if (g->count == SLOTS)
+		return;
+	g->member[g->count++] = (struct member){.inode = inode_of(place->link->fd), .slot = s->slot->number};
+	changed(g);
+	attach(g, place->link->fd);
+}
+
+int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
+		  int (*open)(const union ibv_gid *gid, struct link **link), struct link **link)
+{
+	int lock = names_lock(LOCK_PATIENCE), err;
+
+	if (lock >= 0 && !s->registry)
+		find_registry(s);
+	err = open(gid, link);
+	if (!err) {
+		*place = (struct steered){.steering = s, .link = *link};
+		if (lock >= 0 && s->registry)
+			join(place);
+	}
+	names_unlock(lock);
+	return err;
+}
+
+/* The program for those who stay is put in place by the socket that goes: afterwards it would take another process.
+ * In between, packets for the one that moves into this place arrive here: `drain` hands them over. */
+void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
+{
+	struct steering *s = place->steering;
+	int lock = s->registry ? names_lock(LOCK_PATIENCE) : -1;
+	struct group *g = lock >= 0 ? find_group(s->registry, &place->link->gid) : NULL;
+	uint32_t at = g ? find_member(g, s->slot->number) : 0;
+
+	if (g && at < g->count) {
+		prune(g);
+		at = find_member(g, s->slot->number);
+		if (at < g->count)
+			remove_member(g, at);
+		attach(g, place->link->fd);
+		drain(arg);
+	}
+	place->link->ops->close(place->link);
+	names_unlock(lock);
+}
+
+/* We stand where the program expects the socket of `slot`: so the two change places in the mirror. */
+static void correct(struct group *g, uint8_t own, uint8_t slot)
+{
+	uint32_t mine = find_member(g, own), theirs = find_member(g, slot);
+	struct member m;
+
+	if (mine == g->count || theirs == g->count)
+		return;
+	m = g->member[mine];
+	g->member[mine] = g->member[theirs];
+	g->member[theirs] = m;
+	changed(g);
+}
+
+static void repair(struct steered *place, uint8_t slot)
+{
+	struct steering *s = place->steering;
+	int lock = names_lock(0); /* packets wait: who holds it is repairing as well */
+	struct group *g = lock >= 0 ? find_group(s->registry, &place->link->gid) : NULL;
+
+	if (g && g->count) {
+		if (!prune(g))
+			correct(g, s->slot->number, slot);
+		attach(g, place->link->fd);
+	}
+	names_unlock(lock);
+}
+
+void steering_stray(struct steered *place, uint8_t slot, uint64_t now)
+{
+	struct registry *r = place->steering->registry;
+	struct group *g = NULL;
+	uint32_t generation;
+
+	for (uint32_t i = 0; r && i < GROUPS && !g; i++)
+		if (r->group[i].count && !memcmp(&r->group[i].gid, &place->link->gid, sizeof(place->link->gid)))
+			g = &r->group[i];
+	if (!g)
+		return;
+	/* packets that an older program steered say nothing about the present one */
+	generation = atomic_load_explicit(&g->generation, memory_order_relaxed);
+	if (generation != place->generation) {
+		place->generation = generation;
+		place->settled = false;
+		place->strays = 0;
+	}
+	if (!place->settled || ++place->strays < STRAYS || now - place->repaired < REPAIR_INTERVAL)
+		return;
+	place->strays = 0;
+	repair(place, slot);
+	place->repaired = now;
+	place->generation = atomic_load_explicit(&g->generation, memory_order_relaxed);
+	place->settled = false;
+}

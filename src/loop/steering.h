@@ -1,0 +1,57 @@
+/* Steering: processes of one user that use one address have a SO_REUSEPORT socket each, and a classic BPF program on
+ * the group sends each packet to the socket of the process that its destination QPN names. The program returns a
+ * socket's place in the group. Sockets stand in the order of their binding, and when one is closed the last one moves
+ * into its place: a registry in shared memory mirrors that.
+ *
+ * The registry is a memfd, which a newcomer gets from any process that has it: no file is left behind by a crash. Who
+ * changes the registry, a group or its program holds a lock, which is the binding of an abstract name: the kernel
+ * drops it when its holder dies. A process that is killed leaves the mirror wrong until somebody receives what is not
+ * his: he repairs it. Wrong steering costs time, never a packet (handover.h).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_STEERING_H
+#define UROCE_STEERING_H
+
+#include <linux/filter.h>
+
+#include "link/link.h"
+#include "loop/slot.h"
+
+struct registry;
+
+struct steering {
+	const struct slot *slot;
+	int memory;		   /* the registry's memfd; -1: none yet */
+	int service;		   /* newcomers connect here to get it: readable when one does; -1: none */
+	struct registry *registry; /* NULL: this process cannot have it, and does not steer */
+};
+
+/* A link's place in its group. */
+struct steered {
+	struct steering *steering;
+	struct link *link;
+	uint32_t generation; /* of the group, when this process last looked */
+	bool settled;	     /* all that had been steered by older programs has been received */
+	uint32_t strays;     /* packets of others received since */
+	uint64_t repaired;   /* ns: when */
+};
+
+void steering_init(struct steering *s, const struct slot *slot);
+void steering_fini(struct steering *s);
+
+/* Opens the link with `open` (link_udp_open) and gives it its place. 0 or what open said. */
+int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
+		  int (*open)(const union ibv_gid *gid, struct link **link), struct link **link);
+/* Closes it: what arrives from now on goes elsewhere. `drain` is called before it closes, to hand over the rest. */
+void steering_close(struct steered *place, void (*drain)(void *arg), void *arg);
+
+/* A packet for `slot` came to this link. Sees to it that it happens less often. */
+void steering_stray(struct steered *place, uint8_t slot, uint64_t now);
+
+/* Answers a newcomer: when `service` is readable. */
+void steering_serve(struct steering *s);
+
+/* The program for sockets that stand in this order; returns its length. */
+#define STEERING_PROGRAM (2 * SLOTS + 2)
+uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM]);
+
+#endif

@@ -20,8 +20,6 @@ int main(int argc, char **argv)
 	idle = !strcmp(argv[2], "idle");
 	opcode = strcmp(argv[2], "send") ? IBV_WR_RDMA_WRITE : IBV_WR_SEND;
 	rc_open(&rc, NULL, 0, SIZE);
-	rc.timeout = 10; /* 4.2 ms, at most 4 times that on each try */
-	rc.retry_cnt = 3;
 	if (argc == 3) {
 		for (int i = 0; i < 2 * IN_FLIGHT; i++)
 			rc_post_receive(&rc, 0, SIZE);

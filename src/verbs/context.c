@@ -77,7 +77,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 		context->async_fd = -1;
 		return 0;
 	}
-	loop_put();
+	loop_put(c->hca);
 	close(context->async_fd);
 	pthread_mutex_destroy(&context->mutex);
 	free(c);

@@ -158,6 +158,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	struct path old = qp->path;
 	int error;
 
+	/* what has arrived is acknowledged, as an adapter does at once: where to may be forgotten in a moment */
+	loop_run(qp);
 	if (mask & IBV_QP_AV)
 		qp->path = *path;
 	error = engine_modify(qp, attr, mask, now());

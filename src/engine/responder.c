@@ -40,7 +40,7 @@ static const struct {
 	[NOT_READY] = {.nak = SYNDROME_RNR},
 	[BAD_REQUEST] = {NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, true},
 	[TOO_LONG] = {NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR, IBV_EVENT_QP_REQ_ERR, true},
-	[ACCESS_DENIED] = {NAK_REMOTE_ACCESS, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true},
+	[ACCESS_DENIED] = {NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true},
 	[BAD_RECEIVE] = {NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL, true},
 };
 static_assert(ARRAY_SIZE(outcome) == VERDICTS, "every verdict has its outcome");
@@ -78,8 +78,30 @@ static enum verdict check_sequence(const struct qp *qp, const struct packet *p)
 	return (flags & inside) && !(flags & IS_FIRST) ? ACCEPT : BAD_REQUEST;
 }
 
+static struct response *response_at(struct responder *r, uint32_t i)
+{
+	return &r->responses[(r->response_head + i) % r->response_size];
+}
+
+/* A peer has no more requests outstanding than there are places, but the network may bring an old one again at
+ * any time: those yield. */
+static bool make_room(struct responder *r)
+{
+	uint32_t i = 0;
+
+	if (r->response_count < r->response_size)
+		return true;
+	while (i < r->response_count && !response_at(r, i)->again)
+		i++;
+	if (i == r->response_count)
+		return false;
+	for (r->response_count--; i < r->response_count; i++)
+		*response_at(r, i) = *response_at(r, i + 1);
+	return true;
+}
+
 /* 9.7.4.1.3: what the QP allows, and whether there is a place to remember it */
-static enum verdict check_operation(const struct qp *qp, const struct packet *p)
+static enum verdict check_operation(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
 	unsigned need = flags & IS_WRITE    ? IBV_ACCESS_REMOTE_WRITE
@@ -89,7 +111,7 @@ static enum verdict check_operation(const struct qp *qp, const struct packet *p)
 
 	if ((qp->attr.qp_access_flags & need) != need)
 		return BAD_REQUEST;
-	if ((flags & (IS_READ | IS_ATOMIC)) && qp->resp.response_count == qp->resp.response_size)
+	if ((flags & (IS_READ | IS_ATOMIC)) && !make_room(&qp->resp))
 		return BAD_REQUEST;
 	if ((flags & IS_ATOMIC) && (p->va & 7))
 		return BAD_REQUEST;
@@ -172,24 +194,36 @@ static enum verdict check_rkey(const struct qp *qp, const struct packet *p)
 	return remote_allowed(qp, p->rkey, p->va, length, access) ? ACCEPT : ACCESS_DENIED;
 }
 
-static struct response *response_at(struct responder *r, uint32_t i)
-{
-	return &r->responses[(r->response_head + i) % r->response_size];
-}
-
 /* Appends a response. One to a duplicate request replaces all that wait from its PSN on: the peer has gone
  * back there and will ask for them again. */
 static void respond(struct responder *r, const struct response *response)
 {
 	while (r->response_count && psn_diff(response_at(r, r->response_count - 1)->psn, response->psn) >= 0)
 		r->response_count--;
-	if (r->response_count < r->response_size)
+	if (make_room(r))
 		*response_at(r, r->response_count++) = *response;
 }
 
-static void respond_read(struct qp *qp, const struct packet *p)
+/* Whether a READ response that waits will get to this PSN: to ask for it again changes nothing, and would take
+ * the place of another. */
+static bool is_coming(struct qp *qp, psn_t psn)
+{
+	struct responder *r = &qp->resp;
+
+	for (uint32_t i = 0; i < r->response_count; i++) {
+		const struct response *s = response_at(r, i);
+
+		if (s->kind == RESPOND_READ && psn_diff(psn, s->psn) >= 0 &&
+		    psn_diff(psn, psn_add(s->psn, read_packets(qp, s->left))) < 0)
+			return true;
+	}
+	return false;
+}
+
+static void respond_read(struct qp *qp, const struct packet *p, bool again)
 {
 	respond(&qp->resp, &(struct response){.kind = RESPOND_READ,
+					      .again = again,
 					      .psn = p->psn,
 					      .rkey = p->rkey,
 					      .va = p->va,
@@ -290,7 +324,7 @@ static void advance(struct qp *qp, const struct packet *p)
 	r->inbound = INBOUND_NONE;
 	r->msn = (r->msn + 1) & PSN_MASK;
 	if (flags & IS_READ)
-		respond_read(qp, p);
+		respond_read(qp, p, false);
 	if ((flags & IS_SEND) || ((flags & IS_WRITE) && (flags & HAS_IMM)))
 		complete_receive(qp, IBV_WC_SUCCESS, p);
 }
@@ -305,14 +339,16 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	if (flags & IS_READ) {
 		psn_t end = psn_add(p->psn, read_packets(qp, p->dma_length));
 
-		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size)
-			respond_read(qp, p);
+		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size &&
+		    !is_coming(qp, p->psn))
+			respond_read(qp, p, true);
 		return;
 	}
 	if (flags & IS_ATOMIC) {
 		for (uint32_t i = 0; i < r->response_size; i++)
 			if (r->atomics[i].valid && psn_equal(r->atomics[i].psn, p->psn))
 				respond(r, &(struct response){.kind = RESPOND_ATOMIC,
+							      .again = true,
 							      .psn = p->psn,
 							      .value = r->atomics[i].value,
 							      .msn = r->msn});

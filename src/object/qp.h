@@ -73,6 +73,7 @@ struct response {
 	uint64_t va;	 /* READ: next byte */
 	uint32_t left;	 /* READ: bytes to go */
 	bool started;	 /* READ: FIRST has been sent */
+	bool again;	 /* READ, ATOMIC: to a duplicate request, which can be asked for once more */
 	uint64_t value;	 /* ATOMIC: what the memory held */
 	uint32_t msn;
 };

@@ -1,8 +1,11 @@
 /* Receiving: from links to QPs. One thread of a process at a time, whoever has the turn.
  * SPDX-License-Identifier: BSD-2-Clause */
+#include <sched.h>
+
 #include "base/trace.h"
 #include "loop/internal.h"
 
+#define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
@@ -122,15 +125,32 @@ bool progress(struct loop *l, uint64_t now)
 	return any;
 }
 
+/* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
+ * processor. Costs nothing to speak of where nobody waits, and a time slice per round trip where somebody does. */
+static void give_way(uint64_t now, bool any)
+{
+	static _Thread_local uint64_t since;
+
+	if (any || now < since) {
+		since = now;
+	} else if (now - since > VAIN) {
+		sched_yield();
+		since = now;
+	}
+}
+
 bool loop_progress(void)
 {
 	/* acquire pairs with the release in loop_get() */
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
 	uint64_t now;
+	bool any;
 
 	if (unlikely(!l))
 		return false;
 	now = clock_now();
-	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-	return progress(l, now);
+	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+	any = progress(l, now);
+	give_way(now, any);
+	return any;
 }

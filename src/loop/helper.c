@@ -38,6 +38,10 @@
 #define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
 #define EVENTS	     16
 
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441 /* Linux 5.11; the same on all architectures */
+#endif
+
 enum source {
 	SOURCE_PORT,
 	SOURCE_TIMER,
@@ -340,7 +344,8 @@ static bool serve(struct loop *l, enum source source, int fd)
 static int wait_events(struct helper *h, struct epoll_event *events, uint64_t timeout)
 {
 	struct timespec t = {.tv_sec = timeout / SEC, .tv_nsec = timeout % SEC};
-	int n = epoll_pwait2(h->epoll, events, EVENTS, timeout ? &t : NULL, NULL);
+	/* glibc has a name for it from 2.35 on only */
+	int n = syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, timeout ? &t : NULL, NULL, 0);
 
 	if (n < 0 && errno == ENOSYS) /* before Linux 5.11 */
 		n = epoll_wait(h->epoll, events, EVENTS, timeout ? (int)((timeout + MSEC - 1) / MSEC) : -1);

@@ -83,13 +83,15 @@ static void settle_head(struct qp *qp)
 		fail_head(qp, w->status);
 }
 
-/* A response is missing: ask again from there, once for each hole. */
-static void ask_again(struct qp *qp)
+/* A response is missing: ask again from there, once for each hole. What was on the way when we asked arrives
+ * behind what we asked for and looks like a hole as well: for a round trip, nothing is. */
+static void ask_again(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	if (r->gap_seen || r->rnr_wait)
+	if (r->gap_seen || r->rnr_wait || now < r->hole_until)
 		return;
+	r->hole_until = now + round_trip(r);
 	note_loss(qp, false);
 	go_back(qp, r->una, RETRY_GAP);
 	r->gap_seen = true;
@@ -118,7 +120,7 @@ static void receive_ack(struct qp *qp, const struct packet *p, uint64_t now)
 	    (kind != SYNDROME_ACK && ahead == sent))
 		return; /* old, or for what was never sent */
 	if (!acknowledge(qp, (uint32_t)ahead, now)) {
-		ask_again(qp);
+		ask_again(qp, now);
 		return;
 	}
 	if (kind == SYNDROME_RNR)
@@ -166,7 +168,7 @@ static void receive_response(struct qp *qp, const struct packet *p, uint64_t now
 		return;
 	/* it acknowledges what was sent before it, and must be the next that is missing */
 	if (!acknowledge(qp, (uint32_t)ahead, now)) {
-		ask_again(qp);
+		ask_again(qp, now);
 		return;
 	}
 	if (qp->state == IBV_QPS_ERR)

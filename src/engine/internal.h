@@ -57,6 +57,8 @@ void note_progress(struct qp *qp, uint64_t now);
 bool spend_retry(struct qp *qp);
 void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now);
 void retry_reset(struct qp *qp);
+/* How long to wait for an answer that is not lost: ns. */
+uint64_t round_trip(const struct requester *r);
 
 /* turn.c */
 /* The next free packet of the turn, headers filled as every packet of this QP has them; NULL: the turn is

@@ -7,6 +7,7 @@
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
 #define PROBES_MAX  3
+#define ROUND_MIN   (100 * USEC)
 
 /* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
 static const uint16_t rnr_timer[32] = {65535, 1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
@@ -32,6 +33,11 @@ static uint64_t probe_after(const struct qp *qp, uint64_t now)
 
 	interval = max_of(interval, PROBE_MIN) << r->probes;
 	return r->probes < PROBES_MAX && interval < timeout / 2 ? now + interval : NEVER;
+}
+
+uint64_t round_trip(const struct requester *r)
+{
+	return r->srtt ? max_of(r->srtt + 4 * r->rttvar, ROUND_MIN) : MSEC;
 }
 
 void retry_reset(struct qp *qp)
@@ -170,6 +176,7 @@ static void time_out(struct qp *qp, uint64_t now)
 	note_loss(qp, true);
 	go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
+	r->hole_until = 0;
 	r->timeout_at = after(now, timeout_of(qp));
 	r->probe_at = NEVER;
 }

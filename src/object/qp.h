@@ -49,6 +49,7 @@ struct requester {
 	bool rnr_wait;		      /* told "receiver not ready": silent until rnr_until */
 	bool gap_seen;		      /* went back for a hole already, and nothing has come of it yet */
 	bool probe_wanted;	      /* send the last packet again */
+	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
 	uint8_t probes;		      /* tail-loss probes since the last progress */
 	uint64_t rnr_until;
 	uint64_t timeout_at; /* the transport timer; NEVER when nothing is on the way */

@@ -74,11 +74,13 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 
 /* A work request that fails on this side waits until those before it are done, so that completions stay in
  * order. */
-static void fail_local(struct qp *qp, struct wqe *w, enum ibv_wc_status status)
+static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status status)
 {
+	struct wqe *w = sq_at(&qp->sq, position);
+
 	w->state = WQE_ERROR;
 	w->status = status;
-	if (qp->sq.head == qp->req.wqe)
+	if (qp->sq.head == position)
 		fail_head(qp, status);
 }
 
@@ -94,7 +96,7 @@ static bool pick_up(struct qp *qp, struct wqe *w)
 		return false;
 	status = check_local(qp, w);
 	if (status != IBV_WC_SUCCESS) {
-		fail_local(qp, w, status);
+		fail_local(qp, r->wqe, status);
 		return false;
 	}
 	w->psn = r->next;
@@ -147,7 +149,7 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 			turn_bytes(turn, tx, (const char *)w->sge + offset, length);
 		} else if (!turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length)) {
 			turn_drop_last(turn, tx);
-			fail_local(qp, w, IBV_WC_LOC_PROT_ERR);
+			fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
 			return false;
 		}
 	}

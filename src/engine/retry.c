@@ -176,7 +176,7 @@ static void time_out(struct qp *qp, uint64_t now)
 	note_loss(qp, true);
 	go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
-	r->hole_until = 0;
+	r->hole_until = now + round_trip(r);
 	r->timeout_at = after(now, timeout_of(qp));
 	r->probe_at = NEVER;
 }
@@ -187,10 +187,12 @@ static void probe(struct qp *qp, uint64_t now)
 
 	/* The last packet alone tells the most for the least, unless the peer has complained of a hole already (it does
 	 * so once, so it would be silent now) or what is missing is a response. */
-	if (r->rd_count || r->gap_seen || r->probes)
+	if (r->rd_count || r->gap_seen || r->probes) {
 		go_back(qp, r->una, RETRY_PROBE);
-	else
+		r->hole_until = now + round_trip(r);
+	} else {
 		r->probe_wanted = true;
+	}
 	r->probes++;
 	r->probe_at = probe_after(qp, now);
 }

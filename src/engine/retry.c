@@ -91,6 +91,7 @@ void note_progress(struct qp *qp, uint64_t now)
 	r->rnr_retries = qp->attr.rnr_retry;
 	r->probes = 0;
 	r->gap_seen = false;
+	r->rnr_wait = false; /* what was refused stood at una: it has been taken since, in an earlier copy */
 	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
 		r->recovering = false;
 	r->timeout_at = waiting ? after(now, timeout_of(qp)) : NEVER;

@@ -1,0 +1,36 @@
+/* A subcommand of `uroce`: one row of the table in main.c, one file each.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_COMMAND_H
+#define UROCE_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct command {
+	const char *name;
+	const char *usage; /* what follows "uroce NAME" */
+	const char *summary;
+	const char *help; /* the options, one a line */
+	int (*run)(const struct command *command, int argc, char **argv); /* returns the exit status */
+};
+
+int run_command(const struct command *, int argc, char **argv);
+int devices_command(const struct command *, int argc, char **argv);
+int doctor_command(const struct command *, int argc, char **argv);
+int demo_command(const struct command *, int argc, char **argv);
+int trace_command(const struct command *, int argc, char **argv);
+
+enum {
+	EXIT_USAGE = 2,
+	EXIT_CANNOT_RUN = 126, /* as shells do */
+	EXIT_NOT_FOUND = 127,
+};
+
+void print_help(const struct command *command, FILE *to);
+/* "uroce NAME: message" and where help is; returns EXIT_USAGE. */
+int wrong_usage(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "uroce NAME: message"; returns 1. */
+int complain(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,121 @@
+/* `uroce devices`.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/devices.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "tools/command.h"
+#include "tools/library.h"
+#include "tools/terminal.h"
+
+const char *gid_text(const union ibv_gid *gid)
+{
+	static char text[INET6_ADDRSTRLEN];
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (!memcmp(gid->raw, mapped, sizeof(mapped)))
+		inet_ntop(AF_INET, gid->raw + 12, text, sizeof(text));
+	else
+		inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
+	return text;
+}
+
+unsigned interface_mtu(const char *name)
+{
+	struct ifreq request = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return 0;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	err = ioctl(fd, SIOCGIFMTU, &request);
+	close(fd);
+	return err ? 0 : (unsigned)request.ifr_mtu;
+}
+
+static void look(struct ibv_device *device, struct device_view *v)
+{
+	struct ibv_context *context;
+	ssize_t n;
+
+	*v = (struct device_view){0};
+	snprintf(v->name, sizeof(v->name), "%s", device->name);
+	context = library.open_device(device);
+	if (!context)
+		return;
+	library.query_port(context, 1, &v->port);
+	n = library.query_gid_table(context, v->gid, DEVICE_GIDS, 0, sizeof(v->gid[0]));
+	v->gids = n > 0 ? (int)n : 0;
+	for (int i = 0; i < v->gids && !*v->interface; i++)
+		if (v->gid[i].ndev_ifindex)
+			if_indextoname(v->gid[i].ndev_ifindex, v->interface);
+	v->interface_mtu = interface_mtu(v->interface);
+	library.close_device(context);
+}
+
+int devices_view(struct device_view **views, const char **why)
+{
+	struct ibv_device **list;
+	int count = 0;
+
+	*views = NULL;
+	*why = library_open();
+	if (*why)
+		return -1;
+	list = library.get_device_list(&count);
+	if (!list) {
+		*why = strerror(errno);
+		return errno == ENOSYS || errno == ENODEV ? 0 : -1;
+	}
+	*views = calloc((size_t)count + 1, sizeof(**views));
+	for (int i = 0; *views && i < count; i++)
+		look(list[i], &(*views)[i]);
+	library.free_device_list(list);
+	return *views ? count : -1;
+}
+
+static void print_device(const struct device_view *v)
+{
+	static const char *const state[] = {"NO STATE", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
+	unsigned s = v->port.state;
+	bool active = s == IBV_PORT_ACTIVE;
+	char mtu[16];
+
+	snprintf(mtu, sizeof(mtu), "%u", v->interface_mtu);
+	printf("%s%-10s%s %-12s %s%-8s%s %7s %9u", style(BOLD), v->name, style(PLAIN), v->interface,
+	       style(active ? GREEN : YELLOW), s < ARRAY_SIZE(state) ? state[s] : "?", style(PLAIN), mtu,
+	       v->port.active_mtu ? 128u << v->port.active_mtu : 0);
+	for (int i = 0; i < v->gids; i++)
+		printf("%s   %3u  %s\n", i ? "                                                  " : "",
+		       v->gid[i].gid_index, gid_text(&v->gid[i].gid));
+	if (!v->gids)
+		printf("        (no address)\n");
+}
+
+int devices_command(const struct command *command, int argc, char **argv)
+{
+	struct device_view *views;
+	const char *why = NULL;
+	int count;
+
+	if (argc > 1)
+		return wrong_usage(command, "'%s'?", argv[1]);
+	count = devices_view(&views, &why);
+	if (count < 0)
+		return complain(command, "%s", why);
+	if (!count)
+		return complain(command, "no network interface that is up has an address; `uroce doctor` says more");
+	printf("%s%-10s %-12s %-8s %7s %9s %5s  %s%s\n", style(DIM), "DEVICE", "INTERFACE", "STATE", "MTU", "PATH MTU",
+	       "GID", "ADDRESS", style(PLAIN));
+	for (int i = 0; i < count; i++)
+		print_device(&views[i]);
+	free(views);
+	return EXIT_SUCCESS;
+}

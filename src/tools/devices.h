@@ -1,0 +1,30 @@
+/* What programs will see, through the library's own verbs.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_DEVICES_H
+#define UROCE_DEVICES_H
+
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdint.h>
+
+#define DEVICE_GIDS 256
+
+struct device_view {
+	char name[IBV_SYSFS_NAME_MAX];
+	char interface[IF_NAMESIZE];
+	unsigned interface_mtu; /* bytes, 0: unknown */
+	struct ibv_port_attr port;
+	struct ibv_gid_entry gid[DEVICE_GIDS];
+	int gids;
+};
+
+/* All devices into an array that the caller frees; their number, or -1 and *why. */
+int devices_view(struct device_view **views, const char **why);
+
+/* "10.1.2.3" or an IPv6 address, into a buffer that the next call uses again. */
+const char *gid_text(const union ibv_gid *gid);
+
+/* What ip(8) says of the interface: bytes, 0 if it is not there. */
+unsigned interface_mtu(const char *name);
+
+#endif

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/command.h"
+int doctor_command(const struct command *command, int argc, char **argv) { return complain(command, "not yet"); }

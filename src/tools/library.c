@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/library.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define NAME "liburoce.so.1"
+
+struct library library;
+
+const char *library_path(void)
+{
+	static char path[PATH_MAX + 64];
+	static const char *const places[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/", "/../lib/aarch64-linux-gnu/",
+					     "/../lib64/"};
+	char directory[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", directory, sizeof(directory) - 1);
+	char *slash;
+
+	directory[n > 0 ? n : 0] = 0;
+	slash = strrchr(directory, '/');
+	if (slash)
+		*slash = 0;
+	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%s%s" NAME, directory, places[i]);
+		if (access(path, R_OK) == 0)
+			return path;
+	}
+	snprintf(path, sizeof(path), "%s/" NAME, UROCE_LIBDIR);
+	return access(path, R_OK) == 0 ? path : NULL;
+}
+
+int library_preload(void)
+{
+	const char *path = library_path(), *before = getenv("LD_PRELOAD");
+	char *value;
+	int err;
+
+	if (!path)
+		return -1;
+	if (before && strstr(before, path))
+		return 0; /* a `uroce run` inside another */
+	if (asprintf(&value, "%s%s%s%s%s", UROCE_SANITIZER_LIBRARY, *UROCE_SANITIZER_LIBRARY ? ":" : "", path,
+		     before && *before ? ":" : "", before ? before : "") < 0)
+		return -1;
+	err = setenv("LD_PRELOAD", value, 1);
+	free(value);
+	return err;
+}
+
+const char *library_open(void)
+{
+	static const struct {
+		const char *name;
+		void **to;
+	} wanted[] = {
+		{"ibv_get_device_list", (void **)&library.get_device_list},
+		{"ibv_free_device_list", (void **)&library.free_device_list},
+		{"ibv_open_device", (void **)&library.open_device},
+		{"ibv_close_device", (void **)&library.close_device},
+		{"ibv_query_device", (void **)&library.query_device},
+		{"ibv_query_port", (void **)&library.query_port},
+		{"_ibv_query_gid_table", (void **)&library.query_gid_table},
+	};
+	const char *path = library_path();
+	void *handle;
+
+	if (!path)
+		return NAME " is neither beside this program nor where it was installed";
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return dlerror();
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		*wanted[i].to = dlsym(handle, wanted[i].name);
+		if (!*wanted[i].to)
+			return dlerror();
+	}
+	return NULL;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/life.h"
+
+#include <infiniband/verbs.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/names.h"
+#include "tools/terminal.h"
+#include "wire/packet.h"
+
+const struct span spans[] = {
+	{"waits for the requester", POSTED, PICKED_UP},
+	{"packets are built", PICKED_UP, BUILT},
+	{"handed to the network", BUILT, SENT},
+	{"on the way", SENT, ARRIVED},
+	{"executed at the peer", ARRIVED, EXECUTED},
+	{"answer is built", EXECUTED, ANSWERED},
+	{"answer handed to the network", ANSWERED, ANSWER_SENT},
+	{"answer on the way", ANSWER_SENT, ANSWER_ARRIVED},
+	{"completion written", ANSWER_ARRIVED, COMPLETED},
+	{"completion polled", COMPLETED, POLLED},
+	{"post to poll", POSTED, POLLED},
+	{"post to execution at the peer", POSTED, EXECUTED},
+	{"peer: receive completed", EXECUTED, RECEIVE_COMPLETED},
+	{"peer: receive polled", RECEIVE_COMPLETED, RECEIVE_POLLED},
+	{"post to receive polled", POSTED, RECEIVE_POLLED},
+};
+const unsigned span_count = ARRAY_SIZE(spans);
+
+#define OPCODES 16 /* enum ibv_wr_opcode, rounded up */
+
+uint32_t filter_requests(const struct joined *j, const struct filter *f, uint32_t **which)
+{
+	uint32_t *list = grow(NULL, j->request_count, sizeof(*list)), n = 0, skip;
+
+	for (uint32_t q = 0; q < j->request_count; q++) {
+		const struct request *r = &j->requests[q];
+
+		if ((f->qpn < 0 || f->qpn == j->conns[r->conn].qpn) && (f->wqe < 0 || f->wqe == r->wqe) &&
+		    (!f->operation || !strcasecmp(f->operation, operation_name(r->opcode))))
+			list[n++] = q;
+	}
+	skip = f->limit && n > f->limit ? n - f->limit : 0;
+	memmove(list, list + skip, (n - skip) * sizeof(*list));
+	*which = list;
+	return n - skip;
+}
+
+static char letter(uint32_t file)
+{
+	return file < 26 ? (char)('A' + file) : '*';
+}
+
+static const char *letters(const struct joined *j, const struct conn *conn)
+{
+	static char text[16];
+
+	if (conn->peer == NO_CONN)
+		snprintf(text, sizeof(text), "%c", letter(conn->file));
+	else
+		snprintf(text, sizeof(text), "%c -> %c", letter(conn->file), letter(j->conns[conn->peer].file));
+	return text;
+}
+
+void print_sources(const struct records *r, FILE *to)
+{
+	for (uint32_t i = 0; i < r->files; i++) {
+		const struct source *s = &r->sources[i];
+
+		fprintf(to, "%s%c%s  %s, process %u on %s: %" PRIu64 " records", style(BOLD), letter(i), style(PLAIN),
+			s->program, s->pid, s->host, s->records);
+		if (s->overwritten)
+			fprintf(to, " (%" PRIu64 " older ones overwritten)", s->overwritten);
+		if (s->lost)
+			fprintf(to, " (%" PRIu64 " lost: too many threads)", s->lost);
+		switch (s->clock) {
+		case CLOCK_REFERENCE:
+		case CLOCK_SHARED:
+			break;
+		case CLOCK_ESTIMATED:
+			fprintf(to, "; its clock is set by the fastest packets, whose way took %s us on average",
+				micros((int64_t)s->fastest));
+			break;
+		case CLOCK_ONE_WAY:
+			fprintf(to, "; its clock is set as if the fastest packet took no time: only one direction "
+				    "was recorded");
+			break;
+		case CLOCK_WALL:
+			fprintf(to, "; no packet in common with the others: its clock is set by the time of day");
+			break;
+		}
+		fputc('\n', to);
+	}
+}
+
+/* One line of a request's life. */
+struct line {
+	FILE *to;
+	uint64_t start, before;
+};
+
+static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)
+{
+	int64_t at = (int64_t)(e->time - line->start), took = (int64_t)(e->time - line->before);
+	int indent = e->file < 8 ? 2 * e->file : 16;
+	char text[256];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	fprintf(line->to, "%s%12s%s %s%10s%s  %*s%s%c%s%*s%-30s%s%s%s\n", style(DIM), micros(at), style(PLAIN),
+		took >= 1000 ? style(BOLD) : "", micros(took), style(PLAIN), indent, "", style(CYAN),
+		letter(e->file), style(PLAIN), 4 - (indent < 4 ? indent : 2), "", what, style(DIM), text,
+		style(PLAIN));
+	line->before = e->time;
+}
+
+/* "packet 3 of 16, " where there are several. */
+static const char *which_packet(const struct request *q, uint64_t number)
+{
+	static char text[48];
+	int32_t n = psn_diff(psn((uint32_t)number), q->psn);
+
+	text[0] = 0;
+	if (q->packets > 1)
+		snprintf(text, sizeof(text), "packet %d of %u, ", n + 1, q->packets);
+	return text;
+}
+
+static const char *packet_text(const struct request *q, uint64_t number, uint64_t opcode)
+{
+	static char text[160];
+
+	snprintf(text, sizeof(text), "%s, %sPSN 0x%06x", packet_name(opcode), which_packet(q, number),
+		 (unsigned)(number & PSN_MASK));
+	return text;
+}
+
+static bool is_acknowledgement(uint64_t opcode)
+{
+	return OPERATION(opcode) == OP_ACKNOWLEDGE;
+}
+
+static void print_step(struct line *line, const struct joined *j, const struct request *q, const struct record *e)
+{
+	const struct conn *conn = &j->conns[q->conn];
+	const uint64_t *a = e->arg;
+
+	switch ((enum trace_point)e->point) {
+	case TRACE_post_send:
+		print_line(line, e, "posted", "WQE POSTED");
+		return;
+	case TRACE_pickup:
+		print_line(line, e, "picked up by the requester", "WQE PROCESSING, %u packet%s from PSN 0x%06x",
+			   (unsigned)a[3], a[3] == 1 ? "" : "s", (unsigned)a[2]);
+		return;
+	case TRACE_build:
+		print_line(line, e, "packet built", "%s, %u bytes", packet_text(q, a[2], a[3]), (unsigned)a[4]);
+		return;
+	case TRACE_send:
+		print_line(line, e, is_acknowledgement(a[2]) ? "acknowledgement sent" : "packet sent",
+			   "%s, %u bytes of UDP", packet_text(q, a[1], a[2]), (unsigned)a[4]);
+		return;
+	case TRACE_receive:
+		print_line(line, e, is_acknowledgement(a[2]) ? "acknowledgement received" : "packet received",
+			   "%s, ICRC good", packet_text(q, a[1], a[2]));
+		return;
+	case TRACE_drop:
+		print_line(line, e, "packet not used", "%s: %s", packet_text(q, a[1], a[2]), drop_name(a[3]));
+		return;
+	case TRACE_match:
+		if (q->receive_posted == NEVER)
+			print_line(line, e, "receive matched", "WQE %u of the receive queue", (unsigned)a[1]);
+		else
+			print_line(line, e, "receive matched", "WQE %u of the receive queue, posted %s us before",
+				   (unsigned)a[1], micros((int64_t)(e->time - q->receive_posted)));
+		return;
+	case TRACE_execute:
+		print_line(line, e,
+			   e->file != conn->file	    ? opcode_info[a[2] & 0xff].flags & IS_RESPONSE ? "memory read"
+												   : "memory accessed"
+							    : "memory accessed",
+			   "%s%u bytes", which_packet(q, a[1]), (unsigned)a[4]);
+		return;
+	case TRACE_acknowledge:
+		print_line(line, e, "answer built", "%s of PSN 0x%06x, MSN %u", syndrome_name(a[3]), (unsigned)a[2],
+			   (unsigned)a[4]);
+		return;
+	case TRACE_acknowledged:
+		print_line(line, e, "answer understood", "%s of PSN 0x%06x", syndrome_name(a[2]), (unsigned)a[1]);
+		return;
+	case TRACE_retry:
+		print_line(line, e, "sent again", "from PSN 0x%06x: %s; retries left: %u", (unsigned)a[2],
+			   retry_name(a[3]), (unsigned)a[4]);
+		return;
+	case TRACE_complete:
+		print_line(line, e, "completed", "WQE %s, %s", a[3] ? "ERROR" : "COMPLETED",
+			   a[3]		 ? status_name(a[3])
+			   : q->signaled ? "CQE PENDING"
+					 : "no CQE was asked for");
+		return;
+	case TRACE_complete_recv:
+		print_line(line, e, "receive completed", "CQE PENDING, %u bytes, %s", (unsigned)a[5],
+			   status_name(a[3]));
+		return;
+	case TRACE_poll:
+		print_line(line, e, a[3] & IBV_WC_RECV ? "receive polled" : "polled", "CQE POLLED, %s",
+			   status_name(a[2]));
+		return;
+	case TRACE_post_recv:
+	case TRACE_qp_state:
+	case TRACE_connect:
+	case TRACE_POINTS:
+		return; /* of no request */
+	}
+}
+
+/* The PSN of a step that happens once for each packet; false for other steps. */
+static bool step_packet(const struct record *e, uint64_t *number, uint64_t *opcode)
+{
+	static const struct {
+		bool each;
+		uint8_t psn, opcode;
+	} where[TRACE_POINTS] = {
+		[TRACE_build] = {true, 2, 3},
+		[TRACE_send] = {true, 1, 2},
+		[TRACE_receive] = {true, 1, 2},
+		[TRACE_execute] = {true, 1, 2},
+		[TRACE_acknowledged] = {true, 1, 4},
+	};
+
+	*number = e->arg[where[e->point].psn];
+	*opcode = e->arg[where[e->point].opcode];
+	return where[e->point].each;
+}
+
+/* Of many packets, the first and the last are shown. */
+static bool is_between(const struct request *q, const struct record *e)
+{
+	uint64_t number, opcode;
+	int32_t n;
+
+	if (q->packets < 4 || !step_packet(e, &number, &opcode))
+		return false;
+	n = psn_diff(psn((uint32_t)number), q->psn);
+	return n > 0 && n < (int32_t)q->packets - 1;
+}
+
+static void print_between(FILE *to, uint32_t *count)
+{
+	static const struct {
+		enum trace_point point;
+		const char *what;
+	} kind[] = {{TRACE_build, "built"}, {TRACE_send, "sent"}, {TRACE_receive, "received"}, {TRACE_execute, "executed"}};
+	const char *comma = "";
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kind); i++)
+		any |= count[kind[i].point];
+	if (any)
+		fprintf(to, "%s%12s %10s  ... packets in between: ", style(DIM), "", "");
+	for (size_t i = 0; i < ARRAY_SIZE(kind); i++) {
+		if (!count[kind[i].point])
+			continue;
+		fprintf(to, "%s%u %s", comma, count[kind[i].point], kind[i].what);
+		comma = ", ";
+	}
+	if (any)
+		fprintf(to, "%s\n", style(PLAIN));
+	memset(count, 0, TRACE_POINTS * sizeof(*count));
+}
+
+void print_request(const struct joined *j, const struct request *q, FILE *to)
+{
+	const struct conn *conn = &j->conns[q->conn];
+	struct line line = {to, q->when[POSTED], q->when[POSTED]};
+	uint32_t between[TRACE_POINTS] = {0};
+
+	fprintf(to, "%s%s of %u bytes%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64, style(BOLD),
+		operation_name(q->opcode), q->length, style(PLAIN), letters(j, conn), q->wqe, conn->qpn, q->wr_id);
+	if (q->when[POLLED] != NEVER)
+		fprintf(to, ", %s us from post to poll", micros((int64_t)(q->when[POLLED] - q->when[POSTED])));
+	if (q->status > 0)
+		fprintf(to, ", %s%s%s", style(RED), status_name((uint64_t)q->status), style(PLAIN));
+	if (q->retries)
+		fprintf(to, ", %ssent again %u time%s%s", style(YELLOW), q->retries, q->retries == 1 ? "" : "s",
+			style(PLAIN));
+	if (conn->peer == NO_CONN)
+		fprintf(to, " (the peer's trace is not among the files)");
+	fprintf(to, "\n%s%12s %10s%s\n", style(DIM), "at, us", "took", style(PLAIN));
+	for (uint32_t s = q->first; s != NO_STEP; s = j->steps[s].next) {
+		const struct record *e = &j->records->all[j->steps[s].record];
+
+		if (is_between(q, e)) {
+			between[e->point]++;
+			continue;
+		}
+		print_between(to, between);
+		print_step(&line, j, q, e);
+	}
+	print_between(to, between);
+	fputc('\n', to);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+struct spread measure(const struct joined *j, const uint32_t *which, uint32_t count, uint32_t opcode,
+		      const struct span *span)
+{
+	int64_t *time = grow(NULL, count, sizeof(*time));
+	struct spread spread = {0};
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct request *q = &j->requests[which[i]];
+
+		if (q->opcode == opcode && q->when[span->from] != NEVER && q->when[span->to] != NEVER)
+			time[n++] = (int64_t)(q->when[span->to] - q->when[span->from]);
+	}
+	if (n) {
+		qsort(time, n, sizeof(*time), by_value);
+		/* nearest rank */
+		spread = (struct spread){n, time[(n - 1) / 2], time[(uint32_t)(((uint64_t)n * 99 + 99) / 100) - 1],
+					 time[0], time[n - 1]};
+	}
+	free(time);
+	return spread;
+}
+
+static uint32_t count_of(const struct joined *j, const uint32_t *which, uint32_t count, uint32_t opcode)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		n += j->requests[which[i]].opcode == opcode;
+	return n;
+}
+
+void print_summary(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
+{
+	for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
+		uint32_t n = count_of(j, which, count, opcode);
+
+		if (!n)
+			continue;
+		fprintf(to, "%s%-30s%s %9s %10s %10s %10s\n", style(BOLD), operation_name(opcode), style(PLAIN),
+			"count", "median, us", "p99, us", "most, us");
+		for (unsigned i = 0; i < span_count; i++) {
+			struct spread s = measure(j, which, count, opcode, &spans[i]);
+
+			if (s.count)
+				fprintf(to, "  %-28s %9u %10s %10s %10s\n", spans[i].name, s.count, micros(s.median),
+					micros(s.p99), micros(s.most));
+		}
+		fputc('\n', to);
+	}
+}

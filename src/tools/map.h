@@ -1,0 +1,30 @@
+/* A map from 64-bit keys to 32-bit values. Whoever made it frees it with map_free(); one thread. Running out of
+ * memory ends the program, as everywhere in the tools.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_MAP_H
+#define UROCE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAP_NONE UINT32_MAX /* no value: never put this one */
+
+struct map {
+	struct map_slot {
+		uint64_t key;
+		uint32_t value, used;
+	} *slots;
+	size_t count, size; /* size: a power of two, or 0 */
+};
+
+uint32_t map_get(const struct map *map, uint64_t key);
+void map_put(struct map *map, uint64_t key, uint32_t value);
+void map_free(struct map *map);
+
+/* realloc() that never returns NULL. */
+void *grow(void *array, size_t members, size_t size);
+
+/* Room for one more in `array`, whose size doubles: array = room_for(array, count, sizeof(*array)). */
+void *room_for(void *array, size_t count, size_t size);
+
+#endif

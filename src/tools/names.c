@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/names.h"
+
+#include <infiniband/verbs.h>
+
+#include "wire/packet.h"
+
+#define NAME_OF(table, n) ((n) < ARRAY_SIZE(table) && (table)[n] ? (table)[n] : "?")
+
+const char *operation_name(uint64_t wr_opcode)
+{
+	static const char *const name[] = {
+		[IBV_WR_RDMA_WRITE] = "WRITE",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "WRITE_IMM",
+		[IBV_WR_SEND] = "SEND",
+		[IBV_WR_SEND_WITH_IMM] = "SEND_IMM",
+		[IBV_WR_RDMA_READ] = "READ",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE_SWAP",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH_ADD",
+		[IBV_WR_LOCAL_INV] = "LOCAL_INVALIDATE",
+		[IBV_WR_BIND_MW] = "BIND_WINDOW",
+		[IBV_WR_SEND_WITH_INV] = "SEND_INVALIDATE",
+	};
+
+	return NAME_OF(name, wr_opcode);
+}
+
+const char *packet_name(uint64_t opcode)
+{
+	const char *name = opcode_info[opcode & 0xff].name;
+
+	return name ? name : "?";
+}
+
+const char *status_name(uint64_t wc_status)
+{
+	static const char *const name[] = {
+		[IBV_WC_SUCCESS] = "IBV_WC_SUCCESS",
+		[IBV_WC_LOC_LEN_ERR] = "IBV_WC_LOC_LEN_ERR",
+		[IBV_WC_LOC_QP_OP_ERR] = "IBV_WC_LOC_QP_OP_ERR",
+		[IBV_WC_LOC_EEC_OP_ERR] = "IBV_WC_LOC_EEC_OP_ERR",
+		[IBV_WC_LOC_PROT_ERR] = "IBV_WC_LOC_PROT_ERR",
+		[IBV_WC_WR_FLUSH_ERR] = "IBV_WC_WR_FLUSH_ERR",
+		[IBV_WC_MW_BIND_ERR] = "IBV_WC_MW_BIND_ERR",
+		[IBV_WC_BAD_RESP_ERR] = "IBV_WC_BAD_RESP_ERR",
+		[IBV_WC_LOC_ACCESS_ERR] = "IBV_WC_LOC_ACCESS_ERR",
+		[IBV_WC_REM_INV_REQ_ERR] = "IBV_WC_REM_INV_REQ_ERR",
+		[IBV_WC_REM_ACCESS_ERR] = "IBV_WC_REM_ACCESS_ERR",
+		[IBV_WC_REM_OP_ERR] = "IBV_WC_REM_OP_ERR",
+		[IBV_WC_RETRY_EXC_ERR] = "IBV_WC_RETRY_EXC_ERR",
+		[IBV_WC_RNR_RETRY_EXC_ERR] = "IBV_WC_RNR_RETRY_EXC_ERR",
+		[IBV_WC_LOC_RDD_VIOL_ERR] = "IBV_WC_LOC_RDD_VIOL_ERR",
+		[IBV_WC_REM_INV_RD_REQ_ERR] = "IBV_WC_REM_INV_RD_REQ_ERR",
+		[IBV_WC_REM_ABORT_ERR] = "IBV_WC_REM_ABORT_ERR",
+		[IBV_WC_FATAL_ERR] = "IBV_WC_FATAL_ERR",
+		[IBV_WC_RESP_TIMEOUT_ERR] = "IBV_WC_RESP_TIMEOUT_ERR",
+		[IBV_WC_GENERAL_ERR] = "IBV_WC_GENERAL_ERR",
+	};
+
+	return NAME_OF(name, wc_status);
+}
+
+const char *qp_state_name(uint64_t state)
+{
+	static const char *const name[] = {
+		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR", [IBV_QPS_RTS] = "RTS",
+		[IBV_QPS_SQD] = "SQD",	   [IBV_QPS_SQE] = "SQE",   [IBV_QPS_ERR] = "ERR",
+	};
+
+	return NAME_OF(name, state);
+}
+
+const char *syndrome_name(uint64_t syndrome)
+{
+	static const char *const nak[] = {"NAK (PSN sequence error)", "NAK (invalid request)",
+					  "NAK (remote access error)", "NAK (remote operational error)",
+					  "NAK (invalid RD request)"};
+
+	switch (syndrome & SYNDROME_KIND) {
+	case SYNDROME_ACK:
+		return "ACK";
+	case SYNDROME_RNR:
+		return "RNR NAK (receiver not ready)";
+	default:
+		return NAME_OF(nak, syndrome & SYNDROME_VALUE);
+	}
+}
+
+const char *retry_name(uint64_t reason)
+{
+	static const char *const name[] = {"NAK", "responses missing", "time-out", "probe of the tail",
+					   "receiver not ready"};
+
+	return NAME_OF(name, reason);
+}
+
+const char *drop_name(uint64_t reason)
+{
+	static const char *const name[] = {"accepted",	      "duplicate",	  "packets before it are missing",
+					   "already told so", "no receive posted", "invalid request",
+					   "too long",	      "access denied",	  "the receive's own memory is wrong"};
+
+	return NAME_OF(name, reason);
+}

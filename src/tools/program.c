@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return false;
+	if (S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+		return true;
+	errno = EACCES;
+	return false;
+}
+
+bool program_find(const char *name, char *path, size_t room)
+{
+	const char *places = getenv("PATH");
+	int error = ENOENT;
+
+	if (strchr(name, '/')) {
+		snprintf(path, room, "%s", name);
+		return is_program(path);
+	}
+	for (const char *p = places ? places : "/usr/local/bin:/usr/bin:/bin"; *name;) {
+		size_t n = strcspn(p, ":");
+
+		snprintf(path, room, "%.*s%s%s", (int)n, p, n ? "/" : "./", name);
+		if (is_program(path))
+			return true;
+		if (errno == EACCES)
+			error = EACCES;
+		if (!p[n])
+			break;
+		p += n + 1;
+	}
+	errno = error;
+	return false;
+}
+
+static bool is_privileged(const char *path)
+{
+	struct stat st;
+	char value[64];
+
+	if (stat(path, &st))
+		return false;
+	/* what the kernel takes for a change of privilege, upon which ld.so drops LD_PRELOAD */
+	return ((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
+	       ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid()) ||
+	       (geteuid() != 0 && getxattr(path, "security.capability", value, sizeof(value)) > 0);
+}
+
+static const char *refusal_of_elf(int fd, const Elf64_Ehdr *h)
+{
+	Elf64_Phdr segment;
+
+	if (h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
+		return "is a program of another word size than liburoce.so.1";
+	for (int i = 0; i < h->e_phnum; i++) {
+		off_t at = (off_t)h->e_phoff + (off_t)i * h->e_phentsize;
+
+		if (pread(fd, &segment, sizeof(segment), at) != sizeof(segment))
+			return NULL;
+		if (segment.p_type == PT_INTERP)
+			return NULL;
+	}
+	return "is linked statically: there is no dynamic loader that could put uroce in front of its libraries";
+}
+
+static const char *refusal(const char *path, int depth)
+{
+	union {
+		Elf64_Ehdr elf;
+		char text[PATH_MAX];
+	} head = {0};
+	const char *why = NULL;
+	int fd;
+	ssize_t n;
+
+	if (is_privileged(path))
+		return "is setuid, setgid or has file capabilities: the dynamic loader then ignores LD_PRELOAD. "
+		       "Run a copy of it without them (cp makes one)";
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL; /* may be executed and not read: the kernel decides */
+	n = pread(fd, &head, sizeof(head) - 1, 0);
+	if (n > (ssize_t)sizeof(head.elf) && !memcmp(head.elf.e_ident, ELFMAG, SELFMAG)) {
+		why = refusal_of_elf(fd, &head.elf);
+	} else if (n > 2 && head.text[0] == '#' && head.text[1] == '!' && depth < 4) {
+		char *interpreter = head.text + 2 + strspn(head.text + 2, " \t");
+
+		interpreter[strcspn(interpreter, " \t\n")] = 0;
+		why = refusal(interpreter, depth + 1);
+	}
+	close(fd);
+	return why;
+}
+
+const char *program_refuses_preload(const char *path)
+{
+	return refusal(path, 0);
+}

@@ -34,6 +34,8 @@ struct link_ops {
 	 * seen; the packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad).
 	 * One thread at a time. */
 	uint32_t (*receive)(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
+	/* Logs what it has counted. */
+	void (*tell)(const struct link *link);
 	void (*close)(struct link *link);
 };
 

@@ -4,11 +4,13 @@
 #include "link/udp.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "link/netif.h"
 
 #define BUFFER_BYTES (4 << 20) /* asked for; the kernel gives what net.core.rmem_max and wmem_max allow */
@@ -77,6 +79,17 @@ static int bind_to(const struct udp *udp)
 	return bind(udp->link.fd, &a.any, sizeof(a.in6)) ? -errno : 0;
 }
 
+static void udp_tell(const struct link *link)
+{
+	const struct udp_counters *c = link_udp_counters(link);
+
+	log_debug("udp link: sent %" PRIu64 " packets in %" PRIu64 " trains, %" PRIu64 " refused, buffer full %" PRIu64
+		  " times; received %" PRIu64 " packets in %" PRIu64 " trains, %" PRIu64 " with a wrong ICRC, %" PRIu64
+		  " malformed, %" PRIu64 " errors",
+		  c->tx_packets, c->tx_trains, c->tx_refused, c->tx_full, c->rx_packets, c->rx_trains, c->rx_icrc,
+		  c->rx_malformed, c->rx_errors);
+}
+
 static void udp_close(struct link *link)
 {
 	struct udp *udp = container_of(link, struct udp, link);
@@ -89,6 +102,7 @@ static const struct link_ops udp_ops = {
 	.name = "udp",
 	.send = udp_send,
 	.receive = udp_receive,
+	.tell = udp_tell,
 	.close = udp_close,
 };
 

@@ -27,7 +27,9 @@
 
 #include "loop/internal.h"
 
-#define POLL_RECENT  (20 * USEC)  /* a thread that polled less long ago polls still */
+#define POLL_RECENT  (20 * USEC)  /* a thread that polled less long ago polls still ... */
+#define POST_RECENT  (50 * USEC)  /* ... or, if it has been sending since, it will poll again ... */
+#define POST_LONG    (500 * USEC) /* ... unless it does nothing but sending */
 #define GUARD_FIRST  (50 * USEC)
 #define GUARD_LAST   (1 * MSEC)
 #define LEAVE_LOOK   (1 * MSEC)	  /* after a thread has left loop_wait() */
@@ -232,6 +234,13 @@ static uint64_t last_poll(struct loop *l)
 	return atomic_load_explicit(&l->last_poll, memory_order_relaxed); /* a hint */
 }
 
+static bool application_polls(struct loop *l, uint64_t now)
+{
+	uint64_t polled = last_poll(l), posted = atomic_load_explicit(&l->last_post, memory_order_relaxed); /* a hint */
+
+	return now < polled + POLL_RECENT || (now < posted + POST_RECENT && now < polled + POST_LONG);
+}
+
 /* True: somebody else wanted this processor. */
 static bool give_way(void)
 {
@@ -245,6 +254,7 @@ static bool give_way(void)
 static bool work(struct loop *l, uint64_t start)
 {
 	uint64_t quiet = start, now = start;
+	bool contended = false;
 
 	while (!drivers(&l->helper) && last_poll(l) <= start) {
 		bool any = false;
@@ -254,14 +264,18 @@ static bool work(struct loop *l, uint64_t start)
 			lock_drop(&l->receive);
 		}
 		any |= run_timers(l, now);
-		if (any)
+		if (any) {
 			quiet = now;
-		else if (give_way())
-			return true;
+			contended = false;
+		} else if (contended) {
+			return true; /* others need the processor more */
+		} else {
+			contended = give_way();
+		}
 		now = clock_now();
-		if (now - quiet >= ANSWER_DELAY)
+		if (now - quiet >= ANSWER_DELAY && !contended)
 			run_ready(l, now);
-		if (now - quiet >= SPIN)
+		if (now - quiet >= SPIN && !contended)
 			return true;
 	}
 	return false;
@@ -273,7 +287,7 @@ static uint64_t look(struct loop *l, uint64_t guard)
 	struct helper *h = &l->helper;
 	uint64_t now = clock_now();
 
-	if (now - last_poll(l) >= POLL_RECENT && !drivers(h) && work(l, now)) {
+	if (!application_polls(l, now) && !drivers(h) && work(l, now)) {
 		arm(l);
 		return 0;
 	}

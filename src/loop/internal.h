@@ -61,7 +61,8 @@ struct loop {
 	uint32_t processors;
 
 	_Alignas(CACHE_LINE) struct lock receive; /* the turn: who holds it receives */
-	_Atomic uint64_t last_poll; /* ns: an application thread made progress. Relaxed: a hint for the helper */
+	/* ns: when an application thread made progress, and when one sent what it posted. Relaxed: hints for the helper */
+	_Atomic uint64_t last_poll, last_post;
 	/* guarded by `receive`; written under `life` too, so either is enough to read */
 	struct port **port;
 	uint32_t ports;

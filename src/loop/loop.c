@@ -110,8 +110,12 @@ __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
 
-	if (l && has_ready(l))
+	if (!l)
+		return;
+	if (has_ready(l))
 		helper_flush(l);
+	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)
+		l->port[i]->link->ops->tell(l->port[i]->link);
 }
 
 /* ---- */
@@ -207,6 +211,8 @@ static int add_port(struct loop *l, struct port *port) REQUIRES(life)
 
 static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 {
+	if (uroce_log_on(LOG_DEBUG))
+		port->link->ops->tell(port->link);
 	lock_take(&l->receive);
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (l->port[i] == port)

@@ -211,11 +211,15 @@ void loop_run(struct qp *qp)
 void loop_posted(struct qp *qp)
 {
 	struct loop *l = loop_of(qp);
+	uint64_t now;
 
 	if (unlikely(loop_is_inert(l)))
 		return;
-	if (engine_in_flight(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE)
+	if (engine_in_flight(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
 		make_ready(l, qp);
-	else
-		run_qp(l, qp, clock_now(), false);
+		return;
+	}
+	now = clock_now();
+	atomic_store_explicit(&l->last_post, now, memory_order_relaxed); /* a hint for the helper */
+	run_qp(l, qp, now, false);
 }

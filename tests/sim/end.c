@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define RUN_DELAY (50 * USEC) /* an owed ACK or a posted request waits no longer, see loop/ */
+
+static struct mr *region(struct pd *pd, struct end *e, struct piece p, uint64_t iova, unsigned access)
+{
+	struct mr *mr = mr_register(pd, e->arena.real + p.offset, p.length, iova, access);
+
+	if (!mr)
+		abort();
+	return mr;
+}
+
+/* [guard][source][guard][sink][guard][inbox][guard][target][guard][readable][guard][writable][guard]; the keys'
+ * addresses are not those of the memory, so that runs do not depend on where it lies. */
+static void make_memory(struct end *e)
+{
+	struct world *w = e->world;
+	uint32_t most = w->style.max_length, times = most > 1 << 20 ? 1 : most > 65536 ? 3 : 6;
+	uint32_t one = (times * most + 4096) & ~63u, at = GUARD;
+	uint64_t base = 0x100000000ull * (e->number + 1);
+
+	e->target.length = ((times > 1 ? 2 : 1) * most + 4096) & ~63u;
+	arena_init(&e->arena, 3 * one + e->target.length + 2 * 4096 + 8 * GUARD, &w->dice);
+	space_init(&e->source, at, one);
+	space_init(&e->sink, at += one + GUARD, one);
+	space_init(&e->inbox, at += one + GUARD, one);
+	e->target.offset = at += one + GUARD;
+	e->readable = (struct piece){at += e->target.length + GUARD, 4096};
+	e->writable = (struct piece){at + 4096 + GUARD, 4096};
+	e->source_mr = region(&e->node->pd, e, (struct piece){e->source.offset, one}, base + e->source.offset, 0);
+	e->sink_mr = region(&e->node->pd, e, (struct piece){e->sink.offset, one}, base + e->sink.offset,
+			    IBV_ACCESS_LOCAL_WRITE);
+	e->inbox_mr = region(&e->node->pd, e, (struct piece){e->inbox.offset, one}, base + e->inbox.offset,
+			     IBV_ACCESS_LOCAL_WRITE);
+	e->target_mr = region(&e->node->pd, e, e->target, base + e->target.offset,
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				      IBV_ACCESS_REMOTE_ATOMIC);
+	e->readable_mr = region(&e->node->pd, e, e->readable, base + e->readable.offset, IBV_ACCESS_REMOTE_READ);
+	e->writable_mr = region(&e->node->pd, e, e->writable, base + e->writable.offset,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	e->foreign_mr = region(&e->node->other_pd, e, e->target, base + e->target.offset,
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+}
+
+void end_create(struct end *e, struct world *w, struct node *node)
+{
+	struct dice *d = &w->dice;
+
+	e->world = w;
+	e->node = node;
+	e->number = (uint32_t)(e - w->end);
+	e->first_error = -1;
+	e->run_at = NEVER;
+	e->cap = (struct ibv_qp_cap){
+		.max_send_wr = (uint32_t)dice_between(d, 1, dice_chance(d, 0.3) ? 100 : 20),
+		.max_recv_wr = (uint32_t)dice_between(d, 1, 20),
+		.max_send_sge = (uint32_t)dice_between(d, 1, 5),
+		.max_recv_sge = (uint32_t)dice_between(d, 1, 5),
+		.max_inline_data = (uint32_t)dice_below(d, 300),
+	};
+	e->sig_all = dice_chance(d, 0.2);
+	e->send_cq = &node->cq[dice_below(d, WORLD_CQS)];
+	e->recv_cq = &node->cq[dice_below(d, WORLD_CQS)];
+	e->qp = qp_create(&node->hca, &node->pd, e->send_cq, e->recv_cq, IBV_QPT_RC, &e->cap, e->sig_all);
+	if (!e->qp)
+		abort();
+	e->qpn = e->qp->base.qp_num;
+	make_memory(e);
+}
+
+static int modify(struct end *e, struct ibv_qp_attr *attr, int mask)
+{
+	struct qp *qp = e->qp;
+	int err;
+
+	lock_take(&qp->lock);
+	err = engine_modify(qp, attr, mask, e->world->now);
+	lock_drop(&qp->lock);
+	return err;
+}
+
+void end_modify(struct end *e, enum ibv_qp_state to)
+{
+	struct ibv_qp_attr attr = {.qp_state = to, .en_sqd_async_notify = 1};
+	int mask = IBV_QP_STATE | (to == IBV_QPS_SQD ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0);
+	int err = modify(e, &attr, mask);
+
+	say(e->world, e, "modify to state %d", to);
+	expect(e->world, e, !err, "modify to state %d says %d", to, err);
+	end_run(e, false);
+}
+
+/* RESET to RTS */
+void end_connect(struct end *e)
+{
+	struct world *w = e->world;
+	struct ibv_qp_attr a = e->attr;
+	int err;
+
+	a.qp_state = IBV_QPS_INIT;
+	a.port_num = 1;
+	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	err = modify(e, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	expect(w, e, !err, "RESET to INIT says %d", err);
+	e->qp->path = (struct path){.sgid = w->network.gid[e->node->index],
+				    .dgid = w->network.gid[e->peer->node->index],
+				    .hop_limit = 64};
+	a.qp_state = IBV_QPS_RTR;
+	a.dest_qp_num = e->peer->qpn;
+	err = modify(e, &a,
+		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	expect(w, e, !err, "INIT to RTR says %d", err);
+	a.qp_state = IBV_QPS_RTS;
+	err = modify(e, &a,
+		     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			     IBV_QP_MAX_QP_RD_ATOMIC);
+	expect(w, e, !err, "RTR to RTS says %d", err);
+}
+
+void end_fini(struct end *e)
+{
+	for (uint32_t i = 0; i < e->planned; i++)
+		free(e->op[i].data);
+	free(e->op);
+	free(e->message);
+	free(e->take);
+	space_fini(&e->source);
+	space_fini(&e->sink);
+	space_fini(&e->inbox);
+	arena_fini(&e->arena);
+}
+
+bool end_is_idle(const struct end *e)
+{
+	return e->state == END_DEAD || e->completed == e->posted;
+}
+
+/* What must hold of the engine's state whenever it is left alone. */
+static void check_state(struct end *e)
+{
+	const struct requester *r = &e->qp->req;
+	struct world *w = e->world;
+
+	if (e->qp->state != IBV_QPS_RTS && e->qp->state != IBV_QPS_SQD)
+		return;
+	expect(w, e, psn_diff(r->next, r->una) >= 0 && psn_diff(r->high, r->next) >= 0,
+	       "una %06x next %06x high %06x are out of order", r->una.v, r->next.v, r->high.v);
+	expect(w, e, r->rd_count <= e->attr.max_rd_atomic, "%u READs and atomics are on the way, %u may be",
+	       r->rd_count, e->attr.max_rd_atomic);
+	expect(w, e, r->una.v != r->next.v || r->flight == 0, "%u bytes in flight with nothing on the way",
+	       r->flight);
+}
+
+static void send_turn(struct end *e, struct turn *turn, uint32_t from)
+{
+	struct world *w = e->world;
+
+	for (uint32_t i = from; i < turn->packets; i++) {
+		const struct packet *p = &turn->tx[i].packet;
+
+		say(w, e, "  sends %s psn %06x length %u%s syndrome %02x msn %u", opcode_info[p->opcode].name,
+		    p->psn.v, p->length, p->ack_request ? " AckReq" : "", p->syndrome, p->msn);
+		expect(w, e, p->length <= e->qp->mtu, "a packet of %u bytes, path MTU %u", p->length, e->qp->mtu);
+		expect(w, e, p->dest_qpn == e->peer->qpn, "a packet to QP %06x", p->dest_qpn);
+		network_send(&w->network, e->node->index, turn, &turn->tx[i], w->now);
+	}
+}
+
+void end_run(struct end *e, bool delay_ack)
+{
+	struct world *w = e->world;
+	struct turn *turn = &w->turn;
+	struct qp *qp = e->qp;
+	uint64_t deadline;
+	bool more, work;
+	int rounds = 0;
+
+	if (e->state == END_DEAD)
+		return;
+	lock_take(&qp->lock);
+	do {
+		/* now and then a turn with less room than most */
+		uint32_t from = dice_chance(&w->dice, 0.1) ? (uint32_t)dice_below(&w->dice, TURN_PACKETS) : 0;
+
+		turn->now = w->now;
+		turn->delay_ack = delay_ack;
+		turn->budget = w->style.budget;
+		turn->packets = from;
+		more = engine_run(qp, turn);
+		expect(w, e, turn->packets >= from && turn->packets <= TURN_PACKETS && turn->iovs <= TURN_IOVECS &&
+			      turn->regions <= TURN_REGIONS, "the turn holds %u packets, %u pieces, %u regions",
+		       turn->packets, turn->iovs, turn->regions);
+		expect(w, e, !more || turn->packets > from || from || rounds < 1000,
+		       "the engine wants to run again and again and sends nothing");
+		send_turn(e, turn, from);
+		turn_done(turn);
+		expect(w, e, rounds < 100000, "the engine never has enough");
+	} while (more && (rounds++ < 4 || !dice_chance(&w->dice, 0.2)));
+	work = engine_has_work(qp);
+	deadline = engine_deadline(qp);
+	expect(w, e, more || delay_ack || !work, "the engine has run, and still has work");
+	expect(w, e, !engine_in_flight(qp) || deadline != NEVER || work || qp->attr.timeout == 0,
+	       "requests are on the way and no deadline is set");
+	check_state(e);
+	if (deadline != NEVER)
+		timer_set(&e->node->hca.timers, &qp->timer, deadline);
+	lock_drop(&qp->lock);
+	e->run_at = more ? w->now + dice_below(&w->dice, USEC)
+		    : work ? w->now + dice_below(&w->dice, RUN_DELAY) : NEVER;
+}
+
+void end_attend(struct end *e)
+{
+	struct world *w = e->world;
+
+	if (dice_chance(&w->dice, w->style.run_now))
+		end_run(e, dice_chance(&w->dice, w->style.delay_ack));
+	else if (e->run_at == NEVER)
+		e->run_at = w->now + dice_below(&w->dice, RUN_DELAY);
+}
+
+void end_receive(struct end *e, const struct packet *p, const union ibv_gid *from)
+{
+	struct world *w = e->world;
+	struct qp *qp;
+
+	say(w, e, "receives %s psn %06x length %u syndrome %02x msn %u", opcode_info[p->opcode].name, p->psn.v,
+	    p->length, p->syndrome, p->msn);
+	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
+	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
+	engine_receive(qp, p, from, w->now);
+	lock_drop(&qp->lock);
+	e->nap = 0;
+	end_attend(e);
+}
+
+void end_expire(struct end *e)
+{
+	struct qp *qp = e->qp;
+
+	lock_take(&qp->lock);
+	say(e->world, e, "expires");
+	engine_expire(qp, e->world->now);
+	lock_drop(&qp->lock);
+	end_run(e, false);
+}
+
+void end_destroy_qp(struct end *e)
+{
+	say(e->world, e, "destroyed");
+	e->state = END_DEAD;
+	e->run_at = NEVER;
+	qp_destroy(e->qp);
+}

@@ -15,8 +15,8 @@ enum trace_point {
 
 extern bool trace_on;
 
-/* Opens the file that UROCE_TRACE names, if it names one. Called whenever a device is looked for or opened; all
- * calls but the first do nothing. */
+/* Opens the file that UROCE_TRACE names, if it names one. Called whenever a device is opened; all calls but
+ * the first do nothing. */
 void trace_start(void);
 
 /* Any thread; never blocks. */

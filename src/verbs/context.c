@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
 #include "verbs/context.h"
 
 #include <stdlib.h>
@@ -37,6 +38,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (!device)
 		return fail_null(EINVAL);
+	trace_start();
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;

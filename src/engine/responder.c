@@ -241,6 +241,7 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 		return BAD_RECEIVE;
 	if ((flags_of(p) & HAS_IETH) && !mr_invalidate(qp->hca, qp->pd, p->inv_rkey))
 		return ACCESS_DENIED;
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->received, p->length, 0);
 	r->received += p->length;
 	return ACCEPT;
 }

@@ -16,8 +16,8 @@ static struct mr *region(struct pd *pd, struct end *e, struct piece p, uint64_t 
 	return mr;
 }
 
-/* [guard][source][guard][sink][guard][inbox][guard][target][guard][readable][guard][writable][guard]; the keys'
- * addresses are not those of the memory, so that runs do not depend on where it lies. */
+/* [guard][source][guard][sink][guard][inbox][guard][target][guard][readable][guard][writable][guard]; the
+ * keys' addresses are not those of the memory, so that runs do not depend on where it lies. */
 static void make_memory(struct end *e)
 {
 	struct world *w = e->world;
@@ -33,7 +33,8 @@ static void make_memory(struct end *e)
 	e->target.offset = at += one + GUARD;
 	e->readable = (struct piece){at += e->target.length + GUARD, 4096};
 	e->writable = (struct piece){at + 4096 + GUARD, 4096};
-	e->source_mr = region(&e->node->pd, e, (struct piece){e->source.offset, one}, base + e->source.offset, 0);
+	e->source_mr =
+		region(&e->node->pd, e, (struct piece){e->source.offset, one}, base + e->source.offset, 0);
 	e->sink_mr = region(&e->node->pd, e, (struct piece){e->sink.offset, one}, base + e->sink.offset,
 			    IBV_ACCESS_LOCAL_WRITE);
 	e->inbox_mr = region(&e->node->pd, e, (struct piece){e->inbox.offset, one}, base + e->inbox.offset,
@@ -41,7 +42,8 @@ static void make_memory(struct end *e)
 	e->target_mr = region(&e->node->pd, e, e->target, base + e->target.offset,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				      IBV_ACCESS_REMOTE_ATOMIC);
-	e->readable_mr = region(&e->node->pd, e, e->readable, base + e->readable.offset, IBV_ACCESS_REMOTE_READ);
+	e->readable_mr =
+		region(&e->node->pd, e, e->readable, base + e->readable.offset, IBV_ACCESS_REMOTE_READ);
 	e->writable_mr = region(&e->node->pd, e, e->writable, base + e->writable.offset,
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	e->foreign_mr = region(&e->node->other_pd, e, e->target, base + e->target.offset,
@@ -167,7 +169,8 @@ static void send_turn(struct end *e, struct turn *turn, uint32_t from)
 
 		say(w, e, "  sends %s psn %06x length %u%s syndrome %02x msn %u", opcode_info[p->opcode].name,
 		    p->psn.v, p->length, p->ack_request ? " AckReq" : "", p->syndrome, p->msn);
-		expect(w, e, p->length <= e->qp->mtu, "a packet of %u bytes, path MTU %u", p->length, e->qp->mtu);
+		expect(w, e, p->length <= e->qp->mtu, "a packet of %u bytes, path MTU %u", p->length,
+		       e->qp->mtu);
 		expect(w, e, p->dest_qpn == e->peer->qpn, "a packet to QP %06x", p->dest_qpn);
 		network_send(&w->network, e->node->index, turn, &turn->tx[i], w->now);
 	}
@@ -194,9 +197,11 @@ void end_run(struct end *e, bool delay_ack)
 		turn->budget = w->style.budget;
 		turn->packets = from;
 		more = engine_run(qp, turn);
-		expect(w, e, turn->packets >= from && turn->packets <= TURN_PACKETS && turn->iovs <= TURN_IOVECS &&
-			      turn->regions <= TURN_REGIONS, "the turn holds %u packets, %u pieces, %u regions",
-		       turn->packets, turn->iovs, turn->regions);
+		expect(w, e,
+		       turn->packets >= from && turn->packets <= TURN_PACKETS && turn->iovs <= TURN_IOVECS &&
+			       turn->regions <= TURN_REGIONS,
+		       "the turn holds %u packets, %u pieces, %u regions", turn->packets, turn->iovs,
+		       turn->regions);
 		expect(w, e, !more || turn->packets > from || from || rounds < 1000,
 		       "the engine wants to run again and again and sends nothing");
 		send_turn(e, turn, from);
@@ -212,8 +217,9 @@ void end_run(struct end *e, bool delay_ack)
 	if (deadline != NEVER)
 		timer_set(&e->node->hca.timers, &qp->timer, deadline);
 	lock_drop(&qp->lock);
-	e->run_at = more ? w->now + dice_below(&w->dice, USEC)
-		    : work ? w->now + dice_below(&w->dice, RUN_DELAY) : NEVER;
+	e->run_at = more   ? w->now + dice_below(&w->dice, USEC)
+		    : work ? w->now + dice_below(&w->dice, RUN_DELAY)
+			   : NEVER;
 }
 
 void end_attend(struct end *e)
@@ -226,13 +232,14 @@ void end_attend(struct end *e)
 		e->run_at = w->now + dice_below(&w->dice, RUN_DELAY);
 }
 
-void end_receive(struct end *e, const struct packet *p, const union ibv_gid *from)
+/* hca_find_qp() hands the QP over locked. */
+NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const union ibv_gid *from)
 {
 	struct world *w = e->world;
 	struct qp *qp;
 
-	say(w, e, "receives %s psn %06x length %u syndrome %02x msn %u", opcode_info[p->opcode].name, p->psn.v,
-	    p->length, p->syndrome, p->msn);
+	say(w, e, "receives %s psn %06x length %u syndrome %02x msn %u", opcode_info[p->opcode].name,
+	    p->psn.v, p->length, p->syndrome, p->msn);
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
 	engine_receive(qp, p, from, w->now);

@@ -155,7 +155,8 @@ static void damage(struct network *n, struct flight *f)
 	n->damaged++;
 }
 
-/* When it gets there, by the speed of the sender's cable and the length of the way. NEVER: the queue is full. */
+/* When it gets there, by the speed of the sender's cable and the length of the way. NEVER: the queue is full.
+ */
 static uint64_t travel(struct network *n, struct flight *f, const struct packet *p, uint64_t now)
 {
 	const struct quality *q = &n->quality;
@@ -201,7 +202,8 @@ static void digest(struct network *n, const struct flight *f)
 	n->digest = (n->digest ^ icrc ^ (uint64_t)f->length << 32) * 0x9e3779b97f4a7c15u;
 }
 
-void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx, uint64_t now)
+void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx,
+		  uint64_t now)
 {
 	uint32_t to = node_of(n, &tx->path->dgid);
 	struct flight *f = pack(n, from, to, turn, tx), *copy;

@@ -14,12 +14,12 @@ enum {
 
 struct quality {
 	double loss, duplicate, corrupt, reorder;
-	uint64_t latency, jitter;      /* ns */
-	uint64_t detour;	       /* ns: at most so much later comes a packet that is overtaken */
-	uint64_t ns_per_kib;	       /* the speed of each node's cable */
-	uint32_t queue, mark;	       /* packets that wait for the cable: more are dropped, marked (ECN) */
-	bool in_order;		       /* jitter overtakes nothing */
-	bool fair;		       /* no packet of one kind and PSN is harmed more than twice */
+	uint64_t latency, jitter; /* ns */
+	uint64_t detour;	  /* ns: at most so much later comes a packet that is overtaken */
+	uint64_t ns_per_kib;	  /* the speed of each node's cable */
+	uint32_t queue, mark;	  /* packets that wait for the cable: more are dropped, marked (ECN) */
+	bool in_order;		  /* jitter overtakes nothing */
+	bool fair;		  /* no packet of one kind and PSN is harmed more than twice */
 	bool ipv4;
 };
 
@@ -42,13 +42,14 @@ void network_init(struct network *n, const struct quality *q, uint64_t seed);
 void network_fini(struct network *n);
 
 /* tx points into turn. */
-void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx, uint64_t now);
+void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx,
+		  uint64_t now);
 
 /* When the next packet arrives; NEVER if none is on the way. */
 uint64_t network_next(const struct network *n);
 
-/* The packet that arrives at network_next(): to which node, from which address; NULL if it was damaged (or its
- * node is dead). Its payload lives until the next call. */
+/* The packet that arrives at network_next(): to which node, from which address; NULL if it was damaged (or
+ * its node is dead). Its payload lives until the next call. */
 const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_gid *from);
 
 #endif

@@ -11,10 +11,10 @@ static void poison_next(struct world *w, enum poison poison)
 	w->victim->poison = poison;
 }
 
-#define POISONER(name, poison)               \
-	static void name(struct world *w)    \
-	{                                    \
-		poison_next(w, poison);      \
+#define POISONER(name, poison)            \
+	static void name(struct world *w) \
+	{                                 \
+		poison_next(w, poison);   \
 	}
 POISONER(wrong_rkey, POISON_RKEY)
 POISONER(out_of_bounds, POISON_BOUNDS)
@@ -158,8 +158,8 @@ static bool has_failed(const struct end *e)
 	return e->first_error >= 0 || e->fatal || e->recv_failed || e->state == END_CLOSED;
 }
 
-/* An application that sees an error closes both ends (they talk of it by other means): soon, or when all that is
- * outstanding has failed by itself. */
+/* An application that sees an error closes both ends (they talk of it by other means): soon, or when all that
+ * is outstanding has failed by itself. */
 static void tidy_up(struct end *e)
 {
 	struct world *w = e->world;
@@ -176,7 +176,8 @@ static void tidy_up(struct end *e)
 	if (p->state == END_DEAD && !has_failed(e))
 		return;
 	if (w->now >= e->close_at || (e->patient && end_is_idle(e) && end_is_idle(p))) {
-		expect(w, e, !e->patient || w->now < e->close_at, "requests are outstanding, and the peer is long gone");
+		expect(w, e, !e->patient || w->now < e->close_at,
+		       "requests are outstanding, and the peer is long gone");
 		close_end(e);
 		close_end(p);
 	}

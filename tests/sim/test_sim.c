@@ -3,8 +3,8 @@
  *     test_sim [--seed N] [--runs N] [--loss P] [--duplicate P] [--corrupt P] [--reorder P]
  *              [--scenario NAME] [--list] [--verbose]
  *
- * --list prints a line for each run. Prints TAP; when a run fails, its seed and the command that shows it again.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * --list prints a line for each run. Prints TAP; when a run fails, its seed and the command that shows it
+ * again. SPDX-License-Identifier: BSD-2-Clause */
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
@@ -25,7 +25,8 @@ static struct world *world;
 
 static void print_replay(FILE *f, uint64_t seed)
 {
-	fprintf(f, "# seed %lu; to see it again:\n#   %s --seed %lu --runs 1 --verbose\n", seed, replay, seed);
+	fprintf(f, "# seed %lu; to see it again:\n#   %s --seed %lu --runs 1 --verbose\n", seed, replay,
+		seed);
 }
 
 void failed(struct world *w, const struct end *e, const char *format, ...)
@@ -81,7 +82,8 @@ static void watch_crashes(void)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: test_sim [--seed N] [--runs N] [--loss P] [--duplicate P] [--corrupt P] [--reorder P] "
+	fprintf(stderr, "usage: test_sim [--seed N] [--runs N] [--loss P] [--duplicate P] [--corrupt P] "
+			"[--reorder P] "
 			"[--scenario NAME] [--list] [--verbose]\n");
 	exit(2);
 }
@@ -89,12 +91,11 @@ static void usage(void)
 static void parse(int argc, char **argv, struct options *o, uint64_t *seed, uint64_t *runs)
 {
 	static const struct option longs[] = {
-		{"seed", required_argument, NULL, 's'},	   {"runs", required_argument, NULL, 'r'},
-		{"loss", required_argument, NULL, 'l'},	   {"duplicate", required_argument, NULL, 'd'},
-		{"corrupt", required_argument, NULL, 'c'}, {"reorder", required_argument, NULL, 'o'},
+		{"seed", required_argument, NULL, 's'},	    {"runs", required_argument, NULL, 'r'},
+		{"loss", required_argument, NULL, 'l'},	    {"duplicate", required_argument, NULL, 'd'},
+		{"corrupt", required_argument, NULL, 'c'},  {"reorder", required_argument, NULL, 'o'},
 		{"scenario", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
-		{"list", no_argument, NULL, 'i'},
-		{0},
+		{"list", no_argument, NULL, 'i'},	    {0},
 	};
 	size_t at = (size_t)snprintf(replay, sizeof(replay), "%s", argv[0]);
 
@@ -160,12 +161,13 @@ int main(int argc, char **argv)
 		lost += world->network.lost + world->network.damaged;
 		digest = digest * 31 + world->network.digest;
 		if (options.list)
-			printf("# seed %lu %s: %lu requests, %lu bytes, %lu packets, %lu events, %llu us\n", seed + i,
-			       world->scenario->name, world->ops, world->bytes, world->network.sent, world->events,
-			       world->now / USEC);
+			printf("# seed %lu %s: %lu requests, %lu bytes, %lu packets, %lu events, %llu us\n",
+			       seed + i, world->scenario->name, world->ops, world->bytes, world->network.sent,
+			       world->events, world->now / USEC);
 		world_fini(world);
 	}
-	printf("ok 1 - simulated connections\n# %lu runs from seed %lu: %lu requests, %lu bytes, %lu packets (%lu lost), "
+	printf("ok 1 - simulated connections\n# %lu runs from seed %lu: %lu requests, %lu bytes, %lu packets "
+	       "(%lu lost), "
 	       "digest %016lx\n",
 	       runs, seed, ops, bytes, packets, lost, digest);
 	free(world);

@@ -48,8 +48,9 @@ static uint32_t draw_length(struct end *e)
 		length = (uint32_t)(dice_below(d, most / mtu + 1) * mtu + dice_below(d, 3)) - 1;
 		return length <= most ? length : most;
 	default:
-		return dice_chance(d, e->world->style.big) ? (uint32_t)dice_below(d, most + 1)
-							   : (uint32_t)dice_below(d, min_of(most, 3 * mtu) + 1);
+		return dice_chance(d, e->world->style.big)
+			       ? (uint32_t)dice_below(d, most + 1)
+			       : (uint32_t)dice_below(d, min_of(most, 3 * mtu) + 1);
 	}
 }
 
@@ -77,7 +78,8 @@ static void give_back(struct space *s, const struct piece *piece, uint32_t count
 }
 
 /* `length` bytes in up to `most` pieces, some of them perhaps empty. 0: no room (or no bytes). */
-static bool cut(struct end *e, struct space *s, uint32_t length, uint32_t most, struct piece *piece, uint32_t *count)
+static bool cut(struct end *e, struct space *s, uint32_t length, uint32_t most, struct piece *piece,
+		uint32_t *count)
 {
 	struct dice *d = &e->world->dice;
 	uint32_t left = length;
@@ -229,14 +231,18 @@ static bool plan_atomic(struct end *e, struct op *op, enum kind kind)
 static bool plan_poisoned(struct end *e, struct op *op)
 {
 	uint32_t most = e->world->style.max_length, mtu = e->qp->mtu;
-	bool read = op->poison == POISON_WRITE_ONLY || op->poison == POISON_LOCAL ||
-		    (op->poison != POISON_READ_ONLY && op->poison != POISON_LKEY && op->poison != POISON_TOO_LONG &&
-		     e->attr.max_rd_atomic && dice_chance(&e->world->dice, 0.5));
+	bool read =
+		op->poison == POISON_WRITE_ONLY || op->poison == POISON_LOCAL ||
+		(op->poison != POISON_READ_ONLY && op->poison != POISON_LKEY &&
+		 op->poison != POISON_TOO_LONG && e->attr.max_rd_atomic && dice_chance(&e->world->dice, 0.5));
 
-	op->opcode = op->poison == POISON_TOO_LONG ? IBV_WR_SEND : read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-	op->length = op->poison == POISON_TOO_LONG
-			     ? most + 65 + (uint32_t)dice_below(&e->world->dice, 1000)
-			     : (uint32_t)dice_between(&e->world->dice, 1, min_of(most, min_of(3 * mtu, 4000u)));
+	op->opcode = op->poison == POISON_TOO_LONG ? IBV_WR_SEND
+		     : read			   ? IBV_WR_RDMA_READ
+						   : IBV_WR_RDMA_WRITE;
+	op->length =
+		op->poison == POISON_TOO_LONG
+			? most + 65 + (uint32_t)dice_below(&e->world->dice, 1000)
+			: (uint32_t)dice_between(&e->world->dice, 1, min_of(most, min_of(3 * mtu, 4000u)));
 	op->space = op->poison == POISON_LOCAL ? &e->source : read ? &e->sink : &e->source;
 	op->pieces = 1;
 	op->piece[0].length = op->length;
@@ -244,7 +250,8 @@ static bool plan_poisoned(struct end *e, struct op *op)
 		return false;
 	op->owns_pieces = true;
 	op->data = malloc(op->length + 1);
-	op->target = op->poison == POISON_BOUNDS ? e->peer->target.offset + e->peer->target.length - op->length + 1
+	op->target = op->poison == POISON_BOUNDS
+			     ? e->peer->target.offset + e->peer->target.length - op->length + 1
 		     : op->poison == POISON_WRITE_ONLY ? e->peer->writable.offset
 		     : op->poison == POISON_READ_ONLY  ? e->peer->readable.offset
 						       : e->peer->target.offset + SLOTS * 8;
@@ -316,7 +323,8 @@ static void build_wr(struct end *e, const struct op *op, struct ibv_send_wr *wr,
 
 	for (uint32_t i = 0; i < op->pieces; i++)
 		sge[i] = (struct ibv_sge){
-			.addr = is_inline ? (uintptr_t)e->arena.real + op->piece[i].offset : BASE(e) + op->piece[i].offset,
+			.addr = is_inline ? (uintptr_t)e->arena.real + op->piece[i].offset
+					  : BASE(e) + op->piece[i].offset,
 			.length = op->piece[i].length,
 			.lkey = is_inline ? 0xdead : lkey,
 		};
@@ -342,8 +350,10 @@ static void build_wr(struct end *e, const struct op *op, struct ibv_send_wr *wr,
 	}
 	memcpy(&operand, op->data, sizeof(operand));
 	wr->wr.atomic.swap = dice_roll(&e->world->dice);
-	wr->wr.atomic.compare_add = op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || dice_chance(&e->world->dice, 0.4)
-					    ? dice_roll(&e->world->dice) : operand;
+	wr->wr.atomic.compare_add =
+		op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || dice_chance(&e->world->dice, 0.4)
+			? dice_roll(&e->world->dice)
+			: operand;
 	if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		operand += wr->wr.atomic.compare_add;
 	else if (operand == wr->wr.atomic.compare_add)
@@ -384,8 +394,8 @@ static bool next_request(struct end *e, struct ibv_send_wr *wr, struct ibv_sge *
 	e->posted++;
 	e->world->ops++;
 	e->world->bytes += op->length;
-	say(e->world, e, "posts request %u: opcode %d length %u flags %x poison %d", e->posted - 1, op->opcode, op->length,
-	    op->flags, op->poison);
+	say(e->world, e, "posts request %u: opcode %d length %u flags %x poison %d", e->posted - 1,
+	    op->opcode, op->length, op->flags, op->poison);
 	return true;
 }
 
@@ -405,7 +415,8 @@ static bool post_sends(struct end *e)
 	struct dice *d = &e->world->dice;
 	struct ibv_sge sge[8][MAX_PIECES];
 	struct ibv_send_wr wr[8], *bad = NULL;
-	uint32_t batch = (uint32_t)dice_between(d, 1, dice_chance(d, 0.5) ? 1 : 8), count = 0, first = e->posted;
+	uint32_t batch = (uint32_t)dice_between(d, 1, dice_chance(d, 0.5) ? 1 : 8), count = 0,
+		 first = e->posted;
 	int err;
 
 	while (count < batch && e->posted < e->planned && e->posted - e->reclaimed < e->cap.max_send_wr) {
@@ -454,7 +465,8 @@ static bool post_receive(struct end *e)
 	if (!cut(e, &e->inbox, t->length, e->cap.max_recv_sge, t->piece, &t->pieces))
 		return false;
 	for (uint32_t i = 0; i < t->pieces; i++)
-		sge[i] = (struct ibv_sge){BASE(e) + t->piece[i].offset, t->piece[i].length, e->inbox_mr->base.lkey};
+		sge[i] = (struct ibv_sge){BASE(e) + t->piece[i].offset, t->piece[i].length,
+					  e->inbox_mr->base.lkey};
 	wr.wr_id = t->wr_id;
 	wr.sg_list = sge;
 	wr.num_sge = (int)t->pieces;
@@ -551,15 +563,25 @@ void workload_draw(struct world *w)
 
 	*s = (struct style){
 		.pace = dice_pick(d, paces),
-		.max_length = huge ? 8u << 20 : big ? 256u << 10 : (uint32_t)dice_between(d, 1, 3 * 4096 + 100),
-		.big = huge ? 0.2 : big ? 0.3 : 1,
+		.max_length = huge  ? 8u << 20
+			      : big ? 256u << 10
+				    : (uint32_t)dice_between(d, 1, 3 * 4096 + 100),
+		.big = huge  ? 0.2
+		       : big ? 0.3
+			     : 1,
 		.unsignalled = dice_chance(d, 0.5) ? 0 : 0.7,
 		.fence = dice_chance(d, 0.7) ? 0 : 0.2,
 		.use_inline = 0.5,
 		.solicited = 0.2,
-		.lazy_receives = dice_chance(d, 0.6) ? 0 : dice_chance(d, 0.5) ? 0.5 : 0.95,
-		.delay_ack = dice_chance(d, 0.3) ? 0 : dice_chance(d, 0.5) ? 0.5 : 0.95,
-		.run_now = dice_chance(d, 0.3) ? 1 : dice_chance(d, 0.5) ? 0.5 : 0.1,
+		.lazy_receives = dice_chance(d, 0.6)   ? 0
+				 : dice_chance(d, 0.5) ? 0.5
+						       : 0.95,
+		.delay_ack = dice_chance(d, 0.3)   ? 0
+			     : dice_chance(d, 0.5) ? 0.5
+						   : 0.95,
+		.run_now = dice_chance(d, 0.3)	 ? 1
+			   : dice_chance(d, 0.5) ? 0.5
+						 : 0.1,
 		.arm = dice_chance(d, 0.5) ? 0 : 0.5,
 		.drain = dice_chance(d, 0.9) ? 0 : 0.05,
 		.dependent = dice_chance(d, 0.5) ? 0 : 0.5,

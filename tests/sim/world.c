@@ -143,7 +143,8 @@ static void make_pair(struct world *w)
 	struct dice *d = &w->dice;
 	uint32_t from = (uint32_t)dice_below(d, w->nodes);
 	/* now and then a node talks to itself */
-	uint32_t to = dice_chance(d, 0.05) ? from : (from + 1 + (uint32_t)dice_below(d, w->nodes - 1)) % w->nodes;
+	uint32_t to =
+		dice_chance(d, 0.05) ? from : (from + 1 + (uint32_t)dice_below(d, w->nodes - 1)) % w->nodes;
 	struct end *a = &w->end[w->ends++], *b = &w->end[w->ends++];
 
 	draw_attributes(w, a, b);
@@ -166,7 +167,9 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 	w->nodes = dice_chance(&w->dice, 0.85) ? 2 : 3;
 	for (uint32_t i = 0; i < w->nodes; i++)
 		node_create(w, i);
-	pairs = w->style.max_length > 65536 ? 1 : (uint32_t)dice_between(&w->dice, 1, dice_chance(&w->dice, 0.7) ? 2 : 6);
+	pairs = w->style.max_length > 65536
+			? 1
+			: (uint32_t)dice_between(&w->dice, 1, dice_chance(&w->dice, 0.7) ? 2 : 6);
 	while (pairs--)
 		make_pair(w);
 	scenario_draw(w, options->scenario);
@@ -177,9 +180,11 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 		e->tick_at = w->now + dice_below(&w->dice, w->style.pace + 1);
 		end_connect(e);
 	}
-	say(w, NULL, "scenario %s: %u nodes, %u ends, messages up to %u, loss %.3f duplicate %.3f corrupt %.3f reorder %.3f",
-	    w->scenario->name, w->nodes, w->ends, w->style.max_length, quality.loss, quality.duplicate, quality.corrupt,
-	    quality.reorder);
+	say(w, NULL,
+	    "scenario %s: %u nodes, %u ends, messages up to %u, loss %.3f duplicate %.3f corrupt %.3f "
+	    "reorder %.3f",
+	    w->scenario->name, w->nodes, w->ends, w->style.max_length, quality.loss, quality.duplicate,
+	    quality.corrupt, quality.reorder);
 }
 
 static void arrive(struct world *w)
@@ -224,14 +229,14 @@ static enum happening next(struct world *w, uint64_t *when, uint32_t *who)
 {
 	enum happening what = NOTHING;
 
-#define LATER(time, kind, number)              \
-	do {                                   \
-		uint64_t later = (time);       \
-		if (later < *when) {           \
-			*when = later;         \
-			what = (kind);         \
-			*who = (number);       \
-		}                              \
+#define LATER(time, kind, number)        \
+	do {                             \
+		uint64_t later = (time); \
+		if (later < *when) {     \
+			*when = later;   \
+			what = (kind);   \
+			*who = (number); \
+		}                        \
 	} while (0)
 	*when = NEVER;
 	LATER(network_next(&w->network), ARRIVAL, 0);
@@ -258,8 +263,8 @@ static bool has_finished(const struct end *e)
 		return true;
 	if (e->run_at != NEVER || !end_is_idle(e))
 		return false;
-	return e->state == END_CLOSED ||
-	       (e->posted == e->planned && e->first_error < 0 && !e->fatal && !e->draining && !e->recv_failed);
+	return e->state == END_CLOSED || (e->posted == e->planned && e->first_error < 0 && !e->fatal &&
+					  !e->draining && !e->recv_failed);
 }
 
 static bool is_over(const struct world *w)
@@ -367,7 +372,8 @@ void world_fini(struct world *w)
 	for (uint32_t i = 0; i < w->nodes; i++) {
 		struct node *n = &w->node[i];
 
-		expect(w, NULL, n->hca.timers.count == 0 && n->hca.qps.used == 0, "node %u: timers or QPs are left", i);
+		expect(w, NULL, n->hca.timers.count == 0 && n->hca.qps.used == 0,
+		       "node %u: timers or QPs are left", i);
 		for (uint32_t c = 0; c < WORLD_CQS; c++)
 			expect(w, NULL, n->cq[c].users == 0, "node %u: CQ %u has users", i, c);
 		node_fini(n);

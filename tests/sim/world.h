@@ -1,6 +1,6 @@
-/* A simulated world: nodes with an adapter each, connections between them, a network, virtual time, and a model of
- * what has to come out. One run is one world; its seed decides everything.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* A simulated world: nodes with an adapter each, connections between them, a network, virtual time, and a
+ * model of what has to come out. One run is one world; its seed decides everything. SPDX-License-Identifier:
+ * BSD-2-Clause */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -12,8 +12,8 @@
 enum {
 	WORLD_CQS = 3,
 	WORLD_ENDS = 12,
-	SLOTS = 8,     /* atomics of one connection's own */
-	GUARD = 128,   /* bytes around regions */
+	SLOTS = 8,   /* atomics of one connection's own */
+	GUARD = 128, /* bytes around regions */
 	MAX_PIECES = 6,
 	STATUSES = 32, /* enum ibv_wc_status, as bits */
 };
@@ -46,11 +46,11 @@ struct op {
 	enum poison poison;
 	uint32_t pieces;
 	struct piece piece[MAX_PIECES];
-	bool owns_pieces;     /* false: they belong to the READ before it */
-	struct space *space;  /* of the pieces */
-	uint32_t target;      /* offset in the peer's arena */
-	uint8_t *data;	      /* what has to arrive, there or (READ, own atomics) here */
-	bool shared;	      /* an atomic on a counter that others use as well */
+	bool owns_pieces;    /* false: they belong to the READ before it */
+	struct space *space; /* of the pieces */
+	uint32_t target;     /* offset in the peer's arena */
+	uint8_t *data;	     /* what has to arrive, there or (READ, own atomics) here */
+	bool shared;	     /* an atomic on a counter that others use as well */
 	uint64_t posted_at;
 };
 
@@ -99,8 +99,8 @@ struct end {
 	struct piece target, readable, writable;
 	struct mr *source_mr, *sink_mr, *inbox_mr, *target_mr, *readable_mr, *writable_mr, *foreign_mr;
 	uint32_t target_rkey; /* the peer's, as it told us */
-	bool frozen;	 /* target_mr is gone: nothing may change there */
-	bool source_gone; /* so is source_mr */
+	bool frozen;	      /* target_mr is gone: nothing may change there */
+	bool source_gone;     /* so is source_mr */
 
 	/* sends */
 	struct op *op;
@@ -111,8 +111,8 @@ struct end {
 	uint32_t successes;
 	int first_error; /* status; -1: none yet */
 	uint64_t first_error_at, last_posted_at;
-	enum poison poison; /* for the next op */
-	bool poisoned;	    /* such a one is posted: nothing after it may have any effect */
+	enum poison poison;	 /* for the next op */
+	bool poisoned;		 /* such a one is posted: nothing after it may have any effect */
 	uint32_t permitted;	 /* STATUS() bits: what the first error may be */
 	uint32_t recv_permitted; /* ... and that of a receive */
 	uint64_t close_at;	 /* when the application tidies up after an error; 0: not yet known */
@@ -120,16 +120,16 @@ struct end {
 	/* receives */
 	struct take *take;
 	uint32_t takes, takes_completed, takes_room;
-	uint32_t received; /* successes */
+	uint32_t received;   /* successes */
 	uint32_t late_takes; /* posted in ERR */
-	bool recv_failed;  /* a receive has failed or was flushed */
-	bool starve;	   /* posts no receive any more */
+	bool recv_failed;    /* a receive has failed or was flushed */
+	bool starve;	     /* posts no receive any more */
 
 	/* events and pace */
 	uint32_t event[32]; /* enum ibv_event_type */
 	bool fatal;	    /* an event said that the QP failed */
-	bool draining; /* in SQD, and SQ_DRAINED has not come */
-	bool patient;  /* closes only when all has failed by itself */
+	bool draining;	    /* in SQD, and SQ_DRAINED has not come */
+	bool patient;	    /* closes only when all has failed by itself */
 	uint64_t run_at, tick_at, nap;
 };
 
@@ -155,7 +155,7 @@ struct world {
 	uint32_t strike_after; /* requests that the victim posts before the scenario strikes */
 	bool struck;
 	uint64_t struck_at;
-	bool spoiled;	   /* not every request has to succeed */
+	bool spoiled; /* not every request has to succeed */
 	uint32_t nodes, ends;
 	struct node node[NETWORK_NODES];
 	struct end end[WORLD_ENDS];
@@ -176,10 +176,10 @@ _Noreturn void failed(struct world *w, const struct end *e, const char *format, 
 	__attribute__((format(printf, 3, 4)));
 void say(struct world *w, const struct end *e, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-#define expect(w, e, claim, ...)                                                                                    \
-	do {                                                                                                        \
-		if (unlikely(!(claim)))                                                                             \
-			failed(w, e, __VA_ARGS__);                                                                  \
+#define expect(w, e, claim, ...)                   \
+	do {                                       \
+		if (unlikely(!(claim)))            \
+			failed(w, e, __VA_ARGS__); \
 	} while (0)
 
 /* world.c */

@@ -1,0 +1,322 @@
+/* Any packets in any order, for queue pairs in all states: nothing crashes, nothing outside the regions is
+ * written, the engine's numbers stay in order, and it always comes to rest.
+ *
+ * An input is a sequence of records: a byte that says what happens and to which QP, a byte with the length
+ * (in fours) of the packet that follows. Wild packets are taken as they are; tame ones count their PSN from
+ * where the QP is, and name its regions, so that the fuzzer gets behind the first checks. Seeds:
+ * corpus/receive, made of the captures by receive-seeds.py. SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+enum {
+	REGION = 4096,
+	GUARD = 512,
+	RUNS_MAX = 4096, /* turns that one event may cause */
+};
+
+/* The first byte of a record: what happens in the top three bits, the QP in the low four. */
+enum happening {
+	WILD_PACKET,
+	TAME_REQUEST,
+	TAME_RESPONSE,
+	TIME,
+	POST,
+	RECEIVE,
+	MODIFY,
+	STRANGER, /* a packet from another address */
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* One row per QP: the states that matter. */
+static const struct setup {
+	enum ibv_qp_state state;
+	enum ibv_mtu mtu;
+	uint8_t resources, retries, timeout;
+	uint32_t sends, receives; /* posted */
+} setups[] = {
+	{IBV_QPS_RTR, IBV_MTU_256, 4, 0, 0, 0, 8},  {IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 12, 8},
+	{IBV_QPS_RTS, IBV_MTU_1024, 1, 1, 8, 6, 0}, {IBV_QPS_RTS, IBV_MTU_4096, 16, 7, 0, 0, 4},
+	{IBV_QPS_SQD, IBV_MTU_512, 2, 3, 10, 8, 2}, {IBV_QPS_RTS, IBV_MTU_2048, 0, 0, 20, 3, 8},
+	{IBV_QPS_ERR, IBV_MTU_256, 4, 7, 14, 2, 2}, {IBV_QPS_INIT, IBV_MTU_256, 4, 7, 14, 0, 2},
+};
+
+static struct {
+	struct hca hca;
+	struct pd pd;
+	struct cq cq;
+	struct mr *mr, *read_only;
+	struct qp *qp[ARRAY_SIZE(setups)];
+	struct turn turn;
+	uint64_t now;
+	_Alignas(8) uint8_t memory[GUARD + REGION + GUARD], inbox[GUARD + REGION + GUARD];
+	struct mr *inbox_mr;
+} f;
+
+static const union ibv_gid here = {.raw = {0xfd, [15] = 1}}, there = {.raw = {0xfd, [15] = 2}};
+
+static void require(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void cq_event(struct cq *cq)
+{
+	(void)cq;
+}
+
+static void qp_event(struct qp *qp, enum ibv_event_type event)
+{
+	(void)qp;
+	(void)event;
+}
+
+static const struct hca_ops ops = {cq_event, cq_event, qp_event};
+
+static void make_world(void)
+{
+	const unsigned all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			     IBV_ACCESS_REMOTE_ATOMIC;
+	const struct ibv_qp_cap cap = {16, 16, 3, 3, 64};
+
+	require(!hca_init(&f.hca, &ops, 1, 1) && !cq_init(&f.cq, &f.hca, 4096));
+	f.pd.hca = &f.hca;
+	f.mr = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, all);
+	f.read_only = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, IBV_ACCESS_REMOTE_READ);
+	f.inbox_mr = mr_register(&f.pd, f.inbox + GUARD, REGION, 0x20000, IBV_ACCESS_LOCAL_WRITE);
+	for (size_t i = 0; i < ARRAY_SIZE(setups); i++)
+		f.qp[i] = qp_create(&f.hca, &f.pd, &f.cq, &f.cq, IBV_QPT_RC, &cap, i & 1);
+}
+
+static void run(struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+	int runs = 0;
+	bool more;
+
+	f.turn.now = f.now;
+	f.turn.budget = 1 << 20;
+	do {
+		more = engine_run(qp, &f.turn);
+		require(f.turn.packets <= TURN_PACKETS && f.turn.iovs <= TURN_IOVECS &&
+			f.turn.regions <= TURN_REGIONS);
+		for (uint32_t i = 0; i < f.turn.packets; i++) {
+			const struct tx *tx = &f.turn.tx[i];
+			uint8_t header[PACKET_HEADERS];
+			uint32_t length = 0;
+
+			for (uint32_t v = 0; v < tx->iovs; v++)
+				length += f.turn.iov[tx->iov + v].iov_len;
+			require(length == tx->packet.length && length <= qp->mtu);
+			packet_encode(&tx->packet, header);
+		}
+		turn_done(&f.turn);
+		require(runs++ < RUNS_MAX);
+	} while (more);
+	require(!engine_has_work(qp));
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+		require(psn_diff(r->next, r->una) >= 0 && psn_diff(r->high, r->next) >= 0);
+}
+
+static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to)
+{
+	static const int masks[] = {
+		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				IBV_QP_MAX_QP_RD_ATOMIC,
+		[IBV_QPS_ERR] = 0,
+	};
+	const struct ibv_qp_attr attr = {
+		.qp_state = to,
+		.port_num = 1,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.path_mtu = s->mtu,
+		.dest_qp_num = 0x123456,
+		.rq_psn = 0xfffffa,
+		.sq_psn = 0xfffffd,
+		.max_dest_rd_atomic = s->resources,
+		.max_rd_atomic = s->resources,
+		.min_rnr_timer = 1,
+		.timeout = s->timeout,
+		.retry_cnt = s->retries,
+		.rnr_retry = s->retries,
+	};
+
+	engine_modify(qp, &attr, IBV_QP_STATE | masks[to], f.now);
+}
+
+/* Each kind of request, some of several packets. */
+static void post_send(struct qp *qp, uint32_t seed)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		uint32_t length;
+	} kinds[] = {
+		{IBV_WR_SEND, 700},
+		{IBV_WR_RDMA_READ, 1300},
+		{IBV_WR_ATOMIC_FETCH_AND_ADD, 8},
+		{IBV_WR_RDMA_WRITE, 0},
+		{IBV_WR_SEND_WITH_IMM, 64},
+		{IBV_WR_RDMA_WRITE, 1025},
+		{IBV_WR_RDMA_READ, 0},
+		{IBV_WR_ATOMIC_CMP_AND_SWP, 8},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, 512},
+		{IBV_WR_SEND_WITH_INV, 256},
+		{IBV_WR_RDMA_READ, 256},
+		{IBV_WR_SEND, 0},
+	};
+	uint32_t kind = seed % ARRAY_SIZE(kinds), half = kinds[kind].length / 2;
+	struct ibv_sge sge[] = {{0x20000, half, f.inbox_mr->base.lkey},
+				{0x20000 + half, kinds[kind].length - half, f.inbox_mr->base.lkey}};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = seed,
+			.sg_list = sge,
+			.num_sge = 2,
+			.opcode = kinds[kind].opcode,
+			.send_flags = (seed & 1 ? IBV_SEND_SIGNALED : 0) | (seed & 16 ? IBV_SEND_FENCE : 0),
+			.wr.rdma = {0x10000, 1},
+		};
+
+	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+		wr.wr.atomic.rkey = 1;
+	engine_post_send(qp, &wr, &bad);
+}
+
+static void post_receive(struct qp *qp, uint32_t length)
+{
+	struct ibv_sge sge[] = {{0x20000, length / 3, f.inbox_mr->base.lkey},
+				{0x20000 + length / 3, length - length / 3, f.inbox_mr->base.lkey}};
+	struct ibv_recv_wr *bad, wr = {.wr_id = length, .sg_list = sge, .num_sge = 2};
+
+	engine_post_recv(qp, &wr, &bad);
+}
+
+static void begin(void)
+{
+	struct cqe cqe[64];
+
+	if (!f.hca.ops)
+		make_world();
+	memset(f.memory, 0x5a, sizeof(f.memory));
+	memset(f.inbox, 0xa5, sizeof(f.inbox));
+	f.now = SEC;
+	for (size_t i = 0; i < ARRAY_SIZE(setups); i++) {
+		const struct setup *s = &setups[i];
+		struct qp *qp = f.qp[i];
+
+		lock_take(&qp->lock);
+		modify(qp, s, IBV_QPS_RESET);
+		modify(qp, s, IBV_QPS_INIT);
+		for (uint32_t n = 0; n < s->receives; n++)
+			post_receive(qp, 600);
+		if (s->state != IBV_QPS_INIT) {
+			qp->path = (struct path){.sgid = here, .dgid = there};
+			modify(qp, s, IBV_QPS_RTR);
+		}
+		if (s->state != IBV_QPS_INIT && s->state != IBV_QPS_RTR)
+			modify(qp, s, IBV_QPS_RTS);
+		for (uint32_t n = 0; n < s->sends; n++)
+			post_send(qp, n);
+		run(qp);
+		if (qp->state != s->state)
+			modify(qp, s, s->state);
+		lock_drop(&qp->lock);
+	}
+	while (cq_poll(&f.cq, 64, cqe))
+		;
+	f.cq.overrun = false;
+}
+
+static bool is_intact(const uint8_t *guard, uint8_t with)
+{
+	for (int i = 0; i < GUARD; i++)
+		if (guard[i] != with)
+			return false;
+	return true;
+}
+
+static void tame(struct packet *p, const struct qp *qp, bool request)
+{
+	uint32_t length = p->dma_length;
+
+	p->psn = psn_add(request ? qp->resp.expected : qp->req.una, p->psn.v);
+	p->pkey = PKEY_DEFAULT;
+	p->rkey = p->rkey & 1 ? f.read_only->base.rkey : f.mr->base.rkey;
+	p->va = 0x10000 + p->va % (REGION + 64);
+	p->dma_length = length % (2 * REGION);
+}
+
+static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes, size_t length)
+{
+	uint8_t *exact = malloc(length); /* so that a look beyond the end is seen */
+	struct packet p = {0};
+
+	require(exact || !length);
+	memcpy(exact, bytes, length);
+	if (!packet_parse(&p, exact, length)) {
+		if (what != WILD_PACKET)
+			tame(&p, qp, what != TAME_RESPONSE);
+		engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now);
+	}
+	free(exact);
+}
+
+/* Returns the bytes of the record. */
+static size_t happen(const uint8_t *data, size_t size)
+{
+	size_t length = size > 1 ? min_of(4 * (size_t)data[1], size - 2) : 0;
+	uint32_t value = size > 1 ? data[1] : 0;
+	enum happening what = data[0] >> 5;
+	struct qp *qp = f.qp[data[0] % ARRAY_SIZE(setups)];
+	const struct setup *s = &setups[data[0] % ARRAY_SIZE(setups)];
+	static const enum ibv_qp_state states[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR, IBV_QPS_RTS};
+
+	f.turn.delay_ack = data[0] & 0x10;
+	f.now += 5 * USEC;
+	lock_take(&qp->lock);
+	switch (what) {
+	case TIME:
+		f.now = engine_deadline(qp) != NEVER ? max_of(f.now, engine_deadline(qp))
+						     : f.now + value * MSEC;
+		engine_expire(qp, f.now);
+		break;
+	case POST:
+		post_send(qp, value);
+		break;
+	case RECEIVE:
+		post_receive(qp, value * 16);
+		break;
+	case MODIFY:
+		modify(qp, s, states[value % ARRAY_SIZE(states)]);
+		break;
+	default:
+		take_packet(qp, what, data + 2, length);
+		break;
+	}
+	if (f.turn.delay_ack) {
+		f.turn.now = f.now;
+		engine_run(qp, &f.turn);
+		turn_done(&f.turn);
+		f.turn.delay_ack = false;
+	}
+	run(qp);
+	lock_drop(&qp->lock);
+	return what == TIME || what == POST || what == RECEIVE || what == MODIFY ? 2 : 2 + length;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	begin();
+	for (size_t at = 0; at < size;)
+		at += happen(data + at, size - at);
+	require(is_intact(f.memory, 0x5a) && is_intact(f.memory + GUARD + REGION, 0x5a));
+	require(is_intact(f.inbox, 0xa5) && is_intact(f.inbox + GUARD + REGION, 0xa5));
+	return 0;
+}

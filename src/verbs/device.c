@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 static struct lock devices_lock;
 static struct device *devices[DEVICE_LIMIT]; /* guarded by devices_lock, like the count */
 static int device_count;
@@ -168,7 +170,7 @@ static void complain(const char *entry, const char *why) REQUIRES(devices_lock)
 			return;
 	if (count < DEVICE_LIMIT)
 		told[count++] = strdup(entry);
-	fprintf(stderr, "uroce: UROCE_DEVICES: '%s' is ignored: %s\n", entry, why);
+	log_warn("UROCE_DEVICES: '%s' is ignored: %s", entry, why);
 }
 
 /* What is wrong with an entry, NULL if nothing is. `name` may be NULL. */

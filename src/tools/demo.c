@@ -1,3 +1,394 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce demo`: programs from the distribution's packages do RDMA with each other, and uroce shows what happened.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
 #include "tools/command.h"
-int demo_command(const struct command *command, int argc, char **argv) { return complain(command, "not yet"); }
+#include "tools/library.h"
+#include "tools/program.h"
+#include "tools/terminal.h"
+
+#define PATIENCE_MS 120000 /* a pair that takes longer hangs */
+#define LOOK_MS	    5
+#define ARGUMENTS   24
+
+/* A program of a pair. Its output goes to a file without a name. */
+struct actor {
+	const char *role; /* "server", "client" */
+	pid_t pid;	  /* 0: not running */
+	int output;
+	int status; /* as from waitpid() */
+};
+
+struct scene {
+	const char *program;
+	const char *argv[ARGUMENTS]; /* of both; the client gets the address too */
+	const char *port_option;
+	bool traced;
+	bool (*worth_showing)(const char *line); /* of the output if all goes well; NULL: all of both programs */
+};
+
+static volatile sig_atomic_t interrupted;
+static char directory[PATH_MAX]; /* of the traces */
+static const char *program_directory;
+
+static void interrupt(int signal)
+{
+	interrupted = signal;
+}
+
+/* A TCP port that nobody listens to now. */
+static int free_port(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+	socklen_t length = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, length) == 0 &&
+	    getsockname(fd, (struct sockaddr *)&a, &length) == 0)
+		port = ntohs(a.sin_port);
+	if (fd >= 0)
+		close(fd);
+	return port;
+}
+
+static bool listens_in(const char *path, unsigned wanted)
+{
+	FILE *file = fopen(path, "re");
+	char line[512];
+	bool found = false;
+
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		unsigned port, state;
+
+		found = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %x", &port, &state) == 2 && port == wanted &&
+			state == 0x0a; /* TCP_LISTEN */
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static bool listens(int port)
+{
+	return listens_in("/proc/net/tcp", (unsigned)port) || listens_in("/proc/net/tcp6", (unsigned)port);
+}
+
+static bool has_ended(struct actor *a)
+{
+	if (a->pid && waitpid(a->pid, &a->status, WNOHANG) == a->pid)
+		a->pid = 0;
+	return a->pid == 0;
+}
+
+static void stop(struct actor *a)
+{
+	if (!a->pid)
+		return;
+	kill(a->pid, SIGKILL);
+	waitpid(a->pid, &a->status, 0);
+	a->pid = 0;
+}
+
+static void start_program(struct actor *a, const struct scene *scene, const char *path, char **argv)
+{
+	char trace[PATH_MAX + 64];
+	pid_t parent = getpid();
+
+	a->output = (int)syscall(SYS_memfd_create, a->role, 1u /* MFD_CLOEXEC */);
+	a->pid = fork();
+	if (a->pid)
+		return;
+	/* whatever becomes of us, no program is left behind */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EXIT_FAILURE);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	if (scene->traced) {
+		snprintf(trace, sizeof(trace), "%s/%s.%s", directory, scene->program, a->role);
+		setenv("UROCE_TRACE", trace, 1);
+	} else {
+		unsetenv("UROCE_TRACE");
+	}
+	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+	dup2(a->output, STDOUT_FILENO);
+	dup2(a->output, STDERR_FILENO);
+	if (library_preload() == 0)
+		execv(path, argv);
+	perror(path);
+	_exit(EXIT_NOT_FOUND);
+}
+
+static void show_command(const struct actor *a, char **argv)
+{
+	printf("  %s%-7s%s $ %suroce run", style(CYAN), a->role, style(PLAIN), style(BOLD));
+	for (int i = 0; argv[i]; i++)
+		printf(" %s", argv[i]);
+	printf("%s\n", style(PLAIN));
+	fflush(stdout);
+}
+
+/* Each line that `wanted` accepts, marked with who said it. */
+static void show_output(const struct actor *a, bool (*wanted)(const char *line))
+{
+	FILE *file = a->output >= 0 ? fdopen(dup(a->output), "r") : NULL;
+	char line[512];
+
+	if (!file)
+		return;
+	rewind(file);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (*line && (!wanted || wanted(line)))
+			printf("  %s%-7s%s   %s\n", style(CYAN), a->role, style(PLAIN), line);
+	}
+	fclose(file);
+}
+
+/* perftest's table: its heading and the rows of numbers. */
+static bool is_row(const char *line)
+{
+	line += strspn(line, " ");
+	return !strncmp(line, "#bytes", 6) || (*line >= '0' && *line <= '9');
+}
+
+static bool ended_well(const struct actor *a)
+{
+	return WIFEXITED(a->status) && WEXITSTATUS(a->status) == 0;
+}
+
+static void explain(const struct actor *a)
+{
+	if (WIFEXITED(a->status))
+		printf("  %sthe %s ended with status %d%s\n", style(RED), a->role, WEXITSTATUS(a->status), style(PLAIN));
+	else if (WIFSIGNALED(a->status))
+		printf("  %sthe %s was ended by signal %d (%s)%s\n", style(RED), a->role, WTERMSIG(a->status),
+		       strsignal(WTERMSIG(a->status)), style(PLAIN));
+}
+
+/* Waits for an event that nobody announces (a port that another process opens) or for the end of a process. */
+static bool wait_until(struct actor *server, struct actor *client, int port)
+{
+	for (int waited = 0; waited < PATIENCE_MS && !interrupted; waited += LOOK_MS) {
+		if (client ? has_ended(client) && (has_ended(server) || !ended_well(client)) :
+			     has_ended(server) || listens(port))
+			return true;
+		poll(NULL, 0, LOOK_MS);
+	}
+	return false;
+}
+
+static bool play_pair(const struct scene *scene, const char *path, struct actor *server, struct actor *client)
+{
+	char port_text[16], *argv[ARGUMENTS + 4] = {0};
+	int port = free_port(), n = 0;
+
+	snprintf(port_text, sizeof(port_text), "%d", port);
+	argv[n++] = (char *)scene->program;
+	argv[n++] = (char *)scene->port_option;
+	argv[n++] = port_text;
+	for (int i = 0; scene->argv[i]; i++)
+		argv[n++] = (char *)scene->argv[i];
+	show_command(server, argv);
+	start_program(server, scene, path, argv);
+	if (!wait_until(server, NULL, port) || server->pid == 0)
+		return false;
+	argv[n] = "localhost";
+	show_command(client, argv);
+	start_program(client, scene, path, argv);
+	return wait_until(server, client, port) && !server->pid && ended_well(server) && ended_well(client);
+}
+
+/* 0, or the exit status. */
+static int play(const struct command *command, const struct scene *scene)
+{
+	struct actor server = {.role = "server", .output = -1}, client = {.role = "client", .output = -1};
+	char path[PATH_MAX], name[PATH_MAX];
+	const char *why;
+	bool ok;
+
+	snprintf(name, sizeof(name), "%s%s%s", program_directory ? program_directory : "",
+		 program_directory ? "/" : "", scene->program);
+	if (!program_find(name, path, sizeof(path))) {
+		complain(command, "%s is missing: install ibverbs-utils and perftest (make demo does)", name);
+		return EXIT_NOT_FOUND;
+	}
+	why = program_refuses_preload(path);
+	if (why) {
+		complain(command, "%s %s", path, why);
+		return EXIT_CANNOT_RUN;
+	}
+	ok = play_pair(scene, path, &server, &client);
+	if (!ok && !interrupted && server.pid && !client.pid)
+		printf("  the server is stopped: its client has failed\n");
+	else if (!ok && !interrupted && (server.pid || client.pid))
+		printf("  %sno end after %d s%s\n", style(RED), PATIENCE_MS / 1000, style(PLAIN));
+	stop(&server);
+	stop(&client);
+	if (!interrupted) {
+		if (!ok || !scene->worth_showing)
+			show_output(&server, NULL);
+		show_output(&client, ok ? scene->worth_showing : NULL);
+	}
+	if (!ok && !interrupted) {
+		explain(&server);
+		explain(&client);
+		printf("\n  `uroce doctor` may know why.\n");
+	}
+	close(server.output);
+	close(client.output);
+	return ok ? 0 : interrupted ? 128 + interrupted : EXIT_FAILURE;
+}
+
+static void heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void heading(const char *format, ...)
+{
+	va_list ap;
+
+	printf("\n%s", style(BOLD));
+	va_start(ap, format);
+	vprintf(format, ap);
+	va_end(ap);
+	printf("%s\n\n", style(PLAIN));
+	fflush(stdout);
+}
+
+/* Runs this program itself: what the demo shows, its reader can do. */
+static int ourselves(const char *const *argv)
+{
+	pid_t pid;
+	int status = 1 << 8;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		execv("/proc/self/exe", (char **)argv);
+		_exit(EXIT_NOT_FOUND);
+	}
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+}
+
+static int show_life(const char *program, const char *operation, const char *wqe)
+{
+	char server[PATH_MAX + 64], client[PATH_MAX + 64];
+	const char *const life[] = {"uroce", "trace", "-r", "-l1", "-o", operation, "-w", wqe, server, client, NULL};
+	const char *const times[] = {"uroce", "trace", "-s", "-o", operation, server, client, NULL};
+	int status;
+
+	snprintf(server, sizeof(server), "%s/%s.server", directory, program);
+	snprintf(client, sizeof(client), "%s/%s.client", directory, program);
+	status = ourselves(life);
+	return status ? status : ourselves(times);
+}
+
+static void remove_traces(void)
+{
+	static const char *const file[] = {"ibv_rc_pingpong.server", "ibv_rc_pingpong.client", "ib_write_lat.server",
+					   "ib_write_lat.client"};
+	char path[PATH_MAX + 64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(file); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, file[i]);
+		unlink(path);
+	}
+	rmdir(directory);
+}
+
+/* In memory if possible: a disk that writes back the pages of a trace would show in its times. */
+static bool make_directory(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(directory, sizeof(directory), "/dev/shm/uroce-demo-XXXXXX");
+	if (!tmp && mkdtemp(directory))
+		return true;
+	snprintf(directory, sizeof(directory), "%s/uroce-demo-XXXXXX", tmp ? tmp : "/tmp");
+	return mkdtemp(directory) != NULL;
+}
+
+static int perform(const struct command *command)
+{
+	static const struct scene pingpong = {"ibv_rc_pingpong", {"-g", "0", "-n", "1000"}, "-p", true, NULL};
+	static const struct scene bandwidth = {"ib_write_bw", {"-s", "65536", "-n", "20000", "-F"}, "-p", false, is_row};
+	static const struct scene latency = {"ib_write_lat", {"-s", "4096", "-n", "1000", "-F"}, "-p", true, is_row};
+	static const char *const devices[] = {"uroce", "devices", NULL};
+	int status;
+
+	heading("1. The devices that programs see on this machine, which needs no RDMA hardware for it");
+	status = ourselves(devices);
+	if (status)
+		return status;
+	heading("2. ibv_rc_pingpong, unmodified from ibverbs-utils: 1000 SENDs each way");
+	status = play(command, &pingpong);
+	if (status)
+		return status;
+	heading("3. ib_write_bw, unmodified from perftest: how fast memory is written from afar");
+	status = play(command, &bandwidth);
+	if (status)
+		return status;
+	heading("4. ib_write_lat: the time that one WRITE of 4096 bytes takes, with the trace on");
+	status = play(command, &latency);
+	if (status)
+		return status;
+	heading("5. The life of one SEND of step 2, and where the time goes");
+	status = show_life("ibv_rc_pingpong", "SEND", "500");
+	if (status)
+		return status;
+	heading("6. The life of one WRITE of step 4");
+	return show_life("ib_write_lat", "WRITE", "500");
+}
+
+int demo_command(const struct command *command, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"keep", no_argument, NULL, 'k'}, {"directory", required_argument, NULL, 'd'}, {0}};
+	struct sigaction on_signal = {.sa_handler = interrupt};
+	bool keep = false;
+	int c, status;
+
+	while ((c = getopt_long(argc, argv, "kd:", options, NULL)) != -1) {
+		if (c == '?')
+			return wrong_usage(command, "%s", "");
+		keep |= c == 'k';
+		if (c == 'd')
+			program_directory = optarg;
+	}
+	if (optind < argc)
+		return wrong_usage(command, "'%s'?", argv[optind]);
+	if (!library_path())
+		return complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
+	if (!make_directory())
+		return complain(command, "%s: %s", directory, strerror(errno));
+	sigaction(SIGINT, &on_signal, NULL);
+	sigaction(SIGTERM, &on_signal, NULL);
+	sigaction(SIGHUP, &on_signal, NULL);
+	status = perform(command);
+	if (keep)
+		printf("The traces are in %s\n", directory);
+	else
+		remove_traces();
+	if (!status)
+		printf("Next: %suroce run PROGRAM%s for your own programs, %suroce run -t FILE PROGRAM%s to look "
+		       "inside them.\n",
+		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));
+	return status;
+}

@@ -1,3 +1,429 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce doctor`: what uroce needs of a machine, checked by doing it.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
 #include "tools/command.h"
-int doctor_command(const struct command *command, int argc, char **argv) { return complain(command, "not yet"); }
+#include "tools/devices.h"
+#include "tools/library.h"
+#include "tools/terminal.h"
+#include "wire/crc.h"
+#include "wire/packet.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define BUFFER_WANTED (4 << 20) /* bytes: what the udp link asks for */
+#define ARRIVE_MS     1000
+
+enum verdict {
+	OK,
+	WARN,
+	FAIL,
+};
+
+static unsigned verdicts[FAIL + 1];
+
+/* One finding. */
+static void say(enum verdict verdict, const char *what, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* What to do about the last one. */
+static void advise(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(enum verdict verdict, const char *what, const char *format, ...)
+{
+	static const struct {
+		enum style style;
+		const char *word;
+	} look[] = {[OK] = {GREEN, "ok"}, [WARN] = {YELLOW, "warn"}, [FAIL] = {RED, "FAIL"}};
+	va_list ap;
+
+	verdicts[verdict]++;
+	printf("%s%-5s%s %-18s ", style(look[verdict].style), look[verdict].word, style(PLAIN), what);
+	va_start(ap, format);
+	vprintf(format, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+static void advise(const char *format, ...)
+{
+	va_list ap;
+
+	printf("%25s%s", "", style(DIM));
+	va_start(ap, format);
+	vprintf(format, ap);
+	va_end(ap);
+	printf("%s\n", style(PLAIN));
+}
+
+/* The first line of a small file; false if there is none. */
+static bool read_line(const char *path, char *out, size_t room)
+{
+	FILE *file = fopen(path, "re");
+	bool ok = file && fgets(out, (int)room, file);
+
+	if (file)
+		fclose(file);
+	if (ok)
+		out[strcspn(out, "\n")] = 0;
+	return ok;
+}
+
+static void check_system(void)
+{
+	struct utsname u;
+	cpu_set_t set;
+	int processors = 1;
+
+	uname(&u);
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		processors = CPU_COUNT(&set);
+	if (processors > 1) {
+		say(OK, "system", "%s %s, %s, %d processors", u.sysname, u.release, u.machine, processors);
+		return;
+	}
+	say(WARN, "system", "%s %s, %s, only one processor for this process", u.sysname, u.release, u.machine);
+	advise("Programs that poll will share it with their peers: expect milliseconds, not microseconds.");
+}
+
+static void check_library(void)
+{
+	const char *path = library_path(), *why = library_open();
+
+	if (!why) {
+		say(OK, "library", "%s", path);
+		return;
+	}
+	say(FAIL, "library", "%s", why);
+	advise("Build it (make) or install it (make install).");
+}
+
+static int check_devices(struct device_view **views)
+{
+	const char *why = NULL;
+	int count = devices_view(views, &why);
+
+	if (count <= 0) {
+		say(FAIL, "devices", "none%s%s", why ? ": " : "", why ? why : "");
+		advise("Give an interface an address and set it up: ip link set lo up");
+	} else {
+		say(OK, "devices", "%d: a device for each interface that has an address", count);
+	}
+	return count;
+}
+
+/* Who has UDP port 4791, as /proc/net tells it. */
+struct holder {
+	int sockets; /* of programs */
+	unsigned uid;
+	bool kernel;
+};
+
+static void find_holders(const char *path, struct holder *h)
+{
+	FILE *file = fopen(path, "re");
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned port, uid;
+		unsigned long inode;
+
+		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*d %lu", &port, &uid, &inode) != 3 ||
+		    port != ROCE_PORT)
+			continue;
+		if (inode == 0) {
+			h->kernel = true;
+			continue;
+		}
+		h->sockets++;
+		h->uid = uid;
+	}
+	if (file)
+		fclose(file);
+}
+
+static struct holder holders(void)
+{
+	struct holder h = {0};
+
+	find_holders("/proc/net/udp", &h);
+	find_holders("/proc/net/udp6", &h);
+	return h;
+}
+
+static void explain_busy(const char *address)
+{
+	struct holder h = holders();
+
+	if (h.kernel) {
+		say(FAIL, "port 4791", "%s: the kernel holds it (its Soft-RoCE, rdma_rxe)", address);
+		advise("Remove its devices: rdma link; rdma link delete NAME, as root. Or use uroce in a network "
+		       "namespace.");
+	} else if (h.sockets && h.uid == geteuid()) {
+		say(OK, "port 4791", "%s: shared with programs of yours that use uroce now", address);
+	} else {
+		say(FAIL, "port 4791", "%s: held by a program of user %u", address, h.uid);
+		advise("One user at a time can use an address: ss -ulpn 'sport = 4791' names the program.");
+	}
+}
+
+static socklen_t to_sockaddr(const struct ibv_gid_entry *gid, struct sockaddr_storage *out)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+
+	memset(out, 0, sizeof(*out));
+	if (!memcmp(gid->gid.raw, mapped, sizeof(mapped))) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(ROCE_PORT);
+		memcpy(&v4->sin_addr, gid->gid.raw + 12, 4);
+		return sizeof(*v4);
+	}
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons(ROCE_PORT);
+	memcpy(&v6->sin6_addr, gid->gid.raw, 16);
+	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		v6->sin6_scope_id = gid->ndev_ifindex;
+	return sizeof(*v6);
+}
+
+/* A byte to ourselves: what a firewall drops here, it drops between programs of this machine too. */
+static bool reaches_itself(int fd, const struct sockaddr_storage *a, socklen_t length)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char byte = 0;
+
+	return sendto(fd, &byte, 1, 0, (const struct sockaddr *)a, length) == 1 && poll(&p, 1, ARRIVE_MS) == 1;
+}
+
+/* Without SO_REUSEPORT: so this fails where programs are at work, and does not take packets from them. */
+static void check_address(const struct ibv_gid_entry *gid)
+{
+	const char *address = gid_text(&gid->gid);
+	struct sockaddr_storage a;
+	socklen_t length = to_sockaddr(gid, &a);
+	int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0) {
+		say(FAIL, "port 4791", "%s: socket: %s", address, strerror(errno));
+		return;
+	}
+	if (bind(fd, (struct sockaddr *)&a, length) == 0) {
+		if (reaches_itself(fd, &a, length)) {
+			say(OK, "port 4791", "%s: free, and reachable from here", address);
+		} else {
+			say(WARN, "port 4791", "%s: free, but a packet that was sent to it did not arrive", address);
+			advise("Does a firewall drop UDP to port 4791? nft list ruleset; iptables -S");
+		}
+	} else if (errno == EADDRINUSE) {
+		explain_busy(address);
+	} else if (errno == EADDRNOTAVAIL) {
+		say(WARN, "port 4791", "%s: not usable yet (an IPv6 address that is still being checked?)", address);
+	} else {
+		say(FAIL, "port 4791", "%s: %s", address, strerror(errno));
+		if (errno == EACCES || errno == EPERM)
+			advise("A sandbox (seccomp, SELinux, AppArmor) forbids it.");
+	}
+	close(fd);
+}
+
+static void check_device(const struct device_view *v)
+{
+	unsigned path_mtu = v->port.active_mtu ? 128u << v->port.active_mtu : 0;
+
+	if (v->port.state != IBV_PORT_ACTIVE) {
+		say(WARN, v->name, "interface %s is down", v->interface);
+		advise("As root: ip link set %s up", v->interface);
+		return;
+	}
+	say(path_mtu < 1024 ? WARN : OK, v->name, "interface %s, MTU %u: path MTU %u", v->interface,
+	    v->interface_mtu, path_mtu);
+	if (path_mtu < 4096)
+		advise("Larger packets are faster: an interface MTU of 4200 gives path MTU 4096, if the network "
+		       "carries it.");
+	for (int i = 0; i < v->gids; i++)
+		check_address(&v->gid[i]);
+}
+
+static void check_offload(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+	bool segment, gro;
+
+	if (fd < 0)
+		return;
+	segment = setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &on, sizeof(on)) == 0;
+	gro = setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
+	close(fd);
+	if (segment && gro) {
+		say(OK, "packet trains", "UDP_SEGMENT and UDP_GRO");
+		return;
+	}
+	say(WARN, "packet trains", "this kernel has no %s", segment ? "UDP_GRO" : gro ? "UDP_SEGMENT" :
+									       "UDP_SEGMENT and no UDP_GRO");
+	advise("uroce works without, at one system call a packet: Linux 5.0 or later is several times faster.");
+}
+
+static void check_buffer(const char *what, int option, int force, const char *knob)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = BUFFER_WANTED;
+	socklen_t length = sizeof(size);
+
+	if (fd < 0)
+		return;
+	if (setsockopt(fd, SOL_SOCKET, force, &size, sizeof(size)))
+		setsockopt(fd, SOL_SOCKET, option, &size, sizeof(size));
+	getsockopt(fd, SOL_SOCKET, option, &size, &length);
+	close(fd);
+	size /= 2; /* Linux says twice what was asked for */
+	if (size >= BUFFER_WANTED) {
+		say(OK, what, "%d KiB", size >> 10);
+		return;
+	}
+	say(WARN, what, "%d KiB, where %d KiB would be used", size >> 10, BUFFER_WANTED >> 10);
+	advise("Large transfers are faster with: sysctl -w net.core.%s=%d, as root", knob, BUFFER_WANTED);
+}
+
+static void check_crc(void)
+{
+	const struct crc_engine *engine = crc_init();
+
+	/* the last one is always there: tables */
+	if (engine != &crc_engines[crc_engine_count - 1]) {
+		say(OK, "checksums", "by %s", engine->name);
+		return;
+	}
+	say(WARN, "checksums", "by %s: this processor has no instructions that uroce knows", engine->name);
+	advise("Installing ISA-L (package libisal2) may help.");
+}
+
+static void check_rendezvous(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
+
+	n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "uroce/doctor/%d", (int)getpid());
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0) {
+		say(OK, "rendezvous", "several programs on one address find each other");
+	} else {
+		say(FAIL, "rendezvous", "an abstract AF_UNIX socket: %s", strerror(errno));
+		advise("A sandbox forbids it; programs on one address find each other that way.");
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void check_process_vm(void)
+{
+	static char secret = 42;
+	struct iovec local = {&(char){0}, 1}, remote = {&secret, 1};
+	pid_t child = fork();
+	ssize_t n;
+	char scope[16] = "0";
+	int error;
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	n = child > 0 ? process_vm_readv(child, &local, 1, &remote, 1, 0) : -1;
+	error = errno;
+	if (child > 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
+	if (n == 1 && !strcmp(scope, "0")) {
+		say(OK, "process_vm", "programs of one user may reach each other's memory");
+		return;
+	}
+	if (n == 1)
+		say(OK, "process_vm", "only to a program's own children (kernel.yama.ptrace_scope is %s)", scope);
+	else
+		say(OK, "process_vm", "not allowed: %s", strerror(error));
+	advise("Nothing here needs it: all traffic goes over UDP. A later short cut between programs of one "
+	       "machine will.");
+}
+
+static void check_locked_memory(void)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		say(OK, "locked memory", "unlimited (uroce locks none)");
+	else
+		say(OK, "locked memory", "%llu KiB, which does not matter: uroce locks none",
+		    (unsigned long long)limit.rlim_cur >> 10);
+}
+
+static void check_surroundings(void)
+{
+	char line[256];
+	int seccomp = 0;
+	FILE *file = fopen("/proc/self/status", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Seccomp: %d", &seccomp);
+	if (file)
+		fclose(file);
+	if (seccomp || !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK))
+		say(OK, "container", "yes%s; to reach other hosts it needs an address that they can reach, "
+		    "UDP port 4791 included", seccomp ? ", with a seccomp filter" : "");
+	if (!access("/sys/module/rdma_rxe", F_OK))
+		say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");
+}
+
+int doctor_command(const struct command *command, int argc, char **argv)
+{
+	struct device_view *views = NULL;
+	int count;
+
+	if (argc > 1)
+		return wrong_usage(command, "'%s'?", argv[1]);
+	check_system();
+	check_library();
+	count = check_devices(&views);
+	for (int i = 0; i < count; i++)
+		check_device(&views[i]);
+	free(views);
+	check_rendezvous();
+	check_offload();
+	check_buffer("receive buffer", SO_RCVBUF, SO_RCVBUFFORCE, "rmem_max");
+	check_buffer("send buffer", SO_SNDBUF, SO_SNDBUFFORCE, "wmem_max");
+	check_crc();
+	check_process_vm();
+	check_locked_memory();
+	check_surroundings();
+	putchar('\n');
+	if (verdicts[FAIL])
+		printf("%sSomething that uroce needs is missing: see FAIL above.%s\n", style(BOLD), style(PLAIN));
+	else if (verdicts[WARN])
+		printf("%suroce works here%s, though not at its best: see warn above.\n", style(BOLD), style(PLAIN));
+	else
+		printf("%suroce works here.%s\n", style(BOLD), style(PLAIN));
+	return verdicts[FAIL] ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -134,24 +134,39 @@ static const char *which_packet(const struct request *q, uint64_t number)
 	return text;
 }
 
+static bool is_acknowledgement(uint64_t opcode)
+{
+	return OPERATION(opcode) == OP_ACKNOWLEDGE;
+}
+
 static const char *packet_text(const struct request *q, uint64_t number, uint64_t opcode)
 {
 	static char text[160];
 
-	snprintf(text, sizeof(text), "%s, %sPSN 0x%06x", packet_name(opcode), which_packet(q, number),
-		 (unsigned)(number & PSN_MASK));
+	snprintf(text, sizeof(text), "%s, %sPSN 0x%06x", packet_name(opcode),
+		 is_acknowledgement(opcode) ? "" : which_packet(q, number), (unsigned)(number & PSN_MASK));
 	return text;
 }
 
-static bool is_acknowledgement(uint64_t opcode)
+static const char *memory_text(const struct conn *requester, const struct request *q, const struct record *e,
+			       const char **what)
 {
-	return OPERATION(opcode) == OP_ACKNOWLEDGE;
+	static char text[128];
+	uint32_t flags = opcode_info[e->arg[2] & 0xff].flags;
+	bool placed = flags & IS_RESPONSE && e->arg[0] == requester->qpn; /* by the requester, from responses */
+
+	*what = flags & IS_RESPONSE && !placed ? "memory read" : "memory written";
+	/* memory that a WQE names and not a packet is shown by offset */
+	snprintf(text, sizeof(text), "%s%u bytes at %s0x%" PRIx64, which_packet(q, e->arg[1]), (unsigned)e->arg[4],
+		 placed || flags & IS_SEND ? "offset " : "", e->arg[3]);
+	return text;
 }
 
 static void print_step(struct line *line, const struct joined *j, const struct request *q, const struct record *e)
 {
 	const struct conn *conn = &j->conns[q->conn];
 	const uint64_t *a = e->arg;
+	const char *what, *text;
 
 	switch ((enum trace_point)e->point) {
 	case TRACE_post_send:
@@ -183,11 +198,8 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 				   (unsigned)a[1], micros((int64_t)(e->time - q->receive_posted)));
 		return;
 	case TRACE_execute:
-		print_line(line, e,
-			   e->file != conn->file	    ? opcode_info[a[2] & 0xff].flags & IS_RESPONSE ? "memory read"
-												   : "memory accessed"
-							    : "memory accessed",
-			   "%s%u bytes", which_packet(q, a[1]), (unsigned)a[4]);
+		text = memory_text(conn, q, e, &what);
+		print_line(line, e, what, "%s", text);
 		return;
 	case TRACE_acknowledge:
 		print_line(line, e, "answer built", "%s of PSN 0x%06x, MSN %u", syndrome_name(a[3]), (unsigned)a[2],

@@ -10,6 +10,7 @@
 
 struct ibv_context *context;
 struct ibv_device_attr limits;
+static bool own_namespace;
 
 bool enter_namespace(void)
 {
@@ -24,6 +25,7 @@ bool enter_namespace(void)
 		exit(1);
 	}
 	close(s);
+	own_namespace = true;
 	return true;
 }
 
@@ -47,6 +49,8 @@ bool ip(const char *words)
 {
 	char command[256];
 
+	if (!own_namespace)
+		return false;
 	snprintf(command, sizeof(command), "ip %s", words);
 	return system(command) == 0;
 }
@@ -94,19 +98,26 @@ struct ibv_qp_attr attributes(enum ibv_qp_state to, const struct ibv_qp *peer)
 	return a;
 }
 
+static void leave(struct ibv_qp *qp, enum ibv_qp_state to)
+{
+	assert_int_equal(ibv_modify_qp(qp, &(struct ibv_qp_attr){.qp_state = to}, IBV_QP_STATE), 0);
+}
+
 void bring(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state to)
 {
 	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
 
-	for (size_t i = 0; i < 4 && way[i] <= to && to != IBV_QPS_ERR; i++) {
+	if (to == IBV_QPS_RESET)
+		leave(qp, to);
+	for (size_t i = 0; i < 4 && way[i] <= to; i++) {
 		struct ibv_qp_attr a = attributes(way[i], peer);
 
 		a.sq_psn = qp->qp_num & 0xfff;
-		if (qp->state < way[i])
+		if (qp->state < way[i] && (to != IBV_QPS_ERR || way[i] == IBV_QPS_INIT))
 			assert_int_equal(ibv_modify_qp(qp, &a, mask_to(way[i])), 0);
 	}
 	if (to == IBV_QPS_ERR)
-		assert_int_equal(ibv_modify_qp(qp, &(struct ibv_qp_attr){.qp_state = to}, IBV_QP_STATE), 0);
+		leave(qp, to);
 	assert_int_equal(qp->state, to);
 }
 

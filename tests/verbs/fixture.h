@@ -35,7 +35,7 @@ bool enter_namespace(void);
 int open_context(void **state);
 int close_context(void **state);
 
-/* `ip` with these words; false if it fails. */
+/* `ip` with these words; false if it fails, or if the namespace is not our own. */
 bool ip(const char *words);
 
 /* One side of a connection, with objects of its own. Test setup gives two as *state: a struct side[2], in
@@ -56,7 +56,7 @@ struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, const struct ibv_qp
 /* All attributes that any transition wants, for a QP that talks to `peer`. */
 struct ibv_qp_attr attributes(enum ibv_qp_state to, const struct ibv_qp *peer);
 int mask_to(enum ibv_qp_state to);
-/* From RESET up to that state. */
+/* Down to RESET, or up to that state. */
 void bring(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state to);
 void connect_sides(struct side *s);
 

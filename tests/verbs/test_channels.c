@@ -1,0 +1,266 @@
+/* Completion channels: who is told of what, and who waits for whom.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/fixture.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+static bool readable(const struct side *s)
+{
+	struct pollfd fd = {.fd = s->channel->fd, .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+static void expect_event(struct side *s)
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	assert_int_equal(ibv_get_cq_event(s->channel, &cq, &cq_context), 0);
+	assert_ptr_equal(cq, s->cq);
+	assert_ptr_equal(cq_context, s);
+}
+
+static int send_message(struct side *s, int flags)
+{
+	struct ibv_sge sge = piece(s, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | flags};
+
+	return side_send(s, &wr);
+}
+
+static void an_armed_queue_tells_once(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0); /* not armed */
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_false(readable(&s[0]));
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	expect_event(&s[0]);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_false(readable(&s[0]));
+	ibv_ack_cq_events(s[0].cq, 1);
+}
+
+static void only_solicited_ones_tell(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(side_receive(&s[1], i), 0);
+	assert_int_equal(ibv_req_notify_cq(s[1].cq, 1), 0);
+	assert_int_equal(send_message(&s[0], 0), 0);
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_false(readable(&s[1]));
+	assert_int_equal(send_message(&s[0], IBV_SEND_SOLICITED), 0);
+	expect_event(&s[1]);
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	/* an error is worth telling, too */
+	assert_int_equal(ibv_req_notify_cq(s[1].cq, 1), 0);
+	bring(s[1].qp, s[0].qp, IBV_QPS_ERR);
+	expect_event(&s[1]);
+	assert_int_equal(next(s[1].cq).status, IBV_WC_WR_FLUSH_ERR);
+	ibv_ack_cq_events(s[1].cq, 2);
+}
+
+static void solicited_does_not_weaken_any(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 1), 0);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	expect_event(&s[0]);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	ibv_ack_cq_events(s[0].cq, 1);
+}
+
+static void an_empty_channel_honours_O_NONBLOCK(void **state)
+{
+	struct side *s = *state;
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	fcntl(s[0].channel->fd, F_SETFL, O_NONBLOCK);
+	errno = 0;
+	assert_int_equal(ibv_get_cq_event(s[0].channel, &cq, &cq_context), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void ignore(int sig)
+{
+}
+
+static void *interrupt(void *thread)
+{
+	while (!pthread_kill(*(pthread_t *)thread, SIGUSR1)) {
+		pthread_testcancel();
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void a_signal_ends_the_wait(void **state)
+{
+	struct side *s = *state;
+	struct sigaction a = {.sa_handler = ignore};
+	pthread_t self = pthread_self(), other;
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	sigaction(SIGUSR1, &a, NULL);
+	pthread_create(&other, NULL, interrupt, &self);
+	errno = 0;
+	assert_int_equal(ibv_get_cq_event(s[0].channel, &cq, &cq_context), -1);
+	assert_int_equal(errno, EINTR);
+	pthread_cancel(other);
+	pthread_join(other, NULL);
+}
+
+/* A program that sleeps in poll() on the channel's fd is woken: nobody but the helper makes progress. */
+static void a_sleeper_in_poll_is_woken(void **state)
+{
+	struct side *s = *state;
+	struct pollfd fd = {.fd = s[1].channel->fd, .events = POLLIN};
+
+	connect_sides(s);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(side_receive(&s[1], i), 0);
+		assert_int_equal(ibv_req_notify_cq(s[1].cq, 0), 0);
+		assert_int_equal(send_message(&s[0], 0), 0);
+		while (poll(&fd, 1, -1) != 1)
+			;
+		expect_event(&s[1]);
+		assert_int_equal(next(s[1].cq).wr_id, i);
+		ibv_ack_cq_events(s[1].cq, 1);
+	}
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+}
+
+struct acknowledger {
+	struct ibv_cq *cq;
+	_Atomic bool acknowledged;
+};
+
+static void *acknowledge(void *arg)
+{
+	struct acknowledger *a = arg;
+
+	usleep(20000); /* so that the destroyer is probably waiting; it works out either way */
+	a->acknowledged = true;
+	ibv_ack_cq_events(a->cq, 1);
+	return NULL;
+}
+
+static void destroying_waits_for_acknowledgements(void **state)
+{
+	struct side *s = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, channel, 0), *got;
+	struct ibv_qp *qp = make_qp(s[0].pd, cq, &(struct ibv_qp_cap){4, 4, 1, 1, 0});
+	struct acknowledger a = {.cq = cq};
+	void *cq_context;
+	pthread_t thread;
+
+	bring(qp, s[1].qp, IBV_QPS_INIT);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(ibv_post_recv(qp, &(struct ibv_recv_wr){0}, &(struct ibv_recv_wr *){0}), 0);
+	bring(qp, s[1].qp, IBV_QPS_ERR);
+	assert_int_equal(ibv_get_cq_event(channel, &got, &cq_context), 0);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(ibv_post_recv(qp, &(struct ibv_recv_wr){0}, &(struct ibv_recv_wr *){0}), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	pthread_create(&thread, NULL, acknowledge, &a);
+	assert_int_equal(ibv_destroy_cq(cq), 0); /* the second event was never fetched: nobody waits for it */
+	assert_true(a.acknowledged);
+	pthread_join(thread, NULL);
+	assert_int_equal(poll(&(struct pollfd){.fd = channel->fd, .events = POLLIN}, 1, 0), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+/* Two queues on one channel each get their turn. */
+static void a_channel_serves_many_queues(void **state)
+{
+	struct side *s = *state;
+	struct ibv_cq *cqs[2], *got;
+	struct ibv_qp *qps[2];
+	int seen[2] = {0};
+	void *cq_context;
+
+	for (int i = 0; i < 2; i++) {
+		cqs[i] = ibv_create_cq(context, 16, &seen[i], s[0].channel, 0);
+		qps[i] = make_qp(s[0].pd, cqs[i], &(struct ibv_qp_cap){4, 4, 1, 1, 0});
+		bring(qps[i], s[1].qp, IBV_QPS_INIT);
+		bring(qps[i], s[1].qp, IBV_QPS_ERR);
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(ibv_req_notify_cq(cqs[i], 0), 0);
+			assert_int_equal(
+				ibv_post_recv(qps[i], &(struct ibv_recv_wr){0}, &(struct ibv_recv_wr *){0}),
+				0);
+		}
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(ibv_get_cq_event(s[0].channel, &got, &cq_context), 0);
+		++*(int *)cq_context;
+		ibv_ack_cq_events(got, 1);
+	}
+	assert_int_equal(seen[0], 2);
+	assert_int_equal(seen[1], 2);
+	assert_false(readable(&s[0]));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
+		assert_int_equal(ibv_destroy_cq(cqs[i]), 0);
+	}
+}
+
+static void communication_established_is_told(void **state)
+{
+	struct side *s = *state;
+	struct ibv_async_event e;
+
+	bring(s[0].qp, s[1].qp, IBV_QPS_RTS);
+	bring(s[1].qp, s[0].qp, IBV_QPS_RTR);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	do {
+		assert_int_equal(ibv_get_async_event(context, &e), 0);
+		ibv_ack_async_event(&e);
+	} while (e.event_type != IBV_EVENT_COMM_EST || e.element.qp != s[1].qp);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_sides, close_sides)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_armed_queue_tells_once),
+		TEST(only_solicited_ones_tell),
+		TEST(solicited_does_not_weaken_any),
+		TEST(an_empty_channel_honours_O_NONBLOCK),
+		TEST(a_signal_ends_the_wait),
+		TEST(a_sleeper_in_poll_is_woken),
+		TEST(destroying_waits_for_acknowledgements),
+		TEST(a_channel_serves_many_queues),
+		TEST(communication_established_is_told),
+	};
+
+	enter_namespace();
+	return cmocka_run_group_tests(tests, open_context, close_context);
+}

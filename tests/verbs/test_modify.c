@@ -1,0 +1,239 @@
+/* The states of a queue pair: which transition takes which attributes. IBTA 11.2.5.2, ibv_modify_qp(3).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/fixture.h"
+
+#define RESET IBV_QPS_RESET
+#define INIT  IBV_QPS_INIT
+#define RTR   IBV_QPS_RTR
+#define RTS   IBV_QPS_RTS
+#define SQD   IBV_QPS_SQD
+#define ERR   IBV_QPS_ERR
+
+enum {
+	CUR = IBV_QP_CUR_STATE,
+	NOTIFY = IBV_QP_EN_SQD_ASYNC_NOTIFY,
+	ACCESS = IBV_QP_ACCESS_FLAGS,
+	PKEY = IBV_QP_PKEY_INDEX,
+	PORT = IBV_QP_PORT,
+	AV = IBV_QP_AV,
+	TIMEOUT = IBV_QP_TIMEOUT,
+	RETRY = IBV_QP_RETRY_CNT,
+	RNR_RETRY = IBV_QP_RNR_RETRY,
+	RD = IBV_QP_MAX_QP_RD_ATOMIC,
+	DEST_RD = IBV_QP_MAX_DEST_RD_ATOMIC,
+	RNR_TIMER = IBV_QP_MIN_RNR_TIMER,
+
+	PATH_MIGRATION = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE, /* not supported, whatever the table says */
+	ALL_BITS = (1 << 21) - 1,
+};
+
+/* What each transition must and may be given, besides the state itself. */
+static const struct row {
+	enum ibv_qp_state from, to;
+	int must, may;
+} table[] = {
+	{RESET, RESET, 0, 0},
+	{RESET, INIT, INIT_MASK, 0},
+	{INIT, RESET, 0, 0},
+	{INIT, INIT, 0, PKEY | PORT | ACCESS},
+	{INIT, RTR, RTR_MASK, ACCESS | PKEY},
+	{INIT, ERR, 0, 0},
+	{RTR, RESET, 0, 0},
+	{RTR, RTS, RTS_MASK, CUR | ACCESS | RNR_TIMER},
+	{RTR, ERR, 0, 0},
+	{RTS, RESET, 0, 0},
+	{RTS, RTS, 0, CUR | ACCESS | RNR_TIMER},
+	{RTS, SQD, 0, NOTIFY},
+	{RTS, ERR, 0, 0},
+	{SQD, RESET, 0, 0},
+	{SQD, RTS, 0, CUR | ACCESS | RNR_TIMER},
+	{SQD, SQD, 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | DEST_RD | ACCESS | PKEY | RNR_TIMER},
+	{SQD, ERR, 0, 0},
+	{ERR, RESET, 0, 0},
+	{ERR, ERR, 0, 0},
+};
+
+static const struct row *find(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].from == from && table[i].to == to)
+			return &table[i];
+	return NULL;
+}
+
+/* Tries it on a queue pair that is in state `from`; whether it was let. */
+static bool let(struct side *s, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	struct ibv_qp_attr a = attributes(to, s[1].qp);
+	int error;
+
+	bring(s[0].qp, s[1].qp, RESET);
+	if (from != RESET)
+		bring(s[0].qp, s[1].qp, from);
+	a.cur_qp_state = from;
+	a.qp_state = to;
+	error = ibv_modify_qp(s[0].qp, &a, mask);
+	assert_int_equal(s[0].qp->state, error ? from : to);
+	assert_true(error == 0 || error == EINVAL || error == EOPNOTSUPP);
+	return !error;
+}
+
+static void transitions_want_their_attributes(void **state)
+{
+	struct side *s = *state;
+
+	for (int from = RESET; from <= ERR; from++) {
+		for (int to = RESET; to <= ERR + 1; to++) {
+			const struct row *row = find(from, to);
+			int full = IBV_QP_STATE | (row ? row->must : mask_to(to));
+
+			/* no RC queue pair is ever in SQE; a queue pair in RESET cannot fail, say some */
+			if (from == IBV_QPS_SQE || (from == RESET && to == ERR))
+				continue;
+			if (let(s, from, to, full) != !!row)
+				fail_msg("%d -> %d is %s", from, to, row ? "refused" : "let");
+			for (int bit = 1; row && bit <= ALL_BITS; bit <<= 1) {
+				int mask = full ^ bit;
+				bool wanted = bit == IBV_QP_STATE ? from == to && row
+					      : full & bit	  ? false
+								  : row->may & bit;
+
+				if (bit & PATH_MIGRATION)
+					wanted = false;
+				if (bit == IBV_QP_STATE && from != to)
+					continue; /* then it is another transition: from -> from */
+				if (let(s, from, to, mask) != wanted)
+					fail_msg("%d -> %d, mask %#x is %s", from, to, mask,
+						 wanted ? "refused" : "let");
+			}
+		}
+	}
+}
+
+static void values_are_checked(void **state)
+{
+	struct side *s = *state;
+	const struct ibv_qp_attr good = attributes(RTR, s[1].qp);
+	struct ibv_qp_attr bad;
+
+#define REFUSED(from, to, mask, ...)                                                           \
+	do {                                                                                   \
+		bring(s[0].qp, s[1].qp, RESET);                                                \
+		if ((from) != RESET)                                                           \
+			bring(s[0].qp, s[1].qp, from);                                         \
+		bad = good;                                                                    \
+		bad.qp_state = to;                                                             \
+		__VA_ARGS__;                                                                   \
+		assert_int_equal(ibv_modify_qp(s[0].qp, &bad, IBV_QP_STATE | (mask)), EINVAL); \
+		assert_int_equal(s[0].qp->state, from);                                        \
+	} while (0)
+	REFUSED(RESET, INIT, INIT_MASK, bad.port_num = 0);
+	REFUSED(RESET, INIT, INIT_MASK, bad.port_num = 2);
+	REFUSED(RESET, INIT, INIT_MASK, bad.pkey_index = 1);
+	REFUSED(RESET, INIT, INIT_MASK, bad.qp_access_flags = 1 << 17);
+	REFUSED(INIT, RTR, RTR_MASK, bad.path_mtu = 0);
+	REFUSED(INIT, RTR, RTR_MASK, bad.path_mtu = IBV_MTU_4096 + 1);
+	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.port_num = 2);
+	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.grh.sgid_index = 63);
+	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.grh.dgid = (union ibv_gid){0});
+	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.grh.dgid.raw[12] = 224); /* multicast */
+	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.is_global = 0; bad.ah_attr.dlid = 0);
+	REFUSED(INIT, RTR, RTR_MASK, bad.max_dest_rd_atomic = limits.max_qp_rd_atom + 1);
+	REFUSED(INIT, RTR, RTR_MASK, bad.min_rnr_timer = 32);
+	REFUSED(INIT, RTR, RTR_MASK, bad.dest_qp_num = 1 << 24);
+	REFUSED(RTR, RTS, RTS_MASK, bad.timeout = 32);
+	REFUSED(RTR, RTS, RTS_MASK, bad.retry_cnt = 8);
+	REFUSED(RTR, RTS, RTS_MASK, bad.rnr_retry = 8);
+	REFUSED(RTR, RTS, RTS_MASK, bad.max_rd_atomic = limits.max_qp_init_rd_atom + 1);
+	REFUSED(RTR, RTS, RTS_MASK | CUR, bad.cur_qp_state = INIT);
+	REFUSED(RTS, 99, 0, (void)0);
+	REFUSED(RTS, -1, 0, (void)0);
+#undef REFUSED
+	bring(s[0].qp, s[1].qp, RESET);
+	assert_int_equal(ibv_modify_qp(NULL, &bad, IBV_QP_STATE), EINVAL);
+	assert_int_equal(ibv_modify_qp(s[0].qp, NULL, IBV_QP_STATE), EINVAL);
+}
+
+static void a_path_mtu_above_the_ports_is_refused(void **state)
+{
+	struct side *s = *state;
+	struct ibv_qp_attr a = attributes(RTR, s[1].qp);
+	struct ibv_port_attr port;
+
+	if (!ip("link set lo mtu 1500"))
+		skip();
+	do /* the news is on its way */
+		assert_int_equal(ibv_query_port(context, 1, &port), 0);
+	while (port.active_mtu != IBV_MTU_1024);
+	a.path_mtu = IBV_MTU_2048;
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), EINVAL);
+	a.path_mtu = IBV_MTU_1024;
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), 0);
+	assert_true(ip("link set lo mtu 65536"));
+}
+
+static void a_query_tells_what_was_modified(void **state)
+{
+	struct side *s = *state;
+	struct ibv_qp_attr a = attributes(RTR, s[1].qp), got;
+	struct ibv_qp_init_attr init;
+
+	a.sq_psn = 0x123456;
+	a.rq_psn = 0x654321;
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), 0);
+	a.qp_state = RTS;
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTS_MASK), 0);
+	assert_int_equal(ibv_query_qp(s[0].qp, &got, ALL_BITS, &init), 0);
+	assert_int_equal(got.qp_state, RTS);
+	assert_int_equal(got.cur_qp_state, RTS);
+	assert_int_equal(got.path_mtu, a.path_mtu);
+	assert_int_equal(got.sq_psn, a.sq_psn);
+	assert_int_equal(got.rq_psn, a.rq_psn);
+	assert_int_equal(got.dest_qp_num, a.dest_qp_num);
+	assert_int_equal(got.qp_access_flags, a.qp_access_flags);
+	assert_memory_equal(&got.ah_attr, &a.ah_attr, sizeof(a.ah_attr));
+	assert_int_equal(got.max_rd_atomic, a.max_rd_atomic);
+	assert_int_equal(got.max_dest_rd_atomic, a.max_dest_rd_atomic);
+	assert_int_equal(got.min_rnr_timer, a.min_rnr_timer);
+	assert_int_equal(got.port_num, 1);
+	assert_int_equal(got.timeout, a.timeout);
+	assert_int_equal(got.retry_cnt, a.retry_cnt);
+	assert_int_equal(got.rnr_retry, a.rnr_retry);
+	assert_int_equal(got.sq_draining, 0);
+}
+
+static void a_drained_send_queue_says_so(void **state)
+{
+	struct side *s = *state;
+	struct ibv_qp_attr a = {.qp_state = SQD, .en_sqd_async_notify = 1};
+	struct ibv_async_event e;
+
+	connect_sides(s);
+	assert_int_equal(side_write(&s[0], &s[1], 4096), 0);
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, IBV_QP_STATE | NOTIFY), 0);
+	do {
+		assert_int_equal(ibv_get_async_event(context, &e), 0);
+		ibv_ack_async_event(&e);
+	} while (e.event_type != IBV_EVENT_SQ_DRAINED);
+	assert_ptr_equal(e.element.qp, s[0].qp);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0); /* waits */
+	a.qp_state = RTS;
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, IBV_QP_STATE), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(transitions_want_their_attributes, open_sides, close_sides),
+		cmocka_unit_test_setup_teardown(values_are_checked, open_sides, close_sides),
+		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_is_refused, open_sides,
+						close_sides),
+		cmocka_unit_test_setup_teardown(a_query_tells_what_was_modified, open_sides, close_sides),
+		cmocka_unit_test_setup_teardown(a_drained_send_queue_says_so, open_sides, close_sides),
+	};
+
+	enter_namespace();
+	return cmocka_run_group_tests(tests, open_context, close_context);
+}

@@ -287,17 +287,16 @@ static int ourselves(const char *const *argv)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
-static int show_life(const char *program, const char *operation, const char *wqe)
+static int show_life(const char *program, const char *operation)
 {
 	char server[PATH_MAX + 64], client[PATH_MAX + 64];
-	const char *const life[] = {"uroce", "trace", "-r", "-l1", "-o", operation, "-w", wqe, server, client, NULL};
-	const char *const times[] = {"uroce", "trace", "-s", "-o", operation, server, client, NULL};
-	int status;
+	const char *const argv[] = {"uroce", "trace", "-o", operation, "-w", "500", "-l", "1", server, client, NULL};
 
 	snprintf(server, sizeof(server), "%s/%s.server", directory, program);
 	snprintf(client, sizeof(client), "%s/%s.client", directory, program);
-	status = ourselves(life);
-	return status ? status : ourselves(times);
+	printf("  $ %suroce trace -o %s -w 500 -l 1 %s.server %s.client%s\n\n", style(BOLD), operation, program,
+	       program, style(PLAIN));
+	return ourselves(argv);
 }
 
 static void remove_traces(void)
@@ -350,11 +349,11 @@ static int perform(const struct command *command)
 	if (status)
 		return status;
 	heading("5. The life of one SEND of step 2, and where the time goes");
-	status = show_life("ibv_rc_pingpong", "SEND", "500");
+	status = show_life("ibv_rc_pingpong", "SEND");
 	if (status)
 		return status;
 	heading("6. The life of one WRITE of step 4");
-	return show_life("ib_write_lat", "WRITE", "500");
+	return show_life("ib_write_lat", "WRITE");
 }
 
 int demo_command(const struct command *command, int argc, char **argv)

@@ -75,7 +75,8 @@ static void find_peer(struct joined *j, uint32_t c)
 
 static void connect_conn(struct joined *j, const struct record *e, bool only_if_unknown)
 {
-	struct conn *conn = &j->conns[conn_of(j, e->file, e->arg[0])];
+	uint32_t c = conn_of(j, e->file, e->arg[0]); /* may move j->conns */
+	struct conn *conn = &j->conns[c];
 
 	if (only_if_unknown && conn->dest_qpn)
 		return;
@@ -472,7 +473,8 @@ static void on_complete_recv(struct joined *j, uint32_t i, const struct record *
 /* Completions of one queue are polled in order. */
 static void on_poll(struct joined *j, uint32_t i, const struct record *e)
 {
-	struct conn *conn = &j->conns[conn_of(j, e->file, e->arg[0])];
+	uint32_t c = conn_of(j, e->file, e->arg[0]); /* may move j->conns */
+	struct conn *conn = &j->conns[c];
 	bool receive = e->arg[3] & WC_RECEIVE;
 	uint32_t *next = receive ? &conn->rpolled : &conn->polled;
 	uint32_t end = receive ? conn->receiveds : conn->dones;

@@ -70,8 +70,10 @@ void print_sources(const struct records *r, FILE *to)
 	for (uint32_t i = 0; i < r->files; i++) {
 		const struct source *s = &r->sources[i];
 
-		fprintf(to, "%s%c%s  %s, process %u on %s: %" PRIu64 " records", style(BOLD), letter(i), style(PLAIN),
-			s->program, s->pid, s->host, s->records);
+		const char *slash = strrchr(s->name, '/');
+
+		fprintf(to, "%s%c%s  %s: %s, process %u on %s, %" PRIu64 " records", style(BOLD), letter(i),
+			style(PLAIN), slash ? slash + 1 : s->name, s->program, s->pid, s->host, s->records);
 		if (s->overwritten)
 			fprintf(to, " (%" PRIu64 " older ones overwritten)", s->overwritten);
 		if (s->lost)

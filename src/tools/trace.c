@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "tools/command.h"
 #include "tools/life.h"
+#include "tools/terminal.h"
 
 #define DEFAULT_LIMIT 10
 
@@ -64,31 +65,49 @@ static int read_options(const struct command *command, int argc, char **argv, st
 	return 0;
 }
 
-/* The summary is of all requests that the filter lets through, however few of them are shown. */
-static void print_text(const struct joined *j, const struct wish *w)
+static uint32_t count_requests(const struct joined *j, struct filter f)
 {
-	struct filter unlimited = w->filter;
-	uint32_t *shown, *all, count, total;
+	uint32_t *which, n;
 
-	unlimited.limit = 0;
-	total = filter_requests(j, &unlimited, &all);
-	count = filter_requests(j, &w->filter, &shown);
-	print_sources(j->records, stdout);
-	putchar('\n');
+	f.limit = 0;
+	n = filter_requests(j, &f, &which);
+	free(which);
+	return n;
+}
+
+static void print_requests(const struct joined *j, const struct filter *f)
+{
+	uint32_t *which, count = filter_requests(j, f, &which), total = count_requests(j, *f);
+
+	for (uint32_t i = 0; i < count; i++)
+		print_request(j, &j->requests[which[i]], stdout);
+	free(which);
 	if (!j->request_count)
 		printf("No work request was posted in this time.\n");
 	else if (!total)
 		printf("No such request among %u.\n", j->request_count);
-	if (w->requests) {
-		for (uint32_t i = 0; i < count; i++)
-			print_request(j, &j->requests[shown[i]], stdout);
-		if (count < total)
-			printf("These are the last %u of %u requests; --limit 0 shows all.\n\n", count, total);
-	}
-	if (w->summary)
-		print_summary(j, all, total, stdout);
-	free(shown);
-	free(all);
+	else if (count < total)
+		printf("%sThe last %u of %u are shown; --limit 0 shows all.%s\n\n", style(DIM), count, total,
+		       style(PLAIN));
+}
+
+static void print_text(const struct joined *j, const struct wish *w)
+{
+	struct filter f = w->filter;
+	uint32_t *which, count;
+
+	print_sources(j->records, stdout);
+	putchar('\n');
+	if (w->requests)
+		print_requests(j, &f);
+	if (!w->summary)
+		return;
+	/* one request makes no table: it is of all of the queue pair and the operation */
+	f.wqe = -1;
+	f.limit = 0;
+	count = filter_requests(j, &f, &which);
+	print_summary(j, which, count, stdout);
+	free(which);
 }
 
 int trace_command(const struct command *command, int argc, char **argv)

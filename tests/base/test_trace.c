@@ -1,0 +1,383 @@
+/* What trace points write is there for a reader: after the process has ended, whatever ended it.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/records.h"
+
+static char directory[] = "uroce-test-trace-XXXXXX";
+static char name[64];
+
+static int make_directory(void **state)
+{
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+	return rmdir(directory);
+}
+
+static int fresh_name(void **state)
+{
+	snprintf(name, sizeof(name), "%s/trace", directory);
+	setenv("UROCE_TRACE", name, 1);
+	unsetenv("UROCE_TRACE_SIZE");
+	return 0;
+}
+
+static int remove_file(void **state)
+{
+	unlink(name);
+	return 0;
+}
+
+/* Runs `body` in a process of its own, as tracing starts once in each; its exit status. */
+static int in_process(void (*body)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		body();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static void load(struct records *r, const char *file)
+{
+	char *names[] = {(char *)file};
+
+	assert_null(records_load(r, names, 1));
+}
+
+static void record_three(void)
+{
+	trace_start();
+	trace(post_send, 1, 2, 3, 4, 5, 6);
+	trace(poll, 7, 8, 9, 10, 0, 0);
+	trace(connect, 11, 12, 13, 14, 15, 0);
+}
+
+static void records_are_found_with_their_arguments(void **state)
+{
+	struct records r;
+
+	assert_int_equal(in_process(record_three), 0);
+	load(&r, name);
+	assert_int_equal(r.count, 3);
+	assert_int_equal(r.all[0].point, TRACE_post_send);
+	for (int i = 0; i < TRACE_ARGS; i++)
+		assert_int_equal(r.all[0].arg[i], i + 1);
+	assert_int_equal(r.all[1].point, TRACE_poll);
+	assert_int_equal(r.all[2].arg[4], 15);
+	assert_true(r.all[0].time <= r.all[1].time && r.all[1].time <= r.all[2].time);
+	assert_true(r.all[0].time >= r.sources[0].start_mono);
+	assert_true(r.sources[0].start_wall > 1600000000 * SEC);
+	records_free(&r);
+}
+
+static void record_and_be_killed(void)
+{
+	record_three();
+	raise(SIGKILL);
+}
+
+static void records_survive_a_kill(void **state)
+{
+	struct records r;
+	int status = in_process(record_and_be_killed);
+
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	load(&r, name);
+	assert_int_equal(r.count, 3);
+	records_free(&r);
+}
+
+static void record_without_a_name(void)
+{
+	unsetenv("UROCE_TRACE");
+	record_three();
+	if (trace_on)
+		_exit(1);
+}
+
+static void nothing_is_recorded_unless_asked(void **state)
+{
+	assert_int_equal(in_process(record_without_a_name), 0);
+	assert_int_equal(access(name, F_OK), -1);
+}
+
+static void record_300(void)
+{
+	trace_start();
+	for (uint64_t i = 0; i < 300; i++)
+		trace(poll, i, 0, 0, 0, 0, 0);
+}
+
+static void the_newest_records_replace_the_oldest(void **state)
+{
+	struct records r;
+
+	setenv("UROCE_TRACE_SIZE", "128", 1);
+	assert_int_equal(in_process(record_300), 0);
+	load(&r, name);
+	assert_int_equal(r.count, 128);
+	assert_int_equal(r.sources[0].overwritten, 172);
+	for (uint32_t i = 0; i < r.count; i++)
+		assert_int_equal(r.all[i].arg[0], 172 + i);
+	records_free(&r);
+}
+
+static void *record_one(void *arg)
+{
+	trace(poll, (uintptr_t)arg, 0, 0, 0, 0, 0);
+	return NULL;
+}
+
+static void record_in_600_threads(void)
+{
+	pthread_t thread;
+
+	trace_start();
+	for (uintptr_t i = 0; i < 600; i++) {
+		pthread_create(&thread, NULL, record_one, (void *)i);
+		pthread_join(thread, NULL);
+	}
+}
+
+static void a_thread_takes_the_ring_of_one_that_ended(void **state)
+{
+	struct records r;
+
+	setenv("UROCE_TRACE_SIZE", "1k", 1);
+	assert_int_equal(in_process(record_in_600_threads), 0);
+	load(&r, name);
+	assert_int_equal(r.count, 600);
+	assert_int_equal(r.sources[0].lost, 0);
+	records_free(&r);
+}
+
+static pthread_barrier_t all_here;
+
+static void *record_together(void *arg)
+{
+	for (uint64_t i = 0; i < 1000; i++)
+		trace(poll, (uintptr_t)arg, i, 0, 0, 0, 0);
+	pthread_barrier_wait(&all_here);
+	return NULL;
+}
+
+static void record_in_8_threads(void)
+{
+	pthread_t thread[8];
+
+	trace_start();
+	pthread_barrier_init(&all_here, NULL, 8);
+	for (uintptr_t i = 0; i < 8; i++)
+		pthread_create(&thread[i], NULL, record_together, (void *)i);
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static void threads_do_not_disturb_each_other(void **state)
+{
+	uint64_t next[8] = {0};
+	struct records r;
+
+	assert_int_equal(in_process(record_in_8_threads), 0);
+	load(&r, name);
+	assert_int_equal(r.count, 8000);
+	for (uint32_t i = 0; i < r.count; i++) /* in order of time: also in order within each thread */
+		assert_int_equal(r.all[i].arg[1], next[r.all[i].arg[0]]++);
+	records_free(&r);
+}
+
+static void fork_after_start(void)
+{
+	int status;
+
+	record_three();
+	if (fork() == 0) {
+		trace(poll, 99, 0, 0, 0, 0, 0);
+		trace_start();
+		trace(poll, 99, 0, 0, 0, 0, 0);
+		_exit(trace_on);
+	}
+	wait(&status);
+	trace(poll, 1, 0, 0, 0, 0, 0);
+	_exit(status != 0);
+}
+
+static void a_forked_child_records_nothing(void **state)
+{
+	struct records r;
+
+	assert_int_equal(in_process(fork_after_start), 0);
+	load(&r, name);
+	assert_int_equal(r.count, 4);
+	for (uint32_t i = 0; i < r.count; i++)
+		assert_int_not_equal(r.all[i].arg[0], 99);
+	records_free(&r);
+}
+
+static void start_while_another_records(void)
+{
+	int ready[2], go[2];
+	char byte;
+	pid_t other;
+
+	if (pipe(ready) || pipe(go))
+		_exit(1);
+	other = fork();
+	if (other == 0) {
+		record_three();
+		_exit(write(ready[1], "", 1) != 1 || read(go[0], &byte, 1) != 1);
+	}
+	if (read(ready[0], &byte, 1) != 1)
+		_exit(1);
+	record_three();
+	_exit(write(go[1], "", 1) != 1 || waitpid(other, NULL, 0) != other);
+}
+
+static void a_file_in_use_is_not_taken_away(void **state)
+{
+	char other[96];
+	struct records r;
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		start_while_another_records();
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	snprintf(other, sizeof(other), "%s.%d", name, (int)pid);
+	load(&r, name);
+	assert_int_equal(r.count, 3);
+	assert_int_not_equal(r.sources[0].pid, pid);
+	records_free(&r);
+	load(&r, other);
+	assert_int_equal(r.count, 3);
+	assert_int_equal(r.sources[0].pid, pid);
+	records_free(&r);
+	unlink(other);
+}
+
+static void an_old_trace_is_replaced(void **state)
+{
+	struct records r;
+
+	assert_int_equal(in_process(record_300), 0);
+	assert_int_equal(in_process(record_three), 0);
+	load(&r, name);
+	assert_int_equal(r.count, 3);
+	records_free(&r);
+}
+
+static void close_stderr_and_record(void)
+{
+	fclose(stderr);
+	close(STDERR_FILENO);
+	record_three();
+	_exit(trace_on);
+}
+
+static void a_file_that_is_no_trace_is_left_alone(void **state)
+{
+	FILE *file = fopen(name, "w");
+	char line[32];
+
+	assert_non_null(file);
+	fputs("not a trace\n", file);
+	fclose(file);
+	assert_int_equal(in_process(close_stderr_and_record), 0);
+	file = fopen(name, "r");
+	assert_non_null(fgets(line, sizeof(line), file));
+	fclose(file);
+	assert_string_equal(line, "not a trace\n");
+}
+
+static void the_process_id_stands_where_percent_p_stood(void **state)
+{
+	char file[96];
+	struct records r;
+	int status;
+	pid_t pid;
+
+	snprintf(file, sizeof(file), "%s/trace-%%p", directory);
+	setenv("UROCE_TRACE", file, 1);
+	pid = fork();
+	if (pid == 0) {
+		record_three();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	snprintf(file, sizeof(file), "%s/trace-%d", directory, (int)pid);
+	load(&r, file);
+	assert_int_equal(r.count, 3);
+	records_free(&r);
+	unlink(file);
+}
+
+static void damaged_files_are_refused_or_read_in_part(void **state)
+{
+	char *names[] = {name};
+	struct records r;
+	FILE *file;
+	long size;
+
+	assert_int_equal(in_process(record_300), 0);
+	file = fopen(name, "r+");
+	fseek(file, 0, SEEK_END);
+	size = ftell(file);
+	assert_int_equal(ftruncate(fileno(file), size - 1), 0); /* the only ring is not whole */
+	load(&r, name);
+	assert_int_equal(r.count, 0);
+	records_free(&r);
+	for (int byte = 8; byte < 40; byte++) { /* any of the sizes in the header */
+		rewind(file);
+		fseek(file, byte, SEEK_SET);
+		fputc(0xff, file);
+		fflush(file);
+		if (records_load(&r, names, 1) == NULL)
+			records_free(&r);
+	}
+	fclose(file);
+	assert_non_null(records_load(&r, names, 1));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fresh_name, remove_file)
+	const struct CMUnitTest tests[] = {
+		TEST(records_are_found_with_their_arguments),
+		TEST(records_survive_a_kill),
+		TEST(nothing_is_recorded_unless_asked),
+		TEST(the_newest_records_replace_the_oldest),
+		TEST(a_thread_takes_the_ring_of_one_that_ended),
+		TEST(threads_do_not_disturb_each_other),
+		TEST(a_forked_child_records_nothing),
+		TEST(a_file_in_use_is_not_taken_away),
+		TEST(an_old_trace_is_replaced),
+		TEST(a_file_that_is_no_trace_is_left_alone),
+		TEST(the_process_id_stands_where_percent_p_stood),
+		TEST(damaged_files_are_refused_or_read_in_part),
+	};
+
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

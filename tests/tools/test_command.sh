@@ -1,0 +1,94 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# What `uroce` does with right and with wrong arguments.
+work=$(mktemp -d) || exit
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit
+n=0 failed=0
+
+# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
+check() {
+	what=$1 expected=$2 pattern=$3
+	shift 3
+	n=$((n + 1))
+	"$@" >out 2>&1
+	status=$?
+	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
+		echo "ok $n - $what"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $what"
+		echo "# status $status, output:"
+		sed 's/^/#   /' out
+	fi
+}
+
+check "without a command, help is shown" 2 'usage: uroce COMMAND' uroce
+check "an unknown command is named" 2 "no command 'dance'" uroce dance
+check "--version" 0 '^uroce [0-9]' uroce --version
+check "--help lists the commands" 0 '  doctor ' uroce --help
+for command in run demo devices doctor trace; do
+	check "$command --help" 0 "usage: uroce $command" uroce $command --help
+	check "help $command" 0 "usage: uroce $command" uroce help $command
+	check "$command with an unknown option" 2 'usage: uroce' uroce $command --nonsense
+done
+
+check "run without a program" 2 'which program' uroce run
+check "run of a program that is not there" 127 'nothere: is not in PATH' uroce run nothere
+check "run of a file that is not there" 127 'No such file' uroce run ./nothere
+touch plain
+check "run of what is not executable" 126 'is not executable' uroce run ./plain
+check "run of a directory" 126 'is not executable' uroce run ./.
+check "run keeps arguments and exit status" 7 '^a b$' uroce run -- sh -c 'echo "$1 $2"; exit 7' sh a b
+check "run puts the library in front" 0 'liburoce.so.1' uroce run sh -c 'echo $LD_PRELOAD'
+check "run keeps what was preloaded" 0 'liburoce.so.1:libc.so.6$' env LD_PRELOAD=libc.so.6 \
+	uroce run sh -c 'echo $LD_PRELOAD'
+check "run inside run preloads once" 0 '^1$' uroce run uroce run sh -c 'echo $LD_PRELOAD | grep -o liburoce | wc -l'
+check "run -t sets the trace, by its full path" 0 "^$work/here$" uroce run -t here sh -c 'cd /; echo $UROCE_TRACE'
+printf '#!/bin/sh\necho script ran\n' >script && chmod +x script
+check "run of a script" 0 'script ran' uroce run ./script
+printf 'int main(void) { return 0; }\n' >static.c
+if cc -static static.c -o static 2>/dev/null; then
+	check "run of a static program" 126 'linked statically' uroce run ./static
+	printf '#!%s/static\n' "$work" >static.sh && chmod +x static.sh
+	check "run of a script for a static program" 126 'linked statically' uroce run ./static.sh
+fi
+cp /bin/true setuid && chmod 4755 setuid 2>/dev/null && chown 1:1 setuid 2>/dev/null && chmod 6755 setuid &&
+	check "run of a setuid program" 126 'is setuid' uroce run ./setuid
+
+check "devices" 0 '^uroce0 ' uroce devices
+check "devices takes no argument" 2 'usage' uroce devices all
+check "doctor says something of each address" 0 'port 4791' uroce doctor
+
+check "trace without a file" 2 'no file named' uroce trace
+check "trace of a file that is not there" 1 'nothere: No such file' uroce trace nothere
+check "trace of what is no trace" 1 'is no trace' uroce trace ./script
+check "trace with a number that is none" 2 "'ten' is not a number" uroce trace --limit ten script
+check "trace with a negative number" 2 "'-1' is not a number" uroce trace --limit -1 script
+
+UROCE_TRACE=$work/single uroce run qp_single_host >out 2>&1 || { sed 's/^/# /' out; }
+check "a trace shows the life of a SEND" 0 '^SEND of .*from post to poll' uroce trace -l 0 single
+check "... of a WRITE" 0 '^WRITE of ' uroce trace -l 0 single
+for state in 'WQE POSTED' 'WQE PROCESSING' 'WQE COMPLETED' 'CQE PENDING' 'CQE POLLED'; do
+	check "... names the state $state" 0 "$state" uroce trace -l 0 single
+done
+check "... and a table of times" 0 'median, us' uroce trace --summary single
+check "... as JSON" 0 '"operations": [1-9]' sh -c 'uroce trace --json single | python3 -c "
+import json, sys
+all = json.load(sys.stdin)
+for request in all[\"requests\"]:
+    assert request[\"wqe_state\"] == \"COMPLETED\", request
+    at = [step[\"at_ns\"] for step in request[\"steps\"]]
+    assert at == sorted(at), request
+print(json.dumps({\"operations\": len({row[\"operation\"] for row in all[\"summary\"]})}))"'
+check "... of one operation only" 1 '^READ' sh -c 'uroce trace -o READ -l 0 single | grep "^[A-Z_]* of" |
+	grep -v "^READ" || { echo READ; exit 1; }'
+check "... limited" 0 'last 1 of ' uroce trace --limit 1 single
+check "... of a queue pair that is not there" 0 'No such request' uroce trace --qpn 0xabcdef single
+
+check "a trace that cannot be written is complained of, and the program runs" 0 'no trace: UROCE_TRACE=/nowhere/x' \
+	env UROCE_TRACE=/nowhere/x uroce run ibv_devinfo
+check "demo without its programs says what to install" 127 'install ibverbs-utils' uroce demo -d "$work"
+
+echo "1..$n"
+[ $failed = 0 ]

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# `uroce demo` shows what it promises, cleans up, and tells of a failure. In a network namespace of its own, as it
+# uses port 4791.
+for program in ibv_rc_pingpong ib_write_bw ib_write_lat; do
+	command -v $program >/dev/null || { echo "no $program"; exit 77; }
+done
+if [ "$(id -u)" = 0 ] && ip netns add "ud$$" 2>/dev/null; then
+	trap 'ip netns del "ud$$"; rm -rf "$work"' EXIT
+	ip -n "ud$$" link set lo up
+	inside="ip netns exec ud$$"
+else
+	trap 'rm -rf "$work"' EXIT
+	inside=
+fi
+work=$(mktemp -d) || exit
+result=0
+must_show() {
+	grep -q -e "$1" "$work/out" || { echo "the demo does not show: $1"; result=1; }
+}
+
+TMPDIR=$work $inside uroce demo >"$work/out" 2>&1 || { echo "uroce demo: status $?"; result=1; }
+must_show '1000 iters in'
+must_show 'BW average'
+must_show '^SEND of 4096 bytes'
+must_show '^WRITE of 4096 bytes'
+must_show 'WQE POSTED'
+must_show 'CQE POLLED'
+must_show 'post to poll'
+[ -z "$(ls "$work" | grep uroce-demo)" ] || { echo "traces were left behind"; result=1; }
+[ $result = 0 ] || cat "$work/out"
+
+# programs that fail: told, with what they said, and with a status
+mkdir "$work/bin"
+printf '#!/bin/sh\necho something is broken >&2\nexit 3\n' >"$work/bin/ibv_rc_pingpong"
+chmod +x "$work/bin/ibv_rc_pingpong"
+if TMPDIR=$work $inside uroce demo -d "$work/bin" >"$work/out" 2>&1; then
+	echo "uroce demo does not notice that its server fails"
+	result=1
+fi
+must_show 'something is broken'
+must_show 'ended with status 3'
+
+# a signal ends the demo and all that it started
+TMPDIR=$work $inside uroce demo >"$work/out" 2>&1 &
+demo=$!
+until grep -q 'client.*\$ uroce run' "$work/out" || ! kill -0 $demo 2>/dev/null; do :; done
+kill -INT $demo 2>/dev/null || kill -TERM $demo
+kill -TERM $demo 2>/dev/null
+wait $demo
+[ $? != 0 ] || { echo "an interrupted demo ends with status 0"; result=1; }
+[ -z "$(ls "$work" | grep uroce-demo)" ] || { echo "an interrupted demo leaves traces behind"; result=1; }
+if [ "$inside" ]; then
+	left=$(ip netns pids "ud$$")
+	[ -z "$left" ] || { echo "an interrupted demo leaves processes behind: $left"; result=1; }
+fi
+exit $result

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Private to rdma-core, but ibv_devinfo and pyverbs use it.
-PRIVATE = {"ibv_query_gid_type@@IBVERBS_PRIVATE_34"}
+# Without a version, so that it answers for every IBVERBS_PRIVATE_*: see uroce.map.
+PRIVATE = {"ibv_query_gid_type"}
 
 
 def exported(library):

@@ -118,6 +118,7 @@ int link_udp_open(const union ibv_gid *gid, struct link **link)
 	udp->link.ops = &udp_ops;
 	udp->link.gid = *gid;
 	udp->is_ipv4 = family == AF_INET;
+	udp->sees_marks = true; /* by the options */
 	if (address_is_link_local(gid))
 		udp->scope = netif_of_address(gid);
 	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};

@@ -66,6 +66,8 @@ struct udp {
 	struct iovec iov;
 	union udp_address from;
 	struct udp_source source[UDP_SOURCES];
+	bool sees_marks; /* the kernel tells of congestion marks ... */
+	uint32_t looks;	 /* ... since, or not since, so many datagrams: see watch_marks() */
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int)) * 2];
 	_Alignas(CACHE_LINE) uint8_t buffer[UDP_DATAGRAM_BYTES];
 };

@@ -31,7 +31,7 @@
 #define POST_RECENT  (50 * USEC)  /* ... or, if it has been sending since, it will poll again ... */
 #define POST_LONG    (500 * USEC) /* ... unless it does nothing but sending */
 #define GUARD_FIRST  (50 * USEC)
-#define GUARD_LAST   (1 * MSEC)
+#define GUARD_LAST   (16 * GUARD_FIRST)
 #define LEAVE_LOOK   (1 * MSEC)	  /* after a thread has left loop_wait() */
 #define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
 #define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
@@ -97,9 +97,23 @@ int helper_init(struct loop *l)
 	return err;
 }
 
-int helper_add(struct loop *l, const struct port *port)
+static int arm_port(struct helper *h, struct port *port)
 {
-	return control(&l->helper, EPOLL_CTL_ADD, SOURCE_PORT, port->link->fd, EPOLLIN | EPOLLONESHOT);
+	int err = control(h, port->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_PORT, port->link->fd,
+			  EPOLLIN | EPOLLONESHOT);
+
+	port->watched |= !err;
+	return err;
+}
+
+int helper_add(struct loop *l, struct port *port)
+{
+	int err;
+
+	lock_take(&l->receive);
+	err = arm_port(&l->helper, port);
+	lock_drop(&l->receive);
+	return err;
 }
 
 int helper_serve(struct loop *l)
@@ -213,11 +227,23 @@ static void arm(struct loop *l)
 	enter(h, HELPER_ARMED);
 	lock_take(&l->receive);
 	for (uint32_t i = 0; i < l->ports; i++)
-		control(h, EPOLL_CTL_MOD, SOURCE_PORT, l->port[i]->link->fd, EPOLLIN | EPOLLONESHOT);
+		arm_port(h, l->port[i]);
 	lock_drop(&l->receive);
 	if (has_ready(l))
 		set_timer(h, clock_now() + READY_DELAY);
 	set_timer(h, timers_next(&l->hca.timers));
+}
+
+/* Even a link that has fired, in an epoll set, costs whoever sends to it 0.1 us or more per packet. */
+static void unwatch_ports(struct loop *l)
+{
+	lock_take(&l->receive);
+	for (uint32_t i = 0; i < l->ports; i++) {
+		if (l->port[i]->watched)
+			epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->port[i]->link->fd, NULL);
+		l->port[i]->watched = false;
+	}
+	lock_drop(&l->receive);
 }
 
 static void let_drive(struct loop *l, uint64_t now)
@@ -296,6 +322,8 @@ static uint64_t look(struct loop *l, uint64_t guard)
 		return 0;
 	}
 	enter(h, HELPER_GUARD);
+	if (guard == GUARD_LAST / 2)
+		unwatch_ports(l); /* they seem to poll for good */
 	return guard ? min_of(2 * guard, GUARD_LAST) : GUARD_FIRST;
 }
 

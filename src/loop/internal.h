@@ -23,6 +23,7 @@ struct port {
 	struct loop *loop;
 	struct link *link;
 	uint32_t users; /* paths: guarded by `life` */
+	bool watched;	/* in the helper's epoll set: guarded by `receive` */
 	struct steered steered;
 };
 
@@ -132,7 +133,7 @@ void helper_fini(struct loop *l);
 void helper_close(struct helper *h); /* in a child: the descriptors only */
 /* Starts the thread if it does not run. 0 or -errno. */
 int helper_start(struct loop *l);
-int helper_add(struct loop *l, const struct port *port);
+int helper_add(struct loop *l, struct port *port);
 int helper_serve(struct loop *l); /* l->steering.service is there now */
 /* A deadline that is earlier than all others was set. */
 void helper_deadline(struct loop *l, uint64_t when);

@@ -1,6 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# What `uroce` does with right and with wrong arguments.
+# What `uroce` does with right and with wrong arguments. In a network namespace of its own where it can have one:
+# others may use port 4791 of this one.
+if [ -z "$UROCE_ALONE" ] && unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null; then
+	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) sh -c 'ip link set lo up; exec "$0"' "$0"
+fi
 work=$(mktemp -d) || exit
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit

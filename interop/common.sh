@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: BSD-2-Clause
 # What interop/run and interop/bench share. They have set: here, build (the build directory of uroce).
 

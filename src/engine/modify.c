@@ -204,6 +204,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 			qp->sqd_notified = false;
 			qp->attr.sq_draining = 1;
 		}
+		if (qp->resp.response_size != qp->attr.max_dest_rd_atomic)
+			return responder_start(qp, qp->attr.max_dest_rd_atomic);
 		break;
 	default:
 		break;

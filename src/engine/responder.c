@@ -536,18 +536,26 @@ int responder_start(struct qp *qp, uint32_t resources)
 	struct responder *r = &qp->resp;
 	struct response *responses = calloc(resources ? resources : 1, sizeof(*responses));
 	struct atomic_record *atomics = calloc(resources ? resources : 1, sizeof(*atomics));
+	uint32_t known = r->response_size, count = min_of(r->response_count, resources);
 
 	if (!responses || !atomics) {
 		free(responses);
 		free(atomics);
 		return -ENOMEM;
 	}
+	/* in SQD their number changes while the peer goes on: what waits and what is remembered moves over */
+	for (uint32_t i = 0; i < count; i++)
+		responses[i] = *response_at(r, i);
+	for (uint32_t i = known - min_of(known, resources); i < known; i++)
+		atomics[i % resources] = r->atomics[(r->atomic_next + i) % known];
 	free(r->responses);
 	free(r->atomics);
 	r->responses = responses;
 	r->atomics = atomics;
 	r->response_size = resources;
-	r->response_head = r->response_count = r->atomic_next = 0;
+	r->response_head = 0;
+	r->response_count = count;
+	r->atomic_next = known;
 	return 0;
 }
 

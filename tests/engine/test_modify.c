@@ -313,8 +313,49 @@ static void new_limits_hold_at_once(void **state)
 	while (f->qp->state == IBV_QPS_RTS)
 		assert_true(fixture_wait_deadline(f));
 	assert_true(f->now < SEC + 2 * 4 * (4096ull << 12) + 10 * MSEC);
-	/* and as many READs are taken as now agreed */
-	assert_int_equal(f->qp->attr.max_dest_rd_atomic, 1);
+}
+
+/* Gives READs and atomics in one go, so that their responses wait together; how many were answered. */
+static uint32_t give_at_once(struct fixture *f, uint32_t first, uint32_t count)
+{
+	lock_take(&f->qp->lock);
+	for (uint32_t i = 0; i < count; i++) {
+		struct packet p =
+			aimed(f, i & 1 ? OP_READ_REQUEST : OP_FETCH_ADD, due_psn(first + i), 0, 0, 8);
+
+		p.swap_add = 1;
+		engine_receive(f->qp, &p, &fixture_there, f->now);
+	}
+	lock_drop(&f->qp->lock);
+	fixture_forget(f);
+	fixture_run(f);
+	return f->sents;
+}
+
+static void the_peer_may_get_more_resources_while_it_works(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .max_dest_rd_atomic = 8};
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_SQD);
+	assert_int_equal(give_at_once(f, 0, 4), 4);
+	assert_int_equal(fixture_modify(f, &attr, IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC), 0);
+	assert_int_equal(give_at_once(f, 4, 8), 8);
+	assert_int_equal(f->qp->state, IBV_QPS_SQD);
+	/* what is remembered of atomics survives: the first ones as well */
+	fixture_forget(f);
+	fixture_give(f, aimed(f, OP_FETCH_ADD, due_psn(2), 0, 0, 0));
+	assert_int_equal(expect_sent(f, OP_ATOMIC_ACKNOWLEDGE, due_psn(2))->packet.original, 1);
+	attr.max_dest_rd_atomic = 2;
+	assert_int_equal(fixture_modify(f, &attr, IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC), 0);
+	fixture_forget(f);
+	fixture_give(f, aimed(f, OP_FETCH_ADD, due_psn(10), 0, 0, 0));
+	assert_int_equal(expect_sent(f, OP_ATOMIC_ACKNOWLEDGE, due_psn(10))->packet.original, 5);
+	assert_int_equal(give_at_once(f, 12, 2), 2);
+	attr.max_dest_rd_atomic = 0;
+	assert_int_equal(fixture_modify(f, &attr, IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC), 0);
+	assert_int_equal(give_at_once(f, 14, 1), 1);
+	expect_ack(f, due_psn(14), NAK_INVALID_REQUEST);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -333,6 +374,7 @@ int main(void)
 		TEST(what_was_modified_can_be_queried),
 		TEST(psns_keep_24_bits),
 		TEST(new_limits_hold_at_once),
+		TEST(the_peer_may_get_more_resources_while_it_works),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,10 +31,9 @@ static uint32_t new_key(struct mr *mr)
 	return key;
 }
 
-static void fill(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
+static void fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
+		 unsigned access)
 {
-	uint32_t key = new_key(mr);
-
 	mr->pd = pd;
 	mr->iova = iova;
 	mr->length = length;
@@ -69,15 +68,17 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 	mr->index = index;
 	mr->invalidatable = false;
 	mr->base.handle = index;
-	fill(mr, pd, address, length, iova, access);
+	fill(mr, new_key(mr), pd, address, length, iova, access);
 	return mr;
 }
 
 void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova,
 		   unsigned access)
 {
+	bool moves = address != mr->memory || length != mr->length || iova != mr->iova;
+
 	close_door(mr);
-	fill(mr, pd, address, length, iova, access);
+	fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
 }
 
 void mr_deregister(struct mr *mr)

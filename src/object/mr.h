@@ -29,7 +29,8 @@ struct mr {
  * is no room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
-/* Changes a live region in place; what is inside finishes first. The key changes as well, as IBTA wants. */
+/* Changes a live region in place; what is inside finishes first. A region of other memory gets another key; one that
+ * only changes its rights or domain keeps the key that peers know, as with adapters. */
 void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
 /* After this, the key is unknown and nobody is inside. The memory of the struct belongs to the pool again. */

@@ -227,6 +227,9 @@ static void a_dead_region_is_nobodys(void **state)
 
 	connect_sides(s);
 	assert_int_equal(ibv_rereg_mr(s[1].mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL_ACCESS), 0);
+	assert_int_equal(side_send(&s[0], &wr), 0); /* it keeps its key */
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_rereg_mr(s[1].mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, s[1].memory, 8, 0), 0);
 	assert_int_equal(side_send(&s[0], &wr), 0); /* by the key that was */
 	assert_int_equal(next(s[0].cq).status, IBV_WC_REM_ACCESS_ERR);
 }

@@ -179,6 +179,17 @@ bool run_ready(struct loop *l, uint64_t now)
 	return n > 0;
 }
 
+/* The port may have been closed since: then it is not among the loop's any more. */
+static void heed_silence(struct loop *l, const struct port *port, uint64_t now)
+{
+	if (!lock_try(&l->receive))
+		return; /* the next time-out will do */
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (l->port[i] == port)
+			steering_silence(&l->port[i]->steered, now);
+	lock_drop(&l->receive);
+}
+
 bool run_timers(struct loop *l, uint64_t now)
 {
 	struct timer *timer;
@@ -186,13 +197,20 @@ bool run_timers(struct loop *l, uint64_t now)
 
 	for (; (timer = timers_pop(&l->hca.timers, now)); any = true) {
 		struct qp *qp = container_of(timer, struct qp, timer);
+		const struct port *silent = NULL;
 
 		lock_take(&qp->lock);
 		if (qp->alive) {
+			uint8_t retries = qp->req.retries;
+
 			engine_expire(qp, now);
+			if (unlikely(qp->req.retries < retries))
+				silent = qp->path.link;
 			run_qp(l, qp, now, false);
 		}
 		lock_drop(&qp->lock);
+		if (unlikely(silent))
+			heed_silence(l, silent, now);
 	}
 	return any;
 }

@@ -494,3 +494,19 @@ void steering_stray(struct steered *place, uint8_t slot, uint64_t now)
 	place->generation = atomic_load_explicit(&g->generation, memory_order_relaxed);
 	place->settled = false;
 }
+
+void steering_silence(struct steered *place, uint64_t now)
+{
+	struct steering *s = place->steering;
+	struct group *g;
+	int lock;
+
+	if (!s->registry || now - place->repaired < REPAIR_INTERVAL)
+		return;
+	place->repaired = now;
+	lock = names_lock(0);
+	g = lock >= 0 ? find_group(s->registry, &place->link->gid) : NULL;
+	if (g && g->count && prune(g))
+		attach(g, place->link->fd);
+	names_unlock(lock);
+}

@@ -47,6 +47,11 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg);
 /* A packet for `slot` came to this link. Sees to it that it happens less often. */
 void steering_stray(struct steered *place, uint8_t slot, uint64_t now);
 
+/* A request has gone unanswered. If its target is of our group, it may be that a process died, that the last socket
+ * moved into its place, and that the kernel now gives that one's packets to a process that is stopped and hands
+ * nothing over: so looks for the dead. Called with the receive turn, as steering_stray(). */
+void steering_silence(struct steered *place, uint64_t now);
+
 /* Answers a newcomer: when `service` is readable. */
 void steering_serve(struct steering *s);
 

@@ -141,7 +141,7 @@ def stop_verify(s, c, rounds=2):
 
 def verify(gid_index=0, **row):
     def run(place, build):
-        stop_verify(*start_verify(place, build, gid_index), rounds=20)
+        stop_verify(*start_verify(place, build, gid_index), rounds=6)
     return Case("random requests, checked data, GID index %d" % gid_index, run, **row)
 
 
@@ -171,6 +171,19 @@ def crowd(place, build):
             if "invalid data" in p.output or "iters in" not in p.output:
                 raise Failure("it was disturbed")
     stopped[0].signal(signal.SIGCONT)
+
+
+def killed_among_stopped(place, build):
+    """Both ends of a pair are killed, so that nobody sends to them, and all others but one pair are stopped: packets
+    that go astray now end with a process that does not hand them over. The last pair must go on by itself."""
+    pairs = [start_verify(place, build) for _ in range(5)]
+    for s, c in pairs[1:4]:
+        for p in s, c:
+            p.signal(signal.SIGSTOP)
+    for p in pairs[0]:
+        p.signal(signal.SIGKILL)
+        p.wait()
+    stop_verify(*pairs[4])
 
 
 def stopped_goes_on(place, build):
@@ -362,6 +375,7 @@ TABLE = [
     peer_dies("idle", places=("lo", "veth1500"), quick=True),
     Case("stopped for a moment", stopped_goes_on),
     Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
+    Case("a pair is killed, others are stopped, the last goes on", killed_among_stopped),
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
     Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
     ours("forks", quick=True),

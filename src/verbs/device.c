@@ -239,6 +239,8 @@ static int choose_named(const char *setting, const struct netif *n, int count, s
 	return chosen;
 }
 
+/* No usable interface is an empty list, as the man page says of no devices: ENOSYS would mean that the kernel
+ * knows no RDMA, and we do not need it to. */
 PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	const char *setting = getenv("UROCE_DEVICES");

@@ -113,7 +113,7 @@ void enter_error(struct qp *qp)
 	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_ERR, 0, 0, 0);
 	qp->state = qp->base.state = qp->attr.qp_state = IBV_QPS_ERR;
 	r->response_count = 0;
-	r->ack_owed = r->ack_asked = r->cnp_owed = false;
+	r->ack_owed = r->ack_asked = r->ack_urgent = r->cnp_owed = false;
 	r->inbound = INBOUND_NONE;
 	retry_reset(qp);
 	flush(qp);

@@ -9,7 +9,7 @@
 #define PACKET_OVERHEAD 128u
 /* A READ goes out as requests of at most this many bytes, so that responses can be paced; boundaries are
  * multiples of it from the start of the message, so that a request sent again lies inside the one that was
- * lost. */
+ * lost. What carries data is cut at the same places when the window is nearly full: it is about a train. */
 #define READ_CHUNK 65536u
 
 /* complete.c: work requests end. */

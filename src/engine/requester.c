@@ -46,14 +46,18 @@ uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uin
 	return (uint32_t)(end - begin) + (to - from) * PACKET_OVERHEAD;
 }
 
-/* Packets that the next request packet of this work request covers. */
-static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
+/* Packets from this one to the end of its chunk, or of the message. */
+static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	uint32_t chunk = READ_CHUNK / qp->mtu;
 
-	if (w->opcode != IBV_WR_RDMA_READ)
-		return 1;
 	return min_of(w->packets - packet, chunk - packet % chunk);
+}
+
+/* Packets that the next request packet of this work request covers. */
+static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
+{
+	return w->opcode == IBV_WR_RDMA_READ ? chunk_left(qp, w, packet) : 1;
 }
 
 /* Why a work request cannot go out at all; IBV_WC_SUCCESS if it can. */
@@ -105,9 +109,19 @@ static bool pick_up(struct qp *qp, struct wqe *w)
 	return true;
 }
 
-static bool window_allows(const struct requester *r, uint32_t charge)
+/* Whether the window has room for the packet at the cursor. A chunk is begun only when all of it has room, as far as
+ * the window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
+static bool window_allows(const struct qp *qp, const struct wqe *w)
 {
-	return r->flight == 0 || r->flight + charge <= r->window;
+	const struct requester *r = &qp->req;
+	uint32_t room = r->window > r->flight ? r->window - r->flight : 0;
+	uint32_t chunk = wqe_charge(qp, w, r->packet, r->packet + chunk_left(qp, w, r->packet));
+
+	if (r->flight == 0)
+		return true;
+	if (chunk <= r->window / 2)
+		return chunk <= room;
+	return wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet)) <= room;
 }
 
 /* One request packet of a work request. False: the turn is full, or the work request has failed. */
@@ -177,7 +191,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		return false;
 	span = span_of(qp, w, r->packet);
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
-	if (!window_allows(r, charge))
+	if (!window_allows(qp, w))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
@@ -257,5 +271,5 @@ bool requester_can_run(const struct qp *qp)
 		return false;
 	if (wqe_wants_response(w) && r->rd_count && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
-	return window_allows(r, wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet)));
+	return window_allows(qp, w);
 }

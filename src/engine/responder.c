@@ -9,7 +9,7 @@
 #include "base/trace.h"
 #include "memory/copy.h"
 
-#define ACK_EVERY    16 /* packets: an ACK that nobody asked for, or that could wait, goes out after so many */
+#define ACK_EVERY    64 /* packets: an ACK that nobody asked for, or that could wait, goes out after so many */
 #define CNP_INTERVAL (50 * USEC)
 
 enum verdict {
@@ -318,6 +318,7 @@ static void advance(struct qp *qp, const struct packet *p)
 	r->unacked++;
 	r->ack_owed = true;
 	r->ack_asked |= p->ack_request;
+	r->ack_urgent |= p->ack_request && !(flags & IS_LAST);
 	if (!(flags & IS_LAST)) {
 		r->inbound = flags & IS_SEND ? INBOUND_SEND : INBOUND_WRITE;
 		return;
@@ -355,7 +356,7 @@ static void duplicate(struct qp *qp, const struct packet *p)
 							      .msn = r->msn});
 		return;
 	}
-	r->ack_owed = r->ack_asked = true;
+	r->ack_owed = r->ack_asked = r->ack_urgent = true;
 }
 
 static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
@@ -458,7 +459,7 @@ static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t synd
 		return false;
 	tx->packet.syndrome = syndrome;
 	tx->packet.msn = r->msn;
-	r->ack_owed = r->ack_asked = false;
+	r->ack_owed = r->ack_asked = r->ack_urgent = false;
 	r->unacked = 0;
 	trace(acknowledge, qp->base.qp_num, tx->packet.dest_qpn, psn.v, syndrome, r->msn, 0);
 	return true;
@@ -472,7 +473,7 @@ static void retire_response(struct responder *r, const struct response *s)
 	r->response_head = (r->response_head + 1) % r->response_size;
 	r->response_count--;
 	if (psn_equal(end, r->expected)) {
-		r->ack_owed = r->ack_asked = false;
+		r->ack_owed = r->ack_asked = r->ack_urgent = false;
 		r->unacked = 0;
 	}
 }
@@ -494,6 +495,15 @@ bool responder_run(struct qp *qp, struct turn *turn)
 	return false;
 }
 
+/* What was asked for at the end of a message waits, when the next message has begun, for the end of that one: then
+ * one ACK does for both. More packets are bound to come, and with them ACK_EVERY or that end. */
+static bool ack_is_due(const struct responder *r, bool delay)
+{
+	if (!r->ack_owed || r->unacked >= ACK_EVERY)
+		return r->ack_owed;
+	return r->ack_asked && !delay && (r->ack_urgent || r->inbound == INBOUND_NONE);
+}
+
 /* What is owed besides responses: NAK, ACK, congestion notification. True: the turn was too small. */
 bool responder_acknowledge(struct qp *qp, struct turn *turn)
 {
@@ -506,7 +516,7 @@ bool responder_acknowledge(struct qp *qp, struct turn *turn)
 			return true;
 		r->nak = 0;
 	}
-	if (r->ack_owed && (r->unacked >= ACK_EVERY || (r->ack_asked && !turn->delay_ack)))
+	if (ack_is_due(r, turn->delay_ack))
 		if (!ack_packet(qp, turn, psn_add(r->expected, -1u), SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
 	if (r->cnp_owed) {
@@ -527,8 +537,7 @@ bool responder_has_work(const struct qp *qp)
 {
 	const struct responder *r = &qp->resp;
 
-	return r->response_count || r->nak || r->cnp_owed ||
-	       (r->ack_owed && (r->ack_asked || r->unacked >= ACK_EVERY));
+	return r->response_count || r->nak || r->cnp_owed || ack_is_due(r, false);
 }
 
 int responder_start(struct qp *qp, uint32_t resources)

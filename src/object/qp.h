@@ -106,7 +106,8 @@ struct responder {
 
 	bool nak_sent;	      /* a sequence NAK is out: silent until the expected packet comes */
 	bool ack_owed;	      /* something received is not acknowledged yet */
-	bool ack_asked;	      /* ... and the peer asked for it */
+	bool ack_asked;	      /* ... and the peer asked for it ... */
+	bool ack_urgent;      /* ... in the middle of a message, or again */
 	uint32_t unacked;     /* packets since the last ACK */
 	uint8_t nak;	      /* syndrome of a NAK or RNR NAK to send (0: none) ... */
 	psn_t nak_psn;	      /* ... and its PSN */

@@ -71,6 +71,7 @@ static int captured_in_file(const char *path, void (*see)(const struct captured 
 	    le32toh(head.type) != 1)
 		goto close;
 	found = 0;
+	c.file = path;
 	while (fread(&record, sizeof(record), 1, f) == 1) {
 		uint32_t n = le32toh(record.captured);
 

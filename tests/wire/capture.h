@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 struct captured {
+	const char *file;
 	uint8_t saddr[16], daddr[16]; /* as GIDs */
 	uint16_t sport, dport;
 	bool is_ipv4;

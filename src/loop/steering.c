@@ -321,15 +321,16 @@ static void make_registry(struct steering *s)
 
 static void offer_registry(struct steering *s)
 {
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
 
-	s->service = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (s->service >= 0 &&
-	    (bind(s->service, (struct sockaddr *)&address, service_address(&address, s->slot->number)) ||
-	     listen(s->service, SLOTS))) {
-		close(s->service);
-		s->service = -1;
+	if (fd >= 0 &&
+	    (bind(fd, (struct sockaddr *)&address, service_address(&address, s->slot->number)) || listen(fd, SLOTS))) {
+		close(fd);
+		fd = -1;
 	}
+	/* pairs with steering_serve(), in the helper thread: with the socket it sees `memory` */
+	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
 /* Under the lock: whoever has the registry offers it, so if nobody does there is none. */
@@ -354,7 +355,8 @@ void steering_serve(struct steering *s)
 	struct msghdr m = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	int fd = accept4(s->service, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(atomic_load_explicit(&s->service, memory_order_acquire), NULL, NULL,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred who = {0};
 	socklen_t size = sizeof(who);
 

@@ -12,6 +12,7 @@
 #define UROCE_STEERING_H
 
 #include <linux/filter.h>
+#include <stdatomic.h>
 
 #include "link/link.h"
 #include "loop/slot.h"
@@ -21,7 +22,7 @@ struct registry;
 struct steering {
 	const struct slot *slot;
 	int memory;		   /* the registry's memfd; -1: none yet */
-	int service;		   /* newcomers connect here to get it: readable when one does; -1: none */
+	_Atomic int service;	   /* newcomers connect here to get it: readable when one does; -1: none */
 	struct registry *registry; /* NULL: this process cannot have it, and does not steer */
 };
 

@@ -91,7 +91,7 @@ static void make_world(void)
 		f.qp[i] = qp_create(&f.hca, &f.pd, &f.cq, &f.cq, IBV_QPT_RC, &cap, i & 1);
 }
 
-static void run(struct qp *qp)
+static void run(struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
 	int runs = 0;
@@ -121,7 +121,7 @@ static void run(struct qp *qp)
 		require(psn_diff(r->next, r->una) >= 0 && psn_diff(r->high, r->next) >= 0);
 }
 
-static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to)
+static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to) REQUIRES(qp->lock)
 {
 	static const int masks[] = {
 		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
@@ -152,7 +152,7 @@ static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to)
 }
 
 /* Each kind of request, some of several packets. */
-static void post_send(struct qp *qp, uint32_t seed)
+static void post_send(struct qp *qp, uint32_t seed) REQUIRES(qp->lock)
 {
 	static const struct {
 		enum ibv_wr_opcode opcode;
@@ -189,7 +189,7 @@ static void post_send(struct qp *qp, uint32_t seed)
 	engine_post_send(qp, &wr, &bad);
 }
 
-static void post_receive(struct qp *qp, uint32_t length)
+static void post_receive(struct qp *qp, uint32_t length) REQUIRES(qp->lock)
 {
 	struct ibv_sge sge[] = {{0x20000, length / 3, f.inbox_mr->base.lkey},
 				{0x20000 + length / 3, length - length / 3, f.inbox_mr->base.lkey}};
@@ -254,6 +254,7 @@ static void tame(struct packet *p, const struct qp *qp, bool request)
 }
 
 static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes, size_t length)
+	REQUIRES(qp->lock)
 {
 	uint8_t *exact = malloc(length); /* so that a look beyond the end is seen */
 	struct packet p = {0};

@@ -1,0 +1,10 @@
+/* A network namespace for one test program: nobody else has port 4791 or a slot there.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_NETNS_H
+#define TESTS_NETNS_H
+
+/* Enters a new namespace with lo up; exits with 77 ("skipped") where that is not allowed. */
+void netns_enter(void);
+void netns_lo_mtu(int bytes);
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The udp link: what goes in at one end comes out at the other, in few system calls.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "link/udp.h"
+#include "loop/netns.h"
+
+enum { PACKETS = 200, BIGGEST = 4096 };
+
+static uint8_t memory[PACKETS * (BIGGEST + 1)];
+
+struct got {
+	struct packet packet;
+	uint8_t payload[BIGGEST];
+	union ibv_gid from;
+};
+
+struct end {
+	struct link *link;
+	uint32_t count;
+	struct got got[PACKETS];
+};
+
+static struct end a, b;
+
+static union ibv_gid gid(const char *text)
+{
+	union ibv_gid g = {0};
+
+	if (inet_pton(AF_INET6, text, g.raw) == 1)
+		return g;
+	g.raw[10] = g.raw[11] = 0xff;
+	assert_int_equal(inet_pton(AF_INET, text, g.raw + 12), 1);
+	return g;
+}
+
+static void open_pair(const char *at_a, const char *at_b)
+{
+	union ibv_gid ga = gid(at_a), gb = gid(at_b);
+
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	assert_int_equal(link_udp_open(&ga, &a.link), 0);
+	if (!strcmp(at_a, at_b))
+		b.link = a.link;
+	else
+		assert_int_equal(link_udp_open(&gb, &b.link), 0);
+}
+
+static void close_pair(void)
+{
+	if (b.link != a.link)
+		b.link->ops->close(b.link);
+	a.link->ops->close(a.link);
+}
+
+static void deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct end *e = arg;
+	struct got *g = &e->got[e->count++];
+
+	assert_in_range(e->count, 1, PACKETS);
+	assert_in_range(p->length, 0, BIGGEST);
+	g->packet = *p;
+	memcpy(g->payload, p->payload, p->length);
+	g->from = *from;
+}
+
+/* Until `count` packets have been seen, good or bad. */
+static void receive(struct end *e, uint32_t count)
+{
+	struct pollfd p = {.fd = e->link->fd, .events = POLLIN};
+
+	for (uint32_t seen = 0; seen < count;) {
+		assert_int_equal(poll(&p, 1, -1), 1);
+		seen += e->link->ops->receive(e->link, count - seen, deliver, e);
+	}
+	assert_int_equal(e->link->ops->receive(e->link, 1, deliver, e), 0);
+}
+
+/* `pieces` per payload, as nearly equal as can be. */
+struct batch {
+	struct packet packet[PACKETS];
+	struct iovec iov[PACKETS][4];
+	struct link_tx tx[PACKETS];
+	uint32_t count;
+};
+static struct batch batch;
+
+static void add(uint8_t opcode, uint32_t length, uint32_t pieces, const union ibv_gid *to)
+{
+	uint32_t n = batch.count++, done = 0;
+	struct packet *p = &batch.packet[n];
+
+	*p = (struct packet){.opcode = opcode, .pkey = 0xffff, .dest_qpn = 0x120000 + n, .psn = psn(n),
+			     .ack_request = n & 1, .length = length, .va = n, .dma_length = length};
+	for (uint32_t i = 0; i < pieces; i++) {
+		uint32_t bytes = i + 1 == pieces ? length - done : length / pieces;
+
+		batch.iov[n][i] = (struct iovec){memory + n * (BIGGEST + 1) + done, bytes};
+		done += bytes;
+	}
+	batch.tx[n] = (struct link_tx){.packet = p, .iov = batch.iov[n], .iovs = pieces, .dgid = to, .hop_limit = 64};
+}
+
+static void send_batch(void)
+{
+	assert_int_equal(a.link->ops->send(a.link, batch.tx, batch.count), batch.count);
+}
+
+static void check_batch(void)
+{
+	assert_int_equal(b.count, batch.count);
+	for (uint32_t i = 0; i < batch.count; i++) {
+		const struct packet *sent = &batch.packet[i], *got = &b.got[i].packet;
+
+		assert_int_equal(got->opcode, sent->opcode);
+		assert_int_equal(got->psn.v, sent->psn.v);
+		assert_int_equal(got->dest_qpn, sent->dest_qpn);
+		assert_int_equal(got->ack_request, sent->ack_request);
+		assert_int_equal(got->length, sent->length);
+		assert_memory_equal(b.got[i].payload, memory + i * (BIGGEST + 1), sent->length);
+		assert_memory_equal(&b.got[i].from, &a.link->gid, sizeof(union ibv_gid));
+	}
+	assert_int_equal(link_udp_counters(b.link)->rx_icrc, 0);
+	assert_int_equal(link_udp_counters(b.link)->rx_malformed, 0);
+}
+
+static const uint32_t sizes[] = {0, 1, 2, 3, 4, 5, 63, 64, 65, 256, 511, 512, 513, 514, 1023, 1024, 2048, 4093, 4095, 4096};
+static const struct {
+	const char *a, *b;
+} places[] = {{"127.0.0.1", "127.0.0.2"}, {"127.0.0.1", "127.0.0.1"}, {"::1", "::1"}};
+
+static void each_size_arrives_whole(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+		for (uint32_t pieces = 1; pieces <= 4; pieces++) {
+			open_pair(places[k].a, places[k].b);
+			batch.count = 0;
+			for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+				add(OP_SEND_ONLY, sizes[i], pieces, &b.link->gid);
+				add(OP_READ_RESPONSE_ONLY, sizes[i], pieces, &b.link->gid);
+				add(OP_WRITE_ONLY, sizes[i], pieces, &b.link->gid);
+			}
+			send_batch();
+			receive(&b, batch.count);
+			check_batch();
+			close_pair();
+		}
+	}
+}
+
+struct train {
+	uint32_t count, length; /* packets, bytes of payload */
+	uint32_t last;		/* of one packet more; 0: none */
+	uint32_t trains;	/* that it takes */
+};
+static const struct train trains[] = {
+	{1, 64, 0, 1},	   {2, 64, 0, 1},      {64, 64, 0, 1},	 {65, 64, 0, 2},    {128, 64, 4, 3}, {10, 64, 32, 1},
+	{10, 64, 68, 2},   {15, 4096, 0, 1},   {16, 4096, 0, 2}, {14, 4096, 1, 1},  {15, 4096, 1, 1}, {60, 1024, 0, 1},
+	{62, 1024, 0, 2},  {3, 513, 512, 1},   {3, 512, 513, 2},
+};
+
+static void equal_packets_travel_together(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+		for (size_t i = 0; i < ARRAY_SIZE(trains); i++) {
+			const struct train *t = &trains[i];
+
+			open_pair(places[k].a, places[k].b);
+			batch.count = 0;
+			for (uint32_t n = 0; n < t->count; n++)
+				add(OP_SEND_ONLY, t->length, 1, &b.link->gid);
+			if (t->last)
+				add(OP_SEND_ONLY, t->last, 1, &b.link->gid);
+			send_batch();
+			receive(&b, batch.count);
+			check_batch();
+			assert_int_equal(link_udp_counters(a.link)->tx_trains, t->trains);
+			assert_int_equal(link_udp_counters(b.link)->rx_trains, t->trains);
+			close_pair();
+		}
+	}
+}
+
+static void without_segments_each_packet_travels_alone(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+		open_pair(places[k].a, places[k].b);
+		link_udp_refuse_segments(a.link);
+		batch.count = 0;
+		for (uint32_t n = 0; n < 20; n++)
+			add(OP_SEND_ONLY, n < 10 ? 64 : 1024, 1, &b.link->gid);
+		send_batch();
+		receive(&b, batch.count);
+		check_batch();
+		assert_int_equal(link_udp_counters(a.link)->tx_trains, 20);
+		close_pair();
+	}
+}
+
+static void trains_end_where_the_way_changes(void **state)
+{
+	open_pair("127.0.0.1", "127.0.0.2");
+	batch.count = 0;
+	for (uint32_t n = 0; n < 6; n++) {
+		add(OP_SEND_ONLY, 64, 1, &b.link->gid);
+		batch.tx[n].traffic_class = n < 3 ? 0 : 0x20;
+		batch.tx[n].hop_limit = n < 5 ? 0 : 7;
+	}
+	send_batch();
+	receive(&b, batch.count);
+	check_batch();
+	assert_int_equal(link_udp_counters(a.link)->tx_trains, 3);
+	close_pair();
+}
+
+static void packets_too_long_are_lost_and_others_still_travel_together(void **state)
+{
+	netns_lo_mtu(1500);
+	open_pair("127.0.0.1", "127.0.0.2");
+	batch.count = 0;
+	for (uint32_t n = 0; n < 4; n++)
+		add(OP_SEND_ONLY, 4096, 1, &b.link->gid);
+	send_batch();
+	assert_int_equal(link_udp_counters(a.link)->tx_refused, 4);
+	batch.count = 0;
+	for (uint32_t n = 0; n < 4; n++)
+		add(OP_SEND_ONLY, 1024, 1, &b.link->gid);
+	send_batch();
+	receive(&b, 4);
+	check_batch();
+	assert_int_equal(link_udp_counters(a.link)->tx_trains, 1);
+	close_pair();
+	netns_lo_mtu(65536);
+}
+
+static void a_way_that_leads_nowhere_is_a_loss(void **state)
+{
+	union ibv_gid nowhere = gid("192.0.2.1");
+
+	open_pair("127.0.0.1", "127.0.0.2");
+	batch.count = 0;
+	add(OP_SEND_ONLY, 64, 1, &nowhere);
+	add(OP_SEND_ONLY, 64, 1, &b.link->gid);
+	send_batch();
+	receive(&b, 1);
+	assert_int_equal(b.count, 1);
+	assert_int_equal(link_udp_counters(a.link)->tx_refused, 1);
+	close_pair();
+}
+
+static void garbage_is_counted_and_dropped(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
+	uint8_t bytes[64] = {OP_SEND_ONLY, 0, 0xff, 0xff};
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+
+	to.sin_addr.s_addr = inet_addr("127.0.0.2");
+	open_pair("127.0.0.1", "127.0.0.2");
+	for (size_t n = 0; n <= sizeof(bytes); n++)
+		assert_int_equal(sendto(s, bytes, n, 0, (struct sockaddr *)&to, sizeof(to)), n);
+	receive(&b, sizeof(bytes) + 1);
+	assert_int_equal(b.count, 0);
+	assert_int_equal(link_udp_counters(b.link)->rx_icrc, sizeof(bytes)); /* the empty one is no packet */
+	close(s);
+	close_pair();
+}
+
+static void congestion_marks_are_seen(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+		open_pair(places[k].a, places[k].b);
+		for (uint32_t i = 0; i < 2; i++) {
+			batch.count = b.count = 0;
+			add(OP_SEND_ONLY, 64, 1, &b.link->gid);
+			batch.tx[0].traffic_class = i ? 3 : 2; /* CE, ECT(0) */
+			send_batch();
+			receive(&b, 1);
+			assert_int_equal(b.got[0].packet.congestion, i);
+		}
+		close_pair();
+	}
+}
+
+static void a_port_that_is_not_shared_is_in_use(void **state)
+{
+	union ibv_gid here = gid("127.0.0.3");
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	struct link *link = NULL;
+
+	at.sin_addr.s_addr = inet_addr("127.0.0.3");
+	assert_int_equal(bind(s, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(link_udp_open(&here, &link), -EADDRINUSE);
+	assert_null(link);
+	close(s);
+	here = gid("192.0.2.1");
+	assert_int_equal(link_udp_open(&here, &link), -EADDRNOTAVAIL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_size_arrives_whole),
+		cmocka_unit_test(equal_packets_travel_together),
+		cmocka_unit_test(without_segments_each_packet_travels_alone),
+		cmocka_unit_test(trains_end_where_the_way_changes),
+		cmocka_unit_test(packets_too_long_are_lost_and_others_still_travel_together),
+		cmocka_unit_test(a_way_that_leads_nowhere_is_a_loss),
+		cmocka_unit_test(garbage_is_counted_and_dropped),
+		cmocka_unit_test(congestion_marks_are_seen),
+		cmocka_unit_test(a_port_that_is_not_shared_is_in_use),
+	};
+
+	netns_enter();
+	for (size_t i = 0; i < sizeof(memory); i++)
+		memory[i] = i * 7 + (i >> 8);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

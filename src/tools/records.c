@@ -124,7 +124,8 @@ static void read_ring(struct records *r, const struct image *image, const struct
 	n = atomic_load_explicit(&ring->written, memory_order_relaxed);
 	stale = n > size && n - size + 1 > start && n != end ? (uint32_t)(n - size + 1 - start) : 0;
 	stale = stale < r->count - begin ? stale : r->count - begin;
-	memmove(&r->all[begin], &r->all[begin + stale], (r->count - begin - stale) * sizeof(*r->all));
+	if (stale)
+		memmove(&r->all[begin], &r->all[begin + stale], (r->count - begin - stale) * sizeof(*r->all));
 	r->count -= stale;
 	r->sources[file].overwritten += start + stale;
 }
@@ -281,7 +282,8 @@ const char *records_load(struct records *r, char **names, uint32_t count)
 	for (uint32_t i = 0; i < r->count; i++)
 		r->all[i].time += (uint64_t)r->sources[r->all[i].file].offset;
 	/* merge sort, in glibc: records of one time stay in the order in which one thread wrote them */
-	qsort(r->all, r->count, sizeof(*r->all), by_time);
+	if (r->count)
+		qsort(r->all, r->count, sizeof(*r->all), by_time);
 	return NULL;
 }
 

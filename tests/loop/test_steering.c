@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Steering: each packet reaches the process that its destination QPN names, whoever joins, leaves or dies.
+#include <arpa/inet.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "link/udp.h"
+#include "loop/handover.h"
+#include "loop/netns.h"
+#include "loop/steering.h"
+
+/* ---- the program, run here ---- */
+
+static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8_t *packet)
+{
+	uint32_t a = 0;
+
+	for (uint16_t pc = 0; pc < length; pc++) {
+		const struct sock_filter *i = &code[pc];
+
+		switch (i->code) {
+		case BPF_LD | BPF_B | BPF_ABS:
+			a = packet[i->k];
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			pc += a == i->k ? i->jt : i->jf;
+			break;
+		case BPF_RET | BPF_K:
+			return i->k;
+		default:
+			fail_msg("instruction %u: code %#x", pc, i->code);
+		}
+	}
+	fail_msg("the program has no end");
+	return 0;
+}
+
+struct order {
+	uint8_t slots[8];
+	uint32_t count;
+};
+
+static const struct order orders[] = {
+	{{7}, 1}, {{1, 2, 3}, 3}, {{3, 1, 2}, 3}, {{255, 1, 128}, 3}, {{9, 8, 7, 6, 5, 4, 3, 2}, 8},
+};
+
+static void the_program_finds_each_slots_place(void **state)
+{
+	struct sock_filter code[STEERING_PROGRAM];
+
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		const struct order *o = &orders[i];
+		uint16_t length = steering_program(o->slots, o->count, code);
+
+		for (uint32_t slot = 0; slot <= SLOTS; slot++) {
+			struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << 16 | 0x1234};
+			const uint8_t *found = memchr(o->slots, (int)slot, o->count);
+			uint8_t bytes[PACKET_HEADERS];
+
+			packet_encode(&p, bytes);
+			assert_int_equal(run(code, length, bytes),
+					 found ? (uint32_t)(found - o->slots) : UINT32_MAX);
+		}
+	}
+}
+
+static void the_program_has_room_for_all_slots(void **state)
+{
+	struct sock_filter code[STEERING_PROGRAM];
+	uint8_t slots[SLOTS];
+
+	for (int i = 0; i < SLOTS; i++)
+		slots[i] = i + 1;
+	assert_in_range(steering_program(slots, SLOTS, code), 1, STEERING_PROGRAM);
+}
+
+/* ---- the real thing ---- */
+
+static union ibv_gid here, sender_gid;
+
+/* A process with a link: tells its slot, and then, for each packet it sees, whether it was its own. It does as
+ * loop/receive.c does. */
+struct process {
+	pid_t pid;
+	uint8_t slot;
+	int from; /* pipe: first its slot, then a struct seen per packet */
+	int stop; /* pipe: a byte says to leave in good order */
+};
+
+struct seen {
+	uint32_t qpn, psn;
+	uint8_t handed_over; /* it came from another process */
+};
+
+struct self {
+	struct slot slot;
+	struct steering steering;
+	struct steered place;
+	struct link *link;
+	struct handover *handover;
+	int tell;
+};
+
+static void take(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct self *s = arg;
+
+	if (p->dest_qpn >> 16 == s->slot.number) {
+		struct seen seen = {p->dest_qpn, p->psn.v, 0};
+
+		if (write(s->tell, &seen, sizeof(seen)) != sizeof(seen))
+			_exit(1);
+		return;
+	}
+	handover_add(s->handover, &s->slot, p->dest_qpn >> 16, p, from);
+	steering_stray(&s->place, p->dest_qpn >> 16, UINT64_MAX / 2);
+	s->place.repaired = 0; /* time does not matter here */
+}
+
+static void take_handed_over(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct self *s = arg;
+	struct seen seen = {p->dest_qpn, p->psn.v, 1};
+
+	if (memcmp(from, &sender_gid, sizeof(*from)) || write(s->tell, &seen, sizeof(seen)) != sizeof(seen))
+		_exit(1);
+}
+
+static void drain(void *arg)
+{
+	struct self *s = arg;
+
+	s->link->ops->receive(s->link, 1000, take, s);
+	handover_send(s->handover, &s->slot);
+}
+
+static void live(int tell, int stop)
+{
+	struct self s = {.tell = tell, .handover = calloc(1, sizeof(struct handover))};
+	struct pollfd p[4];
+
+	if (slot_claim(&s.slot))
+		_exit(1);
+	steering_init(&s.steering, &s.slot);
+	if (steering_open(&s.steering, &s.place, &here, link_udp_open, &s.link))
+		_exit(1);
+	if (write(tell, &s.slot.number, 1) != 1)
+		_exit(1);
+	p[0] = (struct pollfd){.fd = s.link->fd, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = s.slot.fd, .events = POLLIN};
+	p[2] = (struct pollfd){.fd = s.steering.service, .events = POLLIN};
+	p[3] = (struct pollfd){.fd = stop, .events = POLLIN};
+	while (poll(p, 4, -1) > 0 && !p[3].revents) {
+		while (s.link->ops->receive(s.link, 1, take, &s))
+			handover_send(s.handover, &s.slot);
+		s.place.settled = true;
+		while (handover_receive(&s.slot, take_handed_over, &s))
+			;
+		if (p[2].revents)
+			steering_serve(&s.steering);
+	}
+	steering_close(&s.place, drain, &s);
+	steering_fini(&s.steering);
+	slot_release(&s.slot);
+	_exit(0);
+}
+
+static struct process start(void)
+{
+	struct process p;
+	int tell[2], stop[2];
+
+	assert_int_equal(pipe2(tell, 0), 0);
+	assert_int_equal(pipe(stop), 0);
+	p.pid = fork();
+	if (p.pid == 0) {
+		close(stop[1]);
+		live(tell[1], stop[0]);
+	}
+	close(tell[1]);
+	close(stop[0]);
+	p.from = tell[0];
+	p.stop = stop[1];
+	assert_int_equal(read(p.from, &p.slot, 1), 1);
+	return p;
+}
+
+static void leave(struct process *p)
+{
+	int status;
+
+	assert_int_equal(write(p->stop, "", 1), 1);
+	close(p->stop);
+	assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
+	assert_int_equal(status, 0);
+	close(p->from);
+}
+
+static void die(struct process *p)
+{
+	kill(p->pid, SIGKILL);
+	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+	close(p->stop);
+	close(p->from);
+}
+
+static struct link *sender;
+static uint32_t next_psn;
+
+/* Sends a packet and waits until it is seen where it belongs. True: it took the straight way. */
+static bool send_to(struct process *to)
+{
+	struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)to->slot << 16 | 77, .psn = psn(next_psn++)};
+	struct link_tx tx = {.packet = &p, .dgid = &here};
+	struct seen seen;
+
+	assert_int_equal(sender->ops->send(sender, &tx, 1), 1);
+	assert_int_equal(read(to->from, &seen, sizeof(seen)), sizeof(seen));
+	assert_int_equal(seen.qpn, p.dest_qpn);
+	assert_int_equal(seen.psn, p.psn.v);
+	return !seen.handed_over;
+}
+
+/* All arrive; and those after the first few, which may be needed to find out what is wrong, take the straight way. */
+static void settle(struct process *all, int count)
+{
+	for (int i = 0; i < 20 * count; i++)
+		send_to(&all[i % count]);
+	for (int i = 0; i < 10 * count; i++)
+		assert_true(send_to(&all[i % count]));
+}
+
+/* Without anything to find out. */
+static void straight(struct process *all, int count)
+{
+	for (int i = 0; i < 10 * count; i++)
+		assert_true(send_to(&all[i % count]));
+}
+
+static void joining_and_leaving_disturbs_nobody(void **state)
+{
+	struct process p[4];
+
+	p[0] = start();
+	straight(p, 1);
+	p[1] = start();
+	straight(p, 2);
+	p[2] = start();
+	p[3] = start();
+	straight(p, 4);
+	leave(&p[0]);
+	straight(p + 1, 3);
+	p[0] = start();
+	straight(p, 4);
+	leave(&p[3]);
+	straight(p, 3);
+	for (int i = 0; i < 3; i++)
+		leave(&p[i]);
+}
+
+static void a_killed_process_is_found_out(void **state)
+{
+	struct process p[5];
+
+	for (int i = 0; i < 5; i++)
+		p[i] = start();
+	straight(p, 5);
+	die(&p[1]);
+	p[1] = p[4];
+	settle(p, 4);
+	/* two at once: in which order they died cannot be known */
+	die(&p[0]);
+	die(&p[3]);
+	p[0] = p[2];
+	settle(p, 2);
+	p[2] = start();
+	straight(p, 3);
+	for (int i = 0; i < 3; i++)
+		leave(&p[i]);
+}
+
+static void a_stopped_process_does_not_keep_others_out(void **state)
+{
+	struct process p[3];
+
+	p[0] = start();
+	kill(p[0].pid, SIGSTOP);
+	assert_int_equal(waitpid(p[0].pid, NULL, WUNTRACED), p[0].pid);
+	p[1] = start();
+	p[2] = start();
+	straight(p + 1, 2);
+	kill(p[0].pid, SIGCONT);
+	straight(p, 3);
+	for (int i = 0; i < 3; i++)
+		leave(&p[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_program_finds_each_slots_place),
+		cmocka_unit_test(the_program_has_room_for_all_slots),
+		cmocka_unit_test(joining_and_leaving_disturbs_nobody),
+		cmocka_unit_test(a_killed_process_is_found_out),
+		cmocka_unit_test(a_stopped_process_does_not_keep_others_out),
+	};
+
+	netns_enter();
+	inet_pton(AF_INET6, "::ffff:127.0.0.1", here.raw);
+	inet_pton(AF_INET6, "::ffff:127.0.0.2", sender_gid.raw);
+	if (link_udp_open(&sender_gid, &sender))
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The loop: attaching to addresses, who receives, who sleeps, fork.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "loop/internal.h"
+#include "loop/netns.h"
+
+static int event = -1; /* eventfd that an armed CQ writes to */
+
+static void cq_event(struct cq *cq)
+{
+	uint64_t one = 1;
+
+	assert_int_equal(write(event, &one, sizeof(one)), sizeof(one));
+}
+
+static void cq_error(struct cq *cq)
+{
+}
+
+static void qp_event(struct qp *qp, enum ibv_event_type type)
+{
+}
+
+static const struct hca_ops ops = {cq_event, cq_error, qp_event};
+
+/* Two QPs of this process, connected to each other over the socket. */
+struct pair {
+	struct hca *hca;
+	struct pd pd;
+	struct cq cq[2];
+	struct qp *qp[2];
+	struct mr *mr;
+	char bytes[2][64];
+};
+
+static union ibv_gid gid(const char *ipv4)
+{
+	union ibv_gid g = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+	assert_int_equal(inet_pton(AF_INET, ipv4, g.raw + 12), 1);
+	return g;
+}
+
+static void modify(struct qp *qp, struct ibv_qp_attr attr, int mask)
+{
+	lock_take(&qp->lock);
+	assert_int_equal(engine_modify(qp, &attr, mask | IBV_QP_STATE, clock_now()), 0);
+	qp->base.state = qp->state;
+	lock_drop(&qp->lock);
+}
+
+static void connect_qp(struct qp *qp, uint32_t to)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE},
+			   rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to, .rq_psn = 9,
+				  .max_dest_rd_atomic = 1, .min_rnr_timer = 1, .ah_attr = {.port_num = 1, .is_global = 1}},
+			   rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .sq_psn = 9,
+				  .max_rd_atomic = 1};
+
+	modify(qp, init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	lock_take(&qp->lock);
+	qp->path.sgid = qp->path.dgid = gid("127.0.0.1");
+	assert_int_equal(loop_attach(&qp->path), 0);
+	lock_drop(&qp->lock);
+	modify(qp, rtr, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			IBV_QP_MIN_RNR_TIMER);
+	modify(qp, rts, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void open_pair(struct pair *p)
+{
+	struct ibv_qp_cap cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1};
+
+	memset(p, 0, sizeof(*p));
+	event = eventfd(0, EFD_CLOEXEC);
+	p->hca = loop_get(&ops);
+	assert_non_null(p->hca);
+	p->pd.hca = p->hca;
+	p->mr = mr_register(&p->pd, p->bytes, sizeof(p->bytes), (uintptr_t)p->bytes,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(p->mr);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(cq_init(&p->cq[i], p->hca, 32), 0);
+		p->qp[i] = qp_create(p->hca, &p->pd, &p->cq[i], &p->cq[i], IBV_QPT_RC, &cap, true);
+		assert_non_null(p->qp[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		connect_qp(p->qp[i], p->qp[!i]->base.qp_num);
+}
+
+static void close_pair(struct pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		struct path path = p->qp[i]->path;
+
+		qp_destroy(p->qp[i]);
+		loop_detach(&path);
+		cq_fini(&p->cq[i]);
+	}
+	mr_deregister(p->mr);
+	loop_put(p->hca);
+	close(event);
+}
+
+static void post_receive(struct pair *p, int i)
+{
+	struct ibv_sge sge = {(uintptr_t)p->bytes[i], sizeof(p->bytes[i]), p->mr->base.lkey};
+	struct ibv_recv_wr wr = {.wr_id = 100, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	lock_take(&p->qp[i]->lock);
+	assert_int_equal(engine_post_recv(p->qp[i], &wr, &bad), 0);
+	lock_drop(&p->qp[i]->lock);
+}
+
+static void post_send(struct pair *p, int i, const char *text)
+{
+	struct ibv_sge sge = {(uintptr_t)p->bytes[i], strlen(text) + 1, p->mr->base.lkey};
+	struct ibv_send_wr wr = {.wr_id = 200, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+
+	strcpy(p->bytes[i], text);
+	lock_take(&p->qp[i]->lock);
+	assert_int_equal(engine_post_send(p->qp[i], &wr, &bad), 0);
+	loop_posted(p->qp[i]);
+	lock_drop(&p->qp[i]->lock);
+}
+
+static struct cqe poll_for(struct pair *p, int i)
+{
+	struct cqe e;
+
+	while (!cq_poll(&p->cq[i], 1, &e))
+		loop_progress();
+	assert_int_equal(e.status, IBV_WC_SUCCESS);
+	return e;
+}
+
+static void round_trip(struct pair *p)
+{
+	post_receive(p, 1);
+	post_send(p, 0, "there");
+	assert_int_equal(poll_for(p, 1).wr_id, 100);
+	assert_string_equal(p->bytes[1], "there");
+	post_receive(p, 0);
+	post_send(p, 1, "and back");
+	/* an acknowledgement may come before or after what the other end sends */
+	assert_int_equal(poll_for(p, 0).wr_id + poll_for(p, 0).wr_id, 300);
+	assert_string_equal(p->bytes[0], "and back");
+	assert_int_equal(poll_for(p, 1).wr_id, 200);
+}
+
+static void whoever_polls_moves_packets(void **state)
+{
+	struct pair p;
+
+	open_pair(&p);
+	for (int i = 0; i < 1000; i++)
+		round_trip(&p);
+	close_pair(&p);
+}
+
+static void the_helper_moves_them_if_nobody_polls(void **state)
+{
+	struct pair p;
+	struct cqe e;
+	uint64_t count;
+
+	open_pair(&p);
+	for (int i = 0; i < 100; i++) {
+		cq_request(&p.cq[1], false);
+		post_receive(&p, 1);
+		post_send(&p, 0, "wake up");
+		assert_int_equal(read(event, &count, sizeof(count)), sizeof(count)); /* blocks; not loop_wait() */
+		assert_int_equal(cq_poll(&p.cq[1], 1, &e), 1);
+		cq_request(&p.cq[0], false);
+		if (!cq_poll(&p.cq[0], 1, &e)) {
+			assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+			assert_int_equal(cq_poll(&p.cq[0], 1, &e), 1);
+		}
+		while (poll(&(struct pollfd){.fd = event, .events = POLLIN}, 1, 0) == 1)
+			assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+	}
+	close_pair(&p);
+}
+
+static void whoever_waits_moves_them(void **state)
+{
+	struct pair p;
+	struct cqe e;
+	uint64_t count;
+
+	open_pair(&p);
+	for (int i = 0; i < 100; i++) {
+		cq_request(&p.cq[1], false);
+		post_receive(&p, 1);
+		post_send(&p, 0, "wake up");
+		assert_int_equal(loop_wait(event), 0);
+		assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+		assert_int_equal(cq_poll(&p.cq[1], 1, &e), 1);
+		assert_int_equal(poll_for(&p, 0).wr_id, 200);
+	}
+	close_pair(&p);
+}
+
+static void waiting_heeds_nonblocking(void **state)
+{
+	struct pair p;
+
+	open_pair(&p);
+	assert_int_equal(fcntl(event, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(loop_wait(event), -EAGAIN);
+	close_pair(&p);
+}
+
+/* How often the other threads of this process have gone to sleep. */
+static unsigned long sleeps_of_others(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned long all = 0, n;
+	struct dirent *e;
+
+	assert_non_null(dir);
+	while ((e = readdir(dir))) {
+		char path[300], line[256];
+		FILE *f;
+
+		if (atoi(e->d_name) == 0 || atoi(e->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
+		f = fopen(path, "r");
+		assert_non_null(f);
+		while (fgets(line, sizeof(line), f))
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				all += n;
+		fclose(f);
+	}
+	closedir(dir);
+	return all;
+}
+
+static void an_idle_connection_wakes_nobody(void **state)
+{
+	unsigned long before;
+	struct pair p;
+
+	open_pair(&p);
+	for (int i = 0; i < 100; i++)
+		round_trip(&p);
+	sleep(1); /* the last timers run out */
+	before = sleeps_of_others();
+	sleep(2); /* time is what this measures */
+	assert_int_equal(sleeps_of_others(), before);
+	close_pair(&p);
+}
+
+static void a_port_in_use_is_explained(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
+	int s = socket(AF_INET, SOCK_DGRAM, 0), err[2], old = dup(2);
+	struct path path = {.sgid = gid("127.0.0.9")};
+	struct hca *hca = loop_get(&ops);
+	char text[1024] = "";
+
+	at.sin_addr.s_addr = inet_addr("127.0.0.9");
+	assert_int_equal(bind(s, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(pipe(err), 0);
+	dup2(err[1], 2);
+	assert_int_equal(loop_attach(&path), -EADDRINUSE);
+	dup2(old, 2);
+	assert_true(read(err[0], text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "4791"));
+	assert_non_null(strstr(text, "127.0.0.9"));
+	assert_non_null(strstr(text, "rdma link delete"));
+	assert_int_equal(strchr(text, '\n') - text, strlen(text) - 1);
+	close(s);
+	assert_int_equal(loop_attach(&path), 0);
+	loop_detach(&path);
+	loop_put(hca);
+}
+
+static void addresses_are_shared_by_their_users(void **state)
+{
+	struct path one = {.sgid = gid("127.0.0.1")}, two = one, other = {.sgid = gid("127.0.0.2")};
+	struct hca *hca = loop_get(&ops);
+
+	assert_ptr_equal(loop_get(&ops), hca);
+	assert_int_equal(loop_attach(&one), 0);
+	assert_int_equal(loop_attach(&two), 0);
+	assert_int_equal(loop_attach(&other), 0);
+	assert_ptr_equal(one.link, two.link);
+	assert_ptr_not_equal(one.link, other.link);
+	loop_detach(&one);
+	loop_detach(&other);
+	loop_detach(&two);
+	loop_put(hca);
+	loop_put(hca);
+}
+
+static void a_child_is_inert_and_may_begin_anew(void **state)
+{
+	struct pair p;
+	int status;
+	pid_t pid;
+
+	open_pair(&p);
+	pid = fork();
+	if (pid == 0) {
+		struct path path = {.sgid = gid("127.0.0.1")};
+		struct hca *hca;
+
+		alarm(60);
+		if (loop_progress() || loop_attach(&path) != -ENODEV)
+			_exit(1);
+		loop_detach(&p.qp[0]->path);
+		hca = loop_get(&ops);
+		if (!hca || hca == p.hca || hca->slot == p.hca->slot || loop_attach(&path))
+			_exit(2);
+		loop_put(p.hca); /* its parent's: nothing happens */
+		loop_detach(&path);
+		loop_put(hca);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 100; i++)
+		round_trip(&p);
+	close_pair(&p);
+}
+
+static int watched;
+
+static void handle(void *arg)
+{
+	uint64_t count;
+
+	assert_int_equal(read(watched, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(write(*(int *)arg, &count, sizeof(count)), sizeof(count));
+}
+
+static void descriptors_can_be_watched(void **state)
+{
+	struct hca *hca = loop_get(&ops);
+	int answer = eventfd(0, 0);
+	uint64_t count = 1;
+
+	watched = eventfd(0, 0);
+	assert_int_equal(loop_watch(watched, handle, &answer), 0);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(write(watched, &count, sizeof(count)), sizeof(count));
+		assert_int_equal(read(answer, &count, sizeof(count)), sizeof(count));
+	}
+	loop_unwatch(watched);
+	assert_int_equal(write(watched, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(poll(&(struct pollfd){.fd = answer, .events = POLLIN}, 1, 20), 0);
+	close(answer);
+	close(watched);
+	loop_put(hca);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whoever_polls_moves_packets),
+		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
+		cmocka_unit_test(whoever_waits_moves_them),
+		cmocka_unit_test(waiting_heeds_nonblocking),
+		cmocka_unit_test(an_idle_connection_wakes_nobody),
+		cmocka_unit_test(a_port_in_use_is_explained),
+		cmocka_unit_test(addresses_are_shared_by_their_users),
+		cmocka_unit_test(a_child_is_inert_and_may_begin_anew),
+		cmocka_unit_test(descriptors_can_be_watched),
+	};
+
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -21,13 +21,15 @@ ninja = ninja -j$(JOBS) -C
 
 all:
 	$(packages) $(BUILD_PACKAGES)
-	@$(call setup,$(BUILD),-Dtests=false)
-	@$(ninja) $(BUILD)
+	@$(call setup,$(BUILD),-Dtests=false) && $(call prefix,$(BUILD)) && $(ninja) $(BUILD)
 
-# $(call setup,directory,options): configures it unless that has been done
-setup = test -e $(1)/build.ninja || meson setup $(1) --prefix=$(PREFIX) $(2) $(MESON_OPTIONS)
+# $(call setup,directory,options): configures it, unless that has been done
+setup = { test -e $(1)/build.ninja || meson setup $(1) --prefix=$(PREFIX) $(2) $(MESON_OPTIONS); }
+# $(call have,directory,option,value): sets it, unless it has that value (which meson would answer with a rebuild)
+have = { grep -q '^$(2) = $(3)$$' $(1)/meson-private/cmd_line.txt || meson configure $(1) -D$(2)=$(3); }
+prefix = $(call have,$(1),prefix,$(PREFIX))
 # $(call tests,directory,options)
-tests = $(call setup,$(1),$(2)) && meson configure $(1) -Dtests=true && $(ninja) $(1) && tools/run-tests $(1)
+tests = $(call setup,$(1),$(2)) && $(call have,$(1),tests,true) && $(ninja) $(1) && tools/run-tests $(1)
 asan = $(call tests,$(BUILD)-asan,-Db_sanitize=address$(comma)undefined)
 ubsan = $(call tests,$(BUILD)-ubsan,-Db_sanitize=undefined)
 tsan = $(call tests,$(BUILD)-tsan,-Db_sanitize=thread)
@@ -35,8 +37,9 @@ comma = ,
 
 demo:
 	$(packages) $(DEMO_PACKAGES)
-	@$(call setup,$(BUILD),-Dtests=false) >$(BUILD).log 2>&1 && $(ninja) $(BUILD) >>$(BUILD).log 2>&1 || \
-		{ cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log
+	@echo "Building uroce in $(BUILD)/"
+	@log=$$(mktemp); { $(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) uroce liburoce.so.1; } >$$log 2>&1 || \
+		{ cat $$log; rm -f $$log; exit 1; }; rm -f $$log
 	@$(BUILD)/uroce demo
 
 # All tests, then all again under the sanitizers (which do less of what takes long: UROCE_QUICK). Everything is
@@ -71,17 +74,17 @@ bench:
 
 interop:
 	$(packages) $(INTEROP_PACKAGES)
-	@$(call setup,$(BUILD),) && $(ninja) $(BUILD)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@interop/run $(BUILD)
 
 bench-rxe:
 	$(packages) $(INTEROP_PACKAGES)
-	@$(call setup,$(BUILD),) && $(ninja) $(BUILD)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@interop/bench $(BUILD)
 
 soak:
 	$(packages) $(TEST_PACKAGES)
-	@$(call setup,$(BUILD),) && $(ninja) $(BUILD)
+	@$(call setup,$(BUILD)) && $(call have,$(BUILD),tests,true) && $(ninja) $(BUILD)
 	@tests/soak $(BUILD)
 
 install: all

@@ -5,6 +5,8 @@
  *   exchange [OPTIONS] SCENARIO ADDRESS    the active end
  *
  * -d DEVICE  -g GID-INDEX  -m PATH-MTU  -p FIRST-PSN of the active end  -n OPERATIONS (of "mixed")  -s SEED
+ * -w  wait for READs before what changes memory, instead of asking for a fence ("mixed"): rxe forgets now and
+ * then to go on after a fence
  *
  * It is a plain libibverbs program and knows nothing of uroce: so that the kernel's rxe can be the other end.
  * What the ends must know of each other goes over TCP port 18515. Exit status: 0 good, 1 not, 77 one end
@@ -48,7 +50,7 @@ static struct side me, peer;
 static uint8_t *own, *target;
 static int control, gid_index, mtu = 1024, operations = 600;
 static uint32_t first_psn = 0x100, seed = 1;
-static bool active;
+static bool active, wait_for_reads;
 static const char *scenario = "";
 
 static void __attribute__((noreturn, format(printf, 1, 2))) fail(const char *format, ...)
@@ -742,10 +744,10 @@ static void scenario_mixed(void)
 	static uint8_t our_model[AREA], their_model[AREA];
 	struct stream ours = {.random = seed * 2 + active, .model = our_model};
 	struct stream theirs = {.random = seed * 2 + !active, .model = their_model};
-	uint32_t done = 0, last_read = 0; /* each one more than a number */
-	struct operation awaited = {0};
+	uint32_t posted = 0, done = 0, last_read = 0; /* each one more than a number */
+	struct operation next, awaited = {0};
 	struct ibv_wc wc;
-	bool more;
+	bool have_next = false, more;
 
 	for (uint64_t i = 0; i < RECEIVES; i++)
 		post_receive(i, target + AREA + 8192 * i, PIECE);
@@ -753,19 +755,25 @@ static void scenario_mixed(void)
 	ready();
 	alarm(300);
 	while (done < (uint32_t)operations || more) {
-		if (ours.number < (uint32_t)operations && ours.number < done + WINDOW) {
-			struct operation op = stream_next(&ours);
-
+		if (!have_next && ours.number < (uint32_t)operations) {
+			next = stream_next(&ours);
+			have_next = true;
 			/* Something must tell that there is room again. */
-			op.signaled |= op.number % 8 == 7 || op.number == (uint32_t)operations - 1;
-			mixed_post(op, our_model, last_read > done);
-			if (op.kind == READ)
-				last_read = op.number + 1;
+			next.signaled |= next.number % 8 == 7 || next.number == (uint32_t)operations - 1 ||
+					 (wait_for_reads && next.kind == READ);
+		}
+		if (have_next && next.number < done + WINDOW &&
+		    !(wait_for_reads && last_read > done && next.kind != READ)) {
+			mixed_post(next, our_model, last_read > done);
+			if (next.kind == READ)
+				last_read = next.number + 1;
+			posted = next.number + 1;
+			have_next = false;
 		}
 		if (ibv_poll_cq(send_cq, 1, &wc)) {
 			CHECK(wc.status == IBV_WC_SUCCESS, "request %d: %s", (int)wc.wr_id,
 			      ibv_wc_status_str(wc.status));
-			CHECK(wc.wr_id >= done && wc.wr_id < ours.number, "request %d completed at %u",
+			CHECK(wc.wr_id >= done && wc.wr_id < posted, "request %d completed at %u",
 			      (int)wc.wr_id, done);
 			CHECK(wc.opcode == kinds[window[wc.wr_id % WINDOW].op.kind].completion,
 			      "request %d: opcode %d", (int)wc.wr_id, wc.opcode);
@@ -866,7 +874,7 @@ int main(int argc, char **argv)
 	const char *device = NULL;
 	int option;
 
-	while ((option = getopt(argc, argv, "d:g:m:p:n:s:")) != -1)
+	while ((option = getopt(argc, argv, "d:g:m:p:n:s:w")) != -1)
 		switch (option) {
 		case 'd':
 			device = optarg;
@@ -885,6 +893,9 @@ int main(int argc, char **argv)
 			break;
 		case 's':
 			seed = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'w':
+			wait_for_reads = true;
 			break;
 		default:
 			return 2;

@@ -20,6 +20,14 @@
 #include "loop/internal.h"
 #include "loop/netns.h"
 
+#ifdef __SANITIZE_THREAD__
+#define THREAD_SANITIZER true
+#elif defined(__has_feature)
+#define THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define THREAD_SANITIZER false
+#endif
+
 static int event = -1; /* eventfd that an armed CQ writes to */
 
 static void cq_event(struct cq *cq)
@@ -227,30 +235,57 @@ static void waiting_heeds_nonblocking(void **state)
 	close_pair(&p);
 }
 
-/* How often the other threads of this process have gone to sleep. */
-static unsigned long sleeps_of_others(void)
+/* What follows `key` at the beginning of a line. */
+static unsigned long number_in(const char *path, const char *key)
+{
+	FILE *f = fopen(path, "r");
+	unsigned long n = 0;
+	char line[256];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, strlen(key)))
+			n = strtoul(line + strlen(key), NULL, 10);
+	fclose(f);
+	return n;
+}
+
+static bool is_helper(const char *task)
+{
+	char path[300], name[32] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	if (!fgets(name, sizeof(name), f))
+		name[0] = 0;
+	fclose(f);
+	return !strcmp(name, "uroce\n");
+}
+
+/* How often the helper has gone to sleep. Sanitizers have threads too, which are not ours. */
+static unsigned long helper_sleeps(void)
 {
 	DIR *dir = opendir("/proc/self/task");
-	unsigned long all = 0, n;
+	unsigned long n = 0;
 	struct dirent *e;
+	int helpers = 0;
 
 	assert_non_null(dir);
 	while ((e = readdir(dir))) {
-		char path[300], line[256];
-		FILE *f;
+		char path[300];
 
-		if (atoi(e->d_name) == 0 || atoi(e->d_name) == getpid())
+		if (!is_helper(e->d_name))
 			continue;
 		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
-		f = fopen(path, "r");
-		assert_non_null(f);
-		while (fgets(line, sizeof(line), f))
-			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
-				all += n;
-		fclose(f);
+		n += number_in(path, "voluntary_ctxt_switches:");
+		helpers++;
 	}
 	closedir(dir);
-	return all;
+	assert_int_equal(helpers, 1);
+	return n;
 }
 
 static void an_idle_connection_wakes_nobody(void **state)
@@ -262,9 +297,9 @@ static void an_idle_connection_wakes_nobody(void **state)
 	for (int i = 0; i < 100; i++)
 		round_trip(&p);
 	sleep(1); /* the last timers run out */
-	before = sleeps_of_others();
+	before = helper_sleeps();
 	sleep(2); /* time is what this measures */
-	assert_int_equal(sleeps_of_others(), before);
+	assert_int_equal(helper_sleeps(), before);
 	close_pair(&p);
 }
 
@@ -317,6 +352,8 @@ static void a_child_is_inert_and_may_begin_anew(void **state)
 	int status;
 	pid_t pid;
 
+	if (THREAD_SANITIZER)
+		skip(); /* it does not let the child of a process with threads start one */
 	open_pair(&p);
 	pid = fork();
 	if (pid == 0) {

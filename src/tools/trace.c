@@ -87,7 +87,7 @@ static void print_requests(const struct joined *j, const struct filter *f)
 	else if (!total)
 		printf("No such request among %u.\n", j->request_count);
 	else if (count < total)
-		printf("%sThe last %u of %u are shown; --limit 0 shows all.%s\n\n", style(DIM), count, total,
+		printf("%sShown: the last %u of %u; --limit 0 shows all.%s\n\n", style(DIM), count, total,
 		       style(PLAIN));
 }
 

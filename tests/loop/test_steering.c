@@ -2,6 +2,7 @@
 // Steering: each packet reaches the process that its destination QPN names, whoever joins, leaves or dies.
 #include <arpa/inet.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -174,7 +175,23 @@ static void live(int tell, int stop)
 	_exit(0);
 }
 
-static struct process start(void)
+/* In a container of its own, as far as processes go: /proc does not lead it to those outside. */
+static void live_apart(int tell, int stop)
+{
+	int status;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID))
+		_exit(2);
+	pid = fork();
+	if (pid == 0)
+		live(tell, stop);
+	close(tell);
+	waitpid(pid, &status, 0);
+	_exit(WEXITSTATUS(status));
+}
+
+static struct process start_as(void (*life)(int tell, int stop))
 {
 	struct process p;
 	int tell[2], stop[2];
@@ -184,7 +201,7 @@ static struct process start(void)
 	p.pid = fork();
 	if (p.pid == 0) {
 		close(stop[1]);
-		live(tell[1], stop[0]);
+		life(tell[1], stop[0]);
 	}
 	close(tell[1]);
 	close(stop[0]);
@@ -192,6 +209,11 @@ static struct process start(void)
 	p.stop = stop[1];
 	assert_int_equal(read(p.from, &p.slot, 1), 1);
 	return p;
+}
+
+static struct process start(void)
+{
+	return start_as(live);
 }
 
 static void leave(struct process *p)
@@ -304,6 +326,22 @@ static void a_stopped_process_does_not_keep_others_out(void **state)
 		leave(&p[i]);
 }
 
+static void containers_share_an_address(void **state)
+{
+	struct process p[3];
+
+	p[0] = start();
+	p[1] = start_as(live_apart);
+	p[2] = start_as(live_apart);
+	straight(p, 3);
+	leave(&p[0]);
+	straight(p + 1, 2);
+	p[0] = start();
+	straight(p, 3);
+	for (int i = 0; i < 3; i++)
+		leave(&p[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +350,7 @@ int main(void)
 		cmocka_unit_test(joining_and_leaving_disturbs_nobody),
 		cmocka_unit_test(a_killed_process_is_found_out),
 		cmocka_unit_test(a_stopped_process_does_not_keep_others_out),
+		cmocka_unit_test(containers_share_an_address),
 	};
 
 	netns_enter();

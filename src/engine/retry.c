@@ -6,7 +6,10 @@
 
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
-#define PROBES_MAX  3
+#define PROBES_MAX  6
+/* The specification lets the timer fire between T and 4 T. Losses are found by probes, so this one is there to
+ * tell the dead from the living; where processors are scarce, the living can be silent for long. */
+#define TIMEOUT_TIMES 3
 #define ROUND_MIN   (100 * USEC)
 
 /* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
@@ -17,7 +20,7 @@ static const uint32_t rnr_timer[32] = {65536, 1,    2,	  3,	4,    6,     8,	    
 /* The interval of the transport timer; NEVER if the attributes ask for none. */
 static uint64_t timeout_of(const struct qp *qp)
 {
-	return qp->attr.timeout ? max_of(4096ull << qp->attr.timeout, TIMEOUT_MIN) : NEVER;
+	return qp->attr.timeout ? max_of(TIMEOUT_TIMES * 4096ull << qp->attr.timeout, TIMEOUT_MIN) : NEVER;
 }
 
 static uint64_t after(uint64_t now, uint64_t interval)

@@ -124,6 +124,20 @@ static bool window_allows(const struct qp *qp, const struct wqe *w)
 	return wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet)) <= room;
 }
 
+/* Whether nothing more will fit once the packets at the cursor, of this charge, are sent: then their ACK is what the
+ * connection waits for. */
+static bool window_ends(const struct qp *qp, const struct wqe *w, uint32_t span, uint32_t charge)
+{
+	const struct requester *r = &qp->req;
+	uint32_t next = r->packet + span;
+	uint32_t more = next % (READ_CHUNK / qp->mtu) ? 1 : chunk_left(qp, w, next);
+	uint32_t need = wqe_charge(qp, w, next, next + more);
+
+	if (need > r->window / 2)
+		need = wqe_charge(qp, w, next, next + 1);
+	return (uint64_t)r->flight + charge + need > r->window;
+}
+
 /* One request packet of a work request. False: the turn is full, or the work request has failed. */
 static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 		  psn_t psn, bool ask)
@@ -197,7 +211,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		return false;
 	last = r->packet + span == w->packets;
 	/* ask at the end of a message, and often enough inside it that the window never runs dry */
-	ask = last || r->unasked + charge >= r->window / 4;
+	ask = last || r->unasked + charge >= r->window / 4 || window_ends(qp, w, span, charge);
 	if (!build(qp, turn, w, r->wqe, r->packet, r->next, ask))
 		return false;
 

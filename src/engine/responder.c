@@ -9,7 +9,8 @@
 #include "base/trace.h"
 #include "memory/copy.h"
 
-#define ACK_EVERY    64 /* packets: an ACK that nobody asked for, or that could wait, goes out after so many */
+#define ACK_EVERY    64 /* packets: an ACK goes out after so many, asked for or not */
+#define ACK_PROMPT   16 /* packets: one that was asked for does not wait to travel with an answer */
 #define CNP_INTERVAL (50 * USEC)
 
 enum verdict {
@@ -313,6 +314,8 @@ static void advance(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p), span = flags & IS_READ ? read_packets(qp, p->dma_length) : 1;
 
 	r->expected = psn_add(r->expected, span);
+	if (!(flags & (IS_READ | IS_ATOMIC)))
+		r->ack_psn = p->psn;
 	r->nak_sent = false;
 	r->nak = 0;
 	r->unacked++;
@@ -332,7 +335,8 @@ static void advance(struct qp *qp, const struct packet *p)
 }
 
 /* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ read again, an atomic
- * answered from memory of it. */
+ * answered from memory of it. The ACK does not reach to a READ or atomic that came last: its response may have been
+ * lost, and rxe takes an ACK with the PSN of a READ for the end of it, without data. */
 static void duplicate(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
@@ -496,12 +500,12 @@ bool responder_run(struct qp *qp, struct turn *turn)
 }
 
 /* What was asked for at the end of a message waits, when the next message has begun, for the end of that one: then
- * one ACK does for both. More packets are bound to come, and with them ACK_EVERY or that end. */
+ * one ACK does for both. More packets are bound to come, and with them that end, ACK_EVERY, or an urgent one. */
 static bool ack_is_due(const struct responder *r, bool delay)
 {
 	if (!r->ack_owed || r->unacked >= ACK_EVERY)
 		return r->ack_owed;
-	return r->ack_asked && !delay && (r->ack_urgent || r->inbound == INBOUND_NONE);
+	return r->ack_asked && (r->ack_urgent || r->inbound == INBOUND_NONE) && (!delay || r->unacked >= ACK_PROMPT);
 }
 
 /* What is owed besides responses: NAK, ACK, congestion notification. True: the turn was too small. */
@@ -517,7 +521,7 @@ bool responder_acknowledge(struct qp *qp, struct turn *turn)
 		r->nak = 0;
 	}
 	if (ack_is_due(r, turn->delay_ack))
-		if (!ack_packet(qp, turn, psn_add(r->expected, -1u), SYNDROME_ACK | SYNDROME_NO_CREDITS))
+		if (!ack_packet(qp, turn, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
 	if (r->cnp_owed) {
 		static const uint8_t reserved[16];

@@ -13,7 +13,7 @@
 
 enum {
 	UDP_TRAIN_PACKETS = 64,	  /* the kernel's own limit is 64 before Linux 6.9 */
-	UDP_TRAIN_BYTES = 64000,  /* of UDP payload: an IP packet is 65,535 bytes at most */
+	UDP_TRAIN_BYTES = 65000,  /* of UDP payload: an IP packet is 65,535 bytes at most. 62 packets of path MTU 1024 fit */
 	UDP_DATAGRAM_BYTES = 65536,
 	UDP_SOURCES = 64,
 };

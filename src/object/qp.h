@@ -108,6 +108,7 @@ struct responder {
 	bool ack_owed;	      /* something received is not acknowledged yet */
 	bool ack_asked;	      /* ... and the peer asked for it ... */
 	bool ack_urgent;      /* ... in the middle of a message, or again */
+	psn_t ack_psn;	      /* what it will say: the last SEND or WRITE packet, as responses acknowledge the rest */
 	uint32_t unacked;     /* packets since the last ACK */
 	uint8_t nak;	      /* syndrome of a NAK or RNR NAK to send (0: none) ... */
 	psn_t nak_psn;	      /* ... and its PSN */

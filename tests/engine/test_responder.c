@@ -459,6 +459,22 @@ static void a_duplicate_read_is_read_again(void **state)
 	assert_true(f->sents == f->shown || f->sent[f->shown].packet.opcode == OP_ACKNOWLEDGE);
 }
 
+static void the_ack_of_a_duplicate_does_not_stand_for_a_response(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(0), 4, 0, 4));
+	fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(1), 4, 0, 4));
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(2), 0, 0, 2 * MTU));
+	fixture_forget(f);
+	/* the response has been lost, and the peer has gone back */
+	fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(0), 4, 0, 4));
+	expect_ack(f, due_psn(1), SYNDROME_ACK | SYNDROME_NO_CREDITS);
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(2), 0, 0, 2 * MTU));
+	expect_sent(f, OP_READ_RESPONSE_FIRST, due_psn(2));
+}
+
 static uint64_t word_at(const struct fixture *f, uint32_t offset)
 {
 	uint64_t word;
@@ -732,6 +748,7 @@ int main(void)
 		TEST(the_msn_counts_messages),
 		TEST(a_read_is_answered_packet_by_packet),
 		TEST(a_duplicate_read_is_read_again),
+		TEST(the_ack_of_a_duplicate_does_not_stand_for_a_response),
 		TEST(atomics_are_executed_once),
 		TEST(an_atomic_is_aligned),
 		TEST(reads_and_atomics_are_as_many_as_agreed),

@@ -36,7 +36,8 @@
 #define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
 #define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
 #define SPIN	     (20 * USEC)  /* before sleeping: about what a wake-up costs */
-#define YIELD_LONG   (3 * USEC)	  /* a sched_yield() that takes longer has let somebody else run */
+#define YIELD_LONG   (100 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way */
+#define CROWDED      (1 * SEC)	  /* after a long yield: for so long the helper does not spin */
 #define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
 #define EVENTS	     16
 
@@ -267,20 +268,25 @@ static bool application_polls(struct loop *l, uint64_t now)
 	return now < polled + POLL_RECENT || (now < posted + POST_RECENT && now < polled + POST_LONG);
 }
 
-/* True: somebody else wanted this processor. */
-static bool give_way(void)
+/* True: somebody else wanted this processor, and will again: to spin for a while would take it from him, and to yield
+ * would cost a whole slice of his. */
+static bool is_crowded(struct helper *h, uint64_t now)
 {
-	uint64_t before = clock_now();
+	uint64_t back;
 
+	if (now < h->crowded_until)
+		return true;
 	sched_yield();
-	return clock_now() - before > YIELD_LONG;
+	back = clock_now();
+	if (back - now > YIELD_LONG)
+		h->crowded_until = back + CROWDED;
+	return false;
 }
 
 /* Works until nothing has come for a while, or somebody else does it. True: it is still the helper's work. */
 static bool work(struct loop *l, uint64_t start)
 {
 	uint64_t quiet = start, now = start;
-	bool contended = false;
 
 	while (!drivers(&l->helper) && last_poll(l) <= start) {
 		bool any = false;
@@ -290,18 +296,14 @@ static bool work(struct loop *l, uint64_t start)
 			lock_drop(&l->receive);
 		}
 		any |= run_timers(l, now);
-		if (any) {
+		if (any)
 			quiet = now;
-			contended = false;
-		} else if (contended) {
-			return true; /* others need the processor more */
-		} else {
-			contended = give_way();
-		}
+		else if (is_crowded(&l->helper, clock_now()))
+			return true;
 		now = clock_now();
-		if (now - quiet >= ANSWER_DELAY && !contended)
+		if (now - quiet >= ANSWER_DELAY)
 			run_ready(l, now);
-		if (now - quiet >= SPIN && !contended)
+		if (now - quiet >= SPIN)
 			return true;
 	}
 	return false;

@@ -47,9 +47,13 @@ struct helper {
 	struct lock timer_lock;	   /* a leaf: timer and timer_at change together */
 	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not. Read without the lock as a hint */
 
+	uint64_t crowded_until; /* ns: others want the thread's processor. The thread's own */
+
 	struct lock watch_lock; /* held while a handler runs */
 	struct list watches;
 };
+
+#define AT_WORK (UINT64_MAX / 2) /* later than all times */
 
 struct loop {
 	struct hca hca;
@@ -62,7 +66,8 @@ struct loop {
 	uint32_t processors;
 
 	_Alignas(CACHE_LINE) struct lock receive; /* the turn: who holds it receives */
-	/* ns: when an application thread made progress, and when one sent what it posted. Relaxed: hints for the helper */
+	/* ns: when an application thread made progress, and when one sent what it posted; AT_WORK: one does just now.
+	 * Relaxed: hints for the helper, which would only be in its way */
 	_Atomic uint64_t last_poll, last_post;
 	/* guarded by `receive`; written under `life` too, so either is enough to read */
 	struct port **port;

@@ -149,8 +149,9 @@ bool loop_progress(void)
 	if (unlikely(!l))
 		return false;
 	now = clock_now();
-	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
 	any = progress(l, now);
+	atomic_store_explicit(&l->last_poll, any ? clock_now() : now, memory_order_relaxed);
 	give_way(now, any);
 	return any;
 }

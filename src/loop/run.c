@@ -238,6 +238,7 @@ void loop_posted(struct qp *qp)
 		return;
 	}
 	now = clock_now();
-	atomic_store_explicit(&l->last_post, now, memory_order_relaxed); /* a hint for the helper */
+	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
 	run_qp(l, qp, now, false);
+	atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed);
 }

@@ -38,9 +38,10 @@ static bool spin(struct loop *l, int fd)
 	uint64_t now = clock_now(), quiet = now;
 
 	for (;;) {
-		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint */
+		atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
 		if (progress(l, now))
 			quiet = now;
+		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
 		if (is_readable(fd))
 			return true;
 		if (now - quiet >= SPIN || l->processors == 1)

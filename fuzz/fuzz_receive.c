@@ -88,7 +88,7 @@ static void make_world(void)
 	f.read_only = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, IBV_ACCESS_REMOTE_READ);
 	f.inbox_mr = mr_register(&f.pd, f.inbox + GUARD, REGION, 0x20000, IBV_ACCESS_LOCAL_WRITE);
 	for (size_t i = 0; i < ARRAY_SIZE(setups); i++)
-		f.qp[i] = qp_create(&f.hca, &f.pd, &f.cq, &f.cq, IBV_QPT_RC, &cap, i & 1);
+		f.qp[i] = qp_create(&f.hca, &f.pd, &f.cq, &f.cq, NULL, IBV_QPT_RC, &cap, i & 1);
 }
 
 static void run(struct qp *qp) REQUIRES(qp->lock)

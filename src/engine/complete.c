@@ -49,6 +49,17 @@ void fail_head(struct qp *qp, enum ibv_wc_status status)
 	enter_error(qp);
 }
 
+bool take_receive(struct qp *qp, const struct packet *first)
+{
+	struct responder *r = &qp->resp;
+
+	r->has_recv = qp->srq ? srq_take(qp->srq, r->recv, &r->recv_position)
+			      : rq_take(&qp->rq, r->recv, &r->recv_position);
+	if (r->has_recv)
+		trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, first->psn.v, 0, 0);
+	return r->has_recv;
+}
+
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last)
 {
 	const struct opcode_info *info = &opcode_info[last->opcode];
@@ -100,7 +111,7 @@ void flush(struct qp *qp)
 	if (r->has_recv)
 		flush_receive(qp, r->recv_position, r->recv->wr_id);
 	r->has_recv = false;
-	while (rq_take(qp->rq, r->recv, &position))
+	while (rq_take(&qp->rq, r->recv, &position))
 		flush_receive(qp, position, r->recv->wr_id);
 }
 
@@ -117,6 +128,9 @@ void enter_error(struct qp *qp)
 	r->inbound = INBOUND_NONE;
 	retry_reset(qp);
 	flush(qp);
+	/* from here on its owner may take away what this QP used of the SRQ */
+	if (qp->srq)
+		qp->hca->ops->qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void fail_with_event(struct qp *qp, enum ibv_event_type event)

@@ -17,6 +17,8 @@
 void complete_head(struct qp *qp, enum ibv_wc_status status);
 /* The WQE at sq.head fails and takes the QP with it. */
 void fail_head(struct qp *qp, enum ibv_wc_status status);
+/* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
+bool take_receive(struct qp *qp, const struct packet *first);
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
 /* To ERR: everything outstanding is flushed. */

@@ -133,11 +133,11 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 {
 	int err;
 
-	if (qp->state == IBV_QPS_RESET && wr) {
+	if ((qp->state == IBV_QPS_RESET || qp->srq) && wr) {
 		*bad = wr;
 		return EINVAL;
 	}
-	err = rq_post(qp->rq, qp->base.qp_num, wr, bad);
+	err = rq_post(&qp->rq, qp->base.qp_num, wr, bad);
 	if (qp->state == IBV_QPS_ERR)
 		flush(qp);
 	return err;

@@ -128,11 +128,7 @@ static enum verdict check_receive(struct qp *qp, const struct packet *p)
 
 	if (!needs || r->has_recv)
 		return ACCEPT;
-	r->has_recv = rq_take(qp->rq, r->recv, &r->recv_position);
-	if (!r->has_recv)
-		return NOT_READY;
-	trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, p->psn.v, 0, 0);
-	return ACCEPT;
+	return take_receive(qp, p) ? ACCEPT : NOT_READY;
 }
 
 /* 9.7.4.1.6: all packets but the last are full; a message is as long as announced, and as its receive allows

@@ -6,6 +6,7 @@
 
 #include "object/mr.h"
 #include "object/qp.h"
+#include "object/srq.h"
 
 uint64_t hca_random(struct hca *hca)
 {
@@ -27,10 +28,10 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t 
 	hca->key_mask = (uint32_t)hca_random(hca);
 	list_init(&hca->ready);
 	timers_init(&hca->timers);
-	if (pool_init(&hca->qps, sizeof(struct qp), HCA_MAX_QP))
-		return -ENOMEM;
-	if (pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR)) {
-		pool_fini(&hca->qps);
+	if (pool_init(&hca->qps, sizeof(struct qp), HCA_MAX_QP) ||
+	    pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR) ||
+	    pool_init(&hca->srqs, sizeof(struct srq), HCA_MAX_SRQ)) {
+		hca_fini(hca);
 		return -ENOMEM;
 	}
 	return 0;
@@ -40,6 +41,7 @@ void hca_fini(struct hca *hca)
 {
 	pool_fini(&hca->qps);
 	pool_fini(&hca->mrs);
+	pool_fini(&hca->srqs);
 	timers_fini(&hca->timers);
 }
 

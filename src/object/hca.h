@@ -13,6 +13,7 @@
 
 struct cq;
 struct qp;
+struct srq;
 
 /* Limits, as ibv_query_device() reports them and as they are enforced. */
 enum {
@@ -23,18 +24,21 @@ enum {
 	HCA_MAX_CQ = 65536,
 	HCA_MAX_CQE = 4 << 20,
 	HCA_MAX_MR = 1 << 20,
+	HCA_MAX_SRQ = 32768,
+	HCA_MAX_SRQ_WR = 65536,
 	HCA_MAX_PD = 65536,
 	HCA_MAX_AH = 65536,
 	HCA_MAX_RD_ATOMIC = 128,
 	HCA_MAX_MESSAGE = 1u << 31, /* bytes: IBTA 9.7.7 */
 };
 
-/* How the engine tells the world that somebody may be waiting. Called with qp->lock held; they take only leaf
- * locks of their own and never call back. */
+/* How the engine tells the world that somebody may be waiting. Called with qp->lock held, or none; they take
+ * only leaf locks of their own and never call back. */
 struct hca_ops {
 	void (*cq_event)(struct cq *cq);			       /* an armed CQ got what it waited for */
 	void (*cq_error)(struct cq *cq);			       /* a completion found the CQ full */
 	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event */
+	void (*srq_event)(struct srq *srq, enum ibv_event_type event); /* the same */
 };
 
 struct hca {
@@ -45,6 +49,7 @@ struct hca {
 	_Atomic uint64_t random; /* state of hca_random() */
 	struct pool qps;	/* struct qp, by the low 16 bits of the QPN */
 	struct pool mrs;	/* struct mr */
+	struct pool srqs;	/* struct srq, by SRQ number */
 	struct timers timers;	/* one timer per QP */
 	struct lock ready_lock; /* a leaf */
 	struct list ready;	/* QPs that have something to send: guarded by ready_lock */

@@ -16,7 +16,7 @@ static void clear(struct qp *qp) REQUIRES(qp->lock)
 	list_init(&qp->ready);
 }
 
-struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq,
+struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
 		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all)
 {
 	uint32_t index;
@@ -33,15 +33,15 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	qp->index = index;
 	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data))
 		goto err_pool;
-	if (rq_init(&qp->own_rq, cap->max_recv_wr, cap->max_recv_sge))
+	if (rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge))
 		goto err_sq;
-	qp->resp.recv = malloc(qp->own_rq.stride);
+	qp->resp.recv = malloc(srq ? srq->rq.stride : qp->rq.stride);
 	if (!qp->resp.recv)
 		goto err_rq;
 	qp->pd = pd;
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
-	qp->rq = &qp->own_rq;
+	qp->srq = srq;
 	qp->sig_all = sig_all;
 	qp->cap = *cap;
 	qp->base.qp_num = (uint32_t)hca->slot << 16 | index;
@@ -54,10 +54,12 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	atomic_fetch_add_explicit(&send_cq->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&recv_cq->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	if (srq)
+		atomic_fetch_add_explicit(&srq->users, 1, memory_order_relaxed);
 	return qp;
 
 err_rq:
-	rq_fini(&qp->own_rq);
+	rq_fini(&qp->rq);
 err_sq:
 	sq_fini(&qp->sq);
 err_pool:
@@ -83,7 +85,7 @@ void qp_destroy(struct qp *qp)
 	cq_remove_qp(qp->send_cq, qp->base.qp_num);
 	cq_remove_qp(qp->recv_cq, qp->base.qp_num);
 	sq_fini(&qp->sq);
-	rq_fini(&qp->own_rq);
+	rq_fini(&qp->rq);
 	free(qp->resp.recv);
 	free(qp->resp.responses);
 	free(qp->resp.atomics);
@@ -91,6 +93,8 @@ void qp_destroy(struct qp *qp)
 	atomic_fetch_sub_explicit(&qp->send_cq->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&qp->recv_cq->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&qp->pd->users, 1, memory_order_relaxed);
+	if (qp->srq)
+		atomic_fetch_sub_explicit(&qp->srq->users, 1, memory_order_release);
 	lock_drop(&qp->lock);
 	pool_free(&hca->qps, qp->index);
 }

@@ -14,6 +14,7 @@
 #include "object/hca.h"
 #include "object/pd.h"
 #include "object/queue.h"
+#include "object/srq.h"
 
 /* Where a connected QP's packets go and come from. */
 struct path {
@@ -129,7 +130,7 @@ struct qp {
 	struct hca *hca;
 	struct pd *pd;
 	struct cq *send_cq, *recv_cq;
-	struct rq *rq; /* own_rq, or (later) that of an SRQ */
+	struct srq *srq; /* where receives come from; NULL: from rq */
 	uint32_t index;
 	bool sig_all;
 	struct ibv_qp_cap cap;
@@ -142,7 +143,7 @@ struct qp {
 	uint32_t mtu;		 /* path MTU in bytes */
 	struct path path;
 	struct sq sq;
-	struct rq own_rq;
+	struct rq rq; /* unused with an SRQ */
 	struct requester req;
 	struct responder resp;
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
@@ -157,9 +158,9 @@ struct qp {
 };
 
 /* A QP in RESET with queues of the given capacity (already checked against the HCA's limits and with base.* of
- * the application's attributes filled in by the caller afterwards). NULL and errno ENOMEM. */
-struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, enum ibv_qp_type type,
-		     const struct ibv_qp_cap *cap, bool sig_all);
+ * the application's attributes filled in by the caller afterwards). `srq` may be NULL. NULL and errno ENOMEM. */
+struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
+		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all);
 
 /* Nothing of the QP is found afterwards: no packet, no timer, no CQE. */
 void qp_destroy(struct qp *qp) EXCLUDES(qp->lock);

@@ -62,18 +62,23 @@ void rq_fini(struct rq *rq)
 	rq->ring = NULL;
 }
 
+bool rq_take_locked(struct rq *rq, struct rwqe *out, uint32_t *position)
+{
+	const struct rwqe *r = rq_at(rq, rq->head);
+
+	if (rq->head == rq->tail)
+		return false;
+	memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));
+	*position = rq->head++;
+	return true;
+}
+
 bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position)
 {
 	bool found;
 
 	lock_take(&rq->lock);
-	found = rq->head != rq->tail;
-	if (found) {
-		const struct rwqe *r = rq_at(rq, rq->head);
-
-		memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));
-		*position = rq->head++;
-	}
+	found = rq_take_locked(rq, out, position);
 	lock_drop(&rq->lock);
 	return found;
 }
@@ -113,4 +118,22 @@ int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	lock_drop(&rq->lock);
 	return err;
+}
+
+int rq_resize(struct rq *rq, uint32_t depth)
+{
+	struct rq to = {.mask = slots(depth) - 1, .stride = rq->stride};
+
+	if (depth < rq->tail - rq->head)
+		return -EINVAL;
+	to.ring = ring_alloc(to.mask + 1, to.stride);
+	if (!to.ring)
+		return -ENOMEM;
+	for (uint32_t i = rq->head; i != rq->tail; i++)
+		memcpy(rq_at(&to, i), rq_at(rq, i), rq->stride);
+	free(rq->ring);
+	rq->ring = to.ring;
+	rq->mask = to.mask;
+	rq->depth = depth;
+	return 0;
 }

@@ -66,7 +66,7 @@ struct rwqe {
 	struct ibv_sge sge[];
 };
 
-/* Receives: of one QP, or (later) shared by many. */
+/* Receives: of one QP, or shared by many (object/srq.h). */
 struct rq {
 	struct lock lock; /* guards all but `reclaimed`; nests inside qp->lock */
 	char *ring;
@@ -94,9 +94,13 @@ void rq_fini(struct rq *rq);
 
 /* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. False: none. */
 bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position) EXCLUDES(rq->lock);
+bool rq_take_locked(struct rq *rq, struct rwqe *out, uint32_t *position) REQUIRES(rq->lock);
 
 /* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
  * EINVAL (too many SGEs). */
 int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) EXCLUDES(rq->lock);
+
+/* 0, -EINVAL (fewer than are posted) or -ENOMEM. Only where taken slots are free: not for a QP's own. */
+int rq_resize(struct rq *rq, uint32_t depth) REQUIRES(rq->lock);
 
 #endif

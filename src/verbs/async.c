@@ -16,6 +16,7 @@ enum about {
 	ABOUT_PORT,
 	ABOUT_CQ,
 	ABOUT_QP,
+	ABOUT_SRQ,
 };
 
 /* What the element of an event is; those not listed are about the port or the device. */
@@ -29,6 +30,8 @@ static const enum about about[] = {
 	[IBV_EVENT_PATH_MIG] = ABOUT_QP,
 	[IBV_EVENT_PATH_MIG_ERR] = ABOUT_QP,
 	[IBV_EVENT_QP_LAST_WQE_REACHED] = ABOUT_QP,
+	[IBV_EVENT_SRQ_ERR] = ABOUT_SRQ,
+	[IBV_EVENT_SRQ_LIMIT_REACHED] = ABOUT_SRQ,
 	[IBV_EVENT_WQ_FATAL] = ABOUT_PORT,
 };
 
@@ -71,12 +74,53 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 	     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
 }
 
+void async_srq_event(struct srq *srq, enum ibv_event_type type)
+{
+	tell(context_of(srq->base.context),
+	     (struct ibv_async_event){.element.srq = &srq->base, .event_type = type});
+}
+
+/* An object's account of its events: an object goes when all that were fetched have been acknowledged. */
+struct account {
+	uint32_t *fetched;	/* NULL: the port has no account. Guarded by context->lock */
+	uint32_t *acknowledged; /* guarded by the mutex */
+	pthread_mutex_t *mutex;
+	pthread_cond_t *cond;
+};
+
+static struct account account_of(enum about kind, void *object)
+{
+	struct ibv_cq *cq = object;
+	struct qp *qp = object;
+	struct srq *srq = object;
+
+	switch (kind) {
+	case ABOUT_CQ:
+		return (struct account){&cq_front_of(cq)->async_fetched, &cq->async_events_completed,
+					&cq->mutex, &cq->cond};
+	case ABOUT_QP:
+		return (struct account){&qp->events, &qp->base.events_completed, &qp->base.mutex,
+					&qp->base.cond};
+	case ABOUT_SRQ:
+		return (struct account){&srq->events, &srq->base.events_completed, &srq->base.mutex,
+					&srq->base.cond};
+	case ABOUT_PORT:
+		break;
+	}
+	return (struct account){0};
+}
+
+static void *object_of(const struct ibv_async_event *e)
+{
+	return e->element.cq; /* of a union of pointers, and of the port's number */
+}
+
 static void count_fetched(const struct ibv_async_event *e)
 {
-	if (about[e->event_type] == ABOUT_CQ)
-		cq_front_of(e->element.cq)->async_fetched++;
-	else if (about[e->event_type] == ABOUT_QP)
-		((struct qp *)e->element.qp)->events++;
+	struct account a = account_of(about[e->event_type], object_of(e));
+
+	if (a.fetched)
+		++*a.fetched;
 }
 
 static bool fetch(struct context *c, struct ibv_async_event *what) EXCLUDES(c->lock)
@@ -113,25 +157,19 @@ PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 	}
 }
 
-static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
-{
-	pthread_mutex_lock(mutex);
-	++*completed;
-	pthread_cond_signal(cond);
-	pthread_mutex_unlock(mutex);
-}
-
 PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	struct ibv_cq *cq = event->element.cq;
-	struct ibv_qp *qp = event->element.qp;
+	struct account a;
 
 	if ((size_t)event->event_type >= ARRAY_SIZE(about))
 		return;
-	if (about[event->event_type] == ABOUT_CQ)
-		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
-	else if (about[event->event_type] == ABOUT_QP)
-		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+	a = account_of(about[event->event_type], object_of(event));
+	if (!a.fetched)
+		return;
+	pthread_mutex_lock(a.mutex);
+	++*a.acknowledged;
+	pthread_cond_signal(a.cond);
+	pthread_mutex_unlock(a.mutex);
 }
 
 /* Drops what is queued about that object, NULL: about all. */
@@ -142,8 +180,7 @@ static void drop(struct context *c, enum about kind, const void *object) REQUIRE
 	list_each_safe (l, &c->events) {
 		struct event *e = container_of(l, struct event, link);
 
-		if (object &&
-		    (about[e->what.event_type] != kind || (const void *)e->what.element.cq != object))
+		if (object && (about[e->what.event_type] != kind || object_of(&e->what) != object))
 			continue;
 		list_remove(l);
 		free(e);
@@ -159,31 +196,32 @@ void async_forget_all(struct context *c)
 	lock_drop(&c->lock);
 }
 
-void async_forget_cq(struct context *c, struct cq *cq)
+static void forget(struct context *c, enum about kind, void *object)
 {
-	struct ibv_cq *base = ibv_cq_ex_to_cq(&cq->base);
+	struct account a = account_of(kind, object);
 	uint32_t fetched;
 
 	lock_take(&c->lock);
-	drop(c, ABOUT_CQ, cq);
-	fetched = cq_front_of(base)->async_fetched;
+	drop(c, kind, object);
+	fetched = *a.fetched;
 	lock_drop(&c->lock);
-	pthread_mutex_lock(&base->mutex);
-	while (base->async_events_completed != fetched)
-		pthread_cond_wait(&base->cond, &base->mutex);
-	pthread_mutex_unlock(&base->mutex);
+	pthread_mutex_lock(a.mutex);
+	while (*a.acknowledged != fetched)
+		pthread_cond_wait(a.cond, a.mutex);
+	pthread_mutex_unlock(a.mutex);
+}
+
+void async_forget_cq(struct context *c, struct cq *cq)
+{
+	forget(c, ABOUT_CQ, cq);
 }
 
 void async_forget_qp(struct context *c, struct qp *qp)
 {
-	uint32_t fetched;
+	forget(c, ABOUT_QP, qp);
+}
 
-	lock_take(&c->lock);
-	drop(c, ABOUT_QP, qp);
-	fetched = qp->events;
-	lock_drop(&c->lock);
-	pthread_mutex_lock(&qp->base.mutex);
-	while (qp->base.events_completed != fetched)
-		pthread_cond_wait(&qp->base.cond, &qp->base.mutex);
-	pthread_mutex_unlock(&qp->base.mutex);
+void async_forget_srq(struct context *c, struct srq *srq)
+{
+	forget(c, ABOUT_SRQ, srq);
 }

@@ -18,11 +18,14 @@ static void fill(struct ibv_device_attr *a, const struct device *d)
 	a->max_qp = HCA_MAX_QP;
 	a->max_qp_wr = HCA_MAX_QP_WR;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
 	a->max_sge = a->max_sge_rd = HCA_MAX_SGE;
 	a->max_cq = HCA_MAX_CQ;
 	a->max_cqe = HCA_MAX_CQE;
 	a->max_mr = HCA_MAX_MR;
+	a->max_srq = HCA_MAX_SRQ;
+	a->max_srq_wr = HCA_MAX_SRQ_WR;
+	a->max_srq_sge = HCA_MAX_SGE;
 	a->max_pd = HCA_MAX_PD;
 	a->max_qp_rd_atom = a->max_qp_init_rd_atom = HCA_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = HCA_MAX_RD_ATOMIC * HCA_MAX_QP;

@@ -13,6 +13,7 @@ static const struct hca_ops hca_ops = {
 	.cq_event = channel_cq_event,
 	.cq_error = async_cq_error,
 	.qp_event = async_qp_event,
+	.srq_event = async_srq_event,
 };
 
 static void fill_ops(struct verbs_context *v)
@@ -28,6 +29,7 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops.req_notify_cq = req_notify_cq;
 	v->context.ops.post_send = post_send;
 	v->context.ops.post_recv = post_recv;
+	v->context.ops.post_srq_recv = post_srq_recv;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 

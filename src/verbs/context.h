@@ -38,6 +38,8 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* srq.c */
+int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* qp.c: the QPs that were left open go quiet. */
 void qps_abandon(struct context *c);
 
@@ -46,13 +48,15 @@ extern const struct verbs_context unsupported_ops;
 
 /* async.c. An event of the port or the device: */
 void async_event(struct context *c, enum ibv_event_type type);
-/* The two of hca_ops: */
+/* Those of hca_ops: */
 void async_cq_error(struct cq *cq);
 void async_qp_event(struct qp *qp, enum ibv_event_type type);
+void async_srq_event(struct srq *srq, enum ibv_event_type type);
 /* Before an object goes: events not fetched are dropped, those fetched must be acknowledged: waits for that.
  * The object makes no more events. */
 void async_forget_cq(struct context *c, struct cq *cq);
 void async_forget_qp(struct context *c, struct qp *qp);
+void async_forget_srq(struct context *c, struct srq *srq);
 void async_forget_all(struct context *c);
 /* channel.c, of hca_ops: */
 void channel_cq_event(struct cq *cq);

@@ -46,10 +46,10 @@ static int check_init(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *a)
 {
 	if (!pd || !type_known(a->qp_type))
 		return EINVAL;
-	if (a->qp_type != IBV_QPT_RC || a->srq)
+	if (a->qp_type != IBV_QPT_RC)
 		return EOPNOTSUPP;
 	if (!a->send_cq || !a->recv_cq || a->send_cq->context != pd->context ||
-	    a->recv_cq->context != pd->context)
+	    a->recv_cq->context != pd->context || (a->srq && a->srq->context != pd->context))
 		return EINVAL;
 	return cap_allowed(&a->cap) ? 0 : EINVAL;
 }
@@ -58,13 +58,16 @@ static int check_init(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *a)
 static struct ibv_qp *create(struct ibv_pd *base, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
 	struct pd *pd = (struct pd *)base;
-	int error = check_init(base, attr);
 	struct qp *qp;
+	int error;
 
+	if (attr->srq) /* ibv_create_qp(3): then what they say is ignored */
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+	error = check_init(base, attr);
 	if (error)
 		return fail_null(error);
-	qp = qp_create(pd->hca, pd, (struct cq *)attr->send_cq, (struct cq *)attr->recv_cq, attr->qp_type,
-		       &attr->cap, attr->sq_sig_all);
+	qp = qp_create(pd->hca, pd, (struct cq *)attr->send_cq, (struct cq *)attr->recv_cq,
+		       (struct srq *)attr->srq, attr->qp_type, &attr->cap, attr->sq_sig_all);
 	if (!qp)
 		return NULL;
 	qp->base.context = base->context;
@@ -72,6 +75,7 @@ static struct ibv_qp *create(struct ibv_pd *base, struct ibv_qp_init_attr_ex *at
 	qp->base.pd = base;
 	qp->base.send_cq = attr->send_cq;
 	qp->base.recv_cq = attr->recv_cq;
+	qp->base.srq = attr->srq;
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
 	if (ops && builder_create(qp, ops)) {

@@ -64,7 +64,6 @@ NO(close_xrcd, struct ibv_xrcd *xrcd)
 NO_OBJECT(ibv_mw, alloc_mw, struct ibv_pd *pd, enum ibv_mw_type type)
 NO(bind_mw, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 NO(dealloc_mw, struct ibv_mw *mw)
-NO(post_srq_recv, struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 
 const struct verbs_context unsupported_ops = {
 	.advise_mr = advise_mr,
@@ -100,13 +99,8 @@ const struct verbs_context unsupported_ops = {
 	.context.ops.alloc_mw = alloc_mw,
 	.context.ops.bind_mw = bind_mw,
 	.context.ops.dealloc_mw = dealloc_mw,
-	.context.ops.post_srq_recv = post_srq_recv,
 };
 
-PUBLIC_NO_OBJECT(ibv_srq, ibv_create_srq, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-PUBLIC_NO(ibv_modify_srq, struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-PUBLIC_NO(ibv_query_srq, struct ibv_srq *srq, struct ibv_srq_attr *attr)
-PUBLIC_NO(ibv_destroy_srq, struct ibv_srq *srq)
 PUBLIC_NO(ibv_attach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 PUBLIC_NO(ibv_detach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 PUBLIC_NO_OBJECT(ibv_context, ibv_import_device, int fd)

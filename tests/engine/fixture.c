@@ -31,7 +31,12 @@ static void qp_event(struct qp *qp, enum ibv_event_type event)
 	of_hca(qp->hca)->event[event]++;
 }
 
-static const struct hca_ops ops = {cq_event, cq_error, qp_event};
+static void srq_event(struct srq *srq, enum ibv_event_type event)
+{
+	of_hca(srq->hca)->event[event]++;
+}
+
+static const struct hca_ops ops = {cq_event, cq_error, qp_event, srq_event};
 
 int fixture_setup(void **state)
 {
@@ -79,6 +84,8 @@ int fixture_teardown(void **state)
 
 	if (f->qp)
 		qp_destroy(f->qp);
+	if (f->srq)
+		srq_destroy(f->srq);
 	cq_fini(&f->send_cq);
 	cq_fini(&f->recv_cq);
 	hca_fini(&f->hca);
@@ -119,7 +126,7 @@ void fixture_start(struct fixture *f, enum ibv_qp_state state)
 {
 	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
 
-	f->qp = qp_create(&f->hca, &f->pd, &f->send_cq, &f->recv_cq, IBV_QPT_RC, &f->cap, f->sig_all);
+	f->qp = qp_create(&f->hca, &f->pd, &f->send_cq, &f->recv_cq, f->srq, IBV_QPT_RC, &f->cap, f->sig_all);
 	assert_non_null(f->qp);
 	for (size_t i = 0; i < ARRAY_SIZE(way) && f->qp->state != state && state != IBV_QPS_ERR; i++)
 		assert_int_equal(fixture_move(f, way[i]), 0);

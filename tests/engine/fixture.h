@@ -33,6 +33,7 @@ struct fixture {
 	struct pd pd, other_pd;
 	struct cq send_cq, recv_cq;
 	struct qp *qp;
+	struct srq *srq; /* for the QP to use; NULL unless the test makes one before fixture_start() */
 	struct mr *mr;	    /* all rights, over memory */
 	struct mr *plain;   /* no rights but to be read locally, over the same */
 	struct mr *foreign; /* all rights, another domain */

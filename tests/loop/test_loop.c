@@ -105,7 +105,7 @@ static void open_pair(struct pair *p)
 	assert_non_null(p->mr);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(cq_init(&p->cq[i], p->hca, 32), 0);
-		p->qp[i] = qp_create(p->hca, &p->pd, &p->cq[i], &p->cq[i], IBV_QPT_RC, &cap, true);
+		p->qp[i] = qp_create(p->hca, &p->pd, &p->cq[i], &p->cq[i], NULL, IBV_QPT_RC, &cap, true);
 		assert_non_null(p->qp[i]);
 	}
 	for (int i = 0; i < 2; i++)

@@ -73,6 +73,10 @@ def pingpong(options="", **row):
     return pair(("ibv_rc_pingpong " + options).strip(), r"iters in", **row)
 
 
+def srq_pingpong(options="", **row):
+    return pair(("ibv_srq_pingpong " + options).strip(), r"iters in", **row)
+
+
 def perftest(command, **row):
     if "_lat" in command:  # both ends poll, and share their processors with whatever else runs
         command = command.replace("-n 1000", "-n 200")
@@ -337,6 +341,10 @@ TABLE = [
     pingpong("-r 1", places=LO),
     pingpong("-n 100000 -s 64", places=LO),
     pingpong("-n 100000 -s 64", places=VETH),
+    srq_pingpong("-g 0", places=ALL, quick=True),
+    srq_pingpong("-g 1 -e", places=ALL),
+    *[srq_pingpong("-g 0 -q %d -n 1000 -s %d" % (q, s), places=LO) for q, s in ((1, 64), (16, 1500), (32, 65536))],
+    srq_pingpong("-g 0 -r 100 -n 2000 -e", places=LO),
 
     *[perftest("%s -a -n 100" % p, places=("lo", "veth1500")) for p in BW],
     *[perftest("%s -a -n 10" % p, places=LO) for p in BASIC if p not in BW],
@@ -354,6 +362,8 @@ TABLE = [
       for p in ("ib_send_lat", "ib_write_bw")],
     perftest("ib_send_bw -n 1000 -c RC", places=LO),
     perftest("ib_write_bw -n 20 -q 128", places=LO),
+    *[perftest("%s -n 1000 --use-srq" % p, places=LO) for p in ("ib_send_bw", "ib_send_lat", "ib_send_bw -b")],
+    *[perftest("ib_send_bw -n 500 --use-srq -q 16%s" % x, places=("lo", "veth1500")) for x in ("", " -e -s 64")],
     perftest("ib_read_bw -n 5 -s 67108864 -t 2", places=LO),
     perftest("ib_send_bw -n 4800 -s 64 -l 16", places=LO),
     perftest("ib_write_bw -n 5000 -s 64 -Q 10", places=LO),

@@ -69,7 +69,7 @@ void end_create(struct end *e, struct world *w, struct node *node)
 	e->sig_all = dice_chance(d, 0.2);
 	e->send_cq = &node->cq[dice_below(d, WORLD_CQS)];
 	e->recv_cq = &node->cq[dice_below(d, WORLD_CQS)];
-	e->qp = qp_create(&node->hca, &node->pd, e->send_cq, e->recv_cq, IBV_QPT_RC, &e->cap, e->sig_all);
+	e->qp = qp_create(&node->hca, &node->pd, e->send_cq, e->recv_cq, NULL, IBV_QPT_RC, &e->cap, e->sig_all);
 	if (!e->qp)
 		abort();
 	e->qpn = e->qp->base.qp_num;

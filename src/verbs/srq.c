@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/srq.h"
+
+#include "verbs/context.h"
+
+PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *base, struct ibv_srq_init_attr *attr)
+{
+	struct pd *pd = (struct pd *)base;
+	struct srq *srq;
+
+	if (!pd || !attr || attr->attr.max_wr > HCA_MAX_SRQ_WR || attr->attr.max_sge > HCA_MAX_SGE)
+		return fail_null(EINVAL);
+	attr->attr.max_wr = max_of(attr->attr.max_wr, 1u);
+	attr->attr.max_sge = max_of(attr->attr.max_sge, 1u);
+	srq = srq_create(pd->hca, pd, attr->attr.max_wr, attr->attr.max_sge);
+	if (!srq)
+		return NULL;
+	srq->base.context = base->context;
+	srq->base.srq_context = attr->srq_context;
+	srq->base.pd = base;
+	pthread_mutex_init(&srq->base.mutex, NULL);
+	pthread_cond_init(&srq->base.cond, NULL);
+	atomic_fetch_add_explicit(&context_of(base->context)->objects, 1, memory_order_relaxed);
+	return &srq->base;
+}
+
+PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int mask)
+{
+	int error;
+
+	if (!base || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+		return fail(EINVAL);
+	if ((mask & IBV_SRQ_MAX_WR) && (!attr->max_wr || attr->max_wr > HCA_MAX_SRQ_WR))
+		return fail(EINVAL);
+	error = srq_modify((struct srq *)base, attr->max_wr, attr->srq_limit, mask);
+	return error ? fail(-error) : 0;
+}
+
+PUBLIC int ibv_query_srq(struct ibv_srq *base, struct ibv_srq_attr *attr)
+{
+	struct srq *srq = (struct srq *)base;
+
+	if (!srq || !attr)
+		return fail(EINVAL);
+	lock_take(&srq->rq.lock);
+	*attr = (struct ibv_srq_attr){srq->rq.depth, srq->rq.max_sge, srq->limit};
+	lock_drop(&srq->rq.lock);
+	return 0;
+}
+
+PUBLIC int ibv_destroy_srq(struct ibv_srq *base)
+{
+	struct srq *srq = (struct srq *)base;
+	struct context *c;
+
+	if (!srq)
+		return fail(EINVAL);
+	if (atomic_load_explicit(&srq->users, memory_order_acquire))
+		return fail(EBUSY);
+	c = context_of(base->context);
+	async_forget_srq(c, srq);
+	pthread_cond_destroy(&base->cond);
+	pthread_mutex_destroy(&base->mutex);
+	srq_destroy(srq);
+	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
+	return 0;
+}
+
+int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return srq_post((struct srq *)srq, wr, bad);
+}

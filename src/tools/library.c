@@ -10,15 +10,16 @@
 
 #include "base/base.h"
 
-#define NAME "liburoce.so.1"
+#define NAME	   "liburoce.so.1"
+#define SYSFS_NAME "liburoce-sysfs.so"
 
 struct library library;
 
 const char *library_path(void)
 {
 	static char path[PATH_MAX + 64];
-	static const char *const places[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/", "/../lib/aarch64-linux-gnu/",
-					     "/../lib64/"};
+	static const char *const places[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/",
+					     "/../lib/aarch64-linux-gnu/", "/../lib64/"};
 	char directory[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", directory, sizeof(directory) - 1);
 	char *slash;
@@ -36,20 +37,42 @@ const char *library_path(void)
 	return access(path, R_OK) == 0 ? path : NULL;
 }
 
+/* Beside it, if that was built. */
+static const char *sysfs_path(const char *library)
+{
+	static char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%.*s" SYSFS_NAME, (int)(strrchr(library, '/') + 1 - library), library);
+	return access(path, R_OK) == 0 ? path : NULL;
+}
+
 int library_preload(void)
 {
-	const char *path = library_path(), *before = getenv("LD_PRELOAD");
-	char *value;
+	const char *path = library_path(), *before = getenv("LD_PRELOAD"), *sysfs;
+	const char *parts[4];
+	char *value = NULL;
+	size_t count = 0, size;
+	FILE *out;
 	int err;
 
 	if (!path)
 		return -1;
 	if (before && strstr(before, path))
 		return 0; /* a `uroce run` inside another */
-	if (asprintf(&value, "%s%s%s%s%s", UROCE_SANITIZER_LIBRARY, *UROCE_SANITIZER_LIBRARY ? ":" : "", path,
-		     before && *before ? ":" : "", before ? before : "") < 0)
+	if (*UROCE_SANITIZER_LIBRARY)
+		parts[count++] = UROCE_SANITIZER_LIBRARY;
+	parts[count++] = path;
+	sysfs = sysfs_path(path);
+	if (sysfs)
+		parts[count++] = sysfs;
+	if (before && *before)
+		parts[count++] = before;
+	out = open_memstream(&value, &size);
+	if (!out)
 		return -1;
-	err = setenv("LD_PRELOAD", value, 1);
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s%s", i ? ":" : "", parts[i]);
+	err = fclose(out) ?: setenv("LD_PRELOAD", value, 1);
 	free(value);
 	return err;
 }

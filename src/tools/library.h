@@ -9,7 +9,8 @@
 /* The library beside this program (build tree), in ../lib of it, or where it was installed to. NULL: nowhere. */
 const char *library_path(void);
 
-/* Puts it first into LD_PRELOAD (behind the sanitizer's run-time library in a sanitizer build). 0 or -1. */
+/* Puts it, and liburoce-sysfs.so, first into LD_PRELOAD (behind the sanitizer's run-time library in a sanitizer
+ * build). 0 or -1. */
 int library_preload(void);
 
 /* The verbs that the tools call; all NULL but after library_open() returned NULL (else it returns why not). */

@@ -239,30 +239,34 @@ static int choose_named(const char *setting, const struct netif *n, int count, s
 	return chosen;
 }
 
+int devices_list(struct device **list)
+{
+	const char *setting = getenv("UROCE_DEVICES");
+	struct netif *n;
+	int count = netif_list(&n);
+
+	if (count < 0)
+		return count;
+	lock_take(&devices_lock);
+	count = setting && *setting ? choose_named(setting, n, count, list) : choose_all(n, count, list);
+	lock_drop(&devices_lock);
+	free(n);
+	return count;
+}
+
 /* No usable interface is an empty list, as the man page says of no devices: ENOSYS would mean that the kernel
  * knows no RDMA, and we do not need it to. */
 PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	const char *setting = getenv("UROCE_DEVICES");
-	struct netif *n;
-	struct device **list = NULL;
-	int count = netif_list(&n), chosen;
+	struct device **list = calloc(DEVICE_LIMIT + 1, sizeof(*list));
+	int count = list ? devices_list(list) : -ENOMEM;
 
 	if (num_devices)
-		*num_devices = 0;
-	if (count < 0)
+		*num_devices = max_of(count, 0);
+	if (count < 0) {
+		free(list);
 		return fail_null(-count);
-	list = calloc(DEVICE_LIMIT + 1, sizeof(*list));
-	if (!list) {
-		free(n);
-		return fail_null(ENOMEM);
 	}
-	lock_take(&devices_lock);
-	chosen = setting && *setting ? choose_named(setting, n, count, list) : choose_all(n, count, list);
-	lock_drop(&devices_lock);
-	free(n);
-	if (num_devices)
-		*num_devices = chosen;
 	return (struct ibv_device **)list;
 }
 
@@ -361,16 +365,4 @@ uint16_t device_lid(struct device *d)
 	if (device_first_gid(d, true, &gid) < 0)
 		return 1;
 	return (uint16_t)(gid.raw[14] << 8 | gid.raw[15]) ?: 1;
-}
-
-bool device_has_path(const char *path)
-{
-	bool ours = false;
-
-	lock_take(&devices_lock);
-	for (int i = 0; i < device_count; i++)
-		ours |= strcmp(devices[i]->base.ibdev_path, path) == 0 ||
-			strcmp(devices[i]->base.dev_path, path) == 0;
-	lock_drop(&devices_lock);
-	return ours;
 }

@@ -39,8 +39,14 @@ enum device_change {
 	DEVICE_PORT_DOWN = 4,
 };
 
+/* The devices that there are now, into an array of DEVICE_LIMIT. Their number, or -errno. */
+int devices_list(struct device **list);
+
 /* Reads the interfaces again and tells report() of every device that changed (enum device_change). */
 void devices_refresh(void (*report)(struct device *d, unsigned changes));
+
+/* What ibv_query_port() says, but for fields that rdma-core 44 does not know. */
+void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);
 
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_active_mtu(struct device *d) EXCLUDES(d->lock);
@@ -57,9 +63,6 @@ int device_find_gid(struct device *d, const union ibv_gid *gid) EXCLUDES(d->lock
 /* A RoCE port has no LID, but programs that know nothing of GIDs exchange LIDs. So a port reports the low
  * half of its first IPv4 address, and path.c finds the way back. Never 0. */
 uint16_t device_lid(struct device *d) EXCLUDES(d->lock);
-
-/* Whether the path is that of a device of ours in /sys. */
-bool device_has_path(const char *path);
 
 static inline struct device *device_of(struct ibv_device *d)
 {

@@ -41,30 +41,37 @@ static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 	a->active_speed = speeds[i].speed;
 }
 
+void device_port(struct device *d, struct ibv_port_attr *attr)
+{
+	bool running;
+
+	lock_take(&d->lock);
+	running = d->running;
+	lock_drop(&d->lock);
+	*attr = (struct ibv_port_attr){
+		.state = running ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.phys_state = running ? PHYSICAL_LINK_UP : PHYSICAL_DISABLED,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = device_active_mtu(d),
+		.gid_tbl_len = DEVICE_GIDS,
+		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+		.max_msg_sz = HCA_MAX_MESSAGE,
+		.pkey_tbl_len = 1,
+		.lid = device_lid(d),
+		.max_vl_num = 1,
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+	};
+	fill_speed(attr, netif_speed(d->netif_name) ?: SPEED_DEFAULT);
+}
+
 int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
-	struct device *d = context_of(context)->device;
 	struct port_attr a = {0};
-	bool running;
 
 	if (port != PORT || size < PORT_ATTR_COMPAT)
 		return fail(EINVAL);
 	monitor_look();
-	lock_take(&d->lock);
-	running = d->running;
-	lock_drop(&d->lock);
-	a.known.state = running ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	a.known.phys_state = running ? PHYSICAL_LINK_UP : PHYSICAL_DISABLED;
-	a.known.max_mtu = IBV_MTU_4096;
-	a.known.active_mtu = device_active_mtu(d);
-	a.known.gid_tbl_len = DEVICE_GIDS;
-	a.known.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
-	a.known.max_msg_sz = HCA_MAX_MESSAGE;
-	a.known.pkey_tbl_len = 1;
-	a.known.lid = device_lid(d);
-	a.known.max_vl_num = 1;
-	a.known.link_layer = IBV_LINK_LAYER_ETHERNET;
-	fill_speed(&a.known, netif_speed(d->netif_name) ?: SPEED_DEFAULT);
+	device_port(context_of(context)->device, &a.known);
 	a.active_speed_ex = a.known.active_speed;
 	memset(attr, 0, size);
 	memcpy(attr, &a, min_of(size, sizeof(a)));

@@ -1,4 +1,4 @@
-/* Files of /sys that programs read through libibverbs. Ours have no files, so the answers are made here.
+/* Files of /sys that programs read through libibverbs.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "verbs/device.h"
+#include "verbs/front.h"
+#include "verbs/tree.h"
 
 /* Public in the library, but in no header of libibverbs-dev. */
 const char *ibv_get_sysfs_path(void);
@@ -19,47 +20,52 @@ PUBLIC const char *ibv_get_sysfs_path(void)
 	return set && *set ? set : "/sys";
 }
 
-static const struct {
-	const char *file, *text;
-} attributes[] = {
-	{"fw_ver", DEVICE_FIRMWARE},   {"board_id", DEVICE_BOARD_ID},
-	{"hca_type", "uroce"},	       {"hw_rev", "0"},
-	{"node_type", "1: CA"},	       {"node_desc", "uroce"},
-	{"ports/1/pkeys/0", "0xffff"}, {"ports/1/link_layer", "Ethernet"},
-};
-
-static int answer(const char *file, char *buf, size_t size)
+/* As the real one: without the newline at the end, and a 0 behind it if there is room. */
+static int finish(char *buf, size_t size, size_t got)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
-		if (strcmp(attributes[i].file, file) == 0) {
-			snprintf(buf, size, "%s", attributes[i].text);
-			return (int)strlen(buf);
-		}
-	}
-	return fail_minus(ENOENT);
-}
-
-static int read_file(const char *dir, const char *file, char *buf, size_t size)
-{
-	char path[512];
-	ssize_t got;
-	int fd;
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path))
-		return fail_minus(ENAMETOOLONG);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	got = read(fd, buf, size);
-	close(fd);
-	if (got > 0 && buf[got - 1] == '\n')
+	if (got && buf[got - 1] == '\n')
 		buf[--got] = 0;
-	else if (got >= 0 && (size_t)got < size)
+	else if (got < size)
 		buf[got] = 0;
 	return (int)got;
 }
 
+static int read_ours(struct tree_node node, char *buf, size_t size)
+{
+	size_t got;
+
+	if (node.kind != TREE_FILE || node.error) {
+		free(node.text);
+		return fail_minus(EINVAL);
+	}
+	got = min_of(node.length, size);
+	memcpy(buf, node.text, got);
+	free(node.text);
+	return finish(buf, size, got);
+}
+
+static int read_theirs(const char *path, char *buf, size_t size)
+{
+	ssize_t got;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	got = read(fd, buf, size);
+	close(fd);
+	return got < 0 ? -1 : finish(buf, size, (size_t)got);
+}
+
 PUBLIC int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
-	return device_has_path(dir) ? answer(file, buf, size) : read_file(dir, file, buf, size);
+	char path[512];
+	struct tree_node node;
+	int error;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path))
+		return fail_minus(ENAMETOOLONG);
+	error = uroce_tree_read(path, &node);
+	if (error < 0)
+		return read_theirs(path, buf, size);
+	return error ? fail_minus(error) : read_ours(node, buf, size);
 }

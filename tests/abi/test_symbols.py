@@ -9,8 +9,9 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Without a version, so that it answers for every IBVERBS_PRIVATE_*: see uroce.map.
-PRIVATE = {"ibv_query_gid_type"}
+# Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
+# liburoce-sysfs.so.
+PRIVATE = {"ibv_query_gid_type", "uroce_tree_read"}
 
 
 def exported(library):

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sysfs/face.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DIRECTORY_NAME "uroce:"
+#define LINKS_LIMIT    8
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be demanded there */
+#endif
+
+/* Of liburoce.so.1. Without it, nothing is ours. */
+#pragma weak uroce_tree_read
+
+/* Set once a directory of ours has been opened: only then can a descriptor be one of them. */
+static _Atomic bool directory_opened;
+
+bool face_directory(int fd, char path[PATH_MAX])
+{
+	static const char before[] = "/memfd:" DIRECTORY_NAME, after[] = " (deleted)";
+	size_t skip = sizeof(before) - 1, cut = sizeof(after) - 1;
+	char link[32];
+	int error = errno;
+	ssize_t n;
+
+	if (fd < 0 || !atomic_load_explicit(&directory_opened, memory_order_relaxed))
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = NEXT(readlink)(link, path, PATH_MAX - 1);
+	errno = error;
+	if (n < (ssize_t)(skip + cut) || memcmp(path, before, skip) != 0)
+		return false;
+	path[n - (ssize_t)cut] = 0;
+	memmove(path, path + skip, (size_t)n - cut - skip + 1);
+	return true;
+}
+
+/* Without empty parts, "." and "..", in place. */
+static void normalise(char *path)
+{
+	char *out = path, *save, *part = strtok_r(path, "/", &save);
+
+	/* `out` never overtakes `part`: each part written was read, with the slash before it */
+	for (*out = 0; part; part = strtok_r(NULL, "/", &save)) {
+		size_t n = strlen(part);
+
+		if (strcmp(part, ".") == 0)
+			continue;
+		if (strcmp(part, "..") == 0) {
+			while (out > path && *--out != '/')
+				;
+			continue;
+		}
+		memmove(out + 1, part, n);
+		*out = '/';
+		out += n + 1;
+	}
+	*out = 0;
+}
+
+/* The path from the root, into f->buffer. False if it cannot be told, or if it is too long to be ours. */
+static bool make_absolute(struct face *f, int dirfd, const char *path)
+{
+	size_t n = 0;
+
+	if (path[0] != '/') {
+		char link[32];
+		ssize_t got;
+
+		if (dirfd == AT_FDCWD) {
+			if (!getcwd(f->buffer, PATH_MAX))
+				return false;
+		} else if (!face_directory(dirfd, f->buffer)) {
+			snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
+			got = NEXT(readlink)(link, f->buffer, PATH_MAX - 1);
+			if (got <= 0 || f->buffer[0] != '/')
+				return false;
+			f->buffer[got] = 0;
+		}
+		n = strlen(f->buffer);
+	}
+	if (snprintf(f->buffer + n, PATH_MAX - n, "/%s", path) >= (int)(PATH_MAX - n))
+		return false;
+	normalise(f->buffer);
+	return true;
+}
+
+/* From a link that was found to where it points. False if that is too long. */
+static bool follow_link(struct face *f)
+{
+	char path[PATH_MAX];
+	const char *slash = *f->node.rest ? "/" : "";
+	/* a relative target is relative to the directory of the link */
+	const char *end = f->node.rest - (*f->node.rest ? 1 : 0);
+	int n;
+
+	while (end > f->buffer && end[-1] != '/')
+		end--;
+	if (f->node.text[0] == '/')
+		end = f->buffer;
+	n = snprintf(path, sizeof(path), "%.*s%s%s%s", (int)(end - f->buffer), f->buffer, f->node.text, slash,
+		     f->node.rest);
+	free(f->node.text);
+	if (n + 1 >= (int)sizeof(path)) /* a slash may be appended */
+		return false;
+	memcpy(f->buffer, path, (size_t)n + 1);
+	normalise(f->buffer);
+	return true;
+}
+
+static enum finding fail(int error)
+{
+	errno = error;
+	return FACE_ERROR;
+}
+
+enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
+{
+	bool directory;
+
+	f->path = path;
+	if (!path || !*path || !uroce_tree_read)
+		return FACE_THEIRS;
+	if (!strstr(path, "infiniband") && (path[0] == '/' || !face_directory(dirfd, f->buffer)))
+		return FACE_THEIRS;
+	if (!make_absolute(f, dirfd, path))
+		return FACE_THEIRS;
+	directory = path[strlen(path) - 1] == '/'; /* then a link at the end is followed in any case */
+	for (int links = 0; links < LINKS_LIMIT; links++) {
+		int error = uroce_tree_read(f->buffer, &f->node);
+
+		if (error < 0) {
+			if (links && directory)
+				strcat(f->buffer, "/"); /* follow_link() has left room */
+			return FACE_THEIRS;
+		}
+		f->path = f->buffer;
+		if (error)
+			return fail(error);
+		if (f->node.kind != TREE_LINK || !(follow || directory || *f->node.rest))
+			return FACE_OURS;
+		if (!follow_link(f))
+			return fail(ENAMETOOLONG);
+	}
+	return fail(ELOOP);
+}
+
+static int memory_file(const char *name, unsigned flags)
+{
+	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
+
+static int open_directory(const struct face *f, unsigned memfd_flags)
+{
+	char name[64 + NAME_MAX];
+
+	snprintf(name, sizeof(name), DIRECTORY_NAME "%s", f->path);
+	atomic_store_explicit(&directory_opened, true, memory_order_relaxed);
+	return memory_file(name, memfd_flags);
+}
+
+static int open_file(const struct face *f, unsigned memfd_flags)
+{
+	int fd;
+
+	if (f->node.error)
+		return fail(f->node.error); /* open() cannot let read() fail later */
+	fd = memory_file("uroce", memfd_flags | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	if (pwrite(fd, f->node.text, f->node.length, 0) != (ssize_t)f->node.length) {
+		close(fd);
+		return fail(ENOMEM);
+	}
+	fcntl(fd, F_ADD_SEALS,
+	      F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW); /* without, it is still our own copy */
+	return fd;
+}
+
+int face_open(const struct face *f, int flags)
+{
+	unsigned memfd_flags = flags & O_CLOEXEC ? MFD_CLOEXEC : 0;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+
+	switch (f->node.kind) {
+	case TREE_DIRECTORY:
+		return writes ? fail(EISDIR) : open_directory(f, memfd_flags);
+	case TREE_FILE:
+		return flags & O_DIRECTORY ? fail(ENOTDIR)
+		       : writes		   ? fail(EACCES)
+					   : open_file(f, memfd_flags);
+	case TREE_DEVICE: /* it is there and may be opened: that is all that programs want to know */
+		return flags & O_DIRECTORY ? fail(ENOTDIR) : NEXT(open)("/dev/null", flags & ~O_CREAT);
+	case TREE_LINK:
+		break;
+	}
+	return fail(ELOOP);
+}

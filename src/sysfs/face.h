@@ -1,0 +1,58 @@
+/* liburoce-sysfs.so: puts the trees of verbs/tree.h where programs look for them, by answering the calls of
+ * the C library that name files. Every other path goes to the C library as it came. Nothing is written to any
+ * file system: an open file is a memfd, and so is an open directory, whose name says which one it is.
+ *
+ * Calls that the C library makes within itself (for fts, nftw, glob) are not seen, nor is chdir answered. Any
+ * thread may call. SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_FACE_H
+#define UROCE_FACE_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "verbs/tree.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* The next library's function of that name: the C library's, if no other preload has one. Looked for at the
+ * first use; two threads that both find none yet will store the same. */
+#define NEXT_AS(name, find)                                                                                 \
+	({                                                                                                  \
+		static _Atomic(void *) next_;                                                               \
+		void *found_ = atomic_load_explicit(&next_, memory_order_relaxed); /* it is all there is */ \
+		if (!found_) {                                                                              \
+			found_ = find;                                                                      \
+			atomic_store_explicit(&next_, found_, memory_order_relaxed);                        \
+		}                                                                                           \
+		(typeof(&name))found_;                                                                      \
+	})
+#define NEXT(name) NEXT_AS(name, dlsym(RTLD_NEXT, #name))
+
+/* What a path leads to. */
+struct face {
+	struct tree_node node; /* if it is one of ours */
+	const char *path; /* absolute if it is one of ours; else what to pass on: what came, or where a link
+			     led */
+	char buffer[PATH_MAX];
+};
+
+enum finding {
+	FACE_ERROR = -1, /* ours, but nothing is there: errno says why */
+	FACE_THEIRS = 0,
+	FACE_OURS = 1, /* the caller frees f->node.text */
+};
+
+/* Whose is the path, seen from that directory? `follow`: if it ends at a link, where that leads is meant. */
+enum finding face_find(struct face *f, int dirfd, const char *path, bool follow);
+
+/* A file descriptor for what was found, as open() with these flags gives. Or -1 and errno. */
+int face_open(const struct face *f, int flags);
+
+/* Whether the descriptor is one that face_open() made of a directory. Its path is put into `path`. */
+bool face_directory(int fd, char path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/tree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/device.h"
+
+struct place {
+	struct device *device; /* NULL: the path names none */
+	unsigned index;	       /* the number in the path */
+};
+
+/* Writes what is there: 0 or an errno. */
+typedef int (*fill_fn)(FILE *out, const struct place *p);
+
+static int fill_port_line(FILE *out, const struct place *p, const char *format,
+			  unsigned (*value)(const struct ibv_port_attr *))
+{
+	struct ibv_port_attr port;
+
+	device_port(p->device, &port);
+	fprintf(out, format, value(&port));
+	return 0;
+}
+
+static unsigned port_lid(const struct ibv_port_attr *a)
+{
+	return a->lid;
+}
+
+static unsigned port_capabilities(const struct ibv_port_attr *a)
+{
+	return a->port_cap_flags;
+}
+
+static int fill_lid(FILE *out, const struct place *p)
+{
+	return fill_port_line(out, p, "0x%x\n", port_lid);
+}
+
+static int fill_capabilities(FILE *out, const struct place *p)
+{
+	return fill_port_line(out, p, "0x%08x\n", port_capabilities);
+}
+
+static int fill_state(FILE *out, const struct place *p)
+{
+	struct ibv_port_attr port;
+
+	device_port(p->device, &port);
+	fprintf(out, "%d: %s\n", port.state, port.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
+	return 0;
+}
+
+static int fill_physical_state(FILE *out, const struct place *p)
+{
+	struct ibv_port_attr port;
+
+	device_port(p->device, &port);
+	fprintf(out, "%d: %s\n", port.phys_state, port.state == IBV_PORT_ACTIVE ? "LinkUp" : "Disabled");
+	return 0;
+}
+
+/* As the kernel writes it of an Ethernet adapter, whose speed is one of port.c's table. */
+static int fill_rate(FILE *out, const struct place *p)
+{
+	static const struct {
+		uint8_t speed;
+		unsigned mbps; /* a lane */
+		const char *name;
+	} speeds[] = {
+		{1, 2500, "SDR"},   {2, 5000, "DDR"},	{8, 10000, "FDR10"},
+		{32, 25000, "EDR"}, {64, 50000, "HDR"}, {128, 100000, "NDR"},
+	};
+	struct ibv_port_attr port;
+	size_t i = 0;
+	unsigned lanes, mbps;
+
+	device_port(p->device, &port);
+	while (i + 1 < ARRAY_SIZE(speeds) && speeds[i].speed != port.active_speed)
+		i++;
+	lanes = port.active_width == 1 ? 1 : 4;
+	mbps = lanes * speeds[i].mbps;
+	fprintf(out, "%u%s Gb/sec (%uX %s)\n", mbps / 1000, mbps % 1000 ? ".5" : "", lanes, speeds[i].name);
+	return 0;
+}
+
+static void write_gid(FILE *out, const union ibv_gid *gid)
+{
+	for (int i = 0; i < 16; i += 2)
+		fprintf(out, "%02x%02x%c", gid->raw[i], gid->raw[i + 1], i == 14 ? '\n' : ':');
+}
+
+static int fill_gid(FILE *out, const struct place *p)
+{
+	union ibv_gid gid;
+
+	device_gid(p->device, p->index, &gid);
+	write_gid(out, &gid);
+	return 0;
+}
+
+static int fill_gid_type(FILE *out, const struct place *p)
+{
+	union ibv_gid gid;
+
+	if (!device_gid(p->device, p->index, &gid))
+		return EINVAL;
+	fputs("RoCE v2\n", out);
+	return 0;
+}
+
+static int fill_gid_interface(FILE *out, const struct place *p)
+{
+	union ibv_gid gid;
+
+	if (!device_gid(p->device, p->index, &gid))
+		return EINVAL;
+	fprintf(out, "%s\n", p->device->netif_name);
+	return 0;
+}
+
+static int fill_guid(FILE *out, const struct place *p)
+{
+	uint8_t g[8];
+
+	memcpy(g, &p->device->guid, sizeof(g));
+	fprintf(out, "%02x%02x:%02x%02x:%02x%02x:%02x%02x\n", g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7]);
+	return 0;
+}
+
+static int fill_name(FILE *out, const struct place *p)
+{
+	fprintf(out, "%s\n", p->device->base.name);
+	return 0;
+}
+
+#define FIRST_MINOR 192 /* the kernel's, for uverbs0 */
+
+static unsigned minor_of(const struct device *d)
+{
+	return FIRST_MINOR + (unsigned)d->number - 1;
+}
+
+static int fill_dev(FILE *out, const struct place *p)
+{
+	fprintf(out, "%d:%u\n", TREE_MAJOR, minor_of(p->device));
+	return 0;
+}
+
+static int fill_netif_link(FILE *out, const struct place *p)
+{
+	fprintf(out, "/sys/class/net/%s", p->device->netif_name);
+	return 0;
+}
+
+/* Of the interface's own device, if it has one: the adapter is as near to a processor as that. */
+static int fill_from_netif(FILE *out, const struct place *p, const char *name)
+{
+	char path[128], text[4096];
+	FILE *f;
+	size_t got;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device/%s", p->device->netif_name, name);
+	f = fopen(path, "re");
+	if (!f)
+		return ENOENT;
+	got = fread(text, 1, sizeof(text), f);
+	fclose(f);
+	fwrite(text, 1, got, out);
+	return 0;
+}
+
+static int fill_numa_node(FILE *out, const struct place *p)
+{
+	if (fill_from_netif(out, p, "numa_node"))
+		fputs("-1\n", out);
+	return 0;
+}
+
+static int fill_cpu_list(FILE *out, const struct place *p)
+{
+	if (fill_from_netif(out, p, "local_cpulist"))
+		fprintf(out, "0-%ld\n", sysconf(_SC_NPROCESSORS_CONF) - 1);
+	return 0;
+}
+
+/* Words of 32 processors, the highest first: all of them. */
+static int fill_cpus(FILE *out, const struct place *p)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	if (fill_from_netif(out, p, "local_cpus") == 0)
+		return 0;
+	for (long word = (cpus - 1) / 32; word >= 0; word--) {
+		long here = min_of(cpus - 32 * word, 32l);
+
+		fprintf(out, "%08x%c", (unsigned)(UINT32_MAX >> (32 - here)), word ? ',' : '\n');
+	}
+	return 0;
+}
+
+/* DEVICE, VERBS (uverbsN), INTERFACE and GID stand for each of these; they are directories if something
+ * follows, and a number is 0 .. DEVICE_GIDS - 1. A row says its text or how it is made. */
+#define DEVICE	  "%d"
+#define VERBS	  "%v"
+#define INTERFACE "%i"
+#define GID	  "%g"
+#define IB	  "/sys/class/infiniband/" DEVICE "/"
+#define UVERBS	  "/sys/class/infiniband_verbs/"
+
+static const struct row {
+	const char *pattern;
+	enum tree_kind kind;
+	const char *text;
+	fill_fn fill;
+} rows[] = {
+	{IB "board_id", TREE_FILE, DEVICE_BOARD_ID "\n"},
+	{IB "device/driver", TREE_LINK, "../../../../bus/uroce/drivers/uroce"},
+	{IB "device/local_cpulist", TREE_FILE, .fill = fill_cpu_list},
+	{IB "device/local_cpus", TREE_FILE, .fill = fill_cpus},
+	{IB "device/net/" INTERFACE, TREE_LINK, .fill = fill_netif_link},
+	{IB "device/numa_node", TREE_FILE, .fill = fill_numa_node},
+	{IB "fw_ver", TREE_FILE, DEVICE_FIRMWARE "\n"},
+	{IB "hca_type", TREE_FILE, "uroce\n"},
+	{IB "hw_rev", TREE_FILE, "0\n"},
+	{IB "node_desc", TREE_FILE, "uroce\n"},
+	{IB "node_guid", TREE_FILE, .fill = fill_guid},
+	{IB "node_type", TREE_FILE, "1: CA\n"},
+	{IB "ports/1/cap_mask", TREE_FILE, .fill = fill_capabilities},
+	{IB "ports/1/gid_attrs/ndevs/" GID, TREE_FILE, .fill = fill_gid_interface},
+	{IB "ports/1/gid_attrs/types/" GID, TREE_FILE, .fill = fill_gid_type},
+	{IB "ports/1/gids/" GID, TREE_FILE, .fill = fill_gid},
+	{IB "ports/1/lid", TREE_FILE, .fill = fill_lid},
+	{IB "ports/1/lid_mask_count", TREE_FILE, "0\n"},
+	{IB "ports/1/link_layer", TREE_FILE, "Ethernet\n"},
+	{IB "ports/1/phys_state", TREE_FILE, .fill = fill_physical_state},
+	{IB "ports/1/pkeys/0", TREE_FILE, "0xffff\n"},
+	{IB "ports/1/rate", TREE_FILE, .fill = fill_rate},
+	{IB "ports/1/sm_lid", TREE_FILE, "0x0\n"},
+	{IB "ports/1/sm_sl", TREE_FILE, "0\n"},
+	{IB "ports/1/state", TREE_FILE, .fill = fill_state},
+	{IB "sys_image_guid", TREE_FILE, .fill = fill_guid},
+	{UVERBS "abi_version", TREE_FILE, "6\n"},
+	{UVERBS VERBS "/abi_version", TREE_FILE, "1\n"},
+	{UVERBS VERBS "/dev", TREE_FILE, .fill = fill_dev},
+	{UVERBS VERBS "/ibdev", TREE_FILE, .fill = fill_name},
+	{"/dev/infiniband/" VERBS, TREE_DEVICE, .fill = fill_dev},
+};
+
+static const char *const roots[] = {"/sys/class/infiniband", "/dev/infiniband"};
+
+struct devices {
+	struct device *list[DEVICE_LIMIT];
+	int count;
+};
+
+static bool is_ours(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+		size_t n = strlen(roots[i]);
+		/* /sys/class/infiniband_verbs, _mad ... are ours, too; /dev/infinibandwagon is not */
+		const char *ends = i == 0 ? "/_" : "/";
+
+		if (strncmp(path, roots[i], n) == 0 && (!path[n] || strchr(ends, path[n])))
+			return true;
+	}
+	return false;
+}
+
+static size_t part_length(const char *path)
+{
+	return strcspn(path, "/");
+}
+
+static bool part_is(const char *path, const char *name)
+{
+	size_t n = part_length(path);
+
+	return strlen(name) == n && memcmp(path, name, n) == 0;
+}
+
+/* The names that a wildcard stands for at that place, one after another; NULL after the last. */
+static const char *expand(char wildcard, const struct devices *all, const struct place *p, unsigned n,
+			  char *buffer, size_t size)
+{
+	if (wildcard == 'g') {
+		snprintf(buffer, size, "%u", n);
+		return n < DEVICE_GIDS ? buffer : NULL;
+	}
+	if (wildcard == 'i')
+		return n == 0 ? p->device->netif_name : NULL;
+	if (n >= (unsigned)all->count)
+		return NULL;
+	return wildcard == 'd' ? all->list[n]->base.name : all->list[n]->base.dev_name;
+}
+
+static bool part_matches(const char *pattern, const char *part, const struct devices *all, struct place *p)
+{
+	char buffer[16];
+	const char *name;
+
+	if (*pattern != '%')
+		return part_length(pattern) == part_length(part) &&
+		       memcmp(pattern, part, part_length(part)) == 0;
+	for (unsigned n = 0; (name = expand(pattern[1], all, p, n, buffer, sizeof(buffer))); n++) {
+		if (!part_is(part, name))
+			continue;
+		if (pattern[1] == 'g')
+			p->index = n;
+		else if (pattern[1] != 'i')
+			p->device = all->list[n];
+		return true;
+	}
+	return false;
+}
+
+/* Goes along the row's pattern and the path as far as they agree: what is left of each, at the beginning of a
+ * part or at the end. */
+static void walk(const char **pattern, const char **path, const struct devices *all, struct place *p)
+{
+	while (**pattern && **path && part_matches(*pattern, *path, all, p)) {
+		*pattern += part_length(*pattern);
+		*path += part_length(*path);
+		*pattern += **pattern == '/';
+		*path += **path == '/';
+	}
+}
+
+/* The next part of a row in that directory, if it is not the one that was listed last: rows with the same
+ * beginning stand together. */
+static void list_names(FILE *out, const char *pattern, const struct devices *all, const struct place *p,
+		       const char **listed)
+{
+	size_t n = part_length(pattern);
+	char buffer[16];
+	const char *name;
+
+	if (*listed && part_length(*listed) == n && memcmp(*listed, pattern, n) == 0)
+		return;
+	*listed = pattern;
+	if (*pattern != '%') {
+		fwrite(pattern, 1, n, out);
+		putc(0, out);
+		return;
+	}
+	for (unsigned i = 0; (name = expand(pattern[1], all, p, i, buffer, sizeof(buffer))); i++)
+		fwrite(name, 1, strlen(name) + 1, out);
+}
+
+/* What is there, its text written to `out`. 0 or ENOENT. */
+static int look(const char *path, const struct devices *all, struct tree_node *node, FILE *out)
+{
+	const char *listed = NULL;
+	bool found = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *pattern = rows[i].pattern, *rest = path;
+		struct place p = {0};
+
+		walk(&pattern, &rest, all, &p);
+		if (*pattern && !*rest) {
+			found = true;
+			node->kind = TREE_DIRECTORY;
+			list_names(out, pattern, all, &p, &listed);
+		} else if (!*pattern && (!*rest || rows[i].kind == TREE_LINK)) {
+			node->kind = rows[i].kind;
+			node->rest = rest;
+			node->minor = p.device ? minor_of(p.device) : 0;
+			if (rows[i].fill)
+				node->error = rows[i].fill(out, &p);
+			else
+				fputs(rows[i].text, out);
+			return 0;
+		}
+	}
+	return found ? 0 : ENOENT;
+}
+
+PUBLIC int uroce_tree_read(const char *path, struct tree_node *node)
+{
+	struct devices all;
+	FILE *out;
+	int error;
+
+	if (!is_ours(path))
+		return -1;
+	*node = (struct tree_node){0};
+	all.count = max_of(devices_list(all.list), 0);
+	out = open_memstream(&node->text, &node->length);
+	if (!out)
+		return ENOMEM;
+	error = look(path, &all, node, out);
+	if (fclose(out) && !error)
+		error = ENOMEM;
+	if (error)
+		free(node->text);
+	return error;
+}

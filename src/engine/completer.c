@@ -14,7 +14,7 @@ static const uint8_t nak_status[32] = {
 
 static void grow_window(struct requester *r, uint32_t acked)
 {
-	if (r->recovering)
+	if (r->recovering || r->lossless)
 		return;
 	if (r->window < r->threshold)
 		r->window += acked;
@@ -135,7 +135,7 @@ static void receive_ack(struct qp *qp, const struct packet *p, uint64_t now)
 static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const struct packet *p)
 {
 	const struct opcode_info *info = &opcode_info[p->opcode];
-	uint64_t offset = (uint64_t)qp->req.acked * qp->mtu;
+	uint64_t offset = (uint64_t)qp->req.acked * qp->req.mtu;
 	bool last = qp->req.acked + 1 == w->packets;
 	const void *bytes = p->payload;
 	uint32_t length = p->length;
@@ -147,7 +147,7 @@ static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const stru
 	if (info->flags & IS_ATOMIC) {
 		bytes = &p->original;
 		length = sizeof(p->original);
-	} else if (length != min_of((uint64_t)qp->mtu, w->length - offset) ||
+	} else if (length != min_of((uint64_t)qp->req.mtu, w->length - offset) ||
 		   (last && !(info->flags & IS_LAST))) {
 		return IBV_WC_BAD_RESP_ERR;
 	}

@@ -84,6 +84,17 @@ uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
  * checked the path MTU against the port. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
 
+/* Requests go over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or, mtu 0, over
+ * the network. Until what is on the way has been acknowledged nothing new is picked up. True: it is done; else call
+ * again, before the next engine_run(). */
+bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
+
+/* The transport timer starts again: what was sent has not even been looked at. */
+void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
+
+/* The peer is gone for good: what is outstanding fails as it would when all retries had been in vain. */
+void engine_unreachable(struct qp *qp) REQUIRES(qp->lock);
+
 /* To the error state: everything outstanding is flushed, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
 

@@ -11,6 +11,9 @@
  * multiples of it from the start of the message, so that a request sent again lies inside the one that was
  * lost. What carries data is cut at the same places when the window is nearly full: it is about a train. */
 #define READ_CHUNK 65536u
+/* The congestion window at first, in bytes; and where there is no congestion. */
+#define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
+#define LOSSLESS_WINDOW (1u << 30)
 
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */

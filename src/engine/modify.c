@@ -176,7 +176,9 @@ static void start_requester(struct qp *qp)
 
 	r->una = r->next = r->high = psn(qp->attr.sq_psn);
 	r->wqe = qp->sq.tail;
-	r->window = 16 * (4096 + PACKET_OVERHEAD);
+	r->mtu = qp->mtu;
+	r->lossless = r->changing = false;
+	r->window = FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
 	r->timeout_at = r->probe_at = NEVER;
 }

@@ -31,17 +31,19 @@ bool wqe_wants_response(const struct wqe *w)
 
 uint32_t wqe_packets(const struct qp *qp, const struct wqe *w)
 {
-	if (is_atomic(w) || w->length <= qp->mtu)
+	uint32_t mtu = qp->req.mtu;
+
+	if (is_atomic(w) || w->length <= mtu)
 		return 1;
-	return (uint32_t)(((uint64_t)w->length + qp->mtu - 1) / qp->mtu);
+	return (uint32_t)(((uint64_t)w->length + mtu - 1) / mtu);
 }
 
 /* The window charge of packets [from, to) of a work request; a READ is charged for its responses. */
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to)
 {
 	uint64_t length = is_atomic(w) ? 0 : w->length;
-	uint64_t begin = min_of((uint64_t)from * qp->mtu, length),
-		 end = min_of((uint64_t)to * qp->mtu, length);
+	uint64_t begin = min_of((uint64_t)from * qp->req.mtu, length),
+		 end = min_of((uint64_t)to * qp->req.mtu, length);
 
 	return (uint32_t)(end - begin) + (to - from) * PACKET_OVERHEAD;
 }
@@ -49,7 +51,7 @@ uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uin
 /* Packets from this one to the end of its chunk, or of the message. */
 static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
-	uint32_t chunk = READ_CHUNK / qp->mtu;
+	uint32_t chunk = READ_CHUNK / qp->req.mtu;
 
 	return min_of(w->packets - packet, chunk - packet % chunk);
 }
@@ -93,7 +95,7 @@ static bool pick_up(struct qp *qp, struct wqe *w)
 	struct requester *r = &qp->req;
 	enum ibv_wc_status status;
 
-	if (qp->state == IBV_QPS_SQD)
+	if (qp->state == IBV_QPS_SQD || r->changing)
 		return false;
 	/* IBTA 10.8.3.3: a fenced request waits for READs and atomics before it */
 	if ((w->flags & IBV_SEND_FENCE) && r->rd_count)
@@ -130,7 +132,7 @@ static bool window_ends(const struct qp *qp, const struct wqe *w, uint32_t span,
 {
 	const struct requester *r = &qp->req;
 	uint32_t next = r->packet + span;
-	uint32_t more = next % (READ_CHUNK / qp->mtu) ? 1 : chunk_left(qp, w, next);
+	uint32_t more = next % (READ_CHUNK / r->mtu) ? 1 : chunk_left(qp, w, next);
 	uint32_t need = wqe_charge(qp, w, next, next + more);
 
 	if (need > r->window / 2)
@@ -148,7 +150,7 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 			 : last					  ? opcodes[w->opcode].last
 								  : opcodes[w->opcode].middle;
 	const struct opcode_info *info = &opcode_info[opcode];
-	uint64_t offset = (uint64_t)packet * qp->mtu;
+	uint64_t offset = (uint64_t)packet * qp->req.mtu;
 	struct tx *tx = turn_packet(qp, turn, opcode, psn);
 	struct packet *p;
 
@@ -162,7 +164,7 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 	p->rkey = w->rkey;
 	p->va = w->remote_addr;
 	if (info->flags & IS_READ) {
-		uint64_t bytes = (uint64_t)span_of(qp, w, packet) * qp->mtu;
+		uint64_t bytes = (uint64_t)span_of(qp, w, packet) * qp->req.mtu;
 
 		p->va += offset;
 		p->dma_length = (uint32_t)min_of(bytes, w->length - offset);
@@ -170,7 +172,7 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 		p->compare = w->compare_add;
 		p->swap_add = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? w->compare_add : w->swap;
 	} else {
-		uint32_t length = (uint32_t)min_of((uint64_t)qp->mtu, w->length - offset);
+		uint32_t length = (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
 
 		p->dma_length = w->length;
 		if (w->flags & IBV_SEND_INLINE) {
@@ -187,7 +189,7 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 
 static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 {
-	if (new && !r->timed_at) {
+	if (new && !r->timed_at && !r->lossless) {
 		r->timed = psn;
 		r->timed_at = now;
 	}
@@ -259,7 +261,7 @@ bool requester_run(struct qp *qp, struct turn *turn)
 
 	if (!may_send(qp))
 		return false;
-	r->window = min_of(r->window, max_of(turn->budget, qp->mtu + PACKET_OVERHEAD));
+	r->window = min_of(r->window, max_of(turn->budget, r->mtu + PACKET_OVERHEAD));
 	if (r->probe_wanted)
 		send_probe(qp, turn);
 	while (r->wqe != qp->sq.tail)
@@ -281,9 +283,25 @@ bool requester_can_run(const struct qp *qp)
 	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR)
 		return false;
 	if (w->state == WQE_POSTED &&
-	    (qp->state == IBV_QPS_SQD || ((w->flags & IBV_SEND_FENCE) && r->rd_count)))
+	    (qp->state == IBV_QPS_SQD || r->changing || ((w->flags & IBV_SEND_FENCE) && r->rd_count)))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
 	return window_allows(qp, w);
+}
+
+bool engine_change_link(struct qp *qp, uint32_t mtu)
+{
+	struct requester *r = &qp->req;
+
+	r->changing = r->una.v != r->high.v || r->packet;
+	if (r->changing)
+		return false;
+	r->mtu = mtu ?: qp->mtu;
+	r->lossless = mtu;
+	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
+	r->threshold = UINT32_MAX;
+	for (uint32_t i = r->wqe; i != qp->sq.tail; i++)
+		sq_at(&qp->sq, i)->packets = wqe_packets(qp, sq_at(&qp->sq, i));
+	return true;
 }

@@ -51,9 +51,15 @@ static uint32_t flags_of(const struct packet *p)
 	return opcode_info[p->opcode].flags;
 }
 
-static uint32_t read_packets(const struct qp *qp, uint32_t length)
+/* Bytes in a full packet of the way that this one came. */
+static uint32_t mtu_of(const struct qp *qp, const struct packet *p)
 {
-	return length <= qp->mtu ? 1 : (uint32_t)(((uint64_t)length + qp->mtu - 1) / qp->mtu);
+	return p->mtu ?: qp->mtu;
+}
+
+static uint32_t read_packets(uint32_t mtu, uint32_t length)
+{
+	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
 }
 
 /* 9.7.4.1.1 */
@@ -137,11 +143,11 @@ static enum verdict check_length(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
-	uint32_t before = flags & IS_FIRST ? 0 : r->received;
+	uint32_t before = flags & IS_FIRST ? 0 : r->received, mtu = mtu_of(qp, p);
 
 	if (!(flags & (IS_SEND | IS_WRITE)))
 		return p->dma_length > HCA_MAX_MESSAGE && (flags & IS_READ) ? BAD_REQUEST : ACCEPT;
-	if (flags & IS_LAST ? p->length > qp->mtu : p->length != qp->mtu)
+	if (flags & IS_LAST ? p->length > mtu : p->length != mtu)
 		return BAD_REQUEST;
 	if ((flags & IS_LAST) && !(flags & IS_FIRST) && p->length == 0)
 		return BAD_REQUEST;
@@ -211,7 +217,7 @@ static bool is_coming(struct qp *qp, psn_t psn)
 		const struct response *s = response_at(r, i);
 
 		if (s->kind == RESPOND_READ && psn_diff(psn, s->psn) >= 0 &&
-		    psn_diff(psn, psn_add(s->psn, read_packets(qp, s->left))) < 0)
+		    psn_diff(psn, psn_add(s->psn, read_packets(s->mtu, s->left))) < 0)
 			return true;
 	}
 	return false;
@@ -225,6 +231,7 @@ static void respond_read(struct qp *qp, const struct packet *p, bool again)
 					      .rkey = p->rkey,
 					      .va = p->va,
 					      .left = p->dma_length,
+					      .mtu = mtu_of(qp, p),
 					      .msn = qp->resp.msn});
 }
 
@@ -307,7 +314,7 @@ static enum verdict execute(struct qp *qp, const struct packet *p)
 static void advance(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
-	uint32_t flags = flags_of(p), span = flags & IS_READ ? read_packets(qp, p->dma_length) : 1;
+	uint32_t flags = flags_of(p), span = flags & IS_READ ? read_packets(mtu_of(qp, p), p->dma_length) : 1;
 
 	r->expected = psn_add(r->expected, span);
 	if (!(flags & (IS_READ | IS_ATOMIC)))
@@ -339,7 +346,7 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 
 	if (flags & IS_READ) {
-		psn_t end = psn_add(p->psn, read_packets(qp, p->dma_length));
+		psn_t end = psn_add(p->psn, read_packets(mtu_of(qp, p), p->dma_length));
 
 		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size &&
 		    !is_coming(qp, p->psn))
@@ -400,7 +407,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 /* One packet of the response to a READ. False: the turn is full, or the region is gone and a NAK follows. */
 static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 {
-	uint32_t length = min_of(s->left, qp->mtu);
+	uint32_t length = min_of(s->left, s->mtu);
 	bool last = length == s->left;
 	uint8_t opcode = last ? (s->started ? OP_READ_RESPONSE_LAST : OP_READ_RESPONSE_ONLY)
 			      : (s->started ? OP_READ_RESPONSE_MIDDLE : OP_READ_RESPONSE_FIRST);

@@ -35,7 +35,7 @@ static uint64_t probe_after(const struct qp *qp, uint64_t now)
 	uint64_t interval = r->srtt ? 2 * r->srtt + 4 * r->rttvar : 10 * MSEC, timeout = timeout_of(qp);
 
 	interval = max_of(interval, PROBE_MIN) << r->probes;
-	return r->probes < PROBES_MAX && interval < timeout / 2 ? now + interval : NEVER;
+	return r->probes < PROBES_MAX && !r->lossless && interval < timeout / 2 ? now + interval : NEVER;
 }
 
 uint64_t round_trip(const struct requester *r)
@@ -104,8 +104,10 @@ void note_progress(struct qp *qp, uint64_t now)
 void note_loss(struct qp *qp, bool timeout)
 {
 	struct requester *r = &qp->req;
-	uint32_t least = 2 * (qp->mtu + PACKET_OVERHEAD);
+	uint32_t least = 2 * (r->mtu + PACKET_OVERHEAD);
 
+	if (r->lossless)
+		return;
 	if (!r->recovering) {
 		r->threshold = max_of(r->flight / 2, 2 * least);
 		r->window = r->threshold;
@@ -211,6 +213,17 @@ void engine_expire(struct qp *qp, uint64_t now)
 		time_out(qp, now);
 	else if (now >= r->probe_at)
 		probe(qp, now);
+}
+
+void engine_postpone(struct qp *qp, uint64_t now)
+{
+	qp->req.timeout_at = after(now, timeout_of(qp));
+}
+
+void engine_unreachable(struct qp *qp)
+{
+	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && qp->sq.head != qp->sq.tail)
+		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
 uint64_t engine_deadline(const struct qp *qp)

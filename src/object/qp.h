@@ -41,6 +41,9 @@ struct requester {
 	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
 	bool recovering; /* ... until una gets there */
 	uint32_t unasked; /* charge sent since the last packet with AckReq */
+	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
+	bool lossless;	 /* ... which then loses nothing: no probes, no window */
+	bool changing;	 /* picks up nothing new: the link changes when all that is on the way has arrived */
 
 	/* READs and atomics on the way: the last PSN of each request packet, oldest first */
 	psn_t rd_last[HCA_MAX_RD_ATOMIC];
@@ -78,6 +81,7 @@ struct response {
 	bool again;	 /* READ, ATOMIC: to a duplicate request, which can be asked for once more */
 	uint64_t value;	 /* ATOMIC: what the memory held */
 	uint32_t msn;
+	uint32_t mtu;	 /* READ: bytes per packet */
 };
 
 /* What an atomic found, kept to answer a duplicate of the request. */

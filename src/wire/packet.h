@@ -105,6 +105,7 @@ struct packet {
 	bool solicited, migrated, ack_request;
 	bool fecn, becn; /* congestion marks in the BTH, annex A17 */
 	bool congestion; /* received with the IP header's ECN field saying CE; set by the link, not by the parser */
+	uint32_t mtu;	 /* bytes: it came over a link that carries this much in a packet, whatever the path MTU; else 0 */
 	uint16_t pkey;
 	uint32_t dest_qpn;
 	psn_t psn;

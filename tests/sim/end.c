@@ -169,10 +169,11 @@ static void send_turn(struct end *e, struct turn *turn, uint32_t from)
 
 		say(w, e, "  sends %s psn %06x length %u%s syndrome %02x msn %u", opcode_info[p->opcode].name,
 		    p->psn.v, p->length, p->ack_request ? " AckReq" : "", p->syndrome, p->msn);
-		expect(w, e, p->length <= e->qp->mtu, "a packet of %u bytes, path MTU %u", p->length,
-		       e->qp->mtu);
+		expect(w, e, p->length <= max_of(e->qp->mtu, w->lane_mtu), "a packet of %u bytes, path MTU %u",
+		       p->length, e->qp->mtu);
 		expect(w, e, p->dest_qpn == e->peer->qpn, "a packet to QP %06x", p->dest_qpn);
-		network_send(&w->network, e->node->index, turn, &turn->tx[i], w->now);
+		network_send(&w->network, e->node->index, turn, &turn->tx[i],
+			     e->qp->req.lossless ? w->lane_mtu : 0, w->now);
 	}
 }
 
@@ -188,6 +189,8 @@ void end_run(struct end *e, bool delay_ack)
 	if (e->state == END_DEAD)
 		return;
 	lock_take(&qp->lock);
+	if (w->lane_mtu && w->now >= e->lane_at && qp->req.mtu != w->lane_mtu)
+		engine_change_link(qp, w->lane_mtu);
 	do {
 		/* now and then a turn with less room than most */
 		uint32_t from = dice_chance(&w->dice, 0.1) ? (uint32_t)dice_below(&w->dice, TURN_PACKETS) : 0;

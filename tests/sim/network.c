@@ -10,7 +10,7 @@
 struct flight {
 	uint64_t at, order;
 	uint32_t from, to;
-	uint32_t length;
+	uint32_t length, mtu;
 	bool congestion;
 	bool damaged; /* in bytes that the ICRC covers */
 	uint8_t bytes[];
@@ -203,18 +203,20 @@ static void digest(struct network *n, const struct flight *f)
 }
 
 void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx,
-		  uint64_t now)
+		  uint32_t mtu, uint64_t now)
 {
 	uint32_t to = node_of(n, &tx->path->dgid);
 	struct flight *f = pack(n, from, to, turn, tx), *copy;
 
 	digest(n, f);
+	f->mtu = mtu;
 	if (n->dead[from] || n->dead[to]) {
 		free(f);
 		return;
 	}
 	if (dice_chance(&n->dice, n->quality.duplicate)) {
 		copy = pack(n, from, to, turn, tx);
+		copy->mtu = mtu;
 		n->doubled++;
 		put_on_way(n, copy, &tx->packet, now);
 	}
@@ -252,5 +254,6 @@ const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_g
 	arrived.congestion = f->congestion;
 	if (f->damaged || packet_parse(&arrived, f->bytes, f->length - ICRC_BYTES))
 		return NULL;
+	arrived.mtu = f->mtu;
 	return &arrived;
 }

@@ -41,9 +41,9 @@ struct network {
 void network_init(struct network *n, const struct quality *q, uint64_t seed);
 void network_fini(struct network *n);
 
-/* tx points into turn. */
+/* tx points into turn; `mtu` is what the packet will say of the way it came. */
 void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx,
-		  uint64_t now);
+		  uint32_t mtu, uint64_t now);
 
 /* When the next packet arrives; NEVER if none is on the way. */
 uint64_t network_next(const struct network *n);

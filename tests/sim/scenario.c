@@ -80,6 +80,7 @@ static void deregister_source(struct world *w)
 
 static void storm(struct world *w)
 {
+	w->lane_mtu = 0;
 	w->network.quality.fair = false;
 	w->network.quality.loss = 0.3;
 	for (uint32_t i = 0; i < w->ends; i++) {

@@ -101,6 +101,17 @@ static struct quality draw_quality(struct world *w, const struct options *o)
 	return q;
 }
 
+/* All on one host: each end finds out in its own time. */
+static void share_host(struct world *w, struct quality *q)
+{
+	static const uint32_t mtus[] = {256, 4096, 16384};
+
+	w->lane_mtu = dice_pick(&w->dice, mtus);
+	q->loss = q->duplicate = q->corrupt = q->reorder = 0;
+	q->queue = q->mark = 0;
+	q->in_order = true;
+}
+
 static psn_t draw_psn(struct dice *d)
 {
 	return psn((uint32_t)(dice_chance(d, 0.5) ? dice_roll(d) : 0xfffff0 + dice_below(d, 32)));
@@ -163,6 +174,8 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 	w->now = SEC;
 	workload_draw(w);
 	quality = draw_quality(w, options);
+	if (seed % 8 == 0)
+		share_host(w, &quality);
 	network_init(&w->network, &quality, dice_roll(&w->dice));
 	w->nodes = dice_chance(&w->dice, 0.85) ? 2 : 3;
 	for (uint32_t i = 0; i < w->nodes; i++)
@@ -178,12 +191,14 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 
 		e->target_rkey = e->peer->target_mr->base.rkey;
 		e->tick_at = w->now + dice_below(&w->dice, w->style.pace + 1);
+		if (w->lane_mtu && dice_chance(&w->dice, 0.5))
+			e->lane_at = w->now + dice_below(&w->dice, 20 * w->style.pace + 1);
 		end_connect(e);
 	}
 	say(w, NULL,
-	    "scenario %s: %u nodes, %u ends, messages up to %u, loss %.3f duplicate %.3f corrupt %.3f "
+	    "scenario %s: lane MTU %u, %u nodes, %u ends, messages up to %u, loss %.3f duplicate %.3f corrupt %.3f "
 	    "reorder %.3f",
-	    w->scenario->name, w->nodes, w->ends, w->style.max_length, quality.loss, quality.duplicate,
+	    w->scenario->name, w->lane_mtu, w->nodes, w->ends, w->style.max_length, quality.loss, quality.duplicate,
 	    quality.corrupt, quality.reorder);
 }
 

@@ -131,6 +131,7 @@ struct end {
 	bool draining;	    /* in SQD, and SQ_DRAINED has not come */
 	bool patient;	    /* closes only when all has failed by itself */
 	uint64_t run_at, tick_at, nap;
+	uint64_t lane_at; /* when it finds that its peer can be reached without the network */
 };
 
 /* How a run goes: drawn once per run. */
@@ -156,6 +157,7 @@ struct world {
 	bool struck;
 	uint64_t struck_at;
 	bool spoiled; /* not every request has to succeed */
+	uint32_t lane_mtu; /* the ends are on one host: nothing is lost, packets get this large; 0: on two hosts */
 	uint32_t nodes, ends;
 	struct node node[NETWORK_NODES];
 	struct end end[WORLD_ENDS];

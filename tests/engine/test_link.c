@@ -1,0 +1,213 @@
+/* A QP whose packets go another way from now on: through memory, where packets are large and nothing is lost.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "fixture.h"
+
+enum { LARGE = 4096 };
+
+static bool change_link(struct fixture *f, uint32_t mtu)
+{
+	bool done;
+
+	lock_take(&f->qp->lock);
+	done = engine_change_link(f->qp, mtu);
+	lock_drop(&f->qp->lock);
+	fixture_run(f);
+	return done;
+}
+
+static void start(struct fixture *f)
+{
+	fixture_start(f, IBV_QPS_RTS);
+	assert_true(change_link(f, LARGE));
+}
+
+static struct ibv_send_wr wr_of(uint64_t id, enum ibv_wr_opcode opcode, uint32_t length)
+{
+	return (struct ibv_send_wr){.wr_id = id, .opcode = opcode, .num_sge = (int)length,
+				    .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {IOVA, 0x99}};
+}
+
+static void a_packet_is_as_large_as_the_link_takes(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, LARGE));
+	assert_int_equal(expect_sent(f, OP_SEND_ONLY, sent_psn(0))->packet.length, LARGE);
+	fixture_post(f, wr_of(2, IBV_WR_RDMA_WRITE, LARGE + 1));
+	expect_sent(f, OP_WRITE_FIRST, sent_psn(1));
+	assert_int_equal(expect_sent(f, OP_WRITE_LAST, sent_psn(2))->packet.length, 1);
+	fixture_give(f, ack(sent_psn(2), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+}
+
+static void what_is_on_the_way_arrives_before_the_link_changes(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, MTU));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	assert_false(change_link(f, LARGE));
+	fixture_post(f, wr_of(2, IBV_WR_SEND, 2 * MTU));
+	expect_silence(f);
+	fixture_give(f, ack(sent_psn(0), ACKED));
+	expect_silence(f);
+	assert_true(change_link(f, LARGE));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(1));
+	fixture_give(f, ack(sent_psn(1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+}
+
+/* All of the message that was sent is acknowledged, but it has not been sent to its end. */
+static void a_message_that_has_begun_ends_the_way_it_began(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	lock_take(&f->qp->lock);
+	f->qp->req.window = MTU;
+	lock_drop(&f->qp->lock);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 2 * MTU));
+	expect_sent(f, OP_SEND_FIRST, sent_psn(0));
+	expect_silence(f);
+	assert_false(change_link(f, LARGE));
+	fixture_give(f, ack(sent_psn(0), ACKED));
+	assert_int_equal(expect_sent(f, OP_SEND_LAST, sent_psn(1))->packet.length, MTU);
+	fixture_give(f, ack(sent_psn(1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	assert_true(change_link(f, LARGE));
+}
+
+static void the_way_back_is_the_same(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	assert_true(change_link(f, 0));
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 2 * MTU));
+	expect_sent(f, OP_SEND_FIRST, sent_psn(0));
+	expect_sent(f, OP_SEND_LAST, sent_psn(1));
+}
+
+static void where_nothing_is_lost_nothing_is_probed_for(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 8));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	fixture_wait(f, 150 * MSEC); /* T is 67 ms, and the timer may fire at thrice that */
+	expect_silence(f);
+	assert_true(fixture_wait_deadline(f));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+}
+
+static void time_that_the_peer_did_not_look_is_not_counted(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 8));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	for (int i = 0; i < 100; i++) {
+		fixture_wait(f, 150 * MSEC);
+		lock_take(&f->qp->lock);
+		engine_postpone(f->qp, f->now);
+		lock_drop(&f->qp->lock);
+	}
+	expect_silence(f);
+	fixture_give(f, ack(sent_psn(0), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+}
+
+static void who_is_gone_costs_no_time(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	lock_take(&f->qp->lock);
+	engine_unreachable(f->qp);
+	lock_drop(&f->qp->lock);
+	expect_none(f);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 8));
+	fixture_post(f, wr_of(2, IBV_WR_SEND, 8));
+	lock_take(&f->qp->lock);
+	engine_unreachable(f->qp);
+	lock_drop(&f->qp->lock);
+	expect_done(f, 1, IBV_WC_RETRY_EXC_ERR);
+	expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(f->qp->state, IBV_QPS_ERR);
+}
+
+static void a_read_comes_in_packets_of_the_link(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p;
+
+	start(f);
+	memset(f->memory, 'a', LARGE);
+	fixture_post(f, wr_of(1, IBV_WR_RDMA_READ, 2 * LARGE));
+	expect_sent(f, OP_READ_REQUEST, sent_psn(0));
+	p = response(OP_READ_RESPONSE_FIRST, sent_psn(0), LARGE);
+	p.mtu = LARGE;
+	fixture_give(f, p);
+	p = response(OP_READ_RESPONSE_LAST, sent_psn(1), LARGE);
+	p.mtu = LARGE;
+	fixture_give(f, p);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(f->memory, f->payload, LARGE);
+	assert_memory_equal(f->memory + LARGE, f->payload, LARGE);
+}
+
+static void requests_are_answered_the_way_they_came(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p;
+
+	fixture_start(f, IBV_QPS_RTS);
+	p = aimed(f, OP_WRITE_ONLY, due_psn(0), LARGE, 0, LARGE);
+	p.mtu = LARGE;
+	fixture_give(f, p);
+	expect_ack(f, due_psn(0), ACKED);
+	assert_memory_equal(f->memory, f->payload, LARGE);
+	p = aimed(f, OP_READ_REQUEST, due_psn(1), 0, 0, 2 * LARGE);
+	p.mtu = LARGE;
+	fixture_give(f, p);
+	expect_sent(f, OP_READ_RESPONSE_FIRST, due_psn(1));
+	expect_sent(f, OP_READ_RESPONSE_LAST, due_psn(2));
+	/* again: the first answer has been lost, for all we know */
+	fixture_give(f, p);
+	expect_sent(f, OP_READ_RESPONSE_FIRST, due_psn(1));
+	expect_sent(f, OP_READ_RESPONSE_LAST, due_psn(2));
+	p = aimed(f, OP_READ_REQUEST, due_psn(3), 0, 0, 2 * MTU);
+	fixture_give(f, p);
+	expect_sent(f, OP_READ_RESPONSE_FIRST, due_psn(3));
+	expect_sent(f, OP_READ_RESPONSE_LAST, due_psn(4));
+	p = aimed(f, OP_WRITE_ONLY, due_psn(5), MTU + 1, 0, MTU + 1);
+	fixture_give(f, p);
+	expect_ack(f, due_psn(5), NAK_INVALID_REQUEST);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_packet_is_as_large_as_the_link_takes),
+		TEST(what_is_on_the_way_arrives_before_the_link_changes),
+		TEST(a_message_that_has_begun_ends_the_way_it_began),
+		TEST(the_way_back_is_the_same),
+		TEST(where_nothing_is_lost_nothing_is_probed_for),
+		TEST(time_that_the_peer_did_not_look_is_not_counted),
+		TEST(who_is_gone_costs_no_time),
+		TEST(a_read_comes_in_packets_of_the_link),
+		TEST(requests_are_answered_the_way_they_came),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 60
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check asan ubsan tsan fuzz bench bench-rxe interop soak install uninstall format clean
+.PHONY: all demo test check asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -72,10 +72,10 @@ bench:
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@bench/run $(BUILD)
 
-interop:
+interop interop-quick:
 	$(packages) $(INTEROP_PACKAGES)
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
-	@interop/run $(BUILD)
+	@interop/run $(if $(filter %-quick,$@),--quick) $(BUILD)
 
 bench-rxe:
 	$(packages) $(INTEROP_PACKAGES)

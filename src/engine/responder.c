@@ -10,7 +10,7 @@
 #include "memory/copy.h"
 
 #define ACK_EVERY    64 /* packets: an ACK goes out after so many, asked for or not */
-#define ACK_PROMPT   16 /* packets: one that was asked for does not wait to travel with an answer */
+#define ACK_PROMPT   32 /* packets: one that was asked for does not wait to travel with an answer */
 #define CNP_INTERVAL (50 * USEC)
 
 enum verdict {

@@ -36,8 +36,8 @@
 #define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
 #define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
 #define SPIN	     (20 * USEC)  /* before sleeping: about what a wake-up costs */
-#define YIELD_LONG   (100 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way */
-#define CROWDED      (1 * SEC)	  /* after a long yield: for so long the helper does not spin */
+#define YIELD_LONG   (500 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way ... */
+#define CROWDED      64		  /* ... then the helper does not spin for so many times as long */
 #define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
 #define EVENTS	     16
 
@@ -279,7 +279,7 @@ static bool is_crowded(struct helper *h, uint64_t now)
 	sched_yield();
 	back = clock_now();
 	if (back - now > YIELD_LONG)
-		h->crowded_until = back + CROWDED;
+		h->crowded_until = back + CROWDED * (back - now);
 	return false;
 }
 

@@ -17,7 +17,7 @@
 /* What may be on the way at once. Half of what the receive buffer of a peer like us takes; and not much more than what
  * stays in a processor's cache. */
 #define BUDGET_MIN (64u << 10)
-#define BUDGET_MAX (1024u << 10)
+#define BUDGET_MAX (512u << 10)
 
 _Atomic(struct loop *) loop_current;
 static struct lock life; /* guards what its comment says; outermost */

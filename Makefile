@@ -8,7 +8,8 @@ MESON_OPTIONS ?=
 
 BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev libcjson-dev libisal2
 DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
-TEST_PACKAGES = $(DEMO_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux
+TEST_PACKAGES = $(DEMO_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux \
+	python3-pyverbs rdma-core
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
@@ -17,7 +18,8 @@ FUZZ_SECONDS ?= 60
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak install uninstall format clean
+.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak install uninstall \
+	format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -59,6 +61,10 @@ check:
 asan ubsan tsan:
 	$(packages) $(TEST_PACKAGES)
 	@$($@)
+
+pyverbs:
+	$(packages) $(TEST_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) && tests/pyverbs/run $(BUILD)
 
 fuzz:
 	$(packages) $(FUZZ_PACKAGES)

@@ -43,10 +43,21 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 		     });
 }
 
+/* IBTA 10.3.1: what fails in the send queue of UC or UD leaves the receive queue alone. */
+static void enter_send_error(struct qp *qp)
+{
+	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_SQE, 0, 0, 0);
+	qp->state = qp->base.state = qp->attr.qp_state = qp->attr.cur_qp_state = IBV_QPS_SQE;
+	flush_sends(qp);
+}
+
 void fail_head(struct qp *qp, enum ibv_wc_status status)
 {
 	complete_head(qp, status);
-	enter_error(qp);
+	if (is_reliable(qp))
+		enter_error(qp);
+	else
+		enter_send_error(qp);
 }
 
 bool take_receive(struct qp *qp, const struct packet *first)
@@ -75,8 +86,12 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 		.src_qp = qp->attr.dest_qp_num,
 	};
 
+	if (info->flags & HAS_DETH) {
+		cqe.flags = IBV_WC_GRH;
+		cqe.src_qp = last->src_qpn;
+	}
 	if (info->flags & HAS_IMM) {
-		cqe.flags = IBV_WC_WITH_IMM;
+		cqe.flags |= IBV_WC_WITH_IMM;
 		cqe.imm = last->imm;
 	} else if (info->flags & HAS_IETH) {
 		cqe.flags = IBV_WC_WITH_INV;
@@ -100,14 +115,21 @@ void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
 	     });
 }
 
+void flush_sends(struct qp *qp)
+{
+	while (qp->sq.head != qp->sq.tail)
+		complete_head(qp, IBV_WC_WR_FLUSH_ERR);
+	qp->req.wqe = qp->sq.tail;
+	qp->req.packet = 0;
+}
+
 /* Everything outstanding completes with WR_FLUSH_ERR, each queue in order. */
 void flush(struct qp *qp)
 {
 	struct responder *r = &qp->resp;
 	uint32_t position;
 
-	while (qp->sq.head != qp->sq.tail)
-		complete_head(qp, IBV_WC_WR_FLUSH_ERR);
+	flush_sends(qp);
 	if (r->has_recv)
 		flush_receive(qp, r->recv_position, r->recv->wr_id);
 	r->has_recv = false;

@@ -18,7 +18,7 @@
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
-/* The WQE at sq.head fails and takes the QP with it. */
+/* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
 void fail_head(struct qp *qp, enum ibv_wc_status status);
 /* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
 bool take_receive(struct qp *qp, const struct packet *first);
@@ -26,6 +26,8 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
 /* To ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);
+/* The requests in the send queue complete with WR_FLUSH_ERR. */
+void flush_sends(struct qp *qp);
 /* To ERR, telling an asynchronous event first. */
 void fail_with_event(struct qp *qp, enum ibv_event_type event);
 void flush(struct qp *qp);
@@ -33,6 +35,11 @@ void flush(struct qp *qp);
 void settle_drain(struct qp *qp);
 
 /* requester.c */
+/* Whether the work request at the cursor can go out. False: it has to wait, or has failed. */
+bool pick_up(struct qp *qp, struct wqe *w);
+/* One request packet of a work request. NULL: the turn is full, or the work request has failed. */
+struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
+			  psn_t psn, bool ask);
 bool requester_run(struct qp *qp, struct turn *turn);
 bool requester_can_run(const struct qp *qp);
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to);
@@ -43,13 +50,42 @@ bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 void completer_congested(struct qp *qp);
 
-/* responder.c */
+/* responder.c. The checks of a request, in the order in which they are made; what RC makes of the verdict is
+ * in its table of outcomes. */
+enum verdict {
+	ACCEPT = 0,
+	DUPLICATE,
+	GAP,
+	SILENT,	       /* drop without a word */
+	NOT_READY,     /* no receive posted */
+	BAD_REQUEST,   /* opcode out of sequence, not allowed here, bad length */
+	TOO_LONG,      /* longer than the receive */
+	ACCESS_DENIED, /* key, bounds, rights */
+	BAD_RECEIVE,   /* the receive's own SGEs are wrong */
+	VERDICTS
+};
+enum verdict check_sequence(const struct qp *qp, const struct packet *p);
+enum verdict check_operation(struct qp *qp, const struct packet *p);
+enum verdict check_receive(struct qp *qp, const struct packet *p);
+enum verdict check_length(const struct qp *qp, const struct packet *p);
+enum verdict check_rkey(const struct qp *qp, const struct packet *p);
+enum verdict execute(struct qp *qp, const struct packet *p);
+/* The message goes on, or ends with this packet, and its receive with it. */
+void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
 bool responder_run(struct qp *qp, struct turn *turn);
 bool responder_acknowledge(struct qp *qp, struct turn *turn);
 bool responder_has_work(const struct qp *qp);
 int responder_start(struct qp *qp, uint32_t resources);
 void responder_stop(struct qp *qp);
+
+/* unreliable.c: what UC and UD do in place of requester_run() and requester_can_run() */
+bool unreliable_run(struct qp *qp, struct turn *turn);
+bool unreliable_can_run(const struct qp *qp);
+
+/* uc.c, ud.c */
+void uc_receive(struct qp *qp, const struct packet *p);
+void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 
 /* retry.c: time and loss */
 enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR };

@@ -7,84 +7,123 @@
 #include "engine/internal.h"
 
 #define ANY_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+#define NOT_FOR       \
+	{             \
+		-1, 0 \
+	} /* no mask has all the bits that this requires */
 
-struct transition {
-	bool allowed;
+/* What a transition takes besides IBV_QP_STATE; transports that it is not for have no masks. */
+struct masks {
 	int required, optional;
 };
 
-/* [from][to], for RC. Every row takes IBV_QP_STATE; RESET and ERR can be reached from everywhere. */
-static const struct transition
-	rc_transitions[IBV_QPS_ERR + 1]
-		      [IBV_QPS_ERR + 1] = {
-			      [IBV_QPS_RESET] =
-				      {
-					      [IBV_QPS_INIT] = {true,
-								IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-									IBV_QP_ACCESS_FLAGS,
-								0},
-				      },
-			      [IBV_QPS_INIT] =
-				      {
-					      [IBV_QPS_INIT] = {true, 0,
-								IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-									IBV_QP_ACCESS_FLAGS},
-					      [IBV_QPS_RTR] = {true,
-							       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-								       IBV_QP_RQ_PSN |
-								       IBV_QP_MAX_DEST_RD_ATOMIC |
-								       IBV_QP_MIN_RNR_TIMER,
-							       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
-								       IBV_QP_PKEY_INDEX},
-				      },
-			      [IBV_QPS_RTR] =
-				      {
-					      [IBV_QPS_RTS] = {true,
-							       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-								       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-							       IBV_QP_CUR_STATE |
-								       IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
-				      },
-			      [IBV_QPS_RTS] =
-				      {
-					      [IBV_QPS_RTS] = {true, 0,
-							       IBV_QP_CUR_STATE |
-								       IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-								       ANY_ALT},
-					      [IBV_QPS_SQD] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-				      },
-			      [IBV_QPS_SQD] =
-				      {
-					      [IBV_QPS_RTS] = {true, 0,
-							       IBV_QP_CUR_STATE |
-								       IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-								       ANY_ALT},
-					      [IBV_QPS_SQD] =
-						      {true, 0,
-						       IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT |
-							       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							       IBV_QP_MAX_QP_RD_ATOMIC |
-							       IBV_QP_MAX_DEST_RD_ATOMIC |
-							       IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
-							       IBV_QP_MIN_RNR_TIMER | ANY_ALT},
-				      },
+static const struct transition {
+	enum ibv_qp_state from, to;
+	struct masks rc, uc, ud;
+} transitions[] = {
+	{
+		IBV_QPS_RESET,
+		IBV_QPS_INIT,
+		.rc = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		.uc = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		.ud = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_INIT,
+		IBV_QPS_INIT,
+		.rc = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		.uc = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_INIT,
+		IBV_QPS_RTR,
+		.rc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+		.uc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_RTR,
+		IBV_QPS_RTS,
+		.rc = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			       IBV_QP_MAX_QP_RD_ATOMIC,
+		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+		.uc = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
+		.ud = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_RTS,
+		IBV_QPS_RTS,
+		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
+		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_RTS,
+		IBV_QPS_SQD,
+		.rc = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+		.uc = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+		.ud = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	},
+	{
+		IBV_QPS_SQD,
+		IBV_QPS_RTS,
+		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
+		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_SQD,
+		IBV_QPS_SQD,
+		.rc = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+				  IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+		.uc = {0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ANY_ALT},
+		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	},
+	{
+		IBV_QPS_SQE,
+		IBV_QPS_RTS,
+		.rc = NOT_FOR,
+		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
+		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	},
 };
 
-static struct transition transition_of(enum ibv_qp_state from, enum ibv_qp_state to)
+static const struct masks *masks_of(const struct transition *t, uint8_t transport)
 {
-	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
-		return (struct transition){.allowed = true};
-	if (from > IBV_QPS_ERR || to > IBV_QPS_ERR)
-		return (struct transition){0};
-	return rc_transitions[from][to];
+	switch (transport) {
+	case TRANSPORT_UC:
+		return &t->uc;
+	case TRANSPORT_UD:
+		return &t->ud;
+	default:
+		return &t->rc;
+	}
 }
 
-static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+/* NOT_FOR if there is no such transition. RESET and ERR can be reached from everywhere, with nothing else. */
+static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
-	struct transition t = transition_of(from, to);
+	static const struct masks none = NOT_FOR;
+
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+		return (struct masks){0};
+	for (size_t i = 0; i < ARRAY_SIZE(transitions); i++)
+		if (transitions[i].from == from && transitions[i].to == to)
+			return *masks_of(&transitions[i], qp->transport);
+	return none;
+}
+
+static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	struct masks m = find_masks(qp, from, to);
 	int given = mask & ~IBV_QP_STATE;
 
-	if (!t.allowed || (given & t.required) != t.required || (given & ~(t.required | t.optional)))
+	if ((given & m.required) != m.required || (given & ~(m.required | m.optional)))
 		return -EINVAL;
 	return given & ANY_ALT ? -EOPNOTSUPP
 			       : 0; /* no automatic path migration, as ibv_query_device() says */
@@ -130,6 +169,7 @@ static void take_attributes(struct qp *qp, const struct ibv_qp_attr *a, int mask
 	TAKE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
 	TAKE(IBV_QP_PKEY_INDEX, pkey_index);
 	TAKE(IBV_QP_PORT, port_num);
+	TAKE(IBV_QP_QKEY, qkey);
 	TAKE(IBV_QP_AV, ah_attr);
 	TAKE(IBV_QP_PATH_MTU, path_mtu);
 	TAKE(IBV_QP_TIMEOUT, timeout);
@@ -194,7 +234,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 		qp->resp.expected = psn(qp->attr.rq_psn);
 		qp->resp.ack_psn = psn_add(qp->resp.expected, -1u);
 		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, 0, qp->attr.rq_psn, qp->mtu, 0);
-		return responder_start(qp, qp->attr.max_dest_rd_atomic);
+		return is_reliable(qp) ? responder_start(qp, qp->attr.max_dest_rd_atomic) : 0;
 	case IBV_QPS_RTS:
 		if (from != IBV_QPS_RTR)
 			break;
@@ -207,7 +247,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 			qp->sqd_notified = false;
 			qp->attr.sq_draining = 1;
 		}
-		if (qp->resp.response_size != qp->attr.max_dest_rd_atomic)
+		if (is_reliable(qp) && qp->resp.response_size != qp->attr.max_dest_rd_atomic)
 			return responder_start(qp, qp->attr.max_dest_rd_atomic);
 		break;
 	default:
@@ -224,7 +264,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	(void)now;
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
 		return -EINVAL;
-	err = check_mask(from, to, mask) ?: check_values(attr, mask);
+	err = check_mask(qp, from, to, mask) ?: check_values(attr, mask);
 	if (err)
 		return err;
 	if (to == IBV_QPS_ERR) {

@@ -5,6 +5,7 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "object/ah.h"
 
 enum wr_kind {
 	WR_NONE, /* not for this transport */
@@ -12,9 +13,12 @@ enum wr_kind {
 	WR_WRITE,
 	WR_READ,
 	WR_ATOMIC,
+	WR_DATAGRAM,
 };
 
-static const uint8_t rc_kind[] = {
+#define KINDS (IBV_WR_SEND_WITH_INV + 1)
+
+static const uint8_t rc_kind[KINDS] = {
 	[IBV_WR_SEND] = WR_SEND,
 	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
 	[IBV_WR_SEND_WITH_INV] = WR_SEND,
@@ -24,6 +28,27 @@ static const uint8_t rc_kind[] = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = WR_ATOMIC,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = WR_ATOMIC,
 };
+
+static const uint8_t uc_kind[KINDS] = {
+	[IBV_WR_SEND] = WR_SEND,
+	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
+	[IBV_WR_RDMA_WRITE] = WR_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
+};
+
+static const uint8_t ud_kind[KINDS] = {
+	[IBV_WR_SEND] = WR_DATAGRAM,
+	[IBV_WR_SEND_WITH_IMM] = WR_DATAGRAM,
+};
+
+static enum wr_kind kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
+{
+	const uint8_t *kind = qp->transport == TRANSPORT_UC   ? uc_kind
+			      : qp->transport == TRANSPORT_UD ? ud_kind
+							      : rc_kind;
+
+	return (unsigned)opcode < KINDS ? kind[opcode] : WR_NONE;
+}
 
 /* Copies inline data behind the WQE; their length, or more than max_inline if they do not fit. */
 static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
@@ -52,16 +77,29 @@ static uint64_t copy_sges(struct wqe *w, const struct ibv_send_wr *wr)
 	return length;
 }
 
+/* UD: where it goes stays with the request, as the address handle may not outlive it. */
+static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
+{
+	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
+
+	if (!ah || ah->base.pd != &qp->pd->base)
+		return EINVAL;
+	*wqe_path(&qp->sq, w) = ah->path;
+	w->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
+	w->remote_qkey = wr->wr.ud.remote_qkey;
+	return 0;
+}
+
 static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
-	enum wr_kind kind = (unsigned)wr->opcode < ARRAY_SIZE(rc_kind) ? rc_kind[wr->opcode] : WR_NONE;
+	enum wr_kind kind = kind_of(qp, wr->opcode);
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	const struct sq *sq = &qp->sq;
 	uint64_t length;
 
 	if (kind == WR_NONE || wr->num_sge < 0)
 		return EINVAL;
-	if (is_inline && kind != WR_SEND && kind != WR_WRITE)
+	if (is_inline && (kind == WR_READ || kind == WR_ATOMIC))
 		return EINVAL;
 	/* inline data need no SGE in the queue, but their list is one all the same: ibv_post_send(3) */
 	if ((uint32_t)wr->num_sge > sq->max_sge)
@@ -89,6 +127,8 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 		w->remote_addr = wr->wr.rdma.remote_addr;
 		w->rkey = wr->wr.rdma.rkey;
 		break;
+	case WR_DATAGRAM:
+		return address(qp, w, wr);
 	default:
 		break;
 	}
@@ -116,7 +156,8 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	bool may_post = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_ERR;
+	/* IBTA 10.3.1: what is posted in SQE or ERR completes in error */
+	bool may_post = qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_ERR;
 	int err = 0;
 
 	for (; wr && !err; wr = wr->next) {
@@ -124,8 +165,8 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 		if (err)
 			*bad = wr;
 	}
-	if (qp->state == IBV_QPS_ERR)
-		flush(qp);
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		flush_sends(qp);
 	return err;
 }
 

@@ -62,12 +62,13 @@ static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packe
 	return w->opcode == IBV_WR_RDMA_READ ? chunk_left(qp, w, packet) : 1;
 }
 
-/* Why a work request cannot go out at all; IBV_WC_SUCCESS if it can. */
+/* Why a work request cannot go out at all; IBV_WC_SUCCESS if it can. A datagram that is too long fails as it
+ * does on adapters; by IBTA C10-93.1.1 it would vanish and succeed. */
 static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 {
 	unsigned access = wqe_wants_response(w) ? IBV_ACCESS_LOCAL_WRITE : 0;
 
-	if (w->length > HCA_MAX_MESSAGE)
+	if (w->length > (qp->transport == TRANSPORT_UD ? qp->mtu : HCA_MAX_MESSAGE))
 		return IBV_WC_LOC_LEN_ERR;
 	if (is_atomic(w) && w->length != sizeof(uint64_t))
 		return IBV_WC_LOC_LEN_ERR;
@@ -90,7 +91,7 @@ static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status stat
 		fail_head(qp, status);
 }
 
-static bool pick_up(struct qp *qp, struct wqe *w)
+bool pick_up(struct qp *qp, struct wqe *w)
 {
 	struct requester *r = &qp->req;
 	enum ibv_wc_status status;
@@ -140,9 +141,8 @@ static bool window_ends(const struct qp *qp, const struct wqe *w, uint32_t span,
 	return (uint64_t)r->flight + charge + need > r->window;
 }
 
-/* One request packet of a work request. False: the turn is full, or the work request has failed. */
-static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
-		  psn_t psn, bool ask)
+struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
+			  psn_t psn, bool ask)
 {
 	bool first = packet == 0, last = packet + 1 == w->packets;
 	uint8_t opcode = wqe_wants_response(w) || (first && last) ? opcodes[w->opcode].only
@@ -151,11 +151,11 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 								  : opcodes[w->opcode].middle;
 	const struct opcode_info *info = &opcode_info[opcode];
 	uint64_t offset = (uint64_t)packet * qp->req.mtu;
-	struct tx *tx = turn_packet(qp, turn, opcode, psn);
+	struct tx *tx = turn_packet(qp, turn, opcode | qp->transport, psn);
 	struct packet *p;
 
 	if (!tx)
-		return false;
+		return NULL;
 	p = &tx->packet;
 	p->ack_request = ask;
 	p->solicited = (w->flags & IBV_SEND_SOLICITED) && last && (info->flags & (IS_SEND | HAS_IMM));
@@ -180,11 +180,11 @@ static bool build(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t posi
 		} else if (!turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length)) {
 			turn_drop_last(turn, tx);
 			fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
-			return false;
+			return NULL;
 		}
 	}
-	trace(build, qp->base.qp_num, p->dest_qpn, psn.v, opcode, p->length, position);
-	return true;
+	trace(build, qp->base.qp_num, p->dest_qpn, psn.v, p->opcode, p->length, position);
+	return tx;
 }
 
 static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
@@ -214,7 +214,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	last = r->packet + span == w->packets;
 	/* ask at the end of a message, and often enough inside it that the window never runs dry */
 	ask = last || r->unasked + charge >= r->window / 4 || window_ends(qp, w, span, charge);
-	if (!build(qp, turn, w, r->wqe, r->packet, r->next, ask))
+	if (!request_packet(qp, turn, w, r->wqe, r->packet, r->next, ask))
 		return false;
 
 	new = r->next.v == r->high.v;
@@ -246,8 +246,8 @@ static void send_probe(struct qp *qp, struct turn *turn)
 
 	r->probe_wanted = false;
 	if (r->next.v != r->una.v && !wqe_wants_response(w))
-		build(qp, turn, w, position, (r->packet ? r->packet : w->packets) - 1, psn_add(r->next, -1u),
-		      true);
+		request_packet(qp, turn, w, position, (r->packet ? r->packet : w->packets) - 1,
+			       psn_add(r->next, -1u), true);
 }
 
 static bool may_send(const struct qp *qp)

@@ -13,19 +13,6 @@
 #define ACK_PROMPT   32 /* packets: one that was asked for does not wait to travel with an answer */
 #define CNP_INTERVAL (50 * USEC)
 
-enum verdict {
-	ACCEPT = 0,
-	DUPLICATE,
-	GAP,
-	SILENT,	       /* drop without a word */
-	NOT_READY,     /* no receive posted */
-	BAD_REQUEST,   /* opcode out of sequence, not allowed here, bad length */
-	TOO_LONG,      /* longer than the receive */
-	ACCESS_DENIED, /* key, bounds, rights */
-	BAD_RECEIVE,   /* the receive's own SGEs are wrong */
-	VERDICTS
-};
-
 /* IBTA 9.9.3: the NAK, the status of the receive in progress (if there is one), the event (if the QP fails).
  */
 static const struct {
@@ -71,7 +58,7 @@ static enum verdict check_psn(const struct qp *qp, const struct packet *p)
 }
 
 /* 9.7.4.1.2: first, middle and last come in that order, and of one kind */
-static enum verdict check_sequence(const struct qp *qp, const struct packet *p)
+enum verdict check_sequence(const struct qp *qp, const struct packet *p)
 {
 	static const uint32_t kind[] = {
 		[INBOUND_NONE] = 0,
@@ -108,7 +95,7 @@ static bool make_room(struct responder *r)
 }
 
 /* 9.7.4.1.3: what the QP allows, and whether there is a place to remember it */
-static enum verdict check_operation(struct qp *qp, const struct packet *p)
+enum verdict check_operation(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
 	unsigned need = flags & IS_WRITE    ? IBV_ACCESS_REMOTE_WRITE
@@ -126,7 +113,7 @@ static enum verdict check_operation(struct qp *qp, const struct packet *p)
 }
 
 /* 9.7.4.1.4: a SEND takes a receive with its first packet, a WRITE with immediate with its last */
-static enum verdict check_receive(struct qp *qp, const struct packet *p)
+enum verdict check_receive(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
@@ -139,7 +126,7 @@ static enum verdict check_receive(struct qp *qp, const struct packet *p)
 
 /* 9.7.4.1.6: all packets but the last are full; a message is as long as announced, and as its receive allows
  */
-static enum verdict check_length(const struct qp *qp, const struct packet *p)
+enum verdict check_length(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
@@ -184,7 +171,7 @@ static bool remote_allowed(const struct qp *qp, uint32_t rkey, uint64_t va, uint
 }
 
 /* 9.7.4.1.5: a key of no bytes is not looked at */
-static enum verdict check_rkey(const struct qp *qp, const struct packet *p)
+enum verdict check_rkey(const struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
 	uint64_t length = flags & IS_ATOMIC ? sizeof(uint64_t) : p->dma_length;
@@ -297,7 +284,7 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
-static enum verdict execute(struct qp *qp, const struct packet *p)
+enum verdict execute(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
 
@@ -308,6 +295,15 @@ static enum verdict execute(struct qp *qp, const struct packet *p)
 	if (flags & IS_ATOMIC)
 		return execute_atomic(qp, p);
 	return ACCEPT; /* a READ is executed as its responses are made */
+}
+
+void message_advance(struct qp *qp, const struct packet *p)
+{
+	uint32_t flags = flags_of(p);
+
+	qp->resp.inbound = flags & IS_LAST ? INBOUND_NONE : flags & IS_SEND ? INBOUND_SEND : INBOUND_WRITE;
+	if ((flags & IS_LAST) && ((flags & IS_SEND) || ((flags & IS_WRITE) && (flags & HAS_IMM))))
+		complete_receive(qp, IBV_WC_SUCCESS, p);
 }
 
 /* The packet is part of history now. */
@@ -325,16 +321,11 @@ static void advance(struct qp *qp, const struct packet *p)
 	r->ack_owed = true;
 	r->ack_asked |= p->ack_request;
 	r->ack_urgent |= p->ack_request && !(flags & IS_LAST);
-	if (!(flags & IS_LAST)) {
-		r->inbound = flags & IS_SEND ? INBOUND_SEND : INBOUND_WRITE;
-		return;
-	}
-	r->inbound = INBOUND_NONE;
-	r->msn = (r->msn + 1) & PSN_MASK;
+	if (flags & IS_LAST)
+		r->msn = (r->msn + 1) & PSN_MASK;
 	if (flags & IS_READ)
 		respond_read(qp, p, false);
-	if ((flags & IS_SEND) || ((flags & IS_WRITE) && (flags & HAS_IMM)))
-		complete_receive(qp, IBV_WC_SUCCESS, p);
+	message_advance(qp, p);
 }
 
 /* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ read again, an atomic

@@ -22,9 +22,7 @@ static void settle(struct qp *qp)
 
 void settle_drain(struct qp *qp)
 {
-	const struct requester *r = &qp->req;
-
-	if (qp->state != IBV_QPS_SQD || qp->sqd_notified || r->una.v != r->high.v)
+	if (qp->state != IBV_QPS_SQD || qp->sqd_notified || engine_in_flight(qp))
 		return;
 	qp->sqd_notified = true;
 	qp->attr.sq_draining = 0;
@@ -38,25 +36,31 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 		qp->comm_est = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
 	}
-	responder_receive(qp, p, now);
+	if (likely(is_reliable(qp)))
+		responder_receive(qp, p, now);
+	else
+		uc_receive(qp, p);
 }
 
 void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
 {
 	uint32_t flags = opcode_info[p->opcode].flags;
 	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-	bool receives = sends || qp->state == IBV_QPS_RTR;
+	bool receives = sends || qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_SQE;
 
-	/* IBTA 9.6.1: state, peer, partition and transport; the rest is not for this QP */
-	if (!receives || !from_peer(qp, from) || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
+	/* IBTA 9.6.1: state, partition, transport and peer; the rest is not for this QP */
+	if (!receives || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
 		return;
-	if (p->opcode == OPCODE_CNP) {
-		completer_congested(qp);
+	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
+		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
+			completer_congested(qp);
 		return;
 	}
-	if (TRANSPORT(p->opcode) != TRANSPORT_RC)
+	if (qp->transport == TRANSPORT_UD)
+		ud_receive(qp, p, from);
+	else if (!from_peer(qp, from))
 		return;
-	if (flags & IS_REQUEST)
+	else if (flags & IS_REQUEST)
 		receive_request(qp, p, now);
 	else if (sends)
 		completer_receive(qp, p, now);
@@ -66,8 +70,15 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 
 bool engine_run(struct qp *qp, struct turn *turn)
 {
-	bool more = responder_run(qp, turn);
+	bool more;
 
+	if (unlikely(!is_reliable(qp))) {
+		more = unreliable_run(qp, turn);
+		settle(qp);
+		settle_drain(qp);
+		return more;
+	}
+	more = responder_run(qp, turn);
 	more = requester_run(qp, turn) || more;
 	more = responder_acknowledge(qp, turn) || more;
 	settle(qp);
@@ -76,12 +87,13 @@ bool engine_run(struct qp *qp, struct turn *turn)
 
 bool engine_has_work(const struct qp *qp)
 {
-	return responder_has_work(qp) || requester_can_run(qp);
+	return is_reliable(qp) ? responder_has_work(qp) || requester_can_run(qp) : unreliable_can_run(qp);
 }
 
 bool engine_in_flight(const struct qp *qp)
 {
-	return qp->req.una.v != qp->req.high.v;
+	/* what is sent and not acknowledged; of UC and UD, what is made and not known to be sent */
+	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && qp->sq.head != qp->req.wqe);
 }
 
 uint32_t engine_backlog(const struct qp *qp, uint32_t enough)

@@ -22,6 +22,7 @@ struct link_tx {
 	uint32_t flow_label;
 };
 
+/* A packet that has arrived from the address `from`; p->to says at which of ours. */
 typedef void link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
 
 struct link_ops {

@@ -13,7 +13,7 @@
 /* What the kernel says of a datagram besides its bytes. */
 struct note {
 	uint32_t segment; /* bytes of each packet but the last */
-	uint8_t ecn;
+	uint8_t traffic_class; /* 0 as long as it is not looked for */
 };
 
 static int cmsg_int(const struct cmsghdr *c)
@@ -24,12 +24,10 @@ static int cmsg_int(const struct cmsghdr *c)
 	return value;
 }
 
-/* A byte or an int, by kernel and family: the ECN bits are in the first byte of the byte and the low one of the int. */
-static uint8_t cmsg_ecn(const struct cmsghdr *c)
+/* A byte or an int, by kernel and family. */
+static uint8_t cmsg_traffic_class(const struct cmsghdr *c)
 {
-	int value = c->cmsg_len == CMSG_LEN(1) ? *CMSG_DATA(c) : cmsg_int(c);
-
-	return value & IPTOS_ECN_MASK;
+	return c->cmsg_len == CMSG_LEN(1) ? *CMSG_DATA(c) : cmsg_int(c);
 }
 
 static struct note read_note(struct msghdr *m, uint32_t bytes)
@@ -41,7 +39,7 @@ static struct note read_note(struct msghdr *m, uint32_t bytes)
 			note.segment = cmsg_int(c);
 		else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
 			 (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS))
-			note.ecn = cmsg_ecn(c);
+			note.traffic_class = cmsg_traffic_class(c);
 	}
 	if (unlikely(note.segment == 0))
 		note.segment = bytes;
@@ -118,10 +116,11 @@ static uint32_t split(struct udp *udp, uint32_t total, link_deliver *deliver, vo
 {
 	struct note note = read_note(&udp->message, total);
 	struct udp_source *s = find_source(udp);
+	const uint8_t *link_gid = udp->link.gid.raw;
 	uint32_t n = 0, at = 0;
 	struct packet p;
 
-	watch_marks(udp, note.ecn);
+	watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
 	for (; at < total; at += note.segment, n++) {
 		uint32_t length = min_of(note.segment, total - at);
 
@@ -131,7 +130,9 @@ static uint32_t split(struct udp *udp, uint32_t total, link_deliver *deliver, vo
 			udp_count(&udp->counters.rx_malformed, 1);
 			continue;
 		}
-		p.congestion = note.ecn == IPTOS_ECN_CE;
+		p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
+		p.traffic_class = note.traffic_class;
+		p.to = link_gid;
 		deliver(arg, &p, &s->gid);
 	}
 	udp_count(&udp->counters.rx_trains, 1);

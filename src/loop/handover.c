@@ -8,9 +8,9 @@
 /* A record, followed by `bytes` from the BTH to before the ICRC (which was good), filled up to a multiple of 8. */
 struct record {
 	uint32_t bytes;
-	uint8_t congestion;
-	uint8_t zero[3];
-	union ibv_gid from;
+	uint8_t congestion, traffic_class;
+	uint8_t zero[2];
+	union ibv_gid from, to;
 };
 
 static uint32_t fill(uint32_t bytes)
@@ -50,8 +50,11 @@ void handover_add(struct handover *h, const struct slot *own, uint8_t slot, cons
 	at += p->length;
 	memset(at, 0, packet_pad(p->length));
 	at += packet_pad(p->length);
-	*record = (struct record){
-		.bytes = at - (uint8_t *)(record + 1), .congestion = p->congestion, .from = *from};
+	*record = (struct record){.bytes = at - (uint8_t *)(record + 1),
+				  .congestion = p->congestion,
+				  .traffic_class = p->traffic_class,
+				  .from = *from};
+	memcpy(&record->to, p->to, sizeof(record->to));
 	h->bytes += sizeof(*record) + fill(record->bytes);
 	h->packets++;
 }
@@ -93,6 +96,8 @@ bool handover_receive(const struct slot *own, link_deliver *deliver, void *arg)
 			break;
 		if (!packet_parse(&p, at, record->bytes)) {
 			p.congestion = record->congestion;
+			p.traffic_class = record->traffic_class;
+			p.to = record->to.raw;
 			deliver(arg, &p, &record->from);
 		}
 		at += min_of((size_t)fill(record->bytes), (size_t)(end - at));

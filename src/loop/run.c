@@ -13,6 +13,7 @@
 #define TICK_SHIFT  20	 /* a tick is 2^20 ns */
 /* Charge that is worth a train of its own: see loop_posted(). */
 #define TRAIN_CHARGE 16384u
+#define POLLS_SOON   (20 * USEC) /* after a poll */
 
 /* What a thread needs to run QPs; made when it first does. */
 struct worker {
@@ -224,6 +225,20 @@ void loop_run(struct qp *qp)
 	run_qp(l, qp, clock_now(), false);
 }
 
+/* What is posted to UC or UD is not answered, so there is no acknowledgement to wait for; but whoever polls
+ * all the time polls again in a moment. */
+static bool polls_soon(struct loop *l, uint64_t now)
+{
+	/* a hint */
+	return now < atomic_load_explicit(&l->last_poll, memory_order_relaxed) + POLLS_SOON;
+}
+
+/* Whether somebody is bound to run the QP soon anyway. */
+static bool may_wait(struct loop *l, struct qp *qp)
+{
+	return likely(is_reliable(qp)) ? engine_in_flight(qp) : polls_soon(l, clock_now());
+}
+
 /* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
  * runs the QP; so small requests may wait for it, or for the next poll, to become a train together. */
 void loop_posted(struct qp *qp)
@@ -233,7 +248,7 @@ void loop_posted(struct qp *qp)
 
 	if (unlikely(loop_is_inert(l)))
 		return;
-	if (engine_in_flight(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
+	if (may_wait(l, qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
 		make_ready(l, qp);
 		return;
 	}

@@ -16,6 +16,11 @@ static void clear(struct qp *qp) REQUIRES(qp->lock)
 	list_init(&qp->ready);
 }
 
+static enum transport transport_of(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_UC ? TRANSPORT_UC : type == IBV_QPT_UD ? TRANSPORT_UD : TRANSPORT_RC;
+}
+
 struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
 		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all)
 {
@@ -31,7 +36,9 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	clear(qp);
 	qp->hca = hca;
 	qp->index = index;
-	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data))
+	qp->transport = transport_of(type);
+	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data,
+		    type == IBV_QPT_UD ? sizeof(struct path) : 0))
 		goto err_pool;
 	if (rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge))
 		goto err_sq;

@@ -15,6 +15,7 @@
 #include "object/pd.h"
 #include "object/queue.h"
 #include "object/srq.h"
+#include "wire/packet.h"
 
 /* Where a connected QP's packets go and come from. */
 struct path {
@@ -27,7 +28,8 @@ struct path {
 };
 
 /* The requester's side of an RC connection: what has been sent and what is known to have arrived.
- * PSNs: una <= next <= high; [una, high) have been sent, [next, high) will be sent again (go-back-N). */
+ * PSNs: una <= next <= high; [una, high) have been sent, [next, high) will be sent again (go-back-N).
+ * UC and UD use the cursor alone: what is behind it has been sent, and una == next == high. */
 struct requester {
 	psn_t una;	 /* the oldest PSN that is not acknowledged: packet `acked` of the WQE at sq.head */
 	psn_t next;	 /* the next PSN to send: packet `packet` of the WQE at `wqe` */
@@ -136,6 +138,7 @@ struct qp {
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* where receives come from; NULL: from rq */
 	uint32_t index;
+	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
 	bool sig_all;
 	struct ibv_qp_cap cap;
 
@@ -144,8 +147,8 @@ struct qp {
 	bool alive;		 /* between create and destroy */
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
-	uint32_t mtu;		 /* path MTU in bytes */
-	struct path path;
+	uint32_t mtu;		 /* path MTU in bytes; of UD, the port's */
+	struct path path;	 /* UD has none: each work request carries its own */
 	struct sq sq;
 	struct rq rq; /* unused with an SRQ */
 	struct requester req;
@@ -158,8 +161,21 @@ struct qp {
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	uint32_t tick;		 /* for loop/: when it last sent */
 	void *owner;		 /* for verbs/: the device context */
+	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
+
+/* UD: where a work request's packet goes. A copy of its address handle's path, at the end of the WQE. */
+static inline struct path *wqe_path(const struct sq *sq, struct wqe *w)
+{
+	return (struct path *)((char *)w + sq->stride) - 1;
+}
+
+/* Whether packets are acknowledged, sent again, and answered. */
+static inline bool is_reliable(const struct qp *qp)
+{
+	return qp->transport != TRANSPORT_UC && qp->transport != TRANSPORT_UD;
+}
 
 /* A QP in RESET with queues of the given capacity (already checked against the HCA's limits and with base.* of
  * the application's attributes filled in by the caller afterwards). `srq` may be NULL. NULL and errno ENOMEM. */

@@ -24,7 +24,7 @@ static char *ring_alloc(uint32_t count, uint32_t stride)
 	return ring;
 }
 
-int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline)
+int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after)
 {
 	uint32_t room = max_of(max_sge * (uint32_t)sizeof(struct ibv_sge), max_inline);
 
@@ -33,7 +33,7 @@ int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline
 	sq->max_sge = max_sge;
 	sq->max_inline = max_inline;
 	sq->mask = slots(depth) - 1;
-	sq->stride = (sizeof(struct wqe) + room + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
+	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	sq->ring = ring_alloc(sq->mask + 1, sq->stride);
 	return sq->ring ? 0 : -ENOMEM;
 }

@@ -36,8 +36,7 @@ struct wqe {
 			uint64_t compare_add, swap;
 		};
 		struct {
-			struct ah *ah;
-			uint32_t remote_qpn, remote_qkey;
+			uint32_t remote_qpn, remote_qkey; /* UD, as is wqe_path() */
 		};
 	};
 	uint32_t remote_srqn; /* XRC */
@@ -49,7 +48,7 @@ static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache li
 /* The owner of the QP's lock guards all but `reclaimed`. */
 struct sq {
 	char *ring;
-	uint32_t stride;     /* bytes per WQE: the fixed part and room for SGEs or inline data */
+	uint32_t stride;     /* bytes per WQE: the fixed part, SGEs or inline data, what the transport adds */
 	uint32_t mask;	     /* ring size less 1 */
 	uint32_t depth;	     /* work requests that may be outstanding: cap.max_send_wr */
 	uint32_t max_sge;
@@ -86,8 +85,9 @@ static inline struct rwqe *rq_at(const struct rq *rq, uint32_t position)
 	return (struct rwqe *)(rq->ring + (size_t)(position & rq->mask) * rq->stride);
 }
 
-/* 0 or -ENOMEM; limits were checked by the caller. */
-int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline);
+/* 0 or -ENOMEM; limits were checked by the caller. `after`: bytes at the end of each WQE for its transport.
+ */
+int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after);
 void sq_fini(struct sq *sq);
 int rq_init(struct rq *rq, uint32_t depth, uint32_t max_sge);
 void rq_fini(struct rq *rq);

@@ -5,14 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "object/pd.h"
+#include "object/ah.h"
 #include "verbs/context.h"
+#include "verbs/listen.h"
 #include "verbs/path.h"
-
-struct ah {
-	struct ibv_ah base; /* what the application holds: first */
-	struct path path;
-};
 
 static _Atomic uint32_t ah_count;
 
@@ -20,16 +16,21 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static _Atomic uint32_t handles;
 	struct ah *ah = NULL;
+	struct context *c;
 	struct path path;
+	int error;
 
 	if (!pd || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
 		return fail_null(EINVAL);
+	c = context_of(pd->context);
 	/* relaxed: only the number counts */
 	if (atomic_fetch_add_explicit(&ah_count, 1, memory_order_relaxed) < HCA_MAX_AH)
 		ah = calloc(1, sizeof(*ah));
-	if (!ah) {
+	error = ah ? listen_at(c, &path) : -ENOMEM;
+	if (error) {
 		atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
-		return fail_null(ENOMEM);
+		free(ah);
+		return fail_null(-error);
 	}
 	ah->base.context = pd->context;
 	ah->base.pd = pd;
@@ -43,6 +44,7 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	if (!ah)
 		return fail(EINVAL);
+	listen_leave(context_of(ah->context));
 	atomic_fetch_sub_explicit(&((struct pd *)ah->pd)->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
 	free(ah);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "loop/loop.h"
+#include "verbs/listen.h"
 
 static const struct hca_ops hca_ops = {
 	.cq_event = channel_cq_event,
@@ -77,6 +78,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 	 * then the context stays; but no packet goes in or out any more. */
 	if (atomic_load_explicit(&c->objects, memory_order_acquire)) {
 		qps_abandon(c);
+		listen_end(c);
 		close(context->async_fd);
 		context->async_fd = -1;
 		return 0;

@@ -15,6 +15,11 @@ struct context {
 	_Atomic uint32_t objects; /* alive in this context */
 	struct list open;	  /* among the open ones: monitor.c, under its lock */
 
+	struct lock listen_lock; /* listen.c; taken before those of loop/ */
+	struct path *listen;	 /* what is bound: guarded by listen_lock, as is all of this */
+	uint32_t listening;	 /* ... so many */
+	uint32_t listeners;	 /* address handles and UD QPs that need them */
+
 	struct lock lock;   /* a leaf; async.c */
 	struct list events; /* asynchronous events not fetched yet: guarded by lock */
 };

@@ -9,6 +9,7 @@
 #include "loop/loop.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
+#include "verbs/listen.h"
 #include "verbs/path.h"
 
 static uint64_t now(void)
@@ -46,7 +47,7 @@ static int check_init(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *a)
 {
 	if (!pd || !type_known(a->qp_type))
 		return EINVAL;
-	if (a->qp_type != IBV_QPT_RC)
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
 		return EOPNOTSUPP;
 	if (!a->send_cq || !a->recv_cq || a->send_cq->context != pd->context ||
 	    a->recv_cq->context != pd->context || (a->srq && a->srq->context != pd->context))
@@ -146,6 +147,36 @@ static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *
 	return -loop_attach(path);
 }
 
+/* A UD QP receives at all addresses of its device from RTR on, and sends no more than the port takes. 0 or
+ * errno. */
+static int listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
+{
+	int error;
+
+	if (qp->transport != TRANSPORT_UD || qp->listens)
+		return 0;
+	error = listen_everywhere(c);
+	if (error)
+		return -error;
+	lock_take(&qp->lock);
+	qp->listens = true;
+	qp->mtu = 128u << device_active_mtu(c->device);
+	lock_drop(&qp->lock);
+	return 0;
+}
+
+static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
+{
+	bool listens;
+
+	lock_take(&qp->lock);
+	listens = qp->listens && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT);
+	qp->listens &= !listens;
+	lock_drop(&qp->lock);
+	if (listens)
+		listen_leave(c);
+}
+
 /* A QP that uses no path any more lets its link go. */
 static void detach(struct path *path)
 {
@@ -186,22 +217,25 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 {
 	struct qp *qp = (struct qp *)base;
 	struct path path = {0};
-	struct device *d;
+	struct context *c;
 	int error;
 
 	if (!qp || !attr)
 		return fail(EINVAL);
-	d = context_of(base->context)->device;
-	error = check_port(d, attr, mask);
+	c = context_of(base->context);
+	error = check_port(c->device, attr, mask);
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
-		error = resolve(d, &attr->ah_attr, &path);
+		error = resolve(c->device, &attr->ah_attr, &path);
+	if (!error && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		error = listen_for(qp, c);
 	if (error)
 		return fail(error);
 	lock_take(&qp->lock);
 	error = modify(qp, attr, mask, &path);
 	lock_drop(&qp->lock);
 	detach(&path);
+	listen_no_more(qp, c);
 	return error ? fail(error) : 0;
 }
 
@@ -244,6 +278,7 @@ static void silence(struct qp *qp) EXCLUDES(qp->lock)
 	modify(qp, &reset, IBV_QP_STATE, &path);
 	lock_drop(&qp->lock);
 	detach(&path);
+	listen_no_more(qp, context_of(qp->base.context));
 }
 
 PUBLIC int ibv_destroy_qp(struct ibv_qp *base)

@@ -104,8 +104,11 @@ struct packet {
 	uint8_t opcode;
 	bool solicited, migrated, ack_request;
 	bool fecn, becn; /* congestion marks in the BTH, annex A17 */
-	bool congestion; /* received with the IP header's ECN field saying CE; set by the link, not by the parser */
-	uint32_t mtu;	 /* bytes: it came over a link that carries this much in a packet, whatever the path MTU; else 0 */
+	/* of a packet that was received, set by its link and not by the parser: */
+	bool congestion;       /* the IP header's ECN field says CE */
+	uint8_t traffic_class; /* ... and the whole of it; 0 if that is not known */
+	uint32_t mtu;	       /* bytes: the link carries this much in a packet, whatever the path MTU; else 0 */
+	const uint8_t *to;     /* the 16 bytes of the address that it came to */
 	uint16_t pkey;
 	uint32_t dest_qpn;
 	psn_t psn;

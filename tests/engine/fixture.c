@@ -73,7 +73,10 @@ int fixture_setup(void **state)
 		.retry_cnt = 2,
 		.rnr_retry = 2,
 	};
+	f->attr.qkey = QKEY;
 	f->cap = (struct ibv_qp_cap){64, 64, 4, 4, 64};
+	f->type = IBV_QPT_RC;
+	f->ah = (struct ah){.base.pd = &f->pd.base, .path = {.sgid = fixture_here, .dgid = fixture_there}};
 	*state = f;
 	return 0;
 }
@@ -105,33 +108,57 @@ int fixture_modify(struct fixture *f, const struct ibv_qp_attr *attr, int mask)
 
 int fixture_move(struct fixture *f, enum ibv_qp_state to)
 {
-	static const int masks[] = {
-		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-		[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_MAX_QP_RD_ATOMIC,
-		[IBV_QPS_ERR] = 0,
+	static const int masks[][IBV_QPS_ERR + 1] = {
+		[IBV_QPT_RC] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+				[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+						IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+						IBV_QP_MIN_RNR_TIMER,
+				[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC},
+		[IBV_QPT_UC] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+				[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+				[IBV_QPS_RTS] = IBV_QP_SQ_PSN},
+		[IBV_QPT_UD] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+				[IBV_QPS_RTS] = IBV_QP_SQ_PSN},
 	};
 	struct ibv_qp_attr attr = f->attr;
-	int mask = to == IBV_QPS_RTS && f->qp->state != IBV_QPS_RTR ? 0 : masks[to];
+	int mask = to == IBV_QPS_RTS && f->qp->state != IBV_QPS_RTR ? 0 : masks[f->type][to];
 
 	attr.qp_state = to;
-	if (to == IBV_QPS_RTR)
+	if (to == IBV_QPS_RTR && f->type == IBV_QPT_UD)
+		f->qp->mtu = MTU;
+	else if (to == IBV_QPS_RTR)
 		f->qp->path = (struct path){.sgid = fixture_here, .dgid = fixture_there};
 	return fixture_modify(f, &attr, IBV_QP_STATE | mask);
+}
+
+/* What takes a UC or UD QP to SQE. */
+static void post_a_mistake(struct fixture *f)
+{
+	struct ibv_sge nowhere = {.addr = IOVA, .length = 1, .lkey = 0};
+	struct cqe c;
+
+	fixture_post(f,
+		     fixture_datagram(f, (struct ibv_send_wr){
+						 .opcode = IBV_WR_SEND, .sg_list = &nowhere, .num_sge = 1}));
+	assert_int_equal(cq_poll(&f->send_cq, 1, &c), 1);
 }
 
 void fixture_start(struct fixture *f, enum ibv_qp_state state)
 {
 	static const enum ibv_qp_state way[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
 
-	f->qp = qp_create(&f->hca, &f->pd, &f->send_cq, &f->recv_cq, f->srq, IBV_QPT_RC, &f->cap, f->sig_all);
+	f->qp = qp_create(&f->hca, &f->pd, &f->send_cq, &f->recv_cq, f->srq, f->type, &f->cap, f->sig_all);
 	assert_non_null(f->qp);
-	for (size_t i = 0; i < ARRAY_SIZE(way) && f->qp->state != state && state != IBV_QPS_ERR; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(way) && f->qp->state != state && state != IBV_QPS_ERR; i++) {
+		if (state == IBV_QPS_SQE && way[i] == IBV_QPS_SQD)
+			break;
 		assert_int_equal(fixture_move(f, way[i]), 0);
+	}
 	if (state == IBV_QPS_ERR)
 		assert_int_equal(fixture_move(f, IBV_QPS_ERR), 0);
+	if (state == IBV_QPS_SQE)
+		post_a_mistake(f);
 	assert_int_equal(f->qp->state, state);
 }
 
@@ -143,6 +170,16 @@ psn_t sent_psn(uint32_t n)
 psn_t due_psn(uint32_t n)
 {
 	return psn_add(psn(FIRST_DUE), n);
+}
+
+struct ibv_send_wr fixture_datagram(struct fixture *f, struct ibv_send_wr wr)
+{
+	if (f->type == IBV_QPT_UD) {
+		wr.wr.ud.ah = &f->ah.base;
+		wr.wr.ud.remote_qpn = PEER_QPN;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
+	return wr;
 }
 
 struct ibv_sge fixture_sge(struct fixture *f, uint32_t offset, uint32_t length)
@@ -195,8 +232,12 @@ static void keep(struct fixture *f, const struct tx *tx)
 		length += iov->iov_len;
 	}
 	assert_int_equal(length, tx->packet.length);
-	assert_int_equal(tx->packet.dest_qpn, f->attr.dest_qp_num);
 	assert_int_equal(tx->packet.pkey, PKEY_DEFAULT);
+	if (f->type == IBV_QPT_UD) {
+		s->dgid = tx->path->dgid;
+		return;
+	}
+	assert_int_equal(tx->packet.dest_qpn, f->attr.dest_qp_num);
 	assert_ptr_equal(tx->path, &f->qp->path);
 }
 
@@ -223,6 +264,9 @@ void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *
 
 	memcpy(exact, p.payload ? p.payload : f->payload, p.length);
 	p.payload = exact;
+	p.to = fixture_here.raw;
+	if (p.opcode != OPCODE_CNP)
+		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
 	engine_receive(f->qp, &p, from, f->now);
@@ -290,6 +334,7 @@ const struct sent *expect_sent_(struct fixture *f, uint8_t opcode, psn_t at, int
 {
 	const struct sent *s = f->shown < f->sents ? &f->sent[f->shown++] : NULL;
 
+	opcode |= f->qp->transport;
 	if (!s || s->packet.opcode != opcode || s->packet.psn.v != at.v)
 		fail_msg("line %d: expected %s psn %06x, got %s psn %06x", line, opcode_info[opcode].name,
 			 at.v, s ? opcode_info[s->packet.opcode].name : "nothing", s ? s->packet.psn.v : 0);
@@ -341,6 +386,8 @@ struct packet request(uint8_t operation, psn_t at, uint32_t length)
 		.psn = at,
 		.length = length,
 		.ack_request = true,
+		.qkey = QKEY,
+		.src_qpn = PEER_QPN,
 	};
 }
 

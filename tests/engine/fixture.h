@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/engine.h"
+#include "object/ah.h"
 
 enum {
 	MEMORY = 65536,
@@ -20,11 +21,14 @@ enum {
 	MTU = 256,
 	IOVA = 0x100000, /* of the regions */
 	PEER_QPN = 0x123456,
+	QKEY = 0x11111111,
+	GRH = 40, /* bytes before the data of a datagram */
 };
 
 /* A packet that the QP has sent. */
 struct sent {
 	struct packet packet;
+	union ibv_gid dgid; /* UD: where to */
 	uint8_t payload[4096];
 };
 
@@ -50,6 +54,8 @@ struct fixture {
 	struct ibv_qp_attr attr; /* what the QP gets on its way to RTS: change before fixture_start() */
 	struct ibv_qp_cap cap;
 	bool sig_all;
+	enum ibv_qp_type type; /* RC unless a test says otherwise */
+	struct ah ah;	       /* UD: to fixture_there */
 };
 
 /* cmocka setup and teardown: *state is a fixture, the QP not yet made. */
@@ -67,6 +73,8 @@ psn_t due_psn(uint32_t n);  /* the n-th PSN that it is to receive */
 
 /* Posting. wr_id's count from 1 in each queue unless given. */
 int fixture_post(struct fixture *f, struct ibv_send_wr wr); /* sg_list NULL and num_sge = bytes: of memory */
+/* The request, for UD with its address: PEER_QPN at fixture_there. */
+struct ibv_send_wr fixture_datagram(struct fixture *f, struct ibv_send_wr wr);
 int fixture_post_recv(struct fixture *f, uint64_t wr_id, uint32_t length);
 struct ibv_sge fixture_sge(struct fixture *f, uint32_t offset, uint32_t length);
 
@@ -99,7 +107,7 @@ void expect_ack_(struct fixture *f, psn_t at, uint8_t syndrome, int line);
 struct cqe expect_completion_(struct cq *cq, uint64_t wr_id, enum ibv_wc_status status, int line);
 void expect_none_(struct fixture *f, int line);
 
-/* Packets from the peer. */
+/* Packets from the peer: of the QP's transport. */
 struct packet request(uint8_t operation, psn_t at, uint32_t length);
 struct packet ack(psn_t at, uint8_t syndrome);
 struct packet response(uint8_t operation, psn_t at, uint32_t length);

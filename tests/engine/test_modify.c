@@ -1,5 +1,5 @@
-/* ibv_modify_qp for RC: every transition with every attribute (IBTA 11.2.5.2, table 91; ibv_modify_qp(3)).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_modify_qp: every transition of every transport with every attribute (IBTA 11.2.5.2, table 91;
+ * ibv_modify_qp(3)). SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
 
@@ -38,32 +38,56 @@ static const int bits[] = {
 };
 #define BITS ARRAY_SIZE(bits)
 
+#define RC IBV_QPT_RC
+#define UC IBV_QPT_UC
+#define UD IBV_QPT_UD
+
 /* We do no path migration, and say so with another error. */
 #define MIGRATION (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 
 static const struct row {
+	enum ibv_qp_type type;
 	enum ibv_qp_state from, to;
 	uint8_t need[BITS];
 } table[] = {
 	/*                              cur sqd acc pki prt qky av mtu tmo rty rnr rqp rda alt mrt sqp dra mig
 	   cap dqp rate */
-	{IBV_QPS_RESET, IBV_QPS_INIT, {_, _, R, R, R, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
-	{IBV_QPS_INIT, IBV_QPS_INIT, {_, _, O, O, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
-	{IBV_QPS_INIT, IBV_QPS_RTR, {_, _, O, O, _, _, R, R, _, _, _, R, _, O, R, _, R, _, _, R, _}},
-	{IBV_QPS_RTR, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, R, R, R, _, R, O, O, R, _, O, _, _, _}},
-	{IBV_QPS_RTS, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, O, _, _, O, _, _, _}},
-	{IBV_QPS_RTS, IBV_QPS_SQD, {_, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
-	{IBV_QPS_SQD, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, O, _, _, O, _, _, _}},
-	{IBV_QPS_SQD, IBV_QPS_SQD, {_, _, O, O, O, _, O, _, O, O, O, _, O, O, O, _, O, O, _, _, _}},
+	{RC, IBV_QPS_RESET, IBV_QPS_INIT, {_, _, R, R, R, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{RC, IBV_QPS_INIT, IBV_QPS_INIT, {_, _, O, O, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{RC, IBV_QPS_INIT, IBV_QPS_RTR, {_, _, O, O, _, _, R, R, _, _, _, R, _, O, R, _, R, _, _, R, _}},
+	{RC, IBV_QPS_RTR, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, R, R, R, _, R, O, O, R, _, O, _, _, _}},
+	{RC, IBV_QPS_RTS, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, O, _, _, O, _, _, _}},
+	{RC, IBV_QPS_RTS, IBV_QPS_SQD, {_, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{RC, IBV_QPS_SQD, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, O, _, _, O, _, _, _}},
+	{RC, IBV_QPS_SQD, IBV_QPS_SQD, {_, _, O, O, O, _, O, _, O, O, O, _, O, O, O, _, O, O, _, _, _}},
+	{UC, IBV_QPS_RESET, IBV_QPS_INIT, {_, _, R, R, R, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UC, IBV_QPS_INIT, IBV_QPS_INIT, {_, _, O, O, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UC, IBV_QPS_INIT, IBV_QPS_RTR, {_, _, O, O, _, _, R, R, _, _, _, R, _, O, _, _, _, _, _, R, _}},
+	{UC, IBV_QPS_RTR, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, _, R, _, O, _, _, _}},
+	{UC, IBV_QPS_RTS, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, _, _, _, O, _, _, _}},
+	{UC, IBV_QPS_RTS, IBV_QPS_SQD, {_, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UC, IBV_QPS_SQD, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, O, _, _, _, O, _, _, _}},
+	{UC, IBV_QPS_SQD, IBV_QPS_SQD, {_, _, O, O, _, _, O, _, _, _, _, _, _, O, _, _, _, O, _, _, _}},
+	{UC, IBV_QPS_SQE, IBV_QPS_RTS, {O, _, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_RESET, IBV_QPS_INIT, {_, _, _, R, R, R, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_INIT, IBV_QPS_INIT, {_, _, _, O, O, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_INIT, IBV_QPS_RTR, {_, _, _, O, _, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_RTR, IBV_QPS_RTS, {O, _, _, _, _, O, _, _, _, _, _, _, _, _, _, R, _, _, _, _, _}},
+	{UD, IBV_QPS_RTS, IBV_QPS_RTS, {O, _, _, _, _, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_RTS, IBV_QPS_SQD, {_, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_SQD, IBV_QPS_RTS, {O, _, _, _, _, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_SQD, IBV_QPS_SQD, {_, _, _, O, _, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
+	{UD, IBV_QPS_SQE, IBV_QPS_RTS, {O, _, _, _, _, O, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _}},
 };
 
-static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
-					   IBV_QPS_RTS,	  IBV_QPS_SQD,	IBV_QPS_ERR};
+static const enum ibv_qp_type types[] = {RC, UC, UD};
+static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
+					   IBV_QPS_SQD,	  IBV_QPS_SQE,	IBV_QPS_ERR};
 
-static const struct row *row_of(enum ibv_qp_state from, enum ibv_qp_state to)
+static const struct row *row_of(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-		if (table[i].from == from && table[i].to == to)
+		if (table[i].type == type && table[i].from == from && table[i].to == to)
 			return &table[i];
 	return NULL;
 }
@@ -78,8 +102,14 @@ static int mask_of(const struct row *r, enum need need)
 	return mask;
 }
 
+/* No RC QP is ever in SQE. */
+static bool exists(enum ibv_qp_type type, enum ibv_qp_state state)
+{
+	return type != RC || state != IBV_QPS_SQE;
+}
+
 /* What a fresh QP in `from` says to it. */
-static int try(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+static int try(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	struct ibv_qp_attr attr;
 	struct fixture *f;
@@ -88,6 +118,7 @@ static int try(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 
 	assert_int_equal(fixture_setup(&fresh), 0);
 	f = fresh;
+	f->type = type;
 	fixture_start(f, from);
 	f->qp->path = (struct path){.sgid = fixture_here, .dgid = fixture_there};
 	attr = f->attr;
@@ -104,15 +135,17 @@ static int try(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 
 static void every_transition_takes_what_it_requires(void **state)
 {
-	for (size_t a = 0; a < ARRAY_SIZE(states); a++)
-		for (size_t b = 0; b < ARRAY_SIZE(states); b++) {
-			const struct row *r = row_of(states[a], states[b]);
-			bool always = states[b] == IBV_QPS_RESET || states[b] == IBV_QPS_ERR;
-			int err = try(states[a], states[b], mask_of(r, R));
+	for (size_t t = 0; t < ARRAY_SIZE(types); t++)
+		for (size_t a = 0; a < ARRAY_SIZE(states); a++)
+			for (size_t b = 0; exists(types[t], states[a]) && b < ARRAY_SIZE(states); b++) {
+				const struct row *r = row_of(types[t], states[a], states[b]);
+				bool always = states[b] == IBV_QPS_RESET || states[b] == IBV_QPS_ERR;
+				int err = try(types[t], states[a], states[b], mask_of(r, R));
 
-			if (err != (r || always ? 0 : -EINVAL))
-				fail_msg("%d to %d says %d", states[a], states[b], err);
-		}
+				if (err != (r || always ? 0 : -EINVAL))
+					fail_msg("type %d: %d to %d says %d", types[t], states[a], states[b],
+						 err);
+			}
 }
 
 static void every_attribute_is_required_optional_or_refused(void **state)
@@ -120,13 +153,13 @@ static void every_attribute_is_required_optional_or_refused(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
 		for (size_t b = 0; b < BITS; b++) {
 			const struct row *r = &table[i];
-			int required = mask_of(r, R), err = try(r->from, r->to, required ^ bits[b]);
+			int required = mask_of(r, R), err = try(r->type, r->from, r->to, required ^ bits[b]);
 			/* without a required one, or with a refused one */
 			int expected = r->need[b] != O ? -EINVAL : bits[b] & MIGRATION ? -EOPNOTSUPP : 0;
 
 			if (err != expected)
-				fail_msg("%d to %d with mask %x (bit %x) says %d, not %d", r->from, r->to,
-					 required ^ bits[b], bits[b], err, expected);
+				fail_msg("type %d: %d to %d with mask %x (bit %x) says %d, not %d", r->type,
+					 r->from, r->to, required ^ bits[b], bits[b], err, expected);
 		}
 }
 
@@ -135,26 +168,31 @@ static void all_optional_attributes_go_together(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		const struct row *r = &table[i];
 
-		assert_int_equal(try(r->from, r->to, (mask_of(r, R) | mask_of(r, O)) & ~MIGRATION), 0);
+		assert_int_equal(try(r->type, r->from, r->to, (mask_of(r, R) | mask_of(r, O)) & ~MIGRATION),
+				 0);
 	}
 }
 
 static void reset_and_error_take_nothing_but_the_state(void **state)
 {
-	for (size_t a = 0; a < ARRAY_SIZE(states); a++)
-		for (size_t b = 0; b < BITS; b++) {
-			assert_int_equal(try(states[a], IBV_QPS_RESET, bits[b]), -EINVAL);
-			assert_int_equal(try(states[a], IBV_QPS_ERR, bits[b]), -EINVAL);
-		}
+	for (size_t t = 0; t < ARRAY_SIZE(types); t++)
+		for (size_t a = 0; a < ARRAY_SIZE(states); a++)
+			for (size_t b = 0; exists(types[t], states[a]) && b < BITS; b++) {
+				assert_int_equal(try(types[t], states[a], IBV_QPS_RESET, bits[b]), -EINVAL);
+				assert_int_equal(try(types[t], states[a], IBV_QPS_ERR, bits[b]), -EINVAL);
+			}
 }
 
-static void sqe_is_not_for_rc(void **state)
+static void nobody_may_ask_for_sqe(void **state)
 {
-	for (size_t a = 0; a < ARRAY_SIZE(states); a++) {
-		assert_int_equal(try(states[a], IBV_QPS_SQE, 0), -EINVAL);
-		assert_int_equal(try(states[a], IBV_QPS_UNKNOWN, 0), -EINVAL);
-		assert_int_equal(try(states[a], 99, 0), -EINVAL);
-	}
+	for (size_t t = 0; t < ARRAY_SIZE(types); t++)
+		for (size_t a = 0; a < ARRAY_SIZE(states); a++) {
+			if (!exists(types[t], states[a]))
+				continue;
+			assert_int_equal(try(types[t], states[a], IBV_QPS_SQE, 0), -EINVAL);
+			assert_int_equal(try(types[t], states[a], IBV_QPS_UNKNOWN, 0), -EINVAL);
+			assert_int_equal(try(types[t], states[a], 99, 0), -EINVAL);
+		}
 }
 
 static void the_current_state_has_to_be_it(void **state)
@@ -367,7 +405,7 @@ int main(void)
 		cmocka_unit_test(every_attribute_is_required_optional_or_refused),
 		cmocka_unit_test(all_optional_attributes_go_together),
 		cmocka_unit_test(reset_and_error_take_nothing_but_the_state),
-		cmocka_unit_test(sqe_is_not_for_rc),
+		cmocka_unit_test(nobody_may_ask_for_sqe),
 		TEST(the_current_state_has_to_be_it),
 		TEST(without_a_state_the_qp_stays_where_it_is),
 		cmocka_unit_test(values_have_their_limits),

@@ -17,6 +17,7 @@ enum { MOST = 64 };
 static struct handover handover;
 static struct slot a, b;
 static const union ibv_gid from = {.raw = {[10] = 0xff, [11] = 0xff, 10, 1, 2, 3}};
+static const union ibv_gid to = {.raw = {0xfd, [15] = 7}};
 
 static uint32_t seen;
 static uint8_t payload[4096];
@@ -34,6 +35,8 @@ static void take(void *arg, const struct packet *p, const union ibv_gid *f)
 	assert_memory_equal(f, &from, sizeof(from));
 	assert_int_equal(p->dest_qpn, (uint32_t)b.number << 16 | i);
 	assert_int_equal(p->congestion, i & 1);
+	assert_int_equal(p->traffic_class, i);
+	assert_memory_equal(p->to, &to, sizeof(to));
 	assert_int_equal(p->length, length_of(i));
 	assert_memory_equal(p->payload, payload, p->length);
 }
@@ -54,8 +57,14 @@ static void close_both(void)
 
 static void add(uint32_t i, uint8_t slot)
 {
-	struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)slot << 16 | i, .psn = psn(i),
-			   .congestion = i & 1, .length = length_of(i), .payload = payload};
+	struct packet p = {.opcode = OP_SEND_ONLY,
+			   .dest_qpn = (uint32_t)slot << 16 | i,
+			   .psn = psn(i),
+			   .congestion = i & 1,
+			   .traffic_class = i,
+			   .to = to.raw,
+			   .length = length_of(i),
+			   .payload = payload};
 
 	handover_add(&handover, &a, slot, &p, &from);
 }

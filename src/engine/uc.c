@@ -1,0 +1,38 @@
+/* The responder of UC (IBTA 9.8.2.2): the responder of RC without its answers. A message that has lost a
+ * packet, or that is not allowed, is dropped without a word, and its receive serves the next one.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
+#include "engine/internal.h"
+
+/* The message that is under way, if any, is not. */
+static void abandon(struct qp *qp)
+{
+	qp->resp.inbound = INBOUND_NONE;
+}
+
+static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
+{
+	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
+	abandon(qp);
+	if (verdict != BAD_RECEIVE)
+		return;
+	complete_receive(qp, IBV_WC_LOC_PROT_ERR, p);
+	enter_error(qp);
+}
+
+void uc_receive(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+	enum verdict verdict;
+
+	/* 9.8.2.2.1: where PSNs do not follow each other, a message may begin but none goes on */
+	if (!psn_equal(p->psn, r->expected) || opcode_info[p->opcode].flags & IS_FIRST)
+		abandon(qp);
+	r->expected = psn_add(p->psn, 1);
+	verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_receive(qp, p)
+		  ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
+	if (verdict == ACCEPT)
+		message_advance(qp, p);
+	else
+		refuse(qp, p, verdict);
+}

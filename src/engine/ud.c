@@ -1,0 +1,51 @@
+/* The responder of UD (IBTA 9.8.3.2): a datagram finds a receive that is large enough, or nobody hears of it.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
+#include "engine/internal.h"
+#include "wire/grh.h"
+
+static enum verdict check_qkey(const struct qp *qp, const struct packet *p)
+{
+	return p->qkey == qp->attr.qkey ? ACCEPT : ACCESS_DENIED;
+}
+
+/* A receive that is too small waits for a smaller datagram. */
+static enum verdict check_room(const struct qp *qp, const struct packet *p)
+{
+	return GRH_BYTES + p->length > qp->resp.recv->length ? TOO_LONG : ACCEPT;
+}
+
+static bool scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32_t length)
+{
+	const struct rwqe *recv = qp->resp.recv;
+
+	return sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, offset, bytes, length);
+}
+
+static enum verdict store(struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	uint8_t grh[GRH_BYTES];
+
+	grh_encode(p, from->raw, grh);
+	if (!scatter(qp, 0, grh, sizeof(grh)) || !scatter(qp, sizeof(grh), p->payload, p->length))
+		return BAD_RECEIVE;
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, 0, p->length, 0);
+	qp->resp.received = sizeof(grh) + p->length;
+	return ACCEPT;
+}
+
+void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	enum verdict verdict =
+		check_qkey(qp, p) ?: check_receive(qp, p) ?: check_room(qp, p) ?: store(qp, p, from);
+
+	if (verdict == ACCEPT) {
+		complete_receive(qp, IBV_WC_SUCCESS, p);
+		return;
+	}
+	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
+	if (verdict != BAD_RECEIVE)
+		return;
+	complete_receive(qp, IBV_WC_LOC_PROT_ERR, p);
+	enter_error(qp);
+}

@@ -1,0 +1,78 @@
+/* The requester of UC and UD: work requests become packets once, and are complete when these are sent
+ * (IBTA 9.8.2.1, 9.8.3.1). Nothing is acknowledged and nothing sent again, so there is no window and no
+ * timer. SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/internal.h"
+
+static bool may_send(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+/* What earlier turns held has been sent by now: then its memory is the application's again. */
+static void complete_sent(struct qp *qp)
+{
+	while (qp->sq.head != qp->req.wqe)
+		complete_head(qp, IBV_WC_SUCCESS);
+}
+
+/* IBTA 10.2.5: a Q_Key with the high bit set is not for everybody to use; the QP's own is meant. */
+static void address(struct qp *qp, struct wqe *w, struct tx *tx)
+{
+	struct packet *p = &tx->packet;
+
+	tx->path = wqe_path(&qp->sq, w);
+	p->dest_qpn = w->remote_qpn;
+	p->src_qpn = qp->base.qp_num;
+	p->qkey = w->remote_qkey >> 31 ? qp->attr.qkey : w->remote_qkey;
+}
+
+/* The packet at the cursor. False: it has to wait. */
+static bool send_next(struct qp *qp, struct turn *turn)
+{
+	struct requester *r = &qp->req;
+	struct wqe *w = sq_at(&qp->sq, r->wqe);
+	struct tx *tx;
+
+	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
+		return false;
+	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
+	if (!tx)
+		return false;
+	if (qp->transport == TRANSPORT_UD)
+		address(qp, w, tx);
+	r->next = r->una = r->high = psn_add(r->next, 1);
+	if (++r->packet == w->packets) {
+		r->wqe++;
+		r->packet = 0;
+	}
+	return true;
+}
+
+/* A work request that could not go out fails when those before it are complete. */
+static void settle_head(struct qp *qp)
+{
+	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
+
+	if (may_send(qp) && qp->sq.head != qp->sq.tail && w->state == WQE_ERROR)
+		fail_head(qp, w->status);
+}
+
+/* True whenever there are packets to send: run again, and they are complete. */
+bool unreliable_run(struct qp *qp, struct turn *turn)
+{
+	complete_sent(qp);
+	settle_head(qp);
+	while (may_send(qp) && qp->req.wqe != qp->sq.tail && send_next(qp, turn))
+		;
+	return turn->packets;
+}
+
+bool unreliable_can_run(const struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+	const struct wqe *w = sq_at(&qp->sq, r->wqe);
+
+	if (qp->sq.head != r->wqe)
+		return true;
+	return may_send(qp) && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/listen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop/loop.h"
+
+/* One address; *link is its link. 0 or -errno. */
+static int bind_address(struct context *c, const union ibv_gid *gid, void **link) REQUIRES(c->listen_lock)
+{
+	struct path *more;
+	int error;
+
+	for (uint32_t i = 0; i < c->listening; i++) {
+		if (!memcmp(&c->listen[i].sgid, gid, sizeof(*gid))) {
+			*link = c->listen[i].link;
+			return 0;
+		}
+	}
+	more = realloc(c->listen, (c->listening + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	c->listen = more;
+	more[c->listening] = (struct path){.sgid = *gid};
+	error = loop_attach(&more[c->listening]);
+	if (!error)
+		*link = more[c->listening++].link;
+	return error;
+}
+
+static int bind_device(struct context *c) REQUIRES(c->listen_lock)
+{
+	int error = -EADDRNOTAVAIL;
+	bool any = false;
+	union ibv_gid gid;
+	void *link;
+
+	for (uint32_t i = 0; i < DEVICE_GIDS; i++) {
+		if (!device_gid(c->device, i, &gid))
+			continue;
+		error = bind_address(c, &gid, &link);
+		any |= !error;
+	}
+	return any ? 0 : error;
+}
+
+static void release(struct context *c) REQUIRES(c->listen_lock)
+{
+	for (uint32_t i = 0; i < c->listening; i++)
+		loop_detach(&c->listen[i]);
+	free(c->listen);
+	c->listen = NULL;
+	c->listening = c->listeners = 0;
+}
+
+int listen_at(struct context *c, struct path *path)
+{
+	int error;
+
+	lock_take(&c->listen_lock);
+	error = bind_address(c, &path->sgid, &path->link);
+	if (!error)
+		c->listeners++;
+	lock_drop(&c->listen_lock);
+	return error;
+}
+
+int listen_everywhere(struct context *c)
+{
+	int error;
+
+	lock_take(&c->listen_lock);
+	error = bind_device(c);
+	if (!error)
+		c->listeners++;
+	lock_drop(&c->listen_lock);
+	return error;
+}
+
+void listen_leave(struct context *c)
+{
+	lock_take(&c->listen_lock);
+	if (c->listeners && --c->listeners == 0)
+		release(c);
+	lock_drop(&c->listen_lock);
+}
+
+void listen_end(struct context *c)
+{
+	lock_take(&c->listen_lock);
+	release(c);
+	lock_drop(&c->listen_lock);
+}

@@ -46,14 +46,53 @@ static const char *sysfs_path(const char *library)
 	return access(path, R_OK) == 0 ? path : NULL;
 }
 
+/* `parts` and what the variable holds already, with colons between them. 0 or -1. */
+static int put_first(const char *variable, const char *const *parts, size_t count)
+{
+	const char *before = getenv(variable);
+	char *value = NULL;
+	size_t size;
+	FILE *out = open_memstream(&value, &size);
+	int err;
+
+	if (!out)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s%s", i ? ":" : "", parts[i]);
+	if (before && *before)
+		fprintf(out, ":%s", before);
+	err = fclose(out) ?: setenv(variable, value, 1);
+	free(value);
+	return err;
+}
+
+/* Libraries that stand in for those of rdma-core, for programs that are linked with them: where the build
+ * puts them, or the installation. */
+static int stand_in(const char *library)
+{
+	static const char *const places[] = {"src/dropin", "uroce"};
+	void *theirs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
+	char path[PATH_MAX + 64], *end;
+
+	if (theirs)
+		return dlclose(theirs);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%.*s%s/libibverbs.so.1",
+			 (int)(strrchr(library, '/') + 1 - library), library, places[i]);
+		if (access(path, R_OK))
+			continue;
+		end = strrchr(path, '/');
+		*end = 0;
+		return put_first("LD_LIBRARY_PATH", (const char *[]){path}, 1);
+	}
+	return 0; /* the dynamic loader will say what is missing */
+}
+
 int library_preload(void)
 {
 	const char *path = library_path(), *before = getenv("LD_PRELOAD"), *sysfs;
-	const char *parts[4];
-	char *value = NULL;
-	size_t count = 0, size;
-	FILE *out;
-	int err;
+	const char *parts[3];
+	size_t count = 0;
 
 	if (!path)
 		return -1;
@@ -65,16 +104,7 @@ int library_preload(void)
 	sysfs = sysfs_path(path);
 	if (sysfs)
 		parts[count++] = sysfs;
-	if (before && *before)
-		parts[count++] = before;
-	out = open_memstream(&value, &size);
-	if (!out)
-		return -1;
-	for (size_t i = 0; i < count; i++)
-		fprintf(out, "%s%s", i ? ":" : "", parts[i]);
-	err = fclose(out) ?: setenv("LD_PRELOAD", value, 1);
-	free(value);
-	return err;
+	return put_first("LD_PRELOAD", parts, count) ?: stand_in(path);
 }
 
 const char *library_open(void)

@@ -10,7 +10,7 @@
 const char *library_path(void);
 
 /* Puts it, and liburoce-sysfs.so, first into LD_PRELOAD (behind the sanitizer's run-time library in a sanitizer
- * build). 0 or -1. */
+ * build). On a machine without libibverbs, the directory of ours goes into LD_LIBRARY_PATH. 0 or -1. */
 int library_preload(void);
 
 /* The verbs that the tools call; all NULL but after library_open() returned NULL (else it returns why not). */

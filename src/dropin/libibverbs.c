@@ -1,0 +1,1 @@
+/* Nothing: see libibverbs.map. SPDX-License-Identifier: BSD-2-Clause */

@@ -97,6 +97,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	p->ack_request = word & BTH_ACK_REQUEST;
 	p->fecn = qpn & BTH_FECN;
 	p->becn = qpn & BTH_BECN;
+	p->congestion = false; /* the link knows */
 	p->mtu = 0;
 	p->pkey = from_be16(bth->pkey);
 	p->dest_qpn = qpn & LOW24;

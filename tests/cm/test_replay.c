@@ -31,12 +31,12 @@ static struct {
 
 static void gather(const struct captured *c)
 {
-	struct exchange *e = &exchanges[exchange_count - 1];
+	struct exchange *e = exchange_count ? &exchanges[exchange_count - 1] : NULL;
 	struct packet p;
 
 	if (packet_parse(&p, c->bytes, c->length - 4) || p.dest_qpn != 1)
 		return;
-	if (!exchange_count || strcmp(e->file, c->file)) {
+	if (!e || strcmp(e->file, c->file)) {
 		e = &exchanges[exchange_count++];
 		assert_true(exchange_count <= CAPTURES);
 		snprintf(e->file, sizeof(e->file), "%s", c->file);

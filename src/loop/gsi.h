@@ -66,11 +66,11 @@ enum gsi_claim {
 };
 
 /* Claims a service id (host byte order) at an address; all zeros: at every address, of both families;
- * ::ffff:0.0.0.0: at every IPv4 address. A process may claim the same again to change the kind. 0, or
- * -EADDRINUSE (a claim of this or another process stands against it), -ENOSPC (GSI_SERVICES are claimed),
- * -ENODEV (no context is open), or why the table cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held
- * by a process that was stopped). May block for as long as another process changes the table: not for
- * gsi_ops. */
+ * ::ffff:0.0.0.0: at every IPv4 address. Claiming the same (address, id) again changes the kind: a process
+ * that has it several times counts for itself. 0, or -EADDRINUSE (another claim stands against it, of this
+ * process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or why the table
+ * cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was stopped). May block for as
+ * long as another process changes the table: not for gsi_ops. */
 #define GSI_SERVICES 32768
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
 /* Gives back what gsi_claim() took, in the same words. */

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "engine/engine.h"
+#include "loop/gsi.h"
 #include "loop/handover.h"
 #include "loop/loop.h"
 #include "loop/steering.h"
@@ -121,6 +122,14 @@ static inline bool has_ready(struct loop *l)
 	/* a hint: whoever puts a QP there sees to it that somebody looks (helper_ready()) */
 	return atomic_load_explicit(&l->hca.has_ready, memory_order_relaxed);
 }
+
+/* Returns how many are done with; the rest found the buffer full for long. */
+uint32_t send_packets(struct link *link, const struct link_tx *tx, uint32_t count);
+
+/* gsi.c */
+/* A packet for QP 1: the slot of the process to hand it over to, or 0. */
+uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
+	REQUIRES(l->receive);
 
 /* receive.c */
 /* About one train from each link. True: something was there. */

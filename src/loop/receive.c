@@ -36,11 +36,26 @@ NO_LOCK_ANALYSIS static bool enter(struct visit *v, uint32_t qpn)
 	return v->qp;
 }
 
+/* QP 1 is everybody's. */
+static void deliver_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
+	REQUIRES(v->loop->receive)
+{
+	uint8_t slot;
+
+	leave(v);
+	slot = gsi_receive(v->loop, p, from, !v->port);
+	if (slot)
+		handover_add(&v->loop->handover, &v->loop->slot, slot, p, from);
+}
+
 /* Another process's packet. Handed over once and no more: it might be for one that is gone. */
-static void stray(struct visit *v, uint8_t slot, const struct packet *p, const union ibv_gid *from)
+static void stray(struct visit *v, uint8_t slot, const struct packet *p,
+		  const union ibv_gid *from) NO_LOCK_ANALYSIS
 {
 	struct loop *l = v->loop;
 
+	if (p->dest_qpn == GSI_QPN)
+		deliver_mad(v, p, from);
 	if (slot == 0 || !v->port)
 		return;
 	handover_add(&l->handover, &l->slot, slot, p, from);
@@ -92,10 +107,10 @@ bool receive_handover(struct loop *l, uint64_t now)
 	return any;
 }
 
-static void drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static void drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint8_t slot = p->dest_qpn >> 16;
+	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : p->dest_qpn >> 16;
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);

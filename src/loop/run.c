@@ -49,12 +49,13 @@ static bool wait_for_room(struct link *link)
 	return poll(&p, 1, FULL_WAIT) >= 0;
 }
 
-static void send_packets(struct link *link, const struct link_tx *tx, uint32_t count)
+uint32_t send_packets(struct link *link, const struct link_tx *tx, uint32_t count)
 {
 	uint32_t sent = link->ops->send(link, tx, count);
 
 	for (int i = 0; unlikely(sent < count) && i < FULL_TRIES && wait_for_room(link); i++)
 		sent += link->ops->send(link, tx + sent, count - sent);
+	return sent;
 }
 
 static void trace_send(const struct packet *p)

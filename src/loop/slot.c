@@ -29,6 +29,19 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number)
 	return slot_abstract(address, "slot/%u", number);
 }
 
+bool slot_is_alive(uint8_t number)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+	/* what else may go wrong says nothing of it */
+	bool dead = fd >= 0 && connect(fd, (struct sockaddr *)&address, slot_address(&address, number)) &&
+		    errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return !dead;
+}
+
 int slot_claim(struct slot *slot)
 {
 	int one = 1, err;

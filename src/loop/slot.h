@@ -25,6 +25,9 @@ void slot_release(struct slot *slot);
 /* The address of whoever has that slot. */
 socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 
+/* Whether a process has that slot. */
+bool slot_is_alive(uint8_t number);
+
 /* An abstract name: "uroce/" and what the format says. */
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

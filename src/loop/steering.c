@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "link/netif.h"
+#include "loop/services.h"
 
-#define REGISTRY_NAME	"uroce-registry-1" /* the number is the layout's */
+#define REGISTRY_NAME	"uroce-registry-2" /* the number is the layout's */
 #define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
 #define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
 #define LOCK_PATIENCE	(2 * SEC)	   /* its holder may have been stopped by a debugger */
@@ -39,7 +40,13 @@ struct group {
 
 struct registry {
 	struct group group[GROUPS];
+	struct services services;
 };
+
+static struct registry *registry_of(struct steering *s)
+{
+	return atomic_load_explicit(&s->registry, memory_order_acquire); /* pairs with take_registry() */
+}
 
 /* ---- the program ---- */
 
@@ -52,8 +59,11 @@ uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filt
 		out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slots[i], 0, 1);
 		out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, i);
 	}
-	/* no such place: the kernel chooses by its hash, and who gets the packet hands it over */
-	out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+	/* no such place, as for QP 1: who gets the packet hands it over. Any one, and another one the next
+	 * time: the kernel's own choice would be the same for ever, and that process may be stopped */
+	out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM);
+	out[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, max_of(count, 1u));
+	out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0);
 	return n;
 }
 
@@ -226,6 +236,21 @@ static struct registry *map_registry(int memory)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Whoever had this slot before is dead, and has not put away its things. 0 or -EACCES. */
+static int take_registry(struct steering *s, int memory)
+{
+	struct registry *r = map_registry(memory);
+
+	if (!r) {
+		close(memory);
+		return -EACCES;
+	}
+	s->memory = memory;
+	services_forget(&r->services, s->slot->number);
+	atomic_store_explicit(&s->registry, r, memory_order_release); /* pairs with registry_of() */
+	return 0;
+}
+
 /* From the open files of a process, which may be stopped. */
 static int memory_of_process(pid_t pid)
 {
@@ -297,13 +322,7 @@ static int registry_from(struct steering *s, uint8_t slot)
 	close(fd);
 	if (memory < 0)
 		return -EACCES;
-	s->registry = map_registry(memory);
-	if (!s->registry) {
-		close(memory);
-		return -EACCES;
-	}
-	s->memory = memory;
-	return 0;
+	return take_registry(s, memory);
 }
 
 static void make_registry(struct steering *s)
@@ -312,11 +331,10 @@ static void make_registry(struct steering *s)
 
 	if (memory < 0)
 		return;
-	if (ftruncate(memory, sizeof(struct registry)) || !(s->registry = map_registry(memory))) {
+	if (ftruncate(memory, sizeof(struct registry)))
 		close(memory);
-		return;
-	}
-	s->memory = memory;
+	else
+		take_registry(s, memory);
 }
 
 static void offer_registry(struct steering *s)
@@ -338,12 +356,12 @@ static void find_registry(struct steering *s)
 {
 	bool seen = false;
 
-	for (unsigned slot = 1; slot <= SLOTS && !s->registry; slot++)
+	for (unsigned slot = 1; slot <= SLOTS && !registry_of(s); slot++)
 		if (slot != s->slot->number && registry_from(s, slot) != -ENOENT)
 			seen = true;
-	if (!s->registry && !seen)
+	if (!registry_of(s) && !seen)
 		make_registry(s);
-	if (s->registry)
+	if (registry_of(s))
 		offer_registry(s);
 }
 
@@ -380,8 +398,8 @@ void steering_init(struct steering *s, const struct slot *slot)
 
 void steering_fini(struct steering *s)
 {
-	if (s->registry)
-		munmap(s->registry, sizeof(*s->registry));
+	if (registry_of(s))
+		munmap(registry_of(s), sizeof(struct registry));
 	if (s->service >= 0)
 		close(s->service);
 	if (s->memory >= 0)
@@ -392,7 +410,7 @@ void steering_fini(struct steering *s)
 static void join(struct steered *place)
 {
 	struct steering *s = place->steering;
-	struct group *g = find_group(s->registry, &place->link->gid);
+	struct group *g = find_group(registry_of(s), &place->link->gid);
 
 	if (!g)
 		return;
@@ -409,12 +427,12 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 {
 	int lock = names_lock(LOCK_PATIENCE), err;
 
-	if (lock >= 0 && !s->registry)
+	if (lock >= 0 && !registry_of(s))
 		find_registry(s);
 	err = open(gid, link);
 	if (!err) {
 		*place = (struct steered){.steering = s, .link = *link};
-		if (lock >= 0 && s->registry)
+		if (lock >= 0 && registry_of(s))
 			join(place);
 	}
 	names_unlock(lock);
@@ -426,8 +444,8 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 {
 	struct steering *s = place->steering;
-	int lock = s->registry ? names_lock(LOCK_PATIENCE) : -1;
-	struct group *g = lock >= 0 ? find_group(s->registry, &place->link->gid) : NULL;
+	int lock = registry_of(s) ? names_lock(LOCK_PATIENCE) : -1;
+	struct group *g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
 	uint32_t at = g ? find_member(g, s->slot->number) : 0;
 
 	if (g && at < g->count) {
@@ -460,7 +478,7 @@ static void repair(struct steered *place, uint8_t slot)
 {
 	struct steering *s = place->steering;
 	int lock = names_lock(0); /* packets wait: who holds it is repairing as well */
-	struct group *g = lock >= 0 ? find_group(s->registry, &place->link->gid) : NULL;
+	struct group *g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
 
 	if (g && g->count) {
 		if (!prune(g))
@@ -472,7 +490,7 @@ static void repair(struct steered *place, uint8_t slot)
 
 void steering_stray(struct steered *place, uint8_t slot, uint64_t now)
 {
-	struct registry *r = place->steering->registry;
+	struct registry *r = registry_of(place->steering);
 	struct group *g = NULL;
 	uint32_t generation;
 
@@ -503,12 +521,42 @@ void steering_silence(struct steered *place, uint64_t now)
 	struct group *g;
 	int lock;
 
-	if (!s->registry || now - place->repaired < REPAIR_INTERVAL)
+	if (!registry_of(s) || now - place->repaired < REPAIR_INTERVAL)
 		return;
 	place->repaired = now;
 	lock = names_lock(0);
-	g = lock >= 0 ? find_group(s->registry, &place->link->gid) : NULL;
+	g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
 	if (g && g->count && prune(g))
 		attach(g, place->link->fd);
 	names_unlock(lock);
+}
+
+/* ---- services ---- */
+
+int steering_enter(struct steering *s, struct services **services)
+{
+	int lock = names_lock(LOCK_PATIENCE);
+
+	if (lock < 0)
+		return -EAGAIN;
+	if (!registry_of(s))
+		find_registry(s);
+	if (!registry_of(s)) {
+		names_unlock(lock);
+		return -EACCES;
+	}
+	*services = &registry_of(s)->services;
+	return lock;
+}
+
+void steering_leave(int lock)
+{
+	names_unlock(lock);
+}
+
+struct services *steering_services(struct steering *s)
+{
+	struct registry *r = registry_of(s);
+
+	return r ? &r->services : NULL;
 }

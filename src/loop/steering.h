@@ -18,12 +18,13 @@
 #include "loop/slot.h"
 
 struct registry;
+struct services;
 
 struct steering {
 	const struct slot *slot;
 	int memory;		   /* the registry's memfd; -1: none yet */
 	_Atomic int service;	   /* newcomers connect here to get it: readable when one does; -1: none */
-	struct registry *registry; /* NULL: this process cannot have it, and does not steer */
+	_Atomic(struct registry *) registry; /* NULL: this process does not have it, and does not steer */
 };
 
 /* A link's place in its group. */
@@ -56,8 +57,17 @@ void steering_silence(struct steered *place, uint64_t now);
 /* Answers a newcomer: when `service` is readable. */
 void steering_serve(struct steering *s);
 
+/* Takes the lock of the shared memory, and that memory if this process does not have it yet; sees to it that
+ * the table of services in it has no entries of an earlier process in this slot. Returns what
+ * steering_leave() wants, or -EAGAIN (its holder does not let go), -EACCES (the memory cannot be had). Locks
+ * as steering_open(). */
+int steering_enter(struct steering *s, struct services **services);
+void steering_leave(int lock); /* -errno: does nothing */
+/* The table to be read without the lock; NULL: this process does not have it. */
+struct services *steering_services(struct steering *s);
+
 /* The program for sockets that stand in this order; returns its length. */
-#define STEERING_PROGRAM (2 * SLOTS + 2)
+#define STEERING_PROGRAM (2 * SLOTS + 4)
 uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM]);
 
 #endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/gsi.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "loop/internal.h"
+#include "loop/services.h"
+
+static _Atomic(const struct gsi_ops *) serving;
+
+void gsi_serve(const struct gsi_ops *ops)
+{
+	atomic_store_explicit(&serving, ops, memory_order_release); /* pairs with gsi_receive() */
+}
+
+static struct loop *current(void)
+{
+	/* acquire pairs with the release in loop_get() */
+	return atomic_load_explicit(&loop_current, memory_order_acquire);
+}
+
+uint8_t gsi_slot(void)
+{
+	struct loop *l = current();
+
+	return l ? l->slot.number : 0;
+}
+
+int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES])
+{
+	static _Atomic uint32_t count; /* relaxed: nobody looks at the PSN of a datagram */
+	struct port *port = path->link;
+	struct packet p = {
+		.opcode = TRANSPORT_UD | OP_SEND_ONLY,
+		.migrated = true,
+		.pkey = PKEY_DEFAULT,
+		.dest_qpn = qpn,
+		.psn = psn(atomic_fetch_add_explicit(&count, 1, memory_order_relaxed)),
+		.qkey = GSI_QKEY,
+		.src_qpn = GSI_QPN,
+		.length = MAD_BYTES,
+	};
+	struct iovec iov = {(void *)mad, MAD_BYTES};
+	struct link_tx tx = {
+		.packet = &p,
+		.iov = &iov,
+		.iovs = 1,
+		.dgid = &path->dgid,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+		.flow_label = path->flow_label,
+	};
+
+	if (!port || loop_is_inert(port->loop))
+		return -EINVAL;
+	return send_packets(port->link, &tx, 1) ? 0 : -EAGAIN;
+}
+
+static bool is_mad(const struct packet *p)
+{
+	return p->opcode == (TRANSPORT_UD | OP_SEND_ONLY) && p->qkey == GSI_QKEY && p->length == MAD_BYTES &&
+	       (p->pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
+}
+
+uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
+{
+	const struct gsi_ops *ops =
+		atomic_load_explicit(&serving, memory_order_acquire); /* pairs with gsi_serve() */
+	struct gsi_mad mad = {.bytes = p->payload, .from = from, .src_qpn = p->src_qpn};
+	union ibv_gid to;
+	uint8_t slot;
+
+	if (!ops || !is_mad(p))
+		return 0;
+	memcpy(&to, p->to, sizeof(to));
+	mad.to = &to;
+	slot = handed_over ? l->slot.number : ops->owner(&mad);
+	if (slot != l->slot.number)
+		return slot;
+	ops->receive(&mad);
+	return 0;
+}
+
+/* ---- services ---- */
+
+int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind)
+{
+	struct loop *l = loop_hold();
+	int err = -ENODEV;
+
+	if (l) {
+		bool offered = l->steering.service >= 0;
+		struct services *services;
+		int lock = steering_enter(&l->steering, &services);
+
+		err = lock < 0 ? lock
+			       : services_claim(services, l->slot.number, address, service, kind,
+						slot_is_alive);
+		steering_leave(lock);
+		if (!err && !offered)
+			err = helper_start(l) ?: helper_serve(l);
+	}
+	loop_release();
+	return err;
+}
+
+void gsi_release(const union ibv_gid *address, uint64_t service)
+{
+	struct loop *l = loop_hold();
+	struct services *services;
+	int lock = l ? steering_enter(&l->steering, &services) : -1;
+
+	if (lock >= 0)
+		services_release(services, l->slot.number, address, service);
+	steering_leave(lock);
+	loop_release();
+}
+
+uint8_t gsi_owner(const union ibv_gid *to, uint64_t service)
+{
+	struct loop *l = current();
+	struct services *services = l ? steering_services(&l->steering) : NULL;
+
+	return services ? services_owner(services, to, service, slot_is_alive) : 0;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// QP 1: MADs reach the process that they are for, whichever one of an address the kernel gives them to.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+
+#include "loop/gsi.h"
+#include "loop/loop.h"
+#include "loop/netns.h"
+
+enum {
+	TO = 0,	    /* in a MAD: the slot that it is for, 0: who listens for SERVICE */
+	NUMBER = 1, /* ... and which one it is */
+	SERVICE = 4711,
+	CHILDREN = 3,
+};
+
+static union ibv_gid here;
+static int report = -1; /* in a child: where it tells of the MADs that it gets */
+
+static uint8_t owner(const struct gsi_mad *mad)
+{
+	return mad->bytes[TO] ?: gsi_owner(mad->to, SERVICE);
+}
+
+static void receive(const struct gsi_mad *mad)
+{
+	assert_memory_equal(mad->from, &here, sizeof(here));
+	assert_memory_equal(mad->to, &here, sizeof(here));
+	assert_int_equal(mad->src_qpn, GSI_QPN);
+	assert_int_equal(mad->bytes[MAD_BYTES - 1], 99);
+	if (report >= 0 && write(report, &mad->bytes[NUMBER], 1) != 1)
+		_exit(1);
+}
+
+static const struct gsi_ops ops = {owner, receive};
+
+static void nothing(void)
+{
+}
+
+static const struct hca_ops hca_ops = {(void *)nothing, (void *)nothing, (void *)nothing};
+
+static struct path join(void)
+{
+	struct path path = {.sgid = here, .dgid = here};
+
+	gsi_serve(&ops);
+	assert_non_null(loop_get(&hca_ops));
+	assert_int_equal(loop_attach(&path), 0);
+	return path;
+}
+
+struct child {
+	pid_t pid;
+	uint8_t slot;
+	int from, to; /* pipes: its slot, then the numbers of MADs; a byte tells it to end */
+};
+
+static void live(int from, int to, bool listens)
+{
+	uint8_t slot;
+
+	join();
+	report = to;
+	slot = gsi_slot();
+	if (listens && gsi_claim(&here, SERVICE, GSI_LISTENS))
+		_exit(1);
+	if (write(to, &slot, 1) != 1 || read(from, &slot, 1) != 1)
+		_exit(1);
+	_exit(0);
+}
+
+static struct child start(bool listens)
+{
+	int up[2], down[2];
+	struct child c;
+
+	assert_int_equal(pipe2(up, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(down, O_CLOEXEC), 0);
+	c.pid = fork();
+	if (c.pid == 0) {
+		close(down[1]);
+		live(down[0], up[1], listens);
+	}
+	close(up[1]);
+	close(down[0]);
+	c.from = up[0];
+	c.to = down[1];
+	assert_int_equal(read(c.from, &c.slot, 1), 1);
+	return c;
+}
+
+static void finish(struct child *c)
+{
+	int status;
+
+	assert_int_equal(write(c->to, "", 1), 1);
+	close(c->to);
+	assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+	assert_int_equal(status, 0);
+	close(c->from);
+}
+
+static void send_mad(const struct path *path, uint8_t to, uint8_t number)
+{
+	uint8_t mad[MAD_BYTES] = {[TO] = to, [NUMBER] = number, [MAD_BYTES - 1] = 99};
+
+	assert_int_equal(gsi_send(path, GSI_QPN, mad), 0);
+}
+
+static void expect_mad(const struct child *c, uint8_t number)
+{
+	uint8_t got;
+
+	assert_int_equal(read(c->from, &got, 1), 1);
+	assert_int_equal(got, number);
+}
+
+static void leave(struct path *path)
+{
+	struct hca *hca = loop_get(&hca_ops);
+
+	loop_detach(path);
+	loop_put(hca);
+	loop_put(hca);
+}
+
+static void mads_reach_whom_they_are_for(void **state)
+{
+	struct child child[CHILDREN];
+	struct path path;
+
+	for (int i = 0; i < CHILDREN; i++)
+		child[i] = start(i == 1);
+	path = join();
+	for (int n = 0; n < 60; n++) {
+		send_mad(&path, child[n % CHILDREN].slot, n);
+		expect_mad(&child[n % CHILDREN], n);
+		send_mad(&path, 0, n); /* by its service */
+		expect_mad(&child[1], n);
+	}
+	assert_int_equal(gsi_owner(&here, SERVICE), child[1].slot);
+	assert_int_equal(gsi_claim(&here, SERVICE, GSI_BOUND), -EADDRINUSE);
+	finish(&child[1]);
+	assert_int_equal(gsi_owner(&here, SERVICE), 0); /* it was not given back, but he is gone */
+	assert_int_equal(gsi_claim(&here, SERVICE, GSI_BOUND), 0);
+	gsi_release(&here, SERVICE);
+	finish(&child[0]);
+	finish(&child[2]);
+	leave(&path);
+}
+
+/* The kernel gives its share to the one that is stopped: those are lost, but not for ever. */
+static void a_stopped_process_does_not_swallow_all(void **state)
+{
+	struct child child[2] = {start(false), start(false)};
+	struct path path = join();
+	uint8_t got;
+
+	kill(child[0].pid, SIGSTOP);
+	assert_int_equal(waitpid(child[0].pid, NULL, WUNTRACED), child[0].pid);
+	for (int n = 0; n < 64; n++)
+		send_mad(&path, child[1].slot, n);
+	/* one in three goes astray: that all of them do has a chance of 1 in 3^64 */
+	assert_int_equal(read(child[1].from, &got, 1), 1);
+	kill(child[0].pid, SIGCONT);
+	finish(&child[0]);
+	finish(&child[1]);
+	leave(&path);
+}
+
+static void what_cannot_be_sent_is_told(void **state)
+{
+	struct path nowhere = {.sgid = here, .dgid = here};
+	uint8_t mad[MAD_BYTES] = {0};
+
+	assert_int_equal(gsi_slot(), 0);
+	assert_int_equal(gsi_send(&nowhere, GSI_QPN, mad), -EINVAL);
+	assert_int_equal(gsi_claim(&here, SERVICE, GSI_BOUND), -ENODEV);
+	assert_int_equal(gsi_owner(&here, SERVICE), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_cannot_be_sent_is_told),
+		cmocka_unit_test(mads_reach_whom_they_are_for),
+		cmocka_unit_test(a_stopped_process_does_not_swallow_all),
+	};
+
+	netns_enter();
+	inet_pton(AF_INET6, "::ffff:127.0.0.1", here.raw);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

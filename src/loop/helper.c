@@ -73,6 +73,7 @@ static int control(struct helper *h, int op, enum source source, int fd, uint32_
 void helper_close(struct helper *h)
 {
 	close(h->epoll);
+	close(h->renew);
 	close(h->kick);
 	close(h->timer);
 }
@@ -86,8 +87,9 @@ int helper_init(struct loop *l)
 	atomic_init(&h->timer_at, NEVER);
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
 	h->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	h->renew = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (h->epoll < 0 || h->kick < 0 || h->timer < 0)
+	if (h->epoll < 0 || h->kick < 0 || h->renew < 0 || h->timer < 0)
 		err = -errno;
 	else
 		err = control(h, EPOLL_CTL_ADD, SOURCE_KICK, h->kick, EPOLLIN)
@@ -124,12 +126,17 @@ int helper_serve(struct loop *l)
 	return control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, EPOLLIN);
 }
 
-static void kick(struct helper *h)
+static void signal_fd(int fd)
 {
 	uint64_t one = 1;
 
-	while (write(h->kick, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+}
+
+static void kick(struct helper *h)
+{
+	signal_fd(h->kick);
 }
 
 static void empty(int fd)
@@ -206,6 +213,41 @@ void helper_leave(struct loop *l, uint64_t now)
 {
 	atomic_fetch_sub_explicit(&l->helper.drivers, 1, memory_order_release); /* pairs with drivers() */
 	set_timer(&l->helper, now + LEAVE_LOOK);
+}
+
+uint32_t sleep_begin(struct loop *l)
+{
+	struct helper *h = &l->helper;
+	uint32_t round;
+
+	lock_take(&h->renew_lock);
+	h->sleepers++;
+	round = h->round;
+	lock_drop(&h->renew_lock);
+	return round;
+}
+
+void sleep_end(struct loop *l, uint32_t round)
+{
+	struct helper *h = &l->helper;
+
+	lock_take(&h->renew_lock);
+	h->sleepers--;
+	if (round != h->round && --h->unaware == 0)
+		empty(h->renew);
+	lock_drop(&h->renew_lock);
+}
+
+void sleep_renew(struct loop *l)
+{
+	struct helper *h = &l->helper;
+
+	lock_take(&h->renew_lock);
+	h->round++;
+	h->unaware = h->sleepers;
+	if (h->unaware)
+		signal_fd(h->renew);
+	lock_drop(&h->renew_lock);
 }
 
 void helper_flush(struct loop *l)

@@ -50,6 +50,11 @@ struct helper {
 
 	uint64_t crowded_until; /* ns: others want the thread's processor. The thread's own */
 
+	int renew;		   /* eventfd: readable while threads that sleep in loop_wait() do not know all ports */
+	struct lock renew_lock;	   /* a leaf: guards what follows */
+	uint32_t round;		   /* counts changes of the ports */
+	uint32_t sleepers, unaware; /* how many sleep; how many of them since before the last change */
+
 	struct lock watch_lock; /* held while a handler runs */
 	struct list watches;
 };
@@ -158,5 +163,10 @@ void helper_flush(struct loop *l);
 /* Around the time in which a thread receives in place of the helper. */
 void helper_drive(struct loop *l);
 void helper_leave(struct loop *l, uint64_t now);
+/* Around the sleep of such a thread, on the ports and on helper.renew. Returns the round for sleep_end(). */
+uint32_t sleep_begin(struct loop *l) REQUIRES(l->receive);
+void sleep_end(struct loop *l, uint32_t round);
+/* The ports have changed. */
+void sleep_renew(struct loop *l) REQUIRES(l->receive);
 
 #endif

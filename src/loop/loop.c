@@ -204,6 +204,7 @@ static int add_port(struct loop *l, struct port *port) REQUIRES(life)
 	if (more) {
 		l->port = more;
 		l->port[l->ports++] = port;
+		sleep_renew(l);
 	}
 	lock_drop(&l->receive);
 	return more ? 0 : -ENOMEM;
@@ -217,6 +218,7 @@ static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (l->port[i] == port)
 			l->port[i--] = l->port[--l->ports];
+	sleep_renew(l);
 	steering_close(&port->steered, drain_port, port);
 	lock_drop(&l->receive);
 	free(port);

@@ -50,17 +50,21 @@ static bool spin(struct loop *l, int fd)
 	}
 }
 
-/* Sleeps until a packet comes or fd is readable. 0 or -errno. */
+/* Sleeps until a packet comes, fd is readable, or there are other ports. 0 or -errno. */
 static int sleep_armed(struct loop *l, int fd)
 {
-	struct pollfd p[1 + PORTS] = {{.fd = fd, .events = POLLIN}};
-	uint32_t n = 1;
+	struct pollfd p[2 + PORTS] = {{.fd = fd, .events = POLLIN}, {.fd = l->helper.renew, .events = POLLIN}};
+	uint32_t n = 2, round;
+	int err;
 
 	lock_take(&l->receive);
-	for (uint32_t i = 0; i < l->ports && n <= PORTS; i++)
+	for (uint32_t i = 0; i < l->ports && n < 2 + PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
+	round = sleep_begin(l);
 	lock_drop(&l->receive);
-	return poll(p, n, -1) < 0 ? -errno : 0;
+	err = poll(p, n, -1) < 0 ? -errno : 0;
+	sleep_end(l, round);
+	return err;
 }
 
 static int drive(struct loop *l, int fd)

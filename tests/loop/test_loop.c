@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -225,6 +227,49 @@ static void whoever_waits_moves_them(void **state)
 	close_pair(&p);
 }
 
+static void *wait_for(void *fd)
+{
+	assert_int_equal(loop_wait(*(int *)fd), 0);
+	return NULL;
+}
+
+static void await_sleeper(void)
+{
+	struct helper *h = &atomic_load(&loop_current)->helper;
+
+	for (uint32_t asleep = 0; !asleep; sched_yield()) {
+		lock_take(&h->renew_lock);
+		asleep = h->sleepers;
+		lock_drop(&h->renew_lock);
+	}
+}
+
+/* It receives in place of the helper: so it must not sleep through what comes to an address that is new. */
+static void whoever_sleeps_learns_of_new_addresses(void **state)
+{
+	struct hca *hca = loop_get(&ops);
+	int fd = eventfd(0, EFD_CLOEXEC);
+	pthread_t thread;
+	struct pair p;
+	uint64_t count = 1;
+
+	assert_int_equal(pthread_create(&thread, NULL, wait_for, &fd), 0);
+	await_sleeper();
+	for (int i = 0; i < 2; i++) {
+		open_pair(&p);
+		await_sleeper();
+		cq_request(&p.cq[1], false);
+		post_receive(&p, 1);
+		post_send(&p, 0, "wake up");
+		assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+		close_pair(&p);
+	}
+	assert_int_equal(write(fd, &count, sizeof(count)), sizeof(count));
+	pthread_join(thread, NULL);
+	close(fd);
+	loop_put(hca);
+}
+
 static void waiting_heeds_nonblocking(void **state)
 {
 	struct pair p;
@@ -417,6 +462,7 @@ int main(void)
 		cmocka_unit_test(whoever_polls_moves_packets),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
 		cmocka_unit_test(whoever_waits_moves_them),
+		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(an_idle_connection_wakes_nobody),
 		cmocka_unit_test(a_port_in_use_is_explained),

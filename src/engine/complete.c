@@ -12,6 +12,8 @@ static const uint8_t wc_opcode[] = {
 	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 };
 
 /* A completion that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); the caller, who may
@@ -49,6 +51,17 @@ static void enter_send_error(struct qp *qp)
 	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_SQE, 0, 0, 0);
 	qp->state = qp->base.state = qp->attr.qp_state = qp->attr.cur_qp_state = IBV_QPS_SQE;
 	flush_sends(qp);
+}
+
+void complete_local(struct qp *qp)
+{
+	while (qp->sq.head != qp->sq.tail) {
+		const struct wqe *w = sq_at(&qp->sq, qp->sq.head);
+
+		if (w->state != WQE_PROCESSING || w->packets)
+			break;
+		complete_head(qp, IBV_WC_SUCCESS);
+	}
 }
 
 void fail_head(struct qp *qp, enum ibv_wc_status status)

@@ -45,6 +45,7 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 	}
 	if (r->acked == w->packets) {
 		complete_head(qp, IBV_WC_SUCCESS); /* moves the head on */
+		complete_local(qp);
 		if (behind) {
 			r->wqe = qp->sq.head;
 			r->packet = 0;

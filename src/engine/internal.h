@@ -18,6 +18,8 @@
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
+/* So are those that were executed here and are at the head now. */
+void complete_local(struct qp *qp);
 /* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
 void fail_head(struct qp *qp, enum ibv_wc_status status);
 /* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
@@ -109,7 +111,7 @@ struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t p
 void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length);
-bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, uint64_t va, uint32_t length);
+bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
 void turn_drop_last(struct turn *turn, struct tx *tx);
 
 #endif

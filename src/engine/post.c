@@ -14,6 +14,8 @@ enum wr_kind {
 	WR_READ,
 	WR_ATOMIC,
 	WR_DATAGRAM,
+	WR_BIND,
+	WR_INVALIDATE,
 };
 
 #define KINDS (IBV_WR_SEND_WITH_INV + 1)
@@ -27,6 +29,8 @@ static const uint8_t rc_kind[KINDS] = {
 	[IBV_WR_RDMA_READ] = WR_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = WR_ATOMIC,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = WR_ATOMIC,
+	[IBV_WR_BIND_MW] = WR_BIND,
+	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
 };
 
 static const uint8_t uc_kind[KINDS] = {
@@ -90,6 +94,21 @@ static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+static int build_bind(struct wqe *w, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	if (!wr->bind_mw.mw || (!info->mr && (info->addr || info->length)))
+		return EINVAL;
+	w->imm = info->mw_access_flags;
+	w->rkey = wr->bind_mw.rkey;
+	w->remote_addr = info->addr;
+	w->bind_length = info->length;
+	w->bind_window = wr->bind_mw.mw->handle;
+	w->bind_lkey = info->mr ? info->mr->lkey : 0;
+	return 0;
+}
+
 static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	enum wr_kind kind = kind_of(qp, wr->opcode);
@@ -100,6 +119,8 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	if (kind == WR_NONE || wr->num_sge < 0)
 		return EINVAL;
 	if (is_inline && (kind == WR_READ || kind == WR_ATOMIC))
+		return EINVAL;
+	if ((kind == WR_BIND || kind == WR_INVALIDATE) && wr->num_sge)
 		return EINVAL;
 	/* inline data need no SGE in the queue, but their list is one all the same: ibv_post_send(3) */
 	if ((uint32_t)wr->num_sge > sq->max_sge)
@@ -129,6 +150,8 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 		break;
 	case WR_DATAGRAM:
 		return address(qp, w, wr);
+	case WR_BIND:
+		return build_bind(w, wr);
 	default:
 		break;
 	}

@@ -3,6 +3,7 @@
 #include "engine/internal.h"
 
 #include "base/trace.h"
+#include "object/window.h"
 
 /* What each work request becomes on the wire. */
 static const struct {
@@ -29,10 +30,17 @@ bool wqe_wants_response(const struct wqe *w)
 	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
 }
 
+static bool is_local(const struct wqe *w)
+{
+	return w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV;
+}
+
 uint32_t wqe_packets(const struct qp *qp, const struct wqe *w)
 {
 	uint32_t mtu = qp->req.mtu;
 
+	if (is_local(w))
+		return 0;
 	if (is_atomic(w) || w->length <= mtu)
 		return 1;
 	return (uint32_t)(((uint64_t)w->length + mtu - 1) / mtu);
@@ -79,6 +87,23 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 	return IBV_WC_SUCCESS;
 }
 
+/* What needs no peer: done as soon as its turn comes, complete when those before it are. */
+static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w)
+{
+	const struct window_bind bind = {
+		.window = w->bind_window,
+		.tag = (uint8_t)w->rkey,
+		.lkey = w->bind_lkey,
+		.access = w->imm,
+		.address = w->remote_addr,
+		.length = w->bind_length,
+	};
+	bool ok = w->opcode == IBV_WR_BIND_MW ? window_bind(qp->hca, qp->pd, qp->serial, &bind)
+					      : window_invalidate(qp->hca, qp->pd, qp->serial, w->imm);
+
+	return ok ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
+}
+
 /* A work request that fails on this side waits until those before it are done, so that completions stay in
  * order. */
 static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status status)
@@ -101,7 +126,7 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	/* IBTA 10.8.3.3: a fenced request waits for READs and atomics before it */
 	if ((w->flags & IBV_SEND_FENCE) && r->rd_count)
 		return false;
-	status = check_local(qp, w);
+	status = is_local(w) ? execute_local(qp, w) : check_local(qp, w);
 	if (status != IBV_WC_SUCCESS) {
 		fail_local(qp, r->wqe, status);
 		return false;
@@ -205,6 +230,11 @@ static bool send_next(struct qp *qp, struct turn *turn)
 
 	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
 		return false;
+	if (w->packets == 0) {
+		r->wqe++;
+		complete_local(qp);
+		return true;
+	}
 	span = span_of(qp, w, r->packet);
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
 	if (!window_allows(qp, w))
@@ -242,10 +272,14 @@ static void send_probe(struct qp *qp, struct turn *turn)
 {
 	struct requester *r = &qp->req;
 	uint32_t position = r->packet ? r->wqe : r->wqe - 1;
-	struct wqe *w = sq_at(&qp->sq, position);
+	struct wqe *w;
 
 	r->probe_wanted = false;
-	if (r->next.v != r->una.v && !wqe_wants_response(w))
+	if (r->next.v == r->una.v)
+		return;
+	while ((w = sq_at(&qp->sq, position))->packets == 0)
+		position--;
+	if (!wqe_wants_response(w))
 		request_packet(qp, turn, w, position, (r->packet ? r->packet : w->packets) - 1,
 			       psn_add(r->next, -1u), true);
 }

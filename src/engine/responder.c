@@ -8,6 +8,7 @@
 
 #include "base/trace.h"
 #include "memory/copy.h"
+#include "object/window.h"
 
 #define ACK_EVERY    64 /* packets: an ACK goes out after so many, asked for or not */
 #define ACK_PROMPT   32 /* packets: one that was asked for does not wait to travel with an answer */
@@ -148,9 +149,10 @@ enum verdict check_length(const struct qp *qp, const struct packet *p)
 	return (uint64_t)before + p->length > r->recv->length ? TOO_LONG : ACCEPT;
 }
 
-/* The region that a key names, if it allows the access; NULL otherwise. */
+/* The region that a key names, itself or by a window, if it allows the access; NULL otherwise. *at becomes where the
+ * bytes are. */
 static struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length,
-				unsigned access)
+				unsigned access, char **at)
 {
 	struct mr *mr = mr_get(qp->hca, rkey);
 
@@ -158,12 +160,16 @@ static struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va,
 		mr_put(mr);
 		return NULL;
 	}
-	return mr;
+	if (!mr)
+		return NULL;
+	*at = mr_at(mr, va);
+	return unlikely(mr->type) ? window_enter(mr, qp->serial) : mr;
 }
 
 static bool remote_allowed(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
 {
-	struct mr *mr = remote_region(qp, rkey, va, length, access);
+	char *at;
+	struct mr *mr = remote_region(qp, rkey, va, length, access, &at);
 
 	if (mr)
 		mr_put(mr);
@@ -230,7 +236,7 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 		r->received = 0;
 	if (!sge_scatter(qp->hca, qp->pd, r->recv->sge, r->recv->num_sge, r->received, p->payload, p->length))
 		return BAD_RECEIVE;
-	if ((flags_of(p) & HAS_IETH) && !mr_invalidate(qp->hca, qp->pd, p->inv_rkey))
+	if ((flags_of(p) & HAS_IETH) && !window_invalidate(qp->hca, qp->pd, qp->serial, p->inv_rkey))
 		return ACCESS_DENIED;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->received, p->length, 0);
 	r->received += p->length;
@@ -241,6 +247,7 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	struct mr *mr;
+	char *at;
 
 	if (flags_of(p) & IS_FIRST) {
 		r->received = 0;
@@ -249,10 +256,10 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 		r->write_left = p->dma_length;
 	}
 	if (p->length) {
-		mr = remote_region(qp, r->write_rkey, r->write_va, p->length, IBV_ACCESS_REMOTE_WRITE);
+		mr = remote_region(qp, r->write_rkey, r->write_va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
 		if (!mr) /* it was there when the message began */
 			return ACCESS_DENIED;
-		copy_in_order(mr_at(mr, r->write_va), p->payload, p->length);
+		copy_in_order(at, p->payload, p->length);
 		mr_put(mr);
 	}
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->write_va, p->length, 0);
@@ -265,16 +272,16 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
-	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC);
+	char *at;
+	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &at);
 	struct atomic_record *record = &r->atomics[r->atomic_next++ % r->response_size];
 
 	if (!mr)
 		return ACCESS_DENIED;
 	record->psn = p->psn;
 	record->valid = true;
-	record->value = OPERATION(p->opcode) == OP_FETCH_ADD
-				? atomic_fetch_add_at(mr_at(mr, p->va), p->swap_add)
-				: atomic_compare_swap_at(mr_at(mr, p->va), p->compare, p->swap_add);
+	record->value = OPERATION(p->opcode) == OP_FETCH_ADD ? atomic_fetch_add_at(at, p->swap_add)
+							     : atomic_compare_swap_at(at, p->compare, p->swap_add);
 	mr_put(mr);
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, sizeof(uint64_t), 0);
 	respond(r, &(struct response){.kind = RESPOND_ATOMIC,
@@ -404,9 +411,10 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 			      : (s->started ? OP_READ_RESPONSE_MIDDLE : OP_READ_RESPONSE_FIRST);
 	struct mr *mr = NULL;
 	struct tx *tx;
+	char *at;
 
 	if (length) {
-		mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ);
+		mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ, &at);
 		if (!mr) {
 			qp->resp.nak = NAK_REMOTE_ACCESS;
 			qp->resp.nak_psn = s->psn;
@@ -424,7 +432,7 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 	tx->packet.msn = s->msn;
 	if (mr)
-		turn_region(turn, tx, mr, s->va, length);
+		turn_region(turn, tx, mr, at, length);
 	trace(execute, qp->base.qp_num, s->psn.v, opcode, s->va, length, 0);
 	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, opcode, length, 0);
 	s->started = true;

@@ -52,9 +52,9 @@ static void hold(struct turn *turn, struct mr *mr)
 		turn->region[turn->regions++] = mr;
 }
 
-bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, uint64_t va, uint32_t length)
+bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
-	turn_bytes(turn, tx, mr_at(mr, va), length);
+	turn_bytes(turn, tx, at, length);
 	hold(turn, mr);
 	return true;
 }
@@ -74,11 +74,11 @@ bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct i
 		mr = mr_get(qp->hca, sge[i].lkey);
 		if (!mr)
 			return false;
-		if (!mr_allows(mr, qp->pd, sge[i].addr + offset, n, 0)) {
+		if (!mr_allows(mr, qp->pd, sge[i].addr + offset, n, MR_LOCAL)) {
 			mr_put(mr);
 			return false;
 		}
-		turn_region(turn, tx, mr, sge[i].addr + offset, n);
+		turn_region(turn, tx, mr, mr_at(mr, sge[i].addr + offset), n);
 		length -= n;
 		offset = 0;
 	}

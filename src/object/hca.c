@@ -29,7 +29,7 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t 
 	list_init(&hca->ready);
 	timers_init(&hca->timers);
 	if (pool_init(&hca->qps, sizeof(struct qp), HCA_MAX_QP) ||
-	    pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR) ||
+	    pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR + HCA_MAX_MW + 1) ||
 	    pool_init(&hca->srqs, sizeof(struct srq), HCA_MAX_SRQ)) {
 		hca_fini(hca);
 		return -ENOMEM;

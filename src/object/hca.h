@@ -24,6 +24,7 @@ enum {
 	HCA_MAX_CQ = 65536,
 	HCA_MAX_CQE = 4 << 20,
 	HCA_MAX_MR = 1 << 20,
+	HCA_MAX_MW = 1 << 20,
 	HCA_MAX_SRQ = 32768,
 	HCA_MAX_SRQ_WR = 65536,
 	HCA_MAX_PD = 65536,
@@ -48,7 +49,10 @@ struct hca {
 	uint32_t key_mask;	/* random */
 	_Atomic uint64_t random; /* state of hca_random() */
 	struct pool qps;	/* struct qp, by the low 16 bits of the QPN */
-	struct pool mrs;	/* struct mr */
+	struct pool mrs;	/* struct mr: regions and windows */
+	_Atomic uint32_t regions, windows; /* how many of each */
+	struct lock window_lock; /* a leaf: binding and unbinding */
+	_Atomic uint64_t serial; /* the last that a QP got */
 	struct pool srqs;	/* struct srq, by SRQ number */
 	struct timers timers;	/* one timer per QP */
 	struct lock ready_lock; /* a leaf */

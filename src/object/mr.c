@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/mr.h"
 
+#include <errno.h>
 #include <sched.h>
 
 #define KEY_BITS 24
@@ -21,14 +22,14 @@ static uint32_t key_unscramble(const struct hca *hca, uint32_t name)
 	return ((name ^ hca->key_mask) * inverse) & KEY_MASK;
 }
 
+uint32_t mr_key(const struct mr *mr, uint8_t tag)
+{
+	return key_scramble(mr->hca, mr->index) << 8 | tag;
+}
+
 static uint32_t new_key(struct mr *mr)
 {
-	uint32_t key;
-
-	do
-		key = key_scramble(mr->hca, mr->index) << 8 | (hca_random(mr->hca) & 0xff);
-	while (key == 0);
-	return key;
+	return mr_key(mr, (uint8_t)hca_random(mr->hca));
 }
 
 static void fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
@@ -38,18 +39,22 @@ static void fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint
 	mr->iova = iova;
 	mr->length = length;
 	mr->memory = address;
-	mr->access = access;
+	mr->access = access | MR_LOCAL;
 	mr->base.context = pd->base.context;
 	mr->base.pd = &pd->base;
 	mr->base.addr = address;
 	mr->base.length = length;
 	mr->base.lkey = mr->base.rkey = key;
+	mr_open(mr, key);
+}
+
+void mr_open(struct mr *mr, uint32_t key)
+{
 	/* pairs with the load in mr_get(): who sees the key sees the rest */
 	atomic_store_explicit(&mr->key, key, memory_order_seq_cst);
 }
 
-/* Nobody new comes in, and whoever is inside leaves. */
-static void close_door(struct mr *mr)
+void mr_close(struct mr *mr)
 {
 	/* Sequentially consistent, with mr_get(): either it sees the key gone, or we see it inside. */
 	atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
@@ -57,34 +62,78 @@ static void close_door(struct mr *mr)
 		sched_yield(); /* inside means: for one packet */
 }
 
+struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
+{
+	struct mr *mr = NULL;
+	uint32_t index;
+
+	/* relaxed: only the number counts. The index whose keys would begin with zeros is taken and left alone, so that
+	 * no key is 0 */
+	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < limit)
+		do
+			mr = pool_alloc(&hca->mrs, &index);
+		while (mr && key_scramble(hca, index) == 0);
+	if (!mr) {
+		atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+		errno = ENOMEM;
+		return NULL;
+	}
+	mr->hca = hca;
+	mr->index = index;
+	return mr;
+}
+
+void mr_free(struct mr *mr, _Atomic uint32_t *count)
+{
+	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+	pool_free(&mr->hca->mrs, mr->index);
+}
+
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
 {
-	uint32_t index;
-	struct mr *mr = pool_alloc(&pd->hca->mrs, &index);
+	struct mr *mr = mr_alloc(pd->hca, &pd->hca->regions, HCA_MAX_MR);
 
 	if (!mr)
 		return NULL;
-	mr->hca = pd->hca;
-	mr->index = index;
-	mr->invalidatable = false;
-	mr->base.handle = index;
+	mr->base.handle = mr->index;
 	fill(mr, new_key(mr), pd, address, length, iova, access);
 	return mr;
 }
 
-void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova,
+/* Closes a region that no window is bound to. */
+static int close_region(struct mr *mr)
+{
+	bool busy;
+
+	lock_take(&mr->hca->window_lock);
+	busy = mr->windows;
+	if (!busy) /* now, so that none is bound any more */
+		atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
+	lock_drop(&mr->hca->window_lock);
+	if (busy)
+		return -EBUSY;
+	mr_close(mr);
+	return 0;
+}
+
+int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova,
 		   unsigned access)
 {
 	bool moves = address != mr->memory || length != mr->length || iova != mr->iova;
+	int err = close_region(mr);
 
-	close_door(mr);
-	fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
+	if (!err)
+		fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
+	return err;
 }
 
-void mr_deregister(struct mr *mr)
+int mr_deregister(struct mr *mr)
 {
-	close_door(mr);
-	pool_free(&mr->hca->mrs, mr->index);
+	int err = close_region(mr);
+
+	if (!err)
+		mr_free(mr, &mr->hca->regions);
+	return err;
 }
 
 struct mr *mr_get(struct hca *hca, uint32_t key)
@@ -94,7 +143,7 @@ struct mr *mr_get(struct hca *hca, uint32_t key)
 	if (unlikely(!mr || !key))
 		return NULL;
 	atomic_fetch_add_explicit(&mr->users, 1,
-				  memory_order_seq_cst); /* before the look at the key: close_door() */
+				  memory_order_seq_cst); /* before the look at the key: mr_close() */
 	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
 		return mr;
 	mr_put(mr);
@@ -103,20 +152,8 @@ struct mr *mr_get(struct hca *hca, uint32_t key)
 
 void mr_put(struct mr *mr)
 {
-	/* release: our accesses are over before close_door() sees us gone */
+	/* release: our accesses are over before mr_close() sees us gone */
 	atomic_fetch_sub_explicit(&mr->users, 1, memory_order_release);
-}
-
-bool mr_invalidate(struct hca *hca, const struct pd *pd, uint32_t key)
-{
-	struct mr *mr = mr_get(hca, key);
-	bool ok = mr && mr->invalidatable && mr->pd == pd;
-
-	if (ok)
-		atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
-	if (mr)
-		mr_put(mr);
-	return ok;
 }
 
 bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t length, unsigned access)

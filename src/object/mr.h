@@ -11,34 +11,52 @@
 #include "object/hca.h"
 #include "object/pd.h"
 
+/* Besides enum ibv_access_flags: local keys reach it. Of regions, not of windows. */
+#define MR_LOCAL (1u << 31)
+
 struct mr {
-	struct ibv_mr base; /* what the application holds: first */
+	union { /* what the application holds: first */
+		struct ibv_mr base;
+		struct ibv_mw window; /* see window.h */
+	};
 	struct hca *hca;
+	uint32_t index;	  /* in hca->mrs */
+	uint32_t windows; /* a region: windows that are bound to it; guarded by hca->window_lock */
+
+	/* what an access looks at: one cache line */
 	struct pd *pd;
 	uint64_t iova; /* the address by which work requests and peers name its first byte */
 	uint64_t length;
 	char *memory;		/* that byte, in this process */
-	unsigned access;	/* enum ibv_access_flags */
-	bool invalidatable;	/* SEND with invalidate may kill its key (memory windows; not what ibv_reg_mr makes) */
-	uint32_t index;		/* in hca->mrs */
+	unsigned access;	/* enum ibv_access_flags, MR_LOCAL */
 	_Atomic uint32_t key;	/* 0: dead */
 	_Atomic uint32_t users; /* who is inside: mr_get() less mr_put() */
+	uint8_t type;		/* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
+	struct mr *region;	/* a window: what it is bound to, NULL: nothing; changes under hca->window_lock */
+	uint64_t qp_serial;	/* a window of type 2: the QP that bound it */
 };
+static_assert(sizeof(struct mr) == 2 * CACHE_LINE, "the fields above stand as the comment says");
 
 /* Makes a region of [address, address + length); the memory is not looked at. NULL and errno ENOMEM when there
  * is no room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
 /* Changes a live region in place; what is inside finishes first. A region of other memory gets another key; one that
- * only changes its rights or domain keeps the key that peers know, as with adapters. */
-void mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
+ * only changes its rights or domain keeps the key that peers know, as with adapters. 0, or -EBUSY: a window is bound. */
+int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
-/* After this, the key is unknown and nobody is inside. The memory of the struct belongs to the pool again. */
-void mr_deregister(struct mr *mr);
+/* After this, the key is unknown and nobody is inside. The memory of the struct belongs to the pool again. 0, or
+ * -EBUSY: a window is bound to it. */
+int mr_deregister(struct mr *mr);
 
-/* What a SEND with invalidate does: the key dies if it names something invalidatable of this domain. False: it
- * does not. Does not wait for those who are inside (IBTA: the invalidation is ordered by the message only). */
-bool mr_invalidate(struct hca *hca, const struct pd *pd, uint32_t key);
+/* For window.c. One more or less of those that `count` counts, up to `limit`; NULL and errno ENOMEM. */
+struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit);
+void mr_free(struct mr *mr, _Atomic uint32_t *count);
+uint32_t mr_key(const struct mr *mr, uint8_t tag); /* never 0 */
+/* Lets in who knows that key. */
+void mr_open(struct mr *mr, uint32_t key);
+/* Nobody new comes in, and whoever is inside leaves. */
+void mr_close(struct mr *mr);
 
 /* The live region with that key, or NULL. */
 struct mr *mr_get(struct hca *hca, uint32_t key);

@@ -36,6 +36,7 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	clear(qp);
 	qp->hca = hca;
 	qp->index = index;
+	qp->serial = atomic_fetch_add_explicit(&hca->serial, 1, memory_order_relaxed) + 1;
 	qp->transport = transport_of(type);
 	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data,
 		    type == IBV_QPT_UD ? sizeof(struct path) : 0))

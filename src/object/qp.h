@@ -139,6 +139,7 @@ struct qp {
 	struct srq *srq; /* where receives come from; NULL: from rq */
 	uint32_t index;
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
+	uint64_t serial; /* never used again, other than the QPN. From 1 */
 	bool sig_all;
 	struct ibv_qp_cap cap;
 

@@ -22,7 +22,7 @@ enum wqe_state {
 struct wqe {
 	uint64_t wr_id;
 	uint32_t length;  /* bytes of the whole message */
-	uint32_t packets; /* PSNs that it takes */
+	uint32_t packets; /* PSNs that it takes; 0: it is executed here */
 	psn_t psn;	  /* the first of them; from WQE_PROCESSING on */
 	uint32_t imm;	  /* immediate data as on the wire, or the rkey to invalidate */
 	uint8_t opcode;	  /* enum ibv_wr_opcode */
@@ -37,6 +37,10 @@ struct wqe {
 		};
 		struct {
 			uint32_t remote_qpn, remote_qkey; /* UD, as is wqe_path() */
+		};
+		struct { /* a bind; with rkey, remote_addr, and the access flags in imm */
+			uint64_t bind_length;
+			uint32_t bind_window, bind_lkey;
 		};
 	};
 	uint32_t remote_srqn; /* XRC */

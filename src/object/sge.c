@@ -14,7 +14,7 @@ bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge
 		if (sge[i].length == 0) /* IBTA 10.7.2.1: a key of no bytes is not looked at */
 			continue;
 		mr = mr_get(hca, sge[i].lkey);
-		ok = mr && mr_allows(mr, pd, sge[i].addr, sge[i].length, access);
+		ok = mr && mr_allows(mr, pd, sge[i].addr, sge[i].length, access | MR_LOCAL);
 		if (mr)
 			mr_put(mr);
 	}
@@ -37,7 +37,7 @@ bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge
 		}
 		n = min_of(length, (uint32_t)(sge[i].length - offset));
 		mr = mr_get(hca, sge[i].lkey);
-		ok = mr && mr_allows(mr, pd, sge[i].addr + offset, n, IBV_ACCESS_LOCAL_WRITE);
+		ok = mr && mr_allows(mr, pd, sge[i].addr + offset, n, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL);
 		if (ok)
 			copy_in_order(mr_at(mr, sge[i].addr + offset), from, n);
 		if (mr)

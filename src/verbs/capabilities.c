@@ -18,11 +18,13 @@ static void fill(struct ibv_device_attr *a, const struct device *d)
 	a->max_qp = HCA_MAX_QP;
 	a->max_qp_wr = HCA_MAX_QP_WR;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	a->max_sge = a->max_sge_rd = HCA_MAX_SGE;
 	a->max_cq = HCA_MAX_CQ;
 	a->max_cqe = HCA_MAX_CQE;
 	a->max_mr = HCA_MAX_MR;
+	a->max_mw = HCA_MAX_MW;
 	a->max_srq = HCA_MAX_SRQ;
 	a->max_srq_wr = HCA_MAX_SRQ_WR;
 	a->max_srq_sge = HCA_MAX_SGE;

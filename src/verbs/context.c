@@ -31,6 +31,9 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops.post_send = post_send;
 	v->context.ops.post_recv = post_recv;
 	v->context.ops.post_srq_recv = post_srq_recv;
+	v->context.ops.alloc_mw = alloc_mw;
+	v->context.ops.bind_mw = bind_mw;
+	v->context.ops.dealloc_mw = dealloc_mw;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 

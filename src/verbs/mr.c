@@ -154,7 +154,7 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 {
 	struct mr *mr = (struct mr *)base;
 	struct pd *old = mr->pd, *pd = old;
-	unsigned rights = mr->access;
+	unsigned rights = mr->access & ~MR_LOCAL;
 	uint64_t iova = mr->iova;
 	int error;
 
@@ -176,7 +176,9 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	error = pd->base.context != base->context ? EINVAL : check_access(rights) ?: check_memory(addr, length, rights);
 	if (error)
 		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
-	mr_reregister(mr, pd, addr, length, iova, rights);
+	error = -mr_reregister(mr, pd, addr, length, iova, rights);
+	if (error)
+		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
 	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&old->users, 1, memory_order_release);
 	return 0;
@@ -186,11 +188,14 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 {
 	struct mr *mr = (struct mr *)base;
 	struct pd *pd;
+	int error;
 
 	if (!mr)
 		return fail(EINVAL);
 	pd = mr->pd;
-	mr_deregister(mr);
+	error = mr_deregister(mr);
+	if (error)
+		return fail(-error);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	return 0;
 }

@@ -61,9 +61,6 @@ NO_OBJECT(ibv_srq, create_srq_ex, struct ibv_context *context, struct ibv_srq_in
 NO_OBJECT(ibv_xrcd, open_xrcd, struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 NO(close_xrcd, struct ibv_xrcd *xrcd)
 
-NO_OBJECT(ibv_mw, alloc_mw, struct ibv_pd *pd, enum ibv_mw_type type)
-NO(bind_mw, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-NO(dealloc_mw, struct ibv_mw *mw)
 
 const struct verbs_context unsupported_ops = {
 	.advise_mr = advise_mr,
@@ -96,9 +93,6 @@ const struct verbs_context unsupported_ops = {
 	.create_srq_ex = create_srq_ex,
 	.open_xrcd = open_xrcd,
 	.close_xrcd = close_xrcd,
-	.context.ops.alloc_mw = alloc_mw,
-	.context.ops.bind_mw = bind_mw,
-	.context.ops.dealloc_mw = dealloc_mw,
 };
 
 PUBLIC_NO(ibv_attach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

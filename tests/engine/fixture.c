@@ -42,6 +42,7 @@ int fixture_setup(void **state)
 {
 	const unsigned all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			     IBV_ACCESS_REMOTE_ATOMIC;
+	struct window_bind bind;
 	struct fixture *f = aligned_alloc(64, (sizeof(*f) + 63) & ~63ul);
 
 	if (!f)
@@ -52,11 +53,14 @@ int fixture_setup(void **state)
 	    cq_init(&f->recv_cq, &f->hca, 256))
 		return -1;
 	f->pd.hca = f->other_pd.hca = &f->hca;
-	f->mr = mr_register(&f->pd, f->memory, MEMORY, IOVA, all);
+	f->mr = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
 	f->plain = mr_register(&f->pd, f->memory, MEMORY, IOVA, 0);
 	f->foreign = mr_register(&f->other_pd, f->memory, MEMORY, IOVA, all);
-	f->invalidatable = mr_register(&f->pd, f->memory, MEMORY, IOVA, all);
-	f->invalidatable->invalidatable = true;
+	f->window = window_create(&f->pd, IBV_MW_TYPE_2);
+	f->rkey = ibv_inc_rkey(f->window->window.rkey);
+	bind = (struct window_bind){f->window->index, f->mr->base.lkey, (uint8_t)f->rkey, all, IOVA, MEMORY};
+	if (!window_bind(&f->hca, &f->pd, 1, &bind))
+		return -1;
 	for (size_t i = 0; i < sizeof(f->payload); i++)
 		f->payload[i] = (uint8_t)(i * 3 + 1);
 	f->attr = (struct ibv_qp_attr){

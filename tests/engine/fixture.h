@@ -14,6 +14,7 @@
 
 #include "engine/engine.h"
 #include "object/ah.h"
+#include "object/window.h"
 
 enum {
 	MEMORY = 65536,
@@ -41,7 +42,8 @@ struct fixture {
 	struct mr *mr;	    /* all rights, over memory */
 	struct mr *plain;   /* no rights but to be read locally, over the same */
 	struct mr *foreign; /* all rights, another domain */
-	struct mr *invalidatable;
+	struct mr *window;  /* of type 2, all rights, over all of mr; bound by the QP */
+	uint32_t rkey;	    /* of the window */
 	_Alignas(64) uint8_t memory[MEMORY];
 	uint8_t payload[4096]; /* of packets to be received: byte i is i * 3 + 1 */
 	struct sent sent[SENT_MAX];

@@ -107,7 +107,7 @@ static void ask(struct packet p)
 			replay.mr = mr_register(&f->pd, f->memory, MEMORY, p.va - HALF, f->mr->access);
 		p.rkey = replay.mr->base.rkey ^ (replay.scenario->wrong ? 0x55 : 0);
 	}
-	p.inv_rkey = f->invalidatable->base.rkey;
+	p.inv_rkey = f->rkey;
 	if (replay.scenario->late)
 		replay.held = p; /* its payload is not looked at */
 	else

@@ -627,12 +627,12 @@ static void invalidation_kills_the_key(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	fixture_post_recv(f, 1, 64);
 	p = request(OP_SEND_ONLY_INV, due_psn(0), 4);
-	p.inv_rkey = f->invalidatable->base.rkey;
+	p.inv_rkey = f->rkey;
 	fixture_give(f, p);
 	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).flags, IBV_WC_WITH_INV);
 	expect_ack(f, due_psn(0), ACKED);
 	p = aimed(f, OP_WRITE_ONLY, due_psn(1), 4, 0, 4);
-	p.rkey = f->invalidatable->base.rkey;
+	p.rkey = f->rkey;
 	fixture_give(f, p);
 	expect_ack(f, due_psn(1), NAK_REMOTE_ACCESS);
 }

@@ -122,7 +122,10 @@ static void requests_are_checked(void **state)
 		{IBV_WR_RDMA_WRITE, 2, 32, IBV_SEND_INLINE, 0},
 		{IBV_WR_RDMA_WRITE, 2, 33, IBV_SEND_INLINE, EINVAL}, /* made for 64 bytes */
 		{IBV_WR_RDMA_READ, 1, 8, IBV_SEND_INLINE, EINVAL},
-		{IBV_WR_LOCAL_INV, 0, 0, 0, EINVAL},
+		{IBV_WR_LOCAL_INV, 1, 8, 0, EINVAL}, /* these two have no data */
+		{IBV_WR_BIND_MW, 1, 8, 0, EINVAL},
+		{IBV_WR_BIND_MW, 0, 0, 0, EINVAL}, /* no window */
+		{IBV_WR_LOCAL_INV, 0, 0, IBV_SEND_INLINE, EINVAL},
 		{IBV_WR_TSO, 1, 8, 0, EINVAL},
 		{100, 1, 8, 0, EINVAL},
 		{-1, 1, 8, 0, EINVAL},

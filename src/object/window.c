@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/window.h"
+
+#include <errno.h>
+
+struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
+{
+	struct hca *hca = pd->hca;
+	struct mr *w = mr_alloc(hca, &hca->windows, HCA_MAX_MW);
+
+	if (!w)
+		return NULL;
+	w->pd = pd;
+	w->region = NULL;
+	w->window = (struct ibv_mw){
+		.context = pd->base.context,
+		.pd = &pd->base,
+		.rkey = mr_key(w, (uint8_t)hca_random(hca)),
+		.handle = w->index,
+		.type = type,
+	};
+	lock_take(&hca->window_lock);
+	w->type = type;
+	lock_drop(&hca->window_lock);
+	return w;
+}
+
+/* Nobody enters by it any more, and the region is free to go. */
+static void unbind(struct hca *hca, struct mr *w) REQUIRES(hca->window_lock)
+{
+	mr_close(w);
+	if (w->region)
+		w->region->windows--;
+	w->region = NULL;
+}
+
+void window_destroy(struct mr *w)
+{
+	struct hca *hca = w->hca;
+
+	lock_take(&hca->window_lock);
+	unbind(hca, w);
+	w->type = 0;
+	lock_drop(&hca->window_lock);
+	mr_free(w, &hca->windows);
+}
+
+/* IBTA 10.6.7.2.6: what may be bound to what. */
+static bool region_allows(const struct mr *mr, const struct pd *pd, const struct window_bind *b)
+{
+	unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	unsigned need = MR_LOCAL | IBV_ACCESS_MW_BIND | (b->access & writes ? IBV_ACCESS_LOCAL_WRITE : 0);
+
+	/* offsets within offsets would be asked for by mistake */
+	return !(mr->access & IBV_ACCESS_ZERO_BASED) && mr_allows(mr, pd, b->address, b->length, need);
+}
+
+static bool window_allows(const struct mr *w, const struct pd *pd, const struct window_bind *b)
+{
+	if (!w->type || w->pd != pd) /* it may have gone since the request was posted */
+		return false;
+	if (w->type == IBV_MW_TYPE_1)
+		return !(b->access & IBV_ACCESS_ZERO_BASED);
+	return !w->region && b->length;
+}
+
+static void bind(struct hca *hca, struct mr *w, struct mr *region, uint64_t qp_serial,
+		 const struct window_bind *b) REQUIRES(hca->window_lock)
+{
+	unbind(hca, w);
+	w->region = region;
+	region->windows++;
+	w->qp_serial = w->type == IBV_MW_TYPE_2 ? qp_serial : 0;
+	w->iova = b->access & IBV_ACCESS_ZERO_BASED ? 0 : b->address;
+	w->length = b->length;
+	w->memory = mr_at(region, b->address);
+	w->access = b->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	mr_open(w, mr_key(w, b->tag));
+}
+
+bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const struct window_bind *b)
+{
+	struct mr *w = pool_at(&hca->mrs, b->window), *region = NULL;
+	bool ok;
+
+	if (!w)
+		return false;
+	lock_take(&hca->window_lock);
+	ok = window_allows(w, pd, b);
+	if (ok && b->length) {
+		/* the lock keeps it where it is when its windows have been counted: mr_deregister() */
+		region = mr_get(hca, b->lkey);
+		ok = region && region_allows(region, pd, b);
+		if (ok)
+			bind(hca, w, region, qp_serial, b);
+		if (region)
+			mr_put(region);
+	} else if (ok) {
+		unbind(hca, w);
+	}
+	lock_drop(&hca->window_lock);
+	return ok;
+}
+
+bool window_invalidate(struct hca *hca, const struct pd *pd, uint64_t qp_serial, uint32_t key)
+{
+	struct mr *w = mr_get(hca, key);
+	bool ok;
+
+	if (!w)
+		return false;
+	mr_put(w);
+	lock_take(&hca->window_lock);
+	/* acquire pairs with mr_open(): whose key it is */
+	ok = atomic_load_explicit(&w->key, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 &&
+	     w->pd == pd && w->qp_serial == qp_serial;
+	if (ok)
+		unbind(hca, w);
+	lock_drop(&hca->window_lock);
+	return ok;
+}
+
+struct mr *window_enter(struct mr *w, uint64_t qp_serial)
+{
+	struct mr *region = NULL;
+
+	if (!w->qp_serial || w->qp_serial == qp_serial) {
+		region = w->region;
+		/* before the window is let go: unbind() waits for that, and only then may the region go,
+		 * which waits for this. Sequentially consistent, with mr_close() */
+		atomic_fetch_add_explicit(&region->users, 1, memory_order_seq_cst);
+	}
+	mr_put(w);
+	return region;
+}

@@ -1,0 +1,44 @@
+/* Memory windows: the rules of binding are in object/window.c, since it is the requester that binds.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "object/window.h"
+#include "verbs/context.h"
+
+struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
+{
+	struct pd *pd = (struct pd *)base;
+	struct mr *w;
+
+	if (!pd || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2))
+		return fail_null(EINVAL);
+	w = window_create(pd, type);
+	if (!w)
+		return NULL;
+	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	return &w->window;
+}
+
+int dealloc_mw(struct ibv_mw *mw)
+{
+	struct mr *w = (struct mr *)mw;
+	struct pd *pd = w->pd;
+
+	window_destroy(w);
+	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
+	return 0;
+}
+
+/* Type 1: the new key is known as soon as the request is posted. */
+int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = bind->wr_id,
+					 .opcode = IBV_WR_BIND_MW,
+					 .send_flags = bind->send_flags,
+					 .bind_mw = {mw, ibv_inc_rkey(mw->rkey), bind->bind_info},
+				 };
+	int error = post_send(qp, &wr, &bad);
+
+	if (!error)
+		mw->rkey = wr.bind_mw.rkey;
+	return error;
+}

@@ -31,6 +31,7 @@ struct mr {
 	unsigned access;	/* enum ibv_access_flags, MR_LOCAL */
 	_Atomic uint32_t key;	/* 0: dead */
 	_Atomic uint32_t users; /* who is inside: mr_get() less mr_put() */
+	uint8_t tag;		/* the low eight bits of its last key */
 	uint8_t type;		/* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
 	struct mr *region;	/* a window: what it is bound to, NULL: nothing; changes under hca->window_lock */
 	uint64_t qp_serial;	/* a window of type 2: the QP that bound it */

@@ -197,6 +197,19 @@ static void reregistering_tells_what_went_wrong(void **state)
 	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
+static void a_region_that_moves_gets_another_key(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, 8, W);
+
+	for (int i = 0; i < 2000; i++) {
+		uint32_t key = mr->rkey;
+
+		assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory + !(i % 2), 8, W), 0);
+		assert_true(mr->rkey != key);
+	}
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
 static void handles_that_are_not_there(void **state)
 {
 	assert_errno(ibv_reg_mr(NULL, memory, 1, 0), EINVAL);
@@ -213,6 +226,7 @@ int main(void)
 		cmocka_unit_test(regions_may_overlap),
 		cmocka_unit_test(a_huge_region_touches_no_page),
 		cmocka_unit_test(reregistering_tells_what_went_wrong),
+		cmocka_unit_test(a_region_that_moves_gets_another_key),
 		cmocka_unit_test(handles_that_are_not_there),
 	};
 

@@ -38,6 +38,8 @@ static const uint8_t uc_kind[KINDS] = {
 	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
 	[IBV_WR_RDMA_WRITE] = WR_WRITE,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
+	[IBV_WR_BIND_MW] = WR_BIND,
+	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
 };
 
 static const uint8_t ud_kind[KINDS] = {
@@ -120,7 +122,7 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 		return EINVAL;
 	if (is_inline && (kind == WR_READ || kind == WR_ATOMIC))
 		return EINVAL;
-	if ((kind == WR_BIND || kind == WR_INVALIDATE) && wr->num_sge)
+	if ((kind == WR_BIND || kind == WR_INVALIDATE) && (is_inline || wr->num_sge))
 		return EINVAL;
 	/* inline data need no SGE in the queue, but their list is one all the same: ibv_post_send(3) */
 	if ((uint32_t)wr->num_sge > sq->max_sge)

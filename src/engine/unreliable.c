@@ -35,6 +35,10 @@ static bool send_next(struct qp *qp, struct turn *turn)
 
 	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
 		return false;
+	if (w->packets == 0) { /* done already */
+		r->wqe++;
+		return true;
+	}
 	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
 	if (!tx)
 		return false;
@@ -57,14 +61,14 @@ static void settle_head(struct qp *qp)
 		fail_head(qp, w->status);
 }
 
-/* True whenever there are packets to send: run again, and they are complete. */
+/* True whenever there are packets to send, or requests that needed none: run again, and they are complete. */
 bool unreliable_run(struct qp *qp, struct turn *turn)
 {
 	complete_sent(qp);
 	settle_head(qp);
 	while (may_send(qp) && qp->req.wqe != qp->sq.tail && send_next(qp, turn))
 		;
-	return turn->packets;
+	return turn->packets || qp->sq.head != qp->req.wqe;
 }
 
 bool unreliable_can_run(const struct qp *qp)

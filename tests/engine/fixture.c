@@ -56,9 +56,10 @@ int fixture_setup(void **state)
 	f->mr = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
 	f->plain = mr_register(&f->pd, f->memory, MEMORY, IOVA, 0);
 	f->foreign = mr_register(&f->other_pd, f->memory, MEMORY, IOVA, all);
+	f->lent = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
 	f->window = window_create(&f->pd, IBV_MW_TYPE_2);
 	f->rkey = ibv_inc_rkey(f->window->window.rkey);
-	bind = (struct window_bind){f->window->index, f->mr->base.lkey, (uint8_t)f->rkey, all, IOVA, MEMORY};
+	bind = (struct window_bind){f->window->index, f->lent->base.lkey, (uint8_t)f->rkey, all, IOVA, MEMORY};
 	if (!window_bind(&f->hca, &f->pd, 1, &bind))
 		return -1;
 	for (size_t i = 0; i < sizeof(f->payload); i++)

@@ -517,15 +517,37 @@ static void a_read_ends_with_its_window(void **state)
 	engine_receive(f->qp, &p, &fixture_there, f->now);
 	f->turn.now = f->now;
 	assert_true(engine_run(f->qp, &f->turn));
-	assert_int_equal(mr_deregister(f->mr), -EBUSY);
+	assert_int_equal(mr_deregister(f->lent), -EBUSY);
 	assert_true(window_invalidate(&f->hca, &f->pd, f->qp->serial,
 				      f->rkey)); /* while the turn holds the region */
 	turn_done(&f->turn);
 	lock_drop(&f->qp->lock);
-	assert_int_equal(mr_deregister(f->mr), 0);
+	assert_int_equal(mr_deregister(f->lent), 0);
 	fixture_run(f);
 	expect_ack(f, due_psn(TURN_PACKETS), NAK_REMOTE_ACCESS);
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
+}
+
+/* UC has no ACK to wait for; all the same they stay in order. */
+static void an_unreliable_qp_binds_too(void **state)
+{
+	struct fixture *f = *state;
+	struct mr *window = window_create(&f->pd, IBV_MW_TYPE_2);
+	uint32_t rkey = ibv_inc_rkey(window->window.rkey);
+
+	f->type = IBV_QPT_UC;
+	fixture_start(f, IBV_QPS_RTS);
+	assert_int_equal(fixture_post(f, bind_of(1, window, f->mr, IOVA, 8, WRITE)), 0);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_silence(f);
+	assert_int_equal(fixture_post(f, send_of(2)), 0);
+	assert_int_equal(fixture_post(f, invalidate_of(3, rkey)), 0);
+	assert_int_equal(fixture_post(f, send_of(4)), 0);
+	for (uint64_t id = 2; id <= 4; id++)
+		expect_done(f, id, IBV_WC_SUCCESS);
+	assert_int_equal(fixture_post(f, invalidate_of(5, rkey)), 0);
+	expect_done(f, 5, IBV_WC_MW_BIND_ERR);
+	assert_int_equal(f->qp->state, IBV_QPS_SQE);
 }
 
 enum { ROUNDS = 2000 };
@@ -600,6 +622,7 @@ int main(void)
 		TEST(a_fence_is_kept),
 		TEST(they_wait_while_the_queue_drains),
 		TEST(a_read_ends_with_its_window),
+		TEST(an_unreliable_qp_binds_too),
 		TEST(unbinding_and_deregistering_waits_for_those_inside),
 	};
 

@@ -34,7 +34,7 @@ void flush_sends(struct qp *qp);
 void fail_with_event(struct qp *qp, enum ibv_event_type event);
 void flush(struct qp *qp);
 /* run.c: SQ_DRAINED, once, when a QP in SQD has nothing on the way. */
-void settle_drain(struct qp *qp);
+void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 
 /* requester.c */
 /* Whether the work request at the cursor can go out. False: it has to wait, or has failed. */

@@ -4,6 +4,9 @@
 
 #include "cm/internal.h"
 
+/* Who does not answer a DREQ may have ended in peace: no need to ask as often as for a connection. */
+#define DREQ_RETRIES 3
+
 int connection_request(struct connection *c, struct cm_mad *req, uint64_t now)
 {
 	if (c->state != CM_IDLE)
@@ -73,6 +76,7 @@ int connection_disconnect(struct connection *c, struct cm_mad *dreq, uint64_t no
 	c->transaction = 1ull << 32 | c->id;
 	dreq->message = CM_DREQ;
 	dreq->qpn = c->remote_qpn;
+	c->retries = DREQ_RETRIES;
 	connection_send(c, dreq);
 	connection_await(c, CM_DREQ_SENT, now);
 	return 0;

@@ -46,10 +46,13 @@ def main():
     # version nodes themselves are symbols as well
     ours = {s for s in ours if not re.match(r"(IBVERBS|RDMACM)_[\w.]+(@|$)", s)}
     front = {s for s in ours if "@RDMACM_" not in s}
+    connecting = ours - front
 
     checks.append(("every symbol that programs need is there", needed - front))
     checks.append(("every public symbol of libibverbs 44 is there", public(known) - front))
     checks.append(("nothing else is there", front - public(known) - PRIVATE))
+    checks.append(("every rdma_* symbol of librdmacm 44 is there, and nothing else of it",
+                   lines("librdmacm_44.txt") ^ connecting))
     library = distribution()
     if library:
         theirs = exported(library)

@@ -283,6 +283,23 @@ def qperf(tests, **row):
     return Case("qperf " + tests, run, **row)
 
 
+def connected(server, client, wanted="", refused=r"[Ee]rror|[Ff]ail|unhandled", **row):
+    """Two programs that connect by rdma_cm; {a} becomes the server's address, {p} a port."""
+    def run(place, build):
+        words = {"a": place.address, "p": next(ports)}
+        s = Process(build, place.server, server.format(**words))
+        s.until_at_roce_port()
+        c = Process(build, place.client, client.format(**words))
+        expect(c)
+        expect(s)
+        if not re.search(wanted, c.output):
+            raise Failure("no %r in the client's output" % wanted)
+        for p in c, s:
+            if re.search(refused, p.output):
+                raise Failure("%r in its output" % re.search(refused, p.output).group())
+    return Case(client, run, **row)
+
+
 def uroce_run(place, build):
     """The command that a user types, and not only the preload it makes."""
     if build.sanitizer:
@@ -323,6 +340,10 @@ TABLE = [
     single("true", name="a program without RDMA is left alone"),
 
     Case("uroce run ibv_rc_pingpong", uroce_run, ALL, quick=True),
+    connected("rping -s -a {a} -p {p} -v -V -C 30", "rping -c -a {a} -p {p} -v -V -C 30", "rdma-ping-29", places=ALL,
+              quick=True),
+    connected("ucmatose -p {p} -c 20 -C 20", "ucmatose -s {a} -p {p} -c 20 -C 20", "return status 0", places=ALL),
+    connected("udaddy", "udaddy -s {a}", "return status 0", places=ALL, quick=True),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
     pingpong(places=ALL, quick=True),
     pingpong("-g 0", places=ALL),

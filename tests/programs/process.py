@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program under test: started in a namespace with uroce in front of it, watched, and never left behind."""
+import contextlib
 import glob
 import itertools
 import os
@@ -128,6 +129,22 @@ class Process:
                             return True
             return False
         self.until("it listened on TCP port %d" % port, listening)
+
+    def until_at_roce_port(self):
+        """Until the program itself has bound UDP port 4791, which is when those that connect by rdma_cm find it."""
+        def bound():
+            sockets = set()
+            for fd in glob.glob("/proc/%d/fd/*" % self.pid):
+                with contextlib.suppress(OSError):
+                    sockets.add(os.readlink(fd))
+            for table in "udp", "udp6":
+                with open(self.namespace.proc + table) as f:
+                    for line in f:
+                        word = line.split()
+                        if word[1].endswith(":12B7") and "socket:[%s]" % word[9] in sockets:
+                            return True
+            return False
+        self.until("it had bound UDP port 4791", bound)
 
     def end(self):
         """Kills it if need be; what it printed stays readable."""

@@ -1,0 +1,78 @@
+/* Socket addresses and GIDs. SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "cm/id.h"
+#include "link/netif.h"
+
+bool address_to_gid(const struct sockaddr *a, union ibv_gid *gid)
+{
+	*gid = (union ibv_gid){0};
+	if (a->sa_family == AF_INET) {
+		gid->raw[10] = gid->raw[11] = 0xff;
+		memcpy(gid->raw + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
+		return true;
+	}
+	if (a->sa_family == AF_INET6) {
+		memcpy(gid->raw, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
+		return true;
+	}
+	return false;
+}
+
+void gid_to_address(const union ibv_gid *gid, uint16_t port, struct sockaddr_storage *a)
+{
+	memset(a, 0, sizeof(*a));
+	if (address_is_ipv4(gid)) {
+		struct sockaddr_in *in = (struct sockaddr_in *)a;
+
+		in->sin_family = AF_INET;
+		memcpy(&in->sin_addr, gid->raw + 12, 4);
+	} else {
+		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
+
+		in6->sin6_family = AF_INET6;
+		memcpy(&in6->sin6_addr, gid->raw, 16);
+		if (address_is_link_local(gid))
+			in6->sin6_scope_id = (uint32_t)netif_of_address(gid);
+	}
+	address_set_port((struct sockaddr *)a, port);
+}
+
+/* The port stands at the same place in both. */
+static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port), "");
+
+uint16_t address_port(const struct sockaddr *a)
+{
+	return ntohs(((const struct sockaddr_in *)a)->sin_port);
+}
+
+void address_set_port(struct sockaddr *a, uint16_t port)
+{
+	((struct sockaddr_in *)a)->sin_port = htons(port);
+}
+
+socklen_t address_size(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET	  ? sizeof(struct sockaddr_in)
+	       : a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					  : 0;
+}
+
+bool gid_is_any(const union ibv_gid *gid)
+{
+	static const union ibv_gid any, any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+	return !memcmp(gid, &any, sizeof(any)) || !memcmp(gid, &any_ipv4, sizeof(any));
+}
+
+PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return htons(address_port(&id->route.addr.src_addr));
+}
+
+PUBLIC __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return htons(address_port(&id->route.addr.dst_addr));
+}

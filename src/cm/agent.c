@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/agent.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "loop/gsi.h"
+#include "loop/loop.h"
+#include "loop/slot.h"
+
+#define ADDRESSES 1024
+
+struct machine cm;
+
+static struct lock
+	start_lock;  /* held while the agent starts and addresses are attached; taken before cm.lock */
+static bool started; /* guarded by start_lock */
+static int timer = -1;
+static uint64_t timer_at = NEVER; /* guarded by cm.lock */
+/* Attached for good; guarded by cm.lock for writing along with start_lock. */
+static struct path attached[ADDRESSES];
+static uint32_t attached_count;
+
+uint64_t agent_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
+}
+
+uint32_t agent_random(void)
+{
+	uint32_t n = 0;
+
+	while (getrandom(&n, sizeof(n), 0) < 0 && errno == EINTR)
+		;
+	return n;
+}
+
+/* ---- messages ---- */
+
+static const struct path *find_path(const union ibv_gid *local) REQUIRES(cm.lock)
+{
+	for (uint32_t i = 0; i < attached_count; i++)
+		if (!memcmp(&attached[i].sgid, local, sizeof(*local)))
+			return &attached[i];
+	return NULL;
+}
+
+NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to,
+				 const uint8_t mad[CM_MAD_BYTES])
+{
+	const struct path *known = find_path(&to->local);
+	struct path path;
+
+	if (!known)
+		return; /* we do not take part at that address */
+	path = *known;
+	path.dgid = to->remote;
+	path.traffic_class = to->traffic_class;
+	gsi_send(&path, GSI_QPN, mad); /* lost, if it fails: then it is sent again */
+}
+
+static uint8_t owner(const struct gsi_mad *mad)
+{
+	uint64_t service = 0;
+	int slot = machine_owner(mad->bytes, &service);
+
+	if (slot < 0)
+		return 0;
+	if (slot == 0 && service)
+		slot = gsi_owner(mad->to, service);
+	/* nobody's, or that of one who is dead: then it is for us to say that there is no such thing */
+	return slot && (slot == gsi_slot() || slot_is_alive((uint8_t)slot)) ? slot : gsi_slot();
+}
+
+static void receive(const struct gsi_mad *mad)
+{
+	struct cm_address address = {.local = *mad->to, .remote = *mad->from};
+
+	lock_take(&cm.lock);
+	if (cm.ops)
+		machine_receive(&cm, mad->bytes, &address, agent_now());
+	lock_drop(&cm.lock);
+}
+
+__attribute__((constructor)) static void serve(void)
+{
+	static const struct gsi_ops ops = {.owner = owner, .receive = receive};
+
+	gsi_serve(&ops);
+}
+
+/* ---- time ---- */
+
+static void set_timer(uint64_t when) REQUIRES(cm.lock)
+{
+	struct itimerspec at = {.it_value = {when / SEC, when % SEC}};
+
+	timer_at = when;
+	timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+NO_LOCK_ANALYSIS void agent_deadline(struct machine *m, uint64_t when)
+{
+	if (when < timer_at)
+		set_timer(when);
+}
+
+static void time_has_come(void *arg)
+{
+	uint64_t expirations, next;
+
+	lock_take(&cm.lock);
+	if (read(timer, &expirations, sizeof(expirations)) > 0)
+		timer_at = NEVER;
+	machine_expire(&cm, agent_now());
+	next = machine_deadline(&cm);
+	if (next < timer_at)
+		set_timer(next);
+	lock_drop(&cm.lock);
+}
+
+/* ---- the beginning ---- */
+
+NO_LOCK_ANALYSIS static void before_fork(void)
+{
+	lock_take(&start_lock);
+	lock_take(&cm.lock);
+}
+
+NO_LOCK_ANALYSIS static void after_fork(void)
+{
+	lock_drop(&cm.lock);
+	lock_drop(&start_lock);
+}
+
+/* The parent goes on with what it has. The child begins anew, if it does; the ids that it knows are of no use
+ * to it. */
+NO_LOCK_ANALYSIS static void in_child(void)
+{
+	if (started)
+		close(timer);
+	started = false;
+	timer = -1;
+	timer_at = NEVER;
+	attached_count = 0;
+	cm.ops = NULL;
+	ids_forget();
+	ports_forget();
+	devices_forget();
+	lock_drop(&cm.lock);
+	lock_drop(&start_lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static int start(void) REQUIRES(start_lock)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint8_t slot = gsi_slot();
+	int err;
+
+	if (!slot)
+		return -ENODEV;
+	pthread_once(&once, watch_forks);
+	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (timer < 0)
+		return -errno;
+	lock_take(&cm.lock);
+	err = machine_init(&cm, &agent_ops, slot, agent_random());
+	lock_drop(&cm.lock);
+	if (!err)
+		err = loop_watch(timer, time_has_come, NULL);
+	if (err) {
+		close(timer);
+		return err;
+	}
+	started = true;
+	return 0;
+}
+
+static int attach(const union ibv_gid *local) REQUIRES(start_lock)
+{
+	struct path path = {.sgid = *local};
+	bool known;
+	int err;
+
+	lock_take(&cm.lock);
+	known = find_path(local);
+	lock_drop(&cm.lock);
+	if (known)
+		return 0;
+	if (attached_count == ADDRESSES)
+		return -ENOSPC;
+	err = loop_attach(&path);
+	if (err)
+		return err;
+	lock_take(&cm.lock);
+	attached[attached_count++] = path;
+	lock_drop(&cm.lock);
+	return 0;
+}
+
+int agent_attach(const union ibv_gid *local)
+{
+	int err = 0;
+
+	lock_take(&start_lock);
+	if (!started)
+		err = start();
+	if (!err)
+		err = attach(local);
+	lock_drop(&start_lock);
+	return err;
+}
+
+/* A process that ends without a word would leave its peers connected to nobody. */
+__attribute__((destructor)) static void part(void)
+{
+	lock_take(&cm.lock);
+	if (cm.ops)
+		ids_release_all();
+	lock_drop(&cm.lock);
+}

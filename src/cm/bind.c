@@ -1,0 +1,286 @@
+/* Ports, and who listens at them. The processes of one user share a table of ports (loop/gsi.h); what several
+ * ids of this process do with one port is settled here. SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/id.h"
+#include "link/netif.h"
+#include "loop/gsi.h"
+
+#define EPHEMERAL_FIRST 32768
+#define EPHEMERAL_LAST	60999
+#define PORT_TRIES	512
+#define BACKLOG_MAX	1024
+
+static struct lock ports_lock; /* taken before cm.lock; held while the shared table is changed */
+static struct list bound = {&bound, &bound};		 /* guarded by ports_lock */
+static struct list listeners = {&listeners, &listeners}; /* guarded by cm.lock */
+
+static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+/* Whether what is sent to `to` is also sent to `address`, which may be any. */
+static bool covers(const union ibv_gid *address, const union ibv_gid *to, bool v6_only)
+{
+	if (same_gid(address, to))
+		return true;
+	if (!gid_is_any(address))
+		return false;
+	return address_is_ipv4(address) ? address_is_ipv4(to) : !(v6_only && address_is_ipv4(to));
+}
+
+static bool overlap(const struct id *a, const struct id *b)
+{
+	return covers(&a->port_address, &b->port_address, a->v6_only) ||
+	       covers(&b->port_address, &a->port_address, b->v6_only);
+}
+
+static bool listens(const struct id *id)
+{
+	return id->state == ID_LISTENING;
+}
+
+/* Another id of this process stands against it. */
+static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
+{
+	list_each (l, &bound) {
+		struct id *other = container_of(l, struct id, bound);
+
+		if (other != id && other->service == id->service && overlap(other, id) &&
+		    (to_listen || !id->reuse || !other->reuse || listens(other)))
+			return true;
+	}
+	return false;
+}
+
+static int claim(struct id *id, bool to_listen) REQUIRES(ports_lock)
+{
+	if (is_taken(id, to_listen))
+		return -EADDRINUSE;
+	return gsi_claim(&id->port_address, id->service,
+			 to_listen   ? GSI_LISTENS
+			 : id->reuse ? GSI_SHARED
+				     : GSI_BOUND);
+}
+
+static uint64_t service_of(const struct id *id, uint16_t port)
+{
+	return (uint64_t)id->base.ps << 16 | port;
+}
+
+static uint16_t random_port(void)
+{
+	return EPHEMERAL_FIRST + agent_random() % (EPHEMERAL_LAST - EPHEMERAL_FIRST + 1);
+}
+
+static int claim_some_port(struct id *id) REQUIRES(ports_lock)
+{
+	int err = -EADDRINUSE;
+
+	for (int i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
+		id->service = service_of(id, random_port());
+		err = claim(id, false);
+	}
+	return err == -EADDRINUSE ? -EADDRNOTAVAIL : err;
+}
+
+static int take_port(struct id *id, uint16_t port)
+{
+	int err;
+
+	lock_take(&ports_lock);
+	id->service = service_of(id, port);
+	err = port ? claim(id, false) : claim_some_port(id);
+	if (err)
+		id->service = 0;
+	else
+		list_append(&bound, &id->bound);
+	lock_drop(&ports_lock);
+	return err;
+}
+
+void id_unbind(struct id *id)
+{
+	bool shared = false;
+
+	lock_take(&ports_lock);
+	if (!list_empty(&id->bound)) {
+		list_remove(&id->bound);
+		list_each (l, &bound) {
+			struct id *other = container_of(l, struct id, bound);
+
+			shared |= other->service == id->service &&
+				  same_gid(&other->port_address, &id->port_address);
+		}
+		if (!shared)
+			gsi_release(&id->port_address, id->service);
+	}
+	lock_drop(&ports_lock);
+}
+
+/* A port that goes into our messages; nobody can connect to it, so nobody else has to know. */
+void id_choose_port(struct id *id)
+{
+	if (!id->service)
+		id->service = service_of(id, random_port());
+}
+
+static int any_device(struct cm_device *d, void *arg)
+{
+	return 1;
+}
+
+int id_bind(struct id *id, const struct sockaddr *address)
+{
+	union ibv_gid gid;
+	int err;
+
+	if (!address_to_gid(address, &gid))
+		return EAFNOSUPPORT;
+	if (!gid_is_any(&gid)) {
+		id->address.local = gid;
+		if (id_set_device(id))
+			return EADDRNOTAVAIL;
+	} else if (!devices_each(any_device, NULL)) {
+		return ENODEV;
+	}
+	id->port_address = gid;
+	err = take_port(id, address_port(address));
+	if (err)
+		return -err;
+	memcpy(&id->base.route.addr.src_storage, address, address_size(address));
+	address_set_port(&id->base.route.addr.src_addr, (uint16_t)id->service);
+	return 0;
+}
+
+PUBLIC int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
+{
+	struct id *id = id_of(base);
+	int error;
+
+	if (!address || id->state != ID_IDLE)
+		return fail_minus(EINVAL);
+	error = id_bind(id, address);
+	if (error)
+		return fail_minus(error);
+	id_advance(id, ID_IDLE, ID_BOUND);
+	return 0;
+}
+
+/* ---- listening ---- */
+
+struct attaching {
+	const union ibv_gid *any;
+	bool v6_only;
+	uint32_t done;
+	int error; /* the last */
+};
+
+static int attach_address(const union ibv_gid *gid, void *arg)
+{
+	struct attaching *a = arg;
+	int err;
+
+	if (!covers(a->any, gid, a->v6_only))
+		return 0;
+	err = agent_attach(gid);
+	if (err)
+		a->error = err;
+	else
+		a->done++;
+	return 0;
+}
+
+static int attach_device(struct cm_device *d, void *arg)
+{
+	return device_each_address(d, attach_address, arg);
+}
+
+/* Where there are several addresses, those that can be had: another may be held by the kernel's rxe. */
+static int attach(const struct id *id)
+{
+	struct attaching a = {.any = &id->port_address, .v6_only = id->v6_only, .error = -ENODEV};
+
+	if (!gid_is_any(&id->port_address))
+		return agent_attach(&id->port_address);
+	devices_each(attach_device, &a);
+	return a.done ? 0 : a.error;
+}
+
+static int enlist(struct id *id, int backlog)
+{
+	int err;
+
+	lock_take(&ports_lock);
+	err = claim(id, true);
+	if (!err) {
+		lock_take(&cm.lock);
+		id->state = ID_LISTENING;
+		id->backlog = backlog <= 0 || backlog > BACKLOG_MAX ? BACKLOG_MAX : (uint32_t)backlog;
+		list_append(&listeners, &id->listening);
+		lock_drop(&cm.lock);
+	}
+	lock_drop(&ports_lock);
+	return err;
+}
+
+static void delist(struct id *id)
+{
+	lock_take(&cm.lock);
+	listener_remove(id);
+	id->state = ID_BOUND;
+	lock_drop(&cm.lock);
+}
+
+PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct id *id = id_of(base);
+	int err;
+
+	if (id->state == ID_IDLE && rdma_bind_addr(base, (struct sockaddr *)&any))
+		return -1;
+	if (id->state != ID_BOUND)
+		return fail_minus(EINVAL);
+	err = enlist(id, backlog);
+	if (err)
+		return fail_minus(-err);
+	/* whoever can reach the address finds the listener there */
+	err = attach(id);
+	if (err) {
+		delist(id);
+		return fail_minus(-err);
+	}
+	return 0;
+}
+
+void ports_forget(void)
+{
+	ports_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	list_init(&bound);
+	list_init(&listeners);
+}
+
+void listener_remove(struct id *id)
+{
+	list_remove(&id->listening);
+}
+
+struct id *listener_find(uint64_t service, const union ibv_gid *to)
+{
+	struct id *any = NULL;
+
+	list_each (l, &listeners) {
+		struct id *id = container_of(l, struct id, listening);
+
+		if (id->service != service)
+			continue;
+		if (same_gid(&id->port_address, to))
+			return id;
+		if (covers(&id->port_address, to, id->v6_only))
+			any = id;
+	}
+	return any;
+}

@@ -1,0 +1,214 @@
+/* Event channels: a queue of events, and an eventfd that is readable while it is not empty.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cm/id.h"
+#include "loop/loop.h"
+
+static struct event_channel *channel_of(struct rdma_event_channel *channel)
+{
+	return (struct event_channel *)channel;
+}
+
+PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct event_channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return NULL;
+	list_init(&ch->events);
+	ch->base.fd = eventfd(0, EFD_CLOEXEC);
+	if (ch->base.fd < 0) {
+		free(ch);
+		return NULL;
+	}
+	return &ch->base;
+}
+
+PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	close(channel->fd);
+	free(channel_of(channel));
+}
+
+/* ---- events ---- */
+
+struct event *event_make(struct id *id, enum rdma_cm_event_type type, int status)
+{
+	struct event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	list_init(&e->link);
+	e->id = id;
+	e->base.id = &id->base;
+	e->base.event = type;
+	e->base.status = status;
+	return e;
+}
+
+void event_set_private(struct event *e, const void *data, size_t length, uint8_t *told)
+{
+	memcpy(e->private_data, data, length);
+	*told = (uint8_t)length;
+}
+
+static void append(struct event_channel *ch, struct event *e) REQUIRES(cm.lock)
+{
+	list_append(&ch->events, &e->link);
+	if (!ch->readable)
+		eventfd_write(ch->base.fd, 1);
+	ch->readable = true;
+}
+
+void event_post(struct event *e)
+{
+	struct event_channel *ch;
+
+	if (!e)
+		return;
+	ch = channel_of(e->id->base.channel);
+	append(ch, e);
+}
+
+/* Called when the queue may have become empty: the eventfd is read then, unless it has been already. */
+static void settle(struct event_channel *ch) REQUIRES(cm.lock)
+{
+	eventfd_t count;
+
+	if (ch->readable && list_empty(&ch->events)) {
+		eventfd_read(ch->base.fd, &count);
+		ch->readable = false;
+	}
+}
+
+static struct event *take(struct event_channel *ch) EXCLUDES(cm.lock)
+{
+	struct event *e = NULL;
+	struct list *l;
+
+	lock_take(&cm.lock);
+	l = list_pop(&ch->events);
+	if (l) {
+		e = container_of(l, struct event, link);
+		id_count_fetched(e->id);
+		settle(ch);
+	}
+	lock_drop(&cm.lock);
+	return e;
+}
+
+static void drop(struct id *id, const struct group *group) REQUIRES(cm.lock)
+{
+	struct event_channel *ch = channel_of(id->base.channel);
+	struct list gone, *l;
+
+	list_init(&gone);
+	list_each_safe (i, &ch->events) {
+		struct event *e = container_of(i, struct event, link);
+
+		if (e->id != id || (group && e->group != group))
+			continue;
+		list_remove(i);
+		list_append(&gone, i);
+	}
+	settle(ch);
+	while ((l = list_pop(&gone))) {
+		struct event *e = container_of(l, struct event, link);
+
+		if (e->request)
+			id_discard(e->request);
+		free(e);
+	}
+}
+
+void events_drop(struct id *id)
+{
+	drop(id, NULL);
+}
+
+void events_drop_group(struct id *id, const struct group *group)
+{
+	drop(id, group);
+}
+
+void events_move(struct id *id, struct event_channel *to)
+{
+	struct event_channel *from = channel_of(id->base.channel);
+
+	id->base.channel = &to->base;
+	list_each_safe (l, &from->events) {
+		struct event *e = container_of(l, struct event, link);
+
+		if (e->id->base.channel != &to->base)
+			continue;
+		/* a request that waits takes its id along, and what there may be about that */
+		if (e->request)
+			e->request->base.channel = &to->base;
+		list_remove(l);
+		append(to, e);
+	}
+	settle(from);
+}
+
+static void complete(struct event *e)
+{
+	struct id *id = e->id;
+
+	free(e);
+	pthread_mutex_lock(&id->mutex);
+	id->completed++;
+	pthread_cond_signal(&id->acknowledged);
+	pthread_mutex_unlock(&id->mutex);
+}
+
+PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	if (!channel || !event)
+		return fail_minus(EINVAL);
+	for (;;) {
+		struct event *e = take(channel_of(channel));
+		int err;
+
+		if (e && event_prepare(e)) {
+			*event = &e->base;
+			return 0;
+		}
+		if (e) {
+			complete(e);
+			continue;
+		}
+		err = loop_wait(channel->fd);
+		if (err)
+			return fail_minus(-err);
+	}
+}
+
+PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	if (!event)
+		return fail_minus(EINVAL);
+	complete((struct event *)event);
+	return 0;
+}
+
+int id_complete(struct id *id)
+{
+	struct rdma_cm_event *e;
+
+	if (!id->sync)
+		return 0;
+	if (id->base.event) {
+		rdma_ack_cm_event(id->base.event);
+		id->base.event = NULL;
+	}
+	if (rdma_get_cm_event(id->base.channel, &id->base.event))
+		return -1;
+	e = id->base.event;
+	if (!e->status)
+		return 0;
+	return fail_minus(e->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : abs(e->status));
+}

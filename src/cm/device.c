@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/device.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "verbs/context.h"
+
+static struct lock devices_lock; /* taken before all others */
+static struct cm_device *devices[DEVICE_LIMIT];
+static uint32_t device_count;
+
+static bool is_open(struct ibv_device *d) REQUIRES(devices_lock)
+{
+	for (uint32_t i = 0; i < device_count; i++)
+		if (devices[i]->verbs->device == d)
+			return true;
+	return false;
+}
+
+static void open_one(struct ibv_device *device) REQUIRES(devices_lock)
+{
+	struct cm_device *d = calloc(1, sizeof(*d));
+	struct ibv_device_attr attr;
+
+	if (!d)
+		return;
+	d->verbs = ibv_open_device(device);
+	if (!d->verbs)
+		goto err;
+	d->pd = ibv_alloc_pd(d->verbs);
+	if (!d->pd || ibv_query_device(d->verbs, &attr))
+		goto err_close;
+	d->guid = be64toh(attr.node_guid);
+	d->responder_resources = (uint8_t)min_of(attr.max_qp_rd_atom, 255);
+	d->initiator_depth = (uint8_t)min_of(attr.max_qp_init_rd_atom, 255);
+	devices[device_count++] = d;
+	return;
+
+err_close:
+	if (d->pd)
+		ibv_dealloc_pd(d->pd);
+	ibv_close_device(d->verbs);
+err:
+	free(d);
+}
+
+/* Devices may come with new interfaces; those that are open stay. */
+static void open_all(void) REQUIRES(devices_lock)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	for (int i = 0; list && list[i]; i++)
+		if (!is_open(list[i]) && device_count < DEVICE_LIMIT)
+			open_one(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+}
+
+static struct cm_device *find(const union ibv_gid *address, int *index) REQUIRES(devices_lock)
+{
+	for (uint32_t i = 0; i < device_count; i++) {
+		*index = device_find_gid(context_of(devices[i]->verbs)->device, address);
+		if (*index >= 0)
+			return devices[i];
+	}
+	return NULL;
+}
+
+struct cm_device *device_of_address(const union ibv_gid *address, int *index)
+{
+	struct cm_device *d;
+
+	lock_take(&devices_lock);
+	d = find(address, index);
+	if (!d) {
+		open_all();
+		d = find(address, index);
+	}
+	lock_drop(&devices_lock);
+	return d;
+}
+
+int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg)
+{
+	int result = 0;
+
+	lock_take(&devices_lock);
+	open_all();
+	for (uint32_t i = 0; i < device_count && !result; i++)
+		result = use(devices[i], arg);
+	lock_drop(&devices_lock);
+	return result;
+}
+
+int device_each_address(struct cm_device *d, int (*use)(const union ibv_gid *address, void *arg), void *arg)
+{
+	int result = 0;
+
+	for (uint32_t i = 0; i < DEVICE_GIDS && !result; i++) {
+		union ibv_gid gid;
+
+		if (device_gid(context_of(d->verbs)->device, i, &gid))
+			result = use(&gid, arg);
+	}
+	return result;
+}
+
+struct ibv_xrcd *device_xrcd(struct cm_device *d)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+
+	lock_take(&devices_lock);
+	if (!d->xrcd)
+		d->xrcd = ibv_open_xrcd(d->verbs, &attr);
+	lock_drop(&devices_lock);
+	return d->xrcd;
+}
+
+enum ibv_mtu device_mtu(const struct cm_device *d)
+{
+	return device_active_mtu(context_of(d->verbs)->device);
+}
+
+void devices_forget(void)
+{
+	devices_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	device_count = 0;
+}

@@ -1,0 +1,250 @@
+/* From what the machine tells to what applications get. SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "cm/id.h"
+
+/* ---- under cm.lock, by whatever thread receives ---- */
+
+static void set_conn(struct event *e, struct id *id, const struct cm_mad *mad)
+{
+	struct rdma_conn_param *p = &e->base.param.conn;
+
+	p->private_data = e->private_data;
+	p->flow_control = mad->flow_control;
+	p->rnr_retry_count = mad->rnr_retry;
+	p->retry_count = mad->retry;
+	p->srq = mad->srq;
+	p->qp_num = mad->qpn;
+	/* what one side can have under way, the other has to be able to answer */
+	p->responder_resources = mad->initiator_depth;
+	p->initiator_depth = mad->responder_resources;
+}
+
+static void replied(struct id *id, const struct cm_mad *rep) REQUIRES(cm.lock)
+{
+	struct event *e = event_make(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+
+	id->remote_qpn = rep->qpn;
+	id->remote_psn = rep->psn;
+	id->rnr_retry = rep->rnr_retry;
+	id->responder_resources = rep->initiator_depth;
+	id->initiator_depth = rep->responder_resources;
+	id->remote_ece = (struct ibv_ece){.vendor_id = rep->vendor_id, .options = rep->modifier};
+	if (!e)
+		return;
+	e->replied = true;
+	set_conn(e, id, rep);
+	event_set_private(e, rep->private_data, cm_private_bytes(CM_REP),
+			  &e->base.param.conn.private_data_len);
+	event_post(e);
+}
+
+static void rejected(struct id *id, int status, const struct cm_mad *rej) REQUIRES(cm.lock)
+{
+	struct event *e = event_make(id, RDMA_CM_EVENT_REJECTED, status);
+
+	if (!e)
+		return;
+	e->base.param.conn.private_data = e->private_data;
+	event_set_private(e, rej->private_data, cm_private_bytes(CM_REJ),
+			  &e->base.param.conn.private_data_len);
+	event_post(e);
+}
+
+/* A service has been looked up. */
+static void found(struct id *id, int status, const struct cm_mad *rep) REQUIRES(cm.lock)
+{
+	struct event *e =
+		event_make(id, status ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_ESTABLISHED, status);
+	struct rdma_ud_param *p;
+
+	if (!e)
+		return;
+	p = &e->base.param.ud;
+	p->private_data = e->private_data;
+	p->ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = PORT,
+		.grh = {.dgid = id->address.remote,
+			.sgid_index = id->gid_index,
+			.hop_limit = 64,
+			.traffic_class = id->tos},
+	};
+	p->qp_num = rep->qpn;
+	p->qkey = rep->qkey;
+	event_set_private(e, rep->private_data, cm_private_bytes(CM_SIDR_REP), &p->private_data_len);
+	event_post(e);
+}
+
+static void told(void *user, enum cm_event event, int status, const struct cm_mad *mad) NO_LOCK_ANALYSIS
+{
+	/* those that carry nothing */
+	static const enum rdma_cm_event_type plain[] = {
+		[CM_EVENT_ESTABLISHED] = RDMA_CM_EVENT_ESTABLISHED,
+		[CM_EVENT_UNREACHABLE] = RDMA_CM_EVENT_UNREACHABLE,
+		[CM_EVENT_DISCONNECTED] = RDMA_CM_EVENT_DISCONNECTED,
+		[CM_EVENT_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
+	};
+	struct id *id = user;
+
+	if (event == CM_EVENT_REPLIED)
+		replied(id, mad);
+	else if (event == CM_EVENT_REJECTED)
+		rejected(id, status, mad);
+	else if (event == CM_EVENT_FOUND)
+		found(id, status, mad);
+	else
+		event_post(event_make(id, plain[event], status));
+}
+
+static enum ibv_qp_type type_of(const struct cm_mad *req)
+{
+	static const enum ibv_qp_type type[4] = {IBV_QPT_RC, IBV_QPT_UC, 0, 0};
+
+	if (req->message == CM_SIDR_REQ)
+		return IBV_QPT_UD;
+	if (req->transport == 3 && req->extended_transport == 1)
+		return IBV_QPT_XRC_RECV;
+	return type[req->transport];
+}
+
+/* What the peer said in its REQ is how we shall talk to it. */
+static void take_over(struct id *id, const struct cm_mad *req)
+{
+	id->remote_qpn = req->qpn;
+	id->remote_psn = req->psn;
+	id->retry = req->retry;
+	id->rnr_retry = req->rnr_retry;
+	id->mtu = req->mtu;
+	id->responder_resources = req->initiator_depth;
+	id->initiator_depth = req->responder_resources;
+	id->remote_ece = (struct ibv_ece){.vendor_id = req->vendor_id, .options = req->modifier};
+	if (req->message == CM_REQ && req->primary.traffic_class)
+		id->tos = req->primary.traffic_class;
+}
+
+static struct event *make_request(struct id *listener, struct id *id, const struct cm_mad *req)
+{
+	struct event *e = event_make(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	bool is_req = req->message == CM_REQ;
+
+	if (!e)
+		return NULL;
+	e->request = id;
+	e->base.id = &id->base;
+	e->base.listen_id = &listener->base;
+	if (is_req)
+		set_conn(e, id, req);
+	else
+		e->base.param.ud.private_data = e->private_data;
+	event_set_private(e, req->private_data + CM_IP_BYTES, cm_private_bytes(req->message) - CM_IP_BYTES,
+			  is_req ? &e->base.param.conn.private_data_len : &e->base.param.ud.private_data_len);
+	return e;
+}
+
+static int request(struct connection *c, const struct cm_mad *req, void **user) NO_LOCK_ANALYSIS
+{
+	int no_such_service =
+		req->message == CM_REQ ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
+	struct id *listener, *id;
+	struct event *e;
+	struct cm_ip ip;
+
+	if (cm_ip_parse(&ip, req->private_data))
+		return no_such_service;
+	listener = listener_find(req->service, &ip.to);
+	if (!listener || listener->base.qp_type != type_of(req))
+		return no_such_service;
+	if (!listener->backlog)
+		return -EAGAIN;
+	id = id_make((struct event_channel *)listener->base.channel, listener->base.context,
+		     listener->base.ps, listener->base.qp_type);
+	if (!id)
+		return -ENOMEM;
+	e = make_request(listener, id, req);
+	if (!e) {
+		id_discard(id);
+		return -ENOMEM;
+	}
+	id->state = ID_CONNECTING;
+	id->connection = c;
+	id->address = c->address;
+	id->qkey = listener->qkey;
+	id->tos = listener->tos;
+	take_over(id, req);
+	gid_to_address(&ip.to, (uint16_t)req->service, &id->base.route.addr.src_storage);
+	gid_to_address(&ip.from, ip.from_port, &id->base.route.addr.dst_storage);
+	id_enlist(id);
+	listener->backlog--;
+	event_post(e);
+	*user = id;
+	return 0;
+}
+
+const struct machine_ops agent_ops = {
+	.send = agent_send,
+	.event = told,
+	.request = request,
+	.deadline = agent_deadline,
+};
+
+/* ---- when the application fetches an event ---- */
+
+static bool prepare_request(struct event *e)
+{
+	struct id *id = e->request;
+
+	lock_take(&cm.lock);
+	e->id->backlog++;
+	e->request = NULL;
+	lock_drop(&cm.lock);
+	if (!id_set_device(id) && (!e->id->sync || !rdma_migrate_id(&id->base, NULL)))
+		return true;
+	rdma_destroy_id(&id->base);
+	return false;
+}
+
+/* The QP goes ahead, then the peer is told; its data may arrive at once. */
+static void prepare_response(struct event *e)
+{
+	struct id *id = e->id;
+	int error = id_qp_connect(id);
+
+	if (!error) {
+		lock_take(&cm.lock);
+		error = id->connection ? -connection_ready(id->connection, &(struct cm_mad){0}, agent_now())
+				       : EINVAL;
+		lock_drop(&cm.lock);
+	}
+	e->base.event = error ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+	e->base.status = -error;
+	if (error) {
+		id->failed = true;
+		id_qp_fail(id);
+	}
+}
+
+bool event_prepare(struct event *e)
+{
+	struct id *id = e->id;
+
+	switch (e->base.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return prepare_request(e);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		if (id->base.qp)
+			prepare_response(e);
+		return true;
+	case RDMA_CM_EVENT_REJECTED:
+		if (!id->failed)
+			id_qp_fail(id);
+		return !id->failed;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return !id->failed;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		group_attach(e);
+		return true;
+	default:
+		return true;
+	}
+}

@@ -1,0 +1,207 @@
+/* The life of ids. SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/id.h"
+
+#include <stdlib.h>
+
+static struct list ids = {&ids, &ids}; /* guarded by cm.lock */
+
+struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps,
+		   enum ibv_qp_type type)
+{
+	struct id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->base.channel = &channel->base;
+	id->base.context = context;
+	id->base.ps = ps;
+	id->base.qp_type = type;
+	list_init(&id->all);
+	list_init(&id->listening);
+	list_init(&id->bound);
+	list_init(&id->groups);
+	pthread_mutex_init(&id->mutex, NULL);
+	pthread_cond_init(&id->acknowledged, NULL);
+	return id;
+}
+
+void id_enlist(struct id *id)
+{
+	list_append(&ids, &id->all);
+}
+
+bool id_advance(struct id *id, enum id_state from, enum id_state to)
+{
+	bool was;
+
+	lock_take(&cm.lock);
+	was = id->state == from;
+	if (was)
+		id->state = to;
+	lock_drop(&cm.lock);
+	return was;
+}
+
+static void id_free(struct id *id)
+{
+	pthread_cond_destroy(&id->acknowledged);
+	pthread_mutex_destroy(&id->mutex);
+	free(id->base.route.path_rec);
+	free(id->qp_attr);
+	free(id->connect);
+	free(id);
+}
+
+void id_discard(struct id *id)
+{
+	list_remove(&id->all);
+	if (id->connection)
+		connection_release(id->connection, agent_now());
+	events_drop(id);
+	id_free(id);
+}
+
+void ids_release_all(void)
+{
+	list_each (l, &ids) {
+		struct id *id = container_of(l, struct id, all);
+
+		if (id->connection)
+			connection_release(id->connection, agent_now());
+		id->connection = NULL;
+	}
+}
+
+void ids_forget(void)
+{
+	list_each (l, &ids)
+		container_of(l, struct id, all)->connection = NULL;
+	list_init(&ids);
+}
+
+int id_set_device(struct id *id)
+{
+	int index;
+	struct cm_device *d = device_of_address(&id->address.local, &index);
+
+	if (!d)
+		return -ENODEV;
+	id->device = d;
+	id->gid_index = (uint8_t)index;
+	id->base.verbs = d->verbs;
+	id->base.port_num = PORT;
+	id->base.pd = d->pd;
+	id->base.route.addr.addr.ibaddr.sgid = id->address.local;
+	id->base.route.addr.addr.ibaddr.dgid = id->address.remote;
+	id->base.route.addr.addr.ibaddr.pkey = 0xffff;
+	return 0;
+}
+
+static int create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+		  enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	bool sync = !channel;
+	struct id *id;
+
+	if (sync) {
+		channel = rdma_create_event_channel();
+		if (!channel)
+			return -1;
+	}
+	id = id_make((struct event_channel *)channel, context, ps, type);
+	if (!id) {
+		if (sync)
+			rdma_destroy_event_channel(channel);
+		return fail_minus(ENOMEM);
+	}
+	id->sync = sync;
+	lock_take(&cm.lock);
+	id_enlist(id);
+	lock_drop(&cm.lock);
+	*out = &id->base;
+	return 0;
+}
+
+int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	return create(NULL, out, NULL, ps, type);
+}
+
+PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			  enum rdma_port_space ps)
+{
+	switch (ps) {
+	case RDMA_PS_IPOIB:
+	case RDMA_PS_UDP:
+		return create(channel, id, context, ps, IBV_QPT_UD);
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		return create(channel, id, context, ps, IBV_QPT_RC);
+	}
+	return fail_minus(EINVAL);
+}
+
+void id_count_fetched(struct id *id)
+{
+	pthread_mutex_lock(&id->mutex);
+	id->fetched++;
+	pthread_mutex_unlock(&id->mutex);
+}
+
+void id_await_acknowledged(struct id *id)
+{
+	pthread_mutex_lock(&id->mutex);
+	while (id->completed != id->fetched)
+		pthread_cond_wait(&id->acknowledged, &id->mutex);
+	pthread_mutex_unlock(&id->mutex);
+}
+
+PUBLIC int rdma_destroy_id(struct rdma_cm_id *base)
+{
+	struct id *id = id_of(base);
+
+	id_leave_groups(id);
+	lock_take(&cm.lock);
+	listener_remove(id);
+	list_remove(&id->all);
+	if (id->connection)
+		connection_release(id->connection, agent_now());
+	id->connection = NULL;
+	events_drop(id);
+	lock_drop(&cm.lock);
+	id_unbind(id);
+	if (base->event)
+		rdma_ack_cm_event(base->event);
+	id_await_acknowledged(id);
+	if (id->sync)
+		rdma_destroy_event_channel(base->channel);
+	id_free(id);
+	return 0;
+}
+
+PUBLIC int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
+{
+	struct rdma_event_channel *old = base->channel;
+	struct id *id = id_of(base);
+	bool was_sync = id->sync, sync = !channel;
+
+	if (was_sync && sync)
+		return fail_minus(EINVAL);
+	if (sync) {
+		channel = rdma_create_event_channel();
+		if (!channel)
+			return -1;
+	}
+	lock_take(&cm.lock);
+	events_move(id, (struct event_channel *)channel);
+	id->sync = sync;
+	lock_drop(&cm.lock);
+	if (was_sync) {
+		if (base->event)
+			rdma_ack_cm_event(base->event);
+		base->event = NULL;
+		rdma_destroy_event_channel(old);
+	}
+	id_await_acknowledged(id);
+	return 0;
+}

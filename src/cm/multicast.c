@@ -1,0 +1,159 @@
+/* Multicast groups: the QP is attached when the application fetches the event that says so.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/id.h"
+#include "link/netif.h"
+
+struct group {
+	struct list link; /* among those of its id; guarded by cm.lock */
+	union ibv_gid gid;
+	struct sockaddr_storage address;
+	void *context; /* the application's */
+	bool send_only;
+	struct ibv_qp *qp; /* attached; NULL: not yet */
+};
+
+#define MLID 0xc000 /* RoCE has none; what the kernel says */
+
+static struct group *find(struct id *id, const struct sockaddr *address) REQUIRES(cm.lock)
+{
+	list_each (l, &id->groups) {
+		struct group *g = container_of(l, struct group, link);
+
+		if (!memcmp(&g->address, address, address_size(address)))
+			return g;
+	}
+	return NULL;
+}
+
+static void set_ud(struct event *e, const struct id *id, const struct group *g)
+{
+	e->base.param.ud = (struct rdma_ud_param){
+		.private_data = g->context,
+		.ah_attr = {.is_global = 1,
+			    .dlid = MLID,
+			    .port_num = PORT,
+			    .grh = {.dgid = g->gid,
+				    .sgid_index = id->gid_index,
+				    .hop_limit = 1,
+				    .traffic_class = id->tos}},
+		.qp_num = 0xffffff,
+		.qkey = id_qkey(id),
+	};
+}
+
+static int join(struct id *id, const struct sockaddr *address, bool send_only, void *context)
+{
+	struct group *g;
+	union ibv_gid gid;
+	struct event *e;
+
+	if (!id->device)
+		return EINVAL;
+	if (!address_to_gid(address, &gid))
+		return EAFNOSUPPORT;
+	if (!address_is_multicast(&gid))
+		return EINVAL;
+	g = calloc(1, sizeof(*g));
+	e = event_make(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	if (!g || !e) {
+		free(g);
+		free(e);
+		return ENOMEM;
+	}
+	g->gid = gid;
+	memcpy(&g->address, address, address_size(address));
+	g->context = context;
+	g->send_only = send_only;
+	e->group = g;
+	set_ud(e, id, g);
+	lock_take(&cm.lock);
+	list_append(&id->groups, &g->link);
+	event_post(e);
+	lock_drop(&cm.lock);
+	return 0;
+}
+
+/* ---- the application's ---- */
+
+PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
+{
+	uint32_t known = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	bool has_flags = attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	int error;
+
+	if (attr->comp_mask & ~known)
+		return fail_minus(ENOSYS);
+	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) || !attr->addr)
+		return fail_minus(EINVAL);
+	if (has_flags && attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return fail_minus(ENOSYS);
+	error = join(id_of(id), attr->addr,
+		     has_flags && attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	return error ? fail_minus(error) : id_complete(id_of(id));
+}
+
+PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context)
+{
+	struct rdma_cm_join_mc_attr_ex attr = {.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS, .addr = address};
+
+	return rdma_join_multicast_ex(id, &attr, context);
+}
+
+void group_attach(struct event *e)
+{
+	struct group *g = e->group;
+	struct ibv_qp *qp = e->id->base.qp;
+	int error = qp && !g->send_only ? ibv_attach_mcast(qp, &g->gid, MLID) : 0;
+
+	if (error) {
+		e->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		e->base.status = -error;
+	} else if (!g->send_only) {
+		g->qp = qp;
+	}
+}
+
+static void leave(struct id *id, struct group *g)
+{
+	/* a QP that the application has destroyed has left all its groups */
+	if (g->qp && g->qp == id->base.qp)
+		ibv_detach_mcast(g->qp, &g->gid, MLID);
+	free(g);
+}
+
+PUBLIC int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *address)
+{
+	struct id *id = id_of(base);
+	struct group *g;
+
+	lock_take(&cm.lock);
+	g = find(id, address);
+	if (g) {
+		list_remove(&g->link);
+		events_drop_group(id, g);
+	}
+	lock_drop(&cm.lock);
+	if (!g)
+		return fail_minus(EADDRNOTAVAIL);
+	leave(id, g);
+	return 0;
+}
+
+void id_leave_groups(struct id *id)
+{
+	struct list *l;
+
+	for (;;) {
+		lock_take(&cm.lock);
+		l = list_pop(&id->groups);
+		if (l)
+			events_drop_group(id, container_of(l, struct group, link));
+		lock_drop(&cm.lock);
+		if (!l)
+			break;
+		leave(id, container_of(l, struct group, link));
+	}
+}

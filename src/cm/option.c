@@ -1,0 +1,153 @@
+/* Options, the list of devices, and names of events.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/id.h"
+#include "verbs/device.h"
+
+/* ---- options ---- */
+
+static int set_tos(struct id *id, const void *value)
+{
+	id->tos = *(const uint8_t *)value;
+	return 0;
+}
+
+static bool is_bound(const struct id *id)
+{
+	return id->state != ID_IDLE;
+}
+
+static int set_reuse(struct id *id, const void *value)
+{
+	if (is_bound(id) && *(const int *)value)
+		return EINVAL;
+	id->reuse = *(const int *)value;
+	return 0;
+}
+
+static int set_v6_only(struct id *id, const void *value)
+{
+	if (is_bound(id))
+		return EINVAL;
+	id->v6_only = *(const int *)value;
+	return 0;
+}
+
+static int set_ack_timeout(struct id *id, const void *value)
+{
+	if (*(const uint8_t *)value > 31)
+		return EINVAL;
+	id->ack_timeout = *(const uint8_t *)value;
+	id->has_ack_timeout = true;
+	return 0;
+}
+
+/* An application that knows the route says so; there is but one way. */
+static int set_path(struct id *id, const void *value)
+{
+	return id_resolve_route(id);
+}
+
+static const struct {
+	int level, name;
+	size_t size; /* at least */
+	int (*set)(struct id *id, const void *value);
+} options[] = {
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), set_tos},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), set_reuse},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), set_v6_only},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), set_ack_timeout},
+	{RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 1, set_path},
+};
+
+PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		int error;
+
+		if (options[i].level != level || options[i].name != name)
+			continue;
+		error = value && size >= options[i].size ? options[i].set(id_of(id), value) : EINVAL;
+		return error ? fail_minus(error) : 0;
+	}
+	return fail_minus(ENOSYS);
+}
+
+/* ---- enhanced connection establishment: vendors' options, which we carry ---- */
+
+PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!ece || !id->verbs || id->qp)
+		return fail_minus(EINVAL);
+	if (!ece->vendor_id && ece->options)
+		return fail_minus(EINVAL);
+	id_of(id)->local_ece = (struct ibv_ece){.vendor_id = ece->vendor_id, .options = ece->options};
+	return 0;
+}
+
+PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!ece || id->qp)
+		return fail_minus(EINVAL);
+	*ece = id_of(id)->remote_ece;
+	return 0;
+}
+
+/* ---- devices ---- */
+
+struct gathering {
+	struct ibv_context *list[DEVICE_LIMIT + 1];
+	int count;
+};
+
+static int gather(struct cm_device *d, void *arg)
+{
+	struct gathering *g = arg;
+
+	g->list[g->count++] = d->verbs;
+	return 0;
+}
+
+PUBLIC struct ibv_context **rdma_get_devices(int *count)
+{
+	struct gathering *g = calloc(1, sizeof(*g));
+
+	if (count)
+		*count = 0;
+	if (!g)
+		return fail_null(ENOMEM);
+	devices_each(gather, g);
+	if (!g->count) {
+		free(g);
+		return fail_null(ENODEV);
+	}
+	if (count)
+		*count = g->count;
+	return g->list; /* its first member: freed as such */
+}
+
+PUBLIC void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}
+
+/* ---- names ---- */
+
+PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+#define NAME(event) [event] = #event
+	static const char *const names[] = {
+		NAME(RDMA_CM_EVENT_ADDR_RESOLVED),   NAME(RDMA_CM_EVENT_ADDR_ERROR),
+		NAME(RDMA_CM_EVENT_ROUTE_RESOLVED),  NAME(RDMA_CM_EVENT_ROUTE_ERROR),
+		NAME(RDMA_CM_EVENT_CONNECT_REQUEST), NAME(RDMA_CM_EVENT_CONNECT_RESPONSE),
+		NAME(RDMA_CM_EVENT_CONNECT_ERROR),   NAME(RDMA_CM_EVENT_UNREACHABLE),
+		NAME(RDMA_CM_EVENT_REJECTED),	     NAME(RDMA_CM_EVENT_ESTABLISHED),
+		NAME(RDMA_CM_EVENT_DISCONNECTED),    NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
+		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),  NAME(RDMA_CM_EVENT_MULTICAST_ERROR),
+		NAME(RDMA_CM_EVENT_ADDR_CHANGE),     NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+	};
+
+	return (size_t)event < ARRAY_SIZE(names) ? names[event] : "UNKNOWN EVENT";
+}

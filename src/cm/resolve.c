@@ -1,0 +1,170 @@
+/* From an address to the device that leads there. SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm/id.h"
+#include "link/netif.h"
+
+/* The source address that the routing tables choose: what a UDP socket gets that is connected there. */
+static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
+{
+	struct sockaddr_storage destination = {0}, own;
+	socklen_t size = sizeof(own);
+	int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return errno;
+	memcpy(&destination, to, address_size(to));
+	address_set_port((struct sockaddr *)&destination, 1); /* no packet goes there */
+	if (connect(fd, (struct sockaddr *)&destination, address_size(to)) ||
+	    getsockname(fd, (struct sockaddr *)&own, &size))
+		err = errno;
+	close(fd);
+	return err ?: address_to_gid((struct sockaddr *)&own, source) ? err : EAFNOSUPPORT;
+}
+
+/* "Anywhere" is here. */
+static void set_loopback(union ibv_gid *gid)
+{
+	bool is_ipv4 = address_is_ipv4(gid);
+
+	*gid = (union ibv_gid){0};
+	gid->raw[15] = 1;
+	if (is_ipv4) {
+		gid->raw[10] = gid->raw[11] = 0xff;
+		gid->raw[12] = 127;
+	}
+}
+
+static int bind_source(struct id *id, const struct sockaddr *source)
+{
+	int error;
+
+	if (!source || !source->sa_family)
+		return 0;
+	error = id_bind(id, source);
+	if (!error)
+		id_advance(id, ID_IDLE, ID_BOUND);
+	return error;
+}
+
+static void set_source(struct id *id, const union ibv_gid *source)
+{
+	id->address.local = *source;
+	id_choose_port(id);
+	gid_to_address(source, (uint16_t)id->service, &id->base.route.addr.src_storage);
+}
+
+static int set_destination(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
+{
+	struct sockaddr_storage *kept = &id->base.route.addr.dst_storage;
+
+	if (!address_to_gid(to, gid))
+		return EAFNOSUPPORT;
+	memcpy(kept, to, address_size(to));
+	if (gid_is_any(gid)) {
+		set_loopback(gid);
+		gid_to_address(gid, address_port(to), kept);
+	}
+	id->address.remote = *gid;
+	return 0;
+}
+
+/* 0; an errno: there is no way; or -ENODEV: there is, but no device on it. */
+static int resolve(struct id *id, const struct sockaddr *to)
+{
+	union ibv_gid gid;
+	int error = set_destination(id, to, &gid);
+
+	if (error)
+		return error;
+	if (!id->device) {
+		error = ask_routes(&id->base.route.addr.dst_addr, &gid);
+		if (error)
+			return error;
+		set_source(id, &gid);
+	} else if (address_is_ipv4(&id->address.local) != address_is_ipv4(&gid)) {
+		return EINVAL;
+	}
+	return id_set_device(id);
+}
+
+static void post(struct id *id, enum rdma_cm_event_type type, int status)
+{
+	lock_take(&cm.lock);
+	event_post(event_make(id, type, status));
+	lock_drop(&cm.lock);
+}
+
+PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct sockaddr *to,
+			     int timeout)
+{
+	struct id *id = id_of(base);
+	int error;
+
+	if (!to || (id->state != ID_IDLE && id->state != ID_BOUND))
+		return fail_minus(EINVAL);
+	error = id->state == ID_IDLE ? bind_source(id, source) : 0;
+	if (!error)
+		error = resolve(id, to);
+	if (error > 0)
+		return fail_minus(error);
+	if (error) {
+		post(id, RDMA_CM_EVENT_ADDR_ERROR, error);
+	} else {
+		if (!id_advance(id, ID_IDLE, ID_ADDRESS_RESOLVED))
+			id_advance(id, ID_BOUND, ID_ADDRESS_RESOLVED);
+		post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	}
+	return id_complete(id);
+}
+
+/* What a subnet manager would answer, if there was one. */
+static int make_path(struct id *id)
+{
+	struct ibv_sa_path_rec *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return ENOMEM;
+	p->sgid = id->address.local;
+	p->dgid = id->address.remote;
+	p->slid = p->dlid = htons(0xffff);
+	p->hop_limit = 64;
+	p->traffic_class = id->tos;
+	p->reversible = 1;
+	p->numb_path = 1;
+	p->pkey = htons(0xffff);
+	p->mtu_selector = p->rate_selector = p->packet_life_time_selector = 2; /* exactly */
+	p->mtu = (uint8_t)device_mtu(id->device);
+	p->packet_life_time = PACKET_LIFE;
+	free(id->base.route.path_rec);
+	id->base.route.path_rec = p;
+	id->base.route.num_paths = 1;
+	return 0;
+}
+
+int id_resolve_route(struct id *id)
+{
+	int error;
+
+	if (id->state != ID_ADDRESS_RESOLVED)
+		return EINVAL;
+	error = make_path(id);
+	if (error)
+		return error;
+	id->address.traffic_class = id->tos;
+	id_advance(id, ID_ADDRESS_RESOLVED, ID_ROUTE_RESOLVED);
+	post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
+PUBLIC int rdma_resolve_route(struct rdma_cm_id *base, int timeout)
+{
+	struct id *id = id_of(base);
+	int error = id_resolve_route(id);
+
+	return error ? fail_minus(error) : id_complete(id);
+}

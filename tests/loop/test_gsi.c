@@ -70,8 +70,8 @@ static void live(int from, int to, bool listens)
 {
 	uint8_t slot;
 
-	join();
 	report = to;
+	join();
 	slot = gsi_slot();
 	if (listens && gsi_claim(&here, SERVICE, GSI_LISTENS))
 		_exit(1);

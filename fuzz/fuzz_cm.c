@@ -3,6 +3,7 @@
  *
  * The input is a sequence of steps: a byte below 16 and its argument (see act()), or RAW and a whole message.
  * Seeds: corpus/cm, made of the captures by cm-seeds.py. SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,9 @@ static void event(void *arg, enum cm_event event, int status, const struct cm_ma
 static int request(struct connection *c, const struct cm_mad *mad, void **place)
 {
 	if (mad->private_data[0] >= 0xf0)
-		return mad->private_data[0] == 0xff ? -1 : 1 + (mad->private_data[0] & 7);
+		return mad->private_data[0] == 0xff   ? -EAGAIN
+		       : mad->private_data[0] == 0xfe ? -ENOENT
+						      : 1 + (mad->private_data[0] & 7);
 	for (int i = 0; i < USERS; i++) {
 		if (!user[i]) {
 			user[i] = c;

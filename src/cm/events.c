@@ -153,7 +153,9 @@ static int request(struct connection *c, const struct cm_mad *req, void **user) 
 	if (cm_ip_parse(&ip, req->private_data))
 		return no_such_service;
 	listener = listener_find(req->service, &ip.to);
-	if (!listener || listener->base.qp_type != type_of(req))
+	if (!listener)
+		return -ENOENT;
+	if (listener->base.qp_type != type_of(req))
 		return no_such_service;
 	if (!listener->backlog)
 		return -EAGAIN;

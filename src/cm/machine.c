@@ -233,6 +233,8 @@ static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t
 
 static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
+	if (c->state == CM_REP_RECEIVED && rej->about == CM_ABOUT_REQ)
+		return; /* of another process, which did not know the service */
 	connection_tell(c, CM_EVENT_REJECTED, rej->reason, rej);
 	if (c->state == CM_REP_SENT || rej->reason == CM_REASON_STALE)
 		connection_rest(c, now);
@@ -344,11 +346,72 @@ static void found(struct connection *c, const struct cm_mad *sidr_rep, uint64_t 
 	connection_idle(c);
 }
 
+static void refuse(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint16_t reason)
+{
+	struct cm_mad no = {.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = reason};
+
+	if (mad->message == CM_SIDR_REQ)
+		no = (struct cm_mad){.message = CM_SIDR_REP, .service = mad->service, .answer = reason};
+	send_stateless(m, a, mad, no);
+}
+
+/* Whether somebody takes it. 0, or what request() says; then the connection has still to be dealt with. */
+static int ask(struct connection *c, const struct cm_mad *mad)
+{
+	int verdict;
+
+	c->state = mad->message == CM_REQ ? CM_REQ_RECEIVED : CM_SIDR_REQ_RECEIVED;
+	verdict = c->machine->ops->request(c, mad, &c->user);
+	if (!verdict)
+		connection_until(c, NEVER);
+	return verdict;
+}
+
+static void turn_away(struct connection *c, const struct cm_mad *mad, int verdict)
+{
+	bool is_req = mad->message == CM_REQ;
+
+	if (verdict == -ENOENT)
+		verdict = is_req ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
+	if (verdict > 0)
+		refuse(c->machine, &c->address, mad, (uint16_t)verdict);
+	close_connection(c);
+}
+
+static void hold(struct connection *c, const struct cm_mad *mad, uint64_t until)
+{
+	cm_mad_encode(mad, c->message);
+	connection_enter(c, mad->message == CM_REQ ? CM_REQ_HELD : CM_SIDR_REQ_HELD, until);
+}
+
+static void ask_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
+{
+	uint64_t until = c->deadline;
+	int verdict = ask(c, mad);
+
+	if (verdict == -ENOENT)
+		hold(c, mad, until);
+	else if (verdict)
+		turn_away(c, mad, verdict);
+}
+
+static void ask_at_last(struct connection *c, uint64_t now)
+{
+	struct cm_mad mad;
+	int verdict;
+
+	cm_mad_parse(&mad, c->message);
+	verdict = ask(c, &mad);
+	if (verdict)
+		turn_away(c, &mad, verdict);
+}
+
 #define ON(message) [CM_##message - CM_FIRST]
 
 /* What each state lets in; all else is dropped. */
 static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 	[CM_REQ_SENT] = {ON(MRA) = wait_longer, ON(REJ) = refused, ON(REP) = replied},
+	[CM_REQ_HELD] = {ON(REQ) = ask_again},
 	[CM_REQ_RECEIVED] = {ON(REQ) = delay_req, ON(REJ) = refused},
 	[CM_REP_SENT] = {ON(REQ) = repeat, ON(MRA) = wait_longer, ON(REJ) = refused, ON(RTU) = established,
 			 ON(DREQ) = disconnected},
@@ -360,19 +423,11 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 	[CM_REJ_SENT] = {ON(REQ) = repeat, ON(REP) = repeat},
 	[CM_TIMEWAIT] = {ON(REQ) = stale, ON(DREQ) = answer_again},
 	[CM_SIDR_REQ_SENT] = {ON(SIDR_REP) = found},
+	[CM_SIDR_REQ_HELD] = {ON(SIDR_REQ) = ask_again},
 	[CM_SIDR_REP_SENT] = {ON(SIDR_REQ) = repeat},
 };
 
 /* ---- messages that begin something ---- */
-
-static void refuse(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint16_t reason)
-{
-	struct cm_mad no = {.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = reason};
-
-	if (mad->message == CM_SIDR_REQ)
-		no = (struct cm_mad){.message = CM_SIDR_REP, .service = mad->service, .answer = reason};
-	send_stateless(m, a, mad, no);
-}
 
 /* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: the connection is no more, and
  * the new one has to wait until that is settled. One in timewait makes room. */
@@ -421,13 +476,11 @@ static void begin(struct machine *m, const struct cm_address *a, const struct cm
 		c->retries = mad->max_retries;
 	}
 	connection_know(c, mad->local_id, is_req ? mad->qpn : 0);
-	c->state = is_req ? CM_REQ_RECEIVED : CM_SIDR_REQ_RECEIVED;
-	verdict = m->ops->request(c, mad, &c->user);
-	if (!verdict)
-		return;
-	close_connection(c);
-	if (verdict > 0)
-		refuse(m, a, mad, verdict);
+	verdict = ask(c, mad);
+	if (verdict == -ENOENT)
+		hold(c, mad, now + CM_PATIENCE);
+	else if (verdict)
+		turn_away(c, mad, verdict);
 }
 
 /* ---- messages that find no connection ---- */
@@ -545,9 +598,9 @@ static void tell_again(struct connection *c, uint64_t now)
 }
 
 static void (*const on_time[CM_STATES])(struct connection *c, uint64_t now) = {
-	[CM_REQ_SENT] = send_again,	 [CM_REP_SENT] = send_again, [CM_DREQ_SENT] = send_again,
-	[CM_SIDR_REQ_SENT] = send_again, [CM_REJ_SENT] = tell_again, [CM_TIMEWAIT] = rested,
-	[CM_SIDR_REP_SENT] = rested,
+	[CM_REQ_HELD] = ask_at_last, [CM_SIDR_REQ_HELD] = ask_at_last, [CM_REQ_SENT] = send_again,
+	[CM_REP_SENT] = send_again,  [CM_DREQ_SENT] = send_again,      [CM_SIDR_REQ_SENT] = send_again,
+	[CM_REJ_SENT] = tell_again,  [CM_TIMEWAIT] = rested,	       [CM_SIDR_REP_SENT] = rested,
 };
 
 void machine_expire(struct machine *m, uint64_t now)

@@ -28,10 +28,15 @@ enum {
  * answers by an MRA. */
 #define CM_FIRST_RETRY (50 * MSEC)
 
+/* A program that connects may be quicker than the one that is about to listen; programs are written as if it never was.
+ * So one that asks for a service that is not there is refused only after this time, and after it has asked again. */
+#define CM_PATIENCE (120 * MSEC)
+
 enum connection_state {
 	CM_FREE,
 	CM_IDLE,
 	CM_REQ_SENT,
+	CM_REQ_HELD, /* nobody listens, yet */
 	CM_REQ_RECEIVED,
 	CM_REP_SENT,
 	CM_REP_RECEIVED,
@@ -41,6 +46,7 @@ enum connection_state {
 	CM_REJ_SENT, /* and ready to send it again */
 	CM_TIMEWAIT,
 	CM_SIDR_REQ_SENT,
+	CM_SIDR_REQ_HELD,
 	CM_SIDR_REQ_RECEIVED,
 	CM_SIDR_REP_SENT, /* and ready to send it again */
 	CM_STATES
@@ -107,7 +113,7 @@ struct connection {
 	uint64_t deadline; /* ns, NEVER: none */
 	struct timer timer;
 	struct list remote, qpn;       /* in by_remote, by_qpn */
-	uint8_t message[CM_MAD_BYTES]; /* what is sent again */
+	uint8_t message[CM_MAD_BYTES]; /* what is sent again; of one that is held: what has been received */
 };
 
 /* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h). */

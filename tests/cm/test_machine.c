@@ -252,6 +252,42 @@ static void a_full_backlog_is_asked_again(void **state)
 	world_end(w);
 }
 
+static void a_listener_may_come_a_little_late(void **state)
+{
+	static const struct {
+		uint64_t listens; /* after that time */
+		bool streams;
+		enum cm_event tells;
+		int status;
+	} row[] = {
+		{CM_PATIENCE / 4, true, CM_EVENT_REPLIED, 0},
+		{CM_PATIENCE - 1, true, CM_EVENT_REPLIED, 0},
+		{2 * CM_PATIENCE, true, CM_EVENT_REJECTED, CM_REASON_INVALID_SERVICE},
+		{2 * CM_PATIENCE, false, CM_EVENT_FOUND, CM_SIDR_UNSUPPORTED},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct world *w;
+		void *fresh;
+
+		assert_int_equal(world_setup(&fresh), 0);
+		w = fresh;
+		w->verdict = -ENOENT;
+		if (row[i].streams) {
+			world_connect(w);
+		} else {
+			world_open(w);
+			assert_int_equal(connection_lookup(w->user[ACTIVE].c, &(struct cm_mad){0}, w->now), 0);
+		}
+		world_run(w, w->now + row[i].listens);
+		w->verdict = 0;
+		world_run(w, w->now + 2 * CM_PATIENCE);
+		assert_int_equal(world_expect(w, ACTIVE, row[i].tells)->status, row[i].status);
+		world_end(w);
+		world_teardown(&fresh);
+	}
+}
+
 /* Whoever goes, in whatever state: the other end gets to know, and nothing is left. */
 static void a_user_may_go_at_any_time(void **state)
 {
@@ -549,6 +585,7 @@ int main(void)
 		cmocka_unit_test(every_reason_reaches_the_other_end),
 		TEST(the_active_side_rejects_a_rep),
 		TEST(a_full_backlog_is_asked_again),
+		cmocka_unit_test(a_listener_may_come_a_little_late),
 		cmocka_unit_test(a_user_may_go_at_any_time),
 		TEST(a_restarted_peer_makes_the_old_connection_end),
 		TEST(a_qpn_in_timewait_may_be_used_again),

@@ -44,9 +44,21 @@ static uint32_t tail_of(const struct cq *cq)
 	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
 }
 
+/* Whether moderation lets the event go now. */
+static bool batch_is_full(struct cq *cq) REQUIRES(cq->lock)
+{
+	return cq->batch <= 1 || ++cq->held >= cq->batch;
+}
+
+static void disarm(struct cq *cq) REQUIRES(cq->lock)
+{
+	cq->arm = CQ_UNARMED;
+	cq->held = 0;
+}
+
 bool cq_push(struct cq *cq, const struct cqe *cqe)
 {
-	bool wake = false, overrun = false, ok;
+	bool wake = false, delay = false, overrun = false, ok;
 	uint32_t tail;
 
 	lock_take(&cq->lock);
@@ -58,8 +70,14 @@ bool cq_push(struct cq *cq, const struct cqe *cqe)
 				      memory_order_release); /* pairs with cq_looks_empty() */
 		wake = cq->arm == CQ_ARMED ||
 		       (cq->arm == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS));
+		if (wake && unlikely(!batch_is_full(cq))) {
+			delay = cq->held == 1;
+			wake = false;
+		}
 		if (wake)
-			cq->arm = CQ_UNARMED;
+			disarm(cq);
+	} else if (cq->ignore_overrun) {
+		ok = true; /* so its user wanted it: the completion is lost, and nothing else */
 	} else {
 		overrun = !cq->overrun;
 		cq->overrun = true;
@@ -67,9 +85,32 @@ bool cq_push(struct cq *cq, const struct cqe *cqe)
 	lock_drop(&cq->lock);
 	if (wake)
 		cq->hca->ops->cq_event(cq);
+	if (unlikely(delay))
+		cq->hca->ops->cq_delayed(cq);
 	if (overrun)
 		cq->hca->ops->cq_error(cq);
 	return ok;
+}
+
+void cq_moderate(struct cq *cq, uint16_t batch)
+{
+	lock_take(&cq->lock);
+	cq->batch = batch;
+	lock_drop(&cq->lock);
+	cq_release(cq); /* what was held back was so by other rules */
+}
+
+void cq_release(struct cq *cq)
+{
+	bool wake;
+
+	lock_take(&cq->lock);
+	wake = cq->held;
+	if (wake)
+		disarm(cq);
+	lock_drop(&cq->lock);
+	if (wake)
+		cq->hca->ops->cq_event(cq);
 }
 
 /* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP

@@ -46,6 +46,9 @@ struct cq {
 	_Atomic uint32_t head; /* next to be polled; like tail written under the lock, read by cq_looks_empty() */
 	_Atomic uint32_t tail; /* next to be written */
 	enum cq_arm arm;
+	uint16_t batch;	      /* moderation: completions per event; 0, 1: each is told of */
+	uint16_t held;	      /* that came since the last event */
+	bool ignore_overrun;  /* constant */
 	bool overrun;	      /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
 	uint32_t events;      /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
 	struct list waiting;  /* in channel->ready: verbs/channel.c */
@@ -55,12 +58,17 @@ struct cq {
 int cq_init(struct cq *cq, struct hca *hca, uint32_t depth);
 void cq_fini(struct cq *cq);
 
-/* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it. False: the CQ was full, or had overrun
- * before; then hca->ops->cq_error is told (once) and the CQE is lost. */
+/* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
+ * now. False: the CQ was full, or had overrun before; then hca->ops->cq_error is told (once) and the CQE is lost. */
 bool cq_push(struct cq *cq, const struct cqe *cqe) EXCLUDES(cq->lock);
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
 int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
+
+/* From now on, one event for so many completions. */
+void cq_moderate(struct cq *cq, uint16_t batch) EXCLUDES(cq->lock);
+/* What was held back has waited long enough. */
+void cq_release(struct cq *cq) EXCLUDES(cq->lock);
 
 /* Arms the CQ: cq_event for the next completion (of solicited ones only). Does not look at what is there. */
 void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);

@@ -40,6 +40,7 @@ struct hca_ops {
 	void (*cq_error)(struct cq *cq);			       /* a completion found the CQ full */
 	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event */
 	void (*srq_event)(struct srq *srq, enum ibv_event_type event); /* the same */
+	void (*cq_delayed)(struct cq *cq); /* its event is held back from now on: cq_moderate() */
 };
 
 struct hca {

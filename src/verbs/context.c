@@ -15,6 +15,7 @@ static const struct hca_ops hca_ops = {
 	.cq_error = async_cq_error,
 	.qp_event = async_qp_event,
 	.srq_event = async_srq_event,
+	.cq_delayed = cq_delayed,
 };
 
 static void fill_ops(struct verbs_context *v)
@@ -25,6 +26,7 @@ static void fill_ops(struct verbs_context *v)
 	v->query_device_ex = query_device_ex;
 	v->query_rt_values = query_rt_values;
 	v->create_cq_ex = create_cq_ex;
+	v->modify_cq = modify_cq;
 	v->create_qp_ex = create_qp_ex;
 	v->context.ops.poll_cq = poll_cq;
 	v->context.ops.req_notify_cq = req_notify_cq;

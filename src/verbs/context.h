@@ -39,6 +39,8 @@ int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, 
 int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
 int req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
+int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+void cq_delayed(struct cq *cq); /* of hca_ops */
 /* qp.c, post.c */
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

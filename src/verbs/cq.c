@@ -2,6 +2,8 @@
 #include "verbs/cq.h"
 
 #include <stdlib.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/trace.h"
 #include "loop/loop.h"
@@ -32,6 +34,7 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	error = cq_init(&f->cq, c->hca, cqe);
 	if (error)
 		goto err_free;
+	f->timer = -1;
 	f->cq.base.context = context;
 	f->cq.base.channel = channel;
 	f->cq.base.cq_context = cq_context;
@@ -83,6 +86,10 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	if (atomic_load_explicit(&f->cq.users, memory_order_acquire))
 		return fail(EBUSY);
 	c = context_of(cq->context);
+	if (f->timer >= 0) {
+		loop_unwatch(f->timer);
+		close(f->timer);
+	}
 	async_forget_cq(c, &f->cq);
 	if (f->cq.channel) {
 		channel_forget(f->cq.channel, &f->cq);
@@ -94,6 +101,60 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	free(f);
 	atomic_fetch_sub_explicit(&cq_count, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
+	return 0;
+}
+
+static void period_over(void *arg)
+{
+	struct cq_front *f = arg;
+	uint64_t times;
+
+	if (read(f->timer, &times, sizeof(times)) == sizeof(times))
+		cq_release(&f->cq);
+}
+
+void cq_delayed(struct cq *cq)
+{
+	struct cq_front *f = cq_front_of(ibv_cq_ex_to_cq(&cq->base));
+	uint16_t period = atomic_load_explicit(&f->period, memory_order_relaxed);
+	struct itimerspec t = {.it_value.tv_nsec = (long)period * 1000};
+
+	if (period)
+		timerfd_settime(f->timer, 0, &t, NULL);
+}
+
+static int need_timer(struct cq_front *f)
+{
+	int error;
+
+	if (f->timer >= 0)
+		return 0;
+	f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (f->timer < 0)
+		return errno;
+	error = -loop_watch(f->timer, period_over, f);
+	if (error) {
+		close(f->timer);
+		f->timer = -1;
+	}
+	return error;
+}
+
+int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	struct cq_front *f = cq_front_of(cq);
+	int error = 0;
+
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return fail(EOPNOTSUPP);
+	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return 0;
+	if (attr->moderate.cq_period)
+		error = need_timer(f);
+	if (error)
+		return fail(error);
+	atomic_store_explicit(&f->period, attr->moderate.cq_period, memory_order_relaxed);
+	cq_moderate(&f->cq, attr->moderate.cq_count);
 	return 0;
 }
 

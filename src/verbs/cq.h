@@ -8,6 +8,8 @@
 struct cq_front {
 	struct cq cq;		/* first, so the application's pointer is one to this, too */
 	uint32_t fetched;	/* channel events handed out: guarded by the channel's lock */
+	int timer;		/* of moderation; -1: none yet */
+	_Atomic uint16_t period; /* us: how long moderation may hold an event back; 0: for ever. Relaxed */
 	uint32_t async_fetched; /* asynchronous events handed out: guarded by the context's lock */
 
 	/* of a CQ made by create_cq_ex: the completion that its read functions speak of. The application

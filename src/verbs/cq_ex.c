@@ -8,7 +8,7 @@
 
 #define SUPPORTED_FIELDS                                               \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG)
 
 static const struct cqe *now(struct ibv_cq_ex *cq)
 {
@@ -105,6 +105,17 @@ static uint8_t read_zero(struct ibv_cq_ex *cq)
 	return 0;
 }
 
+/* No VLAN tag, no flow that would have one: what there is none of reads as zero. */
+static uint16_t read_cvlan(struct ibv_cq_ex *cq)
+{
+	return 0;
+}
+
+static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
+{
+	return 0;
+}
+
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 {
 	return ((struct cq_front *)cq)->now_time;
@@ -123,13 +134,14 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 
 	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
 	    attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS ||
-	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return fail_null(EOPNOTSUPP);
 	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
 	if (!f)
 		return NULL;
 	f->wants_time = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
 	f->wants_wallclock = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	f->cq.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	cq = &f->cq.base;
 	cq->start_poll = start_poll;
 	cq->next_poll = next_poll;
@@ -146,5 +158,7 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	cq->read_dlid_path_bits = read_zero;
 	cq->read_completion_ts = read_completion_ts;
 	cq->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	cq->read_cvlan = read_cvlan;
+	cq->read_flow_tag = read_flow_tag;
 	return cq;
 }

@@ -45,7 +45,6 @@ NO(modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 NO_OBJECT(ibv_pd, alloc_parent_domain, struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 NO(dealloc_td, struct ibv_td *td)
 NO_OBJECT(ibv_td, alloc_td, struct ibv_context *context, struct ibv_td_init_attr *attr)
-NO(modify_cq, struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 NO(post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad)
 NO(destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
 NO_OBJECT(ibv_rwq_ind_table, create_rwq_ind_table, struct ibv_context *context,
@@ -79,7 +78,6 @@ const struct verbs_context unsupported_ops = {
 	.alloc_parent_domain = alloc_parent_domain,
 	.dealloc_td = dealloc_td,
 	.alloc_td = alloc_td,
-	.modify_cq = modify_cq,
 	.post_srq_ops = post_srq_ops,
 	.destroy_rwq_ind_table = destroy_rwq_ind_table,
 	.create_rwq_ind_table = create_rwq_ind_table,

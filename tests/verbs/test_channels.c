@@ -230,6 +230,49 @@ static void a_channel_serves_many_queues(void **state)
 	}
 }
 
+static void moderate(struct side *s, uint16_t count, uint16_t period)
+{
+	struct ibv_modify_cq_attr a = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {count, period}};
+
+	assert_int_equal(ibv_modify_cq(s->cq, &a), 0);
+}
+
+static void moderation_tells_of_many_at_once(void **state)
+{
+	struct side *s = *state;
+	struct ibv_modify_cq_attr bad = {.attr_mask = 2};
+	struct ibv_device_attr_ex ex;
+
+	assert_int_equal(ibv_query_device_ex(context, NULL, &ex), 0);
+	assert_true(ex.cq_mod_caps.max_cq_count && ex.cq_mod_caps.max_cq_period);
+	assert_int_equal(ibv_modify_cq(s->cq, &bad), EOPNOTSUPP);
+	bring(s->qp, s[1].qp, IBV_QPS_ERR); /* where each receive completes at once */
+	moderate(s, 3, 0);
+	assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_false(readable(s));
+		assert_int_equal(side_receive(s, i), 0);
+	}
+	expect_event(s);
+
+	/* the next batch begins with the next request */
+	assert_int_equal(side_receive(s, 3), 0);
+	assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+	assert_int_equal(side_receive(s, 4), 0);
+	assert_int_equal(side_receive(s, 5), 0);
+	assert_false(readable(s));
+	moderate(s, 0, 0); /* what is held back goes */
+	expect_event(s);
+
+	/* or when the time is over */
+	moderate(s, 100, 500);
+	assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+	assert_int_equal(side_receive(s, 6), 0);
+	expect_event(s);
+	assert_false(readable(s));
+	ibv_ack_cq_events(s->cq, 3);
+}
+
 static void communication_established_is_told(void **state)
 {
 	struct side *s = *state;
@@ -258,6 +301,7 @@ int main(void)
 		TEST(a_sleeper_in_poll_is_woken),
 		TEST(destroying_waits_for_acknowledgements),
 		TEST(a_channel_serves_many_queues),
+		TEST(moderation_tells_of_many_at_once),
 		TEST(communication_established_is_told),
 	};
 

@@ -308,13 +308,36 @@ static void an_overrun_queue_is_an_event(void **state)
 		assert_int_equal(next(s[0].cq).wr_id, i);
 }
 
+/* ... unless its user does not want to know. */
+static void an_overrun_may_be_ignored(void **state)
+{
+	struct side *s = *state;
+	struct ibv_cq_init_attr_ex a = {.cqe = 3,
+					.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ibv_create_cq_ex(context, &a));
+	struct ibv_qp *qp = make_qp(s[0].pd, cq, &(struct ibv_qp_cap){16, 16, 1, 1, 0});
+	struct ibv_recv_wr *bad, wr = {0};
+
+	bring(qp, s[1].qp, IBV_QPS_ERR);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(next(cq).status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0); /* it goes on working */
+	assert_int_equal(next(cq).status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
 static void the_extended_poll_reads_each_field(void **state)
 {
 	struct side *s = *state;
 	struct ibv_cq_init_attr_ex a = {
 		.cqe = 16,
 		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN |
+			    IBV_WC_EX_WITH_FLOW_TAG,
 	};
 	struct ibv_values_ex clock = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &a);
@@ -338,6 +361,10 @@ static void the_extended_poll_reads_each_field(void **state)
 	assert_int_equal(ibv_wc_read_vendor_err(cq), 0);
 	assert_int_equal(ibv_wc_read_wc_flags(cq), 0);
 	assert_int_equal(ibv_wc_read_slid(cq), 0);
+	assert_int_equal(ibv_wc_read_sl(cq), 0);
+	assert_int_equal(ibv_wc_read_dlid_path_bits(cq), 0);
+	assert_int_equal(ibv_wc_read_cvlan(cq), 0);
+	assert_int_equal(ibv_wc_read_flow_tag(cq), 0);
 	assert_true(ibv_wc_read_completion_ts(cq) >= before);
 	assert_true(ibv_wc_read_completion_wallclock_ns(cq) > before);
 	ibv_end_poll(cq);
@@ -470,6 +497,7 @@ int main(void)
 		TEST(a_zero_based_region_counts_from_zero),
 		TEST(a_resized_queue_keeps_its_completions),
 		TEST(an_overrun_queue_is_an_event),
+		TEST(an_overrun_may_be_ignored),
 		TEST(the_extended_poll_reads_each_field),
 		TEST(a_batch_is_built_and_posted),
 		TEST(a_batch_with_a_mistake_is_not_posted),

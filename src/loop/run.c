@@ -13,7 +13,7 @@
 #define TICK_SHIFT  20	 /* a tick is 2^20 ns */
 /* Charge that is worth a train of its own: see loop_posted(). */
 #define TRAIN_CHARGE 16384u
-#define POLLS_SOON   (20 * USEC) /* after a poll */
+#define SENT_LATELY  (20 * USEC) /* UC, UD: then more is to come */
 
 /* What a thread needs to run QPs; made when it first does. */
 struct worker {
@@ -130,6 +130,8 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	do {
 		more = engine_run(qp, &w->turn);
 		send_turn(w);
+		if (unlikely(!is_reliable(qp)) && w->turn.packets)
+			qp->sent_at = now;
 		turn_done(&w->turn);
 	} while (more);
 	deadline = engine_deadline(qp);
@@ -226,18 +228,12 @@ void loop_run(struct qp *qp)
 	run_qp(l, qp, clock_now(), false);
 }
 
-/* What is posted to UC or UD is not answered, so there is no acknowledgement to wait for; but whoever polls
- * all the time polls again in a moment. */
-static bool polls_soon(struct loop *l, uint64_t now)
+/* Whether it may wait for somebody who is bound to run the QP soon. What is posted to UC or UD is not
+ * answered, so there is no acknowledgement to wait for; but who posts one after the other looks for
+ * completions in between. */
+static bool may_wait(struct qp *qp)
 {
-	/* a hint */
-	return now < atomic_load_explicit(&l->last_poll, memory_order_relaxed) + POLLS_SOON;
-}
-
-/* Whether somebody is bound to run the QP soon anyway. */
-static bool may_wait(struct loop *l, struct qp *qp)
-{
-	return likely(is_reliable(qp)) ? engine_in_flight(qp) : polls_soon(l, clock_now());
+	return likely(is_reliable(qp)) ? engine_in_flight(qp) : clock_now() < qp->sent_at + SENT_LATELY;
 }
 
 /* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
@@ -249,7 +245,7 @@ void loop_posted(struct qp *qp)
 
 	if (unlikely(loop_is_inert(l)))
 		return;
-	if (may_wait(l, qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
+	if (may_wait(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
 		make_ready(l, qp);
 		return;
 	}

@@ -161,6 +161,7 @@ struct qp {
 	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	uint32_t tick;		 /* for loop/: when it last sent */
+	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
 	void *owner;		 /* for verbs/: the device context */
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */

@@ -77,6 +77,11 @@ def srq_pingpong(options="", **row):
     return pair(("ibv_srq_pingpong " + options).strip(), r"iters in", **row)
 
 
+def unreliable(transport, options="", **row):
+    """The programs of UC and UD. On one host nothing is lost as long as a message or two are under way."""
+    return pair(("ibv_%s_pingpong %s" % (transport, options)).strip(), r"iters in", **row)
+
+
 def perftest(command, **row):
     if "_lat" in command:  # both ends poll, and share their processors with whatever else runs
         command = command.replace("-n 1000", "-n 200")
@@ -370,6 +375,30 @@ TABLE = [
     *[srq_pingpong("-g 0 -q %d -n 1000 -s %d" % (q, s), places=LO) for q, s in ((1, 64), (16, 1500), (32, 65536))],
     srq_pingpong("-g 0 -r 100 -n 2000 -e", places=LO),
 
+    *[unreliable(t, o, places=ALL, quick=q) for t in ("uc", "ud")
+      for o, q in (("", True), ("-g 0", False), ("-g 1 -c", True), ("-e", False), ("-e -g 1 -c", False))],
+    *[unreliable("uc", "-g 0 -c -m %d -s 10001" % m, places=VETH) for m in (256, 512, 1024)],
+    *[unreliable("uc", "-g 0 -c -s %d" % s, places=LO) for s in (1, 63, 4096, 4097, 65536)],
+    *[unreliable("ud", "-g 0 -c -s %d" % s, places=LO) for s in (1, 63, 1024, 4096)],
+    unreliable("ud", "-g 0 -s 1024", places=VETH),
+    unreliable("uc", "-g 0 -r 4", places=LO),
+    unreliable("ud", "-g 0 -r 4", places=LO),
+    unreliable("uc", link_local=True, places=("veth1500",)),
+    unreliable("ud", link_local=True, places=("veth1500",)),
+
+    # Nothing holds a sender back: as much as fits in the buffers of a receiver that is not running just then.
+    *[perftest("ib_send_lat -c %s -n 1000" % c, places=("lo", "veth1500"), quick=True) for c in ("UC", "UD")],
+    perftest("ib_write_lat -c UC -n 1000", places=("lo", "veth1500")),
+    perftest("ib_write_bw -c UC -n 1000", places=("lo", "veth1500")),
+    perftest("ib_write_bw -c UC -n 1000 -b -q 4", places=LO),
+    *[perftest("ib_send_bw -c %s -n 100 -s 1024" % c, places=("lo", "veth1500"), quick=True) for c in ("UC", "UD")],
+    *[perftest("ib_send_bw -c %s -n 100 -s 64 -I 64" % c, places=LO) for c in ("UC", "UD")],
+    *[perftest("ib_send_bw -c %s -n 100 -s 64 -b" % c, places=LO) for c in ("UC", "UD")],
+    *[perftest("ib_send_bw -c %s -n 20 -s 64 -q 8" % c, places=LO) for c in ("UC", "UD")],
+    *[perftest("ib_send_bw -c %s -n 100 -s 64 -e" % c, places=LO) for c in ("UC", "UD")],
+    *[perftest("%s -c %s -n 200 -x 1" % (p, c), places=("lo", "veth1500"))
+      for p, c in (("ib_send_lat", "UD"), ("ib_write_lat", "UC"))],
+
     *[perftest("%s -a -n 100" % p, places=("lo", "veth1500")) for p in BW],
     *[perftest("%s -a -n 10" % p, places=LO) for p in BASIC if p not in BW],
     *[perftest("%s -n 1000" % p, places=LO) for p in ATOMIC],
@@ -419,5 +448,6 @@ TABLE = [
     Case("addresses and link come and go", port_events, ("lo", "veth1500"), spoils=True),
     idle("pause"),
     idle("event"),
+    qperf("uc_lat ud_lat uc_rdma_write_lat", places=LO),
     qperf("rc_lat rc_bi_bw rc_rdma_write_lat rc_rdma_read_bw ver_rc_fetch_add ver_rc_compare_swap", places=LO),
 ]

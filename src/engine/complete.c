@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "wire/grh.h"
 
 static const uint8_t wc_opcode[] = {
 	[IBV_WR_SEND] = IBV_WC_SEND,
@@ -101,6 +102,7 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 
 	if (info->flags & HAS_DETH) {
 		cqe.flags = IBV_WC_GRH;
+		cqe.sl = grh_kind(last);
 		cqe.src_qp = last->src_qpn;
 	}
 	if (info->flags & HAS_IMM) {

@@ -23,7 +23,8 @@ struct cqe {
 	uint8_t status;	 /* enum ibv_wc_status */
 	uint8_t opcode;	 /* enum ibv_wc_opcode */
 	uint8_t flags;	 /* enum ibv_wc_flags */
-	uint8_t solicited;
+	bool solicited : 1;
+	uint8_t sl : 4; /* UD: enum grh_kind */
 };
 static_assert(sizeof(struct cqe) == 32, "a CQE is half a cache line");
 

@@ -82,9 +82,8 @@ PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, st
 	union ibv_gid to;
 	int index;
 
-	memset(attr, 0, sizeof(*attr));
+	memset(attr, 0, sizeof(*attr)); /* sl, too: wc->sl is not a service level here, see enum grh_kind */
 	attr->dlid = wc->slid;
-	attr->sl = wc->sl;
 	attr->src_path_bits = wc->dlid_path_bits;
 	attr->port_num = port_num;
 	if (!(wc->wc_flags & IBV_WC_GRH))

@@ -178,6 +178,7 @@ static void translate(struct ibv_wc *wc, const struct cqe *e)
 		.imm_data = e->imm,
 		.qp_num = e->qpn,
 		.src_qp = e->src_qp,
+		.sl = e->sl,
 		.wc_flags = e->flags,
 	};
 }

@@ -100,6 +100,11 @@ static uint32_t read_slid(struct ibv_cq_ex *cq)
 	return 0;
 }
 
+static uint8_t read_sl(struct ibv_cq_ex *cq)
+{
+	return now(cq)->sl;
+}
+
 static uint8_t read_zero(struct ibv_cq_ex *cq)
 {
 	return 0;
@@ -154,7 +159,7 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	cq->read_src_qp = read_src_qp;
 	cq->read_wc_flags = read_wc_flags;
 	cq->read_slid = read_slid;
-	cq->read_sl = read_zero;
+	cq->read_sl = read_sl;
 	cq->read_dlid_path_bits = read_zero;
 	cq->read_completion_ts = read_completion_ts;
 	cq->read_completion_wallclock_ns = read_completion_wallclock_ns;

@@ -74,12 +74,17 @@ static void encode_ipv6(const struct packet *p, const uint8_t *from, uint8_t *ou
 	memcpy(out, &h, sizeof(h));
 }
 
-void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES])
+enum grh_kind grh_kind(const struct packet *p)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-	if (memcmp(p->to, mapped, sizeof(mapped)))
-		encode_ipv6(p, from, out);
-	else
+	return memcmp(p->to, mapped, sizeof(mapped)) ? GRH_IPV6 : GRH_IPV4;
+}
+
+void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES])
+{
+	if (grh_kind(p) == GRH_IPV4)
 		encode_ipv4(p, from, out);
+	else
+		encode_ipv6(p, from, out);
 }

@@ -250,6 +250,7 @@ static void a_datagram_arrives_behind_its_header(void **state)
 	assert_int_equal(c.src_qp, 0xabcdef);
 	assert_int_equal(c.imm, 0x55667788);
 	assert_int_equal(c.solicited, 1);
+	assert_int_equal(c.sl, 0xa); /* what UCX looks at */
 	assert_memory_equal(at + 20, ipv4, sizeof(ipv4));
 	for (int i = 20; i < GRH; i += 2)
 		sum += at[i] << 8 | at[i + 1];
@@ -269,6 +270,7 @@ static void an_ipv6_header_is_a_grh(void **state)
 	struct packet p = request(OP_SEND_ONLY, psn(5), 4);
 	const struct ibv_grh *grh = (const void *)at;
 	uint8_t payload[4] = {1, 2, 3, 4};
+	struct cqe c;
 
 	fixture_start(f, IBV_QPS_RTR);
 	fixture_post_recv(f, 1, 64);
@@ -279,7 +281,8 @@ static void an_ipv6_header_is_a_grh(void **state)
 	p.opcode |= TRANSPORT_UD;
 	engine_receive(f->qp, &p, &from, f->now);
 	lock_drop(&f->qp->lock);
-	expect_taken(f, 1, IBV_WC_SUCCESS);
+	c = expect_taken(f, 1, IBV_WC_SUCCESS);
+	assert_int_equal(c.sl, 0x9);
 	assert_int_equal(be32toh(grh->version_tclass_flow), 6u << 28 | 0xb8u << 20);
 	assert_int_equal(be16toh(grh->paylen), 8 + 12 + 8 + 4 + 4);
 	assert_int_equal(grh->next_hdr, 17);

@@ -1,1 +1,0 @@
-/* Nothing: see libibverbs.map. SPDX-License-Identifier: BSD-2-Clause */

@@ -1,0 +1,1 @@
+/* Nothing: see the maps. SPDX-License-Identifier: BSD-2-Clause */

@@ -338,10 +338,12 @@ static bool work(struct loop *l, uint64_t start)
 			lock_drop(&l->receive);
 		}
 		any |= run_timers(l, now);
-		if (any)
+		if (any) {
 			quiet = now;
-		else if (is_crowded(&l->helper, clock_now()))
+		} else if (is_crowded(&l->helper, clock_now())) {
+			run_ready(l, clock_now()); /* who knows when there is another chance */
 			return true;
+		}
 		now = clock_now();
 		if (now - quiet >= ANSWER_DELAY)
 			run_ready(l, now);

@@ -231,7 +231,7 @@ void loop_run(struct qp *qp)
 /* Whether it may wait for somebody who is bound to run the QP soon. What is posted to UC or UD is not
  * answered, so there is no acknowledgement to wait for; but who posts one after the other looks for
  * completions in between. */
-static bool may_wait(struct qp *qp)
+static bool may_wait(struct qp *qp) REQUIRES(qp->lock)
 {
 	return likely(is_reliable(qp)) ? engine_in_flight(qp) : clock_now() < qp->sent_at + SENT_LATELY;
 }

@@ -35,6 +35,10 @@ def attempt(case, where, build):
     return problem and problem + "\n" + details
 
 
+def tell(text):
+    print("\n".join("# " + line for line in text.splitlines()), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.environ.get("UROCE_BUILD", "build"),
@@ -67,14 +71,19 @@ def main():
             begin = time.monotonic()
             try:
                 problem = attempt(case, here, build)
+                if problem:  # once more, in a new place: what others do to the machine hardly comes twice
+                    again = "%s --build %s --place %s %r" % (sys.argv[0], args.build, where, case.name)
+                    tell("FAILED ONCE: %s\n%s\n--- again: %s" % (title, problem, again))
+                    here.close()
+                    here = place.host() if reason else MAKE[where]()
+                    problem = attempt(case, here, build)
             except process.Skip as skip:
                 print("ok %s # SKIP %s" % (title, skip), flush=True)
                 continue
             failed += bool(problem)
             print("%s %s # %.2f s" % ("not ok" if problem else "ok", title, time.monotonic() - begin), flush=True)
             if problem:
-                again = "%s --build %s --place %s %r" % (sys.argv[0], args.build, where, case.name)
-                print("\n".join("# " + line for line in problem.splitlines() + ["--- again: " + again]), flush=True)
+                tell(problem)
     finally:
         process.end_all()
         if here:

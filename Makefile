@@ -91,7 +91,7 @@ bench-rxe:
 soak:
 	$(packages) $(TEST_PACKAGES)
 	@$(call setup,$(BUILD)) && $(call have,$(BUILD),tests,true) && $(ninja) $(BUILD)
-	@tests/soak $(BUILD)
+	@tests/soak/run $(BUILD) $(SOAK)
 
 install: all
 	@meson install -C $(BUILD) --no-rebuild

@@ -90,13 +90,6 @@ static void receive(const struct gsi_mad *mad)
 	lock_drop(&cm.lock);
 }
 
-__attribute__((constructor)) static void serve(void)
-{
-	static const struct gsi_ops ops = {.owner = owner, .receive = receive};
-
-	gsi_serve(&ops);
-}
-
 /* ---- time ---- */
 
 static void set_timer(uint64_t when) REQUIRES(cm.lock)
@@ -129,16 +122,27 @@ static void time_has_come(void *arg)
 
 /* ---- the beginning ---- */
 
+/* Around a fork, start_lock is taken before loop/ takes its own, and cm.lock after that, as everywhere: who registers
+ * first is called last before, and first after. */
+
 NO_LOCK_ANALYSIS static void before_fork(void)
 {
 	lock_take(&start_lock);
-	lock_take(&cm.lock);
 }
 
 NO_LOCK_ANALYSIS static void after_fork(void)
 {
-	lock_drop(&cm.lock);
 	lock_drop(&start_lock);
+}
+
+NO_LOCK_ANALYSIS static void last_before_fork(void)
+{
+	lock_take(&cm.lock);
+}
+
+NO_LOCK_ANALYSIS static void first_after_fork(void)
+{
+	lock_drop(&cm.lock);
 }
 
 /* The parent goes on with what it has. The child begins anew, if it does; the ids that it knows are of no use
@@ -155,13 +159,20 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	ids_forget();
 	ports_forget();
 	devices_forget();
-	lock_drop(&cm.lock);
 	lock_drop(&start_lock);
 }
 
 static void watch_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+__attribute__((constructor)) static void serve(void)
+{
+	static const struct gsi_ops ops = {.owner = owner, .receive = receive};
+
+	gsi_serve(&ops);
+	pthread_atfork(last_before_fork, first_after_fork, first_after_fork);
 }
 
 static int start(void) REQUIRES(start_lock)

@@ -259,8 +259,8 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 void ports_forget(void)
 {
 	ports_lock = (struct lock){0}; /* another thread of the parent may have held it */
-	list_init(&bound);
-	list_init(&listeners);
+	while (list_pop(&bound) || list_pop(&listeners))
+		;
 }
 
 void listener_remove(struct id *id)

@@ -48,7 +48,6 @@ static void set_qp(struct id *id, const struct rdma_conn_param *p)
 
 	id->qpn = qp ? qp->qp_num : p ? p->qp_num : 0;
 	id->srq = qp ? qp->srq != NULL : p && p->srq;
-	id->psn = agent_random() & 0xffffff;
 }
 
 static void put_ip(const struct id *id, struct cm_mad *mad)

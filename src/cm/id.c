@@ -16,6 +16,7 @@ struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_
 	id->base.context = context;
 	id->base.ps = ps;
 	id->base.qp_type = type;
+	id->psn = agent_random() & 0xffffff;
 	list_init(&id->all);
 	list_init(&id->listening);
 	list_init(&id->bound);
@@ -74,9 +75,10 @@ void ids_release_all(void)
 
 void ids_forget(void)
 {
-	list_each (l, &ids)
+	struct list *l;
+
+	while ((l = list_pop(&ids)))
 		container_of(l, struct id, all)->connection = NULL;
-	list_init(&ids);
 }
 
 int id_set_device(struct id *id)

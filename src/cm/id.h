@@ -61,7 +61,10 @@ struct id {
 	struct ibv_ece local_ece, remote_ece;
 
 	/* the connection's parameters, both sides having spoken. L */
-	uint32_t qpn, remote_qpn, psn, remote_psn, qkey;
+	uint32_t qpn, remote_qpn, qkey;
+	/* Which PSN the peer is to begin with, as we tell it, and we, as it tells us. (IBTA's words allow the
+	 * opposite as well; this is what kernels do.) */
+	uint32_t psn, remote_psn;
 	uint8_t responder_resources, initiator_depth, retry, rnr_retry, mtu;
 	bool srq;
 	bool failed; /* our QP could not follow: the application was told, and the rest is for us */

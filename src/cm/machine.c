@@ -624,7 +624,11 @@ uint64_t machine_deadline(struct machine *m)
 
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed)
 {
-	*m = (struct machine){.ops = ops, .slot = slot, .generation = (uint8_t)seed};
+	/* not the lock: the caller may hold it, and others wait for it */
+	m->ops = ops;
+	m->slot = slot;
+	m->generation = (uint8_t)seed;
+	m->alive = 0;
 	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
 		list_init(&m->by_remote[i]);
 		list_init(&m->by_qpn[i]);

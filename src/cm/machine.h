@@ -116,7 +116,8 @@ struct connection {
 	uint8_t message[CM_MAD_BYTES]; /* what is sent again; of one that is held: what has been received */
 };
 
-/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h). */
+/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h). The lock is left as it is: all zeros of one that is new, and
+ * held where others may know the machine already. */
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed);
 void machine_fini(struct machine *m);
 

@@ -16,10 +16,13 @@
 
 #include "link/netif.h"
 #include "loop/services.h"
+#include "wire/cm_mad.h"
 
 #define REGISTRY_NAME	"uroce-registry-2" /* the number is the layout's */
 #define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
 #define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
+#define MAD_ATTRIBUTE	36		   /* behind BTH and DETH, in the MAD header: which message it is ... */
+#define MAD_DATA	44		   /* ... and the message, behind the header */
 #define LOCK_PATIENCE	(2 * SEC)	   /* its holder may have been stopped by a debugger */
 #define ANSWER_MS	200
 #define STRAYS		4		   /* this many show that it was no packet under way during a change ... */
@@ -50,11 +53,29 @@ static struct registry *registry_of(struct steering *s)
 
 /* ---- the program ---- */
 
+/* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a message of connection
+ * management names its receiver (IBTA 12.6: the second one; in SIDR_REP the first). 0: what begins a connection has none,
+ * whoever gets that looks for the one who listens. (In a REQ a reserved byte stands in that place.) */
+static const struct sock_filter slot_of[] = {
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 8),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 5, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 2, 0),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA + 4),
+	BPF_STMT(BPF_JMP | BPF_JA, 3),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA),
+	BPF_STMT(BPF_JMP | BPF_JA, 1),
+	BPF_STMT(BPF_LD | BPF_IMM, 0),
+};
+static_assert(2 * SLOTS + ARRAY_SIZE(slot_of) + 3 == STEERING_PROGRAM, "room for the program");
+
 uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM])
 {
 	uint16_t n = 0;
 
-	out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE);
+	for (; n < ARRAY_SIZE(slot_of); n++)
+		out[n] = slot_of[n];
 	for (uint32_t i = 0; i < count; i++) {
 		out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slots[i], 0, 1);
 		out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, i);

@@ -1,5 +1,6 @@
 /* Steering: processes of one user that use one address have a SO_REUSEPORT socket each, and a classic BPF program on
- * the group sends each packet to the socket of the process that its destination QPN names. The program returns a
+ * the group sends each packet to the socket of the process that its destination QPN names, and a message of connection
+ * management (QP 1) to that of the process whose communication id it carries. The program returns a
  * socket's place in the group. Sockets stand in the order of their binding, and when one is closed the last one moves
  * into its place: a registry in shared memory mirrors that.
  *
@@ -67,7 +68,7 @@ void steering_leave(int lock); /* -errno: does nothing */
 struct services *steering_services(struct steering *s);
 
 /* The program for sockets that stand in this order; returns its length. */
-#define STEERING_PROGRAM (2 * SLOTS + 4)
+#define STEERING_PROGRAM (2 * SLOTS + 13)
 uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM]);
 
 #endif

@@ -87,7 +87,7 @@ struct cm_mad {
 	uint64_t ca_guid;   /* REQ, REP: the sender's adapter */
 	uint32_t qkey;	    /* REQ, REP, SIDR_REP */
 	uint32_t qpn;	    /* REQ, REP, SIDR_REP: the sender's; DREQ, LAP: the receiver's */
-	uint32_t psn;	    /* REQ, REP: that the sender starts with */
+	uint32_t psn;	    /* REQ, REP: that the receiver of the message is to begin with */
 	uint32_t vendor_id; /* REQ, REP: for enhanced connection establishment */
 	uint32_t local_eecn, remote_eecn;
 	uint8_t responder_resources, initiator_depth; /* REQ, REP */

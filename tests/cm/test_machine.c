@@ -405,6 +405,21 @@ static void a_qpn_in_timewait_may_be_used_again(void **state)
 	world_end(w);
 }
 
+/* Another thread may know the machine before it is ready, and wait. */
+static void a_new_machine_keeps_its_lock(void **state)
+{
+	struct machine m;
+
+	memset(&m, 0, sizeof(m));
+	lock_take(&m.lock);
+	assert_int_equal(machine_init(&m, ((struct world *)*state)->machine[PASSIVE].ops, 3, 0), 0);
+	assert_false(lock_try(&m.lock));
+	lock_drop(&m.lock);
+	assert_true(lock_try(&m.lock));
+	lock_drop(&m.lock);
+	machine_fini(&m);
+}
+
 static void strangers_are_not_heard(void **state)
 {
 	struct world *w = *state;
@@ -589,6 +604,7 @@ int main(void)
 		cmocka_unit_test(a_user_may_go_at_any_time),
 		TEST(a_restarted_peer_makes_the_old_connection_end),
 		TEST(a_qpn_in_timewait_may_be_used_again),
+		TEST(a_new_machine_keeps_its_lock),
 		TEST(strangers_are_not_heard),
 		TEST(alternate_paths_are_declined),
 		TEST(a_service_is_looked_up),

@@ -17,6 +17,8 @@ static struct exchange {
 		struct cm_mad mad;
 	} said[MADS];
 	uint32_t count;
+	bool has_begun[MACHINES]; /* a request of that end has been seen, and with which PSN */
+	uint32_t psn[MACHINES];
 } exchanges[CAPTURES];
 static uint32_t exchange_count;
 
@@ -29,13 +31,35 @@ static struct {
 	uint64_t now;
 } us;
 
+static int sender(const struct exchange *e, const struct captured *c)
+{
+	return memcmp(c->saddr, &e->address[ACTIVE].local, 16) ? PASSIVE : ACTIVE;
+}
+
+static void gather_data(struct exchange *e, const struct captured *c, const struct packet *p)
+{
+	uint8_t operation = p->opcode & 0x1f;
+	bool is_response = operation >= OP_READ_RESPONSE_FIRST && operation <= OP_ATOMIC_ACKNOWLEDGE;
+	int from = sender(e, c);
+
+	if (!is_response && !e->has_begun[from]) {
+		e->has_begun[from] = true;
+		e->psn[from] = p->psn.v;
+	}
+}
+
 static void gather(const struct captured *c)
 {
 	struct exchange *e = exchange_count ? &exchanges[exchange_count - 1] : NULL;
 	struct packet p;
 
-	if (packet_parse(&p, c->bytes, c->length - 4) || p.dest_qpn != 1)
+	if (packet_parse(&p, c->bytes, c->length - 4))
 		return;
+	if (p.dest_qpn != 1) {
+		if (e && !strcmp(e->file, c->file))
+			gather_data(e, c, &p);
+		return;
+	}
 	if (!e || strcmp(e->file, c->file)) {
 		e = &exchanges[exchange_count++];
 		assert_true(exchange_count <= CAPTURES);
@@ -46,7 +70,7 @@ static void gather(const struct captured *c)
 		memcpy(&e->address[PASSIVE].remote, c->saddr, 16);
 	}
 	assert_true(e->count < MADS);
-	e->said[e->count].from = memcmp(c->saddr, &e->address[ACTIVE].local, 16) ? PASSIVE : ACTIVE;
+	e->said[e->count].from = sender(e, c);
 	assert_int_equal(cm_mad_parse(&e->said[e->count++].mad, p.payload), 0);
 }
 
@@ -165,10 +189,40 @@ static void we_say_what_the_kernel_says(void **state)
 	}
 }
 
+static const struct cm_mad *find_said(const struct exchange *e, enum cm_message message)
+{
+	for (uint32_t i = 0; i < e->count; i++)
+		if (e->said[i].mad.message == message)
+			return &e->said[i].mad;
+	return NULL;
+}
+
+/* What a kernel calls its "starting PSN" in a message is the one that the receiver of the message starts with.
+ * test_ids.c shows that ours is. */
+static void kernels_start_with_what_the_peer_said(void **state)
+{
+	uint32_t seen = 0;
+
+	for (uint32_t i = 0; i < exchange_count; i++) {
+		const struct exchange *e = &exchanges[i];
+		const struct cm_mad *req = find_said(e, CM_REQ), *rep = find_said(e, CM_REP);
+
+		if (!req || !rep)
+			continue;
+		if (e->has_begun[PASSIVE])
+			assert_int_equal(e->psn[PASSIVE], req->psn);
+		if (e->has_begun[ACTIVE])
+			assert_int_equal(e->psn[ACTIVE], rep->psn);
+		seen += e->has_begun[PASSIVE] + e->has_begun[ACTIVE];
+	}
+	assert_true(seen >= 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(we_say_what_the_kernel_says),
+		cmocka_unit_test(kernels_start_with_what_the_peer_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "loop/handover.h"
 #include "loop/netns.h"
 #include "loop/steering.h"
+#include "wire/cm_mad.h"
 
 /* ---- the program, run here ---- */
 
@@ -31,6 +32,15 @@ static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8
 		switch (i->code) {
 		case BPF_LD | BPF_B | BPF_ABS:
 			a = packet[i->k];
+			break;
+		case BPF_LD | BPF_H | BPF_ABS:
+			a = packet[i->k] << 8 | packet[i->k + 1];
+			break;
+		case BPF_LD | BPF_IMM:
+			a = i->k;
+			break;
+		case BPF_JMP | BPF_JA:
+			pc += i->k;
 			break;
 		case BPF_LD | BPF_W | BPF_ABS:
 			assert_int_equal(i->k, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM));
@@ -74,13 +84,57 @@ static void the_program_finds_each_slots_place(void **state)
 		for (uint32_t slot = 0; slot <= SLOTS; slot++) {
 			struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << 16 | 0x1234};
 			const uint8_t *found = memchr(o->slots, (int)slot, o->count);
-			uint8_t bytes[PACKET_HEADERS];
+			uint8_t bytes[PACKET_HEADERS + CM_MAD_BYTES] = {0};
 
 			packet_encode(&p, bytes);
 			/* what is nobody's, as QP 1 is, may go to any */
 			for (uint32_t random = 0; random < 2 * o->count; random++)
 				assert_int_equal(run(code, length, bytes, random),
 						 found ? (uint32_t)(found - o->slots) : random % o->count);
+		}
+	}
+}
+
+/* A message of connection management goes to the process whose communication id it carries; one that carries none goes to
+ * any. */
+static void the_program_knows_communication_ids(void **state)
+{
+	static const struct order o = {{9, 255, 0x11}, 3};
+	static const struct {
+		enum cm_message message;
+		bool is_local; /* where the receiver's id stands */
+		bool begins;
+	} row[] = {
+		{CM_REQ, .begins = true},
+		{CM_MRA},
+		{CM_REJ},
+		{CM_REP},
+		{CM_RTU},
+		{CM_DREQ},
+		{CM_DREP},
+		{CM_SIDR_REQ, .begins = true},
+		{CM_SIDR_REP, .is_local = true},
+		{CM_LAP},
+		{CM_APR},
+	};
+	struct sock_filter code[STEERING_PROGRAM];
+	uint16_t length = steering_program(o.slots, o.count, code);
+
+	static_assert(ARRAY_SIZE(row) == CM_MESSAGES, "all messages");
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		for (uint32_t at = 0; at < o.count; at++) {
+			struct packet p = {.opcode = TRANSPORT_UD | OP_SEND_ONLY, .dest_qpn = 1};
+			uint32_t id = (uint32_t)o.slots[at] << 24 | 0x00ffee, other = 0x11223344;
+			struct cm_mad mad = {.message = row[i].message,
+					     .local_id = row[i].is_local ? id : other,
+					     .remote_id = id,
+					     .pkey = 0xffff,
+					     .vendor_id = 0xffffff};
+			uint8_t bytes[PACKET_HEADERS + CM_MAD_BYTES];
+
+			cm_mad_encode(&mad, bytes + packet_encode(&p, bytes));
+			for (uint32_t random = 0; random < o.count; random++)
+				assert_int_equal(run(code, length, bytes, random), row[i].begins ? random : at);
 		}
 	}
 }
@@ -357,6 +411,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_finds_each_slots_place),
+		cmocka_unit_test(the_program_knows_communication_ids),
 		cmocka_unit_test(the_program_has_room_for_all_slots),
 		cmocka_unit_test(joining_and_leaving_disturbs_nobody),
 		cmocka_unit_test(a_killed_process_is_found_out),

@@ -50,7 +50,7 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 static void enter_send_error(struct qp *qp)
 {
 	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_SQE, 0, 0, 0);
-	qp->state = qp->base.state = qp->attr.qp_state = qp->attr.cur_qp_state = IBV_QPS_SQE;
+	qp->state = qp->attr.qp_state = qp->attr.cur_qp_state = IBV_QPS_SQE;
 	flush_sends(qp);
 }
 
@@ -159,7 +159,7 @@ void enter_error(struct qp *qp)
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_ERR, 0, 0, 0);
-	qp->state = qp->base.state = qp->attr.qp_state = IBV_QPS_ERR;
+	qp->state = qp->attr.qp_state = IBV_QPS_ERR;
 	r->response_count = 0;
 	r->ack_owed = r->ack_asked = r->ack_urgent = r->cnp_owed = false;
 	r->inbound = INBOUND_NONE;

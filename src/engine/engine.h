@@ -1,6 +1,6 @@
 /* The protocol, without I/O: posted work requests, parsed packets and the time go in; packets in a turn,
- * completions in CQs and one deadline come out. Nothing here makes a system call, reads a clock, blocks or
- * allocates. The caller holds qp->lock.
+ * completions in CQs and one deadline come out. Nothing here makes a system call (but for access to memory that is
+ * paged on demand), reads a clock, blocks or allocates. The caller holds qp->lock.
  *
  * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are
  * made. So a caller does: [post | receive ... receive | expire], run, send what the turn holds, turn_done(),
@@ -20,6 +20,8 @@ enum {
 	TURN_PACKETS = 64,
 	TURN_IOVECS = 256,
 	TURN_REGIONS = 128,
+	TURN_LARGEST = 65536, /* bytes: no link carries more in one packet */
+	TURN_BOUNCE = 4 * TURN_LARGEST,
 };
 
 /* A packet to be sent: header values, and its payload as pieces of the turn's iov[]. */
@@ -40,6 +42,8 @@ struct turn {
 	struct tx tx[TURN_PACKETS];
 	struct iovec iov[TURN_IOVECS];
 	struct mr *region[TURN_REGIONS]; /* kept alive by mr_get() until turn_done() */
+	uint32_t bounced;		 /* bytes of bounce[]: copies of memory that is paged on demand */
+	char bounce[TURN_BOUNCE];
 };
 
 /* Drops the hold on the regions and empties the turn. `now`, `delay_ack` and `budget` stay. */

@@ -131,8 +131,9 @@ static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 
 static int check_values(const struct ibv_qp_attr *a, int mask)
 {
+	/* the last ones say nothing of a QP, but programs pass what they registered their memory with */
 	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING;
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_OPTIONAL_RANGE;
 	const struct {
 		int bit;
 		bool wrong;
@@ -277,7 +278,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 		return err;
 	if (from != to)
 		trace(qp_state, qp->base.qp_num, from, to, 0, 0, 0);
-	qp->state = qp->base.state = qp->attr.qp_state = qp->attr.cur_qp_state = to;
+	qp->state = qp->attr.qp_state = qp->attr.cur_qp_state = to;
 	settle_drain(qp);
 	return 0;
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/trace.h"
-#include "memory/copy.h"
 #include "object/window.h"
 
 #define ACK_EVERY    64 /* packets: an ACK goes out after so many, asked for or not */
@@ -248,6 +247,7 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 	struct responder *r = &qp->resp;
 	struct mr *mr;
 	char *at;
+	bool ok;
 
 	if (flags_of(p) & IS_FIRST) {
 		r->received = 0;
@@ -259,8 +259,10 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 		mr = remote_region(qp, r->write_rkey, r->write_va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
 		if (!mr) /* it was there when the message began */
 			return ACCESS_DENIED;
-		copy_in_order(at, p->payload, p->length);
+		ok = mr_write(mr, at, p->payload, p->length);
 		mr_put(mr);
+		if (!ok)
+			return ACCESS_DENIED;
 	}
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->write_va, p->length, 0);
 	r->write_va += p->length;
@@ -274,10 +276,15 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	struct responder *r = &qp->resp;
 	char *at;
 	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &at);
-	struct atomic_record *record = &r->atomics[r->atomic_next++ % r->response_size];
+	struct atomic_record *record;
 
 	if (!mr)
 		return ACCESS_DENIED;
+	if (!mr_touch(mr, at)) {
+		mr_put(mr);
+		return ACCESS_DENIED;
+	}
+	record = &r->atomics[r->atomic_next++ % r->response_size];
 	record->psn = p->psn;
 	record->valid = true;
 	record->value = OPERATION(p->opcode) == OP_FETCH_ADD ? atomic_fetch_add_at(at, p->swap_add)
@@ -402,6 +409,15 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 		refuse(qp, p, verdict);
 }
 
+static bool read_failed(struct qp *qp, const struct response *s)
+{
+	qp->resp.nak = NAK_REMOTE_ACCESS;
+	qp->resp.nak_psn = s->psn;
+	qp->resp.nak_sent = true;
+	fail_with_event(qp, IBV_EVENT_QP_ACCESS_ERR);
+	return false;
+}
+
 /* One packet of the response to a READ. False: the turn is full, or the region is gone and a NAK follows. */
 static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 {
@@ -415,13 +431,8 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 
 	if (length) {
 		mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ, &at);
-		if (!mr) {
-			qp->resp.nak = NAK_REMOTE_ACCESS;
-			qp->resp.nak_psn = s->psn;
-			qp->resp.nak_sent = true;
-			fail_with_event(qp, IBV_EVENT_QP_ACCESS_ERR);
-			return false;
-		}
+		if (!mr)
+			return read_failed(qp, s);
 	}
 	tx = turn_packet(qp, turn, opcode, s->psn);
 	if (!tx) {
@@ -431,8 +442,10 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	}
 	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 	tx->packet.msn = s->msn;
-	if (mr)
-		turn_region(turn, tx, mr, at, length);
+	if (mr && !turn_region(turn, tx, mr, at, length)) {
+		turn_drop_last(turn, tx);
+		return read_failed(qp, s);
+	}
 	trace(execute, qp->base.qp_num, s->psn.v, opcode, s->va, length, 0);
 	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, opcode, length, 0);
 	s->started = true;

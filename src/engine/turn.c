@@ -6,7 +6,7 @@ void turn_done(struct turn *turn)
 {
 	for (uint32_t i = 0; i < turn->regions; i++)
 		mr_put(turn->region[i]);
-	turn->packets = turn->iovs = turn->regions = 0;
+	turn->packets = turn->iovs = turn->regions = turn->bounced = 0;
 }
 
 struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t psn)
@@ -14,7 +14,7 @@ struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t p
 	struct tx *tx;
 
 	if (turn->packets == TURN_PACKETS || turn->iovs + HCA_MAX_SGE > TURN_IOVECS ||
-	    turn->regions + HCA_MAX_SGE > TURN_REGIONS)
+	    turn->regions + HCA_MAX_SGE > TURN_REGIONS || turn->bounced + TURN_LARGEST > TURN_BOUNCE)
 		return NULL;
 	tx = &turn->tx[turn->packets++];
 	tx->packet = (struct packet){
@@ -52,8 +52,24 @@ static void hold(struct turn *turn, struct mr *mr)
 		turn->region[turn->regions++] = mr;
 }
 
+/* Whoever sends cannot cope with memory that is not there, so what is paged on demand is copied first. */
+static bool bounce(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+{
+	char *copy = turn->bounce + turn->bounced;
+	bool ok = length <= TURN_BOUNCE - turn->bounced && guarded_read(copy, at, length);
+
+	mr_put(mr);
+	if (!ok)
+		return false;
+	turn->bounced += length;
+	turn_bytes(turn, tx, copy, length);
+	return true;
+}
+
 bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
+	if (unlikely(mr_on_demand(mr)))
+		return bounce(turn, tx, mr, at, length);
 	turn_bytes(turn, tx, at, length);
 	hold(turn, mr);
 	return true;
@@ -78,7 +94,8 @@ bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct i
 			mr_put(mr);
 			return false;
 		}
-		turn_region(turn, tx, mr, mr_at(mr, sge[i].addr + offset), n);
+		if (!turn_region(turn, tx, mr, mr_at(mr, sge[i].addr + offset), n))
+			return false;
 		length -= n;
 		offset = 0;
 	}

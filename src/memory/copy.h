@@ -7,14 +7,20 @@
 #include <stdint.h>
 #include <string.h>
 
+/* How many bytes at the end of that buffer are stored at once: a word, if the end is aligned to one. */
+static inline size_t copy_tail(const char *to, size_t length)
+{
+	return length >= 8 && !((uintptr_t)(to + length) & 7)	? 8
+	       : length >= 4 && !((uintptr_t)(to + length) & 3) ? 4
+								: length > 0;
+}
+
 /* memcpy whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
  * RNIC lets them. A word that ends the buffer and is aligned is stored whole. */
 static inline void copy_in_order(char *to, const void *from, size_t length)
 {
 	const char *src = from;
-	size_t tail = length >= 8 && !((uintptr_t)(to + length) & 7)   ? 8
-		      : length >= 4 && !((uintptr_t)(to + length) & 3) ? 4
-								       : 1;
+	size_t tail = copy_tail(to, length);
 	uint64_t word;
 	uint32_t half;
 

@@ -8,6 +8,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "memory/copy.h"
+#include "memory/guarded.h"
 #include "object/hca.h"
 #include "object/pd.h"
 
@@ -68,7 +70,30 @@ bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t
 
 static inline char *mr_at(const struct mr *mr, uint64_t iova)
 {
-	return mr->memory + (iova - mr->iova);
+	/* by numbers: a region of the whole address space begins at 0, which is no pointer to count from */
+	return (char *)((uintptr_t)mr->memory + (uintptr_t)(iova - mr->iova));
+}
+
+/* Memory paged on demand need not be there: nobody may touch it but by what follows (or by asking the kernel in some
+ * other way). A window says nothing of it: ask its region. */
+static inline bool mr_on_demand(const struct mr *mr)
+{
+	return mr->access & IBV_ACCESS_ON_DEMAND;
+}
+
+/* Bytes into a region at `at`, the last of them last. False: there is no such memory, or it cannot be written. */
+static inline bool mr_write(const struct mr *mr, char *at, const void *from, size_t length)
+{
+	if (unlikely(mr_on_demand(mr)))
+		return guarded_write(at, from, length);
+	copy_in_order(at, from, length);
+	return true;
+}
+
+/* Whether an atomic on 8 bytes at `at` can be done now. */
+static inline bool mr_touch(const struct mr *mr, char *at)
+{
+	return likely(!mr_on_demand(mr)) || guarded_touch(at);
 }
 
 #endif

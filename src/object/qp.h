@@ -129,7 +129,7 @@ struct responder {
 };
 
 struct qp {
-	union { /* what the application holds: first. base.state and base.qp_num are ours to keep right */
+	union { /* what the application holds: first. base.state is what it was told last */
 		struct ibv_qp base;
 		struct ibv_qp_ex ex;
 	};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/sge.h"
 
-#include "memory/copy.h"
-
 bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 		 unsigned access)
 {
@@ -38,8 +36,7 @@ bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge
 		n = min_of(length, (uint32_t)(sge[i].length - offset));
 		mr = mr_get(hca, sge[i].lkey);
 		ok = mr && mr_allows(mr, pd, sge[i].addr + offset, n, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL);
-		if (ok)
-			copy_in_order(mr_at(mr, sge[i].addr + offset), from, n);
+		ok = ok && mr_write(mr, mr_at(mr, sge[i].addr + offset), from, n);
 		if (mr)
 			mr_put(mr);
 		if (!ok)

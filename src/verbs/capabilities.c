@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "memory/guarded.h"
 #include "verbs/context.h"
 
 static void fill(struct ibv_device_attr *a, const struct device *d)
@@ -44,6 +45,22 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
+/* All memory that is registered here is paged on demand; IBV_ACCESS_ON_DEMAND only adds that it need not be there.
+ * Atomics, too: they are the processor's. */
+static void fill_odp(struct ibv_device_attr_ex *a)
+{
+	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t all = messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
+	if (!guarded_available())
+		return;
+	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	a->odp_caps.per_transport_caps.rc_odp_caps = all;
+	a->odp_caps.per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
+	a->odp_caps.per_transport_caps.ud_odp_caps = messages;
+	a->xrc_odp_caps = all;
+}
+
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 		    struct ibv_device_attr_ex *attr, size_t size)
 {
@@ -56,6 +73,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; /* kHz: time stamps are in ns */
 	a.phys_port_cnt_ex = 1;
+	fill_odp(&a);
 	a.cq_mod_caps = (struct ibv_cq_moderation_caps){UINT16_MAX, UINT16_MAX};
 	memset(attr, 0, size);
 	memcpy(attr, &a, min_of(size, sizeof(a)));

@@ -23,6 +23,7 @@ static void fill_ops(struct verbs_context *v)
 	*v = unsupported_ops;
 	v->sz = sizeof(*v);
 	v->query_port = query_port;
+	v->advise_mr = advise_mr;
 	v->query_device_ex = query_device_ex;
 	v->query_rt_values = query_rt_values;
 	v->create_cq_ex = create_cq_ex;

@@ -27,7 +27,7 @@ static int check_access(unsigned access)
 		return EINVAL;
 	if (remote_write && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL; /* ibv_reg_mr(3) */
-	if (access & IBV_ACCESS_ON_DEMAND)
+	if ((access & IBV_ACCESS_ON_DEMAND) && !guarded_available())
 		return EOPNOTSUPP;
 	return 0;
 }
@@ -105,7 +105,7 @@ static int check_memory(void *address, size_t length, unsigned access)
 {
 	if ((uint64_t)(uintptr_t)address + length < length)
 		return EINVAL;
-	if (length == 0)
+	if (length == 0 || (access & IBV_ACCESS_ON_DEMAND)) /* that may come and go */
 		return 0;
 	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
 }

@@ -255,6 +255,8 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_SQE)
 		attr->sq_psn = qp->req.high.v;
 	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
+	if (mask & IBV_QP_STATE)
+		base->state = qp->state; /* the application's: we write it when it asks, and from no other thread */
 	lock_drop(&qp->lock);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = base->qp_context,

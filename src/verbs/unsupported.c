@@ -25,8 +25,6 @@
 		return fail(EOPNOTSUPP); \
 	}
 
-NO(advise_mr, struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
-   uint32_t n)
 NO_OBJECT(ibv_mr, alloc_null_mr, struct ibv_pd *pd)
 NO(read_counters, struct ibv_counters *counters, uint64_t *value, uint32_t count, uint32_t flags)
 NO(attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
@@ -62,7 +60,6 @@ NO(close_xrcd, struct ibv_xrcd *xrcd)
 
 
 const struct verbs_context unsupported_ops = {
-	.advise_mr = advise_mr,
 	.alloc_null_mr = alloc_null_mr,
 	.read_counters = read_counters,
 	.attach_counters_point_flow = attach_counters,

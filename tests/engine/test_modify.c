@@ -128,7 +128,7 @@ static int try(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state 
 	err = fixture_modify(f, &attr, IBV_QP_STATE | mask);
 	/* it moves or it does not */
 	assert_int_equal(f->qp->state, err ? from : to);
-	assert_int_equal(f->qp->base.state, err ? from : to);
+	assert_int_equal(f->qp->state, err ? from : to);
 	fixture_teardown(&fresh);
 	return err;
 }

@@ -134,7 +134,8 @@ static void a_datagram_names_the_way_back(void **state)
 
 static void a_datagram_is_no_longer_than_the_ports_mtu(void **state)
 {
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS}, now;
+	struct ibv_qp_init_attr init;
 	struct ibv_ah *ah = handle(0);
 
 	assert_int_equal(post_send(ah, 4096), 0);
@@ -150,7 +151,9 @@ static void a_datagram_is_no_longer_than_the_ports_mtu(void **state)
 		assert_int_equal(next(cq).status, IBV_WC_LOC_LEN_ERR);
 		assert_int_equal(ibv_dereg_mr(all), 0);
 	}
-	assert_int_equal(qp->state, IBV_QPS_SQE);
+	assert_int_equal(ibv_query_qp(qp, &now, IBV_QP_STATE, &init), 0);
+	assert_int_equal(now.qp_state, IBV_QPS_SQE);
+	assert_int_equal(qp->state, IBV_QPS_SQE); /* since it was asked for */
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
 	assert_int_equal(post_send(ah, 1), 0);
 	assert_int_equal(next(cq).status, IBV_WC_SUCCESS);

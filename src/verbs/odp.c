@@ -1,0 +1,63 @@
+/* Paging on demand, as far as an application can steer it: ibv_advise_mr(3).
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "object/mr.h"
+#include "verbs/context.h"
+
+static int check_region(const struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, bool write)
+{
+	if (mr->type || !mr_on_demand(mr))
+		return EINVAL;
+	if (mr->pd != pd || (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+		return EPERM;
+	return mr_allows(mr, pd, sge->addr, sge->length, MR_LOCAL) ? 0 : EFAULT;
+}
+
+/* Where the memory is; the region need not outlive the call, since its memory is not ours anyway. 0 or errno. */
+static int find(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
+{
+	struct mr *mr = mr_get(pd->hca, sge->lkey);
+	int error;
+
+	if (!mr)
+		return ENOENT;
+	error = check_region(mr, pd, sge, write);
+	*at = mr_at(mr, sge->addr);
+	mr_put(mr);
+	return error;
+}
+
+/* A hint: whatever comes of it. */
+static void begin_to_fetch(char *at, size_t length)
+{
+	size_t before = (uintptr_t)at & ((size_t)sysconf(_SC_PAGESIZE) - 1);
+
+	madvise(at - before, length + before, MADV_WILLNEED);
+}
+
+/* All or nothing is checked; what follows is best effort unless it is to be waited for. */
+int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
+	      uint32_t count)
+{
+	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	struct pd *pd = (struct pd *)base;
+	char *at;
+	int error = 0;
+
+	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return fail(ENOTSUP);
+	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !count || !list)
+		return fail(EINVAL);
+	for (uint32_t i = 0; i < count && !error; i++)
+		error = find(pd, &list[i], write, &at);
+	for (uint32_t i = 0; i < count && !error && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT; i++) {
+		error = find(pd, &list[i], write, &at);
+		if (!error && !(flags & IBV_ADVISE_MR_FLAG_FLUSH))
+			begin_to_fetch(at, list[i].length);
+		else if (!error && !guarded_populate(at, list[i].length, write))
+			error = EFAULT;
+	}
+	return error ? fail(error) : 0;
+}

@@ -42,7 +42,7 @@ struct turn {
 	struct tx tx[TURN_PACKETS];
 	struct iovec iov[TURN_IOVECS];
 	struct mr *region[TURN_REGIONS]; /* kept alive by mr_get() until turn_done() */
-	uint32_t bounced;		 /* bytes of bounce[]: copies of memory that is paged on demand */
+	uint32_t bounced;		 /* bytes of bounce[]: copies of what mr_is_indirect() */
 	char bounce[TURN_BOUNCE];
 };
 

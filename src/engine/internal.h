@@ -111,7 +111,7 @@ struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t p
 void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length);
-/* Takes over the caller's hold on the region. False: it is paged on demand, and the memory is not there. */
+/* Takes over the caller's hold on the region. False: the memory is not there. */
 bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
 void turn_drop_last(struct turn *turn, struct tx *tx);
 

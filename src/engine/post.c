@@ -88,7 +88,7 @@ static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
 
-	if (!ah || ah->base.pd != &qp->pd->base)
+	if (!ah || ah->pd != qp->pd)
 		return EINVAL;
 	*wqe_path(&qp->sq, w) = ah->path;
 	w->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;

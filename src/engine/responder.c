@@ -280,7 +280,7 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 
 	if (!mr)
 		return ACCESS_DENIED;
-	if (!mr_touch(mr, at)) {
+	if (!mr_begin(mr, at)) {
 		mr_put(mr);
 		return ACCESS_DENIED;
 	}
@@ -289,6 +289,7 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	record->valid = true;
 	record->value = OPERATION(p->opcode) == OP_FETCH_ADD ? atomic_fetch_add_at(at, p->swap_add)
 							     : atomic_compare_swap_at(at, p->compare, p->swap_add);
+	mr_end(mr);
 	mr_put(mr);
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, sizeof(uint64_t), 0);
 	respond(r, &(struct response){.kind = RESPOND_ATOMIC,

@@ -52,11 +52,11 @@ static void hold(struct turn *turn, struct mr *mr)
 		turn->region[turn->regions++] = mr;
 }
 
-/* Whoever sends cannot cope with memory that is not there, so what is paged on demand is copied first. */
+/* Whoever sends touches memory as it likes: what does not allow that is copied first. */
 static bool bounce(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
 	char *copy = turn->bounce + turn->bounced;
-	bool ok = length <= TURN_BOUNCE - turn->bounced && guarded_read(copy, at, length);
+	bool ok = length <= TURN_BOUNCE - turn->bounced && mr_read_indirect(mr, copy, at, length);
 
 	mr_put(mr);
 	if (!ok)
@@ -68,7 +68,7 @@ static bool bounce(struct turn *turn, struct tx *tx, struct mr *mr, const char *
 
 bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
-	if (unlikely(mr_on_demand(mr)))
+	if (unlikely(mr_is_indirect(mr)))
 		return bounce(turn, tx, mr, at, length);
 	turn_bytes(turn, tx, at, length);
 	hold(turn, mr);

@@ -8,6 +8,7 @@
 
 struct ah {
 	struct ibv_ah base; /* what the application holds: first */
+	struct pd *pd; /* that protects */
 	struct path path;
 };
 

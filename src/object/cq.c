@@ -2,7 +2,6 @@
 #include "object/cq.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "object/qp.h"
 
@@ -15,6 +14,11 @@ static uint32_t ring_size(uint32_t depth)
 	return size;
 }
 
+static struct cqe *ring_alloc(struct cq *cq, uint32_t size, struct pd **from)
+{
+	return buffer_alloc(cq->holder, size * sizeof(struct cqe), BUFFER_COMPLETION, from);
+}
+
 int cq_init(struct cq *cq, struct hca *hca, uint32_t depth)
 {
 	if (depth == 0 || depth > HCA_MAX_CQE)
@@ -22,14 +26,14 @@ int cq_init(struct cq *cq, struct hca *hca, uint32_t depth)
 	cq->hca = hca;
 	cq->depth = depth;
 	cq->mask = ring_size(depth) - 1;
-	cq->ring = calloc(cq->mask + 1, sizeof(*cq->ring));
+	cq->ring = ring_alloc(cq, cq->mask + 1, &cq->from);
 	list_init(&cq->waiting);
 	return cq->ring ? 0 : -ENOMEM;
 }
 
 void cq_fini(struct cq *cq)
 {
-	free(cq->ring);
+	buffer_free(cq->ring, BUFFER_COMPLETION, cq->from);
 	cq->ring = NULL;
 }
 
@@ -153,29 +157,35 @@ void cq_request(struct cq *cq, bool solicited_only)
 int cq_resize(struct cq *cq, uint32_t depth)
 {
 	uint32_t size, count = 0;
+	bool moved;
 	struct cqe *ring, *old;
+	struct pd *from, *old_from;
 
 	if (depth == 0 || depth > HCA_MAX_CQE)
 		return -EINVAL;
 	size = ring_size(depth);
-	ring = calloc(size, sizeof(*ring));
+	ring = ring_alloc(cq, size, &from);
 	if (!ring)
 		return -ENOMEM;
 	lock_take(&cq->lock);
 	old = ring;
-	if (tail_of(cq) - head_of(cq) <= depth) {
+	old_from = from;
+	moved = tail_of(cq) - head_of(cq) <= depth;
+	if (moved) {
 		for (uint32_t i = head_of(cq); i != tail_of(cq); i++)
 			ring[count++] = cq->ring[i & cq->mask];
 		old = cq->ring;
+		old_from = cq->from;
 		cq->ring = ring;
+		cq->from = from;
 		cq->depth = depth;
 		cq->mask = size - 1;
 		atomic_store_explicit(&cq->head, 0, memory_order_relaxed);
 		atomic_store_explicit(&cq->tail, count, memory_order_release);
 	}
 	lock_drop(&cq->lock);
-	free(old);
-	return old == ring ? -EINVAL : 0;
+	buffer_free(old, BUFFER_COMPLETION, old_from);
+	return moved ? 0 : -EINVAL;
 }
 
 void cq_remove_qp(struct cq *cq, uint32_t qpn)

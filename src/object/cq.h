@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "object/hca.h"
+#include "object/pd.h"
 
 struct channel;
 
@@ -39,9 +40,11 @@ struct cq {
 	struct hca *hca;
 	struct channel *channel; /* NULL: nobody can wait for events. Constant */
 	_Atomic uint32_t users;
+	struct pd *holder; /* the parent domain that it was made in, or NULL. Constant */
 
 	struct lock lock;
 	struct cqe *ring;
+	struct pd *from;      /* of the ring: for buffer_free() */
 	uint32_t depth;	      /* CQEs that fit: what base.cqe says */
 	uint32_t mask;	      /* of the ring, whose size is a power of two >= depth */
 	_Atomic uint32_t head; /* next to be polled; like tail written under the lock, read by cq_looks_empty() */
@@ -55,7 +58,8 @@ struct cq {
 	struct list waiting;  /* in channel->ready: verbs/channel.c */
 };
 
-/* The ring for `depth` CQEs; 0, -EINVAL (0 or above HCA_MAX_CQE) or -ENOMEM. The caller has zeroed *cq. */
+/* The ring for `depth` CQEs; 0, -EINVAL (0 or above HCA_MAX_CQE) or -ENOMEM. The caller has zeroed *cq,
+ * and may have set cq->holder. */
 int cq_init(struct cq *cq, struct hca *hca, uint32_t depth);
 void cq_fini(struct cq *cq);
 

@@ -28,6 +28,7 @@ enum {
 	HCA_MAX_SRQ = 32768,
 	HCA_MAX_SRQ_WR = 65536,
 	HCA_MAX_PD = 65536,
+	HCA_MAX_DM = 1 << 20, /* bytes of device memory */
 	HCA_MAX_AH = 65536,
 	HCA_MAX_RD_ATOMIC = 128,
 	HCA_MAX_MESSAGE = 1u << 31, /* bytes: IBTA 9.7.7 */

@@ -37,7 +37,7 @@ static uint32_t new_key(struct mr *mr)
 static void fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
 		 unsigned access)
 {
-	mr->pd = pd;
+	mr->pd = pd_domain(pd);
 	mr->iova = iova;
 	mr->length = length;
 	mr->memory = address;
@@ -98,6 +98,7 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 	if (!mr)
 		return NULL;
 	mr->base.handle = mr->index;
+	mr->backing = NULL;
 	fill(mr, new_key(mr), pd, address, length, iova, access);
 	return mr;
 }

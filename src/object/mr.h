@@ -9,12 +9,14 @@
 #include <infiniband/verbs.h>
 
 #include "memory/copy.h"
-#include "memory/guarded.h"
 #include "object/hca.h"
 #include "object/pd.h"
 
 /* Besides enum ibv_access_flags: local keys reach it. Of regions, not of windows. */
 #define MR_LOCAL (1u << 31)
+/* What cannot be touched directly: mr_is_indirect(). Besides IBV_ACCESS_ON_DEMAND: */
+#define MR_NULL	  (1u << 30) /* there is none: reads as zeros, and what is written is lost */
+#define MR_DMABUF (1u << 19) /* another device's */
 
 struct mr {
 	union { /* what the application holds: first */
@@ -35,8 +37,14 @@ struct mr {
 	_Atomic uint32_t users; /* who is inside: mr_get() less mr_put() */
 	uint8_t tag;		/* the low eight bits of its last key */
 	uint8_t type;		/* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
-	struct mr *region;	/* a window: what it is bound to, NULL: nothing; changes under hca->window_lock */
-	uint64_t qp_serial;	/* a window of type 2: the QP that bound it */
+	union {
+		struct mr *region; /* a window: what it is bound to, NULL: nothing; changes under hca->window_lock */
+		_Atomic uint32_t *backing; /* a region of device memory: who counts it; else NULL. For verbs/ */
+	};
+	union {
+		uint64_t qp_serial; /* a window of type 2: the QP that bound it */
+		int dmabuf;	    /* a region with MR_DMABUF: its descriptor */
+	};
 };
 static_assert(sizeof(struct mr) == 2 * CACHE_LINE, "the fields above stand as the comment says");
 
@@ -74,26 +82,39 @@ static inline char *mr_at(const struct mr *mr, uint64_t iova)
 	return (char *)((uintptr_t)mr->memory + (uintptr_t)(iova - mr->iova));
 }
 
-/* Memory paged on demand need not be there: nobody may touch it but by what follows (or by asking the kernel in some
- * other way). A window says nothing of it: ask its region. */
-static inline bool mr_on_demand(const struct mr *mr)
+/* Whether nobody may touch the memory but by what follows: paged on demand, it need not be there; a device's, it needs
+ * care; a null region has none. (Memory paged on demand may also be left to the kernel in other ways, which then reports
+ * EFAULT.) A window says nothing of it: ask its region. */
+static inline bool mr_is_indirect(const struct mr *mr)
 {
-	return mr->access & IBV_ACCESS_ON_DEMAND;
+	return mr->access & (IBV_ACCESS_ON_DEMAND | MR_NULL | MR_DMABUF);
 }
+
+/* access.c */
+bool mr_write_indirect(const struct mr *mr, char *at, const void *from, size_t length);
+bool mr_read_indirect(const struct mr *mr, void *to, const char *at, size_t length);
+bool mr_begin_indirect(const struct mr *mr, char *at);
+void mr_end_indirect(const struct mr *mr);
 
 /* Bytes into a region at `at`, the last of them last. False: there is no such memory, or it cannot be written. */
 static inline bool mr_write(const struct mr *mr, char *at, const void *from, size_t length)
 {
-	if (unlikely(mr_on_demand(mr)))
-		return guarded_write(at, from, length);
+	if (unlikely(mr_is_indirect(mr)))
+		return mr_write_indirect(mr, at, from, length);
 	copy_in_order(at, from, length);
 	return true;
 }
 
-/* Whether an atomic on 8 bytes at `at` can be done now. */
-static inline bool mr_touch(const struct mr *mr, char *at)
+/* Around an atomic on 8 bytes at `at`. False: they are not there, or cannot be written. */
+static inline bool mr_begin(const struct mr *mr, char *at)
 {
-	return likely(!mr_on_demand(mr)) || guarded_touch(at);
+	return likely(!mr_is_indirect(mr)) || mr_begin_indirect(mr, at);
+}
+
+static inline void mr_end(const struct mr *mr)
+{
+	if (unlikely(mr_is_indirect(mr)))
+		mr_end_indirect(mr);
 }
 
 #endif

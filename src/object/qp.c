@@ -38,15 +38,16 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	qp->index = index;
 	qp->serial = atomic_fetch_add_explicit(&hca->serial, 1, memory_order_relaxed) + 1;
 	qp->transport = transport_of(type);
-	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data,
+	if (sq_init(&qp->sq, pd, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data,
 		    type == IBV_QPT_UD ? sizeof(struct path) : 0))
 		goto err_pool;
-	if (rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge))
+	if (rq_init(&qp->rq, pd, BUFFER_RECEIVE, cap->max_recv_wr, cap->max_recv_sge))
 		goto err_sq;
 	qp->resp.recv = malloc(srq ? srq->rq.stride : qp->rq.stride);
 	if (!qp->resp.recv)
 		goto err_rq;
-	qp->pd = pd;
+	qp->pd = pd_domain(pd);
+	qp->holder = pd_holder(pd);
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	qp->srq = srq;
@@ -61,7 +62,7 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	lock_drop(&qp->lock);
 	atomic_fetch_add_explicit(&send_cq->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&recv_cq->users, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&qp->holder->users, 1, memory_order_relaxed);
 	if (srq)
 		atomic_fetch_add_explicit(&srq->users, 1, memory_order_relaxed);
 	return qp;
@@ -100,7 +101,7 @@ void qp_destroy(struct qp *qp)
 	qp->resp = (struct responder){0};
 	atomic_fetch_sub_explicit(&qp->send_cq->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&qp->recv_cq->users, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&qp->pd->users, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&qp->holder->users, 1, memory_order_release);
 	if (qp->srq)
 		atomic_fetch_sub_explicit(&qp->srq->users, 1, memory_order_release);
 	lock_drop(&qp->lock);

@@ -134,7 +134,8 @@ struct qp {
 		struct ibv_qp_ex ex;
 	};
 	struct hca *hca;
-	struct pd *pd;
+	struct pd *pd;	   /* that protects */
+	struct pd *holder; /* that counts it, and gave it its memory: pd, or a parent domain of it */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* where receives come from; NULL: from rq */
 	uint32_t index;

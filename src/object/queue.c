@@ -2,7 +2,6 @@
 #include "object/queue.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/trace.h"
@@ -16,15 +15,7 @@ static uint32_t slots(uint32_t depth)
 	return n;
 }
 
-static char *ring_alloc(uint32_t count, uint32_t stride)
-{
-	size_t bytes = (size_t)count * stride;
-	char *ring = aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
-
-	return ring;
-}
-
-int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after)
+int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after)
 {
 	uint32_t room = max_of(max_sge * (uint32_t)sizeof(struct ibv_sge), max_inline);
 
@@ -34,31 +25,38 @@ int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline
 	sq->max_inline = max_inline;
 	sq->mask = slots(depth) - 1;
 	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
-	sq->ring = ring_alloc(sq->mask + 1, sq->stride);
+	sq->ring = buffer_alloc(pd, (size_t)(sq->mask + 1) * sq->stride, BUFFER_SEND, &sq->from);
 	return sq->ring ? 0 : -ENOMEM;
 }
 
 void sq_fini(struct sq *sq)
 {
-	free(sq->ring);
+	buffer_free(sq->ring, BUFFER_SEND, sq->from);
 	sq->ring = NULL;
 }
 
-int rq_init(struct rq *rq, uint32_t depth, uint32_t max_sge)
+static char *rq_ring(struct rq *rq, uint32_t mask, struct pd **from)
 {
+	return buffer_alloc(rq->pd, (size_t)(mask + 1) * rq->stride, rq->kind, from);
+}
+
+int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth, uint32_t max_sge)
+{
+	rq->pd = pd;
+	rq->kind = kind;
 	rq->depth = depth;
 	rq->max_sge = max_sge;
 	rq->mask = slots(depth) - 1;
 	rq->stride = sizeof(struct rwqe) + max_sge * sizeof(struct ibv_sge);
 	rq->head = rq->tail = 0;
 	atomic_init(&rq->reclaimed, 0);
-	rq->ring = ring_alloc(rq->mask + 1, rq->stride);
+	rq->ring = rq_ring(rq, rq->mask, &rq->from);
 	return rq->ring ? 0 : -ENOMEM;
 }
 
 void rq_fini(struct rq *rq)
 {
-	free(rq->ring);
+	buffer_free(rq->ring, rq->kind, rq->from);
 	rq->ring = NULL;
 }
 
@@ -126,13 +124,14 @@ int rq_resize(struct rq *rq, uint32_t depth)
 
 	if (depth < rq->tail - rq->head)
 		return -EINVAL;
-	to.ring = ring_alloc(to.mask + 1, to.stride);
+	to.ring = rq_ring(rq, to.mask, &to.from);
 	if (!to.ring)
 		return -ENOMEM;
 	for (uint32_t i = rq->head; i != rq->tail; i++)
 		memcpy(rq_at(&to, i), rq_at(rq, i), rq->stride);
-	free(rq->ring);
+	buffer_free(rq->ring, rq->kind, rq->from);
 	rq->ring = to.ring;
+	rq->from = to.from;
 	rq->mask = to.mask;
 	rq->depth = depth;
 	return 0;

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/psn.h"
+#include "object/pd.h"
 
 /* The life of a send work request. */
 enum wqe_state {
@@ -52,6 +53,7 @@ static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache li
 /* The owner of the QP's lock guards all but `reclaimed`. */
 struct sq {
 	char *ring;
+	struct pd *from;     /* of the ring: for buffer_free() */
 	uint32_t stride;     /* bytes per WQE: the fixed part, SGEs or inline data, what the transport adds */
 	uint32_t mask;	     /* ring size less 1 */
 	uint32_t depth;	     /* work requests that may be outstanding: cap.max_send_wr */
@@ -73,6 +75,8 @@ struct rwqe {
 struct rq {
 	struct lock lock; /* guards all but `reclaimed`; nests inside qp->lock */
 	char *ring;
+	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
+	enum buffer_kind kind;
 	uint32_t stride, mask, depth, max_sge;
 	uint32_t head; /* the next to be used by an arriving message */
 	uint32_t tail; /* where the next post goes */
@@ -91,9 +95,9 @@ static inline struct rwqe *rq_at(const struct rq *rq, uint32_t position)
 
 /* 0 or -ENOMEM; limits were checked by the caller. `after`: bytes at the end of each WQE for its transport.
  */
-int sq_init(struct sq *sq, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after);
+int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after);
 void sq_fini(struct sq *sq);
-int rq_init(struct rq *rq, uint32_t depth, uint32_t max_sge);
+int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 
 /* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. False: none. */

@@ -12,16 +12,16 @@ struct srq *srq_create(struct hca *hca, struct pd *pd, uint32_t depth, uint32_t 
 	if (!srq)
 		return NULL;
 	memset(srq, 0, sizeof(*srq));
-	if (rq_init(&srq->rq, depth, max_sge)) {
+	if (rq_init(&srq->rq, pd, BUFFER_SHARED_RECEIVE, depth, max_sge)) {
 		pool_free(&hca->srqs, number);
 		errno = ENOMEM;
 		return NULL;
 	}
 	srq->hca = hca;
-	srq->pd = pd;
+	srq->pd = pd_holder(pd);
 	srq->number = number;
 	srq->base.handle = number;
-	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&srq->pd->users, 1, memory_order_relaxed);
 	return srq;
 }
 

@@ -10,7 +10,7 @@ struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
 
 	if (!w)
 		return NULL;
-	w->pd = pd;
+	w->pd = pd_domain(pd);
 	w->region = NULL;
 	w->window = (struct ibv_mw){
 		.context = pd->base.context,

@@ -35,17 +35,20 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->base.context = pd->context;
 	ah->base.pd = pd;
 	ah->base.handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
+	ah->pd = pd_domain((struct pd *)pd);
 	ah->path = path;
-	atomic_fetch_add_explicit(&((struct pd *)pd)->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ah->pd->users, 1, memory_order_relaxed);
 	return &ah->base;
 }
 
 PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	struct ah *a = (struct ah *)ah;
+
 	if (!ah)
 		return fail(EINVAL);
 	listen_leave(context_of(ah->context));
-	atomic_fetch_sub_explicit(&((struct pd *)ah->pd)->users, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&a->pd->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
 	free(ah);
 	return 0;

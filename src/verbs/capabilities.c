@@ -73,6 +73,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; /* kHz: time stamps are in ns */
 	a.phys_port_cnt_ex = 1;
+	a.max_dm_size = HCA_MAX_DM;
 	fill_odp(&a);
 	a.cq_mod_caps = (struct ibv_cq_moderation_caps){UINT16_MAX, UINT16_MAX};
 	memset(attr, 0, size);

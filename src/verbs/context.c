@@ -24,6 +24,13 @@ static void fill_ops(struct verbs_context *v)
 	v->sz = sizeof(*v);
 	v->query_port = query_port;
 	v->advise_mr = advise_mr;
+	v->alloc_null_mr = alloc_null_mr;
+	v->alloc_dm = alloc_dm;
+	v->free_dm = free_dm;
+	v->reg_dm_mr = reg_dm_mr;
+	v->alloc_td = alloc_td;
+	v->dealloc_td = dealloc_td;
+	v->alloc_parent_domain = alloc_parent_domain;
 	v->query_device_ex = query_device_ex;
 	v->query_rt_values = query_rt_values;
 	v->create_cq_ex = create_cq_ex;
@@ -55,18 +62,22 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	fill_ops(&c->verbs);
 	list_init(&c->events);
 	c->verbs.context.device = device;
-	c->verbs.context.cmd_fd = -1;
 	c->verbs.context.num_comp_vectors = processors > 0 ? (int)processors : 1;
 	pthread_mutex_init(&c->verbs.context.mutex, NULL);
 	c->verbs.context.async_fd = eventfd(0, EFD_CLOEXEC);
 	if (c->verbs.context.async_fd < 0)
 		goto err;
+	errno = -context_label(c);
+	if (errno)
+		goto err_fd;
 	c->hca = loop_get(&hca_ops);
 	if (!c->hca)
-		goto err_fd;
+		goto err_label;
 	monitor_join(c);
 	return &c->verbs.context;
 
+err_label:
+	close(c->verbs.context.cmd_fd);
 err_fd:
 	close(c->verbs.context.async_fd);
 err:
@@ -91,6 +102,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 	}
 	loop_put(c->hca);
 	close(context->async_fd);
+	close(context->cmd_fd);
 	pthread_mutex_destroy(&context->mutex);
 	free(c);
 	return 0;

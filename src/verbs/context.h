@@ -12,6 +12,7 @@ struct context {
 	struct verbs_context verbs; /* its last member is what the application holds */
 	struct device *device;
 	struct hca *hca;
+	uint64_t group;		  /* contexts that share their objects have the same: import.c */
 	_Atomic uint32_t objects; /* alive in this context */
 	struct list open;	  /* among the open ones: monitor.c, under its lock */
 
@@ -24,11 +25,39 @@ struct context {
 	struct list events; /* asynchronous events not fetched yet: guarded by lock */
 };
 
+struct mr;
+
 static inline struct context *context_of(struct ibv_context *c)
 {
 	return container_of(c, struct context, verbs.context);
 }
 
+/* Whether an object of one can be imported by the other. */
+static inline bool context_same(struct ibv_context *a, struct ibv_context *b)
+{
+	return context_of(a)->group == context_of(b)->group;
+}
+
+/* import.c: fills cmd_fd and group. 0 or -errno. */
+int context_label(struct context *c);
+/* pd.c: the PD with that handle, counted as used; or NULL. */
+struct pd *pd_get(struct ibv_context *c, uint32_t handle);
+/* domain.c */
+struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
+int dealloc_td(struct ibv_td *td);
+struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *attr);
+int dealloc_parent_domain(struct pd *pd);
+/* dm.c */
+struct ibv_dm *alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr);
+int free_dm(struct ibv_dm *dm);
+struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access);
+/* mr.c */
+struct ibv_mr *alloc_null_mr(struct ibv_pd *pd);
+struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access); /* NULL: errno */
+int mr_check_access(unsigned access); /* 0 or errno */
+bool mr_is_import(const struct ibv_mr *mr);
+/* dmabuf.c */
+int dmabuf_deregister(struct mr *mr); /* 0 or -errno */
 /* capabilities.c */
 int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
 		    struct ibv_device_attr_ex *attr, size_t size);

@@ -13,7 +13,7 @@
 static _Atomic uint32_t cq_count;
 
 struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
-				 struct ibv_comp_channel *channel, uint32_t comp_vector)
+				 struct ibv_comp_channel *channel, uint32_t comp_vector, struct pd *holder)
 {
 	struct context *c = context_of(context);
 	struct cq_front *f;
@@ -31,6 +31,7 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 		error = -ENOMEM;
 		goto err_count;
 	}
+	f->cq.holder = holder;
 	error = cq_init(&f->cq, c->hca, cqe);
 	if (error)
 		goto err_free;
@@ -44,6 +45,8 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	f->cq.channel = (struct channel *)channel;
 	if (channel)
 		channel_join(f->cq.channel);
+	if (holder)
+		atomic_fetch_add_explicit(&holder->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
 	return f;
 
@@ -61,7 +64,7 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 
 	if (!context || cqe < 1 || comp_vector < 0)
 		return fail_null(EINVAL);
-	f = cq_front_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	f = cq_front_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector, NULL);
 	return f ? ibv_cq_ex_to_cq(&f->cq.base) : NULL;
 }
 
@@ -96,6 +99,8 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 		channel_leave(f->cq.channel);
 	}
 	cq_fini(&f->cq);
+	if (f->cq.holder)
+		atomic_fetch_sub_explicit(&f->cq.holder->users, 1, memory_order_release);
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
 	free(f);

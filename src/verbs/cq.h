@@ -24,10 +24,10 @@ static inline struct cq_front *cq_front_of(struct ibv_cq *cq)
 	return (struct cq_front *)cq;
 }
 
-/* `channel` may be NULL. NULL and errno: EINVAL (size, completion vector, a channel of another context),
+/* `channel` and `holder` (a parent domain) may be NULL. NULL and errno: EINVAL (size, completion vector, a channel of another context),
  * ENOMEM. */
 struct cq_front *cq_front_create(struct ibv_context *c, uint32_t cqe, void *cq_context,
-				 struct ibv_comp_channel *channel, uint32_t comp_vector);
+				 struct ibv_comp_channel *channel, uint32_t comp_vector, struct pd *holder);
 
 /* Takes up to `max` completions; if there are none, makes progress and looks again. */
 int cq_front_poll(struct cq *cq, int max, struct cqe *out);

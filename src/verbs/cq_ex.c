@@ -134,14 +134,21 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct pd *holder = NULL;
 	struct ibv_cq_ex *cq;
 	struct cq_front *f;
 
-	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS ||
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return fail_null(EOPNOTSUPP);
-	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		holder = (struct pd *)attr->parent_domain;
+		if (!holder || !holder->is_parent || holder->base.context != context)
+			return fail_null(EINVAL);
+	}
+	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
+			    holder);
 	if (!f)
 		return NULL;
 	f->wants_time = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <linux/types.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memory/guarded.h"
 #include "verbs/context.h"
 
 #undef ibv_reg_mr
@@ -19,7 +21,7 @@
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | \
 	 IBV_ACCESS_HUGETLB)
 
-static int check_access(unsigned access)
+int mr_check_access(unsigned access)
 {
 	bool remote_write = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
@@ -110,6 +112,23 @@ static int check_memory(void *address, size_t length, unsigned access)
 	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
 }
 
+struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access)
+{
+	struct mr *mr = mr_register(pd, memory, length, iova, access);
+
+	if (mr)
+		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
+	return mr;
+}
+
+/* Only its lkey is of use: no peer has a right to it. */
+struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
+{
+	struct mr *mr = pd ? mr_add((struct pd *)pd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE | MR_NULL) : NULL;
+
+	return mr ? &mr->base : fail_null(pd ? ENOMEM : EINVAL);
+}
+
 PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t length, uint64_t iova,
 				       unsigned int access)
 {
@@ -121,14 +140,11 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t l
 		return fail_null(EINVAL);
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);
+	error = mr_check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);
 	if (error)
 		return fail_null(error);
-	mr = mr_register(pd, addr, length, iova, access);
-	if (!mr)
-		return NULL;
-	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
-	return &mr->base;
+	mr = mr_add(pd, addr, length, iova, access);
+	return mr ? &mr->base : NULL;
 }
 
 PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -153,8 +169,9 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 			int access)
 {
 	struct mr *mr = (struct mr *)base;
-	struct pd *old = mr->pd, *pd = old;
+	struct pd *old = mr->pd, *pd = (struct pd *)base->pd;
 	unsigned rights = mr->access & ~MR_LOCAL;
+	bool fixed = mr->backing || (rights & (MR_NULL | MR_DMABUF));
 	uint64_t iova = mr->iova;
 	int error;
 
@@ -173,29 +190,50 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 		addr = mr->memory;
 		length = mr->length;
 	}
-	error = pd->base.context != base->context ? EINVAL : check_access(rights) ?: check_memory(addr, length, rights);
+	error = fixed || pd->base.context != base->context ? EINVAL : mr_check_access(rights) ?: check_memory(addr, length, rights);
 	if (error)
 		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
 	error = -mr_reregister(mr, pd, addr, length, iova, rights);
 	if (error)
 		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
-	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&old->users, 1, memory_order_release);
 	return 0;
 }
 
+/* What ibv_import_mr() made names the region by its number. */
+static struct mr *named_by(const struct ibv_mr *base)
+{
+	return pool_at(&context_of(base->context)->hca->mrs, base->handle);
+}
+
+bool mr_is_import(const struct ibv_mr *base)
+{
+	return &named_by(base)->base != base;
+}
+
 PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 {
-	struct mr *mr = (struct mr *)base;
+	_Atomic uint32_t *backing;
+	struct mr *mr;
 	struct pd *pd;
 	int error;
 
-	if (!mr)
+	if (!base)
 		return fail(EINVAL);
+	mr = named_by(base);
 	pd = mr->pd;
-	error = mr_deregister(mr);
+	backing = mr->backing;
+	if (mr->access & MR_DMABUF)
+		error = dmabuf_deregister(mr);
+	else
+		error = mr_deregister(mr);
 	if (error)
 		return fail(-error);
+	if (&mr->base != base)
+		free(base);
+	if (backing)
+		atomic_fetch_sub_explicit(backing, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	return 0;
 }

@@ -13,7 +13,7 @@ struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
 	w = window_create(pd, type);
 	if (!w)
 		return NULL;
-	atomic_fetch_add_explicit(&pd->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->pd->users, 1, memory_order_relaxed);
 	return &w->window;
 }
 

@@ -3,12 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memory/guarded.h"
 #include "object/mr.h"
 #include "verbs/context.h"
 
 static int check_region(const struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, bool write)
 {
-	if (mr->type || !mr_on_demand(mr))
+	if (mr->type || !(mr->access & IBV_ACCESS_ON_DEMAND))
 		return EINVAL;
 	if (mr->pd != pd || (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
 		return EPERM;
@@ -42,7 +43,7 @@ int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t fl
 	      uint32_t count)
 {
 	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-	struct pd *pd = (struct pd *)base;
+	struct pd *pd = base ? pd_domain((struct pd *)base) : NULL;
 	char *at;
 	int error = 0;
 

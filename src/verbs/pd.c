@@ -6,6 +6,8 @@
 #include "verbs/context.h"
 
 static _Atomic uint32_t pd_count;
+static struct lock pds_lock; /* a leaf */
+static struct list pds = {&pds, &pds};
 
 PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -25,6 +27,9 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->base.context = context;
 	pd->base.handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 	pd->hca = c->hca;
+	lock_take(&pds_lock);
+	list_append(&pds, &pd->all);
+	lock_drop(&pds_lock);
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
 	return &pd->base;
 
@@ -36,13 +41,42 @@ err:
 PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
 {
 	struct pd *pd = (struct pd *)base;
+	bool busy;
 
 	if (!pd)
 		return fail(EINVAL);
-	if (atomic_load_explicit(&pd->users, memory_order_acquire))
+	if (pd->is_parent)
+		return dealloc_parent_domain(pd);
+	if (pd->domain) { /* the import goes; its owner has the PD itself */
+		ibv_unimport_pd(base);
+		return 0;
+	}
+	lock_take(&pds_lock); /* so that it is not imported meanwhile */
+	busy = atomic_load_explicit(&pd->users, memory_order_acquire);
+	if (!busy)
+		list_remove(&pd->all);
+	lock_drop(&pds_lock);
+	if (busy)
 		return fail(EBUSY);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd_count, 1, memory_order_relaxed);
 	free(pd);
 	return 0;
+}
+
+struct pd *pd_get(struct ibv_context *context, uint32_t handle)
+{
+	struct pd *found = NULL;
+
+	lock_take(&pds_lock);
+	list_each(l, &pds) {
+		struct pd *pd = container_of(l, struct pd, all);
+
+		if (pd->base.handle == handle && context_same(pd->base.context, context))
+			found = pd;
+	}
+	if (found)
+		atomic_fetch_add_explicit(&found->users, 1, memory_order_relaxed);
+	lock_drop(&pds_lock);
+	return found;
 }

@@ -81,7 +81,7 @@ int fixture_setup(void **state)
 	f->attr.qkey = QKEY;
 	f->cap = (struct ibv_qp_cap){64, 64, 4, 4, 64};
 	f->type = IBV_QPT_RC;
-	f->ah = (struct ah){.base.pd = &f->pd.base, .path = {.sgid = fixture_here, .dgid = fixture_there}};
+	f->ah = (struct ah){.base.pd = &f->pd.base, .pd = &f->pd, .path = {.sgid = fixture_here, .dgid = fixture_there}};
 	*state = f;
 	return 0;
 }

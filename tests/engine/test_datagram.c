@@ -160,7 +160,7 @@ static void bad_posts_are_refused(void **state)
 	wr = datagram(f, 1, 1);
 	wr.wr.ud.ah = NULL;
 	assert_int_equal(fixture_post(f, wr), EINVAL);
-	foreign.base.pd = &f->other_pd.base;
+	foreign.pd = &f->other_pd;
 	wr.wr.ud.ah = &foreign.base;
 	assert_int_equal(fixture_post(f, wr), EINVAL);
 	expect_silence(f);

@@ -1,0 +1,99 @@
+/* Thread domains and parent domains. All our objects may be used by any thread, so a thread domain is a promise that
+ * we make no use of; a parent domain brings the memory of its queues.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include "object/pd.h"
+#include "verbs/context.h"
+
+struct td {
+	struct ibv_td base; /* what the application holds: first */
+	_Atomic uint32_t users;
+};
+
+struct parent_domain {
+	struct pd pd; /* first */
+	struct td *td; /* or NULL */
+};
+
+struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct td *td;
+
+	if (!attr || attr->comp_mask)
+		return fail_null(attr ? EOPNOTSUPP : EINVAL);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return NULL;
+	td->base.context = context;
+	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	return &td->base;
+}
+
+int dealloc_td(struct ibv_td *base)
+{
+	struct td *td = (struct td *)base;
+
+	if (!td)
+		return fail(EINVAL);
+	if (atomic_load_explicit(&td->users, memory_order_acquire))
+		return fail(EBUSY);
+	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
+	free(td);
+	return 0;
+}
+
+static int check(struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+
+	if (!attr || !attr->pd || attr->pd->context != context || (attr->td && attr->td->context != context))
+		return EINVAL;
+	if (attr->comp_mask & ~known)
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!attr->alloc || !attr->free))
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+	int error = check(context, attr);
+	struct parent_domain *p;
+	struct pd *of;
+
+	if (error)
+		return fail_null(error);
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	of = (struct pd *)attr->pd;
+	p->pd.base = *attr->pd;
+	p->pd.hca = of->hca;
+	p->pd.domain = pd_domain(of);
+	p->pd.is_parent = true;
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		p->pd.alloc = attr->alloc;
+		p->pd.free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		p->pd.context = attr->pd_context;
+	p->td = (struct td *)attr->td;
+	atomic_fetch_add_explicit(&p->pd.domain->users, 1, memory_order_relaxed);
+	if (p->td)
+		atomic_fetch_add_explicit(&p->td->users, 1, memory_order_relaxed);
+	return &p->pd.base;
+}
+
+int dealloc_parent_domain(struct pd *pd)
+{
+	struct parent_domain *p = container_of(pd, struct parent_domain, pd);
+
+	if (atomic_load_explicit(&pd->users, memory_order_acquire))
+		return fail(EBUSY);
+	if (p->td)
+		atomic_fetch_sub_explicit(&p->td->users, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&pd->domain->users, 1, memory_order_release);
+	free(p);
+	return 0;
+}

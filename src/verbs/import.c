@@ -1,0 +1,123 @@
+/* Objects of one context in another: ibv_import_device(3) and what follows. A context's cmd_fd, which hardware has open
+ * anyway, is a small file here that says which context it is. It can be duplicated within the process; in another
+ * process it finds nothing, since our objects live in memory of this one.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "object/mr.h"
+#include "verbs/context.h"
+
+#define MAGIC 0x6f7263652d637478ull
+
+struct label {
+	uint64_t magic, group;
+	struct device *device;
+	pid_t pid;
+};
+
+int context_label(struct context *c)
+{
+	static _Atomic uint64_t groups;
+	struct label label = {
+		.magic = MAGIC,
+		.group = atomic_fetch_add_explicit(&groups, 1, memory_order_relaxed) + 1,
+		.device = c->device,
+		.pid = getpid(),
+	};
+	int fd = memfd_create("uroce context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, &label, sizeof(label)) != sizeof(label) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		close(fd);
+		return -ENOSPC;
+	}
+	c->group = label.group;
+	c->verbs.context.cmd_fd = fd;
+	return 0;
+}
+
+PUBLIC struct ibv_context *ibv_import_device(int fd)
+{
+	struct ibv_context *context;
+	struct label label;
+
+	errno = 0;
+	if (pread(fd, &label, sizeof(label), 0) != sizeof(label) || label.magic != MAGIC)
+		return fail_null(errno == EBADF ? EBADF : EINVAL);
+	if (label.pid != getpid())
+		return fail_null(EOPNOTSUPP);
+	context = ibv_open_device(&label.device->base);
+	if (!context)
+		return NULL;
+	close(context->cmd_fd);
+	context->cmd_fd = fd; /* ours from now on: the man page has the caller duplicate it */
+	context_of(context)->group = label.group;
+	return context;
+}
+
+PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	struct pd *of = context ? pd_get(context, handle) : NULL, *pd;
+
+	if (!of)
+		return fail_null(context ? ENOENT : EINVAL);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd) {
+		atomic_fetch_sub_explicit(&of->users, 1, memory_order_release);
+		return NULL;
+	}
+	pd->base.context = context;
+	pd->base.handle = handle;
+	pd->hca = of->hca;
+	pd->domain = of;
+	return &pd->base;
+}
+
+/* Objects that were made with it may live on. */
+PUBLIC void ibv_unimport_pd(struct ibv_pd *base)
+{
+	struct pd *pd = (struct pd *)base;
+
+	if (!pd || !pd->domain || pd->is_parent)
+		return;
+	atomic_fetch_sub_explicit(&pd->domain->users, 1, memory_order_release);
+	free(pd);
+}
+
+/* An import has the keys, and no address: where the memory is only its owner can say. */
+PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct mr *mr = pd ? pool_at(&context_of(pd->context)->hca->mrs, handle) : NULL;
+	struct ibv_mr *import = NULL;
+	uint32_t key = mr && !mr->type ? atomic_load_explicit(&mr->key, memory_order_acquire) : 0;
+
+	mr = key ? mr_get(context_of(pd->context)->hca, key) : NULL;
+	if (!mr)
+		return fail_null(pd ? ENOENT : EINVAL);
+	if (context_same(mr->base.context, pd->context)) {
+		import = malloc(sizeof(*import));
+		if (import)
+			*import = (struct ibv_mr){.context = pd->context,
+						  .pd = pd,
+						  .length = mr->base.length,
+						  .handle = handle,
+						  .lkey = key,
+						  .rkey = key};
+	} else {
+		errno = ENOENT;
+	}
+	mr_put(mr);
+	return import;
+}
+
+PUBLIC void ibv_unimport_mr(struct ibv_mr *import)
+{
+	if (import && mr_is_import(import))
+		free(import);
+}

@@ -99,6 +99,7 @@ static void run(struct qp *qp) REQUIRES(qp->lock)
 
 	f.turn.now = f.now;
 	f.turn.budget = 1 << 20;
+	f.turn.room = UINT32_MAX;
 	do {
 		more = engine_run(qp, &f.turn);
 		require(f.turn.packets <= TURN_PACKETS && f.turn.iovs <= TURN_IOVECS &&
@@ -303,6 +304,7 @@ static size_t happen(const uint8_t *data, size_t size)
 	}
 	if (f.turn.delay_ack) {
 		f.turn.now = f.now;
+		f.turn.room = UINT32_MAX;
 		engine_run(qp, &f.turn);
 		turn_done(&f.turn);
 		f.turn.delay_ack = false;

@@ -22,6 +22,8 @@ enum {
 	TURN_REGIONS = 128,
 	TURN_LARGEST = 65536, /* bytes: no link carries more in one packet */
 	TURN_BOUNCE = 4 * TURN_LARGEST,
+	TURN_OVERHEAD = 160,
+	TURN_SPARE = 4096, /* of the room, for acknowledgements alone */
 };
 
 /* A packet to be sent: header values, and its payload as pieces of the turn's iov[]. */
@@ -37,6 +39,8 @@ struct turn {
 	uint64_t now;	  /* in: ns */
 	bool delay_ack;	  /* in: an ACK that nothing urges may wait for a later run */
 	uint32_t budget;  /* in: limit of a QP's congestion window, in bytes */
+	uint32_t room;	  /* in: bytes that the link takes now: payload, and TURN_OVERHEAD for each packet */
+	bool full;	  /* out: that was not enough; the caller runs the QP again when there is more */
 	uint32_t packets; /* out: number of tx[] */
 	uint32_t iovs, regions;
 	struct tx tx[TURN_PACKETS];

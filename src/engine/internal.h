@@ -42,6 +42,8 @@ bool pick_up(struct qp *qp, struct wqe *w);
 /* One request packet of a work request. NULL: the turn is full, or the work request has failed. */
 struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);
+/* Whether the turn has room for that packet. */
+bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, uint32_t packet);
 bool requester_run(struct qp *qp, struct turn *turn);
 bool requester_can_run(const struct qp *qp);
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to);
@@ -107,6 +109,8 @@ uint64_t round_trip(const struct requester *r);
 /* The next free packet of the turn, headers filled as every packet of this QP has them; NULL: the turn is
  * full. */
 struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t psn);
+/* Whether the link takes a packet with that much payload; if not, the turn is full. Acknowledgements may take `spare`. */
+bool turn_has_room(struct turn *turn, uint32_t length, bool spare);
 /* Adds payload to the packet last taken. False: no room, or (gather) an SGE is not memory of the domain. */
 void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,

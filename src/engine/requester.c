@@ -212,6 +212,19 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 	return tx;
 }
 
+/* Payload of a request packet. */
+static uint32_t payload_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
+{
+	uint64_t offset = (uint64_t)packet * qp->req.mtu;
+
+	return wqe_wants_response(w) ? 0 : (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
+}
+
+bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, uint32_t packet)
+{
+	return turn_has_room(turn, payload_of(qp, w, packet), false);
+}
+
 static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 {
 	if (new && !r->timed_at && !r->lossless) {
@@ -244,7 +257,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	last = r->packet + span == w->packets;
 	/* ask at the end of a message, and often enough inside it that the window never runs dry */
 	ask = last || r->unasked + charge >= r->window / 4 || window_ends(qp, w, span, charge);
-	if (!request_packet(qp, turn, w, r->wqe, r->packet, r->next, ask))
+	if (!request_fits(qp, turn, w, r->packet) || !request_packet(qp, turn, w, r->wqe, r->packet, r->next, ask))
 		return false;
 
 	new = r->next.v == r->high.v;

@@ -430,6 +430,8 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	struct tx *tx;
 	char *at;
 
+	if (!turn_has_room(turn, length, false))
+		return false;
 	if (length) {
 		mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ, &at);
 		if (!mr)
@@ -458,7 +460,7 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 
 static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 {
-	struct tx *tx = turn_packet(qp, turn, OP_ATOMIC_ACKNOWLEDGE, s->psn);
+	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OP_ATOMIC_ACKNOWLEDGE, s->psn) : NULL;
 
 	if (!tx)
 		return false;
@@ -473,7 +475,7 @@ static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t syndrome)
 {
 	struct responder *r = &qp->resp;
-	struct tx *tx = turn_packet(qp, turn, OP_ACKNOWLEDGE, psn);
+	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OP_ACKNOWLEDGE, psn) : NULL;
 
 	if (!tx)
 		return false;

@@ -30,6 +30,19 @@ struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t p
 	return tx;
 }
 
+bool turn_has_room(struct turn *turn, uint32_t length, bool spare)
+{
+	uint32_t need = length + TURN_OVERHEAD;
+
+	if (unlikely(turn->room < need + (spare ? 0 : TURN_SPARE))) {
+		turn->full = true;
+		return false;
+	}
+	if (turn->room != UINT32_MAX)
+		turn->room -= need;
+	return true;
+}
+
 void turn_drop_last(struct turn *turn, struct tx *tx)
 {
 	turn->packets--;

@@ -39,6 +39,8 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		r->wqe++;
 		return true;
 	}
+	if (!request_fits(qp, turn, w, r->packet))
+		return false;
 	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
 	if (!tx)
 		return false;

@@ -51,6 +51,9 @@ enum source {
 	SOURCE_KICK,
 	SOURCE_SLOT,
 	SOURCE_SERVICE,
+	SOURCE_LISTENER, /* of the local link */
+	SOURCE_CONNECTION,
+	SOURCE_BELLS,
 	SOURCE_WATCH,
 };
 
@@ -126,6 +129,27 @@ int helper_serve(struct loop *l)
 	return control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, EPOLLIN);
 }
 
+int helper_watch_local(struct loop *l, int fd, bool input)
+{
+	enum source source = fd == l->local.listener ? SOURCE_LISTENER : SOURCE_CONNECTION;
+	uint32_t events = EPOLLRDHUP | (input ? EPOLLIN : 0);
+	int err = control(&l->helper, EPOLL_CTL_ADD, source, fd, events);
+
+	return err == -EEXIST ? control(&l->helper, EPOLL_CTL_MOD, source, fd, events) : err;
+}
+
+static void arm_bells(struct loop *l) REQUIRES(l->receive)
+{
+	struct local *local = &l->local;
+
+	if (local->bells < 0)
+		return;
+	local->watched |= !control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_BELLS,
+				   local->bells, EPOLLIN | EPOLLONESHOT);
+	if (local_sleep(l))
+		helper_kick(l);
+}
+
 static void signal_fd(int fd)
 {
 	uint64_t one = 1;
@@ -145,6 +169,11 @@ static void empty(int fd)
 
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
+}
+
+void helper_kick(struct loop *l)
+{
+	kick(&l->helper);
 }
 
 /* ---- the timer ---- */
@@ -271,6 +300,7 @@ static void arm(struct loop *l)
 	lock_take(&l->receive);
 	for (uint32_t i = 0; i < l->ports; i++)
 		arm_port(h, l->port[i]);
+	arm_bells(l);
 	lock_drop(&l->receive);
 	if (has_ready(l))
 		set_timer(h, clock_now() + READY_DELAY);
@@ -286,6 +316,9 @@ static void unwatch_ports(struct loop *l)
 			epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->port[i]->link->fd, NULL);
 		l->port[i]->watched = false;
 	}
+	if (l->local.watched)
+		epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->local.bells, NULL);
+	l->local.watched = false;
 	lock_drop(&l->receive);
 }
 
@@ -409,6 +442,7 @@ static bool serve(struct loop *l, enum source source, int fd)
 {
 	switch (source) {
 	case SOURCE_PORT:
+	case SOURCE_BELLS:
 		return true;
 	case SOURCE_TIMER:
 		timer_fired(&l->helper);
@@ -422,6 +456,12 @@ static bool serve(struct loop *l, enum source source, int fd)
 	case SOURCE_SERVICE:
 		steering_serve(&l->steering);
 		return false;
+	case SOURCE_LISTENER:
+		local_serve_listener(l);
+		return true; /* there may be something to send or to receive */
+	case SOURCE_CONNECTION:
+		local_serve_connection(l, fd);
+		return true;
 	case SOURCE_WATCH:
 		serve_watch(l, fd);
 		return false;

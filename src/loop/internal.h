@@ -4,7 +4,8 @@
  * that waits for an event, or the helper) takes it off a link (receive.c), finds the QP, and hands it to the engine;
  * when the packets of that QP end, it runs the engine and sends what that makes (run.c).
  *
- * Locks: life -> receive -> qp->lock -> {helper.timer_lock, and the leaves of object/}. life -> helper.watch_lock, under
+ * Locks: life -> local.lock -> receive -> qp->lock -> {neighbor.lock, helper.timer_lock, and the leaves of object/}.
+ * life -> helper.watch_lock, under
  * which handlers of loop_watch() run: they take none of these.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_LOOP_INTERNAL_H
@@ -16,6 +17,7 @@
 #include "engine/engine.h"
 #include "loop/gsi.h"
 #include "loop/handover.h"
+#include "loop/local.h"
 #include "loop/loop.h"
 #include "loop/steering.h"
 
@@ -83,6 +85,7 @@ struct loop {
 	 * estimates */
 	_Atomic uint32_t tick, active, active_before;
 
+	struct local local;
 	struct helper helper;
 	struct handover handover; /* guarded by `receive` */
 };
@@ -143,6 +146,11 @@ bool receive_ports(struct loop *l, uint64_t now) REQUIRES(l->receive);
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* What has come to one port is for others: hands it over. */
 void drain_port(void *port);
+/* What neighbors send. */
+bool receive_inlets(struct loop *l, uint64_t now) REQUIRES(l->receive);
+/* All that a neighbor has sent. */
+struct neighbor;
+void drain_inlet(struct loop *l, struct neighbor *n) REQUIRES(l->receive);
 /* All of the above that a poll does; `now` is the time. */
 bool progress(struct loop *l, uint64_t now);
 
@@ -154,6 +162,11 @@ void helper_close(struct helper *h); /* in a child: the descriptors only */
 int helper_start(struct loop *l);
 int helper_add(struct loop *l, struct port *port);
 int helper_serve(struct loop *l); /* l->steering.service is there now */
+/* Watches a descriptor of the local link: for its end, and for what comes on it if `input`; again with another `input`
+ * changes that. 0 or -errno. */
+int helper_watch_local(struct loop *l, int fd, bool input);
+/* It looks around. */
+void helper_kick(struct loop *l);
 /* A deadline that is earlier than all others was set. */
 void helper_deadline(struct loop *l, uint64_t when);
 /* A QP was made ready. */

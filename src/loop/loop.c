@@ -43,6 +43,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	steering_init(&l->steering, &l->slot);
 	l->budget = BUDGET_MIN;
 	l->processors = sysconf(_SC_NPROCESSORS_ONLN);
+	local_init(l);
 	err = helper_init(l);
 	if (err)
 		goto err_hca;
@@ -63,6 +64,7 @@ err:
 static void free_loop(struct loop *l)
 {
 	helper_fini(l);
+	local_fini(l);
 	steering_fini(&l->steering);
 	slot_release(&l->slot);
 	hca_fini(&l->hca);
@@ -74,11 +76,20 @@ static void free_loop(struct loop *l)
 
 NO_LOCK_ANALYSIS static void before_fork(void)
 {
+	struct loop *l;
+
 	lock_take(&life);
+	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
+	if (l)
+		lock_take(&l->local.lock);
 }
 
 NO_LOCK_ANALYSIS static void after_fork(void)
 {
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
+
+	if (l)
+		lock_drop(&l->local.lock);
 	lock_drop(&life);
 }
 
@@ -89,6 +100,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	if (l) {
 		atomic_store_explicit(&l->inert, true, memory_order_relaxed);
 		helper_close(&l->helper);
+		local_in_child(l);
 		for (uint32_t i = 0; i < l->ports; i++)
 			if (l->port[i]->link->fd >= 0)
 				close(l->port[i]->link->fd);
@@ -249,6 +261,7 @@ static int open_port(struct loop *l, const union ibv_gid *gid, struct port **mad
 		remove_port(l, port);
 		return err;
 	}
+	local_open(l);
 	*made = port;
 	return 0;
 
@@ -288,6 +301,7 @@ void loop_detach(struct path *path)
 	path->link = NULL;
 	if (loop_is_inert(port->loop))
 		return;
+	local_forget(path);
 	lock_take(&life);
 	if (--port->users == 0)
 		remove_port(port->loop, port);

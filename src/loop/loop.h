@@ -20,6 +20,10 @@ void loop_put(struct hca *hca);
 int loop_attach(struct path *path);
 void loop_detach(struct path *path);
 
+/* The peer's number is known: fills path->neighbor if it is a process of ours on this host. loop_detach() undoes it. The
+ * path is attached, and not in use yet. */
+void loop_introduce(struct path *path, uint32_t dest_qpn);
+
 /* After engine_post_send(): sends now if the connection is idle or enough has been gathered, else leaves it to
  * the next post, poll, or to the acknowledgement that is on its way. */
 void loop_posted(struct qp *qp) REQUIRES(qp->lock);

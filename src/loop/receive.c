@@ -3,10 +3,13 @@
 #include <sched.h>
 
 #include "base/trace.h"
+#include "link/record.h"
 #include "loop/internal.h"
+#include "loop/neighbor.h"
 
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
+#define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
 /* A reception: packets of one QP that follow each other are one visit to it. */
@@ -89,9 +92,68 @@ static bool receive_port(struct loop *l, struct port *port, uint32_t batch, uint
 	return any;
 }
 
+/* A neighbor's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
+NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, struct packet *p,
+					  const union ibv_gid *from)
+{
+	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number))
+		return;
+	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
+	if (unlikely(!enter(v, p->dest_qpn)))
+		return;
+	if (from) {
+		if (TRANSPORT(p->opcode) == TRANSPORT_UD)
+			engine_receive(v->qp, p, from, v->now);
+	} else if (likely(v->qp->path.neighbor == n)) {
+		p->mtu = LOCAL_MTU;
+		p->to = v->qp->path.sgid.raw;
+		engine_receive(v->qp, p, &v->qp->path.dgid, v->now);
+	}
+}
+
+/* Up to `batch` records. True: there were some. */
+static bool receive_inlet(struct visit *v, struct neighbor *n, uint32_t batch)
+{
+	struct ring *ring = &n->inlet;
+	uint32_t bytes, count = 0;
+	const void *record;
+
+	for (; count < batch && (record = ring_peek(ring, &bytes)); count++) {
+		const union ibv_gid *from = NULL;
+		struct packet p;
+
+		if (likely(!record_get(record, bytes, &p, &from)))
+			deliver_near(v, n, &p, from);
+		ring_consume(ring, bytes);
+	}
+	if (!count)
+		local_tell(n);
+	return count;
+}
+
+bool receive_inlets(struct loop *l, uint64_t now)
+{
+	struct visit v = {.loop = l, .now = now};
+	bool any = false;
+
+	for (uint32_t i = 0; i < l->local.inlets; i++)
+		any |= receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
+	leave(&v);
+	return any;
+}
+
+void drain_inlet(struct loop *l, struct neighbor *n)
+{
+	struct visit v = {.loop = l, .now = clock_now()};
+
+	while (receive_inlet(&v, n, INLET_BATCH))
+		;
+	leave(&v);
+}
+
 bool receive_ports(struct loop *l, uint64_t now)
 {
-	bool any = false;
+	bool any = l->local.inlets && receive_inlets(l, now);
 
 	for (uint32_t i = 0; i < l->ports; i++)
 		any |= receive_port(l, l->port[i], POLL_BATCH, now);
@@ -133,6 +195,7 @@ bool progress(struct loop *l, uint64_t now)
 		any = run_ready(l, now);
 	if (lock_try(&l->receive)) {
 		any |= receive_ports(l, now);
+		local_unstick(l);
 		lock_drop(&l->receive);
 	}
 	if (unlikely(timers_next(&l->hca.timers) <= now))

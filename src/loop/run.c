@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/trace.h"
+#include "link/record.h"
 #include "loop/internal.h"
+#include "loop/neighbor.h"
 
 #define READY_BATCH 64u	 /* QPs that one call runs */
 #define FULL_WAIT   1	 /* ms that a full send buffer gets to empty ... */
@@ -63,7 +65,48 @@ static void trace_send(const struct packet *p)
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), 0);
 }
 
-static void send_turn(struct worker *w)
+static struct link_tx link_tx_of(const struct turn *turn, const struct tx *tx)
+{
+	const struct path *path = tx->path;
+
+	return (struct link_tx){
+		.packet = &tx->packet,
+		.iov = turn->iov + tx->iov,
+		.iovs = tx->iovs,
+		.dgid = &path->dgid,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+		.flow_label = path->flow_label,
+	};
+}
+
+/* Into its neighbor's ring. Requests go there when all that went by udp has arrived; answers at any time: those that
+ * are late tell nothing new. */
+static bool send_near(struct qp *qp, struct neighbor *n, const struct turn *turn, const struct tx *tx)
+	REQUIRES(qp->lock, n->lock)
+{
+	uint32_t bytes = record_bytes(&tx->packet);
+	struct link_tx out;
+
+	if (!n || (!qp->req.lossless && opcode_info[tx->packet.opcode].flags & IS_REQUEST))
+		return false;
+	if (unlikely(ring_room(&n->outlet, bytes) < bytes))
+		return true; /* no engine makes it: it knew the room */
+	out = link_tx_of(turn, tx);
+	trace_send(&tx->packet);
+	record_put(ring_next(&n->outlet), &out, &tx->path->sgid);
+	ring_publish(&n->outlet, bytes);
+	qp->sent_to = n->outlet.at;
+	return true;
+}
+
+/* What was made for a ring is too large for the network: it was for a neighbor that is gone. */
+static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
+{
+	return tx->packet.length > qp->mtu;
+}
+
+static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) REQUIRES(qp->lock)
 {
 	struct turn *turn = &w->turn;
 	struct port *port = NULL;
@@ -73,6 +116,10 @@ static void send_turn(struct worker *w)
 		const struct tx *tx = &turn->tx[i];
 		const struct path *path = tx->path;
 
+		if (send_near(qp, near, turn, tx))
+			continue;
+		if (unlikely(is_too_large(qp, tx)))
+			continue;
 		if (path->link != port) {
 			if (n)
 				send_packets(port->link, w->tx, n);
@@ -82,15 +129,7 @@ static void send_turn(struct worker *w)
 		if (unlikely(!port))
 			continue; /* the QP has lost its path: on its way to RESET */
 		trace_send(&tx->packet);
-		w->tx[n++] = (struct link_tx){
-			.packet = &tx->packet,
-			.iov = turn->iov + tx->iov,
-			.iovs = tx->iovs,
-			.dgid = &path->dgid,
-			.traffic_class = path->traffic_class,
-			.hop_limit = path->hop_limit,
-			.flow_label = path->flow_label,
-		};
+		w->tx[n++] = link_tx_of(turn, tx);
 	}
 	if (n)
 		send_packets(port->link, w->tx, n);
@@ -119,25 +158,31 @@ static uint32_t share(struct loop *l, struct qp *qp, uint64_t now)
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 {
 	struct worker *w = own_worker ?: make_worker();
+	struct neighbor *near;
 	uint64_t deadline;
 	bool more;
 
 	if (unlikely(!w))
 		return; /* the timer comes back to it */
+	near = local_enter(qp);
 	w->turn.now = now;
 	w->turn.delay_ack = delay_ack;
-	w->turn.budget = share(l, qp, now);
+	w->turn.budget = near ? UINT32_MAX : share(l, qp, now);
+	w->turn.full = false;
 	do {
-		more = engine_run(qp, &w->turn);
-		send_turn(w);
+		w->turn.room = near ? local_room(near) : UINT32_MAX;
+		more = engine_run(qp, &w->turn) && !w->turn.full;
+		send_turn(w, qp, near);
 		if (unlikely(!is_reliable(qp)) && w->turn.packets)
 			qp->sent_at = now;
 		turn_done(&w->turn);
 	} while (more);
+	if (near)
+		local_leave(qp, near, w->turn.full);
 	deadline = engine_deadline(qp);
 	if (deadline != NEVER && timer_set(&l->hca.timers, &qp->timer, deadline))
 		helper_deadline(l, deadline);
-	if (delay_ack && engine_has_work(qp))
+	if (delay_ack && !w->turn.full && engine_has_work(qp))
 		make_ready(l, qp);
 }
 
@@ -207,7 +252,10 @@ bool run_timers(struct loop *l, uint64_t now)
 		if (qp->alive) {
 			uint8_t retries = qp->req.retries;
 
-			engine_expire(qp, now);
+			if (unlikely(local_is_unseen(qp)))
+				engine_postpone(qp, now);
+			else
+				engine_expire(qp, now);
 			if (unlikely(qp->req.retries < retries))
 				silent = qp->path.link;
 			run_qp(l, qp, now, false);
@@ -245,7 +293,7 @@ void loop_posted(struct qp *qp)
 
 	if (unlikely(loop_is_inert(l)))
 		return;
-	if (may_wait(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
+	if (!qp->req.lossless && may_wait(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
 		make_ready(l, qp);
 		return;
 	}

@@ -53,16 +53,19 @@ static bool spin(struct loop *l, int fd)
 /* Sleeps until a packet comes, fd is readable, or there are other ports. 0 or -errno. */
 static int sleep_armed(struct loop *l, int fd)
 {
-	struct pollfd p[2 + PORTS] = {{.fd = fd, .events = POLLIN}, {.fd = l->helper.renew, .events = POLLIN}};
+	struct pollfd p[3 + PORTS] = {{.fd = fd, .events = POLLIN}, {.fd = l->helper.renew, .events = POLLIN}};
 	uint32_t n = 2, round;
+	bool awake;
 	int err;
 
 	lock_take(&l->receive);
-	for (uint32_t i = 0; i < l->ports && n < 2 + PORTS; i++)
+	p[n++] = (struct pollfd){.fd = l->local.bells, .events = POLLIN}; /* -1 is nothing */
+	for (uint32_t i = 0; i < l->ports && n < 3 + PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
 	round = sleep_begin(l);
+	awake = local_sleep(l);
 	lock_drop(&l->receive);
-	err = poll(p, n, -1) < 0 ? -errno : 0;
+	err = poll(p, n, awake ? 0 : -1) < 0 ? -errno : 0;
 	sleep_end(l, round);
 	return err;
 }

@@ -25,6 +25,7 @@ struct path {
 	uint8_t hop_limit;
 	uint8_t sgid_index;
 	void *link; /* for loop/: what to send through; the engine does not look at it */
+	void *neighbor; /* for loop/: the process, if it is on this host; NULL: by link */
 };
 
 /* The requester's side of an RC connection: what has been sent and what is known to have arrived.
@@ -162,6 +163,7 @@ struct qp {
 	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	uint32_t tick;		 /* for loop/: when it last sent */
+	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
 	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
 	void *owner;		 /* for verbs/: the device context */
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */

@@ -147,6 +147,13 @@ static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *
 	return -loop_attach(path);
 }
 
+/* Which process the other end is: the engine checks later whether the attributes may be changed now. */
+static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
+{
+	if (qp->transport != TRANSPORT_UD)
+		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
+}
+
 /* A UD QP receives at all addresses of its device from RTR on, and sends no more than the port takes. 0 or
  * errno. */
 static int listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
@@ -227,6 +234,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
 		error = resolve(c->device, &attr->ah_attr, &path);
+	if (path.link)
+		introduce(qp, attr, mask, &path);
 	if (!error && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		error = listen_for(qp, c);
 	if (error)

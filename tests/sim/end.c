@@ -198,6 +198,7 @@ void end_run(struct end *e, bool delay_ack)
 		turn->now = w->now;
 		turn->delay_ack = delay_ack;
 		turn->budget = w->style.budget;
+		turn->room = UINT32_MAX;
 		turn->packets = from;
 		more = engine_run(qp, turn);
 		expect(w, e,

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORDS_BYTES 65536 /* a page, whatever its size */
+#define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SIZE_LEAST  65536u
+#define SIZE_MOST   (1u << 30)
+
+static_assert(sizeof(struct ring_words) <= WORDS_BYTES, "the words have their page");
+
+static bool size_is_good(uint64_t size)
+{
+	return size >= SIZE_LEAST && size <= SIZE_MOST && (size & (size - 1)) == 0;
+}
+
+int ring_memory(uint32_t size)
+{
+	int fd, err;
+
+	if (!size_is_good(size))
+		return -EINVAL;
+	fd = memfd_create("uroce-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, WORDS_BYTES + (off_t)size) && !fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+#ifdef RING_TSAN
+/* Both mappings of one memory have the same key. */
+static void *key_of(const struct stat *st)
+{
+	static char keys[4096];
+
+	return &keys[st->st_ino % sizeof(keys)];
+}
+#else
+static void *key_of(const struct stat *st)
+{
+	(void)st;
+	return NULL;
+}
+#endif
+
+int ring_map(struct ring *r, int memory)
+{
+	struct stat st;
+	uint64_t size;
+	char *at;
+
+	if (fstat(memory, &st) || st.st_size < WORDS_BYTES)
+		return -EINVAL;
+	size = (uint64_t)st.st_size - WORDS_BYTES;
+	/* who could make it smaller could make us stumble over it */
+	if (!size_is_good(size) || (fcntl(memory, F_GET_SEALS) & SEALS) != SEALS)
+		return -EINVAL;
+	/* reserved as a whole, then filled: words, data, data again */
+	at = mmap(NULL, WORDS_BYTES + 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	if (mmap(at, WORDS_BYTES + size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED ||
+	    mmap(at + WORDS_BYTES + size, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory,
+		 WORDS_BYTES) == MAP_FAILED) {
+		int err = -errno;
+
+		munmap(at, WORDS_BYTES + 2 * size);
+		return err;
+	}
+	madvise(at, WORDS_BYTES + 2 * size, MADV_DONTFORK);
+	*r = (struct ring){.words = (struct ring_words *)at,
+			   .data = at + WORDS_BYTES,
+			   .size = (uint32_t)size,
+			   .tsan_key = key_of(&st)};
+	return 0;
+}
+
+void ring_unmap(struct ring *r)
+{
+	if (r->words)
+		munmap(r->words, WORDS_BYTES + 2 * (size_t)r->size);
+	*r = (struct ring){0};
+}

@@ -1,0 +1,181 @@
+/* A ring of records in memory that two processes share: one produces, one consumes. The consumer may be killed, or the
+ * producer, at any instruction: there is no lock in it, only positions, and a record is there when its first word says
+ * so.
+ *
+ *   producer: writes the record but for its first word; clears the first word of the one that will follow; stores the
+ *	       first word (release). So publishing a record costs no more than writing it.
+ *   consumer: loads the first word (acquire): 0 says that nothing is there yet. Tells from time to time how far it got.
+ *
+ * A record is a multiple of 64 bytes, and lies in one piece for both, as its memory is mapped twice, one after the other.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_RING_H
+#define UROCE_RING_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+#define RING_UNIT CACHE_LINE
+
+/* The first page of the memory; each word has a line of its own. */
+struct ring_words {
+	_Alignas(CACHE_LINE) _Atomic uint64_t head; /* the consumer's: bytes consumed */
+	_Alignas(CACHE_LINE) _Atomic uint32_t sleeps; /* the consumer's: ring my bell. Who takes it away rings */
+	_Alignas(CACHE_LINE) _Atomic uint32_t wanted; /* the producer's: tell me when there is room. The same */
+};
+
+/* One end of a ring. */
+struct ring {
+	struct ring_words *words; /* NULL: there is no ring */
+	char *data;
+	uint32_t size;	   /* bytes: a power of two */
+	uint64_t at;	   /* bytes produced, or consumed */
+	uint64_t known;	   /* producer: the last known head; consumer: what the head says */
+	void *tsan_key;
+};
+
+/* Memory for a ring of `size` bytes: a descriptor that cannot shrink or grow, or -errno. */
+int ring_memory(uint32_t size);
+/* Maps it. 0; -EINVAL if it is not what ring_memory() makes; or -errno. The descriptor stays the caller's. */
+int ring_map(struct ring *r, int memory);
+void ring_unmap(struct ring *r);
+
+/* ThreadSanitizer does not know that two mappings are one memory. */
+#ifdef __SANITIZE_THREAD__
+#define RING_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RING_TSAN 1
+#endif
+#endif
+#ifdef RING_TSAN
+void __tsan_acquire(void *key);
+void __tsan_release(void *key);
+#define ring_tsan_acquire(r) __tsan_acquire((r)->tsan_key)
+#define ring_tsan_release(r) __tsan_release((r)->tsan_key)
+#else
+#define ring_tsan_acquire(r) ((void)0)
+#define ring_tsan_release(r) ((void)0)
+#endif
+
+static inline uint32_t ring_round(uint32_t bytes)
+{
+	return (bytes + RING_UNIT - 1) & ~(RING_UNIT - 1u);
+}
+
+static inline _Atomic uint32_t *ring_word(const struct ring *r, uint64_t at)
+{
+	return (_Atomic uint32_t *)(r->data + (at & (r->size - 1)));
+}
+
+/* ---- producer ---- */
+
+/* Bytes that records may take now; `enough` saves a look at the consumer's line if it is known to be there. */
+static inline uint32_t ring_room(struct ring *r, uint32_t enough)
+{
+	/* one unit more than the record: the first word of the next one is cleared */
+	uint64_t used = r->at - r->known + RING_UNIT;
+
+	if (used + enough > r->size) {
+		/* acquire pairs with ring_tell(): what the consumer has read may be overwritten */
+		r->known = atomic_load_explicit(&r->words->head, memory_order_acquire);
+		ring_tsan_acquire(r);
+		used = r->at - r->known + RING_UNIT;
+	}
+	return used < r->size ? r->size - (uint32_t)used : 0; /* a head that lies makes no room */
+}
+
+/* Where the next record goes, for which there is room. */
+static inline void *ring_next(const struct ring *r)
+{
+	return r->data + (r->at & (r->size - 1));
+}
+
+/* `bytes`: a multiple of RING_UNIT. */
+static inline void ring_publish(struct ring *r, uint32_t bytes)
+{
+	/* relaxed: the release below orders it */
+	atomic_store_explicit(ring_word(r, r->at + bytes), 0, memory_order_relaxed);
+	ring_tsan_release(r);
+	/* release pairs with ring_peek() */
+	atomic_store_explicit(ring_word(r, r->at), bytes, memory_order_release);
+	r->at += bytes;
+}
+
+/* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them. */
+static inline bool ring_must_wake(struct ring *r)
+{
+	/* pairs with the fence in ring_sleep(): either we see that it sleeps, or it sees the record */
+	atomic_thread_fence(memory_order_seq_cst);
+	return unlikely(atomic_load_explicit(&r->words->sleeps, memory_order_relaxed)) &&
+	       atomic_exchange_explicit(&r->words->sleeps, 0, memory_order_relaxed);
+}
+
+/* The producer is going to sleep until there is this much room. True: there is already. */
+static inline bool ring_want(struct ring *r, uint32_t room)
+{
+	atomic_store_explicit(&r->words->wanted, 1, memory_order_relaxed);
+	/* pairs with the fence in ring_sleep() and with the consumer's next look at `wanted` */
+	atomic_thread_fence(memory_order_seq_cst);
+	return ring_room(r, r->size) >= room;
+}
+
+/* Whether the consumer has got beyond what was produced up to `at`. */
+static inline bool ring_has_passed(const struct ring *r, uint64_t at)
+{
+	return atomic_load_explicit(&r->words->head, memory_order_relaxed) >= at;
+}
+
+/* ---- consumer ---- */
+
+static inline bool ring_is_empty(const struct ring *r)
+{
+	/* relaxed: who finds something looks again */
+	return atomic_load_explicit(ring_word(r, r->at), memory_order_relaxed) == 0;
+}
+
+/* The next record and its size; NULL if there is none, or if it cannot be one. */
+static inline const void *ring_peek(const struct ring *r, uint32_t *bytes)
+{
+	/* acquire pairs with ring_publish() */
+	*bytes = atomic_load_explicit(ring_word(r, r->at), memory_order_acquire);
+	if (*bytes == 0 || unlikely(*bytes % RING_UNIT || *bytes > r->size - RING_UNIT))
+		return NULL;
+	ring_tsan_acquire(r);
+	return r->data + (r->at & (r->size - 1));
+}
+
+/* Tells the producer how far we got. */
+static inline void ring_tell(struct ring *r)
+{
+	ring_tsan_release(r);
+	/* release pairs with ring_room(): we have read what we free */
+	atomic_store_explicit(&r->words->head, r->at, memory_order_release);
+	r->known = r->at;
+}
+
+static inline void ring_consume(struct ring *r, uint32_t bytes)
+{
+	r->at += bytes;
+	if (unlikely(r->at - r->known >= r->size / 8))
+		ring_tell(r);
+}
+
+/* Whether the producer waits for room, and has to be told. Without a fence: who looks once, looks again, and before it
+ * sleeps after the fence of ring_sleep(). */
+static inline bool ring_is_wanted(struct ring *r)
+{
+	return unlikely(atomic_load_explicit(&r->words->wanted, memory_order_relaxed)) &&
+	       atomic_exchange_explicit(&r->words->wanted, 0, memory_order_relaxed);
+}
+
+/* The consumer is going to sleep. True: there is something already. */
+static inline bool ring_sleep(struct ring *r)
+{
+	atomic_store_explicit(&r->words->sleeps, 1, memory_order_relaxed);
+	/* pairs with the fences in ring_must_wake() and ring_want() */
+	atomic_thread_fence(memory_order_seq_cst);
+	return !ring_is_empty(r);
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/introduction.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "loop/slot.h"
+
+#define CALLERS 255
+
+static socklen_t name_of(struct sockaddr_un *address, uint8_t slot)
+{
+	return slot_abstract(address, "%u/local-%u/%u", geteuid(), INTRODUCTION_VERSION, slot);
+}
+
+static int new_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int close_with(int fd, int err)
+{
+	close(fd);
+	return err;
+}
+
+int introduction_listen(uint8_t slot)
+{
+	struct sockaddr_un address;
+	int fd = new_socket();
+
+	if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, name_of(&address, slot)) || listen(fd, CALLERS)))
+		return close_with(fd, -errno);
+	return fd;
+}
+
+/* 0, or -EACCES: at the other end is another user. */
+static int check_user(int fd, pid_t *pid)
+{
+	struct ucred who;
+	socklen_t size = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
+		return -EACCES;
+	if (pid)
+		*pid = who.pid;
+	return 0;
+}
+
+static int send_greeting(int to, const struct greeting *greeting, const int fd[GREETING_FDS])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)] = {0};
+	struct greeting g = *greeting;
+	struct iovec iov = {&g, sizeof(g)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control};
+	struct cmsghdr *c = (struct cmsghdr *)control;
+	int sent[GREETING_FDS], n = 0;
+
+	g.fds = 0;
+	for (int i = 0; i < GREETING_FDS; i++) {
+		if (fd[i] < 0)
+			continue;
+		g.fds |= 1u << i;
+		sent[n++] = fd[i];
+	}
+	*c = (struct cmsghdr){
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n)};
+	memcpy(CMSG_DATA(c), sent, sizeof(int) * n);
+	m.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+	return sendmsg(to, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(g) ? 0 : -errno;
+}
+
+int introduction_call(uint8_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid)
+{
+	struct sockaddr_un address;
+	int to = new_socket(), err;
+
+	if (to < 0)
+		return to;
+	/* non-blocking: -EAGAIN if it has too many callers already */
+	if (connect(to, (struct sockaddr *)&address, name_of(&address, slot)))
+		return close_with(to, -errno);
+	err = check_user(to, pid) ?: send_greeting(to, greeting, fd);
+	return err ? close_with(to, err) : to;
+}
+
+int introduction_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
+
+	if (fd < 0)
+		return -errno;
+	err = check_user(fd, NULL);
+	return err ? close_with(fd, err) : fd;
+}
+
+int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
+{
+	struct greeting g;
+	bool tables;
+
+	if (size != sizeof(g))
+		return -EBADMSG;
+	memcpy(&g, bytes, sizeof(g));
+	if (g.magic != GREETING_MAGIC || g.bytes != sizeof(g) || g.slot == 0 || g.slot > SLOTS)
+		return -EBADMSG;
+	for (int i = 0; i < GREETING_FDS; i++)
+		if (!(g.fds & 1u << i) != (fd[i] < 0))
+			return -EBADMSG;
+	tables = g.flags & GREETING_HAS_TABLES;
+	return g.fds >> GREETING_FDS || fd[GREETING_RING] < 0 || tables != (fd[GREETING_TABLES] >= 0) ? -EBADMSG : 0;
+}
+
+/* Sorts the descriptors that came, in order, into their places; those that have none are closed. */
+static void take_descriptors(const struct msghdr *m, struct introduction *in)
+{
+	int at = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
+		size_t n = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
+				   ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+				   : 0;
+
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			while (at < GREETING_FDS && !(in->greeting.fds & 1u << at))
+				at++;
+			if (at < GREETING_FDS)
+				in->fd[at++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+int introduction_receive(int connection, struct introduction *in)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)];
+	struct iovec iov = {&in->greeting, sizeof(in->greeting)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t n;
+
+	*in = (struct introduction){0};
+	for (int i = 0; i < GREETING_FDS; i++)
+		in->fd[i] = -1;
+	n = recvmsg(connection, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EBADMSG;
+	take_descriptors(&m, in);
+	if (!check_user(connection, &in->pid) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	    !greeting_check(&in->greeting, (size_t)n, in->fd))
+		return 0;
+	introduction_close(in);
+	return -EBADMSG;
+}
+
+void introduction_close(struct introduction *in)
+{
+	for (int i = 0; i < GREETING_FDS; i++)
+		if (in->fd[i] >= 0)
+			close(in->fd[i]);
+	for (int i = 0; i < GREETING_FDS; i++)
+		in->fd[i] = -1;
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/netif.h"
+#include "loop/internal.h"
+#include "loop/introduction.h"
+#include "loop/neighbor.h"
+
+#define BELLS	   64
+#define ROOM_AGAIN (LOCAL_RING / 4) /* QPs that were stuck go on when there is so much room */
+
+bool local_is_wanted(void)
+{
+	const char *says = getenv("UROCE_LOCAL");
+
+	return says && strcmp(says, "on") == 0; /* not everything is tested yet */
+}
+
+void local_init(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	local->listener = local->bells = -1;
+	list_init(&local->callers);
+	list_init(&local->gone);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void local_open(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	lock_take(&local->lock);
+	if (!local->on && local_is_wanted()) {
+		local->bells = epoll_create1(EPOLL_CLOEXEC);
+		local->listener = local->bells < 0 ? -1 : introduction_listen(l->slot.number);
+		local->on = local->listener >= 0 && !helper_watch_local(l, local->listener, true);
+		if (!local->on) {
+			close_fd(&local->bells);
+			close_fd(&local->listener);
+		}
+	}
+	lock_drop(&local->lock);
+}
+
+/* ---- neighbors come and go ---- */
+
+static void forget_caller(struct caller *c) REQUIRES(l->local.lock)
+{
+	list_remove(&c->link);
+	free(c);
+}
+
+static void free_if_unused(struct neighbor *n)
+{
+	if (n->users || neighbor_state(n) != NEIGHBOR_GONE)
+		return;
+	list_remove(&n->link);
+	neighbor_free(n);
+}
+
+/* What it sent before it went is taken in first. */
+static void close_inlet(struct loop *l, struct neighbor *n) EXCLUDES(l->receive)
+{
+	struct local *local = &l->local;
+
+	lock_take(&l->receive);
+	if (n->inlet.words)
+		drain_inlet(l, n);
+	for (uint32_t i = 0; i < local->inlets; i++)
+		if (local->inlet[i] == n)
+			local->inlet[i--] = local->inlet[--local->inlets];
+	ring_unmap(&n->inlet);
+	lock_drop(&l->receive);
+}
+
+static void lose(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	if (local->by_slot[n->slot] == n)
+		local->by_slot[n->slot] = NULL;
+	close_inlet(l, n);
+	neighbor_lose(n);
+	list_append(&local->gone, &n->link);
+	free_if_unused(n);
+	helper_kick(l); /* for what was stuck */
+}
+
+static void meet(struct neighbor *n)
+{
+	if (n->in < 0 || n->out < 0 || neighbor_state(n) == NEIGHBOR_MET)
+		return;
+	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
+	/* release pairs with neighbor_state() */
+	atomic_store_explicit(&n->state, NEIGHBOR_MET, memory_order_release);
+}
+
+/* Calls, unless it has been. */
+static int call(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
+{
+	int err;
+
+	if (n->out >= 0)
+		return 0;
+	err = neighbor_call(n);
+	if (err)
+		return err;
+	err = helper_watch_local(l, n->out, true);
+	if (!err)
+		meet(n);
+	return err;
+}
+
+static struct neighbor *find(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	if (!local->by_slot[slot])
+		local->by_slot[slot] = neighbor_create(l, slot);
+	return local->by_slot[slot];
+}
+
+static int add_inlet(struct loop *l, struct neighbor *n, const struct ring *ring)
+{
+	struct local *local = &l->local;
+	int err = 0;
+
+	lock_take(&l->receive);
+	if (local->inlets == ARRAY_SIZE(local->inlet)) {
+		err = -EMFILE;
+	} else {
+		n->inlet = *ring;
+		local->inlet[local->inlets++] = n;
+	}
+	lock_drop(&l->receive);
+	return err;
+}
+
+/* Who has called is taken for what it says that it is: it is of our user. */
+static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+	struct neighbor *n = find(l, (uint8_t)in->greeting.slot);
+	struct ring ring;
+	int err;
+
+	if (n && n->in >= 0) {
+		lose(l, n); /* a new process in its slot: it is gone, and we have not heard of it yet */
+		n = find(l, (uint8_t)in->greeting.slot);
+	}
+	if (!n)
+		return -ENOMEM;
+	err = ring_map(&ring, in->fd[GREETING_RING]);
+	if (err)
+		return err;
+	err = add_inlet(l, n, &ring);
+	if (err) {
+		ring_unmap(&ring);
+		return err;
+	}
+	n->in = fd;
+	n->pid = in->pid;
+	n->shares = in->greeting.flags;
+	n->probe = in->greeting.probe;
+	n->tables = in->fd[GREETING_TABLES];
+	in->fd[GREETING_TABLES] = -1;
+	if (epoll_ctl(l->local.bells, EPOLL_CTL_ADD, fd, &e))
+		err = -errno;
+	else
+		err = call(l, n);
+	if (err)
+		lose(l, n); /* closes what was ours, so that the other knows */
+	else
+		meet(n);
+	return 0;
+}
+
+static void hear_caller(struct loop *l, struct caller *c) REQUIRES(l->local.lock)
+{
+	struct introduction in;
+	int fd = c->fd, err = introduction_receive(fd, &in);
+
+	if (err == -EAGAIN)
+		return;
+	forget_caller(c);
+	if (!err) {
+		err = helper_watch_local(l, fd, false) ?: adopt(l, fd, &in);
+		introduction_close(&in);
+	}
+	if (err)
+		close(fd);
+}
+
+static bool is_ended(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) > 0 && p.revents;
+}
+
+static void hear_neighbor(struct loop *l, struct neighbor *n, int fd) REQUIRES(l->local.lock)
+{
+	char bytes[64];
+	ssize_t got = 1;
+
+	if (fd == n->in) { /* bells are for others: the helper hears its end only */
+		if (is_ended(fd))
+			lose(l, n);
+		return;
+	}
+	while ((got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		; /* there is room again */
+	if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		lose(l, n);
+}
+
+void local_serve_connection(struct loop *l, int fd)
+{
+	struct local *local = &l->local;
+
+	lock_take(&local->lock);
+	list_each_safe(i, &local->callers) {
+		struct caller *c = container_of(i, struct caller, link);
+
+		if (c->fd == fd) {
+			hear_caller(l, c);
+			goto out;
+		}
+	}
+	for (uint32_t i = 1; i <= SLOTS; i++) {
+		struct neighbor *n = local->by_slot[i];
+
+		if (n && (n->in == fd || n->out == fd)) {
+			hear_neighbor(l, n, fd);
+			break;
+		}
+	}
+out:
+	lock_drop(&local->lock);
+	lock_take(&l->receive);
+	local_unstick(l);
+	lock_drop(&l->receive);
+}
+
+void local_serve_listener(struct loop *l)
+{
+	struct local *local = &l->local;
+	struct caller *c;
+	int fd;
+
+	lock_take(&local->lock);
+	fd = introduction_accept(local->listener);
+	c = fd < 0 ? NULL : malloc(sizeof(*c));
+	if (c) {
+		*c = (struct caller){.fd = fd};
+		list_append(&local->callers, &c->link);
+		if (helper_watch_local(l, fd, true)) {
+			forget_caller(c);
+			c = NULL;
+		}
+	}
+	if (!c && fd >= 0)
+		close(fd);
+	lock_drop(&local->lock);
+}
+
+/* ---- paths ---- */
+
+static bool is_here(const struct path *path)
+{
+	return !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) || netif_of_address(&path->dgid);
+}
+
+void loop_introduce(struct path *path, uint32_t dest_qpn)
+{
+	struct port *port = path->link;
+	struct loop *l = port->loop;
+	uint8_t slot = dest_qpn >> 16;
+	struct neighbor *n;
+
+	path->neighbor = NULL;
+	if (!l->local.on || slot == 0 || !is_here(path))
+		return;
+	lock_take(&l->local.lock);
+	n = find(l, slot);
+	if (n) {
+		n->users++;
+		call(l, n); /* if nobody is there yet: it will call us when it gets so far */
+		path->neighbor = n;
+	}
+	lock_drop(&l->local.lock);
+}
+
+void local_forget(struct path *path)
+{
+	struct neighbor *n = path->neighbor;
+	struct loop *l;
+
+	if (!n)
+		return;
+	l = n->loop;
+	lock_take(&l->local.lock);
+	n->users--;
+	free_if_unused(n);
+	lock_drop(&l->local.lock);
+	path->neighbor = NULL;
+}
+
+/* ---- sending ---- */
+
+/* UC has no acknowledgements that would tell when the old link is empty: so it changes before it has sent anything. */
+static bool may_change(const struct qp *qp)
+{
+	return is_reliable(qp) || qp->req.next.v == (qp->attr.sq_psn & PSN_MASK);
+}
+
+static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
+{
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)
+		if (!met || may_change(qp))
+			engine_change_link(qp, met ? LOCAL_MTU : 0);
+}
+
+NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
+{
+	struct neighbor *n = qp->path.neighbor;
+	bool met = n && neighbor_state(n) == NEIGHBOR_MET;
+
+	if (unlikely(qp->req.lossless != met || qp->req.changing))
+		change_link(qp, met);
+	if (!met)
+		return NULL;
+	lock_take(&n->lock);
+	if (likely(neighbor_state(n) == NEIGHBOR_MET))
+		return n;
+	lock_drop(&n->lock);
+	return NULL;
+}
+
+uint32_t local_room(struct neighbor *n)
+{
+	return ring_room(&n->outlet, LOCAL_RING / 2);
+}
+
+static void ring_bell(int fd)
+{
+	char byte = 0;
+
+	/* it fails if the other is gone; and if so many bells wait that one more is not needed */
+	send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void make_stuck(struct qp *qp, struct neighbor *n) REQUIRES(qp->lock)
+{
+	struct hca *hca = qp->hca;
+	struct loop *l = n->loop;
+
+	lock_take(&hca->ready_lock);
+	list_remove(&qp->ready);
+	list_append(&n->stuck, &qp->ready);
+	lock_drop(&hca->ready_lock);
+	qp->is_ready = true;
+	atomic_store_explicit(&l->local.stuck, true, memory_order_relaxed); /* a hint, as has_ready */
+	helper_ready(l);
+}
+
+NO_LOCK_ANALYSIS void local_leave(struct qp *qp, struct neighbor *n, bool full)
+{
+	if (unlikely(full))
+		make_stuck(qp, n);
+	if (ring_must_wake(&n->outlet))
+		ring_bell(n->out);
+	lock_drop(&n->lock);
+}
+
+bool local_is_unseen(const struct qp *qp)
+{
+	struct neighbor *n = qp->path.neighbor;
+	bool unseen = false;
+
+	if (!n || !qp->req.lossless)
+		return false;
+	lock_take(&n->lock);
+	if (neighbor_state(n) == NEIGHBOR_MET)
+		unseen = !ring_has_passed(&n->outlet, qp->sent_to);
+	lock_drop(&n->lock);
+	return unseen;
+}
+
+/* ---- waiting ---- */
+
+static bool unstick(struct neighbor *n)
+{
+	struct hca *hca = &n->loop->hca;
+	struct list *link;
+	bool room = true;
+
+	lock_take(&n->lock);
+	if (n->outlet.words)
+		room = ring_room(&n->outlet, n->outlet.size) >= ROOM_AGAIN;
+	lock_drop(&n->lock);
+	if (!room)
+		return false;
+	lock_take(&hca->ready_lock);
+	while ((link = list_pop(&n->stuck))) {
+		list_append(&hca->ready, link);
+		atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed); /* a hint */
+	}
+	lock_drop(&hca->ready_lock);
+	return true;
+}
+
+void local_unstick(struct loop *l)
+{
+	struct local *local = &l->local;
+	bool all = true;
+
+	if (likely(!atomic_load_explicit(&local->stuck, memory_order_relaxed)))
+		return;
+	atomic_store_explicit(&local->stuck, false, memory_order_relaxed);
+	for (uint32_t i = 0; i < local->inlets; i++)
+		all &= unstick(local->inlet[i]);
+	if (!all)
+		atomic_store_explicit(&local->stuck, true, memory_order_relaxed);
+}
+
+/* What is stuck is to be told when it may go on. True: it may already. */
+static bool local_want(struct loop *l) REQUIRES(l->receive)
+{
+	struct local *local = &l->local;
+	bool any = false;
+
+	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed)) /* who sets it kicks the helper */
+		return false;
+	for (uint32_t i = 0; i < local->inlets; i++) {
+		struct neighbor *n = local->inlet[i];
+
+		lock_take(&n->lock);
+		if (n->outlet.words)
+			any |= ring_want(&n->outlet, ROOM_AGAIN) && !list_empty(&n->stuck);
+		lock_drop(&n->lock);
+	}
+	return any;
+}
+
+void local_tell(struct neighbor *n)
+{
+	if (n->inlet.known != n->inlet.at)
+		ring_tell(&n->inlet);
+	if (ring_is_wanted(&n->inlet))
+		ring_bell(n->in);
+}
+
+static void empty_bells(const struct local *local)
+{
+	struct epoll_event e[BELLS];
+	char bytes[64];
+	int n = epoll_wait(local->bells, e, BELLS, 0);
+
+	for (int i = 0; i < n; i++)
+		while (recv(e[i].data.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+			;
+}
+
+bool local_sleep(struct loop *l)
+{
+	struct local *local = &l->local;
+	bool any = false;
+
+	if (!local->inlets)
+		return false;
+	empty_bells(local);
+	for (uint32_t i = 0; i < local->inlets; i++)
+		any |= ring_sleep(&local->inlet[i]->inlet);
+	for (uint32_t i = 0; i < local->inlets; i++)
+		local_tell(local->inlet[i]);
+	return local_want(l) || any;
+}
+
+/* ---- the end ---- */
+
+void local_fini(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	list_each_safe(i, &local->callers) {
+		struct caller *c = container_of(i, struct caller, link);
+
+		close(c->fd);
+		forget_caller(c);
+	}
+	for (uint32_t i = 1; i <= SLOTS; i++) {
+		struct neighbor *n = local->by_slot[i];
+
+		if (n) {
+			ring_unmap(&n->inlet);
+			neighbor_lose(n);
+			neighbor_free(n);
+		}
+	}
+	list_each_safe(i, &local->gone)
+		neighbor_free(container_of(i, struct neighbor, link));
+	close_fd(&local->listener);
+	close_fd(&local->bells);
+}
+
+void local_in_child(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	list_each(i, &local->callers)
+		close(container_of(i, struct caller, link)->fd);
+	for (uint32_t i = 1; i <= SLOTS; i++) {
+		struct neighbor *n = local->by_slot[i];
+
+		if (n && n->in >= 0)
+			close(n->in);
+		if (n && n->out >= 0)
+			close(n->out);
+		if (n && n->tables >= 0)
+			close(n->tables);
+	}
+	close_fd(&local->listener);
+	close_fd(&local->bells);
+}

@@ -1,0 +1,81 @@
+/* The local link: the processes of one user on one host (the scope is the network namespace, as that of UDP port 4791)
+ * exchange packets through shared memory. Off, unless UROCE_LOCAL is "on".
+ *
+ * A QP starts by udp. When it learns its peer (RTR), loop_introduce() looks whether that is a neighbor; when the two have
+ * met, the QP changes over as soon as nothing of its is on the way (engine_change_link()), or UC before its first packet.
+ * When the neighbor is gone, it changes back, and finds out by its time-outs.
+ *
+ * Waking: who sleeps says so in its inlets (ring_sleep), and a producer that finds that rings: one byte on its connection,
+ * which makes `bells` readable. Who polls needs nothing.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_LOCAL_H
+#define UROCE_LOCAL_H
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "loop/slot.h"
+
+#define LOCAL_MTU  16384u /* bytes in a packet: large enough to cost little, small enough that two ends work at once */
+#define LOCAL_RING (512u << 10)
+
+struct loop;
+struct neighbor;
+struct path;
+struct qp;
+struct turn;
+
+/* Somebody who has called and not yet said who it is. */
+struct caller {
+	struct list link;
+	int fd;
+};
+
+struct local {
+	struct lock lock;
+	bool on;
+	int listener; /* -1: nobody can call */
+	int bells;    /* an epoll set of the inlets' connections: readable when one rings. -1: none */
+	bool watched; /* `bells` is in the helper's set: guarded by l->receive, as ports' */
+	struct list callers, gone;
+	struct neighbor *by_slot[SLOTS + 1];
+
+	struct neighbor *inlet[2 * (SLOTS + 1)]; /* to receive from: guarded by l->receive */
+	uint32_t inlets;
+	_Atomic bool stuck; /* hint: some neighbor has QPs in `stuck` */
+};
+
+void local_init(struct loop *l);
+/* Whether it may be used at all: UROCE_LOCAL. */
+bool local_is_wanted(void);
+/* From now on others may call. Failing is no harm: they go on by udp. */
+void local_open(struct loop *l);
+void local_fini(struct loop *l);
+void local_in_child(struct loop *l); /* after fork: closes descriptors */
+
+/* Of the helper: a descriptor that it watches for us has something. */
+void local_serve_listener(struct loop *l);
+void local_serve_connection(struct loop *l, int fd);
+
+/* How packets of this QP go: through the rings of qp->path.neighbor (whose lock is then held), or NULL: by udp. Changes
+ * the link of the QP if it is time to. */
+struct neighbor *local_enter(struct qp *qp) REQUIRES(qp->lock);
+/* What a turn may put into the ring. */
+uint32_t local_room(struct neighbor *n);
+void local_leave(struct qp *qp, struct neighbor *n, bool full);
+
+/* Whether the other has not even looked at what this QP sent last. */
+bool local_is_unseen(const struct qp *qp) REQUIRES(qp->lock);
+
+/* The thread is going to sleep on `bells`. True: there is something already. */
+bool local_sleep(struct loop *l);
+
+/* Rings may have room again for QPs that were stuck: makes these ready. With l->receive, as local_sleep(). */
+void local_unstick(struct loop *l);
+
+/* How far we have got in its inlet, if it wants to know. With l->receive. */
+void local_tell(struct neighbor *n);
+
+/* A path that is given up. */
+void local_forget(struct path *path);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/neighbor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "loop/internal.h"
+#include "loop/introduction.h"
+
+/* What others may try to read, to see whether they can. */
+static const uint64_t probe = GREETING_MAGIC;
+
+struct neighbor *neighbor_create(struct loop *l, uint8_t slot)
+{
+	struct neighbor *n = aligned_alloc(_Alignof(struct neighbor), sizeof(*n));
+
+	if (!n)
+		return NULL;
+	*n = (struct neighbor){.loop = l, .slot = slot, .out = -1, .in = -1, .tables = -1};
+	list_init(&n->link);
+	list_init(&n->stuck);
+	return n;
+}
+
+static int call(struct neighbor *n, int memory)
+{
+	struct greeting g = {
+		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = n->loop->slot.number, .probe = (uintptr_t)&probe};
+	const int fd[GREETING_FDS] = {[GREETING_RING] = memory, [GREETING_TABLES] = -1};
+
+	return introduction_call(n->slot, &g, fd, &n->pid);
+}
+
+int neighbor_call(struct neighbor *n)
+{
+	struct ring ring;
+	int memory = ring_memory(LOCAL_RING), fd, err;
+
+	if (memory < 0)
+		return memory;
+	err = ring_map(&ring, memory);
+	fd = err ? err : call(n, memory);
+	close(memory); /* the mappings hold it, and the greeting does until it is read */
+	if (fd < 0) {
+		if (!err)
+			ring_unmap(&ring);
+		return fd;
+	}
+	lock_take(&n->lock);
+	n->outlet = ring;
+	n->out = fd;
+	lock_drop(&n->lock);
+	return 0;
+}
+
+static void unstick(struct neighbor *n)
+{
+	struct hca *hca = &n->loop->hca;
+	struct list *link;
+
+	lock_take(&hca->ready_lock);
+	while ((link = list_pop(&n->stuck))) {
+		list_append(&hca->ready, link);
+		atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed); /* a hint */
+	}
+	lock_drop(&hca->ready_lock);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void neighbor_lose(struct neighbor *n)
+{
+	lock_take(&n->lock);
+	/* release pairs with neighbor_state() */
+	atomic_store_explicit(&n->state, NEIGHBOR_GONE, memory_order_release);
+	ring_unmap(&n->outlet);
+	lock_drop(&n->lock);
+	close_fd(&n->out);
+	close_fd(&n->in);
+	close_fd(&n->tables);
+	unstick(n);
+}
+
+void neighbor_free(struct neighbor *n)
+{
+	unstick(n); /* of QPs that were, if any */
+	free(n);
+}

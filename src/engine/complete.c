@@ -25,6 +25,24 @@ static void push(struct qp *qp, struct cq *cq, const struct cqe *cqe)
 		qp->cq_lost = true;
 }
 
+/* Of XRC, to the CQ of the SRQ that the message has named; it may be gone, and the message with it. */
+static void push_receive(struct qp *qp, const struct cqe *cqe)
+{
+	struct responder *r = &qp->resp;
+	struct srq *srq;
+
+	if (!is_xrc_target(qp)) {
+		push(qp, qp->recv_cq, cqe);
+		return;
+	}
+	srq = r->srq ?: srq_enter(qp->hca, r->srqn, &qp->domain);
+	if (!srq)
+		return;
+	push(qp, srq->cq, cqe);
+	if (!r->srq)
+		srq_leave(srq);
+}
+
 void complete_head(struct qp *qp, enum ibv_wc_status status)
 {
 	uint32_t position = qp->sq.head;
@@ -78,8 +96,10 @@ bool take_receive(struct qp *qp, const struct packet *first)
 {
 	struct responder *r = &qp->resp;
 
-	r->has_recv = qp->srq ? srq_take(qp->srq, r->recv, &r->recv_position)
-			      : rq_take(&qp->rq, r->recv, &r->recv_position);
+	struct srq *srq = r->srq ?: qp->srq;
+
+	r->has_recv = srq ? srq_take(srq, r->recv, &r->recv_position)
+			  : rq_take(&qp->rq, r->recv, &r->recv_position);
 	if (r->has_recv)
 		trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, first->psn.v, 0, 0);
 	return r->has_recv;
@@ -114,20 +134,19 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 	}
 	r->has_recv = false;
 	trace(complete_recv, qp->base.qp_num, cqe.wqe, cqe.wr_id, status, cqe.opcode, cqe.byte_len);
-	push(qp, qp->recv_cq, &cqe);
+	push_receive(qp, &cqe);
 }
 
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
 {
 	trace(complete_recv, qp->base.qp_num, position, wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, 0);
-	push(qp, qp->recv_cq,
-	     &(struct cqe){
-		     .wr_id = wr_id,
-		     .qpn = qp->base.qp_num,
-		     .wqe = position,
-		     .status = IBV_WC_WR_FLUSH_ERR,
-		     .opcode = IBV_WC_RECV,
-	     });
+	push_receive(qp, &(struct cqe){
+				 .wr_id = wr_id,
+				 .qpn = qp->base.qp_num,
+				 .wqe = position,
+				 .status = IBV_WC_WR_FLUSH_ERR,
+				 .opcode = IBV_WC_RECV,
+			 });
 }
 
 void flush_sends(struct qp *qp)

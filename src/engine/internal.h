@@ -74,6 +74,11 @@ enum verdict check_receive(struct qp *qp, const struct packet *p);
 enum verdict check_length(const struct qp *qp, const struct packet *p);
 enum verdict check_rkey(const struct qp *qp, const struct packet *p);
 enum verdict execute(struct qp *qp, const struct packet *p);
+/* The domain that what arrives must be in: of XRC, that of the SRQ that the packet names. */
+static inline struct pd *target_pd(const struct qp *qp)
+{
+	return unlikely(qp->resp.srq) ? pd_domain(qp->resp.srq->pd) : qp->pd;
+}
 /* The message goes on, or ends with this packet, and its receive with it. */
 void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);

@@ -20,6 +20,7 @@ struct masks {
 static const struct transition {
 	enum ibv_qp_state from, to;
 	struct masks rc, uc, ud;
+	struct masks ini, tgt; /* XRC */
 } transitions[] = {
 	{
 		IBV_QPS_RESET,
@@ -27,6 +28,8 @@ static const struct transition {
 		.rc = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.uc = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.ud = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+		.ini = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		.tgt = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	},
 	{
 		IBV_QPS_INIT,
@@ -34,6 +37,8 @@ static const struct transition {
 		.rc = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.uc = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+		.ini = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		.tgt = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	},
 	{
 		IBV_QPS_INIT,
@@ -44,6 +49,11 @@ static const struct transition {
 		.uc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+		.ini = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+			IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+		.tgt = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	},
 	{
 		IBV_QPS_RTR,
@@ -53,6 +63,11 @@ static const struct transition {
 		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.ini = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				IBV_QP_MAX_QP_RD_ATOMIC,
+			IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
+		.tgt = {IBV_QP_TIMEOUT | IBV_QP_SQ_PSN,
+			IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
 	{
 		IBV_QPS_RTS,
@@ -60,6 +75,8 @@ static const struct transition {
 		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.ini = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
+		.tgt = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
 	{
 		IBV_QPS_RTS,
@@ -67,6 +84,8 @@ static const struct transition {
 		.rc = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 		.uc = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 		.ud = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+		.ini = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+		.tgt = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 	},
 	{
 		IBV_QPS_SQD,
@@ -74,6 +93,8 @@ static const struct transition {
 		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.ini = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
+		.tgt = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
 	{
 		IBV_QPS_SQD,
@@ -83,6 +104,10 @@ static const struct transition {
 				  IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ANY_ALT},
 		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+		.ini = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ANY_ALT},
+		.tgt = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
 	{
 		IBV_QPS_SQE,
@@ -90,16 +115,20 @@ static const struct transition {
 		.rc = NOT_FOR,
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.ini = NOT_FOR,
+		.tgt = NOT_FOR,
 	},
 };
 
-static const struct masks *masks_of(const struct transition *t, uint8_t transport)
+static const struct masks *masks_of(const struct transition *t, const struct qp *qp)
 {
-	switch (transport) {
+	switch (qp->transport) {
 	case TRANSPORT_UC:
 		return &t->uc;
 	case TRANSPORT_UD:
 		return &t->ud;
+	case TRANSPORT_XRC:
+		return is_xrc_target(qp) ? &t->tgt : &t->ini;
 	default:
 		return &t->rc;
 	}
@@ -114,7 +143,7 @@ static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum
 		return (struct masks){0};
 	for (size_t i = 0; i < ARRAY_SIZE(transitions); i++)
 		if (transitions[i].from == from && transitions[i].to == to)
-			return *masks_of(&transitions[i], qp->transport);
+			return *masks_of(&transitions[i], qp);
 	return none;
 }
 
@@ -196,8 +225,10 @@ static void take_attributes(struct qp *qp, const struct ibv_qp_attr *a, int mask
 /* Back to the beginning: nothing outstanding, no completion of it is ever polled. */
 static void reset(struct qp *qp)
 {
-	cq_remove_qp(qp->send_cq, qp->base.qp_num);
-	cq_remove_qp(qp->recv_cq, qp->base.qp_num);
+	if (qp->send_cq)
+		cq_remove_qp(qp->send_cq, qp->base.qp_num);
+	if (qp->recv_cq)
+		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
 	responder_stop(qp);
 	qp->sq.head = qp->sq.tail = 0;
 	atomic_store_explicit(&qp->sq.reclaimed, 0, memory_order_relaxed);
@@ -257,12 +288,24 @@ static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 	return 0;
 }
 
+/* Attributes of what an XRC QP does not do are ignored, as the kernel ignores them: programs give both ends the same. */
+static int heeded(const struct qp *qp, int mask)
+{
+	const int target_only = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	const int initiator_only = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+
+	if (qp->transport != TRANSPORT_XRC)
+		return mask;
+	return mask & ~(is_xrc_target(qp) ? initiator_only : target_only);
+}
+
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	enum ibv_qp_state from = qp->state, to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	int err;
 
 	(void)now;
+	mask = heeded(qp, mask);
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
 		return -EINVAL;
 	err = check_mask(qp, from, to, mask) ?: check_values(attr, mask);

@@ -137,6 +137,7 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	w->state = WQE_POSTED;
 	w->num_sge = is_inline ? 0 : wr->num_sge;
 	w->status = IBV_WC_SUCCESS;
+	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* of no meaning but to XRC */
 	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
 	switch (kind) {
 	case WR_ATOMIC:
@@ -182,7 +183,7 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	/* IBTA 10.3.1: what is posted in SQE or ERR completes in error */
-	bool may_post = qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_ERR;
+	bool may_post = qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_ERR && !is_xrc_target(qp);
 	int err = 0;
 
 	for (; wr && !err; wr = wr->next) {
@@ -199,7 +200,7 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 {
 	int err;
 
-	if ((qp->state == IBV_QPS_RESET || qp->srq) && wr) {
+	if ((qp->state == IBV_QPS_RESET || qp->srq || qp->transport == TRANSPORT_XRC) && wr) {
 		*bad = wr;
 		return EINVAL;
 	}

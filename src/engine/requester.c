@@ -186,6 +186,7 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 	p->solicited = (w->flags & IBV_SEND_SOLICITED) && last && (info->flags & (IS_SEND | HAS_IMM));
 	p->imm = w->imm;
 	p->inv_rkey = w->imm;
+	p->srqn = w->remote_srqn;
 	p->rkey = w->rkey;
 	p->va = w->remote_addr;
 	if (info->flags & IS_READ) {

@@ -112,6 +112,28 @@ enum verdict check_operation(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
+/* A14: of XRC, the SRQ that every packet names must be there, of the QP's domain, and the same for all of a message.
+ * It stays until leave_srq(). */
+static enum verdict check_srq(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+
+	if (likely(!is_xrc_target(qp)))
+		return ACCEPT;
+	if (!(flags_of(p) & IS_FIRST) && p->srqn != r->srqn)
+		return BAD_REQUEST;
+	r->srqn = p->srqn;
+	r->srq = srq_enter(qp->hca, p->srqn, &qp->domain);
+	return r->srq ? ACCEPT : BAD_REQUEST;
+}
+
+static void leave_srq(struct qp *qp)
+{
+	if (unlikely(qp->resp.srq))
+		srq_leave(qp->resp.srq);
+	qp->resp.srq = NULL;
+}
+
 /* 9.7.4.1.4: a SEND takes a receive with its first packet, a WRITE with immediate with its last */
 enum verdict check_receive(struct qp *qp, const struct packet *p)
 {
@@ -155,7 +177,7 @@ static struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va,
 {
 	struct mr *mr = mr_get(qp->hca, rkey);
 
-	if (mr && !mr_allows(mr, qp->pd, va, length, access)) {
+	if (mr && !mr_allows(mr, target_pd(qp), va, length, access)) {
 		mr_put(mr);
 		return NULL;
 	}
@@ -224,6 +246,7 @@ static void respond_read(struct qp *qp, const struct packet *p, bool again)
 					      .va = p->va,
 					      .left = p->dma_length,
 					      .mtu = mtu_of(qp, p),
+					      .srqn = p->srqn,
 					      .msn = qp->resp.msn});
 }
 
@@ -233,9 +256,10 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 
 	if (flags_of(p) & IS_FIRST)
 		r->received = 0;
-	if (!sge_scatter(qp->hca, qp->pd, r->recv->sge, r->recv->num_sge, r->received, p->payload, p->length))
+	if (!sge_scatter(qp->hca, target_pd(qp), r->recv->sge, r->recv->num_sge, r->received, p->payload,
+			 p->length))
 		return BAD_RECEIVE;
-	if ((flags_of(p) & HAS_IETH) && !window_invalidate(qp->hca, qp->pd, qp->serial, p->inv_rkey))
+	if ((flags_of(p) & HAS_IETH) && !window_invalidate(qp->hca, target_pd(qp), qp->serial, p->inv_rkey))
 		return ACCESS_DENIED;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->received, p->length, 0);
 	r->received += p->length;
@@ -402,12 +426,28 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 		return;
 	}
 	if (verdict == ACCEPT)
-		verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_receive(qp, p)
-			  ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
+		verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_srq(qp, p)
+			  ?: check_receive(qp, p) ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
 	if (verdict == ACCEPT)
 		advance(qp, p);
 	else
 		refuse(qp, p, verdict);
+	leave_srq(qp);
+}
+
+/* What a READ asks for, if it still may. */
+static struct mr *read_region(struct qp *qp, const struct response *s, uint32_t length, char **at)
+{
+	struct mr *mr;
+
+	if (is_xrc_target(qp)) {
+		qp->resp.srq = srq_enter(qp->hca, s->srqn, &qp->domain);
+		if (!qp->resp.srq)
+			return NULL;
+	}
+	mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ, at);
+	leave_srq(qp);
+	return mr;
 }
 
 static bool read_failed(struct qp *qp, const struct response *s)
@@ -433,11 +473,11 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	if (!turn_has_room(turn, length, false))
 		return false;
 	if (length) {
-		mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ, &at);
+		mr = read_region(qp, s, length, &at);
 		if (!mr)
 			return read_failed(qp, s);
 	}
-	tx = turn_packet(qp, turn, opcode, s->psn);
+	tx = turn_packet(qp, turn, opcode | qp->transport, s->psn);
 	if (!tx) {
 		if (mr)
 			mr_put(mr);
@@ -450,7 +490,7 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 		return read_failed(qp, s);
 	}
 	trace(execute, qp->base.qp_num, s->psn.v, opcode, s->va, length, 0);
-	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, opcode, length, 0);
+	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, tx->packet.opcode, length, 0);
 	s->started = true;
 	s->va += length;
 	s->left -= length;
@@ -460,14 +500,15 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 
 static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 {
-	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OP_ATOMIC_ACKNOWLEDGE, s->psn) : NULL;
+	uint8_t opcode = OP_ATOMIC_ACKNOWLEDGE | qp->transport;
+	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, opcode, s->psn) : NULL;
 
 	if (!tx)
 		return false;
 	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 	tx->packet.msn = s->msn;
 	tx->packet.original = s->value;
-	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, OP_ATOMIC_ACKNOWLEDGE, 0, 0);
+	trace(build, qp->base.qp_num, tx->packet.dest_qpn, s->psn.v, tx->packet.opcode, 0, 0);
 	return true;
 }
 
@@ -475,7 +516,8 @@ static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t syndrome)
 {
 	struct responder *r = &qp->resp;
-	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OP_ACKNOWLEDGE, psn) : NULL;
+	uint8_t opcode = OP_ACKNOWLEDGE | qp->transport;
+	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, opcode, psn) : NULL;
 
 	if (!tx)
 		return false;

@@ -32,6 +32,8 @@ void settle_drain(struct qp *qp)
 
 static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 {
+	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
+		return; /* it only asks */
 	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {
 		qp->comm_est = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);

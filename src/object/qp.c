@@ -14,11 +14,46 @@ static void clear(struct qp *qp) REQUIRES(qp->lock)
 	memset(qp, 0, offsetof(struct qp, lock));
 	memset((char *)qp + after, 0, sizeof(*qp) - after);
 	list_init(&qp->ready);
+	list_init(&qp->openers);
 }
 
 static enum transport transport_of(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_UC ? TRANSPORT_UC : type == IBV_QPT_UD ? TRANSPORT_UD : TRANSPORT_RC;
+	switch (type) {
+	case IBV_QPT_UC:
+		return TRANSPORT_UC;
+	case IBV_QPT_UD:
+		return TRANSPORT_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return TRANSPORT_XRC;
+	default:
+		return TRANSPORT_RC;
+	}
+}
+
+/* Room for a receive of whatever queue they come from. */
+static size_t receive_bytes(const struct qp *qp, const struct srq *srq, enum ibv_qp_type type)
+{
+	if (type == IBV_QPT_XRC_RECV)
+		return sizeof(struct rwqe) + HCA_MAX_SGE * sizeof(struct ibv_sge);
+	return srq ? srq->rq.stride : qp->rq.stride;
+}
+
+/* What the QP keeps alive, one more or less of each. */
+static void count_users(struct qp *qp, uint32_t by)
+{
+	_Atomic uint32_t *const users[] = {
+		qp->send_cq ? &qp->send_cq->users : NULL,
+		qp->recv_cq ? &qp->recv_cq->users : NULL,
+		qp->holder ? &qp->holder->users : NULL,
+		qp->srq ? &qp->srq->users : NULL,
+	};
+
+	/* release: the QP is done with them when whoever destroys them sees the count */
+	for (size_t i = 0; i < ARRAY_SIZE(users); i++)
+		if (users[i])
+			atomic_fetch_add_explicit(users[i], by, memory_order_release);
 }
 
 struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
@@ -43,11 +78,11 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 		goto err_pool;
 	if (rq_init(&qp->rq, pd, BUFFER_RECEIVE, cap->max_recv_wr, cap->max_recv_sge))
 		goto err_sq;
-	qp->resp.recv = malloc(srq ? srq->rq.stride : qp->rq.stride);
+	qp->resp.recv = malloc(receive_bytes(qp, srq, type));
 	if (!qp->resp.recv)
 		goto err_rq;
-	qp->pd = pd_domain(pd);
-	qp->holder = pd_holder(pd);
+	qp->pd = pd ? pd_domain(pd) : NULL;
+	qp->holder = pd ? pd_holder(pd) : NULL;
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	qp->srq = srq;
@@ -60,11 +95,7 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	qp->req.timeout_at = qp->req.probe_at = NEVER;
 	qp->alive = true;
 	lock_drop(&qp->lock);
-	atomic_fetch_add_explicit(&send_cq->users, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&recv_cq->users, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&qp->holder->users, 1, memory_order_relaxed);
-	if (srq)
-		atomic_fetch_add_explicit(&srq->users, 1, memory_order_relaxed);
+	count_users(qp, 1);
 	return qp;
 
 err_rq:
@@ -91,19 +122,17 @@ void qp_destroy(struct qp *qp)
 	list_remove(&qp->ready);
 	lock_drop(&hca->ready_lock);
 	timers_leave(&hca->timers, &qp->timer);
-	cq_remove_qp(qp->send_cq, qp->base.qp_num);
-	cq_remove_qp(qp->recv_cq, qp->base.qp_num);
+	if (qp->send_cq)
+		cq_remove_qp(qp->send_cq, qp->base.qp_num);
+	if (qp->recv_cq)
+		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
 	sq_fini(&qp->sq);
 	rq_fini(&qp->rq);
 	free(qp->resp.recv);
 	free(qp->resp.responses);
 	free(qp->resp.atomics);
 	qp->resp = (struct responder){0};
-	atomic_fetch_sub_explicit(&qp->send_cq->users, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&qp->recv_cq->users, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&qp->holder->users, 1, memory_order_release);
-	if (qp->srq)
-		atomic_fetch_sub_explicit(&qp->srq->users, 1, memory_order_release);
+	count_users(qp, -1u);
 	lock_drop(&qp->lock);
 	pool_free(&hca->qps, qp->index);
 }

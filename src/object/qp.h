@@ -85,6 +85,7 @@ struct response {
 	uint64_t value;	 /* ATOMIC: what the memory held */
 	uint32_t msn;
 	uint32_t mtu;	 /* READ: bytes per packet */
+	uint32_t srqn;	 /* XRC READ: whose memory it is about */
 };
 
 /* What an atomic found, kept to answer a duplicate of the request. */
@@ -108,6 +109,8 @@ struct responder {
 	uint32_t received;    /* bytes of the message so far */
 	uint64_t write_va;    /* WRITE: next byte */
 	uint32_t write_rkey, write_left, write_length;
+	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
+	uint32_t srqn;	      /* XRC: what the message does */
 	struct rwqe *recv;    /* a copy of the receive that the message uses */
 	uint32_t recv_position;
 	bool has_recv;
@@ -135,10 +138,11 @@ struct qp {
 		struct ibv_qp_ex ex;
 	};
 	struct hca *hca;
-	struct pd *pd;	   /* that protects */
-	struct pd *holder; /* that counts it, and gave it its memory: pd, or a parent domain of it */
-	struct cq *send_cq, *recv_cq;
-	struct srq *srq; /* where receives come from; NULL: from rq */
+	struct pd *pd;			/* that protects. NULL of an XRC target: the SRQ of each message says */
+	struct pd *holder;		/* that counts it, and gave it its memory: pd, or a parent domain of it */
+	struct cq *send_cq, *recv_cq;	/* NULL: XRC has none for what a QP does not do */
+	struct srq *srq;		/* where receives come from; NULL: from rq, or (XRC target) as each message says */
+	struct xrcd_name domain;	/* XRC target */
 	uint32_t index;
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
 	uint64_t serial; /* never used again, other than the QPN. From 1 */
@@ -166,6 +170,13 @@ struct qp {
 	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
 	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
 	void *owner;		 /* for verbs/: the device context */
+	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
+	 * is used: verbs/shared_qp.c */
+	struct qp *real;	 /* ... of such a one: the QP itself. Constant */
+	struct list openers;	 /* ... of the QP: these; of them: where they stand */
+	uint32_t open;		 /* ... of the QP: how many there are, its maker among them ... */
+	bool closed;		 /* ... who is no more */
+	struct xrcd *xrcd;	 /* ... of each. Constant */
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
@@ -182,8 +193,14 @@ static inline bool is_reliable(const struct qp *qp)
 	return qp->transport != TRANSPORT_UC && qp->transport != TRANSPORT_UD;
 }
 
+static inline bool is_xrc_target(const struct qp *qp)
+{
+	return qp->base.qp_type == IBV_QPT_XRC_RECV;
+}
+
 /* A QP in RESET with queues of the given capacity (already checked against the HCA's limits and with base.* of
- * the application's attributes filled in by the caller afterwards). `srq` may be NULL. NULL and errno ENOMEM. */
+ * the application's attributes filled in by the caller afterwards). `srq` may be NULL; of XRC, so may what it has no
+ * use for. NULL and errno ENOMEM. */
 struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
 		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all);
 

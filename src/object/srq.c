@@ -2,34 +2,87 @@
 #include "object/srq.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
-struct srq *srq_create(struct hca *hca, struct pd *pd, uint32_t depth, uint32_t max_sge)
+/* As in qp.c: whoever comes late may be looking at the lock of an earlier SRQ in this memory. */
+static void clear(struct srq *srq) REQUIRES(srq->rq.lock)
 {
-	uint32_t number;
-	struct srq *srq = pool_alloc(&hca->srqs, &number);
+	static_assert(offsetof(struct rq, lock) == 0, "the lock is what stays");
+	char *after = (char *)&srq->rq.lock + sizeof(srq->rq.lock);
+
+	memset(srq, 0, offsetof(struct srq, rq));
+	memset(after, 0, (size_t)((char *)(srq + 1) - after));
+}
+
+struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct cq *cq, uint32_t depth,
+		       uint32_t max_sge)
+{
+	uint32_t index;
+	struct srq *srq = pool_alloc(&hca->srqs, &index);
+	int err;
 
 	if (!srq)
 		return NULL;
-	memset(srq, 0, sizeof(*srq));
-	if (rq_init(&srq->rq, pd, BUFFER_SHARED_RECEIVE, depth, max_sge)) {
-		pool_free(&hca->srqs, number);
+	lock_take(&srq->rq.lock);
+	clear(srq);
+	err = rq_init(&srq->rq, pd, BUFFER_SHARED_RECEIVE, depth, max_sge);
+	srq->hca = hca;
+	srq->pd = pd_holder(pd);
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	srq->number = (uint32_t)hca->slot << 16 | index;
+	srq->base.handle = index;
+	srq->alive = !err;
+	lock_drop(&srq->rq.lock);
+	if (err) {
+		pool_free(&hca->srqs, index);
 		errno = ENOMEM;
 		return NULL;
 	}
-	srq->hca = hca;
-	srq->pd = pd_holder(pd);
-	srq->number = number;
-	srq->base.handle = number;
 	atomic_fetch_add_explicit(&srq->pd->users, 1, memory_order_relaxed);
+	if (xrcd)
+		atomic_fetch_add_explicit(&xrcd->users, 1, memory_order_relaxed);
+	if (cq)
+		atomic_fetch_add_explicit(&cq->users, 1, memory_order_relaxed);
 	return srq;
+}
+
+struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *domain)
+{
+	struct srq *srq = number >> 16 == hca->slot ? pool_at(&hca->srqs, number & 0xffff) : NULL;
+	bool found;
+
+	if (!srq)
+		return NULL;
+	lock_take(&srq->rq.lock);
+	found = srq->alive && srq->xrcd && xrcd_same(&srq->xrcd->name, domain);
+	if (found) /* relaxed: under the lock, as is srq_destroy()'s end of it */
+		atomic_fetch_add_explicit(&srq->inside, 1, memory_order_relaxed);
+	lock_drop(&srq->rq.lock);
+	return found ? srq : NULL;
+}
+
+void srq_leave(struct srq *srq)
+{
+	/* release: what we did there is over before srq_destroy() sees us gone */
+	atomic_fetch_sub_explicit(&srq->inside, 1, memory_order_release);
 }
 
 void srq_destroy(struct srq *srq)
 {
+	lock_take(&srq->rq.lock);
+	srq->alive = false;
+	lock_drop(&srq->rq.lock);
+	while (atomic_load_explicit(&srq->inside, memory_order_acquire)) /* pairs with srq_leave() */
+		sched_yield();
 	rq_fini(&srq->rq);
 	atomic_fetch_sub_explicit(&srq->pd->users, 1, memory_order_release);
-	pool_free(&srq->hca->srqs, srq->number);
+	if (srq->xrcd)
+		atomic_fetch_sub_explicit(&srq->xrcd->users, 1, memory_order_release);
+	if (srq->cq)
+		atomic_fetch_sub_explicit(&srq->cq->users, 1, memory_order_release);
+	pool_free(&srq->hca->srqs, srq->number & 0xffff);
 }
 
 /* Whether the event is due: once, until the limit is set again. */

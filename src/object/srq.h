@@ -6,24 +6,36 @@
 #define UROCE_SRQ_H
 
 #include "object/hca.h"
+#include "object/cq.h"
 #include "object/pd.h"
 #include "object/queue.h"
+#include "object/xrcd.h"
 
 struct srq {
 	struct ibv_srq base; /* what the application holds: first */
 	struct hca *hca;
 	struct pd *pd;
-	uint32_t number;	/* in hca->srqs */
+	uint32_t number;	/* the process's slot, and where it stands in hca->srqs: what an XRCETH says */
 	_Atomic uint32_t users; /* QPs */
+	/* XRC, else NULL: completions go there, whatever QP a message came to */
+	struct xrcd *xrcd;
+	struct cq *cq;
+	_Atomic uint32_t inside; /* packets that srq_enter() let in */
 
 	struct rq rq;
+	bool alive;	 /* between create and destroy */
 	uint32_t limit;	 /* SRQ_LIMIT_REACHED when there are fewer receives than that; 0: not armed */
 	uint32_t events; /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
-/* Limits were checked by the caller, who fills base. NULL and errno ENOMEM. */
-struct srq *srq_create(struct hca *hca, struct pd *pd, uint32_t depth, uint32_t max_sge);
+/* Limits were checked by the caller, who fills base. `xrcd` and `cq`: of XRC, else NULL. NULL and errno ENOMEM. */
+struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct cq *cq, uint32_t depth,
+		       uint32_t max_sge);
 void srq_destroy(struct srq *srq) EXCLUDES(srq->rq.lock); /* no QP uses it any more */
+
+/* The XRC SRQ of that number, if it is of that domain; else NULL. It stays until srq_leave(), which must come soon. */
+struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *domain);
+void srq_leave(struct srq *srq);
 
 /* As rq_take() and rq_post(). */
 bool srq_take(struct srq *srq, struct rwqe *out, uint32_t *position) EXCLUDES(srq->rq.lock);

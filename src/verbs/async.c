@@ -70,8 +70,15 @@ void async_cq_error(struct cq *cq)
 
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
-	tell(context_of(qp->base.context),
-	     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
+	if (!qp->closed)
+		tell(context_of(qp->base.context),
+		     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
+	list_each_safe (l, &qp->openers) {
+		struct qp *opened = container_of(l, struct qp, openers);
+
+		tell(context_of(opened->base.context),
+		     (struct ibv_async_event){.element.qp = &opened->base, .event_type = type});
+	}
 }
 
 void async_srq_event(struct srq *srq, enum ibv_event_type type)

@@ -36,6 +36,11 @@ static void fill_ops(struct verbs_context *v)
 	v->create_cq_ex = create_cq_ex;
 	v->modify_cq = modify_cq;
 	v->create_qp_ex = create_qp_ex;
+	v->open_qp = open_qp;
+	v->create_srq_ex = create_srq_ex;
+	v->get_srq_num = get_srq_num;
+	v->open_xrcd = open_xrcd;
+	v->close_xrcd = close_xrcd;
 	v->context.ops.poll_cq = poll_cq;
 	v->context.ops.req_notify_cq = req_notify_cq;
 	v->context.ops.post_send = post_send;

@@ -81,7 +81,13 @@ int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int dealloc_mw(struct ibv_mw *mw);
+/* shared_qp.c, xrcd.c */
+struct ibv_qp *open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
+struct ibv_xrcd *open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
+int close_xrcd(struct ibv_xrcd *xrcd);
 /* srq.c */
+struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
+int get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* qp.c: the QPs that were left open go quiet. */
 void qps_abandon(struct context *c);

@@ -11,6 +11,7 @@
 #include "verbs/context.h"
 #include "verbs/listen.h"
 #include "verbs/path.h"
+#include "verbs/shared_qp.h"
 
 static uint64_t now(void)
 {
@@ -42,49 +43,79 @@ static bool cap_allowed(const struct ibv_qp_cap *cap)
 	       cap->max_inline_data <= HCA_MAX_INLINE;
 }
 
-/* The two structs start with the same fields. */
-static int check_init(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *a)
+/* ibv_create_qp(3), ibv_create_qp_ex(3): what they say of queues that the QP does not have is ignored. */
+static void drop_unused(struct ibv_qp_init_attr_ex *a)
 {
-	if (!pd || !type_known(a->qp_type))
+	bool sends = a->qp_type != IBV_QPT_XRC_RECV;
+	bool receives = sends && a->qp_type != IBV_QPT_XRC_SEND;
+
+	if (!sends) {
+		a->cap = (struct ibv_qp_cap){0};
+		a->pd = NULL;
+		a->send_cq = NULL;
+	}
+	if (!receives) {
+		a->srq = NULL;
+		a->recv_cq = NULL;
+	}
+	if (!receives || a->srq)
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+}
+
+/* After drop_unused(). */
+static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
+{
+	bool sends = a->qp_type != IBV_QPT_XRC_RECV;
+	bool receives = sends && a->qp_type != IBV_QPT_XRC_SEND;
+
+	if (!type_known(a->qp_type))
 		return EINVAL;
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
+	if (a->qp_type == IBV_QPT_RAW_PACKET || a->qp_type == IBV_QPT_DRIVER)
 		return EOPNOTSUPP;
-	if (!a->send_cq || !a->recv_cq || a->send_cq->context != pd->context ||
-	    a->recv_cq->context != pd->context || (a->srq && a->srq->context != pd->context))
+	if (!sends && (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd || a->xrcd->context != c))
+		return EINVAL;
+	if (sends && (!a->pd || a->pd->context != c))
+		return EINVAL;
+	if (sends && (!a->send_cq || a->send_cq->context != c))
+		return EINVAL;
+	if (receives && (!a->recv_cq || a->recv_cq->context != c))
+		return EINVAL;
+	if (a->srq && (a->srq->context != c || ((struct srq *)a->srq)->xrcd))
 		return EINVAL;
 	return cap_allowed(&a->cap) ? 0 : EINVAL;
 }
 
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0 for a QP without the ibv_wr_ functions. */
-static struct ibv_qp *create(struct ibv_pd *base, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
-	struct pd *pd = (struct pd *)base;
 	struct qp *qp;
 	int error;
 
-	if (attr->srq) /* ibv_create_qp(3): then what they say is ignored */
-		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
-	error = check_init(base, attr);
+	drop_unused(attr);
+	error = check_init(context, attr);
 	if (error)
 		return fail_null(error);
-	qp = qp_create(pd->hca, pd, (struct cq *)attr->send_cq, (struct cq *)attr->recv_cq,
-		       (struct srq *)attr->srq, attr->qp_type, &attr->cap, attr->sq_sig_all);
+	qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, (struct cq *)attr->send_cq,
+		       (struct cq *)attr->recv_cq, (struct srq *)attr->srq, attr->qp_type, &attr->cap,
+		       attr->sq_sig_all);
 	if (!qp)
 		return NULL;
-	qp->base.context = base->context;
+	qp->base.context = context;
 	qp->base.qp_context = attr->qp_context;
-	qp->base.pd = base;
+	qp->base.pd = attr->pd;
 	qp->base.send_cq = attr->send_cq;
 	qp->base.recv_cq = attr->recv_cq;
 	qp->base.srq = attr->srq;
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
+	if (is_xrc_target(qp))
+		share_qp(qp, (struct xrcd *)attr->xrcd);
+	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	if (ops && builder_create(qp, ops)) {
-		qp_destroy(qp);
+		ibv_destroy_qp(&qp->base);
 		return fail_null(ENOMEM);
 	}
 	attr->cap = qp->cap;
-	atomic_fetch_add_explicit(&context_of(base->context)->objects, 1, memory_order_relaxed);
 	return &qp->base;
 }
 
@@ -93,8 +124,10 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	struct ibv_qp_init_attr_ex ex = {0};
 	struct ibv_qp *qp;
 
-	if (!attr)
+	if (!pd || !attr)
 		return fail_null(EINVAL);
+	ex.pd = pd;
+	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
 	ex.qp_context = attr->qp_context;
 	ex.send_cq = attr->send_cq;
 	ex.recv_cq = attr->recv_cq;
@@ -102,7 +135,7 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	ex.cap = attr->cap;
 	ex.qp_type = attr->qp_type;
 	ex.sq_sig_all = attr->sq_sig_all;
-	qp = create(pd, &ex, 0);
+	qp = create(pd->context, &ex, 0);
 	if (qp)
 		attr->cap = ex.cap;
 	return qp;
@@ -110,17 +143,17 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 
 struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	uint32_t known =
-		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	uint64_t ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
 
 	if (attr->comp_mask & ~known || ops & ~(uint64_t)BUILDER_OPS)
 		return fail_null(EOPNOTSUPP);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
 		return fail_null(EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
-		return fail_null(EINVAL);
-	return create(attr->pd, attr, ops);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		attr->pd = NULL;
+	return create(context, attr, ops);
 }
 
 PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -222,13 +255,14 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 
 PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
-	struct qp *qp = (struct qp *)base;
 	struct path path = {0};
 	struct context *c;
+	struct qp *qp;
 	int error;
 
-	if (!qp || !attr)
+	if (!base || !attr)
 		return fail(EINVAL);
+	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(c->device, attr, mask);
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
@@ -242,6 +276,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		return fail(error);
 	lock_take(&qp->lock);
 	error = modify(qp, attr, mask, &path);
+	base->state = qp->state;
 	lock_drop(&qp->lock);
 	detach(&path);
 	listen_no_more(qp, c);
@@ -251,10 +286,11 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
-	struct qp *qp = (struct qp *)base;
+	struct qp *qp;
 
-	if (!qp || !attr || !init)
+	if (!base || !attr || !init)
 		return fail(EINVAL);
+	qp = shared_qp(base);
 	lock_take(&qp->lock);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
@@ -280,7 +316,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 }
 
 /* To RESET: no packet, timer or event comes from it any more. */
-static void silence(struct qp *qp) EXCLUDES(qp->lock)
+static void silence(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct path path = {0};
@@ -289,23 +325,31 @@ static void silence(struct qp *qp) EXCLUDES(qp->lock)
 	modify(qp, &reset, IBV_QP_STATE, &path);
 	lock_drop(&qp->lock);
 	detach(&path);
-	listen_no_more(qp, context_of(qp->base.context));
+	listen_no_more(qp, c);
 }
 
 PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 {
-	struct qp *qp = (struct qp *)base;
+	struct qp *qp;
 	struct context *c;
+	bool last;
 
-	if (!qp)
+	if (!base)
 		return fail(EINVAL);
+	qp = shared_qp(base);
 	c = context_of(base->context);
-	silence(qp);
-	async_forget_qp(c, qp);
-	builder_destroy(qp);
+	last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
+	if (last)
+		silence(qp, c);
+	async_forget_qp(c, (struct qp *)base);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
-	qp_destroy(qp);
+	if ((struct qp *)base != qp)
+		free(base);
+	if (last) {
+		builder_destroy(qp);
+		qp_destroy(qp);
+	}
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
 	return 0;
 }
@@ -319,7 +363,7 @@ void qps_abandon(struct context *c)
 		if (!qp)
 			break;
 		if (qp->alive && qp->base.context == &c->verbs.context)
-			silence(qp);
+			silence(qp, c);
 	}
 }
 

@@ -3,25 +3,60 @@
 
 #include "verbs/context.h"
 
-PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *base, struct ibv_srq_init_attr *attr)
+/* `xrcd` and `cq`: of XRC, else NULL. */
+static struct ibv_srq *create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq, void *srq_context,
+			      struct ibv_srq_attr *attr)
 {
 	struct pd *pd = (struct pd *)base;
 	struct srq *srq;
 
-	if (!pd || !attr || attr->attr.max_wr > HCA_MAX_SRQ_WR || attr->attr.max_sge > HCA_MAX_SGE)
+	if (!pd || attr->max_wr > HCA_MAX_SRQ_WR || attr->max_sge > HCA_MAX_SGE)
 		return fail_null(EINVAL);
-	attr->attr.max_wr = max_of(attr->attr.max_wr, 1u);
-	attr->attr.max_sge = max_of(attr->attr.max_sge, 1u);
-	srq = srq_create(pd->hca, pd, attr->attr.max_wr, attr->attr.max_sge);
+	attr->max_wr = max_of(attr->max_wr, 1u);
+	attr->max_sge = max_of(attr->max_sge, 1u);
+	srq = srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
 	if (!srq)
 		return NULL;
 	srq->base.context = base->context;
-	srq->base.srq_context = attr->srq_context;
+	srq->base.srq_context = srq_context;
 	srq->base.pd = base;
 	pthread_mutex_init(&srq->base.mutex, NULL);
 	pthread_cond_init(&srq->base.cond, NULL);
 	atomic_fetch_add_explicit(&context_of(base->context)->objects, 1, memory_order_relaxed);
 	return &srq->base;
+}
+
+PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return attr ? create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
+}
+
+struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
+{
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	enum ibv_srq_type type = a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? a->srq_type : IBV_SRQT_BASIC;
+
+	if (a->comp_mask >= IBV_SRQ_INIT_ATTR_TM)
+		return fail_null(EOPNOTSUPP);
+	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd || a->pd->context != context)
+		return fail_null(EINVAL);
+	if (type == IBV_SRQT_BASIC)
+		return create(a->pd, NULL, NULL, a->srq_context, &a->attr);
+	if (type != IBV_SRQT_XRC)
+		return fail_null(EOPNOTSUPP);
+	if ((a->comp_mask & xrc) != xrc || !a->xrcd || a->xrcd->context != context || !a->cq ||
+	    a->cq->context != context)
+		return fail_null(EINVAL);
+	return create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
+}
+
+/* Of any SRQ; peers can use those of XRC only. */
+int get_srq_num(struct ibv_srq *srq, uint32_t *number)
+{
+	if (!srq || !number)
+		return fail(EINVAL);
+	*number = ((struct srq *)srq)->number;
+	return 0;
 }
 
 PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int mask)

@@ -39,12 +39,6 @@ NO(modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
 NO_OBJECT(ibv_wq, create_wq, struct ibv_context *context, struct ibv_wq_init_attr *attr)
 NO(destroy_flow, struct ibv_flow *flow)
 NO_OBJECT(ibv_flow, create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
-NO_OBJECT(ibv_qp, open_qp, struct ibv_context *context, struct ibv_qp_open_attr *attr)
-NO(get_srq_num, struct ibv_srq *srq, uint32_t *number)
-NO_OBJECT(ibv_srq, create_srq_ex, struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
-NO_OBJECT(ibv_xrcd, open_xrcd, struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
-NO(close_xrcd, struct ibv_xrcd *xrcd)
-
 
 const struct verbs_context unsupported_ops = {
 	.read_counters = read_counters,
@@ -63,11 +57,6 @@ const struct verbs_context unsupported_ops = {
 	.create_wq = create_wq,
 	.ibv_destroy_flow = destroy_flow,
 	.ibv_create_flow = create_flow,
-	.open_qp = open_qp,
-	.get_srq_num = get_srq_num,
-	.create_srq_ex = create_srq_ex,
-	.open_xrcd = open_xrcd,
-	.close_xrcd = close_xrcd,
 };
 
 PUBLIC_NO(ibv_attach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

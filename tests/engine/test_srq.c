@@ -11,7 +11,7 @@ static struct fixture *start(void **state)
 {
 	struct fixture *f = *state;
 
-	f->srq = srq_create(&f->hca, &f->pd, DEPTH, SGES);
+	f->srq = srq_create(&f->hca, &f->pd, NULL, NULL, DEPTH, SGES);
 	assert_non_null(f->srq);
 	fixture_start(f, IBV_QPS_RTS);
 	return f;

@@ -77,6 +77,10 @@ def srq_pingpong(options="", **row):
     return pair(("ibv_srq_pingpong " + options).strip(), r"iters in", **row)
 
 
+def xsrq_pingpong(options="", **row):
+    return pair(("ibv_xsrq_pingpong " + options).strip(), r"success", **row)
+
+
 def unreliable(transport, options="", **row):
     """The programs of UC and UD. On one host nothing is lost as long as a message or two are under way."""
     return pair(("ibv_%s_pingpong %s" % (transport, options)).strip(), r"iters in", **row)
@@ -375,6 +379,10 @@ TABLE = [
     *[srq_pingpong("-g 0 -q %d -n 1000 -s %d" % (q, s), places=LO) for q, s in ((1, 64), (16, 1500), (32, 65536))],
     srq_pingpong("-g 0 -r 100 -n 2000 -e", places=LO),
 
+    xsrq_pingpong("-g 0", places=ALL, quick=True),
+    xsrq_pingpong("-g 1 -e", places=ALL),
+    *[xsrq_pingpong("-g 0 -n 100 -m %d -s %d" % (m, s), places=LO) for m, s in ((256, 10001), (4096, 65536))],
+
     *[unreliable(t, o, places=ALL, quick=q) for t in ("uc", "ud")
       for o, q in (("", True), ("-g 0", False), ("-g 1 -c", True), ("-e", False), ("-e -g 1 -c", False))],
     *[unreliable("uc", "-g 0 -c -m %d -s 10001" % m, places=VETH) for m in (256, 512, 1024)],
@@ -417,6 +425,8 @@ TABLE = [
     perftest("ib_write_bw -n 20 -q 128", places=LO),
     *[perftest("%s -n 1000 --use-srq" % p, places=LO) for p in ("ib_send_bw", "ib_send_lat", "ib_send_bw -b")],
     *[perftest("ib_send_bw -n 500 --use-srq -q 16%s" % x, places=("lo", "veth1500")) for x in ("", " -e -s 64")],
+    *[perftest("%s -n 500 -c XRC" % p, places=("lo", "veth1500"), quick=p in BW) for p in BASIC + ATOMIC],
+    *[perftest("ib_send_bw -n 200 -c XRC %s" % o, places=LO) for o in ("-a", "-b -q 4", "-e", "--use_old_post_send")],
     perftest("ib_read_bw -n 5 -s 67108864 -t 2", places=LO),
     perftest("ib_send_bw -n 4800 -s 64 -l 16", places=LO),
     perftest("ib_write_bw -n 5000 -s 64 -Q 10", places=LO),

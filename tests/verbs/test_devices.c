@@ -327,9 +327,7 @@ static void names_and_rates_convert(void **state)
 static void what_is_not_built_says_so(void **state)
 {
 	struct ibv_flow_action_esp_attr esp = {0};
-	struct ibv_xrcd_init_attr xrcd = {0};
 
-	assert_errno(ibv_open_xrcd(context, &xrcd), EOPNOTSUPP);
 	assert_errno(ibv_create_flow_action_esp(context, &esp), EOPNOTSUPP);
 	assert_int_equal(ibv_attach_mcast(NULL, NULL, 0), EOPNOTSUPP);
 }

@@ -1,0 +1,130 @@
+/* A domain is a claim in the table of services (gsi.h), as that is shared by the same processes and forgets the dead.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/domain.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "loop/gsi.h"
+
+#define CLAIM_SERVICE 0x7872632f75726f63u /* no service id of IBTA begins with that byte */
+#define CLAIM_TRIES   10000
+
+/* One that this process has open. */
+struct domain {
+	struct list link;
+	struct xrcd_name name;
+	uint32_t count;
+};
+
+static struct lock domains_lock; /* outermost: nobody who calls holds a lock */
+static struct list domains = {&domains, &domains}; /* guarded by it */
+
+static union ibv_gid address_of(const struct xrcd_name *name)
+{
+	/* never like an IP address */
+	const uint64_t words[2] = {~name->device, name->inode};
+	union ibv_gid address;
+
+	static_assert(sizeof(address) == sizeof(words), "two words name a file");
+	memcpy(&address, words, sizeof(address));
+	return address;
+}
+
+static struct domain *find(const struct xrcd_name *name) REQUIRES(domains_lock)
+{
+	list_each_safe (l, &domains) {
+		struct domain *d = container_of(l, struct domain, link);
+
+		if (xrcd_same(&d->name, name))
+			return d;
+	}
+	return NULL;
+}
+
+/* Who looks whether others have it keeps them out for a moment. */
+static int claim_shared(const union ibv_gid *address)
+{
+	int err = -EADDRINUSE;
+
+	for (int i = 0; err == -EADDRINUSE && i < CLAIM_TRIES; i++) {
+		err = gsi_claim(address, CLAIM_SERVICE, GSI_SHARED);
+		if (err == -EADDRINUSE)
+			sched_yield();
+	}
+	return err;
+}
+
+/* The first time in this process. */
+static int claim(const struct xrcd_name *name, bool create, bool exclusive)
+{
+	union ibv_gid address = address_of(name);
+	int err;
+
+	if (create && !exclusive)
+		return claim_shared(&address);
+	err = gsi_claim(&address, CLAIM_SERVICE, GSI_BOUND);
+	if (!err && create)
+		return gsi_claim(&address, CLAIM_SERVICE, GSI_SHARED);
+	if (!err) {
+		gsi_release(&address, CLAIM_SERVICE);
+		return -EAGAIN;
+	}
+	if (err != -EADDRINUSE)
+		return err;
+	return exclusive ? -EINVAL : claim_shared(&address);
+}
+
+static int add(const struct xrcd_name *name, bool create, bool exclusive) REQUIRES(domains_lock)
+{
+	struct domain *d = calloc(1, sizeof(*d));
+	int err;
+
+	if (!d)
+		return -ENOMEM;
+	err = claim(name, create, exclusive);
+	if (err) {
+		free(d);
+		return err;
+	}
+	d->name = *name;
+	d->count = 1;
+	list_append(&domains, &d->link);
+	return 0;
+}
+
+int domain_open(const struct xrcd_name *name, bool create, bool exclusive)
+{
+	struct domain *d;
+	int err = 0;
+
+	lock_take(&domains_lock);
+	d = find(name);
+	if (!d)
+		err = add(name, create, exclusive);
+	else if (exclusive)
+		err = -EINVAL;
+	else
+		d->count++;
+	lock_drop(&domains_lock);
+	return err;
+}
+
+void domain_close(const struct xrcd_name *name)
+{
+	union ibv_gid address = address_of(name);
+	struct domain *d;
+
+	lock_take(&domains_lock);
+	d = find(name);
+	if (d && --d->count == 0) {
+		gsi_release(&address, CLAIM_SERVICE);
+		list_remove(&d->link);
+		free(d);
+	}
+	lock_drop(&domains_lock);
+}

@@ -1,0 +1,24 @@
+/* XRC target QPs belong to their domain: whoever has opened it may open them as well, and they live as long as somebody
+ * has them open (ibv_open_qp(3)). A context's own view of such a QP is a struct qp, too, as all that verbs/ is given
+ * are struct ibv_qp; the one that the maker holds is the QP itself. Events go to all. qp->lock guards the list.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_SHARED_QP_H
+#define UROCE_SHARED_QP_H
+
+#include "object/qp.h"
+#include "object/xrcd.h"
+
+/* The QP itself. */
+static inline struct qp *shared_qp(struct ibv_qp *base)
+{
+	struct qp *qp = (struct qp *)base;
+
+	return qp->real ?: qp;
+}
+
+/* A new target QP may be opened from now on. */
+void share_qp(struct qp *qp, struct xrcd *xrcd) EXCLUDES(qp->lock);
+/* One who has it open closes it: no event will be told there. True: it was the last. */
+bool unshare_qp(struct qp *opened);
+
+#endif

@@ -7,7 +7,6 @@
  * costs), and this way the first train is on its way while the next one's ICRCs are computed.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <linux/udp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 
 #define COPY_BYTES  512	 /* payload up to here is copied: cheaper than two more pieces */
 #define PIECES	    1024 /* UIO_MAXIOV */
-#define HOP_DEFAULT 64
 
 /* A train in the making; one per thread, made at its first send. */
 struct train {
@@ -165,71 +163,34 @@ static socklen_t fill_address(const struct udp *udp, const union ibv_gid *gid, u
 	return sizeof(a->in6);
 }
 
-struct control {
-	size_t used;
-	_Alignas(struct cmsghdr) char bytes[CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int))];
-};
-
-static void control_add(struct control *c, int level, int type, const void *value, size_t size)
+static struct udp_manner manner_of(const struct train *t, const struct link_tx *tx)
 {
-	struct cmsghdr *cmsg = (struct cmsghdr *)(c->bytes + c->used);
-
-	*cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
-	memcpy(CMSG_DATA(cmsg), value, size);
-	c->used += CMSG_SPACE(size);
-}
-
-static void control_fill(struct control *c, const struct udp *udp, const struct train *t, const struct link_tx *tx)
-{
-	int hops = tx->hop_limit, traffic_class = tx->traffic_class;
-	uint16_t size = t->size;
-
-	c->used = 0;
-	if (t->packets > 1)
-		control_add(c, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
-	if (traffic_class)
-		control_add(c, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, udp->is_ipv4 ? IP_TOS : IPV6_TCLASS,
-			    &traffic_class, sizeof(traffic_class));
-	/* programs that know only InfiniBand leave 0 or 1, which would not get past the first router */
-	if (hops > 1 && hops != HOP_DEFAULT)
-		control_add(c, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, udp->is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hops,
-			    sizeof(hops));
+	return (struct udp_manner){
+		.segment = t->packets > 1 ? t->size : 0,
+		/* programs that know only InfiniBand leave 0 or 1, which would not get past the first router */
+		.hops = tx->hop_limit > 1 && tx->hop_limit != UDP_HOP_DEFAULT ? tx->hop_limit : 0,
+		.traffic_class = tx->traffic_class,
+	};
 }
 
 /* 0 or -errno. */
 static int transmit(struct udp *udp, struct train *t, const struct link_tx *tx)
 {
 	union udp_address to;
-	struct control control;
 	struct msghdr m = {
 		.msg_name = &to,
 		.msg_namelen = fill_address(udp, tx->dgid, &to),
 		.msg_iov = t->iov,
 		.msg_iovlen = t->pieces,
 	};
-	ssize_t n;
+	int err = udp_transmit(udp, &m, manner_of(t, tx), t->bytes);
 
-	control_fill(&control, udp, t, tx);
-	if (control.used) {
-		m.msg_control = control.bytes;
-		m.msg_controllen = control.used;
-	}
-	do
-		n = sendmsg(udp->link.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (unlikely(n < 0 && errno == EINTR));
-	if (unlikely(n < 0))
-		return -errno;
+	if (unlikely(err))
+		return err;
 	udp_count(&udp->counters.tx_trains, 1);
 	udp_count(&udp->counters.tx_packets, t->packets);
 	udp_count(&udp->counters.tx_bytes, t->bytes);
 	return 0;
-}
-
-/* UDP_SEGMENT is unknown (before Linux 4.18), or the device cannot do it. EINVAL and EMSGSIZE also come of packets
- * longer than the MTU: sending them one by one tells. */
-static bool may_lack_segments(int err)
-{
-	return err == -EINVAL || err == -EIO || err == -ENOPROTOOPT || err == -EMSGSIZE || err == -EOPNOTSUPP;
 }
 
 /* Packets one by one; how many are done with. */
@@ -268,7 +229,7 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
 		n = t->packets;
 		err = transmit(udp, t, &tx[done]);
 		if (unlikely(err)) {
-			if (n > 1 && may_lack_segments(err))
+			if (n > 1 && udp_may_lack_segments(err))
 				n = send_singly(udp, t, &tx[done], n);
 			else if (err != -EAGAIN)
 				udp_count(&udp->counters.tx_refused, n);

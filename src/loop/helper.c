@@ -32,6 +32,7 @@
 #define POST_LONG    (500 * USEC) /* ... unless it does nothing but sending */
 #define GUARD_FIRST  (50 * USEC)
 #define GUARD_LAST   (16 * GUARD_FIRST)
+#define GUARD_SURE   (4 * GUARD_FIRST) /* by then the thread seems to poll for good */
 #define LEAVE_LOOK   (1 * MSEC)	  /* after a thread has left loop_wait() */
 #define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
 #define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
@@ -367,7 +368,7 @@ static bool work(struct loop *l, uint64_t start)
 		bool any = false;
 
 		if (lock_try(&l->receive)) {
-			any = receive_ports(l, now);
+			any = receive_ports(l, &now);
 			lock_drop(&l->receive);
 		}
 		any |= run_timers(l, now);
@@ -401,8 +402,8 @@ static uint64_t look(struct loop *l, uint64_t guard)
 		return 0;
 	}
 	enter(h, HELPER_GUARD);
-	if (guard == GUARD_LAST / 2)
-		unwatch_ports(l); /* they seem to poll for good */
+	if (guard == GUARD_SURE)
+		unwatch_ports(l);
 	return guard ? min_of(2 * guard, GUARD_LAST) : GUARD_FIRST;
 }
 

@@ -140,14 +140,14 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 	REQUIRES(l->receive);
 
 /* receive.c */
-/* About one train from each link. True: something was there. */
-bool receive_ports(struct loop *l, uint64_t now) REQUIRES(l->receive);
+/* About one train from each link; returns the number of packets. `now`: if 0, it is read when something has come. */
+uint32_t receive_ports(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 /* What other processes hand over. */
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* What has come to one port is for others: hands it over. */
 void drain_port(void *port);
 /* What neighbors send. */
-bool receive_inlets(struct loop *l, uint64_t now) REQUIRES(l->receive);
+uint32_t receive_inlets(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 /* All that a neighbor has sent. */
 struct neighbor;
 void drain_inlet(struct loop *l, struct neighbor *n) REQUIRES(l->receive);

@@ -10,6 +10,9 @@
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
+#define LONG	    16u /* packets: after so many, it is later */
+#define GLANCES	    3u
+#define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
 /* A reception: packets of one QP that follow each other are one visit to it. */
@@ -17,7 +20,7 @@ struct visit {
 	struct loop *loop;
 	struct port *port; /* NULL: handed over by another process */
 	struct qp *qp;	   /* locked; NULL: none */
-	uint64_t now;
+	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know */
 };
 
 NO_LOCK_ANALYSIS static void leave(struct visit *v)
@@ -70,6 +73,8 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 	struct visit *v = arg;
 	uint8_t slot = p->dest_qpn >> 16;
 
+	if (!v->now)
+		v->now = clock_now();
 	if (unlikely(slot != v->loop->slot.number)) {
 		stray(v, slot, p, from);
 		return;
@@ -79,17 +84,18 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 		engine_receive(v->qp, p, from, v->now);
 }
 
-static bool receive_port(struct loop *l, struct port *port, uint32_t batch, uint64_t now)
+static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now)
 {
-	struct visit v = {.loop = l, .port = port, .now = now};
-	bool any = port->link->ops->receive(port->link, batch, deliver, &v);
+	struct visit v = {.loop = l, .port = port, .now = *now};
+	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, deliver, &v);
 
 	leave(&v);
+	*now = v.now;
 	if (unlikely(l->handover.bytes))
 		handover_send(&l->handover, &l->slot);
-	if (!any)
+	if (!n)
 		port->steered.settled = true;
-	return any;
+	return n;
 }
 
 /* A neighbor's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
@@ -98,6 +104,8 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 {
 	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number))
 		return;
+	if (!v->now)
+		v->now = clock_now();
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
 	if (unlikely(!enter(v, p->dest_qpn)))
 		return;
@@ -111,8 +119,8 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	}
 }
 
-/* Up to `batch` records. True: there were some. */
-static bool receive_inlet(struct visit *v, struct neighbor *n, uint32_t batch)
+/* Up to `batch` records; returns their number. */
+static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batch)
 {
 	struct ring *ring = &n->inlet;
 	uint32_t bytes, count = 0;
@@ -131,15 +139,16 @@ static bool receive_inlet(struct visit *v, struct neighbor *n, uint32_t batch)
 	return count;
 }
 
-bool receive_inlets(struct loop *l, uint64_t now)
+uint32_t receive_inlets(struct loop *l, uint64_t *now)
 {
-	struct visit v = {.loop = l, .now = now};
-	bool any = false;
+	struct visit v = {.loop = l, .now = *now};
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < l->local.inlets; i++)
-		any |= receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
+		n += receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
 	leave(&v);
-	return any;
+	*now = v.now;
+	return n;
 }
 
 void drain_inlet(struct loop *l, struct neighbor *n)
@@ -151,13 +160,13 @@ void drain_inlet(struct loop *l, struct neighbor *n)
 	leave(&v);
 }
 
-bool receive_ports(struct loop *l, uint64_t now)
+uint32_t receive_ports(struct loop *l, uint64_t *now)
 {
-	bool any = l->local.inlets && receive_inlets(l, now);
+	uint32_t n = l->local.inlets ? receive_inlets(l, now) : 0;
 
 	for (uint32_t i = 0; i < l->ports; i++)
-		any |= receive_port(l, l->port[i], POLL_BATCH, now);
-	return any;
+		n += receive_port(l, l->port[i], now);
+	return n;
 }
 
 bool receive_handover(struct loop *l, uint64_t now)
@@ -187,20 +196,30 @@ void drain_port(void *arg)
 	handover_send(&l->handover, &l->slot);
 }
 
-bool progress(struct loop *l, uint64_t now)
+/* What a poll does; returns how much that was: packets, or many for other things. `seen`: the time, as it was a moment
+ * ago; becomes the time at which something came. */
+static uint32_t poll_once(struct loop *l, uint64_t *seen)
 {
-	bool any = false;
+	uint64_t now = 0;
+	uint32_t n = 0;
 
 	if (unlikely(has_ready(l)))
-		any = run_ready(l, now);
+		n = run_ready(l, now = clock_now()) ? LONG : 0;
 	if (lock_try(&l->receive)) {
-		any |= receive_ports(l, now);
+		n += receive_ports(l, &now);
 		local_unstick(l);
 		lock_drop(&l->receive);
 	}
-	if (unlikely(timers_next(&l->hca.timers) <= now))
-		any |= run_timers(l, now);
-	return any;
+	if (now)
+		*seen = now;
+	if (unlikely(timers_next(&l->hca.timers) <= *seen))
+		n += run_timers(l, clock_now()) ? LONG : 0;
+	return n;
+}
+
+bool progress(struct loop *l, uint64_t now)
+{
+	return poll_once(l, &now);
 }
 
 /* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
@@ -217,19 +236,37 @@ static void give_way(uint64_t now, bool any)
 	}
 }
 
+/* The time, as a thread that polls needs it: to know it costs a fifth of a poll that finds nothing, so one that polls
+ * without a pause is told what it was up to GLANCES polls ago. */
+static uint64_t glance(void)
+{
+	static _Thread_local uint64_t seen;
+	static _Thread_local uint32_t glances;
+	uint64_t now;
+
+	if (glances) {
+		glances--;
+		return seen;
+	}
+	now = clock_now();
+	if (now < seen + NO_PAUSE)
+		glances = GLANCES;
+	return seen = now;
+}
+
 bool loop_progress(void)
 {
 	/* acquire pairs with the release in loop_get() */
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
 	uint64_t now;
-	bool any;
+	uint32_t n;
 
 	if (unlikely(!l))
 		return false;
-	now = clock_now();
+	now = glance();
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
-	any = progress(l, now);
-	atomic_store_explicit(&l->last_poll, any ? clock_now() : now, memory_order_relaxed);
-	give_way(now, any);
-	return any;
+	n = poll_once(l, &now);
+	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
+	give_way(now, n);
+	return n;
 }

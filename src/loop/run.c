@@ -15,6 +15,7 @@
 #define TICK_SHIFT  20	 /* a tick is 2^20 ns */
 /* Charge that is worth a train of its own: see loop_posted(). */
 #define TRAIN_CHARGE 16384u
+#define SOON	     4096u /* charge that takes no time to speak of */
 #define SENT_LATELY  (20 * USEC) /* UC, UD: then more is to come */
 
 /* What a thread needs to run QPs; made when it first does. */
@@ -289,16 +290,17 @@ static bool may_wait(struct qp *qp) REQUIRES(qp->lock)
 void loop_posted(struct qp *qp)
 {
 	struct loop *l = loop_of(qp);
+	uint32_t backlog = engine_backlog(qp, TRAIN_CHARGE);
 	uint64_t now;
 
 	if (unlikely(loop_is_inert(l)))
 		return;
-	if (!qp->req.lossless && may_wait(qp) && engine_backlog(qp, TRAIN_CHARGE) < TRAIN_CHARGE) {
+	if (backlog < TRAIN_CHARGE && !qp->req.lossless && may_wait(qp)) {
 		make_ready(l, qp);
 		return;
 	}
 	now = clock_now();
 	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
 	run_qp(l, qp, now, false);
-	atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed);
+	atomic_store_explicit(&l->last_post, backlog < SOON ? now : clock_now(), memory_order_relaxed);
 }

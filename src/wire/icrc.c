@@ -151,14 +151,33 @@ static int find_identification(uint32_t difference, size_t length, uint16_t gues
 	return guess ^ (change & 0xff) << 8 ^ change >> 8;
 }
 
+static bool is_length(size_t length)
+{
+	return length >= sizeof(struct bth) + ICRC_BYTES && length <= UINT16_MAX - sizeof(struct udphdr);
+}
+
+/* Between the ICRC that was received and the right one. */
+static uint32_t difference_of(const struct icrc_flow *flow, const uint8_t *bytes, size_t length,
+			      uint16_t identification)
+{
+	uint32_t sent;
+
+	memcpy(&sent, bytes + length - ICRC_BYTES, ICRC_BYTES);
+	return le32toh(sent) ^ icrc_start(flow, identification, length, bytes, length - ICRC_BYTES);
+}
+
+bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t identification)
+{
+	return is_length(length) && !difference_of(flow, bytes, length, identification);
+}
+
 int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t guess)
 {
-	uint32_t difference, sent;
+	uint32_t difference;
 
-	if (unlikely(length < sizeof(struct bth) + ICRC_BYTES || length > UINT16_MAX - sizeof(struct udphdr)))
+	if (unlikely(!is_length(length)))
 		return -EBADMSG;
-	memcpy(&sent, bytes + length - ICRC_BYTES, ICRC_BYTES);
-	difference = le32toh(sent) ^ icrc_start(flow, guess, length, bytes, length - ICRC_BYTES);
+	difference = difference_of(flow, bytes, length, guess);
 	if (likely(!difference))
 		return flow->is_ipv4 ? guess : 0;
 	return flow->is_ipv4 ? find_identification(difference, length, guess) : -EBADMSG;

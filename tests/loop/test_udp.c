@@ -293,6 +293,77 @@ static void congestion_marks_are_seen(void **state)
 	}
 }
 
+static void exchange(void)
+{
+	b.count = 0;
+	send_batch();
+	receive(&b, batch.count);
+	check_batch();
+}
+
+/* Small datagrams in a row change how the link works, at both ends: what comes then is as whole as ever. */
+static void small_datagrams_in_a_row_spoil_nothing(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+		open_pair(places[k].a, places[k].b);
+		for (uint32_t round = 0; round < 4; round++) {
+			uint32_t length = 60 + 52 * round;
+
+			for (uint32_t n = 0; n < 100; n++) {
+				batch.count = 0;
+				add(OP_SEND_ONLY, length, 1, &b.link->gid);
+				add(OP_ACKNOWLEDGE, 0, 1, &b.link->gid);
+				batch.tx[0].hop_limit = batch.tx[1].hop_limit = 255;
+				exchange();
+			}
+			batch.count = 0;
+			switch (round) {
+			case 0:
+				add(OP_SEND_ONLY, 4096, 1, &b.link->gid);
+				break;
+			case 1:
+				for (uint32_t n = 0; n < 14; n++)
+					add(OP_WRITE_MIDDLE, 4096, 1, &b.link->gid);
+				break;
+			case 2:
+				for (uint32_t n = 0; n < 5; n++)
+					add(OP_SEND_ONLY, 4 * n, 1, &b.link->gid);
+				break;
+			case 3:
+				add(OP_SEND_ONLY, 1200, 2, &b.link->gid);
+				add(OP_SEND_ONLY, 1200, 2, &b.link->gid);
+				add(OP_SEND_ONLY, 7, 1, &b.link->gid);
+				break;
+			}
+			exchange();
+		}
+		assert_int_equal(link_udp_counters(b.link)->rx_errors, 0);
+		close_pair();
+	}
+}
+
+static void garbage_among_small_datagrams_is_dropped(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
+	uint8_t bytes[2000] = {OP_SEND_ONLY, 0, 0xff, 0xff};
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+
+	to.sin_addr.s_addr = inet_addr("127.0.0.2");
+	open_pair("127.0.0.1", "127.0.0.2");
+	for (uint32_t n = 1; n <= 400; n++) {
+		batch.count = b.count = 0;
+		add(OP_SEND_ONLY, 64, 1, &b.link->gid);
+		send_batch();
+		if (n % 100 == 0)
+			assert_int_equal(sendto(s, bytes, 5 * n, 0, (struct sockaddr *)&to, sizeof(to)), 5 * n);
+		receive(&b, 1 + (n % 100 == 0));
+		assert_int_equal(b.count, 1);
+	}
+	assert_int_equal(link_udp_counters(b.link)->rx_icrc, 4);
+	close(s);
+	close_pair();
+}
+
 static void a_port_that_is_not_shared_is_in_use(void **state)
 {
 	union ibv_gid here = gid("127.0.0.3");
@@ -320,6 +391,8 @@ int main(void)
 		cmocka_unit_test(a_way_that_leads_nowhere_is_a_loss),
 		cmocka_unit_test(garbage_is_counted_and_dropped),
 		cmocka_unit_test(congestion_marks_are_seen),
+		cmocka_unit_test(small_datagrams_in_a_row_spoil_nothing),
+		cmocka_unit_test(garbage_among_small_datagrams_is_dropped),
 		cmocka_unit_test(a_port_that_is_not_shared_is_in_use),
 	};
 

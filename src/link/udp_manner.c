@@ -1,0 +1,147 @@
+/* How a datagram is sent: the size of its train's packets, hop limit, traffic class. The kernel takes these from the
+ * socket's own settings or from control messages. A control message costs 0.1 us or more, and a setsockopt() as much: so
+ * the socket is set to what small datagrams in a row have needed. Only the holder of own_lock may rely on the
+ * settings; others say everything in control messages and do not wait.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/udp.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "link/udp.h"
+
+#define OWN_BYTES   500u /* no way is too narrow for packets of this size, so the setting refuses none */
+#define OWN_AFTER   8u	 /* datagrams alike in a row */
+#define SEND_FLAGS  (MSG_DONTWAIT | MSG_NOSIGNAL)
+
+static bool same(struct udp_manner a, struct udp_manner b)
+{
+	return a.segment == b.segment && a.hops == b.hops && a.traffic_class == b.traffic_class;
+}
+
+/* ---- the socket's settings ---- */
+
+static bool set_int(const struct udp *udp, int level, int name, int value)
+{
+	return !setsockopt(udp->link.fd, level, name, &value, sizeof(value));
+}
+
+/* 0 hops: the system's default, which is -1 here. */
+static bool set_all(struct udp *udp, struct udp_manner m)
+{
+	int hops = m.hops ? m.hops : -1;
+
+	if (!set_int(udp, IPPROTO_UDP, UDP_SEGMENT, m.segment))
+		return false;
+	if (udp->is_ipv4)
+		return set_int(udp, IPPROTO_IP, IP_TTL, hops) && set_int(udp, IPPROTO_IP, IP_TOS, m.traffic_class);
+	return set_int(udp, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops) &&
+	       set_int(udp, IPPROTO_IPV6, IPV6_TCLASS, m.traffic_class);
+}
+
+/* The settings as they were at first; from now on everything is said in control messages. */
+static void give_up(struct udp *udp) REQUIRES(udp->own_lock)
+{
+	set_all(udp, (struct udp_manner){0});
+	udp->own = (struct udp_manner){0};
+	udp->own_refused = true;
+}
+
+static void follow(struct udp *udp, struct udp_manner want) REQUIRES(udp->own_lock)
+{
+	if (want.segment > OWN_BYTES)
+		want.segment = 0;
+	if (!same(want, udp->wanted))
+		udp->times = 0;
+	udp->wanted = want;
+	if (++udp->times < OWN_AFTER || udp->own_refused || same(want, udp->own))
+		return;
+	if (set_all(udp, want))
+		udp->own = want;
+	else
+		give_up(udp);
+}
+
+/* ---- control messages ---- */
+
+struct control {
+	size_t used;
+	_Alignas(struct cmsghdr) char bytes[CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int))];
+};
+
+static void control_add(struct control *c, int level, int type, const void *value, size_t size)
+{
+	struct cmsghdr *cmsg = (struct cmsghdr *)(c->bytes + c->used);
+
+	*cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
+	memcpy(CMSG_DATA(cmsg), value, size);
+	c->used += CMSG_SPACE(size);
+}
+
+/* What the settings (NULL: they are not known) do not say. A lone packet that is shorter than the setting's is not cut. */
+static void control_fill(struct control *c, const struct udp *udp, struct udp_manner want, uint32_t bytes,
+			 const struct udp_manner *own)
+{
+	int hops = want.hops ? want.hops : UDP_HOP_DEFAULT, traffic_class = want.traffic_class;
+
+	c->used = 0;
+	if (!own || (want.segment != own->segment && (want.segment || bytes > own->segment)))
+		control_add(c, IPPROTO_UDP, UDP_SEGMENT, &want.segment, sizeof(want.segment));
+	if (!own || want.traffic_class != own->traffic_class)
+		control_add(c, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, udp->is_ipv4 ? IP_TOS : IPV6_TCLASS,
+			    &traffic_class, sizeof(traffic_class));
+	if (!own || want.hops != own->hops)
+		control_add(c, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, udp->is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hops,
+			    sizeof(hops));
+}
+
+/* ---- */
+
+/* One piece, of which nothing is to be said, costs less. Not by glibc's functions: they are cancellation points. */
+static int send_message(const struct udp *udp, struct msghdr *m, const struct control *c)
+{
+	const struct iovec *iov = m->msg_iov;
+	int fd = udp->link.fd;
+	long n;
+
+	m->msg_control = c->used ? (void *)c->bytes : NULL;
+	m->msg_controllen = c->used;
+	do
+		n = m->msg_iovlen > 1 || c->used
+			    ? syscall(SYS_sendmsg, fd, m, SEND_FLAGS)
+			    : syscall(SYS_sendto, fd, iov->iov_base, iov->iov_len, SEND_FLAGS, m->msg_name, m->msg_namelen);
+	while (unlikely(n < 0 && errno == EINTR));
+	return n < 0 ? -errno : 0;
+}
+
+static int send_in_manner(const struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes,
+			  const struct udp_manner *own)
+{
+	struct control control;
+
+	control_fill(&control, udp, want, bytes, own);
+	return send_message(udp, m, &control);
+}
+
+bool udp_may_lack_segments(int err)
+{
+	return err == -EINVAL || err == -EIO || err == -ENOPROTOOPT || err == -EMSGSIZE || err == -EOPNOTSUPP;
+}
+
+int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes)
+{
+	int err;
+
+	if (!lock_try(&udp->own_lock))
+		return send_in_manner(udp, m, want, bytes, NULL);
+	follow(udp, want);
+	err = send_in_manner(udp, m, want, bytes, &udp->own);
+	/* a device that cannot cut packets refuses even those that need not be cut, as long as the setting is there */
+	if (unlikely(err && udp->own.segment && want.segment <= udp->own.segment && udp_may_lack_segments(err))) {
+		give_up(udp);
+		err = send_in_manner(udp, m, want, bytes, &udp->own);
+	}
+	lock_drop(&udp->own_lock);
+	return err;
+}

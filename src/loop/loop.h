@@ -5,6 +5,8 @@
 #ifndef UROCE_LOOP_H
 #define UROCE_LOOP_H
 
+#include <poll.h>
+
 #include "object/hca.h"
 #include "object/qp.h"
 
@@ -40,6 +42,22 @@ bool loop_progress(void);
  * unless there is only one processor. 0, or -EINTR when a signal came, or -EAGAIN: fd is O_NONBLOCK and was not
  * readable. */
 int loop_wait(int fd);
+
+/* Waits for something that is not a descriptor. `done` looks whether it has come, and is called often; `arm` sees to it
+ * that `wake`, an eventfd, is written when it comes, and is called before a sleep unless it has been since the last
+ * such write. */
+struct loop_wait {
+	bool (*done)(void *arg);
+	void (*arm)(void *arg);
+	void *arg;
+	int wake;
+	struct pollfd *fds; /* these end the wait as well; their revents are set when it ends so */
+	uint32_t count;
+	uint64_t until; /* ns: CLOCK_MONOTONIC, or NEVER */
+};
+
+/* As loop_wait(). 1: done() said so, or a descriptor is ready; 0: it is late; -EINTR, -ENOMEM. */
+int loop_wait_for(const struct loop_wait *w);
 
 /* The helper thread calls handler(arg) whenever fd is readable, until loop_unwatch() returns. 0 or -errno. */
 int loop_watch(int fd, void (*handler)(void *arg), void *arg);

@@ -39,6 +39,7 @@ struct cq {
 	struct ibv_cq_ex base; /* what the application holds (as ibv_cq or ibv_cq_ex): first */
 	struct hca *hca;
 	struct channel *channel; /* NULL: nobody can wait for events. Constant */
+	void (*notify)(struct cq *cq); /* in place of a channel, for our own use; called as hca_ops are. Constant */
 	_Atomic uint32_t users;
 	struct pd *holder; /* the parent domain that it was made in, or NULL. Constant */
 

@@ -69,6 +69,8 @@ void channel_cq_event(struct cq *cq)
 {
 	struct channel *ch = cq->channel;
 
+	if (cq->notify)
+		cq->notify(cq);
 	if (!ch)
 		return;
 	lock_take(&ch->lock);

@@ -4,6 +4,7 @@ out; the functions above the table say how a kind of test goes."""
 import os
 import re
 import signal
+import tempfile
 import time
 
 import packets
@@ -309,6 +310,28 @@ def connected(server, client, wanted="", refused=r"[Ee]rror|[Ff]ail|unhandled", 
     return Case(client, run, **row)
 
 
+def rstream(options, **row):
+    return connected("rstream -p {p} " + options, "rstream -s {a} -p {p} " + options, "custom|1m_bw", **row)
+
+
+def riostream(options, **row):
+    return connected("riostream -p {p} " + options, "riostream -s {a} -p {p} " + options, "custom|1m_bw", **row)
+
+
+def rcopy(place, build):
+    """A file of odd size, compared afterwards."""
+    with tempfile.TemporaryDirectory(prefix="uroce-rcopy-") as folder:
+        name, copy = (os.path.join(folder, n) for n in ("original", "copy"))
+        with open(name, "wb") as f:
+            f.write(os.urandom(3000001))
+        s = Process(build, place.server, "rcopy")
+        s.until_at_roce_port()
+        expect(Process(build, place.client, "rcopy %s %s:%s" % (name, place.address, copy)))
+        with open(name, "rb") as a, open(copy, "rb") as b:
+            if a.read() != b.read():
+                raise Failure("the copy differs")
+
+
 def uroce_run(place, build):
     """The command that a user types, and not only the preload it makes."""
     if build.sanitizer:
@@ -356,6 +379,16 @@ TABLE = [
     connected("rdma_server", "rdma_client -s {a}", "end 0", places=ALL),
     connected("ib_write_bw -R -n 500 -p {p}", "ib_write_bw -R -n 500 -p {p} {a}", "65536", places=ALL),
     connected("ib_send_lat -R -n 500 -p {p}", "ib_send_lat -R -n 500 -p {p} {a}", "t_typical", places=ALL),
+    # -C: some size and count of messages, there and back
+    *[rstream("-T v %s -S %d -C %d -I 3" % (how, size, count), places=ALL if size == 5000 else LO, quick=size == 5000)
+      for how in ("-T b", "-T n", "-T a", "-T a -T b") for size, count in ((1, 300), (64, 300), (5000, 100), (1000003, 3))],
+    rstream("-T v -T b -T r -C 10 -I 3"),
+    rstream("-T v -T b -B 4096 -S 100000 -C 10"),
+    rstream("-T v -T b -i 0 -C 20"),
+    rstream("-T b -k 1 -C 20"),
+    *[riostream("-T v %s -S %d -C 3 -I 3" % (how, size), places=("lo", "veth1500"), quick=size == 5000)
+      for how in ("-T b", "-T n", "-T a") for size in (64, 5000, 100000)],
+    Case("rcopy", rcopy, ALL, quick=True),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
     pingpong(places=ALL, quick=True),
     pingpong("-g 0", places=ALL),

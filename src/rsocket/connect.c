@@ -1,0 +1,198 @@
+/* Binding, listening, connecting, accepting, closing. SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+#include <unistd.h>
+
+#include "rsocket/rsocket.h"
+
+#define RESOLVE_MS 2000
+
+static int set_options(struct rsocket *rs)
+{
+	int on = 1;
+	uint8_t tos = (uint8_t)rs->tos;
+
+	if (rs->reuse)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	if (rs->v6_only)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on));
+	if (rs->tos)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos));
+	return 0;
+}
+
+static int need_id(struct rsocket *rs)
+{
+	struct rdma_event_channel *ch;
+
+	if (rs->id)
+		return 0;
+	ch = service_channel();
+	if (!ch || rdma_create_id(ch, &rs->id, rs, RDMA_PS_TCP))
+		return -errno;
+	return set_options(rs);
+}
+
+/* 0 or -errno. */
+static int check_address(const struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	if (!address || length < sizeof(address->sa_family))
+		return -EINVAL;
+	if (address->sa_family != rs->domain)
+		return -EAFNOSUPPORT;
+	return length < (rs->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) ? -EINVAL : 0;
+}
+
+int rsocket_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	int err = check_address(rs, address, length);
+
+	if (!err && rsocket_state(rs) != RS_NEW)
+		err = -EINVAL;
+	if (!err)
+		err = need_id(rs);
+	if (!err && rdma_bind_addr(rs->id, (struct sockaddr *)address))
+		err = -errno;
+	if (!err)
+		rsocket_set_state(rs, RS_BOUND);
+	return err;
+}
+
+int rsocket_listen(struct rsocket *rs, int backlog)
+{
+	struct sockaddr_storage any = {.ss_family = (sa_family_t)rs->domain};
+	int err = 0;
+
+	if (rsocket_state(rs) == RS_LISTENING)
+		return 0;
+	if (rsocket_state(rs) == RS_NEW)
+		err = rsocket_bind(rs, (struct sockaddr *)&any, sizeof(any));
+	if (!err && rsocket_state(rs) != RS_BOUND)
+		err = -EINVAL;
+	if (err)
+		return err;
+	rsocket_set_state(rs, RS_LISTENING);
+	if (!rdma_listen(rs->id, backlog))
+		return 0;
+	err = -errno;
+	rsocket_set_state(rs, RS_BOUND);
+	return err;
+}
+
+static bool is_settled(struct rsocket *rs)
+{
+	return rsocket_state(rs) >= RS_CONNECTED;
+}
+
+static int outcome(struct rsocket *rs)
+{
+	int error = rs->error;
+
+	if (rsocket_state(rs) == RS_CONNECTED)
+		return 0;
+	rs->error = 0;
+	return -(error ?: ECONNABORTED);
+}
+
+/* All but the first step is done as events come; those that are there already, at once. */
+static int begin(struct rsocket *rs, const struct sockaddr *address) REQUIRES(rs->lock)
+{
+	int err = need_id(rs);
+
+	if (err)
+		return err;
+	rsocket_set_state(rs, RS_RESOLVING);
+	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RESOLVE_MS)) {
+		err = -errno;
+		stream_fail(rs, 0);
+		return err;
+	}
+	lock_drop(&rs->lock);
+	service_run();
+	lock_take(&rs->lock);
+	return 0;
+}
+
+int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	int err = check_address(rs, address, length);
+
+	if (err)
+		return err;
+	switch (rsocket_state(rs)) {
+	case RS_NEW:
+	case RS_BOUND:
+		err = begin(rs, address);
+		break;
+	case RS_LISTENING:
+	case RS_CONNECTED:
+		return -EISCONN;
+	case RS_OVER:
+		return rs->error ? outcome(rs) : -EISCONN;
+	default:
+		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
+			return -EALREADY;
+	}
+	if (!err && !is_settled(rs)) {
+		/* relaxed: see stream.c waits() */
+		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
+			return -EINPROGRESS;
+		err = rsocket_await(rs, is_settled, rsocket_until(rs->send_ms));
+		if (err == -EAGAIN)
+			err = -EINPROGRESS;
+	}
+	return err ?: outcome(rs);
+}
+
+struct rsocket *rsocket_next(struct rsocket *rs)
+{
+	struct list *l = list_pop(&rs->accepted);
+
+	return l ? container_of(l, struct rsocket, queue) : NULL;
+}
+
+static void close_listener(struct rsocket *rs)
+{
+	struct rsocket *waiting;
+
+	lock_take(&rs->lock);
+	rsocket_set_state(rs, RS_OVER);
+	while ((waiting = rsocket_next(rs))) {
+		lock_drop(&rs->lock);
+		rsocket_put(waiting);
+		lock_take(&rs->lock);
+	}
+	lock_drop(&rs->lock);
+	service_forget(rs);
+}
+
+/* True: all that was sent has arrived, or will not. */
+static bool end_stream(struct rsocket *rs)
+{
+	bool drained, abort = rs->lingers && !rs->linger_seconds;
+
+	lock_take(&rs->lock);
+	stream_process(rs);
+	if (rsocket_state(rs) == RS_CONNECTED && !abort)
+		stream_control(rs, RS_DISCONNECT);
+	rs->write_shut = rs->read_shut = true;
+	drained = abort || stream_is_drained(rs);
+	lock_drop(&rs->lock);
+	rsocket_wake(rs);
+	return drained;
+}
+
+void rsocket_close(struct rsocket *rs)
+{
+	rs->keepalive = 0;
+	if (rsocket_state(rs) == RS_CONNECTED)
+		service_keep_alive(rs);
+	if (is_datagram(rs)) {
+		datagram_close(rs);
+	} else if (rsocket_state(rs) == RS_LISTENING) {
+		close_listener(rs);
+	} else if (rsocket_state(rs) == RS_CONNECTED && !end_stream(rs)) {
+		service_close(rs);
+		return;
+	}
+	rsocket_put(rs);
+}

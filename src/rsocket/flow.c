@@ -1,0 +1,224 @@
+/* Completions, and the two things that hold a sender back: buffers and credits.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <byteswap.h>
+#include <string.h>
+
+#include "rsocket/rsocket.h"
+
+#define BATCH 32
+#define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind; the low bits: bytes of the ring */
+#define WR_RECEIVE (1ull << 62)
+
+uint64_t stream_wr_id(bool control, uint32_t bytes)
+{
+	return (control ? WR_CONTROL : 0) | bytes;
+}
+
+int stream_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
+		unsigned flags, uint64_t address, uint32_t key)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id,
+				 .sg_list = sge,
+				 .num_sge = sges,
+				 .opcode = opcode,
+				 .send_flags = flags,
+				 .imm_data = to_be32(imm).raw,
+				 .wr.rdma = {address, key}},
+			   *bad;
+
+	return -ibv_post_send(rs->id->qp, &wr, &bad);
+}
+
+int stream_post_receives(struct rsocket *rs, uint32_t count)
+{
+	struct ibv_recv_wr wr[BATCH], *bad;
+
+	for (uint32_t n; count; count -= n) {
+		int error;
+
+		n = min_of(count, (uint32_t)BATCH);
+		for (uint32_t i = 0; i < n; i++)
+			wr[i] = (struct ibv_recv_wr){.wr_id = WR_RECEIVE, .next = i + 1 < n ? &wr[i + 1] : NULL};
+		error = ibv_post_recv(rs->id->qp, wr, &bad);
+		if (error)
+			return -error;
+	}
+	return 0;
+}
+
+void stream_fail(struct rsocket *rs, int error)
+{
+	if (rsocket_state(rs) == RS_OVER)
+		return;
+	rsocket_set_state(rs, RS_OVER);
+	rs->error = error;
+	rs->broken = error;
+	rs->peer_shut = true;
+}
+
+bool stream_can_send(struct rsocket *rs)
+{
+	const struct stream *s = &rs->stream;
+
+	return s->slots && s->tx_size - s->tx_used >= RS_LOW_WATER && s->sent != s->granted &&
+	       s->window[s->target].length;
+}
+
+bool stream_is_drained(struct rsocket *rs)
+{
+	return rsocket_state(rs) != RS_CONNECTED || (rs->stream.slots == rs->sq_size && !rs->stream.controls);
+}
+
+int stream_control(struct rsocket *rs, enum rs_control what)
+{
+	if (rs->stream.controls == RS_CONTROLS)
+		return -EAGAIN;
+	rs->stream.controls++;
+	return stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_CONTROL, what), stream_wr_id(true, 0), 0,
+			   0, 0);
+}
+
+/* ---- what the peer may send ---- */
+
+static bool half_is_free(const struct stream *s)
+{
+	return s->rx_free >= s->rx_size / 2;
+}
+
+static bool should_grant(const struct rsocket *rs)
+{
+	const struct stream *s = &rs->stream;
+
+	return (half_is_free(s) || (uint16_t)(s->received - s->told) >= rs->rq_size / 2) && s->controls < RS_CONTROLS;
+}
+
+static void publish_half(struct rsocket *rs, uint32_t message)
+{
+	struct stream *s = &rs->stream;
+	uint32_t half = s->rx_size / 2;
+	struct rs_sge next = {(uintptr_t)(s->rx + s->rx_publish * half), s->mr->rkey, half};
+	struct ibv_sge sge = {.addr = (uintptr_t)&next, .length = sizeof(next)};
+
+	if (s->swap)
+		next = (struct rs_sge){bswap_64(next.address), bswap_32(next.key), bswap_32(next.length)};
+	stream_post(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, message, stream_wr_id(true, 0), IBV_SEND_INLINE,
+		    s->remote.address + s->remote_next * sizeof(next), s->remote.key);
+	s->rx_free -= half;
+	s->rx_publish ^= 1;
+	s->remote_next = (s->remote_next + 1) % s->remote.length;
+}
+
+static void grant(struct rsocket *rs)
+{
+	struct stream *s = &rs->stream;
+	uint32_t message = rs_message(RS_OP_CREDIT, (uint16_t)(s->received + rs->rq_size));
+
+	s->controls++;
+	s->told = s->received;
+	if (half_is_free(s))
+		publish_half(rs, message);
+	else
+		stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, message, stream_wr_id(true, 0), 0, 0, 0);
+}
+
+/* ---- what has come ---- */
+
+static void take_target(struct stream *s)
+{
+	struct rs_sge *from = &s->targets[s->next_target], *to = &s->window[s->next_target];
+
+	*to = *from;
+	if (s->swap)
+		*to = (struct rs_sge){bswap_64(to->address), bswap_32(to->key), bswap_32(to->length)};
+	s->next_target = (s->next_target + 1) % RS_TARGETS;
+}
+
+static void take_control(struct rsocket *rs, uint32_t what)
+{
+	switch (what) {
+	case RS_DISCONNECT:
+		rs->peer_shut = true;
+		rsocket_set_state(rs, RS_OVER);
+		break;
+	case RS_SHUTDOWN:
+		rs->peer_shut = true;
+		break;
+	}
+}
+
+static void take_message(struct rsocket *rs, uint32_t message, uint32_t bytes) REQUIRES(rs->lock)
+{
+	struct stream *s = &rs->stream;
+	uint32_t value = message & RS_VALUE_MAX;
+
+	switch (message >> RS_VALUE_BITS) {
+	case RS_OP_DATA:
+		s->received++;
+		if (value > s->rx_size - s->rx_ready) /* more than we have allowed: it has hurt itself only */
+			stream_fail(rs, EPROTO);
+		else
+			s->rx_ready += value;
+		break;
+	case RS_OP_CREDIT:
+		s->granted = (uint16_t)value;
+		if (bytes >= sizeof(struct rs_sge))
+			take_target(s);
+		break;
+	case RS_OP_CONTROL:
+		take_control(rs, value);
+		break;
+	}
+}
+
+static void take_sent(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock)
+{
+	struct stream *s = &rs->stream;
+
+	if (e->wr_id & WR_CONTROL) {
+		s->controls--;
+	} else {
+		s->slots++;
+		s->tx_used -= (uint32_t)e->wr_id;
+	}
+	if (e->status != IBV_WC_SUCCESS && rsocket_state(rs) == RS_CONNECTED)
+		stream_fail(rs, e->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
+}
+
+/* The number of receives to post anew. */
+static uint32_t take(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock)
+{
+	if (!(e->wr_id & WR_RECEIVE)) {
+		take_sent(rs, e);
+		return 0;
+	}
+	if (e->status == IBV_WC_SUCCESS) {
+		take_message(rs, from_be32((be32){e->imm}), e->byte_len);
+		return 1;
+	}
+	if (rsocket_state(rs) == RS_CONNECTED)
+		stream_fail(rs, ECONNRESET);
+	return 0;
+}
+
+void stream_process(struct rsocket *rs)
+{
+	struct cq *cq = (struct cq *)rs->stream.cq;
+	struct cqe batch[BATCH];
+	uint32_t receives = 0;
+	int n;
+
+	if (!cq)
+		return;
+	while ((n = cq_poll(cq, BATCH, batch)) > 0)
+		for (int i = 0; i < n; i++)
+			receives += take(rs, &batch[i]);
+	/* the first message tells as much as that the answer has come */
+	if (receives && rsocket_state(rs) == RS_ACCEPTING)
+		rsocket_set_state(rs, RS_CONNECTED);
+	if (rsocket_state(rs) != RS_CONNECTED)
+		return;
+	if (receives)
+		stream_post_receives(rs, receives);
+	while (should_grant(rs))
+		grant(rs);
+}

@@ -1,0 +1,386 @@
+/* The calls of rdma/rsocket.h: as their namesakes without the r. SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <rdma/rsocket.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rsocket/attach.h"
+#include "rsocket/datagram.h"
+#include "rsocket/option.h"
+
+/* Calls an inner function on the rsocket of that descriptor, locked. */
+#define WITH_RSOCKET(fd, rs, type, call)              \
+	({                                            \
+		struct rsocket *rs = rsocket_get(fd); \
+		type result_ = -EBADF;                \
+                                                      \
+		if (rs) {                             \
+			lock_take(&rs->lock);         \
+			result_ = call;               \
+			lock_drop(&rs->lock);         \
+			rsocket_put(rs);              \
+		}                                     \
+		if (result_ < 0) {                    \
+			errno = (int)-result_;        \
+			result_ = -1;                 \
+		}                                     \
+		result_;                              \
+	})
+
+/* ---- coming into being ---- */
+
+int rsocket_attach(int fd, int domain, int type, bool beneath)
+{
+	struct rsocket *rs = rsocket_make(fd, domain, type);
+	int err;
+
+	if (!rs)
+		return -ENOMEM;
+	rs->beneath = beneath;
+	err = rsocket_install(rs);
+	rsocket_put(rs);
+	return err;
+}
+
+PUBLIC int rsocket(int domain, int type, int protocol)
+{
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), fd, err;
+
+	if (domain != AF_INET && domain != AF_INET6)
+		return fail_minus(EAFNOSUPPORT);
+	if ((kind != SOCK_STREAM || (protocol && protocol != IPPROTO_TCP)) &&
+	    (kind != SOCK_DGRAM || (protocol && protocol != IPPROTO_UDP)))
+		return fail_minus(EPROTONOSUPPORT);
+	fd = kind == SOCK_DGRAM ? socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	err = rsocket_attach(fd, domain, kind, false);
+	if (err) {
+		close(fd);
+		return fail_minus(-err);
+	}
+	if (type & SOCK_NONBLOCK)
+		rfcntl(fd, F_SETFL, O_NONBLOCK);
+	return fd;
+}
+
+PUBLIC int rclose(int fd)
+{
+	struct rsocket *rs = rsocket_remove(fd);
+
+	if (!rs)
+		return fail_minus(EBADF);
+	rsocket_close(rs);
+	return close(fd);
+}
+
+PUBLIC int rbind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	return WITH_RSOCKET(fd, rs, int,
+			    is_datagram(rs) ? datagram_bind(rs, address, length) : rsocket_bind(rs, address, length));
+}
+
+PUBLIC int rlisten(int fd, int backlog)
+{
+	return WITH_RSOCKET(fd, rs, int, is_datagram(rs) ? -EOPNOTSUPP : rsocket_listen(rs, backlog));
+}
+
+PUBLIC int rconnect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	return WITH_RSOCKET(
+		fd, rs, int,
+		is_datagram(rs) ? datagram_connect(rs, address, length) : rsocket_connect(rs, address, length));
+}
+
+/* ---- accepting ---- */
+
+static bool has_connection(struct rsocket *rs)
+{
+	return !list_empty(&rs->accepted) || rsocket_state(rs) != RS_LISTENING;
+}
+
+static int accept_next(struct rsocket *rs, struct rsocket **made) REQUIRES(rs->lock)
+{
+	int err = 0;
+
+	if (rsocket_state(rs) != RS_LISTENING)
+		return -EINVAL;
+	if (list_empty(&rs->accepted)) {
+		lock_drop(&rs->lock);
+		service_run();
+		lock_take(&rs->lock);
+	}
+	/* relaxed: see stream.c waits() */
+	if (!has_connection(rs) && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
+		return -EAGAIN;
+	if (!has_connection(rs))
+		err = rsocket_await(rs, has_connection, rsocket_until(rs->receive_ms));
+	*made = err ? NULL : rsocket_next(rs);
+	return err ?: *made ? 0 : -EINVAL;
+}
+
+int rsocket_accept(int listener, int fd)
+{
+	struct rsocket *made = NULL;
+	int result = WITH_RSOCKET(listener, rs, int, accept_next(rs, &made));
+
+	if (result)
+		return -errno;
+	made->fd = fd;
+	result = rsocket_install(made);
+	rsocket_put(made);
+	return result;
+}
+
+PUBLIC int raccept(int listener, struct sockaddr *address, socklen_t *length)
+{
+	int fd = eventfd(0, EFD_CLOEXEC), err;
+
+	if (fd < 0)
+		return -1;
+	err = rsocket_accept(listener, fd);
+	if (err) {
+		close(fd);
+		return fail_minus(-err);
+	}
+	if (address && length)
+		rgetpeername(fd, address, length);
+	return fd;
+}
+
+PUBLIC int rshutdown(int fd, int how)
+{
+	if (how < SHUT_RD || how > SHUT_RDWR)
+		return fail_minus(EINVAL);
+	return WITH_RSOCKET(fd, rs, int, is_datagram(rs) ? 0 : stream_shutdown(rs, how));
+}
+
+/* ---- bytes ---- */
+
+static ssize_t receive(int fd, const struct iovec *iov, int count, int flags, struct sockaddr *from, socklen_t *room)
+{
+	return WITH_RSOCKET(fd, rs, ssize_t,
+			    is_datagram(rs) ? datagram_receive(rs, iov, count, flags, from, room)
+					    : stream_receive(rs, iov, count, flags));
+}
+
+static ssize_t send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to, socklen_t length)
+{
+	return WITH_RSOCKET(fd, rs, ssize_t,
+			    is_datagram(rs) ? datagram_send(rs, iov, count, flags, to, length)
+					    : stream_send(rs, iov, count, flags));
+}
+
+PUBLIC ssize_t rrecv(int fd, void *buf, size_t length, int flags)
+{
+	return receive(fd, &(struct iovec){buf, length}, 1, flags, NULL, NULL);
+}
+
+PUBLIC ssize_t rrecvfrom(int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *room)
+{
+	return receive(fd, &(struct iovec){buf, length}, 1, flags, from, room);
+}
+
+PUBLIC ssize_t rrecvmsg(int fd, struct msghdr *m, int flags)
+{
+	socklen_t room = m->msg_namelen;
+	ssize_t n = receive(fd, m->msg_iov, (int)m->msg_iovlen, flags, m->msg_name, m->msg_name ? &room : NULL);
+
+	if (n < 0)
+		return n;
+	m->msg_namelen = m->msg_name ? room : 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return n;
+}
+
+PUBLIC ssize_t rread(int fd, void *buf, size_t length)
+{
+	return rrecv(fd, buf, length, 0);
+}
+
+PUBLIC ssize_t rreadv(int fd, const struct iovec *iov, int count)
+{
+	return receive(fd, iov, count, 0, NULL, NULL);
+}
+
+PUBLIC ssize_t rsend(int fd, const void *buf, size_t length, int flags)
+{
+	return send_all(fd, &(struct iovec){(void *)buf, length}, 1, flags, NULL, 0);
+}
+
+PUBLIC ssize_t rsendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t size)
+{
+	return send_all(fd, &(struct iovec){(void *)buf, length}, 1, flags, to, size);
+}
+
+PUBLIC ssize_t rsendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return send_all(fd, m->msg_iov, (int)m->msg_iovlen, flags, m->msg_name, m->msg_namelen);
+}
+
+PUBLIC ssize_t rwrite(int fd, const void *buf, size_t length)
+{
+	return rsend(fd, buf, length, 0);
+}
+
+PUBLIC ssize_t rwritev(int fd, const struct iovec *iov, int count)
+{
+	return send_all(fd, iov, count, 0, NULL, 0);
+}
+
+/* ---- names ---- */
+
+static int give_name(const struct sockaddr *name, struct sockaddr *to, socklen_t *room)
+{
+	socklen_t length = name->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+	if (!to || !room)
+		return -EFAULT;
+	memcpy(to, name, min_of(length, *room));
+	*room = length;
+	return 0;
+}
+
+static int own_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
+{
+	struct sockaddr_storage none = {.ss_family = (sa_family_t)rs->domain};
+
+	if (is_datagram(rs))
+		return getsockname(rs->fd, to, room) ? -errno : 0;
+	if (!rs->id || !rs->id->route.addr.src_addr.sa_family)
+		return give_name((struct sockaddr *)&none, to, room);
+	return give_name(&rs->id->route.addr.src_addr, to, room);
+}
+
+static int peer_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
+{
+	if (is_datagram(rs))
+		return getpeername(rs->fd, to, room) ? -errno : 0;
+	if (rsocket_state(rs) < RS_CONNECTED || !rs->id)
+		return -ENOTCONN;
+	return give_name(&rs->id->route.addr.dst_addr, to, room);
+}
+
+PUBLIC int rgetsockname(int fd, struct sockaddr *to, socklen_t *room)
+{
+	return WITH_RSOCKET(fd, rs, int, own_name(rs, to, room));
+}
+
+PUBLIC int rgetpeername(int fd, struct sockaddr *to, socklen_t *room)
+{
+	return WITH_RSOCKET(fd, rs, int, peer_name(rs, to, room));
+}
+
+/* ---- options ---- */
+
+PUBLIC int rsetsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	int result = WITH_RSOCKET(fd, rs, int, option_set(rs, level, name, value, length));
+
+	if (!result && level == SOL_SOCKET && name == SO_KEEPALIVE) {
+		struct rsocket *rs = rsocket_get(fd);
+
+		if (rs) {
+			service_keep_alive(rs);
+			rsocket_put(rs);
+		}
+	}
+	return result;
+}
+
+PUBLIC int rgetsockopt(int fd, int level, int name, void *to, socklen_t *room)
+{
+	return WITH_RSOCKET(fd, rs, int, option_get(rs, level, name, to, room));
+}
+
+/* Status flags are ours; the rest is the descriptor's. */
+static int control(struct rsocket *rs, int cmd, int arg)
+{
+	/* relaxed: see stream.c waits() */
+	switch (cmd) {
+	case F_GETFL:
+		return O_RDWR | (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ? O_NONBLOCK : 0);
+	case F_SETFL:
+		atomic_store_explicit(&rs->nonblocking, arg & O_NONBLOCK, memory_order_relaxed);
+		return 0;
+	case F_GETFD:
+	case F_SETFD: {
+		int result = fcntl(rs->fd, cmd, arg);
+
+		return result < 0 ? -errno : result;
+	}
+	default:
+		return -EINVAL;
+	}
+}
+
+PUBLIC int rfcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	int arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, int);
+	va_end(args);
+	return WITH_RSOCKET(fd, rs, int, control(rs, cmd, arg));
+}
+
+/* ---- poll and select ---- */
+
+PUBLIC int rpoll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	uint64_t until = timeout < 0 ? NEVER : timeout ? rsocket_until(timeout) : 0;
+	int result = rsocket_poll(fds, count, until);
+
+	return result < 0 ? fail_minus(-result) : result;
+}
+
+static short wanted(int fd, const fd_set *in, const fd_set *out, const fd_set *except)
+{
+	return (short)((in && FD_ISSET(fd, in) ? POLLIN : 0) | (out && FD_ISSET(fd, out) ? POLLOUT : 0) |
+		       (except && FD_ISSET(fd, except) ? POLLPRI : 0));
+}
+
+static int put_back(const struct pollfd *p, fd_set *set, short if_asked, short if_true)
+{
+	bool is = (p->events & if_asked) && (p->revents & if_true);
+
+	if (!set)
+		return 0;
+	if (is)
+		FD_SET(p->fd, set);
+	else
+		FD_CLR(p->fd, set);
+	return is;
+}
+
+PUBLIC int rselect(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
+{
+	uint64_t ns = timeout ? (uint64_t)timeout->tv_sec * SEC + (uint64_t)timeout->tv_usec * USEC : 0;
+	struct pollfd *fds = calloc((size_t)max_of(n, 1), sizeof(*fds));
+	nfds_t count = 0;
+	int result, bits = 0;
+
+	if (!fds)
+		return fail_minus(ENOMEM);
+	for (int fd = 0; fd < n; fd++) {
+		short events = wanted(fd, in, out, except);
+
+		if (events)
+			fds[count++] = (struct pollfd){.fd = fd, .events = events};
+	}
+	result = rsocket_poll(fds, count, !timeout ? NEVER : ns ? clock_ns() + ns : 0);
+	for (nfds_t i = 0; i < count && result >= 0; i++) {
+		if (fds[i].revents & POLLNVAL)
+			result = -EBADF;
+		bits += put_back(&fds[i], in, POLLIN, POLLIN | POLLHUP | POLLERR);
+		bits += put_back(&fds[i], out, POLLOUT, POLLOUT | POLLERR);
+		bits += put_back(&fds[i], except, POLLPRI, POLLPRI);
+	}
+	free(fds);
+	return result < 0 ? fail_minus(-result) : bits;
+}

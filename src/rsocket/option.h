@@ -1,0 +1,10 @@
+/* Options of rsockets: 0 or -errno. The caller holds the lock. SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_RSOCKET_OPTION_H
+#define UROCE_RSOCKET_OPTION_H
+
+#include "rsocket/rsocket.h"
+
+int option_set(struct rsocket *rs, int level, int name, const void *value, socklen_t length) REQUIRES(rs->lock);
+int option_get(struct rsocket *rs, int level, int name, void *to, socklen_t *room) REQUIRES(rs->lock);
+
+#endif

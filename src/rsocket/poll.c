@@ -1,0 +1,174 @@
+/* Readiness of rsockets beside that of ordinary descriptors. SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include "loop/loop.h"
+#include "rsocket/rsocket.h"
+
+#define FEW 16
+
+/* One descriptor of the caller's. */
+struct polled {
+	struct rsocket *rs; /* NULL: an ordinary one. Has a reference */
+	struct sleeper sleeper;
+	uint32_t plain; /* index among the ordinary ones; NONE: it is not there */
+};
+#define NONE UINT32_MAX
+
+struct poller {
+	struct pollfd *fds; /* the caller's */
+	nfds_t count;
+	struct polled *polled;
+	struct pollfd *plain; /* the ordinary ones of them */
+	uint32_t plains;
+	bool any_rsocket;
+};
+
+short rsocket_events(struct rsocket *rs, short wanted)
+{
+	short events;
+
+	lock_take(&rs->lock);
+	events = stream_events(rs);
+	lock_drop(&rs->lock);
+	return events & (wanted | POLLERR | POLLHUP);
+}
+
+/* How many are ready. */
+static int check_rsockets(struct poller *p)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < p->count; i++) {
+		if (!p->polled[i].rs)
+			continue;
+		p->fds[i].revents = rsocket_events(p->polled[i].rs, p->fds[i].events);
+		ready += p->fds[i].revents != 0;
+	}
+	return ready;
+}
+
+static bool done(void *arg)
+{
+	struct poller *p = arg;
+
+	service_run();
+	return check_rsockets(p);
+}
+
+static void arm(void *arg)
+{
+	struct poller *p = arg;
+
+	for (nfds_t i = 0; i < p->count; i++)
+		if (p->polled[i].rs)
+			rsocket_arm(p->polled[i].rs);
+}
+
+static void classify(struct poller *p)
+{
+	for (nfds_t i = 0; i < p->count; i++) {
+		struct polled *at = &p->polled[i];
+
+		p->fds[i].revents = 0;
+		at->rs = p->fds[i].fd < 0 ? NULL : rsocket_get(p->fds[i].fd);
+		at->plain = NONE;
+		p->any_rsocket |= at->rs != NULL;
+		if (at->rs && !at->rs->beneath)
+			continue;
+		at->plain = p->plains;
+		p->plain[p->plains++] = p->fds[i];
+	}
+}
+
+static void join(struct poller *p, int fd)
+{
+	for (nfds_t i = 0; i < p->count; i++) {
+		if (!p->polled[i].rs)
+			continue;
+		sleeper_init(&p->polled[i].sleeper, fd);
+		rsocket_wait_add(p->polled[i].rs, &p->polled[i].sleeper.waiter);
+	}
+}
+
+static void leave(struct poller *p, bool joined)
+{
+	for (nfds_t i = 0; i < p->count; i++) {
+		if (!p->polled[i].rs)
+			continue;
+		if (joined)
+			rsocket_wait_remove(p->polled[i].rs, &p->polled[i].sleeper.waiter);
+		rsocket_put(p->polled[i].rs);
+	}
+}
+
+/* All of them, as they are now. */
+static int collect(struct poller *p)
+{
+	int ready = 0;
+
+	if (p->plains)
+		poll(p->plain, p->plains, 0);
+	check_rsockets(p);
+	for (nfds_t i = 0; i < p->count; i++) {
+		if (p->polled[i].plain != NONE)
+			p->fds[i].revents |= p->plain[p->polled[i].plain].revents;
+		ready += p->fds[i].revents != 0;
+	}
+	return ready;
+}
+
+static int poll_all(struct poller *p, uint64_t until)
+{
+	struct loop_wait w = {
+		.done = done, .arm = arm, .arg = p, .fds = p->plain, .count = p->plains, .until = until};
+	int ready, result = 1;
+
+	service_run();
+	ready = collect(p);
+	if (ready)
+		return ready;
+	if (until == 0) {
+		loop_progress();
+		service_run();
+		return collect(p);
+	}
+	w.wake = sleeper_fd();
+	if (w.wake < 0)
+		return w.wake;
+	join(p, w.wake);
+	while (result > 0 && !ready) {
+		result = loop_wait_for(&w);
+		ready = collect(p);
+	}
+	leave(p, true);
+	p->count = 0; /* they are left */
+	return ready ?: result;
+}
+
+int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
+{
+	struct polled few[FEW], *polled = few;
+	struct pollfd few_plain[FEW], *plain = few_plain;
+	struct poller p = {.fds = fds, .count = count};
+	int result;
+
+	if (count > FEW) {
+		polled = malloc(count * sizeof(*polled));
+		plain = malloc(count * sizeof(*plain));
+	}
+	p.polled = polled;
+	p.plain = plain;
+	if (!polled || !plain) {
+		result = -ENOMEM;
+		goto out;
+	}
+	classify(&p);
+	result = poll_all(&p, until);
+	leave(&p, false);
+out:
+	if (count > FEW) {
+		free(polled);
+		free(plain);
+	}
+	return result;
+}

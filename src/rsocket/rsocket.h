@@ -1,0 +1,245 @@
+/* An rsocket: a socket whose data go by RDMA, protocol and calls as rdma-core's (rsocket(7)). It has a real descriptor,
+ * which is a number and no more: nothing is ever read from or written to it.
+ *
+ * The table (table.c) has one reference, each call under way has one, and so has the service thread where it is
+ * concerned (service.c). The last rsocket_put() frees it. `lock` guards every field but where something else is said;
+ * who holds it may take cm.lock, qp->lock and what is below. Inner functions return 0 (or a size) or -errno.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_RSOCKET_H
+#define UROCE_RSOCKET_H
+
+#include <errno.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "object/cq.h"
+#include "rsocket/wire.h"
+#include "verbs/front.h"
+
+
+enum rsocket_state {
+	RS_NEW,
+	RS_BOUND,
+	RS_LISTENING,
+	RS_RESOLVING,
+	RS_CONNECTING,
+	RS_ACCEPTING, /* answered, and not yet told that the answer came */
+	RS_CONNECTED,
+	RS_OVER, /* it was connected, or tried to: `error` says why it is no more, if that was not in good order */
+};
+
+/* Who wants to know when something happens to an rsocket: its readiness may have changed. Guarded by wait_lock. */
+struct waiter {
+	struct list link;
+	void (*wake)(struct waiter *w); /* takes leaf locks only */
+};
+
+enum {
+	RS_TARGETS = 2,	 /* buffers of the peer's that we may know of at once */
+	RS_CONTROLS = 4, /* messages of our own kind that may be on their way */
+	RS_LOW_WATER = 2048,
+};
+
+/* What the bytes of a stream go through. */
+struct stream {
+	struct ibv_cq *cq;
+	struct ibv_mr *mr; /* of all that follows */
+	uint8_t *memory;
+	size_t memory_bytes;
+
+	/* sending */
+	struct rs_sge *targets;		   /* in `memory`: written by the peer */
+	struct rs_sge window[RS_TARGETS];  /* what we have taken from there, in our byte order */
+	uint32_t target, next_target;	   /* which of them is written to; which is to come next */
+	uint8_t *tx;
+	uint32_t tx_size, tx_head, tx_used;
+	uint32_t slots;			   /* work requests that may be posted */
+	uint16_t sent, granted;		   /* messages; what the peer allows to be sent */
+	uint32_t controls;		   /* under way */
+	bool swap;			   /* the peer's byte order is the other one */
+
+	/* receiving */
+	uint8_t *rx;
+	uint32_t rx_size, rx_head, rx_ready;
+	uint32_t rx_free;		   /* bytes read since, that the peer does not know of */
+	uint32_t rx_publish;		   /* which half comes next */
+	uint16_t received, told;	   /* messages; how many there were when we last granted some */
+	struct rs_sge remote;		   /* the peer's list of targets */
+	uint32_t remote_next;
+
+	/* direct placement */
+	struct rs_iomap *iomaps; /* in `memory`: written by the peer, as it maps */
+	uint32_t remote_iomaps;	 /* entries of the peer's list, behind its targets */
+	struct list maps, maps_pending;
+};
+
+struct datagram;
+
+struct rsocket {
+	_Atomic uint32_t refs;
+	int fd;
+	int domain, type; /* AF_INET or AF_INET6; SOCK_STREAM or SOCK_DGRAM */
+	bool beneath;	  /* the descriptor is an ordinary socket, and it matters too: constant */
+
+	struct lock wait_lock; /* a leaf */
+	struct list waiters;
+
+	struct lock lock;
+	_Atomic uint32_t state; /* enum rsocket_state: read without the lock as a hint */
+	_Atomic bool nonblocking;
+	_Atomic bool told;	/* `notify` has been called since arming: a hint */
+	int error;		/* errno; what SO_ERROR tells, once */
+	bool peer_shut, read_shut, write_shut;
+	bool broken; /* it did not end in good order */
+	struct rdma_cm_id *id; /* NULL: none yet */
+	struct stream stream;
+	struct datagram *datagram;
+	struct sockaddr_storage peer; /* to connect to */
+
+	/* a listener's */
+	struct list accepted; /* through `queue`: connected, and not yet fetched */
+	struct list queue;
+	struct rsocket *listener; /* of one that waits there; has a reference */
+	uint32_t backlog;
+
+	/* options */
+	uint32_t sq_size, rq_size, inline_size, iomap_size, tx_bytes, rx_bytes;
+	int tos, nodelay, keepalive, keep_idle, keep_interval, keep_count, reuse, v6_only, oob_inline, linger_seconds;
+	int fd_flags, send_ms, receive_ms; /* the last: time-outs, 0 none */
+	bool lingers;
+	void *route; /* RDMA_ROUTE */
+	size_t route_bytes;
+
+	/* service.c */
+	struct list keeping, closing;
+	struct waiter closer;
+	uint64_t keep_at;
+};
+
+/* ---- table.c ---- */
+/* NULL: no memory. One reference. `fd` becomes its own. */
+struct rsocket *rsocket_make(int fd, int domain, int type);
+/* Under its descriptor: 0 or -errno. The table has a reference then. */
+int rsocket_install(struct rsocket *rs);
+/* NULL: that descriptor is none. */
+struct rsocket *rsocket_get(int fd);
+void rsocket_ref(struct rsocket *rs);
+/* For the service, that may meet one whose last reference has just gone. False: so it is. */
+bool rsocket_try_ref(struct rsocket *rs);
+void rsocket_put(struct rsocket *rs);
+/* Takes it out of the table. NULL: it is not there. The caller has the table's reference now. */
+struct rsocket *rsocket_remove(int fd);
+void rsocket_each(void (*use)(struct rsocket *rs));
+
+/* ---- wait.c ---- */
+void rsocket_wait_add(struct rsocket *rs, struct waiter *w);
+void rsocket_wait_remove(struct rsocket *rs, struct waiter *w);
+/* Something has changed. */
+void rsocket_wake(struct rsocket *rs);
+/* From now on, rsocket_wake() is called for the next completion. */
+void rsocket_arm(struct rsocket *rs);
+/* The calling thread's eventfd to sleep on; -errno. */
+int sleeper_fd(void);
+/* A waiter that writes an eventfd. */
+struct sleeper {
+	struct waiter waiter;
+	int fd;
+};
+void sleeper_init(struct sleeper *s, int fd);
+/* Until test(rs), called with the lock held; releases the lock while it waits. 0, -EAGAIN: `until` has come, -EINTR. */
+int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
+uint64_t rsocket_until(int ms); /* 0: never */
+
+/* ---- endpoint.c: QP, CQ and memory of a stream ---- */
+int endpoint_create(struct rsocket *rs) REQUIRES(rs->lock);
+void endpoint_destroy(struct rsocket *rs);
+void endpoint_offer(struct rsocket *rs, struct rs_connect *to);
+/* What the peer said. 0 or -EPROTO. */
+int endpoint_take(struct rsocket *rs, const void *data, size_t length) REQUIRES(rs->lock);
+
+/* ---- flow.c: completions and credits ---- */
+/* Takes what has completed, and grants credits. */
+void stream_process(struct rsocket *rs) REQUIRES(rs->lock);
+void stream_fail(struct rsocket *rs, int error) REQUIRES(rs->lock);
+bool stream_can_send(struct rsocket *rs);
+bool stream_is_drained(struct rsocket *rs);
+/* -EAGAIN: too many are on their way. */
+int stream_control(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock);
+int stream_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
+		unsigned flags, uint64_t address, uint32_t key);
+uint64_t stream_wr_id(bool control, uint32_t bytes);
+int stream_post_receives(struct rsocket *rs, uint32_t count);
+
+/* ---- stream.c ---- */
+ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int flags) REQUIRES(rs->lock);
+ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, int flags) REQUIRES(rs->lock);
+int stream_shutdown(struct rsocket *rs, int how) REQUIRES(rs->lock);
+/* As poll(2) has them. */
+short stream_events(struct rsocket *rs) REQUIRES(rs->lock);
+/* A place for `length` bytes in the send ring, and `data` copied there: entries of sge filled. */
+int stream_stage(struct rsocket *rs, const void *data, uint32_t length, struct ibv_sge sge[2]);
+
+/* ---- iomap.c ---- */
+int iomap_publish(struct rsocket *rs, int flags) REQUIRES(rs->lock);
+void iomap_forget(struct rsocket *rs);
+
+/* ---- connect.c ---- */
+int rsocket_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length) REQUIRES(rs->lock);
+int rsocket_listen(struct rsocket *rs, int backlog) REQUIRES(rs->lock);
+/* 0, -EINPROGRESS or what went wrong. */
+int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length) REQUIRES(rs->lock);
+/* The next connection of a listener, with a reference; NULL: none. */
+struct rsocket *rsocket_next(struct rsocket *rs) REQUIRES(rs->lock);
+/* Ends it; the table has it no more. */
+void rsocket_close(struct rsocket *rs);
+
+/* ---- service.c ---- */
+/* Where all rsockets' events of connection management come; NULL and errno. */
+struct rdma_event_channel *service_channel(void);
+/* What has come there is seen to now. */
+void service_run(void);
+/* Parts from the id and its QP, so that nothing more is told about it. */
+void service_forget(struct rsocket *rs);
+/* Puts it when all that was sent has arrived. */
+void service_close(struct rsocket *rs);
+void service_keep_alive(struct rsocket *rs);
+
+/* ---- datagram.c ---- */
+int datagram_open(struct rsocket *rs);
+void datagram_close(struct rsocket *rs);
+
+/* ---- poll.c ---- */
+/* As poll(2), rsockets and ordinary descriptors; `until`: ns or NEVER. */
+int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until);
+/* What is true of it now, of `wanted` and of POLLERR and POLLHUP. */
+short rsocket_events(struct rsocket *rs, short wanted);
+
+static inline enum rsocket_state rsocket_state(struct rsocket *rs)
+{
+	return atomic_load_explicit(&rs->state, memory_order_relaxed);
+}
+
+static inline void rsocket_set_state(struct rsocket *rs, enum rsocket_state state)
+{
+	atomic_store_explicit(&rs->state, state, memory_order_relaxed);
+}
+
+static inline bool is_datagram(const struct rsocket *rs)
+{
+	return rs->type == SOCK_DGRAM;
+}
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,547 @@
+/* Connection management of all rsockets: one event channel for all of them. Whoever waits for a connection sees to what
+ * comes there itself; a thread of ours does when nobody else does, so that connections are answered and parted from
+ * while the application computes. SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cm/id.h"
+#include "loop/loop.h"
+#include "rsocket/rsocket.h"
+
+#define PART_TIME (2 * SEC) /* at the end of a process, for all that is on its way */
+
+/* Held while the channel is made, and while an event is handled: before rs->lock of any rsocket. */
+static struct lock make_lock, run_lock;
+static _Atomic(struct rdma_event_channel *) channel;
+static pthread_t thread;
+static int poke = -1;			/* eventfd: wakes the thread to look at its lists */
+static _Thread_local bool is_running;	/* this thread has run_lock */
+
+static struct lock list_lock; /* a leaf */
+static struct list closing = {&closing, &closing}; /* rsockets that the application has closed, and whose last bytes
+						    * are on their way; each has a reference */
+static struct list keeping = {&keeping, &keeping}; /* that send something now and then; while in the table */
+
+/* ---- events ---- */
+
+static void over(struct rsocket *rs, int error) REQUIRES(rs->lock)
+{
+	stream_fail(rs, error);
+}
+
+static int connect_now(struct rsocket *rs) REQUIRES(rs->lock)
+{
+	struct rdma_conn_param p = {.flow_control = 1, .retry_count = 7, .rnr_retry_count = 7};
+	struct rs_connect offer;
+	int err = endpoint_create(rs);
+
+	if (err)
+		return err;
+	endpoint_offer(rs, &offer);
+	p.private_data = &offer;
+	p.private_data_len = sizeof(offer);
+	return rdma_connect(rs->id, &p) ? -errno : 0;
+}
+
+static int established(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
+{
+	if (rsocket_state(rs) == RS_CONNECTING) {
+		int err = endpoint_take(rs, e->param.conn.private_data, e->param.conn.private_data_len);
+
+		if (err)
+			return err;
+	}
+	if (rsocket_state(rs) == RS_CONNECTING || rsocket_state(rs) == RS_ACCEPTING)
+		rsocket_set_state(rs, RS_CONNECTED);
+	return 0;
+}
+
+static int status_of(const struct rdma_cm_event *e)
+{
+	switch (e->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return e->status == -ETIMEDOUT ? ETIMEDOUT : ENETUNREACH;
+	case RDMA_CM_EVENT_REJECTED:
+		return ECONNREFUSED;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return ETIMEDOUT;
+	default:
+		return ECONNABORTED;
+	}
+}
+
+static void disconnected(struct rsocket *rs) REQUIRES(rs->lock)
+{
+	stream_process(rs); /* what came before that counts */
+	if (rsocket_state(rs) == RS_CONNECTED)
+		stream_fail(rs, rs->write_shut || rs->peer_shut || stream_is_drained(rs) ? 0 : ECONNRESET);
+	rdma_disconnect(rs->id);
+}
+
+static void handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
+{
+	int err = 0;
+
+	switch (e->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		err = rdma_resolve_route(rs->id, 2000) ? -errno : 0;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (rsocket_state(rs) != RS_RESOLVING)
+			break;
+		rsocket_set_state(rs, RS_CONNECTING);
+		err = connect_now(rs);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		err = established(rs, e);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		disconnected(rs);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		over(rs, status_of(e));
+		break;
+	default:
+		break;
+	}
+	if (err)
+		over(rs, -err);
+}
+
+/* A connection is whole, or will never be: its listener learns of it. */
+static void tell_listener(struct rsocket *rs) EXCLUDES(rs->lock)
+{
+	struct rsocket *listener = NULL;
+	bool whole;
+
+	lock_take(&rs->lock);
+	if (rsocket_state(rs) >= RS_CONNECTED) {
+		listener = rs->listener;
+		rs->listener = NULL;
+	}
+	whole = rsocket_state(rs) == RS_CONNECTED;
+	lock_drop(&rs->lock);
+	if (!listener)
+		return;
+	lock_take(&listener->lock);
+	if (whole && rsocket_state(listener) == RS_LISTENING) {
+		list_append(&listener->accepted, &rs->queue);
+		rs = NULL; /* the list has the reference */
+	}
+	lock_drop(&listener->lock);
+	if (rs)
+		rsocket_put(rs);
+	rsocket_wake(listener);
+	rsocket_put(listener);
+}
+
+/* ---- requests ---- */
+
+static struct rsocket *inherit(struct rsocket *listener)
+{
+	struct rsocket *rs = rsocket_make(-1, listener->domain, SOCK_STREAM);
+
+	if (!rs)
+		return NULL;
+	rs->sq_size = listener->sq_size;
+	rs->rq_size = listener->rq_size;
+	rs->inline_size = listener->inline_size;
+	rs->iomap_size = listener->iomap_size;
+	rs->tx_bytes = listener->tx_bytes;
+	rs->rx_bytes = listener->rx_bytes;
+	rs->nodelay = listener->nodelay;
+	rs->keepalive = listener->keepalive;
+	rs->keep_idle = listener->keep_idle;
+	rs->reuse = listener->reuse;
+	rs->lingers = listener->lingers;
+	rs->linger_seconds = listener->linger_seconds;
+	return rs;
+}
+
+static int accept_now(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
+{
+	struct rdma_conn_param p = {.flow_control = 1, .rnr_retry_count = 7, .retry_count = 7};
+	struct rs_connect offer;
+	int err = endpoint_create(rs);
+
+	if (!err)
+		err = endpoint_take(rs, e->param.conn.private_data, e->param.conn.private_data_len);
+	if (err)
+		return err;
+	endpoint_offer(rs, &offer);
+	p.private_data = &offer;
+	p.private_data_len = sizeof(offer);
+	rsocket_set_state(rs, RS_ACCEPTING);
+	return rdma_accept(rs->id, &p) ? -errno : 0;
+}
+
+/* Afterwards rs->listener keeps it: the reference that it was made with is the queue's to be. NULL: no memory. */
+static struct rsocket *request(struct rsocket *listener, const struct rdma_cm_event *e)
+{
+	struct rsocket *rs = inherit(listener);
+	int err;
+
+	if (!rs)
+		return NULL;
+	lock_take(&rs->lock);
+	e->id->context = rs;
+	rs->id = e->id;
+	rs->listener = listener;
+	rsocket_ref(listener);
+	err = accept_now(rs, e);
+	if (err)
+		rsocket_set_state(rs, RS_OVER);
+	lock_drop(&rs->lock);
+	if (err) {
+		log_info("a connection could not be accepted: %s", strerror(-err));
+		rdma_reject(e->id, NULL, 0);
+	}
+	return rs;
+}
+
+static bool looks_busy(struct rdma_event_channel *ch)
+{
+	bool busy;
+
+	lock_take(&cm.lock);
+	busy = !list_empty(&((struct event_channel *)ch)->events);
+	lock_drop(&cm.lock);
+	return busy;
+}
+
+static void run_request(struct rdma_cm_event *e)
+{
+	struct rsocket *listener = e->listen_id->context, *rs = NULL;
+	struct rdma_cm_id *id = e->id;
+
+	id->context = NULL;
+	if (rsocket_try_ref(listener)) {
+		rs = request(listener, e);
+		rsocket_put(listener);
+	}
+	if (!rs)
+		rdma_reject(id, NULL, 0);
+	else
+		rsocket_ref(rs);
+	rdma_ack_cm_event(e); /* before the id may go */
+	if (!rs) {
+		rdma_destroy_id(id);
+		return;
+	}
+	tell_listener(rs);
+	rsocket_put(rs);
+}
+
+static void run_event(struct rdma_cm_event *e)
+{
+	struct rsocket *rs = e->id->context;
+
+	if (!rs || !rsocket_try_ref(rs)) {
+		rdma_ack_cm_event(e); /* it is being destroyed, and waits for us */
+		return;
+	}
+	lock_take(&rs->lock);
+	handle(rs, e);
+	lock_drop(&rs->lock);
+	rdma_ack_cm_event(e);
+	rsocket_wake(rs);
+	tell_listener(rs);
+	rsocket_put(rs);
+}
+
+/* One event. False: there is none. */
+static bool run_one(struct rdma_event_channel *ch) REQUIRES(run_lock)
+{
+	struct rdma_cm_event *e;
+
+	if (rdma_get_cm_event(ch, &e))
+		return false;
+	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		run_request(e);
+	else
+		run_event(e);
+	return true;
+}
+
+static void run(struct rdma_event_channel *ch)
+{
+	lock_take(&run_lock);
+	is_running = true;
+	while (looks_busy(ch) && run_one(ch))
+		;
+	is_running = false;
+	lock_drop(&run_lock);
+}
+
+void service_run(void)
+{
+	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with make() */
+
+	if (ch && looks_busy(ch))
+		run(ch);
+}
+
+NO_LOCK_ANALYSIS void service_forget(struct rsocket *rs)
+{
+	bool was_running = is_running;
+
+	if (!rs->id)
+		return;
+	/* with the lock no event about it is being handled, and afterwards there are none */
+	if (!was_running)
+		lock_take(&run_lock);
+	if (rs->id->qp)
+		rdma_destroy_qp(rs->id);
+	rdma_destroy_id(rs->id);
+	rs->id = NULL;
+	if (!was_running)
+		lock_drop(&run_lock);
+}
+
+/* ---- what was closed before all had arrived ---- */
+
+static void poke_thread(struct waiter *w)
+{
+	eventfd_write(poke, 1);
+}
+
+void service_close(struct rsocket *rs)
+{
+	rs->closer.wake = poke_thread;
+	rsocket_wait_add(rs, &rs->closer);
+	lock_take(&list_lock);
+	list_append(&closing, &rs->closing);
+	lock_drop(&list_lock);
+	rsocket_arm(rs);
+	eventfd_write(poke, 1);
+}
+
+static bool is_done(struct rsocket *rs)
+{
+	bool drained;
+
+	lock_take(&rs->lock);
+	rsocket_arm(rs);
+	stream_process(rs);
+	drained = stream_is_drained(rs);
+	lock_drop(&rs->lock);
+	return drained;
+}
+
+static void end_closed(void)
+{
+	struct list rest, *l;
+
+	list_init(&rest);
+	lock_take(&list_lock);
+	while ((l = list_pop(&closing)))
+		list_append(&rest, l);
+	lock_drop(&list_lock);
+	while ((l = list_pop(&rest))) {
+		struct rsocket *rs = container_of(l, struct rsocket, closing);
+
+		if (is_done(rs)) {
+			rsocket_wait_remove(rs, &rs->closer);
+			rsocket_put(rs);
+			continue;
+		}
+		lock_take(&list_lock);
+		list_append(&closing, l);
+		lock_drop(&list_lock);
+	}
+}
+
+static bool has_closing(void)
+{
+	bool has;
+
+	lock_take(&list_lock);
+	has = !list_empty(&closing);
+	lock_drop(&list_lock);
+	return has;
+}
+
+/* ---- keeping alive ---- */
+
+void service_keep_alive(struct rsocket *rs)
+{
+	lock_take(&list_lock);
+	list_remove(&rs->keeping);
+	if (rs->keepalive && rsocket_state(rs) == RS_CONNECTED) {
+		rs->keep_at = clock_ns() + (uint64_t)rs->keep_idle * SEC;
+		list_append(&keeping, &rs->keeping);
+	}
+	lock_drop(&list_lock);
+	eventfd_write(poke, 1);
+}
+
+/* A WRITE of nothing: the acknowledgement is all that matters. */
+static void keep(struct rsocket *rs)
+{
+	lock_take(&rs->lock);
+	stream_process(rs);
+	if (rsocket_state(rs) == RS_CONNECTED && rs->stream.controls < RS_CONTROLS) {
+		rs->stream.controls++;
+		stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE, 0, stream_wr_id(true, 0), 0, 0, 0);
+		rsocket_arm(rs);
+	}
+	lock_drop(&rs->lock);
+}
+
+/* The one that is due, with a reference, or when the next will be. */
+static struct rsocket *next_due(uint64_t now, uint64_t *next)
+{
+	struct rsocket *due = NULL;
+
+	lock_take(&list_lock);
+	*next = NEVER;
+	list_each (l, &keeping) {
+		struct rsocket *rs = container_of(l, struct rsocket, keeping);
+
+		if (rs->keep_at <= now && !due) {
+			due = rs;
+			rsocket_ref(rs);
+			rs->keep_at = now + (uint64_t)max_of(rs->keep_idle, 1) * SEC;
+		}
+		*next = min_of(*next, rs->keep_at);
+	}
+	lock_drop(&list_lock);
+	return due;
+}
+
+/* ms until it has to be called again; -1: not before something happens. */
+static int keep_all(void)
+{
+	uint64_t now = clock_ns(), next;
+	struct rsocket *rs;
+
+	while ((rs = next_due(now, &next))) {
+		keep(rs);
+		rsocket_put(rs);
+	}
+	return next == NEVER ? -1 : (int)min_of((next - now) / MSEC + 1, (uint64_t)INT_MAX);
+}
+
+/* ---- the thread ---- */
+
+static void *service_main(void *arg)
+{
+	struct rdma_event_channel *ch = arg;
+	struct pollfd p[2] = {{.fd = ch->fd, .events = POLLIN}, {.fd = poke, .events = POLLIN}};
+
+	pthread_setname_np(pthread_self(), "uroce-rsocket");
+	for (int ms = -1;; ms = keep_all()) {
+		eventfd_t count;
+
+		if (poll(p, 2, ms) < 0)
+			continue;
+		if (p[1].revents)
+			eventfd_read(poke, &count);
+		run(ch);
+		end_closed();
+	}
+	return NULL;
+}
+
+/* What a socket of the kernel's does for a process that ends: the peer gets all, and learns that this is the end. */
+static void part(struct rsocket *rs)
+{
+	if (is_datagram(rs))
+		return;
+	lock_take(&rs->lock);
+	if (rsocket_state(rs) == RS_CONNECTED && !rs->write_shut)
+		stream_control(rs, RS_DISCONNECT);
+	lock_drop(&rs->lock);
+	for (uint64_t until = clock_ns() + PART_TIME; !is_done(rs) && clock_ns() < until;)
+		loop_progress();
+}
+
+static void part_all(void)
+{
+	uint64_t until = clock_ns() + PART_TIME;
+
+	if (!atomic_load_explicit(&channel, memory_order_relaxed))
+		return; /* a child's */
+	rsocket_each(part);
+	while (has_closing() && clock_ns() < until) {
+		loop_progress();
+		end_closed();
+	}
+}
+
+static int start(struct rdma_event_channel *ch)
+{
+	sigset_t all, old;
+	int error;
+
+	/* signals are for the application's threads */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&thread, NULL, service_main, ch);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!error)
+		pthread_detach(thread);
+	if (!error)
+		atexit(part_all);
+	return error;
+}
+
+static void forget(void)
+{
+	/* another thread of the parent may have held them */
+	make_lock = run_lock = list_lock = (struct lock){0};
+	list_init(&closing);
+	list_init(&keeping);
+	is_running = false;
+	atomic_store_explicit(&channel, NULL, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget);
+}
+
+static struct rdma_event_channel *make(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	int error;
+
+	pthread_once(&once, watch_forks);
+	if (!ch)
+		return NULL;
+	poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : start(ch);
+	if (!error)
+		return ch;
+	rdma_destroy_event_channel(ch);
+	errno = error;
+	return NULL;
+}
+
+struct rdma_event_channel *service_channel(void)
+{
+	struct rdma_event_channel *ch;
+
+	lock_take(&make_lock);
+	ch = atomic_load_explicit(&channel, memory_order_relaxed);
+	if (!ch) {
+		ch = make();
+		atomic_store_explicit(&channel, ch, memory_order_release); /* pairs with service_run() */
+	}
+	lock_drop(&make_lock);
+	return ch;
+}

@@ -1,0 +1,319 @@
+/* Bytes in, bytes out. SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "loop/loop.h"
+#include "rsocket/rsocket.h"
+
+#define PIECE (64u << 10) /* no message is longer: the peer starts on one while the next is on its way */
+
+/* A position in a list of buffers. */
+struct cursor {
+	const struct iovec *iov;
+	int count;
+	size_t at; /* in the first */
+};
+
+static size_t total(const struct iovec *iov, int count)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < count; i++)
+		n += iov[i].iov_len;
+	return n;
+}
+
+/* Copies `length` bytes between the buffers and `flat`, one way or the other. */
+static void copy(struct cursor *c, void *flat, size_t length, bool out)
+{
+	for (size_t n; length; length -= n, flat = (char *)flat + n) {
+		char *at = (char *)c->iov->iov_base + c->at;
+
+		n = min_of(length, c->iov->iov_len - c->at);
+		if (out)
+			memcpy(flat, at, n);
+		else
+			memcpy(at, flat, n);
+		c->at += n;
+		if (c->at == c->iov->iov_len) {
+			c->iov++;
+			c->count--;
+			c->at = 0;
+		}
+	}
+}
+
+/* A place in the ring: one piece or two. Their number. */
+static int place(struct stream *s, uint32_t length, struct ibv_sge sge[2])
+{
+	uint32_t first = min_of(length, s->tx_size - s->tx_head);
+
+	sge[0] = (struct ibv_sge){(uintptr_t)(s->tx + s->tx_head), first, s->mr->lkey};
+	sge[1] = (struct ibv_sge){(uintptr_t)s->tx, length - first, s->mr->lkey};
+	s->tx_head = length == first ? (s->tx_head + length) % s->tx_size : length - first;
+	s->tx_used += length;
+	return length == first ? 1 : 2;
+}
+
+int stream_stage(struct rsocket *rs, const void *data, uint32_t length, struct ibv_sge sge[2])
+{
+	struct iovec iov = {(void *)data, length};
+	struct cursor c = {&iov, 1, 0};
+	int n = place(&rs->stream, length, sge);
+
+	for (int i = 0; i < n; i++)
+		copy(&c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
+	return n;
+}
+
+static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to)
+{
+	char bytes[HCA_MAX_INLINE];
+	struct ibv_sge sge = {.addr = (uintptr_t)bytes, .length = length};
+
+	copy(c, bytes, length, true);
+	return stream_post(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), stream_wr_id(false, 0),
+			   IBV_SEND_INLINE, to.address, to.key);
+}
+
+static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to)
+{
+	struct ibv_sge sge[2];
+	int n = place(&rs->stream, length, sge);
+
+	for (int i = 0; i < n; i++)
+		copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
+	return stream_post(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length),
+			   stream_wr_id(false, length), 0, to.address, to.key);
+}
+
+/* One message. Its length or -errno. */
+static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRES(rs->lock)
+{
+	struct stream *s = &rs->stream;
+	struct rs_sge *w = &s->window[s->target], to = *w;
+	uint32_t length = (uint32_t)min_of(left, (size_t)PIECE);
+	int err;
+
+	length = min_of(min_of(length, w->length), s->tx_size - s->tx_used);
+	w->address += length;
+	w->length -= length;
+	if (!w->length)
+		s->target = (s->target + 1) % RS_TARGETS;
+	s->sent++;
+	s->slots--;
+	err = length <= rs->inline_size ? write_inline(rs, c, length, to) : write_staged(rs, c, length, to);
+	if (err) {
+		stream_fail(rs, -err);
+		return err;
+	}
+	return (int)length;
+}
+
+static bool may_send(struct rsocket *rs)
+{
+	return rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_can_send(rs);
+}
+
+static bool is_settled(struct rsocket *rs)
+{
+	return rsocket_state(rs) >= RS_CONNECTED || rsocket_state(rs) < RS_RESOLVING;
+}
+
+/* What went wrong, told once; else what comes for good. */
+static int take_error(struct rsocket *rs, int afterwards)
+{
+	int error = rs->error ?: afterwards;
+
+	rs->error = 0;
+	return -error;
+}
+
+static int check_send(struct rsocket *rs)
+{
+	if (rsocket_state(rs) == RS_OVER)
+		return take_error(rs, EPIPE);
+	if (rsocket_state(rs) != RS_CONNECTED)
+		return -ENOTCONN;
+	return rs->write_shut ? -EPIPE : 0;
+}
+
+static bool waits(struct rsocket *rs, int flags)
+{
+	/* relaxed: an application that changes it at the same time gets the one or the other */
+	return !(flags & MSG_DONTWAIT) && !atomic_load_explicit(&rs->nonblocking, memory_order_relaxed);
+}
+
+/* Looks at what has come; if the test fails, waits, or not. 0 or -errno. */
+static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until)
+	REQUIRES(rs->lock)
+{
+	stream_process(rs);
+	if (test(rs))
+		return 0;
+	if (waits(rs, flags))
+		return rsocket_await(rs, test, until);
+	lock_drop(&rs->lock);
+	if (rsocket_state(rs) != RS_CONNECTED)
+		service_run();
+	loop_progress();
+	lock_take(&rs->lock);
+	stream_process(rs);
+	return test(rs) ? 0 : -EAGAIN;
+}
+
+/* While the connection comes about. */
+static int settle(struct rsocket *rs, int flags) REQUIRES(rs->lock)
+{
+	return likely(is_settled(rs)) ? 0 : ready(rs, is_settled, flags, NEVER);
+}
+
+ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int flags)
+{
+	struct cursor c = {iov, count, 0};
+	size_t left = total(iov, count), all = left;
+	uint64_t until = rsocket_until(rs->send_ms);
+	int err = settle(rs, flags);
+
+	if (!err && !list_empty(&rs->stream.maps_pending))
+		err = iomap_publish(rs, flags);
+	while (left && !err) {
+		int n;
+
+		err = (stream_can_send(rs) ? 0 : ready(rs, may_send, flags, until)) ?: check_send(rs);
+		if (err)
+			break;
+		n = send_piece(rs, &c, left);
+		if (n < 0)
+			err = n;
+		else
+			left -= (size_t)n;
+	}
+	if (!all && !err)
+		err = check_send(rs);
+	return left == all && err ? err : (ssize_t)(all - left);
+}
+
+/* ---- receiving ---- */
+
+static bool may_receive(struct rsocket *rs)
+{
+	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
+}
+
+static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, bool peek)
+{
+	struct stream *s = &rs->stream;
+	uint32_t first = min_of(length, s->rx_size - s->rx_head);
+
+	copy(c, s->rx + s->rx_head, first, false);
+	copy(c, s->rx, length - first, false);
+	if (peek)
+		return;
+	s->rx_head = (s->rx_head + length) % s->rx_size;
+	s->rx_ready -= length;
+	s->rx_free += length;
+}
+
+static int check_receive(struct rsocket *rs)
+{
+	if (rsocket_state(rs) == RS_OVER)
+		return take_error(rs, 0);
+	return rsocket_state(rs) == RS_CONNECTED ? 0 : -ENOTCONN;
+}
+
+ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, int flags)
+{
+	struct stream *s = &rs->stream;
+	struct cursor c = {iov, count, 0};
+	size_t left = total(iov, count), all = left;
+	uint64_t until = rsocket_until(rs->receive_ms);
+	int err = settle(rs, flags);
+
+	while (left && !err) {
+		uint32_t n;
+
+		err = s->rx_ready ? 0 : ready(rs, may_receive, flags, until);
+		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
+		if (!n && !err)
+			err = check_receive(rs);
+		if (!n)
+			break;
+		take_bytes(rs, &c, n, flags & MSG_PEEK);
+		left -= n;
+		if (flags & MSG_PEEK || !(flags & MSG_WAITALL))
+			break;
+		stream_process(rs);
+	}
+	if (left != all)
+		stream_process(rs); /* the peer learns of the room */
+	return left == all && err ? err : (ssize_t)(all - left);
+}
+
+/* ---- the end ---- */
+
+static bool may_control(struct rsocket *rs)
+{
+	return rsocket_state(rs) != RS_CONNECTED || rs->stream.controls < RS_CONTROLS;
+}
+
+static int say(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock)
+{
+	int err = rsocket_await(rs, may_control, NEVER);
+
+	if (err || rsocket_state(rs) != RS_CONNECTED)
+		return err;
+	return stream_control(rs, what);
+}
+
+int stream_shutdown(struct rsocket *rs, int how)
+{
+	bool was_shut = rs->write_shut, writes = how == SHUT_WR || how == SHUT_RDWR;
+	int err = 0;
+
+	if (rsocket_state(rs) != RS_CONNECTED)
+		return rsocket_state(rs) == RS_OVER ? 0 : -ENOTCONN;
+	if (how != SHUT_WR)
+		rs->read_shut = true;
+	if (writes)
+		rs->write_shut = true;
+	/* what has been sent goes before this, in order, so there is nothing to wait for */
+	if (writes && !was_shut)
+		err = say(rs, RS_SHUTDOWN);
+	lock_drop(&rs->lock);
+	rsocket_wake(rs);
+	lock_take(&rs->lock);
+	return err;
+}
+
+short stream_events(struct rsocket *rs)
+{
+	short events = 0;
+
+	stream_process(rs);
+	switch (rsocket_state(rs)) {
+	case RS_NEW:
+	case RS_BOUND:
+		return POLLOUT | POLLHUP;
+	case RS_LISTENING:
+		return list_empty(&rs->accepted) ? 0 : POLLIN | POLLRDNORM;
+	case RS_RESOLVING:
+	case RS_CONNECTING:
+	case RS_ACCEPTING:
+		return 0;
+	case RS_CONNECTED:
+	case RS_OVER:
+		break;
+	}
+	if (may_receive(rs))
+		events |= POLLIN | POLLRDNORM;
+	if (may_send(rs))
+		events |= POLLOUT | POLLWRNORM;
+	if (rs->peer_shut || rs->read_shut)
+		events |= POLLRDHUP;
+	/* as TCP: that the peer has closed is no more than the end of its data */
+	if (rs->broken || (rs->peer_shut && rs->write_shut))
+		events |= POLLHUP | POLLRDHUP;
+	if (rs->error)
+		events |= POLLERR;
+	return events;
+}

@@ -1,0 +1,147 @@
+/* Waiting for rsockets. Whoever is about to sleep joins the rsocket's waiters, arms its CQ, and looks once more; a
+ * completion then wakes all waiters.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "loop/loop.h"
+#include "rsocket/rsocket.h"
+
+void rsocket_wait_add(struct rsocket *rs, struct waiter *w)
+{
+	lock_take(&rs->wait_lock);
+	list_append(&rs->waiters, &w->link);
+	lock_drop(&rs->wait_lock);
+}
+
+void rsocket_wait_remove(struct rsocket *rs, struct waiter *w)
+{
+	lock_take(&rs->wait_lock);
+	list_remove(&w->link);
+	lock_drop(&rs->wait_lock);
+}
+
+void rsocket_wake(struct rsocket *rs)
+{
+	lock_take(&rs->wait_lock);
+	list_each_safe (l, &rs->waiters) {
+		struct waiter *w = container_of(l, struct waiter, link);
+
+		w->wake(w);
+	}
+	lock_drop(&rs->wait_lock);
+}
+
+void rsocket_arm(struct rsocket *rs)
+{
+	struct cq *cq = (struct cq *)rs->stream.cq;
+
+	if (cq)
+		cq_request(cq, false);
+}
+
+/* ---- what a thread sleeps on ---- */
+
+static _Thread_local int own_fd; /* less 1, so that 0 means none */
+static pthread_key_t key;
+
+static void close_own(void *value)
+{
+	close((int)(intptr_t)value - 1);
+	own_fd = 0;
+}
+
+static void forget_own(void)
+{
+	if (own_fd)
+		close(own_fd - 1); /* it is shared with the parent */
+	own_fd = 0;
+	pthread_setspecific(key, NULL);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, close_own);
+	pthread_atfork(NULL, NULL, forget_own);
+}
+
+int sleeper_fd(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (own_fd)
+		return own_fd - 1;
+	pthread_once(&once, make_key);
+	own_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
+	if (!own_fd)
+		return -errno;
+	pthread_setspecific(key, (void *)(intptr_t)own_fd);
+	return own_fd - 1;
+}
+
+static void wake_sleeper(struct waiter *w)
+{
+	eventfd_write(container_of(w, struct sleeper, waiter)->fd, 1);
+}
+
+void sleeper_init(struct sleeper *s, int fd)
+{
+	s->fd = fd;
+	s->waiter.wake = wake_sleeper;
+	list_init(&s->waiter.link);
+}
+
+/* ---- waiting for one ---- */
+
+struct waiting {
+	struct rsocket *rs;
+	bool (*test)(struct rsocket *rs);
+};
+
+static bool done(void *arg)
+{
+	struct waiting *w = arg;
+	bool is;
+
+	if (rsocket_state(w->rs) != RS_CONNECTED)
+		service_run();
+	lock_take(&w->rs->lock);
+	stream_process(w->rs);
+	is = w->test(w->rs);
+	lock_drop(&w->rs->lock);
+	return is;
+}
+
+static void arm(void *arg)
+{
+	rsocket_arm(((struct waiting *)arg)->rs);
+}
+
+uint64_t rsocket_until(int ms)
+{
+	return ms > 0 ? clock_ns() + (uint64_t)ms * MSEC : NEVER;
+}
+
+int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
+{
+	struct waiting waiting = {rs, test};
+	struct loop_wait w = {.done = done, .arm = arm, .arg = &waiting, .until = until};
+	struct sleeper s;
+	int result;
+
+	stream_process(rs);
+	if (test(rs))
+		return 0;
+	w.wake = sleeper_fd();
+	if (w.wake < 0)
+		return w.wake;
+	lock_drop(&rs->lock);
+	sleeper_init(&s, w.wake);
+	rsocket_wait_add(rs, &s.waiter);
+	result = loop_wait_for(&w);
+	rsocket_wait_remove(rs, &s.waiter);
+	lock_take(&rs->lock);
+	return result > 0 ? 0 : result ?: -EAGAIN;
+}

@@ -89,7 +89,8 @@ static bool should_grant(const struct rsocket *rs)
 {
 	const struct stream *s = &rs->stream;
 
-	return (half_is_free(s) || (uint16_t)(s->received - s->told) >= rs->rq_size / 2) && s->controls < RS_CONTROLS;
+	return (half_is_free(s) || (uint16_t)(s->received - s->told) >= rs->rq_size / 2) && s->controls < RS_GRANTS &&
+	       !rs->peer_shut;
 }
 
 static void publish_half(struct rsocket *rs, uint32_t message)
@@ -180,7 +181,11 @@ static void take_sent(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock
 		s->slots++;
 		s->tx_used -= (uint32_t)e->wr_id;
 	}
-	if (e->status != IBV_WC_SUCCESS && rsocket_state(rs) == RS_CONNECTED)
+	if (likely(e->status == IBV_WC_SUCCESS) || rsocket_state(rs) != RS_CONNECTED)
+		return;
+	if (e->wr_id & WR_CONTROL && rs->peer_shut)
+		stream_fail(rs, 0); /* nobody needs it any more */
+	else
 		stream_fail(rs, e->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 }
 

@@ -41,7 +41,8 @@ struct waiter {
 
 enum {
 	RS_TARGETS = 2,	 /* buffers of the peer's that we may know of at once */
-	RS_CONTROLS = 4, /* messages of our own kind that may be on their way */
+	RS_GRANTS = 4,	 /* messages that grant something, that may be on their way at once */
+	RS_CONTROLS = 8, /* messages of our own kind, those among them: the end can always be told */
 	RS_LOW_WATER = 2048,
 };
 

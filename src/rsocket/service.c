@@ -393,7 +393,7 @@ static void keep(struct rsocket *rs)
 {
 	lock_take(&rs->lock);
 	stream_process(rs);
-	if (rsocket_state(rs) == RS_CONNECTED && rs->stream.controls < RS_CONTROLS) {
+	if (rsocket_state(rs) == RS_CONNECTED && rs->stream.controls < RS_GRANTS) {
 		rs->stream.controls++;
 		stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE, 0, stream_wr_id(true, 0), 0, 0, 0);
 		rsocket_arm(rs);

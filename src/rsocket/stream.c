@@ -253,7 +253,7 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 
 static bool may_control(struct rsocket *rs)
 {
-	return rsocket_state(rs) != RS_CONNECTED || rs->stream.controls < RS_CONTROLS;
+	return rsocket_state(rs) != RS_CONNECTED || rs->stream.controls < RS_CONTROLS - 2;
 }
 
 static int say(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock)

@@ -282,32 +282,51 @@ def port_events(place, build):
     event("IBV_EVENT_PORT_ACTIVE", 1)
 
 
-def qperf(tests, **row):
+def qperf(tests, connect=False, **row):
     def run(place, build):
         port = next(ports)
         s = Process(build, place.server, "qperf -lp %d" % port)
         s.until_listening(port)
         for test in tests.split():
             # Its tests last a time, a second at least; not all of them obey -n.
-            expect(Process(build, place.client, "qperf %s -lp %d -t 1 %s" % (place.address, port, test)))
-    return Case("qperf " + tests, run, **row)
+            expect(Process(build, place.client, "qperf %s -lp %d -t 1 %s%s" % (place.address, port, options, test)))
+    options = "-cm1 " if connect else ""
+    return Case("qperf " + options + tests, run, **row)
 
 
-def connected(server, client, wanted="", refused=r"[Ee]rror|[Ff]ail|unhandled", **row):
-    """Two programs that connect by rdma_cm; {a} becomes the server's address, {p} a port."""
+def connected(server, client, wanted="", refused=r"[Ee]rror|[Ff]ail|unhandled", stays=False, clients=1,
+              name=None, **row):
+    """Programs that connect by rdma_cm; {a} becomes the server's address, {a6} its IPv6 address, {p} a port. `stays`:
+    the server goes on when its clients have gone."""
     def run(place, build):
-        words = {"a": place.address, "p": next(ports)}
+        words = {"a": place.address, "a6": place.address6, "p": next(ports)}
         s = Process(build, place.server, server.format(**words))
         s.until_at_roce_port()
-        c = Process(build, place.client, client.format(**words))
-        expect(c)
-        expect(s)
-        if not re.search(wanted, c.output):
-            raise Failure("no %r in the client's output" % wanted)
-        for p in c, s:
-            if re.search(refused, p.output):
+        cs = []
+        for _ in range(clients):
+            cs.append(Process(build, place.client, client.format(**words)))
+            if clients > 1:  # rping -P loses one of two requests that come while its main thread sleeps
+                cs[-1].until_output("data")
+        for c in cs:
+            expect(c)
+            if not re.search(wanted, c.output):
+                raise Failure("no %r in a client's output" % wanted)
+        if not stays:
+            expect(s)
+        elif not s.running():
+            raise Failure("the server ended")
+        for p in cs + [s]:
+            if refused and re.search(refused, p.output):
                 raise Failure("%r in its output" % re.search(refused, p.output).group())
-    return Case(client, run, **row)
+    return Case(name or client + (" x %d" % clients if clients > 1 else ""), run, **row)
+
+
+def fio(verb, **row):
+    """fio's engine: who reads is the server, whatever the verb."""
+    common = " --ioengine=rdma --port={p} --bs=64k --size=4m --iodepth=8"
+    return connected("fio --thread --name=server --rw=read" + common.replace("iodepth=8", "iodepth=16"),
+                     "fio --thread --name=client --rw=write" + common + " --hostname={a} --verb=" + verb, r"issued rwts: total=0,64",
+                     refused=r"fail|err= [^0]", **row)
 
 
 def rstream(options, **row):
@@ -377,6 +396,23 @@ TABLE = [
     connected("ucmatose -p {p} -c 20 -C 20", "ucmatose -s {a} -p {p} -c 20 -C 20", "return status 0", places=ALL),
     connected("udaddy", "udaddy -s {a}", "return status 0", places=ALL, quick=True),
     connected("rdma_server", "rdma_client -s {a}", "end 0", places=ALL),
+    connected("rdma_xserver -p {p}", "rdma_xclient -p {p} -s {a}", "end 0", places=ALL),
+    connected("rping -s -a {a6} -p {p} -v -V -C 10", "rping -c -a {a6} -p {p} -v -V -C 10", "rdma-ping-9", places=ALL),
+    connected("rping -s -P -a {a} -p {p} -v -V", "stdbuf -oL rping -c -a {a} -p {p} -v -V -C 200", "rdma-ping-199",
+              stays=True, clients=8, places=("lo", "veth1500"), quick=True),
+    connected("ucmatose -f ip -b {a} -p {p} -c 10 -C 5 -S 3000", "ucmatose -f ip -s {a} -p {p} -c 10 -C 5 -S 3000 -t 8",
+              "return status 0", places=("lo", "veth1500")),
+    connected("ucmatose -b {a6} -p {p} -c 10 -C 5 -m", "ucmatose -s {a6} -p {p} -c 10 -C 5 -m", "return status 0",
+              places=("lo", "veth1500")),
+    connected("udaddy -b {a} -c 10 -C 5 -S 500", "udaddy -s {a} -c 10 -C 5 -S 500", "return status 0",
+              places=("lo", "veth1500")),
+    connected("udaddy -p 0x0002", "udaddy -s {a} -p 0x0002", "return status 0", name="udaddy of RDMA_PS_IPOIB"),
+    connected("cmtime -p {p}", "cmtime -s {a} -p {p} -c 100", "disconnect", stays=True, places=("lo", "veth1500")),
+    connected("ib_send_bw -R -c UD -n 500 -p {p}", "ib_send_bw -R -c UD -n 500 -p {p} {a}", "4096", places=LO),
+    connected("ib_read_lat -R -n 200 -p {p}", "ib_read_lat -R -n 200 -p {p} {a}", "t_typical", places=("lo", "veth1500")),
+    fio("write", places=("lo", "veth1500")),
+    fio("read", places=LO),
+    fio("send", places=LO),
     connected("ib_write_bw -R -n 500 -p {p}", "ib_write_bw -R -n 500 -p {p} {a}", "65536", places=ALL),
     connected("ib_send_lat -R -n 500 -p {p}", "ib_send_lat -R -n 500 -p {p} {a}", "t_typical", places=ALL),
     # -C: some size and count of messages, there and back
@@ -492,5 +528,6 @@ TABLE = [
     idle("pause"),
     idle("event"),
     qperf("uc_lat ud_lat uc_rdma_write_lat", places=LO),
+    qperf("rc_lat ud_lat", connect=True, places=LO),
     qperf("rc_lat rc_bi_bw rc_rdma_write_lat rc_rdma_read_bw ver_rc_fetch_add ver_rc_compare_swap", places=LO),
 ]

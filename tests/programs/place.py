@@ -44,11 +44,13 @@ class Host:
 
 
 class Place:
-    """`server` and `client` are namespaces (perhaps the same); `address` is the server's for TCP. GID index 0 is
+    """`server` and `client` are namespaces (perhaps the same); `address` is the server's for TCP,
+    `address6` its IPv6 one. GID index 0 is
     the IPv4 address, 1 the IPv6 one, and `link_local` the index of the link-local one."""
 
-    def __init__(self, name, server, client, address, interface, link_local=None):
+    def __init__(self, name, server, client, address, address6, interface, link_local=None):
         self.name, self.server, self.client, self.address = name, server, client, address
+        self.address6 = address6
         self.interface, self.link_local = interface, link_local
 
     def close(self):
@@ -59,7 +61,7 @@ class Place:
 
 def loopback():
     one = Namespace()
-    return Place("lo", one, one, "127.0.0.1", "lo")
+    return Place("lo", one, one, "127.0.0.1", "::1", "lo")
 
 
 def veth(mtu):
@@ -71,12 +73,12 @@ def veth(mtu):
         end.ip("addr add 10.77.0.%d/24 dev v0" % number)
         end.ip("addr add fd77::%d/64 dev v0 nodad" % number)
         end.ip("addr add fe80::77:%d/64 dev v0 nodad" % number)
-    return Place("veth%d" % mtu, a, b, "10.77.0.1", "v0", link_local=2)
+    return Place("veth%d" % mtu, a, b, "10.77.0.1", "fd77::1", "v0", link_local=2)
 
 
 def host():
     here = Host()
-    return Place("lo", here, here, "127.0.0.1", "lo")
+    return Place("lo", here, here, "127.0.0.1", "::1", "lo")
 
 
 def may_unshare(*how):

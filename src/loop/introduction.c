@@ -116,9 +116,10 @@ int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 	return g.fds >> GREETING_FDS || fd[GREETING_RING] < 0 || tables != (fd[GREETING_TABLES] >= 0) ? -EBADMSG : 0;
 }
 
-/* Sorts the descriptors that came, in order, into their places; those that have none are closed. */
-static void take_descriptors(const struct msghdr *m, struct introduction *in)
+/* Sorts the descriptors that came, in order, into their places. False: some had none, and were closed. */
+static bool take_descriptors(const struct msghdr *m, struct introduction *in)
 {
+	bool fit = true;
 	int at = 0;
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
@@ -132,12 +133,15 @@ static void take_descriptors(const struct msghdr *m, struct introduction *in)
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
 			while (at < GREETING_FDS && !(in->greeting.fds & 1u << at))
 				at++;
-			if (at < GREETING_FDS)
+			if (at < GREETING_FDS) {
 				in->fd[at++] = fd;
-			else
+			} else {
 				close(fd);
+				fit = false;
+			}
 		}
 	}
+	return fit;
 }
 
 int introduction_receive(int connection, struct introduction *in)
@@ -147,6 +151,7 @@ int introduction_receive(int connection, struct introduction *in)
 	struct msghdr m = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	ssize_t n;
+	bool fit;
 
 	*in = (struct introduction){0};
 	for (int i = 0; i < GREETING_FDS; i++)
@@ -154,8 +159,8 @@ int introduction_receive(int connection, struct introduction *in)
 	n = recvmsg(connection, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EBADMSG;
-	take_descriptors(&m, in);
-	if (!check_user(connection, &in->pid) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	fit = take_descriptors(&m, in);
+	if (fit && !check_user(connection, &in->pid) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    !greeting_check(&in->greeting, (size_t)n, in->fd))
 		return 0;
 	introduction_close(in);

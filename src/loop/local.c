@@ -22,7 +22,7 @@ bool local_is_wanted(void)
 {
 	const char *says = getenv("UROCE_LOCAL");
 
-	return says && strcmp(says, "on") == 0; /* not everything is tested yet */
+	return !says || strcmp(says, "off") != 0;
 }
 
 void local_init(struct loop *l)
@@ -56,6 +56,9 @@ void local_open(struct loop *l)
 		}
 	}
 	lock_drop(&local->lock);
+	lock_take(&l->receive);
+	sleep_renew(l);
+	lock_drop(&l->receive);
 }
 
 /* ---- neighbors come and go ---- */
@@ -147,6 +150,7 @@ static int add_inlet(struct loop *l, struct neighbor *n, const struct ring *ring
 	} else {
 		n->inlet = *ring;
 		local->inlet[local->inlets++] = n;
+		sleep_renew(l); /* who sleeps has to say so in this one as well */
 	}
 	lock_drop(&l->receive);
 	return err;

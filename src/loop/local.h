@@ -1,5 +1,5 @@
 /* The local link: the processes of one user on one host (the scope is the network namespace, as that of UDP port 4791)
- * exchange packets through shared memory. Off, unless UROCE_LOCAL is "on".
+ * exchange packets through shared memory. Off if UROCE_LOCAL is "off".
  *
  * A QP starts by udp. When it learns its peer (RTR), loop_introduce() looks whether that is a neighbor; when the two have
  * met, the QP changes over as soon as nothing of its is on the way (engine_change_link()), or UC before its first packet.

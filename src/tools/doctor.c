@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -336,6 +337,24 @@ static void check_rendezvous(void)
 		close(fd);
 }
 
+static void check_local(void)
+{
+	const char *local = getenv("UROCE_LOCAL");
+	int fd;
+
+	if (local && !strcmp(local, "off")) {
+		say(OK, "same host", "programs talk over UDP, as UROCE_LOCAL is off");
+		return;
+	}
+	fd = memfd_create("uroce-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd >= 0) {
+		say(OK, "same host", "programs of one user talk through shared memory");
+		close(fd);
+		return;
+	}
+	say(WARN, "same host", "programs talk over UDP: shared memory (memfd): %s", strerror(errno));
+}
+
 static void check_process_vm(void)
 {
 	static char secret = 42;
@@ -411,6 +430,7 @@ int doctor_command(const struct command *command, int argc, char **argv)
 		check_device(&views[i]);
 	free(views);
 	check_rendezvous();
+	check_local();
 	check_offload();
 	check_buffer("receive buffer", SO_RCVBUF, SO_RCVBUFFORCE, "rmem_max");
 	check_buffer("send buffer", SO_SNDBUF, SO_SNDBUFFORCE, "wmem_max");

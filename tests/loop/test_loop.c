@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The loop: attaching to addresses, who receives, who sleeps, fork.
+// The loop: attaching to addresses, who receives, who sleeps, fork. All of it twice: by udp, and by the local link (of
+// this process with itself).
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 #include <cmocka.h>
 
 #include "loop/internal.h"
+#include "loop/neighbor.h"
 #include "loop/netns.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -86,11 +88,22 @@ static void connect_qp(struct qp *qp, uint32_t to)
 	modify(qp, init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	lock_take(&qp->lock);
 	qp->path.sgid = qp->path.dgid = gid("127.0.0.1");
-	assert_int_equal(loop_attach(&qp->path), 0);
 	lock_drop(&qp->lock);
+	assert_int_equal(loop_attach(&qp->path), 0);
+	loop_introduce(&qp->path, to);
 	modify(qp, rtr, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 			IBV_QP_MIN_RNR_TIMER);
 	modify(qp, rts, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* By the local link from the first packet on, if that is to be. */
+static void await_neighbor(const struct qp *qp)
+{
+	const struct neighbor *n = qp->path.neighbor;
+
+	assert_int_equal(!n, !local_is_wanted());
+	while (n && neighbor_state(n) != NEIGHBOR_MET)
+		sched_yield();
 }
 
 static void open_pair(struct pair *p)
@@ -112,6 +125,7 @@ static void open_pair(struct pair *p)
 	}
 	for (int i = 0; i < 2; i++)
 		connect_qp(p->qp[i], p->qp[!i]->base.qp_num);
+	await_neighbor(p->qp[0]);
 }
 
 static void close_pair(struct pair *p)
@@ -181,6 +195,8 @@ static void whoever_polls_moves_packets(void **state)
 	open_pair(&p);
 	for (int i = 0; i < 1000; i++)
 		round_trip(&p);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(p.qp[i]->req.lossless, local_is_wanted());
 	close_pair(&p);
 }
 
@@ -472,5 +488,9 @@ int main(void)
 	};
 
 	netns_enter();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	setenv("UROCE_LOCAL", "off", 1);
+	if (cmocka_run_group_tests_name("udp", tests, NULL, NULL))
+		return 1;
+	setenv("UROCE_LOCAL", "on", 1);
+	return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }

@@ -35,6 +35,17 @@ class Namespace:
         self.holder.wait()
 
 
+class ByUdp:
+    """A namespace in which processes do without shared memory."""
+
+    def __init__(self, namespace):
+        self.namespace, self.proc, self.close = namespace, namespace.proc, namespace.close
+
+    @property
+    def enter(self):
+        return self.namespace.enter + ["env", "UROCE_LOCAL=off"]
+
+
 class Host:
     """The namespace that we were started in, where we may make no other."""
     enter, proc = [], "/proc/net/"
@@ -62,6 +73,11 @@ class Place:
 def loopback():
     one = Namespace()
     return Place("lo", one, one, "127.0.0.1", "::1", "lo")
+
+
+def udp(namespace=None):
+    one = ByUdp(namespace or Namespace())
+    return Place("udp", one, one, "127.0.0.1", "lo")
 
 
 def veth(mtu):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """test_programs.py [--build DIR] [--quick] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
-in front of them: on one loopback, and across two network namespaces at MTU 1500 and 9000. Prints TAP. A PATTERN is
+in front of them: on one loopback, there without shared memory (what is not tested by a network anyway), and across two
+network namespaces at MTU 1500 and 9000. Prints TAP. A PATTERN is
 part of a test's name. Without any privilege, only what loopback allows is run."""
 import argparse
 import os
@@ -13,7 +14,13 @@ import cases
 import place
 import process
 
-MAKE = {"lo": place.loopback, "veth1500": lambda: place.veth(1500), "veth9000": lambda: place.veth(9000)}
+MAKE = {"lo": place.loopback, "udp": place.udp, "veth1500": lambda: place.veth(1500), "veth9000": lambda: place.veth(9000)}
+
+HERE = {"lo": place.host, "udp": lambda: place.udp(place.Host())}  # without any privilege
+
+
+def has_place(case, where):
+    return where in case.places or (where == "udp" and case.places == ("lo",))
 
 
 def attempt(case, where, build):
@@ -52,7 +59,7 @@ def main():
     reason = place.be_root_somewhere()
     build = process.Build(args.build)
     chosen = [(where, case) for where in MAKE for case in cases.TABLE
-              if where in case.places and args.place in (None, where) and (case.quick or not args.quick)
+              if has_place(case, where) and args.place in (None, where) and (case.quick or not args.quick)
               and (not args.pattern or any(p in case.name for p in args.pattern))]
     print("TAP version 13\n1..%d" % len(chosen), flush=True)
     failed, here, spoilt, number = 0, None, False, 0
@@ -60,13 +67,13 @@ def main():
         for where, case in chosen:
             number += 1
             title = "%d - %s: %s" % (number, where, case.name.replace("#", ""))
-            if reason and where != "lo":
+            if reason and where not in HERE:
                 print("ok %s # SKIP %s" % (title, reason), flush=True)
                 continue
             if here and (spoilt or here.name != where):
                 here.close()
                 here = None
-            here = here or (place.host() if reason else MAKE[where]())
+            here = here or (HERE[where]() if reason else MAKE[where]())
             spoilt = case.spoils
             begin = time.monotonic()
             try:

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A packet comes out of a record as it went in, whatever its opcode; what cannot be a record is refused.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "link/record.h"
+#include "link/ring.h"
+
+static const union ibv_gid here = {.raw = "0123456789abcde"}, there = {.raw = "edcba9876543210"};
+
+static struct packet packet_of(uint8_t opcode, uint32_t length)
+{
+	return (struct packet){.opcode = opcode,
+			       .solicited = opcode & 1,
+			       .ack_request = !(opcode & 1),
+			       .becn = opcode == OPCODE_CNP,
+			       .pkey = PKEY_DEFAULT,
+			       .dest_qpn = 0xabcdef,
+			       .psn = psn(0x123456),
+			       .imm = 0x11223344,
+			       .inv_rkey = 0x55667788,
+			       .va = 0x1020304050607080,
+			       .rkey = 0x99aabbcc,
+			       .dma_length = 0x12345,
+			       .swap_add = 0x1111222233334444,
+			       .compare = 0x5555666677778888,
+			       .syndrome = 0x1f,
+			       .msn = 0xfedcba,
+			       .original = 0x9999aaaabbbbcccc,
+			       .qkey = 0x22222222,
+			       .src_qpn = 0x333333,
+			       .srqn = 0x444444,
+			       .length = length};
+}
+
+static void expect_same(const struct packet *a, const struct packet *b)
+{
+	uint32_t flags = opcode_info[a->opcode].flags;
+
+#define SAME(field) assert_int_equal(a->field, b->field)
+#define SAME_IF(flag, field)     \
+	do {                     \
+		if (flags & (flag)) \
+			SAME(field); \
+	} while (0)
+	SAME(opcode);
+	SAME(solicited);
+	SAME(ack_request);
+	SAME(becn);
+	SAME(pkey);
+	SAME(dest_qpn);
+	SAME(psn.v);
+	SAME(length);
+	SAME_IF(HAS_IMM, imm);
+	SAME_IF(HAS_IETH, inv_rkey);
+	SAME_IF(HAS_RETH | HAS_ATOMICETH, va);
+	SAME_IF(HAS_RETH | HAS_ATOMICETH, rkey);
+	SAME_IF(HAS_RETH, dma_length);
+	SAME_IF(HAS_ATOMICETH, compare);
+	SAME_IF(HAS_ATOMICETH, swap_add);
+	SAME_IF(HAS_AETH, syndrome);
+	SAME_IF(HAS_AETH, msn);
+	SAME_IF(HAS_ATOMICACKETH, original);
+	SAME_IF(HAS_DETH, qkey);
+	SAME_IF(HAS_DETH, src_qpn);
+	SAME_IF(HAS_XRCETH, srqn);
+}
+
+static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
+{
+	_Alignas(CACHE_LINE) char memory[1024];
+	char payload[300];
+
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (char)i;
+	for (int opcode = 0; opcode < 256; opcode++) {
+		const struct opcode_info *info = &opcode_info[opcode];
+		uint32_t length = info->flags & HAS_PAYLOAD ? sizeof(payload) : 0;
+		struct packet p, in = packet_of((uint8_t)opcode, length);
+		struct iovec iov[2] = {{payload, 7}, {payload + 7, sizeof(payload) - 7}};
+		struct link_tx tx = {.packet = &in, .iov = iov, .iovs = length ? 2 : 0, .dgid = &there, .traffic_class = 5};
+		const union ibv_gid *from = NULL;
+
+		if (!info->name)
+			continue;
+		assert_true(record_bytes(&in) <= length + RECORD_OVERHEAD);
+		record_put(memory, &tx, &here);
+		assert_int_equal(record_get(memory, record_bytes(&in), &p, &from), 0);
+		expect_same(&in, &p);
+		assert_memory_equal(p.payload, payload, length);
+		assert_int_equal(!from, !(info->flags & HAS_DETH));
+		if (!from)
+			continue;
+		assert_memory_equal(from, &here, sizeof(here));
+		assert_memory_equal(p.to, &there, sizeof(there));
+		assert_int_equal(p.traffic_class, 5);
+	}
+}
+
+static void what_is_longer_than_its_record_is_refused(void **state)
+{
+	_Alignas(CACHE_LINE) char memory[256] = {0};
+	struct record *r = (struct record *)memory;
+	const union ibv_gid *from = NULL;
+	struct packet p;
+
+	r->opcode = OP_SEND_ONLY;
+	r->length = 64 - 32;
+	assert_int_equal(record_get(memory, 64, &p, &from), 0);
+	r->length++;
+	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
+	r->length = UINT32_MAX;
+	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
+	r->length = 0;
+	r->opcode = 0xff;
+	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
+	r->opcode = TRANSPORT_UD | OP_SEND_ONLY;
+	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
+	r->opcode = OP_READ_REQUEST;
+	r->length = 4;
+	assert_int_equal(record_get(memory, 128, &p, &from), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_packet_of_every_kind_comes_out_as_it_went_in),
+		cmocka_unit_test(what_is_longer_than_its_record_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

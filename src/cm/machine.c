@@ -320,10 +320,11 @@ static void released(struct connection *c, const struct cm_mad *drep, uint64_t n
 	connection_tell(c, CM_EVENT_DISCONNECTED, 0, drep);
 }
 
-/* Our DREQ finds nothing to disconnect, or the peer says that there never was such a connection. */
+/* Our DREQ finds nothing to disconnect, or the peer says that there never was such a connection, or that it has waited for
+ * our RTU in vain. */
 static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
-	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID)
+	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID && rej->reason != CM_REASON_TIMEOUT)
 		return;
 	released(c, NULL, now);
 }

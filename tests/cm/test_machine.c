@@ -112,6 +112,36 @@ static void rtu_and_dreq_never_come(void **state)
 	world_end(w);
 }
 
+static void a_peer_that_has_waited_in_vain_ends_the_connection(void **state)
+{
+	static const struct {
+		enum cm_reason reason;
+		bool ends;
+	} row[] = {{CM_REASON_TIMEOUT, true}, {CM_REASON_INVALID_ID, true}, {CM_REASON_CONSUMER, false}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = row[i].reason};
+		uint8_t bytes[CM_MAD_BYTES];
+		struct world *w;
+		void *fresh;
+
+		assert_int_equal(world_setup(&fresh), 0);
+		w = fresh;
+		world_connect(w);
+		world_deliver(w);
+		world_expect(w, ACTIVE, CM_EVENT_REPLIED);
+		rej.local_id = w->user[PASSIVE].c->id;
+		rej.remote_id = w->user[ACTIVE].c->id;
+		cm_mad_encode(&rej, bytes);
+		world_hear(w, ACTIVE, bytes, world_address(ACTIVE));
+		if (row[i].ends)
+			world_expect(w, ACTIVE, CM_EVENT_DISCONNECTED);
+		world_expect_none(w, ACTIVE);
+		world_end(w);
+		world_teardown(&fresh);
+	}
+}
+
 static void a_slow_application_is_waited_for(void **state)
 {
 	struct world *w = *state;
@@ -593,6 +623,7 @@ int main(void)
 		cmocka_unit_test(lost_messages_are_made_up_for),
 		TEST(nobody_answers),
 		TEST(rtu_and_dreq_never_come),
+		cmocka_unit_test(a_peer_that_has_waited_in_vain_ends_the_connection),
 		TEST(a_slow_application_is_waited_for),
 		TEST(data_may_come_before_the_rtu),
 		TEST(a_dreq_tells_that_the_rtu_was_lost),

@@ -66,6 +66,10 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
 	REQUIRES(qp->lock);
 
+/* A QUESTION that arrived: what to answer, to `from`. False: nothing. */
+bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,
+		   struct packet *answer) REQUIRES(qp->lock);
+
 /* The time has come: handles whatever deadline has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 

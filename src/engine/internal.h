@@ -92,6 +92,18 @@ void responder_stop(struct qp *qp);
 bool unreliable_run(struct qp *qp, struct turn *turn);
 bool unreliable_can_run(const struct qp *qp);
 
+void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx);
+
+/* flow.c: who of UC and UD may send */
+struct flow *flow_of(struct qp *qp, struct wqe *w);
+/* Whether the packet at the cursor has to wait for its receiver. */
+bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w);
+/* The packet at the cursor is in the turn. */
+void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes);
+void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from);
+uint64_t flow_deadline(const struct qp *qp);
+void flow_reset(struct qp *qp);
+
 /* uc.c, ud.c */
 void uc_receive(struct qp *qp, const struct packet *p);
 void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from);

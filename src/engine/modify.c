@@ -237,6 +237,8 @@ static void reset(struct qp *qp)
 	atomic_store_explicit(&qp->rq.reclaimed, 0, memory_order_relaxed);
 	lock_drop(&qp->rq.lock);
 	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};
+	if (qp->flow)
+		flow_reset(qp);
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
 	qp->mtu = 0;
@@ -250,6 +252,8 @@ static void start_requester(struct qp *qp)
 	r->wqe = qp->sq.tail;
 	r->mtu = qp->mtu;
 	r->lossless = r->changing = false;
+	if (qp->flow)
+		flow_reset(qp);
 	r->window = FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
 	r->timeout_at = r->probe_at = NEVER;

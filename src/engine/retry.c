@@ -56,6 +56,7 @@ void retry_reset(struct qp *qp)
 	r->wqe = qp->sq.tail;
 	r->packet = r->acked = 0;
 	r->flight = 0;
+	r->held = NULL;
 }
 
 void note_sent(struct qp *qp, uint64_t now)
@@ -207,6 +208,8 @@ void engine_expire(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
+	if (now >= flow_deadline(qp))
+		r->held = NULL; /* the next run asks again, or waits no more */
 	if (r->rnr_wait && now >= r->rnr_until)
 		r->rnr_wait = false;
 	if (now >= r->timeout_at)
@@ -231,5 +234,7 @@ uint64_t engine_deadline(const struct qp *qp)
 	const struct requester *r = &qp->req;
 	uint64_t when = min_of(r->timeout_at, r->probe_at);
 
+	if (unlikely(r->held))
+		return flow_deadline(qp);
 	return r->rnr_wait ? min_of(when, r->rnr_until) : when;
 }

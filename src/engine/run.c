@@ -56,6 +56,9 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
 		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
 			completer_congested(qp);
+		else if (p->opcode == OPCODE_ANSWER && qp->flow && sends &&
+			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
+			flow_answered(qp, p, from);
 		return;
 	}
 	if (qp->transport == TRANSPORT_UD)
@@ -95,7 +98,7 @@ bool engine_has_work(const struct qp *qp)
 bool engine_in_flight(const struct qp *qp)
 {
 	/* what is sent and not acknowledged; of UC and UD, what is made and not known to be sent */
-	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && qp->sq.head != qp->req.wqe);
+	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && (qp->sq.head != qp->req.wqe || qp->req.packet));
 }
 
 uint32_t engine_backlog(const struct qp *qp, uint32_t enough)

@@ -1,6 +1,6 @@
 /* The requester of UC and UD: work requests become packets once, and are complete when these are sent
- * (IBTA 9.8.2.1, 9.8.3.1). Nothing is acknowledged and nothing sent again, so there is no window and no
- * timer. SPDX-License-Identifier: BSD-2-Clause */
+ * (IBTA 9.8.2.1, 9.8.3.1). Nothing is acknowledged and nothing sent again; flow.c says when a packet waits.
+ * SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/internal.h"
 
 static bool may_send(const struct qp *qp)
@@ -16,7 +16,7 @@ static void complete_sent(struct qp *qp)
 }
 
 /* IBTA 10.2.5: a Q_Key with the high bit set is not for everybody to use; the QP's own is meant. */
-static void address(struct qp *qp, struct wqe *w, struct tx *tx)
+void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx)
 {
 	struct packet *p = &tx->packet;
 
@@ -31,6 +31,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
+	struct flow *f;
 	struct tx *tx;
 
 	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
@@ -39,13 +40,17 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		r->wqe++;
 		return true;
 	}
+	f = flow_of(qp, w);
+	if (flow_holds(qp, turn, f, w))
+		return false;
 	if (!request_fits(qp, turn, w, r->packet))
 		return false;
 	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
 	if (!tx)
 		return false;
 	if (qp->transport == TRANSPORT_UD)
-		address(qp, w, tx);
+		datagram_address(qp, w, tx);
+	flow_sent(qp, turn, f, w, tx->packet.length);
 	r->next = r->una = r->high = psn_add(r->next, 1);
 	if (++r->packet == w->packets) {
 		r->wqe++;
@@ -68,6 +73,8 @@ bool unreliable_run(struct qp *qp, struct turn *turn)
 {
 	complete_sent(qp);
 	settle_head(qp);
+	qp->req.held = NULL;
+	qp->req.window = turn->budget;
 	while (may_send(qp) && qp->req.wqe != qp->sq.tail && send_next(qp, turn))
 		;
 	return turn->packets || qp->sq.head != qp->req.wqe;
@@ -80,5 +87,5 @@ bool unreliable_can_run(const struct qp *qp)
 
 	if (qp->sq.head != r->wqe)
 		return true;
-	return may_send(qp) && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
+	return may_send(qp) && !r->held && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
 }

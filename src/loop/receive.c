@@ -1,6 +1,7 @@
 /* Receiving: from links to QPs. One thread of a process at a time, whoever has the turn.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <sched.h>
+#include <string.h>
 
 #include "base/trace.h"
 #include "link/record.h"
@@ -68,6 +69,25 @@ static void stray(struct visit *v, uint8_t slot, const struct packet *p,
 	steering_stray(&v->port->steered, slot, v->now);
 }
 
+static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->receive)
+{
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!memcmp(&l->port[i]->link->gid, gid, sizeof(union ibv_gid)))
+			return l->port[i];
+	return NULL;
+}
+
+/* A UD QP has no path of its own, so the answer leaves by the address that the question came to. */
+NO_LOCK_ANALYSIS static void answer(struct visit *v, const struct packet *question, const union ibv_gid *from)
+{
+	struct port *port = v->port ?: port_of(v->loop, question->to);
+	struct packet p;
+	struct link_tx tx = {.packet = &p, .dgid = from};
+
+	if (port && engine_answer(v->qp, question, from, v->now, &p))
+		send_packets(port->link, &tx, 1);
+}
+
 NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct visit *v = arg;
@@ -80,7 +100,11 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 		return;
 	}
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (likely(enter(v, p->dest_qpn)))
+	if (unlikely(!enter(v, p->dest_qpn)))
+		return;
+	if (unlikely(p->opcode == OPCODE_QUESTION))
+		answer(v, p, from);
+	else
 		engine_receive(v->qp, p, from, v->now);
 }
 
@@ -109,7 +133,9 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
 	if (unlikely(!enter(v, p->dest_qpn)))
 		return;
-	if (from) {
+	if (unlikely(p->opcode == OPCODE_QUESTION)) {
+		answer(v, p, from);
+	} else if (from) {
 		if (TRANSPORT(p->opcode) == TRANSPORT_UD)
 			engine_receive(v->qp, p, from, v->now);
 	} else if (likely(v->qp->path.neighbor == n)) {

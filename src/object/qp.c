@@ -81,6 +81,11 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	qp->resp.recv = malloc(receive_bytes(qp, srq, type));
 	if (!qp->resp.recv)
 		goto err_rq;
+	if (!is_reliable(qp)) {
+		qp->flow = calloc(type == IBV_QPT_UD ? UD_FLOWS : 1, sizeof(*qp->flow));
+		if (!qp->flow)
+			goto err_recv;
+	}
 	qp->pd = pd ? pd_domain(pd) : NULL;
 	qp->holder = pd ? pd_holder(pd) : NULL;
 	qp->send_cq = send_cq;
@@ -98,6 +103,9 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	count_users(qp, 1);
 	return qp;
 
+err_recv:
+	free(qp->resp.recv);
+	qp->resp.recv = NULL;
 err_rq:
 	rq_fini(&qp->rq);
 err_sq:
@@ -131,6 +139,8 @@ void qp_destroy(struct qp *qp)
 	free(qp->resp.recv);
 	free(qp->resp.responses);
 	free(qp->resp.atomics);
+	free(qp->flow);
+	qp->flow = NULL;
 	qp->resp = (struct responder){0};
 	count_users(qp, -1u);
 	lock_drop(&qp->lock);

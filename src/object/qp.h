@@ -11,6 +11,7 @@
 #include "base/psn.h"
 #include "base/timer.h"
 #include "object/cq.h"
+#include "object/flow.h"
 #include "object/hca.h"
 #include "object/pd.h"
 #include "object/queue.h"
@@ -44,6 +45,7 @@ struct requester {
 	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
 	bool recovering; /* ... until una gets there */
 	uint32_t unasked; /* charge sent since the last packet with AckReq */
+	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
 	bool lossless;	 /* ... which then loses nothing: no probes, no window */
 	bool changing;	 /* picks up nothing new: the link changes when all that is on the way has arrived */
@@ -160,6 +162,7 @@ struct qp {
 	struct rq rq; /* unused with an SRQ */
 	struct requester req;
 	struct responder resp;
+	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: reliable */
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
 	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */

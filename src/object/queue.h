@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/psn.h"
+#include "object/flow.h"
 #include "object/pd.h"
 
 /* The life of a send work request. */
@@ -80,6 +81,7 @@ struct rq {
 	uint32_t stride, mask, depth, max_sge;
 	uint32_t head; /* the next to be used by an arriving message */
 	uint32_t tail; /* where the next post goes */
+	struct crowd crowd;
 	_Atomic uint32_t reclaimed;
 };
 

@@ -50,6 +50,9 @@ enum operation {
 #define OPERATION(opcode) ((opcode)&0x1f)
 #define TRANSPORT(opcode) ((opcode)&0xe0)
 #define OPCODE_CNP	  0x81 /* congestion notification packet, annex A17 */
+/* Of the range that is left to manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
+#define OPCODE_QUESTION 0xc0
+#define OPCODE_ANSWER	0xc1
 
 /* What an opcode is: one row per opcode in opcode_info[]. */
 enum opcode_flag {

@@ -271,7 +271,7 @@ void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *
 	memcpy(exact, p.payload ? p.payload : f->payload, p.length);
 	p.payload = exact;
 	p.to = fixture_here.raw;
-	if (p.opcode != OPCODE_CNP)
+	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_ANSWER)
 		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);

@@ -116,11 +116,23 @@ static void a_cnp_is_for_neither_requester_nor_responder(void **state)
 	assert_false(info->flags & (IS_REQUEST | IS_RESPONSE | HEADERS));
 }
 
+/* Of the manufacturers' range: they are for flow control of UC and UD (engine/flow.c). */
+static void flow_control_has_two_of_our_own(void **state)
+{
+	assert_string_equal(opcode_info[0xc0].name, "QUESTION");
+	assert_int_equal(opcode_info[0xc0].header_bytes, 12 + 8);
+	assert_int_equal(opcode_info[0xc0].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE), HAS_DETH);
+	assert_string_equal(opcode_info[0xc1].name, "ANSWER");
+	assert_int_equal(opcode_info[0xc1].header_bytes, 12 + 8 + 4);
+	assert_int_equal(opcode_info[0xc1].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE),
+			 HAS_DETH | HAS_IMM);
+}
+
 static void all_other_opcodes_are_unknown(void **state)
 {
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		const struct operation_row *row = find_row(opcode & 31);
-		bool known = opcode == 0x81;
+		bool known = opcode == 0x81 || opcode == 0xc0 || opcode == 0xc1;
 
 		switch (opcode & 0xe0) {
 		case 0x00:
@@ -151,6 +163,7 @@ int main(void)
 		cmocka_unit_test(ud_has_send_only_with_a_deth),
 		cmocka_unit_test(xrc_adds_an_xrceth_to_requests),
 		cmocka_unit_test(a_cnp_is_for_neither_requester_nor_responder),
+		cmocka_unit_test(flow_control_has_two_of_our_own),
 		cmocka_unit_test(all_other_opcodes_are_unknown),
 	};
 

@@ -1,0 +1,240 @@
+/* Flow control of UC and UD. These services acknowledge nothing, so an adapter relies on a network that holds back who
+ * sends too fast (PFC), and on receivers that are never late. Here both ends are processes that wait for a processor,
+ * and what lies between is a socket buffer: without a hint a sender would fill that within a millisecond.
+ *
+ * So a sender who is well ahead of what it knows to have arrived puts a question behind its packets (opcodes of the
+ * range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came before,
+ * and tells how many receives are posted. Until then a sender may be a window ahead in bytes, and as many messages as
+ * there were receives. A peer that does not know the question drops it, as any opcode that is not of its QP's
+ * transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges ask nothing.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+
+/* Until the first answer. */
+#define FREE_BYTES    65536u
+#define FREE_MESSAGES 32u
+
+#define INTERVAL_FIRST (200 * USEC)
+#define INTERVAL_LAST  (8 * MSEC)
+#define PATIENCE_NEW   (250 * MSEC) /* with one that has never answered */
+#define PATIENCE       SEC	    /* ... or that has: it may be waiting for a processor */
+#define SILENT_AGAIN   SEC	    /* a silent peer is asked that often */
+#define PERIOD	       (50 * MSEC)  /* in which askers of a receive queue are counted */
+
+static bool takes_receive(const struct wqe *w)
+{
+	return w->opcode != IBV_WR_RDMA_WRITE;
+}
+
+static uint32_t bytes_ahead(const struct flow *f)
+{
+	return f->sent.bytes - f->told.bytes;
+}
+
+static uint32_t messages_ahead(const struct flow *f)
+{
+	return f->sent.messages - f->told.messages;
+}
+
+static uint32_t most_bytes(const struct qp *qp, const struct flow *f)
+{
+	uint32_t window = qp->req.lossless ? LOSSLESS_WINDOW : qp->req.window;
+
+	return f->peer == FLOW_NEW ? min_of(FREE_BYTES, window) : window;
+}
+
+static uint32_t most_messages(const struct flow *f)
+{
+	return f->peer == FLOW_NEW ? FREE_MESSAGES : f->credits;
+}
+
+static bool is_full(const struct qp *qp, const struct flow *f, const struct wqe *w)
+{
+	bool begins = qp->req.packet == 0 && takes_receive(w);
+
+	return bytes_ahead(f) >= most_bytes(qp, f) || (begins && messages_ahead(f) >= most_messages(f));
+}
+
+static bool is_half_full(const struct qp *qp, const struct flow *f)
+{
+	return bytes_ahead(f) >= most_bytes(qp, f) / 2 || messages_ahead(f) >= (most_messages(f) + 1) / 2;
+}
+
+static bool is_multicast(const struct wqe *w, const struct path *path)
+{
+	return w->remote_qpn == QPN_MASK || path->dgid.raw[0] == 0xff;
+}
+
+/* The row of this receiver; a newcomer takes the place of the one that was used least recently. */
+static struct flow *find(struct qp *qp, const struct wqe *w, const struct path *path)
+{
+	struct flow *f = &qp->flow[0];
+
+	for (uint32_t i = 0; i < UD_FLOWS; i++) {
+		if (qp->flow[i].qpn == w->remote_qpn && !memcmp(&qp->flow[i].to, &path->dgid, sizeof(path->dgid)) &&
+		    qp->flow[i].used)
+			return &qp->flow[i];
+		if (qp->flow[i].used < f->used)
+			f = &qp->flow[i];
+	}
+	*f = (struct flow){.to = path->dgid, .qpn = w->remote_qpn};
+	if (is_multicast(w, path)) {
+		f->peer = FLOW_SILENT;
+		f->asked_at = NEVER - SILENT_AGAIN;
+	}
+	return f;
+}
+
+struct flow *flow_of(struct qp *qp, struct wqe *w)
+{
+	return qp->transport == TRANSPORT_UD ? find(qp, w, wqe_path(&qp->sq, w)) : &qp->flow[0];
+}
+
+static void ask(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
+{
+	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OPCODE_QUESTION, psn(0)) : NULL;
+
+	if (!tx)
+		return; /* the next run comes here again */
+	tx->packet.src_qpn = qp->base.qp_num;
+	if (qp->transport == TRANSPORT_UD)
+		datagram_address(qp, w, tx);
+	f->interval = f->asked.bytes == f->sent.bytes && f->interval ? min_of(2 * f->interval, INTERVAL_LAST)
+								     : INTERVAL_FIRST;
+	/* a question is repeated under its number, so that any answer will do */
+	if (!f->open || f->asked.bytes != f->sent.bytes)
+		f->question = (f->question + 1) & PSN_MASK;
+	tx->packet.psn = psn(f->question);
+	f->asked = f->sent;
+	f->open = true;
+	f->asked_at = turn->now;
+	f->again_at = turn->now + f->interval;
+}
+
+bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
+{
+	if (f->peer == FLOW_SILENT || !is_full(qp, f, w))
+		return false;
+	if (!f->held_at)
+		f->held_at = turn->now;
+	if (turn->now - f->held_at >= (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE)) {
+		f->peer = FLOW_SILENT;
+		return false;
+	}
+	if (turn->now >= f->again_at)
+		ask(qp, turn, f, w);
+	qp->req.held = f;
+	return true;
+}
+
+void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes)
+{
+	bool ends = qp->req.packet + 1 == w->packets;
+
+	f->sent.bytes += bytes + PACKET_OVERHEAD;
+	f->sent.messages += ends && takes_receive(w);
+	f->used = turn->now ?: 1;
+	f->held_at = 0;
+	if (f->peer == FLOW_SILENT ? turn->now >= f->asked_at + SILENT_AGAIN
+				   : !f->open && is_half_full(qp, f))
+		ask(qp, turn, f, w);
+}
+
+static struct flow *find_asked(struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	if (qp->transport == TRANSPORT_UC)
+		return &qp->flow[0];
+	for (uint32_t i = 0; i < UD_FLOWS; i++)
+		if (qp->flow[i].used && qp->flow[i].qpn == p->src_qpn &&
+		    !memcmp(&qp->flow[i].to, from, sizeof(*from)))
+			return &qp->flow[i];
+	return NULL;
+}
+
+void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	struct flow *f = find_asked(qp, p, from);
+
+	if (!f || p->psn.v != f->question)
+		return; /* of an earlier question: a later answer is under way */
+	if (f->told.bytes != f->asked.bytes)
+		f->again_at = 0; /* it goes on there: if that is not enough, ask at once */
+	f->told = f->asked;
+	f->credits = ntohl(p->imm);
+	f->open = false;
+	if (f->credits)
+		f->peer = FLOW_HEARD;
+	qp->req.held = NULL; /* the next run sees */
+}
+
+uint64_t flow_deadline(const struct qp *qp)
+{
+	const struct flow *f = qp->req.held;
+
+	if (!f)
+		return NEVER;
+	return min_of(f->again_at, f->held_at + (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE));
+}
+
+void flow_reset(struct qp *qp)
+{
+	memset(qp->flow, 0, (qp->transport == TRANSPORT_UD ? UD_FLOWS : 1) * sizeof(*qp->flow));
+	qp->req.held = NULL;
+}
+
+/* ---- the receiver ---- */
+
+/* How many ask for these receives, this one among them. */
+static uint32_t count_askers(struct crowd *c, const struct packet *p, const union ibv_gid *from, uint64_t now)
+{
+	uint64_t period = now / PERIOD;
+	uint32_t hash = (uint32_t)(p->src_qpn ^ from->global.interface_id >> 32) * 0x9e3779b1u;
+
+	if (c->period != period) {
+		c->before = c->period + 1 == period ? c->now : 0;
+		c->now = 0;
+		c->period = period;
+	}
+	c->now |= 1ull << (hash >> 26);
+	return (uint32_t)__builtin_popcountll(c->before | c->now);
+}
+
+static uint32_t receives_for(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
+{
+	struct rq *rq = qp->srq ? &qp->srq->rq : &qp->rq;
+	uint32_t posted, askers;
+
+	lock_take(&rq->lock);
+	posted = rq->tail - rq->head;
+	askers = count_askers(&rq->crowd, p, from, now);
+	lock_drop(&rq->lock);
+	return posted ? max_of(posted / askers, 1u) : 0;
+}
+
+bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,
+		   struct packet *answer)
+{
+	bool receives = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+			qp->state == IBV_QPS_SQE;
+	bool may_ask = qp->transport == TRANSPORT_UD   ? question->qkey == qp->attr.qkey
+		       : qp->transport == TRANSPORT_UC ? !memcmp(from, &qp->path.dgid, sizeof(*from)) &&
+								 question->src_qpn == qp->attr.dest_qp_num
+						       : false;
+
+	if (!receives || !may_ask || (question->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
+		return false;
+	*answer = (struct packet){
+		.opcode = OPCODE_ANSWER,
+		.migrated = true,
+		.pkey = PKEY_DEFAULT,
+		.dest_qpn = question->src_qpn,
+		.src_qpn = qp->base.qp_num,
+		.psn = question->psn,
+		.imm = htonl(receives_for(qp, question, from, now)),
+	};
+	return true;
+}

@@ -1,0 +1,540 @@
+/* Flow control of UC and UD (engine/flow.c): who waits for whom, and for how long.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "fixture.h"
+
+enum {
+	FREE = 32, /* messages that nobody needs to allow */
+	QPN = 0x010000,
+};
+
+static int setup_type(void **state, enum ibv_qp_type type)
+{
+	struct fixture *f;
+
+	if (fixture_setup(state))
+		return -1;
+	f = *state;
+	f->type = type;
+	f->sig_all = true;
+	f->cap.max_send_wr = f->cap.max_recv_wr = 200;
+	return 0;
+}
+
+static int setup_uc(void **state)
+{
+	return setup_type(state, IBV_QPT_UC);
+}
+
+static int setup_ud(void **state)
+{
+	return setup_type(state, IBV_QPT_UD);
+}
+
+static void post(struct fixture *f, uint32_t count, enum ibv_wr_opcode opcode, int length)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct ibv_send_wr wr = {.opcode = opcode, .num_sge = length};
+
+		assert_int_equal(fixture_post(f, fixture_datagram(f, wr)), 0);
+	}
+}
+
+static void post_sends(struct fixture *f, uint32_t count)
+{
+	post(f, count, IBV_WR_SEND, 1);
+}
+
+static uint32_t polled(struct fixture *f)
+{
+	struct cqe c;
+	uint32_t n = 0;
+
+	while (cq_poll(&f->send_cq, 1, &c) == 1) {
+		assert_int_equal(c.status, IBV_WC_SUCCESS);
+		n++;
+	}
+	return n;
+}
+
+/* What was sent since the last look: questions, and packets that are none. */
+struct seen {
+	uint32_t packets, questions;
+	struct packet question; /* the last */
+};
+
+static struct seen look(struct fixture *f)
+{
+	struct seen s = {0};
+
+	for (; f->shown < f->sents; f->shown++) {
+		const struct packet *p = &f->sent[f->shown].packet;
+
+		if (p->opcode == OPCODE_QUESTION) {
+			s.questions++;
+			s.question = *p;
+			assert_int_equal(p->src_qpn, QPN);
+		} else {
+			s.packets++;
+		}
+	}
+	fixture_forget(f);
+	return s;
+}
+
+static void answer(struct fixture *f, const struct packet *question, uint32_t receives)
+{
+	fixture_give(f, (struct packet){.opcode = OPCODE_ANSWER,
+					.pkey = PKEY_DEFAULT,
+					.dest_qpn = QPN,
+					.src_qpn = PEER_QPN,
+					.psn = question->psn,
+					.imm = htonl(receives)});
+}
+
+/* A peer that has told what it has. */
+static void be_heard(struct fixture *f, uint32_t receives)
+{
+	struct seen s;
+
+	post_sends(f, FREE / 2);
+	s = look(f);
+	assert_int_equal(s.questions, 1);
+	answer(f, &s.question, receives);
+	assert_int_equal(polled(f), FREE / 2);
+}
+
+static void short_exchanges_ask_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, FREE / 2 - 1);
+	s = look(f);
+	assert_int_equal(s.packets, FREE / 2 - 1);
+	assert_int_equal(s.questions, 0);
+	assert_false(fixture_wait_deadline(f));
+	post_sends(f, 1);
+	s = look(f);
+	assert_int_equal(s.questions, 1);
+	assert_int_equal(s.question.dest_qpn, PEER_QPN);
+	if (f->type == IBV_QPT_UD)
+		assert_int_equal(s.question.qkey, QKEY);
+	assert_false(fixture_wait_deadline(f)); /* nothing waits for the answer yet */
+}
+
+static void a_new_peer_is_not_run_over(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, 100);
+	assert_int_equal(polled(f), FREE);
+	s = look(f);
+	assert_int_equal(s.packets, FREE);
+	assert_int_equal(s.questions, 1);
+	answer(f, &s.question, 40); /* of FREE / 2 messages, that is: so many may come after these */
+	assert_int_equal(polled(f), 24);
+	s = look(f);
+	assert_int_equal(s.packets, 24);
+	assert_int_equal(s.questions, 1);
+	answer(f, &s.question, 100);
+	assert_int_equal(polled(f), 44);
+	assert_int_equal(look(f).packets, 44);
+	assert_false(fixture_wait_deadline(f));
+}
+
+static void an_answer_to_an_earlier_question_says_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct seen old, s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, 100);
+	old = look(f);
+	answer(f, &old.question, FREE / 2);
+	assert_int_equal(polled(f), FREE);
+	s = look(f);
+	assert_int_equal(s.questions, 1);
+	assert_int_not_equal(s.question.psn.v, old.question.psn.v);
+	answer(f, &old.question, 1000);
+	assert_int_equal(polled(f), 0);
+}
+
+static void only_the_peer_answers(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = {.opcode = OPCODE_ANSWER, .pkey = PKEY_DEFAULT, .dest_qpn = QPN, .src_qpn = PEER_QPN};
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, 100);
+	polled(f);
+	p.psn = look(f).question.psn;
+	p.imm = htonl(1000);
+	fixture_give_from(f, p, &fixture_elsewhere);
+	assert_int_equal(polled(f), 0);
+}
+
+/* A question or its answer may be lost. */
+static void a_question_is_repeated_while_somebody_waits(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t start = f->now, last = start, interval = 0;
+	struct seen s, first;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, 100);
+	first = look(f);
+	assert_int_equal(polled(f), FREE);
+	for (int i = 0; i < 8; i++) {
+		assert_true(fixture_wait_deadline(f));
+		s = look(f);
+		assert_int_equal(s.packets, 0);
+		assert_int_equal(s.questions, 1);
+		assert_true(f->now - last >= interval);
+		interval = f->now - last;
+		last = f->now;
+	}
+	assert_true(interval > MSEC && interval < 10 * MSEC);
+	assert_int_not_equal(s.question.psn.v, first.question.psn.v); /* more was sent between these two */
+	answer(f, &s.question, 1000);
+	assert_int_equal(polled(f), 100 - FREE);
+}
+
+static void a_repeated_question_keeps_its_number(void **state)
+{
+	struct fixture *f = *state;
+	struct packet question;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, 100);
+	look(f);
+	polled(f);
+	assert_true(fixture_wait_deadline(f));
+	question = look(f).question;
+	for (int i = 0; i < 3; i++) {
+		assert_true(fixture_wait_deadline(f));
+		assert_int_equal(look(f).question.psn.v, question.psn.v);
+	}
+	answer(f, &question, 1000); /* late, but true */
+	assert_int_equal(polled(f), 100 - FREE);
+}
+
+/* An adapter that does not know the question: it costs a moment, once. */
+static void a_silent_peer_is_not_waited_for_long(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t start = f->now;
+	uint32_t done;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, 100);
+	assert_int_equal(polled(f), FREE);
+	while (!(done = polled(f)))
+		assert_true(fixture_wait_deadline(f));
+	assert_int_equal(done, 100 - FREE);
+	assert_in_range(f->now - start, 200 * MSEC, 300 * MSEC);
+	look(f);
+	post_sends(f, 64);
+	assert_int_equal(polled(f), 64);
+	s = look(f);
+	assert_int_equal(s.packets, 64);
+	assert_int_equal(s.questions, 0);
+	/* asked now and then all the same; and if it answers, it is heeded from then on */
+	fixture_wait(f, SEC);
+	post_sends(f, 1);
+	s = look(f);
+	assert_int_equal(s.questions, 1);
+	polled(f);
+	answer(f, &s.question, 5);
+	post_sends(f, 10);
+	assert_int_equal(polled(f), 5);
+}
+
+static void a_dead_peer_is_waited_for_a_second(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t start;
+
+	fixture_start(f, IBV_QPS_RTS);
+	be_heard(f, 10);
+	post_sends(f, 20);
+	assert_int_equal(polled(f), 10);
+	start = f->now;
+	while (!polled(f))
+		assert_true(fixture_wait_deadline(f));
+	assert_in_range(f->now - start, 900 * MSEC, 1100 * MSEC);
+}
+
+/* It answers, and has no receives: as long as it is slow, and not for ever, if it never posts one. */
+static void a_peer_without_receives_is_waited_for_a_second(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	be_heard(f, 1);
+	post_sends(f, 3);
+	assert_int_equal(polled(f), 1);
+	for (int i = 0; i < 50; i++) {
+		s = look(f);
+		if (s.questions)
+			answer(f, &s.question, 0);
+		assert_int_equal(polled(f), 0);
+		assert_true(fixture_wait_deadline(f));
+	}
+	s = look(f);
+	answer(f, &s.question, 1);
+	assert_int_equal(polled(f), 1); /* there is one now */
+	fixture_wait(f, 1100 * MSEC);
+	assert_int_equal(polled(f), 1);
+}
+
+/* What takes no receive is limited by what may be on the way in bytes. */
+static void writes_wait_for_bytes_alone(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t done;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post(f, 100, IBV_WR_RDMA_WRITE, 1);
+	assert_int_equal(polled(f), 100);
+	fixture_forget(f);
+	post(f, 100, IBV_WR_RDMA_WRITE, 10 * MTU);
+	done = polled(f);
+	s = look(f);
+	assert_in_range(s.packets, 100, 180); /* about 64 KiB with what a packet weighs besides */
+	assert_int_equal(s.questions, 1);
+	assert_int_equal(done, s.packets / 10);
+	answer(f, &s.question, 0); /* no receives: WRITEs need none; but it is not a sign of life either */
+	assert_true(look(f).packets > 0);
+}
+
+/* IBTA 10.3.1: a message that was begun is finished, and only then is the queue drained. */
+static void sqd_waits_for_the_message_that_was_begun(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post(f, 1, IBV_WR_SEND, 250 * MTU);
+	post(f, 1, IBV_WR_SEND, 1);
+	assert_int_equal(polled(f), 0);
+	s = look(f);
+	assert_int_equal(fixture_modify(f, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	fixture_run(f);
+	assert_int_equal(f->event[IBV_EVENT_SQ_DRAINED], 0);
+	answer(f, &s.question, 1000);
+	assert_int_equal(look(f).packets, 250 - s.packets);
+	assert_int_equal(polled(f), 1);
+	assert_int_equal(f->event[IBV_EVENT_SQ_DRAINED], 1);
+}
+
+static void reset_forgets(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	be_heard(f, 1);
+	post_sends(f, 2);
+	assert_int_equal(polled(f), 1);
+	assert_int_equal(fixture_move(f, IBV_QPS_RESET), 0);
+	assert_int_equal(fixture_move(f, IBV_QPS_INIT), 0);
+	assert_int_equal(fixture_move(f, IBV_QPS_RTR), 0);
+	assert_int_equal(fixture_move(f, IBV_QPS_RTS), 0);
+	post_sends(f, FREE);
+	assert_int_equal(polled(f), FREE);
+}
+
+static void an_error_flushes_what_waits(void **state)
+{
+	struct fixture *f = *state;
+	struct cqe c;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, FREE + 1);
+	polled(f);
+	assert_int_equal(fixture_move(f, IBV_QPS_ERR), 0);
+	assert_int_equal(cq_poll(&f->send_cq, 1, &c), 1);
+	assert_int_equal(c.status, IBV_WC_WR_FLUSH_ERR);
+	assert_false(fixture_wait_deadline(f));
+}
+
+/* UD: each receiver is a matter of its own, though what waits at the head of the queue holds up the rest. */
+static void receivers_are_counted_apart(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_send_wr wr;
+
+	fixture_start(f, IBV_QPS_RTS);
+	for (uint32_t i = 0; i < 4 * FREE; i++) {
+		wr = fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 1});
+		wr.wr.ud.remote_qpn = 100 + i % 4;
+		assert_int_equal(fixture_post(f, wr), 0);
+	}
+	assert_int_equal(polled(f), 4 * FREE);
+	assert_int_equal(look(f).questions, 4);
+}
+
+/* More receivers than are kept in mind: nothing goes wrong but the counting. */
+static void many_receivers_are_served(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	for (uint32_t i = 0; i < 10 * FREE; i++) {
+		struct ibv_send_wr wr = fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND});
+
+		f->now += USEC;
+		wr.wr.ud.remote_qpn = 100 + i % 50;
+		assert_int_equal(fixture_post(f, wr), 0);
+		assert_int_equal(polled(f), 1);
+	}
+}
+
+static void nobody_answers_for_a_group(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	for (uint32_t i = 0; i < 150; i++) {
+		struct ibv_send_wr wr = fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND});
+
+		wr.wr.ud.remote_qpn = 0xffffff;
+		assert_int_equal(fixture_post(f, wr), 0);
+	}
+	assert_int_equal(polled(f), 150);
+	assert_int_equal(look(f).questions, 0);
+}
+
+/* ---- the other side ---- */
+
+static struct packet question_from(uint32_t qpn)
+{
+	return (struct packet){.opcode = OPCODE_QUESTION,
+			       .pkey = PKEY_DEFAULT,
+			       .dest_qpn = QPN,
+			       .src_qpn = qpn,
+			       .qkey = QKEY,
+			       .psn = psn(77)};
+}
+
+/* Receives that are offered; -1: no answer. */
+static int64_t answers(struct fixture *f, struct packet question, const union ibv_gid *from)
+{
+	struct packet p;
+	bool any;
+
+	lock_take(&f->qp->lock);
+	any = engine_answer(f->qp, &question, from, f->now, &p);
+	lock_drop(&f->qp->lock);
+	if (!any)
+		return -1;
+	assert_int_equal(p.opcode, OPCODE_ANSWER);
+	assert_int_equal(p.psn.v, question.psn.v);
+	assert_int_equal(p.dest_qpn, question.src_qpn);
+	assert_int_equal(p.src_qpn, QPN);
+	return ntohl(p.imm);
+}
+
+static void the_answer_is_how_many_receives_are_posted(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTR);
+	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fixture_post_recv(f, 1, 100), 0);
+	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), 3);
+	fixture_give(f, request(OP_SEND_ONLY, due_psn(0), 1));
+	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), 2);
+	assert_int_equal(fixture_move(f, IBV_QPS_ERR), 0);
+	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), -1);
+}
+
+static void strangers_get_no_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct packet q = question_from(PEER_QPN);
+
+	fixture_start(f, IBV_QPS_RTS);
+	if (f->type == IBV_QPT_UC) {
+		assert_int_equal(answers(f, q, &fixture_elsewhere), -1);
+		assert_int_equal(answers(f, question_from(99), &fixture_there), -1);
+	}
+	q.qkey++;
+	assert_int_equal(answers(f, q, &fixture_there), f->type == IBV_QPT_UD ? -1 : 0);
+	q = question_from(PEER_QPN);
+	q.pkey = 0x8001;
+	assert_int_equal(answers(f, q, &fixture_there), -1);
+}
+
+static void rc_knows_no_questions(void **state)
+{
+	struct fixture *f = *state;
+
+	f->type = IBV_QPT_RC;
+	fixture_start(f, IBV_QPS_RTS);
+	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), -1);
+	fixture_give(f, (struct packet){.opcode = OPCODE_ANSWER, .pkey = PKEY_DEFAULT, .dest_qpn = QPN});
+	assert_int_equal(f->qp->state, IBV_QPS_RTS);
+}
+
+/* Many who ask share what there is, as long as they ask. */
+static void receives_are_shared_among_those_who_ask(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(fixture_post_recv(f, 1, 100), 0);
+	assert_int_equal(answers(f, question_from(1), &fixture_there), 100);
+	assert_int_equal(answers(f, question_from(2), &fixture_there), 50);
+	assert_int_equal(answers(f, question_from(3), &fixture_elsewhere), 33);
+	assert_int_equal(answers(f, question_from(1), &fixture_there), 33);
+	f->now += SEC;
+	assert_int_equal(answers(f, question_from(1), &fixture_there), 100);
+}
+
+#define BOTH(name)                                                                 \
+	{"uc: " #name, name, setup_uc, fixture_teardown, NULL},                    \
+	{                                                                          \
+		"ud: " #name, name, setup_ud, fixture_teardown, NULL               \
+	}
+#define UC(name) cmocka_unit_test_setup_teardown(name, setup_uc, fixture_teardown)
+#define UD(name) cmocka_unit_test_setup_teardown(name, setup_ud, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(short_exchanges_ask_nothing),
+		BOTH(a_new_peer_is_not_run_over),
+		BOTH(an_answer_to_an_earlier_question_says_nothing),
+		BOTH(only_the_peer_answers),
+		BOTH(a_question_is_repeated_while_somebody_waits),
+		BOTH(a_repeated_question_keeps_its_number),
+		BOTH(a_silent_peer_is_not_waited_for_long),
+		BOTH(a_dead_peer_is_waited_for_a_second),
+		BOTH(a_peer_without_receives_is_waited_for_a_second),
+		UC(writes_wait_for_bytes_alone),
+		UC(sqd_waits_for_the_message_that_was_begun),
+		BOTH(reset_forgets),
+		BOTH(an_error_flushes_what_waits),
+		UD(receivers_are_counted_apart),
+		UD(many_receivers_are_served),
+		UD(nobody_answers_for_a_group),
+		BOTH(the_answer_is_how_many_receives_are_posted),
+		BOTH(strangers_get_no_answer),
+		UC(rc_knows_no_questions),
+		UD(receives_are_shared_among_those_who_ask),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

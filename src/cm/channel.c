@@ -28,10 +28,20 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->base;
 }
 
+/* A program that ends may destroy its channel while a thread of it still waits there, as mckey does. That one goes on
+ * waiting, as ever: so its channel stays. */
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+	struct event_channel *ch = channel_of(channel);
+	bool idle;
+
+	lock_take(&cm.lock);
+	idle = !ch->waiters;
+	lock_drop(&cm.lock);
+	if (!idle)
+		return;
 	close(channel->fd);
-	free(channel_of(channel));
+	free(ch);
 }
 
 /* ---- events ---- */
@@ -165,12 +175,18 @@ static void complete(struct event *e)
 	pthread_mutex_unlock(&id->mutex);
 }
 
-PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+static void count_waiter(struct event_channel *ch, uint32_t by) EXCLUDES(cm.lock)
 {
-	if (!channel || !event)
-		return fail_minus(EINVAL);
+	lock_take(&cm.lock);
+	ch->waiters += by;
+	lock_drop(&cm.lock);
+}
+
+/* 0 or -errno. */
+static int wait_for_event(struct event_channel *ch, struct rdma_cm_event **event)
+{
 	for (;;) {
-		struct event *e = take(channel_of(channel));
+		struct event *e = take(ch);
 		int err;
 
 		if (e && event_prepare(e)) {
@@ -181,10 +197,22 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 			complete(e);
 			continue;
 		}
-		err = loop_wait(channel->fd);
+		err = loop_wait(ch->base.fd);
 		if (err)
-			return fail_minus(-err);
+			return err;
 	}
+}
+
+PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	int err;
+
+	if (!channel || !event)
+		return fail_minus(EINVAL);
+	count_waiter(channel_of(channel), 1);
+	err = wait_for_event(channel_of(channel), event);
+	count_waiter(channel_of(channel), -1u);
+	return err ? fail_minus(-err) : 0;
 }
 
 PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)

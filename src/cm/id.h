@@ -35,6 +35,7 @@ struct event_channel {
 	struct rdma_event_channel base; /* what the application holds: first */
 	struct list events;		/* L */
 	bool readable;			/* L: the eventfd is */
+	uint32_t waiters;		/* L: threads in rdma_get_cm_event() */
 };
 
 struct id {

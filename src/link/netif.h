@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define NETIF_ADDRESSES 64 /* an interface's further addresses are not used */
 
@@ -49,6 +50,23 @@ static inline bool address_is_ipv4(const union ibv_gid *a)
 static inline bool address_is_link_local(const union ibv_gid *a)
 {
 	return a->raw[0] == 0xfe && (a->raw[1] & 0xc0) == 0x80;
+}
+
+/* A multicast GID that stands for an IPv4 group: ffXX::ffff:a.b.c.d, as programs write it. */
+static inline bool address_embeds_group(const union ibv_gid *a)
+{
+	static const uint8_t middle[10] = {[8] = 0xff, [9] = 0xff};
+
+	return a->raw[0] == 0xff && memcmp(a->raw + 2, middle, sizeof(middle)) == 0 && (a->raw[12] & 0xf0) == 0xe0;
+}
+
+/* That group, as ::ffff:a.b.c.d. */
+static inline union ibv_gid address_of_group(const union ibv_gid *a)
+{
+	union ibv_gid group = *a;
+
+	group.raw[0] = group.raw[1] = 0;
+	return group;
 }
 
 static inline bool address_is_multicast(const union ibv_gid *a)

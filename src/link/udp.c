@@ -21,8 +21,22 @@ struct option {
 	bool needed;
 };
 
-static const struct option options[] = {
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29 /* Linux 4.20 */
+#endif
+
+static const struct option unicast_options[] = {
 	{0, SOL_SOCKET, SO_REUSEPORT, 1, true},
+};
+
+/* Otherwise a socket gets what comes to groups that others have joined, on other interfaces. */
+static const struct option multicast_options[] = {
+	{0, SOL_SOCKET, SO_REUSEADDR, 1, true},
+	{AF_INET, IPPROTO_IP, IP_MULTICAST_ALL, 0, true},
+	{AF_INET6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false},
+};
+
+static const struct option options[] = {
 	{AF_INET, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
 	{AF_INET, IPPROTO_IP, IP_RECVTOS, 1, false},
 	{AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
@@ -32,9 +46,9 @@ static const struct option options[] = {
 	{0, IPPROTO_UDP, UDP_GRO, 1, false},
 };
 
-static int set_options(int fd, int family)
+static int set_options(int fd, int family, const struct option *options, size_t count)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct option *o = &options[i];
 
 		if (o->family && o->family != family)
@@ -106,7 +120,30 @@ static const struct link_ops udp_ops = {
 	.close = udp_close,
 };
 
-int link_udp_open(const union ibv_gid *gid, struct link **link)
+static int join_group(const struct udp *udp, int netif)
+{
+	struct ip_mreqn v4 = {.imr_ifindex = netif};
+	struct ipv6_mreq v6 = {.ipv6mr_interface = (unsigned)netif};
+	int err;
+
+	memcpy(&v4.imr_multiaddr, udp->link.gid.raw + 12, 4);
+	memcpy(&v6.ipv6mr_multiaddr, udp->link.gid.raw, 16);
+	err = udp->is_ipv4 ? setsockopt(udp->link.fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
+			   : setsockopt(udp->link.fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	return err ? -errno : 0;
+}
+
+/* Multicast leaves by the interface that has the address. Of IPv4, the kernel sees to it by itself. */
+static void choose_interface(const struct udp *udp)
+{
+	int netif = netif_of_address(&udp->link.gid);
+
+	if (!udp->is_ipv4 && netif)
+		setsockopt(udp->link.fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &netif, sizeof(netif));
+}
+
+/* `group`: of multicast, the interface; else 0. */
+static int open_link(const union ibv_gid *gid, int group, struct link **link)
 {
 	/* not zeroed: pages of the buffer that no datagram needs are never touched */
 	struct udp *udp = aligned_alloc(_Alignof(struct udp), sizeof(*udp));
@@ -119,7 +156,9 @@ int link_udp_open(const union ibv_gid *gid, struct link **link)
 	udp->link.gid = *gid;
 	udp->is_ipv4 = family == AF_INET;
 	udp->sees_marks = true; /* by the options */
-	if (address_is_link_local(gid))
+	if (group)
+		udp->scope = (uint32_t)group;
+	else if (address_is_link_local(gid))
 		udp->scope = netif_of_address(gid);
 	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};
 	udp->message = (struct msghdr){
@@ -132,11 +171,18 @@ int link_udp_open(const union ibv_gid *gid, struct link **link)
 	set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	set_buffer(udp->link.fd, SO_SNDBUFFORCE, SO_SNDBUF);
 	udp->link.room = receive_room(udp->link.fd);
-	err = set_options(udp->link.fd, family);
+	err = set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
+	if (!err)
+		err = group ? set_options(udp->link.fd, family, multicast_options, ARRAY_SIZE(multicast_options))
+			    : set_options(udp->link.fd, family, unicast_options, ARRAY_SIZE(unicast_options));
 	if (!err)
 		err = bind_to(udp);
+	if (!err && group)
+		err = join_group(udp, group);
 	if (err)
 		goto err_close;
+	if (!group)
+		choose_interface(udp);
 	*link = &udp->link;
 	return 0;
 
@@ -145,6 +191,16 @@ err_close:
 err_free:
 	free(udp);
 	return err;
+}
+
+int link_udp_open(const union ibv_gid *gid, struct link **link)
+{
+	return open_link(gid, 0, link);
+}
+
+int link_udp_join(const union ibv_gid *group, int netif, struct link **link)
+{
+	return open_link(group, netif, link);
 }
 
 const struct udp_counters *link_udp_counters(const struct link *link)

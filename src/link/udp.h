@@ -34,6 +34,10 @@ struct udp_counters {
  * ENOMEM, or what socket(2) said. */
 int link_udp_open(const union ibv_gid *gid, struct link **link);
 
+/* The same for a multicast group, `netif` being the interface on which it is joined: a link that only receives, and
+ * that any number of processes and users may have at the same time, each with its own copy of every packet. */
+int link_udp_join(const union ibv_gid *group, int netif, struct link **link);
+
 const struct udp_counters *link_udp_counters(const struct link *link);
 
 /* For tests: send as a kernel without UDP_SEGMENT would have it. */

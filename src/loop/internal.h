@@ -28,6 +28,11 @@ struct port {
 	uint32_t users; /* paths: guarded by `life` */
 	bool watched;	/* in the helper's epoll set: guarded by `receive` */
 	struct steered steered;
+
+	/* of a multicast group: */
+	int netif;	  /* the interface; 0: it is none. Constant */
+	uint32_t *member; /* the QPs that get a copy. Guarded by `receive`; written under `life` too, as `ports` is */
+	uint32_t members;
 };
 
 /* Who sees to it that packets are received and timers served. Changed by the helper thread only. */
@@ -96,6 +101,10 @@ extern _Atomic(struct loop *) loop_current;
 /* Takes `life`; returns the loop, or NULL. loop_release() in any case. */
 struct loop *loop_hold(void);
 void loop_release(void);
+
+/* For group.c, in loop_hold(): a new port receives from now on, or is closed and freed, with its link. */
+int port_start(struct loop *l, struct port *port);
+void port_stop(struct loop *l, struct port *port);
 
 static inline struct loop *loop_of(const struct qp *qp)
 {

@@ -231,9 +231,34 @@ static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 		if (l->port[i] == port)
 			l->port[i--] = l->port[--l->ports];
 	sleep_renew(l);
-	steering_close(&port->steered, drain_port, port);
+	if (port->netif)
+		port->link->ops->close(port->link);
+	else
+		steering_close(&port->steered, drain_port, port);
 	lock_drop(&l->receive);
+	free(port->member);
 	free(port);
+}
+
+NO_LOCK_ANALYSIS void port_stop(struct loop *l, struct port *port)
+{
+	remove_port(l, port);
+}
+
+NO_LOCK_ANALYSIS int port_start(struct loop *l, struct port *port)
+{
+	int err = add_port(l, port);
+
+	if (err) {
+		port->link->ops->close(port->link);
+		free(port);
+		return err;
+	}
+	set_budget(l);
+	err = helper_start(l) ?: helper_add(l, port);
+	if (err)
+		remove_port(l, port);
+	return err;
 }
 
 static int open_port(struct loop *l, const union ibv_gid *gid, struct port **made) REQUIRES(life)

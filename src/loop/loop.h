@@ -26,6 +26,13 @@ void loop_detach(struct path *path);
  * path is attached, and not in use yet. */
 void loop_introduce(struct path *path, uint32_t dest_qpn);
 
+/* The QP gets a copy of what comes to a multicast group on an interface, or no more. IPv4 groups as ::ffff:a.b.c.d. 0 or
+ * -errno: EEXIST (it is in it already), EINVAL (it is not), ENOMEM (that, or a limit of hca.h), or what the kernel
+ * says. */
+int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
+int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
+void loop_leave_all(uint32_t qpn);
+
 /* After engine_post_send(): sends now if the connection is idle or enough has been gathered, else leaves it to
  * the next post, poll, or to the acknowledgement that is on its way. */
 void loop_posted(struct qp *qp) REQUIRES(qp->lock);

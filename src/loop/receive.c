@@ -108,10 +108,26 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 		engine_receive(v->qp, p, from, v->now);
 }
 
+/* To a multicast group: each QP in it gets the packet. */
+NO_LOCK_ANALYSIS static void deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct visit *v = arg;
+
+	if (TRANSPORT(p->opcode) != TRANSPORT_UD || p->dest_qpn != QPN_MASK)
+		return;
+	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
+	if (!v->now)
+		v->now = clock_now();
+	for (uint32_t i = 0; i < v->port->members; i++)
+		if (enter(v, v->port->member[i]))
+			engine_receive(v->qp, p, from, v->now);
+}
+
 static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now)
 {
 	struct visit v = {.loop = l, .port = port, .now = *now};
-	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, deliver, &v);
+	link_deliver *to = port->netif ? deliver_group : deliver;
+	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
 
 	leave(&v);
 	*now = v.now;

@@ -31,6 +31,9 @@ enum {
 	HCA_MAX_DM = 1 << 20, /* bytes of device memory */
 	HCA_MAX_AH = 65536,
 	HCA_MAX_RD_ATOMIC = 128,
+	HCA_MAX_GROUPS = 256, /* multicast: each takes a descriptor ... */
+	HCA_MAX_GROUP_QPS = 1024,
+	HCA_MAX_GROUP_MEMBERS = 65536, /* ... in all of them together */
 	HCA_MAX_MESSAGE = 1u << 31, /* bytes: IBTA 9.7.7 */
 };
 

@@ -180,6 +180,7 @@ struct qp {
 	uint32_t open;		 /* ... of the QP: how many there are, its maker among them ... */
 	bool closed;		 /* ... who is no more */
 	struct xrcd *xrcd;	 /* ... of each. Constant */
+	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };

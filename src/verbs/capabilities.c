@@ -34,6 +34,9 @@ static void fill(struct ibv_device_attr *a, const struct device *d)
 	a->max_res_rd_atom = HCA_MAX_RD_ATOMIC * HCA_MAX_QP;
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->max_ah = HCA_MAX_AH;
+	a->max_mcast_grp = HCA_MAX_GROUPS;
+	a->max_mcast_qp_attach = HCA_MAX_GROUP_QPS;
+	a->max_total_mcast_qp_attach = HCA_MAX_GROUP_MEMBERS;
 	a->max_pkeys = 1;
 	a->local_ca_ack_delay = 15;
 	a->phys_port_cnt = 1;

@@ -21,11 +21,17 @@ static int resolve_lid(struct device *d, uint16_t lid, struct path *p)
 static int resolve_gid(struct device *d, const struct ibv_global_route *grh, struct path *p)
 {
 	static const union ibv_gid none;
-	bool ipv4 = address_is_ipv4(&grh->dgid);
+	union ibv_gid dgid = grh->dgid, from;
 	int index = grh->sgid_index;
+	bool ipv4;
 
-	if (memcmp(&grh->dgid, &none, sizeof(none)) == 0)
+	if (memcmp(&dgid, &none, sizeof(none)) == 0)
 		return -EINVAL;
+	if (address_embeds_group(&dgid) &&
+	    (index == PATH_ANY_SGID ? device_first_gid(d, true, &from) >= 0
+				    : device_gid(d, (uint32_t)index, &from) && address_is_ipv4(&from)))
+		dgid = address_of_group(&dgid);
+	ipv4 = address_is_ipv4(&dgid);
 	if (index == PATH_ANY_SGID) {
 		index = device_first_gid(d, ipv4, &p->sgid);
 		if (index < 0)
@@ -33,7 +39,7 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 	} else if (!device_gid(d, (uint32_t)index, &p->sgid) || address_is_ipv4(&p->sgid) != ipv4) {
 		return -EINVAL;
 	}
-	p->dgid = grh->dgid;
+	p->dgid = dgid;
 	p->sgid_index = (uint8_t)index;
 	p->flow_label = grh->flow_label & 0xfffff;
 	p->traffic_class = grh->traffic_class;

@@ -337,6 +337,8 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 	if (!base)
 		return fail(EINVAL);
 	qp = shared_qp(base);
+	if (atomic_load_explicit(&qp->groups, memory_order_relaxed))
+		return fail(EBUSY); /* ibv_destroy_qp(3) */
 	c = context_of(base->context);
 	last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 	if (last)
@@ -362,8 +364,11 @@ void qps_abandon(struct context *c)
 		/* the pool has no gaps that are never filled: a missing chunk ends it */
 		if (!qp)
 			break;
-		if (qp->alive && qp->base.context == &c->verbs.context)
-			silence(qp, c);
+		if (!qp->alive || qp->base.context != &c->verbs.context)
+			continue;
+		silence(qp, c);
+		if (qp->groups)
+			loop_leave_all(qp->base.qp_num);
 	}
 }
 

@@ -59,7 +59,5 @@ const struct verbs_context unsupported_ops = {
 	.ibv_create_flow = create_flow,
 };
 
-PUBLIC_NO(ibv_attach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-PUBLIC_NO(ibv_detach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 PUBLIC_NO(ibv_resolve_eth_l2_from_gid, struct ibv_context *context, struct ibv_ah_attr *attr,
 	  uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)

@@ -351,6 +351,21 @@ def rcopy(place, build):
                 raise Failure("the copy differs")
 
 
+def mckey(group, receiver, sender, **row):
+    """Two receivers in a multicast group, and a sender: each gets all."""
+    def run(place, build):
+        command = "stdbuf -oL mckey -C 20 -m %s -b " % group
+        receivers = [Process(build, place.server, command + receiver) for _ in range(2)]
+        for r in receivers:
+            r.until_output(r"^receiving data transfers")
+        s = Process(build, place.client, command + sender + " -s")
+        for p in (s, *receivers):
+            expect(p)
+            if "return status 0" not in p.output:
+                raise Failure("it did not end well")
+    return Case("mckey -m %s" % group, run, **row)
+
+
 def uroce_run(place, build):
     """The command that a user types, and not only the preload it makes."""
     if build.sanitizer:
@@ -425,6 +440,9 @@ TABLE = [
     *[riostream("-T v %s -S %d -C 3 -I 3" % (how, size), places=("lo", "veth1500"), quick=size == 5000)
       for how in ("-T b", "-T n", "-T a") for size in (64, 5000, 100000)],
     Case("rcopy", rcopy, ALL, quick=True),
+    mckey("239.77.0.1", "127.0.0.1", "127.0.0.1"),
+    mckey("239.77.0.2", "10.77.0.1", "10.77.0.2", places=VETH),
+    mckey("ff0e::77", "fd77::1", "fd77::2", places=VETH),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
     pingpong(places=ALL, quick=True),
     pingpong("-g 0", places=ALL),

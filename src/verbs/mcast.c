@@ -1,0 +1,49 @@
+/* Multicast groups of UD queue pairs. RoCE has no LIDs, so what is said of one is ignored.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/loop.h"
+#include "verbs/context.h"
+
+/* The group that a GID means on a device. 0 or errno. */
+static int group_of(struct device *d, const struct ibv_qp *qp, const union ibv_gid *gid, union ibv_gid *group)
+{
+	union ibv_gid from;
+
+	if (!qp || !gid || qp->qp_type != IBV_QPT_UD || !address_is_multicast(gid))
+		return EINVAL;
+	*group = *gid;
+	/* as path_resolve() does it for who sends there */
+	if (address_embeds_group(gid) && device_first_gid(d, true, &from) >= 0)
+		*group = address_of_group(gid);
+	return 0;
+}
+
+PUBLIC int ibv_attach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint16_t lid)
+{
+	struct device *d = base ? context_of(base->context)->device : NULL;
+	union ibv_gid group;
+	int error = group_of(d, base, gid, &group);
+
+	if (error)
+		return fail(error);
+	error = -loop_join(base->qp_num, &group, d->netif_index);
+	if (error == EEXIST)
+		return 0; /* as the kernel has it */
+	if (error)
+		return fail(error);
+	atomic_fetch_add_explicit(&((struct qp *)base)->groups, 1, memory_order_relaxed);
+	return 0;
+}
+
+PUBLIC int ibv_detach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint16_t lid)
+{
+	struct device *d = base ? context_of(base->context)->device : NULL;
+	union ibv_gid group;
+	int error = group_of(d, base, gid, &group);
+
+	if (!error)
+		error = -loop_leave(base->qp_num, &group, d->netif_index);
+	if (error)
+		return fail(error);
+	atomic_fetch_sub_explicit(&((struct qp *)base)->groups, 1, memory_order_relaxed);
+	return 0;
+}

@@ -168,7 +168,7 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	near = local_enter(qp);
 	w->turn.now = now;
 	w->turn.delay_ack = delay_ack;
-	w->turn.budget = near ? UINT32_MAX : share(l, qp, now);
+	w->turn.budget = near && qp->req.lossless ? UINT32_MAX : share(l, qp, now);
 	w->turn.full = false;
 	do {
 		w->turn.room = near ? local_room(near) : UINT32_MAX;

@@ -488,9 +488,8 @@ TABLE = [
     perftest("ib_write_bw -c UC -n 1000 -b -q 4", places=LO),
     perftest("ib_send_bw -c UC -n 1000", places=("lo", "veth1500"), quick=True),
     perftest("ib_send_bw -c UC -n 1000 -b", places=("lo", "veth1500")),
-    perftest("ib_send_bw -c UC -a -n 20", places=LO),
-    perftest("ib_send_bw -c UD -a -n 300", places=("lo", "veth1500")),
-    perftest("ib_write_bw -c UC -a -n 5", places=LO),
+    perftest("ib_send_bw -c UC -a -n 5", places=LO),
+    perftest("ib_send_bw -c UD -a -n 100", places=LO),
     *[perftest("ib_send_bw -c %s -n 1000 -s 1024 -q 16" % c, places=LO) for c in ("UC", "UD")],
     *[perftest("ib_send_bw -c %s -n 2000 -s 64%s" % (c, x), places=LO) for c in ("UC", "UD")
       for x in (" -e", " -b -e")],

@@ -121,7 +121,9 @@ static void flow_control_has_two_of_our_own(void **state)
 {
 	assert_string_equal(opcode_info[0xc0].name, "QUESTION");
 	assert_int_equal(opcode_info[0xc0].header_bytes, 12 + 8);
-	assert_int_equal(opcode_info[0xc0].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE), HAS_DETH);
+	/* a request: it travels behind those that it asks about */
+	assert_int_equal(opcode_info[0xc0].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE),
+			 HAS_DETH | IS_REQUEST);
 	assert_string_equal(opcode_info[0xc1].name, "ANSWER");
 	assert_int_equal(opcode_info[0xc1].header_bytes, 12 + 8 + 4);
 	assert_int_equal(opcode_info[0xc1].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE),

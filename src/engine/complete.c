@@ -125,6 +125,8 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 		cqe.sl = grh_kind(last);
 		cqe.src_qp = last->src_qpn;
 	}
+	if (qp->transport == TRANSPORT_RAW)
+		cqe.imm = last->imm; /* the tag */
 	if (info->flags & HAS_IMM) {
 		cqe.flags |= IBV_WC_WITH_IMM;
 		cqe.imm = last->imm;

@@ -70,6 +70,9 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,
 		   struct packet *answer) REQUIRES(qp->lock);
 
+/* An Ethernet frame for a raw packet QP; `tag` is the steering rule's, for the completion. */
+void engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
+
 /* The time has come: handles whatever deadline has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 

@@ -33,7 +33,9 @@ void flush_sends(struct qp *qp);
 /* To ERR, telling an asynchronous event first. */
 void fail_with_event(struct qp *qp, enum ibv_event_type event);
 void flush(struct qp *qp);
-/* run.c: SQ_DRAINED, once, when a QP in SQD has nothing on the way. */
+/* run.c: a CQ that overran takes the QP down, but not in the middle of a step. */
+void settle_overrun(struct qp *qp) REQUIRES(qp->lock);
+/* SQ_DRAINED, once, when a QP in SQD has nothing on the way. */
 void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 
 /* requester.c */

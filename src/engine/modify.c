@@ -19,7 +19,7 @@ struct masks {
 
 static const struct transition {
 	enum ibv_qp_state from, to;
-	struct masks rc, uc, ud;
+	struct masks rc, uc, ud, raw;
 	struct masks ini, tgt; /* XRC */
 } transitions[] = {
 	{
@@ -28,6 +28,7 @@ static const struct transition {
 		.rc = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.uc = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.ud = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+		.raw = {IBV_QP_PORT},
 		.ini = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.tgt = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	},
@@ -37,6 +38,7 @@ static const struct transition {
 		.rc = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.uc = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+		.raw = {0, IBV_QP_PORT},
 		.ini = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 		.tgt = {0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	},
@@ -49,6 +51,7 @@ static const struct transition {
 		.uc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+		.raw = {0},
 		.ini = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 			IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 		.tgt = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -63,6 +66,7 @@ static const struct transition {
 		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.raw = {0, IBV_QP_CUR_STATE},
 		.ini = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 				IBV_QP_MAX_QP_RD_ATOMIC,
 			IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
@@ -75,6 +79,7 @@ static const struct transition {
 		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.raw = {0, IBV_QP_CUR_STATE},
 		.ini = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.tgt = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
@@ -84,6 +89,7 @@ static const struct transition {
 		.rc = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 		.uc = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 		.ud = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+		.raw = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 		.ini = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 		.tgt = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 	},
@@ -93,6 +99,7 @@ static const struct transition {
 		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.raw = {0, IBV_QP_CUR_STATE},
 		.ini = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.tgt = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
@@ -104,6 +111,7 @@ static const struct transition {
 				  IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ANY_ALT},
 		.ud = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+		.raw = NOT_FOR,
 		.ini = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ANY_ALT},
 		.tgt = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -115,6 +123,7 @@ static const struct transition {
 		.rc = NOT_FOR,
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+		.raw = {0, IBV_QP_CUR_STATE},
 		.ini = NOT_FOR,
 		.tgt = NOT_FOR,
 	},
@@ -127,6 +136,8 @@ static const struct masks *masks_of(const struct transition *t, const struct qp 
 		return &t->uc;
 	case TRANSPORT_UD:
 		return &t->ud;
+	case TRANSPORT_RAW:
+		return &t->raw;
 	case TRANSPORT_XRC:
 		return is_xrc_target(qp) ? &t->tgt : &t->ini;
 	default:

@@ -47,11 +47,16 @@ static const uint8_t ud_kind[KINDS] = {
 	[IBV_WR_SEND_WITH_IMM] = WR_DATAGRAM,
 };
 
+static const uint8_t raw_kind[KINDS] = {
+	[IBV_WR_SEND] = WR_SEND,
+};
+
 static enum wr_kind kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
 	const uint8_t *kind = qp->transport == TRANSPORT_UC   ? uc_kind
-			      : qp->transport == TRANSPORT_UD ? ud_kind
-							      : rc_kind;
+			      : qp->transport == TRANSPORT_UD  ? ud_kind
+			      : qp->transport == TRANSPORT_RAW ? raw_kind
+							       : rc_kind;
 
 	return (unsigned)opcode < KINDS ? kind[opcode] : WR_NONE;
 }

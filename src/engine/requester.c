@@ -76,7 +76,9 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 {
 	unsigned access = wqe_wants_response(w) ? IBV_ACCESS_LOCAL_WRITE : 0;
 
-	if (w->length > (qp->transport == TRANSPORT_UD ? qp->mtu : HCA_MAX_MESSAGE))
+	bool whole = qp->transport == TRANSPORT_UD || qp->transport == TRANSPORT_RAW; /* in one packet */
+
+	if (w->length > (whole ? qp->mtu : HCA_MAX_MESSAGE))
 		return IBV_WC_LOC_LEN_ERR;
 	if (is_atomic(w) && w->length != sizeof(uint64_t))
 		return IBV_WC_LOC_LEN_ERR;

@@ -10,8 +10,8 @@ static bool from_peer(const struct qp *qp, const union ibv_gid *from)
 	return !memcmp(from, &qp->path.dgid, sizeof(*from));
 }
 
-/* A CQ that overran takes its QPs down (IBTA 11.6.2.1), but not in the middle of a step. */
-static void settle(struct qp *qp)
+/* IBTA 11.6.2.1 */
+void settle_overrun(struct qp *qp)
 {
 	if (!qp->cq_lost)
 		return;
@@ -69,7 +69,7 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 		receive_request(qp, p, now);
 	else if (sends)
 		completer_receive(qp, p, now);
-	settle(qp);
+	settle_overrun(qp);
 	settle_drain(qp);
 }
 
@@ -79,14 +79,14 @@ bool engine_run(struct qp *qp, struct turn *turn)
 
 	if (unlikely(!is_reliable(qp))) {
 		more = unreliable_run(qp, turn);
-		settle(qp);
+		settle_overrun(qp);
 		settle_drain(qp);
 		return more;
 	}
 	more = responder_run(qp, turn);
 	more = requester_run(qp, turn) || more;
 	more = responder_acknowledge(qp, turn) || more;
-	settle(qp);
+	settle_overrun(qp);
 	return more;
 }
 

@@ -40,8 +40,8 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		r->wqe++;
 		return true;
 	}
-	f = flow_of(qp, w);
-	if (flow_holds(qp, turn, f, w))
+	f = qp->flow ? flow_of(qp, w) : NULL;
+	if (f && flow_holds(qp, turn, f, w))
 		return false;
 	if (!request_fits(qp, turn, w, r->packet))
 		return false;
@@ -50,7 +50,8 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		return false;
 	if (qp->transport == TRANSPORT_UD)
 		datagram_address(qp, w, tx);
-	flow_sent(qp, turn, f, w, tx->packet.length);
+	if (f)
+		flow_sent(qp, turn, f, w, tx->packet.length);
 	r->next = r->una = r->high = psn_add(r->next, 1);
 	if (++r->packet == w->packets) {
 		r->wqe++;

@@ -26,6 +26,7 @@ struct port {
 	struct loop *loop;
 	struct link *link;
 	uint32_t users; /* paths: guarded by `life` */
+	bool raw;	/* of whole frames: raw.c has it, and counts its users by QPs */
 	bool watched;	/* in the helper's epoll set: guarded by `receive` */
 	struct steered steered;
 

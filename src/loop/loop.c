@@ -13,6 +13,7 @@
 #include "link/netif.h"
 #include "link/udp.h"
 #include "loop/internal.h"
+#include "loop/raw.h"
 
 /* What may be on the way at once. Half of what the receive buffer of a peer like us takes; and not much more than what
  * stays in a processor's cache. */
@@ -97,6 +98,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 
+	raw_forget();
 	if (l) {
 		atomic_store_explicit(&l->inert, true, memory_order_relaxed);
 		helper_close(&l->helper);
@@ -324,7 +326,7 @@ void loop_detach(struct path *path)
 	struct port *port = path->link;
 
 	path->link = NULL;
-	if (loop_is_inert(port->loop))
+	if (port->raw || loop_is_inert(port->loop))
 		return;
 	local_forget(path);
 	lock_take(&life);

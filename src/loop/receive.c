@@ -6,6 +6,7 @@
 #include "base/trace.h"
 #include "link/record.h"
 #include "loop/internal.h"
+#include "loop/raw.h"
 #include "loop/neighbor.h"
 
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
@@ -308,6 +309,7 @@ bool loop_progress(void)
 	now = glance();
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
 	n = poll_once(l, &now);
+	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
 	give_way(now, n);
 	return n;

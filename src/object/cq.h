@@ -18,7 +18,7 @@ struct cqe {
 	uint64_t wr_id;
 	uint32_t qpn;
 	uint32_t byte_len;
-	uint32_t imm;	 /* immediate data as on the wire, or the invalidated rkey */
+	uint32_t imm;	 /* immediate data as on the wire, or the invalidated rkey; of raw frames, their flow's tag */
 	uint32_t src_qp; /* UD */
 	uint32_t wqe;	 /* which work request of that queue: polling it frees the slot */
 	uint8_t status;	 /* enum ibv_wc_status */

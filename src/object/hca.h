@@ -28,6 +28,8 @@ enum {
 	HCA_MAX_SRQ = 32768,
 	HCA_MAX_SRQ_WR = 65536,
 	HCA_MAX_PD = 65536,
+	HCA_MAX_WQ = 4096, /* they take the place of QPs */
+	HCA_MAX_WQ_TABLES = 1024,
 	HCA_MAX_DM = 1 << 20, /* bytes of device memory */
 	HCA_MAX_AH = 65536,
 	HCA_MAX_RD_ATOMIC = 128,

@@ -24,6 +24,8 @@ static enum transport transport_of(enum ibv_qp_type type)
 		return TRANSPORT_UC;
 	case IBV_QPT_UD:
 		return TRANSPORT_UD;
+	case IBV_QPT_RAW_PACKET:
+		return TRANSPORT_RAW;
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
 		return TRANSPORT_XRC;
@@ -81,7 +83,7 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	qp->resp.recv = malloc(receive_bytes(qp, srq, type));
 	if (!qp->resp.recv)
 		goto err_rq;
-	if (!is_reliable(qp)) {
+	if (qp->transport == TRANSPORT_UC || qp->transport == TRANSPORT_UD) {
 		qp->flow = calloc(type == IBV_QPT_UD ? UD_FLOWS : 1, sizeof(*qp->flow));
 		if (!qp->flow)
 			goto err_recv;

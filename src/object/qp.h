@@ -134,6 +134,8 @@ struct responder {
 	uint32_t atomic_next;
 };
 
+struct rss;
+
 struct qp {
 	union { /* what the application holds: first. base.state is what it was told last */
 		struct ibv_qp base;
@@ -162,7 +164,7 @@ struct qp {
 	struct rq rq; /* unused with an SRQ */
 	struct requester req;
 	struct responder resp;
-	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: reliable */
+	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
 	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
@@ -181,6 +183,11 @@ struct qp {
 	bool closed;		 /* ... who is no more */
 	struct xrcd *xrcd;	 /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
+	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
+	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
+	bool no_multicast_loop;	 /* it does not see what this host sends to groups. Constant */
+	_Atomic uint32_t flows;	 /* steering rules that lead here: verbs/flow.c */
+	struct ibv_wq *wq;	 /* for verbs/: what the application knows it as; else NULL. Constant */
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
@@ -194,7 +201,7 @@ static inline struct path *wqe_path(const struct sq *sq, struct wqe *w)
 /* Whether packets are acknowledged, sent again, and answered. */
 static inline bool is_reliable(const struct qp *qp)
 {
-	return qp->transport != TRANSPORT_UC && qp->transport != TRANSPORT_UD;
+	return qp->transport != TRANSPORT_UC && qp->transport != TRANSPORT_UD && qp->transport != TRANSPORT_RAW;
 }
 
 static inline bool is_xrc_target(const struct qp *qp)

@@ -70,6 +70,8 @@ void async_cq_error(struct cq *cq)
 
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
+	if (qp->wq) /* a work queue: nobody knows its QP, and its own event has no queue to speak of */
+		return;
 	if (!qp->closed)
 		tell(context_of(qp->base.context),
 		     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "memory/guarded.h"
+#include "object/rss.h"
 #include "verbs/context.h"
 
 static void fill(struct ibv_device_attr *a, const struct device *d)
@@ -20,7 +21,8 @@ static void fill(struct ibv_device_attr *a, const struct device *d)
 	a->max_qp_wr = HCA_MAX_QP_WR;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-			      IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+			      IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+			      IBV_DEVICE_MANAGED_FLOW_STEERING;
 	a->max_sge = a->max_sge_rd = HCA_MAX_SGE;
 	a->max_cq = HCA_MAX_CQ;
 	a->max_cqe = HCA_MAX_CQE;
@@ -77,6 +79,14 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	a.hca_core_clock = 1000000; /* kHz: time stamps are in ns */
 	a.phys_port_cnt_ex = 1;
 	a.max_dm_size = HCA_MAX_DM;
+	a.max_wq_type_rq = HCA_MAX_WQ;
+	a.rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = HCA_MAX_WQ_TABLES,
+		.max_rwq_indirection_table_size = RSS_TABLE,
+		.rx_hash_fields_mask = RSS_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
 	fill_odp(&a);
 	a.cq_mod_caps = (struct ibv_cq_moderation_caps){UINT16_MAX, UINT16_MAX};
 	memset(attr, 0, size);

@@ -25,6 +25,17 @@ static void fill_ops(struct verbs_context *v)
 	v->query_port = query_port;
 	v->advise_mr = advise_mr;
 	v->alloc_null_mr = alloc_null_mr;
+	v->ibv_create_flow = create_flow;
+	v->ibv_destroy_flow = destroy_flow;
+	v->create_counters = create_counters;
+	v->destroy_counters = destroy_counters;
+	v->attach_counters_point_flow = attach_counters;
+	v->read_counters = read_counters;
+	v->create_wq = create_wq;
+	v->modify_wq = modify_wq;
+	v->destroy_wq = destroy_wq;
+	v->create_rwq_ind_table = create_rwq_ind_table;
+	v->destroy_rwq_ind_table = destroy_rwq_ind_table;
 	v->alloc_dm = alloc_dm;
 	v->free_dm = free_dm;
 	v->reg_dm_mr = reg_dm_mr;

@@ -51,6 +51,19 @@ int dealloc_parent_domain(struct pd *pd);
 struct ibv_dm *alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr);
 int free_dm(struct ibv_dm *dm);
 struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access);
+/* flow.c, counters.c */
+struct ibv_flow *create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int destroy_flow(struct ibv_flow *flow);
+struct ibv_counters *create_counters(struct ibv_context *c, struct ibv_counters_init_attr *attr);
+int destroy_counters(struct ibv_counters *counters);
+int attach_counters(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
+int read_counters(struct ibv_counters *counters, uint64_t *value, uint32_t count, uint32_t flags);
+/* wq.c */
+struct ibv_wq *create_wq(struct ibv_context *c, struct ibv_wq_init_attr *attr);
+int modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *c, struct ibv_rwq_ind_table_init_attr *attr);
+int destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
 /* mr.c */
 struct ibv_mr *alloc_null_mr(struct ibv_pd *pd);
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access); /* NULL: errno */

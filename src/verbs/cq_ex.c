@@ -110,7 +110,7 @@ static uint8_t read_zero(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-/* No VLAN tag, no flow that would have one: what there is none of reads as zero. */
+/* A tag stays in its frame: what there is none of reads as zero. */
 static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 {
 	return 0;
@@ -118,7 +118,10 @@ static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 
 static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 {
-	return 0;
+	const struct cqe *c = now(cq);
+
+	/* only a frame has one there, which has nothing else there */
+	return (c->opcode & IBV_WC_RECV) && !(c->flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)) ? c->imm : 0;
 }
 
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq)

@@ -330,6 +330,16 @@ enum ibv_mtu device_active_mtu(struct device *d)
 	return mtu;
 }
 
+uint32_t device_interface_mtu(struct device *d)
+{
+	uint32_t mtu;
+
+	lock_take(&d->lock);
+	mtu = d->mtu;
+	lock_drop(&d->lock);
+	return mtu;
+}
+
 bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid)
 {
 	if (index >= DEVICE_GIDS)

@@ -51,6 +51,9 @@ void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock)
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_active_mtu(struct device *d) EXCLUDES(d->lock);
 
+/* Of the interface, in bytes. */
+uint32_t device_interface_mtu(struct device *d) EXCLUDES(d->lock);
+
 /* False if there is no such entry or it is empty. */
 bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid) EXCLUDES(d->lock);
 

@@ -7,10 +7,12 @@
 
 #include "engine/engine.h"
 #include "loop/loop.h"
+#include "loop/raw.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/listen.h"
 #include "verbs/path.h"
+#include "verbs/wq.h"
 #include "verbs/shared_qp.h"
 
 static uint64_t now(void)
@@ -44,6 +46,11 @@ static bool cap_allowed(const struct ibv_qp_cap *cap)
 }
 
 /* ibv_create_qp(3), ibv_create_qp_ex(3): what they say of queues that the QP does not have is ignored. */
+static bool is_hash(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->comp_mask & (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE);
+}
+
 static void drop_unused(struct ibv_qp_init_attr_ex *a)
 {
 	bool sends = a->qp_type != IBV_QPT_XRC_RECV;
@@ -53,6 +60,11 @@ static void drop_unused(struct ibv_qp_init_attr_ex *a)
 		a->cap = (struct ibv_qp_cap){0};
 		a->pd = NULL;
 		a->send_cq = NULL;
+	}
+	if (is_hash(a)) {
+		a->cap = (struct ibv_qp_cap){0};
+		a->send_cq = a->recv_cq = NULL;
+		a->srq = NULL;
 	}
 	if (!receives) {
 		a->srq = NULL;
@@ -70,19 +82,33 @@ static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 
 	if (!type_known(a->qp_type))
 		return EINVAL;
-	if (a->qp_type == IBV_QPT_RAW_PACKET || a->qp_type == IBV_QPT_DRIVER)
+	if (a->qp_type == IBV_QPT_DRIVER)
 		return EOPNOTSUPP;
 	if (!sends && (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd || a->xrcd->context != c))
 		return EINVAL;
 	if (sends && (!a->pd || a->pd->context != c))
 		return EINVAL;
-	if (sends && (!a->send_cq || a->send_cq->context != c))
+	if (sends && !is_hash(a) && (!a->send_cq || a->send_cq->context != c))
 		return EINVAL;
-	if (receives && (!a->recv_cq || a->recv_cq->context != c))
+	if (receives && !is_hash(a) && (!a->recv_cq || a->recv_cq->context != c))
 		return EINVAL;
 	if (a->srq && (a->srq->context != c || ((struct srq *)a->srq)->xrcd))
 		return EINVAL;
 	return cap_allowed(&a->cap) ? 0 : EINVAL;
+}
+
+/* What a raw packet QP has of its own. 0 or errno; what was done is undone by ibv_destroy_qp(). */
+static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+		qp->no_multicast_loop = a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	if (is_hash(a)) {
+		int error = rss_create(a, &qp->rss);
+
+		if (error)
+			return error;
+	}
+	return -raw_attach(qp, context_of(qp->base.context)->device->netif_index);
 }
 
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0 for a QP without the ibv_wr_ functions. */
@@ -111,9 +137,13 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	if (is_xrc_target(qp))
 		share_qp(qp, (struct xrcd *)attr->xrcd);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
-	if (ops && builder_create(qp, ops)) {
+	if (qp->transport == TRANSPORT_RAW)
+		error = prepare_raw(qp, attr);
+	if (!error && ops && builder_create(qp, ops))
+		error = ENOMEM;
+	if (error) {
 		ibv_destroy_qp(&qp->base);
-		return fail_null(ENOMEM);
+		return fail_null(error);
 	}
 	attr->cap = qp->cap;
 	return &qp->base;
@@ -145,11 +175,16 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 {
 	uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint32_t flags = 0;
 	uint64_t ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
 
+	if (attr->qp_type == IBV_QPT_RAW_PACKET) {
+		known |= IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE;
+		flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	}
 	if (attr->comp_mask & ~known || ops & ~(uint64_t)BUILDER_OPS)
 		return fail_null(EOPNOTSUPP);
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags & ~flags)
 		return fail_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		attr->pd = NULL;
@@ -225,6 +260,17 @@ static void detach(struct path *path)
 	path->link = NULL;
 }
 
+/* A raw packet QP has no path: all that it sends leaves by its device's interface, whose frames are not longer than
+ * this (RESET has taken both away). */
+static void use_interface(struct qp *qp) REQUIRES(qp->lock)
+{
+	enum { HEADER = 14 + 4 }; /* Ethernet's, and a VLAN tag */
+
+	qp->path.link = qp->state == IBV_QPS_RESET ? NULL : qp->raw;
+	if (qp->state == IBV_QPS_RTR)
+		qp->mtu = device_interface_mtu(context_of(qp->base.context)->device) + HEADER;
+}
+
 /* Puts the path in place, lets the engine decide, and takes it back if that says no. *path becomes the one
  * that is not used any more. */
 static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
@@ -249,6 +295,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 		qp->path = (struct path){0};
 	}
 	qp->base.state = qp->state;
+	if (qp->raw)
+		use_interface(qp);
 	loop_run(qp);
 	return 0;
 }
@@ -340,6 +388,8 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 	if (atomic_load_explicit(&qp->groups, memory_order_relaxed))
 		return fail(EBUSY); /* ibv_destroy_qp(3) */
 	c = context_of(base->context);
+	if (atomic_load_explicit(&qp->flows, memory_order_acquire))
+		return fail(EBUSY);
 	last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 	if (last)
 		silence(qp, c);
@@ -350,6 +400,9 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 		free(base);
 	if (last) {
 		builder_destroy(qp);
+		if (qp->raw)
+			raw_detach(qp);
+		rss_destroy(qp->rss);
 		qp_destroy(qp);
 	}
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);

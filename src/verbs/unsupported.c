@@ -20,43 +20,19 @@
 		return fail(EOPNOTSUPP); \
 	}
 
-NO(read_counters, struct ibv_counters *counters, uint64_t *value, uint32_t count, uint32_t flags)
-NO(attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
-   struct ibv_flow *flow)
-NO_OBJECT(ibv_counters, create_counters, struct ibv_context *context, struct ibv_counters_init_attr *attr)
-NO(destroy_counters, struct ibv_counters *counters)
 NO(modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr)
 NO(destroy_flow_action, struct ibv_flow_action *action)
 NO_OBJECT(ibv_flow_action, create_flow_action_esp, struct ibv_context *context,
 	  struct ibv_flow_action_esp_attr *attr)
 NO(modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 NO(post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad)
-NO(destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
-NO_OBJECT(ibv_rwq_ind_table, create_rwq_ind_table, struct ibv_context *context,
-	  struct ibv_rwq_ind_table_init_attr *attr)
-NO(destroy_wq, struct ibv_wq *wq)
-NO(modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
-NO_OBJECT(ibv_wq, create_wq, struct ibv_context *context, struct ibv_wq_init_attr *attr)
-NO(destroy_flow, struct ibv_flow *flow)
-NO_OBJECT(ibv_flow, create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
 
 const struct verbs_context unsupported_ops = {
-	.read_counters = read_counters,
-	.attach_counters_point_flow = attach_counters,
-	.create_counters = create_counters,
-	.destroy_counters = destroy_counters,
 	.modify_flow_action_esp = modify_flow_action_esp,
 	.destroy_flow_action = destroy_flow_action,
 	.create_flow_action_esp = create_flow_action_esp,
 	.modify_qp_rate_limit = modify_qp_rate_limit,
 	.post_srq_ops = post_srq_ops,
-	.destroy_rwq_ind_table = destroy_rwq_ind_table,
-	.create_rwq_ind_table = create_rwq_ind_table,
-	.destroy_wq = destroy_wq,
-	.modify_wq = modify_wq,
-	.create_wq = create_wq,
-	.ibv_destroy_flow = destroy_flow,
-	.ibv_create_flow = create_flow,
 };
 
 PUBLIC_NO(ibv_resolve_eth_l2_from_gid, struct ibv_context *context, struct ibv_ah_attr *attr,

@@ -20,6 +20,7 @@ enum transport {
 	TRANSPORT_UD = 0x60,
 	TRANSPORT_CNP = 0x80,
 	TRANSPORT_XRC = 0xa0,
+	TRANSPORT_RAW = 0xe0, /* never in a packet: QPs of whole Ethernet frames */
 };
 
 enum operation {

@@ -1,0 +1,29 @@
+/* Raw packet queue pairs: a work request is an Ethernet frame. Sending is that of unreliable.c.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "base/trace.h"
+#include "engine/internal.h"
+
+static bool receives(const struct qp *qp)
+{
+	return qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
+}
+
+/* A receive that is too small waits for a smaller frame, as in ud.c. */
+void engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag)
+{
+	const struct packet p = {
+		.opcode = TRANSPORT_RAW | OP_SEND_ONLY, .length = length, .payload = frame, .imm = tag};
+	struct responder *r = &qp->resp;
+
+	if (!receives(qp) || (!r->has_recv && !take_receive(qp, &p)) || length > r->recv->length)
+		return;
+	r->received = length;
+	if (sge_scatter(qp->hca, qp->pd, r->recv->sge, r->recv->num_sge, 0, frame, length)) {
+		trace(execute, qp->base.qp_num, 0, p.opcode, 0, length, 0);
+		complete_receive(qp, IBV_WC_SUCCESS, &p);
+	} else {
+		complete_receive(qp, IBV_WC_LOC_PROT_ERR, &p);
+		enter_error(qp);
+	}
+	settle_overrun(qp);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/raw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/ether.h"
+#include "loop/internal.h"
+#include "object/rss.h"
+
+#define BATCH 64u
+
+struct raw_port {
+	struct port port; /* what paths point to */
+	struct link link;
+	struct list all;  /* in ports */
+	int interface;
+	bool loopback;	   /* what is sent comes in again */
+	uint32_t users;	  /* QPs */
+	int fd;		  /* where frames come in; -1: there is no rule */
+	struct list rules; /* in the order in which they are tried */
+	uint8_t *buffer;
+};
+
+/* Guards all that is here; taken before qp->lock. The helper holds its watch_lock then. */
+static struct lock raw_lock;
+static struct list ports = {&ports, &ports};
+static _Atomic uint32_t listening; /* hint: ports that frames come in at. Relaxed */
+
+static struct raw_port *raw_port_of(const struct qp *qp)
+{
+	return container_of((struct port *)qp->raw, struct raw_port, port);
+}
+
+static void say_not_allowed(void)
+{
+	log_error("a raw packet queue pair needs CAP_NET_RAW in this network namespace: run as root, or in a namespace of "
+		  "your own (unshare -rn)");
+}
+
+static struct raw_port *find(int interface) REQUIRES(raw_lock)
+{
+	list_each(l, &ports) {
+		struct raw_port *p = container_of(l, struct raw_port, all);
+
+		if (p->interface == interface)
+			return p;
+	}
+	return NULL;
+}
+
+static int make(struct loop *l, int interface, struct raw_port **made) REQUIRES(raw_lock)
+{
+	struct raw_port *p = calloc(1, sizeof(*p));
+	int error;
+
+	if (!p)
+		return -ENOMEM;
+	error = ether_open(interface, &p->link, &p->loopback);
+	if (error) {
+		free(p);
+		return error;
+	}
+	p->port.loop = l;
+	p->port.link = &p->link;
+	p->port.raw = true;
+	p->interface = interface;
+	p->fd = -1;
+	list_init(&p->rules);
+	list_append(&ports, &p->all);
+	*made = p;
+	return 0;
+}
+
+int raw_attach(struct qp *qp, int interface)
+{
+	struct raw_port *p;
+	int error = 0;
+
+	lock_take(&raw_lock);
+	p = find(interface);
+	if (!p)
+		error = make(loop_of(qp), interface, &p);
+	if (!error) {
+		p->users++;
+		qp->raw = &p->port;
+	}
+	lock_drop(&raw_lock);
+	if (error == -EPERM)
+		say_not_allowed();
+	return error;
+}
+
+void raw_detach(struct qp *qp)
+{
+	struct raw_port *p = raw_port_of(qp);
+	bool last;
+
+	if (loop_is_inert(p->port.loop))
+		return;
+	lock_take(&raw_lock);
+	last = --p->users == 0;
+	if (last)
+		list_remove(&p->all);
+	lock_drop(&raw_lock);
+	if (!last)
+		return;
+	ether_close(&p->link);
+	free(p);
+}
+
+/* By priority, then by age; what takes all the rest comes last. */
+static bool goes_before(const struct flow_rule *a, const struct flow_rule *b)
+{
+	static const uint8_t rank[] = {
+		[IBV_FLOW_ATTR_SNIFFER] = 0,
+		[IBV_FLOW_ATTR_NORMAL] = 1,
+		[IBV_FLOW_ATTR_MC_DEFAULT] = 2,
+		[IBV_FLOW_ATTR_ALL_DEFAULT] = 3,
+	};
+
+	if (rank[a->type] != rank[b->type])
+		return rank[a->type] < rank[b->type];
+	return a->priority < b->priority;
+}
+
+static void insert(struct raw_port *p, struct flow_rule *rule) REQUIRES(raw_lock)
+{
+	struct list *at = &p->rules;
+
+	list_each(l, &p->rules) {
+		at = l;
+		if (goes_before(rule, container_of(l, struct flow_rule, link)))
+			break;
+		at = &p->rules;
+	}
+	list_append(at, &rule->link); /* before `at` */
+}
+
+static void hand_over(const struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
+{
+	struct qp *qp = rule->qp;
+
+	if (qp->rss)
+		qp = qp->rss->table[rss_hash(qp->rss, key) & qp->rss->mask];
+	lock_take(&qp->lock);
+	if (qp->alive)
+		engine_receive_frame(qp, frame, length, rule->tag);
+	lock_drop(&qp->lock);
+}
+
+/* Whether a rule applies to what a process of this host sends: adapters turn round what is for one of their own queues.
+ * Defaults are for what comes from the network. */
+static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key *key)
+{
+	if (rule->type == IBV_FLOW_ATTR_SNIFFER)
+		return true;
+	return rule->type == IBV_FLOW_ATTR_NORMAL && rule->specs &&
+	       !(rule->qp->no_multicast_loop && frame_is_multicast(key));
+}
+
+static void deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing)
+{
+	struct raw_port *p = arg;
+	struct frame_key key;
+
+	if (outgoing && p->loopback)
+		return;
+	frame_read(&key, frame, length);
+	list_each(l, &p->rules) {
+		struct flow_rule *rule = container_of(l, struct flow_rule, link);
+
+		if (!flow_matches(rule, &key) || (outgoing && !wants_outgoing(rule, &key)))
+			continue;
+		if (rule->counters) {
+			atomic_fetch_add_explicit(&rule->counters->packets, 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&rule->counters->bytes, length, memory_order_relaxed);
+		}
+		if (!rule->drops)
+			hand_over(rule, &key, frame, length);
+		if (!rule->shares)
+			return;
+	}
+}
+
+static bool receive(void) REQUIRES(raw_lock)
+{
+	bool any = false;
+
+	list_each(l, &ports) {
+		struct raw_port *p = container_of(l, struct raw_port, all);
+
+		if (p->fd >= 0)
+			any |= ether_receive(p->fd, p->buffer, BATCH, deliver, p);
+	}
+	return any;
+}
+
+bool raw_progress(void)
+{
+	bool any = false;
+
+	if (likely(!atomic_load_explicit(&listening, memory_order_relaxed)))
+		return false;
+	if (lock_try(&raw_lock)) {
+		any = receive();
+		lock_drop(&raw_lock);
+	}
+	return any;
+}
+
+/* The helper's */
+static void serve(void *arg)
+{
+	lock_take(&raw_lock);
+	receive();
+	lock_drop(&raw_lock);
+}
+
+static int listen_at(struct raw_port *p) REQUIRES(raw_lock)
+{
+	p->buffer = malloc(ETHER_FRAME);
+	if (!p->buffer)
+		return -ENOMEM;
+	p->fd = ether_listen(p->interface);
+	if (p->fd < 0) {
+		int error = p->fd;
+
+		free(p->buffer);
+		p->fd = -1;
+		return error;
+	}
+	atomic_fetch_add_explicit(&listening, 1, memory_order_relaxed);
+	return 0;
+}
+
+int raw_add_rule(struct flow_rule *rule)
+{
+	struct raw_port *p = raw_port_of(rule->qp);
+	bool first;
+	int error = 0, fd;
+
+	lock_take(&raw_lock);
+	first = p->fd < 0;
+	if (first)
+		error = listen_at(p);
+	if (!error)
+		insert(p, rule);
+	fd = p->fd;
+	lock_drop(&raw_lock);
+	/* without the lock: the helper's handler takes it. Whoever polls finds frames in any case */
+	if (!error && first)
+		error = loop_watch(fd, serve, NULL);
+	if (error && first && fd >= 0)
+		raw_remove_rule(rule);
+	return error;
+}
+
+void raw_remove_rule(struct flow_rule *rule)
+{
+	struct raw_port *p = raw_port_of(rule->qp);
+	uint8_t *buffer = NULL;
+	int fd = -1;
+
+	if (loop_is_inert(p->port.loop))
+		return;
+	lock_take(&raw_lock);
+	list_remove(&rule->link);
+	if (list_empty(&p->rules)) {
+		fd = p->fd;
+		buffer = p->buffer;
+		p->fd = -1;
+		atomic_fetch_sub_explicit(&listening, 1, memory_order_relaxed);
+	}
+	lock_drop(&raw_lock);
+	if (fd < 0)
+		return;
+	loop_unwatch(fd);
+	close(fd);
+	free(buffer);
+}
+
+NO_LOCK_ANALYSIS void raw_forget(void)
+{
+	list_each(l, &ports) {
+		struct raw_port *p = container_of(l, struct raw_port, all);
+
+		close(p->link.fd);
+		if (p->fd >= 0)
+			close(p->fd);
+	}
+	list_init(&ports);
+	atomic_store_explicit(&listening, 0, memory_order_relaxed);
+	raw_lock = (struct lock){0};
+}

@@ -1,0 +1,30 @@
+/* Receive-side scaling: which of several queues a frame goes to, by the Toeplitz hash of what identifies its flow.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_RSS_H
+#define UROCE_RSS_H
+
+#include "object/rules.h"
+
+enum {
+	RSS_KEY = 40,	  /* bytes */
+	RSS_TABLE = 1024, /* entries at most */
+	RSS_FIELDS = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6 |
+		     IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP |
+		     IBV_RX_HASH_DST_PORT_UDP,
+};
+
+/* Of a queue pair that has no queues itself; constant. The table is its owner's. */
+struct rss {
+	uint8_t key[RSS_KEY];
+	uint64_t fields; /* enum ibv_rx_hash_fields */
+	uint32_t mask;	 /* entries of the table, less 1 */
+	struct qp *const *table;
+};
+
+/* Of `input`, up to 36 bytes. */
+uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t length);
+
+/* A frame without any of these fields hashes to 0. */
+uint32_t rss_hash(const struct rss *rss, const struct frame_key *key);
+
+#endif

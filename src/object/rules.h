@@ -1,0 +1,79 @@
+/* Steering rules: which Ethernet frames are for which raw packet queue pair. A frame is read once into the structs of
+ * the verbs API, so that a rule is nothing but values and masks to hold against them. Pure: no state, no lock.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_RULES_H
+#define UROCE_RULES_H
+
+#include <infiniband/verbs.h>
+
+#include "base/base.h"
+#include "base/list.h"
+#include "base/lock.h"
+
+struct qp;
+
+enum flow_layer {
+	FLOW_ETH = 1 << 0,
+	FLOW_IPV4 = 1 << 1,
+	FLOW_IPV6 = 1 << 2,
+	FLOW_TCP = 1 << 3,
+	FLOW_UDP = 1 << 4,
+};
+
+/* What a frame says, as filters say it: in network byte order. */
+struct frame_key {
+	uint32_t layers; /* enum flow_layer: those that are there */
+	struct ibv_flow_eth_filter eth;
+	struct ibv_flow_ipv4_ext_filter ipv4;
+	struct ibv_flow_ipv6_filter ipv6;
+	struct ibv_flow_tcp_udp_filter ports;
+};
+
+/* Reads as much as there is: a frame that is cut short has fewer layers. At most one VLAN tag, no IPv6 extension
+ * headers; a later fragment has no ports. */
+void frame_read(struct frame_key *key, const uint8_t *frame, size_t length);
+
+static inline bool frame_is_multicast(const struct frame_key *key)
+{
+	return key->eth.dst_mac[0] & 1;
+}
+
+#define FLOW_FILTER_BYTES 48
+#define FLOW_SPECS	  8
+
+struct flow_spec {
+	uint32_t layer;
+	uint16_t offset, size; /* in the key */
+	uint8_t value[FLOW_FILTER_BYTES], mask[FLOW_FILTER_BYTES];
+};
+
+struct flow_rule {
+	struct list link;   /* loop/raw.c, under its lock, as are the counts */
+	struct qp *qp;	    /* who gets what matches */
+	uint8_t type;	    /* enum ibv_flow_attr_type */
+	uint16_t priority;  /* 0 comes first */
+	bool drops, shares; /* nobody gets it; later rules get it too */
+	uint32_t tag;
+	uint32_t specs;
+	struct flow_spec spec[FLOW_SPECS];
+	struct flow_counters *counters; /* or NULL */
+};
+
+/* ibv_create_counters(3): verbs/counters.c. Rules count in it. */
+struct flow_counters {
+	struct ibv_counters base; /* what the application holds: first */
+	_Atomic uint64_t packets, bytes; /* relaxed: counts */
+	_Atomic uint32_t users;		 /* rules */
+	struct lock lock;
+	uint32_t points;		 /* guarded by lock, as is what each of them shows: */
+	struct {
+		uint32_t index;
+		bool bytes;
+	} point[8];
+};
+
+/* From ibv_create_flow's attributes. 0, EINVAL (malformed) or EOPNOTSUPP (a spec or flag that is not known). */
+int flow_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr);
+bool flow_matches(const struct flow_rule *rule, const struct frame_key *key);
+
+#endif

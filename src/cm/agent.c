@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cm/witness.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
@@ -159,6 +160,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	ids_forget();
 	ports_forget();
 	devices_forget();
+	witness_forget();
 	lock_drop(&start_lock);
 }
 
@@ -196,6 +198,7 @@ static int start(void) REQUIRES(start_lock)
 		close(timer);
 		return err;
 	}
+	witness_start();
 	started = true;
 	return 0;
 }

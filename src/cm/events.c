@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "cm/witness.h"
 
 /* ---- under cm.lock, by whatever thread receives ---- */
 
@@ -183,10 +184,16 @@ static int request(struct connection *c, const struct cm_mad *req, void **user) 
 	return 0;
 }
 
+static void met(const struct connection *c) NO_LOCK_ANALYSIS
+{
+	witness_watch(c);
+}
+
 const struct machine_ops agent_ops = {
 	.send = agent_send,
 	.event = told,
 	.request = request,
+	.met = met,
 	.deadline = agent_deadline,
 };
 

@@ -36,6 +36,8 @@ void connection_know(struct connection *c, uint32_t remote_id, uint32_t remote_q
 	if (remote_id && !c->remote_id) {
 		c->remote_id = remote_id;
 		list_append(&m->by_remote[bucket(&c->address.remote, remote_id)], &c->remote);
+		if (m->ops->met)
+			m->ops->met(c);
 	}
 	if (remote_qpn && !c->remote_qpn) {
 		c->remote_qpn = remote_qpn;
@@ -616,6 +618,25 @@ void machine_expire(struct machine *m, uint64_t now)
 		else
 			on_time[c->state](c, now);
 	}
+}
+
+/* ---- a peer that has died ---- */
+
+/* As if it had said so: by a REJ while the connection is made, by a DREP or DREQ later. */
+static handler *const on_death[CM_STATES] = {
+	[CM_REQ_SENT] = refused,     [CM_REQ_RECEIVED] = refused, [CM_REP_SENT] = refused,
+	[CM_REP_RECEIVED] = refused, [CM_ESTABLISHED] = released, [CM_DREQ_SENT] = released,
+};
+
+void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
+{
+	struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT};
+	struct connection *c;
+
+	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
+		if (c->state != CM_FREE && c->remote_id >> 24 == slot && on_death[c->state] &&
+		    gid_equal(&c->address.remote, &c->address.local))
+			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
 
 uint64_t machine_deadline(struct machine *m)

@@ -78,6 +78,8 @@ struct machine_ops {
 	/* A REQ or SIDR_REQ. Returns 0: taken, *user is what events will be told; positive: refused, enum
 	 * cm_reason or enum cm_sidr_status; negative: not now, the peer will ask again. */
 	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
+	/* The peer has said which id it has: c->remote_id. The handler may call nothing here. May be NULL. */
+	void (*met)(const struct connection *c);
 	/* The machine's deadline is earlier than before. */
 	void (*deadline)(struct machine *m, uint64_t when);
 };
@@ -126,6 +128,8 @@ void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const s
 		     uint64_t now) REQUIRES(m->lock);
 /* Whatever is due at `now`. */
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
+/* The process in that slot of our own host has died: its connections to us end as if it had said so. */
+void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
 /* When machine_expire() wants to be called; NEVER if nothing is due. */
 uint64_t machine_deadline(struct machine *m);
 

@@ -27,6 +27,11 @@ uint8_t gsi_slot(void)
 	return l ? l->slot.number : 0;
 }
 
+pid_t gsi_process(uint8_t slot)
+{
+	return steering_process(slot);
+}
+
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES])
 {
 	static _Atomic uint32_t count; /* relaxed: nobody looks at the PSN of a datagram */

@@ -12,6 +12,8 @@
 #ifndef UROCE_GSI_H
 #define UROCE_GSI_H
 
+#include <sys/types.h>
+
 #include "object/qp.h"
 
 #define GSI_QPN	 1u
@@ -49,6 +51,9 @@ void gsi_serve(const struct gsi_ops *ops);
 /* This process's slot, 1..255, constant while a context is open; 0: none is. What a communication id should
  * carry, so that owner() finds it in the answer. */
 uint8_t gsi_slot(void);
+
+/* The process that has that slot, as this one sees it: 0 if it does not, or cannot know. Never blocks. */
+pid_t gsi_process(uint8_t slot);
 
 /* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->link comes from loop_attach(). 0, or
  * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the

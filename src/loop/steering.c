@@ -321,6 +321,22 @@ static socklen_t service_address(struct sockaddr_un *address, uint8_t slot)
 	return slot_abstract(address, "%u/registry/%u", geteuid(), slot);
 }
 
+pid_t steering_process(uint8_t slot)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+	struct ucred who = {0};
+	socklen_t size = sizeof(who);
+
+	if (fd < 0)
+		return 0;
+	if (connect(fd, (struct sockaddr *)&address, service_address(&address, slot)) ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
+		who.pid = 0;
+	close(fd);
+	return who.pid;
+}
+
 /* 0: *s has the registry; -ENOENT: that slot is not in use; else it could not be had. */
 static int registry_from(struct steering *s, uint8_t slot)
 {

@@ -14,6 +14,7 @@
 
 #include <linux/filter.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "link/link.h"
 #include "loop/slot.h"
@@ -54,6 +55,9 @@ void steering_stray(struct steered *place, uint8_t slot, uint64_t now);
  * moved into its place, and that the kernel now gives that one's packets to a process that is stopped and hands
  * nothing over: so looks for the dead. Called with the receive turn, as steering_stray(). */
 void steering_silence(struct steered *place, uint64_t now);
+
+/* The process that has that slot; 0: it offers nothing, or is not ours to see. Needs no lock. */
+pid_t steering_process(uint8_t slot);
 
 /* Answers a newcomer: when `service` is readable. */
 void steering_serve(struct steering *s);

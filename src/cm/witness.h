@@ -1,0 +1,18 @@
+/* Who dies without a word cannot part from its peers. A peer that is a process of this host, at our own address, is seen to
+ * die: a pidfd tells. (Of peers on other hosts only silence tells.)
+ *
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_WITNESS_H
+#define UROCE_WITNESS_H
+
+#include "cm/agent.h"
+
+/* 0 or -errno: nobody is watched then. Blocks. */
+int witness_start(void) EXCLUDES(cm.lock);
+/* In a child after fork. */
+void witness_forget(void);
+
+/* The peer of this connection has said something: watch it, if it is one of our host. */
+void witness_watch(const struct connection *c) REQUIRES(cm.lock);
+
+#endif

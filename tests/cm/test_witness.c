@@ -1,0 +1,246 @@
+/* A process that is killed, in whatever state its connection is: its peer on this host gets to know, at once.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "loop/netns.h"
+
+/* Until when a client goes, before it waits to be killed. */
+enum until {
+	ASKED,	  /* its REQ has been sent */
+	ANSWERED, /* it has been told of the REP, and does not answer */
+	CONNECTED,
+};
+
+static struct rdma_event_channel *channel;
+
+static struct rdma_cm_event *next(enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+
+	assert_int_equal(rdma_get_cm_event(channel, &e), 0);
+	if (e->event != type)
+		fail_msg("%s (%d) instead of %s", rdma_event_str(e->event), e->status, rdma_event_str(type));
+	return e;
+}
+
+static struct rdma_cm_id *expect(enum rdma_cm_event_type type, int status)
+{
+	struct rdma_cm_event *e = next(type);
+	struct rdma_cm_id *id = e->id;
+
+	assert_int_equal(e->status, status);
+	rdma_ack_cm_event(e);
+	return id;
+}
+
+/* ---- in the child: no QP, so that the application itself answers ---- */
+
+static void wait_for(enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+
+	if (rdma_get_cm_event(channel, &e) || e->event != type)
+		_exit(1);
+	rdma_ack_cm_event(e);
+}
+
+static void live(const struct sockaddr_in *to, enum until until, int ready)
+{
+	struct rdma_conn_param p = {.qp_num = 17, .retry_count = 7};
+	struct rdma_cm_id *id;
+
+	channel = rdma_create_event_channel();
+	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(id, NULL, (struct sockaddr *)to, 1000))
+		_exit(1);
+	wait_for(RDMA_CM_EVENT_ADDR_RESOLVED);
+	if (rdma_resolve_route(id, 1000))
+		_exit(1);
+	wait_for(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	if (rdma_connect(id, &p))
+		_exit(1);
+	if (until > ASKED)
+		wait_for(RDMA_CM_EVENT_CONNECT_RESPONSE);
+	if (until > ANSWERED && rdma_establish(id))
+		_exit(1);
+	if (write(ready, "", 1) != 1)
+		_exit(1);
+	pause();
+	_exit(0);
+}
+
+/* ---- in the parent ---- */
+
+struct client {
+	pid_t pid;
+	int ready;
+};
+
+/* Not by fork() alone: the child must not have the parent's threads. */
+static struct client start(const struct sockaddr_in *to, enum until until)
+{
+	int pipes[2];
+	struct client c;
+	char byte;
+
+	assert_int_equal(pipe(pipes), 0);
+	c.pid = fork();
+	if (c.pid == 0) {
+		close(pipes[0]);
+		live(to, until, pipes[1]);
+	}
+	close(pipes[1]);
+	c.ready = pipes[0];
+	if (until == ASKED)
+		assert_int_equal(read(c.ready, &byte, 1), 1);
+	return c;
+}
+
+static void await(struct client *c)
+{
+	char byte;
+
+	assert_int_equal(read(c->ready, &byte, 1), 1);
+}
+
+static void stop(struct client *c, int signal)
+{
+	kill(c->pid, signal);
+	if (signal == SIGSTOP)
+		waitpid(c->pid, NULL, WUNTRACED);
+	else
+		waitpid(c->pid, NULL, 0);
+	if (signal == SIGKILL)
+		close(c->ready);
+}
+
+struct server {
+	struct rdma_cm_id *listener;
+	struct sockaddr_in address;
+};
+
+static struct server listen_here(void)
+{
+	struct server s = {.address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+
+	assert_non_null(channel = rdma_create_event_channel());
+	assert_int_equal(rdma_create_id(channel, &s.listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(s.listener, (struct sockaddr *)&s.address), 0);
+	s.address.sin_port = rdma_get_src_port(s.listener);
+	assert_int_equal(rdma_listen(s.listener, 10), 0);
+	return s;
+}
+
+static void finish(struct server *s, struct rdma_cm_id *id)
+{
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(s->listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void accept_it(struct rdma_cm_id *id)
+{
+	struct rdma_conn_param p = {.qp_num = 18};
+
+	assert_int_equal(rdma_accept(id, &p), 0);
+}
+
+static void killed_after_its_request(void **state)
+{
+	struct server s = listen_here();
+	struct client c = start(&s.address, ASKED);
+	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	stop(&c, SIGKILL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 4), id);
+	finish(&s, id);
+}
+
+static void killed_with_our_reply(void **state)
+{
+	struct server s = listen_here();
+	struct client c = start(&s.address, ANSWERED);
+	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	accept_it(id);
+	await(&c);
+	stop(&c, SIGKILL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 4), id);
+	finish(&s, id);
+}
+
+static void killed_when_connected(void **state)
+{
+	struct server s = listen_here();
+	struct client c = start(&s.address, CONNECTED);
+	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	accept_it(id);
+	expect(RDMA_CM_EVENT_ESTABLISHED, 0);
+	await(&c);
+	stop(&c, SIGKILL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
+	expect(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	finish(&s, id);
+}
+
+static void killed_instead_of_parting(void **state)
+{
+	struct server s = listen_here();
+	struct client c = start(&s.address, CONNECTED);
+	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	accept_it(id);
+	expect(RDMA_CM_EVENT_ESTABLISHED, 0);
+	await(&c);
+	stop(&c, SIGSTOP);
+	assert_int_equal(rdma_disconnect(id), 0);
+	stop(&c, SIGKILL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
+	finish(&s, id);
+}
+
+/* The next one at the same port, and the next: nothing of the dead is in the way. */
+static void listeners_outlive_their_clients(void **state)
+{
+	struct server s = listen_here();
+
+	for (int i = 0; i < 5; i++) {
+		struct client c = start(&s.address, CONNECTED);
+		struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+		accept_it(id);
+		expect(RDMA_CM_EVENT_ESTABLISHED, 0);
+		await(&c);
+		stop(&c, SIGKILL);
+		assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	assert_int_equal(rdma_destroy_id(s.listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(killed_after_its_request),	   cmocka_unit_test(killed_with_our_reply),
+		cmocka_unit_test(killed_when_connected),	   cmocka_unit_test(killed_instead_of_parting),
+		cmocka_unit_test(listeners_outlive_their_clients),
+	};
+
+	netns_enter();
+	setenv("UROCE_DEVICES", "lo", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -40,7 +40,7 @@ struct turn {
 	bool delay_ack;	  /* in: an ACK that nothing urges may wait for a later run */
 	uint32_t budget;  /* in: limit of a QP's congestion window, in bytes */
 	uint32_t room;	  /* in: bytes that the link takes now: payload, and TURN_OVERHEAD for each packet */
-	bool full;	  /* out: that was not enough; the caller runs the QP again when there is more */
+	bool full;	  /* out: that was not enough: engine_run() is false, and wants to be called when there is more */
 	uint32_t packets; /* out: number of tx[] */
 	uint32_t iovs, regions;
 	struct tx tx[TURN_PACKETS];

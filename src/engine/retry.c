@@ -220,7 +220,8 @@ void engine_expire(struct qp *qp, uint64_t now)
 
 void engine_postpone(struct qp *qp, uint64_t now)
 {
-	qp->req.timeout_at = after(now, timeout_of(qp));
+	if (qp->req.timeout_at != NEVER)
+		qp->req.timeout_at = after(now, timeout_of(qp));
 }
 
 void engine_unreachable(struct qp *qp)

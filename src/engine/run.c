@@ -77,17 +77,18 @@ bool engine_run(struct qp *qp, struct turn *turn)
 {
 	bool more;
 
+	turn->full = false;
 	if (unlikely(!is_reliable(qp))) {
 		more = unreliable_run(qp, turn);
 		settle_overrun(qp);
 		settle_drain(qp);
-		return more;
+		return more && (!turn->full || turn->packets);
 	}
 	more = responder_run(qp, turn);
 	more = requester_run(qp, turn) || more;
 	more = responder_acknowledge(qp, turn) || more;
 	settle_overrun(qp);
-	return more;
+	return more && !turn->full;
 }
 
 bool engine_has_work(const struct qp *qp)

@@ -169,10 +169,9 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	w->turn.now = now;
 	w->turn.delay_ack = delay_ack;
 	w->turn.budget = near && qp->req.lossless ? UINT32_MAX : share(l, qp, now);
-	w->turn.full = false;
 	do {
 		w->turn.room = near ? local_room(near) : UINT32_MAX;
-		more = engine_run(qp, &w->turn) && !w->turn.full;
+		more = engine_run(qp, &w->turn);
 		send_turn(w, qp, near);
 		if (unlikely(!is_reliable(qp)) && w->turn.packets)
 			qp->sent_at = now;

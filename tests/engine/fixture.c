@@ -254,7 +254,7 @@ void fixture_run(struct fixture *f)
 	f->turn.now = f->now;
 	f->turn.delay_ack = f->delay_ack;
 	f->turn.budget = 1 << 20;
-	f->turn.room = UINT32_MAX;
+	f->turn.room = f->room ?: UINT32_MAX;
 	do {
 		more = engine_run(f->qp, &f->turn);
 		for (uint32_t i = 0; i < f->turn.packets; i++)

@@ -50,6 +50,7 @@ struct fixture {
 	struct sent sent[SENT_MAX];
 	uint32_t sents, shown; /* how many; how many of them the test has looked at */
 	struct turn turn;
+	uint32_t room; /* of each turn; 0: without end */
 	uint64_t now;
 	bool delay_ack;
 	uint32_t event[32]; /* counts */

@@ -125,6 +125,44 @@ static void time_that_the_peer_did_not_look_is_not_counted(void **state)
 	expect_done(f, 1, IBV_WC_SUCCESS);
 }
 
+static void where_nothing_is_waited_for_nothing_is_postponed(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	lock_take(&f->qp->lock);
+	engine_postpone(f->qp, f->now);
+	assert_true(engine_deadline(f->qp) == NEVER);
+	lock_drop(&f->qp->lock);
+}
+
+/* What there is no room for waits; an acknowledgement finds some that requests leave to it. */
+static void no_more_is_made_than_the_link_takes(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	f->room = TURN_SPARE + 100 + TURN_OVERHEAD;
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 100));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	fixture_post(f, wr_of(2, IBV_WR_SEND, 101));
+	expect_silence(f);
+	assert_true(f->turn.full);
+	fixture_post(f, wr_of(3, IBV_WR_RDMA_READ, 8)); /* not before the one before it */
+	expect_silence(f);
+	f->room = TURN_SPARE;
+	fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(0), 8, 0, 8));
+	expect_ack(f, due_psn(0), ACKED);
+	expect_silence(f);
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(1), 0, 0, 8));
+	expect_silence(f);
+	f->room = 0;
+	fixture_run(f);
+	expect_sent(f, OP_READ_RESPONSE_ONLY, due_psn(1));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(1));
+	expect_sent(f, OP_READ_REQUEST, sent_psn(2));
+}
+
 static void who_is_gone_costs_no_time(void **state)
 {
 	struct fixture *f = *state;
@@ -204,6 +242,8 @@ int main(void)
 		TEST(the_way_back_is_the_same),
 		TEST(where_nothing_is_lost_nothing_is_probed_for),
 		TEST(time_that_the_peer_did_not_look_is_not_counted),
+		TEST(where_nothing_is_waited_for_nothing_is_postponed),
+		TEST(no_more_is_made_than_the_link_takes),
 		TEST(who_is_gone_costs_no_time),
 		TEST(a_read_comes_in_packets_of_the_link),
 		TEST(requests_are_answered_the_way_they_came),

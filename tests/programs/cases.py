@@ -169,6 +169,13 @@ def peer_dies(how, **row):
     return Case("peer killed: %s" % how, run, **row)
 
 
+def killed(rounds, **row):
+    def run(place, build):
+        p = Process(build, place.server, "%s %d" % (source(build, "killed"), rounds))
+        expect(p)
+    return Case("one stays, %d are killed" % rounds, run, **row)
+
+
 def crowd(place, build):
     """Eight pairs on one address, while a ninth's server is stopped and a tenth's is killed in mid-transfer."""
     stopped, dead = start_verify(place, build), start_verify(place, build)
@@ -542,6 +549,8 @@ TABLE = [
     peer_dies("write", places=("lo", "veth1500"), quick=True),
     peer_dies("send", places=("lo", "veth1500")),
     peer_dies("idle", places=("lo", "veth1500"), quick=True),
+    killed(60, places=("lo", "veth1500"), quick=False),
+    killed(8, quick=True),
     Case("stopped for a moment", stopped_goes_on),
     Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
     Case("a pair is killed, others are stopped, the last goes on", killed_among_stopped),

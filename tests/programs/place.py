@@ -77,7 +77,7 @@ def loopback():
 
 def udp(namespace=None):
     one = ByUdp(namespace or Namespace())
-    return Place("udp", one, one, "127.0.0.1", "lo")
+    return Place("udp", one, one, "127.0.0.1", "::1", "lo")
 
 
 def veth(mtu):

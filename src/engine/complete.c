@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "object/show.h"
 #include "wire/grh.h"
 
 static const uint8_t wc_opcode[] = {
@@ -181,6 +182,7 @@ void enter_error(struct qp *qp)
 		return;
 	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_ERR, 0, 0, 0);
 	qp->state = qp->attr.qp_state = IBV_QPS_ERR;
+	show_qp(qp);
 	r->response_count = 0;
 	r->ack_owed = r->ack_asked = r->ack_urgent = r->cnp_owed = false;
 	r->inbound = INBOUND_NONE;

@@ -104,6 +104,9 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
  * again, before the next engine_run(). */
 bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
 
+/* The peer's memory can be reached by this; NULL: not any more. From RTR on, until RESET. */
+void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
+
 /* The transport timer starts again: what was sent has not even been looked at. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 

@@ -5,6 +5,7 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "object/show.h"
 
 #define ANY_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 #define NOT_FOR       \
@@ -247,6 +248,7 @@ static void reset(struct qp *qp)
 	qp->rq.head = qp->rq.tail = 0;
 	atomic_store_explicit(&qp->rq.reclaimed, 0, memory_order_relaxed);
 	lock_drop(&qp->rq.lock);
+	qp->reach = NULL;
 	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};
 	if (qp->flow)
 		flow_reset(qp);
@@ -337,6 +339,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	if (from != to)
 		trace(qp_state, qp->base.qp_num, from, to, 0, 0, 0);
 	qp->state = qp->attr.qp_state = qp->attr.cur_qp_state = to;
+	show_qp(qp);
 	settle_drain(qp);
 	return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "object/show.h"
 
 static bool from_peer(const struct qp *qp, const union ibv_gid *from)
 {
@@ -37,6 +38,7 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {
 		qp->comm_est = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
+		show_qp(qp);
 	}
 	if (likely(is_reliable(qp)))
 		responder_receive(qp, p, now);

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "loop/internal.h"
+#include "memory/adopt.h"
 
 #define POLL_RECENT  (20 * USEC)  /* a thread that polled less long ago polls still ... */
 #define POST_RECENT  (50 * USEC)  /* ... or, if it has been sending since, it will poll again ... */
@@ -509,6 +510,7 @@ static void *helper_main(void *arg)
 	pthread_setname_np(pthread_self(), "uroce");
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	shorten_slice();
+	adopt_own_thread(1);
 	/* acquire pairs with helper_fini() */
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
 		int n = wait_events(h, events, guard);
@@ -519,6 +521,7 @@ static void *helper_main(void *arg)
 		if (looks)
 			guard = look(l, guard);
 	}
+	adopt_own_thread(-1);
 	return NULL;
 }
 

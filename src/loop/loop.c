@@ -14,6 +14,7 @@
 #include "link/udp.h"
 #include "loop/internal.h"
 #include "loop/raw.h"
+#include "memory/share.h"
 
 /* What may be on the way at once. Half of what the receive buffer of a peer like us takes; and not much more than what
  * stays in a processor's cache. */
@@ -41,15 +42,20 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	err = hca_init(&l->hca, ops, l->slot.number, seed);
 	if (err)
 		goto err_slot;
+	err = share_create(&l->hca.share, l->slot.number, l->hca.keys.mix, l->hca.keys.mask, hca_random(&l->hca) | 1);
+	if (err)
+		goto err_hca;
 	steering_init(&l->steering, &l->slot);
 	l->budget = BUDGET_MIN;
 	l->processors = sysconf(_SC_NPROCESSORS_ONLN);
 	local_init(l);
 	err = helper_init(l);
 	if (err)
-		goto err_hca;
+		goto err_share;
 	return l;
 
+err_share:
+	share_destroy(l->hca.share);
 err_hca:
 	hca_fini(&l->hca);
 err_slot:
@@ -68,6 +74,7 @@ static void free_loop(struct loop *l)
 	local_fini(l);
 	steering_fini(&l->steering);
 	slot_release(&l->slot);
+	share_destroy(l->hca.share);
 	hca_fini(&l->hca);
 	free(l->port);
 	free(l);
@@ -106,6 +113,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 		for (uint32_t i = 0; i < l->ports; i++)
 			if (l->port[i]->link->fd >= 0)
 				close(l->port[i]->link->fd);
+		share_abandon(l->hca.share);
 		slot_release(&l->slot);
 		steering_fini(&l->steering);
 	}

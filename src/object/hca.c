@@ -24,8 +24,7 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t 
 	hca->ops = ops;
 	hca->slot = slot;
 	atomic_init(&hca->random, seed);
-	hca->key_mix = (uint32_t)hca_random(hca) | 1;
-	hca->key_mask = (uint32_t)hca_random(hca);
+	hca->keys = key_code((uint32_t)hca_random(hca) | 1, (uint32_t)hca_random(hca));
 	list_init(&hca->ready);
 	timers_init(&hca->timers);
 	if (pool_init(&hca->qps, sizeof(struct qp), HCA_MAX_QP) ||

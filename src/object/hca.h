@@ -10,9 +10,11 @@
 #include "base/lock.h"
 #include "base/pool.h"
 #include "base/timer.h"
+#include "memory/key.h"
 
 struct cq;
 struct qp;
+struct share;
 struct srq;
 
 /* Limits, as ibv_query_device() reports them and as they are enforced. */
@@ -52,8 +54,8 @@ struct hca_ops {
 struct hca {
 	const struct hca_ops *ops;
 	uint8_t slot;		/* the process's number among those on this host: the top byte of its QPNs */
-	uint32_t key_mix;	/* odd, random: spreads region indexes over the key space, see mr.c */
-	uint32_t key_mask;	/* random */
+	struct key_code keys;	/* of regions; random */
+	struct share *share;	/* what neighbours see; NULL: nothing. Set by whoever called hca_init() */
 	_Atomic uint64_t random; /* state of hca_random() */
 	struct pool qps;	/* struct qp, by the low 16 bits of the QPN */
 	struct pool mrs;	/* struct mr: regions and windows */

@@ -4,27 +4,11 @@
 #include <errno.h>
 #include <sched.h>
 
-#define KEY_BITS 24
-#define KEY_MASK ((1u << KEY_BITS) - 1)
-
-/* An odd multiplier permutes the numbers below 2^24, so neighbouring regions get keys far apart. */
-static uint32_t key_scramble(const struct hca *hca, uint32_t index)
-{
-	return ((index * hca->key_mix) ^ hca->key_mask) & KEY_MASK;
-}
-
-static uint32_t key_unscramble(const struct hca *hca, uint32_t name)
-{
-	uint32_t mix = hca->key_mix, inverse = mix;
-
-	for (int i = 0; i < 4; i++) /* Newton: each step doubles the bits that are right, from 3 on */
-		inverse *= 2 - mix * inverse;
-	return ((name ^ hca->key_mask) * inverse) & KEY_MASK;
-}
+#include "object/show.h"
 
 uint32_t mr_key(const struct mr *mr, uint8_t tag)
 {
-	return key_scramble(mr->hca, mr->index) << 8 | tag;
+	return key_make(&mr->hca->keys, mr->index, tag);
 }
 
 /* Any but the last: whoever still knows that one must not get in. */
@@ -48,6 +32,7 @@ static void fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint
 	mr->base.length = length;
 	mr->base.lkey = mr->base.rkey = key;
 	mr_open(mr, key);
+	show_region(mr);
 }
 
 void mr_open(struct mr *mr, uint32_t key)
@@ -74,7 +59,7 @@ struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
 	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < limit)
 		do
 			mr = pool_alloc(&hca->mrs, &index);
-		while (mr && key_scramble(hca, index) == 0);
+		while (mr && key_make(&hca->keys, index, 0) == 0);
 	if (!mr) {
 		atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 		errno = ENOMEM;
@@ -116,6 +101,7 @@ static int close_region(struct mr *mr)
 	if (busy)
 		return -EBUSY;
 	mr_close(mr);
+	hide_region(mr);
 	return 0;
 }
 
@@ -141,7 +127,7 @@ int mr_deregister(struct mr *mr)
 
 struct mr *mr_get(struct hca *hca, uint32_t key)
 {
-	struct mr *mr = pool_at(&hca->mrs, key_unscramble(hca, key >> 8));
+	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
 
 	if (unlikely(!mr || !key))
 		return NULL;

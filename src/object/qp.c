@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/show.h"
+
 /* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its
  * lock: so the lock stays as it is, and all else is cleared under it. */
 static void clear(struct qp *qp) REQUIRES(qp->lock)
@@ -128,6 +130,7 @@ void qp_destroy(struct qp *qp)
 
 	lock_take(&qp->lock);
 	qp->alive = false;
+	show_qp(qp);
 	lock_take(&hca->ready_lock);
 	list_remove(&qp->ready);
 	lock_drop(&hca->ready_lock);

@@ -16,6 +16,7 @@
 #include "object/pd.h"
 #include "object/queue.h"
 #include "object/srq.h"
+#include "memory/reach.h"
 #include "wire/packet.h"
 
 /* Where a connected QP's packets go and come from. */
@@ -165,6 +166,8 @@ struct qp {
 	struct requester req;
 	struct responder resp;
 	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
+	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
+	struct reach_pair reach_pair;
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
 	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */

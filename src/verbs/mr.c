@@ -2,15 +2,11 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "object/mr.h"
 
-#include <fcntl.h>
-#include <linux/types.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "memory/guarded.h"
+#include "memory/maps.h"
 #include "verbs/context.h"
 
 #undef ibv_reg_mr
@@ -34,72 +30,20 @@ int mr_check_access(unsigned access)
 	return 0;
 }
 
-/* Linux 6.11: asks for one mapping without listing all. Debian 12's headers do not have it yet. */
-struct map_query {
-	__u64 size, flags, address;
-	__u64 start, end, found_flags, page_size, offset, inode;
-	__u32 device_major, device_minor, name_size, build_id_size;
-	__u64 name, build_id;
-};
-#define MAP_QUERY	   _IOWR('f', 17, struct map_query)
-#define MAP_QUERY_READABLE 1
-#define MAP_QUERY_WRITABLE 2
-
-struct mapping {
-	uint64_t start, end;
-	bool readable, writable;
-};
-
-/* The mapping that holds `address`. 0, ENOENT, or another errno if the kernel does not know how. */
-static int query_mapping(int maps, uint64_t address, struct mapping *m)
-{
-	struct map_query q = {.size = sizeof(q), .address = address};
-
-	if (ioctl(maps, MAP_QUERY, &q))
-		return errno;
-	*m = (struct mapping){q.start, q.end, q.found_flags & MAP_QUERY_READABLE,
-			      q.found_flags & MAP_QUERY_WRITABLE};
-	return 0;
-}
-
-/* As above, by reading the list; it is sorted, so each call goes on where the last one stopped. */
-static int read_mapping(FILE *maps, uint64_t address, struct mapping *m)
-{
-	unsigned long start, end;
-	char r, w;
-
-	while (fscanf(maps, "%lx-%lx %c%c%*[^\n]", &start, &end, &r, &w) == 4) {
-		if (end <= address)
-			continue;
-		if (start > address)
-			break;
-		*m = (struct mapping){start, end, r == 'r', w == 'w'};
-		return 0;
-	}
-	return ENOENT;
-}
-
-/* Whether every byte is mapped, readable, and writable if need be. The kernel's table is asked, since to
- * touch the pages would take seconds for a large region. */
+/* Whether every byte is mapped, readable, and writable if need be. */
 static int check_mapped(uint64_t address, uint64_t length, bool writable)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
 	uint64_t end = address + length;
+	struct mapping m;
+	struct maps maps;
 	int error = 0;
 
-	if (!maps) /* no /proc: at least holes can be found */
+	if (maps_open(&maps)) /* no /proc: at least holes can be found */
 		return msync((void *)(address & ~4095ull), length + (address & 4095), MS_ASYNC) ? EFAULT : 0;
-	while (address < end && !error) {
-		struct mapping m = {0};
-
-		error = query_mapping(fileno(maps), address, &m);
-		if (error && error != ENOENT)
-			error = read_mapping(maps, address, &m);
-		if (error || !m.readable || (writable && !m.writable))
+	for (; address < end && !error; address = m.end)
+		if (maps_find(&maps, address, &m) || m.start > address || !m.readable || (writable && !m.writable))
 			error = EFAULT;
-		address = m.end;
-	}
-	fclose(maps);
+	maps_close(&maps);
 	return error;
 }
 

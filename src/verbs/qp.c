@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
+#include "object/show.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/listen.h"
@@ -301,6 +302,18 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	return 0;
 }
 
+/* A QP that takes no more requests: what neighbours are doing by themselves has to end too. */
+static void settle(struct qp *qp) EXCLUDES(qp->lock)
+{
+	bool closed;
+
+	lock_take(&qp->lock);
+	closed = qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR;
+	lock_drop(&qp->lock);
+	if (closed)
+		show_settle(qp->hca);
+}
+
 PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	struct path path = {0};
@@ -326,6 +339,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	error = modify(qp, attr, mask, &path);
 	base->state = qp->state;
 	lock_drop(&qp->lock);
+	settle(qp);
 	detach(&path);
 	listen_no_more(qp, c);
 	return error ? fail(error) : 0;
@@ -372,6 +386,7 @@ static void silence(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 	lock_take(&qp->lock);
 	modify(qp, &reset, IBV_QP_STATE, &path);
 	lock_drop(&qp->lock);
+	settle(qp);
 	detach(&path);
 	listen_no_more(qp, c);
 }

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/adopt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "memory/maps.h"
+
+#define EXTENT_MOST (1ull << 34) /* bytes: to ask for the pages of more takes too long */
+#define CHUNK	    (16u << 20)	 /* moved at a time: so much is there twice for a moment */
+#define PRIVATES    1024	 /* pieces of open regions that are remembered as not to be moved */
+#define IDLE_MANY   8		 /* extents without a region, after which we look which are still mapped */
+#define IDLE_BYTES  (64ull << 20)
+
+struct piece {
+	uint64_t start, end;
+};
+
+struct extent {
+	uint64_t start, end; /* where it was adopted; end 0: unused */
+	uint32_t regions;    /* open ones */
+};
+
+struct arena {
+	int fd;
+	uint64_t inode;
+	uint32_t device_major, device_minor;
+	uint64_t page;
+	struct lock lock; /* guards what follows */
+	struct extent *extent; /* [EXTENTS] */
+	uint32_t used;	       /* one past the highest that is in use */
+	uint32_t idle_limit;
+	uint64_t idle_bytes;
+	struct piece private[PRIVATES]; /* pages of open regions that are not in the arena, wholly or in part */
+	uint32_t privates;
+	uint32_t lost; /* more of those, which found no room: nothing moves while there are any */
+};
+
+static _Atomic(struct arena *) current; /* of this process, for fork() and madvise() */
+static _Atomic int own_threads;
+
+void adopt_own_thread(int change)
+{
+	/* relaxed: too small a number only keeps memory from being adopted, and a thread that ends counts itself out before */
+	atomic_fetch_add_explicit(&own_threads, change, memory_order_relaxed);
+}
+
+static uint64_t down(const struct arena *a, uint64_t address)
+{
+	return address & ~(a->page - 1);
+}
+
+static uint64_t up(const struct arena *a, uint64_t address)
+{
+	return down(a, address + a->page - 1);
+}
+
+int arena_fd(const struct arena *a)
+{
+	return a ? a->fd : -1;
+}
+
+/* ---- who else might write ---- */
+
+static bool line_says(FILE *status, const char *name, unsigned long *value)
+{
+	char line[256];
+	size_t length = strlen(name);
+
+	while (fgets(line, sizeof(line), status))
+		if (!strncmp(line, name, length))
+			return sscanf(line + length, ":%lu", value) == 1;
+	return false;
+}
+
+/* A limit to the size of files would end the program with a signal. */
+static bool may_grow(void)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur == RLIM_INFINITY;
+}
+
+/* One thread of the program, nothing locked, nothing pinned. */
+static bool is_alone(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	unsigned long locked = 1, pinned = 1, threads = 0;
+	bool known;
+
+	if (!status)
+		return false;
+	/* in the order in which they stand there */
+	known = line_says(status, "VmLck", &locked) && line_says(status, "VmPin", &pinned) &&
+		line_says(status, "Threads", &threads);
+	fclose(status);
+	return known && !locked && !pinned &&
+	       threads <= 1 + (unsigned long)atomic_load_explicit(&own_threads, memory_order_relaxed);
+}
+
+static bool is_open(const struct arena *a, uint64_t start, uint64_t end)
+{
+	if (a->lost)
+		return true;
+	for (uint32_t i = 0; i < a->privates; i++)
+		if (a->private[i].start < end && start < a->private[i].end)
+			return true;
+	return false;
+}
+
+static void remember(struct arena *a, uint64_t start, uint64_t end)
+{
+	if (start >= end)
+		return;
+	if (a->privates == PRIVATES)
+		a->lost++;
+	else
+		a->private[a->privates++] = (struct piece){start, end};
+}
+
+static void forget(struct arena *a, uint64_t start, uint64_t end)
+{
+	if (start >= end)
+		return;
+	for (uint32_t i = 0; i < a->privates; i++) {
+		if (a->private[i].start == start && a->private[i].end == end) {
+			a->private[i] = a->private[--a->privates];
+			return;
+		}
+	}
+	a->lost--;
+}
+
+/* ---- what is there ---- */
+
+static bool is_ours(const struct arena *a, const struct mapping *m)
+{
+	return m->shared && m->inode == a->inode && m->device_major == a->device_major &&
+	       m->device_minor == a->device_minor;
+}
+
+enum found {
+	FOUND_OTHER,   /* something that cannot move, or a mixture */
+	FOUND_PRIVATE, /* all of it can move */
+	FOUND_ADOPTED, /* all of it is in the arena, in one piece */
+};
+
+static enum found find(const struct arena *a, uint64_t start, uint64_t end, uint64_t *offset)
+{
+	enum found found = FOUND_OTHER;
+	struct mapping m;
+	struct maps maps;
+
+	if (maps_open(&maps))
+		return FOUND_OTHER;
+	for (uint64_t at = start; at < end; at = m.end) {
+		bool first = at == start;
+		uint64_t here;
+
+		if (maps_find(&maps, at, &m) || m.start > at) {
+			found = FOUND_OTHER;
+			break;
+		}
+		here = m.offset + (at - m.start);
+		if (is_ours(a, &m) && (first || (found == FOUND_ADOPTED && here == *offset + (at - start)))) {
+			if (first)
+				*offset = here;
+			found = FOUND_ADOPTED;
+		} else if (!m.shared && !m.inode && !m.special && m.readable && m.writable &&
+			   (first || found == FOUND_PRIVATE)) {
+			found = FOUND_PRIVATE;
+		} else {
+			found = FOUND_OTHER;
+			break;
+		}
+	}
+	maps_close(&maps);
+	/* an extent that its owner made longer by mremap() */
+	if (found == FOUND_ADOPTED && (*offset >> EXTENT_SHIFT) != ((*offset + (end - start) - 1) >> EXTENT_SHIFT))
+		return FOUND_OTHER;
+	return found;
+}
+
+/* ---- moving ---- */
+
+#define PAGE_PRESENT (1ull << 63)
+#define PAGE_SWAPPED (1ull << 62)
+
+static bool copy_run(struct arena *a, uint64_t from, uint64_t to, uint64_t offset)
+{
+	while (from < to) {
+		ssize_t n = pwrite(a->fd, (void *)(uintptr_t)from, to - from, (off_t)offset);
+
+		if (n <= 0)
+			return false;
+		from += (uint64_t)n;
+		offset += (uint64_t)n;
+	}
+	return true;
+}
+
+/* Copies the pages that have contents. */
+static bool copy_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t end, uint64_t offset)
+{
+	uint64_t run = 0, entry[512];
+
+	for (uint64_t at = start; at < end;) {
+		size_t count = min_of((end - at) / a->page, ARRAY_SIZE(entry));
+		ssize_t n = pread(pagemap, entry, count * sizeof(*entry), (off_t)(at / a->page * sizeof(*entry)));
+
+		if (n != (ssize_t)(count * sizeof(*entry)))
+			return false;
+		for (size_t i = 0; i < count; i++, at += a->page) {
+			bool full = entry[i] & (PAGE_PRESENT | PAGE_SWAPPED);
+
+			if (full && !run)
+				run = at;
+			if (!full && run) {
+				if (!copy_run(a, run, at, offset + (run - start)))
+					return false;
+				run = 0;
+			}
+		}
+	}
+	return !run || copy_run(a, run, end, offset + (run - start));
+}
+
+/* Private memory again, with the contents that the file has. */
+static bool make_private(int fd, uint64_t start, uint64_t end, uint64_t offset, int rights)
+{
+	size_t size = end - start;
+	off_t base = (off_t)offset, stop = base + (off_t)size;
+	char *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	off_t data = base, hole;
+
+	if (copy == MAP_FAILED)
+		return false;
+	while (data < stop && (data = lseek(fd, data, SEEK_DATA)) >= 0 && data < stop) {
+		hole = lseek(fd, data, SEEK_HOLE);
+		hole = hole < 0 ? stop : min_of(hole, stop);
+		while (data < hole) {
+			ssize_t n = pread(fd, copy + (data - base), (size_t)(hole - data), data);
+
+			if (n <= 0)
+				goto err;
+			data += n;
+		}
+	}
+	if (rights != (PROT_READ | PROT_WRITE) && mprotect(copy, size, rights))
+		goto err;
+	if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)start) != MAP_FAILED)
+		return true;
+err:
+	munmap(copy, size);
+	return false;
+}
+
+static void punch(struct arena *a, uint64_t offset, uint64_t length)
+{
+	fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length);
+}
+
+static bool is_hole(uint64_t address)
+{
+	struct mapping m;
+	struct maps maps;
+	bool hole;
+
+	if (maps_open(&maps))
+		return false;
+	hole = maps_find(&maps, address, &m) || m.start > address;
+	maps_close(&maps);
+	return hole;
+}
+
+/* A chunk that cannot be mapped stays where it is; unless the kernel unmapped what was there first and then found that it
+ * has no memory: then its contents are in the file, and *end becomes the end of what has to be taken from there. */
+static bool move_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t *end, uint64_t offset)
+{
+	if (!copy_chunk(a, pagemap, start, *end, offset)) {
+		*end = start;
+		return false;
+	}
+	if (mmap((void *)(uintptr_t)start, *end - start, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+		 a->fd, (off_t)offset) != MAP_FAILED)
+		return true;
+	if (!is_hole(start))
+		*end = start;
+	return false;
+}
+
+/* With all signals blocked, since their handlers write too. */
+static bool move(struct arena *a, uint64_t start, uint64_t end, uint64_t offset)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t at = start, next;
+	bool ok = pagemap >= 0;
+	sigset_t all, old;
+
+	if (!ok)
+		return false;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (; ok && at < end; at = next) {
+		next = min_of(end, at + CHUNK);
+		ok = move_chunk(a, pagemap, at, &next, offset + (at - start));
+	}
+	if (!ok && at > start && !make_private(a->fd, start, at, offset, PROT_READ | PROT_WRITE))
+		log_warn("memory at %#lx stays shared: too little is left to move it back", (unsigned long)start);
+	else if (!ok)
+		punch(a, offset, end - start);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	close(pagemap);
+	return ok;
+}
+
+/* ---- extents ---- */
+
+static void mark_mapped(struct arena *a, uint8_t *mapped)
+{
+	struct mapping m = {0};
+	struct maps maps;
+
+	if (maps_open(&maps)) {
+		memset(mapped, 1, a->used);
+		return;
+	}
+	for (uint64_t at = 0; !maps_find(&maps, at, &m); at = m.end)
+		for (uint64_t o = m.offset; is_ours(a, &m) && o < m.offset + (m.end - m.start);
+		     o = ((o >> EXTENT_SHIFT) + 1) << EXTENT_SHIFT)
+			if (o >> EXTENT_SHIFT < a->used)
+				mapped[o >> EXTENT_SHIFT] = 1;
+	maps_close(&maps);
+}
+
+/* Gives back the memory of extents that nobody has mapped here and no region has. */
+static void collect(struct arena *a) REQUIRES(a->lock)
+{
+	uint32_t idle = 0;
+	uint8_t *mapped = calloc(a->used + 1, 1);
+
+	if (!mapped)
+		return;
+	mark_mapped(a, mapped);
+	a->idle_bytes = 0;
+	for (uint32_t i = 0; i < a->used; i++) {
+		struct extent *e = &a->extent[i];
+
+		if (!e->end || e->regions)
+			continue;
+		if (mapped[i]) {
+			idle++;
+			continue;
+		}
+		punch(a, (uint64_t)i << EXTENT_SHIFT, 1ull << EXTENT_SHIFT);
+		*e = (struct extent){0};
+	}
+	free(mapped);
+	a->idle_limit = max_of(2 * idle, (uint32_t)IDLE_MANY);
+}
+
+static void collect_if_due(struct arena *a) REQUIRES(a->lock)
+{
+	uint32_t idle = 0;
+
+	for (uint32_t i = 0; i < a->used && idle < a->idle_limit; i++)
+		idle += a->extent[i].end && !a->extent[i].regions;
+	if (idle >= a->idle_limit || a->idle_bytes > IDLE_BYTES)
+		collect(a);
+}
+
+/* EXTENTS: none is left. */
+static uint32_t take_extent(struct arena *a) REQUIRES(a->lock)
+{
+	uint32_t i = 0;
+
+	while (i < EXTENTS && a->extent[i].end)
+		i++;
+	a->used = max_of(a->used, min_of(i + 1, EXTENTS));
+	return i;
+}
+
+static bool adopt_private(struct arena *a, uint64_t start, uint64_t end, uint64_t *offset) REQUIRES(a->lock)
+{
+	uint32_t i;
+
+	if (end - start > EXTENT_MOST || is_open(a, start, end) || !may_grow() || !is_alone())
+		return false;
+	collect_if_due(a);
+	i = take_extent(a);
+	if (i == EXTENTS)
+		return false;
+	*offset = (uint64_t)i << EXTENT_SHIFT;
+	if (!move(a, start, end, *offset))
+		return false;
+	a->extent[i] = (struct extent){start, end, 0};
+	a->idle_bytes += end - start;
+	return true;
+}
+
+/* What of a region is not in the arena, in whole pages. */
+static struct piece before(const struct arena *a, uint64_t address, const struct adopted *w)
+{
+	return (struct piece){down(a, address), address + w->skip};
+}
+
+static struct piece after(const struct arena *a, uint64_t address, uint64_t length, const struct adopted *w)
+{
+	return (struct piece){address + w->skip + w->mapped, up(a, address + length)};
+}
+
+void adopt(struct arena *a, void *address, uint64_t length, bool may_move, struct adopted *w)
+{
+	uint64_t from = (uintptr_t)address, start, end;
+	enum found found = FOUND_OTHER;
+	struct piece p;
+
+	*w = (struct adopted){0};
+	if (!a || !length)
+		return;
+	start = up(a, from);
+	end = down(a, from + length);
+	lock_take(&a->lock);
+	if (start < end && may_move)
+		found = find(a, start, end, &w->offset);
+	if (found == FOUND_PRIVATE && adopt_private(a, start, end, &w->offset))
+		found = FOUND_ADOPTED;
+	if (found == FOUND_ADOPTED) {
+		struct extent *e = &a->extent[w->offset >> EXTENT_SHIFT];
+
+		w->mapped = end - start;
+		w->skip = (uint32_t)(start - from);
+		if (!e->regions++)
+			a->idle_bytes -= min_of(a->idle_bytes, e->end - e->start);
+	}
+	p = before(a, from, w);
+	remember(a, p.start, p.end);
+	p = after(a, from, length, w);
+	remember(a, p.start, p.end);
+	lock_drop(&a->lock);
+}
+
+void adopt_release(struct arena *a, void *address, uint64_t length, const struct adopted *w)
+{
+	uint64_t from = (uintptr_t)address;
+	struct piece p;
+
+	if (!a || !length)
+		return;
+	lock_take(&a->lock);
+	p = before(a, from, w);
+	forget(a, p.start, p.end);
+	p = after(a, from, length, w);
+	forget(a, p.start, p.end);
+	if (w->mapped) {
+		struct extent *e = &a->extent[w->offset >> EXTENT_SHIFT];
+
+		if (!--e->regions)
+			a->idle_bytes += e->end - e->start;
+	}
+	lock_drop(&a->lock);
+}
+
+/* ---- fork ---- */
+
+/* Between the handlers of one fork(). A pipe that the child closes when it has its copy; guarded by the arena's lock. */
+static int forked[2] = {-1, -1};
+static _Thread_local struct arena *fork_arena;
+
+static bool has_extents(const struct arena *a)
+{
+	return a && a->used;
+}
+
+NO_LOCK_ANALYSIS static void before_fork(void)
+{
+	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
+
+	fork_arena = a;
+	if (!a)
+		return;
+	lock_take(&a->lock);
+	/* without a pipe the parent does not wait, and the child may see what the parent wrote just after */
+	if (has_extents(a) && pipe2(forked, O_CLOEXEC))
+		forked[0] = forked[1] = -1;
+}
+
+NO_LOCK_ANALYSIS static void in_parent(void)
+{
+	struct arena *a = fork_arena;
+	char byte;
+
+	if (!a)
+		return;
+	if (forked[0] >= 0) {
+		close(forked[1]);
+		while (read(forked[0], &byte, 1) < 0 && errno == EINTR)
+			; /* to its end: the child has its copy, or is dead */
+		close(forked[0]);
+		forked[0] = forked[1] = -1;
+	}
+	lock_drop(&a->lock);
+}
+
+/* The kernel's table is the truth: the program may have moved or unmapped what was adopted. */
+static void make_all_private(const struct arena *a)
+{
+	struct mapping m = {0};
+	struct maps maps;
+
+	if (maps_open(&maps))
+		return;
+	for (uint64_t at = 0; !maps_find(&maps, at, &m); at = m.end)
+		if (is_ours(a, &m) && !make_private(a->fd, m.start, m.end, m.offset,
+						    (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0)))
+			log_error("a child process shares memory with its parent: too little is left for a copy");
+	maps_close(&maps);
+}
+
+NO_LOCK_ANALYSIS static void in_child(void)
+{
+	struct arena *a = fork_arena;
+
+	/* the child may open devices of its own, and its copy of the parent's arena is never used again */
+	atomic_store_explicit(&current, NULL, memory_order_relaxed);
+	atomic_store_explicit(&own_threads, 0, memory_order_relaxed);
+	if (!a)
+		return;
+	if (has_extents(a))
+		make_all_private(a);
+	if (forked[0] >= 0) {
+		close(forked[0]);
+		close(forked[1]);
+		forked[0] = forked[1] = -1;
+	}
+	close(a->fd);
+	a->fd = -1;
+	lock_drop(&a->lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* ---- */
+
+NO_LOCK_ANALYSIS void adopt_emptied(void *address, uint64_t length)
+{
+	/* acquire pairs with arena_create() */
+	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
+	uint64_t start = (uintptr_t)address, end = start + length;
+	struct mapping m = {0};
+	struct maps maps;
+
+	/* an allocator that calls expects errno to stay */
+	if (likely(!has_extents(a)) || maps_open(&maps))
+		return;
+	for (uint64_t at = start; at < end && !maps_find(&maps, at, &m) && m.start < end; at = m.end) {
+		uint64_t from = max_of(start, m.start), to = min_of(end, m.end);
+
+		if (is_ours(a, &m))
+			punch(a, m.offset + (from - m.start), to - from);
+	}
+	maps_close(&maps);
+}
+
+static bool is_wanted(void)
+{
+	const char *word = getenv("UROCE_ADOPT");
+
+	return !word || strcmp(word, "off");
+}
+
+static bool identify(struct arena *a)
+{
+	struct stat st;
+
+	if (fstat(a->fd, &st))
+		return false;
+	a->inode = st.st_ino;
+	a->device_major = major(st.st_dev);
+	a->device_minor = minor(st.st_dev);
+	return true;
+}
+
+static struct arena *make_arena(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	size_t extents = EXTENTS * sizeof(struct extent);
+	struct arena *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	pthread_once(&once, watch_forks);
+	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	a->idle_limit = IDLE_MANY;
+	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	a->fd = memfd_create("uroce-memory", MFD_CLOEXEC);
+	if (a->extent == MAP_FAILED || a->fd < 0 || !identify(a) ||
+	    ftruncate(a->fd, (off_t)((uint64_t)EXTENTS << EXTENT_SHIFT))) {
+		if (a->extent != MAP_FAILED)
+			munmap(a->extent, extents);
+		if (a->fd >= 0)
+			close(a->fd);
+		free(a);
+		return NULL;
+	}
+	return a;
+}
+
+struct arena *arena_get(void)
+{
+	static struct lock making;
+	struct arena *a;
+
+	if (!is_wanted() || !may_grow())
+		return NULL;
+	lock_take(&making);
+	a = atomic_load_explicit(&current, memory_order_acquire);
+	if (!a) {
+		a = make_arena();
+		/* release pairs with adopt_emptied() and before_fork() */
+		atomic_store_explicit(&current, a, memory_order_release);
+	}
+	lock_drop(&making);
+	return a;
+}

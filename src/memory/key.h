@@ -1,0 +1,37 @@
+/* Keys name regions: 24 bits of a key are the region's index, scrambled by two random numbers of its process, and 8 bits
+ * are a tag. An odd multiplier permutes the numbers below 2^24, so neighbouring regions get keys far apart.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_KEY_H
+#define UROCE_KEY_H
+
+#include <stdint.h>
+
+#define KEY_BITS 24
+#define KEY_MASK ((1u << KEY_BITS) - 1)
+
+struct key_code {
+	uint32_t mix;	  /* odd */
+	uint32_t inverse; /* mix * inverse == 1 */
+	uint32_t mask;
+};
+
+static inline struct key_code key_code(uint32_t mix, uint32_t mask)
+{
+	struct key_code code = {mix, mix, mask};
+
+	for (int i = 0; i < 4; i++) /* Newton: each step doubles the bits that are right, from 3 on */
+		code.inverse *= 2 - mix * code.inverse;
+	return code;
+}
+
+static inline uint32_t key_make(const struct key_code *code, uint32_t index, uint8_t tag)
+{
+	return ((index * code->mix ^ code->mask) & KEY_MASK) << 8 | tag;
+}
+
+static inline uint32_t key_index(const struct key_code *code, uint32_t key)
+{
+	return ((key >> 8 ^ code->mask) * code->inverse) & KEY_MASK;
+}
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/reach.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "memory/adopt.h"
+#include "memory/copy.h"
+
+#define VIEW_LEAST (2ull << 20)
+#define OLD_VIEWS  41 /* each is at least twice as long as the one before */
+
+/* One extent of the neighbour's arena, mapped here from its beginning. It only gets longer: `length` is stored after `at`. */
+struct view {
+	_Atomic(char *) at;
+	_Atomic uint64_t length;
+};
+
+#define VIEW_CHUNK 1024u
+
+struct reach {
+	struct share_table *table;
+	struct share_visitor *cells; /* ours, there */
+	struct share *own;
+	uint64_t identity; /* ours, by which we are admitted */
+	uint64_t its_identity;
+	struct key_code code;
+	bool self;
+	bool fenced;	     /* the order of a visit is not made by membarrier() */
+	bool process_vm;
+	_Atomic bool dead;   /* relaxed: to be noticed some time */
+	uint8_t slot;
+	pid_t pid;
+	int arena;
+	struct lock lock; /* guards the making of views */
+	_Atomic(struct view *) view[EXTENTS / VIEW_CHUNK];
+	struct iovec *old; /* views that were too short: unmapped at the end */
+	uint32_t olds;
+};
+
+/* ---- threads ---- */
+
+/* Which cell is a thread's: 1 and up; 0: none yet; NO_CELL: there are none left. */
+#define NO_CELL UINT32_MAX
+static _Thread_local uint32_t own_cell;
+static _Atomic uint64_t cells_taken;
+static pthread_key_t cell_key;
+static pthread_once_t cell_once = PTHREAD_ONCE_INIT;
+static_assert(SHARE_CELLS < 64, "a bit for each");
+
+static void give_cell(void *cell)
+{
+	/* release: the next thread that takes it sees its counts */
+	atomic_fetch_and_explicit(&cells_taken, ~(1ull << ((uintptr_t)cell - 1)), memory_order_release);
+	own_cell = NO_CELL;
+}
+
+static void make_cell_key(void)
+{
+	pthread_key_create(&cell_key, give_cell);
+}
+
+static uint32_t take_cell(void)
+{
+	uint64_t taken = atomic_load_explicit(&cells_taken, memory_order_relaxed);
+	int free;
+
+	pthread_once(&cell_once, make_cell_key);
+	do {
+		free = ~taken ? __builtin_ctzll(~taken) : 64;
+		if (free >= SHARE_CELLS) {
+			own_cell = NO_CELL;
+			return own_cell;
+		}
+		/* acquire pairs with give_cell() */
+	} while (!atomic_compare_exchange_weak_explicit(&cells_taken, &taken, taken | 1ull << free, memory_order_acquire,
+							memory_order_relaxed));
+	own_cell = (uint32_t)free + 1;
+	pthread_setspecific(cell_key, (void *)(uintptr_t)own_cell);
+	return own_cell;
+}
+
+/* ---- opening ---- */
+
+static bool probe_process_vm(const struct reach *r)
+{
+	uint64_t word;
+	struct iovec here = {&word, sizeof(word)};
+	/* any address will do: of what may be forbidden, EFAULT is not */
+	struct iovec there = {NULL, sizeof(word)};
+
+	return process_vm_readv(r->pid, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT;
+}
+
+static int map_table(struct reach *r, int fd)
+{
+	struct stat st;
+	struct share_table *t;
+
+	if (fstat(fd, &st) || (uint64_t)st.st_size != sizeof(*t))
+		return -EPROTO;
+	t = mmap(NULL, sizeof(*t), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (t == MAP_FAILED)
+		return -errno;
+	r->table = t;
+	if (t->magic != SHARE_MAGIC || t->size_of_page != (uint32_t)sysconf(_SC_PAGESIZE) || !t->identity)
+		return -EPROTO;
+	if (mprotect(t->visitor, sizeof(t->visitor), PROT_READ | PROT_WRITE))
+		return -errno;
+	madvise(t, sizeof(*t), MADV_DONTFORK);
+	return 0;
+}
+
+static void take_over(struct reach *r)
+{
+	r->code = key_code(r->table->key_mix, r->table->key_mask);
+	r->its_identity = r->table->identity;
+	r->identity = r->own->table->identity;
+	r->cells = &r->table->visitor[r->own->slot];
+	r->fenced = !r->table->barrier || !r->own->takes_part;
+	share_admit(r->own, r->slot, r->its_identity, r->pid);
+}
+
+int reach_open(struct reach **made, struct share *own, int table_fd, int arena_fd, uint8_t slot, pid_t pid)
+{
+	struct reach *r = calloc(1, sizeof(*r));
+	int err = r ? 0 : -ENOMEM;
+
+	if (r) {
+		*r = (struct reach){.own = own, .slot = slot, .pid = pid, .arena = arena_fd};
+		err = map_table(r, table_fd);
+	}
+	close(table_fd);
+	if (err) {
+		if (r && r->table)
+			munmap(r->table, sizeof(*r->table));
+		if (arena_fd >= 0)
+			close(arena_fd);
+		free(r);
+		return err;
+	}
+	r->process_vm = probe_process_vm(r);
+	take_over(r);
+	*made = r;
+	return 0;
+}
+
+int reach_self(struct reach **made, struct share *own)
+{
+	struct reach *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	*r = (struct reach){
+		.own = own,
+		.slot = own->slot,
+		.pid = getpid(),
+		.arena = -1,
+		.self = true,
+		.table = own->table,
+	};
+	take_over(r);
+	*made = r;
+	return 0;
+}
+
+void reach_dead(struct reach *r)
+{
+	atomic_store_explicit(&r->dead, true, memory_order_relaxed);
+	share_expel(r->own, r->slot, r->its_identity);
+}
+
+void reach_close(struct reach *r)
+{
+	if (!r)
+		return;
+	reach_dead(r);
+	for (uint32_t i = 0; i < r->olds; i++)
+		munmap(r->old[i].iov_base, r->old[i].iov_len);
+	for (uint32_t i = 0; i < EXTENTS / VIEW_CHUNK; i++) {
+		struct view *chunk = atomic_load_explicit(&r->view[i], memory_order_relaxed);
+
+		for (uint32_t n = 0; chunk && n < VIEW_CHUNK; n++) {
+			uint64_t length = atomic_load_explicit(&chunk[n].length, memory_order_relaxed);
+
+			if (length)
+				munmap(atomic_load_explicit(&chunk[n].at, memory_order_relaxed), length);
+		}
+		free(chunk);
+	}
+	free(r->old);
+	if (!r->self)
+		munmap(r->table, sizeof(*r->table));
+	if (r->arena >= 0)
+		close(r->arena);
+	free(r);
+}
+
+bool reach_has_process_vm(const struct reach *r)
+{
+	return r->self || r->process_vm;
+}
+
+/* ---- views ---- */
+
+static struct view *view_of(struct reach *r, uint64_t offset)
+{
+	uint64_t extent = offset >> EXTENT_SHIFT;
+	struct view *chunk;
+
+	if (unlikely(extent >= EXTENTS))
+		return NULL;
+	/* acquire pairs with make_view() */
+	chunk = atomic_load_explicit(&r->view[extent / VIEW_CHUNK], memory_order_acquire);
+	return chunk ? &chunk[extent % VIEW_CHUNK] : NULL;
+}
+
+static bool remember_old(struct reach *r, char *at, uint64_t length) REQUIRES(r->lock)
+{
+	struct iovec *more = realloc(r->old, (r->olds + 1) * sizeof(*more));
+
+	if (!more)
+		return false;
+	r->old = more;
+	r->old[r->olds++] = (struct iovec){at, length};
+	return true;
+}
+
+/* Maps the extent up to this offset, and more, as it may have longer regions. */
+static bool make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
+{
+	uint64_t extent = offset >> EXTENT_SHIFT, need = offset - (extent << EXTENT_SHIFT), length = VIEW_LEAST, old;
+	_Atomic(struct view *) *chunk = &r->view[extent / VIEW_CHUNK];
+	struct view *v = view_of(r, offset);
+	char *at;
+
+	if (!v) {
+		v = calloc(VIEW_CHUNK, sizeof(*v));
+		if (!v)
+			return false;
+		atomic_store_explicit(chunk, v, memory_order_release);
+		v += extent % VIEW_CHUNK;
+	}
+	while (length < need)
+		length *= 2;
+	old = atomic_load_explicit(&v->length, memory_order_relaxed);
+	if (length <= old)
+		return true;
+	if (old && !remember_old(r, atomic_load_explicit(&v->at, memory_order_relaxed), old))
+		return false;
+	at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->arena, (off_t)(extent << EXTENT_SHIFT));
+	if (at == MAP_FAILED)
+		return false;
+	madvise(at, length, MADV_DONTFORK);
+	/* release: who sees the length sees where */
+	atomic_store_explicit(&v->at, at, memory_order_relaxed);
+	atomic_store_explicit(&v->length, length, memory_order_release);
+	return true;
+}
+
+static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
+{
+	struct view *v = view_of(r, offset);
+	uint64_t within = offset & ((1ull << EXTENT_SHIFT) - 1);
+
+	/* acquire pairs with make_view() */
+	if (unlikely(!v || atomic_load_explicit(&v->length, memory_order_acquire) < within + length)) {
+		bool ok;
+
+		lock_take(&r->lock);
+		ok = r->arena >= 0 && make_view(r, offset + length);
+		lock_drop(&r->lock);
+		if (!ok)
+			return NULL;
+		v = view_of(r, offset);
+	}
+	return atomic_load_explicit(&v->at, memory_order_relaxed) + within;
+}
+
+/* ---- visits ---- */
+
+static bool begin(struct reach *r)
+{
+	uint32_t cell = own_cell ?: take_cell();
+	_Atomic uint32_t *count;
+
+	if (unlikely(cell == NO_CELL || atomic_load_explicit(&r->dead, memory_order_relaxed) ||
+		     atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
+		return false;
+	/* acquire pairs with share_admit(): our cells are ours from then on */
+	if (unlikely(atomic_load_explicit(&r->cells->admitted, memory_order_acquire) != r->identity))
+		return false;
+	count = &r->cells->cell[cell - 1].count;
+	if (unlikely(r->fenced)) {
+		/* sequentially consistent, with share_close_region(): either we see the key gone, or share_settle() sees
+		 * us inside */
+		atomic_fetch_add_explicit(count, 1, memory_order_seq_cst);
+	} else {
+		/* only this thread writes it. share_settle() sees to it that it comes before what follows */
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+	}
+	return true;
+}
+
+void reach_leave(struct reach *r)
+{
+	_Atomic uint32_t *count = &r->cells->cell[own_cell - 1].count;
+
+	/* release pairs with share_settle(): what we did is done */
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_release);
+}
+
+static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair, unsigned access)
+{
+	/* acquire pairs with share_open_qp(); sequentially consistent for visits that are fenced */
+	unsigned open = atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_seq_cst);
+
+	return (open & access) == access && (open & SHARE_QP_OPEN) && qp->pair == pair->pair;
+}
+
+static const struct share_region *region_of(struct reach *r, uint32_t key)
+{
+	uint32_t index = key_index(&r->code, key);
+	const struct share_region *region;
+
+	if (unlikely(index >= SHARE_REGIONS || !key))
+		return NULL;
+	region = &r->table->region[index];
+	/* as qp_is_open(), with share_open_region() */
+	return atomic_load_explicit(&((struct share_region *)region)->key, memory_order_seq_cst) == key ? region : NULL;
+}
+
+static bool region_has(const struct share_region *region, uint64_t va, uint64_t length)
+{
+	return va >= region->iova && length <= region->length && va - region->iova <= region->length - length;
+}
+
+/* Where it is. False: out of reach. */
+static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length, struct reach_span *span)
+{
+	uint64_t at = va - region->iova;
+
+	span->address = region->address + at;
+	if (r->self)
+		span->at = (char *)(uintptr_t)span->address;
+	else if (likely(share_is_mapped(region, va, length)))
+		span->at = mapped_at(r, region->offset + (at - region->skip), length);
+	else
+		span->at = NULL;
+	return span->at || r->process_vm;
+}
+
+bool reach_enter(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
+		 struct reach_span *span)
+{
+	const struct share_region *region;
+	const struct share_qp *qp = &r->table->qp[pair->qp];
+
+	if (!begin(r))
+		return false;
+	region = region_of(r, rkey);
+	if (likely(region && qp_is_open(qp, pair, access) && region->pd == qp->pd && (region->access & access) == access &&
+		   region_has(region, va, length) && locate(r, region, va, length, span)))
+		return true;
+	reach_leave(r);
+	return false;
+}
+
+static bool write_afar(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count,
+		       uint64_t length)
+{
+	uint64_t end = span->address + length, tail = length > 8 && !(end & 7) ? 8 : length > 4 && !(end & 3) ? 4 : 1;
+	/* two pieces are copied one after the other */
+	struct iovec there[2] = {
+		{(void *)(uintptr_t)span->address, length - tail},
+		{(void *)(uintptr_t)(end - tail), tail},
+	};
+
+	return process_vm_writev(r->pid, from, count, there, 2, 0) == (ssize_t)length;
+}
+
+bool reach_write(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count, uint64_t length)
+{
+	char *to = span->at;
+
+	if (unlikely(!to))
+		return write_afar(r, span, from, count, length);
+	for (unsigned i = 0; i < count && length; i++) {
+		size_t n = from[i].iov_len;
+
+		length -= n;
+		if (length == 0)
+			copy_in_order(to, from[i].iov_base, n);
+		else
+			memcpy(to, from[i].iov_base, n);
+		to += n;
+	}
+	return true;
+}
+
+bool reach_read(struct reach *r, const struct reach_span *span, const struct iovec *to, unsigned count, uint64_t length)
+{
+	struct iovec there = {(void *)(uintptr_t)span->address, length};
+	const char *from = span->at;
+
+	if (unlikely(!from))
+		return process_vm_readv(r->pid, to, count, &there, 1, 0) == (ssize_t)length;
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(to[i].iov_base, from, to[i].iov_len);
+		from += to[i].iov_len;
+	}
+	return true;
+}
+
+int reach_copy_from(struct reach *r, void *to, uint64_t address, uint64_t length, uint32_t lkey)
+{
+	const struct share_region *region;
+	struct reach_span span;
+	struct iovec here = {to, length};
+	int err = -EACCES;
+
+	if (!begin(r))
+		return atomic_load_explicit(&r->dead, memory_order_relaxed) ? -EPIPE : -EOPNOTSUPP;
+	region = region_of(r, lkey);
+	if (region && region_has(region, address, length)) {
+		err = -EOPNOTSUPP;
+		if (locate(r, region, address, length, &span) && reach_read(r, &span, &here, 1, length))
+			err = 0;
+	}
+	reach_leave(r);
+	return err;
+}

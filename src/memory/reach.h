@@ -1,0 +1,55 @@
+/* What a process sees of a neighbour (share.h): its table, its adopted memory, and its other memory by
+ * process_vm_readv(2) and process_vm_writev(2). One per neighbour; made when two processes introduce themselves to each
+ * other. Any thread may call anything but reach_close(), which comes when nobody else does.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_REACH_H
+#define UROCE_REACH_H
+
+#include <sys/uio.h>
+
+#include "memory/share.h"
+
+struct reach;
+
+/* Takes the descriptors over, in any case. `arena_fd` may be -1. The neighbour is admitted to our memory. 0 or -errno:
+ * -EPROTO: another version, or nonsense. */
+int reach_open(struct reach **made, struct share *own, int table_fd, int arena_fd, uint8_t slot, pid_t pid);
+/* The process itself, for QPs that are connected to its own. */
+int reach_self(struct reach **made, struct share *own);
+void reach_close(struct reach *r);
+
+/* The neighbour has ended: nobody goes there any more, nor waits for it here. */
+void reach_dead(struct reach *r);
+
+/* How its memory is reached that is not mapped. */
+bool reach_has_process_vm(const struct reach *r);
+
+/* A piece of a neighbour's memory during a visit. */
+struct reach_span {
+	char *at;	  /* mapped here; NULL: only by process_vm, ... */
+	uint64_t address; /* ... where it is there */
+};
+
+/* Who asks: a QP of ours and the one it is connected to. */
+struct reach_pair {
+	uint32_t qp; /* its index */
+	uint64_t pair; /* share_pair() */
+};
+
+/* Begins a visit of [va, va + length): the region that the key names, the QP and the neighbour are open for it, and stay so
+ * until reach_leave(). False: they are not, or cannot be reached from here, and the usual way will tell why. One visit at a
+ * time per thread; it does not block, as the neighbour may be waiting for its end. Access: of enum ibv_access_flags. */
+bool reach_enter(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
+		 struct reach_span *span);
+void reach_leave(struct reach *r);
+
+/* Copies between our memory and a span, within a visit. False: not, or not all (process_vm: unmapped there). The last word of
+ * what is written is stored last. */
+bool reach_write(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count, uint64_t length);
+bool reach_read(struct reach *r, const struct reach_span *span, const struct iovec *to, unsigned count, uint64_t length);
+
+/* For a receiver that fetches what the sender only named: copies from the region that has this local key. 0, -EACCES (there
+ * is none such now), -EOPNOTSUPP (it cannot be reached), -EPIPE (the neighbour is dead). */
+int reach_copy_from(struct reach *r, void *to, uint64_t address, uint64_t length, uint32_t lkey);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/share.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memory/adopt.h"
+
+#define PATIENCE 256 /* times that a waiter yields before it asks whether the visitor lives */
+
+#ifdef __SANITIZE_THREAD__
+#define KNOWS_BARRIER false /* ThreadSanitizer does not */
+#else
+#define KNOWS_BARRIER true
+#endif
+
+static int membarrier(int command)
+{
+	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+static bool can_barrier(void)
+{
+	int commands = membarrier(MEMBARRIER_CMD_QUERY);
+
+	return KNOWS_BARRIER && commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) &&
+	       !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
+static int make_table(struct share *s)
+{
+	size_t size = sizeof(struct share_table);
+	int err;
+
+	s->fd = memfd_create("uroce-share", MFD_CLOEXEC);
+	if (s->fd < 0)
+		return -errno;
+	if (!ftruncate(s->fd, (off_t)size)) {
+		s->table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
+		if (s->table != MAP_FAILED) {
+			/* a child would close our regions for us */
+			madvise(s->table, size, MADV_DONTFORK);
+			return 0;
+		}
+	}
+	err = -errno;
+	close(s->fd);
+	return err;
+}
+
+int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity)
+{
+	struct share *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	err = make_table(s);
+	if (err) {
+		free(s);
+		return err;
+	}
+	s->slot = slot;
+	s->code = key_code(key_mix, key_mask);
+	s->takes_part = can_barrier();
+	for (int i = 0; i < SHARE_SLOTS; i++)
+		s->pidfd[i] = -1;
+	s->table->size_of_page = (uint32_t)sysconf(_SC_PAGESIZE);
+	s->table->identity = identity;
+	s->table->key_mix = key_mix;
+	s->table->key_mask = key_mask;
+	s->table->barrier = s->takes_part;
+	s->table->magic = SHARE_MAGIC;
+	s->arena = arena_get();
+	*made = s;
+	return 0;
+}
+
+static bool is_inert(const struct share *s)
+{
+	return atomic_load_explicit(&((struct share *)s)->inert, memory_order_relaxed);
+}
+
+static void close_all(struct share *s)
+{
+	close(s->fd);
+	for (int i = 0; i < SHARE_SLOTS; i++)
+		if (s->pidfd[i] >= 0)
+			close(s->pidfd[i]);
+}
+
+void share_destroy(struct share *s)
+{
+	if (!s)
+		return;
+	if (!is_inert(s)) {
+		for (unsigned i = 0; i < SHARE_SLOTS; i++)
+			share_expel(s, (uint8_t)i, 0);
+		share_settle(s);
+		munmap(s->table, sizeof(*s->table));
+		close_all(s);
+	}
+	free(s);
+}
+
+void share_abandon(struct share *s)
+{
+	if (!s)
+		return;
+	atomic_store_explicit(&s->inert, true, memory_order_relaxed);
+	close_all(s);
+}
+
+void share_fds(const struct share *s, int fd[2])
+{
+	fd[0] = s->fd;
+	fd[1] = arena_fd(s->arena);
+}
+
+/* ---- visitors ---- */
+
+static bool is_visitor(struct share *s, unsigned slot)
+{
+	/* pairs with share_admit() */
+	return atomic_load_explicit(&s->visitor[slot / 64], memory_order_seq_cst) >> slot % 64 & 1;
+}
+
+void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid)
+{
+	struct share_visitor *v = &s->table->visitor[slot];
+
+	if (is_inert(s))
+		return;
+	lock_take(&s->lock);
+	if (s->pidfd[slot] >= 0)
+		close(s->pidfd[slot]);
+	s->pid[slot] = pid;
+	s->pidfd[slot] = pid == getpid() ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+	for (int i = 0; i < SHARE_CELLS; i++) /* what an earlier process in this slot left behind */
+		if (atomic_load_explicit(&v->cell[i].count, memory_order_relaxed))
+			atomic_store_explicit(&v->cell[i].count, 0, memory_order_relaxed);
+	/* before it can be inside: share_settle() */
+	atomic_fetch_or_explicit(&s->visitor[slot / 64], 1ull << slot % 64, memory_order_seq_cst);
+	/* release pairs with reach_enter() */
+	atomic_store_explicit(&v->admitted, identity, memory_order_release);
+	lock_drop(&s->lock);
+}
+
+void share_expel(struct share *s, uint8_t slot, uint64_t identity)
+{
+	struct share_visitor *v = &s->table->visitor[slot];
+
+	if (is_inert(s))
+		return;
+	lock_take(&s->lock);
+	if (is_visitor(s, slot) &&
+	    (!identity || atomic_load_explicit(&v->admitted, memory_order_relaxed) == identity)) {
+		atomic_store_explicit(&v->admitted, 0, memory_order_seq_cst);
+		atomic_fetch_and_explicit(&s->visitor[slot / 64], ~(1ull << slot % 64), memory_order_seq_cst);
+	}
+	lock_drop(&s->lock);
+}
+
+/* Whether the process that was admitted last in this slot has ended. */
+static bool is_dead(struct share *s, uint8_t slot)
+{
+	struct pollfd p = {.events = POLLIN};
+	bool dead;
+
+	lock_take(&s->lock);
+	p.fd = s->pidfd[slot];
+	/* a zombie's pidfd is readable too */
+	dead = p.fd >= 0 ? poll(&p, 1, 0) == 1 : kill(s->pid[slot], 0) && errno == ESRCH;
+	lock_drop(&s->lock);
+	return dead;
+}
+
+/* A thread of that process has left since, or has been told to. */
+static void await(struct share *s, uint8_t slot, _Atomic uint32_t *cell)
+{
+	uint32_t inside = atomic_load_explicit(cell, memory_order_seq_cst);
+
+	/* acquire pairs with reach_leave(): what it did is done */
+	for (unsigned n = 1; inside & 1 && atomic_load_explicit(cell, memory_order_acquire) == inside; n++) {
+		if (n % PATIENCE == 0 && (!is_visitor(s, slot) || is_dead(s, slot)))
+			return;
+		sched_yield();
+	}
+}
+
+static bool has_visitors(struct share *s)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < SHARE_SLOTS / 64; i++)
+		any |= atomic_load_explicit(&s->visitor[i], memory_order_seq_cst) != 0;
+	return any;
+}
+
+void share_settle(struct share *s)
+{
+	if (is_inert(s) || !has_visitors(s))
+		return;
+	/* pairs with the plain store and load of reach_enter(): a visitor's processor has made both, or neither */
+	if (s->table->barrier)
+		membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+	for (unsigned i = 0; i < SHARE_SLOTS; i++)
+		for (int n = 0; is_visitor(s, i) && n < SHARE_CELLS; n++)
+			await(s, (uint8_t)i, &s->table->visitor[i].cell[n].count);
+}
+
+/* ---- regions and QPs ---- */
+
+void share_open_region(struct share *s, uint32_t index, uint32_t key, const struct share_region *r)
+{
+	struct share_region *to;
+
+	if (is_inert(s) || index >= SHARE_REGIONS)
+		return;
+	to = &s->table->region[index];
+	to->access = r->access;
+	to->pd = r->pd;
+	to->iova = r->iova;
+	to->length = r->length;
+	to->address = r->address;
+	to->offset = r->offset;
+	to->mapped = r->mapped;
+	to->skip = r->skip;
+	/* release pairs with reach_enter(): who sees the key sees the rest */
+	atomic_store_explicit(&to->key, key, memory_order_release);
+}
+
+bool share_close_region(struct share *s, uint32_t index)
+{
+	if (is_inert(s) || index >= SHARE_REGIONS)
+		return false;
+	/* sequentially consistent, with reach_enter() where there is no barrier: either it sees this, or
+	 * share_settle() sees it inside */
+	atomic_store_explicit(&s->table->region[index].key, 0, memory_order_seq_cst);
+	return has_visitors(s);
+}
+
+void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair)
+{
+	struct share_qp *qp;
+
+	if (is_inert(s) || index >= SHARE_QPS)
+		return;
+	qp = &s->table->qp[index];
+	qp->pd = pd;
+	qp->pair = pair;
+	/* release pairs with reach_enter() */
+	atomic_store_explicit(&qp->open, SHARE_QP_OPEN | access, memory_order_release);
+}
+
+bool share_close_qp(struct share *s, uint32_t index)
+{
+	if (is_inert(s) || index >= SHARE_QPS)
+		return false;
+	atomic_store_explicit(&s->table->qp[index].open, 0, memory_order_seq_cst); /* as share_close_region() */
+	return has_visitors(s);
+}
+
+bool share_reachable(struct share *s, uint32_t key, uint64_t iova, uint64_t length)
+{
+	const struct share_region *r;
+
+	r = share_region(s, key_index(&s->code, key));
+	return r && atomic_load_explicit(&((struct share_region *)r)->key, memory_order_acquire) == key && key &&
+	       share_is_mapped(r, iova, length);
+}
+
+uint64_t share_pair(const uint8_t target[16], uint32_t target_qpn, const uint8_t initiator[16], uint32_t initiator_qpn)
+{
+	uint64_t word[5] = {[4] = (uint64_t)target_qpn << 32 | initiator_qpn}, mixed = 0;
+
+	memcpy(word, target, 16);
+	memcpy(word + 2, initiator, 16);
+	for (int i = 0; i < 5; i++) {
+		mixed = (mixed ^ word[i]) * 0x9e3779b97f4a7c15u;
+		mixed ^= mixed >> 32;
+	}
+	return mixed;
+}

@@ -1,0 +1,136 @@
+/* What a process shows to its neighbours (processes of the same user and network namespace) so that they can do WRITEs,
+ * READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and the
+ * memory that backs regions (adopt.h). Neighbours may read the table, and write only where they say that they are inside.
+ *
+ * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and says
+ * when it is done (even). Who closes a region or a QP clears its word, then waits for all cells that are odd to change:
+ * share_settle(). So after that nobody is inside who saw it open. That needs the visitor's store and its look to stay in
+ * order, which costs 20 ns: where the kernel has membarrier(2), the closing side makes all visitors' processors do that
+ * instead, and a visit is plain loads and stores. A visitor that is killed inside is expelled; one that is stopped is
+ * waited for.
+ *
+ * Any thread may call anything here. After fork, the child's copy does nothing.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_SHARE_H
+#define UROCE_SHARE_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "base/lock.h"
+#include "memory/key.h"
+
+enum {
+	SHARE_SLOTS = 256,
+	SHARE_CELLS = 63, /* threads of a process that visit; more go the long way */
+	SHARE_QPS = 32768,
+	SHARE_REGIONS = (2 << 20) + 1,
+	SHARE_MAGIC = 0x75526f01, /* changes with the layout */
+};
+
+/* One process's cells at another's: only the visitor writes `cell`, only the visited `admitted`. */
+struct share_visitor {
+	_Alignas(CACHE_LINE) _Atomic uint64_t admitted; /* the visitor's `identity`: it may come; 0: nobody may */
+	struct {
+		_Alignas(CACHE_LINE) _Atomic uint32_t count; /* odd: a thread is inside */
+	} cell[SHARE_CELLS];
+};
+static_assert(sizeof(struct share_visitor) == 4096, "no two visitors write to one page");
+
+/* A QP that can be target of one-sided operations. */
+struct share_qp {
+	_Alignas(CACHE_LINE) _Atomic uint32_t open; /* SHARE_QP_OPEN and enum ibv_access_flags; 0: closed */
+	uint32_t unused;
+	uint64_t pd;
+	uint64_t pair; /* share_pair() of its two ends */
+};
+#define SHARE_QP_OPEN (1u << 31)
+
+/* A region. Its bytes are at `address` of its process; of these, `mapped` bytes from `skip` on are in the memory that
+ * adopt.h makes, from `offset` on. All but `key` is constant while it is open. */
+struct share_region {
+	_Alignas(CACHE_LINE) _Atomic uint32_t key; /* 0: closed */
+	uint32_t access;			   /* enum ibv_access_flags */
+	uint64_t pd;
+	uint64_t iova, length;
+	uint64_t address;
+	uint64_t offset, mapped;
+	uint32_t skip;
+};
+static_assert(sizeof(struct share_region) == CACHE_LINE, "one look, one cache line");
+
+struct share_table {
+	uint32_t magic, size_of_page;
+	uint64_t identity; /* of the process: random, not 0 */
+	uint32_t key_mix, key_mask;
+	bool barrier; /* share_settle() makes the order: visitors that take part need not */
+	_Alignas(65536) struct share_visitor visitor[SHARE_SLOTS];
+	_Alignas(65536) struct share_qp qp[SHARE_QPS];
+	struct share_region region[SHARE_REGIONS];
+};
+
+struct arena;
+
+struct share {
+	struct share_table *table;
+	int fd;
+	uint8_t slot;
+	bool takes_part;     /* this process's threads are reached by others' membarrier() */
+	_Atomic bool inert;  /* a child's copy. Relaxed: set before the child has threads */
+	_Atomic uint64_t visitor[SHARE_SLOTS / 64]; /* a bit for each that is admitted */
+	struct lock lock;    /* guards what follows */
+	struct key_code code;
+	struct arena *arena; /* NULL: nothing is adopted */
+	pid_t pid[SHARE_SLOTS];
+	int pidfd[SHARE_SLOTS]; /* -1: none */
+};
+
+/* 0 or -errno. The keys of the regions are made by these numbers (hca.h). */
+int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity);
+void share_destroy(struct share *s);
+/* In a child after fork: it keeps the memory and nothing else. */
+void share_abandon(struct share *s);
+
+/* The table's and the arena's descriptors, to be sent to a neighbour; the second may be -1. They stay ours. */
+void share_fds(const struct share *s, int fd[2]);
+
+/* The neighbour in that slot, of that identity (from its table) and process, may visit. */
+void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid);
+/* It is dead, or has closed the device: whatever its cells say, nobody waits for it. */
+void share_expel(struct share *s, uint8_t slot, uint64_t identity);
+
+/* A region is open from now on; `r` with all but the key. */
+void share_open_region(struct share *s, uint32_t index, uint32_t key, const struct share_region *r);
+/* Nobody new gets in. True: there may be visitors inside, share_settle() waits for them. */
+bool share_close_region(struct share *s, uint32_t index);
+/* A QP of RC can be reached by one-sided operations from the other end of `pair`, with these rights. */
+void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair);
+bool share_close_qp(struct share *s, uint32_t index);
+/* Whoever is inside has left, or died. May take as long as a visit takes; not to be called with locks held that the
+ * end of a process needs. */
+void share_settle(struct share *s);
+
+/* Whether these bytes of an open region of ours are in memory that neighbours map. */
+bool share_reachable(struct share *s, uint32_t key, uint64_t iova, uint64_t length);
+
+/* An entry of our own, open or closed; NULL: there is none. */
+static inline const struct share_region *share_region(const struct share *s, uint32_t index)
+{
+	return index < SHARE_REGIONS && !atomic_load_explicit(&((struct share *)s)->inert, memory_order_relaxed)
+		       ? &s->table->region[index] : NULL;
+}
+
+/* Whether these bytes, which are the region's, are in memory that neighbours map. */
+static inline bool share_is_mapped(const struct share_region *r, uint64_t iova, uint64_t length)
+{
+	uint64_t at = iova - r->iova;
+
+	return at >= r->skip && length <= r->mapped && at - r->skip <= r->mapped - length;
+}
+
+/* What the two ends of a connection have in common: equal if each names the other: the GIDs and QPNs of
+ * the one that is visited and of the one that visits. */
+uint64_t share_pair(const uint8_t target[16], uint32_t target_qpn, const uint8_t initiator[16], uint32_t initiator_qpn);
+
+#endif

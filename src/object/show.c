@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/show.h"
+
+#include "memory/adopt.h"
+#include "memory/share.h"
+
+#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+void show_region(struct mr *mr)
+{
+	struct share *s = mr->hca->share;
+	struct adopted where;
+
+	if (!s)
+		return;
+	adopt(s->arena, mr->memory, mr->length, !mr_on_demand(mr), &where);
+	/* what may not be there is no place for others to reach into: the usual way knows how */
+	if (mr_on_demand(mr))
+		return;
+	share_open_region(s, mr->index, mr->base.rkey,
+			  &(struct share_region){
+				  .access = mr->access & REMOTE,
+				  .pd = (uintptr_t)mr->pd,
+				  .iova = mr->iova,
+				  .length = mr->length,
+				  .address = (uintptr_t)mr->memory,
+				  .offset = where.offset,
+				  .mapped = where.mapped,
+				  .skip = where.skip,
+			  });
+}
+
+void hide_region(struct mr *mr)
+{
+	struct share *s = mr->hca->share;
+	const struct share_region *r;
+	struct adopted where = {0};
+
+	if (!s)
+		return;
+	if (!mr_on_demand(mr)) {
+		if (share_close_region(s, mr->index))
+			share_settle(s);
+		r = share_region(s, mr->index);
+		if (r)
+			where = (struct adopted){r->offset, r->mapped, r->skip};
+	}
+	adopt_release(s->arena, mr->memory, mr->length, &where);
+}
+
+static bool is_target(const struct qp *qp)
+{
+	if (!qp->alive || qp->transport != TRANSPORT_RC)
+		return false;
+	/* the first request tells a QP in RTR that the connection stands: it has to come as a packet */
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);
+}
+
+void show_qp(struct qp *qp)
+{
+	unsigned access = qp->attr.qp_access_flags & REMOTE;
+	struct share *s = qp->hca->share;
+
+	if (!s)
+		return;
+	if (!is_target(qp)) {
+		share_close_qp(s, qp->index);
+		return;
+	}
+	if (!qp->resp.response_size) /* as many as the responder would remember */
+		access &= IBV_ACCESS_REMOTE_WRITE;
+	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,
+		      share_pair(qp->path.sgid.raw, qp->base.qp_num, qp->path.dgid.raw, qp->attr.dest_qp_num));
+}
+
+void show_settle(struct hca *hca)
+{
+	if (hca->share)
+		share_settle(hca->share);
+}

@@ -47,7 +47,7 @@ static bool take_hold(struct qp *qp, const struct wqe *w, unsigned access, struc
 		mr = mr_get(qp->hca, sge->lkey);
 		if (likely(mr))
 			h->mr[h->mrs++] = mr;
-		if (unlikely(!mr || mr_on_demand(mr) ||
+		if (unlikely(!mr || mr_is_indirect(mr) ||
 			     !mr_allows(mr, qp->pd, sge->addr, sge->length, access | MR_LOCAL))) {
 			let_go(h);
 			return false;
@@ -123,7 +123,7 @@ bool direct_perform(struct qp *qp, const struct wqe *w)
 
 void engine_reach(struct qp *qp, struct reach *reach)
 {
-	if (qp->reach == reach)
+	if (qp->transport != TRANSPORT_RC || qp->reach == reach)
 		return;
 	qp->reach = reach;
 	qp->reach_pair = (struct reach_pair){

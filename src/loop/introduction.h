@@ -20,6 +20,7 @@
 enum greeting_fd {
 	GREETING_RING,	 /* the ring from the caller to the called */
 	GREETING_TABLES, /* GREETING_HAS_TABLES: what others may know of the caller's regions */
+	GREETING_ARENA,	 /* the memory of those that neighbors can map; may be missing */
 	GREETING_FDS
 };
 

@@ -14,6 +14,7 @@
 #include "loop/internal.h"
 #include "loop/introduction.h"
 #include "loop/neighbor.h"
+#include "memory/reach.h"
 
 #define BELLS	   64
 #define ROOM_AGAIN (LOCAL_RING / 4) /* QPs that were stuck go on when there is so much room */
@@ -156,6 +157,23 @@ static int add_inlet(struct loop *l, struct neighbor *n, const struct ring *ring
 	return err;
 }
 
+/* Without, everything goes through the rings. */
+static void open_reach(struct loop *l, struct neighbor *n, struct introduction *in)
+{
+	int tables = in->fd[GREETING_TABLES], arena = in->fd[GREETING_ARENA], err;
+
+	if (!l->hca.share || tables < 0)
+		return;
+	if (n->slot == l->slot.number) {
+		err = reach_self(&n->reach, l->hca.share);
+	} else {
+		in->fd[GREETING_TABLES] = in->fd[GREETING_ARENA] = -1;
+		err = reach_open(&n->reach, l->hca.share, tables, arena, n->slot, n->pid);
+	}
+	if (err)
+		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
+}
+
 /* Who has called is taken for what it says that it is: it is of our user. */
 static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
@@ -181,9 +199,7 @@ static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->lo
 	n->in = fd;
 	n->pid = in->pid;
 	n->shares = in->greeting.flags;
-	n->probe = in->greeting.probe;
-	n->tables = in->fd[GREETING_TABLES];
-	in->fd[GREETING_TABLES] = -1;
+	open_reach(l, n, in);
 	if (epoll_ctl(l->local.bells, EPOLL_CTL_ADD, fd, &e))
 		err = -errno;
 	else
@@ -339,6 +355,7 @@ static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)
 		if (!met || may_change(qp))
 			engine_change_link(qp, met ? LOCAL_MTU : 0);
+	engine_reach(qp, met ? ((struct neighbor *)qp->path.neighbor)->reach : NULL);
 }
 
 NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
@@ -537,8 +554,8 @@ void local_in_child(struct loop *l)
 			close(n->in);
 		if (n && n->out >= 0)
 			close(n->out);
-		if (n && n->tables >= 0)
-			close(n->tables);
+		if (n && n->reach)
+			reach_abandon(n->reach);
 	}
 	close_fd(&local->listener);
 	close_fd(&local->bells);

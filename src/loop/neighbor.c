@@ -7,6 +7,7 @@
 
 #include "loop/internal.h"
 #include "loop/introduction.h"
+#include "memory/reach.h"
 
 /* What others may try to read, to see whether they can. */
 static const uint64_t probe = GREETING_MAGIC;
@@ -17,7 +18,7 @@ struct neighbor *neighbor_create(struct loop *l, uint8_t slot)
 
 	if (!n)
 		return NULL;
-	*n = (struct neighbor){.loop = l, .slot = slot, .out = -1, .in = -1, .tables = -1};
+	*n = (struct neighbor){.loop = l, .slot = slot, .out = -1, .in = -1};
 	list_init(&n->link);
 	list_init(&n->stuck);
 	return n;
@@ -27,8 +28,12 @@ static int call(struct neighbor *n, int memory)
 {
 	struct greeting g = {
 		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = n->loop->slot.number, .probe = (uintptr_t)&probe};
-	const int fd[GREETING_FDS] = {[GREETING_RING] = memory, [GREETING_TABLES] = -1};
+	int fd[GREETING_FDS] = {[GREETING_RING] = memory, [GREETING_TABLES] = -1, [GREETING_ARENA] = -1};
 
+	if (n->loop->hca.share) {
+		share_fds(n->loop->hca.share, &fd[GREETING_TABLES]);
+		g.flags |= GREETING_HAS_TABLES;
+	}
 	return introduction_call(n->slot, &g, fd, &n->pid);
 }
 
@@ -83,12 +88,14 @@ void neighbor_lose(struct neighbor *n)
 	lock_drop(&n->lock);
 	close_fd(&n->out);
 	close_fd(&n->in);
-	close_fd(&n->tables);
+	if (n->reach)
+		reach_dead(n->reach);
 	unstick(n);
 }
 
 void neighbor_free(struct neighbor *n)
 {
 	unstick(n); /* of QPs that were, if any */
+	reach_close(n->reach);
 	free(n);
 }

@@ -21,6 +21,7 @@
 
 struct loop;
 struct qp;
+struct reach;
 
 enum neighbor_state {
 	NEIGHBOR_MEETING,
@@ -38,8 +39,7 @@ struct neighbor {
 
 	int out, in;	 /* connections: who called, who was called; -1: not yet. Their end is its end */
 	uint32_t shares; /* enum greeting_flag of the other's greeting */
-	uint64_t probe;	 /* greeting.probe of the other */
-	int tables;	 /* its GREETING_TABLES descriptor, -1: none. Constant once MET; closed when it is gone */
+	struct reach *reach; /* its memory; NULL: none that can be reached. Constant once MET, there until the struct goes */
 
 	struct ring inlet; /* guarded by l->receive */
 

@@ -419,7 +419,11 @@ static struct piece before(const struct arena *a, uint64_t address, const struct
 
 static struct piece after(const struct arena *a, uint64_t address, uint64_t length, const struct adopted *w)
 {
-	return (struct piece){address + w->skip + w->mapped, up(a, address + length)};
+	uint64_t end = address + length;
+
+	if (end < address || up(a, end) < end) /* a region of the whole address space */
+		end = down(a, UINT64_MAX);
+	return (struct piece){address + w->skip + w->mapped, up(a, end)};
 }
 
 void adopt(struct arena *a, void *address, uint64_t length, bool may_move, struct adopted *w)

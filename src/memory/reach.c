@@ -202,6 +202,13 @@ void reach_close(struct reach *r)
 	free(r);
 }
 
+void reach_abandon(struct reach *r)
+{
+	if (r->arena >= 0)
+		close(r->arena);
+	r->arena = -1;
+}
+
 bool reach_has_process_vm(const struct reach *r)
 {
 	return r->self || r->process_vm;

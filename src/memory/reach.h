@@ -17,6 +17,8 @@ int reach_open(struct reach **made, struct share *own, int table_fd, int arena_f
 /* The process itself, for QPs that are connected to its own. */
 int reach_self(struct reach **made, struct share *own);
 void reach_close(struct reach *r);
+/* In a child after fork: closes descriptors. */
+void reach_abandon(struct reach *r);
 
 /* The neighbour has ended: nobody goes there any more, nor waits for it here. */
 void reach_dead(struct reach *r);

@@ -6,6 +6,12 @@
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
+/* Whether it has bytes of this process's memory. */
+static bool is_memory(const struct mr *mr)
+{
+	return !(mr->access & (MR_NULL | MR_DMABUF));
+}
+
 void show_region(struct mr *mr)
 {
 	struct share *s = mr->hca->share;
@@ -13,9 +19,11 @@ void show_region(struct mr *mr)
 
 	if (!s)
 		return;
-	adopt(s->arena, mr->memory, mr->length, !mr_on_demand(mr), &where);
+	if (!is_memory(mr))
+		return;
+	adopt(s->arena, mr->memory, mr->length, !mr_is_indirect(mr), &where);
 	/* what may not be there is no place for others to reach into: the usual way knows how */
-	if (mr_on_demand(mr))
+	if (mr_is_indirect(mr))
 		return;
 	share_open_region(s, mr->index, mr->base.rkey,
 			  &(struct share_region){
@@ -36,9 +44,9 @@ void hide_region(struct mr *mr)
 	const struct share_region *r;
 	struct adopted where = {0};
 
-	if (!s)
+	if (!s || !is_memory(mr))
 		return;
-	if (!mr_on_demand(mr)) {
+	if (!mr_is_indirect(mr)) {
 		if (share_close_region(s, mr->index))
 			share_settle(s);
 		r = share_region(s, mr->index);

@@ -31,7 +31,7 @@ enum {
 
 /* One process's cells at another's: only the visitor writes `cell`, only the visited `admitted`. */
 struct share_visitor {
-	_Alignas(CACHE_LINE) _Atomic uint64_t admitted; /* the visitor's `identity`: it may come; 0: nobody may */
+	_Atomic uint64_t admitted; /* the visitor's `identity`: it may come; 0: nobody may */
 	struct {
 		_Alignas(CACHE_LINE) _Atomic uint32_t count; /* odd: a thread is inside */
 	} cell[SHARE_CELLS];
@@ -65,10 +65,15 @@ struct share_table {
 	uint64_t identity; /* of the process: random, not 0 */
 	uint32_t key_mix, key_mask;
 	bool barrier; /* share_settle() makes the order: visitors that take part need not */
-	_Alignas(65536) struct share_visitor visitor[SHARE_SLOTS];
-	_Alignas(65536) struct share_qp qp[SHARE_QPS];
+	/* visitors write to what begins here, and to no other page, however large pages are */
+	char unused[65536 - 40];
+	struct share_visitor visitor[SHARE_SLOTS];
+	struct share_qp qp[SHARE_QPS];
 	struct share_region region[SHARE_REGIONS];
 };
+
+static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, qp) % 65536 == 0,
+	      "pages");
 
 struct arena;
 

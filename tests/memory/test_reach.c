@@ -362,7 +362,7 @@ static void tables_of_others_are_refused(void **state)
 /* Writes to whatever region of the parent is open, until the socket closes. Each byte that it writes is 'x'. */
 static void write_all_the_time(struct share *own, struct reach *parent, int socket)
 {
-	static char bytes[LENGTH];
+	char bytes[LENGTH];
 	uint64_t word[512];
 
 	memset(bytes, 'x', sizeof(bytes));

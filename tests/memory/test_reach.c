@@ -382,14 +382,14 @@ static void close_while_others_write(struct world *w, bool may_move)
 	unsigned writes = 0;
 
 	share_open_qp(w->own, QP, WRITE, PD, PAIR);
-	for (unsigned i = 0; i < rounds(2000); i++) {
+	for (unsigned i = 0; i < rounds(600); i++) {
 		volatile char *seen = at + LENGTH / 2;
 		struct adopted where;
 
 		memset(at, '.', LENGTH);
 		open_region(w->own, at, (uint8_t)(1 + i % 255), may_move, &where);
 		/* as often as not, it closes in the middle of something */
-		for (int n = 0; i % 2 && *seen == '.'; n++)
+		for (int n = 0; i % 2 && *seen == '.' && n < 100; n++)
 			sched_yield();
 		for (unsigned n = 0; n < i % 97; n++)
 			writes += *seen == 'x';
@@ -457,7 +457,7 @@ static void nor_by_threads(void **state)
 	w.socket = socket[0];
 	share_open_qp(w.own, QP, WRITE, PD, PAIR);
 	assert_int_equal(pthread_create(&thread, NULL, write_in_a_thread, &w), 0);
-	for (unsigned i = 0; i < rounds(2000); i++) {
+	for (unsigned i = 0; i < rounds(600); i++) {
 		struct adopted where;
 		char *at = fresh(LENGTH);
 
@@ -483,10 +483,10 @@ static void closed_qps_are_left_alone(void **state)
 
 	begin(&w, write_all_the_time, true);
 	open_region(w.own, at, 1, true, &where);
-	for (unsigned i = 0; i < rounds(1000); i++) {
+	for (unsigned i = 0; i < rounds(300); i++) {
 		memset(at, '.', LENGTH);
 		share_open_qp(w.own, QP, WRITE, PD, PAIR);
-		for (unsigned n = 0; ((volatile char *)at)[LENGTH / 2] == '.' && n < 10000; n++)
+		for (unsigned n = 0; ((volatile char *)at)[LENGTH / 2] == '.' && n < 20; n++)
 			sched_yield();
 		if (share_close_qp(w.own, QP))
 			share_settle(w.own);

@@ -164,6 +164,12 @@ void drain_inlet(struct loop *l, struct neighbor *n) REQUIRES(l->receive);
 /* All of the above that a poll does; `now` is the time. */
 bool progress(struct loop *l, uint64_t now);
 
+/* local.c, for who has the turn. */
+/* The thread is going to sleep on `bells`. True: there is something already. */
+bool local_sleep(struct loop *l) REQUIRES(l->receive);
+/* Rings may have room again for QPs that were stuck: makes these ready. */
+void local_unstick(struct loop *l) REQUIRES(l->receive);
+
 /* helper.c */
 int helper_init(struct loop *l);
 void helper_fini(struct loop *l);

@@ -64,7 +64,7 @@ void local_open(struct loop *l)
 
 /* ---- neighbors come and go ---- */
 
-static void forget_caller(struct caller *c) REQUIRES(l->local.lock)
+static void forget_caller(struct caller *c)
 {
 	list_remove(&c->link);
 	free(c);
@@ -254,7 +254,7 @@ void local_serve_connection(struct loop *l, int fd)
 {
 	struct local *local = &l->local;
 
-	lock_take(&local->lock);
+	lock_take(&l->local.lock);
 	list_each_safe(i, &local->callers) {
 		struct caller *c = container_of(i, struct caller, link);
 
@@ -272,7 +272,7 @@ void local_serve_connection(struct loop *l, int fd)
 		}
 	}
 out:
-	lock_drop(&local->lock);
+	lock_drop(&l->local.lock);
 	lock_take(&l->receive);
 	local_unstick(l);
 	lock_drop(&l->receive);
@@ -284,7 +284,7 @@ void local_serve_listener(struct loop *l)
 	struct caller *c;
 	int fd;
 
-	lock_take(&local->lock);
+	lock_take(&l->local.lock);
 	fd = introduction_accept(local->listener);
 	c = fd < 0 ? NULL : malloc(sizeof(*c));
 	if (c) {
@@ -297,7 +297,7 @@ void local_serve_listener(struct loop *l)
 	}
 	if (!c && fd >= 0)
 		close(fd);
-	lock_drop(&local->lock);
+	lock_drop(&l->local.lock);
 }
 
 /* ---- paths ---- */

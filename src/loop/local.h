@@ -14,14 +14,13 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "loop/slot.h"
+#include "object/qp.h"
 
 #define LOCAL_MTU  16384u /* bytes in a packet: large enough to cost little, small enough that two ends work at once */
 #define LOCAL_RING (512u << 10)
 
 struct loop;
 struct neighbor;
-struct path;
-struct qp;
 struct turn;
 
 /* Somebody who has called and not yet said who it is. */
@@ -65,12 +64,6 @@ void local_leave(struct qp *qp, struct neighbor *n, bool full);
 
 /* Whether the other has not even looked at what this QP sent last. */
 bool local_is_unseen(const struct qp *qp) REQUIRES(qp->lock);
-
-/* The thread is going to sleep on `bells`. True: there is something already. */
-bool local_sleep(struct loop *l);
-
-/* Rings may have room again for QPs that were stuck: makes these ready. With l->receive, as local_sleep(). */
-void local_unstick(struct loop *l);
 
 /* How far we have got in its inlet, if it wants to know. With l->receive. */
 void local_tell(struct neighbor *n);

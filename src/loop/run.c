@@ -107,7 +107,8 @@ static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->
 	return tx->packet.length > qp->mtu;
 }
 
-static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) REQUIRES(qp->lock)
+/* With qp->lock, and that of the neighbor if there is one. */
+static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO_LOCK_ANALYSIS
 {
 	struct turn *turn = &w->turn;
 	struct port *port = NULL;

@@ -50,6 +50,8 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 	struct wqe *w = sq_at(&qp->sq, position);
 
 	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
+	if (status == IBV_WC_SUCCESS)
+		requester_proved(qp, w);
 	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
 	qp->sq.head++;
 	qp->req.acked = 0;

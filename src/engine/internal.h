@@ -41,6 +41,8 @@ void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 /* requester.c */
 /* Whether the work request at the cursor can go out. False: it has to wait, or has failed. */
 bool pick_up(struct qp *qp, struct wqe *w);
+/* A request has succeeded: what that tells of the peer's memory. */
+void requester_proved(struct qp *qp, const struct wqe *w);
 /* One request packet of a work request. NULL: the turn is full, or the work request has failed. */
 struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);

@@ -118,6 +118,40 @@ static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status stat
 		fail_head(qp, status);
 }
 
+/* A WRITE of many packets may be one WRITE after the other on the wire, a packet each. The packets of a train are equal in
+ * size: RETH in the first alone would end it after the second, and the rest would be one more. With RETH in all of them
+ * trains go on even from one request to the next. The peer's application cannot tell: what is lost is sent again, and it
+ * hears of no WRITE without immediate data (with it, it hears how long the message was). One that will be refused must be
+ * refused as a whole, before anything is written: so this is for memory that the peer has let us write before. Between
+ * neighbors there are no trains. */
+static bool goes_in_pieces(const struct qp *qp, const struct wqe *w)
+{
+	const struct proven *known = &qp->req.proven;
+
+	return w->opcode == IBV_WR_RDMA_WRITE && w->packets > 2 && is_reliable(qp) && !qp->req.lossless &&
+	       w->rkey == known->rkey && w->remote_addr >= known->from && w->remote_addr <= known->to &&
+	       w->length <= known->to - w->remote_addr;
+}
+
+static bool is_in_pieces(const struct wqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_WRITE && w->in_pieces;
+}
+
+/* A region has no holes: what lies between two accesses that it allowed is allowed. */
+void requester_proved(struct qp *qp, const struct wqe *w)
+{
+	struct proven *known = &qp->req.proven;
+	uint64_t to = w->remote_addr + w->length;
+
+	if (w->opcode != IBV_WR_RDMA_WRITE || !w->length || to < w->remote_addr)
+		return;
+	if (known->rkey == w->rkey && known->to)
+		*known = (struct proven){min_of(known->from, w->remote_addr), max_of(known->to, to), w->rkey};
+	else
+		*known = (struct proven){w->remote_addr, to, w->rkey};
+}
+
 bool pick_up(struct qp *qp, struct wqe *w)
 {
 	struct requester *r = &qp->req;
@@ -135,6 +169,8 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	}
 	w->psn = r->next;
 	w->state = WQE_PROCESSING;
+	if (w->opcode == IBV_WR_RDMA_WRITE)
+		w->in_pieces = goes_in_pieces(qp, w);
 	trace(pickup, qp->base.qp_num, r->wqe, w->psn.v, w->packets, w->opcode, 0);
 	return true;
 }
@@ -168,14 +204,18 @@ static bool window_ends(const struct qp *qp, const struct wqe *w, uint32_t span,
 	return (uint64_t)r->flight + charge + need > r->window;
 }
 
+static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
+{
+	if (wqe_wants_response(w) || is_in_pieces(w) || (first && last))
+		return opcodes[w->opcode].only;
+	return first ? opcodes[w->opcode].first : last ? opcodes[w->opcode].last : opcodes[w->opcode].middle;
+}
+
 struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask)
 {
 	bool first = packet == 0, last = packet + 1 == w->packets;
-	uint8_t opcode = wqe_wants_response(w) || (first && last) ? opcodes[w->opcode].only
-			 : first				  ? opcodes[w->opcode].first
-			 : last					  ? opcodes[w->opcode].last
-								  : opcodes[w->opcode].middle;
+	uint8_t opcode = opcode_of(w, first, last);
 	const struct opcode_info *info = &opcode_info[opcode];
 	uint64_t offset = (uint64_t)packet * qp->req.mtu;
 	struct tx *tx = turn_packet(qp, turn, opcode | qp->transport, psn);
@@ -203,6 +243,10 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 		uint32_t length = (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
 
 		p->dma_length = w->length;
+		if (is_in_pieces(w)) {
+			p->va += offset;
+			p->dma_length = length;
+		}
 		if (w->flags & IBV_SEND_INLINE) {
 			turn_bytes(turn, tx, (const char *)w->sge + offset, length);
 		} else if (!turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length)) {

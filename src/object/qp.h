@@ -30,6 +30,12 @@ struct path {
 	void *neighbor; /* for loop/: the process, if it is on this host; NULL: by link */
 };
 
+/* Memory of the peer that a WRITE has reached: [from, to). `to` is 0 if there was none. */
+struct proven {
+	uint64_t from, to;
+	uint32_t rkey;
+};
+
 /* The requester's side of an RC connection: what has been sent and what is known to have arrived.
  * PSNs: una <= next <= high; [una, high) have been sent, [next, high) will be sent again (go-back-N).
  * UC and UD use the cursor alone: what is behind it has been sent, and una == next == high. */
@@ -49,6 +55,7 @@ struct requester {
 	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
 	bool lossless;	 /* ... which then loses nothing: no probes, no window */
+	struct proven proven;
 	bool changing;	 /* picks up nothing new: the link changes when all that is on the way has arrived */
 
 	/* READs and atomics on the way: the last PSN of each request packet, oldest first */

@@ -40,6 +40,7 @@ struct wqe {
 		struct {
 			uint32_t remote_qpn, remote_qkey; /* UD, as is wqe_path() */
 		};
+		bool in_pieces; /* a WRITE: each packet is a WRITE of its own; from WQE_PROCESSING on */
 		struct { /* a bind; with rkey, remote_addr, and the access flags in imm */
 			uint64_t bind_length;
 			uint32_t bind_window, bind_lkey;

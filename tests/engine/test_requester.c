@@ -406,6 +406,48 @@ static void a_sequence_nak_goes_back(void **state)
 	expect_done(f, 2, IBV_WC_SUCCESS);
 }
 
+/* The packets of a WRITE are WRITEs of their own where the peer is known to allow it: see goes_in_pieces(). */
+static void a_write_goes_in_pieces_where_one_has_been(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_send_wr wr = write_of(3, 4 * MTU);
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_post(f, write_of(1, 4 * MTU));
+	fixture_post(f, write_of(2, 3 * MTU)); /* nothing is known yet */
+	fixture_forget(f);
+	fixture_give(f, ack(sent_psn(6), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+
+	fixture_post(f, wr);
+	for (uint32_t n = 0; n < 4; n++) {
+		const struct sent *s = expect_sent(f, OP_WRITE_ONLY, sent_psn(7 + n));
+
+		assert_int_equal(s->packet.va, IOVA + n * MTU);
+		assert_int_equal(s->packet.dma_length, MTU);
+		assert_int_equal(s->packet.ack_request, n == 3);
+	}
+	fixture_give(f, ack(sent_psn(9), NAK_SEQUENCE));
+	expect_sent(f, OP_WRITE_ONLY, sent_psn(9));
+	expect_sent(f, OP_WRITE_ONLY, sent_psn(10));
+	fixture_give(f, ack(sent_psn(10), ACKED));
+	expect_done(f, 3, IBV_WC_SUCCESS);
+
+	wr.wr.rdma.remote_addr++; /* a byte more than is known */
+	fixture_post(f, wr);
+	expect_sent(f, OP_WRITE_FIRST, sent_psn(11));
+	fixture_forget(f);
+	fixture_give(f, ack(sent_psn(14), ACKED));
+	fixture_post(f, wr); /* and now that is known too */
+	expect_sent(f, OP_WRITE_ONLY, sent_psn(15));
+	fixture_forget(f);
+	wr.wr.rdma.rkey++;
+	fixture_post(f, wr);
+	expect_sent(f, OP_WRITE_FIRST, sent_psn(19));
+	fixture_forget(f);
+}
+
 static void retries_of_sequence_naks_are_limited(void **state)
 {
 	struct fixture *f = *state;
@@ -1135,6 +1177,7 @@ int main(void)
 		TEST(a_read_answered_like_an_atomic_is_bad),
 		TEST(an_ack_beyond_a_read_implies_a_nak),
 		TEST(a_response_beyond_a_hole_asks_again_from_there),
+		TEST(a_write_goes_in_pieces_where_one_has_been),
 		TEST(a_response_acknowledges_what_is_before_it),
 		TEST(reads_and_atomics_wait_for_their_turn),
 		TEST(a_fence_waits_for_reads_and_atomics),

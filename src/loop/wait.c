@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -119,7 +118,7 @@ static int look(const struct loop_wait *w)
 
 static bool spin_for(struct loop *l, const struct loop_wait *w)
 {
-	uint64_t now = clock_now(), quiet = now, yielded = now;
+	uint64_t now = clock_now(), quiet = now;
 
 	for (;;) {
 		atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
@@ -130,11 +129,6 @@ static bool spin_for(struct loop *l, const struct loop_wait *w)
 			return true;
 		if (now - quiet >= SPIN || l->processors == 1 || now >= w->until)
 			return false;
-		if (now - yielded >= SPIN) {
-			/* what keeps us busy is others' traffic, perhaps */
-			sched_yield();
-			yielded = now;
-		}
 		now = clock_now();
 	}
 }

@@ -1,14 +1,49 @@
-/* What liburoce-rsocket.so needs beside the public calls: rsockets on descriptors that are there already.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* What liburoce-rsocket.so needs beside the public calls: rsockets on descriptors that are there already. All return
+ * 0 (or a number) or -errno. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_RSOCKET_ATTACH_H
 #define UROCE_RSOCKET_ATTACH_H
 
 #include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
-/* `beneath`: the descriptor is an ordinary socket that matters as well, as a listener's does. 0 or -errno. */
+/* `beneath`: the descriptor is an ordinary socket that matters as well, as a listener's does. */
 int rsocket_attach(int fd, int domain, int type, bool beneath);
-
-/* The next connection of the listener goes by that descriptor. 0 or -errno. */
+/* The rsocket of that descriptor goes by another one, too; it is closed when both are. */
+int rsocket_share(int fd, int other);
+/* Closes the rsocket, and not the descriptor. Nothing if there is none. */
+void rsocket_detach(int fd);
+/* The next connection of the listener goes by that descriptor. */
 int rsocket_accept(int listener, int fd);
+/* Bytes that can be read at once. */
+int rsocket_pending(int fd);
+/* Connects; if that fails, or takes too long, and the call does not wait for it, the descriptor is connected instead. */
+int rsocket_try_connect(int fd, const struct sockaddr *address, socklen_t length);
+/* Whether that has happened: then the descriptor is an ordinary socket. */
+bool rsocket_is_plain(int fd);
+
+/* As epoll_ctl() and epoll_wait(), on an ordinary instance: of rsockets, and of all. */
+int rsocket_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout);
+/* Whether there are rsockets in it, or have been. */
+bool rsocket_epoll_is(int epfd);
+void rsocket_epoll_close(int epfd);
+
+struct rsocket_attach_ops {
+	int (*attach)(int fd, int domain, int type, bool beneath);
+	int (*share)(int fd, int other);
+	void (*detach)(int fd);
+	int (*accept)(int listener, int fd);
+	int (*pending)(int fd);
+	int (*try_connect)(int fd, const struct sockaddr *address, socklen_t length);
+	bool (*is_plain)(int fd);
+	int (*epoll_ctl)(int epfd, int op, int fd, struct epoll_event *event);
+	int (*epoll_wait)(int epfd, struct epoll_event *events, int max, int timeout);
+	bool (*epoll_is)(int epfd);
+	void (*epoll_close)(int epfd);
+};
+
+/* Exported by liburoce.so.1. */
+extern const struct rsocket_attach_ops uroce_rsocket_attach;
 
 #endif

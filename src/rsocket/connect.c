@@ -136,7 +136,7 @@ int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_
 		/* relaxed: see stream.c waits() */
 		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 			return -EINPROGRESS;
-		err = rsocket_await(rs, is_settled, rsocket_until(rs->send_ms));
+		err = rsocket_await(rs, is_settled, rs->falls_back ? clock_ns() + SEC : rsocket_until(rs->send_ms));
 		if (err == -EAGAIN)
 			err = -EINPROGRESS;
 	}
@@ -183,6 +183,7 @@ static bool end_stream(struct rsocket *rs)
 
 void rsocket_close(struct rsocket *rs)
 {
+	rsocket_epoll_forget(rs);
 	rs->keepalive = 0;
 	if (rsocket_state(rs) == RS_CONNECTED)
 		service_keep_alive(rs);

@@ -11,6 +11,8 @@
 #include "rsocket/datagram.h"
 #include "rsocket/option.h"
 
+#define TRY_TIME SEC /* for a peer to answer that may know nothing of RDMA */
+
 /* Calls an inner function on the rsocket of that descriptor, locked. */
 #define WITH_RSOCKET(fd, rs, type, call)              \
 	({                                            \
@@ -45,6 +47,72 @@ int rsocket_attach(int fd, int domain, int type, bool beneath)
 	return err;
 }
 
+int rsocket_share(int fd, int other)
+{
+	struct rsocket *rs = rsocket_get(fd);
+	int err = rs ? rsocket_install_at(rs, other) : -EBADF;
+
+	if (rs)
+		rsocket_put(rs);
+	return err;
+}
+
+void rsocket_detach(int fd)
+{
+	struct rsocket *rs = rsocket_remove(fd);
+
+	if (rs)
+		rsocket_close(rs);
+}
+
+int rsocket_pending(int fd)
+{
+	return WITH_RSOCKET(fd, rs, int, (stream_process(rs), (int)rs->stream.rx_ready));
+}
+
+bool rsocket_is_plain(int fd)
+{
+	struct rsocket *rs = rsocket_get(fd);
+	bool is = rs && rsocket_state(rs) == RS_PLAIN;
+
+	if (rs)
+		rsocket_put(rs);
+	return is;
+}
+
+static int try_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length) REQUIRES(rs->lock)
+{
+	int err;
+
+	rs->falls_back = true;
+	memcpy(&rs->peer, address, min_of(length, (socklen_t)sizeof(rs->peer)));
+	err = rsocket_connect(rs, address, length);
+	if (err == -EINPROGRESS)
+		service_limit(rs, clock_ns() + TRY_TIME);
+	return err;
+}
+
+int rsocket_try_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	int result = WITH_RSOCKET(fd, rs, int, try_connect(rs, address, length));
+
+	return result ? -errno : 0;
+}
+
+PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
+	.attach = rsocket_attach,
+	.share = rsocket_share,
+	.detach = rsocket_detach,
+	.accept = rsocket_accept,
+	.pending = rsocket_pending,
+	.try_connect = rsocket_try_connect,
+	.is_plain = rsocket_is_plain,
+	.epoll_ctl = rsocket_epoll_ctl,
+	.epoll_wait = rsocket_epoll_wait,
+	.epoll_is = rsocket_epoll_is,
+	.epoll_close = rsocket_epoll_close,
+};
+
 PUBLIC int rsocket(int domain, int type, int protocol)
 {
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), fd, err;
@@ -74,7 +142,7 @@ PUBLIC int rclose(int fd)
 	if (!rs)
 		return fail_minus(EBADF);
 	rsocket_close(rs);
-	return close(fd);
+	return close(fd); /* after it, or the number might be somebody else's while the rsocket still has it */
 }
 
 PUBLIC int rbind(int fd, const struct sockaddr *address, socklen_t length)

@@ -20,7 +20,7 @@ struct poller {
 	struct polled *polled;
 	struct pollfd *plain; /* the ordinary ones of them */
 	uint32_t plains;
-	bool any_rsocket;
+	bool any_handed_back; /* one has become an ordinary descriptor: all anew */
 };
 
 short rsocket_events(struct rsocket *rs, short wanted)
@@ -30,7 +30,7 @@ short rsocket_events(struct rsocket *rs, short wanted)
 	lock_take(&rs->lock);
 	events = stream_events(rs);
 	lock_drop(&rs->lock);
-	return events & (wanted | POLLERR | POLLHUP);
+	return events & (wanted | POLLERR | POLLHUP | POLLNVAL);
 }
 
 /* How many are ready. */
@@ -42,6 +42,7 @@ static int check_rsockets(struct poller *p)
 		if (!p->polled[i].rs)
 			continue;
 		p->fds[i].revents = rsocket_events(p->polled[i].rs, p->fds[i].events);
+		p->any_handed_back |= p->fds[i].revents & POLLNVAL;
 		ready += p->fds[i].revents != 0;
 	}
 	return ready;
@@ -71,8 +72,11 @@ static void classify(struct poller *p)
 
 		p->fds[i].revents = 0;
 		at->rs = p->fds[i].fd < 0 ? NULL : rsocket_get(p->fds[i].fd);
+		if (at->rs && rsocket_state(at->rs) == RS_PLAIN) {
+			rsocket_put(at->rs);
+			at->rs = NULL;
+		}
 		at->plain = NONE;
-		p->any_rsocket |= at->rs != NULL;
 		if (at->rs && !at->rs->beneath)
 			continue;
 		at->plain = p->plains;
@@ -162,9 +166,14 @@ int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 		result = -ENOMEM;
 		goto out;
 	}
-	classify(&p);
-	result = poll_all(&p, until);
-	leave(&p, false);
+	do {
+		p.plains = 0;
+		p.any_handed_back = false;
+		p.count = count;
+		classify(&p);
+		result = poll_all(&p, until);
+		leave(&p, false);
+	} while (result > 0 && p.any_handed_back);
 out:
 	if (count > FEW) {
 		free(polled);

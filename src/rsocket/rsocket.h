@@ -30,6 +30,7 @@ enum rsocket_state {
 	RS_CONNECTING,
 	RS_ACCEPTING, /* answered, and not yet told that the answer came */
 	RS_CONNECTED,
+	RS_PLAIN, /* it could not be connected, and has become an ordinary socket: rsocket_try_connect() */
 	RS_OVER, /* it was connected, or tried to: `error` says why it is no more, if that was not in good order */
 };
 
@@ -87,6 +88,10 @@ struct rsocket {
 	int domain, type; /* AF_INET or AF_INET6; SOCK_STREAM or SOCK_DGRAM */
 	bool beneath;	  /* the descriptor is an ordinary socket, and it matters too: constant */
 
+	_Atomic uint32_t handles; /* descriptors that it goes by */
+	struct list epolls; /* epoll.c */
+	bool falls_back;  /* to the descriptor, if it cannot be connected */
+
 	struct lock wait_lock; /* a leaf */
 	struct list waiters;
 
@@ -127,13 +132,16 @@ struct rsocket {
 struct rsocket *rsocket_make(int fd, int domain, int type);
 /* Under its descriptor: 0 or -errno. The table has a reference then. */
 int rsocket_install(struct rsocket *rs);
+/* Under another one, too. */
+int rsocket_install_at(struct rsocket *rs, int fd);
 /* NULL: that descriptor is none. */
 struct rsocket *rsocket_get(int fd);
 void rsocket_ref(struct rsocket *rs);
 /* For the service, that may meet one whose last reference has just gone. False: so it is. */
 bool rsocket_try_ref(struct rsocket *rs);
 void rsocket_put(struct rsocket *rs);
-/* Takes it out of the table. NULL: it is not there. The caller has the table's reference now. */
+/* Takes it out of the table. NULL: it is not there, or still goes by another descriptor. The caller has the table's
+ * reference now. */
 struct rsocket *rsocket_remove(int fd);
 void rsocket_each(void (*use)(struct rsocket *rs));
 
@@ -202,6 +210,8 @@ void rsocket_close(struct rsocket *rs);
 /* ---- service.c ---- */
 /* Where all rsockets' events of connection management come; NULL and errno. */
 struct rdma_event_channel *service_channel(void);
+/* The connection attempt is given up if it lasts longer. */
+void service_limit(struct rsocket *rs, uint64_t until);
 /* What has come there is seen to now. */
 void service_run(void);
 /* Parts from the id and its QP, so that nothing more is told about it. */
@@ -213,6 +223,10 @@ void service_keep_alive(struct rsocket *rs);
 /* ---- datagram.c ---- */
 int datagram_open(struct rsocket *rs);
 void datagram_close(struct rsocket *rs);
+
+/* ---- epoll.c ---- */
+/* Takes it out of all instances. */
+void rsocket_epoll_forget(struct rsocket *rs);
 
 /* ---- poll.c ---- */
 /* As poll(2), rsockets and ordinary descriptors; `until`: ns or NEVER. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -33,7 +34,17 @@ static struct list keeping = {&keeping, &keeping}; /* that send something now an
 
 static void over(struct rsocket *rs, int error) REQUIRES(rs->lock)
 {
-	stream_fail(rs, error);
+	/* relaxed: see stream.c waits() */
+	bool waits = !atomic_load_explicit(&rs->nonblocking, memory_order_relaxed);
+
+	if (!rs->falls_back || waits || rsocket_state(rs) >= RS_CONNECTED) {
+		stream_fail(rs, error);
+		return;
+	}
+	/* not the library's function: that may be one which comes back here */
+	syscall(SYS_connect, rs->fd, &rs->peer,
+		rs->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+	rsocket_set_state(rs, RS_PLAIN);
 }
 
 static int connect_now(struct rsocket *rs) REQUIRES(rs->lock)
@@ -298,6 +309,9 @@ NO_LOCK_ANALYSIS void service_forget(struct rsocket *rs)
 {
 	bool was_running = is_running;
 
+	lock_take(&list_lock);
+	list_remove(&rs->keeping);
+	lock_drop(&list_lock);
 	if (!rs->id)
 		return;
 	/* with the lock no event about it is being handled, and afterwards there are none */
@@ -388,6 +402,16 @@ void service_keep_alive(struct rsocket *rs)
 	eventfd_write(poke, 1);
 }
 
+void service_limit(struct rsocket *rs, uint64_t until)
+{
+	lock_take(&list_lock);
+	list_remove(&rs->keeping);
+	rs->keep_at = until;
+	list_append(&keeping, &rs->keeping);
+	lock_drop(&list_lock);
+	eventfd_write(poke, 1);
+}
+
 /* A WRITE of nothing: the acknowledgement is all that matters. */
 static void keep(struct rsocket *rs)
 {
@@ -398,7 +422,10 @@ static void keep(struct rsocket *rs)
 		stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE, 0, stream_wr_id(true, 0), 0, 0, 0);
 		rsocket_arm(rs);
 	}
+	if (rsocket_state(rs) < RS_CONNECTED)
+		over(rs, ETIMEDOUT);
 	lock_drop(&rs->lock);
+	rsocket_wake(rs);
 }
 
 /* The one that is due, with a reference, or when the next will be. */
@@ -408,13 +435,16 @@ static struct rsocket *next_due(uint64_t now, uint64_t *next)
 
 	lock_take(&list_lock);
 	*next = NEVER;
-	list_each (l, &keeping) {
+	list_each_safe (l, &keeping) {
 		struct rsocket *rs = container_of(l, struct rsocket, keeping);
 
-		if (rs->keep_at <= now && !due) {
+		if (rs->keep_at <= now && !due && rsocket_try_ref(rs)) {
 			due = rs;
-			rsocket_ref(rs);
 			rs->keep_at = now + (uint64_t)max_of(rs->keep_idle, 1) * SEC;
+			if (!rs->keepalive) {
+				list_remove(&rs->keeping);
+				continue;
+			}
 		}
 		*next = min_of(*next, rs->keep_at);
 	}

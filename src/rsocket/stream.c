@@ -300,6 +300,8 @@ short stream_events(struct rsocket *rs)
 	case RS_CONNECTING:
 	case RS_ACCEPTING:
 		return 0;
+	case RS_PLAIN:
+		return POLLNVAL; /* look again: it is another thing now */
 	case RS_CONNECTED:
 	case RS_OVER:
 		break;

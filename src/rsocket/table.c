@@ -78,6 +78,7 @@ struct rsocket *rsocket_make(int fd, int domain, int type)
 	rs->type = type;
 	list_init(&rs->waiters);
 	list_init(&rs->accepted);
+	list_init(&rs->epolls);
 	list_init(&rs->queue);
 	list_init(&rs->keeping);
 	list_init(&rs->closing);
@@ -94,14 +95,20 @@ struct rsocket *rsocket_make(int fd, int domain, int type)
 
 int rsocket_install(struct rsocket *rs)
 {
-	_Atomic(struct rsocket *) *entry = make_entry(rs->fd);
+	return rsocket_install_at(rs, rs->fd);
+}
+
+int rsocket_install_at(struct rsocket *rs, int fd)
+{
+	_Atomic(struct rsocket *) *entry = make_entry(fd);
 
 	if (!entry)
 		return -EMFILE;
 	rsocket_ref(rs);
-	lock_take(lock_of(rs->fd));
+	atomic_fetch_add_explicit(&rs->handles, 1, memory_order_relaxed); /* the caller has a reference */
+	lock_take(lock_of(fd));
 	atomic_store_explicit(entry, rs, memory_order_relaxed); /* read under the lock, but for a look whether it is NULL */
-	lock_drop(lock_of(rs->fd));
+	lock_drop(lock_of(fd));
 	return 0;
 }
 
@@ -145,7 +152,11 @@ struct rsocket *rsocket_remove(int fd)
 	lock_take(lock_of(fd));
 	rs = atomic_exchange_explicit(entry, NULL, memory_order_relaxed);
 	lock_drop(lock_of(fd));
-	return rs;
+	/* acquire and release: who is last sees what the others did */
+	if (!rs || atomic_fetch_sub_explicit(&rs->handles, 1, memory_order_acq_rel) == 1)
+		return rs;
+	rsocket_put(rs);
+	return NULL;
 }
 
 void rsocket_put(struct rsocket *rs)

@@ -12,6 +12,7 @@
 
 #define NAME	   "liburoce.so.1"
 #define SYSFS_NAME "liburoce-sysfs.so"
+#define RSOCKET_NAME "liburoce-rsocket.so"
 
 struct library library;
 
@@ -38,11 +39,11 @@ const char *library_path(void)
 }
 
 /* Beside it, if that was built. */
-static const char *sysfs_path(const char *library)
+static const char *beside(const char *library, const char *name)
 {
 	static char path[PATH_MAX + 64];
 
-	snprintf(path, sizeof(path), "%.*s" SYSFS_NAME, (int)(strrchr(library, '/') + 1 - library), library);
+	snprintf(path, sizeof(path), "%.*s%s", (int)(strrchr(library, '/') + 1 - library), library, name);
 	return access(path, R_OK) == 0 ? path : NULL;
 }
 
@@ -101,10 +102,29 @@ int library_preload(void)
 	if (*UROCE_SANITIZER_LIBRARY)
 		parts[count++] = UROCE_SANITIZER_LIBRARY;
 	parts[count++] = path;
-	sysfs = sysfs_path(path);
+	sysfs = beside(path, SYSFS_NAME);
 	if (sysfs)
 		parts[count++] = sysfs;
 	return put_first("LD_PRELOAD", parts, count) ?: stand_in(path);
+}
+
+/* After the library itself, which it needs: the order does not matter but to a sanitizer. */
+int library_preload_rsocket(void)
+{
+	const char *path = library_path(), *rsocket = path ? beside(path, RSOCKET_NAME) : NULL;
+	const char *before = getenv("LD_PRELOAD");
+	char *value;
+	int err;
+
+	if (!rsocket)
+		return -1;
+	if (before && strstr(before, rsocket))
+		return 0;
+	if (asprintf(&value, "%s%s%s", before ? before : "", before && *before ? ":" : "", rsocket) < 0)
+		return -1;
+	err = setenv("LD_PRELOAD", value, 1);
+	free(value);
+	return err;
 }
 
 const char *library_open(void)

@@ -9,7 +9,8 @@
 #include "tools/command.h"
 
 static const struct command commands[] = {
-	{"run", "[-t FILE] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
+	{"run", "[-r] [-t FILE] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
+	 "  -r, --rsocket       its TCP connections go by RDMA, where the peer does the same\n"
 	 "  -t, --trace FILE    record what each work request goes through (see uroce trace);\n"
 	 "                      %p in the name becomes the process id\n",
 	 run_command},

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,15 +27,20 @@ static int set_trace(const char *file)
 
 int run_command(const struct command *command, int argc, char **argv)
 {
-	static const struct option options[] = {{"trace", required_argument, NULL, 't'}, {0}};
+	static const struct option options[] = {
+		{"rsocket", no_argument, NULL, 'r'}, {"trace", required_argument, NULL, 't'}, {0}};
 	const char *trace = NULL, *why;
 	char path[PATH_MAX];
+	bool rsocket = false;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+t:", options, NULL)) != -1) {
-		if (c != 't')
+	while ((c = getopt_long(argc, argv, "+rt:", options, NULL)) != -1) {
+		if (c == 'r')
+			rsocket = true;
+		else if (c == 't')
+			trace = optarg;
+		else
 			return wrong_usage(command, "%s", "");
-		trace = optarg;
 	}
 	if (optind == argc)
 		return wrong_usage(command, "which program?");
@@ -52,7 +58,7 @@ int run_command(const struct command *command, int argc, char **argv)
 		complain(command, "%s %s", path, why);
 		return EXIT_CANNOT_RUN;
 	}
-	if (library_preload()) {
+	if (library_preload() || (rsocket && library_preload_rsocket())) {
 		complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
 		return EXIT_CANNOT_RUN;
 	}

@@ -373,6 +373,75 @@ def mckey(group, receiver, sender, **row):
     return Case("mckey -m %s" % group, run, **row)
 
 
+def by_rsocket(build):
+    """The environment of a program whose TCP connections are to go by RDMA."""
+    return ["LD_PRELOAD=%s:%s" % (build.preload, os.path.join(os.path.dirname(build.library), "liburoce-rsocket.so"))]
+
+
+def tcp_opens(place):
+    """How many TCP connections have been opened in the client's namespace."""
+    with open(place.client.proc + "snmp") as f:
+        rows = [line.split() for line in f if line.startswith("Tcp:")]
+    return int(dict(zip(*rows))["ActiveOpens"])
+
+
+def netcat(server_rdma=True):
+    """A file through nc; by TCP if the other end knows nothing of RDMA."""
+    def run(place, build):
+        port, before = next(ports), tcp_opens(place)
+        with tempfile.TemporaryDirectory(prefix="uroce-nc-") as folder:
+            name, copy = (os.path.join(folder, n) for n in ("original", "copy"))
+            with open(name, "wb") as f:
+                f.write(os.urandom(3000001))
+            s = Process(build, place.server, ["sh", "-c", "exec nc -l %s %d > %s" % (place.address, port, copy)],
+                        env=by_rsocket(build) if server_rdma else (), preload=server_rdma)
+            s.until_listening(port)
+            if server_rdma:
+                s.until_at_roce_port()
+            c = Process(build, place.client, ["sh", "-c", "exec nc -N %s %d < %s" % (place.address, port, name)],
+                        env=by_rsocket(build))
+            expect(c)
+            expect(s)
+            with open(name, "rb") as a, open(copy, "rb") as b:
+                if a.read() != b.read():
+                    raise Failure("the copy differs")
+        if place.client.enter and tcp_opens(place) - before != (not server_rdma):
+            raise Failure("it went by %s" % ("TCP" if server_rdma else "RDMA"))
+    return run
+
+
+def iperf3(place, build):
+    port = next(ports)
+    s = Process(build, place.server, "iperf3 -s -1 -p %d" % port, env=by_rsocket(build))
+    s.until_at_roce_port()
+    c = Process(build, place.client, "iperf3 -c %s -p %d -n 20M" % (place.address, port), env=by_rsocket(build))
+    expect(c)
+    expect(s)
+
+
+def redis(place, build):
+    """Clients by RDMA and by TCP at once; the answers are checked."""
+    port = next(ports)
+    s = Process(build, place.server, "redis-server --port %d --save '' --bind %s --protected-mode no" %
+                (port, place.address), env=by_rsocket(build))
+    s.until_at_roce_port()
+    script = ("for i = 1, %d do redis.call('set', 'k' .. i, i * i) end "
+              "for i = 1, %d do if redis.call('get', 'k' .. i) ~= tostring(i * i) then return 'wrong' end end "
+              "return 'right'" % (1000, 1000))
+    load = Process(build, place.client, "redis-benchmark -h %s -p %d -q -n 5000 -t set,get,lrange_100" %
+                   (place.address, port), env=by_rsocket(build))
+    for preload in True, False:
+        c = Process(build, place.client, ["redis-cli", "-h", place.address, "-p", str(port), "eval", script, "0"],
+                    env=by_rsocket(build) if preload else (), preload=preload)
+        expect(c)
+        if "right" not in c.output:
+            raise Failure("wrong answers")
+    expect(load)
+    expect(Process(build, place.client, "redis-cli -h %s -p %d shutdown nosave" % (place.address, port),
+                   env=by_rsocket(build)))
+    expect(s)
+
+
 def uroce_run(place, build):
     """The command that a user types, and not only the preload it makes."""
     if build.sanitizer:
@@ -450,6 +519,10 @@ TABLE = [
     mckey("239.77.0.1", "127.0.0.1", "127.0.0.1"),
     mckey("239.77.0.2", "10.77.0.1", "10.77.0.2", places=VETH),
     mckey("ff0e::77", "fd77::1", "fd77::2", places=VETH),
+    Case("nc by rsocket", netcat(), ALL, quick=True),
+    Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
+    Case("iperf3 by rsocket", iperf3, ALL),
+    Case("redis by rsocket", redis, ALL, quick=True),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
     pingpong(places=ALL, quick=True),
     pingpong("-g 0", places=ALL),

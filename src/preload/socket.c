@@ -1,0 +1,381 @@
+/* Sockets: made, bound, connected, accepted, closed. SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/preload.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Of liburoce.so.1. Without it, nothing is ours. */
+#pragma weak uroce_rsocket_attach
+
+#define OPS uroce_rsocket_attach
+
+_Atomic uint8_t kinds[1 << 16];
+_Thread_local int inside;
+
+/* ---- state ---- */
+
+/* The child has none of its parent's connections; it may listen where the parent does not. */
+static void after_fork(void)
+{
+	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
+		enum kind kind = kind_of((int)fd);
+
+		if (kind == LISTENING)
+			set_kind((int)fd, PENDING);
+		else if (kind == RDMA || kind == CONNECTING)
+			set_kind((int)fd, PLAIN);
+	}
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
+}
+
+static bool is_nonblocking(int fd)
+{
+	return NEXT(fcntl)(fd, F_GETFL) & O_NONBLOCK;
+}
+
+bool is_rdma(int fd)
+{
+	enum kind kind = kind_of(fd);
+
+	if (kind == RDMA)
+		return true;
+	if (kind != CONNECTING)
+		return false;
+	if (!OPS.is_plain(fd))
+		return true;
+	INSIDE((OPS.detach(fd), 0));
+	set_kind(fd, PLAIN);
+	return false;
+}
+
+void let_go(int fd)
+{
+	enum kind kind = kind_of(fd);
+
+	if (kind == PLAIN)
+		return;
+	set_kind(fd, PLAIN);
+	if (kind >= LISTENING)
+		INSIDE((OPS.detach(fd), 0));
+}
+
+/* ---- making ---- */
+
+static bool is_tcp(int domain, int type, int protocol)
+{
+	return (domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM &&
+	       (protocol == 0 || protocol == IPPROTO_TCP);
+}
+
+PUBLIC int socket(int domain, int type, int protocol)
+{
+	int fd = NEXT(socket)(domain, type, protocol);
+
+	if (fd >= 0 && !inside && &OPS && is_tcp(domain, type, protocol))
+		set_kind(fd, FRESH);
+	else
+		set_kind(fd, PLAIN);
+	return fd;
+}
+
+static int domain_of(int fd)
+{
+	struct sockaddr_storage name;
+	socklen_t length = sizeof(name);
+
+	return NEXT(getsockname)(fd, (struct sockaddr *)&name, &length) ? -1 : name.ss_family;
+}
+
+static int attach(int fd, bool beneath)
+{
+	int err = OPS.attach(fd, domain_of(fd), SOCK_STREAM, beneath);
+
+	if (!err && is_nonblocking(fd))
+		rfcntl(fd, F_SETFL, O_NONBLOCK);
+	return err;
+}
+
+/* ---- listening ---- */
+
+PUBLIC int listen(int fd, int backlog)
+{
+	int result = NEXT(listen)(fd, backlog);
+
+	if (!result && kind_of(fd) == FRESH)
+		set_kind(fd, PENDING);
+	return result;
+}
+
+static int listen_too(int fd)
+{
+	struct sockaddr_storage name;
+	socklen_t length = sizeof(name);
+	int on = 1, err;
+
+	if (NEXT(getsockname)(fd, (struct sockaddr *)&name, &length))
+		return -1;
+	err = attach(fd, true);
+	if (err)
+		return err;
+	rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (name.ss_family == AF_INET6) {
+		length = sizeof(on);
+		if (!NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &length))
+			rsetsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+		length = sizeof(name);
+	}
+	err = rbind(fd, (struct sockaddr *)&name, length) ?: rlisten(fd, 0);
+	if (err)
+		OPS.detach(fd);
+	return err;
+}
+
+void wake_listener(int fd)
+{
+	int error = errno;
+
+	if (kind_of(fd) != PENDING)
+		return;
+	/* if that fails, by TCP alone */
+	set_kind(fd, INSIDE(listen_too(fd)) ? PLAIN : LISTENING);
+	errno = error;
+}
+
+static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length, int flags)
+{
+	int domain = domain_of(listener), fd, err;
+
+	fd = NEXT(socket)(domain, SOCK_STREAM | (flags & SOCK_CLOEXEC), 0);
+	if (fd < 0)
+		return -1;
+	rfcntl(listener, F_SETFL, O_NONBLOCK);
+	err = OPS.accept(listener, fd);
+	if (err) {
+		NEXT(close)(fd);
+		errno = -err;
+		return -1;
+	}
+	rfcntl(fd, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+	if (flags & SOCK_NONBLOCK)
+		NEXT(fcntl)(fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	if (address && length)
+		rgetpeername(fd, address, length);
+	return fd;
+}
+
+/* By RDMA or by TCP, whichever has come. */
+static int accept_either(int listener, struct sockaddr *address, socklen_t *length, int flags)
+{
+	bool waits = !is_nonblocking(listener);
+
+	for (;;) {
+		struct pollfd p = {.fd = listener, .events = POLLIN};
+		int fd = INSIDE(accept_rdma(listener, address, length, flags));
+
+		if (fd >= 0) {
+			set_kind(fd, RDMA);
+			return fd;
+		}
+		if (errno != EAGAIN)
+			return -1;
+		if (!waits || NEXT(poll)(&p, 1, 0) > 0)
+			return NEXT(accept4)(listener, address, length, flags);
+		if (INSIDE(rpoll(&p, 1, -1)) < 0)
+			return -1;
+	}
+}
+
+PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+	int made;
+
+	wake_listener(fd);
+	if (kind_of(fd) == LISTENING)
+		return accept_either(fd, address, length, flags);
+	made = NEXT(accept4)(fd, address, length, flags);
+	set_kind(made, PLAIN);
+	return made;
+}
+
+PUBLIC int accept(int fd, struct sockaddr *address, socklen_t *length)
+{
+	return accept4(fd, address, length, 0);
+}
+
+/* ---- connecting ---- */
+
+static int try_rdma(int fd, const struct sockaddr *address, socklen_t length)
+{
+	int err = attach(fd, false);
+
+	if (err)
+		return err;
+	err = OPS.try_connect(fd, address, length);
+	if (err && err != -EINPROGRESS)
+		OPS.detach(fd);
+	return err;
+}
+
+PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	bool nonblocking;
+	int err;
+
+	if (is_rdma(fd))
+		return INSIDE(rconnect(fd, address, length));
+	if (kind_of(fd) != FRESH || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+		return NEXT(connect)(fd, address, length);
+	nonblocking = is_nonblocking(fd);
+	err = INSIDE(try_rdma(fd, address, length));
+	if (err == -EINPROGRESS && !nonblocking) { /* it takes too long */
+		INSIDE((OPS.detach(fd), 0));
+		err = -ETIMEDOUT;
+	}
+	if (err == -EINPROGRESS) {
+		set_kind(fd, CONNECTING);
+		errno = EINPROGRESS;
+		return -1;
+	}
+	set_kind(fd, err ? PLAIN : RDMA);
+	return err ? NEXT(connect)(fd, address, length) : 0;
+}
+
+/* ---- the end ---- */
+
+PUBLIC int close(int fd)
+{
+	let_go(fd);
+	if (!inside && &OPS && OPS.epoll_is(fd))
+		INSIDE((OPS.epoll_close(fd), 0));
+	return NEXT(close)(fd);
+}
+
+PUBLIC int shutdown(int fd, int how)
+{
+	return is_rdma(fd) ? INSIDE(rshutdown(fd, how)) : NEXT(shutdown)(fd, how);
+}
+
+/* ---- other descriptors for the same ---- */
+
+static int same(int from, int to)
+{
+	enum kind kind = kind_of(from);
+
+	if (to < 0 || from == to)
+		return to;
+	if (kind >= LISTENING)
+		INSIDE(OPS.share(from, to));
+	set_kind(to, kind);
+	return to;
+}
+
+PUBLIC int dup(int fd)
+{
+	return same(fd, NEXT(dup)(fd));
+}
+
+PUBLIC int dup2(int fd, int to)
+{
+	if (fd != to)
+		let_go(to);
+	return same(fd, NEXT(dup2)(fd, to));
+}
+
+PUBLIC int dup3(int fd, int to, int flags)
+{
+	if (fd != to)
+		let_go(to);
+	return same(fd, NEXT(dup3)(fd, to, flags));
+}
+
+/* ---- names and options: what both know, both are told ---- */
+
+PUBLIC int getsockname(int fd, struct sockaddr *to, socklen_t *room)
+{
+	return is_rdma(fd) ? INSIDE(rgetsockname(fd, to, room)) : NEXT(getsockname)(fd, to, room);
+}
+
+PUBLIC int getpeername(int fd, struct sockaddr *to, socklen_t *room)
+{
+	return is_rdma(fd) ? INSIDE(rgetpeername(fd, to, room)) : NEXT(getpeername)(fd, to, room);
+}
+
+PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	int result = NEXT(setsockopt)(fd, level, name, value, length), error = errno;
+
+	if (is_rdma(fd))
+		INSIDE(rsetsockopt(fd, level, name, value, length));
+	errno = error;
+	return result;
+}
+
+PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *room)
+{
+	if (is_rdma(fd) && ((level == SOL_SOCKET && name == SO_ERROR) || level == IPPROTO_TCP))
+		return INSIDE(rgetsockopt(fd, level, name, to, room));
+	return NEXT(getsockopt)(fd, level, name, to, room);
+}
+
+/* ---- fcntl, ioctl ---- */
+
+static void follow(int fd, int cmd, long arg, int result)
+{
+	int error = errno;
+
+	if (cmd == F_SETFL && kind_of(fd) >= LISTENING)
+		INSIDE(rfcntl(fd, F_SETFL, kind_of(fd) == LISTENING ? O_NONBLOCK : (int)arg));
+	if ((cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) && result >= 0)
+		same(fd, result);
+	errno = error;
+}
+
+#define FCNTL(name)                                                  \
+	PUBLIC int name(int fd, int cmd, ...)                        \
+	{                                                            \
+		va_list ap;                                          \
+		long arg;                                            \
+		int result;                                          \
+                                                                     \
+		va_start(ap, cmd);                                   \
+		arg = va_arg(ap, long);                              \
+		va_end(ap);                                          \
+		result = NEXT(name)(fd, cmd, arg);                   \
+		if (result >= 0 && kind_of(fd) != PLAIN)             \
+			follow(fd, cmd, arg, result);                \
+		return result;                                       \
+	}
+FCNTL(fcntl)
+FCNTL(fcntl64)
+
+PUBLIC int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+	int result;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (request == FIONREAD && is_rdma(fd)) {
+		int n = INSIDE(OPS.pending(fd));
+
+		*(int *)arg = n < 0 ? 0 : n;
+		return 0;
+	}
+	result = NEXT(ioctl)(fd, request, arg);
+	if (!result && request == FIONBIO && is_rdma(fd))
+		INSIDE(rfcntl(fd, F_SETFL, *(int *)arg ? O_NONBLOCK : 0));
+	return result;
+}

@@ -1,0 +1,362 @@
+/* epoll(7) for rsockets, on an ordinary epoll instance that goes on serving ordinary descriptors.
+ *
+ * Whatever happens to an rsocket queues its items. A wait looks at the queued ones only: one that is ready is reported,
+ * and stays queued if it is level-triggered; one that is not is armed and leaves the queue.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "loop/loop.h"
+#include "rsocket/attach.h"
+#include "rsocket/rsocket.h"
+
+#define MOST_FDS 65536
+
+struct instance {
+	int epfd, wake; /* an eventfd: written when an item is queued */
+	struct list items; /* guarded by items_lock */
+	struct lock lock;  /* a leaf: guards what follows, and item.queued */
+	struct list ready;
+	bool sleeping;
+};
+
+/* An rsocket in an instance. */
+struct item {
+	struct waiter waiter;
+	struct list in_instance, of_rsocket; /* guarded by items_lock */
+	struct list queued, again; /* the latter while it is being reported: the collecting thread's */
+	struct instance *instance;
+	struct rsocket *rs; /* has a reference */
+	int fd;
+	struct epoll_event event;
+	bool disabled, beneath; /* EPOLLONESHOT has fired; the ordinary descriptor is in the instance as well */
+};
+
+static struct lock items_lock; /* before wait_lock and instance.lock */
+static _Atomic(struct instance *) instances[MOST_FDS];
+
+static struct instance *instance_of(int epfd)
+{
+	/* acquire pairs with the release in make() */
+	return (unsigned)epfd < MOST_FDS ? atomic_load_explicit(&instances[epfd], memory_order_acquire) : NULL;
+}
+
+bool rsocket_epoll_is(int epfd)
+{
+	return instance_of(epfd);
+}
+
+static void forget(void)
+{
+	items_lock = (struct lock){0};
+	for (int i = 0; i < MOST_FDS; i++)
+		if (atomic_load_explicit(&instances[i], memory_order_relaxed))
+			atomic_store_explicit(&instances[i], NULL, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget);
+}
+
+static struct instance *make(int epfd)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct instance *in;
+
+	pthread_once(&once, watch_forks);
+	if ((unsigned)epfd >= MOST_FDS)
+		return NULL;
+	in = calloc(1, sizeof(*in));
+	if (!in)
+		return NULL;
+	in->epfd = epfd;
+	in->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	list_init(&in->items);
+	list_init(&in->ready);
+	atomic_store_explicit(&instances[epfd], in, memory_order_release); /* pairs with instance_of() */
+	return in;
+}
+
+/* ---- the queue ---- */
+
+static void enqueue(struct item *i)
+{
+	struct instance *in = i->instance;
+
+	lock_take(&in->lock);
+	if (list_empty(&i->queued))
+		list_append(&in->ready, &i->queued);
+	if (in->sleeping)
+		eventfd_write(in->wake, 1);
+	lock_drop(&in->lock);
+}
+
+static void wake(struct waiter *w)
+{
+	enqueue(container_of(w, struct item, waiter));
+}
+
+static struct item *dequeue(struct instance *in)
+{
+	struct list *l;
+
+	lock_take(&in->lock);
+	l = list_pop(&in->ready);
+	lock_drop(&in->lock);
+	return l ? container_of(l, struct item, queued) : NULL;
+}
+
+static bool has_queued(struct instance *in)
+{
+	bool has;
+
+	lock_take(&in->lock);
+	has = !list_empty(&in->ready);
+	lock_drop(&in->lock);
+	return has;
+}
+
+/* ---- items ---- */
+
+static struct item *find(struct instance *in, int fd) REQUIRES(items_lock)
+{
+	list_each (l, &in->items) {
+		struct item *i = container_of(l, struct item, in_instance);
+
+		if (i->fd == fd)
+			return i;
+	}
+	return NULL;
+}
+
+static void remove_item(struct item *i) REQUIRES(items_lock)
+{
+	rsocket_wait_remove(i->rs, &i->waiter);
+	list_remove(&i->in_instance);
+	list_remove(&i->of_rsocket);
+	lock_take(&i->instance->lock);
+	list_remove(&i->queued);
+	lock_drop(&i->instance->lock);
+	rsocket_put(i->rs);
+	free(i);
+}
+
+static int add(struct instance *in, int fd, const struct epoll_event *event, struct rsocket *rs) REQUIRES(items_lock)
+{
+	struct item *i = calloc(1, sizeof(*i));
+
+	if (!i)
+		return -ENOMEM;
+	if (rs->beneath) {
+		if (epoll_ctl(in->epfd, EPOLL_CTL_ADD, fd, (struct epoll_event *)event)) {
+			free(i);
+			return -errno;
+		}
+		i->beneath = true;
+	}
+	i->waiter.wake = wake;
+	list_init(&i->waiter.link);
+	list_init(&i->queued);
+	list_init(&i->again);
+	i->instance = in;
+	i->rs = rs;
+	i->fd = fd;
+	i->event = *event;
+	rsocket_ref(rs);
+	list_append(&in->items, &i->in_instance);
+	list_append(&rs->epolls, &i->of_rsocket);
+	rsocket_wait_add(rs, &i->waiter);
+	enqueue(i);
+	return 0;
+}
+
+static int change(struct item *i, int op, const struct epoll_event *event) REQUIRES(items_lock)
+{
+	if (i->beneath)
+		epoll_ctl(i->instance->epfd, op, i->fd, (struct epoll_event *)event);
+	if (op == EPOLL_CTL_DEL) {
+		remove_item(i);
+		return 0;
+	}
+	i->event = *event;
+	i->disabled = false;
+	enqueue(i);
+	return 0;
+}
+
+int rsocket_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct rsocket *rs = rsocket_get(fd);
+	struct instance *in;
+	struct item *i;
+	int err = -EBADF;
+
+	if (!rs)
+		return err;
+	lock_take(&items_lock);
+	in = instance_of(epfd) ?: make(epfd);
+	if (!in) {
+		err = -ENOMEM;
+		goto out;
+	}
+	i = find(in, fd);
+	if (op == EPOLL_CTL_ADD)
+		err = i ? -EEXIST : add(in, fd, event, rs);
+	else
+		err = i ? change(i, op, event) : -ENOENT;
+out:
+	lock_drop(&items_lock);
+	rsocket_put(rs);
+	return err;
+}
+
+void rsocket_epoll_forget(struct rsocket *rs)
+{
+	lock_take(&items_lock);
+	list_each_safe (l, &rs->epolls)
+		remove_item(container_of(l, struct item, of_rsocket));
+	lock_drop(&items_lock);
+}
+
+void rsocket_epoll_close(int epfd)
+{
+	struct instance *in = instance_of(epfd);
+
+	if (!in)
+		return;
+	atomic_store_explicit(&instances[epfd], NULL, memory_order_relaxed); /* nobody uses it while it is closed */
+	lock_take(&items_lock);
+	list_each_safe (l, &in->items)
+		remove_item(container_of(l, struct item, in_instance));
+	lock_drop(&items_lock);
+	close(in->wake);
+	free(in);
+}
+
+/* ---- waiting ---- */
+
+struct waiting {
+	struct instance *in;
+	struct epoll_event *events;
+	int max, got;
+};
+
+static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP &&
+		      POLLRDHUP == EPOLLRDHUP,
+	      "they are the same");
+
+/* It has become an ordinary socket: see rsocket_fall_back(). */
+static void hand_back(struct item *i) REQUIRES(items_lock)
+{
+	epoll_ctl(i->instance->epfd, EPOLL_CTL_ADD, i->fd, &i->event);
+	remove_item(i);
+}
+
+/* The item is out of the queue. What is to be reported of it; 0: nothing. */
+static uint32_t check(struct item *i) REQUIRES(items_lock)
+{
+	uint32_t events;
+
+	if (i->disabled)
+		return 0;
+	events = (uint32_t)(unsigned short)rsocket_events(i->rs, (short)i->event.events);
+	if (events & POLLNVAL)
+		return 0; /* it will be handed back */
+	if (events)
+		return events;
+	rsocket_arm(i->rs);
+	return (uint32_t)(unsigned short)rsocket_events(i->rs, (short)i->event.events) & ~(uint32_t)POLLNVAL;
+}
+
+static void collect(struct waiting *w)
+{
+	struct list again;
+	struct item *i;
+
+	list_init(&again);
+	lock_take(&items_lock);
+	while (w->got < w->max && (i = dequeue(w->in))) {
+		uint32_t events;
+
+		if (!list_empty(&i->again))
+			continue; /* it has been reported just now, and something has happened to it since */
+		if (rsocket_state(i->rs) == RS_PLAIN) {
+			hand_back(i);
+			continue;
+		}
+		events = check(i);
+		if (!events)
+			continue;
+		w->events[w->got++] = (struct epoll_event){.events = events, .data = i->event.data};
+		if (i->event.events & EPOLLONESHOT)
+			i->disabled = true;
+		else if (i->event.events & EPOLLET)
+			rsocket_arm(i->rs);
+		else
+			list_append(&again, &i->again);
+	}
+	for (struct list *l; (l = list_pop(&again));)
+		enqueue(container_of(l, struct item, again));
+	lock_drop(&items_lock);
+}
+
+static void collect_plain(struct waiting *w)
+{
+	int n = w->got < w->max ? epoll_wait(w->in->epfd, w->events + w->got, w->max - w->got, 0) : 0;
+
+	if (n > 0)
+		w->got += n;
+}
+
+static bool done(void *arg)
+{
+	struct waiting *w = arg;
+
+	service_run();
+	if (has_queued(w->in))
+		collect(w);
+	return w->got;
+}
+
+static void set_sleeping(struct instance *in, bool sleeping)
+{
+	lock_take(&in->lock);
+	in->sleeping = sleeping;
+	if (sleeping && !list_empty(&in->ready))
+		eventfd_write(in->wake, 1);
+	lock_drop(&in->lock);
+}
+
+static void arm(void *arg)
+{
+	set_sleeping(((struct waiting *)arg)->in, true);
+}
+
+int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
+{
+	struct waiting w = {instance_of(epfd), events, max, 0};
+	struct pollfd plain = {.fd = epfd, .events = POLLIN};
+	struct loop_wait l = {
+		.done = done, .arm = arm, .arg = &w, .fds = &plain, .count = 1, .until = timeout < 0 ? NEVER : rsocket_until(timeout)};
+	int result = 1;
+
+	if (max <= 0)
+		return -EINVAL;
+	loop_progress();
+	done(&w);
+	collect_plain(&w);
+	if (w.got || !timeout)
+		return w.got;
+	l.wake = w.in->wake;
+	while (result > 0 && !w.got) {
+		result = loop_wait_for(&l);
+		set_sleeping(w.in, false);
+		done(&w);
+		collect_plain(&w);
+	}
+	return w.got ?: result;
+}

@@ -143,6 +143,10 @@ static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const stru
 
 	if ((info->flags & HAS_AETH) && (p->syndrome & SYNDROME_KIND) != SYNDROME_ACK)
 		return IBV_WC_BAD_RESP_ERR;
+	if (w->opcode == IBV_WR_ATOMIC_WRITE)
+		return (info->flags & IS_READ) && (info->flags & IS_FIRST) && (info->flags & IS_LAST) && !length
+			       ? IBV_WC_SUCCESS
+			       : IBV_WC_BAD_RESP_ERR;
 	if (!(info->flags & IS_READ) != (w->opcode != IBV_WR_RDMA_READ))
 		return IBV_WC_BAD_RESP_ERR;
 	if (info->flags & IS_ATOMIC) {

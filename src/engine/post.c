@@ -13,12 +13,13 @@ enum wr_kind {
 	WR_WRITE,
 	WR_READ,
 	WR_ATOMIC,
+	WR_ATOMIC_WRITE,
 	WR_DATAGRAM,
 	WR_BIND,
 	WR_INVALIDATE,
 };
 
-#define KINDS (IBV_WR_SEND_WITH_INV + 1)
+#define KINDS (IBV_WR_ATOMIC_WRITE + 1)
 
 static const uint8_t rc_kind[KINDS] = {
 	[IBV_WR_SEND] = WR_SEND,
@@ -29,6 +30,7 @@ static const uint8_t rc_kind[KINDS] = {
 	[IBV_WR_RDMA_READ] = WR_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = WR_ATOMIC,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = WR_ATOMIC,
+	[IBV_WR_ATOMIC_WRITE] = WR_ATOMIC_WRITE,
 	[IBV_WR_BIND_MW] = WR_BIND,
 	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
 };
@@ -72,6 +74,21 @@ static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv
 		if (length + sge->length > sq->max_inline)
 			return (uint64_t)sq->max_inline + 1;
 		memcpy((char *)w->sge + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		length += sge->length;
+	}
+	return length;
+}
+
+/* Of an ATOMIC_WRITE: the eight bytes have their place in the WQE, whatever the queue has room for. */
+static uint64_t copy_word(struct wqe *w, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (length + sge->length <= sizeof(w->compare_add))
+			memcpy((char *)&w->compare_add + length, (const void *)(uintptr_t)sge->addr, sge->length);
 		length += sge->length;
 	}
 	return length;
@@ -130,10 +147,10 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	if ((kind == WR_BIND || kind == WR_INVALIDATE) && (is_inline || wr->num_sge))
 		return EINVAL;
 	/* inline data need no SGE in the queue, but their list is one all the same: ibv_post_send(3) */
-	if ((uint32_t)wr->num_sge > sq->max_sge)
+	if ((uint32_t)wr->num_sge > sq->max_sge && !(kind == WR_ATOMIC_WRITE && is_inline))
 		return EINVAL;
-	length = is_inline ? copy_inline(sq, w, wr) : copy_sges(w, wr);
-	if (is_inline && length > sq->max_inline)
+	length = !is_inline ? copy_sges(w, wr) : kind == WR_ATOMIC_WRITE ? copy_word(w, wr) : copy_inline(sq, w, wr);
+	if (is_inline && length > (kind == WR_ATOMIC_WRITE ? sizeof(w->compare_add) : sq->max_inline))
 		return EINVAL;
 	w->wr_id = wr->wr_id;
 	w->length = min_of(length, (uint64_t)UINT32_MAX); /* too long is found by the requester */
@@ -153,6 +170,7 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 		break;
 	case WR_WRITE:
 	case WR_READ:
+	case WR_ATOMIC_WRITE:
 		w->remote_addr = wr->wr.rdma.remote_addr;
 		w->rkey = wr->wr.rdma.rkey;
 		break;

@@ -18,6 +18,7 @@ static const struct {
 	[IBV_WR_RDMA_READ] = {.only = OP_READ_REQUEST},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = OP_COMPARE_SWAP},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = OP_FETCH_ADD},
+	[IBV_WR_ATOMIC_WRITE] = {.only = OP_ATOMIC_WRITE},
 };
 
 static bool is_atomic(const struct wqe *w)
@@ -27,7 +28,7 @@ static bool is_atomic(const struct wqe *w)
 
 bool wqe_wants_response(const struct wqe *w)
 {
-	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
+	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w) || w->opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static bool is_local(const struct wqe *w)
@@ -74,13 +75,14 @@ static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packe
  * does on adapters; by IBTA C10-93.1.1 it would vanish and succeed. */
 static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 {
-	unsigned access = wqe_wants_response(w) ? IBV_ACCESS_LOCAL_WRITE : 0;
+	bool writes_word = w->opcode == IBV_WR_ATOMIC_WRITE;
+	unsigned access = wqe_wants_response(w) && !writes_word ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	bool whole = qp->transport == TRANSPORT_UD || qp->transport == TRANSPORT_RAW; /* in one packet */
 
 	if (w->length > (whole ? qp->mtu : HCA_MAX_MESSAGE))
 		return IBV_WC_LOC_LEN_ERR;
-	if (is_atomic(w) && w->length != sizeof(uint64_t))
+	if ((is_atomic(w) || writes_word) && w->length != sizeof(uint64_t))
 		return IBV_WC_LOC_LEN_ERR;
 	if (wqe_wants_response(w) && qp->attr.max_rd_atomic == 0)
 		return IBV_WC_LOC_QP_OP_ERR;
@@ -211,6 +213,12 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 	return first ? opcodes[w->opcode].first : last ? opcodes[w->opcode].last : opcodes[w->opcode].middle;
 }
 
+/* Where post.c has put them. */
+static const char *inline_bytes(const struct wqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_WRITE ? (const char *)&w->compare_add : (const char *)w->sge;
+}
+
 struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask)
 {
@@ -248,7 +256,7 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 			p->dma_length = length;
 		}
 		if (w->flags & IBV_SEND_INLINE) {
-			turn_bytes(turn, tx, (const char *)w->sge + offset, length);
+			turn_bytes(turn, tx, inline_bytes(w) + offset, length);
 		} else if (!turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length)) {
 			turn_drop_last(turn, tx);
 			fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
@@ -264,7 +272,9 @@ static uint32_t payload_of(const struct qp *qp, const struct wqe *w, uint32_t pa
 {
 	uint64_t offset = (uint64_t)packet * qp->req.mtu;
 
-	return wqe_wants_response(w) ? 0 : (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
+	if (wqe_wants_response(w) && w->opcode != IBV_WR_ATOMIC_WRITE)
+		return 0;
+	return (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
 }
 
 bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, uint32_t packet)

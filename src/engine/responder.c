@@ -44,6 +44,14 @@ static uint32_t mtu_of(const struct qp *qp, const struct packet *p)
 	return p->mtu ?: qp->mtu;
 }
 
+/* What is answered by READ responses, and how much data they bring. */
+#define IS_READ_LIKE (IS_READ | IS_ATOMIC_WRITE)
+
+static uint32_t bytes_asked(const struct packet *p)
+{
+	return flags_of(p) & IS_ATOMIC_WRITE ? 0 : p->dma_length;
+}
+
 static uint32_t read_packets(uint32_t mtu, uint32_t length)
 {
 	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
@@ -98,16 +106,16 @@ static bool make_room(struct responder *r)
 enum verdict check_operation(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
-	unsigned need = flags & IS_WRITE    ? IBV_ACCESS_REMOTE_WRITE
+	unsigned need = flags & (IS_WRITE | IS_ATOMIC_WRITE) ? IBV_ACCESS_REMOTE_WRITE
 			: flags & IS_READ   ? IBV_ACCESS_REMOTE_READ
 			: flags & IS_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
 					    : 0;
 
 	if ((qp->attr.qp_access_flags & need) != need)
 		return BAD_REQUEST;
-	if ((flags & (IS_READ | IS_ATOMIC)) && !make_room(&qp->resp))
+	if ((flags & (IS_READ_LIKE | IS_ATOMIC)) && !make_room(&qp->resp))
 		return BAD_REQUEST;
-	if ((flags & IS_ATOMIC) && (p->va & 7))
+	if ((flags & (IS_ATOMIC | IS_ATOMIC_WRITE)) && (p->va & 7))
 		return BAD_REQUEST;
 	return ACCEPT;
 }
@@ -154,6 +162,8 @@ enum verdict check_length(const struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 	uint32_t before = flags & IS_FIRST ? 0 : r->received, mtu = mtu_of(qp, p);
 
+	if (flags & IS_ATOMIC_WRITE)
+		return p->length == sizeof(uint64_t) && p->dma_length == p->length ? ACCEPT : BAD_REQUEST;
 	if (!(flags & (IS_SEND | IS_WRITE)))
 		return p->dma_length > HCA_MAX_MESSAGE && (flags & IS_READ) ? BAD_REQUEST : ACCEPT;
 	if (flags & IS_LAST ? p->length > mtu : p->length != mtu)
@@ -244,7 +254,7 @@ static void respond_read(struct qp *qp, const struct packet *p, bool again)
 					      .psn = p->psn,
 					      .rkey = p->rkey,
 					      .va = p->va,
-					      .left = p->dma_length,
+					      .left = bytes_asked(p),
 					      .mtu = mtu_of(qp, p),
 					      .srqn = p->srqn,
 					      .msn = qp->resp.msn});
@@ -323,6 +333,21 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
+/* A19: aligned, so that mr_write() stores them at once. A duplicate is answered, and not executed again. */
+static enum verdict execute_atomic_write(struct qp *qp, const struct packet *p)
+{
+	char *at;
+	struct mr *mr = remote_region(qp, p->rkey, p->va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
+	bool ok;
+
+	if (!mr)
+		return ACCESS_DENIED;
+	ok = mr_write(mr, at, p->payload, p->length);
+	mr_put(mr);
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, p->length, 0);
+	return ok ? ACCEPT : ACCESS_DENIED;
+}
+
 enum verdict execute(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
@@ -333,6 +358,8 @@ enum verdict execute(struct qp *qp, const struct packet *p)
 		return execute_write(qp, p);
 	if (flags & IS_ATOMIC)
 		return execute_atomic(qp, p);
+	if (flags & IS_ATOMIC_WRITE)
+		return execute_atomic_write(qp, p);
 	return ACCEPT; /* a READ is executed as its responses are made */
 }
 
@@ -352,7 +379,7 @@ static void advance(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p), span = flags & IS_READ ? read_packets(mtu_of(qp, p), p->dma_length) : 1;
 
 	r->expected = psn_add(r->expected, span);
-	if (!(flags & (IS_READ | IS_ATOMIC)))
+	if (!(flags & (IS_READ_LIKE | IS_ATOMIC)))
 		r->ack_psn = p->psn;
 	r->nak_sent = false;
 	r->nak = 0;
@@ -362,7 +389,7 @@ static void advance(struct qp *qp, const struct packet *p)
 	r->ack_urgent |= p->ack_request && !(flags & IS_LAST);
 	if (flags & IS_LAST)
 		r->msn = (r->msn + 1) & PSN_MASK;
-	if (flags & IS_READ)
+	if (flags & IS_READ_LIKE)
 		respond_read(qp, p, false);
 	message_advance(qp, p);
 }
@@ -375,8 +402,8 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
 
-	if (flags & IS_READ) {
-		psn_t end = psn_add(p->psn, read_packets(mtu_of(qp, p), p->dma_length));
+	if (flags & IS_READ_LIKE) {
+		psn_t end = psn_add(p->psn, read_packets(mtu_of(qp, p), bytes_asked(p)));
 
 		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size &&
 		    !is_coming(qp, p->psn))

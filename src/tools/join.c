@@ -23,7 +23,7 @@ enum cover {
 bool request_reads(const struct request *q)
 {
 	return q->opcode == IBV_WR_RDMA_READ || q->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       q->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	       q->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || q->opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static uint64_t wqe_key(uint32_t conn, uint32_t epoch, uint64_t wqe)

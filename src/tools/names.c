@@ -20,6 +20,7 @@ const char *operation_name(uint64_t wr_opcode)
 		[IBV_WR_LOCAL_INV] = "LOCAL_INVALIDATE",
 		[IBV_WR_BIND_MW] = "BIND_WINDOW",
 		[IBV_WR_SEND_WITH_INV] = "SEND_INVALIDATE",
+		[IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
 	};
 
 	return NAME_OF(name, wr_opcode);

@@ -7,6 +7,8 @@
 
 #include "verbs/context.h"
 
+#define WORD 8u /* what an ATOMIC_WRITE writes */
+
 struct builder {
 	struct lock lock;
 	int error;	/* the first mistake since wr_start */
@@ -15,7 +17,7 @@ struct builder {
 	uint32_t max_sge, max_inline;
 	struct ibv_send_wr *wr;
 	struct ibv_sge *sge;	/* max(max_sge, 1) for each work request */
-	unsigned char *inlined; /* max_inline bytes for each */
+	unsigned char *inlined; /* max(max_inline, WORD) bytes for each */
 };
 
 static struct builder *builder_of(struct ibv_qp_ex *ex)
@@ -167,6 +169,23 @@ static struct ibv_send_wr *current(struct builder *b)
 	return &nowhere;
 }
 
+/* The place of its inline data. */
+static unsigned char *inlined(struct builder *b)
+{
+	return b->inlined + (size_t)(b->count - 1) * max_of(b->max_inline, WORD);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, const void *word)
+{
+	struct ibv_send_wr *wr = append_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, va);
+	unsigned char *bytes = inlined(builder_of(ex));
+
+	memcpy(bytes, word, WORD);
+	wr->send_flags |= IBV_SEND_INLINE;
+	wr->num_sge = 1;
+	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = WORD};
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct ibv_send_wr *wr = current(builder_of(ex));
@@ -209,7 +228,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const st
 
 	if (b->error)
 		return;
-	bytes = b->inlined + (size_t)(b->count - 1) * b->max_inline;
+	bytes = inlined(b);
 	for (size_t i = 0; i < count; i++) {
 		if (list[i].length > b->max_inline - length) {
 			b->error = EINVAL;
@@ -241,7 +260,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 	b->max_inline = qp->cap.max_inline_data;
 	b->wr = calloc(b->room, sizeof(*b->wr));
 	b->sge = calloc((size_t)b->room * b->max_sge, sizeof(*b->sge));
-	b->inlined = calloc(b->room, max_of(b->max_inline, 1u));
+	b->inlined = calloc(b->room, max_of(b->max_inline, WORD));
 	qp->owner = b;
 	if (!b->wr || !b->sge || !b->inlined) {
 		builder_destroy(qp);
@@ -267,6 +286,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 	ex->wr_atomic_cmp_swp = ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP ? wr_atomic_cmp_swp : NULL;
 	ex->wr_atomic_fetch_add = ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD ? wr_atomic_fetch_add : NULL;
 	ex->wr_bind_mw = ops & IBV_QP_EX_WITH_BIND_MW ? wr_bind_mw : NULL;
+	ex->wr_atomic_write = ops & IBV_QP_EX_WITH_ATOMIC_WRITE ? wr_atomic_write : NULL;
 	ex->wr_local_inv = ops & IBV_QP_EX_WITH_LOCAL_INV ? wr_local_inv : NULL;
 	return 0;
 }

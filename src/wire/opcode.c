@@ -48,6 +48,7 @@
 	ROW(prefix, transport, READ_REQUEST, BARE | IS_REQUEST | IS_READ | HAS_RETH | (more))        \
 	ROW(prefix, transport, COMPARE_SWAP, BARE | IS_REQUEST | IS_ATOMIC | HAS_ATOMICETH | (more)) \
 	ROW(prefix, transport, FETCH_ADD, BARE | IS_REQUEST | IS_ATOMIC | HAS_ATOMICETH | (more))    \
+	ROW(prefix, transport, ATOMIC_WRITE, ONLY | IS_REQUEST | IS_ATOMIC_WRITE | HAS_RETH | (more))    \
 	ROW(prefix, transport, READ_RESPONSE_FIRST, FIRST | ANSWER | HAS_AETH)                       \
 	ROW(prefix, transport, READ_RESPONSE_MIDDLE, MIDDLE | ANSWER)                                \
 	ROW(prefix, transport, READ_RESPONSE_LAST, LAST | ANSWER | HAS_AETH)                         \

@@ -47,6 +47,7 @@ enum operation {
 	OP_FETCH_ADD = 0x14,
 	OP_SEND_LAST_INV = 0x16,
 	OP_SEND_ONLY_INV = 0x17,
+	OP_ATOMIC_WRITE = 0x1d, /* IBTA 1.5, annex A19 */
 };
 #define OPERATION(opcode) ((opcode)&0x1f)
 #define TRANSPORT(opcode) ((opcode)&0xe0)
@@ -79,6 +80,7 @@ enum opcode_flag {
 	IS_WRITE = 1 << 15,
 	IS_READ = 1 << 16,
 	IS_ATOMIC = 1 << 17,
+	IS_ATOMIC_WRITE = 1 << 18, /* eight bytes at once; answered as a READ of nothing */
 };
 
 struct opcode_info {

@@ -46,6 +46,7 @@ static const struct operation_row {
 	{0x14, "FETCH_ADD", HAS_ATOMICETH, 28, false, 'O', true, true},
 	{0x16, "SEND_LAST_INV", HAS_IETH, 4, true, 'L', true, true},
 	{0x17, "SEND_ONLY_INV", HAS_IETH, 4, true, 'O', true, true},
+	{0x1d, "ATOMIC_WRITE", HAS_RETH, 16, true, 'O', true, true},
 };
 
 static void check_row(const struct operation_row *row, uint8_t transport, const char *prefix, uint32_t more,

@@ -10,8 +10,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
-# liburoce-sysfs.so; the third stands in front of the C library's.
-PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise"}
+# liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so.
+PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "uroce_rsocket_attach"}
 
 
 def exported(library):

@@ -242,7 +242,9 @@ int agent_attach(const union ibv_gid *local)
 __attribute__((destructor)) static void part(void)
 {
 	lock_take(&cm.lock);
-	if (cm.ops)
+	if (cm.ops) {
 		ids_release_all();
+		machine_farewell(&cm);
+	}
 	lock_drop(&cm.lock);
 }

@@ -639,6 +639,24 @@ void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
 			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
 
+static bool may_be_missed(const struct connection *c)
+{
+	struct cm_mad last;
+
+	if (c->state == CM_DREQ_SENT || c->state == CM_REJ_SENT)
+		return true;
+	return c->state == CM_TIMEWAIT && !cm_mad_parse(&last, c->message) && last.message == CM_DREP;
+}
+
+void machine_farewell(struct machine *m)
+{
+	struct connection *c;
+
+	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
+		if (may_be_missed(c))
+			connection_repeat(c);
+}
+
 uint64_t machine_deadline(struct machine *m)
 {
 	return timers_next(&m->timers);

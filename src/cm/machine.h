@@ -130,6 +130,9 @@ void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const s
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
 /* The process in that slot of our own host has died: its connections to us end as if it had said so. */
 void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
+/* The process is about to end: what peers wait for, and might miss, is said once more. Nobody will be there to say it again
+ * when they ask. */
+void machine_farewell(struct machine *m) REQUIRES(m->lock);
 /* When machine_expire() wants to be called; NEVER if nothing is due. */
 uint64_t machine_deadline(struct machine *m);
 

@@ -203,11 +203,277 @@ static void each_end_says_with_which_psn_the_other_begins(void **state)
 	close_ends(&e);
 }
 
+/* ---- refusals ---- */
+
+static void a_refusal_says_why(void **state)
+{
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	ask(&e, 1);
+	assert_int_equal(rdma_reject(e.server, pattern(0xc3, 148), 148), 0);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(e.status, CM_REASON_CONSUMER);
+	assert_int_equal(e.told.private_data_len, 148);
+	expect_data(&e, 0xc3, 148);
+	assert_int_equal(rdma_reject(e.server, NULL, 0), -1); /* once is enough */
+	close_ends(&e);
+
+	open_ends(&e, RDMA_PS_TCP);
+	ask(&e, 1);
+	assert_int_equal(rdma_reject_ece(e.server, NULL, 0), 0);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(e.status, CM_REASON_VENDOR_OPTION);
+	close_ends(&e);
+}
+
+static void nobody_listens(void **state)
+{
+	static const struct {
+		enum rdma_port_space ps;
+		enum rdma_cm_event_type tells;
+		int status;
+	} row[] = {
+		{RDMA_PS_TCP, RDMA_CM_EVENT_REJECTED, CM_REASON_INVALID_SERVICE},
+		{RDMA_PS_UDP, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_UNSUPPORTED},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct rdma_conn_param p = {0};
+		struct ends e;
+
+		open_ends(&e, row[i].ps);
+		assert_int_equal(rdma_destroy_id(e.listener), 0);
+		e.listener = NULL;
+		resolve(&e);
+		make_qp(e.client);
+		assert_int_equal(rdma_connect(e.client, &p), 0);
+		expect(&e, e.client_channel, row[i].tells);
+		assert_int_equal(e.status, row[i].status);
+		close_ends(&e);
+	}
+}
+
+static void what_is_too_long_or_too_early_is_refused(void **state)
+{
+	struct rdma_conn_param p = {.private_data = pattern(1, 57), .private_data_len = 57};
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	assert_int_equal(rdma_connect(e.client, &p), -1);
+	assert_int_equal(rdma_resolve_route(e.client, 1), -1);
+	assert_int_equal(rdma_disconnect(e.client), -1);
+	assert_int_equal(rdma_accept(e.client, NULL), -1);
+	resolve(&e);
+	make_qp(e.client);
+	assert_int_equal(rdma_connect(e.client, &p), -1);
+	assert_int_equal(errno, EINVAL);
+	p.private_data_len = 56;
+	p.responder_resources = 254;
+	assert_int_equal(rdma_connect(e.client, &p), -1);
+	p.responder_resources = 1;
+	assert_int_equal(rdma_connect(e.client, &p), 0);
+	assert_int_equal(rdma_connect(e.client, &p), -1);
+	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	close_ends(&e);
+}
+
+/* ---- datagrams ---- */
+
+static void a_datagram_service_is_found(void **state)
+{
+	struct rdma_conn_param p = {.private_data = pattern(0xd4, 180), .private_data_len = 180};
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_UDP);
+	resolve(&e);
+	make_qp(e.client);
+	assert_int_equal(rdma_connect(e.client, &p), 0);
+	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	expect_data(&e, 0xd4, 180);
+	make_qp(e.server);
+	p.private_data = pattern(0xe5, 136);
+	p.private_data_len = 136;
+	p.qp_num = e.server->qp->qp_num;
+	assert_int_equal(rdma_accept(e.server, &p), 0);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	expect_data(&e, 0xe5, 136);
+	assert_int_equal(e.told_ud.qp_num, e.server->qp->qp_num);
+	assert_int_equal(e.told_ud.qkey, RDMA_UDP_QKEY);
+	assert_true(e.told_ud.ah_attr.is_global);
+	assert_memory_equal(&e.told_ud.ah_attr.grh.dgid, &id_of(e.client)->address.remote, sizeof(union ibv_gid));
+	close_ends(&e);
+}
+
+/* ---- ports ---- */
+
+static int bind_to(struct rdma_cm_id *id, uint32_t ip, __be16 port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(ip)};
+
+	return rdma_bind_addr(id, (struct sockaddr *)&a) ? errno : 0;
+}
+
+static void a_port_has_one_user_unless_they_agree(void **state)
+{
+	static const struct {
+		bool reuse, other_space;
+		uint32_t ip;
+		int error;
+	} row[] = {
+		{.ip = INADDR_LOOPBACK, .error = EADDRINUSE},
+		{.ip = INADDR_ANY, .error = EADDRINUSE},
+		{.ip = INADDR_LOOPBACK + 1, .error = 0},
+		{.ip = INADDR_LOOPBACK, .other_space = true, .error = 0},
+		{.ip = INADDR_LOOPBACK, .reuse = true, .error = EADDRINUSE}, /* the other listens */
+		{.ip = 0x08080808, .error = EADDRNOTAVAIL},
+	};
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct rdma_cm_id *id;
+		int one = row[i].reuse;
+
+		assert_int_equal(rdma_create_id(e.client_channel, &id, NULL,
+						row[i].other_space ? RDMA_PS_UDP : RDMA_PS_TCP), 0);
+		assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)), 0);
+		/* 127.0.0.2 is an address of lo only where it has been given to it */
+		if (row[i].ip != INADDR_LOOPBACK + 1)
+			assert_int_equal(bind_to(id, row[i].ip, e.address.sin_port), row[i].error);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	close_ends(&e);
+}
+
+static void who_agrees_shares_a_port(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id[2];
+	int one = 1;
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rdma_create_id(channel, &id[i], NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(rdma_set_option(id[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)), 0);
+		assert_int_equal(bind_to(id[i], INADDR_LOOPBACK, i ? rdma_get_src_port(id[0]) : 0), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rdma_destroy_id(id[i]), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void options_are_checked(void **state)
+{
+	static const struct {
+		int level, name;
+		size_t size;
+		int error;
+	} row[] = {
+		{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 0},
+		{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0, EINVAL},
+		{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1, 0},
+		{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4, 0},
+		{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 3, EINVAL},
+		{RDMA_OPTION_ID, 77, 4, ENOSYS},
+		{77, RDMA_OPTION_ID_TOS, 4, ENOSYS},
+	};
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+	int value = 8;
+
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		errno = 0;
+		assert_int_equal(rdma_set_option(id, row[i].level, row[i].name, &value, row[i].size),
+				 row[i].error ? -1 : 0);
+		assert_int_equal(errno, row[i].error);
+	}
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* ---- ids and channels ---- */
+
+static void an_id_moves_with_its_events(void **state)
+{
+	struct rdma_event_channel *other = rdma_create_event_channel();
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 1000), 0);
+	assert_int_equal(rdma_migrate_id(e.client, other), 0);
+	assert_ptr_equal(e.client->channel, other);
+	assert_ptr_equal(expect(&e, other, RDMA_CM_EVENT_ADDR_RESOLVED), e.client);
+	assert_int_equal(rdma_migrate_id(e.client, e.client_channel), 0);
+	rdma_destroy_event_channel(other);
+	close_ends(&e);
+}
+
+/* The application has its own QP, and says itself when it is ready. */
+static void an_application_answers_itself(void **state)
+{
+	struct rdma_conn_param p = {.qp_num = 0x123, .responder_resources = 1, .initiator_depth = 1};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	struct ends e;
+	int mask;
+
+	open_ends(&e, RDMA_PS_TCP);
+	resolve(&e);
+	assert_int_equal(rdma_establish(e.client), -1);
+	assert_int_equal(rdma_connect(e.client, &p), 0);
+	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(e.told.qp_num, 0x123);
+	p.qp_num = 0x456;
+	assert_int_equal(rdma_accept(e.server, &p), 0);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(e.told.qp_num, 0x456);
+	assert_int_equal(rdma_init_qp_attr(e.client, &attr, &mask), 0);
+	assert_int_equal(attr.dest_qp_num, 0x456);
+	assert_true(mask & IBV_QP_DEST_QPN && mask & IBV_QP_RQ_PSN && mask & IBV_QP_AV);
+	assert_int_equal(rdma_establish(e.client), 0);
+	expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(rdma_establish(e.client), -1);
+	close_ends(&e);
+}
+
+static void an_id_may_go_at_any_time(void **state)
+{
+	for (int step = 0; step < 4; step++) {
+		struct rdma_conn_param p = {.qp_num = 1};
+		struct ends e;
+
+		open_ends(&e, RDMA_PS_TCP);
+		if (step > 0)
+			resolve(&e);
+		if (step > 1)
+			assert_int_equal(rdma_connect(e.client, &p), 0);
+		if (step > 2)
+			e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		assert_int_equal(rdma_destroy_id(e.client), 0);
+		e.client = NULL;
+		if (step > 2) {
+			expect(&e, e.server_channel, RDMA_CM_EVENT_REJECTED);
+			assert_int_equal(e.status, CM_REASON_TIMEOUT);
+		}
+		close_ends(&e);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_comes_and_goes),
 		cmocka_unit_test(each_end_says_with_which_psn_the_other_begins),
+		cmocka_unit_test(a_refusal_says_why),
+		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(what_is_too_long_or_too_early_is_refused),
+		cmocka_unit_test(a_datagram_service_is_found),
+		cmocka_unit_test(a_port_has_one_user_unless_they_agree),
+		cmocka_unit_test(who_agrees_shares_a_port),
+		cmocka_unit_test(options_are_checked),
+		cmocka_unit_test(an_id_moves_with_its_events),
+		cmocka_unit_test(an_application_answers_itself),
+		cmocka_unit_test(an_id_may_go_at_any_time),
 	};
 
 	netns_enter();

@@ -450,6 +450,33 @@ static void a_new_machine_keeps_its_lock(void **state)
 	machine_fini(&m);
 }
 
+/* One message may be lost, and nobody is left to send it again. */
+static void who_ends_says_goodbye_twice(void **state)
+{
+	for (int who = 0; who < MACHINES; who++) {
+		struct world *w;
+		void *fresh;
+
+		assert_int_equal(world_setup(&fresh), 0);
+		w = fresh;
+		world_connect(w);
+		world_deliver(w);
+		connection_disconnect(w->user[who].c, &(struct cm_mad){0}, w->now);
+		w->mads = 0;
+		w->answers = false;
+		lock_take(&w->machine[who].lock);
+		machine_farewell(&w->machine[who]);
+		machine_farewell(&w->machine[!who]); /* that one has nothing to say */
+		lock_drop(&w->machine[who].lock);
+		assert_int_equal(w->mads, 1);
+		world_deliver(w);
+		assert_true(world_has(w, !who, CM_EVENT_DISCONNECTED));
+		w->answers = true;
+		world_end(w);
+		world_teardown(&fresh);
+	}
+}
+
 static void strangers_are_not_heard(void **state)
 {
 	struct world *w = *state;
@@ -636,6 +663,7 @@ int main(void)
 		TEST(a_restarted_peer_makes_the_old_connection_end),
 		TEST(a_qpn_in_timewait_may_be_used_again),
 		TEST(a_new_machine_keeps_its_lock),
+		cmocka_unit_test(who_ends_says_goodbye_twice),
 		TEST(strangers_are_not_heard),
 		TEST(alternate_paths_are_declined),
 		TEST(a_service_is_looked_up),

@@ -129,6 +129,30 @@ def example_across(options="", **row):
     return Case(("qp_across_hosts " + options).strip(), run, **row)
 
 
+def example_cm(**row):
+    def run(place, build):
+        program = build.compile(os.path.join(EXAMPLES, "cm_across_hosts.c"))
+        port = next(ports)
+        s = Process(build, place.server, "%s -p %d" % (program, port))
+        s.until_output("^waiting")
+        c = Process(build, place.client, "%s -p %d %s" % (program, port, place.address))
+        expect(c)
+        expect(s)
+        for p, text in (s, "hello"), (c, "and hello to you"):
+            if 'received "%s"' % text not in p.output:
+                raise Failure("no %r was received" % text)
+    return Case("cm_across_hosts", run, **row)
+
+
+def storm(processes, connections, **row):
+    def run(place, build):
+        p = Process(build, place.server, [source(build, "storm"), str(processes), str(connections)])
+        expect(p)
+        if "storm: %d connections" % connections not in p.output:
+            raise Failure("not all connections came and went")
+    return Case("storm of %d connections from %d processes" % (connections, processes), run, **row)
+
+
 def start_verify(place, build, gid_index=0):
     s, c = start_pair_positional(place, build, "verify", str(gid_index))
     c.until_output(r"^round")
@@ -616,6 +640,10 @@ TABLE = [
     example_single("-d uroce0 -g 1", places=VETH),
     example_across(places=ALL, quick=True),
     example_across("-g 1", places=ALL),
+
+    example_cm(places=ALL, quick=True),
+    storm(4, 200, quick=True),
+    storm(16, 800),
 
     verify(0, places=ALL, quick=True),
     verify(1, places=ALL),

@@ -52,11 +52,13 @@ class Build:
         self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
 
     def compile(self, source):
-        """With nothing but -libverbs, as any user would. Once."""
+        """With nothing but -libverbs (and -lrdmacm), as any user would. Once."""
         out = os.path.join(self.programs.name, os.path.basename(source)[:-2])
         if not os.path.exists(out):
-            subprocess.run(["cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", out, "-libverbs"],
-                           check=True)
+            with open(source) as f:
+                libraries = ["-lrdmacm"] if "<rdma/" in f.read() else []
+            subprocess.run(["cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", out, *libraries,
+                            "-libverbs"], check=True)
         return out
 
 

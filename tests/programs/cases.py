@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is run: one row per test. A row says which program, with which options, in which places, and what must come
 out; the functions above the table say how a kind of test goes."""
+import json
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -397,6 +399,24 @@ def mckey(group, receiver, sender, **row):
     return Case("mckey -m %s" % group, run, **row)
 
 
+def raw_ethernet_lat(options, **row):
+    """Whole Ethernet frames between two interfaces, by steering rules for their MAC addresses."""
+    def run(place, build):
+        def mac(end):
+            text = subprocess.check_output(end.enter + ["ip", "-j", "link", "show", place.interface])
+            return json.loads(text)[0]["address"]
+        command = "stdbuf -oL raw_ethernet_lat %s --%%s -B %%s -E %%s" % options
+        ends = [(place.server, "server", mac(place.server), mac(place.client)),
+                (place.client, "client", mac(place.client), mac(place.server))]
+        running = []
+        for namespace, *words in ends:
+            running.append(Process(build, namespace, command % tuple(words)))
+            running[0].until_output(r"#bytes")  # its rule is there, and its receives
+        for p in running:
+            expect(p)
+    return Case("raw_ethernet_lat " + options, run, **row)
+
+
 def by_rsocket(build):
     """The environment of a program whose TCP connections are to go by RDMA."""
     return ["LD_PRELOAD=%s:%s" % (build.preload, os.path.join(os.path.dirname(build.library), "liburoce-rsocket.so"))]
@@ -540,6 +560,7 @@ TABLE = [
     *[riostream("-T v %s -S %d -C 3 -I 3" % (how, size), places=("lo", "veth1500"), quick=size == 5000)
       for how in ("-T b", "-T n", "-T a") for size in (64, 5000, 100000)],
     Case("rcopy", rcopy, ALL, quick=True),
+    raw_ethernet_lat("-n 200 -s 64", places=VETH, quick=True),
     mckey("239.77.0.1", "127.0.0.1", "127.0.0.1"),
     mckey("239.77.0.2", "10.77.0.1", "10.77.0.2", places=VETH),
     mckey("ff0e::77", "fd77::1", "fd77::2", places=VETH),

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "memory/guarded.h"
+
 enum { PAGES = 4 };
 
 static size_t page;
@@ -293,6 +295,14 @@ int main(void)
 		WITH_SIDES(prefetching_brings_pages),
 	};
 
+	const struct CMUnitTest without[] = {
+		cmocka_unit_test(the_device_says_so),
+	};
+
 	enter_namespace();
+	if (!guarded_available()) { /* and so the device does not offer it */
+		print_message("# all but one skipped: no process_vm_writev() here\n");
+		return cmocka_run_group_tests(without, open_all, close_context);
+	}
 	return cmocka_run_group_tests(tests, open_all, close_context);
 }

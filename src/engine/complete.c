@@ -28,7 +28,7 @@ static void push(struct qp *qp, struct cq *cq, const struct cqe *cqe)
 }
 
 /* Of XRC, to the CQ of the SRQ that the message has named; it may be gone, and the message with it. */
-static void push_receive(struct qp *qp, const struct cqe *cqe)
+static void push_receive(struct qp *qp, struct cqe *cqe)
 {
 	struct responder *r = &qp->resp;
 	struct srq *srq;
@@ -40,6 +40,7 @@ static void push_receive(struct qp *qp, const struct cqe *cqe)
 	srq = r->srq ?: srq_enter(qp->hca, r->srqn, &qp->domain);
 	if (!srq)
 		return;
+	cqe->keeps_slot = true;
 	push(qp, srq->cq, cqe);
 	if (!r->srq)
 		srq_leave(srq);
@@ -198,6 +199,7 @@ void enter_error(struct qp *qp)
 
 void fail_with_event(struct qp *qp, enum ibv_event_type event)
 {
+	qp->failed = event;
 	qp->hca->ops->qp_event(qp, event);
 	enter_error(qp);
 }

@@ -73,6 +73,16 @@ bool engine_answer(struct qp *qp, const struct packet *question, const union ibv
 /* An Ethernet frame for a raw packet QP; `tag` is the steering rule's, for the completion. */
 void engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
 
+/* Whether a packet is for this QP at all, by state, partition, transport and peer (IBTA 9.6.1). */
+bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from) REQUIRES(qp->lock);
+
+/* The responder of an XRC target may move from process to process (loop/target.h). It goes on at this PSN; whether all
+ * that it has taken is done with and answered; asks the peer to send again from a PSN; fails. */
+void engine_resume(struct qp *qp, psn_t psn, uint32_t msn) REQUIRES(qp->lock);
+bool engine_rests(const struct qp *qp) REQUIRES(qp->lock);
+void engine_ask_from(struct qp *qp, psn_t psn) REQUIRES(qp->lock);
+void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->lock);
+
 /* The time has come: handles whatever deadline has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 

@@ -160,6 +160,8 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	w->num_sge = is_inline ? 0 : wr->num_sge;
 	w->status = IBV_WC_SUCCESS;
 	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* of no meaning but to XRC */
+	if (qp->transport == TRANSPORT_XRC && (w->remote_srqn ^ qp->attr.dest_qp_num) >> 16)
+		qp->roams = true;
 	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
 	switch (kind) {
 	case WR_ATOMIC:

@@ -46,6 +46,45 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 		uc_receive(qp, p);
 }
 
+bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	bool receives = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+
+	return receives && (p->pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff) && TRANSPORT(p->opcode) == qp->transport &&
+	       from_peer(qp, from);
+}
+
+void engine_resume(struct qp *qp, psn_t psn, uint32_t msn)
+{
+	struct responder *r = &qp->resp;
+
+	r->expected = psn;
+	r->ack_psn = psn_add(psn, -1u);
+	r->msn = msn;
+	r->inbound = INBOUND_NONE;
+	r->nak_sent = false;
+	r->nak = 0;
+}
+
+bool engine_rests(const struct qp *qp)
+{
+	const struct responder *r = &qp->resp;
+
+	return r->inbound == INBOUND_NONE && !r->response_count && !r->nak && !r->nak_sent;
+}
+
+void engine_ask_from(struct qp *qp, psn_t psn)
+{
+	qp->resp.nak = NAK_SEQUENCE;
+	qp->resp.nak_psn = psn;
+}
+
+void engine_fail_with(struct qp *qp, enum ibv_event_type event)
+{
+	if (qp->state != IBV_QPS_ERR)
+		fail_with_event(qp, event);
+}
+
 void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
 {
 	uint32_t flags = opcode_info[p->opcode].flags;

@@ -5,13 +5,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A record, followed by `bytes` from the BTH to before the ICRC (which was good), filled up to a multiple of 8. */
+enum kind {
+	KIND_PACKET,
+	KIND_PASS,   /* a struct handover_pass first */
+	KIND_REPORT, /* a struct handover_report and no packet */
+};
+
+/* A record, followed by `bytes`: what its kind says, then a packet from the BTH to before the ICRC (which was good);
+ * filled up to a multiple of 8. */
 struct record {
 	uint32_t bytes;
 	uint8_t congestion, traffic_class;
-	uint8_t zero[2];
+	uint8_t kind, zero;
 	union ibv_gid from, to;
 };
+static_assert(sizeof(struct handover_pass) % 8 == 0, "the packet behind it is aligned");
 
 static uint32_t fill(uint32_t bytes)
 {
@@ -31,32 +39,66 @@ void handover_send(struct handover *h, const struct slot *own)
 	h->bytes = 0;
 }
 
-void handover_add(struct handover *h, const struct slot *own, uint8_t slot, const struct packet *p,
-		  const union ibv_gid *from)
+/* Room for a record of at most that many bytes, in a datagram for that slot. NULL: it is too long for any. */
+static struct record *open_record(struct handover *h, const struct slot *own, uint8_t slot, uint32_t most)
 {
-	uint32_t most = sizeof(struct record) + PACKET_HEADERS + fill(p->length + packet_pad(p->length)) + 8;
-	struct record *record;
-	uint8_t *at;
-
+	most += sizeof(struct record);
 	if (most > HANDOVER_BYTES)
-		return;
+		return NULL;
 	if (h->slot != slot || h->bytes + most > HANDOVER_BYTES)
 		handover_send(h, own);
 	h->slot = slot;
-	record = (struct record *)(h->memory + h->bytes);
+	return (struct record *)(h->memory + h->bytes);
+}
+
+/* `first`, if any: what the kind says. */
+static void add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *first,
+		uint32_t size, const struct packet *p, const union ibv_gid *from)
+{
+	uint32_t most = size + PACKET_HEADERS + fill(p->length + packet_pad(p->length)) + 8;
+	struct record *record = open_record(h, own, slot, most);
+	uint8_t *at;
+
+	if (!record)
+		return;
 	at = (uint8_t *)(record + 1);
+	if (size)
+		memcpy(at, first, size);
+	at += size;
 	at += packet_encode(p, at);
 	memcpy(at, p->payload, p->length);
 	at += p->length;
 	memset(at, 0, packet_pad(p->length));
 	at += packet_pad(p->length);
 	*record = (struct record){.bytes = at - (uint8_t *)(record + 1),
+				  .kind = kind,
 				  .congestion = p->congestion,
 				  .traffic_class = p->traffic_class,
 				  .from = *from};
 	memcpy(&record->to, p->to, sizeof(record->to));
 	h->bytes += sizeof(*record) + fill(record->bytes);
 	h->packets++;
+}
+
+void handover_add(struct handover *h, const struct slot *own, uint8_t slot, const struct packet *p,
+		  const union ibv_gid *from)
+{
+	add(h, own, slot, KIND_PACKET, NULL, 0, p, from);
+}
+
+void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_pass *pass,
+		   const struct packet *p, const union ibv_gid *from)
+{
+	add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
+}
+
+void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report)
+{
+	struct record *record = open_record(h, own, slot, fill(sizeof(*report)));
+
+	*record = (struct record){.bytes = sizeof(*report), .kind = KIND_REPORT};
+	memcpy(record + 1, report, sizeof(*report));
+	h->bytes += sizeof(*record) + fill(sizeof(*report));
 }
 
 /* Whether a process of this user sent it. */
@@ -73,7 +115,31 @@ static bool is_ours(struct msghdr *m)
 	return false;
 }
 
-bool handover_receive(const struct slot *own, link_deliver *deliver, void *arg)
+static void take_packet(const struct record *record, const uint8_t *at, const struct handover_ops *ops, void *arg)
+{
+	uint32_t first = record->kind == KIND_PASS ? sizeof(struct handover_pass) : 0;
+	struct packet p;
+
+	if (record->bytes < first || packet_parse(&p, at + first, record->bytes - first))
+		return;
+	p.congestion = record->congestion;
+	p.traffic_class = record->traffic_class;
+	p.to = record->to.raw;
+	if (!first)
+		ops->packet(arg, &p, &record->from);
+	else if (ops->passed)
+		ops->passed(arg, (const struct handover_pass *)at, &p, &record->from);
+}
+
+static void take(const struct record *record, const uint8_t *at, const struct handover_ops *ops, void *arg)
+{
+	if (record->kind == KIND_PACKET || record->kind == KIND_PASS)
+		take_packet(record, at, ops, arg);
+	else if (record->kind == KIND_REPORT && record->bytes == sizeof(struct handover_report) && ops->report)
+		ops->report(arg, (const struct handover_report *)at);
+}
+
+bool handover_receive(const struct slot *own, const struct handover_ops *ops, void *arg)
 {
 	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by the receive turn, as all receiving is */
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
@@ -89,17 +155,11 @@ bool handover_receive(const struct slot *own, link_deliver *deliver, void *arg)
 		return true;
 	for (end = memory + n; (size_t)(end - at) > sizeof(struct record);) {
 		const struct record *record = (const struct record *)at;
-		struct packet p;
 
 		at += sizeof(*record);
 		if (record->bytes > (size_t)(end - at))
 			break;
-		if (!packet_parse(&p, at, record->bytes)) {
-			p.congestion = record->congestion;
-			p.traffic_class = record->traffic_class;
-			p.to = record->to.raw;
-			deliver(arg, &p, &record->from);
-		}
+		take(record, at, ops, arg);
 		at += min_of((size_t)fill(record->bytes), (size_t)(end - at));
 	}
 	return true;

@@ -7,6 +7,7 @@
 
 #include "link/link.h"
 #include "loop/slot.h"
+#include "object/xrcd.h"
 
 #define HANDOVER_BYTES 65536
 
@@ -18,12 +19,43 @@ struct handover {
 	_Alignas(8) uint8_t memory[HANDOVER_BYTES];
 };
 
+/* A message that is passed on from an XRC target of one process to another that has its SRQ: all that this one must know
+ * to be its responder, with each packet (target.h). And what it tells of it. */
+struct handover_pass {
+	struct xrcd_name domain;
+	uint64_t incarnation;
+	uint32_t epoch, qpn, dest_qpn; /* of the target and of its peer */
+	uint32_t begin, begin_msn;     /* where this epoch begins: PSN, MSN */
+	uint32_t flow_label;
+	union ibv_gid sgid, dgid;
+	uint32_t access;
+	uint8_t again; /* a duplicate, perhaps of an earlier epoch */
+	uint8_t traffic_class, hop_limit, path_mtu, min_rnr_timer, max_dest_rd_atomic;
+};
+struct handover_report {
+	uint64_t incarnation;
+	uint32_t epoch, qpn, expected, msn;
+	uint8_t slot, rests, failed; /* enum ibv_event_type, if `is_failed` */
+	uint8_t is_failed;
+};
+
+/* What is called for what has come. */
+struct handover_ops {
+	link_deliver *packet;
+	void (*passed)(void *arg, const struct handover_pass *h, const struct packet *p, const union ibv_gid *from);
+	void (*report)(void *arg, const struct handover_report *r);
+};
+
 /* The packet is copied; it leaves with the next handover_send(), or before if there is no room or the slot changes. */
 void handover_add(struct handover *h, const struct slot *own, uint8_t slot, const struct packet *p,
 		  const union ibv_gid *from);
+void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_pass *pass,
+		   const struct packet *p, const union ibv_gid *from);
+void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report);
 void handover_send(struct handover *h, const struct slot *own);
 
-/* Calls deliver() for each packet of one datagram that another process of this user sent us. False: none is there. */
-bool handover_receive(const struct slot *own, link_deliver *deliver, void *arg);
+/* Calls one of `ops` (packet() is always there) for each record of one datagram that another process of this user sent
+ * us. False: none is there. */
+bool handover_receive(const struct slot *own, const struct handover_ops *ops, void *arg);
 
 #endif

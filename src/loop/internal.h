@@ -93,6 +93,8 @@ struct loop {
 
 	struct local local;
 	struct helper helper;
+	struct qp **guest; /* target.c: guarded by `receive` */
+	uint32_t guests;
 	struct handover handover; /* guarded by `receive` */
 };
 

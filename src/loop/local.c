@@ -362,9 +362,10 @@ NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
 {
 	struct neighbor *n = qp->path.neighbor;
 	bool met = n && neighbor_state(n) == NEIGHBOR_MET;
+	bool wanted = met && !qp->roams;
 
-	if (unlikely(qp->req.lossless != met || qp->req.changing))
-		change_link(qp, met);
+	if (unlikely(qp->req.lossless != wanted || qp->req.changing))
+		change_link(qp, wanted);
 	if (!met)
 		return NULL;
 	lock_take(&n->lock);

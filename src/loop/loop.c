@@ -15,6 +15,7 @@
 #include "loop/internal.h"
 #include "loop/raw.h"
 #include "memory/share.h"
+#include "loop/target.h"
 
 /* What may be on the way at once. Half of what the receive buffer of a peer like us takes; and not much more than what
  * stays in a processor's cache. */
@@ -74,6 +75,7 @@ static void free_loop(struct loop *l)
 	local_fini(l);
 	steering_fini(&l->steering);
 	slot_release(&l->slot);
+	target_fini(l);
 	share_destroy(l->hca.share);
 	hca_fini(&l->hca);
 	free(l->port);
@@ -240,6 +242,7 @@ static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (l->port[i] == port)
 			l->port[i--] = l->port[--l->ports];
+	target_forget_port(l, port);
 	sleep_renew(l);
 	if (port->netif)
 		port->link->ops->close(port->link);

@@ -7,6 +7,7 @@
 #include "link/record.h"
 #include "loop/internal.h"
 #include "loop/raw.h"
+#include "loop/target.h"
 #include "loop/neighbor.h"
 
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
@@ -30,7 +31,9 @@ NO_LOCK_ANALYSIS static void leave(struct visit *v)
 	if (!v->qp)
 		return;
 	/* whoever polls may be about to answer: then the acknowledgement travels with the answer */
-	run_qp(v->loop, v->qp, v->now, true);
+	run_qp(v->loop, v->qp, v->now, !v->qp->is_guest);
+	if (unlikely(v->qp->is_guest))
+		target_report(v->loop, v->qp);
 	lock_drop(&v->qp->lock);
 	v->qp = NULL;
 }
@@ -105,8 +108,30 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 		return;
 	if (unlikely(p->opcode == OPCODE_QUESTION))
 		answer(v, p, from);
-	else
+	else if (likely(TRANSPORT(p->opcode) != TRANSPORT_XRC) || !target_route(v->loop, v->qp, p, from))
 		engine_receive(v->qp, p, from, v->now);
+}
+
+/* By the host of an XRC target to us, who have the SRQ. */
+NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
+					    const union ibv_gid *from)
+{
+	struct visit *v = arg;
+
+	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
+		return;
+	leave(v);
+	v->qp = target_guest(v->loop, h, v->now);
+	if (v->qp)
+		engine_receive(v->qp, p, from, v->now);
+}
+
+NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
+{
+	struct visit *v = arg;
+
+	leave(v);
+	target_heard(v->loop, r, v->now);
 }
 
 /* To a multicast group: each QP in it gets the packet. */
@@ -215,9 +240,12 @@ uint32_t receive_ports(struct loop *l, uint64_t *now)
 bool receive_handover(struct loop *l, uint64_t now)
 {
 	struct visit v = {.loop = l, .now = now};
-	bool any = handover_receive(&l->slot, deliver, &v);
+	static const struct handover_ops ops = {deliver, deliver_passed, deliver_report};
+	bool any = handover_receive(&l->slot, &ops, &v);
 
 	leave(&v);
+	if (unlikely(l->handover.bytes))
+		handover_send(&l->handover, &l->slot);
 	return any;
 }
 

@@ -121,9 +121,13 @@ void cq_release(struct cq *cq)
  * is there: qp_destroy() removes its CQEs before it goes. */
 static void reclaim(struct cq *cq, const struct cqe *cqe)
 {
-	struct qp *qp = pool_at(&cq->hca->qps, cqe->qpn & 0xffff);
-	_Atomic uint32_t *reclaimed = cqe->opcode & IBV_WC_RECV ? &qp->rq.reclaimed : &qp->sq.reclaimed;
+	_Atomic uint32_t *reclaimed;
+	struct qp *qp;
 
+	if (unlikely(cqe->keeps_slot)) /* and the QP may be gone, or another process's */
+		return;
+	qp = pool_at(&cq->hca->qps, cqe->qpn & 0xffff);
+	reclaimed = cqe->opcode & IBV_WC_RECV ? &qp->rq.reclaimed : &qp->sq.reclaimed;
 	/* relaxed: a count, the slots themselves are guarded by their queue's lock */
 	atomic_store_explicit(reclaimed, cqe->wqe + 1, memory_order_relaxed);
 }

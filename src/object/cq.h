@@ -25,6 +25,7 @@ struct cqe {
 	uint8_t opcode;	 /* enum ibv_wc_opcode */
 	uint8_t flags;	 /* enum ibv_wc_flags */
 	bool solicited : 1;
+	bool keeps_slot : 1; /* XRC: no slot of a queue of that QP is free now */
 	uint8_t sl : 4; /* UD: enum grh_kind */
 };
 static_assert(sizeof(struct cqe) == 32, "a CQE is half a cache line");

@@ -144,6 +144,16 @@ struct responder {
 
 struct rss;
 
+/* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
+struct away {
+	uint8_t owner;	      /* the slot of the process that takes what comes; 0: this one */
+	bool rests, wanted;   /* it is between messages; one for somebody else has come and was dropped */
+	uint32_t epoch;	      /* how often it has moved */
+	uint64_t incarnation; /* random; 0: it never has, since RESET */
+	psn_t begin, expected; /* from where on it is there, and where it was heard to be */
+	uint32_t begin_msn, msn;
+};
+
 struct qp {
 	union { /* what the application holds: first. base.state is what it was told last */
 		struct ibv_qp base;
@@ -180,6 +190,10 @@ struct qp {
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
 	struct timer timer;	 /* in hca->timers */
 	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
+	uint8_t failed;		 /* enum ibv_event_type that took it to ERR */
+	struct away away;	 /* for loop/: XRC target */
+	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
+	bool is_guest;		 /* for loop/: the responder of another process's target. Constant */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	uint32_t tick;		 /* for loop/: when it last sent */
 	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */

@@ -2,6 +2,7 @@
 #include "object/srq.h"
 
 #include "verbs/context.h"
+#include "verbs/listen.h"
 
 /* `xrcd` and `cq`: of XRC, else NULL. */
 static struct ibv_srq *create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq, void *srq_context,
@@ -31,6 +32,25 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	return attr ? create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
 }
 
+/* What targets of other processes pass on to us we answer ourselves, from whatever address they have. */
+static bool is_shared(const struct ibv_xrcd *xrcd)
+{
+	return ((const struct xrcd *)xrcd)->name.device != XRCD_PRIVATE;
+}
+
+static struct ibv_srq *create_xrc(struct context *c, struct ibv_srq_init_attr_ex *a)
+{
+	int error = is_shared(a->xrcd) ? listen_everywhere(c) : 0;
+	struct ibv_srq *srq;
+
+	if (error)
+		return fail_null(-error);
+	srq = create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
+	if (!srq && is_shared(a->xrcd))
+		listen_leave(c);
+	return srq;
+}
+
 struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
 {
 	const uint32_t xrc = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -47,7 +67,7 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 	if ((a->comp_mask & xrc) != xrc || !a->xrcd || a->xrcd->context != context || !a->cq ||
 	    a->cq->context != context)
 		return fail_null(EINVAL);
-	return create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
+	return create_xrc(context_of(context), a);
 }
 
 /* Of any SRQ; peers can use those of XRC only. */
@@ -94,6 +114,8 @@ PUBLIC int ibv_destroy_srq(struct ibv_srq *base)
 		return fail(EBUSY);
 	c = context_of(base->context);
 	async_forget_srq(c, srq);
+	if (srq->xrcd && is_shared(&srq->xrcd->base))
+		listen_leave(c);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
 	srq_destroy(srq);

@@ -229,7 +229,7 @@ static void live(int tell, int stop)
 		while (s.link->ops->receive(s.link, 1, take, &s))
 			handover_send(s.handover, &s.slot);
 		s.place.settled = true;
-		while (handover_receive(&s.slot, take_handed_over, &s))
+		while (handover_receive(&s.slot, &(struct handover_ops){.packet = take_handed_over}, &s))
 			;
 		if (p[2].revents)
 			steering_serve(&s.steering);

@@ -84,6 +84,18 @@ def xsrq_pingpong(options="", **row):
     return pair(("ibv_xsrq_pingpong " + options).strip(), r"success", **row)
 
 
+def xsrq_crowd(clients, options="", **row):
+    """One server, many clients: what it sends to one arrives at another's target QP, and is passed on from there."""
+    def run(place, build):
+        port = next(ports)
+        command = "ibv_xsrq_pingpong -g 0 -p %d %s" % (port, options)
+        s = Process(build, place.server, "%s -c %d" % (command, clients))
+        s.until_listening(port)
+        for p in [Process(build, place.client, command + " " + place.address) for _ in range(clients)] + [s]:
+            expect(p)
+    return Case(("ibv_xsrq_pingpong -c %d %s" % (clients, options)).strip(), run, **row)
+
+
 def unreliable(transport, options="", **row):
     """The programs of UC and UD. On one host nothing is lost as long as a message or two are under way."""
     return pair(("ibv_%s_pingpong %s" % (transport, options)).strip(), r"iters in", **row)
@@ -593,6 +605,8 @@ TABLE = [
 
     xsrq_pingpong("-g 0", places=ALL, quick=True),
     xsrq_pingpong("-g 1 -e", places=ALL),
+    xsrq_crowd(2, places=ALL, quick=True),
+    xsrq_crowd(4, "-n 50 -e"),
     *[xsrq_pingpong("-g 0 -n 100 -m %d -s %d" % (m, s), places=LO) for m, s in ((256, 10001), (4096, 65536))],
 
     *[unreliable(t, o, places=ALL, quick=q) for t in ("uc", "ud")

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -391,6 +392,165 @@ static void a_target_lives_as_long_as_it_is_open(void **state)
 	assert_int_equal(ibv_close_xrcd(other), 0);
 }
 
+/* What the other process has: where to send to, and what to reach there. */
+struct offer {
+	uint32_t srqn, rkey;
+	uint64_t address;
+};
+
+enum { ROUNDS = 20 };
+
+static struct offer offer_of(const struct ends *e)
+{
+	return (struct offer){e->srqn, e->target_mr->rkey, (uintptr_t)e->memory + HALF};
+}
+
+/* Another process of the domain: it has an SRQ there and memory, and says of each message what has come. */
+static void be_other_process(int fd, int in, int out)
+{
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ends e = {0};
+	struct offer offer;
+	char step;
+
+	if (open_context(NULL))
+		_exit(1);
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	e.xrcd = open_domain(fd, 0);
+	e.memory = calloc(1, MEMORY);
+	e.target_mr = ibv_reg_mr(pd, e.memory + HALF, HALF, ALL_ACCESS);
+	e.srq = e.xrcd ? make_srq(pd, e.xrcd, cq) : NULL;
+	if (!e.srq || !e.target_mr)
+		_exit(2);
+	e.srqn = number_of(e.srq);
+	offer = offer_of(&e);
+	for (int i = 0; i < 4; i++)
+		receive(&e, HALF);
+	if (write(out, &offer, sizeof(offer)) != sizeof(offer))
+		_exit(3);
+	for (;;) {
+		if (read(in, &step, 1) != 1)
+			_exit(0);
+		if (step == 'r') {
+			struct ibv_wc wc = next(cq);
+
+			receive(&e, HALF);
+			step = wc.status == IBV_WC_SUCCESS && wc.byte_len == LENGTH ? e.memory[HALF + LENGTH - 1] : 0;
+		} else {
+			step = e.memory[HALF];
+		}
+		if (write(out, &step, 1) != 1)
+			_exit(4);
+	}
+}
+
+static char ask(int to, int from, char what)
+{
+	char answer = 0;
+
+	assert_int_equal(write(to, &what, 1), 1);
+	assert_int_equal(read(from, &answer, 1), 1);
+	return answer;
+}
+
+static int post_at(struct ends *e, enum ibv_wr_opcode opcode, const struct offer *o, uint32_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)e->memory, length, e->mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.qp_type.xrc.remote_srqn = o->srqn,
+		.wr.rdma = {o->address, o->rkey},
+	};
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = o->address;
+		wr.wr.atomic.rkey = o->rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	return ibv_post_send(e->ini, &wr, &bad);
+}
+
+/* One target QP of this process, messages by turns to its own SRQ and to that of another. */
+static void an_srq_may_be_another_process_s(void **state)
+{
+	struct ends *e = *state;
+	char name[] = "/tmp/uroce-xrcd-XXXXXX";
+	int fd = mkstemp(name), to[2], from[2], status;
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
+	struct ibv_srq *srq = make_srq(e->target_pd, xrcd, e->srq_cq), *private = e->srq;
+	struct ibv_qp *tgt = make_target(xrcd), *private_tgt = e->tgt;
+	struct offer own, other;
+	pid_t child;
+
+	assert_true(pipe(to) == 0 && pipe(from) == 0 && srq && tgt);
+	child = fork();
+	if (!child) {
+		close(to[1]);
+		be_other_process(fd, to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	assert_int_equal(read(from[0], &other, sizeof(other)), sizeof(other));
+	bring(e->ini, e->tgt, IBV_QPS_RESET);
+	e->tgt = tgt;
+	e->srq = srq;
+	e->srqn = number_of(srq);
+	own = offer_of(e);
+	connect_ends(e);
+	for (int i = 0; i < 4; i++)
+		receive(e, HALF);
+
+	for (int i = 1; i <= ROUNDS; i++) {
+		memset(e->memory, i, HALF);
+		/* both at once: the second waits until the first is through */
+		assert_int_equal(post_at(e, IBV_WR_SEND, &other, LENGTH), 0);
+		assert_int_equal(post_at(e, IBV_WR_SEND, &own, LENGTH), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(next(e->srq_cq).status, IBV_WC_SUCCESS);
+		receive(e, HALF);
+		assert_int_equal(e->memory[HALF + LENGTH - 1], i);
+		assert_int_equal(ask(to[1], from[0], 'r'), i);
+
+		memset(e->memory, 100 + i, HALF);
+		assert_int_equal(post_at(e, IBV_WR_RDMA_WRITE, &other, LENGTH), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		memset(e->memory, 0, HALF);
+		assert_int_equal(ask(to[1], from[0], 'm'), 100 + i);
+		assert_int_equal(post_at(e, IBV_WR_RDMA_READ, &other, LENGTH), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(e->memory[LENGTH - 1], 100 + i);
+		assert_int_equal(post_at(e, IBV_WR_ATOMIC_FETCH_AND_ADD, &other, 8), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(e->memory[0], 100 + i);
+		assert_int_equal(ask(to[1], from[0], 'm'), 101 + i);
+	}
+
+	/* a key that is ours is none there, and our QP is told so */
+	other.rkey = own.rkey;
+	assert_int_equal(post_at(e, IBV_WR_RDMA_WRITE, &other, LENGTH), 0);
+	assert_int_equal(next(e->cq).status, IBV_WC_REM_ACCESS_ERR);
+	while (state_of(e->tgt) != IBV_QPS_ERR)
+		;
+
+	close(to[1]);
+	close(from[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(ibv_destroy_qp(tgt), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	e->srq = private;
+	e->tgt = private_tgt;
+	close(fd);
+	unlink(name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +560,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_end_does_its_part_only, open_ends, close_ends),
 		cmocka_unit_test_setup_teardown(what_is_in_use_stays, open_ends, close_ends),
 		cmocka_unit_test_setup_teardown(a_target_lives_as_long_as_it_is_open, open_ends, close_ends),
+		cmocka_unit_test_setup_teardown(an_srq_may_be_another_process_s, open_ends, close_ends),
 		cmocka_unit_test(parts_are_missed),
 		cmocka_unit_test(a_file_is_a_domain),
 	};

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GUESTS_REAP 64 /* so often, those whose hosts have died go */
+
+/* ---- the host ---- */
+
+static void pass(struct loop *l, const struct qp *qp, uint8_t slot, const struct packet *p, const union ibv_gid *from,
+		 bool again) REQUIRES(qp->lock)
+{
+	const struct away *a = &qp->away;
+	const struct handover_pass h = {
+		.domain = qp->domain,
+		.incarnation = a->incarnation,
+		.epoch = a->epoch,
+		.qpn = qp->base.qp_num,
+		.dest_qpn = qp->attr.dest_qp_num,
+		.begin = a->begin.v,
+		.begin_msn = a->begin_msn,
+		.sgid = qp->path.sgid,
+		.dgid = qp->path.dgid,
+		.flow_label = qp->path.flow_label,
+		.traffic_class = qp->path.traffic_class,
+		.hop_limit = qp->path.hop_limit,
+		.access = qp->attr.qp_access_flags,
+		.path_mtu = qp->attr.path_mtu,
+		.min_rnr_timer = qp->attr.min_rnr_timer,
+		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
+		.again = again,
+	};
+
+	handover_pass(&l->handover, &l->slot, slot, &h, p, from);
+}
+
+/* The responder goes to where this packet wants it. */
+static void move(struct loop *l, struct qp *qp, uint8_t to, const struct packet *p) REQUIRES(qp->lock)
+{
+	struct away *a = &qp->away;
+	uint32_t msn = a->owner ? a->msn : qp->resp.msn;
+
+	if (!a->incarnation)
+		a->incarnation = hca_random(&l->hca) | 1;
+	a->epoch++;
+	a->owner = to;
+	a->begin = a->expected = p->psn;
+	a->begin_msn = a->msn = msn;
+	a->rests = a->wanted = false;
+	if (!to)
+		engine_resume(qp, p->psn, msn);
+}
+
+/* To a slot, 0: to our own engine. True: it is not for that. */
+static bool give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p, const union ibv_gid *from,
+		 bool again) REQUIRES(qp->lock)
+{
+	if (to)
+		pass(l, qp, to, p, from, again);
+	return to;
+}
+
+/* Whom the SRQ is of; nobody's is ours to refuse. */
+static uint8_t owner_of(const struct loop *l, const struct qp *qp, uint32_t srqn) REQUIRES(qp->lock)
+{
+	uint8_t slot = srqn >> 16;
+
+	if (slot == l->slot.number || slot == qp->away.owner)
+		return slot == l->slot.number ? 0 : slot;
+	return slot && slot_is_alive(slot) ? slot : 0;
+}
+
+bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	uint32_t flags = opcode_info[p->opcode].flags;
+	struct away *a = &qp->away;
+	psn_t expected;
+	bool rests;
+	int32_t ahead;
+	uint8_t to;
+
+	if (likely(!a->owner && p->srqn >> 16 == l->slot.number))
+		return false;
+	if (!(flags & IS_REQUEST) || !is_xrc_target(qp))
+		return false;
+	if (!engine_admits(qp, p, from))
+		return true;
+	to = owner_of(l, qp, p->srqn);
+	if (to == a->owner)
+		return give(l, qp, to, p, from, false);
+	expected = a->owner ? a->expected : qp->resp.expected;
+	rests = a->owner ? a->rests : engine_rests(qp);
+	ahead = psn_diff(p->psn, expected);
+	if (ahead < 0) { /* data are asked for where they are; all else is acknowledged by whoever is the last to know */
+		bool answered = flags & (IS_READ | IS_ATOMIC);
+
+		return give(l, qp, answered ? to : a->owner, p, from, answered);
+	}
+	if (ahead == 0 && rests && flags & IS_FIRST) {
+		move(l, qp, to, p);
+		return give(l, qp, to, p, from, false);
+	}
+	if (ahead == 0 && !(flags & IS_FIRST)) /* it names another SRQ than its message began with: refused there */
+		return give(l, qp, a->owner, p, from, false);
+	if (a->owner)
+		a->wanted = true; /* and until it rests, nothing can be said */
+	else if (ahead > 0)
+		return false; /* a gap like any other */
+	else
+		engine_ask_from(qp, expected);
+	return true;
+}
+
+NO_LOCK_ANALYSIS void target_heard(struct loop *l, const struct handover_report *r, uint64_t now)
+{
+	struct qp *qp = hca_find_qp(&l->hca, r->qpn);
+	struct away *a;
+
+	if (!qp)
+		return;
+	a = &qp->away;
+	if (a->owner && a->owner == r->slot && a->incarnation == r->incarnation && a->epoch == r->epoch) {
+		a->expected = psn(r->expected);
+		a->msn = r->msn;
+		a->rests = r->rests;
+		if (r->is_failed)
+			engine_fail_with(qp, r->failed);
+		else if (a->wanted && a->rests) {
+			a->wanted = false;
+			engine_ask_from(qp, a->expected);
+		}
+		run_qp(l, qp, now, false);
+	}
+	lock_drop(&qp->lock);
+}
+
+/* ---- the owner ---- */
+
+/* Those whose hosts have died. */
+static void reap(struct loop *l)
+{
+	for (uint32_t i = l->guests; i-- > 0;) {
+		struct qp *guest = l->guest[i];
+
+		if (slot_is_alive(guest->base.qp_num >> 16))
+			continue;
+		l->guest[i] = l->guest[--l->guests];
+		qp_destroy(guest);
+	}
+}
+
+static struct qp *make_guest(struct loop *l, uint32_t qpn)
+{
+	static const struct ibv_qp_cap none;
+	struct qp **more, *guest;
+
+	if (l->guests % GUESTS_REAP == GUESTS_REAP - 1)
+		reap(l);
+	more = realloc(l->guest, (l->guests + 1) * sizeof(struct qp *));
+	if (!more)
+		return NULL;
+	l->guest = more;
+	guest = qp_create(&l->hca, NULL, NULL, NULL, NULL, IBV_QPT_XRC_RECV, &none, false);
+	if (!guest)
+		return NULL;
+	lock_take(&guest->lock);
+	guest->base.qp_num = qpn; /* so that nobody finds it by number but us, and completions say whose it is */
+	guest->is_guest = guest->closed = true;
+	lock_drop(&guest->lock);
+	l->guest[l->guests++] = guest;
+	return guest;
+}
+
+static struct qp *find_guest(struct loop *l, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < l->guests; i++)
+		if (l->guest[i]->base.qp_num == qpn)
+			return l->guest[i];
+	return NULL;
+}
+
+/* From RESET to RTR, as the host's QP once was. 0 or -errno. */
+static int connect_guest(struct qp *guest, const struct handover_pass *h, uint64_t now) REQUIRES(guest->lock)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RESET,
+		.port_num = 1,
+		.qp_access_flags = h->access,
+		.path_mtu = h->path_mtu,
+		.dest_qp_num = h->dest_qpn,
+		.rq_psn = h->begin,
+		.max_dest_rd_atomic = h->max_dest_rd_atomic,
+		.min_rnr_timer = h->min_rnr_timer,
+	};
+	int err = engine_modify(guest, &a, IBV_QP_STATE, now);
+
+	a.qp_state = IBV_QPS_INIT;
+	err = err ?: engine_modify(guest, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, now);
+	a.qp_state = IBV_QPS_RTR;
+	return err ?: engine_modify(guest, &a,
+				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, now);
+}
+
+/* False: there is nothing to begin with. */
+static bool begin(struct loop *l, struct qp *guest, const struct handover_pass *h, uint64_t now) REQUIRES(guest->lock)
+{
+	struct away *a = &guest->away;
+
+	if (a->incarnation != h->incarnation) {
+		if (h->again || connect_guest(guest, h, now))
+			return false;
+		guest->domain = h->domain;
+		a->incarnation = h->incarnation;
+		a->epoch = h->epoch - 1;
+	}
+	if (!h->again && a->epoch != h->epoch) {
+		engine_resume(guest, psn(h->begin), h->begin_msn);
+		a->epoch = h->epoch;
+	}
+	guest->path = (struct path){
+		.sgid = h->sgid,
+		.dgid = h->dgid,
+		.flow_label = h->flow_label,
+		.traffic_class = h->traffic_class,
+		.hop_limit = h->hop_limit,
+	};
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!memcmp(&l->port[i]->link->gid, &h->sgid, sizeof(h->sgid)))
+			guest->path.link = l->port[i];
+	return true;
+}
+
+struct qp *target_guest(struct loop *l, const struct handover_pass *h, uint64_t now)
+{
+	struct qp *guest = find_guest(l, h->qpn) ?: make_guest(l, h->qpn);
+
+	if (!guest)
+		return NULL;
+	lock_take(&guest->lock);
+	if (begin(l, guest, h, now))
+		return guest;
+	lock_drop(&guest->lock);
+	return NULL;
+}
+
+void target_report(struct loop *l, struct qp *guest)
+{
+	const struct handover_report r = {
+		.incarnation = guest->away.incarnation,
+		.epoch = guest->away.epoch,
+		.qpn = guest->base.qp_num,
+		.slot = l->slot.number,
+		.expected = guest->resp.expected.v,
+		.msn = guest->resp.msn,
+		.rests = engine_rests(guest),
+		.is_failed = guest->state == IBV_QPS_ERR,
+		.failed = guest->failed,
+	};
+
+	handover_report(&l->handover, &l->slot, guest->base.qp_num >> 16, &r);
+}
+
+void target_forget_port(struct loop *l, const struct port *port)
+{
+	for (uint32_t i = 0; i < l->guests; i++) {
+		struct qp *guest = l->guest[i];
+
+		lock_take(&guest->lock);
+		if (guest->path.link == port)
+			guest->path.link = NULL;
+		lock_drop(&guest->lock);
+	}
+}
+
+void target_fini(struct loop *l)
+{
+	while (l->guests)
+		qp_destroy(l->guest[--l->guests]);
+	free(l->guest);
+}

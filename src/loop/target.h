@@ -1,0 +1,30 @@
+/* XRC target QPs whose messages use SRQs of other processes of the domain. The QP's number leads its packets to the
+ * process that has made it: the host. But what a message does, it does to the process whose SRQ it names: the owner. So
+ * the QP's responder moves there, as a guest: a QP of the owner's that looks like the host's to the peer. The host
+ * passes packets on, each with all that a guest must know to begin; the guest answers the peer itself, and reports to
+ * the host how far it has come. It moves on when it is between messages and has answered everything: what comes
+ * before that is dropped, and asked for again when the report says so. A guest and its process that die take the
+ * connection along.
+ * Called with the receive turn. SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TARGET_H
+#define UROCE_TARGET_H
+
+#include "loop/internal.h"
+
+/* Of the host: whether a packet for its QP is not for its own engine: then it has been passed on or dropped. */
+bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const union ibv_gid *from)
+	REQUIRES(qp->lock, l->receive);
+/* ... and what a guest has reported. */
+void target_heard(struct loop *l, const struct handover_report *r, uint64_t now) REQUIRES(l->receive);
+
+/* Of the owner: its guest for a packet that was passed on, locked; NULL: it is not for any. */
+struct qp *target_guest(struct loop *l, const struct handover_pass *h, uint64_t now)
+	REQUIRES(l->receive) NO_LOCK_ANALYSIS;
+/* ... which has done what could be done. */
+void target_report(struct loop *l, struct qp *guest) REQUIRES(guest->lock, l->receive);
+
+/* No guest sends through that port any more; and the end of all guests. */
+void target_forget_port(struct loop *l, const struct port *port) REQUIRES(l->receive);
+void target_fini(struct loop *l);
+
+#endif

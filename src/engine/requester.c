@@ -86,7 +86,8 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 		return IBV_WC_LOC_LEN_ERR;
 	if (wqe_wants_response(w) && qp->attr.max_rd_atomic == 0)
 		return IBV_WC_LOC_QP_OP_ERR;
-	if (!sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, access))
+	/* what goes out in one packet is checked as that is made */
+	if ((w->packets != 1 || wqe_wants_response(w)) && !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, access))
 		return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
 }

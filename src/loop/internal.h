@@ -28,6 +28,7 @@ struct port {
 	uint32_t users; /* paths: guarded by `life` */
 	bool raw;	/* of whole frames: raw.c has it, and counts its users by QPs */
 	bool watched;	/* in the helper's epoll set: guarded by `receive` */
+	uint32_t quiet; /* polls since something came: guarded by `receive` */
 	struct steered steered;
 
 	/* of a multicast group: */
@@ -125,6 +126,15 @@ static inline uint64_t clock_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
+}
+
+/* The time to within a few milliseconds, not too early, for a fraction of the cost: for time-outs of what is not lost. */
+static inline uint64_t clock_about(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * SEC + t.tv_nsec + 4 * MSEC;
 }
 
 /* run.c */

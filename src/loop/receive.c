@@ -16,6 +16,8 @@
 #define LONG	    16u /* packets: after so many, it is later */
 #define GLANCES	    3u
 #define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
+#define LOOK_AGAIN  20u /* polls: with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
+#define BUSY_POLLS  200u /* ... and was not quiet if something came so many polls ago */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
 /* A reception: packets of one QP that follow each other are one visit to it. */
@@ -228,12 +230,24 @@ void drain_inlet(struct loop *l, struct neighbor *n)
 	leave(&v);
 }
 
+/* Whether it is time to look at a port, for a process that has neighbors too. */
+static bool is_due(struct port *port)
+{
+	return port->quiet++ < BUSY_POLLS || port->quiet % LOOK_AGAIN == 0;
+}
+
 uint32_t receive_ports(struct loop *l, uint64_t *now)
 {
-	uint32_t n = l->local.inlets ? receive_inlets(l, now) : 0;
+	bool near = l->local.inlets;
+	uint32_t n = near ? receive_inlets(l, now) : 0;
 
-	for (uint32_t i = 0; i < l->ports; i++)
-		n += receive_port(l, l->port[i], now);
+	for (uint32_t i = 0; i < l->ports; i++) {
+		uint32_t got = near && !is_due(l->port[i]) ? 0 : receive_port(l, l->port[i], now);
+
+		if (got)
+			l->port[i]->quiet = 0;
+		n += got;
+	}
 	return n;
 }
 

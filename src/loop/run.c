@@ -157,11 +157,22 @@ static uint32_t share(struct loop *l, struct qp *qp, uint64_t now)
 	return max_of(l->budget / max_of(n, 1u), QP_BUDGET);
 }
 
+/* A timer that fires earlier will do: it is set again then. */
+static void set_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	uint64_t deadline = engine_deadline(qp);
+
+	if (deadline == NEVER || (qp->timer_at && qp->timer_at <= deadline))
+		return;
+	qp->timer_at = deadline;
+	if (timer_set(&l->hca.timers, &qp->timer, deadline))
+		helper_deadline(l, deadline);
+}
+
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 {
 	struct worker *w = own_worker ?: make_worker();
 	struct neighbor *near;
-	uint64_t deadline;
 	bool more;
 
 	if (unlikely(!w))
@@ -180,9 +191,7 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	} while (more);
 	if (near)
 		local_leave(qp, near, w->turn.full);
-	deadline = engine_deadline(qp);
-	if (deadline != NEVER && timer_set(&l->hca.timers, &qp->timer, deadline))
-		helper_deadline(l, deadline);
+	set_timer(l, qp);
 	if (delay_ack && !w->turn.full && engine_has_work(qp))
 		make_ready(l, qp);
 }
@@ -250,6 +259,7 @@ bool run_timers(struct loop *l, uint64_t now)
 		const struct port *silent = NULL;
 
 		lock_take(&qp->lock);
+		qp->timer_at = 0;
 		if (qp->alive) {
 			uint8_t retries = qp->req.retries;
 
@@ -290,6 +300,7 @@ static bool may_wait(struct qp *qp) REQUIRES(qp->lock)
 void loop_posted(struct qp *qp)
 {
 	struct loop *l = loop_of(qp);
+	static _Thread_local uint32_t posts;
 	uint32_t backlog = engine_backlog(qp, TRAIN_CHARGE);
 	uint64_t now;
 
@@ -297,6 +308,10 @@ void loop_posted(struct qp *qp)
 		return;
 	if (backlog < TRAIN_CHARGE && !qp->req.lossless && may_wait(qp)) {
 		make_ready(l, qp);
+		return;
+	}
+	if (qp->req.lossless && posts++ % 32) { /* the helper need not be told of each */
+		run_qp(l, qp, clock_about(), false);
 		return;
 	}
 	now = clock_now();

@@ -165,6 +165,9 @@ void share_expel(struct share *s, uint8_t slot, uint64_t identity)
 	    (!identity || atomic_load_explicit(&v->admitted, memory_order_relaxed) == identity)) {
 		atomic_store_explicit(&v->admitted, 0, memory_order_seq_cst);
 		atomic_fetch_and_explicit(&s->visitor[slot / 64], ~(1ull << slot % 64), memory_order_seq_cst);
+		if (s->pidfd[slot] >= 0)
+			close(s->pidfd[slot]); /* who waits for it sees that it is no visitor */
+		s->pidfd[slot] = -1;
 	}
 	lock_drop(&s->lock);
 }

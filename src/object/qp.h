@@ -196,6 +196,7 @@ struct qp {
 	bool is_guest;		 /* for loop/: the responder of another process's target. Constant */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	uint32_t tick;		 /* for loop/: when it last sent */
+	uint64_t timer_at;	 /* for loop/: its timer is set, and fires no later. 0: not */
 	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
 	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
 	void *owner;		 /* for verbs/: the device context */

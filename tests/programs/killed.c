@@ -225,6 +225,7 @@ static pid_t start(void (*role)(void))
 
 	MUST(pid >= 0);
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		role();
 		exit(1);
 	}
@@ -258,8 +259,10 @@ int main(int argc, char **argv)
 	MUST(!bind(listener, (struct sockaddr *)&a, sizeof(a)) && !listen(listener, 64));
 	stays = fork();
 	MUST(stays >= 0);
-	if (stays == 0)
+	if (stays == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		survivor(listener);
+	}
 	close(listener);
 	third = start(bystander);
 	for (int i = 0; i < rounds; i++) {

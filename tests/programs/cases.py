@@ -511,6 +511,67 @@ def uroce_run(place, build):
     expect(s)
 
 
+def typed(build, command):
+    """As a user types it: these look for the device in /sys and /dev, too."""
+    if build.sanitizer:
+        raise Skip("a sanitizer's runtime must come first")
+    return build.command + " run " + command
+
+
+def ucx(transports, test, **row):
+    """UCX's own programs: nothing but our transports, so if these do not work, nothing does."""
+    def run(place, build):
+        # of the interface that both ends have; UCX would use the loopback's device as well
+        env = ["UCX_TLS=" + transports, "UCX_NET_DEVICES=uroce0:1", "UCX_WARN_UNUSED_ENV_VARS=n"]
+        port = next(ports)
+        command = typed(build, "ucx_perftest -p %d" % port)
+        s = Process(build, place.server, command, env, preload=False)
+        s.until_listening(port)
+        c = Process(build, place.client, "%s %s -t %s -w 10" % (command, place.address, test), env, preload=False)
+        expect(c)
+        expect(s)
+        if not re.search(r"^Final:", c.output, re.M):
+            raise Failure("no result in the client's output")
+    return Case("UCX_TLS=%s ucx_perftest -t %s" % (transports, test), run, **row)
+
+
+def ucx_info(place, build):
+    p = Process(build, place.server, typed(build, "ucx_info -d"), preload=False)
+    expect(p)
+    for pattern in r"Transport: rc_verbs", r"Transport: ud_verbs", r"Device: uroce0:1":
+        if not re.search(pattern, p.output):
+            raise Failure("no %r in its output" % pattern)
+
+
+def fabric(endpoint, options="", **row):
+    """libfabric's verbs provider."""
+    def run(place, build):
+        port = next(ports)
+        command = typed(build, "fi_pingpong -p verbs -e %s -I 50 -c %s" % (endpoint, options))
+        s = Process(build, place.server, "%s -B %d" % (command, port), preload=False)
+        s.until_listening(port)
+        c = Process(build, place.client, "%s -P %d %s" % (command, port, place.address), preload=False)
+        expect(c)
+        expect(s)
+        if not re.search(r"Mxfers/sec\n.*\d", c.output):
+            raise Failure("no result in the client's output")
+    return Case(("fi_pingpong -p verbs -e %s %s" % (endpoint, options)).strip(), run, **row)
+
+
+def fi_info(place, build):
+    """Message endpoints need an address that is not the loopback's: libfabric leaves that out."""
+    for options, pattern in ("", r"FI_PROTO_IB_UD"), ("-t FI_EP_RDM", r"verbs;ofi_rxd"):
+        p = Process(build, place.server, typed(build, "fi_info -p verbs " + options), preload=False)
+        expect(p)
+        if not re.search(pattern, p.output):
+            raise Failure("no %r in its output" % pattern)
+    if place.name != "lo":
+        p = Process(build, place.server, typed(build, "fi_info -p verbs -t FI_EP_MSG -n " + place.address), preload=False)
+        expect(p)
+        if "FI_PROTO_RDMA_CM_IB_RC" not in p.output:
+            raise Failure("no message endpoint in its output")
+
+
 def named_device(place, build):
     """Many programs have a device name built in."""
     env = ["UROCE_DEVICES=%s=mlx5_0" % place.interface]
@@ -698,7 +759,18 @@ TABLE = [
     Case("addresses and link come and go", port_events, ("lo", "veth1500"), spoils=True),
     idle("pause"),
     idle("event"),
+    Case("ucx_info -d", ucx_info, ("lo", "veth1500")),
+    *[ucx("rc_verbs,ud_verbs", t, places=("lo", "veth1500")) for t in ("tag_lat -n 200 -s 64", "tag_bw -n 100 -s 65536")],
+    *[ucx("rc_verbs,ud_verbs", t, places=LO) for t in ("ucp_put_bw -n 100 -s 4096", "ucp_get -n 100 -s 4096",
+                                                       "ucp_fadd -n 100 -s 8", "ucp_am_lat -n 100 -s 2000")],
+    *[ucx("ud_verbs", t, places=("lo", "veth1500")) for t in ("tag_lat -n 200 -s 64", "tag_bw -n 100 -s 65536")],
+    ucx("ud_verbs", "ucp_put_bw -n 100 -s 4096", places=LO),
+    Case("fi_info -p verbs", fi_info, ("lo", "veth1500")),
+    fabric("dgram", "-S 1024", places=("lo", "veth1500")),
+    fabric("rdm", "-S 1024", places=("lo", "veth1500")),
+
     qperf("uc_lat ud_lat uc_rdma_write_lat", places=LO),
+    qperf("uc_bw ud_bw rc_bw", places=LO),
     qperf("rc_lat ud_lat", connect=True, places=LO),
     qperf("rc_lat rc_bi_bw rc_rdma_write_lat rc_rdma_read_bw ver_rc_fetch_add ver_rc_compare_swap", places=LO),
 ]

@@ -301,11 +301,13 @@ void loop_posted(struct qp *qp)
 {
 	struct loop *l = loop_of(qp);
 	static _Thread_local uint32_t posts;
-	uint32_t backlog = engine_backlog(qp, TRAIN_CHARGE);
+	uint32_t backlog;
 	uint64_t now;
 
-	if (unlikely(loop_is_inert(l)))
+	/* done when it was posted, in a neighbor's memory */
+	if (unlikely(loop_is_inert(l)) || (qp->reach && qp->sq.head == qp->sq.tail && !engine_has_work(qp)))
 		return;
+	backlog = engine_backlog(qp, TRAIN_CHARGE);
 	if (backlog < TRAIN_CHARGE && !qp->req.lossless && may_wait(qp)) {
 		make_ready(l, qp);
 		return;

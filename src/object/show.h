@@ -11,7 +11,7 @@ void show_region(struct mr *mr);
 void hide_region(struct mr *mr);
 
 /* To be called when anything of it has changed that decides whether its peer may read and write by itself. */
-void show_qp(struct qp *qp) REQUIRES(qp->lock);
+void show_qp(struct qp *qp); /* with its lock, as all of the engine */
 
 /* What the peers of QPs that have been closed began before is over. Without locks. */
 void show_settle(struct hca *hca);

@@ -127,7 +127,9 @@ int fixture_move(struct fixture *f, enum ibv_qp_state to)
 				[IBV_QPS_RTS] = IBV_QP_SQ_PSN},
 	};
 	struct ibv_qp_attr attr = f->attr;
-	int mask = to == IBV_QPS_RTS && f->qp->state != IBV_QPS_RTR ? 0 : masks[f->type][to];
+	/* XRC takes what RC takes, and ignores what it has no use for */
+	enum ibv_qp_type type = f->type == IBV_QPT_UC || f->type == IBV_QPT_UD ? f->type : IBV_QPT_RC;
+	int mask = to == IBV_QPS_RTS && f->qp->state != IBV_QPS_RTR ? 0 : masks[type][to];
 
 	attr.qp_state = to;
 	if (to == IBV_QPS_RTR && f->type == IBV_QPT_UD)

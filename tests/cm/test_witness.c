@@ -1,6 +1,7 @@
 /* A process that is killed, in whatever state its connection is: its peer on this host gets to know, at once.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,10 @@
 
 #include "base/base.h"
 #include "loop/netns.h"
+
+enum {
+	CLIENTS = 9,
+};
 
 /* Until when a client goes, before it waits to be killed. */
 enum until {
@@ -85,24 +90,52 @@ static void live(const struct sockaddr_in *to, enum until until, int ready)
 
 struct client {
 	pid_t pid;
-	int ready;
+	int ready, order;
 };
 
-/* Not by fork() alone: the child must not have the parent's threads. */
+struct order {
+	struct sockaddr_in to;
+	enum until until;
+};
+
+/* Made before there are threads: a sanitizer may not survive fork() later. */
+static struct client clients[CLIENTS];
+static int used;
+
+static void make_clients(void)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		int up[2], down[2];
+		struct order o;
+
+		if (pipe2(up, O_CLOEXEC) || pipe2(down, O_CLOEXEC))
+			exit(1);
+		clients[i].pid = fork();
+		if (clients[i].pid == 0) {
+			close(up[0]);
+			close(down[1]);
+			for (int j = 0; j < i; j++)
+				close(clients[j].order);
+			if (read(down[0], &o, sizeof(o)) != sizeof(o))
+				_exit(0);
+			live(&o.to, o.until, up[1]);
+		}
+		close(up[1]);
+		close(down[0]);
+		clients[i].ready = up[0];
+		clients[i].order = down[1];
+	}
+}
+
 static struct client start(const struct sockaddr_in *to, enum until until)
 {
-	int pipes[2];
+	struct order o = {*to, until};
 	struct client c;
 	char byte;
 
-	assert_int_equal(pipe(pipes), 0);
-	c.pid = fork();
-	if (c.pid == 0) {
-		close(pipes[0]);
-		live(to, until, pipes[1]);
-	}
-	close(pipes[1]);
-	c.ready = pipes[0];
+	assert_true(used < CLIENTS);
+	c = clients[used++];
+	assert_int_equal(write(c.order, &o, sizeof(o)), sizeof(o));
 	if (until == ASKED)
 		assert_int_equal(read(c.ready, &byte, 1), 1);
 	return c;
@@ -242,5 +275,6 @@ int main(void)
 
 	netns_enter();
 	setenv("UROCE_DEVICES", "lo", 1);
+	make_clients();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,7 @@ void flush(struct qp *qp)
 		flush_receive(qp, position, r->recv->wr_id);
 }
 
+NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 void enter_error(struct qp *qp)
 {
 	struct responder *r = &qp->resp;

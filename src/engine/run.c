@@ -31,7 +31,7 @@ void settle_drain(struct qp *qp)
 		qp->hca->ops->qp_event(qp, IBV_EVENT_SQ_DRAINED);
 }
 
-static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
+static void receive_request(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock)
 {
 	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
 		return; /* it only asks */

@@ -84,7 +84,11 @@ static bool any_in(int n, const fd_set *set)
 
 static bool any_of(int n, const fd_set *in, const fd_set *out, const fd_set *except)
 {
-	return any_in(n, in) | any_in(n, out) | any_in(n, except);
+	bool any = any_in(n, in);
+
+	any |= any_in(n, out);
+	any |= any_in(n, except);
+	return any;
 }
 
 PUBLIC int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)

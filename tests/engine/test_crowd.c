@@ -2,6 +2,7 @@
  * arrives is whole, in order and comes once; and where the network loses nothing, nothing is lost: flow control
  * (engine/flow.c) waits for receivers. A failure prints its seed; UROCE_SEED=n runs that one alone.
  * SPDX-License-Identifier: BSD-2-Clause */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static uint32_t roll(struct world *w, uint32_t below)
 static void require(const struct world *w, bool holds, const char *what)
 {
 	if (!holds)
-		fail_msg("UROCE_SEED=%lu at %lu us: %s", w->seed, w->now / USEC, what);
+		fail_msg("UROCE_SEED=%" PRIu64 " at %" PRIu64 " us: %s", w->seed, (uint64_t)(w->now / USEC), what);
 }
 
 static void ignore_cq(struct cq *cq)

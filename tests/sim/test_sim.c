@@ -15,10 +15,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "services.h"
 #include "world.h"
 
 #define RUNS_DEFAULT 12000
 #define RUNS_QUICK   1500 /* with a sanitizer */
+
+#define SERVICES_EVERY 4 /* one seed in so many is a run of UC, UD, SRQs and XRC as well */
+
+/* What a seed stands for. */
+static const struct kind {
+	void (*init)(struct world *w, uint64_t seed, const struct options *options);
+	void (*run)(struct world *w);
+	void (*fini)(struct world *w);
+} kinds[] = {
+	{world_init, world_run, world_fini},
+	{services_init, services_run, services_fini},
+};
 
 static char replay[512];
 static struct world *world;
@@ -151,10 +164,12 @@ int main(int argc, char **argv)
 	if (!world)
 		return 1;
 	printf("1..1\n");
-	for (uint64_t i = 0; i < runs; i++) {
+	for (uint64_t i = 0; i < 2 * runs; i++) {
+		if (i % 2 && (options.scenario || (seed + i / 2) % SERVICES_EVERY))
+			continue;
 		memset(world, 0, sizeof(*world));
-		world_init(world, seed + i, &options);
-		world_run(world);
+		kinds[i % 2].init(world, seed + i / 2, &options);
+		kinds[i % 2].run(world);
 		ops += world->ops;
 		bytes += world->bytes;
 		packets += world->network.sent;
@@ -162,9 +177,9 @@ int main(int argc, char **argv)
 		digest = digest * 31 + world->network.digest;
 		if (options.list)
 			printf("# seed %lu %s: %lu requests, %lu bytes, %lu packets, %lu events, %llu us\n",
-			       seed + i, world->scenario->name, world->ops, world->bytes, world->network.sent,
+			       seed + i / 2, world->scenario->name, world->ops, world->bytes, world->network.sent,
 			       world->events, world->now / USEC);
-		world_fini(world);
+		kinds[i % 2].fini(world);
 	}
 	printf("ok 1 - simulated connections\n# %lu runs from seed %lu: %lu requests, %lu bytes, %lu packets "
 	       "(%lu lost), "

@@ -163,17 +163,22 @@ static void make_pair(struct world *w)
 	end_create(b, w, &w->node[to]);
 }
 
-void world_init(struct world *w, uint64_t seed, const struct options *options)
+void world_draw(struct world *w, uint64_t seed, const struct options *options, struct quality *quality)
 {
-	struct quality quality;
-	uint32_t pairs;
-
 	w->seed = seed;
 	w->dice.state = seed * 0x2545f4914f6cdd1du;
 	w->verbose = options->verbose;
 	w->now = SEC;
 	workload_draw(w);
-	quality = draw_quality(w, options);
+	*quality = draw_quality(w, options);
+}
+
+void world_init(struct world *w, uint64_t seed, const struct options *options)
+{
+	struct quality quality;
+	uint32_t pairs;
+
+	world_draw(w, seed, options, &quality);
 	if (seed % 8 == 0)
 		share_host(w, &quality);
 	network_init(&w->network, &quality, dice_roll(&w->dice));

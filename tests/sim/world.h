@@ -185,6 +185,7 @@ void say(struct world *w, const struct end *e, const char *format, ...) __attrib
 	} while (0)
 
 /* world.c */
+void world_draw(struct world *w, uint64_t seed, const struct options *options, struct quality *quality);
 void world_init(struct world *w, uint64_t seed, const struct options *options);
 void world_run(struct world *w);
 void world_fini(struct world *w);

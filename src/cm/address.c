@@ -67,6 +67,13 @@ bool gid_is_any(const union ibv_gid *gid)
 	return !memcmp(gid, &any, sizeof(any)) || !memcmp(gid, &any_ipv4, sizeof(any));
 }
 
+bool gid_is_loopback(const union ibv_gid *gid)
+{
+	static const union ibv_gid one = {.raw = {[15] = 1}};
+
+	return address_is_ipv4(gid) ? gid->raw[12] == 127 : !memcmp(gid, &one, sizeof(one));
+}
+
 PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {
 	return htons(address_port(&id->route.addr.src_addr));

@@ -127,9 +127,34 @@ void id_choose_port(struct id *id)
 		id->service = service_of(id, random_port());
 }
 
+static const union ibv_gid any_ipv6, any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+
 static int any_device(struct cm_device *d, void *arg)
 {
 	return 1;
+}
+
+/* The kernel takes the loopback's addresses for any, and so names no device. Here they are addresses of lo's device if
+ * there is one, but that is not told: libfabric binds there and goes on with the devices that it is told, or all. */
+static int choose_device(struct id *id, union ibv_gid *gid)
+{
+	if (!gid_is_any(gid)) {
+		bool found;
+
+		id->address.local = *gid;
+		found = !id_set_device(id);
+		if (found && gid_is_loopback(gid)) {
+			id->base.verbs = NULL;
+			id->base.pd = NULL;
+		}
+		if (found)
+			return 0;
+		if (!gid_is_loopback(gid))
+			return EADDRNOTAVAIL;
+		*gid = address_is_ipv4(gid) ? any_ipv4 : any_ipv6;
+		id->address.local = (union ibv_gid){0};
+	}
+	return devices_each(any_device, NULL) ? 0 : ENODEV;
 }
 
 int id_bind(struct id *id, const struct sockaddr *address)
@@ -139,13 +164,9 @@ int id_bind(struct id *id, const struct sockaddr *address)
 
 	if (!address_to_gid(address, &gid))
 		return EAFNOSUPPORT;
-	if (!gid_is_any(&gid)) {
-		id->address.local = gid;
-		if (id_set_device(id))
-			return EADDRNOTAVAIL;
-	} else if (!devices_each(any_device, NULL)) {
-		return ENODEV;
-	}
+	err = choose_device(id, &gid);
+	if (err)
+		return err;
 	id->port_address = gid;
 	err = take_port(id, address_port(address));
 	if (err)

@@ -155,6 +155,7 @@ void gid_to_address(const union ibv_gid *gid, uint16_t port, struct sockaddr_sto
 uint16_t address_port(const struct sockaddr *a);
 void address_set_port(struct sockaddr *a, uint16_t port);
 bool gid_is_any(const union ibv_gid *gid);
+bool gid_is_loopback(const union ibv_gid *gid);
 socklen_t address_size(const struct sockaddr *a);
 
 /* qp.c */

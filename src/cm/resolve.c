@@ -7,6 +7,7 @@
 
 #include "cm/id.h"
 #include "link/netif.h"
+#include "verbs/context.h"
 
 /* The source address that the routing tables choose: what a UDP socket gets that is connected there. */
 static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
@@ -58,6 +59,33 @@ static void set_source(struct id *id, const union ibv_gid *source)
 	gid_to_address(source, (uint16_t)id->service, &id->base.route.addr.src_storage);
 }
 
+struct wanted {
+	bool is_ipv4;
+	union ibv_gid gid;
+};
+
+static int take_first_address(struct cm_device *d, void *arg)
+{
+	struct wanted *w = arg;
+
+	return device_first_gid(context_of(d->verbs)->device, w->is_ipv4, &w->gid) >= 0;
+}
+
+/* Of this host, where the loopback is no device of ours: what the id is bound to, or the first. */
+static void leave_loopback(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
+{
+	struct wanted w = {.is_ipv4 = address_is_ipv4(gid)};
+	int index;
+
+	if (!gid_is_loopback(gid) || device_of_address(gid, &index))
+		return;
+	if (id->device)
+		*gid = id->address.local;
+	else if (devices_each(take_first_address, &w))
+		*gid = w.gid;
+	gid_to_address(gid, address_port(to), &id->base.route.addr.dst_storage);
+}
+
 static int set_destination(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
 {
 	struct sockaddr_storage *kept = &id->base.route.addr.dst_storage;
@@ -69,6 +97,7 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 		set_loopback(gid);
 		gid_to_address(gid, address_port(to), kept);
 	}
+	leave_loopback(id, to, gid);
 	id->address.remote = *gid;
 	return 0;
 }

@@ -768,6 +768,7 @@ TABLE = [
     Case("fi_info -p verbs", fi_info, ("lo", "veth1500")),
     fabric("dgram", "-S 1024", places=("lo", "veth1500")),
     fabric("rdm", "-S 1024", places=("lo", "veth1500")),
+    fabric("msg", "-S 1024", places=("veth1500",)),  # libfabric has none for the loopback
 
     qperf("uc_lat ud_lat uc_rdma_write_lat", places=LO),
     qperf("uc_bw ud_bw rc_bw", places=LO),

@@ -42,17 +42,26 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+/* Threads that sleep look at it under `receive`. */
+static void set_bells(struct loop *l, int bells)
+{
+	lock_take(&l->receive);
+	close_fd(&l->local.bells);
+	l->local.bells = bells;
+	lock_drop(&l->receive);
+}
+
 void local_open(struct loop *l)
 {
 	struct local *local = &l->local;
 
 	lock_take(&local->lock);
 	if (!local->on && local_is_wanted()) {
-		local->bells = epoll_create1(EPOLL_CLOEXEC);
+		set_bells(l, epoll_create1(EPOLL_CLOEXEC));
 		local->listener = local->bells < 0 ? -1 : introduction_listen(l->slot.number);
 		local->on = local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
-			close_fd(&local->bells);
+			set_bells(l, -1);
 			close_fd(&local->listener);
 		}
 	}

@@ -33,7 +33,8 @@ struct local {
 	struct lock lock;
 	bool on;
 	int listener; /* -1: nobody can call */
-	int bells;    /* an epoll set of the inlets' connections: readable when one rings. -1: none */
+	int bells;    /* an epoll set of the inlets' connections: readable when one rings. -1: none. Changes under
+		       * l->receive too */
 	bool watched; /* `bells` is in the helper's set: guarded by l->receive, as ports' */
 	struct list callers, gone;
 	struct neighbor *by_slot[SLOTS + 1];

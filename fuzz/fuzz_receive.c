@@ -1,4 +1,4 @@
-/* Any packets in any order, for queue pairs in all states: nothing crashes, nothing outside the regions is
+/* Any packets in any order, for queue pairs of all services in all states: nothing crashes, nothing outside the regions is
  * written, the engine's numbers stay in order, and it always comes to rest.
  *
  * An input is a sequence of records: a byte that says what happens and to which QP, a byte with the length
@@ -9,11 +9,15 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "object/ah.h"
 
 enum {
 	REGION = 4096,
 	GUARD = 512,
 	RUNS_MAX = 4096, /* turns that one event may cause */
+	PEER = 0x123456,
+	QKEY = 0x11111111,
+	SRQ_DEPTH = 32,
 };
 
 /* The first byte of a record: what happens in the top three bits, the QP in the low four. */
@@ -36,18 +40,33 @@ static const struct setup {
 	enum ibv_mtu mtu;
 	uint8_t resources, retries, timeout;
 	uint32_t sends, receives; /* posted */
+	enum ibv_qp_type type;	  /* 0: RC */
+	bool shares;		  /* receives come from an SRQ. XRC's do anyway */
 } setups[] = {
 	{IBV_QPS_RTR, IBV_MTU_256, 4, 0, 0, 0, 8},  {IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 12, 8},
 	{IBV_QPS_RTS, IBV_MTU_1024, 1, 1, 8, 6, 0}, {IBV_QPS_RTS, IBV_MTU_4096, 16, 7, 0, 0, 4},
 	{IBV_QPS_SQD, IBV_MTU_512, 2, 3, 10, 8, 2}, {IBV_QPS_RTS, IBV_MTU_2048, 0, 0, 20, 3, 8},
 	{IBV_QPS_ERR, IBV_MTU_256, 4, 7, 14, 2, 2}, {IBV_QPS_INIT, IBV_MTU_256, 4, 7, 14, 0, 2},
+	{IBV_QPS_RTS, IBV_MTU_256, 0, 0, 0, 6, 8, IBV_QPT_UC},
+	{IBV_QPS_RTS, IBV_MTU_1024, 0, 0, 0, 0, 2, IBV_QPT_UC, true},
+	{IBV_QPS_RTS, IBV_MTU_1024, 0, 0, 0, 6, 8, IBV_QPT_UD},
+	{IBV_QPS_SQD, IBV_MTU_256, 0, 0, 0, 2, 2, IBV_QPT_UD, true},
+	{IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 3, 4, IBV_QPT_RC, true},
+	{IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 0, 4, IBV_QPT_XRC_RECV},
+	{IBV_QPS_RTR, IBV_MTU_1024, 1, 7, 14, 0, 0, IBV_QPT_XRC_RECV},
+	{IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 8, 0, IBV_QPT_XRC_SEND},
 };
+static_assert(ARRAY_SIZE(setups) == 16, "a record names them by four bits");
 
 static struct {
 	struct hca hca;
 	struct pd pd;
 	struct cq cq;
 	struct mr *mr, *read_only;
+	struct srq *srq, *xrc_srq;
+	struct xrcd xrcd;
+	struct ah ah;
+	struct rwqe *receive;
 	struct qp *qp[ARRAY_SIZE(setups)];
 	struct turn turn;
 	uint64_t now;
@@ -74,21 +93,54 @@ static void qp_event(struct qp *qp, enum ibv_event_type event)
 	(void)event;
 }
 
-static const struct hca_ops ops = {cq_event, cq_event, qp_event};
+static void srq_event(struct srq *srq, enum ibv_event_type event)
+{
+	(void)srq;
+	(void)event;
+}
+
+static const struct hca_ops ops = {cq_event, cq_event, qp_event, srq_event};
+
+static struct srq *srq_of(const struct qp *qp)
+{
+	return is_xrc_target(qp) ? f.xrc_srq : qp->srq;
+}
+
+static void make_qp(uint32_t i)
+{
+	static const struct ibv_qp_cap full = {16, 16, 3, 3, 64}, sends = {16, 0, 3, 0, 64}, none = {0};
+	const struct setup *s = &setups[i];
+	bool target = s->type == IBV_QPT_XRC_RECV, initiator = s->type == IBV_QPT_XRC_SEND;
+
+	f.qp[i] = qp_create(&f.hca, target ? NULL : &f.pd, target ? NULL : &f.cq, target || initiator ? NULL : &f.cq,
+			    s->shares ? f.srq : NULL, s->type ?: IBV_QPT_RC,
+			    target		     ? &none
+			    : initiator || s->shares ? &sends
+						     : &full,
+			    i & 1);
+	require(f.qp[i]);
+	f.qp[i]->domain = f.xrcd.name;
+}
 
 static void make_world(void)
 {
 	const unsigned all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			     IBV_ACCESS_REMOTE_ATOMIC;
-	const struct ibv_qp_cap cap = {16, 16, 3, 3, 64};
 
 	require(!hca_init(&f.hca, &ops, 1, 1) && !cq_init(&f.cq, &f.hca, 4096));
 	f.pd.hca = &f.hca;
 	f.mr = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, all);
 	f.read_only = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, IBV_ACCESS_REMOTE_READ);
 	f.inbox_mr = mr_register(&f.pd, f.inbox + GUARD, REGION, 0x20000, IBV_ACCESS_LOCAL_WRITE);
-	for (size_t i = 0; i < ARRAY_SIZE(setups); i++)
-		f.qp[i] = qp_create(&f.hca, &f.pd, &f.cq, &f.cq, NULL, IBV_QPT_RC, &cap, i & 1);
+	f.xrcd = (struct xrcd){.hca = &f.hca, .name = {XRCD_PRIVATE, 1}};
+	f.srq = srq_create(&f.hca, &f.pd, NULL, NULL, SRQ_DEPTH, 3);
+	f.xrc_srq = srq_create(&f.hca, &f.pd, &f.xrcd, &f.cq, SRQ_DEPTH, 3);
+	require(f.srq && f.xrc_srq);
+	f.receive = malloc(f.srq->rq.stride);
+	require(f.receive);
+	f.ah = (struct ah){.base.pd = &f.pd.base, .pd = &f.pd, .path = {.sgid = here, .dgid = there}};
+	for (uint32_t i = 0; i < ARRAY_SIZE(setups); i++)
+		make_qp(i);
 }
 
 static void run(struct qp *qp) REQUIRES(qp->lock)
@@ -122,23 +174,41 @@ static void run(struct qp *qp) REQUIRES(qp->lock)
 		require(psn_diff(r->next, r->una) >= 0 && psn_diff(r->high, r->next) >= 0);
 }
 
-static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to) REQUIRES(qp->lock)
+/* What a transition wants; XRC takes what RC takes. */
+static int mask_of(const struct qp *qp, enum ibv_qp_state to) REQUIRES(qp->lock)
 {
-	static const int masks[] = {
+	static const int rc[IBV_QPS_ERR + 1] = {
 		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 		[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 		[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				IBV_QP_MAX_QP_RD_ATOMIC,
-		[IBV_QPS_ERR] = 0,
 	};
+	static const int uc[IBV_QPS_ERR + 1] = {
+		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+		[IBV_QPS_RTS] = IBV_QP_SQ_PSN,
+	};
+	static const int ud[IBV_QPS_ERR + 1] = {
+		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+		[IBV_QPS_RTS] = IBV_QP_SQ_PSN,
+	};
+
+	if (to == IBV_QPS_RTS && qp->state != IBV_QPS_RTR)
+		return 0;
+	return qp->transport == TRANSPORT_UC ? uc[to] : qp->transport == TRANSPORT_UD ? ud[to] : rc[to];
+}
+
+static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to) REQUIRES(qp->lock)
+{
 	const struct ibv_qp_attr attr = {
 		.qp_state = to,
 		.port_num = 1,
 		.qp_access_flags =
 			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = s->mtu,
-		.dest_qp_num = 0x123456,
+		.qkey = QKEY,
+		.dest_qp_num = PEER,
 		.rq_psn = 0xfffffa,
 		.sq_psn = 0xfffffd,
 		.max_dest_rd_atomic = s->resources,
@@ -149,7 +219,7 @@ static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to) R
 		.rnr_retry = s->retries,
 	};
 
-	engine_modify(qp, &attr, IBV_QP_STATE | masks[to], f.now);
+	engine_modify(qp, &attr, IBV_QP_STATE | mask_of(qp, to), f.now);
 }
 
 /* Each kind of request, some of several packets. */
@@ -187,6 +257,12 @@ static void post_send(struct qp *qp, uint32_t seed) REQUIRES(qp->lock)
 
 	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
 		wr.wr.atomic.rkey = 1;
+	if (qp->transport == TRANSPORT_UD) {
+		wr.wr.ud.ah = &f.ah.base;
+		wr.wr.ud.remote_qpn = PEER + seed / 32;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
+	wr.qp_type.xrc.remote_srqn = seed;
 	engine_post_send(qp, &wr, &bad);
 }
 
@@ -196,7 +272,18 @@ static void post_receive(struct qp *qp, uint32_t length) REQUIRES(qp->lock)
 				{0x20000 + length / 3, length - length / 3, f.inbox_mr->base.lkey}};
 	struct ibv_recv_wr *bad, wr = {.wr_id = length, .sg_list = sge, .num_sge = 2};
 
-	engine_post_recv(qp, &wr, &bad);
+	if (srq_of(qp))
+		srq_post(srq_of(qp), &wr, &bad);
+	else
+		engine_post_recv(qp, &wr, &bad);
+}
+
+static void empty(struct srq *srq)
+{
+	uint32_t position;
+
+	while (srq_take(srq, f.receive, &position))
+		;
 }
 
 static void begin(void)
@@ -208,6 +295,8 @@ static void begin(void)
 	memset(f.memory, 0x5a, sizeof(f.memory));
 	memset(f.inbox, 0xa5, sizeof(f.inbox));
 	f.now = SEC;
+	empty(f.srq);
+	empty(f.xrc_srq);
 	for (size_t i = 0; i < ARRAY_SIZE(setups); i++) {
 		const struct setup *s = &setups[i];
 		struct qp *qp = f.qp[i];
@@ -218,7 +307,10 @@ static void begin(void)
 		for (uint32_t n = 0; n < s->receives; n++)
 			post_receive(qp, 600);
 		if (s->state != IBV_QPS_INIT) {
-			qp->path = (struct path){.sgid = here, .dgid = there};
+			if (s->type == IBV_QPT_UD)
+				qp->mtu = 128u << s->mtu; /* the port's, as verbs/ sets it */
+			else
+				qp->path = (struct path){.sgid = here, .dgid = there};
 			modify(qp, s, IBV_QPS_RTR);
 		}
 		if (s->state != IBV_QPS_INIT && s->state != IBV_QPS_RTR)
@@ -243,11 +335,17 @@ static bool is_intact(const uint8_t *guard, uint8_t with)
 	return true;
 }
 
-static void tame(struct packet *p, const struct qp *qp, bool request)
+static void tame(struct packet *p, const struct qp *qp, bool request) REQUIRES(qp->lock)
 {
 	uint32_t length = p->dma_length;
 
-	p->psn = psn_add(request ? qp->resp.expected : qp->req.una, p->psn.v);
+	p->psn = psn_add(p->opcode == OPCODE_ANSWER && qp->flow ? psn(qp->flow[0].question)
+			 : request				? qp->resp.expected
+								: qp->req.una,
+			 p->psn.v);
+	p->qkey = QKEY;
+	p->src_qpn = PEER;
+	p->srqn = f.xrc_srq->number;
 	p->pkey = PKEY_DEFAULT;
 	p->rkey = p->rkey & 1 ? f.read_only->base.rkey : f.mr->base.rkey;
 	p->va = 0x10000 + p->va % (REGION + 64);
@@ -258,14 +356,18 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 	REQUIRES(qp->lock)
 {
 	uint8_t *exact = malloc(length); /* so that a look beyond the end is seen */
-	struct packet p = {0};
+	struct packet p = {0}, answer;
 
 	require(exact || !length);
 	memcpy(exact, bytes, length);
 	if (!packet_parse(&p, exact, length)) {
 		if (what != WILD_PACKET)
 			tame(&p, qp, what != TAME_RESPONSE);
-		engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now);
+		p.to = here.raw;
+		if (p.opcode == OPCODE_QUESTION)
+			engine_answer(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
+		else
+			engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now);
 	}
 	free(exact);
 }

@@ -367,7 +367,8 @@ static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 	engine_reach(qp, met ? ((struct neighbor *)qp->path.neighbor)->reach : NULL);
 }
 
-NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
+/* True: it has met the process that its peer is in. */
+static bool follow(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct neighbor *n = qp->path.neighbor;
 	bool met = n && neighbor_state(n) == NEIGHBOR_MET;
@@ -375,7 +376,19 @@ NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
 
 	if (unlikely(qp->req.lossless != wanted || qp->req.changing))
 		change_link(qp, wanted);
-	if (!met)
+	return met;
+}
+
+void local_meet(struct qp *qp)
+{
+	follow(qp);
+}
+
+NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
+{
+	struct neighbor *n = qp->path.neighbor;
+
+	if (!follow(qp))
 		return NULL;
 	lock_take(&n->lock);
 	if (likely(neighbor_state(n) == NEIGHBOR_MET))

@@ -56,6 +56,9 @@ void local_in_child(struct loop *l); /* after fork: closes descriptors */
 void local_serve_listener(struct loop *l);
 void local_serve_connection(struct loop *l, int fd);
 
+/* Changes the link of the QP if it is time to. */
+void local_meet(struct qp *qp) REQUIRES(qp->lock);
+
 /* How packets of this QP go: through the rings of qp->path.neighbor (whose lock is then held), or NULL: by udp. Changes
  * the link of the QP if it is time to. */
 struct neighbor *local_enter(struct qp *qp) REQUIRES(qp->lock);

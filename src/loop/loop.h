@@ -33,6 +33,10 @@ int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
 int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
 void loop_leave_all(uint32_t qpn);
 
+/* Before engine_post_send(): a QP that could change over to its neighbor does, so that even the first one-sided operation
+ * is done there and then; with one of them under way, those behind it could not be. */
+void loop_posting(struct qp *qp) REQUIRES(qp->lock);
+
 /* After engine_post_send(): sends now if the connection is idle or enough has been gathered, else leaves it to
  * the next post, poll, or to the acknowledgement that is on its way. */
 void loop_posted(struct qp *qp) REQUIRES(qp->lock);

@@ -295,6 +295,12 @@ static bool may_wait(struct qp *qp) REQUIRES(qp->lock)
 	return likely(is_reliable(qp)) ? engine_in_flight(qp) : clock_now() < qp->sent_at + SENT_LATELY;
 }
 
+void loop_posting(struct qp *qp)
+{
+	if (unlikely(qp->path.neighbor && !qp->req.lossless && !loop_is_inert(loop_of(qp))))
+		local_meet(qp);
+}
+
 /* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
  * runs the QP; so small requests may wait for it, or for the next poll, to become a train together. */
 void loop_posted(struct qp *qp)

@@ -10,6 +10,7 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	int error;
 
 	lock_take(&qp->lock);
+	loop_posting(qp);
 	error = engine_post_send(qp, wr, bad);
 	loop_posted(qp); /* after an error as well: those before the bad one are posted */
 	lock_drop(&qp->lock);

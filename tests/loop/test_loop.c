@@ -164,6 +164,21 @@ static void post_send(struct pair *p, int i, const char *text)
 	lock_drop(&p->qp[i]->lock);
 }
 
+/* All that i has, to the other. */
+static void post_write(struct pair *p, int i)
+{
+	struct ibv_sge sge = {(uintptr_t)p->bytes[i], sizeof(p->bytes[i]), p->mr->base.lkey};
+	struct ibv_send_wr wr = {.wr_id = 300, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				 .wr.rdma = {(uintptr_t)p->bytes[!i], p->mr->base.rkey}},
+			   *bad;
+
+	lock_take(&p->qp[i]->lock);
+	loop_posting(p->qp[i]);
+	assert_int_equal(engine_post_send(p->qp[i], &wr, &bad), 0);
+	loop_posted(p->qp[i]);
+	lock_drop(&p->qp[i]->lock);
+}
+
 static struct cqe poll_for(struct pair *p, int i)
 {
 	struct cqe e;
@@ -197,6 +212,28 @@ static void whoever_polls_moves_packets(void **state)
 		round_trip(&p);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(p.qp[i]->req.lossless, local_is_wanted());
+	close_pair(&p);
+}
+
+/* Were the first to go by packets, those behind it would have to as well, for as long as it is never quiet. */
+static void the_first_write_is_done_at_once(void **state)
+{
+	const struct neighbor *n;
+	struct pair p;
+	bool direct;
+
+	open_pair(&p);
+	n = p.qp[0]->path.neighbor;
+	direct = n && n->reach;
+	if (!direct)
+		printf("# no memory can be reached here\n");
+	strcpy(p.bytes[0], "written");
+	post_write(&p, 0);
+	if (direct)
+		assert_string_equal(p.bytes[1], "written");
+	assert_int_equal(poll_for(&p, 0).wr_id, 300);
+	assert_string_equal(p.bytes[1], "written");
+	assert_int_equal(p.qp[0]->req.high.v, direct ? 9 : 10);
 	close_pair(&p);
 }
 
@@ -481,6 +518,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whoever_polls_moves_packets),
+		cmocka_unit_test(the_first_write_is_done_at_once),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
 		cmocka_unit_test(whoever_waits_moves_them),
 		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),

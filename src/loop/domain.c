@@ -128,3 +128,9 @@ void domain_close(const struct xrcd_name *name)
 	}
 	lock_drop(&domains_lock);
 }
+
+void domains_forget(void)
+{
+	domains_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	list_init(&domains);
+}

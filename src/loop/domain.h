@@ -13,4 +13,7 @@
 int domain_open(const struct xrcd_name *name, bool create, bool exclusive);
 void domain_close(const struct xrcd_name *name);
 
+/* In a child of fork(): none is open. */
+void domains_forget(void);
+
 #endif

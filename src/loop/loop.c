@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "link/netif.h"
 #include "link/udp.h"
+#include "loop/domain.h"
 #include "loop/internal.h"
 #include "loop/raw.h"
 #include "memory/share.h"
@@ -108,6 +109,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 
 	raw_forget();
+	domains_forget();
 	if (l) {
 		atomic_store_explicit(&l->inert, true, memory_order_relaxed);
 		helper_close(&l->helper);

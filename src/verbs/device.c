@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "verbs/fork.h"
 
-static struct lock devices_lock;
+struct lock devices_lock;
 static struct device *devices[DEVICE_LIMIT]; /* guarded by devices_lock, like the count */
 static int device_count;
 
@@ -314,6 +315,13 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 			report(d, changes);
 	}
 	free(n);
+}
+
+/* Whoever changes a device holds one of the process's locks too, so what readers may have held guards nothing unfinished. */
+NO_LOCK_ANALYSIS void devices_unlock(void)
+{
+	for (int i = 0; i < device_count; i++)
+		devices[i]->lock = (struct lock){0};
 }
 
 enum ibv_mtu device_active_mtu(struct device *d)

@@ -7,6 +7,7 @@
 #include "memory/copy.h"
 #include "object/mr.h"
 #include "verbs/context.h"
+#include "verbs/fork.h"
 
 #define WORD	  4u
 #define MAX_ALIGN 12u /* log2: a page */
@@ -20,7 +21,7 @@ struct dm {
 	struct list all;	/* of those that can be imported: guarded by dms_lock */
 };
 
-static struct lock dms_lock;
+struct lock dms_lock;
 static struct list dms = {&dms, &dms};
 static _Atomic uint64_t in_use; /* bytes */
 

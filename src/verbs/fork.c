@@ -1,6 +1,39 @@
 /* fork(): nothing of ours is pinned, so nothing has to be kept from the child. The child's copy of the
  * adapter is inert, see loop/. SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/fork.h"
+
+#include <pthread.h>
+
 #include "verbs/front.h"
+
+NO_LOCK_ANALYSIS static void before_fork(void)
+{
+	lock_take(&monitor_lock);
+	lock_take(&devices_lock);
+	lock_take(&pds_lock);
+	lock_take(&dms_lock);
+}
+
+NO_LOCK_ANALYSIS static void after_fork(void)
+{
+	lock_drop(&dms_lock);
+	lock_drop(&pds_lock);
+	lock_drop(&devices_lock);
+	lock_drop(&monitor_lock);
+}
+
+static void in_child(void)
+{
+	monitor_forget();
+	devices_unlock();
+	after_fork();
+}
+
+/* In whatever order with the handlers of others: who holds one of these waits for none of theirs. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
 
 PUBLIC int ibv_fork_init(void)
 {

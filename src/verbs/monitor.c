@@ -2,10 +2,11 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/loop.h"
 #include "verbs/context.h"
+#include "verbs/fork.h"
 
 #include <unistd.h>
 
-static struct lock monitor_lock; /* guards all below; taken before a context's and a device's lock */
+struct lock monitor_lock; /* guards all below */
 static struct list contexts;
 static int watch = -1;
 
@@ -75,4 +76,14 @@ void monitor_leave(struct context *c)
 		return;
 	loop_unwatch(fd); /* not under the lock: waits for handle(), which takes it */
 	close(fd);
+}
+
+/* The parent's news are the parent's: its contexts, and the socket that a child would read them from. */
+NO_LOCK_ANALYSIS void monitor_forget(void)
+{
+	while (contexts.next && list_pop(&contexts))
+		;
+	if (watch >= 0)
+		close(watch);
+	watch = -1;
 }

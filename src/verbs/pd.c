@@ -4,9 +4,10 @@
 #include <stdlib.h>
 
 #include "verbs/context.h"
+#include "verbs/fork.h"
 
 static _Atomic uint32_t pd_count;
-static struct lock pds_lock; /* a leaf */
+struct lock pds_lock;
 static struct list pds = {&pds, &pds};
 
 PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)

@@ -1,0 +1,19 @@
+/* What verbs/ keeps for the whole process is whole in a child of fork(), whatever other threads were doing: these locks are
+ * held while it is made. Nobody who holds one waits for any other lock than a later one, or a leaf.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_FORK_H
+#define UROCE_FORK_H
+
+#include "base/lock.h"
+
+/* In this order. */
+extern struct lock monitor_lock; /* monitor.c: taken before a context's and a device's lock */
+extern struct lock devices_lock; /* device.c */
+extern struct lock pds_lock;	 /* pd.c: a leaf */
+extern struct lock dms_lock;	 /* dm.c: a leaf */
+
+/* In the child, with the locks held: what it begins without. */
+void monitor_forget(void);
+void devices_unlock(void); /* their own locks */
+
+#endif

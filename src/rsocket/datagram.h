@@ -14,6 +14,6 @@ int datagram_connect(struct rsocket *rs, const struct sockaddr *address, socklen
 short datagram_events(struct rsocket *rs) REQUIRES(rs->lock);
 /* Takes what has completed. */
 void datagram_process(struct rsocket *rs) REQUIRES(rs->lock);
-void datagram_arm(struct rsocket *rs);
+void datagram_arm(struct rsocket *rs) EXCLUDES(rs->lock);
 
 #endif

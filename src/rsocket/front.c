@@ -42,7 +42,9 @@ int rsocket_attach(int fd, int domain, int type, bool beneath)
 	if (!rs)
 		return -ENOMEM;
 	rs->beneath = beneath;
-	err = rsocket_install(rs);
+	err = is_datagram(rs) ? datagram_open(rs) : 0;
+	if (!err)
+		err = rsocket_install(rs);
 	rsocket_put(rs);
 	return err;
 }
@@ -119,10 +121,11 @@ PUBLIC int rsocket(int domain, int type, int protocol)
 
 	if (domain != AF_INET && domain != AF_INET6)
 		return fail_minus(EAFNOSUPPORT);
-	/* datagrams are not there yet: see datagram.c */
-	if (kind != SOCK_STREAM || (protocol && protocol != IPPROTO_TCP))
+	if ((kind != SOCK_STREAM || (protocol && protocol != IPPROTO_TCP)) &&
+	    (kind != SOCK_DGRAM || (protocol && protocol != IPPROTO_UDP)))
 		return fail_minus(EPROTONOSUPPORT);
-	fd = eventfd(0, EFD_CLOEXEC);
+	/* datagrams go by UDP until the peer is known */
+	fd = kind == SOCK_DGRAM ? socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC);
 	if (fd < 0)
 		return -1;
 	err = rsocket_attach(fd, domain, kind, false);
@@ -174,6 +177,8 @@ static int accept_next(struct rsocket *rs, struct rsocket **made) REQUIRES(rs->l
 {
 	int err = 0;
 
+	if (is_datagram(rs))
+		return -EOPNOTSUPP;
 	if (rsocket_state(rs) != RS_LISTENING)
 		return -EINVAL;
 	if (list_empty(&rs->accepted)) {

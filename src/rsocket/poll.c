@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "loop/loop.h"
-#include "rsocket/rsocket.h"
+#include "rsocket/datagram.h"
 
 #define FEW 16
 
@@ -28,7 +28,7 @@ short rsocket_events(struct rsocket *rs, short wanted)
 	short events;
 
 	lock_take(&rs->lock);
-	events = stream_events(rs);
+	events = is_datagram(rs) ? datagram_events(rs) : stream_events(rs);
 	lock_drop(&rs->lock);
 	return events & (wanted | POLLERR | POLLHUP | POLLNVAL);
 }
@@ -77,6 +77,8 @@ static void classify(struct poller *p)
 			at->rs = NULL;
 		}
 		at->plain = NONE;
+		if (at->rs && is_datagram(at->rs)) /* what comes there wakes us, and is not the caller's */
+			p->plain[p->plains++] = (struct pollfd){.fd = at->rs->fd, .events = POLLIN};
 		if (at->rs && !at->rs->beneath)
 			continue;
 		at->plain = p->plains;

@@ -223,6 +223,7 @@ void service_keep_alive(struct rsocket *rs);
 /* ---- datagram.c ---- */
 int datagram_open(struct rsocket *rs);
 void datagram_close(struct rsocket *rs);
+void datagram_free(struct rsocket *rs);
 
 /* ---- epoll.c ---- */
 /* Takes it out of all instances. */

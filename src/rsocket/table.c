@@ -167,6 +167,7 @@ void rsocket_put(struct rsocket *rs)
 	iomap_forget(rs);
 	service_forget(rs);
 	endpoint_destroy(rs);
+	datagram_free(rs);
 	free(rs->route);
 	free(rs);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "loop/loop.h"
-#include "rsocket/rsocket.h"
+#include "rsocket/datagram.h"
 
 void rsocket_wait_add(struct rsocket *rs, struct waiter *w)
 {
@@ -38,6 +38,8 @@ void rsocket_arm(struct rsocket *rs)
 {
 	struct cq *cq = (struct cq *)rs->stream.cq;
 
+	if (is_datagram(rs))
+		datagram_arm(rs);
 	if (cq)
 		cq_request(cq, false);
 }
@@ -100,15 +102,23 @@ struct waiting {
 	bool (*test)(struct rsocket *rs);
 };
 
+static void process(struct rsocket *rs) REQUIRES(rs->lock)
+{
+	if (is_datagram(rs))
+		datagram_process(rs);
+	else
+		stream_process(rs);
+}
+
 static bool done(void *arg)
 {
 	struct waiting *w = arg;
 	bool is;
 
-	if (rsocket_state(w->rs) != RS_CONNECTED)
+	if (rsocket_state(w->rs) != RS_CONNECTED && !is_datagram(w->rs))
 		service_run();
 	lock_take(&w->rs->lock);
-	stream_process(w->rs);
+	process(w->rs);
 	is = w->test(w->rs);
 	lock_drop(&w->rs->lock);
 	return is;
@@ -128,10 +138,11 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 {
 	struct waiting waiting = {rs, test};
 	struct loop_wait w = {.done = done, .arm = arm, .arg = &waiting, .until = until};
+	struct pollfd udp = {.fd = rs->fd, .events = POLLIN};
 	struct sleeper s;
 	int result;
 
-	stream_process(rs);
+	process(rs);
 	if (test(rs))
 		return 0;
 	w.wake = sleeper_fd();
@@ -140,7 +151,13 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	lock_drop(&rs->lock);
 	sleeper_init(&s, w.wake);
 	rsocket_wait_add(rs, &s.waiter);
-	result = loop_wait_for(&w);
+	if (is_datagram(rs)) {
+		w.fds = &udp;
+		w.count = 1;
+	}
+	do
+		result = loop_wait_for(&w);
+	while (result > 0 && is_datagram(rs) && !done(&waiting)); /* something came by UDP, and it is not that */
 	rsocket_wait_remove(rs, &s.waiter);
 	lock_take(&rs->lock);
 	return result > 0 ? 0 : result ?: -EAGAIN;

@@ -378,6 +378,11 @@ def rstream(options, **row):
     return connected("rstream -p {p} " + options, "rstream -s {a} -p {p} " + options, "custom|1m_bw", **row)
 
 
+def udpong(options, **row):
+    """Few enough that nothing is lost; -T e asks anew each millisecond, and loses its way on a busy machine."""
+    return connected("udpong -b {a} -p {p} " + options, "udpong -s {a} -p {p} " + options, "custom", stays=True, **row)
+
+
 def riostream(options, **row):
     return connected("riostream -p {p} " + options, "riostream -s {a} -p {p} " + options, "custom|1m_bw", **row)
 
@@ -632,6 +637,8 @@ TABLE = [
     rstream("-T b -k 1 -C 20"),
     *[riostream("-T v %s -S %d -C 3 -I 3" % (how, size), places=("lo", "veth1500"), quick=size == 5000)
       for how in ("-T b", "-T n", "-T a") for size in (64, 5000, 100000)],
+    *[udpong("%s -S %d -C 100" % (how, size), places=ALL if size == 1500 else LO, quick=size == 1500)
+      for how in ("-T b", "-T n", "-T a") for size in (16, 1500, 2048)],
     Case("rcopy", rcopy, ALL, quick=True),
     raw_ethernet_lat("-n 200 -s 64", places=VETH, quick=True),
     mckey("239.77.0.1", "127.0.0.1", "127.0.0.1"),

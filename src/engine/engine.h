@@ -26,10 +26,24 @@ enum {
 	TURN_SPARE = 4096, /* of the room, for acknowledgements alone */
 };
 
+/* UD has no peer, so each receiver is looked up: the rings of neighbors, as far as the engine needs to know them. */
+struct near_ops {
+	/* The neighbor that has this QP; NULL: none, or not yet. */
+	void *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
+	/* Room for a datagram of that many bytes, which tx->near then takes up. */
+	enum near_room {
+		NEAR_ROOM,
+		NEAR_FULL, /* the QP is run when there is some */
+		NEAR_GONE,
+	} (*reserve)(struct qp *qp, void *near, uint32_t length);
+	void (*release)(void *near, uint32_t length);
+};
+
 /* A packet to be sent: header values, and its payload as pieces of the turn's iov[]. */
 struct tx {
 	struct packet packet;
 	const struct path *path;
+	void *near;	   /* UD: the neighbor in whose ring there is room for it; NULL: it goes by the path */
 	uint32_t iov, iovs; /* first piece, number of pieces; they add up to packet.length */
 };
 
@@ -40,6 +54,7 @@ struct turn {
 	bool delay_ack;	  /* in: an ACK that nothing urges may wait for a later run */
 	uint32_t budget;  /* in: limit of a QP's congestion window, in bytes */
 	uint32_t room;	  /* in: bytes that the link takes now: payload, and TURN_OVERHEAD for each packet */
+	const struct near_ops *near; /* in: of UD; NULL: there are no neighbors */
 	bool full;	  /* out: that was not enough: engine_run() is false, and wants to be called when there is more */
 	uint32_t packets; /* out: number of tx[] */
 	uint32_t iovs, regions;

@@ -94,12 +94,61 @@ struct flow *flow_of(struct qp *qp, struct wqe *w)
 	return qp->transport == TRANSPORT_UD ? find(qp, w, wqe_path(&qp->sq, w)) : &qp->flow[0];
 }
 
+static bool is_idle(const struct flow *f)
+{
+	return bytes_ahead(f) == 0 && messages_ahead(f) == 0;
+}
+
+/* Whether its receiver is a neighbor by now. */
+static void look_near(struct qp *qp, const struct turn *turn, struct flow *f, struct wqe *w)
+{
+	if (qp->transport == TRANSPORT_UD && turn->near && !f->near)
+		f->next = turn->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, turn->now);
+}
+
+/* A question must not overtake what went by the other way: one that answers is asked first whether it has all of that. */
+static bool is_changing(struct flow *f)
+{
+	if (!f->next)
+		return false;
+	if (!is_idle(f))
+		return f->peer == FLOW_HEARD;
+	f->near = f->next;
+	f->next = NULL;
+	return false;
+}
+
+bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t length)
+{
+	enum near_room room = f->near ? turn->near->reserve(qp, f->near, length) : NEAR_ROOM;
+
+	if (unlikely(room == NEAR_GONE))
+		f->near = NULL;
+	if (unlikely(room == NEAR_FULL))
+		turn->full = true;
+	return room != NEAR_FULL;
+}
+
+void flow_release(const struct turn *turn, const struct flow *f, uint32_t length)
+{
+	if (f->near)
+		turn->near->release(f->near, length);
+}
+
 static void ask(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 {
-	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OPCODE_QUESTION, psn(0)) : NULL;
+	struct tx *tx;
 
-	if (!tx)
-		return; /* the next run comes here again */
+	if (!flow_reserve(qp, turn, f, 0)) {
+		f->again_at = turn->now + INTERVAL_FIRST;
+		return;
+	}
+	tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OPCODE_QUESTION, psn(0)) : NULL;
+	if (!tx) { /* the next run comes here again */
+		flow_release(turn, f, 0);
+		return;
+	}
+	tx->near = f->near;
 	tx->packet.src_qpn = qp->base.qp_num;
 	if (qp->transport == TRANSPORT_UD)
 		datagram_address(qp, w, tx);
@@ -113,11 +162,14 @@ static void ask(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 	f->open = true;
 	f->asked_at = turn->now;
 	f->again_at = turn->now + f->interval;
+	look_near(qp, turn, f, w);
 }
 
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 {
-	if (f->peer == FLOW_SILENT || !is_full(qp, f, w))
+	if (f->sent.bytes == 0)
+		look_near(qp, turn, f, w);
+	if (!is_changing(f) && (f->peer == FLOW_SILENT || !is_full(qp, f, w)))
 		return false;
 	if (!f->held_at)
 		f->held_at = turn->now;

@@ -107,6 +107,9 @@ void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx);
 struct flow *flow_of(struct qp *qp, struct wqe *w);
 /* Whether the packet at the cursor has to wait for its receiver. */
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w);
+/* Room for the packet at the cursor, or a question, where it is to go. False: the turn is full. */
+bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t length);
+void flow_release(const struct turn *turn, const struct flow *f, uint32_t length);
 /* The packet at the cursor is in the turn. */
 void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes);
 void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from);

@@ -25,6 +25,7 @@ struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t p
 		.psn = psn,
 	};
 	tx->path = &qp->path;
+	tx->near = NULL;
 	tx->iov = turn->iovs;
 	tx->iovs = 0;
 	return tx;

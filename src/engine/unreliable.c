@@ -45,9 +45,15 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		return false;
 	if (!request_fits(qp, turn, w, r->packet))
 		return false;
-	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
-	if (!tx)
+	if (f && !flow_reserve(qp, turn, f, w->length))
 		return false;
+	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
+	if (!tx) {
+		if (f)
+			flow_release(turn, f, w->length);
+		return false;
+	}
+	tx->near = f ? f->near : NULL;
 	if (qp->transport == TRANSPORT_UD)
 		datagram_address(qp, w, tx);
 	if (f)

@@ -421,6 +421,7 @@ static void serve_kick(struct loop *l)
 	empty(l->helper.kick);
 	if (atomic_load_explicit(&l->helper.flush, memory_order_acquire)) /* pairs with helper_flush() */
 		run_ready(l, clock_now());
+	local_serve_wanted(l);
 }
 
 static void serve_watch(struct loop *l, int fd)

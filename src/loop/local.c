@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "link/netif.h"
+#include "loop/nearby.h"
 #include "loop/internal.h"
 #include "loop/introduction.h"
 #include "loop/neighbor.h"
@@ -109,7 +110,10 @@ static void lose(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
 	if (local->by_slot[n->slot] == n)
 		local->by_slot[n->slot] = NULL;
 	close_inlet(l, n);
+	if (atomic_load_explicit(&local->near[n->slot], memory_order_relaxed) == n) /* written under local.lock only */
+		atomic_store_explicit(&local->near[n->slot], NULL, memory_order_relaxed); /* the QPs' locks order it */
 	neighbor_lose(n);
+	nearby_forget(l, n);
 	list_append(&local->gone, &n->link);
 	free_if_unused(n);
 	helper_kick(l); /* for what was stuck */
@@ -122,6 +126,8 @@ static void meet(struct neighbor *n)
 	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
 	/* release pairs with neighbor_state() */
 	atomic_store_explicit(&n->state, NEIGHBOR_MET, memory_order_release);
+	/* release pairs with find() in nearby.c */
+	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
 }
 
 /* Calls, unless it has been. */
@@ -309,6 +315,32 @@ void local_serve_listener(struct loop *l)
 	lock_drop(&l->local.lock);
 }
 
+static void call_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+{
+	struct neighbor *n = find(l, slot);
+
+	if (n)
+		call(l, n); /* if nobody is there yet: datagrams ask again */
+}
+
+void local_serve_wanted(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(local->wanted); i++) {
+		uint64_t slots;
+
+		/* relaxed: see want() in nearby.c */
+		if (likely(!atomic_load_explicit(&local->wanted[i], memory_order_relaxed)))
+			continue;
+		slots = atomic_exchange_explicit(&local->wanted[i], 0, memory_order_relaxed);
+		lock_take(&l->local.lock);
+		for (; slots && local->on; slots &= slots - 1)
+			call_slot(l, 64 * i + (uint32_t)__builtin_ctzll(slots));
+		lock_drop(&l->local.lock);
+	}
+}
+
 /* ---- paths ---- */
 
 static bool is_here(const struct path *path)
@@ -399,7 +431,9 @@ NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
 
 uint32_t local_room(struct neighbor *n)
 {
-	return ring_room(&n->outlet, LOCAL_RING / 2);
+	uint32_t room = ring_room(&n->outlet, LOCAL_RING / 2);
+
+	return room > n->reserved ? room - n->reserved : 0;
 }
 
 static void ring_bell(int fd)
@@ -410,7 +444,12 @@ static void ring_bell(int fd)
 	send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void make_stuck(struct qp *qp, struct neighbor *n) REQUIRES(qp->lock)
+void local_ring(const struct neighbor *n)
+{
+	ring_bell(n->out);
+}
+
+void local_wait(struct qp *qp, struct neighbor *n)
 {
 	struct hca *hca = qp->hca;
 	struct loop *l = n->loop;
@@ -427,9 +466,9 @@ static void make_stuck(struct qp *qp, struct neighbor *n) REQUIRES(qp->lock)
 NO_LOCK_ANALYSIS void local_leave(struct qp *qp, struct neighbor *n, bool full)
 {
 	if (unlikely(full))
-		make_stuck(qp, n);
+		local_wait(qp, n);
 	if (ring_must_wake(&n->outlet))
-		ring_bell(n->out);
+		local_ring(n);
 	lock_drop(&n->lock);
 }
 

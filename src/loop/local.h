@@ -38,6 +38,9 @@ struct local {
 	bool watched; /* `bells` is in the helper's set: guarded by l->receive, as ports' */
 	struct list callers, gone;
 	struct neighbor *by_slot[SLOTS + 1];
+	_Atomic(struct neighbor *) near[SLOTS + 1]; /* those that we have met: loop/nearby.h says who may look */
+	_Atomic uint64_t wanted[(SLOTS + 1) / 64]; /* slots that are to be called: the helper's to clear */
+	_Atomic uint64_t wanted_at[SLOTS + 1];	   /* ns: when that was asked for; 0: never. Relaxed: a hint */
 
 	struct neighbor *inlet[2 * (SLOTS + 1)]; /* to receive from: guarded by l->receive */
 	uint32_t inlets;
@@ -55,6 +58,8 @@ void local_in_child(struct loop *l); /* after fork: closes descriptors */
 /* Of the helper: a descriptor that it watches for us has something. */
 void local_serve_listener(struct loop *l);
 void local_serve_connection(struct loop *l, int fd);
+/* Calls those that datagrams want to go to. */
+void local_serve_wanted(struct loop *l);
 
 /* Changes the link of the QP if it is time to. */
 void local_meet(struct qp *qp) REQUIRES(qp->lock);
@@ -65,6 +70,10 @@ struct neighbor *local_enter(struct qp *qp) REQUIRES(qp->lock);
 /* What a turn may put into the ring. */
 uint32_t local_room(struct neighbor *n);
 void local_leave(struct qp *qp, struct neighbor *n, bool full);
+
+/* With the neighbor's lock: the QP is run when there is room; the bell. */
+void local_wait(struct qp *qp, struct neighbor *n) REQUIRES(qp->lock);
+void local_ring(const struct neighbor *n);
 
 /* Whether the other has not even looked at what this QP sent last. */
 bool local_is_unseen(const struct qp *qp) REQUIRES(qp->lock);

@@ -5,6 +5,7 @@
 
 #include "base/trace.h"
 #include "link/record.h"
+#include "loop/nearby.h"
 #include "loop/internal.h"
 #include "loop/neighbor.h"
 
@@ -118,6 +119,13 @@ static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO
 		const struct tx *tx = &turn->tx[i];
 		const struct path *path = tx->path;
 
+		if (tx->near) {
+			const struct link_tx out = link_tx_of(turn, tx);
+
+			trace_send(&tx->packet);
+			nearby_send(tx, &out);
+			continue;
+		}
 		if (send_near(qp, near, turn, tx))
 			continue;
 		if (unlikely(is_too_large(qp, tx)))
@@ -180,12 +188,13 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	near = local_enter(qp);
 	w->turn.now = now;
 	w->turn.delay_ack = delay_ack;
+	w->turn.near = &nearby_ops;
 	w->turn.budget = near && qp->req.lossless ? UINT32_MAX : share(l, qp, now);
 	do {
 		w->turn.room = near ? local_room(near) : UINT32_MAX;
 		more = engine_run(qp, &w->turn);
 		send_turn(w, qp, near);
-		if (unlikely(!is_reliable(qp)) && w->turn.packets)
+		if (unlikely(!is_reliable(qp)) && w->turn.packets && !w->turn.tx[0].near)
 			qp->sent_at = now;
 		turn_done(&w->turn);
 	} while (more);

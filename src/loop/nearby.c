@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/nearby.h"
+
+#include <string.h>
+
+#include "link/record.h"
+#include "loop/internal.h"
+#include "loop/neighbor.h"
+
+#define CALL_AGAIN SEC /* a slot where nobody took a call is called no more often */
+
+/* Asks the helper to call, as that takes local.lock. */
+static void want(struct loop *l, uint8_t slot, uint64_t now)
+{
+	_Atomic uint64_t *at = &l->local.wanted_at[slot];
+	uint64_t before = atomic_load_explicit(at, memory_order_relaxed);
+
+	/* relaxed: two that call at once do no harm */
+	if (before && now < before + CALL_AGAIN)
+		return;
+	atomic_store_explicit(at, now, memory_order_relaxed);
+	/* relaxed: the kick is a system call, and the helper looks after it */
+	atomic_fetch_or_explicit(&l->local.wanted[slot / 64], 1ull << slot % 64, memory_order_relaxed);
+	helper_kick(l);
+}
+
+static void *find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+{
+	struct loop *l = loop_of(qp);
+	uint8_t slot = qpn >> 16;
+	struct neighbor *n;
+
+	if (!slot || !l->local.on || memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)))
+		return NULL;
+	/* acquire pairs with meet() in local.c */
+	n = atomic_load_explicit(&l->local.near[slot], memory_order_acquire);
+	if (!n)
+		want(l, slot, now);
+	return n;
+}
+
+static uint32_t bytes_of(uint32_t length)
+{
+	return ring_round(sizeof(struct record) + sizeof(struct record_datagram) + length);
+}
+
+/* With qp->lock, as turns are made under it. */
+NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, void *near, uint32_t length)
+{
+	uint32_t bytes = bytes_of(length), need;
+	enum near_room room = NEAR_GONE;
+	struct neighbor *n = near;
+
+	lock_take(&n->lock);
+	if (likely(neighbor_state(n) == NEIGHBOR_MET)) {
+		need = n->reserved + bytes + TURN_SPARE;
+		room = ring_room(&n->outlet, need) >= need ? NEAR_ROOM : NEAR_FULL;
+		if (room == NEAR_ROOM)
+			n->reserved += bytes;
+		else
+			local_wait(qp, n);
+	}
+	lock_drop(&n->lock);
+	return room;
+}
+
+static void release(void *near, uint32_t length)
+{
+	struct neighbor *n = near;
+
+	lock_take(&n->lock);
+	n->reserved -= bytes_of(length);
+	lock_drop(&n->lock);
+}
+
+const struct near_ops nearby_ops = {find, reserve, release};
+
+void nearby_send(const struct tx *tx, const struct link_tx *out)
+{
+	uint32_t bytes = record_bytes(&tx->packet);
+	struct neighbor *n = tx->near;
+
+	lock_take(&n->lock);
+	n->reserved -= bytes;
+	if (likely(neighbor_state(n) == NEIGHBOR_MET)) {
+		record_put(ring_next(&n->outlet), out, &tx->path->sgid);
+		ring_publish(&n->outlet, bytes);
+		if (ring_must_wake(&n->outlet))
+			local_ring(n);
+	}
+	lock_drop(&n->lock);
+}
+
+static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
+{
+	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {
+		if (qp->flow[i].near == n)
+			qp->flow[i].near = NULL;
+		if (qp->flow[i].next == n)
+			qp->flow[i].next = NULL;
+	}
+}
+
+void nearby_forget(struct loop *l, const struct neighbor *n)
+{
+	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
+		struct qp *qp = pool_at(&l->hca.qps, i);
+
+		if (!qp) {
+			i |= POOL_CHUNK - 1;
+			continue;
+		}
+		lock_take(&qp->lock);
+		if (qp->alive)
+			forget(qp, n);
+		lock_drop(&qp->lock);
+	}
+}

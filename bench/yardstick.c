@@ -5,6 +5,7 @@
  *   yardstick latency [NSA NSB IPA IPB]     half round trip of a bare UDP ping-pong, ns (median)
  *   yardstick stream BYTES [NSA ...]        payload GB/s, UDP_SEGMENT to UDP_GRO, one copy, ICRC at both ends
  *   yardstick batch [NSA ...]               M packets/s of the size of a 64-byte SEND, the same way
+ *   yardstick copy BYTES                    GB/s of memcpy() from one mapping of shared memory to another
  *   yardstick wake                          ns to wake a thread on the other core through an eventfd
  *
  * The client runs on CPU 0 and the server on CPU 1, as bench/run places the programs that are compared with
@@ -403,11 +404,47 @@ static double batch(char **arg)
 	return stream_rate(arg) * 1000;
 }
 
+/* ---- copy ---- */
+
+static char *map_shared(int fd, size_t size)
+{
+	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+
+	if (at == MAP_FAILED)
+		die("mmap");
+	return at;
+}
+
+/* The buffer is the same each time, as with perftest. */
+static double copy(char **arg)
+{
+	size_t size = strtoul(arg[0] ? arg[0] : "65536", NULL, 0);
+	int fd[2] = {memfd_create("from", MFD_CLOEXEC), memfd_create("to", MFD_CLOEXEC)};
+	uint64_t begin, bytes = 0, end;
+	char *from, *to;
+
+	if (fd[0] < 0 || fd[1] < 0 || ftruncate(fd[0], (off_t)size) || ftruncate(fd[1], (off_t)size))
+		die("memfd_create");
+	pin(0);
+	from = map_shared(fd[0], size);
+	to = map_shared(fd[1], size);
+	begin = now();
+	do {
+		for (int i = 0; i < 16; i++, bytes += size) {
+			memcpy(to, from, size);
+			__asm__ volatile("" : : "r"(to), "r"(from) : "memory"); /* each is done */
+		}
+		end = now();
+	} while (end - begin < STREAM_NS);
+	return (double)bytes / (double)(end - begin);
+}
+
 static const struct yardstick {
 	const char *name;
 	double (*measure)(char **arg);
 } yardsticks[] = {
 	{"probe", probe}, {"latency", latency}, {"stream", stream}, {"batch", batch}, {"wake", wake},
+	{"copy", copy},
 };
 
 int main(int argc, char **argv)
@@ -423,6 +460,6 @@ int main(int argc, char **argv)
 			return 0;
 		}
 	}
-	fprintf(stderr, "usage: yardstick probe | latency | stream BYTES | batch | wake [NSA NSB IPA IPB]\n");
+	fprintf(stderr, "usage: yardstick probe | latency | stream BYTES | batch | wake | copy BYTES [NSA NSB IPA IPB]\n");
 	return 2;
 }

@@ -511,7 +511,6 @@ static void *helper_main(void *arg)
 	pthread_setname_np(pthread_self(), "uroce");
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	shorten_slice();
-	adopt_own_thread(1);
 	/* acquire pairs with helper_fini() */
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
 		int n = wait_events(h, events, guard);
@@ -538,6 +537,8 @@ int helper_start(struct loop *l)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&h->thread, NULL, helper_main, l);
+	if (!err)
+		adopt_own_thread(1); /* here, as it may not run before the program registers memory */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	h->running = !err;
 	return -err;

@@ -47,7 +47,7 @@ int arena_fd(const struct arena *a); /* -1: `a` is NULL */
 void adopt(struct arena *a, void *address, uint64_t length, bool may_move, struct adopted *where);
 void adopt_release(struct arena *a, void *address, uint64_t length, const struct adopted *where);
 
-/* A thread of ours, not of the program, begins (+1) or is about to end (-1). Called by that thread. */
+/* A thread of ours, not of the program, has been made (+1), or is about to end (-1): that it says itself. */
 void adopt_own_thread(int change);
 
 /* The program has told the kernel that it does not need the contents of this memory, and may expect zeros. */

@@ -2,10 +2,18 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/fixture.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#ifdef __SANITIZE_THREAD__
+#define MOVES false /* it has a thread of its own */
+#else
+#define MOVES true
+#endif
 
 static struct ibv_pd *pd;
 static char *memory; /* three pages: the middle one read-only */
@@ -219,6 +227,55 @@ static void a_region_that_moves_gets_another_key(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+static bool is_in_arena(const char *address)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long start, end;
+	char line[512];
+	bool found = false;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start <= (uintptr_t)address && (uintptr_t)address < end)
+			found = strstr(line, "memfd:uroce") != NULL;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* A process that opens the device and registers memory before the helper thread has had a processor. */
+static bool moves_in_a_new_process(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		char *own = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		const struct ibv_qp_cap cap = {1, 1, 1, 1};
+		struct ibv_qp *qp;
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET(sched_getcpu(), &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		if (open_context(NULL) || !(pd = ibv_alloc_pd(context)))
+			_exit(2);
+		qp = make_qp(pd, ibv_create_cq(context, 1, NULL, NULL, 0), &cap);
+		bring(qp, qp, IBV_QPS_RTR); /* this starts the thread */
+		if (!ibv_reg_mr(pd, own, page, W))
+			_exit(3);
+		_exit(is_in_arena(own) ? 0 : 1);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void memory_moves_from_the_first_moment_on(void **state)
+{
+	if (!MOVES)
+		return;
+	for (int i = 0; i < 10; i++)
+		assert_true(moves_in_a_new_process());
+}
+
 static void handles_that_are_not_there(void **state)
 {
 	assert_errno(ibv_reg_mr(NULL, memory, 1, 0), EINVAL);
@@ -236,6 +293,7 @@ int main(void)
 		cmocka_unit_test(a_huge_region_touches_no_page),
 		cmocka_unit_test(reregistering_tells_what_went_wrong),
 		cmocka_unit_test(a_region_that_moves_gets_another_key),
+		cmocka_unit_test(memory_moves_from_the_first_moment_on),
 		cmocka_unit_test(handles_that_are_not_there),
 	};
 

@@ -123,8 +123,8 @@ static void time_has_come(void *arg)
 
 /* ---- the beginning ---- */
 
-/* Around a fork, start_lock is taken before loop/ takes its own, and cm.lock after that, as everywhere: who registers
- * first is called last before, and first after. */
+/* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that, as everywhere: who
+ * registers first is called last before, and first after. */
 
 NO_LOCK_ANALYSIS static void before_fork(void)
 {
@@ -169,7 +169,8 @@ static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-__attribute__((constructor)) static void serve(void)
+/* Before the other constructors: see above. */
+__attribute__((constructor(101))) static void serve(void)
 {
 	static const struct gsi_ops ops = {.owner = owner, .receive = receive};
 

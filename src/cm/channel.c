@@ -223,19 +223,27 @@ PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
+static int next_event(struct id *id)
+{
+	if (id->base.event)
+		rdma_ack_cm_event(id->base.event);
+	id->base.event = NULL;
+	return rdma_get_cm_event(id->base.channel, &id->base.event);
+}
+
 int id_complete(struct id *id)
 {
 	struct rdma_cm_event *e;
 
 	if (!id->sync)
 		return 0;
-	if (id->base.event) {
-		rdma_ack_cm_event(id->base.event);
-		id->base.event = NULL;
-	}
-	if (rdma_get_cm_event(id->base.channel, &id->base.event))
-		return -1;
+	do
+		if (next_event(id))
+			return -1;
+	while (id->base.event->event == RDMA_CM_EVENT_ADDR_CHANGE); /* which nobody asked for */
 	e = id->base.event;
+	if (e->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return fail_minus(ENODEV);
 	if (!e->status)
 		return 0;
 	return fail_minus(e->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : abs(e->status));

@@ -89,7 +89,8 @@ int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg)
 	lock_take(&devices_lock);
 	open_all();
 	for (uint32_t i = 0; i < device_count && !result; i++)
-		result = use(devices[i], arg);
+		if (!device_is_gone(context_of(devices[i]->verbs)->device))
+			result = use(devices[i], arg);
 	lock_drop(&devices_lock);
 	return result;
 }

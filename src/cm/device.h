@@ -18,7 +18,7 @@ struct cm_device {
 /* The device that has this address; its index among the GIDs goes to *index. NULL: none has. */
 struct cm_device *device_of_address(const union ibv_gid *address, int *index) EXCLUDES(cm.lock);
 
-/* Calls use() for each device until it returns other than 0, and returns that. */
+/* Calls use() for each device that is there until it returns other than 0, and returns that. */
 int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg) EXCLUDES(cm.lock);
 
 /* All addresses of a device. */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "verbs/context.h"
+
 static struct list ids = {&ids, &ids}; /* guarded by cm.lock */
 
 struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps,
@@ -81,6 +83,47 @@ void ids_forget(void)
 		container_of(l, struct id, all)->connection = NULL;
 }
 
+/* It has gone: what the id had there is lost. */
+static void lose_device(struct id *id) REQUIRES(cm.lock)
+{
+	listener_remove(id);
+	if (id->connection)
+		connection_release(id->connection, agent_now());
+	id->connection = NULL;
+	id->state = ID_LOST;
+	event_post(event_make(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0));
+}
+
+/* The interface of an id has another MAC address, or not the id's IP address any more. */
+static bool has_moved(struct id *id, struct device *d, unsigned changes) REQUIRES(cm.lock)
+{
+	bool was_astray = id->astray;
+
+	id->astray = device_find_gid(d, &id->address.local) < 0;
+	return changes & DEVICE_MAC_CHANGED || (id->astray && !was_astray);
+}
+
+static void follow(struct device *d, unsigned changes)
+{
+	lock_take(&cm.lock);
+	list_each (l, &ids) {
+		struct id *id = container_of(l, struct id, all);
+
+		if (!id->device || context_of(id->device->verbs)->device != d)
+			continue;
+		if (changes & DEVICE_GONE)
+			lose_device(id);
+		else if (has_moved(id, d, changes))
+			event_post(event_make(id, RDMA_CM_EVENT_ADDR_CHANGE, 0));
+	}
+	lock_drop(&cm.lock);
+}
+
+__attribute__((constructor)) static void watch_devices(void)
+{
+	monitor_follow(follow);
+}
+
 int id_set_device(struct id *id)
 {
 	int index;
@@ -88,7 +131,13 @@ int id_set_device(struct id *id)
 
 	if (!d)
 		return -ENODEV;
-	id->device = d;
+	lock_take(&cm.lock); /* so that it comes before follow(), or after and sees what that did */
+	index = device_find_gid(context_of(d->verbs)->device, &id->address.local);
+	if (index >= 0)
+		id->device = d;
+	lock_drop(&cm.lock);
+	if (index < 0)
+		return -ENODEV;
 	id->gid_index = (uint8_t)index;
 	id->base.verbs = d->verbs;
 	id->base.port_num = PORT;

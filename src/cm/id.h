@@ -27,6 +27,7 @@ enum id_state {
 	ID_ADDRESS_RESOLVED,
 	ID_ROUTE_RESOLVED,
 	ID_CONNECTING, /* also one that was asked for, and what comes after */
+	ID_LOST,       /* its device is gone */
 };
 
 struct group;
@@ -47,7 +48,8 @@ struct id {
 	bool sync;		/* no event channel of the application's: functions wait */
 
 	struct connection *connection; /* L; NULL: none */
-	struct cm_device *device;      /* NULL: not bound to one */
+	struct cm_device *device;      /* L for writing; NULL: not bound to one */
+	bool astray;		       /* L: the device has not got its address any more */
 	uint8_t gid_index;
 	struct cm_address address; /* meaningful with `device` */
 

@@ -102,8 +102,9 @@ int close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
 int get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* qp.c: the QPs that were left open go quiet. */
+/* qp.c: the QPs that were left open go quiet; those whose device has gone take no more requests. */
 void qps_abandon(struct context *c);
+void qps_fail(struct context *c);
 
 /* unsupported.c: every operation, each answering EOPNOTSUPP. */
 extern const struct verbs_context unsupported_ops;
@@ -128,5 +129,7 @@ void monitor_join(struct context *c);
 void monitor_leave(struct context *c);
 /* Looks whether something has changed, now. */
 void monitor_look(void);
+/* follow() is told of every change of a device (enum device_change) as well, with the monitor's lock held. */
+void monitor_follow(void (*follow)(struct device *d, unsigned changes));
 
 #endif

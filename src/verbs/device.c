@@ -56,9 +56,10 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 	return changed;
 }
 
-/* enum device_change */
+/* `n` of index 0: there is no such interface any more. enum device_change */
 static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
 {
+	bool gone = !n->index;
 	unsigned changes = 0;
 
 	lock_take(&d->lock);
@@ -66,8 +67,14 @@ static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock
 		changes |= DEVICE_GID_CHANGED;
 	if (d->running != n->running)
 		changes |= n->running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;
+	if (memcmp(d->mac, n->mac, sizeof(d->mac)) != 0)
+		changes |= DEVICE_MAC_CHANGED;
+	if (gone)
+		changes = d->gone ? 0 : DEVICE_GONE;
+	d->gone = gone;
 	d->running = n->running;
 	d->mtu = n->mtu;
+	memcpy(d->mac, n->mac, sizeof(d->mac));
 	lock_drop(&d->lock);
 	return changes;
 }
@@ -120,6 +127,7 @@ static struct device *device_make(const struct netif *n, const char *name) REQUI
 	d->netif_index = n->index;
 	memcpy(d->netif_name, n->name, sizeof(d->netif_name));
 	d->guid = guid_of_mac(n->mac);
+	memcpy(d->mac, n->mac, sizeof(d->mac));
 	devices[device_count++] = d;
 	d->number = device_count;
 	return d;
@@ -346,6 +354,16 @@ uint32_t device_interface_mtu(struct device *d)
 	mtu = d->mtu;
 	lock_drop(&d->lock);
 	return mtu;
+}
+
+bool device_is_gone(struct device *d)
+{
+	bool gone;
+
+	lock_take(&d->lock);
+	gone = d->gone;
+	lock_drop(&d->lock);
+	return gone;
 }
 
 bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid)

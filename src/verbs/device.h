@@ -27,7 +27,9 @@ struct device {
 	__be64 guid;
 
 	struct lock lock;
+	bool gone; /* the interface is: it may come back, under the same index */
 	bool running;
+	uint8_t mac[6];
 	uint32_t mtu;			/* of the interface, bytes */
 	union ibv_gid gid[DEVICE_GIDS]; /* zeros: a hole, where an address has gone */
 };
@@ -37,6 +39,8 @@ enum device_change {
 	DEVICE_GID_CHANGED = 1,
 	DEVICE_PORT_UP = 2,
 	DEVICE_PORT_DOWN = 4,
+	DEVICE_MAC_CHANGED = 8,
+	DEVICE_GONE = 16, /* then nothing else */
 };
 
 /* The devices that there are now, into an array of DEVICE_LIMIT. Their number, or -errno. */
@@ -44,6 +48,8 @@ int devices_list(struct device **list);
 
 /* Reads the interfaces again and tells report() of every device that changed (enum device_change). */
 void devices_refresh(void (*report)(struct device *d, unsigned changes));
+
+bool device_is_gone(struct device *d) EXCLUDES(d->lock);
 
 /* What ibv_query_port() says, but for fields that rdma-core 44 does not know. */
 void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);

@@ -29,7 +29,8 @@ static void in_child(void)
 	after_fork();
 }
 
-/* In whatever order with the handlers of others: who holds one of these waits for none of theirs. */
+/* In whatever order with the handlers of others, but cm.lock, which is taken later: who holds one of these waits for none of
+ * theirs. */
 __attribute__((constructor)) static void watch_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, in_child);

@@ -7,7 +7,7 @@
 #include "base/lock.h"
 
 /* In this order. */
-extern struct lock monitor_lock; /* monitor.c: taken before a context's and a device's lock */
+extern struct lock monitor_lock; /* monitor.c: taken before a context's and a device's lock, cm.lock and qp->lock */
 extern struct lock devices_lock; /* device.c */
 extern struct lock pds_lock;	 /* pd.c: a leaf */
 extern struct lock dms_lock;	 /* dm.c: a leaf */

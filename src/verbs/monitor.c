@@ -1,4 +1,5 @@
-/* Follows the network interfaces while a device is open: their changes become asynchronous events.
+/* Follows the network interfaces while a device is open: their changes become asynchronous events. One that has gone is an
+ * adapter that was unplugged: nothing comes from its queue pairs any more, and their owners are told by flushed requests.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/loop.h"
 #include "verbs/context.h"
@@ -9,6 +10,7 @@
 struct lock monitor_lock; /* guards all below */
 static struct list contexts;
 static int watch = -1;
+static void (*follower)(struct device *d, unsigned changes);
 
 static const struct {
 	unsigned change;
@@ -17,6 +19,7 @@ static const struct {
 	{DEVICE_PORT_UP, IBV_EVENT_PORT_ACTIVE},
 	{DEVICE_PORT_DOWN, IBV_EVENT_PORT_ERR},
 	{DEVICE_GID_CHANGED, IBV_EVENT_GID_CHANGE},
+	{DEVICE_GONE, IBV_EVENT_DEVICE_FATAL},
 };
 
 static void report(struct device *d,
@@ -28,7 +31,18 @@ static void report(struct device *d,
 		for (size_t i = 0; c->device == d && i < ARRAY_SIZE(news); i++)
 			if (changes & news[i].change)
 				async_event(c, news[i].event);
+		if (c->device == d && changes & DEVICE_GONE)
+			qps_fail(c);
 	}
+	if (follower)
+		follower(d, changes);
+}
+
+void monitor_follow(void (*follow)(struct device *d, unsigned changes))
+{
+	lock_take(&monitor_lock);
+	follower = follow;
+	lock_drop(&monitor_lock);
 }
 
 void monitor_look(void)

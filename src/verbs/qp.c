@@ -127,7 +127,9 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		       attr->sq_sig_all);
 	if (!qp)
 		return NULL;
+	lock_take(&qp->lock); /* qps_fail() may look at it already */
 	qp->base.context = context;
+	lock_drop(&qp->lock);
 	qp->base.qp_context = attr->qp_context;
 	qp->base.pd = attr->pd;
 	qp->base.send_cq = attr->send_cq;
@@ -424,20 +426,49 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 	return 0;
 }
 
-void qps_abandon(struct context *c)
+static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context *c))
 {
 	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
 		struct qp *qp = pool_at(&c->hca->qps, i);
+		bool ours;
 
 		/* the pool has no gaps that are never filled: a missing chunk ends it */
 		if (!qp)
 			break;
-		if (!qp->alive || qp->base.context != &c->verbs.context)
-			continue;
-		silence(qp, c);
-		if (qp->groups)
-			loop_leave_all(qp->base.qp_num);
+		lock_take(&qp->lock);
+		ours = qp->alive && qp->base.context == &c->verbs.context;
+		lock_drop(&qp->lock);
+		if (ours)
+			use(qp, c);
 	}
+}
+
+static void abandon(struct qp *qp, struct context *c)
+{
+	silence(qp, c);
+	if (qp->groups)
+		loop_leave_all(qp->base.qp_num);
+}
+
+void qps_abandon(struct context *c)
+{
+	each_qp(c, abandon);
+}
+
+/* It may be another's by now, that the pool gave the same place. */
+static void fail_qp(struct qp *qp, struct context *c)
+{
+	lock_take(&qp->lock);
+	if (qp->alive && qp->base.context == &c->verbs.context && qp->state != IBV_QPS_RESET) {
+		engine_fail(qp);
+		loop_run(qp);
+	}
+	lock_drop(&qp->lock);
+}
+
+void qps_fail(struct context *c)
+{
+	each_qp(c, fail_qp);
 }
 
 PUBLIC int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)

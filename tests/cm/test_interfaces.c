@@ -1,4 +1,5 @@
-/* What ids do when their interfaces are not the loopback: an address of the loopback without a device there.
+/* What ids do when their interfaces are not the loopback: an address of the loopback without a device there, and interfaces
+ * that change and go.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -6,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +136,199 @@ static void others_are_not(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* ---- interfaces change ---- */
+
+static bool shell(const char *command)
+{
+	return system(command) == 0;
+}
+
+static bool make_interface(void)
+{
+	return shell("ip link add cm0 type veth peer name cm1 && ip link set cm0 addrgenmode none && "
+		     "ip addr add " OWN "/24 dev cm0 && ip link set cm0 up && ip link set cm1 up");
+}
+
+static struct rdma_cm_id *bind_at(const char *text)
+{
+	struct rdma_cm_id *id = make_id();
+	struct sockaddr_in at = address(text, 0);
+
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&at), 0);
+	return id;
+}
+
+static void the_address_of_an_id_goes(void **state)
+{
+	struct rdma_cm_id *id, *other;
+
+	if (!has_veth)
+		return;
+	assert_true(shell("ip addr add 192.0.2.2/32 dev cm0"));
+	id = bind_at(OWN);
+	other = bind_at("192.0.2.2");
+	assert_true(shell("ip addr del 192.0.2.2/32 dev cm0"));
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE), other);
+	for (int i = 0; i < 2; i++) { /* each time that it goes; the other's, that stays away, is not told again */
+		assert_true(shell("ip addr del " OWN "/24 dev cm0"));
+		assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE), id);
+		assert_true(shell("ip addr add " OWN "/24 dev cm0"));
+	}
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(other), 0);
+}
+
+static void the_mac_address_changes(void **state)
+{
+	struct rdma_cm_id *listener;
+
+	if (!has_veth)
+		return;
+	listener = listen_at(OWN);
+	assert_true(shell("ip link set cm0 address 02:00:00:00:00:77"));
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE), listener);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr a = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	struct ibv_recv_wr receive = {.wr_id = 7}, *bad;
+
+	assert_int_equal(rdma_create_qp(id, NULL, &a), 0);
+	assert_int_equal(ibv_post_recv(id->qp, &receive, &bad), 0);
+}
+
+static struct rdma_cm_id *connect_to(struct rdma_cm_id *listener, struct rdma_cm_id *client)
+{
+	struct sockaddr_in there = address(OWN, rdma_get_src_port(listener));
+	struct rdma_conn_param p = {0};
+	struct rdma_cm_id *server;
+
+	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 1000), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(client, 1000), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(client);
+	assert_int_equal(rdma_connect(client, &p), 0);
+	server = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+	make_qp(server);
+	assert_int_equal(rdma_accept(server, &p), 0);
+	for (int i = 0; i < 2; i++)
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+	return server;
+}
+
+static void end(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* What was posted comes back, though the QP has no peer that could fail. */
+static void expect_flush(struct rdma_cm_id *id)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+static int devices(void)
+{
+	struct ibv_context **list;
+	int n;
+
+	list = rdma_get_devices(&n);
+	if (list)
+		rdma_free_devices(list);
+	return n;
+}
+
+/* As an adapter that is unplugged: ids, QPs and contexts are told, each in its way; what has not got that far finds no
+ * device. Another of the same name is another. */
+static void the_interface_goes(void **state)
+{
+	struct rdma_cm_id *id[4], *any, *gone;
+	struct ibv_async_event event;
+	unsigned seen = 0;
+
+	if (!has_veth)
+		return;
+	any = listen_at("0.0.0.0");
+	id[0] = listen_at(OWN);
+	id[1] = make_id();
+	id[2] = connect_to(id[0], id[1]);
+	id[3] = bind_at(OWN);
+	assert_int_equal(devices(), 1);
+	assert_true(shell("ip link del cm0"));
+	for (int i = 0; i < 4; i++) {
+		gone = expect(RDMA_CM_EVENT_DEVICE_REMOVAL);
+		for (int k = 0; k < 4; k++)
+			seen |= (id[k] == gone) << k;
+	}
+	assert_int_equal(seen, 15);
+	do
+		assert_int_equal(ibv_get_async_event(id[1]->verbs, &event), 0);
+	while (ibv_ack_async_event(&event), event.event_type != IBV_EVENT_DEVICE_FATAL);
+	expect_flush(id[1]);
+	expect_flush(id[2]);
+	assert_int_equal(devices(), 0);
+	assert_int_equal(rdma_disconnect(id[1]), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_listen(id[3], 1), -1);
+	assert_int_equal(errno, EINVAL);
+	for (int i = 0; i < 4; i++)
+		end(id[i]);
+
+	assert_true(make_interface());
+	id[0] = listen_at(OWN);
+	id[1] = make_id();
+	id[2] = connect_to(id[0], id[1]);
+	assert_int_equal(devices(), 1);
+	for (int i = 0; i < 3; i++)
+		end(id[i]);
+	end(any);
+}
+
+static void *connect_and_wait(void *id)
+{
+	struct rdma_conn_param p = {.qp_num = 17};
+
+	return (void *)(intptr_t)(rdma_connect(id, &p) ? errno : 0);
+}
+
+static void a_function_that_waits_is_told(void **state)
+{
+	struct rdma_cm_id *listener, *client, *server;
+	struct sockaddr_in there;
+	pthread_t thread;
+	void *error;
+
+	if (!has_veth)
+		return;
+	listener = listen_at(OWN);
+	there = address(OWN, rdma_get_src_port(listener));
+	assert_int_equal(rdma_create_id(NULL, &client, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 1000), 0);
+	assert_int_equal(rdma_resolve_route(client, 1000), 0);
+	assert_int_equal(pthread_create(&thread, NULL, connect_and_wait, client), 0);
+	server = expect(RDMA_CM_EVENT_CONNECT_REQUEST); /* which gets no answer */
+	assert_true(shell("ip link del cm0"));
+	assert_int_equal(pthread_join(thread, &error), 0);
+	assert_int_equal((intptr_t)error, ENODEV);
+	assert_int_equal(rdma_resolve_route(client, 1000), -1);
+	assert_int_equal(errno, EINVAL);
+	for (int i = 0; i < 2; i++)
+		expect(RDMA_CM_EVENT_DEVICE_REMOVAL);
+	end(server);
+	end(listener);
+	end(client);
+	assert_true(make_interface());
+}
+
 static int open_channel(void **state)
 {
 	if (!has_veth)
@@ -152,11 +348,14 @@ int main(void)
 		cmocka_unit_test(the_loopback_is_as_good_as_any),
 		cmocka_unit_test(from_where_it_is_bound),
 		cmocka_unit_test(others_are_not),
+		cmocka_unit_test(the_address_of_an_id_goes),
+		cmocka_unit_test(the_mac_address_changes),
+		cmocka_unit_test(the_interface_goes),
+		cmocka_unit_test(a_function_that_waits_is_told),
 	};
 
 	netns_enter();
 	setenv("UROCE_DEVICES", "cm0", 1);
-	has_veth = !system("ip link add cm0 type veth peer name cm1 && ip addr add " OWN "/24 dev cm0 && "
-			   "ip link set cm0 up && ip link set cm1 up");
+	has_veth = make_interface();
 	return cmocka_run_group_tests(tests, open_channel, close_channel);
 }

@@ -1,6 +1,6 @@
-/* One-sided operations on a neighbour's memory: done by whoever posts them, there and then, without a packet. Only while
- * nothing earlier is outstanding, so that they are in order. Whatever does not fit goes the usual way, which knows what is
- * wrong.
+/* One-sided operations on a neighbour's memory: done by whoever posts them, without a packet. Only when nothing earlier is
+ * outstanding, so that they are in order: as they are posted, or when what was before them is done. Whatever does not fit
+ * goes the usual way, which knows what is wrong.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "base/trace.h"
 #include "engine/internal.h"
@@ -101,8 +101,8 @@ static bool is_ordinary(const struct qp *qp, const struct wqe *w)
 bool direct_possible(const struct qp *qp, const struct wqe *w)
 {
 	/* who traces wants to see packets */
-	return qp->reach && qp->sq.head == qp->sq.tail && qp->state == IBV_QPS_RTS && w->opcode < ARRAY_SIZE(needs) &&
-	       needs[w->opcode].possible && is_ordinary(qp, w) && !trace_on;
+	return qp->reach && qp->state == IBV_QPS_RTS && w->opcode < ARRAY_SIZE(needs) && needs[w->opcode].possible &&
+	       is_ordinary(qp, w) && !trace_on;
 }
 
 bool direct_perform(struct qp *qp, const struct wqe *w)

@@ -58,7 +58,7 @@ bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 void completer_congested(struct qp *qp);
 
-/* direct.c: a work request that needs no packet, as its peer's memory can be reached. */
+/* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete. */
 bool direct_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
 bool direct_perform(struct qp *qp, const struct wqe *w);

@@ -201,7 +201,7 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	w->packets = qp->state == IBV_QPS_ERR ? 0 : wqe_packets(qp, w); /* in ERR there may be no path MTU */
 	trace(post_send, qp->base.qp_num, sq->tail, w->wr_id, w->opcode, w->length,
 	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	if (direct_possible(qp, w) && direct_perform(qp, w)) {
+	if (sq->head == sq->tail && direct_possible(qp, w) && direct_perform(qp, w)) {
 		sq->tail++;
 		qp->req.wqe++;
 		complete_head(qp, IBV_WC_SUCCESS);

@@ -5,6 +5,9 @@
 #include "base/trace.h"
 #include "object/window.h"
 
+/* Where memory turns out not to be reachable, so many requests go out as packets before another one waits to see. */
+#define HASTY_AFTER_FAILURE 64
+
 /* What each work request becomes on the wire. */
 static const struct {
 	uint8_t first, middle, last, only;
@@ -291,6 +294,32 @@ static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 	}
 }
 
+/* Whether the request at the cursor waits for those before it, to be executed from here. A READ would wait for an answer in
+ * any case; a WRITE of one packet is sooner sent. */
+static bool waits_to_be_direct(const struct qp *qp, const struct wqe *w)
+{
+	const struct requester *r = &qp->req;
+
+	return w->state == WQE_POSTED && r->wqe != qp->sq.head && (wqe_wants_response(w) || w->packets > 1) &&
+	       direct_possible(qp, w) && (int32_t)(r->wqe - r->hasty) >= 0;
+}
+
+/* Executes it. False: it goes out as packets. */
+static bool done_directly(struct qp *qp, const struct wqe *w)
+{
+	struct requester *r = &qp->req;
+
+	if (w->state != WQE_POSTED || r->wqe != qp->sq.head || !direct_possible(qp, w))
+		return false;
+	if (!direct_perform(qp, w)) {
+		r->hasty = r->wqe + HASTY_AFTER_FAILURE;
+		return false;
+	}
+	r->wqe++;
+	complete_head(qp, IBV_WC_SUCCESS);
+	return true;
+}
+
 /* The packet at the cursor. False: it has to wait. */
 static bool send_next(struct qp *qp, struct turn *turn)
 {
@@ -299,6 +328,10 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	uint32_t span, charge;
 	bool last, new, ask;
 
+	if (waits_to_be_direct(qp, w))
+		return false;
+	if (done_directly(qp, w))
+		return true;
 	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
 		return false;
 	if (w->packets == 0) {
@@ -385,7 +418,7 @@ bool requester_can_run(const struct qp *qp)
 		return false;
 	if (r->probe_wanted)
 		return true;
-	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR)
+	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR || waits_to_be_direct(qp, w))
 		return false;
 	if (w->state == WQE_POSTED &&
 	    (qp->state == IBV_QPS_SQD || r->changing || ((w->flags & IBV_SEND_FENCE) && r->rd_count)))

@@ -108,12 +108,12 @@ static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 	qp->req.gap_seen = true;
 }
 
-static void receive_ack(struct qp *qp, const struct packet *p, uint64_t now)
+static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now)
 {
 	struct requester *r = &qp->req;
-	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
-	uint8_t kind = p->syndrome & SYNDROME_KIND;
-	enum ibv_wc_status status = nak_status[p->syndrome & SYNDROME_VALUE];
+	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(psn, r->una);
+	uint8_t kind = syndrome & SYNDROME_KIND;
+	enum ibv_wc_status status = nak_status[syndrome & SYNDROME_VALUE];
 
 	if (kind == SYNDROME_ACK)
 		ahead++; /* an ACK covers its PSN, a NAK only those before */
@@ -125,9 +125,9 @@ static void receive_ack(struct qp *qp, const struct packet *p, uint64_t now)
 		return;
 	}
 	if (kind == SYNDROME_RNR)
-		wait_for_receiver(qp, p->psn, p->syndrome, now);
-	else if (p->syndrome == NAK_SEQUENCE)
-		sequence_nak(qp, p->psn, ahead > 0);
+		wait_for_receiver(qp, psn, syndrome, now);
+	else if (syndrome == NAK_SEQUENCE)
+		sequence_nak(qp, psn, ahead > 0);
 	else if (kind == SYNDROME_NAK && status)
 		fail_head(qp, status);
 }
@@ -198,8 +198,14 @@ void completer_receive(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	trace(acknowledged, qp->base.qp_num, p->psn.v, p->syndrome, p->msn, p->opcode, 0);
 	if (OPERATION(p->opcode) == OP_ACKNOWLEDGE)
-		receive_ack(qp, p, now);
+		receive_ack(qp, p->psn, p->syndrome, now);
 	else
 		receive_response(qp, p, now);
+	settle_head(qp);
+}
+
+void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now)
+{
+	receive_ack(qp, psn, SYNDROME_ACK, now);
 	settle_head(qp);
 }

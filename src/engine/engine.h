@@ -22,7 +22,7 @@ enum {
 	TURN_REGIONS = 128,
 	TURN_LARGEST = 65536, /* bytes: no link carries more in one packet */
 	TURN_BOUNCE = 4 * TURN_LARGEST,
-	TURN_OVERHEAD = 160,
+	TURN_OVERHEAD = 200,
 	TURN_SPARE = 4096, /* of the room, for acknowledgements alone */
 };
 

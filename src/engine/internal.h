@@ -56,6 +56,8 @@ bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not
 
 /* completer.c */
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
+/* What a request from the peer acknowledges besides. */
+void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
 
 /* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete. */

@@ -539,6 +539,25 @@ static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 	return true;
 }
 
+static void nothing_owed(struct responder *r)
+{
+	r->ack_owed = r->ack_asked = r->ack_urgent = false;
+	r->unacked = 0;
+}
+
+/* Between neighbors, the last request of the turn says it too. Who traces wants to see ACKs. */
+static bool ack_along(struct qp *qp, struct turn *turn)
+{
+	struct packet *last = turn->packets ? &turn->tx[turn->packets - 1].packet : NULL;
+
+	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST) || trace_on)
+		return false;
+	last->acknowledges = true;
+	last->acknowledged = qp->resp.ack_psn;
+	nothing_owed(&qp->resp);
+	return true;
+}
+
 /* An ACK or NAK. */
 static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t syndrome)
 {
@@ -550,8 +569,7 @@ static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t synd
 		return false;
 	tx->packet.syndrome = syndrome;
 	tx->packet.msn = r->msn;
-	r->ack_owed = r->ack_asked = r->ack_urgent = false;
-	r->unacked = 0;
+	nothing_owed(r);
 	trace(acknowledge, qp->base.qp_num, tx->packet.dest_qpn, psn.v, syndrome, r->msn, 0);
 	return true;
 }
@@ -563,10 +581,8 @@ static void retire_response(struct responder *r, const struct response *s)
 
 	r->response_head = (r->response_head + 1) % r->response_size;
 	r->response_count--;
-	if (psn_equal(end, r->expected)) {
-		r->ack_owed = r->ack_asked = r->ack_urgent = false;
-		r->unacked = 0;
-	}
+	if (psn_equal(end, r->expected))
+		nothing_owed(r);
 }
 
 /* Responses in PSN order, then the NAK that ended them. True: the turn was too small. */
@@ -607,7 +623,7 @@ bool responder_acknowledge(struct qp *qp, struct turn *turn)
 			return true;
 		r->nak = 0;
 	}
-	if (ack_is_due(r, turn->delay_ack))
+	if (ack_is_due(r, turn->delay_ack) && !ack_along(qp, turn))
 		if (!ack_packet(qp, turn, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
 	if (r->cnp_owed) {

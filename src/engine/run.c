@@ -33,6 +33,10 @@ void settle_drain(struct qp *qp)
 
 static void receive_request(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock)
 {
+	if (p->acknowledges && qp->state != IBV_QPS_RTR)
+		completer_acknowledged(qp, p->acknowledged, now);
+	if (unlikely(qp->state == IBV_QPS_ERR))
+		return; /* what waited to fail was the next to complete */
 	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
 		return; /* it only asks */
 	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {

@@ -10,13 +10,17 @@ enum {
 	SOLICITED = 1 << 0,
 	ACK_REQUEST = 1 << 1,
 	BECN = 1 << 2,
+	ACKNOWLEDGES = 1 << 3,
 };
+static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes), "a record begins with the ring's mark");
+
+#define NEEDS_REQUEST (HAS_RETH | HAS_ATOMICETH | HAS_ATOMICACKETH | HAS_XRCETH)
 
 static uint32_t header_bytes(uint32_t flags)
 {
 	uint32_t bytes = sizeof(struct record);
 
-	if (flags & (HAS_RETH | HAS_ATOMICETH | HAS_XRCETH))
+	if (flags & NEEDS_REQUEST)
 		bytes += sizeof(struct record_request);
 	if (flags & HAS_DETH)
 		bytes += sizeof(struct record_datagram);
@@ -25,25 +29,17 @@ static uint32_t header_bytes(uint32_t flags)
 
 uint32_t record_bytes(const struct packet *p)
 {
-	return ring_round(header_bytes(opcode_info[p->opcode].flags) + p->length);
+	return header_bytes(opcode_info[p->opcode].flags) + p->length;
 }
 
-static void put_request(struct record_request *r, const struct packet *p)
+static void put_request(struct record_request *r, const struct packet *p, uint32_t flags)
 {
-	*r = (struct record_request){.rkey = p->rkey,
+	*r = (struct record_request){.value = flags & HAS_ATOMICACKETH ? p->original : p->va,
+				     .rkey = p->rkey,
 				     .dma_length = p->dma_length,
 				     .compare = p->compare,
 				     .swap_add = p->swap_add,
 				     .srqn = p->srqn};
-}
-
-static void put_datagram(struct record_datagram *d, const struct link_tx *tx, const union ibv_gid *from)
-{
-	*d = (struct record_datagram){.qkey = tx->packet->qkey,
-				      .src_qpn = tx->packet->src_qpn,
-				      .from = *from,
-				      .to = *tx->dgid,
-				      .traffic_class = tx->traffic_class};
 }
 
 void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
@@ -53,21 +49,21 @@ void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 	struct record *r = at;
 	char *to = at;
 
-	r->length = p->length;
 	r->opcode = p->opcode;
-	r->flags = (p->solicited ? SOLICITED : 0) | (p->ack_request ? ACK_REQUEST : 0) | (p->becn ? BECN : 0);
-	r->pkey = p->pkey;
+	r->flags = (p->solicited ? SOLICITED : 0) | (p->ack_request ? ACK_REQUEST : 0) | (p->becn ? BECN : 0) |
+		   (p->acknowledges ? ACKNOWLEDGES : 0);
+	r->traffic_class = tx->traffic_class;
 	r->qpn = p->dest_qpn;
 	r->psn = p->psn.v;
 	r->word = flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm;
-	r->value = flags & HAS_ATOMICACKETH ? p->original : p->va;
+	r->ack = p->acknowledged.v;
 	to += sizeof(*r);
-	if (flags & (HAS_RETH | HAS_ATOMICETH | HAS_XRCETH)) {
-		put_request((struct record_request *)to, p);
+	if (flags & NEEDS_REQUEST) {
+		put_request((struct record_request *)to, p, flags);
 		to += sizeof(struct record_request);
 	}
 	if (unlikely(flags & HAS_DETH)) {
-		put_datagram((struct record_datagram *)to, tx, from);
+		*(struct record_datagram *)to = (struct record_datagram){p->qkey, p->src_qpn, *from};
 		to += sizeof(struct record_datagram);
 	}
 	for (uint32_t i = 0; i < tx->iovs; i++) {
@@ -78,6 +74,7 @@ void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 
 static void get_request(const struct record_request *r, struct packet *p)
 {
+	p->va = p->original = r->value;
 	p->rkey = r->rkey;
 	p->dma_length = r->dma_length;
 	p->compare = r->compare;
@@ -89,9 +86,8 @@ static void get_datagram(const struct record_datagram *d, struct packet *p, cons
 {
 	p->qkey = d->qkey;
 	p->src_qpn = d->src_qpn;
-	p->traffic_class = d->traffic_class;
-	p->to = d->to.raw;
-	*from = &d->from;
+	p->to = d->gid.raw;
+	*from = &d->gid;
 }
 
 int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from)
@@ -104,8 +100,7 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 		return -EBADMSG;
 	flags = opcode_info[r->opcode].flags;
 	header = header_bytes(flags);
-	if (!opcode_info[r->opcode].name || bytes < header || r->length > bytes - header ||
-	    (r->length && !(flags & HAS_PAYLOAD)))
+	if (!opcode_info[r->opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
 	p->opcode = r->opcode;
 	p->solicited = r->flags & SOLICITED;
@@ -113,17 +108,19 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	p->migrated = true;
 	p->fecn = p->congestion = false;
 	p->becn = r->flags & BECN;
-	p->traffic_class = 0;
+	p->acknowledges = r->flags & ACKNOWLEDGES;
+	p->acknowledged = psn(r->ack);
+	p->traffic_class = r->traffic_class;
 	p->to = NULL;
-	p->pkey = r->pkey;
+	p->mtu = 0;
+	p->pkey = PKEY_DEFAULT;
 	p->dest_qpn = r->qpn & QPN_MASK;
 	p->psn = psn(r->psn);
 	p->imm = p->inv_rkey = r->word;
 	p->syndrome = r->word >> 24;
 	p->msn = r->word & PSN_MASK;
-	p->va = p->original = r->value;
-	p->length = r->length;
-	if (flags & (HAS_RETH | HAS_ATOMICETH | HAS_XRCETH)) {
+	p->length = bytes - header;
+	if (flags & NEEDS_REQUEST) {
 		get_request((const struct record_request *)next, p);
 		next += sizeof(struct record_request);
 	}

@@ -6,39 +6,39 @@
 
 #include "link/link.h"
 
-/* What every packet has. The first word is the ring's. */
+/* What every packet has, behind which stands its payload, or first what only some have. With 64 bytes of payload it is one
+ * unit of the ring, a datagram too. */
 struct record {
-	uint32_t bytes;	 /* of all of it: ring_publish() writes this */
-	uint32_t length; /* of the payload */
-	uint8_t opcode, flags;
-	uint16_t pkey;
+	uint64_t mark;	/* the ring's, as is ... */
+	uint32_t bytes; /* ... of all of it: struct ring_mark */
+	uint8_t opcode, flags, traffic_class, zero;
 	uint32_t qpn, psn;
-	uint32_t word;	/* immediate data, the key to invalidate, or syndrome and MSN */
-	uint64_t value; /* address, or what an atomic found */
+	uint32_t word; /* immediate data, the key to invalidate, or syndrome and MSN */
+	uint32_t ack;  /* if it acknowledges too: up to this PSN */
 };
 static_assert(sizeof(struct record) == 32, "half a cache line");
 
-/* What some have besides, behind it. */
+/* READs, atomics, WRITEs, and what is of XRC. */
 struct record_request {
+	uint64_t value; /* address, or what an atomic found */
 	uint32_t rkey, dma_length;
 	uint64_t compare, swap_add;
 	uint32_t srqn, zero;
 };
-static_assert(sizeof(struct record_request) == 32, "a record's header is a cache line at most");
 
+/* Datagrams. Neighbors have one address. */
 struct record_datagram {
 	uint32_t qkey, src_qpn;
-	union ibv_gid from, to;
-	uint8_t traffic_class, zero[23];
+	union ibv_gid gid;
 };
 
 /* No record is larger than its payload by more. */
-#define RECORD_OVERHEAD 160u
+#define RECORD_OVERHEAD 200u
 
-/* What record_put() will need, filled up to whole units of a ring. */
+/* What record_put() will write. */
 uint32_t record_bytes(const struct packet *p);
 
-/* Writes the packet, but for the first word. `from`: the address it leaves from. */
+/* Writes the packet, but for the mark. `from`: the address it leaves from. */
 void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
 
 /* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,16 @@ static bool size_is_good(uint64_t size)
 	return size >= SIZE_LEAST && size <= SIZE_MOST && (size & (size - 1)) == 0;
 }
 
+static bool set_key(int fd)
+{
+	uint64_t key;
+
+	if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+		return false;
+	key |= 1; /* so that fresh memory has no mark */
+	return pwrite(fd, &key, sizeof(key), offsetof(struct ring_words, key)) == sizeof(key);
+}
+
 int ring_memory(uint32_t size)
 {
 	int fd, err;
@@ -29,7 +40,7 @@ int ring_memory(uint32_t size)
 	fd = memfd_create("uroce-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, WORDS_BYTES + (off_t)size) && !fcntl(fd, F_ADD_SEALS, SEALS))
+	if (!ftruncate(fd, WORDS_BYTES + (off_t)size) && !fcntl(fd, F_ADD_SEALS, SEALS) && set_key(fd))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -80,6 +91,7 @@ int ring_map(struct ring *r, int memory)
 	*r = (struct ring){.words = (struct ring_words *)at,
 			   .data = at + WORDS_BYTES,
 			   .size = (uint32_t)size,
+			   .key = ((struct ring_words *)at)->key,
 			   .tsan_key = key_of(&st)};
 	return 0;
 }

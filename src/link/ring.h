@@ -2,11 +2,15 @@
  * producer, at any instruction: there is no lock in it, only positions, and a record is there when its first word says
  * so.
  *
- *   producer: writes the record but for its first word; clears the first word of the one that will follow; stores the
- *	       first word (release). So publishing a record costs no more than writing it.
- *   consumer: loads the first word (acquire): 0 says that nothing is there yet. Tells from time to time how far it got.
+ *   producer: writes the record but for its mark, then stores that (release). It touches no other line.
+ *   consumer: loads the word where the next record would begin (acquire): it is there if that is its mark. Looking costs
+ *	       nothing until the producer writes there. Tells from time to time how far it got.
  *
- * A record is a multiple of 64 bytes, and lies in one piece for both, as its memory is mapped twice, one after the other.
+ * The mark is the position, which never comes again, and the ring's key: a random number of 64 bits. So nothing has to be
+ * cleared: what an older record has left there, data included, is no mark but by a chance of 1 to 2^64.
+ *
+ * A record takes whole units of two cache lines, which processors like to fetch together, and lies in one piece for both
+ * ends, as its memory is mapped twice, one after the other.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_RING_H
 #define UROCE_RING_H
@@ -15,10 +19,17 @@
 
 #include "base/base.h"
 
-#define RING_UNIT CACHE_LINE
+#define RING_UNIT 128u
+
+/* The begin of a record: ring_publish() writes it. */
+struct ring_mark {
+	_Atomic uint64_t mark;
+	uint32_t bytes; /* of the record, this included; what is left of its last unit is not used */
+};
 
 /* The first page of the memory; each word has a line of its own. */
 struct ring_words {
+	uint64_t key; /* odd. Constant */
 	_Alignas(CACHE_LINE) _Atomic uint64_t head; /* the consumer's: bytes consumed */
 	_Alignas(CACHE_LINE) _Atomic uint32_t sleeps; /* the consumer's: ring my bell. Who takes it away rings */
 	_Alignas(CACHE_LINE) _Atomic uint32_t wanted; /* the producer's: tell me when there is room. The same */
@@ -30,6 +41,7 @@ struct ring {
 	char *data;
 	uint32_t size;	   /* bytes: a power of two */
 	uint64_t at;	   /* bytes produced, or consumed */
+	uint64_t key;
 	uint64_t known;	   /* producer: the last known head; consumer: what the head says */
 	void *tsan_key;
 };
@@ -63,9 +75,10 @@ static inline uint32_t ring_round(uint32_t bytes)
 	return (bytes + RING_UNIT - 1) & ~(RING_UNIT - 1u);
 }
 
-static inline _Atomic uint32_t *ring_word(const struct ring *r, uint64_t at)
+/* Where the next record begins. */
+static inline struct ring_mark *ring_next(const struct ring *r)
 {
-	return (_Atomic uint32_t *)(r->data + (at & (r->size - 1)));
+	return (struct ring_mark *)(r->data + (r->at & (r->size - 1)));
 }
 
 /* ---- producer ---- */
@@ -73,33 +86,27 @@ static inline _Atomic uint32_t *ring_word(const struct ring *r, uint64_t at)
 /* Bytes that records may take now; `enough` saves a look at the consumer's line if it is known to be there. */
 static inline uint32_t ring_room(struct ring *r, uint32_t enough)
 {
-	/* one unit more than the record: the first word of the next one is cleared */
-	uint64_t used = r->at - r->known + RING_UNIT;
+	uint64_t used = r->at - r->known;
 
 	if (used + enough > r->size) {
 		/* acquire pairs with ring_tell(): what the consumer has read may be overwritten */
 		r->known = atomic_load_explicit(&r->words->head, memory_order_acquire);
 		ring_tsan_acquire(r);
-		used = r->at - r->known + RING_UNIT;
+		used = r->at - r->known;
 	}
 	return used < r->size ? r->size - (uint32_t)used : 0; /* a head that lies makes no room */
 }
 
-/* Where the next record goes, for which there is room. */
-static inline void *ring_next(const struct ring *r)
-{
-	return r->data + (r->at & (r->size - 1));
-}
-
-/* `bytes`: a multiple of RING_UNIT. */
+/* The record at ring_next() is written, for which there was room. */
 static inline void ring_publish(struct ring *r, uint32_t bytes)
 {
-	/* relaxed: the release below orders it */
-	atomic_store_explicit(ring_word(r, r->at + bytes), 0, memory_order_relaxed);
+	struct ring_mark *next = ring_next(r);
+
+	next->bytes = bytes;
 	ring_tsan_release(r);
 	/* release pairs with ring_peek() */
-	atomic_store_explicit(ring_word(r, r->at), bytes, memory_order_release);
-	r->at += bytes;
+	atomic_store_explicit(&next->mark, r->key + r->at, memory_order_release);
+	r->at += ring_round(bytes);
 }
 
 /* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them. */
@@ -131,18 +138,20 @@ static inline bool ring_has_passed(const struct ring *r, uint64_t at)
 static inline bool ring_is_empty(const struct ring *r)
 {
 	/* relaxed: who finds something looks again */
-	return atomic_load_explicit(ring_word(r, r->at), memory_order_relaxed) == 0;
+	return atomic_load_explicit(&ring_next(r)->mark, memory_order_relaxed) != r->key + r->at;
 }
 
 /* The next record and its size; NULL if there is none, or if it cannot be one. */
 static inline const void *ring_peek(const struct ring *r, uint32_t *bytes)
 {
+	struct ring_mark *next = ring_next(r);
+
 	/* acquire pairs with ring_publish() */
-	*bytes = atomic_load_explicit(ring_word(r, r->at), memory_order_acquire);
-	if (*bytes == 0 || unlikely(*bytes % RING_UNIT || *bytes > r->size - RING_UNIT))
+	if (atomic_load_explicit(&next->mark, memory_order_acquire) != r->key + r->at)
 		return NULL;
 	ring_tsan_acquire(r);
-	return r->data + (r->at & (r->size - 1));
+	*bytes = next->bytes;
+	return likely(*bytes >= sizeof(*next) && *bytes <= r->size) ? next : NULL;
 }
 
 /* Tells the producer how far we got. */
@@ -156,7 +165,7 @@ static inline void ring_tell(struct ring *r)
 
 static inline void ring_consume(struct ring *r, uint32_t bytes)
 {
-	r->at += bytes;
+	r->at += ring_round(bytes);
 	if (unlikely(r->at - r->known >= r->size / 8))
 		ring_tell(r);
 }

@@ -81,7 +81,7 @@ void nearby_send(const struct tx *tx, const struct link_tx *out)
 	struct neighbor *n = tx->near;
 
 	lock_take(&n->lock);
-	n->reserved -= bytes;
+	n->reserved -= ring_round(bytes);
 	if (likely(neighbor_state(n) == NEIGHBOR_MET)) {
 		record_put(ring_next(&n->outlet), out, &tx->path->sgid);
 		ring_publish(&n->outlet, bytes);

@@ -115,6 +115,9 @@ struct packet {
 	uint8_t traffic_class; /* ... and the whole of it; 0 if that is not known */
 	uint32_t mtu;	       /* bytes: the link carries this much in a packet, whatever the path MTU; else 0 */
 	const uint8_t *to;     /* the 16 bytes of the address that it came to */
+	/* between neighbors, a request may acknowledge what came the other way, up to a PSN, and save a packet */
+	bool acknowledges;
+	psn_t acknowledged;
 	uint16_t pkey;
 	uint32_t dest_qpn;
 	psn_t psn;

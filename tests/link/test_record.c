@@ -20,6 +20,8 @@ static struct packet packet_of(uint8_t opcode, uint32_t length)
 			       .solicited = opcode & 1,
 			       .ack_request = !(opcode & 1),
 			       .becn = opcode == OPCODE_CNP,
+			       .acknowledges = opcode & 2,
+			       .acknowledged = psn(0x654321),
 			       .pkey = PKEY_DEFAULT,
 			       .dest_qpn = 0xabcdef,
 			       .psn = psn(0x123456),
@@ -53,6 +55,8 @@ static void expect_same(const struct packet *a, const struct packet *b)
 	SAME(solicited);
 	SAME(ack_request);
 	SAME(becn);
+	SAME(acknowledges);
+	SAME(acknowledged.v);
 	SAME(pkey);
 	SAME(dest_qpn);
 	SAME(psn.v);
@@ -89,7 +93,7 @@ static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 
 		if (!info->name)
 			continue;
-		assert_true(record_bytes(&in) <= length + RECORD_OVERHEAD);
+		assert_true(ring_round(record_bytes(&in)) <= length + RECORD_OVERHEAD);
 		record_put(memory, &tx, &here);
 		assert_int_equal(record_get(memory, record_bytes(&in), &p, &from), 0);
 		expect_same(&in, &p);
@@ -103,35 +107,47 @@ static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 	}
 }
 
-static void what_is_longer_than_its_record_is_refused(void **state)
+static void what_has_not_the_size_of_its_kind_is_refused(void **state)
 {
 	_Alignas(CACHE_LINE) char memory[256] = {0};
 	struct record *r = (struct record *)memory;
 	const union ibv_gid *from = NULL;
 	struct packet p;
+	uint32_t bytes;
 
 	r->opcode = OP_SEND_ONLY;
-	r->length = 64 - 32;
-	assert_int_equal(record_get(memory, 64, &p, &from), 0);
-	r->length++;
-	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
-	r->length = UINT32_MAX;
-	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
-	r->length = 0;
+	assert_int_equal(record_get(memory, sizeof(*r), &p, &from), 0);
+	assert_int_equal(p.length, 0);
+	assert_int_equal(record_get(memory, sizeof(*r) + 77, &p, &from), 0);
+	assert_int_equal(p.length, 77);
+	assert_int_equal(record_get(memory, sizeof(*r) - 1, &p, &from), -EBADMSG);
 	r->opcode = 0xff;
 	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
 	r->opcode = TRANSPORT_UD | OP_SEND_ONLY;
-	assert_int_equal(record_get(memory, 64, &p, &from), -EBADMSG);
+	bytes = sizeof(*r) + sizeof(struct record_datagram);
+	assert_int_equal(record_get(memory, bytes, &p, &from), 0);
+	assert_int_equal(record_get(memory, bytes - 1, &p, &from), -EBADMSG);
 	r->opcode = OP_READ_REQUEST;
-	r->length = 4;
-	assert_int_equal(record_get(memory, 128, &p, &from), -EBADMSG);
+	bytes = sizeof(*r) + sizeof(struct record_request);
+	assert_int_equal(record_get(memory, bytes, &p, &from), 0);
+	assert_int_equal(record_get(memory, bytes - 1, &p, &from), -EBADMSG);
+	assert_int_equal(record_get(memory, bytes + 4, &p, &from), -EBADMSG);
+}
+
+static void a_small_message_takes_one_unit(void **state)
+{
+	struct packet send = packet_of(OP_SEND_ONLY, 64), datagram = packet_of(TRANSPORT_UD | OP_SEND_ONLY, 64);
+
+	assert_int_equal(ring_round(record_bytes(&send)), RING_UNIT);
+	assert_int_equal(ring_round(record_bytes(&datagram)), RING_UNIT);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_packet_of_every_kind_comes_out_as_it_went_in),
-		cmocka_unit_test(what_is_longer_than_its_record_is_refused),
+		cmocka_unit_test(a_small_message_takes_one_unit),
+		cmocka_unit_test(what_has_not_the_size_of_its_kind_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

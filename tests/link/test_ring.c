@@ -42,14 +42,21 @@ static void close_ends(struct ends *e)
 	ring_unmap(&e->consumer);
 }
 
-/* A message of `length` bytes that all say `number`. */
+/* A message as a record. */
+struct message {
+	struct ring_mark mark;
+	uint32_t length;
+	uint8_t bytes[];
+};
+
+/* One of `length` bytes that all say `number`. */
 static void put(struct ring *r, uint64_t number, uint32_t length)
 {
-	uint32_t *at = ring_next(r);
+	struct message *m = (struct message *)ring_next(r);
 
-	at[1] = length;
-	memset(at + 2, (int)(number % 251), length);
-	ring_publish(r, ring_round(8 + length));
+	m->length = length;
+	memset(m->bytes, (int)(number % 251), length);
+	ring_publish(r, sizeof(*m) + length);
 }
 
 static uint32_t length_of(uint64_t number)
@@ -57,25 +64,23 @@ static uint32_t length_of(uint64_t number)
 	return (uint32_t)(number * 2654435761u >> 7) % (number % 16 ? 200 : 20000);
 }
 
-static void check(const uint32_t *at, uint64_t number)
+static void check(const struct message *m, uint64_t number)
 {
-	const uint8_t *bytes = (const uint8_t *)(at + 2);
-
-	if (at[1] != length_of(number))
-		fail_msg("message %lu has %u bytes", (unsigned long)number, at[1]);
-	for (uint32_t i = 0; i < at[1]; i++)
-		if (bytes[i] != number % 251)
-			fail_msg("message %lu: byte %u is %u", (unsigned long)number, i, bytes[i]);
+	if (m->length != length_of(number))
+		fail_msg("message %lu has %u bytes", (unsigned long)number, m->length);
+	for (uint32_t i = 0; i < m->length; i++)
+		if (m->bytes[i] != number % 251)
+			fail_msg("message %lu: byte %u is %u", (unsigned long)number, i, m->bytes[i]);
 }
 
 static void a_record_lies_in_one_piece_wherever_it_begins(void **state)
 {
 	struct ends e;
-	uint32_t bytes;
+	uint32_t bytes = 0;
 
 	open_ends(&e);
 	for (uint64_t i = 0; i < 1000; i++) {
-		assert_true(ring_room(&e.producer, SIZE / 2) >= 20064);
+		assert_true(ring_room(&e.producer, SIZE / 2) >= 20100);
 		assert_null(ring_peek(&e.consumer, &bytes));
 		put(&e.producer, i, length_of(i));
 		check(ring_peek(&e.consumer, &bytes), i);
@@ -87,36 +92,68 @@ static void a_record_lies_in_one_piece_wherever_it_begins(void **state)
 static void a_full_ring_has_no_room_until_something_is_consumed(void **state)
 {
 	struct ends e;
-	uint32_t bytes, count = 0;
+	uint32_t bytes = 0, count = 0;
 
 	open_ends(&e);
 	while (ring_room(&e.producer, 1024) >= 1024) {
-		*(uint32_t *)((char *)ring_next(&e.producer) + 4) = count++;
-		ring_publish(&e.producer, 1024);
+		((struct message *)ring_next(&e.producer))->length = count++;
+		ring_publish(&e.producer, 1000);
 	}
-	assert_int_equal(count, SIZE / 1024 - 1); /* the first word after the last record is clear */
+	assert_int_equal(count, SIZE / 1024);
 	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t *at = ring_peek(&e.consumer, &bytes);
+		const struct message *m = ring_peek(&e.consumer, &bytes);
 
-		assert_non_null(at);
-		assert_int_equal(at[1], i);
+		assert_non_null(m);
+		assert_int_equal(bytes, 1000);
+		assert_int_equal(m->length, i);
 		ring_consume(&e.consumer, bytes);
 	}
 	assert_null(ring_peek(&e.consumer, &bytes));
 	ring_tell(&e.consumer);
-	assert_true(ring_room(&e.producer, SIZE) == SIZE - RING_UNIT);
+	assert_true(ring_room(&e.producer, SIZE) == SIZE);
 	close_ends(&e);
 }
 
-static void a_word_that_cannot_be_a_size_stops_the_consumer(void **state)
+/* As data may be. */
+static void no_mark_of_an_older_record_or_of_another_ring_is_taken_for_the_next(void **state)
 {
-	static const uint32_t lies[] = {1, 63, 65, SIZE, SIZE + 64, UINT32_MAX, 1u << 31};
-	struct ends e;
-	uint32_t bytes;
+	struct ends e, other;
+	uint32_t bytes = 0;
 
 	open_ends(&e);
+	open_ends(&other);
+	assert_int_not_equal(e.consumer.key, other.consumer.key);
+	assert_int_equal(e.consumer.key, e.producer.key);
+	for (uint32_t i = 0; i < 2 * SIZE / RING_UNIT; i++) {
+		uint64_t lies[] = {0, e.producer.at, e.producer.key, e.producer.key + e.producer.at - SIZE,
+				   e.producer.key + e.producer.at + RING_UNIT, other.producer.key + e.producer.at};
+
+		for (size_t j = 0; j < ARRAY_SIZE(lies); j++) {
+			if (lies[j] == e.producer.key + e.producer.at)
+				continue;
+			memcpy(ring_next(&e.producer), &lies[j], sizeof(lies[j]));
+			assert_true(ring_is_empty(&e.consumer));
+			assert_null(ring_peek(&e.consumer, &bytes));
+		}
+		put(&e.producer, i, 8);
+		assert_false(ring_is_empty(&e.consumer));
+		assert_non_null(ring_peek(&e.consumer, &bytes));
+		ring_consume(&e.consumer, bytes);
+	}
+	close_ends(&e);
+	close_ends(&other);
+}
+
+static void a_size_that_cannot_be_one_stops_the_consumer(void **state)
+{
+	static const uint32_t lies[] = {0, 1, sizeof(struct ring_mark) - 1, SIZE + 1, UINT32_MAX, 1u << 31};
+	struct ends e;
+	uint32_t bytes = 0;
+
+	open_ends(&e);
+	put(&e.producer, 0, 8);
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
-		*(uint32_t *)e.producer.data = lies[i];
+		ring_next(&e.consumer)->bytes = lies[i];
 		assert_null(ring_peek(&e.consumer, &bytes));
 	}
 	close_ends(&e);
@@ -161,7 +198,7 @@ static void *produce(void *arg)
 	struct ring *r = &e->producer;
 
 	for (uint64_t i = 0; i < e->messages; i++) {
-		uint32_t bytes = ring_round(8 + length_of(i));
+		uint32_t bytes = sizeof(struct message) + length_of(i);
 
 		while (ring_room(r, bytes) < bytes)
 			if (!ring_want(r, bytes))
@@ -215,7 +252,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_lies_in_one_piece_wherever_it_begins),
 		cmocka_unit_test(a_full_ring_has_no_room_until_something_is_consumed),
-		cmocka_unit_test(a_word_that_cannot_be_a_size_stops_the_consumer),
+		cmocka_unit_test(no_mark_of_an_older_record_or_of_another_ring_is_taken_for_the_next),
+		cmocka_unit_test(a_size_that_cannot_be_one_stops_the_consumer),
 		cmocka_unit_test(a_head_that_lies_makes_no_room),
 		cmocka_unit_test(memory_that_could_shrink_is_refused),
 		cmocka_unit_test(two_threads_that_sleep_whenever_they_can_lose_nothing),

@@ -121,6 +121,20 @@ bool direct_perform(struct qp *qp, const struct wqe *w)
 	return done;
 }
 
+bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey)
+{
+	struct reach_span span;
+	bool done;
+
+	if (!qp->reach || qp->state != IBV_QPS_RTS || trace_on)
+		return false;
+	if (!reach_enter(qp->reach, &qp->reach_pair, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
+		return false;
+	done = reach_write(qp->reach, &span, from, count, length);
+	reach_leave(qp->reach);
+	return done;
+}
+
 void engine_reach(struct qp *qp, struct reach *reach)
 {
 	if (qp->transport != TRANSPORT_RC || qp->reach == reach)

@@ -73,6 +73,11 @@ void turn_done(struct turn *turn);
  * taken and complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
+/* Stores bytes in the neighbor's memory now: ahead of what is posted, and with no completion. False: it cannot be reached, or
+ * only the usual way knows why not; nothing that matters has been written. */
+bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey)
+	REQUIRES(qp->lock);
+
 /* ibv_post_recv. 0, or a positive errno with *bad set. A QP in ERR flushes at once. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock);
 

@@ -411,6 +411,29 @@ static bool adopt_private(struct arena *a, uint64_t start, uint64_t end, uint64_
 	return true;
 }
 
+void *adopt_new(struct arena *a, uint64_t length)
+{
+	void *at = MAP_FAILED;
+	uint32_t i;
+
+	if (!a || length > EXTENT_MOST || !may_grow())
+		return NULL;
+	length = up(a, length);
+	lock_take(&a->lock);
+	collect_if_due(a);
+	i = take_extent(a);
+	if (i < EXTENTS)
+		at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, a->fd,
+			  (off_t)((uint64_t)i << EXTENT_SHIFT));
+	if (at != MAP_FAILED) {
+		madvise(at, length, MADV_DONTFORK); /* a child has no use for it */
+		a->extent[i] = (struct extent){(uintptr_t)at, (uintptr_t)at + length, 0};
+		a->idle_bytes += length;
+	}
+	lock_drop(&a->lock);
+	return at == MAP_FAILED ? NULL : at;
+}
+
 /* What of a region is not in the arena, in whole pages. */
 static struct piece before(const struct arena *a, uint64_t address, const struct adopted *w)
 {

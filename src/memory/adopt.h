@@ -45,6 +45,8 @@ int arena_fd(const struct arena *a); /* -1: `a` is NULL */
 /* A region is about to be opened: adopts what can be, if it may. Pages of a region that is open already are found again. To be
  * followed by adopt_release() when the region is closed, in the same words. */
 void adopt(struct arena *a, void *address, uint64_t length, bool may_move, struct adopted *where);
+/* Fresh memory that is adopted from the beginning, for our own use; it is given back by munmap(2). NULL: there is none. */
+void *adopt_new(struct arena *a, uint64_t length);
 void adopt_release(struct arena *a, void *address, uint64_t length, const struct adopted *where);
 
 /* A thread of ours, not of the program, has been made (+1), or is about to end (-1): that it says itself. */

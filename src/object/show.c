@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/show.h"
 
+#include <sys/mman.h>
+
 #include "memory/adopt.h"
 #include "memory/share.h"
 
@@ -54,6 +56,16 @@ void hide_region(struct mr *mr)
 			where = (struct adopted){r->offset, r->mapped, r->skip};
 	}
 	adopt_release(s->arena, mr->memory, mr->length, &where);
+}
+
+void *show_memory(struct hca *hca, size_t length)
+{
+	void *memory = hca->share ? adopt_new(hca->share->arena, length) : NULL;
+
+	if (memory)
+		return memory;
+	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
 static bool is_target(const struct qp *qp)

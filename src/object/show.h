@@ -10,6 +10,9 @@
 void show_region(struct mr *mr);
 void hide_region(struct mr *mr);
 
+/* Memory for regions of our own, which neighbors can map if possible; munmap(2) gives it back. NULL and errno. */
+void *show_memory(struct hca *hca, size_t length);
+
 /* To be called when anything of it has changed that decides whether its peer may read and write by itself. */
 void show_qp(struct qp *qp); /* with its lock, as all of the engine */
 

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "object/show.h"
 #include "rsocket/rsocket.h"
+#include "verbs/context.h"
 
 #define SPARE_RECEIVES 8 /* for messages that need no credit */
 
@@ -27,11 +29,9 @@ static int make_memory(struct rsocket *rs)
 	s->rx_size = (uint32_t)round_up(max_of(rs->rx_bytes, 2u * RS_LOW_WATER), 128);
 	s->tx_size = (uint32_t)round_up(max_of(rs->tx_bytes, 2u * RS_LOW_WATER), 128);
 	s->memory_bytes = lists + s->rx_size + s->tx_size;
-	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (s->memory == MAP_FAILED) {
-		s->memory = NULL;
+	s->memory = show_memory(context_of(rs->id->verbs)->hca, s->memory_bytes);
+	if (!s->memory)
 		return -errno;
-	}
 	s->targets = (struct rs_sge *)s->memory;
 	s->iomaps = (struct rs_iomap *)(s->targets + RS_TARGETS);
 	s->rx = s->memory + lists;

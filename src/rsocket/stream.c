@@ -3,8 +3,11 @@
 
 #include "loop/loop.h"
 #include "rsocket/rsocket.h"
+#include "verbs/context.h"
 
-#define PIECE (64u << 10) /* no message is longer: the peer starts on one while the next is on its way */
+#define PIECE	    (32u << 10) /* no message is longer: the peer starts on one while the next is on its way */
+#define MUCH	    (8u << 10)
+#define PLACED_IOVS 8		/* pieces of the caller's; more are gathered in the ring */
 
 /* A position in a list of buffers. */
 struct cursor {
@@ -22,23 +25,32 @@ static size_t total(const struct iovec *iov, int count)
 	return n;
 }
 
+/* The next bytes, as many as are in one piece and no more than `most`. Their number. */
+static size_t take_part(struct cursor *c, size_t most, struct iovec *part)
+{
+	size_t n = min_of(most, c->iov->iov_len - c->at);
+
+	*part = (struct iovec){(char *)c->iov->iov_base + c->at, n};
+	c->at += n;
+	if (c->at == c->iov->iov_len) {
+		c->iov++;
+		c->count--;
+		c->at = 0;
+	}
+	return n;
+}
+
 /* Copies `length` bytes between the buffers and `flat`, one way or the other. */
 static void copy(struct cursor *c, void *flat, size_t length, bool out)
 {
-	for (size_t n; length; length -= n, flat = (char *)flat + n) {
-		char *at = (char *)c->iov->iov_base + c->at;
+	struct iovec part;
 
-		n = min_of(length, c->iov->iov_len - c->at);
+	for (size_t n; length; length -= n, flat = (char *)flat + n) {
+		n = take_part(c, length, &part);
 		if (out)
-			memcpy(flat, at, n);
+			memcpy(flat, part.iov_base, n);
 		else
-			memcpy(at, flat, n);
-		c->at += n;
-		if (c->at == c->iov->iov_len) {
-			c->iov++;
-			c->count--;
-			c->at = 0;
-		}
+			memcpy(part.iov_base, flat, n);
 	}
 }
 
@@ -86,6 +98,36 @@ static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, s
 			   stream_wr_id(false, length), 0, to.address, to.key);
 }
 
+/* Straight into the memory of a peer on this host: it has given us that piece of its ring, so what is posted before does not
+ * matter. False: nothing has been done. */
+static bool write_placed(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to, int *err)
+{
+	struct iovec from[PLACED_IOVS];
+	struct cursor after = *c;
+	unsigned n = 0;
+
+	for (uint32_t left = length; left; n++) {
+		if (n == PLACED_IOVS)
+			return false;
+		left -= take_part(&after, left, &from[n]);
+	}
+	if (!post_placed(rs->id->qp, from, n, length, to.address, to.key))
+		return false;
+	*c = after;
+	*err = stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), stream_wr_id(false, 0), 0, 0,
+			   0);
+	return true;
+}
+
+static int write_message(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to)
+{
+	int err;
+
+	if (length <= rs->inline_size)
+		return write_inline(rs, c, length, to);
+	return write_placed(rs, c, length, to, &err) ? err : write_staged(rs, c, length, to);
+}
+
 /* One message. Its length or -errno. */
 static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRES(rs->lock)
 {
@@ -101,12 +143,19 @@ static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRE
 		s->target = (s->target + 1) % RS_TARGETS;
 	s->sent++;
 	s->slots--;
-	err = length <= rs->inline_size ? write_inline(rs, c, length, to) : write_staged(rs, c, length, to);
+	err = write_message(rs, c, length, to);
 	if (err) {
 		stream_fail(rs, -err);
 		return err;
 	}
 	return (int)length;
+}
+
+/* Who copies much polls too, or the helper takes it for busy with something else and stands in. */
+static void look_around(uint32_t copied)
+{
+	if (copied >= MUCH)
+		loop_progress();
 }
 
 static bool may_send(struct rsocket *rs)
@@ -187,6 +236,7 @@ ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int 
 			err = n;
 		else
 			left -= (size_t)n;
+		look_around((uint32_t)max_of(n, 0));
 	}
 	if (!all && !err)
 		err = check_send(rs);
@@ -232,20 +282,24 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 	while (left && !err) {
 		uint32_t n;
 
+		if (!s->rx_ready && left != all && !(flags & MSG_WAITALL))
+			break;
 		err = s->rx_ready ? 0 : ready(rs, may_receive, flags, until);
 		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
 		if (!n && !err)
 			err = check_receive(rs);
 		if (!n)
 			break;
-		take_bytes(rs, &c, n, flags & MSG_PEEK);
+		if (flags & MSG_PEEK) {
+			take_bytes(rs, &c, n, true);
+			return n;
+		}
+		n = min_of(n, PIECE);
+		take_bytes(rs, &c, n, false);
 		left -= n;
-		if (flags & MSG_PEEK || !(flags & MSG_WAITALL))
-			break;
-		stream_process(rs);
-	}
-	if (left != all)
+		look_around(n);
 		stream_process(rs); /* the peer learns of the room */
+	}
 	return left == all && err ? err : (ssize_t)(all - left);
 }
 

@@ -346,6 +346,33 @@ static void a_child_may_adopt_too(void **state)
 	munmap(at, 4 * page);
 }
 
+static void memory_of_our_own_is_adopted_even_beside_threads(void **state)
+{
+	int pipe_fd[2];
+	pthread_t thread;
+	struct adopted where, again;
+	char *at;
+
+	assert_int_equal(pipe(pipe_fd), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_word, &pipe_fd[0]), 0);
+	at = adopt_new(arena, 3 * page + 1);
+	assert_non_null(at);
+	fill(at, 4 * page);
+	adopt(arena, at, 4 * page, true, &where);
+	assert_int_equal(where.mapped, 4 * page);
+	assert_int_equal(where.skip, 0);
+	check(at, 4 * page);
+	adopt(arena, at + page, page, true, &again);
+	assert_int_equal(again.offset, where.offset + page);
+	adopt_release(arena, at + page, page, &again);
+	adopt_release(arena, at, 4 * page, &where);
+	munmap(at, 4 * page);
+	assert_int_equal(write(pipe_fd[1], "", 1), 1);
+	pthread_join(thread, NULL);
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+}
+
 static void emptied_pages_are_zeros(void **state)
 {
 	char *at = fresh(8);
@@ -493,6 +520,7 @@ int main(void)
 		TEST(a_second_thread_stops_it),
 		TEST(a_child_has_a_copy_of_its_own),
 		TEST(a_child_may_adopt_too),
+		TEST(memory_of_our_own_is_adopted_even_beside_threads),
 		TEST(emptied_pages_are_zeros),
 		TEST(memory_that_is_unmapped_is_given_back),
 		TEST(a_mapping_that_grows_runs_into_no_other),

@@ -185,15 +185,24 @@ static inline struct ibv_sge rc_piece(const struct rc *rc, size_t offset, uint32
 	return (struct ibv_sge){.addr = rc->me.address + offset, .length = length, .lkey = rc->mr->lkey};
 }
 
-/* One request: from or to our memory at `offset`, the peer's at `remote`. */
+/* One request: from or to our memory at `offset`, the peer's at `remote`. Atomics add 1, or exchange 0 for 1. */
 static inline void rc_post(struct rc *rc, enum ibv_wr_opcode opcode, size_t offset, size_t remote,
 			   uint32_t length)
 {
 	struct ibv_sge piece = rc_piece(rc, offset, length);
 	struct ibv_send_wr wr = {.opcode = opcode, .sg_list = &piece, .num_sge = 1}, *bad;
 
-	wr.wr.rdma.remote_addr = rc->peer.address + remote;
-	wr.wr.rdma.rkey = rc->peer.rkey;
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		bool adds = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+
+		wr.wr.atomic.remote_addr = rc->peer.address + remote;
+		wr.wr.atomic.rkey = rc->peer.rkey;
+		wr.wr.atomic.compare_add = adds;
+		wr.wr.atomic.swap = !adds;
+	} else {
+		wr.wr.rdma.remote_addr = rc->peer.address + remote;
+		wr.wr.rdma.rkey = rc->peer.rkey;
+	}
 	ZERO(ibv_post_send(rc->qp, &wr, &bad));
 }
 

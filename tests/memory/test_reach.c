@@ -388,8 +388,8 @@ static void close_while_others_write(struct world *w, bool may_move)
 
 		memset(at, '.', LENGTH);
 		open_region(w->own, at, (uint8_t)(1 + i % 255), may_move, &where);
-		/* as often as not, it closes in the middle of something */
-		for (int n = 0; i % 2 && *seen == '.' && n < 100; n++)
+		/* as often as not, it closes in the middle of something; once at least, however busy the machine is */
+		for (int n = 0; i % 2 && *seen == '.' && (n < 100 || !writes); n++)
 			sched_yield();
 		for (unsigned n = 0; n < i % 97; n++)
 			writes += *seen == 'x';

@@ -89,6 +89,15 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 
 /* ---- services ---- */
 
+/* Requests for it are steered to us, at each address that we have now; the others' programs learn it as they join. */
+static void listen_for(struct loop *l, uint64_t service)
+{
+	steering_listen(&l->steering, service, true);
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!l->port[i]->netif)
+			steering_renew(&l->port[i]->steered);
+}
+
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind)
 {
 	struct loop *l = loop_hold();
@@ -102,6 +111,8 @@ int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kin
 		err = lock < 0 ? lock
 			       : services_claim(services, l->slot.number, address, service, kind,
 						slot_is_alive);
+		if (!err && kind == GSI_LISTENS)
+			listen_for(l, service);
 		steering_leave(lock);
 		if (!err && !offered)
 			err = helper_start(l) ?: helper_serve(l);
@@ -116,8 +127,10 @@ void gsi_release(const union ibv_gid *address, uint64_t service)
 	struct services *services;
 	int lock = l ? steering_enter(&l->steering, &services) : -1;
 
-	if (lock >= 0)
+	if (lock >= 0) {
 		services_release(services, l->slot.number, address, service);
+		steering_listen(&l->steering, service, false);
+	}
 	steering_leave(lock);
 	loop_release();
 }

@@ -18,11 +18,12 @@
 #include "loop/services.h"
 #include "wire/cm_mad.h"
 
-#define REGISTRY_NAME	"uroce-registry-2" /* the number is the layout's */
+#define REGISTRY_NAME	"uroce-registry-3" /* the number is the layout's */
 #define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
 #define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
 #define MAD_ATTRIBUTE	36		   /* behind BTH and DETH, in the MAD header: which message it is ... */
 #define MAD_DATA	44		   /* ... and the message, behind the header */
+#define MAD_SERVICE	(MAD_DATA + 12)	   /* of REQ and SIDR_REQ: the lower half of the service id */
 #define LOCK_PATIENCE	(2 * SEC)	   /* its holder may have been stopped by a debugger */
 #define ANSWER_MS	200
 #define STRAYS		4		   /* this many show that it was no packet under way during a change ... */
@@ -41,8 +42,15 @@ struct group {
 	struct member member[SLOTS];
 };
 
+/* Guarded by names_lock(). Those that there is no room for, and what a dead process leaves here, cost a handover. */
+struct listeners {
+	uint32_t count;
+	struct steering_listener listener[STEERING_LISTENERS];
+};
+
 struct registry {
 	struct group group[GROUPS];
+	struct listeners listeners;
 	struct services services;
 };
 
@@ -54,43 +62,78 @@ static struct registry *registry_of(struct steering *s)
 /* ---- the program ---- */
 
 /* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a message of connection
- * management names its receiver (IBTA 12.6: the second one; in SIDR_REP the first). 0: what begins a connection has none,
- * whoever gets that looks for the one who listens. (In a REQ a reserved byte stands in that place.) */
+ * management names its receiver (IBTA 12.6: the second one; in SIDR_REP the first). What begins a connection has none, and
+ * jumps to where services are looked at. */
+enum { TO_SERVICES = 10 };
 static const struct sock_filter slot_of[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 8),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
 	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 6, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 5, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 2, 0),
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA + 4),
 	BPF_STMT(BPF_JMP | BPF_JA, 3),
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA),
 	BPF_STMT(BPF_JMP | BPF_JA, 1),
-	BPF_STMT(BPF_LD | BPF_IMM, 0),
+	[TO_SERVICES] = BPF_STMT(BPF_JMP | BPF_JA, 0),
 };
-static_assert(2 * SLOTS + ARRAY_SIZE(slot_of) + 3 == STEERING_PROGRAM, "room for the program");
 
-uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM])
+struct program {
+	struct sock_filter *code;
+	uint16_t length;
+};
+
+static void emit(struct program *p, struct sock_filter instruction)
 {
-	uint16_t n = 0;
+	p->code[p->length++] = instruction;
+}
 
-	for (; n < ARRAY_SIZE(slot_of); n++)
-		out[n] = slot_of[n];
-	for (uint32_t i = 0; i < count; i++) {
-		out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slots[i], 0, 1);
-		out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, i);
+/* If what was loaded is `value`, it goes to that place. */
+static void emit_place(struct program *p, uint32_t value, uint32_t place)
+{
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, place));
+}
+
+/* There is no such place: who gets the packet hands it over. Any one, and another one the next time: the kernel's own
+ * choice would be the same for ever, and that process may be stopped. */
+static void emit_any(struct program *p, uint32_t count)
+{
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, max_of(count, 1u)));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
+}
+
+static_assert(ARRAY_SIZE(slot_of) + 2 * SLOTS + 3 + 1 + 2 * STEERING_LISTENERS + 3 == STEERING_PROGRAM,
+	      "room for the program");
+
+uint16_t steering_program(const uint8_t *slots, uint32_t count, const struct steering_listener *listeners,
+			  uint32_t listening, struct sock_filter out[STEERING_PROGRAM])
+{
+	struct program p = {.code = out};
+
+	for (size_t i = 0; i < ARRAY_SIZE(slot_of); i++)
+		emit(&p, slot_of[i]);
+	for (uint32_t i = 0; i < count; i++)
+		emit_place(&p, slots[i], i);
+	emit_any(&p, count);
+	out[TO_SERVICES].k = p.length - (TO_SERVICES + 1);
+	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MAD_SERVICE));
+	for (uint32_t i = 0; i < listening; i++) {
+		const uint8_t *place = memchr(slots, listeners[i].slot, count);
+
+		if (place)
+			emit_place(&p, listeners[i].service, (uint32_t)(place - slots));
 	}
-	/* no such place, as for QP 1: who gets the packet hands it over. Any one, and another one the next
-	 * time: the kernel's own choice would be the same for ever, and that process may be stopped */
-	out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM);
-	out[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, max_of(count, 1u));
-	out[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0);
-	return n;
+	emit_any(&p, count);
+	return p.length;
 }
 
 /* Without it (a kernel that does not let us), packets are handed over. */
-static void attach(const struct group *g, int fd)
+static void attach(struct steering *s, const struct group *g, int fd)
 {
+	const struct listeners *l = &registry_of(s)->listeners;
 	struct sock_filter code[STEERING_PROGRAM];
 	uint8_t slots[SLOTS];
 	struct sock_fprog program = {.filter = code};
@@ -99,7 +142,7 @@ static void attach(const struct group *g, int fd)
 		return; /* one socket gets everything */
 	for (uint32_t i = 0; i < g->count; i++)
 		slots[i] = g->member[i].slot;
-	program.len = steering_program(slots, g->count, code);
+	program.len = steering_program(slots, g->count, l->listener, min_of(l->count, STEERING_LISTENERS), code);
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
 }
 
@@ -257,6 +300,14 @@ static struct registry *map_registry(int memory)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* `service` 0: all of that process. */
+static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service)
+{
+	for (uint32_t i = 0; i < l->count && i < STEERING_LISTENERS; i++)
+		if (l->listener[i].slot == slot && (!service || l->listener[i].service == service))
+			l->listener[i--] = l->listener[--l->count];
+}
+
 /* Whoever had this slot before is dead, and has not put away its things. 0 or -EACCES. */
 static int take_registry(struct steering *s, int memory)
 {
@@ -268,6 +319,7 @@ static int take_registry(struct steering *s, int memory)
 	}
 	s->memory = memory;
 	services_forget(&r->services, s->slot->number);
+	listeners_remove(&r->listeners, s->slot->number, 0);
 	atomic_store_explicit(&s->registry, r, memory_order_release); /* pairs with registry_of() */
 	return 0;
 }
@@ -456,7 +508,7 @@ static void join(struct steered *place)
 		return;
 	g->member[g->count++] = (struct member){.inode = inode_of(place->link->fd), .slot = s->slot->number};
 	changed(g);
-	attach(g, place->link->fd);
+	attach(s, g, place->link->fd);
 }
 
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
@@ -490,7 +542,7 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 		at = find_member(g, s->slot->number);
 		if (at < g->count)
 			remove_member(g, at);
-		attach(g, place->link->fd);
+		attach(s, g, place->link->fd);
 		drain(arg);
 	}
 	place->link->ops->close(place->link);
@@ -520,7 +572,7 @@ static void repair(struct steered *place, uint8_t slot)
 	if (g && g->count) {
 		if (!prune(g))
 			correct(g, s->slot->number, slot);
-		attach(g, place->link->fd);
+		attach(s, g, place->link->fd);
 	}
 	names_unlock(lock);
 }
@@ -564,7 +616,7 @@ void steering_silence(struct steered *place, uint64_t now)
 	lock = names_lock(0);
 	g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
 	if (g && g->count && prune(g))
-		attach(g, place->link->fd);
+		attach(s, g, place->link->fd);
 	names_unlock(lock);
 }
 
@@ -589,6 +641,25 @@ int steering_enter(struct steering *s, struct services **services)
 void steering_leave(int lock)
 {
 	names_unlock(lock);
+}
+
+void steering_listen(struct steering *s, uint64_t service, bool listens)
+{
+	struct listeners *l = &registry_of(s)->listeners;
+	struct steering_listener new = {.service = (uint32_t)service, .slot = s->slot->number};
+
+	listeners_remove(l, new.slot, new.service);
+	if (listens && l->count < STEERING_LISTENERS)
+		l->listener[l->count++] = new;
+}
+
+void steering_renew(struct steered *place)
+{
+	struct steering *s = place->steering;
+	struct group *g = find_group(registry_of(s), &place->link->gid);
+
+	if (g && g->count)
+		attach(s, g, place->link->fd);
 }
 
 struct services *steering_services(struct steering *s)

@@ -1,8 +1,8 @@
 /* Steering: processes of one user that use one address have a SO_REUSEPORT socket each, and a classic BPF program on
  * the group sends each packet to the socket of the process that its destination QPN names, and a message of connection
- * management (QP 1) to that of the process whose communication id it carries. The program returns a
- * socket's place in the group. Sockets stand in the order of their binding, and when one is closed the last one moves
- * into its place: a registry in shared memory mirrors that.
+ * management (QP 1) to that of the process whose communication id it carries, or who listens for its service. The
+ * program returns a socket's place in the group. Sockets stand in the order of their binding, and when one is closed the last
+ * one moves into its place: a registry in shared memory mirrors that.
  *
  * The registry is a memfd, which a newcomer gets from any process that has it: no file is left behind by a crash. Who
  * changes the registry, a group or its program holds a lock, which is the binding of an abstract name: the kernel
@@ -71,8 +71,20 @@ void steering_leave(int lock); /* -errno: does nothing */
 /* The table to be read without the lock; NULL: this process does not have it. */
 struct services *steering_services(struct steering *s);
 
-/* The program for sockets that stand in this order; returns its length. */
-#define STEERING_PROGRAM (2 * SLOTS + 13)
-uint16_t steering_program(const uint8_t *slots, uint32_t count, struct sock_filter out[STEERING_PROGRAM]);
+/* With the lock: requests for a service had best come to this process, or no more. Then steering_renew() for each of its
+ * links. */
+void steering_listen(struct steering *s, uint64_t service, bool listens);
+void steering_renew(struct steered *place);
+
+struct steering_listener {
+	uint32_t service; /* the lower half of the id */
+	uint8_t slot;
+};
+
+/* The program for sockets that stand in this order, and those of their processes that listen; returns its length. */
+#define STEERING_LISTENERS 256u
+#define STEERING_PROGRAM   (2 * SLOTS + 2 * STEERING_LISTENERS + 18)
+uint16_t steering_program(const uint8_t *slots, uint32_t count, const struct steering_listener *listeners,
+			  uint32_t listening, struct sock_filter out[STEERING_PROGRAM]);
 
 #endif

@@ -16,15 +16,19 @@
 #include "loop/gsi.h"
 #include "loop/loop.h"
 #include "loop/netns.h"
+#include "wire/cm_mad.h"
 
 enum {
 	TO = 0,	    /* in a MAD: the slot that it is for, 0: who listens for SERVICE */
 	NUMBER = 1, /* ... and which one it is */
+	MESSAGE = 16, /* ... which of connection management, and the service that it asks for: two bytes each */
+	WANTED = 38,
 	SERVICE = 4711,
 	CHILDREN = 3,
+	BURST = 64, /* more than the queue of an AF_UNIX socket takes, and less than a UDP socket's buffer */
 };
 
-static union ibv_gid here;
+static union ibv_gid here, elsewhere, sender; /* one of these two */
 static int report = -1; /* in a child: where it tells of the MADs that it gets */
 
 static uint8_t owner(const struct gsi_mad *mad)
@@ -34,7 +38,7 @@ static uint8_t owner(const struct gsi_mad *mad)
 
 static void receive(const struct gsi_mad *mad)
 {
-	assert_memory_equal(mad->from, &here, sizeof(here));
+	assert_memory_equal(mad->from, &sender, sizeof(sender));
 	assert_memory_equal(mad->to, &here, sizeof(here));
 	assert_int_equal(mad->src_qpn, GSI_QPN);
 	assert_int_equal(mad->bytes[MAD_BYTES - 1], 99);
@@ -52,7 +56,7 @@ static const struct hca_ops hca_ops = {(void *)nothing, (void *)nothing, (void *
 
 static struct path join(void)
 {
-	struct path path = {.sgid = here, .dgid = here};
+	struct path path = {.sgid = report < 0 ? sender : here, .dgid = here};
 
 	gsi_serve(&ops);
 	assert_non_null(loop_get(&hca_ops));
@@ -160,6 +164,42 @@ static void mads_reach_whom_they_are_for(void **state)
 	leave(&path);
 }
 
+static void send_request(const struct path *path, uint8_t number)
+{
+	uint8_t mad[MAD_BYTES] = {
+		[NUMBER] = number,
+		[MESSAGE + 1] = CM_REQ,
+		[WANTED] = SERVICE >> 8,
+		[WANTED + 1] = SERVICE & 255,
+		[MAD_BYTES - 1] = 99,
+	};
+
+	assert_int_equal(gsi_send(path, GSI_QPN, mad), 0);
+}
+
+/* Handed over by others, most would be lost while he does not look. */
+static void many_requests_at_once_reach_who_listens(void **state)
+{
+	struct child child[CHILDREN];
+	struct path path;
+
+	sender = elsewhere; /* an address of its own: the children's programs are theirs alone */
+	for (int i = 0; i < CHILDREN; i++)
+		child[i] = start(i == 1);
+	path = join();
+	kill(child[1].pid, SIGSTOP);
+	assert_int_equal(waitpid(child[1].pid, NULL, WUNTRACED), child[1].pid);
+	for (int n = 0; n < BURST; n++)
+		send_request(&path, n);
+	kill(child[1].pid, SIGCONT);
+	for (int n = 0; n < BURST; n++)
+		expect_mad(&child[1], n);
+	for (int i = 0; i < CHILDREN; i++)
+		finish(&child[i]);
+	leave(&path);
+	sender = here;
+}
+
 /* The kernel gives its share to the one that is stopped: those are lost, but not for ever. */
 static void a_stopped_process_does_not_swallow_all(void **state)
 {
@@ -195,10 +235,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_cannot_be_sent_is_told),
 		cmocka_unit_test(mads_reach_whom_they_are_for),
+		cmocka_unit_test(many_requests_at_once_reach_who_listens),
 		cmocka_unit_test(a_stopped_process_does_not_swallow_all),
 	};
 
 	netns_enter();
 	inet_pton(AF_INET6, "::ffff:127.0.0.1", here.raw);
+	inet_pton(AF_INET6, "::ffff:127.0.0.2", elsewhere.raw);
+	sender = here;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,8 +43,11 @@ static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8
 			pc += i->k;
 			break;
 		case BPF_LD | BPF_W | BPF_ABS:
-			assert_int_equal(i->k, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM));
-			a = random;
+			if (i->k == (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM))
+				a = random;
+			else
+				a = (uint32_t)packet[i->k] << 24 | packet[i->k + 1] << 16 |
+				    packet[i->k + 2] << 8 | packet[i->k + 3];
 			break;
 		case BPF_ALU | BPF_MOD | BPF_K:
 			a %= i->k;
@@ -79,7 +82,7 @@ static void the_program_finds_each_slots_place(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		const struct order *o = &orders[i];
-		uint16_t length = steering_program(o->slots, o->count, code);
+		uint16_t length = steering_program(o->slots, o->count, NULL, 0, code);
 
 		for (uint32_t slot = 0; slot <= SLOTS; slot++) {
 			struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << 16 | 0x1234};
@@ -96,7 +99,7 @@ static void the_program_finds_each_slots_place(void **state)
 }
 
 /* A message of connection management goes to the process whose communication id it carries; one that carries none goes to
- * any. */
+ * who listens, or any. */
 static void the_program_knows_communication_ids(void **state)
 {
 	static const struct order o = {{9, 255, 0x11}, 3};
@@ -118,7 +121,8 @@ static void the_program_knows_communication_ids(void **state)
 		{CM_APR},
 	};
 	struct sock_filter code[STEERING_PROGRAM];
-	uint16_t length = steering_program(o.slots, o.count, code);
+	static const struct steering_listener listeners[] = {{0x01061111, 0x11}, {0x01060009, 9}, {0x01060077, 0x77}};
+	uint16_t length = steering_program(o.slots, o.count, listeners, ARRAY_SIZE(listeners), code);
 
 	static_assert(ARRAY_SIZE(row) == CM_MESSAGES, "all messages");
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
@@ -135,6 +139,16 @@ static void the_program_knows_communication_ids(void **state)
 			cm_mad_encode(&mad, bytes + packet_encode(&p, bytes));
 			for (uint32_t random = 0; random < o.count; random++)
 				assert_int_equal(run(code, length, bytes, random), row[i].begins ? random : at);
+			if (!row[i].begins)
+				continue;
+			for (size_t k = 0; k < ARRAY_SIZE(listeners); k++) {
+				const uint8_t *found = memchr(o.slots, listeners[k].slot, o.count);
+
+				mad.service = 1ull << 40 | listeners[k].service;
+				cm_mad_encode(&mad, bytes + packet_encode(&p, bytes));
+				/* the last is a process that is not here */
+				assert_int_equal(run(code, length, bytes, 1), found ? (uint32_t)(found - o.slots) : 1);
+			}
 		}
 	}
 }
@@ -142,11 +156,14 @@ static void the_program_knows_communication_ids(void **state)
 static void the_program_has_room_for_all_slots(void **state)
 {
 	struct sock_filter code[STEERING_PROGRAM];
+	struct steering_listener listeners[STEERING_LISTENERS];
 	uint8_t slots[SLOTS];
 
 	for (int i = 0; i < SLOTS; i++)
 		slots[i] = i + 1;
-	assert_in_range(steering_program(slots, SLOTS, code), 1, STEERING_PROGRAM);
+	for (uint32_t i = 0; i < STEERING_LISTENERS; i++)
+		listeners[i] = (struct steering_listener){i, slots[i % SLOTS]};
+	assert_int_equal(steering_program(slots, SLOTS, listeners, STEERING_LISTENERS, code), STEERING_PROGRAM);
 }
 
 /* ---- the real thing ---- */

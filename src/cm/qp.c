@@ -203,7 +203,7 @@ PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *
 		errno = error;
 		goto err;
 	}
-	id->pd = qp->pd;
+	id->pd = qp->pd ?: id->pd; /* an XRC target has none of its own; its SRQ will */
 	id->qp = qp;
 	return 0;
 

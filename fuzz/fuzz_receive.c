@@ -169,7 +169,7 @@ static void run(struct qp *qp) REQUIRES(qp->lock)
 		turn_done(&f.turn);
 		require(runs++ < RUNS_MAX);
 	} while (more);
-	require(!engine_has_work(qp));
+	require(!engine_has_work(qp, false));
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
 		require(psn_diff(r->next, r->una) >= 0 && psn_diff(r->high, r->next) >= 0);
 }

@@ -110,8 +110,8 @@ void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
  */
 bool engine_run(struct qp *qp, struct turn *turn) REQUIRES(qp->lock);
 
-/* Whether engine_run() would have anything to do at all (a delayed ACK included). */
-bool engine_has_work(const struct qp *qp) REQUIRES(qp->lock);
+/* Whether engine_run() would have anything to do at all; `delay_ack` as in the turn. */
+bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);
 
 /* Whether there are packets on the way whose acknowledgement will call for attention: a post may then wait
  * for more posts to make a train. */

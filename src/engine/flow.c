@@ -260,7 +260,7 @@ static uint32_t receives_for(struct qp *qp, const struct packet *p, const union 
 	struct rq *rq = qp->srq ? &qp->srq->rq : &qp->rq;
 	uint32_t posted, askers;
 
-	lock_take(&rq->lock);
+	lock_take(&rq->lock); /* of an SRQ; of the QP's own it does no harm */
 	posted = rq->tail - rq->head;
 	askers = count_askers(&rq->crowd, p, from, now);
 	lock_drop(&rq->lock);

@@ -95,7 +95,7 @@ void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
 bool responder_run(struct qp *qp, struct turn *turn);
 bool responder_acknowledge(struct qp *qp, struct turn *turn);
-bool responder_has_work(const struct qp *qp);
+bool responder_has_work(const struct qp *qp, bool delay_ack);
 int responder_start(struct qp *qp, uint32_t resources);
 void responder_stop(struct qp *qp);
 

@@ -244,10 +244,8 @@ static void reset(struct qp *qp)
 	responder_stop(qp);
 	qp->sq.head = qp->sq.tail = 0;
 	atomic_store_explicit(&qp->sq.reclaimed, 0, memory_order_relaxed);
-	lock_take(&qp->rq.lock);
 	qp->rq.head = qp->rq.tail = 0;
 	atomic_store_explicit(&qp->rq.reclaimed, 0, memory_order_relaxed);
-	lock_drop(&qp->rq.lock);
 	qp->reach = NULL;
 	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};
 	if (qp->flow)

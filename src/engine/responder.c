@@ -640,11 +640,11 @@ bool responder_acknowledge(struct qp *qp, struct turn *turn)
 	return false;
 }
 
-bool responder_has_work(const struct qp *qp)
+bool responder_has_work(const struct qp *qp, bool delay_ack)
 {
 	const struct responder *r = &qp->resp;
 
-	return r->response_count || r->nak || r->cnp_owed || ack_is_due(r, false);
+	return r->response_count || r->nak || r->cnp_owed || ack_is_due(r, delay_ack);
 }
 
 int responder_start(struct qp *qp, uint32_t resources)

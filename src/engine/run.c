@@ -136,9 +136,9 @@ bool engine_run(struct qp *qp, struct turn *turn)
 	return more && !turn->full;
 }
 
-bool engine_has_work(const struct qp *qp)
+bool engine_has_work(const struct qp *qp, bool delay_ack)
 {
-	return is_reliable(qp) ? responder_has_work(qp) || requester_can_run(qp) : unreliable_can_run(qp);
+	return is_reliable(qp) ? responder_has_work(qp, delay_ack) || requester_can_run(qp) : unreliable_can_run(qp);
 }
 
 bool engine_in_flight(const struct qp *qp)

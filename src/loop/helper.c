@@ -369,7 +369,7 @@ static bool work(struct loop *l, uint64_t start)
 		bool any = false;
 
 		if (lock_try(&l->receive)) {
-			any = receive_ports(l, &now);
+			any = receive_all(l, &now);
 			lock_drop(&l->receive);
 		}
 		any |= run_timers(l, now);

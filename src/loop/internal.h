@@ -28,7 +28,8 @@ struct port {
 	uint32_t users; /* paths: guarded by `life` */
 	bool raw;	/* of whole frames: raw.c has it, and counts its users by QPs */
 	bool watched;	/* in the helper's epoll set: guarded by `receive` */
-	uint32_t quiet; /* polls since something came: guarded by `receive` */
+	uint32_t quiet; /* polls since something came: guarded by `receive`, as is ... */
+	uint64_t looked; /* ... when it was looked at last: ns */
 	struct steered steered;
 
 	/* of a multicast group: */
@@ -162,14 +163,13 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 	REQUIRES(l->receive);
 
 /* receive.c */
-/* About one train from each link; returns the number of packets. `now`: if 0, it is read when something has come. */
-uint32_t receive_ports(struct loop *l, uint64_t *now) REQUIRES(l->receive);
+/* What neighbors have sent, and about one train from each link; returns the number of packets. `now`: about the time;
+ * becomes the time when a link has brought something. */
+uint32_t receive_all(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 /* What other processes hand over. */
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* What has come to one port is for others: hands it over. */
 void drain_port(void *port);
-/* What neighbors send. */
-uint32_t receive_inlets(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 /* All that a neighbor has sent. */
 struct neighbor;
 void drain_inlet(struct loop *l, struct neighbor *n) REQUIRES(l->receive);

@@ -14,9 +14,9 @@
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define LONG	    16u /* packets: after so many, it is later */
-#define GLANCES	    3u
+#define GLANCES	    15u
 #define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
-#define LOOK_AGAIN  20u /* polls: with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
+#define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
 #define BUSY_POLLS  200u /* ... and was not quiet if something came so many polls ago */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
@@ -25,7 +25,7 @@ struct visit {
 	struct loop *loop;
 	struct port *port; /* NULL: handed over by another process */
 	struct qp *qp;	   /* locked; NULL: none */
-	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know */
+	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know. Of what neighbors send, clock_about() will do */
 };
 
 NO_LOCK_ANALYSIS static void leave(struct visit *v)
@@ -166,17 +166,24 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now)
 	return n;
 }
 
+/* When a neighbor's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
+static uint64_t time_of(const struct qp *qp, const struct packet *p) REQUIRES(qp->lock)
+{
+	bool roughly = qp->req.lossless && (opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR);
+
+	return roughly ? clock_about() : clock_now();
+}
+
 /* A neighbor's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
 NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, struct packet *p,
 					  const union ibv_gid *from)
 {
 	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number))
 		return;
-	if (!v->now)
-		v->now = clock_now();
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
 	if (unlikely(!enter(v, p->dest_qpn)))
 		return;
+	v->now = time_of(v->qp, p);
 	if (unlikely(p->opcode == OPCODE_QUESTION)) {
 		answer(v, p, from);
 	} else if (from) {
@@ -209,21 +216,21 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 	return count;
 }
 
-uint32_t receive_inlets(struct loop *l, uint64_t *now)
+/* What neighbors send. */
+static uint32_t receive_inlets(struct loop *l) REQUIRES(l->receive)
 {
-	struct visit v = {.loop = l, .now = *now};
+	struct visit v = {.loop = l};
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < l->local.inlets; i++)
 		n += receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
 	leave(&v);
-	*now = v.now;
 	return n;
 }
 
 void drain_inlet(struct loop *l, struct neighbor *n)
 {
-	struct visit v = {.loop = l, .now = clock_now()};
+	struct visit v = {.loop = l};
 
 	while (receive_inlet(&v, n, INLET_BATCH))
 		;
@@ -231,23 +238,29 @@ void drain_inlet(struct loop *l, struct neighbor *n)
 }
 
 /* Whether it is time to look at a port, for a process that has neighbors too. */
-static bool is_due(struct port *port)
+static bool is_due(struct port *port, uint64_t now)
 {
-	return port->quiet++ < BUSY_POLLS || port->quiet % LOOK_AGAIN == 0;
+	if (port->quiet++ >= BUSY_POLLS && now < port->looked + LOOK_AGAIN && now >= port->looked)
+		return false;
+	port->looked = now;
+	return true;
 }
 
-uint32_t receive_ports(struct loop *l, uint64_t *now)
+uint32_t receive_all(struct loop *l, uint64_t *now)
 {
 	bool near = l->local.inlets;
-	uint32_t n = near ? receive_inlets(l, now) : 0;
+	uint32_t n = near ? receive_inlets(l) : 0;
+	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
 	for (uint32_t i = 0; i < l->ports; i++) {
-		uint32_t got = near && !is_due(l->port[i]) ? 0 : receive_port(l, l->port[i], now);
+		uint32_t got = near && !is_due(l->port[i], before) ? 0 : receive_port(l, l->port[i], &seen);
 
 		if (got)
 			l->port[i]->quiet = 0;
 		n += got;
 	}
+	if (seen)
+		*now = seen;
 	return n;
 }
 
@@ -285,18 +298,15 @@ void drain_port(void *arg)
  * ago; becomes the time at which something came. */
 static uint32_t poll_once(struct loop *l, uint64_t *seen)
 {
-	uint64_t now = 0;
 	uint32_t n = 0;
 
 	if (unlikely(has_ready(l)))
-		n = run_ready(l, now = clock_now()) ? LONG : 0;
+		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
 	if (lock_try(&l->receive)) {
-		n += receive_ports(l, &now);
+		n += receive_all(l, seen);
 		local_unstick(l);
 		lock_drop(&l->receive);
 	}
-	if (now)
-		*seen = now;
 	if (unlikely(timers_next(&l->hca.timers) <= *seen))
 		n += run_timers(l, clock_now()) ? LONG : 0;
 	return n;

@@ -177,14 +177,15 @@ static void set_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 		helper_deadline(l, deadline);
 }
 
-void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
+/* True: the QP has no more to send than there is room for. */
+static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
 {
 	struct worker *w = own_worker ?: make_worker();
 	struct neighbor *near;
 	bool more;
 
 	if (unlikely(!w))
-		return; /* the timer comes back to it */
+		return true; /* the timer comes back to it */
 	near = local_enter(qp);
 	w->turn.now = now;
 	w->turn.delay_ack = delay_ack;
@@ -200,8 +201,17 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	} while (more);
 	if (near)
 		local_leave(qp, near, w->turn.full);
+	return !w->turn.full;
+}
+
+void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
+{
+	bool all = true;
+
+	if (engine_has_work(qp, delay_ack) || unlikely(qp->req.changing))
+		all = send_all(l, qp, now, delay_ack);
 	set_timer(l, qp);
-	if (delay_ack && !w->turn.full && engine_has_work(qp))
+	if (delay_ack && all && engine_has_work(qp, false))
 		make_ready(l, qp);
 }
 
@@ -320,7 +330,7 @@ void loop_posted(struct qp *qp)
 	uint64_t now;
 
 	/* done when it was posted, in a neighbor's memory */
-	if (unlikely(loop_is_inert(l)) || (qp->reach && qp->sq.head == qp->sq.tail && !engine_has_work(qp)))
+	if (unlikely(loop_is_inert(l)) || (qp->reach && qp->sq.head == qp->sq.tail && !engine_has_work(qp, false)))
 		return;
 	backlog = engine_backlog(qp, TRAIN_CHARGE);
 	if (backlog < TRAIN_CHARGE && !qp->req.lossless && may_wait(qp)) {

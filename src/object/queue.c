@@ -60,7 +60,7 @@ void rq_fini(struct rq *rq)
 	rq->ring = NULL;
 }
 
-bool rq_take_locked(struct rq *rq, struct rwqe *out, uint32_t *position)
+bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position)
 {
 	const struct rwqe *r = rq_at(rq, rq->head);
 
@@ -69,16 +69,6 @@ bool rq_take_locked(struct rq *rq, struct rwqe *out, uint32_t *position)
 	memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));
 	*position = rq->head++;
 	return true;
-}
-
-bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position)
-{
-	bool found;
-
-	lock_take(&rq->lock);
-	found = rq_take_locked(rq, out, position);
-	lock_drop(&rq->lock);
-	return found;
 }
 
 static int post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
@@ -108,13 +98,11 @@ int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv
 {
 	int err = 0;
 
-	lock_take(&rq->lock);
 	for (; wr && !err; wr = wr->next) {
 		err = post_one(rq, qpn, wr);
 		if (err)
 			*bad = wr;
 	}
-	lock_drop(&rq->lock);
 	return err;
 }
 

@@ -75,7 +75,7 @@ struct rwqe {
 
 /* Receives: of one QP, or shared by many (object/srq.h). */
 struct rq {
-	struct lock lock; /* guards all but `reclaimed`; nests inside qp->lock */
+	struct lock lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. A QP's own needs none but that */
 	char *ring;
 	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
 	enum buffer_kind kind;
@@ -103,15 +103,16 @@ void sq_fini(struct sq *sq);
 int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 
+/* These are called with the lock of the SRQ held, or that of the QP. */
+
 /* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. False: none. */
-bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position) EXCLUDES(rq->lock);
-bool rq_take_locked(struct rq *rq, struct rwqe *out, uint32_t *position) REQUIRES(rq->lock);
+bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position);
 
 /* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
  * EINVAL (too many SGEs). */
-int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) EXCLUDES(rq->lock);
+int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* 0, -EINVAL (fewer than are posted) or -ENOMEM. Only where taken slots are free: not for a QP's own. */
-int rq_resize(struct rq *rq, uint32_t depth) REQUIRES(rq->lock);
+int rq_resize(struct rq *rq, uint32_t depth);
 
 #endif

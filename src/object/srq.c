@@ -104,7 +104,7 @@ bool srq_take(struct srq *srq, struct rwqe *out, uint32_t *position)
 	bool found, low;
 
 	lock_take(&srq->rq.lock);
-	found = rq_take_locked(&srq->rq, out, position);
+	found = rq_take(&srq->rq, out, position);
 	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head,
 			      memory_order_relaxed); /* of use under the lock only */
 	low = found && limit_reached(srq);
@@ -116,7 +116,12 @@ bool srq_take(struct srq *srq, struct rwqe *out, uint32_t *position)
 
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	return rq_post(&srq->rq, srq->number, wr, bad);
+	int err;
+
+	lock_take(&srq->rq.lock);
+	err = rq_post(&srq->rq, srq->number, wr, bad);
+	lock_drop(&srq->rq.lock);
+	return err;
 }
 
 int srq_modify(struct srq *srq, uint32_t depth, uint32_t limit, int mask)

@@ -212,7 +212,7 @@ void end_run(struct end *e, bool delay_ack)
 		turn_done(turn);
 		expect(w, e, rounds < 100000, "the engine never has enough");
 	} while (more && (rounds++ < 4 || !dice_chance(&w->dice, 0.2)));
-	work = engine_has_work(qp);
+	work = engine_has_work(qp, false);
 	deadline = engine_deadline(qp);
 	expect(w, e, more || delay_ack || !work, "the engine has run, and still has work");
 	expect(w, e, !engine_in_flight(qp) || deadline != NEVER || work || qp->attr.timeout == 0,

@@ -348,7 +348,7 @@ void model_check_agreement(struct end *e)
 	       e->peer->received);
 	lock_take(&e->qp->lock);
 	expect(w, e, engine_deadline(e->qp) == NEVER, "a deadline is set when all is done");
-	expect(w, e, !engine_has_work(e->qp) && !engine_in_flight(e->qp), "work is left when all is done");
+	expect(w, e, !engine_has_work(e->qp, false) && !engine_in_flight(e->qp), "work is left when all is done");
 	lock_drop(&e->qp->lock);
 	for (uint32_t i = 0; i < ARRAY_SIZE(e->event); i++)
 		expect(w, e, !e->event[i] || i == IBV_EVENT_SQ_DRAINED || i == IBV_EVENT_COMM_EST,

@@ -540,6 +540,21 @@ def ucx(transports, test, **row):
     return Case("UCX_TLS=%s ucx_perftest -t %s" % (transports, test), run, **row)
 
 
+def io_demo(transports, **row):
+    """UCX's storage-like server and client, which connect by rdma_cm; the data are checked."""
+    def run(place, build):
+        env = ["UCX_TLS=self," + transports, "UCX_SOCKADDR_TLS_PRIORITY=rdmacm", "UCX_NET_DEVICES=uroce0:1",
+               "UCX_WARN_UNUSED_ENV_VARS=n"]
+        command = typed(build, "io_demo -q -p %d" % next(ports))
+        s = Process(build, place.server, command, env, preload=False)
+        s.until_at_roce_port()
+        c = Process(build, place.client, "%s -i 100 -o read,write %s" % (command, place.address), env, preload=False)
+        expect(c)
+        if "status 'OK'" not in c.output or not s.running():
+            raise Failure("it did not end well")
+    return Case("UCX_TLS=%s io_demo" % transports, run, **row)
+
+
 def ucx_info(place, build):
     p = Process(build, place.server, typed(build, "ucx_info -d"), preload=False)
     expect(p)
@@ -652,9 +667,9 @@ TABLE = [
       for how in ("-T b", "-T n", "-T a") for size in (16, 1500, 2048)],
     Case("rcopy", rcopy, ALL, quick=True),
     raw_ethernet_lat("-n 200 -s 64", places=VETH, quick=True),
-    mckey("239.77.0.1", "127.0.0.1", "127.0.0.1"),
-    mckey("239.77.0.2", "10.77.0.1", "10.77.0.2", places=VETH),
-    mckey("ff0e::77", "fd77::1", "fd77::2", places=VETH),
+    mckey("239.77.0.1", "127.0.0.1 -c 4 -S 500", "127.0.0.1 -c 4 -S 500"),
+    mckey("239.77.0.2", "10.77.0.1", "10.77.0.2 -o", places=VETH),
+    mckey("ff0e::77 -p 0x0002", "fd77::1", "fd77::2", places=VETH),
     Case("nc by rsocket", netcat(), ALL),
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
     Case("iperf3 by rsocket", iperf3, ALL),
@@ -776,6 +791,7 @@ TABLE = [
     Case("addresses and link come and go", port_events, ("lo", "veth1500"), spoils=True),
     idle("pause"),
     idle("event"),
+    *[io_demo(t, places=("lo", "veth1500")) for t in ("rc_verbs,ud_verbs", "ud_verbs")],
     Case("ucx_info -d", ucx_info, ("lo", "veth1500")),
     *[ucx("rc_verbs,ud_verbs", t, places=("lo", "veth1500")) for t in ("tag_lat -n 200 -s 64", "tag_bw -n 100 -s 65536")],
     *[ucx("rc_verbs,ud_verbs", t, places=LO) for t in ("ucp_put_bw -n 100 -s 4096", "ucp_get -n 100 -s 4096",

@@ -282,7 +282,7 @@ static void empty(struct srq *srq)
 {
 	uint32_t position;
 
-	while (srq_take(srq, f.receive, &position))
+	while (srq_take(srq, NULL, f.receive, &position))
 		;
 }
 

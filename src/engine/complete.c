@@ -103,8 +103,8 @@ bool take_receive(struct qp *qp, const struct packet *first)
 
 	struct srq *srq = r->srq ?: qp->srq;
 
-	r->has_recv = srq ? srq_take(srq, r->recv, &r->recv_position)
-			  : rq_take(&qp->rq, r->recv, &r->recv_position);
+	r->has_recv = srq ? srq_take(srq, r->promise, r->recv, &r->recv_position)
+			  : rq_take(&qp->rq, r->promise, r->recv, &r->recv_position);
 	if (r->has_recv)
 		trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, first->psn.v, 0, 0);
 	return r->has_recv;
@@ -174,7 +174,7 @@ void flush(struct qp *qp)
 	if (r->has_recv)
 		flush_receive(qp, r->recv_position, r->recv->wr_id);
 	r->has_recv = false;
-	while (rq_take(&qp->rq, r->recv, &position))
+	while (rq_take(&qp->rq, NULL, r->recv, &position))
 		flush_receive(qp, position, r->recv->wr_id);
 }
 

@@ -4,9 +4,10 @@
  *
  * So a sender who is well ahead of what it knows to have arrived puts a question behind its packets (opcodes of the
  * range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came before,
- * and tells how many receives are posted. Until then a sender may be a window ahead in bytes, and as many messages as
- * there were receives. A peer that does not know the question drops it, as any opcode that is not of its QP's
- * transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges ask nothing.
+ * and tells how many receives are for this sender: none of those that it has promised to others, of UD or by way of an
+ * SRQ. Until then a sender may be a window ahead in bytes, and as many messages as it was promised. A peer that does not
+ * know the question drops it, as any opcode that is not of its QP's transport; nothing waits for such a one for long,
+ * nor for one that is dead. Short exchanges ask nothing.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <string.h>
@@ -23,7 +24,9 @@
 #define PATIENCE_NEW   (250 * MSEC) /* with one that has never answered */
 #define PATIENCE       SEC	    /* ... or that has: it may be waiting for a processor */
 #define SILENT_AGAIN   SEC	    /* a silent peer is asked that often */
-#define PERIOD	       (50 * MSEC)  /* in which askers of a receive queue are counted */
+/* A promise that is not used for so many periods is given back, and its owner does not count on it after one. */
+#define PERIOD	     (50 * MSEC)
+#define PERIODS_KEPT 2
 
 static bool takes_receive(const struct wqe *w)
 {
@@ -165,8 +168,16 @@ static void ask(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 	look_near(qp, turn, f, w);
 }
 
+/* What it was promised may be others' by now. */
+static void forget_promise(struct flow *f)
+{
+	f->credits = min_of(f->credits, messages_ahead(f) + FREE_MESSAGES);
+}
+
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 {
+	if (!f->held_at && turn->now - f->used > PERIOD)
+		forget_promise(f);
 	if (f->sent.bytes == 0)
 		look_near(qp, turn, f, w);
 	if (!is_changing(f) && (f->peer == FLOW_SILENT || !is_full(qp, f, w)))
@@ -218,7 +229,7 @@ void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *f
 	f->told = f->asked;
 	f->credits = ntohl(p->imm);
 	f->open = false;
-	if (f->credits)
+	if (f->credits || f->peer == FLOW_NEW)
 		f->peer = FLOW_HEARD;
 	qp->req.held = NULL; /* the next run sees */
 }
@@ -240,31 +251,77 @@ void flow_reset(struct qp *qp)
 
 /* ---- the receiver ---- */
 
-/* How many ask for these receives, this one among them. */
-static uint32_t count_askers(struct crowd *c, const struct packet *p, const union ibv_gid *from, uint64_t now)
+/* Time passes for promises when somebody asks, a period at most at a time: so a receiver that comes late does not take
+ * for silent who was not heard for that reason. */
+static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 {
-	uint64_t period = now / PERIOD;
-	uint32_t hash = (uint32_t)(p->src_qpn ^ from->global.interface_id >> 32) * 0x9e3779b1u;
+	if (now - rq->period_at < PERIOD)
+		return;
+	rq->period_at = now;
+	rq->period++;
+	list_each_safe(l, &rq->promises) {
+		struct promise *p = container_of(l, struct promise, link);
 
-	if (c->period != period) {
-		c->before = c->period + 1 == period ? c->now : 0;
-		c->now = 0;
-		c->period = period;
+		if (rq->period - p->period > PERIODS_KEPT)
+			rq_promise(rq, p, 0);
 	}
-	c->now |= 1ull << (hash >> 26);
-	return (uint32_t)__builtin_popcountll(c->before | c->now);
 }
 
-static uint32_t receives_for(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
+struct promise *flow_promise(struct qp *qp, uint32_t qpn, const union ibv_gid *to)
 {
-	struct rq *rq = qp->srq ? &qp->srq->rq : &qp->rq;
-	uint32_t posted, askers;
+	if (qp->transport == TRANSPORT_UC)
+		return &qp->promise[0];
+	for (uint32_t i = 0; i < UD_PROMISES && qp->promise[i].asked_at; i++)
+		if (qp->promise[i].qpn == qpn && !memcmp(&qp->promise[i].to, to, sizeof(*to)))
+			return &qp->promise[i];
+	return NULL;
+}
 
-	lock_take(&rq->lock); /* of an SRQ; of the QP's own it does no harm */
-	posted = rq->tail - rq->head;
-	askers = count_askers(&rq->crowd, p, from, now);
+/* A newcomer takes the place of the one that has not asked for longest. */
+static struct promise *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const union ibv_gid *to) REQUIRES(rq->lock)
+{
+	struct promise *p = &qp->promise[0];
+
+	for (uint32_t i = 1; i < UD_PROMISES && p->asked_at; i++)
+		if (qp->promise[i].asked_at < p->asked_at)
+			p = &qp->promise[i];
+	rq_promise(rq, p, 0);
+	p->to = *to;
+	p->qpn = qpn;
+	return p;
+}
+
+void flow_expect(struct qp *qp)
+{
+	struct rq *rq = qp_receives(qp);
+
+	lock_take(&rq->lock);
+	rq_promise(rq, &qp->promise[0], FREE_MESSAGES);
 	lock_drop(&rq->lock);
-	return posted ? max_of(posted / askers, 1u) : 0;
+}
+
+/* Where others may ask as well, half of what is free is left to them. What was promised before and not used yet stays
+ * promised: it may be on its way. */
+static uint32_t receives_for(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now)
+{
+	bool may_others = qp->srq || qp->transport == TRANSPORT_UD;
+	struct rq *rq = qp_receives(qp);
+	uint32_t posted, others, left;
+	struct promise *p;
+
+	lock_take(&rq->lock);
+	pass_time(rq, now);
+	p = flow_promise(qp, question->src_qpn, from) ?: replace(qp, rq, question->src_qpn, from);
+	p->asked_at = now;
+	posted = rq->tail - rq->head;
+	others = rq->promised - p->receives;
+	left = posted > others ? posted - others : 0;
+	if (may_others)
+		left = (left + 1) / 2;
+	left = max_of(left, p->receives);
+	rq_promise(rq, p, left);
+	lock_drop(&rq->lock);
+	return left;
 }
 
 bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,

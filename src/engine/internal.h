@@ -117,6 +117,10 @@ void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, 
 void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 uint64_t flow_deadline(const struct qp *qp);
 void flow_reset(struct qp *qp);
+/* What this sender has been promised; NULL: nothing. */
+struct promise *flow_promise(struct qp *qp, uint32_t qpn, const union ibv_gid *to);
+/* UC with an SRQ, in RTR: its peer may be about to send. */
+void flow_expect(struct qp *qp);
 
 /* uc.c, ud.c */
 void uc_receive(struct qp *qp, const struct packet *p);

@@ -248,8 +248,10 @@ static void reset(struct qp *qp)
 	atomic_store_explicit(&qp->rq.reclaimed, 0, memory_order_relaxed);
 	qp->reach = NULL;
 	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};
-	if (qp->flow)
+	if (qp->flow) {
 		flow_reset(qp);
+		qp_withdraw(qp);
+	}
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
 	qp->mtu = 0;
@@ -283,6 +285,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 		qp->resp.expected = psn(qp->attr.rq_psn);
 		qp->resp.ack_psn = psn_add(qp->resp.expected, -1u);
 		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, 0, qp->attr.rq_psn, qp->mtu, 0);
+		if (qp->transport == TRANSPORT_UC && qp->srq)
+			flow_expect(qp);
 		return is_reliable(qp) ? responder_start(qp, qp->attr.max_dest_rd_atomic) : 0;
 	case IBV_QPS_RTS:
 		if (from != IBV_QPS_RTR)

@@ -29,6 +29,7 @@ void uc_receive(struct qp *qp, const struct packet *p)
 	if (!psn_equal(p->psn, r->expected) || opcode_info[p->opcode].flags & IS_FIRST)
 		abandon(qp);
 	r->expected = psn_add(p->psn, 1);
+	r->promise = qp->promise;
 	verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_receive(qp, p)
 		  ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
 	if (verdict == ACCEPT)

@@ -36,9 +36,10 @@ static enum verdict store(struct qp *qp, const struct packet *p, const union ibv
 
 void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from)
 {
-	enum verdict verdict =
-		check_qkey(qp, p) ?: check_receive(qp, p) ?: check_room(qp, p) ?: store(qp, p, from);
+	enum verdict verdict;
 
+	qp->resp.promise = flow_promise(qp, p->src_qpn, from);
+	verdict = check_qkey(qp, p) ?: check_receive(qp, p) ?: check_room(qp, p) ?: store(qp, p, from);
 	if (verdict == ACCEPT) {
 		complete_receive(qp, IBV_WC_SUCCESS, p);
 		return;

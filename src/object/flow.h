@@ -1,5 +1,6 @@
-/* What a sender of UC or UD knows of a receiver: how much it has sent there, and how much of that the receiver says to have
- * taken. The rules are in engine/flow.c. It belongs to a QP, whose lock guards it.
+/* Flow control of UC and UD, whose rules are in engine/flow.c. A `flow` is what a sender knows of a receiver: how much it
+ * has sent there, and how much of that the receiver says to have taken. A `promise` is what a receiver has told a sender:
+ * the rest of it, that is. They belong to a QP, whose lock guards them but for what says otherwise.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_FLOW_H
 #define UROCE_FLOW_H
@@ -7,8 +8,10 @@
 #include <infiniband/verbs.h>
 
 #include "base/base.h"
+#include "base/list.h"
 
-#define UD_FLOWS 8 /* receivers that a UD QP keeps in mind; a UC QP has one */
+#define UD_FLOWS    8  /* receivers that a UD QP keeps in mind; a UC QP has one */
+#define UD_PROMISES 32 /* ... and senders */
 
 /* Counters of all that was sent so far; they wrap. */
 struct flow_mark {
@@ -27,7 +30,7 @@ struct flow {
 	uint32_t qpn;
 	enum flow_peer peer;
 	struct flow_mark sent, asked, told;
-	uint32_t credits;  /* receives that were posted when it answered */
+	uint32_t credits;  /* receives that it promised when it answered */
 	uint32_t question; /* PSN of the last one */
 	bool open;	   /* it is not answered yet */
 	uint64_t asked_at;
@@ -39,10 +42,14 @@ struct flow {
 	void *next;	   /* ... or is to go, when what it was sent has arrived; NULL: no change */
 };
 
-/* Who asks a receive queue: each may hope for a part of its receives. */
-struct crowd {
-	uint64_t before, now; /* one bit per asker, of the last two periods */
-	uint64_t period;
+struct promise {
+	union ibv_gid to; /* UD: whom */
+	uint32_t qpn;
+	uint64_t asked_at; /* 0: it is nobody's, or (UC) nobody has asked yet */
+	/* guarded by the receive queue's lock */
+	uint32_t receives;  /* that are for this sender and no other */
+	uint64_t period;    /* of the queue, in which it was made or used last */
+	struct list link;   /* in rq->promises while there are any */
 };
 
 #endif

@@ -87,8 +87,9 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 		goto err_rq;
 	if (qp->transport == TRANSPORT_UC || qp->transport == TRANSPORT_UD) {
 		qp->flow = calloc(type == IBV_QPT_UD ? UD_FLOWS : 1, sizeof(*qp->flow));
-		if (!qp->flow)
-			goto err_recv;
+		qp->promise = calloc(type == IBV_QPT_UD ? UD_PROMISES : 1, sizeof(*qp->promise));
+		if (!qp->flow || !qp->promise)
+			goto err_flow;
 	}
 	qp->pd = pd ? pd_domain(pd) : NULL;
 	qp->holder = pd ? pd_holder(pd) : NULL;
@@ -107,7 +108,11 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	count_users(qp, 1);
 	return qp;
 
-err_recv:
+err_flow:
+	free(qp->flow);
+	free(qp->promise);
+	qp->flow = NULL;
+	qp->promise = NULL;
 	free(qp->resp.recv);
 	qp->resp.recv = NULL;
 err_rq:
@@ -122,6 +127,16 @@ err_timer:
 err:
 	errno = ENOMEM;
 	return NULL;
+}
+
+void qp_withdraw(struct qp *qp)
+{
+	struct rq *rq = qp_receives(qp);
+
+	lock_take(&rq->lock);
+	for (uint32_t i = 0; i < (qp->transport == TRANSPORT_UD ? UD_PROMISES : 1); i++)
+		rq_promise(rq, &qp->promise[i], 0);
+	lock_drop(&rq->lock);
 }
 
 void qp_destroy(struct qp *qp)
@@ -139,13 +154,17 @@ void qp_destroy(struct qp *qp)
 		cq_remove_qp(qp->send_cq, qp->base.qp_num);
 	if (qp->recv_cq)
 		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
+	if (qp->promise)
+		qp_withdraw(qp);
 	sq_fini(&qp->sq);
 	rq_fini(&qp->rq);
 	free(qp->resp.recv);
 	free(qp->resp.responses);
 	free(qp->resp.atomics);
 	free(qp->flow);
+	free(qp->promise);
 	qp->flow = NULL;
+	qp->promise = NULL;
 	qp->resp = (struct responder){0};
 	count_users(qp, -1u);
 	lock_drop(&qp->lock);

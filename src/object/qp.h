@@ -123,6 +123,7 @@ struct responder {
 	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
 	uint32_t srqn;	      /* XRC: what the message does */
 	struct rwqe *recv;    /* a copy of the receive that the message uses */
+	struct promise *promise; /* UC, UD: to whoever sent the packet at hand; NULL: none */
 	uint32_t recv_position;
 	bool has_recv;
 
@@ -184,6 +185,7 @@ struct qp {
 	struct requester req;
 	struct responder resp;
 	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
+	struct promise *promise; /* UC: one, UD: UD_PROMISES; NULL: of others */
 	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
 	struct reach_pair reach_pair;
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
@@ -240,6 +242,15 @@ static inline bool is_xrc_target(const struct qp *qp)
  * use for. NULL and errno ENOMEM. */
 struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
 		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all);
+
+/* Where its receives come from; of XRC, each message says. */
+static inline struct rq *qp_receives(struct qp *qp)
+{
+	return qp->srq ? &qp->srq->rq : &qp->rq;
+}
+
+/* Nobody is promised receives any more, of those that send to this QP. */
+void qp_withdraw(struct qp *qp); /* under its lock */
 
 /* Nothing of the QP is found afterwards: no packet, no timer, no CQE. */
 void qp_destroy(struct qp *qp) EXCLUDES(qp->lock);

@@ -49,6 +49,7 @@ int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth,
 	rq->mask = slots(depth) - 1;
 	rq->stride = sizeof(struct rwqe) + max_sge * sizeof(struct ibv_sge);
 	rq->head = rq->tail = 0;
+	list_init(&rq->promises);
 	atomic_init(&rq->reclaimed, 0);
 	rq->ring = rq_ring(rq, rq->mask, &rq->from);
 	return rq->ring ? 0 : -ENOMEM;
@@ -60,10 +61,23 @@ void rq_fini(struct rq *rq)
 	rq->ring = NULL;
 }
 
-bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position)
+void rq_promise(struct rq *rq, struct promise *promise, uint32_t receives)
+{
+	if (promise->receives)
+		list_remove(&promise->link);
+	rq->promised += receives - promise->receives;
+	promise->receives = receives;
+	promise->period = rq->period;
+	if (receives)
+		list_append(&rq->promises, &promise->link);
+}
+
+bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t *position)
 {
 	const struct rwqe *r = rq_at(rq, rq->head);
 
+	if (promise && promise->receives)
+		rq_promise(rq, promise, promise->receives - 1);
 	if (rq->head == rq->tail)
 		return false;
 	memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));

@@ -82,7 +82,9 @@ struct rq {
 	uint32_t stride, mask, depth, max_sge;
 	uint32_t head; /* the next to be used by an arriving message */
 	uint32_t tail; /* where the next post goes */
-	struct crowd crowd;
+	struct list promises; /* of UC and UD: to all who asked, whatever QP of this queue they send to */
+	uint32_t promised;    /* receives in all of them */
+	uint64_t period, period_at; /* a time that passes while somebody asks: engine/flow.c */
 	_Atomic uint32_t reclaimed;
 };
 
@@ -105,8 +107,12 @@ void rq_fini(struct rq *rq);
 
 /* These are called with the lock of the SRQ held, or that of the QP. */
 
-/* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. False: none. */
-bool rq_take(struct rq *rq, struct rwqe *out, uint32_t *position);
+/* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. `promise`: to whom it
+ * goes, or NULL. False: none. */
+bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t *position);
+
+/* So many receives are for this sender, in place of what it was promised before. */
+void rq_promise(struct rq *rq, struct promise *promise, uint32_t receives);
 
 /* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
  * EINVAL (too many SGEs). */

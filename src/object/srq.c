@@ -99,12 +99,12 @@ static void tell(struct srq *srq)
 	srq->hca->ops->srq_event(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
-bool srq_take(struct srq *srq, struct rwqe *out, uint32_t *position)
+bool srq_take(struct srq *srq, struct promise *promise, struct rwqe *out, uint32_t *position)
 {
 	bool found, low;
 
 	lock_take(&srq->rq.lock);
-	found = rq_take(&srq->rq, out, position);
+	found = rq_take(&srq->rq, promise, out, position);
 	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head,
 			      memory_order_relaxed); /* of use under the lock only */
 	low = found && limit_reached(srq);

@@ -12,7 +12,8 @@
 enum {
 	SENDERS = 4,
 	MESSAGES = 150, /* of each */
-	DEPTH = 40,	/* of queues */
+	DEPTH = 40,	/* of queues: more than a sender sends unasked */
+	POOL = 300,	/* of one for all, of which half is free when the first has asked */
 	LARGEST = 2000, /* bytes */
 	WAY = 1024,	/* packets on the way at most */
 	BUDGET = 16384,
@@ -32,7 +33,7 @@ struct end {
 	struct qp *qp;
 	struct cq cq;
 	struct mr *mr;
-	uint8_t *memory; /* DEPTH times ROOM */
+	uint8_t *memory; /* POOL times ROOM */
 	uint32_t posted; /* messages, or receives */
 	uint32_t polled;
 };
@@ -90,11 +91,11 @@ static uint8_t byte_of(const struct head *h, uint32_t i)
 
 static void open_end(struct world *w, struct end *e, struct srq *srq)
 {
-	const struct ibv_qp_cap cap = {DEPTH, srq ? 0 : DEPTH, 1, srq ? 0 : 1, 0};
+	const struct ibv_qp_cap cap = {DEPTH, srq ? 0 : POOL, 1, srq ? 0 : 1, 0};
 
-	e->memory = malloc(DEPTH * ROOM);
-	e->mr = mr_register(&w->pd, e->memory, DEPTH * ROOM, (uintptr_t)e->memory, IBV_ACCESS_LOCAL_WRITE);
-	require(w, !cq_init(&e->cq, &w->hca, 4 * DEPTH), "no CQ");
+	e->memory = malloc(POOL * ROOM);
+	e->mr = mr_register(&w->pd, e->memory, POOL * ROOM, (uintptr_t)e->memory, IBV_ACCESS_LOCAL_WRITE);
+	require(w, !cq_init(&e->cq, &w->hca, 2 * POOL), "no CQ");
 	e->qp = qp_create(&w->hca, &w->pd, &e->cq, &e->cq, srq, w->type, &cap, true);
 	require(w, e->memory && e->mr && e->qp, "no memory");
 }
@@ -305,7 +306,7 @@ static void step(struct world *w)
 		poll_end(w, &w->sender[who], false);
 		break;
 	case 7:
-		if (roll(w, 4) == 0) /* it is slow */
+		if (roll(w, 32) == 0) /* it is slow */
 			poll_end(w, &w->receiver[who % w->receivers], true);
 		break;
 	}
@@ -313,6 +314,7 @@ static void step(struct world *w)
 
 static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool loses)
 {
+	uint32_t receives = type == IBV_QPT_UD || shares ? POOL : DEPTH;
 	struct world *w = aligned_alloc(64, (sizeof(*w) + 63) & ~63ul);
 
 	assert_non_null(w);
@@ -327,7 +329,7 @@ static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool los
 	w->pd.hca = &w->hca;
 	w->ah = (struct ah){.base.pd = &w->pd.base, .pd = &w->pd, .path = {.sgid = host, .dgid = host}};
 	if (shares)
-		w->srq = srq_create(&w->hca, &w->pd, NULL, NULL, 4 * DEPTH, 1);
+		w->srq = srq_create(&w->hca, &w->pd, NULL, NULL, POOL, 1);
 	for (uint32_t i = 0; i < SENDERS; i++)
 		open_end(w, &w->sender[i], NULL);
 	for (uint32_t i = 0; i < w->receivers; i++)
@@ -336,7 +338,7 @@ static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool los
 		start(w, &w->sender[i], &w->receiver[i % w->receivers]);
 	for (uint32_t i = 0; i < w->receivers; i++) {
 		start(w, &w->receiver[i], &w->sender[i]);
-		for (uint32_t n = 0; n < DEPTH && (!w->srq || i == 0); n++)
+		for (uint32_t n = 0; n < receives && (!w->srq || i == 0); n++)
 			post_receive(w, &w->receiver[i], n);
 	}
 	for (uint32_t n = 0; !is_over(w); n++) {
@@ -378,6 +380,9 @@ static void crowd(enum ibv_qp_type type, bool shares, bool loses)
 	}
 CROWD(uc_loses_nothing, IBV_QPT_UC, false, false)
 CROWD(uc_is_whole_and_in_order, IBV_QPT_UC, false, true)
+CROWD(uc_with_one_queue_for_all_loses_nothing, IBV_QPT_UC, true, false)
+CROWD(ud_loses_nothing, IBV_QPT_UD, false, false)
+CROWD(ud_with_an_srq_loses_nothing, IBV_QPT_UD, true, false)
 CROWD(uc_with_one_queue_for_all_is_whole_and_in_order, IBV_QPT_UC, true, true)
 CROWD(ud_is_whole_and_in_order, IBV_QPT_UD, false, true)
 CROWD(ud_with_an_srq_is_whole_and_in_order, IBV_QPT_UD, true, true)
@@ -387,6 +392,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uc_loses_nothing),
 		cmocka_unit_test(uc_is_whole_and_in_order),
+		cmocka_unit_test(uc_with_one_queue_for_all_loses_nothing),
+		cmocka_unit_test(ud_loses_nothing),
+		cmocka_unit_test(ud_with_an_srq_loses_nothing),
 		cmocka_unit_test(uc_with_one_queue_for_all_is_whole_and_in_order),
 		cmocka_unit_test(ud_is_whole_and_in_order),
 		cmocka_unit_test(ud_with_an_srq_is_whole_and_in_order),

@@ -306,13 +306,13 @@ static void writes_wait_for_bytes_alone(void **state)
 	post(f, 100, IBV_WR_RDMA_WRITE, 1);
 	assert_int_equal(polled(f), 100);
 	fixture_forget(f);
-	post(f, 100, IBV_WR_RDMA_WRITE, 10 * MTU);
+	post(f, 30, IBV_WR_RDMA_WRITE, 10 * MTU);
 	done = polled(f);
 	s = look(f);
 	assert_in_range(s.packets, 100, 180); /* about 64 KiB with what a packet weighs besides */
 	assert_int_equal(s.questions, 1);
 	assert_int_equal(done, s.packets / 10);
-	answer(f, &s.question, 0); /* no receives: WRITEs need none; but it is not a sign of life either */
+	answer(f, &s.question, 0); /* no receives: WRITEs need none */
 	assert_true(look(f).packets > 0);
 }
 
@@ -487,20 +487,91 @@ static void rc_knows_no_questions(void **state)
 	assert_int_equal(f->qp->state, IBV_QPS_RTS);
 }
 
-/* Many who ask share what there is, as long as they ask. */
-static void receives_are_shared_among_those_who_ask(void **state)
+/* ---- promises: what one who asked was told is not told to another ---- */
+
+enum { A = 1, B, C }; /* QPNs of senders */
+
+enum act {
+	ASK,   /* `who` asks; `n`: what it is told */
+	SEND,  /* `n` messages from it arrive */
+	POST,  /* `n` receives are posted */
+	PASS,  /* so many times, 60 ms go by and C asks; `who`: what it is told */
+};
+
+struct deed {
+	enum act act;
+	uint32_t who, n;
+};
+
+static void do_all(struct fixture *f, const struct deed *d, size_t count)
+{
+	for (size_t i = 0; i < count; i++, d++) {
+		for (uint32_t n = 0; d->act == POST && n < d->n; n++)
+			assert_int_equal(fixture_post_recv(f, 1, 100), 0);
+		for (uint32_t n = 0; d->act == SEND && n < d->n; n++)
+			fixture_give(f, (struct packet){.opcode = OP_SEND_ONLY,
+							.pkey = PKEY_DEFAULT,
+							.dest_qpn = QPN,
+							.src_qpn = d->who,
+							.qkey = QKEY});
+		if (d->act == ASK && answers(f, question_from(d->who), &fixture_there) != d->n)
+			fail_msg("deed %zu: not %u receives", i, d->n);
+		for (uint32_t n = 0; d->act == PASS && n < d->n; n++) {
+			f->now += 60 * MSEC;
+			assert_int_equal(answers(f, question_from(C), &fixture_there), d->who);
+		}
+	}
+}
+
+#define PROMISES(name, ...)                                     \
+	static void name(void **state)                          \
+	{                                                       \
+		static const struct deed deeds[] = {__VA_ARGS__}; \
+		fixture_start(*state, IBV_QPS_RTR);             \
+		do_all(*state, deeds, ARRAY_SIZE(deeds));       \
+	}
+
+PROMISES(half_of_what_is_free_is_left_to_others, {POST, 0, 100}, {ASK, A, 50}, {ASK, B, 25}, {ASK, C, 13})
+PROMISES(a_promise_is_not_taken_back, {POST, 0, 8}, {ASK, A, 4}, {ASK, B, 2}, {SEND, C, 4}, {ASK, A, 4}, {SEND, A, 3},
+	 {ASK, A, 1})
+PROMISES(the_last_receive_is_for_one, {POST, 0, 1}, {ASK, A, 1}, {ASK, B, 0}, {ASK, A, 1})
+PROMISES(a_promise_is_kept_while_others_ask, {POST, 0, 8}, {ASK, A, 4}, {SEND, B, 4}, {ASK, B, 0}, {SEND, A, 4},
+	 {ASK, B, 0}, {POST, 0, 2}, {ASK, B, 1})
+PROMISES(what_has_been_used_is_promised_no_more, {POST, 0, 8}, {ASK, A, 4}, {SEND, A, 3}, {POST, 0, 3}, {ASK, B, 4})
+PROMISES(who_asks_again_gets_another_promise_and_not_one_more, {POST, 0, 8}, {ASK, A, 4}, {ASK, A, 4}, {ASK, B, 2})
+PROMISES(who_is_silent_gives_its_promise_back, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {PASS, 4, 1})
+PROMISES(who_sends_is_not_silent, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {SEND, A, 1}, {PASS, 2, 2})
+
+/* More senders than are kept in mind: the one that asked first is forgotten. */
+static void many_senders_are_served(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
-	for (int i = 0; i < 100; i++)
+	fixture_start(f, IBV_QPS_RTR);
+	for (uint32_t n = 0; n < 200; n++)
 		assert_int_equal(fixture_post_recv(f, 1, 100), 0);
-	assert_int_equal(answers(f, question_from(1), &fixture_there), 100);
-	assert_int_equal(answers(f, question_from(2), &fixture_there), 50);
-	assert_int_equal(answers(f, question_from(3), &fixture_elsewhere), 33);
-	assert_int_equal(answers(f, question_from(1), &fixture_there), 33);
-	f->now += SEC;
-	assert_int_equal(answers(f, question_from(1), &fixture_there), 100);
+	for (uint32_t qpn = 1; qpn < 3 * UD_PROMISES; qpn++) {
+		f->now += USEC;
+		assert_true(answers(f, question_from(qpn), &fixture_there) >= 0);
+	}
+	assert_true(f->qp->rq.promised <= 200);
+}
+
+/* After a pause what was promised may be somebody else's: as much as a newcomer sends, and then it asks. */
+static void an_old_promise_is_not_counted_on(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	be_heard(f, 1000);
+	fixture_wait(f, SEC);
+	post_sends(f, 2 * FREE);
+	assert_int_equal(polled(f), FREE);
+	s = look(f);
+	assert_int_equal(s.questions, 1);
+	answer(f, &s.question, 1000);
+	assert_int_equal(polled(f), FREE);
 }
 
 #define BOTH(name)                                                                 \
@@ -530,10 +601,19 @@ int main(void)
 		UD(receivers_are_counted_apart),
 		UD(many_receivers_are_served),
 		UD(nobody_answers_for_a_group),
-		BOTH(the_answer_is_how_many_receives_are_posted),
+		UC(the_answer_is_how_many_receives_are_posted),
 		BOTH(strangers_get_no_answer),
 		UC(rc_knows_no_questions),
-		UD(receives_are_shared_among_those_who_ask),
+		UD(half_of_what_is_free_is_left_to_others),
+		UD(a_promise_is_not_taken_back),
+		UD(the_last_receive_is_for_one),
+		UD(a_promise_is_kept_while_others_ask),
+		UD(what_has_been_used_is_promised_no_more),
+		UD(who_asks_again_gets_another_promise_and_not_one_more),
+		UD(who_is_silent_gives_its_promise_back),
+		UD(who_sends_is_not_silent),
+		UD(many_senders_are_served),
+		BOTH(an_old_promise_is_not_counted_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -726,6 +726,8 @@ TABLE = [
     *[perftest("ib_send_bw -c %s -n 1000 -s 1024 -q 16" % c, places=LO) for c in ("UC", "UD")],
     *[perftest("ib_send_bw -c %s -n 2000 -s 64%s" % (c, x), places=LO) for c in ("UC", "UD")
       for x in (" -e", " -b -e")],
+    *[perftest("ib_send_bw -c %s -n 1000 -s 1024 --use-srq -q %d" % (c, q), places=("lo", "veth1500")) for c in ("UC", "UD")
+      for q in (4, 16)],
     *[perftest("ib_send_bw -c %s -n 100 -s 1024" % c, places=("lo", "veth1500"), quick=True) for c in ("UC", "UD")],
     *[perftest("ib_send_bw -c %s -n 100 -s 64 -I 64" % c, places=LO) for c in ("UC", "UD")],
     *[perftest("ib_send_bw -c %s -n 100 -s 64 -b" % c, places=LO) for c in ("UC", "UD")],

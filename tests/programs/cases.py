@@ -4,6 +4,7 @@ out; the functions above the table say how a kind of test goes."""
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -578,6 +579,29 @@ def fabric(endpoint, options="", **row):
     return Case(("fi_pingpong -p verbs -e %s %s" % (endpoint, options)).strip(), run, **row)
 
 
+def open_mpi(**row):
+    """Two ranks through UCX, in the place's two namespaces: mpirun goes there by nsenter in place of ssh."""
+    def run(place, build):
+        program = build.compile(os.path.join(HERE, "ranks.c"), "mpicc")
+        hosts = ["--oversubscribe"]
+        with tempfile.TemporaryDirectory(prefix="uroce-mpi-") as folder:
+            if place.client is not place.server:
+                agent = os.path.join(folder, "agent")
+                with open(agent, "w") as f:  # HOST COMMAND...
+                    f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
+                os.chmod(agent, 0o755)
+                hosts = ["--mca", "plm_rsh_agent", agent, "--host",
+                         "pid%d,pid%d" % (place.server.holder.pid, place.client.holder.pid)]
+            # osc ucx: windows by RDMA, too; and nothing but our transports
+            p = Process(build, place.server, shlex.split(typed(build, "mpirun --allow-run-as-root --bind-to none -n 2")) +
+                        hosts + "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_verbs,ud_verbs:aux,self".split() +
+                        ["-x", "UCX_NET_DEVICES=uroce0:1", program], preload=False)
+            expect(p)
+        if "2 ranks agree" not in p.output:
+            raise Failure("the ranks did not come to their end")
+    return Case("mpirun -n 2", run, **row)
+
+
 def fi_info(place, build):
     """Message endpoints need an address that is not the loopback's: libfabric leaves that out."""
     for options, pattern in ("", r"FI_PROTO_IB_UD"), ("-t FI_EP_RDM", r"verbs;ofi_rxd"):
@@ -800,6 +824,7 @@ TABLE = [
                                                        "ucp_fadd -n 100 -s 8", "ucp_am_lat -n 100 -s 2000")],
     *[ucx("ud_verbs", t, places=("lo", "veth1500")) for t in ("tag_lat -n 200 -s 64", "tag_bw -n 100 -s 65536")],
     ucx("ud_verbs", "ucp_put_bw -n 100 -s 4096", places=LO),
+    open_mpi(places=("lo", "veth1500")),
     Case("fi_info -p verbs", fi_info, ("lo", "veth1500")),
     fabric("dgram", "-S 1024", places=("lo", "veth1500")),
     fabric("rdm", "-S 1024", places=("lo", "veth1500")),

@@ -51,13 +51,13 @@ class Build:
         self.prefix = ["setarch", "-R"] if self.sanitizer == "thread" else []
         self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
 
-    def compile(self, source):
+    def compile(self, source, compiler="cc"):
         """With nothing but -libverbs (and -lrdmacm), as any user would. Once."""
         out = os.path.join(self.programs.name, os.path.basename(source)[:-2])
         if not os.path.exists(out):
             with open(source) as f:
                 libraries = ["-lrdmacm"] if "<rdma/" in f.read() else []
-            subprocess.run(["cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", out, *libraries,
+            subprocess.run([compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", out, *libraries,
                             "-libverbs"], check=True)
         return out
 

@@ -74,13 +74,13 @@ static inline void rc_open(struct rc *rc, const struct rc *base, int gid_index, 
 	memset(rc->memory, 0, size);
 	MUST(rc->mr = ibv_reg_mr(rc->pd, rc->memory, size, ALL));
 	MUST(rc->channel = ibv_create_comp_channel(rc->context));
-	MUST(rc->cq = ibv_create_cq(rc->context, 256, NULL, rc->channel, 0));
+	MUST(rc->cq = ibv_create_cq(rc->context, 512, NULL, rc->channel, 0));
 	struct ibv_qp_init_attr attr = {
 		.send_cq = rc->cq,
 		.recv_cq = rc->cq,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
-		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 1, .max_recv_sge = 1},
 	};
 	MUST(rc->qp = ibv_create_qp(rc->pd, &attr));
 	ZERO(ibv_query_port(rc->context, 1, &port));

@@ -370,6 +370,7 @@ static bool work(struct loop *l, uint64_t start)
 
 		if (lock_try(&l->receive)) {
 			any = receive_all(l, &now);
+			local_unstick(l);
 			lock_drop(&l->receive);
 		}
 		any |= run_timers(l, now);

@@ -130,6 +130,13 @@ static void meet(struct neighbor *n)
 	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
 }
 
+static int add_bell(struct loop *l, int fd)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(l->local.bells, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
 /* Calls, unless it has been. */
 static int call(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
 {
@@ -140,7 +147,7 @@ static int call(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
 	err = neighbor_call(n);
 	if (err)
 		return err;
-	err = helper_watch_local(l, n->out, true);
+	err = helper_watch_local(l, n->out, false) ?: add_bell(l, n->out);
 	if (!err)
 		meet(n);
 	return err;
@@ -192,7 +199,6 @@ static void open_reach(struct loop *l, struct neighbor *n, struct introduction *
 /* Who has called is taken for what it says that it is: it is of our user. */
 static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
-	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 	struct neighbor *n = find(l, (uint8_t)in->greeting.slot);
 	struct ring ring;
 	int err;
@@ -215,10 +221,7 @@ static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->lo
 	n->pid = in->pid;
 	n->shares = in->greeting.flags;
 	open_reach(l, n, in);
-	if (epoll_ctl(l->local.bells, EPOLL_CTL_ADD, fd, &e))
-		err = -errno;
-	else
-		err = call(l, n);
+	err = add_bell(l, fd) ?: call(l, n);
 	if (err)
 		lose(l, n); /* closes what was ours, so that the other knows */
 	else
@@ -249,22 +252,6 @@ static bool is_ended(int fd)
 	return poll(&p, 1, 0) > 0 && p.revents;
 }
 
-static void hear_neighbor(struct loop *l, struct neighbor *n, int fd) REQUIRES(l->local.lock)
-{
-	char bytes[64];
-	ssize_t got = 1;
-
-	if (fd == n->in) { /* bells are for others: the helper hears its end only */
-		if (is_ended(fd))
-			lose(l, n);
-		return;
-	}
-	while ((got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
-		; /* there is room again */
-	if (got == 0 || (errno != EAGAIN && errno != EINTR))
-		lose(l, n);
-}
-
 void local_serve_connection(struct loop *l, int fd)
 {
 	struct local *local = &l->local;
@@ -282,15 +269,13 @@ void local_serve_connection(struct loop *l, int fd)
 		struct neighbor *n = local->by_slot[i];
 
 		if (n && (n->in == fd || n->out == fd)) {
-			hear_neighbor(l, n, fd);
+			if (is_ended(fd)) /* bells are for others */
+				lose(l, n);
 			break;
 		}
 	}
 out:
 	lock_drop(&l->local.lock);
-	lock_take(&l->receive);
-	local_unstick(l);
-	lock_drop(&l->receive);
 }
 
 void local_serve_listener(struct loop *l)

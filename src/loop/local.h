@@ -6,7 +6,8 @@
  * When the neighbor is gone, it changes back, and finds out by its time-outs.
  *
  * Waking: who sleeps says so in its inlets (ring_sleep), and a producer that finds that rings: one byte on its connection,
- * which makes `bells` readable. Who polls needs nothing.
+ * which makes `bells` readable. So does a consumer that has made room in a ring whose producer waits for it (ring_want). Who
+ * polls needs nothing.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_LOCAL_H
 #define UROCE_LOCAL_H
@@ -33,7 +34,7 @@ struct local {
 	struct lock lock;
 	bool on;
 	int listener; /* -1: nobody can call */
-	int bells;    /* an epoll set of the inlets' connections: readable when one rings. -1: none. Changes under
+	int bells;    /* an epoll set of the connections: readable when one rings. -1: none. Changes under
 		       * l->receive too */
 	bool watched; /* `bells` is in the helper's set: guarded by l->receive, as ports' */
 	struct list callers, gone;

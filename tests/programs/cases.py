@@ -624,7 +624,7 @@ def named_device(place, build):
 
 
 def ours(program, **row):
-    """A program of ours, with both queue pairs in one process."""
+    """A program of ours, which has both ends."""
     def run(place, build):
         expect(Process(build, place.server, source(build, program)))
     return Case(program, run, **row)
@@ -812,6 +812,7 @@ TABLE = [
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
     Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
     ours("forks", quick=True),
+    ours("full", quick=True),
     ours("threads", quick=True),
     ours("mistakes", quick=True),
     Case("addresses and link come and go", port_events, ("lo", "veth1500"), spoils=True),

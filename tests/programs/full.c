@@ -67,9 +67,9 @@ static void spins(struct rc *rc)
 	polls(rc);
 }
 
-static void (*const receivers[])(struct rc *rc) = {polls, is_slow, sleeps, is_at_work, spins};
+static void (*const ways[])(struct rc *rc) = {polls, is_slow, sleeps, is_at_work, spins};
 
-static void receiver(void (*how)(struct rc *rc), int fd)
+static void receive(void (*way)(struct rc *rc), int fd)
 {
 	struct rc rc;
 	char byte;
@@ -79,39 +79,20 @@ static void receiver(void (*how)(struct rc *rc), int fd)
 		rc_post_receive(&rc, i * LENGTH, LENGTH);
 	MUST(rc_barrier(&rc));
 	raise(SIGSTOP);
-	how(&rc);
+	way(&rc);
 	MUST(recv(fd, &byte, 1, 0) == 1); /* by then what was written is there too */
 	for (size_t i = 0; i < SIZE; i++)
 		MUST(rc.memory[i] == pattern(i));
-	exit(0);
+	rc_close(&rc);
 }
 
 /* ---- who sends ---- */
 
-static pid_t start(void (*how)(struct rc *rc), int *fd)
+static void send_all(pid_t pid, struct ibv_wc (*next)(struct rc *rc), int fd)
 {
-	int ends[2];
-	pid_t pid;
-
-	MUST(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-	pid = fork();
-	MUST(pid >= 0);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(ends[0]);
-		receiver(how, ends[1]);
-	}
-	close(ends[1]);
-	*fd = ends[0];
-	return pid;
-}
-
-static void episode(void (*how)(struct rc *rc), struct ibv_wc (*next)(struct rc *rc))
-{
-	int fd, status;
 	struct ibv_wc wc;
 	struct rc rc;
-	pid_t pid = start(how, &fd);
+	int status;
 
 	meet(&rc, fd);
 	for (size_t i = 0; i < SIZE; i++)
@@ -125,16 +106,25 @@ static void episode(void (*how)(struct rc *rc), struct ibv_wc (*next)(struct rc 
 	for (int i = 0; i < COUNT; i++)
 		rc_expect(next(&rc), i % 2 ? IBV_WC_RDMA_WRITE : IBV_WC_SEND);
 	MUST(send(fd, "", 1, 0) == 1);
-	MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	close(fd);
 	rc_close(&rc);
 }
 
 int main(void)
 {
-	for (size_t i = 0; i < sizeof(receivers) / sizeof(receivers[0]); i++) {
-		episode(receivers[i], rc_poll);
-		episode(receivers[i], rc_sleep);
-	}
+	int ends[2], status;
+	pid_t pid;
+
+	MUST(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	pid = fork();
+	MUST(pid >= 0);
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (size_t i = 0; i < 2 * sizeof(ways) / sizeof(ways[0]); i++)
+		if (pid == 0)
+			receive(ways[i / 2], ends[1]);
+		else
+			send_all(pid, i % 2 ? rc_sleep : rc_poll, ends[0]);
+	if (pid)
+		MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	return 0;
 }

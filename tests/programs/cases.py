@@ -417,13 +417,14 @@ def mckey(group, receiver, sender, **row):
     return Case("mckey -m %s" % group, run, **row)
 
 
-def raw_ethernet_lat(options, **row):
-    """Whole Ethernet frames between two interfaces, by steering rules for their MAC addresses."""
+def raw_ethernet(program, **row):
+    """Whole Ethernet frames between two interfaces, by steering rules for their MAC addresses. Nothing holds back who sends
+    them, so programs that stream do so for a time (-D), and not until so many have come."""
     def run(place, build):
         def mac(end):
             text = subprocess.check_output(end.enter + ["ip", "-j", "link", "show", place.interface])
             return json.loads(text)[0]["address"]
-        command = "stdbuf -oL raw_ethernet_lat %s --%%s -B %%s -E %%s" % options
+        command = "stdbuf -oL %s --%%s -B %%s -E %%s" % program
         ends = [(place.server, "server", mac(place.server), mac(place.client)),
                 (place.client, "client", mac(place.client), mac(place.server))]
         running = []
@@ -432,7 +433,9 @@ def raw_ethernet_lat(options, **row):
             running[0].until_output(r"#bytes")  # its rule is there, and its receives
         for p in running:
             expect(p)
-    return Case("raw_ethernet_lat " + options, run, **row)
+            if not re.search(r"#bytes.*\n +\d+ +[1-9]", p.output):
+                raise Failure("no frame has come or gone")
+    return Case(program, run, **row)
 
 
 def by_rsocket(build):
@@ -690,7 +693,8 @@ TABLE = [
     *[udpong("%s -S %d -C 100" % (how, size), places=ALL if size == 1500 else LO, quick=size == 1500)
       for how in ("-T b", "-T n", "-T a") for size in (16, 1500, 2048)],
     Case("rcopy", rcopy, ALL, quick=True),
-    raw_ethernet_lat("-n 200 -s 64", places=VETH, quick=True),
+    raw_ethernet("raw_ethernet_lat -n 200 -s 64", places=VETH, quick=True),
+    *[raw_ethernet("raw_ethernet_bw -D 1 -s %d" % s, places=VETH) for s in (64, 1024)],
     mckey("239.77.0.1", "127.0.0.1 -c 4 -S 500", "127.0.0.1 -c 4 -S 500"),
     mckey("239.77.0.2", "10.77.0.1", "10.77.0.2 -o", places=VETH),
     mckey("ff0e::77 -p 0x0002", "fd77::1", "fd77::2", places=VETH),

@@ -69,6 +69,10 @@ void event_set_private(struct event *e, const void *data, size_t length, uint8_t
 static void append(struct event_channel *ch, struct event *e) REQUIRES(cm.lock)
 {
 	list_append(&ch->events, &e->link);
+	if (ch->notify) {
+		ch->notify();
+		return;
+	}
 	if (!ch->readable)
 		eventfd_write(ch->base.fd, 1);
 	ch->readable = true;

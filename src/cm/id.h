@@ -37,6 +37,7 @@ struct event_channel {
 	struct list events;		/* L */
 	bool readable;			/* L: the eventfd is */
 	uint32_t waiters;		/* L: threads in rdma_get_cm_event() */
+	void (*notify)(void);		/* in place of the eventfd, for our own use; called with L. Constant */
 };
 
 struct id {

@@ -49,6 +49,9 @@ void loop_run(struct qp *qp) REQUIRES(qp->lock);
  * Never blocks; returns at once if another thread is at it. True: something was received or sent. */
 bool loop_progress(void);
 
+/* The same for a thread that has been at work and has more: it never lets others run. */
+bool loop_look_around(void);
+
 /* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first
  * unless there is only one processor. 0, or -EINTR when a signal came, or -EAGAIN: fd is O_NONBLOCK and was not
  * readable. */

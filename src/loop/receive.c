@@ -349,7 +349,8 @@ static uint64_t glance(void)
 	return seen = now;
 }
 
-bool loop_progress(void)
+/* `busy`: the thread is not waiting for anything. */
+static bool poll_loop(bool busy)
 {
 	/* acquire pairs with the release in loop_get() */
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
@@ -363,6 +364,16 @@ bool loop_progress(void)
 	n = poll_once(l, &now);
 	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
-	give_way(now, n);
+	give_way(now, n || busy);
 	return n;
+}
+
+bool loop_progress(void)
+{
+	return poll_loop(false);
+}
+
+bool loop_look_around(void)
+{
+	return poll_loop(true);
 }

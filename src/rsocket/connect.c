@@ -2,9 +2,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "loop/loop.h"
 #include "rsocket/rsocket.h"
 
 #define RESOLVE_MS 2000
+#define CLOSE_SPIN (50 * USEC) /* to see the last bytes arrive: about what it costs to leave that to the service thread */
 
 static int set_options(struct rsocket *rs)
 {
@@ -165,6 +167,13 @@ static void close_listener(struct rsocket *rs)
 	service_forget(rs);
 }
 
+static bool drain(struct rsocket *rs) REQUIRES(rs->lock)
+{
+	for (uint64_t until = clock_ns() + CLOSE_SPIN; !stream_is_drained(rs) && clock_ns() < until; stream_process(rs))
+		loop_progress();
+	return stream_is_drained(rs);
+}
+
 /* True: all that was sent has arrived, or will not. */
 static bool end_stream(struct rsocket *rs)
 {
@@ -175,7 +184,7 @@ static bool end_stream(struct rsocket *rs)
 	if (rsocket_state(rs) == RS_CONNECTED && !abort)
 		stream_control(rs, RS_DISCONNECT);
 	rs->write_shut = rs->read_shut = true;
-	drained = abort || stream_is_drained(rs);
+	drained = abort || drain(rs);
 	lock_drop(&rs->lock);
 	rsocket_wake(rs);
 	return drained;

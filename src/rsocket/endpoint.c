@@ -1,5 +1,6 @@
 /* A stream's queue pair, completion queue and memory. The memory is one piece: the list of targets, the iomaps, what is
  * received, what is sent. SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
 
+#define POOLED	       32
 #define SPARE_RECEIVES 8 /* for messages that need no credit */
 
 static void notify(struct cq *cq)
@@ -21,6 +23,59 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
+/* ---- memory ---- */
+
+/* Of connections that are over: the next ones need not ask the kernel for it, nor be the first to touch it. */
+static struct lock pool_lock; /* a leaf */
+static struct {
+	uint8_t *at;
+	size_t bytes;
+} pool[POOLED];
+static uint32_t pooled;
+
+static void forget_pool(void)
+{
+	pool_lock = (struct lock){0};
+	pooled = 0; /* the child does not have it */
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget_pool);
+}
+
+static uint8_t *take_memory(struct hca *hca, size_t bytes)
+{
+	uint8_t *at = NULL;
+
+	lock_take(&pool_lock);
+	for (uint32_t i = pooled; i-- && !at;) {
+		if (pool[i].bytes != bytes)
+			continue;
+		at = pool[i].at;
+		pool[i] = pool[--pooled];
+	}
+	lock_drop(&pool_lock);
+	return at ?: show_memory(hca, bytes);
+}
+
+static void give_memory(uint8_t *at, size_t bytes)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	bool full;
+
+	pthread_once(&once, watch_forks);
+	lock_take(&pool_lock);
+	full = pooled == POOLED;
+	if (!full) {
+		pool[pooled].at = at;
+		pool[pooled++].bytes = bytes;
+	}
+	lock_drop(&pool_lock);
+	if (full)
+		munmap(at, bytes);
+}
+
 static int make_memory(struct rsocket *rs)
 {
 	struct stream *s = &rs->stream;
@@ -29,9 +84,10 @@ static int make_memory(struct rsocket *rs)
 	s->rx_size = (uint32_t)round_up(max_of(rs->rx_bytes, 2u * RS_LOW_WATER), 128);
 	s->tx_size = (uint32_t)round_up(max_of(rs->tx_bytes, 2u * RS_LOW_WATER), 128);
 	s->memory_bytes = lists + s->rx_size + s->tx_size;
-	s->memory = show_memory(context_of(rs->id->verbs)->hca, s->memory_bytes);
+	s->memory = take_memory(context_of(rs->id->verbs)->hca, s->memory_bytes);
 	if (!s->memory)
 		return -errno;
+	memset(s->memory, 0, lists);
 	s->targets = (struct rs_sge *)s->memory;
 	s->iomaps = (struct rs_iomap *)(s->targets + RS_TARGETS);
 	s->rx = s->memory + lists;
@@ -83,7 +139,7 @@ void endpoint_destroy(struct rsocket *rs)
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
 	if (s->memory)
-		munmap(s->memory, s->memory_bytes);
+		give_memory(s->memory, s->memory_bytes);
 	s->cq = NULL;
 	s->mr = NULL;
 	s->memory = NULL;

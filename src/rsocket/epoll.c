@@ -243,6 +243,7 @@ struct waiting {
 	struct instance *in;
 	struct epoll_event *events;
 	int max, got;
+	struct attendant attendant;
 };
 
 static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP &&
@@ -333,12 +334,15 @@ static void set_sleeping(struct instance *in, bool sleeping)
 
 static void arm(void *arg)
 {
-	set_sleeping(((struct waiting *)arg)->in, true);
+	struct waiting *w = arg;
+
+	set_sleeping(w->in, true);
+	service_attendant_sleeps(&w->attendant);
 }
 
 int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 {
-	struct waiting w = {instance_of(epfd), events, max, 0};
+	struct waiting w = {.in = instance_of(epfd), .events = events, .max = max};
 	struct pollfd plain = {.fd = epfd, .events = POLLIN};
 	struct loop_wait l = {
 		.done = done, .arm = arm, .arg = &w, .fds = &plain, .count = 1, .until = timeout < 0 ? NEVER : rsocket_until(timeout)};
@@ -352,11 +356,13 @@ int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeou
 	if (w.got || !timeout)
 		return w.got;
 	l.wake = w.in->wake;
+	service_attend(&w.attendant, l.wake);
 	while (result > 0 && !w.got) {
 		result = loop_wait_for(&l);
 		set_sleeping(w.in, false);
 		done(&w);
 		collect_plain(&w);
 	}
+	service_leave(&w.attendant);
 	return w.got ?: result;
 }

@@ -20,6 +20,7 @@ struct poller {
 	struct polled *polled;
 	struct pollfd *plain; /* the ordinary ones of them */
 	uint32_t plains;
+	struct attendant attendant;
 	bool any_handed_back; /* one has become an ordinary descriptor: all anew */
 };
 
@@ -63,6 +64,7 @@ static void arm(void *arg)
 	for (nfds_t i = 0; i < p->count; i++)
 		if (p->polled[i].rs)
 			rsocket_arm(p->polled[i].rs);
+	service_attendant_sleeps(&p->attendant);
 }
 
 static void classify(struct poller *p)
@@ -142,10 +144,12 @@ static int poll_all(struct poller *p, uint64_t until)
 	if (w.wake < 0)
 		return w.wake;
 	join(p, w.wake);
+	service_attend(&p->attendant, w.wake);
 	while (result > 0 && !ready) {
 		result = loop_wait_for(&w);
 		ready = collect(p);
 	}
+	service_leave(&p->attendant);
 	leave(p, true);
 	p->count = 0; /* they are left */
 	return ready ?: result;

@@ -214,6 +214,16 @@ struct rdma_event_channel *service_channel(void);
 void service_limit(struct rsocket *rs, uint64_t until);
 /* What has come there is seen to now. */
 void service_run(void);
+/* A thread that calls service_run() often, from service_attend() to service_leave(). Before it sleeps it says so and runs
+ * once more; then its eventfd is written when something comes. */
+struct attendant {
+	struct list link;
+	int fd;
+	bool sleeps;
+};
+void service_attend(struct attendant *a, int fd);
+void service_attendant_sleeps(struct attendant *a);
+void service_leave(struct attendant *a);
 /* Parts from the id and its QP, so that nothing more is told about it. */
 void service_forget(struct rsocket *rs);
 /* Puts it when all that was sent has arrived. */

@@ -1,4 +1,4 @@
-/* Connection management of all rsockets: one event channel for all of them. Whoever waits for a connection sees to what
+/* Connection management of all rsockets: one event channel for all of them. Whoever waits for a connection attends to what
  * comes there itself; a thread of ours does when nobody else does, so that connections are answered and parted from
  * while the application computes. SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
@@ -326,6 +326,65 @@ NO_LOCK_ANALYSIS void service_forget(struct rsocket *rs)
 		lock_drop(&run_lock);
 }
 
+/* ---- who sees to events ---- */
+
+static struct lock attend_lock; /* a leaf */
+static struct list attending = {&attending, &attending};
+
+/* An event has come. With cm.lock. */
+static void notify(void)
+{
+	lock_take(&attend_lock);
+	if (list_empty(&attending))
+		eventfd_write(poke, 1);
+	list_each (l, &attending) {
+		struct attendant *a = container_of(l, struct attendant, link);
+
+		if (a->sleeps)
+			eventfd_write(a->fd, 1);
+		a->sleeps = false;
+	}
+	lock_drop(&attend_lock);
+}
+
+static bool is_attended(void)
+{
+	bool is;
+
+	lock_take(&attend_lock);
+	is = !list_empty(&attending);
+	lock_drop(&attend_lock);
+	return is;
+}
+
+void service_attend(struct attendant *a, int fd)
+{
+	a->fd = fd;
+	a->sleeps = false;
+	lock_take(&attend_lock);
+	list_append(&attending, &a->link);
+	lock_drop(&attend_lock);
+}
+
+void service_attendant_sleeps(struct attendant *a)
+{
+	lock_take(&attend_lock);
+	a->sleeps = true;
+	lock_drop(&attend_lock);
+}
+
+void service_leave(struct attendant *a)
+{
+	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with make() */
+
+	lock_take(&attend_lock);
+	list_remove(&a->link);
+	lock_drop(&attend_lock);
+	/* what came before that, nobody was told of */
+	if (ch && looks_busy(ch) && !is_attended())
+		eventfd_write(poke, 1);
+}
+
 /* ---- what was closed before all had arrived ---- */
 
 static void poke_thread(struct waiter *w)
@@ -475,17 +534,18 @@ static int keep_all(void)
 static void *service_main(void *arg)
 {
 	struct rdma_event_channel *ch = arg;
-	struct pollfd p[2] = {{.fd = ch->fd, .events = POLLIN}, {.fd = poke, .events = POLLIN}};
+	struct pollfd p = {.fd = poke, .events = POLLIN};
 
 	pthread_setname_np(pthread_self(), "uroce-rsocket");
 	for (int ms = -1;; ms = keep_all()) {
 		eventfd_t count;
 
-		if (poll(p, 2, ms) < 0)
+		if (poll(&p, 1, ms) < 0)
 			continue;
-		if (p[1].revents)
+		if (p.revents)
 			eventfd_read(poke, &count);
-		run(ch);
+		if (!is_attended())
+			run(ch);
 		end_closed();
 	}
 	return NULL;
@@ -540,7 +600,8 @@ static int start(struct rdma_event_channel *ch)
 static void forget(void)
 {
 	/* another thread of the parent may have held them */
-	make_lock = run_lock = list_lock = (struct lock){0};
+	make_lock = run_lock = list_lock = attend_lock = (struct lock){0};
+	list_init(&attending);
 	list_init(&closing);
 	list_init(&keeping);
 	closing_count = 0;
@@ -563,6 +624,7 @@ static struct rdma_event_channel *make(void)
 	if (!ch)
 		return NULL;
 	poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	((struct event_channel *)ch)->notify = notify;
 	error = fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : start(ch);
 	if (!error)
 		return ch;

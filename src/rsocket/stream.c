@@ -155,7 +155,7 @@ static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRE
 static void look_around(uint32_t copied)
 {
 	if (copied >= MUCH)
-		loop_progress();
+		loop_look_around();
 }
 
 static bool may_send(struct rsocket *rs)

@@ -100,6 +100,8 @@ void sleeper_init(struct sleeper *s, int fd)
 struct waiting {
 	struct rsocket *rs;
 	bool (*test)(struct rsocket *rs);
+	bool attends; /* it is about a connection */
+	struct attendant attendant;
 };
 
 static void process(struct rsocket *rs) REQUIRES(rs->lock)
@@ -115,7 +117,7 @@ static bool done(void *arg)
 	struct waiting *w = arg;
 	bool is;
 
-	if (rsocket_state(w->rs) != RS_CONNECTED && !is_datagram(w->rs))
+	if (w->attends)
 		service_run();
 	lock_take(&w->rs->lock);
 	process(w->rs);
@@ -126,7 +128,11 @@ static bool done(void *arg)
 
 static void arm(void *arg)
 {
-	rsocket_arm(((struct waiting *)arg)->rs);
+	struct waiting *w = arg;
+
+	rsocket_arm(w->rs);
+	if (w->attends)
+		service_attendant_sleeps(&w->attendant);
 }
 
 uint64_t rsocket_until(int ms)
@@ -136,7 +142,7 @@ uint64_t rsocket_until(int ms)
 
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
 {
-	struct waiting waiting = {rs, test};
+	struct waiting waiting = {.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
 	struct loop_wait w = {.done = done, .arm = arm, .arg = &waiting, .until = until};
 	struct pollfd udp = {.fd = rs->fd, .events = POLLIN};
 	struct sleeper s;
@@ -151,6 +157,8 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	lock_drop(&rs->lock);
 	sleeper_init(&s, w.wake);
 	rsocket_wait_add(rs, &s.waiter);
+	if (waiting.attends)
+		service_attend(&waiting.attendant, w.wake);
 	if (is_datagram(rs)) {
 		w.fds = &udp;
 		w.count = 1;
@@ -159,6 +167,8 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 		result = loop_wait_for(&w);
 	while (result > 0 && is_datagram(rs) && !done(&waiting)); /* something came by UDP, and it is not that */
 	rsocket_wait_remove(rs, &s.waiter);
+	if (waiting.attends)
+		service_leave(&waiting.attendant);
 	lock_take(&rs->lock);
 	return result > 0 ? 0 : result ?: -EAGAIN;
 }

@@ -99,6 +99,9 @@ static void close_inlet(struct loop *l, struct neighbor *n) EXCLUDES(l->receive)
 	for (uint32_t i = 0; i < local->inlets; i++)
 		if (local->inlet[i] == n)
 			local->inlet[i--] = local->inlet[--local->inlets];
+	/* whoever empties bells has the lock: these, which are about to be closed, are none any more */
+	epoll_ctl(local->bells, EPOLL_CTL_DEL, n->in, NULL);
+	epoll_ctl(local->bells, EPOLL_CTL_DEL, n->out, NULL);
 	ring_unmap(&n->inlet);
 	lock_drop(&l->receive);
 }

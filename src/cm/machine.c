@@ -33,7 +33,8 @@ void connection_know(struct connection *c, uint32_t remote_id, uint32_t remote_q
 {
 	struct machine *m = c->machine;
 
-	if (remote_id && !c->remote_id) {
+	if (remote_id && c->remote_id != remote_id) {
+		list_remove(&c->remote);
 		c->remote_id = remote_id;
 		list_append(&m->by_remote[bucket(&c->address.remote, remote_id)], &c->remote);
 		if (m->ops->met)
@@ -83,8 +84,9 @@ static struct connection *find(struct machine *m, const struct cm_address *a, co
 	if (!c || c->state == CM_FREE || c->id != id || !gid_equal(&c->address.remote, &a->remote) ||
 	    !gid_equal(&c->address.local, &a->local))
 		return NULL;
-	/* a REJ need not say who sends it: there may be no connection at the other end */
-	if (mad->message != CM_SIDR_REP && c->remote_id && c->remote_id != mad->local_id &&
+	/* Who asked for time need not be who answers: it may have died, and the next REQ reached another process. A REJ need
+	 * not say who sends it: there may be no connection at the other end. */
+	if (mad->message != CM_SIDR_REP && c->state != CM_REQ_SENT && c->remote_id && c->remote_id != mad->local_id &&
 	    !(mad->message == CM_REJ && !mad->local_id))
 		return NULL;
 	return c;
@@ -221,6 +223,7 @@ static void send_stateless(struct machine *m, const struct cm_address *a, const 
 typedef void handler(struct connection *c, const struct cm_mad *mad, uint64_t now);
 
 /* 12.9.8.4: the peer has our message and needs more time than it said. */
+/* It goes on asking, now and then: each time it hears again how long, or that nobody knows of it any more. */
 static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t now)
 {
 	uint64_t more = now + cm_time(min_of(mra->service_timeout, MOST_SERVICE));
@@ -230,7 +233,7 @@ static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t
 	connection_know(c, mra->local_id, 0);
 	c->interval = c->timeout;
 	c->give_up = more + (1 + c->retries) * c->timeout;
-	connection_until(c, more + c->timeout);
+	connection_until(c, now + c->timeout);
 }
 
 static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now)

@@ -163,6 +163,26 @@ static void a_slow_application_is_waited_for(void **state)
 	world_end(w);
 }
 
+/* Who waits because he was asked to goes on asking: another process may have taken the place of the one that asked. */
+static void who_asked_for_time_may_be_replaced(void **state)
+{
+	struct world *w = *state;
+
+	w->answers = false;
+	world_connect(w);
+	world_run(w, w->now + SEC);
+	assert_int_equal(w->requests, 1);
+	machine_fini(&w->machine[PASSIVE]);
+	machine_init(&w->machine[PASSIVE], w->machine[ACTIVE].ops, 9, 9);
+	w->user[PASSIVE].c = NULL;
+	world_run(w, w->now + 10 * SEC);
+	assert_int_equal(w->requests, 2);
+	assert_int_equal(connection_accept(w->user[PASSIVE].c, &(struct cm_mad){.qpn = 2}, w->now), 0);
+	world_run(w, w->now + SEC);
+	world_expect(w, ACTIVE, CM_EVENT_REPLIED);
+	world_end(w);
+}
+
 static void data_may_come_before_the_rtu(void **state)
 {
 	struct world *w = *state;
@@ -652,6 +672,7 @@ int main(void)
 		TEST(rtu_and_dreq_never_come),
 		cmocka_unit_test(a_peer_that_has_waited_in_vain_ends_the_connection),
 		TEST(a_slow_application_is_waited_for),
+		TEST(who_asked_for_time_may_be_replaced),
 		TEST(data_may_come_before_the_rtu),
 		TEST(a_dreq_tells_that_the_rtu_was_lost),
 		TEST(dreqs_cross),

@@ -159,13 +159,14 @@ def example_cm(**row):
     return Case("cm_across_hosts", run, **row)
 
 
-def storm(processes, connections, **row):
+def storm(processes, connections, lost=0, deaths=0, **row):
     def run(place, build):
-        p = Process(build, place.server, [source(build, "storm"), str(processes), str(connections)])
+        p = Process(build, place.server, [source(build, "storm")] + [str(n) for n in (processes, connections, lost, deaths)])
         expect(p)
         if "storm: %d connections" % connections not in p.output:
             raise Failure("not all connections came and went")
-    return Case("storm of %d connections from %d processes" % (connections, processes), run, **row)
+    name = "storm of %d connections from %d processes" % (connections, processes)
+    return Case(name + ", %d %% of messages lost" % lost * bool(lost) + ", %d servers killed" % deaths * bool(deaths), run, **row)
 
 
 def start_verify(place, build, gid_index=0):
@@ -802,6 +803,9 @@ TABLE = [
     example_cm(places=ALL, quick=True),
     storm(4, 200, quick=True),
     storm(16, 800),
+    storm(8, 400, lost=10),
+    storm(4, 100, lost=10, deaths=2, quick=True),
+    storm(8, 400, deaths=5),
 
     verify(0, places=ALL, quick=True),
     verify(1, places=ALL),

@@ -1,10 +1,15 @@
-/* storm PROCESSES CONNECTIONS: so many processes, with a few connections each at a time, open and close so many in all to
- * this one, over loopback. Each has a queue pair at both ends. Prints "storm: N connections" when all have come and gone, and
- * nothing is left: descriptors as before, and no event but those that are due. SPDX-License-Identifier: BSD-2-Clause */
+/* storm PROCESSES CONNECTIONS [LOST [DEATHS]]: so many processes, with a few connections each at a time, open and close so
+ * many in all to this one, over loopback. Each has a queue pair at both ends. Prints "storm: N connections" when all have come
+ * and gone, and nothing is left: descriptors and numbers of queue pairs as before, and no event but those that are due. LOST:
+ * of 100 messages of connection management so many are lost. DEATHS: the server is killed so often, and another one takes its
+ * port; what it had begun is begun anew. SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +19,8 @@
 #define MUST(x) ((x) ? (void)0 : fail(__LINE__, #x))
 #define AT_ONCE	 4
 #define PER_PEER 10
+#define RESTING	 1024 /* numbers of queue pairs that have ended, and are not given again yet */
+#define ROCE	 4791
 
 static void fail(int line, const char *what)
 {
@@ -22,6 +29,29 @@ static void fail(int line, const char *what)
 }
 
 static struct rdma_event_channel *channel;
+static int lost, deaths;
+
+/* The sockets that the library has opened here lose MADs from now on: what comes for QP 1 is one. */
+static void lose(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 8 + 5), /* behind the UDP header: the top byte of the QPN */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)(SKF_AD_OFF + SKF_AD_RANDOM)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)(4294967295u / 100 * lost), 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, 65535),
+	};
+	struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
+
+	for (int fd = 0; lost && fd < 1024; fd++) {
+		struct sockaddr_in a;
+		socklen_t size = sizeof(a);
+
+		if (!getsockname(fd, (struct sockaddr *)&a, &size) && a.sin_family == AF_INET && a.sin_port == htons(ROCE))
+			MUST(!setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)));
+	}
+}
 
 static struct ibv_qp_init_attr attributes(void)
 {
@@ -44,7 +74,16 @@ static void begin(const struct sockaddr_in *to)
 	MUST(!rdma_resolve_addr(id, NULL, (struct sockaddr *)to, 5000));
 }
 
-static int follow(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status)
+/* One more has ended as it should; or, with a server that dies, has to be begun again. */
+static int end(struct rdma_cm_id *id, bool well, const struct sockaddr_in *to)
+{
+	destroy(id);
+	if (!well)
+		begin(to);
+	return well;
+}
+
+static int follow(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status, const struct sockaddr_in *to)
 {
 	struct rdma_conn_param p = {.retry_count = 7, .responder_resources = 1, .initiator_depth = 1};
 	struct ibv_qp_init_attr a = attributes();
@@ -56,13 +95,20 @@ static int follow(struct rdma_cm_id *id, enum rdma_cm_event_type type, int statu
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		MUST(!rdma_create_qp(id, NULL, &a));
 		MUST(!rdma_connect(id, &p));
+		lose();
 		return 0;
 	case RDMA_CM_EVENT_ESTABLISHED:
+		id->context = id;
 		MUST(!rdma_disconnect(id));
 		return 0;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		destroy(id);
-		return 1;
+		return end(id, id->context, to);
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		if (deaths)
+			return end(id, false, to);
+		/* fall through */
 	default:
 		fprintf(stderr, "storm, a client: %s, status %d\n", rdma_event_str(type), status);
 		exit(1);
@@ -87,7 +133,7 @@ static void be_client(const struct sockaddr_in *to, int count)
 		type = e->event;
 		status = e->status;
 		rdma_ack_cm_event(e);
-		ended += follow(id, type, status);
+		ended += follow(id, type, status, to);
 	}
 	rdma_destroy_event_channel(channel);
 	exit(0);
@@ -115,7 +161,28 @@ static void accept_it(struct rdma_cm_id *id)
 	MUST(!rdma_accept(id, &p));
 }
 
-static void serve(int total)
+static struct rdma_cm_id *listen_at(struct sockaddr_in *a)
+{
+	struct rdma_cm_id *listener;
+
+	MUST((channel = rdma_create_event_channel()));
+	MUST(!rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP));
+	MUST(!rdma_bind_addr(listener, (struct sockaddr *)a));
+	MUST(!rdma_listen(listener, 0));
+	a->sin_port = rdma_get_src_port(listener);
+	lose();
+	return listener;
+}
+
+static void check_number(struct rdma_cm_id *id, int processes)
+{
+	if ((id->qp->qp_num & 0xffff) >= (unsigned)(2 * RESTING + processes * AT_ONCE)) {
+		fprintf(stderr, "storm, the server: a queue pair has number %#x\n", id->qp->qp_num);
+		exit(1);
+	}
+}
+
+static void serve(int total, int processes)
 {
 	int ended = 0;
 
@@ -132,10 +199,13 @@ static void serve(int total)
 		rdma_ack_cm_event(e);
 		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			accept_it(id);
+			check_number(id, processes);
 		} else if (type == RDMA_CM_EVENT_DISCONNECTED) {
 			rdma_disconnect(id);
 			destroy(id);
 			ended++;
+		} else if (type == RDMA_CM_EVENT_REJECTED && deaths) { /* asked for twice, of two servers */
+			destroy(id);
 		} else if (type != RDMA_CM_EVENT_ESTABLISHED) {
 			fprintf(stderr, "storm, the server: %s, status %d\n", rdma_event_str(type), status);
 			exit(1);
@@ -143,15 +213,80 @@ static void serve(int total)
 	}
 }
 
+/* In this process. Some descriptors are kept for each peer process, until it has been seen to end; none for each
+ * connection. */
+static void stay(struct sockaddr_in *a, const int start[2], int processes, int count)
+{
+	struct rdma_cm_id *listener = listen_at(a);
+	int before = descriptors();
+
+	for (int i = 0; i < processes; i++)
+		MUST(write(start[1], a, sizeof(*a)) == sizeof(*a));
+	serve(count, processes);
+	for (int i = 0, status; i < processes; i++)
+		MUST(wait(&status) > 0 && !status);
+	if (descriptors() > before + PER_PEER * processes) {
+		fprintf(stderr, "storm: %d descriptors, %d before\n", descriptors(), before);
+		exit(1);
+	}
+	MUST(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(channel);
+}
+
+static pid_t start_server(struct sockaddr_in *a, int processes, int count)
+{
+	int ready[2];
+	pid_t pid;
+
+	MUST(!pipe(ready));
+	pid = fork();
+	if (pid == 0) {
+		listen_at(a);
+		MUST(write(ready[1], a, sizeof(*a)) == sizeof(*a));
+		serve(count, processes);
+		raise(SIGKILL);
+	}
+	MUST(pid > 0 && read(ready[0], a, sizeof(*a)) == sizeof(*a));
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* One server after another, each killed in the midst of what it does, soon enough that all are before the clients have ended;
+ * the last one stays until then. */
+static void die_often(struct sockaddr_in *a, const int start[2], int processes, int count)
+{
+	int before_death = count / (4 * deaths), died = 0;
+	pid_t server = start_server(a, processes, before_death);
+
+	for (int i = 0; i < processes; i++)
+		MUST(write(start[1], a, sizeof(*a)) == sizeof(*a));
+	for (int clients = processes, status; clients;) {
+		pid_t pid = wait(&status);
+
+		if (pid == server) {
+			MUST(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+			server = start_server(a, processes, ++died < deaths ? before_death : INT32_MAX);
+		} else {
+			MUST(pid > 0 && !status);
+			clients--;
+		}
+	}
+	MUST(died == deaths);
+	kill(server, SIGKILL);
+	MUST(wait(NULL) == server);
+}
+
 int main(int argc, char **argv)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int processes = argc > 2 ? atoi(argv[1]) : 0, count = argc > 2 ? atoi(argv[2]) : 0, before, start[2], bad = 0;
-	struct rdma_cm_id *listener;
+	int processes = argc > 2 ? atoi(argv[1]) : 0, count = argc > 2 ? atoi(argv[2]) : 0, start[2];
 
 	if (processes < 1 || count < processes)
 		return 2;
 	count -= count % processes;
+	lost = argc > 3 ? atoi(argv[3]) : 0;
+	deaths = argc > 4 ? atoi(argv[4]) : 0;
 	MUST(!pipe(start));
 	for (int i = 0; i < processes; i++) { /* before there are threads */
 		if (fork() == 0) {
@@ -160,27 +295,7 @@ int main(int argc, char **argv)
 			be_client(&a, count / processes);
 		}
 	}
-	MUST((channel = rdma_create_event_channel()));
-	MUST(!rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP));
-	MUST(!rdma_bind_addr(listener, (struct sockaddr *)&a));
-	MUST(!rdma_listen(listener, 0));
-	a.sin_port = rdma_get_src_port(listener);
-	before = descriptors();
-	for (int i = 0; i < processes; i++)
-		MUST(write(start[1], &a, sizeof(a)) == sizeof(a));
-	serve(count);
-	for (int i = 0, status; i < processes; i++) {
-		MUST(wait(&status) > 0);
-		bad |= status;
-	}
-	/* some for each peer process, until it has seen all of them end; but none for each connection */
-	if (descriptors() > before + PER_PEER * processes) {
-		fprintf(stderr, "storm: %d descriptors, %d before\n", descriptors(), before);
-		return 1;
-	}
-	MUST(!rdma_destroy_id(listener));
-	rdma_destroy_event_channel(channel);
-	if (!bad)
-		printf("storm: %d connections\n", count);
-	return bad != 0;
+	(deaths ? die_often : stay)(&a, start, processes, count);
+	printf("storm: %d connections\n", count);
+	return 0;
 }

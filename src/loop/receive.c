@@ -25,7 +25,8 @@ struct visit {
 	struct loop *loop;
 	struct port *port; /* NULL: handed over by another process */
 	struct qp *qp;	   /* locked; NULL: none */
-	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know. Of what neighbors send, clock_about() will do */
+	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know ... */
+	uint64_t about;	   /* ... not even roughly */
 };
 
 NO_LOCK_ANALYSIS static void leave(struct visit *v)
@@ -167,11 +168,13 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now)
 }
 
 /* When a neighbor's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
-static uint64_t time_of(const struct qp *qp, const struct packet *p) REQUIRES(qp->lock)
+static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSIS
 {
-	bool roughly = qp->req.lossless && (opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR);
-
-	return roughly ? clock_about() : clock_now();
+	if (unlikely(!v->qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR)))
+		return clock_now();
+	if (!v->about)
+		v->about = clock_about();
+	return v->about;
 }
 
 /* A neighbor's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
@@ -183,7 +186,7 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
 	if (unlikely(!enter(v, p->dest_qpn)))
 		return;
-	v->now = time_of(v->qp, p);
+	v->now = time_of(v, p);
 	if (unlikely(p->opcode == OPCODE_QUESTION)) {
 		answer(v, p, from);
 	} else if (from) {

@@ -27,84 +27,6 @@ static bool is_nonblocking(int fd)
 	return flags >= 0 && flags & O_NONBLOCK;
 }
 
-static int sleep_for(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	return poll(&p, 1, -1) < 0 ? -errno : 0;
-}
-
-/* Progress for a while. True: fd became readable. */
-static bool spin(struct loop *l, int fd)
-{
-	uint64_t now = clock_now(), quiet = now;
-
-	for (;;) {
-		atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
-		if (progress(l, now))
-			quiet = now;
-		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-		if (is_readable(fd))
-			return true;
-		if (now - quiet >= SPIN || l->processors == 1)
-			return false;
-		now = clock_now();
-	}
-}
-
-/* Sleeps until a packet comes, fd is readable, or there are other ports. 0 or -errno. */
-static int sleep_armed(struct loop *l, int fd)
-{
-	struct pollfd p[3 + PORTS] = {{.fd = fd, .events = POLLIN}, {.fd = l->helper.renew, .events = POLLIN}};
-	uint32_t n = 2, round;
-	bool awake;
-	int err;
-
-	lock_take(&l->receive);
-	p[n++] = (struct pollfd){.fd = l->local.bells, .events = POLLIN}; /* -1 is nothing */
-	for (uint32_t i = 0; i < l->ports && n < 3 + PORTS; i++)
-		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
-	round = sleep_begin(l);
-	awake = local_sleep(l);
-	lock_drop(&l->receive);
-	err = poll(p, n, awake ? 0 : -1) < 0 ? -errno : 0;
-	sleep_end(l, round);
-	return err;
-}
-
-static int drive(struct loop *l, int fd)
-{
-	int err = 0;
-
-	while (!err && !spin(l, fd)) {
-		run_ready(l, clock_now());
-		err = sleep_armed(l, fd);
-	}
-	return err;
-}
-
-int loop_wait(int fd)
-{
-	/* acquire pairs with the release in loop_get() */
-	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
-	int err;
-
-	if (is_readable(fd))
-		return 0;
-	if (!l)
-		return is_nonblocking(fd) ? -EAGAIN : sleep_for(fd);
-	if (is_nonblocking(fd)) {
-		loop_progress();
-		return is_readable(fd) ? 0 : -EAGAIN;
-	}
-	helper_drive(l);
-	err = drive(l, fd);
-	helper_leave(l, clock_now());
-	return err;
-}
-
-/* ---- waiting for what a function tells ---- */
-
 static bool fds_ready(const struct loop_wait *w)
 {
 	return w->count && poll(w->fds, w->count, 0) > 0;
@@ -116,7 +38,8 @@ static int look(const struct loop_wait *w)
 	return w->done(w->arg) || fds_ready(w);
 }
 
-static bool spin_for(struct loop *l, const struct loop_wait *w)
+/* Progress for a while. True: there it is. */
+static bool spin(struct loop *l, const struct loop_wait *w)
 {
 	uint64_t now = clock_now(), quiet = now;
 
@@ -184,14 +107,14 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 	return err;
 }
 
-static int drive_for(struct loop *l, const struct loop_wait *w, struct pollfd *p)
+static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p)
 {
 	bool disarmed = true;
 
 	for (;;) {
 		int err;
 
-		if (spin_for(l, w))
+		if (spin(l, w))
 			return 1;
 		if (disarmed) {
 			w->arm(w->arg);
@@ -238,7 +161,7 @@ int loop_wait_for(const struct loop_wait *w)
 		return -ENOMEM;
 	if (l) {
 		helper_drive(l);
-		result = drive_for(l, w, p);
+		result = drive(l, w, p);
 		helper_leave(l, clock_now());
 	} else {
 		result = wait_plain(w, p);
@@ -246,4 +169,32 @@ int loop_wait_for(const struct loop_wait *w)
 	if (p != few)
 		free(p);
 	return result;
+}
+
+/* ---- waiting for a descriptor alone ---- */
+
+static bool tells_nothing(void *arg)
+{
+	return false;
+}
+
+static void needs_nothing(void *arg)
+{
+}
+
+int loop_wait(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	const struct loop_wait w = {
+		.done = tells_nothing, .arm = needs_nothing, .wake = -1, .fds = &p, .count = 1, .until = NEVER};
+	int result;
+
+	if (is_readable(fd))
+		return 0;
+	if (is_nonblocking(fd)) {
+		loop_progress();
+		return is_readable(fd) ? 0 : -EAGAIN;
+	}
+	result = loop_wait_for(&w);
+	return result < 0 ? result : 0;
 }

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -508,6 +509,39 @@ def redis(place, build):
     expect(s)
 
 
+NGINX = """daemon off; master_process off; pid %(folder)s/pid; error_log stderr; events { }
+http { access_log off; sendfile on; client_body_temp_path %(folder)s; proxy_temp_path %(folder)s; fastcgi_temp_path %(folder)s;
+uwsgi_temp_path %(folder)s; scgi_temp_path %(folder)s; server { listen %(at)s; root %(folder)s; } }
+"""
+
+
+def nginx(place, build):
+    """A server that gives files away by sendfile(), and waits by edge-triggered epoll; curl fetches them."""
+    if not shutil.which("nginx"):
+        raise Skip("nginx is not there")
+    if build.sanitizer == "thread":
+        raise Skip("curl waits for ever in setlocale() under ThreadSanitizer, before it does anything")
+    at = "%s:%d" % (place.address, next(ports))
+    with tempfile.TemporaryDirectory(prefix="uroce-nginx-") as folder:
+        name, copy, conf = (os.path.join(folder, n) for n in ("original", "copy", "conf"))
+        with open(name, "wb") as f:
+            f.write(os.urandom(3000001))
+        with open(conf, "w") as f:
+            f.write(NGINX % {"folder": folder, "at": at})
+        s = Process(build, place.server, ["nginx", "-c", conf], env=by_rsocket(build))
+        s.until_at_roce_port()
+        before = tcp_opens(place)
+        for _ in range(3):
+            expect(Process(build, place.client, "curl -sS --noproxy * -o %s http://%s/original" % (copy, at), env=by_rsocket(build)))
+            with open(name, "rb") as a, open(copy, "rb") as b:
+                if a.read() != b.read():
+                    raise Failure("the copy differs")
+        if place.client.enter and tcp_opens(place) != before:
+            raise Failure("it went by TCP")
+        s.signal(signal.SIGTERM)
+        expect(s)
+
+
 def uroce_run(place, build):
     """The command that a user types, and not only the preload it makes."""
     if build.sanitizer:
@@ -703,6 +737,7 @@ TABLE = [
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),
+    Case("nginx by rsocket", nginx, ("lo", "veth1500")),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
     pingpong(places=ALL, quick=True),
     pingpong("-g 0", places=ALL),

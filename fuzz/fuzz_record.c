@@ -22,7 +22,7 @@ static void check_record(const uint8_t *data, uint32_t size)
 
 	if (record_get(data, size, &p, &from))
 		return;
-	require(p.payload >= data && p.payload + p.length <= data + size);
+	require(p.payload >= data && p.payload + packet_carries(&p) <= data + size);
 	require(opcode_info[p.opcode].name && p.dest_qpn <= QPN_MASK && record_bytes(&p) == size);
 	require(!from == !(opcode_info[p.opcode].flags & HAS_DETH));
 }

@@ -98,10 +98,13 @@ static void ask_again(struct qp *qp, uint64_t now)
 	r->gap_seen = true;
 }
 
-/* One NAK sends us back; copies of it that the network made do not. */
+/* One NAK sends us back; copies of it that the network made do not. Where nothing is lost, it says that the peer could not
+ * fetch what the packet referred to. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 {
-	if (!progress && (qp->req.gap_seen || !spend_retry(qp)))
+	if (qp->req.lossless && !qp->req.plain)
+		qp->req.plain = true;
+	else if (!progress && (qp->req.gap_seen || !spend_retry(qp)))
 		return;
 	note_loss(qp, false);
 	go_back(qp, psn, RETRY_NAK);

@@ -11,6 +11,8 @@
  * multiples of it from the start of the message, so that a request sent again lies inside the one that was
  * lost. What carries data is cut at the same places when the window is nearly full: it is about a train. */
 #define READ_CHUNK 65536u
+/* What one packet refers to at most, in bytes: so long others of the receiver have to wait. */
+#define REFERENCE_CHUNK (1u << 20)
 /* The congestion window at first, in bytes; and where there is no congestion. */
 #define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
 #define LOSSLESS_WINDOW (1u << 30)
@@ -64,6 +66,11 @@ void completer_congested(struct qp *qp);
 bool direct_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
 bool direct_perform(struct qp *qp, const struct wqe *w);
+/* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
+bool direct_refers(const struct qp *qp, const struct wqe *w);
+/* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it cannot be
+ * reached (any more). */
+bool direct_fetch(struct qp *qp, const struct packet *p);
 
 /* responder.c. The checks of a request, in the order in which they are made; what RC makes of the verdict is
  * in its table of outcomes. */
@@ -150,6 +157,9 @@ bool turn_has_room(struct turn *turn, uint32_t length, bool spare);
 void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length);
+/* In place of payload: where it lies. */
+void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+		uint32_t length);
 /* Takes over the caller's hold on the region. False: the memory is not there. */
 bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
 void turn_drop_last(struct turn *turn, struct tx *tx);

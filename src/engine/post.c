@@ -159,6 +159,7 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	w->state = WQE_POSTED;
 	w->num_sge = is_inline ? 0 : wr->num_sge;
 	w->status = IBV_WC_SUCCESS;
+	w->by_reference = false;
 	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* of no meaning but to XRC */
 	if (qp->transport == TRANSPORT_XRC && (w->remote_srqn ^ qp->attr.dest_qp_num) >> 16)
 		qp->roams = true;

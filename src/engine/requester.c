@@ -60,18 +60,23 @@ uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uin
 	return (uint32_t)(end - begin) + (to - from) * PACKET_OVERHEAD;
 }
 
+static bool is_by_reference(const struct qp *qp, const struct wqe *w)
+{
+	return w->by_reference && !qp->req.plain;
+}
+
 /* Packets from this one to the end of its chunk, or of the message. */
 static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
-	uint32_t chunk = READ_CHUNK / qp->req.mtu;
+	uint32_t chunk = (is_by_reference(qp, w) ? REFERENCE_CHUNK : READ_CHUNK) / qp->req.mtu;
 
 	return min_of(w->packets - packet, chunk - packet % chunk);
 }
 
-/* Packets that the next request packet of this work request covers. */
+/* Packets that the next request packet of this work request stands for. */
 static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
-	return w->opcode == IBV_WR_RDMA_READ ? chunk_left(qp, w, packet) : 1;
+	return w->opcode == IBV_WR_RDMA_READ || is_by_reference(qp, w) ? chunk_left(qp, w, packet) : 1;
 }
 
 /* Why a work request cannot go out at all; IBV_WC_SUCCESS if it can. A datagram that is too long fails as it
@@ -177,6 +182,7 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	w->state = WQE_PROCESSING;
 	if (w->opcode == IBV_WR_RDMA_WRITE)
 		w->in_pieces = goes_in_pieces(qp, w);
+	w->by_reference = direct_refers(qp, w);
 	trace(pickup, qp->base.qp_num, r->wqe, w->psn.v, w->packets, w->opcode, 0);
 	return true;
 }
@@ -217,6 +223,17 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 	return first ? opcodes[w->opcode].first : last ? opcodes[w->opcode].last : opcodes[w->opcode].middle;
 }
 
+/* The payload of a packet, or where it lies. False: an SGE is not memory of the domain. */
+static bool fill(struct qp *qp, struct turn *turn, struct tx *tx, const struct wqe *w, uint64_t offset, uint32_t length)
+{
+	if (!is_by_reference(qp, w))
+		return turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length);
+	if (!sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
+		return false;
+	turn_refer(turn, tx, w->sge, w->num_sge, offset, length);
+	return true;
+}
+
 /* Where post.c has put them. */
 static const char *inline_bytes(const struct wqe *w)
 {
@@ -226,10 +243,11 @@ static const char *inline_bytes(const struct wqe *w)
 struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask)
 {
-	bool first = packet == 0, last = packet + 1 == w->packets;
+	uint32_t span = span_of(qp, w, packet);
+	bool first = packet == 0, last = packet + span == w->packets;
 	uint8_t opcode = opcode_of(w, first, last);
 	const struct opcode_info *info = &opcode_info[opcode];
-	uint64_t offset = (uint64_t)packet * qp->req.mtu;
+	uint64_t offset = (uint64_t)packet * qp->req.mtu, bytes = (uint64_t)span * qp->req.mtu;
 	struct tx *tx = turn_packet(qp, turn, opcode | qp->transport, psn);
 	struct packet *p;
 
@@ -244,15 +262,13 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 	p->rkey = w->rkey;
 	p->va = w->remote_addr;
 	if (info->flags & IS_READ) {
-		uint64_t bytes = (uint64_t)span_of(qp, w, packet) * qp->req.mtu;
-
 		p->va += offset;
 		p->dma_length = (uint32_t)min_of(bytes, w->length - offset);
 	} else if (info->flags & IS_ATOMIC) {
 		p->compare = w->compare_add;
 		p->swap_add = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? w->compare_add : w->swap;
 	} else {
-		uint32_t length = (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
+		uint32_t length = (uint32_t)min_of(bytes, w->length - offset);
 
 		p->dma_length = w->length;
 		if (is_in_pieces(w)) {
@@ -261,7 +277,7 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 		}
 		if (w->flags & IBV_SEND_INLINE) {
 			turn_bytes(turn, tx, inline_bytes(w) + offset, length);
-		} else if (!turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length)) {
+		} else if (!fill(qp, turn, tx, w, offset, length)) {
 			turn_drop_last(turn, tx);
 			fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
 			return NULL;
@@ -271,11 +287,13 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 	return tx;
 }
 
-/* Payload of a request packet. */
+/* What stands in a request packet behind its headers. */
 static uint32_t payload_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	uint64_t offset = (uint64_t)packet * qp->req.mtu;
 
+	if (is_by_reference(qp, w))
+		return w->num_sge * (uint32_t)sizeof(struct packet_piece);
 	if (wqe_wants_response(w) && w->opcode != IBV_WR_ATOMIC_WRITE)
 		return 0;
 	return (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);

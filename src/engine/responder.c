@@ -57,6 +57,14 @@ static uint32_t read_packets(uint32_t mtu, uint32_t length)
 	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
 }
 
+/* PSNs that a request takes: as many as packets that would bring what it asks for or refers to. */
+static uint32_t span_of(const struct qp *qp, const struct packet *p)
+{
+	if (flags_of(p) & IS_READ)
+		return read_packets(mtu_of(qp, p), p->dma_length);
+	return p->pieces ? read_packets(mtu_of(qp, p), p->length) : 1;
+}
+
 /* 9.7.4.1.1 */
 static enum verdict check_psn(const struct qp *qp, const struct packet *p)
 {
@@ -160,13 +168,14 @@ enum verdict check_length(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
-	uint32_t before = flags & IS_FIRST ? 0 : r->received, mtu = mtu_of(qp, p);
+	uint32_t before = flags & IS_FIRST ? 0 : r->received;
+	uint64_t full = (uint64_t)span_of(qp, p) * mtu_of(qp, p);
 
 	if (flags & IS_ATOMIC_WRITE)
 		return p->length == sizeof(uint64_t) && p->dma_length == p->length ? ACCEPT : BAD_REQUEST;
 	if (!(flags & (IS_SEND | IS_WRITE)))
 		return p->dma_length > HCA_MAX_MESSAGE && (flags & IS_READ) ? BAD_REQUEST : ACCEPT;
-	if (flags & IS_LAST ? p->length > mtu : p->length != mtu)
+	if (flags & IS_LAST ? p->length > full : p->length != full)
 		return BAD_REQUEST;
 	if ((flags & IS_LAST) && !(flags & IS_FIRST) && p->length == 0)
 		return BAD_REQUEST;
@@ -266,9 +275,13 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 
 	if (flags_of(p) & IS_FIRST)
 		r->received = 0;
-	if (!sge_scatter(qp->hca, target_pd(qp), r->recv->sge, r->recv->num_sge, r->received, p->payload,
-			 p->length))
+	if (unlikely(p->pieces)) {
+		if (!direct_fetch(qp, p))
+			return GAP;
+	} else if (!sge_scatter(qp->hca, target_pd(qp), r->recv->sge, r->recv->num_sge, r->received, p->payload,
+				p->length)) {
 		return BAD_RECEIVE;
+	}
 	if ((flags_of(p) & HAS_IETH) && !window_invalidate(qp->hca, target_pd(qp), qp->serial, p->inv_rkey))
 		return ACCESS_DENIED;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->received, p->length, 0);
@@ -376,11 +389,11 @@ void message_advance(struct qp *qp, const struct packet *p)
 static void advance(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
-	uint32_t flags = flags_of(p), span = flags & IS_READ ? read_packets(mtu_of(qp, p), p->dma_length) : 1;
+	uint32_t flags = flags_of(p);
 
-	r->expected = psn_add(r->expected, span);
+	r->expected = psn_add(r->expected, span_of(qp, p));
 	if (!(flags & (IS_READ_LIKE | IS_ATOMIC)))
-		r->ack_psn = p->psn;
+		r->ack_psn = psn_add(r->expected, -1u);
 	r->nak_sent = false;
 	r->nak = 0;
 	r->unacked++;

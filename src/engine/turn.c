@@ -1,5 +1,7 @@
 /* The packets that one run hands back.
  * SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
 #include "engine/internal.h"
 
 void turn_done(struct turn *turn)
@@ -87,6 +89,29 @@ bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at
 	turn_bytes(turn, tx, at, length);
 	hold(turn, mr);
 	return true;
+}
+
+void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+		uint32_t length)
+{
+	struct packet *p = &tx->packet;
+	char *to = turn->bounce + turn->bounced;
+
+	for (uint32_t i = 0, left = length; left && i < count; i++) {
+		struct packet_piece piece = {sge[i].addr + offset, 0, sge[i].lkey};
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		piece.length = min_of(left, (uint32_t)(sge[i].length - offset));
+		memcpy(to + p->pieces++ * sizeof(piece), &piece, sizeof(piece));
+		left -= piece.length;
+		offset = 0;
+	}
+	turn_bytes(turn, tx, to, packet_carries(p));
+	turn->bounced += packet_carries(p);
+	p->length = length;
 }
 
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,

@@ -11,6 +11,7 @@ enum {
 	ACK_REQUEST = 1 << 1,
 	BECN = 1 << 2,
 	ACKNOWLEDGES = 1 << 3,
+	REFERENCE = 1 << 4, /* behind the header stands where the payload lies */
 };
 static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes), "a record begins with the ring's mark");
 
@@ -29,7 +30,7 @@ static uint32_t header_bytes(uint32_t flags)
 
 uint32_t record_bytes(const struct packet *p)
 {
-	return header_bytes(opcode_info[p->opcode].flags) + p->length;
+	return header_bytes(opcode_info[p->opcode].flags) + packet_carries(p);
 }
 
 static void put_request(struct record_request *r, const struct packet *p, uint32_t flags)
@@ -51,7 +52,7 @@ void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 
 	r->opcode = p->opcode;
 	r->flags = (p->solicited ? SOLICITED : 0) | (p->ack_request ? ACK_REQUEST : 0) | (p->becn ? BECN : 0) |
-		   (p->acknowledges ? ACKNOWLEDGES : 0);
+		   (p->acknowledges ? ACKNOWLEDGES : 0) | (p->pieces ? REFERENCE : 0);
 	r->traffic_class = tx->traffic_class;
 	r->qpn = p->dest_qpn;
 	r->psn = p->psn.v;
@@ -90,6 +91,22 @@ static void get_datagram(const struct record_datagram *d, struct packet *p, cons
 	*from = &d->gid;
 }
 
+/* Of requests that are acknowledged: until then the memory stays as it is. */
+static int get_reference(struct packet *p)
+{
+	const struct packet_piece *piece = (const struct packet_piece *)p->payload;
+	uint64_t length = 0;
+
+	p->pieces = p->length / sizeof(*piece);
+	if (TRANSPORT(p->opcode) != TRANSPORT_RC || !(opcode_info[p->opcode].flags & IS_SEND) || !p->pieces ||
+	    p->length % sizeof(*piece))
+		return -EBADMSG;
+	for (uint32_t i = 0; i < p->pieces; i++)
+		length += piece[i].length;
+	p->length = (uint32_t)length;
+	return length <= UINT32_MAX ? 0 : -EBADMSG;
+}
+
 int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from)
 {
 	const struct record *r = at;
@@ -120,6 +137,7 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	p->syndrome = r->word >> 24;
 	p->msn = r->word & PSN_MASK;
 	p->length = bytes - header;
+	p->pieces = 0;
 	if (flags & NEEDS_REQUEST) {
 		get_request((const struct record_request *)next, p);
 		next += sizeof(struct record_request);
@@ -129,5 +147,5 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 		next += sizeof(struct record_datagram);
 	}
 	p->payload = (const uint8_t *)next;
-	return 0;
+	return unlikely(r->flags & REFERENCE) ? get_reference(p) : 0;
 }

@@ -1,13 +1,13 @@
-/* A packet as it stands in a ring: header values, and behind them the payload. Its words are in the order and the size of
- * this machine, as both ends are on it.
+/* A packet as it stands in a ring: header values, and behind them the payload, or where it lies. Its words are in the
+ * order and the size of this machine, as both ends are on it.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_RECORD_H
 #define UROCE_RECORD_H
 
 #include "link/link.h"
 
-/* What every packet has, behind which stands its payload, or first what only some have. With 64 bytes of payload it is one
- * unit of the ring, a datagram too. */
+/* What every packet has, behind which stands its payload, or where that lies, or first what only some have. With 64 bytes of
+ * payload it is one unit of the ring, a datagram too. */
 struct record {
 	uint64_t mark;	/* the ring's, as is ... */
 	uint32_t bytes; /* ... of all of it: struct ring_mark */

@@ -193,6 +193,8 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 		if (TRANSPORT(p->opcode) == TRANSPORT_UD)
 			engine_receive(v->qp, p, from, v->now);
 	} else if (likely(v->qp->path.neighbor == n)) {
+		if (unlikely(p->pieces && !v->qp->reach))
+			local_meet(v->qp);
 		p->mtu = LOCAL_MTU;
 		p->to = v->qp->path.sgid.raw;
 		engine_receive(v->qp, p, &v->qp->path.dgid, v->now);
@@ -206,12 +208,15 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 	uint32_t bytes, count = 0;
 	const void *record;
 
-	for (; count < batch && (record = ring_peek(ring, &bytes)); count++) {
+	while (count < batch && (record = ring_peek(ring, &bytes))) {
 		const union ibv_gid *from = NULL;
 		struct packet p;
 
-		if (likely(!record_get(record, bytes, &p, &from)))
+		count++;
+		if (likely(!record_get(record, bytes, &p, &from))) {
 			deliver_near(v, n, &p, from);
+			count += p.pieces ? p.length / LOCAL_MTU : 0; /* as long as so many take */
+		}
 		ring_consume(ring, bytes);
 	}
 	if (!count)

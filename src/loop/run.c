@@ -102,10 +102,10 @@ static bool send_near(struct qp *qp, struct neighbor *n, const struct turn *turn
 	return true;
 }
 
-/* What was made for a ring is too large for the network: it was for a neighbor that is gone. */
+/* What was made for a ring is too large for the network, or means nothing there: it was for a neighbor that is gone. */
 static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
-	return tx->packet.length > qp->mtu;
+	return tx->packet.length > qp->mtu || tx->packet.pieces;
 }
 
 /* With qp->lock, and that of the neighbor if there is one. */
@@ -284,8 +284,7 @@ bool run_timers(struct loop *l, uint64_t now)
 
 			if (unlikely(local_is_unseen(qp)))
 				engine_postpone(qp, now);
-			else
-				engine_expire(qp, now);
+			engine_expire(qp, now); /* of what else is due */
 			if (unlikely(qp->req.retries < retries))
 				silent = qp->path.link;
 			run_qp(l, qp, now, false);

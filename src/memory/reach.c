@@ -426,21 +426,9 @@ bool reach_read(struct reach *r, const struct reach_span *span, const struct iov
 	return true;
 }
 
-int reach_copy_from(struct reach *r, void *to, uint64_t address, uint64_t length, uint32_t lkey)
+bool reach_is_open(const struct reach *r, const struct reach_pair *pair)
 {
-	const struct share_region *region;
-	struct reach_span span;
-	struct iovec here = {to, length};
-	int err = -EACCES;
-
-	if (!begin(r))
-		return atomic_load_explicit(&r->dead, memory_order_relaxed) ? -EPIPE : -EOPNOTSUPP;
-	region = region_of(r, lkey);
-	if (region && region_has(region, address, length)) {
-		err = -EOPNOTSUPP;
-		if (locate(r, region, address, length, &span) && reach_read(r, &span, &here, 1, length))
-			err = 0;
-	}
-	reach_leave(r);
-	return err;
+	/* our loads before come before the look; pairs with share_close_qp(), before which nobody changes the memory */
+	atomic_thread_fence(memory_order_acquire);
+	return qp_is_open(&r->table->qp[pair->qp], pair, 0);
 }

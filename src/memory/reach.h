@@ -50,8 +50,7 @@ void reach_leave(struct reach *r);
 bool reach_write(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count, uint64_t length);
 bool reach_read(struct reach *r, const struct reach_span *span, const struct iovec *to, unsigned count, uint64_t length);
 
-/* For a receiver that fetches what the sender only named: copies from the region that has this local key. 0, -EACCES (there
- * is none such now), -EOPNOTSUPP (it cannot be reached), -EPIPE (the neighbour is dead). */
-int reach_copy_from(struct reach *r, void *to, uint64_t address, uint64_t length, uint32_t lkey);
+/* Whether the QP was open until now, so that what it asked us to read was what we have read. */
+bool reach_is_open(const struct reach *r, const struct reach_pair *pair);
 
 #endif

@@ -254,13 +254,14 @@ bool share_close_qp(struct share *s, uint32_t index)
 	return has_visitors(s);
 }
 
-bool share_reachable(struct share *s, uint32_t key, uint64_t iova, uint64_t length)
+enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t length)
 {
-	const struct share_region *r;
+	const struct share_region *r = share_region(s, key_index(&s->code, key));
 
-	r = share_region(s, key_index(&s->code, key));
-	return r && atomic_load_explicit(&((struct share_region *)r)->key, memory_order_acquire) == key && key &&
-	       share_is_mapped(r, iova, length);
+	/* acquire pairs with share_open_region() */
+	if (!r || !key || atomic_load_explicit(&((struct share_region *)r)->key, memory_order_acquire) != key)
+		return SHARE_NOT;
+	return share_is_mapped(r, iova, length) ? SHARE_MAPPED : SHARE_COPIED;
 }
 
 uint64_t share_pair(const uint8_t target[16], uint32_t target_qpn, const uint8_t initiator[16], uint32_t initiator_qpn)

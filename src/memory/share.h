@@ -116,8 +116,13 @@ bool share_close_qp(struct share *s, uint32_t index);
  * end of a process needs. */
 void share_settle(struct share *s);
 
-/* Whether these bytes of an open region of ours are in memory that neighbours map. */
-bool share_reachable(struct share *s, uint32_t key, uint64_t iova, uint64_t length);
+/* How neighbours get at these bytes of ours. */
+enum share_way {
+	SHARE_NOT,    /* the key is of no region that they see */
+	SHARE_COPIED, /* by process_vm_readv(2) and process_vm_writev(2) */
+	SHARE_MAPPED,
+};
+enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t length);
 
 /* An entry of our own, open or closed; NULL: there is none. */
 static inline const struct share_region *share_region(const struct share *s, uint32_t index)

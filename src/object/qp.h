@@ -57,6 +57,7 @@ struct requester {
 	bool lossless;	 /* ... which then loses nothing: no probes, no window */
 	struct proven proven;
 	bool changing;	 /* picks up nothing new: the link changes when all that is on the way has arrived */
+	bool plain;	 /* the peer cannot follow references: payload goes with its packets */
 	uint32_t hasty;	 /* requests up to this position do not wait until they can be executed from here */
 
 	/* READs and atomics on the way: the last PSN of each request packet, oldest first */

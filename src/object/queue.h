@@ -47,7 +47,8 @@ struct wqe {
 		};
 	};
 	uint32_t remote_srqn; /* XRC */
-	uint32_t status; /* enum ibv_wc_status: in WQE_ERROR, what it will complete with */
+	uint8_t status; /* enum ibv_wc_status: in WQE_ERROR, what it will complete with */
+	bool by_reference; /* packets say where the payload lies; from WQE_PROCESSING on */
 	struct ibv_sge sge[];
 };
 static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");

@@ -137,8 +137,21 @@ struct packet {
 	uint32_t srqn;		/* HAS_XRCETH */
 
 	uint32_t length;	/* payload bytes, pad not counted */
+	uint32_t pieces;	/* between processes of one host: so many struct packet_piece stand in place of the payload; else 0 */
 	const uint8_t *payload; /* of a received packet, inside the receive buffer; NULL in one to be sent */
 };
+
+/* Where a piece of the payload lies, in the sender's memory. */
+struct packet_piece {
+	uint64_t address;
+	uint32_t length, lkey;
+};
+
+/* Bytes that stand in the packet itself. */
+static inline uint32_t packet_carries(const struct packet *p)
+{
+	return p->pieces ? p->pieces * (uint32_t)sizeof(struct packet_piece) : p->length;
+}
 
 /* Bytes -> values. `bytes` runs from the BTH to before the ICRC. Returns 0, or -EBADMSG if it is no packet
  * that the opcode table describes: unknown opcode, too short, transport version not 0, more pad than payload,

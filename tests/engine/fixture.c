@@ -238,7 +238,7 @@ static void keep(struct fixture *f, const struct tx *tx)
 		memcpy(s->payload + length, iov->iov_base, iov->iov_len);
 		length += iov->iov_len;
 	}
-	assert_int_equal(length, tx->packet.length);
+	assert_int_equal(length, packet_carries(&tx->packet));
 	assert_int_equal(tx->packet.pkey, PKEY_DEFAULT);
 	if (f->type == IBV_QPT_UD) {
 		s->dgid = tx->path->dgid;
@@ -268,9 +268,9 @@ void fixture_run(struct fixture *f)
 
 void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *from)
 {
-	uint8_t *exact = malloc(p.length);
+	uint8_t *exact = malloc(packet_carries(&p));
 
-	memcpy(exact, p.payload ? p.payload : f->payload, p.length);
+	memcpy(exact, p.payload ? p.payload : f->payload, packet_carries(&p));
 	p.payload = exact;
 	p.to = fixture_here.raw;
 	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_ANSWER)

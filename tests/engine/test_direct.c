@@ -1,4 +1,5 @@
-/* One-sided requests whose target can be reached from here: no packet, and in order with those that need one.
+/* One-sided requests whose target can be reached from here: no packet, and in order with those that need one. And long SENDs,
+ * of which only the place is sent.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
@@ -6,10 +7,11 @@
 #include "memory/share.h"
 #include "object/show.h"
 
+enum { LONG = 40000, LINK = 4096, SPAN = (LONG + LINK - 1) / LINK }; /* bytes of a SEND, of a packet; packets */
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
-static uint8_t there[4 * MTU]; /* the peer's memory */
-static struct mr *target;
+static uint8_t there[LONG]; /* the peer's memory */
+static struct mr *target, *own;
 static struct reach *reach;
 
 /* The peer is another QP of this process, as far as its memory is concerned. */
@@ -23,15 +25,16 @@ static int setup(void **state)
 	if (share_create(&f->hca.share, 1, f->hca.keys.mix, f->hca.keys.mask, 4711) || reach_self(&reach, f->hca.share))
 		return -1;
 	target = mr_register(&f->pd, there, sizeof(there), IOVA, ALL);
+	own = mr_register(&f->pd, f->memory, MEMORY, IOVA, ALL);
 	memset(there, 't', sizeof(there));
-	return target ? 0 : -1;
+	return target && own ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
 	struct share *share = f->hca.share;
-	int err = mr_deregister(target);
+	int err = mr_deregister(target) ?: own ? mr_deregister(own) : 0;
 
 	fixture_teardown(state);
 	reach_close(reach);
@@ -140,6 +143,137 @@ static void what_waits_is_flushed(void **state)
 	expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
 }
 
+static void start_lossless(struct fixture *f)
+{
+	start(f);
+	lock_take(&f->qp->lock);
+	assert_true(engine_change_link(f->qp, LINK));
+	lock_drop(&f->qp->lock);
+}
+
+/* From two places, of our own region. */
+static void post_long(struct fixture *f, uint64_t id)
+{
+	struct ibv_sge sge[2] = {{IOVA, LONG - 7, own->base.lkey}, {IOVA + LONG, 7, own->base.lkey}};
+	struct ibv_send_wr wr = {
+		.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 2, .send_flags = IBV_SEND_SIGNALED};
+
+	assert_int_equal(fixture_post(f, wr), 0);
+}
+
+static void of_a_long_send_the_place_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	struct packet_piece piece[2];
+	const struct sent *s;
+
+	start_lossless(f);
+	post_long(f, 1);
+	post(f, 2, IBV_WR_SEND, 8, 0);
+	s = expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	assert_int_equal(s->packet.length, LONG);
+	assert_int_equal(s->packet.pieces, 2);
+	memcpy(piece, s->payload, sizeof(piece));
+	assert_true(piece[0].address == IOVA && piece[0].length == LONG - 7 && piece[0].lkey == own->base.lkey);
+	assert_true(piece[1].address == IOVA + LONG && piece[1].length == 7);
+	expect_sent(f, OP_SEND_ONLY, sent_psn(SPAN)); /* as many PSNs as by packets */
+	fixture_give(f, ack(sent_psn(SPAN - 1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_none(f);
+}
+
+/* The peer asks for it again: then it comes whole, and so do those after it. That costs no retry. */
+static void who_cannot_fetch_it_is_sent_it(void **state)
+{
+	struct fixture *f = *state;
+
+	f->attr.retry_cnt = 0;
+	start_lossless(f);
+	post_long(f, 1);
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	fixture_give(f, ack(sent_psn(0), NAK_SEQUENCE));
+	assert_int_equal(expect_sent(f, OP_SEND_FIRST, sent_psn(0))->packet.pieces, 0);
+	f->shown = f->sents;
+	fixture_give(f, ack(sent_psn(SPAN - 1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	post_long(f, 2);
+	expect_sent(f, OP_SEND_FIRST, sent_psn(SPAN));
+}
+
+static void what_is_deregistered_too_early_fails_as_ever(void **state)
+{
+	struct fixture *f = *state;
+
+	start_lossless(f);
+	post_long(f, 1);
+	assert_int_equal(mr_deregister(own), 0);
+	own = NULL;
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	fixture_give(f, ack(sent_psn(0), NAK_SEQUENCE));
+	expect_done(f, 1, IBV_WC_LOC_PROT_ERR);
+}
+
+/* A SEND of the peer's, of two pieces of its memory. */
+static void give_long(struct fixture *f, psn_t at, uint32_t lkey)
+{
+	const struct packet_piece piece[2] = {{IOVA + 100, LONG - 100, lkey}, {IOVA, 100, lkey}};
+	struct packet p = request(OP_SEND_ONLY, at, LONG);
+
+	p.pieces = 2;
+	p.payload = (const uint8_t *)piece;
+	p.mtu = LINK;
+	fixture_give(f, p);
+}
+
+static void post_long_receive(struct fixture *f, uint64_t id)
+{
+	struct ibv_sge sge[2] = {fixture_sge(f, 3, 1000), fixture_sge(f, 2000, LONG)};
+	struct ibv_recv_wr *bad = NULL, wr = {.wr_id = id, .sg_list = sge, .num_sge = 2};
+
+	lock_take(&f->qp->lock);
+	assert_int_equal(engine_post_recv(f->qp, &wr, &bad), 0);
+	lock_drop(&f->qp->lock);
+}
+
+static void what_is_referred_to_is_fetched(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < LONG; i++)
+		there[i] = (uint8_t)(i * 7 + i / 256);
+	start_lossless(f);
+	give_long(f, due_psn(0), target->base.lkey);
+	expect_ack(f, due_psn(0), SYNDROME_RNR | 12);
+	post_long_receive(f, 1);
+	give_long(f, due_psn(0), target->base.lkey);
+	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).byte_len, LONG);
+	expect_ack(f, due_psn(SPAN - 1), ACKED);
+	assert_memory_equal(f->memory + 3, there + 100, 1000);
+	assert_memory_equal(f->memory + 2000, there + 1100, LONG - 1100);
+	assert_memory_equal(f->memory + 2000 + LONG - 1100, there, 100);
+	give_long(f, due_psn(0), target->base.lkey); /* a duplicate */
+	expect_ack(f, due_psn(SPAN - 1), ACKED);
+	expect_none(f);
+}
+
+/* By a key that is not there, or of a request that has failed: what its memory holds by now is not what was sent. */
+static void what_cannot_be_fetched_is_asked_for_again(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = request(OP_SEND_ONLY, due_psn(0), 8);
+
+	start_lossless(f);
+	post_long_receive(f, 1);
+	give_long(f, due_psn(0), target->base.lkey ^ 1);
+	expect_ack(f, due_psn(0), NAK_SEQUENCE);
+	share_close_qp(f->hca.share, PEER_QPN & 0xffff);
+	give_long(f, due_psn(0), target->base.lkey);
+	expect_ack(f, due_psn(0), NAK_SEQUENCE);
+	expect_none(f);
+	fixture_give(f, p); /* the receive is still there */
+	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).byte_len, 8);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -150,6 +284,11 @@ int main(void)
 		TEST(a_short_write_does_not_wait),
 		TEST(what_cannot_be_reached_is_asked_for),
 		TEST(what_waits_is_flushed),
+		TEST(of_a_long_send_the_place_is_sent),
+		TEST(who_cannot_fetch_it_is_sent_it),
+		TEST(what_is_deregistered_too_early_fails_as_ever),
+		TEST(what_is_referred_to_is_fetched),
+		TEST(what_cannot_be_fetched_is_asked_for_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

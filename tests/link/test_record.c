@@ -102,7 +102,7 @@ static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 		if (!from)
 			continue;
 		assert_memory_equal(from, &here, sizeof(here));
-		assert_memory_equal(p.to, &there, sizeof(there));
+		assert_memory_equal(p.to, &here, sizeof(here)); /* neighbors have one address */
 		assert_int_equal(p.traffic_class, 5);
 	}
 }
@@ -142,11 +142,46 @@ static void a_small_message_takes_one_unit(void **state)
 	assert_int_equal(ring_round(record_bytes(&datagram)), RING_UNIT);
 }
 
+/* In place of the payload: where it lies. */
+static void a_reference_comes_out_as_it_went_in(void **state)
+{
+	_Alignas(CACHE_LINE) char memory[256];
+	const struct packet_piece piece[2] = {{0x123456789abc, 1 << 20, 17}, {0x1000, 5, 18}};
+	struct packet p, in = packet_of(OP_SEND_LAST_IMM, piece[0].length + piece[1].length);
+	struct iovec iov = {(void *)piece, sizeof(piece)};
+	struct link_tx tx = {.packet = &in, .iov = &iov, .iovs = 1, .dgid = &there};
+	struct record *r = (struct record *)memory;
+	const union ibv_gid *from = NULL;
+	uint32_t bytes;
+
+	in.pieces = 2;
+	bytes = record_bytes(&in);
+	assert_int_equal(bytes, sizeof(struct record) + sizeof(piece));
+	record_put(memory, &tx, &here);
+	assert_int_equal(record_get(memory, bytes, &p, &from), 0);
+	expect_same(&in, &p);
+	assert_int_equal(p.pieces, 2);
+	assert_memory_equal(p.payload, piece, sizeof(piece));
+
+	assert_int_equal(record_get(memory, bytes - 1, &p, &from), -EBADMSG);
+	assert_int_equal(record_get(memory, sizeof(*r), &p, &from), -EBADMSG);
+	for (int opcode = 0; opcode < 256; opcode++) { /* of what else could it be? */
+		bool send = TRANSPORT(opcode) == TRANSPORT_RC && opcode_info[opcode].flags & IS_SEND;
+
+		r->opcode = (uint8_t)opcode;
+		assert_int_equal(record_get(memory, bytes, &p, &from), send ? 0 : -EBADMSG);
+	}
+	r->opcode = OP_SEND_ONLY;
+	((struct packet_piece *)(r + 1))[0].length = UINT32_MAX;
+	assert_int_equal(record_get(memory, bytes, &p, &from), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_packet_of_every_kind_comes_out_as_it_went_in),
 		cmocka_unit_test(a_small_message_takes_one_unit),
+		cmocka_unit_test(a_reference_comes_out_as_it_went_in),
 		cmocka_unit_test(what_has_not_the_size_of_its_kind_is_refused),
 	};
 

@@ -459,6 +459,53 @@ static void an_id_may_go_at_any_time(void **state)
 	}
 }
 
+/* Each row: what is asked for, and the address, port space and QP type that come of it. */
+static void names_become_addresses(void **state)
+{
+	static const struct {
+		const char *node, *service;
+		struct rdma_addrinfo hints;
+		int error;
+		const char *address;
+		uint16_t port;
+		enum rdma_port_space ps;
+		enum ibv_qp_type type;
+	} rows[] = {
+		{"127.0.0.2", "77", {0}, 0, "127.0.0.2", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{"127.0.0.2", "77", {.ai_port_space = RDMA_PS_UDP}, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
+		{"127.0.0.2", "77", {.ai_qp_type = IBV_QPT_UD}, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
+		{"127.0.0.2", NULL, {.ai_flags = RAI_PASSIVE}, 0, "127.0.0.2", 0, RDMA_PS_TCP, IBV_QPT_RC},
+		{NULL, "77", {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET}, 0, "0.0.0.0", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{NULL, "77", {.ai_family = AF_INET}, 0, "127.0.0.1", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{"no.number", "77", {.ai_flags = RAI_NUMERICHOST}, .error = ENODATA},
+		{"127.0.0.2", "77", {.ai_family = AF_UNIX}, .error = EINVAL},
+	};
+	struct rdma_addrinfo *found;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool is_passive = rows[i].hints.ai_flags & RAI_PASSIVE;
+		int result = rdma_getaddrinfo(rows[i].node, rows[i].service, &rows[i].hints, &found);
+		const struct sockaddr_in *in;
+		char text[INET_ADDRSTRLEN];
+
+		assert_int_equal(result, rows[i].error ? -1 : 0);
+		if (result) {
+			assert_int_equal(errno, rows[i].error);
+			continue;
+		}
+		in = (const struct sockaddr_in *)(is_passive ? found->ai_src_addr : found->ai_dst_addr);
+		assert_null(is_passive ? found->ai_dst_addr : found->ai_src_addr);
+		assert_int_equal(in->sin_family, AF_INET);
+		assert_string_equal(inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text)), rows[i].address);
+		assert_int_equal(ntohs(in->sin_port), rows[i].port);
+		assert_int_equal(found->ai_port_space, rows[i].ps);
+		assert_int_equal(found->ai_qp_type, rows[i].type);
+		rdma_freeaddrinfo(found);
+	}
+	assert_int_equal(rdma_getaddrinfo(NULL, NULL, NULL, &found), -1);
+	assert_int_equal(errno, EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +521,7 @@ int main(void)
 		cmocka_unit_test(an_id_moves_with_its_events),
 		cmocka_unit_test(an_application_answers_itself),
 		cmocka_unit_test(an_id_may_go_at_any_time),
+		cmocka_unit_test(names_become_addresses),
 	};
 
 	netns_enter();

@@ -512,7 +512,6 @@ static void *helper_main(void *arg)
 	pthread_setname_np(pthread_self(), "uroce");
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	shorten_slice();
-	lock_as_guest();
 	/* acquire pairs with helper_fini() */
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
 		int n = wait_events(h, events, guard);

@@ -2,6 +2,7 @@
 #include "memory/share.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,10 +12,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
 #include "memory/adopt.h"
 
 #define PATIENCE 256 /* times that a waiter yields before it asks whether the visitor lives */
+
+#ifdef __SANITIZE_THREAD__
+#define KNOWS_BARRIER false /* ThreadSanitizer does not */
+#else
+#define KNOWS_BARRIER true
+#endif
+
+static int membarrier(int command)
+{
+	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+static bool can_barrier(void)
+{
+	int commands = membarrier(MEMBARRIER_CMD_QUERY);
+
+	return KNOWS_BARRIER && commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) &&
+	       !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
 
 static int make_table(struct share *s)
 {
@@ -51,8 +70,7 @@ int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t k
 	}
 	s->slot = slot;
 	s->code = key_code(key_mix, key_mask);
-	barrier_start();
-	s->takes_part = barrier_has_processes();
+	s->takes_part = can_barrier();
 	for (int i = 0; i < SHARE_SLOTS; i++)
 		s->pidfd[i] = -1;
 	s->table->size_of_page = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -196,7 +214,7 @@ void share_settle(struct share *s)
 		return;
 	/* pairs with the plain store and load of reach_enter(): a visitor's processor has made both, or neither */
 	if (s->table->barrier)
-		barrier_processes();
+		membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 	for (unsigned i = 0; i < SHARE_SLOTS; i++)
 		for (int n = 0; is_visitor(s, i) && n < SHARE_CELLS; n++)
 			await(s, (uint8_t)i, &s->table->visitor[i].cell[n].count);

@@ -148,8 +148,10 @@ static void arm_bells(struct loop *l) REQUIRES(l->receive)
 		return;
 	local->watched |= !control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_BELLS,
 				   local->bells, EPOLLIN | EPOLLONESHOT);
-	if (local_sleep(l))
+	if (local_sleep(l)) {
 		helper_kick(l);
+		sleep_renew(l); /* the bell that has just been emptied may have been a thread's that has come to drive */
+	}
 }
 
 static void signal_fd(int fd)

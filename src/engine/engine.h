@@ -113,9 +113,12 @@ bool engine_run(struct qp *qp, struct turn *turn) REQUIRES(qp->lock);
 /* Whether engine_run() would have anything to do at all; `delay_ack` as in the turn. */
 bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);
 
-/* Whether there are packets on the way whose acknowledgement will call for attention: a post may then wait
- * for more posts to make a train. */
+/* Whether there are packets on the way. */
 bool engine_in_flight(const struct qp *qp) REQUIRES(qp->lock);
+
+/* RC: whether an answer to one of them is bound to come and to call for attention: a post may then wait for more posts to
+ * make a train. */
+bool engine_awaits_answer(const struct qp *qp) REQUIRES(qp->lock);
 
 /* Charge (bytes and overhead) of what was posted and not yet picked up, up to `enough`. */
 uint32_t engine_backlog(const struct qp *qp, uint32_t enough) REQUIRES(qp->lock);

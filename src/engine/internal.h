@@ -9,10 +9,12 @@
 #define PACKET_OVERHEAD 128u
 /* A READ goes out as requests of at most this many bytes, so that responses can be paced; boundaries are
  * multiples of it from the start of the message, so that a request sent again lies inside the one that was
- * lost. What carries data is cut at the same places when the window is nearly full: it is about a train. */
+ * lost. */
 #define READ_CHUNK 65536u
 /* What one packet refers to at most, in bytes: so long others of the receiver have to wait. */
 #define REFERENCE_CHUNK (1u << 20)
+/* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
+#define TRAIN 61440u
 /* The congestion window at first, in bytes; and where there is no congestion. */
 #define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
 #define LOSSLESS_WINDOW (1u << 30)

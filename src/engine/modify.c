@@ -263,7 +263,7 @@ static void start_requester(struct qp *qp)
 {
 	struct requester *r = &qp->req;
 
-	r->una = r->next = r->high = psn(qp->attr.sq_psn);
+	r->una = r->next = r->high = r->asked = psn(qp->attr.sq_psn);
 	r->wqe = qp->sq.tail;
 	r->mtu = qp->mtu;
 	r->lossless = r->changing = false;

@@ -5,6 +5,7 @@
 #include "base/trace.h"
 #include "object/window.h"
 
+#define ASK_INTERVAL (100 * USEC) /* well below all timers */
 /* Where memory turns out not to be reachable, so many requests go out as packets before another one waits to see. */
 #define HASTY_AFTER_FAILURE 64
 
@@ -187,32 +188,53 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	return true;
 }
 
-/* Whether the window has room for the packet at the cursor. A chunk is begun only when all of it has room, as far as
- * the window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
-static bool window_allows(const struct qp *qp, const struct wqe *w)
+/* Packets that travel together. */
+static uint32_t train_of(const struct qp *qp)
+{
+	return min_of(max_of(TRAIN / qp->req.mtu, 1u), (uint32_t)TURN_PACKETS);
+}
+
+/* Whether the next packet of the turn begins a train. */
+static bool train_begins(const struct qp *qp, const struct turn *turn)
+{
+	return turn->packets % train_of(qp) == 0;
+}
+
+/* The charge of the train that the packet at the cursor begins: it may go on with the next work requests. */
+static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
+{
+	const struct requester *r = &qp->req;
+	uint32_t train = train_of(qp), left = w->packets - r->packet;
+
+	if (left < train && r->wqe + 1 != qp->sq.tail)
+		return train * (r->mtu + PACKET_OVERHEAD);
+	return wqe_charge(qp, w, r->packet, r->packet + min_of(train, left));
+}
+
+/* Whether the window has room for the packet at the cursor. A train is begun only when all of it has room, as far as the
+ * window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
+static bool window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 {
 	const struct requester *r = &qp->req;
 	uint32_t room = r->window > r->flight ? r->window - r->flight : 0;
-	uint32_t chunk = wqe_charge(qp, w, r->packet, r->packet + chunk_left(qp, w, r->packet));
+	uint32_t need = wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet));
 
 	if (r->flight == 0)
 		return true;
-	if (chunk <= r->window / 2)
-		return chunk <= room;
-	return wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet)) <= room;
+	if (begins && w->opcode != IBV_WR_RDMA_READ && train_charge(qp, w) <= r->window / 2)
+		need = max_of(need, train_charge(qp, w));
+	return need <= room;
 }
 
 /* Whether nothing more will fit once the packets at the cursor, of this charge, are sent: then their ACK is what the
  * connection waits for. */
-static bool window_ends(const struct qp *qp, const struct wqe *w, uint32_t span, uint32_t charge)
+static bool window_ends(const struct qp *qp, uint32_t charge, bool train_ends)
 {
 	const struct requester *r = &qp->req;
-	uint32_t next = r->packet + span;
-	uint32_t more = next % (READ_CHUNK / r->mtu) ? 1 : chunk_left(qp, w, next);
-	uint32_t need = wqe_charge(qp, w, next, next + more);
+	uint32_t packet = r->mtu + PACKET_OVERHEAD, need = train_ends ? train_of(qp) * packet : packet;
 
 	if (need > r->window / 2)
-		need = wqe_charge(qp, w, next, next + 1);
+		need = packet;
 	return (uint64_t)r->flight + charge + need > r->window;
 }
 
@@ -338,6 +360,33 @@ static bool done_directly(struct qp *qp, const struct wqe *w)
 	return true;
 }
 
+/* Whether to ask for an acknowledgement of the packets at the cursor: often enough that the window never runs dry, and at
+ * the end of the last message that is posted. Those before it cost the peer no ACK: one covers them all. A reply in a
+ * conversation, if it is not signalled, asks only now and then: an ACK would be a second packet beside the peer's next
+ * message. If no later one asks, a probe does. */
+NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
+static bool asks(const struct qp *qp, const struct turn *turn, const struct wqe *w, uint32_t span, uint32_t charge)
+{
+	const struct requester *r = &qp->req;
+
+	if (r->unasked + charge >= r->window / 4)
+		return true;
+	if (!engine_awaits_answer(qp) && window_ends(qp, charge, (turn->packets + 1) % train_of(qp) == 0))
+		return true;
+	if (r->packet + span != w->packets)
+		return false;
+	if (wqe_wants_response(w) || r->lossless || r->next.v != r->high.v || turn->now - r->asked_at >= ASK_INTERVAL)
+		return true;
+	return r->wqe + 1 == qp->sq.tail && (!r->peer_spoke || (w->flags & IBV_SEND_SIGNALED) || qp->sig_all);
+}
+
+static void note_asked(struct requester *r, psn_t end, uint64_t now)
+{
+	r->unasked = 0;
+	r->asked_at = now;
+	r->asked = end;
+}
+
 /* The packet at the cursor. False: it has to wait. */
 static bool send_next(struct qp *qp, struct turn *turn)
 {
@@ -359,20 +408,24 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	}
 	span = span_of(qp, w, r->packet);
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
-	if (!window_allows(qp, w))
+	if (train_begins(qp, turn) && turn->packets + train_of(qp) > TURN_PACKETS)
+		return false; /* the next turn has room for all of it */
+	if (!window_allows(qp, w, train_begins(qp, turn)))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
 	last = r->packet + span == w->packets;
-	/* ask at the end of a message, and often enough inside it that the window never runs dry */
-	ask = last || r->unasked + charge >= r->window / 4 || window_ends(qp, w, span, charge);
+	ask = asks(qp, turn, w, span, charge);
 	if (!request_fits(qp, turn, w, r->packet) || !request_packet(qp, turn, w, r->wqe, r->packet, r->next, ask))
 		return false;
 
 	new = r->next.v == r->high.v;
-	r->unasked = ask ? 0 : r->unasked + charge;
-	if (ask || wqe_wants_response(w))
+	r->unasked += charge;
+	if (ask || wqe_wants_response(w)) {
+		note_asked(r, psn_add(r->next, span), turn->now);
 		start_timing(r, psn_add(r->next, span - 1), new, turn->now);
+	}
+	r->peer_spoke = false;
 	r->flight += charge;
 	r->packet += span;
 	r->next = psn_add(r->next, span);
@@ -404,6 +457,8 @@ static void send_probe(struct qp *qp, struct turn *turn)
 	if (!wqe_wants_response(w))
 		request_packet(qp, turn, w, position, (r->packet ? r->packet : w->packets) - 1,
 			       psn_add(r->next, -1u), true);
+	note_asked(r, r->next, turn->now);
+	r->timed_at = 0; /* Karn: an answer could be to either */
 }
 
 static bool may_send(const struct qp *qp)
@@ -443,7 +498,7 @@ bool requester_can_run(const struct qp *qp)
 		return false;
 	if (wqe_wants_response(w) && r->rd_count && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
-	return window_allows(qp, w);
+	return window_allows(qp, w, true);
 }
 
 bool engine_change_link(struct qp *qp, uint32_t mtu)

@@ -52,7 +52,9 @@ void retry_reset(struct qp *qp)
 	r->probes = 0;
 	r->timed_at = 0;
 	r->rd_count = 0;
-	r->next = r->high = r->una;
+	r->next = r->high = r->asked = r->una;
+	r->asked_at = 0;
+	r->peer_spoke = false;
 	r->wqe = qp->sq.tail;
 	r->packet = r->acked = 0;
 	r->flight = 0;

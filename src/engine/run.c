@@ -44,6 +44,7 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
 		show_qp(qp);
 	}
+	qp->req.peer_spoke = true;
 	if (likely(is_reliable(qp)))
 		responder_receive(qp, p, now);
 	else
@@ -145,6 +146,11 @@ bool engine_in_flight(const struct qp *qp)
 {
 	/* what is sent and not acknowledged; of UC and UD, what is made and not known to be sent */
 	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && (qp->sq.head != qp->req.wqe || qp->req.packet));
+}
+
+bool engine_awaits_answer(const struct qp *qp)
+{
+	return psn_diff(qp->req.asked, qp->req.una) > 0;
 }
 
 uint32_t engine_backlog(const struct qp *qp, uint32_t enough)

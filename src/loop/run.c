@@ -310,7 +310,7 @@ void loop_run(struct qp *qp)
  * completions in between. */
 static bool may_wait(struct qp *qp) REQUIRES(qp->lock)
 {
-	return likely(is_reliable(qp)) ? engine_in_flight(qp) : clock_now() < qp->sent_at + SENT_LATELY;
+	return likely(is_reliable(qp)) ? engine_awaits_answer(qp) : clock_now() < qp->sent_at + SENT_LATELY;
 }
 
 void loop_posting(struct qp *qp)

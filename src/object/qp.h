@@ -52,6 +52,9 @@ struct requester {
 	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
 	bool recovering; /* ... until una gets there */
 	uint32_t unasked; /* charge sent since the last packet with AckReq */
+	uint64_t asked_at; /* when that was */
+	psn_t asked;	 /* one past the last packet that an answer is bound to come for */
+	bool peer_spoke; /* a request has come since we sent one: the peer may be waiting for its reply */
 	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
 	bool lossless;	 /* ... which then loses nothing: no probes, no window */

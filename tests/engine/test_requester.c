@@ -406,6 +406,99 @@ static void a_sequence_nak_goes_back(void **state)
 	expect_done(f, 2, IBV_WC_SUCCESS);
 }
 
+/* Posted together: the last one asks, and its ACK completes all. */
+static void one_ack_covers_what_was_posted_together(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_send_wr wr[4];
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_post(f, send_of(0, 1));
+	assert_true(expect_sent(f, OP_SEND_ONLY, sent_psn(0))->packet.ack_request);
+	for (uint32_t i = 0; i < 4; i++) {
+		wr[i] = send_of(1 + i, 0);
+		wr[i].next = i < 3 ? &wr[i + 1] : NULL;
+	}
+	fixture_post(f, wr[0]);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(expect_sent(f, OP_SEND_ONLY, sent_psn(1 + i))->packet.ack_request, i == 3);
+	fixture_give(f, ack(sent_psn(4), ACKED));
+	for (uint32_t i = 0; i < 5; i++)
+		expect_done(f, i, IBV_WC_SUCCESS);
+}
+
+/* An ACK for each message of a ping-pong would be a second packet beside the reply. rows of {whether the peer has sent
+ * something since, flags of the request, us since the last one, whether it asks} */
+static void a_reply_that_nobody_waits_for_asks_now_and_then(void **state)
+{
+	static const struct {
+		bool spoke;
+		unsigned flags;
+		uint32_t pause;
+		bool asks;
+	} rows[] = {
+		{false, 0, 0, true},  {true, 0, 0, false},   {true, IBV_SEND_SIGNALED, 0, true},
+		{true, 0, 0, false},  {false, 0, 0, true},   {true, 0, 0, false},
+		{true, 0, 200, true}, {true, 0, 0, false},
+	};
+	struct fixture *f = *state;
+	uint32_t due = 0;
+
+	f->attr.timeout = 18; /* 1 s */
+	fixture_start(f, IBV_QPS_RTS);
+	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct ibv_send_wr wr = send_of(i, 1);
+
+		if (rows[i].spoke) {
+			fixture_post_recv(f, i, 1);
+			fixture_give(f, request(OP_SEND_ONLY, due_psn(due++), 1));
+			fixture_forget(f);
+		}
+		f->now += rows[i].pause * USEC;
+		wr.send_flags = rows[i].flags;
+		fixture_post(f, wr);
+		assert_int_equal(expect_sent(f, OP_SEND_ONLY, sent_psn(i))->packet.ack_request, rows[i].asks);
+		assert_int_equal(engine_awaits_answer(f->qp), true);
+	}
+	/* what no later one asks for is found out about */
+	fixture_give(f, ack(sent_psn(6), ACKED));
+	assert_false(engine_awaits_answer(f->qp));
+	assert_true(engine_in_flight(f->qp));
+	fixture_wait(f, 20 * MSEC);
+	assert_true(expect_sent(f, OP_SEND_ONLY, sent_psn(7))->packet.ack_request);
+	fixture_give(f, ack(sent_psn(7), ACKED));
+	assert_false(engine_in_flight(f->qp));
+}
+
+/* The window's edge does not cut a train in two: 15 packets of 4096 bytes. */
+static void a_train_is_begun_when_all_of_it_has_room(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr[4];
+
+	f->attr.path_mtu = IBV_MTU_4096;
+	fixture_start(f, IBV_QPS_RTS);
+	f->qp->req.window = 40 * (4096 + 128);
+	sge = fixture_sge(f, 0, 65536);
+	for (uint32_t i = 0; i < 4; i++) {
+		wr[i] = send_of(i, 0);
+		wr[i].sg_list = &sge;
+		wr[i].num_sge = 1;
+		wr[i].next = i < 3 ? &wr[i + 1] : NULL;
+	}
+	fixture_post(f, wr[0]);
+	assert_int_equal(f->sents, 30);
+	f->qp->req.recovering = true; /* the window stays as it is */
+	fixture_give(f, ack(sent_psn(3), ACKED));
+	assert_int_equal(f->sents, 30);
+	fixture_give(f, ack(sent_psn(4), ACKED));
+	assert_int_equal(f->sents, 45);
+	f->qp->req.recovering = true;
+	fixture_give(f, ack(sent_psn(44), ACKED));
+	assert_int_equal(f->sents, 64);
+}
+
 /* The packets of a WRITE are WRITEs of their own where the peer is known to allow it: see goes_in_pieces(). */
 static void a_write_goes_in_pieces_where_one_has_been(void **state)
 {
@@ -1198,6 +1291,9 @@ int main(void)
 		TEST(draining_waits_for_what_is_on_the_way),
 		TEST(an_idle_queue_is_drained_at_once_and_only_if_asked),
 		TEST(congestion_shrinks_the_window_and_progress_opens_it),
+		TEST(one_ack_covers_what_was_posted_together),
+		TEST(a_reply_that_nobody_waits_for_asks_now_and_then),
+		TEST(a_train_is_begun_when_all_of_it_has_room),
 		TEST(a_long_read_is_one_request_to_the_application),
 		TEST(destroying_takes_the_completions_along),
 		TEST(a_reset_qp_starts_afresh),

@@ -23,7 +23,7 @@ static const struct {
 };
 
 /* Bytes, from which on it is faster to fetch a payload: from memory that is mapped here, or not. */
-#define REFER_MAPPED 8192u
+#define REFER_MAPPED 1024u
 #define REFER_COPIED 32768u
 
 /* A request's own memory while it is in use. */

@@ -67,7 +67,8 @@ static void fill(char *at, size_t length, unsigned seed)
 /* Of every length around those where something changes, from two places to two places. */
 static void they_arrive_whole(void **state)
 {
-	static const size_t lengths[] = {2, 4095, 4096, 8191, 8192, 16384, 16385, 32767, 65536, LONG + 1, 1 << 20, (2 << 20) + 5};
+	static const size_t lengths[] = {2,	1023,  1024,	 4095,	   4096,    16384,
+					 16385, 32767, 65536, LONG + 1, 1 << 20, (2 << 20) + 5};
 	struct side *s = *state;
 	struct buffer from = make_buffer(s[0].pd), to = make_buffer(s[1].pd);
 

@@ -75,7 +75,8 @@ bool engine_rests(const struct qp *qp)
 {
 	const struct responder *r = &qp->resp;
 
-	return r->inbound == INBOUND_NONE && !r->response_count && !r->nak && !r->nak_sent;
+	/* after a NAK it rests too: what the NAK asked for may be for where the responder has to go */
+	return r->inbound == INBOUND_NONE && !r->response_count && !r->nak;
 }
 
 void engine_ask_from(struct qp *qp, psn_t psn)

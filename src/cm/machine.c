@@ -222,8 +222,8 @@ static void send_stateless(struct machine *m, const struct cm_address *a, const 
 
 typedef void handler(struct connection *c, const struct cm_mad *mad, uint64_t now);
 
-/* 12.9.8.4: the peer has our message and needs more time than it said. */
-/* It goes on asking, now and then: each time it hears again how long, or that nobody knows of it any more. */
+/* 12.9.8.4: the peer has our message and needs more time than it said. We go on asking, now and then: each time we hear
+ * again how long, or that nobody knows of us any more. */
 static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t now)
 {
 	uint64_t more = now + cm_time(min_of(mra->service_timeout, MOST_SERVICE));

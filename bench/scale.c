@@ -4,20 +4,16 @@
  * sleep. Prints "name value" lines: the first process's memory per queue pair in KiB (its share of what is
  * shared), half a round trip of a SEND and the time of a WRITE until its completion is polled in us, medians,
  * and million SENDs a second. Plain libibverbs. */
-#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "plain.h"
 
 enum {
 	SIZE = 64,
@@ -42,27 +38,13 @@ struct board {
 static struct board *board;
 static uint32_t qps, processes, me, depth;
 
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_mr *mr;
+static struct plain plain;
 static struct ibv_qp **qp; /* to each process, of each pair */
 static _Alignas(4096) char memory[4096];
 
-static void need(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	perror(what);
-	exit(1);
-}
-
 static double now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+	return (double)now_ns() / 1e3;
 }
 
 static uint32_t *qpn_of(uint32_t process, uint32_t other, uint32_t i)
@@ -85,7 +67,7 @@ static double memory_in_use(void)
 
 static void receive(struct ibv_qp *q)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = SIZE, .lkey = mr->lkey};
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = SIZE, .lkey = plain.mr->lkey};
 	struct ibv_recv_wr *bad, wr = {.wr_id = (uintptr_t)q, .sg_list = &sge, .num_sge = 1};
 
 	need(!ibv_post_recv(q, &wr, &bad), "ibv_post_recv");
@@ -94,7 +76,7 @@ static void receive(struct ibv_qp *q)
 static void post(struct ibv_qp *q, enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)memory, .length = opcode == IBV_WR_SEND ? SIZE : 8, .lkey = mr->lkey};
+		.addr = (uintptr_t)memory, .length = opcode == IBV_WR_SEND ? SIZE : 8, .lkey = plain.mr->lkey};
 	struct ibv_send_wr *bad,
 		wr = {.sg_list = &sge,
 		      .num_sge = 1,
@@ -111,7 +93,7 @@ static enum ibv_wc_opcode complete(void)
 	struct ibv_wc wc;
 	int n;
 
-	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+	while (!(n = ibv_poll_cq(plain.cq, 1, &wc)))
 		;
 	need(n == 1, "ibv_poll_cq");
 	need(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
@@ -130,71 +112,18 @@ static void wait_for(enum ibv_wc_opcode opcode)
 
 static void open_device(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	need(list && list[0], "no device");
-	context = ibv_open_device(list[0]);
-	need(context, "ibv_open_device");
-	ibv_free_device_list(list);
-	pd = ibv_alloc_pd(context);
-	need(pd, "ibv_alloc_pd");
-	cq = ibv_create_cq(context, 8 * WINDOW, NULL, NULL, 0);
-	need(cq, "ibv_create_cq");
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	need(mr, "ibv_reg_mr");
+	plain = plain_open(8 * WINDOW, memory, sizeof(memory));
 	board->memory[me].address = (uintptr_t)memory;
-	board->memory[me].rkey = mr->rkey;
-}
-
-static struct ibv_qp *create(void)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1}};
-	struct ibv_qp *q = ibv_create_qp(pd, &init);
-
-	need(q, "ibv_create_qp");
-	return q;
-}
-
-static void connect_to(struct ibv_qp *q, uint32_t qpn, const union ibv_gid *gid)
-{
-	struct ibv_qp_attr init = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}}};
-	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
-
-	need(!ibv_modify_qp(q, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "to INIT");
-	need(!ibv_modify_qp(q, &rtr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-	     "to RTR");
-	need(!ibv_modify_qp(q, &rts,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "to RTS");
+	board->memory[me].rkey = plain.mr->rkey;
 }
 
 static void connect_all(void)
 {
-	union ibv_gid gid;
-
-	need(!ibv_query_gid(context, 1, 0, &gid), "ibv_query_gid");
 	qp = calloc(processes * qps, sizeof(struct ibv_qp *));
 	need(qp, "calloc");
 	for (uint32_t p = 0; p < processes; p++)
 		for (uint32_t i = 0; p != me && i < qps; i++) {
-			struct ibv_qp *q = qp[p * qps + i] = create();
+			struct ibv_qp *q = qp[p * qps + i] = plain_qp(&plain, depth, depth);
 
 			*qpn_of(me, p, i) = q->qp_num;
 		}
@@ -203,7 +132,7 @@ static void connect_all(void)
 		for (uint32_t i = 0; p != me && i < qps; i++) {
 			struct ibv_qp *q = qp[p * qps + i];
 
-			connect_to(q, *qpn_of(p, me, i), &gid);
+			plain_connect(&plain, q, *qpn_of(p, me, i));
 			for (uint32_t n = 0; n < depth; n++)
 				receive(q);
 		}

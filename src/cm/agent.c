@@ -9,12 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "cm/witness.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
 
 #define ADDRESSES 1024
+#define SLACK	  (5 * MSEC) /* that a deadline may pass: so one time does for all connections that end their time to wait then */
 
 struct machine cm;
 
@@ -103,8 +105,8 @@ static void set_timer(uint64_t when) REQUIRES(cm.lock)
 
 NO_LOCK_ANALYSIS void agent_deadline(struct machine *m, uint64_t when)
 {
-	if (when < timer_at)
-		set_timer(when);
+	if (when + SLACK < timer_at)
+		set_timer(when + SLACK);
 }
 
 static void time_has_come(void *arg)
@@ -116,8 +118,8 @@ static void time_has_come(void *arg)
 		timer_at = NEVER;
 	machine_expire(&cm, agent_now());
 	next = machine_deadline(&cm);
-	if (next < timer_at)
-		set_timer(next);
+	if (next != NEVER && next + SLACK < timer_at)
+		set_timer(next + SLACK);
 	lock_drop(&cm.lock);
 }
 
@@ -187,7 +189,7 @@ static int start(void) REQUIRES(start_lock)
 	if (!slot)
 		return -ENODEV;
 	pthread_once(&once, watch_forks);
-	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	timer = fd_aside(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (timer < 0)
 		return -errno;
 	lock_take(&cm.lock);

@@ -55,11 +55,19 @@ static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
 	return false;
 }
 
+/* By which the port is claimed among processes. */
+static const union ibv_gid *claimed(const struct id *id)
+{
+	bool all_ipv6 = id->v6_only && gid_is_any(&id->port_address) && !address_is_ipv4(&id->port_address);
+
+	return all_ipv6 ? &gsi_any_ipv6 : &id->port_address;
+}
+
 static int claim(struct id *id, bool to_listen) REQUIRES(ports_lock)
 {
 	if (is_taken(id, to_listen))
 		return -EADDRINUSE;
-	return gsi_claim(&id->port_address, id->service,
+	return gsi_claim(claimed(id), id->service,
 			 to_listen   ? GSI_LISTENS
 			 : id->reuse ? GSI_SHARED
 				     : GSI_BOUND);
@@ -112,10 +120,10 @@ void id_unbind(struct id *id)
 			struct id *other = container_of(l, struct id, bound);
 
 			shared |= other->service == id->service &&
-				  same_gid(&other->port_address, &id->port_address);
+				  same_gid(claimed(other), claimed(id));
 		}
 		if (!shared)
-			gsi_release(&id->port_address, id->service);
+			gsi_release(claimed(id), id->service);
 	}
 	lock_drop(&ports_lock);
 }

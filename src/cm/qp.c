@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "verbs/context.h"
 
 /* How long our peer waits after "receiver not ready": 0.64 ms. (The kernel's 0 means 655 ms.) */
 #define MIN_RNR_TIMER 12
@@ -103,12 +104,12 @@ int id_qp_connect(struct id *id)
 	return move(id, qp, IBV_QPS_INIT) ?: move(id, qp, IBV_QPS_RTR) ?: move(id, qp, IBV_QPS_RTS);
 }
 
+/* What the peer has begun in memory that it may write to ends when the QP or the region goes: to wait for that here would cost
+ * every connection an interrupt of all processors. */
 void id_qp_fail(struct id *id)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
 	if (id->base.qp && !id_is_datagram(id))
-		ibv_modify_qp(id->base.qp, &attr, IBV_QP_STATE);
+		fail_qp_unsettled(id->base.qp);
 }
 
 /* ---- CQs that the application did not bring ---- */

@@ -9,13 +9,17 @@
 #include "link/netif.h"
 #include "verbs/context.h"
 
-/* The source address that the routing tables choose: what a UDP socket gets that is connected there. */
+/* The source address that the routing tables choose: what a UDP socket gets that is connected there. *source is where to; if that
+ * is an address of our own, it is the source as well. (A link-local one means nothing without its interface.) */
 static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 {
 	struct sockaddr_storage destination = {0}, own;
 	socklen_t size = sizeof(own);
-	int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+	int fd, err = 0, index;
 
+	if (!address_is_link_local(source) && device_of_address(source, &index))
+		return 0;
+	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
 	memcpy(&destination, to, address_size(to));

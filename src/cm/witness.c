@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
@@ -42,7 +43,7 @@ static void somebody_died(void *arg)
 
 int witness_start(void)
 {
-	int fd = epoll_create1(EPOLL_CLOEXEC), err;
+	int fd = fd_aside(epoll_create1(EPOLL_CLOEXEC)), err;
 
 	if (fd < 0)
 		return -errno;
@@ -73,7 +74,7 @@ static int open_process(uint8_t slot)
 {
 	pid_t pid = gsi_process(slot);
 
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	return pid > 0 ? fd_aside((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
 }
 
 void witness_watch(const struct connection *c)

@@ -21,7 +21,7 @@ static const uint8_t wc_opcode[] = {
 
 /* A completion that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); the caller, who may
  * be in the middle of something, finds the QP in ERR. */
-static void push(struct qp *qp, struct cq *cq, const struct cqe *cqe)
+void complete_with(struct qp *qp, struct cq *cq, const struct cqe *cqe)
 {
 	if (!cq_push(cq, cqe) && qp->state != IBV_QPS_ERR)
 		qp->cq_lost = true;
@@ -34,14 +34,14 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 	struct srq *srq;
 
 	if (!is_xrc_target(qp)) {
-		push(qp, qp->recv_cq, cqe);
+		complete_with(qp, qp->recv_cq, cqe);
 		return;
 	}
 	srq = r->srq ?: srq_enter(qp->hca, r->srqn, &qp->domain);
 	if (!srq)
 		return;
 	cqe->keeps_slot = true;
-	push(qp, srq->cq, cqe);
+	complete_with(qp, srq->cq, cqe);
 	if (!r->srq)
 		srq_leave(srq);
 }
@@ -52,13 +52,13 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 	struct wqe *w = sq_at(&qp->sq, position);
 
 	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
-	if (status == IBV_WC_SUCCESS)
+	if (status == IBV_WC_SUCCESS && w->opcode == IBV_WR_RDMA_WRITE)
 		requester_proved(qp, w);
 	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
 	qp->sq.head++;
 	qp->req.acked = 0;
 	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
-		push(qp, qp->send_cq,
+		complete_with(qp, qp->send_cq,
 		     &(struct cqe){
 			     .wr_id = w->wr_id,
 			     .qpn = qp->base.qp_num,
@@ -67,6 +67,18 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 			     .status = status,
 			     .opcode = wc_opcode[w->opcode],
 		     });
+}
+
+void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
+{
+	complete_with(qp, qp->send_cq,
+		      &(struct cqe){
+			      .wr_id = wr->wr_id,
+			      .qpn = qp->base.qp_num,
+			      .byte_len = length,
+			      .wqe = qp->sq.tail - 1,
+			      .opcode = wc_opcode[wr->opcode],
+		      });
 }
 
 /* IBTA 10.3.1: what fails in the send queue of UC or UD leaves the receive queue alone. */

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "memory/copy.h"
+#include "memory/fault.h"
 #include "memory/reach.h"
 
 /* What each work request needs on either side. */
@@ -22,9 +23,18 @@ static const struct {
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_LOCAL_WRITE, true},
 };
 
-/* Bytes, from which on it is faster to fetch a payload: from memory that is mapped here, or not. */
-#define REFER_MAPPED 1024u
+/* Bytes, from which on it is faster to fetch a payload from memory that is not mapped here; if it is: REFER_MAPPED. */
 #define REFER_COPIED 32768u
+
+/* What is to be done: as it was posted, or from its WQE. */
+struct errand {
+	const struct ibv_sge *sge; /* its own memory, */
+	uint32_t count;
+	bool keyless;		   /* which needs no key: inline data */
+	uint8_t opcode;		   /* of needs[] */
+	uint32_t rkey;
+	uint64_t length, remote_addr, compare_add, swap;
+};
 
 /* A request's own memory while it is in use. */
 struct hold {
@@ -33,126 +43,235 @@ struct hold {
 	uint32_t mrs, iovs;
 };
 
-static void let_go(struct hold *h)
+static inline void let_go(struct hold *h)
 {
 	while (h->mrs)
 		mr_put(h->mr[--h->mrs]);
+}
+
+static inline bool hold_part(struct qp *qp, const struct ibv_sge *part, unsigned access, struct hold *h)
+{
+	struct mr *mr = sge_region(qp->hca, qp->pd, part, access);
+
+	if (likely(mr))
+		h->mr[h->mrs++] = mr;
+	if (unlikely(!mr || mr_is_indirect(mr))) {
+		let_go(h);
+		return false;
+	}
+	h->iov[h->iovs++] = (struct iovec){mr_at(mr, part->addr), part->length};
+	return true;
 }
 
 /* Of these SGEs, `length` bytes from `offset` on. */
 static bool take_hold(struct qp *qp, const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length,
 		      unsigned access, struct hold *h)
 {
-	h->mrs = h->iovs = 0;
-	for (uint32_t i = 0; length && i < count; i++) {
-		uint64_t at = sge[i].addr + offset;
-		struct mr *mr;
-		uint32_t n;
+	struct sge_rest rest = {sge, count, length, offset};
+	struct ibv_sge part;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		n = min_of(length, (uint32_t)(sge[i].length - offset));
-		mr = mr_get(qp->hca, sge[i].lkey);
-		if (likely(mr))
-			h->mr[h->mrs++] = mr;
-		if (unlikely(!mr || mr_is_indirect(mr) || !mr_allows(mr, qp->pd, at, n, access | MR_LOCAL))) {
-			let_go(h);
+	h->mrs = h->iovs = 0;
+	while (sge_next(&rest, &part))
+		if (!hold_part(qp, &part, access, h))
 			return false;
-		}
-		h->iov[h->iovs++] = (struct iovec){mr_at(mr, at), n};
-		length -= n;
-		offset = 0;
-	}
 	return true;
 }
 
-static bool hold_request(struct qp *qp, const struct wqe *w, struct hold *h)
+static inline bool hold_own(struct qp *qp, const struct errand *e, struct hold *h)
 {
-	if (w->flags & IBV_SEND_INLINE) {
-		h->mrs = 0;
-		h->iovs = 1;
-		h->iov[0] = (struct iovec){(void *)w->sge, w->length};
+	unsigned access = needs[e->opcode].local;
+
+	h->mrs = h->iovs = 0;
+	if (e->keyless) {
+		for (uint32_t i = 0; i < e->count; i++)
+			if (e->sge[i].length) /* else there need be no address */
+				h->iov[h->iovs++] = (struct iovec){(void *)(uintptr_t)e->sge[i].addr, e->sge[i].length};
 		return true;
 	}
-	return take_hold(qp, w->sge, w->num_sge, 0, w->length, needs[w->opcode].local, h);
+	return likely(e->count == 1) ? hold_part(qp, e->sge, access, h)
+				     : take_hold(qp, e->sge, e->count, 0, (uint32_t)e->length, access, h);
 }
 
-static bool atomic(const struct wqe *w, const struct reach_span *span, const struct hold *h)
+/* An errand on its way. Either end's memory may have been unmapped (the neighbour may be this process). */
+struct deed {
+	struct reach *reach;
+	const struct errand *e;
+	const struct reach_span *span;
+	const struct iovec *own;
+	uint32_t owns;
+	bool done;
+};
+
+static void store_before(const struct deed *d, uint64_t before)
 {
-	uint64_t before;
 	const char *from = (const char *)&before;
 
-	if (!span->at)
-		return false;
-	before = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
-			 ? atomic_fetch_add_at(span->at, w->compare_add)
-			 : atomic_compare_swap_at(span->at, w->compare_add, w->swap);
-	for (uint32_t i = 0; i < h->iovs; i++) {
-		memcpy(h->iov[i].iov_base, from, h->iov[i].iov_len);
-		from += h->iov[i].iov_len;
+	for (uint32_t i = 0; i < d->owns; i++) {
+		memcpy(d->own[i].iov_base, from, d->own[i].iov_len);
+		from += d->own[i].iov_len;
 	}
+}
+
+static bool atomic(const struct deed *d)
+{
+	const struct errand *e = d->e;
+	char *at = d->span->at;
+
+	if (!at)
+		return false;
+	store_before(d, 0); /* a fault comes before the operation, or it would be done twice */
+	store_before(d, e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? atomic_fetch_add_at(at, e->compare_add)
+								 : atomic_compare_swap_at(at, e->compare_add, e->swap));
 	return true;
 }
 
-static bool perform(struct qp *qp, const struct wqe *w, const struct reach_span *span, const struct hold *h)
+static void do_deed(void *arg)
 {
-	switch (w->opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return reach_write(qp->reach, span, h->iov, h->iovs, w->length);
-	case IBV_WR_RDMA_READ:
-		return reach_read(qp->reach, span, h->iov, h->iovs, w->length);
-	default:
-		return atomic(w, span, h);
-	}
+	struct deed *d = arg;
+	uint8_t opcode = d->e->opcode;
+
+	if (opcode == IBV_WR_RDMA_WRITE)
+		d->done = reach_write(d->reach, d->span, d->own, d->owns, d->e->length);
+	else if (opcode == IBV_WR_RDMA_READ)
+		d->done = reach_read(d->reach, d->span, d->own, d->owns, d->e->length);
+	else
+		d->done = atomic(d);
+}
+
+static inline bool perform(struct qp *qp, const struct errand *e, const struct reach_span *span, const struct hold *own)
+{
+	struct deed d = {qp->reach, e, span, own->iov, own->iovs, false};
+
+	if (likely(e->opcode == IBV_WR_RDMA_WRITE && own->iovs == 1 && span->at))
+		return fault_copy(span->at, own->iov[0].iov_base, own->iov[0].iov_len);
+	return fault_try(do_deed, &d) && d.done;
+}
+
+static inline bool is_possible(const struct qp *qp, unsigned opcode)
+{
+	/* who traces wants to see packets */
+	return qp->reach && qp->state == IBV_QPS_RTS && opcode < ARRAY_SIZE(needs) && needs[opcode].possible && !trace_on;
 }
 
 /* What the usual way would refuse, or do without looking at the key. */
-static bool is_ordinary(const struct qp *qp, const struct wqe *w)
+static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t length, uint64_t remote_addr)
 {
-	if (w->length == 0 || w->length > HCA_MAX_MESSAGE)
+	if (length == 0 || length > HCA_MAX_MESSAGE)
 		return false;
-	if (w->opcode == IBV_WR_RDMA_WRITE)
+	if (opcode == IBV_WR_RDMA_WRITE)
 		return true;
 	if (!qp->attr.max_rd_atomic)
 		return false;
-	return w->opcode == IBV_WR_RDMA_READ || (w->length == sizeof(uint64_t) && !(w->remote_addr & 7));
+	return opcode == IBV_WR_RDMA_READ || (length == sizeof(uint64_t) && !(remote_addr & 7));
 }
 
 bool direct_possible(const struct qp *qp, const struct wqe *w)
 {
-	/* who traces wants to see packets */
-	return qp->reach && qp->state == IBV_QPS_RTS && w->opcode < ARRAY_SIZE(needs) && needs[w->opcode].possible &&
-	       is_ordinary(qp, w) && !trace_on;
+	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr);
 }
 
-bool direct_perform(struct qp *qp, const struct wqe *w)
+static inline __attribute__((always_inline)) bool carry_out(struct qp *qp, const struct errand *e)
 {
 	struct reach_span span;
 	struct hold hold;
 	bool done = false;
 
-	if (!hold_request(qp, w, &hold))
+	if (!hold_own(qp, e, &hold))
 		return false;
-	if (reach_enter(qp->reach, &qp->reach_pair, w->rkey, w->remote_addr, w->length, needs[w->opcode].remote, &span)) {
-		done = perform(qp, w, &span, &hold);
+	if (reach_enter(qp->reach, &qp->reach_pair, e->rkey, e->remote_addr, e->length, needs[e->opcode].remote, &span)) {
+		done = perform(qp, e, &span, &hold);
 		reach_leave(qp->reach);
 	}
 	let_go(&hold);
 	return done;
 }
 
+bool direct_perform(struct qp *qp, const struct wqe *w)
+{
+	bool is_inline = w->flags & IBV_SEND_INLINE;
+	const struct ibv_sge bytes = {.addr = (uintptr_t)w->sge, .length = w->length};
+	const struct errand e = {
+		.sge = is_inline ? &bytes : w->sge,
+		.count = is_inline ? 1 : w->num_sge,
+		.keyless = is_inline,
+		.opcode = w->opcode,
+		.rkey = w->rkey,
+		.length = w->length,
+		.remote_addr = w->remote_addr,
+		.compare_add = w->compare_add,
+		.swap = w->swap,
+	};
+
+	return carry_out(qp, &e);
+}
+
+static __attribute__((noinline)) uint64_t length_of(const struct ibv_sge *sge, uint32_t count)
+{
+	uint64_t length = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		length += sge[i].length;
+	return length;
+}
+
+bool direct_post(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ, is_inline = wr->send_flags & IBV_SEND_INLINE;
+	uint32_t count = (uint32_t)wr->num_sge;
+	struct sq *sq = &qp->sq;
+	struct errand e;
+	uint64_t length;
+
+	/* relaxed: see cq.c reclaim() */
+	if (!is_possible(qp, wr->opcode) || sq->head != sq->tail || count > sq->max_sge ||
+	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
+		return false;
+	length = likely(count == 1) ? wr->sg_list->length : length_of(wr->sg_list, count);
+	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > sq->max_inline))
+		return false;
+	e = (struct errand){
+		.sge = wr->sg_list,
+		.count = count,
+		.keyless = is_inline,
+		.opcode = wr->opcode,
+		.rkey = is_atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey,
+		.length = length,
+		.remote_addr = is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr,
+		.compare_add = is_atomic ? wr->wr.atomic.compare_add : 0,
+		.swap = is_atomic ? wr->wr.atomic.swap : 0,
+	};
+	if (!is_ordinary(qp, e.opcode, length, e.remote_addr) || !carry_out(qp, &e))
+		return false;
+	qp->req.wqe++;
+	sq->head = ++sq->tail;
+	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
+		complete_at_once(qp, wr, (uint32_t)length);
+	return true;
+}
+
+struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr)
+{
+	const struct responder *r = &qp->resp;
+
+	/* what is owed leaves with the usual way */
+	if (!(r->response_count | r->nak | r->ack_owed | r->cnp_owed))
+		while (wr && direct_post(qp, wr))
+			wr = wr->next;
+	return wr;
+}
+
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey)
 {
 	struct reach_span span;
+	struct deed d;
 	bool done;
 
 	if (!qp->reach || qp->state != IBV_QPS_RTS || trace_on)
 		return false;
 	if (!reach_enter(qp->reach, &qp->reach_pair, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
-	done = reach_write(qp->reach, &span, from, count, length);
+	d = (struct deed){qp->reach, &(struct errand){.opcode = IBV_WR_RDMA_WRITE, .length = length}, &span, from, count, false};
+	done = fault_try(do_deed, &d) && d.done;
 	reach_leave(qp->reach);
 	return done;
 }
@@ -187,7 +306,7 @@ static bool fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offs
 	if (!take_hold(qp, to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
 		return false;
 	if (reach_enter(qp->reach, &qp->reach_pair, piece->lkey, piece->address, piece->length, 0, &span)) {
-		done = reach_read(qp->reach, &span, hold.iov, hold.iovs, piece->length);
+		done = perform(qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
 		reach_leave(qp->reach);
 	}
 	let_go(&hold);

@@ -45,6 +45,7 @@ struct tx {
 	const struct path *path;
 	void *near;	   /* UD: the neighbor in whose ring there is room for it; NULL: it goes by the path */
 	uint32_t iov, iovs; /* first piece, number of pieces; they add up to packet.length */
+	uint32_t position;  /* of a request: in the send queue */
 };
 
 /* What one engine_run() hands back. The memory that iov[] points to stays valid until turn_done() and no
@@ -73,6 +74,27 @@ void turn_done(struct turn *turn);
  * taken and complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
+/* Does one-sided operations in a neighbor's memory, as many from the first on as can be done there and then; returns the
+ * rest, for engine_post_send(). Nothing is to be sent afterwards that was not before. */
+struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
+
+/* The straight way, between neighbors, on a connection of RC that has nothing else to do: of a SEND of one packet, small or
+ * one that says where its payload lies, and of a small WRITE with immediate. It changes the same state as what is said
+ * above and below, without a turn and all that may be in one; whatever is not so plain takes the usual way. Neither calls
+ * anything back. */
+enum {
+	STRAIGHT_MOST = 2048, /* bytes of payload: of longer ones, copying is what takes time */
+};
+/* Whether the connection is in a state for it. */
+bool engine_is_straight(const struct qp *qp) REQUIRES(qp->lock);
+/* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies) to
+ * `payload`, with room for STRAIGHT_MOST bytes. `now` is looked at if the transport timer does not run. False: nothing has
+ * been posted. */
+bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, struct packet *p, char *payload)
+	REQUIRES(qp->lock);
+/* As engine_receive() of a packet from the QP's own peer. False: it is for engine_receive(). */
+bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock);
+
 /* Stores bytes in the neighbor's memory now: ahead of what is posted, and with no completion. False: it cannot be reached, or
  * only the usual way knows why not; nothing that matters has been written. */
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey)
@@ -90,8 +112,8 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,
 		   struct packet *answer) REQUIRES(qp->lock);
 
-/* An Ethernet frame for a raw packet QP; `tag` is the steering rule's, for the completion. */
-void engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
+/* An Ethernet frame for a raw packet QP; `tag` is the steering rule's, for the completion. False: no receive is posted. */
+bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
 
 /* Whether a packet is for this QP at all, by state, partition, transport and peer (IBTA 9.6.1). */
 bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from) REQUIRES(qp->lock);
@@ -109,6 +131,10 @@ void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 /* Makes packets for all that may be sent now, until the turn is full. True: there is more to make, run again.
  */
 bool engine_run(struct qp *qp, struct turn *turn) REQUIRES(qp->lock);
+
+/* A packet of the last run, its turn not done yet, could not be sent, since its payload cannot be read: the memory has been
+ * unmapped. No later ones with a payload have been sent either. Run again. */
+void engine_unreadable(struct qp *qp, const struct tx *tx) REQUIRES(qp->lock);
 
 /* Whether engine_run() would have anything to do at all; `delay_ack` as in the turn. */
 bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);

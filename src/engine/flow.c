@@ -28,6 +28,12 @@
 #define PERIOD	     (50 * MSEC)
 #define PERIODS_KEPT 2
 
+/* The time may step back: between neighbors it is at times known but roughly (loop/internal.h). */
+static uint64_t since(uint64_t then, uint64_t now)
+{
+	return now > then ? now - then : 0;
+}
+
 static bool takes_receive(const struct wqe *w)
 {
 	return w->opcode != IBV_WR_RDMA_WRITE;
@@ -176,7 +182,7 @@ static void forget_promise(struct flow *f)
 
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 {
-	if (!f->held_at && turn->now - f->used > PERIOD)
+	if (!f->held_at && since(f->used, turn->now) > PERIOD)
 		forget_promise(f);
 	if (f->sent.bytes == 0)
 		look_near(qp, turn, f, w);
@@ -184,7 +190,7 @@ bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 		return false;
 	if (!f->held_at)
 		f->held_at = turn->now;
-	if (turn->now - f->held_at >= (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE)) {
+	if (since(f->held_at, turn->now) >= (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE)) {
 		f->peer = FLOW_SILENT;
 		return false;
 	}
@@ -255,7 +261,7 @@ void flow_reset(struct qp *qp)
  * for silent who was not heard for that reason. */
 static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 {
-	if (now - rq->period_at < PERIOD)
+	if (since(rq->period_at, now) < PERIOD)
 		return;
 	rq->period_at = now;
 	rq->period++;

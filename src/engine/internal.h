@@ -15,6 +15,8 @@
 #define REFERENCE_CHUNK (1u << 20)
 /* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
 #define TRAIN 61440u
+/* Bytes, from which on it is faster to fetch a payload from memory that is mapped than to send it. */
+#define REFER_MAPPED 1024u
 /* The congestion window at first, in bytes; and where there is no congestion. */
 #define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
 #define LOSSLESS_WINDOW (1u << 30)
@@ -22,6 +24,8 @@
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
+/* The CQE of a work request that was done as it was posted: the last one in the queue. */
+void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 /* So are those that were executed here and are at the head now. */
 void complete_local(struct qp *qp);
 /* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
@@ -30,6 +34,8 @@ void fail_head(struct qp *qp, enum ibv_wc_status status);
 bool take_receive(struct qp *qp, const struct packet *first);
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
+/* The CQE; if there is no room for it, the QP fails at settle_overrun(). */
+void complete_with(struct qp *qp, struct cq *cq, const struct cqe *cqe);
 /* To ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);
 /* The requests in the send queue complete with WR_FLUSH_ERR. */
@@ -45,13 +51,15 @@ void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 /* requester.c */
 /* Whether the work request at the cursor can go out. False: it has to wait, or has failed. */
 bool pick_up(struct qp *qp, struct wqe *w);
-/* A request has succeeded: what that tells of the peer's memory. */
+/* A WRITE has succeeded: what that tells of the peer's memory. */
 void requester_proved(struct qp *qp, const struct wqe *w);
 /* One request packet of a work request. NULL: the turn is full, or the work request has failed. */
 struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);
 /* Whether the turn has room for that packet. */
 bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, uint32_t packet);
+/* A packet of that work request could not be sent: engine_unreadable(). */
+void requester_unreadable(struct qp *qp, uint32_t position);
 bool requester_run(struct qp *qp, struct turn *turn);
 bool requester_can_run(const struct qp *qp);
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to);
@@ -68,6 +76,8 @@ void completer_congested(struct qp *qp);
 bool direct_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
 bool direct_perform(struct qp *qp, const struct wqe *w);
+/* Posts and does it, if nothing is before it: without a WQE, though it takes a place in the queue, as all do. */
+bool direct_post(struct qp *qp, const struct ibv_send_wr *wr);
 /* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
 bool direct_refers(const struct qp *qp, const struct wqe *w);
 /* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it cannot be
@@ -93,6 +103,9 @@ enum verdict check_operation(struct qp *qp, const struct packet *p);
 enum verdict check_receive(struct qp *qp, const struct packet *p);
 enum verdict check_length(const struct qp *qp, const struct packet *p);
 enum verdict check_rkey(const struct qp *qp, const struct packet *p);
+/* The region that a key names, itself or by a window, if it allows the access; NULL otherwise. *at becomes where the
+ * bytes are. */
+struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, char **at);
 enum verdict execute(struct qp *qp, const struct packet *p);
 /* The domain that what arrives must be in: of XRC, that of the SRQ that the packet names. */
 static inline struct pd *target_pd(const struct qp *qp)
@@ -102,8 +115,12 @@ static inline struct pd *target_pd(const struct qp *qp)
 /* The message goes on, or ends with this packet, and its receive with it. */
 void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
+/* Nor could a READ response. */
+void responder_unreadable(struct qp *qp, psn_t psn);
 bool responder_run(struct qp *qp, struct turn *turn);
 bool responder_acknowledge(struct qp *qp, struct turn *turn);
+/* A request that leaves, between neighbors, acknowledges what is due to be acknowledged. */
+void responder_give_ack(struct qp *qp, struct packet *request);
 bool responder_has_work(const struct qp *qp, bool delay_ack);
 int responder_start(struct qp *qp, uint32_t resources);
 void responder_stop(struct qp *qp);

@@ -73,7 +73,8 @@ static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv
 
 		if (length + sge->length > sq->max_inline)
 			return (uint64_t)sq->max_inline + 1;
-		memcpy((char *)w->sge + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		if (sge->length) /* else there need be no address */
+			memcpy((char *)w->sge + length, (const void *)(uintptr_t)sge->addr, sge->length);
 		length += sge->length;
 	}
 	return length;
@@ -190,24 +191,21 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct sq *sq = &qp->sq;
-	struct wqe *w = sq_at(sq, sq->tail);
+	struct wqe *w;
 	int err;
 
 	/* relaxed: see cq.c reclaim() */
 	if (sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
 		return ENOMEM;
+	if (direct_post(qp, wr))
+		return 0;
+	w = sq_at(sq, sq->tail);
 	err = build(qp, w, wr);
 	if (err)
 		return err;
 	w->packets = qp->state == IBV_QPS_ERR ? 0 : wqe_packets(qp, w); /* in ERR there may be no path MTU */
 	trace(post_send, qp->base.qp_num, sq->tail, w->wr_id, w->opcode, w->length,
 	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	if (sq->head == sq->tail && direct_possible(qp, w) && direct_perform(qp, w)) {
-		sq->tail++;
-		qp->req.wqe++;
-		complete_head(qp, IBV_WC_SUCCESS);
-		return 0;
-	}
 	sq->tail++;
 	return 0;
 }

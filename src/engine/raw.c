@@ -9,14 +9,18 @@ static bool receives(const struct qp *qp)
 }
 
 /* A receive that is too small waits for a smaller frame, as in ud.c. */
-void engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag)
+bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag)
 {
 	const struct packet p = {
 		.opcode = TRANSPORT_RAW | OP_SEND_ONLY, .length = length, .payload = frame, .imm = tag};
 	struct responder *r = &qp->resp;
 
-	if (!receives(qp) || (!r->has_recv && !take_receive(qp, &p)) || length > r->recv->length)
-		return;
+	if (!receives(qp))
+		return true;
+	if (!r->has_recv && !take_receive(qp, &p))
+		return false;
+	if (length > r->recv->length)
+		return true;
 	r->received = length;
 	if (sge_scatter(qp->hca, qp->pd, r->recv->sge, r->recv->num_sge, 0, frame, length)) {
 		trace(execute, qp->base.qp_num, 0, p.opcode, 0, length, 0);
@@ -26,4 +30,5 @@ void engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uin
 		enter_error(qp);
 	}
 	settle_overrun(qp);
+	return true;
 }

@@ -130,6 +130,22 @@ static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status stat
 		fail_head(qp, status);
 }
 
+void requester_unreadable(struct qp *qp, uint32_t position)
+{
+	struct requester *r = &qp->req;
+	struct wqe *w = sq_at(&qp->sq, position);
+
+	/* what follows has not been sent either, and will not be */
+	r->wqe = position;
+	r->packet = 0;
+	if (is_reliable(qp)) {
+		fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
+		return;
+	}
+	w->state = WQE_ERROR; /* and fails when those before it are complete, which are sent */
+	w->status = IBV_WC_LOC_PROT_ERR;
+}
+
 /* A WRITE of many packets may be one WRITE after the other on the wire, a packet each. The packets of a train are equal in
  * size: RETH in the first alone would end it after the second, and the rest would be one more. With RETH in all of them
  * trains go on even from one request to the next. The peer's application cannot tell: what is lost is sent again, and it
@@ -156,7 +172,7 @@ void requester_proved(struct qp *qp, const struct wqe *w)
 	struct proven *known = &qp->req.proven;
 	uint64_t to = w->remote_addr + w->length;
 
-	if (w->opcode != IBV_WR_RDMA_WRITE || !w->length || to < w->remote_addr)
+	if (!w->length || to < w->remote_addr)
 		return;
 	if (known->rkey == w->rkey && known->to)
 		*known = (struct proven){min_of(known->from, w->remote_addr), max_of(known->to, to), w->rkey};
@@ -275,6 +291,7 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 
 	if (!tx)
 		return NULL;
+	tx->position = position;
 	p = &tx->packet;
 	p->ack_request = ask;
 	p->solicited = (w->flags & IBV_SEND_SOLICITED) && last && (info->flags & (IS_SEND | HAS_IMM));

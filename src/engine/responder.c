@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/trace.h"
+#include "memory/copy.h"
 #include "object/window.h"
 
 #define ACK_EVERY    64 /* packets: an ACK goes out after so many, asked for or not */
@@ -189,10 +190,7 @@ enum verdict check_length(const struct qp *qp, const struct packet *p)
 	return (uint64_t)before + p->length > r->recv->length ? TOO_LONG : ACCEPT;
 }
 
-/* The region that a key names, itself or by a window, if it allows the access; NULL otherwise. *at becomes where the
- * bytes are. */
-static struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length,
-				unsigned access, char **at)
+struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, char **at)
 {
 	struct mr *mr = mr_get(qp->hca, rkey);
 
@@ -318,26 +316,44 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
+struct atomic_access {
+	const struct packet *p;
+	char *at;
+	uint64_t before;
+};
+
+static void access_word(void *arg)
+{
+	struct atomic_access *a = arg;
+	const struct packet *p = a->p;
+
+	a->before = OPERATION(p->opcode) == OP_FETCH_ADD ? atomic_fetch_add_at(a->at, p->swap_add)
+							 : atomic_compare_swap_at(a->at, p->compare, p->swap_add);
+}
+
 static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	char *at;
 	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &at);
+	struct atomic_access access = {p, at, 0};
 	struct atomic_record *record;
+	bool ok;
 
 	if (!mr)
 		return ACCESS_DENIED;
-	if (!mr_begin(mr, at)) {
-		mr_put(mr);
-		return ACCESS_DENIED;
+	ok = mr_begin(mr, at);
+	if (ok) {
+		ok = fault_try(access_word, &access);
+		mr_end(mr);
 	}
+	mr_put(mr);
+	if (!ok)
+		return ACCESS_DENIED;
 	record = &r->atomics[r->atomic_next++ % r->response_size];
 	record->psn = p->psn;
 	record->valid = true;
-	record->value = OPERATION(p->opcode) == OP_FETCH_ADD ? atomic_fetch_add_at(at, p->swap_add)
-							     : atomic_compare_swap_at(at, p->compare, p->swap_add);
-	mr_end(mr);
-	mr_put(mr);
+	record->value = access.before;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, sizeof(uint64_t), 0);
 	respond(r, &(struct response){.kind = RESPOND_ATOMIC,
 				      .psn = p->psn,
@@ -490,12 +506,17 @@ static struct mr *read_region(struct qp *qp, const struct response *s, uint32_t 
 	return mr;
 }
 
-static bool read_failed(struct qp *qp, const struct response *s)
+void responder_unreadable(struct qp *qp, psn_t psn)
 {
 	qp->resp.nak = NAK_REMOTE_ACCESS;
-	qp->resp.nak_psn = s->psn;
+	qp->resp.nak_psn = psn;
 	qp->resp.nak_sent = true;
 	fail_with_event(qp, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+static bool read_failed(struct qp *qp, const struct response *s)
+{
+	responder_unreadable(qp, s->psn);
 	return false;
 }
 
@@ -558,6 +579,13 @@ static void nothing_owed(struct responder *r)
 	r->unacked = 0;
 }
 
+static void give_ack(struct responder *r, struct packet *request)
+{
+	request->acknowledges = true;
+	request->acknowledged = r->ack_psn;
+	nothing_owed(r);
+}
+
 /* Between neighbors, the last request of the turn says it too. Who traces wants to see ACKs. */
 static bool ack_along(struct qp *qp, struct turn *turn)
 {
@@ -565,9 +593,7 @@ static bool ack_along(struct qp *qp, struct turn *turn)
 
 	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST) || trace_on)
 		return false;
-	last->acknowledges = true;
-	last->acknowledged = qp->resp.ack_psn;
-	nothing_owed(&qp->resp);
+	give_ack(&qp->resp, last);
 	return true;
 }
 
@@ -622,6 +648,13 @@ static bool ack_is_due(const struct responder *r, bool delay)
 	if (!r->ack_owed || r->unacked >= ACK_EVERY)
 		return r->ack_owed;
 	return r->ack_asked && (r->ack_urgent || r->inbound == INBOUND_NONE) && (!delay || r->unacked >= ACK_PROMPT);
+}
+
+void responder_give_ack(struct qp *qp, struct packet *request)
+{
+	request->acknowledges = false;
+	if (ack_is_due(&qp->resp, false))
+		give_ack(&qp->resp, request);
 }
 
 /* What is owed besides responses: NAK, ACK, congestion notification. True: the turn was too small. */

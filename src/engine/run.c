@@ -120,8 +120,33 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 	settle_drain(qp);
 }
 
+/* Whether these packets and an ACK can be one train, in which the ACK is the last: then the receiver takes it first
+ * (link/udp_receive.c). */
+static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
+{
+	uint32_t bytes = packet_bytes(&tx->packet);
+	bool equal = true;
+
+	for (uint32_t i = 1; i < count; i++)
+		equal &= packet_bytes(&tx[i].packet) == bytes;
+	return equal && bytes >= ack && count < TURN_PACKETS && count * bytes <= TRAIN;
+}
+
+/* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters. */
+static void put_ack_first(struct turn *turn, uint32_t first, uint32_t ack)
+{
+	struct tx *tx = &turn->tx[first], last;
+
+	if (ack == first || make_a_train(tx, ack - first, packet_bytes(&turn->tx[ack].packet)))
+		return;
+	last = turn->tx[ack];
+	memmove(tx + 1, tx, (ack - first) * sizeof(*tx));
+	*tx = last;
+}
+
 bool engine_run(struct qp *qp, struct turn *turn)
 {
+	uint32_t first, ack;
 	bool more;
 
 	turn->full = false;
@@ -132,10 +157,25 @@ bool engine_run(struct qp *qp, struct turn *turn)
 		return more && (!turn->full || turn->packets);
 	}
 	more = responder_run(qp, turn);
+	first = turn->packets;
 	more = requester_run(qp, turn) || more;
+	ack = turn->packets;
 	more = responder_acknowledge(qp, turn) || more;
+	if (turn->packets > ack)
+		put_ack_first(turn, first, ack);
 	settle_overrun(qp);
 	return more && !turn->full;
+}
+
+void engine_unreadable(struct qp *qp, const struct tx *tx)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	if (opcode_info[tx->packet.opcode].flags & IS_REQUEST)
+		requester_unreadable(qp, tx->position);
+	else
+		responder_unreadable(qp, tx->packet.psn);
+	settle_overrun(qp);
 }
 
 bool engine_has_work(const struct qp *qp, bool delay_ack)

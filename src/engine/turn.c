@@ -6,9 +6,9 @@
 
 void turn_done(struct turn *turn)
 {
-	for (uint32_t i = 0; i < turn->regions; i++)
-		mr_put(turn->region[i]);
-	turn->packets = turn->iovs = turn->regions = turn->bounced = 0;
+	while (turn->regions) /* the last first, which is sooner found */
+		mr_put(turn->region[--turn->regions]);
+	turn->packets = turn->iovs = turn->bounced = 0;
 }
 
 struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t psn)
@@ -94,20 +94,15 @@ bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at
 void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		uint32_t length)
 {
+	struct sge_rest rest = {sge, count, length, offset};
 	struct packet *p = &tx->packet;
 	char *to = turn->bounce + turn->bounced;
+	struct ibv_sge part;
 
-	for (uint32_t i = 0, left = length; left && i < count; i++) {
-		struct packet_piece piece = {sge[i].addr + offset, 0, sge[i].lkey};
+	while (sge_next(&rest, &part)) {
+		struct packet_piece piece = {part.addr, part.length, part.lkey};
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		piece.length = min_of(left, (uint32_t)(sge[i].length - offset));
 		memcpy(to + p->pieces++ * sizeof(piece), &piece, sizeof(piece));
-		left -= piece.length;
-		offset = 0;
 	}
 	turn_bytes(turn, tx, to, packet_carries(p));
 	turn->bounced += packet_carries(p);
@@ -117,26 +112,14 @@ void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uin
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length)
 {
-	for (uint32_t i = 0; length && i < count; i++) {
-		struct mr *mr;
-		uint32_t n;
+	struct sge_rest rest = {sge, count, length, offset};
+	struct ibv_sge part;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		n = min_of(length, (uint32_t)(sge[i].length - offset));
-		mr = mr_get(qp->hca, sge[i].lkey);
-		if (!mr)
+	while (sge_next(&rest, &part)) {
+		struct mr *mr = sge_region(qp->hca, qp->pd, &part, 0);
+
+		if (!mr || !turn_region(turn, tx, mr, mr_at(mr, part.addr), part.length))
 			return false;
-		if (!mr_allows(mr, qp->pd, sge[i].addr + offset, n, MR_LOCAL)) {
-			mr_put(mr);
-			return false;
-		}
-		if (!turn_region(turn, tx, mr, mr_at(mr, sge[i].addr + offset), n))
-			return false;
-		length -= n;
-		offset = 0;
 	}
 	return true;
 }

@@ -8,8 +8,8 @@
 
 enum { ETHER_FRAME = 65536 + 18 }; /* bytes: the kernel may have merged several */
 
-/* A frame that has come, or that somebody on this host sends. */
-typedef void ether_deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing);
+/* A frame that has come, or that somebody on this host sends. False: no more now, as it stays in the buffer. */
+typedef bool ether_deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing);
 
 /* A link that only sends: of link_tx, the pieces are the frame. *loopback: what it sends comes in again. 0 or -errno:
  * EPERM ... */

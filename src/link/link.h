@@ -20,7 +20,11 @@ struct link_tx {
 	const union ibv_gid *dgid; /* where to */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
+	bool foreign; /* the payload is the application's memory, which may be gone */
 };
+
+/* In what send() returns, besides a number. */
+#define LINK_UNREADABLE (1u << 31)
 
 /* A packet that has arrived from the address `from`; p->to says at which of ours. */
 typedef void link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
@@ -29,7 +33,8 @@ struct link_ops {
 	const char *name;
 	/* Sends packets in order; returns how many it is done with: all, whether sent or refused by the network (which
 	 * is a loss like any other), unless a buffer is full. Then the rest is for the caller to send later, or to
-	 * drop. Several threads may call at once. */
+	 * drop. With LINK_UNREADABLE: one of those that come next has a payload that cannot be read: the first of them, if
+	 * they are sent one by one. Several threads may call at once. */
 	uint32_t (*send)(struct link *link, const struct link_tx *tx, uint32_t count);
 	/* Calls deliver() for each packet that has arrived and passed its ICRC, until `batch` of them or more have been
 	 * seen; the packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad).

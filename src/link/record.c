@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "link/ring.h"
+#include "memory/fault.h"
 
 enum {
 	SOLICITED = 1 << 0,
@@ -15,14 +16,19 @@ enum {
 };
 static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes), "a record begins with the ring's mark");
 
-#define NEEDS_REQUEST (HAS_RETH | HAS_ATOMICETH | HAS_ATOMICACKETH | HAS_XRCETH)
+#define NEEDS_REMOTE (HAS_RETH | HAS_ATOMICETH | HAS_ATOMICACKETH)
+#define SELDOM	     (HAS_ATOMICETH | HAS_XRCETH | HAS_DETH)
 
 static uint32_t header_bytes(uint32_t flags)
 {
 	uint32_t bytes = sizeof(struct record);
 
-	if (flags & NEEDS_REQUEST)
-		bytes += sizeof(struct record_request);
+	if (flags & NEEDS_REMOTE)
+		bytes += sizeof(struct record_remote);
+	if (flags & HAS_ATOMICETH)
+		bytes += sizeof(struct record_operands);
+	if (flags & HAS_XRCETH)
+		bytes += sizeof(struct record_srq);
 	if (flags & HAS_DETH)
 		bytes += sizeof(struct record_datagram);
 	return bytes;
@@ -33,62 +39,119 @@ uint32_t record_bytes(const struct packet *p)
 	return header_bytes(opcode_info[p->opcode].flags) + packet_carries(p);
 }
 
-static void put_request(struct record_request *r, const struct packet *p, uint32_t flags)
+/* Returns where it ends, as the following do. */
+static char *put_remote(char *to, const struct packet *p, uint32_t flags)
 {
-	*r = (struct record_request){.value = flags & HAS_ATOMICACKETH ? p->original : p->va,
-				     .rkey = p->rkey,
-				     .dma_length = p->dma_length,
-				     .compare = p->compare,
-				     .swap_add = p->swap_add,
-				     .srqn = p->srqn};
+	*(struct record_remote *)to = (struct record_remote){
+		.value = flags & HAS_ATOMICACKETH ? p->original : p->va, .rkey = p->rkey, .dma_length = p->dma_length};
+	return to + sizeof(struct record_remote);
 }
 
-void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
+static char *put_seldom(char *to, const struct packet *p, uint32_t flags, const union ibv_gid *from)
 {
-	const struct packet *p = tx->packet;
-	uint32_t flags = opcode_info[p->opcode].flags;
-	struct record *r = at;
-	char *to = at;
-
-	r->opcode = p->opcode;
-	r->flags = (p->solicited ? SOLICITED : 0) | (p->ack_request ? ACK_REQUEST : 0) | (p->becn ? BECN : 0) |
-		   (p->acknowledges ? ACKNOWLEDGES : 0) | (p->pieces ? REFERENCE : 0);
-	r->traffic_class = tx->traffic_class;
-	r->qpn = p->dest_qpn;
-	r->psn = p->psn.v;
-	r->word = flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm;
-	r->ack = p->acknowledged.v;
-	to += sizeof(*r);
-	if (flags & NEEDS_REQUEST) {
-		put_request((struct record_request *)to, p, flags);
-		to += sizeof(struct record_request);
+	if (flags & HAS_ATOMICETH) {
+		*(struct record_operands *)to = (struct record_operands){p->compare, p->swap_add};
+		to += sizeof(struct record_operands);
 	}
-	if (unlikely(flags & HAS_DETH)) {
+	if (flags & HAS_XRCETH) {
+		*(struct record_srq *)to = (struct record_srq){.number = p->srqn};
+		to += sizeof(struct record_srq);
+	}
+	if (flags & HAS_DETH) {
 		*(struct record_datagram *)to = (struct record_datagram){p->qkey, p->src_qpn, *from};
 		to += sizeof(struct record_datagram);
 	}
-	for (uint32_t i = 0; i < tx->iovs; i++) {
-		memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
+	return to;
+}
+
+static void put(struct record *r, const struct packet *p, uint8_t traffic_class, uint32_t word)
+{
+	r->opcode = p->opcode;
+	r->flags = (p->solicited ? SOLICITED : 0) | (p->ack_request ? ACK_REQUEST : 0) | (p->becn ? BECN : 0) |
+		   (p->acknowledges ? ACKNOWLEDGES : 0) | (p->pieces ? REFERENCE : 0);
+	r->traffic_class = traffic_class;
+	r->qpn = p->dest_qpn;
+	r->psn = p->psn.v;
+	r->word = word;
+	r->ack = p->acknowledged.v;
+}
+
+void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class)
+{
+	put(at, p, traffic_class, p->imm);
+	if (opcode_info[p->opcode].flags & HAS_RETH)
+		put_remote((char *)at + sizeof(struct record), p, HAS_RETH);
+}
+
+/* Payloads are copied behind the header. */
+struct payload {
+	char *to;
+	const struct link_tx *tx;
+};
+
+static void put_payload(void *arg)
+{
+	const struct payload *p = arg;
+	char *to = p->to;
+
+	for (uint32_t i = 0; i < p->tx->iovs; i++) {
+		memcpy(to, p->tx->iov[i].iov_base, p->tx->iov[i].iov_len);
+		to += p->tx->iov[i].iov_len;
 	}
 }
 
-static void get_request(const struct record_request *r, struct packet *p)
+bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 {
+	const struct packet *p = tx->packet;
+	uint32_t flags = opcode_info[p->opcode].flags;
+	char *to = (char *)at + sizeof(struct record);
+
+	put(at, p, tx->traffic_class,
+	    flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm);
+	if (flags & NEEDS_REMOTE)
+		to = put_remote(to, p, flags);
+	if (unlikely(flags & SELDOM))
+		to = put_seldom(to, p, flags, from);
+	if (tx->foreign)
+		return fault_try(put_payload, &(struct payload){to, tx});
+	put_payload(&(struct payload){to, tx});
+	return true;
+}
+
+static const char *get_remote(const char *at, struct packet *p)
+{
+	const struct record_remote *r = (const struct record_remote *)at;
+
 	p->va = p->original = r->value;
 	p->rkey = r->rkey;
 	p->dma_length = r->dma_length;
-	p->compare = r->compare;
-	p->swap_add = r->swap_add;
-	p->srqn = r->srqn;
+	p->srqn = 0;
+	return at + sizeof(*r);
 }
 
-static void get_datagram(const struct record_datagram *d, struct packet *p, const union ibv_gid **from)
+static const char *get_seldom(const char *at, struct packet *p, uint32_t flags, const union ibv_gid **from)
 {
-	p->qkey = d->qkey;
-	p->src_qpn = d->src_qpn;
-	p->to = d->gid.raw;
-	*from = &d->gid;
+	if (flags & HAS_ATOMICETH) {
+		const struct record_operands *o = (const struct record_operands *)at;
+
+		p->compare = o->compare;
+		p->swap_add = o->swap_add;
+		at += sizeof(*o);
+	}
+	if (flags & HAS_XRCETH) {
+		p->srqn = ((const struct record_srq *)at)->number;
+		at += sizeof(struct record_srq);
+	}
+	if (flags & HAS_DETH) {
+		const struct record_datagram *d = (const struct record_datagram *)at;
+
+		p->qkey = d->qkey;
+		p->src_qpn = d->src_qpn;
+		p->to = d->gid.raw;
+		*from = &d->gid;
+		at += sizeof(*d);
+	}
+	return at;
 }
 
 /* Of requests that are acknowledged: until then the memory stays as it is. */
@@ -138,14 +201,10 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	p->msn = r->word & PSN_MASK;
 	p->length = bytes - header;
 	p->pieces = 0;
-	if (flags & NEEDS_REQUEST) {
-		get_request((const struct record_request *)next, p);
-		next += sizeof(struct record_request);
-	}
-	if (unlikely(flags & HAS_DETH)) {
-		get_datagram((const struct record_datagram *)next, p, from);
-		next += sizeof(struct record_datagram);
-	}
+	if (flags & NEEDS_REMOTE)
+		next = get_remote(next, p);
+	if (unlikely(flags & SELDOM))
+		next = get_seldom(next, p, flags, from);
 	p->payload = (const uint8_t *)next;
 	return unlikely(r->flags & REFERENCE) ? get_reference(p) : 0;
 }

@@ -18,12 +18,20 @@ struct record {
 };
 static_assert(sizeof(struct record) == 32, "half a cache line");
 
-/* READs, atomics, WRITEs, and what is of XRC. */
-struct record_request {
+/* READs, atomics, WRITEs. */
+struct record_remote {
 	uint64_t value; /* address, or what an atomic found */
 	uint32_t rkey, dma_length;
+};
+
+/* Atomics, then. */
+struct record_operands {
 	uint64_t compare, swap_add;
-	uint32_t srqn, zero;
+};
+
+/* What is of XRC, then. */
+struct record_srq {
+	uint32_t number, zero;
 };
 
 /* Datagrams. Neighbors have one address. */
@@ -38,8 +46,17 @@ struct record_datagram {
 /* What record_put() will write. */
 uint32_t record_bytes(const struct packet *p);
 
-/* Writes the packet, but for the mark. `from`: the address it leaves from. */
-void record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
+/* Writes the packet, but for the mark. `from`: the address it leaves from. False: its payload cannot be read. */
+bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
+
+/* The same of a SEND or WRITE that begins and ends a message on RC, with immediate data or not: all but its payload, which
+ * the caller puts where record_payload() says. */
+void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class);
+
+static inline char *record_payload(void *at, bool is_write)
+{
+	return (char *)at + sizeof(struct record) + (is_write ? sizeof(struct record_remote) : 0);
+}
 
 /* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who
  * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */

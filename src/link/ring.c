@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
+
 #define WORDS_BYTES 65536 /* a page, whatever its size */
 #define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIZE_LEAST  65536u
@@ -37,10 +39,10 @@ int ring_memory(uint32_t size)
 
 	if (!size_is_good(size))
 		return -EINVAL;
-	fd = memfd_create("uroce-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = memfd_of_size("uroce-ring", MFD_ALLOW_SEALING, WORDS_BYTES + (uint64_t)size);
 	if (fd < 0)
-		return -errno;
-	if (!ftruncate(fd, WORDS_BYTES + (off_t)size) && !fcntl(fd, F_ADD_SEALS, SEALS) && set_key(fd))
+		return fd;
+	if (!fcntl(fd, F_ADD_SEALS, SEALS) && set_key(fd))
 		return fd;
 	err = -errno;
 	close(fd);

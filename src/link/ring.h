@@ -21,6 +21,7 @@
 
 #define RING_UNIT  128u
 #define RING_AHEAD 2048u /* bytes: to ask for more lines at once would stop the processor */
+#define RING_FETCH 1024u /* bytes: what is longer is copied for long enough that the processor sees what comes next */
 
 /* The begin of a record: ring_publish() writes it. */
 struct ring_mark {
@@ -168,6 +169,13 @@ static inline const void *ring_peek(const struct ring *r, uint32_t *bytes)
 	ring_tsan_acquire(r);
 	*bytes = next->bytes;
 	return likely(*bytes >= sizeof(*next) && *bytes <= r->size) ? next : NULL;
+}
+
+/* Has the rest of a record brought here while its beginning is looked at. */
+static inline void ring_fetch(const void *record, uint32_t bytes)
+{
+	for (uint32_t i = CACHE_LINE; i < bytes && i < RING_FETCH; i += CACHE_LINE)
+		__builtin_prefetch((const char *)record + i);
 }
 
 /* Tells the producer how far we got. */

@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/log.h"
 #include "link/netif.h"
+#include "wire/icrc.h"
 
 #define BUFFER_BYTES (4 << 20) /* asked for; the kernel gives what net.core.rmem_max and wmem_max allow */
 
@@ -151,6 +153,7 @@ static int open_link(const union ibv_gid *gid, int group, struct link **link)
 
 	if (!udp)
 		return -ENOMEM;
+	icrc_init();
 	memset(udp, 0, offsetof(struct udp, buffer));
 	udp->link.ops = &udp_ops;
 	udp->link.gid = *gid;
@@ -163,7 +166,7 @@ static int open_link(const union ibv_gid *gid, int group, struct link **link)
 	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};
 	udp->message = (struct msghdr){
 		.msg_name = &udp->from, .msg_iov = &udp->iov, .msg_iovlen = 1, .msg_control = udp->control};
-	udp->link.fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
+	udp->link.fd = fd_aside(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
 	if (udp->link.fd < 0) {
 		err = -errno;
 		goto err_free;

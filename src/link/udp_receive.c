@@ -27,6 +27,8 @@ static ssize_t udp_recvfrom(int fd, void *bytes, size_t size, int flags, struct 
 #define FOREIGN	    4096  /* datagrams that need to be told of, after one whose identification was not known */
 #define SHORTEST    16u	  /* a packet: BTH and ICRC ... */
 #define LONGEST	    (4096u + PACKET_HEADERS + PACKET_TRAILER)
+#define QPN_AT	    5u	  /* of the destination, in the BTH ... */
+#define QPN_BYTES   3u
 #define MARK_LOOK 64u	 /* datagrams in which nobody used ECN: then it is not looked for ... */
 #define MARK_REST 16384u /* ... in so many */
 
@@ -174,14 +176,63 @@ static void watch_size(struct udp *udp, const struct udp_source *s, uint32_t tot
 		udp->calm++;
 }
 
+static bool is_request(const uint8_t *bytes)
+{
+	return opcode_info[bytes[0]].flags & IS_REQUEST;
+}
+
+/* Where the last packet of a datagram begins, if that is an ACK to the QP whose requests come before it; else 0. */
+static uint32_t last_ack(const struct udp *udp, uint32_t segment, uint32_t total)
+{
+	uint32_t last = (total - 1) / segment * segment;
+	const uint8_t *ack = udp->buffer + last;
+
+	if (likely(!last) || (ack[0] != OP_ACKNOWLEDGE && ack[0] != (TRANSPORT_XRC | OP_ACKNOWLEDGE)))
+		return 0;
+	for (uint32_t at = 0; at < last; at += segment)
+		if (!is_request(udp->buffer + at) || memcmp(udp->buffer + at + QPN_AT, ack + QPN_AT, QPN_BYTES))
+			return 0;
+	return last;
+}
+
+/* A packet whose ICRC is right goes to whom it is for, if it is one. */
+static void hand_over(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t length,
+		      link_deliver *deliver, void *arg)
+{
+	struct packet p;
+
+	if (unlikely(packet_parse(&p, udp->buffer + at, length - ICRC_BYTES))) {
+		udp_count(&udp->counters.rx_malformed, 1);
+		return;
+	}
+	p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
+	p.traffic_class = note.traffic_class;
+	p.to = udp->link.gid.raw;
+	deliver(arg, &p, &s->gid);
+}
+
+/* Adapters acknowledge what they have received before its receiver can answer, and programs rely on it: they see the
+ * completion of what they sent before the answer to it. In a train the ACK stands last, since only the last packet may be
+ * smaller than the others; so it is delivered first. Its identification, or -EBADMSG. */
+static int deliver_ack(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t total,
+		       link_deliver *deliver, void *arg)
+{
+	int id = icrc_check(&s->flow, udp->buffer + at, total - at, expected(s, 0) + at / note.segment);
+
+	if (likely(id >= 0))
+		hand_over(udp, s, note, at, total - at, deliver, arg);
+	else
+		udp_count(&udp->counters.rx_icrc, 1);
+	return id;
+}
+
 /* Returns the number of packets. */
 static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_deliver *deliver, void *arg)
 {
 	struct udp_source *s = find_source(udp);
-	const uint8_t *link_gid = udp->link.gid.raw;
-	uint32_t n = 0, at = 0;
+	uint32_t n = 0, at = 0, ack;
 	bool checked = false;
-	struct packet p;
+	int ack_id = 0;
 
 	watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
 	if (!note.segment) {
@@ -191,21 +242,22 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 			note.segment = total;
 	}
 	s->segment[total > SMALL_BYTES] = note.segment;
+	ack = last_ack(udp, note.segment, total);
+	if (ack)
+		ack_id = deliver_ack(udp, s, note, ack, total, deliver, arg);
 	for (; at < total; at += note.segment, n++) {
 		uint32_t length = min_of(note.segment, total - at);
 
+		if (ack && at == ack) {
+			if (likely(ack_id >= 0))
+				seen(s, n, (uint16_t)ack_id);
+			continue;
+		}
 		if (checked && n == 0)
 			seen(s, 0, expected(s, 0));
 		else if (!check(udp, s, n, udp->buffer + at, length))
 			continue;
-		if (unlikely(packet_parse(&p, udp->buffer + at, length - ICRC_BYTES))) {
-			udp_count(&udp->counters.rx_malformed, 1);
-			continue;
-		}
-		p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
-		p.traffic_class = note.traffic_class;
-		p.to = link_gid;
-		deliver(arg, &p, &s->gid);
+		hand_over(udp, s, note, at, length, deliver, arg);
 	}
 	watch_size(udp, s, total);
 	udp_count(&udp->counters.rx_trains, 1);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "link/udp.h"
+#include "memory/fault.h"
 
 #define COPY_BYTES  512	 /* payload up to here is copied: cheaper than two more pieces */
 #define PIECES	    1024 /* UIO_MAXIOV */
@@ -150,6 +151,27 @@ static void build(struct udp *udp, struct train *t, const struct link_tx *tx, ui
 	finish_piece(t);
 }
 
+/* What build() is to do. */
+struct order {
+	struct udp *udp;
+	struct train *train;
+	const struct link_tx *tx;
+	uint32_t limit;
+};
+
+static void build_order(void *arg)
+{
+	const struct order *o = arg;
+
+	build(o->udp, o->train, o->tx, o->limit);
+}
+
+/* build(). False: it came upon a payload that cannot be read. */
+static bool try_build(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
+{
+	return fault_try(build_order, &(struct order){udp, t, tx, limit});
+}
+
 static socklen_t fill_address(const struct udp *udp, const union ibv_gid *gid, union udp_address *a)
 {
 	if (udp->is_ipv4) {
@@ -193,14 +215,15 @@ static int transmit(struct udp *udp, struct train *t, const struct link_tx *tx)
 	return 0;
 }
 
-/* Packets one by one; how many are done with. */
+/* Packets one by one; how many are done with, or LINK_UNREADABLE as well. */
 static uint32_t send_singly(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		int err;
 
-		build(udp, t, &tx[i], 1);
-		err = transmit(udp, t, &tx[i]);
+		err = try_build(udp, t, &tx[i], 1) ? transmit(udp, t, &tx[i]) : -EFAULT;
+		if (err == -EFAULT)
+			return i | LINK_UNREADABLE;
 		if (err == -EAGAIN)
 			return i;
 		if (err)
@@ -225,9 +248,12 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
 
 		if (unlikely(atomic_load_explicit(&udp->no_segments, memory_order_relaxed)))
 			limit = 1;
-		build(udp, t, &tx[done], limit);
+		if (unlikely(!try_build(udp, t, &tx[done], limit)))
+			return done | LINK_UNREADABLE;
 		n = t->packets;
 		err = transmit(udp, t, &tx[done]);
+		if (unlikely(err == -EFAULT)) /* it was there a moment ago */
+			return done | LINK_UNREADABLE;
 		if (unlikely(err)) {
 			if (n > 1 && udp_may_lack_segments(err))
 				n = send_singly(udp, t, &tx[done], n);
@@ -235,6 +261,8 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
 				udp_count(&udp->counters.tx_refused, n);
 			else
 				n = 0;
+			if (n & LINK_UNREADABLE)
+				return done + n;
 			if (n == 0) {
 				udp_count(&udp->counters.tx_full, 1);
 				return done;

@@ -135,10 +135,15 @@ void gsi_release(const union ibv_gid *address, uint64_t service)
 	loop_release();
 }
 
+static bool is_alive(uint8_t slot)
+{
+	return slot == gsi_slot() || slot_is_alive(slot);
+}
+
 uint8_t gsi_owner(const union ibv_gid *to, uint64_t service)
 {
 	struct loop *l = current();
 	struct services *services = l ? steering_services(&l->steering) : NULL;
 
-	return services ? services_owner(services, to, service, slot_is_alive) : 0;
+	return services ? services_owner(services, to, service, is_alive) : 0;
 }

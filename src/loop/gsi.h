@@ -71,12 +71,13 @@ enum gsi_claim {
 };
 
 /* Claims a service id (host byte order) at an address; all zeros: at every address, of both families;
- * ::ffff:0.0.0.0: at every IPv4 address. Claiming the same (address, id) again changes the kind: a process
+ * ::ffff:0.0.0.0: at every IPv4 address; gsi_any_ipv6: at every IPv6 address. Claiming the same (address, id) again changes the kind: a process
  * that has it several times counts for itself. 0, or -EADDRINUSE (another claim stands against it, of this
  * process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or why the table
  * cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was stopped). May block for as
  * long as another process changes the table: not for gsi_ops. */
 #define GSI_SERVICES 32768
+extern const union ibv_gid gsi_any_ipv6; /* a group's address, which is nobody's */
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
 /* Gives back what gsi_claim() took, in the same words. */
 void gsi_release(const union ibv_gid *address, uint64_t service);

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "loop/internal.h"
+#include "base/aside.h"
 #include "memory/adopt.h"
 
 #define POLL_RECENT  (20 * USEC)  /* a thread that polled less long ago polls still ... */
@@ -90,10 +91,10 @@ int helper_init(struct loop *l)
 
 	list_init(&h->watches);
 	atomic_init(&h->timer_at, NEVER);
-	h->epoll = epoll_create1(EPOLL_CLOEXEC);
-	h->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	h->renew = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	h->epoll = fd_aside(epoll_create1(EPOLL_CLOEXEC));
+	h->kick = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	h->renew = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	h->timer = fd_aside(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (h->epoll < 0 || h->kick < 0 || h->renew < 0 || h->timer < 0)
 		err = -errno;
 	else
@@ -289,7 +290,7 @@ void helper_flush(struct loop *l)
 
 	atomic_store_explicit(&h->flush, true, memory_order_release); /* pairs with serve_kick() */
 	kick(h);
-	for (int i = 0; i < 200 && has_ready(l); i++)
+	for (int i = 0; i < 200 && (has_ready(l) || has_late(l)); i++)
 		nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
 }
 
@@ -306,7 +307,7 @@ static void arm(struct loop *l)
 		arm_port(h, l->port[i]);
 	arm_bells(l);
 	lock_drop(&l->receive);
-	if (has_ready(l))
+	if (has_ready(l) || has_late(l))
 		set_timer(h, clock_now() + READY_DELAY);
 	set_timer(h, timers_next(&l->hca.timers));
 }
@@ -405,6 +406,7 @@ static uint64_t look(struct loop *l, uint64_t guard)
 		let_drive(l, now);
 		return 0;
 	}
+	local_tidy(l);
 	enter(h, HELPER_GUARD);
 	if (guard == GUARD_SURE)
 		unwatch_ports(l);

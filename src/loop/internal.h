@@ -82,6 +82,11 @@ struct loop {
 	uint32_t processors;
 
 	_Alignas(CACHE_LINE) struct lock receive; /* the turn: who holds it receives */
+	/* A QP whose peer is a neighbor and waits for an ACK: it leaves with the next post, if that has not been before the
+	 * next poll that brings nothing for the QP. So in a conversation nobody has to put it into the ready list and take
+	 * it out. Set by who has the turn, taken away by anybody. Relaxed: helper_ready() says what the order rests on */
+	_Atomic(struct qp *) late;
+	bool late_again; /* set anew since the poll began: guarded by `receive` */
 	/* ns: when an application thread made progress, and when one sent what it posted; AT_WORK: one does just now.
 	 * Relaxed: hints for the helper, which would only be in its way */
 	_Atomic uint64_t last_poll, last_post;
@@ -142,10 +147,16 @@ static inline uint64_t clock_about(void)
 /* Runs the engine and sends until there is nothing left to send. What may wait (delay_ack) leaves the QP in the
  * ready list. */
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
+/* The timer of the QP, if it is due earlier than that is set. */
+void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
+/* Something small was sent to a neighbor. */
+void note_post(struct loop *l);
 /* The QP has something to send that need not go at once. */
 void make_ready(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
-/* Runs the QPs that are ready. True: there were some. */
+/* Runs the QPs that are ready, and the one that is late. True: there were some. */
 bool run_ready(struct loop *l, uint64_t now);
+/* The latter alone. */
+bool run_late(struct loop *l, uint64_t now);
 bool run_timers(struct loop *l, uint64_t now);
 
 static inline bool has_ready(struct loop *l)
@@ -154,7 +165,15 @@ static inline bool has_ready(struct loop *l)
 	return atomic_load_explicit(&l->hca.has_ready, memory_order_relaxed);
 }
 
-/* Returns how many are done with; the rest found the buffer full for long. */
+/* Whether an ACK waits for a post. A hint as well. */
+static inline bool has_late(struct loop *l)
+{
+	struct qp *qp = atomic_load_explicit(&l->late, memory_order_relaxed);
+
+	return qp && atomic_load_explicit(&qp->is_late, memory_order_relaxed);
+}
+
+/* Returns how many are done with; the rest found the buffer full for long. More than there are: LINK_UNREADABLE. */
 uint32_t send_packets(struct link *link, const struct link_tx *tx, uint32_t count);
 
 /* gsi.c */

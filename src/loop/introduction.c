@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/base.h"
 #include "loop/slot.h"
 
@@ -18,7 +19,7 @@ static socklen_t name_of(struct sockaddr_un *address, uint8_t slot)
 
 static int new_socket(void)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	return fd < 0 ? -errno : fd;
 }
@@ -91,7 +92,7 @@ int introduction_call(uint8_t slot, const struct greeting *greeting, const int f
 
 int introduction_accept(int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
+	int fd = fd_aside(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), err;
 
 	if (fd < 0)
 		return -errno;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/log.h"
 #include "link/netif.h"
 #include "loop/nearby.h"
@@ -58,7 +59,7 @@ void local_open(struct loop *l)
 
 	lock_take(&local->lock);
 	if (!local->on && local_is_wanted()) {
-		set_bells(l, epoll_create1(EPOLL_CLOEXEC));
+		set_bells(l, fd_aside(epoll_create1(EPOLL_CLOEXEC)));
 		local->listener = local->bells < 0 ? -1 : introduction_listen(l->slot.number);
 		local->on = local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
@@ -549,6 +550,32 @@ static void empty_bells(const struct local *local)
 			;
 }
 
+NO_LOCK_ANALYSIS void local_released(void *loop)
+{
+	struct loop *l = loop;
+
+	lock_take(&l->local.lock);
+	for (uint32_t i = 1; i <= SLOTS; i++)
+		if (l->local.by_slot[i] && neighbor_state(l->local.by_slot[i]) == NEIGHBOR_MET)
+			local_ring(l->local.by_slot[i]);
+	lock_drop(&l->local.lock);
+}
+
+static void tidy(const struct local *local)
+{
+	for (uint32_t i = 0; i < local->inlets; i++)
+		if (neighbor_state(local->inlet[i]) == NEIGHBOR_MET && local->inlet[i]->reach)
+			reach_tidy(local->inlet[i]->reach);
+}
+
+void local_tidy(struct loop *l)
+{
+	if (lock_try(&l->receive)) { /* else somebody polls, and we come again */
+		tidy(&l->local);
+		lock_drop(&l->receive);
+	}
+}
+
 bool local_sleep(struct loop *l)
 {
 	struct local *local = &l->local;
@@ -557,6 +584,7 @@ bool local_sleep(struct loop *l)
 	if (!local->inlets)
 		return false;
 	empty_bells(local);
+	tidy(local); /* after that: a neighbor that rings later wakes us again */
 	for (uint32_t i = 0; i < local->inlets; i++)
 		any |= ring_sleep(&local->inlet[i]->inlet);
 	for (uint32_t i = 0; i < local->inlets; i++)

@@ -79,6 +79,11 @@ void local_ring(const struct neighbor *n);
 /* Whether the other has not even looked at what this QP sent last. */
 bool local_is_unseen(const struct qp *qp) REQUIRES(qp->lock);
 
+/* What share_on_release() is to call: memory that neighbors have mapped is to be given back. Who sleeps is woken to look. */
+void local_released(void *loop);
+/* We look whether neighbors want memory back: before sleeping, and now and then. */
+void local_tidy(struct loop *l);
+
 /* How far we have got in its inlet, if it wants to know. With l->receive. */
 void local_tell(struct neighbor *n);
 

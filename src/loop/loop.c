@@ -45,8 +45,10 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	if (err)
 		goto err_slot;
 	err = share_create(&l->hca.share, l->slot.number, l->hca.keys.mix, l->hca.keys.mask, hca_random(&l->hca) | 1);
-	if (err)
-		goto err_hca;
+	if (err) /* the usual ways remain */
+		l->hca.share = NULL;
+	else
+		share_on_release(l->hca.share, local_released, l);
 	steering_init(&l->steering, &l->slot);
 	l->budget = BUDGET_MIN;
 	l->processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -58,7 +60,6 @@ static struct loop *make_loop(const struct hca_ops *ops)
 
 err_share:
 	share_destroy(l->hca.share);
-err_hca:
 	hca_fini(&l->hca);
 err_slot:
 	slot_release(&l->slot);
@@ -138,7 +139,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 
 	if (!l)
 		return;
-	if (has_ready(l))
+	if (has_ready(l) || has_late(l))
 		helper_flush(l);
 	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)
 		l->port[i]->link->ops->tell(l->port[i]->link);

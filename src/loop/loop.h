@@ -6,6 +6,7 @@
 #define UROCE_LOOP_H
 
 #include <poll.h>
+#include <signal.h>
 
 #include "object/hca.h"
 #include "object/qp.h"
@@ -32,6 +33,9 @@ void loop_introduce(struct path *path, uint32_t dest_qpn);
 int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
 int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
 void loop_leave_all(uint32_t qpn);
+
+/* Posts and sends requests at once, as many as may go the straight way (engine.h); returns the rest. */
+struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 /* Before engine_post_send(): a QP that could change over to its neighbor does, so that even the first one-sided operation
  * is done there and then; with one of them under way, those behind it could not be. */
@@ -68,7 +72,13 @@ struct loop_wait {
 	struct pollfd *fds; /* these end the wait as well; their revents are set when it ends so */
 	uint32_t count;
 	uint64_t until; /* ns: CLOCK_MONOTONIC, or NEVER */
+	const sigset_t *signals; /* the thread's mask but for loop_hold_signals(); NULL: that has not been called */
 };
+
+/* A signal ends a wait, as it would end a system call: also one that comes while we look about before, or the program would
+ * sleep although its handler told it to stop. So signals are held up, but for those that a thread causes itself, from when
+ * it begins to look until it sleeps. The mask before goes to *signals; to be set again when the wait is over. */
+void loop_hold_signals(sigset_t *signals);
 
 /* As loop_wait(). 1: done() said so, or a descriptor is ready; 0: it is late; -EINTR, -ENOMEM. */
 int loop_wait_for(const struct loop_wait *w);

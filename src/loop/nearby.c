@@ -75,20 +75,23 @@ static void release(void *near, uint32_t length)
 
 const struct near_ops nearby_ops = {find, reserve, release};
 
-void nearby_send(const struct tx *tx, const struct link_tx *out)
+bool nearby_send(const struct tx *tx, const struct link_tx *out)
 {
 	uint32_t bytes = record_bytes(&tx->packet);
 	struct neighbor *n = tx->near;
+	bool readable = true;
 
 	lock_take(&n->lock);
 	n->reserved -= ring_round(bytes);
-	if (likely(neighbor_state(n) == NEIGHBOR_MET)) {
-		record_put(ring_next(&n->outlet), out, &tx->path->sgid);
+	if (likely(neighbor_state(n) == NEIGHBOR_MET))
+		readable = record_put(ring_next(&n->outlet), out, &tx->path->sgid);
+	if (likely(readable && neighbor_state(n) == NEIGHBOR_MET)) {
 		ring_publish(&n->outlet, bytes);
 		if (ring_must_wake(&n->outlet))
 			local_ring(n);
 	}
 	lock_drop(&n->lock);
+	return readable;
 }
 
 static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)

@@ -17,8 +17,8 @@ struct neighbor;
 /* For turns. */
 extern const struct near_ops nearby_ops;
 
-/* Into the ring of tx->near, where there is room for it; or nowhere, if that is gone. */
-void nearby_send(const struct tx *tx, const struct link_tx *out);
+/* Into the ring of tx->near, where there is room for it; or nowhere, if that is gone. False: its payload cannot be read. */
+bool nearby_send(const struct tx *tx, const struct link_tx *out);
 
 /* No flow goes there from now on. */
 void nearby_forget(struct loop *l, const struct neighbor *n);

@@ -12,6 +12,8 @@
 #include "object/rss.h"
 
 #define BATCH 64u
+#define HOLD  (200 * MSEC) /* a frame waits so long for a receive */
+#define PAUSE 50	  /* us: the helper's between two looks whether there is one */
 
 struct raw_port {
 	struct port port; /* what paths point to */
@@ -23,6 +25,12 @@ struct raw_port {
 	int fd;		  /* where frames come in; -1: there is no rule */
 	struct list rules; /* in the order in which they are tried */
 	uint8_t *buffer;
+	struct held { /* the last that came, as no receive was posted for it: until there is one, no other is taken in */
+		const uint8_t *frame; /* NULL: none */
+		uint32_t length;
+		bool outgoing;
+		uint64_t since;
+	} held;
 };
 
 /* Guards all that is here; taken before qp->lock. The helper holds its watch_lock then. */
@@ -140,16 +148,20 @@ static void insert(struct raw_port *p, struct flow_rule *rule) REQUIRES(raw_lock
 	list_append(at, &rule->link); /* before `at` */
 }
 
-static void hand_over(const struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
+/* False: no receive is posted. */
+static bool hand_over(struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
 {
 	struct qp *qp = rule->qp;
+	bool taken = true;
 
 	if (qp->rss)
 		qp = qp->rss->table[rss_hash(qp->rss, key) & qp->rss->mask];
 	lock_take(&qp->lock);
 	if (qp->alive)
-		engine_receive_frame(qp, frame, length, rule->tag);
+		taken = engine_receive_frame(qp, frame, length, rule->tag);
 	lock_drop(&qp->lock);
+	rule->starves = rule->starves && !taken;
+	return taken;
 }
 
 /* Whether a rule applies to what a process of this host sends: adapters turn round what is for one of their own queues.
@@ -162,28 +174,52 @@ static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key 
 	       !(rule->qp->no_multicast_loop && frame_is_multicast(key));
 }
 
-static void deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing)
+/* Who consumes frames as they come may be late for a moment, and an adapter with flow control would hold up the sender.
+ * Whoever lets one wait in vain is not waited for again before it has taken one. */
+static bool may_wait(struct raw_port *p, struct flow_rule *rule, const struct held *frame)
 {
-	struct raw_port *p = arg;
-	struct frame_key key;
+	uint64_t now = clock_now();
 
-	if (outgoing && p->loopback)
-		return;
-	frame_read(&key, frame, length);
+	if (rule->starves)
+		return false;
+	if (!p->held.frame) {
+		p->held = *frame;
+		p->held.since = now;
+	}
+	rule->starves = now >= p->held.since + HOLD;
+	return !rule->starves;
+}
+
+static bool offer(struct raw_port *p, const struct held *f)
+{
+	struct frame_key key;
+	bool given = false;
+
+	frame_read(&key, f->frame, f->length);
 	list_each(l, &p->rules) {
 		struct flow_rule *rule = container_of(l, struct flow_rule, link);
 
-		if (!flow_matches(rule, &key) || (outgoing && !wants_outgoing(rule, &key)))
+		if (!flow_matches(rule, &key) || (f->outgoing && !wants_outgoing(rule, &key)))
 			continue;
+		if (!rule->drops && !hand_over(rule, &key, f->frame, f->length) && !given && may_wait(p, rule, f))
+			return false;
+		given = true;
 		if (rule->counters) {
 			atomic_fetch_add_explicit(&rule->counters->packets, 1, memory_order_relaxed);
-			atomic_fetch_add_explicit(&rule->counters->bytes, length, memory_order_relaxed);
+			atomic_fetch_add_explicit(&rule->counters->bytes, f->length, memory_order_relaxed);
 		}
-		if (!rule->drops)
-			hand_over(rule, &key, frame, length);
 		if (!rule->shares)
-			return;
+			break;
 	}
+	p->held.frame = NULL;
+	return true;
+}
+
+static bool deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing)
+{
+	struct raw_port *p = arg;
+
+	return (outgoing && p->loopback) || offer(p, &(struct held){frame, length, outgoing});
 }
 
 static bool receive(void) REQUIRES(raw_lock)
@@ -193,7 +229,7 @@ static bool receive(void) REQUIRES(raw_lock)
 	list_each(l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
 
-		if (p->fd >= 0)
+		if (p->fd >= 0 && (!p->held.frame || offer(p, &p->held)))
 			any |= ether_receive(p->fd, p->buffer, BATCH, deliver, p);
 	}
 	return any;
@@ -215,9 +251,13 @@ bool raw_progress(void)
 /* The helper's */
 static void serve(void *arg)
 {
+	bool any;
+
 	lock_take(&raw_lock);
-	receive();
+	any = receive();
 	lock_drop(&raw_lock);
+	if (!any) /* a frame is held, and the descriptor stays readable */
+		usleep(PAUSE);
 }
 
 static int listen_at(struct raw_port *p) REQUIRES(raw_lock)
@@ -272,6 +312,7 @@ void raw_remove_rule(struct flow_rule *rule)
 	if (list_empty(&p->rules)) {
 		fd = p->fd;
 		buffer = p->buffer;
+		p->held.frame = NULL;
 		p->fd = -1;
 		atomic_fetch_sub_explicit(&listening, 1, memory_order_relaxed);
 	}

@@ -137,6 +137,12 @@ NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_rep
 	target_heard(v->loop, r, v->now);
 }
 
+/* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
+static bool is_echo(struct visit *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+{
+	return v->qp->no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
+}
+
 /* To a multicast group: each QP in it gets the packet. */
 NO_LOCK_ANALYSIS static void deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
 {
@@ -148,7 +154,7 @@ NO_LOCK_ANALYSIS static void deliver_group(void *arg, const struct packet *p, co
 	if (!v->now)
 		v->now = clock_now();
 	for (uint32_t i = 0; i < v->port->members; i++)
-		if (enter(v, v->port->member[i]))
+		if (enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
 			engine_receive(v->qp, p, from, v->now);
 }
 
@@ -195,6 +201,8 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	} else if (likely(v->qp->path.neighbor == n)) {
 		if (unlikely(p->pieces && !v->qp->reach))
 			local_meet(v->qp);
+		if (likely(engine_receive_straight(v->qp, p, v->now)))
+			return;
 		p->mtu = LOCAL_MTU;
 		p->to = v->qp->path.sgid.raw;
 		engine_receive(v->qp, p, &v->qp->path.dgid, v->now);
@@ -213,6 +221,7 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 		struct packet p;
 
 		count++;
+		ring_fetch(record, bytes);
 		if (likely(!record_get(record, bytes, &p, &from))) {
 			deliver_near(v, n, &p, from);
 			count += p.pieces ? p.length / LOCAL_MTU : 0; /* as long as so many take */
@@ -302,19 +311,35 @@ void drain_port(void *arg)
 	handover_send(&l->handover, &l->slot);
 }
 
+/* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only who has the turn may. */
+static bool look_for_late(struct loop *l) REQUIRES(l->receive)
+{
+	if (has_late(l))
+		return true;
+	if (atomic_load_explicit(&l->late, memory_order_relaxed))
+		atomic_store_explicit(&l->late, NULL, memory_order_relaxed);
+	return false;
+}
+
 /* What a poll does; returns how much that was: packets, or many for other things. `seen`: the time, as it was a moment
  * ago; becomes the time at which something came. */
 static uint32_t poll_once(struct loop *l, uint64_t *seen)
 {
+	bool late = false;
 	uint32_t n = 0;
 
 	if (unlikely(has_ready(l)))
 		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
 	if (lock_try(&l->receive)) {
+		late = look_for_late(l);
+		l->late_again = false;
 		n += receive_all(l, seen);
 		local_unstick(l);
+		late &= !l->late_again;
 		lock_drop(&l->receive);
 	}
+	if (unlikely(late))
+		n += run_late(l, clock_about());
 	if (unlikely(timers_next(&l->hca.timers) <= *seen))
 		n += run_timers(l, clock_now()) ? LONG : 0;
 	return n;

@@ -22,6 +22,7 @@
 /* What a thread needs to run QPs; made when it first does. */
 struct worker {
 	struct turn turn;
+	bool cut; /* a payload of the turn could not be read, so that no more of it is sent but ACKs */
 	struct link_tx tx[TURN_PACKETS];
 };
 
@@ -79,12 +80,38 @@ static struct link_tx link_tx_of(const struct turn *turn, const struct tx *tx)
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
 		.flow_label = path->flow_label,
+		.foreign = turn->regions,
 	};
+}
+
+/* Whether a packet of the turn is not to be sent, as one before it could not be. */
+static bool is_cut(const struct worker *w, const struct packet *p)
+{
+	return unlikely(w->cut) && OPERATION(p->opcode) != OP_ACKNOWLEDGE;
+}
+
+/* The application has unmapped the memory. */
+static void cut(struct worker *w, struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
+{
+	w->cut = true;
+	engine_unreadable(qp, tx);
+}
+
+/* Those that are collected, and stay with their turn. */
+static void send_collected(struct worker *w, struct qp *qp, struct link *link, uint32_t count) REQUIRES(qp->lock)
+{
+	uint32_t done = send_packets(link, w->tx, count);
+
+	if (likely(done <= count))
+		return;
+	for (uint32_t i = done - LINK_UNREADABLE; i < count; i++)
+		if (!is_cut(w, w->tx[i].packet) && send_packets(link, &w->tx[i], 1) > 1)
+			cut(w, qp, container_of(w->tx[i].packet, struct tx, packet));
 }
 
 /* Into its neighbor's ring. Requests go there when all that went by udp has arrived; answers at any time: those that
  * are late tell nothing new. */
-static bool send_near(struct qp *qp, struct neighbor *n, const struct turn *turn, const struct tx *tx)
+static bool send_near(struct worker *w, struct qp *qp, struct neighbor *n, const struct tx *tx)
 	REQUIRES(qp->lock, n->lock)
 {
 	uint32_t bytes = record_bytes(&tx->packet);
@@ -94,9 +121,12 @@ static bool send_near(struct qp *qp, struct neighbor *n, const struct turn *turn
 		return false;
 	if (unlikely(ring_room(&n->outlet, bytes) < bytes))
 		return true; /* no engine makes it: it knew the room */
-	out = link_tx_of(turn, tx);
+	out = link_tx_of(&w->turn, tx);
 	trace_send(&tx->packet);
-	record_put(ring_next(&n->outlet), &out, &tx->path->sgid);
+	if (unlikely(!record_put(ring_next(&n->outlet), &out, &tx->path->sgid))) {
+		cut(w, qp, tx);
+		return true;
+	}
 	ring_publish(&n->outlet, bytes);
 	qp->sent_to = n->outlet.at;
 	return true;
@@ -115,24 +145,31 @@ static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO
 	struct port *port = NULL;
 	uint32_t n = 0;
 
+	w->cut = false;
 	for (uint32_t i = 0; i < turn->packets; i++) {
 		const struct tx *tx = &turn->tx[i];
 		const struct path *path = tx->path;
 
+		if (is_cut(w, &tx->packet)) {
+			if (tx->near)
+				nearby_ops.release(tx->near, tx->packet.length);
+			continue;
+		}
 		if (tx->near) {
 			const struct link_tx out = link_tx_of(turn, tx);
 
 			trace_send(&tx->packet);
-			nearby_send(tx, &out);
+			if (unlikely(!nearby_send(tx, &out)))
+				cut(w, qp, tx);
 			continue;
 		}
-		if (send_near(qp, near, turn, tx))
+		if (send_near(w, qp, near, tx))
 			continue;
 		if (unlikely(is_too_large(qp, tx)))
 			continue;
 		if (path->link != port) {
 			if (n)
-				send_packets(port->link, w->tx, n);
+				send_collected(w, qp, port->link, n);
 			port = path->link;
 			n = 0;
 		}
@@ -142,7 +179,7 @@ static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO
 		w->tx[n++] = link_tx_of(turn, tx);
 	}
 	if (n)
-		send_packets(port->link, w->tx, n);
+		send_collected(w, qp, port->link, n);
 }
 
 /* Counts the QPs that send; each gets its share of the buffers between us and our peers. */
@@ -166,7 +203,7 @@ static uint32_t share(struct loop *l, struct qp *qp, uint64_t now)
 }
 
 /* A timer that fires earlier will do: it is set again then. */
-static void set_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
 	uint64_t deadline = engine_deadline(qp);
 
@@ -195,6 +232,7 @@ static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack
 		w->turn.room = near ? local_room(near) : UINT32_MAX;
 		more = engine_run(qp, &w->turn);
 		send_turn(w, qp, near);
+		more |= w->cut;
 		if (unlikely(!is_reliable(qp)) && w->turn.packets && !w->turn.tx[0].near)
 			qp->sent_at = now;
 		turn_done(&w->turn);
@@ -204,14 +242,37 @@ static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack
 	return !w->turn.full;
 }
 
+static void forget_late(struct qp *qp) REQUIRES(qp->lock)
+{
+	if (atomic_load_explicit(&qp->is_late, memory_order_relaxed))
+		atomic_store_explicit(&qp->is_late, false, memory_order_relaxed);
+}
+
+/* With the turn, as only packets that come leave something that may wait. False: the place is taken, or the QP is in the
+ * list anyway, or this is no conversation: who sends one after the other is not to wait for long. */
+static bool make_late(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
+		return false;
+	if (has_late(l) && atomic_load_explicit(&l->late, memory_order_relaxed) != qp)
+		return false;
+	atomic_store_explicit(&qp->is_late, true, memory_order_relaxed);
+	atomic_store_explicit(&l->late, qp, memory_order_relaxed);
+	l->late_again = true;
+	helper_ready(l);
+	return true;
+}
+
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 {
 	bool all = true;
 
 	if (engine_has_work(qp, delay_ack) || unlikely(qp->req.changing))
 		all = send_all(l, qp, now, delay_ack);
-	set_timer(l, qp);
-	if (delay_ack && all && engine_has_work(qp, false))
+	set_deadline(l, qp);
+	if (!delay_ack || !all || !engine_has_work(qp, false))
+		forget_late(qp);
+	else if (!make_late(l, qp))
 		make_ready(l, qp);
 }
 
@@ -241,10 +302,24 @@ static struct qp *pop_ready(struct hca *hca)
 	return link ? container_of(link, struct qp, ready) : NULL;
 }
 
+bool run_late(struct loop *l, uint64_t now)
+{
+	struct qp *qp = atomic_exchange_explicit(&l->late, NULL, memory_order_relaxed);
+
+	if (!qp)
+		return false;
+	/* as in run_ready() */
+	lock_take(&qp->lock);
+	if (qp->alive)
+		run_qp(l, qp, now, false);
+	lock_drop(&qp->lock);
+	return true;
+}
+
 bool run_ready(struct loop *l, uint64_t now)
 {
 	struct qp *qp;
-	uint32_t n = 0;
+	uint32_t n = has_late(l) && run_late(l, now);
 
 	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
 		/* it may have been destroyed meanwhile, and even be another one by now: that does no harm */
@@ -319,12 +394,25 @@ void loop_posting(struct qp *qp)
 		local_meet(qp);
 }
 
+/* What goes to a neighbor goes fast: the helper need not be told of each. */
+static bool is_noted(void)
+{
+	static _Thread_local uint32_t posts;
+
+	return posts++ % 32 == 0;
+}
+
+void note_post(struct loop *l)
+{
+	if (is_noted())
+		atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed); /* a hint for the helper */
+}
+
 /* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
  * runs the QP; so small requests may wait for it, or for the next poll, to become a train together. */
 void loop_posted(struct qp *qp)
 {
 	struct loop *l = loop_of(qp);
-	static _Thread_local uint32_t posts;
 	uint32_t backlog;
 	uint64_t now;
 
@@ -336,7 +424,7 @@ void loop_posted(struct qp *qp)
 		make_ready(l, qp);
 		return;
 	}
-	if (qp->req.lossless && posts++ % 32) { /* the helper need not be told of each */
+	if (qp->req.lossless && !is_noted()) {
 		run_qp(l, qp, clock_about(), false);
 		return;
 	}

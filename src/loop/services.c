@@ -20,6 +20,7 @@ struct claim {
 };
 
 static const union ibv_gid any, any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+const union ibv_gid gsi_any_ipv6 = {.raw = {0xff}};
 
 /* Entries of one id follow each other from here, with others in between, up to one that was never used. */
 static uint32_t first_of(uint64_t id)
@@ -89,7 +90,7 @@ static bool covers(const uint64_t wide[2], const uint64_t narrow[2])
 	memcpy(&w, wide, sizeof(w));
 	memcpy(&n, narrow, sizeof(n));
 	return equal(wide, narrow) || !memcmp(&w, &any, sizeof(w)) ||
-	       (!memcmp(&w, &any_ipv4, sizeof(w)) && address_is_ipv4(&n));
+	       !memcmp(&w, address_is_ipv4(&n) ? &any_ipv4 : &gsi_any_ipv6, sizeof(w));
 }
 
 static bool collide(const struct claim *a, const struct claim *b)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/base.h"
 
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
@@ -29,24 +30,47 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number)
 	return slot_abstract(address, "slot/%u", number);
 }
 
-bool slot_is_alive(uint8_t number)
+static int probe(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static bool is_alive(int probe, uint8_t number)
+{
 	struct sockaddr_un address;
 	/* what else may go wrong says nothing of it */
-	bool dead = fd >= 0 && connect(fd, (struct sockaddr *)&address, slot_address(&address, number)) &&
+	bool dead = probe >= 0 && connect(probe, (struct sockaddr *)&address, slot_address(&address, number)) &&
 		    errno == ECONNREFUSED;
+
+	return !dead;
+}
+
+bool slot_is_alive(uint8_t number)
+{
+	int fd = probe();
+	bool alive = is_alive(fd, number);
 
 	if (fd >= 0)
 		close(fd);
-	return !dead;
+	return alive;
+}
+
+void slots_alive(bool alive[SLOTS + 1])
+{
+	int fd = probe(); /* one socket asks after all of them */
+
+	alive[0] = false;
+	for (unsigned i = 1; i <= SLOTS; i++)
+		alive[i] = is_alive(fd, i);
+	if (fd >= 0)
+		close(fd);
 }
 
 int slot_claim(struct slot *slot)
 {
 	int one = 1, err;
 
-	slot->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	slot->fd = fd_aside(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (slot->fd < 0)
 		return -errno;
 	/* who sends is checked: see handover_receive() */

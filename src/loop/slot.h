@@ -27,6 +27,7 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 
 /* Whether a process has that slot. */
 bool slot_is_alive(uint8_t number);
+void slots_alive(bool alive[SLOTS + 1]); /* of each; 0 is none */
 
 /* An abstract name: "uroce/" and what the format says. */
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/aside.h"
+#include "base/memfd.h"
 #include "link/netif.h"
 #include "loop/services.h"
 #include "wire/cm_mad.h"
@@ -389,7 +391,7 @@ pid_t steering_process(uint8_t slot)
 	return who.pid;
 }
 
-/* 0: *s has the registry; -ENOENT: that slot is not in use; else it could not be had. */
+/* 0: *s has the registry; -ENOENT: that process has none for us; else it could not be had. */
 static int registry_from(struct steering *s, uint8_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
@@ -411,24 +413,20 @@ static int registry_from(struct steering *s, uint8_t slot)
 	close(fd);
 	if (memory < 0)
 		return -EACCES;
-	return take_registry(s, memory);
+	return take_registry(s, fd_aside(memory));
 }
 
 static void make_registry(struct steering *s)
 {
-	int memory = memfd_create(REGISTRY_NAME, MFD_CLOEXEC);
+	int memory = memfd_of_size(REGISTRY_NAME, 0, sizeof(struct registry));
 
-	if (memory < 0)
-		return;
-	if (ftruncate(memory, sizeof(struct registry)))
-		close(memory);
-	else
+	if (memory >= 0)
 		take_registry(s, memory);
 }
 
 static void offer_registry(struct steering *s)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	struct sockaddr_un address;
 
 	if (fd >= 0 &&
@@ -443,10 +441,11 @@ static void offer_registry(struct steering *s)
 /* Under the lock: whoever has the registry offers it, so if nobody does there is none. */
 static void find_registry(struct steering *s)
 {
-	bool seen = false;
+	bool alive[SLOTS + 1], seen = false;
 
+	slots_alive(alive);
 	for (unsigned slot = 1; slot <= SLOTS && !registry_of(s); slot++)
-		if (slot != s->slot->number && registry_from(s, slot) != -ENOENT)
+		if (alive[slot] && slot != s->slot->number && registry_from(s, slot) != -ENOENT)
 			seen = true;
 	if (!registry_of(s) && !seen)
 		make_registry(s);

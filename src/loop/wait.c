@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,10 +39,32 @@ static int look(const struct loop_wait *w)
 	return w->done(w->arg) || fds_ready(w);
 }
 
-/* Progress for a while. True: there it is. */
-static bool spin(struct loop *l, const struct loop_wait *w)
+/* ---- signals ---- */
+
+void loop_hold_signals(sigset_t *before)
 {
-	uint64_t now = clock_now(), quiet = now;
+	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+	sigset_t held;
+
+	sigfillset(&held);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		sigdelset(&held, own[i]);
+	pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
+/* Those that wait come now. 0, or -EINTR: a handler has run. */
+static int heed_signals(const sigset_t *before)
+{
+	return ppoll(NULL, 0, &(struct timespec){0}, before) < 0 ? -errno : 0;
+}
+
+/* ---- waiting ---- */
+
+/* Progress for a while. 1: there it is; 0: not yet; -EINTR. */
+static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signals)
+{
+	uint64_t now = clock_now(), quiet = now, heeded = now;
+	int err;
 
 	for (;;) {
 		atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
@@ -49,29 +72,35 @@ static bool spin(struct loop *l, const struct loop_wait *w)
 			quiet = now;
 		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
 		if (look(w))
-			return true;
+			return 1;
 		if (now - quiet >= SPIN || l->processors == 1 || now >= w->until)
-			return false;
+			return 0;
 		now = clock_now();
+		if (now - heeded < SPIN)
+			continue;
+		heeded = now;
+		err = heed_signals(signals);
+		if (err)
+			return err;
 	}
 }
 
-/* How long poll() may sleep, in ms. */
-static int sleep_ms(uint64_t until)
+/* How long to sleep; NULL: without end. */
+static const struct timespec *sleep_time(uint64_t until, struct timespec *t)
 {
-	uint64_t now = clock_now();
+	uint64_t now = clock_now(), ns = until > now ? until - now : 0;
 
-	if (until == NEVER)
-		return -1;
-	return until <= now ? 0 : (int)min_of((until - now + MSEC - 1) / MSEC, (uint64_t)INT_MAX);
+	*t = (struct timespec){(time_t)(ns / SEC), (long)(ns % SEC)};
+	return until == NEVER ? NULL : t;
 }
 
 /* Sleeps on the n descriptors of p, the first of which is w->wake. True in *woken: that was written. */
-static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, int ms, bool *woken)
+static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals, bool *woken)
 {
+	struct timespec time;
 	uint64_t count;
 
-	if (poll(p, n, ms) < 0)
+	if (ppoll(p, n, sleep_time(until, &time), signals) < 0)
 		return -errno;
 	*woken = p[0].revents;
 	if (*woken && read(w->wake, &count, sizeof(count)) < 0)
@@ -88,7 +117,7 @@ static uint32_t gather(const struct loop_wait *w, struct pollfd *p)
 	return 1 + w->count;
 }
 
-static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct pollfd *p, bool *woken)
+static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals, bool *woken)
 {
 	uint32_t n = gather(w, p), round;
 	bool awake;
@@ -102,20 +131,20 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 	round = sleep_begin(l);
 	awake = local_sleep(l);
 	lock_drop(&l->receive);
-	err = sleep_on(w, p, n, awake ? 0 : sleep_ms(w->until), woken);
+	err = sleep_on(w, p, n, awake ? 0 : w->until, signals, woken);
 	sleep_end(l, round);
 	return err;
 }
 
-static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p)
+static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals)
 {
 	bool disarmed = true;
 
 	for (;;) {
-		int err;
+		int result = spin(l, w, signals);
 
-		if (spin(l, w))
-			return 1;
+		if (result)
+			return result;
 		if (disarmed) {
 			w->arm(w->arg);
 			if (look(w))
@@ -124,13 +153,13 @@ static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p)
 		if (clock_now() >= w->until)
 			return 0;
 		run_ready(l, clock_now());
-		err = sleep_with_ports(l, w, p, &disarmed);
-		if (err)
-			return err;
+		result = sleep_with_ports(l, w, p, signals, &disarmed);
+		if (result)
+			return result;
 	}
 }
 
-static int wait_plain(const struct loop_wait *w, struct pollfd *p)
+static int wait_plain(const struct loop_wait *w, struct pollfd *p, const sigset_t *signals)
 {
 	bool woken;
 
@@ -142,7 +171,7 @@ static int wait_plain(const struct loop_wait *w, struct pollfd *p)
 			return 1;
 		if (clock_now() >= w->until)
 			return 0;
-		err = sleep_on(w, p, gather(w, p), sleep_ms(w->until), &woken);
+		err = sleep_on(w, p, gather(w, p), w->until, signals, &woken);
 		if (err)
 			return err;
 	}
@@ -153,19 +182,25 @@ int loop_wait_for(const struct loop_wait *w)
 	/* acquire pairs with the release in loop_get() */
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
 	struct pollfd few[32], *p = few;
+	sigset_t own;
+	const sigset_t *signals = w->signals ?: &own;
 	int result;
 
 	if (w->count + 3 + PORTS > ARRAY_SIZE(few))
 		p = malloc((w->count + 3 + PORTS) * sizeof(*p));
 	if (!p)
 		return -ENOMEM;
+	if (!w->signals)
+		loop_hold_signals(&own);
 	if (l) {
 		helper_drive(l);
-		result = drive(l, w, p);
+		result = drive(l, w, p, signals);
 		helper_leave(l, clock_now());
 	} else {
-		result = wait_plain(w, p);
+		result = wait_plain(w, p, signals);
 	}
+	if (!w->signals)
+		pthread_sigmask(SIG_SETMASK, &own, NULL);
 	if (p != few)
 		free(p);
 	return result;

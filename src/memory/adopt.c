@@ -17,6 +17,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "memory/maps.h"
 
 #define EXTENT_MOST (1ull << 34) /* bytes: to ask for the pages of more takes too long */
@@ -146,9 +147,9 @@ static void forget(struct arena *a, uint64_t start, uint64_t end)
 
 /* ---- what is there ---- */
 
-static bool is_ours(const struct arena *a, const struct mapping *m)
+bool arena_has(const struct arena *a, const struct mapping *m)
 {
-	return m->shared && m->inode == a->inode && m->device_major == a->device_major &&
+	return a && m->shared && !m->segment && m->inode == a->inode && m->device_major == a->device_major &&
 	       m->device_minor == a->device_minor;
 }
 
@@ -175,7 +176,7 @@ static enum found find(const struct arena *a, uint64_t start, uint64_t end, uint
 			break;
 		}
 		here = m.offset + (at - m.start);
-		if (is_ours(a, &m) && (first || (found == FOUND_ADOPTED && here == *offset + (at - start)))) {
+		if (arena_has(a, &m) && (first || (found == FOUND_ADOPTED && here == *offset + (at - start)))) {
 			if (first)
 				*offset = here;
 			found = FOUND_ADOPTED;
@@ -339,7 +340,7 @@ static void mark_mapped(struct arena *a, uint8_t *mapped)
 		return;
 	}
 	for (uint64_t at = 0; !maps_find(&maps, at, &m); at = m.end)
-		for (uint64_t o = m.offset; is_ours(a, &m) && o < m.offset + (m.end - m.start);
+		for (uint64_t o = m.offset; arena_has(a, &m) && o < m.offset + (m.end - m.start);
 		     o = ((o >> EXTENT_SHIFT) + 1) << EXTENT_SHIFT)
 			if (o >> EXTENT_SHIFT < a->used)
 				mapped[o >> EXTENT_SHIFT] = 1;
@@ -551,7 +552,7 @@ static void make_all_private(const struct arena *a)
 	if (maps_open(&maps))
 		return;
 	for (uint64_t at = 0; !maps_find(&maps, at, &m); at = m.end)
-		if (is_ours(a, &m) && !make_private(a->fd, m.start, m.end, m.offset,
+		if (arena_has(a, &m) && !make_private(a->fd, m.start, m.end, m.offset,
 						    (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0)))
 			log_error("a child process shares memory with its parent: too little is left for a copy");
 	maps_close(&maps);
@@ -599,7 +600,7 @@ NO_LOCK_ANALYSIS void adopt_emptied(void *address, uint64_t length)
 	for (uint64_t at = start; at < end && !maps_find(&maps, at, &m) && m.start < end; at = m.end) {
 		uint64_t from = max_of(start, m.start), to = min_of(end, m.end);
 
-		if (is_ours(a, &m))
+		if (arena_has(a, &m))
 			punch(a, m.offset + (from - m.start), to - from);
 	}
 	maps_close(&maps);
@@ -636,9 +637,8 @@ static struct arena *make_arena(void)
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	a->idle_limit = IDLE_MANY;
 	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	a->fd = memfd_create("uroce-memory", MFD_CLOEXEC);
-	if (a->extent == MAP_FAILED || a->fd < 0 || !identify(a) ||
-	    ftruncate(a->fd, (off_t)((uint64_t)EXTENTS << EXTENT_SHIFT))) {
+	a->fd = memfd_of_size("uroce-memory", 0, (uint64_t)EXTENTS << EXTENT_SHIFT);
+	if (a->extent == MAP_FAILED || a->fd < 0 || !identify(a)) {
 		if (a->extent != MAP_FAILED)
 			munmap(a->extent, extents);
 		if (a->fd >= 0)

@@ -41,6 +41,8 @@ struct adopted {
  * wanted (UROCE_ADOPT=off, or a limit to the size of files), or no memory. */
 struct arena *arena_get(void);
 int arena_fd(const struct arena *a); /* -1: `a` is NULL */
+struct mapping;
+bool arena_has(const struct arena *a, const struct mapping *m);
 
 /* A region is about to be opened: adopts what can be, if it may. Pages of a region that is open already are found again. To be
  * followed by adopt_release() when the region is closed, in the same words. */

@@ -7,6 +7,16 @@
 #include <stdint.h>
 #include <string.h>
 
+/* ThreadSanitizer holds a lock of its own during an atomic, which must not fault then (fault.h). */
+static inline void touch_for_atomic(char *at)
+{
+#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+	__asm__ volatile("lock orb $0, %0" : "+m"(*at));
+#else
+	(void)at;
+#endif
+}
+
 /* How many bytes at the end of that buffer are stored at once: a word, if the end is aligned to one. */
 static inline size_t copy_tail(const char *to, size_t length)
 {
@@ -27,7 +37,9 @@ static inline void copy_in_order(char *to, const void *from, size_t length)
 	if (length == 0)
 		return;
 	length -= tail;
-	memcpy(to, src, length);
+	if (length)
+		memcpy(to, src, length);
+	touch_for_atomic(to + length);
 	/* release pairs with whatever acquire the application uses when it watches the last byte */
 	if (tail == 8) {
 		memcpy(&word, src + length, 8);
@@ -44,11 +56,13 @@ static inline void copy_in_order(char *to, const void *from, size_t length)
  * there. */
 static inline uint64_t atomic_fetch_add_at(char *at, uint64_t add)
 {
+	touch_for_atomic(at);
 	return __atomic_fetch_add((uint64_t *)at, add, __ATOMIC_SEQ_CST);
 }
 
 static inline uint64_t atomic_compare_swap_at(char *at, uint64_t compare, uint64_t swap)
 {
+	touch_for_atomic(at);
 	__atomic_compare_exchange_n((uint64_t *)at, &compare, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return compare;
 }

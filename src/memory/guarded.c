@@ -23,7 +23,7 @@ static bool copy(long number, const void *here, const void *there, size_t length
 {
 	struct iovec local = {(void *)here, length}, remote = {(void *)there, length};
 
-	return length == 0 || syscall(number, getpid(), &local, 1, &remote, 1, 0) == (long)length;
+	return length == 0 || syscall(number, getpid(), &local, 1ul, &remote, 1ul, 0ul) == (long)length;
 }
 
 bool guarded_read(void *to, const char *from, size_t length)
@@ -49,7 +49,7 @@ bool guarded_touch(char *at)
 	static _Atomic uint32_t nobody;
 	long op = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LT, 0);
 
-	return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at, op) >= 0;
+	return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0ul, 0ul, at, op) >= 0;
 }
 
 static bool touch_pages(char *at, size_t length, bool write)

@@ -42,6 +42,11 @@ static bool is_special(const char *name)
 	return *name == '[' && strncmp(name, "[heap]", 6) && strncmp(name, "[anon", 5);
 }
 
+static bool is_segment(const char *name)
+{
+	return !strncmp(name, "/SYSV", 5);
+}
+
 /* 0, -ENOENT, or another errno if the kernel does not know how. */
 static int query(int fd, uint64_t address, struct mapping *m)
 {
@@ -65,12 +70,15 @@ static int query(int fd, uint64_t address, struct mapping *m)
 		.writable = q.found_flags & MAP_QUERY_WRITABLE,
 		.shared = q.found_flags & MAP_QUERY_SHARED,
 	};
-	if (m->inode)
+	if (m->inode && !m->shared)
 		return 0;
 	/* a second question, since a name that is too long for us is an error */
 	q = (struct map_query){.size = sizeof(q), .address = m->start, .name_size = sizeof(name)};
 	q.name = (uintptr_t)name;
-	m->special = !ioctl(fd, MAP_QUERY, &q) && is_special(name);
+	if (ioctl(fd, MAP_QUERY, &q))
+		return 0;
+	m->special = !m->inode && is_special(name);
+	m->segment = m->inode && is_segment(name);
 	return 0;
 }
 
@@ -122,6 +130,7 @@ static int read_on(struct maps *maps, uint64_t address, struct mapping *m)
 			.writable = w == 'w',
 			.shared = shared == 's',
 			.special = is_special(name),
+			.segment = shared == 's' && is_segment(name),
 		};
 		return 0;
 	}

@@ -13,6 +13,7 @@ struct mapping {
 	uint64_t offset, inode;		/* of the file; 0: of none */
 	uint32_t device_major, device_minor;
 	bool readable, writable, shared;
+	bool segment; /* of SysV shared memory: `inode` is its number, which another file may have too */
 	bool special; /* the stack, what the kernel shows to programs, and the like */
 };
 

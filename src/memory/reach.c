@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include "memory/adopt.h"
+#include "memory/borrow.h"
 #include "memory/copy.h"
+#include "memory/fault.h"
+#include "memory/guarded.h"
 
 #define VIEW_LEAST (2ull << 20)
 #define OLD_VIEWS  41 /* each is at least twice as long as the one before */
@@ -42,6 +45,7 @@ struct reach {
 	_Atomic(struct view *) view[EXTENTS / VIEW_CHUNK];
 	struct iovec *old; /* views that were too short: unmapped at the end */
 	uint32_t olds;
+	struct borrower borrower;
 };
 
 /* ---- threads ---- */
@@ -66,7 +70,7 @@ static void make_cell_key(void)
 	pthread_key_create(&cell_key, give_cell);
 }
 
-static uint32_t take_cell(void)
+__attribute__((noinline)) static uint32_t take_cell(void)
 {
 	uint64_t taken = atomic_load_explicit(&cells_taken, memory_order_relaxed);
 	int free;
@@ -88,6 +92,8 @@ static uint32_t take_cell(void)
 
 /* ---- opening ---- */
 
+bool reach_no_process_vm;
+
 static bool probe_process_vm(const struct reach *r)
 {
 	uint64_t word;
@@ -95,7 +101,7 @@ static bool probe_process_vm(const struct reach *r)
 	/* any address will do: of what may be forbidden, EFAULT is not */
 	struct iovec there = {NULL, sizeof(word)};
 
-	return process_vm_readv(r->pid, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT;
+	return !reach_no_process_vm && (process_vm_readv(r->pid, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT);
 }
 
 static int map_table(struct reach *r, int fd)
@@ -146,6 +152,7 @@ int reach_open(struct reach **made, struct share *own, int table_fd, int arena_f
 		return err;
 	}
 	r->process_vm = probe_process_vm(r);
+	r->borrower = (struct borrower){.table = r->table, .pid = pid};
 	take_over(r);
 	*made = r;
 	return 0;
@@ -195,6 +202,7 @@ void reach_close(struct reach *r)
 		free(chunk);
 	}
 	free(r->old);
+	borrow_close(&r->borrower);
 	if (!r->self)
 		munmap(r->table, sizeof(*r->table));
 	if (r->arena >= 0)
@@ -207,6 +215,12 @@ void reach_abandon(struct reach *r)
 	if (r->arena >= 0)
 		close(r->arena);
 	r->arena = -1;
+}
+
+void reach_tidy(struct reach *r)
+{
+	if (!r->self)
+		borrow_release(&r->borrower);
 }
 
 bool reach_has_process_vm(const struct reach *r)
@@ -271,6 +285,16 @@ static bool make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
 	return true;
 }
 
+__attribute__((noinline)) static bool need_view(struct reach *r, uint64_t end)
+{
+	bool ok;
+
+	lock_take(&r->lock);
+	ok = r->arena >= 0 && make_view(r, end);
+	lock_drop(&r->lock);
+	return ok;
+}
+
 static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 {
 	struct view *v = view_of(r, offset);
@@ -278,12 +302,7 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 
 	/* acquire pairs with make_view() */
 	if (unlikely(!v || atomic_load_explicit(&v->length, memory_order_acquire) < within + length)) {
-		bool ok;
-
-		lock_take(&r->lock);
-		ok = r->arena >= 0 && make_view(r, offset + length);
-		lock_drop(&r->lock);
-		if (!ok)
+		if (!need_view(r, offset + length))
 			return NULL;
 		v = view_of(r, offset);
 	}
@@ -349,19 +368,34 @@ static bool region_has(const struct share_region *region, uint64_t va, uint64_t 
 	return va >= region->iova && length <= region->length && va - region->iova <= region->length - length;
 }
 
+/* In a file that the neighbour lends. One that may get shorter faults: whoever comes here is in a try, but that is of use only
+ * as long as the handlers are ours. Else process_vm reaches it as well as the kernel's copy does, where it is allowed. */
+static void locate_lent(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
+			struct reach_span *span)
+{
+	bool guarded = region->file <= SHARE_FILES && r->table->file[region->file - 1].guarded;
+
+	if (!guarded || fault_is_armed())
+		span->at = borrow_at(&r->borrower, region->file, region->offset + within, length);
+	else if (!r->process_vm && guarded_available())
+		span->guarded = borrow_at(&r->borrower, region->file, region->offset + within, length);
+}
+
 /* Where it is. False: out of reach. */
 static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length, struct reach_span *span)
 {
 	uint64_t at = va - region->iova;
 
-	span->address = region->address + at;
+	*span = (struct reach_span){.address = region->address + at};
 	if (r->self)
 		span->at = (char *)(uintptr_t)span->address;
-	else if (likely(share_is_mapped(region, va, length)))
+	else if (unlikely(!share_is_mapped(region, va, length)))
+		return r->process_vm;
+	else if (likely(!region->file))
 		span->at = mapped_at(r, region->offset + (at - region->skip), length);
 	else
-		span->at = NULL;
-	return span->at || r->process_vm;
+		locate_lent(r, region, at - region->skip, length, span);
+	return span->at || span->guarded || r->process_vm;
 }
 
 bool reach_enter(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
@@ -378,6 +412,24 @@ bool reach_enter(struct reach *r, const struct reach_pair *pair, uint32_t rkey, 
 		return true;
 	reach_leave(r);
 	return false;
+}
+
+static bool write_guarded(char *to, const struct iovec *from, unsigned count)
+{
+	bool ok = true;
+
+	for (unsigned i = 0; ok && i < count; to += from[i++].iov_len)
+		ok = guarded_write(to, from[i].iov_base, from[i].iov_len);
+	return ok;
+}
+
+static bool read_guarded(const char *from, const struct iovec *to, unsigned count)
+{
+	bool ok = true;
+
+	for (unsigned i = 0; ok && i < count; from += to[i++].iov_len)
+		ok = guarded_read(to[i].iov_base, from, to[i].iov_len);
+	return ok;
 }
 
 static bool write_afar(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count,
@@ -397,6 +449,8 @@ bool reach_write(struct reach *r, const struct reach_span *span, const struct io
 {
 	char *to = span->at;
 
+	if (unlikely(span->guarded))
+		return write_guarded(span->guarded, from, count);
 	if (unlikely(!to))
 		return write_afar(r, span, from, count, length);
 	for (unsigned i = 0; i < count && length; i++) {
@@ -417,6 +471,8 @@ bool reach_read(struct reach *r, const struct reach_span *span, const struct iov
 	struct iovec there = {(void *)(uintptr_t)span->address, length};
 	const char *from = span->at;
 
+	if (unlikely(span->guarded))
+		return read_guarded(span->guarded, to, count);
 	if (unlikely(!from))
 		return process_vm_readv(r->pid, to, count, &there, 1, 0) == (ssize_t)length;
 	for (unsigned i = 0; i < count; i++) {

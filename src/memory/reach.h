@@ -11,6 +11,9 @@
 
 struct reach;
 
+/* For tests: does as where process_vm is forbidden. */
+extern bool reach_no_process_vm;
+
 /* Takes the descriptors over, in any case. `arena_fd` may be -1. The neighbour is admitted to our memory. 0 or -errno:
  * -EPROTO: another version, or nonsense. */
 int reach_open(struct reach **made, struct share *own, int table_fd, int arena_fd, uint8_t slot, pid_t pid);
@@ -23,12 +26,16 @@ void reach_abandon(struct reach *r);
 /* The neighbour has ended: nobody goes there any more, nor waits for it here. */
 void reach_dead(struct reach *r);
 
+/* Lets go of what the neighbour has stopped to lend: to be called now and then, by any thread. */
+void reach_tidy(struct reach *r);
+
 /* How its memory is reached that is not mapped. */
 bool reach_has_process_vm(const struct reach *r);
 
 /* A piece of a neighbour's memory during a visit. */
 struct reach_span {
-	char *at;	  /* mapped here; NULL: only by process_vm, ... */
+	char *at;	  /* mapped here, to be used in a fault_try(); NULL: only by the kernel, in ... */
+	char *guarded;	  /* ... a mapping that may get shorter; NULL: by process_vm, ... */
 	uint64_t address; /* ... where it is there */
 };
 

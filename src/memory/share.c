@@ -2,58 +2,49 @@
 #include "memory/share.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/aside.h"
+#include "base/barrier.h"
+#include "base/memfd.h"
+#include "base/ptracer.h"
 #include "memory/adopt.h"
+#include "memory/lend.h"
 
 #define PATIENCE 256 /* times that a waiter yields before it asks whether the visitor lives */
-
-#ifdef __SANITIZE_THREAD__
-#define KNOWS_BARRIER false /* ThreadSanitizer does not */
-#else
-#define KNOWS_BARRIER true
-#endif
-
-static int membarrier(int command)
-{
-	return (int)syscall(SYS_membarrier, command, 0, 0);
-}
-
-static bool can_barrier(void)
-{
-	int commands = membarrier(MEMBARRIER_CMD_QUERY);
-
-	return KNOWS_BARRIER && commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) &&
-	       !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
-}
 
 static int make_table(struct share *s)
 {
 	size_t size = sizeof(struct share_table);
 	int err;
 
-	s->fd = memfd_create("uroce-share", MFD_CLOEXEC);
+	s->fd = memfd_of_size("uroce-share", 0, size);
 	if (s->fd < 0)
-		return -errno;
-	if (!ftruncate(s->fd, (off_t)size)) {
-		s->table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-		if (s->table != MAP_FAILED) {
-			/* a child would close our regions for us */
-			madvise(s->table, size, MADV_DONTFORK);
-			return 0;
-		}
+		return s->fd;
+	s->table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
+	if (s->table != MAP_FAILED) {
+		/* a child would close our regions for us */
+		madvise(s->table, size, MADV_DONTFORK);
+		return 0;
 	}
 	err = -errno;
 	close(s->fd);
 	return err;
+}
+
+uint64_t share_ipc(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/ipc", &st) ? 0 : st.st_ino;
 }
 
 int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity)
@@ -70,7 +61,7 @@ int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t k
 	}
 	s->slot = slot;
 	s->code = key_code(key_mix, key_mask);
-	s->takes_part = can_barrier();
+	s->takes_part = barrier_join();
 	for (int i = 0; i < SHARE_SLOTS; i++)
 		s->pidfd[i] = -1;
 	s->table->size_of_page = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -78,8 +69,10 @@ int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t k
 	s->table->key_mix = key_mix;
 	s->table->key_mask = key_mask;
 	s->table->barrier = s->takes_part;
+	s->table->ipc = share_ipc();
 	s->table->magic = SHARE_MAGIC;
 	s->arena = arena_get();
+	ptracer_allow();
 	*made = s;
 	return 0;
 }
@@ -92,6 +85,7 @@ static bool is_inert(const struct share *s)
 static void close_all(struct share *s)
 {
 	close(s->fd);
+	lend_close(s);
 	for (int i = 0; i < SHARE_SLOTS; i++)
 		if (s->pidfd[i] >= 0)
 			close(s->pidfd[i]);
@@ -119,6 +113,12 @@ void share_abandon(struct share *s)
 	close_all(s);
 }
 
+void share_on_release(struct share *s, void (*call)(void *arg), void *arg)
+{
+	s->on_release = call;
+	s->on_release_arg = arg;
+}
+
 void share_fds(const struct share *s, int fd[2])
 {
 	fd[0] = s->fd;
@@ -143,7 +143,7 @@ void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid)
 	if (s->pidfd[slot] >= 0)
 		close(s->pidfd[slot]);
 	s->pid[slot] = pid;
-	s->pidfd[slot] = pid == getpid() ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+	s->pidfd[slot] = pid == getpid() ? -1 : fd_aside((int)syscall(SYS_pidfd_open, pid, 0));
 	for (int i = 0; i < SHARE_CELLS; i++) /* what an earlier process in this slot left behind */
 		if (atomic_load_explicit(&v->cell[i].count, memory_order_relaxed))
 			atomic_store_explicit(&v->cell[i].count, 0, memory_order_relaxed);
@@ -199,25 +199,51 @@ static void await(struct share *s, uint8_t slot, _Atomic uint32_t *cell)
 	}
 }
 
-static bool has_visitors(struct share *s)
+static bool has_visitors(const struct share *s)
 {
 	bool any = false;
 
 	for (unsigned i = 0; i < SHARE_SLOTS / 64; i++)
-		any |= atomic_load_explicit(&s->visitor[i], memory_order_seq_cst) != 0;
+		any |= atomic_load_explicit(&((struct share *)s)->visitor[i], memory_order_seq_cst) != 0;
 	return any;
+}
+
+uint64_t share_closed(const struct share *s)
+{
+	/* acquire pairs with shut(): of so many, the words are clear */
+	return atomic_load_explicit(&((struct share *)s)->closed, memory_order_acquire);
+}
+
+bool share_has_settled(const struct share *s, uint64_t closed)
+{
+	/* acquire pairs with remember(): whoever was inside is out, and what he did is done. Who is admitted from now on finds it
+	 * closed */
+	return atomic_load_explicit(&((struct share *)s)->settled, memory_order_acquire) >= closed || !has_visitors(s);
+}
+
+static void remember(struct share *s, uint64_t closed)
+{
+	uint64_t settled = atomic_load_explicit(&s->settled, memory_order_relaxed);
+
+	/* release pairs with share_has_settled() */
+	while (settled < closed && !atomic_compare_exchange_weak_explicit(&s->settled, &settled, closed,
+									  memory_order_release, memory_order_relaxed))
+		;
 }
 
 void share_settle(struct share *s)
 {
-	if (is_inert(s) || !has_visitors(s))
+	uint64_t closed = share_closed(s);
+
+	if (is_inert(s) || share_has_settled(s, closed))
 		return;
 	/* pairs with the plain store and load of reach_enter(): a visitor's processor has made both, or neither */
 	if (s->table->barrier)
-		membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+		barrier_everywhere();
 	for (unsigned i = 0; i < SHARE_SLOTS; i++)
 		for (int n = 0; is_visitor(s, i) && n < SHARE_CELLS; n++)
 			await(s, (uint8_t)i, &s->table->visitor[i].cell[n].count);
+	remember(s, closed);
 }
 
 /* ---- regions and QPs ---- */
@@ -237,18 +263,29 @@ void share_open_region(struct share *s, uint32_t index, uint32_t key, const stru
 	to->offset = r->offset;
 	to->mapped = r->mapped;
 	to->skip = r->skip;
+	to->file = r->file;
 	/* release pairs with reach_enter(): who sees the key sees the rest */
 	atomic_store_explicit(&to->key, key, memory_order_release);
 }
 
-bool share_close_region(struct share *s, uint32_t index)
+void share_reopen_region(struct share *s, uint32_t index, uint32_t key)
 {
-	if (is_inert(s) || index >= SHARE_REGIONS)
-		return false;
+	if (!is_inert(s) && index < SHARE_REGIONS)
+		atomic_store_explicit(&s->table->region[index].key, key, memory_order_release); /* as above */
+}
+
+static void shut(struct share *s, _Atomic uint32_t *word)
+{
 	/* sequentially consistent, with reach_enter() where there is no barrier: either it sees this, or
 	 * share_settle() sees it inside */
-	atomic_store_explicit(&s->table->region[index].key, 0, memory_order_seq_cst);
-	return has_visitors(s);
+	if (atomic_exchange_explicit(word, 0, memory_order_seq_cst))
+		atomic_fetch_add_explicit(&s->closed, 1, memory_order_release); /* pairs with share_closed() */
+}
+
+void share_close_region(struct share *s, uint32_t index)
+{
+	if (!is_inert(s) && index < SHARE_REGIONS)
+		shut(s, &s->table->region[index].key);
 }
 
 void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair)
@@ -264,12 +301,10 @@ void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd
 	atomic_store_explicit(&qp->open, SHARE_QP_OPEN | access, memory_order_release);
 }
 
-bool share_close_qp(struct share *s, uint32_t index)
+void share_close_qp(struct share *s, uint32_t index)
 {
-	if (is_inert(s) || index >= SHARE_QPS)
-		return false;
-	atomic_store_explicit(&s->table->qp[index].open, 0, memory_order_seq_cst); /* as share_close_region() */
-	return has_visitors(s);
+	if (!is_inert(s) && index < SHARE_QPS)
+		shut(s, &s->table->qp[index].open);
 }
 
 enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t length)

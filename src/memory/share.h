@@ -1,6 +1,6 @@
 /* What a process shows to its neighbours (processes of the same user and network namespace) so that they can do WRITEs,
  * READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and the
- * memory that backs regions (adopt.h). Neighbours may read the table, and write only where they say that they are inside.
+ * memory that backs regions (adopt.h, lend.h). Neighbours may read the table, and write only where they say that they are inside.
  *
  * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and says
  * when it is done (even). Who closes a region or a QP clears its word, then waits for all cells that are odd to change:
@@ -26,7 +26,8 @@ enum {
 	SHARE_CELLS = 63, /* threads of a process that visit; more go the long way */
 	SHARE_QPS = 32768,
 	SHARE_REGIONS = (2 << 20) + 1,
-	SHARE_MAGIC = 0x75526f01, /* changes with the layout */
+	SHARE_FILES = 64, /* that are lent; regions in more are reached as other memory is */
+	SHARE_MAGIC = 0x75526f02, /* changes with the layout */
 };
 
 /* One process's cells at another's: only the visitor writes `cell`, only the visited `admitted`. */
@@ -48,7 +49,7 @@ struct share_qp {
 #define SHARE_QP_OPEN (1u << 31)
 
 /* A region. Its bytes are at `address` of its process; of these, `mapped` bytes from `skip` on are in the memory that
- * adopt.h makes, from `offset` on. All but `key` is constant while it is open. */
+ * adopt.h makes or in a file that lend.h found, from `offset` on. All but `key` is constant while it is open. */
 struct share_region {
 	_Alignas(CACHE_LINE) _Atomic uint32_t key; /* 0: closed */
 	uint32_t access;			   /* enum ibv_access_flags */
@@ -57,19 +58,33 @@ struct share_region {
 	uint64_t address;
 	uint64_t offset, mapped;
 	uint32_t skip;
+	uint32_t file; /* 0: the arena; else of share_table.file, counted from 1 */
 };
 static_assert(sizeof(struct share_region) == CACHE_LINE, "one look, one cache line");
+
+/* A file that is lent. All but `serial` is constant as long as a region in it is open. */
+struct share_file {
+	_Alignas(CACHE_LINE) _Atomic uint64_t serial; /* of what is in this place, from 1 up; 0: nothing */
+	uint64_t device, inode; /* as stat(2) has them; of a SysV segment, its number */
+	uint64_t bytes;
+	int32_t fd; /* of its process; -1: there is none */
+	bool segment; /* of SysV shared memory */
+	bool guarded; /* it may get shorter, which is a signal for who has it mapped */
+};
 
 struct share_table {
 	uint32_t magic, size_of_page;
 	uint64_t identity; /* of the process: random, not 0 */
 	uint32_t key_mix, key_mask;
 	bool barrier; /* share_settle() makes the order: visitors that take part need not */
+	uint64_t ipc; /* share_ipc() */
+	_Atomic uint32_t files_closed; /* so often has a file been given back */
 	/* visitors write to what begins here, and to no other page, however large pages are */
-	char unused[65536 - 40];
+	char unused[65536 - 56];
 	struct share_visitor visitor[SHARE_SLOTS];
 	struct share_qp qp[SHARE_QPS];
 	struct share_region region[SHARE_REGIONS];
+	struct share_file file[SHARE_FILES];
 };
 
 static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, qp) % 65536 == 0,
@@ -83,12 +98,23 @@ struct share {
 	uint8_t slot;
 	bool takes_part;     /* this process's threads are reached by others' membarrier() */
 	_Atomic bool inert;  /* a child's copy. Relaxed: set before the child has threads */
+	_Atomic uint64_t closed;  /* regions and QPs, so far */
+	_Atomic uint64_t settled; /* of these, so many are known to have nobody inside */
 	_Atomic uint64_t visitor[SHARE_SLOTS / 64]; /* a bit for each that is admitted */
 	struct lock lock;    /* guards what follows */
 	struct key_code code;
 	struct arena *arena; /* NULL: nothing is adopted */
 	pid_t pid[SHARE_SLOTS];
 	int pidfd[SHARE_SLOTS]; /* -1: none */
+
+	struct lock file_lock; /* guards what follows, and the table's files */
+	uint64_t file_serial;  /* the last that was given */
+	struct {
+		uint32_t regions; /* open ones; 0: the place is free */
+		int fd;		  /* -1: none */
+	} file[SHARE_FILES];
+	void (*on_release)(void *arg);
+	void *on_release_arg;
 };
 
 /* 0 or -errno. The keys of the regions are made by these numbers (hca.h). */
@@ -96,6 +122,10 @@ int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t k
 void share_destroy(struct share *s);
 /* In a child after fork: it keeps the memory and nothing else. */
 void share_abandon(struct share *s);
+
+/* To be called, without locks, when a file is not lent any more (lend.h): so that neighbours are told to tidy up
+ * (reach.h). Before anything is opened. */
+void share_on_release(struct share *s, void (*call)(void *arg), void *arg);
 
 /* The table's and the arena's descriptors, to be sent to a neighbour; the second may be -1. They stay ours. */
 void share_fds(const struct share *s, int fd[2]);
@@ -107,14 +137,22 @@ void share_expel(struct share *s, uint8_t slot, uint64_t identity);
 
 /* A region is open from now on; `r` with all but the key. */
 void share_open_region(struct share *s, uint32_t index, uint32_t key, const struct share_region *r);
-/* Nobody new gets in. True: there may be visitors inside, share_settle() waits for them. */
-bool share_close_region(struct share *s, uint32_t index);
+/* It is again, by another key. */
+void share_reopen_region(struct share *s, uint32_t index, uint32_t key);
+/* Nobody new gets in. There may be visitors inside: share_settle() waits for them. */
+void share_close_region(struct share *s, uint32_t index);
 /* A QP of RC can be reached by one-sided operations from the other end of `pair`, with these rights. */
 void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair);
-bool share_close_qp(struct share *s, uint32_t index);
-/* Whoever is inside has left, or died. May take as long as a visit takes; not to be called with locks held that the
- * end of a process needs. */
+void share_close_qp(struct share *s, uint32_t index);
+/* Whoever is inside of what is closed has left, or died. May take as long as a visit takes; not to be called with locks held
+ * that the end of a process needs. Costs nothing to speak of if nothing has been closed since the last time. */
 void share_settle(struct share *s);
+/* How many have been closed until now; and whether share_settle() has been called since there were so many. */
+uint64_t share_closed(const struct share *s);
+bool share_has_settled(const struct share *s, uint64_t closed);
+
+/* Which numbers of SysV segments this process knows: those of its IPC namespace. 0: it cannot tell. */
+uint64_t share_ipc(void);
 
 /* How neighbours get at these bytes of ours. */
 enum share_way {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "memory/copy.h"
 #include "memory/guarded.h"
 #include "object/mr.h"
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/barrier.h"
 #include "object/mr.h"
 #include "object/qp.h"
 #include "object/srq.h"
@@ -20,6 +21,7 @@ uint64_t hca_random(struct hca *hca)
 
 int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed)
 {
+	barrier_prepare();
 	memset(hca, 0, sizeof(*hca));
 	hca->ops = ops;
 	hca->slot = slot;

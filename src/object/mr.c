@@ -2,7 +2,6 @@
 #include "object/mr.h"
 
 #include <errno.h>
-#include <sched.h>
 
 #include "object/show.h"
 
@@ -43,10 +42,9 @@ void mr_open(struct mr *mr, uint32_t key)
 
 void mr_close(struct mr *mr)
 {
-	/* Sequentially consistent, with mr_get(): either it sees the key gone, or we see it inside. */
+	/* sequentially consistent, with mr_get(): either it sees the key gone, or we see it inside */
 	atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
-	while (atomic_load_explicit(&mr->users, memory_order_seq_cst))
-		sched_yield(); /* inside means: for one packet */
+	hold_await(mr);
 }
 
 struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
@@ -125,28 +123,15 @@ int mr_deregister(struct mr *mr)
 	return err;
 }
 
-struct mr *mr_get(struct hca *hca, uint32_t key)
+void mr_suspend(struct mr *mr)
 {
-	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
-
-	if (unlikely(!mr || !key))
-		return NULL;
-	atomic_fetch_add_explicit(&mr->users, 1,
-				  memory_order_seq_cst); /* before the look at the key: mr_close() */
-	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
-		return mr;
-	mr_put(mr);
-	return NULL;
+	mr_close(mr);
+	suspend_region(mr);
 }
 
-void mr_put(struct mr *mr)
+void mr_resume(struct mr *mr)
 {
-	/* release: our accesses are over before mr_close() sees us gone */
-	atomic_fetch_sub_explicit(&mr->users, 1, memory_order_release);
-}
-
-bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t length, unsigned access)
-{
-	return mr->pd == pd && (mr->access & access) == access && iova >= mr->iova && length <= mr->length &&
-	       iova - mr->iova <= mr->length - length;
+	mr->base.lkey = mr->base.rkey = new_key(mr);
+	mr_open(mr, mr->base.rkey);
+	resume_region(mr);
 }

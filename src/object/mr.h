@@ -1,14 +1,15 @@
 /* A memory region and its key. lkey and rkey are one number: 24 bits that name the region, scrambled by random
  * numbers of the process, and a random tag of 8 bits. A region may be looked up by any thread at any time, by
- * number; mr_get() keeps it alive until mr_put(). mr_deregister() waits for those who are inside, so nobody
- * touches the memory after it returns.
+ * number; mr_get() keeps it alive until the same thread's mr_put(). mr_deregister() waits for those who are inside
+ * (base/hold.h), so nobody touches the memory after it returns.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_MR_H
 #define UROCE_MR_H
 
 #include <infiniband/verbs.h>
 
-#include "memory/copy.h"
+#include "base/hold.h"
+#include "memory/fault.h"
 #include "object/hca.h"
 #include "object/pd.h"
 
@@ -34,7 +35,6 @@ struct mr {
 	char *memory;		/* that byte, in this process */
 	unsigned access;	/* enum ibv_access_flags, MR_LOCAL */
 	_Atomic uint32_t key;	/* 0: dead */
-	_Atomic uint32_t users; /* who is inside: mr_get() less mr_put() */
 	uint8_t tag;		/* the low eight bits of its last key */
 	uint8_t type;		/* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
 	union {
@@ -46,7 +46,7 @@ struct mr {
 		int dmabuf;	    /* a region with MR_DMABUF: its descriptor */
 	};
 };
-static_assert(sizeof(struct mr) == 2 * CACHE_LINE, "the fields above stand as the comment says");
+static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * CACHE_LINE, "the fields above stand as the comment says");
 
 /* Makes a region of [address, address + length); the memory is not looked at. NULL and errno ENOMEM when there
  * is no room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
@@ -60,6 +60,11 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
  * -EBUSY: a window is bound to it. */
 int mr_deregister(struct mr *mr);
 
+/* For regions of our own that no window is bound to, between two that use them: nobody gets in. What neighbours have begun
+ * may still be going on: show_settle(). Afterwards it is known by another key. It may be deregistered in between. */
+void mr_suspend(struct mr *mr);
+void mr_resume(struct mr *mr);
+
 /* For window.c. One more or less of those that `count` counts, up to `limit`; NULL and errno ENOMEM. */
 struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit);
 void mr_free(struct mr *mr, _Atomic uint32_t *count);
@@ -70,11 +75,30 @@ void mr_open(struct mr *mr, uint32_t key);
 void mr_close(struct mr *mr);
 
 /* The live region with that key, or NULL. */
-struct mr *mr_get(struct hca *hca, uint32_t key);
-void mr_put(struct mr *mr);
+static inline struct mr *mr_get(struct hca *hca, uint32_t key)
+{
+	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
+
+	if (unlikely(!mr || !key || !hold_take(mr)))
+		return NULL;
+	/* after the hold, see hold.h; pairs with mr_close(), and with mr_open() */
+	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
+		return mr;
+	hold_drop(mr);
+	return NULL;
+}
+
+static inline void mr_put(struct mr *mr)
+{
+	hold_drop(mr);
+}
 
 /* Whether [iova, iova + length) lies inside the region, in this domain, with all of these rights. */
-bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t length, unsigned access);
+static inline bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t length, unsigned access)
+{
+	return mr->pd == pd && (mr->access & access) == access && iova >= mr->iova && length <= mr->length &&
+	       iova - mr->iova <= mr->length - length;
+}
 
 static inline char *mr_at(const struct mr *mr, uint64_t iova)
 {
@@ -101,8 +125,7 @@ static inline bool mr_write(const struct mr *mr, char *at, const void *from, siz
 {
 	if (unlikely(mr_is_indirect(mr)))
 		return mr_write_indirect(mr, at, from, length);
-	copy_in_order(at, from, length);
-	return true;
+	return fault_copy(at, from, length);
 }
 
 /* Around an atomic on 8 bytes at `at`. False: they are not there, or cannot be written. */

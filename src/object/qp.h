@@ -202,6 +202,7 @@ struct qp {
 	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
 	bool is_guest;		 /* for loop/: the responder of another process's target. Constant */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
+	_Atomic bool is_late;	 /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`, else a hint */
 	uint32_t tick;		 /* for loop/: when it last sent */
 	uint64_t timer_at;	 /* for loop/: its timer is set, and fires no later. 0: not */
 	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
@@ -217,7 +218,7 @@ struct qp {
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
-	bool no_multicast_loop;	 /* it does not see what this host sends to groups. Constant */
+	bool no_multicast_loop;	 /* UD: gets no copies of its own multicasts; raw: of this host's. Constant */
 	_Atomic uint32_t flows;	 /* steering rules that lead here: verbs/flow.c */
 	struct ibv_wq *wq;	 /* for verbs/: what the application knows it as; else NULL. Constant */
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */

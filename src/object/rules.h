@@ -57,6 +57,7 @@ struct flow_rule {
 	uint32_t specs;
 	struct flow_spec spec[FLOW_SPECS];
 	struct flow_counters *counters; /* or NULL */
+	bool starves; /* a frame has waited for a receive in vain, and none was taken since: guarded by raw_lock */
 };
 
 /* ibv_create_counters(3): verbs/counters.c. Rules count in it. */

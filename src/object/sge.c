@@ -4,46 +4,37 @@
 bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 		 unsigned access)
 {
-	bool ok = true;
-
-	for (uint32_t i = 0; ok && i < count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct mr *mr;
 
 		if (sge[i].length == 0) /* IBTA 10.7.2.1: a key of no bytes is not looked at */
 			continue;
-		mr = mr_get(hca, sge[i].lkey);
-		ok = mr && mr_allows(mr, pd, sge[i].addr, sge[i].length, access | MR_LOCAL);
-		if (mr)
-			mr_put(mr);
+		mr = sge_region(hca, pd, &sge[i], access);
+		if (!mr)
+			return false;
+		mr_put(mr);
 	}
-	return ok;
+	return true;
 }
 
 bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, const void *bytes, uint32_t length)
 {
+	struct sge_rest rest = {sge, count, length, offset};
 	const char *from = bytes;
+	struct ibv_sge part;
 
-	for (uint32_t i = 0; length && i < count; i++) {
-		struct mr *mr;
-		uint32_t n;
+	while (sge_next(&rest, &part)) {
+		struct mr *mr = sge_region(hca, pd, &part, IBV_ACCESS_LOCAL_WRITE);
 		bool ok;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		n = min_of(length, (uint32_t)(sge[i].length - offset));
-		mr = mr_get(hca, sge[i].lkey);
-		ok = mr && mr_allows(mr, pd, sge[i].addr + offset, n, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL);
-		ok = ok && mr_write(mr, mr_at(mr, sge[i].addr + offset), from, n);
-		if (mr)
-			mr_put(mr);
+		if (!mr)
+			return false;
+		ok = mr_write(mr, mr_at(mr, part.addr), from, part.length);
+		mr_put(mr);
 		if (!ok)
 			return false;
-		from += n;
-		length -= n;
-		offset = 0;
+		from += part.length;
 	}
 	return true;
 }

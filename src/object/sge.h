@@ -5,6 +5,46 @@
 
 #include "object/mr.h"
 
+/* What of a list is still to be gone through: `left` bytes, from byte `offset` of the `count` SGEs at `sge` on. */
+struct sge_rest {
+	const struct ibv_sge *sge;
+	uint32_t count;
+	uint32_t left;
+	uint64_t offset;
+};
+
+/* The next bytes, as an SGE of their own: a part of one of the list's. False: there are no more. */
+static inline bool sge_next(struct sge_rest *rest, struct ibv_sge *part)
+{
+	if (!rest->left)
+		return false;
+	for (; rest->count; rest->sge++, rest->count--) {
+		if (rest->offset >= rest->sge->length) {
+			rest->offset -= rest->sge->length;
+			continue;
+		}
+		part->addr = rest->sge->addr + rest->offset;
+		part->length = min_of(rest->left, (uint32_t)(rest->sge->length - rest->offset));
+		part->lkey = rest->sge->lkey;
+		rest->left -= part->length;
+		rest->offset += part->length;
+		return true;
+	}
+	return false;
+}
+
+/* The region of an SGE, if that is memory of the domain with these rights; else NULL. The caller puts it back. */
+static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, unsigned access)
+{
+	struct mr *mr = mr_get(hca, sge->lkey);
+
+	if (likely(mr && mr_allows(mr, pd, sge->addr, sge->length, access | MR_LOCAL)))
+		return mr;
+	if (mr)
+		mr_put(mr);
+	return NULL;
+}
+
 /* Whether every SGE names memory of the domain with these rights. */
 bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, unsigned access);
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "memory/adopt.h"
+#include "memory/lend.h"
 #include "memory/share.h"
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -18,6 +19,7 @@ void show_region(struct mr *mr)
 {
 	struct share *s = mr->hca->share;
 	struct adopted where;
+	struct lent lent = {0};
 
 	if (!s)
 		return;
@@ -27,6 +29,10 @@ void show_region(struct mr *mr)
 	/* what may not be there is no place for others to reach into: the usual way knows how */
 	if (mr_is_indirect(mr))
 		return;
+	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
+		lend(s, mr->memory, mr->length, &lent);
+		where = (struct adopted){lent.offset, lent.mapped, 0};
+	}
 	share_open_region(s, mr->index, mr->base.rkey,
 			  &(struct share_region){
 				  .access = mr->access & REMOTE,
@@ -37,6 +43,7 @@ void show_region(struct mr *mr)
 				  .offset = where.offset,
 				  .mapped = where.mapped,
 				  .skip = where.skip,
+				  .file = lent.file,
 			  });
 }
 
@@ -45,17 +52,33 @@ void hide_region(struct mr *mr)
 	struct share *s = mr->hca->share;
 	const struct share_region *r;
 	struct adopted where = {0};
+	uint32_t file = 0;
 
 	if (!s || !is_memory(mr))
 		return;
 	if (!mr_is_indirect(mr)) {
-		if (share_close_region(s, mr->index))
-			share_settle(s);
+		share_close_region(s, mr->index);
+		share_settle(s);
 		r = share_region(s, mr->index);
 		if (r)
+			file = r->file;
+		if (r && !file)
 			where = (struct adopted){r->offset, r->mapped, r->skip};
 	}
+	lend_release(s, file);
 	adopt_release(s->arena, mr->memory, mr->length, &where);
+}
+
+void suspend_region(struct mr *mr)
+{
+	if (mr->hca->share)
+		share_close_region(mr->hca->share, mr->index);
+}
+
+void resume_region(struct mr *mr)
+{
+	if (mr->hca->share)
+		share_reopen_region(mr->hca->share, mr->index, mr->base.rkey);
 }
 
 void *show_memory(struct hca *hca, size_t length)
@@ -97,4 +120,14 @@ void show_settle(struct hca *hca)
 {
 	if (hca->share)
 		share_settle(hca->share);
+}
+
+uint64_t show_closed(struct hca *hca)
+{
+	return hca->share ? share_closed(hca->share) : 0;
+}
+
+bool show_has_settled(struct hca *hca, uint64_t closed)
+{
+	return !hca->share || share_has_settled(hca->share, closed);
 }

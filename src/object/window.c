@@ -28,9 +28,10 @@ struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
 /* Nobody enters by it any more, and the region is free to go. */
 static void unbind(struct hca *hca, struct mr *w) REQUIRES(hca->window_lock)
 {
+	if (!w->region)
+		return;
 	mr_close(w);
-	if (w->region)
-		w->region->windows--;
+	w->region->windows--;
 	w->region = NULL;
 }
 
@@ -126,10 +127,10 @@ struct mr *window_enter(struct mr *w, uint64_t qp_serial)
 
 	if (!w->qp_serial || w->qp_serial == qp_serial) {
 		region = w->region;
-		/* before the window is let go: unbind() waits for that, and only then may the region go,
-		 * which waits for this. Sequentially consistent, with mr_close() */
-		atomic_fetch_add_explicit(&region->users, 1, memory_order_seq_cst);
+		/* unbind() waits until nobody is in the window, and only then may the region go, which waits for this */
+		hold_swap(w, region);
+	} else {
+		mr_put(w);
 	}
-	mr_put(w);
 	return region;
 }

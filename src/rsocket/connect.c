@@ -95,23 +95,25 @@ static int outcome(struct rsocket *rs)
 	return -(error ?: ECONNABORTED);
 }
 
-/* All but the first step is done as events come; those that are there already, at once. */
+/* All but the first step is done as events come; those that are there already, at once, and by nobody else. */
 static int begin(struct rsocket *rs, const struct sockaddr *address) REQUIRES(rs->lock)
 {
+	struct attendant attendant;
 	int err = need_id(rs);
 
 	if (err)
 		return err;
 	rsocket_set_state(rs, RS_RESOLVING);
+	service_attend(&attendant, -1); /* it does not sleep */
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RESOLVE_MS)) {
 		err = -errno;
 		stream_fail(rs, 0);
-		return err;
 	}
 	lock_drop(&rs->lock);
 	service_run();
+	service_leave(&attendant);
 	lock_take(&rs->lock);
-	return 0;
+	return err;
 }
 
 int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length)

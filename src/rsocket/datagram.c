@@ -213,23 +213,14 @@ static void keep(struct rsocket *rs, const struct name *from, const void *data, 
 	d->by_udp++;
 }
 
-/* Not one of ours: no header. */
-static bool is_udp_message(const struct rs_udp_header *h, size_t length)
-{
-	return length >= RS_UDP_V4_BYTES && from_be32(h->tag) == RS_UDP_TAG && length >= h->length &&
-	       ((h->version == 4 && h->length == RS_UDP_V4_BYTES) || (h->version == 6 && h->length == RS_UDP_V6_BYTES)) &&
-	       (h->op == RS_OP_DATA || h->op == RS_OP_CONTROL);
-}
-
 static void take_udp_message(struct rsocket *rs, const uint8_t *data, size_t length, const struct name *from)
 	REQUIRES(rs->lock)
 {
-	struct rs_udp_header h = {0};
+	struct rs_udp_header h;
 	struct dest *dest;
 
-	memcpy(&h, data, min_of(length, sizeof(h)));
-	if (!is_udp_message(&h, length) || find_dest(rs, from, &dest))
-		return;
+	if (!rs_read_udp_header(&h, data, length) || find_dest(rs, from, &dest))
+		return; /* not one of ours: no header */
 	if (h.op == RS_OP_DATA)
 		send_udp(rs, dest, RS_OP_CONTROL, NULL, 0);
 	learn(rs, dest, from_be32(h.qpn));

@@ -11,7 +11,7 @@
 #include "verbs/context.h"
 
 #define POOLED	       32
-#define SPARE_RECEIVES 8 /* for messages that need no credit */
+#define SPARE_RECEIVES (8 + RS_LAZY_RECEIVES) /* for messages that need no credit, and for those that are not posted anew yet */
 
 static void notify(struct cq *cq)
 {
@@ -25,12 +25,15 @@ static size_t round_up(size_t n, size_t to)
 
 /* ---- memory ---- */
 
-/* Of connections that are over: the next ones need not ask the kernel for it, nor be the first to touch it. */
+/* Of connections that are over, with its region, which nobody can reach: the next ones need not ask the kernel for it, nor
+ * be the first to touch it. A peer may still be writing there by itself, until neighbors have settled; that costs all
+ * processors an interrupt, so one time does for many. */
+struct pooled {
+	struct ibv_mr *mr;
+	uint64_t closed; /* show_closed() then */
+};
 static struct lock pool_lock; /* a leaf */
-static struct {
-	uint8_t *at;
-	size_t bytes;
-} pool[POOLED];
+static struct pooled pool[POOLED]; /* oldest first */
 static uint32_t pooled;
 
 static void forget_pool(void)
@@ -44,36 +47,68 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forget_pool);
 }
 
-static uint8_t *take_memory(struct hca *hca, size_t bytes)
+/* The latest that nobody is inside of, as it is in the caches; else the oldest, if there are many. */
+static bool choose(struct hca *hca, struct ibv_pd *pd, size_t bytes, struct pooled *chosen) REQUIRES(pool_lock)
 {
-	uint8_t *at = NULL;
+	uint32_t at = POOLED, fit = 0;
 
-	lock_take(&pool_lock);
-	for (uint32_t i = pooled; i-- && !at;) {
-		if (pool[i].bytes != bytes)
+	for (uint32_t i = 0; i < pooled; i++) {
+		if (pool[i].mr->pd != pd || pool[i].mr->length != bytes)
 			continue;
-		at = pool[i].at;
-		pool[i] = pool[--pooled];
+		if (!fit++ || show_has_settled(hca, pool[i].closed))
+			at = i;
 	}
-	lock_drop(&pool_lock);
-	return at ?: show_memory(hca, bytes);
+	if (!fit || (fit < POOLED / 2 && !show_has_settled(hca, pool[at].closed)))
+		return false;
+	*chosen = pool[at];
+	memmove(&pool[at], &pool[at + 1], (--pooled - at) * sizeof(*pool));
+	return true;
 }
 
-static void give_memory(uint8_t *at, size_t bytes)
+static struct ibv_mr *take_memory(struct hca *hca, struct ibv_pd *pd, size_t bytes)
+{
+	struct pooled chosen;
+	struct ibv_mr *mr;
+	uint8_t *at;
+	bool any;
+
+	lock_take(&pool_lock);
+	any = choose(hca, pd, bytes, &chosen);
+	lock_drop(&pool_lock);
+	if (any) {
+		if (!show_has_settled(hca, chosen.closed))
+			show_settle(hca);
+		mr_resume((struct mr *)chosen.mr);
+		return chosen.mr;
+	}
+	at = show_memory(hca, bytes);
+	if (!at)
+		return NULL;
+	mr = ibv_reg_mr(pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!mr)
+		munmap(at, bytes);
+	return mr;
+}
+
+/* The QP whose peer has its key is gone. */
+static void give_memory(struct hca *hca, struct ibv_mr *mr)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint8_t *at = mr->addr;
+	size_t bytes = mr->length;
 	bool full;
 
 	pthread_once(&once, watch_forks);
+	mr_suspend((struct mr *)mr);
 	lock_take(&pool_lock);
 	full = pooled == POOLED;
-	if (!full) {
-		pool[pooled].at = at;
-		pool[pooled++].bytes = bytes;
-	}
+	if (!full)
+		pool[pooled++] = (struct pooled){mr, show_closed(hca)};
 	lock_drop(&pool_lock);
-	if (full)
+	if (full) {
+		ibv_dereg_mr(mr);
 		munmap(at, bytes);
+	}
 }
 
 static int make_memory(struct rsocket *rs)
@@ -83,17 +118,15 @@ static int make_memory(struct rsocket *rs)
 
 	s->rx_size = (uint32_t)round_up(max_of(rs->rx_bytes, 2u * RS_LOW_WATER), 128);
 	s->tx_size = (uint32_t)round_up(max_of(rs->tx_bytes, 2u * RS_LOW_WATER), 128);
-	s->memory_bytes = lists + s->rx_size + s->tx_size;
-	s->memory = take_memory(context_of(rs->id->verbs)->hca, s->memory_bytes);
-	if (!s->memory)
+	s->mr = take_memory(context_of(rs->id->verbs)->hca, rs->id->pd, lists + s->rx_size + s->tx_size);
+	if (!s->mr)
 		return -errno;
-	memset(s->memory, 0, lists);
-	s->targets = (struct rs_sge *)s->memory;
+	s->targets = s->mr->addr;
+	memset(s->targets, 0, lists);
 	s->iomaps = (struct rs_iomap *)(s->targets + RS_TARGETS);
-	s->rx = s->memory + lists;
+	s->rx = (uint8_t *)s->targets + lists;
 	s->tx = s->rx + s->rx_size;
-	s->mr = ibv_reg_mr(rs->id->pd, s->memory, s->memory_bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return s->mr ? 0 : -errno;
+	return 0;
 }
 
 static int make_qp(struct rsocket *rs)
@@ -101,7 +134,6 @@ static int make_qp(struct rsocket *rs)
 	struct stream *s = &rs->stream;
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 		.cap = {.max_send_wr = rs->sq_size + RS_CONTROLS,
 			.max_recv_wr = rs->rq_size + SPARE_RECEIVES,
 			.max_send_sge = 2,
@@ -137,12 +169,9 @@ void endpoint_destroy(struct rsocket *rs)
 	if (s->cq)
 		ibv_destroy_cq(s->cq);
 	if (s->mr)
-		ibv_dereg_mr(s->mr);
-	if (s->memory)
-		give_memory(s->memory, s->memory_bytes);
+		give_memory(context_of(s->mr->context)->hca, s->mr);
 	s->cq = NULL;
 	s->mr = NULL;
-	s->memory = NULL;
 }
 
 static bool host_is_big_endian(void)
@@ -169,27 +198,20 @@ void endpoint_offer(struct rsocket *rs, struct rs_connect *to)
 	};
 }
 
-static struct rs_sge sge_of(struct rs_sge_be b)
-{
-	return (struct rs_sge){from_be64(b.address), from_be32(b.key), from_be32(b.length)};
-}
-
 int endpoint_take(struct rsocket *rs, const void *data, size_t length)
 {
 	struct stream *s = &rs->stream;
-	struct rs_connect from;
+	struct rs_peer peer;
+	int err = rs_read_connect(&peer, data, length);
 
-	if (length < sizeof(from))
-		return -EPROTO;
-	memcpy(&from, data, sizeof(from));
-	if (from.version != RS_VERSION || !from_be32(from.targets.length))
-		return -EPROTO;
-	s->swap = host_is_big_endian() != !!(from.flags & RS_FLAG_BIG_ENDIAN);
-	s->remote = sge_of(from.targets);
+	if (err)
+		return err;
+	s->swap = host_is_big_endian() != peer.big_endian;
+	s->remote = peer.targets;
 	s->remote_next = 1 % s->remote.length;
-	s->remote_iomaps = from.flags & RS_FLAG_IOMAP ? rs_unscale(from.iomap_scale) : 0;
-	s->window[0] = sge_of(from.buffer);
+	s->remote_iomaps = peer.iomaps;
+	s->window[0] = peer.buffer;
 	s->next_target = 1;
-	s->granted = from_be16(from.credits);
+	s->granted = (uint16_t)peer.credits;
 	return 0;
 }

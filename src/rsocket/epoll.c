@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "loop/loop.h"
 #include "rsocket/attach.h"
 #include "rsocket/rsocket.h"
@@ -74,7 +75,7 @@ static struct instance *make(int epfd)
 	if (!in)
 		return NULL;
 	in->epfd = epfd;
-	in->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	in->wake = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	list_init(&in->items);
 	list_init(&in->ready);
 	atomic_store_explicit(&instances[epfd], in, memory_order_release); /* pairs with instance_of() */
@@ -318,7 +319,7 @@ static bool done(void *arg)
 	struct waiting *w = arg;
 
 	service_run();
-	if (has_queued(w->in))
+	if (!w->got && has_queued(w->in)) /* what has been reported may be queued again, for the next call */
 		collect(w);
 	return w->got;
 }
@@ -340,29 +341,44 @@ static void arm(void *arg)
 	service_attendant_sleeps(&w->attendant);
 }
 
+/* What is there now. */
+static int look(struct waiting *w)
+{
+	loop_progress();
+	done(w);
+	collect_plain(w);
+	return w->got;
+}
+
+static int wait_until(struct waiting *w, uint64_t until)
+{
+	struct pollfd plain = {.fd = w->in->epfd, .events = POLLIN};
+	struct loop_wait l = {
+		.done = done, .arm = arm, .arg = w, .wake = w->in->wake, .fds = &plain, .count = 1, .until = until};
+	sigset_t signals;
+	int result = 1;
+
+	loop_hold_signals(&signals);
+	l.signals = &signals;
+	if (!look(w)) {
+		service_attend(&w->attendant, l.wake);
+		while (result > 0 && !w->got) {
+			result = loop_wait_for(&l);
+			set_sleeping(w->in, false);
+			done(w);
+			collect_plain(w);
+		}
+		service_leave(&w->attendant);
+	}
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	return w->got ?: result;
+}
+
 int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 {
 	struct waiting w = {.in = instance_of(epfd), .events = events, .max = max};
-	struct pollfd plain = {.fd = epfd, .events = POLLIN};
-	struct loop_wait l = {
-		.done = done, .arm = arm, .arg = &w, .fds = &plain, .count = 1, .until = timeout < 0 ? NEVER : rsocket_until(timeout)};
-	int result = 1;
 
 	if (max <= 0)
 		return -EINVAL;
-	loop_progress();
-	done(&w);
-	collect_plain(&w);
-	if (w.got || !timeout)
-		return w.got;
-	l.wake = w.in->wake;
-	service_attend(&w.attendant, l.wake);
-	while (result > 0 && !w.got) {
-		result = loop_wait_for(&l);
-		set_sleeping(w.in, false);
-		done(&w);
-		collect_plain(&w);
-	}
-	service_leave(&w.attendant);
-	return w.got ?: result;
+	return timeout ? wait_until(&w, timeout < 0 ? NEVER : rsocket_until(timeout)) : look(&w);
 }

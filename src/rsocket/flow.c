@@ -6,15 +6,12 @@
 #include "rsocket/rsocket.h"
 
 #define BATCH 32
-#define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind; the low bits: bytes of the ring */
+#define QUIET 16 /* messages of data that one completion tells of */
+#define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind */
 #define WR_RECEIVE (1ull << 62)
+#define WR_SLOTS   32 /* else from this bit on: how many slots it gives back; below: bytes of the ring */
 
-uint64_t stream_wr_id(bool control, uint32_t bytes)
-{
-	return (control ? WR_CONTROL : 0) | bytes;
-}
-
-int stream_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
+static int post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
 		unsigned flags, uint64_t address, uint32_t key)
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id,
@@ -27,6 +24,31 @@ int stream_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_o
 			   *bad;
 
 	return -ibv_post_send(rs->id->qp, &wr, &bad);
+}
+
+int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, unsigned flags,
+			uint64_t address, uint32_t key)
+{
+	rs->stream.controls++;
+	return post(rs, sge, sges, opcode, imm, WR_CONTROL, flags | IBV_SEND_SIGNALED, address, key);
+}
+
+/* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. */
+int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint32_t bytes,
+		     unsigned flags, uint64_t address, uint32_t key)
+{
+	struct stream *s = &rs->stream;
+	uint64_t wr_id = 0;
+
+	s->slots--;
+	s->quiet++;
+	s->quiet_bytes += bytes;
+	if (s->quiet >= min_of((uint32_t)QUIET, rs->sq_size / 2) || s->quiet_bytes >= s->tx_size / 4) {
+		wr_id = (uint64_t)s->quiet << WR_SLOTS | s->quiet_bytes;
+		flags |= IBV_SEND_SIGNALED;
+		s->quiet = s->quiet_bytes = 0;
+	}
+	return post(rs, sge, sges, opcode, imm, wr_id, flags, address, key);
 }
 
 int stream_post_receives(struct rsocket *rs, uint32_t count)
@@ -66,16 +88,17 @@ bool stream_can_send(struct rsocket *rs)
 
 bool stream_is_drained(struct rsocket *rs)
 {
-	return rsocket_state(rs) != RS_CONNECTED || (rs->stream.slots == rs->sq_size && !rs->stream.controls);
+	const struct stream *s = &rs->stream;
+
+	/* what is quiet has arrived when the last word has, for which there is a completion */
+	return rsocket_state(rs) != RS_CONNECTED || (s->slots + s->quiet == rs->sq_size && !s->controls);
 }
 
 int stream_control(struct rsocket *rs, enum rs_control what)
 {
 	if (rs->stream.controls == RS_CONTROLS)
 		return -EAGAIN;
-	rs->stream.controls++;
-	return stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_CONTROL, what), stream_wr_id(true, 0), 0,
-			   0, 0);
+	return stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_CONTROL, what), 0, 0, 0);
 }
 
 /* ---- what the peer may send ---- */
@@ -93,7 +116,7 @@ static bool should_grant(const struct rsocket *rs)
 	       !rs->peer_shut;
 }
 
-static void publish_half(struct rsocket *rs, uint32_t message)
+static void publish_half(struct rsocket *rs, uint32_t message) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	uint32_t half = s->rx_size / 2;
@@ -102,24 +125,23 @@ static void publish_half(struct rsocket *rs, uint32_t message)
 
 	if (s->swap)
 		next = (struct rs_sge){bswap_64(next.address), bswap_32(next.key), bswap_32(next.length)};
-	stream_post(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, message, stream_wr_id(true, 0), IBV_SEND_INLINE,
-		    s->remote.address + s->remote_next * sizeof(next), s->remote.key);
+	stream_post_control(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, message, IBV_SEND_INLINE,
+			    s->remote.address + s->remote_next * sizeof(next), s->remote.key);
 	s->rx_free -= half;
 	s->rx_publish ^= 1;
 	s->remote_next = (s->remote_next + 1) % s->remote.length;
 }
 
-static void grant(struct rsocket *rs)
+static void grant(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	uint32_t message = rs_message(RS_OP_CREDIT, (uint16_t)(s->received + rs->rq_size));
 
-	s->controls++;
 	s->told = s->received;
 	if (half_is_free(s))
 		publish_half(rs, message);
 	else
-		stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, message, stream_wr_id(true, 0), 0, 0, 0);
+		stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, message, 0, 0, 0);
 }
 
 /* ---- what has come ---- */
@@ -178,7 +200,7 @@ static void take_sent(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock
 	if (e->wr_id & WR_CONTROL) {
 		s->controls--;
 	} else {
-		s->slots++;
+		s->slots += (uint32_t)(e->wr_id >> WR_SLOTS);
 		s->tx_used -= (uint32_t)e->wr_id;
 	}
 	if (likely(e->status == IBV_WC_SUCCESS) || rsocket_state(rs) != RS_CONNECTED)
@@ -207,7 +229,8 @@ static uint32_t take(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock)
 
 void stream_process(struct rsocket *rs)
 {
-	struct cq *cq = (struct cq *)rs->stream.cq;
+	struct stream *s = &rs->stream;
+	struct cq *cq = (struct cq *)s->cq;
 	struct cqe batch[BATCH];
 	uint32_t receives = 0;
 	int n;
@@ -222,8 +245,11 @@ void stream_process(struct rsocket *rs)
 		rsocket_set_state(rs, RS_CONNECTED);
 	if (rsocket_state(rs) != RS_CONNECTED)
 		return;
-	if (receives)
-		stream_post_receives(rs, receives);
+	s->owed += receives;
+	if (s->owed >= RS_LAZY_RECEIVES) {
+		stream_post_receives(rs, s->owed);
+		s->owed = 0;
+	}
 	while (should_grant(rs))
 		grant(rs);
 }

@@ -307,7 +307,17 @@ PUBLIC ssize_t rwritev(int fd, const struct iovec *iov, int count)
 
 /* ---- names ---- */
 
-static int give_name(const struct sockaddr *name, struct sockaddr *to, socklen_t *room)
+/* What an IPv6 socket calls an IPv4 address: ::ffff:a.b.c.d. */
+static struct sockaddr_in6 mapped(const struct sockaddr_in *in)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = in->sin_port};
+
+	in6.sin6_addr.s6_addr[10] = in6.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(in6.sin6_addr.s6_addr + 12, &in->sin_addr, sizeof(in->sin_addr));
+	return in6;
+}
+
+static int put_name(const struct sockaddr *name, struct sockaddr *to, socklen_t *room)
 {
 	socklen_t length = name->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 
@@ -318,6 +328,17 @@ static int give_name(const struct sockaddr *name, struct sockaddr *to, socklen_t
 	return 0;
 }
 
+/* A listener on IPv6's wildcard gets connections over IPv4, too. */
+static int give_name(const struct rsocket *rs, const struct sockaddr *name, struct sockaddr *to, socklen_t *room)
+{
+	struct sockaddr_in6 in6;
+
+	if (rs->domain != AF_INET6 || name->sa_family != AF_INET)
+		return put_name(name, to, room);
+	in6 = mapped((const struct sockaddr_in *)name);
+	return put_name((struct sockaddr *)&in6, to, room);
+}
+
 static int own_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
 {
 	struct sockaddr_storage none = {.ss_family = (sa_family_t)rs->domain};
@@ -325,8 +346,8 @@ static int own_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
 	if (is_datagram(rs))
 		return getsockname(rs->fd, to, room) ? -errno : 0;
 	if (!rs->id || !rs->id->route.addr.src_addr.sa_family)
-		return give_name((struct sockaddr *)&none, to, room);
-	return give_name(&rs->id->route.addr.src_addr, to, room);
+		return give_name(rs, (struct sockaddr *)&none, to, room);
+	return give_name(rs, &rs->id->route.addr.src_addr, to, room);
 }
 
 static int peer_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
@@ -335,7 +356,7 @@ static int peer_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
 		return getpeername(rs->fd, to, room) ? -errno : 0;
 	if (rsocket_state(rs) < RS_CONNECTED || !rs->id)
 		return -ENOTCONN;
-	return give_name(&rs->id->route.addr.dst_addr, to, room);
+	return give_name(rs, &rs->id->route.addr.dst_addr, to, room);
 }
 
 PUBLIC int rgetsockname(int fd, struct sockaddr *to, socklen_t *room)

@@ -33,7 +33,7 @@ static bool can_send(struct rsocket *rs)
 	return rsocket_state(rs) != RS_CONNECTED || stream_can_send(rs);
 }
 
-static int publish(struct rsocket *rs, struct map *m)
+static int publish(struct rsocket *rs, struct map *m) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	struct rs_iomap entry = {m->offset, {(uintptr_t)m->mr->addr, m->mr->rkey, (uint32_t)m->mr->length}};
@@ -43,9 +43,8 @@ static int publish(struct rsocket *rs, struct map *m)
 	if (s->swap)
 		entry = (struct rs_iomap){bswap_64(entry.offset),
 					  {bswap_64(entry.at.address), bswap_32(entry.at.key), bswap_32(entry.at.length)}};
-	s->slots--;
-	return stream_post(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_IOMAP, m->index),
-			   stream_wr_id(false, 0), IBV_SEND_INLINE, to, s->remote.key);
+	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_IOMAP, m->index), 0, IBV_SEND_INLINE,
+				to, s->remote.key);
 }
 
 int iomap_publish(struct rsocket *rs, int flags)
@@ -213,9 +212,8 @@ static int64_t write_at(struct rsocket *rs, const char *from, size_t left, uint6
 			break;
 		n = (uint32_t)min_of(min_of(left, (size_t)(s->tx_size - s->tx_used)), (size_t)(64 << 10));
 		n = (uint32_t)min_of((uint64_t)n, m.offset + m.at.length - offset);
-		s->slots--;
-		err = stream_post(rs, sge, stream_stage(rs, from, n, sge), IBV_WR_RDMA_WRITE, 0, stream_wr_id(false, n), 0,
-				  m.at.address + offset - m.offset, m.at.key);
+		err = stream_post_data(rs, sge, stream_stage(rs, from, n, sge), IBV_WR_RDMA_WRITE, 0, n, 0,
+				       m.at.address + offset - m.offset, m.at.key);
 		from += n;
 		offset += n;
 		left -= n;

@@ -271,20 +271,17 @@ void local_post_receive(struct local *local, uint32_t slot)
 bool local_parse(struct local *local, struct arrival *a, uint32_t bytes)
 {
 	const uint8_t *at = local->memory + (size_t)(a - local->arrivals) * SLOT + GRH;
-	struct rs_header h = {0};
+	struct rs_header h;
 
-	if (bytes < GRH + RS_V4_BYTES)
+	if (bytes < GRH || !rs_read_header(&h, at, bytes - GRH))
 		return false;
 	bytes -= GRH;
-	memcpy(&h, at, min_of(bytes, (uint32_t)sizeof(h)));
 	a->name = (struct name){.port = h.port.raw, .scope = local->name.scope};
-	if (h.version == 4 && h.length == RS_V4_BYTES) {
+	if (h.version == 4) {
 		a->name.ip[10] = a->name.ip[11] = 0xff;
 		memcpy(a->name.ip + 12, h.v4, 4);
-	} else if (h.version == 6 && h.length == RS_V6_BYTES && bytes >= RS_V6_BYTES) {
-		memcpy(a->name.ip, h.v6.address, 16);
 	} else {
-		return false;
+		memcpy(a->name.ip, h.v6.address, 16);
 	}
 	a->data = at + h.length;
 	a->length = bytes - h.length;

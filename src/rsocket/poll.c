@@ -1,4 +1,5 @@
 /* Readiness of rsockets beside that of ordinary descriptors. SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "loop/loop.h"
@@ -130,6 +131,7 @@ static int poll_all(struct poller *p, uint64_t until)
 	struct loop_wait w = {
 		.done = done, .arm = arm, .arg = p, .fds = p->plain, .count = p->plains, .until = until};
 	int ready, result = 1;
+	sigset_t signals;
 
 	service_run();
 	ready = collect(p);
@@ -143,6 +145,8 @@ static int poll_all(struct poller *p, uint64_t until)
 	w.wake = sleeper_fd();
 	if (w.wake < 0)
 		return w.wake;
+	loop_hold_signals(&signals);
+	w.signals = &signals;
 	join(p, w.wake);
 	service_attend(&p->attendant, w.wake);
 	while (result > 0 && !ready) {
@@ -150,6 +154,7 @@ static int poll_all(struct poller *p, uint64_t until)
 		ready = collect(p);
 	}
 	service_leave(&p->attendant);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	leave(p, true);
 	p->count = 0; /* they are left */
 	return ready ?: result;

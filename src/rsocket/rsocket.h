@@ -45,22 +45,22 @@ enum {
 	RS_GRANTS = 4,	 /* messages that grant something, that may be on their way at once */
 	RS_CONTROLS = 8, /* messages of our own kind, those among them: the end can always be told */
 	RS_LOW_WATER = 2048,
+	RS_LAZY_RECEIVES = 16, /* are posted anew together: so many more than the peer may use */
 };
 
 /* What the bytes of a stream go through. */
 struct stream {
 	struct ibv_cq *cq;
-	struct ibv_mr *mr; /* of all that follows */
-	uint8_t *memory;
-	size_t memory_bytes;
+	struct ibv_mr *mr; /* of all that follows: the memory begins with the targets */
 
 	/* sending */
-	struct rs_sge *targets;		   /* in `memory`: written by the peer */
+	struct rs_sge *targets;		   /* written by the peer */
 	struct rs_sge window[RS_TARGETS];  /* what we have taken from there, in our byte order */
 	uint32_t target, next_target;	   /* which of them is written to; which is to come next */
 	uint8_t *tx;
 	uint32_t tx_size, tx_head, tx_used;
 	uint32_t slots;			   /* work requests that may be posted */
+	uint32_t quiet, quiet_bytes;	   /* of messages since the last that a completion tells of: slots, bytes of the ring */
 	uint16_t sent, granted;		   /* messages; what the peer allows to be sent */
 	uint32_t controls;		   /* under way */
 	bool swap;			   /* the peer's byte order is the other one */
@@ -70,12 +70,13 @@ struct stream {
 	uint32_t rx_size, rx_head, rx_ready;
 	uint32_t rx_free;		   /* bytes read since, that the peer does not know of */
 	uint32_t rx_publish;		   /* which half comes next */
+	uint32_t owed;			   /* receives, to be posted */
 	uint16_t received, told;	   /* messages; how many there were when we last granted some */
 	struct rs_sge remote;		   /* the peer's list of targets */
 	uint32_t remote_next;
 
 	/* direct placement */
-	struct rs_iomap *iomaps; /* in `memory`: written by the peer, as it maps */
+	struct rs_iomap *iomaps; /* behind the targets: written by the peer, as it maps */
 	uint32_t remote_iomaps;	 /* entries of the peer's list, behind its targets */
 	struct list maps, maps_pending;
 };
@@ -179,9 +180,12 @@ bool stream_can_send(struct rsocket *rs);
 bool stream_is_drained(struct rsocket *rs);
 /* -EAGAIN: too many are on their way. */
 int stream_control(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock);
-int stream_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
-		unsigned flags, uint64_t address, uint32_t key);
-uint64_t stream_wr_id(bool control, uint32_t bytes);
+/* A message of our own kind: counts as one of RS_CONTROLS. 0 or -errno. */
+int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, unsigned flags,
+			uint64_t address, uint32_t key) REQUIRES(rs->lock);
+/* One of data: takes a slot, and has `bytes` in the send ring. */
+int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint32_t bytes,
+		     unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock);
 int stream_post_receives(struct rsocket *rs, uint32_t count);
 
 /* ---- stream.c ---- */

@@ -11,10 +11,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/log.h"
 #include "cm/id.h"
 #include "loop/loop.h"
 #include "rsocket/rsocket.h"
+#include "verbs/context.h"
 
 #define PART_TIME (2 * SEC) /* at the end of a process, for all that is on its way */
 
@@ -319,7 +321,8 @@ NO_LOCK_ANALYSIS void service_forget(struct rsocket *rs)
 	if (!was_running)
 		lock_take(&run_lock);
 	if (rs->id->qp)
-		rdma_destroy_qp(rs->id);
+		destroy_qp_unsettled(rs->id->qp);
+	rs->id->qp = NULL;
 	rdma_destroy_id(rs->id);
 	rs->id = NULL;
 	if (!was_running)
@@ -456,14 +459,17 @@ static bool has_closing(void)
 
 void service_keep_alive(struct rsocket *rs)
 {
+	bool keeps = rs->keepalive && rsocket_state(rs) == RS_CONNECTED;
+
 	lock_take(&list_lock);
 	list_remove(&rs->keeping);
-	if (rs->keepalive && rsocket_state(rs) == RS_CONNECTED) {
+	if (keeps) {
 		rs->keep_at = clock_ns() + (uint64_t)rs->keep_idle * SEC;
 		list_append(&keeping, &rs->keeping);
 	}
 	lock_drop(&list_lock);
-	eventfd_write(poke, 1);
+	if (keeps)
+		eventfd_write(poke, 1);
 }
 
 void service_limit(struct rsocket *rs, uint64_t until)
@@ -482,8 +488,7 @@ static void keep(struct rsocket *rs)
 	lock_take(&rs->lock);
 	stream_process(rs);
 	if (rsocket_state(rs) == RS_CONNECTED && rs->stream.controls < RS_GRANTS) {
-		rs->stream.controls++;
-		stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE, 0, stream_wr_id(true, 0), 0, 0, 0);
+		stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE, 0, 0, 0, 0);
 		rsocket_arm(rs);
 	}
 	if (rsocket_state(rs) < RS_CONNECTED)
@@ -623,7 +628,7 @@ static struct rdma_event_channel *make(void)
 	pthread_once(&once, watch_forks);
 	if (!ch)
 		return NULL;
-	poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	poke = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	((struct event_channel *)ch)->notify = notify;
 	error = fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : start(ch);
 	if (!error)

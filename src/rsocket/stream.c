@@ -77,30 +77,31 @@ int stream_stage(struct rsocket *rs, const void *data, uint32_t length, struct i
 	return n;
 }
 
-static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to)
+static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to) REQUIRES(rs->lock)
 {
 	char bytes[HCA_MAX_INLINE];
 	struct ibv_sge sge = {.addr = (uintptr_t)bytes, .length = length};
 
 	copy(c, bytes, length, true);
-	return stream_post(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), stream_wr_id(false, 0),
-			   IBV_SEND_INLINE, to.address, to.key);
+	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), 0, IBV_SEND_INLINE,
+				to.address, to.key);
 }
 
-static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to)
+static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to) REQUIRES(rs->lock)
 {
 	struct ibv_sge sge[2];
 	int n = place(&rs->stream, length, sge);
 
 	for (int i = 0; i < n; i++)
 		copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
-	return stream_post(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length),
-			   stream_wr_id(false, length), 0, to.address, to.key);
+	return stream_post_data(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), length, 0, to.address,
+				to.key);
 }
 
 /* Straight into the memory of a peer on this host: it has given us that piece of its ring, so what is posted before does not
  * matter. False: nothing has been done. */
 static bool write_placed(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to, int *err)
+	REQUIRES(rs->lock)
 {
 	struct iovec from[PLACED_IOVS];
 	struct cursor after = *c;
@@ -114,12 +115,11 @@ static bool write_placed(struct rsocket *rs, struct cursor *c, uint32_t length, 
 	if (!post_placed(rs->id->qp, from, n, length, to.address, to.key))
 		return false;
 	*c = after;
-	*err = stream_post(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), stream_wr_id(false, 0), 0, 0,
-			   0);
+	*err = stream_post_data(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), 0, 0, 0, 0);
 	return true;
 }
 
-static int write_message(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to)
+static int write_message(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to) REQUIRES(rs->lock)
 {
 	int err;
 
@@ -142,7 +142,6 @@ static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRE
 	if (!w->length)
 		s->target = (s->target + 1) % RS_TARGETS;
 	s->sent++;
-	s->slots--;
 	err = write_message(rs, c, length, to);
 	if (err) {
 		stream_fail(rs, -err);
@@ -201,11 +200,12 @@ static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags
 		return 0;
 	if (waits(rs, flags))
 		return rsocket_await(rs, test, until);
-	lock_drop(&rs->lock);
-	if (rsocket_state(rs) != RS_CONNECTED)
+	if (rsocket_state(rs) != RS_CONNECTED) {
+		lock_drop(&rs->lock);
 		service_run();
+		lock_take(&rs->lock);
+	}
 	loop_progress();
-	lock_take(&rs->lock);
 	stream_process(rs);
 	return test(rs) ? 0 : -EAGAIN;
 }
@@ -367,7 +367,7 @@ short stream_events(struct rsocket *rs)
 	if (rs->peer_shut || rs->read_shut)
 		events |= POLLRDHUP;
 	/* as TCP: that the peer has closed is no more than the end of its data */
-	if (rs->broken || (rs->peer_shut && rs->write_shut))
+	if (rs->broken || ((rs->peer_shut || rs->read_shut) && rs->write_shut))
 		events |= POLLHUP | POLLRDHUP;
 	if (rs->error)
 		events |= POLLERR;

@@ -1,22 +1,20 @@
-/* Which descriptor is which rsocket. SPDX-License-Identifier: BSD-2-Clause */
+/* Which descriptor is which rsocket. The memory of rsockets is never given back, so who has found one in the table may count
+ * himself in, unless the count is zero, and then look whether it is still there.
+ * SPDX-License-Identifier: BSD-2-Clause */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rsocket/rsocket.h"
 
 #define CHUNK  1024
 #define CHUNKS 1024
-#define LOCKS  64
 
 static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS]; /* made when first needed, and kept */
-static struct lock locks[LOCKS]; /* by descriptor: held while a reference is taken, or an entry changes */
 static struct lock make_lock;	 /* a leaf */
-
-static struct lock *lock_of(int fd)
-{
-	return &locks[(unsigned)fd % LOCKS];
-}
+static struct lock spare_lock; /* a leaf */
+static struct list spares = {&spares, &spares}; /* through `queue`: have been rsockets */
 
 /* NULL: nothing is there, nor near. */
 static _Atomic(struct rsocket *) *entry_of(int fd)
@@ -39,9 +37,8 @@ static void forget(void)
 		for (int k = 0; chunk && k < CHUNK; k++)
 			atomic_store_explicit(&chunk[k], NULL, memory_order_relaxed);
 	}
-	for (int i = 0; i < LOCKS; i++)
-		locks[i] = (struct lock){0};
-	make_lock = (struct lock){0};
+	make_lock = spare_lock = (struct lock){0};
+	list_init(&spares);
 }
 
 static void watch_forks(void)
@@ -66,13 +63,31 @@ static _Atomic(struct rsocket *) *make_entry(int fd)
 	return entry_of(fd);
 }
 
+static struct rsocket *take_spare(void)
+{
+	struct list *l;
+
+	lock_take(&spare_lock);
+	l = list_pop(&spares);
+	lock_drop(&spare_lock);
+	return l ? container_of(l, struct rsocket, queue) : NULL;
+}
+
+static void give_spare(struct rsocket *rs)
+{
+	list_init(&rs->queue);
+	lock_take(&spare_lock);
+	list_append(&spares, &rs->queue);
+	lock_drop(&spare_lock);
+}
+
 struct rsocket *rsocket_make(int fd, int domain, int type)
 {
-	struct rsocket *rs = calloc(1, sizeof(*rs));
+	struct rsocket *rs = take_spare() ?: calloc(1, sizeof(*rs));
 
 	if (!rs)
 		return NULL;
-	atomic_init(&rs->refs, 1);
+	memset((char *)rs + sizeof(rs->refs), 0, sizeof(*rs) - sizeof(rs->refs)); /* the count may be looked at */
 	rs->fd = fd;
 	rs->domain = domain;
 	rs->type = type;
@@ -90,6 +105,7 @@ struct rsocket *rsocket_make(int fd, int domain, int type)
 	rs->keep_idle = 7200;
 	rs->keep_interval = 75;
 	rs->keep_count = 9;
+	atomic_store_explicit(&rs->refs, 1, memory_order_release); /* pairs with rsocket_try_ref() */
 	return rs;
 }
 
@@ -106,9 +122,7 @@ int rsocket_install_at(struct rsocket *rs, int fd)
 		return -EMFILE;
 	rsocket_ref(rs);
 	atomic_fetch_add_explicit(&rs->handles, 1, memory_order_relaxed); /* the caller has a reference */
-	lock_take(lock_of(fd));
-	atomic_store_explicit(entry, rs, memory_order_relaxed); /* read under the lock, but for a look whether it is NULL */
-	lock_drop(lock_of(fd));
+	atomic_store_explicit(entry, rs, memory_order_release); /* pairs with rsocket_get() */
 	return 0;
 }
 
@@ -121,7 +135,8 @@ bool rsocket_try_ref(struct rsocket *rs)
 {
 	uint32_t refs = atomic_load_explicit(&rs->refs, memory_order_relaxed);
 
-	while (refs && !atomic_compare_exchange_weak_explicit(&rs->refs, &refs, refs + 1, memory_order_relaxed,
+	/* acquire pairs with rsocket_make() */
+	while (refs && !atomic_compare_exchange_weak_explicit(&rs->refs, &refs, refs + 1, memory_order_acquire,
 							      memory_order_relaxed))
 		;
 	return refs;
@@ -132,14 +147,15 @@ struct rsocket *rsocket_get(int fd)
 	_Atomic(struct rsocket *) *entry = entry_of(fd);
 	struct rsocket *rs;
 
-	if (!entry || !atomic_load_explicit(entry, memory_order_relaxed))
-		return NULL;
-	lock_take(lock_of(fd));
-	rs = atomic_load_explicit(entry, memory_order_relaxed);
-	if (rs)
-		rsocket_ref(rs);
-	lock_drop(lock_of(fd));
-	return rs;
+	/* acquire pairs with rsocket_install_at(). One that is on its way to be another has left this place before */
+	while (entry && (rs = atomic_load_explicit(entry, memory_order_acquire))) {
+		if (!rsocket_try_ref(rs))
+			continue;
+		if (likely(atomic_load_explicit(entry, memory_order_acquire) == rs))
+			return rs;
+		rsocket_put(rs);
+	}
+	return NULL;
 }
 
 struct rsocket *rsocket_remove(int fd)
@@ -149,9 +165,7 @@ struct rsocket *rsocket_remove(int fd)
 
 	if (!entry || !atomic_load_explicit(entry, memory_order_relaxed))
 		return NULL;
-	lock_take(lock_of(fd));
-	rs = atomic_exchange_explicit(entry, NULL, memory_order_relaxed);
-	lock_drop(lock_of(fd));
+	rs = atomic_exchange_explicit(entry, NULL, memory_order_acq_rel); /* pairs with rsocket_get() */
 	/* acquire and release: who is last sees what the others did */
 	if (!rs || atomic_fetch_sub_explicit(&rs->handles, 1, memory_order_acq_rel) == 1)
 		return rs;
@@ -169,7 +183,7 @@ void rsocket_put(struct rsocket *rs)
 	endpoint_destroy(rs);
 	datagram_free(rs);
 	free(rs->route);
-	free(rs);
+	give_spare(rs);
 }
 
 void rsocket_each(void (*use)(struct rsocket *rs))

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "loop/loop.h"
 #include "rsocket/datagram.h"
 
@@ -76,7 +77,7 @@ int sleeper_fd(void)
 	if (own_fd)
 		return own_fd - 1;
 	pthread_once(&once, make_key);
-	own_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
+	own_fd = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) + 1;
 	if (!own_fd)
 		return -errno;
 	pthread_setspecific(key, (void *)(intptr_t)own_fd);

@@ -45,6 +45,16 @@ struct rs_connect {
 };
 static_assert(sizeof(struct rs_connect) == 40, "as rdma-core has it");
 
+/* What it says, in our byte order. */
+struct rs_peer {
+	struct rs_sge targets, buffer;
+	uint32_t credits, iomaps; /* 0: it has no list of iomaps */
+	bool big_endian;
+};
+
+/* 0, or -EPROTO: it is too short, of another version, or has no targets. */
+int rs_read_connect(struct rs_peer *to, const void *data, size_t length);
+
 /* The top three bits of the immediate; the rest are its value. */
 enum rs_op {
 	RS_OP_DATA = 0,	   /* so many bytes */
@@ -107,6 +117,11 @@ struct rs_header {
 	};
 };
 static_assert(sizeof(struct rs_header) == 24, "as rdma-core has it");
+
+/* Headers, and what is missing of one that may be shorter as zeros. False: there is none; h->length is not more than
+ * `length` else. */
+bool rs_read_udp_header(struct rs_udp_header *h, const void *data, size_t length);
+bool rs_read_header(struct rs_header *h, const void *data, size_t length);
 
 enum {
 	RS_UDP_V4_BYTES = 16,

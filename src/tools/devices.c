@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "tools/command.h"
 #include "tools/library.h"
+#include "tools/same_host.h"
 #include "tools/terminal.h"
 
 const char *gid_text(const union ibv_gid *gid)
@@ -81,7 +82,17 @@ int devices_view(struct device_view **views, const char **why)
 	return *views ? count : -1;
 }
 
-static void print_device(const struct device_view *v)
+/* What programs of one user use between them where both have this address. */
+static enum same_host_way way_of(const struct device_view *v, const union ibv_gid *address, const struct same_host *h)
+{
+	struct holder holder = holder_of(address);
+
+	if (v->port.state != IBV_PORT_ACTIVE || holder.kernel || (holder.sockets && holder.uid != geteuid()))
+		return SAME_HOST_NONE;
+	return h->way;
+}
+
+static void print_device(const struct device_view *v, const struct same_host *h)
 {
 	static const char *const state[] = {"NO STATE", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
 	unsigned s = v->port.state;
@@ -93,15 +104,30 @@ static void print_device(const struct device_view *v)
 	       style(active ? GREEN : YELLOW), s < ARRAY_SIZE(state) ? state[s] : "?", style(PLAIN), mtu,
 	       v->port.active_mtu ? 128u << v->port.active_mtu : 0);
 	for (int i = 0; i < v->gids; i++)
-		printf("%s   %3u  %s\n", i ? "                                                  " : "",
-		       v->gid[i].gid_index, gid_text(&v->gid[i].gid));
+		printf("%s   %3u  %-25s  %s\n", i ? "                                                  " : "",
+		       v->gid[i].gid_index, gid_text(&v->gid[i].gid), same_host_word(way_of(v, &v->gid[i].gid, h)));
 	if (!v->gids)
 		printf("        (no address)\n");
+}
+
+/* What the words in the last column mean. */
+static void explain(const struct device_view *views, int count, const struct same_host *h)
+{
+	bool none = false;
+
+	for (int n = 0; n < count; n++)
+		for (int i = 0; i < views[n].gids; i++)
+			none |= way_of(&views[n], &views[n].gid[i].gid, h) == SAME_HOST_NONE;
+	printf("\nOn this host, %s: %s.\n%s\n", same_host_word(h->way), same_host_says(h->way), same_host_why(h));
+	if (none)
+		printf("%s: %s: another user or the kernel has it, or its interface is down.\n",
+		       same_host_word(SAME_HOST_NONE), same_host_says(SAME_HOST_NONE));
 }
 
 int devices_command(const struct command *command, int argc, char **argv)
 {
 	struct device_view *views;
+	struct same_host here;
 	const char *why = NULL;
 	int count;
 
@@ -112,10 +138,12 @@ int devices_command(const struct command *command, int argc, char **argv)
 		return complain(command, "%s", why);
 	if (!count)
 		return complain(command, "no network interface that is up has an address; `uroce doctor` says more");
-	printf("%s%-10s %-12s %-8s %7s %9s %5s  %s%s\n", style(DIM), "DEVICE", "INTERFACE", "STATE", "MTU", "PATH MTU",
-	       "GID", "ADDRESS", style(PLAIN));
+	same_host_look(&here);
+	printf("%s%-10s %-12s %-8s %7s %9s %5s  %-25s  %s%s\n", style(DIM), "DEVICE", "INTERFACE", "STATE", "MTU",
+	       "PATH MTU", "GID", "ADDRESS", "SAME HOST", style(PLAIN));
 	for (int i = 0; i < count; i++)
-		print_device(&views[i]);
+		print_device(&views[i], &here);
+	explain(views, count, &here);
 	free(views);
 	return EXIT_SUCCESS;
 }

@@ -6,24 +6,21 @@
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
 #include "tools/command.h"
 #include "tools/devices.h"
 #include "tools/library.h"
+#include "tools/same_host.h"
 #include "tools/terminal.h"
 #include "wire/crc.h"
 #include "wire/packet.h"
@@ -79,19 +76,6 @@ static void advise(const char *format, ...)
 	printf("%s\n", style(PLAIN));
 }
 
-/* The first line of a small file; false if there is none. */
-static bool read_line(const char *path, char *out, size_t room)
-{
-	FILE *file = fopen(path, "re");
-	bool ok = file && fgets(out, (int)room, file);
-
-	if (file)
-		fclose(file);
-	if (ok)
-		out[strcspn(out, "\n")] = 0;
-	return ok;
-}
-
 static void check_system(void)
 {
 	struct utsname u;
@@ -135,48 +119,9 @@ static int check_devices(struct device_view **views)
 	return count;
 }
 
-/* Who has UDP port 4791, as /proc/net tells it. */
-struct holder {
-	int sockets; /* of programs */
-	unsigned uid;
-	bool kernel;
-};
-
-static void find_holders(const char *path, struct holder *h)
+static void explain_busy(const char *address, const union ibv_gid *gid)
 {
-	FILE *file = fopen(path, "re");
-	char line[512];
-
-	while (file && fgets(line, sizeof(line), file)) {
-		unsigned port, uid;
-		unsigned long inode;
-
-		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*d %lu", &port, &uid, &inode) != 3 ||
-		    port != ROCE_PORT)
-			continue;
-		if (inode == 0) {
-			h->kernel = true;
-			continue;
-		}
-		h->sockets++;
-		h->uid = uid;
-	}
-	if (file)
-		fclose(file);
-}
-
-static struct holder holders(void)
-{
-	struct holder h = {0};
-
-	find_holders("/proc/net/udp", &h);
-	find_holders("/proc/net/udp6", &h);
-	return h;
-}
-
-static void explain_busy(const char *address)
-{
-	struct holder h = holders();
+	struct holder h = holder_of(gid);
 
 	if (h.kernel) {
 		say(FAIL, "port 4791", "%s: the kernel holds it (its Soft-RoCE, rdma_rxe)", address);
@@ -240,7 +185,7 @@ static void check_address(const struct ibv_gid_entry *gid)
 			advise("Does a firewall drop UDP to port 4791? nft list ruleset; iptables -S");
 		}
 	} else if (errno == EADDRINUSE) {
-		explain_busy(address);
+		explain_busy(address, &gid->gid);
 	} else if (errno == EADDRNOTAVAIL) {
 		say(WARN, "port 4791", "%s: not usable yet (an IPv6 address that is still being checked?)", address);
 	} else {
@@ -337,54 +282,15 @@ static void check_rendezvous(void)
 		close(fd);
 }
 
-static void check_local(void)
+static void check_same_host(void)
 {
-	const char *local = getenv("UROCE_LOCAL");
-	int fd;
+	struct same_host h;
+	bool wanted;
 
-	if (local && !strcmp(local, "off")) {
-		say(OK, "same host", "programs talk over UDP, as UROCE_LOCAL is off");
-		return;
-	}
-	fd = memfd_create("uroce-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd >= 0) {
-		say(OK, "same host", "programs of one user talk through shared memory");
-		close(fd);
-		return;
-	}
-	say(WARN, "same host", "programs talk over UDP: shared memory (memfd): %s", strerror(errno));
-}
-
-static void check_process_vm(void)
-{
-	static char secret = 42;
-	struct iovec local = {&(char){0}, 1}, remote = {&secret, 1};
-	pid_t child = fork();
-	ssize_t n;
-	char scope[16] = "0";
-	int error;
-
-	if (child == 0) {
-		pause();
-		_exit(0);
-	}
-	n = child > 0 ? process_vm_readv(child, &local, 1, &remote, 1, 0) : -1;
-	error = errno;
-	if (child > 0) {
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-	}
-	read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
-	if (n == 1 && !strcmp(scope, "0")) {
-		say(OK, "process_vm", "programs of one user may reach each other's memory");
-		return;
-	}
-	if (n == 1)
-		say(OK, "process_vm", "only to a program's own children (kernel.yama.ptrace_scope is %s)", scope);
-	else
-		say(OK, "process_vm", "not allowed: %s", strerror(error));
-	advise("Programs of one machine use it for memory that they cannot map: what is not registered by a program with "
-	       "one thread, in whole pages. Without, that goes through rings, which takes longer.");
+	same_host_look(&h);
+	wanted = h.way != SAME_HOST_UDP || !strcmp(h.why_slower, "UROCE_LOCAL is off");
+	say(wanted ? OK : WARN, "same host", "%s: %s", same_host_word(h.way), same_host_says(h.way));
+	advise("%s", same_host_why(&h));
 }
 
 static void check_locked_memory(void)
@@ -430,12 +336,11 @@ int doctor_command(const struct command *command, int argc, char **argv)
 		check_device(&views[i]);
 	free(views);
 	check_rendezvous();
-	check_local();
+	check_same_host();
 	check_offload();
 	check_buffer("receive buffer", SO_RCVBUF, SO_RCVBUFFORCE, "rmem_max");
 	check_buffer("send buffer", SO_SNDBUF, SO_SNDBUFFORCE, "wmem_max");
 	check_crc();
-	check_process_vm();
 	check_locked_memory();
 	check_surroundings();
 	putchar('\n');

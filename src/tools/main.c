@@ -18,7 +18,7 @@ static const struct command commands[] = {
 	 "  -k, --keep          keep the traces\n"
 	 "  -d, --directory DIR look for the programs there and not in PATH\n",
 	 demo_command},
-	{"devices", "", "list the devices that programs will see", "", devices_command},
+	{"devices", "", "list the devices that programs will see, and how they will talk on this host", "", devices_command},
 	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
 	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",

@@ -20,6 +20,28 @@ struct builder {
 	unsigned char *inlined; /* max(max_inline, WORD) bytes for each */
 };
 
+uint64_t builder_ops(enum ibv_qp_type type)
+{
+	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	const uint64_t unanswered = datagram | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
+				    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+
+	switch ((int)type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+		return unanswered | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE;
+	case IBV_QPT_UC:
+		return unanswered;
+	case IBV_QPT_UD:
+		return datagram;
+	case IBV_QPT_RAW_PACKET:
+		return IBV_QP_EX_WITH_SEND;
+	default:
+		return 0;
+	}
+}
+
 static struct builder *builder_of(struct ibv_qp_ex *ex)
 {
 	return ((struct qp *)ex)->owner;
@@ -71,13 +93,16 @@ static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcod
 		b->count = 0; /* the batch is lost anyway */
 	}
 	wr = &b->wr[b->count];
-	*wr = (struct ibv_send_wr){
-		.wr_id = ex->wr_id,
-		.next = wr + 1,
-		.sg_list = b->sge + (size_t)b->count * b->max_sge,
-		.opcode = opcode,
-		.send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE,
-	};
+	wr->wr_id = ex->wr_id;
+	wr->next = wr + 1;
+	wr->sg_list = b->sge + (size_t)b->count * b->max_sge;
+	wr->num_sge = 0;
+	wr->opcode = opcode;
+	wr->send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE;
+	/* what the caller or a wr_set_ function may leave alone */
+	wr->imm_data = 0;
+	wr->wr.ud.ah = NULL;
+	wr->qp_type.xrc.remote_srqn = 0;
 	b->count++;
 	return wr;
 }
@@ -215,7 +240,13 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
-	wr_set_sge_list(ex, 1, &(struct ibv_sge){.addr = addr, .length = length, .lkey = lkey});
+	struct builder *b = builder_of(ex);
+	struct ibv_send_wr *wr = current(b);
+
+	if (likely(!b->error)) {
+		wr->sg_list[0] = (struct ibv_sge){.addr = addr, .length = length, .lkey = lkey};
+		wr->num_sge = 1;
+	}
 }
 
 /* The caller's buffers may change after the call, so the bytes are copied. */

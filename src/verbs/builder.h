@@ -7,13 +7,10 @@
 
 #include "object/qp.h"
 
-#define BUILDER_OPS                                                                                    \
-	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |        \
-	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                        \
-	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_ATOMIC_WRITE)
+/* Those of enum ibv_qp_create_send_ops_flags that there are for a type of QP: the table in ibv_wr_post(3). */
+uint64_t builder_ops(enum ibv_qp_type type);
 
-/* 0 or -ENOMEM. `ops`: enum ibv_qp_create_send_ops_flags, of BUILDER_OPS. */
+/* 0 or -ENOMEM. `ops`: of builder_ops(). */
 int builder_create(struct qp *qp, uint64_t ops);
 void builder_destroy(struct qp *qp);
 

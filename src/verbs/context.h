@@ -86,6 +86,10 @@ void cq_delayed(struct cq *cq); /* of hca_ops */
 /* qp.c, post.c */
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* To the error state, or destroyed (one that can be), for our own use: what its peer has begun in our memory by itself may still
+ * be going on, until show_settle(). */
+void fail_qp_unsettled(struct ibv_qp *qp);
+void destroy_qp_unsettled(struct ibv_qp *qp);
 /* engine_place(), for our own use. */
 bool post_placed(struct ibv_qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "memory/fault.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
 #include "verbs/context.h"
@@ -58,7 +59,10 @@ static int check_memory(void *address, size_t length, unsigned access)
 
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access)
 {
-	struct mr *mr = mr_register(pd, memory, length, iova, access);
+	struct mr *mr;
+
+	fault_arm();
+	mr = mr_register(pd, memory, length, iova, access);
 
 	if (mr)
 		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);

@@ -7,12 +7,17 @@
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct qp *qp = (struct qp *)base;
-	int error;
+	int error = 0;
 
 	lock_take(&qp->lock);
-	loop_posting(qp);
-	error = engine_post_send(qp, wr, bad);
-	loop_posted(qp); /* after an error as well: those before the bad one are posted */
+	wr = engine_post_direct(qp, wr);
+	if (wr)
+		wr = loop_post_straight(qp, wr);
+	if (wr) {
+		loop_posting(qp);
+		error = engine_post_send(qp, wr, bad);
+		loop_posted(qp); /* after an error as well: those before the bad one are posted */
+	}
 	lock_drop(&qp->lock);
 	return error;
 }

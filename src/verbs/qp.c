@@ -101,8 +101,6 @@ static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 /* What a raw packet QP has of its own. 0 or errno; what was done is undone by ibv_destroy_qp(). */
 static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
-		qp->no_multicast_loop = a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (is_hash(a)) {
 		int error = rss_create(a, &qp->rss);
 
@@ -137,6 +135,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	qp->base.srq = attr->srq;
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+		qp->no_multicast_loop = attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (is_xrc_target(qp))
 		share_qp(qp, (struct xrcd *)attr->xrcd);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
@@ -181,11 +181,11 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	uint32_t flags = 0;
 	uint64_t ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
 
-	if (attr->qp_type == IBV_QPT_RAW_PACKET) {
+	if (attr->qp_type == IBV_QPT_RAW_PACKET)
 		known |= IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE;
+	if (attr->qp_type == IBV_QPT_RAW_PACKET || attr->qp_type == IBV_QPT_UD)
 		flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-	}
-	if (attr->comp_mask & ~known || ops & ~(uint64_t)BUILDER_OPS)
+	if (attr->comp_mask & ~known || ops & ~builder_ops(attr->qp_type))
 		return fail_null(EOPNOTSUPP);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags & ~flags)
 		return fail_null(EOPNOTSUPP);
@@ -347,6 +347,18 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	return error ? fail(error) : 0;
 }
 
+void fail_qp_unsettled(struct ibv_qp *base)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct qp *qp = shared_qp(base);
+	struct path none = {0};
+
+	lock_take(&qp->lock);
+	modify(qp, &attr, IBV_QP_STATE, &none);
+	base->state = qp->state;
+	lock_drop(&qp->lock);
+}
+
 PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
@@ -380,7 +392,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 }
 
 /* To RESET: no packet, timer or event comes from it any more. */
-static void silence(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
+static void silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp->lock)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct path path = {0};
@@ -388,28 +400,20 @@ static void silence(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 	lock_take(&qp->lock);
 	modify(qp, &reset, IBV_QP_STATE, &path);
 	lock_drop(&qp->lock);
-	settle(qp);
+	if (settles)
+		show_settle(qp->hca);
 	detach(&path);
 	listen_no_more(qp, c);
 }
 
-PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
+static void destroy(struct ibv_qp *base, bool settles)
 {
-	struct qp *qp;
-	struct context *c;
-	bool last;
+	struct qp *qp = shared_qp(base);
+	struct context *c = context_of(base->context);
+	bool last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 
-	if (!base)
-		return fail(EINVAL);
-	qp = shared_qp(base);
-	if (atomic_load_explicit(&qp->groups, memory_order_relaxed))
-		return fail(EBUSY); /* ibv_destroy_qp(3) */
-	c = context_of(base->context);
-	if (atomic_load_explicit(&qp->flows, memory_order_acquire))
-		return fail(EBUSY);
-	last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 	if (last)
-		silence(qp, c);
+		silence(qp, c, settles);
 	async_forget_qp(c, (struct qp *)base);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
@@ -423,7 +427,26 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 		qp_destroy(qp);
 	}
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
+}
+
+PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
+{
+	struct qp *qp;
+
+	if (!base)
+		return fail(EINVAL);
+	qp = shared_qp(base);
+	if (atomic_load_explicit(&qp->groups, memory_order_relaxed))
+		return fail(EBUSY); /* ibv_destroy_qp(3) */
+	if (atomic_load_explicit(&qp->flows, memory_order_acquire))
+		return fail(EBUSY);
+	destroy(base, true);
 	return 0;
+}
+
+void destroy_qp_unsettled(struct ibv_qp *qp)
+{
+	destroy(qp, false);
 }
 
 static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context *c))
@@ -445,7 +468,7 @@ static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context
 
 static void abandon(struct qp *qp, struct context *c)
 {
-	silence(qp, c);
+	silence(qp, c, true);
 	if (qp->groups)
 		loop_leave_all(qp->base.qp_num);
 }

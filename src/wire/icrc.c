@@ -39,6 +39,13 @@ static void make_field(struct field *f, size_t offset, size_t headers)
 	}
 }
 
+static void make_powers(uint32_t *power, size_t count, uint32_t base)
+{
+	power[0] = CRC_ONE;
+	for (size_t n = 1; n < count; n++)
+		power[n] = crc_multiply(power[n - 1], base);
+}
+
 static void make_tables(void)
 {
 	enum { IP4 = sizeof(struct ip), IP6 = sizeof(struct ip6_hdr), UDP = sizeof(struct udphdr) };
@@ -51,13 +58,11 @@ static void make_tables(void)
 	make_field(&udp_length, offsetof(struct udphdr, uh_ulen), UDP);
 	for (uint32_t b = 0; b < 256; b++)
 		masked_byte[b] = crc_multiply(b ^ 0xff, to_bth);
-	for (int n = 0; n < 256; n++)
-		back_low[n] = crc_power(-8 * n);
-	for (int n = 0; n <= 256; n++)
-		back_high[n] = crc_power(-8 * 256 * n);
+	make_powers(back_low, ARRAY_SIZE(back_low), crc_power(-8));
+	make_powers(back_high, ARRAY_SIZE(back_high), crc_power(-8 * 256));
 }
 
-static void init(void)
+void icrc_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -115,7 +120,7 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8
 	struct udphdr udp = {.uh_sport = htons(sport), .uh_dport = htons(dport), .uh_sum = 0xffff};
 	uint32_t sum;
 
-	init();
+	icrc_init();
 	sum = crc(0, lrh, sizeof(lrh)); /* InfiniBand's link header, which RoCE does not have */
 	flow->is_ipv4 = is_ipv4_mapped(daddr);
 	sum = flow->is_ipv4 ? sum_ip4(sum, saddr, daddr) : sum_ip6(sum, saddr, daddr);

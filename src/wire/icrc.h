@@ -23,6 +23,9 @@ struct icrc_flow {
 	bool is_ipv4;
 };
 
+/* Makes the tables and finds what computes CRCs fastest, once: up to a millisecond that a packet need not wait for. */
+void icrc_init(void);
+
 /* Addresses as GIDs: IPv4 is ::ffff:a.b.c.d. Ports in host byte order. */
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
 		    uint16_t dport);

@@ -362,6 +362,43 @@ static void who_agrees_shares_a_port(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/* As servers do that open a listener for each family, in either order. */
+static void both_families_listen_at_one_port(void **state)
+{
+	static const struct {
+		bool v6_first;
+		int v6_only, error;
+	} row[] = {{false, 1, 0}, {true, 1, 0}, {false, 0, EADDRINUSE}, {true, 0, EADDRINUSE}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+		struct sockaddr_in any4 = {.sin_family = AF_INET};
+		struct sockaddr *first = row[i].v6_first ? (struct sockaddr *)&any6 : (struct sockaddr *)&any4;
+		struct sockaddr *second = row[i].v6_first ? (struct sockaddr *)&any4 : (struct sockaddr *)&any6;
+		struct rdma_event_channel *channel = rdma_create_event_channel();
+		struct rdma_cm_id *id[2];
+
+		for (int k = 0; k < 2; k++) {
+			int v6_only = row[i].v6_only;
+
+			assert_int_equal(rdma_create_id(channel, &id[k], NULL, RDMA_PS_TCP), 0);
+			assert_int_equal(rdma_set_option(id[k], RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only,
+							 sizeof(v6_only)), 0);
+		}
+		assert_int_equal(rdma_bind_addr(id[0], first), 0);
+		assert_int_equal(rdma_listen(id[0], 1), 0);
+		any4.sin_port = any6.sin6_port = rdma_get_src_port(id[0]);
+		errno = 0;
+		assert_int_equal(rdma_bind_addr(id[1], second), row[i].error ? -1 : 0);
+		assert_int_equal(errno, row[i].error);
+		if (!row[i].error)
+			assert_int_equal(rdma_listen(id[1], 1), 0);
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(rdma_destroy_id(id[k]), 0);
+		rdma_destroy_event_channel(channel);
+	}
+}
+
 static void options_are_checked(void **state)
 {
 	static const struct {
@@ -517,6 +554,8 @@ int main(void)
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(a_port_has_one_user_unless_they_agree),
 		cmocka_unit_test(who_agrees_shares_a_port),
+		cmocka_unit_test(both_families_listen_at_one_port),
+		cmocka_unit_test(both_families_listen_at_one_port),
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(an_id_moves_with_its_events),
 		cmocka_unit_test(an_application_answers_itself),

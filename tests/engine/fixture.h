@@ -121,4 +121,7 @@ struct packet aimed(struct fixture *f, uint8_t operation, psn_t at, uint32_t len
 
 #define ACKED (SYNDROME_ACK | SYNDROME_NO_CREDITS)
 
+/* Of tests that want the fixture as it is. */
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
 #endif

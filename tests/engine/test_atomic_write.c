@@ -138,7 +138,6 @@ static void what_is_not_allowed_is_refused(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(it_is_complete_when_it_is_answered), TEST(an_answer_with_data_is_wrong),
 		TEST(its_bytes_may_be_inline),		  TEST(it_writes_a_word),

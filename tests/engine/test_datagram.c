@@ -416,26 +416,26 @@ static void more_than_a_turn_holds_goes_out_all_the_same(void **state)
 		expect_done(f, i, IBV_WC_SUCCESS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+#define OWN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_datagram_carries_its_address),
-		TEST(a_qkey_with_the_high_bit_means_the_qps_own),
-		TEST(datagrams_of_one_post_go_to_many),
-		TEST(inline_data_are_taken_when_posted),
-		TEST(a_datagram_is_complete_when_it_is_sent),
-		TEST(bad_posts_are_refused),
-		TEST(a_local_error_stops_the_send_queue_alone),
-		TEST(a_datagram_arrives_behind_its_header),
-		TEST(an_ipv6_header_is_a_grh),
-		TEST(what_does_not_fit_is_dropped),
+		OWN_TEST(a_datagram_carries_its_address),
+		OWN_TEST(a_qkey_with_the_high_bit_means_the_qps_own),
+		OWN_TEST(datagrams_of_one_post_go_to_many),
+		OWN_TEST(inline_data_are_taken_when_posted),
+		OWN_TEST(a_datagram_is_complete_when_it_is_sent),
+		OWN_TEST(bad_posts_are_refused),
+		OWN_TEST(a_local_error_stops_the_send_queue_alone),
+		OWN_TEST(a_datagram_arrives_behind_its_header),
+		OWN_TEST(an_ipv6_header_is_a_grh),
+		OWN_TEST(what_does_not_fit_is_dropped),
 		cmocka_unit_test(states_say_whether_it_receives),
-		TEST(a_receive_that_may_not_be_written_ends_the_qp),
-		TEST(sqd_holds_what_is_posted),
-		TEST(drained_is_told_when_all_is_sent),
-		TEST(more_than_a_turn_holds_goes_out_all_the_same),
+		OWN_TEST(a_receive_that_may_not_be_written_ends_the_qp),
+		OWN_TEST(sqd_holds_what_is_posted),
+		OWN_TEST(drained_is_told_when_all_is_sent),
+		OWN_TEST(more_than_a_turn_holds_goes_out_all_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

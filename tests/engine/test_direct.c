@@ -1,6 +1,7 @@
 /* One-sided requests whose target can be reached from here: no packet, and in order with those that need one. And long SENDs,
  * of which only the place is sent.
  * SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <string.h>
 
 #include "fixture.h"
@@ -143,6 +144,134 @@ static void what_waits_is_flushed(void **state)
 	expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* What is done at once takes its place in the queue until it, or one after it, is polled. */
+static void it_takes_a_place_until_polled(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .num_sge = 8, .wr.rdma = {IOVA, target->base.rkey}};
+
+	f->cap.max_send_wr = 3;
+	start(f);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(fixture_post(f, wr), 0);
+		post(f, 3, IBV_WR_RDMA_WRITE, 8, target->base.rkey);
+		assert_int_equal(fixture_post(f, wr), ENOMEM);
+		expect_done(f, 3, IBV_WC_SUCCESS);
+		expect_silence(f);
+	}
+}
+
+static void inline_data_of_many_pieces(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge sge[3] = {{(uintptr_t)"abc", 3, 0}, {0, 0, 0}, {(uintptr_t)"defgh", 5, 0}};
+	struct ibv_send_wr wr = {.wr_id = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .sg_list = sge,
+				 .num_sge = 3,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+				 .wr.rdma = {IOVA + 1, target->base.rkey}};
+
+	start(f);
+	assert_int_equal(fixture_post(f, wr), 0);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(there, "tabcdefght", 10);
+	sge[2] = (struct ibv_sge){(uintptr_t)f->memory, f->qp->sq.max_inline - 2, 0};
+	assert_int_equal(fixture_post(f, wr), EINVAL);
+	sge[2].length--;
+	assert_int_equal(fixture_post(f, wr), 0);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	wr.opcode = IBV_WR_RDMA_READ;
+	assert_int_equal(fixture_post(f, wr), EINVAL);
+	expect_silence(f);
+}
+
+static void of_many_pieces_of_its_own(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge sge[3] = {{IOVA, 3, own->base.lkey}, {0, 0, 1}, {IOVA + 10, 5, own->base.lkey}};
+	struct ibv_send_wr wr = {.wr_id = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .sg_list = sge,
+				 .num_sge = 3,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {IOVA, target->base.rkey}};
+	int count = wr.num_sge;
+
+	start(f);
+	memcpy(f->memory, "abcdefghijklmnopqrst", 20);
+	assert_int_equal(fixture_post(f, wr), 0);
+	assert_int_equal(expect_done(f, 1, IBV_WC_SUCCESS).byte_len, 8);
+	assert_memory_equal(there, "abcklmnot", 9);
+	wr.opcode = IBV_WR_RDMA_READ;
+	memcpy(there, "12345678", 8);
+	assert_int_equal(fixture_post(f, wr), 0);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(f->memory, "123defghij45678pqrst", 20);
+	for (wr.num_sge = -1; wr.num_sge < 2 * HCA_MAX_SGE; wr.num_sge += 2 * HCA_MAX_SGE)
+		assert_int_equal(fixture_post(f, wr), EINVAL);
+	wr.num_sge = count;
+	sge[2].lkey ^= 1;
+	assert_int_equal(fixture_post(f, wr), 0); /* the usual way knows what is wrong */
+	expect_done(f, 1, IBV_WC_LOC_PROT_ERR);
+}
+
+static void atomics_tell_what_was_there(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge sge = fixture_sge(f, 0, 8);
+	struct ibv_send_wr wr = {.wr_id = 1,
+				 .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.atomic = {IOVA, 3, 0, target->base.rkey}};
+	uint64_t before = 39, now;
+
+	start(f);
+	memcpy(there, &before, 8);
+	assert_int_equal(fixture_post(f, wr), 0);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(f->memory, &before, 8);
+	wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	wr.wr.atomic.compare_add = 42;
+	wr.wr.atomic.swap = 7;
+	assert_int_equal(fixture_post(f, wr), 0);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	memcpy(&now, there, 8);
+	assert_true(now == 7);
+	memcpy(&now, f->memory, 8);
+	assert_true(now == 42);
+	expect_silence(f);
+}
+
+/* An acknowledgement that is owed leaves first, with the usual way. */
+static void at_once_only_where_nothing_is_owed(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge sge = fixture_sge(f, 0, 8);
+	struct ibv_send_wr send = {.wr_id = 3, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1};
+	struct ibv_send_wr wr[2] = {
+		{.wr_id = 1, .next = &wr[1], .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1},
+		{.wr_id = 2, .next = &send, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1},
+	};
+
+	for (int i = 0; i < 2; i++)
+		wr[i].wr.rdma.remote_addr = IOVA, wr[i].wr.rdma.rkey = target->base.rkey;
+	start(f);
+	lock_take(&f->qp->lock);
+	f->qp->resp.ack_owed = true;
+	assert_ptr_equal(engine_post_direct(f->qp, wr), wr);
+	f->qp->resp.ack_owed = false;
+	assert_ptr_equal(engine_post_direct(f->qp, wr), &send);
+	assert_int_equal(f->qp->sq.head, 2);
+	assert_null(engine_post_direct(f->qp, NULL));
+	lock_drop(&f->qp->lock);
+	assert_int_equal(fixture_post(f, send), 0);
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+}
+
 static void start_lossless(struct fixture *f)
 {
 	start(f);
@@ -213,6 +342,28 @@ static void what_is_deregistered_too_early_fails_as_ever(void **state)
 	expect_done(f, 1, IBV_WC_LOC_PROT_ERR);
 }
 
+static void what_is_suspended_is_not_reached_and_has_another_key_then(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t key = target->base.rkey;
+
+	start(f);
+	mr_suspend(target);
+	post(f, 1, IBV_WR_RDMA_WRITE, 8, key);
+	expect_sent(f, OP_WRITE_ONLY, sent_psn(0)); /* by the usual way, which is told why */
+	assert_null(mr_get(&f->hca, key));
+	fixture_give(f, ack(sent_psn(0), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	show_settle(&f->hca);
+	mr_resume(target);
+	assert_int_not_equal(target->base.rkey, key);
+	assert_null(mr_get(&f->hca, key));
+	post(f, 2, IBV_WR_RDMA_WRITE, 8, target->base.rkey);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	expect_silence(f);
+	mr_suspend(target); /* teardown deregisters it so */
+}
+
 /* A SEND of the peer's, of two pieces of its memory. */
 static void give_long(struct fixture *f, psn_t at, uint32_t lkey)
 {
@@ -274,21 +425,27 @@ static void what_cannot_be_fetched_is_asked_for_again(void **state)
 	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).byte_len, 8);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define OWN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(done_when_posted),
-		TEST(or_when_those_before_it_are_done),
-		TEST(a_short_write_does_not_wait),
-		TEST(what_cannot_be_reached_is_asked_for),
-		TEST(what_waits_is_flushed),
-		TEST(of_a_long_send_the_place_is_sent),
-		TEST(who_cannot_fetch_it_is_sent_it),
-		TEST(what_is_deregistered_too_early_fails_as_ever),
-		TEST(what_is_referred_to_is_fetched),
-		TEST(what_cannot_be_fetched_is_asked_for_again),
+		OWN_TEST(done_when_posted),
+		OWN_TEST(or_when_those_before_it_are_done),
+		OWN_TEST(a_short_write_does_not_wait),
+		OWN_TEST(what_cannot_be_reached_is_asked_for),
+		OWN_TEST(what_waits_is_flushed),
+		OWN_TEST(it_takes_a_place_until_polled),
+		OWN_TEST(inline_data_of_many_pieces),
+		OWN_TEST(of_many_pieces_of_its_own),
+		OWN_TEST(atomics_tell_what_was_there),
+		OWN_TEST(at_once_only_where_nothing_is_owed),
+		OWN_TEST(of_a_long_send_the_place_is_sent),
+		OWN_TEST(who_cannot_fetch_it_is_sent_it),
+		OWN_TEST(what_is_deregistered_too_early_fails_as_ever),
+		OWN_TEST(what_is_suspended_is_not_reached_and_has_another_key_then),
+		OWN_TEST(what_is_referred_to_is_fetched),
+		OWN_TEST(what_cannot_be_fetched_is_asked_for_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

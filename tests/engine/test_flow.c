@@ -271,6 +271,25 @@ static void a_dead_peer_is_waited_for_a_second(void **state)
 	assert_in_range(f->now - start, 900 * MSEC, 1100 * MSEC);
 }
 
+/* Between neighbors, some times are given to within milliseconds. */
+static void a_clock_that_steps_back_ends_no_patience(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	be_heard(f, 10);
+	post_sends(f, 20);
+	assert_int_equal(polled(f), 10);
+	f->now -= 2 * MSEC;
+	fixture_run(f);
+	post_sends(f, 1);
+	assert_int_equal(polled(f), 0);
+	s = look(f);
+	answer(f, &s.question, 11); /* asked when five had been sent: six more */
+	assert_int_equal(polled(f), 6);
+}
+
 /* It answers, and has no receives: as long as it is slow, and not for ever, if it never posts one. */
 static void a_peer_without_receives_is_waited_for_a_second(void **state)
 {
@@ -593,6 +612,7 @@ int main(void)
 		BOTH(a_repeated_question_keeps_its_number),
 		BOTH(a_silent_peer_is_not_waited_for_long),
 		BOTH(a_dead_peer_is_waited_for_a_second),
+		BOTH(a_clock_that_steps_back_ends_no_patience),
 		BOTH(a_peer_without_receives_is_waited_for_a_second),
 		UC(writes_wait_for_bytes_alone),
 		UC(sqd_waits_for_the_message_that_was_begun),

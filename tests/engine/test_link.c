@@ -306,8 +306,6 @@ static void an_acknowledgement_that_ends_the_qp_ends_it_before_the_request(void 
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -424,8 +424,6 @@ static void the_peer_may_get_more_resources_while_it_works(void **state)
 	expect_ack(f, due_psn(14), NAK_INVALID_REQUEST);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

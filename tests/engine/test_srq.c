@@ -272,7 +272,6 @@ static void it_counts_who_uses_it(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(messages_take_receives_in_order),
 		TEST(the_queue_takes_as_many_as_it_says),

@@ -343,24 +343,24 @@ static void errors_flush_both_queues(void **state)
 	expect_none(f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+#define OWN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_message_becomes_packets_and_is_complete),
-		TEST(a_long_message_takes_many_turns),
-		TEST(requests_that_want_an_answer_are_refused),
-		TEST(nothing_is_answered),
-		TEST(a_receive_serves_the_next_message_when_one_is_lost),
-		TEST(a_new_message_ends_the_one_before),
-		TEST(a_write_says_nothing_unless_it_has_immediate_data),
-		TEST(what_is_not_allowed_is_dropped),
-		TEST(without_the_right_nobody_writes),
-		TEST(a_write_ends_with_its_region),
-		TEST(a_receive_that_may_not_be_written_ends_the_qp),
-		TEST(a_local_error_stops_the_send_queue_alone),
-		TEST(errors_flush_both_queues),
+		OWN_TEST(a_message_becomes_packets_and_is_complete),
+		OWN_TEST(a_long_message_takes_many_turns),
+		OWN_TEST(requests_that_want_an_answer_are_refused),
+		OWN_TEST(nothing_is_answered),
+		OWN_TEST(a_receive_serves_the_next_message_when_one_is_lost),
+		OWN_TEST(a_new_message_ends_the_one_before),
+		OWN_TEST(a_write_says_nothing_unless_it_has_immediate_data),
+		OWN_TEST(what_is_not_allowed_is_dropped),
+		OWN_TEST(without_the_right_nobody_writes),
+		OWN_TEST(a_write_ends_with_its_region),
+		OWN_TEST(a_receive_that_may_not_be_written_ends_the_qp),
+		OWN_TEST(a_local_error_stops_the_send_queue_alone),
+		OWN_TEST(errors_flush_both_queues),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

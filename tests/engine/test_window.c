@@ -604,7 +604,6 @@ static void unbinding_and_deregistering_waits_for_those_inside(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(the_rules_of_binding),
 		TEST(domains_must_agree),

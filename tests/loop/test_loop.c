@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -386,6 +387,53 @@ static unsigned long helper_sleeps(void)
 	return n;
 }
 
+static _Atomic int handled;
+
+static void count_signal(int number)
+{
+	atomic_fetch_add(&handled, 1);
+}
+
+/* The signal comes while we look about, and not yet sleep. */
+static bool is_signalled(void *arg)
+{
+	int *looks = arg;
+
+	if (++*looks == 2)
+		raise(SIGUSR1);
+	return false;
+}
+
+static void needs_nothing(void *arg)
+{
+}
+
+static void a_signal_ends_a_wait_that_has_not_come_to_sleep(void **state)
+{
+	struct sigaction on = {.sa_handler = count_signal}, off;
+	int looks = 0, wake = eventfd(0, EFD_NONBLOCK);
+	struct loop_wait w = {.done = is_signalled, .arm = needs_nothing, .arg = &looks, .wake = wake};
+	struct pair p;
+	sigset_t mask;
+
+	open_pair(&p);
+	atomic_store(&handled, 0);
+	assert_int_equal(sigaction(SIGUSR1, &on, &off), 0);
+	w.until = clock_now() + 10 * SEC;
+	assert_int_equal(loop_wait_for(&w), -EINTR);
+	assert_int_equal(atomic_load(&handled), 1);
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	assert_int_equal(sigismember(&mask, SIGUSR1), 0);
+	/* one that nobody heeds ends nothing */
+	assert_int_equal(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = SIG_IGN}, NULL), 0);
+	looks = 0;
+	w.until = clock_now() + 30 * MSEC;
+	assert_int_equal(loop_wait_for(&w), 0);
+	assert_int_equal(sigaction(SIGUSR1, &off, NULL), 0);
+	close_pair(&p);
+	close(wake);
+}
+
 static void an_idle_connection_wakes_nobody(void **state)
 {
 	unsigned long before;
@@ -523,6 +571,7 @@ int main(void)
 		cmocka_unit_test(whoever_waits_moves_them),
 		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),
+		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
 		cmocka_unit_test(an_idle_connection_wakes_nobody),
 		cmocka_unit_test(a_port_in_use_is_explained),
 		cmocka_unit_test(addresses_are_shared_by_their_users),

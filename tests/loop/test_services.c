@@ -67,6 +67,7 @@ static int teardown(void **state)
 #define SIX  "fd00::1"
 #define ALL  "::"
 #define ALL4 "::ffff:0.0.0.0"
+#define ALL6 "ff00::"
 
 static void claims_keep_others_out(void **state)
 {
@@ -88,6 +89,10 @@ static void claims_keep_others_out(void **state)
 		{SIX, ALL, GSI_BOUND, GSI_BOUND, -EADDRINUSE},
 		{ALL, ALL4, GSI_LISTENS, GSI_BOUND, -EADDRINUSE},
 		{ALL, A, GSI_SHARED, GSI_SHARED, 0},
+		{ALL6, ALL4, GSI_LISTENS, GSI_LISTENS, 0},
+		{ALL6, A, GSI_LISTENS, GSI_LISTENS, 0},
+		{ALL6, SIX, GSI_BOUND, GSI_BOUND, -EADDRINUSE},
+		{ALL, ALL6, GSI_BOUND, GSI_BOUND, -EADDRINUSE},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -119,6 +124,9 @@ static void who_listens_is_found(void **state)
 	assert_int_equal(claim(3, ALL4, 9, GSI_LISTENS), 0);
 	assert_int_equal(owner(A, 9), 3);
 	assert_int_equal(owner(SIX, 9), 0);
+	assert_int_equal(claim(4, ALL6, 9, GSI_LISTENS), 0);
+	assert_int_equal(owner(A, 9), 3);
+	assert_int_equal(owner(SIX, 9), 4);
 	release(1, A, 8); /* not his */
 	assert_int_equal(owner(A, 8), 2);
 }

@@ -193,6 +193,39 @@ static void equal_packets_travel_together(void **state)
 	}
 }
 
+/* rows of {opcodes of a train, all of whose packets but the last are as long as it takes; in which order they are delivered} */
+static void an_ack_is_delivered_before_the_requests_that_it_travels_with(void **state)
+{
+	static const struct {
+		uint8_t opcode[3];
+		uint32_t qpn; /* of the last */
+		uint32_t order[3];
+	} rows[] = {
+		{{OP_SEND_ONLY, OP_SEND_ONLY, OP_ACKNOWLEDGE}, 7, {2, 0, 1}},
+		{{OP_READ_RESPONSE_MIDDLE, OP_READ_RESPONSE_MIDDLE, OP_ACKNOWLEDGE}, 7, {0, 1, 2}},
+		{{OP_SEND_ONLY, OP_READ_RESPONSE_MIDDLE, OP_ACKNOWLEDGE}, 7, {0, 1, 2}},
+		{{OP_SEND_ONLY, OP_SEND_ONLY, OP_ACKNOWLEDGE}, 8, {0, 1, 2}},
+	};
+	struct end *e = &b;
+
+	open_pair("127.0.0.1", "127.0.0.2");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		batch.count = e->count = 0;
+		for (uint32_t k = 0; k < 3; k++) {
+			add(rows[i].opcode[k], k < 2 ? 64 : 0, k < 2, &b.link->gid);
+			batch.packet[k].dest_qpn = k < 2 ? 7 : rows[i].qpn;
+		}
+		send_batch();
+		receive(e, 3);
+		assert_int_equal(e->count, 3);
+		for (uint32_t k = 0; k < 3; k++)
+			assert_int_equal(e->got[k].packet.psn.v, rows[i].order[k]);
+	}
+	assert_int_equal(link_udp_counters(b.link)->rx_trains, ARRAY_SIZE(rows));
+	assert_int_equal(link_udp_counters(b.link)->rx_icrc, 0);
+	close_pair();
+}
+
 static void without_segments_each_packet_travels_alone(void **state)
 {
 	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
@@ -385,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_size_arrives_whole),
 		cmocka_unit_test(equal_packets_travel_together),
+		cmocka_unit_test(an_ack_is_delivered_before_the_requests_that_it_travels_with),
 		cmocka_unit_test(without_segments_each_packet_travels_alone),
 		cmocka_unit_test(trains_end_where_the_way_changes),
 		cmocka_unit_test(packets_too_long_are_lost_and_others_still_travel_together),

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,209 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memory/adopt.h"
-#include "memory/reach.h"
-
-enum {
-	WRITE = 1 << 1, /* as enum ibv_access_flags has them */
-	READ = 1 << 2,
-	LENGTH = 64 << 10,
-	IOVA = 0x5000,
-	PD = 7,
-	PAIR = 99,
-	QP = 3,
-	REGION = 5,
-	MIX = 0x1234567,
-	MASK = 0xabcdef,
-};
-
-static unsigned rounds(unsigned n)
-{
-	const char *quick = getenv("UROCE_QUICK");
-
-	return quick && *quick ? n / 20 + 1 : n;
-}
-
-static const struct reach_pair pair = {QP, PAIR};
-static const struct reach_pair stranger = {QP, PAIR + 1};
-
-static uint32_t key_of(uint8_t tag)
-{
-	struct key_code code = key_code(MIX, MASK);
-
-	return key_make(&code, REGION, tag);
-}
-
-static char *fresh(size_t length)
-{
-	char *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(at, MAP_FAILED);
-	return at;
-}
-
-static struct share *make_share(uint8_t slot)
-{
-	struct share *s;
-
-	assert_int_equal(share_create(&s, slot, MIX, MASK, 1000 + slot), 0);
-	return s;
-}
-
-/* Opens a region of LENGTH bytes at `at`; *where is for close_region(). */
-static void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct adopted *where)
-{
-	adopt(s->arena, at, LENGTH, may_move, where);
-	share_open_region(s, REGION, key_of(tag),
-			  &(struct share_region){
-				  .access = WRITE | READ,
-				  .pd = PD,
-				  .iova = IOVA,
-				  .length = LENGTH,
-				  .address = (uintptr_t)at,
-				  .offset = where->offset,
-				  .mapped = where->mapped,
-				  .skip = where->skip,
-			  });
-}
-
-static void close_region(struct share *s, char *at, const struct adopted *where)
-{
-	if (share_close_region(s, REGION))
-		share_settle(s);
-	adopt_release(s->arena, at, LENGTH, where);
-}
-
-static bool put(struct reach *r, uint32_t key, uint64_t va, const void *bytes, size_t length)
-{
-	struct iovec from = {(void *)bytes, length};
-	struct reach_span span;
-	bool ok;
-
-	if (!reach_enter(r, &pair, key, va, length, WRITE, &span))
-		return false;
-	ok = reach_write(r, &span, &from, 1, length);
-	reach_leave(r);
-	return ok;
-}
-
-static bool get(struct reach *r, uint32_t key, uint64_t va, void *bytes, size_t length)
-{
-	struct iovec to = {bytes, length};
-	struct reach_span span;
-	bool ok;
-
-	if (!reach_enter(r, &pair, key, va, length, READ, &span))
-		return false;
-	ok = reach_read(r, &span, &to, 1, length);
-	reach_leave(r);
-	return ok;
-}
-
-/* ---- introductions ---- */
-
-struct card {
-	uint8_t slot;
-	bool has_arena;
-	pid_t pid;
-};
-
-static void show_card(int socket, struct share *s)
-{
-	struct card card = {.slot = s->slot, .pid = getpid()};
-	struct iovec iov = {&card, sizeof(card)};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
-	int fd[2];
-
-	share_fds(s, fd);
-	card.has_arena = fd[1] >= 0;
-	m.msg_controllen = CMSG_SPACE((1 + card.has_arena) * sizeof(int));
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN((1 + card.has_arena) * sizeof(int));
-	memcpy(CMSG_DATA(&control.header), fd, (1 + card.has_arena) * sizeof(int));
-	assert_int_equal(sendmsg(socket, &m, 0), sizeof(card));
-}
-
-static struct reach *meet(int socket, struct share *own)
-{
-	struct card card;
-	struct iovec iov = {&card, sizeof(card)};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	int fd[2] = {-1, -1};
-	struct reach *r;
-
-	show_card(socket, own);
-	assert_int_equal(recvmsg(socket, &m, 0), sizeof(card));
-	memcpy(fd, CMSG_DATA(&control.header), (1 + card.has_arena) * sizeof(int));
-	assert_int_equal(reach_open(&r, own, fd[0], fd[1], card.slot, card.pid), 0);
-	return r;
-}
-
-static void tell(int socket, char word)
-{
-	assert_int_equal(write(socket, &word, 1), 1);
-}
-
-static bool hear(int socket, char word)
-{
-	char heard = 0;
-
-	return read(socket, &heard, 1) == 1 && heard == word;
-}
-
-/* This process and a child that has memory of its own to visit, each introduced to the other. */
-struct world {
-	struct share *own;
-	struct reach *child;
-	pid_t pid;
-	int socket;
-};
-
-typedef void child_main(struct share *own, struct reach *parent, int socket);
-
-static void begin(struct world *w, child_main *child, bool with_barrier)
-{
-	int pair[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	w->pid = fork();
-	assert_true(w->pid >= 0);
-	w->socket = pair[w->pid != 0];
-	close(pair[w->pid == 0]);
-	w->own = make_share(w->pid ? 1 : 2);
-	w->own->table->barrier &= with_barrier;
-	w->child = meet(w->socket, w->own);
-	tell(w->socket, 'm');
-	if (!hear(w->socket, 'm')) /* each is admitted by the other */
-		_exit(1);
-	if (!w->pid) {
-		child(w->own, w->child, w->socket);
-		_exit(0);
-	}
-}
-
-static void end(struct world *w, bool killed)
-{
-	int status;
-
-	if (!killed)
-		tell(w->socket, 'e');
-	close(w->socket);
-	assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
-	if (!killed)
-		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	reach_close(w->child);
-	share_destroy(w->own);
-}
+#include "memory/world.h"
 
 /* ---- what is let in ---- */
 
@@ -335,18 +132,6 @@ static void what_is_not_open_is_not_reached(void **state)
 	end(&w, false);
 }
 
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static void tables_of_others_are_refused(void **state)
 {
 	struct share *own = make_share(1);
@@ -362,22 +147,6 @@ static void tables_of_others_are_refused(void **state)
 }
 
 /* ---- races ---- */
-
-/* Writes to whatever region of the parent is open, until the socket closes. Each byte that it writes is 'x'. */
-static void write_all_the_time(struct share *own, struct reach *parent, int socket)
-{
-	char bytes[LENGTH];
-	uint64_t word[512];
-
-	memset(bytes, 'x', sizeof(bytes));
-	memset(word, 0, sizeof(word));
-	for (unsigned n = 0;; n++) {
-		for (int tag = 1; tag < 256; tag++)
-			put(parent, key_of((uint8_t)tag), IOVA + n % 3 * 8, bytes, n % 2 ? 64 : LENGTH - 16);
-		if (n % 16 == 0 && recv(socket, word, sizeof(word), MSG_DONTWAIT) >= 0)
-			return;
-	}
-}
 
 /* Opens and closes a region again and again; once it is closed, nothing changes in it. */
 static void close_while_others_write(struct world *w, bool may_move)
@@ -492,8 +261,8 @@ static void closed_qps_are_left_alone(void **state)
 		share_open_qp(w.own, QP, WRITE, PD, PAIR);
 		for (unsigned n = 0; ((volatile char *)at)[LENGTH / 2] == '.' && n < 20; n++)
 			sched_yield();
-		if (share_close_qp(w.own, QP))
-			share_settle(w.own);
+		share_close_qp(w.own, QP);
+		share_settle(w.own);
 		memset(at, '-', LENGTH);
 		for (unsigned n = 0; n < 20; n++)
 			for (int k = 0; k < LENGTH; k += 8)
@@ -563,6 +332,56 @@ static void another_in_its_place_starts_afresh(void **state)
 	reach_close(mine);
 	share_destroy(own);
 	share_destroy(other);
+}
+
+static void one_settling_does_for_all_that_was_closed(void **state)
+{
+	struct share *own = make_share(1);
+	struct reach *self;
+	uint64_t closed;
+
+	share_open_qp(own, QP, WRITE, PD, PAIR);
+	share_close_qp(own, QP);
+	assert_true(share_has_settled(own, share_closed(own))); /* nobody may come */
+	assert_int_equal(reach_self(&self, own), 0);
+	share_open_qp(own, QP, WRITE, PD, PAIR);
+	assert_false(share_has_settled(own, share_closed(own)));
+	share_settle(own);
+	closed = share_closed(own);
+	assert_true(share_has_settled(own, closed));
+
+	share_close_qp(own, QP);
+	assert_int_equal(share_closed(own), closed + 1);
+	share_close_qp(own, QP); /* it was */
+	assert_int_equal(share_closed(own), closed + 1);
+	assert_false(share_has_settled(own, closed + 1));
+	share_settle(own);
+	assert_true(share_has_settled(own, closed + 1));
+	reach_close(self);
+	share_destroy(own);
+}
+
+static void a_region_that_is_open_again_has_another_key(void **state)
+{
+	struct share *own = make_share(1);
+	char *at = fresh(LENGTH);
+	struct adopted where;
+	struct reach *self;
+
+	assert_int_equal(reach_self(&self, own), 0);
+	open_region(own, at, 1, true, &where);
+	share_open_qp(own, QP, WRITE | READ, PD, PAIR);
+	share_close_region(own, REGION);
+	assert_false(put(self, key_of(1), IOVA, "x", 1));
+	share_settle(own);
+	share_reopen_region(own, REGION, key_of(2));
+	assert_false(put(self, key_of(1), IOVA, "x", 1));
+	assert_true(put(self, key_of(2), IOVA, "y", 1));
+	assert_int_equal(*at, 'y');
+	close_region(own, at, &where);
+	reach_close(self);
+	share_destroy(own);
+	munmap(at, LENGTH);
 }
 
 static void a_child_of_fork_changes_nothing(void **state)
@@ -682,6 +501,8 @@ int main(void)
 		cmocka_unit_test(closed_qps_are_left_alone),
 		cmocka_unit_test(who_is_killed_inside_is_not_waited_for),
 		cmocka_unit_test(another_in_its_place_starts_afresh),
+		cmocka_unit_test(one_settling_does_for_all_that_was_closed),
+		cmocka_unit_test(a_region_that_is_open_again_has_another_key),
 		cmocka_unit_test(a_child_of_fork_changes_nothing),
 		cmocka_unit_test(threads_have_a_cell_each_while_there_are_any),
 		cmocka_unit_test(both_ends_compute_the_same_pair),

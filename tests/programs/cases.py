@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is run: one row per test. A row says which program, with which options, in which places, and what must come
 out; the functions above the table say how a kind of test goes."""
+import difflib
 import json
 import os
 import re
@@ -8,11 +9,13 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 import packets
-from process import Failure, Process, Skip, ports
+import systems
+from process import Failure, Process, Skip, expect, ports, typed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
@@ -29,12 +32,6 @@ class Case:
 
 def source(build, name):
     return build.compile(os.path.join(HERE, name + ".c"))
-
-
-def expect(process, status=0):
-    got = process.wait()
-    if got != status:
-        raise Failure("%s: status %d, not %d" % (process.argv[-1], got, status))
 
 
 def single(command, *patterns, status=0, name=None, **row):
@@ -215,6 +212,40 @@ def killed(rounds, **row):
         p = Process(build, place.server, "%s %d" % (source(build, "killed"), rounds))
         expect(p)
     return Case("one stays, %d are killed" % rounds, run, **row)
+
+
+def lent(how, **row):
+    """Memory that the program itself shares is mapped by the peer, and given back whatever that does."""
+    def run(place, build):
+        expect(Process(build, place.server, "%s %s" % (source(build, "lent"), how)))
+    return Case("a shared segment is lent to a peer that %s" % how, run, **row)
+
+
+def kept_apart(place, build):
+    """Root has one address of the host and another user the other."""
+    if place.name != "lo" or not hasattr(place.server, "ip"):
+        raise Skip("needs a namespace of its own, with shared memory")
+    try:
+        os.seteuid(65534)
+    except OSError:
+        raise Skip("there is no other user here")
+    os.seteuid(0)
+    for n in 1, 2:
+        place.server.ip("addr add 10.78.0.%d/32 dev lo" % n)
+    expect(Process(build, place.server, source(build, "strangers") + " 10.78.0.1 10.78.0.2"))
+
+
+def leave(rounds, **row):
+    def run(place, build):
+        expect(Process(build, place.server, "%s %d" % (source(build, "leave"), rounds)))
+    return Case("one stays, %d leave in order" % rounds, run, **row)
+
+
+def cut(rounds, **row):
+    """Killed in the middle of one copy of 64 MiB: its own, or the other's out of its memory or into it."""
+    def run(place, build):
+        expect(Process(build, place.server, "%s %d" % (source(build, "cut"), rounds)))
+    return Case("one stays, copies are cut in %d rounds" % rounds, run, **row)
 
 
 def crowd(place, build):
@@ -421,7 +452,7 @@ def mckey(group, receiver, sender, **row):
 
 def raw_ethernet(program, **row):
     """Whole Ethernet frames between two interfaces, by steering rules for their MAC addresses. Nothing holds back who sends
-    them, so programs that stream do so for a time (-D), and not until so many have come."""
+    them but for what the receiver's buffer takes: more than these programs send, if they do not stream for a time (-D)."""
     def run(place, build):
         def mac(end):
             text = subprocess.check_output(end.enter + ["ip", "-j", "link", "show", place.interface])
@@ -486,6 +517,19 @@ def iperf3(place, build):
     expect(s)
 
 
+def semantics(place, build):
+    """What sockets say, by rsocket and by TCP: the same."""
+    if build.sanitizer:
+        raise Skip("Python is not made for sanitizers")
+    script = os.path.join(HERE, "semantics.py")
+    tcp = Process(build, place.server, [sys.executable, script, "tcp"], preload=False)
+    expect(tcp)
+    rdma = Process(build, place.server, [sys.executable, script, "rdma"], env=by_rsocket(build))
+    expect(rdma)
+    if rdma.output != tcp.output:
+        raise Failure("\n".join(difflib.unified_diff(tcp.output.splitlines(), rdma.output.splitlines(), "tcp", "rdma", lineterm="")))
+
+
 def redis(place, build):
     """Clients by RDMA and by TCP at once; the answers are checked."""
     port = next(ports)
@@ -513,6 +557,12 @@ NGINX = """daemon off; master_process off; pid %(folder)s/pid; error_log stderr;
 http { access_log off; sendfile on; client_body_temp_path %(folder)s; proxy_temp_path %(folder)s; fastcgi_temp_path %(folder)s;
 uwsgi_temp_path %(folder)s; scgi_temp_path %(folder)s; server { listen %(at)s; root %(folder)s; } }
 """
+
+
+def readiness(place, build):
+    """An event loop that takes epoll at its word."""
+    p = Process(build, place.server, source(build, "ready"), env=by_rsocket(build))
+    expect(p)
 
 
 def nginx(place, build):
@@ -553,13 +603,6 @@ def uroce_run(place, build):
     c = Process(build, place.client, "%s -p %d %s" % (command, port, place.address), preload=False)
     expect(c)
     expect(s)
-
-
-def typed(build, command):
-    """As a user types it: these look for the device in /sys and /dev, too."""
-    if build.sanitizer:
-        raise Skip("a sanitizer's runtime must come first")
-    return build.command + " run " + command
 
 
 def ucx(transports, test, **row):
@@ -713,7 +756,6 @@ TABLE = [
     connected("ib_read_lat -R -n 200 -p {p}", "ib_read_lat -R -n 200 -p {p} {a}", "t_typical", places=("lo", "veth1500")),
     fio("write", places=("lo", "veth1500")),
     fio("read", places=LO),
-    fio("send", places=LO),
     connected("ib_write_bw -R -n 500 -p {p}", "ib_write_bw -R -n 500 -p {p} {a}", "65536", places=ALL),
     connected("ib_send_lat -R -n 500 -p {p}", "ib_send_lat -R -n 500 -p {p} {a}", "t_typical", places=ALL),
     # -C: some size and count of messages, there and back
@@ -730,14 +772,22 @@ TABLE = [
     Case("rcopy", rcopy, ALL, quick=True),
     raw_ethernet("raw_ethernet_lat -n 200 -s 64", places=VETH, quick=True),
     *[raw_ethernet("raw_ethernet_bw -D 1 -s %d" % s, places=VETH) for s in (64, 1024)],
+    *[raw_ethernet("raw_ethernet_bw -n 5000 -s %d" % s, places=VETH) for s in (64, 512, 1500)],
     mckey("239.77.0.1", "127.0.0.1 -c 4 -S 500", "127.0.0.1 -c 4 -S 500"),
+    mckey("239.77.0.3", "127.0.0.1", "127.0.0.1 -l"),
+    mckey("239.77.0.4", "10.77.0.1", "10.77.0.2 -l", places=VETH),
     mckey("239.77.0.2", "10.77.0.1", "10.77.0.2 -o", places=VETH),
     mckey("ff0e::77 -p 0x0002", "fd77::1", "fd77::2", places=VETH),
     Case("nc by rsocket", netcat(), ALL),
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),
+    Case("epoll by rsocket", readiness, quick=True),
+    Case("sockets by rsocket are as by TCP", semantics, ("lo",)),
     Case("nginx by rsocket", nginx, ("lo", "veth1500")),
+    Case("iSER: tgt and libiscsi", systems.iser, ("lo", "veth1500")),
+    Case("migration of a QEMU guest", systems.migration(pin=False), ("lo", "veth1500")),
+    Case("migration of a QEMU guest, rdma-pin-all", systems.migration(pin=True)),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, ("lo", "veth1500")),
     pingpong(places=ALL, quick=True),
     pingpong("-g 0", places=ALL),
@@ -849,11 +899,20 @@ TABLE = [
     peer_dies("idle", places=("lo", "veth1500"), quick=True),
     killed(200, places=("lo", "veth1500"), quick=False),
     killed(20, quick=True),
+    leave(100),
+    leave(10, quick=True),
+    cut(60),
+    cut(12, quick=True),
+    Case("another user is kept apart", kept_apart, LO, spoils=True),
+    lent("polls"),
+    lent("sleeps", quick=True),
+    lent("computes"),
     Case("stopped for a moment", stopped_goes_on),
     Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
     Case("a pair is killed, others are stopped, the last goes on", killed_among_stopped),
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
     Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
+    ours("numbers", quick=True),
     ours("forks", quick=True),
     ours("full", quick=True),
     ours("threads", quick=True),

@@ -157,6 +157,19 @@ class Process:
         Process.everyone.remove(self)
 
 
+def expect(process, status=0):
+    got = process.wait()
+    if got != status:
+        raise Failure("%s: status %d, not %d" % (process.argv[-1], got, status))
+
+
+def typed(build, command):
+    """As a user types it: these look for the device in /sys and /dev, too."""
+    if build.sanitizer:
+        raise Skip("a sanitizer's runtime must come first")
+    return build.command + " run " + command
+
+
 def report():
     """Both ends' command and output, for a failure."""
     text = []

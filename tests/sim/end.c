@@ -139,6 +139,14 @@ void end_fini(struct end *e)
 	arena_fini(&e->arena);
 }
 
+struct lane *end_lane(struct end *e)
+{
+	struct world *w = e->world;
+	struct lane *l = &w->lane[e->node->index][e->peer->node->index];
+
+	return l->size && !w->network.dead[e->peer->node->index] ? l : NULL;
+}
+
 bool end_is_idle(const struct end *e)
 {
 	return e->state == END_DEAD || e->completed == e->posted;
@@ -162,6 +170,7 @@ static void check_state(struct end *e)
 
 static void send_turn(struct end *e, struct turn *turn, uint32_t from)
 {
+	struct lane *lane = e->qp->req.lossless ? end_lane(e) : NULL;
 	struct world *w = e->world;
 
 	for (uint32_t i = from; i < turn->packets; i++) {
@@ -172,6 +181,12 @@ static void send_turn(struct end *e, struct turn *turn, uint32_t from)
 		expect(w, e, p->length <= max_of(e->qp->mtu, w->lane_mtu), "a packet of %u bytes, path MTU %u",
 		       p->length, e->qp->mtu);
 		expect(w, e, p->dest_qpn == e->peer->qpn, "a packet to QP %06x", p->dest_qpn);
+		if (lane) {
+			expect(w, e, lane_bytes(p->length) <= lane_room(lane), "a packet of %u bytes into room for %u",
+			       p->length, lane_room(lane));
+			lane->at += lane_bytes(p->length);
+			e->sent_to = lane->at;
+		}
 		network_send(&w->network, e->node->index, turn, &turn->tx[i],
 			     e->qp->req.lossless ? w->lane_mtu : 0, w->now);
 	}
@@ -182,15 +197,18 @@ void end_run(struct end *e, bool delay_ack)
 	struct world *w = e->world;
 	struct turn *turn = &w->turn;
 	struct qp *qp = e->qp;
+	struct lane *lane;
 	uint64_t deadline;
 	bool more, work;
 	int rounds = 0;
 
 	if (e->state == END_DEAD)
 		return;
+	e->stuck = false;
 	lock_take(&qp->lock);
 	if (w->lane_mtu && w->now >= e->lane_at && qp->req.mtu != w->lane_mtu)
 		engine_change_link(qp, w->lane_mtu);
+	lane = qp->req.lossless ? end_lane(e) : NULL;
 	do {
 		/* now and then a turn with less room than most */
 		uint32_t from = dice_chance(&w->dice, 0.1) ? (uint32_t)dice_below(&w->dice, TURN_PACKETS) : 0;
@@ -198,7 +216,7 @@ void end_run(struct end *e, bool delay_ack)
 		turn->now = w->now;
 		turn->delay_ack = delay_ack;
 		turn->budget = w->style.budget;
-		turn->room = UINT32_MAX;
+		turn->room = lane ? min_of(lane_room(lane), lane->size / 2) : UINT32_MAX;
 		turn->packets = from;
 		more = engine_run(qp, turn);
 		expect(w, e,
@@ -214,14 +232,18 @@ void end_run(struct end *e, bool delay_ack)
 	} while (more && (rounds++ < 4 || !dice_chance(&w->dice, 0.2)));
 	work = engine_has_work(qp, false);
 	deadline = engine_deadline(qp);
-	expect(w, e, more || delay_ack || !work, "the engine has run, and still has work");
+	e->stuck = turn->full;
+	if (e->stuck)
+		say(w, e, "waits for room: there are %u bytes of %u", lane_room(lane), lane->size);
+	expect(w, e, more || delay_ack || e->stuck || !work, "the engine has run, and still has work");
 	expect(w, e, !engine_in_flight(qp) || deadline != NEVER || work || qp->attr.timeout == 0,
 	       "requests are on the way and no deadline is set");
 	check_state(e);
 	if (deadline != NEVER)
 		timer_set(&e->node->hca.timers, &qp->timer, deadline);
 	lock_drop(&qp->lock);
-	e->run_at = more   ? w->now + dice_below(&w->dice, USEC)
+	e->run_at = e->stuck ? NEVER
+		    : more ? w->now + dice_below(&w->dice, USEC)
 		    : work ? w->now + dice_below(&w->dice, RUN_DELAY)
 			   : NEVER;
 }
@@ -232,8 +254,33 @@ void end_attend(struct end *e)
 
 	if (dice_chance(&w->dice, w->style.run_now))
 		end_run(e, dice_chance(&w->dice, w->style.delay_ack));
-	else if (e->run_at == NEVER)
+	else if (e->run_at == NEVER && !e->stuck)
 		e->run_at = w->now + dice_below(&w->dice, RUN_DELAY);
+}
+
+/* As loop_post_straight(), now and then; with the lock of the QP. */
+NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr)
+{
+	struct world *w = e->world;
+	struct turn *turn = &w->turn;
+	struct qp *qp = e->qp;
+	char payload[STRAIGHT_MOST];
+
+	for (; wr && w->lane_mtu && engine_is_straight(qp) && dice_chance(&w->dice, 0.7); wr = wr->next) {
+		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(STRAIGHT_MOST) + TURN_SPARE)
+			break;
+		turn->tx[0] = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
+		if (!engine_post_straight(qp, wr, w->now, &turn->tx[0].packet, payload))
+			break;
+		turn->iov[0] = (struct iovec){payload, turn->tx[0].packet.length};
+		turn->packets = 1;
+		send_turn(e, turn, 0);
+		turn->packets = 0;
+		check_state(e);
+	}
+	if (engine_deadline(qp) != NEVER)
+		timer_set(&e->node->hca.timers, &qp->timer, engine_deadline(qp));
+	return wr;
 }
 
 /* hca_find_qp() hands the QP over locked. */
@@ -246,7 +293,8 @@ NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const u
 	    p->psn.v, p->length, p->syndrome, p->msn);
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
-	engine_receive(qp, p, from, w->now);
+	if (!p->mtu || !dice_chance(&w->dice, 0.7) || !engine_receive_straight(qp, p, w->now))
+		engine_receive(qp, p, from, w->now);
 	lock_drop(&qp->lock);
 	e->nap = 0;
 	end_attend(e);
@@ -256,8 +304,12 @@ void end_expire(struct end *e)
 {
 	struct qp *qp = e->qp;
 
+	struct lane *lane = qp->req.lossless ? end_lane(e) : NULL;
+
 	lock_take(&qp->lock);
 	say(e->world, e, "expires");
+	if (lane && lane->read < e->sent_to)
+		engine_postpone(qp, e->world->now); /* its peer has not even looked: local_is_unseen() */
 	engine_expire(qp, e->world->now);
 	lock_drop(&qp->lock);
 	end_run(e, false);
@@ -268,5 +320,6 @@ void end_destroy_qp(struct end *e)
 	say(e->world, e, "destroyed");
 	e->state = END_DEAD;
 	e->run_at = NEVER;
+	e->stuck = false;
 	qp_destroy(e->qp);
 }

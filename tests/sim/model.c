@@ -165,7 +165,7 @@ static void note_error(struct end *e, int status, uint32_t number)
 	uint64_t timeout = max_of(4096ull << e->attr.timeout, 5 * MSEC);
 	uint64_t start = max_of(w->struck_at, e->op[number].posted_at);
 	/* told not ready, it waits that long before it counts; and the application looks once in a while */
-	uint64_t bound = start + (e->attr.retry_cnt + 1ull) * 4 * timeout + 660 * MSEC + 10 * MSEC;
+	uint64_t bound = start + (e->attr.retry_cnt + 1ull) * 4 * timeout + 660 * MSEC + 10 * MSEC + w->stopped;
 
 	e->first_error = status;
 	e->first_error_at = w->now;

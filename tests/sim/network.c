@@ -13,6 +13,8 @@ struct flight {
 	uint32_t length, mtu;
 	bool congestion;
 	bool damaged; /* in bytes that the ICRC covers */
+	bool acknowledges;
+	psn_t acknowledged;
 	uint8_t bytes[];
 };
 
@@ -109,6 +111,8 @@ static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, 
 	f->to = to;
 	f->length = packet_bytes(&tx->packet);
 	f->congestion = f->damaged = false;
+	f->acknowledges = tx->packet.acknowledges;
+	f->acknowledged = tx->packet.acknowledged;
 	memcpy(f->bytes, header, at);
 	for (uint32_t i = 0; i < tx->iovs; i++) {
 		const struct iovec *iov = &turn->iov[tx->iov + i];
@@ -223,8 +227,14 @@ void network_send(struct network *n, uint32_t from, const struct turn *turn, con
 	put_on_way(n, f, &tx->packet, now);
 }
 
-uint64_t network_next(const struct network *n)
+uint64_t network_next(struct network *n)
 {
+	while (n->count && n->heap[0]->at < n->stopped_until[n->heap[0]->to]) {
+		struct flight *f = heap_pop(n);
+
+		f->at = n->stopped_until[f->to]; /* in the order that they had */
+		heap_push(n, f);
+	}
 	return n->count ? n->heap[0]->at : NEVER;
 }
 
@@ -255,5 +265,7 @@ const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_g
 	if (f->damaged || packet_parse(&arrived, f->bytes, f->length - ICRC_BYTES))
 		return NULL;
 	arrived.mtu = f->mtu;
+	arrived.acknowledges = f->acknowledges; /* as between neighbors: such a packet has the MTU of a lane */
+	arrived.acknowledged = f->acknowledged;
 	return &arrived;
 }

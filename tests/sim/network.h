@@ -30,6 +30,7 @@ struct network {
 	struct dice dice;
 	union ibv_gid gid[NETWORK_NODES];
 	bool dead[NETWORK_NODES]; /* nothing comes from there or arrives there any more */
+	uint64_t stopped_until[NETWORK_NODES]; /* what arrives there before has to wait */
 	uint64_t cable_free[NETWORK_NODES], last_arrival[NETWORK_NODES][NETWORK_NODES];
 	struct flight **heap;
 	uint32_t count, room;
@@ -46,7 +47,7 @@ void network_send(struct network *n, uint32_t from, const struct turn *turn, con
 		  uint32_t mtu, uint64_t now);
 
 /* When the next packet arrives; NEVER if none is on the way. */
-uint64_t network_next(const struct network *n);
+uint64_t network_next(struct network *n);
 
 /* The packet that arrives at network_next(): to which node, from which address; NULL if it was damaged (or
  * its node is dead). Its payload lives until the next call. */

@@ -47,8 +47,12 @@ static void vanish(struct world *w)
 		if (e->node == gone) {
 			e->state = END_DEAD;
 			e->run_at = NEVER;
+			e->stuck = false;
 		} else if (e->peer->node == gone) {
 			e->permitted |= STATUS(IBV_WC_RETRY_EXC_ERR);
+			if (e->stuck)
+				e->run_at = w->now; /* its lane is gone */
+			e->stuck = false;
 		}
 	}
 }

@@ -414,10 +414,10 @@ static bool post_sends(struct end *e)
 {
 	struct dice *d = &e->world->dice;
 	struct ibv_sge sge[8][MAX_PIECES];
-	struct ibv_send_wr wr[8], *bad = NULL;
+	struct ibv_send_wr wr[8], *rest, *bad = NULL;
 	uint32_t batch = (uint32_t)dice_between(d, 1, dice_chance(d, 0.5) ? 1 : 8), count = 0,
 		 first = e->posted;
-	int err;
+	int err = 0;
 
 	while (count < batch && e->posted < e->planned && e->posted - e->reclaimed < e->cap.max_send_wr) {
 		if (!next_request(e, &wr[count], sge[count]))
@@ -431,7 +431,9 @@ static bool post_sends(struct end *e)
 	if (count == 0)
 		return false;
 	lock_take(&e->qp->lock);
-	err = engine_post_send(e->qp, wr, &bad);
+	rest = end_post_straight(e, wr);
+	if (rest)
+		err = engine_post_send(e->qp, rest, &bad);
 	lock_drop(&e->qp->lock);
 	expect(e->world, e, !err, "post_send says %d", err);
 	/* inline data were taken: the buffer is the application's again */

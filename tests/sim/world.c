@@ -106,7 +106,16 @@ static void share_host(struct world *w, struct quality *q)
 {
 	static const uint32_t mtus[] = {256, 4096, 16384};
 
+	static const uint32_t packets[] = {4, 6, 32}; /* four: a quarter, at which who is stuck goes on, takes one */
+	uint32_t size;
+
 	w->lane_mtu = dice_pick(&w->dice, mtus);
+	size = dice_pick(&w->dice, packets) * (w->lane_mtu + TURN_OVERHEAD + TURN_SPARE);
+	for (int from = 0; from < NETWORK_NODES; from++)
+		for (int to = 0; to < NETWORK_NODES; to++)
+			w->lane[from][to] = (struct lane){.size = size, .tell_at = NEVER};
+	w->stops_left = dice_chance(&w->dice, 0.5) ? 0 : (uint32_t)dice_between(&w->dice, 1, 5);
+	w->stop_at = w->now + dice_below(&w->dice, 50 * w->style.pace + 1);
 	q->loss = q->duplicate = q->corrupt = q->reorder = 0;
 	q->queue = q->mark = 0;
 	q->in_order = true;
@@ -207,6 +216,38 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 	    quality.corrupt, quality.reorder);
 }
 
+/* Who waits for room in that lane goes on when there is enough to be worth it: local_unstick(). */
+static void unstick(struct world *w, uint32_t from, uint32_t to)
+{
+	const struct lane *l = &w->lane[from][to];
+
+	for (uint32_t i = 0; i < w->ends && lane_room(l) >= l->size / 4; i++) {
+		struct end *e = &w->end[i];
+
+		if (e->stuck && e->node->index == from && e->peer->node->index == to) {
+			e->stuck = false;
+			e->run_at = w->now + dice_below(&w->dice, 2 * USEC);
+		}
+	}
+}
+
+/* It comes out of the lane, whoever it is for. */
+static void take_out(struct world *w, const struct packet *p, const union ibv_gid *from, uint32_t to)
+{
+	for (uint32_t i = 0; i < w->nodes; i++)
+		if (!memcmp(&w->network.gid[i], from, sizeof(*from)) &&
+		    lane_read(&w->lane[i][to], lane_bytes(p->length), w->now + dice_below(&w->dice, 50 * USEC)))
+			unstick(w, i, to);
+}
+
+static void tell(struct world *w, uint32_t lane)
+{
+	uint32_t from = lane / NETWORK_NODES, to = lane % NETWORK_NODES;
+
+	lane_tell(&w->lane[from][to]);
+	unstick(w, from, to);
+}
+
 static void arrive(struct world *w)
 {
 	const struct packet *p;
@@ -214,6 +255,8 @@ static void arrive(struct world *w)
 	uint32_t to;
 
 	p = network_arrive(&w->network, &to, &from);
+	if (p && p->mtu)
+		take_out(w, p, &from, to);
 	for (uint32_t i = 0; p && i < w->ends; i++) {
 		struct end *e = &w->end[i];
 
@@ -242,7 +285,44 @@ enum happening {
 	TIMER,
 	RUN,
 	TICK,
+	TELL,
+	STOP,
 };
+
+/* A process does nothing while it is stopped. */
+static uint64_t awake(const struct world *w, const struct node *n, uint64_t when)
+{
+	return max_of(when, w->network.stopped_until[n->index]);
+}
+
+/* All connections of that process go through lanes: by the network, time-outs count while it is stopped. */
+static bool may_stop(const struct world *w, const struct node *n)
+{
+	for (uint32_t i = 0; i < w->ends; i++) {
+		const struct end *e = &w->end[i];
+
+		if (e->state != END_DEAD && (e->node == n || e->peer->node == n) &&
+		    (!e->qp->req.lossless || e->qp->req.changing))
+			return false;
+	}
+	return true;
+}
+
+static void stop_somebody(struct world *w)
+{
+	struct node *n = &w->node[dice_below(&w->dice, w->nodes)];
+	uint64_t most = dice_chance(&w->dice, 0.3) ? 5 * SEC : MSEC;
+
+	w->stop_at = w->now + dice_below(&w->dice, 100 * w->style.pace + 1);
+	if (!may_stop(w, n) || w->network.dead[n->index] || w->now < w->network.stopped_until[n->index])
+		return;
+	w->stops_left--;
+	most = dice_below(&w->dice, most);
+	w->network.stopped_until[n->index] = w->now + most;
+	w->stopped += most;
+	say(w, NULL, "node %u is stopped until %llu.%09llu", n->index, w->network.stopped_until[n->index] / SEC,
+	    w->network.stopped_until[n->index] % SEC);
+}
 
 /* What comes next, and to whom. */
 static enum happening next(struct world *w, uint64_t *when, uint32_t *who)
@@ -261,11 +341,15 @@ static enum happening next(struct world *w, uint64_t *when, uint32_t *who)
 	*when = NEVER;
 	LATER(network_next(&w->network), ARRIVAL, 0);
 	for (uint32_t i = 0; i < w->nodes; i++)
-		LATER(timers_next(&w->node[i].hca.timers), TIMER, i);
+		LATER(awake(w, &w->node[i], timers_next(&w->node[i].hca.timers)), TIMER, i);
 	for (uint32_t i = 0; i < w->ends; i++) {
-		LATER(w->end[i].run_at, RUN, i);
-		LATER(w->end[i].state == END_DEAD ? NEVER : w->end[i].tick_at, TICK, i);
+		LATER(awake(w, w->end[i].node, w->end[i].run_at), RUN, i);
+		LATER(w->end[i].state == END_DEAD ? NEVER : awake(w, w->end[i].node, w->end[i].tick_at), TICK, i);
 	}
+	for (uint32_t i = 0; w->lane_mtu && i < NETWORK_NODES * NETWORK_NODES; i++)
+		LATER(awake(w, &w->node[i % NETWORK_NODES], w->lane[i / NETWORK_NODES][i % NETWORK_NODES].tell_at), TELL, i);
+	if (w->stops_left)
+		LATER(w->stop_at, STOP, 0);
 #undef LATER
 	return what;
 }
@@ -281,7 +365,7 @@ static bool has_finished(const struct end *e)
 		return false;
 	if (e->state == END_DEAD)
 		return true;
-	if (e->run_at != NEVER || !end_is_idle(e))
+	if (e->run_at != NEVER || e->stuck || !end_is_idle(e))
 		return false;
 	return e->state == END_CLOSED || (e->posted == e->planned && e->first_error < 0 && !e->fatal &&
 					  !e->draining && !e->recv_failed);
@@ -319,6 +403,12 @@ static void step(struct world *w)
 	case TICK:
 		workload_tick(&w->end[who]);
 		scenario_watch(w);
+		break;
+	case TELL:
+		tell(w, who);
+		break;
+	case STOP:
+		stop_somebody(w);
 		break;
 	case NOTHING:
 		break;

@@ -64,6 +64,28 @@ cp /bin/true setuid && chmod 4755 setuid 2>/dev/null && chown 1:1 setuid 2>/dev/
 	check "run of a setuid program" 126 'is setuid' uroce run ./setuid
 
 check "devices" 0 '^uroce0 ' uroce devices
+check "devices says what programs of this host use" 0 '127.0.0.1  *direct$' uroce devices
+check "without adoption they use process_vm" 0 '127.0.0.1  *process_vm$' env UROCE_ADOPT=off uroce devices
+check "and that is why" 0 'Nothing is mapped: UROCE_ADOPT is off' env UROCE_ADOPT=off uroce devices
+check "with a limit to files, too" 0 '127.0.0.1  *process_vm$' sh -c 'ulimit -f 1000000; uroce devices'
+check "with a narrow one, rings" 0 '127.0.0.1  *rings$' sh -c 'ulimit -f 100000; uroce devices'
+check "with a very narrow one, UDP" 0 'No shared memory: .*ulimit -f' sh -c 'ulimit -f 100; uroce devices'
+check "without shared memory they use UDP" 0 '127.0.0.1  *udp$' env UROCE_LOCAL=off uroce devices
+check "where files are limited programs run" 0 'uroce0' sh -c 'ulimit -f 100; uroce run ibv_devinfo'
+check "doctor says the same" 0 'same host  *udp: .*UDP' env UROCE_LOCAL=off uroce doctor
+# with_holder command...: while another user has the port of 127.0.0.1
+cat >with_holder <<'END'
+import os, socket, subprocess, sys
+os.seteuid(65534)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 4791))
+os.seteuid(0)
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+END
+if python3 -c 'import os; os.seteuid(65534)' 2>/dev/null; then
+	check "another user's address is none" 0 '127.0.0.1  *none$' python3 with_holder uroce devices
+	check "doctor names the user" 1 'held by a program of user 65534' python3 with_holder uroce doctor
+fi
 check "devices takes no argument" 2 'usage' uroce devices all
 check "doctor says something of each address" 0 'port 4791' uroce doctor
 

@@ -189,6 +189,48 @@ static void the_sender_is_a_member_like_others(void **state)
 	assert_int_equal(ibv_detach_mcast(c->qp[1], &group, 0), 0);
 }
 
+/* mckey -l */
+static void a_sender_need_not_hear_itself(void **state)
+{
+	struct crowd *c = *state;
+	union ibv_gid group = group_number(6);
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = c->cq[0],
+		.recv_cq = c->cq[2],
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_UD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.pd = c->pd,
+		.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+	};
+	struct ibv_qp *qp[QPS], *deaf = ibv_create_qp_ex(context, &a);
+
+	memcpy(qp, c->qp, sizeof(qp));
+	assert_non_null(deaf);
+	start(deaf);
+	assert_int_equal(ibv_attach_mcast(deaf, &group, 0), 0);
+	assert_int_equal(ibv_attach_mcast(c->qp[1], &group, 0), 0);
+	c->qp[0] = c->qp[2] = deaf;
+	receive(c, 2);
+	send_to(c, &group, GROUP_QPN, QKEY, 'a');
+	expect_from_group(c, 1, &group, 'a');
+	expect_nothing_more(c, 2);
+
+	c->qp[0] = qp[0]; /* but others */
+	send_to(c, &group, GROUP_QPN, QKEY, 'b');
+	expect_from_group(c, 1, &group, 'b');
+	expect_from_group(c, 2, &group, 'b');
+	assert_int_equal(ibv_detach_mcast(deaf, &group, 0), 0);
+	assert_int_equal(ibv_destroy_qp(deaf), 0);
+	assert_int_equal(ibv_detach_mcast(c->qp[1], &group, 0), 0);
+	c->qp[2] = qp[2];
+
+	a.qp_type = IBV_QPT_RC;
+	errno = 0;
+	assert_null(ibv_create_qp_ex(context, &a));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
 static void what_is_not_for_it_is_dropped(void **state)
 {
 	struct crowd *c = *state;
@@ -257,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_member_gets_one_copy, open_crowd, close_crowd),
 		cmocka_unit_test_setup_teardown(the_sender_is_a_member_like_others, open_crowd, close_crowd),
+		cmocka_unit_test_setup_teardown(a_sender_need_not_hear_itself, open_crowd, close_crowd),
 		cmocka_unit_test_setup_teardown(what_is_not_for_it_is_dropped, open_crowd, close_crowd),
 		cmocka_unit_test_setup_teardown(mistakes_are_told, open_crowd, close_crowd),
 		cmocka_unit_test_setup_teardown(there_are_as_many_as_the_device_says, open_crowd, close_crowd),

@@ -115,74 +115,6 @@ static void all_memory_is_one_region(void **state)
 	munmap(b, PAGES * page);
 }
 
-/* The second page is not there (or not writable); an access to both must fail at the end that has it. */
-static void what_is_gone_is_an_error_and_no_crash(void **state)
-{
-	static const struct {
-		enum ibv_wr_opcode opcode;
-		int protection; /* of the second page; -1: unmapped */
-		bool here;	/* which end's memory it is */
-		enum ibv_wc_status status;
-	} rows[] = {
-		{IBV_WR_SEND, -1, true, IBV_WC_LOC_PROT_ERR},
-		{IBV_WR_SEND, PROT_NONE, true, IBV_WC_LOC_PROT_ERR},
-		{IBV_WR_SEND, -1, false, IBV_WC_REM_OP_ERR},
-		{IBV_WR_SEND, PROT_READ, false, IBV_WC_REM_OP_ERR},
-		{IBV_WR_RDMA_WRITE, -1, true, IBV_WC_LOC_PROT_ERR},
-		{IBV_WR_RDMA_WRITE, -1, false, IBV_WC_REM_ACCESS_ERR},
-		{IBV_WR_RDMA_WRITE, PROT_READ, false, IBV_WC_REM_ACCESS_ERR},
-		{IBV_WR_RDMA_READ, -1, true, IBV_WC_LOC_PROT_ERR},
-		{IBV_WR_RDMA_READ, PROT_READ, true, IBV_WC_LOC_PROT_ERR},
-		{IBV_WR_RDMA_READ, -1, false, IBV_WC_REM_ACCESS_ERR},
-		{IBV_WR_RDMA_READ, PROT_NONE, false, IBV_WC_REM_ACCESS_ERR},
-		{IBV_WR_ATOMIC_FETCH_AND_ADD, -1, true, IBV_WC_LOC_PROT_ERR},
-		{IBV_WR_ATOMIC_FETCH_AND_ADD, -1, false, IBV_WC_REM_ACCESS_ERR},
-		{IBV_WR_ATOMIC_CMP_AND_SWP, PROT_READ, false, IBV_WC_REM_ACCESS_ERR},
-	};
-	struct side *s = *state;
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		bool atomic = rows[i].opcode >= IBV_WR_ATOMIC_CMP_AND_SWP;
-		char *m = map_pages();
-		struct ibv_mr *mr = on_demand(s[!rows[i].here].pd, m, PAGES * page);
-		uint64_t at = (uintptr_t)m + (atomic ? page : page - 8);
-		uint32_t length = atomic ? 8 : 64;
-		struct ibv_sge here = piece(&s[0], 0, length), there = piece(&s[1], 0, length);
-		struct ibv_recv_wr recv = {.sg_list = &there, .num_sge = 1}, *bad;
-		struct ibv_send_wr wr = {.sg_list = &here,
-					 .num_sge = 1,
-					 .opcode = rows[i].opcode,
-					 .send_flags = IBV_SEND_SIGNALED};
-		struct ibv_wc wc;
-
-		*(rows[i].here ? &here : &there) = (struct ibv_sge){at, length, mr->lkey};
-		connect_sides(s);
-		if (rows[i].opcode == IBV_WR_SEND) {
-			assert_int_equal(ibv_post_recv(s[1].qp, &recv, &bad), 0);
-		} else if (atomic) {
-			wr.wr.atomic.remote_addr = there.addr;
-			wr.wr.atomic.rkey = there.lkey; /* as its rkey */
-		} else {
-			wr.wr.rdma.remote_addr = there.addr;
-			wr.wr.rdma.rkey = there.lkey;
-		}
-		if (rows[i].protection < 0)
-			munmap(m + page, page);
-		else
-			assert_int_equal(mprotect(m + page, page, rows[i].protection), 0);
-		assert_int_equal(side_send(&s[0], &wr), 0);
-		wc = next(s[0].cq);
-		if (wc.status != rows[i].status)
-			print_message("# row %zu\n", i);
-		assert_int_equal(wc.status, rows[i].status);
-		bring(s[0].qp, s[1].qp, IBV_QPS_RESET);
-		bring(s[1].qp, s[0].qp, IBV_QPS_RESET);
-		assert_int_equal(ibv_dereg_mr(mr), 0);
-		munmap(m, page);
-		munmap(m + 2 * page, 2 * page);
-	}
-}
-
 /* As many packets as there are, of memory that is copied before it is sent. */
 static void much_of_it_can_be_sent(void **state)
 {
@@ -289,7 +221,6 @@ int main(void)
 		cmocka_unit_test(the_device_says_so),
 		WITH_SIDES(what_comes_later_can_be_used),
 		WITH_SIDES(all_memory_is_one_region),
-		WITH_SIDES(what_is_gone_is_an_error_and_no_crash),
 		WITH_SIDES(much_of_it_can_be_sent),
 		WITH_SIDES(advice_is_checked),
 		WITH_SIDES(prefetching_brings_pages),

@@ -123,13 +123,15 @@ static void send_frame(struct raw *r, uint8_t port)
 static int received(struct raw *r)
 {
 	struct ibv_wc wc = next(r->cq);
+	int port;
 
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.opcode, IBV_WC_RECV);
 	assert_int_equal(wc.byte_len, FRAME);
 	assert_int_equal(wc.qp_num, r->qp->qp_num);
+	port = r->at[FRAME - 1]; /* before the next one may come */
 	post(r);
-	return r->at[FRAME - 1];
+	return port;
 }
 
 static struct ibv_flow_spec_tcp_udp udp_spec(uint8_t port)

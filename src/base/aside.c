@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/aside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define ASIDE 512 /* from here on, or from the middle of what the program may have */
+
+int fd_aside(int fd)
+{
+	int saved = errno, moved;
+	struct rlimit limit;
+
+	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit))
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)min_of(limit.rlim_cur / 2, (rlim_t)ASIDE));
+	errno = saved;
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
+}

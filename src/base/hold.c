@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/hold.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LINGER 10000000 /* ns: no store takes so long to be seen */
+
+_Thread_local struct holds *holds_own;
+
+static _Atomic(struct holds *) all; /* only grows */
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void give_back(void *arg)
+{
+	struct holds *h = arg;
+
+	/* one that was cancelled may have held something; release pairs with hold_await() */
+	atomic_store_explicit(&h->count, 0, memory_order_release);
+	holds_own = NULL; /* what the thread still does begins anew */
+	/* release pairs with reuse() */
+	atomic_store_explicit(&h->taken, false, memory_order_release);
+}
+
+/* A child's other threads are not there. */
+static void in_child(void)
+{
+	for (struct holds *h = atomic_load_explicit(&all, memory_order_relaxed); h; h = h->next)
+		if (h != holds_own) {
+			atomic_store_explicit(&h->count, 0, memory_order_relaxed);
+			atomic_store_explicit(&h->taken, false, memory_order_relaxed);
+		}
+}
+
+static void prepare(void)
+{
+	pthread_key_create(&key, give_back);
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+static struct holds *reuse(void)
+{
+	struct holds *h = atomic_load_explicit(&all, memory_order_acquire);
+	bool taken;
+
+	for (; h; h = h->next) {
+		taken = false;
+		/* acquire pairs with give_back() */
+		if (atomic_compare_exchange_strong_explicit(&h->taken, &taken, true, memory_order_acquire,
+							    memory_order_relaxed))
+			break;
+	}
+	return h;
+}
+
+static struct holds *make(void)
+{
+	struct holds *h = aligned_alloc(CACHE_LINE, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	memset(h, 0, sizeof(*h));
+	atomic_init(&h->taken, true);
+	h->next = atomic_load_explicit(&all, memory_order_relaxed);
+	/* sequentially consistent, with hold_await(): who closes sees the list, or we see that it is closed */
+	while (!atomic_compare_exchange_weak_explicit(&all, &h->next, h, memory_order_seq_cst, memory_order_relaxed))
+		;
+	return h;
+}
+
+struct holds *holds_begin(void)
+{
+	pthread_once(&once, prepare);
+	holds_own = reuse() ?: make();
+	if (holds_own)
+		pthread_setspecific(key, holds_own);
+	return holds_own;
+}
+
+static bool is_held(const struct holds *list, uint32_t i, const void *object)
+{
+	struct holds *h = (struct holds *)list;
+
+	/* sequentially consistent, with hold_take() where there is no barrier; acquire pairs with hold_drop(): what was done
+	 * with the object is done */
+	return i < atomic_load_explicit(&h->count, memory_order_seq_cst) &&
+	       atomic_load_explicit(&h->held[i], memory_order_acquire) == object;
+}
+
+/* Others' stores to their lists, if they looked at the object before it was closed, are seen. */
+static void see_all(void)
+{
+	struct timespec t = {.tv_nsec = LINGER};
+
+	if (barrier_is_ours() && !barrier_here())
+		nanosleep(&t, NULL); /* it has been forbidden since */
+}
+
+void hold_await(const void *object)
+{
+	struct holds *h = atomic_load_explicit(&all, memory_order_seq_cst);
+
+	if (!h || (h == holds_own && !h->next))
+		return; /* no other thread has ever held anything */
+	see_all();
+	for (; h; h = h->next)
+		for (uint32_t i = 0; i < atomic_load_explicit(&h->count, memory_order_seq_cst); i++)
+			while (is_held(h, i, object))
+				sched_yield(); /* for one packet */
+}

@@ -1,0 +1,87 @@
+/* Who is in the middle of using an object, without a locked instruction: each thread has a list of what it holds, which only
+ * it writes. It says first that it holds an object, then looks whether that is still open; who closes an object says so first,
+ * then waits until it is on no list. Either the one sees it closed, or the other sees it held: the closing side makes that
+ * order (barrier.h), or where it cannot, the list's count is stored sequentially consistently.
+ *
+ * What a thread holds it drops itself, soon, and before it ends. A child of fork() holds what the thread did that made it.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_HOLD_H
+#define UROCE_HOLD_H
+
+#include <assert.h>
+
+#include "base/barrier.h"
+
+#define HOLDS 190u /* that a thread has at most: those of a turn, and of a request besides */
+
+/* Never given back; free for the next thread when its own has ended. */
+struct holds {
+	_Alignas(CACHE_LINE) _Atomic uint32_t count; /* of held[]. A release, like all here: pairs with hold_await() */
+	_Atomic bool taken;
+	struct holds *next; /* constant */
+	_Atomic(const void *) held[HOLDS]; /* NULL: not any more, while others behind it are */
+};
+
+extern _Thread_local struct holds *holds_own;
+
+/* The thread's first hold. NULL: out of memory. */
+struct holds *holds_begin(void);
+
+/* False: out of memory. */
+static inline bool hold_take(const void *object)
+{
+	struct holds *h = holds_own ?: holds_begin();
+	uint32_t n;
+
+	if (unlikely(!h))
+		return false;
+	n = atomic_load_explicit(&h->count, memory_order_relaxed);
+	assert(n < HOLDS);
+	atomic_store_explicit(&h->held[n], object, memory_order_release);
+	if (barrier_is_ours()) {
+		atomic_store_explicit(&h->count, n + 1, memory_order_release);
+		atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of hold_await() */
+	} else {
+		atomic_store_explicit(&h->count, n + 1, memory_order_seq_cst); /* pairs with the load there */
+	}
+	return true;
+}
+
+/* Where it is on the thread's own list: most often the last. */
+static inline uint32_t hold_find(const struct holds *h, const void *object)
+{
+	uint32_t i = atomic_load_explicit(&((struct holds *)h)->count, memory_order_relaxed);
+
+	do
+		assert(i > 0);
+	while (atomic_load_explicit(&((struct holds *)h)->held[--i], memory_order_relaxed) != object);
+	return i;
+}
+
+static inline void hold_drop(const void *object)
+{
+	struct holds *h = holds_own;
+	uint32_t n = atomic_load_explicit(&h->count, memory_order_relaxed), i = hold_find(h, object);
+
+	if (unlikely(i + 1 < n)) {
+		atomic_store_explicit(&h->held[i], NULL, memory_order_release);
+		return;
+	}
+	while (i && unlikely(!atomic_load_explicit(&h->held[i - 1], memory_order_relaxed)))
+		i--;
+	atomic_store_explicit(&h->count, i, memory_order_release);
+}
+
+/* Holds another object in its place, which cannot be closed before nobody holds the first one. */
+static inline void hold_swap(const void *object, const void *other)
+{
+	struct holds *h = holds_own;
+
+	atomic_store_explicit(&h->held[hold_find(h, object)], other, memory_order_release);
+}
+
+/* The object has been closed by a sequentially consistent store, and is looked at by such a load: until nobody holds it who
+ * saw it open. The caller does not hold it. */
+void hold_await(const void *object);
+
+#endif

@@ -1,0 +1,247 @@
+/* The straight way of SENDs, and WRITEs with immediate, between neighbors: see engine.h. Where an ordinary one goes through
+ * post.c, requester.c and turn.c, and through responder.c and complete.c, this does what all of these come to when there is
+ * nothing else to see to. What is left behind is the same: a WQE that can be sent again, PSNs, timers, what is owed to the peer.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+
+/* ---- the requester ---- */
+
+bool engine_is_straight(const struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+	const struct responder *s = &qp->resp;
+
+	/* nothing waits at the cursor, nothing is to be sent again, nothing has to leave first. Who traces wants to see all */
+	return r->lossless && qp->transport == TRANSPORT_RC && qp->state == IBV_QPS_RTS && r->wqe == qp->sq.tail &&
+	       !r->packet && r->next.v == r->high.v && r->flight < r->window / 2 && !r->changing && !r->rnr_wait &&
+	       !r->probe_wanted && !s->response_count && !s->nak && !s->cnp_owed && !trace_on;
+}
+
+static bool is_plain(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
+	       (unsigned)wr->num_sge <= qp->sq.max_sge && !(wr->send_flags & IBV_SEND_FENCE && qp->req.rd_count);
+}
+
+/* The data to the WQE. False: too much. */
+static bool take_inline(struct wqe *w, const struct ibv_send_wr *wr, uint32_t most)
+{
+	w->length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > most - w->length)
+			return false;
+		if (sge->length) /* as in post.c */
+			memcpy((char *)w->sge + w->length, (const void *)(uintptr_t)sge->addr, sge->length);
+		w->length += sge->length;
+	}
+	w->num_sge = 0;
+	return true;
+}
+
+static bool take_sges(struct wqe *w, const struct ibv_send_wr *wr, uint32_t most)
+{
+	w->length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (wr->sg_list[i].length > most - w->length)
+			return false;
+		w->sge[i] = wr->sg_list[i];
+		w->length += wr->sg_list[i].length;
+	}
+	w->num_sge = (uint8_t)wr->num_sge;
+	return true;
+}
+
+/* False: an SGE is not memory of the domain, or takes more than a copy. */
+static bool copy_sge(const struct qp *qp, const struct ibv_sge *sge, char *to)
+{
+	struct mr *mr = sge_region(qp->hca, qp->pd, sge, 0);
+	bool ok;
+
+	if (!mr)
+		return false;
+	ok = !mr_is_indirect(mr) && fault_copy(to, mr_at(mr, sge->addr), sge->length);
+	mr_put(mr);
+	return ok;
+}
+
+/* Where the payload lies: direct.c. False: nobody may read it there. */
+static bool refer(struct qp *qp, const struct wqe *w, struct packet *p, char *payload)
+{
+	if (w->num_sge * sizeof(struct packet_piece) > STRAIGHT_MOST || !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
+		return false;
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		struct packet_piece piece = {w->sge[i].addr, w->sge[i].length, w->sge[i].lkey};
+
+		if (piece.length)
+			memcpy(payload + p->pieces++ * sizeof(piece), &piece, sizeof(piece));
+	}
+	return true;
+}
+
+/* Fills in what is said of the data, and puts them where the packet's payload is to be. */
+static bool put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, struct packet *p, char *payload)
+{
+	uint32_t most = min_of(qp->req.mtu, (uint32_t)STRAIGHT_MOST);
+
+	p->pieces = 0;
+	w->opcode = wr->opcode;
+	w->flags = wr->send_flags;
+	w->by_reference = false;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!take_inline(w, wr, min_of(most, qp->sq.max_inline)))
+			return false;
+		memcpy(payload, w->sge, w->length);
+		return true;
+	}
+	if (!take_sges(w, wr, REFERENCE_CHUNK))
+		return false;
+	w->by_reference = direct_refers(qp, w);
+	if (w->by_reference)
+		return refer(qp, w, p, payload);
+	if (w->length > most)
+		return false;
+	for (uint32_t i = 0; i < w->num_sge; payload += w->sge[i++].length)
+		if (w->sge[i].length && !copy_sge(qp, &w->sge[i], payload))
+			return false;
+	return true;
+}
+
+static uint8_t opcode_of(const struct ibv_send_wr *wr)
+{
+	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return OP_WRITE_ONLY_IMM;
+	return wr->opcode == IBV_WR_SEND ? OP_SEND_ONLY : OP_SEND_ONLY_IMM;
+}
+
+bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, struct packet *p, char *payload)
+{
+	struct requester *r = &qp->req;
+	struct sq *sq = &qp->sq;
+	struct wqe *w = sq_at(sq, sq->tail);
+
+	/* relaxed: see cq.c reclaim() */
+	if (!is_plain(qp, wr) || sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
+		return false;
+	if (!put(qp, w, wr, p, payload))
+		return false;
+	w->wr_id = wr->wr_id;
+	w->packets = w->by_reference ? wqe_packets(qp, w) : 1;
+	w->psn = r->next;
+	w->imm = wr->imm_data;
+	w->state = WQE_PROCESSING;
+	w->status = IBV_WC_SUCCESS;
+	w->remote_addr = wr->wr.rdma.remote_addr; /* of no meaning but to WRITEs */
+	w->rkey = wr->wr.rdma.rkey;
+
+	p->opcode = opcode_of(wr); /* those of RC are the operations alone */
+	p->solicited = wr->send_flags & IBV_SEND_SOLICITED;
+	p->ack_request = true; /* as asks() in requester.c has it */
+	p->becn = false;
+	p->dest_qpn = qp->attr.dest_qp_num;
+	p->psn = r->next;
+	p->imm = wr->imm_data;
+	p->va = w->remote_addr;
+	p->rkey = w->rkey;
+	p->length = p->dma_length = w->length;
+	responder_give_ack(qp, p);
+
+	r->wqe = ++sq->tail;
+	r->next = r->high = r->asked = psn_add(r->next, w->packets);
+	r->flight += w->length + w->packets * PACKET_OVERHEAD; /* wqe_charge() */
+	r->unasked = 0;
+	r->peer_spoke = false;
+	if (r->timeout_at == NEVER)
+		note_sent(qp, now);
+	return true;
+}
+
+/* ---- the responder ---- */
+
+/* In RTR too, in which an end that only receives may stay, when that has been told of. */
+static bool may_receive(const struct qp *qp)
+{
+	return qp->transport == TRANSPORT_RC &&
+	       (qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est)) && !trace_on;
+}
+
+static bool may_take(const struct qp *qp, const struct packet *p)
+{
+	const struct responder *r = &qp->resp;
+
+	return p->psn.v == r->expected.v && !p->pieces && r->inbound == INBOUND_NONE && !r->has_recv && !qp->srq &&
+	       qp->rq.head != qp->rq.tail;
+}
+
+/* Its bytes to where they belong. False: it is something else, or that cannot be: the usual way knows why. */
+static bool store(const struct qp *qp, const struct packet *p, const struct rwqe *recv)
+{
+	struct mr *mr;
+	char *at;
+	bool ok;
+
+	switch (p->opcode) {
+	case OP_SEND_ONLY:
+	case OP_SEND_ONLY_IMM:
+		return p->length <= recv->length &&
+		       sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
+	case OP_WRITE_ONLY_IMM:
+		if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || p->length != p->dma_length)
+			return false;
+		if (!p->length)
+			return true;
+		mr = remote_region(qp, p->rkey, p->va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
+		if (!mr)
+			return false;
+		ok = mr_write(mr, at, p->payload, p->length);
+		mr_put(mr);
+		return ok;
+	default:
+		return false;
+	}
+}
+
+bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct responder *r = &qp->resp;
+	const struct rwqe *recv = rq_at(&qp->rq, qp->rq.head);
+	bool has_imm = p->opcode != OP_SEND_ONLY;
+
+	if (!may_receive(qp) || !may_take(qp, p))
+		return false;
+	if (p->acknowledges && qp->state == IBV_QPS_RTS) {
+		completer_acknowledged(qp, p->acknowledged, now);
+		if (unlikely(qp->state != IBV_QPS_RTS))
+			return false;
+	}
+	if (unlikely(!store(qp, p, recv)))
+		return false;
+	r->ack_psn = r->expected;
+	r->expected = psn_add(r->expected, 1);
+	r->msn = (r->msn + 1) & PSN_MASK;
+	r->nak_sent = false;
+	r->nak = 0;
+	r->unacked++;
+	r->ack_owed = true;
+	r->ack_asked |= p->ack_request;
+	qp->req.peer_spoke = true;
+	complete_with(qp, qp->recv_cq,
+		      &(struct cqe){
+			      .wr_id = recv->wr_id,
+			      .qpn = qp->base.qp_num,
+			      .byte_len = p->length,
+			      .imm = has_imm ? p->imm : 0,
+			      .src_qp = qp->attr.dest_qp_num,
+			      .wqe = qp->rq.head++,
+			      .status = IBV_WC_SUCCESS,
+			      .opcode = p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+			      .flags = has_imm ? IBV_WC_WITH_IMM : 0,
+			      .solicited = p->solicited,
+		      });
+	settle_overrun(qp);
+	return true;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/borrow.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void *attach(const struct share_table *t, const struct share_file *f)
+{
+	struct shmid_ds segment;
+
+	/* another namespace may have another segment of that number */
+	if (!t->ipc || t->ipc != share_ipc() || shmctl((int)f->inode, IPC_STAT, &segment) || segment.shm_segsz != f->bytes)
+		return MAP_FAILED;
+	return shmat((int)f->inode, NULL, 0); /* MAP_FAILED is what it returns, too */
+}
+
+static void *map(pid_t pid, const struct share_file *f)
+{
+	void *at = MAP_FAILED;
+	struct stat st;
+	char path[48];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, f->fd);
+	fd = f->fd < 0 ? -1 : open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return at;
+	/* the number may be another's by now, of whatever kind: so it is opened to be used only when it is known */
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == f->inode && st.st_dev == f->device) {
+		int file;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		file = open(path, O_RDWR | O_CLOEXEC);
+		if (file >= 0) {
+			at = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+			close(file);
+		}
+	}
+	close(fd);
+	return at;
+}
+
+static void unmap(struct borrowed *mine)
+{
+	char *at = atomic_load_explicit(&mine->at, memory_order_relaxed);
+
+	if (at && mine->segment)
+		shmdt(at);
+	else if (at)
+		munmap(at, atomic_load_explicit(&mine->bytes, memory_order_relaxed));
+	atomic_store_explicit(&mine->at, NULL, memory_order_relaxed);
+	atomic_store_explicit(&mine->serial, 0, memory_order_relaxed);
+}
+
+static void borrow(struct borrower *b, struct borrowed *mine, const struct share_file *f, uint64_t serial) REQUIRES(b->lock)
+{
+	void *at;
+
+	if (atomic_load_explicit(&mine->serial, memory_order_relaxed) == serial)
+		return; /* another thread was first */
+	unmap(mine);
+	at = f->segment ? attach(b->table, f) : map(b->pid, f);
+	if (at != MAP_FAILED) {
+		madvise(at, f->bytes, MADV_DONTFORK);
+		mine->segment = f->segment;
+		atomic_store_explicit(&mine->at, at, memory_order_relaxed);
+		atomic_store_explicit(&mine->bytes, f->bytes, memory_order_relaxed);
+	}
+	/* release pairs with borrow_at() */
+	atomic_store_explicit(&mine->serial, serial, memory_order_release);
+}
+
+char *borrow_at(struct borrower *b, uint32_t file, uint64_t offset, uint64_t length)
+{
+	struct borrowed *mine = &b->file[file - 1];
+	const struct share_file *f = &b->table->file[file - 1];
+	uint64_t serial, bytes;
+	char *at;
+
+	if (unlikely(file > SHARE_FILES))
+		return NULL;
+	/* it stays so while the region is open; acquire pairs with lend() */
+	serial = atomic_load_explicit(&((struct share_file *)f)->serial, memory_order_acquire);
+	if (unlikely(!serial))
+		return NULL;
+	/* acquire pairs with borrow() */
+	if (unlikely(atomic_load_explicit(&mine->serial, memory_order_acquire) != serial)) {
+		lock_take(&b->lock);
+		borrow(b, mine, f, serial);
+		lock_drop(&b->lock);
+	}
+	at = atomic_load_explicit(&mine->at, memory_order_relaxed);
+	bytes = atomic_load_explicit(&mine->bytes, memory_order_relaxed);
+	/* a file that has grown since is mapped as it was */
+	return at && offset <= bytes && length <= bytes - offset ? at + offset : NULL;
+}
+
+void borrow_release(struct borrower *b)
+{
+	/* acquire pairs with lend_release() */
+	uint32_t closed = atomic_load_explicit(&b->table->files_closed, memory_order_acquire);
+
+	/* relaxed: it changes under the lock, and who misses a change comes again */
+	if (likely(closed == atomic_load_explicit(&b->seen, memory_order_relaxed)))
+		return;
+	lock_take(&b->lock);
+	for (uint32_t i = 0; i < SHARE_FILES; i++) {
+		uint64_t mine = atomic_load_explicit(&b->file[i].serial, memory_order_relaxed);
+
+		if (mine && mine != atomic_load_explicit(&b->table->file[i].serial, memory_order_acquire))
+			unmap(&b->file[i]);
+	}
+	atomic_store_explicit(&b->seen, closed, memory_order_relaxed);
+	lock_drop(&b->lock);
+}
+
+void borrow_close(struct borrower *b)
+{
+	for (uint32_t i = 0; i < SHARE_FILES; i++)
+		unmap(&b->file[i]);
+}

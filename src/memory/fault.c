@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/fault.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <ucontext.h>
+
+#include "base/lock.h"
+#include "memory/copy.h"
+
+/* The C library's setjmp() is a function call, and hides what it keeps. Sanitizers have to see it, and
+ * ThreadSanitizer blocks all signals in a handler. */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+	__has_feature(thread_sanitizer)
+typedef sigjmp_buf landing_place;
+#define land_here(place) sigsetjmp(place, 1)
+#define go_to(place)	 siglongjmp(place, 1)
+#elif defined(__x86_64__)
+typedef void *landing_place[5];
+#define land_here(place) __builtin_setjmp(place)
+#define go_to(place)	 __builtin_longjmp(place, 1)
+#else
+typedef sigjmp_buf landing_place;
+#define land_here(place) sigsetjmp(place, 0)
+#define go_to(place)	 siglongjmp(place, 1)
+#endif
+
+/* Where this thread goes on after a fault; NULL: it is not trying anything. The thread's own handler reads
+ * it. */
+struct landing {
+	landing_place place;
+};
+static _Thread_local struct landing *volatile landing;
+static _Thread_local bool unblocked; /* this thread does not block the signals, or will have to bear it */
+
+static const int signals[] = {SIGSEGV, SIGBUS};
+#define SIGNALS (sizeof(signals) / sizeof(signals[0]))
+
+/* What the program had, at first and lately; guarded by `arm_lock` for writing. Handlers read it without: it
+ * changes only while the program registers memory and handlers. */
+static struct lock arm_lock;
+static struct sigaction first[SIGNALS], before[SIGNALS];
+static bool armed;
+
+static size_t index_of(int signal)
+{
+	return signal == signals[1];
+}
+
+/* The kernel hands us a fresh floating-point environment, which the signal's return would take back. */
+static void restore_rounding(const ucontext_t *context)
+{
+#ifdef __x86_64__
+	const struct _libc_fpstate *fp = context->uc_mcontext.fpregs;
+
+	if (!fp)
+		return;
+	__builtin_ia32_ldmxcsr(fp->mxcsr);
+	__asm__ volatile("fldcw %0" : : "m"(fp->cwd));
+#else
+	(void)context;
+#endif
+}
+
+/* To the handler that was there before ours. One that has ours as its predecessor comes back here: then the
+ * first. */
+static void pass_on(int signal, siginfo_t *info, void *context)
+{
+	static _Thread_local bool passing;
+	struct sigaction *a = passing ? &first[index_of(signal)] : &before[index_of(signal)];
+
+	if (a->sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN) {
+		const struct sigaction fallback = {.sa_handler = SIG_DFL};
+
+		sigaction(signal, &fallback, NULL);
+		if (info->si_code <= 0) /* sent by somebody; else it happens again at once */
+			raise(signal);
+		return;
+	}
+	passing = true;
+	if (a->sa_flags & SA_SIGINFO)
+		a->sa_sigaction(signal, info, context);
+	else
+		a->sa_handler(signal);
+	passing = false;
+}
+
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+	struct landing *l = landing;
+
+	if (!l || info->si_code <= 0) {
+		pass_on(signal, info, context);
+		return;
+	}
+	landing = NULL;
+	restore_rounding(context);
+	go_to(l->place);
+}
+
+/* SA_NODEFER, as the handler is not returned from; SA_ONSTACK, as programs may have handlers that need it. */
+static void arm(size_t i)
+{
+	struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK},
+			 now;
+
+	if (sigaction(signals[i], NULL, &now) ||
+	    ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault))
+		return;
+	before[i] = now;
+	if (!armed)
+		first[i] = now;
+	sigaction(signals[i], &ours, NULL);
+}
+
+void fault_arm(void)
+{
+	if (!lock_try(&arm_lock))
+		return; /* another thread is at it */
+	for (size_t i = 0; i < SIGNALS; i++)
+		arm(i);
+	armed = true;
+	lock_drop(&arm_lock);
+}
+
+/* A blocked signal of this kind ends the program. Once for each thread: that is a system call. */
+static __attribute__((noinline, cold)) void unblock(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < SIGNALS; i++)
+		sigaddset(&set, signals[i]);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	unblocked = true;
+}
+
+bool fault_is_armed(void)
+{
+	struct sigaction now;
+
+	return !sigaction(SIGBUS, NULL, &now) && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault;
+}
+
+bool fault_try(void (*access)(void *arg), void *arg)
+{
+	struct landing here;
+
+	if (unlikely(!unblocked))
+		unblock();
+	if (land_here(here.place))
+		return false;
+	landing = &here;
+	atomic_signal_fence(memory_order_seq_cst); /* with on_fault(), in this thread */
+	access(arg);
+	atomic_signal_fence(memory_order_seq_cst);
+	landing = NULL;
+	return true;
+}
+
+bool fault_copy(char *to, const void *from, size_t length)
+{
+	struct landing here;
+
+	if (unlikely(!unblocked))
+		unblock();
+	if (land_here(here.place))
+		return false;
+	landing = &here;
+	atomic_signal_fence(memory_order_seq_cst); /* as above */
+	copy_in_order(to, from, length);
+	atomic_signal_fence(memory_order_seq_cst);
+	landing = NULL;
+	return true;
+}

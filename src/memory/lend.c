@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/lend.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "memory/adopt.h"
+#include "memory/maps.h"
+#include "memory/share.h"
+
+/* ---- the file behind a mapping ---- */
+
+static bool is_same(int fd, const struct mapping *m)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == m->inode && major(st.st_dev) == m->device_major &&
+	       minor(st.st_dev) == m->device_minor;
+}
+
+/* A descriptor of our own for what that one of this process is open on. */
+static int open_again(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static int open_by_descriptor(const struct mapping *m)
+{
+	DIR *list = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int fd = -1;
+
+	while (list && fd < 0 && (entry = readdir(list))) {
+		int theirs = atoi(entry->d_name); /* of "." and "..": 0, which is looked at in any case */
+
+		if (is_same(theirs, m))
+			fd = open_again(theirs);
+	}
+	if (list)
+		closedir(list);
+	return fd;
+}
+
+static int open_by_path(const struct mapping *m)
+{
+	char name[64], path[4096];
+	ssize_t length;
+	int there, fd = -1;
+
+	snprintf(name, sizeof(name), "/proc/self/map_files/%lx-%lx", (unsigned long)m->start, (unsigned long)m->end);
+	fd = open(name, O_RDWR | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	length = readlink(name, path, sizeof(path) - 1);
+	if (length <= 0)
+		return -1;
+	path[length] = 0;
+	there = open(path, O_PATH | O_CLOEXEC); /* touches nothing, whatever has come there since */
+	if (there >= 0 && is_same(there, m))
+		fd = open_again(there);
+	if (there >= 0)
+		close(there);
+	return fd;
+}
+
+/* What is made for being memory. */
+static bool is_of_memory(int fd)
+{
+	struct statfs st;
+
+	return !fstatfs(fd, &st) && (st.f_type == TMPFS_MAGIC || st.f_type == HUGETLBFS_MAGIC);
+}
+
+static bool may_shrink(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 || !(seals & F_SEAL_SHRINK);
+}
+
+static int open_file(const struct mapping *m)
+{
+	int fd = open_by_descriptor(m);
+
+	if (fd < 0)
+		fd = open_by_path(m);
+	if (fd >= 0 && !(is_same(fd, m) && is_of_memory(fd))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Its size at present; 0: it is out of reach. */
+static uint64_t bytes_of(const struct share_file *f)
+{
+	struct shmid_ds segment;
+	struct stat st;
+
+	if (f->segment)
+		return shmctl((int)f->inode, IPC_STAT, &segment) ? 0 : segment.shm_segsz;
+	return f->fd < 0 || fstat(f->fd, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+/* ---- the table ---- */
+
+static void fill(struct share *s, uint32_t place, const struct mapping *m) REQUIRES(s->file_lock)
+{
+	struct share_file *f = &s->table->file[place];
+
+	f->device = makedev(m->device_major, m->device_minor);
+	f->inode = m->inode;
+	f->segment = m->segment;
+	f->fd = s->file[place].fd = m->segment ? -1 : open_file(m);
+	f->guarded = f->fd >= 0 && may_shrink(f->fd);
+	f->bytes = bytes_of(f);
+	/* release pairs with borrow_at() */
+	atomic_store_explicit(&f->serial, ++s->file_serial, memory_order_release);
+}
+
+/* Its number, from 1 up; 0: there is no room. One that cannot be opened has a place too, so that it is tried once. */
+static uint32_t file_of(struct share *s, const struct mapping *m) REQUIRES(s->file_lock)
+{
+	uint32_t free = SHARE_FILES;
+
+	for (uint32_t i = 0; i < SHARE_FILES; i++) {
+		const struct share_file *f = &s->table->file[i];
+
+		if (!s->file[i].regions)
+			free = min_of(free, i);
+		else if (f->inode == m->inode && f->device == makedev(m->device_major, m->device_minor) &&
+			 f->segment == m->segment)
+			return i + 1;
+	}
+	if (free == SHARE_FILES)
+		return 0;
+	fill(s, free, m);
+	return free + 1;
+}
+
+/* Up to where the file is mapped in one piece, from `at` on. */
+static uint64_t end_of(struct maps *maps, const struct mapping *first, uint64_t end)
+{
+	struct mapping last = *first, next;
+
+	while (last.end < end && !maps_find(maps, last.end, &next) && next.start == last.end && next.shared &&
+	       next.readable && next.writable && next.inode == last.inode && next.device_major == last.device_major &&
+	       next.device_minor == last.device_minor && next.segment == last.segment &&
+	       next.offset == last.offset + (last.end - last.start))
+		last = next;
+	return min_of(last.end, end);
+}
+
+void lend(struct share *s, void *address, uint64_t length, struct lent *where)
+{
+	uint64_t at = (uintptr_t)address, end;
+	struct mapping m;
+	struct maps maps;
+
+	*where = (struct lent){0};
+	/* relaxed: see struct share */
+	if (!length || atomic_load_explicit(&s->inert, memory_order_relaxed) || maps_open(&maps))
+		return;
+	if (maps_find(&maps, at, &m) || m.start > at || !m.shared || !m.readable || !m.writable || !m.inode ||
+	    arena_has(s->arena, &m))
+		goto out;
+	end = end_of(&maps, &m, at + length);
+	lock_take(&s->file_lock);
+	where->file = file_of(s, &m);
+	if (where->file) {
+		uint64_t bytes = bytes_of(&s->table->file[where->file - 1]);
+
+		s->file[where->file - 1].regions++;
+		where->offset = m.offset + (at - m.start);
+		/* beyond its end there is nothing */
+		where->mapped = where->offset < bytes ? min_of(end - at, bytes - where->offset) : 0;
+	}
+	lock_drop(&s->file_lock);
+out:
+	maps_close(&maps);
+}
+
+void lend_release(struct share *s, uint32_t file)
+{
+	bool last;
+
+	if (!file)
+		return;
+	lock_take(&s->file_lock);
+	last = !--s->file[file - 1].regions;
+	if (last) {
+		/* release pairs with borrow_release(): who sees it is in none of its regions any more */
+		atomic_store_explicit(&s->table->file[file - 1].serial, 0, memory_order_release);
+		atomic_fetch_add_explicit(&s->table->files_closed, 1, memory_order_release);
+		if (s->file[file - 1].fd >= 0)
+			close(s->file[file - 1].fd);
+	}
+	lock_drop(&s->file_lock);
+	if (last && s->on_release)
+		s->on_release(s->on_release_arg);
+}
+
+void lend_close(struct share *s)
+{
+	for (uint32_t i = 0; i < SHARE_FILES; i++)
+		if (s->file[i].regions && s->file[i].fd >= 0)
+			close(s->file[i].fd);
+}

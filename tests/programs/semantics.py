@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""semantics.py rdma|tcp: what a program sees of its sockets, line by line: ends, options, errors, addresses. By rsocket it has to be
+the same as by TCP."""
+import errno
+import select
+import socket
+import struct
+import sys
+
+
+def say(what, call):
+    try:
+        result = call()
+    except socket.timeout:
+        result = "timeout"
+    except OSError as e:
+        result = errno.errorcode.get(e.errno)
+    print(what, result, flush=True)
+
+
+def events(s):
+    p = select.poll()
+    p.register(s, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
+    return [hex(got) for _, got in p.poll(5000)]
+
+
+def by_tcp(port):
+    """Whether the kernel has a connection to that port."""
+    return any(line.split()[3] == "01" and int(line.split()[2].split(":")[-1], 16) == port
+               for table in ("tcp", "tcp6") for line in open("/proc/net/" + table).readlines()[1:])
+
+
+def pair(family=socket.AF_INET, bound="127.0.0.1", to=None):
+    listener, client = socket.socket(family), socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((bound, 0))
+    listener.listen(5)
+    port = listener.getsockname()[1]
+    ready = select.poll()
+    ready.register(listener, select.POLLIN)
+    ready.poll(0)  # a listener takes connections by RDMA from when it is first waited for
+    client.settimeout(5)
+    client.connect((to or bound, port))
+    server, peer = listener.accept()
+    server.settimeout(5)
+    print("connected", peer[0], client.getpeername()[0], by_tcp(port) == (sys.argv[1] == "tcp"))
+    return listener, client, server
+
+
+def close(*sockets):
+    for s in sockets:
+        s.close()
+
+
+def writing_ends():
+    listener, client, server = pair()
+    client.sendall(b"abc")
+    client.shutdown(socket.SHUT_WR)
+    say("bytes", lambda: server.recv(10, socket.MSG_WAITALL))
+    say("end", lambda: server.recv(10))
+    say("send afterwards", lambda: client.send(b"x"))
+    print("server", events(server))
+    say("the other way", lambda: server.send(b"def"))
+    say("bytes", lambda: client.recv(3, socket.MSG_WAITALL))
+    server.close()
+    say("end", lambda: client.recv(10))
+    close(client, listener)
+
+
+def reading_ends():
+    listener, client, server = pair()
+    client.shutdown(socket.SHUT_RD)
+    say("receive", lambda: client.recv(10))
+    print("client", events(client))
+    say("send", lambda: client.send(b"x"))
+    say("bytes", lambda: server.recv(10))
+    close(client, server, listener)
+
+
+def both_end():
+    listener, client, server = pair()
+    client.shutdown(socket.SHUT_RDWR)
+    say("receive", lambda: client.recv(10))
+    say("send", lambda: client.send(b"x"))
+    say("end", lambda: server.recv(10))
+    print("server", events(server), "client", events(client))
+    close(client, server, listener)
+
+
+def not_connected():
+    s = socket.socket()
+    say("send", lambda: s.send(b"x"))
+    say("receive", lambda: s.recv(1))
+    say("shutdown", lambda: s.shutdown(socket.SHUT_RDWR))
+    say("peer", s.getpeername)
+    s.close()
+
+
+def lingering(on, seconds):
+    listener, client, server = pair()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", on, seconds))
+    say("linger", lambda: struct.unpack("ii", client.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)))
+    client.sendall(b"q" * 1000)
+    client.close()
+    say("all", lambda: len(server.recv(1001, socket.MSG_WAITALL)))
+    close(server, listener)
+
+
+def options():
+    listener, client, server = pair()
+    for level, option, value in ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
+                                 (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 3), (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 4),
+                                 (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)):
+        client.setsockopt(level, option, value)
+        say("option %d of %d" % (option, level), lambda: client.getsockopt(level, option))
+    for option in (socket.SO_TYPE, socket.SO_ERROR, socket.SO_ACCEPTCONN):
+        say("option %d" % option, lambda: (client.getsockopt(socket.SOL_SOCKET, option), listener.getsockopt(socket.SOL_SOCKET, option)))
+    close(client, server, listener)
+
+
+def ports():
+    listener, client, server = pair()
+    port = listener.getsockname()[1]
+    second = socket.socket()
+    say("in use", lambda: second.bind(("127.0.0.1", port)))
+    second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    say("in use by a listener", lambda: second.bind(("127.0.0.1", port)))
+    close(second, server, client, listener)
+    again = socket.socket()
+    again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    say("free again", lambda: again.bind(("127.0.0.1", port)))
+    say("and", lambda: again.listen(1))
+    again.close()
+
+
+def refused():
+    s = socket.socket()
+    say("blocking", lambda: s.connect(("127.0.0.1", 1)))
+    s.close()
+    s = socket.socket()
+    s.setblocking(False)
+    say("not blocking", lambda: s.connect(("127.0.0.1", 1)))
+    print("then", events(s))
+    say("error", lambda: errno.errorcode.get(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)))
+    s.close()
+
+
+def ipv6(bound, to):
+    listener, client, server = pair(socket.AF_INET6, bound, to)
+    client.sendall(b"hi")
+    say("bytes", lambda: server.recv(2, socket.MSG_WAITALL))
+    close(client, server, listener)
+
+
+writing_ends()
+reading_ends()
+both_end()
+not_connected()
+lingering(0, 0)
+lingering(1, 2)
+options()
+ports()
+refused()
+ipv6("::1", "::1")
+ipv6("::", "::1")
+ipv6("::", "::ffff:127.0.0.1")

@@ -9,9 +9,10 @@
 #include <stdbool.h>
 
 #include "base/base.h"
+#include "base/tsan.h"
 
 /* ThreadSanitizer knows nothing of membarrier(2) */
-#ifdef __SANITIZE_THREAD__
+#ifdef UNDER_TSAN
 #define BARRIER_KNOWN false
 #else
 #define BARRIER_KNOWN true

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/aside.h"
+#include "base/tsan.h"
 
 /* Of frames that have come: nothing holds back who sends them. The kernel counts 0.8 to 2.3 KiB for one. */
 #define BUFFER_BYTES (32 << 20)
@@ -36,6 +37,7 @@ static uint32_t ether_send(struct link *link, const struct link_tx *tx, uint32_t
 	for (uint32_t i = 0; i < count; i++) {
 		struct msghdr m = {.msg_iov = (struct iovec *)tx[i].iov, .msg_iovlen = tx[i].iovs};
 
+		tsan_release(tsan_key(ETH_P_ALL));
 		if (likely(sendmsg(link->fd, &m, MSG_DONTWAIT) >= 0))
 			continue;
 		if (errno == EAGAIN || errno == ENOBUFS)
@@ -139,6 +141,7 @@ bool ether_receive(int fd, uint8_t *buffer, uint32_t batch, ether_deliver *deliv
 
 		if (got < 0)
 			break;
+		tsan_acquire(tsan_key(ETH_P_ALL));
 		frame = restore_tag(buffer + 4, &length, &m);
 		if (!deliver(arg, frame, length, from.sll_pkttype == PACKET_OUTGOING))
 			return true;

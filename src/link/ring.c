@@ -49,22 +49,6 @@ int ring_memory(uint32_t size)
 	return err;
 }
 
-#ifdef RING_TSAN
-/* Both mappings of one memory have the same key. */
-static void *key_of(const struct stat *st)
-{
-	static char keys[4096];
-
-	return &keys[st->st_ino % sizeof(keys)];
-}
-#else
-static void *key_of(const struct stat *st)
-{
-	(void)st;
-	return NULL;
-}
-#endif
-
 int ring_map(struct ring *r, int memory)
 {
 	struct stat st;
@@ -94,7 +78,7 @@ int ring_map(struct ring *r, int memory)
 			   .data = at + WORDS_BYTES,
 			   .size = (uint32_t)size,
 			   .key = ((struct ring_words *)at)->key,
-			   .tsan_key = key_of(&st)};
+			   .tsan_key = tsan_key(st.st_ino)};
 	return 0;
 }
 

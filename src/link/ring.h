@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "base/base.h"
+#include "base/tsan.h"
 
 #define RING_UNIT  128u
 #define RING_AHEAD 2048u /* bytes: to ask for more lines at once would stop the processor */
@@ -45,7 +46,7 @@ struct ring {
 	uint64_t at;	   /* bytes produced, or consumed */
 	uint64_t key;
 	uint64_t known;	   /* producer: the last known head; consumer: what the head says */
-	void *tsan_key;
+	void *tsan_key; /* of both mappings of one memory */
 };
 
 /* Memory for a ring of `size` bytes: a descriptor that cannot shrink or grow, or -errno. */
@@ -53,24 +54,6 @@ int ring_memory(uint32_t size);
 /* Maps it. 0; -EINVAL if it is not what ring_memory() makes; or -errno. The descriptor stays the caller's. */
 int ring_map(struct ring *r, int memory);
 void ring_unmap(struct ring *r);
-
-/* ThreadSanitizer does not know that two mappings are one memory. */
-#ifdef __SANITIZE_THREAD__
-#define RING_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define RING_TSAN 1
-#endif
-#endif
-#ifdef RING_TSAN
-void __tsan_acquire(void *key);
-void __tsan_release(void *key);
-#define ring_tsan_acquire(r) __tsan_acquire((r)->tsan_key)
-#define ring_tsan_release(r) __tsan_release((r)->tsan_key)
-#else
-#define ring_tsan_acquire(r) ((void)0)
-#define ring_tsan_release(r) ((void)0)
-#endif
 
 static inline uint32_t ring_round(uint32_t bytes)
 {
@@ -93,7 +76,7 @@ static inline uint32_t ring_room(struct ring *r, uint32_t enough)
 	if (used + enough > r->size) {
 		/* acquire pairs with ring_tell(): what the consumer has read may be overwritten */
 		r->known = atomic_load_explicit(&r->words->head, memory_order_acquire);
-		ring_tsan_acquire(r);
+		tsan_acquire(r->tsan_key);
 		used = r->at - r->known;
 	}
 	return used < r->size ? r->size - (uint32_t)used : 0; /* a head that lies makes no room */
@@ -119,7 +102,7 @@ static inline void ring_publish(struct ring *r, uint32_t bytes)
 	struct ring_mark *next = ring_next(r);
 
 	next->bytes = bytes;
-	ring_tsan_release(r);
+	tsan_release(r->tsan_key);
 	/* release pairs with ring_peek() */
 	atomic_store_explicit(&next->mark, r->key + r->at, memory_order_release);
 	r->at += ring_round(bytes);
@@ -166,7 +149,7 @@ static inline const void *ring_peek(const struct ring *r, uint32_t *bytes)
 	/* acquire pairs with ring_publish() */
 	if (atomic_load_explicit(&next->mark, memory_order_acquire) != r->key + r->at)
 		return NULL;
-	ring_tsan_acquire(r);
+	tsan_acquire(r->tsan_key);
 	*bytes = next->bytes;
 	return likely(*bytes >= sizeof(*next) && *bytes <= r->size) ? next : NULL;
 }
@@ -181,7 +164,7 @@ static inline void ring_fetch(const void *record, uint32_t bytes)
 /* Tells the producer how far we got. */
 static inline void ring_tell(struct ring *r)
 {
-	ring_tsan_release(r);
+	tsan_release(r->tsan_key);
 	/* release pairs with ring_room(): we have read what we free */
 	atomic_store_explicit(&r->words->head, r->at, memory_order_release);
 	r->known = r->at;

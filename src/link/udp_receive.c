@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/tsan.h"
 #include "link/udp.h"
 
 /* The system calls themselves: glibc's functions are cancellation points, which costs 20 ns each time. */
@@ -208,6 +209,7 @@ static void hand_over(struct udp *udp, const struct udp_source *s, struct note n
 	p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
 	p.traffic_class = note.traffic_class;
 	p.to = udp->link.gid.raw;
+	tsan_acquire(tsan_key(p.dest_qpn));
 	deliver(arg, &p, &s->gid);
 }
 

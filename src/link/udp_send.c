@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tsan.h"
 #include "link/udp.h"
 #include "memory/fault.h"
 
@@ -112,6 +113,7 @@ static void append(struct train *t, const struct link_tx *tx, uint32_t bytes)
 	t->last = bytes;
 	t->bytes += bytes;
 	t->packets++;
+	tsan_release(tsan_key(p->dest_qpn));
 }
 
 static bool same_way(const struct link_tx *a, const struct link_tx *b)

@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/tsan.h"
+
 /* ThreadSanitizer holds a lock of its own during an atomic, which must not fault then (fault.h). */
 static inline void touch_for_atomic(char *at)
 {
-#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+#if defined(UNDER_TSAN) && defined(__x86_64__)
 	__asm__ volatile("lock orb $0, %0" : "+m"(*at));
 #else
 	(void)at;

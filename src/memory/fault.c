@@ -15,8 +15,7 @@
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
-	__has_feature(thread_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(UNDER_TSAN) || __has_feature(address_sanitizer)
 typedef sigjmp_buf landing_place;
 #define land_here(place) sigsetjmp(place, 1)
 #define go_to(place)	 siglongjmp(place, 1)

@@ -122,6 +122,18 @@ bool take_receive(struct qp *qp, const struct packet *first)
 	return r->has_recv;
 }
 
+bool has_receive(struct qp *qp)
+{
+	bool any;
+
+	if (!qp->srq)
+		return qp->rq.head != qp->rq.tail;
+	lock_take(&qp->srq->rq.lock);
+	any = qp->srq->rq.head != qp->srq->rq.tail;
+	lock_drop(&qp->srq->rq.lock);
+	return any;
+}
+
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last)
 {
 	const struct opcode_info *info = &opcode_info[last->opcode];

@@ -150,6 +150,8 @@ static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now
 	}
 	if (kind == SYNDROME_RNR)
 		wait_for_receiver(qp, psn, syndrome, now);
+	else if (syndrome == NAK_AGAIN && r->lossless)
+		go_back(qp, psn, RETRY_RNR);
 	else if (syndrome == NAK_SEQUENCE)
 		sequence_nak(qp, psn, ahead > 0);
 	else if (kind == SYNDROME_NAK && status)

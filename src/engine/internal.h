@@ -32,6 +32,8 @@ void complete_local(struct qp *qp);
 void fail_head(struct qp *qp, enum ibv_wc_status status);
 /* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
 bool take_receive(struct qp *qp, const struct packet *first);
+/* Whether there is one, for other than XRC. */
+bool has_receive(struct qp *qp);
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
 /* The CQE; if there is no room for it, the QP fails at settle_overrun(). */
@@ -122,8 +124,20 @@ bool responder_acknowledge(struct qp *qp, struct turn *turn);
 /* A request that leaves, between neighbors, acknowledges what is due to be acknowledged. */
 void responder_give_ack(struct qp *qp, struct packet *request);
 bool responder_has_work(const struct qp *qp, bool delay_ack);
+/* The RNR NAK with this end's timer. */
+uint8_t rnr_nak(const struct qp *qp);
 int responder_start(struct qp *qp, uint32_t resources);
 void responder_stop(struct qp *qp);
+
+/* Whether packets for it are looked at: IBTA 9.6.1. */
+static inline bool is_receiving(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+}
+
+/* patience.c: a message has found no receive. False: the peer has to be told. */
+bool patience_begin(struct qp *qp);
+void patience_expire(struct qp *qp, uint64_t now);
 
 /* unreliable.c: what UC and UD do in place of requester_run() and requester_can_run() */
 bool unreliable_run(struct qp *qp, struct turn *turn);

@@ -412,6 +412,8 @@ static void advance(struct qp *qp, const struct packet *p)
 		r->ack_psn = psn_add(r->expected, -1u);
 	r->nak_sent = false;
 	r->nak = 0;
+	r->starves = false;
+	r->look_at = 0;
 	r->unacked++;
 	r->ack_owed = true;
 	r->ack_asked |= p->ack_request;
@@ -452,6 +454,11 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	r->ack_owed = r->ack_asked = r->ack_urgent = true;
 }
 
+uint8_t rnr_nak(const struct qp *qp)
+{
+	return SYNDROME_RNR | (qp->attr.min_rnr_timer & SYNDROME_VALUE);
+}
+
 static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	struct responder *r = &qp->resp;
@@ -459,11 +466,12 @@ static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 	if (!outcome[verdict].nak)
 		return;
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
-	r->nak = outcome[verdict].nak;
-	if (verdict == NOT_READY)
-		r->nak |= qp->attr.min_rnr_timer & SYNDROME_VALUE;
 	r->nak_psn = r->expected;
 	r->nak_sent = true;
+	if (verdict == NOT_READY)
+		r->nak = patience_begin(qp) ? 0 : rnr_nak(qp);
+	else
+		r->nak = outcome[verdict].nak;
 	if (!outcome[verdict].fatal)
 		return;
 	if (r->has_recv)

@@ -210,6 +210,7 @@ void engine_expire(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
+	patience_expire(qp, now);
 	if (now >= flow_deadline(qp))
 		r->held = NULL; /* the next run asks again, or waits no more */
 	if (r->rnr_wait && now >= r->rnr_until)
@@ -239,5 +240,7 @@ uint64_t engine_deadline(const struct qp *qp)
 
 	if (unlikely(r->held))
 		return flow_deadline(qp);
+	if (unlikely(qp->resp.look_at))
+		when = min_of(when, qp->resp.look_at);
 	return r->rnr_wait ? min_of(when, r->rnr_until) : when;
 }

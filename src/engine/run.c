@@ -95,10 +95,9 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 {
 	uint32_t flags = opcode_info[p->opcode].flags;
 	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-	bool receives = sends || qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_SQE;
 
 	/* IBTA 9.6.1: state, partition, transport and peer; the rest is not for this QP */
-	if (!receives || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
+	if (!is_receiving(qp) || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
 		return;
 	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
 		if (p->opcode == OPCODE_CNP && from_peer(qp, from))

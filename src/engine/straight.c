@@ -225,6 +225,8 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now
 	r->msn = (r->msn + 1) & PSN_MASK;
 	r->nak_sent = false;
 	r->nak = 0;
+	r->starves = false;
+	r->look_at = 0;
 	r->unacked++;
 	r->ack_owed = true;
 	r->ack_asked |= p->ack_request;

@@ -131,7 +131,10 @@ struct responder {
 	uint32_t recv_position;
 	bool has_recv;
 
-	bool nak_sent;	      /* a sequence NAK is out: silent until the expected packet comes */
+	bool nak_sent;	      /* a NAK is out, or will be: silent until the expected packet comes */
+	bool starves;	      /* a neighbor's message found no receive, and none has been taken since ... */
+	uint64_t look_at;     /* ... when to look whether there is one now; 0: the neighbor has been told ... */
+	uint64_t patient_until; /* ... when to tell it that there is none; 0: not known yet */
 	bool ack_owed;	      /* something received is not acknowledged yet */
 	bool ack_asked;	      /* ... and the peer asked for it ... */
 	bool ack_urgent;      /* ... in the middle of a message, or again */

@@ -104,6 +104,7 @@ enum syndrome {
 	NAK_REMOTE_ACCESS = SYNDROME_NAK | 2,
 	NAK_REMOTE_OPERATION = SYNDROME_NAK | 3,
 	NAK_INVALID_RD_REQUEST = SYNDROME_NAK | 4,
+	NAK_AGAIN = SYNDROME_NAK | 31, /* between neighbors only; reserved on the wire: engine/patience.c */
 };
 
 struct packet {

@@ -756,6 +756,7 @@ TABLE = [
     connected("ib_read_lat -R -n 200 -p {p}", "ib_read_lat -R -n 200 -p {p} {a}", "t_typical", places=("lo", "veth1500")),
     fio("write", places=("lo", "veth1500")),
     fio("read", places=LO),
+    fio("send", places=LO),
     connected("ib_write_bw -R -n 500 -p {p}", "ib_write_bw -R -n 500 -p {p} {a}", "65536", places=ALL),
     connected("ib_send_lat -R -n 500 -p {p}", "ib_send_lat -R -n 500 -p {p} {a}", "t_typical", places=ALL),
     # -C: some size and count of messages, there and back

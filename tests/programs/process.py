@@ -157,10 +157,21 @@ class Process:
         Process.everyone.remove(self)
 
 
-def expect(process, status=0):
-    got = process.wait()
-    if got != status:
-        raise Failure("%s: status %d, not %d" % (process.argv[-1], got, status))
+def expect(process, *patterns, refused=None):
+    """That it ends well, and what it has printed."""
+    status = process.wait()
+    if status:
+        raise Failure("%s: status %d, not 0" % (process.argv[-1], status))
+    expect_printed(process, *patterns, refused=refused)
+
+
+def expect_printed(process, *patterns, refused=None):
+    """That something so far matches each pattern, and nothing `refused`."""
+    for pattern in patterns:
+        if not re.search(pattern, process.output, re.M):
+            raise Failure("no %r in its output" % pattern)
+    if refused and re.search(refused, process.output):
+        raise Failure("%r in its output" % re.search(refused, process.output).group())
 
 
 def typed(build, command):

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Libraries that programs use instead of verbs: UCX, Open MPI through it, libfabric. They look for the device in /sys and
+/dev, so all go by `uroce run`."""
+import os
+import shlex
+import tempfile
+
+from case import BOTH, HERE, LO, VETH, Case, each
+from process import Failure, Process, expect, ports, typed
+
+
+def typed_process(build, namespace, command, env=()):
+    return Process(build, namespace, typed(build, command), env, preload=False)
+
+
+def ucx_settings(transports):
+    """Of the interface that both ends have: UCX would use the loopback's device as well."""
+    return ["UCX_TLS=" + transports, "UCX_NET_DEVICES=uroce0:1", "UCX_WARN_UNUSED_ENV_VARS=n"]
+
+
+def ucx_info(place, build):
+    expect(typed_process(build, place.server, "ucx_info -d"),
+           r"Transport: rc_verbs", r"Transport: ud_verbs", r"Device: uroce0:1")
+
+
+def ucx(test, transports, **row):
+    """Nothing but our transports, so if these do not work, nothing does."""
+    def run(place, build):
+        port = next(ports)
+        command, env = "ucx_perftest -p %d" % port, ucx_settings(transports)
+        s = typed_process(build, place.server, command, env)
+        s.until_listening(port)
+        c = typed_process(build, place.client, "%s %s -t %s -w 10" % (command, place.address, test), env)
+        expect(c, r"^Final:")
+        expect(s)
+    return Case("UCX_TLS=%s ucx_perftest -t %s" % (transports, test), run, **row)
+
+
+def io_demo(transports, **row):
+    """UCX's storage-like server and client, which connect by rdma_cm; the data are checked."""
+    def run(place, build):
+        env = ucx_settings("self," + transports) + ["UCX_SOCKADDR_TLS_PRIORITY=rdmacm"]
+        command = "io_demo -q -p %d" % next(ports)
+        s = typed_process(build, place.server, command, env)
+        s.until_at_roce_port()
+        expect(typed_process(build, place.client, "%s -i 100 -o read,write %s" % (command, place.address), env), "status 'OK'")
+        if not s.running():
+            raise Failure("the server ended")
+    return Case("UCX_TLS=%s io_demo" % transports, run, **row)
+
+
+def open_mpi(place, build):
+    """Two ranks through UCX, in the place's two namespaces: mpirun goes there by nsenter in place of ssh."""
+    program = build.compile(os.path.join(HERE, "ranks.c"), "mpicc")
+    hosts = ["--oversubscribe"]
+    with tempfile.TemporaryDirectory(prefix="uroce-mpi-") as folder:
+        if place.client is not place.server:
+            agent = os.path.join(folder, "agent")
+            with open(agent, "w") as f:  # HOST COMMAND...
+                f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
+            os.chmod(agent, 0o755)
+            hosts = ["--mca", "plm_rsh_agent", agent, "--host",
+                     "pid%d,pid%d" % (place.server.holder.pid, place.client.holder.pid)]
+        # osc ucx: windows by RDMA, too; and nothing but our transports
+        p = Process(build, place.server, shlex.split(typed(build, "mpirun --allow-run-as-root --bind-to none -n 2")) +
+                    hosts + "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_verbs,ud_verbs:aux,self".split() +
+                    ["-x", "UCX_NET_DEVICES=uroce0:1", program], preload=False)
+        expect(p, "2 ranks agree")
+
+
+def fi_info(place, build):
+    """Message endpoints need an address that is not the loopback's: libfabric leaves that out."""
+    rows = [("", r"FI_PROTO_IB_UD"), (" -t FI_EP_RDM", r"verbs;ofi_rxd")]
+    if place.name != "lo":
+        rows.append((" -t FI_EP_MSG -n " + place.address, r"FI_PROTO_RDMA_CM_IB_RC"))
+    for options, pattern in rows:
+        expect(typed_process(build, place.server, "fi_info -p verbs" + options), pattern)
+
+
+def fi_pingpong(endpoint, **row):
+    def run(place, build):
+        port = next(ports)
+        command = "fi_pingpong -p verbs -e %s -I 50 -c -S 1024" % endpoint
+        s = typed_process(build, place.server, "%s -B %d" % (command, port))
+        s.until_listening(port)
+        c = typed_process(build, place.client, "%s -P %d %s" % (command, port, place.address))
+        expect(c, r"Mxfers/sec\n.*\d")
+        expect(s)
+    return Case("fi_pingpong -p verbs -e %s -S 1024" % endpoint, run, **row)
+
+
+TABLE = [
+    Case("ucx_info -d", ucx_info, BOTH),
+    *each(ucx, "{tag_lat -n 200 -s 64,tag_bw -n 100 -s 65536}", transports="rc_verbs,ud_verbs", places=BOTH),
+    *each(ucx, "{ucp_put_bw -n 100 -s 4096,ucp_get -n 100 -s 4096}", transports="rc_verbs,ud_verbs", places=LO),
+    *each(ucx, "{ucp_fadd -n 100 -s 8,ucp_am_lat -n 100 -s 2000}", transports="rc_verbs,ud_verbs", places=LO),
+    *each(ucx, "{tag_lat -n 200 -s 64,tag_bw -n 100 -s 65536}", transports="ud_verbs", places=BOTH),
+    ucx("ucp_put_bw -n 100 -s 4096", transports="ud_verbs", places=LO),
+    io_demo("rc_verbs,ud_verbs", places=BOTH),
+    io_demo("ud_verbs", places=BOTH),
+    Case("mpirun -n 2", open_mpi, BOTH),
+    Case("fi_info -p verbs", fi_info, BOTH),
+    fi_pingpong("dgram", places=BOTH),
+    fi_pingpong("rdm", places=BOTH),
+    fi_pingpong("msg", places=VETH),  # libfabric has none for the loopback
+]

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs of our own, the examples among them: what none of the others does. They check what arrives, are stopped and killed,
+overhear forged packets, and sleep."""
+import os
+import re
+import signal
+import time
+
+from case import ALL, BOTH, HERE, LO, VETH, Case, each, source, start_pair
+from process import Failure, Process, Skip, expect, ports
+
+EXAMPLES = os.path.join(HERE, "..", "..", "examples")
+
+
+def alone(command, wanted="", name=None, **row):
+    """One program, which makes both ends."""
+    def run(place, build):
+        program, *words = command.split()
+        expect(Process(build, place.server, [source(build, program), *words]), wanted)
+    return Case(name or command, run, **row)
+
+
+def storm(processes, connections, lost=0, deaths=0, **row):
+    name = "storm of %d connections from %d processes" % (connections, processes)
+    name += ", %d %% of messages lost" % lost * bool(lost) + ", %d servers killed" % deaths * bool(deaths)
+    return alone("storm %d %d %d %d" % (processes, connections, lost, deaths), "storm: %d connections" % connections,
+                 name=name, **row)
+
+
+def lent(how, **row):
+    """Memory that the program itself shares is mapped by the peer, and given back whatever that does."""
+    return alone("lent " + how, name="a shared segment is lent to a peer that " + how, **row)
+
+
+def killed(rounds, **row):
+    return alone("killed %d" % rounds, name="one stays, %d are killed" % rounds, **row)
+
+
+def leave(rounds, **row):
+    return alone("leave %d" % rounds, name="one stays, %d leave in order" % rounds, **row)
+
+
+def cut(rounds, **row):
+    """Killed in the middle of one copy of 64 MiB: its own, or the other's out of its memory or into it."""
+    return alone("cut %d" % rounds, name="one stays, copies are cut in %d rounds" % rounds, **row)
+
+
+def kept_apart(place, build):
+    """Root has one address of the host and another user the other."""
+    if place.name != "lo" or not hasattr(place.server, "ip"):
+        raise Skip("needs a namespace of its own, with shared memory")
+    try:
+        os.seteuid(65534)
+    except OSError:
+        raise Skip("there is no other user here")
+    os.seteuid(0)
+    for n in 1, 2:
+        place.server.ip("addr add 10.78.0.%d/32 dev lo" % n)
+    expect(Process(build, place.server, source(build, "strangers") + " 10.78.0.1 10.78.0.2"))
+
+
+def example_single(options="", **row):
+    def run(place, build):
+        program = build.compile(os.path.join(EXAMPLES, "qp_single_host.c"))
+        expect(Process(build, place.server, program + " " + options), "now it is 42")
+    return Case(("qp_single_host " + options).strip(), run, **row)
+
+
+def example_across(options="", **row):
+    def run(place, build):
+        s, c = start_pair(place, build, build.compile(os.path.join(EXAMPLES, "qp_across_hosts.c")) + " " + options)
+        expect(c)
+        expect(s, '"written by the client" and 42')
+    return Case(("qp_across_hosts " + options).strip(), run, **row)
+
+
+def example_cm(place, build):
+    program = build.compile(os.path.join(EXAMPLES, "cm_across_hosts.c"))
+    port = next(ports)
+    s = Process(build, place.server, "%s -p %d" % (program, port))
+    s.until_output("^waiting")
+    c = Process(build, place.client, "%s -p %d %s" % (program, port, place.address))
+    expect(c, 'received "and hello to you"')
+    expect(s, 'received "hello"')
+
+
+def start_positional(place, build, program, *words):
+    """PROGRAM PORT WORDS [HOST]."""
+    port = next(ports)
+    command = [source(build, program), str(port), *words]
+    s = Process(build, place.server, command)
+    s.until_listening(port)
+    return s, Process(build, place.client, command + [place.address])
+
+
+def peer_dies(how, **row):
+    """Only that the status comes, and which: how soon is the engine's test, in virtual time."""
+    def run(place, build):
+        s, c = start_positional(place, build, "peer_dies", how)
+        c.until_output(r"^running")
+        s.signal(signal.SIGKILL)
+        expect(c)
+    return Case("peer killed: %s" % how, run, **row)
+
+
+def start_verify(place, build, gid_index=0):
+    s, c = start_positional(place, build, "verify", str(gid_index))
+    c.until_output(r"^round")
+    return s, c
+
+
+def stop_verify(s, c, rounds=2):
+    """It has gone on since, and all data were right."""
+    seen = len(re.findall(r"^round", c.output, re.M))
+    c.until_output(r"^round", seen + rounds)
+    c.signal(signal.SIGTERM)
+    expect(c)
+    expect(s)
+
+
+def verify(gid_index, **row):
+    def run(place, build):
+        stop_verify(*start_verify(place, build, gid_index), rounds=6)
+    return Case("random requests, checked data, GID index %d" % gid_index, run, **row)
+
+
+def crowd(place, build):
+    """Eight pairs on one address, while a ninth's server is stopped and a tenth's is killed in mid-transfer."""
+    stopped, dead = start_verify(place, build), start_verify(place, build)
+    pairs = []
+    for i in range(8):
+        events = " -e" if i % 4 else ""  # one in four polls: there are fewer processors than pairs
+        pairs.append(start_pair(place, build, "ibv_rc_pingpong -c -n 1000 -s 20000" + events))
+    stopped[0].signal(signal.SIGSTOP)
+    dead[0].signal(signal.SIGKILL)
+    for s, c in pairs:
+        for p in c, s:
+            expect(p, "iters in", refused="invalid data")
+    stopped[0].signal(signal.SIGCONT)
+
+
+def killed_among_stopped(place, build):
+    """Both ends of a pair are killed, so that nobody sends to them, and all others but one pair are stopped: packets
+    that go astray now end with a process that does not hand them over. The last pair must go on by itself."""
+    pairs = [start_verify(place, build) for _ in range(5)]
+    for s, c in pairs[1:4]:
+        for p in s, c:
+            p.signal(signal.SIGSTOP)
+    for p in pairs[0]:
+        p.signal(signal.SIGKILL)
+        p.wait()
+    stop_verify(*pairs[4])
+
+
+def stopped_goes_on(place, build):
+    """SIGSTOP for less than the retries last (our verify: 7 tries of 67 ms and more) costs time, not the connection."""
+    s, c = start_verify(place, build)
+    for end in s, c:
+        end.signal(signal.SIGSTOP)
+        end.until("it stopped", lambda: open("/proc/%d/stat" % end.pid).read().rsplit(")")[1].split()[0] == "T")
+        end.signal(signal.SIGCONT)
+    stop_verify(s, c)
+
+
+def hostile(how):
+    def run(place, build):
+        s, c = start_verify(place, build)
+        qpn, psn = (int(x, 16) for x in
+                    s.until_output(r"^connected: QP (0x\w+) PSN \w+ to QP \w+ PSN (0x\w+)").groups())
+        # From the same namespace, another address: 127.0.0.2 is ours as well.
+        attack = "import packets; s = packets.Stranger('127.0.0.2', '127.0.0.1', 49152); " + how
+        helper = Process(build, place.server, ["python3", "-c", attack.format(qpn=qpn, psn=psn)],
+                         env=["PYTHONPATH=" + HERE], preload=False)
+        expect(helper)
+        stop_verify(s, c)
+    return run
+
+
+def switches(pid):
+    """Of all threads: how often each has been taken off a processor. A wake-up ends in one."""
+    total = {}
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/status" % (pid, task)) as f:
+            total[task] = sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    return total
+
+
+def idle(how, **row):
+    def run(place, build):
+        ends = start_positional(place, build, "idle", how)
+        for p in ends:
+            p.until_output(r"^idle")
+        # The hand-over from the polling thread to the sleeping helper comes to rest by itself, soon.
+        for _ in range(50):
+            before = [switches(p.pid) for p in ends]
+            time.sleep(0.2)
+            if before == [switches(p.pid) for p in ends]:
+                break
+        before = [switches(p.pid) for p in ends]
+        time.sleep(10)
+        after = [switches(p.pid) for p in ends]
+        if before != after:
+            raise Failure("woken in 10 s of idleness: context switches by thread %s, then %s" % (before, after))
+    return Case("idle in %s(): no wake-up in 10 s" % how, run, **row)
+
+
+TABLE = [
+    example_single(quick=True),
+    example_single("-g 1"),
+    example_single("-d uroce0 -g 1", places=VETH),
+    example_across(places=ALL, quick=True),
+    example_across("-g 1", places=ALL),
+    Case("cm_across_hosts", example_cm, ALL, quick=True),
+
+    *each(alone, "{numbers,forks,full,threads,mistakes}", quick=True),
+    verify(0, places=ALL, quick=True),
+    verify(1, places=ALL),
+    idle("pause"),
+    idle("event"),
+    storm(4, 200, quick=True),
+    storm(16, 800),
+    storm(8, 400, lost=10),
+    storm(4, 100, lost=10, deaths=2, quick=True),
+    storm(8, 400, deaths=5),
+
+    # ends that stop, leave or die
+    peer_dies("write", places=BOTH, quick=True),
+    peer_dies("send", places=BOTH),
+    peer_dies("idle", places=BOTH, quick=True),
+    killed(200, places=BOTH),
+    killed(20, quick=True),
+    leave(100),
+    leave(10, quick=True),
+    cut(60),
+    cut(12, quick=True),
+    lent("polls"),
+    lent("sleeps", quick=True),
+    lent("computes"),
+    Case("stopped for a moment", stopped_goes_on),
+    Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
+    Case("a pair is killed, others are stopped, the last goes on", killed_among_stopped),
+
+    # others on the network
+    Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
+    Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
+    Case("another user is kept apart", kept_apart, LO, spoils=True),
+]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that know nothing but TCP sockets, whose connections go by RDMA: `uroce run --rsocket`."""
+import difflib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+from case import ALL, BOTH, HERE, LO, Case, RandomFile, source
+from process import Failure, Process, Skip, expect, ports
+
+
+def by_rsocket(build):
+    """The environment of a program whose TCP connections are to go by RDMA."""
+    return ["LD_PRELOAD=%s:%s" % (build.preload, os.path.join(os.path.dirname(build.library), "liburoce-rsocket.so"))]
+
+
+def tcp_opens(place):
+    """How many TCP connections have been opened in the client's namespace."""
+    with open(place.client.proc + "snmp") as f:
+        rows = [line.split() for line in f if line.startswith("Tcp:")]
+    return int(dict(zip(*rows))["ActiveOpens"])
+
+
+def netcat(server_rdma):
+    """A file through nc; by TCP if the other end knows nothing of RDMA."""
+    def run(place, build):
+        port, before = next(ports), tcp_opens(place)
+        with tempfile.TemporaryDirectory(prefix="uroce-nc-") as folder:
+            file = RandomFile(folder)
+            s = Process(build, place.server, ["sh", "-c", "exec nc -l %s %d > %s" % (place.address, port, file.copy)],
+                        env=by_rsocket(build) if server_rdma else (), preload=server_rdma)
+            s.until_listening(port)
+            if server_rdma:
+                s.until_at_roce_port()
+            c = Process(build, place.client, ["sh", "-c", "exec nc -N %s %d < %s" % (place.address, port, file.name)],
+                        env=by_rsocket(build))
+            expect(c)
+            expect(s)
+            file.expect_copied()
+        if place.client.enter and tcp_opens(place) - before != (not server_rdma):
+            raise Failure("it went by %s" % ("TCP" if server_rdma else "RDMA"))
+    return run
+
+
+def iperf3(place, build):
+    port = next(ports)
+    s = Process(build, place.server, "iperf3 -s -1 -p %d" % port, env=by_rsocket(build))
+    s.until_at_roce_port()
+    c = Process(build, place.client, "iperf3 -c %s -p %d -n 20M" % (place.address, port), env=by_rsocket(build))
+    expect(c)
+    expect(s)
+
+
+def redis(place, build):
+    """Clients by RDMA and by TCP at once; the answers are checked."""
+    port = next(ports)
+    s = Process(build, place.server, "redis-server --port %d --save '' --bind %s --protected-mode no" %
+                (port, place.address), env=by_rsocket(build))
+    s.until_at_roce_port()
+    script = ("for i = 1, %d do redis.call('set', 'k' .. i, i * i) end "
+              "for i = 1, %d do if redis.call('get', 'k' .. i) ~= tostring(i * i) then return 'wrong' end end "
+              "return 'right'" % (1000, 1000))
+    load = Process(build, place.client, "redis-benchmark -h %s -p %d -q -n 5000 -t set,get,lrange_100" %
+                   (place.address, port), env=by_rsocket(build))
+    for preload in True, False:
+        c = Process(build, place.client, ["redis-cli", "-h", place.address, "-p", str(port), "eval", script, "0"],
+                    env=by_rsocket(build) if preload else (), preload=preload)
+        expect(c, "right")
+    expect(load)
+    expect(Process(build, place.client, "redis-cli -h %s -p %d shutdown nosave" % (place.address, port),
+                   env=by_rsocket(build)))
+    expect(s)
+
+
+NGINX = """daemon off; master_process off; pid %(folder)s/pid; error_log stderr; events { }
+http { access_log off; sendfile on; client_body_temp_path %(folder)s; proxy_temp_path %(folder)s; fastcgi_temp_path %(folder)s;
+uwsgi_temp_path %(folder)s; scgi_temp_path %(folder)s; server { listen %(at)s; root %(folder)s; } }
+"""
+
+
+def nginx(place, build):
+    """A server that gives files away by sendfile(), and waits by edge-triggered epoll; curl fetches them."""
+    if not shutil.which("nginx"):
+        raise Skip("nginx is not there")
+    if build.sanitizer:
+        raise Skip("curl does not come to an end under a sanitizer: with ThreadSanitizer it never leaves setlocale()")
+    at = "%s:%d" % (place.address, next(ports))
+    with tempfile.TemporaryDirectory(prefix="uroce-nginx-") as folder:
+        file, conf = RandomFile(folder), os.path.join(folder, "conf")
+        with open(conf, "w") as f:
+            f.write(NGINX % {"folder": folder, "at": at})
+        s = Process(build, place.server, ["nginx", "-c", conf], env=by_rsocket(build))
+        s.until_at_roce_port()
+        before = tcp_opens(place)
+        for _ in range(3):
+            expect(Process(build, place.client, "curl -sS --noproxy * -o %s http://%s/original" % (file.copy, at),
+                           env=by_rsocket(build)))
+            file.expect_copied()
+        if place.client.enter and tcp_opens(place) != before:
+            raise Failure("it went by TCP")
+        s.signal(signal.SIGTERM)
+        expect(s)
+
+
+def readiness(place, build):
+    """An event loop that takes epoll at its word."""
+    expect(Process(build, place.server, source(build, "ready"), env=by_rsocket(build)))
+
+
+def semantics(place, build):
+    """What sockets say, by rsocket and by TCP: the same."""
+    if build.sanitizer:
+        raise Skip("Python is not made for sanitizers")
+    script = os.path.join(HERE, "semantics.py")
+    tcp = Process(build, place.server, [sys.executable, script, "tcp"], preload=False)
+    expect(tcp)
+    rdma = Process(build, place.server, [sys.executable, script, "rdma"], env=by_rsocket(build))
+    expect(rdma)
+    if rdma.output != tcp.output:
+        raise Failure("\n".join(difflib.unified_diff(tcp.output.splitlines(), rdma.output.splitlines(), "tcp", "rdma", lineterm="")))
+
+
+TABLE = [
+    Case("nc by rsocket", netcat(server_rdma=True), ALL),
+    Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
+    Case("iperf3 by rsocket", iperf3, ALL),
+    Case("redis by rsocket", redis, ALL),
+    Case("nginx by rsocket", nginx, BOTH),
+    Case("epoll by rsocket", readiness, quick=True),
+    Case("sockets by rsocket are as by TCP", semantics, LO),
+]

@@ -101,6 +101,13 @@ int fixture_teardown(void **state)
 	return 0;
 }
 
+struct fixture *fixture_renew(void **state)
+{
+	fixture_teardown(state);
+	assert_int_equal(fixture_setup(state), 0);
+	return *state;
+}
+
 int fixture_modify(struct fixture *f, const struct ibv_qp_attr *attr, int mask)
 {
 	int err;
@@ -214,8 +221,12 @@ int fixture_post(struct fixture *f, struct ibv_send_wr wr)
 
 int fixture_post_recv(struct fixture *f, uint64_t wr_id, uint32_t length)
 {
-	struct ibv_sge sge = fixture_sge(f, MEMORY / 2, length);
-	struct ibv_recv_wr *bad = NULL, wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = length ? 1 : 0};
+	return fixture_post_recv_to(f, wr_id, fixture_sge(f, MEMORY / 2, length));
+}
+
+int fixture_post_recv_to(struct fixture *f, uint64_t wr_id, struct ibv_sge sge)
+{
+	struct ibv_recv_wr *bad = NULL, wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = sge.length ? 1 : 0};
 	int err;
 
 	lock_take(&f->qp->lock);

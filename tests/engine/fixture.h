@@ -65,6 +65,8 @@ struct fixture {
 /* cmocka setup and teardown: *state is a fixture, the QP not yet made. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
+/* Of tests with rows: a new fixture for each, in place of the one that *state has. */
+struct fixture *fixture_renew(void **state);
 
 /* Makes the QP and brings it to a state, RTS usually. */
 void fixture_start(struct fixture *f, enum ibv_qp_state state);
@@ -80,6 +82,7 @@ int fixture_post(struct fixture *f, struct ibv_send_wr wr); /* sg_list NULL and 
 /* The request, for UD with its address: PEER_QPN at fixture_there. */
 struct ibv_send_wr fixture_datagram(struct fixture *f, struct ibv_send_wr wr);
 int fixture_post_recv(struct fixture *f, uint64_t wr_id, uint32_t length);
+int fixture_post_recv_to(struct fixture *f, uint64_t wr_id, struct ibv_sge sge);
 struct ibv_sge fixture_sge(struct fixture *f, uint32_t offset, uint32_t length);
 
 /* Runs the engine; what it sends goes to sent[]. */

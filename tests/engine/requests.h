@@ -13,6 +13,13 @@ static inline struct ibv_send_wr send_of(uint64_t id, uint32_t length)
 	return (struct ibv_send_wr){.wr_id = id, .opcode = IBV_WR_SEND, .num_sge = (int)length, SIGNALED};
 }
 
+/* From other memory than the fixture's. */
+static inline struct ibv_send_wr send_from(uint64_t id, struct ibv_sge *sge)
+{
+	return (struct ibv_send_wr){
+		.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1, SIGNALED};
+}
+
 static inline struct ibv_send_wr write_of(uint64_t id, uint32_t length)
 {
 	return (struct ibv_send_wr){

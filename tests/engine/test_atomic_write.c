@@ -76,15 +76,11 @@ static void it_writes_a_word(void **state)
 	static const uint32_t lengths[] = {0, 4, 7, 9, 16};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
-		void *fresh;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post(f, write_of(1, lengths[i]));
 		expect_done(f, 1, IBV_WC_LOC_LEN_ERR);
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -123,16 +119,12 @@ static void what_is_not_allowed_is_refused(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		f->attr.qp_access_flags = rows[i].access;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_give(f, aimed(f, OP_ATOMIC_WRITE, due_psn(0), rows[i].length, rows[i].offset, rows[i].dma_length));
 		expect_ack(f, due_psn(0), rows[i].answer);
-		fixture_teardown(&fresh);
 	}
 }
 

@@ -92,11 +92,8 @@ static void each_nak_has_its_status(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post_recv(f, 11, 4);
 		fixture_post(f, send_of(1, 1));
@@ -110,7 +107,6 @@ static void each_nak_has_its_status(void **state)
 		expect_none(f);
 		assert_int_equal(f->qp->state, IBV_QPS_ERR);
 		assert_false(fixture_wait_deadline(f));
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -204,11 +200,8 @@ static void responses_are_as_long_as_asked(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post(f, read_of(1, 2 * MTU));
 		fixture_give(f, response(rows[i].operation, sent_psn(0), rows[i].length));
@@ -218,7 +211,6 @@ static void responses_are_as_long_as_asked(void **state)
 			expect_done(f, 1, IBV_WC_BAD_RESP_ERR);
 			assert_int_equal(f->qp->state, IBV_QPS_ERR);
 		}
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -336,11 +328,8 @@ static void local_errors_have_their_status(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct ibv_send_wr wr = {.wr_id = 2, .opcode = IBV_WR_SEND, .num_sge = 1, SIGNALED, REMOTE};
 		struct ibv_sge sge[2] = {{0}};
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		f->attr.max_rd_atomic = rows[i].what == NO_READS ? 0 : 4;
 		fixture_start(f, IBV_QPS_RTS);
 		wr.sg_list = sge;
@@ -383,7 +372,6 @@ static void local_errors_have_their_status(void **state)
 		expect_completion_(&f->send_cq, 2, rows[i].status, (int)i);
 		expect_done(f, 3, IBV_WC_WR_FLUSH_ERR);
 		assert_int_equal(f->qp->state, IBV_QPS_ERR);
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -394,8 +382,7 @@ static void a_region_that_goes_while_its_request_waits_is_noticed(void **state)
 
 	fixture_start(f, IBV_QPS_RTS);
 	sge = (struct ibv_sge){IOVA, 8, f->plain->base.lkey};
-	fixture_post(f, (struct ibv_send_wr){
-				.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, SIGNALED});
+	fixture_post(f, send_from(1, &sge));
 	fixture_post(f, send_of(2, 1));
 	mr_deregister(f->plain);
 	fixture_give(f, ack(sent_psn(0), NAK_SEQUENCE));

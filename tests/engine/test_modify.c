@@ -284,12 +284,9 @@ static void values_have_their_limits(void **state)
 		for (int good = 0; good < 2; good++) {
 			uint32_t value = good ? rows[i].good : rows[i].bad;
 			struct ibv_qp_attr before;
-			void *fresh = NULL;
-			struct fixture *f;
+			struct fixture *f = fixture_renew(state);
 			int err;
 
-			assert_int_equal(fixture_setup(&fresh), 0);
-			f = fresh;
 			fixture_start(f, rows[i].from);
 			before = f->qp->attr;
 			memcpy((char *)&f->attr + rows[i].offset, &value, rows[i].size);
@@ -298,7 +295,6 @@ static void values_have_their_limits(void **state)
 				fail_msg("row %zu: %u says %d", i, value, err);
 			if (!good)
 				assert_memory_equal(&before, &f->qp->attr, sizeof(before));
-			fixture_teardown(&fresh);
 		}
 }
 
@@ -434,7 +430,7 @@ int main(void)
 		cmocka_unit_test(nobody_may_ask_for_sqe),
 		TEST(the_current_state_has_to_be_it),
 		TEST(without_a_state_the_qp_stays_where_it_is),
-		cmocka_unit_test(values_have_their_limits),
+		TEST(values_have_their_limits),
 		TEST(what_was_modified_can_be_queried),
 		TEST(psns_keep_24_bits),
 		TEST(new_limits_hold_at_once),

@@ -40,12 +40,9 @@ static void requests_become_packets(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 		uint32_t bytes = 0;
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		for (int b = 0; b < MEMORY; b++)
 			f->memory[b] = (uint8_t)(b * 5 + (b >> 8));
@@ -79,7 +76,6 @@ static void requests_become_packets(void **state)
 				assert_int_equal(s->packet.dma_length, rows[i].length);
 		}
 		expect_silence_(f, (int)i);
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -236,11 +232,8 @@ static void posting_depends_on_the_state(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, rows[i].state);
 		assert_int_equal(fixture_post(f, send_of(1, 1)), rows[i].send);
 		assert_int_equal(fixture_post_recv(f, 2, 1), rows[i].recv);
@@ -250,7 +243,6 @@ static void posting_depends_on_the_state(void **state)
 		}
 		expect_none(f);
 		assert_int_equal(!fixture_is_silent(f), rows[i].state == IBV_QPS_RTS);
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -516,7 +508,7 @@ static void an_ack_is_not_behind_what_comes_after_it(void **state)
 	} rows[] = {{{64, 64}, true}, {{64, 32}, false}, {{MTU + 1, 0}, false}, {{0, 0}, false}, {{8, 8}, true}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct fixture *f = *state;
+		struct fixture *f = fixture_renew(state);
 		struct ibv_sge sge[2];
 		struct ibv_send_wr second = {.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge[1], SIGNALED};
 		struct ibv_send_wr first = {.wr_id = 1, .next = &second, .opcode = IBV_WR_SEND, .sg_list = &sge[0], SIGNALED};
@@ -536,9 +528,6 @@ static void an_ack_is_not_behind_what_comes_after_it(void **state)
 		while (f->sent[at].packet.opcode != OP_ACKNOWLEDGE)
 			at++;
 		assert_int_equal(at, rows[i].ends_train ? 2 : 0);
-		fixture_forget(f);
-		fixture_teardown(state);
-		fixture_setup(state);
 	}
 }
 

@@ -117,11 +117,8 @@ static void operations_come_in_sequence(void **state)
 		bool full = !(opcode_info[rows[i].comes].flags & IS_LAST);
 		bool write = opcode_info[rows[i].comes].flags & IS_WRITE;
 		uint32_t n = rows[i].before != NOTHING;
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post_recv(f, 1, 4096);
 		if (n)
@@ -133,7 +130,6 @@ static void operations_come_in_sequence(void **state)
 			      (int)i);
 		assert_int_equal(f->qp->state, rows[i].answer == ANSWER_ACK ? IBV_QPS_RTS : IBV_QPS_ERR);
 		assert_int_equal(f->event[IBV_EVENT_QP_REQ_ERR], rows[i].answer == ANSWER_ACK ? 0 : 1);
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -166,17 +162,13 @@ static void lengths_are_right(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post_recv(f, 1, 4096);
 		fixture_give(f,
 			     aimed(f, rows[i].operation, due_psn(0), rows[i].length, 0, rows[i].announced));
 		expect_answer(f, rows[i].answer, due_psn(rows[i].answer == ANSWER_ACK), (int)i);
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -216,12 +208,9 @@ static void keys_bounds_and_rights_are_checked(void **state)
 	for (size_t o = 0; o < ARRAY_SIZE(operations); o++)
 		for (enum wrong wrong = RIGHT; wrong < WRONGS; wrong++) {
 			bool write = opcode_info[operations[o]].flags & IS_WRITE;
-			void *fresh = NULL;
-			struct fixture *f;
+			struct fixture *f = fixture_renew(state);
 			struct packet p;
 
-			assert_int_equal(fixture_setup(&fresh), 0);
-			f = fresh;
 			fixture_start(f, IBV_QPS_RTS);
 			fixture_post_recv(f, 1, 64);
 			p = aimed(f, operations[o], due_psn(0), write ? 8 : 0, 16, 8);
@@ -248,7 +237,6 @@ static void keys_bounds_and_rights_are_checked(void **state)
 					     operations[o] == OP_WRITE_ONLY_IMM ? IBV_WC_LOC_ACCESS_ERR
 										: IBV_WC_WR_FLUSH_ERR);
 			}
-			fixture_teardown(&fresh);
 		}
 }
 
@@ -286,11 +274,8 @@ static void the_qp_has_to_allow_it(void **state)
 		for (int allowed = 0; allowed < 2; allowed++) {
 			bool write = opcode_info[rows[i].operation].flags & IS_WRITE;
 			uint32_t length = rows[i].operation == OP_WRITE_FIRST ? MTU : write ? 8 : 0;
-			void *fresh = NULL;
-			struct fixture *f;
+			struct fixture *f = fixture_renew(state);
 
-			assert_int_equal(fixture_setup(&fresh), 0);
-			f = fresh;
 			f->attr.qp_access_flags = allowed ? rows[i].needs : all & ~rows[i].needs;
 			fixture_start(f, IBV_QPS_RTS);
 			fixture_post_recv(f, 1, 64);
@@ -299,7 +284,6 @@ static void the_qp_has_to_allow_it(void **state)
 			assert_int_equal(f->qp->state, allowed ? IBV_QPS_RTS : IBV_QPS_ERR);
 			if (!allowed)
 				expect_answer(f, ANSWER_INVALID, due_psn(0), (int)i);
-			fixture_teardown(&fresh);
 		}
 }
 
@@ -349,14 +333,10 @@ static void a_message_too_long_for_its_receive_fails_both(void **state)
 
 static void a_receive_with_a_wrong_key_is_an_operation_error(void **state)
 {
-	struct ibv_sge sge = {IOVA, 64, 0x77};
-	struct ibv_recv_wr *bad, wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1};
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTS);
-	lock_take(&f->qp->lock);
-	assert_int_equal(engine_post_recv(f->qp, &wr, &bad), 0);
-	lock_drop(&f->qp->lock);
+	fixture_post_recv_to(f, 1, (struct ibv_sge){IOVA, 64, 0x77});
 	fixture_give(f, request(OP_SEND_ONLY, due_psn(0), 8));
 	expect_ack(f, due_psn(0), NAK_REMOTE_OPERATION);
 	expect_taken(f, 1, IBV_WC_LOC_PROT_ERR);
@@ -523,19 +503,25 @@ static void an_atomic_is_aligned(void **state)
 	expect_ack(f, due_psn(0), NAK_INVALID_REQUEST);
 }
 
-static void reads_and_atomics_are_as_many_as_agreed(void **state)
+/* That many arrive before the engine runs. */
+static void give_reads_together(struct fixture *f, uint32_t count)
 {
-	struct fixture *f = *state;
-
-	fixture_start(f, IBV_QPS_RTS);
 	lock_take(&f->qp->lock);
-	for (uint32_t i = 0; i < 5; i++) { /* max_dest_rd_atomic is 4 */
+	for (uint32_t i = 0; i < count; i++) {
 		struct packet p = aimed(f, OP_READ_REQUEST, due_psn(i), 0, 0, 8);
 
 		engine_receive(f->qp, &p, &fixture_there, f->now);
 	}
 	lock_drop(&f->qp->lock);
 	fixture_run(f);
+}
+
+static void reads_and_atomics_are_as_many_as_agreed(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	give_reads_together(f, 5); /* max_dest_rd_atomic is 4 */
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 	/* what was asked for before still comes, or not; the NAK names the one too many */
 	while (f->shown + 1 < f->sents)
@@ -561,14 +547,7 @@ static void duplicates_do_not_take_the_places_of_new_requests(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(0), 0, 0, 8));
 	fixture_forget(f);
-	lock_take(&f->qp->lock);
-	for (uint32_t i = 0; i < 2; i++) { /* the old one again, then the next, before the engine runs */
-		struct packet p = aimed(f, OP_READ_REQUEST, due_psn(i), 0, 0, 8);
-
-		engine_receive(f->qp, &p, &fixture_there, f->now);
-	}
-	lock_drop(&f->qp->lock);
-	fixture_run(f);
+	give_reads_together(f, 2); /* the old one again, then the next */
 	assert_int_equal(f->qp->state, IBV_QPS_RTS);
 	expect_sent(f, OP_READ_RESPONSE_ONLY, due_psn(1));
 }
@@ -689,17 +668,13 @@ static void requests_are_taken_from_rtr_on(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, rows[i].state);
 		fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(0), 4, 0, 4));
 		assert_int_equal(!fixture_is_silent(f), rows[i].takes);
 		assert_int_equal(f->memory[1] == 4, rows[i].takes);
 		assert_int_equal(f->event[IBV_EVENT_COMM_EST], rows[i].state == IBV_QPS_RTR);
-		fixture_teardown(&fresh);
 	}
 }
 

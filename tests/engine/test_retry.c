@@ -11,11 +11,9 @@ static void a_probe_notices_that_a_region_is_gone(void **state)
 
 	fixture_start(f, IBV_QPS_RTS);
 	sge = (struct ibv_sge){IOVA, 8, f->plain->base.lkey};
-	fixture_post(f, (struct ibv_send_wr){
-				.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, SIGNALED});
+	fixture_post(f, send_from(1, &sge));
 	mr_deregister(f->plain);
-	fixture_post(f, (struct ibv_send_wr){
-				.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, SIGNALED});
+	fixture_post(f, send_from(2, &sge));
 	while (f->qp->state == IBV_QPS_RTS && fixture_wait_deadline(f))
 		;
 	expect_done(f, 1, IBV_WC_LOC_PROT_ERR);
@@ -31,11 +29,8 @@ static void a_silent_peer_costs_all_retries(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t t = 4096ull << rows[i].timeout, begin;
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		f->attr.timeout = rows[i].timeout;
 		f->attr.retry_cnt = rows[i].retries;
 		fixture_start(f, IBV_QPS_RTS);
@@ -50,7 +45,6 @@ static void a_silent_peer_costs_all_retries(void **state)
 		expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
 		assert_true(f->sents >= 2 * (rows[i].retries + 1u));
 		assert_false(fixture_wait_deadline(f));
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -133,12 +127,9 @@ static const uint64_t rnr_times[32] = {
 static void a_receiver_that_is_not_ready_is_waited_for(void **state)
 {
 	for (uint8_t code = 0; code < 32; code++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 		uint64_t begin;
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post(f, send_of(1, 1));
 		fixture_forget(f);
@@ -151,7 +142,6 @@ static void a_receiver_that_is_not_ready_is_waited_for(void **state)
 		assert_true(f->now - begin <= rnr_times[code] + rnr_times[code] / 10 + MSEC);
 		expect_sent(f, OP_SEND_ONLY, sent_psn(0));
 		expect_sent(f, OP_SEND_ONLY, sent_psn(1));
-		fixture_teardown(&fresh);
 	}
 }
 
@@ -164,11 +154,8 @@ static void rnr_retries_are_counted(void **state)
 	} rows[] = {{0, 0}, {1, 1}, {3, 3}, {6, 6}, {7, 1000}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 
-		assert_int_equal(fixture_setup(&fresh), 0);
-		f = fresh;
 		f->attr.rnr_retry = rows[i].rnr_retry;
 		f->attr.retry_cnt = 0; /* the other counter is not touched */
 		fixture_start(f, IBV_QPS_RTS);
@@ -185,7 +172,6 @@ static void rnr_retries_are_counted(void **state)
 		} else {
 			expect_none(f);
 		}
-		fixture_teardown(&fresh);
 	}
 }
 

@@ -136,11 +136,10 @@ static void the_limit_is_told_once(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
 		struct fixture *f;
 
-		fixture_setup(&fresh);
-		f = start(&fresh);
+		fixture_renew(state);
+		f = start(state);
 		for (uint32_t n = 0; n < rows[i].posted; n++)
 			assert_int_equal(post(f, n, 64), 0);
 		assert_int_equal(srq_modify(f->srq, 0, rows[i].limit, IBV_SRQ_LIMIT), 0);
@@ -149,9 +148,7 @@ static void the_limit_is_told_once(void **state)
 		if (f->event[IBV_EVENT_SRQ_LIMIT_REACHED] != rows[i].events || f->srq->limit != rows[i].left)
 			fail_msg("row %zu: %u events, limit %u", i, f->event[IBV_EVENT_SRQ_LIMIT_REACHED],
 				 f->srq->limit);
-		fixture_teardown(&fresh);
 	}
-	fixture_start(*state, IBV_QPS_RTS);
 }
 
 /* rows of {receives posted, new size, new limit, which of the two, result} */
@@ -175,11 +172,10 @@ static void it_is_resized_or_left_as_it_was(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		bool resized = !rows[i].error && (rows[i].mask & IBV_SRQ_MAX_WR);
 		uint32_t depth = resized ? rows[i].depth : DEPTH, n = 0;
-		void *fresh = NULL;
 		struct fixture *f;
 
-		fixture_setup(&fresh);
-		f = start(&fresh);
+		fixture_renew(state);
+		f = start(state);
 		/* begin elsewhere than at the start of the ring */
 		for (; n < 3; n++) {
 			assert_int_equal(post(f, n, 64), 0);
@@ -198,9 +194,7 @@ static void it_is_resized_or_left_as_it_was(void **state)
 			give(f, n);
 			expect_taken(f, n, IBV_WC_SUCCESS);
 		}
-		fixture_teardown(&fresh);
 	}
-	fixture_start(*state, IBV_QPS_RTS);
 }
 
 /* What it has begun with is flushed; all others are for other QPs. */

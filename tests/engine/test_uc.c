@@ -279,13 +279,9 @@ static void a_write_ends_with_its_region(void **state)
 static void a_receive_that_may_not_be_written_ends_the_qp(void **state)
 {
 	struct fixture *f = *state;
-	struct ibv_sge sge = {IOVA, 64, f->plain->base.lkey};
-	struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	fixture_start(f, IBV_QPS_RTS);
-	lock_take(&f->qp->lock);
-	assert_int_equal(engine_post_recv(f->qp, &wr, &bad), 0);
-	lock_drop(&f->qp->lock);
+	fixture_post_recv_to(f, 1, (struct ibv_sge){IOVA, 64, f->plain->base.lkey});
 	fixture_post_recv(f, 2, 64);
 	fixture_give(f, request(OP_SEND_ONLY, due_psn(0), 8));
 	expect_taken(f, 1, IBV_WC_LOC_PROT_ERR);

@@ -83,12 +83,9 @@ static void the_rules_of_binding(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 		struct mr *mr, *window;
 
-		fixture_setup(&fresh);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		mr = region(f, &f->pd, rows[i].has);
 		window = window_create(&f->pd, rows[i].type);
@@ -100,9 +97,7 @@ static void the_rules_of_binding(void **state)
 		assert_int_equal(f->qp->state, rows[i].status == OK ? IBV_QPS_RTS : IBV_QPS_ERR);
 		assert_int_equal(mr_deregister(mr), rows[i].status == OK && rows[i].length ? -EBUSY : 0);
 		expect_silence(f);
-		fixture_teardown(&fresh);
 	}
-	fixture_start(*state, IBV_QPS_RTS);
 }
 
 static void domains_must_agree(void **state)
@@ -182,13 +177,10 @@ static void a_window_allows_what_it_was_bound_for(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		void *fresh = NULL;
+		struct fixture *f = fixture_renew(state);
 		struct mr *window;
-		struct fixture *f;
 		uint64_t base = rows[i].wants & ZERO ? 0 : IOVA + 1024;
 
-		fixture_setup(&fresh);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		window = window_create(&f->pd, IBV_MW_TYPE_2);
 		assert_int_equal(fixture_post(f, bind_of(1, window, f->mr, IOVA + 1024, 64, rows[i].wants)),
@@ -203,9 +195,7 @@ static void a_window_allows_what_it_was_bound_for(void **state)
 		if (rows[i].operation == OP_READ_REQUEST && rows[i].allowed)
 			assert_memory_equal(f->sent[f->sents - 1].payload, f->memory + 1024 + rows[i].offset,
 					    8);
-		fixture_teardown(&fresh);
 	}
-	fixture_start(*state, IBV_QPS_RTS);
 }
 
 static void type_1_gets_another_key_each_time(void **state)
@@ -259,13 +249,10 @@ static void a_dead_key_is_nobodys(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint32_t next = rows[i] == by_remote_invalidation ? 2 : 1;
-		void *fresh = NULL;
+		struct fixture *f = fixture_renew(state);
 		struct mr *mr, *window;
-		struct fixture *f;
 		uint32_t rkey;
 
-		fixture_setup(&fresh);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		window = window_create(&f->pd, IBV_MW_TYPE_2);
 		rkey = ibv_inc_rkey(window->window.rkey);
@@ -279,9 +266,7 @@ static void a_dead_key_is_nobodys(void **state)
 		try(f, next, OP_WRITE_ONLY, rkey, IOVA, false, 1);
 		assert_int_equal(mr_reregister(mr, &f->pd, f->memory, 8, IOVA, BIND), 0);
 		assert_int_equal(mr_deregister(mr), 0);
-		fixture_teardown(&fresh);
 	}
-	fixture_start(*state, IBV_QPS_RTS);
 }
 
 /* rows of keys that are not for this QP to invalidate, locally or by a message */
@@ -291,14 +276,11 @@ static void some_keys_cannot_be_invalidated(void **state)
 
 	for (int i = 0; i < 2 * KINDS; i++) {
 		bool remotely = i >= KINDS;
-		void *fresh = NULL;
-		struct fixture *f;
+		struct fixture *f = fixture_renew(state);
 		struct mr *w;
 		struct packet p = request(OP_SEND_ONLY_INV, due_psn(0), 4);
 		uint32_t key;
 
-		fixture_setup(&fresh);
-		f = fresh;
 		fixture_start(f, IBV_QPS_RTS);
 		w = window_create(i % KINDS == OF_ANOTHER_DOMAIN ? &f->other_pd : &f->pd,
 				  i % KINDS == TYPE_1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
@@ -335,9 +317,7 @@ static void some_keys_cannot_be_invalidated(void **state)
 			expect_completion_(&f->send_cq, 1, IBV_WC_MW_BIND_ERR, i);
 		}
 		assert_int_equal(f->qp->state, IBV_QPS_ERR);
-		fixture_teardown(&fresh);
 	}
-	fixture_start(*state, IBV_QPS_RTS);
 }
 
 static void type_2_is_for_the_qp_that_bound_it(void **state)

@@ -190,11 +190,27 @@ static void accept_it(struct rdma_cm_id *id)
 	assert_int_equal(rdma_accept(id, &p), 0);
 }
 
+/* A client has gone so far, and this end with it. */
+static struct rdma_cm_id *admit(struct server *s, struct client *c, enum until until)
+{
+	struct rdma_cm_id *id;
+
+	*c = start(&s->address, until);
+	id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	if (until > ASKED)
+		accept_it(id);
+	if (until > ANSWERED)
+		expect(RDMA_CM_EVENT_ESTABLISHED, 0);
+	if (until > ASKED)
+		await(c);
+	return id;
+}
+
 static void killed_after_its_request(void **state)
 {
 	struct server s = listen_here();
-	struct client c = start(&s.address, ASKED);
-	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct client c;
+	struct rdma_cm_id *id = admit(&s, &c, ASKED);
 
 	stop(&c, SIGKILL);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 4), id);
@@ -204,11 +220,9 @@ static void killed_after_its_request(void **state)
 static void killed_with_our_reply(void **state)
 {
 	struct server s = listen_here();
-	struct client c = start(&s.address, ANSWERED);
-	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct client c;
+	struct rdma_cm_id *id = admit(&s, &c, ANSWERED);
 
-	accept_it(id);
-	await(&c);
 	stop(&c, SIGKILL);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 4), id);
 	finish(&s, id);
@@ -217,12 +231,9 @@ static void killed_with_our_reply(void **state)
 static void killed_when_connected(void **state)
 {
 	struct server s = listen_here();
-	struct client c = start(&s.address, CONNECTED);
-	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct client c;
+	struct rdma_cm_id *id = admit(&s, &c, CONNECTED);
 
-	accept_it(id);
-	expect(RDMA_CM_EVENT_ESTABLISHED, 0);
-	await(&c);
 	stop(&c, SIGKILL);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
 	expect(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -232,12 +243,9 @@ static void killed_when_connected(void **state)
 static void killed_instead_of_parting(void **state)
 {
 	struct server s = listen_here();
-	struct client c = start(&s.address, CONNECTED);
-	struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct client c;
+	struct rdma_cm_id *id = admit(&s, &c, CONNECTED);
 
-	accept_it(id);
-	expect(RDMA_CM_EVENT_ESTABLISHED, 0);
-	await(&c);
 	stop(&c, SIGSTOP);
 	assert_int_equal(rdma_disconnect(id), 0);
 	stop(&c, SIGKILL);
@@ -251,12 +259,9 @@ static void listeners_outlive_their_clients(void **state)
 	struct server s = listen_here();
 
 	for (int i = 0; i < 5; i++) {
-		struct client c = start(&s.address, CONNECTED);
-		struct rdma_cm_id *id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		struct client c;
+		struct rdma_cm_id *id = admit(&s, &c, CONNECTED);
 
-		accept_it(id);
-		expect(RDMA_CM_EVENT_ESTABLISHED, 0);
-		await(&c);
 		stop(&c, SIGKILL);
 		assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
 		assert_int_equal(rdma_destroy_id(id), 0);

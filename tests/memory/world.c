@@ -44,49 +44,44 @@ struct share *make_share(uint8_t slot)
 	return s;
 }
 
+/* `r` says where others find it. */
+static void publish(struct share *s, char *at, uint8_t tag, struct share_region *r)
+{
+	r->access = WRITE | READ;
+	r->pd = PD;
+	r->iova = IOVA;
+	r->length = LENGTH;
+	r->address = (uintptr_t)at;
+	share_open_region(s, REGION, key_of(tag), r);
+}
+
+static void withdraw(struct share *s)
+{
+	share_close_region(s, REGION);
+	share_settle(s);
+}
+
 void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct adopted *where)
 {
 	adopt(s->arena, at, LENGTH, may_move, where);
-	share_open_region(s, REGION, key_of(tag),
-			  &(struct share_region){
-				  .access = WRITE | READ,
-				  .pd = PD,
-				  .iova = IOVA,
-				  .length = LENGTH,
-				  .address = (uintptr_t)at,
-				  .offset = where->offset,
-				  .mapped = where->mapped,
-				  .skip = where->skip,
-			  });
+	publish(s, at, tag, &(struct share_region){.offset = where->offset, .mapped = where->mapped, .skip = where->skip});
 }
 
 void close_region(struct share *s, char *at, const struct adopted *where)
 {
-	share_close_region(s, REGION);
-	share_settle(s);
+	withdraw(s);
 	adopt_release(s->arena, at, LENGTH, where);
 }
 
 void open_lent(struct share *s, char *at, uint8_t tag, struct lent *where)
 {
 	lend(s, at, LENGTH, where);
-	share_open_region(s, REGION, key_of(tag),
-			  &(struct share_region){
-				  .access = WRITE | READ,
-				  .pd = PD,
-				  .iova = IOVA,
-				  .length = LENGTH,
-				  .address = (uintptr_t)at,
-				  .offset = where->offset,
-				  .mapped = where->mapped,
-				  .file = where->file,
-			  });
+	publish(s, at, tag, &(struct share_region){.offset = where->offset, .mapped = where->mapped, .file = where->file});
 }
 
 void close_lent(struct share *s, const struct lent *where)
 {
-	share_close_region(s, REGION);
-	share_settle(s);
+	withdraw(s);
 	lend_release(s, where->file);
 }
 
@@ -142,14 +137,17 @@ struct card {
 	pid_t pid;
 };
 
+/* ... and the descriptors that come with it: of its table, and of its arena if it has one. */
+union descriptors {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(2 * sizeof(int))];
+};
+
 void show_card(int socket, struct share *s)
 {
 	struct card card = {.slot = s->slot, .pid = getpid()};
 	struct iovec iov = {&card, sizeof(card)};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = {0};
+	union descriptors control = {0};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
 	int fd[2];
 
@@ -167,10 +165,7 @@ struct reach *meet(int socket, struct share *own)
 {
 	struct card card;
 	struct iovec iov = {&card, sizeof(card)};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = {0};
+	union descriptors control = {0};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	int fd[2] = {-1, -1};
 	struct reach *r;

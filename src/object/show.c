@@ -118,7 +118,9 @@ void show_qp(struct qp *qp)
 
 void show_settle(struct hca *hca)
 {
-	if (hca->share)
+	/* Where there is no region nobody is inside: whoever closed the last one has waited. Sequentially consistent, with the
+	 * closing of the QP that comes before: who got in by that one saw a region that had been counted. */
+	if (hca->share && atomic_load_explicit(&hca->regions, memory_order_seq_cst))
 		share_settle(hca->share);
 }
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fixture.h"
 #include "memory/share.h"
@@ -364,6 +365,21 @@ static void what_is_suspended_is_not_reached_and_has_another_key_then(void **sta
 	mr_suspend(target); /* teardown deregisters it so */
 }
 
+/* A visitor that is stopped inside is waited for, unless there is nothing where it could be. */
+static void where_no_region_is_nobody_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct hca bare = {.share = f->hca.share};
+
+	start(f);
+	share_admit(bare.share, 7, 4712, getpid());
+	atomic_store(&bare.share->table->visitor[7].cell[0].count, 1);
+	share_close_qp(bare.share, PEER_QPN & 0xffff);
+	show_settle(&bare);
+	assert_false(show_has_settled(&bare, show_closed(&bare)));
+	share_expel(bare.share, 7, 4712);
+}
+
 /* A SEND of the peer's, of two pieces of its memory. */
 static void give_long(struct fixture *f, psn_t at, uint32_t lkey)
 {
@@ -444,6 +460,7 @@ int main(void)
 		OWN_TEST(who_cannot_fetch_it_is_sent_it),
 		OWN_TEST(what_is_deregistered_too_early_fails_as_ever),
 		OWN_TEST(what_is_suspended_is_not_reached_and_has_another_key_then),
+		OWN_TEST(where_no_region_is_nobody_is_waited_for),
 		OWN_TEST(what_is_referred_to_is_fetched),
 		OWN_TEST(what_cannot_be_fetched_is_asked_for_again),
 	};

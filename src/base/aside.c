@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,4 +24,14 @@ int fd_aside(int fd)
 		return fd;
 	close(fd);
 	return moved;
+}
+
+/* The process's table of descriptors gets as long as it will have to be. Once there are threads that waits for all processors,
+ * 10 ms and more. */
+__attribute__((constructor)) static void be_early(void)
+{
+	int fd = fd_aside(eventfd(0, EFD_CLOEXEC));
+
+	if (fd >= 0)
+		close(fd);
 }

@@ -174,7 +174,8 @@ static int check_values(const struct ibv_qp_attr *a, int mask)
 {
 	/* the last ones say nothing of a QP, but programs pass what they registered their memory with */
 	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_OPTIONAL_RANGE;
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+				IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 	const struct {
 		int bit;
 		bool wrong;

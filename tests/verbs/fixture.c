@@ -220,3 +220,17 @@ struct ibv_wc next(struct ibv_cq *cq)
 	assert_int_equal(n, 1);
 	return wc;
 }
+
+void until_main_sleeps(void)
+{
+	char path[64], text[256];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	do { /* PID (COMMAND) STATE ... */
+		FILE *f = fopen(path, "r");
+
+		if (!f || !fgets(text, sizeof(text), f))
+			abort();
+		fclose(f);
+	} while (strncmp(strrchr(text, ')'), ") S", 3));
+}

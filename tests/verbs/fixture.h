@@ -66,6 +66,8 @@ int side_write(struct side *from, struct side *to, uint32_t length);
 int side_receive(struct side *s, uint64_t wr_id);
 /* Waits for the next completion. */
 struct ibv_wc next(struct ibv_cq *cq);
+/* For other threads: the main thread is blocked when it returns. */
+void until_main_sleeps(void);
 
 #define assert_errno(call, wanted)               \
 	do {                                     \

@@ -29,7 +29,7 @@ static void *hold(void *arg)
 {
 	lock_take(arg);
 	pthread_barrier_wait(&taken);
-	usleep(20000); /* so long that a fork() that does not wait has happened; one that does may come when it likes */
+	until_main_sleeps(); /* in fork(); or behind one that did not wait */
 	lock_drop(arg);
 	pthread_barrier_wait(&taken);
 	return NULL;

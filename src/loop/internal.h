@@ -5,8 +5,7 @@
  * when the packets of that QP end, it runs the engine and sends what that makes (run.c).
  *
  * Locks: life -> local.lock -> receive -> qp->lock -> {neighbor.lock, helper.timer_lock, and the leaves of object/}.
- * life -> helper.watch_lock, under
- * which handlers of loop_watch() run: they take none of these.
+ * life -> helper.watch_lock, under which handlers of loop_watch() run: of these they take qp->lock at most.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_LOOP_INTERNAL_H
 #define UROCE_LOOP_INTERNAL_H

@@ -32,10 +32,15 @@ static const struct command commands[] = {
 	 trace_command},
 };
 
+static void print_usage(const struct command *command, FILE *to)
+{
+	fprintf(to, "usage: uroce %s%s%s\n", command->name, *command->usage ? " " : "", command->usage);
+}
+
 void print_help(const struct command *command, FILE *to)
 {
-	fprintf(to, "usage: uroce %s %s\n%c%s.\n", command->name, command->usage, command->summary[0] - 'a' + 'A',
-		command->summary + 1);
+	print_usage(command, to);
+	fprintf(to, "%c%s.\n", command->summary[0] - 'a' + 'A', command->summary + 1);
 	if (*command->help)
 		fprintf(to, "\n%s", command->help);
 }
@@ -65,7 +70,7 @@ int wrong_usage(const struct command *command, const char *format, ...)
 	if (*format)
 		vcomplain(command, format, ap);
 	va_end(ap);
-	fprintf(stderr, "usage: uroce %s %s\n", command->name, command->usage);
+	print_usage(command, stderr);
 	return EXIT_USAGE;
 }
 

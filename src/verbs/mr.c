@@ -105,6 +105,17 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
+/* What ibv_import_mr() made names the region by its number. */
+static struct mr *named_by(const struct ibv_mr *base)
+{
+	return pool_at(&context_of(base->context)->hca->mrs, base->handle);
+}
+
+bool mr_is_import(const struct ibv_mr *base)
+{
+	return &named_by(base)->base != base;
+}
+
 static int rereg_failed(int code, int error)
 {
 	errno = error;
@@ -116,14 +127,14 @@ static int rereg_failed(int code, int error)
 PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length,
 			int access)
 {
-	struct mr *mr = (struct mr *)base;
+	struct mr *mr = named_by(base);
 	struct pd *old = mr->pd, *pd = (struct pd *)base->pd;
 	unsigned rights = mr->access & ~MR_LOCAL;
 	bool fixed = mr->backing || (rights & (MR_NULL | MR_DMABUF));
 	uint64_t iova = mr->iova;
 	int error;
 
-	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	if (mr_is_import(base) || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
@@ -147,17 +158,6 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&old->users, 1, memory_order_release);
 	return 0;
-}
-
-/* What ibv_import_mr() made names the region by its number. */
-static struct mr *named_by(const struct ibv_mr *base)
-{
-	return pool_at(&context_of(base->context)->hca->mrs, base->handle);
-}
-
-bool mr_is_import(const struct ibv_mr *base)
-{
-	return &named_by(base)->base != base;
 }
 
 PUBLIC int ibv_dereg_mr(struct ibv_mr *base)

@@ -17,7 +17,7 @@ static struct things {
 	struct ibv_srq *srq, *srq_of_other, *xrc_srq;
 	struct ibv_xrcd *xrcd;
 	struct ibv_qp *rc, *ud, *srq_user, *target, *initiator;
-	struct ibv_mr *mr, *bindable;
+	struct ibv_mr *mr, *bindable, *import;
 	struct ibv_mw *mw1, *mw2;
 	struct ibv_dm *dm;
 	struct ibv_mr *dm_mr;
@@ -341,6 +341,10 @@ enum {
 	M(memory_of_no_domain, no_object(ibv_reg_mr(NULL, t.memory, 8, LW)), EINVAL)                         \
 	M(memory_that_is_not_there, no_object(ibv_reg_mr(t.pd, (void *)4096, 8, LW)), EFAULT)                \
 	M(memory_around_the_end, no_object(ibv_reg_mr(t.pd, (void *)-8, 16, LW)), EINVAL)                    \
+	M(memory_reregistered_by_an_import, minus(ibv_rereg_mr(t.import, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, LW)), \
+	  EINVAL)                                                                                            \
+	M(memory_imported_by_no_number, no_object(ibv_import_mr(t.pd, 1 << 20)), ENOENT)                     \
+	M(memory_imported_without_a_domain, no_object(ibv_import_mr(NULL, 0)), EINVAL)                       \
 	M(memory_deregistered_with_a_window, ibv_dereg_mr(t.bindable), EBUSY)                                \
 	/* ibv_alloc_mw(3), ibv_bind_mw(3) */                                                                \
 	M(window_of_an_unknown_type, no_object(ibv_alloc_mw(t.pd, 3)), EINVAL)                               \
@@ -433,6 +437,7 @@ static int make_all(void **state)
 	assert_non_null(t.target = ibv_create_qp_ex(context, &target));
 	assert_non_null(t.mr = ibv_reg_mr(t.pd, t.memory, sizeof(t.memory), LW));
 	assert_non_null(t.bindable = ibv_reg_mr(t.pd, t.memory, sizeof(t.memory), LW | IBV_ACCESS_MW_BIND));
+	assert_non_null(t.import = ibv_import_mr(t.pd, t.mr->handle));
 	assert_non_null(t.mw1 = ibv_alloc_mw(t.pd, IBV_MW_TYPE_1));
 	assert_non_null(t.mw2 = ibv_alloc_mw(t.pd, IBV_MW_TYPE_2));
 	assert_non_null(t.dm = dm_of(64, 0, 0));
@@ -454,6 +459,7 @@ static int free_all(void **state)
 {
 	assert_int_equal(ibv_dealloc_mw(t.mw1), 0);
 	assert_int_equal(ibv_dealloc_mw(t.mw2), 0);
+	ibv_unimport_mr(t.import);
 	assert_int_equal(ibv_dereg_mr(t.mr), 0);
 	assert_int_equal(ibv_dereg_mr(t.bindable), 0);
 	assert_int_equal(ibv_dereg_mr(t.dm_mr), 0);

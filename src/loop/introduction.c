@@ -40,19 +40,6 @@ int introduction_listen(uint8_t slot)
 	return fd;
 }
 
-/* 0, or -EACCES: at the other end is another user. */
-static int check_user(int fd, pid_t *pid)
-{
-	struct ucred who;
-	socklen_t size = sizeof(who);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
-		return -EACCES;
-	if (pid)
-		*pid = who.pid;
-	return 0;
-}
-
 static int send_greeting(int to, const struct greeting *greeting, const int fd[GREETING_FDS])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)] = {0};
@@ -86,7 +73,7 @@ int introduction_call(uint8_t slot, const struct greeting *greeting, const int f
 	/* non-blocking: -EAGAIN if it has too many callers already */
 	if (connect(to, (struct sockaddr *)&address, name_of(&address, slot)))
 		return close_with(to, -errno);
-	err = check_user(to, pid) ?: send_greeting(to, greeting, fd);
+	err = slot_check_user(to, pid) ?: send_greeting(to, greeting, fd);
 	return err ? close_with(to, err) : to;
 }
 
@@ -96,7 +83,7 @@ int introduction_accept(int listener)
 
 	if (fd < 0)
 		return -errno;
-	err = check_user(fd, NULL);
+	err = slot_check_user(fd, NULL);
 	return err ? close_with(fd, err) : fd;
 }
 
@@ -161,7 +148,7 @@ int introduction_receive(int connection, struct introduction *in)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EBADMSG;
 	fit = take_descriptors(&m, in);
-	if (fit && !check_user(connection, &in->pid) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	if (fit && !slot_check_user(connection, &in->pid) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    !greeting_check(&in->greeting, (size_t)n, in->fd))
 		return 0;
 	introduction_close(in);

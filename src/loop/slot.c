@@ -66,6 +66,18 @@ void slots_alive(bool alive[SLOTS + 1])
 		close(fd);
 }
 
+int slot_check_user(int connection, pid_t *pid)
+{
+	struct ucred who;
+	socklen_t size = sizeof(who);
+
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
+		return -EACCES;
+	if (pid)
+		*pid = who.pid;
+	return 0;
+}
+
 int slot_claim(struct slot *slot)
 {
 	int one = 1, err;

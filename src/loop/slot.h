@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/un.h>
 
 #define SLOTS 255
@@ -28,6 +29,9 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 /* Whether a process has that slot. */
 bool slot_is_alive(uint8_t number);
 void slots_alive(bool alive[SLOTS + 1]); /* of each; 0 is none */
+
+/* Of a connection: 0, or -EACCES: at the other end is another user. `pid` may be NULL. */
+int slot_check_user(int connection, pid_t *pid);
 
 /* An abstract name: "uroce/" and what the format says. */
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...) __attribute__((format(printf, 2, 3)));

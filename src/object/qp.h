@@ -152,6 +152,7 @@ struct responder {
 };
 
 struct rss;
+struct far;
 
 /* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
 struct away {
@@ -217,6 +218,7 @@ struct qp {
 	struct list openers;	 /* ... of the QP: these; of them: where they stand */
 	uint32_t open;		 /* ... of the QP: how many there are, its maker among them ... */
 	bool closed;		 /* ... who is no more */
+	struct far *far;	 /* ... of one who is in another process, and of a QP that is: verbs/far_qp.h. Else NULL. Constant */
 	struct xrcd *xrcd;	 /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */

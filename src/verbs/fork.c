@@ -9,6 +9,7 @@
 NO_LOCK_ANALYSIS static void before_fork(void)
 {
 	lock_take(&monitor_lock);
+	lock_take(&far_lock);
 	lock_take(&devices_lock);
 	lock_take(&pds_lock);
 	lock_take(&dms_lock);
@@ -19,12 +20,14 @@ NO_LOCK_ANALYSIS static void after_fork(void)
 	lock_drop(&dms_lock);
 	lock_drop(&pds_lock);
 	lock_drop(&devices_lock);
+	lock_drop(&far_lock);
 	lock_drop(&monitor_lock);
 }
 
 static void in_child(void)
 {
 	monitor_forget();
+	far_forget();
 	devices_unlock();
 	after_fork();
 }

@@ -11,6 +11,7 @@
 #include "object/show.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
+#include "verbs/far_qp.h"
 #include "verbs/listen.h"
 #include "verbs/path.h"
 #include "verbs/wq.h"
@@ -316,6 +317,17 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 		show_settle(qp->hca);
 }
 
+/* `error`: what is wrong already. */
+static int modify_far(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
+{
+	error = error ?: far_modify(shared_qp(base), attr, mask);
+	if (error)
+		return fail(error);
+	if (mask & IBV_QP_STATE)
+		base->state = attr->qp_state;
+	return 0;
+}
+
 PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	struct path path = {0};
@@ -328,6 +340,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(c->device, attr, mask);
+	if (qp->far)
+		return modify_far(base, attr, mask, error);
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
 		error = resolve(c->device, &attr->ah_attr, &path);
@@ -359,15 +373,8 @@ void fail_qp_unsettled(struct ibv_qp *base)
 	lock_drop(&qp->lock);
 }
 
-PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
-			struct ibv_qp_init_attr *init)
+void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
 {
-	struct qp *qp;
-
-	if (!base || !attr || !init)
-		return fail(EINVAL);
-	qp = shared_qp(base);
-	lock_take(&qp->lock);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->cap = qp->cap;
@@ -376,9 +383,32 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_SQE)
 		attr->sq_psn = qp->req.high.v;
 	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
-	if (mask & IBV_QP_STATE)
-		base->state = qp->state; /* the application's: we write it when it asks, and from no other thread */
+}
+
+static int query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
+{
+	if (qp->far)
+		return far_query(qp, attr);
+	lock_take(&qp->lock);
+	qp_attributes(qp, attr);
 	lock_drop(&qp->lock);
+	return 0;
+}
+
+PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init)
+{
+	struct qp *qp;
+	int error;
+
+	if (!base || !attr || !init)
+		return fail(EINVAL);
+	qp = shared_qp(base);
+	error = query(qp, attr);
+	if (error)
+		return fail(error);
+	if (mask & IBV_QP_STATE)
+		base->state = attr->qp_state; /* the application's: we write it when it asks, and from no other thread */
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = base->qp_context,
 		.send_cq = base->send_cq,
@@ -406,6 +436,26 @@ static void silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp-
 	listen_no_more(qp, c);
 }
 
+/* No packet can lead there any more, and nobody is told anything. */
+static void dispose(struct qp *qp)
+{
+	if (qp->far)
+		far_close(qp);
+	else if (is_xrc_target(qp) && qp->domain.device != XRCD_PRIVATE)
+		far_withdraw(qp);
+	builder_destroy(qp);
+	if (qp->raw)
+		raw_detach(qp);
+	rss_destroy(qp->rss);
+	qp_destroy(qp);
+}
+
+void bury_qp(struct qp *qp, bool settles)
+{
+	silence(qp, NULL, settles);
+	dispose(qp);
+}
+
 static void destroy(struct ibv_qp *base, bool settles)
 {
 	struct qp *qp = shared_qp(base);
@@ -419,13 +469,8 @@ static void destroy(struct ibv_qp *base, bool settles)
 	pthread_mutex_destroy(&base->mutex);
 	if ((struct qp *)base != qp)
 		free(base);
-	if (last) {
-		builder_destroy(qp);
-		if (qp->raw)
-			raw_detach(qp);
-		rss_destroy(qp->rss);
-		qp_destroy(qp);
-	}
+	if (last)
+		dispose(qp);
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
 }
 

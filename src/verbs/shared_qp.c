@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "verbs/context.h"
+#include "verbs/far_qp.h"
 
 static void count_user(struct xrcd *xrcd, uint32_t by)
 {
@@ -19,6 +20,9 @@ void share_qp(struct qp *qp, struct xrcd *xrcd)
 	qp->domain = xrcd->name;
 	qp->open = 1;
 	lock_drop(&qp->lock);
+	far_bury(NULL);
+	if (xrcd->name.device != XRCD_PRIVATE)
+		far_offer(qp);
 }
 
 NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
@@ -54,7 +58,7 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 	opened->base.handle = qp->base.handle;
 	opened->base.qp_num = qp->base.qp_num;
 	opened->base.qp_type = qp->base.qp_type;
-	opened->base.state = qp->state;
+	opened->base.state = qp->far ? qp->base.state : qp->state;
 	pthread_mutex_init(&opened->base.mutex, NULL);
 	pthread_cond_init(&opened->base.cond, NULL);
 	list_append(&qp->openers, &opened->openers);
@@ -64,22 +68,38 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 	return opened;
 }
 
+/* Of this process or another, locked; NULL and errno. */
+NO_LOCK_ANALYSIS static struct qp *find(const struct xrcd *xrcd, uint32_t qpn)
+{
+	struct qp *qp;
+
+	if (qpn >> 16 != xrcd->hca->slot && xrcd->name.device != XRCD_PRIVATE)
+		return far_find(xrcd->hca, qpn, &xrcd->name);
+	qp = hca_find_qp(xrcd->hca, qpn);
+	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name))
+		return qp;
+	if (qp)
+		lock_drop(&qp->lock);
+	return fail_null(EINVAL);
+}
+
 NO_LOCK_ANALYSIS struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct xrcd *xrcd = (struct xrcd *)attr->xrcd;
-	struct qp *qp, *opened = NULL;
-	bool found;
+	struct qp *qp, *opened;
+	bool unused;
 
 	if ((attr->comp_mask & needed) != needed || attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || !xrcd ||
 	    xrcd->base.context != context || attr->qp_type != IBV_QPT_XRC_RECV)
 		return fail_null(EINVAL);
-	qp = hca_find_qp(xrcd->hca, attr->qp_num);
+	qp = find(xrcd, attr->qp_num);
 	if (!qp)
-		return fail_null(EINVAL);
-	found = is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name);
-	if (found)
-		opened = make_opened(qp, context, attr);
+		return NULL;
+	opened = make_opened(qp, context, attr);
+	unused = !qp->open;
 	lock_drop(&qp->lock);
-	return opened ? &opened->base : fail_null(found ? ENOMEM : EINVAL);
+	if (unused)
+		bury_qp(qp, true);
+	return opened ? &opened->base : fail_null(ENOMEM);
 }

@@ -1,5 +1,5 @@
 /* XRC target QPs belong to their domain: whoever has opened it may open them as well, and they live as long as somebody
- * has them open (ibv_open_qp(3)). A context's own view of such a QP is a struct qp, too, as all that verbs/ is given
+ * has them open (ibv_open_qp(3)); from another process: far_qp.h. A context's own view of such a QP is a struct qp, too, as all that verbs/ is given
  * are struct ibv_qp; the one that the maker holds is the QP itself. Events go to all. qp->lock guards the list.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_SHARED_QP_H
@@ -20,5 +20,10 @@ static inline struct qp *shared_qp(struct ibv_qp *base)
 void share_qp(struct qp *qp, struct xrcd *xrcd) EXCLUDES(qp->lock);
 /* One who has it open closes it: no event will be told there. True: it was the last. */
 bool unshare_qp(struct qp *opened);
+
+/* qp.c, for those whose QP is somewhere else (far_qp.h). What ibv_query_qp() tells: */
+void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr) REQUIRES(qp->lock);
+/* ... and the end of a QP that nobody has open any more, nor will open. */
+void bury_qp(struct qp *qp, bool settles) EXCLUDES(qp->lock);
 
 #endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/far_qp.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/aside.h"
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "loop/slot.h"
+#include "verbs/context.h"
+#include "verbs/fork.h"
+#include "verbs/shared_qp.h"
+
+#define FAR_VERSION 1u /* of what follows: part of the name that others call */
+#define CALLERS	    255
+#define EVENTS	    16
+
+enum what {
+	FAR_OPEN,
+	FAR_QUERY,
+	FAR_MODIFY,
+	FAR_EVENT,
+};
+
+/* What goes over a connection: a question, its answer (the same with the result), or an event. */
+struct message {
+	uint32_t what, qpn;
+	struct xrcd_name domain;
+	int32_t mask;	/* FAR_MODIFY: of what stands in `attr` */
+	int32_t result; /* 0 or errno; of an event, enum ibv_event_type */
+	struct ibv_qp_attr attr;
+};
+
+struct far {
+	struct list link; /* among the connections; at home, when that has ended, perhaps among the orphans */
+	int fd;		  /* -1: none, in a child of fork() */
+	struct qp *qp;	  /* away: the QP as seen from here. At home: an opener of it; NULL: nobody has opened anything
+			   * by it; of an orphan, the QP itself */
+};
+
+struct lock far_lock; /* guards all below. Taken before qp->lock. Who waits for another process does not hold it */
+static struct list connections = {&connections, &connections};
+static struct list orphans = {&orphans, &orphans}; /* QPs that are to be destroyed */
+static struct hca *adapter;			   /* of whom all of this is */
+static uint32_t users;				   /* QPs that are offered, or are far away */
+static int listener = -1;
+static int calls = -1; /* an epoll set, watched by the helper: the listener and the connections */
+
+static socklen_t name_of(struct sockaddr_un *address, uint8_t slot)
+{
+	return slot_abstract(address, "%u/targets-%u/%u", geteuid(), FAR_VERSION, slot);
+}
+
+static bool is_away(const struct far *f)
+{
+	return f->qp && !f->qp->real;
+}
+
+static void send_message(int fd, const struct message *m)
+{
+	send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL); /* whoever does not read it is not waited for */
+}
+
+static int join(int fd, struct far *f) REQUIRES(far_lock)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = f};
+
+	return epoll_ctl(calls, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static void forget(struct far *f) REQUIRES(far_lock)
+{
+	list_remove(&f->link);
+	epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL); /* close() does not see to it while another process has it, too */
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}
+
+/* ---- at home: what others ask ---- */
+
+static int serve_open(struct far *f, struct qp *qp, struct message *m) REQUIRES(qp->lock, far_lock)
+{
+	struct qp *opener = f->qp ? NULL : calloc(1, sizeof(*opener));
+
+	if (!opener)
+		return f->qp ? EINVAL : ENOMEM;
+	opener->real = qp;
+	opener->far = f;
+	list_append(&qp->openers, &opener->openers);
+	qp->open++;
+	f->qp = opener;
+	qp_attributes(qp, &m->attr);
+	return 0;
+}
+
+static int serve_query(struct far *f, struct qp *qp, struct message *m) REQUIRES(qp->lock, far_lock)
+{
+	qp_attributes(qp, &m->attr);
+	return 0;
+}
+
+/* What needs another path, or none, takes locks that the helper thread must not wait for here. */
+static int serve_modify(struct far *f, struct qp *qp, struct message *m) REQUIRES(qp->lock, far_lock)
+{
+	int error;
+
+	if (m->mask & IBV_QP_AV || (m->mask & IBV_QP_STATE && m->attr.qp_state == IBV_QPS_RESET))
+		return EOPNOTSUPP;
+	loop_run(qp); /* what has arrived is acknowledged */
+	error = -engine_modify(qp, &m->attr, m->mask, 0);
+	loop_run(qp);
+	return error;
+}
+
+static int (*const serve[])(struct far *f, struct qp *qp, struct message *m) = {
+	[FAR_OPEN] = serve_open,
+	[FAR_QUERY] = serve_query,
+	[FAR_MODIFY] = serve_modify,
+};
+
+NO_LOCK_ANALYSIS static void answer(struct far *f, struct message *m)
+{
+	struct qp *qp = m->what < ARRAY_SIZE(serve) ? hca_find_qp(adapter, m->qpn) : NULL;
+
+	m->result = EINVAL;
+	if (qp) {
+		if (is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &m->domain))
+			m->result = serve[m->what](f, qp, m);
+		lock_drop(&qp->lock);
+	}
+	send_message(f->fd, m);
+}
+
+/* One who had it open has closed it, or is dead. */
+static void drop_opener(struct far *f) REQUIRES(far_lock)
+{
+	struct qp *opener = f->qp, *qp = opener->real;
+	bool last;
+
+	lock_take(&qp->lock);
+	list_remove(&opener->openers);
+	last = --qp->open == 0;
+	if (last) {
+		engine_fail(qp);
+		loop_run(qp);
+	}
+	lock_drop(&qp->lock);
+	free(opener);
+	forget(f);
+	f->qp = qp;
+	if (last)
+		list_append(&orphans, &f->link); /* it needs locks to be destroyed */
+	else
+		free(f);
+}
+
+static void take_caller(void) REQUIRES(far_lock)
+{
+	int fd = fd_aside(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+	struct far *f = fd >= 0 && !slot_check_user(fd, NULL) ? calloc(1, sizeof(*f)) : NULL;
+
+	if (f && !join(fd, f)) {
+		f->fd = fd;
+		list_append(&connections, &f->link);
+		return;
+	}
+	free(f);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- away: what the home tells ---- */
+
+static void hear_event(const struct far *f, enum ibv_event_type type)
+{
+	lock_take(&f->qp->lock);
+	async_qp_event(f->qp, type);
+	lock_drop(&f->qp->lock);
+}
+
+static void hear_end(struct far *f) REQUIRES(far_lock)
+{
+	if (!is_away(f)) {
+		if (f->qp) {
+			drop_opener(f);
+		} else {
+			forget(f);
+			free(f);
+		}
+		return;
+	}
+	epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL);
+	hear_event(f, IBV_EVENT_QP_FATAL);
+}
+
+/* ---- both ---- */
+
+static void hear(struct far *f) REQUIRES(far_lock)
+{
+	struct message m;
+	ssize_t n = recv(f->fd, &m, sizeof(m), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != sizeof(m))
+		hear_end(f);
+	else if (is_away(f))
+		hear_event(f, (enum ibv_event_type)m.result);
+	else
+		answer(f, &m);
+}
+
+static void hear_all(void *arg)
+{
+	struct epoll_event event[EVENTS];
+	int n;
+
+	lock_take(&far_lock);
+	n = epoll_wait(calls, event, EVENTS, 0);
+	for (int i = 0; i < n; i++) {
+		if (event[i].data.ptr)
+			hear(event[i].data.ptr);
+		else
+			take_caller();
+	}
+	lock_drop(&far_lock);
+}
+
+static void open_calls(struct hca *hca) REQUIRES(far_lock)
+{
+	struct sockaddr_un address;
+
+	adapter = hca;
+	calls = fd_aside(epoll_create1(EPOLL_CLOEXEC));
+	listener = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (!bind(listener, (struct sockaddr *)&address, name_of(&address, hca->slot)) && !listen(listener, CALLERS))
+		join(listener, NULL);
+}
+
+static void close_calls(void) REQUIRES(far_lock)
+{
+	struct list *l;
+
+	while ((l = list_pop(&connections))) { /* nothing has been opened by them */
+		struct far *f = container_of(l, struct far, link);
+
+		forget(f);
+		free(f);
+	}
+	if (listener >= 0)
+		close(listener);
+	listener = calls = -1;
+	adapter = NULL;
+}
+
+/* One QP more, or one less. */
+static void begin(struct hca *hca)
+{
+	int watch = -1;
+
+	lock_take(&far_lock);
+	if (users++ == 0) {
+		open_calls(hca);
+		watch = calls;
+	}
+	lock_drop(&far_lock);
+	if (watch >= 0)
+		loop_watch(watch, hear_all, NULL);
+}
+
+static void end(const struct hca *hca)
+{
+	int watch = -1;
+
+	lock_take(&far_lock);
+	if (hca == adapter && --users == 0) { /* else it is a parent's */
+		watch = calls;
+		close_calls();
+	}
+	lock_drop(&far_lock);
+	if (watch < 0)
+		return;
+	loop_unwatch(watch); /* not under the lock: waits for hear_all() */
+	close(watch);
+}
+
+NO_LOCK_ANALYSIS void far_forget(void)
+{
+	struct list *l;
+
+	if (listener >= 0)
+		close(listener);
+	if (calls >= 0)
+		close(calls); /* before all else: the set is the parent's as well */
+	listener = calls = -1;
+	while ((l = list_pop(&connections)) || (l = list_pop(&orphans)))
+		forget(container_of(l, struct far, link));
+	users = 0;
+	adapter = NULL;
+}
+
+/* ---- what others call ---- */
+
+void far_offer(struct qp *qp)
+{
+	begin(qp->hca);
+}
+
+void far_withdraw(struct qp *qp)
+{
+	end(qp->hca);
+}
+
+void far_tell(const struct far *opener, enum ibv_event_type type)
+{
+	send_message(opener->fd, &(struct message){.what = FAR_EVENT, .result = (int32_t)type});
+}
+
+void far_bury(struct context *closing)
+{
+	struct list dead, *l;
+
+	list_init(&dead);
+	lock_take(&far_lock);
+	list_each_safe (i, &connections) {
+		struct far *f = container_of(i, struct far, link);
+
+		if (closing && f->qp && f->qp->real && f->qp->real->base.context == &closing->verbs.context)
+			drop_opener(f);
+	}
+	while ((l = list_pop(&orphans)))
+		list_append(&dead, l);
+	lock_drop(&far_lock);
+	while ((l = list_pop(&dead))) {
+		struct far *f = container_of(l, struct far, link);
+
+		bury_qp(f->qp, true);
+		free(f);
+	}
+}
+
+/* Asks the home of a QP. 0 or errno; the connection goes to *keep, NULL: it is closed. */
+static int ask(struct message *m, int *keep)
+{
+	struct sockaddr_un address;
+	socklen_t size = name_of(&address, m->qpn >> 16);
+	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno;
+	while ((error = connect(fd, (struct sockaddr *)&address, size)) && errno == EINTR)
+		;
+	if (error || slot_check_user(fd, NULL) || send(fd, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m)) {
+		close(fd);
+		return ENODEV;
+	}
+	while ((n = recv(fd, m, sizeof(*m), 0)) < 0 && errno == EINTR)
+		;
+	error = n == sizeof(*m) ? m->result : ENODEV;
+	if (!error && keep)
+		*keep = fd;
+	else
+		close(fd);
+	return error;
+}
+
+NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_name *domain)
+{
+	struct qp *found = NULL;
+
+	lock_take(&far_lock);
+	list_each (i, &connections) {
+		struct far *f = container_of(i, struct far, link);
+
+		if (!is_away(f) || f->qp->base.qp_num != qpn || !xrcd_same(&f->qp->domain, domain))
+			continue;
+		lock_take(&f->qp->lock);
+		if (f->qp->open) { /* else somebody is closing it */
+			found = f->qp;
+			break;
+		}
+		lock_drop(&f->qp->lock);
+	}
+	lock_drop(&far_lock);
+	return found;
+}
+
+/* The QP as it is seen from here; NULL: ENOMEM. */
+NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct message *m, int fd)
+{
+	static const struct ibv_qp_cap none;
+	struct far *f = calloc(1, sizeof(*f));
+	struct qp *qp = f ? qp_create(hca, NULL, NULL, NULL, NULL, IBV_QPT_XRC_RECV, &none, false) : NULL;
+
+	if (!qp) {
+		free(f);
+		return NULL;
+	}
+	f->fd = fd;
+	f->qp = qp;
+	lock_take(&qp->lock);
+	qp->base.qp_num = m->qpn; /* so that nobody finds it by number */
+	qp->base.state = m->attr.qp_state;
+	qp->domain = m->domain;
+	qp->closed = true;
+	qp->far = f;
+	lock_drop(&qp->lock);
+	lock_take(&far_lock);
+	list_append(&connections, &f->link);
+	join(fd, f);
+	lock_drop(&far_lock);
+	lock_take(&qp->lock);
+	return qp;
+}
+
+struct qp *far_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain)
+{
+	struct message m = {.what = FAR_OPEN, .qpn = qpn, .domain = *domain};
+	struct qp *qp = find_open(qpn, domain);
+	int fd, error;
+
+	if (qp)
+		return qp;
+	error = ask(&m, &fd);
+	if (error)
+		return fail_null(error == ENODEV ? EINVAL : error);
+	begin(hca);
+	qp = make_view(hca, &m, fd);
+	if (!qp) {
+		close(fd);
+		end(hca);
+		return fail_null(ENOMEM);
+	}
+	return qp;
+}
+
+void far_close(struct qp *qp)
+{
+	lock_take(&far_lock);
+	forget(qp->far);
+	lock_drop(&far_lock);
+	end(qp->hca);
+	free(qp->far);
+}
+
+int far_query(struct qp *qp, struct ibv_qp_attr *attr)
+{
+	struct message m = {.what = FAR_QUERY, .qpn = qp->base.qp_num, .domain = qp->domain};
+	int error = ask(&m, NULL);
+
+	if (!error)
+		*attr = m.attr;
+	return error;
+}
+
+int far_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct message m = {
+		.what = FAR_MODIFY, .qpn = qp->base.qp_num, .domain = qp->domain, .mask = mask, .attr = *attr};
+
+	return ask(&m, NULL);
+}

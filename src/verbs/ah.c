@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/next_hop.h"
 #include "object/ah.h"
 #include "verbs/context.h"
 #include "verbs/listen.h"
@@ -110,4 +111,24 @@ PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
 		return NULL;
 	return ibv_create_ah(pd, &attr);
+}
+
+/* The Ethernet addresses that an adapter's driver needs, and we do not; the VLAN is 0xffff if there is none. */
+PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],
+				       uint16_t *vlan)
+{
+	struct device *d = context_of(context)->device;
+	uint8_t found[ETHERNET_LL_SIZE];
+	struct path path;
+	int error = -path_resolve(d, attr, &path);
+
+	device_mac(d, found);
+	if (!error)
+		error = -next_hop_mac(d->netif_index, &path.dgid, found);
+	if (error)
+		return fail(error);
+	memcpy(mac, found, sizeof(found));
+	if (vlan)
+		*vlan = next_hop_vlan(d->netif_name);
+	return 0;
 }

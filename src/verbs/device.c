@@ -356,6 +356,13 @@ uint32_t device_interface_mtu(struct device *d)
 	return mtu;
 }
 
+void device_mac(struct device *d, uint8_t mac[6])
+{
+	lock_take(&d->lock);
+	memcpy(mac, d->mac, sizeof(d->mac));
+	lock_drop(&d->lock);
+}
+
 bool device_is_gone(struct device *d)
 {
 	bool gone;

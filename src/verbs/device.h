@@ -60,6 +60,9 @@ enum ibv_mtu device_active_mtu(struct device *d) EXCLUDES(d->lock);
 /* Of the interface, in bytes. */
 uint32_t device_interface_mtu(struct device *d) EXCLUDES(d->lock);
 
+/* The interface's. */
+void device_mac(struct device *d, uint8_t mac[6]) EXCLUDES(d->lock);
+
 /* False if there is no such entry or it is empty. */
 bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid) EXCLUDES(d->lock);
 

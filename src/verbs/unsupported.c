@@ -14,11 +14,6 @@
 	{                                \
 		return fail(EOPNOTSUPP); \
 	}
-#define PUBLIC_NO(name, ...)             \
-	PUBLIC int name(__VA_ARGS__)     \
-	{                                \
-		return fail(EOPNOTSUPP); \
-	}
 
 NO(modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr)
 NO(destroy_flow_action, struct ibv_flow_action *action)
@@ -34,6 +29,3 @@ const struct verbs_context unsupported_ops = {
 	.modify_qp_rate_limit = modify_qp_rate_limit,
 	.post_srq_ops = post_srq_ops,
 };
-
-PUBLIC_NO(ibv_resolve_eth_l2_from_gid, struct ibv_context *context, struct ibv_ah_attr *attr,
-	  uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)

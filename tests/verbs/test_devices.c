@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/fixture.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
@@ -73,6 +74,63 @@ static void UROCE_DEVICES_says_which(void **state)
 		list_names(rows[i].setting, names, said, sizeof(said));
 		assert_string_equal(said, ""); /* once is enough */
 	}
+	assert_true(ip("link del uc1"));
+}
+
+static struct ibv_ah_attr address_of(const char *text)
+{
+	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1};
+	struct in6_addr to;
+	char mapped[64];
+
+	snprintf(mapped, sizeof(mapped), "%s%s", strchr(text, ':') ? "" : "::ffff:", text);
+	assert_int_equal(inet_pton(AF_INET6, mapped, &to), 1);
+	memcpy(&a.grh.dgid, &to, sizeof(to));
+	return a;
+}
+
+/* ibv_resolve_eth_l2_from_gid() */
+static void frames_to_an_address_have_a_mac_address(void **state)
+{
+	static const struct {
+		const char *to, *mac;
+		int error;
+	} rows[] = {
+		{"10.9.8.9", "02:00:00:00:00:09", 0},  /* a neighbor */
+		{"10.20.1.1", "02:00:00:00:00:09", 0}, /* by that one */
+		{"10.9.8.7", "02:00:00:00:00:07", 0},  /* ours */
+		{"239.129.2.3", "01:00:5e:01:02:03", 0},
+		{"10.9.8.50", NULL, EHOSTUNREACH}, /* nobody answers */
+		{"fd00::9", NULL, EINVAL},	   /* we have no such address ourselves */
+	};
+	struct ibv_context *other;
+	struct ibv_device **list;
+	uint16_t vlan;
+
+	if (lacks_namespace())
+		return;
+	assert_true(ip("link add uc1 address 02:00:00:00:00:07 type veth peer name uc2") && ip("link set uc2 up"));
+	assert_true(ip("addr add 10.9.8.7/24 dev uc1") && ip("link set uc1 up"));
+	assert_true(ip("neigh add 10.9.8.9 lladdr 02:00:00:00:00:09 dev uc1 nud permanent"));
+	assert_true(ip("route add 10.20.0.0/16 via 10.9.8.9"));
+	setenv("UROCE_DEVICES", "uc1", 1);
+	assert_non_null(list = ibv_get_device_list(NULL));
+	setenv("UROCE_DEVICES", "lo", 1);
+	assert_non_null(other = ibv_open_device(list[0]));
+	ibv_free_device_list(list);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ibv_ah_attr to = address_of(rows[i].to);
+		uint8_t mac[ETHERNET_LL_SIZE];
+		char text[32];
+
+		assert_int_equal(ibv_resolve_eth_l2_from_gid(other, &to, mac, &vlan), rows[i].error);
+		if (rows[i].error)
+			continue;
+		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+		assert_string_equal(text, rows[i].mac);
+		assert_int_equal(vlan, 0xffff);
+	}
+	assert_int_equal(ibv_close_device(other), 0);
 	assert_true(ip("link del uc1"));
 }
 
@@ -347,6 +405,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_built_says_so),
 		cmocka_unit_test(no_device_is_an_empty_list),
 		cmocka_unit_test(UROCE_DEVICES_says_which),
+		cmocka_unit_test(frames_to_an_address_have_a_mac_address),
 	};
 
 	own_namespace = enter_namespace();

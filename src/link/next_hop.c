@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/next_hop.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_vlan.h>
+#include <linux/neighbour.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "link/netif.h"
+
+#define DISCARD	 9   /* the port whose datagrams nobody misses */
+#define LOOKS	 100 /* so often, before we give up ... */
+#define INTERVAL 10  /* ... ms */
+
+/* An IP address as netlink has it. */
+struct host {
+	uint8_t family, bytes, address[16];
+};
+
+/* A question, and its answer. */
+struct talk {
+	struct nlmsghdr h;
+	union {
+		struct rtmsg route;
+		struct ndmsg neighbor;
+	} m;
+	uint8_t attributes[4096];
+};
+static_assert(sizeof(struct rtmsg) == sizeof(struct ndmsg), "attributes begin behind either");
+
+static struct host host_of(const union ibv_gid *gid)
+{
+	bool is_ipv4 = address_is_ipv4(gid);
+	struct host h = {is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? 4 : 16, {0}};
+
+	memcpy(h.address, gid->raw + 16 - h.bytes, h.bytes);
+	return h;
+}
+
+static void begin(struct talk *t, uint16_t type)
+{
+	memset(t, 0, offsetof(struct talk, attributes));
+	t->h = (struct nlmsghdr){NLMSG_LENGTH(sizeof(t->m)), type, NLM_F_REQUEST, 1, 0};
+}
+
+static void add(struct talk *t, uint16_t type, const void *data, uint16_t bytes)
+{
+	struct rtattr *a = (struct rtattr *)((char *)t + NLMSG_ALIGN(t->h.nlmsg_len));
+
+	*a = (struct rtattr){(uint16_t)RTA_LENGTH(bytes), type};
+	memcpy(RTA_DATA(a), data, bytes);
+	t->h.nlmsg_len = NLMSG_ALIGN(t->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
+}
+
+static const struct rtattr *find(const struct talk *t, uint16_t type)
+{
+	const struct rtattr *a = (const struct rtattr *)t->attributes;
+	int left = (int)t->h.nlmsg_len - (int)NLMSG_LENGTH(sizeof(t->m));
+
+	for (; RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if (a->rta_type == type)
+			return a;
+	return NULL;
+}
+
+/* 0 or -errno. */
+static int ask(int fd, struct talk *t)
+{
+	ssize_t n;
+
+	if (send(fd, t, t->h.nlmsg_len, 0) < 0)
+		return -errno;
+	while ((n = recv(fd, t, sizeof(*t), 0)) < 0 && errno == EINTR)
+		;
+	if (n < 0)
+		return -errno;
+	if (n < (ssize_t)NLMSG_LENGTH(sizeof(int)) || !NLMSG_OK(&t->h, (size_t)n))
+		return -EPROTO;
+	return t->h.nlmsg_type == NLMSG_ERROR ? ((const struct nlmsgerr *)NLMSG_DATA(&t->h))->error ?: -EPROTO : 0;
+}
+
+/* Whom frames to a host are for: that host, or a gateway. True in *ours: nobody else. */
+static int find_route(int fd, int netif, struct host *to, bool *ours)
+{
+	const struct rtattr *gateway;
+	struct talk t;
+	int err;
+
+	begin(&t, RTM_GETROUTE);
+	t.m.route.rtm_family = to->family;
+	t.m.route.rtm_dst_len = to->bytes * 8;
+	add(&t, RTA_DST, to->address, to->bytes);
+	add(&t, RTA_OIF, &netif, sizeof(netif));
+	err = ask(fd, &t);
+	if (err)
+		return err;
+	*ours = t.m.route.rtm_type == RTN_LOCAL;
+	gateway = find(&t, RTA_GATEWAY);
+	if (gateway && RTA_PAYLOAD(gateway) == to->bytes)
+		memcpy(to->address, RTA_DATA(gateway), to->bytes);
+	return 0;
+}
+
+/* False: the kernel has not heard of that neighbor, or not yet. */
+static bool find_neighbor(int fd, int netif, const struct host *to, uint8_t mac[6])
+{
+	const struct rtattr *lladdr;
+	struct talk t;
+
+	begin(&t, RTM_GETNEIGH);
+	t.m.neighbor.ndm_family = to->family;
+	t.m.neighbor.ndm_ifindex = netif;
+	add(&t, NDA_DST, to->address, to->bytes);
+	if (ask(fd, &t) || t.m.neighbor.ndm_state & (NUD_INCOMPLETE | NUD_FAILED))
+		return false;
+	lladdr = find(&t, NDA_LLADDR);
+	if (!lladdr || RTA_PAYLOAD(lladdr) != 6)
+		return false;
+	memcpy(mac, RTA_DATA(lladdr), 6);
+	return true;
+}
+
+/* The kernel looks for whomever it has something to send to. */
+static void call(int netif, const struct host *to)
+{
+	int s = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (s < 0)
+		return;
+	if (to->family == AF_INET) {
+		struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(DISCARD)};
+
+		memcpy(&a.sin_addr, to->address, 4);
+		sendto(s, NULL, 0, 0, (struct sockaddr *)&a, sizeof(a));
+	} else {
+		struct sockaddr_in6 a = {
+			.sin6_family = AF_INET6, .sin6_port = htons(DISCARD), .sin6_scope_id = (uint32_t)netif};
+
+		memcpy(&a.sin6_addr, to->address, 16);
+		sendto(s, NULL, 0, 0, (struct sockaddr *)&a, sizeof(a));
+	}
+	close(s);
+}
+
+static int find_mac(int fd, int netif, struct host to, uint8_t mac[6])
+{
+	bool ours;
+	int err = find_route(fd, netif, &to, &ours);
+
+	if (err || ours)
+		return err;
+	for (int i = 0; i < LOOKS; i++) {
+		if (find_neighbor(fd, netif, &to, mac))
+			return 0;
+		if (i == 0)
+			call(netif, &to);
+		poll(NULL, 0, INTERVAL);
+	}
+	return -EHOSTUNREACH;
+}
+
+/* RFC 1112, RFC 2464 */
+static void map_group(const union ibv_gid *group, uint8_t mac[6])
+{
+	if (address_is_ipv4(group))
+		memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5e, group->raw[13] & 0x7f, group->raw[14], group->raw[15]}, 6);
+	else
+		memcpy(mac, (const uint8_t[]){0x33, 0x33, group->raw[12], group->raw[13], group->raw[14], group->raw[15]}, 6);
+}
+
+int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6])
+{
+	int fd, err;
+
+	if (address_is_multicast(to)) {
+		map_group(to, mac);
+		return 0;
+	}
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return -errno;
+	err = find_mac(fd, netif, host_of(to), mac);
+	close(fd);
+	return err;
+}
+
+uint16_t next_hop_vlan(const char *netif)
+{
+	struct vlan_ioctl_args a = {.cmd = GET_VLAN_VID_CMD};
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool found;
+
+	if (s < 0)
+		return NO_VLAN;
+	snprintf(a.device1, sizeof(a.device1), "%s", netif);
+	found = !ioctl(s, SIOCGIFVLAN, &a);
+	close(s);
+	return found ? (uint16_t)a.u.VID : NO_VLAN;
+}

@@ -1,0 +1,18 @@
+/* Where Ethernet frames to an IP address go, as the kernel knows it or finds it out. Any thread may call; may block.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_NEXT_HOP_H
+#define UROCE_NEXT_HOP_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+/* The MAC address that frames to this address have, if they leave by this interface; its own, `mac`, stays if the address is
+ * the host's. 0 or -errno: -ENETUNREACH and what else the kernel says of routes, -EHOSTUNREACH (nobody answers, after a
+ * second). */
+int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6]);
+
+/* The VLAN that an interface is in; NO_VLAN: none. */
+#define NO_VLAN 0xffff
+uint16_t next_hop_vlan(const char *netif);
+
+#endif

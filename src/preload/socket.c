@@ -1,4 +1,5 @@
 /* Sockets: made, bound, connected, accepted, closed. SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/bridge.h"
 #include "preload/preload.h"
 
 #include <fcntl.h>
@@ -22,8 +23,9 @@ _Thread_local int inside;
 /* ---- state ---- */
 
 /* The child has none of its parent's connections; it may listen where the parent does not. */
-static void after_fork(void)
+static void in_child(void)
 {
+	bridges_in_child();
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
 		enum kind kind = kind_of((int)fd);
 
@@ -36,7 +38,7 @@ static void after_fork(void)
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, after_fork);
+	pthread_atfork(bridges_before_fork, bridges_after_fork, in_child);
 }
 
 static bool is_nonblocking(int fd)
@@ -274,6 +276,12 @@ static int same(int from, int to)
 
 	if (to < 0 || from == to)
 		return to;
+	if (kind == RDMA && to <= STDERR_FILENO) { /* the C library reads and writes there, or a program that is executed */
+		bridge(from);
+		kind = kind_of(from);
+		if (kind == PLAIN)
+			NEXT(dup2)(from, to);
+	}
 	if (kind >= LISTENING)
 		INSIDE(OPS.share(from, to));
 	set_kind(to, kind);
@@ -303,12 +311,16 @@ PUBLIC int dup3(int fd, int to, int flags)
 
 PUBLIC int getsockname(int fd, struct sockaddr *to, socklen_t *room)
 {
-	return is_rdma(fd) ? INSIDE(rgetsockname(fd, to, room)) : NEXT(getsockname)(fd, to, room);
+	if (is_rdma(fd))
+		return INSIDE(rgetsockname(fd, to, room));
+	return bridge_name(fd, false, to, room) ? 0 : NEXT(getsockname)(fd, to, room);
 }
 
 PUBLIC int getpeername(int fd, struct sockaddr *to, socklen_t *room)
 {
-	return is_rdma(fd) ? INSIDE(rgetpeername(fd, to, room)) : NEXT(getpeername)(fd, to, room);
+	if (is_rdma(fd))
+		return INSIDE(rgetpeername(fd, to, room));
+	return bridge_name(fd, true, to, room) ? 0 : NEXT(getpeername)(fd, to, room);
 }
 
 PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
@@ -317,6 +329,8 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 
 	if (is_rdma(fd))
 		INSIDE(rsetsockopt(fd, level, name, value, length));
+	else if (result && error == EOPNOTSUPP && level != SOL_SOCKET && bridge_is(fd))
+		result = 0; /* what it says of TCP, or of IP, is of no use there */
 	errno = error;
 	return result;
 }

@@ -109,6 +109,21 @@ def readiness(place, build):
     expect(Process(build, place.server, source(build, "ready"), env=by_rsocket(build)))
 
 
+def servers(way, count=3):
+    """Connections that the C library, a child or another program reads and writes."""
+    def run(place, build):
+        port = next(ports)
+        s = Process(build, place.server, [source(build, "servers"), str(port), way, str(count)], env=by_rsocket(build))
+        s.until_at_roce_port()
+        before = tcp_opens(place)
+        expect(Process(build, place.client, [source(build, "servers"), str(port), place.address, str(count)],
+                       env=by_rsocket(build)), "all came back")
+        expect(s)
+        if place.client.enter and tcp_opens(place) != before:
+            raise Failure("it went by TCP")
+    return run
+
+
 def semantics(place, build):
     """What sockets say, by rsocket and by TCP: the same."""
     if build.sanitizer:
@@ -129,5 +144,6 @@ TABLE = [
     Case("redis by rsocket", redis, ALL),
     Case("nginx by rsocket", nginx, BOTH),
     Case("epoll by rsocket", readiness, quick=True),
+    Case("files by rsocket", servers("files", 1), BOTH),
     Case("sockets by rsocket are as by TCP", semantics, LO),
 ]

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/bridge.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/aside.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "preload/preload.h"
+
+#pragma weak uroce_rsocket_attach
+#define OPS uroce_rsocket_attach
+
+enum {
+	PIECE = 64 << 10,
+	FIRST = 1 << 16, /* of the numbers of rsockets that have no descriptor */
+	LAST = (1 << 20) - 1,
+	PATIENCE = 1000, /* ms without progress, after which a program that ends gives up what it has written */
+};
+
+static struct lock lock; /* guards all below; held around a fork */
+static struct list bridges = {&bridges, &bridges};
+static int next_number = FIRST;
+
+/* One that takes none of the program's signals, and whose calls are the C library's. 0 or -errno. */
+static int start(void *(*run)(void *), void *arg)
+{
+	pthread_attr_t detached;
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	sigfillset(&all);
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, &detached, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&detached);
+	return -error;
+}
+
+struct bridge {
+	struct list link;
+	int number; /* of the rsocket */
+	int fd;	    /* our end of the pair */
+	_Atomic uint32_t threads;
+	_Atomic uint32_t carried; /* pieces that have left us */
+	_Atomic bool carries;	  /* one is on its way. Relaxed, both: for end() */
+};
+
+static void leave(struct bridge *b)
+{
+	/* acquire and release: the last one ends what both used */
+	if (atomic_fetch_sub_explicit(&b->threads, 1, memory_order_acq_rel) != 1)
+		return;
+	lock_take(&lock);
+	list_remove(&b->link);
+	lock_drop(&lock);
+	OPS.detach(b->number);
+	NEXT(close)(b->fd);
+	free(b);
+}
+
+static bool put(struct bridge *b, const char *at, ssize_t left, bool by_rdma)
+{
+	while (left > 0) {
+		ssize_t n = by_rdma ? rsend(b->number, at, (size_t)left, 0) : NEXT(send)(b->fd, at, (size_t)left, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return false;
+		at += n > 0 ? n : 0;
+		left -= n > 0 ? n : 0;
+	}
+	return true;
+}
+
+static void *carry_in(void *arg)
+{
+	struct bridge *b = arg;
+	char bytes[PIECE];
+	ssize_t n;
+
+	inside = 1;
+	while ((n = rrecv(b->number, bytes, sizeof(bytes), 0)) > 0 && put(b, bytes, n, false))
+		;
+	NEXT(shutdown)(b->fd, SHUT_WR);
+	leave(b);
+	return NULL;
+}
+
+static void *carry_out(void *arg)
+{
+	struct bridge *b = arg;
+	char bytes[PIECE];
+	ssize_t n;
+
+	inside = 1;
+	/* MSG_PEEK first: what end() does not find in the socket is being carried */
+	while ((n = NEXT(recv)(b->fd, bytes, 1, MSG_PEEK)) > 0) {
+		atomic_store_explicit(&b->carries, true, memory_order_relaxed);
+		n = NEXT(recv)(b->fd, bytes, sizeof(bytes), 0);
+		if (n <= 0 || !put(b, bytes, n, true))
+			break;
+		atomic_store_explicit(&b->carries, false, memory_order_relaxed);
+		atomic_fetch_add_explicit(&b->carried, 1, memory_order_relaxed);
+	}
+	atomic_store_explicit(&b->carries, false, memory_order_relaxed);
+	rshutdown(b->number, SHUT_WR);
+	leave(b);
+	return NULL;
+}
+
+/* What the program has written is on its way, or nobody takes it. */
+static void finish(struct bridge *b)
+{
+	uint32_t carried = 0;
+	int waiting = 0;
+
+	for (int ms = 0; ms < PATIENCE; ms++) {
+		uint32_t now = atomic_load_explicit(&b->carried, memory_order_relaxed);
+
+		if (now != carried)
+			ms = 0;
+		carried = now;
+		if (!NEXT(ioctl)(b->fd, FIONREAD, &waiting) && !waiting &&
+		    !atomic_load_explicit(&b->carries, memory_order_relaxed))
+			return;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+}
+
+/* The C library writes what is left in FILEs after this. */
+static void end(void)
+{
+	lock_take(&lock);
+	if (!list_empty(&bridges))
+		fflush(NULL);
+	list_each (l, &bridges)
+		finish(container_of(l, struct bridge, link));
+	lock_drop(&lock);
+}
+
+/* Earlier than all destructors: connections end by one. */
+static void watch_the_end(void)
+{
+	atexit(end);
+}
+
+/* The pump's end is bound to a name that says what the connection's addresses are: so whoever has the other end can tell, a
+ * program that has been executed too. */
+struct name {
+	sa_family_t family;
+	char prefix[14];
+	union {
+		struct sockaddr any;
+		struct sockaddr_in ipv4;
+		struct sockaddr_in6 ipv6;
+	} self, peer;
+};
+static const char prefix[14] = "\0uroce/bridge";
+
+static void set_name(const struct bridge *b)
+{
+	struct name name = {.family = AF_UNIX};
+	socklen_t self = sizeof(name.self), peer = sizeof(name.peer);
+
+	memcpy(name.prefix, prefix, sizeof(prefix));
+	if (!rgetsockname(b->number, &name.self.any, &self) && !rgetpeername(b->number, &name.peer.any, &peer))
+		NEXT(bind)(b->fd, (struct sockaddr *)&name, sizeof(name)); /* if it fails it has no name */
+}
+
+static bool get_name(int fd, struct name *name)
+{
+	socklen_t size = sizeof(*name);
+
+	return !NEXT(getpeername)(fd, (struct sockaddr *)name, &size) && size == sizeof(*name) &&
+	       !memcmp(name->prefix, prefix, sizeof(prefix));
+}
+
+bool bridge_is(int fd)
+{
+	return get_name(fd, &(struct name){0});
+}
+
+bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room)
+{
+	struct name name;
+	const struct sockaddr *from = peer ? &name.peer.any : &name.self.any;
+	socklen_t size;
+
+	if (!get_name(fd, &name))
+		return false;
+	size = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	memcpy(to, from, size < *room ? size : *room);
+	*room = size;
+	return true;
+}
+
+int bridge_build(int number)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct bridge *b = calloc(1, sizeof(*b));
+	int pair[2] = {-1, -1}, err = -ENOMEM;
+
+	if (!b || NEXT(socketpair)(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		goto err;
+	pthread_once(&once, watch_the_end);
+	b->number = number;
+	b->fd = fd_aside(pair[1]);
+	atomic_init(&b->threads, 2);
+	list_init(&b->link);
+	set_name(b);
+	rfcntl(number, F_SETFL, 0);
+	lock_take(&lock);
+	list_append(&bridges, &b->link);
+	lock_drop(&lock);
+	err = start(carry_in, b);
+	if (err)
+		goto err_list;
+	if (start(carry_out, b)) { /* as if the descriptor was closed already */
+		NEXT(shutdown)(b->fd, SHUT_RD);
+		leave(b);
+	}
+	return pair[0];
+
+err_list:
+	lock_take(&lock);
+	list_remove(&b->link);
+	lock_drop(&lock);
+	NEXT(close)(b->fd);
+	NEXT(close)(pair[0]);
+err:
+	free(b);
+	return err;
+}
+
+void bridge_become(int fd, int by)
+{
+	int flags = NEXT(fcntl)(fd, F_GETFL), fdflags = NEXT(fcntl)(fd, F_GETFD);
+
+	NEXT(fcntl)(by, F_SETFL, flags & O_NONBLOCK);
+	NEXT(dup3)(by, fd, fdflags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	NEXT(close)(by);
+	set_kind(fd, PLAIN);
+}
+
+static bool is_taken(int number)
+{
+	struct sockaddr_storage name;
+	socklen_t size = sizeof(name);
+
+	return !rgetsockname(number, (struct sockaddr *)&name, &size);
+}
+
+int bridge_keep(int fd)
+{
+	int number, err;
+
+	lock_take(&lock);
+	do {
+		number = next_number;
+		next_number = next_number == LAST ? FIRST : next_number + 1;
+	} while (is_taken(number));
+	err = OPS.share(fd, number);
+	lock_drop(&lock);
+	return err < 0 ? err : number;
+}
+
+void bridge(int fd)
+{
+	int number, by;
+
+	inside++;
+	number = bridge_keep(fd);
+	by = number < 0 ? number : bridge_build(number);
+	if (by >= 0) {
+		OPS.detach(fd);
+		bridge_become(fd, by);
+	} else if (number >= 0) {
+		OPS.detach(number);
+	}
+	inside--;
+}
+
+PUBLIC FILE *fdopen(int fd, const char *mode)
+{
+	if (kind_of(fd) == RDMA)
+		bridge(fd);
+	return NEXT(fdopen)(fd, mode);
+}
+
+/* ---- forks ---- */
+
+NO_LOCK_ANALYSIS void bridges_before_fork(void)
+{
+	lock_take(&lock);
+}
+
+NO_LOCK_ANALYSIS void bridges_after_fork(void)
+{
+	lock_drop(&lock);
+}
+
+/* The threads are the parent's. Of the pairs the child has the program's ends, if any. */
+NO_LOCK_ANALYSIS void bridges_in_child(void)
+{
+	struct list *l;
+
+	while ((l = list_pop(&bridges))) {
+		struct bridge *b = container_of(l, struct bridge, link);
+
+		NEXT(close)(b->fd);
+		free(b);
+	}
+	lock_drop(&lock);
+}

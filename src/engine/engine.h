@@ -169,9 +169,6 @@ void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
 /* The transport timer starts again: what was sent has not even been looked at. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* The peer is gone for good: what is outstanding fails as it would when all retries had been in vain. */
-void engine_unreachable(struct qp *qp) REQUIRES(qp->lock);
-
 /* To the error state: everything outstanding is flushed, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
 

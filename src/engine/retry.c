@@ -227,12 +227,6 @@ void engine_postpone(struct qp *qp, uint64_t now)
 		qp->req.timeout_at = after(now, timeout_of(qp));
 }
 
-void engine_unreachable(struct qp *qp)
-{
-	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && qp->sq.head != qp->sq.tail)
-		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
-}
-
 uint64_t engine_deadline(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;

@@ -588,7 +588,7 @@ static void watch_forks(void)
 
 NO_LOCK_ANALYSIS void adopt_emptied(void *address, uint64_t length)
 {
-	/* acquire pairs with arena_create() */
+	/* acquire pairs with arena_get() */
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
 	uint64_t start = (uintptr_t)address, end = start + length;
 	struct mapping m = {0};

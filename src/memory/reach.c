@@ -17,7 +17,6 @@
 #include "memory/guarded.h"
 
 #define VIEW_LEAST (2ull << 20)
-#define OLD_VIEWS  41 /* each is at least twice as long as the one before */
 
 /* One extent of the neighbour's arena, mapped here from its beginning. It only gets longer: `length` is stored after `at`. */
 struct view {

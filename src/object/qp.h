@@ -46,7 +46,7 @@ struct requester {
 	uint32_t acked;	 /* packets of the WQE at sq.head that are acknowledged */
 	uint32_t wqe;	 /* cursor: position in the SQ */
 	uint32_t packet; /* cursor: packet within that WQE */
-	uint32_t flight; /* charge, in bytes, of [una, next): see packet_charge() */
+	uint32_t flight; /* charge, in bytes, of [una, next): see wqe_charge() */
 	uint32_t window; /* congestion window, in bytes */
 	uint32_t threshold; /* slow start up to here */
 	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
@@ -123,7 +123,7 @@ struct responder {
 	enum inbound inbound;
 	uint32_t received;    /* bytes of the message so far */
 	uint64_t write_va;    /* WRITE: next byte */
-	uint32_t write_rkey, write_left, write_length;
+	uint32_t write_rkey, write_left;
 	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
 	uint32_t srqn;	      /* XRC: what the message does */
 	struct rwqe *recv;    /* a copy of the receive that the message uses */

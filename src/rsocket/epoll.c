@@ -251,7 +251,7 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLERR == EPOLLERR &&
 		      POLLRDHUP == EPOLLRDHUP,
 	      "they are the same");
 
-/* It has become an ordinary socket: see rsocket_fall_back(). */
+/* It has become an ordinary socket: see rsocket_try_connect(). */
 static void hand_back(struct item *i) REQUIRES(items_lock)
 {
 	epoll_ctl(i->instance->epfd, EPOLL_CTL_ADD, i->fd, &i->event);

@@ -117,7 +117,7 @@ struct rsocket {
 	/* options */
 	uint32_t sq_size, rq_size, inline_size, iomap_size, tx_bytes, rx_bytes;
 	int tos, nodelay, keepalive, keep_idle, keep_interval, keep_count, reuse, v6_only, oob_inline, linger_seconds;
-	int fd_flags, send_ms, receive_ms; /* the last: time-outs, 0 none */
+	int send_ms, receive_ms; /* the last: time-outs, 0 none */
 	bool lingers;
 	void *route; /* RDMA_ROUTE */
 	size_t route_bytes;

@@ -61,16 +61,6 @@ const char *status_name(uint64_t wc_status)
 	return NAME_OF(name, wc_status);
 }
 
-const char *qp_state_name(uint64_t state)
-{
-	static const char *const name[] = {
-		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR", [IBV_QPS_RTS] = "RTS",
-		[IBV_QPS_SQD] = "SQD",	   [IBV_QPS_SQE] = "SQE",   [IBV_QPS_ERR] = "ERR",
-	};
-
-	return NAME_OF(name, state);
-}
-
 const char *syndrome_name(uint64_t syndrome)
 {
 	static const char *const nak[] = {"NAK (PSN sequence error)", "NAK (invalid request)",

@@ -8,7 +8,6 @@
 const char *operation_name(uint64_t wr_opcode); /* of a work request: "SEND", "WRITE" ... */
 const char *packet_name(uint64_t opcode);	/* of a packet: "RC SEND ONLY" ... */
 const char *status_name(uint64_t wc_status);	/* "IBV_WC_SUCCESS" ... */
-const char *qp_state_name(uint64_t state);	/* "RTS" ... */
 /* ACK, or which NAK. */
 const char *syndrome_name(uint64_t syndrome);
 const char *retry_name(uint64_t reason); /* the engine's enum retry_reason */

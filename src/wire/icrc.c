@@ -187,8 +187,3 @@ int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length
 		return flow->is_ipv4 ? guess : 0;
 	return flow->is_ipv4 ? find_identification(difference, length, guess) : -EBADMSG;
 }
-
-const char *icrc_engine(void)
-{
-	return crc_init()->name;
-}

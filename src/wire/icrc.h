@@ -57,7 +57,4 @@ int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length
 /* The same with an identification that is known. Of packets corrupted at random one in 2^32 passes. */
 bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t identification);
 
-/* What computes the CRC, in words. */
-const char *icrc_engine(void);
-
 #endif

@@ -163,25 +163,6 @@ static void no_more_is_made_than_the_link_takes(void **state)
 	expect_sent(f, OP_READ_REQUEST, sent_psn(2));
 }
 
-static void who_is_gone_costs_no_time(void **state)
-{
-	struct fixture *f = *state;
-
-	start(f);
-	lock_take(&f->qp->lock);
-	engine_unreachable(f->qp);
-	lock_drop(&f->qp->lock);
-	expect_none(f);
-	fixture_post(f, wr_of(1, IBV_WR_SEND, 8));
-	fixture_post(f, wr_of(2, IBV_WR_SEND, 8));
-	lock_take(&f->qp->lock);
-	engine_unreachable(f->qp);
-	lock_drop(&f->qp->lock);
-	expect_done(f, 1, IBV_WC_RETRY_EXC_ERR);
-	expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(f->qp->state, IBV_QPS_ERR);
-}
-
 static void a_read_comes_in_packets_of_the_link(void **state)
 {
 	struct fixture *f = *state;
@@ -317,7 +298,6 @@ int main(void)
 		TEST(time_that_the_peer_did_not_look_is_not_counted),
 		TEST(where_nothing_is_waited_for_nothing_is_postponed),
 		TEST(no_more_is_made_than_the_link_takes),
-		TEST(who_is_gone_costs_no_time),
 		TEST(a_read_comes_in_packets_of_the_link),
 		TEST(requests_are_answered_the_way_they_came),
 		TEST(a_request_acknowledges_what_came_before_it),

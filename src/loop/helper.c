@@ -41,6 +41,7 @@
 #define SPIN	     (20 * USEC)  /* before sleeping: about what a wake-up costs */
 #define YIELD_LONG   (500 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way ... */
 #define CROWDED      64		  /* ... then the helper does not spin for so many times as long */
+#define NOT_YET	     (50 * USEC)  /* between two calls of a handler that can do nothing yet */
 #define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
 #define EVENTS	     16
 
@@ -443,6 +444,9 @@ static void serve_watch(struct loop *l, int fd)
 		}
 	}
 	lock_drop(&h->watch_lock);
+	if (h->not_yet) /* without the lock: others would hardly ever get it */
+		nanosleep(&(struct timespec){.tv_nsec = NOT_YET}, NULL);
+	h->not_yet = false;
 }
 
 /* True: have a look at what the application does. */
@@ -592,6 +596,12 @@ int loop_watch(int fd, void (*handler)(void *arg), void *arg)
 		err = helper_start(l) ?: add_watch(l, fd, handler, arg);
 	loop_release();
 	return err;
+}
+
+void loop_not_yet(void)
+{
+	/* relaxed: it is the helper that calls */
+	atomic_load_explicit(&loop_current, memory_order_relaxed)->helper.not_yet = true;
 }
 
 void loop_unwatch(int fd)

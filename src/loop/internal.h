@@ -66,6 +66,7 @@ struct helper {
 
 	struct lock watch_lock; /* held while a handler runs */
 	struct list watches;
+	bool not_yet; /* a handler can do nothing yet. The thread's own */
 };
 
 #define AT_WORK (UINT64_MAX / 2) /* later than all times */

@@ -86,5 +86,7 @@ int loop_wait_for(const struct loop_wait *w);
 /* The helper thread calls handler(arg) whenever fd is readable, until loop_unwatch() returns. 0 or -errno. */
 int loop_watch(int fd, void (*handler)(void *arg), void *arg);
 void loop_unwatch(int fd);
+/* For a handler that can do nothing yet, though its descriptor stays readable: the helper pauses before it looks again. */
+void loop_not_yet(void);
 
 #endif

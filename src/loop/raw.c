@@ -12,8 +12,7 @@
 #include "object/rss.h"
 
 #define BATCH 64u
-#define HOLD  (200 * MSEC) /* a frame waits so long for a receive */
-#define PAUSE 50	  /* us: the helper's between two looks whether there is one */
+#define HOLD  (200 * MSEC) /* a frame waits so long for a receive; the helper looks now and then whether there is one */
 
 struct raw_port {
 	struct port port; /* what paths point to */
@@ -257,7 +256,7 @@ static void serve(void *arg)
 	any = receive();
 	lock_drop(&raw_lock);
 	if (!any) /* a frame is held, and the descriptor stays readable */
-		usleep(PAUSE);
+		loop_not_yet();
 }
 
 static int listen_at(struct raw_port *p) REQUIRES(raw_lock)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Libraries that programs use instead of verbs: UCX, Open MPI through it, libfabric. They look for the device in /sys and
+"""Libraries that programs use instead of verbs: UCX, Open MPI through it, libfabric, uDAPL. They look for the device in /sys and
 /dev, so all go by `uroce run`."""
 import os
 import shlex
@@ -89,6 +89,27 @@ def fi_pingpong(endpoint, **row):
     return Case("fi_pingpong -p verbs -e %s -S 1024" % endpoint, run, **row)
 
 
+# uDAPL's ways to connect: its library, and what that wants to know of the device
+DAPL_PORT = 15828  # where most of its programs tell each other what they are called
+DAPL = {"cma": ("ofa", "{interface} 0"), "scm": ("oscm", "uroce0 1"), "ucm": ("oucm", "uroce0 1")}
+
+
+def dapl(program, way, wanted, ready=None, **row):
+    """uDAPL, connecting by rdma_cm, by a socket of its own, or by datagrams of its own."""
+    def run(place, build):
+        library, device = DAPL[way]
+        with tempfile.NamedTemporaryFile("w", prefix="uroce-dat-", suffix=".conf") as conf:
+            conf.write('uroce u2.0 nonthreadsafe default libdapl%s.so.2 dapl.2.0 "%s" ""\n' %
+                       (library, device.format(interface=place.interface)))
+            conf.flush()
+            command, env = program + " -P uroce", ["DAT_OVERRIDE=" + conf.name]
+            s = typed_process(build, place.server, command, env)
+            s.until_output(ready) if ready else s.until_listening(DAPL_PORT)
+            expect(typed_process(build, place.client, "%s -h %s" % (command, place.address), env), wanted)
+            expect(s, wanted)
+    return Case("%s by uDAPL's %s" % (program, way), run, **row)
+
+
 TABLE = [
     Case("ucx_info -d", ucx_info, BOTH),
     *each(ucx, "{tag_lat -n 200 -s 64,tag_bw -n 100 -s 65536}", transports="rc_verbs,ud_verbs", places=BOTH),
@@ -103,4 +124,9 @@ TABLE = [
     fi_pingpong("dgram", places=BOTH),
     fi_pingpong("rdm", places=BOTH),
     fi_pingpong("msg", places=VETH),  # libfabric has none for the loopback
+    dapl("dtest", "cma", "PASSED", places=VETH),  # nor does uDAPL find a device there by rdma_cm
+    dapl("dtest", "ucm", "PASSED", places=LO),
+    dapl("dtestx", "ucm", "immed/atomic test PASSED", places=LO),
+    dapl("dtestsrq", "scm", "SRQ Test Complete", ready="Accepting", places=VETH),
+    dapl("dtestcm", "cma", "ALL 1000 CONNECTED", places=VETH),
 ]

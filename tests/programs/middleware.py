@@ -128,5 +128,5 @@ TABLE = [
     dapl("dtest", "ucm", "PASSED", places=LO),
     dapl("dtestx", "ucm", "immed/atomic test PASSED", places=LO),
     dapl("dtestsrq", "scm", "SRQ Test Complete", ready="Accepting", places=VETH),
-    dapl("dtestcm", "cma", "ALL 1000 CONNECTED", places=VETH),
+    dapl("dtestcm -c 100", "cma", "ALL 100 CONNECTED", places=VETH),
 ]

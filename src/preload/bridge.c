@@ -31,8 +31,7 @@ static struct lock lock; /* guards all below; held around a fork */
 static struct list bridges = {&bridges, &bridges};
 static int next_number = FIRST;
 
-/* One that takes none of the program's signals, and whose calls are the C library's. 0 or -errno. */
-static int start(void *(*run)(void *), void *arg)
+int thread_start(void *(*run)(void *), void *arg)
 {
 	pthread_attr_t detached;
 	sigset_t all, before;
@@ -224,10 +223,10 @@ int bridge_build(int number)
 	lock_take(&lock);
 	list_append(&bridges, &b->link);
 	lock_drop(&lock);
-	err = start(carry_in, b);
+	err = thread_start(carry_in, b);
 	if (err)
 		goto err_list;
-	if (start(carry_out, b)) { /* as if the descriptor was closed already */
+	if (thread_start(carry_out, b)) { /* as if the descriptor was closed already */
 		NEXT(shutdown)(b->fd, SHUT_RD);
 		leave(b);
 	}
@@ -254,14 +253,6 @@ void bridge_become(int fd, int by)
 	set_kind(fd, PLAIN);
 }
 
-static bool is_taken(int number)
-{
-	struct sockaddr_storage name;
-	socklen_t size = sizeof(name);
-
-	return !rgetsockname(number, (struct sockaddr *)&name, &size);
-}
-
 int bridge_keep(int fd)
 {
 	int number, err;
@@ -270,10 +261,10 @@ int bridge_keep(int fd)
 	do {
 		number = next_number;
 		next_number = next_number == LAST ? FIRST : next_number + 1;
-	} while (is_taken(number));
-	err = OPS.share(fd, number);
+		err = OPS.share(fd, number);
+	} while (err == -EBUSY);
 	lock_drop(&lock);
-	return err < 0 ? err : number;
+	return err ? err : number;
 }
 
 void bridge(int fd)

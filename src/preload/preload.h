@@ -34,6 +34,7 @@
 enum kind {
 	PLAIN,	   /* not ours */
 	FRESH,	   /* a TCP socket of which nothing is known yet */
+	INHERITED, /* the parent's, connected by RDMA: heirs.h */
 	PENDING,   /* the socket listens; the rsocket will, as soon as somebody waits for connections: a process that
 		    * only leaves it to its children does not keep it from them */
 	LISTENING, /* both do */
@@ -65,6 +66,10 @@ static inline void set_kind(int fd, enum kind kind)
 		inside--;                \
 		r_;                      \
 	})
+
+/* bridge.c */
+/* A thread of our own, which takes none of the program's signals. 0 or -errno. */
+int thread_start(void *(*run)(void *arg), void *arg);
 
 /* socket.c */
 /* Whether its bytes go by RDMA. Sees to what may have changed. */

@@ -1,5 +1,6 @@
 /* Sockets: made, bound, connected, accepted, closed. SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/bridge.h"
+#include "preload/heirs.h"
 #include "preload/preload.h"
 
 #include <fcntl.h>
@@ -22,23 +23,46 @@ _Thread_local int inside;
 
 /* ---- state ---- */
 
-/* The child has none of its parent's connections; it may listen where the parent does not. */
+static void before_fork(void)
+{
+	heirs_before_fork();
+	bridges_before_fork();
+}
+
+static void after_fork(void)
+{
+	bridges_after_fork();
+	heirs_after_fork();
+}
+
+/* The child has none of its parent's connections, unless it asks for them; it may listen where the parent does not. */
 static void in_child(void)
 {
+	bool inherits;
+
 	bridges_in_child();
+	inherits = heirs_in_child();
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
 		enum kind kind = kind_of((int)fd);
 
 		if (kind == LISTENING)
 			set_kind((int)fd, PENDING);
-		else if (kind == RDMA || kind == CONNECTING)
+		else if (kind == RDMA && inherits)
+			set_kind((int)fd, INHERITED);
+		else if (kind == RDMA || kind == CONNECTING || (kind == INHERITED && inherits))
 			set_kind((int)fd, PLAIN);
 	}
 }
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(bridges_before_fork, bridges_after_fork, in_child);
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* What a child does to its descriptors must not be done to its parent's, in memory that both have. */
+PUBLIC pid_t vfork(void)
+{
+	return fork();
 }
 
 static bool is_nonblocking(int fd)
@@ -52,6 +76,8 @@ bool is_rdma(int fd)
 
 	if (kind == RDMA)
 		return true;
+	if (kind == INHERITED)
+		heirs_claim(fd);
 	if (kind != CONNECTING)
 		return false;
 	if (!OPS.is_plain(fd))
@@ -67,6 +93,8 @@ void let_go(int fd)
 
 	if (kind == PLAIN)
 		return;
+	if (kind == INHERITED)
+		heirs_decline(fd);
 	set_kind(fd, PLAIN);
 	if (kind >= LISTENING)
 		INSIDE((OPS.detach(fd), 0));
@@ -283,18 +311,20 @@ static int same(int from, int to)
 			NEXT(dup2)(from, to);
 	}
 	if (kind >= LISTENING)
-		INSIDE(OPS.share(from, to));
+		INSIDE((OPS.detach(to), OPS.share(from, to)));
 	set_kind(to, kind);
 	return to;
 }
 
 PUBLIC int dup(int fd)
 {
+	is_rdma(fd);
 	return same(fd, NEXT(dup)(fd));
 }
 
 PUBLIC int dup2(int fd, int to)
 {
+	is_rdma(fd);
 	if (fd != to)
 		let_go(to);
 	return same(fd, NEXT(dup2)(fd, to));
@@ -302,6 +332,7 @@ PUBLIC int dup2(int fd, int to)
 
 PUBLIC int dup3(int fd, int to, int flags)
 {
+	is_rdma(fd);
 	if (fd != to)
 		let_go(to);
 	return same(fd, NEXT(dup3)(fd, to, flags));

@@ -9,7 +9,8 @@
 
 /* `beneath`: the descriptor is an ordinary socket that matters as well, as a listener's does. */
 int rsocket_attach(int fd, int domain, int type, bool beneath);
-/* The rsocket of that descriptor goes by another one, too; it is closed when both are. */
+/* The rsocket of that descriptor goes by another one, too, or by a number that is none; it is closed when both are. -EBUSY: there is
+ * one already. */
 int rsocket_share(int fd, int other);
 /* Closes the rsocket, and not the descriptor. Nothing if there is none. */
 void rsocket_detach(int fd);

@@ -51,9 +51,11 @@ int rsocket_attach(int fd, int domain, int type, bool beneath)
 
 int rsocket_share(int fd, int other)
 {
-	struct rsocket *rs = rsocket_get(fd);
-	int err = rs ? rsocket_install_at(rs, other) : -EBADF;
+	struct rsocket *rs = rsocket_get(fd), *there = rsocket_get(other);
+	int err = !rs ? -EBADF : there ? -EBUSY : rsocket_install_at(rs, other);
 
+	if (there)
+		rsocket_put(there);
 	if (rs)
 		rsocket_put(rs);
 	return err;

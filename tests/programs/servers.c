@@ -98,15 +98,26 @@ static void by_program(int fd)
 	err(1, "cat");
 }
 
+/* The child has its parent's memory until it executes the other program. */
+static pid_t by_vfork(int fd)
+{
+	pid_t child = vfork();
+
+	if (child == 0)
+		by_program(fd);
+	return child;
+}
+
 static const struct {
 	const char *name;
-	void (*serve)(int fd);
+	void (*serve)(int fd); /* NULL: by_vfork() */
 	bool forks;
 } ways[] = {
 	{"files", by_files, false},
 	{"fork", by_calls, true},
 	{"fork-files", by_files, true},
 	{"fork-exec", by_program, true},
+	{"vfork-exec", NULL, true},
 };
 
 static void serve(uint16_t port, const char *name, int count)
@@ -128,7 +139,7 @@ static void serve(uint16_t port, const char *name, int count)
 
 		if (fd < 0)
 			err(1, "accept");
-		child = ways[way].forks ? fork() : 0;
+		child = !ways[way].serve ? by_vfork(fd) : ways[way].forks ? fork() : 0;
 		if (child < 0)
 			err(1, "fork");
 		if (child == 0) {

@@ -145,5 +145,6 @@ TABLE = [
     Case("nginx by rsocket", nginx, BOTH),
     Case("epoll by rsocket", readiness, quick=True),
     Case("files by rsocket", servers("files", 1), BOTH),
+    *[Case(way + " by rsocket", servers(way), BOTH) for way in ("fork", "fork-files", "fork-exec", "vfork-exec")],
     Case("sockets by rsocket are as by TCP", semantics, LO),
 ]

@@ -43,11 +43,8 @@ static void both_connect_and_both_part(void **state)
 static void lost_messages_are_made_up_for(void **state)
 {
 	for (uint32_t way = 0; way < 1024; way++) {
-		struct world *w;
-		void *fresh;
+		struct world *w = world_renew(state);
 
-		assert_int_equal(world_setup(&fresh), 0);
-		w = fresh;
 		w->lost = way >> 2;
 		w->twice = way & 1;
 		w->backwards = way & 2;
@@ -67,7 +64,6 @@ static void lost_messages_are_made_up_for(void **state)
 			assert_int_equal(w->user[i].event[2].event, CM_EVENT_TIMEWAIT_EXIT);
 		}
 		world_end(w);
-		world_teardown(&fresh);
 	}
 }
 
@@ -122,11 +118,8 @@ static void a_peer_that_has_waited_in_vain_ends_the_connection(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = row[i].reason};
 		uint8_t bytes[CM_MAD_BYTES];
-		struct world *w;
-		void *fresh;
+		struct world *w = world_renew(state);
 
-		assert_int_equal(world_setup(&fresh), 0);
-		w = fresh;
 		world_connect(w);
 		world_deliver(w);
 		world_expect(w, ACTIVE, CM_EVENT_REPLIED);
@@ -138,7 +131,6 @@ static void a_peer_that_has_waited_in_vain_ends_the_connection(void **state)
 			world_expect(w, ACTIVE, CM_EVENT_DISCONNECTED);
 		world_expect_none(w, ACTIVE);
 		world_end(w);
-		world_teardown(&fresh);
 	}
 }
 
@@ -236,11 +228,8 @@ static void every_reason_reaches_the_other_end(void **state)
 {
 	for (int reason = 1; reason <= CM_REASON_VENDOR_OPTION; reason++) {
 		for (int by_user = 0; by_user < 2; by_user++) {
-			struct world *w;
-			void *fresh;
+			struct world *w = world_renew(state);
 
-			assert_int_equal(world_setup(&fresh), 0);
-			w = fresh;
 			w->answers = false;
 			w->twice = true;
 			w->lost = reason & 1; /* and even if the REQ had to be sent again */
@@ -266,7 +255,6 @@ static void every_reason_reaches_the_other_end(void **state)
 			}
 			world_expect_none(w, PASSIVE);
 			world_end(w);
-			world_teardown(&fresh);
 		}
 	}
 }
@@ -317,11 +305,8 @@ static void a_listener_may_come_a_little_late(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct world *w;
-		void *fresh;
+		struct world *w = world_renew(state);
 
-		assert_int_equal(world_setup(&fresh), 0);
-		w = fresh;
 		w->verdict = -ENOENT;
 		if (row[i].streams) {
 			world_connect(w);
@@ -334,7 +319,6 @@ static void a_listener_may_come_a_little_late(void **state)
 		world_run(w, w->now + 2 * CM_PATIENCE);
 		assert_int_equal(world_expect(w, ACTIVE, row[i].tells)->status, row[i].status);
 		world_end(w);
-		world_teardown(&fresh);
 	}
 }
 
@@ -363,12 +347,9 @@ static void a_user_may_go_at_any_time(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		for (uint32_t lost = 0; lost < 8; lost++) {
 			struct connection *active, *passive;
-			struct world *w;
-			void *fresh;
+			struct world *w = world_renew(state);
 			int other = !row[i].who;
 
-			assert_int_equal(world_setup(&fresh), 0);
-			w = fresh;
 			w->answers = false;
 			world_connect(w);
 			world_deliver(w);
@@ -407,7 +388,6 @@ static void a_user_may_go_at_any_time(void **state)
 				}
 			}
 			world_end(w);
-			world_teardown(&fresh);
 		}
 	}
 }
@@ -474,11 +454,8 @@ NO_LOCK_ANALYSIS static void a_new_machine_keeps_its_lock(void **state)
 NO_LOCK_ANALYSIS static void who_ends_says_goodbye_twice(void **state)
 {
 	for (int who = 0; who < MACHINES; who++) {
-		struct world *w;
-		void *fresh;
+		struct world *w = world_renew(state);
 
-		assert_int_equal(world_setup(&fresh), 0);
-		w = fresh;
 		world_connect(w);
 		world_deliver(w);
 		connection_disconnect(w->user[who].c, &(struct cm_mad){0}, w->now);
@@ -493,7 +470,6 @@ NO_LOCK_ANALYSIS static void who_ends_says_goodbye_twice(void **state)
 		assert_true(world_has(w, !who, CM_EVENT_DISCONNECTED));
 		w->answers = true;
 		world_end(w);
-		world_teardown(&fresh);
 	}
 }
 
@@ -667,24 +643,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(both_connect_and_both_part),
-		cmocka_unit_test(lost_messages_are_made_up_for),
+		TEST(lost_messages_are_made_up_for),
 		TEST(nobody_answers),
 		TEST(rtu_and_dreq_never_come),
-		cmocka_unit_test(a_peer_that_has_waited_in_vain_ends_the_connection),
+		TEST(a_peer_that_has_waited_in_vain_ends_the_connection),
 		TEST(a_slow_application_is_waited_for),
 		TEST(who_asked_for_time_may_be_replaced),
 		TEST(data_may_come_before_the_rtu),
 		TEST(a_dreq_tells_that_the_rtu_was_lost),
 		TEST(dreqs_cross),
-		cmocka_unit_test(every_reason_reaches_the_other_end),
+		TEST(every_reason_reaches_the_other_end),
 		TEST(the_active_side_rejects_a_rep),
 		TEST(a_full_backlog_is_asked_again),
-		cmocka_unit_test(a_listener_may_come_a_little_late),
-		cmocka_unit_test(a_user_may_go_at_any_time),
+		TEST(a_listener_may_come_a_little_late),
+		TEST(a_user_may_go_at_any_time),
 		TEST(a_restarted_peer_makes_the_old_connection_end),
 		TEST(a_qpn_in_timewait_may_be_used_again),
 		TEST(a_new_machine_keeps_its_lock),
-		cmocka_unit_test(who_ends_says_goodbye_twice),
+		TEST(who_ends_says_goodbye_twice),
 		TEST(strangers_are_not_heard),
 		TEST(alternate_paths_are_declined),
 		TEST(a_service_is_looked_up),

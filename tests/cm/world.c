@@ -84,6 +84,13 @@ int world_teardown(void **state)
 	return 0;
 }
 
+struct world *world_renew(void **state)
+{
+	world_teardown(state);
+	assert_int_equal(world_setup(state), 0);
+	return *state;
+}
+
 void world_open(struct world *w)
 {
 	struct user *u = &w->user[ACTIVE];

@@ -57,7 +57,9 @@ struct world {
 };
 
 int world_setup(void **state);
-int world_teardown(void **state); /* checks that nothing is left */
+int world_teardown(void **state);
+/* Of tests with rows: a new world for each, in place of the one that *state has. */
+struct world *world_renew(void **state);
 
 const struct cm_address *world_address(int which);
 

@@ -1,0 +1,452 @@
+/* XRC domains that several processes have open: SRQs of one for the target of another, targets that another has made.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/xrc.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What the other process has: where to send to, and what to reach there. */
+struct offer {
+	uint32_t srqn, rkey;
+	uint64_t address;
+};
+
+enum { ROUNDS = 20 };
+
+static struct offer offer_of(const struct ends *e)
+{
+	return (struct offer){e->srqn, e->target_mr->rkey, (uintptr_t)e->memory + HALF};
+}
+
+/* Another process of the domain: it has an SRQ there and memory, and says of each message what has come. */
+static void be_other_process(int fd, int in, int out)
+{
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ends e = {0};
+	struct offer offer;
+	char step;
+
+	if (open_context(NULL))
+		_exit(1);
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	e.xrcd = open_domain(fd, 0);
+	e.memory = calloc(1, MEMORY);
+	e.target_mr = ibv_reg_mr(pd, e.memory + HALF, HALF, ALL_ACCESS);
+	e.srq = e.xrcd ? make_srq(pd, e.xrcd, cq) : NULL;
+	if (!e.srq || !e.target_mr)
+		_exit(2);
+	e.srqn = number_of(e.srq);
+	offer = offer_of(&e);
+	for (int i = 0; i < 4; i++)
+		receive(&e, HALF);
+	if (write(out, &offer, sizeof(offer)) != sizeof(offer))
+		_exit(3);
+	for (;;) {
+		if (read(in, &step, 1) != 1)
+			_exit(0);
+		if (step == 'r') {
+			struct ibv_wc wc = next(cq);
+
+			receive(&e, HALF);
+			step = wc.status == IBV_WC_SUCCESS && wc.byte_len == LENGTH ? e.memory[HALF + LENGTH - 1] : 0;
+		} else {
+			step = e.memory[HALF];
+		}
+		if (write(out, &step, 1) != 1)
+			_exit(4);
+	}
+}
+
+static char ask(int to, int from, char what)
+{
+	char answer = 0;
+
+	assert_int_equal(write(to, &what, 1), 1);
+	assert_int_equal(read(from, &answer, 1), 1);
+	return answer;
+}
+
+static int post_at(struct ends *e, enum ibv_wr_opcode opcode, const struct offer *o, uint32_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)e->memory, length, e->mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.qp_type.xrc.remote_srqn = o->srqn,
+		.wr.rdma = {o->address, o->rkey},
+	};
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = o->address;
+		wr.wr.atomic.rkey = o->rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	return ibv_post_send(e->ini, &wr, &bad);
+}
+
+/* One target QP of this process, messages by turns to its own SRQ and to that of another. */
+static void an_srq_may_be_another_process_s(void **state)
+{
+	struct ends *e = *state;
+	char name[] = "/tmp/uroce-xrcd-XXXXXX";
+	int fd = mkstemp(name), to[2], from[2], status;
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
+	struct ibv_srq *srq = make_srq(e->target_pd, xrcd, e->srq_cq), *private = e->srq;
+	struct ibv_qp *tgt = make_target(xrcd), *private_tgt = e->tgt;
+	struct offer own, other;
+	pid_t child;
+
+	assert_true(pipe(to) == 0 && pipe(from) == 0 && srq && tgt);
+	child = fork();
+	if (!child) {
+		close(to[1]);
+		be_other_process(fd, to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	assert_int_equal(read(from[0], &other, sizeof(other)), sizeof(other));
+	bring(e->ini, e->tgt, IBV_QPS_RESET);
+	e->tgt = tgt;
+	e->srq = srq;
+	e->srqn = number_of(srq);
+	own = offer_of(e);
+	connect_ends(e);
+	for (int i = 0; i < 4; i++)
+		receive(e, HALF);
+
+	for (int i = 1; i <= ROUNDS; i++) {
+		memset(e->memory, i, HALF);
+		/* both at once: the second waits until the first is through */
+		assert_int_equal(post_at(e, IBV_WR_SEND, &other, LENGTH), 0);
+		assert_int_equal(post_at(e, IBV_WR_SEND, &own, LENGTH), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(next(e->srq_cq).status, IBV_WC_SUCCESS);
+		receive(e, HALF);
+		assert_int_equal(e->memory[HALF + LENGTH - 1], i);
+		assert_int_equal(ask(to[1], from[0], 'r'), i);
+
+		memset(e->memory, 100 + i, HALF);
+		assert_int_equal(post_at(e, IBV_WR_RDMA_WRITE, &other, LENGTH), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		memset(e->memory, 0, HALF);
+		assert_int_equal(ask(to[1], from[0], 'm'), 100 + i);
+		assert_int_equal(post_at(e, IBV_WR_RDMA_READ, &other, LENGTH), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(e->memory[LENGTH - 1], 100 + i);
+		assert_int_equal(post_at(e, IBV_WR_ATOMIC_FETCH_AND_ADD, &other, 8), 0);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(e->memory[0], 100 + i);
+		assert_int_equal(ask(to[1], from[0], 'm'), 101 + i);
+	}
+
+	/* a key that is ours is none there, and our QP is told so */
+	other.rkey = own.rkey;
+	assert_int_equal(post_at(e, IBV_WR_RDMA_WRITE, &other, LENGTH), 0);
+	assert_int_equal(next(e->cq).status, IBV_WC_REM_ACCESS_ERR);
+	while (state_of(e->tgt) != IBV_QPS_ERR)
+		;
+
+	close(to[1]);
+	close(from[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(ibv_destroy_qp(tgt), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	e->srq = private;
+	e->tgt = private_tgt;
+	close(fd);
+	unlink(name);
+}
+
+/* ---- targets that another process has made, or opened ---- */
+
+/* A file's domain, its own SRQ and initiator, and another process in the domain. */
+struct two {
+	struct ends e;
+	char name[32];
+	int fd, to, from;
+	pid_t child;
+	uint32_t target; /* the number of that process's target, which is connected to our initiator */
+};
+
+/* Makes targets for whoever asks, opens theirs, and lets both go; says 0 or errno, and ends with its input. */
+static void be_neighbor(int fd, int in, int out)
+{
+	struct ibv_qp *qp = NULL, peer = {0};
+	struct ibv_xrcd *xrcd;
+	struct order {
+		char what;
+		uint32_t number;
+	} order;
+
+	if (open_context(NULL))
+		_exit(1);
+	xrcd = open_domain(fd, O_CREAT);
+	while (read(in, &order, sizeof(order)) == sizeof(order)) {
+		uint32_t answer = 0;
+
+		peer.qp_num = order.number;
+		if (order.what == 'm') { /* make one for that initiator */
+			qp = make_target(xrcd);
+			bring(qp, &peer, IBV_QPS_RTS);
+			answer = qp->qp_num;
+		} else if (order.what == 'o') { /* open that one */
+			errno = 0;
+			qp = open_qp(xrcd, order.number);
+			answer = qp ? 0 : errno;
+		} else if (order.what == 'd') {
+			answer = ibv_destroy_qp(qp);
+		} else if (order.what == 'x') { /* leave the domain */
+			answer = ibv_close_xrcd(xrcd);
+		} else if (order.what == 'c') { /* ... and the device */
+			answer = ibv_close_device(context);
+		}
+		if (write(out, &answer, sizeof(answer)) != sizeof(answer))
+			_exit(2);
+	}
+	_exit(0);
+}
+
+/* A program of its own: sanitizers cannot follow children of a process with threads that start some. */
+static void start_neighbor(int fd, int in, int out)
+{
+	char text[3][12];
+
+	snprintf(text[0], sizeof(text[0]), "%d", fd);
+	snprintf(text[1], sizeof(text[1]), "%d", in);
+	snprintf(text[2], sizeof(text[2]), "%d", out);
+	execl("/proc/self/exe", "neighbor", text[0], text[1], text[2], NULL);
+	_exit(3);
+}
+
+static uint32_t tell(const struct two *t, char what, uint32_t number)
+{
+	struct {
+		char what;
+		uint32_t number;
+	} order = {what, number};
+	uint32_t answer = -1u;
+
+	assert_int_equal(write(t->to, &order, sizeof(order)), sizeof(order));
+	assert_int_equal(read(t->from, &answer, sizeof(answer)), sizeof(answer));
+	return answer;
+}
+
+static int open_two(void **state)
+{
+	struct two *t = calloc(1, sizeof(*t));
+	struct ends *e = &t->e;
+	struct ibv_qp far = {0};
+	int to[2], from[2];
+
+	strcpy(t->name, "/tmp/uroce-xrcd-XXXXXX");
+	t->fd = mkstemp(t->name);
+	assert_true(t->fd >= 0 && pipe(to) == 0 && pipe(from) == 0);
+	t->child = fork();
+	if (!t->child) {
+		close(to[1]);
+		start_neighbor(t->fd, to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	t->to = to[1];
+	t->from = from[0];
+	assert_non_null(e->xrcd = open_domain(t->fd, O_CREAT));
+	assert_non_null(e->pd = ibv_alloc_pd(context));
+	assert_non_null(e->cq = ibv_create_cq(context, 16, NULL, NULL, 0));
+	assert_non_null(e->srq_cq = ibv_create_cq(context, 16, NULL, NULL, 0));
+	assert_non_null(e->memory = calloc(1, MEMORY));
+	assert_non_null(e->mr = e->target_mr = ibv_reg_mr(e->pd, e->memory, MEMORY, ALL_ACCESS));
+	assert_non_null(e->srq = make_srq(e->pd, e->xrcd, e->srq_cq));
+	assert_non_null(e->ini = make_initiator(e->pd, e->cq));
+	e->srqn = number_of(e->srq);
+	far.qp_num = t->target = tell(t, 'm', e->ini->qp_num);
+	bring(e->ini, &far, IBV_QPS_RTS);
+	*state = t;
+	return 0;
+}
+
+static int close_two(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	int status;
+
+	close(t->to);
+	close(t->from);
+	assert_int_equal(waitpid(t->child, &status, 0), t->child);
+	assert_int_equal(ibv_destroy_qp(e->ini), 0);
+	assert_int_equal(ibv_destroy_srq(e->srq), 0);
+	assert_int_equal(ibv_close_xrcd(e->xrcd), 0);
+	assert_int_equal(ibv_dereg_mr(e->mr), 0);
+	assert_int_equal(ibv_destroy_cq(e->cq), 0);
+	assert_int_equal(ibv_destroy_cq(e->srq_cq), 0);
+	assert_int_equal(ibv_dealloc_pd(e->pd), 0);
+	close(t->fd);
+	unlink(t->name);
+	free(e->memory);
+	free(t);
+	return 0;
+}
+
+static void exchange(struct ends *e)
+{
+	receive(e, HALF);
+	assert_int_equal(post(e, IBV_WR_SEND, e->srqn, 0, LENGTH), 0);
+	assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(next(e->srq_cq).status, IBV_WC_SUCCESS);
+}
+
+static void assert_event(struct ibv_qp *qp, enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+
+	assert_int_equal(ibv_get_async_event(context, &event), 0);
+	assert_int_equal(event.event_type, type);
+	assert_ptr_equal(event.element.qp, qp);
+	ibv_ack_async_event(&event);
+}
+
+/* Nobody has it open any more. Those who were the last may still be dying. */
+static void until_gone(struct ibv_xrcd *xrcd, uint32_t number)
+{
+	struct ibv_qp *qp;
+
+	while ((qp = open_qp(xrcd, number)))
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(errno, EINVAL);
+}
+
+static void another_process_s_target_is_opened(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	struct ibv_xrcd *other = open_domain(-1, O_CREAT);
+	struct ibv_qp_attr attr, rest = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp *opened, *twice;
+
+	assert_errno(open_qp(other, t->target), EINVAL);
+	assert_errno(open_qp(e->xrcd, t->target + 77), EINVAL);
+	assert_errno(open_qp(e->xrcd, t->target ^ 0x550000), EINVAL);
+	assert_non_null(opened = open_qp(e->xrcd, t->target));
+	assert_non_null(twice = open_qp(e->xrcd, t->target));
+	assert_int_equal(opened->qp_num, t->target);
+	assert_int_equal(opened->qp_type, IBV_QPT_XRC_RECV);
+	assert_int_equal(opened->state, IBV_QPS_RTS);
+	assert_int_equal(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(attr.dest_qp_num, e->ini->qp_num);
+	attr.min_rnr_timer = 5;
+	assert_int_equal(ibv_modify_qp(opened, &attr, IBV_QP_MIN_RNR_TIMER), 0);
+	assert_int_equal(ibv_query_qp(twice, &attr, IBV_QP_MIN_RNR_TIMER, &init), 0);
+	assert_int_equal(attr.min_rnr_timer, 5);
+	assert_int_equal(ibv_modify_qp(opened, &rest, IBV_QP_STATE), EOPNOTSUPP);
+	exchange(e);
+
+	/* events come to all who have it open */
+	assert_int_equal(post(e, IBV_WR_SEND, e->srqn + 1, 0, LENGTH), 0);
+	assert_int_equal(next(e->cq).status, IBV_WC_REM_INV_REQ_ERR);
+	assert_event(opened, IBV_EVENT_QP_REQ_ERR);
+	assert_event(twice, IBV_EVENT_QP_REQ_ERR);
+	assert_int_equal(state_of(twice), IBV_QPS_ERR);
+	assert_int_equal(ibv_close_xrcd(e->xrcd), EBUSY);
+	assert_int_equal(ibv_destroy_qp(opened), 0);
+	assert_int_equal(ibv_destroy_qp(twice), 0);
+	assert_int_equal(ibv_close_xrcd(other), 0);
+}
+
+static void a_target_outlives_who_made_it(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp *opened = open_qp(e->xrcd, t->target);
+
+	assert_non_null(opened);
+	assert_int_equal(tell(t, 'd', 0), 0);
+	assert_int_equal(tell(t, 'x', 0), 0);
+	exchange(e);
+	assert_int_equal(state_of(opened), IBV_QPS_RTS);
+	assert_int_equal(ibv_modify_qp(opened, &error, IBV_QP_STATE), 0);
+	assert_int_equal(state_of(opened), IBV_QPS_ERR);
+	assert_int_equal(ibv_destroy_qp(opened), 0);
+	until_gone(e->xrcd, t->target);
+	assert_int_equal(tell(t, 'c', 0), 0);
+}
+
+static void a_target_ends_with_its_home(void **state)
+{
+	static const enum { DEVICE_CLOSED, KILLED, ROWS } rows[] = {DEVICE_CLOSED, KILLED};
+	struct two *t = *state;
+	struct ends *e = &t->e;
+
+	for (int i = 0; i < ROWS; i++) {
+		struct ibv_qp *opened = open_qp(e->xrcd, t->target);
+		struct ibv_qp_attr attr;
+		struct ibv_qp_init_attr init;
+
+		assert_non_null(opened);
+		if (rows[i] == KILLED) {
+			kill(t->child, SIGKILL);
+		} else {
+			assert_int_equal(tell(t, 'd', 0), 0);
+			assert_int_equal(tell(t, 'x', 0), 0);
+			assert_int_equal(tell(t, 'c', 0), 0);
+		}
+		assert_event(opened, IBV_EVENT_QP_FATAL);
+		assert_int_equal(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init), ENODEV);
+		assert_int_equal(ibv_destroy_qp(opened), 0);
+		assert_errno(open_qp(e->xrcd, t->target), EINVAL);
+		if (rows[i] == KILLED)
+			break;
+		close_two(state);
+		open_two(state);
+		t = *state;
+		e = &t->e;
+	}
+}
+
+static void who_has_it_open_may_be_killed(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	struct ibv_qp *tgt = make_target(e->xrcd);
+	uint32_t number = tgt->qp_num;
+
+	bring(e->ini, tgt, IBV_QPS_RESET);
+	bring(tgt, e->ini, IBV_QPS_RTS);
+	bring(e->ini, tgt, IBV_QPS_RTS);
+	assert_int_equal(tell(t, 'o', number + 1), EINVAL);
+	assert_int_equal(tell(t, 'o', number), 0);
+	assert_int_equal(ibv_destroy_qp(tgt), 0);
+	exchange(e); /* it is here although nobody here has it open */
+	kill(t->child, SIGKILL);
+	until_gone(e->xrcd, number);
+	assert_non_null(tgt = make_target(e->xrcd)); /* and the old one has been destroyed by now */
+	assert_int_equal(ibv_destroy_qp(tgt), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_srq_may_be_another_process_s, open_ends, close_ends),
+		cmocka_unit_test_setup_teardown(another_process_s_target_is_opened, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_outlives_who_made_it, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_ends_with_its_home, open_two, close_two),
+		cmocka_unit_test_setup_teardown(who_has_it_open_may_be_killed, open_two, close_two),
+	};
+
+	if (argc == 4)
+		be_neighbor(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
+	enter_namespace();
+	return cmocka_run_group_tests(tests, open_context, close_context);
+}

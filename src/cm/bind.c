@@ -1,5 +1,6 @@
 /* Ports, and who listens at them. The processes of one user share a table of ports (loop/gsi.h); what several
  * ids of this process do with one port is settled here. SPDX-License-Identifier: BSD-2-Clause */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,6 +239,73 @@ static int attach(const struct id *id)
 	return a.done ? 0 : a.error;
 }
 
+/* ---- addresses that come later ---- */
+
+static _Atomic bool looks; /* a thread is about to */
+
+static bool has_listener(const union ibv_gid *gid) EXCLUDES(cm.lock)
+{
+	bool any = false;
+
+	lock_take(&cm.lock);
+	list_each (l, &listeners) {
+		struct id *id = container_of(l, struct id, listening);
+
+		any |= covers(&id->port_address, gid, id->v6_only);
+	}
+	lock_drop(&cm.lock);
+	return any;
+}
+
+static int attach_if_wanted(const union ibv_gid *gid, void *arg)
+{
+	if (has_listener(gid))
+		agent_attach(gid);
+	return 0;
+}
+
+static int look_at_device(struct cm_device *d, void *arg)
+{
+	return device_each_address(d, attach_if_wanted, NULL);
+}
+
+static void *look_around(void *arg)
+{
+	/* sequentially consistent, as is the exchange below: what comes from now on has another thread look */
+	atomic_store_explicit(&looks, false, memory_order_seq_cst);
+	devices_each(look_at_device, NULL);
+	return NULL;
+}
+
+/* By a thread of its own: to open devices and to attach addresses may block, and needs locks that whoever tells us holds. */
+static void start_looking(void)
+{
+	pthread_attr_t detached;
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (pthread_create(&thread, &detached, look_around, NULL))
+		atomic_store_explicit(&looks, false, memory_order_seq_cst); /* until the next change */
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&detached);
+}
+
+void listeners_look_around(void)
+{
+	bool wanted = false;
+
+	lock_take(&cm.lock);
+	list_each (l, &listeners)
+		wanted |= gid_is_any(&container_of(l, struct id, listening)->port_address);
+	lock_drop(&cm.lock);
+	if (wanted && !atomic_exchange_explicit(&looks, true, memory_order_seq_cst))
+		start_looking();
+}
+
 static int enlist(struct id *id, int backlog)
 {
 	int err;
@@ -288,6 +356,7 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 void ports_forget(void)
 {
 	ports_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	atomic_store_explicit(&looks, false, memory_order_relaxed);
 	while (list_pop(&bound) || list_pop(&listeners))
 		;
 }

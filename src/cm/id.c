@@ -105,6 +105,10 @@ static bool has_moved(struct id *id, struct device *d, unsigned changes) REQUIRE
 
 static void follow(struct device *d, unsigned changes)
 {
+	if (!d) {
+		listeners_look_around();
+		return;
+	}
 	lock_take(&cm.lock);
 	list_each (l, &ids) {
 		struct id *id = container_of(l, struct id, all);

@@ -149,6 +149,8 @@ int id_bind(struct id *id, const struct sockaddr *address) EXCLUDES(cm.lock);
 void id_unbind(struct id *id) EXCLUDES(cm.lock);
 void listener_remove(struct id *id) REQUIRES(cm.lock);
 struct id *listener_find(uint64_t service, const union ibv_gid *to) REQUIRES(cm.lock);
+/* Addresses may have come, which some listen at as they do at all: attaches them, later. Never blocks. */
+void listeners_look_around(void) EXCLUDES(cm.lock);
 /* Chooses a port, unless it has one: for one that connects. */
 void id_choose_port(struct id *id) EXCLUDES(cm.lock);
 

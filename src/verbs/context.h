@@ -135,7 +135,8 @@ void monitor_join(struct context *c);
 void monitor_leave(struct context *c);
 /* Looks whether something has changed, now. */
 void monitor_look(void);
-/* follow() is told of every change of a device (enum device_change) as well, with the monitor's lock held. */
+/* follow() is told of every change of a device (enum device_change) as well, with the monitor's lock held; and then, once, by NULL,
+ * that something has changed, of which there may be no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));
 
 #endif

@@ -48,8 +48,11 @@ void monitor_follow(void (*follow)(struct device *d, unsigned changes))
 void monitor_look(void)
 {
 	lock_take(&monitor_lock);
-	if (watch >= 0 && netif_changed(watch))
+	if (watch >= 0 && netif_changed(watch)) {
 		devices_refresh(report);
+		if (follower)
+			follower(NULL, 0);
+	}
 	lock_drop(&monitor_lock);
 }
 

@@ -11,7 +11,9 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "loop/netns.h"
@@ -329,6 +331,87 @@ static void a_function_that_waits_is_told(void **state)
 	assert_true(make_interface());
 }
 
+/* ---- from elsewhere ---- */
+
+static int to_stranger, from_stranger;
+static pid_t stranger;
+
+/* Another host: connects to the addresses that it is told, and says which error that ends by. */
+static void be_stranger(int from, int to)
+{
+	struct rdma_conn_param p = {.qp_num = 17};
+	struct sockaddr_in there;
+	struct rdma_cm_id *id;
+
+	netns_enter();
+	setenv("UROCE_DEVICES", "cm1", 1);
+	while (read(from, &there, sizeof(there)) == sizeof(there)) {
+		int error = 0;
+
+		shell("ip addr replace 198.51.100.2/24 dev cm1; ip link set cm1 up");
+		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
+			_exit(1);
+		if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, 1000) || rdma_resolve_route(id, 1000) ||
+		    rdma_connect(id, &p))
+			error = errno;
+		rdma_destroy_id(id);
+		if (write(to, &error, sizeof(error)) != sizeof(error))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static void start_stranger(void)
+{
+	int there[2], back[2];
+
+	if (pipe(there) || pipe(back))
+		_exit(1);
+	stranger = fork();
+	if (stranger == 0) {
+		close(there[1]);
+		be_stranger(there[0], back[1]);
+	}
+	to_stranger = there[1];
+	from_stranger = back[0];
+	close(there[0]);
+	close(back[1]);
+}
+
+/* With both ends of the pair up, and one of them there. */
+static void come_by(struct rdma_cm_id *listener, const char *to)
+{
+	struct sockaddr_in at = address(to, rdma_get_src_port(listener));
+	struct rdma_cm_id *server;
+	char command[100];
+	int error;
+
+	snprintf(command, sizeof(command), "ip link set cm1 netns %d", (int)stranger);
+	shell(command); /* once */
+	assert_int_equal(write(to_stranger, &at, sizeof(at)), sizeof(at));
+	server = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(rdma_reject(server, NULL, 0), 0);
+	end(server);
+	assert_int_equal(read(from_stranger, &error, sizeof(error)), sizeof(error));
+	assert_int_equal(error, ECONNREFUSED);
+}
+
+static void who_listens_at_all_does_so_at_those_that_come(void **state)
+{
+	struct rdma_cm_id *listener;
+
+	if (!has_veth)
+		return;
+	listener = listen_at("0.0.0.0");
+	assert_true(shell("ip addr add 198.51.100.1/24 dev cm0"));
+	come_by(listener, "198.51.100.1");
+	assert_true(shell("ip link del cm0"));
+	assert_true(make_interface());
+	assert_true(shell("ip addr add 198.51.100.3/24 dev cm0"));
+	come_by(listener, "198.51.100.3");
+	end(listener);
+}
+
 static int open_channel(void **state)
 {
 	if (!has_veth)
@@ -352,8 +435,10 @@ int main(void)
 		cmocka_unit_test(the_mac_address_changes),
 		cmocka_unit_test(the_interface_goes),
 		cmocka_unit_test(a_function_that_waits_is_told),
+		cmocka_unit_test(who_listens_at_all_does_so_at_those_that_come),
 	};
 
+	start_stranger();
 	netns_enter();
 	setenv("UROCE_DEVICES", "cm0", 1);
 	has_veth = make_interface();

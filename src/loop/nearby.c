@@ -94,6 +94,23 @@ bool nearby_send(const struct tx *tx, const struct link_tx *out)
 	return readable;
 }
 
+bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here)
+{
+	uint32_t bytes = record_bytes(p);
+	bool room;
+
+	lock_take(&n->lock);
+	room = neighbor_state(n) == NEIGHBOR_MET && local_room(n) >= ring_round(bytes);
+	if (room) {
+		record_put(ring_next(&n->outlet), &(struct link_tx){.packet = p}, (const union ibv_gid *)here);
+		ring_publish(&n->outlet, bytes);
+		if (ring_must_wake(&n->outlet))
+			local_ring(n);
+	}
+	lock_drop(&n->lock);
+	return room;
+}
+
 static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
 {
 	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {

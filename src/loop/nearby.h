@@ -20,6 +20,9 @@ extern const struct near_ops nearby_ops;
 /* Into the ring of tx->near, where there is room for it; or nowhere, if that is gone. False: its payload cannot be read. */
 bool nearby_send(const struct tx *tx, const struct link_tx *out);
 
+/* What a receiver has to say to one that asked, at the address of 16 bytes. False: there is no room in the ring. */
+bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here);
+
 /* No flow goes there from now on. */
 void nearby_forget(struct loop *l, const struct neighbor *n);
 

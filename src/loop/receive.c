@@ -6,6 +6,7 @@
 #include "base/trace.h"
 #include "link/record.h"
 #include "loop/internal.h"
+#include "loop/nearby.h"
 #include "loop/raw.h"
 #include "loop/target.h"
 #include "loop/neighbor.h"
@@ -84,14 +85,19 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 	return NULL;
 }
 
-/* A UD QP has no path of its own, so the answer leaves by the address that the question came to. */
-NO_LOCK_ANALYSIS static void answer(struct visit *v, const struct packet *question, const union ibv_gid *from)
+/* The way that the question came, from the neighbor `n` or from the network, or if the ring is full, as that. A UD QP has no
+ * path of its own, so the answer leaves by the address that the question came to. */
+NO_LOCK_ANALYSIS static void answer(struct visit *v, struct neighbor *n, const struct packet *question, const union ibv_gid *from)
 {
-	struct port *port = v->port ?: port_of(v->loop, question->to);
+	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? question->to : v->qp->path.sgid.raw;
+	struct port *port;
 	struct packet p;
 	struct link_tx tx = {.packet = &p, .dgid = from};
 
-	if (port && engine_answer(v->qp, question, from, v->now, &p))
+	if (!engine_answer(v->qp, question, from, v->now, &p) || (n && nearby_answer(n, &p, here)))
+		return;
+	port = v->port ?: port_of(v->loop, here);
+	if (port)
 		send_packets(port->link, &tx, 1);
 }
 
@@ -110,7 +116,7 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 	if (unlikely(!enter(v, p->dest_qpn)))
 		return;
 	if (unlikely(p->opcode == OPCODE_QUESTION))
-		answer(v, p, from);
+		answer(v, NULL, p, from);
 	else if (likely(TRANSPORT(p->opcode) != TRANSPORT_XRC) || !target_route(v->loop, v->qp, p, from))
 		engine_receive(v->qp, p, from, v->now);
 }
@@ -173,10 +179,19 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now)
 	return n;
 }
 
+/* Whether it matters when exactly that came: who asks again soon, or waits for a time that he was told, wants to know. */
+static bool is_timed(const struct qp *qp, const struct packet *p)
+{
+	if (p->opcode == OPCODE_ANSWER)
+		return true;
+	return qp->transport != TRANSPORT_UD &&
+	       (!qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR));
+}
+
 /* When a neighbor's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
 static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSIS
 {
-	if (unlikely(!v->qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR)))
+	if (unlikely(is_timed(v->qp, p)))
 		return clock_now();
 	if (!v->about)
 		v->about = clock_about();
@@ -194,9 +209,9 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 		return;
 	v->now = time_of(v, p);
 	if (unlikely(p->opcode == OPCODE_QUESTION)) {
-		answer(v, p, from);
+		answer(v, n, p, from);
 	} else if (from) {
-		if (TRANSPORT(p->opcode) == TRANSPORT_UD)
+		if (TRANSPORT(p->opcode) == TRANSPORT_UD || p->opcode == OPCODE_ANSWER)
 			engine_receive(v->qp, p, from, v->now);
 	} else if (likely(v->qp->path.neighbor == n)) {
 		if (unlikely(p->pieces && !v->qp->reach))

@@ -63,13 +63,13 @@ void rq_fini(struct rq *rq)
 
 void rq_promise(struct rq *rq, struct promise *promise, uint32_t receives)
 {
-	if (promise->receives)
+	if (promise->receives && !receives)
 		list_remove(&promise->link);
+	else if (receives && !promise->receives)
+		list_append(&rq->promises, &promise->link);
 	rq->promised += receives - promise->receives;
 	promise->receives = receives;
 	promise->period = rq->period;
-	if (receives)
-		list_append(&rq->promises, &promise->link);
 }
 
 bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t *position)

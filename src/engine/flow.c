@@ -14,6 +14,7 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "object/ah.h"
 
 /* Until the first answer. */
 #define FREE_BYTES    65536u
@@ -73,25 +74,25 @@ static bool is_half_full(const struct qp *qp, const struct flow *f)
 	return bytes_ahead(f) >= most_bytes(qp, f) / 2 || messages_ahead(f) >= (most_messages(f) + 1) / 2;
 }
 
-static bool is_multicast(const struct wqe *w, const struct path *path)
+static bool is_multicast(uint32_t qpn, const struct path *path)
 {
-	return w->remote_qpn == QPN_MASK || path->dgid.raw[0] == 0xff;
+	return qpn == QPN_MASK || path->dgid.raw[0] == 0xff;
 }
 
 /* The row of this receiver; a newcomer takes the place of the one that was used least recently. */
-static struct flow *find(struct qp *qp, const struct wqe *w, const struct path *path)
+static struct flow *find(struct qp *qp, uint32_t qpn, const struct path *path)
 {
 	struct flow *f = &qp->flow[0];
 
 	for (uint32_t i = 0; i < UD_FLOWS; i++) {
-		if (qp->flow[i].qpn == w->remote_qpn && !memcmp(&qp->flow[i].to, &path->dgid, sizeof(path->dgid)) &&
+		if (qp->flow[i].qpn == qpn && !memcmp(&qp->flow[i].to, &path->dgid, sizeof(path->dgid)) &&
 		    qp->flow[i].used)
 			return &qp->flow[i];
 		if (qp->flow[i].used < f->used)
 			f = &qp->flow[i];
 	}
-	*f = (struct flow){.to = path->dgid, .qpn = w->remote_qpn};
-	if (is_multicast(w, path)) {
+	*f = (struct flow){.to = path->dgid, .qpn = qpn};
+	if (is_multicast(qpn, path)) {
 		f->peer = FLOW_SILENT;
 		f->asked_at = NEVER - SILENT_AGAIN;
 	}
@@ -100,7 +101,7 @@ static struct flow *find(struct qp *qp, const struct wqe *w, const struct path *
 
 struct flow *flow_of(struct qp *qp, struct wqe *w)
 {
-	return qp->transport == TRANSPORT_UD ? find(qp, w, wqe_path(&qp->sq, w)) : &qp->flow[0];
+	return qp->transport == TRANSPORT_UD ? find(qp, w->remote_qpn, wqe_path(&qp->sq, w)) : &qp->flow[0];
 }
 
 static bool is_idle(const struct flow *f)
@@ -200,17 +201,42 @@ bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 	return true;
 }
 
+void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now)
+{
+	f->sent.bytes += bytes + PACKET_OVERHEAD;
+	f->sent.messages += message;
+	f->used = now ?: 1;
+}
+
 void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes)
 {
 	bool ends = qp->req.packet + 1 == w->packets;
 
-	f->sent.bytes += bytes + PACKET_OVERHEAD;
-	f->sent.messages += ends && takes_receive(w);
-	f->used = turn->now ?: 1;
+	flow_count(f, bytes, ends && takes_receive(w), turn->now);
 	f->held_at = 0;
 	if (f->peer == FLOW_SILENT ? turn->now >= f->asked_at + SILENT_AGAIN
 				   : !f->open && is_half_full(qp, f))
 		ask(qp, turn, f, w);
+}
+
+/* Whether one more, small message makes it time to ask. */
+static bool asks_next(const struct qp *qp, const struct flow *f)
+{
+	return !f->open && (bytes_ahead(f) + STRAIGHT_MOST + PACKET_OVERHEAD >= most_bytes(qp, f) / 2 ||
+			    messages_ahead(f) + 1 >= (most_messages(f) + 1) / 2);
+}
+
+struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now)
+{
+	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
+	struct flow *f;
+
+	if (!ah || ah->pd != qp->pd)
+		return NULL;
+	f = find(qp, wr->wr.ud.remote_qpn & QPN_MASK, &ah->path);
+	if (!f->near || f->next || f->held_at || f->peer == FLOW_SILENT || since(f->used, now) > PERIOD)
+		return NULL;
+	return messages_ahead(f) >= most_messages(f) || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL : f;
 }
 
 static struct flow *find_asked(struct qp *qp, const struct packet *p, const union ibv_gid *from)

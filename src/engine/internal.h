@@ -143,7 +143,15 @@ void patience_expire(struct qp *qp, uint64_t now);
 bool unreliable_run(struct qp *qp, struct turn *turn);
 bool unreliable_can_run(const struct qp *qp);
 
+/* What earlier turns held has been sent by now: then its memory is the application's again. */
+void unreliable_sent(struct qp *qp);
+
 void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx);
+/* IBTA 10.2.5: a Q_Key with the high bit set is not for everybody to use; the QP's own is meant. */
+static inline uint32_t datagram_qkey(const struct qp *qp, uint32_t asked)
+{
+	return asked >> 31 ? qp->attr.qkey : asked;
+}
 
 /* flow.c: who of UC and UD may send */
 struct flow *flow_of(struct qp *qp, struct wqe *w);
@@ -154,6 +162,8 @@ bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t len
 void flow_release(const struct turn *turn, const struct flow *f, uint32_t length);
 /* The packet at the cursor is in the turn. */
 void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes);
+/* As far as that counts what has been sent; `message`: one that takes a receive ends with it. */
+void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now);
 void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 uint64_t flow_deadline(const struct qp *qp);
 void flow_reset(struct qp *qp);

@@ -1,4 +1,4 @@
-/* The straight way of SENDs, and WRITEs with immediate, between neighbors: see engine.h. Where an ordinary one goes through
+/* The straight way of SENDs, WRITEs with immediate and datagrams between neighbors: see engine.h. Where an ordinary one goes through
  * post.c, requester.c and turn.c, and through responder.c and complete.c, this does what all of these come to when there is
  * nothing else to see to. What is left behind is the same: a WQE that can be sent again, PSNs, timers, what is owed to the peer.
  * SPDX-License-Identifier: BSD-2-Clause */
@@ -14,15 +14,20 @@ bool engine_is_straight(const struct qp *qp)
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;
 
-	/* nothing waits at the cursor, nothing is to be sent again, nothing has to leave first. Who traces wants to see all */
-	return r->lossless && qp->transport == TRANSPORT_RC && qp->state == IBV_QPS_RTS && r->wqe == qp->sq.tail &&
-	       !r->packet && r->next.v == r->high.v && r->flight < r->window / 2 && !r->changing && !r->rnr_wait &&
-	       !r->probe_wanted && !s->response_count && !s->nak && !s->cnp_owed && !trace_on;
+	/* nothing waits at the cursor. Who traces wants to see all */
+	if (qp->state != IBV_QPS_RTS || r->wqe != qp->sq.tail || r->packet || trace_on)
+		return false;
+	if (qp->transport == TRANSPORT_UD)
+		return true;
+	/* nothing is to be sent again, nothing has to leave first */
+	return r->lossless && qp->transport == TRANSPORT_RC && r->next.v == r->high.v && r->flight < r->window / 2 &&
+	       !r->changing && !r->rnr_wait && !r->probe_wanted && !s->response_count && !s->nak && !s->cnp_owed;
 }
 
 static bool is_plain(const struct qp *qp, const struct ibv_send_wr *wr)
 {
-	return (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
+	return (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
+		(wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && qp->transport == TRANSPORT_RC)) &&
 	       (unsigned)wr->num_sge <= qp->sq.max_sge && !(wr->send_flags & IBV_SEND_FENCE && qp->req.rd_count);
 }
 
@@ -118,9 +123,9 @@ static uint8_t opcode_of(const struct ibv_send_wr *wr)
 	return wr->opcode == IBV_WR_SEND ? OP_SEND_ONLY : OP_SEND_ONLY_IMM;
 }
 
-bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, struct packet *p, char *payload)
+/* The WQE, and what all packets say. False: it is not for the straight way, or there is no room for it. */
+static bool begin(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload)
 {
-	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
 	struct wqe *w = sq_at(sq, sq->tail);
 
@@ -131,26 +136,38 @@ bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t 
 		return false;
 	w->wr_id = wr->wr_id;
 	w->packets = w->by_reference ? wqe_packets(qp, w) : 1;
-	w->psn = r->next;
+	w->psn = qp->req.next;
 	w->imm = wr->imm_data;
 	w->state = WQE_PROCESSING;
 	w->status = IBV_WC_SUCCESS;
+
+	p->opcode = qp->transport | opcode_of(wr);
+	p->solicited = wr->send_flags & IBV_SEND_SOLICITED;
+	p->becn = false;
+	p->psn = w->psn;
+	p->imm = wr->imm_data;
+	p->length = w->length;
+	return true;
+}
+
+bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, struct packet *p, char *payload)
+{
+	struct wqe *w = sq_at(&qp->sq, qp->sq.tail);
+	struct requester *r = &qp->req;
+
+	if (!begin(qp, wr, p, payload))
+		return false;
 	w->remote_addr = wr->wr.rdma.remote_addr; /* of no meaning but to WRITEs */
 	w->rkey = wr->wr.rdma.rkey;
 
-	p->opcode = opcode_of(wr); /* those of RC are the operations alone */
-	p->solicited = wr->send_flags & IBV_SEND_SOLICITED;
 	p->ack_request = true; /* as asks() in requester.c has it */
-	p->becn = false;
 	p->dest_qpn = qp->attr.dest_qp_num;
-	p->psn = r->next;
-	p->imm = wr->imm_data;
 	p->va = w->remote_addr;
 	p->rkey = w->rkey;
-	p->length = p->dma_length = w->length;
+	p->dma_length = w->length;
 	responder_give_ack(qp, p);
 
-	r->wqe = ++sq->tail;
+	r->wqe = ++qp->sq.tail;
 	r->next = r->high = r->asked = psn_add(r->next, w->packets);
 	r->flight += w->length + w->packets * PACKET_OVERHEAD; /* wqe_charge() */
 	r->unasked = 0;
@@ -158,6 +175,32 @@ bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t 
 	if (r->timeout_at == NEVER)
 		note_sent(qp, now);
 	return true;
+}
+
+bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now, struct packet *p,
+			  char *payload)
+{
+	struct requester *r = &qp->req;
+
+	if (!begin(qp, wr, p, payload))
+		return false;
+	p->ack_request = false;
+	p->acknowledges = false;
+	p->acknowledged = psn(0);
+	p->dest_qpn = to->qpn;
+	p->src_qpn = qp->base.qp_num;
+	p->qkey = datagram_qkey(qp, wr->wr.ud.remote_qkey);
+
+	r->wqe = ++qp->sq.tail;
+	r->next = r->una = r->high = psn_add(r->next, 1);
+	flow_count(to, p->length, true, now);
+	return true;
+}
+
+void engine_sent_datagrams(struct qp *qp)
+{
+	unreliable_sent(qp);
+	settle_overrun(qp);
 }
 
 /* ---- the responder ---- */

@@ -8,14 +8,12 @@ static bool may_send(const struct qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
-/* What earlier turns held has been sent by now: then its memory is the application's again. */
-static void complete_sent(struct qp *qp)
+void unreliable_sent(struct qp *qp)
 {
 	while (qp->sq.head != qp->req.wqe)
 		complete_head(qp, IBV_WC_SUCCESS);
 }
 
-/* IBTA 10.2.5: a Q_Key with the high bit set is not for everybody to use; the QP's own is meant. */
 void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx)
 {
 	struct packet *p = &tx->packet;
@@ -23,7 +21,7 @@ void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx)
 	tx->path = wqe_path(&qp->sq, w);
 	p->dest_qpn = w->remote_qpn;
 	p->src_qpn = qp->base.qp_num;
-	p->qkey = w->remote_qkey >> 31 ? qp->attr.qkey : w->remote_qkey;
+	p->qkey = datagram_qkey(qp, w->remote_qkey);
 }
 
 /* The packet at the cursor. False: it has to wait. */
@@ -78,7 +76,7 @@ static void settle_head(struct qp *qp)
 /* True whenever there are packets to send, or requests that needed none: run again, and they are complete. */
 bool unreliable_run(struct qp *qp, struct turn *turn)
 {
-	complete_sent(qp);
+	unreliable_sent(qp);
 	settle_head(qp);
 	qp->req.held = NULL;
 	qp->req.window = turn->budget;

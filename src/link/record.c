@@ -76,11 +76,15 @@ static void put(struct record *r, const struct packet *p, uint8_t traffic_class,
 	r->ack = p->acknowledged.v;
 }
 
-void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class)
+void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class, const union ibv_gid *from)
 {
+	uint32_t flags = opcode_info[p->opcode].flags;
+
 	put(at, p, traffic_class, p->imm);
-	if (opcode_info[p->opcode].flags & HAS_RETH)
+	if (flags & HAS_RETH)
 		put_remote((char *)at + sizeof(struct record), p, HAS_RETH);
+	if (flags & HAS_DETH)
+		put_seldom((char *)at + sizeof(struct record), p, HAS_DETH, from);
 }
 
 /* Payloads are copied behind the header. */

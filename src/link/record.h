@@ -49,13 +49,15 @@ uint32_t record_bytes(const struct packet *p);
 /* Writes the packet, but for the mark. `from`: the address it leaves from. False: its payload cannot be read. */
 bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
 
-/* The same of a SEND or WRITE that begins and ends a message on RC, with immediate data or not: all but its payload, which
- * the caller puts where record_payload() says. */
-void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class);
+/* The same of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of a datagram: all but its
+ * payload, which the caller puts where record_payload() says. */
+void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class, const union ibv_gid *from);
 
-static inline char *record_payload(void *at, bool is_write)
+/* `flags`: of the opcode. */
+static inline char *record_payload(void *at, uint32_t flags)
 {
-	return (char *)at + sizeof(struct record) + (is_write ? sizeof(struct record_remote) : 0);
+	return (char *)at + sizeof(struct record) + (flags & HAS_RETH ? sizeof(struct record_remote) : 0) +
+	       (flags & HAS_DETH ? sizeof(struct record_datagram) : 0);
 }
 
 /* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who

@@ -111,6 +111,17 @@ bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *he
 	return room;
 }
 
+NO_LOCK_ANALYSIS struct neighbor *nearby_enter(void *near)
+{
+	struct neighbor *n = near;
+
+	lock_take(&n->lock);
+	if (likely(neighbor_state(n) == NEIGHBOR_MET))
+		return n;
+	lock_drop(&n->lock);
+	return NULL;
+}
+
 static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
 {
 	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {

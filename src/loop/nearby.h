@@ -23,6 +23,9 @@ bool nearby_send(const struct tx *tx, const struct link_tx *out);
 /* What a receiver has to say to one that asked, at the address of 16 bytes. False: there is no room in the ring. */
 bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here);
 
+/* Its ring, to write to: with its lock, until local_leave(). NULL: it is gone. */
+struct neighbor *nearby_enter(void *near);
+
 /* No flow goes there from now on. */
 void nearby_forget(struct loop *l, const struct neighbor *n);
 

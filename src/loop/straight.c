@@ -2,22 +2,62 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "link/record.h"
 #include "loop/internal.h"
+#include "loop/nearby.h"
 #include "loop/neighbor.h"
+#include "object/ah.h"
 
 /* Room that there is before a request is written, as nobody knows how long it is until then; an ACK finds some after it. */
-#define ROOM (sizeof(struct record) + sizeof(struct record_remote) + STRAIGHT_MOST + RING_UNIT + TURN_SPARE)
+#define ROOM (RECORD_OVERHEAD + STRAIGHT_MOST + TURN_SPARE)
+
+static void publish(struct neighbor *n, const struct packet *p, const char *payload, const struct path *path) REQUIRES(n->lock)
+{
+	char *record = (char *)ring_next(&n->outlet);
+
+	record_put_straight(record, p, path->traffic_class, &path->sgid);
+	ring_publish(&n->outlet, (uint32_t)(payload - record) + packet_carries(p));
+}
 
 static bool post_one(struct qp *qp, struct neighbor *n, const struct ibv_send_wr *wr, uint64_t now)
 	REQUIRES(qp->lock, n->lock)
 {
-	char *record = (char *)ring_next(&n->outlet), *payload = record_payload(record, wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
+	char *payload = record_payload(ring_next(&n->outlet), wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? HAS_RETH : 0);
 	struct packet p;
 
 	if (local_room(n) < ROOM || !engine_post_straight(qp, wr, now, &p, payload))
 		return false;
-	record_put_straight(record, &p, qp->path.traffic_class);
-	ring_publish(&n->outlet, (uint32_t)(payload - record) + packet_carries(&p));
+	publish(n, &p, payload, &qp->path);
 	return true;
+}
+
+static bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr, uint64_t now) NO_LOCK_ANALYSIS
+{
+	struct neighbor *n = to->near;
+	char *payload = record_payload(ring_next(&n->outlet), HAS_DETH);
+	struct packet p;
+
+	if (local_room(n) < ROOM || !engine_post_datagram(qp, wr, to, now, &p, payload))
+		return false;
+	publish(n, &p, payload, &((const struct ah *)wr->wr.ud.ah)->path);
+	return true;
+}
+
+/* As many as are for the neighbor that the first one is for. */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
+{
+	uint64_t now = clock_about();
+	struct flow *to = engine_flow_near(qp, wr, now);
+	struct neighbor *n = to ? nearby_enter(to->near) : NULL;
+
+	if (!n)
+		return wr;
+	while (to && to->near == n && post_datagram(qp, to, wr, now)) {
+		wr = wr->next;
+		to = wr ? engine_flow_near(qp, wr, now) : NULL;
+	}
+	local_leave(qp, n, false);
+	engine_sent_datagrams(qp);
+	note_post(n->loop);
+	return wr;
 }
 
 NO_LOCK_ANALYSIS struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr)
@@ -30,6 +70,8 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ib
 
 	if (!engine_is_straight(qp) || loop_is_inert(l))
 		return wr;
+	if (qp->transport == TRANSPORT_UD)
+		return post_datagrams(qp, wr);
 	n = local_enter(qp);
 	if (unlikely(!n))
 		return wr;

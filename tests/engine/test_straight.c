@@ -1,4 +1,4 @@
-/* Small SENDs and WRITEs with immediate between neighbors that go the straight way: they leave behind what the usual way
+/* Small SENDs, WRITEs with immediate and datagrams between neighbors that go the straight way: they leave behind what the usual way
  * does, and what is not for them goes the usual way.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
@@ -410,6 +410,203 @@ static void a_completion_that_finds_its_queue_full_fails_the_queue_pair(void **s
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 }
 
+/* ---- datagrams ---- */
+
+static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+{
+	return qpn == PEER_QPN ? qp->hca : NULL; /* anything that is there */
+}
+
+static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length)
+{
+	return NEAR_ROOM;
+}
+
+static void release_near(void *near, uint32_t length)
+{
+}
+
+static const struct near_ops near_ops = {find_near, reserve_near, release_near};
+
+static struct ibv_send_wr datagram(struct fixture *f, uint64_t id, struct ibv_sge *sge)
+{
+	return fixture_datagram(f, wr_of(id, sge, 1));
+}
+
+/* The first datagram finds out whose neighbor the receiver is. */
+static void start_near(struct fixture *f)
+{
+	f->type = IBV_QPT_UD;
+	f->now = 100 * SEC;
+	fixture_start(f, IBV_QPS_RTS);
+	f->turn.near = &near_ops;
+	assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND})), 0);
+	fixture_forget(f);
+}
+
+static bool post_near(struct fixture *f, const struct ibv_send_wr *wr, struct packet *p, char *payload)
+{
+	uint32_t tail = f->qp->sq.tail;
+	bool posted = false;
+	struct flow *to;
+
+	*p = (struct packet){0};
+	lock_take(&f->qp->lock);
+	to = engine_is_straight(f->qp) ? engine_flow_near(f->qp, wr, f->now) : NULL;
+	if (to)
+		posted = engine_post_datagram(f->qp, wr, to, f->now, p, payload);
+	lock_drop(&f->qp->lock);
+	assert_int_equal(f->qp->sq.tail, tail + posted);
+	return posted;
+}
+
+static void sent(struct fixture *f)
+{
+	lock_take(&f->qp->lock);
+	engine_sent_datagrams(f->qp);
+	lock_drop(&f->qp->lock);
+}
+
+static void a_datagram_says_what_the_request_does(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge sge;
+	char payload[STRAIGHT_MOST];
+	struct ibv_send_wr wr;
+	struct packet p;
+
+	start_near(f);
+	for (int i = 0; i < 64; i++)
+		f->memory[i] = (uint8_t)(i + 9);
+	sge = fixture_sge(f, 10, 64);
+	wr = datagram(f, 7, &sge);
+	wr.opcode = IBV_WR_SEND_WITH_IMM;
+	wr.imm_data = 0x11223344;
+	wr.send_flags |= IBV_SEND_SOLICITED;
+	assert_true(post_near(f, &wr, &p, payload));
+	assert_int_equal(p.opcode, TRANSPORT_UD | OP_SEND_ONLY_IMM);
+	assert_int_equal(p.imm, 0x11223344);
+	assert_int_equal(p.psn.v, sent_psn(1).v);
+	assert_int_equal(p.dest_qpn, PEER_QPN);
+	assert_int_equal(p.src_qpn, f->qp->base.qp_num);
+	assert_int_equal(p.qkey, QKEY);
+	assert_int_equal(p.length, 64);
+	assert_true(p.solicited && !p.ack_request && !p.acknowledges && !p.pieces);
+	assert_memory_equal(payload, f->memory + 10, 64);
+	expect_none(f); /* before it is out */
+	wr = datagram(f, 8, &sge);
+	wr.send_flags |= IBV_SEND_INLINE;
+	sge.addr = (uintptr_t)f->memory;
+	wr.wr.ud.remote_qkey = 0x80000001; /* the QP's own */
+	assert_true(post_near(f, &wr, &p, payload));
+	assert_int_equal(p.qkey, QKEY);
+	sent(f);
+	expect_done(f, 7, IBV_WC_SUCCESS);
+	expect_done(f, 8, IBV_WC_SUCCESS);
+	fixture_run(f);
+	expect_silence(f);
+	expect_none(f);
+	assert_false(fixture_wait_deadline(f));
+}
+
+static void a_datagram_that_is_not_plain_is_left_to_the_usual_way(void **state)
+{
+	struct fixture *f = *state;
+	char payload[STRAIGHT_MOST];
+	struct ibv_send_wr wr;
+	struct ah foreign;
+	struct ibv_sge sge;
+	struct packet p;
+
+	start_near(f);
+	foreign = f->ah;
+	foreign.pd = &f->other_pd;
+#define REFUSED(change)                                        \
+	do {                                                   \
+		sge = fixture_sge(f, 0, 64);                   \
+		wr = datagram(f, 1, &sge);                     \
+		change;                                        \
+		assert_false(post_near(f, &wr, &p, payload)); \
+	} while (0)
+	REFUSED(wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM);
+	REFUSED(wr.num_sge = -1);
+	REFUSED(sge.length = MTU + 1);
+	REFUSED(sge.lkey = f->foreign->base.lkey);
+	REFUSED(wr.wr.ud.ah = NULL);
+	REFUSED(wr.wr.ud.ah = &foreign.base);
+	REFUSED(wr.wr.ud.remote_qpn = QPN_MASK);
+	REFUSED(wr.wr.ud.remote_qpn = PEER_QPN + 1); /* who is not known */
+	REFUSED(f->now += SEC); /* after which nobody counts on what was promised */
+}
+
+/* Half of what may be sent without an answer. */
+static void a_datagram_with_a_question_behind_it_goes_the_usual_way(void **state)
+{
+	struct fixture *f = *state;
+	char payload[STRAIGHT_MOST];
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct packet p;
+
+	f->cap.max_send_wr = 64;
+	start_near(f);
+	sge = fixture_sge(f, 0, 8);
+	wr = datagram(f, 1, &sge);
+	for (int i = 1; i < 15; i++)
+		assert_true(post_near(f, &wr, &p, payload));
+	sent(f);
+	assert_false(post_near(f, &wr, &p, payload));
+	fixture_post(f, wr);
+	expect_sent(f, OP_SEND_ONLY, sent_psn(15));
+	assert_int_equal(fixture_sent(f)->packet.opcode, OPCODE_QUESTION);
+	for (int i = 16; i < 32; i++)
+		assert_true(post_near(f, &wr, &p, payload));
+	assert_false(post_near(f, &wr, &p, payload)); /* until that is answered */
+}
+
+static void datagrams_do_not_overtake_what_waits(void **state)
+{
+	struct fixture *f = *state;
+	char payload[STRAIGHT_MOST];
+	struct ibv_send_wr wr, *bad;
+	struct ibv_sge sge;
+	struct packet p;
+
+	start_near(f);
+	sge = fixture_sge(f, 0, 8);
+	wr = datagram(f, 1, &sge);
+	lock_take(&f->qp->lock);
+	assert_int_equal(engine_post_send(f->qp, &wr, &bad), 0);
+	lock_drop(&f->qp->lock);
+	assert_false(post_near(f, &wr, &p, payload));
+	fixture_run(f);
+	assert_true(post_near(f, &wr, &p, payload));
+}
+
+static void datagrams_fill_the_queue_as_all_do(void **state)
+{
+	struct fixture *f = *state;
+	char payload[STRAIGHT_MOST];
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct packet p;
+	struct cqe c;
+
+	f->cap.max_send_wr = 4;
+	start_near(f);
+	sge = fixture_sge(f, 0, 8);
+	wr = datagram(f, 1, &sge);
+	wr.send_flags = 0;
+	for (int i = 1; i < 3; i++)
+		assert_true(post_near(f, &wr, &p, payload));
+	wr.send_flags = IBV_SEND_SIGNALED;
+	assert_true(post_near(f, &wr, &p, payload));
+	sent(f);
+	assert_false(post_near(f, &wr, &p, payload));
+	assert_int_equal(cq_poll(&f->send_cq, 1, &c), 1);
+	assert_true(post_near(f, &wr, &p, payload));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -430,6 +627,11 @@ int main(void)
 		T(what_is_out_of_order_or_does_not_fit_is_not_taken),
 		T(a_receive_into_memory_that_is_not_writable_fails_the_usual_way),
 		T(a_completion_that_finds_its_queue_full_fails_the_queue_pair),
+		T(a_datagram_says_what_the_request_does),
+		T(a_datagram_that_is_not_plain_is_left_to_the_usual_way),
+		T(a_datagram_with_a_question_behind_it_goes_the_usual_way),
+		T(datagrams_do_not_overtake_what_waits),
+		T(datagrams_fill_the_queue_as_all_do),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,8 +84,8 @@ static void expect_same_straight(const char *record, const struct packet *p, con
 	memcpy(memory, record, sizeof(memory));
 	memset(memory + sizeof(uint64_t) + sizeof(uint32_t), 0xee, record_bytes(p)); /* behind what ring_publish() writes */
 	memset(memory + offsetof(struct record, zero), 0, 1);
-	memcpy(record_payload(memory, opcode_info[p->opcode].flags & HAS_RETH), payload, p->length);
-	record_put_straight(memory, p, 5);
+	memcpy(record_payload(memory, opcode_info[p->opcode].flags), payload, p->length);
+	record_put_straight(memory, p, 5, &here);
 	assert_memory_equal(memory, record, record_bytes(p));
 }
 
@@ -108,7 +108,8 @@ static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 			continue;
 		assert_true(ring_round(record_bytes(&in)) <= length + RECORD_OVERHEAD);
 		record_put(memory, &tx, &here);
-		if (opcode == OP_SEND_ONLY || opcode == OP_SEND_ONLY_IMM || opcode == OP_WRITE_ONLY_IMM)
+		if (opcode == OP_SEND_ONLY || opcode == OP_SEND_ONLY_IMM || opcode == OP_WRITE_ONLY_IMM ||
+		    opcode == (TRANSPORT_UD | OP_SEND_ONLY) || opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM))
 			expect_same_straight(memory, &in, payload);
 		assert_int_equal(record_get(memory, record_bytes(&in), &p, &from), 0);
 		expect_same(&in, &p);

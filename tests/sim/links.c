@@ -83,6 +83,22 @@ void refill(struct supply *p)
 
 /* ---- sends ---- */
 
+static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+{
+	return now >= services.near_from ? qp->hca : NULL; /* of no meaning */
+}
+
+static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length)
+{
+	return dice_chance(&services.world->dice, 0.9) ? NEAR_ROOM : dice_chance(&services.world->dice, 0.9) ? NEAR_FULL : NEAR_GONE;
+}
+
+static void release_near(void *near, uint32_t length)
+{
+}
+
+static const struct near_ops near_ops = {find_near, reserve_near, release_near};
+
 void run(struct half *h)
 {
 	struct world *w = services.world;
@@ -96,6 +112,7 @@ void run(struct half *h)
 		turn->delay_ack = false;
 		turn->budget = w->style.budget;
 		turn->room = UINT32_MAX;
+		turn->near = &near_ops;
 		more = engine_run(h->qp, turn);
 		for (uint32_t i = 0; i < turn->packets; i++)
 			network_send(&w->network, h->node->index, turn, &turn->tx[i], 0, w->now);
@@ -138,6 +155,27 @@ static void prepare(struct link *l, uint32_t number)
 		at[i] = content(l, number, i);
 }
 
+/* As post_datagrams() in loop/, now and then. */
+NO_LOCK_ANALYSIS static bool post_straight(struct link *l, const struct ibv_send_wr *wr)
+{
+	struct world *w = services.world;
+	struct tx *tx = &w->turn.tx[0];
+	struct qp *qp = l->from.qp;
+	char payload[STRAIGHT_MOST];
+	struct flow *to;
+
+	if (l->kind != UD || !engine_is_straight(qp) || !dice_chance(&w->dice, 0.7))
+		return false;
+	to = engine_flow_near(qp, wr, w->now);
+	*tx = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &l->ah.path, .iovs = 1};
+	if (!to || !engine_post_datagram(qp, wr, to, w->now, &tx->packet, payload))
+		return false;
+	w->turn.iov[0] = (struct iovec){payload, tx->packet.length};
+	network_send(&w->network, l->from.node->index, &w->turn, tx, 0, w->now);
+	engine_sent_datagrams(qp);
+	return true;
+}
+
 void post_send(struct link *l)
 {
 	uint32_t number = l->posted++, remote = number * ROOM, cut;
@@ -169,7 +207,7 @@ void post_send(struct link *l)
 	if (l->kind == XRC)
 		wr.qp_type.xrc.remote_srqn = l->pool->srq->number;
 	lock_take(&l->from.qp->lock);
-	err = engine_post_send(l->from.qp, &wr, &bad);
+	err = post_straight(l, &wr) ? 0 : engine_post_send(l->from.qp, &wr, &bad);
 	lock_drop(&l->from.qp->lock);
 	expect(services.world, NULL, !err, "a request is refused: %d", err);
 	services.world->ops++;

@@ -216,6 +216,9 @@ void services_init(struct world *w, uint64_t seed, const struct options *options
 	w->scenario = &scenario;
 	services.mtu = (enum ibv_mtu)dice_between(&w->dice, IBV_MTU_256, IBV_MTU_1024);
 	services.lazy = dice_chance(&w->dice, 0.5) ? 0 : 0.9;
+	services.near_from = dice_chance(&w->dice, 0.5)	  ? NEVER
+			     : dice_chance(&w->dice, 0.5) ? 0
+							  : dice_below(&w->dice, MSEC);
 	links = (uint32_t)dice_between(&w->dice, 1, LINKS);
 	w->strike_after = dice_chance(&w->dice, 0.3) ? (uint32_t)dice_between(&w->dice, 1, MESSAGES) : 0;
 	w->nodes = 2;

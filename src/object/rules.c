@@ -119,7 +119,7 @@ static int parse_filter(struct flow_rule *rule, uint32_t type, const char *at, u
 
 		if (kinds[i].type != type)
 			continue;
-		if (bytes < kinds[i].bytes || rule->specs == FLOW_SPECS)
+		if (bytes != kinds[i].bytes || rule->specs == FLOW_SPECS)
 			return EINVAL;
 		spec->layer = kinds[i].layer;
 		spec->offset = kinds[i].offset;
@@ -136,15 +136,15 @@ static int parse_spec(struct flow_rule *rule, const char *at, uint32_t type, uin
 {
 	switch (type) {
 	case IBV_FLOW_SPEC_ACTION_TAG:
-		if (bytes < sizeof(struct ibv_flow_spec_action_tag))
+		if (bytes != sizeof(struct ibv_flow_spec_action_tag))
 			return EINVAL;
 		memcpy(&rule->tag, at + offsetof(struct ibv_flow_spec_action_tag, tag_id), sizeof(rule->tag));
 		return 0;
 	case IBV_FLOW_SPEC_ACTION_DROP:
 		rule->drops = true;
-		return 0;
+		return bytes == sizeof(struct ibv_flow_spec_action_drop) ? 0 : EINVAL;
 	case IBV_FLOW_SPEC_ACTION_COUNT:
-		if (bytes < sizeof(struct ibv_flow_spec_counter_action))
+		if (bytes != sizeof(struct ibv_flow_spec_counter_action))
 			return EINVAL;
 		memcpy(&rule->counters, at + offsetof(struct ibv_flow_spec_counter_action, counters),
 		       sizeof(rule->counters));

@@ -311,6 +311,8 @@ static void what_is_asked_for_is_checked(void **state)
 		{{.port = 1, .type = IBV_FLOW_ATTR_SNIFFER, .num_of_specs = 1}, udp_spec(1), EINVAL},
 		{{.port = 1, .num_of_specs = 1}, {.type = IBV_FLOW_SPEC_UDP, .size = 4}, EINVAL},
 		{{.port = 1, .num_of_specs = 1}, {.type = IBV_FLOW_SPEC_UDP, .size = 12}, EINVAL},
+		{{.port = 1, .num_of_specs = 1}, {.type = IBV_FLOW_SPEC_UDP, .size = 20}, EINVAL},
+		{{.port = 1, .num_of_specs = 2}, {.type = IBV_FLOW_SPEC_ACTION_DROP, .size = 60000}, EINVAL},
 		{{.port = 1, .num_of_specs = 1}, {.type = IBV_FLOW_SPEC_VXLAN_TUNNEL, .size = 16}, EOPNOTSUPP},
 		{{.port = 1, .num_of_specs = 1},
 		 {.type = IBV_FLOW_SPEC_UDP | IBV_FLOW_SPEC_INNER, .size = 16},

@@ -50,6 +50,11 @@ case $UROCE_PRELOAD in
 *) check "run keeps what was preloaded" 0 'liburoce.so.1:.*/liburoce-sysfs.so:libc.so.6$' env LD_PRELOAD=libc.so.6 \
 	uroce run sh -c 'echo $LD_PRELOAD' ;;
 esac
+case $UROCE_PRELOAD in
+*:*) ;; # one sanitizer is enough
+*) cc -fsanitize=address "$UROCE_SOURCE/examples/qp_single_host.c" -o sanitized -libverbs 2>/dev/null &&
+	check "run of a program with AddressSanitizer" 0 'it was 41, now it is 42' uroce run ./sanitized ;;
+esac
 check "run inside run preloads once" 0 '^1$' uroce run uroce run sh -c 'echo $LD_PRELOAD | grep -o liburoce.so | wc -l'
 check "run -t sets the trace, by its full path" 0 "^$work/here$" uroce run -t here sh -c 'cd /; echo $UROCE_TRACE'
 printf '#!/bin/sh\necho script ran\n' >script && chmod +x script

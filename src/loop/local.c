@@ -19,6 +19,7 @@
 #include "memory/reach.h"
 
 #define BELLS	   64
+#define LOOK_AGAIN (10 * USEC) /* whether somebody calls back who is expected to */
 #define ROOM_AGAIN (LOCAL_RING / 4) /* QPs that were stuck go on when there is so much room */
 
 bool local_is_wanted(void)
@@ -32,7 +33,8 @@ void local_init(struct loop *l)
 {
 	struct local *local = &l->local;
 
-	local->listener = local->bells = -1;
+	local->listener = local_is_wanted() ? introduction_listen(l->slot.number) : -1;
+	local->bells = -1;
 	list_init(&local->callers);
 	list_init(&local->gone);
 }
@@ -59,12 +61,14 @@ void local_open(struct loop *l)
 
 	lock_take(&local->lock);
 	if (!local->on && local_is_wanted()) {
+		if (local->listener < 0) /* who had the slot before was still on its way out */
+			local->listener = introduction_listen(l->slot.number);
 		set_bells(l, fd_aside(epoll_create1(EPOLL_CLOEXEC)));
-		local->listener = local->bells < 0 ? -1 : introduction_listen(l->slot.number);
-		local->on = local->listener >= 0 && !helper_watch_local(l, local->listener, true);
+		local->on = local->bells >= 0 && local->listener >= 0 &&
+			    !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
 			set_bells(l, -1);
-			close_fd(&local->listener);
+			close_fd(&local->listener); /* nobody is to wait there */
 		}
 	}
 	lock_drop(&local->lock);
@@ -107,10 +111,25 @@ static void close_inlet(struct loop *l, struct neighbor *n) EXCLUDES(l->receive)
 	lock_drop(&l->receive);
 }
 
+/* Whether it has been called and not called back yet. */
+static bool is_expected(const struct neighbor *n)
+{
+	return n->out >= 0 && neighbor_state(n) == NEIGHBOR_MEETING;
+}
+
+/* A hint, written under local.lock. */
+static void count_expected(struct local *local, int more)
+{
+	uint32_t before = atomic_load_explicit(&local->expected, memory_order_relaxed);
+
+	atomic_store_explicit(&local->expected, before + more, memory_order_relaxed);
+}
+
 static void lose(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
+	count_expected(local, -is_expected(n));
 	if (local->by_slot[n->slot] == n)
 		local->by_slot[n->slot] = NULL;
 	close_inlet(l, n);
@@ -125,8 +144,7 @@ static void lose(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
 
 static void meet(struct neighbor *n)
 {
-	if (n->in < 0 || n->out < 0 || neighbor_state(n) == NEIGHBOR_MET)
-		return;
+	count_expected(&n->loop->local, -1);
 	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
 	/* release pairs with neighbor_state() */
 	atomic_store_explicit(&n->state, NEIGHBOR_MET, memory_order_release);
@@ -151,10 +169,8 @@ static int call(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
 	err = neighbor_call(n);
 	if (err)
 		return err;
-	err = helper_watch_local(l, n->out, false) ?: add_bell(l, n->out);
-	if (!err)
-		meet(n);
-	return err;
+	count_expected(&l->local, 1);
+	return helper_watch_local(l, n->out, false) ?: add_bell(l, n->out);
 }
 
 static struct neighbor *find(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
@@ -166,7 +182,8 @@ static struct neighbor *find(struct loop *l, uint8_t slot) REQUIRES(l->local.loc
 	return local->by_slot[slot];
 }
 
-static int add_inlet(struct loop *l, struct neighbor *n, const struct ring *ring)
+/* The two have met as soon as anybody can take in what it sends: so nothing is answered by udp. */
+static int add_inlet(struct loop *l, struct neighbor *n, int fd, const struct ring *ring)
 {
 	struct local *local = &l->local;
 	int err = 0;
@@ -177,6 +194,8 @@ static int add_inlet(struct loop *l, struct neighbor *n, const struct ring *ring
 	} else {
 		n->inlet = *ring;
 		local->inlet[local->inlets++] = n;
+		n->in = fd;
+		meet(n);
 		sleep_renew(l); /* who sleeps has to say so in this one as well */
 	}
 	lock_drop(&l->receive);
@@ -216,42 +235,62 @@ static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->lo
 	err = ring_map(&ring, in->fd[GREETING_RING]);
 	if (err)
 		return err;
-	err = add_inlet(l, n, &ring);
-	if (err) {
-		ring_unmap(&ring);
-		return err;
-	}
-	n->in = fd;
 	n->pid = in->pid;
 	n->shares = in->greeting.flags;
 	open_reach(l, n, in);
-	err = add_bell(l, fd) ?: call(l, n);
-	if (err)
+	err = add_bell(l, fd) ?: call(l, n) ?: add_inlet(l, n, fd, &ring);
+	if (err) {
+		n->in = fd;
+		ring_unmap(&ring);
 		lose(l, n); /* closes what was ours, so that the other knows */
-	else
-		meet(n);
+	}
 	return 0;
 }
 
-static void hear_caller(struct loop *l, struct caller *c) REQUIRES(l->local.lock)
+/* False: the caller has not said who it is yet. */
+static bool hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct introduction in;
-	int fd = c->fd, err = introduction_receive(fd, &in);
+	int err = introduction_receive(fd, &in);
 
 	if (err == -EAGAIN)
-		return;
-	forget_caller(c);
+		return false;
 	if (!err) {
 		err = helper_watch_local(l, fd, false) ?: adopt(l, fd, &in);
 		introduction_close(&in);
 	}
 	if (err)
 		close(fd);
+	return true;
 }
 
-static bool is_ended(int fd)
+/* The helper hears it when it says who it is. */
+static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
-	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+	struct caller *c = malloc(sizeof(*c));
+
+	if (!c || helper_watch_local(l, fd, true)) {
+		free(c);
+		close(fd);
+		return;
+	}
+	*c = (struct caller){.fd = fd};
+	list_append(&l->local.callers, &c->link);
+}
+
+/* All who have called, up to one of another user, behind whom the helper goes on. Most have said who they are by then. */
+static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
+{
+	int fd;
+
+	while ((fd = introduction_accept(l->local.listener)) >= 0)
+		if (!hear(l, fd))
+			keep_caller(l, fd);
+}
+
+static bool has_event(int fd, short event)
+{
+	struct pollfd p = {.fd = fd, .events = event};
 
 	return poll(&p, 1, 0) > 0 && p.revents;
 }
@@ -265,7 +304,8 @@ void local_serve_connection(struct loop *l, int fd)
 		struct caller *c = container_of(i, struct caller, link);
 
 		if (c->fd == fd) {
-			hear_caller(l, c);
+			if (hear(l, fd))
+				forget_caller(c);
 			goto out;
 		}
 	}
@@ -273,7 +313,7 @@ void local_serve_connection(struct loop *l, int fd)
 		struct neighbor *n = local->by_slot[i];
 
 		if (n && (n->in == fd || n->out == fd)) {
-			if (is_ended(fd)) /* bells are for others */
+			if (has_event(fd, POLLRDHUP)) /* bells are for others */
 				lose(l, n);
 			break;
 		}
@@ -284,23 +324,20 @@ out:
 
 void local_serve_listener(struct loop *l)
 {
-	struct local *local = &l->local;
-	struct caller *c;
-	int fd;
-
 	lock_take(&l->local.lock);
-	fd = introduction_accept(local->listener);
-	c = fd < 0 ? NULL : malloc(sizeof(*c));
-	if (c) {
-		*c = (struct caller){.fd = fd};
-		list_append(&local->callers, &c->link);
-		if (helper_watch_local(l, fd, true)) {
-			forget_caller(c);
-			c = NULL;
-		}
+	hear_callers(l);
+	lock_drop(&l->local.lock);
+}
+
+void local_look(struct loop *l, uint64_t now)
+{
+	if (!lock_try(&l->local.lock))
+		return;
+	if (now - l->local.looked >= LOOK_AGAIN) {
+		l->local.looked = now;
+		if (has_event(l->local.listener, POLLIN))
+			hear_callers(l);
 	}
-	if (!c && fd >= 0)
-		close(fd);
 	lock_drop(&l->local.lock);
 }
 
@@ -348,6 +385,7 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	if (!l->local.on || slot == 0 || !is_here(path))
 		return;
 	lock_take(&l->local.lock);
+	hear_callers(l); /* it may have called already: then both have met before the first packet */
 	n = find(l, slot);
 	if (n) {
 		n->users++;

@@ -3,6 +3,8 @@
  *
  * A QP starts by udp. When it learns its peer (RTR), loop_introduce() looks whether that is a neighbor; when the two have
  * met, the QP changes over as soon as nothing of its is on the way (engine_change_link()), or UC before its first packet.
+ * A process can be called from when its device is open. So of two QPs that are connected the first one's process calls,
+ * the second one's hears that when it connects its own, and they have met before either sends.
  * When the neighbor is gone, it changes back, and finds out by its time-outs.
  *
  * Waking: who sleeps says so in its inlets (ring_sleep), and a producer that finds that rings: one byte on its connection,
@@ -38,6 +40,8 @@ struct local {
 		       * l->receive too */
 	bool watched; /* `bells` is in the helper's set: guarded by l->receive, as ports' */
 	struct list callers, gone;
+	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
+	uint64_t looked;	   /* ns: when somebody looked whether they do */
 	struct neighbor *by_slot[SLOTS + 1];
 	_Atomic(struct neighbor *) near[SLOTS + 1]; /* those that we have met: loop/nearby.h says who may look */
 	_Atomic uint64_t wanted[(SLOTS + 1) / 64]; /* slots that are to be called: the helper's to clear */
@@ -48,10 +52,11 @@ struct local {
 	_Atomic bool stuck; /* hint: some neighbor has QPs in `stuck` */
 };
 
+/* From here on others may call; they are heard when there is a port. Failing is no harm: they go on by udp. */
 void local_init(struct loop *l);
 /* Whether it may be used at all: UROCE_LOCAL. */
 bool local_is_wanted(void);
-/* From now on others may call. Failing is no harm: they go on by udp. */
+/* There is a port. */
 void local_open(struct loop *l);
 void local_fini(struct loop *l);
 void local_in_child(struct loop *l); /* after fork: closes descriptors */
@@ -59,6 +64,9 @@ void local_in_child(struct loop *l); /* after fork: closes descriptors */
 /* Of the helper: a descriptor that it watches for us has something. */
 void local_serve_listener(struct loop *l);
 void local_serve_connection(struct loop *l, int fd);
+/* Threads that poll need not leave a call that is expected to the helper, which may be long in coming. `now`: about the
+ * time. */
+void local_look(struct loop *l, uint64_t now);
 /* Calls those that datagrams want to go to. */
 void local_serve_wanted(struct loop *l);
 

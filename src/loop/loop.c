@@ -59,6 +59,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	return l;
 
 err_share:
+	local_fini(l);
 	share_destroy(l->hca.share);
 	hca_fini(&l->hca);
 err_slot:

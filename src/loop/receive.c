@@ -343,6 +343,8 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen)
 	bool late = false;
 	uint32_t n = 0;
 
+	if (unlikely(atomic_load_explicit(&l->local.expected, memory_order_relaxed)))
+		local_look(l, *seen);
 	if (unlikely(has_ready(l)))
 		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
 	if (lock_try(&l->receive)) {

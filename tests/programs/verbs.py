@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs of libibverbs: ibverbs-utils, whose two ends meet by TCP, and uroce's own command in front of them."""
+import re
+
 from case import ALL, BOTH, LO, VETH, Case, each, pair, single, start_pair
 from process import Failure, Process, Skip, expect, ports
 
 
 def pingpong(options="", **row):
     return pair(("ibv_rc_pingpong " + options).strip(), r"iters in", **row)
+
+
+def acquainted(options, **row):
+    """On one host: the two know each other by the time that both have connected, and no message goes by UDP. (An ACK may,
+    to one that has ended.)"""
+    def run(place, build):
+        for p in reversed(start_pair(place, build, "ibv_rc_pingpong -g 0 " + options, env=("UROCE_LOG=debug",))):
+            expect(p)
+            sent = re.search(r"udp link: sent (\d+) packets", p.output)
+            if int(sent[1]) > 1:
+                raise Failure(sent[0])
+    return Case("ibv_rc_pingpong %s: not by UDP" % options, run, **row)
 
 
 def srq_pingpong(options="", **row):
@@ -88,6 +102,8 @@ TABLE = [
     Case("uroce run ibv_rc_pingpong", uroce_run, ALL, quick=True),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, BOTH),
 
+    acquainted("-n 100", quick=True),
+    acquainted("-n 100 -e"),
     pingpong("", places=ALL, quick=True),
     pingpong("-g 0", places=ALL),
     pingpong("-g 1", places=ALL, quick=True),

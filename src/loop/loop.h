@@ -53,7 +53,8 @@ void loop_run(struct qp *qp) REQUIRES(qp->lock);
  * Never blocks; returns at once if another thread is at it. True: something was received or sent. */
 bool loop_progress(void);
 
-/* The same for a thread that has been at work and has more: it never lets others run. */
+/* The same for a thread that has been at work and has more: it never lets others run, and leaves what waits to be sent to
+ * travel with what it sends next, but for now and then. */
 bool loop_look_around(void);
 
 /* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first

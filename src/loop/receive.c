@@ -16,6 +16,7 @@
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define LONG	    16u /* packets: after so many, it is later */
 #define GLANCES	    15u
+#define FLUSH_AFTER 16u	/* looks of a busy thread */
 #define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
 #define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
 #define BUSY_POLLS  200u /* ... and was not quiet if something came so many polls ago */
@@ -337,18 +338,18 @@ static bool look_for_late(struct loop *l) REQUIRES(l->receive)
 }
 
 /* What a poll does; returns how much that was: packets, or many for other things. `seen`: the time, as it was a moment
- * ago; becomes the time at which something came. */
-static uint32_t poll_once(struct loop *l, uint64_t *seen)
+ * ago; becomes the time at which something came. `flush`: what waits to be sent goes. */
+static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush)
 {
 	bool late = false;
 	uint32_t n = 0;
 
 	if (unlikely(atomic_load_explicit(&l->local.expected, memory_order_relaxed)))
 		local_look(l, *seen);
-	if (unlikely(has_ready(l)))
+	if (unlikely(flush && has_ready(l)))
 		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
 	if (lock_try(&l->receive)) {
-		late = look_for_late(l);
+		late = look_for_late(l) && flush;
 		l->late_again = false;
 		n += receive_all(l, seen);
 		local_unstick(l);
@@ -364,7 +365,7 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen)
 
 bool progress(struct loop *l, uint64_t now)
 {
-	return poll_once(l, &now);
+	return poll_once(l, &now, true);
 }
 
 /* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
@@ -399,6 +400,14 @@ static uint64_t glance(void)
 	return seen = now;
 }
 
+/* What waits can go with what a busy thread does next. But that may be nothing that sends. */
+static bool leaves_waiting(void)
+{
+	static _Thread_local uint32_t times;
+
+	return ++times % FLUSH_AFTER;
+}
+
 /* `busy`: the thread is not waiting for anything. */
 static bool poll_loop(bool busy)
 {
@@ -411,7 +420,7 @@ static bool poll_loop(bool busy)
 		return false;
 	now = glance();
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
-	n = poll_once(l, &now);
+	n = poll_once(l, &now, !busy || !leaves_waiting());
 	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
 	give_way(now, n || busy);

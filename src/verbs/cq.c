@@ -175,7 +175,7 @@ int cq_front_poll(struct cq *cq, int max, struct cqe *out)
 	if (got == 0 && loop_progress())
 		got = cq_poll(cq, max, out);
 	else if (got && ++found % FOUND_MANY == 0)
-		loop_progress();
+		loop_look_around();
 	return got;
 }
 

@@ -19,16 +19,21 @@ uint8_t content(const struct link *l, uint32_t number, uint32_t i)
 
 /* ---- as it happens ---- */
 
+static bool leads_to(const struct link *l, const struct node *n, uint32_t qpn)
+{
+	return l->to->node == n && l->to->qp->base.qp_num == qpn;
+}
+
 static struct link *link_of(const struct cqe *c, const struct node *n, const uint8_t *at)
 {
 	struct head h;
 
 	for (uint32_t i = 0; i < services.links; i++)
-		if (services.link[i].kind != UD && services.link[i].to->node == n && services.link[i].to->qp->base.qp_num == c->qpn)
+		if (services.link[i].kind != UD && leads_to(&services.link[i], n, c->qpn))
 			return &services.link[i];
 	memcpy(&h, at + GRH, sizeof(h)); /* many may send to one */
 	expect(services.world, NULL,
-	       h.link < services.links && services.link[h.link].to->qp->base.qp_num == c->qpn && services.link[h.link].to->node == n &&
+	       h.link < services.links && leads_to(&services.link[h.link], n, c->qpn) &&
 		       services.link[h.link].from.qp->base.qp_num == c->src_qp,
 	       "a datagram of nobody at QP %06x", c->qpn);
 	return &services.link[h.link];
@@ -74,7 +79,8 @@ static void received(struct node *n, const struct cqe *c)
 	uint8_t *at = p->block.bytes + slot * ROOM;
 	struct link *l;
 
-	expect(services.world, NULL, c->wr_id < (uint64_t)services.pools * RECEIVES && p->posted[slot], "a receive completes twice");
+	expect(services.world, NULL, c->wr_id < (uint64_t)services.pools * RECEIVES && p->posted[slot],
+	       "a receive completes twice");
 	p->posted[slot] = false;
 	if (c->status == IBV_WC_WR_FLUSH_ERR && services.world->struck)
 		return;

@@ -30,6 +30,9 @@ enum {
 static struct lock lock; /* guards all below; held around a fork */
 static struct list bridges = {&bridges, &bridges};
 static int next_number = FIRST;
+/* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and what is open,
+ * and not what is neither. Not held around a fork: to close one needs locks that are. */
+static struct lock end_lock;
 
 int thread_start(void *(*run)(void *), void *arg)
 {
@@ -65,7 +68,9 @@ static void leave(struct bridge *b)
 	lock_take(&lock);
 	list_remove(&b->link);
 	lock_drop(&lock);
+	lock_take(&end_lock);
 	OPS.detach(b->number);
+	lock_drop(&end_lock);
 	NEXT(close)(b->fd);
 	free(b);
 }
@@ -139,7 +144,7 @@ static void finish(struct bridge *b)
 }
 
 /* The C library writes what is left in FILEs after this. */
-static void end(void)
+NO_LOCK_ANALYSIS static void end(void)
 {
 	lock_take(&lock);
 	if (!list_empty(&bridges))
@@ -147,6 +152,7 @@ static void end(void)
 	list_each (l, &bridges)
 		finish(container_of(l, struct bridge, link));
 	lock_drop(&lock);
+	lock_take(&end_lock);
 }
 
 /* Earlier than all destructors: connections end by one. */
@@ -307,6 +313,7 @@ NO_LOCK_ANALYSIS void bridges_in_child(void)
 {
 	struct list *l;
 
+	end_lock = (struct lock){0};
 	while ((l = list_pop(&bridges))) {
 		struct bridge *b = container_of(l, struct bridge, link);
 

@@ -1,5 +1,6 @@
 /* Ports, and who listens at them. The processes of one user share a table of ports (loop/gsi.h); what several
  * ids of this process do with one port is settled here. SPDX-License-Identifier: BSD-2-Clause */
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,19 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 	return devices_each(any_device, NULL) ? 0 : ENODEV;
 }
 
+/* A link-local address means nothing without its interface; and of two interfaces that have the same we know the first. */
+static int check_scope(const struct sockaddr *address, const union ibv_gid *gid)
+{
+	uint32_t scope;
+
+	if (!address_is_link_local(gid))
+		return 0;
+	scope = ((const struct sockaddr_in6 *)address)->sin6_scope_id;
+	if (!scope)
+		return EINVAL;
+	return scope == (uint32_t)netif_of_address(gid) ? 0 : EADDRNOTAVAIL;
+}
+
 int id_bind(struct id *id, const struct sockaddr *address)
 {
 	union ibv_gid gid;
@@ -173,7 +187,9 @@ int id_bind(struct id *id, const struct sockaddr *address)
 
 	if (!address_to_gid(address, &gid))
 		return EAFNOSUPPORT;
-	err = choose_device(id, &gid);
+	err = check_scope(address, &gid);
+	if (!err)
+		err = choose_device(id, &gid);
 	if (err)
 		return err;
 	id->port_address = gid;

@@ -2,6 +2,7 @@
  * that change and go.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,12 +139,34 @@ static void others_are_not(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* ---- interfaces change ---- */
-
 static bool shell(const char *command)
 {
 	return system(command) == 0;
 }
+
+static int bind_link_local(unsigned scope)
+{
+	struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_scope_id = scope};
+	struct rdma_cm_id *id = make_id();
+	int error;
+
+	assert_int_equal(inet_pton(AF_INET6, "fe80::77:1", &at.sin6_addr), 1);
+	error = rdma_bind_addr(id, (struct sockaddr *)&at) ? errno : 0;
+	assert_int_equal(rdma_destroy_id(id), 0);
+	return error;
+}
+
+static void a_link_local_address_is_one_of_an_interface(void **state)
+{
+	if (!has_veth)
+		return;
+	assert_true(shell("ip addr add fe80::77:1/64 dev cm0 nodad"));
+	assert_int_equal(bind_link_local(if_nametoindex("cm0")), 0);
+	assert_int_equal(bind_link_local(if_nametoindex("cm1")), EADDRNOTAVAIL);
+	assert_int_equal(bind_link_local(0), EINVAL);
+}
+
+/* ---- interfaces change ---- */
 
 static bool make_interface(void)
 {
@@ -431,6 +454,7 @@ int main(void)
 		cmocka_unit_test(the_loopback_is_as_good_as_any),
 		cmocka_unit_test(from_where_it_is_bound),
 		cmocka_unit_test(others_are_not),
+		cmocka_unit_test(a_link_local_address_is_one_of_an_interface),
 		cmocka_unit_test(the_address_of_an_id_goes),
 		cmocka_unit_test(the_mac_address_changes),
 		cmocka_unit_test(the_interface_goes),

@@ -131,6 +131,28 @@ static void what_is_peeked_at_stays(void **state)
 	close_pair(end);
 }
 
+/* It does not stay until somebody has read what it sent; who reads finds the end of it, wherever that is. */
+static void who_does_not_linger_is_gone(void **state)
+{
+	const struct linger no = {.l_onoff = 1};
+	char bytes[5000] = "";
+	ssize_t sent = 0, got = 0, n;
+	int end[2];
+
+	make_pair(end);
+	assert_int_equal(rfcntl(end[0], F_SETFL, O_NONBLOCK), 0);
+	while ((n = rsend(end[0], bytes, sizeof(bytes), 0)) > 0)
+		sent += n;
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(rsetsockopt(end[0], SOL_SOCKET, SO_LINGER, &no, sizeof(no)), 0);
+	assert_int_equal(rclose(end[0]), 0);
+	while ((n = rrecv(end[1], bytes, sizeof(bytes), 0)) > 0)
+		got += n;
+	assert_true(got <= sent);
+	assert_int_equal(rsend(end[1], bytes, 1, MSG_NOSIGNAL), -1);
+	rclose(end[1]);
+}
+
 static int error_of(int fd)
 {
 	socklen_t size = sizeof(int);
@@ -326,6 +348,7 @@ int main(void)
 		cmocka_unit_test(one_way_ends_and_the_other_goes_on),
 		cmocka_unit_test(what_is_sent_before_the_end_arrives),
 		cmocka_unit_test(what_is_peeked_at_stays),
+		cmocka_unit_test(who_does_not_linger_is_gone),
 		cmocka_unit_test(who_does_not_wait_learns_how_it_went),
 		cmocka_unit_test(poll_and_select_take_ordinary_descriptors_too),
 		cmocka_unit_test(buffers_that_are_mapped_can_be_written_to),

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -127,10 +128,28 @@ static int domain_of(int fd)
 	return NEXT(getsockname)(fd, (struct sockaddr *)&name, &length) ? -1 : name.ss_family;
 }
 
+/* What the socket has been told before there was an rsocket. */
+static void copy_options(int fd)
+{
+	static const int option[][2] = {{SOL_SOCKET, SO_KEEPALIVE}, {SOL_SOCKET, SO_LINGER}, {SOL_SOCKET, SO_RCVTIMEO},
+					{SOL_SOCKET, SO_SNDTIMEO}, {IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL},
+					{IPPROTO_TCP, TCP_KEEPCNT}, {IPPROTO_TCP, TCP_NODELAY}};
+	char value[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++) {
+		socklen_t length = sizeof(value);
+
+		if (!NEXT(getsockopt)(fd, option[i][0], option[i][1], value, &length))
+			rsetsockopt(fd, option[i][0], option[i][1], value, length);
+	}
+}
+
 static int attach(int fd, bool beneath)
 {
 	int err = OPS.attach(fd, domain_of(fd), SOCK_STREAM, beneath);
 
+	if (!err)
+		copy_options(fd);
 	if (!err && is_nonblocking(fd))
 		rfcntl(fd, F_SETFL, O_NONBLOCK);
 	return err;

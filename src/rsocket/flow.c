@@ -242,7 +242,7 @@ void stream_process(struct rsocket *rs)
 			receives += take(rs, &batch[i]);
 	/* the first message tells as much as that the answer has come */
 	if (receives && rsocket_state(rs) == RS_ACCEPTING)
-		rsocket_set_state(rs, RS_CONNECTED);
+		service_connected(rs);
 	if (rsocket_state(rs) != RS_CONNECTED)
 		return;
 	s->owed += receives;

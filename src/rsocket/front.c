@@ -1,5 +1,6 @@
 /* The calls of rdma/rsocket.h: as their namesakes without the r. SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <rdma/rsocket.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -377,7 +378,7 @@ PUBLIC int rsetsockopt(int fd, int level, int name, const void *value, socklen_t
 {
 	int result = WITH_RSOCKET(fd, rs, int, option_set(rs, level, name, value, length));
 
-	if (!result && level == SOL_SOCKET && name == SO_KEEPALIVE) {
+	if (!result && ((level == SOL_SOCKET && name == SO_KEEPALIVE) || (level == IPPROTO_TCP && name == TCP_KEEPIDLE))) {
 		struct rsocket *rs = rsocket_get(fd);
 
 		if (rs) {

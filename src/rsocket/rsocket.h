@@ -232,6 +232,9 @@ void service_leave(struct attendant *a);
 void service_forget(struct rsocket *rs);
 /* Puts it when all that was sent has arrived. */
 void service_close(struct rsocket *rs);
+/* It is connected from now on. */
+void service_connected(struct rsocket *rs) REQUIRES(rs->lock);
+/* What its options say of that has changed, or it ends. */
 void service_keep_alive(struct rsocket *rs);
 
 /* ---- datagram.c ---- */

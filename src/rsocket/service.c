@@ -73,7 +73,7 @@ static int established(struct rsocket *rs, const struct rdma_cm_event *e) REQUIR
 			return err;
 	}
 	if (rsocket_state(rs) == RS_CONNECTING || rsocket_state(rs) == RS_ACCEPTING)
-		rsocket_set_state(rs, RS_CONNECTED);
+		service_connected(rs);
 	return 0;
 }
 
@@ -459,8 +459,10 @@ static bool has_closing(void)
 
 void service_keep_alive(struct rsocket *rs)
 {
-	bool keeps = rs->keepalive && rsocket_state(rs) == RS_CONNECTED;
+	bool keeps = rs->keepalive;
 
+	if (rsocket_state(rs) != RS_CONNECTED)
+		return; /* until it is, the list may be in use for service_limit() */
 	lock_take(&list_lock);
 	list_remove(&rs->keeping);
 	if (keeps) {
@@ -470,6 +472,13 @@ void service_keep_alive(struct rsocket *rs)
 	lock_drop(&list_lock);
 	if (keeps)
 		eventfd_write(poke, 1);
+}
+
+void service_connected(struct rsocket *rs)
+{
+	rsocket_set_state(rs, RS_CONNECTED);
+	if (rs->keepalive)
+		service_keep_alive(rs);
 }
 
 void service_limit(struct rsocket *rs, uint64_t until)

@@ -1,5 +1,6 @@
 /* What servers do with connections, and clients: servers PORT WAY COUNT serves so many, one after the other, and sends back what
- * comes; servers PORT ADDRESS COUNT connects so often, and looks whether all comes back.
+ * comes; servers PORT ADDRESS COUNT connects so often, and looks whether all comes back;
+ * if COUNT is 0, twice, and waits until the other ends are gone.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <err.h>
@@ -98,6 +99,14 @@ static void by_program(int fd)
 	err(1, "cat");
 }
 
+static void by_no_means(int fd)
+{
+	printf("accepted all, the last as %d\n", fd);
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 /* The child has its parent's memory until it executes the other program. */
 static pid_t by_vfork(int fd)
 {
@@ -118,6 +127,7 @@ static const struct {
 	{"fork-files", by_files, true},
 	{"fork-exec", by_program, true},
 	{"vfork-exec", NULL, true},
+	{"never", by_no_means, false},
 };
 
 static void serve(uint16_t port, const char *name, int count)
@@ -139,6 +149,8 @@ static void serve(uint16_t port, const char *name, int count)
 
 		if (fd < 0)
 			err(1, "accept");
+		if (ways[way].serve == by_no_means && count)
+			continue;
 		child = !ways[way].serve ? by_vfork(fd) : ways[way].forks ? fork() : 0;
 		if (child < 0)
 			err(1, "fork");
@@ -206,18 +218,56 @@ static void talk(const struct sockaddr_storage *to)
 	waitpid(child, NULL, 0);
 }
 
+static void set_keepalive(int fd)
+{
+	int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) || setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)))
+		err(1, "SO_KEEPALIVE");
+}
+
+/* One that says nothing, and whose other end may be gone. */
+static void keep_alive(const struct sockaddr_storage *to, bool early)
+{
+	int fd = socket(to->ss_family, SOCK_STREAM, 0);
+	char byte;
+
+	if (early)
+		set_keepalive(fd);
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)))
+		err(1, "connect");
+	if (!early)
+		set_keepalive(fd);
+	if (read(fd, &byte, 1) != -1)
+		errx(1, "something came");
+	printf("gone: %s\n", strerror(errno));
+}
+
+static int keep_two_alive(const struct sockaddr_storage *to)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	keep_alive(to, child == 0);
+	if (child > 0)
+		waitpid(child, &status, 0);
+	return child < 0 || status ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-	int port = argc == 4 ? atoi(argv[1]) : 0, count = argc == 4 ? atoi(argv[3]) : 0;
+	int port = argc == 4 ? atoi(argv[1]) : 0, count = argc == 4 ? atoi(argv[3]) : -1;
 	struct sockaddr_storage to;
 
-	if (port <= 0 || port >= PORTS || count <= 0)
+	if (port <= 0 || port >= PORTS || count < 0)
 		errx(2, "servers PORT WAY|ADDRESS COUNT");
 	if (!strpbrk(argv[2], ".:")) {
 		serve((uint16_t)port, argv[2], count);
 		return 0;
 	}
 	to = address_of(argv[2], (uint16_t)port);
+	if (!count)
+		return keep_two_alive(&to);
 	while (count--)
 		talk(&to);
 	puts("all came back");

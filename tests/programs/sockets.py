@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 
-from case import ALL, BOTH, HERE, LO, Case, RandomFile, source
+from case import ALL, BOTH, HERE, LO, VETH, Case, RandomFile, source
 from process import Failure, Process, Skip, expect, ports
 
 
@@ -124,6 +124,17 @@ def servers(way, count=3):
     return run
 
 
+def keepalive(place, build):
+    """A peer on another host that is killed, which nobody tells of: a probe later, which takes as long as its attributes say."""
+    port = next(ports)
+    s = Process(build, place.server, [source(build, "servers"), str(port), "never", "2"], env=by_rsocket(build))
+    s.until_at_roce_port()
+    c = Process(build, place.client, [source(build, "servers"), str(port), place.address, "0"], env=by_rsocket(build))
+    s.until_output("accepted")
+    s.signal(signal.SIGKILL)
+    expect(c, "gone: .*\ngone: ")
+
+
 def semantics(place, build):
     """What sockets say, by rsocket and by TCP: the same."""
     if build.sanitizer:
@@ -146,5 +157,6 @@ TABLE = [
     Case("epoll by rsocket", readiness, quick=True),
     Case("files by rsocket", servers("files", 1), BOTH),
     *[Case(way + " by rsocket", servers(way), BOTH) for way in ("fork", "fork-files", "fork-exec", "vfork-exec")],
+    Case("keepalive by rsocket", keepalive, VETH),
     Case("sockets by rsocket are as by TCP", semantics, LO),
 ]

@@ -116,8 +116,10 @@ static void end_family(struct family *f)
 {
 	lock_take(&lock);
 	list_remove(&f->link);
-	lock_drop(&lock);
+	/* a child that has just been forked has it too, for a moment, so that to close it would not take it out */
+	NEXT(epoll_ctl)(steward_set, EPOLL_CTL_DEL, f->fd, NULL);
 	NEXT(close)(f->fd);
+	lock_drop(&lock);
 	for (uint32_t i = 0; i < f->count; i++)
 		if (f->heir[i].number >= 0)
 			OPS.detach(f->heir[i].number);

@@ -138,19 +138,26 @@ static void do_deed(void *arg)
 		d->done = atomic(d);
 }
 
+/* The errand by value: the compiler keeps those that do not come here in registers. */
+static __attribute__((noinline)) bool try_deed(struct qp *qp, struct errand e, const struct reach_span *span,
+					       const struct hold *own)
+{
+	struct deed d = {qp->reach, &e, span, own->iov, own->iovs, false};
+
+	return fault_try(do_deed, &d) && d.done;
+}
+
 static inline bool perform(struct qp *qp, const struct errand *e, const struct reach_span *span, const struct hold *own)
 {
-	struct deed d = {qp->reach, e, span, own->iov, own->iovs, false};
-
 	if (likely(e->opcode == IBV_WR_RDMA_WRITE && own->iovs == 1 && span->at))
 		return fault_copy(span->at, own->iov[0].iov_base, own->iov[0].iov_len);
-	return fault_try(do_deed, &d) && d.done;
+	return try_deed(qp, *e, span, own);
 }
 
 static inline bool is_possible(const struct qp *qp, unsigned opcode)
 {
 	/* who traces wants to see packets */
-	return qp->reach && qp->state == IBV_QPS_RTS && opcode < ARRAY_SIZE(needs) && needs[opcode].possible && !trace_on;
+	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS && !trace_on;
 }
 
 /* What the usual way would refuse, or do without looking at the key. */
@@ -214,7 +221,8 @@ static __attribute__((noinline)) uint64_t length_of(const struct ibv_sge *sge, u
 	return length;
 }
 
-bool direct_post(struct qp *qp, const struct ibv_send_wr *wr)
+/* What is_possible(). Apart, so that SENDs, which are not, do not pay for its frame. */
+static __attribute__((noinline)) bool post(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ, is_inline = wr->send_flags & IBV_SEND_INLINE;
 	uint32_t count = (uint32_t)wr->num_sge;
@@ -223,7 +231,7 @@ bool direct_post(struct qp *qp, const struct ibv_send_wr *wr)
 	uint64_t length;
 
 	/* relaxed: see cq.c reclaim() */
-	if (!is_possible(qp, wr->opcode) || sq->head != sq->tail || count > sq->max_sge ||
+	if (sq->head != sq->tail || count > sq->max_sge ||
 	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
 		return false;
 	length = likely(count == 1) ? wr->sg_list->length : length_of(wr->sg_list, count);
@@ -247,6 +255,11 @@ bool direct_post(struct qp *qp, const struct ibv_send_wr *wr)
 	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
 		complete_at_once(qp, wr, (uint32_t)length);
 	return true;
+}
+
+bool direct_post(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return is_possible(qp, wr->opcode) && post(qp, wr);
 }
 
 struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr)
@@ -281,12 +294,11 @@ static bool is_send(const struct wqe *w)
 	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_SEND_WITH_INV;
 }
 
-bool direct_refers(const struct qp *qp, const struct wqe *w)
+bool direct_may_refer(const struct qp *qp, const struct wqe *w)
 {
 	enum share_way way = SHARE_MAPPED;
 
-	if (w->length < REFER_MAPPED || !is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless ||
-	    qp->req.plain)
+	if (!is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain)
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)

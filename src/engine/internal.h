@@ -81,7 +81,11 @@ bool direct_perform(struct qp *qp, const struct wqe *w);
 /* Posts and does it, if nothing is before it: without a WQE, though it takes a place in the queue, as all do. */
 bool direct_post(struct qp *qp, const struct ibv_send_wr *wr);
 /* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
-bool direct_refers(const struct qp *qp, const struct wqe *w);
+bool direct_may_refer(const struct qp *qp, const struct wqe *w); /* it is long enough */
+static inline bool direct_refers(const struct qp *qp, const struct wqe *w)
+{
+	return w->length >= REFER_MAPPED && direct_may_refer(qp, w);
+}
 /* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it cannot be
  * reached (any more). */
 bool direct_fetch(struct qp *qp, const struct packet *p);

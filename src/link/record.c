@@ -23,6 +23,8 @@ static uint32_t header_bytes(uint32_t flags)
 {
 	uint32_t bytes = sizeof(struct record);
 
+	if (likely(!(flags & (NEEDS_REMOTE | SELDOM))))
+		return bytes;
 	if (flags & NEEDS_REMOTE)
 		bytes += sizeof(struct record_remote);
 	if (flags & HAS_ATOMICETH)

@@ -291,7 +291,7 @@ void bridge(int fd)
 
 PUBLIC FILE *fdopen(int fd, const char *mode)
 {
-	if (kind_of(fd) == RDMA)
+	if (is_rdma(fd) && kind_of(fd) == RDMA)
 		bridge(fd);
 	return NEXT(fdopen)(fd, mode);
 }

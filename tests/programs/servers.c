@@ -78,14 +78,18 @@ static void by_calls(int fd)
 /* The last lines are in the buffer when the process ends. */
 static void by_files(int fd)
 {
-	FILE *in = fdopen(fd, "r"), *out = fdopen(dup(fd), "w");
+	FILE *in = fdopen(fd, "r"), *out = NULL;
 	char line[100];
 
+	while (in && fgets(line, sizeof(line), in)) {
+		out = out ? out : fdopen(dup(fd), "w");
+		if (!out)
+			break;
+		fputs(line, out);
+	}
 	if (!in || !out)
 		err(1, "fdopen");
 	check(fileno(in));
-	while (fgets(line, sizeof(line), in))
-		fputs(line, out);
 	fclose(in);
 }
 

@@ -14,7 +14,8 @@ def acquainted(options, **row):
     """On one host: the two know each other by the time that both have connected, and no message goes by UDP. (An ACK may,
     to one that has ended.)"""
     def run(place, build):
-        for p in reversed(start_pair(place, build, "ibv_rc_pingpong -g 0 " + options, env=("UROCE_LOG=debug",))):
+        env = "UROCE_LOCAL=on", "UROCE_LOG=debug" # also where other rows do without
+        for p in reversed(start_pair(place, build, "ibv_rc_pingpong -g 0 " + options, env=env)):
             expect(p)
             sent = re.search(r"udp link: sent (\d+) packets", p.output)
             if int(sent[1]) > 1:

@@ -216,8 +216,27 @@ static bool may_take(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 
-	return p->psn.v == r->expected.v && !p->pieces && r->inbound == INBOUND_NONE && !r->has_recv && !qp->srq &&
-	       qp->rq.head != qp->rq.tail;
+	return p->psn.v == r->expected.v && !p->pieces && r->inbound == INBOUND_NONE && !r->has_recv;
+}
+
+/* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when the usual
+ * way goes on, which would take it next: so that is for SENDs alone, of which nothing else is checked before. */
+static const struct rwqe *find_receive(struct qp *qp, const struct packet *p)
+{
+	if (!qp->srq)
+		return qp->rq.head != qp->rq.tail ? rq_at(&qp->rq, qp->rq.head) : NULL;
+	if (p->opcode != OP_SEND_ONLY && p->opcode != OP_SEND_ONLY_IMM)
+		return NULL;
+	return take_receive(qp, p) ? qp->resp.recv : NULL;
+}
+
+/* It is used up: its position. */
+static uint32_t finish_receive(struct qp *qp)
+{
+	if (!qp->srq)
+		return qp->rq.head++;
+	qp->resp.has_recv = false;
+	return qp->resp.recv_position;
 }
 
 /* Its bytes to where they belong. False: it is something else, or that cannot be: the usual way knows why. */
@@ -251,7 +270,7 @@ static bool store(const struct qp *qp, const struct packet *p, const struct rwqe
 bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	struct responder *r = &qp->resp;
-	const struct rwqe *recv = rq_at(&qp->rq, qp->rq.head);
+	const struct rwqe *recv;
 	bool has_imm = p->opcode != OP_SEND_ONLY;
 
 	if (!may_receive(qp) || !may_take(qp, p))
@@ -261,7 +280,8 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now
 		if (unlikely(qp->state != IBV_QPS_RTS))
 			return false;
 	}
-	if (unlikely(!store(qp, p, recv)))
+	recv = find_receive(qp, p);
+	if (unlikely(!recv || !store(qp, p, recv)))
 		return false;
 	r->ack_psn = r->expected;
 	r->expected = psn_add(r->expected, 1);
@@ -281,7 +301,7 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now
 			      .byte_len = p->length,
 			      .imm = has_imm ? p->imm : 0,
 			      .src_qp = qp->attr.dest_qp_num,
-			      .wqe = qp->rq.head++,
+			      .wqe = finish_receive(qp),
 			      .status = IBV_WC_SUCCESS,
 			      .opcode = p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 			      .flags = has_imm ? IBV_WC_WITH_IMM : 0,

@@ -394,6 +394,73 @@ static void a_receive_into_memory_that_is_not_writable_fails_the_usual_way(void 
 	expect_taken(f, 1, IBV_WC_LOC_PROT_ERR);
 }
 
+static void share(struct fixture *f, uint64_t wr_id, uint32_t length, uint32_t lkey)
+{
+	struct ibv_sge sge = {IOVA + MEMORY / 2, length, lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+
+	assert_int_equal(srq_post(f->srq, &wr, &bad), 0);
+}
+
+static void start_sharing(struct fixture *f)
+{
+	f->srq = srq_create(&f->hca, &f->pd, NULL, NULL, 8, 2);
+	assert_non_null(f->srq);
+	start(f);
+}
+
+static void a_message_takes_a_shared_receive(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = request(OP_SEND_ONLY_IMM, due_psn(0), 64);
+	struct cqe c;
+
+	start_sharing(f);
+	p.imm = 0x55667788;
+	assert_false(give(f, p)); /* no receive */
+	share(f, 1, 64, f->mr->base.lkey);
+	share(f, 2, 64, f->mr->base.lkey);
+	assert_true(give(f, p));
+	c = expect_taken(f, 1, IBV_WC_SUCCESS);
+	assert_int_equal(c.byte_len, 64);
+	assert_int_equal(c.imm, 0x55667788);
+	assert_int_equal(c.src_qp, PEER_QPN);
+	assert_memory_equal(f->memory + MEMORY / 2, f->payload, 64);
+	assert_int_equal(f->srq->rq.tail - f->srq->rq.head, 1);
+	assert_false(give(f, write_of(f, due_psn(1), 0)));
+	assert_false(give(f, request(OP_READ_REQUEST, due_psn(1), 0)));
+	assert_int_equal(f->srq->rq.tail - f->srq->rq.head, 1);
+	assert_true(give(f, request(OP_SEND_ONLY, due_psn(1), 3)));
+	assert_int_equal(expect_taken(f, 2, IBV_WC_SUCCESS).byte_len, 3);
+	expect_none(f);
+}
+
+/* It has been taken by then, and is the one that the usual way fails with. */
+static void a_shared_receive_that_will_not_do_fails_the_usual_way(void **state)
+{
+	const struct {
+		uint32_t room;
+		bool writable;
+		enum ibv_wc_status status;
+	} rows[] = {{63, true, IBV_WC_LOC_LEN_ERR}, {64, false, IBV_WC_LOC_PROT_ERR}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fixture *f = fixture_renew(state);
+		struct packet p = request(OP_SEND_ONLY, due_psn(0), 64);
+
+		start_sharing(f);
+		share(f, 1, rows[i].room, (rows[i].writable ? f->mr : f->plain)->base.lkey);
+		share(f, 2, 64, f->mr->base.lkey);
+		assert_false(give(f, p));
+		expect_none(f);
+		p.mtu = LARGE;
+		fixture_give(f, p);
+		expect_taken(f, 1, rows[i].status);
+		expect_none(f);
+		assert_int_equal(f->srq->rq.tail - f->srq->rq.head, 1);
+	}
+}
+
 static void a_completion_that_finds_its_queue_full_fails_the_queue_pair(void **state)
 {
 	struct fixture *f = *state;
@@ -626,6 +693,8 @@ int main(void)
 		T(what_has_been_received_is_acknowledged),
 		T(what_is_out_of_order_or_does_not_fit_is_not_taken),
 		T(a_receive_into_memory_that_is_not_writable_fails_the_usual_way),
+		T(a_message_takes_a_shared_receive),
+		T(a_shared_receive_that_will_not_do_fails_the_usual_way),
 		T(a_completion_that_finds_its_queue_full_fails_the_queue_pair),
 		T(a_datagram_says_what_the_request_does),
 		T(a_datagram_that_is_not_plain_is_left_to_the_usual_way),

@@ -196,7 +196,8 @@ static int add_inlet(struct loop *l, struct neighbor *n, int fd, const struct ri
 		local->inlet[local->inlets++] = n;
 		n->in = fd;
 		meet(n);
-		sleep_renew(l); /* who sleeps has to say so in this one as well */
+		sleep_renew(l); /* who sleeps has to say so in this one as well ... */
+		helper_kick(l); /* ... and so has the helper, as it may be any thread that is here */
 	}
 	lock_drop(&l->receive);
 	return err;

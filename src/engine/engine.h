@@ -37,6 +37,8 @@ struct near_ops {
 		NEAR_GONE,
 	} (*reserve)(struct qp *qp, void *near, uint32_t length);
 	void (*release)(void *near, uint32_t length);
+	/* Whether it has not taken in yet all that it was sent. */
+	bool (*is_behind)(void *near);
 };
 
 /* A packet to be sent: header values, and its payload as pieces of the turn's iov[]. */

@@ -24,6 +24,7 @@
 #define INTERVAL_LAST  (8 * MSEC)
 #define PATIENCE_NEW   (250 * MSEC) /* with one that has never answered */
 #define PATIENCE       SEC	    /* ... or that has: it may be waiting for a processor */
+#define PATIENCE_BEHIND (10 * SEC)  /* ... or that is a neighbor, and has not even taken in what it was sent */
 #define SILENT_AGAIN   SEC	    /* a silent peer is asked that often */
 /* A promise that is not used for so many periods is given back, and its owner does not count on it after one. */
 #define PERIOD	     (50 * MSEC)
@@ -181,6 +182,11 @@ static void forget_promise(struct flow *f)
 	f->credits = min_of(f->credits, messages_ahead(f) + FREE_MESSAGES);
 }
 
+static uint64_t patience_ends(const struct flow *f)
+{
+	return f->patient_at + (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE);
+}
+
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 {
 	if (!f->held_at && since(f->used, turn->now) > PERIOD)
@@ -190,8 +196,10 @@ bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 	if (!is_changing(f) && (f->peer == FLOW_SILENT || !is_full(qp, f, w)))
 		return false;
 	if (!f->held_at)
-		f->held_at = turn->now;
-	if (since(f->held_at, turn->now) >= (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE)) {
+		f->held_at = f->patient_at = turn->now;
+	if (f->near && since(f->held_at, turn->now) < PATIENCE_BEHIND && turn->near->is_behind(f->near))
+		f->patient_at = turn->now;
+	if (turn->now >= patience_ends(f)) {
 		f->peer = FLOW_SILENT;
 		return false;
 	}
@@ -272,7 +280,7 @@ uint64_t flow_deadline(const struct qp *qp)
 
 	if (!f)
 		return NEVER;
-	return min_of(f->again_at, f->held_at + (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE));
+	return min_of(f->again_at, patience_ends(f));
 }
 
 void flow_reset(struct qp *qp)

@@ -73,7 +73,18 @@ static void release(void *near, uint32_t length)
 	lock_drop(&n->lock);
 }
 
-const struct near_ops nearby_ops = {find, reserve, release};
+static bool is_behind(void *near)
+{
+	struct neighbor *n = near;
+	bool behind;
+
+	lock_take(&n->lock);
+	behind = neighbor_state(n) == NEIGHBOR_MET && !ring_has_passed(&n->outlet, n->outlet.at);
+	lock_drop(&n->lock);
+	return behind;
+}
+
+const struct near_ops nearby_ops = {find, reserve, release, is_behind};
 
 bool nearby_send(const struct tx *tx, const struct link_tx *out)
 {

@@ -36,7 +36,8 @@ struct flow {
 	uint64_t asked_at;
 	uint64_t again_at; /* before that, no other question */
 	uint64_t interval; /* to the next one, if this is in vain */
-	uint64_t held_at;  /* since when a packet waits; 0: none does */
+	uint64_t held_at;  /* since when a packet waits; 0: none does ... */
+	uint64_t patient_at; /* ... and since when the receiver has been able to answer */
 	uint64_t used;	   /* when it was sent to last */
 	void *near;	   /* UD, for loop/: the neighbor through whose ring it goes; NULL: by udp */
 	void *next;	   /* ... or is to go, when what it was sent has arrived; NULL: no change */

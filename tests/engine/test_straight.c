@@ -493,7 +493,14 @@ static void release_near(void *near, uint32_t length)
 {
 }
 
-static const struct near_ops near_ops = {find_near, reserve_near, release_near};
+static bool near_is_behind;
+
+static bool is_behind(void *near)
+{
+	return near_is_behind;
+}
+
+static const struct near_ops near_ops = {find_near, reserve_near, release_near, is_behind};
 
 static struct ibv_send_wr datagram(struct fixture *f, uint64_t id, struct ibv_sge *sge)
 {
@@ -674,6 +681,62 @@ static void datagrams_fill_the_queue_as_all_do(void **state)
 	assert_true(post_near(f, &wr, &p, payload));
 }
 
+static uint32_t datagrams_sent(struct fixture *f)
+{
+	uint32_t n = 0;
+
+	while (!fixture_is_silent(f))
+		n += fixture_sent(f)->packet.opcode == (TRANSPORT_UD | OP_SEND_ONLY);
+	f->sents = f->shown = 0; /* there are many questions besides */
+	return n;
+}
+
+/* In so many seconds. */
+static uint32_t datagrams_sent_in(struct fixture *f, uint32_t seconds)
+{
+	uint32_t n = 0;
+
+	for (; seconds; seconds--) {
+		fixture_wait(f, SEC);
+		n += datagrams_sent(f);
+	}
+	return n;
+}
+
+/* A process that waits for a processor answers nothing, but it is not gone, and not one that knows no questions. */
+static void who_is_behind_is_waited_for(void **state)
+{
+	enum { AHEAD = 31, MORE = 8 }; /* one has been sent to begin with */
+	struct fixture *f = *state;
+
+	start_near(f);
+	near_is_behind = true;
+	for (int i = 0; i < AHEAD + MORE; i++)
+		assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND})), 0);
+	assert_int_equal(datagrams_sent(f), AHEAD);
+	assert_int_equal(datagrams_sent_in(f, 5), 0);
+	near_is_behind = false;
+	fixture_wait(f, 200 * MSEC);
+	assert_int_equal(datagrams_sent(f), 0);
+	fixture_wait(f, 100 * MSEC);
+	assert_int_equal(datagrams_sent(f), MORE);
+}
+
+/* For a while: others wait behind him. */
+static void but_not_for_ever(void **state)
+{
+	struct fixture *f = *state;
+
+	start_near(f);
+	near_is_behind = true;
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND})), 0);
+	assert_int_equal(datagrams_sent(f), 31);
+	assert_int_equal(datagrams_sent_in(f, 9), 0);
+	assert_int_equal(datagrams_sent_in(f, 2), 9);
+	near_is_behind = false;
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -701,6 +764,8 @@ int main(void)
 		T(a_datagram_with_a_question_behind_it_goes_the_usual_way),
 		T(datagrams_do_not_overtake_what_waits),
 		T(datagrams_fill_the_queue_as_all_do),
+		T(who_is_behind_is_waited_for),
+		T(but_not_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,7 +97,12 @@ static void release_near(void *near, uint32_t length)
 {
 }
 
-static const struct near_ops near_ops = {find_near, reserve_near, release_near};
+static bool is_behind(void *near)
+{
+	return dice_chance(&services.world->dice, 0.2);
+}
+
+static const struct near_ops near_ops = {find_near, reserve_near, release_near, is_behind};
 
 void run(struct half *h)
 {

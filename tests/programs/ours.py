@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs of our own, the examples among them: what none of the others does. They check what arrives, are stopped and killed,
 overhear forged packets, and sleep."""
+import glob
 import os
 import re
 import signal
@@ -176,13 +177,37 @@ def hostile(how):
     return run
 
 
-def switches(pid):
+def content(path):
+    with open(path) as f:
+        return f.read()
+
+
+def tasks(pid):
+    return ["/proc/%d/task/%s/" % (pid, task) for task in os.listdir("/proc/%d/task" % pid)]
+
+
+def switches(pids):
     """Of all threads: how often each has been taken off a processor. A wake-up ends in one."""
-    total = {}
-    for task in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/status" % (pid, task)) as f:
-            total[task] = sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
-    return total
+    return {task: sum(int(n) for n in re.findall(r"^\w*voluntary_ctxt_switches:\s*(\d+)", content(task + "status"), re.M))
+            for pid in pids for task in tasks(pid)}
+
+
+def rests(pid):
+    """All threads sleep, the helper for as long as nothing comes, and no timer is set."""
+    for task in tasks(pid):
+        call = content(task + "syscall").split()
+        if call[0] == "running":
+            return False
+        # epoll_pwait2() without a time, or epoll_wait() with -1
+        if content(task + "comm") == "uroce\n" and call[4] not in ("0x0", "0xffffffff", "0xffffffffffffffff"):
+            return False
+    return not any(re.search(r"^it_value: \((?!0, 0\))", content(path), re.M) for path in glob.glob("/proc/%d/fdinfo/*" % pid))
+
+
+def at_rest(pids):
+    """The switches so far, if the polling threads have handed over to the helpers, and these have nothing left to do."""
+    before = switches(pids)
+    return before if all(map(rests, pids)) and before == switches(pids) else None
 
 
 def idle(how, **row):
@@ -190,15 +215,10 @@ def idle(how, **row):
         ends = start_positional(place, build, "idle", how)
         for p in ends:
             p.until_output(r"^idle")
-        # The hand-over from the polling thread to the sleeping helper comes to rest by itself, soon.
-        for _ in range(50):
-            before = [switches(p.pid) for p in ends]
-            time.sleep(0.2)
-            if before == [switches(p.pid) for p in ends]:
-                break
-        before = [switches(p.pid) for p in ends]
-        time.sleep(10)
-        after = [switches(p.pid) for p in ends]
+        pids = [p.pid for p in ends]
+        before = ends[0].until("both came to rest", lambda: at_rest(pids))
+        time.sleep(10)  # time is what this measures
+        after = switches(pids)
         if before != after:
             raise Failure("woken in 10 s of idleness: context switches by thread %s, then %s" % (before, after))
     return Case("idle in %s(): no wake-up in 10 s" % how, run, **row)

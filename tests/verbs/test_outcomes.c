@@ -161,16 +161,16 @@ static void no_reads(struct pair *p)
 	p->attr[0].max_rd_atomic = 0;
 }
 
+/* With all the time that it takes to be told that there is no receive. */
 static void no_patience(struct pair *p)
 {
 	p->attr[0].rnr_retry = 0;
-	p->attr[0].retry_cnt = 0;
-	p->attr[0].timeout = 1;
 }
 
 static void wrong_peer(struct pair *p)
 {
-	no_patience(p);
+	p->attr[0].retry_cnt = 0;
+	p->attr[0].timeout = 1;
 	p->attr[1].dest_qp_num ^= 1; /* RC: its answers go astray */
 	p->attr[0].dest_qp_num ^= 0x8000;
 }

@@ -46,13 +46,15 @@ demo:
 	@$(BUILD)/uroce demo
 
 # All tests, then all again under the sanitizers (which do less of what takes long: UROCE_QUICK). Everything is
-# run even if something fails.
+# run even if something fails; what has failed, and passed when it was run again, is told of once more at the end.
+failures = $(patsubst %,%/meson-logs/failures.txt,$(BUILD) $(BUILD)-asan $(BUILD)-tsan)
 test:
 	$(packages) $(TEST_PACKAGES)
-	@result=0; \
+	@result=0; rm -f $(failures); \
 	$(call tests,$(BUILD)) || result=1; \
 	$(asan) || result=1; \
 	$(tsan) || result=1; \
+	cat $(failures) 2>/dev/null; \
 	exit $$result
 
 check:

@@ -80,7 +80,7 @@ def main():
                 problem = attempt(case, here, build)
                 if problem:  # once more, in a new place: what others do to the machine hardly comes twice
                     again = "%s --build %s --place %s %r" % (sys.argv[0], args.build, where, case.name)
-                    tell("FAILED ONCE: %s\n%s\n--- again: %s" % (title, problem, again))
+                    tell("FAILED ONCE: %s: %s\n--- again: %s" % (title, problem, again))
                     here.close()
                     here = place.host() if reason else MAKE[where]()
                     problem = attempt(case, here, build)

@@ -15,6 +15,9 @@
 #define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIZE_LEAST  65536u
 #define SIZE_MOST   (1u << 30)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 static_assert(sizeof(struct ring_words) <= WORDS_BYTES, "the words have their page");
 
@@ -80,6 +83,16 @@ int ring_map(struct ring *r, int memory)
 			   .key = ((struct ring_words *)at)->key,
 			   .tsan_key = tsan_key(st.st_ino)};
 	return 0;
+}
+
+void ring_ready(struct ring *r)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = (r->at + page - 1) & ~(page - 1);
+	uint64_t more = min_of(max_of(from, page), (uint64_t)r->size / 8), end = min_of(from + more, (uint64_t)r->size);
+
+	if (from >= end || madvise(r->data + from, end - from, MADV_POPULATE_WRITE))
+		end = UINT64_MAX; /* all of it is, or it has to be one by one (before Linux 5.14) */
+	r->ready = end;
 }
 
 void ring_unmap(struct ring *r)

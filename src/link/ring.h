@@ -46,6 +46,7 @@ struct ring {
 	uint64_t at;	   /* bytes produced, or consumed */
 	uint64_t key;
 	uint64_t known;	   /* producer: the last known head; consumer: what the head says */
+	uint64_t ready;	   /* producer: from here on, the memory has not been made ready yet */
 	void *tsan_key; /* of both mappings of one memory */
 };
 
@@ -54,6 +55,10 @@ int ring_memory(uint32_t size);
 /* Maps it. 0; -EINVAL if it is not what ring_memory() makes; or -errno. The descriptor stays the caller's. */
 int ring_map(struct ring *r, int memory);
 void ring_unmap(struct ring *r);
+/* Has the kernel give us the pages that the producer comes to next, many at once: one by one, on the first way around,
+ * they cost more than the records that are written there. As much again as has been used, so that who says little
+ * takes little memory. */
+void ring_ready(struct ring *r);
 
 static inline uint32_t ring_round(uint32_t bytes)
 {
@@ -106,6 +111,8 @@ static inline void ring_publish(struct ring *r, uint32_t bytes)
 	/* release pairs with ring_peek() */
 	atomic_store_explicit(&next->mark, r->key + r->at, memory_order_release);
 	r->at += ring_round(bytes);
+	if (unlikely(r->at >= r->ready))
+		ring_ready(r);
 	ring_prepare(r, ring_round(bytes));
 }
 

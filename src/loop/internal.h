@@ -27,7 +27,7 @@ struct port {
 	uint32_t users; /* paths: guarded by `life` */
 	bool raw;	/* of whole frames: raw.c has it, and counts its users by QPs */
 	bool watched;	/* in the helper's epoll set: guarded by `receive` */
-	uint32_t quiet; /* polls since something came: guarded by `receive`, as is ... */
+	uint32_t busy;	/* so many polls look at it, as something came: guarded by `receive`, as is ... */
 	uint64_t looked; /* ... when it was looked at last: ns */
 	struct steered steered;
 

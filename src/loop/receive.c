@@ -19,7 +19,7 @@
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
 #define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
 #define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
-#define BUSY_POLLS  200u /* ... and was not quiet if something came so many polls ago */
+#define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
 /* A reception: packets of one QP that follow each other are one visit to it. */
@@ -273,7 +273,9 @@ void drain_inlet(struct loop *l, struct neighbor *n)
 /* Whether it is time to look at a port, for a process that has neighbors too. */
 static bool is_due(struct port *port, uint64_t now)
 {
-	if (port->quiet++ >= BUSY_POLLS && now < port->looked + LOOK_AGAIN && now >= port->looked)
+	if (port->busy)
+		port->busy--;
+	else if (now < port->looked + LOOK_AGAIN && now >= port->looked)
 		return false;
 	port->looked = now;
 	return true;
@@ -289,7 +291,7 @@ uint32_t receive_all(struct loop *l, uint64_t *now)
 		uint32_t got = near && !is_due(l->port[i], before) ? 0 : receive_port(l, l->port[i], &seen);
 
 		if (got)
-			l->port[i]->quiet = 0;
+			l->port[i]->busy = BUSY_POLLS;
 		n += got;
 	}
 	if (seen)

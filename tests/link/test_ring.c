@@ -234,6 +234,46 @@ static void consume(struct ends *e)
 	}
 }
 
+/* Pages of the ring's data that the kernel has given us, from the first on. */
+static uint32_t pages_ready(const struct ring *r)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	unsigned char there[SIZE / 4096];
+	uint32_t n = 0;
+
+	assert_int_equal(mincore(r->data, SIZE, there), 0);
+	while (n < SIZE / page && there[n] & 1)
+		n++;
+	return n;
+}
+
+static void as_much_memory_is_made_ready_as_has_been_used(void **state)
+{
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE), most = SIZE / 8 / page, before;
+	struct ends e;
+
+	open_ends(&e);
+	assert_int_equal(pages_ready(&e.producer), 0);
+	put(&e.producer, 0, 10);
+	before = pages_ready(&e.producer);
+	if (before == 1 || !most) {
+		print_message("# the kernel knows no MADV_POPULATE_WRITE, or its pages are large\n");
+		close_ends(&e);
+		return;
+	}
+	assert_int_equal(before, 2);
+	while (e.producer.at < SIZE) {
+		uint32_t used = (uint32_t)(e.producer.at + page - 1) / page, ready = pages_ready(&e.producer);
+
+		assert_true(ready >= min_of(used + (e.producer.at % page ? 0 : 1), SIZE / page));
+		assert_true(ready <= used + most);
+		put(&e.producer, 0, 100);
+	}
+	put(&e.producer, 0, 100);
+	assert_int_equal(pages_ready(&e.producer), SIZE / page);
+	close_ends(&e);
+}
+
 static void two_threads_that_sleep_whenever_they_can_lose_nothing(void **state)
 {
 	struct ends e;
@@ -256,6 +296,7 @@ int main(void)
 		cmocka_unit_test(a_size_that_cannot_be_one_stops_the_consumer),
 		cmocka_unit_test(a_head_that_lies_makes_no_room),
 		cmocka_unit_test(memory_that_could_shrink_is_refused),
+		cmocka_unit_test(as_much_memory_is_made_ready_as_has_been_used),
 		cmocka_unit_test(two_threads_that_sleep_whenever_they_can_lose_nothing),
 	};
 

@@ -14,6 +14,7 @@
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
+#define INLET_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
 #define LONG	    16u /* packets: after so many, it is later */
 #define GLANCES	    15u
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
@@ -52,13 +53,16 @@ NO_LOCK_ANALYSIS static bool enter(struct visit *v, uint32_t qpn)
 	return v->qp;
 }
 
-/* QP 1 is everybody's. */
+static void receive_waiting(struct loop *l) REQUIRES(l->receive);
+
+/* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which neighbors send another way. */
 static void deliver_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
 	REQUIRES(v->loop->receive)
 {
 	uint8_t slot;
 
 	leave(v);
+	receive_waiting(v->loop);
 	slot = gsi_receive(v->loop, p, from, !v->port);
 	if (slot)
 		handover_add(&v->loop->handover, &v->loop->slot, slot, p, from);
@@ -259,6 +263,16 @@ static uint32_t receive_inlets(struct loop *l) REQUIRES(l->receive)
 		n += receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
 	leave(&v);
 	return n;
+}
+
+/* What neighbors have sent before now, and no more than a ring holds of what they send meanwhile. */
+static void receive_waiting(struct loop *l)
+{
+	struct visit v = {.loop = l};
+
+	for (uint32_t i = 0; i < l->local.inlets; i++)
+		receive_inlet(&v, l->local.inlet[i], INLET_ALL);
+	leave(&v);
 }
 
 void drain_inlet(struct loop *l, struct neighbor *n)

@@ -249,6 +249,7 @@ TABLE = [
     peer_dies("idle", places=BOTH, quick=True),
     killed(200, places=BOTH),
     killed(20, quick=True),
+    alone("parting 127.0.0.1", name="what was sent before a disconnection is there before its event", quick=True),
     leave(100),
     leave(10, quick=True),
     cut(60),

@@ -8,6 +8,8 @@ import socket
 import struct
 import sys
 
+GUARD = 120  # seconds, against a hang: no test is about time
+
 
 def say(what, call):
     try:
@@ -22,7 +24,7 @@ def say(what, call):
 def events(s):
     p = select.poll()
     p.register(s, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
-    return [hex(got) for _, got in p.poll(5000)]
+    return [hex(got) for _, got in p.poll(1000 * GUARD)]
 
 
 def by_tcp(port):
@@ -40,10 +42,10 @@ def pair(family=socket.AF_INET, bound="127.0.0.1", to=None):
     ready = select.poll()
     ready.register(listener, select.POLLIN)
     ready.poll(0)  # a listener takes connections by RDMA from when it is first waited for
-    client.settimeout(5)
+    client.settimeout(GUARD)
     client.connect((to or bound, port))
     server, peer = listener.accept()
-    server.settimeout(5)
+    server.settimeout(GUARD)
     print("connected", peer[0], client.getpeername()[0], by_tcp(port) == (sys.argv[1] == "tcp"))
     return listener, client, server
 

@@ -132,6 +132,13 @@ class Process:
             return False
         self.until("it listened on TCP port %d" % port, listening)
 
+    def until_listening_at(self, path):
+        """At a Unix socket, whose file is there before."""
+        def listening():
+            with open(self.namespace.proc + "unix") as f:
+                return any(line.split()[3] == "00010000" and line.split()[-1] == path for line in f)
+        self.until("it listened at %s" % path, listening)
+
     def until_at_roce_port(self):
         """Until the program itself has bound UDP port 4791, which is when those that connect by rdma_cm find it."""
         def bound():

@@ -27,7 +27,7 @@ def iser(place, build):
             f.truncate(16 << 20)
         s = Process(build, place.server, typed(build, "tgtd -f --iscsi portal=%s:%d" % (place.address, next(ports))), [ipc],
                     preload=False)
-        s.until("tgtd took orders", lambda: os.path.exists(os.path.join(folder, "ipc.0")))
+        s.until_listening_at(os.path.join(folder, "ipc.0"))
         for order in ("--mode target --op new --tid 1 --targetname " + TARGET,
                       "--mode logicalunit --op new --tid 1 --lun 1 -b " + disk,
                       "--mode target --op bind --tid 1 -I ALL", "--mode target --op bind --tid 1 -Q " + INITIATOR):
@@ -48,7 +48,7 @@ class Machine:
         self.process = Process(build, namespace, typed(build, "qemu-system-x86_64 -machine q35 -accel tcg -m 64 -display none "
                                                        "-nodefaults -S -qmp unix:%s,server=on,wait=off %s" % (self.path, options)),
                                preload=False)
-        self.process.until("its monitor was there", lambda: os.path.exists(self.path))
+        self.process.until_listening_at(self.path)
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(GUARD)
         self.socket.connect(self.path)

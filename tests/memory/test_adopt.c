@@ -243,12 +243,23 @@ static void what_is_not_private_memory_stays(void **state)
 	fclose(file);
 }
 
+static pid_t waiter;
+
 static void *wait_for_word(void *fd)
 {
 	char byte;
 
+	waiter = gettid();
 	assert_int_equal(read(*(int *)fd, &byte, 1), 1);
 	return NULL;
+}
+
+/* Until the kernel counts it no more: who is joined may still be on his way out. */
+static void until_gone(pthread_t thread)
+{
+	pthread_join(thread, NULL);
+	while (syscall(SYS_tgkill, getpid(), waiter, 0) == 0)
+		sched_yield();
 }
 
 static void a_second_thread_stops_it(void **state)
@@ -266,7 +277,7 @@ static void a_second_thread_stops_it(void **state)
 	assert_true(moves(at, 4 * page));
 	adopt_own_thread(-1);
 	assert_int_equal(write(fd[1], "x", 1), 1);
-	pthread_join(thread, NULL);
+	until_gone(thread);
 	close(fd[0]);
 	close(fd[1]);
 	munmap(at, 4 * page);
@@ -368,7 +379,7 @@ static void memory_of_our_own_is_adopted_even_beside_threads(void **state)
 	adopt_release(arena, at, 4 * page, &where);
 	munmap(at, 4 * page);
 	assert_int_equal(write(pipe_fd[1], "", 1), 1);
-	pthread_join(thread, NULL);
+	until_gone(thread);
 	close(pipe_fd[0]);
 	close(pipe_fd[1]);
 }

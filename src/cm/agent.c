@@ -37,12 +37,23 @@ uint64_t agent_now(void)
 	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
 }
 
+/* Numbers that nobody foresees, fetched many at a time. */
+static struct lock random_lock; /* a leaf */
+static uint32_t random_numbers[64];
+static size_t random_left; /* guarded by random_lock, as they are */
+
 uint32_t agent_random(void)
 {
-	uint32_t n = 0;
+	uint32_t n;
 
-	while (getrandom(&n, sizeof(n), 0) < 0 && errno == EINTR)
-		;
+	lock_take(&random_lock);
+	if (!random_left) {
+		while (getrandom(random_numbers, sizeof(random_numbers), 0) < 0 && errno == EINTR)
+			;
+		random_left = ARRAY_SIZE(random_numbers);
+	}
+	n = random_numbers[--random_left];
+	lock_drop(&random_lock);
 	return n;
 }
 
@@ -56,6 +67,20 @@ static const struct path *find_path(const union ibv_gid *local) REQUIRES(cm.lock
 	return NULL;
 }
 
+/* Of the process of this host that the message is for; 0: who knows. */
+static uint8_t slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
+{
+	uint64_t service = 0;
+	int slot;
+
+	if (memcmp(&to->local, &to->remote, sizeof(to->local)))
+		return 0;
+	slot = machine_owner(mad, &service);
+	if (slot == 0 && service)
+		slot = gsi_near_owner(&to->remote, service);
+	return (uint8_t)max_of(slot, 0);
+}
+
 NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to,
 				 const uint8_t mad[CM_MAD_BYTES])
 {
@@ -67,7 +92,7 @@ NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to,
 	path = *known;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
-	gsi_send(&path, GSI_QPN, mad); /* lost, if it fails: then it is sent again */
+	gsi_send(&path, GSI_QPN, mad, slot_of(to, mad)); /* lost, if it fails: then it is sent again */
 }
 
 static uint8_t owner(const struct gsi_mad *mad)
@@ -148,6 +173,13 @@ NO_LOCK_ANALYSIS static void first_after_fork(void)
 	lock_drop(&cm.lock);
 }
 
+static void first_in_child(void)
+{
+	random_lock = (struct lock){0};
+	random_left = 0; /* the parent will use them */
+	first_after_fork();
+}
+
 /* The parent goes on with what it has. The child begins anew, if it does; the ids that it knows are of no use
  * to it. */
 NO_LOCK_ANALYSIS static void in_child(void)
@@ -177,7 +209,7 @@ __attribute__((constructor(101))) static void serve(void)
 	static const struct gsi_ops ops = {.owner = owner, .receive = receive};
 
 	gsi_serve(&ops);
-	pthread_atfork(last_before_fork, first_after_fork, first_after_fork);
+	pthread_atfork(last_before_fork, first_after_fork, first_in_child);
 }
 
 static int start(void) REQUIRES(start_lock)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "loop/internal.h"
+#include "loop/nearby.h"
 #include "loop/services.h"
 
 static _Atomic(const struct gsi_ops *) serving;
@@ -32,7 +33,7 @@ pid_t gsi_process(uint8_t slot)
 	return steering_process(slot);
 }
 
-int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES])
+int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot)
 {
 	static _Atomic uint32_t count; /* relaxed: nobody looks at the PSN of a datagram */
 	struct port *port = path->link;
@@ -59,6 +60,8 @@ int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES]
 
 	if (!port || loop_is_inert(port->loop))
 		return -EINVAL;
+	if (slot && !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) && nearby_send_mad(port->loop, slot, &tx))
+		return 0;
 	return send_packets(port->link, &tx, 1) ? 0 : -EAGAIN;
 }
 
@@ -138,6 +141,20 @@ void gsi_release(const union ibv_gid *address, uint64_t service)
 static bool is_alive(uint8_t slot)
 {
 	return slot == gsi_slot() || slot_is_alive(slot);
+}
+
+static bool is_near(uint8_t slot)
+{
+	/* relaxed: nearby_send_mad() looks again */
+	return atomic_load_explicit(&current()->local.near[slot], memory_order_relaxed);
+}
+
+uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
+{
+	struct loop *l = current();
+	struct services *services = l && l->local.on ? steering_services(&l->steering) : NULL;
+
+	return services ? services_owner(services, to, service, is_near) : 0;
 }
 
 uint8_t gsi_owner(const union ibv_gid *to, uint64_t service)

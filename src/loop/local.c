@@ -386,7 +386,8 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	if (!l->local.on || slot == 0 || !is_here(path))
 		return;
 	lock_take(&l->local.lock);
-	hear_callers(l); /* it may have called already: then both have met before the first packet */
+	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it looks */
+		hear_callers(l); /* it may have called already: then both have met before the first packet */
 	n = find(l, slot);
 	if (n) {
 		n->users++;

@@ -44,6 +44,7 @@ struct local {
 	uint64_t looked;	   /* ns: when somebody looked whether they do */
 	struct neighbor *by_slot[SLOTS + 1];
 	_Atomic(struct neighbor *) near[SLOTS + 1]; /* those that we have met: loop/nearby.h says who may look */
+	struct lock mads_lock; /* held by who looks there for a MAD: before the neighbor's */
 	_Atomic uint64_t wanted[(SLOTS + 1) / 64]; /* slots that are to be called: the helper's to clear */
 	_Atomic uint64_t wanted_at[SLOTS + 1];	   /* ns: when that was asked for; 0: never. Relaxed: a hint */
 

@@ -105,21 +105,41 @@ bool nearby_send(const struct tx *tx, const struct link_tx *out)
 	return readable;
 }
 
-bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here)
+/* Whatever no room has been reserved for. False: there is none. */
+static bool put(struct neighbor *n, const struct link_tx *out, const union ibv_gid *from)
 {
-	uint32_t bytes = record_bytes(p);
+	uint32_t bytes = record_bytes(out->packet);
 	bool room;
 
 	lock_take(&n->lock);
 	room = neighbor_state(n) == NEIGHBOR_MET && local_room(n) >= ring_round(bytes);
 	if (room) {
-		record_put(ring_next(&n->outlet), &(struct link_tx){.packet = p}, (const union ibv_gid *)here);
+		record_put(ring_next(&n->outlet), out, from);
 		ring_publish(&n->outlet, bytes);
 		if (ring_must_wake(&n->outlet))
 			local_ring(n);
 	}
 	lock_drop(&n->lock);
 	return room;
+}
+
+bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here)
+{
+	return put(n, &(struct link_tx){.packet = p}, (const union ibv_gid *)here);
+}
+
+bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)
+{
+	struct local *local = &l->local;
+	struct neighbor *n;
+	bool sent;
+
+	lock_take(&local->mads_lock);
+	/* acquire pairs with meet() in local.c */
+	n = atomic_load_explicit(&local->near[slot], memory_order_acquire);
+	sent = n && put(n, mad, mad->dgid);
+	lock_drop(&local->mads_lock);
+	return sent;
 }
 
 NO_LOCK_ANALYSIS struct neighbor *nearby_enter(void *near)
@@ -145,6 +165,8 @@ static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
 
 void nearby_forget(struct loop *l, const struct neighbor *n)
 {
+	lock_take(&l->local.mads_lock);
+	lock_drop(&l->local.mads_lock);
 	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
 		struct qp *qp = pool_at(&l->hca.qps, i);
 

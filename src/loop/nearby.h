@@ -2,8 +2,9 @@
  * in mind (object/flow.h) points to one, which is found by the top byte of the QPN that is sent to, if the address is that
  * which the datagram leaves from. What is unknown goes by udp, while the helper thread calls the process of that slot.
  *
- * The pointers are looked up and used under qp->lock alone. A neighbor that is lost is taken out of local.near first, then
- * out of all flows, each under its QP's lock: after that nobody can have it.
+ * The pointers are looked up and used under qp->lock alone, or for MADs, which have no QP, under local.mads_lock. A neighbor that
+ * is lost is taken out of local.near first, then out of all flows, each under its QP's lock, and the other lock has been held
+ * once: after that nobody can have it.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_NEARBY_H
 #define UROCE_NEARBY_H
@@ -22,6 +23,10 @@ bool nearby_send(const struct tx *tx, const struct link_tx *out);
 
 /* What a receiver has to say to one that asked, at the address of 16 bytes. False: there is no room in the ring. */
 bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here);
+
+/* A MAD to the process of that slot, from the address of path->sgid, which is its own as well. False: it is no neighbor, or there is
+ * no room in the ring. Any thread, with any lock but a neighbor's. */
+bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad);
 
 /* Its ring, to write to: with its lock, until local_leave(). NULL: it is gone. */
 struct neighbor *nearby_enter(void *near);

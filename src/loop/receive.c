@@ -203,12 +203,22 @@ static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSI
 	return v->about;
 }
 
+/* Behind all that its sender has sent before. */
+NO_LOCK_ANALYSIS static void deliver_near_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
+{
+	leave(v);
+	gsi_receive(v->loop, p, from, true);
+}
+
 /* A neighbor's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
 NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, struct packet *p,
 					  const union ibv_gid *from)
 {
-	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number))
+	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number)) {
+		if (p->dest_qpn == GSI_QPN && from)
+			deliver_near_mad(v, p, from);
 		return;
+	}
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
 	if (unlikely(!enter(v, p->dest_qpn)))
 		return;

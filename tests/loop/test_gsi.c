@@ -119,7 +119,7 @@ static void send_mad(const struct path *path, uint8_t to, uint8_t number)
 {
 	uint8_t mad[MAD_BYTES] = {[TO] = to, [NUMBER] = number, [MAD_BYTES - 1] = 99};
 
-	assert_int_equal(gsi_send(path, GSI_QPN, mad), 0);
+	assert_int_equal(gsi_send(path, GSI_QPN, mad, 0), 0);
 }
 
 static void expect_mad(const struct child *c, uint8_t number)
@@ -174,7 +174,7 @@ static void send_request(const struct path *path, uint8_t number)
 		[MAD_BYTES - 1] = 99,
 	};
 
-	assert_int_equal(gsi_send(path, GSI_QPN, mad), 0);
+	assert_int_equal(gsi_send(path, GSI_QPN, mad, 0), 0);
 }
 
 /* Handed over by others, most would be lost while he does not look. */
@@ -225,7 +225,7 @@ static void what_cannot_be_sent_is_told(void **state)
 	uint8_t mad[MAD_BYTES] = {0};
 
 	assert_int_equal(gsi_slot(), 0);
-	assert_int_equal(gsi_send(&nowhere, GSI_QPN, mad), -EINVAL);
+	assert_int_equal(gsi_send(&nowhere, GSI_QPN, mad, 0), -EINVAL);
 	assert_int_equal(gsi_claim(&here, SERVICE, GSI_BOUND), -ENODEV);
 	assert_int_equal(gsi_owner(&here, SERVICE), 0);
 }

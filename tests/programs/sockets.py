@@ -2,6 +2,7 @@
 """Programs that know nothing but TCP sockets, whose connections go by RDMA: `uroce run --rsocket`."""
 import difflib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -124,6 +125,20 @@ def servers(way, count=3):
     return run
 
 
+def acquainted(place, build):
+    """On one host: messages of connection management go by UDP until the two know each other, which the first connection sees to."""
+    port, count = next(ports), 20
+    env = [*by_rsocket(build), "UROCE_LOCAL=on", "UROCE_LOG=debug"]
+    s = Process(build, place.server, [source(build, "servers"), str(port), "fork", str(count)], env=env)
+    s.until_at_roce_port()
+    c = Process(build, place.client, [source(build, "servers"), str(port), place.address, str(count)], env=env)
+    for p in c, s:
+        expect(p)
+        sent = re.search(r"udp link: sent (\d+) packets", p.output)
+        if int(sent[1]) >= count:
+            raise Failure(sent[0])
+
+
 def keepalive(place, build):
     """A peer on another host that is killed, which nobody tells of: a probe later, which takes as long as its attributes say."""
     port = next(ports)
@@ -157,6 +172,7 @@ TABLE = [
     Case("epoll by rsocket", readiness, quick=True),
     Case("files by rsocket", servers("files", 1), BOTH),
     *[Case(way + " by rsocket", servers(way), BOTH) for way in ("fork", "fork-files", "fork-exec", "vfork-exec")],
+    Case("connections by rsocket, not by UDP", acquainted, LO),
     Case("keepalive by rsocket", keepalive, VETH),
     Case("sockets by rsocket are as by TCP", semantics, LO),
 ]

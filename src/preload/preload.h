@@ -34,6 +34,7 @@
 enum kind {
 	PLAIN,	   /* not ours */
 	FRESH,	   /* a TCP socket of which nothing is known yet */
+	ALTERED,   /* the same, whose options may not be what they are at first */
 	INHERITED, /* the parent's, connected by RDMA: heirs.h */
 	PENDING,   /* the socket listens; the rsocket will, as soon as somebody waits for connections: a process that
 		    * only leaves it to its children does not keep it from them */

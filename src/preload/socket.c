@@ -48,6 +48,8 @@ static void in_child(void)
 
 		if (kind == LISTENING)
 			set_kind((int)fd, PENDING);
+		else if (kind == FRESH) /* the parent may set them */
+			set_kind((int)fd, ALTERED);
 		else if (kind == RDMA && inherits)
 			set_kind((int)fd, INHERITED);
 		else if (kind == RDMA || kind == CONNECTING || (kind == INHERITED && inherits))
@@ -128,6 +130,11 @@ static int domain_of(int fd)
 	return NEXT(getsockname)(fd, (struct sockaddr *)&name, &length) ? -1 : name.ss_family;
 }
 
+static bool is_new(enum kind kind)
+{
+	return kind == FRESH || kind == ALTERED;
+}
+
 /* What the socket has been told before there was an rsocket. */
 static void copy_options(int fd)
 {
@@ -144,13 +151,13 @@ static void copy_options(int fd)
 	}
 }
 
-static int attach(int fd, bool beneath)
+static int attach(int fd, bool beneath, bool altered, bool nonblocking)
 {
 	int err = OPS.attach(fd, domain_of(fd), SOCK_STREAM, beneath);
 
-	if (!err)
+	if (!err && altered)
 		copy_options(fd);
-	if (!err && is_nonblocking(fd))
+	if (!err && nonblocking)
 		rfcntl(fd, F_SETFL, O_NONBLOCK);
 	return err;
 }
@@ -161,7 +168,7 @@ PUBLIC int listen(int fd, int backlog)
 {
 	int result = NEXT(listen)(fd, backlog);
 
-	if (!result && kind_of(fd) == FRESH)
+	if (!result && is_new(kind_of(fd)))
 		set_kind(fd, PENDING);
 	return result;
 }
@@ -174,7 +181,7 @@ static int listen_too(int fd)
 
 	if (NEXT(getsockname)(fd, (struct sockaddr *)&name, &length))
 		return -1;
-	err = attach(fd, true);
+	err = attach(fd, true, true, is_nonblocking(fd));
 	if (err)
 		return err;
 	rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -203,8 +210,13 @@ void wake_listener(int fd)
 
 static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
-	int domain = domain_of(listener), fd, err;
+	int domain, fd, err;
 
+	if (!OPS.has_connection(listener)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	domain = domain_of(listener);
 	fd = NEXT(socket)(domain, SOCK_STREAM | (flags & SOCK_CLOEXEC), 0);
 	if (fd < 0)
 		return -1;
@@ -264,9 +276,9 @@ PUBLIC int accept(int fd, struct sockaddr *address, socklen_t *length)
 
 /* ---- connecting ---- */
 
-static int try_rdma(int fd, const struct sockaddr *address, socklen_t length)
+static int try_rdma(int fd, const struct sockaddr *address, socklen_t length, bool altered, bool nonblocking)
 {
-	int err = attach(fd, false);
+	int err = attach(fd, false, altered, nonblocking);
 
 	if (err)
 		return err;
@@ -278,15 +290,17 @@ static int try_rdma(int fd, const struct sockaddr *address, socklen_t length)
 
 PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
+	enum kind kind;
 	bool nonblocking;
 	int err;
 
 	if (is_rdma(fd))
 		return INSIDE(rconnect(fd, address, length));
-	if (kind_of(fd) != FRESH || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+	kind = kind_of(fd);
+	if (!is_new(kind) || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
 		return NEXT(connect)(fd, address, length);
 	nonblocking = is_nonblocking(fd);
-	err = INSIDE(try_rdma(fd, address, length));
+	err = INSIDE(try_rdma(fd, address, length, kind == ALTERED, nonblocking));
 	if (err == -EINPROGRESS && !nonblocking) { /* it takes too long */
 		INSIDE((OPS.detach(fd), 0));
 		err = -ETIMEDOUT;
@@ -329,6 +343,8 @@ static int same(int from, int to)
 		if (kind == PLAIN)
 			NEXT(dup2)(from, to);
 	}
+	if (kind == FRESH)
+		set_kind(from, kind = ALTERED); /* by either */
 	if (kind >= LISTENING)
 		INSIDE((OPS.detach(to), OPS.share(from, to)));
 	set_kind(to, kind);
@@ -379,6 +395,8 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 
 	if (is_rdma(fd))
 		INSIDE(rsetsockopt(fd, level, name, value, length));
+	else if (kind_of(fd) == FRESH)
+		set_kind(fd, ALTERED);
 	else if (result && error == EOPNOTSUPP && level != SOL_SOCKET && bridge_is(fd))
 		result = 0; /* what it says of TCP, or of IP, is of no use there */
 	errno = error;

@@ -14,6 +14,8 @@ int rsocket_attach(int fd, int domain, int type, bool beneath);
 int rsocket_share(int fd, int other);
 /* Closes the rsocket, and not the descriptor. Nothing if there is none. */
 void rsocket_detach(int fd);
+/* Whether there is one for rsocket_accept(), or an error. */
+bool rsocket_has_connection(int listener);
 /* The next connection of the listener goes by that descriptor. */
 int rsocket_accept(int listener, int fd);
 /* Bytes that can be read at once. */
@@ -34,6 +36,7 @@ struct rsocket_attach_ops {
 	int (*attach)(int fd, int domain, int type, bool beneath);
 	int (*share)(int fd, int other);
 	void (*detach)(int fd);
+	bool (*has_connection)(int listener);
 	int (*accept)(int listener, int fd);
 	int (*pending)(int fd);
 	int (*try_connect)(int fd, const struct sockaddr *address, socklen_t length);

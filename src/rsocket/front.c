@@ -108,6 +108,7 @@ PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
 	.attach = rsocket_attach,
 	.share = rsocket_share,
 	.detach = rsocket_detach,
+	.has_connection = rsocket_has_connection,
 	.accept = rsocket_accept,
 	.pending = rsocket_pending,
 	.try_connect = rsocket_try_connect,
@@ -176,6 +177,22 @@ static bool has_connection(struct rsocket *rs)
 	return !list_empty(&rs->accepted) || rsocket_state(rs) != RS_LISTENING;
 }
 
+/* What has come may have to be seen to. */
+static bool look_for_connection(struct rsocket *rs) REQUIRES(rs->lock)
+{
+	if (!has_connection(rs)) {
+		lock_drop(&rs->lock);
+		service_run();
+		lock_take(&rs->lock);
+	}
+	return has_connection(rs);
+}
+
+bool rsocket_has_connection(int listener)
+{
+	return WITH_RSOCKET(listener, rs, int, look_for_connection(rs)) != 0;
+}
+
 static int accept_next(struct rsocket *rs, struct rsocket **made) REQUIRES(rs->lock)
 {
 	int err = 0;
@@ -184,13 +201,8 @@ static int accept_next(struct rsocket *rs, struct rsocket **made) REQUIRES(rs->l
 		return -EOPNOTSUPP;
 	if (rsocket_state(rs) != RS_LISTENING)
 		return -EINVAL;
-	if (list_empty(&rs->accepted)) {
-		lock_drop(&rs->lock);
-		service_run();
-		lock_take(&rs->lock);
-	}
 	/* relaxed: see stream.c waits() */
-	if (!has_connection(rs) && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
+	if (!look_for_connection(rs) && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 		return -EAGAIN;
 	if (!has_connection(rs))
 		err = rsocket_await(rs, has_connection, rsocket_until(rs->receive_ms));

@@ -192,6 +192,19 @@ static bool end_stream(struct rsocket *rs)
 	return drained;
 }
 
+/* The peer parts from us at the same time: to have the thread woken by that would be in vain. */
+static void close_stream(struct rsocket *rs)
+{
+	struct attendant attendant;
+
+	service_attend(&attendant, -1); /* it does not sleep */
+	if (rsocket_state(rs) == RS_CONNECTED && !end_stream(rs))
+		service_close(rs);
+	else
+		rsocket_put(rs);
+	service_leave(&attendant);
+}
+
 void rsocket_close(struct rsocket *rs)
 {
 	rsocket_epoll_forget(rs);
@@ -200,11 +213,11 @@ void rsocket_close(struct rsocket *rs)
 		service_keep_alive(rs);
 	if (is_datagram(rs)) {
 		datagram_close(rs);
+		rsocket_put(rs);
 	} else if (rsocket_state(rs) == RS_LISTENING) {
 		close_listener(rs);
-	} else if (rsocket_state(rs) == RS_CONNECTED && !end_stream(rs)) {
-		service_close(rs);
-		return;
+		rsocket_put(rs);
+	} else {
+		close_stream(rs);
 	}
-	rsocket_put(rs);
 }

@@ -63,8 +63,10 @@ static void arm(void *arg)
 	struct poller *p = arg;
 
 	for (nfds_t i = 0; i < p->count; i++)
-		if (p->polled[i].rs)
+		if (p->polled[i].rs) {
+			sleeper_sleeps(p->polled[i].rs, &p->polled[i].sleeper);
 			rsocket_arm(p->polled[i].rs);
+		}
 	service_attendant_sleeps(&p->attendant);
 }
 

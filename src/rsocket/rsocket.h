@@ -155,12 +155,14 @@ void rsocket_wake(struct rsocket *rs);
 void rsocket_arm(struct rsocket *rs);
 /* The calling thread's eventfd to sleep on; -errno. */
 int sleeper_fd(void);
-/* A waiter that writes an eventfd. */
+/* A waiter that writes an eventfd, once after each time that it has said that it will sleep. */
 struct sleeper {
 	struct waiter waiter;
 	int fd;
+	bool sleeps; /* guarded by wait_lock */
 };
 void sleeper_init(struct sleeper *s, int fd);
+void sleeper_sleeps(struct rsocket *rs, struct sleeper *s);
 /* Until test(rs), called with the lock held; releases the lock while it waits. 0, -EAGAIN: `until` has come, -EINTR. */
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
 uint64_t rsocket_until(int ms); /* 0: never */

@@ -86,12 +86,24 @@ int sleeper_fd(void)
 
 static void wake_sleeper(struct waiter *w)
 {
-	eventfd_write(container_of(w, struct sleeper, waiter)->fd, 1);
+	struct sleeper *s = container_of(w, struct sleeper, waiter);
+
+	if (s->sleeps)
+		eventfd_write(s->fd, 1);
+	s->sleeps = false;
+}
+
+void sleeper_sleeps(struct rsocket *rs, struct sleeper *s)
+{
+	lock_take(&rs->wait_lock);
+	s->sleeps = true;
+	lock_drop(&rs->wait_lock);
 }
 
 void sleeper_init(struct sleeper *s, int fd)
 {
 	s->fd = fd;
+	s->sleeps = false;
 	s->waiter.wake = wake_sleeper;
 	list_init(&s->waiter.link);
 }
@@ -103,6 +115,7 @@ struct waiting {
 	bool (*test)(struct rsocket *rs);
 	bool attends; /* it is about a connection */
 	struct attendant attendant;
+	struct sleeper sleeper;
 };
 
 static void process(struct rsocket *rs) REQUIRES(rs->lock)
@@ -131,6 +144,7 @@ static void arm(void *arg)
 {
 	struct waiting *w = arg;
 
+	sleeper_sleeps(w->rs, &w->sleeper);
 	rsocket_arm(w->rs);
 	if (w->attends)
 		service_attendant_sleeps(&w->attendant);
@@ -146,7 +160,6 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	struct waiting waiting = {.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
 	struct loop_wait w = {.done = done, .arm = arm, .arg = &waiting, .until = until};
 	struct pollfd udp = {.fd = rs->fd, .events = POLLIN};
-	struct sleeper s;
 	int result;
 
 	process(rs);
@@ -156,8 +169,8 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	if (w.wake < 0)
 		return w.wake;
 	lock_drop(&rs->lock);
-	sleeper_init(&s, w.wake);
-	rsocket_wait_add(rs, &s.waiter);
+	sleeper_init(&waiting.sleeper, w.wake);
+	rsocket_wait_add(rs, &waiting.sleeper.waiter);
 	if (waiting.attends)
 		service_attend(&waiting.attendant, w.wake);
 	if (is_datagram(rs)) {
@@ -167,7 +180,7 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	do
 		result = loop_wait_for(&w);
 	while (result > 0 && is_datagram(rs) && !done(&waiting)); /* something came by UDP, and it is not that */
-	rsocket_wait_remove(rs, &s.waiter);
+	rsocket_wait_remove(rs, &waiting.sleeper.waiter);
 	if (waiting.attends)
 		service_leave(&waiting.attendant);
 	lock_take(&rs->lock);

@@ -15,12 +15,15 @@
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
+#define BEHIND_A_CALL __attribute__((noinline)) /* else gcc keeps its variables where setjmp()'s return may spoil them */
 #if defined(__SANITIZE_ADDRESS__) || defined(UNDER_TSAN) || __has_feature(address_sanitizer)
 typedef sigjmp_buf landing_place;
 #define land_here(place) sigsetjmp(place, 1)
 #define go_to(place)	 siglongjmp(place, 1)
 #elif defined(__x86_64__)
 typedef void *landing_place[5];
+#undef BEHIND_A_CALL
+#define BEHIND_A_CALL inline
 #define land_here(place) __builtin_setjmp(place)
 #define go_to(place)	 __builtin_longjmp(place, 1)
 #else
@@ -164,6 +167,11 @@ bool fault_try(void (*access)(void *arg), void *arg)
 	return true;
 }
 
+static BEHIND_A_CALL void copy(char *to, const void *from, size_t length)
+{
+	copy_in_order(to, from, length);
+}
+
 bool fault_copy(char *to, const void *from, size_t length)
 {
 	struct landing here;
@@ -174,7 +182,7 @@ bool fault_copy(char *to, const void *from, size_t length)
 		return false;
 	landing = &here;
 	atomic_signal_fence(memory_order_seq_cst); /* as above */
-	copy_in_order(to, from, length);
+	copy(to, from, length);
 	atomic_signal_fence(memory_order_seq_cst);
 	landing = NULL;
 	return true;

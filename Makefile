@@ -15,12 +15,15 @@ BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
+FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
+arm64_PACKAGES = gcc-aarch64-linux-gnu
+s390x_PACKAGES = gcc-s390x-linux-gnu
 
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak install uninstall \
-	format clean
+.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak arm64 s390x install \
+	uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -90,6 +93,11 @@ bench-rxe:
 	$(packages) $(INTEROP_PACKAGES)
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@interop/bench $(BUILD)
+
+# Other processors, emulated; the second one's bytes are in the other order.
+arm64 s390x:
+	$(packages) $(FOREIGN_PACKAGES) $($@_PACKAGES)
+	@tests/foreign/run $(BUILD)-$@ $@
 
 soak:
 	$(packages) $(TEST_PACKAGES)

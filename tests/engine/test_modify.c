@@ -250,6 +250,19 @@ static void without_a_state_the_qp_stays_where_it_is(void **state)
 }
 
 /* rows of {transition, what is wrong} */
+static void set(struct ibv_qp_attr *attr, size_t offset, size_t size, uint32_t value)
+{
+	char *field = (char *)attr + offset;
+
+	assert_true(size <= sizeof(value));
+	if (size == 1)
+		*(uint8_t *)field = (uint8_t)value;
+	else if (size == 2)
+		*(uint16_t *)field = (uint16_t)value;
+	else
+		*(uint32_t *)field = value;
+}
+
 static void values_have_their_limits(void **state)
 {
 	const struct {
@@ -290,7 +303,7 @@ static void values_have_their_limits(void **state)
 
 			fixture_start(f, rows[i].from);
 			before = f->qp->attr;
-			memcpy((char *)&f->attr + rows[i].offset, &value, rows[i].size);
+			set(&f->attr, rows[i].offset, rows[i].size, value);
 			err = fixture_move(f, rows[i].to);
 			if (err != (good ? 0 : -EINVAL))
 				fail_msg("row %zu: %u says %d", i, value, err);

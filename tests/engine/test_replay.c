@@ -1,5 +1,6 @@
 /* What one kernel asked of another in the captures, asked of our responder: it says what the other kernel
  * said. SPDX-License-Identifier: BSD-2-Clause */
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static const struct scenario {
 	const char *name;
 	uint32_t receives, length;
 	bool late;    /* the receive comes late: just before the answer that is no refusal */
+	bool atomic;  /* the target is a number */
 	bool forbids; /* the QP allows nothing */
 	bool wrong;   /* the key is not ours */
 	uint8_t says; /* our NAK where it differs from the kernel's */
@@ -24,7 +26,7 @@ static const struct scenario {
 	{.name = "rc-write-imm", .receives = 10, .length = HALF},
 	{.name = "rc-write"},
 	{.name = "rc-read"},
-	{.name = "rc-atomic"},
+	{.name = "rc-atomic", .atomic = true},
 	{.name = "rc-mixed"},
 	{.name = "rc-rnr", .length = HALF, .late = true},
 	{.name = "rc-nak-rkey", .wrong = true},
@@ -92,6 +94,8 @@ static void begin(const struct captured *c, const struct packet *first)
 	fixture_start(replay.f, IBV_QPS_RTS);
 	for (int i = 0; i < MEMORY; i++)
 		replay.f->memory[i] = (uint8_t)(7 * i + 3);
+	if (!replay.scenario->atomic)
+		target = htole64(target); /* as READs found it, on x86 */
 	memcpy(replay.f->memory + HALF, &target, sizeof(target));
 	for (uint32_t i = 0; i < replay.scenario->receives; i++)
 		fixture_post_recv(replay.f, i, replay.scenario->length);

@@ -91,7 +91,7 @@ static void expect_same_straight(const char *record, const struct packet *p, con
 
 static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 {
-	_Alignas(CACHE_LINE) char memory[1024];
+	_Alignas(CACHE_LINE) char memory[1024] = {0};
 	char payload[300];
 
 	for (size_t i = 0; i < sizeof(payload); i++)

@@ -78,7 +78,7 @@ struct loop {
 	uint32_t users;	    /* guarded by `life` */
 	struct slot slot;
 	struct steering steering;
-	uint32_t budget;    /* bytes in flight of all QPs together */
+	_Atomic uint32_t budget; /* bytes in flight of all QPs together. Relaxed: an estimate */
 	uint32_t processors;
 
 	_Alignas(CACHE_LINE) struct lock receive; /* the turn: who holds it receives */

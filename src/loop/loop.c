@@ -220,7 +220,7 @@ static void set_budget(struct loop *l)
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (l->port[i]->link->room)
 			room = min_of(room, l->port[i]->link->room);
-	l->budget = min_of(max_of(room / 2, BUDGET_MIN), BUDGET_MAX);
+	atomic_store_explicit(&l->budget, min_of(max_of(room / 2, BUDGET_MIN), BUDGET_MAX), memory_order_relaxed);
 }
 
 static int add_port(struct loop *l, struct port *port) REQUIRES(life)

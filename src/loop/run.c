@@ -199,7 +199,7 @@ static uint32_t share(struct loop *l, struct qp *qp, uint64_t now)
 	}
 	n = max_of(atomic_load_explicit(&l->active, memory_order_relaxed),
 		   atomic_load_explicit(&l->active_before, memory_order_relaxed));
-	return max_of(l->budget / max_of(n, 1u), QP_BUDGET);
+	return max_of(atomic_load_explicit(&l->budget, memory_order_relaxed) / max_of(n, 1u), QP_BUDGET);
 }
 
 /* A timer that fires earlier will do: it is set again then. */

@@ -183,6 +183,7 @@ int cq_resize(struct cq *cq, uint32_t depth)
 		cq->ring = ring;
 		cq->from = from;
 		cq->depth = depth;
+		cq->base.cqe = (int)depth;
 		cq->mask = size - 1;
 		atomic_store_explicit(&cq->head, 0, memory_order_relaxed);
 		atomic_store_explicit(&cq->tail, count, memory_order_release);

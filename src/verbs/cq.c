@@ -73,10 +73,7 @@ PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	struct cq *c = (struct cq *)cq;
 	int error = cqe < 1 ? -EINVAL : cq_resize(c, (uint32_t)cqe);
 
-	if (error)
-		return fail(-error);
-	cq->cqe = cqe;
-	return 0;
+	return error ? fail(-error) : 0;
 }
 
 PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)

@@ -160,7 +160,7 @@ int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-/* A thread whose CQ is never empty makes progress too: else the helper takes it for one that does not poll, and keeps the
+/* A thread that finds no CQ empty makes progress too: else the helper takes it for one that does not poll, and keeps the
  * CQ from being empty, on the same processor if there is but one. */
 #define FOUND_MANY 4u
 
@@ -169,9 +169,11 @@ int cq_front_poll(struct cq *cq, int max, struct cqe *out)
 	static _Thread_local uint32_t found;
 	int got = cq_poll(cq, max, out);
 
-	if (got == 0 && loop_progress())
-		got = cq_poll(cq, max, out);
-	else if (got && ++found % FOUND_MANY == 0)
+	if (got == 0) {
+		found = 0;
+		return loop_progress() ? cq_poll(cq, max, out) : 0;
+	}
+	if (++found % FOUND_MANY == 0)
 		loop_look_around();
 	return got;
 }

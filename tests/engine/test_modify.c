@@ -249,7 +249,6 @@ static void without_a_state_the_qp_stays_where_it_is(void **state)
 	assert_int_equal(fixture_modify(f, &attr, IBV_QP_TIMEOUT), -EINVAL);
 }
 
-/* rows of {transition, what is wrong} */
 static void set(struct ibv_qp_attr *attr, size_t offset, size_t size, uint32_t value)
 {
 	char *field = (char *)attr + offset;
@@ -263,6 +262,7 @@ static void set(struct ibv_qp_attr *attr, size_t offset, size_t size, uint32_t v
 		*(uint32_t *)field = value;
 }
 
+/* rows of {transition, what is wrong} */
 static void values_have_their_limits(void **state)
 {
 	const struct {

@@ -33,7 +33,7 @@
 #define THREAD_SANITIZER false
 #endif
 
-static _Atomic int event = -1; /* eventfd that an armed CQ writes to: the helper's last one may be as late as the next test */
+static int event = -1; /* eventfd that an armed CQ writes to */
 
 static void cq_event(struct cq *cq)
 {

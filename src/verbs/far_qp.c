@@ -2,10 +2,14 @@
 #include "verbs/far_qp.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/aside.h"
+#include "base/log.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
@@ -16,6 +20,7 @@
 #define FAR_VERSION 1u /* of what follows: part of the name that others call */
 #define CALLERS	    255
 #define EVENTS	    16
+#define PATIENCE    (5 * SEC) /* an answer takes a thread of its home no longer, if that runs at all */
 
 enum what {
 	FAR_OPEN,
@@ -221,23 +226,35 @@ static void hear_all(void *arg)
 	lock_take(&far_lock);
 	n = epoll_wait(calls, event, EVENTS, 0);
 	for (int i = 0; i < n; i++) {
-		if (event[i].data.ptr)
-			hear(event[i].data.ptr);
-		else
+		struct far *f = event[i].data.ptr;
+
+		if (!f)
 			take_caller();
+		else if (event[i].events & EPOLLHUP && !is_away(f))
+			hear_end(f); /* who asked, and has not waited for the answer, has been told so */
+		else
+			hear(f);
 	}
 	lock_drop(&far_lock);
 }
 
-static void open_calls(struct hca *hca) REQUIRES(far_lock)
+static int start_listening(void) REQUIRES(far_lock)
 {
 	struct sockaddr_un address;
+	int err;
 
-	adapter = hca;
-	calls = fd_aside(epoll_create1(EPOLL_CLOEXEC));
 	listener = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (!bind(listener, (struct sockaddr *)&address, name_of(&address, hca->slot)) && !listen(listener, CALLERS))
-		join(listener, NULL);
+	if (listener < 0)
+		return -errno;
+	if (bind(listener, (struct sockaddr *)&address, name_of(&address, adapter->slot)) || listen(listener, CALLERS))
+		err = -errno;
+	else
+		err = join(listener, NULL);
+	if (err) { /* nobody would answer there */
+		close(listener);
+		listener = -1;
+	}
+	return err;
 }
 
 static void close_calls(void) REQUIRES(far_lock)
@@ -256,19 +273,23 @@ static void close_calls(void) REQUIRES(far_lock)
 	adapter = NULL;
 }
 
-/* One QP more, or one less. */
+/* One QP more, or one less. What fails here is tried again for the next one. */
 static void begin(struct hca *hca)
 {
 	int watch = -1;
 
 	lock_take(&far_lock);
-	if (users++ == 0) {
-		open_calls(hca);
-		watch = calls;
-	}
+	users++;
+	adapter = hca;
+	if (calls < 0)
+		watch = calls = fd_aside(epoll_create1(EPOLL_CLOEXEC));
 	lock_drop(&far_lock);
-	if (watch >= 0)
-		loop_watch(watch, hear_all, NULL);
+	if (watch < 0 || !loop_watch(watch, hear_all, NULL))
+		return;
+	lock_take(&far_lock);
+	calls = -1;
+	lock_drop(&far_lock);
+	close(watch);
 }
 
 static void end(const struct hca *hca)
@@ -306,7 +327,15 @@ NO_LOCK_ANALYSIS void far_forget(void)
 
 void far_offer(struct qp *qp)
 {
+	int err = 0;
+
 	begin(qp->hca);
+	lock_take(&far_lock);
+	if (listener < 0)
+		err = start_listening();
+	lock_drop(&far_lock);
+	if (err)
+		log_warn("other processes cannot open the XRC target %#x: %s", qp->base.qp_num, strerror(-err));
 }
 
 void far_withdraw(struct qp *qp)
@@ -342,25 +371,65 @@ void far_bury(struct context *closing)
 	}
 }
 
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+/* Calls of it block until then. False: that is now. */
+static bool wait_until(int fd, uint64_t end)
+{
+	uint64_t at = now(), left = end > at ? (end - at) / USEC : 0;
+	struct timeval t = {.tv_sec = left * USEC / SEC, .tv_usec = left % (SEC / USEC)};
+
+	return left && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) &&
+	       !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+}
+
+/* 0 or errno. */
+static int connect_until(int fd, uint8_t slot, uint64_t end)
+{
+	struct sockaddr_un address;
+	socklen_t size = name_of(&address, slot);
+
+	while (wait_until(fd, end)) {
+		if (!connect(fd, (struct sockaddr *)&address, size))
+			return slot_check_user(fd, NULL) ? ENODEV : 0;
+		if (errno != EINTR && errno != EAGAIN)
+			return ENODEV;
+	}
+	return ETIMEDOUT;
+}
+
+/* 0 or errno. */
+static int receive_until(int fd, struct message *m, uint64_t end)
+{
+	while (wait_until(fd, end)) {
+		ssize_t n = recv(fd, m, sizeof(*m), 0);
+
+		if (n == sizeof(*m))
+			return m->result;
+		if (n >= 0 || (errno != EINTR && errno != EAGAIN))
+			return ENODEV;
+	}
+	return ETIMEDOUT;
+}
+
 /* Asks the home of a QP. 0 or errno; the connection goes to *keep, NULL: it is closed. */
 static int ask(struct message *m, int *keep)
 {
-	struct sockaddr_un address;
-	socklen_t size = name_of(&address, m->qpn >> 16);
 	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
-	ssize_t n;
+	uint64_t end = now() + PATIENCE;
 
 	if (fd < 0)
 		return errno;
-	while ((error = connect(fd, (struct sockaddr *)&address, size)) && errno == EINTR)
-		;
-	if (error || slot_check_user(fd, NULL) || send(fd, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m)) {
-		close(fd);
-		return ENODEV;
-	}
-	while ((n = recv(fd, m, sizeof(*m), 0)) < 0 && errno == EINTR)
-		;
-	error = n == sizeof(*m) ? m->result : ENODEV;
+	error = connect_until(fd, m->qpn >> 16, end);
+	if (!error && send(fd, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m))
+		error = ENODEV;
+	error = error ?: receive_until(fd, m, end);
 	if (!error && keep)
 		*keep = fd;
 	else
@@ -389,12 +458,13 @@ NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_nam
 	return found;
 }
 
-/* The QP as it is seen from here; NULL: ENOMEM. */
+/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. */
 NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct message *m, int fd)
 {
 	static const struct ibv_qp_cap none;
 	struct far *f = calloc(1, sizeof(*f));
 	struct qp *qp = f ? qp_create(hca, NULL, NULL, NULL, NULL, IBV_QPT_XRC_RECV, &none, false) : NULL;
+	int err;
 
 	if (!qp) {
 		free(f);
@@ -410,9 +480,15 @@ NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct messa
 	qp->far = f;
 	lock_drop(&qp->lock);
 	lock_take(&far_lock);
-	list_append(&connections, &f->link);
-	join(fd, f);
+	err = join(fd, f);
+	if (!err)
+		list_append(&connections, &f->link);
 	lock_drop(&far_lock);
+	if (err) {
+		qp_destroy(qp);
+		free(f);
+		return NULL;
+	}
 	lock_take(&qp->lock);
 	return qp;
 }

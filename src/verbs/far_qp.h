@@ -26,12 +26,12 @@ void far_bury(struct context *closing);
 
 /* ---- away ---- */
 
-/* The QP of that number and domain as it is seen from here, locked, to be opened; NULL and errno: EINVAL (there is none) or
- * ENOMEM. May block until its home answers. */
+/* The QP of that number and domain as it is seen from here, locked, to be opened; NULL and errno: EINVAL (there is none), ENOMEM
+ * or ETIMEDOUT. May block until its home answers, as all that follows: for 5 s at most. */
 struct qp *far_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain) NO_LOCK_ANALYSIS;
 /* Nobody has it open here any more: before qp_destroy(). */
 void far_close(struct qp *qp) EXCLUDES(qp->lock);
-/* 0 or errno; ENODEV: its home is no more. */
+/* 0 or errno; ENODEV: its home is no more. ETIMEDOUT: it is stopped. */
 int far_query(struct qp *qp, struct ibv_qp_attr *attr);
 int far_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 

@@ -2,8 +2,11 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/xrc.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -445,6 +448,98 @@ static void who_has_it_open_may_be_killed(void **state)
 	assert_int_equal(ibv_destroy_qp(tgt), 0);
 }
 
+/* A call that a thread of its own makes, so that all wait at once. */
+struct question {
+	void *(*ask)(void *arg);
+	pthread_t thread;
+	struct ibv_xrcd *xrcd;
+	uint32_t number;
+	struct ibv_qp *qp;
+	int error;
+};
+
+static void *ask_to_open(void *arg)
+{
+	struct question *q = arg;
+
+	q->error = open_qp(q->xrcd, q->number) ? 0 : errno;
+	return NULL;
+}
+
+static void *ask_for_state(void *arg)
+{
+	struct question *q = arg;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	q->error = ibv_query_qp(q->qp, &attr, IBV_QP_STATE, &init);
+	return NULL;
+}
+
+static void *ask_to_fail(void *arg)
+{
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct question *q = arg;
+
+	q->error = ibv_modify_qp(q->qp, &error, IBV_QP_STATE);
+	return NULL;
+}
+
+static void a_home_that_is_stopped_is_not_waited_for(void **state)
+{
+	struct question q[] = {{ask_to_open}, {ask_for_state}, {ask_to_fail}};
+	enum { QUESTIONS = sizeof(q) / sizeof(q[0]) };
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	uint32_t second = tell(t, 'm', e->ini->qp_num);
+	struct ibv_qp *opened = open_qp(e->xrcd, t->target), *late;
+	int status;
+
+	assert_non_null(opened);
+	assert_int_equal(kill(t->child, SIGSTOP), 0);
+	assert_int_equal(waitpid(t->child, &status, WUNTRACED), t->child);
+	for (int i = 0; i < QUESTIONS; i++) {
+		q[i].xrcd = e->xrcd;
+		q[i].number = second;
+		q[i].qp = opened;
+		assert_int_equal(pthread_create(&q[i].thread, NULL, q[i].ask, &q[i]), 0);
+	}
+	for (int i = 0; i < QUESTIONS; i++) {
+		assert_int_equal(pthread_join(q[i].thread, NULL), 0);
+		assert_int_equal(q[i].error, ETIMEDOUT);
+	}
+	assert_int_equal(kill(t->child, SIGCONT), 0);
+	assert_non_null(late = open_qp(e->xrcd, second));
+	assert_int_equal(state_of(opened), IBV_QPS_RTS); /* what was refused has not been done */
+	assert_int_equal(ibv_destroy_qp(opened), 0);
+	assert_int_equal(ibv_destroy_qp(late), 0);
+}
+
+/* The name at which the others would call is taken. */
+static void a_target_that_cannot_be_offered_is_not_found(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "uroce/%u/targets-1/%u", geteuid(),
+			 e->ini->qp_num >> 16);
+	int other = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct ibv_qp *tgt, *offered;
+
+	assert_int_equal(bind(other, (struct sockaddr *)&name, offsetof(struct sockaddr_un, sun_path) + 1 + n), 0);
+	assert_non_null(tgt = make_target(e->xrcd));
+	assert_int_equal(tell(t, 'o', tgt->qp_num), EINVAL);
+	assert_int_equal(listen(other, 1), 0);
+	assert_int_equal(tell(t, 'o', tgt->qp_num), ETIMEDOUT);
+	close(other);
+	assert_int_equal(tell(t, 'o', tgt->qp_num), EINVAL);
+	assert_non_null(offered = make_target(e->xrcd)); /* it is tried again */
+	assert_int_equal(tell(t, 'o', tgt->qp_num), 0);
+	assert_int_equal(tell(t, 'd', 0), 0);
+	assert_int_equal(ibv_destroy_qp(offered), 0);
+	assert_int_equal(ibv_destroy_qp(tgt), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +548,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_target_outlives_who_made_it, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_ends_with_its_home, open_two, close_two),
 		cmocka_unit_test_setup_teardown(who_has_it_open_may_be_killed, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_home_that_is_stopped_is_not_waited_for, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_that_cannot_be_offered_is_not_found, open_two, close_two),
 	};
 
 	if (argc == 4)

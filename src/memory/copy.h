@@ -27,31 +27,35 @@ static inline size_t copy_tail(const char *to, size_t length)
 								: length > 0;
 }
 
-/* memcpy whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
+/* memmove whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
  * RNIC lets them. A word that ends the buffer and is aligned is stored whole. */
 static inline void copy_in_order(char *to, const void *from, size_t length)
 {
 	const char *src = from;
 	size_t tail = copy_tail(to, length);
-	uint64_t word;
-	uint32_t half;
+	uint64_t word = 0;
+	uint32_t half = 0;
+	char byte = 0;
 
 	if (length == 0)
 		return;
 	length -= tail;
+	if (tail == 8)
+		memcpy(&word, src + length, 8);
+	else if (tail == 4)
+		memcpy(&half, src + length, 4);
+	else
+		byte = src[length];
 	if (length)
-		memcpy(to, src, length);
+		memmove(to, src, length); /* a QP may WRITE what overlaps with where it is to be */
 	touch_for_atomic(to + length);
 	/* release pairs with whatever acquire the application uses when it watches the last byte */
-	if (tail == 8) {
-		memcpy(&word, src + length, 8);
+	if (tail == 8)
 		__atomic_store_n((uint64_t *)(to + length), word, __ATOMIC_RELEASE);
-	} else if (tail == 4) {
-		memcpy(&half, src + length, 4);
+	else if (tail == 4)
 		__atomic_store_n((uint32_t *)(to + length), half, __ATOMIC_RELEASE);
-	} else {
-		__atomic_store_n(to + length, src[length], __ATOMIC_RELEASE);
-	}
+	else
+		__atomic_store_n(to + length, byte, __ATOMIC_RELEASE);
 }
 
 /* RDMA atomics are CPU atomics, so they hold against the target's own threads too. Both return what was

@@ -50,6 +50,12 @@ static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSI
 						       memory_order_relaxed);
 }
 
+/* Somebody sleeps until it is free; who holds it may ask. */
+static inline bool lock_is_wanted(struct lock *l) REQUIRES(l)
+{
+	return atomic_load_explicit(&l->word, memory_order_relaxed) == 2; /* a hint */
+}
+
 static inline void lock_drop(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
 {
 	/* release: what was done under the lock is seen by the next holder */

@@ -172,7 +172,7 @@ static void close_listener(struct rsocket *rs)
 static bool drain(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	for (uint64_t until = clock_ns() + CLOSE_SPIN; !stream_is_drained(rs) && clock_ns() < until; stream_process(rs))
-		loop_progress();
+		rsocket_progress(rs);
 	return stream_is_drained(rs);
 }
 

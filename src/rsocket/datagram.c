@@ -334,9 +334,7 @@ static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags
 		if (!(flags & MSG_DONTWAIT) && !atomic_load_explicit(&rs->nonblocking, memory_order_relaxed)) {
 			err = rsocket_await(rs, test, rsocket_until(ms));
 		} else {
-			lock_drop(&rs->lock);
-			loop_progress();
-			lock_take(&rs->lock);
+			rsocket_progress(rs);
 			datagram_process(rs);
 			err = test(rs) ? 0 : -EAGAIN;
 		}

@@ -202,8 +202,11 @@ static int accept_next(struct rsocket *rs, struct rsocket **made) REQUIRES(rs->l
 	if (rsocket_state(rs) != RS_LISTENING)
 		return -EINVAL;
 	/* relaxed: see stream.c waits() */
-	if (!look_for_connection(rs) && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
-		return -EAGAIN;
+	if (!look_for_connection(rs) && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed)) {
+		rsocket_progress(rs); /* who asks again and again waits: nobody else may be able to run */
+		if (!look_for_connection(rs))
+			return -EAGAIN;
+	}
 	if (!has_connection(rs))
 		err = rsocket_await(rs, has_connection, rsocket_until(rs->receive_ms));
 	*made = err ? NULL : rsocket_next(rs);

@@ -166,6 +166,8 @@ void sleeper_sleeps(struct rsocket *rs, struct sleeper *s);
 /* Until test(rs), called with the lock held; releases the lock while it waits. 0, -EAGAIN: `until` has come, -EINTR. */
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
 uint64_t rsocket_until(int ms); /* 0: never */
+/* loop_progress() for a thread that will come again, and may let go of the lock meanwhile: who waits for it gets it. */
+void rsocket_progress(struct rsocket *rs) REQUIRES(rs->lock);
 
 /* ---- endpoint.c: QP, CQ and memory of a stream ---- */
 int endpoint_create(struct rsocket *rs) REQUIRES(rs->lock);

@@ -205,7 +205,7 @@ static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags
 		service_run();
 		lock_take(&rs->lock);
 	}
-	loop_progress();
+	rsocket_progress(rs);
 	stream_process(rs);
 	return test(rs) ? 0 : -EAGAIN;
 }

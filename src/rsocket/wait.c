@@ -2,6 +2,7 @@
  * completion then wakes all waiters.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -148,6 +149,18 @@ static void arm(void *arg)
 	rsocket_arm(w->rs);
 	if (w->attends)
 		service_attendant_sleeps(&w->attendant);
+}
+
+/* Woken by the lock's release alone, the other thread would find it taken again, however often: one of the same real-time
+ * priority runs only when we yield, and that is what a poll does from time to time, with the lock. */
+void rsocket_progress(struct rsocket *rs)
+{
+	loop_progress();
+	if (likely(!lock_is_wanted(&rs->lock)))
+		return;
+	lock_drop(&rs->lock);
+	sched_yield();
+	lock_take(&rs->lock);
 }
 
 uint64_t rsocket_until(int ms)

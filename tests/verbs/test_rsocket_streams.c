@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,19 +278,97 @@ static void idle(int to)
 		pause();
 }
 
-static void start_idler(struct idler *idler)
+static void start(pid_t *pid, struct sockaddr_in *name, void (*run)(int to))
 {
 	int line[2];
 
 	if (pipe(line))
 		abort();
-	idler->pid = fork();
-	if (idler->pid == 0)
-		idle(line[1]);
+	*pid = fork();
+	if (*pid == 0)
+		run(line[1]);
 	close(line[1]);
-	if (read(line[0], &idler->name, sizeof(idler->name)) != sizeof(idler->name))
+	if (read(line[0], name, sizeof(*name)) != sizeof(*name))
 		abort();
 	close(line[0]);
+}
+
+/* ---- a peer that leaves its processor to nobody ---- */
+
+enum {
+	CALLS = 20,
+};
+
+/* A real-time process that asks for connections without a pause and answers a byte on each, on one processor. Made before there
+ * are threads; to be killed. */
+struct spinner {
+	pid_t pid;
+	struct sockaddr_in name;
+} spinner;
+
+/* The last of several that it may use. 0 or -1. */
+static int keep_to_a_processor(void)
+{
+	cpu_set_t all, one;
+	int last = CPU_SETSIZE - 1;
+
+	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+		return -1;
+	while (!CPU_ISSET(last, &all))
+		last--;
+	CPU_ZERO(&one);
+	CPU_SET(last, &one);
+	return sched_setaffinity(0, sizeof(one), &one);
+}
+
+static void spin(int to)
+{
+	const struct sched_param lowest = {.sched_priority = 1};
+	struct sockaddr_in name = {0};
+	int listener;
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (keep_to_a_processor() || sched_setscheduler(0, SCHED_FIFO, &lowest)) {
+		(void)!write(to, &name, sizeof(name)); /* port 0: we may not */
+		_exit(0);
+	}
+	listener = make_listener(&name);
+	if (listener < 0 || rfcntl(listener, F_SETFL, O_NONBLOCK) || write(to, &name, sizeof(name)) != sizeof(name))
+		_exit(1);
+	for (int i = 0; i < CALLS; i++) {
+		int fd;
+
+		while ((fd = raccept(listener, NULL, NULL)) < 0)
+			;
+		while (rrecv(fd, &byte, 1, MSG_DONTWAIT) < 0)
+			;
+		rsend(fd, &byte, 1, 0);
+		while (rrecv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN)
+			;
+		rclose(fd);
+	}
+	_exit(0);
+}
+
+static void who_leaves_its_processor_to_nobody_is_served(void **state)
+{
+	char byte = 'x';
+	int status;
+
+	if (!spinner.name.sin_port) {
+		print_message("# no second processor, or no real-time threads here\n");
+		return;
+	}
+	for (int i = 0; i < CALLS; i++) {
+		int fd = connect_to(&spinner.name);
+
+		assert_int_equal(rsend(fd, &byte, 1, 0), 1);
+		assert_int_equal(rrecv(fd, &byte, 1, 0), 1);
+		rclose(fd);
+	}
+	waitpid(spinner.pid, &status, 0);
+	assert_int_equal(status, 0);
 }
 
 static void *kill_it(void *idler)
@@ -353,11 +432,13 @@ int main(void)
 		cmocka_unit_test(poll_and_select_take_ordinary_descriptors_too),
 		cmocka_unit_test(buffers_that_are_mapped_can_be_written_to),
 		cmocka_unit_test(who_reads_from_a_killed_peer_is_told),
+		cmocka_unit_test(who_leaves_its_processor_to_nobody_is_served),
 		cmocka_unit_test(who_writes_to_a_killed_peer_is_told),
 	};
 
 	enter_namespace();
 	for (size_t i = 0; i < sizeof(idler) / sizeof(*idler); i++)
-		start_idler(&idler[i]);
+		start(&idler[i].pid, &idler[i].name, idle);
+	start(&spinner.pid, &spinner.name, spin);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

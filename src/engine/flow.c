@@ -5,9 +5,9 @@
  * So a sender who is well ahead of what it knows to have arrived puts a question behind its packets (opcodes of the
  * range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came before,
  * and tells how many receives are for this sender: none of those that it has promised to others, of UD or by way of an
- * SRQ. Until then a sender may be a window ahead in bytes, and as many messages as it was promised. A peer that does not
- * know the question drops it, as any opcode that is not of its QP's transport; nothing waits for such a one for long,
- * nor for one that is dead. Short exchanges ask nothing.
+ * SRQ, nor of those that an SRQ's other QPs may yet be sent unasked. Until then a sender may be a window ahead in bytes,
+ * and as many messages as it was promised. A peer that does not know the question drops it, as any opcode that is not of
+ * its QP's transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges ask nothing.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <string.h>
@@ -314,10 +314,10 @@ struct promise *flow_promise(struct qp *qp, uint32_t qpn, const union ibv_gid *t
 	for (uint32_t i = 0; i < UD_PROMISES && qp->promise[i].asked_at; i++)
 		if (qp->promise[i].qpn == qpn && !memcmp(&qp->promise[i].to, to, sizeof(*to)))
 			return &qp->promise[i];
-	return NULL;
+	return qp->promise[0].asked_at ? NULL : &qp->promise[0]; /* whoever is first has that which was expected */
 }
 
-/* A newcomer takes the place of the one that has not asked for longest. */
+/* A newcomer takes the place of the one that has not asked for longest, and what the first one was expected to send. */
 static struct promise *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const union ibv_gid *to) REQUIRES(rq->lock)
 {
 	struct promise *p = &qp->promise[0];
@@ -325,10 +325,24 @@ static struct promise *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const
 	for (uint32_t i = 1; i < UD_PROMISES && p->asked_at; i++)
 		if (qp->promise[i].asked_at < p->asked_at)
 			p = &qp->promise[i];
-	rq_promise(rq, p, 0);
+	if (p->asked_at)
+		rq_promise(rq, p, 0);
 	p->to = *to;
 	p->qpn = qpn;
 	return p;
+}
+
+/* What is kept for those who have not asked yet. */
+static uint32_t expected(const struct rq *rq) REQUIRES(rq->lock)
+{
+	uint32_t n = 0;
+
+	list_each(l, &rq->promises) {
+		const struct promise *p = container_of(l, struct promise, link);
+
+		n += p->asked_at ? 0 : p->receives;
+	}
+	return n;
 }
 
 void flow_expect(struct qp *qp)
@@ -351,10 +365,16 @@ static uint32_t receives_for(struct qp *qp, const struct packet *question, const
 
 	lock_take(&rq->lock);
 	pass_time(rq, now);
-	p = flow_promise(qp, question->src_qpn, from) ?: replace(qp, rq, question->src_qpn, from);
-	p->asked_at = now;
 	posted = rq->tail - rq->head;
+	p = flow_promise(qp, question->src_qpn, from);
+	if (!p || !p->asked_at) {
+		p = replace(qp, rq, question->src_qpn, from);
+		rq_promise(rq, p, min_of(p->receives, posted));
+	}
+	p->asked_at = now;
 	others = rq->promised - p->receives;
+	if (others > posted) /* not enough for all who might come: who is here goes first */
+		others -= expected(rq);
 	left = posted > others ? posted - others : 0;
 	if (may_others)
 		left = (left + 1) / 2;

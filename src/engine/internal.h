@@ -173,7 +173,7 @@ uint64_t flow_deadline(const struct qp *qp);
 void flow_reset(struct qp *qp);
 /* What this sender has been promised; NULL: nothing. */
 struct promise *flow_promise(struct qp *qp, uint32_t qpn, const union ibv_gid *to);
-/* UC with an SRQ, in RTR: its peer may be about to send. */
+/* With an SRQ, in RTR: somebody may be about to send, unasked at first. */
 void flow_expect(struct qp *qp);
 
 /* uc.c, ud.c */

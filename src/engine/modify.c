@@ -286,7 +286,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 		qp->resp.expected = psn(qp->attr.rq_psn);
 		qp->resp.ack_psn = psn_add(qp->resp.expected, -1u);
 		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, 0, qp->attr.rq_psn, qp->mtu, 0);
-		if (qp->transport == TRANSPORT_UC && qp->srq)
+		if (qp->flow && qp->srq)
 			flow_expect(qp);
 		return is_reliable(qp) ? responder_start(qp, qp->attr.max_dest_rd_atomic) : 0;
 	case IBV_QPS_RTS:

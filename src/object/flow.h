@@ -46,7 +46,7 @@ struct flow {
 struct promise {
 	union ibv_gid to; /* UD: whom */
 	uint32_t qpn;
-	uint64_t asked_at; /* 0: it is nobody's, or (UC) nobody has asked yet */
+	uint64_t asked_at; /* 0: it is nobody's, or of the first one, who has not asked yet; changed under both locks */
 	/* guarded by the receive queue's lock */
 	uint32_t receives;  /* that are for this sender and no other */
 	uint64_t period;    /* of the queue, in which it was made or used last */

@@ -135,7 +135,7 @@ void qp_withdraw(struct qp *qp)
 
 	lock_take(&rq->lock);
 	for (uint32_t i = 0; i < (qp->transport == TRANSPORT_UD ? UD_PROMISES : 1); i++)
-		rq_promise(rq, &qp->promise[i], 0);
+		rq_promise(rq, &qp->promise[i], qp->promise[i].asked_at = 0);
 	lock_drop(&rq->lock);
 }
 

@@ -286,7 +286,7 @@ static bool is_over(const struct world *w)
 
 static void step(struct world *w)
 {
-	uint32_t who = roll(w, SENDERS);
+	uint32_t who = roll(w, 1 + roll(w, SENDERS)); /* some have more to say than others */
 
 	w->now += roll(w, 20) * USEC;
 	switch (roll(w, 8)) {
@@ -312,19 +312,20 @@ static void step(struct world *w)
 	}
 }
 
-static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool loses)
+/* Where each sender has a receiver of its own, a pool has little more than all may send unasked. */
+static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool loses, bool in_pairs)
 {
-	uint32_t receives = type == IBV_QPT_UD || shares ? POOL : DEPTH;
+	uint32_t receives = in_pairs && shares ? SENDERS * DEPTH : type == IBV_QPT_UD || shares ? POOL : DEPTH;
 	struct world *w = aligned_alloc(64, (sizeof(*w) + 63) & ~63ul);
 
 	assert_non_null(w);
 	memset(w, 0, sizeof(*w));
 	w->seed = seed;
-	w->dice = seed * 0x9e3779b97f4a7c15u + type * 4 + shares * 2 + loses;
+	w->dice = seed * 0x9e3779b97f4a7c15u + in_pairs * 16 + type * 4 + shares * 2 + loses;
 	w->now = SEC;
 	w->type = type;
 	w->loses = loses;
-	w->receivers = type == IBV_QPT_UD ? 1 : SENDERS;
+	w->receivers = in_pairs ? SENDERS : 1;
 	require(w, !hca_init(&w->hca, &ops, 1, 7), "no adapter");
 	w->pd.hca = &w->hca;
 	w->ah = (struct ah){.base.pd = &w->pd.base, .pd = &w->pd, .path = {.sgid = host, .dgid = host}};
@@ -362,30 +363,31 @@ static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool los
 	free(w);
 }
 
-static void crowd(enum ibv_qp_type type, bool shares, bool loses)
+static void crowd(enum ibv_qp_type type, bool shares, bool loses, bool in_pairs)
 {
 	const char *one = getenv("UROCE_SEED"), *quick = getenv("UROCE_QUICK");
 	uint64_t runs = quick && *quick ? 5 : 40;
 
 	if (one)
-		simulate(strtoull(one, NULL, 0), type, shares, loses);
+		simulate(strtoull(one, NULL, 0), type, shares, loses, in_pairs);
 	for (uint64_t seed = 1; !one && seed <= runs; seed++)
-		simulate(seed, type, shares, loses);
+		simulate(seed, type, shares, loses, in_pairs);
 }
 
-#define CROWD(name, type, shares, loses)     \
-	static void name(void **state)       \
-	{                                    \
-		crowd(type, shares, loses);  \
+#define CROWD(name, ...)               \
+	static void name(void **state) \
+	{                              \
+		crowd(__VA_ARGS__);    \
 	}
-CROWD(uc_loses_nothing, IBV_QPT_UC, false, false)
-CROWD(uc_is_whole_and_in_order, IBV_QPT_UC, false, true)
-CROWD(uc_with_one_queue_for_all_loses_nothing, IBV_QPT_UC, true, false)
-CROWD(ud_loses_nothing, IBV_QPT_UD, false, false)
-CROWD(ud_with_an_srq_loses_nothing, IBV_QPT_UD, true, false)
-CROWD(uc_with_one_queue_for_all_is_whole_and_in_order, IBV_QPT_UC, true, true)
-CROWD(ud_is_whole_and_in_order, IBV_QPT_UD, false, true)
-CROWD(ud_with_an_srq_is_whole_and_in_order, IBV_QPT_UD, true, true)
+CROWD(uc_loses_nothing, IBV_QPT_UC, false, false, true)
+CROWD(uc_is_whole_and_in_order, IBV_QPT_UC, false, true, true)
+CROWD(uc_with_one_queue_for_all_loses_nothing, IBV_QPT_UC, true, false, true)
+CROWD(ud_loses_nothing, IBV_QPT_UD, false, false, false)
+CROWD(ud_with_an_srq_loses_nothing, IBV_QPT_UD, true, false, false)
+CROWD(ud_in_pairs_with_one_queue_for_all_loses_nothing, IBV_QPT_UD, true, false, true)
+CROWD(uc_with_one_queue_for_all_is_whole_and_in_order, IBV_QPT_UC, true, true, true)
+CROWD(ud_is_whole_and_in_order, IBV_QPT_UD, false, true, false)
+CROWD(ud_with_an_srq_is_whole_and_in_order, IBV_QPT_UD, true, true, false)
 
 int main(void)
 {
@@ -395,6 +397,7 @@ int main(void)
 		cmocka_unit_test(uc_with_one_queue_for_all_loses_nothing),
 		cmocka_unit_test(ud_loses_nothing),
 		cmocka_unit_test(ud_with_an_srq_loses_nothing),
+		cmocka_unit_test(ud_in_pairs_with_one_queue_for_all_loses_nothing),
 		cmocka_unit_test(uc_with_one_queue_for_all_is_whole_and_in_order),
 		cmocka_unit_test(ud_is_whole_and_in_order),
 		cmocka_unit_test(ud_with_an_srq_is_whole_and_in_order),

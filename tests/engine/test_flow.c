@@ -576,6 +576,38 @@ static void many_senders_are_served(void **state)
 	assert_true(f->qp->rq.promised <= 200);
 }
 
+static uint32_t told(struct fixture *f, uint32_t receives)
+{
+	for (uint32_t i = 0; i < receives; i++) {
+		struct ibv_recv_wr *bad, wr = {0};
+
+		assert_int_equal(srq_post(f->srq, &wr, &bad), 0);
+	}
+	return (uint32_t)answers(f, question_from(A), &fixture_there);
+}
+
+/* Each QP of an SRQ may be sent so many unasked; but where there are not enough, who is here does not wait for others. */
+static void receives_are_kept_for_who_may_come(void **state)
+{
+	struct fixture *f = *state;
+	struct promise other = {0}; /* of another QP */
+
+	f->srq = srq_create(&f->hca, &f->pd, NULL, NULL, 200, 1);
+	assert_non_null(f->srq);
+	fixture_start(f, IBV_QPS_RTR);
+	lock_take(&f->srq->rq.lock);
+	rq_promise(&f->srq->rq, &other, FREE);
+	lock_drop(&f->srq->rq.lock);
+	assert_int_equal(told(f, 8), 8);
+	assert_int_equal(told(f, 12), 10);
+	assert_int_equal(told(f, 32), 10);
+	assert_int_equal(told(f, 100), (152 - FREE) / 2);
+	lock_take(&f->srq->rq.lock);
+	rq_promise(&f->srq->rq, &other, 0);
+	lock_drop(&f->srq->rq.lock);
+	assert_int_equal(told(f, 0), 152 / 2);
+}
+
 /* After a pause what was promised may be somebody else's: as much as a newcomer sends, and then it asks. */
 static void an_old_promise_is_not_counted_on(void **state)
 {
@@ -633,6 +665,7 @@ int main(void)
 		UD(who_is_silent_gives_its_promise_back),
 		UD(who_sends_is_not_silent),
 		UD(many_senders_are_served),
+		UD(receives_are_kept_for_who_may_come),
 		BOTH(an_old_promise_is_not_counted_on),
 	};
 

@@ -138,9 +138,9 @@ static int join_group(const struct udp *udp, int netif)
 /* Multicast leaves by the interface that has the address. Of IPv4, the kernel sees to it by itself. */
 static void choose_interface(const struct udp *udp)
 {
-	int netif = netif_of_address(&udp->link.gid);
+	int netif = udp->is_ipv4 ? 0 : netif_of_address(&udp->link.gid);
 
-	if (!udp->is_ipv4 && netif)
+	if (netif)
 		setsockopt(udp->link.fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &netif, sizeof(netif));
 }
 

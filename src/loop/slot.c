@@ -30,12 +30,12 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number)
 	return slot_abstract(address, "slot/%u", number);
 }
 
-static int probe(void)
+int slots_probe(void)
 {
 	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-static bool is_alive(int probe, uint8_t number)
+bool slots_have(int probe, uint8_t number)
 {
 	struct sockaddr_un address;
 	/* what else may go wrong says nothing of it */
@@ -47,23 +47,12 @@ static bool is_alive(int probe, uint8_t number)
 
 bool slot_is_alive(uint8_t number)
 {
-	int fd = probe();
-	bool alive = is_alive(fd, number);
+	int fd = slots_probe();
+	bool alive = slots_have(fd, number);
 
 	if (fd >= 0)
 		close(fd);
 	return alive;
-}
-
-void slots_alive(bool alive[SLOTS + 1])
-{
-	int fd = probe(); /* one socket asks after all of them */
-
-	alive[0] = false;
-	for (unsigned i = 1; i <= SLOTS; i++)
-		alive[i] = is_alive(fd, i);
-	if (fd >= 0)
-		close(fd);
 }
 
 int slot_check_user(int connection, pid_t *pid)

@@ -28,7 +28,9 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 
 /* Whether a process has that slot. */
 bool slot_is_alive(uint8_t number);
-void slots_alive(bool alive[SLOTS + 1]); /* of each; 0 is none */
+/* The same for who asks after many: a socket to do so, which the caller closes. -1 will do: then all may be alive. */
+int slots_probe(void);
+bool slots_have(int probe, uint8_t number);
 
 /* Of a connection: 0, or -EACCES: at the other end is another user. `pid` may be NULL. */
 int slot_check_user(int connection, pid_t *pid);

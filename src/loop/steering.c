@@ -184,6 +184,13 @@ static void names_unlock(int lock)
 
 /* ---- the mirror ---- */
 
+/* Rows are taken from the first on, so behind one that never was there is none: each has a page of its own, which to look at
+ * would cost a fault. */
+static bool never_was(const struct group *g)
+{
+	return !g->count && !atomic_load_explicit(&g->generation, memory_order_relaxed);
+}
+
 static struct group *find_group(struct registry *r, const union ibv_gid *gid)
 {
 	struct group *spare = NULL;
@@ -193,6 +200,8 @@ static struct group *find_group(struct registry *r, const union ibv_gid *gid)
 			return g;
 		if (!g->count && !spare)
 			spare = g;
+		if (never_was(g))
+			break;
 	}
 	if (spare)
 		spare->gid = *gid;
@@ -275,7 +284,7 @@ static bool prune(struct group *g)
 	struct inodes alive = {0};
 	bool is_ipv4 = address_is_ipv4(&g->gid), any = false;
 
-	if (read_inodes(&alive, is_ipv4 ? "/proc/self/net/udp" : "/proc/self/net/udp6")) {
+	if (g->count && read_inodes(&alive, is_ipv4 ? "/proc/self/net/udp" : "/proc/self/net/udp6")) {
 		for (uint32_t i = 0; i < g->count;) {
 			if (has_inode(&alive, g->member[i].inode)) {
 				i++;
@@ -438,15 +447,21 @@ static void offer_registry(struct steering *s)
 	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
-/* Under the lock: whoever has the registry offers it, so if nobody does there is none. */
+/* Under the lock: whoever has the registry offers it, so if nobody does there is none. Whoever began just before us has a slot
+ * just below ours. */
 static void find_registry(struct steering *s)
 {
-	bool alive[SLOTS + 1], seen = false;
+	int probe = slots_probe();
+	bool seen = false;
 
-	slots_alive(alive);
-	for (unsigned slot = 1; slot <= SLOTS && !registry_of(s); slot++)
-		if (alive[slot] && slot != s->slot->number && registry_from(s, slot) != -ENOENT)
+	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
+		uint8_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
+
+		if (slots_have(probe, slot) && registry_from(s, slot) != -ENOENT)
 			seen = true;
+	}
+	if (probe >= 0)
+		close(probe);
 	if (!registry_of(s) && !seen)
 		make_registry(s);
 	if (registry_of(s))

@@ -42,18 +42,24 @@ uint32_t crc_power(int64_t n)
 	return power;
 }
 
+void crc_multiples(uint32_t product[256], uint32_t by)
+{
+	product[0] = 0;
+	for (uint32_t bit = 1; bit < 256; bit *= 2) {
+		product[bit] = crc_multiply(bit, by);
+		for (uint32_t b = 1; b < bit; b++)
+			product[bit + b] = product[bit] ^ product[b];
+	}
+}
+
 /* --- tables: eight bytes at a time. table[k][b] is b * x^(8 * (k + 1)). --- */
 
 static uint32_t table[8][256];
 
 static void make_tables(void)
 {
-	for (uint32_t k = 0; k < 8; k++) {
-		uint32_t shift = crc_power(8 * (k + 1));
-
-		for (uint32_t b = 0; b < 256; b++)
-			table[k][b] = crc_multiply(b, shift);
-	}
+	for (uint32_t k = 0; k < 8; k++)
+		crc_multiples(table[k], crc_power(8 * (k + 1)));
 }
 
 /* Register in, register out: without the inversions. */

@@ -37,5 +37,7 @@ static inline uint32_t crc(uint32_t before, const void *bytes, size_t n)
 uint32_t crc_multiply(uint32_t a, uint32_t b);
 /* x^n for n >= 0, or its inverse for n < 0. */
 uint32_t crc_power(int64_t n);
+/* The products of all bytes with it: a few are multiplied, of which the others are sums. */
+void crc_multiples(uint32_t product[256], uint32_t by);
 
 #endif

@@ -30,13 +30,8 @@ static uint32_t back_low[256], back_high[257];
 
 static void make_field(struct field *f, size_t offset, size_t headers)
 {
-	uint32_t low = crc_power(8 * (int64_t)(headers - offset - 1));
-	uint32_t high = crc_power(8 * (int64_t)(headers - offset));
-
-	for (uint32_t b = 0; b < 256; b++) {
-		f->high[b] = crc_multiply(b, high);
-		f->low[b] = crc_multiply(b, low);
-	}
+	crc_multiples(f->high, crc_power(8 * (int64_t)(headers - offset)));
+	crc_multiples(f->low, crc_power(8 * (int64_t)(headers - offset - 1)));
 }
 
 static void make_powers(uint32_t *power, size_t count, uint32_t base)
@@ -49,15 +44,16 @@ static void make_powers(uint32_t *power, size_t count, uint32_t base)
 static void make_tables(void)
 {
 	enum { IP4 = sizeof(struct ip), IP6 = sizeof(struct ip6_hdr), UDP = sizeof(struct udphdr) };
-	uint32_t to_bth = crc_power(-8 * BTH_MASKED_BYTE);
+	uint32_t masked[256];
 
 	crc_init();
 	make_field(&ip4_length, offsetof(struct ip, ip_len), IP4 + UDP);
 	make_field(&ip4_identification, offsetof(struct ip, ip_id), IP4 + UDP);
 	make_field(&ip6_length, offsetof(struct ip6_hdr, ip6_plen), IP6 + UDP);
 	make_field(&udp_length, offsetof(struct udphdr, uh_ulen), UDP);
+	crc_multiples(masked, crc_power(-8 * BTH_MASKED_BYTE));
 	for (uint32_t b = 0; b < 256; b++)
-		masked_byte[b] = crc_multiply(b ^ 0xff, to_bth);
+		masked_byte[b] = masked[b ^ 0xff];
 	make_powers(back_low, ARRAY_SIZE(back_low), crc_power(-8));
 	make_powers(back_high, ARRAY_SIZE(back_high), crc_power(-8 * 256));
 }

@@ -78,18 +78,17 @@ static void a_killed_process_gives_its_slot_back(void **state)
 {
 	uint8_t number;
 	pid_t pid = claimant(&number);
-
-	bool alive[SLOTS + 1];
+	int probe = slots_probe();
 
 	assert_true(is_taken(number));
-	slots_alive(alive);
-	for (int i = 0; i <= SLOTS; i++)
-		assert_int_equal(alive[i], i == number);
+	for (int i = 1; i <= SLOTS; i++)
+		assert_int_equal(slots_have(probe, i), i == number);
 	assert_true(slot_is_alive(number));
 	end(pid);
 	assert_false(is_taken(number));
-	slots_alive(alive);
-	assert_false(alive[number] || slot_is_alive(number));
+	assert_false(slots_have(probe, number) || slot_is_alive(number));
+	close(probe);
+	assert_true(slots_have(-1, number));
 }
 
 static void there_are_255(void **state)

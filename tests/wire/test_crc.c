@@ -159,6 +159,19 @@ static void a_zero_byte_multiplies_the_register_by_x_to_the_8(void **state)
 		assert_int_equal(~crc(~0x12345678u, zero, n), crc_multiply(0x12345678, crc_power(8 * n)));
 }
 
+static void all_bytes_are_multiplied_at_once(void **state)
+{
+	static const uint32_t by[] = {0, 1, CRC_ONE, CRC_POLYNOMIAL, 0x12345678, UINT32_MAX};
+
+	for (size_t i = 0; i < ARRAY_SIZE(by); i++) {
+		uint32_t product[256];
+
+		crc_multiples(product, by[i]);
+		for (uint32_t b = 0; b < 256; b++)
+			assert_int_equal(product[b], crc_multiply(b, by[i]));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +183,7 @@ int main(void)
 		cmocka_unit_test(the_selected_engine_is_the_best_that_there_is),
 		cmocka_unit_test(powers_multiply_as_exponents_add),
 		cmocka_unit_test(a_zero_byte_multiplies_the_register_by_x_to_the_8),
+		cmocka_unit_test(all_bytes_are_multiplied_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_noise, NULL);

@@ -229,7 +229,7 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 		if (TRANSPORT(p->opcode) == TRANSPORT_UD || p->opcode == OPCODE_ANSWER)
 			engine_receive(v->qp, p, from, v->now);
 	} else if (likely(v->qp->path.neighbor == n)) {
-		if (unlikely(p->pieces && !v->qp->reach))
+		if (unlikely(!v->qp->req.lossless || (p->pieces && !v->qp->reach)))
 			local_meet(v->qp);
 		if (likely(engine_receive_straight(v->qp, p, v->now)))
 			return;

@@ -371,15 +371,6 @@ bool run_timers(struct loop *l, uint64_t now)
 	return any;
 }
 
-void loop_run(struct qp *qp)
-{
-	struct loop *l = loop_of(qp);
-
-	if (unlikely(loop_is_inert(l)))
-		return;
-	run_qp(l, qp, clock_now(), false);
-}
-
 /* Whether it may wait for somebody who is bound to run the QP soon. What is posted to UC or UD is not
  * answered, so there is no acknowledgement to wait for; but who posts one after the other looks for
  * completions in between. */
@@ -392,6 +383,16 @@ void loop_posting(struct qp *qp)
 {
 	if (unlikely(qp->path.neighbor && !qp->req.lossless && !loop_is_inert(loop_of(qp))))
 		local_meet(qp);
+}
+
+void loop_run(struct qp *qp)
+{
+	struct loop *l = loop_of(qp);
+
+	if (unlikely(loop_is_inert(l)))
+		return;
+	loop_posting(qp); /* so the first one that is posted goes the shortest way already */
+	run_qp(l, qp, clock_now(), false);
 }
 
 /* What goes to a neighbor goes fast: the helper need not be told of each. */

@@ -177,6 +177,9 @@ void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
 /* The transport timer starts again: what was sent has not even been looked at. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
+/* Whether something is on its way to a peer that has given no cause for doubt yet. */
+bool engine_expects_success(const struct qp *qp) REQUIRES(qp->lock);
+
 /* To the error state: everything outstanding is flushed, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
 

@@ -238,3 +238,11 @@ uint64_t engine_deadline(const struct qp *qp)
 		when = min_of(when, qp->resp.look_at);
 	return r->rnr_wait ? min_of(when, r->rnr_until) : when;
 }
+
+bool engine_expects_success(const struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+
+	return is_reliable(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !psn_equal(r->una, r->high) &&
+	       !r->rnr_wait && r->retries == qp->attr.retry_cnt;
+}

@@ -57,6 +57,10 @@ bool loop_progress(void);
  * travel with what it sends next, but for now and then. */
 bool loop_look_around(void);
 
+/* Receives what has come until now, whatever it is for; waits for another thread that is at it. With no lock but those that
+ * stand above the receive turn in ARCHITECTURE.md. */
+void loop_catch_up(void);
+
 /* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first
  * unless there is only one processor. 0, or -EINTR when a signal came, or -EAGAIN: fd is O_NONBLOCK and was not
  * readable. */

@@ -21,6 +21,7 @@
 #define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
 #define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
 #define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
+#define CATCH_UP    64	 /* trains: about what a receive buffer holds */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
 
 /* A reception: packets of one QP that follow each other are one visit to it. */
@@ -283,6 +284,22 @@ static void receive_waiting(struct loop *l)
 	for (uint32_t i = 0; i < l->local.inlets; i++)
 		receive_inlet(&v, l->local.inlet[i], INLET_ALL);
 	leave(&v);
+}
+
+void loop_catch_up(void)
+{
+	/* acquire pairs with the release in loop_get() */
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+	uint64_t now = 0;
+
+	if (!l || loop_is_inert(l))
+		return;
+	lock_take(&l->receive);
+	receive_waiting(l);
+	for (uint32_t i = 0; i < l->ports; i++)
+		for (uint32_t n = 0; n < CATCH_UP && receive_port(l, l->port[i], &now); n++)
+			;
+	lock_drop(&l->receive);
 }
 
 void drain_inlet(struct loop *l, struct neighbor *n)

@@ -17,6 +17,8 @@
 #include "verbs/wq.h"
 #include "verbs/shared_qp.h"
 
+#define ANSWERS (10 * MSEC) /* about as long as a processor may be somebody else's */
+
 static uint64_t now(void)
 {
 	struct timespec t;
@@ -317,6 +319,24 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 		show_settle(qp->hca);
 }
 
+/* Before a failure that the program asks for: an adapter has answered, and has seen answers, long before a peer that has all it
+ * wanted can say by another way that it is over. Here the answer may wait for a processor. */
+static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
+{
+	uint64_t until = now() + ANSWERS;
+	bool awaits;
+
+	loop_catch_up();
+	for (;;) {
+		lock_take(&qp->lock);
+		awaits = engine_expects_success(qp);
+		lock_drop(&qp->lock);
+		if (!awaits || now() >= until)
+			return;
+		loop_progress();
+	}
+}
+
 /* `error`: what is wrong already. */
 static int modify_far(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
 {
@@ -351,6 +371,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		error = listen_for(qp, c);
 	if (error)
 		return fail(error);
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
+		await_answers(qp);
 	lock_take(&qp->lock);
 	error = modify(qp, attr, mask, &path);
 	base->state = qp->state;
@@ -367,6 +389,7 @@ void fail_qp_unsettled(struct ibv_qp *base)
 	struct qp *qp = shared_qp(base);
 	struct path none = {0};
 
+	loop_catch_up();
 	lock_take(&qp->lock);
 	modify(qp, &attr, IBV_QP_STATE, &none);
 	base->state = qp->state;

@@ -225,6 +225,28 @@ static void a_drained_send_queue_says_so(void **state)
 	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 }
 
+/* What has been received is done, though nobody has looked yet, as it is on an adapter. A peer that has what it wanted may
+ * say by another way that it is over. */
+static void a_failure_comes_behind_what_has_arrived(void **state)
+{
+	struct side *s = *state;
+	struct ibv_sge sge = piece(&s[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	for (int i = 0; i < 20; i++) {
+		connect_sides(s);
+		assert_int_equal(side_receive(&s[1], 1), 0);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+		if (i % 2)
+			bring(s[1].qp, s[0].qp, ERR);
+		bring(s[0].qp, s[1].qp, ERR);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+		bring(s[0].qp, s[1].qp, RESET);
+		bring(s[1].qp, s[0].qp, RESET);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +256,7 @@ int main(void)
 						close_sides),
 		cmocka_unit_test_setup_teardown(a_query_tells_what_was_modified, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_drained_send_queue_says_so, open_sides, close_sides),
+		cmocka_unit_test_setup_teardown(a_failure_comes_behind_what_has_arrived, open_sides, close_sides),
 	};
 
 	enter_namespace();

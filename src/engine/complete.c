@@ -19,14 +19,6 @@ static const uint8_t wc_opcode[] = {
 	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 };
 
-/* A completion that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); the caller, who may
- * be in the middle of something, finds the QP in ERR. */
-void complete_with(struct qp *qp, struct cq *cq, const struct cqe *cqe)
-{
-	if (!cq_push(cq, cqe) && qp->state != IBV_QPS_ERR)
-		qp->cq_lost = true;
-}
-
 /* Of XRC, to the CQ of the SRQ that the message has named; it may be gone, and the message with it. */
 static void push_receive(struct qp *qp, struct cqe *cqe)
 {
@@ -34,14 +26,14 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 	struct srq *srq;
 
 	if (!is_xrc_target(qp)) {
-		complete_with(qp, qp->recv_cq, cqe);
+		complete_with(qp, qp->recv_cq, *cqe);
 		return;
 	}
 	srq = r->srq ?: srq_enter(qp->hca, r->srqn, &qp->domain);
 	if (!srq)
 		return;
 	cqe->keeps_slot = true;
-	complete_with(qp, srq->cq, cqe);
+	complete_with(qp, srq->cq, *cqe);
 	if (!r->srq)
 		srq_leave(srq);
 }
@@ -59,7 +51,7 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 	qp->req.acked = 0;
 	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
 		complete_with(qp, qp->send_cq,
-		     &(struct cqe){
+		     (struct cqe){
 			     .wr_id = w->wr_id,
 			     .qpn = qp->base.qp_num,
 			     .byte_len = w->length,
@@ -72,7 +64,7 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	complete_with(qp, qp->send_cq,
-		      &(struct cqe){
+		      (struct cqe){
 			      .wr_id = wr->wr_id,
 			      .qpn = qp->base.qp_num,
 			      .byte_len = length,

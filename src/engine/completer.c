@@ -53,24 +53,6 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 	}
 }
 
-/* Whether a message of one packet is done by that, and nothing else is: most often so between neighbors. */
-static bool is_plain(const struct requester *r, const struct wqe *w)
-{
-	return w->packets == 1 && r->lossless && !r->rd_count && psn_diff(r->next, r->una) > 0;
-}
-
-/* acknowledge_head() of such a one. */
-static void acknowledge_plain(struct qp *qp, const struct wqe *w)
-{
-	struct requester *r = &qp->req;
-	uint32_t charge = w->length + PACKET_OVERHEAD;
-
-	r->una = psn_add(r->una, 1);
-	r->flight = charge > r->flight ? 0 : r->flight - charge;
-	complete_head(qp, IBV_WC_SUCCESS);
-	complete_local(qp);
-}
-
 /* Everything before una + count is acknowledged, but for READs and atomics: they need their response. Returns
  * whether it got that far; false means that a response was lost. */
 static bool acknowledge(struct qp *qp, uint32_t count, uint64_t now)
@@ -83,10 +65,7 @@ static bool acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 
 		if (wqe_wants_response(w))
 			break;
-		if (is_plain(&qp->req, w))
-			acknowledge_plain(qp, w);
-		else
-			acknowledge_head(qp, w, n);
+		acknowledge_head(qp, w, n);
 		count -= n;
 	}
 	if (progress)
@@ -95,7 +74,7 @@ static bool acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 }
 
 /* The WQE at the head may have failed on this side and waited for those before it. */
-static void settle_head(struct qp *qp)
+void completer_settle(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
 
@@ -227,11 +206,11 @@ void completer_receive(struct qp *qp, const struct packet *p, uint64_t now)
 		receive_ack(qp, p->psn, p->syndrome, now);
 	else
 		receive_response(qp, p, now);
-	settle_head(qp);
+	completer_settle(qp);
 }
 
 void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now)
 {
 	receive_ack(qp, psn, SYNDROME_ACK, now);
-	settle_head(qp);
+	completer_settle(qp);
 }

@@ -100,8 +100,11 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now, struct packet *p,
 			  char *payload) REQUIRES(qp->lock);
 void engine_sent_datagrams(struct qp *qp) REQUIRES(qp->lock);
-/* As engine_receive() of a packet from the QP's own peer. False: it is for engine_receive(). */
-bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock);
+/* As engine_receive() of a packet from the QP's own peer: of an ACK, a SEND or a WRITE with immediate that carries its whole message.
+ * False: it is for engine_receive(). */
+bool engine_receive_straight(struct qp *qp, const struct packet *p) REQUIRES(qp->lock);
+/* Whether there is nothing to send after that but an ACK, if one is owed, and that may wait for a request to travel with. */
+bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock);
 
 /* Stores bytes in the neighbor's memory now: ahead of what is posted, and with no completion. False: it cannot be reached, or
  * only the usual way knows why not; nothing that matters has been written. */

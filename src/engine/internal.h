@@ -15,6 +15,9 @@
 #define REFERENCE_CHUNK (1u << 20)
 /* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
 #define TRAIN 61440u
+/* Packets: an ACK goes out after so many, asked for or not; and one that was asked for does not wait to travel with an answer. */
+#define ACK_EVERY  64
+#define ACK_PROMPT 32
 /* Bytes, from which on it is faster to fetch a payload from memory that is mapped than to send it. */
 #define REFER_MAPPED 1024u
 /* The congestion window at first, in bytes; and where there is no congestion. */
@@ -36,8 +39,13 @@ bool take_receive(struct qp *qp, const struct packet *first);
 bool has_receive(struct qp *qp);
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
-/* The CQE; if there is no room for it, the QP fails at settle_overrun(). */
-void complete_with(struct qp *qp, struct cq *cq, const struct cqe *cqe);
+/* The CQE. One that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the caller may be in the middle of
+ * something, so the QP fails at settle_overrun(). */
+static inline __attribute__((always_inline)) void complete_with(struct qp *qp, struct cq *cq, struct cqe cqe)
+{
+	if (unlikely(!cq_push(cq, cqe)) && qp->state != IBV_QPS_ERR)
+		qp->cq_lost = true;
+}
 /* To ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);
 /* The requests in the send queue complete with WR_FLUSH_ERR. */
@@ -73,6 +81,7 @@ void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* What a request from the peer acknowledges besides. */
 void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
+void completer_settle(struct qp *qp);
 
 /* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete. */
 bool direct_possible(const struct qp *qp, const struct wqe *w);
@@ -187,6 +196,17 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason);
 void note_loss(struct qp *qp, bool timeout);
 void note_sent(struct qp *qp, uint64_t now);
 void note_progress(struct qp *qp, uint64_t now);
+/* The same where nothing is lost. */
+static inline void note_moved(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	r->retries = qp->attr.retry_cnt;
+	r->rnr_retries = qp->attr.rnr_retry;
+	r->gap_seen = false;
+	r->rnr_wait = false; /* what was refused stood at una: it has been taken since, in an earlier copy */
+	r->moved = true;
+}
 /* One retry less; false: none was left, and the request at the head has failed. */
 bool spend_retry(struct qp *qp);
 void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now);

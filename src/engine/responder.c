@@ -10,8 +10,6 @@
 #include "memory/copy.h"
 #include "object/window.h"
 
-#define ACK_EVERY    64 /* packets: an ACK goes out after so many, asked for or not */
-#define ACK_PROMPT   32 /* packets: one that was asked for does not wait to travel with an answer */
 #define CNP_INTERVAL (50 * USEC)
 
 /* IBTA 9.9.3: the NAK, the status of the receive in progress (if there is one), the event (if the QP fails).

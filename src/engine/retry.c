@@ -10,6 +10,7 @@
 /* The specification lets the timer fire between T and 4 T. Losses are found by probes, so this one is there to
  * tell the dead from the living; where processors are scarce, the living can be silent for long. */
 #define TIMEOUT_TIMES 3
+#define TIMEOUT_TIMES_MOVED 2 /* where it is not begun anew with each ACK, but when it fires: see `moved` */
 #define ROUND_MIN   (100 * USEC)
 
 /* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
@@ -17,10 +18,27 @@ static const uint32_t rnr_timer[32] = {65536, 1,    2,	  3,	4,    6,     8,	    
 				       48,    64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
 				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
+static uint64_t timeout_times(const struct qp *qp, uint64_t times)
+{
+	return qp->attr.timeout ? max_of(times * 4096 << qp->attr.timeout, TIMEOUT_MIN) : NEVER;
+}
+
 /* The interval of the transport timer; NEVER if the attributes ask for none. */
 static uint64_t timeout_of(const struct qp *qp)
 {
-	return qp->attr.timeout ? max_of(TIMEOUT_TIMES * 4096ull << qp->attr.timeout, TIMEOUT_MIN) : NEVER;
+	return timeout_times(qp, TIMEOUT_TIMES);
+}
+
+/* Of the first one, for what has not timed out yet. */
+static uint64_t first_timeout(const struct qp *qp)
+{
+	return timeout_times(qp, qp->req.lossless ? TIMEOUT_TIMES_MOVED : TIMEOUT_TIMES);
+}
+
+/* Whether something is on the way. */
+static bool is_waiting(const struct requester *r)
+{
+	return r->una.v != r->high.v;
 }
 
 static uint64_t after(uint64_t now, uint64_t interval)
@@ -66,7 +84,7 @@ void note_sent(struct qp *qp, uint64_t now)
 	struct requester *r = &qp->req;
 
 	if (r->timeout_at == NEVER)
-		r->timeout_at = after(now, timeout_of(qp));
+		r->timeout_at = after(now, first_timeout(qp));
 	r->probe_at = probe_after(qp, now);
 }
 
@@ -90,14 +108,14 @@ static void measure(struct requester *r, uint64_t now)
 void note_progress(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
-	bool waiting = r->una.v != r->high.v;
+	bool waiting = is_waiting(r);
 
-	measure(r, now);
-	r->retries = qp->attr.retry_cnt;
-	r->rnr_retries = qp->attr.rnr_retry;
+	note_moved(qp);
 	r->probes = 0;
-	r->gap_seen = false;
-	r->rnr_wait = false; /* what was refused stood at una: it has been taken since, in an earlier copy */
+	if (r->lossless)
+		return;
+	r->moved = false;
+	measure(r, now);
 	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
 		r->recovering = false;
 	r->timeout_at = waiting ? after(now, timeout_of(qp)) : NEVER;
@@ -190,6 +208,18 @@ static void time_out(struct qp *qp, uint64_t now)
 	r->probe_at = NEVER;
 }
 
+static void transport_timer(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (!r->moved) {
+		time_out(qp, now);
+		return;
+	}
+	r->moved = false;
+	r->timeout_at = after(now, first_timeout(qp));
+}
+
 static void probe(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
@@ -215,8 +245,10 @@ void engine_expire(struct qp *qp, uint64_t now)
 		r->held = NULL; /* the next run asks again, or waits no more */
 	if (r->rnr_wait && now >= r->rnr_until)
 		r->rnr_wait = false;
+	if (!is_waiting(r))
+		r->timeout_at = NEVER;
 	if (now >= r->timeout_at)
-		time_out(qp, now);
+		transport_timer(qp, now);
 	else if (now >= r->probe_at)
 		probe(qp, now);
 }
@@ -230,7 +262,7 @@ void engine_postpone(struct qp *qp, uint64_t now)
 uint64_t engine_deadline(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;
-	uint64_t when = min_of(r->timeout_at, r->probe_at);
+	uint64_t when = is_waiting(r) ? min_of(r->timeout_at, r->probe_at) : NEVER;
 
 	if (unlikely(r->held))
 		return flow_deadline(qp);

@@ -203,20 +203,50 @@ void engine_sent_datagrams(struct qp *qp)
 	settle_overrun(qp);
 }
 
+/* ---- the completer ---- */
+
+/* Those up to `psn` are acknowledged, if each is a message of one packet that nothing is known to be wrong with. False: there is more
+ * to it; the usual way goes on from there. */
+static bool acknowledge(struct qp *qp, psn_t psn)
+{
+	struct requester *r = &qp->req;
+	struct sq *sq = &qp->sq;
+	struct wqe *w;
+
+	if (unlikely(qp->state != IBV_QPS_RTS || !r->lossless || r->rd_count || r->next.v != r->high.v ||
+		     psn_diff(psn, r->una) < 0 || psn_diff(r->next, psn) <= 0))
+		return false;
+	do {
+		w = sq_at(sq, sq->head);
+		if (unlikely(w->packets != 1))
+			return false;
+		r->una = psn_add(r->una, 1);
+		r->flight -= min_of(r->flight, w->length + PACKET_OVERHEAD); /* wqe_charge() */
+		complete_head(qp, IBV_WC_SUCCESS);
+	} while (psn_diff(psn, r->una) >= 0);
+	note_moved(qp);
+	if (sq->head != sq->tail) {
+		complete_local(qp);
+		completer_settle(qp);
+	}
+	return likely(qp->state == IBV_QPS_RTS);
+}
+
 /* ---- the responder ---- */
 
 /* In RTR too, in which an end that only receives may stay, when that has been told of. */
 static bool may_receive(const struct qp *qp)
 {
-	return qp->transport == TRANSPORT_RC &&
-	       (qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est)) && !trace_on;
+	return qp->transport == TRANSPORT_RC && likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est)) &&
+	       !trace_on;
 }
 
 static bool may_take(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 
-	return p->psn.v == r->expected.v && !p->pieces && r->inbound == INBOUND_NONE && !r->has_recv;
+	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) && !p->pieces &&
+	       p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
 }
 
 /* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when the usual
@@ -239,47 +269,43 @@ static uint32_t finish_receive(struct qp *qp)
 	return qp->resp.recv_position;
 }
 
-/* Its bytes to where they belong. False: it is something else, or that cannot be: the usual way knows why. */
-static bool store(const struct qp *qp, const struct packet *p, const struct rwqe *recv)
+static bool store_write(const struct qp *qp, const struct packet *p)
 {
 	struct mr *mr;
 	char *at;
 	bool ok;
 
-	switch (p->opcode) {
-	case OP_SEND_ONLY:
-	case OP_SEND_ONLY_IMM:
-		return p->length <= recv->length &&
-		       sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
-	case OP_WRITE_ONLY_IMM:
-		if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || p->length != p->dma_length)
-			return false;
-		if (!p->length)
-			return true;
-		mr = remote_region(qp, p->rkey, p->va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
-		if (!mr)
-			return false;
-		ok = mr_write(mr, at, p->payload, p->length);
-		mr_put(mr);
-		return ok;
-	default:
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || p->length != p->dma_length)
 		return false;
-	}
+	if (!p->length)
+		return true;
+	mr = remote_region(qp, p->rkey, p->va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
+	if (!mr)
+		return false;
+	ok = mr_write(mr, at, p->payload, p->length);
+	mr_put(mr);
+	return ok;
 }
 
-bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now)
+/* Its bytes to where they belong. False: that cannot be: the usual way knows why. */
+static bool store(const struct qp *qp, const struct packet *p, const struct rwqe *recv)
+{
+	if (unlikely(p->opcode == OP_WRITE_ONLY_IMM))
+		return store_write(qp, p);
+	if (unlikely(p->length > recv->length))
+		return false;
+	if (likely(recv->num_sge == 1 && p->length))
+		return sge_store(qp->hca, qp->pd, recv->sge, p->payload, p->length);
+	return sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
+}
+
+/* A request that begins and ends a message. */
+static bool take(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	const struct rwqe *recv;
 	bool has_imm = p->opcode != OP_SEND_ONLY;
 
-	if (!may_receive(qp) || !may_take(qp, p))
-		return false;
-	if (p->acknowledges && qp->state == IBV_QPS_RTS) {
-		completer_acknowledged(qp, p->acknowledged, now);
-		if (unlikely(qp->state != IBV_QPS_RTS))
-			return false;
-	}
 	recv = find_receive(qp, p);
 	if (unlikely(!recv || !store(qp, p, recv)))
 		return false;
@@ -295,7 +321,7 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now
 	r->ack_asked |= p->ack_request;
 	qp->req.peer_spoke = true;
 	complete_with(qp, qp->recv_cq,
-		      &(struct cqe){
+		      (struct cqe){
 			      .wr_id = recv->wr_id,
 			      .qpn = qp->base.qp_num,
 			      .byte_len = p->length,
@@ -307,6 +333,31 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, uint64_t now
 			      .flags = has_imm ? IBV_WC_WITH_IMM : 0,
 			      .solicited = p->solicited,
 		      });
-	settle_overrun(qp);
 	return true;
+}
+
+bool engine_receive_straight(struct qp *qp, const struct packet *p)
+{
+	bool taken;
+
+	if (!may_receive(qp))
+		return false;
+	if (p->opcode == OP_ACKNOWLEDGE) {
+		taken = (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && acknowledge(qp, p->psn);
+	} else {
+		if (!may_take(qp, p) || (p->acknowledges && !acknowledge(qp, p->acknowledged)))
+			return false;
+		taken = take(qp, p);
+	}
+	settle_overrun(qp);
+	return taken;
+}
+
+bool engine_owes_ack_alone(const struct qp *qp)
+{
+	const struct requester *r = &qp->req;
+	const struct responder *s = &qp->resp;
+
+	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->nak && !s->cnp_owed &&
+	       s->unacked < ACK_PROMPT;
 }

@@ -7,13 +7,6 @@
 #include "link/ring.h"
 #include "memory/fault.h"
 
-enum {
-	SOLICITED = 1 << 0,
-	ACK_REQUEST = 1 << 1,
-	BECN = 1 << 2,
-	ACKNOWLEDGES = 1 << 3,
-	REFERENCE = 1 << 4, /* behind the header stands where the payload lies */
-};
 static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes), "a record begins with the ring's mark");
 
 #define NEEDS_REMOTE (HAS_RETH | HAS_ATOMICETH | HAS_ATOMICACKETH)
@@ -69,8 +62,8 @@ static char *put_seldom(char *to, const struct packet *p, uint32_t flags, const 
 static void put(struct record *r, const struct packet *p, uint8_t traffic_class, uint32_t word)
 {
 	r->opcode = p->opcode;
-	r->flags = (p->solicited ? SOLICITED : 0) | (p->ack_request ? ACK_REQUEST : 0) | (p->becn ? BECN : 0) |
-		   (p->acknowledges ? ACKNOWLEDGES : 0) | (p->pieces ? REFERENCE : 0);
+	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | (p->ack_request ? RECORD_ACK_REQUEST : 0) | (p->becn ? RECORD_BECN : 0) |
+		   (p->acknowledges ? RECORD_ACKNOWLEDGES : 0) | (p->pieces ? RECORD_REFERENCE : 0);
 	r->traffic_class = traffic_class;
 	r->qpn = p->dest_qpn;
 	r->psn = p->psn.v;
@@ -189,12 +182,12 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	if (!opcode_info[r->opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
 	p->opcode = r->opcode;
-	p->solicited = r->flags & SOLICITED;
-	p->ack_request = r->flags & ACK_REQUEST;
+	p->solicited = r->flags & RECORD_SOLICITED;
+	p->ack_request = r->flags & RECORD_ACK_REQUEST;
 	p->migrated = true;
 	p->fecn = p->congestion = false;
-	p->becn = r->flags & BECN;
-	p->acknowledges = r->flags & ACKNOWLEDGES;
+	p->becn = r->flags & RECORD_BECN;
+	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
 	p->acknowledged = psn(r->ack);
 	p->traffic_class = r->traffic_class;
 	p->to = NULL;
@@ -212,5 +205,5 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	if (unlikely(flags & SELDOM))
 		next = get_seldom(next, p, flags, from);
 	p->payload = (const uint8_t *)next;
-	return unlikely(r->flags & REFERENCE) ? get_reference(p) : 0;
+	return unlikely(r->flags & RECORD_REFERENCE) ? get_reference(p) : 0;
 }

@@ -18,6 +18,14 @@ struct record {
 };
 static_assert(sizeof(struct record) == 32, "half a cache line");
 
+enum record_flag {
+	RECORD_SOLICITED = 1 << 0,
+	RECORD_ACK_REQUEST = 1 << 1,
+	RECORD_BECN = 1 << 2,
+	RECORD_ACKNOWLEDGES = 1 << 3,
+	RECORD_REFERENCE = 1 << 4, /* behind the header stands where the payload lies */
+};
+
 /* READs, atomics, WRITEs. */
 struct record_remote {
 	uint64_t value; /* address, or what an atomic found */
@@ -63,5 +71,39 @@ static inline char *record_payload(void *at, uint32_t flags)
 /* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who
  * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */
 int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
+
+/* The same of what goes the straight way (engine.h) on RC. Only what is looked at there is filled in. False: it is something else. */
+static inline bool record_get_straight(const void *at, uint32_t bytes, struct packet *p)
+{
+	const struct record *r = at;
+	const struct record_remote *remote = (const struct record_remote *)(r + 1);
+	uint32_t header = sizeof(*r);
+
+	if (unlikely(bytes < header || r->flags & (RECORD_REFERENCE | RECORD_BECN)))
+		return false;
+	if (r->opcode == OP_WRITE_ONLY_IMM) {
+		header += sizeof(*remote);
+		if (unlikely(bytes < header))
+			return false;
+		p->va = remote->value;
+		p->rkey = remote->rkey;
+		p->dma_length = remote->dma_length;
+	} else if (r->opcode != OP_SEND_ONLY && r->opcode != OP_SEND_ONLY_IMM && r->opcode != OP_ACKNOWLEDGE) {
+		return false;
+	}
+	p->opcode = r->opcode;
+	p->solicited = r->flags & RECORD_SOLICITED;
+	p->ack_request = r->flags & RECORD_ACK_REQUEST;
+	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
+	p->acknowledged = psn(r->ack);
+	p->dest_qpn = r->qpn & QPN_MASK;
+	p->psn = psn(r->psn);
+	p->imm = r->word;
+	p->syndrome = r->word >> 24;
+	p->pieces = 0;
+	p->payload = (const uint8_t *)at + header;
+	p->length = bytes - header;
+	return true;
+}
 
 #endif

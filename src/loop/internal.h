@@ -93,6 +93,7 @@ struct loop {
 	/* guarded by `receive`; written under `life` too, so either is enough to read */
 	struct port **port;
 	uint32_t ports;
+	bool ports_busy; /* something has come to one of them lately. Guarded by `receive` */
 
 	/* QPs that sent something within the present and the last tick (about 1 ms): they share the budget. Relaxed:
 	 * estimates */
@@ -147,6 +148,9 @@ static inline uint64_t clock_about(void)
 /* Runs the engine and sends until there is nothing left to send. What may wait (delay_ack) leaves the QP in the
  * ready list. */
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
+/* The same of a QP for which nothing has come but by the straight way: run when something asks for an answer, it may wait. No
+ * deadline of its has become earlier. */
+void run_straight(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
 /* The timer of the QP, if it is due earlier than that is set. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
 /* Something small was sent to a neighbor. */

@@ -543,7 +543,7 @@ void local_unstick(struct loop *l)
 	struct local *local = &l->local;
 	bool all = true;
 
-	if (likely(!atomic_load_explicit(&local->stuck, memory_order_relaxed)))
+	if (likely(!local_is_stuck(local)))
 		return;
 	atomic_store_explicit(&local->stuck, false, memory_order_relaxed);
 	for (uint32_t i = 0; i < local->inlets; i++)

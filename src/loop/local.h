@@ -53,6 +53,11 @@ struct local {
 	_Atomic bool stuck; /* hint: some neighbor has QPs in `stuck` */
 };
 
+static inline bool local_is_stuck(struct local *local)
+{
+	return atomic_load_explicit(&local->stuck, memory_order_relaxed);
+}
+
 /* From here on others may call; they are heard when there is a port. Failing is no harm: they go on by udp. */
 void local_init(struct loop *l);
 /* Whether it may be used at all: UROCE_LOCAL. */

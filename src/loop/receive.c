@@ -29,6 +29,7 @@ struct visit {
 	struct loop *loop;
 	struct port *port; /* NULL: handed over by another process */
 	struct qp *qp;	   /* locked; NULL: none */
+	bool straight;	   /* nothing has come for it but by the straight way */
 	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know ... */
 	uint64_t about;	   /* ... not even roughly */
 };
@@ -38,20 +39,32 @@ NO_LOCK_ANALYSIS static void leave(struct visit *v)
 	if (!v->qp)
 		return;
 	/* whoever polls may be about to answer: then the acknowledgement travels with the answer */
-	run_qp(v->loop, v->qp, v->now, !v->qp->is_guest);
+	if (likely(v->straight))
+		run_straight(v->loop, v->qp);
+	else
+		run_qp(v->loop, v->qp, v->now, !v->qp->is_guest);
 	if (unlikely(v->qp->is_guest))
 		target_report(v->loop, v->qp);
 	lock_drop(&v->qp->lock);
 	v->qp = NULL;
 }
 
-NO_LOCK_ANALYSIS static bool enter(struct visit *v, uint32_t qpn)
+NO_LOCK_ANALYSIS static bool enter_straight(struct visit *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
 		return true;
 	leave(v);
 	v->qp = hca_find_qp(&v->loop->hca, qpn);
+	v->straight = true;
 	return v->qp;
+}
+
+static bool enter(struct visit *v, uint32_t qpn)
+{
+	bool there = enter_straight(v, qpn);
+
+	v->straight = false;
+	return there;
 }
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
@@ -136,6 +149,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
 		return;
 	leave(v);
+	v->straight = false;
 	v->qp = target_guest(v->loop, h, v->now);
 	if (v->qp)
 		engine_receive(v->qp, p, from, v->now);
@@ -232,12 +246,19 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	} else if (likely(v->qp->path.neighbor == n)) {
 		if (unlikely(!v->qp->req.lossless || (p->pieces && !v->qp->reach)))
 			local_meet(v->qp);
-		if (likely(engine_receive_straight(v->qp, p, v->now)))
-			return;
 		p->mtu = LOCAL_MTU;
 		p->to = v->qp->path.sgid.raw;
 		engine_receive(v->qp, p, &v->qp->path.dgid, v->now);
 	}
+}
+
+/* The straight way. False: the record is for deliver_near(). */
+NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct neighbor *n, const void *record, uint32_t bytes)
+{
+	struct packet p;
+
+	return record_get_straight(record, bytes, &p) && enter_straight(v, p.dest_qpn) && likely(v->qp->path.neighbor == n) &&
+	       engine_receive_straight(v->qp, &p);
 }
 
 /* Up to `batch` records; returns their number. */
@@ -253,7 +274,7 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 
 		count++;
 		ring_fetch(record, bytes);
-		if (likely(!record_get(record, bytes, &p, &from))) {
+		if (!deliver_straight(v, n, record, bytes) && likely(!record_get(record, bytes, &p, &from))) {
 			deliver_near(v, n, &p, from);
 			count += p.pieces ? p.length / LOCAL_MTU : 0; /* as long as so many take */
 		}
@@ -324,7 +345,7 @@ static bool is_due(struct port *port, uint64_t now)
 
 uint32_t receive_all(struct loop *l, uint64_t *now)
 {
-	bool near = l->local.inlets;
+	bool near = l->local.inlets, busy = false;
 	uint32_t n = near ? receive_inlets(l) : 0;
 	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
@@ -333,8 +354,10 @@ uint32_t receive_all(struct loop *l, uint64_t *now)
 
 		if (got)
 			l->port[i]->busy = BUSY_POLLS;
+		busy |= l->port[i]->busy;
 		n += got;
 	}
+	l->ports_busy = busy;
 	if (seen)
 		*now = seen;
 	return n;
@@ -411,44 +434,60 @@ bool progress(struct loop *l, uint64_t now)
 	return poll_once(l, &now, true);
 }
 
+/* What a thread that polls keeps in mind. */
+static _Thread_local struct watch {
+	uint64_t seen;	  /* ns: the time, as it looked last ... */
+	uint32_t glances; /* ... and so many polls to come do not look again */
+	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
+	uint64_t vain;	  /* ns: since when it finds nothing */
+} watch;
+
 /* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
  * processor. Costs nothing to speak of where nobody waits, and a time slice per round trip where somebody does. */
-static void give_way(uint64_t now, bool any)
+static void give_way(struct watch *w, uint64_t now, bool any)
 {
-	static _Thread_local uint64_t since;
-
-	if (any || now < since) {
-		since = now;
-	} else if (now - since > VAIN) {
+	if (any || now < w->vain) {
+		w->vain = now;
+	} else if (now - w->vain > VAIN) {
 		sched_yield();
-		since = now;
+		w->vain = now;
 	}
 }
 
 /* The time, as a thread that polls needs it: to know it costs a fifth of a poll that finds nothing, so one that polls
  * without a pause is told what it was up to GLANCES polls ago. */
-static uint64_t glance(void)
+static uint64_t glance(struct watch *w)
 {
-	static _Thread_local uint64_t seen;
-	static _Thread_local uint32_t glances;
-	uint64_t now;
+	uint64_t now = clock_now();
 
-	if (glances) {
-		glances--;
-		return seen;
-	}
-	now = clock_now();
-	if (now < seen + NO_PAUSE)
-		glances = GLANCES;
-	return seen = now;
+	if (now < w->seen + NO_PAUSE)
+		w->glances = GLANCES;
+	return w->seen = now;
 }
 
 /* What waits can go with what a busy thread does next. But that may be nothing that sends. */
-static bool leaves_waiting(void)
+static bool leaves_waiting(struct watch *w)
 {
-	static _Thread_local uint32_t times;
+	return ++w->busy % FLUSH_AFTER;
+}
 
-	return ++times % FLUSH_AFTER;
+/* Between two looks at the clock nothing falls due, so a poll looks into neighbors' rings alone; unless something waits that it has
+ * to see to. Returns whether that was all, and in *any whether something has come. */
+static bool poll_rings(struct loop *l, struct watch *w, bool busy, bool *any)
+{
+	bool all;
+
+	if (!w->glances)
+		return false;
+	w->glances--;
+	if (unlikely(has_ready(l)) || !lock_try(&l->receive))
+		return false;
+	all = l->local.inlets && !l->ports_busy && likely(!local_is_stuck(&l->local));
+	*any = all && receive_inlets(l);
+	lock_drop(&l->receive);
+	if (*any)
+		w->vain = w->seen;
+	return all && (*any || busy || !has_late(l));
 }
 
 /* `busy`: the thread is not waiting for anything. */
@@ -456,17 +495,21 @@ static bool poll_loop(bool busy)
 {
 	/* acquire pairs with the release in loop_get() */
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+	struct watch *w = &watch;
+	bool any;
 	uint64_t now;
 	uint32_t n;
 
 	if (unlikely(!l))
 		return false;
-	now = glance();
+	if (likely(poll_rings(l, w, busy, &any)))
+		return any;
+	now = w->glances ? w->seen : glance(w);
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
-	n = poll_once(l, &now, !busy || !leaves_waiting());
+	n = poll_once(l, &now, !busy || !leaves_waiting(w));
 	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
-	give_way(now, n || busy);
+	give_way(w, now, n || busy);
 	return n;
 }
 

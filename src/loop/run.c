@@ -276,6 +276,16 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 		make_ready(l, qp);
 }
 
+void run_straight(struct loop *l, struct qp *qp)
+{
+	if (unlikely(!engine_owes_ack_alone(qp)))
+		run_qp(l, qp, clock_about(), true);
+	else if (!qp->resp.ack_owed || !qp->resp.ack_asked)
+		forget_late(qp);
+	else if (!make_late(l, qp))
+		make_ready(l, qp);
+}
+
 void make_ready(struct loop *l, struct qp *qp)
 {
 	struct hca *hca = &l->hca;

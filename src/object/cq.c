@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/trace.h"
 #include "object/qp.h"
 
 static uint32_t ring_size(uint32_t depth)
@@ -37,17 +38,6 @@ void cq_fini(struct cq *cq)
 	cq->ring = NULL;
 }
 
-/* Head and tail change under the lock only, so the holder may read them relaxed. */
-static uint32_t head_of(const struct cq *cq)
-{
-	return atomic_load_explicit(&cq->head, memory_order_relaxed);
-}
-
-static uint32_t tail_of(const struct cq *cq)
-{
-	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
-}
-
 /* Whether moderation lets the event go now. */
 static bool batch_is_full(struct cq *cq) REQUIRES(cq->lock)
 {
@@ -60,40 +50,32 @@ static void disarm(struct cq *cq) REQUIRES(cq->lock)
 	cq->held = 0;
 }
 
-bool cq_push(struct cq *cq, const struct cqe *cqe)
+bool cq_refuse(struct cq *cq)
 {
-	bool wake = false, delay = false, overrun = false, ok;
-	uint32_t tail;
+	bool ignore = cq->ignore_overrun, first = !ignore && !cq->overrun;
 
-	lock_take(&cq->lock);
-	tail = tail_of(cq);
-	ok = !cq->overrun && tail - head_of(cq) < cq->depth;
-	if (ok) {
-		cq->ring[tail & cq->mask] = *cqe;
-		atomic_store_explicit(&cq->tail, tail + 1,
-				      memory_order_release); /* pairs with cq_looks_empty() */
-		wake = cq->arm == CQ_ARMED ||
-		       (cq->arm == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS));
-		if (wake && unlikely(!batch_is_full(cq))) {
-			delay = cq->held == 1;
-			wake = false;
-		}
-		if (wake)
-			disarm(cq);
-	} else if (cq->ignore_overrun) {
-		ok = true; /* so its user wanted it: the completion is lost, and nothing else */
-	} else {
-		overrun = !cq->overrun;
-		cq->overrun = true;
+	cq->overrun |= first;
+	lock_drop(&cq->lock);
+	if (first)
+		cq->hca->ops->cq_error(cq);
+	return ignore;
+}
+
+void cq_wake(struct cq *cq, bool urgent)
+{
+	bool wake = cq->arm == CQ_ARMED || urgent, delay = false;
+
+	if (wake && unlikely(!batch_is_full(cq))) {
+		delay = cq->held == 1;
+		wake = false;
 	}
+	if (wake)
+		disarm(cq);
 	lock_drop(&cq->lock);
 	if (wake)
 		cq->hca->ops->cq_event(cq);
 	if (unlikely(delay))
 		cq->hca->ops->cq_delayed(cq);
-	if (overrun)
-		cq->hca->ops->cq_error(cq);
-	return ok;
 }
 
 void cq_moderate(struct cq *cq, uint16_t batch)
@@ -132,21 +114,61 @@ static void reclaim(struct cq *cq, const struct cqe *cqe)
 	atomic_store_explicit(reclaimed, cqe->wqe + 1, memory_order_relaxed);
 }
 
-int cq_poll(struct cq *cq, int max, struct cqe *out)
+/* Inlined with `take`, so that a CQE is copied once. */
+static inline __attribute__((always_inline)) int drain(struct cq *cq, int max, void *to,
+						       void (*take)(void *to, int i, const struct cqe *cqe))
 {
-	uint32_t head;
+	uint32_t head, tail;
 	int n = 0;
 
 	if (cq_looks_empty(cq))
 		return 0;
 	lock_take(&cq->lock);
-	for (head = head_of(cq); n < max && head != tail_of(cq); head++, n++) {
-		out[n] = cq->ring[head & cq->mask];
-		reclaim(cq, &out[n]);
+	tail = cq_tail(cq);
+	for (head = cq_head(cq); n < max && head != tail; head++, n++) {
+		const struct cqe *cqe = &cq->ring[head & cq->mask];
+
+		take(to, n, cqe);
+		reclaim(cq, cqe);
 	}
 	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
 	lock_drop(&cq->lock);
 	return n;
+}
+
+static inline void take_cqe(void *to, int i, const struct cqe *cqe)
+{
+	((struct cqe *)to)[i] = *cqe;
+}
+
+int cq_poll(struct cq *cq, int max, struct cqe *out)
+{
+	return drain(cq, max, out, take_cqe);
+}
+
+static inline void take_wc(void *to, int i, const struct cqe *e)
+{
+	struct ibv_wc *wc = (struct ibv_wc *)to + i;
+
+	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
+	wc->wr_id = e->wr_id;
+	wc->status = e->status;
+	wc->opcode = e->opcode;
+	wc->vendor_err = 0;
+	wc->byte_len = e->byte_len;
+	wc->imm_data = e->imm;
+	wc->qp_num = e->qpn;
+	wc->src_qp = e->src_qp;
+	wc->wc_flags = e->flags;
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = e->sl;
+	wc->dlid_path_bits = 0;
+}
+
+int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
+{
+	return drain(cq, max, out, take_wc);
 }
 
 void cq_request(struct cq *cq, bool solicited_only)
@@ -174,9 +196,9 @@ int cq_resize(struct cq *cq, uint32_t depth)
 	lock_take(&cq->lock);
 	old = ring;
 	old_from = from;
-	moved = tail_of(cq) - head_of(cq) <= depth;
+	moved = cq_tail(cq) - cq_head(cq) <= depth;
 	if (moved) {
-		for (uint32_t i = head_of(cq); i != tail_of(cq); i++)
+		for (uint32_t i = cq_head(cq); i != cq_tail(cq); i++)
 			ring[count++] = cq->ring[i & cq->mask];
 		old = cq->ring;
 		old_from = cq->from;
@@ -198,8 +220,8 @@ void cq_remove_qp(struct cq *cq, uint32_t qpn)
 	uint32_t to;
 
 	lock_take(&cq->lock);
-	to = head_of(cq);
-	for (uint32_t i = to; i != tail_of(cq); i++)
+	to = cq_head(cq);
+	for (uint32_t i = to; i != cq_tail(cq); i++)
 		if (cq->ring[i & cq->mask].qpn != qpn)
 			cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
 	atomic_store_explicit(&cq->tail, to, memory_order_release);

@@ -24,9 +24,14 @@ struct cqe {
 	uint8_t status;	 /* enum ibv_wc_status */
 	uint8_t opcode;	 /* enum ibv_wc_opcode */
 	uint8_t flags;	 /* enum ibv_wc_flags */
-	bool solicited : 1;
-	bool keeps_slot : 1; /* XRC: no slot of a queue of that QP is free now */
-	uint8_t sl : 4; /* UD: enum grh_kind */
+	union {
+		struct {
+			bool solicited : 1;
+			bool keeps_slot : 1; /* XRC: no slot of a queue of that QP is free now */
+			uint8_t sl : 4; /* UD: enum grh_kind */
+		};
+		uint8_t marks; /* all of these */
+	};
 };
 static_assert(sizeof(struct cqe) == 32, "a CQE is half a cache line");
 
@@ -65,12 +70,68 @@ struct cq {
 int cq_init(struct cq *cq, struct hca *hca, uint32_t depth);
 void cq_fini(struct cq *cq);
 
+/* Both change under the lock only, so the holder may read them relaxed. */
+static inline uint32_t cq_head(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+static inline uint32_t cq_tail(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
+}
+
+/* What is not common of cq_push(); these give the lock back. The CQE does not fit: true if its user wants it to be lost, and
+ * nothing else to happen. */
+bool cq_refuse(struct cq *cq) RELEASE(cq->lock);
+/* A CQE has come to a CQ that is armed; `urgent`: one that a request for solicited ones is told of. */
+void cq_wake(struct cq *cq, bool urgent) RELEASE(cq->lock);
+
 /* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
- * now. False: the CQ was full, or had overrun before; then hca->ops->cq_error is told (once) and the CQE is lost. */
-bool cq_push(struct cq *cq, const struct cqe *cqe) EXCLUDES(cq->lock);
+ * now. False: the CQ was full, or had overrun before; then hca->ops->cq_error is told (once) and the CQE is lost.
+ *
+ * Inlined, and field by field, so that what the caller has in registers goes to the ring at once: by way of memory it would be read
+ * back in larger pieces than it was written in, which stalls the processor. */
+static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct cqe cqe) EXCLUDES(cq->lock)
+{
+	uint32_t tail;
+	struct cqe *to;
+
+	lock_take(&cq->lock);
+	tail = cq_tail(cq);
+	if (unlikely(cq->overrun || tail - cq_head(cq) >= cq->depth))
+		return cq_refuse(cq);
+	to = &cq->ring[tail & cq->mask];
+	to->wr_id = cqe.wr_id;
+	to->qpn = cqe.qpn;
+	to->byte_len = cqe.byte_len;
+	to->imm = cqe.imm;
+	to->src_qp = cqe.src_qp;
+	to->wqe = cqe.wqe;
+	to->status = cqe.status;
+	to->opcode = cqe.opcode;
+	to->flags = cqe.flags;
+	to->marks = cqe.marks;
+	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
+	if (unlikely(cq->arm != CQ_UNARMED))
+		cq_wake(cq, cqe.solicited || cqe.status != IBV_WC_SUCCESS);
+	else
+		lock_drop(&cq->lock);
+	return true;
+}
+
+/* A hint without the lock. */
+static inline bool cq_looks_empty(const struct cq *cq)
+{
+	/* acquire pairs with the release in cq_push(), so that a poll right after sees the CQE */
+	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
+	       atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
 int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
+/* The same as the application knows them. */
+int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out) EXCLUDES(cq->lock);
 
 /* From now on, one event for so many completions. */
 void cq_moderate(struct cq *cq, uint16_t batch) EXCLUDES(cq->lock);
@@ -85,13 +146,5 @@ int cq_resize(struct cq *cq, uint32_t depth) EXCLUDES(cq->lock);
 
 /* Forgets the CQEs of a QP that is being destroyed or reset. */
 void cq_remove_qp(struct cq *cq, uint32_t qpn) EXCLUDES(cq->lock);
-
-/* A hint without the lock. */
-static inline bool cq_looks_empty(const struct cq *cq)
-{
-	/* acquire pairs with the release in cq_push(), so that a poll right after sees the CQE */
-	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
-	       atomic_load_explicit(&cq->head, memory_order_relaxed);
-}
 
 #endif

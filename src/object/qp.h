@@ -74,7 +74,8 @@ struct requester {
 	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
 	uint8_t probes;		      /* tail-loss probes since the last progress */
 	uint64_t rnr_until;
-	uint64_t timeout_at; /* the transport timer; NEVER when nothing is on the way */
+	uint64_t timeout_at; /* the transport timer; NEVER: it does not run. Where nothing is lost ... */
+	bool moved;	     /* ... it goes on when something is acknowledged: it begins again when it fires, if this says so */
 	uint64_t probe_at;   /* the tail-loss probe; NEVER when not wanted */
 
 	/* round-trip time, RFC 6298; 0: not measured yet */

@@ -24,17 +24,8 @@ bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge
 	const char *from = bytes;
 	struct ibv_sge part;
 
-	while (sge_next(&rest, &part)) {
-		struct mr *mr = sge_region(hca, pd, &part, IBV_ACCESS_LOCAL_WRITE);
-		bool ok;
-
-		if (!mr)
+	for (; sge_next(&rest, &part); from += part.length)
+		if (!sge_store(hca, pd, &part, from, part.length))
 			return false;
-		ok = mr_write(mr, mr_at(mr, part.addr), from, part.length);
-		mr_put(mr);
-		if (!ok)
-			return false;
-		from += part.length;
-	}
 	return true;
 }

@@ -45,6 +45,20 @@ static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const 
 	return NULL;
 }
 
+/* Copies bytes to the beginning of an SGE, which is as long. False: that is not writable memory of the domain. */
+static inline bool sge_store(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, const void *bytes, uint32_t length)
+{
+	struct mr *mr = mr_get(hca, sge->lkey);
+	bool ok;
+
+	if (unlikely(!mr))
+		return false;
+	ok = mr_allows(mr, pd, sge->addr, length, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL) &&
+	     mr_write(mr, mr_at(mr, sge->addr), bytes, length);
+	mr_put(mr);
+	return ok;
+}
+
 /* Whether every SGE names memory of the domain with these rights. */
 bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, unsigned access);
 

@@ -5,7 +5,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "base/trace.h"
 #include "loop/loop.h"
 #include "verbs/channel.h"
 #include "verbs/context.h"
@@ -164,54 +163,31 @@ int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
  * CQ from being empty, on the same processor if there is but one. */
 #define FOUND_MANY 4u
 
-int cq_front_poll(struct cq *cq, int max, struct cqe *out)
+static inline bool brings_more(int got)
 {
 	static _Thread_local uint32_t found;
-	int got = cq_poll(cq, max, out);
 
 	if (got == 0) {
 		found = 0;
-		return loop_progress() ? cq_poll(cq, max, out) : 0;
+		return loop_progress();
 	}
-	if (++found % FOUND_MANY == 0)
+	if (unlikely(++found % FOUND_MANY == 0))
 		loop_look_around();
-	return got;
+	return false;
 }
 
-static void translate(struct ibv_wc *wc, const struct cqe *e)
+int cq_front_poll(struct cq *cq, int max, struct cqe *out)
 {
-	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
-	*wc = (struct ibv_wc){
-		.wr_id = e->wr_id,
-		.status = e->status,
-		.opcode = e->opcode,
-		.byte_len = e->byte_len,
-		.imm_data = e->imm,
-		.qp_num = e->qpn,
-		.src_qp = e->src_qp,
-		.sl = e->sl,
-		.wc_flags = e->flags,
-	};
+	int got = cq_poll(cq, max, out);
+
+	return brings_more(got) ? cq_poll(cq, max, out) : got;
 }
 
 int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
-	struct cqe batch[16];
-	int done = 0;
+	int got = cq_poll_wc((struct cq *)cq, entries, wc);
 
-	while (done < entries) {
-		int want = min_of(entries - done, (int)ARRAY_SIZE(batch));
-		/* only an empty CQ is worth the look at the network */
-		int got = done ? cq_poll((struct cq *)cq, want, batch)
-			       : cq_front_poll((struct cq *)cq, want, batch);
-
-		for (int i = 0; i < got; i++)
-			translate(&wc[done + i], &batch[i]);
-		done += got;
-		if (got < want)
-			break;
-	}
-	return done;
+	return brings_more(got) ? cq_poll_wc((struct cq *)cq, entries, wc) : got;
 }
 
 int req_notify_cq(struct ibv_cq *cq, int solicited_only)

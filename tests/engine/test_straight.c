@@ -61,7 +61,7 @@ static bool give(struct fixture *f, struct packet p)
 	p.payload = f->payload;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	taken = engine_receive_straight(f->qp, &p, f->now);
+	taken = engine_receive_straight(f->qp, &p);
 	lock_drop(&f->qp->lock);
 	return taken;
 }

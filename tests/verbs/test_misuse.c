@@ -230,6 +230,25 @@ static struct ibv_ah *ah_from(uint8_t sgid_index, struct ibv_pd *pd)
 	return ibv_create_ah(pd, &a);
 }
 
+static int set_ece(uint32_t mask)
+{
+	struct ibv_ece ece = {.comp_mask = mask};
+
+	return ibv_set_ece(t.rc, &ece);
+}
+
+static int connect_ah(uint8_t port, uint8_t sgid_index, uint8_t is_global)
+{
+	struct ibv_qp_attr a = attributes(IBV_QPS_RTR, t.srq_user);
+
+	bring(t.initiator, t.srq_user, IBV_QPS_RESET);
+	bring(t.initiator, t.srq_user, IBV_QPS_INIT);
+	a.ah_attr.port_num = port;
+	a.ah_attr.grh.sgid_index = sgid_index;
+	a.ah_attr.is_global = is_global;
+	return ibv_modify_qp(t.initiator, &a, RTR_MASK & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+}
+
 static union ibv_gid gid;
 static struct ibv_gid_entry entries[1];
 static struct ibv_port_attr port;
@@ -299,6 +318,10 @@ enum {
 	  no_object(qp_with(IBV_QPT_XRC_RECV, IBV_QP_EX_WITH_SEND, 0, IBV_QP_INIT_ATTR_XRCD)), EOPNOTSUPP)   \
 	M(qp_at_port_2, modify_ah_qp(2, 0), EINVAL)                                                          \
 	M(qp_of_partition_1, modify_ah_qp(1, 1), EINVAL)                                                     \
+	M(qp_connected_by_port_2, connect_ah(2, 0, 1), EINVAL)                                               \
+	M(qp_connected_from_an_empty_entry, connect_ah(1, 60, 1), EINVAL)                                    \
+	M(qp_connected_to_no_address, connect_ah(1, 0, 0), EINVAL)                                           \
+	M(qp_with_options_of_some_vendor, set_ece(1), EOPNOTSUPP)                                            \
 	M(qp_asked_into_nothing, ibv_query_qp(t.rc, NULL, IBV_QP_STATE, &qp_init), EINVAL)                   \
 	M(no_qp_asked, ibv_query_qp(NULL, &qp_attr, IBV_QP_STATE, &qp_init), EINVAL)                         \
 	/* ibv_create_srq(3), ibv_create_srq_ex(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_destroy_srq(3)  \
@@ -319,6 +342,7 @@ enum {
 	M(srq_limit_above_its_size, modify_srq(t.srq, 0, 100, IBV_SRQ_LIMIT), EINVAL)                        \
 	M(srq_modified_by_an_unknown_mask, modify_srq(t.srq, 4, 1, 1 << 7), EINVAL)                          \
 	M(srq_asked_into_nothing, ibv_query_srq(t.srq, NULL), EINVAL)                                        \
+	M(number_of_no_srq, ibv_get_srq_num(t.srq, NULL), EINVAL)                                            \
 	M(no_srq_asked, ibv_query_srq(NULL, &srq_attr), EINVAL)                                              \
 	M(srq_destroyed_in_use, ibv_destroy_srq(t.srq), EBUSY)                                               \
 	/* ibv_open_xrcd(3) */                                                                               \

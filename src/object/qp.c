@@ -7,14 +7,21 @@
 
 #include "object/show.h"
 
+static_assert(offsetof(struct qp, lock) < offsetof(struct qp, is_late), "clear() goes from one to the other");
+
+static void clear_part(struct qp *qp, size_t begin, size_t end)
+{
+	memset((char *)qp + begin, 0, end - begin);
+}
+
 /* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its
- * lock: so the lock stays as it is, and all else is cleared under it. */
+ * lock: so the lock stays as it is, and all else is cleared under it. `is_late` is looked at without the lock. */
 static void clear(struct qp *qp) REQUIRES(qp->lock)
 {
-	size_t after = offsetof(struct qp, lock) + sizeof(qp->lock);
-
-	memset(qp, 0, offsetof(struct qp, lock));
-	memset((char *)qp + after, 0, sizeof(*qp) - after);
+	clear_part(qp, 0, offsetof(struct qp, lock));
+	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), offsetof(struct qp, is_late));
+	clear_part(qp, offsetof(struct qp, is_late) + sizeof(qp->is_late), sizeof(*qp));
+	atomic_store_explicit(&qp->is_late, false, memory_order_relaxed); /* a hint: see qp.h */
 	list_init(&qp->ready);
 	list_init(&qp->openers);
 }

@@ -18,6 +18,7 @@
 #include "verbs/shared_qp.h"
 
 #define ANSWERS (10 * MSEC) /* about as long as a processor may be somebody else's */
+#define IN_VAIN (1000 * MSEC)
 
 static uint64_t now(void)
 {
@@ -320,21 +321,30 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 }
 
 /* Before a failure that the program asks for: an adapter has answered, and has seen answers, long before a peer that has all it
- * wanted can say by another way that it is over. Here the answer may wait for a processor. */
+ * wanted can say by another way that it is over. Here the answer may wait for a processor. Of many queue pairs to a peer that
+ * is stopped not each waits, but one in IN_VAIN. */
 static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 {
-	uint64_t until = now() + ANSWERS;
+	static _Atomic uint64_t hopeless_until;
+	uint64_t at = now(), until = at + ANSWERS;
 	bool awaits;
 
 	loop_catch_up();
+	/* relaxed: a time, of which any that was true will do */
+	if (at < atomic_load_explicit(&hopeless_until, memory_order_relaxed))
+		return;
 	for (;;) {
 		lock_take(&qp->lock);
 		awaits = engine_expects_success(qp);
 		lock_drop(&qp->lock);
-		if (!awaits || now() >= until)
+		if (!awaits)
 			return;
+		at = now();
+		if (at >= until)
+			break;
 		loop_progress();
 	}
+	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
 }
 
 /* `error`: what is wrong already. */

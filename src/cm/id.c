@@ -50,6 +50,7 @@ static void id_free(struct id *id)
 	pthread_cond_destroy(&id->acknowledged);
 	pthread_mutex_destroy(&id->mutex);
 	free(id->base.route.path_rec);
+	rdma_freeaddrinfo(id->resolved);
 	free(id->qp_attr);
 	free(id->connect);
 	free(id);

@@ -80,6 +80,7 @@ struct id {
 	uint8_t connect_length;
 
 	struct list groups; /* multicast */
+	struct rdma_addrinfo *resolved; /* L: by rdma_resolve_addrinfo(), not fetched yet */
 
 	/* events handed out and given back; guarded by `mutex` */
 	pthread_mutex_t mutex;

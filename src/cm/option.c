@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "cm/newer.h"
 #include "verbs/device.h"
 
 /* ---- options ---- */
@@ -147,6 +148,9 @@ PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
 		NAME(RDMA_CM_EVENT_DISCONNECTED),    NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
 		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),  NAME(RDMA_CM_EVENT_MULTICAST_ERROR),
 		NAME(RDMA_CM_EVENT_ADDR_CHANGE),     NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+		[EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+		[EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
+		[EVENT_USER] = "RDMA_CM_EVENT_USER",
 	};
 
 	return (size_t)event < ARRAY_SIZE(names) ? names[event] : "UNKNOWN EVENT";

@@ -1,6 +1,7 @@
 /* The rdma_* functions, both ends in one process over its loopback: which events come, with what in them.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "cm/id.h"
+#include "cm/newer.h"
 #include "loop/netns.h"
 
 #include <arpa/inet.h>
@@ -543,6 +544,79 @@ static void names_become_addresses(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
+static uint64_t argument(const struct rdma_cm_event *event)
+{
+	uint64_t arg;
+
+	memcpy(&arg, &event->param, sizeof(arg));
+	return arg;
+}
+
+static void a_program_writes_events_of_its_own(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(rdma_write_cm_event(id, (enum rdma_cm_event_type)EVENT_USER, (int)i - 1, UINT64_MAX - i), 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+		assert_ptr_equal(event->id, id);
+		assert_string_equal(rdma_event_str(event->event), "RDMA_CM_EVENT_USER");
+		assert_int_equal(event->status, (int)i - 1);
+		assert_true(argument(event) == UINT64_MAX - i);
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+	}
+	assert_int_equal(rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_write_cm_event(NULL, (enum rdma_cm_event_type)EVENT_USER, 0, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	/* one that nobody fetches goes with the id */
+	assert_int_equal(rdma_write_cm_event(id, (enum rdma_cm_event_type)EVENT_USER, 0, 0), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void an_id_keeps_the_addresses_that_it_resolved(void **state)
+{
+	struct rdma_addrinfo *found, by_administrator = {.ai_flags = FLAG_SA};
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id, *sync;
+
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_query_addrinfo(id, &found), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(rdma_resolve_addrinfo(id, NULL, "77", &by_administrator), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(rdma_resolve_addrinfo(id, NULL, NULL, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+
+	assert_int_equal(rdma_resolve_addrinfo(id, "127.0.0.2", "77", NULL), 0);
+	assert_int_equal(rdma_resolve_addrinfo(id, "127.0.0.3", "77", NULL), -1);
+	assert_int_equal(errno, EBUSY);
+	assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+	assert_string_equal(rdma_event_str(event->event), "RDMA_CM_EVENT_ADDRINFO_RESOLVED");
+	assert_int_equal(event->status, 0);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(rdma_query_addrinfo(id, &found), 0);
+	assert_int_equal(((struct sockaddr_in *)found->ai_dst_addr)->sin_addr.s_addr, inet_addr("127.0.0.2"));
+	rdma_freeaddrinfo(found);
+	assert_int_equal(rdma_query_addrinfo(id, &found), -1);
+
+	/* without a channel it is there when the call returns; what is not fetched goes with the id */
+	assert_int_equal(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addrinfo(sync, "127.0.0.2", "77", NULL), 0);
+	assert_int_equal(rdma_query_addrinfo(sync, &found), 0);
+	rdma_freeaddrinfo(found);
+	assert_int_equal(rdma_resolve_addrinfo(sync, "127.0.0.2", "77", NULL), 0);
+	assert_int_equal(rdma_destroy_id(sync), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -561,6 +635,8 @@ int main(void)
 		cmocka_unit_test(an_application_answers_itself),
 		cmocka_unit_test(an_id_may_go_at_any_time),
 		cmocka_unit_test(names_become_addresses),
+		cmocka_unit_test(a_program_writes_events_of_its_own),
+		cmocka_unit_test(an_id_keeps_the_addresses_that_it_resolved),
 	};
 
 	netns_enter();

@@ -8,23 +8,55 @@
 #include "cm/id.h"
 #include "loop/loop.h"
 
+#define RETIRED 64u /* so many channels that have been destroyed are not used again */
+
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
 {
 	return (struct event_channel *)channel;
 }
 
+/* The memory of a channel outlives it, as a thread of a program that ends may be about to ask there once more, as rping's is. It
+ * is told EBADF, as by a kernel. Guarded by cm.lock. */
+static struct list retired = {&retired, &retired};
+static uint32_t retired_count;
+
+static struct event_channel *reuse(void) EXCLUDES(cm.lock)
+{
+	struct list *l = NULL;
+
+	lock_take(&cm.lock);
+	if (retired_count > RETIRED) {
+		l = list_pop(&retired);
+		retired_count--;
+	}
+	lock_drop(&cm.lock);
+	return l ? container_of(l, struct event_channel, retired) : NULL;
+}
+
+static void retire(struct event_channel *ch) REQUIRES(cm.lock)
+{
+	ch->base.fd = -1;
+	list_append(&retired, &ch->retired);
+	retired_count++;
+}
+
 PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
-	struct event_channel *ch = calloc(1, sizeof(*ch));
+	int fd = eventfd(0, EFD_CLOEXEC);
+	struct event_channel *ch;
 
-	if (!ch)
+	if (fd < 0)
 		return NULL;
-	list_init(&ch->events);
-	ch->base.fd = eventfd(0, EFD_CLOEXEC);
-	if (ch->base.fd < 0) {
-		free(ch);
+	ch = reuse() ?: malloc(sizeof(*ch));
+	if (!ch) {
+		close(fd);
 		return NULL;
 	}
+	lock_take(&cm.lock);
+	*ch = (struct event_channel){.base.fd = fd};
+	list_init(&ch->events);
+	list_init(&ch->retired);
+	lock_drop(&cm.lock);
 	return &ch->base;
 }
 
@@ -33,15 +65,16 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct event_channel *ch = channel_of(channel);
-	bool idle;
+	int fd = -1;
 
 	lock_take(&cm.lock);
-	idle = !ch->waiters;
+	if (!ch->waiters) {
+		fd = channel->fd;
+		retire(ch);
+	}
 	lock_drop(&cm.lock);
-	if (!idle)
-		return;
-	close(channel->fd);
-	free(ch);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* ---- events ---- */
@@ -179,10 +212,22 @@ static void complete(struct event *e)
 	pthread_mutex_unlock(&id->mutex);
 }
 
-static void count_waiter(struct event_channel *ch, uint32_t by) EXCLUDES(cm.lock)
+/* False: there is no such channel any more. */
+static bool begin_to_wait(struct event_channel *ch) EXCLUDES(cm.lock)
+{
+	bool exists;
+
+	lock_take(&cm.lock);
+	exists = ch->base.fd >= 0;
+	ch->waiters += exists;
+	lock_drop(&cm.lock);
+	return exists;
+}
+
+static void end_wait(struct event_channel *ch) EXCLUDES(cm.lock)
 {
 	lock_take(&cm.lock);
-	ch->waiters += by;
+	ch->waiters--;
 	lock_drop(&cm.lock);
 }
 
@@ -213,9 +258,10 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 
 	if (!channel || !event)
 		return fail_minus(EINVAL);
-	count_waiter(channel_of(channel), 1);
+	if (!begin_to_wait(channel_of(channel)))
+		return fail_minus(EBADF);
 	err = wait_for_event(channel_of(channel), event);
-	count_waiter(channel_of(channel), -1u);
+	end_wait(channel_of(channel));
 	return err ? fail_minus(-err) : 0;
 }
 

@@ -33,8 +33,9 @@ enum id_state {
 struct group;
 
 struct event_channel {
-	struct rdma_event_channel base; /* what the application holds: first */
+	struct rdma_event_channel base; /* what the application holds: first. L; fd is -1 when it has been destroyed */
 	struct list events;		/* L */
+	struct list retired;		/* L: among those that have been destroyed */
 	bool readable;			/* L: the eventfd is */
 	uint32_t waiters;		/* L: threads in rdma_get_cm_event() */
 	void (*notify)(void);		/* in place of the eventfd, for our own use; called with L. Constant */

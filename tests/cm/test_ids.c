@@ -544,6 +544,24 @@ static void names_become_addresses(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
+/* rping's thread asks for events until the program has ended. */
+static void who_asks_a_channel_that_is_gone_is_told(void **state)
+{
+	struct rdma_event_channel *channel[100];
+	struct rdma_cm_event *event;
+
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(channel); i++)
+			assert_non_null(channel[i] = rdma_create_event_channel());
+		for (size_t i = 0; i < ARRAY_SIZE(channel); i++) {
+			assert_true(channel[i]->fd >= 0);
+			rdma_destroy_event_channel(channel[i]);
+			assert_int_equal(rdma_get_cm_event(channel[i], &event), -1);
+			assert_int_equal(errno, EBADF);
+		}
+	}
+}
+
 static uint64_t argument(const struct rdma_cm_event *event)
 {
 	uint64_t arg;
@@ -635,6 +653,7 @@ int main(void)
 		cmocka_unit_test(an_application_answers_itself),
 		cmocka_unit_test(an_id_may_go_at_any_time),
 		cmocka_unit_test(names_become_addresses),
+		cmocka_unit_test(who_asks_a_channel_that_is_gone_is_told),
 		cmocka_unit_test(a_program_writes_events_of_its_own),
 		cmocka_unit_test(an_id_keeps_the_addresses_that_it_resolved),
 	};

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/tsan.h"
 
 /* ThreadSanitizer holds a lock of its own during an atomic, which must not fault then (fault.h). */
@@ -27,7 +28,16 @@ static inline size_t copy_tail(const char *to, size_t length)
 								: length > 0;
 }
 
-/* memmove whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
+/* memmove that begins at the front, as a wire does, wherever it can: some memmove()s begin at the end where they need not. */
+static inline void copy_bytes(char *to, const char *from, size_t length)
+{
+	if (unlikely(to < from + length && from < to + length)) /* a QP may WRITE what overlaps with where it is to be */
+		memmove(to, from, length);
+	else
+		memcpy(to, from, length);
+}
+
+/* copy_bytes() whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
  * RNIC lets them. A word that ends the buffer and is aligned is stored whole. */
 static inline void copy_in_order(char *to, const void *from, size_t length)
 {
@@ -47,7 +57,7 @@ static inline void copy_in_order(char *to, const void *from, size_t length)
 	else
 		byte = src[length];
 	if (length)
-		memmove(to, src, length); /* a QP may WRITE what overlaps with where it is to be */
+		copy_bytes(to, src, length);
 	touch_for_atomic(to + length);
 	/* release pairs with whatever acquire the application uses when it watches the last byte */
 	if (tail == 8)

@@ -459,7 +459,7 @@ bool reach_write(struct reach *r, const struct reach_span *span, const struct io
 		if (length == 0)
 			copy_in_order(to, from[i].iov_base, n);
 		else
-			memmove(to, from[i].iov_base, n); /* our own may overlap */
+			copy_bytes(to, from[i].iov_base, n);
 		to += n;
 	}
 	return true;
@@ -475,7 +475,7 @@ bool reach_read(struct reach *r, const struct reach_span *span, const struct iov
 	if (unlikely(!from))
 		return process_vm_readv(r->pid, to, count, &there, 1, 0) == (ssize_t)length;
 	for (unsigned i = 0; i < count; i++) {
-		memmove(to[i].iov_base, from, to[i].iov_len); /* as above */
+		copy_bytes(to[i].iov_base, from, to[i].iov_len);
 		from += to[i].iov_len;
 	}
 	return true;

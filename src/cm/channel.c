@@ -1,5 +1,6 @@
 /* Event channels: a queue of events, and an eventfd that is readable while it is not empty.
  * SPDX-License-Identifier: BSD-2-Clause */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -8,7 +9,8 @@
 #include "cm/id.h"
 #include "loop/loop.h"
 
-#define RETIRED 64u /* so many channels that have been destroyed are not used again */
+#define RETIRED     64u	 /* so many channels that have been destroyed are not used again */
+#define TIME_TO_END 1000 /* ms: for a program that has destroyed one */
 
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
 {
@@ -16,7 +18,7 @@ static struct event_channel *channel_of(struct rdma_event_channel *channel)
 }
 
 /* The memory of a channel outlives it, as a thread of a program that ends may be about to ask there once more, as rping's is. It
- * is told EBADF, as by a kernel. Guarded by cm.lock. */
+ * is told EBADF, but not at once: rping then fails, which has all but ended well. Guarded by cm.lock. */
 static struct list retired = {&retired, &retired};
 static uint32_t retired_count;
 
@@ -258,8 +260,10 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 
 	if (!channel || !event)
 		return fail_minus(EINVAL);
-	if (!begin_to_wait(channel_of(channel)))
+	if (!begin_to_wait(channel_of(channel))) {
+		poll(NULL, 0, TIME_TO_END);
 		return fail_minus(EBADF);
+	}
 	err = wait_for_event(channel_of(channel), event);
 	end_wait(channel_of(channel));
 	return err ? fail_minus(-err) : 0;

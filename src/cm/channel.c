@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 
 #define RETIRED     64u	 /* so many channels that have been destroyed are not used again */
-#define TIME_TO_END 1000 /* ms: for a program that has destroyed one */
+#define TIME_TO_END 5000 /* ms: for a program that has destroyed one */
 
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
 {

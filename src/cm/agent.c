@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/aside.h"
+#include "base/clock.h"
 #include "cm/witness.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
@@ -31,10 +32,7 @@ static uint32_t attached_count;
 
 uint64_t agent_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
+	return clock_now();
 }
 
 /* Numbers that nobody foresees, fetched many at a time. */

@@ -70,7 +70,7 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	int fd = -1;
 
 	lock_take(&cm.lock);
-	if (!ch->waiters) {
+	if (!ch->waiters && channel->fd >= 0) {
 		fd = channel->fd;
 		retire(ch);
 	}

@@ -11,7 +11,6 @@ enum {
 	EVENT_USER,
 
 	FLAG_SA = 0x10, /* of rdma_addrinfo: ask the subnet's administrator */
-	FLAG_DNS = 0x20,
 };
 
 /* Resolves as rdma_getaddrinfo() does, and tells so by EVENT_ADDRINFO_RESOLVED; without a channel when it returns. 0, or -1 with

@@ -13,6 +13,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 #include "engine/engine.h"
 #include "loop/gsi.h"
 #include "loop/handover.h"
@@ -125,14 +127,6 @@ static inline struct loop *loop_of(const struct qp *qp)
 static inline bool loop_is_inert(const struct loop *l)
 {
 	return atomic_load_explicit(&((struct loop *)l)->inert, memory_order_relaxed);
-}
-
-static inline uint64_t clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
 }
 
 /* The time to within a few milliseconds, not too early, for a fraction of the cost: for time-outs of what is not lost. */

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/aside.h"
 #include "base/memfd.h"
 #include "link/netif.h"
@@ -149,14 +150,6 @@ static void attach(struct steering *s, const struct group *g, int fd)
 }
 
 /* ---- the lock ---- */
-
-static uint64_t clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + t.tv_nsec;
-}
 
 /* The lock's socket, or -1: its holder does not let go. Nothing tells when a name becomes free, so ask again. */
 static int names_lock(uint64_t patience)

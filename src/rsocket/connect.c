@@ -140,7 +140,7 @@ int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_
 		/* relaxed: see stream.c waits() */
 		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 			return -EINPROGRESS;
-		err = rsocket_await(rs, is_settled, rs->falls_back ? clock_ns() + SEC : rsocket_until(rs->send_ms));
+		err = rsocket_await(rs, is_settled, rs->falls_back ? clock_now() + SEC : rsocket_until(rs->send_ms));
 		if (err == -EAGAIN)
 			err = -EINPROGRESS;
 	}
@@ -171,7 +171,7 @@ static void close_listener(struct rsocket *rs)
 
 static bool drain(struct rsocket *rs) REQUIRES(rs->lock)
 {
-	for (uint64_t until = clock_ns() + CLOSE_SPIN; !stream_is_drained(rs) && clock_ns() < until; stream_process(rs))
+	for (uint64_t until = clock_now() + CLOSE_SPIN; !stream_is_drained(rs) && clock_now() < until; stream_process(rs))
 		rsocket_progress(rs);
 	return stream_is_drained(rs);
 }

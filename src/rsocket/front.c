@@ -93,7 +93,7 @@ static int try_connect(struct rsocket *rs, const struct sockaddr *address, sockl
 	memcpy(&rs->peer, address, min_of(length, (socklen_t)sizeof(rs->peer)));
 	err = rsocket_connect(rs, address, length);
 	if (err == -EINPROGRESS)
-		service_limit(rs, clock_ns() + TRY_TIME);
+		service_limit(rs, clock_now() + TRY_TIME);
 	return err;
 }
 
@@ -485,7 +485,7 @@ PUBLIC int rselect(int n, fd_set *in, fd_set *out, fd_set *except, struct timeva
 		if (events)
 			fds[count++] = (struct pollfd){.fd = fd, .events = events};
 	}
-	result = rsocket_poll(fds, count, !timeout ? NEVER : ns ? clock_ns() + ns : 0);
+	result = rsocket_poll(fds, count, !timeout ? NEVER : ns ? clock_now() + ns : 0);
 	for (nfds_t i = 0; i < count && result >= 0; i++) {
 		if (fds[i].revents & POLLNVAL)
 			result = -EBADF;

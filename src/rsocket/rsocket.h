@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "object/cq.h"
@@ -269,14 +270,6 @@ static inline void rsocket_set_state(struct rsocket *rs, enum rsocket_state stat
 static inline bool is_datagram(const struct rsocket *rs)
 {
 	return rs->type == SOCK_DGRAM;
-}
-
-static inline uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
 #endif

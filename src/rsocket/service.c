@@ -466,7 +466,7 @@ void service_keep_alive(struct rsocket *rs)
 	lock_take(&list_lock);
 	list_remove(&rs->keeping);
 	if (keeps) {
-		rs->keep_at = clock_ns() + (uint64_t)rs->keep_idle * SEC;
+		rs->keep_at = clock_now() + (uint64_t)rs->keep_idle * SEC;
 		list_append(&keeping, &rs->keeping);
 	}
 	lock_drop(&list_lock);
@@ -533,7 +533,7 @@ static struct rsocket *next_due(uint64_t now, uint64_t *next)
 /* ms until it has to be called again; -1: not before something happens. */
 static int keep_all(void)
 {
-	uint64_t now = clock_ns(), next;
+	uint64_t now = clock_now(), next;
 	struct rsocket *rs;
 
 	while ((rs = next_due(now, &next))) {
@@ -574,18 +574,18 @@ static void part(struct rsocket *rs)
 	if (rsocket_state(rs) == RS_CONNECTED && !rs->write_shut)
 		stream_control(rs, RS_DISCONNECT);
 	lock_drop(&rs->lock);
-	for (uint64_t until = clock_ns() + PART_TIME; !is_done(rs) && clock_ns() < until;)
+	for (uint64_t until = clock_now() + PART_TIME; !is_done(rs) && clock_now() < until;)
 		loop_progress();
 }
 
 NO_LOCK_ANALYSIS static void part_all(void)
 {
-	uint64_t until = clock_ns() + PART_TIME;
+	uint64_t until = clock_now() + PART_TIME;
 
 	if (!atomic_load_explicit(&channel, memory_order_relaxed))
 		return; /* a child's */
 	rsocket_each(part);
-	while (has_closing() && clock_ns() < until) {
+	while (has_closing() && clock_now() < until) {
 		loop_progress();
 		end_closed();
 	}

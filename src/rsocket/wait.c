@@ -165,7 +165,7 @@ void rsocket_progress(struct rsocket *rs)
 
 uint64_t rsocket_until(int ms)
 {
-	return ms > 0 ? clock_ns() + (uint64_t)ms * MSEC : NEVER;
+	return ms > 0 ? clock_now() + (uint64_t)ms * MSEC : NEVER;
 }
 
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/aside.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
@@ -371,18 +371,10 @@ void far_bury(struct context *closing)
 	}
 }
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
-
 /* Calls of it block until then. False: that is now. */
 static bool wait_until(int fd, uint64_t end)
 {
-	uint64_t at = now(), left = end > at ? (end - at) / USEC : 0;
+	uint64_t at = clock_now(), left = end > at ? (end - at) / USEC : 0;
 	struct timeval t = {.tv_sec = left * USEC / SEC, .tv_usec = left % (SEC / USEC)};
 
 	return left && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) &&
@@ -422,7 +414,7 @@ static int receive_until(int fd, struct message *m, uint64_t end)
 static int ask(struct message *m, int *keep)
 {
 	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
-	uint64_t end = now() + PATIENCE;
+	uint64_t end = clock_now() + PATIENCE;
 
 	if (fd < 0)
 		return errno;

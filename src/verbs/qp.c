@@ -3,8 +3,8 @@
 #include "object/qp.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
@@ -19,14 +19,6 @@
 
 #define ANSWERS (10 * MSEC) /* about as long as a processor may be somebody else's */
 #define IN_VAIN (1000 * MSEC)
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
 
 static bool type_known(enum ibv_qp_type type)
 {
@@ -290,7 +282,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	loop_run(qp);
 	if (mask & IBV_QP_AV)
 		qp->path = *path;
-	error = engine_modify(qp, attr, mask, now());
+	error = engine_modify(qp, attr, mask, clock_now());
 	if (error) {
 		qp->path = old;
 		return -error;
@@ -326,7 +318,7 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 {
 	static _Atomic uint64_t hopeless_until;
-	uint64_t at = now(), until = at + ANSWERS;
+	uint64_t at = clock_now(), until = at + ANSWERS;
 	bool awaits;
 
 	loop_catch_up();
@@ -339,7 +331,7 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 		lock_drop(&qp->lock);
 		if (!awaits)
 			return;
-		at = now();
+		at = clock_now();
 		if (at >= until)
 			break;
 		loop_progress();

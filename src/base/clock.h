@@ -1,0 +1,18 @@
+/* The time that deadlines are in. SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_CLOCK_H
+#define UROCE_CLOCK_H
+
+#include <time.h>
+
+#include "base/base.h"
+
+/* ns */
+static inline uint64_t clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+#endif

@@ -13,6 +13,7 @@ TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 
 	openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
+SOAK_PACKAGES = $(TEST_PACKAGES) ceph-mon ceph-osd ceph-common
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
@@ -100,7 +101,7 @@ arm64 s390x:
 	@tests/foreign/run $(BUILD)-$@ $@
 
 soak:
-	$(packages) $(TEST_PACKAGES)
+	$(packages) $(SOAK_PACKAGES)
 	@$(call setup,$(BUILD)) && $(call have,$(BUILD),tests,true) && $(ninja) $(BUILD)
 	@tests/soak/run $(BUILD) $(SOAK)
 

@@ -10,6 +10,7 @@
 #include "engine/internal.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
+#include "memory/pace.h"
 #include "memory/reach.h"
 
 /* What each work request needs on either side. */
@@ -273,18 +274,38 @@ struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr)
 	return wr;
 }
 
-bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey)
+struct placing {
+	struct reach *reach;
+	const struct reach_span *span;
+	struct pace *pace;
+	const struct iovec *from;
+	unsigned count;
+	uint32_t length;
+	bool done;
+};
+
+static void place(void *arg)
 {
+	struct placing *p = arg;
+
+	if (p->span->at)
+		pace_copy(p->pace, p->span->at, p->from, p->count, p->length);
+	p->done = p->span->at || reach_write(p->reach, p->span, p->from, p->count, p->length);
+}
+
+bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
+		  struct pace *pace)
+{
+	struct placing p;
 	struct reach_span span;
-	struct deed d;
 	bool done;
 
 	if (!qp->reach || qp->state != IBV_QPS_RTS || trace_on)
 		return false;
 	if (!reach_enter(qp->reach, &qp->reach_pair, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
-	d = (struct deed){qp->reach, &(struct errand){.opcode = IBV_WR_RDMA_WRITE, .length = length}, &span, from, count, false};
-	done = fault_try(do_deed, &d) && d.done;
+	p = (struct placing){qp->reach, &span, pace, from, count, length, false};
+	done = fault_try(place, &p) && p.done;
 	reach_leave(qp->reach);
 	return done;
 }

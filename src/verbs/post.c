@@ -22,14 +22,15 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	return error;
 }
 
-bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey)
+bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
+		 struct pace *pace)
 {
 	struct qp *qp = (struct qp *)base;
 	bool placed;
 
 	lock_take(&qp->lock);
 	loop_posting(qp);
-	placed = engine_place(qp, from, count, length, address, rkey);
+	placed = engine_place(qp, from, count, length, address, rkey, pace);
 	lock_drop(&qp->lock);
 	return placed;
 }

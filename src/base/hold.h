@@ -47,7 +47,7 @@ static inline bool hold_take(const void *object)
 	return true;
 }
 
-/* Where it is on the thread's own list: most often the last. */
+/* Where it is on the thread's own list. */
 static inline uint32_t hold_find(const struct holds *h, const void *object)
 {
 	uint32_t i = atomic_load_explicit(&((struct holds *)h)->count, memory_order_relaxed);
@@ -58,7 +58,7 @@ static inline uint32_t hold_find(const struct holds *h, const void *object)
 	return i;
 }
 
-static inline void hold_drop(const void *object)
+static inline void hold_drop_any(const void *object)
 {
 	struct holds *h = holds_own;
 	uint32_t n = atomic_load_explicit(&h->count, memory_order_relaxed), i = hold_find(h, object);
@@ -70,6 +70,18 @@ static inline void hold_drop(const void *object)
 	while (i && unlikely(!atomic_load_explicit(&h->held[i - 1], memory_order_relaxed)))
 		i--;
 	atomic_store_explicit(&h->count, i, memory_order_release);
+}
+
+static inline void hold_drop(const void *object)
+{
+	struct holds *h = holds_own;
+
+	/* most often the only one */
+	if (likely(atomic_load_explicit(&h->count, memory_order_relaxed) == 1 &&
+		   atomic_load_explicit(&h->held[0], memory_order_relaxed) == object))
+		atomic_store_explicit(&h->count, 0, memory_order_release);
+	else
+		hold_drop_any(object);
 }
 
 /* Holds another object in its place, which cannot be closed before nobody holds the first one. */

@@ -61,6 +61,21 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 		     });
 }
 
+void complete_head_to(struct qp *qp, struct cq_poller *poller)
+{
+	uint32_t position = qp->sq.head;
+	struct wqe *w = sq_at(&qp->sq, position);
+
+	w->state = WQE_COMPLETED;
+	if (w->opcode == IBV_WR_RDMA_WRITE)
+		requester_proved(qp, w);
+	qp->sq.head++;
+	qp->req.acked = 0;
+	if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
+		complete_to(qp, qp->send_cq, poller, &qp->sq.reclaimed, position, w->wr_id, wc_opcode[w->opcode], w->length, 0, 0, 0, 0,
+			    false);
+}
+
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	complete_with(qp, qp->send_cq,

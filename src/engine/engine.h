@@ -101,9 +101,11 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now, struct packet *p,
 			  char *payload) REQUIRES(qp->lock);
 void engine_sent_datagrams(struct qp *qp) REQUIRES(qp->lock);
-/* As engine_receive() of a packet from the QP's own peer: of an ACK, a SEND or a WRITE with immediate that carries its whole message.
- * False: it is for engine_receive(). */
-bool engine_receive_straight(struct qp *qp, const struct packet *p) REQUIRES(qp->lock);
+/* As engine_receive() of a packet of RC from the QP's own peer: of an ACK, a SEND or a WRITE with immediate that carries its whole
+ * message; and of a datagram. `poller`: a thread that polls, to which completions may be given; NULL: none. False: it is for
+ * engine_receive(). */
+bool engine_receive_straight(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
+	REQUIRES(qp->lock);
 /* Whether there is nothing to send after that but an ACK, if one is owed, and that may wait for a request to travel with. */
 bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock);
 

@@ -27,6 +27,8 @@
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
+/* The same of one that has succeeded, where somebody polls. */
+void complete_head_to(struct qp *qp, struct cq_poller *poller);
 /* The CQE of a work request that was done as it was posted: the last one in the queue. */
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 /* So are those that were executed here and are at the head now. */
@@ -45,6 +47,31 @@ static inline __attribute__((always_inline)) void complete_with(struct qp *qp, s
 {
 	if (unlikely(!cq_push(cq, cqe)) && qp->state != IBV_QPS_ERR)
 		qp->cq_lost = true;
+}
+/* The same of a success, where somebody polls. */
+static inline __attribute__((always_inline)) void complete_to(struct qp *qp, struct cq *cq, struct cq_poller *poller,
+							      _Atomic uint32_t *reclaimed, uint32_t position, uint64_t wr_id,
+							      uint8_t opcode, uint32_t byte_len, uint32_t imm, uint32_t src_qp,
+							      uint8_t flags, uint8_t sl, bool solicited)
+{
+	if (likely(cq_is_polled(cq, poller))) {
+		cq_show(&poller->wc[poller->got++], wr_id, IBV_WC_SUCCESS, opcode, byte_len, imm, qp->base.qp_num, src_qp, flags, sl);
+		atomic_store_explicit(reclaimed, position + 1, memory_order_relaxed); /* see cq.c reclaim() */
+		return;
+	}
+	complete_with(qp, cq,
+		      (struct cqe){
+			      .wr_id = wr_id,
+			      .qpn = qp->base.qp_num,
+			      .byte_len = byte_len,
+			      .imm = imm,
+			      .src_qp = src_qp,
+			      .wqe = position,
+			      .opcode = opcode,
+			      .flags = flags,
+			      .solicited = solicited,
+			      .sl = sl,
+		      });
 }
 /* To ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);

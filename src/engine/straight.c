@@ -6,6 +6,8 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "memory/copy.h"
+#include "wire/grh.h"
 
 /* ---- the requester ---- */
 
@@ -207,7 +209,7 @@ void engine_sent_datagrams(struct qp *qp)
 
 /* Those up to `psn` are acknowledged, if each is a message of one packet that nothing is known to be wrong with. False: there is more
  * to it; the usual way goes on from there. */
-static bool acknowledge(struct qp *qp, psn_t psn)
+static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
 {
 	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
@@ -222,7 +224,7 @@ static bool acknowledge(struct qp *qp, psn_t psn)
 			return false;
 		r->una = psn_add(r->una, 1);
 		r->flight -= min_of(r->flight, w->length + PACKET_OVERHEAD); /* wqe_charge() */
-		complete_head(qp, IBV_WC_SUCCESS);
+		complete_head_to(qp, poller);
 	} while (psn_diff(psn, r->una) >= 0);
 	note_moved(qp);
 	if (sq->head != sq->tail) {
@@ -234,19 +236,18 @@ static bool acknowledge(struct qp *qp, psn_t psn)
 
 /* ---- the responder ---- */
 
-/* In RTR too, in which an end that only receives may stay, when that has been told of. */
+/* Who traces wants to see all. In RTR too, in which an end that only receives may stay, when that has been told of. */
 static bool may_receive(const struct qp *qp)
 {
-	return qp->transport == TRANSPORT_RC && likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est)) &&
-	       !trace_on;
+	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est)) && !trace_on;
 }
 
+/* The next message, as a whole. */
 static bool may_take(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 
-	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) && !p->pieces &&
-	       p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
+	return !p->pieces && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
 }
 
 /* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when the usual
@@ -255,7 +256,7 @@ static const struct rwqe *find_receive(struct qp *qp, const struct packet *p)
 {
 	if (!qp->srq)
 		return qp->rq.head != qp->rq.tail ? rq_at(&qp->rq, qp->rq.head) : NULL;
-	if (p->opcode != OP_SEND_ONLY && p->opcode != OP_SEND_ONLY_IMM)
+	if (p->opcode == OP_WRITE_ONLY_IMM)
 		return NULL;
 	return take_receive(qp, p) ? qp->resp.recv : NULL;
 }
@@ -300,11 +301,11 @@ static bool store(const struct qp *qp, const struct packet *p, const struct rwqe
 }
 
 /* A request that begins and ends a message. */
-static bool take(struct qp *qp, const struct packet *p)
+static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
+	bool has_imm = p->opcode != OP_SEND_ONLY;
 	struct responder *r = &qp->resp;
 	const struct rwqe *recv;
-	bool has_imm = p->opcode != OP_SEND_ONLY;
 
 	recv = find_receive(qp, p);
 	if (unlikely(!recv || !store(qp, p, recv)))
@@ -320,36 +321,89 @@ static bool take(struct qp *qp, const struct packet *p)
 	r->ack_owed = true;
 	r->ack_asked |= p->ack_request;
 	qp->req.peer_spoke = true;
-	complete_with(qp, qp->recv_cq,
-		      (struct cqe){
-			      .wr_id = recv->wr_id,
-			      .qpn = qp->base.qp_num,
-			      .byte_len = p->length,
-			      .imm = has_imm ? p->imm : 0,
-			      .src_qp = qp->attr.dest_qp_num,
-			      .wqe = finish_receive(qp),
-			      .status = IBV_WC_SUCCESS,
-			      .opcode = p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-			      .flags = has_imm ? IBV_WC_WITH_IMM : 0,
-			      .solicited = p->solicited,
-		      });
+	complete_to(qp, qp->recv_cq, poller, &qp->rq.reclaimed, finish_receive(qp), recv->wr_id,
+		    p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, p->length, has_imm ? p->imm : 0,
+		    qp->attr.dest_qp_num, has_imm ? IBV_WC_WITH_IMM : 0, 0, p->solicited);
 	return true;
 }
 
-bool engine_receive_straight(struct qp *qp, const struct packet *p)
+static bool receive_reliable(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+{
+	if (p->opcode == OP_ACKNOWLEDGE)
+		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && acknowledge(qp, p->psn, poller);
+	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) && may_take(qp, p) &&
+	       (!p->acknowledges || acknowledge(qp, p->acknowledged, poller)) && take(qp, p, poller);
+}
+
+/* What a datagram stores. */
+struct datagram {
+	char *to;
+	const uint8_t *grh;
+	const struct packet *packet;
+};
+
+static void put_datagram(void *arg)
+{
+	const struct datagram *d = arg;
+
+	memcpy(d->to, d->grh, GRH_BYTES);
+	copy_in_order(d->to + GRH_BYTES, d->packet->payload, d->packet->length);
+}
+
+/* As store(). */
+static bool store_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from, const struct rwqe *recv)
+{
+	uint32_t length = GRH_BYTES + p->length;
+	struct datagram d = {.packet = p};
+	struct mr *mr;
+	bool ok;
+
+	if (unlikely(length > recv->length || recv->num_sge != 1))
+		return false;
+	mr = mr_get(qp->hca, recv->sge->lkey);
+	if (unlikely(!mr))
+		return false;
+	ok = mr_allows(mr, qp->pd, recv->sge->addr, length, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL) && !mr_is_indirect(mr);
+	if (likely(ok)) {
+		d.to = mr_at(mr, recv->sge->addr);
+		d.grh = grh_keep(&qp->resp.grh, p, from->raw);
+		ok = fault_try(put_datagram, &d);
+	}
+	mr_put(mr);
+	return ok;
+}
+
+/* One of an SRQ goes the usual way: whoever has been promised one uses that up, whether there is one or not, and once. */
+static bool receive_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
+{
+	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
+	struct responder *r = &qp->resp;
+	const struct rwqe *recv;
+
+	if (unlikely(has_imm && p->opcode != (TRANSPORT_UD | OP_SEND_ONLY_IMM)) || unlikely(p->qkey != qp->attr.qkey || r->has_recv) ||
+	    unlikely(qp->srq || qp->rq.head == qp->rq.tail))
+		return false;
+	recv = rq_at(&qp->rq, qp->rq.head);
+	if (unlikely(!store_datagram(qp, p, from, recv)))
+		return false;
+	rq_keep_promise(&qp->rq, flow_promise(qp, p->src_qpn, from));
+	complete_to(qp, qp->recv_cq, poller, &qp->rq.reclaimed, qp->rq.head++, recv->wr_id, IBV_WC_RECV, GRH_BYTES + p->length,
+		    has_imm ? p->imm : 0, p->src_qpn, has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH, r->grh.kind, p->solicited);
+	return true;
+}
+
+bool engine_receive_straight(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 {
 	bool taken;
 
-	if (!may_receive(qp))
+	if (unlikely(!may_receive(qp)))
 		return false;
-	if (p->opcode == OP_ACKNOWLEDGE) {
-		taken = (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && acknowledge(qp, p->psn);
-	} else {
-		if (!may_take(qp, p) || (p->acknowledges && !acknowledge(qp, p->acknowledged)))
-			return false;
-		taken = take(qp, p);
-	}
-	settle_overrun(qp);
+	if (qp->transport == TRANSPORT_UD)
+		taken = receive_datagram(qp, p, from, poller);
+	else
+		taken = qp->transport == TRANSPORT_RC && receive_reliable(qp, p, poller);
+	if (unlikely(qp->cq_lost))
+		settle_overrun(qp);
 	return taken;
 }
 

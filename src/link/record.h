@@ -72,10 +72,12 @@ static inline char *record_payload(void *at, uint32_t flags)
  * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */
 int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
 
-/* The same of what goes the straight way (engine.h) on RC. Only what is looked at there is filled in. False: it is something else. */
+/* The same of what goes the straight way (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is something
+ * else. */
 static inline bool record_get_straight(const void *at, uint32_t bytes, struct packet *p)
 {
 	const struct record *r = at;
+	const struct record_datagram *datagram = (const struct record_datagram *)(r + 1);
 	const struct record_remote *remote = (const struct record_remote *)(r + 1);
 	uint32_t header = sizeof(*r);
 
@@ -88,6 +90,14 @@ static inline bool record_get_straight(const void *at, uint32_t bytes, struct pa
 		p->va = remote->value;
 		p->rkey = remote->rkey;
 		p->dma_length = remote->dma_length;
+	} else if (r->opcode == (TRANSPORT_UD | OP_SEND_ONLY) || r->opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
+		header += sizeof(*datagram);
+		if (unlikely(bytes < header))
+			return false;
+		p->qkey = datagram->qkey;
+		p->src_qpn = datagram->src_qpn;
+		p->to = datagram->gid.raw;
+		p->traffic_class = r->traffic_class;
 	} else if (r->opcode != OP_SEND_ONLY && r->opcode != OP_SEND_ONLY_IMM && r->opcode != OP_ACKNOWLEDGE) {
 		return false;
 	}

@@ -52,6 +52,8 @@ void loop_run(struct qp *qp) REQUIRES(qp->lock);
 /* What a poll that finds its CQ empty does: sends what waits, receives what has come, serves timers that are due.
  * Never blocks; returns at once if another thread is at it. True: something was received or sent. */
 bool loop_progress(void);
+/* The same for one that polls a CQ, to whom completions may be given at once. */
+bool loop_progress_for(struct cq_poller *poller);
 
 /* The same for a thread that has been at work and has more: it never lets others run, and leaves what waits to be sent to
  * travel with what it sends next, but for now and then. */

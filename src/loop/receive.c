@@ -32,17 +32,20 @@ struct visit {
 	bool straight;	   /* nothing has come for it but by the straight way */
 	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know ... */
 	uint64_t about;	   /* ... not even roughly */
+	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
 NO_LOCK_ANALYSIS static void leave(struct visit *v)
 {
 	if (!v->qp)
 		return;
-	/* whoever polls may be about to answer: then the acknowledgement travels with the answer */
-	if (likely(v->straight))
-		run_straight(v->loop, v->qp);
-	else
+	/* whoever polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes nothing to send */
+	if (likely(v->straight)) {
+		if (v->qp->transport != TRANSPORT_UD)
+			run_straight(v->loop, v->qp);
+	} else {
 		run_qp(v->loop, v->qp, v->now, !v->qp->is_guest);
+	}
 	if (unlikely(v->qp->is_guest))
 		target_report(v->loop, v->qp);
 	lock_drop(&v->qp->lock);
@@ -252,13 +255,20 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	}
 }
 
-/* The straight way. False: the record is for deliver_near(). */
+/* The straight way. False: the record is for deliver_near(). Neighbors have one address, so datagrams come from where they go to. */
 NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct neighbor *n, const void *record, uint32_t bytes)
 {
 	struct packet p;
 
-	return record_get_straight(record, bytes, &p) && enter_straight(v, p.dest_qpn) && likely(v->qp->path.neighbor == n) &&
-	       engine_receive_straight(v->qp, &p);
+	return record_get_straight(record, bytes, &p) && enter_straight(v, p.dest_qpn) &&
+	       TRANSPORT(p.opcode) == v->qp->transport && (TRANSPORT(p.opcode) == TRANSPORT_UD || likely(v->qp->path.neighbor == n)) &&
+	       engine_receive_straight(v->qp, &p, (const union ibv_gid *)p.to, v->poller);
+}
+
+/* Whoever polls has what it asked for: it may be about to answer, and comes back for the rest. */
+static bool is_served(const struct cq_poller *poller)
+{
+	return poller && poller->got && poller->got == poller->max;
 }
 
 /* Up to `batch` records; returns their number. */
@@ -279,6 +289,8 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 			count += p.pieces ? p.length / LOCAL_MTU : 0; /* as long as so many take */
 		}
 		ring_consume(ring, bytes);
+		if (is_served(v->poller))
+			break;
 	}
 	if (!count)
 		local_tell(n);
@@ -286,12 +298,13 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 }
 
 /* What neighbors send. */
-static uint32_t receive_inlets(struct loop *l) REQUIRES(l->receive)
+static uint32_t receive_inlets(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
 {
-	struct visit v = {.loop = l};
+	struct visit v = {.loop = l, .poller = poller};
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < l->local.inlets; i++)
+	/* those behind it have their turn when a poll looks at all: poll_rings() */
+	for (uint32_t i = 0; i < l->local.inlets && !is_served(poller); i++)
 		n += receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
 	leave(&v);
 	return n;
@@ -346,7 +359,7 @@ static bool is_due(struct port *port, uint64_t now)
 uint32_t receive_all(struct loop *l, uint64_t *now)
 {
 	bool near = l->local.inlets, busy = false;
-	uint32_t n = near ? receive_inlets(l) : 0;
+	uint32_t n = near ? receive_inlets(l, NULL) : 0;
 	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
 	for (uint32_t i = 0; i < l->ports; i++) {
@@ -473,7 +486,7 @@ static bool leaves_waiting(struct watch *w)
 
 /* Between two looks at the clock nothing falls due, so a poll looks into neighbors' rings alone; unless something waits that it has
  * to see to. Returns whether that was all, and in *any whether something has come. */
-static bool poll_rings(struct loop *l, struct watch *w, bool busy, bool *any)
+static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_poller *poller, bool *any)
 {
 	bool all;
 
@@ -483,7 +496,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, bool *any)
 	if (unlikely(has_ready(l)) || !lock_try(&l->receive))
 		return false;
 	all = l->local.inlets && !l->ports_busy && likely(!local_is_stuck(&l->local));
-	*any = all && receive_inlets(l);
+	*any = all && receive_inlets(l, poller);
 	lock_drop(&l->receive);
 	if (*any)
 		w->vain = w->seen;
@@ -491,7 +504,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, bool *any)
 }
 
 /* `busy`: the thread is not waiting for anything. */
-static bool poll_loop(bool busy)
+static bool poll_loop(bool busy, struct cq_poller *poller)
 {
 	/* acquire pairs with the release in loop_get() */
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
@@ -502,7 +515,7 @@ static bool poll_loop(bool busy)
 
 	if (unlikely(!l))
 		return false;
-	if (likely(poll_rings(l, w, busy, &any)))
+	if (likely(poll_rings(l, w, busy, poller, &any)))
 		return any;
 	now = w->glances ? w->seen : glance(w);
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
@@ -515,10 +528,15 @@ static bool poll_loop(bool busy)
 
 bool loop_progress(void)
 {
-	return poll_loop(false);
+	return poll_loop(false, NULL);
+}
+
+bool loop_progress_for(struct cq_poller *poller)
+{
+	return poll_loop(false, poller);
 }
 
 bool loop_look_around(void)
 {
-	return poll_loop(true);
+	return poll_loop(true, NULL);
 }

@@ -46,15 +46,16 @@ static bool batch_is_full(struct cq *cq) REQUIRES(cq->lock)
 
 static void disarm(struct cq *cq) REQUIRES(cq->lock)
 {
-	cq->arm = CQ_UNARMED;
+	atomic_store_explicit(&cq->arm, CQ_UNARMED, memory_order_relaxed);
 	cq->held = 0;
 }
 
 bool cq_refuse(struct cq *cq)
 {
-	bool ignore = cq->ignore_overrun, first = !ignore && !cq->overrun;
+	bool ignore = cq->ignore_overrun, first = !ignore && !cq_overrun(cq);
 
-	cq->overrun |= first;
+	if (first)
+		atomic_store_explicit(&cq->overrun, true, memory_order_relaxed);
 	lock_drop(&cq->lock);
 	if (first)
 		cq->hca->ops->cq_error(cq);
@@ -63,7 +64,7 @@ bool cq_refuse(struct cq *cq)
 
 void cq_wake(struct cq *cq, bool urgent)
 {
-	bool wake = cq->arm == CQ_ARMED || urgent, delay = false;
+	bool wake = cq_arm(cq) == CQ_ARMED || urgent, delay = false;
 
 	if (wake && unlikely(!batch_is_full(cq))) {
 		delay = cq->held == 1;
@@ -148,22 +149,8 @@ int cq_poll(struct cq *cq, int max, struct cqe *out)
 
 static inline void take_wc(void *to, int i, const struct cqe *e)
 {
-	struct ibv_wc *wc = (struct ibv_wc *)to + i;
-
 	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
-	wc->wr_id = e->wr_id;
-	wc->status = e->status;
-	wc->opcode = e->opcode;
-	wc->vendor_err = 0;
-	wc->byte_len = e->byte_len;
-	wc->imm_data = e->imm;
-	wc->qp_num = e->qpn;
-	wc->src_qp = e->src_qp;
-	wc->wc_flags = e->flags;
-	wc->pkey_index = 0;
-	wc->slid = 0;
-	wc->sl = e->sl;
-	wc->dlid_path_bits = 0;
+	cq_show((struct ibv_wc *)to + i, e->wr_id, e->status, e->opcode, e->byte_len, e->imm, e->qpn, e->src_qp, e->flags, e->sl);
 }
 
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
@@ -175,8 +162,8 @@ void cq_request(struct cq *cq, bool solicited_only)
 {
 	lock_take(&cq->lock);
 	/* a request for any completion is not weakened by a later one for solicited ones */
-	if (cq->arm != CQ_ARMED)
-		cq->arm = solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED;
+	if (cq_arm(cq) != CQ_ARMED)
+		atomic_store_explicit(&cq->arm, solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED, memory_order_relaxed);
 	lock_drop(&cq->lock);
 }
 

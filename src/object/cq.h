@@ -56,11 +56,11 @@ struct cq {
 	uint32_t mask;	      /* of the ring, whose size is a power of two >= depth */
 	_Atomic uint32_t head; /* next to be polled; like tail written under the lock, read by cq_looks_empty() */
 	_Atomic uint32_t tail; /* next to be written */
-	enum cq_arm arm;
+	_Atomic uint32_t arm; /* enum cq_arm; like `overrun` written under the lock, read by cq_is_polled() */
 	uint16_t batch;	      /* moderation: completions per event; 0, 1: each is told of */
 	uint16_t held;	      /* that came since the last event */
 	bool ignore_overrun;  /* constant */
-	bool overrun;	      /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
+	_Atomic bool overrun; /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
 	uint32_t events;      /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
 	struct list waiting;  /* in channel->ready: verbs/channel.c */
 };
@@ -81,6 +81,17 @@ static inline uint32_t cq_tail(const struct cq *cq)
 	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
 }
 
+/* These too, and who only wants a hint needs no lock. */
+static inline uint32_t cq_arm(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->arm, memory_order_relaxed);
+}
+
+static inline bool cq_overrun(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
+}
+
 /* What is not common of cq_push(); these give the lock back. The CQE does not fit: true if its user wants it to be lost, and
  * nothing else to happen. */
 bool cq_refuse(struct cq *cq) RELEASE(cq->lock);
@@ -99,7 +110,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 
 	lock_take(&cq->lock);
 	tail = cq_tail(cq);
-	if (unlikely(cq->overrun || tail - cq_head(cq) >= cq->depth))
+	if (unlikely(cq_overrun(cq) || tail - cq_head(cq) >= cq->depth))
 		return cq_refuse(cq);
 	to = &cq->ring[tail & cq->mask];
 	to->wr_id = cqe.wr_id;
@@ -113,7 +124,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 	to->flags = cqe.flags;
 	to->marks = cqe.marks;
 	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
-	if (unlikely(cq->arm != CQ_UNARMED))
+	if (unlikely(cq_arm(cq) != CQ_UNARMED))
 		cq_wake(cq, cqe.solicited || cqe.status != IBV_WC_SUCCESS);
 	else
 		lock_drop(&cq->lock);
@@ -126,6 +137,40 @@ static inline bool cq_looks_empty(const struct cq *cq)
 	/* acquire pairs with the release in cq_push(), so that a poll right after sees the CQE */
 	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+/* A thread that has found a CQ empty and looks what has come: it may be given completions as they are made. */
+struct cq_poller {
+	struct cq *cq;
+	struct ibv_wc *wc;
+	int max, got;
+};
+
+/* Whether a success may be given to it, as it would be the next that it finds there. The CQEs of a QP are pushed under its lock, so
+ * who holds that sees whether earlier ones wait. Who arms the CQ meanwhile, in another thread, has done so behind this completion. */
+static inline bool cq_is_polled(const struct cq *cq, const struct cq_poller *by)
+{
+	return by && by->cq == cq && by->got < by->max && cq_looks_empty(cq) && likely(cq_arm(cq) == CQ_UNARMED && !cq_overrun(cq));
+}
+
+/* A completion as the application knows it. Field by field, as in cq_push(). */
+static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uint64_t wr_id, uint8_t status, uint8_t opcode,
+							   uint32_t byte_len, uint32_t imm, uint32_t qpn, uint32_t src_qp,
+							   uint8_t flags, uint8_t sl)
+{
+	wc->wr_id = wr_id;
+	wc->status = status;
+	wc->opcode = opcode;
+	wc->vendor_err = 0;
+	wc->byte_len = byte_len;
+	wc->imm_data = imm;
+	wc->qp_num = qpn;
+	wc->src_qp = src_qp;
+	wc->wc_flags = flags;
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = sl;
+	wc->dlid_path_bits = 0;
 }
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */

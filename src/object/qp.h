@@ -17,6 +17,7 @@
 #include "object/queue.h"
 #include "object/srq.h"
 #include "memory/reach.h"
+#include "wire/grh.h"
 #include "wire/packet.h"
 
 /* Where a connected QP's packets go and come from. */
@@ -128,6 +129,7 @@ struct responder {
 	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
 	uint32_t srqn;	      /* XRC: what the message does */
 	struct rwqe *recv;    /* a copy of the receive that the message uses */
+	struct grh_kept grh;  /* UD: of what came the straight way */
 	struct promise *promise; /* UC, UD: to whoever sent the packet at hand; NULL: none */
 	uint32_t recv_position;
 	bool has_recv;

@@ -76,8 +76,7 @@ bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t 
 {
 	const struct rwqe *r = rq_at(rq, rq->head);
 
-	if (promise && promise->receives)
-		rq_promise(rq, promise, promise->receives - 1);
+	rq_keep_promise(rq, promise);
 	if (rq->head == rq->tail)
 		return false;
 	memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));

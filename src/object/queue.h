@@ -115,6 +115,20 @@ bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t 
 /* So many receives are for this sender, in place of what it was promised before. */
 void rq_promise(struct rq *rq, struct promise *promise, uint32_t receives);
 
+/* A receive is used by this sender: one less that it has been promised. NULL: it has not been promised any. */
+static inline void rq_keep_promise(struct rq *rq, struct promise *promise)
+{
+	if (!promise || !promise->receives)
+		return;
+	if (unlikely(promise->receives == 1)) {
+		rq_promise(rq, promise, 0);
+		return;
+	}
+	promise->receives--;
+	promise->period = rq->period;
+	rq->promised--;
+}
+
 /* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
  * EINVAL (too many SGEs). */
 int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

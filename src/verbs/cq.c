@@ -163,31 +163,39 @@ int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
  * CQ from being empty, on the same processor if there is but one. */
 #define FOUND_MANY 4u
 
-static inline bool brings_more(int got)
-{
-	static _Thread_local uint32_t found;
+static _Thread_local uint32_t found;
 
-	if (got == 0) {
-		found = 0;
-		return loop_progress();
-	}
+static inline void look_around(void)
+{
 	if (unlikely(++found % FOUND_MANY == 0))
 		loop_look_around();
-	return false;
 }
 
 int cq_front_poll(struct cq *cq, int max, struct cqe *out)
 {
 	int got = cq_poll(cq, max, out);
 
-	return brings_more(got) ? cq_poll(cq, max, out) : got;
+	if (got) {
+		look_around();
+		return got;
+	}
+	found = 0;
+	return loop_progress() ? cq_poll(cq, max, out) : 0;
 }
 
-int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 {
-	int got = cq_poll_wc((struct cq *)cq, entries, wc);
+	struct cq_poller poller = {(struct cq *)base, wc, entries, 0};
+	int got = cq_looks_empty(poller.cq) ? 0 : cq_poll_wc(poller.cq, entries, wc);
 
-	return brings_more(got) ? cq_poll_wc((struct cq *)cq, entries, wc) : got;
+	if (got) {
+		look_around();
+		return got;
+	}
+	found = 0;
+	if (!loop_progress_for(&poller))
+		return 0;
+	return poller.got ?: cq_poll_wc(poller.cq, entries, wc);
 }
 
 int req_notify_cq(struct ibv_cq *cq, int solicited_only)

@@ -4,6 +4,8 @@
 #ifndef UROCE_GRH_H
 #define UROCE_GRH_H
 
+#include <string.h>
+
 #include "wire/packet.h"
 
 #define GRH_BYTES 40
@@ -20,5 +22,33 @@ enum grh_kind grh_kind(const struct packet *p);
  * Of what a socket does not show, it has likely values: the hop limit is 64, the flow label and IPv4
  * identification are 0. */
 void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES]);
+
+/* The one of the last packet, which the next one's most often is as well: all that it depends on, besides the transport. */
+struct grh_kept {
+	uint64_t from[2], to[2];
+	uint32_t length; /* of the payload */
+	uint8_t opcode, traffic_class;
+	uint8_t kind;
+	uint8_t header[GRH_BYTES];
+};
+/* The header of this packet; it stays until the next call. */
+static inline const uint8_t *grh_keep(struct grh_kept *kept, const struct packet *p, const uint8_t from[16])
+{
+	uint64_t ends[4];
+
+	memcpy(&ends[0], from, 16);
+	memcpy(&ends[2], p->to, 16);
+	if (unlikely(kept->length != p->length || kept->opcode != p->opcode || kept->traffic_class != p->traffic_class ||
+		     kept->from[0] != ends[0] || kept->from[1] != ends[1] || kept->to[0] != ends[2] || kept->to[1] != ends[3])) {
+		memcpy(kept->from, &ends[0], 16);
+		memcpy(kept->to, &ends[2], 16);
+		kept->length = p->length;
+		kept->opcode = p->opcode;
+		kept->traffic_class = p->traffic_class;
+		kept->kind = grh_kind(p);
+		grh_encode(p, from, kept->header);
+	}
+	return kept->header;
+}
 
 #endif

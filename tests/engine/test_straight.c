@@ -54,16 +54,24 @@ static bool post(struct fixture *f, uint64_t id, uint32_t length, unsigned flags
 	return posted;
 }
 
-static bool give(struct fixture *f, struct packet p)
+/* `poller`: a thread that polls, or NULL. */
+static bool give_to(struct fixture *f, struct packet p, const union ibv_gid *from, struct cq_poller *poller)
 {
 	bool taken;
 
 	p.payload = f->payload;
+	p.to = fixture_here.raw;
+	p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	taken = engine_receive_straight(f->qp, &p);
+	taken = engine_receive_straight(f->qp, &p, from, poller);
 	lock_drop(&f->qp->lock);
 	return taken;
+}
+
+static bool give(struct fixture *f, struct packet p)
+{
+	return give_to(f, p, &fixture_there, NULL);
 }
 
 static void the_packet_says_what_the_request_does(void **state)
@@ -477,6 +485,73 @@ static void a_completion_that_finds_its_queue_full_fails_the_queue_pair(void **s
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 }
 
+/* ---- somebody polls ---- */
+
+static void who_polls_is_given_the_completion_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = request(OP_SEND_ONLY_IMM, due_psn(0), 64), sent;
+	struct ibv_wc wc[2];
+	struct cq_poller poller = {&f->recv_cq, wc, 2, 0};
+
+	f->cap.max_recv_wr = 2;
+	start(f);
+	p.imm = 0x55667788;
+	fixture_post_recv(f, 1, 64);
+	fixture_post_recv(f, 2, 64);
+	assert_true(post(f, 7, 8, 0, &sent));
+	assert_true(give_to(f, p, NULL, &poller));
+	assert_int_equal(poller.got, 1);
+	assert_int_equal(wc[0].wr_id, 1);
+	assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+	assert_int_equal(wc[0].opcode, IBV_WC_RECV);
+	assert_int_equal(wc[0].byte_len, 64);
+	assert_int_equal(wc[0].imm_data, 0x55667788);
+	assert_int_equal(wc[0].wc_flags, IBV_WC_WITH_IMM);
+	assert_int_equal(wc[0].qp_num, f->qp->base.qp_num);
+	expect_none(f);
+	fixture_post_recv(f, 3, 64); /* in the place that has become free */
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(1), 8), NULL, &poller));
+	assert_int_equal(poller.got, 2);
+	assert_int_equal(wc[1].wr_id, 2);
+	assert_int_equal(wc[1].wc_flags, 0);
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(2), 8), NULL, &poller)); /* no more than it has asked for */
+	assert_int_equal(poller.got, 2);
+	expect_taken(f, 3, IBV_WC_SUCCESS);
+	poller.got = 0;
+	assert_true(give_to(f, ack(sent_psn(0), ACKED), NULL, &poller)); /* that is for another CQ */
+	assert_int_equal(poller.got, 0);
+	expect_done(f, 7, IBV_WC_SUCCESS);
+	poller.cq = &f->send_cq;
+	assert_true(post(f, 8, 8, 0, &sent));
+	assert_true(give_to(f, ack(sent_psn(1), ACKED), NULL, &poller));
+	assert_int_equal(poller.got, 1);
+	assert_int_equal(wc[0].wr_id, 8);
+	assert_int_equal(wc[0].opcode, IBV_WC_SEND);
+	expect_none(f);
+}
+
+/* What is in the CQ is older; and who waits for an event of it wants one. */
+static void but_not_before_others_nor_without_an_event(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_wc wc[2];
+	struct cq_poller poller = {&f->recv_cq, wc, 2, 0};
+
+	start(f);
+	for (int i = 1; i < 4; i++)
+		fixture_post_recv(f, i, 64);
+	assert_true(give(f, request(OP_SEND_ONLY, due_psn(0), 64)));
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(1), 64), NULL, &poller));
+	expect_taken(f, 1, IBV_WC_SUCCESS);
+	expect_taken(f, 2, IBV_WC_SUCCESS);
+	cq_request(&f->recv_cq, false);
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(2), 64), NULL, &poller));
+	expect_taken(f, 3, IBV_WC_SUCCESS);
+	assert_int_equal(f->cq_events, 1);
+	assert_int_equal(poller.got, 0);
+}
+
 /* ---- datagrams ---- */
 
 static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
@@ -638,6 +713,125 @@ static void a_datagram_with_a_question_behind_it_goes_the_usual_way(void **state
 	assert_false(post_near(f, &wr, &p, payload)); /* until that is answered */
 }
 
+static struct packet datagram_of(uint32_t length, uint8_t traffic_class)
+{
+	struct packet p = request(OP_SEND_ONLY_IMM, due_psn(0), length);
+
+	p.imm = 0x55667788;
+	p.solicited = true;
+	p.traffic_class = traffic_class;
+	return p;
+}
+
+/* To the same receive one way and the other. */
+static void expect_as_usual(struct fixture *f, struct packet p, const union ibv_gid *from)
+{
+	uint8_t stored[GRH + MTU + 1], *at = f->memory + MEMORY / 2;
+	struct cqe straight, usual;
+
+	memset(at, 0xee, sizeof(stored));
+	fixture_post_recv(f, 1, GRH + MTU);
+	assert_true(give_to(f, p, from, NULL));
+	straight = expect_taken(f, 1, IBV_WC_SUCCESS);
+	memcpy(stored, at, sizeof(stored));
+	memset(at, 0xee, sizeof(stored));
+	fixture_post_recv(f, 1, GRH + MTU);
+	fixture_give_from(f, p, from);
+	usual = expect_taken(f, 1, IBV_WC_SUCCESS);
+	assert_int_equal(straight.wqe + 1, usual.wqe);
+	straight.wqe = usual.wqe;
+	assert_memory_equal(&straight, &usual, sizeof(usual));
+	assert_memory_equal(stored, at, sizeof(stored));
+	expect_none(f);
+}
+
+static void a_datagram_is_stored_as_usual(void **state)
+{
+	static const uint32_t lengths[] = {0, 1, 7, 8, 64, 65, MTU};
+	struct fixture *f = *state;
+
+	start_near(f);
+	for (int tc = 0; tc < 2; tc++)
+		for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+			expect_as_usual(f, datagram_of(lengths[i], tc), &fixture_there);
+			expect_as_usual(f, datagram_of(lengths[i], tc), &fixture_elsewhere);
+			expect_as_usual(f, request(OP_SEND_ONLY, due_psn(0), lengths[i]), &fixture_elsewhere);
+		}
+}
+
+static void a_datagram_uses_what_its_sender_was_promised(void **state)
+{
+	struct fixture *f = *state;
+	struct packet question = request(OP_SEND_ONLY, due_psn(0), 0), answer;
+	uint32_t promised;
+
+	start_near(f);
+	for (int i = 0; i < 8; i++)
+		fixture_post_recv(f, i, GRH + 8);
+	question.opcode = OPCODE_QUESTION;
+	lock_take(&f->qp->lock);
+	assert_true(engine_answer(f->qp, &question, &fixture_there, f->now, &answer));
+	lock_drop(&f->qp->lock);
+	promised = f->qp->rq.promised;
+	assert_int_equal(promised, 4);
+	for (uint32_t i = 0; i < 8; i++) {
+		assert_true(give(f, request(OP_SEND_ONLY, due_psn(0), 8)));
+		expect_taken(f, i, IBV_WC_SUCCESS);
+		assert_int_equal(f->qp->rq.promised, promised > i ? promised - i - 1 : 0);
+	}
+	assert_true(list_empty(&f->qp->rq.promises));
+}
+
+static void a_datagram_that_nobody_may_take_goes_the_usual_way(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = datagram_of(8, 0);
+	struct ibv_sge sge = fixture_sge(f, 0, GRH + 8);
+
+	start_near(f);
+	assert_false(give(f, p)); /* no receive */
+	fixture_post_recv(f, 1, GRH + 7);
+	assert_false(give(f, p));
+	fixture_give(f, p); /* its receive waits for a smaller one */
+	assert_false(give(f, datagram_of(7, 0)));
+	fixture_give(f, datagram_of(7, 0));
+	expect_taken(f, 1, IBV_WC_SUCCESS);
+	fixture_post_recv(f, 2, GRH + 8);
+	p.qkey++;
+	assert_false(give(f, p));
+	p.qkey--;
+	p.opcode = TRANSPORT_UD | OP_SEND_FIRST;
+	assert_false(give(f, p));
+	expect_none(f);
+	assert_true(give(f, datagram_of(8, 0)));
+	expect_taken(f, 2, IBV_WC_SUCCESS);
+	sge.lkey = f->plain->base.lkey;
+	fixture_post_recv_to(f, 3, sge);
+	assert_false(give(f, datagram_of(8, 0)));
+	fixture_give(f, datagram_of(8, 0));
+	expect_taken(f, 3, IBV_WC_LOC_PROT_ERR);
+}
+
+static void a_datagram_takes_a_shared_receive_the_usual_way(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t promised;
+
+	f->srq = srq_create(&f->hca, &f->pd, NULL, NULL, 8, 2);
+	assert_non_null(f->srq);
+	start_near(f);
+	promised = f->srq->rq.promised; /* to who has not asked yet */
+	assert_true(promised > 4);
+	for (int i = 0; i < 2; i++) { /* the first one finds none */
+		assert_false(give(f, datagram_of(8, 0)));
+		fixture_give(f, datagram_of(8, 0));
+		assert_int_equal(f->srq->rq.promised, --promised);
+		share(f, 1, GRH + 8, f->mr->base.lkey);
+	}
+	expect_taken(f, 1, IBV_WC_SUCCESS);
+	expect_none(f);
+}
+
 static void datagrams_do_not_overtake_what_waits(void **state)
 {
 	struct fixture *f = *state;
@@ -759,6 +953,12 @@ int main(void)
 		T(a_message_takes_a_shared_receive),
 		T(a_shared_receive_that_will_not_do_fails_the_usual_way),
 		T(a_completion_that_finds_its_queue_full_fails_the_queue_pair),
+		T(who_polls_is_given_the_completion_at_once),
+		T(but_not_before_others_nor_without_an_event),
+		T(a_datagram_is_stored_as_usual),
+		T(a_datagram_uses_what_its_sender_was_promised),
+		T(a_datagram_that_nobody_may_take_goes_the_usual_way),
+		T(a_datagram_takes_a_shared_receive_the_usual_way),
 		T(a_datagram_says_what_the_request_does),
 		T(a_datagram_that_is_not_plain_is_left_to_the_usual_way),
 		T(a_datagram_with_a_question_behind_it_goes_the_usual_way),

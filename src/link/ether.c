@@ -63,6 +63,7 @@ static const struct link_ops ether_ops = {
 	.receive = receive_nothing,
 	.tell = tell_nothing,
 	.close = ether_close,
+	.abandon = ether_close,
 };
 
 int ether_open(int interface, struct link *link, bool *loopback)

@@ -43,6 +43,8 @@ struct link_ops {
 	/* Logs what it has counted. */
 	void (*tell)(const struct link *link);
 	void (*close)(struct link *link);
+	/* In a child, after fork(): closes its descriptors, and nothing else. */
+	void (*abandon)(struct link *link);
 };
 
 struct link {

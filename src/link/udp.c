@@ -1,5 +1,5 @@
-/* The socket of a udp link: unconnected, so that the IPv4 identification of what it sends is known (wire/icrc.h),
- * and shared by all processes of one user that use the address (loop/steering.h says which of them gets what).
+/* The socket of a udp link: unconnected, so that it receives from all and the IPv4 identification of what it sends is known
+ * (wire/icrc.h), and shared by all processes of one user that use the address (loop/steering.h says which of them gets what).
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "link/udp.h"
 
@@ -38,11 +38,14 @@ static const struct option multicast_options[] = {
 	{AF_INET6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false},
 };
 
-static const struct option options[] = {
+static const struct option sending_options[] = {
 	{AF_INET, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
-	{AF_INET, IPPROTO_IP, IP_RECVTOS, 1, false},
 	{AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
 	{AF_INET6, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
+};
+
+static const struct option options[] = {
+	{AF_INET, IPPROTO_IP, IP_RECVTOS, 1, false},
 	{AF_INET6, IPPROTO_IPV6, IPV6_RECVTCLASS, 1, false},
 	{AF_INET6, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, true}, /* the kernel's rxe sends UDP checksum 0 */
 	{0, IPPROTO_UDP, UDP_GRO, 1, false},
@@ -78,21 +81,30 @@ static uint32_t receive_room(int fd)
 	return bytes;
 }
 
+int udp_set_sending(const struct udp *udp, int fd)
+{
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	return set_options(fd, udp->is_ipv4 ? AF_INET : AF_INET6, sending_options, ARRAY_SIZE(sending_options));
+}
+
+socklen_t udp_address_of(const struct udp *udp, const union ibv_gid *gid, uint16_t port, union udp_address *a)
+{
+	if (udp->is_ipv4) {
+		a->in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+		memcpy(&a->in.sin_addr, gid->raw + 12, 4);
+		return sizeof(a->in);
+	}
+	a->in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = udp->scope};
+	memcpy(&a->in6.sin6_addr, gid->raw, 16);
+	return sizeof(a->in6);
+}
+
 static int bind_to(const struct udp *udp)
 {
-	union udp_address a = {0};
+	union udp_address a;
+	socklen_t length = udp_address_of(udp, &udp->link.gid, ROCE_PORT, &a);
 
-	if (udp->is_ipv4) {
-		a.in.sin_family = AF_INET;
-		a.in.sin_port = htons(ROCE_PORT);
-		memcpy(&a.in.sin_addr, udp->link.gid.raw + 12, 4);
-		return bind(udp->link.fd, &a.any, sizeof(a.in)) ? -errno : 0;
-	}
-	a.in6.sin6_family = AF_INET6;
-	a.in6.sin6_port = htons(ROCE_PORT);
-	memcpy(&a.in6.sin6_addr, udp->link.gid.raw, 16);
-	a.in6.sin6_scope_id = udp->scope;
-	return bind(udp->link.fd, &a.any, sizeof(a.in6)) ? -errno : 0;
+	return bind(udp->link.fd, &a.any, length) ? -errno : 0;
 }
 
 static void udp_tell(const struct link *link)
@@ -110,8 +122,16 @@ static void udp_close(struct link *link)
 {
 	struct udp *udp = container_of(link, struct udp, link);
 
+	udp_way_close(udp);
 	close(link->fd);
 	free(udp);
+}
+
+/* In a child. */
+static void udp_abandon(struct link *link)
+{
+	udp_way_close(container_of(link, struct udp, link));
+	close(link->fd);
 }
 
 static const struct link_ops udp_ops = {
@@ -120,6 +140,7 @@ static const struct link_ops udp_ops = {
 	.receive = udp_receive,
 	.tell = udp_tell,
 	.close = udp_close,
+	.abandon = udp_abandon,
 };
 
 static int join_group(const struct udp *udp, int netif)
@@ -172,9 +193,10 @@ static int open_link(const union ibv_gid *gid, int group, struct link **link)
 		goto err_free;
 	}
 	set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
-	set_buffer(udp->link.fd, SO_SNDBUFFORCE, SO_SNDBUF);
 	udp->link.room = receive_room(udp->link.fd);
-	err = set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
+	udp->outlet.fd = udp->link.fd;
+	udp_way_init(udp);
+	err = udp_set_sending(udp, udp->link.fd) ?: set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
 	if (!err)
 		err = group ? set_options(udp->link.fd, family, multicast_options, ARRAY_SIZE(multicast_options))
 			    : set_options(udp->link.fd, family, unicast_options, ARRAY_SIZE(unicast_options));

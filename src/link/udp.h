@@ -1,5 +1,5 @@
-/* The udp link: RoCEv2 packets through one UDP socket, bound to a local address and port 4791. Consecutive packets to
- * one destination travel as a train: one system call, one trip through the network stack (UDP_SEGMENT, UDP_GRO).
+/* The udp link: RoCEv2 packets through one UDP socket, bound to a local address and port 4791, and to peers that much is sent
+ * to, through one of their own. Consecutive packets to one destination travel as a train: one system call, one trip through the network stack (UDP_SEGMENT, UDP_GRO).
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_UDP_H
 #define UROCE_UDP_H
@@ -17,6 +17,7 @@ enum {
 	UDP_TRAIN_BYTES = 65000,  /* of UDP payload: an IP packet is 65,535 bytes at most. 62 packets of path MTU 1024 fit */
 	UDP_DATAGRAM_BYTES = 65536,
 	UDP_SOURCES = 64,
+	UDP_WAYS = 16,
 	UDP_HOP_DEFAULT = 64,
 };
 
@@ -43,7 +44,7 @@ const struct udp_counters *link_udp_counters(const struct link *link);
 /* For tests: send as a kernel without UDP_SEGMENT would have it. */
 void link_udp_refuse_segments(struct link *link);
 
-/* What follows is between udp.c, udp_send.c, udp_manner.c and udp_receive.c. */
+/* What follows is between udp.c, udp_send.c, udp_manner.c, udp_way.c and udp_receive.c. */
 
 union udp_address {
 	struct sockaddr any;
@@ -55,8 +56,12 @@ union udp_address {
 struct udp_source {
 	union ibv_gid gid;
 	uint16_t port; /* 0: unused */
-	bool zero;     /* its datagrams start from identification 0, as ours do */
-	uint16_t next;
+	/* its datagrams start from identification 0, as those of unconnected sockets do, or each from one more than the one
+	 * before (connected sockets); else from one more than the last packet before */
+	bool zero, steps;
+	bool known;	 /* that of its last datagram was what it was thought to be */
+	uint8_t misses;	 /* how often lately it was not */
+	uint16_t start, next; /* of the last datagram; after its last packet */
 	uint16_t segment[2]; /* bytes of each packet but the last, in the last small datagram and in the last large one */
 	struct icrc_flow flow;
 };
@@ -68,6 +73,27 @@ struct udp_manner {
 	uint8_t traffic_class;
 };
 
+/* A socket, and how what it sends is sent: see udp_manner.c. */
+struct udp_outlet {
+	int fd;
+	struct lock lock;
+	struct udp_manner own;	  /* the socket's settings */
+	struct udp_manner wanted; /* what the last datagram needed ... */
+	uint32_t times;		  /* ... and how many in a row */
+	bool own_refused;
+};
+
+/* A way to one peer: see udp_way.c. outlet.lock guards all of it. */
+struct udp_way {
+	union ibv_gid to;
+	struct udp_outlet outlet; /* its socket: connected to the peer's port 4791; -1: there is none */
+	uint32_t times;		  /* datagrams to the peer, while there is none ... */
+	uint32_t others;	  /* ... to others in a row, who have no way while this is here */
+	uint32_t failures;
+	uint16_t next;	       /* IPv4 identification of the next datagram */
+	struct icrc_flow flow; /* with its port */
+};
+
 struct udp {
 	struct link link;
 	uint32_t scope; /* interface index of a link-local address, else 0 */
@@ -75,12 +101,8 @@ struct udp {
 	_Atomic bool no_segments; /* the kernel or the device cannot UDP_SEGMENT; relaxed: a hint */
 	struct udp_counters counters;
 
-	/* see udp_manner.c */
-	struct lock own_lock;
-	struct udp_manner own;	  /* the socket's settings */
-	struct udp_manner wanted; /* what the last datagram needed ... */
-	uint32_t times;		  /* ... and how many in a row */
-	bool own_refused;
+	struct udp_outlet outlet; /* the link's own socket */
+	struct udp_way way[UDP_WAYS];
 
 	/* for receive(): one thread at a time */
 	struct msghdr message;
@@ -97,11 +119,35 @@ struct udp {
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count);
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 
-/* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. */
+/* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. By the link's own socket,
+ * and by another outlet. */
 int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes);
+int udp_transmit_by(const struct udp *udp, struct udp_outlet *outlet, struct msghdr *m, struct udp_manner want, uint32_t bytes)
+	REQUIRES(outlet->lock);
+
+/* The way to that address, and its lock; NULL: the link's own socket sends. */
+struct udp_way *udp_way_enter(struct udp *udp, const union ibv_gid *to);
+/* One datagram was sent, or none: -errno. */
+void udp_way_leave(struct udp_way *way, int err);
+void udp_way_init(struct udp *udp);
+void udp_way_close(struct udp *udp);
+
+/* The address with this port. */
+socklen_t udp_address_of(const struct udp *udp, const union ibv_gid *gid, uint16_t port, union udp_address *a);
+/* What a socket of ours needs to send. 0 or -errno. */
+int udp_set_sending(const struct udp *udp, int fd);
+
 /* UDP_SEGMENT is unknown (before Linux 4.18), or the device cannot do it. EINVAL and EMSGSIZE also come of packets
  * longer than the MTU: sending them one by one tells. */
 bool udp_may_lack_segments(int err);
+
+static inline uint32_t udp_hash(const union ibv_gid *gid, uint16_t port)
+{
+	uint32_t sum = (uint32_t)(gid->global.subnet_prefix >> 32 ^ gid->global.subnet_prefix ^ gid->global.interface_id >> 32 ^
+				  gid->global.interface_id) ^ port;
+
+	return sum * 0x9e3779b1u;
+}
 
 static inline void udp_count(_Atomic uint64_t *counter, uint64_t n)
 {

@@ -1,6 +1,6 @@
 /* How a datagram is sent: the size of its train's packets, hop limit, traffic class. The kernel takes these from the
  * socket's own settings or from control messages. A control message costs 0.1 us or more, and a setsockopt() as much: so
- * the socket is set to what small datagrams in a row have needed. Only the holder of own_lock may rely on the
+ * the socket is set to what small datagrams in a row have needed. Only the holder of the outlet's lock may rely on the
  * settings; others say everything in control messages and do not wait.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
@@ -22,45 +22,45 @@ static bool same(struct udp_manner a, struct udp_manner b)
 
 /* ---- the socket's settings ---- */
 
-static bool set_int(const struct udp *udp, int level, int name, int value)
+static bool set_int(const struct udp_outlet *o, int level, int name, int value)
 {
-	return !setsockopt(udp->link.fd, level, name, &value, sizeof(value));
+	return !setsockopt(o->fd, level, name, &value, sizeof(value));
 }
 
 /* 0 hops: the system's default, which is -1 here. */
-static bool set_all(struct udp *udp, struct udp_manner m)
+static bool set_all(const struct udp *udp, const struct udp_outlet *o, struct udp_manner m)
 {
 	int hops = m.hops ? m.hops : -1;
 
-	if (!set_int(udp, IPPROTO_UDP, UDP_SEGMENT, m.segment))
+	if (!set_int(o, IPPROTO_UDP, UDP_SEGMENT, m.segment))
 		return false;
 	if (udp->is_ipv4)
-		return set_int(udp, IPPROTO_IP, IP_TTL, hops) && set_int(udp, IPPROTO_IP, IP_TOS, m.traffic_class);
-	return set_int(udp, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops) &&
-	       set_int(udp, IPPROTO_IPV6, IPV6_TCLASS, m.traffic_class);
+		return set_int(o, IPPROTO_IP, IP_TTL, hops) && set_int(o, IPPROTO_IP, IP_TOS, m.traffic_class);
+	return set_int(o, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops) &&
+	       set_int(o, IPPROTO_IPV6, IPV6_TCLASS, m.traffic_class);
 }
 
 /* The settings as they were at first; from now on everything is said in control messages. */
-static void give_up(struct udp *udp) REQUIRES(udp->own_lock)
+static void give_up(const struct udp *udp, struct udp_outlet *o) REQUIRES(o->lock)
 {
-	set_all(udp, (struct udp_manner){0});
-	udp->own = (struct udp_manner){0};
-	udp->own_refused = true;
+	set_all(udp, o, (struct udp_manner){0});
+	o->own = (struct udp_manner){0};
+	o->own_refused = true;
 }
 
-static void follow(struct udp *udp, struct udp_manner want) REQUIRES(udp->own_lock)
+static void follow(const struct udp *udp, struct udp_outlet *o, struct udp_manner want) REQUIRES(o->lock)
 {
 	if (want.segment > OWN_BYTES)
 		want.segment = 0;
-	if (!same(want, udp->wanted))
-		udp->times = 0;
-	udp->wanted = want;
-	if (++udp->times < OWN_AFTER || udp->own_refused || same(want, udp->own))
+	if (!same(want, o->wanted))
+		o->times = 0;
+	o->wanted = want;
+	if (++o->times < OWN_AFTER || o->own_refused || same(want, o->own))
 		return;
-	if (set_all(udp, want))
-		udp->own = want;
+	if (set_all(udp, o, want))
+		o->own = want;
 	else
-		give_up(udp);
+		give_up(udp, o);
 }
 
 /* ---- control messages ---- */
@@ -99,10 +99,9 @@ static void control_fill(struct control *c, const struct udp *udp, struct udp_ma
 /* ---- */
 
 /* One piece, of which nothing is to be said, costs less. Not by glibc's functions: they are cancellation points. */
-static int send_message(const struct udp *udp, struct msghdr *m, const struct control *c)
+static int send_message(int fd, struct msghdr *m, const struct control *c)
 {
 	const struct iovec *iov = m->msg_iov;
-	int fd = udp->link.fd;
 	long n;
 
 	m->msg_control = c->used ? (void *)c->bytes : NULL;
@@ -115,13 +114,13 @@ static int send_message(const struct udp *udp, struct msghdr *m, const struct co
 	return n < 0 ? -errno : 0;
 }
 
-static int send_in_manner(const struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes,
+static int send_in_manner(const struct udp *udp, int fd, struct msghdr *m, struct udp_manner want, uint32_t bytes,
 			  const struct udp_manner *own)
 {
 	struct control control;
 
 	control_fill(&control, udp, want, bytes, own);
-	return send_message(udp, m, &control);
+	return send_message(fd, m, &control);
 }
 
 bool udp_may_lack_segments(int err)
@@ -129,19 +128,25 @@ bool udp_may_lack_segments(int err)
 	return err == -EINVAL || err == -EIO || err == -ENOPROTOOPT || err == -EMSGSIZE || err == -EOPNOTSUPP;
 }
 
+int udp_transmit_by(const struct udp *udp, struct udp_outlet *o, struct msghdr *m, struct udp_manner want, uint32_t bytes)
+{
+	follow(udp, o, want);
+	return send_in_manner(udp, o->fd, m, want, bytes, &o->own);
+}
+
 int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes)
 {
+	struct udp_outlet *o = &udp->outlet;
 	int err;
 
-	if (!lock_try(&udp->own_lock))
-		return send_in_manner(udp, m, want, bytes, NULL);
-	follow(udp, want);
-	err = send_in_manner(udp, m, want, bytes, &udp->own);
+	if (!lock_try(&o->lock))
+		return send_in_manner(udp, o->fd, m, want, bytes, NULL);
+	err = udp_transmit_by(udp, o, m, want, bytes);
 	/* a device that cannot cut packets refuses even those that need not be cut, as long as the setting is there */
-	if (unlikely(err && udp->own.segment && want.segment <= udp->own.segment && udp_may_lack_segments(err))) {
-		give_up(udp);
-		err = send_in_manner(udp, m, want, bytes, &udp->own);
+	if (unlikely(err && o->own.segment && want.segment <= o->own.segment && udp_may_lack_segments(err))) {
+		give_up(udp, o);
+		err = send_in_manner(udp, o->fd, m, want, bytes, &o->own);
 	}
-	lock_drop(&udp->own_lock);
+	lock_drop(&o->lock);
 	return err;
 }

@@ -25,7 +25,8 @@ static ssize_t udp_recvfrom(int fd, void *bytes, size_t size, int flags, struct 
 
 #define SMALL_BYTES 1024u /* datagrams up to here are split without being told */
 #define CALM	    16	  /* small ones in a row, from sources whose identifications are known */
-#define FOREIGN	    4096  /* datagrams that need to be told of, after one whose identification was not known */
+#define MISSES	    4	  /* identifications that were not known, without so many that were in between: then ... */
+#define FOREIGN	    4096  /* ... so many datagrams need to be told of */
 #define SHORTEST    16u	  /* a packet: BTH and ICRC ... */
 #define LONGEST	    (4096u + PACKET_HEADERS + PACKET_TRAILER)
 #define QPN_AT	    5u	  /* of the destination, in the BTH ... */
@@ -104,16 +105,13 @@ static struct udp_source *find_source(struct udp *udp)
 {
 	union ibv_gid gid;
 	uint16_t port;
-	uint32_t hash;
 	struct udp_source *s;
 
 	read_from(udp, &gid, &port);
-	hash = (uint32_t)(gid.global.subnet_prefix >> 32 ^ gid.global.subnet_prefix ^
-			  gid.global.interface_id >> 32 ^ gid.global.interface_id) ^ port;
-	s = &udp->source[(hash * 0x9e3779b1u) >> 26];
+	s = &udp->source[udp_hash(&gid, port) >> 26];
 	static_assert(UDP_SOURCES == 1 << (32 - 26), "the hash's top bits are the row");
 	if (unlikely(s->port != port || memcmp(&s->gid, &gid, sizeof(gid)))) {
-		*s = (struct udp_source){.gid = gid, .port = port, .zero = true};
+		*s = (struct udp_source){.gid = gid, .port = port, .zero = true, .known = true};
 		icrc_flow_init(&s->flow, gid.raw, udp->link.gid.raw, port, ROCE_PORT);
 	}
 	return s;
@@ -122,13 +120,21 @@ static struct udp_source *find_source(struct udp *udp)
 /* What the identification of its next packet is bound to be. */
 static uint16_t expected(const struct udp_source *s, uint32_t number)
 {
-	return number || !s->zero ? s->next : 0;
+	if (number)
+		return s->next;
+	return s->zero ? 0 : s->steps ? s->start + 1 : s->next;
 }
 
 static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 {
-	if (!number)
-		s->zero = id == 0;
+	if (!number) {
+		s->known = id == expected(s, 0);
+		if (unlikely(!s->known)) {
+			s->zero = id == 0;
+			s->steps = id == (uint16_t)(s->start + 1) || id != s->next;
+		}
+		s->start = id;
+	}
 	s->next = id + 1;
 }
 
@@ -151,6 +157,15 @@ static bool begins(const struct udp *udp, const struct udp_source *s, uint32_t l
 	return icrc_is_right(&s->flow, udp->buffer, length, expected(s, 0));
 }
 
+/* Whether one of this length begins it, and another one follows, from an identification that nobody expects: something has
+ * been lost, or has taken another way. */
+static bool begins_anew(const struct udp *udp, const struct udp_source *s, uint32_t length, uint32_t total)
+{
+	int id = length < total ? icrc_check(&s->flow, udp->buffer, length, 0) : -1;
+
+	return id >= 0 && icrc_is_right(&s->flow, udp->buffer + length, min_of(length, total - length), (uint16_t)(id + 1));
+}
+
 /* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. 0: none. */
 static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
@@ -166,15 +181,26 @@ static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint3
 	return 0;
 }
 
-/* Whether datagrams go on being small and easy. */
-static void watch_size(struct udp *udp, const struct udp_source *s, uint32_t total)
+/* The same where the identification is not known either. */
+static uint32_t measure_anew(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
-	if (unlikely(!s->zero))
-		udp->calm = -FOREIGN;
-	else if (total > SMALL_BYTES)
+	for (uint32_t length = SHORTEST; length < total; length += 4)
+		if (begins_anew(udp, s, length, total))
+			return length;
+	return total;
+}
+
+/* Whether datagrams go on being small and easy. */
+static void watch_size(struct udp *udp, struct udp_source *s, uint32_t total)
+{
+	if (unlikely(!s->known)) {
+		udp->calm = ++s->misses >= MISSES ? -FOREIGN : min_of(udp->calm, 0);
+		s->misses %= MISSES;
+	} else if (total > SMALL_BYTES) {
 		udp->calm = min_of(udp->calm, 0);
-	else if (udp->calm < CALM)
-		udp->calm++;
+	} else if (udp->calm < CALM && ++udp->calm == CALM) {
+		s->misses = 0;
+	}
 }
 
 static bool is_request(const uint8_t *bytes)
@@ -241,7 +267,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 		note.segment = measure(udp, s, total);
 		checked = note.segment;
 		if (unlikely(!checked)) /* its identification is not the one that we think; or it is garbage */
-			note.segment = total;
+			note.segment = measure_anew(udp, s, total);
 	}
 	s->segment[total > SMALL_BYTES] = note.segment;
 	ack = last_ack(udp, note.segment, total);

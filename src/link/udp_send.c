@@ -24,6 +24,8 @@ struct train {
 	union ibv_gid from, to;
 	struct icrc_flow flow;
 
+	const struct icrc_flow *start; /* that of the socket that is to send */
+	uint16_t first;		       /* IPv4 identification of the first packet */
 	uint32_t packets, bytes;
 	uint32_t size; /* UDP payload of every packet but the last */
 	uint32_t last; /* ... and of the last */
@@ -85,7 +87,7 @@ static void append_zeros(struct train *t, uint32_t n)
 	t->at += n;
 }
 
-/* `bytes`: of the whole packet. Its IPv4 identification is its number within the train. */
+/* `bytes`: of the whole packet. */
 static void append(struct train *t, const struct link_tx *tx, uint32_t bytes)
 {
 	const struct packet *p = tx->packet;
@@ -97,9 +99,9 @@ static void append(struct train *t, const struct link_tx *tx, uint32_t bytes)
 	if (is_copied(p)) {
 		copy_payload(t, tx);
 		append_zeros(t, pad);
-		icrc = icrc_start(&t->flow, t->packets, bytes, header, t->at - header);
+		icrc = icrc_start(t->start, t->first + t->packets, bytes, header, t->at - header);
 	} else {
-		icrc = icrc_start(&t->flow, t->packets, bytes, header, n);
+		icrc = icrc_start(t->start, t->first + t->packets, bytes, header, n);
 		finish_piece(t);
 		for (uint32_t i = 0; i < tx->iovs; i++) {
 			icrc = icrc_add(icrc, tx->iov[i].iov_base, tx->iov[i].iov_len);
@@ -128,16 +130,23 @@ static bool fits(const struct train *t, const struct link_tx *tx, uint32_t bytes
 	       t->bytes + bytes <= UDP_TRAIN_BYTES && t->pieces + tx->iovs + 2 <= PIECES;
 }
 
+/* What the ICRCs of the train begin with. The kernel numbers the packets of one that leaves by an unconnected socket from 0. */
+static void choose_start(struct udp *udp, struct train *t, const struct udp_way *way, const union ibv_gid *to)
+{
+	t->start = way ? &way->flow : &t->flow;
+	t->first = way ? way->next : 0;
+	if (way || (!memcmp(&t->to, to, sizeof(t->to)) && !memcmp(&t->from, &udp->link.gid, sizeof(t->from))))
+		return;
+	t->from = udp->link.gid;
+	t->to = *to;
+	icrc_flow_init(&t->flow, t->from.raw, t->to.raw, ROCE_PORT, ROCE_PORT);
+}
+
 /* As many of the packets as one train takes, `limit` at most; at least one. */
-static void build(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
+static void build(struct train *t, const struct link_tx *tx, uint32_t limit)
 {
 	uint32_t bytes = packet_bytes(tx->packet);
 
-	if (memcmp(&t->to, tx->dgid, sizeof(t->to)) || memcmp(&t->from, &udp->link.gid, sizeof(t->from))) {
-		t->from = udp->link.gid;
-		t->to = *tx->dgid;
-		icrc_flow_init(&t->flow, t->from.raw, t->to.raw, ROCE_PORT, ROCE_PORT);
-	}
 	t->packets = t->bytes = t->pieces = 0;
 	t->piece = t->at = t->memory;
 	t->size = bytes;
@@ -155,7 +164,6 @@ static void build(struct udp *udp, struct train *t, const struct link_tx *tx, ui
 
 /* What build() is to do. */
 struct order {
-	struct udp *udp;
 	struct train *train;
 	const struct link_tx *tx;
 	uint32_t limit;
@@ -165,26 +173,13 @@ static void build_order(void *arg)
 {
 	const struct order *o = arg;
 
-	build(o->udp, o->train, o->tx, o->limit);
+	build(o->train, o->tx, o->limit);
 }
 
 /* build(). False: it came upon a payload that cannot be read. */
-static bool try_build(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
+static bool try_build(struct train *t, const struct link_tx *tx, uint32_t limit)
 {
-	return fault_try(build_order, &(struct order){udp, t, tx, limit});
-}
-
-static socklen_t fill_address(const struct udp *udp, const union ibv_gid *gid, union udp_address *a)
-{
-	if (udp->is_ipv4) {
-		a->in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
-		memcpy(&a->in.sin_addr, gid->raw + 12, 4);
-		return sizeof(a->in);
-	}
-	a->in6 = (struct sockaddr_in6){
-		.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT), .sin6_scope_id = udp->scope};
-	memcpy(&a->in6.sin6_addr, gid->raw, 16);
-	return sizeof(a->in6);
+	return fault_try(build_order, &(struct order){t, tx, limit});
 }
 
 static struct udp_manner manner_of(const struct train *t, const struct link_tx *tx)
@@ -198,17 +193,28 @@ static struct udp_manner manner_of(const struct train *t, const struct link_tx *
 }
 
 /* 0 or -errno. */
-static int transmit(struct udp *udp, struct train *t, const struct link_tx *tx)
+static int transmit(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx) NO_LOCK_ANALYSIS
 {
 	union udp_address to;
-	struct msghdr m = {
-		.msg_name = &to,
-		.msg_namelen = fill_address(udp, tx->dgid, &to),
-		.msg_iov = t->iov,
-		.msg_iovlen = t->pieces,
-	};
-	int err = udp_transmit(udp, &m, manner_of(t, tx), t->bytes);
+	struct udp_manner manner = manner_of(t, tx);
+	struct msghdr m = {.msg_iov = t->iov, .msg_iovlen = t->pieces};
 
+	if (way)
+		return udp_transmit_by(udp, &way->outlet, &m, manner, t->bytes);
+	m.msg_name = &to;
+	m.msg_namelen = udp_address_of(udp, tx->dgid, ROCE_PORT, &to);
+	return udp_transmit(udp, &m, manner, t->bytes);
+}
+
+/* By a way; NULL: by the link's own socket. 0 or -errno: EFAULT if a payload cannot be read. */
+static int send_by(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx, uint32_t limit)
+{
+	int err;
+
+	choose_start(udp, t, way, tx->dgid);
+	if (unlikely(!try_build(t, tx, limit)))
+		return -EFAULT;
+	err = transmit(udp, t, way, tx);
 	if (unlikely(err))
 		return err;
 	udp_count(&udp->counters.tx_trains, 1);
@@ -217,13 +223,27 @@ static int transmit(struct udp *udp, struct train *t, const struct link_tx *tx)
 	return 0;
 }
 
+/* A train of `limit` packets at most. What a way refuses the link's own socket may take, or it knows better why not. */
+static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
+{
+	struct udp_way *way = udp_way_enter(udp, tx->dgid);
+	int err;
+
+	if (way) {
+		err = send_by(udp, t, way, tx, limit);
+		udp_way_leave(way, err);
+		if (likely(!err) || err == -EFAULT)
+			return err;
+	}
+	return send_by(udp, t, NULL, tx, limit);
+}
+
 /* Packets one by one; how many are done with, or LINK_UNREADABLE as well. */
 static uint32_t send_singly(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		int err;
+		int err = send_train(udp, t, &tx[i], 1);
 
-		err = try_build(udp, t, &tx[i], 1) ? transmit(udp, t, &tx[i]) : -EFAULT;
 		if (err == -EFAULT)
 			return i | LINK_UNREADABLE;
 		if (err == -EAGAIN)
@@ -250,12 +270,10 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
 
 		if (unlikely(atomic_load_explicit(&udp->no_segments, memory_order_relaxed)))
 			limit = 1;
-		if (unlikely(!try_build(udp, t, &tx[done], limit)))
+		err = send_train(udp, t, &tx[done], limit);
+		if (unlikely(err == -EFAULT))
 			return done | LINK_UNREADABLE;
 		n = t->packets;
-		err = transmit(udp, t, &tx[done]);
-		if (unlikely(err == -EFAULT)) /* it was there a moment ago */
-			return done | LINK_UNREADABLE;
 		if (unlikely(err)) {
 			if (n > 1 && udp_may_lack_segments(err))
 				n = send_singly(udp, t, &tx[done], n);

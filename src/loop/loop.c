@@ -118,7 +118,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 		local_in_child(l);
 		for (uint32_t i = 0; i < l->ports; i++)
 			if (l->port[i]->link->fd >= 0)
-				close(l->port[i]->link->fd);
+				l->port[i]->link->ops->abandon(l->port[i]->link);
 		share_abandon(l->hca.share);
 		slot_release(&l->slot);
 		steering_fini(&l->steering);

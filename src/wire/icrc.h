@@ -2,8 +2,8 @@
  * follows, with the fields that routers may change taken as ones (IBTA 7.8.1 and annex A17).
  *
  * An IPv4 packet's ICRC covers the identification, which a UDP socket neither chooses nor shows. Sent from an
- * unconnected socket with IP_PMTUDISC_DO, it is 0, and in a UDP_SEGMENT send the segment's index. Received,
- * it is found from the ICRC: see icrc_check().
+ * unconnected socket with IP_PMTUDISC_DO, it is 0, and in a UDP_SEGMENT send the segment's index; from a
+ * connected one, see link/udp_way.c. Received, it is found from the ICRC: see icrc_check().
  *
  * A flow is constant once made: any number of threads may use it.
  * SPDX-License-Identifier: BSD-2-Clause */

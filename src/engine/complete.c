@@ -5,7 +5,7 @@
 #include "object/show.h"
 #include "wire/grh.h"
 
-static const uint8_t wc_opcode[] = {
+const uint8_t opcode_when_complete[] = {
 	[IBV_WR_SEND] = IBV_WC_SEND,
 	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
 	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
@@ -57,23 +57,8 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 			     .byte_len = w->length,
 			     .wqe = position,
 			     .status = status,
-			     .opcode = wc_opcode[w->opcode],
+			     .opcode = opcode_when_complete[w->opcode],
 		     });
-}
-
-void complete_head_to(struct qp *qp, struct cq_poller *poller)
-{
-	uint32_t position = qp->sq.head;
-	struct wqe *w = sq_at(&qp->sq, position);
-
-	w->state = WQE_COMPLETED;
-	if (w->opcode == IBV_WR_RDMA_WRITE)
-		requester_proved(qp, w);
-	qp->sq.head++;
-	qp->req.acked = 0;
-	if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
-		complete_to(qp, qp->send_cq, poller, &qp->sq.reclaimed, position, w->wr_id, wc_opcode[w->opcode], w->length, 0, 0, 0, 0,
-			    false);
 }
 
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
@@ -84,7 +69,7 @@ void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t leng
 			      .qpn = qp->base.qp_num,
 			      .byte_len = length,
 			      .wqe = qp->sq.tail - 1,
-			      .opcode = wc_opcode[wr->opcode],
+			      .opcode = opcode_when_complete[wr->opcode],
 		      });
 }
 

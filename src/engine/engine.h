@@ -107,7 +107,15 @@ void engine_sent_datagrams(struct qp *qp) REQUIRES(qp->lock);
 bool engine_receive_straight(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 	REQUIRES(qp->lock);
 /* Whether there is nothing to send after that but an ACK, if one is owed, and that may wait for a request to travel with. */
-bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock);
+#define ACK_PROMPT 32 /* packets, after which an ACK that was asked for does not wait to travel with an answer */
+static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
+{
+	const struct requester *r = &qp->req;
+	const struct responder *s = &qp->resp;
+
+	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->nak && !s->cnp_owed &&
+	       s->unacked < ACK_PROMPT;
+}
 
 /* Stores bytes in the neighbor's memory now: ahead of what is posted, and with no completion. False: it cannot be reached, or
  * only the usual way knows why not; nothing that matters has been written. `length`: of all the buffers. */

@@ -15,9 +15,8 @@
 #define REFERENCE_CHUNK (1u << 20)
 /* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
 #define TRAIN 61440u
-/* Packets: an ACK goes out after so many, asked for or not; and one that was asked for does not wait to travel with an answer. */
-#define ACK_EVERY  64
-#define ACK_PROMPT 32
+/* Packets: an ACK goes out after so many, asked for or not. */
+#define ACK_EVERY 64
 /* Bytes, from which on it is faster to fetch a payload from memory that is mapped than to send it. */
 #define REFER_MAPPED 1024u
 /* The congestion window at first, in bytes; and where there is no congestion. */
@@ -27,8 +26,7 @@
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
-/* The same of one that has succeeded, where somebody polls. */
-void complete_head_to(struct qp *qp, struct cq_poller *poller);
+extern const uint8_t opcode_when_complete[]; /* of each enum ibv_wr_opcode */
 /* The CQE of a work request that was done as it was posted: the last one in the queue. */
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 /* So are those that were executed here and are at the head now. */

@@ -207,6 +207,20 @@ void engine_sent_datagrams(struct qp *qp)
 
 /* ---- the completer ---- */
 
+/* complete_head() of a success, where somebody polls. */
+static inline void complete_head_to(struct qp *qp, struct wqe *w, struct cq_poller *poller)
+{
+	w->state = WQE_COMPLETED;
+	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE))
+		requester_proved(qp, w);
+	qp->req.acked = 0;
+	if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
+		complete_to(qp, qp->send_cq, poller, &qp->sq.reclaimed, qp->sq.head++, w->wr_id, opcode_when_complete[w->opcode], w->length, 0, 0,
+			    0, 0, false);
+	else
+		qp->sq.head++;
+}
+
 /* Those up to `psn` are acknowledged, if each is a message of one packet that nothing is known to be wrong with. False: there is more
  * to it; the usual way goes on from there. */
 static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
@@ -224,7 +238,7 @@ static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
 			return false;
 		r->una = psn_add(r->una, 1);
 		r->flight -= min_of(r->flight, w->length + PACKET_OVERHEAD); /* wqe_charge() */
-		complete_head_to(qp, poller);
+		complete_head_to(qp, w, poller);
 	} while (psn_diff(psn, r->una) >= 0);
 	note_moved(qp);
 	if (sq->head != sq->tail) {
@@ -405,13 +419,4 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, const union 
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);
 	return taken;
-}
-
-bool engine_owes_ack_alone(const struct qp *qp)
-{
-	const struct requester *r = &qp->req;
-	const struct responder *s = &qp->resp;
-
-	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->nak && !s->cnp_owed &&
-	       s->unacked < ACK_PROMPT;
 }

@@ -142,9 +142,6 @@ static inline uint64_t clock_about(void)
 /* Runs the engine and sends until there is nothing left to send. What may wait (delay_ack) leaves the QP in the
  * ready list. */
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
-/* The same of a QP for which nothing has come but by the straight way: run when something asks for an answer, it may wait. No
- * deadline of its has become earlier. */
-void run_straight(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
 /* The timer of the QP, if it is due earlier than that is set. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
 /* Something small was sent to a neighbor. */
@@ -169,6 +166,33 @@ static inline bool has_late(struct loop *l)
 	struct qp *qp = atomic_load_explicit(&l->late, memory_order_relaxed);
 
 	return qp && atomic_load_explicit(&qp->is_late, memory_order_relaxed);
+}
+
+/* helper.c: a QP was made ready. */
+void helper_ready(struct loop *l);
+
+static inline void forget_late(struct qp *qp) REQUIRES(qp->lock)
+{
+	if (atomic_load_explicit(&qp->is_late, memory_order_relaxed))
+		atomic_store_explicit(&qp->is_late, false, memory_order_relaxed);
+}
+
+/* With the turn, as only packets that come leave something that may wait. False: the place is taken, or the QP is in the
+ * list anyway, or this is no conversation: who sends one after the other is not to wait for long. */
+static inline bool make_late(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	struct qp *late = atomic_load_explicit(&l->late, memory_order_relaxed);
+
+	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
+		return false;
+	if (late != qp && late && atomic_load_explicit(&late->is_late, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&qp->is_late, true, memory_order_relaxed);
+	if (late != qp)
+		atomic_store_explicit(&l->late, qp, memory_order_relaxed);
+	l->late_again = true;
+	helper_ready(l);
+	return true;
 }
 
 /* Returns how many are done with; the rest found the buffer full for long. More than there are: LINK_UNREADABLE. */
@@ -214,8 +238,6 @@ int helper_watch_local(struct loop *l, int fd, bool input);
 void helper_kick(struct loop *l);
 /* A deadline that is earlier than all others was set. */
 void helper_deadline(struct loop *l, uint64_t when);
-/* A QP was made ready. */
-void helper_ready(struct loop *l);
 /* At exit: what is ready is sent, if the helper gets to it soon. */
 void helper_flush(struct loop *l);
 /* Around the time in which a thread receives in place of the helper. */

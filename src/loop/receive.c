@@ -35,6 +35,18 @@ struct visit {
 	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
+/* The same as run_qp() of a QP for which nothing has come but by the straight way: run when something asks for an answer, it may
+ * wait. No deadline of its has become earlier. */
+static inline void run_straight(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	if (unlikely(!engine_owes_ack_alone(qp)))
+		run_qp(l, qp, clock_about(), true);
+	else if (!qp->resp.ack_owed || !qp->resp.ack_asked)
+		forget_late(qp);
+	else if (!make_late(l, qp))
+		make_ready(l, qp);
+}
+
 NO_LOCK_ANALYSIS static void leave(struct visit *v)
 {
 	if (!v->qp)

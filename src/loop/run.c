@@ -242,27 +242,6 @@ static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack
 	return !w->turn.full;
 }
 
-static void forget_late(struct qp *qp) REQUIRES(qp->lock)
-{
-	if (atomic_load_explicit(&qp->is_late, memory_order_relaxed))
-		atomic_store_explicit(&qp->is_late, false, memory_order_relaxed);
-}
-
-/* With the turn, as only packets that come leave something that may wait. False: the place is taken, or the QP is in the
- * list anyway, or this is no conversation: who sends one after the other is not to wait for long. */
-static bool make_late(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
-{
-	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
-		return false;
-	if (has_late(l) && atomic_load_explicit(&l->late, memory_order_relaxed) != qp)
-		return false;
-	atomic_store_explicit(&qp->is_late, true, memory_order_relaxed);
-	atomic_store_explicit(&l->late, qp, memory_order_relaxed);
-	l->late_again = true;
-	helper_ready(l);
-	return true;
-}
-
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 {
 	bool all = true;
@@ -271,16 +250,6 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 		all = send_all(l, qp, now, delay_ack);
 	set_deadline(l, qp);
 	if (!delay_ack || !all || !engine_has_work(qp, false))
-		forget_late(qp);
-	else if (!make_late(l, qp))
-		make_ready(l, qp);
-}
-
-void run_straight(struct loop *l, struct qp *qp)
-{
-	if (unlikely(!engine_owes_ack_alone(qp)))
-		run_qp(l, qp, clock_about(), true);
-	else if (!qp->resp.ack_owed || !qp->resp.ack_asked)
 		forget_late(qp);
 	else if (!make_late(l, qp))
 		make_ready(l, qp);

@@ -6,7 +6,6 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
-#include "memory/copy.h"
 #include "wire/grh.h"
 
 /* ---- the requester ---- */
@@ -302,6 +301,31 @@ static bool store_write(const struct qp *qp, const struct packet *p)
 	return ok;
 }
 
+/* Where so many bytes may be stored. NULL: the usual way knows why not, or how. */
+static inline struct mr *find_memory(const struct qp *qp, const struct ibv_sge *sge, uint32_t length)
+{
+	struct mr *mr = mr_get(qp->hca, sge->lkey);
+
+	if (unlikely(!mr))
+		return NULL;
+	if (likely(mr_allows(mr, qp->pd, sge->addr, length, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL) && !mr_is_indirect(mr)))
+		return mr;
+	mr_put(mr);
+	return NULL;
+}
+
+static inline bool store_send(const struct qp *qp, const struct packet *p, const struct ibv_sge *sge)
+{
+	struct mr *mr = find_memory(qp, sge, p->length);
+	bool ok;
+
+	if (unlikely(!mr))
+		return false;
+	ok = fault_store(mr_at(mr, sge->addr), p->payload, p->length);
+	mr_put(mr);
+	return ok;
+}
+
 /* Its bytes to where they belong. False: that cannot be: the usual way knows why. */
 static bool store(const struct qp *qp, const struct packet *p, const struct rwqe *recv)
 {
@@ -310,7 +334,7 @@ static bool store(const struct qp *qp, const struct packet *p, const struct rwqe
 	if (unlikely(p->length > recv->length))
 		return false;
 	if (likely(recv->num_sge == 1 && p->length))
-		return sge_store(qp->hca, qp->pd, recv->sge, p->payload, p->length);
+		return store_send(qp, p, recv->sge);
 	return sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
@@ -349,40 +373,21 @@ static bool receive_reliable(struct qp *qp, const struct packet *p, struct cq_po
 	       (!p->acknowledges || acknowledge(qp, p->acknowledged, poller)) && take(qp, p, poller);
 }
 
-/* What a datagram stores. */
-struct datagram {
-	char *to;
-	const uint8_t *grh;
-	const struct packet *packet;
-};
-
-static void put_datagram(void *arg)
-{
-	const struct datagram *d = arg;
-
-	memcpy(d->to, d->grh, GRH_BYTES);
-	copy_in_order(d->to + GRH_BYTES, d->packet->payload, d->packet->length);
-}
-
 /* As store(). */
 static bool store_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from, const struct rwqe *recv)
 {
 	uint32_t length = GRH_BYTES + p->length;
-	struct datagram d = {.packet = p};
 	struct mr *mr;
+	char *to;
 	bool ok;
 
 	if (unlikely(length > recv->length || recv->num_sge != 1))
 		return false;
-	mr = mr_get(qp->hca, recv->sge->lkey);
+	mr = find_memory(qp, recv->sge, length);
 	if (unlikely(!mr))
 		return false;
-	ok = mr_allows(mr, qp->pd, recv->sge->addr, length, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL) && !mr_is_indirect(mr);
-	if (likely(ok)) {
-		d.to = mr_at(mr, recv->sge->addr);
-		d.grh = grh_keep(&qp->resp.grh, p, from->raw);
-		ok = fault_try(put_datagram, &d);
-	}
+	to = mr_at(mr, recv->sge->addr);
+	ok = fault_store(to, grh_keep(&qp->resp.grh, p, from->raw), GRH_BYTES) && fault_store(to + GRH_BYTES, p->payload, p->length);
 	mr_put(mr);
 	return ok;
 }

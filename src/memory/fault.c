@@ -38,7 +38,7 @@ struct landing {
 	landing_place place;
 };
 static _Thread_local struct landing *volatile landing;
-static _Thread_local bool unblocked; /* this thread does not block the signals, or will have to bear it */
+_Thread_local bool fault_unblocked; /* this thread does not block the signals, or will have to bear it */
 
 static const int signals[] = {SIGSEGV, SIGBUS};
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
@@ -94,10 +94,39 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 	passing = false;
 }
 
+#ifdef __x86_64__
+/* Of the stores of fault_put(): each with where it ends, both counted from where they say so. */
+struct fault_store {
+	int32_t from, to;
+};
+extern const struct fault_store __start_fault_stores[] __attribute__((weak, visibility("hidden")));
+extern const struct fault_store __stop_fault_stores[] __attribute__((weak, visibility("hidden")));
+
+static bool go_on_behind_store(ucontext_t *context)
+{
+	greg_t *at = &context->uc_mcontext.gregs[REG_RIP];
+
+	for (const struct fault_store *s = __start_fault_stores; s < __stop_fault_stores; s++)
+		if (*at == (greg_t)(uintptr_t)&s->from + s->from) {
+			*at = (greg_t)(uintptr_t)&s->to + s->to;
+			context->uc_mcontext.gregs[REG_RAX] = 1;
+			return true;
+		}
+	return false;
+}
+#else
+static bool go_on_behind_store(ucontext_t *context)
+{
+	return false;
+}
+#endif
+
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	struct landing *l = landing;
 
+	if (info->si_code > 0 && go_on_behind_store(context))
+		return;
 	if (!l || info->si_code <= 0) {
 		pass_on(signal, info, context);
 		return;
@@ -133,7 +162,7 @@ void fault_arm(void)
 }
 
 /* A blocked signal of this kind ends the program. Once for each thread: that is a system call. */
-static __attribute__((noinline, cold)) void unblock(void)
+__attribute__((noinline, cold)) void fault_unblock(void)
 {
 	sigset_t set;
 
@@ -141,7 +170,7 @@ static __attribute__((noinline, cold)) void unblock(void)
 	for (size_t i = 0; i < SIGNALS; i++)
 		sigaddset(&set, signals[i]);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	unblocked = true;
+	fault_unblocked = true;
 }
 
 bool fault_is_armed(void)
@@ -155,8 +184,8 @@ bool fault_try(void (*access)(void *arg), void *arg)
 {
 	struct landing here;
 
-	if (unlikely(!unblocked))
-		unblock();
+	if (unlikely(!fault_unblocked))
+		fault_unblock();
 	if (land_here(here.place))
 		return false;
 	landing = &here;
@@ -176,8 +205,8 @@ bool fault_copy(char *to, const void *from, size_t length)
 {
 	struct landing here;
 
-	if (unlikely(!unblocked))
-		unblock();
+	if (unlikely(!fault_unblocked))
+		fault_unblock();
 	if (land_here(here.place))
 		return false;
 	landing = &here;

@@ -1,0 +1,75 @@
+/* Stores to memory that may be gone.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory/fault.h"
+
+enum { LONGEST = 80 };
+
+static size_t page;
+static char *memory; /* one page, and none before and behind it */
+static char bytes[LONGEST];
+
+static int setup(void **state)
+{
+	char *all;
+
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	all = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < LONGEST; i++)
+		bytes[i] = (char)(i * 7 + 1);
+	if (all == MAP_FAILED)
+		return -1;
+	memory = all + page;
+	return munmap(all, page) || munmap(memory + page, page);
+}
+
+static int teardown(void **state)
+{
+	return munmap(memory, page);
+}
+
+static void all_bytes_are_stored_and_no_others(void **state)
+{
+	char expected[LONGEST + 2];
+
+	for (uint32_t length = 0; length <= LONGEST; length++)
+		for (uint32_t offset = 1; offset <= 16; offset++) {
+			char *at = memory + offset;
+
+			memset(at - 1, 0xee, LONGEST + 2);
+			memset(expected, 0xee, sizeof(expected));
+			memcpy(expected + 1, bytes, length);
+			assert_true(fault_store(at, bytes, length));
+			assert_memory_equal(at - 1, expected, sizeof(expected));
+		}
+}
+
+/* The first bytes may be there, or the last. */
+static void what_is_not_there_is_found_out(void **state)
+{
+	fault_arm(); /* after cmocka */
+	for (uint32_t length = 1; length <= LONGEST; length++)
+		for (uint32_t missing = 1; missing <= length; missing++) {
+			assert_false(fault_store(memory + page - length + missing, bytes, length));
+			assert_false(fault_store(memory - missing, bytes, length));
+			assert_true(fault_store(memory + page - length, bytes, length));
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(all_bytes_are_stored_and_no_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_not_there_is_found_out, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,7 +3,9 @@
  *   ARMED   The links are armed in its epoll set. A packet or the timer wakes it, and it does what is to be done, until
  *	     nothing more comes; then it arms the links again.
  *   GUARD   Application threads poll. The links are not armed (they fired once, EPOLLONESHOT), so packets wake nobody. It
- *	     looks after 50 us, 100 us, ... 1 ms whether somebody still polls; if not, it takes over.
+ *	     looks after 50 us, 100 us, ... 0.8 ms whether somebody still polls; if not, it takes over. Where it takes
+ *	     more than 20 us to be woken, all that is as much longer: a thread that it has kept from its processor
+ *	     meanwhile cannot have polled, and would have little else to do than to make way for it.
  *   DRIVEN  An application thread is blocked in loop_wait() and receives. The helper has the timers only. A thread
  *	     that leaves loop_wait() sees to it that the helper looks around within 1 ms.
  *
@@ -29,12 +31,14 @@
 #include "base/aside.h"
 #include "memory/adopt.h"
 
-#define POLL_RECENT  (20 * USEC)  /* a thread that polled less long ago polls still ... */
-#define POST_RECENT  (50 * USEC)  /* ... or, if it has been sending since, it will poll again ... */
-#define POST_LONG    (500 * USEC) /* ... unless it does nothing but sending */
-#define GUARD_FIRST  (50 * USEC)
-#define GUARD_LAST   (16 * GUARD_FIRST)
-#define GUARD_SURE   (4 * GUARD_FIRST) /* by then the thread seems to poll for good */
+#define WAKE_LEAST   (20 * USEC)  /* what it takes to be woken: here and now, ... */
+#define WAKE_MOST    (200 * USEC) /* ... in an emulated machine; what takes longer still is a crowd */
+#define POLL_RECENT(h) ((h)->wake)	   /* a thread that polled less long ago polls still ... */
+#define POST_RECENT(h) ((h)->wake * 5 / 2) /* ... or, if it has been sending since, it will poll again ... */
+#define POST_LONG(h)   ((h)->wake * 25)	   /* ... unless it does nothing but sending */
+#define GUARD_FIRST(h) ((h)->wake * 5 / 2)
+#define GUARD_SURE   3u /* steps, each twice as long: by then the thread seems to poll for good ... */
+#define GUARD_LAST   5u /* ... and no step is longer than this one */
 #define LEAVE_LOOK   (1 * MSEC)	  /* after a thread has left loop_wait() */
 #define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
 #define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
@@ -92,6 +96,7 @@ int helper_init(struct loop *l)
 
 	list_init(&h->watches);
 	atomic_init(&h->timer_at, NEVER);
+	h->wake = WAKE_LEAST;
 	h->epoll = fd_aside(epoll_create1(EPOLL_CLOEXEC));
 	h->kick = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	h->renew = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -344,9 +349,10 @@ static uint64_t last_poll(struct loop *l)
 
 static bool application_polls(struct loop *l, uint64_t now)
 {
+	const struct helper *h = &l->helper;
 	uint64_t polled = last_poll(l), posted = atomic_load_explicit(&l->last_post, memory_order_relaxed); /* a hint */
 
-	return now < polled + POLL_RECENT || (now < posted + POST_RECENT && now < polled + POST_LONG);
+	return now < polled + POLL_RECENT(h) || (now < posted + POST_RECENT(h) && now < polled + POST_LONG(h));
 }
 
 /* True: somebody else wanted this processor, and will again: to spin for a while would take it from him, and to yield
@@ -393,8 +399,8 @@ static bool work(struct loop *l, uint64_t start)
 	return false;
 }
 
-/* Finds its place; returns when to look again, 0 for not before something happens. */
-static uint64_t look(struct loop *l, uint64_t guard)
+/* Finds its place; `step` is how often it has been in GUARD in succession. Returns the next, 0 for not before something happens. */
+static uint32_t look(struct loop *l, uint32_t step)
 {
 	struct helper *h = &l->helper;
 	uint64_t now = clock_now();
@@ -409,9 +415,9 @@ static uint64_t look(struct loop *l, uint64_t guard)
 	}
 	local_tidy(l);
 	enter(h, HELPER_GUARD);
-	if (guard == GUARD_SURE)
+	if (step == GUARD_SURE)
 		unwatch_ports(l);
-	return guard ? min_of(2 * guard, GUARD_LAST) : GUARD_FIRST;
+	return min_of(step + 1, GUARD_LAST);
 }
 
 static void serve_slot(struct loop *l)
@@ -481,14 +487,18 @@ static bool serve(struct loop *l, enum source source, int fd)
 	return false;
 }
 
-static int wait_events(struct helper *h, struct epoll_event *events, uint64_t timeout)
+/* For the step's time, or without end. What it takes to be woken is a running mean of how late that is. */
+static int wait_events(struct helper *h, struct epoll_event *events, uint32_t step)
 {
+	uint64_t timeout = step ? GUARD_FIRST(h) << (step - 1) : 0, due = step ? clock_now() + timeout : NEVER, now;
 	struct timespec t = {.tv_sec = timeout / SEC, .tv_nsec = timeout % SEC};
 	/* glibc has a name for it from 2.35 on only */
-	int n = syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, timeout ? &t : NULL, NULL, 0);
+	int n = syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, step ? &t : NULL, NULL, 0);
 
-	if (n < 0 && errno == ENOSYS) /* before Linux 5.11 */
-		n = epoll_wait(h->epoll, events, EVENTS, timeout ? (int)((timeout + MSEC - 1) / MSEC) : -1);
+	if (n < 0 && errno == ENOSYS) /* before Linux 5.11: what is late there is the clock */
+		return epoll_wait(h->epoll, events, EVENTS, step ? (int)((timeout + MSEC - 1) / MSEC) : -1);
+	if (n == 0 && (now = clock_now()) > due)
+		h->wake = (3 * h->wake + max_of(WAKE_LEAST, min_of(now - due, WAKE_MOST))) / 4;
 	return n;
 }
 
@@ -515,20 +525,20 @@ static void *helper_main(void *arg)
 	struct loop *l = arg;
 	struct helper *h = &l->helper;
 	struct epoll_event events[EVENTS];
-	uint64_t guard = 0;
+	uint32_t step = 0;
 
 	pthread_setname_np(pthread_self(), "uroce");
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	shorten_slice();
 	/* acquire pairs with helper_fini() */
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
-		int n = wait_events(h, events, guard);
+		int n = wait_events(h, events, step);
 		bool looks = n == 0;
 
 		for (int i = 0; i < n; i++)
 			looks |= serve(l, events[i].data.u64 >> 32, (int)(uint32_t)events[i].data.u64);
 		if (looks)
-			guard = look(l, guard);
+			step = look(l, step);
 	}
 	adopt_own_thread(-1);
 	return NULL;

@@ -60,6 +60,7 @@ struct helper {
 	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not. Read without the lock as a hint */
 
 	uint64_t crowded_until; /* ns: others want the thread's processor. The thread's own */
+	uint64_t wake;		/* ns: what it takes on this machine to be woken. The thread's own */
 
 	int renew;		   /* eventfd: readable while threads that sleep in loop_wait() do not know all ports */
 	struct lock renew_lock;	   /* a leaf: guards what follows */

@@ -19,7 +19,7 @@
 #endif
 
 /* Set once, by barrier_prepare(). Relaxed: who sees it too late does what is right without */
-extern _Atomic bool barrier_works;
+extern __attribute__((visibility("hidden"))) _Atomic bool barrier_works;
 
 /* Whether this process's threads may leave their order to barrier_here(). */
 static inline bool barrier_is_ours(void)

@@ -13,7 +13,7 @@ enum trace_point {
 	TRACE_POINTS
 };
 
-extern bool trace_on;
+extern bool trace_on __attribute__((visibility("hidden")));
 
 /* Opens the file that UROCE_TRACE names, if it names one. Called whenever a device is opened; all calls but
  * the first do nothing. */

@@ -68,7 +68,7 @@ void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t leng
 			      .wr_id = wr->wr_id,
 			      .qpn = qp->base.qp_num,
 			      .byte_len = length,
-			      .wqe = qp->sq.tail - 1,
+			      .wqe = qp->sq.head - 1,
 			      .opcode = opcode_when_complete[wr->opcode],
 		      });
 }

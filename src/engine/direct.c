@@ -222,21 +222,42 @@ static __attribute__((noinline)) uint64_t length_of(const struct ibv_sge *sge, u
 	return length;
 }
 
+/* The most common of all: a WRITE of one piece into memory that is mapped here. */
+static bool write_one(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+	const void *from = (const void *)(uintptr_t)sge->addr;
+	struct reach_span span;
+	struct mr *mr = NULL;
+	bool done = false;
+
+	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+		mr = sge_region(qp->hca, qp->pd, sge, 0);
+		if (unlikely(!mr))
+			return false;
+		from = mr_at(mr, sge->addr);
+	} else if (unlikely(sge->length > qp->sq.max_inline)) {
+		return false;
+	}
+	if (likely((!mr || !mr_is_indirect(mr)) && reach_enter(qp->reach, &qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
+							      sge->length, IBV_ACCESS_REMOTE_WRITE, &span))) {
+		done = span.at && fault_copy(span.at, from, sge->length);
+		reach_leave(qp->reach);
+	}
+	if (mr)
+		mr_put(mr);
+	return done;
+}
+
 /* What is_possible(). Apart, so that SENDs, which are not, do not pay for its frame. */
-static __attribute__((noinline)) bool post(struct qp *qp, const struct ibv_send_wr *wr)
+static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ, is_inline = wr->send_flags & IBV_SEND_INLINE;
 	uint32_t count = (uint32_t)wr->num_sge;
-	struct sq *sq = &qp->sq;
+	uint64_t length = length_of(wr->sg_list, count);
 	struct errand e;
-	uint64_t length;
 
-	/* relaxed: see cq.c reclaim() */
-	if (sq->head != sq->tail || count > sq->max_sge ||
-	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
-		return false;
-	length = likely(count == 1) ? wr->sg_list->length : length_of(wr->sg_list, count);
-	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > sq->max_inline))
+	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.max_inline))
 		return false;
 	e = (struct errand){
 		.sge = wr->sg_list,
@@ -249,12 +270,24 @@ static __attribute__((noinline)) bool post(struct qp *qp, const struct ibv_send_
 		.compare_add = is_atomic ? wr->wr.atomic.compare_add : 0,
 		.swap = is_atomic ? wr->wr.atomic.swap : 0,
 	};
-	if (!is_ordinary(qp, e.opcode, length, e.remote_addr) || !carry_out(qp, &e))
+	return is_ordinary(qp, e.opcode, length, e.remote_addr) && carry_out(qp, &e);
+}
+
+static bool post(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	bool is_common = wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge == 1 && wr->sg_list->length - 1 < HCA_MAX_MESSAGE;
+	struct sq *sq = &qp->sq;
+
+	/* relaxed: see cq.c reclaim() */
+	if (sq->head != sq->tail || (uint32_t)wr->num_sge > sq->max_sge ||
+	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
+		return false;
+	if (!(likely(is_common) && write_one(qp, wr)) && !perform_posted(qp, wr))
 		return false;
 	qp->req.wqe++;
 	sq->head = ++sq->tail;
 	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
-		complete_at_once(qp, wr, (uint32_t)length);
+		complete_at_once(qp, wr, likely(is_common) ? wr->sg_list->length : (uint32_t)length_of(wr->sg_list, (uint32_t)wr->num_sge));
 	return true;
 }
 
@@ -268,7 +301,7 @@ struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr)
 	const struct responder *r = &qp->resp;
 
 	/* what is owed leaves with the usual way */
-	if (!(r->response_count | r->nak | r->ack_owed | r->cnp_owed))
+	if (!(r->response_count | r->owes | r->ack_owed))
 		while (wr && direct_post(qp, wr))
 			wr = wr->next;
 	return wr;

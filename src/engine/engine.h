@@ -88,19 +88,7 @@ struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr) RE
 enum {
 	STRAIGHT_MOST = 2048, /* bytes of payload: of longer ones, copying is what takes time */
 };
-/* Whether the QP is in a state for it. */
-bool engine_is_straight(const struct qp *qp) REQUIRES(qp->lock);
-/* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies) to
- * `payload`, with room for STRAIGHT_MOST bytes. `now` is looked at if the transport timer does not run. False: nothing has
- * been posted. */
-bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, struct packet *p, char *payload)
-	REQUIRES(qp->lock);
-/* The same of a datagram, to whom it goes: a neighbor, who has promised enough and needs to be asked nothing; NULL: the usual
- * way knows more. What has been posted is complete when engine_sent_datagrams() says that it is sent. */
-struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now) REQUIRES(qp->lock);
-bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now, struct packet *p,
-			  char *payload) REQUIRES(qp->lock);
-void engine_sent_datagrams(struct qp *qp) REQUIRES(qp->lock);
+/* Posting: straight.h. */
 /* As engine_receive() of a packet of RC from the QP's own peer: of an ACK, a SEND or a WRITE with immediate that carries its whole
  * message; and of a datagram. `poller`: a thread that polls, to which completions may be given; NULL: none. False: it is for
  * engine_receive(). */

@@ -209,13 +209,6 @@ bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 	return true;
 }
 
-void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now)
-{
-	f->sent.bytes += bytes + PACKET_OVERHEAD;
-	f->sent.messages += message;
-	f->used = now ?: 1;
-}
-
 void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes)
 {
 	bool ends = qp->req.packet + 1 == w->packets;

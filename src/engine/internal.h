@@ -27,7 +27,7 @@
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
 extern const uint8_t opcode_when_complete[]; /* of each enum ibv_wr_opcode */
-/* The CQE of a work request that was done as it was posted: the last one in the queue. */
+/* The CQE of a work request that was done as it was posted, and is behind the head of the queue. */
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 /* So are those that were executed here and are at the head now. */
 void complete_local(struct qp *qp);
@@ -159,8 +159,26 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
 void responder_unreadable(struct qp *qp, psn_t psn);
 bool responder_run(struct qp *qp, struct turn *turn);
 bool responder_acknowledge(struct qp *qp, struct turn *turn);
+static inline void responder_owes_nothing(struct responder *r)
+{
+	r->ack_owed = r->ack_asked = r->ack_urgent = false;
+	r->unacked = 0;
+}
+/* What was asked for at the end of a message waits, when the next message has begun, for the end of that one: then
+ * one ACK does for both. More packets are bound to come, and with them that end, ACK_EVERY, or an urgent one. */
+static inline bool responder_owes_ack(const struct responder *r, bool delay)
+{
+	if (!r->ack_owed || r->unacked >= ACK_EVERY)
+		return r->ack_owed;
+	return r->ack_asked && (r->ack_urgent || r->inbound == INBOUND_NONE) && (!delay || r->unacked >= ACK_PROMPT);
+}
 /* A request that leaves, between neighbors, acknowledges what is due to be acknowledged. */
-void responder_give_ack(struct qp *qp, struct packet *request);
+static inline void responder_give_ack(struct responder *r, struct packet *request)
+{
+	request->acknowledges = true;
+	request->acknowledged = r->ack_psn;
+	responder_owes_nothing(r);
+}
 bool responder_has_work(const struct qp *qp, bool delay_ack);
 /* The RNR NAK with this end's timer. */
 uint8_t rnr_nak(const struct qp *qp);
@@ -201,7 +219,12 @@ void flow_release(const struct turn *turn, const struct flow *f, uint32_t length
 /* The packet at the cursor is in the turn. */
 void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes);
 /* As far as that counts what has been sent; `message`: one that takes a receive ends with it. */
-void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now);
+static inline void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now)
+{
+	f->sent.bytes += bytes + PACKET_OVERHEAD;
+	f->sent.messages += message;
+	f->used = now ?: 1;
+}
 void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 uint64_t flow_deadline(const struct qp *qp);
 void flow_reset(struct qp *qp);

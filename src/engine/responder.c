@@ -579,19 +579,6 @@ static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 	return true;
 }
 
-static void nothing_owed(struct responder *r)
-{
-	r->ack_owed = r->ack_asked = r->ack_urgent = false;
-	r->unacked = 0;
-}
-
-static void give_ack(struct responder *r, struct packet *request)
-{
-	request->acknowledges = true;
-	request->acknowledged = r->ack_psn;
-	nothing_owed(r);
-}
-
 /* Between neighbors, the last request of the turn says it too. Who traces wants to see ACKs. */
 static bool ack_along(struct qp *qp, struct turn *turn)
 {
@@ -599,7 +586,7 @@ static bool ack_along(struct qp *qp, struct turn *turn)
 
 	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST) || trace_on)
 		return false;
-	give_ack(&qp->resp, last);
+	responder_give_ack(&qp->resp, last);
 	return true;
 }
 
@@ -614,7 +601,7 @@ static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t synd
 		return false;
 	tx->packet.syndrome = syndrome;
 	tx->packet.msn = r->msn;
-	nothing_owed(r);
+	responder_owes_nothing(r);
 	trace(acknowledge, qp->base.qp_num, tx->packet.dest_qpn, psn.v, syndrome, r->msn, 0);
 	return true;
 }
@@ -627,7 +614,7 @@ static void retire_response(struct responder *r, const struct response *s)
 	r->response_head = (r->response_head + 1) % r->response_size;
 	r->response_count--;
 	if (psn_equal(end, r->expected))
-		nothing_owed(r);
+		responder_owes_nothing(r);
 }
 
 /* Responses in PSN order, then the NAK that ended them. True: the turn was too small. */
@@ -647,22 +634,6 @@ bool responder_run(struct qp *qp, struct turn *turn)
 	return false;
 }
 
-/* What was asked for at the end of a message waits, when the next message has begun, for the end of that one: then
- * one ACK does for both. More packets are bound to come, and with them that end, ACK_EVERY, or an urgent one. */
-static bool ack_is_due(const struct responder *r, bool delay)
-{
-	if (!r->ack_owed || r->unacked >= ACK_EVERY)
-		return r->ack_owed;
-	return r->ack_asked && (r->ack_urgent || r->inbound == INBOUND_NONE) && (!delay || r->unacked >= ACK_PROMPT);
-}
-
-void responder_give_ack(struct qp *qp, struct packet *request)
-{
-	request->acknowledges = false;
-	if (ack_is_due(&qp->resp, false))
-		give_ack(&qp->resp, request);
-}
-
 /* What is owed besides responses: NAK, ACK, congestion notification. True: the turn was too small. */
 bool responder_acknowledge(struct qp *qp, struct turn *turn)
 {
@@ -675,7 +646,7 @@ bool responder_acknowledge(struct qp *qp, struct turn *turn)
 			return true;
 		r->nak = 0;
 	}
-	if (ack_is_due(r, turn->delay_ack) && !ack_along(qp, turn))
+	if (responder_owes_ack(r, turn->delay_ack) && !ack_along(qp, turn))
 		if (!ack_packet(qp, turn, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
 	if (r->cnp_owed) {
@@ -696,7 +667,7 @@ bool responder_has_work(const struct qp *qp, bool delay_ack)
 {
 	const struct responder *r = &qp->resp;
 
-	return r->response_count || r->nak || r->cnp_owed || ack_is_due(r, delay_ack);
+	return r->response_count || r->nak || r->cnp_owed || responder_owes_ack(r, delay_ack);
 }
 
 int responder_start(struct qp *qp, uint32_t resources)

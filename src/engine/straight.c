@@ -5,203 +5,91 @@
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/straight.h"
 #include "wire/grh.h"
 
-/* ---- the requester ---- */
+/* ---- the requester: what straight.h does not do inline ---- */
 
-bool engine_is_straight(const struct qp *qp)
+static uint64_t length_of(const struct ibv_send_wr *wr)
 {
-	const struct requester *r = &qp->req;
-	const struct responder *s = &qp->resp;
+	uint64_t length = 0;
 
-	/* nothing waits at the cursor. Who traces wants to see all */
-	if (qp->state != IBV_QPS_RTS || r->wqe != qp->sq.tail || r->packet || trace_on)
-		return false;
-	if (qp->transport == TRANSPORT_UD)
-		return true;
-	/* nothing is to be sent again, nothing has to leave first */
-	return r->lossless && qp->transport == TRANSPORT_RC && r->next.v == r->high.v && r->flight < r->window / 2 &&
-	       !r->changing && !r->rnr_wait && !r->probe_wanted && !s->response_count && !s->nak && !s->cnp_owed;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
 }
 
-static bool is_plain(const struct qp *qp, const struct ibv_send_wr *wr)
+bool straight_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to)
 {
-	return (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
-		(wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && qp->transport == TRANSPORT_RC)) &&
-	       (unsigned)wr->num_sge <= qp->sq.max_sge && !(wr->send_flags & IBV_SEND_FENCE && qp->req.rd_count);
-}
-
-/* The data to the WQE. False: too much. */
-static bool take_inline(struct wqe *w, const struct ibv_send_wr *wr, uint32_t most)
-{
-	w->length = 0;
+	*length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
 
-		if (sge->length > most - w->length)
+		if (sge->length > most - *length)
 			return false;
-		if (sge->length) /* as in post.c */
-			memcpy((char *)w->sge + w->length, (const void *)(uintptr_t)sge->addr, sge->length);
-		w->length += sge->length;
+		if (!sge->length) /* as in post.c */
+			continue;
+		if (wr->send_flags & IBV_SEND_INLINE)
+			memcpy(to + *length, (const void *)(uintptr_t)sge->addr, sge->length);
+		else if (!straight_copy(qp, sge, to + *length))
+			return false;
+		*length += sge->length;
 	}
-	w->num_sge = 0;
 	return true;
 }
 
-static bool take_sges(struct wqe *w, const struct ibv_send_wr *wr, uint32_t most)
+/* Where the payload lies: direct.c. Less than 0: nobody may read it there. */
+static int refer(struct qp *qp, struct wqe *w, char *payload)
 {
-	w->length = 0;
-	for (int i = 0; i < wr->num_sge; i++) {
-		if (wr->sg_list[i].length > most - w->length)
-			return false;
-		w->sge[i] = wr->sg_list[i];
-		w->length += wr->sg_list[i].length;
-	}
-	w->num_sge = (uint8_t)wr->num_sge;
-	return true;
-}
+	int pieces = 0;
 
-/* False: an SGE is not memory of the domain, or takes more than a copy. */
-static bool copy_sge(const struct qp *qp, const struct ibv_sge *sge, char *to)
-{
-	struct mr *mr = sge_region(qp->hca, qp->pd, sge, 0);
-	bool ok;
-
-	if (!mr)
-		return false;
-	ok = !mr_is_indirect(mr) && fault_copy(to, mr_at(mr, sge->addr), sge->length);
-	mr_put(mr);
-	return ok;
-}
-
-/* Where the payload lies: direct.c. False: nobody may read it there. */
-static bool refer(struct qp *qp, const struct wqe *w, struct packet *p, char *payload)
-{
 	if (w->num_sge * sizeof(struct packet_piece) > STRAIGHT_MOST || !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
-		return false;
+		return -1;
 	for (uint32_t i = 0; i < w->num_sge; i++) {
 		struct packet_piece piece = {w->sge[i].addr, w->sge[i].length, w->sge[i].lkey};
 
 		if (piece.length)
-			memcpy(payload + p->pieces++ * sizeof(piece), &piece, sizeof(piece));
+			memcpy(payload + pieces++ * sizeof(piece), &piece, sizeof(piece));
 	}
-	return true;
+	w->by_reference = true;
+	w->packets = wqe_packets(qp, w);
+	return pieces;
 }
 
-/* Fills in what is said of the data, and puts them where the packet's payload is to be. */
-static bool put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, struct packet *p, char *payload)
+int straight_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
 {
 	uint32_t most = min_of(qp->req.mtu, (uint32_t)STRAIGHT_MOST);
+	uint64_t length = length_of(wr);
 
-	p->pieces = 0;
-	w->opcode = wr->opcode;
-	w->flags = wr->send_flags;
+	w->num_sge = 0;
+	w->packets = 1;
 	w->by_reference = false;
+	w->length = (uint32_t)length;
+	if (length > REFERENCE_CHUNK)
+		return -1;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (!take_inline(w, wr, min_of(most, qp->sq.max_inline)))
-			return false;
-		memcpy(payload, w->sge, w->length);
-		return true;
+		if (!straight_gather(qp, wr, min_of(most, qp->sq.max_inline), &w->length, payload))
+			return -1;
+		memcpy(w->sge, payload, w->length);
+		return 0;
 	}
-	if (!take_sges(w, wr, REFERENCE_CHUNK))
-		return false;
-	w->by_reference = direct_refers(qp, w);
-	if (w->by_reference)
-		return refer(qp, w, p, payload);
-	if (w->length > most)
-		return false;
-	for (uint32_t i = 0; i < w->num_sge; payload += w->sge[i++].length)
-		if (w->sge[i].length && !copy_sge(qp, &w->sge[i], payload))
-			return false;
-	return true;
+	for (int i = 0; i < wr->num_sge; i++)
+		w->sge[i] = wr->sg_list[i];
+	w->num_sge = (uint8_t)wr->num_sge;
+	if (direct_refers(qp, w))
+		return refer(qp, w, payload);
+	return straight_gather(qp, wr, most, &w->length, payload) ? 0 : -1;
 }
 
-static uint8_t opcode_of(const struct ibv_send_wr *wr)
+void engine_sent_datagrams(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-		return OP_WRITE_ONLY_IMM;
-	return wr->opcode == IBV_WR_SEND ? OP_SEND_ONLY : OP_SEND_ONLY_IMM;
-}
-
-/* The WQE, and what all packets say. False: it is not for the straight way, or there is no room for it. */
-static bool begin(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload)
-{
-	struct sq *sq = &qp->sq;
-	struct wqe *w = sq_at(sq, sq->tail);
-
-	/* relaxed: see cq.c reclaim() */
-	if (!is_plain(qp, wr) || sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
-		return false;
-	if (!put(qp, w, wr, p, payload))
-		return false;
-	w->wr_id = wr->wr_id;
-	w->packets = w->by_reference ? wqe_packets(qp, w) : 1;
-	w->psn = qp->req.next;
-	w->imm = wr->imm_data;
-	w->state = WQE_PROCESSING;
-	w->status = IBV_WC_SUCCESS;
-
-	p->opcode = qp->transport | opcode_of(wr);
-	p->solicited = wr->send_flags & IBV_SEND_SOLICITED;
-	p->becn = false;
-	p->psn = w->psn;
-	p->imm = wr->imm_data;
-	p->length = w->length;
-	return true;
-}
-
-bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, struct packet *p, char *payload)
-{
-	struct wqe *w = sq_at(&qp->sq, qp->sq.tail);
-	struct requester *r = &qp->req;
-
-	if (!begin(qp, wr, p, payload))
-		return false;
-	w->remote_addr = wr->wr.rdma.remote_addr; /* of no meaning but to WRITEs */
-	w->rkey = wr->wr.rdma.rkey;
-
-	p->ack_request = true; /* as asks() in requester.c has it */
-	p->dest_qpn = qp->attr.dest_qp_num;
-	p->va = w->remote_addr;
-	p->rkey = w->rkey;
-	p->dma_length = w->length;
-	responder_give_ack(qp, p);
-
-	r->wqe = ++qp->sq.tail;
-	r->next = r->high = r->asked = psn_add(r->next, w->packets);
-	r->flight += w->length + w->packets * PACKET_OVERHEAD; /* wqe_charge() */
-	r->unasked = 0;
-	r->peer_spoke = false;
-	if (r->timeout_at == NEVER)
-		note_sent(qp, now);
-	return true;
-}
-
-bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now, struct packet *p,
-			  char *payload)
-{
-	struct requester *r = &qp->req;
-
-	if (!begin(qp, wr, p, payload))
-		return false;
-	p->ack_request = false;
-	p->acknowledges = false;
-	p->acknowledged = psn(0);
-	p->dest_qpn = to->qpn;
-	p->src_qpn = qp->base.qp_num;
-	p->qkey = datagram_qkey(qp, wr->wr.ud.remote_qkey);
-
-	r->wqe = ++qp->sq.tail;
-	r->next = r->una = r->high = psn_add(r->next, 1);
-	flow_count(to, p->length, true, now);
-	return true;
-}
-
-void engine_sent_datagrams(struct qp *qp)
-{
-	unreliable_sent(qp);
-	settle_overrun(qp);
+	for (; qp->sq.head != qp->sq.tail; wr = wr->next) {
+		qp->sq.head++;
+		if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
+			complete_at_once(qp, wr, (uint32_t)length_of(wr));
+	}
+	if (unlikely(qp->cq_lost))
+		settle_overrun(qp);
 }
 
 /* ---- the completer ---- */

@@ -59,29 +59,6 @@ static char *put_seldom(char *to, const struct packet *p, uint32_t flags, const 
 	return to;
 }
 
-static void put(struct record *r, const struct packet *p, uint8_t traffic_class, uint32_t word)
-{
-	r->opcode = p->opcode;
-	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | (p->ack_request ? RECORD_ACK_REQUEST : 0) | (p->becn ? RECORD_BECN : 0) |
-		   (p->acknowledges ? RECORD_ACKNOWLEDGES : 0) | (p->pieces ? RECORD_REFERENCE : 0);
-	r->traffic_class = traffic_class;
-	r->qpn = p->dest_qpn;
-	r->psn = p->psn.v;
-	r->word = word;
-	r->ack = p->acknowledged.v;
-}
-
-void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class, const union ibv_gid *from)
-{
-	uint32_t flags = opcode_info[p->opcode].flags;
-
-	put(at, p, traffic_class, p->imm);
-	if (flags & HAS_RETH)
-		put_remote((char *)at + sizeof(struct record), p, HAS_RETH);
-	if (flags & HAS_DETH)
-		put_seldom((char *)at + sizeof(struct record), p, HAS_DETH, from);
-}
-
 /* Payloads are copied behind the header. */
 struct payload {
 	char *to;
@@ -105,7 +82,7 @@ bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 	uint32_t flags = opcode_info[p->opcode].flags;
 	char *to = (char *)at + sizeof(struct record);
 
-	put(at, p, tx->traffic_class,
+	record_put_common(at, p, tx->traffic_class,
 	    flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm);
 	if (flags & NEEDS_REMOTE)
 		to = put_remote(to, p, flags);

@@ -57,14 +57,39 @@ uint32_t record_bytes(const struct packet *p);
 /* Writes the packet, but for the mark. `from`: the address it leaves from. False: its payload cannot be read. */
 bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
 
-/* The same of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of a datagram: all but its
- * payload, which the caller puts where record_payload() says. */
-void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class, const union ibv_gid *from);
-
-/* `flags`: of the opcode. */
-static inline char *record_payload(void *at, uint32_t flags)
+/* What every packet has; `word`: struct record's. */
+static inline __attribute__((always_inline)) void record_put_common(struct record *r, const struct packet *p, uint8_t traffic_class,
+								     uint32_t word)
 {
-	return (char *)at + sizeof(struct record) + (flags & HAS_RETH ? sizeof(struct record_remote) : 0) +
+	r->opcode = p->opcode;
+	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | (p->ack_request ? RECORD_ACK_REQUEST : 0) | (p->becn ? RECORD_BECN : 0) |
+		   (p->acknowledges ? RECORD_ACKNOWLEDGES : 0) | (p->pieces ? RECORD_REFERENCE : 0);
+	r->traffic_class = traffic_class;
+	r->qpn = p->dest_qpn;
+	r->psn = p->psn.v;
+	r->word = word;
+	r->ack = p->acknowledged.v;
+}
+
+/* The same as record_put() of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of a datagram: all
+ * but its payload, which the caller puts behind record_header(). Inline, as its caller has most of it in registers. */
+static inline __attribute__((always_inline)) void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class,
+								       const union ibv_gid *from)
+{
+	struct record *r = at;
+
+	record_put_common(r, p, traffic_class, p->imm);
+	if (p->opcode == OP_WRITE_ONLY_IMM)
+		*(struct record_remote *)(r + 1) =
+			(struct record_remote){.value = p->va, .rkey = p->rkey, .dma_length = p->dma_length};
+	else if (TRANSPORT(p->opcode) == TRANSPORT_UD)
+		*(struct record_datagram *)(r + 1) = (struct record_datagram){p->qkey, p->src_qpn, *from};
+}
+
+/* Bytes before the payload; `flags`: of the opcode. */
+static inline uint32_t record_header(uint32_t flags)
+{
+	return sizeof(struct record) + (flags & HAS_RETH ? sizeof(struct record_remote) : 0) +
 	       (flags & HAS_DETH ? sizeof(struct record_datagram) : 0);
 }
 

@@ -73,39 +73,58 @@ static inline struct ring_mark *ring_next(const struct ring *r)
 
 /* ---- producer ---- */
 
+/* How far the consumer has got. */
+static inline void ring_look(struct ring *r)
+{
+	/* acquire pairs with ring_tell(): what the consumer has read may be overwritten */
+	uint64_t head = atomic_load_explicit(&r->words->head, memory_order_acquire);
+
+	tsan_acquire(r->tsan_key);
+	r->known = r->at - head <= r->size ? head : r->at - r->size; /* a head that lies makes no room */
+}
+
 /* Bytes that records may take now; `enough` saves a look at the consumer's line if it is known to be there. */
 static inline uint32_t ring_room(struct ring *r, uint32_t enough)
 {
-	uint64_t used = r->at - r->known;
+	if (r->at - r->known + enough > r->size)
+		ring_look(r);
+	return r->size - (uint32_t)(r->at - r->known);
+}
 
-	if (used + enough > r->size) {
-		/* acquire pairs with ring_tell(): what the consumer has read may be overwritten */
-		r->known = atomic_load_explicit(&r->words->head, memory_order_acquire);
-		tsan_acquire(r->tsan_key);
-		used = r->at - r->known;
-	}
-	return used < r->size ? r->size - (uint32_t)used : 0; /* a head that lies makes no room */
+/* Whether they may take so many. */
+static inline bool ring_has_room(struct ring *r, uint32_t bytes)
+{
+	if (likely(r->at - r->known + bytes <= r->size))
+		return true;
+	ring_look(r);
+	return r->at - r->known + bytes <= r->size;
+}
+
+static inline void ring_prepare_line(const char *line)
+{
+#ifdef __x86_64__
+	__asm__ volatile("prefetchw %0" : : "m"(*line)); /* the compiler would only read, for want of a flag */
+#else
+	__builtin_prefetch(line, 1);
+#endif
 }
 
 /* Has the lines that the next record will probably take brought here while there is time, as the consumer read them last. */
 static inline void ring_prepare(const struct ring *r, uint32_t bytes)
 {
 	const char *next = (const char *)ring_next(r);
+	uint32_t i = 0;
 
-	for (uint32_t i = 0; i < bytes && i < RING_AHEAD; i += CACHE_LINE) {
-#ifdef __x86_64__
-		__asm__ volatile("prefetchw %0" : : "m"(next[i])); /* the compiler would only read, for want of a flag */
-#else
-		__builtin_prefetch(next + i, 1);
-#endif
-	}
+	do {
+		ring_prepare_line(next + i);
+		ring_prepare_line(next + i + CACHE_LINE);
+		i += RING_UNIT;
+	} while (unlikely(i < bytes && i < RING_AHEAD));
 }
 
-/* The record at ring_next() is written, for which there was room. */
-static inline void ring_publish(struct ring *r, uint32_t bytes)
+/* The record at ring_next(), which is `next`, is written, for which there was room. */
+static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r, struct ring_mark *next, uint32_t bytes)
 {
-	struct ring_mark *next = ring_next(r);
-
 	next->bytes = bytes;
 	tsan_release(r->tsan_key);
 	/* release pairs with ring_peek() */
@@ -114,6 +133,11 @@ static inline void ring_publish(struct ring *r, uint32_t bytes)
 	if (unlikely(r->at >= r->ready))
 		ring_ready(r);
 	ring_prepare(r, ring_round(bytes));
+}
+
+static inline void ring_publish(struct ring *r, uint32_t bytes)
+{
+	ring_publish_at(r, ring_next(r), bytes);
 }
 
 /* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them. */

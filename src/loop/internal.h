@@ -145,7 +145,8 @@ static inline uint64_t clock_about(void)
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
 /* The timer of the QP, if it is due earlier than that is set. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
-/* Something small was sent to a neighbor. */
+/* Something small was sent to a neighbor: one in so many is noted. */
+#define NOTED 32
 void note_post(struct loop *l);
 /* The QP has something to send that need not go at once. */
 void make_ready(struct loop *l, struct qp *qp) REQUIRES(qp->lock);

@@ -142,17 +142,6 @@ bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)
 	return sent;
 }
 
-NO_LOCK_ANALYSIS struct neighbor *nearby_enter(void *near)
-{
-	struct neighbor *n = near;
-
-	lock_take(&n->lock);
-	if (likely(neighbor_state(n) == NEIGHBOR_MET))
-		return n;
-	lock_drop(&n->lock);
-	return NULL;
-}
-
 static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
 {
 	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {

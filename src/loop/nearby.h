@@ -28,9 +28,6 @@ bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *he
  * no room in the ring. Any thread, with any lock but a neighbor's. */
 bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad);
 
-/* Its ring, to write to: with its lock, until local_leave(). NULL: it is gone. */
-struct neighbor *nearby_enter(void *near);
-
 /* No flow goes there from now on. */
 void nearby_forget(struct loop *l, const struct neighbor *n);
 

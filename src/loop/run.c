@@ -379,13 +379,12 @@ static bool is_noted(void)
 {
 	static _Thread_local uint32_t posts;
 
-	return posts++ % 32 == 0;
+	return posts++ % NOTED == 0;
 }
 
 void note_post(struct loop *l)
 {
-	if (is_noted())
-		atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed); /* a hint for the helper */
+	atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed); /* a hint for the helper */
 }
 
 /* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which

@@ -1,5 +1,6 @@
 /* Posting the straight way (engine.h): from the work request to the record in the neighbor's ring.
  * SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/straight.h"
 #include "link/record.h"
 #include "loop/internal.h"
 #include "loop/nearby.h"
@@ -9,85 +10,129 @@
 /* Room that there is before a request is written, as nobody knows how long it is until then; an ACK finds some after it. */
 #define ROOM (RECORD_OVERHEAD + STRAIGHT_MOST + TURN_SPARE)
 
-static void publish(struct neighbor *n, const struct packet *p, const char *payload, const struct path *path) REQUIRES(n->lock)
+STRAIGHT_INLINE bool has_room(struct neighbor *n) REQUIRES(n->lock)
 {
-	char *record = (char *)ring_next(&n->outlet);
-
-	record_put_straight(record, p, path->traffic_class, &path->sgid);
-	ring_publish(&n->outlet, (uint32_t)(payload - record) + packet_carries(p));
+	return likely(ring_has_room(&n->outlet, n->reserved + ROOM));
 }
 
-static bool post_one(struct qp *qp, struct neighbor *n, const struct ibv_send_wr *wr, uint64_t now)
+STRAIGHT_INLINE void publish(struct neighbor *n, struct ring_mark *at, const struct packet *p, uint32_t header,
+			     const struct path *path) REQUIRES(n->lock)
+{
+	record_put_straight(at, p, path->traffic_class, &path->sgid);
+	ring_publish_at(&n->outlet, at, header + packet_carries(p));
+}
+
+/* False: it is gone, or not there yet. */
+STRAIGHT_INLINE bool enter(struct neighbor *n) TRY_ACQUIRE(true, n->lock) NO_LOCK_ANALYSIS
+{
+	lock_take(&n->lock);
+	if (likely(neighbor_state(n) == NEIGHBOR_MET))
+		return true;
+	lock_drop(&n->lock);
+	return false;
+}
+
+/* As local_leave(). */
+STRAIGHT_INLINE void leave(struct neighbor *n) RELEASE(n->lock)
+{
+	if (ring_must_wake(&n->outlet))
+		local_ring(n);
+	lock_drop(&n->lock);
+}
+
+STRAIGHT_INLINE bool post_one(struct qp *qp, struct neighbor *n, const struct ibv_send_wr *wr, bool is_common)
 	REQUIRES(qp->lock, n->lock)
 {
-	char *payload = record_payload(ring_next(&n->outlet), wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? HAS_RETH : 0);
+	uint32_t header = record_header(!is_common && wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? HAS_RETH : 0);
+	struct ring_mark *at = ring_next(&n->outlet);
 	struct packet p;
 
-	if (local_room(n) < ROOM || !engine_post_straight(qp, wr, now, &p, payload))
+	if (!has_room(n) || !engine_post_straight(qp, wr, &p, (char *)at + header, is_common))
 		return false;
-	publish(n, &p, payload, &qp->path);
+	publish(n, at, &p, header, &qp->path);
 	return true;
 }
 
-static bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr, uint64_t now) NO_LOCK_ANALYSIS
+static __attribute__((noinline)) struct ibv_send_wr *post_list(struct qp *qp, struct neighbor *n, struct ibv_send_wr *wr)
+	REQUIRES(qp->lock, n->lock)
+{
+	while (wr && post_one(qp, n, wr, false))
+		wr = wr->next;
+	return wr;
+}
+
+STRAIGHT_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr, uint64_t now) NO_LOCK_ANALYSIS
 {
 	struct neighbor *n = to->near;
-	char *payload = record_payload(ring_next(&n->outlet), HAS_DETH);
+	struct ring_mark *at = ring_next(&n->outlet);
+	uint32_t header = record_header(HAS_DETH);
 	struct packet p;
 
-	if (local_room(n) < ROOM || !engine_post_datagram(qp, wr, to, now, &p, payload))
+	if (!has_room(n) || !engine_post_datagram(qp, wr, to, now, &p, (char *)at + header))
 		return false;
-	publish(n, &p, payload, &((const struct ah *)wr->wr.ud.ah)->path);
+	publish(n, at, &p, header, &((const struct ah *)wr->wr.ud.ah)->path);
 	return true;
+}
+
+/* The helper is told of one post in so many: what goes to a neighbor goes fast. */
+STRAIGHT_INLINE void note_posts(struct qp *qp, uint32_t before) REQUIRES(qp->lock)
+{
+	if (unlikely((qp->sq.tail ^ before) / NOTED))
+		note_post(loop_of(qp));
 }
 
 /* As many as are for the neighbor that the first one is for. */
-NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
+NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
 {
 	uint64_t now = clock_about();
 	struct flow *to = engine_flow_near(qp, wr, now);
-	struct neighbor *n = to ? nearby_enter(to->near) : NULL;
+	struct neighbor *n = to ? to->near : NULL;
+	const struct ibv_send_wr *first = wr;
+	uint32_t before = qp->sq.tail;
 
-	if (!n)
+	if (unlikely(!n || !enter(n)))
 		return wr;
 	while (to && to->near == n && post_datagram(qp, to, wr, now)) {
 		wr = wr->next;
-		to = wr ? engine_flow_near(qp, wr, now) : NULL;
+		to = unlikely(wr) ? engine_flow_near(qp, wr, now) : NULL;
 	}
-	local_leave(qp, n, false);
-	engine_sent_datagrams(qp);
-	note_post(n->loop);
+	leave(n);
+	engine_sent_datagrams(qp, first);
+	note_posts(qp, before);
 	return wr;
+}
+
+static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	engine_time_straight(qp, clock_about());
+	set_deadline(l, qp);
 }
 
 NO_LOCK_ANALYSIS struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr)
 {
-	struct loop *l = loop_of(qp);
-	struct ibv_send_wr *first = wr;
-	bool is_timed = qp->req.timeout_at != NEVER;
-	struct neighbor *n;
-	uint64_t now;
+	struct neighbor *n = qp->path.neighbor;
+	uint32_t before = qp->sq.tail;
 
-	if (!engine_is_straight(qp) || loop_is_inert(l))
+	if (!engine_is_straight(qp) || unlikely(loop_is_inert(loop_of(qp))))
 		return wr;
-	if (qp->transport == TRANSPORT_UD)
-		return post_datagrams(qp, wr);
-	n = local_enter(qp);
 	if (unlikely(!n))
+		return qp->transport == TRANSPORT_UD ? post_datagrams(qp, wr) : wr;
+	if (unlikely(!enter(n)))
 		return wr;
-	now = is_timed ? 0 : clock_about();
-	while (wr && post_one(qp, n, wr, now))
-		wr = wr->next;
-	if (wr == first) {
+	if (likely(!wr->next) && straight_is_common(qp, wr))
+		wr = post_one(qp, n, wr, true) ? NULL : wr;
+	else
+		wr = post_list(qp, n, wr);
+	if (unlikely(qp->sq.tail == before)) {
 		lock_drop(&n->lock);
 		return wr;
 	}
 	qp->sent_to = n->outlet.at;
 	/* an ACK that was due has left with the first of them */
 	atomic_store_explicit(&qp->is_late, false, memory_order_relaxed);
-	local_leave(qp, n, false);
-	if (!is_timed)
-		set_deadline(l, qp);
-	note_post(l);
+	leave(n);
+	if (!engine_straight_is_timed(qp))
+		begin_timer(loop_of(qp), qp);
+	note_posts(qp, before);
 	return wr;
 }

@@ -4,6 +4,7 @@
 #ifndef UROCE_QP_H
 #define UROCE_QP_H
 
+#include <endian.h>
 #include <infiniband/verbs.h>
 
 #include "base/list.h"
@@ -58,9 +59,16 @@ struct requester {
 	bool peer_spoke; /* a request has come since we sent one: the peer may be waiting for its reply */
 	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
-	bool lossless;	 /* ... which then loses nothing: no probes, no window */
+	union {
+		struct {
+			bool lossless;	   /* ... which then loses nothing: no probes, no window */
+			bool changing;	   /* picks up nothing new: the link changes when all that is on the way has arrived */
+			bool rnr_wait;	   /* told "receiver not ready": silent until rnr_until */
+			bool probe_wanted; /* send the last packet again */
+		};
+		uint32_t manner; /* all of these: requester_is_plain() */
+	};
 	struct proven proven;
-	bool changing;	 /* picks up nothing new: the link changes when all that is on the way has arrived */
 	bool plain;	 /* the peer cannot follow references: payload goes with its packets */
 	uint32_t hasty;	 /* requests up to this position do not wait until they can be executed from here */
 
@@ -69,9 +77,7 @@ struct requester {
 	uint8_t rd_head, rd_count;
 
 	uint8_t retries, rnr_retries; /* left */
-	bool rnr_wait;		      /* told "receiver not ready": silent until rnr_until */
 	bool gap_seen;		      /* went back for a hole already, and nothing has come of it yet */
-	bool probe_wanted;	      /* send the last packet again */
 	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
 	uint8_t probes;		      /* tail-loss probes since the last progress */
 	uint64_t rnr_until;
@@ -84,6 +90,12 @@ struct requester {
 	psn_t timed;	    /* the packet that is being timed */
 	uint64_t timed_at;  /* when it was sent; 0: none is */
 };
+
+/* Lossless, and nothing else of that. */
+static inline bool requester_is_plain(const struct requester *r)
+{
+	return le32toh(r->manner) == 1;
+}
 
 enum response_kind {
 	RESPOND_READ,
@@ -143,9 +155,14 @@ struct responder {
 	bool ack_urgent;      /* ... in the middle of a message, or again */
 	psn_t ack_psn;	      /* what it will say: the last SEND or WRITE packet, as responses acknowledge the rest */
 	uint32_t unacked;     /* packets since the last ACK */
-	uint8_t nak;	      /* syndrome of a NAK or RNR NAK to send (0: none) ... */
+	union {
+		struct {
+			uint8_t nak;  /* syndrome of a NAK or RNR NAK to send (0: none) ... */
+			bool cnp_owed;
+		};
+		uint16_t owes; /* either of these */
+	};
 	psn_t nak_psn;	      /* ... and its PSN */
-	bool cnp_owed;
 	uint64_t cnp_at;      /* when the last CNP went out */
 
 	struct response *responses; /* ring of max_dest_rd_atomic, oldest first */

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/trace.h"
-
 static uint32_t slots(uint32_t depth)
 {
 	uint32_t n = 1;
@@ -84,39 +82,15 @@ bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t 
 	return true;
 }
 
-static int post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
+uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr)
 {
-	/* relaxed: see cq.c reclaim() */
-	uint32_t reclaimed = atomic_load_explicit(&rq->reclaimed, memory_order_relaxed);
-	struct rwqe *r = rq_at(rq, rq->tail);
 	uint64_t length = 0;
 
-	if (rq->tail - reclaimed >= rq->depth)
-		return ENOMEM;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-		return EINVAL;
-	r->wr_id = wr->wr_id;
-	r->num_sge = wr->num_sge;
 	for (int i = 0; i < wr->num_sge; i++) {
 		r->sge[i] = wr->sg_list[i];
 		length += wr->sg_list[i].length;
 	}
-	r->length = min_of(length, (uint64_t)UINT32_MAX);
-	trace(post_recv, qpn, rq->tail, wr->wr_id, 0, r->length, 0);
-	rq->tail++;
-	return 0;
-}
-
-int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	int err = 0;
-
-	for (; wr && !err; wr = wr->next) {
-		err = post_one(rq, qpn, wr);
-		if (err)
-			*bad = wr;
-	}
-	return err;
+	return length;
 }
 
 int rq_resize(struct rq *rq, uint32_t depth)

@@ -4,11 +4,13 @@
 #ifndef UROCE_QUEUE_H
 #define UROCE_QUEUE_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/psn.h"
+#include "base/trace.h"
 #include "object/flow.h"
 #include "object/pd.h"
 
@@ -129,9 +131,45 @@ static inline void rq_keep_promise(struct rq *rq, struct promise *promise)
 	rq->promised--;
 }
 
+/* The SGEs of one; returns how long they are together. */
+uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr);
+
+static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
+{
+	/* relaxed: see cq.c reclaim() */
+	uint32_t reclaimed = atomic_load_explicit(&rq->reclaimed, memory_order_relaxed), tail = rq->tail;
+	struct rwqe *r = rq_at(rq, tail);
+
+	if (unlikely(tail - reclaimed >= rq->depth))
+		return ENOMEM;
+	if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
+		return EINVAL;
+	r->wr_id = wr->wr_id;
+	r->num_sge = (uint32_t)wr->num_sge;
+	if (likely(wr->num_sge == 1)) {
+		r->sge[0] = wr->sg_list[0];
+		r->length = wr->sg_list[0].length;
+	} else {
+		r->length = (uint32_t)min_of(rq_fill(r, wr), (uint64_t)UINT32_MAX);
+	}
+	trace(post_recv, qpn, tail, wr->wr_id, 0, r->length, 0);
+	rq->tail = tail + 1;
+	return 0;
+}
+
 /* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
  * EINVAL (too many SGEs). */
-int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	for (; wr && !err; wr = wr->next) {
+		err = rq_post_one(rq, qpn, wr);
+		if (err)
+			*bad = wr;
+	}
+	return err;
+}
 
 /* 0, -EINVAL (fewer than are posted) or -ENOMEM. Only where taken slots are free: not for a QP's own. */
 int rq_resize(struct rq *rq, uint32_t depth);

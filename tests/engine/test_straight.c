@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
+#include "engine/straight.h"
 #include "fixture.h"
 
 enum { LARGE = 4096 };
@@ -31,7 +32,10 @@ static bool post_with(struct fixture *f, const struct ibv_send_wr *wr, struct pa
 	*p = (struct packet){0};
 	lock_take(&f->qp->lock);
 	if (engine_is_straight(f->qp))
-		posted = engine_post_straight(f->qp, wr, f->now, p, payload);
+		posted = straight_is_common(f->qp, wr) ? engine_post_straight(f->qp, wr, p, payload, true)
+						       : engine_post_straight(f->qp, wr, p, payload, false);
+	if (posted && !engine_straight_is_timed(f->qp))
+		engine_time_straight(f->qp, f->now);
 	lock_drop(&f->qp->lock);
 	assert_int_equal(f->qp->sq.tail, tail + posted);
 	return posted;
@@ -609,11 +613,23 @@ static bool post_near(struct fixture *f, const struct ibv_send_wr *wr, struct pa
 	return posted;
 }
 
-static void sent(struct fixture *f)
+/* All that have been posted, as this one. */
+static void sent(struct fixture *f, const struct ibv_send_wr *wr)
 {
 	lock_take(&f->qp->lock);
-	engine_sent_datagrams(f->qp);
+	engine_sent_datagrams(f->qp, wr);
 	lock_drop(&f->qp->lock);
+}
+
+static bool send_near(struct fixture *f, const struct ibv_send_wr *wr)
+{
+	char payload[STRAIGHT_MOST];
+	struct packet p;
+
+	if (!post_near(f, wr, &p, payload))
+		return false;
+	sent(f, wr);
+	return true;
 }
 
 static void a_datagram_says_what_the_request_does(void **state)
@@ -643,14 +659,16 @@ static void a_datagram_says_what_the_request_does(void **state)
 	assert_true(p.solicited && !p.ack_request && !p.acknowledges && !p.pieces);
 	assert_memory_equal(payload, f->memory + 10, 64);
 	expect_none(f); /* before it is out */
+	sent(f, &wr);
+	expect_done(f, 7, IBV_WC_SUCCESS);
 	wr = datagram(f, 8, &sge);
 	wr.send_flags |= IBV_SEND_INLINE;
 	sge.addr = (uintptr_t)f->memory;
 	wr.wr.ud.remote_qkey = 0x80000001; /* the QP's own */
 	assert_true(post_near(f, &wr, &p, payload));
 	assert_int_equal(p.qkey, QKEY);
-	sent(f);
-	expect_done(f, 7, IBV_WC_SUCCESS);
+	assert_memory_equal(payload, f->memory, 64);
+	sent(f, &wr);
 	expect_done(f, 8, IBV_WC_SUCCESS);
 	fixture_run(f);
 	expect_silence(f);
@@ -692,25 +710,22 @@ static void a_datagram_that_is_not_plain_is_left_to_the_usual_way(void **state)
 static void a_datagram_with_a_question_behind_it_goes_the_usual_way(void **state)
 {
 	struct fixture *f = *state;
-	char payload[STRAIGHT_MOST];
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	struct packet p;
 
 	f->cap.max_send_wr = 64;
 	start_near(f);
 	sge = fixture_sge(f, 0, 8);
 	wr = datagram(f, 1, &sge);
 	for (int i = 1; i < 15; i++)
-		assert_true(post_near(f, &wr, &p, payload));
-	sent(f);
-	assert_false(post_near(f, &wr, &p, payload));
+		assert_true(send_near(f, &wr));
+	assert_false(send_near(f, &wr));
 	fixture_post(f, wr);
 	expect_sent(f, OP_SEND_ONLY, sent_psn(15));
 	assert_int_equal(fixture_sent(f)->packet.opcode, OPCODE_QUESTION);
 	for (int i = 16; i < 32; i++)
-		assert_true(post_near(f, &wr, &p, payload));
-	assert_false(post_near(f, &wr, &p, payload)); /* until that is answered */
+		assert_true(send_near(f, &wr));
+	assert_false(send_near(f, &wr)); /* until that is answered */
 }
 
 static struct packet datagram_of(uint32_t length, uint8_t traffic_class)
@@ -835,10 +850,8 @@ static void a_datagram_takes_a_shared_receive_the_usual_way(void **state)
 static void datagrams_do_not_overtake_what_waits(void **state)
 {
 	struct fixture *f = *state;
-	char payload[STRAIGHT_MOST];
 	struct ibv_send_wr wr, *bad;
 	struct ibv_sge sge;
-	struct packet p;
 
 	start_near(f);
 	sge = fixture_sge(f, 0, 8);
@@ -846,18 +859,16 @@ static void datagrams_do_not_overtake_what_waits(void **state)
 	lock_take(&f->qp->lock);
 	assert_int_equal(engine_post_send(f->qp, &wr, &bad), 0);
 	lock_drop(&f->qp->lock);
-	assert_false(post_near(f, &wr, &p, payload));
+	assert_false(send_near(f, &wr));
 	fixture_run(f);
-	assert_true(post_near(f, &wr, &p, payload));
+	assert_true(send_near(f, &wr));
 }
 
 static void datagrams_fill_the_queue_as_all_do(void **state)
 {
 	struct fixture *f = *state;
-	char payload[STRAIGHT_MOST];
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	struct packet p;
 	struct cqe c;
 
 	f->cap.max_send_wr = 4;
@@ -866,13 +877,12 @@ static void datagrams_fill_the_queue_as_all_do(void **state)
 	wr = datagram(f, 1, &sge);
 	wr.send_flags = 0;
 	for (int i = 1; i < 3; i++)
-		assert_true(post_near(f, &wr, &p, payload));
+		assert_true(send_near(f, &wr));
 	wr.send_flags = IBV_SEND_SIGNALED;
-	assert_true(post_near(f, &wr, &p, payload));
-	sent(f);
-	assert_false(post_near(f, &wr, &p, payload));
+	assert_true(send_near(f, &wr));
+	assert_false(send_near(f, &wr));
 	assert_int_equal(cq_poll(&f->send_cq, 1, &c), 1);
-	assert_true(post_near(f, &wr, &p, payload));
+	assert_true(send_near(f, &wr));
 }
 
 static uint32_t datagrams_sent(struct fixture *f)

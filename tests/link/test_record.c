@@ -84,7 +84,7 @@ static void expect_same_straight(const char *record, const struct packet *p, con
 	memcpy(memory, record, sizeof(memory));
 	memset(memory + sizeof(uint64_t) + sizeof(uint32_t), 0xee, record_bytes(p)); /* behind what ring_publish() writes */
 	memset(memory + offsetof(struct record, zero), 0, 1);
-	memcpy(record_payload(memory, opcode_info[p->opcode].flags), payload, p->length);
+	memcpy(memory + record_header(opcode_info[p->opcode].flags), payload, p->length);
 	record_put_straight(memory, p, 5, &here);
 	assert_memory_equal(memory, record, record_bytes(p));
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/straight.h"
 #include "world.h"
 
 #define RUN_DELAY (50 * USEC) /* an owed ACK or a posted request waits no longer, see loop/ */
@@ -270,8 +271,11 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv
 		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(STRAIGHT_MOST) + TURN_SPARE)
 			break;
 		turn->tx[0] = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
-		if (!engine_post_straight(qp, wr, w->now, &turn->tx[0].packet, payload))
+		if (!(straight_is_common(qp, wr) ? engine_post_straight(qp, wr, &turn->tx[0].packet, payload, true)
+						 : engine_post_straight(qp, wr, &turn->tx[0].packet, payload, false)))
 			break;
+		if (!engine_straight_is_timed(qp))
+			engine_time_straight(qp, w->now);
 		turn->iov[0] = (struct iovec){payload, turn->tx[0].packet.length};
 		turn->packets = 1;
 		send_turn(e, turn, 0);

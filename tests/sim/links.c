@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/straight.h"
 #include "links.h"
 
 struct services services;
@@ -177,7 +178,7 @@ NO_LOCK_ANALYSIS static bool post_straight(struct link *l, const struct ibv_send
 		return false;
 	w->turn.iov[0] = (struct iovec){payload, tx->packet.length};
 	network_send(&w->network, l->from.node->index, &w->turn, tx, 0, w->now);
-	engine_sent_datagrams(qp);
+	engine_sent_datagrams(qp, wr);
 	return true;
 }
 

@@ -442,7 +442,8 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		note_asked(r, psn_add(r->next, span), turn->now);
 		start_timing(r, psn_add(r->next, span - 1), new, turn->now);
 	}
-	r->peer_spoke = false;
+	if (last && r->wqe + 1 == qp->sq.tail)
+		r->peer_spoke = false;
 	r->flight += charge;
 	r->packet += span;
 	r->next = psn_add(r->next, span);

@@ -310,6 +310,37 @@ NO_LOCK_ANALYSIS static void a_reply_that_nobody_waits_for_asks_now_and_then(voi
 	assert_false(engine_in_flight(f->qp));
 }
 
+/* ... nor of several packets, nor of several requests that are posted together: the peer has said nothing since their last. */
+NO_LOCK_ANALYSIS static void a_long_reply_asks_no_more_often_than_a_short_one(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_send_wr wr[2];
+	uint32_t sent = 1;
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_post(f, send_of(0, 1));
+	fixture_forget(f);
+	for (uint32_t i = 1; i < 4; i++) {
+		bool spoke = i < 3;
+
+		if (spoke) {
+			fixture_post_recv(f, i, 1);
+			fixture_give(f, request(OP_SEND_ONLY, due_psn(i - 1), 1));
+			fixture_forget(f);
+		}
+		wr[0] = send_of(2 * i, 3 * MTU);
+		wr[1] = send_of(2 * i + 1, 0);
+		wr[0].send_flags = wr[1].send_flags = 0;
+		wr[0].next = &wr[1];
+		fixture_post(f, wr[0]);
+		assert_false(expect_sent(f, OP_SEND_FIRST, sent_psn(sent++))->packet.ack_request);
+		assert_false(expect_sent(f, OP_SEND_MIDDLE, sent_psn(sent++))->packet.ack_request);
+		assert_false(expect_sent(f, OP_SEND_LAST, sent_psn(sent++))->packet.ack_request);
+		assert_int_equal(expect_sent(f, OP_SEND_ONLY, sent_psn(sent++))->packet.ack_request, !spoke);
+		fixture_forget(f);
+	}
+}
+
 /* The window's edge does not cut a train in two: 15 packets of 4096 bytes. */
 static void a_train_is_begun_when_all_of_it_has_room(void **state)
 {
@@ -546,6 +577,7 @@ int main(void)
 		TEST(posting_depends_on_the_state),
 		TEST(one_ack_covers_what_was_posted_together),
 		TEST(a_reply_that_nobody_waits_for_asks_now_and_then),
+		TEST(a_long_reply_asks_no_more_often_than_a_short_one),
 		TEST(a_train_is_begun_when_all_of_it_has_room),
 		TEST(a_write_goes_in_pieces_where_one_has_been),
 		TEST(reads_and_atomics_wait_for_their_turn),

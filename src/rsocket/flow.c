@@ -33,22 +33,44 @@ int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum 
 	return post(rs, sge, sges, opcode, imm, WR_CONTROL, flags | IBV_SEND_SIGNALED, address, key);
 }
 
-/* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. */
+/* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. The flags and
+ * the wr_id that this takes. */
+static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint64_t *wr_id)
+{
+	struct stream *s = &rs->stream;
+
+	*wr_id = 0;
+	s->slots -= slots;
+	s->quiet += slots;
+	s->quiet_bytes += bytes;
+	if (s->quiet < min_of((uint32_t)QUIET, rs->sq_size / 2) && s->quiet_bytes < s->tx_size / 4)
+		return 0;
+	*wr_id = (uint64_t)s->quiet << WR_SLOTS | s->quiet_bytes;
+	s->quiet = s->quiet_bytes = 0;
+	return IBV_SEND_SIGNALED;
+}
+
 int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint32_t bytes,
 		     unsigned flags, uint64_t address, uint32_t key)
 {
-	struct stream *s = &rs->stream;
-	uint64_t wr_id = 0;
+	uint64_t wr_id;
 
-	s->slots--;
-	s->quiet++;
-	s->quiet_bytes += bytes;
-	if (s->quiet >= min_of((uint32_t)QUIET, rs->sq_size / 2) || s->quiet_bytes >= s->tx_size / 4) {
-		wr_id = (uint64_t)s->quiet << WR_SLOTS | s->quiet_bytes;
-		flags |= IBV_SEND_SIGNALED;
-		s->quiet = s->quiet_bytes = 0;
-	}
+	flags |= charge(rs, 1, bytes, &wr_id);
 	return post(rs, sge, sges, opcode, imm, wr_id, flags, address, key);
+}
+
+int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
+{
+	struct ibv_send_wr word = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = to_be32(rs_message(RS_OP_DATA, bytes)).raw},
+			   data = {.next = &word,
+				   .sg_list = sge,
+				   .num_sge = sges,
+				   .opcode = IBV_WR_RDMA_WRITE,
+				   .wr.rdma = {address, key}},
+			   *bad;
+
+	word.send_flags = charge(rs, 2, bytes, &word.wr_id);
+	return -ibv_post_send(rs->id->qp, &data, &bad);
 }
 
 int stream_post_receives(struct rsocket *rs, uint32_t count)
@@ -82,7 +104,7 @@ bool stream_can_send(struct rsocket *rs)
 {
 	const struct stream *s = &rs->stream;
 
-	return s->slots && s->tx_size - s->tx_used >= RS_LOW_WATER && s->sent != s->granted &&
+	return s->slots >= 2 && s->tx_size - s->tx_used >= RS_LOW_WATER && s->sent != s->granted &&
 	       s->window[s->target].length;
 }
 

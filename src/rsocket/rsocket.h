@@ -193,6 +193,10 @@ int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum 
 /* One of data: takes a slot, and has `bytes` in the send ring. */
 int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint32_t bytes,
 		     unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock);
+/* One of many packets: a WRITE, and a word that tells of it. With immediate data of its own, its first packet and its last would
+ * be of other sizes than the rest, and a train is of one size: it would leave in three. Takes two slots. */
+int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
+	REQUIRES(rs->lock);
 int stream_post_receives(struct rsocket *rs, uint32_t count);
 
 /* ---- stream.c ---- */

@@ -7,6 +7,7 @@
 
 #define PIECE	    (32u << 10) /* no message is longer: the peer starts on one while the next is on its way */
 #define MUCH	    (8u << 10)
+#define FEW_PACKETS 2		/* are one train, whatever is in them */
 #define PLACED_IOVS 8		/* pieces of the caller's; more are gathered in the ring */
 
 /* A position in a list of buffers. */
@@ -94,6 +95,8 @@ static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, s
 
 	for (int i = 0; i < n; i++)
 		copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
+	if (length > FEW_PACKETS * ((struct qp *)rs->id->qp)->mtu)
+		return stream_post_much(rs, sge, n, length, to.address, to.key);
 	return stream_post_data(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), length, 0, to.address,
 				to.key);
 }

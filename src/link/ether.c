@@ -6,6 +6,7 @@
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -40,8 +41,10 @@ static uint32_t ether_send(struct link *link, const struct link_tx *tx, uint32_t
 		tsan_release(tsan_key(ETH_P_ALL));
 		if (likely(sendmsg(link->fd, &m, MSG_DONTWAIT) >= 0))
 			continue;
-		if (errno == EAGAIN || errno == ENOBUFS)
+		if (errno == EAGAIN || errno == ENOBUFS) {
+			atomic_store_explicit(&link->full, link->fd, memory_order_relaxed);
 			return i;
+		}
 		if (errno == EFAULT)
 			return i | LINK_UNREADABLE;
 	}

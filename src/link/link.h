@@ -51,6 +51,7 @@ struct link {
 	const struct link_ops *ops;
 	union ibv_gid gid; /* the local address */
 	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
+	_Atomic int full;  /* the socket whose buffer was full when send() last stopped: to be waited for. Relaxed: a hint */
 	uint32_t room;	   /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
 };
 

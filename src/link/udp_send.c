@@ -223,6 +223,12 @@ static int send_by(struct udp *udp, struct train *t, struct udp_way *way, const 
 	return 0;
 }
 
+/* What cannot be sent yet: by the other socket it would overtake what waits in this one. */
+static void wait_for(struct udp *udp, int fd)
+{
+	atomic_store_explicit(&udp->link.full, fd, memory_order_relaxed);
+}
+
 /* A train of `limit` packets at most. What a way refuses the link's own socket may take, or it knows better why not. */
 static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
 {
@@ -231,11 +237,16 @@ static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx
 
 	if (way) {
 		err = send_by(udp, t, way, tx, limit);
+		if (unlikely(err == -EAGAIN))
+			wait_for(udp, way->outlet.fd);
 		udp_way_leave(way, err);
-		if (likely(!err) || err == -EFAULT)
+		if (likely(!err) || err == -EFAULT || err == -EAGAIN)
 			return err;
 	}
-	return send_by(udp, t, NULL, tx, limit);
+	err = send_by(udp, t, NULL, tx, limit);
+	if (unlikely(err == -EAGAIN))
+		wait_for(udp, udp->link.fd);
+	return err;
 }
 
 /* Packets one by one; how many are done with, or LINK_UNREADABLE as well. */

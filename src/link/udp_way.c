@@ -5,8 +5,8 @@
  * The kernel numbers what a connected socket sends: one more for each datagram, whose packets count on from there, but from
  * where nobody says; and the ICRC covers it. So two empty datagrams are sent first (receivers drop those), and the kernel
  * is asked for copies with time stamps, which have all headers. Where that does not work, there is no way, and the link's own
- * socket sends; as it does what a way refuses, and when another thread is just using the way. After a refusal nobody can
- * say whether the number was used, so the way is closed.
+ * socket sends; as it does what a way refuses, but for want of room, and when another thread is just using the way. After a
+ * refusal nobody can say whether the number was used, so the way is closed.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <linux/net_tstamp.h>

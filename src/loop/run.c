@@ -49,7 +49,7 @@ static struct worker *make_worker(void)
  * be sent there either; dropping would make us send it all again. */
 static bool wait_for_room(struct link *link)
 {
-	struct pollfd p = {.fd = link->fd, .events = POLLOUT};
+	struct pollfd p = {.fd = atomic_load_explicit(&link->full, memory_order_relaxed), .events = POLLOUT};
 
 	return poll(&p, 1, FULL_WAIT) >= 0;
 }

@@ -1,5 +1,6 @@
 /* The udp link: RoCEv2 packets through one UDP socket, bound to a local address and port 4791, and to peers that much is sent
- * to, through one of their own. Consecutive packets to one destination travel as a train: one system call, one trip through the network stack (UDP_SEGMENT, UDP_GRO).
+ * to, through one of their own. Consecutive packets to one destination travel as a train: one system call, one trip through
+ * the network stack (UDP_SEGMENT, UDP_GRO).
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_UDP_H
 #define UROCE_UDP_H
@@ -90,6 +91,7 @@ struct udp_way {
 	uint32_t times;		  /* datagrams to the peer, while there is none ... */
 	uint32_t others;	  /* ... to others in a row, who have no way while this is here */
 	uint32_t failures;
+	_Atomic uint32_t missed; /* how often lately somebody found it in use. Relaxed: a count, and not under the lock */
 	uint16_t next;	       /* IPv4 identification of the next datagram */
 	struct icrc_flow flow; /* with its port */
 };

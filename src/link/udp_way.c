@@ -19,9 +19,11 @@
 #include "link/netif.h"
 #include "link/udp.h"
 
-#define WAY_AFTER   64u	 /* datagrams to a peer, of which none went to one that would take its place ... */
-#define GIVE_UP     5u	 /* failures, before each of which it took four times as many */
-#define FRAME	    256u /* more than the headers of an empty datagram */
+#define WAY_AFTER 64u	/* datagrams to a peer, of which none went to one that would take its place ... */
+#define GIVE_UP	  5u	/* failures, before each of which it took four times as many */
+#define FRAME	  256u	/* more than the headers of an empty datagram */
+#define LATELY	  1024u /* datagrams ... */
+#define CROWD	  512u	/* ... beside which so many came while the way was in use: several threads send */
 
 void udp_way_init(struct udp *udp)
 {
@@ -35,6 +37,7 @@ static void close_way(struct udp_way *w)
 		close(w->outlet.fd);
 	w->outlet.fd = -1;
 	w->times = w->others = 0;
+	atomic_store_explicit(&w->missed, 0, memory_order_relaxed);
 }
 
 void udp_way_close(struct udp *udp)
@@ -166,14 +169,27 @@ static bool is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w->outlet
 	return false;
 }
 
+/* Threads that all send much to one peer would send by both sockets by turns, and what leaves by two may change its order on the
+ * way: they get none. */
+static bool is_crowded(struct udp_way *w) REQUIRES(w->outlet.lock)
+{
+	if (likely(atomic_load_explicit(&w->missed, memory_order_relaxed) < CROWD))
+		return false;
+	close_way(w);
+	w->failures = GIVE_UP;
+	return true;
+}
+
 NO_LOCK_ANALYSIS struct udp_way *udp_way_enter(struct udp *udp, const union ibv_gid *to)
 {
 	struct udp_way *w = &udp->way[udp_hash(to, 0) >> 28];
 
 	static_assert(UDP_WAYS == 1 << (32 - 28), "the hash's top bits are the row");
-	if (unlikely(!lock_try(&w->outlet.lock)))
+	if (unlikely(!lock_try(&w->outlet.lock))) {
+		atomic_fetch_add_explicit(&w->missed, 1, memory_order_relaxed);
 		return NULL;
-	if (likely(is_to(w, to) && is_open(udp, w)))
+	}
+	if (likely(is_to(w, to) && is_open(udp, w) && !is_crowded(w)))
 		return w;
 	lock_drop(&w->outlet.lock);
 	return NULL;
@@ -182,7 +198,8 @@ NO_LOCK_ANALYSIS struct udp_way *udp_way_enter(struct udp *udp, const union ibv_
 NO_LOCK_ANALYSIS void udp_way_leave(struct udp_way *w, int err)
 {
 	if (likely(!err)) {
-		w->next++;
+		if (unlikely(++w->next % LATELY == 0))
+			atomic_store_explicit(&w->missed, 0, memory_order_relaxed);
 	} else if (err != -EAGAIN && err != -EFAULT) { /* for these the kernel does not get as far */
 		close_way(w);
 		w->failures++;

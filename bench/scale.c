@@ -4,6 +4,7 @@
  * sleep. Prints "name value" lines: the first process's memory per queue pair in KiB (its share of what is
  * shared), half a round trip of a SEND and the time of a WRITE until its completion is polled in us, medians,
  * and million SENDs a second. Plain libibverbs. */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -73,22 +74,10 @@ static void receive(struct ibv_qp *q)
 	need(!ibv_post_recv(q, &wr, &bad), "ibv_post_recv");
 }
 
-static void post(struct ibv_qp *q, enum ibv_wr_opcode opcode)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)memory, .length = opcode == IBV_WR_SEND ? SIZE : 8, .lkey = plain.mr->lkey};
-	struct ibv_send_wr *bad,
-		wr = {.sg_list = &sge,
-		      .num_sge = 1,
-		      .opcode = opcode,
-		      .send_flags = IBV_SEND_SIGNALED,
-		      .wr.rdma = {board->memory[!me].address + SIZE, board->memory[!me].rkey}};
-
-	need(!ibv_post_send(q, &wr, &bad), "ibv_post_send");
-}
+static uint32_t arrived[IBV_WC_RECV + 1]; /* completions that nobody has waited for yet, by what was done */
 
 /* One completion, whose receive, if it was one, is posted again. */
-static enum ibv_wc_opcode complete(void)
+static void complete(void)
 {
 	struct ibv_wc wc;
 	int n;
@@ -99,13 +88,33 @@ static enum ibv_wc_opcode complete(void)
 	need(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
 	if (wc.opcode == IBV_WC_RECV)
 		receive((struct ibv_qp *)(uintptr_t)wc.wr_id);
-	return wc.opcode;
+	arrived[wc.opcode]++;
 }
 
 static void wait_for(enum ibv_wc_opcode opcode)
 {
-	while (complete() != opcode)
-		;
+	while (!arrived[opcode])
+		complete();
+	arrived[opcode]--;
+}
+
+/* That a message was answered does not say that it was acknowledged: until then it has its place in the queue. */
+static void post(struct ibv_qp *q, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)memory, .length = opcode == IBV_WR_SEND ? SIZE : 8, .lkey = plain.mr->lkey};
+	struct ibv_send_wr *bad,
+		wr = {.sg_list = &sge,
+		      .num_sge = 1,
+		      .opcode = opcode,
+		      .send_flags = IBV_SEND_SIGNALED,
+		      .wr.rdma = {board->memory[!me].address + SIZE, board->memory[!me].rkey}};
+	int error;
+
+	while ((error = ibv_post_send(q, &wr, &bad)) == ENOMEM)
+		complete();
+	errno = error;
+	need(!error, "ibv_post_send");
 }
 
 /* ---- setting up ---- */

@@ -1,0 +1,42 @@
+/* What the tests of the straight way share. SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TEST_STRAIGHT_WAY_H
+#define UROCE_TEST_STRAIGHT_WAY_H
+
+#include "engine/straight.h"
+#include "fixture.h"
+
+static inline struct ibv_send_wr wr_of(uint64_t id, struct ibv_sge *sge, int count)
+{
+	return (struct ibv_send_wr){
+		.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = count, .send_flags = IBV_SEND_SIGNALED};
+}
+
+/* `poller`: a thread that polls, or NULL. */
+static inline bool give_to(struct fixture *f, struct packet p, const union ibv_gid *from, struct cq_poller *poller)
+{
+	bool taken;
+
+	p.payload = f->payload;
+	p.to = fixture_here.raw;
+	p.opcode |= f->qp->transport;
+	f->now += USEC;
+	lock_take(&f->qp->lock);
+	taken = engine_receive_straight(f->qp, &p, from, poller);
+	lock_drop(&f->qp->lock);
+	return taken;
+}
+
+static inline bool give(struct fixture *f, struct packet p)
+{
+	return give_to(f, p, &fixture_there, NULL);
+}
+
+static inline void share(struct fixture *f, uint64_t wr_id, uint32_t length, uint32_t lkey)
+{
+	struct ibv_sge sge = {IOVA + MEMORY / 2, length, lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+
+	assert_int_equal(srq_post(f->srq, &wr, &bad), 0);
+}
+
+#endif

@@ -83,7 +83,7 @@ bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 	char *to = (char *)at + sizeof(struct record);
 
 	record_put_common(at, p, tx->traffic_class,
-	    flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm);
+			  flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm);
 	if (flags & NEEDS_REMOTE)
 		to = put_remote(to, p, flags);
 	if (unlikely(flags & SELDOM))

@@ -181,10 +181,11 @@ static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint3
 	return 0;
 }
 
-/* The same where the identification is not known either. */
+/* The same where the identification is not known either. No packet is longer than LONGEST: what is no train at all, whoever sent
+ * it, costs no more than to look so far. */
 static uint32_t measure_anew(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
-	for (uint32_t length = SHORTEST; length < total; length += 4)
+	for (uint32_t length = SHORTEST; length < total && length <= LONGEST; length += 4)
 		if (begins_anew(udp, s, length, total))
 			return length;
 	return total;

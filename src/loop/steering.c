@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/aside.h"
+#include "base/clock.h"
 #include "base/memfd.h"
 #include "link/netif.h"
 #include "loop/services.h"

@@ -6,8 +6,9 @@
 #include "object/window.h"
 
 #define ASK_INTERVAL (100 * USEC) /* well below all timers */
-/* Where memory turns out not to be reachable, so many requests go out as packets before another one waits to see. */
-#define HASTY_AFTER_FAILURE 64
+/* Where memory turns out not to be reachable, so many requests, as a power of two, go out as packets before another one waits to see:
+ * one at first, as a peer in RTR is not reached before it has heard of us, then ever more. */
+#define HASTY_MOST 6
 
 /* What each work request becomes on the wire. */
 static const struct {
@@ -369,7 +370,8 @@ static bool done_directly(struct qp *qp, const struct wqe *w)
 	if (w->state != WQE_POSTED || r->wqe != qp->sq.head || !direct_possible(qp, w))
 		return false;
 	if (!direct_perform(qp, w)) {
-		r->hasty = r->wqe + HASTY_AFTER_FAILURE;
+		r->hasty = r->wqe + (1u << r->refused);
+		r->refused = min_of(r->refused + 1, HASTY_MOST);
 		return false;
 	}
 	r->wqe++;

@@ -19,7 +19,8 @@
 #define GLANCES	    15u
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
 #define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
-#define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call */
+#define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call; ... */
+#define LOOK_SELDOM (50 * USEC) /* ... while they keep us busy, so often */
 #define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
 #define CATCH_UP    64	 /* trains: about what a receive buffer holds */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
@@ -357,12 +358,12 @@ void drain_inlet(struct loop *l, struct neighbor *n)
 	leave(&v);
 }
 
-/* Whether it is time to look at a port, for a process that has neighbors too. */
-static bool is_due(struct port *port, uint64_t now)
+/* Whether it is time to look at a port, for a process that has neighbors too; `at_work`: they have just sent something. */
+static bool is_due(struct port *port, uint64_t now, bool at_work)
 {
 	if (port->busy)
 		port->busy--;
-	else if (now < port->looked + LOOK_AGAIN && now >= port->looked)
+	else if (now < port->looked + (at_work ? LOOK_SELDOM : LOOK_AGAIN) && now >= port->looked)
 		return false;
 	port->looked = now;
 	return true;
@@ -372,10 +373,11 @@ uint32_t receive_all(struct loop *l, uint64_t *now)
 {
 	bool near = l->local.inlets, busy = false;
 	uint32_t n = near ? receive_inlets(l, NULL) : 0;
+	bool at_work = n;
 	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
 	for (uint32_t i = 0; i < l->ports; i++) {
-		uint32_t got = near && !is_due(l->port[i], before) ? 0 : receive_port(l, l->port[i], &seen);
+		uint32_t got = near && !is_due(l->port[i], before, at_work) ? 0 : receive_port(l, l->port[i], &seen);
 
 		if (got)
 			l->port[i]->busy = BUSY_POLLS;

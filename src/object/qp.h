@@ -70,6 +70,7 @@ struct requester {
 	};
 	struct proven proven;
 	bool plain;	 /* the peer cannot follow references: payload goes with its packets */
+	uint8_t refused; /* so often have requests that waited turned out not to be possible from here; no more than matters */
 	uint32_t hasty;	 /* requests up to this position do not wait until they can be executed from here */
 
 	/* READs and atomics on the way: the last PSN of each request packet, oldest first */

@@ -44,11 +44,16 @@ static int teardown(void **state)
 	return err;
 }
 
+static void open_peer(struct fixture *f)
+{
+	share_open_qp(f->hca.share, PEER_QPN & 0xffff, ALL, (uintptr_t)&f->pd,
+		      share_pair(fixture_there.raw, PEER_QPN, fixture_here.raw, f->qp->base.qp_num));
+}
+
 static void start(struct fixture *f)
 {
 	fixture_start(f, IBV_QPS_RTS);
-	share_open_qp(f->hca.share, PEER_QPN & 0xffff, ALL, (uintptr_t)&f->pd,
-		      share_pair(fixture_there.raw, PEER_QPN, fixture_here.raw, f->qp->base.qp_num));
+	open_peer(f);
 	lock_take(&f->qp->lock);
 	engine_reach(f->qp, reach);
 	lock_drop(&f->qp->lock);
@@ -114,7 +119,13 @@ static void a_short_write_does_not_wait(void **state)
 	expect_sent(f, OP_WRITE_ONLY, sent_psn(1));
 }
 
-/* One of them waits to see that; those after it do not. */
+static void expect_written(struct fixture *f, uint32_t first)
+{
+	expect_sent(f, OP_WRITE_FIRST, sent_psn(first));
+	expect_sent(f, OP_WRITE_LAST, sent_psn(first + 1));
+}
+
+/* One of them waits to see that; those after it do not, of which there are more each time. */
 static void what_cannot_be_reached_is_asked_for(void **state)
 {
 	struct fixture *f = *state;
@@ -122,15 +133,44 @@ static void what_cannot_be_reached_is_asked_for(void **state)
 
 	start(f);
 	post(f, 1, IBV_WR_SEND, 8, 0);
-	post(f, 2, IBV_WR_RDMA_READ, 8, rkey);
 	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	for (uint64_t id = 2; id <= 7; id++)
+		post(f, id, IBV_WR_RDMA_WRITE, MTU + 1, rkey);
 	expect_silence(f);
 	fixture_give(f, ack(sent_psn(0), ACKED));
 	expect_done(f, 1, IBV_WC_SUCCESS);
-	expect_sent(f, OP_READ_REQUEST, sent_psn(1));
-	post(f, 3, IBV_WR_RDMA_READ, 8, rkey);
-	expect_sent(f, OP_READ_REQUEST, sent_psn(2));
+	expect_written(f, 1);
+	expect_silence(f);
+	fixture_give(f, ack(sent_psn(2), ACKED));
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	expect_written(f, 3);
+	expect_written(f, 5);
+	expect_silence(f);
+	fixture_give(f, ack(sent_psn(6), ACKED));
+	expect_done(f, 3, IBV_WC_SUCCESS);
+	expect_done(f, 4, IBV_WC_SUCCESS);
+	for (uint32_t first = 7; first <= 11; first += 2)
+		expect_written(f, first);
 	expect_none(f);
+}
+
+/* Its first request has to come as a packet: the next need not. */
+static void a_peer_that_is_not_ready_is_reached_soon(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	share_close_qp(f->hca.share, PEER_QPN & 0xffff);
+	post(f, 1, IBV_WR_RDMA_WRITE, MTU + 1, target->base.rkey);
+	post(f, 2, IBV_WR_RDMA_WRITE, MTU + 1, target->base.rkey);
+	expect_sent(f, OP_WRITE_FIRST, sent_psn(0));
+	expect_sent(f, OP_WRITE_LAST, sent_psn(1));
+	expect_silence(f);
+	open_peer(f);
+	fixture_give(f, ack(sent_psn(1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	expect_silence(f);
 }
 
 static void what_waits_is_flushed(void **state)
@@ -450,6 +490,7 @@ int main(void)
 		OWN_TEST(or_when_those_before_it_are_done),
 		OWN_TEST(a_short_write_does_not_wait),
 		OWN_TEST(what_cannot_be_reached_is_asked_for),
+		OWN_TEST(a_peer_that_is_not_ready_is_reached_soon),
 		OWN_TEST(what_waits_is_flushed),
 		OWN_TEST(it_takes_a_place_until_polled),
 		OWN_TEST(inline_data_of_many_pieces),

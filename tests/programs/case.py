@@ -30,13 +30,13 @@ def source(build, name):
     return build.compile(os.path.join(HERE, name + ".c"))
 
 
-def start_pair(place, build, command, **how):
+def start_pair(place, build, command, env=(), client_env=(), **how):
     """Both ends of a program; the client is started when the server listens, and is given its address."""
     port = next(ports)
     command = "%s -p %d" % (command, port)
-    s = Process(build, place.server, command, **how)
+    s = Process(build, place.server, command, env, **how)
     s.until_listening(port)
-    return s, Process(build, place.client, "%s %s" % (command, place.address), **how)
+    return s, Process(build, place.client, "%s %s" % (command, place.address), [*env, *client_env], **how)
 
 
 def single(command, *patterns, name=None, **row):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs of libibverbs: ibverbs-utils, whose two ends meet by TCP, and uroce's own command in front of them."""
+import os
 import re
+import tempfile
 
 from case import ALL, BOTH, LO, VETH, Case, each, pair, single, start_pair
 from process import Failure, Process, Skip, expect, ports
@@ -21,6 +23,18 @@ def acquainted(options, **row):
             if int(sent[1]) > 1:
                 raise Failure(sent[0])
     return Case("ibv_rc_pingpong %s: not by UDP" % options, run, **row)
+
+
+def half_traced(place, build):
+    """One end is traced, and its peer, whose requests acknowledge what they answer, is not: every step takes its time in the
+    order in which they are shown."""
+    with tempfile.TemporaryDirectory(prefix="uroce-trace-") as folder:
+        trace = os.path.join(folder, "client")
+        s, c = start_pair(place, build, "ibv_rc_pingpong -g 0", env=["UROCE_LOCAL=on"], client_env=["UROCE_TRACE=" + trace])
+        expect(c)
+        expect(s)
+        p = Process(build, place.client, [build.command, "trace", "--summary", trace], preload=False)
+        expect(p, r"^  completion written +1000 +[\d.]+ ", refused=r" -\d")
 
 
 def srq_pingpong(options="", **row):
@@ -105,6 +119,7 @@ TABLE = [
 
     acquainted("-n 100", quick=True),
     acquainted("-n 100 -e"),
+    Case("ibv_rc_pingpong, its client traced", half_traced, LO),
     pingpong("", places=ALL, quick=True),
     pingpong("-g 0", places=ALL),
     pingpong("-g 1", places=ALL, quick=True),

@@ -536,7 +536,8 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 }
 
 /* The program for those who stay is put in place by the socket that goes: afterwards it would take another process.
- * In between, packets for the one that moves into this place arrive here: `drain` hands them over. */
+ * In between, packets for the one that moves into this place arrive here: `drain` hands them over. So it does with what
+ * came here because nobody steers. */
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 {
 	struct steering *s = place->steering;
@@ -550,8 +551,8 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 		if (at < g->count)
 			remove_member(g, at);
 		attach(s, g, place->link->fd);
-		drain(arg);
 	}
+	drain(arg);
 	place->link->ops->close(place->link);
 	names_unlock(lock);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -273,6 +274,14 @@ static void live_apart(int tell, int stop)
 	_exit(WEXITSTATUS(status));
 }
 
+/* One that has no registry: no memory to share can be had. */
+static void live_alone(int tell, int stop)
+{
+	if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){0}))
+		_exit(1);
+	live(tell, stop);
+}
+
 static struct process start_as(void (*life)(int tell, int stop))
 {
 	struct process p;
@@ -298,15 +307,31 @@ static struct process start(void)
 	return start_as(live);
 }
 
-static void leave(struct process *p)
+static void ask_to_leave(struct process *p)
+{
+	assert_int_equal(write(p->stop, "", 1), 1);
+	close(p->stop);
+}
+
+static void has_left(struct process *p)
 {
 	int status;
 
-	assert_int_equal(write(p->stop, "", 1), 1);
-	close(p->stop);
 	assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
 	assert_int_equal(status, 0);
+}
+
+static void leave(struct process *p)
+{
+	ask_to_leave(p);
+	has_left(p);
 	close(p->from);
+}
+
+static void stop(const struct process *p)
+{
+	kill(p->pid, SIGSTOP);
+	assert_int_equal(waitpid(p->pid, NULL, WUNTRACED), p->pid);
 }
 
 static void die(struct process *p)
@@ -397,8 +422,7 @@ static void a_stopped_process_does_not_keep_others_out(void **state)
 	struct process p[3];
 
 	p[0] = start();
-	kill(p[0].pid, SIGSTOP);
-	assert_int_equal(waitpid(p[0].pid, NULL, WUNTRACED), p[0].pid);
+	stop(&p[0]);
 	p[1] = start();
 	p[2] = start();
 	straight(p + 1, 2);
@@ -424,6 +448,32 @@ static void containers_share_an_address(void **state)
 		leave(&p[i]);
 }
 
+/* Nobody steers, so the kernel gives all that one sender sends to one of the two. */
+static void who_leaves_hands_over_without_a_registry(void **state)
+{
+	struct process p[2] = {start_as(live_alone), start_as(live_alone)};
+	bool first = send_to(&p[0]);
+	struct process *leaving = &p[!first], *staying = &p[first];
+	struct packet packet = {.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)staying->slot << 16 | 77, .psn = psn(next_psn++)};
+	struct link_tx tx = {.packet = &packet, .dgid = &here};
+	struct seen seen[2];
+
+	stop(leaving);
+	assert_int_equal(sender->ops->send(sender, &tx, 1), 1);
+	ask_to_leave(leaving);
+	kill(leaving->pid, SIGCONT);
+	has_left(leaving);
+	/* what comes straight to him shows that he has looked at what was handed over */
+	assert_int_equal(sender->ops->send(sender, &tx, 1), 1);
+	assert_int_equal(read(staying->from, &seen[0], sizeof(seen[0])), sizeof(seen[0]));
+	ask_to_leave(staying);
+	has_left(staying);
+	assert_int_equal(read(staying->from, &seen[1], sizeof(seen[1])), sizeof(seen[1]));
+	close(leaving->from);
+	close(staying->from);
+	assert_int_equal(seen[0].handed_over + seen[1].handed_over, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -434,6 +484,7 @@ int main(void)
 		cmocka_unit_test(a_killed_process_is_found_out),
 		cmocka_unit_test(a_stopped_process_does_not_keep_others_out),
 		cmocka_unit_test(containers_share_an_address),
+		cmocka_unit_test(who_leaves_hands_over_without_a_registry),
 	};
 
 	netns_enter();

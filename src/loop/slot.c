@@ -90,7 +90,7 @@ int slot_claim(struct slot *slot)
 		if (errno != EADDRINUSE)
 			goto err;
 	}
-	errno = EMFILE;
+	errno = EUSERS;
 err:
 	err = -errno;
 	slot_release(slot);

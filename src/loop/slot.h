@@ -19,7 +19,7 @@ struct slot {
 	int fd;
 };
 
-/* 0, -EMFILE (255 processes are here already) or what socket(2) said. */
+/* 0, -EUSERS (255 processes are here already) or what socket(2) said. */
 int slot_claim(struct slot *slot);
 void slot_release(struct slot *slot);
 

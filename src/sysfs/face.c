@@ -7,12 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
+
 #define DIRECTORY_NAME "uroce:"
 #define LINKS_LIMIT    8
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be demanded there */
-#endif
 
 /* Of liburoce.so.1. Without it, nothing is ours. */
 #pragma weak uroce_tree_read
@@ -150,20 +148,13 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 	return fail(ELOOP);
 }
 
-static int memory_file(const char *name, unsigned flags)
-{
-	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-
-	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
-}
-
 static int open_directory(const struct face *f, unsigned memfd_flags)
 {
 	char name[64 + NAME_MAX];
 
 	snprintf(name, sizeof(name), DIRECTORY_NAME "%s", f->path);
 	atomic_store_explicit(&directory_opened, true, memory_order_relaxed);
-	return memory_file(name, memfd_flags);
+	return memfd_new(name, memfd_flags);
 }
 
 static int open_file(const struct face *f, unsigned memfd_flags)
@@ -172,7 +163,7 @@ static int open_file(const struct face *f, unsigned memfd_flags)
 
 	if (f->node.error)
 		return fail(f->node.error); /* open() cannot let read() fail later */
-	fd = memory_file("uroce", memfd_flags | MFD_ALLOW_SEALING);
+	fd = memfd_new("uroce", memfd_flags | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
 	if (pwrite(fd, f->node.text, f->node.length, 0) != (ssize_t)f->node.length) {

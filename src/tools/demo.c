@@ -10,14 +10,15 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/memfd.h"
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
@@ -110,7 +111,7 @@ static void start_program(struct actor *a, const struct scene *scene, const char
 	char trace[PATH_MAX + 64];
 	pid_t parent = getpid();
 
-	a->output = (int)syscall(SYS_memfd_create, a->role, 1u /* MFD_CLOEXEC */);
+	a->output = memfd_new(a->role, MFD_CLOEXEC);
 	a->pid = fork();
 	if (a->pid)
 		return;

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "loop/loop.h"
 #include "verbs/far_qp.h"
 #include "verbs/listen.h"
@@ -64,6 +65,30 @@ static void fill_ops(struct verbs_context *v)
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
+/* Few programs say why. Keeps errno. */
+static void say_not_opened(const struct ibv_device *device)
+{
+	static const char *const refused = "eventfd, memfd_create, timerfd_create, epoll_create1 or getrandom is forbidden here, "
+					   "which a sandbox has to allow";
+	static const struct {
+		int error;
+		const char *says;
+	} reason[] = {
+		{EMFILE, "too many open files: allow this process more (ulimit -n)"},
+		{ENFILE, "too many open files in the whole system (sysctl fs.file-max)"},
+		{ENOMEM, "too little memory, or address space (ulimit -v)"},
+		{EUSERS, "255 processes use uroce in this network namespace, and there is room for no more: end one of them"},
+		{EPERM, refused},
+		{ENOSYS, refused},
+	};
+	const char *says = strerror(errno);
+
+	for (size_t i = 0; i < ARRAY_SIZE(reason); i++)
+		if (reason[i].error == errno)
+			says = reason[i].says;
+	log_error("%s cannot be opened: %s", device->name, says);
+}
+
 PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct context *c;
@@ -98,6 +123,7 @@ err_label:
 err_fd:
 	close(c->verbs.context.async_fd);
 err:
+	say_not_opened(device);
 	free(c);
 	return NULL;
 }

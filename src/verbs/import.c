@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
 #include "object/mr.h"
 #include "verbs/context.h"
 
@@ -28,7 +29,7 @@ int context_label(struct context *c)
 		.device = c->device,
 		.pid = getpid(),
 	};
-	int fd = memfd_create("uroce context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_new("uroce context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -errno;

@@ -77,6 +77,7 @@ check "with a narrow one, rings" 0 '127.0.0.1  *rings$' sh -c 'ulimit -f 100000;
 check "with a very narrow one, UDP" 0 'No shared memory: .*ulimit -f' sh -c 'ulimit -f 100; uroce devices'
 check "without shared memory they use UDP" 0 '127.0.0.1  *udp$' env UROCE_LOCAL=off uroce devices
 check "where files are limited programs run" 0 'uroce0' sh -c 'ulimit -f 100; uroce run ibv_devinfo'
+check "too few descriptors are named" 1 'uroce0 cannot be opened: too many open files' sh -c 'ulimit -n 8; uroce run ibv_devinfo -d uroce0'
 check "doctor says the same" 0 'same host  *udp: .*UDP' env UROCE_LOCAL=off uroce doctor
 # with_holder command...: while another user has the port of 127.0.0.1
 cat >with_holder <<'END'

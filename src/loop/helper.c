@@ -43,6 +43,12 @@
 #define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
 #define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
 #define SPIN	     (20 * USEC)  /* before sleeping: about what a wake-up costs */
+#define STREAM	     (200 * USEC) /* from one train to the next, of somebody who goes on sending: so long the helper looks for it */
+#define TRAIN_LEAST  8u		  /* packets: less is not worth it */
+#define STREAM_SURE  8		  /* trains, one soon after the other, that make a stream; ... */
+#define STREAM_LONG  (STREAM_SURE + 64) /* ... so many a long one; and after one that was, ... */
+#define STREAM_DOUBT 32		  /* ... so many more are needed for the next, ... */
+#define DOUBT_MOST   4096	  /* ... twice as many after each one that was not, up to here */
 #define YIELD_LONG   (500 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way ... */
 #define CROWDED      64		  /* ... then the helper does not spin for so many times as long */
 #define NOT_YET	     (50 * USEC)  /* between two calls of a handler that can do nothing yet */
@@ -97,6 +103,7 @@ int helper_init(struct loop *l)
 	list_init(&h->watches);
 	atomic_init(&h->timer_at, NEVER);
 	h->wake = WAKE_LEAST;
+	h->doubt = STREAM_DOUBT;
 	h->epoll = fd_aside(epoll_create1(EPOLL_CLOEXEC));
 	h->kick = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	h->renew = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -370,30 +377,65 @@ static bool is_crowded(struct helper *h, uint64_t now)
 	return false;
 }
 
+/* Trains come one soon after the other, and nobody here has to do anything for the next one to come. To look for it without a pause
+ * costs those who want this processor little, as the scheduler sees to their share, and they get no more of it by a yield than a
+ * whole slice; to sleep costs the sender, who has to wake the helper each time, as much as half a train. Where the next one waits for
+ * others to run here, streams are short, and doubt grows. */
+static bool is_stream(const struct helper *h)
+{
+	return h->trains > STREAM_SURE;
+}
+
+static void note_packets(struct helper *h, uint32_t n, uint64_t now)
+{
+	if (n < TRAIN_LEAST)
+		return;
+	if (now - h->train_at < STREAM && h->trains < STREAM_LONG)
+		h->trains++;
+	h->train_at = now;
+}
+
+static void end_stream(struct helper *h)
+{
+	h->doubt = h->trains == STREAM_LONG ? STREAM_DOUBT : min_of(h->doubt * 2, DOUBT_MOST);
+	h->trains = -h->doubt;
+}
+
+/* Nothing has come for so long. True: it is time to sleep. */
+static bool is_over(struct helper *h, uint64_t quiet)
+{
+	if (likely(!is_stream(h)))
+		return quiet >= SPIN;
+	if (quiet < STREAM)
+		return false;
+	end_stream(h);
+	return true;
+}
+
 /* Works until nothing has come for a while, or somebody else does it. True: it is still the helper's work. */
 static bool work(struct loop *l, uint64_t start)
 {
 	uint64_t quiet = start, now = start;
 
 	while (!drivers(&l->helper) && last_poll(l) <= start) {
-		bool any = false;
+		uint32_t n = 0;
 
 		if (lock_try(&l->receive)) {
-			any = receive_all(l, &now);
+			n = receive_all(l, &now);
 			local_unstick(l);
 			lock_drop(&l->receive);
+			note_packets(&l->helper, n, now);
 		}
-		any |= run_timers(l, now);
-		if (any) {
+		if (run_timers(l, now) || n) {
 			quiet = now;
-		} else if (is_crowded(&l->helper, clock_now())) {
+		} else if (!is_stream(&l->helper) && is_crowded(&l->helper, clock_now())) {
 			run_ready(l, clock_now()); /* who knows when there is another chance */
 			return true;
 		}
 		now = clock_now();
 		if (now - quiet >= ANSWER_DELAY)
 			run_ready(l, now);
-		if (now - quiet >= SPIN)
+		if (is_over(&l->helper, now - quiet))
 			return true;
 	}
 	return false;

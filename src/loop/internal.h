@@ -60,6 +60,8 @@ struct helper {
 	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not. Read without the lock as a hint */
 
 	uint64_t crowded_until; /* ns: others want the thread's processor. The thread's own */
+	uint64_t train_at;	/* ns: when a train of packets came last. The thread's own */
+	int32_t trains, doubt;	/* how many have come, one soon after the other, and of how few that says little. The thread's own */
 	uint64_t wake;		/* ns: what it takes on this machine to be woken. The thread's own */
 
 	int renew;		   /* eventfd: readable while threads that sleep in loop_wait() do not know all ports */

@@ -38,10 +38,11 @@ static const struct option multicast_options[] = {
 	{AF_INET6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false},
 };
 
+/* Never in fragments; and as long as the ends have agreed on, whatever the kernel has heard of the way (ICMP). */
 static const struct option sending_options[] = {
-	{AF_INET, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
+	{AF_INET, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, true},
 	{AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
-	{AF_INET6, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
+	{AF_INET6, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE, true},
 };
 
 static const struct option options[] = {

@@ -37,6 +37,17 @@ def half_traced(place, build):
         expect(p, r"^  completion written +1000 +[\d.]+ ", refused=r" -\d")
 
 
+def narrow_route(place, build):
+    """What the kernel has heard of the way's MTU, by ICMP messages or routes, changes nothing: the ends have agreed on theirs."""
+    for end, number in (place.server, 2), (place.client, 1):
+        end.ip("route add 10.77.0.%d/32 dev v0 mtu lock 600" % number)
+        end.ip("route add fd77::%d/128 dev v0 mtu lock 1280" % number)
+    for options in "-g 0 -m 1024", "-g 1 -m 1024 -s 65536", "-g 0 -n 100000 -s 64":
+        s, c = start_pair(place, build, "ibv_rc_pingpong " + options)
+        expect(c, r"iters in")
+        expect(s)
+
+
 def srq_pingpong(options="", **row):
     return pair(("ibv_srq_pingpong " + options).strip(), r"iters in", **row)
 
@@ -116,6 +127,8 @@ TABLE = [
     single("true", name="a program without RDMA is left alone"),
     Case("uroce run ibv_rc_pingpong", uroce_run, ALL, quick=True),
     Case("UROCE_DEVICES=interface=mlx5_0", named_device, BOTH),
+
+    Case("routes of less than the path MTU", narrow_route, VETH, spoils=True),
 
     acquainted("-n 100", quick=True),
     acquainted("-n 100 -e"),

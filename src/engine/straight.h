@@ -44,7 +44,7 @@ STRAIGHT_INLINE bool straight_copy(const struct qp *qp, const struct ibv_sge *sg
 
 	if (unlikely(!mr))
 		return false;
-	ok = !mr_is_indirect(mr) && fault_copy(to, mr_at(mr, sge->addr), sge->length);
+	ok = !mr_is_indirect(mr) && fault_load(to, mr_at(mr, sge->addr), sge->length);
 	mr_put(mr);
 	return likely(ok);
 }

@@ -95,18 +95,18 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 }
 
 #ifdef __x86_64__
-/* Of the stores of fault_put(): each with where it ends, both counted from where they say so. */
-struct fault_store {
+/* Of those of FAULT_TRY(): each with where it ends, both counted from where they say so. */
+struct fault_access {
 	int32_t from, to;
 };
-extern const struct fault_store __start_fault_stores[] __attribute__((weak, visibility("hidden")));
-extern const struct fault_store __stop_fault_stores[] __attribute__((weak, visibility("hidden")));
+extern const struct fault_access __start_fault_accesses[] __attribute__((weak, visibility("hidden")));
+extern const struct fault_access __stop_fault_accesses[] __attribute__((weak, visibility("hidden")));
 
-static bool go_on_behind_store(ucontext_t *context)
+static bool go_on_behind_access(ucontext_t *context)
 {
 	greg_t *at = &context->uc_mcontext.gregs[REG_RIP];
 
-	for (const struct fault_store *s = __start_fault_stores; s < __stop_fault_stores; s++)
+	for (const struct fault_access *s = __start_fault_accesses; s < __stop_fault_accesses; s++)
 		if (*at == (greg_t)(uintptr_t)&s->from + s->from) {
 			*at = (greg_t)(uintptr_t)&s->to + s->to;
 			context->uc_mcontext.gregs[REG_RAX] = 1;
@@ -115,7 +115,7 @@ static bool go_on_behind_store(ucontext_t *context)
 	return false;
 }
 #else
-static bool go_on_behind_store(ucontext_t *context)
+static bool go_on_behind_access(ucontext_t *context)
 {
 	return false;
 }
@@ -125,7 +125,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	struct landing *l = landing;
 
-	if (info->si_code > 0 && go_on_behind_store(context))
+	if (info->si_code > 0 && go_on_behind_access(context))
 		return;
 	if (!l || info->si_code <= 0) {
 		pass_on(signal, info, context);
@@ -201,7 +201,7 @@ static BEHIND_A_CALL void copy(char *to, const void *from, size_t length)
 	copy_in_order(to, from, length);
 }
 
-bool fault_copy(char *to, const void *from, size_t length)
+bool fault_copy_any(char *to, const void *from, size_t length)
 {
 	struct landing here;
 

@@ -234,6 +234,7 @@ static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller
 	const struct rwqe *recv;
 
 	recv = find_receive(qp, p);
+	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* whoever takes this may be about to answer */
 	if (unlikely(!recv || !store(qp, p, recv)))
 		return false;
 	r->ack_psn = r->expected;

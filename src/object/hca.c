@@ -52,6 +52,7 @@ NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
 
 	if (!qp)
 		return NULL;
+	qp_fetch(qp);
 	lock_take(&qp->lock);
 	if (qp->alive && qp->base.qp_num == qpn)
 		return qp;

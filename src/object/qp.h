@@ -42,6 +42,7 @@ struct proven {
  * PSNs: una <= next <= high; [una, high) have been sent, [next, high) will be sent again (go-back-N).
  * UC and UD use the cursor alone: what is behind it has been sent, and una == next == high. */
 struct requester {
+	/* what each message looks at: one cache line */
 	psn_t una;	 /* the oldest PSN that is not acknowledged: packet `acked` of the WQE at sq.head */
 	psn_t next;	 /* the next PSN to send: packet `packet` of the WQE at `wqe` */
 	psn_t high;	 /* one past the highest ever sent */
@@ -50,14 +51,8 @@ struct requester {
 	uint32_t packet; /* cursor: packet within that WQE */
 	uint32_t flight; /* charge, in bytes, of [una, next): see wqe_charge() */
 	uint32_t window; /* congestion window, in bytes */
-	uint32_t threshold; /* slow start up to here */
-	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
-	bool recovering; /* ... until una gets there */
-	uint32_t unasked; /* charge sent since the last packet with AckReq */
-	uint64_t asked_at; /* when that was */
+	uint32_t unasked; /* charge sent since the last packet with AckReq ... */
 	psn_t asked;	 /* one past the last packet that an answer is bound to come for */
-	bool peer_spoke; /* a request has come since we sent one: the peer may be waiting for its reply */
-	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
 	union {
 		struct {
@@ -68,22 +63,30 @@ struct requester {
 		};
 		uint32_t manner; /* all of these: requester_is_plain() */
 	};
-	struct proven proven;
+	bool peer_spoke; /* a request has come since we sent one: the peer may be waiting for its reply */
+	uint8_t rd_count; /* see rd_last */
+	uint8_t retries, rnr_retries; /* left */
+	bool gap_seen;	 /* went back for a hole already, and nothing has come of it yet */
+	bool moved;	 /* timeout_at stays when something is acknowledged: it begins again when it fires, if this says so */
 	bool plain;	 /* the peer cannot follow references: payload goes with its packets */
 	uint8_t refused; /* so often have requests that waited turned out not to be possible from here; no more than matters */
+	uint64_t timeout_at; /* the transport timer; NEVER: it does not run. Where nothing is lost: see `moved` */
+
 	uint32_t hasty;	 /* requests up to this position do not wait until they can be executed from here */
+	uint32_t threshold; /* slow start up to here */
+	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
+	bool recovering; /* ... until una gets there */
+	uint64_t asked_at; /* when the last packet with AckReq was sent */
+	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
+	struct proven proven;
 
-	/* READs and atomics on the way: the last PSN of each request packet, oldest first */
+	/* READs and atomics on the way: the last PSN of each request packet, oldest first; rd_count of them */
 	psn_t rd_last[HCA_MAX_RD_ATOMIC];
-	uint8_t rd_head, rd_count;
+	uint8_t rd_head;
 
-	uint8_t retries, rnr_retries; /* left */
-	bool gap_seen;		      /* went back for a hole already, and nothing has come of it yet */
-	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
 	uint8_t probes;		      /* tail-loss probes since the last progress */
+	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
 	uint64_t rnr_until;
-	uint64_t timeout_at; /* the transport timer; NEVER: it does not run. Where nothing is lost ... */
-	bool moved;	     /* ... it goes on when something is acknowledged: it begins again when it fires, if this says so */
 	uint64_t probe_at;   /* the tail-loss probe; NEVER when not wanted */
 
 	/* round-trip time, RFC 6298; 0: not measured yet */
@@ -133,41 +136,43 @@ enum inbound {
 };
 
 struct responder {
+	/* what each message looks at: one cache line */
 	psn_t expected;
 	uint32_t msn;
 	enum inbound inbound;
+	uint32_t response_count; /* see responses */
+	uint32_t recv_position;
+	psn_t ack_psn;	      /* what an ACK will say: the last SEND or WRITE packet, as responses acknowledge the rest */
+	uint32_t unacked;     /* packets since the last ACK */
+	union {
+		struct {
+			uint8_t nak;  /* syndrome of a NAK or RNR NAK to send (0: none), see nak_psn */
+			bool cnp_owed;
+		};
+		uint16_t owes; /* either of these */
+	};
+	bool has_recv;
+	bool nak_sent;	      /* a NAK is out, or will be: silent until the expected packet comes */
+	bool ack_owed;	      /* something received is not acknowledged yet */
+	bool ack_asked;	      /* ... and the peer asked for it ... */
+	bool ack_urgent;      /* ... in the middle of a message, or again */
+	bool starves;	      /* a neighbor's message found no receive, and none has been taken since ... */
+	uint64_t look_at;     /* ... when to look whether there is one now; 0: the neighbor has been told ... */
+	uint64_t patient_until; /* ... when to tell it that there is none; 0: not known yet */
+	struct rwqe *recv;    /* a copy of the receive that the message uses */
+
 	uint32_t received;    /* bytes of the message so far */
 	uint64_t write_va;    /* WRITE: next byte */
 	uint32_t write_rkey, write_left;
 	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
 	uint32_t srqn;	      /* XRC: what the message does */
-	struct rwqe *recv;    /* a copy of the receive that the message uses */
+	psn_t nak_psn;
 	struct grh_kept grh;  /* UD: of what came the straight way */
 	struct promise *promise; /* UC, UD: to whoever sent the packet at hand; NULL: none */
-	uint32_t recv_position;
-	bool has_recv;
-
-	bool nak_sent;	      /* a NAK is out, or will be: silent until the expected packet comes */
-	bool starves;	      /* a neighbor's message found no receive, and none has been taken since ... */
-	uint64_t look_at;     /* ... when to look whether there is one now; 0: the neighbor has been told ... */
-	uint64_t patient_until; /* ... when to tell it that there is none; 0: not known yet */
-	bool ack_owed;	      /* something received is not acknowledged yet */
-	bool ack_asked;	      /* ... and the peer asked for it ... */
-	bool ack_urgent;      /* ... in the middle of a message, or again */
-	psn_t ack_psn;	      /* what it will say: the last SEND or WRITE packet, as responses acknowledge the rest */
-	uint32_t unacked;     /* packets since the last ACK */
-	union {
-		struct {
-			uint8_t nak;  /* syndrome of a NAK or RNR NAK to send (0: none) ... */
-			bool cnp_owed;
-		};
-		uint16_t owes; /* either of these */
-	};
-	psn_t nak_psn;	      /* ... and its PSN */
 	uint64_t cnp_at;      /* when the last CNP went out */
 
-	struct response *responses; /* ring of max_dest_rd_atomic, oldest first */
-	uint32_t response_head, response_count, response_size;
+	struct response *responses; /* ring of max_dest_rd_atomic, oldest first; response_count of them */
+	uint32_t response_head, response_size;
 	struct atomic_record *atomics; /* ring of max_dest_rd_atomic */
 	uint32_t atomic_next;
 };
@@ -190,48 +195,51 @@ struct qp {
 		struct ibv_qp base;
 		struct ibv_qp_ex ex;
 	};
-	struct hca *hca;
-	struct pd *pd;			/* that protects. NULL of an XRC target: the SRQ of each message says */
 	struct pd *holder;		/* that counts it, and gave it its memory: pd, or a parent domain of it */
-	struct cq *send_cq, *recv_cq;	/* NULL: XRC has none for what a QP does not do */
-	struct srq *srq;		/* where receives come from; NULL: from rq, or (XRC target) as each message says */
-	struct xrcd_name domain;	/* XRC target */
-	uint32_t index;
-	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
 	uint64_t serial; /* never used again, other than the QPN. From 1 */
-	bool sig_all;
-	struct ibv_qp_cap cap;
+	struct xrcd_name domain;	/* XRC target */
 
+	/* From here on, by cache lines, what each message looks at: where there are thousands of connections, every line of theirs is a
+	 * miss. See qp_fetch(). */
 	struct lock lock;
 	/* mutable */
-	bool alive;		 /* between create and destroy */
 	enum ibv_qp_state state;
-	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
-	uint32_t mtu;		 /* path MTU in bytes; of UD, the port's */
-	struct path path;	 /* UD has none: each work request carries its own */
-	struct sq sq;
-	struct rq rq; /* unused with an SRQ */
-	struct requester req;
-	struct responder resp;
-	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
-	struct promise *promise; /* UC: one, UD: UD_PROMISES; NULL: of others */
-	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
-	struct reach_pair reach_pair;
+	bool alive;		 /* between create and destroy */
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
-	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
-	struct timer timer;	 /* in hca->timers */
-	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
-	uint8_t failed;		 /* enum ibv_event_type that took it to ERR */
-	struct away away;	 /* for loop/: XRC target */
-	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
-	bool is_guest;		 /* for loop/: the responder of another process's target. Constant */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	_Atomic bool is_late;	 /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`, else a hint */
-	uint32_t tick;		 /* for loop/: when it last sent */
-	uint64_t timer_at;	 /* for loop/: its timer is set, and fires no later. 0: not */
+	bool is_guest;		 /* for loop/: the responder of another process's target. Constant, as what follows ... */
+	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
+	bool sig_all;
+	struct hca *hca;
+	struct pd *pd;			/* that protects. NULL of an XRC target: the SRQ of each message says */
+	struct cq *send_cq, *recv_cq;	/* NULL: XRC has none for what a QP does not do */
+	struct srq *srq;		/* where receives come from; NULL: from rq, or (XRC target) as each message says. The last of these */
+	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
+	struct sq sq;
+	struct reach_pair reach_pair;
+	struct path path;	 /* UD has none: each work request carries its own */
 	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
+	struct requester req;
+	uint64_t timer_at;	 /* for loop/: its timer is set, and fires no later. 0: not */
+	struct rq rq; /* unused with an SRQ */
+	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
+	struct timer timer;	 /* in hca->timers */
+	struct responder resp;
+	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
+
+	uint32_t mtu;		 /* path MTU in bytes; of UD, the port's */
+	uint32_t index;		 /* constant, as is ... */
+	struct ibv_qp_cap cap;
+	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
+	struct promise *promise; /* UC: one, UD: UD_PROMISES; NULL: of others */
+	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
+	uint8_t failed;		 /* enum ibv_event_type that took it to ERR */
+	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
+	uint32_t tick;		 /* for loop/: when it last sent */
 	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
+	struct away away;	 /* for loop/: XRC target */
 	void *owner;		 /* for verbs/: the device context */
 	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
 	 * is used: verbs/shared_qp.c */
@@ -250,6 +258,27 @@ struct qp {
 	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
 	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
+
+static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&
+		      offsetof(struct qp, path) % CACHE_LINE == 0 && offsetof(struct qp, req) % CACHE_LINE == 0 &&
+		      offsetof(struct qp, rq) % CACHE_LINE == 0 && offsetof(struct qp, resp) % CACHE_LINE == 0 &&
+		      offsetof(struct requester, timeout_at) < CACHE_LINE && offsetof(struct responder, recv) < CACHE_LINE &&
+		      offsetof(struct rq, reclaimed) < CACHE_LINE,
+	      "cache lines of what each message looks at");
+
+/* Has what a message looks at brought here, all at once: from the lock on, whoever takes it would wait for one line after the
+ * other. */
+static inline void qp_fetch(const struct qp *qp)
+{
+	__builtin_prefetch(&qp->lock, 1);
+	__builtin_prefetch(&qp->sq, 1);
+	__builtin_prefetch(&qp->path);
+	__builtin_prefetch(&qp->req, 1);
+	__builtin_prefetch(&qp->rq, 1);
+	__builtin_prefetch(&qp->resp, 1);
+	__builtin_prefetch(&qp->attr.dest_qp_num);
+	__builtin_prefetch(&qp->attr.retry_cnt);
+}
 
 /* UD: where a work request's packet goes. A copy of its address handle's path, at the end of the WQE. */
 static inline struct path *wqe_path(const struct sq *sq, struct wqe *w)

@@ -79,16 +79,17 @@ struct rwqe {
 /* Receives: of one QP, or shared by many (object/srq.h). */
 struct rq {
 	struct lock lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. A QP's own needs none but that */
+	uint32_t stride;
 	char *ring;
-	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
-	enum buffer_kind kind;
-	uint32_t stride, mask, depth, max_sge;
+	uint32_t mask, depth, max_sge;
 	uint32_t head; /* the next to be used by an arriving message */
 	uint32_t tail; /* where the next post goes */
-	struct list promises; /* of UC and UD: to all who asked, whatever QP of this queue they send to */
-	uint32_t promised;    /* receives in all of them */
-	uint64_t period, period_at; /* a time that passes while somebody asks: engine/flow.c */
 	_Atomic uint32_t reclaimed;
+	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
+	enum buffer_kind kind;
+	uint32_t promised;    /* receives in all promises */
+	struct list promises; /* of UC and UD: to all who asked, whatever QP of this queue they send to */
+	uint64_t period, period_at; /* a time that passes while somebody asks: engine/flow.c */
 };
 
 static inline struct wqe *sq_at(const struct sq *sq, uint32_t position)

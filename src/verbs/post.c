@@ -9,6 +9,7 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	struct qp *qp = (struct qp *)base;
 	int error = 0;
 
+	qp_fetch(qp);
 	lock_take(&qp->lock);
 	wr = engine_post_direct(qp, wr);
 	if (wr)

@@ -129,6 +129,7 @@ struct rsocket {
 	struct list keeping, closing;
 	struct waiter closer;
 	uint64_t keep_at;
+	uint32_t una; /* the PSN of the oldest packet that had not arrived, when that was last looked at */
 };
 
 /* ---- table.c ---- */

@@ -18,7 +18,7 @@
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
 
-#define PART_TIME (2 * SEC) /* at the end of a process, for all that is on its way */
+#define PART_TIME (2 * SEC) /* at the end of a process: how long nothing of what is on its way need arrive */
 
 /* Held while the channel is made, and while an event is handled: before rs->lock of any rsocket. */
 static struct lock make_lock, run_lock;
@@ -31,6 +31,7 @@ static struct lock list_lock; /* a leaf */
 static struct list closing = {&closing, &closing}; /* rsockets that the application has closed, and whose last bytes
 						    * are on their way; each has a reference */
 static uint32_t closing_count; /* of these, and of those that are being looked at just now */
+static uint64_t closing_moved; /* when something that one of them had sent was last seen to have arrived */
 static struct list keeping = {&keeping, &keeping}; /* that send something now and then; while in the table */
 
 /* ---- events ---- */
@@ -419,6 +420,26 @@ static bool is_done(struct rsocket *rs)
 	return drained;
 }
 
+/* Whether more of what it has sent has arrived than when this was last asked. */
+static bool has_moved(struct rsocket *rs)
+{
+	uint32_t una = 0;
+	struct qp *qp;
+	bool moved;
+
+	lock_take(&rs->lock);
+	qp = rs->id ? (struct qp *)rs->id->qp : NULL;
+	if (qp) {
+		lock_take(&qp->lock);
+		una = qp->req.una.v;
+		lock_drop(&qp->lock);
+	}
+	moved = una != rs->una;
+	rs->una = una;
+	lock_drop(&rs->lock);
+	return moved;
+}
+
 static void end_closed(void)
 {
 	struct list rest, *l;
@@ -430,6 +451,7 @@ static void end_closed(void)
 	lock_drop(&list_lock);
 	while ((l = list_pop(&rest))) {
 		struct rsocket *rs = container_of(l, struct rsocket, closing);
+		bool moved;
 
 		if (is_done(rs)) {
 			rsocket_wait_remove(rs, &rs->closer);
@@ -439,18 +461,22 @@ static void end_closed(void)
 			lock_drop(&list_lock);
 			continue;
 		}
+		moved = has_moved(rs);
 		lock_take(&list_lock);
 		list_append(&closing, l);
+		if (moved)
+			closing_moved = clock_now();
 		lock_drop(&list_lock);
 	}
 }
 
-static bool has_closing(void)
+static bool has_closing(uint64_t *moved)
 {
 	bool has;
 
 	lock_take(&list_lock);
 	has = closing_count;
+	*moved = closing_moved;
 	lock_drop(&list_lock);
 	return has;
 }
@@ -574,18 +600,22 @@ static void part(struct rsocket *rs)
 	if (rsocket_state(rs) == RS_CONNECTED && !rs->write_shut)
 		stream_control(rs, RS_DISCONNECT);
 	lock_drop(&rs->lock);
-	for (uint64_t until = clock_now() + PART_TIME; !is_done(rs) && clock_now() < until;)
+	for (uint64_t moved = clock_now(); !is_done(rs) && clock_now() < moved + PART_TIME;) {
 		loop_progress();
+		if (has_moved(rs))
+			moved = clock_now();
+	}
 }
 
 NO_LOCK_ANALYSIS static void part_all(void)
 {
-	uint64_t until = clock_now() + PART_TIME;
+	uint64_t start, moved;
 
 	if (!atomic_load_explicit(&channel, memory_order_relaxed))
 		return; /* a child's */
 	rsocket_each(part);
-	while (has_closing() && clock_now() < until) {
+	start = clock_now();
+	while (has_closing(&moved) && clock_now() < max_of(start, moved) + PART_TIME) {
 		loop_progress();
 		end_closed();
 	}

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -43,6 +44,23 @@ def netcat(server_rdma):
         if place.client.enter and tcp_opens(place) - before != (not server_rdma):
             raise Failure("it went by %s" % ("TCP" if server_rdma else "RDMA"))
     return run
+
+
+def slow(place, build):
+    """A program that has sent, closed and ended, on a link that takes seconds for what it sent: all of that arrives."""
+    end, port = place.client, next(ports)
+    link = "tc qdisc add dev %s root tbf rate 256kbit burst 10k limit 20k" % place.interface
+    if subprocess.run(end.enter + link.split(), stderr=subprocess.DEVNULL).returncode:
+        raise Skip("no links that are slow")
+    send = "import socket, sys; socket.create_connection((%r, %d)).sendall(open(sys.argv[1], 'rb').read())" % (place.address, port)
+    with tempfile.TemporaryDirectory(prefix="uroce-slow-") as folder:
+        file = RandomFile(folder, 100000)
+        s = Process(build, place.server, ["sh", "-c", "exec nc -l %s %d > %s" % (place.address, port, file.copy)],
+                    env=by_rsocket(build))
+        s.until_at_roce_port()
+        expect(Process(build, end, [sys.executable, "-c", send, file.name], env=by_rsocket(build)))
+        expect(s)
+        file.expect_copied()
 
 
 def iperf3(place, build):
@@ -166,6 +184,7 @@ def semantics(place, build):
 TABLE = [
     Case("nc by rsocket", netcat(server_rdma=True), ALL),
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
+    Case("a program that has ended, by rsocket on a slow link", slow, VETH, spoils=True),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),
     Case("nginx by rsocket", nginx, BOTH),

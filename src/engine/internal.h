@@ -15,6 +15,11 @@
 #define REFERENCE_CHUNK (1u << 20)
 /* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
 #define TRAIN 61440u
+/* Packets in a train. */
+static inline uint32_t train_of(uint32_t mtu)
+{
+	return min_of(max_of(TRAIN / mtu, 1u), (uint32_t)TURN_PACKETS);
+}
 /* Packets: an ACK goes out after so many, asked for or not. */
 #define ACK_EVERY 64
 /* Bytes, from which on it is faster to fetch a payload from memory that is mapped than to send it. */
@@ -272,6 +277,9 @@ bool turn_has_room(struct turn *turn, uint32_t length, bool spare);
 void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length);
+/* One more packet like the last, with the next PSN: its payload is in one SGE, and in the region that the last one's is in. NULL: not
+ * so, or the turn is full. */
+struct tx *turn_repeat(struct qp *qp, struct turn *turn, const struct ibv_sge *sge, uint64_t offset, uint32_t length);
 /* In place of payload: where it lies. */
 void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		uint32_t length);

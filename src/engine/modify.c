@@ -267,6 +267,7 @@ static void start_requester(struct qp *qp)
 	r->una = r->next = r->high = r->asked = psn(qp->attr.sq_psn);
 	r->wqe = qp->sq.tail;
 	r->mtu = qp->mtu;
+	r->train = train_of(r->mtu);
 	r->lossless = r->changing = false;
 	if (qp->flow)
 		flow_reset(qp);

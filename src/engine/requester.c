@@ -205,23 +205,11 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	return true;
 }
 
-/* Packets that travel together. */
-static uint32_t train_of(const struct qp *qp)
-{
-	return min_of(max_of(TRAIN / qp->req.mtu, 1u), (uint32_t)TURN_PACKETS);
-}
-
-/* Whether the next packet of the turn begins a train. */
-static bool train_begins(const struct qp *qp, const struct turn *turn)
-{
-	return turn->packets % train_of(qp) == 0;
-}
-
 /* The charge of the train that the packet at the cursor begins: it may go on with the next work requests. */
 static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 {
 	const struct requester *r = &qp->req;
-	uint32_t train = train_of(qp), left = w->packets - r->packet;
+	uint32_t train = r->train, left = w->packets - r->packet;
 
 	if (left < train && r->wqe + 1 != qp->sq.tail)
 		return train * (r->mtu + PACKET_OVERHEAD);
@@ -248,7 +236,7 @@ static bool window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 static bool window_ends(const struct qp *qp, uint32_t charge, bool train_ends)
 {
 	const struct requester *r = &qp->req;
-	uint32_t packet = r->mtu + PACKET_OVERHEAD, need = train_ends ? train_of(qp) * packet : packet;
+	uint32_t packet = r->mtu + PACKET_OVERHEAD, need = train_ends ? r->train * packet : packet;
 
 	if (need > r->window / 2)
 		need = packet;
@@ -384,17 +372,17 @@ static bool done_directly(struct qp *qp, const struct wqe *w)
  * conversation, if it is not signalled, asks only now and then: an ACK would be a second packet beside the peer's next
  * message. If no later one asks, a probe does. */
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
-static bool asks(const struct qp *qp, const struct turn *turn, const struct wqe *w, uint32_t span, uint32_t charge)
+static bool asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge, bool train_ends)
 {
 	const struct requester *r = &qp->req;
 
 	if (r->unasked + charge >= r->window / 4)
 		return true;
-	if (!engine_awaits_answer(qp) && window_ends(qp, charge, (turn->packets + 1) % train_of(qp) == 0))
+	if (!engine_awaits_answer(qp) && window_ends(qp, charge, train_ends))
 		return true;
 	if (r->packet + span != w->packets)
 		return false;
-	if (wqe_wants_response(w) || r->lossless || r->next.v != r->high.v || turn->now - r->asked_at >= ASK_INTERVAL)
+	if (wqe_wants_response(w) || r->lossless || r->next.v != r->high.v || now - r->asked_at >= ASK_INTERVAL)
 		return true;
 	return r->wqe + 1 == qp->sq.tail && (!r->peer_spoke || (w->flags & IBV_SEND_SIGNALED) || qp->sig_all);
 }
@@ -411,7 +399,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
-	uint32_t span, charge;
+	uint32_t span, charge, place; /* in its train */
 	bool last, new, ask;
 
 	if (waits_to_be_direct(qp, w))
@@ -427,14 +415,15 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	}
 	span = span_of(qp, w, r->packet);
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
-	if (train_begins(qp, turn) && turn->packets + train_of(qp) > TURN_PACKETS)
+	place = turn->packets % r->train;
+	if (place == 0 && turn->packets + r->train > TURN_PACKETS)
 		return false; /* the next turn has room for all of it */
-	if (!window_allows(qp, w, train_begins(qp, turn)))
+	if (!window_allows(qp, w, place == 0))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
 	last = r->packet + span == w->packets;
-	ask = asks(qp, turn, w, span, charge);
+	ask = asks(qp, turn->now, w, span, charge, place + 1 == r->train);
 	if (!request_fits(qp, turn, w, r->packet) || !request_packet(qp, turn, w, r->wqe, r->packet, r->next, ask))
 		return false;
 
@@ -457,7 +446,39 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		r->wqe++;
 		r->packet = 0;
 	}
-	note_sent(qp, turn->now);
+	return true;
+}
+
+/* send_next() of a packet in the middle of a message and of a train, right behind the one before it, which it is like but for the
+ * PSN, and where it lies here and there. False: there is more to see to. */
+NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
+static bool send_like_last(struct qp *qp, struct turn *turn)
+{
+	struct requester *r = &qp->req;
+	const struct wqe *w = sq_at(&qp->sq, r->wqe);
+	uint32_t charge = r->mtu + PACKET_OVERHEAD, place = turn->packets % r->train;
+	bool in_pieces = is_in_pieces(w);
+	struct tx *tx;
+
+	if (r->packet < (in_pieces ? 1 : 2) || r->packet + 1 >= w->packets || place == 0 || r->lossless || trace_on)
+		return false;
+	if (w->num_sge != 1 || (w->flags & IBV_SEND_INLINE) || w->by_reference || wqe_wants_response(w))
+		return false;
+	/* as window_allows() and asks() have it */
+	if (r->flight + charge > r->window || r->unasked + charge >= r->window / 4 ||
+	    (!engine_awaits_answer(qp) && window_ends(qp, charge, place + 1 == r->train)))
+		return false;
+	tx = turn_repeat(qp, turn, w->sge, (uint64_t)r->packet * r->mtu, r->mtu);
+	if (!tx)
+		return false;
+	if (in_pieces)
+		tx->packet.va += r->mtu;
+	r->unasked += charge;
+	r->flight += charge;
+	r->packet++;
+	r->next = psn_add(r->next, 1);
+	if (psn_diff(r->next, r->high) > 0)
+		r->high = r->next;
 	return true;
 }
 
@@ -489,16 +510,20 @@ static bool may_send(const struct qp *qp)
 bool requester_run(struct qp *qp, struct turn *turn)
 {
 	struct requester *r = &qp->req;
+	uint32_t before;
 
 	if (!may_send(qp))
 		return false;
 	r->window = min_of(r->window, max_of(turn->budget, r->mtu + PACKET_OVERHEAD));
 	if (r->probe_wanted)
 		send_probe(qp, turn);
-	while (r->wqe != qp->sq.tail)
-		if (!send_next(qp, turn))
-			return turn->packets && requester_can_run(qp);
-	return false;
+	before = turn->packets;
+	while (r->wqe != qp->sq.tail && send_next(qp, turn))
+		while (send_like_last(qp, turn))
+			;
+	if (turn->packets != before && may_send(qp)) /* it may have failed meanwhile */
+		note_sent(qp, turn->now);
+	return r->wqe != qp->sq.tail && turn->packets && requester_can_run(qp);
 }
 
 /* Whether the cursor could move, were there room in the turn. */
@@ -529,6 +554,7 @@ bool engine_change_link(struct qp *qp, uint32_t mtu)
 	if (r->changing)
 		return false;
 	r->mtu = mtu ?: qp->mtu;
+	r->train = train_of(r->mtu);
 	r->lossless = mtu;
 	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
 	r->threshold = UINT32_MAX;

@@ -109,6 +109,37 @@ void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uin
 	p->length = length;
 }
 
+/* Where the last packets of the turn were from the SGE's region, too, that; else NULL. */
+static struct mr *held_region(const struct qp *qp, const struct turn *turn, const struct ibv_sge *sge)
+{
+	struct mr *mr = turn->regions ? turn->region[turn->regions - 1] : NULL;
+
+	/* relaxed: it was seen to be open once we held it, so what else it says does not change before we let go */
+	if (!mr || atomic_load_explicit(&mr->key, memory_order_relaxed) != sge->lkey || mr_is_indirect(mr) ||
+	    !mr_allows(mr, qp->pd, sge->addr, sge->length, MR_LOCAL))
+		return NULL;
+	return mr;
+}
+
+struct tx *turn_repeat(struct qp *qp, struct turn *turn, const struct ibv_sge *sge, uint64_t offset, uint32_t length)
+{
+	const struct ibv_sge part = {sge->addr + offset, length, sge->lkey};
+	struct mr *mr = held_region(qp, turn, &part);
+	struct tx *tx = &turn->tx[turn->packets];
+
+	if (!mr || turn->packets == TURN_PACKETS || turn->iovs + HCA_MAX_SGE > TURN_IOVECS)
+		return NULL;
+	*tx = tx[-1];
+	tx->packet.psn = psn_add(tx->packet.psn, 1);
+	tx->packet.ack_request = false;
+	tx->packet.length = 0;
+	tx->iov = turn->iovs;
+	tx->iovs = 0;
+	turn_bytes(turn, tx, mr_at(mr, part.addr), length);
+	turn->packets++;
+	return tx;
+}
+
 bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length)
 {
@@ -116,8 +147,13 @@ bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct i
 	struct ibv_sge part;
 
 	while (sge_next(&rest, &part)) {
-		struct mr *mr = sge_region(qp->hca, qp->pd, &part, 0);
+		struct mr *mr = held_region(qp, turn, &part);
 
+		if (likely(mr)) {
+			turn_bytes(turn, tx, mr_at(mr, part.addr), part.length);
+			continue;
+		}
+		mr = sge_region(qp->hca, qp->pd, &part, 0);
 		if (!mr || !turn_region(turn, tx, mr, mr_at(mr, part.addr), part.length))
 			return false;
 	}

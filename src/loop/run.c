@@ -117,7 +117,7 @@ static bool send_near(struct worker *w, struct qp *qp, struct neighbor *n, const
 	uint32_t bytes = record_bytes(&tx->packet);
 	struct link_tx out;
 
-	if (!n || (!qp->req.lossless && opcode_info[tx->packet.opcode].flags & IS_REQUEST))
+	if (!qp->req.lossless && opcode_info[tx->packet.opcode].flags & IS_REQUEST)
 		return false;
 	if (unlikely(ring_room(&n->outlet, bytes) < bytes))
 		return true; /* no engine makes it: it knew the room */
@@ -163,7 +163,7 @@ static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO
 				cut(w, qp, tx);
 			continue;
 		}
-		if (send_near(w, qp, near, tx))
+		if (near && send_near(w, qp, near, tx))
 			continue;
 		if (unlikely(is_too_large(qp, tx)))
 			continue;

@@ -85,6 +85,7 @@ struct requester {
 	uint8_t rd_head;
 
 	uint8_t probes;		      /* tail-loss probes since the last progress */
+	uint32_t train;		      /* packets that travel together: train_of(mtu) */
 	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
 	uint64_t rnr_until;
 	uint64_t probe_at;   /* the tail-loss probe; NEVER when not wanted */

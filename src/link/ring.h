@@ -22,7 +22,6 @@
 
 #define RING_UNIT  128u
 #define RING_AHEAD 2048u /* bytes: to ask for more lines at once would stop the processor */
-#define RING_EARLY 1024u /* bytes: so much is asked for before it is written */
 #define RING_FETCH 1024u /* bytes: what is longer is copied for long enough that the processor sees what comes next */
 
 /* The begin of a record: ring_publish() writes it. */
@@ -110,11 +109,10 @@ static inline void ring_prepare_line(const char *line)
 #endif
 }
 
-/* Has lines that records will probably take brought here while there is time, as the consumer read them last: as many as this one
- * took, behind those that have been asked for. To get a line takes longer than to write a small record. */
-static inline void ring_prepare(const struct ring_mark *record, uint32_t bytes)
+/* Has the lines that the next record will probably take brought here while there is time, as the consumer read them last. */
+static inline void ring_prepare(const struct ring *r, uint32_t bytes)
 {
-	const char *next = (const char *)record + max_of(bytes, RING_EARLY);
+	const char *next = (const char *)ring_next(r);
 	uint32_t i = 0;
 
 	do {
@@ -134,7 +132,7 @@ static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r
 	r->at += ring_round(bytes);
 	if (unlikely(r->at >= r->ready))
 		ring_ready(r);
-	ring_prepare(next, ring_round(bytes));
+	ring_prepare(r, ring_round(bytes));
 }
 
 static inline void ring_publish(struct ring *r, uint32_t bytes)

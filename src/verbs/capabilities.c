@@ -79,7 +79,9 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; /* kHz: time stamps are in ns */
+#if RDMA_CORE >= 35
 	a.phys_port_cnt_ex = 1;
+#endif
 	a.max_dm_size = HCA_MAX_DM;
 	a.max_wq_type_rq = HCA_MAX_WQ;
 	a.rss_caps = (struct ibv_rss_caps){

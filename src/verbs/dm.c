@@ -16,6 +16,7 @@ struct dm {
 	struct ibv_dm base; /* what the application holds: first */
 	char *memory;
 	size_t length;
+	uint32_t handle;
 	_Atomic uint32_t users; /* regions and imports */
 	struct dm *of;		/* an import: whose memory it is */
 	struct list all;	/* of those that can be imported: guarded by dms_lock */
@@ -64,6 +65,14 @@ static void init(struct dm *dm, struct ibv_context *context, char *memory, size_
 	list_init(&dm->all);
 }
 
+static void set_handle(struct dm *dm, uint32_t handle)
+{
+	dm->handle = handle;
+#if RDMA_CORE >= 35
+	dm->base.handle = handle;
+#endif
+}
+
 /* relaxed: only the number counts */
 static bool reserve(size_t length)
 {
@@ -99,7 +108,7 @@ struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	memset(memory, 0, attr->length); /* nobody else's secrets */
 	init(dm, context, memory, attr->length);
 	lock_take(&dms_lock);
-	dm->base.handle = handles++;
+	set_handle(dm, handles++);
 	list_append(&dms, &dm->all);
 	lock_drop(&dms_lock);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
@@ -164,10 +173,10 @@ PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle
 	list_each(l, &dms) {
 		struct dm *of = container_of(l, struct dm, all);
 
-		if (of->base.handle != handle || !context_same(of->base.context, context))
+		if (of->handle != handle || !context_same(of->base.context, context))
 			continue;
 		init(dm, context, of->memory, of->length);
-		dm->base.handle = handle;
+		set_handle(dm, handle);
 		dm->of = of;
 		atomic_fetch_add_explicit(&of->users, 1, memory_order_relaxed);
 	}

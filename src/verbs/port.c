@@ -6,13 +6,18 @@
 
 #undef ibv_query_port
 
-/* As it grew: rdma-core 44 knows the 52 bytes of ibv_port_attr, rdma-core 65 one field more; the exported
- * ibv_query_port() fills the first 48. */
+/* As it grew: rdma-core 44 has 52 bytes in ibv_port_attr, 49 a field more; the exported ibv_query_port() fills the
+ * first 48. */
 struct port_attr {
-	struct ibv_port_attr known;
-	uint32_t active_speed_ex;
+	union {
+		struct ibv_port_attr known;
+		struct {
+			uint8_t of_rdma_core_44[52];
+			uint32_t active_speed_ex;
+		};
+	};
 };
-static_assert(sizeof(struct port_attr) == 56, "rdma-core 65: sizeof(struct ibv_port_attr)");
+static_assert(sizeof(struct port_attr) == 56, "sizeof(struct ibv_port_attr) of rdma-core 49");
 #define PORT_ATTR_COMPAT 48
 
 enum { /* IBTA: PortInfo.PortPhysicalState */

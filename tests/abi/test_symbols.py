@@ -10,8 +10,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
-# liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so.
-PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "dlopen", "uroce_rsocket_attach"}
+# liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so, the fifth in front of libmlx5's.
+PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "dlopen", "uroce_rsocket_attach", "mlx5dv_query_device"}
 # Of later versions of librdmacm.
 NEWER = {"rdma_query_addrinfo@@RDMACM_1.4", "rdma_resolve_addrinfo@@RDMACM_1.4", "rdma_write_cm_event@@RDMACM_1.4"}
 

@@ -250,7 +250,7 @@ static void of_many_pieces_of_its_own(void **state)
 	assert_int_equal(fixture_post(f, wr), 0);
 	expect_done(f, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(f->memory, "123defghij45678pqrst", 20);
-	for (wr.num_sge = -1; wr.num_sge < 2 * HCA_MAX_SGE; wr.num_sge += 2 * HCA_MAX_SGE)
+	for (wr.num_sge = -1; wr.num_sge < (int)(2 * HCA_MAX_SGE); wr.num_sge += 2 * HCA_MAX_SGE)
 		assert_int_equal(fixture_post(f, wr), EINVAL);
 	wr.num_sge = count;
 	sge[2].lkey ^= 1;

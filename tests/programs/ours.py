@@ -232,7 +232,7 @@ TABLE = [
     example_across("-g 1", places=ALL),
     Case("cm_across_hosts", example_cm, ALL, quick=True),
 
-    *each(alone, "{numbers,forks,full,threads,mistakes}", quick=True),
+    *each(alone, "{numbers,forks,full,threads,mistakes,vendor}", quick=True),
     alone("mischief 20", name="calls of all kinds, good and bad"),
     verify(0, places=ALL, quick=True),
     verify(1, places=ALL),

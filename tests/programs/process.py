@@ -52,11 +52,12 @@ class Build:
         self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
 
     def compile(self, source, compiler="cc"):
-        """With nothing but -libverbs (and -lrdmacm), as any user would. Once."""
+        """With nothing but -libverbs (and what the source includes), as any user would. Once."""
         out = os.path.join(self.programs.name, os.path.basename(source)[:-2])
         if not os.path.exists(out):
             with open(source) as f:
-                libraries = ["-lrdmacm"] if "<rdma/" in f.read() else []
+                text = f.read()
+            libraries = ["-lrdmacm"] * ("<rdma/" in text) + ["-lmlx5"] * ("mlx5dv.h" in text)
             subprocess.run([compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", out, *libraries,
                             "-libverbs"], check=True)
         return out

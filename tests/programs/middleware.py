@@ -49,23 +49,28 @@ def io_demo(transports, **row):
     return Case("UCX_TLS=%s io_demo" % transports, run, **row)
 
 
-def open_mpi(place, build):
-    """Two ranks through UCX, in the place's two namespaces: mpirun goes there by nsenter in place of ssh."""
-    program = build.compile(os.path.join(HERE, "ranks.c"), "mpicc")
-    hosts = ["--oversubscribe"]
-    with tempfile.TemporaryDirectory(prefix="uroce-mpi-") as folder:
-        if place.client is not place.server:
-            agent = os.path.join(folder, "agent")
-            with open(agent, "w") as f:  # HOST COMMAND...
-                f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
-            os.chmod(agent, 0o755)
-            hosts = ["--mca", "plm_rsh_agent", agent, "--host",
-                     "pid%d,pid%d" % (place.server.holder.pid, place.client.holder.pid)]
-        # osc ucx: windows by RDMA, too; and nothing but our transports
-        p = Process(build, place.server, shlex.split(typed(build, "mpirun --allow-run-as-root --bind-to none -n 2")) +
-                    hosts + "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_verbs,ud_verbs:aux,self".split() +
-                    ["-x", "UCX_NET_DEVICES=uroce0:1", program], preload=False)
-        expect(p, "2 ranks agree")
+# osc ucx: windows by RDMA, too; and nothing but our transports
+BY_UCX = "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_verbs,ud_verbs:aux,self -x UCX_NET_DEVICES=uroce0:1"
+BY_LIBFABRIC = "--mca pml cm --mca mtl ofi --mca osc pt2pt --mca mtl_ofi_provider_include verbs;"
+
+
+def open_mpi(way, **row):
+    """Two ranks, in the place's two namespaces: mpirun goes there by nsenter in place of ssh."""
+    def run(place, build):
+        program = build.compile(os.path.join(HERE, "ranks.c"), "mpicc")
+        hosts = ["--oversubscribe"]
+        with tempfile.TemporaryDirectory(prefix="uroce-mpi-") as folder:
+            if place.client is not place.server:
+                agent = os.path.join(folder, "agent")
+                with open(agent, "w") as f:  # HOST COMMAND...
+                    f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
+                os.chmod(agent, 0o755)
+                hosts = ["--mca", "plm_rsh_agent", agent, "--host",
+                         "pid%d,pid%d" % (place.server.holder.pid, place.client.holder.pid)]
+            p = Process(build, place.server, shlex.split(typed(build, "mpirun --allow-run-as-root --bind-to none -n 2")) +
+                        hosts + way.split() + [program], preload=False)
+            expect(p, "2 ranks agree")
+    return Case("mpirun -n 2 " + way, run, **row)
 
 
 def fi_info(place, build):
@@ -119,7 +124,9 @@ TABLE = [
     ucx("ucp_put_bw -n 100 -s 4096", transports="ud_verbs", places=LO),
     io_demo("rc_verbs,ud_verbs", places=BOTH),
     io_demo("ud_verbs", places=BOTH),
-    Case("mpirun -n 2", open_mpi, BOTH),
+    open_mpi(BY_UCX, places=BOTH),
+    open_mpi(BY_LIBFABRIC + "ofi_rxd", places=BOTH),
+    open_mpi(BY_LIBFABRIC + "ofi_rxm", places=VETH),
     Case("fi_info -p verbs", fi_info, BOTH),
     fi_pingpong("dgram", places=BOTH),
     fi_pingpong("rdm", places=BOTH),

@@ -16,11 +16,6 @@
 #define SURE	   3	/* slow ones in a row: the first may have been interrupted */
 #define LOOK_NEXT  16	/* copies between two looks */
 #define LOOK_AGAIN 256 /* ... where one costs as much as many others */
-#define PAGE	   4096
-#define NEAR	   90	/* ns to fetch a line, with a look at the clock: 60 at most where a cache is shared, else 130 at least */
-#define GLANCES	   64	/* that are judged together; some are misled, as the line is here already, or none was ever near: */
-#define DISTANT	   12	/* those that may be */
-#define GLANCE_AT  4	/* reads between two */
 
 #ifdef __x86_64__
 
@@ -76,30 +71,6 @@ static void copy_timed(struct pace *p, char *to, const struct iovec *from, unsig
 	/* when the last line is here, too: it would be hidden where few are stored */
 	atomic_thread_fence(memory_order_seq_cst);
 	pace_judge(p, length, clock_now() - begin);
-}
-
-void pace_judge_glance(struct pace_view *v, uint64_t ns)
-{
-	v->distant += ns >= NEAR;
-	if (++v->glances < GLANCES)
-		return;
-	v->near = v->distant <= DISTANT;
-	v->glances = v->distant = 0;
-}
-
-void pace_glance(struct pace_view *v, const char *at, size_t length)
-{
-	const volatile char *page = (const char *)(((uintptr_t)at + PAGE - 1) / PAGE * PAGE);
-	uint64_t begin;
-
-	if (length < 2 * PAGE || v->reads++ % GLANCE_AT)
-		return;
-	(void)*page; /* so that the page is known; the line below is so far from here that it does not come with this one */
-	atomic_thread_fence(memory_order_seq_cst);
-	begin = clock_now();
-	(void)page[PAGE / 2];
-	atomic_thread_fence(memory_order_seq_cst); /* it has come */
-	pace_judge_glance(v, clock_now() - begin);
 }
 
 void pace_copy(struct pace *p, char *to, const struct iovec *from, unsigned count, size_t length)

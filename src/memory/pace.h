@@ -24,20 +24,6 @@ struct pace {
 /* `length` bytes, all of those buffers. May be called in a fault_try(). */
 void pace_copy(struct pace *p, char *to, const struct iovec *from, unsigned count, size_t length);
 
-/* The other side of it: whether what is read comes out of a cache that is shared with the processor that has stored it. */
-struct pace_view {
-	bool near;	 /* it does */
-	uint8_t reads;
-	uint8_t glances; /* at what was read last; and how many of them took long */
-	uint8_t distant;
-};
-
-/* These bytes are about to be read for the first time. Looks now and then, if they are two pages or more. */
-void pace_glance(struct pace_view *v, const char *at, size_t length);
-
-/* To fetch one line has taken so many ns. For pace_glance(), and tests. */
-void pace_judge_glance(struct pace_view *v, uint64_t ns);
-
 /* A copy through the caches has taken so many ns. For pace_copy(), and tests. */
 void pace_judge(struct pace *p, size_t length, uint64_t ns);
 

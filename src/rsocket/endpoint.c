@@ -111,11 +111,6 @@ static void give_memory(struct hca *hca, struct ibv_mr *mr)
 	}
 }
 
-static struct ring own_ring(const struct stream *s)
-{
-	return (struct ring){s->rx, s->mr->rkey, s->rx_size, 0};
-}
-
 static int make_memory(struct rsocket *rs)
 {
 	struct stream *s = &rs->stream;
@@ -131,7 +126,6 @@ static int make_memory(struct rsocket *rs)
 	s->iomaps = (struct rs_iomap *)(s->targets + RS_TARGETS);
 	s->rx = (uint8_t *)s->targets + lists;
 	s->tx = s->rx + s->rx_size;
-	s->reads = s->offers = own_ring(s);
 	return 0;
 }
 
@@ -164,64 +158,8 @@ int endpoint_create(struct rsocket *rs)
 		return err;
 	s->slots = rs->sq_size;
 	s->rx_free = s->rx_size / 2;
-	s->offers.head = s->rx_size / 2;
+	s->rx_publish = 1;
 	return 0;
-}
-
-/* ---- the wide ring ----
- * To store a line that the peer's own cache still has takes several times as long as one that has been driven out from there into
- * the cache that both share. So a fast stream between two such processors goes through more memory than the caches of their own
- * can hold, though no more of it is in use at a time. */
-
-#define WIDE  (2u << 20)
-#define WIDES 16 /* that a process has at most: the rings of so many streams, of any size, drive each other out */
-
-static _Atomic uint32_t wides;
-
-static struct ibv_mr *make_wide(struct rsocket *rs, size_t bytes)
-{
-	struct ibv_mr *mr = NULL;
-	void *at = NULL;
-
-	/* relaxed: a number, and no more */
-	if (atomic_fetch_add_explicit(&wides, 1, memory_order_relaxed) < WIDES)
-		at = show_memory(context_of(rs->id->verbs)->hca, bytes);
-	if (at)
-		mr = ibv_reg_mr(rs->id->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	if (mr)
-		return mr;
-	if (at)
-		munmap(at, bytes);
-	atomic_fetch_sub_explicit(&wides, 1, memory_order_relaxed);
-	return NULL;
-}
-
-static void destroy_wide(struct ibv_mr *mr)
-{
-	void *at = mr->addr;
-	size_t bytes = mr->length;
-
-	ibv_dereg_mr(mr);
-	munmap(at, bytes);
-	atomic_fetch_sub_explicit(&wides, 1, memory_order_relaxed);
-}
-
-void endpoint_choose_ring(struct rsocket *rs, bool wide)
-{
-	struct stream *s = &rs->stream;
-	uint32_t half = s->rx_size / 2, bytes = WIDE / half * half;
-	bool is_wide = s->offers.size != s->rx_size;
-
-	if (wide == is_wide || s->rx_last || bytes <= s->rx_size || !post_can_place(rs->id->qp))
-		return;
-	if (!s->wide)
-		s->wide = make_wide(rs, bytes);
-	if (!s->wide)
-		return;
-	s->offers = wide ? (struct ring){s->wide->addr, s->wide->rkey, bytes, 0} : own_ring(s);
-	s->rx_last = s->rx_size - s->rx_free;
-	if (!s->rx_last)
-		s->reads = s->offers;
 }
 
 void endpoint_destroy(struct rsocket *rs)
@@ -230,9 +168,6 @@ void endpoint_destroy(struct rsocket *rs)
 
 	if (s->cq)
 		ibv_destroy_cq(s->cq);
-	if (s->wide)
-		destroy_wide(s->wide);
-	s->wide = NULL;
 	if (s->mr)
 		give_memory(context_of(s->mr->context)->hca, s->mr);
 	s->cq = NULL;

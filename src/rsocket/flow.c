@@ -6,8 +6,6 @@
 #include "rsocket/rsocket.h"
 
 #define BATCH 32
-#define WIDE_RATE  0.5	     /* bytes a ns, */
-#define WIDE_AFTER (8u << 20) /* for so many bytes: a wide ring is worth its page faults then. It is thought over as often */
 #define QUIET 16 /* messages of data that one completion tells of */
 #define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind */
 #define WR_RECEIVE (1ull << 62)
@@ -140,35 +138,19 @@ static bool should_grant(const struct rsocket *rs)
 	       !rs->peer_shut;
 }
 
-/* It has been so for long enough. */
-static bool is_fast(struct stream *s, uint32_t half)
-{
-	uint64_t now = clock_now();
-
-	s->fast = now - s->published_at < half / WIDE_RATE ? s->fast + half : 0;
-	s->published_at = now;
-	if (s->fast < WIDE_AFTER)
-		return false;
-	s->fast = 0;
-	return true;
-}
-
 static void publish_half(struct rsocket *rs, uint32_t message) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	uint32_t half = s->rx_size / 2;
-	struct rs_sge next;
+	struct rs_sge next = {(uintptr_t)(s->rx + s->rx_publish * half), s->mr->rkey, half};
 	struct ibv_sge sge = {.addr = (uintptr_t)&next, .length = sizeof(next)};
 
-	if (is_fast(s, half))
-		endpoint_choose_ring(rs, s->view.near);
-	next = (struct rs_sge){(uintptr_t)(s->offers.at + s->offers.head), s->offers.key, half};
 	if (s->swap)
 		next = (struct rs_sge){bswap_64(next.address), bswap_32(next.key), bswap_32(next.length)};
 	stream_post_control(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, message, IBV_SEND_INLINE,
 			    s->remote.address + s->remote_next * sizeof(next), s->remote.key);
 	s->rx_free -= half;
-	s->offers.head = (s->offers.head + half) % s->offers.size;
+	s->rx_publish ^= 1;
 	s->remote_next = (s->remote_next + 1) % s->remote.length;
 }
 

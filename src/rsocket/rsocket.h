@@ -50,12 +50,6 @@ enum {
 	RS_LAZY_RECEIVES = 16, /* are posted anew together: so many more than the peer may use */
 };
 
-/* Memory that the peer writes to, round and round. */
-struct ring {
-	uint8_t *at;
-	uint32_t key, size, head;
-};
-
 /* What the bytes of a stream go through. */
 struct stream {
 	struct ibv_cq *cq;
@@ -73,18 +67,12 @@ struct stream {
 	uint32_t controls;		   /* under way */
 	bool swap;			   /* the peer's byte order is the other one */
 	struct pace pace;		   /* of copies into its ring */
-	bool places;			   /* what was last sent went there without a packet */
 
 	/* receiving */
 	uint8_t *rx;
-	struct ring offers, reads;	   /* where the peer's next piece is; where the next byte to read is */
-	uint32_t rx_size, rx_ready;	   /* bytes that the peer may be ahead of us; that have come */
+	uint32_t rx_size, rx_head, rx_ready;
 	uint32_t rx_free;		   /* bytes read since, that the peer does not know of */
-	struct ibv_mr *wide;		   /* of another, larger ring; NULL: there is none */
-	uint32_t rx_last;		   /* bytes to be read in the one ring before the other follows; 0: none does */
-	uint32_t fast;			   /* bytes in a row that came fast enough for that */
-	uint64_t published_at;
-	struct pace_view view;
+	uint32_t rx_publish;		   /* which half comes next */
 	uint32_t owed;			   /* receives, to be posted */
 	uint16_t received, told;	   /* messages; how many there were when we last granted some */
 	struct rs_sge remote;		   /* the peer's list of targets */
@@ -188,8 +176,6 @@ void rsocket_progress(struct rsocket *rs) REQUIRES(rs->lock);
 /* ---- endpoint.c: QP, CQ and memory of a stream ---- */
 int endpoint_create(struct rsocket *rs) REQUIRES(rs->lock);
 void endpoint_destroy(struct rsocket *rs);
-/* From now on the peer is given pieces of the wide ring, or of its own. Or all stays as it is. */
-void endpoint_choose_ring(struct rsocket *rs, bool wide) REQUIRES(rs->lock);
 void endpoint_offer(struct rsocket *rs, struct rs_connect *to);
 /* What the peer said. 0 or -EPROTO. */
 int endpoint_take(struct rsocket *rs, const void *data, size_t length) REQUIRES(rs->lock);

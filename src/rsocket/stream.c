@@ -6,7 +6,6 @@
 #include "verbs/context.h"
 
 #define PIECE	    (32u << 10) /* no message is longer: the peer starts on one while the next is on its way */
-#define PLACED_PIECE (16u << 10) /* ... of what goes there without a packet, where one more costs little */
 #define MUCH	    (8u << 10)
 #define FEW_PACKETS 2		/* are one train, whatever is in them */
 #define PLACED_IOVS 8		/* pieces of the caller's; more are gathered in the ring */
@@ -129,8 +128,7 @@ static int write_message(struct rsocket *rs, struct cursor *c, uint32_t length, 
 
 	if (length <= rs->inline_size)
 		return write_inline(rs, c, length, to);
-	rs->stream.places = write_placed(rs, c, length, to, &err);
-	return rs->stream.places ? err : write_staged(rs, c, length, to);
+	return write_placed(rs, c, length, to, &err) ? err : write_staged(rs, c, length, to);
 }
 
 /* One message. Its length or -errno. */
@@ -138,7 +136,7 @@ static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRE
 {
 	struct stream *s = &rs->stream;
 	struct rs_sge *w = &s->window[s->target], to = *w;
-	uint32_t length = (uint32_t)min_of(left, (size_t)(s->places ? PLACED_PIECE : PIECE));
+	uint32_t length = (uint32_t)min_of(left, (size_t)PIECE);
 	int err;
 
 	length = min_of(min_of(length, w->length), s->tx_size - s->tx_used);
@@ -258,23 +256,13 @@ static bool may_receive(struct rsocket *rs)
 static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, bool peek)
 {
 	struct stream *s = &rs->stream;
-	struct ring from = s->reads;
-	uint32_t last = s->rx_last;
+	uint32_t first = min_of(length, s->rx_size - s->rx_head);
 
-	for (uint32_t left = length, n; left; left -= n) {
-		n = min_of(min_of(left, from.size - from.head), last ?: left);
-		pace_glance(&s->view, (const char *)from.at + from.head, n);
-		copy(c, from.at + from.head, n, false);
-		from.head = (from.head + n) % from.size;
-		if (last && !(last -= n)) {
-			from = s->offers;
-			from.head = 0;
-		}
-	}
+	copy(c, s->rx + s->rx_head, first, false);
+	copy(c, s->rx, length - first, false);
 	if (peek)
 		return;
-	s->reads = from;
-	s->rx_last = last;
+	s->rx_head = (s->rx_head + length) % s->rx_size;
 	s->rx_ready -= length;
 	s->rx_free += length;
 }

@@ -94,7 +94,6 @@ void destroy_qp_unsettled(struct ibv_qp *qp);
 /* engine_place(), for our own use. */
 bool post_placed(struct ibv_qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
 		 struct pace *pace);
-bool post_can_place(struct ibv_qp *qp); /* its peer is a neighbor */
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* odp.c */
 int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,

@@ -36,17 +36,6 @@ bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, 
 	return placed;
 }
 
-bool post_can_place(struct ibv_qp *base)
-{
-	struct qp *qp = (struct qp *)base;
-	bool can;
-
-	lock_take(&qp->lock);
-	can = qp->reach;
-	lock_drop(&qp->lock);
-	return can;
-}
-
 int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct qp *qp = (struct qp *)base;

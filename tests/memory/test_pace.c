@@ -84,41 +84,6 @@ static void short_copies_are_not_looked_at(void **state)
 	assert_memory_equal(&p, &before, sizeof(p));
 }
 
-static void glances(struct pace_view *v, int count, uint64_t ns)
-{
-	while (count--)
-		pace_judge_glance(v, ns);
-}
-
-static void who_stores_is_near_when_nearly_all_glances_say_so(void **state)
-{
-	struct pace_view v = {0};
-
-	glances(&v, 63, 50);
-	assert_false(v.near);
-	glances(&v, 1, 50);
-	assert_true(v.near);
-	/* interrupts */
-	glances(&v, 5, 5000);
-	glances(&v, 59, 50);
-	assert_true(v.near);
-	/* half of the lines were here already, though the other one is far away */
-	glances(&v, 32, 50);
-	glances(&v, 32, 160);
-	assert_false(v.near);
-}
-
-static void a_glance_needs_two_pages(void **state)
-{
-	struct pace_view v = {0}, before = v;
-
-	pace_glance(&v, (char *)from, 8191);
-	assert_memory_equal(&v, &before, sizeof(v));
-	for (int i = 0; i < 8; i++)
-		pace_glance(&v, (char *)from + i, 8192);
-	assert_int_equal(v.glances, 2);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,8 +91,6 @@ int main(void)
 		cmocka_unit_test(one_slow_copy_may_have_been_interrupted),
 		cmocka_unit_test(it_goes_through_the_caches_again_when_that_is_quick_again),
 		cmocka_unit_test(short_copies_are_not_looked_at),
-		cmocka_unit_test(who_stores_is_near_when_nearly_all_glances_say_so),
-		cmocka_unit_test(a_glance_needs_two_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
 /* Stream rsockets: their ends, their calls, and peers that are killed. SPDX-License-Identifier: BSD-2-Clause */
-#include "rsocket/rsocket.h"
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>
@@ -130,71 +129,6 @@ static void what_is_peeked_at_stays(void **state)
 	assert_memory_equal(in, "peek", 4);
 	assert_int_equal(rrecv(end[1], in, 4, MSG_DONTWAIT), -1);
 	assert_int_equal(errno, EAGAIN);
-	close_pair(end);
-}
-
-/* As a fast stream does it. True: the peer's next piece is of the other ring. */
-static bool goes_over(int fd)
-{
-	struct rsocket *rs = rsocket_get(fd);
-	struct stream *s = &rs->stream;
-	const uint8_t *before;
-	bool over;
-
-	lock_take(&rs->lock);
-	before = s->offers.at;
-	endpoint_choose_ring(rs, s->offers.size == s->rx_size);
-	over = s->offers.at != before;
-	lock_drop(&rs->lock);
-	rsocket_put(rs);
-	return over;
-}
-
-static void *send_all_twenty_times(void *fd)
-{
-	uint8_t *bytes = malloc(MANY);
-
-	for (size_t i = 0; i < MANY; i++)
-		bytes[i] = pattern(i);
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(rsend(*(int *)fd, bytes, MANY, 0), MANY);
-	free(bytes);
-	return NULL;
-}
-
-static void check_bytes(const uint8_t *in, ssize_t count, size_t at)
-{
-	for (ssize_t i = 0; i < count; i++, at++)
-		if (in[i] != pattern(at % MANY))
-			fail_msg("byte %zu is %u, not %u", at, in[i], pattern(at % MANY));
-}
-
-static void a_stream_goes_through_another_ring_and_back(void **state)
-{
-	static uint8_t in[70001];
-	size_t got = 0, peeked = 0;
-	pthread_t thread;
-	int end[2], times = 0;
-
-	make_pair(end);
-	assert_int_equal(pthread_create(&thread, NULL, send_all_twenty_times, &end[0]), 0);
-	while (got < 20 * MANY) {
-		ssize_t n = rrecv(end[1], in, sizeof(in), MSG_PEEK);
-
-		assert_true(n > 0);
-		check_bytes(in, n, got);
-		peeked = (size_t)n;
-		times += goes_over(end[1]);
-		n = rrecv(end[1], in, peeked, MSG_WAITALL);
-		assert_int_equal(n, peeked);
-		check_bytes(in, n, got);
-		got += (size_t)n;
-	}
-	pthread_join(thread, NULL);
-	if (!times)
-		printf("# no neighbor, no other ring\n");
-	else
-		assert_true(times > 4);
 	close_pair(end);
 }
 
@@ -493,7 +427,6 @@ int main(void)
 		cmocka_unit_test(one_way_ends_and_the_other_goes_on),
 		cmocka_unit_test(what_is_sent_before_the_end_arrives),
 		cmocka_unit_test(what_is_peeked_at_stays),
-		cmocka_unit_test(a_stream_goes_through_another_ring_and_back),
 		cmocka_unit_test(who_does_not_linger_is_gone),
 		cmocka_unit_test(who_does_not_wait_learns_how_it_went),
 		cmocka_unit_test(poll_and_select_take_ordinary_descriptors_too),

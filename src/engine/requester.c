@@ -457,10 +457,13 @@ static bool send_like_last(struct qp *qp, struct turn *turn)
 	struct requester *r = &qp->req;
 	const struct wqe *w = sq_at(&qp->sq, r->wqe);
 	uint32_t charge = r->mtu + PACKET_OVERHEAD, place = turn->packets % r->train;
-	bool in_pieces = is_in_pieces(w);
 	struct tx *tx;
+	bool in_pieces;
 
-	if (r->packet < (in_pieces ? 1 : 2) || r->packet + 1 >= w->packets || place == 0 || r->lossless || trace_on)
+	if (r->packet == 0 || place == 0 || r->lossless || trace_on)
+		return false;
+	in_pieces = is_in_pieces(w);
+	if ((r->packet == 1 && !in_pieces) || r->packet + 1 >= w->packets)
 		return false;
 	if (w->num_sge != 1 || (w->flags & IBV_SEND_INLINE) || w->by_reference || wqe_wants_response(w))
 		return false;

@@ -15,7 +15,7 @@ import time
 GUARD = 120  # seconds, against a hang: no test is about time
 REPORTS = re.compile(r"ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:|LeakSanitizer:")
 
-ports = itertools.count(20000 + os.getpid() % 20000)  # a TCP port of its own for each pair
+ports = itertools.count(10000 + os.getpid() % 20000)  # a TCP port of its own for each pair, below those that clients get
 
 
 class Failure(Exception):

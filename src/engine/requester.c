@@ -467,9 +467,8 @@ static bool send_like_last(struct qp *qp, struct turn *turn)
 		return false;
 	if (w->num_sge != 1 || (w->flags & IBV_SEND_INLINE) || w->by_reference || wqe_wants_response(w))
 		return false;
-	/* as window_allows() and asks() have it */
-	if (r->flight + charge > r->window || r->unasked + charge >= r->window / 4 ||
-	    (!engine_awaits_answer(qp) && window_ends(qp, charge, place + 1 == r->train)))
+	/* the first: window_allows() of such a packet */
+	if (r->flight + charge > r->window || asks(qp, turn->now, w, 1, charge, place + 1 == r->train))
 		return false;
 	tx = turn_repeat(qp, turn, w->sge, (uint64_t)r->packet * r->mtu, r->mtu);
 	if (!tx)

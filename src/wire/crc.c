@@ -113,7 +113,7 @@ static crc_function *find_isal(void)
 struct fold {
 	__m128i by; /* first half's and second half's factor */
 };
-static struct fold fold_128, fold_512, fold_2048; /* by the distance in bits */
+static struct fold fold_32, fold_128, fold_256, fold_512, fold_1024, fold_2048; /* by the distance in bits */
 
 static void make_fold(struct fold *f, int64_t distance)
 {
@@ -123,12 +123,17 @@ static void make_fold(struct fold *f, int64_t distance)
 
 static void make_folds(void)
 {
+	make_fold(&fold_32, 32);
 	make_fold(&fold_128, 128);
+	make_fold(&fold_256, 256);
 	make_fold(&fold_512, 512);
+	make_fold(&fold_1024, 1024);
 	make_fold(&fold_2048, 2048);
 }
 
 #define CLMUL128 __attribute__((target("pclmul,avx")))
+#define CLMUL256 __attribute__((target("pclmul,avx2,vpclmulqdq")))
+#define CLMUL256_LEAST 512 /* bytes: fewer take no longer by 128 bits */
 #define CLMUL512 __attribute__((target("pclmul,avx,avx512f,vpclmulqdq")))
 
 CLMUL128 static inline __m128i load_128(const uint8_t *bytes)
@@ -144,15 +149,33 @@ CLMUL128 static inline __m128i fold_lane(__m128i lane, __m128i by, __m128i later
 	return _mm_xor_si128(_mm_xor_si128(first, second), later);
 }
 
-/* The register after `lane` and n more bytes. */
+/* `lane` and the n < 16 bytes after it, with at least 16 - n bytes before these: the lane that ends where they do, into which the
+ * bytes that stand before it fold. */
+CLMUL128 static inline __m128i fold_tail(__m128i lane, const uint8_t *bytes, uint64_t n)
+{
+	static const uint8_t none_some_none[48] = {
+		-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0,  1,  2,  3,	4,  5,	6,  7,
+		8,  9,	10, 11, 12, 13, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+	__m128i before = load_128(none_some_none + n), here = load_128(none_some_none + 16 + n);
+
+	return fold_lane(_mm_shuffle_epi8(lane, before), fold_128.by,
+			 _mm_blendv_epi8(_mm_shuffle_epi8(lane, here), load_128(bytes + n - 16), here));
+}
+
+/* The register after `lane` and n more bytes, which have 16 others before them. Of a lane, the first half is folded to where 96 bits
+ * are left, and of those the last 32 are in the register's place. */
 CLMUL128 static inline uint32_t fold_rest(__m128i lane, const uint8_t *bytes, uint64_t n)
 {
-	uint8_t left[16];
+	__m128i left;
+	uint64_t first;
 
 	for (; n >= 16; n -= 16, bytes += 16)
 		lane = fold_lane(lane, fold_128.by, load_128(bytes));
-	_mm_storeu_si128((void *)left, lane);
-	return table_register(table_register(0, left, sizeof(left)), bytes, n);
+	if (n)
+		lane = fold_tail(lane, bytes, n);
+	left = _mm_xor_si128(_mm_clmulepi64_si128(lane, fold_32.by, 0x00), _mm_slli_si128(_mm_srli_si128(lane, 8), 4));
+	first = (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(left, 4));
+	return (uint32_t)_mm_extract_epi32(left, 3) ^ table_register(0, (const uint8_t *)&first, sizeof(first));
 }
 
 CLMUL128 static uint32_t crc_clmul(uint32_t crc, const uint8_t *bytes, uint64_t n)
@@ -170,8 +193,9 @@ CLMUL128 static uint32_t crc_clmul(uint32_t crc, const uint8_t *bytes, uint64_t 
 	for (n -= 64, bytes += 64; n >= 64; n -= 64, bytes += 64)
 		for (int i = 0; i < 4; i++)
 			lane[i] = fold_lane(lane[i], fold_512.by, load_128(bytes + 16 * i));
-	for (int i = 1; i < 4; i++)
-		lane[i] = fold_lane(lane[i - 1], fold_128.by, lane[i]);
+	for (int i = 0; i < 2; i++)
+		lane[i + 2] = fold_lane(lane[i], fold_256.by, lane[i + 2]);
+	lane[3] = fold_lane(lane[2], fold_128.by, lane[3]);
 	return ~fold_rest(lane[3], bytes, n);
 }
 
@@ -181,6 +205,50 @@ static crc_function *find_clmul(void)
 		return NULL;
 	make_folds();
 	return crc_clmul;
+}
+
+CLMUL256 static inline __m256i load_256(const uint8_t *bytes)
+{
+	return _mm256_loadu_si256((const void *)bytes);
+}
+
+CLMUL256 static inline __m256i fold_pair(__m256i pair, __m256i by, __m256i later)
+{
+	__m256i first = _mm256_clmulepi64_epi128(pair, by, 0x00), second = _mm256_clmulepi64_epi128(pair, by, 0x11);
+
+	return _mm256_xor_si256(_mm256_xor_si256(first, second), later);
+}
+
+/* As crc_clmul, two lanes to a register. */
+CLMUL256 static uint32_t crc_clmul256(uint32_t crc, const uint8_t *bytes, uint64_t n)
+{
+	__m256i by = _mm256_broadcastsi128_si256(fold_256.by), far = _mm256_broadcastsi128_si256(fold_1024.by), pair[4];
+	__m128i lane;
+
+	if (n < CLMUL256_LEAST)
+		return crc_clmul(crc, bytes, n);
+	for (int i = 0; i < 4; i++)
+		pair[i] = load_256(bytes + 32 * i);
+	pair[0] = _mm256_xor_si256(pair[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)~crc)));
+	for (n -= 128, bytes += 128; n >= 128; n -= 128, bytes += 128)
+		for (int i = 0; i < 4; i++)
+			pair[i] = fold_pair(pair[i], far, load_256(bytes + 32 * i));
+	for (int i = 0; i < 2; i++)
+		pair[i + 2] = fold_pair(pair[i], _mm256_broadcastsi128_si256(fold_512.by), pair[i + 2]);
+	pair[3] = fold_pair(pair[2], by, pair[3]);
+	for (; n >= 32; n -= 32, bytes += 32)
+		pair[3] = fold_pair(pair[3], by, load_256(bytes));
+	lane = fold_lane(_mm256_castsi256_si128(pair[3]), fold_128.by, _mm256_extracti128_si256(pair[3], 1));
+	return ~fold_rest(lane, bytes, n);
+}
+
+/* Where there is AVX-512, ISA-L uses that; else it takes 128 bits at a time. */
+static crc_function *find_clmul256(void)
+{
+	if (!find_clmul() || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq") ||
+	    __builtin_cpu_supports("avx512f"))
+		return NULL;
+	return crc_clmul256;
 }
 
 CLMUL512 static inline __m512i fold_lanes(__m512i lanes, __m512i by, __m512i later)
@@ -249,6 +317,9 @@ static crc_function *find_arm(void)
 #endif
 
 const struct crc_engine crc_engines[] = {
+#if defined(__x86_64__)
+	{"AVX2 carry-less multiplication", find_clmul256},
+#endif
 	{"ISA-L", find_isal},
 #if defined(__x86_64__)
 	{"AVX-512 carry-less multiplication", find_clmul512},

@@ -49,8 +49,7 @@
 #define STREAM_LONG  (STREAM_SURE + 64) /* ... so many a long one; and after one that was, ... */
 #define STREAM_DOUBT 32		  /* ... so many more are needed for the next, ... */
 #define DOUBT_MOST   4096	  /* ... twice as many after each one that was not, up to here */
-#define YIELD_LONG   (500 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way ... */
-#define CROWDED      64		  /* ... then the helper does not spin for so many times as long */
+#define CROWDED      64		  /* after a yield that took long, the helper does not spin for so many times as long */
 #define NOT_YET	     (50 * USEC)  /* between two calls of a handler that can do nothing yet */
 #define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
 #define EVENTS	     16

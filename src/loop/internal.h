@@ -75,6 +75,7 @@ struct helper {
 };
 
 #define AT_WORK (UINT64_MAX / 2) /* later than all times */
+#define YIELD_LONG (500 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way */
 
 struct loop {
 	struct hca hca;

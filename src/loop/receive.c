@@ -11,7 +11,8 @@
 #include "loop/target.h"
 #include "loop/neighbor.h"
 
-#define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor */
+#define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
+#define SHARE	    8u		/* ... and after one that somebody has used who does not give way, an eighth of what he took */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define INLET_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
@@ -467,17 +468,23 @@ static _Thread_local struct watch {
 	uint32_t glances; /* ... and so many polls to come do not look again */
 	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
 	uint64_t vain;	  /* ns: since when it finds nothing */
+	uint64_t taken;	  /* ns: how long others ran when it offered the processor last, if that was long */
 } watch;
 
 /* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
- * processor. Costs nothing to speak of where nobody waits, and a time slice per round trip where somebody does. */
+ * processor. Costs nothing to speak of where nobody waits, and a time slice per round trip where somebody does. But a
+ * thread that has other work between its polls, as most have, would hardly get to it beside programs that compute. */
 static void give_way(struct watch *w, uint64_t now, bool any)
 {
+	uint64_t took;
+
 	if (any || now < w->vain) {
 		w->vain = now;
-	} else if (now - w->vain > VAIN) {
+	} else if (now - w->vain > VAIN + w->taken / SHARE) {
 		sched_yield();
-		w->vain = now;
+		took = clock_now() - now;
+		w->taken = took > YIELD_LONG ? took : 0;
+		w->vain = now + w->taken;
 	}
 }
 

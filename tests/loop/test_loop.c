@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -459,6 +460,38 @@ static void a_signal_ends_a_wait_that_has_not_come_to_sleep(void **state)
 	close(wake);
 }
 
+/* What sched_yield() takes, as if somebody ran meanwhile who computes. */
+static _Thread_local uint64_t slice;
+static _Thread_local unsigned int yields;
+
+int sched_yield(void)
+{
+	uint64_t end = clock_now() + slice;
+
+	while (slice && clock_now() < end)
+		;
+	yields++;
+	return syscall(SYS_sched_yield);
+}
+
+static void polling_leaves_time_for_work_beside_programs_that_compute(void **state)
+{
+	uint64_t begin, all, others;
+	struct pair p;
+
+	open_pair(&p);
+	slice = 2 * MSEC;
+	yields = 0;
+	begin = clock_now();
+	while (yields < 30)
+		loop_progress();
+	all = clock_now() - begin;
+	others = 30 * slice;
+	slice = 0;
+	assert_true(all - others > others / 10);
+	close_pair(&p);
+}
+
 static void an_idle_connection_wakes_nobody(void **state)
 {
 	unsigned long before = 0, after = 0;
@@ -606,6 +639,7 @@ int main(void)
 		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
+		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),
 		cmocka_unit_test(an_idle_connection_wakes_nobody),
 		cmocka_unit_test(a_port_in_use_is_explained),
 		cmocka_unit_test(addresses_are_shared_by_their_users),

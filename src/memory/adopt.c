@@ -579,7 +579,9 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	lock_drop(&a->lock);
 }
 
-static void watch_forks(void)
+/* Before all others register theirs: so the child has its copy when they write to what they guard, which may lie in memory that
+ * the program has registered, freed and allocated anew. */
+__attribute__((constructor(101))) static void watch_forks(void)
 {
 	pthread_atfork(before_fork, in_parent, in_child);
 }
@@ -627,13 +629,11 @@ static bool identify(struct arena *a)
 
 static struct arena *make_arena(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	size_t extents = EXTENTS * sizeof(struct extent);
 	struct arena *a = calloc(1, sizeof(*a));
 
 	if (!a)
 		return NULL;
-	pthread_once(&once, watch_forks);
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	a->idle_limit = IDLE_MANY;
 	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -337,6 +337,34 @@ static void a_child_has_a_copy_of_its_own(void **state)
 	munmap(at, pages * page);
 }
 
+/* What a handler of fork() of somebody else does in the child, where it finds what it guards on adopted memory. */
+static char *scribbled;
+
+static void scribble(void)
+{
+	if (scribbled)
+		*scribbled = 77;
+}
+
+static void a_child_has_its_copy_before_its_handlers_write(void **state)
+{
+	char *at = fresh(4);
+	pid_t pid;
+
+	if (!MOVES)
+		return;
+	assert_true(moves(at, 4 * page));
+	at[page] = 1;
+	scribbled = at + page;
+	pid = fork();
+	if (!pid)
+		_exit(at[page] != 77);
+	scribbled = NULL;
+	expect_child(pid);
+	assert_int_equal(at[page], 1);
+	munmap(at, 4 * page);
+}
+
 static void a_child_may_adopt_too(void **state)
 {
 	char *at = fresh(4);
@@ -530,6 +558,7 @@ int main(void)
 		TEST(what_is_not_private_memory_stays),
 		TEST(a_second_thread_stops_it),
 		TEST(a_child_has_a_copy_of_its_own),
+		TEST(a_child_has_its_copy_before_its_handlers_write),
 		TEST(a_child_may_adopt_too),
 		TEST(memory_of_our_own_is_adopted_even_beside_threads),
 		TEST(emptied_pages_are_zeros),
@@ -540,6 +569,7 @@ int main(void)
 	};
 
 	page = (size_t)sysconf(_SC_PAGESIZE);
+	pthread_atfork(NULL, NULL, scribble); /* before anything is adopted */
 	arena = arena_get();
 	assert(arena);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@ enum kind {
 	KIND_PACKET,
 	KIND_PASS,   /* a struct handover_pass first */
 	KIND_REPORT, /* a struct handover_report and no packet */
+	KIND_ASK,    /* likewise */
 };
 
 /* A record, followed by `bytes`: what its kind says, then a packet from the BTH to before the ICRC (which was good);
@@ -34,8 +35,11 @@ void handover_send(struct handover *h, const struct slot *own)
 		return;
 	/* fails if that process is dead, or stopped and its queue full: lost */
 	if (sendto(own->fd, h->memory, h->bytes, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
-		   slot_address(&address, h->slot)) < 0)
+		   slot_address(&address, h->slot)) < 0) {
 		h->lost++;
+		if (errno == ECONNREFUSED)
+			h->dead = h->slot;
+	}
 	h->bytes = 0;
 }
 
@@ -92,13 +96,24 @@ void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, con
 	add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
 }
 
+static void add_message(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *message,
+			uint32_t size)
+{
+	struct record *record = open_record(h, own, slot, fill(size));
+
+	*record = (struct record){.bytes = size, .kind = kind};
+	memcpy(record + 1, message, size);
+	h->bytes += sizeof(*record) + fill(size);
+}
+
 void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report)
 {
-	struct record *record = open_record(h, own, slot, fill(sizeof(*report)));
+	add_message(h, own, slot, KIND_REPORT, report, sizeof(*report));
+}
 
-	*record = (struct record){.bytes = sizeof(*report), .kind = KIND_REPORT};
-	memcpy(record + 1, report, sizeof(*report));
-	h->bytes += sizeof(*record) + fill(sizeof(*report));
+void handover_ask(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_ask *ask)
+{
+	add_message(h, own, slot, KIND_ASK, ask, sizeof(*ask));
 }
 
 /* Whether a process of this user sent it. */
@@ -137,6 +152,8 @@ static void take(const struct record *record, const uint8_t *at, const struct ha
 		take_packet(record, at, ops, arg);
 	else if (record->kind == KIND_REPORT && record->bytes == sizeof(struct handover_report) && ops->report)
 		ops->report(arg, (const struct handover_report *)at);
+	else if (record->kind == KIND_ASK && record->bytes == sizeof(struct handover_ask) && ops->asked)
+		ops->asked(arg, (const struct handover_ask *)at);
 }
 
 bool handover_receive(const struct slot *own, const struct handover_ops *ops, void *arg)

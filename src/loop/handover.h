@@ -16,6 +16,7 @@ struct handover {
 	uint8_t slot;	/* whom it is for */
 	uint32_t bytes;
 	uint64_t packets, lost;
+	uint8_t dead; /* who was no more when something was sent to him last; 0: nobody */
 	_Alignas(8) uint8_t memory[HANDOVER_BYTES];
 };
 
@@ -31,12 +32,19 @@ struct handover_pass {
 	uint32_t access;
 	uint8_t again; /* a duplicate, perhaps of an earlier epoch */
 	uint8_t traffic_class, hop_limit, path_mtu, min_rnr_timer, max_dest_rd_atomic;
+	uint8_t host; /* who passes it on */
 };
 struct handover_report {
 	uint64_t incarnation;
 	uint32_t epoch, qpn, expected, msn;
-	uint8_t slot, rests, failed; /* enum ibv_event_type, if `is_failed` */
+	uint8_t slot, rests, failed; /* whom it is from; enum ibv_event_type, if `is_failed` */
 	uint8_t is_failed;
+};
+/* The host asks for a report. */
+struct handover_ask {
+	uint64_t incarnation;
+	uint32_t qpn;
+	uint8_t slot; /* who asks */
 };
 
 /* What is called for what has come. */
@@ -44,6 +52,7 @@ struct handover_ops {
 	link_deliver *packet;
 	void (*passed)(void *arg, const struct handover_pass *h, const struct packet *p, const union ibv_gid *from);
 	void (*report)(void *arg, const struct handover_report *r);
+	void (*asked)(void *arg, const struct handover_ask *a);
 };
 
 /* The packet is copied; it leaves with the next handover_send(), or before if there is no room or the slot changes. */
@@ -52,6 +61,7 @@ void handover_add(struct handover *h, const struct slot *own, uint8_t slot, cons
 void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_pass *pass,
 		   const struct packet *p, const union ibv_gid *from);
 void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report);
+void handover_ask(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_ask *ask);
 void handover_send(struct handover *h, const struct slot *own);
 
 /* Calls one of `ops` (packet() is always there) for each record of one datagram that another process of this user sent

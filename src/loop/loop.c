@@ -35,7 +35,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	if (!l)
 		goto err;
 	memset(l, 0, offsetof(struct loop, handover));
-	l->handover.slot = l->handover.bytes = l->handover.packets = l->handover.lost = 0;
+	l->handover.slot = l->handover.bytes = l->handover.packets = l->handover.lost = l->handover.dead = 0;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		goto err_free;
 	err = slot_claim(&l->slot);
@@ -334,6 +334,23 @@ int loop_attach(struct path *path)
 	}
 	lock_drop(&life);
 	return err;
+}
+
+int loop_attach_again(struct path *path)
+{
+	struct loop *l;
+	struct port *port;
+
+	if (!lock_try(&life))
+		return -EAGAIN;
+	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
+	port = l ? find_port(l, &path->sgid) : NULL;
+	if (port) {
+		port->users++;
+		path->link = port;
+	}
+	lock_drop(&life);
+	return port ? 0 : -EADDRNOTAVAIL;
 }
 
 void loop_detach(struct path *path)

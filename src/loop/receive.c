@@ -57,11 +57,11 @@ NO_LOCK_ANALYSIS static void leave(struct visit *v)
 	if (likely(v->straight)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_straight(v->loop, v->qp);
+	} else if (unlikely(v->qp->is_guest || v->qp->is_kept)) {
+		target_run(v->loop, v->qp, v->now);
 	} else {
-		run_qp(v->loop, v->qp, v->now, !v->qp->is_guest);
+		run_qp(v->loop, v->qp, v->now, true);
 	}
-	if (unlikely(v->qp->is_guest))
-		target_report(v->loop, v->qp);
 	lock_drop(&v->qp->lock);
 	v->qp = NULL;
 }
@@ -109,6 +109,7 @@ static void stray(struct visit *v, uint8_t slot, const struct packet *p,
 		deliver_mad(v, p, from);
 	if (slot == 0 || !v->port)
 		return;
+	slot = steering_heir(&l->steering, p->dest_qpn) ?: slot;
 	handover_add(&l->handover, &l->slot, slot, p, from);
 	steering_stray(&v->port->steered, slot, v->now);
 }
@@ -144,7 +145,7 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 
 	if (!v->now)
 		v->now = clock_now();
-	if (unlikely(slot != v->loop->slot.number)) {
+	if (unlikely(slot != v->loop->slot.number) && !hca_has_adopted(&v->loop->hca, p->dest_qpn)) {
 		stray(v, slot, p, from);
 		return;
 	}
@@ -167,7 +168,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 		return;
 	leave(v);
 	v->straight = false;
-	v->qp = target_guest(v->loop, h, v->now);
+	v->qp = target_guest(v->loop, h);
 	if (v->qp)
 		engine_receive(v->qp, p, from, v->now);
 }
@@ -178,6 +179,14 @@ NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_rep
 
 	leave(v);
 	target_heard(v->loop, r, v->now);
+}
+
+NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
+{
+	struct visit *v = arg;
+
+	leave(v);
+	target_asked(v->loop, a);
 }
 
 /* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
@@ -394,7 +403,7 @@ uint32_t receive_all(struct loop *l, uint64_t *now)
 bool receive_handover(struct loop *l, uint64_t now)
 {
 	struct visit v = {.loop = l, .now = now};
-	static const struct handover_ops ops = {deliver, deliver_passed, deliver_report};
+	static const struct handover_ops ops = {deliver, deliver_passed, deliver_report, deliver_ask};
 	bool any = handover_receive(&l->slot, &ops, &v);
 
 	leave(&v);
@@ -406,7 +415,8 @@ bool receive_handover(struct loop *l, uint64_t now)
 NO_LOCK_ANALYSIS static void drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : p->dest_qpn >> 16;
+	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false)
+					      : steering_heir(&l->steering, p->dest_qpn) ?: p->dest_qpn >> 16;
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);

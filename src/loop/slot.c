@@ -67,15 +67,44 @@ int slot_check_user(int connection, pid_t *pid)
 	return 0;
 }
 
-int slot_claim(struct slot *slot)
+int slot_keep(uint8_t number)
 {
-	int one = 1, err;
+	int fd = fd_aside(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
+	struct sockaddr_un address;
+
+	if (fd < 0)
+		return -errno;
+	if (!bind(fd, (struct sockaddr *)&address, slot_abstract(&address, "kept/%u", number)))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* Asked when the slot is ours: nobody begins to keep it then. */
+static bool is_kept(uint8_t number)
+{
+	int fd = slot_keep(number);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EADDRINUSE;
+}
+
+static int open_slot(struct slot *slot)
+{
+	int one = 1;
 
 	slot->fd = fd_aside(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (slot->fd < 0)
-		return -errno;
 	/* who sends is checked: see handover_receive() */
-	if (setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)))
+	return slot->fd < 0 || setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ? -errno : 0;
+}
+
+int slot_claim(struct slot *slot)
+{
+	int err;
+
+	if (open_slot(slot))
 		goto err;
 	/* start at the process id: so the number of one that has just died rests for a while, and a late packet for
 	 * it finds nobody */
@@ -84,16 +113,22 @@ int slot_claim(struct slot *slot)
 		uint8_t number = 1 + ((unsigned)getpid() + i) % SLOTS;
 
 		if (!bind(slot->fd, (struct sockaddr *)&address, slot_address(&address, number))) {
-			slot->number = number;
-			return 0;
-		}
-		if (errno != EADDRINUSE)
+			if (!is_kept(number)) {
+				slot->number = number;
+				return 0;
+			}
+			close(slot->fd);
+			if (open_slot(slot))
+				goto err;
+		} else if (errno != EADDRINUSE) {
 			goto err;
+		}
 	}
 	errno = EUSERS;
 err:
 	err = -errno;
-	slot_release(slot);
+	if (slot->fd >= 0)
+		slot_release(slot);
 	return err;
 }
 

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/far_qp.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/aside.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "engine/engine.h"
+#include "loop/heir.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
+#include "object/keep.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"
 #include "verbs/shared_qp.h"
 
-#define FAR_VERSION 1u /* of what follows: part of the name that others call */
+#define FAR_VERSION 2u /* of what follows: part of the name that others call */
 #define CALLERS	    255
 #define EVENTS	    16
+#define MOVING	    MSEC /* between two looks where a QP is that moves */
 #define PATIENCE    (5 * SEC) /* an answer takes a thread of its home no longer, if that runs at all */
 
 enum what {
@@ -43,6 +50,10 @@ struct far {
 	int fd;		  /* -1: none, in a child of fork() */
 	struct qp *qp;	  /* away: the QP as seen from here. At home: an opener of it; NULL: nobody has opened anything
 			   * by it; of an orphan, the QP itself */
+	/* away: */
+	uint8_t home;	/* the slot of the process at the other end */
+	bool is_asking; /* a new home has been asked whether it has the QP, and has not answered */
+	bool is_lost;	/* nobody goes on with it */
 };
 
 struct lock far_lock; /* guards all below. Taken before qp->lock. Who waits for another process does not hold it */
@@ -52,6 +63,7 @@ static struct hca *adapter;			   /* of whom all of this is */
 static uint32_t users;				   /* QPs that are offered, or are far away */
 static int listener = -1;
 static int calls = -1; /* an epoll set, watched by the helper: the listener and the connections */
+static int name = -1;  /* keeps our slot for those who have opened a QP of ours */
 
 static socklen_t name_of(struct sockaddr_un *address, uint8_t slot)
 {
@@ -66,6 +78,87 @@ static bool is_away(const struct far *f)
 static void send_message(int fd, const struct message *m)
 {
 	send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL); /* whoever does not read it is not waited for */
+}
+
+/* ---- what is kept of a QP ---- */
+
+/* Takes both descriptors over. NULL: they are closed. */
+static struct keep *make_keep(int fd, int kept_name)
+{
+	struct keep *k = fd >= 0 && kept_name >= 0 ? calloc(1, sizeof(*k)) : NULL;
+	void *memory = k ? mmap(NULL, sizeof(struct keep_memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+
+	if (memory != MAP_FAILED) {
+		*k = (struct keep){.memory = memory, .fd = fd, .name = kept_name};
+		return k;
+	}
+	free(k);
+	if (fd >= 0)
+		close(fd);
+	if (kept_name >= 0)
+		close(kept_name);
+	return NULL;
+}
+
+static void free_keep(struct keep *k)
+{
+	if (!k)
+		return;
+	munmap(k->memory, sizeof(*k->memory));
+	close(k->fd);
+	close(k->name);
+	free(k);
+}
+
+static uint32_t home_of(const struct keep *k)
+{
+	return atomic_load_explicit(&k->memory->home, memory_order_acquire); /* pairs with who has changed it */
+}
+
+/* From now on another process may go on with it. 0 or errno. */
+static int begin_to_keep(struct qp *qp) REQUIRES(qp->lock, far_lock)
+{
+	if (name < 0)
+		name = slot_keep(adapter->slot);
+	if (!qp->keep) {
+		qp->keep = make_keep(memfd_of_size("uroce-target", 0, sizeof(struct keep_memory)),
+				     name < 0 ? -1 : fd_aside(fcntl(name, F_DUPFD_CLOEXEC, 0)));
+		if (!qp->keep)
+			return ENOMEM;
+		atomic_store_explicit(&qp->keep->memory->home, adapter->slot, memory_order_relaxed); /* nobody else sees it yet */
+	}
+	qp->is_kept = true;
+	heir_note(qp);
+	return 0;
+}
+
+/* With the message go the descriptors of what is kept, if any. */
+static void send_keep(int fd, const struct message *m, const struct keep *k)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {0};
+	struct iovec iov = {(void *)m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+	const int both[2] = {k->fd, k->name};
+
+	*c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(both))};
+	memcpy(CMSG_DATA(c), both, sizeof(both));
+	sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* As recv(); what comes with it goes to both[], -1: nothing. */
+static ssize_t receive_keep(int fd, struct message *m, int both[2], int flags)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+	struct iovec iov = {m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(fd, &h, flags | MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
+
+	both[0] = both[1] = -1;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+		memcpy(both, CMSG_DATA(c), 2 * sizeof(int));
+	return n;
 }
 
 static int join(int fd, struct far *f) REQUIRES(far_lock)
@@ -89,9 +182,12 @@ static void forget(struct far *f) REQUIRES(far_lock)
 static int serve_open(struct far *f, struct qp *qp, struct message *m) REQUIRES(qp->lock, far_lock)
 {
 	struct qp *opener = f->qp ? NULL : calloc(1, sizeof(*opener));
+	int error = opener ? begin_to_keep(qp) : f->qp ? EINVAL : ENOMEM;
 
-	if (!opener)
-		return f->qp ? EINVAL : ENOMEM;
+	if (error) {
+		free(opener);
+		return error;
+	}
 	opener->real = qp;
 	opener->far = f;
 	list_append(&qp->openers, &opener->openers);
@@ -116,6 +212,7 @@ static int serve_modify(struct far *f, struct qp *qp, struct message *m) REQUIRE
 		return EOPNOTSUPP;
 	loop_run(qp); /* what has arrived is acknowledged */
 	error = -engine_modify(qp, &m->attr, m->mask, 0);
+	heir_note(qp);
 	loop_run(qp);
 	return error;
 }
@@ -131,12 +228,14 @@ NO_LOCK_ANALYSIS static void answer(struct far *f, struct message *m)
 	struct qp *qp = m->what < ARRAY_SIZE(serve) ? hca_find_qp(adapter, m->qpn) : NULL;
 
 	m->result = EINVAL;
-	if (qp) {
-		if (is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &m->domain))
-			m->result = serve[m->what](f, qp, m);
+	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &m->domain))
+		m->result = serve[m->what](f, qp, m);
+	if (m->what == FAR_OPEN && !m->result)
+		send_keep(f->fd, m, qp->keep);
+	else
+		send_message(f->fd, m);
+	if (qp)
 		lock_drop(&qp->lock);
-	}
-	send_message(f->fd, m);
 }
 
 /* One who had it open has closed it, or is dead. */
@@ -148,10 +247,8 @@ static void drop_opener(struct far *f) REQUIRES(far_lock)
 	lock_take(&qp->lock);
 	list_remove(&opener->openers);
 	last = --qp->open == 0;
-	if (last) {
-		engine_fail(qp);
-		loop_run(qp);
-	}
+	if (last)
+		heir_release(qp); /* somebody may be about to come here whose home it was before */
 	lock_drop(&qp->lock);
 	free(opener);
 	forget(f);
@@ -186,19 +283,107 @@ static void hear_event(const struct far *f, enum ibv_event_type type)
 	lock_drop(&f->qp->lock);
 }
 
-static void hear_end(struct far *f) REQUIRES(far_lock)
+/* Of a connection whose QP nobody goes on with. */
+static void lose(struct far *f) REQUIRES(far_lock)
 {
-	if (!is_away(f)) {
-		if (f->qp) {
-			drop_opener(f);
-		} else {
-			forget(f);
-			free(f);
-		}
-		return;
+	epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL);
+	f->is_lost = true;
+	hear_event(f, IBV_EVENT_QP_FATAL);
+}
+
+/* At the new home. 0 or -errno. */
+static int reopen(struct far *f, uint8_t home) REQUIRES(far_lock)
+{
+	const struct message m = {.what = FAR_OPEN, .qpn = f->qp->base.qp_num, .domain = f->qp->domain};
+	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
+	struct sockaddr_un address;
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, name_of(&address, home)) || slot_check_user(fd, NULL) ||
+	    send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m)) {
+		close(fd); /* it may have gone by now, or have no room for callers */
+		return -EAGAIN;
+	}
+	err = join(fd, f);
+	if (err) {
+		close(fd);
+		return err;
 	}
 	epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL);
-	hear_event(f, IBV_EVENT_QP_FATAL);
+	close(f->fd);
+	f->fd = fd;
+	f->home = home;
+	f->is_asking = true;
+	return 0;
+}
+
+static int start_listening(void) REQUIRES(far_lock);
+
+/* The QP is ours now. 0 or -errno. */
+static int inherit(struct far *f) REQUIRES(far_lock)
+{
+	struct qp *qp = f->qp;
+	int err = listener < 0 ? start_listening() : 0;
+
+	err = err ?: heir_begin(qp);
+	if (err == -EAGAIN)
+		return err;
+	if (err) {
+		log_warn("the XRC target %#x ends with its process: %s", qp->base.qp_num, strerror(-err));
+		atomic_store_explicit(&qp->keep->memory->home, 0, memory_order_release); /* others may try */
+		return err;
+	}
+	forget(f);
+	return 0;
+}
+
+/* The home of a QP has gone, or let go of it: the first of those who have it open goes on with it, and the others turn to him. */
+static void follow(struct far *f) REQUIRES(far_lock)
+{
+	_Atomic uint32_t *shared = &f->qp->keep->memory->home;
+	uint32_t home = home_of(f->qp->keep), own = adapter->slot;
+	bool open;
+	int err;
+
+	lock_take(&f->qp->lock);
+	open = f->qp->open;
+	lock_drop(&f->qp->lock);
+	if (!open) { /* it is about to be closed */
+		epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL);
+		return;
+	}
+	if (home != own && (!home || home == f->home || !slot_is_alive(home)) &&
+	    atomic_compare_exchange_strong_explicit(shared, &home, own, memory_order_acq_rel, memory_order_acquire))
+		home = own;
+	err = home == own ? inherit(f) : reopen(f, home);
+	if (err == -EAGAIN)
+		loop_not_yet();
+	else if (err)
+		lose(f);
+}
+
+static void hear_end(struct far *f) REQUIRES(far_lock)
+{
+	if (is_away(f)) {
+		follow(f);
+	} else if (f->qp) {
+		drop_opener(f);
+	} else {
+		forget(f);
+		free(f);
+	}
+}
+
+/* From a new home. */
+static void hear_answer(struct far *f, const struct message *m) REQUIRES(far_lock)
+{
+	f->is_asking = false;
+	if (!m->result)
+		return;
+	f->home = 0;
+	loop_not_yet();
+	shutdown(f->fd, SHUT_RDWR); /* it does not have it, or no more: this is heard as its end */
 }
 
 /* ---- both ---- */
@@ -206,12 +391,18 @@ static void hear_end(struct far *f) REQUIRES(far_lock)
 static void hear(struct far *f) REQUIRES(far_lock)
 {
 	struct message m;
-	ssize_t n = recv(f->fd, &m, sizeof(m), MSG_DONTWAIT);
+	int both[2];
+	ssize_t n = receive_keep(f->fd, &m, both, MSG_DONTWAIT);
 
+	for (int i = 0; i < 2; i++)
+		if (both[i] >= 0)
+			close(both[i]); /* we have it */
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n != sizeof(m))
 		hear_end(f);
+	else if (is_away(f) && f->is_asking)
+		hear_answer(f, &m);
 	else if (is_away(f))
 		hear_event(f, (enum ibv_event_type)m.result);
 	else
@@ -238,7 +429,7 @@ static void hear_all(void *arg)
 	lock_drop(&far_lock);
 }
 
-static int start_listening(void) REQUIRES(far_lock)
+static int start_listening(void)
 {
 	struct sockaddr_un address;
 	int err;
@@ -269,7 +460,9 @@ static void close_calls(void) REQUIRES(far_lock)
 	}
 	if (listener >= 0)
 		close(listener);
-	listener = calls = -1;
+	if (name >= 0)
+		close(name);
+	listener = calls = name = -1;
 	adapter = NULL;
 }
 
@@ -316,7 +509,9 @@ NO_LOCK_ANALYSIS void far_forget(void)
 		close(listener);
 	if (calls >= 0)
 		close(calls); /* before all else: the set is the parent's as well */
-	listener = calls = -1;
+	if (name >= 0)
+		close(name);
+	listener = calls = name = -1;
 	while ((l = list_pop(&connections)) || (l = list_pop(&orphans)))
 		forget(container_of(l, struct far, link));
 	users = 0;
@@ -341,11 +536,35 @@ void far_offer(struct qp *qp)
 void far_withdraw(struct qp *qp)
 {
 	end(qp->hca);
+	free_keep(qp->keep);
+	qp->keep = NULL;
 }
 
 void far_tell(const struct far *opener, enum ibv_event_type type)
 {
 	send_message(opener->fd, &(struct message){.what = FAR_EVENT, .result = (int32_t)type});
+}
+
+/* It was made on that context, or elsewhere: then it is no context's. And nobody has it open here. */
+NO_LOCK_ANALYSIS static bool ends_with(struct qp *qp, const struct context *closing)
+{
+	bool ends = qp->far || qp->base.context == &closing->verbs.context;
+
+	list_each (l, &qp->openers)
+		ends &= container_of(l, struct qp, openers)->far != NULL;
+	if (ends)
+		heir_release(qp);
+	return ends;
+}
+
+static bool release(struct qp *qp, const struct context *closing)
+{
+	bool ends;
+
+	lock_take(&qp->lock);
+	ends = ends_with(qp, closing);
+	lock_drop(&qp->lock);
+	return ends;
 }
 
 void far_bury(struct context *closing)
@@ -357,7 +576,7 @@ void far_bury(struct context *closing)
 	list_each_safe (i, &connections) {
 		struct far *f = container_of(i, struct far, link);
 
-		if (closing && f->qp && f->qp->real && f->qp->real->base.context == &closing->verbs.context)
+		if (closing && f->qp && f->qp->real && release(f->qp->real, closing))
 			drop_opener(f);
 	}
 	while ((l = list_pop(&orphans)))
@@ -397,10 +616,10 @@ static int connect_until(int fd, uint8_t slot, uint64_t end)
 }
 
 /* 0 or errno. */
-static int receive_until(int fd, struct message *m, uint64_t end)
+static int receive_until(int fd, struct message *m, int both[2], uint64_t end)
 {
 	while (wait_until(fd, end)) {
-		ssize_t n = recv(fd, m, sizeof(*m), 0);
+		ssize_t n = receive_keep(fd, m, both, 0);
 
 		if (n == sizeof(*m))
 			return m->result;
@@ -410,20 +629,24 @@ static int receive_until(int fd, struct message *m, uint64_t end)
 	return ETIMEDOUT;
 }
 
+/* The connection of a QP that has been opened, and what came with the answer. */
+struct opened {
+	int fd, both[2];
+};
+
 /* Asks the home of a QP. 0 or errno; the connection goes to *keep, NULL: it is closed. */
-static int ask(struct message *m, int *keep)
+static int ask(struct message *m, uint8_t home, struct opened *keep, uint64_t end)
 {
-	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
-	uint64_t end = clock_now() + PATIENCE;
+	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error, both[2] = {-1, -1};
 
 	if (fd < 0)
 		return errno;
-	error = connect_until(fd, m->qpn >> 16, end);
+	error = connect_until(fd, home, end);
 	if (!error && send(fd, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m))
 		error = ENODEV;
-	error = error ?: receive_until(fd, m, end);
+	error = error ?: receive_until(fd, m, both, end);
 	if (!error && keep)
-		*keep = fd;
+		*keep = (struct opened){fd, {fd_aside(both[0]), fd_aside(both[1])}};
 	else
 		close(fd);
 	return error;
@@ -450,26 +673,31 @@ NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_nam
 	return found;
 }
 
-/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. */
-NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct message *m, int fd)
+/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. Then nothing of what
+ * has been opened is left but the connection. */
+NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct message *m, const struct opened *o, uint8_t home)
 {
 	static const struct ibv_qp_cap none;
-	struct far *f = calloc(1, sizeof(*f));
+	struct keep *keep = make_keep(o->both[0], o->both[1]);
+	struct far *f = keep ? calloc(1, sizeof(*f)) : NULL;
 	struct qp *qp = f ? qp_create(hca, NULL, NULL, NULL, NULL, IBV_QPT_XRC_RECV, &none, false) : NULL;
-	int err;
+	int fd = o->fd, err;
 
 	if (!qp) {
+		free_keep(keep);
 		free(f);
 		return NULL;
 	}
 	f->fd = fd;
 	f->qp = qp;
+	f->home = home;
 	lock_take(&qp->lock);
 	qp->base.qp_num = m->qpn; /* so that nobody finds it by number */
 	qp->base.state = m->attr.qp_state;
 	qp->domain = m->domain;
 	qp->closed = true;
 	qp->far = f;
+	qp->keep = keep;
 	lock_drop(&qp->lock);
 	lock_take(&far_lock);
 	err = join(fd, f);
@@ -478,6 +706,7 @@ NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct messa
 	lock_drop(&far_lock);
 	if (err) {
 		qp_destroy(qp);
+		free_keep(keep);
 		free(f);
 		return NULL;
 	}
@@ -485,50 +714,115 @@ NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct messa
 	return qp;
 }
 
-struct qp *far_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain)
+struct qp *far_find(struct hca *hca, uint8_t home, uint32_t qpn, const struct xrcd_name *domain)
 {
 	struct message m = {.what = FAR_OPEN, .qpn = qpn, .domain = *domain};
 	struct qp *qp = find_open(qpn, domain);
-	int fd, error;
+	struct opened o;
+	int error;
 
 	if (qp)
 		return qp;
-	error = ask(&m, &fd);
+	if (home == hca->slot)
+		return fail_null(EINVAL);
+	error = ask(&m, home, &o, clock_now() + PATIENCE);
 	if (error)
 		return fail_null(error == ENODEV ? EINVAL : error);
 	begin(hca);
-	qp = make_view(hca, &m, fd);
+	qp = make_view(hca, &m, &o, home);
 	if (!qp) {
-		close(fd);
+		close(o.fd);
 		end(hca);
 		return fail_null(ENOMEM);
 	}
 	return qp;
 }
 
+void far_settle(struct qp *qp)
+{
+	lock_take(&far_lock); /* who was about to go on with it has done so, and nobody begins any more */
+	lock_drop(&far_lock);
+	lock_take(&qp->lock);
+	heir_release(qp);
+	lock_drop(&qp->lock);
+}
+
 void far_close(struct qp *qp)
 {
 	lock_take(&far_lock);
-	forget(qp->far);
+	if (!qp->is_here) /* else that has been done */
+		forget(qp->far);
 	lock_drop(&far_lock);
+	if (qp->is_here)
+		heir_leave(qp);
 	end(qp->hca);
+	free_keep(qp->keep);
+	qp->keep = NULL;
 	free(qp->far);
+}
+
+bool far_is_away(struct qp *qp)
+{
+	bool is_away;
+
+	if (!qp->far)
+		return false;
+	lock_take(&qp->lock);
+	is_away = !qp->is_here;
+	lock_drop(&qp->lock);
+	return is_away;
+}
+
+static bool is_lost(const struct qp *qp)
+{
+	bool lost;
+
+	lock_take(&far_lock);
+	lost = qp->far->is_lost;
+	lock_drop(&far_lock);
+	return lost;
+}
+
+/* Wherever it is; where it is may change. -1: it is here now. */
+static int ask_home(struct qp *qp, const struct message *question, struct message *answer)
+{
+	uint64_t until = clock_now() + PATIENCE;
+
+	for (;;) {
+		uint32_t home = home_of(qp->keep);
+		int error = ENODEV;
+
+		*answer = *question;
+		if (!far_is_away(qp))
+			return -1;
+		if (home && home != qp->hca->slot)
+			error = ask(answer, home, NULL, until);
+		if ((error != ENODEV && error != EINVAL) || is_lost(qp))
+			return error;
+		if (home && home == home_of(qp->keep) && error == EINVAL)
+			return error;
+		if (clock_now() >= until)
+			return ETIMEDOUT;
+		nanosleep(&(struct timespec){.tv_nsec = MOVING}, NULL);
+	}
 }
 
 int far_query(struct qp *qp, struct ibv_qp_attr *attr)
 {
-	struct message m = {.what = FAR_QUERY, .qpn = qp->base.qp_num, .domain = qp->domain};
-	int error = ask(&m, NULL);
+	const struct message question = {.what = FAR_QUERY, .qpn = qp->base.qp_num, .domain = qp->domain};
+	struct message answer;
+	int error = ask_home(qp, &question, &answer);
 
 	if (!error)
-		*attr = m.attr;
+		*attr = answer.attr;
 	return error;
 }
 
 int far_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	struct message m = {
+	const struct message question = {
 		.what = FAR_MODIFY, .qpn = qp->base.qp_num, .domain = qp->domain, .mask = mask, .attr = *attr};
+	struct message answer;
 
-	return ask(&m, NULL);
+	return ask_home(qp, &question, &answer);
 }

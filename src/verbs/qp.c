@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "loop/heir.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
 #include "object/show.h"
@@ -296,6 +297,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	qp->base.state = qp->state;
 	if (qp->raw)
 		use_interface(qp);
+	if (qp->is_kept)
+		heir_note(qp);
 	loop_run(qp);
 	return 0;
 }
@@ -339,12 +342,12 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
 }
 
-/* `error`: what is wrong already. */
+/* `error`: what is wrong already. -1: the QP is here now. */
 static int modify_far(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
 {
 	error = error ?: far_modify(shared_qp(base), attr, mask);
 	if (error)
-		return fail(error);
+		return error < 0 ? error : fail(error);
 	if (mask & IBV_QP_STATE)
 		base->state = attr->qp_state;
 	return 0;
@@ -362,8 +365,12 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(c->device, attr, mask);
-	if (qp->far)
-		return modify_far(base, attr, mask, error);
+	if (far_is_away(qp)) {
+		int result = modify_far(base, attr, mask, error);
+
+		if (result >= 0)
+			return result;
+	}
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
 		error = resolve(c->device, &attr->ah_attr, &path);
@@ -412,8 +419,10 @@ void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
 
 static int query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 {
-	if (qp->far)
-		return far_query(qp, attr);
+	int error = far_is_away(qp) ? far_query(qp, attr) : -1;
+
+	if (error >= 0)
+		return error;
 	lock_take(&qp->lock);
 	qp_attributes(qp, attr);
 	lock_drop(&qp->lock);
@@ -477,6 +486,8 @@ static void dispose(struct qp *qp)
 
 void bury_qp(struct qp *qp, bool settles)
 {
+	if (qp->far)
+		far_settle(qp);
 	silence(qp, NULL, settles);
 	dispose(qp);
 }
@@ -487,8 +498,12 @@ static void destroy(struct ibv_qp *base, bool settles)
 	struct context *c = context_of(base->context);
 	bool last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 
+	if (last && qp->far)
+		far_settle(qp);
 	if (last)
 		silence(qp, c, settles);
+	if ((struct qp *)base != qp && ((struct qp *)base)->listens)
+		listen_leave(c);
 	async_forget_qp(c, (struct qp *)base);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/xrc.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -193,20 +194,53 @@ static void an_srq_may_be_another_process_s(void **state)
 
 /* ---- targets that another process has made, or opened ---- */
 
-/* A file's domain, its own SRQ and initiator, and another process in the domain. */
+struct neighbor {
+	int to, from;
+	pid_t child;
+};
+
+/* A file's domain, its own SRQ and initiator, and another process in the domain; in some cases a third one. */
 struct two {
 	struct ends e;
 	char name[32];
-	int fd, to, from;
-	pid_t child;
-	uint32_t target; /* the number of that process's target, which is connected to our initiator */
+	int fd;
+	struct neighbor n, third;
+	uint32_t target; /* the number of the neighbor's target, which is connected to our initiator */
 };
+
+/* An SRQ of a neighbor. */
+static struct ibv_srq *make_inbox(struct ends *e, struct ibv_xrcd *xrcd)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+
+	e->srq_cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	e->memory = calloc(1, MEMORY);
+	e->target_mr = ibv_reg_mr(pd, e->memory + HALF, HALF, ALL_ACCESS);
+	e->srq = make_srq(pd, xrcd, e->srq_cq);
+	for (int i = 0; i < 4; i++)
+		receive(e, HALF);
+	return e->srq;
+}
+
+/* The number that the next message brings. The next message may come over it only when there is a receive for it. */
+static uint32_t take_message(struct ends *e)
+{
+	struct ibv_wc wc = next(e->srq_cq);
+	uint32_t number = -1u;
+
+	if (wc.status == IBV_WC_SUCCESS && wc.wc_flags & IBV_WC_WITH_IMM)
+		number = wc.imm_data;
+	receive(e, HALF);
+	return number;
+}
 
 /* Makes targets for whoever asks, opens theirs, and lets both go; says 0 or errno, and ends with its input. */
 static void be_neighbor(int fd, int in, int out)
 {
 	struct ibv_qp *qp = NULL, peer = {0};
+	struct ends e = {0};
 	struct ibv_xrcd *xrcd;
+	uint32_t taken = 0;
 	struct order {
 		char what;
 		uint32_t number;
@@ -233,6 +267,13 @@ static void be_neighbor(int fd, int in, int out)
 			answer = ibv_close_xrcd(xrcd);
 		} else if (order.what == 'c') { /* ... and the device */
 			answer = ibv_close_device(context);
+		} else if (order.what == 'q') { /* make an SRQ, and say its number */
+			answer = number_of(make_inbox(&e, xrcd));
+		} else if (order.what == 'r') { /* take so many messages, which are to bring 0, 1, 2 ... */
+			for (uint32_t i = 0; i < order.number; i++)
+				answer |= take_message(&e) ^ taken++;
+		} else if (order.what == 'e') { /* exit, with all that is open */
+			exit(0);
 		}
 		if (write(out, &answer, sizeof(answer)) != sizeof(answer))
 			_exit(2);
@@ -240,17 +281,62 @@ static void be_neighbor(int fd, int in, int out)
 	_exit(0);
 }
 
-static uint32_t tell(const struct two *t, char what, uint32_t number)
+static void order(const struct neighbor *n, char what, uint32_t number)
 {
 	struct {
 		char what;
 		uint32_t number;
 	} order = {what, number};
+
+	assert_int_equal(write(n->to, &order, sizeof(order)), sizeof(order));
+}
+
+static uint32_t hear(const struct neighbor *n)
+{
 	uint32_t answer = -1u;
 
-	assert_int_equal(write(t->to, &order, sizeof(order)), sizeof(order));
-	assert_int_equal(read(t->from, &answer, sizeof(answer)), sizeof(answer));
+	assert_int_equal(read(n->from, &answer, sizeof(answer)), sizeof(answer));
 	return answer;
+}
+
+static uint32_t tell_one(const struct neighbor *n, char what, uint32_t number)
+{
+	order(n, what, number);
+	return hear(n);
+}
+
+static uint32_t tell(const struct two *t, char what, uint32_t number)
+{
+	return tell_one(&t->n, what, number);
+}
+
+static void start(struct neighbor *n, int fd)
+{
+	int to[2], from[2];
+
+	assert_true(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
+	n->child = fork();
+	if (!n->child) {
+		fcntl(to[0], F_SETFD, 0);
+		fcntl(from[1], F_SETFD, 0);
+		become(NEIGHBOR, fd, to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	n->to = to[1];
+	n->from = from[0];
+}
+
+static void stop(struct neighbor *n)
+{
+	int status;
+
+	if (!n->child)
+		return;
+	close(n->to);
+	close(n->from);
+	assert_int_equal(waitpid(n->child, &status, 0), n->child);
+	n->child = 0;
 }
 
 static int open_two(void **state)
@@ -258,20 +344,11 @@ static int open_two(void **state)
 	struct two *t = calloc(1, sizeof(*t));
 	struct ends *e = &t->e;
 	struct ibv_qp far = {0};
-	int to[2], from[2];
 
 	strcpy(t->name, "/tmp/uroce-xrcd-XXXXXX");
 	t->fd = mkstemp(t->name);
-	assert_true(t->fd >= 0 && pipe(to) == 0 && pipe(from) == 0);
-	t->child = fork();
-	if (!t->child) {
-		close(to[1]);
-		become(NEIGHBOR, t->fd, to[0], from[1]);
-	}
-	close(to[0]);
-	close(from[1]);
-	t->to = to[1];
-	t->from = from[0];
+	assert_true(t->fd >= 0);
+	start(&t->n, t->fd);
 	assert_non_null(e->xrcd = open_domain(t->fd, O_CREAT));
 	assert_non_null(e->pd = ibv_alloc_pd(context));
 	assert_non_null(e->cq = ibv_create_cq(context, 16, NULL, NULL, 0));
@@ -291,11 +368,9 @@ static int close_two(void **state)
 {
 	struct two *t = *state;
 	struct ends *e = &t->e;
-	int status;
 
-	close(t->to);
-	close(t->from);
-	assert_int_equal(waitpid(t->child, &status, 0), t->child);
+	stop(&t->n);
+	stop(&t->third);
 	assert_int_equal(ibv_destroy_qp(e->ini), 0);
 	assert_int_equal(ibv_destroy_srq(e->srq), 0);
 	assert_int_equal(ibv_close_xrcd(e->xrcd), 0);
@@ -396,36 +471,222 @@ static void a_target_outlives_who_made_it(void **state)
 	assert_int_equal(tell(t, 'c', 0), 0);
 }
 
-static void a_target_ends_with_its_home(void **state)
+static void assert_no_event(void)
 {
-	static const enum { DEVICE_CLOSED, KILLED, ROWS } rows[] = {DEVICE_CLOSED, KILLED};
+	struct pollfd p = {.fd = context->async_fd, .events = POLLIN};
+
+	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
+/* Opened here, a target stays when the process that has made it closes its device, or ends in whatever way. */
+static void a_target_goes_on_without_its_home(void **state)
+{
+	static const enum { DEVICE_CLOSED, EXITS, KILLED, ROWS } rows[] = {DEVICE_CLOSED, EXITS, KILLED};
 	struct two *t = *state;
-	struct ends *e = &t->e;
 
 	for (int i = 0; i < ROWS; i++) {
-		struct ibv_qp *opened = open_qp(e->xrcd, t->target);
-		struct ibv_qp_attr attr;
+		struct ends *e = &t->e;
+		struct ibv_qp *opened = open_qp(e->xrcd, t->target), *twice;
+		struct ibv_qp_attr attr, mine = {.min_rnr_timer = 9};
 		struct ibv_qp_init_attr init;
 
 		assert_non_null(opened);
+		exchange(e);
 		if (rows[i] == KILLED) {
-			kill(t->child, SIGKILL);
+			kill(t->n.child, SIGKILL);
+		} else if (rows[i] == EXITS) {
+			order(&t->n, 'e', 0);
 		} else {
 			assert_int_equal(tell(t, 'd', 0), 0);
 			assert_int_equal(tell(t, 'x', 0), 0);
 			assert_int_equal(tell(t, 'c', 0), 0);
 		}
-		assert_event(opened, IBV_EVENT_QP_FATAL);
-		assert_int_equal(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init), ENODEV);
+		if (rows[i] != DEVICE_CLOSED)
+			stop(&t->n);
+		for (int k = 0; k < ROUNDS; k++)
+			exchange(e);
+		assert_int_equal(state_of(opened), IBV_QPS_RTS);
+		assert_non_null(twice = open_qp(e->xrcd, t->target)); /* it is here now */
+		assert_int_equal(ibv_modify_qp(opened, &mine, IBV_QP_MIN_RNR_TIMER), 0);
+		assert_int_equal(ibv_query_qp(twice, &attr, IBV_QP_MIN_RNR_TIMER, &init), 0);
+		assert_int_equal(attr.min_rnr_timer, 9);
+		assert_int_equal(attr.dest_qp_num, e->ini->qp_num);
+		assert_int_equal(ibv_destroy_qp(twice), 0);
+		assert_no_event();
+
+		/* who comes later finds it here, although its number says otherwise, and it goes on there when it is closed here */
+		start(&t->third, t->fd);
+		assert_int_equal(tell_one(&t->third, 'o', t->target), 0);
 		assert_int_equal(ibv_destroy_qp(opened), 0);
-		assert_errno(open_qp(e->xrcd, t->target), EINVAL);
-		if (rows[i] == KILLED)
+		exchange(e);
+		assert_int_equal(tell_one(&t->third, 'd', 0), 0);
+		until_gone(e->xrcd, t->target);
+		if (i + 1 == ROWS)
 			break;
 		close_two(state);
 		open_two(state);
 		t = *state;
-		e = &t->e;
 	}
+}
+
+/* A message with a number, to one SRQ; nobody waits for it to arrive. */
+static void send_number(struct ends *e, uint32_t srqn, uint32_t number)
+{
+	struct ibv_sge sge = {(uintptr_t)e->memory, LENGTH, e->mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = number,
+		.qp_type.xrc.remote_srqn = srqn,
+	};
+
+	assert_int_equal(ibv_post_send(e->ini, &wr, &bad), 0);
+}
+
+/* Adds one to a number of ours. */
+static void count_by_atomic(struct ends *e)
+{
+	const struct offer counter = {e->srqn, e->target_mr->rkey, (uintptr_t)e->memory + MEMORY - 8};
+
+	assert_int_equal(post_at(e, IBV_WR_ATOMIC_FETCH_AND_ADD, &counter, 8), 0);
+}
+
+/* `count` messages to each of two SRQs, ours and another's, and as many atomics, while `victim` is killed in the middle. Each comes
+ * once, in order. */
+static void send_numbers(struct ends *e, const struct neighbor *other, uint32_t srqn, uint32_t first, uint32_t count,
+			 struct neighbor *victim, uint32_t when)
+{
+	uint64_t counted;
+
+	order(other, 'r', count);
+	for (uint32_t i = 0; i < count; i++) {
+		send_number(e, srqn, first + i);
+		send_number(e, e->srqn, first + i);
+		count_by_atomic(e);
+		if (i == when)
+			kill(victim->child, SIGKILL);
+		for (int k = 0; k < 3; k++)
+			assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(take_message(e), first + i);
+	}
+	memcpy(&counted, e->memory + MEMORY - 8, sizeof(counted));
+	assert_int_equal(counted, first + count);
+	assert_int_equal(hear(other), 0);
+}
+
+/* Two others have it open when its home is killed while messages come: one of them goes on with it, and when that one is
+ * killed, too, the other. What has been sent arrives, once. */
+static void traffic_goes_on_when_a_home_is_killed(void **state)
+{
+	enum { COUNT = 40 };
+	struct two *t = *state;
+
+	for (int when = 0; when < COUNT; when += 13) {
+		struct ends *e = &t->e;
+		struct ibv_qp *opened = open_qp(e->xrcd, t->target);
+		uint32_t srqn;
+
+		assert_non_null(opened);
+		start(&t->third, t->fd);
+		assert_int_equal(tell_one(&t->third, 'o', t->target), 0);
+		srqn = tell_one(&t->third, 'q', 0);
+		for (int i = 0; i < 4; i++)
+			receive(e, HALF);
+		send_numbers(e, &t->third, srqn, 0, COUNT, &t->n, when);
+		send_numbers(e, &t->third, srqn, COUNT, COUNT, &t->n, COUNT);
+		assert_int_equal(state_of(opened), IBV_QPS_RTS);
+		kill(t->third.child, SIGKILL);
+		stop(&t->third);
+		for (uint32_t i = 0; i < ROUNDS; i++) {
+			send_number(e, e->srqn, i);
+			assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+			assert_int_equal(take_message(e), i);
+		}
+		assert_int_equal(state_of(opened), IBV_QPS_RTS);
+		assert_no_event();
+		assert_int_equal(ibv_destroy_qp(opened), 0);
+		until_gone(e->xrcd, t->target);
+		close_two(state);
+		open_two(state);
+		t = *state;
+	}
+}
+
+/* Messages that are for the home itself go through shared memory; those for others do not, and it knows how far both have come. */
+static void a_target_goes_on_after_messages_for_its_home(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	struct ibv_qp *opened = open_qp(e->xrcd, t->target);
+	uint32_t srqn = tell(t, 'q', 0);
+
+	assert_non_null(opened);
+	for (uint32_t i = 0; i < 3; i++) {
+		send_number(e, srqn, i);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(tell(t, 'r', 3), 0);
+	kill(t->n.child, SIGKILL);
+	for (int i = 0; i < 3; i++)
+		exchange(e);
+	send_number(e, srqn, 3);
+	assert_int_equal(next(e->cq).status, IBV_WC_REM_INV_REQ_ERR);
+	assert_event(opened, IBV_EVENT_QP_REQ_ERR);
+	assert_int_equal(ibv_destroy_qp(opened), 0);
+	until_gone(e->xrcd, t->target);
+}
+
+/* It is closed here just as its home ends, and may be on its way here: then it goes on where else it is open. */
+static void a_target_may_be_closed_as_its_home_ends(void **state)
+{
+	struct two *t = *state;
+
+	for (int i = 0; i < 8; i++) {
+		struct ends *e = &t->e;
+		struct ibv_qp *opened = open_qp(e->xrcd, t->target);
+
+		assert_non_null(opened);
+		start(&t->third, t->fd);
+		assert_int_equal(tell_one(&t->third, 'o', t->target), 0);
+		kill(t->n.child, SIGKILL);
+		if (i % 2)
+			stop(&t->n);
+		assert_int_equal(ibv_destroy_qp(opened), 0);
+		exchange(e);
+		assert_int_equal(tell_one(&t->third, 'd', 0), 0);
+		until_gone(e->xrcd, t->target);
+		close_two(state);
+		open_two(state);
+		t = *state;
+	}
+}
+
+/* The process whose SRQ the last message was for has died: its SRQ is no more, the queue pair is. */
+static void a_target_outlives_whose_srq_it_used(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	struct ibv_qp *tgt = make_target(e->xrcd);
+	uint32_t srqn = tell(t, 'q', 0);
+
+	bring(e->ini, tgt, IBV_QPS_RESET);
+	bring(tgt, e->ini, IBV_QPS_RTS);
+	bring(e->ini, tgt, IBV_QPS_RTS);
+	for (uint32_t i = 0; i < 3; i++) {
+		send_number(e, srqn, i);
+		assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(tell(t, 'r', 3), 0);
+	kill(t->n.child, SIGKILL);
+	stop(&t->n);
+	for (int i = 0; i < 3; i++)
+		exchange(e);
+	send_number(e, srqn, 3);
+	assert_int_equal(next(e->cq).status, IBV_WC_REM_INV_REQ_ERR);
+	assert_event(tgt, IBV_EVENT_QP_REQ_ERR);
+	assert_int_equal(ibv_destroy_qp(tgt), 0);
 }
 
 static void who_has_it_open_may_be_killed(void **state)
@@ -442,7 +703,7 @@ static void who_has_it_open_may_be_killed(void **state)
 	assert_int_equal(tell(t, 'o', number), 0);
 	assert_int_equal(ibv_destroy_qp(tgt), 0);
 	exchange(e); /* it is here although nobody here has it open */
-	kill(t->child, SIGKILL);
+	kill(t->n.child, SIGKILL);
 	until_gone(e->xrcd, number);
 	assert_non_null(tgt = make_target(e->xrcd)); /* and the old one has been destroyed by now */
 	assert_int_equal(ibv_destroy_qp(tgt), 0);
@@ -496,8 +757,8 @@ static void a_home_that_is_stopped_is_not_waited_for(void **state)
 	int status;
 
 	assert_non_null(opened);
-	assert_int_equal(kill(t->child, SIGSTOP), 0);
-	assert_int_equal(waitpid(t->child, &status, WUNTRACED), t->child);
+	assert_int_equal(kill(t->n.child, SIGSTOP), 0);
+	assert_int_equal(waitpid(t->n.child, &status, WUNTRACED), t->n.child);
 	for (int i = 0; i < QUESTIONS; i++) {
 		q[i].xrcd = e->xrcd;
 		q[i].number = second;
@@ -508,7 +769,7 @@ static void a_home_that_is_stopped_is_not_waited_for(void **state)
 		assert_int_equal(pthread_join(q[i].thread, NULL), 0);
 		assert_int_equal(q[i].error, ETIMEDOUT);
 	}
-	assert_int_equal(kill(t->child, SIGCONT), 0);
+	assert_int_equal(kill(t->n.child, SIGCONT), 0);
 	assert_non_null(late = open_qp(e->xrcd, second));
 	assert_int_equal(state_of(opened), IBV_QPS_RTS); /* what was refused has not been done */
 	assert_int_equal(ibv_destroy_qp(opened), 0);
@@ -521,7 +782,7 @@ static void a_target_that_cannot_be_offered_is_not_found(void **state)
 	struct two *t = *state;
 	struct ends *e = &t->e;
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "uroce/%u/targets-1/%u", geteuid(),
+	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "uroce/%u/targets-2/%u", geteuid(),
 			 e->ini->qp_num >> 16);
 	int other = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	struct ibv_qp *tgt, *offered;
@@ -546,7 +807,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(an_srq_may_be_another_process_s, open_ends, close_ends),
 		cmocka_unit_test_setup_teardown(another_process_s_target_is_opened, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_outlives_who_made_it, open_two, close_two),
-		cmocka_unit_test_setup_teardown(a_target_ends_with_its_home, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_goes_on_without_its_home, open_two, close_two),
+		cmocka_unit_test_setup_teardown(traffic_goes_on_when_a_home_is_killed, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_goes_on_after_messages_for_its_home, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_may_be_closed_as_its_home_ends, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_outlives_whose_srq_it_used, open_two, close_two),
 		cmocka_unit_test_setup_teardown(who_has_it_open_may_be_killed, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_home_that_is_stopped_is_not_waited_for, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_that_cannot_be_offered_is_not_found, open_two, close_two),

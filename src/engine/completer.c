@@ -102,6 +102,7 @@ static void ask_again(struct qp *qp, uint64_t now)
  * fetch what the packet referred to. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 {
+	hca_count(HCA_SEQUENCE_NAKS);
 	if (qp->req.lossless && !qp->req.plain)
 		qp->req.plain = true;
 	else if (!progress && (qp->req.gap_seen || !spend_retry(qp)))

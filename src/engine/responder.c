@@ -466,6 +466,10 @@ static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
 	r->nak_psn = r->expected;
 	r->nak_sent = true;
+	if (verdict == GAP)
+		hca_count(HCA_GAPS);
+	if (verdict == NOT_READY)
+		hca_count(HCA_NO_RECEIVE);
 	if (verdict == NOT_READY)
 		r->nak = patience_begin(qp) ? 0 : rnr_nak(qp);
 	else
@@ -484,6 +488,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 	if (p->congestion || p->fecn)
 		qp->resp.cnp_owed |= now - qp->resp.cnp_at >= CNP_INTERVAL;
 	if (verdict == DUPLICATE) {
+		hca_count(HCA_DUPLICATES);
 		duplicate(qp, p);
 		return;
 	}

@@ -170,6 +170,7 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 bool spend_retry(struct qp *qp)
 {
 	if (qp->req.retries == 0) {
+		hca_count(HCA_RETRIES_SPENT);
 		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
 		return false;
 	}
@@ -181,8 +182,10 @@ void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
+	hca_count(HCA_RNR_NAKS);
 	if (qp->attr.rnr_retry != 7) { /* 7: for ever */
 		if (r->rnr_retries == 0) {
+			hca_count(HCA_RNR_RETRIES_SPENT);
 			fail_head(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
@@ -198,6 +201,7 @@ static void time_out(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
+	hca_count(HCA_TIMEOUTS);
 	if (!spend_retry(qp))
 		return;
 	note_loss(qp, true);

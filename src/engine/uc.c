@@ -14,6 +14,8 @@ static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
 	abandon(qp);
+	if (verdict == NOT_READY)
+		hca_count(HCA_NO_RECEIVE);
 	if (verdict != BAD_RECEIVE)
 		return;
 	complete_receive(qp, IBV_WC_LOC_PROT_ERR, p);

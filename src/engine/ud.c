@@ -53,6 +53,8 @@ void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from
 		return;
 	}
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
+	if (verdict == NOT_READY)
+		hca_count(HCA_NO_RECEIVE);
 	if (verdict != BAD_RECEIVE)
 		return;
 	complete_receive(qp, IBV_WC_LOC_PROT_ERR, p);

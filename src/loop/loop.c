@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "link/netif.h"
 #include "link/udp.h"
+#include "loop/count.h"
 #include "loop/domain.h"
 #include "loop/internal.h"
 #include "loop/raw.h"
@@ -247,6 +248,7 @@ static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 		if (l->port[i] == port)
 			l->port[i--] = l->port[--l->ports];
 	target_forget_port(l, port);
+	count_keep(port);
 	sleep_renew(l);
 	if (port->netif)
 		port->link->ops->close(port->link);

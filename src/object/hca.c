@@ -10,6 +10,8 @@
 #include "object/qp.h"
 #include "object/srq.h"
 
+_Atomic uint64_t hca_counted[HCA_COUNTERS];
+
 uint64_t hca_random(struct hca *hca)
 {
 	/* splitmix64; relaxed: only the counter's uniqueness matters */

@@ -74,6 +74,26 @@ struct hca {
 	_Atomic bool has_ready; /* hint: the list is not empty */
 };
 
+/* What the engine counts, of all queue pairs of the process since it began, as adapters do. Only where something out of the ordinary
+ * happens. Relaxed: nothing follows from it. */
+enum hca_counter {
+	HCA_DUPLICATES,	     /* requests that had come before */
+	HCA_GAPS,	     /* requests ahead of the one that was due */
+	HCA_NO_RECEIVE,	     /* messages that found none */
+	HCA_RNR_NAKS,	     /* that came */
+	HCA_SEQUENCE_NAKS,   /* that came */
+	HCA_TIMEOUTS,	     /* of the transport timer */
+	HCA_RETRIES_SPENT,   /* QPs that failed by that */
+	HCA_RNR_RETRIES_SPENT,
+	HCA_COUNTERS
+};
+extern _Atomic uint64_t hca_counted[HCA_COUNTERS];
+
+static inline void hca_count(enum hca_counter what)
+{
+	atomic_fetch_add_explicit(&hca_counted[what], 1, memory_order_relaxed);
+}
+
 /* `seed` makes keys unpredictable in life and repeatable in a test. 0 or -ENOMEM. */
 int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed);
 void hca_fini(struct hca *hca);

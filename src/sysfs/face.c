@@ -10,24 +10,25 @@
 #include "base/memfd.h"
 
 #define DIRECTORY_NAME "uroce:"
+#define COUNTER_NAME   "uroce-counter:"
 #define LINKS_LIMIT    8
 
 /* Of liburoce.so.1. Without it, nothing is ours. */
 #pragma weak uroce_tree_read
 
-/* Set once a directory of ours has been opened: only then can a descriptor be one of them. */
+/* Set once a directory of ours has been opened, or a file that changes: only then can a descriptor be one of them. */
 static _Atomic bool directory_opened;
+_Atomic bool counter_opened;
 
-bool face_directory(int fd, char path[PATH_MAX])
+/* The path in the name of a memfd. */
+static bool path_of(int fd, const char *before, char path[PATH_MAX])
 {
-	static const char before[] = "/memfd:" DIRECTORY_NAME, after[] = " (deleted)";
-	size_t skip = sizeof(before) - 1, cut = sizeof(after) - 1;
+	static const char after[] = " (deleted)";
+	size_t skip = strlen(before), cut = sizeof(after) - 1;
 	char link[32];
 	int error = errno;
 	ssize_t n;
 
-	if (fd < 0 || !atomic_load_explicit(&directory_opened, memory_order_relaxed))
-		return false;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = NEXT(readlink)(link, path, PATH_MAX - 1);
 	errno = error;
@@ -36,6 +37,25 @@ bool face_directory(int fd, char path[PATH_MAX])
 	path[n - (ssize_t)cut] = 0;
 	memmove(path, path + skip, (size_t)n - cut - skip + 1);
 	return true;
+}
+
+bool face_directory(int fd, char path[PATH_MAX])
+{
+	return fd >= 0 && atomic_load_explicit(&directory_opened, memory_order_relaxed) &&
+	       path_of(fd, "/memfd:" DIRECTORY_NAME, path);
+}
+
+void face_renew(int fd)
+{
+	struct tree_node node;
+	char path[PATH_MAX];
+	int error = errno;
+
+	if (path_of(fd, "/memfd:" COUNTER_NAME, path) && !uroce_tree_read(path, &node)) {
+		(void)!pwrite(fd, node.text, node.length, 0); /* what it says gets no shorter */
+		free(node.text);
+	}
+	errno = error;
 }
 
 /* Without empty parts, "." and "..", in place. */
@@ -148,12 +168,12 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 	return fail(ELOOP);
 }
 
-static int open_directory(const struct face *f, unsigned memfd_flags)
+static int open_named(const struct face *f, const char *kind, _Atomic bool *opened, unsigned memfd_flags)
 {
 	char name[64 + NAME_MAX];
 
-	snprintf(name, sizeof(name), DIRECTORY_NAME "%s", f->path);
-	atomic_store_explicit(&directory_opened, true, memory_order_relaxed);
+	snprintf(name, sizeof(name), "%s%s", kind, f->path);
+	atomic_store_explicit(opened, true, memory_order_relaxed);
 	return memfd_new(name, memfd_flags);
 }
 
@@ -163,15 +183,17 @@ static int open_file(const struct face *f, unsigned memfd_flags)
 
 	if (f->node.error)
 		return fail(f->node.error); /* open() cannot let read() fail later */
-	fd = memfd_new("uroce", memfd_flags | MFD_ALLOW_SEALING);
+	fd = f->node.changes ? open_named(f, COUNTER_NAME, &counter_opened, memfd_flags)
+			     : memfd_new("uroce", memfd_flags | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
 	if (pwrite(fd, f->node.text, f->node.length, 0) != (ssize_t)f->node.length) {
 		close(fd);
 		return fail(ENOMEM);
 	}
-	fcntl(fd, F_ADD_SEALS,
-	      F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW); /* without, it is still our own copy */
+	if (!f->node.changes)
+		fcntl(fd, F_ADD_SEALS,
+		      F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW); /* without, it is still our own copy */
 	return fd;
 }
 
@@ -182,7 +204,7 @@ int face_open(const struct face *f, int flags)
 
 	switch (f->node.kind) {
 	case TREE_DIRECTORY:
-		return writes ? fail(EISDIR) : open_directory(f, memfd_flags);
+		return writes ? fail(EISDIR) : open_named(f, DIRECTORY_NAME, &directory_opened, memfd_flags);
 	case TREE_FILE:
 		return flags & O_DIRECTORY ? fail(ENOTDIR)
 		       : writes		   ? fail(EACCES)

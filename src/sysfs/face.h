@@ -2,7 +2,7 @@
  * the C library that name files. Every other path goes to the C library as it came. Nothing is written to any
  * file system: an open file is a memfd, and so is an open directory, whose name says which one it is.
  *
- * Calls that the C library makes within itself (for fts, nftw, glob) are not seen, nor is chdir answered. Any
+ * Calls that the C library makes within itself (for fts, nftw, glob, fread) are not seen, nor is chdir answered. Any
  * thread may call. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_FACE_H
 #define UROCE_FACE_H
@@ -54,5 +54,10 @@ int face_open(const struct face *f, int flags);
 
 /* Whether the descriptor is one that face_open() made of a directory. Its path is put into `path`. */
 bool face_directory(int fd, char path[PATH_MAX]);
+
+/* The program reads a file from its beginning: if it is a counter, it finds what that is now. To be called once one has been
+ * opened. */
+extern _Atomic bool counter_opened; /* relaxed: who has the descriptor knows it */
+void face_renew(int fd);
 
 #endif

@@ -82,6 +82,30 @@ OPEN_2(__open64_2)
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
+/* A file of sysfs is made anew when it is read from its beginning, which programs that watch counters do again and again. */
+#define READ(name, parameters, begins, ...)                                                              \
+	static typeof(name) *next_##name(void)                                                            \
+	{                                                                                                 \
+		return NEXT(name);                                                                        \
+	}                                                                                                 \
+	PUBLIC ssize_t name parameters                                                                    \
+	{                                                                                                 \
+		if (atomic_load_explicit(&counter_opened, memory_order_relaxed) && (begins))              \
+			face_renew(fd);                                                                   \
+		return next_##name()(__VA_ARGS__);                                                        \
+	}
+READ(read, (int fd, void *buffer, size_t size), lseek(fd, 0, SEEK_CUR) == 0, fd, buffer, size)
+READ(pread, (int fd, void *buffer, size_t size, off_t offset), offset == 0, fd, buffer, size, offset)
+READ(pread64, (int fd, void *buffer, size_t size, off64_t offset), offset == 0, fd, buffer, size, offset)
+
+/* So that a handler of a signal need not be the first who looks for them. */
+__attribute__((constructor)) static void find_early(void)
+{
+	next_read();
+	next_pread();
+	next_pread64();
+}
+
 static FILE *fopen_found(struct face *f, enum finding found, const char *mode)
 {
 	int flags = strchr(mode, 'e') ? O_CLOEXEC : 0, fd;

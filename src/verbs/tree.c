@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/tree.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "loop/count.h"
+#include "object/hca.h"
 #include "verbs/device.h"
 
 struct place {
@@ -203,6 +206,32 @@ static int fill_cpus(FILE *out, const struct place *p)
 	return 0;
 }
 
+/* What a counter says: `of` the interface, as struct count has it, shown in units of `unit` bytes; or, with unit 0, one of
+ * enum hca_counter. */
+struct counter {
+	size_t of;
+	unsigned unit;
+};
+
+static int fill_counter(FILE *out, const struct place *p, const struct counter *counter)
+{
+	union ibv_gid gid[DEVICE_GIDS];
+	struct count count;
+	uint64_t value;
+
+	if (!counter->unit) {
+		value = atomic_load_explicit(&hca_counted[counter->of], memory_order_relaxed);
+	} else {
+		for (uint32_t i = 0; i < DEVICE_GIDS; i++)
+			device_gid(p->device, i, &gid[i]);
+		count = loop_count(p->device->netif_index, gid, DEVICE_GIDS);
+		memcpy(&value, (const char *)&count + counter->of, sizeof(value));
+		value /= counter->unit;
+	}
+	fprintf(out, "%" PRIu64 "\n", value);
+	return 0;
+}
+
 /* DEVICE, VERBS (uverbsN), INTERFACE and GID stand for each of these; they are directories if something
  * follows, and a number is 0 .. DEVICE_GIDS - 1. A row says its text or how it is made. */
 #define DEVICE	  "%d"
@@ -212,11 +241,19 @@ static int fill_cpus(FILE *out, const struct place *p)
 #define IB	  "/sys/class/infiniband/" DEVICE "/"
 #define UVERBS	  "/sys/class/infiniband_verbs/"
 
+#define PORT_COUNTER(name, field, unit) \
+	{IB "ports/1/counters/" name, TREE_FILE, .counter = &(const struct counter){offsetof(struct count, field), unit}}
+#define HARDWARE_COUNTER(name, field) \
+	{IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter){offsetof(struct count, field), 1}}
+#define ENGINE_COUNTER(name, what) \
+	{IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter){what, 0}}
+
 static const struct row {
 	const char *pattern;
 	enum tree_kind kind;
 	const char *text;
 	fill_fn fill;
+	const struct counter *counter;
 } rows[] = {
 	{IB "board_id", TREE_FILE, DEVICE_BOARD_ID "\n"},
 	{IB "device/driver", TREE_LINK, "../../../../bus/uroce/drivers/uroce"},
@@ -231,9 +268,28 @@ static const struct row {
 	{IB "node_guid", TREE_FILE, .fill = fill_guid},
 	{IB "node_type", TREE_FILE, "1: CA\n"},
 	{IB "ports/1/cap_mask", TREE_FILE, .fill = fill_capabilities},
+	/* of data, words of 4 bytes, as IBTA has it */
+	PORT_COUNTER("port_rcv_data", rx_bytes, 4),
+	PORT_COUNTER("port_rcv_errors", rx_errors, 1),
+	PORT_COUNTER("port_rcv_packets", rx_packets, 1),
+	PORT_COUNTER("port_xmit_data", tx_bytes, 4),
+	PORT_COUNTER("port_xmit_discards", tx_refused, 1),
+	PORT_COUNTER("port_xmit_packets", tx_packets, 1),
 	{IB "ports/1/gid_attrs/ndevs/" GID, TREE_FILE, .fill = fill_gid_interface},
 	{IB "ports/1/gid_attrs/types/" GID, TREE_FILE, .fill = fill_gid_type},
 	{IB "ports/1/gids/" GID, TREE_FILE, .fill = fill_gid},
+	/* by the names of mlx5 and, where that has none, rxe */
+	ENGINE_COUNTER("duplicate_request", HCA_DUPLICATES),
+	ENGINE_COUNTER("local_ack_timeout_err", HCA_TIMEOUTS),
+	ENGINE_COUNTER("out_of_buffer", HCA_NO_RECEIVE),
+	ENGINE_COUNTER("out_of_sequence", HCA_GAPS),
+	ENGINE_COUNTER("packet_seq_err", HCA_SEQUENCE_NAKS),
+	HARDWARE_COUNTER("rcvd_pkts", rx_packets),
+	ENGINE_COUNTER("retry_exceeded_err", HCA_RETRIES_SPENT),
+	ENGINE_COUNTER("retry_rnr_exceeded_err", HCA_RNR_RETRIES_SPENT),
+	ENGINE_COUNTER("rnr_nak_retry_err", HCA_RNR_NAKS),
+	HARDWARE_COUNTER("rx_icrc_encapsulated", rx_icrc),
+	HARDWARE_COUNTER("sent_pkts", tx_packets),
 	{IB "ports/1/lid", TREE_FILE, .fill = fill_lid},
 	{IB "ports/1/lid_mask_count", TREE_FILE, "0\n"},
 	{IB "ports/1/link_layer", TREE_FILE, "Ethernet\n"},
@@ -370,7 +426,10 @@ static int look(const char *path, const struct devices *all, struct tree_node *n
 			node->kind = rows[i].kind;
 			node->rest = rest;
 			node->minor = p.device ? minor_of(p.device) : 0;
-			if (rows[i].fill)
+			node->changes = rows[i].counter;
+			if (rows[i].counter)
+				node->error = fill_counter(out, &p, rows[i].counter);
+			else if (rows[i].fill)
 				node->error = rows[i].fill(out, &p);
 			else
 				fputs(rows[i].text, out);

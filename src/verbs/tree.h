@@ -4,6 +4,7 @@
 #ifndef UROCE_TREE_H
 #define UROCE_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define TREE_MAJOR 231 /* of devices: the kernel's, for /dev/infiniband */
@@ -21,6 +22,7 @@ struct tree_node {
 	 * caller frees it. */
 	char *text;
 	size_t length;
+	bool changes;	  /* a file's contents, while it is open */
 	int error;	  /* what reading the file gives, as in the kernel, if it has no value: 0 or EINVAL */
 	unsigned minor;	  /* of a device */
 	const char *rest; /* what of the path follows a link: within the path that was asked for */

@@ -127,12 +127,15 @@ static void unknown_naks_are_ignored(void **state)
 static void a_sequence_nak_goes_back(void **state)
 {
 	struct fixture *f = *state;
+	uint64_t naks;
 
 	fixture_start(f, IBV_QPS_RTS);
 	fixture_post(f, send_of(1, 3 * MTU));
 	fixture_post(f, send_of(2, 1));
 	fixture_forget(f);
+	naks = atomic_load(&hca_counted[HCA_SEQUENCE_NAKS]);
 	fixture_give(f, ack(sent_psn(1), NAK_SEQUENCE)); /* and acknowledges what is before it */
+	assert_int_equal(atomic_load(&hca_counted[HCA_SEQUENCE_NAKS]), naks + 1);
 	expect_sent(f, OP_SEND_MIDDLE, sent_psn(1));
 	expect_sent(f, OP_SEND_LAST, sent_psn(2));
 	expect_sent(f, OP_SEND_ONLY, sent_psn(3));

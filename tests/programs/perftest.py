@@ -6,13 +6,31 @@ import signal
 import subprocess
 
 from case import BOTH, LO, VETH, Case, each, pair, start_pair
-from process import Failure, Process, expect, ports
+from process import Failure, Process, expect, ports, typed
 
 
 def perftest(command, **row):
     if "_lat" in command:  # both ends poll, and share their processors with whatever else runs
         command = command.replace("-n 1000", "-n 200")
     return pair(command + " -F", r"#bytes", **row)
+
+
+def counters():
+    """-W: the port's counters, which a program reads before and after. By UDP, 100 messages are 1.6 M words of 4 bytes."""
+    names = ["counters/port_%s" % name for name in ("xmit_data", "rcv_data", "xmit_packets", "rcv_packets")]
+    names += ["hw_counters/out_of_buffer", "hw_counters/retry_exceeded_err"]
+    command = "ib_write_bw -F -n 100 -s 65536"
+
+    def run(place, build):
+        s, c = start_pair(place, build, typed(build, command) + " -W " + ",".join(names), preload=False)
+        for end in c, s:
+            expect(end, *["%s=[0-9]+" % name for name in names])
+        value = {name: int(re.search("%s=([0-9]+)" % name, c.output)[1]) for name in names}
+        if not 1638400 <= value["counters/port_xmit_data"] < 2 * 1638400:
+            raise Failure("not what was sent: %s" % value)
+        if value["counters/port_rcv_data"] * 10 > value["counters/port_xmit_data"] or value["hw_counters/retry_exceeded_err"]:
+            raise Failure("not what has come: %s" % value)
+    return Case(command + " -W ...", run, places=VETH)
 
 
 def infinite(command, kills, survivor_status="", **row):
@@ -108,6 +126,8 @@ TABLE = [
     *each(perftest, "ib_send_bw -c {UC,UD} -n 20 -s 64 -q 8", places=LO),
     perftest("ib_send_lat -c UD -n 200 -x 1", places=BOTH),
     perftest("ib_write_lat -c UC -n 200 -x 1", places=BOTH),
+
+    counters(),
 
     # XRC
     *each(perftest, "ib_{send,write,read}_bw -n 500 -c XRC", places=BOTH, quick=True),

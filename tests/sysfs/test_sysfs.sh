@@ -40,6 +40,12 @@ shows "find" '/sys/class/infiniband/uroce0/device
 /sys/class/infiniband/uroce0/device/net
 /sys/class/infiniband/uroce0/device/net/lo
 /sys/class/infiniband/uroce0/device/numa_node' find /sys/class/infiniband/uroce0/device
+shows "counters" 'port_rcv_data port_rcv_errors port_rcv_packets port_xmit_data port_xmit_discards port_xmit_packets
+duplicate_request local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err
+rcvd_pkts retry_exceeded_err retry_rnr_exceeded_err rnr_nak_retry_err rx_icrc_encapsulated sent_pkts
+0' sh -c 'cd /; port=/sys/class/infiniband/uroce0/ports/1
+	echo $(ls $port/counters); echo $(ls $port/hw_counters | head -5); echo $(ls $port/hw_counters | tail -6)
+	cat $port/counters/port_xmit_data'
 shows "the shell's patterns" '/sys/class/infiniband/uroce0/ports/1/rate' \
 	sh -c 'echo /sys/class/infiniband/*/ports/*/rate'
 shows "test" 'there, not there' sh -c '[ -c /dev/infiniband/uverbs0 ] && echo -n there

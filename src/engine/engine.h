@@ -158,7 +158,7 @@ bool engine_in_flight(const struct qp *qp) REQUIRES(qp->lock);
 bool engine_awaits_answer(const struct qp *qp) REQUIRES(qp->lock);
 
 /* Charge (bytes and overhead) of what was posted and not yet picked up, up to `enough`. */
-uint32_t engine_backlog(const struct qp *qp, uint32_t enough) REQUIRES(qp->lock);
+uint32_t engine_backlog(struct qp *qp, uint32_t enough) REQUIRES(qp->lock);
 
 /* When engine_expire() wants to be called; NEVER if nothing is due. */
 uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);

@@ -193,14 +193,15 @@ bool engine_awaits_answer(const struct qp *qp)
 	return psn_diff(qp->req.asked, qp->req.una) > 0;
 }
 
-uint32_t engine_backlog(const struct qp *qp, uint32_t enough)
+uint32_t engine_backlog(struct qp *qp, uint32_t enough)
 {
-	uint32_t charge = 0;
+	uint32_t from = qp->req.wqe, tail = qp->sq.tail;
 
-	for (uint32_t i = qp->req.wqe; i != qp->sq.tail && charge < enough; i++) {
-		const struct wqe *w = sq_at(&qp->sq, i);
-
-		charge += min_of(w->length, enough) + PACKET_OVERHEAD;
+	if (qp->backlog.from != from || (int32_t)(tail - qp->backlog.to) < 0) {
+		qp->backlog.from = qp->backlog.to = from;
+		qp->backlog.charge = 0;
 	}
-	return charge;
+	for (; qp->backlog.to != tail && qp->backlog.charge < enough; qp->backlog.to++)
+		qp->backlog.charge += min_of(sq_at(&qp->sq, qp->backlog.to)->length, enough) + PACKET_OVERHEAD;
+	return qp->backlog.charge;
 }

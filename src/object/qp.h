@@ -243,6 +243,9 @@ struct qp {
 	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
 	uint32_t tick;		 /* for loop/: when it last sent */
 	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
+	struct {		 /* what was posted in between, when engine_backlog() last looked */
+		uint32_t from, to, charge;
+	} backlog;
 	struct away away;	 /* for loop/: XRC target */
 	void *owner;		 /* for verbs/: the device context */
 	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little

@@ -18,7 +18,8 @@
 #include "wire/packet.h"
 
 enum {
-	TURN_PACKETS = 64,
+	TURN_PACKETS = 128,
+	TURN_TRAINS = 64, /* of these, if they are not small: in whole trains, none of which a link has to cut */
 	TURN_IOVECS = 256,
 	TURN_REGIONS = 128,
 	TURN_LARGEST = 65536, /* bytes: no link carries more in one packet */

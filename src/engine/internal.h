@@ -18,7 +18,7 @@
 /* Packets in a train. */
 static inline uint32_t train_of(uint32_t mtu)
 {
-	return min_of(max_of(TRAIN / mtu, 1u), (uint32_t)TURN_PACKETS);
+	return min_of(max_of(TRAIN / mtu, 1u), (uint32_t)TURN_TRAINS);
 }
 /* Packets: an ACK goes out after so many, asked for or not. */
 #define ACK_EVERY 64

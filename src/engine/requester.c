@@ -231,6 +231,12 @@ static bool window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 	return need <= room;
 }
 
+/* Whether the packet at the cursor is one of those of which a train is as many as a turn holds. */
+static bool is_small(const struct wqe *w)
+{
+	return w->packets == 1 && w->length <= TRAIN / TURN_PACKETS;
+}
+
 /* Whether nothing more will fit once the packets at the cursor, of this charge, are sent: then their ACK is what the
  * connection waits for. */
 static bool window_ends(const struct qp *qp, uint32_t charge, bool train_ends)
@@ -416,7 +422,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	span = span_of(qp, w, r->packet);
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
 	place = turn->packets % r->train;
-	if (place == 0 && turn->packets + r->train > TURN_PACKETS)
+	if (place == 0 && turn->packets + r->train > max_of(r->train, (uint32_t)TURN_TRAINS) && !is_small(w))
 		return false; /* the next turn has room for all of it */
 	if (!window_allows(qp, w, place == 0))
 		return false;

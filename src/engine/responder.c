@@ -542,7 +542,7 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	struct tx *tx;
 	char *at;
 
-	if (!turn_has_room(turn, length, false))
+	if (turn->packets >= TURN_TRAINS || !turn_has_room(turn, length, false))
 		return false;
 	if (length) {
 		mr = read_region(qp, s, length, &at);

@@ -128,7 +128,7 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 
 	for (uint32_t i = 1; i < count; i++)
 		equal &= packet_bytes(&tx[i].packet) == bytes;
-	return equal && bytes >= ack && count < TURN_PACKETS && count * bytes <= TRAIN;
+	return equal && bytes >= ack && count < TURN_TRAINS && count * bytes <= TRAIN;
 }
 
 /* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters. */

@@ -234,6 +234,11 @@ const struct udp_counters *link_udp_counters(const struct link *link)
 	return &container_of((struct link *)link, struct udp, link)->counters;
 }
 
+void link_udp_refuse_long_trains(struct link *link)
+{
+	atomic_store_explicit(&container_of(link, struct udp, link)->short_trains, true, memory_order_relaxed);
+}
+
 void link_udp_refuse_segments(struct link *link)
 {
 	atomic_store_explicit(&container_of(link, struct udp, link)->no_segments, true, memory_order_relaxed);

@@ -14,7 +14,8 @@
 #include "wire/icrc.h"
 
 enum {
-	UDP_TRAIN_PACKETS = 64,	  /* the kernel's own limit is 64 before Linux 6.9 */
+	UDP_TRAIN_PACKETS = 128,  /* the kernel's own limit ... */
+	UDP_TRAIN_BEFORE = 64,	  /* ... and before Linux 6.9 */
 	UDP_TRAIN_BYTES = 65000,  /* of UDP payload: an IP packet is 65,535 bytes at most. 62 packets of path MTU 1024 fit */
 	UDP_DATAGRAM_BYTES = 65536,
 	UDP_SOURCES = 64,
@@ -44,6 +45,8 @@ const struct udp_counters *link_udp_counters(const struct link *link);
 
 /* For tests: send as a kernel without UDP_SEGMENT would have it. */
 void link_udp_refuse_segments(struct link *link);
+/* ... and as one before 6.9 would. */
+void link_udp_refuse_long_trains(struct link *link);
 
 /* What follows is between udp.c, udp_send.c, udp_manner.c, udp_way.c and udp_receive.c. */
 
@@ -101,6 +104,7 @@ struct udp {
 	uint32_t scope; /* interface index of a link-local address, else 0 */
 	bool is_ipv4;
 	_Atomic bool no_segments; /* the kernel or the device cannot UDP_SEGMENT; relaxed: a hint */
+	_Atomic bool short_trains; /* the kernel takes UDP_TRAIN_BEFORE packets; relaxed: a hint */
 	struct udp_counters counters;
 
 	struct udp_outlet outlet; /* the link's own socket */

@@ -281,10 +281,16 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
 
 		if (unlikely(atomic_load_explicit(&udp->no_segments, memory_order_relaxed)))
 			limit = 1;
+		else if (unlikely(atomic_load_explicit(&udp->short_trains, memory_order_relaxed)))
+			limit = min_of(limit, (uint32_t)UDP_TRAIN_BEFORE);
 		err = send_train(udp, t, &tx[done], limit);
 		if (unlikely(err == -EFAULT))
 			return done | LINK_UNREADABLE;
 		n = t->packets;
+		if (unlikely(err == -EINVAL && n > UDP_TRAIN_BEFORE)) {
+			atomic_store_explicit(&udp->short_trains, true, memory_order_relaxed);
+			continue;
+		}
 		if (unlikely(err)) {
 			if (n > 1 && udp_may_lack_segments(err))
 				n = send_singly(udp, t, &tx[done], n);

@@ -505,7 +505,7 @@ static void a_read_ends_with_its_window(void **state)
 	lock_drop(&f->qp->lock);
 	assert_int_equal(mr_deregister(f->lent), 0);
 	fixture_run(f);
-	expect_ack(f, due_psn(TURN_PACKETS), NAK_REMOTE_ACCESS);
+	expect_ack(f, due_psn(TURN_TRAINS), NAK_REMOTE_ACCESS);
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 }
 

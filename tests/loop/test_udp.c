@@ -176,21 +176,40 @@ static void each_size_arrives_whole(void **state)
 struct train {
 	uint32_t count, length; /* packets, bytes of payload */
 	uint32_t last;		/* of one packet more; 0: none */
-	uint32_t trains;	/* that it takes */
+	uint32_t trains, before; /* that it takes now, and with a kernel before 6.9 */
 };
 static const struct train trains[] = {
-	{1, 64, 0, 1},	   {2, 64, 0, 1},      {64, 64, 0, 1},	 {65, 64, 0, 2},    {128, 64, 4, 3}, {10, 64, 32, 1},
-	{10, 64, 68, 2},   {15, 4096, 0, 1},   {16, 4096, 0, 2}, {14, 4096, 1, 1},  {15, 4096, 1, 1}, {60, 1024, 0, 1},
-	{63, 1024, 0, 2},  {3, 513, 512, 1},   {3, 512, 513, 2},
+	{1, 64, 0, 1, 1},    {2, 64, 0, 1, 1},	  {64, 64, 0, 1, 1},   {65, 64, 0, 1, 2},   {128, 64, 0, 1, 2},
+	{128, 64, 4, 2, 3},  {100, 64, 4, 1, 2},  {10, 64, 32, 1, 1},  {10, 64, 68, 2, 2},  {15, 4096, 0, 1, 1},
+	{16, 4096, 0, 2, 2}, {14, 4096, 1, 1, 1}, {15, 4096, 1, 1, 1}, {60, 1024, 0, 1, 1}, {63, 1024, 0, 2, 2},
+	{3, 513, 512, 1, 1}, {3, 512, 513, 2, 2},
 };
 
-static void equal_packets_travel_together(void **state)
+/* Whether the kernel takes trains of more than 64 packets. */
+static bool kernel_takes_long_trains(void)
 {
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	char bytes[65] = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1;
+	bool takes;
+
+	assert_int_equal(setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &one, sizeof(one)), 0);
+	takes = sendto(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&to, sizeof(to)) == sizeof(bytes);
+	close(fd);
+	return takes;
+}
+
+static void check_trains(bool refuse_long)
+{
+	bool before = refuse_long || !kernel_takes_long_trains();
+
 	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
 		for (size_t i = 0; i < ARRAY_SIZE(trains); i++) {
 			const struct train *t = &trains[i];
 
 			open_pair(places[k].a, places[k].b);
+			if (refuse_long)
+				link_udp_refuse_long_trains(a.link);
 			batch.count = 0;
 			for (uint32_t n = 0; n < t->count; n++)
 				add(OP_SEND_ONLY, t->length, 1, &b.link->gid);
@@ -199,11 +218,21 @@ static void equal_packets_travel_together(void **state)
 			send_batch();
 			receive(&b, batch.count);
 			check_batch();
-			assert_int_equal(link_udp_counters(a.link)->tx_trains, t->trains);
-			assert_int_equal(link_udp_counters(b.link)->rx_trains, t->trains);
+			assert_int_equal(link_udp_counters(a.link)->tx_trains, before ? t->before : t->trains);
+			assert_int_equal(link_udp_counters(b.link)->rx_trains, before ? t->before : t->trains);
 			close_pair();
 		}
 	}
+}
+
+static void equal_packets_travel_together(void **state)
+{
+	check_trains(false);
+}
+
+static void trains_are_shorter_where_the_kernel_takes_no_long_ones(void **state)
+{
+	check_trains(true);
 }
 
 /* rows of {opcodes of a train, all of whose packets but the last are as long as it takes; in which order they are delivered} */
@@ -237,6 +266,28 @@ static void an_ack_is_delivered_before_the_requests_that_it_travels_with(void **
 	assert_int_equal(link_udp_counters(b.link)->rx_trains, ARRAY_SIZE(rows));
 	assert_int_equal(link_udp_counters(b.link)->rx_icrc, 0);
 	close_pair();
+}
+
+/* After many alike the receiver is not told any more where packets end. */
+static void long_trains_of_small_packets_are_split_whatever_comes_between(void **state)
+{
+	static const uint32_t between[] = {64, 60, 128, 1, 512, 4096};
+
+	for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+		open_pair(places[k].a, places[k].b);
+		for (uint32_t i = 0; i < ARRAY_SIZE(between) * 30; i++) {
+			uint32_t length = i % 30 < 25 ? 64 : between[i / 30], count = length > 512 ? 15 : 60;
+
+			batch.count = b.count = 0;
+			for (uint32_t n = 0; n < count; n++)
+				add(OP_SEND_ONLY, n + 1 < count || i % 2 ? length : 1, 1, &b.link->gid);
+			send_batch();
+			receive(&b, batch.count);
+			check_batch();
+		}
+		assert_int_equal(link_udp_counters(b.link)->rx_icrc, 0);
+		close_pair();
+	}
 }
 
 static void without_segments_each_packet_travels_alone(void **state)
@@ -549,7 +600,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_size_arrives_whole),
 		cmocka_unit_test(equal_packets_travel_together),
+		cmocka_unit_test(trains_are_shorter_where_the_kernel_takes_no_long_ones),
 		cmocka_unit_test(an_ack_is_delivered_before_the_requests_that_it_travels_with),
+		cmocka_unit_test(long_trains_of_small_packets_are_split_whatever_comes_between),
 		cmocka_unit_test(without_segments_each_packet_travels_alone),
 		cmocka_unit_test(trains_end_where_the_way_changes),
 		cmocka_unit_test(packets_too_long_are_lost_and_others_still_travel_together),

@@ -117,7 +117,7 @@ struct udp {
 	struct udp_source source[UDP_SOURCES];
 	bool sees_marks; /* the kernel tells of congestion marks ... */
 	uint32_t looks;	 /* ... since, or not since, so many datagrams: see watch_marks() */
-	int32_t calm;	 /* how long datagrams have been small: see watch_size() */
+	int32_t calm;	 /* how long datagrams have been small or alike: see watch_size() */
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int)) * 2];
 	_Alignas(CACHE_LINE) uint8_t buffer[UDP_DATAGRAM_BYTES];
 };

@@ -23,8 +23,9 @@ static ssize_t udp_recvfrom(int fd, void *bytes, size_t size, int flags, struct 
 	return syscall(SYS_recvfrom, fd, bytes, size, flags, from, length);
 }
 
-#define SMALL_BYTES 1024u /* datagrams up to here are split without being told */
-#define CALM	    16	  /* small ones in a row, from sources whose identifications are known */
+#define SMALL_BYTES 1024u /* datagrams up to here are split without being told, ... */
+#define SMALL_PACKET 256u /* ... and longer ones whose packets are no longer than this, and than they were the last time */
+#define CALM	    16	  /* such ones in a row, from sources whose identifications are known */
 #define MISSES	    4	  /* identifications that were not known, without so many that were in between: then ... */
 #define FOREIGN	    4096  /* ... so many datagrams need to be told of */
 #define SHORTEST    16u	  /* a packet: BTH and ICRC ... */
@@ -175,6 +176,8 @@ static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint3
 		return last;
 	if (begins(udp, s, total))
 		return total;
+	if (total > SMALL_BYTES && last && begins_anew(udp, s, last, total))
+		return 0;
 	for (uint32_t length = SHORTEST; length <= most; length += 4)
 		if (begins(udp, s, length))
 			return length;
@@ -185,19 +188,23 @@ static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint3
  * it, costs no more than to look so far. */
 static uint32_t measure_anew(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
+	uint32_t last = s->segment[total > SMALL_BYTES];
+
+	if (last && begins_anew(udp, s, last, total))
+		return last;
 	for (uint32_t length = SHORTEST; length < total && length <= LONGEST; length += 4)
 		if (begins_anew(udp, s, length, total))
 			return length;
 	return total;
 }
 
-/* Whether datagrams go on being small and easy. */
-static void watch_size(struct udp *udp, struct udp_source *s, uint32_t total)
+/* Whether datagrams go on being small, or `alike`, and easy. */
+static void watch_size(struct udp *udp, struct udp_source *s, uint32_t total, bool alike)
 {
 	if (unlikely(!s->known)) {
 		udp->calm = ++s->misses >= MISSES ? -FOREIGN : min_of(udp->calm, 0);
 		s->misses %= MISSES;
-	} else if (total > SMALL_BYTES) {
+	} else if (total > SMALL_BYTES && !alike) {
 		udp->calm = min_of(udp->calm, 0);
 	} else if (udp->calm < CALM && ++udp->calm == CALM) {
 		s->misses = 0;
@@ -260,7 +267,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 {
 	struct udp_source *s = find_source(udp);
 	uint32_t n = 0, at = 0, ack;
-	bool checked = false;
+	bool checked = false, alike;
 	int ack_id = 0;
 
 	watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
@@ -270,6 +277,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 		if (unlikely(!checked)) /* its identification is not the one that we think; or it is garbage */
 			note.segment = measure_anew(udp, s, total);
 	}
+	alike = note.segment == s->segment[total > SMALL_BYTES] && note.segment <= SMALL_PACKET;
 	s->segment[total > SMALL_BYTES] = note.segment;
 	ack = last_ack(udp, note.segment, total);
 	if (ack)
@@ -288,7 +296,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 			continue;
 		hand_over(udp, s, note, at, length, deliver, arg);
 	}
-	watch_size(udp, s, total);
+	watch_size(udp, s, total, alike);
 	udp_count(&udp->counters.rx_trains, 1);
 	udp_count(&udp->counters.rx_packets, n);
 	udp_count(&udp->counters.rx_bytes, total);

@@ -17,9 +17,10 @@
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define INLET_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
 #define LONG	    16u /* packets: after so many, it is later */
-#define GLANCES	    15u
+#define GLANCES	    127u
+#define FEW_GLANCES 15u /* for so few it is not worth while */
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
-#define NO_PAUSE    (5 * USEC) /* for GLANCES polls and what the thread does between them */
+#define NO_PAUSE    (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
 #define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call; ... */
 #define LOOK_SELDOM (50 * USEC) /* ... while they keep us busy, so often */
 #define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
@@ -475,7 +476,8 @@ bool progress(struct loop *l, uint64_t now)
 /* What a thread that polls keeps in mind. */
 static _Thread_local struct watch {
 	uint64_t seen;	  /* ns: the time, as it looked last ... */
-	uint32_t glances; /* ... and so many polls to come do not look again */
+	uint32_t spared;  /* ... and so many polls after that were not to look again ... */
+	uint32_t glances; /* ... of which so many are to come */
 	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
 	uint64_t vain;	  /* ns: since when it finds nothing */
 	uint64_t taken;	  /* ns: how long others ran when it offered the processor last, if that was long */
@@ -498,14 +500,15 @@ static void give_way(struct watch *w, uint64_t now, bool any)
 	}
 }
 
-/* The time, as a thread that polls needs it: to know it costs a fifth of a poll that finds nothing, so one that polls
- * without a pause is told what it was up to GLANCES polls ago. */
+/* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls that look into
+ * rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up to GLANCES polls ago, or as
+ * many as it makes in NO_PAUSE at the pace that it has had since. */
 static uint64_t glance(struct watch *w)
 {
-	uint64_t now = clock_now();
+	uint64_t now = clock_now(), pace = (now - w->seen) / (w->spared + 1);
+	uint32_t spared = pace < NO_PAUSE / GLANCES ? GLANCES : (uint32_t)min_of(NO_PAUSE / pace, (uint64_t)GLANCES);
 
-	if (now < w->seen + NO_PAUSE)
-		w->glances = GLANCES;
+	w->spared = w->glances = spared < FEW_GLANCES ? 0 : spared;
 	return w->seen = now;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/internal.h"
 #include "object/show.h"
 
+#define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
 #define ANY_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 #define NOT_FOR       \
 	{             \
@@ -67,7 +68,7 @@ static const struct transition {
 		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
-		.raw = {0, IBV_QP_CUR_STATE},
+		.raw = {0, IBV_QP_CUR_STATE | IBV_QP_RATE_LIMIT},
 		.ini = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 				IBV_QP_MAX_QP_RD_ATOMIC,
 			IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
@@ -80,7 +81,7 @@ static const struct transition {
 		.rc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
-		.raw = {0, IBV_QP_CUR_STATE},
+		.raw = {0, IBV_QP_CUR_STATE | IBV_QP_RATE_LIMIT},
 		.ini = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.tgt = {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
@@ -166,16 +167,16 @@ static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 
 	if ((given & m.required) != m.required || (given & ~(m.required | m.optional)))
 		return -EINVAL;
-	return given & ANY_ALT ? -EOPNOTSUPP
-			       : 0; /* no automatic path migration, as ibv_query_device() says */
+	/* no automatic path migration and no pacing, as ibv_query_device() says */
+	return given & (ANY_ALT | IBV_QP_RATE_LIMIT) ? -EOPNOTSUPP : 0;
 }
 
 static int check_values(const struct ibv_qp_attr *a, int mask)
 {
-	/* the last ones say nothing of a QP, but programs pass what they registered their memory with */
+	/* the last ones say nothing of a QP, but programs pass what they registered their memory with, or all that there is */
 	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-				IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+				IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | ACCESS_FLUSH | IBV_ACCESS_OPTIONAL_RANGE;
 	const struct {
 		int bit;
 		bool wrong;

@@ -52,12 +52,15 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
+#define ODP_SUPPORT_ATOMIC_WRITE (1u << 7) /* IBV_ODP_SUPPORT_ATOMIC_WRITE, of rdma-core 58 and later */
+
 /* All memory that is registered here is paged on demand; IBV_ACCESS_ON_DEMAND only adds that it need not be there.
  * Atomics, too: they are the processor's. */
 static void fill_odp(struct ibv_device_attr_ex *a)
 {
 	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	const uint32_t all = messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	const uint32_t all = messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+			     ODP_SUPPORT_ATOMIC_WRITE;
 
 	if (!guarded_available())
 		return;

@@ -12,7 +12,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
 # liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so, the fifth in front of libmlx5's.
 PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "dlopen", "uroce_rsocket_attach", "mlx5dv_query_device"}
-# Of later versions of librdmacm.
+# Of later versions of libibverbs and librdmacm.
+NEWER_VERBS = {"ibv_%s@@IBVERBS_1.%d" % (name, version) for version, names in {
+    15: "alloc_dmah dealloc_dmah reg_mr_ex", 16: "dm_export_dmabuf_fd query_port_speed", 17: "alloc_buf free_buf reg_buf_mr",
+    18: "create_comp_cntr destroy_comp_cntr export_buf_dmabuf_fd inc_comp_cntr inc_err_comp_cntr qp_attach_comp_cntr"
+        " read_comp_cntr read_err_comp_cntr set_comp_cntr set_err_comp_cntr",
+}.items() for name in names.split()} | {"_ibv_query_comp_cntr_caps@@IBVERBS_1.18"}
 NEWER = {"rdma_query_addrinfo@@RDMACM_1.4", "rdma_resolve_addrinfo@@RDMACM_1.4", "rdma_write_cm_event@@RDMACM_1.4"}
 
 
@@ -52,7 +57,8 @@ def main():
 
     checks.append(("every symbol that programs need is there", needed - front))
     checks.append(("every public symbol of libibverbs 44 is there", public(known) - front))
-    checks.append(("nothing else is there", front - public(known) - PRIVATE))
+    checks.append(("those of later ones are there", NEWER_VERBS - front))
+    checks.append(("nothing else is there", front - public(known) - NEWER_VERBS - PRIVATE))
     checks.append(("every rdma_* symbol of librdmacm 44 is there, and of the rest what is named here",
                    (lines("librdmacm_44.txt") | NEWER) ^ connecting))
     library = distribution()

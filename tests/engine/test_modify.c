@@ -282,6 +282,7 @@ static void values_have_their_limits(void **state)
 		ROW(RESET, INIT, pkey_index, 0, 1),
 		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_REMOTE_WRITE, 1u << 19),
 		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB, 1u << 10), /* uDAPL passes what regions have */
+		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_REMOTE_READ | 3u << 8, 1u << 11), /* and others ask for FLUSH */
 		ROW(INIT, RTR, path_mtu, IBV_MTU_4096, IBV_MTU_4096 + 1),
 		ROW(INIT, RTR, path_mtu, IBV_MTU_256, 0),
 		ROW(INIT, RTR, max_dest_rd_atomic, HCA_MAX_RD_ATOMIC, HCA_MAX_RD_ATOMIC + 1),

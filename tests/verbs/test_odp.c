@@ -48,7 +48,7 @@ static void the_device_says_so(void **state)
 
 	assert_int_equal(ibv_query_device_ex(context, NULL, &a), 0);
 	assert_int_equal(a.odp_caps.general_caps, there ? IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT : 0);
-	assert_int_equal(a.odp_caps.per_transport_caps.rc_odp_caps, there ? 0x3f : 0);
+	assert_int_equal(a.odp_caps.per_transport_caps.rc_odp_caps, there ? 0xbf : 0);
 	assert_int_equal(a.odp_caps.per_transport_caps.uc_odp_caps, there ? ud | IBV_ODP_SUPPORT_WRITE : 0);
 	assert_int_equal(a.odp_caps.per_transport_caps.ud_odp_caps, there ? ud : 0);
 }

@@ -60,6 +60,7 @@ static void to_rts(struct ibv_qp *qp)
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
 	a.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_RATE_LIMIT), EOPNOTSUPP);
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
 }
 

@@ -203,12 +203,13 @@ static int serve_query(struct far *f, struct qp *qp, struct message *m) REQUIRES
 	return 0;
 }
 
-/* What needs another path, or none, takes locks that the helper thread must not wait for here. */
+/* What needs another path takes locks that the helper thread must not wait for here. In RESET it keeps the one that it has, until
+ * it is given another or destroyed: it sends nothing. */
 static int serve_modify(struct far *f, struct qp *qp, struct message *m) REQUIRES(qp->lock, far_lock)
 {
 	int error;
 
-	if (m->mask & IBV_QP_AV || (m->mask & IBV_QP_STATE && m->attr.qp_state == IBV_QPS_RESET))
+	if (m->mask & IBV_QP_AV)
 		return EOPNOTSUPP;
 	loop_run(qp); /* what has arrived is acknowledged */
 	error = -engine_modify(qp, &m->attr, m->mask, 0);

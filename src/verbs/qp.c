@@ -215,10 +215,11 @@ static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *
 	return -loop_attach(path);
 }
 
-/* Which process the other end is: the engine checks later whether the attributes may be changed now. */
+/* Which process the other end is: the engine checks later whether the attributes may be changed now. The other end of a QP that has
+ * come here from another process looks for that one, so the two are no neighbors. */
 static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
 {
-	if (qp->transport != TRANSPORT_UD)
+	if (qp->transport != TRANSPORT_UD && !qp->is_here)
 		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
 }
 

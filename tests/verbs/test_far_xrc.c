@@ -437,7 +437,6 @@ static void another_process_s_target_is_opened(void **state)
 	assert_int_equal(ibv_modify_qp(opened, &attr, IBV_QP_MIN_RNR_TIMER), 0);
 	assert_int_equal(ibv_query_qp(twice, &attr, IBV_QP_MIN_RNR_TIMER, &init), 0);
 	assert_int_equal(attr.min_rnr_timer, 5);
-	assert_int_equal(ibv_modify_qp(opened, &rest, IBV_QP_STATE), EOPNOTSUPP);
 	exchange(e);
 
 	/* events come to all who have it open */
@@ -446,6 +445,24 @@ static void another_process_s_target_is_opened(void **state)
 	assert_event(opened, IBV_EVENT_QP_REQ_ERR);
 	assert_event(twice, IBV_EVENT_QP_REQ_ERR);
 	assert_int_equal(state_of(twice), IBV_QPS_ERR);
+
+	/* from the beginning, as far as that needs no path */
+	assert_int_equal(ibv_modify_qp(opened, &rest, IBV_QP_STATE), 0);
+	assert_int_equal(state_of(twice), IBV_QPS_RESET);
+	attr = attributes(IBV_QPS_INIT, e->ini);
+	assert_int_equal(ibv_modify_qp(opened, &attr, INIT_MASK), 0);
+	assert_int_equal(state_of(twice), IBV_QPS_INIT);
+	attr = attributes(IBV_QPS_RTR, e->ini);
+	assert_int_equal(ibv_modify_qp(opened, &attr, RTR_MASK), EOPNOTSUPP);
+
+	/* which it may be given where it is */
+	kill(t->n.child, SIGKILL);
+	stop(&t->n);
+	while (ibv_modify_qp(opened, &attr, RTR_MASK) == EOPNOTSUPP)
+		;
+	bring(e->ini, opened, IBV_QPS_RESET);
+	bring(e->ini, opened, IBV_QPS_RTS);
+	exchange(e);
 	assert_int_equal(ibv_close_xrcd(e->xrcd), EBUSY);
 	assert_int_equal(ibv_destroy_qp(opened), 0);
 	assert_int_equal(ibv_destroy_qp(twice), 0);

@@ -119,6 +119,8 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 	settle_drain(qp);
 }
 
+static const struct packet ack_alone = {.opcode = OP_ACKNOWLEDGE};
+
 /* Whether these packets and an ACK can be one train, in which the ACK is the last: then the receiver takes it first
  * (link/udp_receive.c). */
 static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
@@ -131,12 +133,13 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 	return equal && bytes >= ack && count < TURN_TRAINS && count * bytes <= TRAIN;
 }
 
-/* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters. */
-static void put_ack_first(struct turn *turn, uint32_t first, uint32_t ack)
+/* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters, unless it is
+ * known that nobody there minds. */
+static void put_ack_first(const struct qp *qp, struct turn *turn, uint32_t first, uint32_t ack)
 {
 	struct tx *tx = &turn->tx[first], last;
 
-	if (ack == first || make_a_train(tx, ack - first, packet_bytes(&turn->tx[ack].packet)))
+	if (ack == first || qp->answers_first || make_a_train(tx, ack - first, packet_bytes(&turn->tx[ack].packet)))
 		return;
 	last = turn->tx[ack];
 	memmove(tx + 1, tx, (ack - first) * sizeof(*tx));
@@ -145,8 +148,8 @@ static void put_ack_first(struct turn *turn, uint32_t first, uint32_t ack)
 
 bool engine_run(struct qp *qp, struct turn *turn)
 {
+	bool more, delay = turn->delay_ack;
 	uint32_t first, ack;
-	bool more;
 
 	turn->full = false;
 	if (unlikely(!is_reliable(qp))) {
@@ -159,9 +162,13 @@ bool engine_run(struct qp *qp, struct turn *turn)
 	first = turn->packets;
 	more = requester_run(qp, turn) || more;
 	ack = turn->packets;
+	/* what nobody minds being late does go if it costs no datagram of its own */
+	if (qp->answers_first && ack > first && make_a_train(&turn->tx[first], ack - first, packet_bytes(&ack_alone)))
+		turn->delay_ack = false;
 	more = responder_acknowledge(qp, turn) || more;
+	turn->delay_ack = delay;
 	if (turn->packets > ack)
-		put_ack_first(turn, first, ack);
+		put_ack_first(qp, turn, first, ack);
 	settle_overrun(qp);
 	return more && !turn->full;
 }

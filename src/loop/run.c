@@ -409,6 +409,6 @@ void loop_posted(struct qp *qp)
 	}
 	now = clock_now();
 	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
-	run_qp(l, qp, now, false);
+	run_qp(l, qp, now, qp->answers_first && !qp->req.lossless);
 	atomic_store_explicit(&l->last_post, backlog < SOON ? now : clock_now(), memory_order_relaxed);
 }

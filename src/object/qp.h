@@ -262,6 +262,7 @@ struct qp {
 	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
 	bool no_multicast_loop;	 /* UD: gets no copies of its own multicasts; raw: of this host's. Constant */
+	bool answers_first;	 /* the peer may see what this end does next before the ACK of what it has received */
 	_Atomic uint32_t flows;	 /* steering rules that lead here: verbs/flow.c */
 	struct ibv_wq *wq;	 /* for verbs/: what the application knows it as; else NULL. Constant */
 	bool listens;		 /* for verbs/: a UD QP, or who has opened one that is far away, that counts in its context's listeners */

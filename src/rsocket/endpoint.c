@@ -146,7 +146,10 @@ static int make_qp(struct rsocket *rs)
 		return -errno;
 	((struct cq *)s->cq)->notify = notify;
 	attr.send_cq = attr.recv_cq = s->cq;
-	return rdma_create_qp(rs->id, NULL, &attr) ? -errno : 0;
+	if (rdma_create_qp(rs->id, NULL, &attr))
+		return -errno;
+	((struct qp *)rs->id->qp)->answers_first = true; /* completions only say that a piece of the ring is free again */
+	return 0;
 }
 
 int endpoint_create(struct rsocket *rs)

@@ -43,7 +43,7 @@ static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint6
 	s->slots -= slots;
 	s->quiet += slots;
 	s->quiet_bytes += bytes;
-	if (s->quiet < min_of((uint32_t)QUIET, rs->sq_size / 2) && s->quiet_bytes < s->tx_size / 4)
+	if (s->quiet < min_of((uint32_t)QUIET, rs->sq_size / 2) && s->quiet_bytes < s->tx_size / 2)
 		return 0;
 	*wr_id = (uint64_t)s->quiet << WR_SLOTS | s->quiet_bytes;
 	s->quiet = s->quiet_bytes = 0;

@@ -17,8 +17,9 @@
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define INLET_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
 #define LONG	    16u /* packets: after so many, it is later */
-#define GLANCES	    127u
-#define FEW_GLANCES 15u /* for so few it is not worth while */
+#define FOUND_COUNTS 8u /* as so many more that find nothing: where much comes, it is taken in together */
+#define FEW_GLANCES  (uint64_t)15
+#define MANY_GLANCES (uint64_t)127
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
 #define NO_PAUSE    (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
 #define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call; ... */
@@ -501,14 +502,14 @@ static void give_way(struct watch *w, uint64_t now, bool any)
 }
 
 /* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls that look into
- * rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up to GLANCES polls ago, or as
- * many as it makes in NO_PAUSE at the pace that it has had since. */
+ * rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up to FEW_GLANCES polls ago, or
+ * as many, up to MANY_GLANCES, as it makes in NO_PAUSE at the pace that it has had since. */
 static uint64_t glance(struct watch *w)
 {
-	uint64_t now = clock_now(), pace = (now - w->seen) / (w->spared + 1);
-	uint32_t spared = pace < NO_PAUSE / GLANCES ? GLANCES : (uint32_t)min_of(NO_PAUSE / pace, (uint64_t)GLANCES);
+	uint64_t now = clock_now(), passed = now - w->seen;
+	uint64_t spared = NO_PAUSE * (w->spared + 1) / max_of(passed, (uint64_t)1);
 
-	w->spared = w->glances = spared < FEW_GLANCES ? 0 : spared;
+	w->spared = w->glances = passed < NO_PAUSE ? (uint32_t)min_of(max_of(spared, FEW_GLANCES), MANY_GLANCES) : 0;
 	return w->seen = now;
 }
 
@@ -532,8 +533,10 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 	all = l->local.inlets && !l->ports_busy && likely(!local_is_stuck(&l->local));
 	*any = all && receive_inlets(l, poller);
 	lock_drop(&l->receive);
-	if (*any)
+	if (*any) {
 		w->vain = w->seen;
+		w->glances -= min_of(w->glances, FOUND_COUNTS);
+	}
 	return all && (*any || busy || !has_late(l));
 }
 

@@ -63,6 +63,7 @@ struct helper {
 	uint64_t train_at;	/* ns: when a train of packets came last. The thread's own */
 	int32_t trains, doubt;	/* how many have come, one soon after the other, and of how few that says little. The thread's own */
 	uint64_t wake;		/* ns: what it takes on this machine to be woken. The thread's own */
+	bool lax;		/* it may be woken later than asked for. The thread's own */
 
 	int renew;		   /* eventfd: readable while threads that sleep in loop_wait() do not know all ports */
 	struct lock renew_lock;	   /* a leaf: guards what follows */

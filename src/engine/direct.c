@@ -393,6 +393,20 @@ bool direct_fetch(struct qp *qp, const struct packet *p)
 	return reach_is_open(qp->reach, &qp->reach_pair);
 }
 
+bool direct_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to)
+{
+	struct reach_span span;
+	bool done = false;
+
+	if (unlikely(!qp->reach))
+		return false;
+	if (reach_enter(qp->reach, &qp->reach_pair, piece->lkey, piece->address, piece->length, 0, &span)) {
+		done = span.at && fault_copy_any(to, span.at, piece->length);
+		reach_leave(qp->reach);
+	}
+	return done && reach_is_open(qp->reach, &qp->reach_pair);
+}
+
 void engine_reach(struct qp *qp, struct reach *reach)
 {
 	if (qp->transport != TRANSPORT_RC || qp->reach == reach)

@@ -91,8 +91,8 @@ enum {
 };
 /* Posting: straight.h. */
 /* As engine_receive() of a packet of RC from the QP's own peer: of an ACK, a SEND or a WRITE with immediate that carries its whole
- * message; and of a datagram. `poller`: a thread that polls, to which completions may be given; NULL: none. False: it is for
- * engine_receive(). */
+ * message, or of a SEND that says where that lies, in one piece (with `mtu`); and of a datagram. `poller`: a thread that polls, to
+ * which completions may be given; NULL: none. False: it is for engine_receive(). */
 bool engine_receive_straight(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 	REQUIRES(qp->lock);
 /* Whether there is nothing to send after that but an ACK, if one is owed, and that may wait for a request to travel with. */

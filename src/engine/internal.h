@@ -129,6 +129,9 @@ static inline bool direct_refers(const struct qp *qp, const struct wqe *w)
  * reached (any more). */
 bool direct_fetch(struct qp *qp, const struct packet *p);
 
+/* The same of one that lies in one piece, to `to`, if it is mapped here. False: it is not, or as above. */
+bool direct_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to);
+
 /* responder.c. The checks of a request, in the order in which they are made; what RC makes of the verdict is
  * in its table of outcomes. */
 enum verdict {
@@ -143,6 +146,11 @@ enum verdict {
 	BAD_RECEIVE,   /* the receive's own SGEs are wrong */
 	VERDICTS
 };
+/* PSNs that so many bytes take. */
+static inline uint32_t packets_of(uint32_t mtu, uint32_t length)
+{
+	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
+}
 enum verdict check_sequence(const struct qp *qp, const struct packet *p);
 enum verdict check_operation(struct qp *qp, const struct packet *p);
 enum verdict check_receive(struct qp *qp, const struct packet *p);

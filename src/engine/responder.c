@@ -51,17 +51,12 @@ static uint32_t bytes_asked(const struct packet *p)
 	return flags_of(p) & IS_ATOMIC_WRITE ? 0 : p->dma_length;
 }
 
-static uint32_t read_packets(uint32_t mtu, uint32_t length)
-{
-	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
-}
-
 /* PSNs that a request takes: as many as packets that would bring what it asks for or refers to. */
 static uint32_t span_of(const struct qp *qp, const struct packet *p)
 {
 	if (flags_of(p) & IS_READ)
-		return read_packets(mtu_of(qp, p), p->dma_length);
-	return p->pieces ? read_packets(mtu_of(qp, p), p->length) : 1;
+		return packets_of(mtu_of(qp, p), p->dma_length);
+	return p->pieces ? packets_of(mtu_of(qp, p), p->length) : 1;
 }
 
 /* 9.7.4.1.1 */
@@ -246,7 +241,7 @@ static bool is_coming(struct qp *qp, psn_t psn)
 		const struct response *s = response_at(r, i);
 
 		if (s->kind == RESPOND_READ && psn_diff(psn, s->psn) >= 0 &&
-		    psn_diff(psn, psn_add(s->psn, read_packets(s->mtu, s->left))) < 0)
+		    psn_diff(psn, psn_add(s->psn, packets_of(s->mtu, s->left))) < 0)
 			return true;
 	}
 	return false;
@@ -432,7 +427,7 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 
 	if (flags & IS_READ_LIKE) {
-		psn_t end = psn_add(p->psn, read_packets(mtu_of(qp, p), bytes_asked(p)));
+		psn_t end = psn_add(p->psn, packets_of(mtu_of(qp, p), bytes_asked(p)));
 
 		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size &&
 		    !is_coming(qp, p->psn))

@@ -108,7 +108,7 @@ static inline void complete_head_to(struct qp *qp, struct wqe *w, struct cq_poll
 		qp->sq.head++;
 }
 
-/* Those up to `psn` are acknowledged, if each is a message of one packet that nothing is known to be wrong with. False: there is more
+/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. False: there is more
  * to it; the usual way goes on from there. */
 static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
 {
@@ -121,10 +121,10 @@ static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
 		return false;
 	do {
 		w = sq_at(sq, sq->head);
-		if (unlikely(w->packets != 1))
+		if (unlikely(!w->packets || r->acked || psn_diff(psn, r->una) < (int32_t)w->packets - 1))
 			return false;
-		r->una = psn_add(r->una, 1);
-		r->flight -= min_of(r->flight, w->length + PACKET_OVERHEAD); /* wqe_charge() */
+		r->una = psn_add(r->una, w->packets);
+		r->flight -= min_of(r->flight, w->length + w->packets * PACKET_OVERHEAD); /* wqe_charge() */
 		complete_head_to(qp, w, poller);
 	} while (psn_diff(psn, r->una) >= 0);
 	note_moved(qp);
@@ -148,7 +148,7 @@ static bool may_take(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
 
-	return !p->pieces && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
+	return p->pieces <= 1 && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
 }
 
 /* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when the usual
@@ -202,20 +202,23 @@ static inline struct mr *find_memory(const struct qp *qp, const struct ibv_sge *
 	return NULL;
 }
 
-static inline bool store_send(const struct qp *qp, const struct packet *p, const struct ibv_sge *sge)
+static inline bool store_send(struct qp *qp, const struct packet *p, const struct ibv_sge *sge)
 {
 	struct mr *mr = find_memory(qp, sge, p->length);
 	bool ok;
 
 	if (unlikely(!mr))
 		return false;
-	ok = fault_store(mr_at(mr, sge->addr), p->payload, p->length);
+	if (unlikely(p->pieces))
+		ok = direct_fetch_piece(qp, (const struct packet_piece *)p->payload, mr_at(mr, sge->addr));
+	else
+		ok = fault_store(mr_at(mr, sge->addr), p->payload, p->length);
 	mr_put(mr);
 	return ok;
 }
 
 /* Its bytes to where they belong. False: that cannot be: the usual way knows why. */
-static bool store(const struct qp *qp, const struct packet *p, const struct rwqe *recv)
+static bool store(struct qp *qp, const struct packet *p, const struct rwqe *recv)
 {
 	if (unlikely(p->opcode == OP_WRITE_ONLY_IMM))
 		return store_write(qp, p);
@@ -223,7 +226,7 @@ static bool store(const struct qp *qp, const struct packet *p, const struct rwqe
 		return false;
 	if (likely(recv->num_sge == 1 && p->length))
 		return store_send(qp, p, recv->sge);
-	return sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
+	return !p->pieces && sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
 /* A request that begins and ends a message. */
@@ -237,8 +240,8 @@ static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* whoever takes this may be about to answer */
 	if (unlikely(!recv || !store(qp, p, recv)))
 		return false;
-	r->ack_psn = r->expected;
-	r->expected = psn_add(r->expected, 1);
+	r->ack_psn = psn_add(r->expected, p->pieces ? packets_of(p->mtu, p->length) - 1 : 0);
+	r->expected = psn_add(r->ack_psn, 1);
 	r->msn = (r->msn + 1) & PSN_MASK;
 	r->nak_sent = false;
 	r->nak = 0;

@@ -97,6 +97,16 @@ static inline uint32_t record_header(uint32_t flags)
  * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */
 int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
 
+/* Of a SEND whose payload lies elsewhere, in one piece. */
+static inline bool record_get_piece(struct packet *p)
+{
+	p->pieces = 1;
+	if ((p->opcode != OP_SEND_ONLY && p->opcode != OP_SEND_ONLY_IMM) || p->length != sizeof(struct packet_piece))
+		return false;
+	p->length = ((const struct packet_piece *)p->payload)->length;
+	return true;
+}
+
 /* The same of what goes the straight way (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is something
  * else. */
 static inline bool record_get_straight(const void *at, uint32_t bytes, struct packet *p)
@@ -106,7 +116,7 @@ static inline bool record_get_straight(const void *at, uint32_t bytes, struct pa
 	const struct record_remote *remote = (const struct record_remote *)(r + 1);
 	uint32_t header = sizeof(*r);
 
-	if (unlikely(bytes < header || r->flags & (RECORD_REFERENCE | RECORD_BECN)))
+	if (unlikely(bytes < header || r->flags & RECORD_BECN))
 		return false;
 	if (r->opcode == OP_WRITE_ONLY_IMM) {
 		header += sizeof(*remote);
@@ -138,7 +148,7 @@ static inline bool record_get_straight(const void *at, uint32_t bytes, struct pa
 	p->pieces = 0;
 	p->payload = (const uint8_t *)at + header;
 	p->length = bytes - header;
-	return true;
+	return likely(!(r->flags & RECORD_REFERENCE)) || record_get_piece(p);
 }
 
 #endif

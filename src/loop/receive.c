@@ -281,13 +281,12 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 }
 
 /* The straight way. False: the record is for deliver_near(). Neighbors have one address, so datagrams come from where they go to. */
-NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct neighbor *n, const void *record, uint32_t bytes)
+NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct neighbor *n, const void *record, uint32_t bytes, struct packet *p)
 {
-	struct packet p;
-
-	return record_get_straight(record, bytes, &p) && enter_straight(v, p.dest_qpn) &&
-	       TRANSPORT(p.opcode) == v->qp->transport && (TRANSPORT(p.opcode) == TRANSPORT_UD || likely(v->qp->path.neighbor == n)) &&
-	       engine_receive_straight(v->qp, &p, (const union ibv_gid *)p.to, v->poller);
+	p->mtu = LOCAL_MTU;
+	return record_get_straight(record, bytes, p) && enter_straight(v, p->dest_qpn) &&
+	       TRANSPORT(p->opcode) == v->qp->transport && (TRANSPORT(p->opcode) == TRANSPORT_UD || likely(v->qp->path.neighbor == n)) &&
+	       engine_receive_straight(v->qp, p, (const union ibv_gid *)p->to, v->poller);
 }
 
 /* Whoever polls has what it asked for: it may be about to answer, and comes back for the rest. */
@@ -309,10 +308,13 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 
 		count++;
 		ring_fetch(record, bytes);
-		if (!deliver_straight(v, n, record, bytes) && likely(!record_get(record, bytes, &p, &from))) {
-			deliver_near(v, n, &p, from);
-			count += p.pieces ? p.length / LOCAL_MTU : 0; /* as long as so many take */
+		if (!deliver_straight(v, n, record, bytes, &p)) {
+			p.pieces = 0;
+			if (likely(!record_get(record, bytes, &p, &from)))
+				deliver_near(v, n, &p, from);
 		}
+		if (unlikely(p.pieces))
+			count += p.length / LOCAL_MTU; /* as long as so many take */
 		ring_consume(ring, bytes);
 		if (is_served(v->poller))
 			break;

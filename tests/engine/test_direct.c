@@ -8,6 +8,7 @@
 #include "fixture.h"
 #include "memory/share.h"
 #include "object/show.h"
+#include "straight_way.h"
 
 enum { LONG = 40000, LINK = 4096, SPAN = (LONG + LINK - 1) / LINK }; /* bytes of a SEND, of a packet; packets */
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
@@ -481,6 +482,81 @@ static void what_cannot_be_fetched_is_asked_for_again(void **state)
 	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).byte_len, 8);
 }
 
+/* One piece, the straight way. */
+static bool give_piece(struct fixture *f, psn_t at, uint32_t lkey)
+{
+	const struct packet_piece piece = {IOVA, LONG, lkey};
+	struct packet p = request(OP_SEND_ONLY, at, LONG);
+
+	p.pieces = 1;
+	p.mtu = LINK;
+	p.ack_request = true;
+	memcpy(f->payload, &piece, sizeof(piece));
+	return give(f, p);
+}
+
+static void post_one_receive(struct fixture *f, uint64_t id, uint32_t length)
+{
+	struct ibv_sge sge = fixture_sge(f, 0, length);
+	struct ibv_recv_wr *bad = NULL, wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
+
+	lock_take(&f->qp->lock);
+	assert_int_equal(engine_post_recv(f->qp, &wr, &bad), 0);
+	lock_drop(&f->qp->lock);
+}
+
+static void one_piece_is_fetched_the_straight_way(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < LONG; i++)
+		there[i] = (uint8_t)(i * 11 + i / 256);
+	start_lossless(f);
+	assert_false(give_piece(f, due_psn(0), target->base.lkey)); /* no receive */
+	post_one_receive(f, 1, LONG - 1);
+	assert_false(give_piece(f, due_psn(0), target->base.lkey)); /* too short */
+	post_one_receive(f, 2, LONG);
+	f->qp->rq.head++;
+	assert_true(give_piece(f, due_psn(0), target->base.lkey));
+	assert_int_equal(expect_taken(f, 2, IBV_WC_SUCCESS).byte_len, LONG);
+	assert_memory_equal(f->memory, there, LONG);
+	fixture_run(f);
+	expect_ack(f, due_psn(SPAN - 1), ACKED);
+	post_one_receive(f, 3, LONG);
+	assert_false(give_piece(f, due_psn(0), target->base.lkey)); /* a duplicate */
+	assert_true(give_piece(f, due_psn(SPAN), target->base.lkey));
+	expect_taken(f, 3, IBV_WC_SUCCESS);
+}
+
+static void what_cannot_be_fetched_does_not_go_straight(void **state)
+{
+	struct fixture *f = *state;
+
+	start_lossless(f);
+	post_one_receive(f, 1, LONG);
+	assert_false(give_piece(f, due_psn(0), target->base.lkey ^ 1));
+	share_close_qp(f->hca.share, PEER_QPN & 0xffff); /* the request has failed: its memory is the program's again */
+	assert_false(give_piece(f, due_psn(0), target->base.lkey));
+	expect_none(f);
+	assert_int_equal(f->qp->rq.tail - f->qp->rq.head, 1);
+}
+
+static void an_acknowledgement_of_long_sends_goes_straight(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = ack(sent_psn(SPAN - 2), ACKED);
+
+	start_lossless(f);
+	post_long(f, 1);
+	post(f, 2, IBV_WR_SEND, 8, 0);
+	assert_false(give(f, p)); /* not all of the first */
+	p.psn = sent_psn(SPAN);
+	assert_true(give(f, p));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	assert_int_equal(f->qp->req.flight, 0);
+}
+
 #define OWN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -504,6 +580,9 @@ int main(void)
 		OWN_TEST(where_no_region_is_nobody_is_waited_for),
 		OWN_TEST(what_is_referred_to_is_fetched),
 		OWN_TEST(what_cannot_be_fetched_is_asked_for_again),
+		OWN_TEST(one_piece_is_fetched_the_straight_way),
+		OWN_TEST(what_cannot_be_fetched_does_not_go_straight),
+		OWN_TEST(an_acknowledgement_of_long_sends_goes_straight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

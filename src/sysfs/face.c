@@ -13,9 +13,6 @@
 #define COUNTER_NAME   "uroce-counter:"
 #define LINKS_LIMIT    8
 
-/* Of liburoce.so.1. Without it, nothing is ours. */
-#pragma weak uroce_tree_read
-
 /* Set once a directory of ours has been opened, or a file that changes: only then can a descriptor be one of them. */
 static _Atomic bool directory_opened;
 _Atomic bool counter_opened;

@@ -2,6 +2,8 @@
  * the C library that name files. Every other path goes to the C library as it came. Nothing is written to any
  * file system: an open file is a memfd, and so is an open directory, whose name says which one it is.
  *
+ * What is asked by netlink is answered as well (netlink.c).
+ *
  * Calls that the C library makes within itself (for fts, nftw, glob, fread) are not seen, nor is chdir answered. Any
  * thread may call. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_FACE_H
@@ -17,6 +19,9 @@
 #include "verbs/tree.h"
 
 #define PUBLIC __attribute__((visibility("default")))
+
+/* Of liburoce.so.1. Without it, nothing is ours. */
+#pragma weak uroce_tree_read
 
 /* The next library's function of that name: the C library's, if no other preload has one. Looked for at the
  * first use; two threads that both find none yet will store the same. */

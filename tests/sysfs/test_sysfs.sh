@@ -54,6 +54,39 @@ shows "readlink -f" '/sys/devices/virtual/net/lo' readlink -f /sys/class/infinib
 shows "python3" "['lo'] 1 True" python3 -c 'import os, pathlib
 net = "/sys/class/infiniband/uroce0/device/net"
 print(os.listdir(net), open(net + "/lo/ifindex").read().strip(), pathlib.Path("/dev/infiniband/uverbs0").is_char_device())'
+# trailing blanks are rdma's own
+shows "rdma link" 'link uroce0/1 state ACTIVE physical_state LINK_UP netdev lo ' rdma link
+shows "rdma link show -j" "[('uroce0', 'lo', 1)]" python3 -c 'import json, subprocess
+links = json.loads(subprocess.check_output(["rdma", "link", "show", "-j"]))
+print([(link["ifname"], link["netdev"], link["netdev_index"]) for link in links])'
+shows "rdma dev" '1: uroce0: node_type ca fw 0.1.0 node_guid 0200:00ff:fe00:0000 sys_image_guid 0200:00ff:fe00:0000 ' \
+	rdma dev show uroce0
+shows "rdma system" 'netns exclusive copy-on-fork on' rdma system
+shows "rdma link add" 'error: Operation not supported' rdma link add rxe0 type rxe netdev lo
+shows "rdma resource" 'error: Operation not supported' rdma resource
+# -95: EOPNOTSUPP, -22: EINVAL; 2: an error or an acknowledgement; what is for another netlink goes there as ever
+shows "netlink by hand" '[(2, -95), (2, -22), (5121, None), (2, 0)] 24 routes, refused' python3 -c 'import socket, struct
+def ask(fd, kind, flags, body=b""):
+    return fd.send(struct.pack("=IHHII", 16 + len(body), kind, flags, 7, 0) + body)
+def kind(fd):
+    data = fd.recv(8192)
+    got = struct.unpack_from("=IHHIIi", data)
+    assert got[0] == len(data) and got[3:5] == (7, fd.getsockname()[0])
+    return got[1], got[5] if got[1] == 2 else None
+fd = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
+ask(fd, (5 << 10) + 9, 5)
+ask(fd, (5 << 10) + 1, 5, struct.pack("=HHI", 8, 1, 99))
+ask(fd, 2 << 10, 4)  # not a request: no answer
+size = ask(fd, (5 << 10) + 1, 5, struct.pack("=HHI", 8, 1, 1))
+answers = [kind(fd) for _ in range(4)]
+route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+ask(route, 18, 0x301, bytes(16))
+assert struct.unpack_from("=IH", route.recv(65536))[1] == 16
+user = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 2)
+try:
+    user.sendto(bytes(16), (1 << 31, 0))
+except ConnectionRefusedError:
+    print(answers, size, "routes, refused")'
 
 [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ] || echo "# this machine has RDMA devices of its own"
 uroce run prog_look && [ $failed = 0 ]

@@ -1,0 +1,390 @@
+/* What rdma(8) and programs like it ask the kernel by netlink: which devices there are, and their ports. They get a socket of
+ * NETLINK_USERSOCK in place of one of NETLINK_RDMA, which is as good for all but sending: what they send to the kernel is answered
+ * here, by messages to that socket. Messages and attributes are those of rdma_netlink.h. Whatever else is asked is EOPNOTSUPP.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include "sysfs/face.h"
+
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <rdma/rdma_netlink.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define VERBS	"/sys/class/infiniband_verbs"
+#define MINOR	192 /* of the first device in there, whose index is 1 */
+#define REQUEST 8192 /* bytes that are looked at of what a program sends */
+/* RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, which headers before Linux 5.12 do not have. */
+#define COPY_ON_FORK 93
+
+/* Set once such a socket has been opened: only then can a descriptor be one. */
+static _Atomic bool opened;
+
+struct device {
+	char name[64];
+	uint32_t index;
+};
+
+struct message {
+	union {
+		struct nlmsghdr header;
+		char bytes[1024]; /* no answer is nearly as long */
+	};
+};
+
+/* Who has asked, and by what. */
+struct asker {
+	const struct nlmsghdr *request;
+	struct sockaddr_nl address;
+	int fd; /* to answer from */
+};
+
+/* A line of a file, or the first name in a directory. False: there is none. */
+static bool read_line(char *line, size_t size, const char *format, const char *name)
+{
+	struct tree_node node;
+	char path[PATH_MAX];
+	bool ok;
+
+	snprintf(path, sizeof(path), format, name);
+	if (uroce_tree_read(path, &node))
+		return false;
+	ok = node.length && node.length < size && (node.kind == TREE_FILE || node.kind == TREE_DIRECTORY);
+	if (ok) {
+		memcpy(line, node.text, node.length);
+		line[node.length] = 0;
+		line[strcspn(line, "\n")] = 0;
+	}
+	free(node.text);
+	return ok;
+}
+
+static bool find_device(const char *verbs, struct device *d)
+{
+	unsigned minor;
+	char line[64];
+
+	if (strncmp(verbs, "uverbs", 6) || !read_line(d->name, sizeof(d->name), VERBS "/%s/ibdev", verbs) ||
+	    !read_line(line, sizeof(line), VERBS "/%s/dev", verbs) || sscanf(line, "%*u:%u", &minor) != 1)
+		return false;
+	d->index = minor - MINOR + 1;
+	return true;
+}
+
+/* ---- messages ---- */
+
+static void begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags)
+{
+	memset(m, 0, sizeof(*m));
+	m->header = (struct nlmsghdr){.nlmsg_len = NLMSG_HDRLEN,
+				      .nlmsg_type = type,
+				      .nlmsg_flags = flags,
+				      .nlmsg_seq = to->request->nlmsg_seq,
+				      .nlmsg_pid = to->address.nl_pid};
+}
+
+static void put(struct message *m, uint16_t type, const void *value, size_t size)
+{
+	struct nlattr a = {.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
+	char *at = m->bytes + m->header.nlmsg_len;
+
+	memcpy(at, &a, sizeof(a));
+	memcpy(at + NLA_HDRLEN, value, size);
+	m->header.nlmsg_len += NLA_ALIGN(a.nla_len);
+}
+
+static void put_u8(struct message *m, uint16_t type, uint8_t value)
+{
+	put(m, type, &value, sizeof(value));
+}
+
+static void put_u32(struct message *m, uint16_t type, uint32_t value)
+{
+	put(m, type, &value, sizeof(value));
+}
+
+static void put_text(struct message *m, uint16_t type, const char *text)
+{
+	put(m, type, text, strlen(text) + 1);
+}
+
+/* What is not there is left out. */
+static void put_guid(struct message *m, uint16_t type, const char *path, const struct device *d)
+{
+	unsigned part[4];
+	uint64_t guid = 0;
+	char line[64];
+
+	if (!read_line(line, sizeof(line), path, d->name) ||
+	    sscanf(line, "%4x:%4x:%4x:%4x", &part[0], &part[1], &part[2], &part[3]) != 4)
+		return;
+	for (int i = 0; i < 4; i++)
+		guid = guid << 16 | part[i];
+	put(m, type, &guid, sizeof(guid));
+}
+
+static void put_number(struct message *m, uint16_t type, const char *path, const struct device *d)
+{
+	char line[64];
+
+	if (read_line(line, sizeof(line), path, d->name))
+		put_u8(m, type, (uint8_t)strtoul(line, NULL, 0));
+}
+
+/* A socket that is full loses messages, as the kernel's do. */
+static void tell(const struct asker *to, const struct message *m)
+{
+	(void)!NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address, sizeof(to->address));
+}
+
+static void tell_error(const struct asker *to, int error)
+{
+	struct nlmsgerr e = {.error = -error, .msg = *to->request};
+	struct message m;
+
+	begin(&m, to, NLMSG_ERROR, 0);
+	memcpy(m.bytes + m.header.nlmsg_len, &e, sizeof(e));
+	m.header.nlmsg_len += sizeof(e);
+	tell(to, &m);
+}
+
+/* ---- commands ---- */
+
+static void describe_device(struct message *m, const struct device *d)
+{
+	char line[64];
+
+	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, 1); /* so many ports */
+	if (read_line(line, sizeof(line), "/sys/class/infiniband/%s/fw_ver", d->name))
+		put_text(m, RDMA_NLDEV_ATTR_FW_VERSION, line);
+	put_guid(m, RDMA_NLDEV_ATTR_NODE_GUID, "/sys/class/infiniband/%s/node_guid", d);
+	put_guid(m, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, "/sys/class/infiniband/%s/sys_image_guid", d);
+	put_number(m, RDMA_NLDEV_ATTR_DEV_NODE_TYPE, "/sys/class/infiniband/%s/node_type", d);
+	put_text(m, RDMA_NLDEV_ATTR_DEV_PROTOCOL, "roce");
+}
+
+static void describe_port(struct message *m, const struct device *d)
+{
+	char netif[64];
+
+	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, 1);
+	put_number(m, RDMA_NLDEV_ATTR_PORT_STATE, "/sys/class/infiniband/%s/ports/1/state", d);
+	put_number(m, RDMA_NLDEV_ATTR_PORT_PHYS_STATE, "/sys/class/infiniband/%s/ports/1/phys_state", d);
+	if (read_line(netif, sizeof(netif), "/sys/class/infiniband/%s/device/net", d->name)) {
+		put_u32(m, RDMA_NLDEV_ATTR_NDEV_INDEX, if_nametoindex(netif));
+		put_text(m, RDMA_NLDEV_ATTR_NDEV_NAME, netif);
+	}
+}
+
+/* Devices belong to the network namespace of their interfaces; who forks need not call ibv_fork_init(). */
+static void describe_system(struct message *m, const struct device *d)
+{
+	(void)d;
+	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 0);
+	put_u8(m, COPY_ON_FORK, 1);
+}
+
+static const struct command {
+	void (*describe)(struct message *m, const struct device *d);
+	bool of_device;	 /* or of none */
+	bool names_port; /* 1, unless all are asked for */
+	bool dumps_all;	 /* devices, if all are asked for; else ports of the one named */
+} commands[RDMA_NLDEV_NUM_OPS] = {
+	[RDMA_NLDEV_CMD_GET] = {describe_device, .of_device = true, .dumps_all = true},
+	[RDMA_NLDEV_CMD_PORT_GET] = {describe_port, .of_device = true, .names_port = true},
+	[RDMA_NLDEV_CMD_SYS_GET] = {describe_system},
+};
+
+static void answer_one(const struct asker *a, const struct command *c, const struct device *d, uint16_t flags)
+{
+	struct message m;
+
+	begin(&m, a, a->request->nlmsg_type, flags);
+	if (d) {
+		put_u32(&m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
+		put_text(&m, RDMA_NLDEV_ATTR_DEV_NAME, d->name);
+	}
+	c->describe(&m, d);
+	tell(a, &m);
+}
+
+/* Of the request. 0: it is not there. */
+static uint32_t number_in(const struct nlmsghdr *request, uint16_t type)
+{
+	const char *at = (const char *)request + NLMSG_HDRLEN, *end = (const char *)request + request->nlmsg_len;
+	struct nlattr a;
+	uint32_t value;
+
+	for (; end - at >= NLA_HDRLEN; at += NLA_ALIGN(a.nla_len)) {
+		memcpy(&a, at, sizeof(a));
+		if (a.nla_len < NLA_HDRLEN || a.nla_len > end - at)
+			break;
+		if ((a.nla_type & NLA_TYPE_MASK) == type && a.nla_len == NLA_HDRLEN + sizeof(value)) {
+			memcpy(&value, at + NLA_HDRLEN, sizeof(value));
+			return value;
+		}
+		if (NLA_ALIGN(a.nla_len) > end - at)
+			break;
+	}
+	return 0;
+}
+
+/* Of those whose index that is, or of all: their number. */
+static unsigned answer_devices(const struct asker *a, const struct command *c, uint32_t index, uint16_t flags)
+{
+	struct tree_node node;
+	struct device d;
+	unsigned count = 0;
+
+	if (uroce_tree_read(VERBS, &node))
+		return 0;
+	for (size_t at = 0; at < node.length; at += strlen(node.text + at) + 1)
+		if (find_device(node.text + at, &d) && (!index || d.index == index)) {
+			answer_one(a, c, &d, flags);
+			count++;
+		}
+	free(node.text);
+	return count;
+}
+
+static int answer_command(const struct asker *a)
+{
+	bool all = (a->request->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
+	uint32_t index = number_in(a->request, RDMA_NLDEV_ATTR_DEV_INDEX), op = RDMA_NL_GET_OP(a->request->nlmsg_type);
+	const struct command *c = &commands[op];
+	uint16_t flags = all ? NLM_F_MULTI : 0;
+
+	if (RDMA_NL_GET_CLIENT(a->request->nlmsg_type) != RDMA_NL_NLDEV || op >= RDMA_NLDEV_NUM_OPS || !c->describe)
+		return EOPNOTSUPP;
+	if (!c->of_device) {
+		answer_one(a, c, NULL, flags);
+		return 0;
+	}
+	if (c->names_port && !all && number_in(a->request, RDMA_NLDEV_ATTR_PORT_INDEX) != 1)
+		return EINVAL;
+	if (all && c->dumps_all)
+		answer_devices(a, c, 0, flags);
+	else if (!index || !answer_devices(a, c, index, flags))
+		return EINVAL;
+	return 0;
+}
+
+static void answer(const struct asker *a)
+{
+	int error = answer_command(a);
+	struct message m;
+
+	if (!error && (a->request->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP) {
+		begin(&m, a, NLMSG_DONE, NLM_F_MULTI);
+		m.header.nlmsg_len += sizeof(int); /* 0 */
+		tell(a, &m);
+	} else if (error || a->request->nlmsg_flags & NLM_F_ACK) {
+		tell_error(a, error);
+	}
+}
+
+/* ---- the socket ---- */
+
+static inline bool may_be_ours(void)
+{
+	return unlikely(atomic_load_explicit(&opened, memory_order_relaxed));
+}
+
+/* Whether what is sent by it to that address (NULL: to where it is connected) is for us. */
+static bool is_for_us(int fd, const struct sockaddr_nl *to)
+{
+	int domain = 0, protocol = 0, error = errno;
+	socklen_t size = sizeof(int);
+	bool ours;
+
+	ours = (!to || (to->nl_family == AF_NETLINK && !to->nl_pid)) && !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
+	       domain == AF_NETLINK && !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) && protocol == NETLINK_USERSOCK;
+	errno = error;
+	return ours;
+}
+
+/* Its address, and one if it has none yet. */
+static bool find_address(int fd, struct sockaddr_nl *address)
+{
+	struct sockaddr_nl any = {.nl_family = AF_NETLINK};
+	socklen_t size = sizeof(*address);
+
+	if (getsockname(fd, (struct sockaddr *)address, &size))
+		return false;
+	if (address->nl_pid)
+		return true;
+	return !bind(fd, (struct sockaddr *)&any, sizeof(any)) && !getsockname(fd, (struct sockaddr *)address, &size);
+}
+
+/* What sending gives: all has been taken, by the kernel that we are. */
+static ssize_t take(int fd, const struct iovec *iov, size_t count)
+{
+	_Alignas(struct nlmsghdr) char request[REQUEST];
+	struct asker a = {.request = (const struct nlmsghdr *)request};
+	size_t all = 0, left = 0;
+
+	for (size_t i = 0; i < count; all += iov[i++].iov_len) {
+		size_t part = min_of(iov[i].iov_len, sizeof(request) - left);
+
+		memcpy(request + left, iov[i].iov_base, part);
+		left += part;
+	}
+	if (!find_address(fd, &a.address))
+		return -1;
+	a.fd = NEXT(socket)(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK);
+	if (a.fd < 0)
+		return -1;
+	while (left >= sizeof(struct nlmsghdr) && a.request->nlmsg_len >= sizeof(struct nlmsghdr) && a.request->nlmsg_len <= left) {
+		size_t whole = min_of((size_t)NLMSG_ALIGN(a.request->nlmsg_len), left);
+
+		if (a.request->nlmsg_flags & NLM_F_REQUEST)
+			answer(&a);
+		a.request = (const struct nlmsghdr *)((const char *)a.request + whole);
+		left -= whole;
+	}
+	close(a.fd);
+	return (ssize_t)all;
+}
+
+PUBLIC int socket(int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && uroce_tree_read) {
+		atomic_store_explicit(&opened, true, memory_order_relaxed); /* who has the descriptor knows it */
+		protocol = NETLINK_USERSOCK;
+	}
+	return NEXT(socket)(domain, type, protocol);
+}
+
+PUBLIC ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+	struct iovec iov = {(void *)data, size};
+
+	return may_be_ours() && is_for_us(fd, NULL) ? take(fd, &iov, 1) : NEXT(send)(fd, data, size, flags);
+}
+
+PUBLIC ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t to_size)
+{
+	struct iovec iov = {(void *)data, size};
+
+	return may_be_ours() && is_for_us(fd, (const struct sockaddr_nl *)to) ? take(fd, &iov, 1)
+									      : NEXT(sendto)(fd, data, size, flags, to, to_size);
+}
+
+PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return may_be_ours() && message && is_for_us(fd, message->msg_name) ? take(fd, message->msg_iov, message->msg_iovlen)
+									     : NEXT(sendmsg)(fd, message, flags);
+}
+
+/* So that a handler of a signal need not be the first who looks for them. */
+__attribute__((constructor)) static void find_early(void)
+{
+	(void)NEXT(send);
+	(void)NEXT(sendto);
+	(void)NEXT(sendmsg);
+}

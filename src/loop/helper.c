@@ -30,6 +30,7 @@
 
 #include "loop/internal.h"
 #include "base/aside.h"
+#include "base/log.h"
 #include "memory/adopt.h"
 
 #define WAKE_LEAST   (20 * USEC)  /* what it takes to be woken: here and now, ... */
@@ -601,6 +602,14 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
+/* What fails for want of it is the modification of a queue pair, say, of which nobody would think so. */
+static void say_not_started(int error)
+{
+	log_error("the thread that connections need cannot be started: %s (%s)", strerror(error),
+		  error == EAGAIN ? "allow this user or container more threads: ulimit -u, or its pids limit"
+				  : "a sandbox has to allow clone and clone3");
+}
+
 int helper_start(struct loop *l)
 {
 	struct helper *h = &l->helper;
@@ -617,6 +626,8 @@ int helper_start(struct loop *l)
 		adopt_own_thread(1); /* here, as it may not run before the program registers memory */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	h->running = !err;
+	if (err)
+		say_not_started(err);
 	return -err;
 }
 

@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -16,20 +18,31 @@
 
 struct library library;
 
+/* Where this program is: its directory. Without /proc, as it was called. */
+static bool find_directory(char directory[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+	char *slash;
+
+	if (n >= 0)
+		directory[n] = 0;
+	else if (!realpath((const char *)getauxval(AT_EXECFN), directory))
+		return false;
+	slash = strrchr(directory, '/');
+	if (slash)
+		*slash = 0;
+	return slash;
+}
+
 const char *library_path(void)
 {
 	static char path[PATH_MAX + 64];
 	static const char *const places[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/",
 					     "/../lib/aarch64-linux-gnu/", "/../lib64/"};
 	char directory[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", directory, sizeof(directory) - 1);
-	char *slash;
+	bool known = find_directory(directory);
 
-	directory[n > 0 ? n : 0] = 0;
-	slash = strrchr(directory, '/');
-	if (slash)
-		*slash = 0;
-	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+	for (size_t i = 0; known && i < ARRAY_SIZE(places); i++) {
 		snprintf(path, sizeof(path), "%s%s" NAME, directory, places[i]);
 		if (access(path, R_OK) == 0)
 			return path;

@@ -12,16 +12,6 @@ static const uint8_t nak_status[32] = {
 	[NAK_INVALID_RD_REQUEST & SYNDROME_VALUE] = IBV_WC_REM_INV_RD_REQ_ERR,
 };
 
-static void grow_window(struct requester *r, uint32_t acked)
-{
-	if (r->recovering || r->lossless)
-		return;
-	if (r->window < r->threshold)
-		r->window += acked;
-	else
-		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
-}
-
 /* `count` packets of the WQE at the head are done. */
 static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 {

@@ -101,12 +101,23 @@ bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, u
 /* A packet of that work request could not be sent: engine_unreadable(). */
 void requester_unreadable(struct qp *qp, uint32_t position);
 bool requester_run(struct qp *qp, struct turn *turn);
+/* The work request at the cursor, of one packet, is sent. Whether that asks for an ACK. */
+bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget);
 bool requester_can_run(const struct qp *qp);
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to);
 uint32_t wqe_packets(const struct qp *qp, const struct wqe *w);
 bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not complete it */
 
 /* completer.c */
+static inline void grow_window(struct requester *r, uint32_t acked)
+{
+	if (r->recovering || r->lossless)
+		return;
+	if (r->window < r->threshold)
+		r->window += acked;
+	else
+		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
+}
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* What a request from the peer acknowledges besides. */
 void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);

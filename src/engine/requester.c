@@ -515,6 +515,34 @@ static bool may_send(const struct qp *qp)
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.rnr_wait;
 }
 
+static void limit_window(struct requester *r, uint32_t budget)
+{
+	r->window = min_of(r->window, max_of(budget, r->mtu + PACKET_OVERHEAD));
+}
+
+/* send_next() */
+bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget)
+{
+	struct requester *r = &qp->req;
+	uint32_t charge = w->length + PACKET_OVERHEAD;
+	psn_t psn = r->next;
+	bool ask;
+
+	limit_window(r, budget);
+	ask = asks(qp, now, w, 1, charge, r->train == 1);
+	r->next = r->high = psn_add(psn, 1);
+	r->unasked += charge;
+	if (ask) {
+		note_asked(r, r->next, now);
+		start_timing(r, psn, true, now);
+	}
+	r->peer_spoke = false;
+	r->flight += charge;
+	r->wqe++;
+	note_sent(qp, now);
+	return ask;
+}
+
 bool requester_run(struct qp *qp, struct turn *turn)
 {
 	struct requester *r = &qp->req;
@@ -522,7 +550,7 @@ bool requester_run(struct qp *qp, struct turn *turn)
 
 	if (!may_send(qp))
 		return false;
-	r->window = min_of(r->window, max_of(turn->budget, r->mtu + PACKET_OVERHEAD));
+	limit_window(r, turn->budget);
 	if (r->probe_wanted)
 		send_probe(qp, turn);
 	before = turn->packets;

@@ -108,15 +108,16 @@ static inline void complete_head_to(struct qp *qp, struct wqe *w, struct cq_poll
 		qp->sq.head++;
 }
 
-/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. False: there is more
- * to it; the usual way goes on from there. */
-static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
+/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. `now`: 0 between
+ * neighbors. False: there is more to it; the usual way goes on from there. */
+static bool acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
 {
 	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
+	uint32_t charge;
 	struct wqe *w;
 
-	if (unlikely(qp->state != IBV_QPS_RTS || !r->lossless || r->rd_count || r->next.v != r->high.v ||
+	if (unlikely(qp->state != IBV_QPS_RTS || r->lossless == !!now || r->rd_count || r->next.v != r->high.v ||
 		     psn_diff(psn, r->una) < 0 || psn_diff(r->next, psn) <= 0))
 		return false;
 	do {
@@ -124,10 +125,16 @@ static bool acknowledge(struct qp *qp, psn_t psn, struct cq_poller *poller)
 		if (unlikely(!w->packets || r->acked || psn_diff(psn, r->una) < (int32_t)w->packets - 1))
 			return false;
 		r->una = psn_add(r->una, w->packets);
-		r->flight -= min_of(r->flight, w->length + w->packets * PACKET_OVERHEAD); /* wqe_charge() */
+		charge = w->length + w->packets * PACKET_OVERHEAD; /* wqe_charge() */
+		r->flight -= min_of(r->flight, charge);
+		if (now)
+			grow_window(r, charge);
 		complete_head_to(qp, w, poller);
 	} while (psn_diff(psn, r->una) >= 0);
-	note_moved(qp);
+	if (now)
+		note_progress(qp, now);
+	else
+		note_moved(qp);
 	if (sq->head != sq->tail) {
 		complete_local(qp);
 		completer_settle(qp);
@@ -257,12 +264,12 @@ static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller
 	return true;
 }
 
-static bool receive_reliable(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+static inline bool receive_reliable(struct qp *qp, const struct packet *p, uint64_t now, struct cq_poller *poller)
 {
 	if (p->opcode == OP_ACKNOWLEDGE)
-		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && acknowledge(qp, p->psn, poller);
+		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && acknowledge(qp, p->psn, now, poller);
 	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) && may_take(qp, p) &&
-	       (!p->acknowledges || acknowledge(qp, p->acknowledged, poller)) && take(qp, p, poller);
+	       (!p->acknowledges || acknowledge(qp, p->acknowledged, now, poller)) && take(qp, p, poller);
 }
 
 /* As store(). */
@@ -312,7 +319,20 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, const union 
 	if (qp->transport == TRANSPORT_UD)
 		taken = receive_datagram(qp, p, from, poller);
 	else
-		taken = qp->transport == TRANSPORT_RC && receive_reliable(qp, p, poller);
+		taken = qp->transport == TRANSPORT_RC && receive_reliable(qp, p, 0, poller);
+	if (unlikely(qp->cq_lost))
+		settle_overrun(qp);
+	return taken;
+}
+
+bool engine_receive_plain(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now, struct cq_poller *poller)
+{
+	bool taken;
+
+	if (qp->transport != TRANSPORT_RC || unlikely(!may_receive(qp)) || p->length > qp->mtu || p->fecn || p->congestion ||
+	    (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff) || memcmp(from, &qp->path.dgid, sizeof(*from)))
+		return false;
+	taken = receive_reliable(qp, p, now, poller);
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);
 	return taken;

@@ -21,6 +21,7 @@ struct link_tx {
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
 	bool foreign; /* the payload is the application's memory, which may be gone */
+	bool placed; /* the payload stands behind where the header will, in room(). Of the first packet; it has no pieces */
 };
 
 /* In what send() returns, besides a number. */
@@ -36,6 +37,8 @@ struct link_ops {
 	 * drop. With LINK_UNREADABLE: one of those that come next has a payload that cannot be read: the first of them, if
 	 * they are sent one by one. Several threads may call at once. */
 	uint32_t (*send)(struct link *link, const struct link_tx *tx, uint32_t count);
+	/* Where the calling thread may put the header and the payload of a small packet, until it sends. NULL: it cannot. */
+	void *(*room)(struct link *link);
 	/* Calls deliver() for each packet that has arrived and passed its ICRC, until `batch` of them or more have been
 	 * seen; the packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad).
 	 * One thread at a time. */

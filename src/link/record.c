@@ -168,7 +168,7 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	p->acknowledged = psn(r->ack);
 	p->traffic_class = r->traffic_class;
 	p->to = NULL;
-	p->mtu = 0;
+	p->mtu = p->dma_length = 0;
 	p->pkey = PKEY_DEFAULT;
 	p->dest_qpn = r->qpn & QPN_MASK;
 	p->psn = psn(r->psn);

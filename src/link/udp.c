@@ -138,6 +138,7 @@ static void udp_abandon(struct link *link)
 static const struct link_ops udp_ops = {
 	.name = "udp",
 	.send = udp_send,
+	.room = udp_room,
 	.receive = udp_receive,
 	.tell = udp_tell,
 	.close = udp_close,

@@ -123,6 +123,7 @@ struct udp {
 };
 
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count);
+void *udp_room(struct link *link);
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 
 /* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. By the link's own socket,

@@ -75,6 +75,7 @@ static void control_add(struct control *c, int level, int type, const void *valu
 	struct cmsghdr *cmsg = (struct cmsghdr *)(c->bytes + c->used);
 
 	*cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
+	memset(CMSG_DATA(cmsg), 0, CMSG_SPACE(size) - CMSG_LEN(0)); /* what follows the value is sent to the kernel, too */
 	memcpy(CMSG_DATA(cmsg), value, size);
 	c->used += CMSG_SPACE(size);
 }

@@ -424,7 +424,7 @@ static bool work(struct loop *l, uint64_t start)
 		uint32_t n = 0;
 
 		if (lock_try(&l->receive)) {
-			n = receive_all(l, &now);
+			n = receive_all(l, &now, NULL);
 			local_unstick(l);
 			lock_drop(&l->receive);
 			note_packets(&l->helper, n, now);
@@ -552,8 +552,10 @@ static int wait_events(struct helper *h, struct epoll_event *events, uint32_t st
 
 	be_lax(h, step > GUARD_SURE);
 	/* glibc has a name for it from 2.35 on only */
-	n = syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, step ? &t : NULL, NULL, 0);
-	if (n < 0 && errno == ENOSYS) /* before Linux 5.11: what is late there is the clock */
+	n = h->no_pwait2 ? -1 : (int)syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, step ? &t : NULL, NULL, 0);
+	if (n < 0 && !h->no_pwait2)
+		h->no_pwait2 = errno == ENOSYS;
+	if (h->no_pwait2) /* before Linux 5.11, and under valgrind: what is late there is the clock */
 		return epoll_wait(h->epoll, events, EVENTS, step ? (int)((timeout + MSEC - 1) / MSEC) : -1);
 	if (n == 0 && !h->lax && (now = clock_now()) > due)
 		h->wake = (3 * h->wake + max_of(WAKE_LEAST, min_of(now - due, WAKE_MOST))) / 4;
@@ -569,7 +571,7 @@ static void shorten_slice(void)
 		int32_t nice;
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
-	} attr;
+	} attr = {0}; /* older kernels fill in less */
 
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
 		return;

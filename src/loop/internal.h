@@ -63,6 +63,7 @@ struct helper {
 	uint64_t train_at;	/* ns: when a train of packets came last. The thread's own */
 	int32_t trains, doubt;	/* how many have come, one soon after the other, and of how few that says little. The thread's own */
 	uint64_t wake;		/* ns: what it takes on this machine to be woken. The thread's own */
+	bool no_pwait2;		/* there is no epoll_pwait2(2). The thread's own */
 	bool lax;		/* it may be woken later than asked for. The thread's own */
 
 	int renew;		   /* eventfd: readable while threads that sleep in loop_wait() do not know all ports */
@@ -212,7 +213,7 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 /* receive.c */
 /* What neighbors have sent, and about one train from each link; returns the number of packets. `now`: about the time;
  * becomes the time when a link has brought something. */
-uint32_t receive_all(struct loop *l, uint64_t *now) REQUIRES(l->receive);
+uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller) REQUIRES(l->receive);
 /* What other processes hand over. */
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* What has come to one port is for others: hands it over. */

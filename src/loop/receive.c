@@ -41,10 +41,10 @@ struct visit {
 
 /* The same as run_qp() of a QP for which nothing has come but by the straight way: run when something asks for an answer, it may
  * wait. No deadline of its has become earlier. */
-static inline void run_straight(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+static inline void run_straight(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	if (unlikely(!engine_owes_ack_alone(qp)))
-		run_qp(l, qp, clock_about(), true);
+		run_qp(l, qp, now ?: clock_about(), true);
 	else if (!qp->resp.ack_owed || !qp->resp.ack_asked)
 		forget_late(qp);
 	else if (!make_late(l, qp))
@@ -58,7 +58,7 @@ NO_LOCK_ANALYSIS static void leave(struct visit *v)
 	/* whoever polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes nothing to send */
 	if (likely(v->straight)) {
 		if (v->qp->transport != TRANSPORT_UD)
-			run_straight(v->loop, v->qp);
+			run_straight(v->loop, v->qp, v->now);
 	} else if (unlikely(v->qp->is_guest || v->qp->is_kept)) {
 		target_run(v->loop, v->qp, v->now);
 	} else {
@@ -152,8 +152,9 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 		return;
 	}
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (unlikely(!enter(v, p->dest_qpn)))
+	if (unlikely(!enter_straight(v, p->dest_qpn)) || likely(engine_receive_plain(v->qp, p, from, v->now, v->poller)))
 		return;
+	v->straight = false;
 	if (unlikely(p->opcode == OPCODE_QUESTION))
 		answer(v, NULL, p, from);
 	else if (likely(TRANSPORT(p->opcode) != TRANSPORT_XRC) || !target_route(v->loop, v->qp, p, from))
@@ -212,9 +213,9 @@ NO_LOCK_ANALYSIS static void deliver_group(void *arg, const struct packet *p, co
 			engine_receive(v->qp, p, from, v->now);
 }
 
-static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now)
+static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
 {
-	struct visit v = {.loop = l, .port = port, .now = *now};
+	struct visit v = {.loop = l, .port = port, .now = *now, .poller = poller};
 	link_deliver *to = port->netif ? deliver_group : deliver;
 	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
 
@@ -358,7 +359,7 @@ void loop_catch_up(void)
 	lock_take(&l->receive);
 	receive_waiting(l);
 	for (uint32_t i = 0; i < l->ports; i++)
-		for (uint32_t n = 0; n < CATCH_UP && receive_port(l, l->port[i], &now); n++)
+		for (uint32_t n = 0; n < CATCH_UP && receive_port(l, l->port[i], &now, NULL); n++)
 			;
 	lock_drop(&l->receive);
 }
@@ -383,7 +384,7 @@ static bool is_due(struct port *port, uint64_t now, bool at_work)
 	return true;
 }
 
-uint32_t receive_all(struct loop *l, uint64_t *now)
+uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
 	bool near = l->local.inlets, busy = false;
 	uint32_t n = near ? receive_inlets(l, NULL) : 0;
@@ -391,7 +392,7 @@ uint32_t receive_all(struct loop *l, uint64_t *now)
 	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
 	for (uint32_t i = 0; i < l->ports; i++) {
-		uint32_t got = near && !is_due(l->port[i], before, at_work) ? 0 : receive_port(l, l->port[i], &seen);
+		uint32_t got = near && !is_due(l->port[i], before, at_work) ? 0 : receive_port(l, l->port[i], &seen, poller);
 
 		if (got)
 			l->port[i]->busy = BUSY_POLLS;
@@ -447,7 +448,7 @@ static bool look_for_late(struct loop *l) REQUIRES(l->receive)
 
 /* What a poll does; returns how much that was: packets, or many for other things. `seen`: the time, as it was a moment
  * ago; becomes the time at which something came. `flush`: what waits to be sent goes. */
-static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush)
+static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_poller *poller)
 {
 	bool late = false;
 	uint32_t n = 0;
@@ -459,7 +460,7 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush)
 	if (lock_try(&l->receive)) {
 		late = look_for_late(l) && flush;
 		l->late_again = false;
-		n += receive_all(l, seen);
+		n += receive_all(l, seen, poller);
 		local_unstick(l);
 		late &= !l->late_again;
 		lock_drop(&l->receive);
@@ -473,7 +474,7 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush)
 
 bool progress(struct loop *l, uint64_t now)
 {
-	return poll_once(l, &now, true);
+	return poll_once(l, &now, true, NULL);
 }
 
 /* What a thread that polls keeps in mind. */
@@ -558,7 +559,7 @@ static bool poll_loop(bool busy, struct cq_poller *poller)
 		return any;
 	now = w->glances ? w->seen : glance(w);
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
-	n = poll_once(l, &now, !busy || !leaves_waiting(w));
+	n = poll_once(l, &now, !busy || !leaves_waiting(w), poller);
 	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
 	give_way(w, now, n || busy);

@@ -412,3 +412,41 @@ void loop_posted(struct qp *qp)
 	run_qp(l, qp, now, qp->answers_first && !qp->req.lossless);
 	atomic_store_explicit(&l->last_post, backlog < SOON ? now : clock_now(), memory_order_relaxed);
 }
+
+/* loop_posted() of a post for which nothing waits. */
+bool loop_post_plain(struct qp *qp, struct ibv_send_wr *wr)
+{
+	struct loop *l = loop_of(qp);
+	struct port *port = qp->path.link;
+	struct link_tx tx[2];
+	struct packet packet[2];
+	uint32_t count;
+	uint64_t now;
+	char *room;
+
+	if (qp->path.neighbor || wr->next || unlikely(!port || loop_is_inert(l)) || !engine_post_is_plain(qp, wr) ||
+	    !port->link->ops->room)
+		return false;
+	room = port->link->ops->room(port->link);
+	if (unlikely(!room))
+		return false;
+	now = clock_now();
+	count = engine_post_plain(qp, wr, now, share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes, packet);
+	if (unlikely(!count))
+		return false;
+	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
+	for (uint32_t i = 0; i < count; i++)
+		tx[i] = (struct link_tx){
+			.packet = &packet[i],
+			.dgid = &qp->path.dgid,
+			.traffic_class = qp->path.traffic_class,
+			.hop_limit = qp->path.hop_limit,
+			.flow_label = qp->path.flow_label,
+			.placed = i == 0,
+		};
+	send_packets(port->link, tx, count);
+	forget_late(qp);
+	set_deadline(l, qp);
+	atomic_store_explicit(&l->last_post, now, memory_order_relaxed);
+	return true;
+}

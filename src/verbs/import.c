@@ -18,6 +18,7 @@ struct label {
 	uint64_t magic, group;
 	struct device *device;
 	pid_t pid;
+	uint32_t zero; /* all of it is written */
 };
 
 int context_label(struct context *c)

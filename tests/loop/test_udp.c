@@ -268,6 +268,37 @@ static void an_ack_is_delivered_before_the_requests_that_it_travels_with(void **
 	close_pair();
 }
 
+/* A payload that stands in the link's memory already, by itself and with an ACK behind it: by either socket, and by a kernel that
+ * makes no trains. */
+static void what_is_placed_arrives(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(places) * 2; k++) {
+		bool single = k >= ARRAY_SIZE(places);
+
+		open_pair(places[k % ARRAY_SIZE(places)].a, places[k % ARRAY_SIZE(places)].b);
+		if (single)
+			link_udp_refuse_segments(a.link);
+		for (uint32_t i = 0; i < 200; i++) {
+			uint32_t length = i % 50 ? 64 : 512;
+
+			batch.count = b.count = 0;
+			add(OP_SEND_ONLY, length, 0, &b.link->gid);
+			batch.tx[0].placed = true;
+			memcpy((char *)a.link->ops->room(a.link) + opcode_info[OP_SEND_ONLY].header_bytes, memory, length);
+			if (i % 3)
+				add(OP_ACKNOWLEDGE, 0, 0, &b.link->gid);
+			for (uint32_t n = 0; n < batch.count; n++)
+				batch.packet[n].dest_qpn = 0x120007; /* not the same QP's: so the order stays */
+			batch.packet[0].dest_qpn++;
+			send_batch();
+			receive(&b, batch.count);
+			check_batch();
+		}
+		assert_int_equal(link_udp_counters(a.link)->tx_trains, single ? 200 + 133 : 200);
+		close_pair();
+	}
+}
+
 /* After many alike the receiver is not told any more where packets end. */
 static void long_trains_of_small_packets_are_split_whatever_comes_between(void **state)
 {
@@ -602,6 +633,7 @@ int main(void)
 		cmocka_unit_test(equal_packets_travel_together),
 		cmocka_unit_test(trains_are_shorter_where_the_kernel_takes_no_long_ones),
 		cmocka_unit_test(an_ack_is_delivered_before_the_requests_that_it_travels_with),
+		cmocka_unit_test(what_is_placed_arrives),
 		cmocka_unit_test(long_trains_of_small_packets_are_split_whatever_comes_between),
 		cmocka_unit_test(without_segments_each_packet_travels_alone),
 		cmocka_unit_test(trains_end_where_the_way_changes),

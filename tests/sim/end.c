@@ -259,7 +259,30 @@ void end_attend(struct end *e)
 		e->run_at = w->now + dice_below(&w->dice, RUN_DELAY);
 }
 
-/* As loop_post_straight(), now and then; with the lock of the QP. */
+/* As loop_post_plain(). */
+NO_LOCK_ANALYSIS static bool post_plain(struct end *e, struct ibv_send_wr *wr)
+{
+	struct world *w = e->world;
+	struct turn *turn = &w->turn;
+	struct qp *qp = e->qp;
+	struct packet packet[2];
+	char payload[PLAIN_MOST];
+
+	if (!engine_post_is_plain(qp, wr))
+		return false;
+	turn->packets = engine_post_plain(qp, wr, w->now, w->style.budget, payload, packet);
+	for (uint32_t i = 0; i < turn->packets; i++)
+		turn->tx[i] = (struct tx){.packet = packet[i], .path = &qp->path, .iovs = i == 0};
+	turn->iov[0] = (struct iovec){payload, packet[0].length};
+	send_turn(e, turn, 0);
+	if (!turn->packets)
+		return false;
+	turn->packets = 0;
+	check_state(e);
+	return true;
+}
+
+/* As loop_post_straight() and loop_post_plain(), now and then; with the lock of the QP. */
 NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
@@ -282,6 +305,8 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv
 		turn->packets = 0;
 		check_state(e);
 	}
+	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_plain(e, wr))
+		wr = wr->next;
 	if (engine_deadline(qp) != NEVER)
 		timer_set(&e->node->hca.timers, &qp->timer, engine_deadline(qp));
 	return wr;
@@ -297,7 +322,8 @@ NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const u
 	    p->psn.v, p->length, p->syndrome, p->msn);
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
-	if (!p->mtu || !dice_chance(&w->dice, 0.7) || !engine_receive_straight(qp, p, from, NULL))
+	if (!dice_chance(&w->dice, 0.7) || !(p->mtu ? engine_receive_straight(qp, p, from, NULL)
+						    : engine_receive_plain(qp, p, from, w->now, NULL)))
 		engine_receive(qp, p, from, w->now);
 	lock_drop(&qp->lock);
 	e->nap = 0;

@@ -15,7 +15,7 @@ static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t p
 }
 
 /* Nothing waits, is to be sent again, or has to leave first; and no answer is bound to come for which small requests would wait. */
-static bool is_plain(const struct qp *qp)
+static bool is_plain(const struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;

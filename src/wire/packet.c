@@ -99,7 +99,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	p->fecn = qpn & BTH_FECN;
 	p->becn = qpn & BTH_BECN;
 	p->congestion = false; /* the link knows */
-	p->mtu = p->pieces = 0;
+	p->mtu = p->pieces = p->dma_length = 0;
 	p->pkey = from_be16(bth->pkey);
 	p->dest_qpn = qpn & LOW24;
 	p->psn = psn(word);

@@ -88,6 +88,16 @@ case $UROCE_PRELOAD in
 			strace -f -o trace.out -e inject=clone3:error=EAGAIN uroce run qp_single_host
 	fi ;;
 esac
+case $UROCE_PRELOAD in
+*:*) ;;
+*)
+	if valgrind -q true 2>/dev/null; then # where it is installed
+		check "valgrind finds nothing" 0 'now it is 42' \
+			uroce run valgrind -q --error-exitcode=9 "$(command -v qp_single_host)"
+		check "valgrind finds nothing by UDP" 0 'now it is 42' \
+			env UROCE_LOCAL=off uroce run valgrind -q --error-exitcode=9 "$(command -v qp_single_host)"
+	fi ;;
+esac
 if unshare -m $([ "$(id -u)" = 0 ] || echo -r) mount -t tmpfs none /proc 2>/dev/null; then
 	check "run without /proc" 0 'uroce0' unshare -m $([ "$(id -u)" = 0 ] || echo -r) \
 		sh -c 'mount -t tmpfs none /proc && exec uroce run ibv_devices'

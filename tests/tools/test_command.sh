@@ -79,32 +79,28 @@ check "without shared memory they use UDP" 0 '127.0.0.1  *udp$' env UROCE_LOCAL=
 check "where files are limited programs run" 0 'uroce0' sh -c 'ulimit -f 100; uroce run ibv_devinfo'
 check "too few descriptors are named" 1 'uroce0 cannot be opened: too many open files' sh -c 'ulimit -n 8; uroce run ibv_devinfo -d uroce0'
 case $UROCE_PRELOAD in
-*:*) ;; # a sanitizer begins threads of its own
+*:*) ;; # a sanitizer begins threads of its own, and reads /proc/self/maps
 *)
 	if strace -f -o trace.out -e inject=clone3:error=EPERM true 2>/dev/null; then
 		check "a thread that is forbidden is named" 1 'thread .* sandbox .* clone3' \
 			strace -f -o trace.out -e inject=clone3:error=EPERM uroce run qp_single_host
 		check "one too many is named" 1 'thread .* ulimit -u' \
 			strace -f -o trace.out -e inject=clone3:error=EAGAIN uroce run qp_single_host
-	fi ;;
-esac
-case $UROCE_PRELOAD in
-*:*) ;;
-*)
+	fi
 	if valgrind -q true 2>/dev/null; then # where it is installed
 		check "valgrind finds nothing" 0 'now it is 42' \
 			uroce run valgrind -q --error-exitcode=9 "$(command -v qp_single_host)"
 		check "valgrind finds nothing by UDP" 0 'now it is 42' \
 			env UROCE_LOCAL=off uroce run valgrind -q --error-exitcode=9 "$(command -v qp_single_host)"
+	fi
+	if unshare -m $([ "$(id -u)" = 0 ] || echo -r) mount -t tmpfs none /proc 2>/dev/null; then
+		check "run without /proc" 0 'uroce0' unshare -m $([ "$(id -u)" = 0 ] || echo -r) \
+			sh -c 'mount -t tmpfs none /proc && exec uroce run ibv_devices'
+		ln -s "$(command -v uroce)" elsewhere
+		check "run without /proc, by a link" 0 'uroce0' unshare -m $([ "$(id -u)" = 0 ] || echo -r) \
+			sh -c 'mount -t tmpfs none /proc && exec ./elsewhere run ibv_devices'
 	fi ;;
 esac
-if unshare -m $([ "$(id -u)" = 0 ] || echo -r) mount -t tmpfs none /proc 2>/dev/null; then
-	check "run without /proc" 0 'uroce0' unshare -m $([ "$(id -u)" = 0 ] || echo -r) \
-		sh -c 'mount -t tmpfs none /proc && exec uroce run ibv_devices'
-	ln -s "$(command -v uroce)" elsewhere
-	check "run without /proc, by a link" 0 'uroce0' unshare -m $([ "$(id -u)" = 0 ] || echo -r) \
-		sh -c 'mount -t tmpfs none /proc && exec ./elsewhere run ibv_devices'
-fi
 check "doctor says the same" 0 'same host  *udp: .*UDP' env UROCE_LOCAL=off uroce doctor
 # with_holder command...: while another user has the port of 127.0.0.1
 cat >with_holder <<'END'

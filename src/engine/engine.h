@@ -97,17 +97,17 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, const union 
 	REQUIRES(qp->lock);
 /* The short way to the network, of a small SEND on a connection of RC that has nothing else to do. */
 enum {
-	PLAIN_LEAST = 4,  /* bytes of payload: then the ACK is no longer than the packet before it, and ends its train */
-	PLAIN_MOST = 512, /* of longer ones a link had better not have copies */
+	SHORT_LEAST = 4,  /* bytes of payload: then the ACK is no longer than the packet before it, and ends its train */
+	SHORT_MOST = 512, /* of longer ones a link had better not have copies */
 };
-bool engine_post_is_plain(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
+bool engine_post_is_short(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 /* Such a one: posts it, and makes its packet, and that of an ACK if one is due. They have to be sent at once, as one train; the payload of
  * the first is copied to `payload`. `budget`: as of a turn. Returns how many; 0: nothing has been posted, as its memory is not to be
  * had this way. */
-uint32_t engine_post_plain(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
+uint32_t engine_post_short(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
 			   struct packet packet[2]) REQUIRES(qp->lock);
 /* As engine_receive_straight(), of a packet from the network, of whoever it is. Of datagrams: false. */
-bool engine_receive_plain(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now, struct cq_poller *poller)
+bool engine_receive_short(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now, struct cq_poller *poller)
 	REQUIRES(qp->lock);
 /* Whether there is nothing to send after that but an ACK, if one is owed, and that may wait for a request to travel with. */
 #define ACK_PROMPT 32 /* packets, after which an ACK that was asked for does not wait to travel with an answer */

@@ -400,6 +400,15 @@ static void note_asked(struct requester *r, psn_t end, uint64_t now)
 	r->asked = end;
 }
 
+/* Packets have left that weigh so much. */
+static inline void count_sent(struct requester *r, uint32_t packets, uint32_t charge)
+{
+	r->flight += charge;
+	r->next = psn_add(r->next, packets);
+	if (psn_diff(r->next, r->high) > 0)
+		r->high = r->next;
+}
+
 /* The packet at the cursor. False: it has to wait. */
 static bool send_next(struct qp *qp, struct turn *turn)
 {
@@ -441,13 +450,10 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	}
 	if (last && r->wqe + 1 == qp->sq.tail)
 		r->peer_spoke = false;
-	r->flight += charge;
+	count_sent(r, span, charge);
 	r->packet += span;
-	r->next = psn_add(r->next, span);
 	if (wqe_wants_response(w))
 		r->rd_last[(r->rd_head + r->rd_count++) % HCA_MAX_RD_ATOMIC] = psn_add(r->next, -1u);
-	if (psn_diff(r->next, r->high) > 0)
-		r->high = r->next;
 	if (last) {
 		r->wqe++;
 		r->packet = 0;
@@ -482,11 +488,8 @@ static bool send_like_last(struct qp *qp, struct turn *turn)
 	if (in_pieces)
 		tx->packet.va += r->mtu;
 	r->unasked += charge;
-	r->flight += charge;
+	count_sent(r, 1, charge);
 	r->packet++;
-	r->next = psn_add(r->next, 1);
-	if (psn_diff(r->next, r->high) > 0)
-		r->high = r->next;
 	return true;
 }
 
@@ -520,24 +523,22 @@ static void limit_window(struct requester *r, uint32_t budget)
 	r->window = min_of(r->window, max_of(budget, r->mtu + PACKET_OVERHEAD));
 }
 
-/* send_next() */
+/* What send_next() comes to. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget)
 {
 	struct requester *r = &qp->req;
 	uint32_t charge = w->length + PACKET_OVERHEAD;
-	psn_t psn = r->next;
 	bool ask;
 
 	limit_window(r, budget);
 	ask = asks(qp, now, w, 1, charge, r->train == 1);
-	r->next = r->high = psn_add(psn, 1);
 	r->unasked += charge;
 	if (ask) {
-		note_asked(r, r->next, now);
-		start_timing(r, psn, true, now);
+		note_asked(r, psn_add(r->next, 1), now);
+		start_timing(r, r->next, true, now);
 	}
 	r->peer_spoke = false;
-	r->flight += charge;
+	count_sent(r, 1, charge);
 	r->wqe++;
 	note_sent(qp, now);
 	return ask;

@@ -325,7 +325,7 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, const union 
 	return taken;
 }
 
-bool engine_receive_plain(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now, struct cq_poller *poller)
+bool engine_receive_short(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now, struct cq_poller *poller)
 {
 	bool taken;
 

@@ -278,7 +278,6 @@ void *udp_room(struct link *link)
 {
 	struct train *t = own_train ?: make_train();
 
-	(void)link;
 	return t ? t->memory : NULL;
 }
 

@@ -40,7 +40,7 @@ void loop_leave_all(uint32_t qpn);
 struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 /* Posts and sends a small request to the network there and then, if that is all that there is to do (engine.h). */
-bool loop_post_plain(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
+bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 /* Before engine_post_send(): a QP that could change over to its neighbor does, so that even the first one-sided operation
  * is done there and then; with one of them under way, those behind it could not be. */

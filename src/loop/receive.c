@@ -152,7 +152,7 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 		return;
 	}
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (unlikely(!enter_straight(v, p->dest_qpn)) || likely(engine_receive_plain(v->qp, p, from, v->now, v->poller)))
+	if (unlikely(!enter_straight(v, p->dest_qpn)) || likely(engine_receive_short(v->qp, p, from, v->now, v->poller)))
 		return;
 	v->straight = false;
 	if (unlikely(p->opcode == OPCODE_QUESTION))

@@ -414,7 +414,7 @@ void loop_posted(struct qp *qp)
 }
 
 /* loop_posted() of a post for which nothing waits. */
-bool loop_post_plain(struct qp *qp, struct ibv_send_wr *wr)
+bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct loop *l = loop_of(qp);
 	struct port *port = qp->path.link;
@@ -424,14 +424,14 @@ bool loop_post_plain(struct qp *qp, struct ibv_send_wr *wr)
 	uint64_t now;
 	char *room;
 
-	if (qp->path.neighbor || wr->next || unlikely(!port || loop_is_inert(l)) || !engine_post_is_plain(qp, wr) ||
+	if (qp->path.neighbor || wr->next || unlikely(!port || loop_is_inert(l)) || !engine_post_is_short(qp, wr) ||
 	    !port->link->ops->room)
 		return false;
 	room = port->link->ops->room(port->link);
 	if (unlikely(!room))
 		return false;
 	now = clock_now();
-	count = engine_post_plain(qp, wr, now, share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes, packet);
+	count = engine_post_short(qp, wr, now, share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes, packet);
 	if (unlikely(!count))
 		return false;
 	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */

@@ -17,7 +17,6 @@
 #include "base/base.h"
 
 #define VERBS	"/sys/class/infiniband_verbs"
-#define MINOR	192 /* of the first device in there, whose index is 1 */
 #define REQUEST 8192 /* bytes that are looked at of what a program sends */
 /* RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, which headers before Linux 5.12 do not have. */
 #define COPY_ON_FORK 93
@@ -72,7 +71,7 @@ static bool find_device(const char *verbs, struct device *d)
 	if (strncmp(verbs, "uverbs", 6) || !read_line(d->name, sizeof(d->name), VERBS "/%s/ibdev", verbs) ||
 	    !read_line(line, sizeof(line), VERBS "/%s/dev", verbs) || sscanf(line, "%*u:%u", &minor) != 1)
 		return false;
-	d->index = minor - MINOR + 1;
+	d->index = minor - TREE_MINOR + 1; /* as ibv_get_device_index() has it */
 	return true;
 }
 
@@ -184,7 +183,6 @@ static void describe_port(struct message *m, const struct device *d)
 /* Devices belong to the network namespace of their interfaces; who forks need not call ibv_fork_init(). */
 static void describe_system(struct message *m, const struct device *d)
 {
-	(void)d;
 	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 0);
 	put_u8(m, COPY_ON_FORK, 1);
 }

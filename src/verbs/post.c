@@ -14,7 +14,7 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	wr = engine_post_direct(qp, wr);
 	if (wr)
 		wr = loop_post_straight(qp, wr);
-	if (wr && !loop_post_plain(qp, wr)) {
+	if (wr && !loop_post_short(qp, wr)) {
 		loop_posting(qp);
 		error = engine_post_send(qp, wr, bad);
 		loop_posted(qp); /* after an error as well: those before the bad one are posted */

@@ -141,11 +141,9 @@ static int fill_name(FILE *out, const struct place *p)
 	return 0;
 }
 
-#define FIRST_MINOR 192 /* the kernel's, for uverbs0 */
-
 static unsigned minor_of(const struct device *d)
 {
-	return FIRST_MINOR + (unsigned)d->number - 1;
+	return TREE_MINOR + (unsigned)d->number - 1;
 }
 
 static int fill_dev(FILE *out, const struct place *p)

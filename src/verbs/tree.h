@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TREE_MAJOR 231 /* of devices: the kernel's, for /dev/infiniband */
+/* Of devices: the kernel's, for /dev/infiniband, and for uverbs0 there. */
+#define TREE_MAJOR 231
+#define TREE_MINOR 192
 
 enum tree_kind {
 	TREE_DIRECTORY,

@@ -1,4 +1,4 @@
-/* What the tests of the straight way share. SPDX-License-Identifier: BSD-2-Clause */
+/* What the tests of the straight way and of the short one share. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_TEST_STRAIGHT_WAY_H
 #define UROCE_TEST_STRAIGHT_WAY_H
 
@@ -9,6 +9,24 @@ static inline struct ibv_send_wr wr_of(uint64_t id, struct ibv_sge *sge, int cou
 {
 	return (struct ibv_send_wr){
 		.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = count, .send_flags = IBV_SEND_SIGNALED};
+}
+
+/* Of `length` bytes from the beginning of the memory; inline data need no key, so its address is that of this process. */
+static inline struct ibv_send_wr send_of(struct fixture *f, uint64_t id, struct ibv_sge *sge, uint32_t length, unsigned flags)
+{
+	struct ibv_send_wr wr = wr_of(id, sge, 1);
+
+	*sge = fixture_sge(f, 0, length);
+	if (flags & IBV_SEND_INLINE)
+		sge->addr = (uintptr_t)f->memory;
+	wr.send_flags |= flags;
+	return wr;
+}
+
+static inline void fill(struct fixture *f)
+{
+	for (size_t i = 0; i < MEMORY; i++)
+		f->memory[i] = (uint8_t)(i * 5 + 2);
 }
 
 /* `poller`: a thread that polls, or NULL. */

@@ -13,8 +13,7 @@ static void start(struct fixture *f)
 	lock_take(&f->qp->lock);
 	assert_true(engine_change_link(f->qp, LARGE));
 	lock_drop(&f->qp->lock);
-	for (size_t i = 0; i < MEMORY; i++)
-		f->memory[i] = (uint8_t)(i * 5 + 2);
+	fill(f);
 }
 
 static bool post_with(struct fixture *f, const struct ibv_send_wr *wr, struct packet *p, char *payload)
@@ -37,14 +36,11 @@ static bool post_with(struct fixture *f, const struct ibv_send_wr *wr, struct pa
 /* `length` bytes from the beginning of the memory. */
 static bool post(struct fixture *f, uint64_t id, uint32_t length, unsigned flags, struct packet *p)
 {
-	struct ibv_sge sge = fixture_sge(f, 0, length);
-	struct ibv_send_wr wr = wr_of(id, &sge, 1);
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = send_of(f, id, &sge, length, flags);
 	char payload[STRAIGHT_MOST];
 	bool posted;
 
-	if (flags & IBV_SEND_INLINE)
-		sge.addr = (uintptr_t)f->memory;
-	wr.send_flags |= flags;
 	posted = post_with(f, &wr, p, payload);
 	if (posted)
 		assert_memory_equal(payload, f->memory, length);

@@ -259,18 +259,18 @@ void end_attend(struct end *e)
 		e->run_at = w->now + dice_below(&w->dice, RUN_DELAY);
 }
 
-/* As loop_post_plain(). */
-NO_LOCK_ANALYSIS static bool post_plain(struct end *e, struct ibv_send_wr *wr)
+/* As loop_post_short(). */
+NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
 	struct turn *turn = &w->turn;
 	struct qp *qp = e->qp;
 	struct packet packet[2];
-	char payload[PLAIN_MOST];
+	char payload[SHORT_MOST];
 
-	if (!engine_post_is_plain(qp, wr))
+	if (!engine_post_is_short(qp, wr))
 		return false;
-	turn->packets = engine_post_plain(qp, wr, w->now, w->style.budget, payload, packet);
+	turn->packets = engine_post_short(qp, wr, w->now, w->style.budget, payload, packet);
 	for (uint32_t i = 0; i < turn->packets; i++)
 		turn->tx[i] = (struct tx){.packet = packet[i], .path = &qp->path, .iovs = i == 0};
 	turn->iov[0] = (struct iovec){payload, packet[0].length};
@@ -282,7 +282,7 @@ NO_LOCK_ANALYSIS static bool post_plain(struct end *e, struct ibv_send_wr *wr)
 	return true;
 }
 
-/* As loop_post_straight() and loop_post_plain(), now and then; with the lock of the QP. */
+/* As loop_post_straight() and loop_post_short(), now and then; with the lock of the QP. */
 NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
@@ -305,7 +305,7 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv
 		turn->packets = 0;
 		check_state(e);
 	}
-	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_plain(e, wr))
+	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_short(e, wr))
 		wr = wr->next;
 	if (engine_deadline(qp) != NEVER)
 		timer_set(&e->node->hca.timers, &qp->timer, engine_deadline(qp));
@@ -323,7 +323,7 @@ NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const u
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
 	if (!dice_chance(&w->dice, 0.7) || !(p->mtu ? engine_receive_straight(qp, p, from, NULL)
-						    : engine_receive_plain(qp, p, from, w->now, NULL)))
+						    : engine_receive_short(qp, p, from, w->now, NULL)))
 		engine_receive(qp, p, from, w->now);
 	lock_drop(&qp->lock);
 	e->nap = 0;

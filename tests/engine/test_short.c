@@ -11,8 +11,8 @@ static uint32_t post_with(struct fixture *f, const struct ibv_send_wr *wr, struc
 	uint32_t tail = f->qp->sq.tail, count = 0;
 
 	lock_take(&f->qp->lock);
-	if (engine_post_is_plain(f->qp, wr))
-		count = engine_post_plain(f->qp, wr, f->now, UINT32_MAX, payload, p);
+	if (engine_post_is_short(f->qp, wr))
+		count = engine_post_short(f->qp, wr, f->now, UINT32_MAX, payload, p);
 	lock_drop(&f->qp->lock);
 	assert_int_equal(f->qp->sq.tail, tail + (count > 0));
 	return count;
@@ -21,14 +21,11 @@ static uint32_t post_with(struct fixture *f, const struct ibv_send_wr *wr, struc
 /* `length` bytes from the beginning of the memory. */
 static uint32_t post(struct fixture *f, uint64_t id, uint32_t length, unsigned flags, struct packet p[2])
 {
-	struct ibv_sge sge = fixture_sge(f, 0, length);
-	struct ibv_send_wr wr = wr_of(id, &sge, 1);
-	char payload[PLAIN_MOST];
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = send_of(f, id, &sge, length, flags);
+	char payload[SHORT_MOST];
 	uint32_t count;
 
-	if (flags & IBV_SEND_INLINE)
-		sge.addr = (uintptr_t)f->memory;
-	wr.send_flags |= flags;
 	count = post_with(f, &wr, p, payload);
 	if (count)
 		assert_memory_equal(payload, f->memory, length);
@@ -44,7 +41,7 @@ static bool take_to(struct fixture *f, struct packet p, const union ibv_gid *fro
 	p.pkey = p.pkey ?: PKEY_DEFAULT;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	taken = engine_receive_plain(f->qp, &p, from, f->now, poller);
+	taken = engine_receive_short(f->qp, &p, from, f->now, poller);
 	lock_drop(&f->qp->lock);
 	return taken;
 }
@@ -57,8 +54,7 @@ static bool take(struct fixture *f, struct packet p)
 static void start(struct fixture *f)
 {
 	fixture_start(f, IBV_QPS_RTS);
-	for (size_t i = 0; i < MEMORY; i++)
-		f->memory[i] = (uint8_t)(i * 5 + 2);
+	fill(f);
 }
 
 static void the_packet_says_what_the_request_does(void **state)
@@ -139,7 +135,7 @@ static void a_reply_that_is_not_signalled_does_not_ask(void **state)
 	struct ibv_sge sge = fixture_sge(f, 0, 64);
 	struct ibv_send_wr wr = wr_of(1, &sge, 1);
 	struct packet p[2];
-	char payload[PLAIN_MOST];
+	char payload[SHORT_MOST];
 
 	start(f);
 	wr.send_flags = 0;
@@ -152,16 +148,16 @@ static void a_reply_that_is_not_signalled_does_not_ask(void **state)
 	assert_false(p[0].ack_request);
 }
 
-static void what_is_not_plain_is_left_to_the_usual_way(void **state)
+static void what_is_not_short_is_left_to_the_usual_way(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_sge sge = fixture_sge(f, 0, 64);
 	struct ibv_send_wr wr = wr_of(1, &sge, 1);
-	char payload[PLAIN_MOST];
+	char payload[SHORT_MOST];
 	struct packet p[2];
 
 	start(f);
-	assert_int_equal(post(f, 1, PLAIN_LEAST - 1, 0, p), 0);
+	assert_int_equal(post(f, 1, SHORT_LEAST - 1, 0, p), 0);
 	assert_int_equal(post(f, 1, MTU + 1, 0, p), 0);
 	assert_int_equal(post(f, 1, f->qp->sq.max_inline + 1, IBV_SEND_INLINE, p), 0);
 	assert_int_equal(post(f, 1, 64, IBV_SEND_FENCE, p), 0);
@@ -288,7 +284,7 @@ int main(void)
 		T(while_an_answer_is_due_requests_wait),
 		T(what_has_been_received_is_acknowledged_behind_it),
 		T(a_reply_that_is_not_signalled_does_not_ask),
-		T(what_is_not_plain_is_left_to_the_usual_way),
+		T(what_is_not_short_is_left_to_the_usual_way),
 		T(to_a_neighbor_nothing_goes_so),
 		T(a_message_finds_its_receive),
 		T(whoever_polls_is_given_completions),

@@ -15,7 +15,7 @@ static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t p
 }
 
 /* Nothing waits, is to be sent again, or has to leave first; and no answer is bound to come for which small requests would wait. */
-static bool is_plain(const struct qp *qp) REQUIRES(qp->lock)
+static bool has_nothing_else(const struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;
@@ -25,14 +25,14 @@ static bool is_plain(const struct qp *qp) REQUIRES(qp->lock)
 	       !trace_on;
 }
 
-bool engine_post_is_plain(const struct qp *qp, const struct ibv_send_wr *wr)
+bool engine_post_is_short(const struct qp *qp, const struct ibv_send_wr *wr)
 {
-	return is_plain(qp) && qp->req.flight + PLAIN_MOST + PACKET_OVERHEAD <= qp->req.window && straight_is_common(qp, wr) &&
-	       wr->sg_list->length >= PLAIN_LEAST && wr->sg_list->length <= PLAIN_MOST && !(wr->send_flags & IBV_SEND_FENCE) &&
+	return has_nothing_else(qp) && qp->req.flight + SHORT_MOST + PACKET_OVERHEAD <= qp->req.window && straight_is_common(qp, wr) &&
+	       wr->sg_list->length >= SHORT_LEAST && wr->sg_list->length <= SHORT_MOST && !(wr->send_flags & IBV_SEND_FENCE) &&
 	       straight_fits(qp, wr);
 }
 
-uint32_t engine_post_plain(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
+uint32_t engine_post_short(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
 			   struct packet packet[2])
 {
 	struct requester *r = &qp->req;

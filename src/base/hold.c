@@ -81,6 +81,38 @@ struct holds *holds_begin(void)
 	return holds_own;
 }
 
+/* Where it is on the thread's own list. */
+static uint32_t find(const struct holds *h, const void *object)
+{
+	uint32_t i = atomic_load_explicit(&((struct holds *)h)->count, memory_order_relaxed);
+
+	do
+		assert(i > 0);
+	while (atomic_load_explicit(&((struct holds *)h)->held[--i], memory_order_relaxed) != object);
+	return i;
+}
+
+void hold_drop_any(const void *object)
+{
+	struct holds *h = holds_own;
+	uint32_t n = atomic_load_explicit(&h->count, memory_order_relaxed), i = find(h, object);
+
+	if (unlikely(i + 1 < n)) {
+		atomic_store_explicit(&h->held[i], NULL, memory_order_release);
+		return;
+	}
+	while (i && unlikely(!atomic_load_explicit(&h->held[i - 1], memory_order_relaxed)))
+		i--;
+	atomic_store_explicit(&h->count, i, memory_order_release);
+}
+
+void hold_swap(const void *object, const void *other)
+{
+	struct holds *h = holds_own;
+
+	atomic_store_explicit(&h->held[find(h, object)], other, memory_order_release);
+}
+
 static bool is_held(const struct holds *list, uint32_t i, const void *object)
 {
 	struct holds *h = (struct holds *)list;

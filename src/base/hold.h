@@ -47,30 +47,8 @@ static inline bool hold_take(const void *object)
 	return true;
 }
 
-/* Where it is on the thread's own list. */
-static inline uint32_t hold_find(const struct holds *h, const void *object)
-{
-	uint32_t i = atomic_load_explicit(&((struct holds *)h)->count, memory_order_relaxed);
-
-	do
-		assert(i > 0);
-	while (atomic_load_explicit(&((struct holds *)h)->held[--i], memory_order_relaxed) != object);
-	return i;
-}
-
-static inline void hold_drop_any(const void *object)
-{
-	struct holds *h = holds_own;
-	uint32_t n = atomic_load_explicit(&h->count, memory_order_relaxed), i = hold_find(h, object);
-
-	if (unlikely(i + 1 < n)) {
-		atomic_store_explicit(&h->held[i], NULL, memory_order_release);
-		return;
-	}
-	while (i && unlikely(!atomic_load_explicit(&h->held[i - 1], memory_order_relaxed)))
-		i--;
-	atomic_store_explicit(&h->count, i, memory_order_release);
-}
+/* One that is not the only one. */
+void hold_drop_any(const void *object);
 
 static inline void hold_drop(const void *object)
 {
@@ -85,12 +63,7 @@ static inline void hold_drop(const void *object)
 }
 
 /* Holds another object in its place, which cannot be closed before nobody holds the first one. */
-static inline void hold_swap(const void *object, const void *other)
-{
-	struct holds *h = holds_own;
-
-	atomic_store_explicit(&h->held[hold_find(h, object)], other, memory_order_release);
-}
+void hold_swap(const void *object, const void *other);
 
 /* The object has been closed by a sequentially consistent store, and is looked at by such a load: until nobody holds it who
  * saw it open. The caller does not hold it. */

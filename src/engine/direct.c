@@ -178,6 +178,17 @@ bool direct_possible(const struct qp *qp, const struct wqe *w)
 	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr);
 }
 
+/* reach_enter(), which most often is where the last visit was. */
+static inline bool enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, struct reach_span *span)
+{
+	char *at = reach_again(qp->reach, &qp->reach_pair, rkey, va, length, access);
+
+	if (unlikely(!at))
+		return reach_enter(qp->reach, &qp->reach_pair, rkey, va, length, access, span);
+	*span = (struct reach_span){.at = at};
+	return true;
+}
+
 static inline __attribute__((always_inline)) bool carry_out(struct qp *qp, const struct errand *e)
 {
 	struct reach_span span;
@@ -186,7 +197,7 @@ static inline __attribute__((always_inline)) bool carry_out(struct qp *qp, const
 
 	if (!hold_own(qp, e, &hold))
 		return false;
-	if (reach_enter(qp->reach, &qp->reach_pair, e->rkey, e->remote_addr, e->length, needs[e->opcode].remote, &span)) {
+	if (enter(qp, e->rkey, e->remote_addr, e->length, needs[e->opcode].remote, &span)) {
 		done = perform(qp, e, &span, &hold);
 		reach_leave(qp->reach);
 	}
@@ -222,26 +233,28 @@ static __attribute__((noinline)) uint64_t length_of(const struct ibv_sge *sge, u
 	return length;
 }
 
-/* The most common of all: a WRITE of one piece into memory that is mapped here. */
-static bool write_one(struct qp *qp, const struct ibv_send_wr *wr)
+/* The most common of all: a WRITE of one piece to where the last one went. */
+static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
-	const void *from = (const void *)(uintptr_t)sge->addr;
-	struct reach_span span;
 	struct mr *mr = NULL;
+	const void *from;
 	bool done = false;
+	char *at;
 
-	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		mr = sge_region(qp->hca, qp->pd, sge, 0);
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (unlikely(sge->length > qp->sq.max_inline))
+			return false;
+		from = (const void *)(uintptr_t)sge->addr;
+	} else {
+		mr = sge_region_again(qp->hca, &qp->sq.last, qp->pd, sge, sge->length, 0);
 		if (unlikely(!mr))
 			return false;
 		from = mr_at(mr, sge->addr);
-	} else if (unlikely(sge->length > qp->sq.max_inline)) {
-		return false;
 	}
-	if (likely((!mr || !mr_is_indirect(mr)) && reach_enter(qp->reach, &qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
-							      sge->length, IBV_ACCESS_REMOTE_WRITE, &span))) {
-		done = span.at && fault_copy(span.at, from, sge->length);
+	at = reach_again(qp->reach, &qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, sge->length, IBV_ACCESS_REMOTE_WRITE);
+	if (likely(at)) {
+		done = likely(!mr || !mr_is_indirect(mr)) && fault_copy(at, from, sge->length);
 		reach_leave(qp->reach);
 	}
 	if (mr)
@@ -273,21 +286,34 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 	return is_ordinary(qp, e.opcode, length, e.remote_addr) && carry_out(qp, &e);
 }
 
-static bool post(struct qp *qp, const struct ibv_send_wr *wr)
+/* Without a WQE, but it takes a place in the queue. */
+static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
-	bool is_common = wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge == 1 && wr->sg_list->length - 1 < HCA_MAX_MESSAGE;
+	qp->req.wqe++;
+	qp->sq.head = ++qp->sq.tail;
+	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
+		complete_at_once(qp, wr, length);
+}
+
+static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	if ((uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
+		return false;
+	note_done(qp, wr, (uint32_t)length_of(wr->sg_list, (uint32_t)wr->num_sge));
+	return true;
+}
+
+static inline bool post(struct qp *qp, const struct ibv_send_wr *wr)
+{
 	struct sq *sq = &qp->sq;
 
 	/* relaxed: see cq.c reclaim() */
-	if (sq->head != sq->tail || (uint32_t)wr->num_sge > sq->max_sge ||
-	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
+	if (unlikely(sq->head != sq->tail || sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth))
 		return false;
-	if (!(likely(is_common) && write_one(qp, wr)) && !perform_posted(qp, wr))
-		return false;
-	qp->req.wqe++;
-	sq->head = ++sq->tail;
-	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
-		complete_at_once(qp, wr, likely(is_common) ? wr->sg_list->length : (uint32_t)length_of(wr->sg_list, (uint32_t)wr->num_sge));
+	if (unlikely(wr->opcode != IBV_WR_RDMA_WRITE || wr->num_sge != 1 || !sq->max_sge || wr->sg_list->length - 1 >= HCA_MAX_MESSAGE ||
+		     !write_again(qp, wr)))
+		return post_any(qp, wr);
+	note_done(qp, wr, wr->sg_list->length);
 	return true;
 }
 
@@ -335,7 +361,7 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 
 	if (!qp->reach || qp->state != IBV_QPS_RTS || trace_on)
 		return false;
-	if (!reach_enter(qp->reach, &qp->reach_pair, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
+	if (!enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
 	p = (struct placing){qp->reach, &span, pace, from, count, length, false};
 	done = fault_try(place, &p) && p.done;
@@ -371,7 +397,7 @@ static bool fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offs
 
 	if (!take_hold(qp, to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
 		return false;
-	if (reach_enter(qp->reach, &qp->reach_pair, piece->lkey, piece->address, piece->length, 0, &span)) {
+	if (enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = perform(qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
 		reach_leave(qp->reach);
 	}
@@ -400,7 +426,7 @@ bool direct_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *t
 
 	if (unlikely(!qp->reach))
 		return false;
-	if (reach_enter(qp->reach, &qp->reach_pair, piece->lkey, piece->address, piece->length, 0, &span)) {
+	if (enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = span.at && fault_copy_any(to, span.at, piece->length);
 		reach_leave(qp->reach);
 	}

@@ -19,7 +19,7 @@ static uint64_t length_of(const struct ibv_send_wr *wr)
 	return length;
 }
 
-bool straight_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to)
+bool straight_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to)
 {
 	*length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -197,13 +197,11 @@ static bool store_write(const struct qp *qp, const struct packet *p)
 }
 
 /* Where so many bytes may be stored. NULL: the usual way knows why not, or how. */
-static inline struct mr *find_memory(const struct qp *qp, const struct ibv_sge *sge, uint32_t length)
+static inline struct mr *find_memory(struct qp *qp, const struct ibv_sge *sge, uint32_t length)
 {
-	struct mr *mr = mr_get(qp->hca, sge->lkey);
+	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, qp->pd, sge, length, IBV_ACCESS_LOCAL_WRITE);
 
-	if (unlikely(!mr))
-		return NULL;
-	if (likely(mr_allows(mr, qp->pd, sge->addr, length, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL) && !mr_is_indirect(mr)))
+	if (likely(!mr || !mr_is_indirect(mr)))
 		return mr;
 	mr_put(mr);
 	return NULL;

@@ -37,9 +37,9 @@ STRAIGHT_INLINE bool straight_fits(const struct qp *qp, const struct ibv_send_wr
 }
 
 /* Of one piece, the payload. False: it is not memory of the domain, or takes more than a copy. */
-STRAIGHT_INLINE bool straight_copy(const struct qp *qp, const struct ibv_sge *sge, char *to)
+STRAIGHT_INLINE bool straight_copy(struct qp *qp, const struct ibv_sge *sge, char *to)
 {
-	struct mr *mr = sge_region(qp->hca, qp->pd, sge, 0);
+	struct mr *mr = sge_region_again(qp->hca, &qp->sq.last, qp->pd, sge, sge->length, 0);
 	bool ok;
 
 	if (unlikely(!mr))
@@ -154,7 +154,7 @@ STRAIGHT_INLINE void engine_time_straight(struct qp *qp, uint64_t now) REQUIRES(
 struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now) REQUIRES(qp->lock);
 
 /* The payload of one; in all, `most` bytes. straight.c has the loop. False: as above. */
-bool straight_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
+bool straight_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
 
 /* The same for one, without a WQE, as nothing is left to be done of it, though it takes a place in the queue, as all do. */
 STRAIGHT_INLINE bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now,

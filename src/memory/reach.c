@@ -26,17 +26,18 @@ struct view {
 
 #define VIEW_CHUNK 1024u
 
+#define NOBODY UINT64_MAX
+
 struct reach {
 	struct share_table *table;
 	struct share_visitor *cells; /* ours, there */
 	struct share *own;
-	uint64_t identity; /* ours, by which we are admitted */
+	_Atomic uint64_t identity; /* ours, by which we are admitted; NOBODY: it is dead. Relaxed: to be noticed some time */
 	uint64_t its_identity;
 	struct key_code code;
 	bool self;
 	bool fenced;	     /* the order of a visit is not made by membarrier() */
 	bool process_vm;
-	_Atomic bool dead;   /* relaxed: to be noticed some time */
 	uint8_t slot;
 	pid_t pid;
 	int arena;
@@ -126,7 +127,7 @@ static void take_over(struct reach *r)
 {
 	r->code = key_code(r->table->key_mix, r->table->key_mask);
 	r->its_identity = r->table->identity;
-	r->identity = r->own->table->identity;
+	atomic_store_explicit(&r->identity, r->own->table->identity, memory_order_relaxed);
 	r->cells = &r->table->visitor[r->own->slot];
 	r->fenced = !r->table->barrier || !r->own->takes_part;
 	share_admit(r->own, r->slot, r->its_identity, r->pid);
@@ -178,7 +179,7 @@ int reach_self(struct reach **made, struct share *own)
 
 void reach_dead(struct reach *r)
 {
-	atomic_store_explicit(&r->dead, true, memory_order_relaxed);
+	atomic_store_explicit(&r->identity, NOBODY, memory_order_relaxed);
 	share_expel(r->own, r->slot, r->its_identity);
 }
 
@@ -310,16 +311,18 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 
 /* ---- visits ---- */
 
-static bool begin(struct reach *r)
+/* Says that this thread is inside, if it is one of ours that may be. */
+static inline bool begin(struct reach *r)
 {
-	uint32_t cell = own_cell ?: take_cell();
+	uint32_t cell = own_cell;
 	_Atomic uint32_t *count;
 
-	if (unlikely(cell == NO_CELL || atomic_load_explicit(&r->dead, memory_order_relaxed) ||
-		     atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
+	/* it has one, and there is one for each */
+	if (unlikely(cell - 1 >= SHARE_CELLS || atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
 		return false;
 	/* acquire pairs with share_admit(): our cells are ours from then on */
-	if (unlikely(atomic_load_explicit(&r->cells->admitted, memory_order_acquire) != r->identity))
+	if (unlikely(atomic_load_explicit(&r->cells->admitted, memory_order_acquire) !=
+		     atomic_load_explicit(&r->identity, memory_order_relaxed)))
 		return false;
 	count = &r->cells->cell[cell - 1].count;
 	if (unlikely(r->fenced)) {
@@ -397,20 +400,62 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 	return span->at || span->guarded || r->process_vm;
 }
 
-bool reach_enter(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
+/* Of what is mapped for good: the arena, or our own memory. */
+static void remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey, uint64_t closed)
+{
+	uint64_t within = region->offset & ((1ull << EXTENT_SHIFT) - 1);
+
+	pair->length = 0;
+	if (r->self) {
+		pair->va = region->iova;
+		pair->length = region->length;
+		pair->at = (char *)(uintptr_t)region->address;
+	} else if (!region->file && region->mapped) {
+		const struct view *v = view_of(r, region->offset);
+
+		/* a view only gets longer; acquire pairs with make_view() */
+		pair->va = region->iova + region->skip;
+		pair->length = min_of(region->mapped, atomic_load_explicit(&((struct view *)v)->length, memory_order_acquire) - within);
+		pair->at = atomic_load_explicit(&((struct view *)v)->at, memory_order_relaxed) + within;
+	}
+	pair->access = region->access & atomic_load_explicit(&r->table->qp[pair->qp].open, memory_order_relaxed);
+	pair->key = rkey;
+	pair->closed = closed;
+}
+
+bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 		 struct reach_span *span)
 {
 	const struct share_region *region;
 	const struct share_qp *qp = &r->table->qp[pair->qp];
+	uint64_t closed;
 
-	if (!begin(r))
+	if ((!own_cell && take_cell() == NO_CELL) || !begin(r))
 		return false;
+	/* as in reach_again(): what is seen open after this is known until more is closed */
+	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
 	region = region_of(r, rkey);
 	if (likely(region && qp_is_open(qp, pair, access) && region->pd == qp->pd && (region->access & access) == access &&
-		   region_has(region, va, length) && locate(r, region, va, length, span)))
+		   region_has(region, va, length) && locate(r, region, va, length, span))) {
+		if (span->at)
+			remember(r, pair, region, rkey, closed);
 		return true;
+	}
 	reach_leave(r);
 	return false;
+}
+
+char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
+{
+	uint64_t at = va - pair->va;
+
+	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length || at > pair->length - length || !begin(r)))
+		return NULL;
+	/* as qp_is_open(), with shut() in share.c */
+	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == pair->closed))
+		return pair->at + at;
+	reach_leave(r);
+	return NULL;
 }
 
 static bool write_guarded(char *to, const struct iovec *from, unsigned count)

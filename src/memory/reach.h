@@ -39,17 +39,26 @@ struct reach_span {
 	uint64_t address; /* ... where it is there */
 };
 
-/* Who asks: a QP of ours and the one it is connected to. */
+/* Who asks: a QP of ours and the one it is connected to. All zeros behind `pair` at first. Guarded by the caller. */
 struct reach_pair {
-	uint32_t qp; /* its index */
 	uint64_t pair; /* share_pair() */
+	uint32_t qp;   /* its index */
+	/* Where its last visit led, which is so as long as the neighbour closes nothing: [va, va + length) of the region is mapped
+	 * from `at` on, and may be entered with these rights. 0 bytes: nothing is known. */
+	unsigned access;
+	uint32_t key;
+	uint64_t closed; /* of share_table */
+	uint64_t va, length;
+	char *at;
 };
 
 /* Begins a visit of [va, va + length): the region that the key names, the QP and the neighbour are open for it, and stay so
  * until reach_leave(). False: they are not, or cannot be reached from here, and the usual way will tell why. One visit at a
  * time per thread; it does not block, as the neighbour may be waiting for its end. Access: of enum ibv_access_flags. */
-bool reach_enter(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
+bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 		 struct reach_span *span);
+/* The same where the last visit was, with less work: where it is, mapped here. NULL: ask reach_enter(). */
+char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access);
 void reach_leave(struct reach *r);
 
 /* Copies between our memory and a span, within a visit. False: not, or not all (process_vm: unmapped there). The last word of

@@ -211,7 +211,7 @@ static bool has_visitors(const struct share *s)
 uint64_t share_closed(const struct share *s)
 {
 	/* acquire pairs with shut(): of so many, the words are clear */
-	return atomic_load_explicit(&((struct share *)s)->closed, memory_order_acquire);
+	return is_inert(s) ? 0 : atomic_load_explicit(&s->table->closed, memory_order_acquire);
 }
 
 bool share_has_settled(const struct share *s, uint64_t closed)
@@ -235,7 +235,7 @@ void share_settle(struct share *s)
 {
 	uint64_t closed = share_closed(s);
 
-	if (is_inert(s) || share_has_settled(s, closed))
+	if (share_has_settled(s, closed))
 		return;
 	/* pairs with the plain store and load of reach_enter(): a visitor's processor has made both, or neither */
 	if (s->table->barrier)
@@ -276,10 +276,10 @@ void share_reopen_region(struct share *s, uint32_t index, uint32_t key)
 
 static void shut(struct share *s, _Atomic uint32_t *word)
 {
-	/* sequentially consistent, with reach_enter() where there is no barrier: either it sees this, or
-	 * share_settle() sees it inside */
+	/* sequentially consistent, with reach_enter() where there is no barrier: either it sees these two, or
+	 * share_settle() sees it inside. The second pairs with share_closed(), too */
 	if (atomic_exchange_explicit(word, 0, memory_order_seq_cst))
-		atomic_fetch_add_explicit(&s->closed, 1, memory_order_release); /* pairs with share_closed() */
+		atomic_fetch_add_explicit(&s->table->closed, 1, memory_order_seq_cst);
 }
 
 void share_close_region(struct share *s, uint32_t index)
@@ -290,15 +290,19 @@ void share_close_region(struct share *s, uint32_t index)
 
 void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair)
 {
+	unsigned open = SHARE_QP_OPEN | access;
 	struct share_qp *qp;
 
 	if (is_inert(s) || index >= SHARE_QPS)
 		return;
 	qp = &s->table->qp[index];
+	/* relaxed: only we write it */
+	if (atomic_load_explicit(&qp->open, memory_order_relaxed) != open || qp->pd != pd || qp->pair != pair)
+		shut(s, &qp->open);
 	qp->pd = pd;
 	qp->pair = pair;
 	/* release pairs with reach_enter() */
-	atomic_store_explicit(&qp->open, SHARE_QP_OPEN | access, memory_order_release);
+	atomic_store_explicit(&qp->open, open, memory_order_release);
 }
 
 void share_close_qp(struct share *s, uint32_t index)

@@ -27,7 +27,7 @@ enum {
 	SHARE_QPS = 32768,
 	SHARE_REGIONS = (2 << 20) + 1,
 	SHARE_FILES = 64, /* that are lent; regions in more are reached as other memory is */
-	SHARE_MAGIC = 0x75526f02, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f03, /* changes with the layout */
 };
 
 /* One process's cells at another's: only the visitor writes `cell`, only the visited `admitted`. */
@@ -78,9 +78,10 @@ struct share_table {
 	uint32_t key_mix, key_mask;
 	bool barrier; /* share_settle() makes the order: visitors that take part need not */
 	uint64_t ipc; /* share_ipc() */
+	_Atomic uint64_t closed; /* regions and QPs, so far. As long as it stays, so does all that visitors have found open */
 	_Atomic uint32_t files_closed; /* so often has a file been given back */
 	/* visitors write to what begins here, and to no other page, however large pages are */
-	char unused[65536 - 56];
+	char unused[65536 - 64];
 	struct share_visitor visitor[SHARE_SLOTS];
 	struct share_qp qp[SHARE_QPS];
 	struct share_region region[SHARE_REGIONS];
@@ -98,8 +99,7 @@ struct share {
 	uint8_t slot;
 	bool takes_part;     /* this process's threads are reached by others' membarrier() */
 	_Atomic bool inert;  /* a child's copy. Relaxed: set before the child has threads */
-	_Atomic uint64_t closed;  /* regions and QPs, so far */
-	_Atomic uint64_t settled; /* of these, so many are known to have nobody inside */
+	_Atomic uint64_t settled; /* of all that was closed, so much is known to have nobody inside */
 	_Atomic uint64_t visitor[SHARE_SLOTS / 64]; /* a bit for each that is admitted */
 	struct lock lock;    /* guards what follows */
 	struct key_code code;
@@ -141,7 +141,8 @@ void share_open_region(struct share *s, uint32_t index, uint32_t key, const stru
 void share_reopen_region(struct share *s, uint32_t index, uint32_t key);
 /* Nobody new gets in. There may be visitors inside: share_settle() waits for them. */
 void share_close_region(struct share *s, uint32_t index);
-/* A QP of RC can be reached by one-sided operations from the other end of `pair`, with these rights. */
+/* A QP of RC can be reached by one-sided operations from the other end of `pair`, with these rights; one that could by others
+ * counts as closed. */
 void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair);
 void share_close_qp(struct share *s, uint32_t index);
 /* Whoever is inside of what is closed has left, or died. May take as long as a visit takes; not to be called with locks held

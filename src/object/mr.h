@@ -74,18 +74,42 @@ void mr_open(struct mr *mr, uint32_t key);
 /* Nobody new comes in, and whoever is inside leaves. */
 void mr_close(struct mr *mr);
 
-/* The live region with that key, or NULL. */
-static inline struct mr *mr_get(struct hca *hca, uint32_t key)
+/* A region that was live at some time, if it has that key now. */
+static inline struct mr *mr_hold(struct mr *mr, uint32_t key)
 {
-	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
-
-	if (unlikely(!mr || !key || !hold_take(mr)))
+	if (unlikely(!hold_take(mr)))
 		return NULL;
 	/* after the hold, see hold.h; pairs with mr_close(), and with mr_open() */
 	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
 		return mr;
 	hold_drop(mr);
 	return NULL;
+}
+
+/* The live region with that key, or NULL. */
+static inline struct mr *mr_get(struct hca *hca, uint32_t key)
+{
+	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
+
+	return likely(mr && key) ? mr_hold(mr, key) : NULL;
+}
+
+/* Which one somebody has found last, as most often he asks for that again. Whether it still is that is found out each time. */
+struct mr_last {
+	struct mr *mr;
+	uint32_t key; /* 0: none */
+};
+
+static inline struct mr *mr_get_again(struct hca *hca, struct mr_last *last, uint32_t key)
+{
+	struct mr *mr;
+
+	if (likely(last->key == key && key))
+		return mr_hold(last->mr, key);
+	mr = mr_get(hca, key);
+	if (likely(mr))
+		*last = (struct mr_last){mr, key};
+	return mr;
 }
 
 static inline void mr_put(struct mr *mr)

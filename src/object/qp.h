@@ -222,7 +222,6 @@ struct qp {
 	struct srq *srq;		/* where receives come from; NULL: from rq, or (XRC target) as each message says. The last of these */
 	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
 	struct sq sq;
-	struct reach_pair reach_pair;
 	struct path path;	 /* UD has none: each work request carries its own */
 	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
 	struct requester req;
@@ -230,9 +229,10 @@ struct qp {
 	struct rq rq; /* unused with an SRQ */
 	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
 	struct timer timer;	 /* in hca->timers */
-	struct responder resp;
+	_Alignas(CACHE_LINE) struct responder resp;
 	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
 
+	_Alignas(CACHE_LINE) struct reach_pair reach_pair;
 	uint32_t mtu;		 /* path MTU in bytes; of UD, the port's */
 	uint32_t index;		 /* constant, as is ... */
 	struct ibv_qp_cap cap;

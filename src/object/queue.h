@@ -12,6 +12,7 @@
 #include "base/psn.h"
 #include "base/trace.h"
 #include "object/flow.h"
+#include "object/mr.h"
 #include "object/pd.h"
 
 /* The life of a send work request. */
@@ -67,7 +68,9 @@ struct sq {
 	uint32_t head;	     /* the oldest that is not complete */
 	uint32_t tail;	     /* where the next post goes */
 	_Atomic uint32_t reclaimed; /* polled up to here: as on hardware, polling its CQE frees a slot and all before */
+	struct mr_last last;
 };
+static_assert(sizeof(struct sq) == CACHE_LINE, "what each message looks at");
 
 struct rwqe {
 	uint64_t wr_id;
@@ -85,6 +88,7 @@ struct rq {
 	uint32_t head; /* the next to be used by an arriving message */
 	uint32_t tail; /* where the next post goes */
 	_Atomic uint32_t reclaimed;
+	struct mr_last last; /* of a QP's own */
 	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
 	enum buffer_kind kind;
 	uint32_t promised;    /* receives in all promises */

@@ -33,16 +33,27 @@ static inline bool sge_next(struct sge_rest *rest, struct ibv_sge *part)
 	return false;
 }
 
-/* The region of an SGE, if that is memory of the domain with these rights; else NULL. The caller puts it back. */
-static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, unsigned access)
+/* A region that is held, if `length` bytes from an SGE's address on are memory of the domain in it with these rights. */
+static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, uint32_t length, unsigned access)
 {
-	struct mr *mr = mr_get(hca, sge->lkey);
-
-	if (likely(mr && mr_allows(mr, pd, sge->addr, sge->length, access | MR_LOCAL)))
+	if (likely(mr && mr_allows(mr, pd, sge->addr, length, access | MR_LOCAL)))
 		return mr;
 	if (mr)
 		mr_put(mr);
 	return NULL;
+}
+
+/* The region of an SGE, if that is such memory; else NULL. The caller puts it back. */
+static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, unsigned access)
+{
+	return sge_within(mr_get(hca, sge->lkey), pd, sge, sge->length, access);
+}
+
+/* The same for somebody who most often asks for the same one, and of what is not all the SGE. */
+static inline struct mr *sge_region_again(struct hca *hca, struct mr_last *last, const struct pd *pd, const struct ibv_sge *sge,
+					  uint32_t length, unsigned access)
+{
+	return sge_within(mr_get_again(hca, last, sge->lkey), pd, sge, length, access);
 }
 
 /* Copies bytes to the beginning of an SGE, which is as long. False: that is not writable memory of the domain. */

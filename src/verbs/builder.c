@@ -15,8 +15,8 @@ struct builder {
 	uint32_t count; /* of wr[] */
 	uint32_t room;	/* for work requests: the depth of the send queue */
 	uint32_t max_sge, max_inline;
-	struct ibv_send_wr *wr;
-	struct ibv_sge *sge;	/* max(max_sge, 1) for each work request */
+	struct ibv_send_wr *wr; /* each with its SGEs, of ... */
+	struct ibv_sge *sge;	/* max(max_sge, 1) for each */
 	unsigned char *inlined; /* max(max_inline, WORD) bytes for each */
 };
 
@@ -95,7 +95,6 @@ static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcod
 	wr = &b->wr[b->count];
 	wr->wr_id = ex->wr_id;
 	wr->next = wr + 1;
-	wr->sg_list = b->sge + (size_t)b->count * b->max_sge;
 	wr->num_sge = 0;
 	wr->opcode = opcode;
 	wr->send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE;
@@ -297,6 +296,8 @@ int builder_create(struct qp *qp, uint64_t ops)
 		builder_destroy(qp);
 		return -ENOMEM;
 	}
+	for (uint32_t i = 0; i < b->room; i++)
+		b->wr[i].sg_list = b->sge + (size_t)i * b->max_sge;
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;

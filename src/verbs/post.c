@@ -11,7 +11,8 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 
 	qp_fetch(qp);
 	lock_take(&qp->lock);
-	wr = engine_post_direct(qp, wr);
+	if (wr && wr->opcode != IBV_WR_SEND)
+		wr = engine_post_direct(qp, wr);
 	if (wr)
 		wr = loop_post_straight(qp, wr);
 	if (wr && !loop_post_short(qp, wr)) {

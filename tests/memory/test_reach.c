@@ -76,7 +76,7 @@ static void what_is_not_open_is_not_reached(void **state)
 	char bytes[16] = {0};
 	struct world w;
 	const struct {
-		const struct reach_pair *pair;
+		struct reach_pair *pair;
 		uint32_t key;
 		uint64_t va, length;
 		unsigned access;
@@ -384,6 +384,95 @@ static void a_region_that_is_open_again_has_another_key(void **state)
 	munmap(at, LENGTH);
 }
 
+static bool again(struct reach *r, uint32_t key, uint64_t va, uint64_t length, unsigned access, const char *expected)
+{
+	char *at = reach_again(r, &pair, key, va, length, access);
+
+	if (at)
+		reach_leave(r);
+	return at && at == expected;
+}
+
+static void who_comes_again_is_let_in_until_something_is_closed(void **state)
+{
+	const struct share_region elsewhere = {.access = WRITE, .pd = PD, .iova = IOVA, .length = LENGTH};
+	struct share_region other = elsewhere;
+	struct share *own = make_share(1);
+	char *at = fresh(LENGTH), *there = fresh(LENGTH);
+	struct adopted where;
+	struct reach *self;
+	char byte;
+	const struct {
+		uint32_t key;
+		uint64_t va, length;
+		unsigned access;
+		const char *at;
+	} rows[] = {
+		{key_of(1), IOVA, LENGTH, WRITE | READ, at},
+		{key_of(1), IOVA + 8, 8, WRITE, at + 8},
+		{key_of(1), IOVA + LENGTH - 1, 1, READ, at + LENGTH - 1},
+		{key_of(1), IOVA, 1, 0, at},
+		{key_of(1), IOVA + LENGTH, 1, READ, NULL},
+		{key_of(1), IOVA - 1, 1, READ, NULL},
+		{key_of(1), IOVA - 1, 2, READ, NULL},
+		{key_of(1), IOVA, LENGTH + 1, READ, NULL},
+		{key_of(1), IOVA + 1, LENGTH, READ, NULL},
+		{key_of(1), IOVA + 1, UINT64_MAX, READ, NULL},
+		{key_of(1), UINT64_MAX, 2, READ, NULL},
+		{key_of(1), IOVA, 8, 1 << 3, NULL}, /* no atomics here */
+		{key_of(1), IOVA, 8, READ | 1 << 3, NULL},
+		{key_of(2), IOVA, 8, READ, NULL},
+		{0, IOVA, 8, READ, NULL},
+	};
+
+	assert_int_equal(reach_self(&self, own), 0);
+	open_region(own, at, 1, true, &where);
+	share_open_qp(own, QP, WRITE | READ, PD, PAIR);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) /* nobody has been anywhere yet */
+		assert_null(reach_again(self, &pair, rows[i].key, rows[i].va, rows[i].length, rows[i].access));
+	assert_true(put(self, key_of(1), IOVA, "x", 1));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (again(self, rows[i].key, rows[i].va, rows[i].length, rows[i].access, rows[i].at) != !!rows[i].at)
+			fail_msg("row %zu", i);
+
+	/* opening closes nothing; but rights that it takes away, or another peer */
+	share_open_qp(own, QP, WRITE | READ, PD, PAIR);
+	assert_true(again(self, key_of(1), IOVA, 8, READ, at));
+	share_open_qp(own, QP, READ, PD, PAIR);
+	assert_false(again(self, key_of(1), IOVA, 8, WRITE, at));
+	assert_false(put(self, key_of(1), IOVA, "x", 1));
+	assert_true(get(self, key_of(1), IOVA, &byte, 1));
+	assert_true(again(self, key_of(1), IOVA, 8, READ, at));
+	assert_false(again(self, key_of(1), IOVA, 8, WRITE, at)); /* it is the same region, but what may be done with it is not */
+	share_open_qp(own, QP, READ, PD + 1, PAIR);
+	assert_false(again(self, key_of(1), IOVA, 8, READ, at));
+	share_open_qp(own, QP, READ, PD, PAIR + 1);
+	assert_false(again(self, key_of(1), IOVA, 8, READ, at));
+	assert_false(get(self, key_of(1), IOVA, &byte, 1));
+
+	/* the same key, of other memory */
+	share_open_qp(own, QP, WRITE | READ, PD, PAIR);
+	assert_true(put(self, key_of(1), IOVA, "y", 1));
+	close_region(own, at, &where);
+	assert_false(again(self, key_of(1), IOVA, 8, WRITE, at));
+	other.address = (uintptr_t)there;
+	share_open_region(own, REGION, key_of(1), &other);
+	assert_false(again(self, key_of(1), IOVA, 8, WRITE, there)); /* not known yet */
+	assert_true(put(self, key_of(1), IOVA, "z", 1));
+	assert_true(again(self, key_of(1), IOVA, 8, WRITE, there));
+	assert_int_equal(*at, 'y');
+	assert_int_equal(*there, 'z');
+
+	/* whoever is expelled, or dead */
+	reach_dead(self);
+	assert_false(again(self, key_of(1), IOVA, 8, WRITE, there));
+	share_close_region(own, REGION);
+	reach_close(self);
+	share_destroy(own);
+	munmap(at, LENGTH);
+	munmap(there, LENGTH);
+}
+
 static void a_child_of_fork_changes_nothing(void **state)
 {
 	struct share *own = make_share(1);
@@ -503,6 +592,7 @@ int main(void)
 		cmocka_unit_test(another_in_its_place_starts_afresh),
 		cmocka_unit_test(one_settling_does_for_all_that_was_closed),
 		cmocka_unit_test(a_region_that_is_open_again_has_another_key),
+		cmocka_unit_test(who_comes_again_is_let_in_until_something_is_closed),
 		cmocka_unit_test(a_child_of_fork_changes_nothing),
 		cmocka_unit_test(threads_have_a_cell_each_while_there_are_any),
 		cmocka_unit_test(both_ends_compute_the_same_pair),

@@ -29,7 +29,8 @@ enum {
 	MASK = 0xabcdef,
 };
 
-extern const struct reach_pair pair, stranger;
+/* Of each thread, as they keep in mind where the last visit was; as new after make_share(). */
+extern _Thread_local struct reach_pair pair, stranger;
 
 unsigned rounds(unsigned n); /* fewer where a sanitizer makes all slow */
 uint32_t key_of(uint8_t tag);

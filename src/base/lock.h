@@ -63,4 +63,15 @@ static inline void lock_drop(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
 		lock_wake(l);
 }
 
+/* The same, and a full barrier behind it: what was stored under the lock comes before what is loaded from now on. */
+static inline void lock_drop_fully(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
+{
+	lock_drop(l);
+#ifdef __x86_64__
+	atomic_signal_fence(memory_order_seq_cst); /* the exchange was one */
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 #endif

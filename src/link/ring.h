@@ -55,6 +55,8 @@ int ring_memory(uint32_t size);
 /* Maps it. 0; -EINVAL if it is not what ring_memory() makes; or -errno. The descriptor stays the caller's. */
 int ring_map(struct ring *r, int memory);
 void ring_unmap(struct ring *r);
+/* For a producer: its memory goes, but ring_is_asleep() may still be asked, and says no. ring_unmap() follows. */
+void ring_retire(struct ring *r);
 /* Has the kernel give us the pages that the producer comes to next, many at once: one by one, on the first way around,
  * they cost more than the records that are written there. As much again as has been used, so that who says little
  * takes little memory. */
@@ -140,13 +142,19 @@ static inline void ring_publish(struct ring *r, uint32_t bytes)
 	ring_publish_at(r, ring_next(r), bytes);
 }
 
-/* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them. */
-static inline bool ring_must_wake(struct ring *r)
+/* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them and a full barrier. That pairs
+ * with the fence in ring_sleep(): either we see that it sleeps, or it sees the record. */
+static inline bool ring_is_asleep(struct ring *r)
 {
-	/* pairs with the fence in ring_sleep(): either we see that it sleeps, or it sees the record */
-	atomic_thread_fence(memory_order_seq_cst);
 	return unlikely(atomic_load_explicit(&r->words->sleeps, memory_order_relaxed)) &&
 	       atomic_exchange_explicit(&r->words->sleeps, 0, memory_order_relaxed);
+}
+
+/* The same with that barrier. */
+static inline bool ring_must_wake(struct ring *r)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	return ring_is_asleep(r);
 }
 
 /* The producer is going to sleep until there is this much room. True: there is already. */
@@ -223,7 +231,7 @@ static inline bool ring_is_wanted(struct ring *r)
 static inline bool ring_sleep(struct ring *r)
 {
 	atomic_store_explicit(&r->words->sleeps, 1, memory_order_relaxed);
-	/* pairs with the fences in ring_must_wake() and ring_want() */
+	/* pairs with the barrier before ring_is_asleep() and the fence in ring_want() */
 	atomic_thread_fence(memory_order_seq_cst);
 	return !ring_is_empty(r);
 }

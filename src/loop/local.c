@@ -478,6 +478,14 @@ void local_ring(const struct neighbor *n)
 	ring_bell(n->out);
 }
 
+void local_wake(struct neighbor *n)
+{
+	lock_take(&n->lock);
+	if (neighbor_state(n) == NEIGHBOR_MET)
+		local_ring(n);
+	lock_drop(&n->lock);
+}
+
 void local_wait(struct qp *qp, struct neighbor *n)
 {
 	struct hca *hca = qp->hca;
@@ -524,7 +532,7 @@ static bool unstick(struct neighbor *n)
 	bool room = true;
 
 	lock_take(&n->lock);
-	if (n->outlet.words)
+	if (n->outlet.size)
 		room = ring_room(&n->outlet, n->outlet.size) >= ROOM_AGAIN;
 	lock_drop(&n->lock);
 	if (!room)
@@ -564,7 +572,7 @@ static bool local_want(struct loop *l) REQUIRES(l->receive)
 		struct neighbor *n = local->inlet[i];
 
 		lock_take(&n->lock);
-		if (n->outlet.words)
+		if (n->outlet.size)
 			any |= ring_want(&n->outlet, ROOM_AGAIN) && !list_empty(&n->stuck);
 		lock_drop(&n->lock);
 	}

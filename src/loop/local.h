@@ -89,6 +89,8 @@ void local_leave(struct qp *qp, struct neighbor *n, bool full);
 /* With the neighbor's lock: the QP is run when there is room; the bell. */
 void local_wait(struct qp *qp, struct neighbor *n) REQUIRES(qp->lock);
 void local_ring(const struct neighbor *n);
+/* The same if it is still there. Takes the lock. */
+void local_wake(struct neighbor *n);
 
 /* Whether the other has not even looked at what this QP sent last. */
 bool local_is_unseen(const struct qp *qp) REQUIRES(qp->lock);

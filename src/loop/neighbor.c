@@ -84,7 +84,7 @@ void neighbor_lose(struct neighbor *n)
 	lock_take(&n->lock);
 	/* release pairs with neighbor_state() */
 	atomic_store_explicit(&n->state, NEIGHBOR_GONE, memory_order_release);
-	ring_unmap(&n->outlet);
+	ring_retire(&n->outlet); /* who has just given the lock back may be about to ask whether to wake somebody */
 	lock_drop(&n->lock);
 	close_fd(&n->out);
 	close_fd(&n->in);
@@ -96,6 +96,7 @@ void neighbor_lose(struct neighbor *n)
 void neighbor_free(struct neighbor *n)
 {
 	unstick(n); /* of QPs that were, if any */
+	ring_unmap(&n->outlet);
 	reach_close(n->reach);
 	free(n);
 }

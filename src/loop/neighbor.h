@@ -44,7 +44,7 @@ struct neighbor {
 	struct ring inlet; /* guarded by l->receive */
 
 	_Alignas(CACHE_LINE) struct lock lock;
-	struct ring outlet; /* guarded by `lock` ... */
+	struct ring outlet; /* guarded by `lock`, but for ring_is_asleep() ... */
 	uint32_t reserved;  /* ... as this is: bytes of it that datagrams are about to take */
 	struct list stuck;  /* QPs for which it had no room: linked by qp->ready, guarded by hca->ready_lock */
 };

@@ -32,12 +32,13 @@ STRAIGHT_INLINE bool enter(struct neighbor *n) TRY_ACQUIRE(true, n->lock) NO_LOC
 	return false;
 }
 
-/* As local_leave(). */
+/* As local_leave(), but the lock's own barrier does for the ring as well. The neighbor may be gone by then, but is still there, with
+ * what ring_is_asleep() looks at, as long as a QP of its is locked. */
 STRAIGHT_INLINE void leave(struct neighbor *n) RELEASE(n->lock)
 {
-	if (ring_must_wake(&n->outlet))
-		local_ring(n);
-	lock_drop(&n->lock);
+	lock_drop_fully(&n->lock);
+	if (ring_is_asleep(&n->outlet))
+		local_wake(n);
 }
 
 STRAIGHT_INLINE bool post_one(struct qp *qp, struct neighbor *n, const struct ibv_send_wr *wr, bool is_common)

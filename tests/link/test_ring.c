@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/lock.h"
 #include "link/ring.h"
 
 enum { SIZE = 65536 };
@@ -192,10 +193,28 @@ static void memory_that_could_shrink_is_refused(void **state)
 
 /* ---- two threads, each of which sleeps whenever it can ---- */
 
+static void one_that_is_over_has_nobody_who_sleeps(void **state)
+{
+	struct ends e;
+
+	open_ends(&e);
+	assert_false(ring_is_asleep(&e.producer));
+	assert_false(ring_sleep(&e.consumer));
+	assert_true(ring_is_asleep(&e.producer));
+	assert_false(ring_is_asleep(&e.producer)); /* whoever takes it away rings */
+	assert_false(ring_sleep(&e.consumer));
+	ring_retire(&e.producer);
+	assert_false(ring_is_asleep(&e.producer));
+	assert_false(ring_must_wake(&e.producer));
+	close_ends(&e);
+}
+
 static void *produce(void *arg)
 {
 	struct ends *e = arg;
 	struct ring *r = &e->producer;
+	struct lock outlet = {0};
+	bool wake;
 
 	for (uint64_t i = 0; i < e->messages; i++) {
 		uint32_t bytes = sizeof(struct message) + length_of(i);
@@ -203,8 +222,12 @@ static void *produce(void *arg)
 		while (ring_room(r, bytes) < bytes)
 			if (!ring_want(r, bytes))
 				sem_wait(&e->room);
+		/* either way of a producer: a barrier of its own, or that of a lock */
+		lock_take(&outlet);
 		put(r, i, length_of(i));
-		if (ring_must_wake(r))
+		wake = i & 1 && ring_must_wake(r);
+		lock_drop_fully(&outlet);
+		if (wake || (!(i & 1) && ring_is_asleep(r)))
 			sem_post(&e->bell);
 	}
 	return NULL;
@@ -296,6 +319,7 @@ int main(void)
 		cmocka_unit_test(a_size_that_cannot_be_one_stops_the_consumer),
 		cmocka_unit_test(a_head_that_lies_makes_no_room),
 		cmocka_unit_test(memory_that_could_shrink_is_refused),
+		cmocka_unit_test(one_that_is_over_has_nobody_who_sleeps),
 		cmocka_unit_test(as_much_memory_is_made_ready_as_has_been_used),
 		cmocka_unit_test(two_threads_that_sleep_whenever_they_can_lose_nothing),
 	};

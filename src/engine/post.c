@@ -226,7 +226,7 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	return err;
 }
 
-int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock)
 {
 	int err;
 
@@ -238,4 +238,14 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 	if (qp->state == IBV_QPS_ERR)
 		flush(qp);
 	return err;
+}
+
+/* Most often it is one, of one piece. */
+int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	bool takes = qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR && !qp->srq && qp->transport != TRANSPORT_XRC;
+
+	if (likely(takes && wr && !wr->next && wr->num_sge == 1 && !trace_on && rq_post_piece(&qp->rq, wr)))
+		return 0;
+	return post_receives(qp, wr, bad);
 }

@@ -139,6 +139,22 @@ static inline void rq_keep_promise(struct rq *rq, struct promise *promise)
 /* The SGEs of one; returns how long they are together. */
 uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr);
 
+/* One of one piece. False: there is no room for it. */
+static inline bool rq_post_piece(struct rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct rwqe *r = rq_at(rq, rq->tail);
+
+	/* relaxed: see cq.c reclaim() */
+	if (unlikely(rq->tail - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed) >= rq->depth || !rq->max_sge))
+		return false;
+	r->wr_id = wr->wr_id;
+	r->num_sge = 1;
+	r->sge[0] = wr->sg_list[0];
+	r->length = wr->sg_list[0].length;
+	rq->tail++;
+	return true;
+}
+
 static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
 {
 	/* relaxed: see cq.c reclaim() */

@@ -48,6 +48,7 @@ static void disarm(struct cq *cq) REQUIRES(cq->lock)
 {
 	atomic_store_explicit(&cq->arm, CQ_UNARMED, memory_order_relaxed);
 	cq->held = 0;
+	cq->told = cq_tail(cq);
 }
 
 bool cq_refuse(struct cq *cq)
@@ -158,13 +159,35 @@ int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
 	return drain(cq, max, out, take_wc);
 }
 
+/* Completions wait there, and since the application polled the one before them it has not been told of any. */
+static bool has_untold(const struct cq *cq) REQUIRES(cq->lock)
+{
+	return cq_tail(cq) != cq_head(cq) && cq->told - cq_head(cq) - 1 >= cq_tail(cq) - cq_head(cq);
+}
+
+static bool has_urgent(const struct cq *cq) REQUIRES(cq->lock)
+{
+	for (uint32_t i = cq_head(cq); i != cq_tail(cq); i++) {
+		const struct cqe *cqe = &cq->ring[i & cq->mask];
+
+		if (cqe->solicited || cqe->status != IBV_WC_SUCCESS)
+			return true;
+	}
+	return false;
+}
+
+/* IBTA 11.4.2.2 promises an event for what comes after the request only. Adapters send one for what has come unnoticed too, and UCX
+ * relies on that: between its last poll and its sleep there is nothing but the request. */
 void cq_request(struct cq *cq, bool solicited_only)
 {
 	lock_take(&cq->lock);
 	/* a request for any completion is not weakened by a later one for solicited ones */
 	if (cq_arm(cq) != CQ_ARMED)
 		atomic_store_explicit(&cq->arm, solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED, memory_order_relaxed);
-	lock_drop(&cq->lock);
+	if (unlikely(has_untold(cq)))
+		cq_wake(cq, has_urgent(cq));
+	else
+		lock_drop(&cq->lock);
 }
 
 int cq_resize(struct cq *cq, uint32_t depth)
@@ -194,6 +217,7 @@ int cq_resize(struct cq *cq, uint32_t depth)
 		cq->depth = depth;
 		cq->base.cqe = (int)depth;
 		cq->mask = size - 1;
+		cq->told -= cq_head(cq);
 		atomic_store_explicit(&cq->head, 0, memory_order_relaxed);
 		atomic_store_explicit(&cq->tail, count, memory_order_release);
 	}

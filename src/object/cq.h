@@ -61,6 +61,7 @@ struct cq {
 	uint16_t held;	      /* that came since the last event */
 	bool ignore_overrun;  /* constant */
 	_Atomic bool overrun; /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
+	uint32_t told;	      /* how far the ring was filled when the last event was sent */
 	uint32_t events;      /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
 	struct list waiting;  /* in channel->ready: verbs/channel.c */
 };
@@ -183,7 +184,7 @@ void cq_moderate(struct cq *cq, uint16_t batch) EXCLUDES(cq->lock);
 /* What was held back has waited long enough. */
 void cq_release(struct cq *cq) EXCLUDES(cq->lock);
 
-/* Arms the CQ: cq_event for the next completion (of solicited ones only). Does not look at what is there. */
+/* Arms the CQ: cq_event for the next completion (of solicited ones only), or at once if some wait there of which nobody has been told. */
 void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
 
 /* 0, -EINVAL (fewer than are pending, or above the limit) or -ENOMEM. */

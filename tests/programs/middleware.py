@@ -122,6 +122,8 @@ TABLE = [
     *each(ucx, "{ucp_fadd -n 100 -s 8,ucp_am_lat -n 100 -s 2000}", transports="rc_verbs,ud_verbs", places=LO),
     *each(ucx, "{tag_lat -n 200 -s 64,tag_bw -n 100 -s 65536}", transports="ud_verbs", places=BOTH),
     ucx("ucp_put_bw -n 100 -s 4096", transports="ud_verbs", places=LO),
+    ucx("tag_lat -n 200 -s 64 -E sleep", transports="rc_verbs,ud_verbs", places=BOTH),
+    ucx("tag_lat -n 200 -s 64 -E sleep", transports="ud_verbs", places=BOTH),
     io_demo("rc_verbs,ud_verbs", places=BOTH),
     io_demo("ud_verbs", places=BOTH),
     open_mpi(BY_UCX, places=BOTH),

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "object/cq.h"
+
 static bool readable(const struct side *s)
 {
 	struct pollfd fd = {.fd = s->channel->fd, .events = POLLIN};
@@ -89,6 +91,49 @@ static void solicited_does_not_weaken_any(void **state)
 	expect_event(&s[0]);
 	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 	ibv_ack_cq_events(s[0].cq, 1);
+}
+
+static void await_completion(struct side *s)
+{
+	while (cq_looks_empty((struct cq *)s[0].cq))
+		ibv_poll_cq(s[1].cq, 1, &(struct ibv_wc){0});
+}
+
+/* What has come between the last poll, which found nothing, and the request. Adapters tell of it, and UCX goes to sleep without a look. */
+static void arming_tells_of_what_has_come_unnoticed(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(ibv_poll_cq(s[0].cq, 1, &(struct ibv_wc){0}), 0);
+		assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+		await_completion(s);
+		assert_false(readable(&s[0]));
+		assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+		assert_true(readable(&s[0]));
+		expect_event(&s[0]);
+		ibv_ack_cq_events(s[0].cq, 1);
+		assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+		assert_false(readable(&s[0])); /* it has been told of */
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+		expect_event(&s[0]); /* of the second request */
+		ibv_ack_cq_events(s[0].cq, 1);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	}
+}
+
+static void arming_for_solicited_ones_tells_of_no_others(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	await_completion(s);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 1), 0);
+	assert_false(readable(&s[0]));
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 }
 
 static void an_empty_channel_honours_O_NONBLOCK(void **state)
@@ -296,6 +341,8 @@ int main(void)
 		TEST(an_armed_queue_tells_once),
 		TEST(only_solicited_ones_tell),
 		TEST(solicited_does_not_weaken_any),
+		TEST(arming_tells_of_what_has_come_unnoticed),
+		TEST(arming_for_solicited_ones_tells_of_no_others),
 		TEST(an_empty_channel_honours_O_NONBLOCK),
 		TEST(a_signal_ends_the_wait),
 		TEST(a_sleeper_in_poll_is_woken),

@@ -240,19 +240,33 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *p)
 	return put_conn_private(id, &rep, CM_SIDR_REP, 0, p) ?: answer(id, &rep, connection_answer);
 }
 
+/* Returns what it was before. */
+static bool set_unclaimed(struct id *id, bool unclaimed)
+{
+	bool before;
+
+	lock_take(&cm.lock);
+	before = id->unclaimed;
+	id->unclaimed = unclaimed;
+	lock_drop(&cm.lock);
+	return before;
+}
+
 PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 {
 	struct id *id = id_of(base);
+	bool unclaimed;
 	int error;
 
 	if (!id->connection)
 		return fail_minus(EINVAL);
-	if (id_is_datagram(id)) {
-		error = accept_datagram(id, p);
-		return error ? fail_minus(error) : 0;
+	unclaimed = set_unclaimed(id, false);
+	error = id_is_datagram(id) ? accept_datagram(id, p) : accept_stream(id, p);
+	if (error) {
+		set_unclaimed(id, unclaimed);
+		return fail_minus(error);
 	}
-	error = accept_stream(id, p);
-	return error ? fail_minus(error) : id_complete(id);
+	return id_is_datagram(id) ? 0 : id_complete(id);
 }
 
 static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_t length)

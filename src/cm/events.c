@@ -88,6 +88,8 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 	};
 	struct id *id = user;
 
+	if (id->unclaimed) /* as by the kernel: what the application has in `context` is the listener's yet, and to accept it fails */
+		return;
 	if (event == CM_EVENT_REPLIED)
 		replied(id, mad);
 	else if (event == CM_EVENT_REJECTED)
@@ -171,6 +173,7 @@ static int request(struct connection *c, const struct cm_mad *req, void **user) 
 	}
 	id->state = ID_CONNECTING;
 	id->connection = c;
+	id->unclaimed = true;
 	id->address = c->address;
 	id->qkey = listener->qkey;
 	id->tos = listener->tos;

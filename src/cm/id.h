@@ -51,6 +51,7 @@ struct id {
 
 	struct connection *connection; /* L; NULL: none */
 	struct cm_device *device;      /* L for writing; NULL: not bound to one */
+	bool unclaimed;		       /* L: of a request that has not been accepted: the application hears nothing of it */
 	bool astray;		       /* L: the device has not got its address any more */
 	uint8_t gid_index;
 	struct cm_address address; /* meaningful with `device` */

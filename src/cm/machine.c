@@ -95,6 +95,7 @@ static struct connection *find(struct machine *m, const struct cm_address *a, co
 struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
 {
 	uint32_t index;
+	uint8_t uses;
 	struct connection *c;
 
 	if (timers_join(&m->timers))
@@ -104,10 +105,12 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 		timers_leave(&m->timers, &(struct timer){0});
 		return NULL;
 	}
+	uses = c->uses + 1;
 	*c = (struct connection){
 		.machine = m,
 		.index = index,
-		.id = (uint32_t)m->slot << 24 | (uint32_t)m->generation++ << 16 | index,
+		.id = (uint32_t)m->slot << 24 | (uint32_t)(uint8_t)(m->generation + uses) << 16 | index,
+		.uses = uses,
 		.state = CM_IDLE,
 		.user = user,
 		.address = *address,
@@ -115,7 +118,7 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
 		.retries = CM_RETRIES,
 	};
-	c->transaction = 1ull << 32 | c->id;
+	c->transaction = (uint64_t)++m->transactions << 32 | c->id;
 	list_init(&c->remote);
 	list_init(&c->qpn);
 	m->alive++;
@@ -452,6 +455,12 @@ static bool is_stale(struct machine *m, const struct cm_address *a, const struct
 	return false;
 }
 
+/* Remembered only for the sake of requests that are repeated: and this one is none, but the peer uses the number again. */
+static bool is_spent(const struct connection *c, const struct cm_mad *mad)
+{
+	return (c->state == CM_REJ_SENT || c->state == CM_TIMEWAIT || c->state == CM_SIDR_REP_SENT) && c->request != mad->transaction;
+}
+
 static void begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
 	bool is_req = mad->message == CM_REQ;
@@ -460,6 +469,10 @@ static void begin(struct machine *m, const struct cm_address *a, const struct cm
 
 	if (c && (c->state >= CM_SIDR_REQ_SENT) == is_req)
 		c = NULL; /* an id of the other kind: they do not share numbers */
+	if (c && is_spent(c, mad)) {
+		list_remove(&c->remote);
+		c = NULL;
+	}
 	if (c) {
 		handler *handle = on_message[c->state][mad->message - CM_FIRST];
 
@@ -476,7 +489,7 @@ static void begin(struct machine *m, const struct cm_address *a, const struct cm
 	c = connection_open(m, a, NULL);
 	if (!c)
 		return;
-	c->transaction = mad->transaction;
+	c->transaction = c->request = mad->transaction;
 	if (is_req) {
 		c->timeout = cm_time(min_of(max_of(mad->local_timeout, LEAST_TIMEOUT), MOST_TIMEOUT));
 		c->retries = mad->max_retries;
@@ -671,6 +684,7 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot,
 	m->ops = ops;
 	m->slot = slot;
 	m->generation = (uint8_t)seed;
+	m->transactions = seed;
 	m->alive = 0;
 	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
 		list_init(&m->by_remote[i]);

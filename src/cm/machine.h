@@ -88,7 +88,8 @@ struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
 	uint8_t slot;	    /* the top byte of all communication ids */
-	uint8_t generation; /* counts up with each connection */
+	uint8_t generation; /* random: a process's ids are not those of the one before it in this slot */
+	uint32_t transactions; /* counts up with each connection */
 	uint32_t alive;
 	struct pool connections;
 	struct timers timers;
@@ -101,11 +102,13 @@ struct connection {
 	struct machine *machine;
 	uint32_t index;
 	uint32_t id, remote_id; /* 0: not known */
+	uint8_t uses;		/* of this place, whose id is another each time */
 	enum connection_state state;
 	void *user; /* NULL: it has been released */
 	struct cm_address address;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t transaction;
+	uint64_t request;  /* the transaction of the REQ or SIDR_REQ that it began with, of one that came */
 	uint8_t about;	   /* which message a REJ of ours speaks of: enum cm_about */
 	uint64_t timeout;  /* ns: what the peer may take to answer */
 	uint8_t retries;   /* this many times more */

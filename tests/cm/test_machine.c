@@ -1,6 +1,7 @@
 /* The state machine of connection management: two of them talk, and messages are lost, doubled and crossed.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -414,6 +415,88 @@ static void a_restarted_peer_makes_the_old_connection_end(void **state)
 	world_end(w);
 }
 
+static int compare_ids(const void *one, const void *other)
+{
+	uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+
+	return (a > b) - (a < b);
+}
+
+/* The REQ that came last comes again: once more as it was, then as another that has the same number. */
+static void repeat_and_renew(struct world *w)
+{
+	uint32_t before = w->requests;
+	struct cm_mad req = w->request;
+	uint8_t bytes[CM_MAD_BYTES];
+
+	cm_mad_encode(&req, bytes);
+	world_hear(w, PASSIVE, bytes, world_address(PASSIVE));
+	assert_int_equal(w->requests, before);
+	req.transaction += 1ull << 32;
+	cm_mad_encode(&req, bytes);
+	world_hear(w, PASSIVE, bytes, world_address(PASSIVE));
+	assert_int_equal(w->requests, before + 1);
+	world_hear(w, PASSIVE, bytes, world_address(PASSIVE));
+	assert_int_equal(w->requests, before + 1);
+}
+
+static void a_number_that_comes_again_is_of_another_request(void **state)
+{
+	struct world *w = *state;
+
+	w->answers = false;
+	world_connect(w);
+	world_deliver(w);
+	assert_int_equal(connection_reject(w->user[PASSIVE].c, &(struct cm_mad){.reason = CM_REASON_CONSUMER}, w->now), 0);
+	world_deliver(w);
+	assert_int_equal(world_expect(w, ACTIVE, CM_EVENT_REJECTED)->status, CM_REASON_CONSUMER);
+	assert_int_equal(w->user[PASSIVE].c->state, CM_REJ_SENT);
+	connection_release(w->user[PASSIVE].c, w->now);
+	w->user[PASSIVE].c = NULL;
+	repeat_and_renew(w);
+	world_end(w);
+
+	w = world_renew(state);
+	world_connect(w);
+	world_deliver(w);
+	world_expect(w, ACTIVE, CM_EVENT_REPLIED);
+	world_expect(w, PASSIVE, CM_EVENT_ESTABLISHED);
+	assert_int_equal(connection_disconnect(w->user[ACTIVE].c, &(struct cm_mad){0}, w->now), 0);
+	world_deliver(w);
+	world_expect(w, PASSIVE, CM_EVENT_DISCONNECTED);
+	assert_int_equal(w->user[PASSIVE].c->state, CM_TIMEWAIT);
+	connection_release(w->user[PASSIVE].c, w->now);
+	w->user[PASSIVE].c = NULL;
+	w->answers = false;
+	repeat_and_renew(w);
+	world_end(w);
+}
+
+/* As many as are made one after the other while a peer remembers one that it has refused. */
+static void numbers_do_not_come_again_soon(void **state)
+{
+	enum { MANY = 8192, CONNECTIONS = 2 };
+	struct world *w = *state;
+	uint32_t *id = calloc(MANY, sizeof(*id));
+
+	assert_non_null(id);
+	for (uint32_t i = 0; i < MANY; i += CONNECTIONS) {
+		struct connection *c[CONNECTIONS];
+
+		for (int n = 0; n < CONNECTIONS; n++) {
+			c[n] = connection_open(&w->machine[ACTIVE], world_address(ACTIVE), NULL);
+			assert_non_null(c[n]);
+			id[i + n] = c[n]->id;
+		}
+		for (int n = 0; n < CONNECTIONS; n++)
+			connection_release(c[n], w->now);
+	}
+	qsort(id, MANY, sizeof(*id), compare_ids);
+	for (uint32_t i = 1; i < MANY; i++)
+		assert_int_not_equal(id[i - 1], id[i]);
+	free(id);
+}
+
 static void a_qpn_in_timewait_may_be_used_again(void **state)
 {
 	struct world *w = *state;
@@ -658,6 +741,8 @@ int main(void)
 		TEST(a_listener_may_come_a_little_late),
 		TEST(a_user_may_go_at_any_time),
 		TEST(a_restarted_peer_makes_the_old_connection_end),
+		TEST(a_number_that_comes_again_is_of_another_request),
+		TEST(numbers_do_not_come_again_soon),
 		TEST(a_qpn_in_timewait_may_be_used_again),
 		TEST(a_new_machine_keeps_its_lock),
 		TEST(who_ends_says_goodbye_twice),

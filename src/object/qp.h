@@ -204,7 +204,7 @@ struct qp {
 
 	/* From here on, by cache lines, what each message looks at: where there are thousands of connections, every line of theirs is a
 	 * miss. See qp_fetch(). */
-	struct lock lock;
+	_Alignas(CACHE_LINE) struct lock lock;
 	/* mutable */
 	enum ibv_qp_state state;
 	bool alive;		 /* between create and destroy */

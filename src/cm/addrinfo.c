@@ -27,7 +27,7 @@ static void to_ai(const struct rdma_addrinfo *rai, struct addrinfo *ai)
 		ai->ai_protocol = IPPROTO_UDP;
 }
 
-/* getaddrinfo(3)'s own errors, as an errno. */
+/* getaddrinfo(3)'s own errors, which rdma-core's returns as they are (whatever its man page says), as an errno. */
 static int error_of(int result)
 {
 	switch (result) {
@@ -80,6 +80,7 @@ static int from_ai(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 		       ?: copy_name(&rai->ai_dst_canonname, ai->ai_canonname);
 }
 
+/* 0; -1 and errno; or what getaddrinfo() returns, and errno. */
 static int resolve(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		   struct rdma_addrinfo *rai)
 {
@@ -88,21 +89,26 @@ static int resolve(const char *node, const char *service, const struct rdma_addr
 
 	to_ai(hints, &want);
 	result = getaddrinfo(node, service, &want, &found);
-	if (result)
-		return error_of(result);
+	if (result) {
+		errno = error_of(result);
+		return result;
+	}
 	error = from_ai(rai, hints, found);
 	freeaddrinfo(found);
-	return error;
+	return error ? fail_minus(error) : 0;
 }
 
 static int fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		struct rdma_addrinfo *rai)
 {
-	int error;
+	int error = 0;
 
-	rai->ai_flags = hints->ai_flags;
+	rai->ai_flags = hints->ai_flags & RAI_PASSIVE;
 	if (node || service) {
-		error = resolve(node, service, hints, rai);
+		int result = resolve(node, service, hints, rai);
+
+		if (result)
+			return result;
 	} else {
 		rai->ai_family = hints->ai_family;
 		rai->ai_qp_type = hints->ai_qp_type;
@@ -113,7 +119,7 @@ static int fill(const char *node, const char *service, const struct rdma_addrinf
 	if (!error && !rai->ai_src_len)
 		error = copy_address(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
 				     hints->ai_src_len);
-	return error;
+	return error ? fail_minus(error) : 0;
 }
 
 PUBLIC int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
@@ -121,20 +127,19 @@ PUBLIC int rdma_getaddrinfo(const char *node, const char *service, const struct 
 {
 	static const struct rdma_addrinfo no_hints;
 	struct rdma_addrinfo *rai;
-	int error;
+	int result;
 
 	if (!node && !service && !hints)
 		return fail_minus(EINVAL);
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return fail_minus(ENOMEM);
-	error = fill(node, service, hints ?: &no_hints, rai);
-	if (error) {
+	result = fill(node, service, hints ?: &no_hints, rai);
+	if (result)
 		rdma_freeaddrinfo(rai);
-		return fail_minus(error);
-	}
-	*res = rai;
-	return 0;
+	else
+		*res = rai;
+	return result;
 }
 
 PUBLIC void rdma_freeaddrinfo(struct rdma_addrinfo *res)

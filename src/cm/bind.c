@@ -111,6 +111,18 @@ static int take_port(struct id *id, uint16_t port)
 	return err;
 }
 
+int id_share_port(struct id *id, bool share)
+{
+	int err = 0;
+
+	lock_take(&ports_lock);
+	id->reuse = share;
+	if (!list_empty(&id->bound))
+		err = claim(id, false);
+	lock_drop(&ports_lock);
+	return -err;
+}
+
 void id_unbind(struct id *id)
 {
 	bool shared = false;
@@ -186,7 +198,7 @@ int id_bind(struct id *id, const struct sockaddr *address)
 	int err;
 
 	if (!address_to_gid(address, &gid))
-		return EAFNOSUPPORT;
+		return EINVAL;
 	err = check_scope(address, &gid);
 	if (!err)
 		err = choose_device(id, &gid);
@@ -194,9 +206,12 @@ int id_bind(struct id *id, const struct sockaddr *address)
 		return err;
 	id->port_address = gid;
 	err = take_port(id, address_port(address));
-	if (err)
+	if (err) {
+		id_unset_device(id);
 		return -err;
+	}
 	memcpy(&id->base.route.addr.src_storage, address, address_size(address));
+	id->base.route.addr.dst_addr.sa_family = address->sa_family; /* as the kernel tells it: nowhere, yet */
 	address_set_port(&id->base.route.addr.src_addr, (uint16_t)id->service);
 	return 0;
 }

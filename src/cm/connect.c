@@ -191,6 +191,33 @@ static int answer(struct id *id, struct cm_mad *mad,
 	return -err;
 }
 
+/* 0 or an errno. */
+static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_t length)
+{
+	struct cm_mad mad = {0};
+	int error;
+
+	if (id_is_datagram(id)) {
+		mad.answer = CM_SIDR_REJECT;
+		error = put_private(&mad, CM_SIDR_REP, 0, data, length)
+				?: answer(id, &mad, connection_answer);
+	} else {
+		mad.reason = reason;
+		error = put_private(&mad, CM_REJ, 0, data, length) ?: answer(id, &mad, connection_reject);
+	}
+	return error;
+}
+
+/* What the acceptance says. If it is too long the request is rejected, as by the kernel: the peer waits for an answer. */
+static int put_answer(struct id *id, struct cm_mad *rep, enum cm_message message, const struct rdma_conn_param *p)
+{
+	int error = put_conn_private(id, rep, message, 0, p);
+
+	if (error)
+		reject(id, CM_REASON_CONSUMER, NULL, 0);
+	return error;
+}
+
 static void limit(uint8_t *value, uint8_t most, bool asked, uint8_t wish)
 {
 	*value = asked ? wish : min_of(*value, most);
@@ -221,7 +248,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *p)
 		.vendor_id = id->local_ece.vendor_id,
 		.modifier = id->local_ece.options,
 	};
-	error = put_conn_private(id, &rep, CM_REP, 0, p) ?: id_qp_connect(id) ?: answer(id, &rep, connection_accept);
+	error = put_answer(id, &rep, CM_REP, p) ?: id_qp_connect(id) ?: answer(id, &rep, connection_accept);
 	if (error)
 		id_qp_fail(id);
 	return error;
@@ -237,7 +264,7 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *p)
 			      .service = (uint64_t)id->base.ps << 16 |
 					 address_port(&id->base.route.addr.src_addr),
 			      .qkey = id_qkey(id)};
-	return put_conn_private(id, &rep, CM_SIDR_REP, 0, p) ?: answer(id, &rep, connection_answer);
+	return put_answer(id, &rep, CM_SIDR_REP, p) ?: answer(id, &rep, connection_answer);
 }
 
 /* Returns what it was before. */
@@ -269,30 +296,18 @@ PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	return id_is_datagram(id) ? 0 : id_complete(id);
 }
 
-static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_t length)
-{
-	struct cm_mad mad = {0};
-	int error;
-
-	if (id_is_datagram(id)) {
-		mad.answer = CM_SIDR_REJECT;
-		error = put_private(&mad, CM_SIDR_REP, 0, data, length)
-				?: answer(id, &mad, connection_answer);
-	} else {
-		mad.reason = reason;
-		error = put_private(&mad, CM_REJ, 0, data, length) ?: answer(id, &mad, connection_reject);
-	}
-	return error ? fail_minus(error) : 0;
-}
-
 PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
 {
-	return reject(id_of(id), CM_REASON_CONSUMER, data, length);
+	int error = reject(id_of(id), CM_REASON_CONSUMER, data, length);
+
+	return error ? fail_minus(error) : 0;
 }
 
 PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length)
 {
-	return reject(id_of(id), CM_REASON_VENDOR_OPTION, data, length);
+	int error = reject(id_of(id), CM_REASON_VENDOR_OPTION, data, length);
+
+	return error ? fail_minus(error) : 0;
 }
 
 /* Data has come before the RTU. */

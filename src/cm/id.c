@@ -153,6 +153,18 @@ int id_set_device(struct id *id)
 	return 0;
 }
 
+void id_unset_device(struct id *id)
+{
+	lock_take(&cm.lock);
+	id->device = NULL;
+	lock_drop(&cm.lock);
+	id->address.local = (union ibv_gid){0};
+	id->base.verbs = NULL;
+	id->base.port_num = 0;
+	id->base.pd = NULL;
+	id->base.route.addr.addr.ibaddr = (struct rdma_ib_addr){0};
+}
+
 static int create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
 		  enum rdma_port_space ps, enum ibv_qp_type type)
 {

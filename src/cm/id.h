@@ -123,6 +123,8 @@ int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type
 void id_discard(struct id *id) REQUIRES(cm.lock);
 /* Binds it to the device of id->address.local. 0 or -ENODEV. */
 int id_set_device(struct id *id) EXCLUDES(cm.lock);
+/* Undoes that. */
+void id_unset_device(struct id *id) EXCLUDES(cm.lock);
 void id_count_fetched(struct id *id);
 /* Waits until all fetched events of the id have been acknowledged. */
 void id_await_acknowledged(struct id *id);
@@ -148,6 +150,8 @@ bool event_prepare(struct event *e) EXCLUDES(cm.lock);
 /* bind.c */
 /* To an address of this host, or any; and to a port, chosen if it is 0. 0 or an errno. */
 int id_bind(struct id *id, const struct sockaddr *address) EXCLUDES(cm.lock);
+/* Whether others that agree may have its port too, if it has one already or not. 0 or an errno. */
+int id_share_port(struct id *id, bool share) EXCLUDES(cm.lock);
 /* Gives the port back. */
 void id_unbind(struct id *id) EXCLUDES(cm.lock);
 void listener_remove(struct id *id) REQUIRES(cm.lock);

@@ -50,11 +50,7 @@ static int join(struct id *id, const struct sockaddr *address, bool send_only, v
 	union ibv_gid gid;
 	struct event *e;
 
-	if (!id->device)
-		return EINVAL;
-	if (!address_to_gid(address, &gid))
-		return EAFNOSUPPORT;
-	if (!address_is_multicast(&gid))
+	if (!id->device || !id_is_datagram(id) || !address_to_gid(address, &gid) || !address_is_multicast(&gid))
 		return EINVAL;
 	g = calloc(1, sizeof(*g));
 	e = event_make(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
@@ -80,24 +76,24 @@ static int join(struct id *id, const struct sockaddr *address, bool send_only, v
 
 PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
-	uint32_t known = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
-	bool has_flags = attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	int error;
 
-	if (attr->comp_mask & ~known)
-		return fail_minus(ENOSYS);
-	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) || !attr->addr)
+	if (attr->comp_mask & ~all)
+		return fail_minus(ENOTSUP);
+	if (attr->comp_mask != all || !attr->addr || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return fail_minus(EINVAL);
-	if (has_flags && attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return fail_minus(ENOSYS);
-	error = join(id_of(id), attr->addr,
-		     has_flags && attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	error = join(id_of(id), attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 	return error ? fail_minus(error) : id_complete(id_of(id));
 }
 
 PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context)
 {
-	struct rdma_cm_join_mc_attr_ex attr = {.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS, .addr = address};
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER,
+		.addr = address,
+	};
 
 	return rdma_join_multicast_ex(id, &attr, context);
 }

@@ -15,22 +15,19 @@ static int set_tos(struct id *id, const void *value)
 	return 0;
 }
 
-static bool is_bound(const struct id *id)
-{
-	return id->state != ID_IDLE;
-}
-
+/* Who is bound may agree to share his port from now on, but not go back on his word. */
 static int set_reuse(struct id *id, const void *value)
 {
-	if (is_bound(id) && *(const int *)value)
+	bool reuse = *(const int *)value;
+
+	if (reuse ? id->state == ID_LISTENING : id->state != ID_IDLE)
 		return EINVAL;
-	id->reuse = *(const int *)value;
-	return 0;
+	return id_share_port(id, reuse);
 }
 
 static int set_v6_only(struct id *id, const void *value)
 {
-	if (is_bound(id))
+	if (id->state != ID_IDLE)
 		return EINVAL;
 	id->v6_only = *(const int *)value;
 	return 0;
@@ -38,7 +35,7 @@ static int set_v6_only(struct id *id, const void *value)
 
 static int set_ack_timeout(struct id *id, const void *value)
 {
-	if (*(const uint8_t *)value > 31)
+	if (id_is_datagram(id) || *(const uint8_t *)value > 31)
 		return EINVAL;
 	id->ack_timeout = *(const uint8_t *)value;
 	id->has_ack_timeout = true;
@@ -51,16 +48,18 @@ static int set_path(struct id *id, const void *value)
 	return id_resolve_route(id);
 }
 
+#define ANY_SIZE 0 /* but not none */
+
 static const struct {
 	int level, name;
-	size_t size; /* at least */
+	size_t size;
 	int (*set)(struct id *id, const void *value);
 } options[] = {
 	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), set_tos},
 	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), set_reuse},
 	{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), set_v6_only},
 	{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), set_ack_timeout},
-	{RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 1, set_path},
+	{RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, ANY_SIZE, set_path},
 };
 
 PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
@@ -70,7 +69,7 @@ PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val
 
 		if (options[i].level != level || options[i].name != name)
 			continue;
-		error = value && size >= options[i].size ? options[i].set(id_of(id), value) : EINVAL;
+		error = value && (options[i].size ? size == options[i].size : size) ? options[i].set(id_of(id), value) : EINVAL;
 		return error ? fail_minus(error) : 0;
 	}
 	return fail_minus(ENOSYS);

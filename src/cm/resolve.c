@@ -28,7 +28,7 @@ static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 	    getsockname(fd, (struct sockaddr *)&own, &size))
 		err = errno;
 	close(fd);
-	return err ?: address_to_gid((struct sockaddr *)&own, source) ? err : EAFNOSUPPORT;
+	return err ?: address_to_gid((struct sockaddr *)&own, source) ? err : EINVAL;
 }
 
 /* "Anywhere" is here. */
@@ -44,12 +44,14 @@ static void set_loopback(union ibv_gid *gid)
 	}
 }
 
-static int bind_source(struct id *id, const struct sockaddr *source)
+static int bind_source(struct id *id, const struct sockaddr *source, const struct sockaddr *to)
 {
 	int error;
 
 	if (!source || !source->sa_family)
 		return 0;
+	if (source->sa_family != to->sa_family)
+		return EINVAL;
 	error = id_bind(id, source);
 	if (!error)
 		id_advance(id, ID_IDLE, ID_BOUND);
@@ -95,7 +97,7 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 	struct sockaddr_storage *kept = &id->base.route.addr.dst_storage;
 
 	if (!address_to_gid(to, gid))
-		return EAFNOSUPPORT;
+		return EINVAL;
 	memcpy(kept, to, address_size(to));
 	if (gid_is_any(gid)) {
 		set_loopback(gid);
@@ -140,7 +142,7 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 
 	if (!to || (id->state != ID_IDLE && id->state != ID_BOUND))
 		return fail_minus(EINVAL);
-	error = id->state == ID_IDLE ? bind_source(id, source) : 0;
+	error = id->state == ID_IDLE ? bind_source(id, source, to) : 0;
 	if (!error)
 		error = resolve(id, to);
 	if (error > 0)

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -282,6 +283,37 @@ static void what_is_too_long_or_too_early_is_refused(void **state)
 	close_ends(&e);
 }
 
+/* Nobody is left to wait for an answer that was never given. */
+static void an_answer_that_is_too_long_rejects(void **state)
+{
+	static const struct {
+		enum rdma_port_space ps;
+		uint8_t length; /* one too many */
+		enum rdma_cm_event_type tells;
+		int status;
+	} row[] = {
+		{RDMA_PS_TCP, 197, RDMA_CM_EVENT_REJECTED, CM_REASON_CONSUMER},
+		{RDMA_PS_UDP, 137, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_REJECT},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct rdma_conn_param p = {.private_data = pattern(1, row[i].length), .qp_num = 5};
+		struct ends e;
+
+		open_ends(&e, row[i].ps);
+		resolve(&e);
+		assert_int_equal(rdma_connect(e.client, &p), 0);
+		e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		p.private_data_len = row[i].length;
+		assert_int_equal(rdma_accept(e.server, &p), -1);
+		assert_int_equal(errno, EINVAL);
+		expect(&e, e.client_channel, row[i].tells);
+		assert_int_equal(e.status, row[i].status);
+		assert_int_equal(rdma_reject(e.server, NULL, 0), -1);
+		close_ends(&e);
+	}
+}
+
 /* ---- datagrams ---- */
 
 static void a_datagram_service_is_found(void **state)
@@ -307,6 +339,43 @@ static void a_datagram_service_is_found(void **state)
 	assert_true(e.told_ud.ah_attr.is_global);
 	assert_memory_equal(&e.told_ud.ah_attr.grh.dgid, &id_of(e.client)->address.remote, sizeof(union ibv_gid));
 	close_ends(&e);
+}
+
+static void what_is_no_group_is_not_joined(void **state)
+{
+	enum {
+		ADDRESS = RDMA_CM_JOIN_MC_ATTR_ADDRESS,
+		FLAGS = RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+	};
+	static const struct {
+		enum rdma_port_space ps;
+		uint32_t ip, mask, flags;
+		int error;
+	} row[] = {
+		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, 0},
+		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, 0},
+		{RDMA_PS_UDP, 0x0a010101, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, EINVAL},
+		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_RESERVED, EINVAL},
+		{RDMA_PS_UDP, 0xef070707, ADDRESS, RDMA_MC_JOIN_FLAG_FULLMEMBER, EINVAL},
+		{RDMA_PS_UDP, 0xef070707, FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, EINVAL},
+		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS | 4, RDMA_MC_JOIN_FLAG_FULLMEMBER, ENOTSUP},
+		{RDMA_PS_TCP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, EINVAL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct sockaddr_in group = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(row[i].ip)};
+		struct rdma_cm_join_mc_attr_ex a = {row[i].mask, row[i].flags, (struct sockaddr *)&group};
+		struct ends e;
+
+		open_ends(&e, row[i].ps);
+		resolve(&e);
+		errno = 0;
+		assert_int_equal(rdma_join_multicast_ex(e.client, &a, NULL), row[i].error ? -1 : 0);
+		assert_int_equal(errno, row[i].error);
+		if (!row[i].error)
+			expect(&e, e.client_channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+		close_ends(&e);
+	}
 }
 
 /* ---- ports ---- */
@@ -350,6 +419,52 @@ static void a_port_has_one_user_unless_they_agree(void **state)
 	close_ends(&e);
 }
 
+/* It is as before: on no device, and free to be bound elsewhere. Each row: to where it cannot be bound. */
+static void what_could_not_be_bound_is_bound_nowhere(void **state)
+{
+	static const struct {
+		int family;
+		uint32_t ip;
+		int error;
+	} row[] = {
+		{AF_INET, INADDR_LOOPBACK, EADDRINUSE},
+		{AF_INET, 0x08080808, EADDRNOTAVAIL},
+		{AF_UNIX, 0, EINVAL},
+		{0, 0, EINVAL},
+	};
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	assert_int_equal(rdma_get_peer_addr(e.listener)->sa_family, AF_INET); /* as the kernel has it */
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct sockaddr_in a = {.sin_family = (sa_family_t)row[i].family,
+					.sin_port = e.address.sin_port,
+					.sin_addr.s_addr = htonl(row[i].ip)};
+
+		assert_int_equal(rdma_bind_addr(e.client, (struct sockaddr *)&a), -1);
+		assert_int_equal(errno, row[i].error);
+		assert_null(e.client->verbs);
+		assert_null(e.client->pd);
+		assert_int_equal(e.client->port_num, 0);
+		assert_null(id_of(e.client)->device);
+		assert_int_equal(rdma_get_local_addr(e.client)->sa_family, 0);
+	}
+	assert_int_equal(bind_to(e.client, INADDR_LOOPBACK, 0), 0);
+	close_ends(&e);
+}
+
+static void families_of_source_and_destination_are_one(void **state)
+{
+	struct sockaddr_in6 source = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	assert_int_equal(rdma_resolve_addr(e.client, (struct sockaddr *)&source, (struct sockaddr *)&e.address, 1000), -1);
+	assert_int_equal(errno, EINVAL);
+	resolve(&e); /* and nothing has come of it */
+	close_ends(&e);
+}
+
 static void who_agrees_shares_a_port(void **state)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -363,6 +478,31 @@ static void who_agrees_shares_a_port(void **state)
 	}
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(rdma_destroy_id(id[i]), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* Who is bound already may agree, but not take it back; who listens may do neither. */
+static void a_port_is_shared_from_now_on(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id[2];
+	int yes = 1, no = 0;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rdma_create_id(channel, &id[i], NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(bind_to(id[0], INADDR_LOOPBACK, 0), 0);
+	assert_int_equal(rdma_set_option(id[1], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), 0);
+	assert_int_equal(bind_to(id[1], INADDR_LOOPBACK, rdma_get_src_port(id[0])), EADDRINUSE);
+	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), 0);
+	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)), -1);
+	assert_int_equal(bind_to(id[1], INADDR_LOOPBACK, rdma_get_src_port(id[0])), 0);
+	assert_int_equal(rdma_destroy_id(id[1]), 0);
+	assert_int_equal(rdma_listen(id[0], 1), 0);
+	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_destroy_id(id[0]), 0);
 	rdma_destroy_event_channel(channel);
 }
 
@@ -406,30 +546,37 @@ static void both_families_listen_at_one_port(void **state)
 static void options_are_checked(void **state)
 {
 	static const struct {
+		enum rdma_port_space ps;
 		int level, name;
 		size_t size;
 		int error;
 	} row[] = {
-		{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 0},
-		{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0, EINVAL},
-		{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1, 0},
-		{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4, 0},
-		{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 3, EINVAL},
-		{RDMA_OPTION_ID, 77, 4, ENOSYS},
-		{77, RDMA_OPTION_ID_TOS, 4, ENOSYS},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 0},
+		{RDMA_PS_UDP, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 0},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0, EINVAL},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 4, EINVAL},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1, 0},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 4, EINVAL},
+		{RDMA_PS_UDP, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1, EINVAL},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4, 0},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 3, EINVAL},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 8, EINVAL},
+		{RDMA_PS_TCP, RDMA_OPTION_ID, 77, 4, ENOSYS},
+		{RDMA_PS_TCP, 77, RDMA_OPTION_ID_TOS, 4, ENOSYS},
 	};
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_id *id;
-	int value = 8;
+	uint64_t value = 8 | 8ull << 56; /* in either order of bytes */
 
-	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct rdma_cm_id *id;
+
+		assert_int_equal(rdma_create_id(channel, &id, NULL, row[i].ps), 0);
 		errno = 0;
 		assert_int_equal(rdma_set_option(id, row[i].level, row[i].name, &value, row[i].size),
 				 row[i].error ? -1 : 0);
 		assert_int_equal(errno, row[i].error);
+		assert_int_equal(rdma_destroy_id(id), 0);
 	}
-	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }
 
@@ -528,20 +675,23 @@ static void names_become_addresses(void **state)
 	static const struct {
 		const char *node, *service;
 		struct rdma_addrinfo hints;
-		int error;
+		int result, error;
 		const char *address;
 		uint16_t port;
 		enum rdma_port_space ps;
 		enum ibv_qp_type type;
 	} rows[] = {
-		{"127.0.0.2", "77", {0}, 0, "127.0.0.2", 77, RDMA_PS_TCP, IBV_QPT_RC},
-		{"127.0.0.2", "77", {.ai_port_space = RDMA_PS_UDP}, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
-		{"127.0.0.2", "77", {.ai_qp_type = IBV_QPT_UD}, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
-		{"127.0.0.2", NULL, {.ai_flags = RAI_PASSIVE}, 0, "127.0.0.2", 0, RDMA_PS_TCP, IBV_QPT_RC},
-		{NULL, "77", {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET}, 0, "0.0.0.0", 77, RDMA_PS_TCP, IBV_QPT_RC},
-		{NULL, "77", {.ai_family = AF_INET}, 0, "127.0.0.1", 77, RDMA_PS_TCP, IBV_QPT_RC},
-		{"no.number", "77", {.ai_flags = RAI_NUMERICHOST}, .error = ENODATA},
-		{"127.0.0.2", "77", {.ai_family = AF_UNIX}, .error = EINVAL},
+		{"127.0.0.2", "77", {0}, 0, 0, "127.0.0.2", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{"127.0.0.2", "77", {.ai_port_space = RDMA_PS_UDP}, 0, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
+		{"127.0.0.2", "77", {.ai_qp_type = IBV_QPT_UD}, 0, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
+		{"127.0.0.2", "77", {.ai_flags = RAI_NUMERICHOST}, 0, 0, "127.0.0.2", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{"127.0.0.2", NULL, {.ai_flags = RAI_PASSIVE}, 0, 0, "127.0.0.2", 0, RDMA_PS_TCP, IBV_QPT_RC},
+		{NULL, "77", {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET}, 0, 0, "0.0.0.0", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{NULL, "77", {.ai_family = AF_INET}, 0, 0, "127.0.0.1", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{"no.number", "77", {.ai_flags = RAI_NUMERICHOST}, EAI_NONAME, ENODATA},
+		{"127.0.0.2", "77", {.ai_family = AF_UNIX}, EAI_FAMILY, EINVAL},
+		{"127.0.0.2", "77", {.ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_UD}, EAI_SOCKTYPE, EINVAL},
+		{"127.0.0.2", "no service", {.ai_port_space = RDMA_PS_TCP}, EAI_SERVICE, ENODATA},
 	};
 	struct rdma_addrinfo *found;
 
@@ -551,11 +701,12 @@ static void names_become_addresses(void **state)
 		const struct sockaddr_in *in;
 		char text[INET_ADDRSTRLEN];
 
-		assert_int_equal(result, rows[i].error ? -1 : 0);
+		assert_int_equal(result, rows[i].result);
 		if (result) {
 			assert_int_equal(errno, rows[i].error);
 			continue;
 		}
+		assert_int_equal(found->ai_flags, is_passive ? RAI_PASSIVE : 0);
 		in = (const struct sockaddr_in *)(is_passive ? found->ai_src_addr : found->ai_dst_addr);
 		assert_null(is_passive ? found->ai_dst_addr : found->ai_src_addr);
 		assert_int_equal(in->sin_family, AF_INET);
@@ -669,10 +820,14 @@ int main(void)
 		cmocka_unit_test(a_refusal_says_why),
 		cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(what_is_too_long_or_too_early_is_refused),
+		cmocka_unit_test(an_answer_that_is_too_long_rejects),
 		cmocka_unit_test(a_datagram_service_is_found),
+		cmocka_unit_test(what_is_no_group_is_not_joined),
 		cmocka_unit_test(a_port_has_one_user_unless_they_agree),
+		cmocka_unit_test(what_could_not_be_bound_is_bound_nowhere),
+		cmocka_unit_test(families_of_source_and_destination_are_one),
 		cmocka_unit_test(who_agrees_shares_a_port),
-		cmocka_unit_test(both_families_listen_at_one_port),
+		cmocka_unit_test(a_port_is_shared_from_now_on),
 		cmocka_unit_test(both_families_listen_at_one_port),
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(an_id_moves_with_its_events),

@@ -11,6 +11,7 @@
 
 #include "base/aside.h"
 #include "base/clock.h"
+#include "cm/probe.h"
 #include "cm/witness.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
@@ -132,6 +133,11 @@ NO_LOCK_ANALYSIS void agent_deadline(struct machine *m, uint64_t when)
 		set_timer(when + SLACK);
 }
 
+static void absent(uint32_t id, int err) NO_LOCK_ANALYSIS
+{
+	machine_absent(&cm, id, err, agent_now());
+}
+
 static void time_has_come(void *arg)
 {
 	uint64_t expirations, next;
@@ -139,6 +145,7 @@ static void time_has_come(void *arg)
 	lock_take(&cm.lock);
 	if (read(timer, &expirations, sizeof(expirations)) > 0)
 		timer_at = NEVER;
+	probe_collect(absent);
 	machine_expire(&cm, agent_now());
 	next = machine_deadline(&cm);
 	if (next != NEVER && next + SLACK < timer_at)
@@ -193,6 +200,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	ports_forget();
 	devices_forget();
 	witness_forget();
+	probe_forget();
 	lock_drop(&start_lock);
 }
 

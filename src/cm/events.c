@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "cm/probe.h"
 #include "cm/witness.h"
 
 /* ---- under cm.lock, by whatever thread receives ---- */
@@ -192,11 +193,17 @@ static void met(const struct connection *c) NO_LOCK_ANALYSIS
 	witness_watch(c);
 }
 
+static void unanswered(const struct connection *c) NO_LOCK_ANALYSIS
+{
+	probe_send(&c->address, c->id);
+}
+
 const struct machine_ops agent_ops = {
 	.send = agent_send,
 	.event = told,
 	.request = request,
 	.met = met,
+	.unanswered = unanswered,
 	.deadline = agent_deadline,
 };
 

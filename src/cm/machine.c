@@ -593,12 +593,20 @@ static void repeat_until_given_up(struct connection *c, uint64_t now)
 	connection_until(c, min_of(now + interval, c->give_up));
 }
 
+static bool asks(const struct connection *c)
+{
+	return c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT;
+}
+
 static void send_again(struct connection *c, uint64_t now)
 {
-	if (now >= c->give_up)
+	if (now >= c->give_up) {
 		unanswered(c, now);
-	else
-		repeat_until_given_up(c, now);
+		return;
+	}
+	repeat_until_given_up(c, now);
+	if (asks(c) && c->machine->ops->unanswered)
+		c->machine->ops->unanswered(c);
 }
 
 static void rested(struct connection *c, uint64_t now)
@@ -654,6 +662,26 @@ void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
 		    gid_equal(&c->address.remote, &c->address.local))
 			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
+
+/* ---- a peer that is not there ---- */
+
+void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
+{
+	struct connection *c = pool_at(&m->connections, id & 0xffff);
+
+	if (!c || c->id != id || !asks(c) || c->remote_id)
+		return;
+	if (err != -ECONNREFUSED) {
+		connection_tell(c, CM_EVENT_UNREACHABLE, err, NULL);
+		connection_idle(c);
+	} else if (c->state == CM_REQ_SENT) {
+		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_INVALID_SERVICE}, now);
+	} else {
+		found(c, &(struct cm_mad){.message = CM_SIDR_REP, .answer = CM_SIDR_UNSUPPORTED}, now);
+	}
+}
+
+/* ---- the end ---- */
 
 static bool may_be_missed(const struct connection *c)
 {

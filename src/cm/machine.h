@@ -80,6 +80,8 @@ struct machine_ops {
 	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
 	/* The peer has said which id it has: c->remote_id. The handler may call nothing here. May be NULL. */
 	void (*met)(const struct connection *c);
+	/* A REQ or SIDR_REQ goes out again. Who finds out why it has to says machine_absent(), but not from here. May be NULL. */
+	void (*unanswered)(const struct connection *c);
 	/* The machine's deadline is earlier than before. */
 	void (*deadline)(struct machine *m, uint64_t when);
 };
@@ -133,6 +135,9 @@ void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const s
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
 /* The process in that slot of our own host has died: its connections to us end as if it had said so. */
 void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
+/* Nobody is there whom the connection with this id asks: -ECONNREFUSED, which is as if one had said that it does not know the
+ * service; or -errno: the host cannot be reached. Nothing happens to one that has heard of its peer meanwhile. */
+void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now) REQUIRES(m->lock);
 /* The process is about to end: what peers wait for, and might miss, is said once more. Nobody will be there to say it again
  * when they ask. */
 void machine_farewell(struct machine *m) REQUIRES(m->lock);

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
@@ -435,6 +437,84 @@ static void who_listens_at_all_does_so_at_those_that_come(void **state)
 	end(listener);
 }
 
+/* ---- where nobody is ---- */
+
+static pid_t nobody; /* has a network namespace, and no more */
+
+static void start_nobody(void)
+{
+	int ready[2], parent = getpid();
+	char byte;
+
+	if (pipe(ready))
+		_exit(1);
+	nobody = fork();
+	if (nobody == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+		netns_enter();
+		close(ready[0]);
+		close(ready[1]);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	(void)!read(ready[0], &byte, 1); /* until it is there */
+	close(ready[0]);
+}
+
+static int expect_refusal(const char *to, enum rdma_port_space ps, enum rdma_cm_event_type type)
+{
+	struct sockaddr_storage there = {.ss_family = strchr(to, ':') ? AF_INET6 : AF_INET};
+	struct rdma_conn_param p = {.qp_num = 17};
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id;
+	int status;
+
+	inet_pton(there.ss_family, to,
+		  there.ss_family == AF_INET ? (void *)&((struct sockaddr_in *)&there)->sin_addr
+					     : (void *)&((struct sockaddr_in6 *)&there)->sin6_addr);
+	((struct sockaddr_in *)&there)->sin_port = htons(7471);
+	assert_int_equal(rdma_create_id(channel, &id, NULL, ps), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, 1000), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_connect(id, &p), 0);
+	assert_int_equal(rdma_get_cm_event(channel, &e), 0);
+	if (e->event != type)
+		fail_msg("%s (%d) instead of %s", rdma_event_str(e->event), e->status, rdma_event_str(type));
+	status = e->status;
+	rdma_ack_cm_event(e);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	return status;
+}
+
+/* Long before the last repetition of the request, which would be after a minute and more. */
+static void who_is_not_there_is_not_waited_for(void **state)
+{
+	char command[300];
+
+	if (!has_veth)
+		return;
+	snprintf(command, sizeof(command),
+		 "ip link set cm1 netns %d && ip addr add fd77::1/64 dev cm0 nodad && "
+		 "echo 20 >/proc/sys/net/ipv4/neigh/cm0/retrans_time_ms && "
+		 "nsenter -t %d -n sh -c 'ip addr add 192.0.2.3/24 dev cm1 && ip addr add fd77::3/64 dev cm1 nodad && "
+		 "ip link set cm1 up'", (int)nobody, (int)nobody);
+	assert_true(shell(command));
+	/* a host without a socket there: it does not know the service */
+	assert_int_equal(expect_refusal("192.0.2.3", RDMA_PS_TCP, RDMA_CM_EVENT_REJECTED), 8);
+	assert_int_equal(expect_refusal("192.0.2.3", RDMA_PS_UDP, RDMA_CM_EVENT_UNREACHABLE), 1);
+	assert_int_equal(expect_refusal("fd77::3", RDMA_PS_TCP, RDMA_CM_EVENT_REJECTED), 8);
+	/* no host */
+	assert_int_equal(expect_refusal("192.0.2.4", RDMA_PS_TCP, RDMA_CM_EVENT_UNREACHABLE), -EHOSTUNREACH);
+	assert_int_equal(expect_refusal("192.0.2.4", RDMA_PS_UDP, RDMA_CM_EVENT_UNREACHABLE), -EHOSTUNREACH);
+	assert_true(shell("ip link del cm0"));
+	assert_true(make_interface());
+}
+
 static int open_channel(void **state)
 {
 	if (!has_veth)
@@ -459,10 +539,12 @@ int main(void)
 		cmocka_unit_test(the_mac_address_changes),
 		cmocka_unit_test(the_interface_goes),
 		cmocka_unit_test(a_function_that_waits_is_told),
+		cmocka_unit_test(who_is_not_there_is_not_waited_for),
 		cmocka_unit_test(who_listens_at_all_does_so_at_those_that_come),
 	};
 
 	start_stranger();
+	start_nobody();
 	netns_enter();
 	setenv("UROCE_DEVICES", "cm0", 1);
 	has_veth = make_interface();

@@ -89,6 +89,64 @@ static void nobody_answers(void **state)
 	world_end(w);
 }
 
+/* Each row: what is asked for, what has been found out, and what is told. */
+static void nobody_is_there(void **state)
+{
+	static const struct {
+		int (*ask)(struct connection *c, struct cm_mad *mad, uint64_t now);
+		int err;
+		enum cm_event tells;
+		int status;
+	} row[] = {
+		{connection_request, -ECONNREFUSED, CM_EVENT_REJECTED, CM_REASON_INVALID_SERVICE},
+		{connection_request, -EHOSTUNREACH, CM_EVENT_UNREACHABLE, -EHOSTUNREACH},
+		{connection_lookup, -ECONNREFUSED, CM_EVENT_FOUND, CM_SIDR_UNSUPPORTED},
+		{connection_lookup, -EHOSTUNREACH, CM_EVENT_UNREACHABLE, -EHOSTUNREACH},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct world *w = world_renew(state);
+		struct connection *c;
+		uint32_t id;
+
+		w->lost = UINT64_MAX;
+		world_open(w);
+		c = w->user[ACTIVE].c;
+		assert_int_equal(row[i].ask(c, &(struct cm_mad){.service = SERVICE, .max_retries = 3,
+								.remote_timeout = CM_RESPONSE_TIMEOUT}, w->now), 0);
+		assert_int_equal(w->unanswered, 0); /* not before an answer could have come */
+		world_run(w, w->now + SEC);
+		assert_in_range(w->unanswered, 3, 6);
+		id = c->id;
+		machine_absent(&w->machine[ACTIVE], id + 1, row[i].err, w->now); /* somebody else's */
+		world_expect_none(w, ACTIVE);
+		machine_absent(&w->machine[ACTIVE], id, row[i].err, w->now);
+		assert_int_equal(world_expect(w, ACTIVE, row[i].tells)->status, row[i].status);
+		machine_absent(&w->machine[ACTIVE], id, row[i].err, w->now); /* once is enough */
+		world_expect_none(w, ACTIVE);
+		world_end(w);
+	}
+}
+
+/* Whoever has been heard of is there, whatever the network says. */
+static void who_has_answered_is_there(void **state)
+{
+	struct world *w = *state;
+
+	w->answers = false;
+	world_connect(w);
+	world_deliver(w);
+	world_run(w, w->now + SEC); /* repeated, and told to wait */
+	machine_absent(&w->machine[ACTIVE], w->user[ACTIVE].c->id, -ECONNREFUSED, w->now);
+	world_expect_none(w, ACTIVE);
+	assert_int_equal(connection_accept(w->user[PASSIVE].c, &(struct cm_mad){.qpn = 2}, w->now), 0);
+	world_deliver(w);
+	world_expect(w, ACTIVE, CM_EVENT_REPLIED);
+	machine_absent(&w->machine[ACTIVE], w->user[ACTIVE].c->id, -ECONNREFUSED, w->now);
+	world_expect_none(w, ACTIVE);
+	world_end(w);
+}
+
 static void rtu_and_dreq_never_come(void **state)
 {
 	struct world *w = *state;
@@ -728,6 +786,8 @@ int main(void)
 		TEST(both_connect_and_both_part),
 		TEST(lost_messages_are_made_up_for),
 		TEST(nobody_answers),
+		TEST(nobody_is_there),
+		TEST(who_has_answered_is_there),
 		TEST(rtu_and_dreq_never_come),
 		TEST(a_peer_that_has_waited_in_vain_ends_the_connection),
 		TEST(a_slow_application_is_waited_for),

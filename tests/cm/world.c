@@ -56,8 +56,13 @@ static void deadline(struct machine *m, uint64_t when)
 {
 }
 
+static void unanswered(const struct connection *c)
+{
+	current->unanswered++;
+}
+
 static const struct machine_ops ops = {
-	.send = send, .event = event, .request = request, .deadline = deadline};
+	.send = send, .event = event, .request = request, .unanswered = unanswered, .deadline = deadline};
 
 int world_setup(void **state)
 {

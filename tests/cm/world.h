@@ -52,6 +52,7 @@ struct world {
 	int verdict;	       /* of request() */
 	struct cm_mad request; /* the last REQ or SIDR_REQ that request() saw */
 	uint32_t requests;
+	uint32_t unanswered; /* so often has the network been suspected */
 	/* what users do as soon as they are told; false: the test does it */
 	bool answers;
 };

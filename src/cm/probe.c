@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/probe.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/aside.h"
+#include "cm/id.h"
+#include "link/netif.h"
+#include "wire/packet.h"
+
+static const struct family {
+	int family, level, wants_errors, error;
+} families[] = {
+	{AF_INET, IPPROTO_IP, IP_RECVERR, IP_RECVERR},
+	{AF_INET6, IPPROTO_IPV6, IPV6_RECVERR, IPV6_RECVERR},
+};
+
+static int sockets[ARRAY_SIZE(families)] = {-1, -1}; /* guarded by cm.lock; -1: not yet */
+
+static int open_socket(const struct family *f)
+{
+	int fd = fd_aside(socket(f->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), on = 1;
+
+	if (fd >= 0 && setsockopt(fd, f->level, f->wants_errors, &on, sizeof(on))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+void probe_send(const struct cm_address *address, uint32_t id)
+{
+	size_t i = address_is_ipv4(&address->remote) ? 0 : 1;
+	struct sockaddr_storage to;
+	socklen_t size = sizeof(int);
+	int before;
+
+	if (!memcmp(&address->local, &address->remote, sizeof(address->local)))
+		return;
+	if (sockets[i] < 0)
+		sockets[i] = open_socket(&families[i]);
+	if (sockets[i] < 0)
+		return;
+	gid_to_address(&address->remote, ROCE_PORT, &to);
+	if (address_is_link_local(&address->remote))
+		((struct sockaddr_in6 *)&to)->sin6_scope_id = (uint32_t)netif_of_address(&address->local);
+	getsockopt(sockets[i], SOL_SOCKET, SO_ERROR, &before, &size); /* of another probe: it would end this one */
+	/* lost, if it fails: there will be another */
+	(void)!sendto(sockets[i], &id, sizeof(id), 0, (struct sockaddr *)&to, address_size((struct sockaddr *)&to));
+}
+
+static bool says_absent(uint32_t error)
+{
+	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN;
+}
+
+/* What an error message tells; 0: nothing of the kind. */
+static int error_in(struct msghdr *m, const struct family *f)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		struct sock_extended_err e;
+
+		if (c->cmsg_level != f->level || c->cmsg_type != f->error || c->cmsg_len < CMSG_LEN(sizeof(e)))
+			continue;
+		memcpy(&e, CMSG_DATA(c), sizeof(e));
+		if (says_absent(e.ee_errno))
+			return -(int)e.ee_errno;
+	}
+	return 0;
+}
+
+/* Each comes with as much of what it is about as whoever sent it has returned. */
+static bool collect(size_t i, void (*absent)(uint32_t id, int err))
+{
+	union {
+		struct cmsghdr h;
+		char bytes[CMSG_SPACE(sizeof(struct sock_extended_err) + sizeof(struct sockaddr_in6))];
+	} control;
+	uint32_t id;
+	struct iovec iov = {&id, sizeof(id)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(sockets[i], &m, MSG_ERRQUEUE | MSG_DONTWAIT);
+	int err;
+
+	if (n < 0)
+		return false;
+	err = error_in(&m, &families[i]);
+	if (err && n == sizeof(id))
+		absent(id, err);
+	return true;
+}
+
+void probe_collect(void (*absent)(uint32_t id, int err))
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sockets); i++)
+		while (sockets[i] >= 0 && collect(i, absent))
+			;
+}
+
+void probe_forget(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sockets); i++) {
+		if (sockets[i] >= 0)
+			close(sockets[i]);
+		sockets[i] = -1;
+	}
+}

@@ -181,7 +181,7 @@ uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
 /* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), takes the attributes over,
  * starts, stops and flushes. 0 or -errno (EINVAL: transition, mask or value that the tables refuse; ENOMEM).
  * The caller has resolved the address vector into qp->path (when IBV_QP_AV is in mask, before calling) and
- * checked the path MTU against the port. */
+ * limited the path MTU to the port's. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
 
 /* Requests go over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or, mtu 0, over

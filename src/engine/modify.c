@@ -160,15 +160,21 @@ static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum
 	return none;
 }
 
-static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+/* There is no automatic path migration and no pacing, as ibv_query_device() says. A path that has "migrated" is the only one. */
+static bool is_unsupported(const struct ibv_qp_attr *a, int mask)
+{
+	return mask & (IBV_QP_ALT_PATH | IBV_QP_RATE_LIMIT) ||
+	       (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED);
+}
+
+static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, const struct ibv_qp_attr *a, int mask)
 {
 	struct masks m = find_masks(qp, from, to);
 	int given = mask & ~IBV_QP_STATE;
 
 	if ((given & m.required) != m.required || (given & ~(m.required | m.optional)))
 		return -EINVAL;
-	/* no automatic path migration and no pacing, as ibv_query_device() says */
-	return given & (ANY_ALT | IBV_QP_RATE_LIMIT) ? -EOPNOTSUPP : 0;
+	return is_unsupported(a, mask) ? -EOPNOTSUPP : 0;
 }
 
 static int check_values(const struct ibv_qp_attr *a, int mask)
@@ -332,7 +338,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	mask = heeded(qp, mask);
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
 		return -EINVAL;
-	err = check_mask(qp, from, to, mask) ?: check_values(attr, mask);
+	err = check_mask(qp, from, to, attr, mask) ?: check_values(attr, mask);
 	if (err)
 		return err;
 	if (to == IBV_QPS_ERR) {

@@ -203,9 +203,18 @@ static int check_port(struct device *d, const struct ibv_qp_attr *a, int mask)
 		return EINVAL;
 	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
 		return EINVAL;
-	if ((mask & IBV_QP_PATH_MTU) && (a->path_mtu < IBV_MTU_256 || a->path_mtu > device_active_mtu(d)))
-		return EINVAL;
 	return 0;
+}
+
+/* Adapters take any path MTU, and messages of one packet arrive that the network takes: many programs ask for 4096 everywhere, and
+ * both ends alike. Here longer ones arrive as well, in packets that the port takes. */
+static struct ibv_qp_attr limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr a = *attr;
+
+	if ((mask & IBV_QP_PATH_MTU) && a.path_mtu <= IBV_MTU_4096)
+		a.path_mtu = min_of(a.path_mtu, device_active_mtu(d));
+	return a;
 }
 
 static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
@@ -357,6 +366,7 @@ static int modify_far(struct ibv_qp *base, const struct ibv_qp_attr *attr, int m
 PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	struct path path = {0};
+	struct ibv_qp_attr a;
 	struct context *c;
 	struct qp *qp;
 	int error;
@@ -366,25 +376,26 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(c->device, attr, mask);
+	a = limit(c->device, attr, mask);
 	if (far_is_away(qp)) {
-		int result = modify_far(base, attr, mask, error);
+		int result = modify_far(base, &a, mask, error);
 
 		if (result >= 0)
 			return result;
 	}
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
-		error = resolve(c->device, &attr->ah_attr, &path);
+		error = resolve(c->device, &a.ah_attr, &path);
 	if (path.link)
-		introduce(qp, attr, mask, &path);
-	if (!error && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		introduce(qp, &a, mask, &path);
+	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
 		error = listen_for(qp, c);
 	if (error)
 		return fail(error);
-	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
+	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
 		await_answers(qp);
 	lock_take(&qp->lock);
-	error = modify(qp, attr, mask, &path);
+	error = modify(qp, &a, mask, &path);
 	base->state = qp->state;
 	lock_drop(&qp->lock);
 	settle(qp);

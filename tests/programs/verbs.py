@@ -144,7 +144,7 @@ TABLE = [
     pingpong("-c -s 1048576 -n 100", places=ALL, quick=True),
     pingpong("-c -s 4194304 -n 30", places=ALL),
     *each(pingpong, "-c -g 0 -m {256,512,1024,2048,4096} -s 10001", places=LO),
-    *each(pingpong, "-c -g 0 -m {256,512,1024} -s 10001", places=VETH),
+    *each(pingpong, "-c -g 0 -m {256,512,1024,4096} -s 10001", places=VETH),
     *each(pingpong, "-c -g 1 -m {256,4096} -s 10001", places=("veth9000",)),
     pingpong("-N -g 0", places=LO),
     pingpong("-r 1", places=LO),

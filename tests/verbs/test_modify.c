@@ -23,7 +23,7 @@ enum {
 	DEST_RD = IBV_QP_MAX_DEST_RD_ATOMIC,
 	RNR_TIMER = IBV_QP_MIN_RNR_TIMER,
 
-	PATH_MIGRATION = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE, /* not supported, whatever the table says */
+	MIGRATED = IBV_QP_PATH_MIG_STATE, /* that it has */
 	ALL_BITS = (1 << 21) - 1,
 };
 
@@ -39,15 +39,15 @@ static const struct row {
 	{INIT, RTR, RTR_MASK, ACCESS | PKEY},
 	{INIT, ERR, 0, 0},
 	{RTR, RESET, 0, 0},
-	{RTR, RTS, RTS_MASK, CUR | ACCESS | RNR_TIMER},
+	{RTR, RTS, RTS_MASK, CUR | ACCESS | RNR_TIMER | MIGRATED},
 	{RTR, ERR, 0, 0},
 	{RTS, RESET, 0, 0},
-	{RTS, RTS, 0, CUR | ACCESS | RNR_TIMER},
+	{RTS, RTS, 0, CUR | ACCESS | RNR_TIMER | MIGRATED},
 	{RTS, SQD, 0, NOTIFY},
 	{RTS, ERR, 0, 0},
 	{SQD, RESET, 0, 0},
-	{SQD, RTS, 0, CUR | ACCESS | RNR_TIMER},
-	{SQD, SQD, 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | DEST_RD | ACCESS | PKEY | RNR_TIMER},
+	{SQD, RTS, 0, CUR | ACCESS | RNR_TIMER | MIGRATED},
+	{SQD, SQD, 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | DEST_RD | ACCESS | PKEY | RNR_TIMER | MIGRATED},
 	{SQD, ERR, 0, 0},
 	{ERR, RESET, 0, 0},
 	{ERR, ERR, 0, 0},
@@ -98,8 +98,6 @@ static void transitions_want_their_attributes(void **state)
 					      : full & bit	  ? false
 								  : row->may & bit;
 
-				if (bit & PATH_MIGRATION)
-					wanted = false;
 				if (bit == IBV_QP_STATE && from != to)
 					continue; /* then it is another transition: from -> from */
 				if (let(s, from, to, mask) != wanted)
@@ -154,10 +152,12 @@ static void values_are_checked(void **state)
 	assert_int_equal(ibv_modify_qp(s[0].qp, NULL, IBV_QP_STATE), EINVAL);
 }
 
-static void a_path_mtu_above_the_ports_is_refused(void **state)
+/* As programs ask for that do not look at the port: adapters take it. */
+static void a_path_mtu_above_the_ports_becomes_the_ports(void **state)
 {
 	struct side *s = *state;
-	struct ibv_qp_attr a = attributes(RTR, s[1].qp);
+	struct ibv_qp_attr a = attributes(RTR, s[1].qp), got;
+	struct ibv_qp_init_attr init;
 	struct ibv_port_attr port;
 
 	if (!ip("link set lo mtu 1500")) {
@@ -167,10 +167,14 @@ static void a_path_mtu_above_the_ports_is_refused(void **state)
 	do /* the news is on its way */
 		assert_int_equal(ibv_query_port(context, 1, &port), 0);
 	while (port.active_mtu != IBV_MTU_1024);
-	a.path_mtu = IBV_MTU_2048;
-	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), EINVAL);
-	a.path_mtu = IBV_MTU_1024;
+	a.path_mtu = IBV_MTU_4096;
 	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), 0);
+	assert_int_equal(ibv_query_qp(s[0].qp, &got, IBV_QP_PATH_MTU, &init), 0);
+	assert_int_equal(got.path_mtu, IBV_MTU_1024);
+	a.path_mtu = IBV_MTU_4096 + 1;
+	bring(s[0].qp, s[1].qp, RESET);
+	bring(s[0].qp, s[1].qp, INIT);
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), EINVAL);
 	assert_true(ip("link set lo mtu 65536"));
 }
 
@@ -252,7 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(transitions_want_their_attributes, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(values_are_checked, open_sides, close_sides),
-		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_is_refused, open_sides,
+		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_becomes_the_ports, open_sides,
 						close_sides),
 		cmocka_unit_test_setup_teardown(a_query_tells_what_was_modified, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_drained_send_queue_says_so, open_sides, close_sides),

@@ -14,6 +14,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/lock.h"
+
 /* Of liburoce.so.1. Without it, nothing is ours. */
 #pragma weak uroce_rsocket_attach
 
@@ -21,6 +23,9 @@
 
 _Atomic uint8_t kinds[1 << 16];
 _Thread_local int inside;
+/* Held while a listener begins to listen, so that threads that wait for it at once all find that it does. Not held around a fork:
+ * what is called meanwhile takes locks that are. */
+static struct lock listen_lock;
 
 /* ---- state ---- */
 
@@ -41,6 +46,7 @@ static void in_child(void)
 {
 	bool inherits;
 
+	listen_lock = (struct lock){0};
 	bridges_in_child();
 	inherits = heirs_in_child();
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
@@ -203,8 +209,11 @@ void wake_listener(int fd)
 
 	if (kind_of(fd) != PENDING)
 		return;
+	lock_take(&listen_lock);
 	/* if that fails, by TCP alone */
-	set_kind(fd, INSIDE(listen_too(fd)) ? PLAIN : LISTENING);
+	if (kind_of(fd) == PENDING)
+		set_kind(fd, INSIDE(listen_too(fd)) ? PLAIN : LISTENING);
+	lock_drop(&listen_lock);
 	errno = error;
 }
 

@@ -7,6 +7,7 @@ import select
 import socket
 import struct
 import sys
+import threading
 
 GUARD = 120  # seconds, against a hang: no test is about time
 
@@ -53,6 +54,27 @@ def pair(family=socket.AF_INET, bound="127.0.0.1", to=None):
 def close(*sockets):
     for s in sockets:
         s.close()
+
+
+def threads_wait():
+    """Threads that begin at once to wait for the connections of one listener."""
+    listener, sets = socket.create_server(("127.0.0.1", 0)), [select.epoll() for _ in range(4)]
+    barrier = threading.Barrier(len(sets))
+
+    def add(to):
+        barrier.wait()
+        to.register(listener, select.EPOLLIN)
+    threads = [threading.Thread(target=add, args=(to,)) for to in sets]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    client = socket.create_connection(listener.getsockname())
+    server, _ = listener.accept()
+    client.sendall(b"abc")
+    say("bytes", lambda: server.recv(3, socket.MSG_WAITALL))
+    print("as wanted", by_tcp(listener.getsockname()[1]) == (sys.argv[1] == "tcp"))
+    close(client, server, listener, *sets)
 
 
 def writing_ends():
@@ -155,6 +177,7 @@ def ipv6(bound, to):
     close(client, server, listener)
 
 
+threads_wait()  # first: it takes longest then
 writing_ends()
 reading_ends()
 both_end()

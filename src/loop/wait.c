@@ -103,7 +103,7 @@ static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uin
 	if (ppoll(p, n, sleep_time(until, &time), signals) < 0)
 		return -errno;
 	*woken = p[0].revents;
-	if (*woken && read(w->wake, &count, sizeof(count)) < 0)
+	if (*woken && read(w->wake, &count, sizeof(count)) < 0 && errno != EAGAIN) /* other threads may sleep on it, too */
 		return -errno;
 	return 0;
 }

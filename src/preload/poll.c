@@ -8,15 +8,31 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/list.h"
+#include "base/lock.h"
+
 #pragma weak uroce_rsocket_attach
 #define OPS uroce_rsocket_attach
 
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room);
+
+/* The epoll instance itself is waited for. */
+static void nest(int fd)
+{
+	set_kind(fd, NESTED);
+	if (&OPS)
+		INSIDE((OPS.epoll_nest(fd), 0));
+}
 
 /* Whether the descriptor has to do with RDMA by now. */
 static bool concerns(int fd)
 {
+	enum kind kind = kind_of(fd);
+
+	if (kind == EPOLL || kind == NESTED)
+		nest(fd);
 	wake_listener(fd);
 	return kind_of(fd) == LISTENING || is_rdma(fd);
 }
@@ -115,13 +131,128 @@ PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct 
 
 /* ---- epoll ---- */
 
+/* Of a socket of which nothing is known yet, in an ordinary instance. */
+struct early {
+	struct list link;
+	int epfd, fd;
+	struct epoll_event event;
+};
+
+static struct lock early_lock; /* guards what follows. Not held around a fork: a child begins anew */
+static struct list early = {&early, &early};
+
+static void drop_early(struct early *e) REQUIRES(early_lock)
+{
+	list_remove(&e->link);
+	free(e);
+}
+
+/* Behind a call that has succeeded. */
+static void note_early(int epfd, int op, int fd, const struct epoll_event *event)
+{
+	struct early *e = NULL;
+
+	lock_take(&early_lock);
+	list_each (l, &early) {
+		struct early *is = container_of(l, struct early, link);
+
+		if (is->epfd == epfd && is->fd == fd)
+			e = is;
+	}
+	if (op == EPOLL_CTL_DEL) {
+		if (e)
+			drop_early(e);
+	} else {
+		if (!e && (e = calloc(1, sizeof(*e))))
+			list_append(&early, &e->link);
+		if (e) {
+			e->epfd = epfd;
+			e->fd = fd;
+			e->event = *event;
+		}
+	}
+	lock_drop(&early_lock);
+}
+
+static int add_rsocket(int epfd, int fd, struct epoll_event *event)
+{
+	int err = INSIDE(OPS.epoll_ctl(epfd, EPOLL_CTL_ADD, fd, event));
+
+	if (!err && kind_of(epfd) == NESTED)
+		nest(epfd);
+	return err;
+}
+
+void epoll_move(int fd)
+{
+	int error = errno;
+
+	lock_take(&early_lock);
+	list_each_safe (l, &early) {
+		struct early *e = container_of(l, struct early, link);
+
+		if (e->fd != fd)
+			continue;
+		NEXT(epoll_ctl)(e->epfd, EPOLL_CTL_DEL, fd, NULL);
+		add_rsocket(e->epfd, fd, &e->event);
+		drop_early(e);
+	}
+	lock_drop(&early_lock);
+	errno = error;
+}
+
+void epoll_forget(int fd)
+{
+	lock_take(&early_lock);
+	list_each_safe (l, &early) {
+		struct early *e = container_of(l, struct early, link);
+
+		if (e->fd == fd || e->epfd == fd)
+			drop_early(e);
+	}
+	lock_drop(&early_lock);
+}
+
+void epoll_forget_all(void)
+{
+	early_lock = (struct lock){0};
+	list_init(&early);
+}
+
+static int made(int epfd)
+{
+	set_kind(epfd, inside || !&OPS ? PLAIN : EPOLL);
+	return epfd;
+}
+
+PUBLIC int epoll_create(int size)
+{
+	return made(NEXT(epoll_create)(size));
+}
+
+PUBLIC int epoll_create1(int flags)
+{
+	return made(NEXT(epoll_create1)(flags));
+}
+
+static int epoll_ctl_plain(int epfd, int op, int fd, struct epoll_event *event)
+{
+	int result = NEXT(epoll_ctl)(epfd, op, fd, event);
+
+	if (!result && (kind_of(fd) == FRESH || kind_of(fd) == ALTERED))
+		note_early(epfd, op, fd, event);
+	return result;
+}
+
 PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	int err;
 
-	if (inside || kind_of(fd) == PLAIN || !concerns(fd))
+	if (inside || kind_of(fd) == PLAIN)
 		return NEXT(epoll_ctl)(epfd, op, fd, event);
-	err = INSIDE(OPS.epoll_ctl(epfd, op, fd, event));
+	if (!concerns(fd))
+		return epoll_ctl_plain(epfd, op, fd, event);
+	err = op == EPOLL_CTL_ADD ? add_rsocket(epfd, fd, event) : INSIDE(OPS.epoll_ctl(epfd, op, fd, event));
 	if (err == -ENOENT) /* it was added when it was an ordinary socket */
 		return op == EPOLL_CTL_DEL ? NEXT(epoll_ctl)(epfd, op, fd, event) : (errno = ENOENT, -1);
 	if (err)
@@ -129,30 +260,54 @@ PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return err ? -1 : 0;
 }
 
-static int epoll_all(int epfd, struct epoll_event *events, int max, int timeout)
+static int epoll_all(int epfd, struct epoll_event *events, int max, int timeout, const sigset_t *mask)
 {
-	int n = INSIDE(OPS.epoll_wait(epfd, events, max, timeout));
+	sigset_t old;
+	int n;
 
+	with_mask(mask, &old);
+	n = INSIDE(OPS.epoll_wait(epfd, events, max, timeout));
+	with_mask(mask ? &old : NULL, NULL);
 	if (n < 0)
 		errno = -n;
 	return n < 0 ? -1 : n;
 }
 
+/* `precise` is in place of the time in ms, or NULL. */
+static int epoll_plain(int epfd, struct epoll_event *events, int max, int timeout, const struct timespec *precise,
+		       const sigset_t *mask)
+{
+	return precise ? NEXT(epoll_pwait2)(epfd, events, max, precise, mask)
+		       : NEXT(epoll_pwait)(epfd, events, max, timeout, mask);
+}
+
+static int epoll_any(int epfd, struct epoll_event *events, int max, int timeout, const struct timespec *precise,
+		     const sigset_t *mask)
+{
+	while (!inside && &OPS && !OPS.epoll_is(epfd)) {
+		int n = epoll_plain(epfd, events, max, timeout, precise, mask), left = n;
+
+		if (n > 0)
+			left = OPS.epoll_strip(events, n);
+		if (left || !n)
+			return left;
+		/* there are rsockets in it by now; the time begins anew */
+	}
+	return inside || !&OPS ? epoll_plain(epfd, events, max, timeout, precise, mask)
+			       : epoll_all(epfd, events, max, timeout, mask);
+}
+
 PUBLIC int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 {
-	return inside || !&OPS || !OPS.epoll_is(epfd) ? NEXT(epoll_wait)(epfd, events, max, timeout)
-						      : epoll_all(epfd, events, max, timeout);
+	return epoll_any(epfd, events, max, timeout, NULL, NULL);
 }
 
 PUBLIC int epoll_pwait(int epfd, struct epoll_event *events, int max, int timeout, const sigset_t *mask)
 {
-	sigset_t old;
-	int n;
+	return epoll_any(epfd, events, max, timeout, NULL, mask);
+}
 
-	if (inside || !&OPS || !OPS.epoll_is(epfd))
-		return NEXT(epoll_pwait)(epfd, events, max, timeout, mask);
-	with_mask(mask, &old);
-	n = epoll_all(epfd, events, max, timeout);
-	with_mask(mask ? &old : NULL, NULL);
-	return n;
+PUBLIC int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask)
+{
+	return epoll_any(epfd, events, max, to_ms(timeout), timeout, mask);
 }

@@ -35,6 +35,8 @@ enum kind {
 	PLAIN,	   /* not ours */
 	FRESH,	   /* a TCP socket of which nothing is known yet */
 	ALTERED,   /* the same, whose options may not be what they are at first */
+	EPOLL,	   /* an epoll instance */
+	NESTED,	   /* the same, and the instance itself is waited for */
 	INHERITED, /* the parent's, connected by RDMA: heirs.h */
 	PENDING,   /* the socket listens; the rsocket will, as soon as somebody waits for connections: a process that
 		    * only leaves it to its children does not keep it from them */
@@ -77,6 +79,14 @@ int thread_start(void *(*run)(void *arg), void *arg);
 bool is_rdma(int fd);
 /* A pending listener listens. */
 void wake_listener(int fd);
+
+/* poll.c */
+/* The descriptor has to do with RDMA from now on: the epoll instances that it is in learn that. */
+void epoll_move(int fd);
+/* It is closed, or TCP's alone. */
+void epoll_forget(int fd);
+/* In a child. */
+void epoll_forget_all(void);
 /* The descriptor is given up, or given to something else. */
 void let_go(int fd);
 

@@ -47,6 +47,7 @@ static void in_child(void)
 	bool inherits;
 
 	listen_lock = (struct lock){0};
+	epoll_forget_all();
 	bridges_in_child();
 	inherits = heirs_in_child();
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
@@ -54,7 +55,7 @@ static void in_child(void)
 
 		if (kind == LISTENING)
 			set_kind((int)fd, PENDING);
-		else if (kind == FRESH) /* the parent may set them */
+		else if (kind == FRESH) /* the parent may set their options */
 			set_kind((int)fd, ALTERED);
 		else if (kind == RDMA && inherits)
 			set_kind((int)fd, INHERITED);
@@ -104,9 +105,13 @@ void let_go(int fd)
 		return;
 	if (kind == INHERITED)
 		heirs_decline(fd);
+	if (kind <= PENDING)
+		epoll_forget(fd);
 	set_kind(fd, PLAIN);
 	if (kind >= LISTENING)
 		INSIDE((OPS.detach(fd), 0));
+	if (kind == EPOLL || kind == NESTED)
+		INSIDE((OPS.epoll_close(fd), 0));
 }
 
 /* ---- making ---- */
@@ -203,6 +208,15 @@ static int listen_too(int fd)
 	return err;
 }
 
+/* It is known by now what the socket is. */
+static void epoll_either(int fd)
+{
+	if (kind_of(fd) == PLAIN)
+		epoll_forget(fd);
+	else
+		epoll_move(fd);
+}
+
 void wake_listener(int fd)
 {
 	int error = errno;
@@ -213,6 +227,7 @@ void wake_listener(int fd)
 	/* if that fails, by TCP alone */
 	if (kind_of(fd) == PENDING)
 		set_kind(fd, INSIDE(listen_too(fd)) ? PLAIN : LISTENING);
+	epoll_either(fd);
 	lock_drop(&listen_lock);
 	errno = error;
 }
@@ -314,12 +329,12 @@ PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 		INSIDE((OPS.detach(fd), 0));
 		err = -ETIMEDOUT;
 	}
+	set_kind(fd, !err ? RDMA : err == -EINPROGRESS ? CONNECTING : PLAIN);
+	epoll_either(fd);
 	if (err == -EINPROGRESS) {
-		set_kind(fd, CONNECTING);
 		errno = EINPROGRESS;
 		return -1;
 	}
-	set_kind(fd, err ? PLAIN : RDMA);
 	return err ? NEXT(connect)(fd, address, length) : 0;
 }
 
@@ -328,8 +343,6 @@ PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 PUBLIC int close(int fd)
 {
 	let_go(fd);
-	if (!inside && &OPS && OPS.epoll_is(fd))
-		INSIDE((OPS.epoll_close(fd), 0));
 	return NEXT(close)(fd);
 }
 
@@ -354,6 +367,8 @@ static int same(int from, int to)
 	}
 	if (kind == FRESH)
 		set_kind(from, kind = ALTERED); /* by either */
+	if (kind == EPOLL || kind == NESTED)
+		kind = PLAIN;
 	if (kind >= LISTENING)
 		INSIDE((OPS.detach(to), OPS.share(from, to)));
 	set_kind(to, kind);

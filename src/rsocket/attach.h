@@ -30,6 +30,10 @@ int rsocket_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout);
 /* Whether there are rsockets in it, or have been. */
 bool rsocket_epoll_is(int epfd);
+/* The instance itself is waited for, by poll() or another instance, from now on: it can be read as long as there may be events. */
+void rsocket_epoll_nest(int epfd);
+/* What epoll_wait() has found in an ordinary instance, without what is ours. How many are left. */
+int rsocket_epoll_strip(struct epoll_event *events, int n);
 void rsocket_epoll_close(int epfd);
 
 struct rsocket_attach_ops {
@@ -44,6 +48,8 @@ struct rsocket_attach_ops {
 	int (*epoll_ctl)(int epfd, int op, int fd, struct epoll_event *event);
 	int (*epoll_wait)(int epfd, struct epoll_event *events, int max, int timeout);
 	bool (*epoll_is)(int epfd);
+	void (*epoll_nest)(int epfd);
+	int (*epoll_strip)(struct epoll_event *events, int n);
 	void (*epoll_close)(int epfd);
 };
 

@@ -2,6 +2,9 @@
  *
  * Whatever happens to an rsocket queues its items. A wait looks at the queued ones only: one that is ready is reported,
  * and stays queued if it is level-triggered; one that is not is armed and leaves the queue.
+ *
+ * An eventfd of ours is in the ordinary instance: so threads that have begun to wait there before it had rsockets, and whoever
+ * waits for the instance itself, are woken too. Its events are nobody's: WAKE stands in them.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,13 +18,15 @@
 #include "rsocket/rsocket.h"
 
 #define MOST_FDS 65536
+#define WAKE	 ((void *)instances)
 
 struct instance {
-	int epfd, wake; /* an eventfd: written when an item is queued */
+	int epfd, wake; /* an eventfd: written when an item is queued and somebody sleeps */
 	struct list items; /* guarded by items_lock */
 	struct lock lock;  /* a leaf: guards what follows, and item.queued */
 	struct list ready;
-	bool sleeping;
+	uint32_t sleepers;
+	bool nested; /* the instance itself is waited for: the eventfd can be read as long as an item is queued */
 };
 
 /* An rsocket in an instance. */
@@ -34,6 +39,7 @@ struct item {
 	int fd;
 	struct epoll_event event;
 	bool disabled, beneath; /* EPOLLONESHOT has fired; the ordinary descriptor is in the instance as well */
+	bool anew; /* while it is being reported: it is to be queued then */
 };
 
 static struct lock items_lock; /* before wait_lock and instance.lock */
@@ -75,10 +81,11 @@ static struct instance *make(int epfd)
 	if (!in)
 		return NULL;
 	in->epfd = epfd;
-	in->wake = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	in->wake = fd_aside(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
 	list_init(&in->items);
 	list_init(&in->ready);
 	atomic_store_explicit(&instances[epfd], in, memory_order_release); /* pairs with instance_of() */
+	epoll_ctl(epfd, EPOLL_CTL_ADD, in->wake, &(struct epoll_event){.events = EPOLLIN, .data.ptr = WAKE});
 	return in;
 }
 
@@ -91,7 +98,7 @@ static void enqueue(struct item *i)
 	lock_take(&in->lock);
 	if (list_empty(&i->queued))
 		list_append(&in->ready, &i->queued);
-	if (in->sleeping)
+	if (in->sleepers || in->nested)
 		eventfd_write(in->wake, 1);
 	lock_drop(&in->lock);
 }
@@ -123,12 +130,12 @@ static bool has_queued(struct instance *in)
 
 /* ---- items ---- */
 
-static struct item *find(struct instance *in, int fd) REQUIRES(items_lock)
+static struct item *find(struct instance *in, int fd, struct rsocket *rs) REQUIRES(items_lock)
 {
-	list_each (l, &in->items) {
-		struct item *i = container_of(l, struct item, in_instance);
+	list_each (l, &rs->epolls) {
+		struct item *i = container_of(l, struct item, of_rsocket);
 
-		if (i->fd == fd)
+		if (i->instance == in && i->fd == fd)
 			return i;
 	}
 	return NULL;
@@ -204,7 +211,7 @@ int rsocket_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		err = -ENOMEM;
 		goto out;
 	}
-	i = find(in, fd);
+	i = find(in, fd, rs);
 	if (op == EPOLL_CTL_ADD)
 		err = i ? -EEXIST : add(in, fd, event, rs);
 	else
@@ -244,6 +251,7 @@ struct waiting {
 	struct instance *in;
 	struct epoll_event *events;
 	int max, got;
+	bool sleeps;
 	struct attendant attendant;
 };
 
@@ -284,8 +292,10 @@ static void collect(struct waiting *w)
 	while (w->got < w->max && (i = dequeue(w->in))) {
 		uint32_t events;
 
-		if (!list_empty(&i->again))
-			continue; /* it has been reported just now, and something has happened to it since */
+		if (!list_empty(&i->again)) {
+			i->anew = true; /* it has been reported just now, and something has happened to it since */
+			continue;
+		}
 		if (rsocket_state(i->rs) == RS_PLAIN) {
 			hand_back(i);
 			continue;
@@ -294,24 +304,48 @@ static void collect(struct waiting *w)
 		if (!events)
 			continue;
 		w->events[w->got++] = (struct epoll_event){.events = events, .data = i->event.data};
-		if (i->event.events & EPOLLONESHOT)
-			i->disabled = true;
-		else if (i->event.events & EPOLLET)
+		i->disabled = i->event.events & EPOLLONESHOT;
+		i->anew = !(i->event.events & (EPOLLONESHOT | EPOLLET));
+		list_append(&again, &i->again);
+		if (i->event.events & EPOLLET)
 			rsocket_arm(i->rs);
-		else
-			list_append(&again, &i->again);
 	}
-	for (struct list *l; (l = list_pop(&again));)
-		enqueue(container_of(l, struct item, again));
+	for (struct list *l; (l = list_pop(&again));) {
+		i = container_of(l, struct item, again);
+		if (i->anew)
+			enqueue(i);
+	}
 	lock_drop(&items_lock);
+}
+
+int rsocket_epoll_strip(struct epoll_event *events, int n)
+{
+	int left = 0;
+
+	for (int k = 0; k < n; k++)
+		if (events[k].data.ptr != WAKE)
+			events[left++] = events[k];
+	return left;
+}
+
+static void silence(struct instance *in)
+{
+	eventfd_t count;
+
+	eventfd_read(in->wake, &count); /* not blocking */
 }
 
 static void collect_plain(struct waiting *w)
 {
-	int n = w->got < w->max ? epoll_wait(w->in->epfd, w->events + w->got, w->max - w->got, 0) : 0;
+	struct epoll_event *to = w->events + w->got;
+	int n = w->got < w->max ? epoll_wait(w->in->epfd, to, w->max - w->got, 0) : 0, left;
 
-	if (n > 0)
-		w->got += n;
+	if (n <= 0)
+		return;
+	left = rsocket_epoll_strip(to, n);
+	if (left < n)
+		silence(w->in);
+	w->got += left;
 }
 
 static bool done(void *arg)
@@ -324,11 +358,14 @@ static bool done(void *arg)
 	return w->got;
 }
 
-static void set_sleeping(struct instance *in, bool sleeping)
+static void set_sleeping(struct waiting *w, bool sleeps)
 {
+	struct instance *in = w->in;
+
 	lock_take(&in->lock);
-	in->sleeping = sleeping;
-	if (sleeping && !list_empty(&in->ready))
+	in->sleepers += (uint32_t)sleeps - (uint32_t)w->sleeps;
+	w->sleeps = sleeps;
+	if (in->sleepers && !list_empty(&in->ready)) /* this one, or another one that has been left alone with it */
 		eventfd_write(in->wake, 1);
 	lock_drop(&in->lock);
 }
@@ -337,7 +374,7 @@ static void arm(void *arg)
 {
 	struct waiting *w = arg;
 
-	set_sleeping(w->in, true);
+	set_sleeping(w, true);
 	service_attendant_sleeps(&w->attendant);
 }
 
@@ -364,7 +401,7 @@ static int wait_until(struct waiting *w, uint64_t until)
 		service_attend(&w->attendant, l.wake);
 		while (result > 0 && !w->got) {
 			result = loop_wait_for(&l);
-			set_sleeping(w->in, false);
+			set_sleeping(w, false);
 			done(w);
 			collect_plain(w);
 		}
@@ -374,11 +411,48 @@ static int wait_until(struct waiting *w, uint64_t until)
 	return w->got ?: result;
 }
 
+/* The eventfd is as the queue is. */
+static void show(struct instance *in)
+{
+	lock_take(&in->lock);
+	if (list_empty(&in->ready))
+		silence(in);
+	else
+		eventfd_write(in->wake, 1);
+	lock_drop(&in->lock);
+}
+
 int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 {
 	struct waiting w = {.in = instance_of(epfd), .events = events, .max = max};
+	int result;
 
 	if (max <= 0)
 		return -EINVAL;
-	return timeout ? wait_until(&w, timeout < 0 ? NEVER : rsocket_until(timeout)) : look(&w);
+	result = timeout ? wait_until(&w, timeout < 0 ? NEVER : rsocket_until(timeout)) : look(&w);
+	if (unlikely(w.in->nested))
+		show(w.in);
+	return result;
+}
+
+void rsocket_epoll_nest(int epfd)
+{
+	struct instance *in = instance_of(epfd);
+	struct list ready;
+	struct item *i;
+
+	if (!in)
+		return;
+	list_init(&ready);
+	lock_take(&items_lock);
+	in->nested = true;
+	while ((i = dequeue(in)))
+		if (rsocket_state(i->rs) == RS_PLAIN)
+			hand_back(i);
+		else if (check(i) && list_empty(&i->again))
+			list_append(&ready, &i->again);
+	for (struct list *l; (l = list_pop(&ready));)
+		enqueue(container_of(l, struct item, again));
+	lock_drop(&items_lock);
+	show(in);
 }

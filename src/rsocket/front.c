@@ -116,6 +116,8 @@ PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
 	.epoll_ctl = rsocket_epoll_ctl,
 	.epoll_wait = rsocket_epoll_wait,
 	.epoll_is = rsocket_epoll_is,
+	.epoll_nest = rsocket_epoll_nest,
+	.epoll_strip = rsocket_epoll_strip,
 	.epoll_close = rsocket_epoll_close,
 };
 

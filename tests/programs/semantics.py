@@ -170,6 +170,84 @@ def refused():
     s.close()
 
 
+def epoll_edges():
+    """An edge-triggered descriptor is reported once in each call."""
+    once = True
+    for _ in range(20):
+        listener, client, server = pair()
+        with select.epoll() as e:
+            e.register(server, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+            for _ in range(5):
+                once &= len(e.poll(GUARD)) == 1
+                client.sendall(b"x")
+        close(client, server, listener)
+    print("once", once)
+
+
+def epoll_before_use():
+    """Sockets that are in an instance before they are connected, or listen."""
+    e, listener, client = select.epoll(), socket.socket(), socket.socket()
+    e.register(listener, select.EPOLLIN | select.EPOLLET)
+    e.register(client, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(5)
+    listener.setblocking(False)
+    client.setblocking(False)
+    e.poll(0)
+    say("none yet", listener.accept)
+    client.connect_ex(listener.getsockname())
+    seen, server = set(), None
+    while not server or client.fileno() not in seen:
+        seen.update(fd for fd, what in e.poll(GUARD) if not what & select.EPOLLHUP)
+        if listener.fileno() in seen and not server:
+            server, _ = listener.accept()
+    print("as wanted", by_tcp(listener.getsockname()[1]) == (sys.argv[1] == "tcp"))
+    e.modify(client, select.EPOLLIN)
+    server.sendall(b"hi")
+    print("readable", e.poll(GUARD) == [(client.fileno(), select.EPOLLIN)])
+    e.unregister(client)
+    close(client, server, listener, e)
+
+
+def epoll_while_waiting():
+    """A thread waits for an instance before it has any socket."""
+    listener, client, server = pair()
+    with select.epoll() as e:
+        got = []
+        thread = threading.Thread(target=lambda: got.extend(e.poll(GUARD)))
+        thread.start()
+        while not asleep(thread):
+            pass
+        client.sendall(b"x")
+        e.register(server, select.EPOLLIN)
+        thread.join()
+        print("woken", got == [(server.fileno(), select.EPOLLIN)])
+    close(client, server, listener)
+
+
+def asleep(thread):
+    with open("/proc/self/task/%d/stat" % thread.native_id) as f:
+        return f.read().rsplit(")")[1].split()[0] == "S"
+
+
+def epoll_nested():
+    """An instance that is waited for by poll() and by another one."""
+    listener, client, server = pair()
+    with select.epoll() as inner, select.epoll() as outer:
+        outer.register(inner.fileno(), select.EPOLLIN)
+        inner.register(server, select.EPOLLIN)
+        both = select.poll()
+        both.register(inner.fileno(), select.POLLIN)
+        print("nothing", both.poll(0))
+        for way in lambda: both.poll(1000 * GUARD), lambda: outer.poll(GUARD):
+            client.sendall(b"x")
+            print("there", way() == [(inner.fileno(), select.POLLIN)], inner.poll(0) == [(server.fileno(), select.EPOLLIN)])
+            server.recv(1)
+            inner.poll(0)
+            print("gone", both.poll(0))
+    close(client, server, listener)
+
+
 def ipv6(bound, to):
     listener, client, server = pair(socket.AF_INET6, bound, to)
     client.sendall(b"hi")
@@ -187,6 +265,10 @@ lingering(1, 2)
 options()
 ports()
 refused()
+epoll_edges()
+epoll_before_use()
+epoll_while_waiting()
+epoll_nested()
 ipv6("::1", "::1")
 ipv6("::", "::1")
 ipv6("::", "::ffff:127.0.0.1")

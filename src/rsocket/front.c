@@ -91,9 +91,14 @@ static int try_connect(struct rsocket *rs, const struct sockaddr *address, sockl
 
 	rs->falls_back = true;
 	memcpy(&rs->peer, address, min_of(length, (socklen_t)sizeof(rs->peer)));
+	if (peer_is_silent((struct sockaddr *)&rs->peer))
+		return -EHOSTUNREACH;
 	err = rsocket_connect(rs, address, length);
-	if (err == -EINPROGRESS)
+	/* relaxed: see stream.c waits() */
+	if (err == -EINPROGRESS && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 		service_limit(rs, clock_now() + TRY_TIME);
+	else if (err == -EINPROGRESS) /* it has been waited for */
+		peer_was_silent((struct sockaddr *)&rs->peer);
 	return err;
 }
 

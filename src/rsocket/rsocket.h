@@ -223,6 +223,13 @@ struct rsocket *rsocket_next(struct rsocket *rs) REQUIRES(rs->lock);
 /* Ends it; the table has it no more. */
 void rsocket_close(struct rsocket *rs);
 
+/* ---- peers.c: which hosts know nothing of RDMA, for those that would rather go another way ---- */
+/* It has not answered, not long ago, and never has. */
+bool peer_is_silent(const struct sockaddr *address);
+void peer_was_silent(const struct sockaddr *address);
+/* With a refusal, too. */
+void peer_has_answered(const struct sockaddr *address);
+
 /* ---- service.c ---- */
 /* Where all rsockets' events of connection management come; NULL and errno. */
 struct rdma_event_channel *service_channel(void);

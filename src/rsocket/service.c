@@ -105,6 +105,8 @@ static void handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(r
 {
 	int err = 0;
 
+	if (rs->falls_back && (e->event == RDMA_CM_EVENT_ESTABLISHED || e->event == RDMA_CM_EVENT_REJECTED))
+		peer_has_answered((struct sockaddr *)&rs->peer);
 	switch (e->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		err = rdma_resolve_route(rs->id, 2000) ? -errno : 0;
@@ -526,8 +528,10 @@ static void keep(struct rsocket *rs)
 		stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE, 0, 0, 0, 0);
 		rsocket_arm(rs);
 	}
-	if (rsocket_state(rs) < RS_CONNECTED)
+	if (rsocket_state(rs) < RS_CONNECTED) {
+		peer_was_silent((struct sockaddr *)&rs->peer);
 		over(rs, ETIMEDOUT);
+	}
 	lock_drop(&rs->lock);
 	rsocket_wake(rs);
 }

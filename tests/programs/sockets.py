@@ -46,6 +46,19 @@ def netcat(server_rdma):
     return run
 
 
+def silent(place, build):
+    """A host that knows nothing of RDMA is asked once, not for each connection."""
+    port, sent = next(ports), []
+    Process(build, place.server, ["nc", "-lk", place.address, str(port)], preload=False).until_listening(port)
+    for count in 1, 5:
+        connect = "import socket\nfor _ in range(%d): socket.create_connection((%r, %d))" % (count, place.address, port)
+        c = Process(build, place.client, [sys.executable, "-c", connect], env=[*by_rsocket(build), "UROCE_LOG=debug"])
+        expect(c)
+        sent.append(int(re.search(r"udp link: sent (\d+) packets", c.output)[1]))
+    if not 0 < sent[0] <= sent[1] < 2 * sent[0]:
+        raise Failure("packets sent for one connection and for five: %s" % sent)
+
+
 def slow(place, build):
     """A program that has sent, closed and ended, on a link that takes seconds for what it sent: all of that arrives."""
     end, port = place.client, next(ports)
@@ -184,6 +197,7 @@ def semantics(place, build):
 TABLE = [
     Case("nc by rsocket", netcat(server_rdma=True), ALL),
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
+    Case("a host that knows no rsockets", silent, VETH),
     Case("a program that has ended, by rsocket on a slow link", slow, VETH, spoils=True),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),

@@ -1,0 +1,89 @@
+/* A host that knows nothing of RDMA says nothing, so that each connection to it would wait in vain before it goes by TCP.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "rsocket/rsocket.h"
+
+#define SILENCE (30 * SEC) /* afterwards it is tried again */
+
+struct host {
+	sa_family_t family;
+	struct in6_addr address;
+	bool answers;
+	uint64_t silent_until;
+};
+
+static struct lock lock; /* a leaf. A child may find it held: it is made anew there */
+static struct host hosts[64]; /* by hash: the last one has the place */
+
+static struct in6_addr bytes_of(const struct sockaddr *address)
+{
+	struct in6_addr bytes = {0};
+
+	if (address->sa_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)address)->sin6_addr;
+	memcpy(&bytes, &((const struct sockaddr_in *)address)->sin_addr, sizeof(struct in_addr));
+	return bytes;
+}
+
+/* NULL: it is not known. `anew`: then it is from now on. */
+static struct host *find(const struct sockaddr *address, bool anew) REQUIRES(lock)
+{
+	struct host is = {.family = address->sa_family, .address = bytes_of(address)}, *h;
+	uint32_t hash = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(is.address.s6_addr); i++)
+		hash = hash * 31 + is.address.s6_addr[i];
+	h = &hosts[hash % ARRAY_SIZE(hosts)];
+	if (h->family == is.family && !memcmp(&h->address, &is.address, sizeof(is.address)))
+		return h;
+	if (anew)
+		*h = is;
+	return anew ? h : NULL;
+}
+
+bool peer_is_silent(const struct sockaddr *address)
+{
+	struct host *h;
+	bool is;
+
+	lock_take(&lock);
+	h = find(address, false);
+	is = h && clock_now() < h->silent_until;
+	lock_drop(&lock);
+	return is;
+}
+
+void peer_was_silent(const struct sockaddr *address)
+{
+	struct host *h;
+
+	lock_take(&lock);
+	h = find(address, true);
+	if (!h->answers) /* else it is late */
+		h->silent_until = clock_now() + SILENCE;
+	lock_drop(&lock);
+}
+
+void peer_has_answered(const struct sockaddr *address)
+{
+	struct host *h;
+
+	lock_take(&lock);
+	h = find(address, true);
+	h->answers = true;
+	h->silent_until = 0;
+	lock_drop(&lock);
+}
+
+static void forget(void)
+{
+	lock = (struct lock){0};
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget);
+}

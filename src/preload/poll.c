@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/lock.h"
 
@@ -107,10 +108,23 @@ static bool any_of(int n, const fd_set *in, const fd_set *out, const fd_set *exc
 	return any;
 }
 
+/* Linux tells how much is left of the time. */
+static int select_until(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
+{
+	uint64_t us = (uint64_t)timeout->tv_sec * 1000000 + (uint64_t)timeout->tv_usec, spent;
+	uint64_t begin = clock_now();
+	int result = INSIDE(rselect(n, in, out, except, timeout));
+
+	spent = min_of((clock_now() - begin) / USEC, us);
+	*timeout = (struct timeval){(time_t)((us - spent) / 1000000), (suseconds_t)((us - spent) % 1000000)};
+	return result;
+}
+
 PUBLIC int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
-	return inside || !any_of(n, in, out, except) ? NEXT(select)(n, in, out, except, timeout)
-						     : INSIDE(rselect(n, in, out, except, timeout));
+	if (inside || !any_of(n, in, out, except))
+		return NEXT(select)(n, in, out, except, timeout);
+	return timeout ? select_until(n, in, out, except, timeout) : INSIDE(rselect(n, in, out, except, NULL));
 }
 
 PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout, const sigset_t *mask)

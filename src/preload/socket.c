@@ -4,6 +4,7 @@
 #include "preload/preload.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -15,6 +16,13 @@
 #include <unistd.h>
 
 #include "base/lock.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4
+#endif
+/* Of a C library from 2.34 on. */
+int close_range(unsigned first, unsigned last, int flags);
+void closefrom(int first);
 
 /* Of liburoce.so.1. Without it, nothing is ours. */
 #pragma weak uroce_rsocket_attach
@@ -133,12 +141,17 @@ PUBLIC int socket(int domain, int type, int protocol)
 	return fd;
 }
 
-static int domain_of(int fd)
-{
-	struct sockaddr_storage name;
-	socklen_t length = sizeof(name);
+/* What the kernel calls it. */
+union name {
+	struct sockaddr any;
+	struct sockaddr_in ipv4;
+	struct sockaddr_in6 ipv6;
+};
 
-	return NEXT(getsockname)(fd, (struct sockaddr *)&name, &length) ? -1 : name.ss_family;
+static int get_name(int fd, union name *name, socklen_t *length)
+{
+	*length = sizeof(*name);
+	return NEXT(getsockname)(fd, &name->any, length) ? -errno : 0;
 }
 
 static bool is_new(enum kind kind)
@@ -162,9 +175,9 @@ static void copy_options(int fd)
 	}
 }
 
-static int attach(int fd, bool beneath, bool altered, bool nonblocking)
+static int attach(int fd, int domain, bool beneath, bool altered, bool nonblocking)
 {
-	int err = OPS.attach(fd, domain_of(fd), SOCK_STREAM, beneath);
+	int err = OPS.attach(fd, domain, SOCK_STREAM, beneath);
 
 	if (!err && altered)
 		copy_options(fd);
@@ -173,12 +186,45 @@ static int attach(int fd, bool beneath, bool altered, bool nonblocking)
 	return err;
 }
 
+/* Librdmacm takes it for any address. */
+static bool is_other_loopback(const union name *name)
+{
+	in_addr_t address = ntohl(name->ipv4.sin_addr.s_addr);
+
+	return name->any.sa_family == AF_INET && address >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET && address != INADDR_LOOPBACK;
+}
+
+static int bind_too(int fd, const union name *name, socklen_t length)
+{
+	int on = 1;
+
+	if (is_other_loopback(name))
+		return -EADDRNOTAVAIL;
+	rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* the kernel has said whose it is */
+	return rbind(fd, &name->any, length) ? -errno : 0;
+}
+
+/* The kernel does not know that it is connected. */
+static int refuse(void)
+{
+	errno = EINVAL;
+	return -1;
+}
+
+PUBLIC int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	return is_rdma(fd) ? refuse() : NEXT(bind)(fd, address, length);
+}
+
 /* ---- listening ---- */
 
 PUBLIC int listen(int fd, int backlog)
 {
-	int result = NEXT(listen)(fd, backlog);
+	int result;
 
+	if (is_rdma(fd))
+		return refuse();
+	result = NEXT(listen)(fd, backlog);
 	if (!result && is_new(kind_of(fd)))
 		set_kind(fd, PENDING);
 	return result;
@@ -186,23 +232,18 @@ PUBLIC int listen(int fd, int backlog)
 
 static int listen_too(int fd)
 {
-	struct sockaddr_storage name;
-	socklen_t length = sizeof(name);
-	int on = 1, err;
+	union name name;
+	socklen_t length, size;
+	int on, err = get_name(fd, &name, &length);
 
-	if (NEXT(getsockname)(fd, (struct sockaddr *)&name, &length))
-		return -1;
-	err = attach(fd, true, true, is_nonblocking(fd));
+	if (!err)
+		err = attach(fd, name.any.sa_family, true, true, is_nonblocking(fd));
 	if (err)
 		return err;
-	rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (name.ss_family == AF_INET6) {
-		length = sizeof(on);
-		if (!NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &length))
-			rsetsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-		length = sizeof(name);
-	}
-	err = rbind(fd, (struct sockaddr *)&name, length) ?: rlisten(fd, 0);
+	size = sizeof(on);
+	if (name.any.sa_family == AF_INET6 && !NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &size))
+		rsetsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	err = bind_too(fd, &name, length) ?: rlisten(fd, 0);
 	if (err)
 		OPS.detach(fd);
 	return err;
@@ -234,14 +275,16 @@ void wake_listener(int fd)
 
 static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
-	int domain, fd, err;
+	union name name;
+	int fd, err;
 
 	if (!OPS.has_connection(listener)) {
 		errno = EAGAIN;
 		return -1;
 	}
-	domain = domain_of(listener);
-	fd = NEXT(socket)(domain, SOCK_STREAM | (flags & SOCK_CLOEXEC), 0);
+	if (get_name(listener, &name, &(socklen_t){0}))
+		return -1;
+	fd = NEXT(socket)(name.any.sa_family, SOCK_STREAM | (flags & SOCK_CLOEXEC), 0);
 	if (fd < 0)
 		return -1;
 	rfcntl(listener, F_SETFL, O_NONBLOCK);
@@ -259,6 +302,16 @@ static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length
 	return fd;
 }
 
+/* ms; -1: without end. */
+static int receive_time(int fd)
+{
+	struct timeval t = {0};
+	socklen_t length = sizeof(t);
+
+	NEXT(getsockopt)(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &length);
+	return t.tv_sec || t.tv_usec ? (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000) : -1;
+}
+
 /* By RDMA or by TCP, whichever has come. */
 static int accept_either(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
@@ -266,7 +319,7 @@ static int accept_either(int listener, struct sockaddr *address, socklen_t *leng
 
 	for (;;) {
 		struct pollfd p = {.fd = listener, .events = POLLIN};
-		int fd = INSIDE(accept_rdma(listener, address, length, flags));
+		int fd = INSIDE(accept_rdma(listener, address, length, flags)), ms, ready;
 
 		if (fd >= 0) {
 			set_kind(fd, RDMA);
@@ -276,8 +329,14 @@ static int accept_either(int listener, struct sockaddr *address, socklen_t *leng
 			return -1;
 		if (!waits || NEXT(poll)(&p, 1, 0) > 0)
 			return NEXT(accept4)(listener, address, length, flags);
-		if (INSIDE(rpoll(&p, 1, -1)) < 0)
+		ms = receive_time(listener);
+		ready = INSIDE(rpoll(&p, 1, ms));
+		if (ready < 0 && !(errno == EINTR && ms < 0 && OPS.restarts()))
 			return -1;
+		if (!ready) {
+			errno = EAGAIN;
+			return -1;
+		}
 	}
 }
 
@@ -300,13 +359,25 @@ PUBLIC int accept(int fd, struct sockaddr *address, socklen_t *length)
 
 /* ---- connecting ---- */
 
+static bool is_bound(const union name *name)
+{
+	if (name->any.sa_family == AF_INET)
+		return name->ipv4.sin_port || name->ipv4.sin_addr.s_addr;
+	return name->ipv6.sin6_port || !IN6_IS_ADDR_UNSPECIFIED(&name->ipv6.sin6_addr);
+}
+
 static int try_rdma(int fd, const struct sockaddr *address, socklen_t length, bool altered, bool nonblocking)
 {
-	int err = attach(fd, false, altered, nonblocking);
+	union name name;
+	socklen_t size;
+	int err = get_name(fd, &name, &size) ?: attach(fd, name.any.sa_family, false, altered, nonblocking);
 
 	if (err)
 		return err;
-	err = OPS.try_connect(fd, address, length);
+	if (is_bound(&name))
+		err = bind_too(fd, &name, size);
+	if (!err)
+		err = OPS.try_connect(fd, address, length);
 	if (err && err != -EINPROGRESS)
 		OPS.detach(fd);
 	return err;
@@ -344,6 +415,25 @@ PUBLIC int close(int fd)
 {
 	let_go(fd);
 	return NEXT(close)(fd);
+}
+
+static void let_go_from(unsigned first, unsigned last)
+{
+	for (unsigned fd = first; fd <= last && fd < ARRAY_SIZE(kinds); fd++)
+		let_go((int)fd);
+}
+
+PUBLIC int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		let_go_from(first, last);
+	return NEXT(close_range)(first, last, flags);
+}
+
+PUBLIC void closefrom(int first)
+{
+	let_go_from((unsigned)max_of(first, 0), UINT_MAX);
+	NEXT(closefrom)(first);
 }
 
 PUBLIC int shutdown(int fd, int how)
@@ -415,8 +505,14 @@ PUBLIC int getpeername(int fd, struct sockaddr *to, socklen_t *room)
 
 PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
-	int result = NEXT(setsockopt)(fd, level, name, value, length), error = errno;
+	int result, error;
 
+	if (level == SOL_SOCKET && name == SO_ZEROCOPY && kind_of(fd) != PLAIN) { /* nobody would tell when */
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	result = NEXT(setsockopt)(fd, level, name, value, length);
+	error = errno;
 	if (is_rdma(fd))
 		INSIDE(rsetsockopt(fd, level, name, value, length));
 	else if (kind_of(fd) == FRESH)

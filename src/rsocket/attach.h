@@ -25,6 +25,9 @@ int rsocket_try_connect(int fd, const struct sockaddr *address, socklen_t length
 /* Whether that has happened: then the descriptor is an ordinary socket. */
 bool rsocket_is_plain(int fd);
 
+/* Whether the kernel would go on with a call that a signal has interrupted: no handler says that it is to end. */
+bool rsocket_restarts(void);
+
 /* As epoll_ctl() and epoll_wait(), on an ordinary instance: of rsockets, and of all. */
 int rsocket_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout);
@@ -45,6 +48,7 @@ struct rsocket_attach_ops {
 	int (*pending)(int fd);
 	int (*try_connect)(int fd, const struct sockaddr *address, socklen_t length);
 	bool (*is_plain)(int fd);
+	bool (*restarts)(void);
 	int (*epoll_ctl)(int epfd, int op, int fd, struct epoll_event *event);
 	int (*epoll_wait)(int epfd, struct epoll_event *events, int max, int timeout);
 	bool (*epoll_is)(int epfd);

@@ -118,6 +118,7 @@ PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
 	.pending = rsocket_pending,
 	.try_connect = rsocket_try_connect,
 	.is_plain = rsocket_is_plain,
+	.restarts = rsocket_restarts,
 	.epoll_ctl = rsocket_epoll_ctl,
 	.epoll_wait = rsocket_epoll_wait,
 	.epoll_is = rsocket_epoll_is,

@@ -253,14 +253,16 @@ static bool may_receive(struct rsocket *rs)
 	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
 
-static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, bool peek)
+static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, int flags)
 {
 	struct stream *s = &rs->stream;
 	uint32_t first = min_of(length, s->rx_size - s->rx_head);
 
-	copy(c, s->rx + s->rx_head, first, false);
-	copy(c, s->rx, length - first, false);
-	if (peek)
+	if (!(flags & MSG_TRUNC)) { /* as tcp(7) has it: nobody wants to see them */
+		copy(c, s->rx + s->rx_head, first, false);
+		copy(c, s->rx, length - first, false);
+	}
+	if (flags & MSG_PEEK)
 		return;
 	s->rx_head = (s->rx_head + length) % s->rx_size;
 	s->rx_ready -= length;
@@ -280,7 +282,7 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 	struct cursor c = {iov, count, 0};
 	size_t left = total(iov, count), all = left;
 	uint64_t until = rsocket_until(rs->receive_ms);
-	int err = settle(rs, flags);
+	int err = flags & MSG_ERRQUEUE ? -EAGAIN : settle(rs, flags); /* there never is anything */
 
 	while (left && !err) {
 		uint32_t n;
@@ -294,11 +296,11 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 		if (!n)
 			break;
 		if (flags & MSG_PEEK) {
-			take_bytes(rs, &c, n, true);
+			take_bytes(rs, &c, n, flags);
 			return n;
 		}
 		n = min_of(n, PIECE);
-		take_bytes(rs, &c, n, false);
+		take_bytes(rs, &c, n, flags);
 		left -= n;
 		look_around(n);
 		stream_process(rs); /* the peer learns of the room */

@@ -3,12 +3,14 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/aside.h"
 #include "loop/loop.h"
+#include "rsocket/attach.h"
 #include "rsocket/datagram.h"
 
 void rsocket_wait_add(struct rsocket *rs, struct waiter *w)
@@ -168,6 +170,20 @@ uint64_t rsocket_until(int ms)
 	return ms > 0 ? clock_now() + (uint64_t)ms * MSEC : NEVER;
 }
 
+/* Which handler has run nobody knows, so one that ends calls is enough. Faults interrupt none. */
+bool rsocket_restarts(void)
+{
+	for (int n = 1; n < NSIG; n++) {
+		struct sigaction a;
+
+		if (n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGTRAP || n == SIGSYS || sigaction(n, NULL, &a))
+			continue;
+		if (a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN && !(a.sa_flags & SA_RESTART))
+			return false;
+	}
+	return true;
+}
+
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
 {
 	struct waiting waiting = {.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
@@ -192,7 +208,8 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	}
 	do
 		result = loop_wait_for(&w);
-	while (result > 0 && is_datagram(rs) && !done(&waiting)); /* something came by UDP, and it is not that */
+	while ((result > 0 && is_datagram(rs) && !done(&waiting)) || /* something came by UDP, and it is not that */
+	       (result == -EINTR && until == NEVER && rsocket_restarts()));
 	rsocket_wait_remove(rs, &waiting.sleeper.waiter);
 	if (waiting.attends)
 		service_leave(&waiting.attendant);

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """semantics.py rdma|tcp: what a program sees of its sockets, line by line: ends, options, errors, addresses. By rsocket it has to be
 the same as by TCP."""
+import ctypes
 import errno
+import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -158,6 +161,85 @@ def ports():
     again.close()
 
 
+def source():
+    """A client that says where it connects from."""
+    listener, client, server = pair()
+    for address in "127.0.0.1", "127.0.0.3":
+        s = socket.socket()
+        s.bind((address, 0))
+        s.settimeout(GUARD)
+        name = s.getsockname()
+        s.connect(listener.getsockname())
+        other, peer = listener.accept()
+        print("from", name == s.getsockname(), name == peer, name == other.getpeername(), address in name)
+        close(s, other)
+    close(client, server, listener)
+
+
+def other_loopback():
+    """What listens at one address is not found at another."""
+    listener = socket.create_server(("127.0.0.3", 0))
+    listener.settimeout(0.001)
+    say("nobody", listener.accept)
+    say("here", lambda: socket.create_connection(("127.0.0.1", listener.getsockname()[1])))
+    listener.close()
+
+
+def misplaced():
+    """What a connected socket cannot do."""
+    listener, client, server = pair()
+    say("listen", client.listen)
+    say("bind", lambda: client.bind(("127.0.0.1", 0)))
+    client.settimeout(None)
+    say("errors", lambda: client.recvmsg(10, 100, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT))
+    close(client, server, listener)
+
+
+def interrupted(restart):
+    """Handlers that end a call, and those after which it goes on."""
+    listener, client, server = pair()
+    libc = ctypes.CDLL(None, use_errno=True)
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    for n in signal.SIGINT, signal.SIGALRM:
+        signal.siginterrupt(n, not restart)
+    for s in server, listener:
+        s.settimeout(None)
+    connections = []
+
+    def release(done):
+        count = 0
+        while not done.wait(0.001) and (not restart or count < 20):
+            os.kill(os.getpid(), signal.SIGALRM)
+            count += asleep(threading.main_thread())
+        client.sendall(b"x")
+        connections.append(socket.create_connection(listener.getsockname()))
+    for name, call in (("receive", lambda: libc.recv(server.fileno(), ctypes.create_string_buffer(1), 1, 0)),
+                       ("accept", lambda: libc.accept(listener.fileno(), None, None))):
+        done = threading.Event()
+        thread = threading.Thread(target=release, args=(done,))
+        thread.start()
+        result = call()
+        print(name, result > 0, result < 0 and ctypes.get_errno() == errno.EINTR)
+        done.set()
+        thread.join()
+        if name == "receive":
+            connections.append(listener.accept()[0])
+    close(client, server, listener, *connections)
+
+
+def time_left():
+    """select() tells how much of its time is left, accept() heeds the listener's."""
+    listener, client, server = pair()
+    libc, time = ctypes.CDLL(None), (ctypes.c_long * 2)(0, 1000)
+    fds = (ctypes.c_ulong * 16)()
+    fds[client.fileno() // 64] = 1 << client.fileno() % 64
+    print("none", libc.select(client.fileno() + 1, fds, None, None, time), time[0], time[1])
+    listener.settimeout(None)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 1000))
+    say("accept", listener.accept)
+    close(client, server, listener)
+
+
 def refused():
     s = socket.socket()
     say("blocking", lambda: s.connect(("127.0.0.1", 1)))
@@ -265,6 +347,12 @@ lingering(1, 2)
 options()
 ports()
 refused()
+source()
+other_loopback()
+misplaced()
+interrupted(True)
+interrupted(False)
+time_left()
 epoll_edges()
 epoll_before_use()
 epoll_while_waiting()

@@ -289,10 +289,15 @@ void bridge(int fd)
 	inside--;
 }
 
-PUBLIC FILE *fdopen(int fd, const char *mode)
+void bridge_if_rdma(int fd)
 {
 	if (is_rdma(fd) && kind_of(fd) == RDMA)
 		bridge(fd);
+}
+
+PUBLIC FILE *fdopen(int fd, const char *mode)
+{
+	bridge_if_rdma(fd);
 	return NEXT(fdopen)(fd, mode);
 }
 

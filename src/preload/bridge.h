@@ -11,6 +11,8 @@
 
 /* The descriptor, connected by RDMA, becomes one of the kernel's. If that cannot be it stays what it is. */
 void bridge(int fd);
+/* The same, if that is what it is. */
+void bridge_if_rdma(int fd);
 
 /* The address of the connection behind a bridge; false: it is none. */
 bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room);

@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -425,6 +426,10 @@ static void let_go_from(unsigned first, unsigned last)
 
 PUBLIC int close_range(unsigned first, unsigned last, int flags)
 {
+	if (!NEXT(close_range)) {
+		errno = ENOSYS;
+		return -1;
+	}
 	if (!(flags & CLOSE_RANGE_CLOEXEC))
 		let_go_from(first, last);
 	return NEXT(close_range)(first, last, flags);
@@ -485,6 +490,13 @@ PUBLIC int dup3(int fd, int to, int flags)
 	if (fd != to)
 		let_go(to);
 	return same(fd, NEXT(dup3)(fd, to, flags));
+}
+
+/* For a program that is executed, in a child that we hear nothing of. */
+PUBLIC int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
+{
+	bridge_if_rdma(fd);
+	return NEXT(posix_spawn_file_actions_adddup2)(actions, fd, to);
 }
 
 /* ---- names and options: what both know, both are told ---- */

@@ -71,6 +71,7 @@ struct stream {
 	/* receiving */
 	uint8_t *rx;
 	uint32_t rx_size, rx_head, rx_ready;
+	uint32_t rx_wanted;		   /* by one who waits for so many */
 	uint32_t rx_free;		   /* bytes read since, that the peer does not know of */
 	uint32_t rx_publish;		   /* which half comes next */
 	uint32_t owed;			   /* receives, to be posted */

@@ -253,6 +253,12 @@ static bool may_receive(struct rsocket *rs)
 	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
 
+/* For one who looks ahead. */
+static bool may_receive_all(struct rsocket *rs)
+{
+	return rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
+}
+
 static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, int flags)
 {
 	struct stream *s = &rs->stream;
@@ -290,6 +296,10 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 		if (!s->rx_ready && left != all && !(flags & MSG_WAITALL))
 			break;
 		err = s->rx_ready ? 0 : ready(rs, may_receive, flags, until);
+		if (!err && (flags & MSG_PEEK) && (flags & MSG_WAITALL)) {
+			s->rx_wanted = (uint32_t)min_of(left, (size_t)s->rx_size / 2); /* there is always room for so much */
+			ready(rs, may_receive_all, flags, until); /* if it is late or interrupted, there is less */
+		}
 		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
 		if (!n && !err)
 			err = check_receive(rs);

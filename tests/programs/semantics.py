@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """semantics.py rdma|tcp: what a program sees of its sockets, line by line: ends, options, errors, addresses. By rsocket it has to be
 the same as by TCP."""
+import array
 import ctypes
 import errno
 import os
@@ -240,6 +241,77 @@ def time_left():
     close(client, server, listener)
 
 
+def passed():
+    """A connection that another process gets, or a program that is spawned."""
+    listener, client, server = pair()
+    server.settimeout(None)
+    name = client.getsockname()
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if not child:
+        fds = array.array("i")
+        _, more, _, _ = theirs.recvmsg(10, socket.CMSG_LEN(fds.itemsize))
+        fds.frombytes(more[0][2])
+        s = socket.socket(fileno=fds[0])
+        s.sendall(b"got " + s.recv(3, socket.MSG_WAITALL))
+        os._exit(s.getpeername() != name)
+    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [server.fileno()]))])
+    server.close()
+    client.sendall(b"abc")
+    say("from the child", lambda: client.recv(7, socket.MSG_WAITALL))
+    print("child", os.waitpid(child, 0)[1])
+    say("end", lambda: client.recv(1))
+    close(client, listener, ours, theirs)
+    listener, client, server = pair()
+    server.settimeout(None)
+    spawned = os.posix_spawnp("cat", ["cat"], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, server.fileno(), fd) for fd in (0, 1)])
+    server.close()
+    client.sendall(b"abc")
+    client.shutdown(socket.SHUT_WR)
+    say("from the program", lambda: client.recv(4, socket.MSG_WAITALL))
+    print("program", os.waitpid(spawned, 0)[1])
+    close(client, listener)
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
+
+
+class Message(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_void_p), ("room", ctypes.c_uint), ("parts", ctypes.POINTER(Part)), ("count", ctypes.c_size_t),
+                ("control", ctypes.c_void_p), ("size", ctypes.c_size_t), ("flags", ctypes.c_int), ("length", ctypes.c_uint64)]
+
+
+def other_calls():
+    """What else moves bytes."""
+    listener, client, server = pair()
+    for s in client, server:
+        s.settimeout(None)
+    libc = ctypes.CDLL(None)
+    print("dprintf", libc.dprintf(client.fileno(), b"%d-%s", 5, b"x"))
+    say("bytes", lambda: server.recv(3, socket.MSG_WAITALL))
+    part = Part(b"abc", 3), Part(b"defg", 4)
+    messages = (Message * 2)(*(Message(parts=ctypes.pointer(p), count=1) for p in part))
+    print("sendmmsg", libc.sendmmsg(client.fileno(), messages, 2, 0), [m.length for m in messages])
+    room = [ctypes.create_string_buffer(4) for _ in part]
+    part = [Part(ctypes.cast(r, ctypes.c_char_p), 4) for r in room]
+    messages = (Message * 2)(*(Message(parts=ctypes.pointer(p), count=1) for p in part))
+    say("bytes", lambda: server.recv(7, socket.MSG_WAITALL | socket.MSG_PEEK))
+    print("recvmmsg", libc.recvmmsg(server.fileno(), messages, 2, 0, None), [m.length for m in messages], [r.raw for r in room])
+    end, begin = os.pipe()
+    os.write(begin, b"spliced")
+    print("into", libc.splice(end, None, client.fileno(), None, 100, 0))
+    say("bytes", lambda: server.recv(7, socket.MSG_WAITALL | socket.MSG_PEEK))
+    print("out of", libc.splice(server.fileno(), None, begin, None, 100, 0))
+    say("bytes", lambda: os.read(end, 100))
+    say("dropped", lambda: client.send(b"abcdef"))
+    print(libc.recv(server.fileno(), None, 4, socket.MSG_TRUNC | socket.MSG_WAITALL))
+    say("bytes", lambda: server.recvmsg(2, 0, socket.MSG_WAITALL))
+    os.close(begin)
+    os.close(end)
+    close(client, server, listener)
+
+
 def refused():
     s = socket.socket()
     say("blocking", lambda: s.connect(("127.0.0.1", 1)))
@@ -353,6 +425,8 @@ misplaced()
 interrupted(True)
 interrupted(False)
 time_left()
+passed()
+other_calls()
 epoll_edges()
 epoll_before_use()
 epoll_while_waiting()

@@ -630,6 +630,7 @@ NO_LOCK_ANALYSIS static void part_all(void)
 
 static int start(struct rdma_event_channel *ch)
 {
+	static bool parts; /* a child has its parent's handler */
 	sigset_t all, old;
 	int error;
 
@@ -640,8 +641,8 @@ static int start(struct rdma_event_channel *ch)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!error)
 		pthread_detach(thread);
-	if (!error)
-		atexit(part_all);
+	if (!error && !parts)
+		parts = !atexit(part_all);
 	return error;
 }
 

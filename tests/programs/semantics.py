@@ -273,6 +273,22 @@ def passed():
     close(client, listener)
 
 
+def connected_by_a_child():
+    """A child that has connections of its own, and ends as programs do."""
+    listener, client, server = pair()
+    child = os.fork()
+    if not child:
+        s = socket.create_connection(listener.getsockname())
+        s.sendall(b"abc")
+        s.close()
+        sys.exit(0)
+    other, _ = listener.accept()
+    other.settimeout(None)
+    say("bytes", lambda: other.recv(4, socket.MSG_WAITALL))
+    print("child", os.waitpid(child, 0)[1])
+    close(client, server, listener, other)
+
+
 class Part(ctypes.Structure):
     _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
 
@@ -426,6 +442,7 @@ interrupted(True)
 interrupted(False)
 time_left()
 passed()
+connected_by_a_child()
 other_calls()
 epoll_edges()
 epoll_before_use()

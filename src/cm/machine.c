@@ -604,9 +604,10 @@ static void send_again(struct connection *c, uint64_t now)
 		unanswered(c, now);
 		return;
 	}
-	repeat_until_given_up(c, now);
+	/* first: hosts tell of closed ports only so often, and whoever sends the message would not hear it */
 	if (asks(c) && c->machine->ops->unanswered)
 		c->machine->ops->unanswered(c);
+	repeat_until_given_up(c, now);
 }
 
 static void rested(struct connection *c, uint64_t now)

@@ -228,7 +228,6 @@ void rsocket_close(struct rsocket *rs);
 /* It has not answered, not long ago, and never has. */
 bool peer_is_silent(const struct sockaddr *address);
 void peer_was_silent(const struct sockaddr *address);
-/* With a refusal, too. */
 void peer_has_answered(const struct sockaddr *address);
 
 /* ---- service.c ---- */

@@ -101,12 +101,22 @@ static void disconnected(struct rsocket *rs) REQUIRES(rs->lock)
 	rdma_disconnect(rs->id);
 }
 
+static void note_peer(struct rsocket *rs, enum rdma_cm_event_type event)
+{
+	const struct sockaddr *peer = (struct sockaddr *)&rs->peer;
+
+	if (event == RDMA_CM_EVENT_ESTABLISHED) /* not by a refusal, which may be what its kernel says of the port (cm/probe.h) */
+		peer_has_answered(peer);
+	else if (event == RDMA_CM_EVENT_UNREACHABLE)
+		peer_was_silent(peer);
+}
+
 static void handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
 {
 	int err = 0;
 
-	if (rs->falls_back && (e->event == RDMA_CM_EVENT_ESTABLISHED || e->event == RDMA_CM_EVENT_REJECTED))
-		peer_has_answered((struct sockaddr *)&rs->peer);
+	if (rs->falls_back)
+		note_peer(rs, e->event);
 	switch (e->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		err = rdma_resolve_route(rs->id, 2000) ? -errno : 0;

@@ -48,15 +48,14 @@ def netcat(server_rdma):
 
 def silent(place, build):
     """A host that knows nothing of RDMA is asked once, not for each connection."""
-    port, sent = next(ports), []
+    port, count = next(ports), 40  # its kernel says of some of them that it knows nothing of RDMA
     Process(build, place.server, ["nc", "-lk", place.address, str(port)], preload=False).until_listening(port)
-    for count in 1, 5:
-        connect = "import socket\nfor _ in range(%d): socket.create_connection((%r, %d))" % (count, place.address, port)
-        c = Process(build, place.client, [sys.executable, "-c", connect], env=[*by_rsocket(build), "UROCE_LOG=debug"])
-        expect(c)
-        sent.append(int(re.search(r"udp link: sent (\d+) packets", c.output)[1]))
-    if not 0 < sent[0] <= sent[1] < 2 * sent[0]:
-        raise Failure("packets sent for one connection and for five: %s" % sent)
+    connect = "import socket\nfor _ in range(%d): socket.create_connection((%r, %d))" % (count, place.address, port)
+    c = Process(build, place.client, [sys.executable, "-c", connect], env=[*by_rsocket(build), "UROCE_LOG=debug"])
+    expect(c)
+    sent = re.search(r"udp link: sent (\d+) packets", c.output)
+    if not 0 < int(sent[1]) < count:
+        raise Failure(sent[0])
 
 
 def slow(place, build):

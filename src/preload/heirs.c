@@ -155,8 +155,11 @@ static uint32_t count_rdma(void)
 {
 	uint32_t count = 0;
 
-	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++)
+	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
+		if (kind_of((int)fd) == CONNECTING)
+			is_rdma((int)fd); /* it may be connected by now */
 		count += kind_of((int)fd) == RDMA;
+	}
 	return count;
 }
 

@@ -99,8 +99,11 @@ bool is_rdma(int fd)
 		heirs_claim(fd);
 	if (kind != CONNECTING)
 		return false;
-	if (!OPS.is_plain(fd))
+	if (!OPS.is_plain(fd)) {
+		if (OPS.is_settled(fd))
+			set_kind(fd, RDMA);
 		return true;
+	}
 	INSIDE((OPS.detach(fd), 0));
 	set_kind(fd, PLAIN);
 	return false;

@@ -24,6 +24,8 @@ int rsocket_pending(int fd);
 int rsocket_try_connect(int fd, const struct sockaddr *address, socklen_t length);
 /* Whether that has happened: then the descriptor is an ordinary socket. */
 bool rsocket_is_plain(int fd);
+/* Whether it never will: it is connected, or has been. */
+bool rsocket_is_settled(int fd);
 
 /* Whether the kernel would go on with a call that a signal has interrupted: no handler says that it is to end. */
 bool rsocket_restarts(void);
@@ -48,6 +50,7 @@ struct rsocket_attach_ops {
 	int (*pending)(int fd);
 	int (*try_connect)(int fd, const struct sockaddr *address, socklen_t length);
 	bool (*is_plain)(int fd);
+	bool (*is_settled)(int fd);
 	bool (*restarts)(void);
 	int (*epoll_ctl)(int epfd, int op, int fd, struct epoll_event *event);
 	int (*epoll_wait)(int epfd, struct epoll_event *events, int max, int timeout);

@@ -75,14 +75,26 @@ int rsocket_pending(int fd)
 	return WITH_RSOCKET(fd, rs, int, (stream_process(rs), (int)rs->stream.rx_ready));
 }
 
-bool rsocket_is_plain(int fd)
+static enum rsocket_state state_of(int fd)
 {
 	struct rsocket *rs = rsocket_get(fd);
-	bool is = rs && rsocket_state(rs) == RS_PLAIN;
+	enum rsocket_state state = rs ? rsocket_state(rs) : RS_NEW;
 
 	if (rs)
 		rsocket_put(rs);
-	return is;
+	return state;
+}
+
+bool rsocket_is_plain(int fd)
+{
+	return state_of(fd) == RS_PLAIN;
+}
+
+bool rsocket_is_settled(int fd)
+{
+	enum rsocket_state state = state_of(fd);
+
+	return state == RS_CONNECTED || state == RS_OVER;
 }
 
 static int try_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length) REQUIRES(rs->lock)
@@ -118,6 +130,7 @@ PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
 	.pending = rsocket_pending,
 	.try_connect = rsocket_try_connect,
 	.is_plain = rsocket_is_plain,
+	.is_settled = rsocket_is_settled,
 	.restarts = rsocket_restarts,
 	.epoll_ctl = rsocket_epoll_ctl,
 	.epoll_wait = rsocket_epoll_wait,

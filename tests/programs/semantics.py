@@ -289,6 +289,25 @@ def connected_by_a_child():
     close(client, server, listener, other)
 
 
+def divided():
+    """A connection that was made without waiting: a child reads, its parent writes."""
+    listener, first, server = pair()
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex(listener.getsockname())
+    print("client", events(client))
+    other, _ = listener.accept()
+    client.setblocking(True)
+    child = os.fork()
+    if not child:
+        os._exit(client.recv(3, socket.MSG_WAITALL) != b"abc")
+    client.sendall(b"def")
+    say("bytes", lambda: other.recv(3, socket.MSG_WAITALL))
+    other.sendall(b"abc")
+    print("child", os.waitpid(child, 0)[1])
+    close(first, client, server, listener, other)
+
+
 class Part(ctypes.Structure):
     _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
 
@@ -443,6 +462,7 @@ interrupted(False)
 time_left()
 passed()
 connected_by_a_child()
+divided()
 other_calls()
 epoll_edges()
 epoll_before_use()

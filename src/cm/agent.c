@@ -138,6 +138,12 @@ static void absent(uint32_t id, int err) NO_LOCK_ANALYSIS
 	machine_absent(&cm, id, err, agent_now());
 }
 
+void agent_look_at(uint64_t when)
+{
+	if (when < timer_at)
+		set_timer(when);
+}
+
 static void time_has_come(void *arg)
 {
 	uint64_t expirations, next;
@@ -150,6 +156,7 @@ static void time_has_come(void *arg)
 	next = machine_deadline(&cm);
 	if (next != NEVER && next + SLACK < timer_at)
 		set_timer(next + SLACK);
+	agent_look_at(resolve_look(agent_now()));
 	lock_drop(&cm.lock);
 }
 

@@ -26,6 +26,11 @@ extern const struct machine_ops agent_ops;
 void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES]);
 void agent_deadline(struct machine *m, uint64_t when);
 
+/* resolve.c: looks for those neighbors that it is time to look for. When it wants to be called again; NEVER: not. */
+uint64_t resolve_look(uint64_t now) REQUIRES(cm.lock);
+/* It is called then, or before. */
+void agent_look_at(uint64_t when) REQUIRES(cm.lock);
+
 /* At exit. */
 void ids_release_all(void) REQUIRES(cm.lock);
 /* In a child after fork: what the parent has is the parent's. */

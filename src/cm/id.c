@@ -22,6 +22,7 @@ struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_
 	list_init(&id->all);
 	list_init(&id->listening);
 	list_init(&id->bound);
+	list_init(&id->resolving);
 	list_init(&id->groups);
 	pthread_mutex_init(&id->mutex, NULL);
 	pthread_cond_init(&id->acknowledged, NULL);
@@ -80,14 +81,17 @@ void ids_forget(void)
 {
 	struct list *l;
 
-	while ((l = list_pop(&ids)))
+	while ((l = list_pop(&ids))) {
 		container_of(l, struct id, all)->connection = NULL;
+		list_remove(&container_of(l, struct id, all)->resolving);
+	}
 }
 
 /* It has gone: what the id had there is lost. */
 static void lose_device(struct id *id) REQUIRES(cm.lock)
 {
 	listener_remove(id);
+	list_remove(&id->resolving);
 	if (id->connection)
 		connection_release(id->connection, agent_now());
 	id->connection = NULL;
@@ -231,6 +235,7 @@ PUBLIC int rdma_destroy_id(struct rdma_cm_id *base)
 	id_leave_groups(id);
 	lock_take(&cm.lock);
 	listener_remove(id);
+	list_remove(&id->resolving);
 	list_remove(&id->all);
 	if (id->connection)
 		connection_release(id->connection, agent_now());

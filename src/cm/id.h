@@ -24,6 +24,7 @@ enum id_state {
 	ID_IDLE,
 	ID_BOUND, /* rdma_bind_addr() */
 	ID_LISTENING,
+	ID_RESOLVING, /* the neighbor on the way there is being looked for */
 	ID_ADDRESS_RESOLVED,
 	ID_ROUTE_RESOLVED,
 	ID_CONNECTING, /* also one that was asked for, and what comes after */
@@ -80,6 +81,10 @@ struct id {
 	struct ibv_pd *wanted_pd;
 	void *connect;
 	uint8_t connect_length;
+
+	struct list resolving;	   /* L: among those that are in this state, with when that began, or they looked last; ... */
+	uint64_t looked, give_up; /* L: ... and when it ends. ns */
+	uint64_t pause;		   /* L: between looks. ns */
 
 	struct list groups; /* multicast */
 	struct rdma_addrinfo *resolved; /* L: by rdma_resolve_addrinfo(), not fetched yet */

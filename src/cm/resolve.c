@@ -7,6 +7,7 @@
 
 #include "cm/id.h"
 #include "link/netif.h"
+#include "link/next_hop.h"
 #include "verbs/context.h"
 
 /* The source address that the routing tables choose: what a UDP socket gets that is connected there. *source is where to; if that
@@ -134,6 +135,100 @@ static void post(struct id *id, enum rdma_cm_event_type type, int status)
 	lock_drop(&cm.lock);
 }
 
+/* ---- the neighbor on the way ---- */
+
+#define SHORT_PAUSE (1 * MSEC) /* between looks, at first ... */
+#define LONG_PAUSE  (64 * MSEC)
+#define LASTS	    SEC /* that a neighbor was there: a question takes 25 us, too long for each of a thousand connections */
+
+static struct list resolving = {&resolving, &resolving}; /* guarded by cm.lock */
+
+/* Guarded by cm.lock. */
+static struct {
+	struct cm_address address;
+	uint64_t until;
+} last_found;
+
+/* 0: the kernel knows it, or need not; or -errno, as next_hop_look() has it. One's own address is the usual case, and needs no
+ * question. */
+static int look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
+{
+	const union ibv_gid *from = &id->address.local, *to = &id->address.remote;
+	int err;
+
+	if (!memcmp(from, to, sizeof(*from)))
+		return 0;
+	if (now < last_found.until && !memcmp(from, &last_found.address.local, sizeof(*from)) &&
+	    !memcmp(to, &last_found.address.remote, sizeof(*to)))
+		return 0;
+	err = next_hop_look(context_of(id->device->verbs)->device->netif_index, from, to);
+	if (err)
+		return err;
+	last_found.address = id->address;
+	last_found.until = now + LASTS;
+	return 0;
+}
+
+static void resolved(struct id *id, int status) REQUIRES(cm.lock)
+{
+	list_remove(&id->resolving);
+	id->state = status ? ID_BOUND : ID_ADDRESS_RESOLVED;
+	event_post(event_make(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status));
+}
+
+uint64_t resolve_look(uint64_t now)
+{
+	uint64_t next = NEVER;
+
+	list_each_safe (l, &resolving) {
+		struct id *id = container_of(l, struct id, resolving);
+
+		if (now >= id->looked + id->pause) {
+			id->looked = now;
+			id->pause = min_of(2 * id->pause, (uint64_t)LONG_PAUSE);
+			if (look(id, now) == 0) {
+				resolved(id, 0);
+				continue;
+			}
+		}
+		if (now >= id->give_up)
+			resolved(id, -ETIMEDOUT);
+		else
+			next = min_of(next, min_of(id->give_up, id->looked + id->pause));
+	}
+	return next;
+}
+
+static void wait_for_neighbor(struct id *id, uint32_t ms, uint64_t now) REQUIRES(cm.lock)
+{
+	id->state = ID_RESOLVING;
+	id->looked = now;
+	id->give_up = now + ms * MSEC;
+	id->pause = SHORT_PAUSE;
+	list_append(&resolving, &id->resolving);
+	agent_look_at(min_of(id->give_up, now + SHORT_PAUSE));
+}
+
+/* That the neighbor is there, or the time is up, is told by an event. */
+static void look_for_neighbor(struct id *id, uint32_t ms)
+{
+	uint64_t now = agent_now();
+	bool there;
+
+	lock_take(&cm.lock);
+	there = look(id, now) != -EAGAIN; /* who cannot tell does not hold us up */
+	lock_drop(&cm.lock);
+	there = there || agent_attach(&id->address.local); /* which tells the time */
+	lock_take(&cm.lock);
+	if (id->state != ID_LOST) { /* or it has been told that */
+		if (there)
+			resolved(id, 0);
+		else
+			wait_for_neighbor(id, ms, now);
+	}
+	lock_drop(&cm.lock);
+}
+
 PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct sockaddr *to,
 			     int timeout)
 {
@@ -147,13 +242,10 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 		error = resolve(id, to);
 	if (error > 0)
 		return fail_minus(error);
-	if (error) {
+	if (error)
 		post(id, RDMA_CM_EVENT_ADDR_ERROR, error);
-	} else {
-		if (!id_advance(id, ID_IDLE, ID_ADDRESS_RESOLVED))
-			id_advance(id, ID_BOUND, ID_ADDRESS_RESOLVED);
-		post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	}
+	else
+		look_for_neighbor(id, (uint32_t)timeout);
 	return id_complete(id);
 }
 

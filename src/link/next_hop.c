@@ -89,10 +89,11 @@ static int ask(int fd, struct talk *t)
 	return t->h.nlmsg_type == NLMSG_ERROR ? ((const struct nlmsgerr *)NLMSG_DATA(&t->h))->error ?: -EPROTO : 0;
 }
 
-/* Whom frames to a host are for: that host, or a gateway. True in *ours: nobody else. */
-static int find_route(int fd, int netif, struct host *to, bool *ours)
+/* Whom frames to a host are for: that host, or a gateway. True in *ours: nobody else. Out of *netif, or, if that is 0, wherever
+ * what leaves from that address goes: *netif tells. */
+static int find_route(int fd, int *netif, const struct host *from, struct host *to, bool *ours)
 {
-	const struct rtattr *gateway;
+	const struct rtattr *gateway, *out;
 	struct talk t;
 	int err;
 
@@ -100,15 +101,35 @@ static int find_route(int fd, int netif, struct host *to, bool *ours)
 	t.m.route.rtm_family = to->family;
 	t.m.route.rtm_dst_len = to->bytes * 8;
 	add(&t, RTA_DST, to->address, to->bytes);
-	add(&t, RTA_OIF, &netif, sizeof(netif));
+	if (from) {
+		t.m.route.rtm_src_len = from->bytes * 8;
+		add(&t, RTA_SRC, from->address, from->bytes);
+	}
+	if (*netif)
+		add(&t, RTA_OIF, netif, sizeof(*netif));
 	err = ask(fd, &t);
 	if (err)
 		return err;
+	if (find(&t, RTA_VIA)) /* a gateway of another family */
+		return -EAFNOSUPPORT;
+	out = find(&t, RTA_OIF);
+	if (out && RTA_PAYLOAD(out) == sizeof(*netif))
+		memcpy(netif, RTA_DATA(out), sizeof(*netif));
 	*ours = t.m.route.rtm_type == RTN_LOCAL;
 	gateway = find(&t, RTA_GATEWAY);
 	if (gateway && RTA_PAYLOAD(gateway) == to->bytes)
 		memcpy(to->address, RTA_DATA(gateway), to->bytes);
 	return 0;
+}
+
+/* 0 or -errno: -ENOENT: the kernel has not heard of it. */
+static int ask_neighbor(int fd, int netif, const struct host *to, struct talk *t)
+{
+	begin(t, RTM_GETNEIGH);
+	t->m.neighbor.ndm_family = to->family;
+	t->m.neighbor.ndm_ifindex = netif;
+	add(t, NDA_DST, to->address, to->bytes);
+	return ask(fd, t);
 }
 
 /* False: the kernel has not heard of that neighbor, or not yet. */
@@ -117,11 +138,7 @@ static bool find_neighbor(int fd, int netif, const struct host *to, uint8_t mac[
 	const struct rtattr *lladdr;
 	struct talk t;
 
-	begin(&t, RTM_GETNEIGH);
-	t.m.neighbor.ndm_family = to->family;
-	t.m.neighbor.ndm_ifindex = netif;
-	add(&t, NDA_DST, to->address, to->bytes);
-	if (ask(fd, &t) || t.m.neighbor.ndm_state & (NUD_INCOMPLETE | NUD_FAILED))
+	if (ask_neighbor(fd, netif, to, &t) || t.m.neighbor.ndm_state & (NUD_INCOMPLETE | NUD_FAILED))
 		return false;
 	lladdr = find(&t, NDA_LLADDR);
 	if (!lladdr || RTA_PAYLOAD(lladdr) != 6)
@@ -155,7 +172,7 @@ static void call(int netif, const struct host *to)
 static int find_mac(int fd, int netif, struct host to, uint8_t mac[6])
 {
 	bool ours;
-	int err = find_route(fd, netif, &to, &ours);
+	int err = find_route(fd, &netif, NULL, &to, &ours);
 
 	if (err || ours)
 		return err;
@@ -192,6 +209,55 @@ int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6])
 	err = find_mac(fd, netif, host_of(to), mac);
 	close(fd);
 	return err;
+}
+
+/* 1, 0 or -errno. */
+static int has_neighbors(int netif)
+{
+	struct ifreq r = {0};
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), result;
+
+	if (s < 0)
+		return -errno;
+	result = if_indextoname((unsigned)netif, r.ifr_name) && !ioctl(s, SIOCGIFFLAGS, &r)
+			 ? !(r.ifr_flags & (IFF_NOARP | IFF_LOOPBACK | IFF_POINTOPOINT))
+			 : -errno;
+	close(s);
+	return result;
+}
+
+static int look(int fd, int netif, const struct host *from, struct host to)
+{
+	struct talk t;
+	bool ours;
+	int err = find_route(fd, &netif, from, &to, &ours), neighbors;
+
+	if (err || ours)
+		return err;
+	err = ask_neighbor(fd, netif, &to, &t);
+	if (err ? err != -ENOENT : !(t.m.neighbor.ndm_state & (NUD_INCOMPLETE | NUD_FAILED)))
+		return err;
+	neighbors = has_neighbors(netif);
+	if (neighbors <= 0)
+		return neighbors;
+	if (err || t.m.neighbor.ndm_state & NUD_FAILED)
+		call(netif, &to);
+	return -EAGAIN;
+}
+
+int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to)
+{
+	struct host source = host_of(from);
+	int fd, result;
+
+	if (address_is_multicast(to))
+		return 0;
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return -errno;
+	result = look(fd, address_is_link_local(to) ? netif : 0, &source, host_of(to));
+	close(fd);
+	return result;
 }
 
 uint16_t next_hop_vlan(const char *netif)

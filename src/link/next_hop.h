@@ -11,6 +11,11 @@
  * second). */
 int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6]);
 
+/* Whether the kernel knows where packets to this address go that leave from that one: 0, or -EAGAIN: it does not know the
+ * neighbor that they are for, or not yet, and is looking for it; or another -errno: it could not tell. Does not block. Where
+ * there are no neighbors, 0. `netif` has the source address. */
+int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to);
+
 /* The VLAN that an interface is in; NO_VLAN: none. */
 #define NO_VLAN 0xffff
 uint16_t next_hop_vlan(const char *netif);

@@ -146,6 +146,47 @@ static bool shell(const char *command)
 	return system(command) == 0;
 }
 
+/* The kernel's cma says so as well, and leaves the id bound. */
+static void a_host_that_does_not_answer_is_no_address(void **state)
+{
+	struct sockaddr_in nobody = address("192.0.2.50", 7), own = address(OWN, 7);
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id, *other;
+
+	if (!has_veth)
+		return;
+	id = make_id();
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&nobody, 100), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&nobody, 100), -1); /* it is at it */
+	assert_int_equal(rdma_resolve_route(id, 100), -1);
+	assert_int_equal(rdma_get_cm_event(channel, &e), 0);
+	assert_int_equal(e->event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_ptr_equal(e->id, id);
+	assert_int_equal(e->status, -ETIMEDOUT);
+	rdma_ack_cm_event(e);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&own, 100), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 100), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0); /* one that waits */
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&nobody, 100), -1);
+	assert_int_equal(errno, ETIMEDOUT);
+	assert_int_equal(rdma_destroy_id(id), 0);
+
+	id = make_id();
+	other = make_id();
+	for (struct rdma_cm_id **i = (struct rdma_cm_id *[]){id, other, NULL}; *i; i++)
+		assert_int_equal(rdma_resolve_addr(*i, NULL, (struct sockaddr *)&nobody, INT32_MAX), 0);
+	assert_int_equal(rdma_destroy_id(other), 0); /* of which nothing is heard any more */
+	assert_true(shell("ip neigh replace 192.0.2.50 lladdr 02:00:00:00:00:50 dev cm0"));
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_RESOLVED), id);
+	assert_int_equal(rdma_resolve_route(id, 100), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static int bind_link_local(unsigned scope)
 {
 	struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_scope_id = scope};
@@ -278,7 +319,8 @@ static int devices(void)
  * device. Another of the same name is another. */
 static void the_interface_goes(void **state)
 {
-	struct rdma_cm_id *id[4], *any, *gone;
+	struct rdma_cm_id *id[5], *any, *gone;
+	struct sockaddr_in nobody = address("192.0.2.51", 7);
 	struct ibv_async_event event;
 	unsigned seen = 0;
 
@@ -289,14 +331,16 @@ static void the_interface_goes(void **state)
 	id[1] = make_id();
 	id[2] = connect_to(id[0], id[1]);
 	id[3] = bind_at(OWN);
+	id[4] = make_id();
+	assert_int_equal(rdma_resolve_addr(id[4], NULL, (struct sockaddr *)&nobody, INT32_MAX), 0);
 	assert_int_equal(devices(), 1);
 	assert_true(shell("ip link del cm0"));
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		gone = expect(RDMA_CM_EVENT_DEVICE_REMOVAL);
-		for (int k = 0; k < 4; k++)
+		for (int k = 0; k < 5; k++)
 			seen |= (id[k] == gone) << k;
 	}
-	assert_int_equal(seen, 15);
+	assert_int_equal(seen, 31);
 	do
 		assert_int_equal(ibv_get_async_event(id[1]->verbs, &event), 0);
 	while (ibv_ack_async_event(&event), event.event_type != IBV_EVENT_DEVICE_FATAL);
@@ -307,7 +351,7 @@ static void the_interface_goes(void **state)
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rdma_listen(id[3], 1), -1);
 	assert_int_equal(errno, EINVAL);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		end(id[i]);
 
 	assert_true(make_interface());
@@ -494,23 +538,24 @@ static int expect_refusal(const char *to, enum rdma_port_space ps, enum rdma_cm_
 /* Long before the last repetition of the request, which would be after a minute and more. */
 static void who_is_not_there_is_not_waited_for(void **state)
 {
-	char command[300];
+	char command[400];
 
 	if (!has_veth)
 		return;
 	snprintf(command, sizeof(command),
 		 "ip link set cm1 netns %d && ip addr add fd77::1/64 dev cm0 nodad && "
-		 "echo 20 >/proc/sys/net/ipv4/neigh/cm0/retrans_time_ms && "
+		 "ip route add 203.0.113.0/24 via 192.0.2.3 && "
 		 "nsenter -t %d -n sh -c 'ip addr add 192.0.2.3/24 dev cm1 && ip addr add fd77::3/64 dev cm1 nodad && "
-		 "ip link set cm1 up'", (int)nobody, (int)nobody);
+		 "ip link set cm1 up && echo 1 >/proc/sys/net/ipv4/ip_forward && ip route add unreachable 203.0.113.0/24'",
+		 (int)nobody, (int)nobody);
 	assert_true(shell(command));
 	/* a host without a socket there: it does not know the service */
 	assert_int_equal(expect_refusal("192.0.2.3", RDMA_PS_TCP, RDMA_CM_EVENT_REJECTED), 8);
 	assert_int_equal(expect_refusal("192.0.2.3", RDMA_PS_UDP, RDMA_CM_EVENT_UNREACHABLE), 1);
 	assert_int_equal(expect_refusal("fd77::3", RDMA_PS_TCP, RDMA_CM_EVENT_REJECTED), 8);
-	/* no host */
-	assert_int_equal(expect_refusal("192.0.2.4", RDMA_PS_TCP, RDMA_CM_EVENT_UNREACHABLE), -EHOSTUNREACH);
-	assert_int_equal(expect_refusal("192.0.2.4", RDMA_PS_UDP, RDMA_CM_EVENT_UNREACHABLE), -EHOSTUNREACH);
+	/* no host, says the one on the way */
+	assert_int_equal(expect_refusal("203.0.113.4", RDMA_PS_TCP, RDMA_CM_EVENT_UNREACHABLE), -EHOSTUNREACH);
+	assert_int_equal(expect_refusal("203.0.113.4", RDMA_PS_UDP, RDMA_CM_EVENT_UNREACHABLE), -EHOSTUNREACH);
 	assert_true(shell("ip link del cm0"));
 	assert_true(make_interface());
 }
@@ -534,6 +579,7 @@ int main(void)
 		cmocka_unit_test(the_loopback_is_as_good_as_any),
 		cmocka_unit_test(from_where_it_is_bound),
 		cmocka_unit_test(others_are_not),
+		cmocka_unit_test(a_host_that_does_not_answer_is_no_address),
 		cmocka_unit_test(a_link_local_address_is_one_of_an_interface),
 		cmocka_unit_test(the_address_of_an_id_goes),
 		cmocka_unit_test(the_mac_address_changes),

@@ -372,7 +372,7 @@ static void names_and_rates_convert(void **state)
 	assert_string_equal(ibv_event_type_str(IBV_EVENT_GID_CHANGE), "GID table change");
 	assert_string_equal(ibv_port_state_str(-1), "unknown");
 	assert_string_equal(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
-	for (int rate = IBV_RATE_2_5_GBPS; rate <= IBV_RATE_1200_GBPS; rate++) {
+	for (int rate = IBV_RATE_2_5_GBPS; rate <= (int)IBV_RATE_1200_GBPS; rate++) {
 		assert_int_equal(mbps_to_ibv_rate(ibv_rate_to_mbps(rate)), rate);
 		if (ibv_rate_to_mult(rate) > 0)
 			assert_int_equal(mult_to_ibv_rate(ibv_rate_to_mult(rate)), rate);

@@ -6,6 +6,10 @@
 #ifndef UROCE_OLDER_VERBS_H
 #define UROCE_OLDER_VERBS_H
 
+#if RDMA_CORE < 34
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access);
+#endif
+
 #if RDMA_CORE < 35
 enum ibv_fork_status {
 	IBV_FORK_DISABLED,
@@ -23,6 +27,7 @@ enum ibv_fork_status {
 #define IBV_WR_ATOMIC_WRITE	    ((enum ibv_wr_opcode)15)
 #define IBV_WC_ATOMIC_WRITE	    ((enum ibv_wc_opcode)9)
 #define IBV_QP_EX_WITH_ATOMIC_WRITE (1 << 12)
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 #endif
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/lock.h"
@@ -138,6 +139,7 @@ PUBLIC int socket(int domain, int type, int protocol)
 {
 	int fd = NEXT(socket)(domain, type, protocol);
 
+	let_go(fd); /* what it was has been closed behind our back */
 	if (fd >= 0 && !inside && &OPS && is_tcp(domain, type, protocol))
 		set_kind(fd, FRESH);
 	else
@@ -277,6 +279,14 @@ void wake_listener(int fd)
 	errno = error;
 }
 
+static int accept_plain(int listener, struct sockaddr *address, socklen_t *length, int flags)
+{
+	int fd = NEXT(accept4)(listener, address, length, flags);
+
+	let_go(fd); /* see socket() */
+	return fd;
+}
+
 static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
 	union name name;
@@ -332,7 +342,7 @@ static int accept_either(int listener, struct sockaddr *address, socklen_t *leng
 		if (errno != EAGAIN)
 			return -1;
 		if (!waits || NEXT(poll)(&p, 1, 0) > 0)
-			return NEXT(accept4)(listener, address, length, flags);
+			return accept_plain(listener, address, length, flags);
 		ms = receive_time(listener);
 		ready = INSIDE(rpoll(&p, 1, ms));
 		if (ready < 0 && !(errno == EINTR && ms < 0 && OPS.restarts()))
@@ -346,14 +356,8 @@ static int accept_either(int listener, struct sockaddr *address, socklen_t *leng
 
 PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
-	int made;
-
 	wake_listener(fd);
-	if (kind_of(fd) == LISTENING)
-		return accept_either(fd, address, length, flags);
-	made = NEXT(accept4)(fd, address, length, flags);
-	set_kind(made, PLAIN);
-	return made;
+	return kind_of(fd) == LISTENING ? accept_either(fd, address, length, flags) : accept_plain(fd, address, length, flags);
 }
 
 PUBLIC int accept(int fd, struct sockaddr *address, socklen_t *length)
@@ -442,6 +446,27 @@ PUBLIC void closefrom(int first)
 {
 	let_go_from((unsigned)max_of(first, 0), UINT_MAX);
 	NEXT(closefrom)(first);
+}
+
+/* Libuv closes like this, so that no other thread cancels it. */
+PUBLIC long syscall(long number, ...)
+{
+	va_list args;
+	long a[6];
+
+	va_start(args, number);
+	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_close)
+		return close((int)a[0]);
+	if (number == SYS_dup3)
+		return dup3((int)a[0], (int)a[1], (int)a[2]);
+#ifdef SYS_close_range
+	if (number == SYS_close_range)
+		return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
+#endif
+	return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 PUBLIC int shutdown(int fd, int how)

@@ -6,6 +6,7 @@ import array
 import ctypes
 import errno
 import os
+import platform
 import select
 import signal
 import socket
@@ -289,6 +290,19 @@ def connected_by_a_child():
     close(client, server, listener, other)
 
 
+def closed_otherwise():
+    """A descriptor that is closed by syscall(2), and its number, which another connection gets then."""
+    listener, client, server = pair()
+    number = {"x86_64": 3, "s390x": 6}.get(platform.machine(), 57)
+    fd = server.detach()
+    print("closed", ctypes.CDLL(None).syscall(number, fd))
+    say("end", lambda: client.recv(1))
+    with open("/dev/null") as other:
+        print("the same", other.fileno() == fd)
+        say("no socket", lambda: os.read(fd, 1))
+    close(client, listener)
+
+
 def divided():
     """A connection that was made without waiting: a child reads, its parent writes."""
     listener, first, server = pair()
@@ -462,6 +476,7 @@ interrupted(False)
 time_left()
 passed()
 connected_by_a_child()
+closed_otherwise()
 divided()
 other_calls()
 epoll_edges()

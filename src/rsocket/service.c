@@ -117,6 +117,8 @@ static void handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(r
 
 	if (rs->falls_back)
 		note_peer(rs, e->event);
+	if (rsocket_state(rs) == RS_PLAIN) /* what comes of the attempt is nobody's any more */
+		return;
 	switch (e->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		err = rdma_resolve_route(rs->id, 2000) ? -errno : 0;

@@ -58,6 +58,13 @@ def silent(place, build):
         raise Failure(sent[0])
 
 
+def absent(place, build):
+    """No host: who waits for the connection hears what TCP says, not what becomes of the attempt by RDMA meanwhile."""
+    nobody = place.address.rpartition(".")[0] + ".99"
+    expect(Process(build, place.client, ["sh", "-c", "! nc -v -w 60 %s %d" % (nobody, next(ports))], env=by_rsocket(build)),
+           "No route to host")
+
+
 def slow(place, build):
     """A program that has sent, closed and ended, on a link that takes seconds for what it sent: all of that arrives."""
     end, port = place.client, next(ports)
@@ -197,6 +204,7 @@ TABLE = [
     Case("nc by rsocket", netcat(server_rdma=True), ALL),
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
     Case("a host that knows no rsockets", silent, VETH),
+    Case("a host that is not there, by rsocket", absent, VETH),
     Case("a program that has ended, by rsocket on a slow link", slow, VETH, spoils=True),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),

@@ -214,6 +214,7 @@ int endpoint_take(struct rsocket *rs, const void *data, size_t length)
 	s->remote_next = 1 % s->remote.length;
 	s->remote_iomaps = peer.iomaps;
 	s->window[0] = peer.buffer;
+	s->target_size = peer.buffer.length;
 	s->next_target = 1;
 	s->granted = (uint16_t)peer.credits;
 	return 0;

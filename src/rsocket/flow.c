@@ -7,6 +7,7 @@
 
 #define BATCH 32
 #define QUIET 16 /* messages of data that one completion tells of */
+#define ROOM  (16u << 10)
 #define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind */
 #define WR_RECEIVE (1ull << 62)
 #define WR_SLOTS   32 /* else from this bit on: how many slots it gives back; below: bytes of the ring */
@@ -108,6 +109,16 @@ bool stream_can_send(struct rsocket *rs)
 	       s->window[s->target].length;
 }
 
+bool stream_has_room(struct rsocket *rs)
+{
+	const struct stream *s = &rs->stream;
+	uint32_t room = min_of(min_of((uint32_t)ROOM, s->target_size / 2), s->tx_size / 4);
+
+	/* it may take two messages of two work requests */
+	return stream_can_send(rs) && s->slots >= 4 && (uint16_t)(s->granted - s->sent) >= 2 && s->tx_size - s->tx_used >= room &&
+	       s->window[0].length + s->window[1].length >= room;
+}
+
 bool stream_is_drained(struct rsocket *rs)
 {
 	const struct stream *s = &rs->stream;
@@ -175,6 +186,7 @@ static void take_target(struct stream *s)
 	*to = *from;
 	if (s->swap)
 		*to = (struct rs_sge){bswap_64(to->address), bswap_32(to->key), bswap_32(to->length)};
+	s->target_size = to->length;
 	s->next_target = (s->next_target + 1) % RS_TARGETS;
 }
 

@@ -71,7 +71,6 @@ struct stream {
 	/* receiving */
 	uint8_t *rx;
 	uint32_t rx_size, rx_head, rx_ready;
-	uint32_t rx_wanted;		   /* by one who waits for so many */
 	uint32_t rx_free;		   /* bytes read since, that the peer does not know of */
 	uint32_t rx_publish;		   /* which half comes next */
 	uint32_t owed;			   /* receives, to be posted */
@@ -83,6 +82,9 @@ struct stream {
 	struct rs_iomap *iomaps; /* behind the targets: written by the peer, as it maps */
 	uint32_t remote_iomaps;	 /* entries of the peer's list, behind its targets */
 	struct list maps, maps_pending;
+
+	uint32_t target_size; /* of the last target that came */
+	uint32_t rx_wanted;   /* by one who waits for so many bytes */
 };
 
 struct datagram;
@@ -186,6 +188,9 @@ int endpoint_take(struct rsocket *rs, const void *data, size_t length) REQUIRES(
 void stream_process(struct rsocket *rs) REQUIRES(rs->lock);
 void stream_fail(struct rsocket *rs, int error) REQUIRES(rs->lock);
 bool stream_can_send(struct rsocket *rs);
+/* So much that a program that writes some KiB then, as it may to TCP, will not have to wait. Who
+ * has read all that came has granted as much. */
+bool stream_has_room(struct rsocket *rs);
 bool stream_is_drained(struct rsocket *rs);
 /* -EAGAIN: too many are on their way. */
 int stream_control(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock);

@@ -354,6 +354,14 @@ int stream_shutdown(struct rsocket *rs, int how)
 	return err;
 }
 
+/* Without O_NONBLOCK, some KiB at once. */
+static bool may_write(struct rsocket *rs)
+{
+	/* relaxed: see waits() */
+	return may_send(rs) && (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ||
+				rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_has_room(rs));
+}
+
 short stream_events(struct rsocket *rs)
 {
 	short events = 0;
@@ -377,7 +385,7 @@ short stream_events(struct rsocket *rs)
 	}
 	if (may_receive(rs))
 		events |= POLLIN | POLLRDNORM;
-	if (may_send(rs))
+	if (may_write(rs))
 		events |= POLLOUT | POLLWRNORM;
 	if (rs->peer_shut || rs->read_shut)
 		events |= POLLRDHUP;

@@ -303,6 +303,25 @@ def closed_otherwise():
     close(client, listener)
 
 
+def room_to_write():
+    """When there is room, there is room for some KiB: relays that write without O_NONBLOCK rely on it."""
+    listener, client, server = pair()
+    p = select.poll()
+    p.register(client, select.POLLOUT)
+    client.settimeout(None)
+    server.settimeout(None)
+    whole, count = True, 0
+    for _ in range(20):
+        while p.poll(0):
+            whole &= client.send(b"x" * 5000, socket.MSG_DONTWAIT) == 5000
+            count += 5000
+        while count:
+            count -= len(server.recv(min(count, 5000)))
+        p.poll(1000 * GUARD)
+    print("whole", whole)
+    close(client, server, listener)
+
+
 def divided():
     """A connection that was made without waiting: a child reads, its parent writes."""
     listener, first, server = pair()
@@ -477,6 +496,7 @@ time_left()
 passed()
 connected_by_a_child()
 closed_otherwise()
+room_to_write()
 divided()
 other_calls()
 epoll_edges()

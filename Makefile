@@ -22,7 +22,7 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak arm64 s390x install \
+.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak arm64 s390x bullseye trixie install \
 	uninstall format clean
 
 all:
@@ -98,6 +98,11 @@ bench-rxe:
 arm64 s390x:
 	$(packages) $(FOREIGN_PACKAGES) $($@_PACKAGES)
 	@tests/foreign/run $(BUILD)-$@ $@
+
+# Other releases: an older and a newer compiler, C library and rdma-core than Debian 12's.
+bullseye trixie:
+	$(packages) debootstrap
+	@tests/foreign/debian $(BUILD)-$@ $@
 
 soak:
 	$(packages) $(SOAK_PACKAGES)

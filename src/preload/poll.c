@@ -291,8 +291,8 @@ static int epoll_all(int epfd, struct epoll_event *events, int max, int timeout,
 static int epoll_plain(int epfd, struct epoll_event *events, int max, int timeout, const struct timespec *precise,
 		       const sigset_t *mask)
 {
-	return precise ? NEXT(epoll_pwait2)(epfd, events, max, precise, mask)
-		       : NEXT(epoll_pwait)(epfd, events, max, timeout, mask);
+	return precise && NEXT(epoll_pwait2) ? NEXT(epoll_pwait2)(epfd, events, max, precise, mask)
+					     : NEXT(epoll_pwait)(epfd, events, max, timeout, mask);
 }
 
 static int epoll_any(int epfd, struct epoll_event *events, int max, int timeout, const struct timespec *precise,

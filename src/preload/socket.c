@@ -445,7 +445,8 @@ PUBLIC int close_range(unsigned first, unsigned last, int flags)
 PUBLIC void closefrom(int first)
 {
 	let_go_from((unsigned)max_of(first, 0), UINT_MAX);
-	NEXT(closefrom)(first);
+	if (NEXT(closefrom))
+		NEXT(closefrom)(first);
 }
 
 /* Libuv closes like this, so that no other thread cancels it. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/aside.h"
@@ -271,14 +272,32 @@ static int ask(int fd)
 	return by;
 }
 
+/* The connection's other descriptors: one bridge is for them all, as two would share what comes. */
+static void take_along(int fd, ino_t socket)
+{
+	for (int other = 0; other < (int)ARRAY_SIZE(kinds); other++) {
+		struct stat s;
+
+		if (other == fd || kind_of(other) != INHERITED || fstat(other, &s) || s.st_ino != socket)
+			continue;
+		heirs_decline(other);
+		bridge_become(other, NEXT(dup)(fd));
+	}
+}
+
 void heirs_claim(int fd)
 {
-	int error = errno, by = ask(fd);
+	int error = errno, by;
+	struct stat s;
+	bool known = !fstat(fd, &s);
 
+	by = ask(fd);
 	if (by >= 0)
 		bridge_become(fd, by);
 	else
 		set_kind(fd, PLAIN);
+	if (by >= 0 && known)
+		take_along(fd, s.st_ino);
 	errno = error;
 }
 

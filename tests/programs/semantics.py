@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 
@@ -271,6 +272,15 @@ def passed():
     client.shutdown(socket.SHUT_WR)
     say("from the program", lambda: client.recv(4, socket.MSG_WAITALL))
     print("program", os.waitpid(spawned, 0)[1])
+    close(client, listener)
+    listener, client, server = pair()
+    server.settimeout(None)
+    other = server.dup()
+    with subprocess.Popen(["cat"], stdin=server, stdout=other):
+        close(server, other)
+        client.sendall(b"abc")
+        client.shutdown(socket.SHUT_WR)
+        say("by two descriptors", lambda: client.recv(4, socket.MSG_WAITALL))
     close(client, listener)
 
 

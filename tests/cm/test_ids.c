@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "cm/id.h"
 #include "cm/newer.h"
+#include "cm/probe.h"
 #include "loop/netns.h"
 
 #include <arpa/inet.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Both ends of a connection, or of one that is to be. */
 struct ends {
@@ -312,6 +314,24 @@ static void an_answer_that_is_too_long_rejects(void **state)
 		assert_int_equal(rdma_reject(e.server, NULL, 0), -1);
 		close_ends(&e);
 	}
+}
+
+/* What is shorter than BTH and ICRC takes down machines with rxe. To QP 0, of which nobody hears. */
+static void a_probe_is_as_long_as_a_packet_must_be(void **state)
+{
+	static const uint8_t bth[12];
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(4791), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	struct cm_address address = {.local.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .remote.raw = {[10] = 0xff, 0xff, 127, 0, 0, 2}};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	uint8_t got[64];
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	lock_take(&cm.lock);
+	probe_send(&address, 0x12345678);
+	lock_drop(&cm.lock);
+	assert_int_equal(recv(fd, got, sizeof(got), 0), 16);
+	assert_memory_equal(got, bth, sizeof(bth));
+	close(fd);
 }
 
 /* ---- datagrams ---- */
@@ -821,6 +841,7 @@ int main(void)
 		cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(what_is_too_long_or_too_early_is_refused),
 		cmocka_unit_test(an_answer_that_is_too_long_rejects),
+		cmocka_unit_test(a_probe_is_as_long_as_a_packet_must_be),
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(what_is_no_group_is_not_joined),
 		cmocka_unit_test(a_port_has_one_user_unless_they_agree),

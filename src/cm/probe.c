@@ -23,7 +23,7 @@ static const struct family {
 static int sockets[ARRAY_SIZE(families)] = {-1, -1}; /* guarded by cm.lock; -1: not yet */
 
 /* A packet to QP 0, which takes none on RoCE, and which has no ICRC either. It is as long as a packet must be: of shorter ones rxe, up
- * to Linux 6.1 at least, gives up a queue pair that it has not looked up, and takes its machine down. */
+ * to Linux 6.12 at least, gives up a queue pair that it has not looked up, and takes its machine down. */
 struct probe {
 	uint8_t bth[12]; /* zeros */
 	uint32_t id;	 /* the connection's */

@@ -197,7 +197,7 @@ PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 }
 
 /* What the tables of the engine do not know: the port and the partition of this device. */
-static int check_port(struct device *d, const struct ibv_qp_attr *a, int mask)
+static int check_port(const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_PORT) && a->port_num != PORT)
 		return EINVAL;
@@ -375,7 +375,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		return fail(EINVAL);
 	qp = shared_qp(base);
 	c = context_of(base->context);
-	error = check_port(c->device, attr, mask);
+	error = check_port(attr, mask);
 	a = limit(c->device, attr, mask);
 	if (far_is_away(qp)) {
 		int result = modify_far(base, &a, mask, error);

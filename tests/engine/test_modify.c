@@ -46,7 +46,7 @@ static const int bits[] = {
 #define TGT IBV_QPT_XRC_RECV
 
 /* We do no path migration, and say so with another error. */
-#define MIGRATION IBV_QP_ALT_PATH /* the path that is in use, there is no other, may be named */
+#define MIGRATION IBV_QP_ALT_PATH
 
 static const struct row {
 	enum ibv_qp_type type;

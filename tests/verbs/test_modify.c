@@ -148,6 +148,12 @@ static void values_are_checked(void **state)
 	REFUSED(RTS, -1, 0, (void)0);
 #undef REFUSED
 	bring(s[0].qp, s[1].qp, RESET);
+	bring(s[0].qp, s[1].qp, RTS);
+	bad = good;
+	bad.qp_state = RTS;
+	bad.path_mig_state = IBV_MIG_ARMED;
+	assert_int_equal(ibv_modify_qp(s[0].qp, &bad, IBV_QP_STATE | MIGRATED), EOPNOTSUPP);
+	bring(s[0].qp, s[1].qp, RESET);
 	assert_int_equal(ibv_modify_qp(NULL, &bad, IBV_QP_STATE), EINVAL);
 	assert_int_equal(ibv_modify_qp(s[0].qp, NULL, IBV_QP_STATE), EINVAL);
 }

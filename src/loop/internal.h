@@ -30,7 +30,8 @@ struct port {
 	bool raw;	/* of whole frames: raw.c has it, and counts its users by QPs */
 	bool watched;	/* in the helper's epoll set: guarded by `receive` */
 	uint32_t busy;	/* so many polls look at it, as something came: guarded by `receive`, as is ... */
-	uint64_t looked; /* ... when it was looked at last: ns */
+	uint64_t looked; /* ... when it was looked at last, ... */
+	uint64_t heard;	 /* ... and when something was there: ns */
 	struct steered steered;
 
 	/* of a multicast group: */
@@ -101,7 +102,8 @@ struct loop {
 	/* guarded by `receive`; written under `life` too, so either is enough to read */
 	struct port **port;
 	uint32_t ports;
-	bool ports_busy; /* something has come to one of them lately. Guarded by `receive` */
+	bool ports_busy; /* something has come to one of them lately. Guarded by `receive`, as is ... */
+	bool inlets_busy; /* ... something has come from a neighbor since the ports were looked at */
 
 	/* QPs that sent something within the present and the last tick (about 1 ms): they share the budget. Relaxed:
 	 * estimates */

@@ -23,7 +23,8 @@
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
 #define NO_PAUSE    (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
 #define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call; ... */
-#define LOOK_SELDOM (50 * USEC) /* ... while they keep us busy, so often */
+#define LOOK_SELDOM (50 * USEC) /* ... while they are at work, and nothing has come to it for ... */
+#define SILENT	    (10 * MSEC) /* ... so long */
 #define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
 #define CATCH_UP    64	 /* trains: about what a receive buffer holds */
 #define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
@@ -373,12 +374,17 @@ void drain_inlet(struct loop *l, struct neighbor *n)
 	leave(&v);
 }
 
-/* Whether it is time to look at a port, for a process that has neighbors too; `at_work`: they have just sent something. */
-static bool is_due(struct port *port, uint64_t now, bool at_work)
+/* Whether it is time to look at a port, for a process that has neighbors too; `at_work`: they have sent something since the last time;
+ * `others`: quiet ones that this poll has looked at: one does for a poll, unless polls are rare. */
+static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t others)
 {
+	uint64_t pause = at_work && now > port->heard + SILENT ? LOOK_SELDOM : LOOK_AGAIN;
+
+	if (others)
+		pause *= 2;
 	if (port->busy)
 		port->busy--;
-	else if (now < port->looked + (at_work ? LOOK_SELDOM : LOOK_AGAIN) && now >= port->looked)
+	else if (now < port->looked + pause && now >= port->looked)
 		return false;
 	port->looked = now;
 	return true;
@@ -386,19 +392,29 @@ static bool is_due(struct port *port, uint64_t now, bool at_work)
 
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
-	bool near = l->local.inlets, busy = false;
-	uint32_t n = near ? receive_inlets(l, NULL) : 0;
-	bool at_work = n;
+	bool near = l->local.inlets, at_work, busy = false;
+	uint32_t n = near ? receive_inlets(l, NULL) : 0, quiet = 0;
 	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
+	at_work = n || l->inlets_busy;
+	l->inlets_busy = false;
 	for (uint32_t i = 0; i < l->ports; i++) {
-		uint32_t got = near && !is_due(l->port[i], before, at_work) ? 0 : receive_port(l, l->port[i], &seen, poller);
+		struct port *port = l->port[i];
+		bool was_quiet = !port->busy;
+		uint32_t got;
 
-		if (got)
-			l->port[i]->busy = BUSY_POLLS;
-		busy |= l->port[i]->busy;
+		if (near && !is_due(port, before, at_work, quiet))
+			continue;
+		got = receive_port(l, port, &seen, poller);
+		if (got) {
+			port->busy = BUSY_POLLS;
+			port->heard = seen;
+		}
+		quiet += was_quiet;
 		n += got;
 	}
+	for (uint32_t i = 0; i < l->ports; i++)
+		busy |= l->port[i]->busy;
 	l->ports_busy = busy;
 	if (seen)
 		*now = seen;
@@ -535,6 +551,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 		return false;
 	all = l->local.inlets && !l->ports_busy && likely(!local_is_stuck(&l->local));
 	*any = all && receive_inlets(l, poller);
+	l->inlets_busy |= *any;
 	lock_drop(&l->receive);
 	if (*any) {
 		w->vain = w->seen;

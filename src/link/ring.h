@@ -44,6 +44,7 @@ struct ring {
 	char *data;
 	uint32_t size;	   /* bytes: a power of two */
 	uint64_t at;	   /* bytes produced, or consumed */
+	_Atomic(const char *) next; /* producer: where that is, for ring_expect(): a hint */
 	uint64_t key;
 	uint64_t known;	   /* producer: the last known head; consumer: what the head says */
 	uint64_t ready;	   /* producer: from here on, the memory has not been made ready yet */
@@ -134,7 +135,21 @@ static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r
 	r->at += ring_round(bytes);
 	if (unlikely(r->at >= r->ready))
 		ring_ready(r);
+	atomic_store_explicit(&r->next, (const char *)ring_next(r), memory_order_relaxed);
 	ring_prepare(r, ring_round(bytes));
+}
+
+/* Something has come: whoever takes it may be about to answer, by a record that takes two lines, probably. The consumer has looked there
+ * since ring_prepare(), so they are asked for again, once for each place: *last keeps it. Of any thread, since nothing is touched. */
+static inline void ring_expect(const struct ring *r, const char **last)
+{
+	const char *next = atomic_load_explicit(&((struct ring *)r)->next, memory_order_relaxed);
+
+	if (next == *last)
+		return;
+	*last = next;
+	ring_prepare_line(next);
+	ring_prepare_line(next + CACHE_LINE);
 }
 
 static inline void ring_publish(struct ring *r, uint32_t bytes)

@@ -41,10 +41,11 @@ struct neighbor {
 	uint32_t shares; /* enum greeting_flag of the other's greeting */
 	struct reach *reach; /* its memory; NULL: none that can be reached. Constant once MET, there until the struct goes */
 
-	struct ring inlet; /* guarded by l->receive */
+	struct ring inlet;	/* guarded by l->receive, as is ... */
+	const char *expected; /* ... ring_expect()'s, of the outlet */
 
 	_Alignas(CACHE_LINE) struct lock lock;
-	struct ring outlet; /* guarded by `lock`, but for ring_is_asleep() ... */
+	struct ring outlet; /* guarded by `lock`, but for ring_is_asleep(), ring_expect() ... */
 	uint32_t reserved;  /* ... as this is: bytes of it that datagrams are about to take */
 	struct list stuck;  /* QPs for which it had no room: linked by qp->ready, guarded by hca->ready_lock */
 };

@@ -309,6 +309,7 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 		struct packet p;
 
 		count++;
+		ring_expect(&n->outlet, &n->expected);
 		ring_fetch(record, bytes);
 		if (!deliver_straight(v, n, record, bytes, &p)) {
 			p.pieces = 0;

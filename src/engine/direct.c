@@ -50,9 +50,10 @@ static inline void let_go(struct hold *h)
 		mr_put(h->mr[--h->mrs]);
 }
 
-static inline bool hold_part(struct qp *qp, const struct ibv_sge *part, unsigned access, struct hold *h)
+static inline bool hold_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *part, unsigned access,
+			     struct hold *h)
 {
-	struct mr *mr = sge_region(qp->hca, qp->pd, part, access);
+	struct mr *mr = sge_region(qp->hca, pd, part, access);
 
 	if (likely(mr))
 		h->mr[h->mrs++] = mr;
@@ -65,15 +66,15 @@ static inline bool hold_part(struct qp *qp, const struct ibv_sge *part, unsigned
 }
 
 /* Of these SGEs, `length` bytes from `offset` on. */
-static bool take_hold(struct qp *qp, const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length,
-		      unsigned access, struct hold *h)
+static bool take_hold(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+		      uint32_t length, unsigned access, struct hold *h)
 {
 	struct sge_rest rest = {sge, count, length, offset};
 	struct ibv_sge part;
 
 	h->mrs = h->iovs = 0;
 	while (sge_next(&rest, &part))
-		if (!hold_part(qp, &part, access, h))
+		if (!hold_part(qp, pd, &part, access, h))
 			return false;
 	return true;
 }
@@ -89,8 +90,8 @@ static inline bool hold_own(struct qp *qp, const struct errand *e, struct hold *
 				h->iov[h->iovs++] = (struct iovec){(void *)(uintptr_t)e->sge[i].addr, e->sge[i].length};
 		return true;
 	}
-	return likely(e->count == 1) ? hold_part(qp, e->sge, access, h)
-				     : take_hold(qp, e->sge, e->count, 0, (uint32_t)e->length, access, h);
+	return likely(e->count == 1) ? hold_part(qp, qp->pd, e->sge, access, h)
+				     : take_hold(qp, qp->pd, e->sge, e->count, 0, (uint32_t)e->length, access, h);
 }
 
 /* An errand on its way. Either end's memory may have been unmapped (the neighbour may be this process). */
@@ -395,7 +396,7 @@ static bool fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offs
 	struct hold hold;
 	bool done = false;
 
-	if (!take_hold(qp, to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
+	if (!take_hold(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
 		return false;
 	if (enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = perform(qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);

@@ -176,6 +176,11 @@ static inline struct pd *target_pd(const struct qp *qp)
 {
 	return unlikely(qp->resp.srq) ? pd_domain(qp->resp.srq->pd) : qp->pd;
 }
+/* The domain that the memory of its receives must be in: an SRQ's receives are in the SRQ's. */
+static inline struct pd *receive_pd(const struct qp *qp)
+{
+	return unlikely(qp->srq) ? pd_domain(qp->srq->pd) : target_pd(qp);
+}
 /* The message goes on, or ends with this packet, and its receive with it. */
 void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);

@@ -22,7 +22,7 @@ bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uin
 	if (length > r->recv->length)
 		return true;
 	r->received = length;
-	if (sge_scatter(qp->hca, qp->pd, r->recv->sge, r->recv->num_sge, 0, frame, length)) {
+	if (sge_scatter(qp->hca, receive_pd(qp), r->recv->sge, r->recv->num_sge, 0, frame, length)) {
 		trace(execute, qp->base.qp_num, 0, p.opcode, 0, length, 0);
 		complete_receive(qp, IBV_WC_SUCCESS, &p);
 	} else {

@@ -269,7 +269,7 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 	if (unlikely(p->pieces)) {
 		if (!direct_fetch(qp, p))
 			return GAP;
-	} else if (!sge_scatter(qp->hca, target_pd(qp), r->recv->sge, r->recv->num_sge, r->received, p->payload,
+	} else if (!sge_scatter(qp->hca, receive_pd(qp), r->recv->sge, r->recv->num_sge, r->received, p->payload,
 				p->length)) {
 		return BAD_RECEIVE;
 	}

@@ -199,7 +199,7 @@ static bool store_write(const struct qp *qp, const struct packet *p)
 /* Where so many bytes may be stored. NULL: the usual way knows why not, or how. */
 static inline struct mr *find_memory(struct qp *qp, const struct ibv_sge *sge, uint32_t length)
 {
-	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, qp->pd, sge, length, IBV_ACCESS_LOCAL_WRITE);
+	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, receive_pd(qp), sge, length, IBV_ACCESS_LOCAL_WRITE);
 
 	if (likely(!mr || !mr_is_indirect(mr)))
 		return mr;
@@ -231,7 +231,7 @@ static bool store(struct qp *qp, const struct packet *p, const struct rwqe *recv
 		return false;
 	if (likely(recv->num_sge == 1 && p->length))
 		return store_send(qp, p, recv->sge);
-	return !p->pieces && sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, 0, p->payload, p->length);
+	return !p->pieces && sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
 /* A request that begins and ends a message. */

@@ -21,7 +21,7 @@ static bool scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32_t 
 {
 	const struct rwqe *recv = qp->resp.recv;
 
-	return sge_scatter(qp->hca, qp->pd, recv->sge, recv->num_sge, offset, bytes, length);
+	return sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, offset, bytes, length);
 }
 
 /* To look for the memory once takes longer than to copy so many bytes twice. */

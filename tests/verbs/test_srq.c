@@ -216,6 +216,60 @@ static void it_takes_its_events_along(void **state)
 	assert_int_equal(ibv_destroy_srq(other), 0);
 }
 
+/* Its receives are in its own domain, not in that of the QP whose message takes one, as adapters have it. */
+static void its_domain_is_its_own(void **state)
+{
+	struct side *s = *state;
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_mr *mr = ibv_reg_mr(pd, s[1].memory, MEMORY, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_srq *srq = make_srq(pd, 8, 2);
+	struct ibv_qp *to = make_user(&s[1], srq);
+	const struct {
+		struct ibv_mr *mr;
+		uint32_t length;
+		int pieces;
+		enum ibv_wc_status sent, received;
+	} rows[] = {
+		{mr, 64, 1, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{mr, 64, 2, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{mr, 20000, 1, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{mr, 20000, 2, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{s[1].mr, 64, 1, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
+		{s[1].mr, 64, 2, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
+		{s[1].mr, 20000, 1, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
+		{s[1].mr, 20000, 2, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
+	};
+
+	assert_non_null(mr);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t half = rows[i].pieces == 2 ? rows[i].length / 2 : rows[i].length;
+		struct ibv_sge from = piece(&s[0], 0, rows[i].length);
+		struct ibv_sge into[2] = {{(uintptr_t)s[1].memory, half, rows[i].mr->lkey},
+					  {(uintptr_t)s[1].memory + half, half, rows[i].mr->lkey}};
+		struct ibv_recv_wr *bad, recv = {.sg_list = into, .num_sge = rows[i].pieces};
+		struct ibv_send_wr *bad_wr, send = {.sg_list = &from,
+						    .num_sge = 1,
+						    .opcode = IBV_WR_SEND,
+						    .send_flags = IBV_SEND_SIGNALED};
+
+		bring(to, s[0].qp, IBV_QPS_RTS);
+		bring(s[0].qp, to, IBV_QPS_RTS);
+		memset(s[0].memory, (int)(i + 1), rows[i].length);
+		assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad), 0);
+		assert_int_equal(ibv_post_send(s[0].qp, &send, &bad_wr), 0);
+		assert_int_equal(next(s[1].cq).status, rows[i].received);
+		assert_int_equal(next(s[0].cq).status, rows[i].sent);
+		if (rows[i].sent == IBV_WC_SUCCESS)
+			assert_memory_equal(s[1].memory, s[0].memory, rows[i].length);
+		bring(to, s[0].qp, IBV_QPS_RESET);
+		bring(s[0].qp, to, IBV_QPS_RESET);
+	}
+	assert_int_equal(ibv_destroy_qp(to), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void it_is_of_the_same_context(void **state)
 {
 	struct side *s = *state;
@@ -239,6 +293,7 @@ int main(void)
 		cmocka_unit_test(it_is_modified_as_asked),
 		WITH_SIDES(many_share_it),
 		WITH_SIDES(it_takes_its_events_along),
+		WITH_SIDES(its_domain_is_its_own),
 		WITH_SIDES(it_is_of_the_same_context),
 	};
 

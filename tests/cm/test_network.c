@@ -21,7 +21,11 @@ enum {
 	SEATS = 24,
 	ON_THE_WAY = 1024,
 	RUNS = 10000,
-	RUNS_QUICK = 1000, /* with a sanitizer */
+#ifdef __SANITIZE_THREAD__
+	RUNS_QUICK = 200, /* there is but one thread */
+#else
+	RUNS_QUICK = 1000, /* with another sanitizer */
+#endif
 	PEACE = 400,	   /* seconds: all retries have run out by then, an MRA's included */
 	IN_A_ROW = 4,	   /* messages lost, unless the network is down */
 };

@@ -47,7 +47,7 @@ int fixture_setup(void **state)
 
 	if (!f)
 		return -1;
-	memset(f, 0, sizeof(*f));
+	memset(f, 0, offsetof(struct fixture, sent));
 	f->now = SEC;
 	if (hca_init(&f->hca, &ops, 1, 7) || cq_init(&f->send_cq, &f->hca, 256) ||
 	    cq_init(&f->recv_cq, &f->hca, 256))

@@ -47,7 +47,6 @@ struct fixture {
 	uint32_t rkey;	    /* of the window */
 	_Alignas(64) uint8_t memory[MEMORY];
 	uint8_t payload[4096]; /* of packets to be received: byte i is i * 3 + 1 */
-	struct sent sent[SENT_MAX];
 	uint32_t sents, shown; /* how many; how many of them the test has looked at */
 	struct turn turn;
 	uint32_t room; /* of each turn; 0: without end */
@@ -60,6 +59,7 @@ struct fixture {
 	bool sig_all;
 	enum ibv_qp_type type; /* RC unless a test says otherwise */
 	struct ah ah;	       /* UD: to fixture_there */
+	struct sent sent[SENT_MAX]; /* all but these is zero at first: they are 2 MB, and there are thousands of fixtures */
 };
 
 /* cmocka setup and teardown: *state is a fixture, the QP not yet made. */

@@ -19,7 +19,11 @@
 #include "world.h"
 
 #define RUNS_DEFAULT 12000
-#define RUNS_QUICK   1500 /* with a sanitizer */
+#ifdef __SANITIZE_THREAD__
+#define RUNS_QUICK 300 /* there is but one thread */
+#else
+#define RUNS_QUICK 1500 /* with another sanitizer */
+#endif
 
 #define SERVICES_EVERY 4 /* one seed in so many is a run of UC, UD, SRQs and XRC as well */
 

@@ -11,10 +11,11 @@ ALL = ("lo", "veth1500", "veth9000")
 
 
 class Case:
-    """`quick`: of the subset for sanitizer builds. `spoils`: the place is not fit for the next test."""
+    """`quick`: of the subset for sanitizer builds. `waits`: for the clock most of its time, so another may run beside it.
+    `spoils`: the place is not fit for the next test."""
 
-    def __init__(self, name, run, places=LO, quick=False, spoils=False):
-        self.name, self.run, self.places, self.quick, self.spoils = name, run, places, quick, spoils
+    def __init__(self, name, run, places=LO, quick=False, waits=False, spoils=False):
+        self.name, self.run, self.places, self.quick, self.waits, self.spoils = name, run, places, quick, waits, spoils
 
 
 def each(make, command, **row):

@@ -112,7 +112,7 @@ def dapl(program, way, wanted, ready=None, **row):
             s.until_output(ready) if ready else s.until_listening(DAPL_PORT)
             expect(typed_process(build, place.client, "%s -h %s" % (command, place.address), env), wanted)
             expect(s, wanted)
-    return Case("%s by uDAPL's %s" % (program, way), run, **row)
+    return Case("%s by uDAPL's %s" % (program, way), run, waits=True, **row)
 
 
 TABLE = [

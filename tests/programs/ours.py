@@ -101,7 +101,7 @@ def peer_dies(how, **row):
         c.until_output(r"^running")
         s.signal(signal.SIGKILL)
         expect(c)
-    return Case("peer killed: %s" % how, run, **row)
+    return Case("peer killed: %s" % how, run, waits=True, **row)
 
 
 def start_verify(place, build, gid_index=0):
@@ -221,7 +221,7 @@ def idle(how, **row):
         after = switches(pids)
         if before != after:
             raise Failure("woken in 10 s of idleness: context switches by thread %s, then %s" % (before, after))
-    return Case("idle in %s(): no wake-up in 10 s" % how, run, **row)
+    return Case("idle in %s(): no wake-up in 10 s" % how, run, waits=True, **row)
 
 
 TABLE = [

@@ -12,7 +12,7 @@ from process import Failure, Process, expect, ports, typed
 def perftest(command, **row):
     if "_lat" in command:  # both ends poll, and share their processors with whatever else runs
         command = command.replace("-n 1000", "-n 200")
-    return pair(command + " -F", r"#bytes", **row)
+    return pair(command + " -F", r"#bytes", waits=" -a" in command, **row)
 
 
 def counters():
@@ -45,7 +45,7 @@ def infinite(command, kills, survivor_status="", **row):
             raise Failure("the survivor died of signal %d" % -survivor.child.returncode)
         if survivor_status not in survivor.output:
             raise Failure("no %r in the survivor's output" % survivor_status)
-    return Case("%s --run_infinitely, %s killed" % (command, kills), run, **row)
+    return Case("%s --run_infinitely, %s killed" % (command, kills), run, waits=True, **row)
 
 
 def raw_ethernet(program, **row):
@@ -66,7 +66,7 @@ def raw_ethernet(program, **row):
             expect(p)
             if not re.search(r"#bytes.*\n +\d+ +[1-9]", p.output):
                 raise Failure("no frame has come or gone")
-    return Case(program, run, **row)
+    return Case(program, run, waits=" -D" in program, **row)
 
 
 def qperf(tests, connect=False, **row):
@@ -79,13 +79,14 @@ def qperf(tests, connect=False, **row):
         for test in tests.split():
             # Its tests last a time, a second at least; not all of them obey -n.
             expect(Process(build, place.client, "qperf %s -lp %d -t 1 %s%s" % (place.address, port, options, test)))
-    return Case("qperf " + options + tests, run, **row)
+    return Case("qperf " + options + tests, run, waits=True, **row)
 
 
 TABLE = [
     # RC
     *each(perftest, "ib_{send,write,read}_bw -a -n 100", places=BOTH),
-    # With each of its 23 sizes perftest measures the processor's frequency anew: -a takes 5 s, and 10 s where it is about latency.
+    # With each of its 23 sizes perftest measures the processor's frequency anew, for a time that the clock tells: -a takes 5 s,
+    # and 10 s where it is about latency.
     perftest("ib_send_lat -a -n 10", places=BOTH),
     *each(perftest, "ib_{write,read}_lat -a -n 10", places=VETH),
     *each(perftest, "ib_{send,write,read}_{bw,lat} -n 1000", places=LO, quick=True),

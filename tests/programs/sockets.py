@@ -204,8 +204,8 @@ TABLE = [
     Case("nc by rsocket", netcat(server_rdma=True), ALL),
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
     Case("a host that knows no rsockets", silent, VETH),
-    Case("a host that is not there, by rsocket", absent, VETH),
-    Case("a program that has ended, by rsocket on a slow link", slow, VETH, spoils=True),
+    Case("a host that is not there, by rsocket", absent, VETH, waits=True),
+    Case("a program that has ended, by rsocket on a slow link", slow, VETH, waits=True, spoils=True),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),
     Case("nginx by rsocket", nginx, BOTH),
@@ -213,6 +213,6 @@ TABLE = [
     Case("files by rsocket", servers("files", 1), BOTH),
     *[Case(way + " by rsocket", servers(way), BOTH) for way in ("fork", "fork-files", "fork-exec", "vfork-exec")],
     Case("connections by rsocket, not by UDP", acquainted, LO),
-    Case("keepalive by rsocket", keepalive, VETH),
+    Case("keepalive by rsocket", keepalive, VETH, waits=True),
     Case("sockets by rsocket are as by TCP", semantics, LO),
 ]

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """test_programs.py [--build DIR] [--quick] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
 in front of them: on one loopback, there without shared memory (what is not tested by a network anyway), and across two
-network namespaces at MTU 1500 and 9000. Prints TAP. A PATTERN is
-part of a test's name. Without any privilege, only what loopback allows is run."""
+network namespaces at MTU 1500 and 9000. Two lanes run at a time: what only waits runs beside what works. Prints TAP, its points
+as they end. A PATTERN is part of a test's name. Without any privilege, only what loopback allows is run."""
 import argparse
+import itertools
+import multiprocessing
 import os
 import sys
 import time
@@ -42,8 +44,64 @@ def attempt(case, where, build):
     return problem and problem + "\n" + details
 
 
-def tell(text):
-    print("\n".join("# " + line for line in text.splitlines()), flush=True)
+class Tally:
+    """What all lanes have done so far."""
+
+    def __init__(self):
+        self.lock = multiprocessing.Lock()
+        self.taken, self.told, self.failed = (multiprocessing.Value("i", 0, lock=False) for _ in range(3))
+
+    def take(self, rows):
+        """The rows that no lane has taken yet, one after the other."""
+        while True:
+            with self.lock:
+                number = self.taken.value
+                self.taken.value += 1
+            if number >= len(rows):
+                return
+            yield rows[number]
+
+    def tell(self, title, verdict="", note="", details=""):
+        """A point of TAP if there is a verdict; its number is that of its line."""
+        with self.lock:
+            if verdict:
+                self.told.value += 1
+                self.failed.value += verdict != "ok"
+                print("%s %d - %s # %s" % (verdict, self.told.value, title, note))
+            print("".join("# %s\n" % line for line in details.splitlines()), end="", flush=True)
+
+
+def run(rows, reason, build, tally):
+    """A lane: rows in places of its own, or, for that reason, where we are."""
+    make, here, spoilt = HERE if reason else MAKE, None, False
+    try:
+        for where, case in rows:
+            title = "%s: %s" % (where, case.name.replace("#", ""))
+            if where not in make:
+                tally.tell(title, "ok", "SKIP " + reason)
+                continue
+            if here and (spoilt or here.name != where):
+                here.close()
+                here = None
+            here = here or make[where]()
+            spoilt = case.spoils
+            begin = time.monotonic()
+            try:
+                problem = attempt(case, here, build)
+                if problem:  # once more, in a new place: what others do to the machine hardly comes twice
+                    again = "%s --build %s --place %s %r" % (sys.argv[0], build.folder, where, case.name)
+                    tally.tell(title, details="FAILED ONCE: %s: %s\n--- again: %s" % (title, problem, again))
+                    here.close()
+                    here = make[where]()
+                    problem = attempt(case, here, build)
+            except process.Skip as skip:
+                tally.tell(title, "ok", "SKIP %s" % skip)
+                continue
+            tally.tell(title, "not ok" if problem else "ok", "%.2f s" % (time.monotonic() - begin), problem)
+    finally:
+        process.end_all()
+        if here:
+            here.close()
 
 
 def main():
@@ -62,41 +120,16 @@ def main():
               if has_place(case, where) and args.place in (None, where) and (case.quick or not args.quick)
               and (not args.pattern or any(p in case.name for p in args.pattern))]
     print("TAP version 13\n1..%d" % len(chosen), flush=True)
-    failed, here, spoilt, number = 0, None, False, 0
-    try:
-        for where, case in chosen:
-            number += 1
-            title = "%d - %s: %s" % (number, where, case.name.replace("#", ""))
-            if reason and where not in HERE:
-                print("ok %s # SKIP %s" % (title, reason), flush=True)
-                continue
-            if here and (spoilt or here.name != where):
-                here.close()
-                here = None
-            here = here or (HERE[where]() if reason else MAKE[where]())
-            spoilt = case.spoils
-            begin = time.monotonic()
-            try:
-                problem = attempt(case, here, build)
-                if problem:  # once more, in a new place: what others do to the machine hardly comes twice
-                    again = "%s --build %s --place %s %r" % (sys.argv[0], args.build, where, case.name)
-                    tell("FAILED ONCE: %s: %s\n--- again: %s" % (title, problem, again))
-                    here.close()
-                    here = place.host() if reason else MAKE[where]()
-                    problem = attempt(case, here, build)
-            except process.Skip as skip:
-                print("ok %s # SKIP %s" % (title, skip), flush=True)
-                continue
-            failed += bool(problem)
-            print("%s %s # %.2f s" % ("not ok" if problem else "ok", title, time.monotonic() - begin), flush=True)
-            if problem:
-                tell(problem)
-    finally:
-        process.end_all()
-        if here:
-            here.close()
-    print("# %d of %d failed" % (failed, len(chosen)))
-    return failed != 0
+    tally = Tally()
+    work, waits = ([row for row in chosen if row[1].waits == waits] for waits in (False, True))
+    beside = multiprocessing.get_context("fork").Process(target=lambda: run(tally.take(waits), reason, build, tally))
+    if not reason:  # with one network for all, one at a time
+        beside.start()
+    run(itertools.chain(work, tally.take(waits)), reason, build, tally)
+    if not reason:
+        beside.join()
+    print("# %d of %d failed" % (tally.failed.value, len(chosen)))
+    return tally.failed.value != 0 or tally.told.value != len(chosen)
 
 
 if __name__ == "__main__":

@@ -148,8 +148,7 @@ TABLE = [
     *each(pingpong, "-c -g 1 -m {256,4096} -s 10001", places=("veth9000",)),
     pingpong("-N -g 0", places=LO),
     pingpong("-r 1", places=LO),
-    pingpong("-n 100000 -s 64", places=LO),
-    pingpong("-n 100000 -s 64", places=VETH),
+    pingpong("-n 20000 -s 64", places=BOTH),
 
     srq_pingpong("-g 0", places=ALL, quick=True),
     srq_pingpong("-g 1 -e", places=ALL),

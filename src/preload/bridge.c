@@ -22,7 +22,7 @@
 
 enum {
 	PIECE = 64 << 10,
-	FIRST = 1 << 16, /* of the numbers of rsockets that have no descriptor */
+	FIRST = RSOCKET_NUMBERS,
 	LAST = (1 << 20) - 1,
 	PATIENCE = 1000, /* ms without progress, after which a program that ends gives up what it has written */
 };
@@ -211,7 +211,7 @@ bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room)
 	return true;
 }
 
-int bridge_build(int number)
+static int build(int number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct bridge *b = calloc(1, sizeof(*b));
@@ -259,6 +259,41 @@ void bridge_become(int fd, int by)
 	set_kind(fd, PLAIN);
 }
 
+/* The connection's descriptors in this process: what comes is for whoever reads first, as by TCP. */
+static void move_all(int number, int by) REQUIRES(move_lock)
+{
+	for (int fd = 0; fd < (int)ARRAY_SIZE(kinds); fd++) {
+		if (atomic_load_explicit(&kinds[fd], memory_order_relaxed) != RDMA || !OPS.is_same(fd, number))
+			continue;
+		bridge_become(fd, NEXT(fcntl)(by, F_DUPFD_CLOEXEC, 0));
+		OPS.hand_back(fd);
+	}
+}
+
+int bridge_build(int number)
+{
+	int by;
+
+	lock_take(&move_lock);
+	OPS.give(number, true);
+	by = build(number);
+	if (by < 0)
+		OPS.give(number, false);
+	else if (OPS.give(number, true) > 1)
+		move_all(number, by);
+	lock_drop(&move_lock);
+	return by;
+}
+
+bool bridge_moved(int fd)
+{
+	if (likely(errno != ESTALE && errno != EBADF))
+		return false;
+	lock_take(&move_lock); /* until it is */
+	lock_drop(&move_lock);
+	return errno == ESTALE || (kind_of(fd) == PLAIN && NEXT(fcntl)(fd, F_GETFD) >= 0);
+}
+
 int bridge_keep(int fd)
 {
 	int number, err;
@@ -280,12 +315,10 @@ void bridge(int fd)
 	inside++;
 	number = bridge_keep(fd);
 	by = number < 0 ? number : bridge_build(number);
-	if (by >= 0) {
-		OPS.detach(fd);
-		bridge_become(fd, by);
-	} else if (number >= 0) {
+	if (by >= 0)
+		NEXT(close)(by);
+	else if (number >= 0)
 		OPS.detach(number);
-	}
 	inside--;
 }
 

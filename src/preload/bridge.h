@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* The descriptor, connected by RDMA, becomes one of the kernel's. If that cannot be it stays what it is. */
+/* The descriptor, connected by RDMA, and all others for that connection become the kernel's. If that cannot be it stays what it is. */
 void bridge(int fd);
 /* The same, if that is what it is. */
 void bridge_if_rdma(int fd);
@@ -20,7 +20,8 @@ bool bridge_is(int fd);
 
 /* The rsocket of fd goes by another number as well, which is no descriptor and keeps it open. The number, or -errno. */
 int bridge_keep(int fd);
-/* From the rsocket of that number, which it closes in the end, to the descriptor that is returned; or -errno. */
+/* From the rsocket of that number, which it closes in the end, to the descriptor that is returned; or -errno. This process'
+ * descriptors of that connection are the bridge's, too. */
 int bridge_build(int number);
 /* `fd` becomes what `by` is, which goes; it stays non-blocking, and is closed by execve(2) if it was. */
 void bridge_become(int fd, int by);

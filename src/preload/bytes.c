@@ -20,6 +20,13 @@
 #pragma weak uroce_rsocket_attach
 #define OPS uroce_rsocket_attach
 
+/* A call on an rsocket, and the one to make if its descriptor is not one any more. */
+#define MOVING(fd, call, again)                              \
+	({                                                   \
+		ssize_t n_ = call;                           \
+		n_ < 0 && bridge_moved(fd) ? (again) : n_;   \
+	})
+
 /* What programs call that were built with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);
@@ -39,7 +46,7 @@ static ssize_t sent(ssize_t n, int flags)
 
 PUBLIC ssize_t read(int fd, void *buf, size_t length)
 {
-	return is_rdma(fd) ? INSIDE(rread(fd, buf, length)) : NEXT(read)(fd, buf, length);
+	return is_rdma(fd) ? MOVING(fd, INSIDE(rread(fd, buf, length)), read(fd, buf, length)) : NEXT(read)(fd, buf, length);
 }
 
 PUBLIC ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
@@ -51,12 +58,13 @@ PUBLIC ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
 
 PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	return is_rdma(fd) ? INSIDE(rreadv(fd, iov, count)) : NEXT(readv)(fd, iov, count);
+	return is_rdma(fd) ? MOVING(fd, INSIDE(rreadv(fd, iov, count)), readv(fd, iov, count)) : NEXT(readv)(fd, iov, count);
 }
 
 PUBLIC ssize_t recv(int fd, void *buf, size_t length, int flags)
 {
-	return is_rdma(fd) ? INSIDE(rrecv(fd, buf, length, flags)) : NEXT(recv)(fd, buf, length, flags);
+	return is_rdma(fd) ? MOVING(fd, INSIDE(rrecv(fd, buf, length, flags)), recv(fd, buf, length, flags))
+			   : NEXT(recv)(fd, buf, length, flags);
 }
 
 PUBLIC ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags)
@@ -72,7 +80,7 @@ PUBLIC ssize_t recvfrom(int fd, void *buf, size_t length, int flags, struct sock
 		return NEXT(recvfrom)(fd, buf, length, flags, from, size);
 	if (size)
 		*size = 0; /* as TCP has it */
-	return INSIDE(rrecv(fd, buf, length, flags));
+	return MOVING(fd, INSIDE(rrecv(fd, buf, length, flags)), recvfrom(fd, buf, length, flags, from, size));
 }
 
 PUBLIC ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from,
@@ -88,7 +96,7 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	if (!is_rdma(fd))
 		return NEXT(recvmsg)(fd, m, flags);
 	m->msg_namelen = 0; /* as TCP has it */
-	return INSIDE(rrecvmsg(fd, m, flags));
+	return MOVING(fd, INSIDE(rrecvmsg(fd, m, flags)), recvmsg(fd, m, flags));
 }
 
 /* `until`: for one message at least, as the kernel has it. */
@@ -116,17 +124,18 @@ PUBLIC int recvmmsg(int fd, struct mmsghdr *m, unsigned count, int flags, struct
 
 PUBLIC ssize_t write(int fd, const void *buf, size_t length)
 {
-	return is_rdma(fd) ? sent(INSIDE(rwrite(fd, buf, length)), 0) : NEXT(write)(fd, buf, length);
+	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rwrite(fd, buf, length)), 0), write(fd, buf, length)) : NEXT(write)(fd, buf, length);
 }
 
 PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	return is_rdma(fd) ? sent(INSIDE(rwritev(fd, iov, count)), 0) : NEXT(writev)(fd, iov, count);
+	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rwritev(fd, iov, count)), 0), writev(fd, iov, count)) : NEXT(writev)(fd, iov, count);
 }
 
 PUBLIC ssize_t send(int fd, const void *buf, size_t length, int flags)
 {
-	return is_rdma(fd) ? sent(INSIDE(rsend(fd, buf, length, flags)), flags) : NEXT(send)(fd, buf, length, flags);
+	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rsend(fd, buf, length, flags)), flags), send(fd, buf, length, flags))
+			   : NEXT(send)(fd, buf, length, flags);
 }
 
 /* One that is connected by sending is TCP's. */
@@ -139,7 +148,7 @@ static bool goes_by_rdma(int fd, int flags)
 
 PUBLIC ssize_t sendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t size)
 {
-	return goes_by_rdma(fd, flags) ? sent(INSIDE(rsend(fd, buf, length, flags)), flags)
+	return goes_by_rdma(fd, flags) ? MOVING(fd, sent(INSIDE(rsend(fd, buf, length, flags)), flags), send(fd, buf, length, flags))
 				       : NEXT(sendto)(fd, buf, length, flags, to, size);
 }
 
@@ -161,7 +170,7 @@ static void bridge_passed(const struct msghdr *m)
 PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	if (goes_by_rdma(fd, flags))
-		return sent(INSIDE(rsendmsg(fd, m, flags)), flags);
+		return MOVING(fd, sent(INSIDE(rsendmsg(fd, m, flags)), flags), sendmsg(fd, m, flags));
 	if (!inside && m && m->msg_controllen)
 		bridge_passed(m);
 	return NEXT(sendmsg)(fd, m, flags);
@@ -345,6 +354,8 @@ PUBLIC ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t
 		errno = ESPIPE;
 		return -1;
 	}
-	return receives ? INSIDE(socket_to_pipe_all(from, to, length, flags))
-			: sent(INSIDE(pipe_to_socket(from, to, length, flags)), 0);
+	return MOVING(receives ? from : to,
+		      receives ? INSIDE(socket_to_pipe_all(from, to, length, flags))
+			       : sent(INSIDE(pipe_to_socket(from, to, length, flags)), 0),
+		      splice(from, NULL, to, NULL, length, flags));
 }

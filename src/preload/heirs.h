@@ -3,8 +3,8 @@
  * first, it asks the parent's steward, a thread, for a bridge (bridge.h) to that. The parent gives a number back when the child
  * has closed the descriptor; and all, when the child has executed another program or has ended.
  *
- * A family is what one fork has left: a connection between the child and the steward, and the numbers. Either parent or child may
- * go on using a descriptor, and not both. SPDX-License-Identifier: BSD-2-Clause */
+ * A family is what one fork has left: a connection between the child and the steward, and the numbers. The parent's own descriptors
+ * of a connection that a child has claimed are the bridge's, too. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_HEIRS_H
 #define UROCE_HEIRS_H
 

@@ -47,9 +47,20 @@ static bool any_concerns(const struct pollfd *fds, nfds_t count)
 	return any;
 }
 
+/* A wait that has failed is to begin anew, its time too. */
+static bool is_stale(void)
+{
+	return errno == ESTALE && bridge_moved(-1);
+}
+
 PUBLIC int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	return inside || !any_concerns(fds, count) ? NEXT(poll)(fds, count, timeout) : INSIDE(rpoll(fds, count, timeout));
+	int result;
+
+	do
+		result = inside || !any_concerns(fds, count) ? NEXT(poll)(fds, count, timeout) : INSIDE(rpoll(fds, count, timeout));
+	while (result < 0 && is_stale());
+	return result;
 }
 
 PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
@@ -80,7 +91,7 @@ PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 	with_mask(mask, &old);
 	result = INSIDE(rpoll(fds, count, to_ms(timeout)));
 	with_mask(mask ? &old : NULL, NULL);
-	return result;
+	return result < 0 && is_stale() ? ppoll(fds, count, timeout, mask) : result;
 }
 
 PUBLIC int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room)
@@ -122,9 +133,12 @@ static int select_until(int n, fd_set *in, fd_set *out, fd_set *except, struct t
 
 PUBLIC int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
+	int result;
+
 	if (inside || !any_of(n, in, out, except))
 		return NEXT(select)(n, in, out, except, timeout);
-	return timeout ? select_until(n, in, out, except, timeout) : INSIDE(rselect(n, in, out, except, NULL));
+	result = timeout ? select_until(n, in, out, except, timeout) : INSIDE(rselect(n, in, out, except, NULL));
+	return result < 0 && is_stale() ? select(n, in, out, except, timeout) : result;
 }
 
 PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout, const sigset_t *mask)
@@ -140,7 +154,7 @@ PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct 
 	with_mask(mask, &old);
 	result = INSIDE(rselect(n, in, out, except, timeout ? &t : NULL));
 	with_mask(mask ? &old : NULL, NULL);
-	return result;
+	return result < 0 && is_stale() ? pselect(n, in, out, except, timeout, mask) : result;
 }
 
 /* ---- epoll ---- */

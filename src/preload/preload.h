@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/lock.h"
 #include "rsocket/attach.h"
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -63,6 +64,9 @@ static inline void set_kind(int fd, enum kind kind)
 		atomic_store_explicit(&kinds[fd], kind, memory_order_relaxed);
 }
 
+/* Held while the descriptors of a connection by RDMA become a bridge's, when one such is let go, and around a fork. */
+extern struct lock move_lock;
+
 #define INSIDE(call)                     \
 	({                               \
 		__auto_type r_ = (inside++, call); \
@@ -71,6 +75,8 @@ static inline void set_kind(int fd, enum kind kind)
 	})
 
 /* bridge.c */
+/* Behind a call on an rsocket that has failed: that the descriptor is another thing meanwhile, and the call is to be made again. */
+bool bridge_moved(int fd);
 /* A thread of our own, which takes none of the program's signals. 0 or -errno. */
 int thread_start(void *(*run)(void *arg), void *arg);
 

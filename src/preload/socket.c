@@ -17,8 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/lock.h"
-
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
@@ -36,26 +34,30 @@ _Thread_local int inside;
 /* Held while a listener begins to listen, so that threads that wait for it at once all find that it does. Not held around a fork:
  * what is called meanwhile takes locks that are. */
 static struct lock listen_lock;
+struct lock move_lock;
 
 /* ---- state ---- */
 
-static void before_fork(void)
+NO_LOCK_ANALYSIS static void before_fork(void)
 {
+	lock_take(&move_lock);
 	heirs_before_fork();
 	bridges_before_fork();
 }
 
-static void after_fork(void)
+NO_LOCK_ANALYSIS static void after_fork(void)
 {
 	bridges_after_fork();
 	heirs_after_fork();
+	lock_drop(&move_lock);
 }
 
 /* The child has none of its parent's connections, unless it asks for them; it may listen where the parent does not. */
-static void in_child(void)
+NO_LOCK_ANALYSIS static void in_child(void)
 {
 	bool inherits;
 
+	lock_drop(&move_lock);
 	listen_lock = (struct lock){0};
 	epoll_forget_all();
 	bridges_in_child();
@@ -110,10 +112,24 @@ bool is_rdma(int fd)
 	return false;
 }
 
+/* It is not, or no more, what a bridge is to take. What it was. */
+static enum kind take_back(int fd)
+{
+	enum kind kind;
+
+	lock_take(&move_lock);
+	kind = kind_of(fd);
+	set_kind(fd, PLAIN);
+	lock_drop(&move_lock);
+	return kind;
+}
+
 void let_go(int fd)
 {
 	enum kind kind = kind_of(fd);
 
+	if (kind == RDMA)
+		kind = take_back(fd);
 	if (kind == PLAIN)
 		return;
 	if (kind == INHERITED)

@@ -12,6 +12,14 @@ int rsocket_attach(int fd, int domain, int type, bool beneath);
 /* The rsocket of that descriptor goes by another one, too, or by a number that is none; it is closed when both are. -EBUSY: there is
  * one already. */
 int rsocket_share(int fd, int other);
+/* Numbers from here on are no descriptors. */
+#define RSOCKET_NUMBERS (1 << 16)
+/* Only who knows it by such a number receives from it from now on, or anybody again. Others that would, or that wait for it, are told
+ * ESTALE: they look again what their descriptor is. How many descriptors and numbers it goes by. */
+int rsocket_give(int number, bool given);
+bool rsocket_is_same(int fd, int other);
+/* The descriptor has become an ordinary one: so it is in epoll instances, and no rsocket goes by it. */
+void rsocket_hand_back(int fd);
 /* Closes the rsocket, and not the descriptor. Nothing if there is none. */
 void rsocket_detach(int fd);
 /* Whether there is one for rsocket_accept(), or an error. */
@@ -44,6 +52,9 @@ void rsocket_epoll_close(int epfd);
 struct rsocket_attach_ops {
 	int (*attach)(int fd, int domain, int type, bool beneath);
 	int (*share)(int fd, int other);
+	int (*give)(int number, bool given);
+	bool (*is_same)(int fd, int other);
+	void (*hand_back)(int fd);
 	void (*detach)(int fd);
 	bool (*has_connection)(int listener);
 	int (*accept)(int listener, int fd);

@@ -179,14 +179,14 @@ static bool drain(struct rsocket *rs) REQUIRES(rs->lock)
 /* True: all that was sent has arrived, or will not. */
 static bool end_stream(struct rsocket *rs)
 {
-	bool drained, abort = rs->lingers && !rs->linger_seconds;
+	bool drained;
 
 	lock_take(&rs->lock);
 	stream_process(rs);
-	if (rsocket_state(rs) == RS_CONNECTED && !abort)
-		stream_control(rs, RS_DISCONNECT);
+	if (rsocket_state(rs) == RS_CONNECTED)
+		stream_control(rs, stream_last_word(rs));
 	rs->write_shut = rs->read_shut = true;
-	drained = abort || drain(rs);
+	drained = drain(rs);
 	lock_drop(&rs->lock);
 	rsocket_wake(rs);
 	return drained;

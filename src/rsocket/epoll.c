@@ -259,11 +259,25 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLERR == EPOLLERR &&
 		      POLLRDHUP == EPOLLRDHUP,
 	      "they are the same");
 
-/* It has become an ordinary socket: see rsocket_try_connect(). */
+/* It has become an ordinary socket: see rsocket_try_connect() and rsocket_hand_back(). */
 static void hand_back(struct item *i) REQUIRES(items_lock)
 {
+	if (i->disabled)
+		i->event.events = EPOLLONESHOT;
 	epoll_ctl(i->instance->epfd, EPOLL_CTL_ADD, i->fd, &i->event);
 	remove_item(i);
+}
+
+void rsocket_epoll_hand_back(struct rsocket *rs, int fd)
+{
+	lock_take(&items_lock);
+	list_each_safe (l, &rs->epolls) {
+		struct item *i = container_of(l, struct item, of_rsocket);
+
+		if (i->fd == fd)
+			hand_back(i);
+	}
+	lock_drop(&items_lock);
 }
 
 /* The item is out of the queue. What is to be reported of it; 0: nothing. */

@@ -134,6 +134,11 @@ int stream_control(struct rsocket *rs, enum rs_control what)
 	return stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_CONTROL, what), 0, 0, 0);
 }
 
+enum rs_control stream_last_word(const struct rsocket *rs)
+{
+	return rs->lingers && !rs->linger_seconds ? RS_RESET : RS_DISCONNECT;
+}
+
 /* ---- what the peer may send ---- */
 
 static bool half_is_free(const struct stream *s)
@@ -190,7 +195,7 @@ static void take_target(struct stream *s)
 	s->next_target = (s->next_target + 1) % RS_TARGETS;
 }
 
-static void take_control(struct rsocket *rs, uint32_t what)
+static void take_control(struct rsocket *rs, uint32_t what) REQUIRES(rs->lock)
 {
 	switch (what) {
 	case RS_DISCONNECT:
@@ -199,6 +204,9 @@ static void take_control(struct rsocket *rs, uint32_t what)
 		break;
 	case RS_SHUTDOWN:
 		rs->peer_shut = true;
+		break;
+	case RS_RESET:
+		stream_fail(rs, ECONNRESET);
 		break;
 	}
 }

@@ -62,6 +62,45 @@ int rsocket_share(int fd, int other)
 	return err;
 }
 
+int rsocket_give(int number, bool given)
+{
+	struct rsocket *rs = rsocket_get(number);
+	int handles;
+
+	if (!rs)
+		return -EBADF;
+	lock_take(&rs->lock);
+	rs->given = given;
+	lock_drop(&rs->lock);
+	rsocket_wake(rs);
+	handles = (int)atomic_load_explicit(&rs->handles, memory_order_relaxed);
+	rsocket_put(rs);
+	return handles;
+}
+
+bool rsocket_is_same(int fd, int other)
+{
+	struct rsocket *a = rsocket_get(fd), *b = rsocket_get(other);
+	bool same = a && a == b;
+
+	if (a)
+		rsocket_put(a);
+	if (b)
+		rsocket_put(b);
+	return same;
+}
+
+void rsocket_hand_back(int fd)
+{
+	struct rsocket *rs = rsocket_get(fd);
+
+	if (!rs)
+		return;
+	rsocket_epoll_hand_back(rs, fd);
+	rsocket_put(rs);
+	rsocket_detach(fd);
+}
+
 void rsocket_detach(int fd)
 {
 	struct rsocket *rs = rsocket_remove(fd);
@@ -124,6 +163,9 @@ int rsocket_try_connect(int fd, const struct sockaddr *address, socklen_t length
 PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
 	.attach = rsocket_attach,
 	.share = rsocket_share,
+	.give = rsocket_give,
+	.is_same = rsocket_is_same,
+	.hand_back = rsocket_hand_back,
 	.detach = rsocket_detach,
 	.has_connection = rsocket_has_connection,
 	.accept = rsocket_accept,
@@ -276,7 +318,7 @@ static ssize_t receive(int fd, const struct iovec *iov, int count, int flags, st
 {
 	return WITH_RSOCKET(fd, rs, ssize_t,
 			    is_datagram(rs) ? datagram_receive(rs, iov, count, flags, from, room)
-					    : stream_receive(rs, iov, count, flags));
+					    : stream_receive(rs, iov, count, fd >= RSOCKET_NUMBERS ? flags | RS_BRIDGES : flags));
 }
 
 static ssize_t send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to, socklen_t length)

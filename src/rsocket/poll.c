@@ -23,6 +23,7 @@ struct poller {
 	uint32_t plains;
 	struct attendant attendant;
 	bool any_handed_back; /* one has become an ordinary descriptor: all anew */
+	bool any_given;	      /* or is about to */
 };
 
 short rsocket_events(struct rsocket *rs, short wanted)
@@ -44,7 +45,10 @@ static int check_rsockets(struct poller *p)
 		if (!p->polled[i].rs)
 			continue;
 		p->fds[i].revents = rsocket_events(p->polled[i].rs, p->fds[i].events);
-		p->any_handed_back |= p->fds[i].revents & POLLNVAL;
+		if (unlikely(p->fds[i].revents & POLLNVAL)) {
+			p->any_handed_back |= rsocket_state(p->polled[i].rs) == RS_PLAIN;
+			p->any_given |= rsocket_state(p->polled[i].rs) != RS_PLAIN;
+		}
 		ready += p->fds[i].revents != 0;
 	}
 	return ready;
@@ -166,7 +170,7 @@ int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 {
 	struct polled few[FEW], *polled = few;
 	struct pollfd few_plain[FEW], *plain = few_plain;
-	struct poller p = {.fds = fds, .count = count};
+	struct poller p = {.fds = fds, .count = count, .any_given = false};
 	int result;
 
 	if (count > FEW) {
@@ -186,7 +190,9 @@ int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 		classify(&p);
 		result = poll_all(&p, until);
 		leave(&p, false);
-	} while (result > 0 && p.any_handed_back);
+	} while (result > 0 && p.any_handed_back && !p.any_given);
+	if (p.any_given)
+		result = -ESTALE;
 out:
 	if (count > FEW) {
 		free(polled);

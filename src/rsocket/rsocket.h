@@ -109,6 +109,7 @@ struct rsocket {
 	int error;		/* errno; what SO_ERROR tells, once */
 	bool peer_shut, read_shut, write_shut;
 	bool broken; /* it did not end in good order */
+	bool given;  /* to a bridge: only that may receive. rsocket_give() */
 	struct rdma_cm_id *id; /* NULL: none yet */
 	struct stream stream;
 	struct datagram *datagram;
@@ -192,6 +193,8 @@ bool stream_can_send(struct rsocket *rs);
  * has read all that came has granted as much. */
 bool stream_has_room(struct rsocket *rs);
 bool stream_is_drained(struct rsocket *rs);
+/* What the peer is told when it is closed. */
+enum rs_control stream_last_word(const struct rsocket *rs);
 /* -EAGAIN: too many are on their way. */
 int stream_control(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock);
 /* A message of our own kind: counts as one of RS_CONTROLS. 0 or -errno. */
@@ -207,6 +210,8 @@ int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t
 int stream_post_receives(struct rsocket *rs, uint32_t count);
 
 /* ---- stream.c ---- */
+/* Among the flags of a call: it is a bridge's. Not one of the C library's. */
+#define RS_BRIDGES 0x800000
 ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int flags) REQUIRES(rs->lock);
 ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, int flags) REQUIRES(rs->lock);
 int stream_shutdown(struct rsocket *rs, int how) REQUIRES(rs->lock);
@@ -269,9 +274,11 @@ void datagram_free(struct rsocket *rs);
 /* ---- epoll.c ---- */
 /* Takes it out of all instances. */
 void rsocket_epoll_forget(struct rsocket *rs);
+/* In all instances that it is in by that descriptor, that is an ordinary one now. */
+void rsocket_epoll_hand_back(struct rsocket *rs, int fd);
 
 /* ---- poll.c ---- */
-/* As poll(2), rsockets and ordinary descriptors; `until`: ns or NEVER. */
+/* As poll(2), rsockets and ordinary descriptors; `until`: ns or NEVER. -ESTALE: one is given to a bridge. */
 int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until);
 /* What is true of it now, of `wanted` and of POLLERR and POLLHUP. */
 short rsocket_events(struct rsocket *rs, short wanted);

@@ -614,7 +614,7 @@ static void part(struct rsocket *rs)
 		return;
 	lock_take(&rs->lock);
 	if (rsocket_state(rs) == RS_CONNECTED && !rs->write_shut)
-		stream_control(rs, RS_DISCONNECT);
+		stream_control(rs, stream_last_word(rs));
 	lock_drop(&rs->lock);
 	for (uint64_t moved = clock_now(); !is_done(rs) && clock_now() < moved + PART_TIME;) {
 		loop_progress();

@@ -253,10 +253,16 @@ static bool may_receive(struct rsocket *rs)
 	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
 
+/* For one that is no bridge. */
+static bool may_receive_here(struct rsocket *rs)
+{
+	return rs->given || may_receive(rs);
+}
+
 /* For one who looks ahead. */
 static bool may_receive_all(struct rsocket *rs)
 {
-	return rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
+	return rs->given || rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
 
 static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, int flags)
@@ -288,14 +294,21 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 	struct cursor c = {iov, count, 0};
 	size_t left = total(iov, count), all = left;
 	uint64_t until = rsocket_until(rs->receive_ms);
-	int err = flags & MSG_ERRQUEUE ? -EAGAIN : settle(rs, flags); /* there never is anything */
+	bool bridges = flags & RS_BRIDGES;
+	int err = flags & MSG_ERRQUEUE ? -EAGAIN : flags & MSG_OOB ? -EINVAL : settle(rs, flags); /* there never is anything */
 
 	while (left && !err) {
 		uint32_t n;
 
+		if (unlikely(rs->given) && !bridges) {
+			err = -ESTALE;
+			break;
+		}
 		if (!s->rx_ready && left != all && !(flags & MSG_WAITALL))
 			break;
-		err = s->rx_ready ? 0 : ready(rs, may_receive, flags, until);
+		err = s->rx_ready ? 0 : ready(rs, bridges ? may_receive : may_receive_here, flags, until);
+		if (unlikely(rs->given) && !bridges)
+			continue;
 		if (!err && (flags & MSG_PEEK) && (flags & MSG_WAITALL)) {
 			s->rx_wanted = (uint32_t)min_of(left, (size_t)s->rx_size / 2); /* there is always room for so much */
 			ready(rs, may_receive_all, flags, until); /* if it is late or interrupted, there is less */
@@ -383,6 +396,8 @@ short stream_events(struct rsocket *rs)
 	case RS_OVER:
 		break;
 	}
+	if (rs->given)
+		return POLLNVAL;
 	if (may_receive(rs))
 		events |= POLLIN | POLLRDNORM;
 	if (may_write(rs))

@@ -67,6 +67,7 @@ enum rs_control {
 	RS_DISCONNECT,
 	RS_KEEPALIVE,
 	RS_SHUTDOWN, /* no more data come, but may be sent */
+	RS_RESET,    /* as RS_DISCONNECT, but not in good order. Rdma-core's do not know it: to them the connection just goes */
 };
 
 #define RS_VALUE_BITS 29

@@ -137,6 +137,28 @@ def lingering(on, seconds):
     close(server, listener)
 
 
+def reset():
+    """Closed by one that does not linger at all."""
+    listener, client, server = pair()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.sendall(b"abc")
+    say("bytes", lambda: server.recv(3, socket.MSG_WAITALL))
+    client.close()
+    print("server", events(server))
+    say("error", lambda: errno.errorcode.get(server.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)))
+    say("end", lambda: server.recv(1))
+    close(server)
+    client = socket.create_connection(listener.getsockname())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    server, _ = listener.accept()
+    client.close()
+    server.settimeout(None)
+    say("receive", lambda: server.recv(1))
+    say("again", lambda: server.recv(1))
+    say("send", lambda: server.send(b"x"))
+    close(server, listener)
+
+
 def options():
     listener, client, server = pair()
     for level, option, value in ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
@@ -195,6 +217,8 @@ def misplaced():
     say("bind", lambda: client.bind(("127.0.0.1", 0)))
     client.settimeout(None)
     say("errors", lambda: client.recvmsg(10, 100, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT))
+    server.sendall(b"x")
+    say("urgent", lambda: client.recv(1, socket.MSG_OOB))
     close(client, server, listener)
 
 
@@ -351,6 +375,64 @@ def divided():
     close(first, client, server, listener, other)
 
 
+def both_use_it():
+    """A child writes to a connection that its parent reads from: threads that wait for it already, however they do."""
+    for way in "recv", "poll", "epoll", "none":
+        listener, client, server = pair()
+        server.settimeout(None)
+        client.settimeout(None)
+        other, e, p, got = client.dup(), select.epoll(), select.poll(), []
+        e.register(other, select.EPOLLIN)
+        p.register(client, select.POLLIN)
+        wait = {"recv": lambda: got.append(client.recv(3, socket.MSG_WAITALL)), "poll": lambda: got.append(len(p.poll(1000 * GUARD))),
+                "epoll": lambda: got.append(e.poll(GUARD) == [(other.fileno(), select.EPOLLIN)]), "none": lambda: None}[way]
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while way != "none" and not asleep(thread):
+            pass
+        child = os.fork()
+        if not child:
+            client.sendall(b"from the child")
+            os._exit(0)
+        say("bytes", lambda: server.recv(14, socket.MSG_WAITALL))
+        print("child", os.waitpid(child, 0)[1])
+        server.sendall(b"abc")
+        thread.join()
+        print(way, got, [len(p.poll(1000 * GUARD)), len(e.poll(GUARD))] if way != "recv" else None)
+        if way != "recv":
+            say("answer", lambda: other.recv(3, socket.MSG_WAITALL))
+        client.sendall(b"from the parent")
+        say("bytes", lambda: server.recv(15, socket.MSG_WAITALL))
+        print("peer", other.getpeername() == listener.getsockname())
+        server.sendall(b"last")
+        server.close()
+        say("rest", lambda: other.recv(10, socket.MSG_WAITALL))
+        close(other, client, listener, e)
+
+
+def two_files():
+    """What one FILE reads and another one writes, by descriptors that were there before."""
+    listener, client, server = pair()
+    server.settimeout(None)
+    libc = ctypes.CDLL(None)
+    libc.fdopen.restype = ctypes.c_void_p
+    fds = client.fileno(), os.dup(client.fileno())
+    client.setblocking(True)
+    files = [ctypes.c_void_p(libc.fdopen(fd, mode)) for fd, mode in zip(fds, (b"r", b"w"))]
+    for n in range(20):
+        server.sendall(b"%d\n" % n)
+        line = ctypes.create_string_buffer(10)
+        libc.fgets(line, 10, files[0])
+        libc.fputs(line, files[1])
+        libc.fflush(files[1])
+        say("line", lambda: server.recv(len(line.value), socket.MSG_WAITALL))
+    client.detach()
+    for f in files:
+        libc.fclose(f)
+    say("end", lambda: server.recv(1))
+    close(server, listener)
+
+
 class Part(ctypes.Structure):
     _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
 
@@ -494,6 +576,7 @@ both_end()
 not_connected()
 lingering(0, 0)
 lingering(1, 2)
+reset()
 options()
 ports()
 refused()
@@ -508,6 +591,8 @@ connected_by_a_child()
 closed_otherwise()
 room_to_write()
 divided()
+both_use_it()
+two_files()
 other_calls()
 epoll_edges()
 epoll_before_use()

@@ -9,6 +9,7 @@
 struct ah {
 	struct ibv_ah base; /* what the application holds: first */
 	struct pd *pd; /* that protects */
+	uint32_t handle;
 	struct path path;
 };
 

@@ -118,8 +118,10 @@ int mr_deregister(struct mr *mr)
 {
 	int err = close_region(mr);
 
-	if (!err)
+	if (!err) {
+		mr->base.handle = NO_HANDLE;
 		mr_free(mr, &mr->hca->regions);
+	}
 	return err;
 }
 

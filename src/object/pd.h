@@ -4,6 +4,7 @@
 #ifndef UROCE_PD_H
 #define UROCE_PD_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,6 +21,8 @@ struct pd {
 	struct hca *hca;
 	_Atomic uint32_t users;
 	struct list all;   /* of those that can be imported: verbs/pd.c */
+	const struct ibv_context *made_in; /* and its handle, as they were at first: see pd_check() */
+	uint32_t handle;
 	struct pd *domain; /* whose memory and queues go together: see pd_domain(). NULL: its own */
 
 	bool is_parent;	   /* a parent domain; else, with a domain, an import */
@@ -29,6 +32,18 @@ struct pd {
 	pd_free *free;
 	void *context;
 };
+
+/* Of what is gone, where that can be told. */
+#define NO_HANDLE UINT32_MAX
+
+/* Objects are known to the kernel by their handles, so one that is gone or overwritten is told from one that is there: ENOENT.
+ * EINVAL: there is none; 0: it is what it was made to be. */
+static inline int pd_check(const struct ibv_pd *base)
+{
+	const struct pd *pd = (const struct pd *)base;
+
+	return !pd ? EINVAL : base->handle != pd->handle || base->context != pd->made_in ? ENOENT : 0;
+}
 
 /* What protects: objects of one domain may use each other, whichever of its PDs they were made with. */
 static inline struct pd *pd_domain(struct pd *pd)

@@ -173,6 +173,7 @@ void qp_destroy(struct qp *qp)
 	qp->flow = NULL;
 	qp->promise = NULL;
 	qp->resp = (struct responder){0};
+	qp->base.handle = NO_HANDLE;
 	count_users(qp, -1u);
 	lock_drop(&qp->lock);
 	pool_free(&hca->qps, qp->index);

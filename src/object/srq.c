@@ -73,6 +73,7 @@ void srq_destroy(struct srq *srq)
 {
 	lock_take(&srq->rq.lock);
 	srq->alive = false;
+	srq->base.handle = NO_HANDLE;
 	lock_drop(&srq->rq.lock);
 	while (atomic_load_explicit(&srq->inside, memory_order_acquire)) /* pairs with srq_leave() */
 		sched_yield();

@@ -33,6 +33,12 @@ struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct
 		       uint32_t max_sge);
 void srq_destroy(struct srq *srq) EXCLUDES(srq->rq.lock); /* no QP uses it any more */
 
+/* As pd_check(). */
+static inline int srq_check(const struct ibv_srq *base)
+{
+	return !base ? EINVAL : base->handle != (((const struct srq *)base)->number & 0xffff) ? ENOENT : 0;
+}
+
 /* The XRC SRQ of that number, if it is of that domain; else NULL. It stays until srq_leave(), which must come soon. */
 struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *domain);
 void srq_leave(struct srq *srq);

@@ -42,6 +42,7 @@ void window_destroy(struct mr *w)
 	lock_take(&hca->window_lock);
 	unbind(hca, w);
 	w->type = 0;
+	w->window.handle = NO_HANDLE;
 	lock_drop(&hca->window_lock);
 	mr_free(w, &hca->windows);
 }

@@ -17,12 +17,12 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static _Atomic uint32_t handles;
 	struct ah *ah = NULL;
+	int error = pd_check(pd);
 	struct context *c;
 	struct path path;
-	int error;
 
-	if (!pd || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
-		return fail_null(EINVAL);
+	if (error || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
+		return fail_null(error ?: EINVAL);
 	c = context_of(pd->context);
 	/* relaxed: only the number counts */
 	if (atomic_fetch_add_explicit(&ah_count, 1, memory_order_relaxed) < HCA_MAX_AH)
@@ -35,7 +35,7 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	}
 	ah->base.context = pd->context;
 	ah->base.pd = pd;
-	ah->base.handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
+	ah->base.handle = ah->handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 	ah->pd = pd_domain((struct pd *)pd);
 	ah->path = path;
 	atomic_fetch_add_explicit(&ah->pd->users, 1, memory_order_relaxed);
@@ -46,8 +46,8 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	struct ah *a = (struct ah *)ah;
 
-	if (!ah)
-		return fail(EINVAL);
+	if (!ah || ah->handle != a->handle)
+		return fail(ah ? ENOENT : EINVAL);
 	listen_leave(context_of(ah->context));
 	atomic_fetch_sub_explicit(&a->pd->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);

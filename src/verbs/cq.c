@@ -14,6 +14,7 @@ static _Atomic uint32_t cq_count;
 struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, uint32_t comp_vector, struct pd *holder)
 {
+	static _Atomic uint32_t handles;
 	struct context *c = context_of(context);
 	struct cq_front *f;
 	int error;
@@ -36,6 +37,8 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 		goto err_free;
 	f->timer = -1;
 	f->cq.base.context = context;
+	/* relaxed: only the number counts */
+	f->cq.base.handle = f->handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 	f->cq.base.channel = channel;
 	f->cq.base.cq_context = cq_context;
 	f->cq.base.cqe = (int)f->cq.depth;
@@ -70,18 +73,19 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct cq *c = (struct cq *)cq;
-	int error = cqe < 1 ? -EINVAL : cq_resize(c, (uint32_t)cqe);
+	int error = cq_check(cq) ?: (cqe < 1 ? EINVAL : -cq_resize(c, (uint32_t)cqe));
 
-	return error ? fail(-error) : 0;
+	return error ? fail(error) : 0;
 }
 
 PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct cq_front *f = cq_front_of(cq);
+	int error = cq_check(cq);
 	struct context *c;
 
-	if (!cq)
-		return fail(EINVAL);
+	if (error)
+		return fail(error);
 	if (atomic_load_explicit(&f->cq.users, memory_order_acquire))
 		return fail(EBUSY);
 	c = context_of(cq->context);
@@ -200,6 +204,10 @@ int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 
 int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+	int error = cq_check(cq);
+
+	if (error)
+		return fail(error);
 	cq_request((struct cq *)cq, solicited_only);
 	loop_progress(); /* whoever arms is about to sleep: what waits to be sent goes now */
 	return 0;

@@ -7,6 +7,7 @@
 
 struct cq_front {
 	struct cq cq;		/* first, so the application's pointer is one to this, too */
+	uint32_t handle;	/* constant */
 	uint32_t fetched;	/* channel events handed out: guarded by the channel's lock */
 	int timer;		/* of moderation; -1: none yet */
 	_Atomic uint16_t period; /* us: how long moderation may hold an event back; 0: for ever. Relaxed */
@@ -22,6 +23,12 @@ struct cq_front {
 static inline struct cq_front *cq_front_of(struct ibv_cq *cq)
 {
 	return (struct cq_front *)cq;
+}
+
+/* As pd_check(). */
+static inline int cq_check(const struct ibv_cq *cq)
+{
+	return !cq ? EINVAL : cq->handle != ((const struct cq_front *)cq)->handle ? ENOENT : 0;
 }
 
 /* `channel` and `holder` (a parent domain) may be NULL. NULL and errno: EINVAL (size, completion vector, a channel of another context),

@@ -29,7 +29,7 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 					int access)
 {
 	uint64_t before = offset & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-	int error = pd ? check(offset, length, iova, fd, (unsigned)access) : EINVAL;
+	int error = pd_check(pd) ?: check(offset, length, iova, fd, (unsigned)access);
 	int protection = access & IBV_ACCESS_LOCAL_WRITE ? PROT_READ | PROT_WRITE : PROT_READ, copy;
 	char *memory;
 	struct mr *mr;

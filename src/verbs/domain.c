@@ -47,7 +47,7 @@ static int check(struct ibv_context *context, const struct ibv_parent_domain_ini
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
-	if (!attr || !attr->pd || attr->pd->context != context || (attr->td && attr->td->context != context))
+	if (!attr || pd_check(attr->pd) || attr->pd->context != context || (attr->td && attr->td->context != context))
 		return EINVAL;
 	if (attr->comp_mask & ~known)
 		return EOPNOTSUPP;
@@ -69,6 +69,8 @@ struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_paren
 		return NULL;
 	of = (struct pd *)attr->pd;
 	p->pd.base = *attr->pd;
+	p->pd.made_in = context;
+	p->pd.handle = attr->pd->handle;
 	p->pd.hca = of->hca;
 	p->pd.domain = pd_domain(of);
 	p->pd.is_parent = true;

@@ -75,7 +75,8 @@ PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
 		return NULL;
 	}
 	pd->base.context = context;
-	pd->base.handle = handle;
+	pd->made_in = context;
+	pd->base.handle = pd->handle = handle;
 	pd->hca = of->hca;
 	pd->domain = of;
 	return &pd->base;

@@ -84,11 +84,9 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t l
 	struct mr *mr;
 	int error;
 
-	if (!pd)
-		return fail_null(EINVAL);
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = mr_check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);
+	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);
 	if (error)
 		return fail_null(error);
 	mr = mr_add(pd, addr, length, iova, access);
@@ -105,7 +103,7 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-/* What ibv_import_mr() made names the region by its number. */
+/* What ibv_import_mr() made names the region by its number. NULL: there is none. */
 static struct mr *named_by(const struct ibv_mr *base)
 {
 	return pool_at(&context_of(base->context)->hca->mrs, base->handle);
@@ -127,13 +125,19 @@ static int rereg_failed(int code, int error)
 PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length,
 			int access)
 {
+	struct pd *old, *pd = (struct pd *)base->pd;
 	struct mr *mr = named_by(base);
-	struct pd *old = mr->pd, *pd = (struct pd *)base->pd;
-	unsigned rights = mr->access & ~MR_LOCAL;
-	bool fixed = mr->backing || (rights & (MR_NULL | MR_DMABUF));
-	uint64_t iova = mr->iova;
+	unsigned rights;
+	uint64_t iova;
+	bool fixed;
 	int error;
 
+	if (!mr)
+		return rereg_failed(IBV_REREG_MR_ERR_INPUT, ENOENT);
+	old = mr->pd;
+	iova = mr->iova;
+	rights = mr->access & ~MR_LOCAL;
+	fixed = mr->backing || (rights & (MR_NULL | MR_DMABUF));
 	if (mr_is_import(base) || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) ||
@@ -170,6 +174,8 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 	if (!base)
 		return fail(EINVAL);
 	mr = named_by(base);
+	if (!mr)
+		return fail(ENOENT);
 	pd = mr->pd;
 	backing = mr->backing;
 	if (mr->access & MR_DMABUF)

@@ -6,10 +6,11 @@
 struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
 {
 	struct pd *pd = (struct pd *)base;
+	int error = pd_check(base);
 	struct mr *w;
 
-	if (!pd || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2))
-		return fail_null(EINVAL);
+	if (error || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2))
+		return fail_null(error ?: EINVAL);
 	w = window_create(pd, type);
 	if (!w)
 		return NULL;
@@ -22,6 +23,8 @@ int dealloc_mw(struct ibv_mw *mw)
 	struct mr *w = (struct mr *)mw;
 	struct pd *pd = w->pd;
 
+	if (mw->handle != w->index)
+		return fail(ENOENT);
 	window_destroy(w);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	return 0;

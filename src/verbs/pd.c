@@ -26,7 +26,8 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	if (!pd)
 		goto err;
 	pd->base.context = context;
-	pd->base.handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
+	pd->made_in = context;
+	pd->base.handle = pd->handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 	pd->hca = c->hca;
 	lock_take(&pds_lock);
 	list_append(&pds, &pd->all);
@@ -42,10 +43,11 @@ err:
 PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
 {
 	struct pd *pd = (struct pd *)base;
+	int error = pd_check(base);
 	bool busy;
 
-	if (!pd)
-		return fail(EINVAL);
+	if (error)
+		return fail(error);
 	if (pd->is_parent)
 		return dealloc_parent_domain(pd);
 	if (pd->domain) { /* the import goes; its owner has the PD itself */

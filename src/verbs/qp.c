@@ -12,6 +12,7 @@
 #include "object/show.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
+#include "verbs/cq.h"
 #include "verbs/far_qp.h"
 #include "verbs/listen.h"
 #include "verbs/path.h"
@@ -84,13 +85,13 @@ static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 		return EOPNOTSUPP;
 	if (!sends && (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd || a->xrcd->context != c))
 		return EINVAL;
-	if (sends && (!a->pd || a->pd->context != c))
+	if (sends && (pd_check(a->pd) || a->pd->context != c))
 		return EINVAL;
-	if (sends && !is_hash(a) && (!a->send_cq || a->send_cq->context != c))
+	if (sends && !is_hash(a) && (cq_check(a->send_cq) || a->send_cq->context != c))
 		return EINVAL;
-	if (receives && !is_hash(a) && (!a->recv_cq || a->recv_cq->context != c))
+	if (receives && !is_hash(a) && (cq_check(a->recv_cq) || a->recv_cq->context != c))
 		return EINVAL;
-	if (a->srq && (a->srq->context != c || ((struct srq *)a->srq)->xrcd))
+	if (a->srq && (srq_check(a->srq) || a->srq->context != c || ((struct srq *)a->srq)->xrcd))
 		return EINVAL;
 	return cap_allowed(&a->cap) ? 0 : EINVAL;
 }
@@ -369,10 +370,10 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	struct ibv_qp_attr a;
 	struct context *c;
 	struct qp *qp;
-	int error;
+	int error = qp_check(base);
 
-	if (!base || !attr)
-		return fail(EINVAL);
+	if (error || !attr)
+		return fail(error ?: EINVAL);
 	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(attr, mask);
@@ -445,10 +446,10 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
 	struct qp *qp;
-	int error;
+	int error = qp_check(base);
 
-	if (!base || !attr || !init)
-		return fail(EINVAL);
+	if (error || !attr || !init)
+		return fail(error ?: EINVAL);
 	qp = shared_qp(base);
 	error = query(qp, attr);
 	if (error)
@@ -528,10 +529,11 @@ static void destroy(struct ibv_qp *base, bool settles)
 
 PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 {
+	int error = qp_check(base);
 	struct qp *qp;
 
-	if (!base)
-		return fail(EINVAL);
+	if (error)
+		return fail(error);
 	qp = shared_qp(base);
 	if (atomic_load_explicit(&qp->groups, memory_order_relaxed))
 		return fail(EBUSY); /* ibv_destroy_qp(3) */

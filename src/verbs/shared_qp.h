@@ -16,6 +16,12 @@ static inline struct qp *shared_qp(struct ibv_qp *base)
 	return qp->real ?: qp;
 }
 
+/* As pd_check(). */
+static inline int qp_check(struct ibv_qp *base)
+{
+	return !base ? EINVAL : base->handle != shared_qp(base)->index ? ENOENT : 0;
+}
+
 /* A new target QP may be opened from now on. */
 void share_qp(struct qp *qp, struct xrcd *xrcd) EXCLUDES(qp->lock);
 /* One who has it open closes it: no event will be told there. True: it was the last. */

@@ -9,10 +9,11 @@ static struct ibv_srq *create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct
 			      struct ibv_srq_attr *attr)
 {
 	struct pd *pd = (struct pd *)base;
+	int error = pd_check(base);
 	struct srq *srq;
 
-	if (!pd || attr->max_wr > HCA_MAX_SRQ_WR || attr->max_sge > HCA_MAX_SGE)
-		return fail_null(EINVAL);
+	if (error || attr->max_wr > HCA_MAX_SRQ_WR || attr->max_sge > HCA_MAX_SGE)
+		return fail_null(error ?: EINVAL);
 	attr->max_wr = max_of(attr->max_wr, 1u);
 	attr->max_sge = max_of(attr->max_sge, 1u);
 	srq = srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
@@ -81,10 +82,10 @@ int get_srq_num(struct ibv_srq *srq, uint32_t *number)
 
 PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int mask)
 {
-	int error;
+	int error = srq_check(base);
 
-	if (!base || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
-		return fail(EINVAL);
+	if (error || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+		return fail(error ?: EINVAL);
 	if ((mask & IBV_SRQ_MAX_WR) && (!attr->max_wr || attr->max_wr > HCA_MAX_SRQ_WR))
 		return fail(EINVAL);
 	error = srq_modify((struct srq *)base, attr->max_wr, attr->srq_limit, mask);
@@ -94,9 +95,10 @@ PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int m
 PUBLIC int ibv_query_srq(struct ibv_srq *base, struct ibv_srq_attr *attr)
 {
 	struct srq *srq = (struct srq *)base;
+	int error = srq_check(base);
 
-	if (!srq || !attr)
-		return fail(EINVAL);
+	if (error || !attr)
+		return fail(error ?: EINVAL);
 	lock_take(&srq->rq.lock);
 	*attr = (struct ibv_srq_attr){srq->rq.depth, srq->rq.max_sge, srq->limit};
 	lock_drop(&srq->rq.lock);
@@ -106,10 +108,11 @@ PUBLIC int ibv_query_srq(struct ibv_srq *base, struct ibv_srq_attr *attr)
 PUBLIC int ibv_destroy_srq(struct ibv_srq *base)
 {
 	struct srq *srq = (struct srq *)base;
+	int error = srq_check(base);
 	struct context *c;
 
-	if (!srq)
-		return fail(EINVAL);
+	if (error)
+		return fail(error);
 	if (atomic_load_explicit(&srq->users, memory_order_acquire))
 		return fail(EBUSY);
 	c = context_of(base->context);

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "object/rss.h"
 #include "verbs/context.h"
+#include "verbs/cq.h"
 #include "verbs/wq.h"
 
 struct wq {
@@ -46,7 +47,7 @@ static int post(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
 static int check_wq(struct ibv_context *context, const struct ibv_wq_init_attr *a)
 {
-	if (!a || a->wq_type != IBV_WQT_RQ || !a->pd || a->pd->context != context || !a->cq ||
+	if (!a || a->wq_type != IBV_WQT_RQ || pd_check(a->pd) || a->pd->context != context || cq_check(a->cq) ||
 	    a->cq->context != context || a->max_wr > HCA_MAX_QP_WR || a->max_sge > HCA_MAX_SGE)
 		return EINVAL;
 	if ((a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS) ||

@@ -265,6 +265,31 @@ enum {
 	RW = IBV_ACCESS_REMOTE_WRITE,
 };
 
+/* What `call` answers while the object's handle is another. */
+#define LOST(object, call)                  \
+	({                                  \
+		int answer_;                \
+		(object)->handle ^= 1u << 30; \
+		answer_ = (call);           \
+		(object)->handle ^= 1u << 30; \
+		answer_;                    \
+	})
+
+static int moved_pd(void)
+{
+	int answer;
+
+	t.pd->context = t.other;
+	answer = ibv_dealloc_pd(t.pd);
+	t.pd->context = context;
+	return answer;
+}
+
+static int reregister(struct ibv_mr *mr)
+{
+	return ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, LW) == IBV_REREG_MR_ERR_INPUT ? errno : 0;
+}
+
 /* name, call, what it answers */
 #define MISUSES                                                                                              \
 	/* ibv_create_cq(3), ibv_resize_cq(3), ibv_destroy_cq(3), ibv_modify_cq(3), ibv_create_cq_ex(3) */   \
@@ -418,6 +443,29 @@ enum {
 	M(device_asked_with_an_unknown_mask, query_device(1), EINVAL)                                        \
 	M(values_that_are_not_known, query_values(1u << 9), EINVAL)                                          \
 	/* ibv_attach_mcast(3) */                                                                            \
+	/* objects whose handles nobody knows, as of what is gone already */                                \
+	M(cq_unknown, LOST(t.cq, ibv_destroy_cq(t.cq)), ENOENT)                                             \
+	M(cq_unknown_resized, LOST(t.cq, ibv_resize_cq(t.cq, 8)), ENOENT)                                   \
+	M(cq_unknown_armed, LOST(t.cq, ibv_req_notify_cq(t.cq, 0)), ENOENT)                                 \
+	M(pd_unknown, LOST(t.pd, ibv_dealloc_pd(t.pd)), ENOENT)                                             \
+	M(parent_unknown, LOST(t.parent, ibv_dealloc_pd(t.parent)), ENOENT)                                 \
+	M(pd_in_another_context, moved_pd(), ENOENT)                                                        \
+	M(memory_of_an_unknown_pd, LOST(t.pd, no_object(ibv_reg_mr(t.pd, t.memory, 8, LW))), ENOENT)        \
+	M(window_of_an_unknown_pd, LOST(t.pd, no_object(ibv_alloc_mw(t.pd, IBV_MW_TYPE_1))), ENOENT)        \
+	M(address_of_an_unknown_pd, LOST(t.pd, no_object(ah_from(0, t.pd))), ENOENT)                        \
+	M(qp_of_an_unknown_pd, LOST(t.pd, no_object(qp_of(IBV_QPT_RC, t.pd, t.cq, t.cq, NULL))), EINVAL)    \
+	M(qp_with_an_unknown_cq, LOST(t.cq, no_object(qp_of(IBV_QPT_RC, t.pd, t.cq, t.cq, NULL))), EINVAL)  \
+	M(qp_with_an_unknown_srq, LOST(t.srq, no_object(qp_of(IBV_QPT_RC, t.pd, t.cq, t.cq, t.srq))), EINVAL)\
+	M(qp_unknown, LOST(t.rc, ibv_destroy_qp(t.rc)), ENOENT)                                             \
+	M(qp_unknown_modified, LOST(t.rc, ibv_modify_qp(t.rc, &qp_attr, IBV_QP_STATE)), ENOENT)             \
+	M(qp_unknown_queried, LOST(t.rc, ibv_query_qp(t.rc, &qp_attr, 0, &qp_init)), ENOENT)                \
+	M(srq_unknown, LOST(t.srq, ibv_destroy_srq(t.srq)), ENOENT)                                         \
+	M(srq_unknown_modified, LOST(t.srq, ibv_modify_srq(t.srq, &srq_attr, IBV_SRQ_LIMIT)), ENOENT)       \
+	M(srq_unknown_queried, LOST(t.srq, ibv_query_srq(t.srq, &srq_attr)), ENOENT)                        \
+	M(memory_unknown, LOST(t.mr, ibv_dereg_mr(t.mr)), ENOENT)                                           \
+	M(memory_unknown_reregistered, LOST(t.mr, reregister(t.mr)), ENOENT)                                \
+	M(window_unknown, LOST(t.mw1, ibv_dealloc_mw(t.mw1)), ENOENT)                                       \
+	M(address_unknown, LOST(t.ah, ibv_destroy_ah(t.ah)), ENOENT)                                        \
 	M(group_of_a_connected_qp, ibv_attach_mcast(t.rc, &gid, 0), EINVAL)                                  \
 	M(group_that_is_none, ibv_attach_mcast(t.ud, &gid, 0), EINVAL)
 
@@ -464,6 +512,7 @@ static int make_all(void **state)
 	assert_non_null(t.import = ibv_import_mr(t.pd, t.mr->handle));
 	assert_non_null(t.mw1 = ibv_alloc_mw(t.pd, IBV_MW_TYPE_1));
 	assert_non_null(t.mw2 = ibv_alloc_mw(t.pd, IBV_MW_TYPE_2));
+	assert_non_null(t.ah = ah_from(0, t.pd));
 	assert_non_null(t.dm = dm_of(64, 0, 0));
 	assert_non_null(t.dm_mr = ibv_reg_dm_mr(t.pd, t.dm, 0, 64, Z | LW));
 	assert_non_null(t.wq = wq_of(IBV_WQT_RQ, t.pd, t.cq, 4));
@@ -483,6 +532,7 @@ static int free_all(void **state)
 {
 	assert_int_equal(ibv_dealloc_mw(t.mw1), 0);
 	assert_int_equal(ibv_dealloc_mw(t.mw2), 0);
+	assert_int_equal(ibv_destroy_ah(t.ah), 0);
 	ibv_unimport_mr(t.import);
 	assert_int_equal(ibv_dereg_mr(t.mr), 0);
 	assert_int_equal(ibv_dereg_mr(t.bindable), 0);

@@ -284,6 +284,15 @@ static void handles_that_are_not_there(void **state)
 	assert_errno(ibv_alloc_pd(NULL), EINVAL);
 }
 
+static void what_is_gone_is_not_found(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, 1, 0);
+
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dereg_mr(mr), ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +304,7 @@ int main(void)
 		cmocka_unit_test(a_region_that_moves_gets_another_key),
 		cmocka_unit_test(memory_moves_from_the_first_moment_on),
 		cmocka_unit_test(handles_that_are_not_there),
+		cmocka_unit_test(what_is_gone_is_not_found),
 	};
 
 	enter_namespace();

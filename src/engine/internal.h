@@ -155,6 +155,7 @@ enum verdict {
 	TOO_LONG,      /* longer than the receive */
 	ACCESS_DENIED, /* key, bounds, rights */
 	BAD_RECEIVE,   /* the receive's own SGEs are wrong */
+	BAD_INVALIDATE, /* what it invalidates is no window that this QP may use */
 	VERDICTS
 };
 /* PSNs that so many bytes take. */

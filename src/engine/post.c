@@ -106,13 +106,16 @@ static uint64_t copy_sges(struct wqe *w, const struct ibv_send_wr *wr)
 	return length;
 }
 
-/* UD: where it goes stays with the request, as the address handle may not outlive it. */
+/* UD: where it goes stays with the request, as the address handle may not outlive it. One of another domain fails the request: IBTA
+ * 10.2.4, C10-10. */
 static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
 
-	if (!ah || ah->pd != qp->pd)
+	if (!ah)
 		return EINVAL;
+	if (ah->pd != qp->pd)
+		w->status = IBV_WC_LOC_QP_OP_ERR;
 	*wqe_path(&qp->sq, w) = ah->path;
 	w->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
 	w->remote_qkey = wr->wr.ud.remote_qkey;
@@ -131,6 +134,9 @@ static int build_bind(struct wqe *w, const struct ibv_send_wr *wr)
 	w->bind_length = info->length;
 	w->bind_window = wr->bind_mw.mw->handle;
 	w->bind_lkey = info->mr ? info->mr->lkey : 0;
+	/* the key is the index of the window and 8 bits of the caller's; the man pages leave open who notes a window's of type 2, and
+	 * programs rely on it */
+	wr->bind_mw.mw->rkey = (wr->bind_mw.mw->rkey & ~0xffu) | (w->rkey & 0xff);
 	return 0;
 }
 

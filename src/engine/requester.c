@@ -86,18 +86,18 @@ static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packe
 static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 {
 	bool writes_word = w->opcode == IBV_WR_ATOMIC_WRITE;
-	unsigned access = wqe_wants_response(w) && !writes_word ? IBV_ACCESS_LOCAL_WRITE : 0;
-
 	bool whole = qp->transport == TRANSPORT_UD || qp->transport == TRANSPORT_RAW; /* in one packet */
 
+	if (w->status != IBV_WC_SUCCESS)
+		return w->status;
 	if (w->length > (whole ? qp->mtu : HCA_MAX_MESSAGE))
 		return IBV_WC_LOC_LEN_ERR;
 	if ((is_atomic(w) || writes_word) && w->length != sizeof(uint64_t))
 		return IBV_WC_LOC_LEN_ERR;
 	if (wqe_wants_response(w) && qp->attr.max_rd_atomic == 0)
 		return IBV_WC_LOC_QP_OP_ERR;
-	/* what goes out in one packet is checked as that is made */
-	if ((w->packets != 1 || wqe_wants_response(w)) && !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, access))
+	/* what goes out in one packet is checked as that is made; what a response goes into, as it comes */
+	if (w->packets != 1 && !wqe_wants_response(w) && !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
 		return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
 }

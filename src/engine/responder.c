@@ -29,6 +29,7 @@ static const struct {
 	[TOO_LONG] = {NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR, IBV_EVENT_QP_REQ_ERR, true},
 	[ACCESS_DENIED] = {NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true},
 	[BAD_RECEIVE] = {NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL, true},
+	[BAD_INVALIDATE] = {0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, true}, /* class J: no NAK */
 };
 static_assert(ARRAY_SIZE(outcome) == VERDICTS, "every verdict has its outcome");
 
@@ -274,7 +275,7 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 		return BAD_RECEIVE;
 	}
 	if ((flags_of(p) & HAS_IETH) && !window_invalidate(qp->hca, target_pd(qp), qp->serial, p->inv_rkey))
-		return ACCESS_DENIED;
+		return BAD_INVALIDATE;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->received, p->length, 0);
 	r->received += p->length;
 	return ACCEPT;
@@ -456,11 +457,13 @@ static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	struct responder *r = &qp->resp;
 
-	if (!outcome[verdict].nak)
+	if (!outcome[verdict].nak && !outcome[verdict].fatal)
 		return;
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
-	r->nak_psn = r->expected;
-	r->nak_sent = true;
+	if (outcome[verdict].nak) {
+		r->nak_psn = r->expected;
+		r->nak_sent = true;
+	}
 	if (verdict == GAP)
 		hca_count(HCA_GAPS);
 	if (verdict == NOT_READY)

@@ -40,15 +40,11 @@ int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 					 .bind_mw = {mw, ibv_inc_rkey(mw->rkey), bind->bind_info},
 				 };
 	const struct ibv_mw_bind_info *info = &bind->bind_info;
-	int error;
 
 	/* newer programs have this from verbs.h as well */
 	if (!info->mr && (info->addr || info->length))
 		return EINVAL;
 	if (info->mr && info->mr->pd != mw->pd)
 		return EPERM;
-	error = post_send(qp, &wr, &bad);
-	if (!error)
-		mw->rkey = wr.bind_mw.rkey;
-	return error;
+	return post_send(qp, &wr, &bad); /* which notes the key */
 }

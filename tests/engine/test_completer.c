@@ -368,10 +368,16 @@ static void local_errors_have_their_status(void **state)
 		fixture_post(f, wr);
 		fixture_post(f, send_of(3, 1));
 		expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+		if (rows[i].what == READ_ONLY) { /* found as the data come */
+			expect_sent(f, OP_READ_REQUEST, sent_psn(1));
+			expect_sent(f, OP_SEND_ONLY, sent_psn(2));
+		}
 		expect_silence_(f, (int)i);
 		expect_none(f);
 		fixture_give(f, ack(sent_psn(0), ACKED));
 		expect_done(f, 1, IBV_WC_SUCCESS);
+		if (rows[i].what == READ_ONLY)
+			fixture_give(f, response(OP_READ_RESPONSE_ONLY, sent_psn(1), 8));
 		expect_completion_(&f->send_cq, 2, rows[i].status, (int)i);
 		expect_done(f, 3, IBV_WC_WR_FLUSH_ERR);
 		assert_int_equal(f->qp->state, IBV_QPS_ERR);

@@ -254,6 +254,7 @@ static void of_many_pieces_of_its_own(void **state)
 	for (wr.num_sge = -1; wr.num_sge < (int)(2 * HCA_MAX_SGE); wr.num_sge += 2 * HCA_MAX_SGE)
 		assert_int_equal(fixture_post(f, wr), EINVAL);
 	wr.num_sge = count;
+	wr.opcode = IBV_WR_RDMA_WRITE;
 	sge[2].lkey ^= 1;
 	assert_int_equal(fixture_post(f, wr), 0); /* the usual way knows what is wrong */
 	expect_done(f, 1, IBV_WC_LOC_PROT_ERR);

@@ -93,6 +93,12 @@ static void no_such_lkey(struct pair *p, struct work *w)
 	w->sge[0].lkey ^= 0x55;
 }
 
+static void no_such_key(struct pair *p, struct work *w)
+{
+	no_such_lkey(p, w);
+	no_such_rkey(p, w);
+}
+
 static void beyond_local_memory(struct pair *p, struct work *w)
 {
 	w->sge[0].addr += MEMORY;
@@ -238,6 +244,9 @@ static const struct row rows[] = {
 	{"read into what is constant", RC, IBV_WR_RDMA_READ, NULL, read_into_constant, BAD_MEMORY},
 	{"atomic of four bytes", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, atomic_of_four_bytes, IBV_WC_LOC_LEN_ERR,
 	 ERR, NONE, RTS, 0},
+	{"read, no such lkey", RC, IBV_WR_RDMA_READ, NULL, no_such_lkey, BAD_MEMORY},
+	{"atomic, no such lkey", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, no_such_lkey, BAD_MEMORY},
+	{"read, no such key at either end", RC, IBV_WR_RDMA_READ, NULL, no_such_key, NO_ACCESS},
 	{"read where none may be", RC, IBV_WR_RDMA_READ, no_reads, NULL, IBV_WC_LOC_QP_OP_ERR, ERR, NONE, RTS, 0},
 
 	/* UC: what is wrong there is dropped, what is wrong here stops the send queue */

@@ -73,11 +73,14 @@ static void release(void *near, uint32_t length)
 	lock_drop(&n->lock);
 }
 
+/* Who asks itself is in the middle of what it has been sent: there always is some. */
 static bool is_behind(void *near)
 {
 	struct neighbor *n = near;
 	bool behind;
 
+	if (n->slot == n->loop->slot.number)
+		return false;
 	lock_take(&n->lock);
 	behind = neighbor_state(n) == NEIGHBOR_MET && !ring_has_passed(&n->outlet, n->outlet.at);
 	lock_drop(&n->lock);

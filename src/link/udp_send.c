@@ -121,9 +121,10 @@ static void append(struct train *t, const struct link_tx *tx, uint32_t bytes)
 	tsan_release(tsan_key(p->dest_qpn));
 }
 
+/* On one host a train arrives whole, at the socket that the first packet is for: so it is for one process (loop/steering.h). */
 static bool same_way(const struct link_tx *a, const struct link_tx *b)
 {
-	return a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
+	return (a->packet->dest_qpn ^ b->packet->dest_qpn) >> 16 == 0 && a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
 	       (a->dgid == b->dgid || !memcmp(a->dgid, b->dgid, sizeof(*a->dgid)));
 }
 

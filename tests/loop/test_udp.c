@@ -346,10 +346,14 @@ static void trains_end_where_the_way_changes(void **state)
 		batch.tx[n].traffic_class = n < 3 ? 0 : 0x20;
 		batch.tx[n].hop_limit = n < 5 ? 0 : 7;
 	}
+	for (uint32_t n = 0; n < 4; n++) { /* on one host all of a train arrives where its first packet is for */
+		add(OP_SEND_ONLY, 64, 1, &b.link->gid);
+		batch.packet[6 + n].dest_qpn = n < 2 ? 0x50001 + n : 0x60001;
+	}
 	send_batch();
 	receive(&b, batch.count);
 	check_batch();
-	assert_int_equal(link_udp_counters(a.link)->tx_trains, 3);
+	assert_int_equal(link_udp_counters(a.link)->tx_trains, 5);
 	close_pair();
 }
 

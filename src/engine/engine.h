@@ -35,11 +35,11 @@ struct near_ops {
 	/* Room for a datagram of that many bytes, which tx->near then takes up. */
 	enum near_room {
 		NEAR_ROOM,
-		NEAR_FULL, /* the QP is run when there is some */
+		NEAR_FULL, /* the QP is run when there is some, if it waits */
 		NEAR_GONE,
-	} (*reserve)(struct qp *qp, void *near, uint32_t length);
+	} (*reserve)(struct qp *qp, void *near, uint32_t length, bool waits);
 	void (*release)(void *near, uint32_t length);
-	/* Whether it has not taken in yet all that it was sent. */
+	/* Whether it has not taken in yet all that it was sent, and is to: not if it has been stopped. */
 	bool (*is_behind)(void *near);
 };
 

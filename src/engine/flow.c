@@ -131,7 +131,8 @@ static bool is_changing(struct flow *f)
 
 bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t length)
 {
-	enum near_room room = f->near ? turn->near->reserve(qp, f->near, length) : NEAR_ROOM;
+	bool waits = f->peer != FLOW_SILENT;
+	enum near_room room = f->near ? turn->near->reserve(qp, f->near, length, waits) : NEAR_ROOM;
 
 	if (unlikely(room == NEAR_GONE))
 		f->near = NULL;
@@ -187,6 +188,30 @@ static uint64_t patience_ends(const struct flow *f)
 	return f->patient_at + (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE);
 }
 
+/* A packet waits for it. False: for long enough, it is silent from now on. */
+static bool is_waited_for(const struct turn *turn, struct flow *f)
+{
+	if (!f->held_at)
+		f->held_at = f->patient_at = turn->now;
+	if (f->near && since(f->held_at, turn->now) < PATIENCE_BEHIND && turn->near->is_behind(f->near))
+		f->patient_at = turn->now;
+	if (turn->now >= patience_ends(f))
+		f->peer = FLOW_SILENT;
+	return f->peer != FLOW_SILENT;
+}
+
+bool flow_loses(struct qp *qp, struct turn *turn, struct flow *f)
+{
+	if (is_waited_for(turn, f)) {
+		qp->req.held = f;
+		qp->req.full = true;
+		return false;
+	}
+	f->held_at = 0;
+	turn->full = false;
+	return true;
+}
+
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 {
 	if (!f->held_at && since(f->used, turn->now) > PERIOD)
@@ -195,14 +220,8 @@ bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 		look_near(qp, turn, f, w);
 	if (!is_changing(f) && (f->peer == FLOW_SILENT || !is_full(qp, f, w)))
 		return false;
-	if (!f->held_at)
-		f->held_at = f->patient_at = turn->now;
-	if (f->near && since(f->held_at, turn->now) < PATIENCE_BEHIND && turn->near->is_behind(f->near))
-		f->patient_at = turn->now;
-	if (turn->now >= patience_ends(f)) {
-		f->peer = FLOW_SILENT;
+	if (!is_waited_for(turn, f))
 		return false;
-	}
 	if (turn->now >= f->again_at)
 		ask(qp, turn, f, w);
 	qp->req.held = f;
@@ -273,7 +292,7 @@ uint64_t flow_deadline(const struct qp *qp)
 
 	if (!f)
 		return NEVER;
-	return min_of(f->again_at, patience_ends(f));
+	return qp->req.full ? patience_ends(f) : min_of(f->again_at, patience_ends(f));
 }
 
 void flow_reset(struct qp *qp)

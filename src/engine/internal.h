@@ -245,6 +245,8 @@ struct flow *flow_of(struct qp *qp, struct wqe *w);
 bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w);
 /* Room for the packet at the cursor, or a question, where it is to go. False: the turn is full. */
 bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t length);
+/* There was no room for a packet: whether it is lost, as the receiver has been waited for long enough. */
+bool flow_loses(struct qp *qp, struct turn *turn, struct flow *f);
 void flow_release(const struct turn *turn, const struct flow *f, uint32_t length);
 /* The packet at the cursor is in the turn. */
 void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes);

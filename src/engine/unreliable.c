@@ -24,6 +24,16 @@ void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx)
 	p->qkey = datagram_qkey(qp, w->remote_qkey);
 }
 
+/* The packet at the cursor is done with. */
+static void step(struct requester *r, const struct wqe *w)
+{
+	r->next = r->una = r->high = psn_add(r->next, 1);
+	if (++r->packet == w->packets) {
+		r->wqe++;
+		r->packet = 0;
+	}
+}
+
 /* The packet at the cursor. False: it has to wait. */
 static bool send_next(struct qp *qp, struct turn *turn)
 {
@@ -41,10 +51,12 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	f = qp->flow ? flow_of(qp, w) : NULL;
 	if (f && flow_holds(qp, turn, f, w))
 		return false;
-	if (!request_fits(qp, turn, w, r->packet))
-		return false;
-	if (f && !flow_reserve(qp, turn, f, w->length))
-		return false;
+	if (!request_fits(qp, turn, w, r->packet) || (f && !flow_reserve(qp, turn, f, w->length))) {
+		if (!f || !flow_loses(qp, turn, f))
+			return false;
+		step(r, w);
+		return true;
+	}
 	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
 	if (!tx) {
 		if (f)
@@ -56,11 +68,7 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		datagram_address(qp, w, tx);
 	if (f)
 		flow_sent(qp, turn, f, w, tx->packet.length);
-	r->next = r->una = r->high = psn_add(r->next, 1);
-	if (++r->packet == w->packets) {
-		r->wqe++;
-		r->packet = 0;
-	}
+	step(r, w);
 	return true;
 }
 
@@ -79,6 +87,7 @@ bool unreliable_run(struct qp *qp, struct turn *turn)
 	unreliable_sent(qp);
 	settle_head(qp);
 	qp->req.held = NULL;
+	qp->req.full = false;
 	qp->req.window = turn->budget;
 	while (may_send(qp) && qp->req.wqe != qp->sq.tail && send_next(qp, turn))
 		;
@@ -92,5 +101,5 @@ bool unreliable_can_run(const struct qp *qp)
 
 	if (qp->sq.head != r->wqe)
 		return true;
-	return may_send(qp) && !r->held && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
+	return may_send(qp) && (!r->held || r->full) && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
 }

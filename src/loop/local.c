@@ -500,6 +500,14 @@ void local_wait(struct qp *qp, struct neighbor *n)
 	helper_ready(l);
 }
 
+void local_wait_no_more(struct qp *qp)
+{
+	lock_take(&qp->hca->ready_lock);
+	list_remove(&qp->ready);
+	lock_drop(&qp->hca->ready_lock);
+	qp->is_ready = false;
+}
+
 NO_LOCK_ANALYSIS void local_leave(struct qp *qp, struct neighbor *n, bool full)
 {
 	if (unlikely(full))

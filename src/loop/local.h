@@ -88,6 +88,8 @@ void local_leave(struct qp *qp, struct neighbor *n, bool full);
 
 /* With the neighbor's lock: the QP is run when there is room; the bell. */
 void local_wait(struct qp *qp, struct neighbor *n) REQUIRES(qp->lock);
+/* It does not after all: it is being run. */
+void local_wait_no_more(struct qp *qp) REQUIRES(qp->lock);
 void local_ring(const struct neighbor *n);
 /* The same if it is still there. Takes the lock. */
 void local_wake(struct neighbor *n);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/nearby.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "link/record.h"
 #include "loop/internal.h"
 #include "loop/neighbor.h"
 
+#define LOOK_AGAIN (20 * MSEC) /* whether who is behind has been stopped */
 #define CALL_AGAIN SEC /* a slot where nobody took a call is called no more often */
 
 /* Asks the helper to call, as that takes local.lock. */
@@ -45,7 +49,7 @@ static uint32_t bytes_of(uint32_t length)
 }
 
 /* With qp->lock, as turns are made under it. */
-NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, void *near, uint32_t length)
+NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, void *near, uint32_t length, bool waits)
 {
 	uint32_t bytes = bytes_of(length), need;
 	enum near_room room = NEAR_GONE;
@@ -57,8 +61,10 @@ NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, void *near, uint32
 		room = ring_room(&n->outlet, need) >= need ? NEAR_ROOM : NEAR_FULL;
 		if (room == NEAR_ROOM)
 			n->reserved += bytes;
-		else
+		else if (waits)
 			local_wait(qp, n);
+		else if (qp->is_ready)
+			local_wait_no_more(qp);
 	}
 	lock_drop(&n->lock);
 	return room;
@@ -73,6 +79,35 @@ static void release(void *near, uint32_t length)
 	lock_drop(&n->lock);
 }
 
+/* By a signal or a debugger: proc(5). */
+static bool process_is_stopped(pid_t pid)
+{
+	char text[256], *state;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(text, sizeof(text), "/proc/%d/stat", pid);
+	fd = pid ? open(text, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[max_of(n, (ssize_t)0)] = 0;
+	state = strrchr(text, ')'); /* behind the name, in which anything may stand */
+	return n > 0 && state && (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
+}
+
+static bool is_stopped(struct neighbor *n) REQUIRES(n->lock)
+{
+	uint64_t now = clock_now();
+
+	if (now - n->looked >= LOOK_AGAIN) {
+		n->stopped = process_is_stopped(n->pid);
+		n->looked = now;
+	}
+	return n->stopped;
+}
+
 /* Who asks itself is in the middle of what it has been sent: there always is some. */
 static bool is_behind(void *near)
 {
@@ -82,7 +117,7 @@ static bool is_behind(void *near)
 	if (n->slot == n->loop->slot.number)
 		return false;
 	lock_take(&n->lock);
-	behind = neighbor_state(n) == NEIGHBOR_MET && !ring_has_passed(&n->outlet, n->outlet.at);
+	behind = neighbor_state(n) == NEIGHBOR_MET && !ring_has_passed(&n->outlet, n->outlet.at) && !is_stopped(n);
 	lock_drop(&n->lock);
 	return behind;
 }

@@ -47,6 +47,8 @@ struct neighbor {
 	_Alignas(CACHE_LINE) struct lock lock;
 	struct ring outlet; /* guarded by `lock`, but for ring_is_asleep(), ring_expect() ... */
 	uint32_t reserved;  /* ... as this is: bytes of it that datagrams are about to take */
+	bool stopped;	    /* ... and this: what was found when somebody last looked ... */
+	uint64_t looked;    /* ... at this time, ns */
 	struct list stuck;  /* QPs for which it had no room: linked by qp->ready, guarded by hca->ready_lock */
 };
 

@@ -76,6 +76,7 @@ struct requester {
 	uint32_t threshold; /* slow start up to here */
 	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
 	bool recovering; /* ... until una gets there */
+	bool full;	 /* what `held` has to wait for is room on the way */
 	uint64_t asked_at; /* when the last packet with AckReq was sent */
 	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	struct proven proven;

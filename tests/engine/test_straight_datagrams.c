@@ -8,9 +8,11 @@ static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uin
 	return qpn == PEER_QPN ? qp->hca : NULL; /* anything that is there */
 }
 
-static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length)
+static enum near_room near_room;
+
+static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length, bool waits)
 {
-	return NEAR_ROOM;
+	return near_room;
 }
 
 static void release_near(void *near, uint32_t length)
@@ -386,6 +388,30 @@ static void but_not_for_ever(void **state)
 	near_is_behind = false;
 }
 
+/* A ring that stays full holds up who waits behind a process that has been stopped; for a second. Then it is silent, and what does
+ * not fit is lost, as on a network. */
+static void a_ring_that_stays_full_is_not_waited_for_long(void **state)
+{
+	struct fixture *f = *state;
+
+	start_near(f);
+	near_room = NEAR_FULL;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.wr_id = (uint64_t)i,
+											  .opcode = IBV_WR_SEND,
+											  .send_flags = IBV_SEND_SIGNALED})), 0);
+	fixture_wait(f, 200 * MSEC);
+	assert_int_equal(datagrams_sent(f), 0);
+	expect_none(f);
+	fixture_wait(f, 100 * MSEC); /* that long if it has never answered */
+	assert_int_equal(datagrams_sent(f), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		expect_done(f, i, IBV_WC_SUCCESS);
+	near_room = NEAR_ROOM;
+	assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND})), 0);
+	assert_int_equal(datagrams_sent(f), 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -402,6 +428,7 @@ int main(void)
 		T(datagrams_fill_the_queue_as_all_do),
 		T(who_is_behind_is_waited_for),
 		T(but_not_for_ever),
+		T(a_ring_that_stays_full_is_not_waited_for_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,7 @@ static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uin
 	return now >= services.near_from ? qp->hca : NULL; /* of no meaning */
 }
 
-static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length)
+static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length, bool waits)
 {
 	return dice_chance(&services.world->dice, 0.9) ? NEAR_ROOM : dice_chance(&services.world->dice, 0.9) ? NEAR_FULL : NEAR_GONE;
 }

@@ -190,6 +190,15 @@ void cq_request(struct cq *cq, bool solicited_only)
 		lock_drop(&cq->lock);
 }
 
+void cq_tell_rest(struct cq *cq)
+{
+	lock_take(&cq->lock);
+	if (cq_arm(cq) == CQ_ARMED && cq_tail(cq) != cq_head(cq))
+		cq_wake(cq, true);
+	else
+		lock_drop(&cq->lock);
+}
+
 int cq_resize(struct cq *cq, uint32_t depth)
 {
 	uint32_t size, count = 0;

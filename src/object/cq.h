@@ -187,6 +187,17 @@ void cq_release(struct cq *cq) EXCLUDES(cq->lock);
 /* Arms the CQ: cq_event for the next completion (of solicited ones only), or at once if some wait there of which nobody has been told. */
 void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
 
+void cq_tell_rest(struct cq *cq) EXCLUDES(cq->lock);
+
+/* To be called when a poll has ended: what it has left in a CQ that is armed was there as that was armed, else an event would have gone
+ * then. Adapters send one as it is armed. Ours goes now, so that who arms first and then polls until nothing is left has no event
+ * too many. */
+static inline void cq_left(struct cq *cq)
+{
+	if (unlikely(cq_arm(cq) == CQ_ARMED) && !cq_looks_empty(cq))
+		cq_tell_rest(cq);
+}
+
 /* 0, -EINVAL (fewer than are pending, or above the limit) or -ENOMEM. */
 int cq_resize(struct cq *cq, uint32_t depth) EXCLUDES(cq->lock);
 

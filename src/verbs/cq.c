@@ -193,6 +193,7 @@ int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 	int got = cq_looks_empty(poller.cq) ? 0 : cq_poll_wc(poller.cq, entries, wc);
 
 	if (got) {
+		cq_left(poller.cq);
 		look_around();
 		return got;
 	}

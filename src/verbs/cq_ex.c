@@ -58,6 +58,7 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 static void end_poll(struct ibv_cq_ex *cq)
 {
+	cq_left((struct cq *)cq);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)

@@ -136,6 +136,71 @@ static void arming_for_solicited_ones_tells_of_no_others(void **state)
 	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 }
 
+static void expect_acknowledged(struct side *s)
+{
+	expect_event(s);
+	ibv_ack_cq_events(s->cq, 1);
+}
+
+/* A program arms behind an event, takes one completion and waits for the next event. Both completions were there as it armed. */
+static void what_a_poll_leaves_in_an_armed_queue_is_told(void **state)
+{
+	struct side *s = *state;
+
+	bring(s->qp, s[1].qp, IBV_QPS_ERR); /* where each receive completes at once */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+		assert_int_equal(side_receive(s, 0), 0);
+		assert_int_equal(side_receive(s, 1), 0);
+		expect_acknowledged(s);
+		assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+		assert_false(readable(s));
+		assert_int_equal(next(s->cq).wr_id, 0);
+		assert_true(readable(s));
+		expect_acknowledged(s);
+		assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+		assert_int_equal(next(s->cq).wr_id, 1);
+		assert_false(readable(s));
+		assert_int_equal(side_receive(s, 2), 0); /* of the last request */
+		expect_acknowledged(s);
+		assert_int_equal(next(s->cq).wr_id, 2);
+	}
+}
+
+/* The extended poll leaves what is there when it ends. */
+static void what_an_extended_poll_leaves_is_told(void **state)
+{
+	struct side *s = *state;
+	struct ibv_cq_init_attr_ex a = {.cqe = 16, .cq_context = s, .channel = s->channel};
+	struct ibv_poll_cq_attr poll = {0};
+	struct ibv_cq *plain = s->cq;
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &a);
+	struct ibv_qp *qp = make_qp(s->pd, ibv_cq_ex_to_cq(cq), &(struct ibv_qp_cap){4, 4, 1, 1, 0});
+
+	s->cq = ibv_cq_ex_to_cq(cq);
+	bring(qp, s[1].qp, IBV_QPS_ERR);
+	assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ibv_post_recv(qp, &(struct ibv_recv_wr){.wr_id = i}, &(struct ibv_recv_wr *){0}), 0);
+	expect_acknowledged(s);
+	assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+	assert_int_equal(ibv_start_poll(cq, &poll), 0);
+	assert_int_equal(ibv_next_poll(cq), 0);
+	assert_int_equal(cq->wr_id, 1);
+	assert_false(readable(s));
+	ibv_end_poll(cq);
+	assert_true(readable(s));
+	expect_acknowledged(s);
+	assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+	assert_int_equal(ibv_start_poll(cq, &poll), 0);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	assert_false(readable(s));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(s->cq), 0);
+	s->cq = plain;
+}
+
 static void an_empty_channel_honours_O_NONBLOCK(void **state)
 {
 	struct side *s = *state;
@@ -343,6 +408,8 @@ int main(void)
 		TEST(solicited_does_not_weaken_any),
 		TEST(arming_tells_of_what_has_come_unnoticed),
 		TEST(arming_for_solicited_ones_tells_of_no_others),
+		TEST(what_a_poll_leaves_in_an_armed_queue_is_told),
+		TEST(what_an_extended_poll_leaves_is_told),
 		TEST(an_empty_channel_honours_O_NONBLOCK),
 		TEST(a_signal_ends_the_wait),
 		TEST(a_sleeper_in_poll_is_woken),

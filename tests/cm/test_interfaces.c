@@ -402,6 +402,8 @@ static void a_function_that_waits_is_told(void **state)
 
 /* ---- from elsewhere ---- */
 
+#define LONG 60000 /* ms: where the machine is busy, it takes seconds */
+
 static int to_stranger, from_stranger;
 static pid_t stranger;
 
@@ -420,7 +422,7 @@ static void be_stranger(int from, int to)
 		shell("ip addr replace 198.51.100.2/24 dev cm1; ip link set cm1 up");
 		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
 			_exit(1);
-		if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, 1000) || rdma_resolve_route(id, 1000) ||
+		if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, LONG) || rdma_resolve_route(id, LONG) ||
 		    rdma_connect(id, &p))
 			error = errno;
 		rdma_destroy_id(id);

@@ -169,7 +169,7 @@ static int bring_up(struct id *id, struct ibv_qp *qp)
 
 static bool suits(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *a)
 {
-	if (id->qp || !id->verbs || id->qp_type != a->qp_type)
+	if (id->qp || !id->verbs)
 		return false;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs)
 		return false;

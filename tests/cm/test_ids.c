@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sched.h>
@@ -207,6 +208,33 @@ static void each_end_says_with_which_psn_the_other_begins(void **state)
 	assert_int_equal(server.rq_psn, rep.psn);
 	assert_int_equal(server.sq_psn, client.rq_psn);
 	assert_int_not_equal(server.sq_psn, rep.psn);
+	close_ends(&e);
+}
+
+/* librdmacm does not compare them: libfabric connects XRC's queue pairs by ids of RDMA_PS_TCP. */
+static void queue_pairs_may_be_of_another_type_than_their_id(void **state)
+{
+	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_qp_init_attr_ex sender = {.cap = {4, 0, 1, 0, 0}, .qp_type = IBV_QPT_XRC_SEND},
+				   target = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+	struct rdma_conn_param p = {.responder_resources = 1, .initiator_depth = 1};
+	struct ibv_qp_attr client, server;
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	resolve(&e);
+	assert_int_equal(rdma_create_qp_ex(e.client, &sender), 0);
+	assert_int_equal(rdma_connect(e.client, &p), 0);
+	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_non_null(target.xrcd = ibv_open_xrcd(e.server->verbs, &domain));
+	assert_int_equal(rdma_create_qp_ex(e.server, &target), 0);
+	assert_int_equal(rdma_accept(e.server, &p), 0);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	query(e.client, &client);
+	query(e.server, &server);
+	assert_int_equal(client.sq_psn, server.rq_psn);
+	rdma_destroy_qp(e.server);
+	assert_int_equal(ibv_close_xrcd(target.xrcd), 0);
 	close_ends(&e);
 }
 
@@ -837,6 +865,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_comes_and_goes),
 		cmocka_unit_test(each_end_says_with_which_psn_the_other_begins),
+		cmocka_unit_test(queue_pairs_may_be_of_another_type_than_their_id),
 		cmocka_unit_test(a_refusal_says_why),
 		cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(what_is_too_long_or_too_early_is_refused),

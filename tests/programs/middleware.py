@@ -82,16 +82,19 @@ def fi_info(place, build):
         expect(typed_process(build, place.server, "fi_info -p verbs" + options), pattern)
 
 
-def fi_pingpong(endpoint, **row):
+def fi_pingpong(endpoint, provider="verbs", by_xrc=False, **row):
+    """By XRC: its domains are known by a file."""
     def run(place, build):
         port = next(ports)
-        command = "fi_pingpong -p verbs -e %s -I 50 -c -S 1024" % endpoint
-        s = typed_process(build, place.server, "%s -B %d" % (command, port))
-        s.until_listening(port)
-        c = typed_process(build, place.client, "%s -P %d %s" % (command, port, place.address))
-        expect(c, r"Mxfers/sec\n.*\d")
-        expect(s)
-    return Case("fi_pingpong -p verbs -e %s -S 1024" % endpoint, run, **row)
+        command = "fi_pingpong -p %s -e %s -I 50 -c -S 1024" % (shlex.quote(provider), endpoint)
+        with tempfile.NamedTemporaryFile(prefix="uroce-xrcd-") as domain:
+            env = ["FI_VERBS_PREFER_XRC=1", "FI_OFI_RXM_USE_SRX=1", "FI_VERBS_XRCD_FILENAME=" + domain.name] if by_xrc else []
+            s = typed_process(build, place.server, "%s -B %d" % (command, port), env)
+            s.until_listening(port)
+            c = typed_process(build, place.client, "%s -P %d %s" % (command, port, place.address), env)
+            expect(c, r"Mxfers/sec\n.*\d")
+            expect(s)
+    return Case("fi_pingpong -p %s -e %s -S 1024%s" % (provider, endpoint, " by XRC" if by_xrc else ""), run, **row)
 
 
 # uDAPL's ways to connect: its library, and what that wants to know of the device
@@ -133,6 +136,7 @@ TABLE = [
     fi_pingpong("dgram", places=BOTH),
     fi_pingpong("rdm", places=BOTH),
     fi_pingpong("msg", places=VETH),  # libfabric has none for the loopback
+    fi_pingpong("rdm", "verbs;ofi_rxm", by_xrc=True, places=VETH),
     dapl("dtest", "cma", "PASSED", places=VETH),  # nor does uDAPL find a device there by rdma_cm
     dapl("dtest", "ucm", "PASSED", places=LO),
     dapl("dtestx", "ucm", "immed/atomic test PASSED", places=LO),

@@ -453,7 +453,12 @@ uint8_t rnr_nak(const struct qp *qp)
 	return SYNDROME_RNR | (qp->attr.min_rnr_timer & SYNDROME_VALUE);
 }
 
-static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
+static bool asks_itself(const struct qp *qp)
+{
+	return qp->attr.dest_qp_num == qp->base.qp_num && memcmp(&qp->path.sgid, &qp->path.dgid, sizeof(qp->path.sgid)) == 0;
+}
+
+static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict, uint64_t now)
 {
 	struct responder *r = &qp->resp;
 
@@ -476,6 +481,11 @@ static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 		return;
 	if (r->has_recv)
 		complete_receive(qp, outcome[verdict].status, p);
+	/* once it has failed it hears no NAK, and the request that was wrong would be flushed as those behind it */
+	if (r->nak && asks_itself(qp)) {
+		completer_receive(qp, &(struct packet){.opcode = OP_ACKNOWLEDGE, .psn = r->nak_psn, .syndrome = r->nak}, now);
+		r->nak = 0;
+	}
 	fail_with_event(qp, outcome[verdict].event);
 }
 
@@ -496,7 +506,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 	if (verdict == ACCEPT)
 		advance(qp, p);
 	else
-		refuse(qp, p, verdict);
+		refuse(qp, p, verdict, now);
 	leave_srq(qp);
 }
 

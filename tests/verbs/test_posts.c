@@ -532,6 +532,50 @@ static void memory_may_overlap(void **state)
 	}
 }
 
+/* It hears its own NAK before it fails, as examples show of what errors look like: the request that was refused says why. */
+static void who_asks_itself_is_told_why_not(void **state)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		enum ibv_wc_status status, receive;
+		uint32_t room;
+	} rows[] = {
+		{IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR, 64},
+		{IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR, 64},
+		{IBV_WR_SEND, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, 16},
+	};
+	struct side *s = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ibv_sge here = piece(&s[0], 0, 64), receive = piece(&s[0], 0, rows[i].room);
+		struct ibv_recv_wr *bad, rr = {.wr_id = 3, .sg_list = &receive, .num_sge = 1};
+		struct ibv_send_wr wr = {
+			.wr_id = 1,
+			.sg_list = &here,
+			.num_sge = 1,
+			.opcode = rows[i].opcode,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = {(uintptr_t)s[0].memory, s[0].mr->rkey ^ 0x55},
+		};
+		struct ibv_wc wc, all[4] = {0};
+
+		bring(s[0].qp, s[0].qp, IBV_QPS_RTS);
+		assert_int_equal(ibv_post_recv(s[0].qp, &rr, &bad), 0);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		wr.wr_id = 2;
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		for (int k = 0; k < 3; k++) {
+			wc = next(s[0].cq);
+			all[wc.wr_id] = wc;
+		}
+		assert_int_equal(all[1].status, rows[i].status);
+		assert_int_equal(all[2].status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(all[3].status, rows[i].receive);
+		assert_int_equal(ibv_destroy_qp(s[0].qp), 0); /* what is on its way is for no other one */
+		s[0].qp = make_qp(s[0].pd, s[0].cq, &(struct ibv_qp_cap){16, 16, 1, 1, 0});
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -548,6 +592,7 @@ int main(void)
 		TEST(regions_of_another_domain_are_refused),
 		TEST(a_zero_based_region_counts_from_zero),
 		TEST(memory_may_overlap),
+		TEST(who_asks_itself_is_told_why_not),
 		TEST(a_resized_queue_keeps_its_completions),
 		TEST(an_overrun_queue_is_an_event),
 		TEST(an_overrun_may_be_ignored),

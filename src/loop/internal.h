@@ -96,6 +96,7 @@ struct loop {
 	 * it out. Set by who has the turn, taken away by anybody. Relaxed: helper_ready() says what the order rests on */
 	_Atomic(struct qp *) late;
 	bool late_again; /* set anew since the poll began: guarded by `receive` */
+	_Atomic uint32_t offers; /* of the processor, by threads that poll in vain. Relaxed: a hint */
 	/* ns: when an application thread made progress, and when one sent what it posted; AT_WORK: one does just now.
 	 * Relaxed: hints for the helper, which would only be in its way */
 	_Atomic uint64_t last_poll, last_post;

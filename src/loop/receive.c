@@ -13,6 +13,8 @@
 
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
 #define SHARE	    8u		/* ... and after one that somebody has used who does not give way, an eighth of what he took */
+#define TURN	    (2 * MSEC)	/* others of this process who poll and give way take less than this each, even who ... */
+#define KEEP	    (1 * MSEC)	/* ... keeps it for as long as one of several may */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
 #define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
 #define INLET_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
@@ -501,23 +503,36 @@ static _Thread_local struct watch {
 	uint32_t glances; /* ... of which so many are to come */
 	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
 	uint64_t vain;	  /* ns: since when it finds nothing */
-	uint64_t taken;	  /* ns: how long others ran when it offered the processor last, if that was long */
+	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that last */
 } watch;
+
+/* Where many threads of a process poll, all that an offer took may have been their turns, so short that they gave way: were each to
+ * keep the processor for a share of that, turns would become the longer the more they are, and whoever is awaited by all is one of
+ * them. `others`: offers that were made meanwhile. */
+static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
+{
+	if (!others)
+		return took / SHARE;
+	return took * l->processors < others * TURN ? 0 : min_of(took / SHARE, KEEP);
+}
 
 /* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
  * processor. Costs nothing to speak of where nobody waits, and a time slice per round trip where somebody does. But a
  * thread that has other work between its polls, as most have, would hardly get to it beside programs that compute. */
-static void give_way(struct watch *w, uint64_t now, bool any)
+static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
+	uint32_t mine, others;
 	uint64_t took;
 
 	if (any || now < w->vain) {
 		w->vain = now;
-	} else if (now - w->vain > VAIN + w->taken / SHARE) {
+	} else if (now - w->vain > VAIN + w->keep) {
+		mine = atomic_fetch_add_explicit(&l->offers, 1, memory_order_relaxed); /* a hint, as what is read below */
 		sched_yield();
 		took = clock_now() - now;
-		w->taken = took > YIELD_LONG ? took : 0;
-		w->vain = now + w->taken;
+		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
+		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
+		w->vain = now + (w->keep ? took : 0);
 	}
 }
 
@@ -580,7 +595,7 @@ static bool poll_loop(bool busy, struct cq_poller *poller)
 	n = poll_once(l, &now, !busy || !leaves_waiting(w), poller);
 	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
-	give_way(w, now, n || busy);
+	give_way(l, w, now, n || busy);
 	return n;
 }
 

@@ -460,23 +460,26 @@ static void a_signal_ends_a_wait_that_has_not_come_to_sleep(void **state)
 	close(wake);
 }
 
-/* What sched_yield() takes, as if somebody ran meanwhile who computes. */
+/* What sched_yield() takes, as if somebody ran meanwhile who computes; or as if so many others polled and gave way. */
 static _Thread_local uint64_t slice;
-static _Thread_local unsigned int yields;
+static _Thread_local unsigned int yields, others;
 
 int sched_yield(void)
 {
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 	uint64_t end = clock_now() + slice;
 
 	while (slice && clock_now() < end)
 		;
 	yields++;
+	if (others)
+		atomic_fetch_add_explicit(&l->offers, others, memory_order_relaxed);
 	return syscall(SYS_sched_yield);
 }
 
 static void polling_leaves_time_for_work_beside_programs_that_compute(void **state)
 {
-	uint64_t begin, all, others;
+	uint64_t begin, all, took;
 	struct pair p;
 
 	open_pair(&p);
@@ -486,9 +489,35 @@ static void polling_leaves_time_for_work_beside_programs_that_compute(void **sta
 	while (yields < 30)
 		loop_progress();
 	all = clock_now() - begin;
-	others = 30 * slice;
+	took = 30 * slice;
 	slice = 0;
-	assert_true(all - others > others / 10);
+	assert_true(all - took > took / 10);
+	close_pair(&p);
+}
+
+/* Returns how often it has polled. */
+static unsigned long poll_beside(unsigned int others_poll, uint64_t took)
+{
+	unsigned long polls = 0;
+
+	slice = took;
+	others = others_poll;
+	for (yields = 0; yields < 30; polls++)
+		loop_progress();
+	slice = others = 0;
+	return polls;
+}
+
+/* Were they to, each would for the longer the more they are, and whoever is awaited by all of them is one of the others. */
+static void many_who_poll_do_not_keep_the_processor_from_each_other(void **state)
+{
+	unsigned long alone;
+	struct pair p;
+
+	open_pair(&p);
+	poll_beside(0, 0);
+	alone = poll_beside(0, 0);
+	assert_in_range(poll_beside(1000, 40 * MSEC), 0, 16 * alone);
 	close_pair(&p);
 }
 
@@ -640,6 +669,7 @@ int main(void)
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
 		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),
+		cmocka_unit_test(many_who_poll_do_not_keep_the_processor_from_each_other),
 		cmocka_unit_test(an_idle_connection_wakes_nobody),
 		cmocka_unit_test(a_port_in_use_is_explained),
 		cmocka_unit_test(addresses_are_shared_by_their_users),

@@ -140,6 +140,15 @@ static int build_bind(struct wqe *w, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+static void trim(struct wqe *w, uint32_t length)
+{
+	w->length = length = min_of(w->length, length);
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		w->sge[i].length = min_of(w->sge[i].length, length);
+		length -= w->sge[i].length;
+	}
+}
+
 static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	enum wr_kind kind = kind_of(qp, wr->opcode);
@@ -173,6 +182,7 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
 	switch (kind) {
 	case WR_ATOMIC:
+		trim(w, sizeof(uint64_t)); /* adapters differ: some refuse more room than that */
 		w->remote_addr = wr->wr.atomic.remote_addr;
 		w->rkey = wr->wr.atomic.rkey;
 		w->compare_add = wr->wr.atomic.compare_add;

@@ -532,6 +532,41 @@ static void memory_may_overlap(void **state)
 	}
 }
 
+/* Some adapters refuse that, others do not, nor does rxe; examples have it. */
+static void an_atomic_may_have_more_room_than_it_needs(void **state)
+{
+	static const struct {
+		uint32_t length, pieces;
+	} rows[] = {{9, 1}, {4096, 1}, {6, 2}, {MEMORY / 2, 2}};
+	struct side *s = *state;
+	uint64_t *there = (uint64_t *)s[1].memory, old;
+
+	connect_sides(s);
+	*there = 5;
+	for (uint64_t i = 0; i < 3 * sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t length = rows[i / 3].length;
+		struct ibv_sge here[2] = {piece(&s[0], 0, length), piece(&s[0], length, length)};
+		struct ibv_send_wr wr = {
+			.sg_list = here,
+			.num_sge = rows[i / 3].pieces,
+			.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.atomic = {(uintptr_t)there, 1, 0, s[1].mr->rkey},
+		};
+		struct ibv_wc wc;
+
+		memset(s[0].memory, -1, MEMORY);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		wc = next(s[0].cq);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.byte_len, 8);
+		memcpy(&old, s[0].memory, sizeof(old));
+		assert_int_equal(old, 5 + i);
+		assert_int_equal(*there, 6 + i);
+		assert_int_equal(s[0].memory[8], -1);
+	}
+}
+
 /* It hears its own NAK before it fails, as examples show of what errors look like: the request that was refused says why. */
 static void who_asks_itself_is_told_why_not(void **state)
 {
@@ -592,6 +627,7 @@ int main(void)
 		TEST(regions_of_another_domain_are_refused),
 		TEST(a_zero_based_region_counts_from_zero),
 		TEST(memory_may_overlap),
+		TEST(an_atomic_may_have_more_room_than_it_needs),
 		TEST(who_asks_itself_is_told_why_not),
 		TEST(a_resized_queue_keeps_its_completions),
 		TEST(an_overrun_queue_is_an_event),

@@ -22,9 +22,9 @@ static uint32_t reminders;	       /* of a deadline */
 static const struct cm_address address = {.local.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 					  .remote.raw = {[10] = 0xff, 0xff, 192, 0, 2, 2}};
 
-static void require(bool holds)
+static void require(bool hazards)
 {
-	if (!holds)
+	if (!hazards)
 		abort();
 }
 

@@ -10,9 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool holds)
+static void require(bool hazards)
 {
-	if (!holds)
+	if (!hazards)
 		abort();
 }
 

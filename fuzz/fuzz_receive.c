@@ -68,7 +68,7 @@ static struct {
 	struct ah ah;
 	struct rwqe *receive;
 	struct qp *qp[ARRAY_SIZE(setups)];
-	struct turn turn;
+	struct batch batch;
 	uint64_t now;
 	_Alignas(8) uint8_t memory[GUARD + REGION + GUARD], inbox[GUARD + REGION + GUARD];
 	struct mr *inbox_mr;
@@ -76,9 +76,9 @@ static struct {
 
 static const union ibv_gid here = {.raw = {0xfd, [15] = 1}}, there = {.raw = {0xfd, [15] = 2}};
 
-static void require(bool holds)
+static void require(bool hazards)
 {
-	if (!holds)
+	if (!hazards)
 		abort();
 }
 
@@ -149,24 +149,24 @@ static void run(struct qp *qp) REQUIRES(qp->lock)
 	int runs = 0;
 	bool more;
 
-	f.turn.now = f.now;
-	f.turn.budget = 1 << 20;
-	f.turn.room = UINT32_MAX;
+	f.batch.now = f.now;
+	f.batch.budget = 1 << 20;
+	f.batch.room = UINT32_MAX;
 	do {
-		more = engine_run(qp, &f.turn);
-		require(f.turn.packets <= TURN_PACKETS && f.turn.iovs <= TURN_IOVECS &&
-			f.turn.regions <= TURN_REGIONS);
-		for (uint32_t i = 0; i < f.turn.packets; i++) {
-			const struct tx *tx = &f.turn.tx[i];
+		more = engine_run(qp, &f.batch);
+		require(f.batch.packets <= BATCH_PACKETS && f.batch.iovs <= BATCH_IOVECS &&
+			f.batch.regions <= BATCH_REGIONS);
+		for (uint32_t i = 0; i < f.batch.packets; i++) {
+			const struct tx *tx = &f.batch.tx[i];
 			uint8_t header[PACKET_HEADERS];
 			uint32_t length = 0;
 
 			for (uint32_t v = 0; v < tx->iovs; v++)
-				length += f.turn.iov[tx->iov + v].iov_len;
+				length += f.batch.iov[tx->iov + v].iov_len;
 			require(length == tx->packet.length && length <= qp->mtu);
 			packet_encode(&tx->packet, header);
 		}
-		turn_done(&f.turn);
+		batch_done(&f.batch);
 		require(runs++ < RUNS_MAX);
 	} while (more);
 	require(!engine_has_work(qp, false));
@@ -339,7 +339,7 @@ static void tame(struct packet *p, const struct qp *qp, bool request) REQUIRES(q
 {
 	uint32_t length = p->dma_length;
 
-	p->psn = psn_add(p->opcode == OPCODE_ANSWER && qp->flow ? psn(qp->flow[0].question)
+	p->psn = psn_add(p->opcode == OPCODE_CREDIT_GRANT && qp->flow ? psn(qp->flow[0].credit_request)
 			 : request				? qp->resp.expected
 								: qp->req.una,
 			 p->psn.v);
@@ -364,8 +364,8 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 		if (what != WILD_PACKET)
 			tame(&p, qp, what != TAME_RESPONSE);
 		p.to = here.raw;
-		if (p.opcode == OPCODE_QUESTION)
-			engine_answer(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
+		if (p.opcode == OPCODE_CREDIT_REQUEST)
+			engine_grant_credit(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
 		else
 			engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now);
 	}
@@ -382,7 +382,7 @@ static size_t happen(const uint8_t *data, size_t size)
 	const struct setup *s = &setups[data[0] % ARRAY_SIZE(setups)];
 	static const enum ibv_qp_state states[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR, IBV_QPS_RTS};
 
-	f.turn.delay_ack = data[0] & 0x10;
+	f.batch.delay_ack = data[0] & 0x10;
 	f.now += 5 * USEC;
 	lock_take(&qp->lock);
 	switch (what) {
@@ -404,12 +404,12 @@ static size_t happen(const uint8_t *data, size_t size)
 		take_packet(qp, what, data + 2, length);
 		break;
 	}
-	if (f.turn.delay_ack) {
-		f.turn.now = f.now;
-		f.turn.room = UINT32_MAX;
-		engine_run(qp, &f.turn);
-		turn_done(&f.turn);
-		f.turn.delay_ack = false;
+	if (f.batch.delay_ack) {
+		f.batch.now = f.now;
+		f.batch.room = UINT32_MAX;
+		engine_run(qp, &f.batch);
+		batch_done(&f.batch);
+		f.batch.delay_ack = false;
 	}
 	run(qp);
 	lock_drop(&qp->lock);

@@ -46,7 +46,7 @@ void barrier_everywhere(void)
 }
 
 /* In a process with threads each of these waits for all processors, 10 ms and more: so that is done before it has any. */
-__attribute__((constructor)) static void be_early(void)
+__attribute__((constructor)) static void barrier_be_early(void)
 {
 	barrier_prepare();
 	barrier_join();

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be demanded there */
@@ -26,7 +26,7 @@ int memfd_of_size(const char *name, unsigned flags, uint64_t bytes)
 
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < bytes)
 		return -EFBIG;
-	fd = fd_aside(memfd_new(name, MFD_CLOEXEC | flags));
+	fd = high_fd(memfd_new(name, MFD_CLOEXEC | flags));
 	if (fd < 0)
 		return -errno;
 	if (!ftruncate(fd, (off_t)bytes))

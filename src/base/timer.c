@@ -15,12 +15,12 @@ void timers_fini(struct timers *t) NO_LOCK_ANALYSIS
 	t->heap = NULL;
 }
 
-static void publish(struct timers *t) REQUIRES(t->lock)
+static void timer_publish(struct timers *t) REQUIRES(t->lock)
 {
 	atomic_store_explicit(&t->next, t->count ? t->heap[1]->when : NEVER, memory_order_relaxed);
 }
 
-static void place(struct timers *t, uint32_t slot, struct timer *timer) REQUIRES(t->lock)
+static void timer_place(struct timers *t, uint32_t slot, struct timer *timer) REQUIRES(t->lock)
 {
 	t->heap[slot] = timer;
 	timer->slot = slot;
@@ -29,8 +29,8 @@ static void place(struct timers *t, uint32_t slot, struct timer *timer) REQUIRES
 static void sift_up(struct timers *t, uint32_t slot, struct timer *timer) REQUIRES(t->lock)
 {
 	for (; slot > 1 && t->heap[slot / 2]->when > timer->when; slot /= 2)
-		place(t, slot, t->heap[slot / 2]);
-	place(t, slot, timer);
+		timer_place(t, slot, t->heap[slot / 2]);
+	timer_place(t, slot, timer);
 }
 
 static void sift_down(struct timers *t, uint32_t slot, struct timer *timer) REQUIRES(t->lock)
@@ -40,12 +40,12 @@ static void sift_down(struct timers *t, uint32_t slot, struct timer *timer) REQU
 			child++;
 		if (t->heap[child]->when >= timer->when)
 			break;
-		place(t, slot, t->heap[child]);
+		timer_place(t, slot, t->heap[child]);
 	}
-	place(t, slot, timer);
+	timer_place(t, slot, timer);
 }
 
-static void drop(struct timers *t, struct timer *timer) REQUIRES(t->lock)
+static void timer_drop(struct timers *t, struct timer *timer) REQUIRES(t->lock)
 {
 	struct timer *last = t->heap[t->count--];
 	uint32_t slot = timer->slot;
@@ -82,8 +82,8 @@ void timers_leave(struct timers *t, struct timer *timer)
 {
 	lock_take(&t->lock);
 	if (timer->slot) {
-		drop(t, timer);
-		publish(t);
+		timer_drop(t, timer);
+		timer_publish(t);
 	}
 	t->members--;
 	lock_drop(&t->lock);
@@ -103,7 +103,7 @@ bool timer_set(struct timers *t, struct timer *timer, uint64_t when)
 		sift_up(t, timer->slot, timer);
 		first = timer->slot == 1;
 	}
-	publish(t);
+	timer_publish(t);
 	lock_drop(&t->lock);
 	return first;
 }
@@ -117,8 +117,8 @@ struct timer *timers_pop(struct timers *t, uint64_t now)
 	lock_take(&t->lock);
 	if (t->count && t->heap[1]->when <= now) {
 		timer = t->heap[1];
-		drop(t, timer);
-		publish(t);
+		timer_drop(t, timer);
+		timer_publish(t);
 	}
 	lock_drop(&t->lock);
 	return timer;

@@ -160,7 +160,7 @@ static int expand_name(const char *pattern, char *out, size_t room)
 
 /* A file that we may write to: new, empty, or an old trace. The lock lasts as long as the process, and tells
  * others that the file is taken. 0 or -errno; -EBUSY: another process writes to it. */
-static int open_file(const char *name)
+static int trace_open_file(const char *name)
 {
 	uint64_t magic = 0;
 	ssize_t n;
@@ -187,7 +187,7 @@ static int open_file(const char *name)
 	return err;
 }
 
-static void read_line(const char *file, char *out, size_t room)
+static void trace_read_line(const char *file, char *out, size_t room)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
@@ -220,8 +220,8 @@ static int write_header(void)
 	header->start_mono = now_of(CLOCK_MONOTONIC);
 	header->start_wall = now_of(CLOCK_REALTIME);
 	gethostname(header->host, sizeof(header->host) - 1);
-	read_line("/proc/sys/kernel/random/boot_id", header->boot, sizeof(header->boot));
-	read_line("/proc/self/comm", header->program, sizeof(header->program));
+	trace_read_line("/proc/sys/kernel/random/boot_id", header->boot, sizeof(header->boot));
+	trace_read_line("/proc/self/comm", header->program, sizeof(header->program));
 	memcpy(header + 1, point_names, sizeof(point_names));
 	ring_mask = records - 1;
 	header->magic = TRACE_MAGIC; /* last: a file that has it has all of the header */
@@ -234,7 +234,7 @@ static void stop_in_child(void)
 	trace_on = false;
 }
 
-static void start(void)
+static void base_trace_start(void)
 {
 	const char *pattern = getenv("UROCE_TRACE");
 	char name[4096];
@@ -244,10 +244,10 @@ static void start(void)
 		return;
 	err = expand_name(pattern, name, sizeof(name));
 	if (!err)
-		err = open_file(name);
+		err = trace_open_file(name);
 	if (err == -EBUSY) {
 		snprintf(name + strlen(name), 16, ".%d", (int)getpid());
-		err = open_file(name);
+		err = trace_open_file(name);
 	}
 	if (!err)
 		err = write_header();
@@ -268,5 +268,5 @@ void trace_start(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, start);
+	pthread_once(&once, base_trace_start);
 }

@@ -81,7 +81,7 @@ static int from_ai(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 }
 
 /* 0; -1 and errno; or what getaddrinfo() returns, and errno. */
-static int resolve(const char *node, const char *service, const struct rdma_addrinfo *hints,
+static int addrinfo_resolve(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		   struct rdma_addrinfo *rai)
 {
 	struct addrinfo want = {0}, *found;
@@ -98,14 +98,14 @@ static int resolve(const char *node, const char *service, const struct rdma_addr
 	return error ? fail_minus(error) : 0;
 }
 
-static int fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
+static int addrinfo_fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		struct rdma_addrinfo *rai)
 {
 	int error = 0;
 
 	rai->ai_flags = hints->ai_flags & RAI_PASSIVE;
 	if (node || service) {
-		int result = resolve(node, service, hints, rai);
+		int result = addrinfo_resolve(node, service, hints, rai);
 
 		if (result)
 			return result;
@@ -134,7 +134,7 @@ PUBLIC int rdma_getaddrinfo(const char *node, const char *service, const struct 
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return fail_minus(ENOMEM);
-	result = fill(node, service, hints ?: &no_hints, rai);
+	result = addrinfo_fill(node, service, hints ?: &no_hints, rai);
 	if (result)
 		rdma_freeaddrinfo(rai);
 	else

@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/clock.h"
 #include "cm/probe.h"
-#include "cm/witness.h"
+#include "cm/liveness.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
@@ -67,7 +67,7 @@ static const struct path *find_path(const union ibv_gid *local) REQUIRES(cm.lock
 }
 
 /* Of the process of this host that the message is for; 0: who knows. */
-static uint8_t slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
+static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
 	uint64_t service = 0;
 	int slot;
@@ -91,7 +91,7 @@ NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to,
 	path = *known;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
-	gsi_send(&path, GSI_QPN, mad, slot_of(to, mad)); /* lost, if it fails: then it is sent again */
+	gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* lost, if it fails: then it is sent again */
 }
 
 static uint8_t owner(const struct gsi_mad *mad)
@@ -107,7 +107,7 @@ static uint8_t owner(const struct gsi_mad *mad)
 	return slot && (slot == gsi_slot() || slot_is_alive((uint8_t)slot)) ? slot : gsi_slot();
 }
 
-static void receive(const struct gsi_mad *mad)
+static void agent_receive(const struct gsi_mad *mad)
 {
 	struct cm_address address = {.local = *mad->to, .remote = *mad->from};
 
@@ -119,7 +119,7 @@ static void receive(const struct gsi_mad *mad)
 
 /* ---- time ---- */
 
-static void set_timer(uint64_t when) REQUIRES(cm.lock)
+static void agent_set_timer(uint64_t when) REQUIRES(cm.lock)
 {
 	struct itimerspec at = {.it_value = {when / SEC, when % SEC}};
 
@@ -130,7 +130,7 @@ static void set_timer(uint64_t when) REQUIRES(cm.lock)
 NO_LOCK_ANALYSIS void agent_deadline(struct machine *m, uint64_t when)
 {
 	if (when + SLACK < timer_at)
-		set_timer(when + SLACK);
+		agent_set_timer(when + SLACK);
 }
 
 static void absent(uint32_t id, int err) NO_LOCK_ANALYSIS
@@ -141,7 +141,7 @@ static void absent(uint32_t id, int err) NO_LOCK_ANALYSIS
 void agent_look_at(uint64_t when)
 {
 	if (when < timer_at)
-		set_timer(when);
+		agent_set_timer(when);
 }
 
 static void time_has_come(void *arg)
@@ -155,7 +155,7 @@ static void time_has_come(void *arg)
 	machine_expire(&cm, agent_now());
 	next = machine_deadline(&cm);
 	if (next != NEVER && next + SLACK < timer_at)
-		set_timer(next + SLACK);
+		agent_set_timer(next + SLACK);
 	agent_look_at(resolve_look(agent_now()));
 	lock_drop(&cm.lock);
 }
@@ -165,12 +165,12 @@ static void time_has_come(void *arg)
 /* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that, as everywhere: who
  * registers first is called last before, and first after. */
 
-NO_LOCK_ANALYSIS static void before_fork(void)
+NO_LOCK_ANALYSIS static void agent_before_fork(void)
 {
 	lock_take(&start_lock);
 }
 
-NO_LOCK_ANALYSIS static void after_fork(void)
+NO_LOCK_ANALYSIS static void agent_after_fork(void)
 {
 	lock_drop(&start_lock);
 }
@@ -194,7 +194,7 @@ static void first_in_child(void)
 
 /* The parent goes on with what it has. The child begins anew, if it does; the ids that it knows are of no use
  * to it. */
-NO_LOCK_ANALYSIS static void in_child(void)
+NO_LOCK_ANALYSIS static void agent_in_child(void)
 {
 	if (started)
 		close(timer);
@@ -206,26 +206,26 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	ids_forget();
 	ports_forget();
 	devices_forget();
-	witness_forget();
+	liveness_forget();
 	probe_forget();
 	lock_drop(&start_lock);
 }
 
-static void watch_forks(void)
+static void agent_watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, in_child);
+	pthread_atfork(agent_before_fork, agent_after_fork, agent_in_child);
 }
 
 /* Before the other constructors: see above. */
-__attribute__((constructor(101))) static void serve(void)
+__attribute__((constructor(101))) static void agent_serve(void)
 {
-	static const struct gsi_ops ops = {.owner = owner, .receive = receive};
+	static const struct gsi_ops ops = {.owner = owner, .receive = agent_receive};
 
 	gsi_serve(&ops);
 	pthread_atfork(last_before_fork, first_after_fork, first_in_child);
 }
 
-static int start(void) REQUIRES(start_lock)
+static int agent_start(void) REQUIRES(start_lock)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint8_t slot = gsi_slot();
@@ -233,8 +233,8 @@ static int start(void) REQUIRES(start_lock)
 
 	if (!slot)
 		return -ENODEV;
-	pthread_once(&once, watch_forks);
-	timer = fd_aside(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	pthread_once(&once, agent_watch_forks);
+	timer = high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (timer < 0)
 		return -errno;
 	lock_take(&cm.lock);
@@ -246,12 +246,12 @@ static int start(void) REQUIRES(start_lock)
 		close(timer);
 		return err;
 	}
-	witness_start();
+	liveness_start();
 	started = true;
 	return 0;
 }
 
-static int attach(const union ibv_gid *local) REQUIRES(start_lock)
+static int cm_agent_attach(const union ibv_gid *local) REQUIRES(start_lock)
 {
 	struct path path = {.sgid = *local};
 	bool known;
@@ -279,15 +279,15 @@ int agent_attach(const union ibv_gid *local)
 
 	lock_take(&start_lock);
 	if (!started)
-		err = start();
+		err = agent_start();
 	if (!err)
-		err = attach(local);
+		err = cm_agent_attach(local);
 	lock_drop(&start_lock);
 	return err;
 }
 
 /* A process that ends without a word would leave its peers connected to nobody. */
-__attribute__((destructor)) static void part(void)
+__attribute__((destructor)) static void agent_part(void)
 {
 	lock_take(&cm.lock);
 	if (cm.ops) {

@@ -2,7 +2,7 @@
  * addresses. It comes into being with the first rdma_cm_id that needs it, and lasts as long as the process.
  *
  * `cm.lock` guards the machine and everything of this front that is not an application's own: ids, event
- * channels, bound ports. Messages arrive with the receive turn held (loop/gsi.h), so nobody may open a
+ * channels, bound ports. Messages arrive with rx ownership held (loop/gsi.h), so nobody may open a
  * device, attach an address or claim a service with it held. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_AGENT_H
 #define UROCE_AGENT_H
@@ -26,7 +26,7 @@ extern const struct machine_ops agent_ops;
 void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES]);
 void agent_deadline(struct machine *m, uint64_t when);
 
-/* resolve.c: looks for those neighbors that it is time to look for. When it wants to be called again; NEVER: not. */
+/* resolve.c: looks for those local peers that it is time to look for. When it wants to be called again; NEVER: not. */
 uint64_t resolve_look(uint64_t now) REQUIRES(cm.lock);
 /* It is called then, or before. */
 void agent_look_at(uint64_t when) REQUIRES(cm.lock);

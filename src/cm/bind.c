@@ -24,7 +24,7 @@ static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 }
 
 /* Whether what is sent to `to` is also sent to `address`, which may be any. */
-static bool covers(const union ibv_gid *address, const union ibv_gid *to, bool v6_only)
+static bool bind_covers(const union ibv_gid *address, const union ibv_gid *to, bool v6_only)
 {
 	if (same_gid(address, to))
 		return true;
@@ -35,11 +35,11 @@ static bool covers(const union ibv_gid *address, const union ibv_gid *to, bool v
 
 static bool overlap(const struct id *a, const struct id *b)
 {
-	return covers(&a->port_address, &b->port_address, a->v6_only) ||
-	       covers(&b->port_address, &a->port_address, b->v6_only);
+	return bind_covers(&a->port_address, &b->port_address, a->v6_only) ||
+	       bind_covers(&b->port_address, &a->port_address, b->v6_only);
 }
 
-static bool listens(const struct id *id)
+static bool bind_listens(const struct id *id)
 {
 	return id->state == ID_LISTENING;
 }
@@ -51,7 +51,7 @@ static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
 		struct id *other = container_of(l, struct id, bound);
 
 		if (other != id && other->service == id->service && overlap(other, id) &&
-		    (to_listen || !id->reuse || !other->reuse || listens(other)))
+		    (to_listen || !id->reuse || !other->reuse || bind_listens(other)))
 			return true;
 	}
 	return false;
@@ -65,7 +65,7 @@ static const union ibv_gid *claimed(const struct id *id)
 	return all_ipv6 ? &gsi_any_ipv6 : &id->port_address;
 }
 
-static int claim(struct id *id, bool to_listen) REQUIRES(ports_lock)
+static int bind_claim(struct id *id, bool to_listen) REQUIRES(ports_lock)
 {
 	if (is_taken(id, to_listen))
 		return -EADDRINUSE;
@@ -91,7 +91,7 @@ static int claim_some_port(struct id *id) REQUIRES(ports_lock)
 
 	for (int i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
 		id->service = service_of(id, random_port());
-		err = claim(id, false);
+		err = bind_claim(id, false);
 	}
 	return err == -EADDRINUSE ? -EADDRNOTAVAIL : err;
 }
@@ -102,7 +102,7 @@ static int take_port(struct id *id, uint16_t port)
 
 	lock_take(&ports_lock);
 	id->service = service_of(id, port);
-	err = port ? claim(id, false) : claim_some_port(id);
+	err = port ? bind_claim(id, false) : claim_some_port(id);
 	if (err)
 		id->service = 0;
 	else
@@ -118,7 +118,7 @@ int id_share_port(struct id *id, bool share)
 	lock_take(&ports_lock);
 	id->reuse = share;
 	if (!list_empty(&id->bound))
-		err = claim(id, false);
+		err = bind_claim(id, false);
 	lock_drop(&ports_lock);
 	return -err;
 }
@@ -244,7 +244,7 @@ static int attach_address(const union ibv_gid *gid, void *arg)
 	struct attaching *a = arg;
 	int err;
 
-	if (!covers(a->any, gid, a->v6_only))
+	if (!bind_covers(a->any, gid, a->v6_only))
 		return 0;
 	err = agent_attach(gid);
 	if (err)
@@ -260,7 +260,7 @@ static int attach_device(struct cm_device *d, void *arg)
 }
 
 /* Where there are several addresses, those that can be had: another may be held by the kernel's rxe. */
-static int attach(const struct id *id)
+static int bind_attach(const struct id *id)
 {
 	struct attaching a = {.any = &id->port_address, .v6_only = id->v6_only, .error = -ENODEV};
 
@@ -282,7 +282,7 @@ static bool has_listener(const union ibv_gid *gid) EXCLUDES(cm.lock)
 	list_each (l, &listeners) {
 		struct id *id = container_of(l, struct id, listening);
 
-		any |= covers(&id->port_address, gid, id->v6_only);
+		any |= bind_covers(&id->port_address, gid, id->v6_only);
 	}
 	lock_drop(&cm.lock);
 	return any;
@@ -300,7 +300,7 @@ static int look_at_device(struct cm_device *d, void *arg)
 	return device_each_address(d, attach_if_wanted, NULL);
 }
 
-static void *look_around(void *arg)
+static void *bind_look_around(void *arg)
 {
 	/* sequentially consistent, as is the exchange below: what comes from now on has another thread look */
 	atomic_store_explicit(&looks, false, memory_order_seq_cst);
@@ -319,7 +319,7 @@ static void start_looking(void)
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&thread, &detached, look_around, NULL))
+	if (pthread_create(&thread, &detached, bind_look_around, NULL))
 		atomic_store_explicit(&looks, false, memory_order_seq_cst); /* until the next change */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&detached);
@@ -342,7 +342,7 @@ static int enlist(struct id *id, int backlog)
 	int err;
 
 	lock_take(&ports_lock);
-	err = claim(id, true);
+	err = bind_claim(id, true);
 	if (!err) {
 		lock_take(&cm.lock);
 		id->state = ID_LISTENING;
@@ -376,7 +376,7 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 	if (err)
 		return fail_minus(-err);
 	/* whoever can reach the address finds the listener there */
-	err = attach(id);
+	err = bind_attach(id);
 	if (err) {
 		delist(id);
 		return fail_minus(-err);
@@ -408,7 +408,7 @@ struct id *listener_find(uint64_t service, const union ibv_gid *to)
 			continue;
 		if (same_gid(&id->port_address, to))
 			return id;
-		if (covers(&id->port_address, to, id->v6_only))
+		if (bind_covers(&id->port_address, to, id->v6_only))
 			any = id;
 	}
 	return any;

@@ -22,7 +22,7 @@ static struct event_channel *channel_of(struct rdma_event_channel *channel)
 static struct list retired = {&retired, &retired};
 static uint32_t retired_count;
 
-static struct event_channel *reuse(void) EXCLUDES(cm.lock)
+static struct event_channel *channel_reuse(void) EXCLUDES(cm.lock)
 {
 	struct list *l = NULL;
 
@@ -49,7 +49,7 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 
 	if (fd < 0)
 		return NULL;
-	ch = reuse() ?: malloc(sizeof(*ch));
+	ch = channel_reuse() ?: malloc(sizeof(*ch));
 	if (!ch) {
 		close(fd);
 		return NULL;
@@ -101,7 +101,7 @@ void event_set_private(struct event *e, const void *data, size_t length, uint8_t
 	*told = (uint8_t)length;
 }
 
-static void append(struct event_channel *ch, struct event *e) REQUIRES(cm.lock)
+static void channel_append(struct event_channel *ch, struct event *e) REQUIRES(cm.lock)
 {
 	list_append(&ch->events, &e->link);
 	if (ch->notify) {
@@ -120,11 +120,11 @@ void event_post(struct event *e)
 	if (!e)
 		return;
 	ch = channel_of(e->id->base.channel);
-	append(ch, e);
+	channel_append(ch, e);
 }
 
 /* Called when the queue may have become empty: the eventfd is read then, unless it has been already. */
-static void settle(struct event_channel *ch) REQUIRES(cm.lock)
+static void channel_settle(struct event_channel *ch) REQUIRES(cm.lock)
 {
 	eventfd_t count;
 
@@ -134,7 +134,7 @@ static void settle(struct event_channel *ch) REQUIRES(cm.lock)
 	}
 }
 
-static struct event *take(struct event_channel *ch) EXCLUDES(cm.lock)
+static struct event *channel_take(struct event_channel *ch) EXCLUDES(cm.lock)
 {
 	struct event *e = NULL;
 	struct list *l;
@@ -144,13 +144,13 @@ static struct event *take(struct event_channel *ch) EXCLUDES(cm.lock)
 	if (l) {
 		e = container_of(l, struct event, link);
 		id_count_fetched(e->id);
-		settle(ch);
+		channel_settle(ch);
 	}
 	lock_drop(&cm.lock);
 	return e;
 }
 
-static void drop(struct id *id, const struct group *group) REQUIRES(cm.lock)
+static void channel_drop(struct id *id, const struct group *group) REQUIRES(cm.lock)
 {
 	struct event_channel *ch = channel_of(id->base.channel);
 	struct list gone, *l;
@@ -164,7 +164,7 @@ static void drop(struct id *id, const struct group *group) REQUIRES(cm.lock)
 		list_remove(i);
 		list_append(&gone, i);
 	}
-	settle(ch);
+	channel_settle(ch);
 	while ((l = list_pop(&gone))) {
 		struct event *e = container_of(l, struct event, link);
 
@@ -176,12 +176,12 @@ static void drop(struct id *id, const struct group *group) REQUIRES(cm.lock)
 
 void events_drop(struct id *id)
 {
-	drop(id, NULL);
+	channel_drop(id, NULL);
 }
 
 void events_drop_group(struct id *id, const struct group *group)
 {
-	drop(id, group);
+	channel_drop(id, group);
 }
 
 void events_move(struct id *id, struct event_channel *to)
@@ -198,9 +198,9 @@ void events_move(struct id *id, struct event_channel *to)
 		if (e->request)
 			e->request->base.channel = &to->base;
 		list_remove(l);
-		append(to, e);
+		channel_append(to, e);
 	}
-	settle(from);
+	channel_settle(from);
 }
 
 static void complete(struct event *e)
@@ -237,7 +237,7 @@ static void end_wait(struct event_channel *ch) EXCLUDES(cm.lock)
 static int wait_for_event(struct event_channel *ch, struct rdma_cm_event **event)
 {
 	for (;;) {
-		struct event *e = take(ch);
+		struct event *e = channel_take(ch);
 		int err;
 
 		if (e && event_prepare(e)) {

@@ -113,7 +113,7 @@ static void put_req(struct id *id, struct cm_mad *req, const struct rdma_conn_pa
 }
 
 /* Until the route is resolved nobody may connect, and only once then. */
-static int begin(struct id *id, struct cm_mad *mad,
+static int connect_begin(struct id *id, struct cm_mad *mad,
 		 int (*ask)(struct connection *c, struct cm_mad *mad, uint64_t now))
 {
 	int err;
@@ -137,7 +137,7 @@ static int connect_datagram(struct id *id, const struct rdma_conn_param *p)
 	struct cm_mad mad = {.service = destination_service(id), .pkey = 0xffff};
 
 	put_ip(id, &mad);
-	return put_conn_private(id, &mad, CM_SIDR_REQ, CM_IP_BYTES, p) ?: begin(id, &mad, connection_lookup);
+	return put_conn_private(id, &mad, CM_SIDR_REQ, CM_IP_BYTES, p) ?: connect_begin(id, &mad, connection_lookup);
 }
 
 static int connect_stream(struct id *id, const struct rdma_conn_param *p)
@@ -149,7 +149,7 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *p)
 		return error;
 	set_qp(id, p);
 	put_req(id, &mad, p);
-	return put_conn_private(id, &mad, CM_REQ, CM_IP_BYTES, p) ?: begin(id, &mad, connection_request);
+	return put_conn_private(id, &mad, CM_REQ, CM_IP_BYTES, p) ?: connect_begin(id, &mad, connection_request);
 }
 
 PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
@@ -179,7 +179,7 @@ PUBLIC int rdma_establish(struct rdma_cm_id *base)
 
 /* ---- accepting ---- */
 
-static int answer(struct id *id, struct cm_mad *mad,
+static int connect_answer(struct id *id, struct cm_mad *mad,
 		  int (*say)(struct connection *c, struct cm_mad *mad, uint64_t now))
 {
 	int err = -EINVAL;
@@ -200,10 +200,10 @@ static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_
 	if (id_is_datagram(id)) {
 		mad.answer = CM_SIDR_REJECT;
 		error = put_private(&mad, CM_SIDR_REP, 0, data, length)
-				?: answer(id, &mad, connection_answer);
+				?: connect_answer(id, &mad, connection_answer);
 	} else {
 		mad.reason = reason;
-		error = put_private(&mad, CM_REJ, 0, data, length) ?: answer(id, &mad, connection_reject);
+		error = put_private(&mad, CM_REJ, 0, data, length) ?: connect_answer(id, &mad, connection_reject);
 	}
 	return error;
 }
@@ -218,7 +218,7 @@ static int put_answer(struct id *id, struct cm_mad *rep, enum cm_message message
 	return error;
 }
 
-static void limit(uint8_t *value, uint8_t most, bool asked, uint8_t wish)
+static void connect_limit(uint8_t *value, uint8_t most, bool asked, uint8_t wish)
 {
 	*value = asked ? wish : min_of(*value, most);
 }
@@ -230,9 +230,9 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *p)
 
 	if (error)
 		return error;
-	limit(&id->initiator_depth, id->device->initiator_depth,
+	connect_limit(&id->initiator_depth, id->device->initiator_depth,
 	      p && p->initiator_depth != RDMA_MAX_INIT_DEPTH, p ? p->initiator_depth : 0);
-	limit(&id->responder_resources, id->device->responder_resources,
+	connect_limit(&id->responder_resources, id->device->responder_resources,
 	      p && p->responder_resources != RDMA_MAX_RESP_RES, p ? p->responder_resources : 0);
 	set_qp(id, p);
 	rep = (struct cm_mad){
@@ -248,7 +248,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *p)
 		.vendor_id = id->local_ece.vendor_id,
 		.modifier = id->local_ece.options,
 	};
-	error = put_answer(id, &rep, CM_REP, p) ?: id_qp_connect(id) ?: answer(id, &rep, connection_accept);
+	error = put_answer(id, &rep, CM_REP, p) ?: id_qp_connect(id) ?: connect_answer(id, &rep, connection_accept);
 	if (error)
 		id_qp_fail(id);
 	return error;
@@ -264,7 +264,7 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *p)
 			      .service = (uint64_t)id->base.ps << 16 |
 					 address_port(&id->base.route.addr.src_addr),
 			      .qkey = id_qkey(id)};
-	return put_answer(id, &rep, CM_SIDR_REP, p) ?: answer(id, &rep, connection_answer);
+	return put_answer(id, &rep, CM_SIDR_REP, p) ?: connect_answer(id, &rep, connection_answer);
 }
 
 /* Returns what it was before. */

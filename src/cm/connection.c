@@ -109,7 +109,7 @@ static void close_silently(struct connection *c, uint64_t now)
 	connection_idle(c);
 }
 
-static void give_up(struct connection *c, uint64_t now)
+static void connection_give_up(struct connection *c, uint64_t now)
 {
 	struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT};
 
@@ -117,7 +117,7 @@ static void give_up(struct connection *c, uint64_t now)
 	connection_idle(c);
 }
 
-static void refuse(struct connection *c, uint64_t now)
+static void connection_refuse(struct connection *c, uint64_t now)
 {
 	connection_reject(c, &(struct cm_mad){.reason = CM_REASON_CONSUMER}, now);
 }
@@ -135,8 +135,8 @@ static void disconnect(struct connection *c, uint64_t now)
 /* In the other states the machine comes to an end by itself. In REP_SENT, too: the peer may be connected
  * already, and a REJ would not tell it; so its RTU is answered by a DREQ. */
 static void (*const on_release[CM_STATES])(struct connection *c, uint64_t now) = {
-	[CM_IDLE] = close_silently,	     [CM_REQ_SENT] = give_up,
-	[CM_REQ_RECEIVED] = refuse,	     [CM_REP_RECEIVED] = refuse,
+	[CM_IDLE] = close_silently,	     [CM_REQ_SENT] = connection_give_up,
+	[CM_REQ_RECEIVED] = connection_refuse,	     [CM_REP_RECEIVED] = connection_refuse,
 	[CM_ESTABLISHED] = disconnect,	     [CM_DREQ_RECEIVED] = disconnect,
 	[CM_SIDR_REQ_SENT] = close_silently, [CM_SIDR_REQ_RECEIVED] = refuse_lookup,
 };

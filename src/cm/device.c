@@ -11,7 +11,7 @@ static struct lock devices_lock; /* taken before all others */
 static struct cm_device *devices[DEVICE_LIMIT];
 static uint32_t device_count;
 
-static bool is_open(struct ibv_device *d) REQUIRES(devices_lock)
+static bool device_is_open(struct ibv_device *d) REQUIRES(devices_lock)
 {
 	for (uint32_t i = 0; i < device_count; i++)
 		if (devices[i]->verbs->device == d)
@@ -52,13 +52,13 @@ static void open_all(void) REQUIRES(devices_lock)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	for (int i = 0; list && list[i]; i++)
-		if (!is_open(list[i]) && device_count < DEVICE_LIMIT)
+		if (!device_is_open(list[i]) && device_count < DEVICE_LIMIT)
 			open_one(list[i]);
 	if (list)
 		ibv_free_device_list(list);
 }
 
-static struct cm_device *find(const union ibv_gid *address, int *index) REQUIRES(devices_lock)
+static struct cm_device *device_find(const union ibv_gid *address, int *index) REQUIRES(devices_lock)
 {
 	for (uint32_t i = 0; i < device_count; i++) {
 		*index = device_find_gid(context_of(devices[i]->verbs)->device, address);
@@ -73,10 +73,10 @@ struct cm_device *device_of_address(const union ibv_gid *address, int *index)
 	struct cm_device *d;
 
 	lock_take(&devices_lock);
-	d = find(address, index);
+	d = device_find(address, index);
 	if (!d) {
 		open_all();
-		d = find(address, index);
+		d = device_find(address, index);
 	}
 	lock_drop(&devices_lock);
 	return d;

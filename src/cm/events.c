@@ -3,7 +3,7 @@
 
 #include "cm/id.h"
 #include "cm/probe.h"
-#include "cm/witness.h"
+#include "cm/liveness.h"
 
 /* ---- under cm.lock, by whatever thread receives ---- */
 
@@ -22,7 +22,7 @@ static void set_conn(struct event *e, struct id *id, const struct cm_mad *mad)
 	p->initiator_depth = mad->responder_resources;
 }
 
-static void replied(struct id *id, const struct cm_mad *rep) REQUIRES(cm.lock)
+static void events_replied(struct id *id, const struct cm_mad *rep) REQUIRES(cm.lock)
 {
 	struct event *e = event_make(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 
@@ -54,7 +54,7 @@ static void rejected(struct id *id, int status, const struct cm_mad *rej) REQUIR
 }
 
 /* A service has been looked up. */
-static void found(struct id *id, int status, const struct cm_mad *rep) REQUIRES(cm.lock)
+static void events_found(struct id *id, int status, const struct cm_mad *rep) REQUIRES(cm.lock)
 {
 	struct event *e =
 		event_make(id, status ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_ESTABLISHED, status);
@@ -92,11 +92,11 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 	if (id->unclaimed) /* as by the kernel: what the application has in `context` is the listener's yet, and to accept it fails */
 		return;
 	if (event == CM_EVENT_REPLIED)
-		replied(id, mad);
+		events_replied(id, mad);
 	else if (event == CM_EVENT_REJECTED)
 		rejected(id, status, mad);
 	else if (event == CM_EVENT_FOUND)
-		found(id, status, mad);
+		events_found(id, status, mad);
 	else
 		event_post(event_make(id, plain[event], status));
 }
@@ -113,7 +113,7 @@ static enum ibv_qp_type type_of(const struct cm_mad *req)
 }
 
 /* What the peer said in its REQ is how we shall talk to it. */
-static void take_over(struct id *id, const struct cm_mad *req)
+static void events_take_over(struct id *id, const struct cm_mad *req)
 {
 	id->remote_qpn = req->qpn;
 	id->remote_psn = req->psn;
@@ -146,7 +146,7 @@ static struct event *make_request(struct id *listener, struct id *id, const stru
 	return e;
 }
 
-static int request(struct connection *c, const struct cm_mad *req, void **user) NO_LOCK_ANALYSIS
+static int events_request(struct connection *c, const struct cm_mad *req, void **user) NO_LOCK_ANALYSIS
 {
 	int no_such_service =
 		req->message == CM_REQ ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
@@ -178,7 +178,7 @@ static int request(struct connection *c, const struct cm_mad *req, void **user) 
 	id->address = c->address;
 	id->qkey = listener->qkey;
 	id->tos = listener->tos;
-	take_over(id, req);
+	events_take_over(id, req);
 	gid_to_address(&ip.to, (uint16_t)req->service, &id->base.route.addr.src_storage);
 	gid_to_address(&ip.from, ip.from_port, &id->base.route.addr.dst_storage);
 	id_enlist(id);
@@ -190,10 +190,10 @@ static int request(struct connection *c, const struct cm_mad *req, void **user) 
 
 static void met(const struct connection *c) NO_LOCK_ANALYSIS
 {
-	witness_watch(c);
+	liveness_watch(c);
 }
 
-static void unanswered(const struct connection *c) NO_LOCK_ANALYSIS
+static void events_unanswered(const struct connection *c) NO_LOCK_ANALYSIS
 {
 	probe_send(&c->address, c->id);
 }
@@ -201,9 +201,9 @@ static void unanswered(const struct connection *c) NO_LOCK_ANALYSIS
 const struct machine_ops agent_ops = {
 	.send = agent_send,
 	.event = told,
-	.request = request,
+	.request = events_request,
 	.met = met,
-	.unanswered = unanswered,
+	.unanswered = events_unanswered,
 	.deadline = agent_deadline,
 };
 

@@ -100,7 +100,7 @@ static void lose_device(struct id *id) REQUIRES(cm.lock)
 }
 
 /* The interface of an id has another MAC address, or not the id's IP address any more. */
-static bool has_moved(struct id *id, struct device *d, unsigned changes) REQUIRES(cm.lock)
+static bool id_has_moved(struct id *id, struct device *d, unsigned changes) REQUIRES(cm.lock)
 {
 	bool was_astray = id->astray;
 
@@ -108,7 +108,7 @@ static bool has_moved(struct id *id, struct device *d, unsigned changes) REQUIRE
 	return changes & DEVICE_MAC_CHANGED || (id->astray && !was_astray);
 }
 
-static void follow(struct device *d, unsigned changes)
+static void id_follow(struct device *d, unsigned changes)
 {
 	if (!d) {
 		listeners_look_around();
@@ -122,7 +122,7 @@ static void follow(struct device *d, unsigned changes)
 			continue;
 		if (changes & DEVICE_GONE)
 			lose_device(id);
-		else if (has_moved(id, d, changes))
+		else if (id_has_moved(id, d, changes))
 			event_post(event_make(id, RDMA_CM_EVENT_ADDR_CHANGE, 0));
 	}
 	lock_drop(&cm.lock);
@@ -130,7 +130,7 @@ static void follow(struct device *d, unsigned changes)
 
 __attribute__((constructor)) static void watch_devices(void)
 {
-	monitor_follow(follow);
+	monitor_follow(id_follow);
 }
 
 int id_set_device(struct id *id)
@@ -140,7 +140,7 @@ int id_set_device(struct id *id)
 
 	if (!d)
 		return -ENODEV;
-	lock_take(&cm.lock); /* so that it comes before follow(), or after and sees what that did */
+	lock_take(&cm.lock); /* so that it comes before id_follow(), or after and sees what that did */
 	index = device_find_gid(context_of(d->verbs)->device, &id->address.local);
 	if (index >= 0)
 		id->device = d;
@@ -169,7 +169,7 @@ void id_unset_device(struct id *id)
 	id->base.route.addr.addr.ibaddr = (struct rdma_ib_addr){0};
 }
 
-static int create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
 		  enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	bool sync = !channel;
@@ -196,7 +196,7 @@ static int create(struct rdma_event_channel *channel, struct rdma_cm_id **out, v
 
 int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type type)
 {
-	return create(NULL, out, NULL, ps, type);
+	return cm_id_create(NULL, out, NULL, ps, type);
 }
 
 PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
@@ -205,10 +205,10 @@ PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	switch (ps) {
 	case RDMA_PS_IPOIB:
 	case RDMA_PS_UDP:
-		return create(channel, id, context, ps, IBV_QPT_UD);
+		return cm_id_create(channel, id, context, ps, IBV_QPT_UD);
 	case RDMA_PS_TCP:
 	case RDMA_PS_IB:
-		return create(channel, id, context, ps, IBV_QPT_RC);
+		return cm_id_create(channel, id, context, ps, IBV_QPT_RC);
 	}
 	return fail_minus(EINVAL);
 }

@@ -24,7 +24,7 @@ enum id_state {
 	ID_IDLE,
 	ID_BOUND, /* rdma_bind_addr() */
 	ID_LISTENING,
-	ID_RESOLVING, /* the neighbor on the way there is being looked for */
+	ID_RESOLVING, /* the local peer on the way there is being looked for */
 	ID_ADDRESS_RESOLVED,
 	ID_ROUTE_RESOLVED,
 	ID_CONNECTING, /* also one that was asked for, and what comes after */

@@ -24,7 +24,7 @@ static uint32_t bucket(const union ibv_gid *gid, uint32_t number)
 }
 static_assert(CM_BUCKETS == 1 << (64 - 54), "bucket()");
 
-static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+static bool machine_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
 {
 	return !memcmp(a, b, sizeof(*a));
 }
@@ -58,7 +58,7 @@ static struct connection *find_by_remote(struct machine *m, const struct cm_addr
 	list_each (l, &m->by_remote[bucket(&a->remote, remote_id)]) {
 		struct connection *c = container_of(l, struct connection, remote);
 
-		if (c->remote_id == remote_id && gid_equal(&c->address.remote, &a->remote))
+		if (c->remote_id == remote_id && machine_gid_equal(&c->address.remote, &a->remote))
 			return c;
 	}
 	return NULL;
@@ -69,20 +69,20 @@ static struct connection *find_by_qpn(struct machine *m, const struct cm_address
 	list_each (l, &m->by_qpn[bucket(&a->remote, remote_qpn)]) {
 		struct connection *c = container_of(l, struct connection, qpn);
 
-		if (c->remote_qpn == remote_qpn && gid_equal(&c->address.remote, &a->remote))
+		if (c->remote_qpn == remote_qpn && machine_gid_equal(&c->address.remote, &a->remote))
 			return c;
 	}
 	return NULL;
 }
 
 /* The connection that a message names by our id; it must come from that connection's peer. */
-static struct connection *find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
+static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
 {
 	uint32_t id = mad->message == CM_SIDR_REP ? mad->local_id : mad->remote_id;
 	struct connection *c = pool_at(&m->connections, id & 0xffff);
 
-	if (!c || c->state == CM_FREE || c->id != id || !gid_equal(&c->address.remote, &a->remote) ||
-	    !gid_equal(&c->address.local, &a->local))
+	if (!c || c->state == CM_FREE || c->id != id || !machine_gid_equal(&c->address.remote, &a->remote) ||
+	    !machine_gid_equal(&c->address.local, &a->local))
 		return NULL;
 	/* Who asked for time need not be who answers: it may have died, and the next REQ reached another process. A REJ need
 	 * not say who sends it: there may be no connection at the other end. */
@@ -172,7 +172,7 @@ void connection_tell(struct connection *c, enum cm_event event, int status, cons
 		c->machine->ops->event(c->user, event, status, mad);
 }
 
-static void fill(const struct connection *c, struct cm_mad *mad)
+static void machine_fill(const struct connection *c, struct cm_mad *mad)
 {
 	mad->transaction = c->transaction;
 	mad->local_id = mad->message == CM_SIDR_REP ? c->remote_id : c->id;
@@ -181,7 +181,7 @@ static void fill(const struct connection *c, struct cm_mad *mad)
 
 void connection_send(struct connection *c, struct cm_mad *mad)
 {
-	fill(c, mad);
+	machine_fill(c, mad);
 	cm_mad_encode(mad, c->message);
 	connection_repeat(c);
 }
@@ -203,7 +203,7 @@ static void send_once(struct connection *c, struct cm_mad mad)
 {
 	uint8_t bytes[CM_MAD_BYTES];
 
-	fill(c, &mad);
+	machine_fill(c, &mad);
 	cm_mad_encode(&mad, bytes);
 	c->machine->ops->send(c->machine, &c->address, bytes);
 }
@@ -250,7 +250,7 @@ static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now
 		connection_idle(c);
 }
 
-static void replied(struct connection *c, const struct cm_mad *rep, uint64_t now)
+static void machine_replied(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
 	connection_know(c, rep->local_id, rep->qpn);
 	connection_enter(c, CM_REP_RECEIVED, NEVER);
@@ -278,7 +278,7 @@ static void repeat(struct connection *c, const struct cm_mad *mad, uint64_t now)
 	connection_repeat(c);
 }
 
-static void established(struct connection *c, const struct cm_mad *rtu, uint64_t now)
+static void machine_established(struct connection *c, const struct cm_mad *rtu, uint64_t now)
 {
 	connection_enter(c, CM_ESTABLISHED, NEVER);
 	connection_tell(c, CM_EVENT_ESTABLISHED, 0, rtu);
@@ -291,7 +291,7 @@ static void answer_dreq(struct connection *c)
 	connection_send(c, &(struct cm_mad){.message = CM_DREP});
 }
 
-static void disconnected(struct connection *c, const struct cm_mad *dreq, uint64_t now)
+static void machine_disconnected(struct connection *c, const struct cm_mad *dreq, uint64_t now)
 {
 	if (dreq->qpn != c->local_qpn)
 		return;
@@ -349,13 +349,13 @@ static void no_alternate(struct connection *c, const struct cm_mad *lap, uint64_
 	send_once(c, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_UNSUPPORTED});
 }
 
-static void found(struct connection *c, const struct cm_mad *sidr_rep, uint64_t now)
+static void machine_found(struct connection *c, const struct cm_mad *sidr_rep, uint64_t now)
 {
 	connection_tell(c, CM_EVENT_FOUND, sidr_rep->answer, sidr_rep);
 	connection_idle(c);
 }
 
-static void refuse(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint16_t reason)
+static void machine_refuse(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint16_t reason)
 {
 	struct cm_mad no = {.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = reason};
 
@@ -365,7 +365,7 @@ static void refuse(struct machine *m, const struct cm_address *a, const struct c
 }
 
 /* Whether somebody takes it. 0, or what request() says; then the connection has still to be dealt with. */
-static int ask(struct connection *c, const struct cm_mad *mad)
+static int machine_ask(struct connection *c, const struct cm_mad *mad)
 {
 	int verdict;
 
@@ -383,23 +383,23 @@ static void turn_away(struct connection *c, const struct cm_mad *mad, int verdic
 	if (verdict == -ENOENT)
 		verdict = is_req ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
 	if (verdict > 0)
-		refuse(c->machine, &c->address, mad, (uint16_t)verdict);
+		machine_refuse(c->machine, &c->address, mad, (uint16_t)verdict);
 	close_connection(c);
 }
 
-static void hold(struct connection *c, const struct cm_mad *mad, uint64_t until)
+static void machine_hold(struct connection *c, const struct cm_mad *mad, uint64_t until)
 {
 	cm_mad_encode(mad, c->message);
 	connection_enter(c, mad->message == CM_REQ ? CM_REQ_HELD : CM_SIDR_REQ_HELD, until);
 }
 
-static void ask_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
+static void machine_ask_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
 {
 	uint64_t until = c->deadline;
-	int verdict = ask(c, mad);
+	int verdict = machine_ask(c, mad);
 
 	if (verdict == -ENOENT)
-		hold(c, mad, until);
+		machine_hold(c, mad, until);
 	else if (verdict)
 		turn_away(c, mad, verdict);
 }
@@ -410,7 +410,7 @@ static void ask_at_last(struct connection *c, uint64_t now)
 	int verdict;
 
 	cm_mad_parse(&mad, c->message);
-	verdict = ask(c, &mad);
+	verdict = machine_ask(c, &mad);
 	if (verdict)
 		turn_away(c, &mad, verdict);
 }
@@ -419,20 +419,20 @@ static void ask_at_last(struct connection *c, uint64_t now)
 
 /* What each state lets in; all else is dropped. */
 static handler *const on_message[CM_STATES][CM_MESSAGES] = {
-	[CM_REQ_SENT] = {ON(MRA) = wait_longer, ON(REJ) = refused, ON(REP) = replied},
-	[CM_REQ_HELD] = {ON(REQ) = ask_again},
+	[CM_REQ_SENT] = {ON(MRA) = wait_longer, ON(REJ) = refused, ON(REP) = machine_replied},
+	[CM_REQ_HELD] = {ON(REQ) = machine_ask_again},
 	[CM_REQ_RECEIVED] = {ON(REQ) = delay_req, ON(REJ) = refused},
-	[CM_REP_SENT] = {ON(REQ) = repeat, ON(MRA) = wait_longer, ON(REJ) = refused, ON(RTU) = established,
-			 ON(DREQ) = disconnected},
+	[CM_REP_SENT] = {ON(REQ) = repeat, ON(MRA) = wait_longer, ON(REJ) = refused, ON(RTU) = machine_established,
+			 ON(DREQ) = machine_disconnected},
 	[CM_REP_RECEIVED] = {ON(REP) = delay_rep, ON(REJ) = refused},
-	[CM_ESTABLISHED] = {ON(REP) = repeat, ON(REJ) = unknown_to_peer, ON(DREQ) = disconnected,
+	[CM_ESTABLISHED] = {ON(REP) = repeat, ON(REJ) = unknown_to_peer, ON(DREQ) = machine_disconnected,
 			    ON(LAP) = no_alternate},
 	[CM_DREQ_SENT] = {ON(DREQ) = crossed, ON(DREP) = released, ON(REJ) = unknown_to_peer},
 	[CM_DREQ_RECEIVED] = {},
 	[CM_REJ_SENT] = {ON(REQ) = repeat, ON(REP) = repeat},
 	[CM_TIMEWAIT] = {ON(REQ) = stale, ON(DREQ) = answer_again},
-	[CM_SIDR_REQ_SENT] = {ON(SIDR_REP) = found},
-	[CM_SIDR_REQ_HELD] = {ON(SIDR_REQ) = ask_again},
+	[CM_SIDR_REQ_SENT] = {ON(SIDR_REP) = machine_found},
+	[CM_SIDR_REQ_HELD] = {ON(SIDR_REQ) = machine_ask_again},
 	[CM_SIDR_REP_SENT] = {ON(SIDR_REQ) = repeat},
 };
 
@@ -440,7 +440,7 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 
 /* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: the connection is no more, and
  * the new one has to wait until that is settled. One in timewait makes room. */
-static bool is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req, uint64_t now)
+static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req, uint64_t now)
 {
 	struct connection *c = find_by_qpn(m, a, req->qpn);
 
@@ -461,7 +461,7 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 	return (c->state == CM_REJ_SENT || c->state == CM_TIMEWAIT || c->state == CM_SIDR_REP_SENT) && c->request != mad->transaction;
 }
 
-static void begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
 	bool is_req = mad->message == CM_REQ;
 	struct connection *c = find_by_remote(m, a, mad->local_id);
@@ -482,8 +482,8 @@ static void begin(struct machine *m, const struct cm_address *a, const struct cm
 	}
 	if (!mad->local_id)
 		return;
-	if (is_req && is_stale(m, a, mad, now)) {
-		refuse(m, a, mad, CM_REASON_STALE);
+	if (is_req && machine_is_stale(m, a, mad, now)) {
+		machine_refuse(m, a, mad, CM_REASON_STALE);
 		return;
 	}
 	c = connection_open(m, a, NULL);
@@ -495,9 +495,9 @@ static void begin(struct machine *m, const struct cm_address *a, const struct cm
 		c->retries = mad->max_retries;
 	}
 	connection_know(c, mad->local_id, is_req ? mad->qpn : 0);
-	verdict = ask(c, mad);
+	verdict = machine_ask(c, mad);
 	if (verdict == -ENOENT)
-		hold(c, mad, now + CM_PATIENCE);
+		machine_hold(c, mad, now + CM_PATIENCE);
 	else if (verdict)
 		turn_away(c, mad, verdict);
 }
@@ -522,7 +522,7 @@ static struct connection *find_rejected(struct machine *m, const struct cm_addre
 					const struct cm_mad *rej)
 {
 	if (rej->remote_id || rej->reason != CM_REASON_TIMEOUT)
-		return find(m, a, rej);
+		return machine_find(m, a, rej);
 	return find_by_remote(m, a, rej->local_id);
 }
 
@@ -536,10 +536,10 @@ void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const
 	if (cm_mad_parse(&mad, bytes))
 		return;
 	if (mad.message == CM_REQ || mad.message == CM_SIDR_REQ) {
-		begin(m, address, &mad, now);
+		machine_begin(m, address, &mad, now);
 		return;
 	}
-	c = mad.message == CM_REJ ? find_rejected(m, address, &mad) : find(m, address, &mad);
+	c = mad.message == CM_REJ ? find_rejected(m, address, &mad) : machine_find(m, address, &mad);
 	if (!c || c->state == CM_IDLE) {
 		no_such_connection(m, address, &mad);
 		return;
@@ -563,7 +563,7 @@ int machine_owner(const uint8_t bytes[CM_MAD_BYTES], uint64_t *service)
 
 /* ---- time ---- */
 
-static void unanswered(struct connection *c, uint64_t now)
+static void machine_unanswered(struct connection *c, uint64_t now)
 {
 	switch (c->state) {
 	case CM_DREQ_SENT:
@@ -593,7 +593,7 @@ static void repeat_until_given_up(struct connection *c, uint64_t now)
 	connection_until(c, min_of(now + interval, c->give_up));
 }
 
-static bool asks(const struct connection *c)
+static bool machine_asks(const struct connection *c)
 {
 	return c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT;
 }
@@ -601,11 +601,11 @@ static bool asks(const struct connection *c)
 static void send_again(struct connection *c, uint64_t now)
 {
 	if (now >= c->give_up) {
-		unanswered(c, now);
+		machine_unanswered(c, now);
 		return;
 	}
 	/* first: hosts tell of closed ports only so often, and whoever sends the message would not hear it */
-	if (asks(c) && c->machine->ops->unanswered)
+	if (machine_asks(c) && c->machine->ops->unanswered)
 		c->machine->ops->unanswered(c);
 	repeat_until_given_up(c, now);
 }
@@ -660,7 +660,7 @@ void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
 
 	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
 		if (c->state != CM_FREE && c->remote_id >> 24 == slot && on_death[c->state] &&
-		    gid_equal(&c->address.remote, &c->address.local))
+		    machine_gid_equal(&c->address.remote, &c->address.local))
 			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
 
@@ -670,7 +670,7 @@ void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
 {
 	struct connection *c = pool_at(&m->connections, id & 0xffff);
 
-	if (!c || c->id != id || !asks(c) || c->remote_id)
+	if (!c || c->id != id || !machine_asks(c) || c->remote_id)
 		return;
 	if (err != -ECONNREFUSED) {
 		connection_tell(c, CM_EVENT_UNREACHABLE, err, NULL);
@@ -678,7 +678,7 @@ void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
 	} else if (c->state == CM_REQ_SENT) {
 		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_INVALID_SERVICE}, now);
 	} else {
-		found(c, &(struct cm_mad){.message = CM_SIDR_REP, .answer = CM_SIDR_UNSUPPORTED}, now);
+		machine_found(c, &(struct cm_mad){.message = CM_SIDR_REP, .answer = CM_SIDR_UNSUPPORTED}, now);
 	}
 }
 

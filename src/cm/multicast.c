@@ -17,7 +17,7 @@ struct group {
 
 #define MLID 0xc000 /* RoCE has none; what the kernel says */
 
-static struct group *find(struct id *id, const struct sockaddr *address) REQUIRES(cm.lock)
+static struct group *multicast_find(struct id *id, const struct sockaddr *address) REQUIRES(cm.lock)
 {
 	list_each (l, &id->groups) {
 		struct group *g = container_of(l, struct group, link);
@@ -44,7 +44,7 @@ static void set_ud(struct event *e, const struct id *id, const struct group *g)
 	};
 }
 
-static int join(struct id *id, const struct sockaddr *address, bool send_only, void *context)
+static int multicast_join(struct id *id, const struct sockaddr *address, bool send_only, void *context)
 {
 	struct group *g;
 	union ibv_gid gid;
@@ -83,7 +83,7 @@ PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 		return fail_minus(ENOTSUP);
 	if (attr->comp_mask != all || !attr->addr || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return fail_minus(EINVAL);
-	error = join(id_of(id), attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	error = multicast_join(id_of(id), attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 	return error ? fail_minus(error) : id_complete(id_of(id));
 }
 
@@ -112,7 +112,7 @@ void group_attach(struct event *e)
 	}
 }
 
-static void leave(struct id *id, struct group *g)
+static void multicast_leave(struct id *id, struct group *g)
 {
 	/* a QP that the application has destroyed has left all its groups */
 	if (g->qp && g->qp == id->base.qp)
@@ -126,7 +126,7 @@ PUBLIC int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *addres
 	struct group *g;
 
 	lock_take(&cm.lock);
-	g = find(id, address);
+	g = multicast_find(id, address);
 	if (g) {
 		list_remove(&g->link);
 		events_drop_group(id, g);
@@ -134,7 +134,7 @@ PUBLIC int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *addres
 	lock_drop(&cm.lock);
 	if (!g)
 		return fail_minus(EADDRNOTAVAIL);
-	leave(id, g);
+	multicast_leave(id, g);
 	return 0;
 }
 
@@ -150,6 +150,6 @@ void id_leave_groups(struct id *id)
 		lock_drop(&cm.lock);
 		if (!l)
 			break;
-		leave(id, container_of(l, struct group, link));
+		multicast_leave(id, container_of(l, struct group, link));
 	}
 }

@@ -6,7 +6,7 @@
 
 #include "cm/id.h"
 
-static int post(struct id *id, enum rdma_cm_event_type type, int status, uint64_t arg) REQUIRES(cm.lock)
+static int newer_post(struct id *id, enum rdma_cm_event_type type, int status, uint64_t arg) REQUIRES(cm.lock)
 {
 	struct event *e = event_make(id, type, status);
 
@@ -24,15 +24,15 @@ PUBLIC int rdma_write_cm_event(struct rdma_cm_id *base, enum rdma_cm_event_type 
 	if (!base || (int)event != EVENT_USER)
 		return fail_minus(EINVAL);
 	lock_take(&cm.lock);
-	error = post(id_of(base), event, status, arg);
+	error = newer_post(id_of(base), event, status, arg);
 	lock_drop(&cm.lock);
 	return error ? fail_minus(error) : 0;
 }
 
 /* 0 or an errno. */
-static int keep(struct id *id, struct rdma_addrinfo *found) REQUIRES(cm.lock)
+static int newer_keep(struct id *id, struct rdma_addrinfo *found) REQUIRES(cm.lock)
 {
-	int error = id->resolved ? EBUSY : post(id, (enum rdma_cm_event_type)EVENT_ADDRINFO_RESOLVED, 0, 0);
+	int error = id->resolved ? EBUSY : newer_post(id, (enum rdma_cm_event_type)EVENT_ADDRINFO_RESOLVED, 0, 0);
 
 	if (!error)
 		id->resolved = found;
@@ -52,7 +52,7 @@ PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, cons
 	if (rdma_getaddrinfo(node, service, hints, &found))
 		return -1;
 	lock_take(&cm.lock);
-	error = keep(id_of(base), found);
+	error = newer_keep(id_of(base), found);
 	lock_drop(&cm.lock);
 	if (!error)
 		return id_complete(id_of(base));

@@ -102,7 +102,7 @@ struct gathering {
 	int count;
 };
 
-static int gather(struct cm_device *d, void *arg)
+static int option_gather(struct cm_device *d, void *arg)
 {
 	struct gathering *g = arg;
 
@@ -118,7 +118,7 @@ PUBLIC struct ibv_context **rdma_get_devices(int *count)
 		*count = 0;
 	if (!g)
 		return fail_null(ENOMEM);
-	devices_each(gather, g);
+	devices_each(option_gather, g);
 	if (!g->count) {
 		free(g);
 		return fail_null(ENODEV);

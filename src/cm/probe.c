@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "cm/id.h"
 #include "link/netif.h"
 #include "wire/packet.h"
@@ -29,9 +29,9 @@ struct probe {
 	uint32_t id;	 /* the connection's */
 };
 
-static int open_socket(const struct family *f)
+static int probe_open_socket(const struct family *f)
 {
-	int fd = fd_aside(socket(f->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), on = 1;
+	int fd = high_fd(socket(f->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), on = 1;
 
 	if (fd >= 0 && setsockopt(fd, f->level, f->wants_errors, &on, sizeof(on))) {
 		close(fd);
@@ -51,7 +51,7 @@ void probe_send(const struct cm_address *address, uint32_t id)
 	if (!memcmp(&address->local, &address->remote, sizeof(address->local)))
 		return;
 	if (sockets[i] < 0)
-		sockets[i] = open_socket(&families[i]);
+		sockets[i] = probe_open_socket(&families[i]);
 	if (sockets[i] < 0)
 		return;
 	gid_to_address(&address->remote, ROCE_PORT, &to);
@@ -83,7 +83,7 @@ static int error_in(struct msghdr *m, const struct family *f)
 }
 
 /* Each comes with as much of what it is about as whoever sent it has returned. */
-static bool collect(size_t i, void (*absent)(uint32_t id, int err))
+static bool cm_probe_collect(size_t i, void (*absent)(uint32_t id, int err))
 {
 	union {
 		struct cmsghdr h;
@@ -107,7 +107,7 @@ static bool collect(size_t i, void (*absent)(uint32_t id, int err))
 void probe_collect(void (*absent)(uint32_t id, int err))
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sockets); i++)
-		while (sockets[i] >= 0 && collect(i, absent))
+		while (sockets[i] >= 0 && cm_probe_collect(i, absent))
 			;
 }
 

@@ -43,7 +43,7 @@ static int mask_of(const struct id *id, enum ibv_qp_state state)
 	return 0;
 }
 
-static void fill(const struct id *id, struct ibv_qp_attr *a) REQUIRES(cm.lock)
+static void qp_fill(const struct id *id, struct ibv_qp_attr *a) REQUIRES(cm.lock)
 {
 	*a = (struct ibv_qp_attr){
 		.qp_state = a->qp_state,
@@ -79,12 +79,12 @@ PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, 
 		return fail_minus(EINVAL);
 	*mask = mask_of(id, attr->qp_state);
 	lock_take(&cm.lock);
-	fill(id, attr);
+	qp_fill(id, attr);
 	lock_drop(&cm.lock);
 	return 0;
 }
 
-static int move(struct id *id, struct ibv_qp *qp, enum ibv_qp_state state)
+static int qp_move(struct id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 	int mask;
@@ -101,7 +101,7 @@ int id_qp_connect(struct id *id)
 	if (!qp)
 		return 0;
 	/* once more INIT: what the peer may do is known only now */
-	return move(id, qp, IBV_QPS_INIT) ?: move(id, qp, IBV_QPS_RTR) ?: move(id, qp, IBV_QPS_RTS);
+	return qp_move(id, qp, IBV_QPS_INIT) ?: qp_move(id, qp, IBV_QPS_RTR) ?: qp_move(id, qp, IBV_QPS_RTS);
 }
 
 /* What the peer has begun in memory that it may write to ends when the QP or the region goes: to wait for that here would cost
@@ -160,10 +160,10 @@ static void destroy_cqs(struct rdma_cm_id *id)
 /* Ready for receives to be posted; one for datagrams, for all. */
 static int bring_up(struct id *id, struct ibv_qp *qp)
 {
-	int error = move(id, qp, IBV_QPS_INIT);
+	int error = qp_move(id, qp, IBV_QPS_INIT);
 
 	if (!error && id_is_datagram(id))
-		error = move(id, qp, IBV_QPS_RTR) ?: move(id, qp, IBV_QPS_RTS);
+		error = qp_move(id, qp, IBV_QPS_RTR) ?: qp_move(id, qp, IBV_QPS_RTS);
 	return error;
 }
 

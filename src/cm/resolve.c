@@ -110,7 +110,7 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 }
 
 /* 0; an errno: there is no way; or -ENODEV: there is, but no device on it. */
-static int resolve(struct id *id, const struct sockaddr *to)
+static int cm_resolve(struct id *id, const struct sockaddr *to)
 {
 	union ibv_gid gid;
 	int error = set_destination(id, to, &gid);
@@ -128,7 +128,7 @@ static int resolve(struct id *id, const struct sockaddr *to)
 	return id_set_device(id);
 }
 
-static void post(struct id *id, enum rdma_cm_event_type type, int status)
+static void resolve_post(struct id *id, enum rdma_cm_event_type type, int status)
 {
 	lock_take(&cm.lock);
 	event_post(event_make(id, type, status));
@@ -151,7 +151,7 @@ static struct {
 
 /* 0: the kernel knows it, or need not; or -errno, as next_hop_look() has it. One's own address is the usual case, and needs no
  * question. */
-static int look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
+static int cm_resolve_look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
 {
 	const union ibv_gid *from = &id->address.local, *to = &id->address.remote;
 	int err;
@@ -186,7 +186,7 @@ uint64_t resolve_look(uint64_t now)
 		if (now >= id->looked + id->pause) {
 			id->looked = now;
 			id->pause = min_of(2 * id->pause, (uint64_t)LONG_PAUSE);
-			if (look(id, now) == 0) {
+			if (cm_resolve_look(id, now) == 0) {
 				resolved(id, 0);
 				continue;
 			}
@@ -216,7 +216,7 @@ static void look_for_neighbor(struct id *id, uint32_t ms)
 	bool there;
 
 	lock_take(&cm.lock);
-	there = look(id, now) != -EAGAIN; /* who cannot tell does not hold us up */
+	there = cm_resolve_look(id, now) != -EAGAIN; /* who cannot tell does not hold us up */
 	lock_drop(&cm.lock);
 	there = there || agent_attach(&id->address.local); /* which tells the time */
 	lock_take(&cm.lock);
@@ -239,11 +239,11 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 		return fail_minus(EINVAL);
 	error = id->state == ID_IDLE ? bind_source(id, source, to) : 0;
 	if (!error)
-		error = resolve(id, to);
+		error = cm_resolve(id, to);
 	if (error > 0)
 		return fail_minus(error);
 	if (error)
-		post(id, RDMA_CM_EVENT_ADDR_ERROR, error);
+		resolve_post(id, RDMA_CM_EVENT_ADDR_ERROR, error);
 	else
 		look_for_neighbor(id, (uint32_t)timeout);
 	return id_complete(id);
@@ -284,7 +284,7 @@ int id_resolve_route(struct id *id)
 		return error;
 	id->address.traffic_class = id->tos;
 	id_advance(id, ID_ADDRESS_RESOLVED, ID_ROUTE_RESOLVED);
-	post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	resolve_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;
 }
 

@@ -107,8 +107,8 @@ bool take_receive(struct qp *qp, const struct packet *first)
 
 	struct srq *srq = r->srq ?: qp->srq;
 
-	r->has_recv = srq ? srq_take(srq, r->promise, r->recv, &r->recv_position)
-			  : rq_take(&qp->rq, r->promise, r->recv, &r->recv_position);
+	r->has_recv = srq ? srq_take(srq, r->credit, r->recv, &r->recv_position)
+			  : rq_take(&qp->rq, r->credit, r->recv, &r->recv_position);
 	if (r->has_recv)
 		trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, first->psn.v, 0, 0);
 	return r->has_recv;

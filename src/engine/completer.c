@@ -45,7 +45,7 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 
 /* Everything before una + count is acknowledged, but for READs and atomics: they need their response. Returns
  * whether it got that far; false means that a response was lost. */
-static bool acknowledge(struct qp *qp, uint32_t count, uint64_t now)
+static bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 {
 	bool progress = count > 0;
 
@@ -76,7 +76,7 @@ void completer_settle(struct qp *qp)
 
 /* A response is missing: ask again from there, once for each hole. What was on the way when we asked arrives
  * behind what we asked for and looks like a hole as well: for a round trip, nothing is. */
-static void ask_again(struct qp *qp, uint64_t now)
+static void completer_ask_again(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
@@ -114,8 +114,8 @@ static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now
 	if (ahead < 0 || ahead > sent || (kind == SYNDROME_ACK && ahead == 0) ||
 	    (kind != SYNDROME_ACK && ahead == sent))
 		return; /* old, or for what was never sent */
-	if (!acknowledge(qp, (uint32_t)ahead, now)) {
-		ask_again(qp, now);
+	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
+		completer_ask_again(qp, now);
 		return;
 	}
 	if (kind == SYNDROME_RNR)
@@ -168,8 +168,8 @@ static void receive_response(struct qp *qp, const struct packet *p, uint64_t now
 	if (ahead < 0 || ahead >= sent)
 		return;
 	/* it acknowledges what was sent before it, and must be the next that is missing */
-	if (!acknowledge(qp, (uint32_t)ahead, now)) {
-		ask_again(qp, now);
+	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
+		completer_ask_again(qp, now);
 		return;
 	}
 	if (qp->state == IBV_QPS_ERR)

@@ -1,9 +1,9 @@
-/* The protocol, without I/O: posted work requests, parsed packets and the time go in; packets in a turn,
+/* The protocol, without I/O: posted work requests, parsed packets and the time go in; packets in a tx batch,
  * completions in CQs and one deadline come out. Nothing here makes a system call (but for access to memory that is
  * paged on demand), reads a clock (but for how long a copy takes: pace.h), blocks or allocates. The caller holds qp->lock.
  *
  * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are
- * made. So a caller does: [post | receive ... receive | expire], run, send what the turn holds, turn_done(),
+ * made. So a caller does: [post | receive ... receive | expire], run, send what the tx batch holds, batch_done(),
  * and again while run returns true; then sets the QP's timer to engine_deadline(). SPDX-License-Identifier:
  * BSD-2-Clause */
 #ifndef UROCE_ENGINE_H
@@ -18,19 +18,19 @@
 #include "wire/packet.h"
 
 enum {
-	TURN_PACKETS = 128,
-	TURN_TRAINS = 64, /* of these, if they are not small: in whole trains, none of which a link has to cut */
-	TURN_IOVECS = 256,
-	TURN_REGIONS = 128,
-	TURN_LARGEST = 65536, /* bytes: no link carries more in one packet */
-	TURN_BOUNCE = 4 * TURN_LARGEST,
-	TURN_OVERHEAD = 200,
-	TURN_SPARE = 4096, /* of the room, for acknowledgements alone */
+	BATCH_PACKETS = 128,
+	BATCH_TRAINS = 64, /* of these, if they are not small: in whole trains, none of which a link has to cut */
+	BATCH_IOVECS = 256,
+	BATCH_REGIONS = 128,
+	BATCH_LARGEST = 65536, /* bytes: no link carries more in one packet */
+	BATCH_BOUNCE = 4 * BATCH_LARGEST,
+	BATCH_OVERHEAD = 200,
+	BATCH_SPARE = 4096, /* of the room, for acknowledgements alone */
 };
 
-/* UD has no peer, so each receiver is looked up: the rings of neighbors, as far as the engine needs to know them. */
+/* UD has no peer, so each receiver is looked up: the rings of local peers, as far as the engine needs to know them. */
 struct near_ops {
-	/* The neighbor that has this QP; NULL: none, or not yet. */
+	/* The local peer that has this QP; NULL: none, or not yet. */
 	void *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
 	/* Room for a datagram of that many bytes, which tx->near then takes up. */
 	enum near_room {
@@ -43,48 +43,48 @@ struct near_ops {
 	bool (*is_behind)(void *near);
 };
 
-/* A packet to be sent: header values, and its payload as pieces of the turn's iov[]. */
+/* A packet to be sent: header values, and its payload as pieces of the tx batch's iov[]. */
 struct tx {
 	struct packet packet;
 	const struct path *path;
-	void *near;	   /* UD: the neighbor in whose ring there is room for it; NULL: it goes by the path */
+	void *near;	   /* UD: the local peer in whose ring there is room for it; NULL: it goes by the path */
 	uint32_t iov, iovs; /* first piece, number of pieces; they add up to packet.length */
 	uint32_t position;  /* of a request: in the send queue */
 };
 
-/* What one engine_run() hands back. The memory that iov[] points to stays valid until turn_done() and no
+/* What one engine_run() hands back. The memory that iov[] points to stays valid until batch_done() and no
  * longer than qp->lock is held: it is the application's memory or the WQE. */
-struct turn {
+struct batch {
 	uint64_t now;	  /* in: ns */
 	bool delay_ack;	  /* in: an ACK that nothing urges may wait for a later run */
 	uint32_t budget;  /* in: limit of a QP's congestion window, in bytes */
 	uint32_t room;	  /* in: bytes that the link takes now: payload, and TURN_OVERHEAD for each packet */
-	const struct near_ops *near; /* in: of UD; NULL: there are no neighbors */
+	const struct near_ops *near; /* in: of UD; NULL: there are no local peers */
 	bool full;	  /* out: that was not enough: engine_run() is false, and wants to be called when there is more */
 	uint32_t packets; /* out: number of tx[] */
 	uint32_t iovs, regions;
-	struct tx tx[TURN_PACKETS];
-	struct iovec iov[TURN_IOVECS];
-	struct mr *region[TURN_REGIONS]; /* kept alive by mr_get() until turn_done() */
+	struct tx tx[BATCH_PACKETS];
+	struct iovec iov[BATCH_IOVECS];
+	struct mr *region[BATCH_REGIONS]; /* kept alive by mr_get() until batch_done() */
 	uint32_t bounced;		 /* bytes of bounce[]: copies of what mr_is_indirect() */
-	char bounce[TURN_BOUNCE];
+	char bounce[BATCH_BOUNCE];
 };
 
-/* Drops the hold on the regions and empties the turn. `now`, `delay_ack` and `budget` stay. */
-void turn_done(struct turn *turn);
+/* Drops the hold on the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
+void batch_done(struct batch *batch);
 
 /* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was not taken:
  * EINVAL (wrong state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR the requests are
  * taken and complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
-/* Does one-sided operations in a neighbor's memory, as many from the first on as can be done there and then; returns the
+/* Does one-sided operations in a local peer's memory, as many from the first on as can be done there and then; returns the
  * rest, for engine_post_send(). Nothing is to be sent afterwards that was not before. */
-struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
+struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
-/* The straight way, between neighbors, on a connection of RC that has nothing else to do: of a SEND of one packet, small or
+/* the fast path, between local peers, on a connection of RC that has nothing else to do: of a SEND of one packet, small or
  * one that says where its payload lies, and of a small WRITE with immediate; and of small datagrams. It changes the same
- * state as what is said above and below, without a turn and all that may be in one; whatever is not so plain takes the usual
+ * state as what is said above and below, without a tx batch and all that may be in one; whatever is not so plain takes the usual
  * way. None calls anything back. */
 enum {
 	STRAIGHT_MOST = 2048, /* bytes of payload: of longer ones, copying is what takes time */
@@ -95,14 +95,14 @@ enum {
  * which completions may be given; NULL: none. False: it is for engine_receive(). */
 bool engine_receive_straight(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 	REQUIRES(qp->lock);
-/* The short way to the network, of a small SEND on a connection of RC that has nothing else to do. */
+/* the fast path to the network, of a small SEND on a connection of RC that has nothing else to do. */
 enum {
 	SHORT_LEAST = 4,  /* bytes of payload: then the ACK is no longer than the packet before it, and ends its train */
 	SHORT_MOST = 512, /* of longer ones a link had better not have copies */
 };
 bool engine_post_is_short(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 /* Such a one: posts it, and makes its packet, and that of an ACK if one is due. They have to be sent at once, as one train; the payload of
- * the first is copied to `payload`. `budget`: as of a turn. Returns how many; 0: nothing has been posted, as its memory is not to be
+ * the first is copied to `payload`. `budget`: as of a tx batch. Returns how many; 0: nothing has been posted, as its memory is not to be
  * had this way. */
 uint32_t engine_post_short(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
 			   struct packet packet[2]) REQUIRES(qp->lock);
@@ -120,7 +120,7 @@ static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 	       s->unacked < ACK_PROMPT;
 }
 
-/* Stores bytes in the neighbor's memory now: ahead of what is posted, and with no completion. False: it cannot be reached, or
+/* Stores bytes in the local peer's memory now: ahead of what is posted, and with no completion. False: it cannot be reached, or
  * only the usual way knows why not; nothing that matters has been written. `length`: of all the buffers. */
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
 		  struct pace *pace)
@@ -134,8 +134,8 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
 	REQUIRES(qp->lock);
 
-/* A QUESTION that arrived: what to answer, to `from`. False: nothing. */
-bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,
+/* A CREDIT_REQUEST that arrived: what to answer, to `from`. False: nothing. */
+bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 		   struct packet *answer) REQUIRES(qp->lock);
 
 /* An Ethernet frame for a raw packet QP; `tag` is the steering rule's, for the completion. False: no receive is posted. */
@@ -154,15 +154,15 @@ void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->loc
 /* The time has come: handles whatever deadline has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* Makes packets for all that may be sent now, until the turn is full. True: there is more to make, run again.
+/* Makes packets for all that may be sent now, until the tx batch is full. True: there is more to make, run again.
  */
-bool engine_run(struct qp *qp, struct turn *turn) REQUIRES(qp->lock);
+bool engine_run(struct qp *qp, struct batch *batch) REQUIRES(qp->lock);
 
-/* A packet of the last run, its turn not done yet, could not be sent, since its payload cannot be read: the memory has been
+/* A packet of the last run, its tx batch not done yet, could not be sent, since its payload cannot be read: the memory has been
  * unmapped. No later ones with a payload have been sent either. Run again. */
 void engine_unreadable(struct qp *qp, const struct tx *tx) REQUIRES(qp->lock);
 
-/* Whether engine_run() would have anything to do at all; `delay_ack` as in the turn. */
+/* Whether engine_run() would have anything to do at all; `delay_ack` as in the tx batch. */
 bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);
 
 /* Whether there are packets on the way. */

@@ -2,11 +2,11 @@
  * sends too fast (PFC), and on receivers that are never late. Here both ends are processes that wait for a processor,
  * and what lies between is a socket buffer: without a hint a sender would fill that within a millisecond.
  *
- * So a sender who is well ahead of what it knows to have arrived puts a question behind its packets (opcodes of the
+ * So a sender who is well ahead of what it knows to have arrived puts a credit request behind its packets (opcodes of the
  * range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came before,
- * and tells how many receives are for this sender: none of those that it has promised to others, of UD or by way of an
+ * and tells how many receives are for this sender: none of those that it has granted to others, of UD or by way of an
  * SRQ, nor of those that an SRQ's other QPs may yet be sent unasked. Until then a sender may be a window ahead in bytes,
- * and as many messages as it was promised. A peer that does not know the question drops it, as any opcode that is not of
+ * and as many messages as it was granted. A peer that does not know the credit request drops it, as any opcode that is not of
  * its QP's transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges ask nothing.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
@@ -24,13 +24,13 @@
 #define INTERVAL_LAST  (8 * MSEC)
 #define PATIENCE_NEW   (250 * MSEC) /* with one that has never answered */
 #define PATIENCE       SEC	    /* ... or that has: it may be waiting for a processor */
-#define PATIENCE_BEHIND (10 * SEC)  /* ... or that is a neighbor, and has not even taken in what it was sent */
+#define PATIENCE_BEHIND (10 * SEC)  /* ... or that is a local peer, and has not even taken in what it was sent */
 #define SILENT_AGAIN   SEC	    /* a silent peer is asked that often */
-/* A promise that is not used for so many periods is given back, and its owner does not count on it after one. */
+/* A credit grant that is not used for so many periods is given back, and its owner does not count on it after one. */
 #define PERIOD	     (50 * MSEC)
 #define PERIODS_KEPT 2
 
-/* The time may step back: between neighbors it is at times known but roughly (loop/internal.h). */
+/* The time may step back: between local peers it is at times known but roughly (loop/internal.h). */
 static uint64_t since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
@@ -75,13 +75,13 @@ static bool is_half_full(const struct qp *qp, const struct flow *f)
 	return bytes_ahead(f) >= most_bytes(qp, f) / 2 || messages_ahead(f) >= (most_messages(f) + 1) / 2;
 }
 
-static bool is_multicast(uint32_t qpn, const struct path *path)
+static bool flow_is_multicast(uint32_t qpn, const struct path *path)
 {
 	return qpn == QPN_MASK || path->dgid.raw[0] == 0xff;
 }
 
 /* The row of this receiver; a newcomer takes the place of the one that was used least recently. */
-static struct flow *find(struct qp *qp, uint32_t qpn, const struct path *path)
+static struct flow *flow_find(struct qp *qp, uint32_t qpn, const struct path *path)
 {
 	struct flow *f = &qp->flow[0];
 
@@ -93,7 +93,7 @@ static struct flow *find(struct qp *qp, uint32_t qpn, const struct path *path)
 			f = &qp->flow[i];
 	}
 	*f = (struct flow){.to = path->dgid, .qpn = qpn};
-	if (is_multicast(qpn, path)) {
+	if (flow_is_multicast(qpn, path)) {
 		f->peer = FLOW_SILENT;
 		f->asked_at = NEVER - SILENT_AGAIN;
 	}
@@ -102,7 +102,7 @@ static struct flow *find(struct qp *qp, uint32_t qpn, const struct path *path)
 
 struct flow *flow_of(struct qp *qp, struct wqe *w)
 {
-	return qp->transport == TRANSPORT_UD ? find(qp, w->remote_qpn, wqe_path(&qp->sq, w)) : &qp->flow[0];
+	return qp->transport == TRANSPORT_UD ? flow_find(qp, w->remote_qpn, wqe_path(&qp->sq, w)) : &qp->flow[0];
 }
 
 static bool is_idle(const struct flow *f)
@@ -110,14 +110,14 @@ static bool is_idle(const struct flow *f)
 	return bytes_ahead(f) == 0 && messages_ahead(f) == 0;
 }
 
-/* Whether its receiver is a neighbor by now. */
-static void look_near(struct qp *qp, const struct turn *turn, struct flow *f, struct wqe *w)
+/* Whether its receiver is a local peer by now. */
+static void look_near(struct qp *qp, const struct batch *batch, struct flow *f, struct wqe *w)
 {
-	if (qp->transport == TRANSPORT_UD && turn->near && !f->near)
-		f->next = turn->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, turn->now);
+	if (qp->transport == TRANSPORT_UD && batch->near && !f->near)
+		f->next = batch->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, batch->now);
 }
 
-/* A question must not overtake what went by the other way: one that answers is asked first whether it has all of that. */
+/* A credit request must not overtake what went by the other way: one that answers is asked first whether it has all of that. */
 static bool is_changing(struct flow *f)
 {
 	if (!f->next)
@@ -129,35 +129,35 @@ static bool is_changing(struct flow *f)
 	return false;
 }
 
-bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t length)
+bool flow_reserve(struct qp *qp, struct batch *batch, struct flow *f, uint32_t length)
 {
 	bool waits = f->peer != FLOW_SILENT;
-	enum near_room room = f->near ? turn->near->reserve(qp, f->near, length, waits) : NEAR_ROOM;
+	enum near_room room = f->near ? batch->near->reserve(qp, f->near, length, waits) : NEAR_ROOM;
 
 	if (unlikely(room == NEAR_GONE))
 		f->near = NULL;
 	if (unlikely(room == NEAR_FULL))
-		turn->full = true;
+		batch->full = true;
 	return room != NEAR_FULL;
 }
 
-void flow_release(const struct turn *turn, const struct flow *f, uint32_t length)
+void flow_release(const struct batch *batch, const struct flow *f, uint32_t length)
 {
 	if (f->near)
-		turn->near->release(f->near, length);
+		batch->near->release(f->near, length);
 }
 
-static void ask(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
+static void flow_ask(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w)
 {
 	struct tx *tx;
 
-	if (!flow_reserve(qp, turn, f, 0)) {
-		f->again_at = turn->now + INTERVAL_FIRST;
+	if (!flow_reserve(qp, batch, f, 0)) {
+		f->again_at = batch->now + INTERVAL_FIRST;
 		return;
 	}
-	tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, OPCODE_QUESTION, psn(0)) : NULL;
+	tx = batch_has_room(batch, 0, true) ? batch_packet(qp, batch, OPCODE_CREDIT_REQUEST, psn(0)) : NULL;
 	if (!tx) { /* the next run comes here again */
-		flow_release(turn, f, 0);
+		flow_release(batch, f, 0);
 		return;
 	}
 	tx->near = f->near;
@@ -166,19 +166,19 @@ static void ask(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
 		datagram_address(qp, w, tx);
 	f->interval = f->asked.bytes == f->sent.bytes && f->interval ? min_of(2 * f->interval, INTERVAL_LAST)
 								     : INTERVAL_FIRST;
-	/* a question is repeated under its number, so that any answer will do */
+	/* a credit request is repeated under its number, so that any answer will do */
 	if (!f->open || f->asked.bytes != f->sent.bytes)
-		f->question = (f->question + 1) & PSN_MASK;
-	tx->packet.psn = psn(f->question);
+		f->credit_request = (f->credit_request + 1) & PSN_MASK;
+	tx->packet.psn = psn(f->credit_request);
 	f->asked = f->sent;
 	f->open = true;
-	f->asked_at = turn->now;
-	f->again_at = turn->now + f->interval;
-	look_near(qp, turn, f, w);
+	f->asked_at = batch->now;
+	f->again_at = batch->now + f->interval;
+	look_near(qp, batch, f, w);
 }
 
-/* What it was promised may be others' by now. */
-static void forget_promise(struct flow *f)
+/* What it was granted may be others' by now. */
+static void forget_credit(struct flow *f)
 {
 	f->credits = min_of(f->credits, messages_ahead(f) + FREE_MESSAGES);
 }
@@ -189,54 +189,54 @@ static uint64_t patience_ends(const struct flow *f)
 }
 
 /* A packet waits for it. False: for long enough, it is silent from now on. */
-static bool is_waited_for(const struct turn *turn, struct flow *f)
+static bool is_waited_for(const struct batch *batch, struct flow *f)
 {
 	if (!f->held_at)
-		f->held_at = f->patient_at = turn->now;
-	if (f->near && since(f->held_at, turn->now) < PATIENCE_BEHIND && turn->near->is_behind(f->near))
-		f->patient_at = turn->now;
-	if (turn->now >= patience_ends(f))
+		f->held_at = f->patient_at = batch->now;
+	if (f->near && since(f->held_at, batch->now) < PATIENCE_BEHIND && batch->near->is_behind(f->near))
+		f->patient_at = batch->now;
+	if (batch->now >= patience_ends(f))
 		f->peer = FLOW_SILENT;
 	return f->peer != FLOW_SILENT;
 }
 
-bool flow_loses(struct qp *qp, struct turn *turn, struct flow *f)
+bool flow_loses(struct qp *qp, struct batch *batch, struct flow *f)
 {
-	if (is_waited_for(turn, f)) {
+	if (is_waited_for(batch, f)) {
 		qp->req.held = f;
 		qp->req.full = true;
 		return false;
 	}
 	f->held_at = 0;
-	turn->full = false;
+	batch->full = false;
 	return true;
 }
 
-bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w)
+bool flow_holds(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w)
 {
-	if (!f->held_at && since(f->used, turn->now) > PERIOD)
-		forget_promise(f);
+	if (!f->held_at && since(f->used, batch->now) > PERIOD)
+		forget_credit(f);
 	if (f->sent.bytes == 0)
-		look_near(qp, turn, f, w);
+		look_near(qp, batch, f, w);
 	if (!is_changing(f) && (f->peer == FLOW_SILENT || !is_full(qp, f, w)))
 		return false;
-	if (!is_waited_for(turn, f))
+	if (!is_waited_for(batch, f))
 		return false;
-	if (turn->now >= f->again_at)
-		ask(qp, turn, f, w);
+	if (batch->now >= f->again_at)
+		flow_ask(qp, batch, f, w);
 	qp->req.held = f;
 	return true;
 }
 
-void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes)
+void flow_sent(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w, uint32_t bytes)
 {
 	bool ends = qp->req.packet + 1 == w->packets;
 
-	flow_count(f, bytes, ends && takes_receive(w), turn->now);
+	flow_count(f, bytes, ends && takes_receive(w), batch->now);
 	f->held_at = 0;
-	if (f->peer == FLOW_SILENT ? turn->now >= f->asked_at + SILENT_AGAIN
+	if (f->peer == FLOW_SILENT ? batch->now >= f->asked_at + SILENT_AGAIN
 				   : !f->open && is_half_full(qp, f))
-		ask(qp, turn, f, w);
+		flow_ask(qp, batch, f, w);
 }
 
 /* Whether one more, small message makes it time to ask. */
@@ -253,7 +253,7 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 
 	if (!ah || ah->pd != qp->pd)
 		return NULL;
-	f = find(qp, wr->wr.ud.remote_qpn & QPN_MASK, &ah->path);
+	f = flow_find(qp, wr->wr.ud.remote_qpn & QPN_MASK, &ah->path);
 	if (!f->near || f->next || f->held_at || f->peer == FLOW_SILENT || since(f->used, now) > PERIOD)
 		return NULL;
 	return messages_ahead(f) >= most_messages(f) || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL : f;
@@ -270,11 +270,11 @@ static struct flow *find_asked(struct qp *qp, const struct packet *p, const unio
 	return NULL;
 }
 
-void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from)
+void flow_granted(struct qp *qp, const struct packet *p, const union ibv_gid *from)
 {
 	struct flow *f = find_asked(qp, p, from);
 
-	if (!f || p->psn.v != f->question)
+	if (!f || p->psn.v != f->credit_request)
 		return; /* of an earlier question: a later answer is under way */
 	if (f->told.bytes != f->asked.bytes)
 		f->again_at = 0; /* it goes on there: if that is not enough, ask at once */
@@ -311,46 +311,46 @@ static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 		return;
 	rq->period_at = now;
 	rq->period++;
-	list_each_safe(l, &rq->promises) {
-		struct promise *p = container_of(l, struct promise, link);
+	list_each_safe(l, &rq->credits) {
+		struct credit *p = container_of(l, struct credit, link);
 
 		if (rq->period - p->period > PERIODS_KEPT)
-			rq_promise(rq, p, 0);
+			rq_grant(rq, p, 0);
 	}
 }
 
-struct promise *flow_promise(struct qp *qp, uint32_t qpn, const union ibv_gid *to)
+struct credit *flow_credit(struct qp *qp, uint32_t qpn, const union ibv_gid *to)
 {
 	if (qp->transport == TRANSPORT_UC)
-		return &qp->promise[0];
-	for (uint32_t i = 0; i < UD_PROMISES && qp->promise[i].asked_at; i++)
-		if (qp->promise[i].qpn == qpn && !memcmp(&qp->promise[i].to, to, sizeof(*to)))
-			return &qp->promise[i];
-	return qp->promise[0].asked_at ? NULL : &qp->promise[0]; /* whoever is first has that which was expected */
+		return &qp->credit[0];
+	for (uint32_t i = 0; i < UD_CREDITS && qp->credit[i].asked_at; i++)
+		if (qp->credit[i].qpn == qpn && !memcmp(&qp->credit[i].to, to, sizeof(*to)))
+			return &qp->credit[i];
+	return qp->credit[0].asked_at ? NULL : &qp->credit[0]; /* whoever is first has that which was expected */
 }
 
 /* A newcomer takes the place of the one that has not asked for longest, and what the first one was expected to send. */
-static struct promise *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const union ibv_gid *to) REQUIRES(rq->lock)
+static struct credit *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const union ibv_gid *to) REQUIRES(rq->lock)
 {
-	struct promise *p = &qp->promise[0];
+	struct credit *p = &qp->credit[0];
 
-	for (uint32_t i = 1; i < UD_PROMISES && p->asked_at; i++)
-		if (qp->promise[i].asked_at < p->asked_at)
-			p = &qp->promise[i];
+	for (uint32_t i = 1; i < UD_CREDITS && p->asked_at; i++)
+		if (qp->credit[i].asked_at < p->asked_at)
+			p = &qp->credit[i];
 	if (p->asked_at)
-		rq_promise(rq, p, 0);
+		rq_grant(rq, p, 0);
 	p->to = *to;
 	p->qpn = qpn;
 	return p;
 }
 
 /* What is kept for those who have not asked yet. */
-static uint32_t expected(const struct rq *rq) REQUIRES(rq->lock)
+static uint32_t flow_expected(const struct rq *rq) REQUIRES(rq->lock)
 {
 	uint32_t n = 0;
 
-	list_each(l, &rq->promises) {
-		const struct promise *p = container_of(l, struct promise, link);
+	list_each(l, &rq->credits) {
+		const struct credit *p = container_of(l, struct credit, link);
 
 		n += p->asked_at ? 0 : p->receives;
 	}
@@ -362,60 +362,60 @@ void flow_expect(struct qp *qp)
 	struct rq *rq = qp_receives(qp);
 
 	lock_take(&rq->lock);
-	rq_promise(rq, &qp->promise[0], FREE_MESSAGES);
+	rq_grant(rq, &qp->credit[0], FREE_MESSAGES);
 	lock_drop(&rq->lock);
 }
 
-/* Where others may ask as well, half of what is free is left to them. What was promised before and not used yet stays
- * promised: it may be on its way. */
-static uint32_t receives_for(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now)
+/* Where others may ask as well, half of what is free is left to them. What was granted before and not used yet stays
+ * granted: it may be on its way. */
+static uint32_t receives_for(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now)
 {
 	bool may_others = qp->srq || qp->transport == TRANSPORT_UD;
 	struct rq *rq = qp_receives(qp);
 	uint32_t posted, others, left;
-	struct promise *p;
+	struct credit *p;
 
 	lock_take(&rq->lock);
 	pass_time(rq, now);
 	posted = rq->tail - rq->head;
-	p = flow_promise(qp, question->src_qpn, from);
+	p = flow_credit(qp, credit_request->src_qpn, from);
 	if (!p || !p->asked_at) {
-		p = replace(qp, rq, question->src_qpn, from);
-		rq_promise(rq, p, min_of(p->receives, posted));
+		p = replace(qp, rq, credit_request->src_qpn, from);
+		rq_grant(rq, p, min_of(p->receives, posted));
 	}
 	p->asked_at = now;
-	others = rq->promised - p->receives;
+	others = rq->granted - p->receives;
 	if (others > posted) /* not enough for all who might come: who is here goes first */
-		others -= expected(rq);
+		others -= flow_expected(rq);
 	left = posted > others ? posted - others : 0;
 	if (may_others)
 		left = (left + 1) / 2;
 	left = max_of(left, p->receives);
-	rq_promise(rq, p, left);
+	rq_grant(rq, p, left);
 	lock_drop(&rq->lock);
 	return left;
 }
 
-bool engine_answer(struct qp *qp, const struct packet *question, const union ibv_gid *from, uint64_t now,
+bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 		   struct packet *answer)
 {
 	bool receives = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
 			qp->state == IBV_QPS_SQE;
-	bool may_ask = qp->transport == TRANSPORT_UD   ? question->qkey == qp->attr.qkey
+	bool may_ask = qp->transport == TRANSPORT_UD   ? credit_request->qkey == qp->attr.qkey
 		       : qp->transport == TRANSPORT_UC ? !memcmp(from, &qp->path.dgid, sizeof(*from)) &&
-								 question->src_qpn == qp->attr.dest_qp_num
+								 credit_request->src_qpn == qp->attr.dest_qp_num
 						       : false;
 
-	if (!receives || !may_ask || (question->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
+	if (!receives || !may_ask || (credit_request->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
 		return false;
 	*answer = (struct packet){
-		.opcode = OPCODE_ANSWER,
+		.opcode = OPCODE_CREDIT_GRANT,
 		.migrated = true,
 		.pkey = PKEY_DEFAULT,
-		.dest_qpn = question->src_qpn,
+		.dest_qpn = credit_request->src_qpn,
 		.src_qpn = qp->base.qp_num,
-		.psn = question->psn,
-		.imm = htonl(receives_for(qp, question, from, now)),
+		.psn = credit_request->psn,
+		.imm = htonl(receives_for(qp, credit_request, from, now)),
 	};
 	return true;
 }

@@ -18,7 +18,7 @@
 /* Packets in a train. */
 static inline uint32_t train_of(uint32_t mtu)
 {
-	return min_of(max_of(TRAIN / mtu, 1u), (uint32_t)TURN_TRAINS);
+	return min_of(max_of(TRAIN / mtu, 1u), (uint32_t)BATCH_TRAINS);
 }
 /* Packets: an ACK goes out after so many, asked for or not. */
 #define ACK_EVERY 64
@@ -93,14 +93,14 @@ void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 bool pick_up(struct qp *qp, struct wqe *w);
 /* A WRITE has succeeded: what that tells of the peer's memory. */
 void requester_proved(struct qp *qp, const struct wqe *w);
-/* One request packet of a work request. NULL: the turn is full, or the work request has failed. */
-struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
+/* One request packet of a work request. NULL: the tx batch is full, or the work request has failed. */
+struct tx *request_packet(struct qp *qp, struct batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);
-/* Whether the turn has room for that packet. */
-bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, uint32_t packet);
+/* Whether the tx batch has room for that packet. */
+bool request_fits(const struct qp *qp, struct batch *batch, const struct wqe *w, uint32_t packet);
 /* A packet of that work request could not be sent: engine_unreadable(). */
 void requester_unreadable(struct qp *qp, uint32_t position);
-bool requester_run(struct qp *qp, struct turn *turn);
+bool requester_run(struct qp *qp, struct batch *batch);
 /* The work request at the cursor, of one packet, is sent. Whether that asks for an ACK. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget);
 bool requester_can_run(const struct qp *qp);
@@ -125,23 +125,23 @@ void completer_congested(struct qp *qp);
 void completer_settle(struct qp *qp);
 
 /* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete. */
-bool direct_possible(const struct qp *qp, const struct wqe *w);
+bool onesided_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
-bool direct_perform(struct qp *qp, const struct wqe *w);
+bool onesided_perform(struct qp *qp, const struct wqe *w);
 /* Posts and does it, if nothing is before it: without a WQE, though it takes a place in the queue, as all do. */
-bool direct_post(struct qp *qp, const struct ibv_send_wr *wr);
+bool onesided_post(struct qp *qp, const struct ibv_send_wr *wr);
 /* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
-bool direct_may_refer(const struct qp *qp, const struct wqe *w); /* it is long enough */
-static inline bool direct_refers(const struct qp *qp, const struct wqe *w)
+bool onesided_may_refer(const struct qp *qp, const struct wqe *w); /* it is long enough */
+static inline bool onesided_refers(const struct qp *qp, const struct wqe *w)
 {
-	return w->length >= REFER_MAPPED && direct_may_refer(qp, w);
+	return w->length >= REFER_MAPPED && onesided_may_refer(qp, w);
 }
 /* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it cannot be
  * reached (any more). */
-bool direct_fetch(struct qp *qp, const struct packet *p);
+bool onesided_fetch(struct qp *qp, const struct packet *p);
 
 /* The same of one that lies in one piece, to `to`, if it is mapped here. False: it is not, or as above. */
-bool direct_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to);
+bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to);
 
 /* responder.c. The checks of a request, in the order in which they are made; what RC makes of the verdict is
  * in its table of outcomes. */
@@ -187,8 +187,8 @@ void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* Nor could a READ response. */
 void responder_unreadable(struct qp *qp, psn_t psn);
-bool responder_run(struct qp *qp, struct turn *turn);
-bool responder_acknowledge(struct qp *qp, struct turn *turn);
+bool responder_run(struct qp *qp, struct batch *batch);
+bool responder_acknowledge(struct qp *qp, struct batch *batch);
 static inline void responder_owes_nothing(struct responder *r)
 {
 	r->ack_owed = r->ack_asked = r->ack_urgent = false;
@@ -202,7 +202,7 @@ static inline bool responder_owes_ack(const struct responder *r, bool delay)
 		return r->ack_owed;
 	return r->ack_asked && (r->ack_urgent || r->inbound == INBOUND_NONE) && (!delay || r->unacked >= ACK_PROMPT);
 }
-/* A request that leaves, between neighbors, acknowledges what is due to be acknowledged. */
+/* A request that leaves, between local peers, acknowledges what is due to be acknowledged. */
 static inline void responder_give_ack(struct responder *r, struct packet *request)
 {
 	request->acknowledges = true;
@@ -226,7 +226,7 @@ bool patience_begin(struct qp *qp);
 void patience_expire(struct qp *qp, uint64_t now);
 
 /* unreliable.c: what UC and UD do in place of requester_run() and requester_can_run() */
-bool unreliable_run(struct qp *qp, struct turn *turn);
+bool unreliable_run(struct qp *qp, struct batch *batch);
 bool unreliable_can_run(const struct qp *qp);
 
 /* What earlier turns held has been sent by now: then its memory is the application's again. */
@@ -242,14 +242,14 @@ static inline uint32_t datagram_qkey(const struct qp *qp, uint32_t asked)
 /* flow.c: who of UC and UD may send */
 struct flow *flow_of(struct qp *qp, struct wqe *w);
 /* Whether the packet at the cursor has to wait for its receiver. */
-bool flow_holds(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w);
-/* Room for the packet at the cursor, or a question, where it is to go. False: the turn is full. */
-bool flow_reserve(struct qp *qp, struct turn *turn, struct flow *f, uint32_t length);
+bool flow_holds(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w);
+/* Room for the packet at the cursor, or a credit request, where it is to go. False: the tx batch is full. */
+bool flow_reserve(struct qp *qp, struct batch *batch, struct flow *f, uint32_t length);
 /* There was no room for a packet: whether it is lost, as the receiver has been waited for long enough. */
-bool flow_loses(struct qp *qp, struct turn *turn, struct flow *f);
-void flow_release(const struct turn *turn, const struct flow *f, uint32_t length);
-/* The packet at the cursor is in the turn. */
-void flow_sent(struct qp *qp, struct turn *turn, struct flow *f, struct wqe *w, uint32_t bytes);
+bool flow_loses(struct qp *qp, struct batch *batch, struct flow *f);
+void flow_release(const struct batch *batch, const struct flow *f, uint32_t length);
+/* The packet at the cursor is in the tx batch. */
+void flow_sent(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w, uint32_t bytes);
 /* As far as that counts what has been sent; `message`: one that takes a receive ends with it. */
 static inline void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now)
 {
@@ -257,11 +257,11 @@ static inline void flow_count(struct flow *f, uint32_t bytes, bool message, uint
 	f->sent.messages += message;
 	f->used = now ?: 1;
 }
-void flow_answered(struct qp *qp, const struct packet *p, const union ibv_gid *from);
+void flow_granted(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 uint64_t flow_deadline(const struct qp *qp);
 void flow_reset(struct qp *qp);
-/* What this sender has been promised; NULL: nothing. */
-struct promise *flow_promise(struct qp *qp, uint32_t qpn, const union ibv_gid *to);
+/* What this sender has been granted; NULL: nothing. */
+struct credit *flow_credit(struct qp *qp, uint32_t qpn, const union ibv_gid *to);
 /* With an SRQ, in RTR: somebody may be about to send, unasked at first. */
 void flow_expect(struct qp *qp);
 
@@ -295,23 +295,23 @@ void retry_reset(struct qp *qp);
 uint64_t round_trip(const struct requester *r);
 
 /* turn.c */
-/* The next free packet of the turn, headers filled as every packet of this QP has them; NULL: the turn is
+/* The next free packet of the tx batch, headers filled as every packet of this QP has them; NULL: the tx batch is
  * full. */
-struct tx *turn_packet(struct qp *qp, struct turn *turn, uint8_t opcode, psn_t psn);
-/* Whether the link takes a packet with that much payload; if not, the turn is full. Acknowledgements may take `spare`. */
-bool turn_has_room(struct turn *turn, uint32_t length, bool spare);
+struct tx *batch_packet(struct qp *qp, struct batch *batch, uint8_t opcode, psn_t psn);
+/* Whether the link takes a packet with that much payload; if not, the tx batch is full. Acknowledgements may take `spare`. */
+bool batch_has_room(struct batch *batch, uint32_t length, bool spare);
 /* Adds payload to the packet last taken. False: no room, or (gather) an SGE is not memory of the domain. */
-void turn_bytes(struct turn *turn, struct tx *tx, const void *bytes, uint32_t length);
-bool turn_gather(struct qp *qp, struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+void batch_bytes(struct batch *batch, struct tx *tx, const void *bytes, uint32_t length);
+bool batch_gather(struct qp *qp, struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		 uint64_t offset, uint32_t length);
 /* One more packet like the last, with the next PSN: its payload is in one SGE, and in the region that the last one's is in. NULL: not
- * so, or the turn is full. */
-struct tx *turn_repeat(struct qp *qp, struct turn *turn, const struct ibv_sge *sge, uint64_t offset, uint32_t length);
+ * so, or the tx batch is full. */
+struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge *sge, uint64_t offset, uint32_t length);
 /* In place of payload: where it lies. */
-void turn_refer(struct turn *turn, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		uint32_t length);
 /* Takes over the caller's hold on the region. False: the memory is not there. */
-bool turn_region(struct turn *turn, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
-void turn_drop_last(struct turn *turn, struct tx *tx);
+bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
+void batch_drop_last(struct batch *batch, struct tx *tx);
 
 #endif

@@ -284,7 +284,7 @@ static void start_requester(struct qp *qp)
 }
 
 /* What comes with arriving in a state. */
-static int enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
+static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	switch (to) {
 	case IBV_QPS_RESET:
@@ -346,7 +346,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 		return 0;
 	}
 	take_attributes(qp, attr, mask);
-	err = enter(qp, from, to);
+	err = modify_enter(qp, from, to);
 	if (err)
 		return err;
 	if (from != to)

@@ -1,6 +1,6 @@
 /* Patience with a receiver that posts its receives as fast as it can. Some programs ask for no RNR retries, as no network
- * outruns them; a neighbor's messages do. So one that finds no receive is dropped in silence for a while: if a receive comes
- * meanwhile, the neighbor hears NAK_AGAIN, which costs it no retry, and else the RNR NAK. Over a network both ends do as
+ * outruns them; a local peer's messages do. So one that finds no receive is dropped in silence for a while: if a receive comes
+ * meanwhile, the local peer hears NAK_AGAIN, which costs it no retry, and else the RNR NAK. Over a network both ends do as
  * adapters do.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/internal.h"

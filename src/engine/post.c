@@ -53,7 +53,7 @@ static const uint8_t raw_kind[KINDS] = {
 	[IBV_WR_SEND] = WR_SEND,
 };
 
-static enum wr_kind kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
+static enum wr_kind post_kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
 	const uint8_t *kind = qp->transport == TRANSPORT_UC   ? uc_kind
 			      : qp->transport == TRANSPORT_UD  ? ud_kind
@@ -149,9 +149,9 @@ static void trim(struct wqe *w, uint32_t length)
 	}
 }
 
-static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
+static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
-	enum wr_kind kind = kind_of(qp, wr->opcode);
+	enum wr_kind kind = post_kind_of(qp, wr->opcode);
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	const struct sq *sq = &qp->sq;
 	uint64_t length;
@@ -204,7 +204,7 @@ static int build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
+static int engine_post_one(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct sq *sq = &qp->sq;
 	struct wqe *w;
@@ -213,10 +213,10 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	/* relaxed: see cq.c reclaim() */
 	if (sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
 		return ENOMEM;
-	if (direct_post(qp, wr))
+	if (onesided_post(qp, wr))
 		return 0;
 	w = sq_at(sq, sq->tail);
-	err = build(qp, w, wr);
+	err = post_build(qp, w, wr);
 	if (err)
 		return err;
 	w->packets = qp->state == IBV_QPS_ERR ? 0 : wqe_packets(qp, w); /* in ERR there may be no path MTU */
@@ -233,7 +233,7 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	int err = 0;
 
 	for (; wr && !err; wr = wr->next) {
-		err = may_post ? post_one(qp, wr) : EINVAL;
+		err = may_post ? engine_post_one(qp, wr) : EINVAL;
 		if (err)
 			*bad = wr;
 	}

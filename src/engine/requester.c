@@ -76,7 +76,7 @@ static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t pa
 }
 
 /* Packets that the next request packet of this work request stands for. */
-static uint32_t span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
+static uint32_t requester_span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	return w->opcode == IBV_WR_RDMA_READ || is_by_reference(qp, w) ? chunk_left(qp, w, packet) : 1;
 }
@@ -102,7 +102,7 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 	return IBV_WC_SUCCESS;
 }
 
-/* What needs no peer: done as soon as its turn comes, complete when those before it are. */
+/* What needs no peer: done as soon as its tx batch comes, complete when those before it are. */
 static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w)
 {
 	const struct window_bind bind = {
@@ -152,7 +152,7 @@ void requester_unreadable(struct qp *qp, uint32_t position)
  * trains go on even from one request to the next. The peer's application cannot tell: what is lost is sent again, and it
  * hears of no WRITE without immediate data (with it, it hears how long the message was). One that will be refused must be
  * refused as a whole, before anything is written: so this is for memory that the peer has let us write before. Between
- * neighbors there are no trains. */
+ * local peers there are no trains. */
 static bool goes_in_pieces(const struct qp *qp, const struct wqe *w)
 {
 	const struct proven *known = &qp->req.proven;
@@ -200,7 +200,7 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	w->state = WQE_PROCESSING;
 	if (w->opcode == IBV_WR_RDMA_WRITE)
 		w->in_pieces = goes_in_pieces(qp, w);
-	w->by_reference = direct_refers(qp, w);
+	w->by_reference = onesided_refers(qp, w);
 	trace(pickup, qp->base.qp_num, r->wqe, w->psn.v, w->packets, w->opcode, 0);
 	return true;
 }
@@ -218,11 +218,11 @@ static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 
 /* Whether the window has room for the packet at the cursor. A train is begun only when all of it has room, as far as the
  * window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
-static bool window_allows(const struct qp *qp, const struct wqe *w, bool begins)
+static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 {
 	const struct requester *r = &qp->req;
 	uint32_t room = r->window > r->flight ? r->window - r->flight : 0;
-	uint32_t need = wqe_charge(qp, w, r->packet, r->packet + span_of(qp, w, r->packet));
+	uint32_t need = wqe_charge(qp, w, r->packet, r->packet + requester_span_of(qp, w, r->packet));
 
 	if (r->flight == 0)
 		return true;
@@ -231,10 +231,10 @@ static bool window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 	return need <= room;
 }
 
-/* Whether the packet at the cursor is one of those of which a train is as many as a turn holds. */
+/* Whether the packet at the cursor is one of those of which a train is as many as a tx batch holds. */
 static bool is_small(const struct wqe *w)
 {
-	return w->packets == 1 && w->length <= TRAIN / TURN_PACKETS;
+	return w->packets == 1 && w->length <= TRAIN / BATCH_PACKETS;
 }
 
 /* Whether nothing more will fit once the packets at the cursor, of this charge, are sent: then their ACK is what the
@@ -257,13 +257,13 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 }
 
 /* The payload of a packet, or where it lies. False: an SGE is not memory of the domain. */
-static bool fill(struct qp *qp, struct turn *turn, struct tx *tx, const struct wqe *w, uint64_t offset, uint32_t length)
+static bool requester_fill(struct qp *qp, struct batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset, uint32_t length)
 {
 	if (!is_by_reference(qp, w))
-		return turn_gather(qp, turn, tx, w->sge, w->num_sge, offset, length);
+		return batch_gather(qp, batch, tx, w->sge, w->num_sge, offset, length);
 	if (!sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
 		return false;
-	turn_refer(turn, tx, w->sge, w->num_sge, offset, length);
+	batch_refer(batch, tx, w->sge, w->num_sge, offset, length);
 	return true;
 }
 
@@ -273,15 +273,15 @@ static const char *inline_bytes(const struct wqe *w)
 	return w->opcode == IBV_WR_ATOMIC_WRITE ? (const char *)&w->compare_add : (const char *)w->sge;
 }
 
-struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint32_t position, uint32_t packet,
+struct tx *request_packet(struct qp *qp, struct batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask)
 {
-	uint32_t span = span_of(qp, w, packet);
+	uint32_t span = requester_span_of(qp, w, packet);
 	bool first = packet == 0, last = packet + span == w->packets;
 	uint8_t opcode = opcode_of(w, first, last);
 	const struct opcode_info *info = &opcode_info[opcode];
 	uint64_t offset = (uint64_t)packet * qp->req.mtu, bytes = (uint64_t)span * qp->req.mtu;
-	struct tx *tx = turn_packet(qp, turn, opcode | qp->transport, psn);
+	struct tx *tx = batch_packet(qp, batch, opcode | qp->transport, psn);
 	struct packet *p;
 
 	if (!tx)
@@ -310,9 +310,9 @@ struct tx *request_packet(struct qp *qp, struct turn *turn, struct wqe *w, uint3
 			p->dma_length = length;
 		}
 		if (w->flags & IBV_SEND_INLINE) {
-			turn_bytes(turn, tx, inline_bytes(w) + offset, length);
-		} else if (!fill(qp, turn, tx, w, offset, length)) {
-			turn_drop_last(turn, tx);
+			batch_bytes(batch, tx, inline_bytes(w) + offset, length);
+		} else if (!requester_fill(qp, batch, tx, w, offset, length)) {
+			batch_drop_last(batch, tx);
 			fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
 			return NULL;
 		}
@@ -333,9 +333,9 @@ static uint32_t payload_of(const struct qp *qp, const struct wqe *w, uint32_t pa
 	return (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
 }
 
-bool request_fits(const struct qp *qp, struct turn *turn, const struct wqe *w, uint32_t packet)
+bool request_fits(const struct qp *qp, struct batch *batch, const struct wqe *w, uint32_t packet)
 {
-	return turn_has_room(turn, payload_of(qp, w, packet), false);
+	return batch_has_room(batch, payload_of(qp, w, packet), false);
 }
 
 static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
@@ -348,22 +348,22 @@ static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 
 /* Whether the request at the cursor waits for those before it, to be executed from here. A READ would wait for an answer in
  * any case; a WRITE of one packet is sooner sent. */
-static bool waits_to_be_direct(const struct qp *qp, const struct wqe *w)
+static bool waits_to_be_onesided(const struct qp *qp, const struct wqe *w)
 {
 	const struct requester *r = &qp->req;
 
 	return w->state == WQE_POSTED && r->wqe != qp->sq.head && (wqe_wants_response(w) || w->packets > 1) &&
-	       direct_possible(qp, w) && (int32_t)(r->wqe - r->hasty) >= 0;
+	       onesided_possible(qp, w) && (int32_t)(r->wqe - r->hasty) >= 0;
 }
 
 /* Executes it. False: it goes out as packets. */
-static bool done_directly(struct qp *qp, const struct wqe *w)
+static bool done_onesided(struct qp *qp, const struct wqe *w)
 {
 	struct requester *r = &qp->req;
 
-	if (w->state != WQE_POSTED || r->wqe != qp->sq.head || !direct_possible(qp, w))
+	if (w->state != WQE_POSTED || r->wqe != qp->sq.head || !onesided_possible(qp, w))
 		return false;
-	if (!direct_perform(qp, w)) {
+	if (!onesided_perform(qp, w)) {
 		r->hasty = r->wqe + (1u << r->refused);
 		r->refused = min_of(r->refused + 1, HASTY_MOST);
 		return false;
@@ -378,7 +378,7 @@ static bool done_directly(struct qp *qp, const struct wqe *w)
  * conversation, if it is not signalled, asks only now and then: an ACK would be a second packet beside the peer's next
  * message. If no later one asks, a probe does. */
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
-static bool asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge, bool train_ends)
+static bool requester_asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge, bool train_ends)
 {
 	const struct requester *r = &qp->req;
 
@@ -410,16 +410,16 @@ static inline void count_sent(struct requester *r, uint32_t packets, uint32_t ch
 }
 
 /* The packet at the cursor. False: it has to wait. */
-static bool send_next(struct qp *qp, struct turn *turn)
+static bool requester_send_next(struct qp *qp, struct batch *batch)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
 	uint32_t span, charge, place; /* in its train */
 	bool last, new, ask;
 
-	if (waits_to_be_direct(qp, w))
+	if (waits_to_be_onesided(qp, w))
 		return false;
-	if (done_directly(qp, w))
+	if (done_onesided(qp, w))
 		return true;
 	if (w->state == WQE_ERROR || (w->state == WQE_POSTED && !pick_up(qp, w)))
 		return false;
@@ -428,25 +428,25 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		complete_local(qp);
 		return true;
 	}
-	span = span_of(qp, w, r->packet);
+	span = requester_span_of(qp, w, r->packet);
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
-	place = turn->packets % r->train;
-	if (place == 0 && turn->packets + r->train > max_of(r->train, (uint32_t)TURN_TRAINS) && !is_small(w))
+	place = batch->packets % r->train;
+	if (place == 0 && batch->packets + r->train > max_of(r->train, (uint32_t)BATCH_TRAINS) && !is_small(w))
 		return false; /* the next turn has room for all of it */
-	if (!window_allows(qp, w, place == 0))
+	if (!requester_window_allows(qp, w, place == 0))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
 	last = r->packet + span == w->packets;
-	ask = asks(qp, turn->now, w, span, charge, place + 1 == r->train);
-	if (!request_fits(qp, turn, w, r->packet) || !request_packet(qp, turn, w, r->wqe, r->packet, r->next, ask))
+	ask = requester_asks(qp, batch->now, w, span, charge, place + 1 == r->train);
+	if (!request_fits(qp, batch, w, r->packet) || !request_packet(qp, batch, w, r->wqe, r->packet, r->next, ask))
 		return false;
 
 	new = r->next.v == r->high.v;
 	r->unasked += charge;
 	if (ask || wqe_wants_response(w)) {
-		note_asked(r, psn_add(r->next, span), turn->now);
-		start_timing(r, psn_add(r->next, span - 1), new, turn->now);
+		note_asked(r, psn_add(r->next, span), batch->now);
+		start_timing(r, psn_add(r->next, span - 1), new, batch->now);
 	}
 	if (last && r->wqe + 1 == qp->sq.tail)
 		r->peer_spoke = false;
@@ -461,14 +461,14 @@ static bool send_next(struct qp *qp, struct turn *turn)
 	return true;
 }
 
-/* send_next() of a packet in the middle of a message and of a train, right behind the one before it, which it is like but for the
+/* requester_send_next() of a packet in the middle of a message and of a train, right behind the one before it, which it is like but for the
  * PSN, and where it lies here and there. False: there is more to see to. */
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
-static bool send_like_last(struct qp *qp, struct turn *turn)
+static bool send_like_last(struct qp *qp, struct batch *batch)
 {
 	struct requester *r = &qp->req;
 	const struct wqe *w = sq_at(&qp->sq, r->wqe);
-	uint32_t charge = r->mtu + PACKET_OVERHEAD, place = turn->packets % r->train;
+	uint32_t charge = r->mtu + PACKET_OVERHEAD, place = batch->packets % r->train;
 	struct tx *tx;
 	bool in_pieces;
 
@@ -479,10 +479,10 @@ static bool send_like_last(struct qp *qp, struct turn *turn)
 		return false;
 	if (w->num_sge != 1 || (w->flags & IBV_SEND_INLINE) || w->by_reference || wqe_wants_response(w))
 		return false;
-	/* the first: window_allows() of such a packet */
-	if (r->flight + charge > r->window || asks(qp, turn->now, w, 1, charge, place + 1 == r->train))
+	/* the first: requester_window_allows() of such a packet */
+	if (r->flight + charge > r->window || requester_asks(qp, batch->now, w, 1, charge, place + 1 == r->train))
 		return false;
-	tx = turn_repeat(qp, turn, w->sge, (uint64_t)r->packet * r->mtu, r->mtu);
+	tx = batch_repeat(qp, batch, w->sge, (uint64_t)r->packet * r->mtu, r->mtu);
 	if (!tx)
 		return false;
 	if (in_pieces)
@@ -495,7 +495,7 @@ static bool send_like_last(struct qp *qp, struct turn *turn)
 
 /* The last packet that was sent, once more: if it was lost, or its acknowledgement, the answer will say so.
  */
-static void send_probe(struct qp *qp, struct turn *turn)
+static void send_probe(struct qp *qp, struct batch *batch)
 {
 	struct requester *r = &qp->req;
 	uint32_t position = r->packet ? r->wqe : r->wqe - 1;
@@ -507,13 +507,13 @@ static void send_probe(struct qp *qp, struct turn *turn)
 	while ((w = sq_at(&qp->sq, position))->packets == 0)
 		position--;
 	if (!wqe_wants_response(w))
-		request_packet(qp, turn, w, position, (r->packet ? r->packet : w->packets) - 1,
+		request_packet(qp, batch, w, position, (r->packet ? r->packet : w->packets) - 1,
 			       psn_add(r->next, -1u), true);
-	note_asked(r, r->next, turn->now);
+	note_asked(r, r->next, batch->now);
 	r->timed_at = 0; /* Karn: an answer could be to either */
 }
 
-static bool may_send(const struct qp *qp)
+static bool requester_may_send(const struct qp *qp)
 {
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.rnr_wait;
 }
@@ -523,7 +523,7 @@ static void limit_window(struct requester *r, uint32_t budget)
 	r->window = min_of(r->window, max_of(budget, r->mtu + PACKET_OVERHEAD));
 }
 
-/* What send_next() comes to. */
+/* What requester_send_next() comes to. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget)
 {
 	struct requester *r = &qp->req;
@@ -531,7 +531,7 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 	bool ask;
 
 	limit_window(r, budget);
-	ask = asks(qp, now, w, 1, charge, r->train == 1);
+	ask = requester_asks(qp, now, w, 1, charge, r->train == 1);
 	r->unasked += charge;
 	if (ask) {
 		note_asked(r, psn_add(r->next, 1), now);
@@ -544,43 +544,43 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 	return ask;
 }
 
-bool requester_run(struct qp *qp, struct turn *turn)
+bool requester_run(struct qp *qp, struct batch *batch)
 {
 	struct requester *r = &qp->req;
 	uint32_t before;
 
-	if (!may_send(qp))
+	if (!requester_may_send(qp))
 		return false;
-	limit_window(r, turn->budget);
+	limit_window(r, batch->budget);
 	if (r->probe_wanted)
-		send_probe(qp, turn);
-	before = turn->packets;
-	while (r->wqe != qp->sq.tail && send_next(qp, turn))
-		while (send_like_last(qp, turn))
+		send_probe(qp, batch);
+	before = batch->packets;
+	while (r->wqe != qp->sq.tail && requester_send_next(qp, batch))
+		while (send_like_last(qp, batch))
 			;
-	if (turn->packets != before && may_send(qp)) /* it may have failed meanwhile */
-		note_sent(qp, turn->now);
-	return r->wqe != qp->sq.tail && turn->packets && requester_can_run(qp);
+	if (batch->packets != before && requester_may_send(qp)) /* it may have failed meanwhile */
+		note_sent(qp, batch->now);
+	return r->wqe != qp->sq.tail && batch->packets && requester_can_run(qp);
 }
 
-/* Whether the cursor could move, were there room in the turn. */
+/* Whether the cursor could move, were there room in the tx batch. */
 bool requester_can_run(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;
 	const struct wqe *w = sq_at(&qp->sq, r->wqe);
 
-	if (!may_send(qp))
+	if (!requester_may_send(qp))
 		return false;
 	if (r->probe_wanted)
 		return true;
-	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR || waits_to_be_direct(qp, w))
+	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR || waits_to_be_onesided(qp, w))
 		return false;
 	if (w->state == WQE_POSTED &&
 	    (qp->state == IBV_QPS_SQD || r->changing || ((w->flags & IBV_SEND_FENCE) && r->rd_count)))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count && r->rd_count >= qp->attr.max_rd_atomic)
 		return false;
-	return window_allows(qp, w, true);
+	return requester_window_allows(qp, w, true);
 }
 
 bool engine_change_link(struct qp *qp, uint32_t mtu)

@@ -53,7 +53,7 @@ static uint32_t bytes_asked(const struct packet *p)
 }
 
 /* PSNs that a request takes: as many as packets that would bring what it asks for or refers to. */
-static uint32_t span_of(const struct qp *qp, const struct packet *p)
+static uint32_t responder_span_of(const struct qp *qp, const struct packet *p)
 {
 	if (flags_of(p) & IS_READ)
 		return packets_of(mtu_of(qp, p), p->dma_length);
@@ -164,7 +164,7 @@ enum verdict check_length(const struct qp *qp, const struct packet *p)
 	const struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
 	uint32_t before = flags & IS_FIRST ? 0 : r->received;
-	uint64_t full = (uint64_t)span_of(qp, p) * mtu_of(qp, p);
+	uint64_t full = (uint64_t)responder_span_of(qp, p) * mtu_of(qp, p);
 
 	if (flags & IS_ATOMIC_WRITE)
 		return p->length == sizeof(uint64_t) && p->dma_length == p->length ? ACCEPT : BAD_REQUEST;
@@ -268,7 +268,7 @@ static enum verdict execute_send(struct qp *qp, const struct packet *p)
 	if (flags_of(p) & IS_FIRST)
 		r->received = 0;
 	if (unlikely(p->pieces)) {
-		if (!direct_fetch(qp, p))
+		if (!onesided_fetch(qp, p))
 			return GAP;
 	} else if (!sge_scatter(qp->hca, receive_pd(qp), r->recv->sge, r->recv->num_sge, r->received, p->payload,
 				p->length)) {
@@ -396,12 +396,12 @@ void message_advance(struct qp *qp, const struct packet *p)
 }
 
 /* The packet is part of history now. */
-static void advance(struct qp *qp, const struct packet *p)
+static void responder_advance(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
 
-	r->expected = psn_add(r->expected, span_of(qp, p));
+	r->expected = psn_add(r->expected, responder_span_of(qp, p));
 	if (!(flags & (IS_READ_LIKE | IS_ATOMIC)))
 		r->ack_psn = psn_add(r->expected, -1u);
 	r->nak_sent = false;
@@ -458,7 +458,7 @@ static bool asks_itself(const struct qp *qp)
 	return qp->attr.dest_qp_num == qp->base.qp_num && memcmp(&qp->path.sgid, &qp->path.dgid, sizeof(qp->path.sgid)) == 0;
 }
 
-static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict, uint64_t now)
+static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict verdict, uint64_t now)
 {
 	struct responder *r = &qp->resp;
 
@@ -504,9 +504,9 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 		verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_srq(qp, p)
 			  ?: check_receive(qp, p) ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
 	if (verdict == ACCEPT)
-		advance(qp, p);
+		responder_advance(qp, p);
 	else
-		refuse(qp, p, verdict, now);
+		responder_refuse(qp, p, verdict, now);
 	leave_srq(qp);
 }
 
@@ -539,8 +539,8 @@ static bool read_failed(struct qp *qp, const struct response *s)
 	return false;
 }
 
-/* One packet of the response to a READ. False: the turn is full, or the region is gone and a NAK follows. */
-static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
+/* One packet of the response to a READ. False: the tx batch is full, or the region is gone and a NAK follows. */
+static bool read_packet(struct qp *qp, struct batch *batch, struct response *s)
 {
 	uint32_t length = min_of(s->left, s->mtu);
 	bool last = length == s->left;
@@ -550,14 +550,14 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	struct tx *tx;
 	char *at;
 
-	if (turn->packets >= TURN_TRAINS || !turn_has_room(turn, length, false))
+	if (batch->packets >= BATCH_TRAINS || !batch_has_room(batch, length, false))
 		return false;
 	if (length) {
 		mr = read_region(qp, s, length, &at);
 		if (!mr)
 			return read_failed(qp, s);
 	}
-	tx = turn_packet(qp, turn, opcode | qp->transport, s->psn);
+	tx = batch_packet(qp, batch, opcode | qp->transport, s->psn);
 	if (!tx) {
 		if (mr)
 			mr_put(mr);
@@ -565,8 +565,8 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	}
 	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 	tx->packet.msn = s->msn;
-	if (mr && !turn_region(turn, tx, mr, at, length)) {
-		turn_drop_last(turn, tx);
+	if (mr && !batch_region(batch, tx, mr, at, length)) {
+		batch_drop_last(batch, tx);
 		return read_failed(qp, s);
 	}
 	trace(execute, qp->base.qp_num, s->psn.v, opcode, s->va, length, 0);
@@ -578,10 +578,10 @@ static bool read_packet(struct qp *qp, struct turn *turn, struct response *s)
 	return true;
 }
 
-static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
+static bool atomic_packet(struct qp *qp, struct batch *batch, struct response *s)
 {
 	uint8_t opcode = OP_ATOMIC_ACKNOWLEDGE | qp->transport;
-	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, opcode, s->psn) : NULL;
+	struct tx *tx = batch_has_room(batch, 0, true) ? batch_packet(qp, batch, opcode, s->psn) : NULL;
 
 	if (!tx)
 		return false;
@@ -592,10 +592,10 @@ static bool atomic_packet(struct qp *qp, struct turn *turn, struct response *s)
 	return true;
 }
 
-/* Between neighbors, the last request of the turn says it too. Who traces wants to see ACKs. */
-static bool ack_along(struct qp *qp, struct turn *turn)
+/* Between local peers, the last request of the tx batch says it too. Who traces wants to see ACKs. */
+static bool ack_along(struct qp *qp, struct batch *batch)
 {
-	struct packet *last = turn->packets ? &turn->tx[turn->packets - 1].packet : NULL;
+	struct packet *last = batch->packets ? &batch->tx[batch->packets - 1].packet : NULL;
 
 	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST) || trace_on)
 		return false;
@@ -604,11 +604,11 @@ static bool ack_along(struct qp *qp, struct turn *turn)
 }
 
 /* An ACK or NAK. */
-static bool ack_packet(struct qp *qp, struct turn *turn, psn_t psn, uint8_t syndrome)
+static bool ack_packet(struct qp *qp, struct batch *batch, psn_t psn, uint8_t syndrome)
 {
 	struct responder *r = &qp->resp;
 	uint8_t opcode = OP_ACKNOWLEDGE | qp->transport;
-	struct tx *tx = turn_has_room(turn, 0, true) ? turn_packet(qp, turn, opcode, psn) : NULL;
+	struct tx *tx = batch_has_room(batch, 0, true) ? batch_packet(qp, batch, opcode, psn) : NULL;
 
 	if (!tx)
 		return false;
@@ -630,8 +630,8 @@ static void retire_response(struct responder *r, const struct response *s)
 		responder_owes_nothing(r);
 }
 
-/* Responses in PSN order, then the NAK that ended them. True: the turn was too small. */
-bool responder_run(struct qp *qp, struct turn *turn)
+/* Responses in PSN order, then the NAK that ended them. True: the tx batch was too small. */
+bool responder_run(struct qp *qp, struct batch *batch)
 {
 	struct responder *r = &qp->resp;
 
@@ -639,7 +639,7 @@ bool responder_run(struct qp *qp, struct turn *turn)
 		struct response *s = response_at(r, 0);
 		bool atomic = s->kind == RESPOND_ATOMIC;
 
-		if (!(atomic ? atomic_packet(qp, turn, s) : read_packet(qp, turn, s)))
+		if (!(atomic ? atomic_packet(qp, batch, s) : read_packet(qp, batch, s)))
 			return r->response_count; /* 0 if the QP failed */
 		if (atomic || s->left == 0)
 			retire_response(r, s);
@@ -647,31 +647,31 @@ bool responder_run(struct qp *qp, struct turn *turn)
 	return false;
 }
 
-/* What is owed besides responses: NAK, ACK, congestion notification. True: the turn was too small. */
-bool responder_acknowledge(struct qp *qp, struct turn *turn)
+/* What is owed besides responses: NAK, ACK, congestion notification. True: the tx batch was too small. */
+bool responder_acknowledge(struct qp *qp, struct batch *batch)
 {
 	struct responder *r = &qp->resp;
 
 	if (r->response_count)
 		return true;
 	if (r->nak) {
-		if (!ack_packet(qp, turn, r->nak_psn, r->nak))
+		if (!ack_packet(qp, batch, r->nak_psn, r->nak))
 			return true;
 		r->nak = 0;
 	}
-	if (responder_owes_ack(r, turn->delay_ack) && !ack_along(qp, turn))
-		if (!ack_packet(qp, turn, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
+	if (responder_owes_ack(r, batch->delay_ack) && !ack_along(qp, batch))
+		if (!ack_packet(qp, batch, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
 	if (r->cnp_owed) {
 		static const uint8_t reserved[16];
-		struct tx *tx = turn_packet(qp, turn, OPCODE_CNP, psn(0));
+		struct tx *tx = batch_packet(qp, batch, OPCODE_CNP, psn(0));
 
 		if (!tx)
 			return true;
 		tx->packet.becn = true;
-		turn_bytes(turn, tx, reserved, sizeof(reserved));
+		batch_bytes(batch, tx, reserved, sizeof(reserved));
 		r->cnp_owed = false;
-		r->cnp_at = turn->now;
+		r->cnp_at = batch->now;
 	}
 	return false;
 }

@@ -41,7 +41,7 @@ static bool is_waiting(const struct requester *r)
 	return r->una.v != r->high.v;
 }
 
-static uint64_t after(uint64_t now, uint64_t interval)
+static uint64_t retry_after(uint64_t now, uint64_t interval)
 {
 	return interval == NEVER ? NEVER : now + interval;
 }
@@ -84,11 +84,11 @@ void note_sent(struct qp *qp, uint64_t now)
 	struct requester *r = &qp->req;
 
 	if (r->timeout_at == NEVER)
-		r->timeout_at = after(now, first_timeout(qp));
+		r->timeout_at = retry_after(now, first_timeout(qp));
 	r->probe_at = probe_after(qp, now);
 }
 
-static void measure(struct requester *r, uint64_t now)
+static void retry_measure(struct requester *r, uint64_t now)
 {
 	uint64_t rtt = now - r->timed_at, delta;
 
@@ -115,10 +115,10 @@ void note_progress(struct qp *qp, uint64_t now)
 	if (r->lossless)
 		return;
 	r->moved = false;
-	measure(r, now);
+	retry_measure(r, now);
 	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
 		r->recovering = false;
-	r->timeout_at = waiting ? after(now, timeout_of(qp)) : NEVER;
+	r->timeout_at = waiting ? retry_after(now, timeout_of(qp)) : NEVER;
 	r->probe_at = waiting ? probe_after(qp, now) : NEVER;
 }
 
@@ -208,7 +208,7 @@ static void time_out(struct qp *qp, uint64_t now)
 	go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
 	r->hole_until = now + round_trip(r);
-	r->timeout_at = after(now, timeout_of(qp));
+	r->timeout_at = retry_after(now, timeout_of(qp));
 	r->probe_at = NEVER;
 }
 
@@ -221,10 +221,10 @@ static void transport_timer(struct qp *qp, uint64_t now)
 		return;
 	}
 	r->moved = false;
-	r->timeout_at = after(now, first_timeout(qp));
+	r->timeout_at = retry_after(now, first_timeout(qp));
 }
 
-static void probe(struct qp *qp, uint64_t now)
+static void retry_probe(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
@@ -254,13 +254,13 @@ void engine_expire(struct qp *qp, uint64_t now)
 	if (now >= r->timeout_at)
 		transport_timer(qp, now);
 	else if (now >= r->probe_at)
-		probe(qp, now);
+		retry_probe(qp, now);
 }
 
 void engine_postpone(struct qp *qp, uint64_t now)
 {
 	if (qp->req.timeout_at != NEVER)
-		qp->req.timeout_at = after(now, timeout_of(qp));
+		qp->req.timeout_at = retry_after(now, timeout_of(qp));
 }
 
 uint64_t engine_deadline(const struct qp *qp)

@@ -102,9 +102,9 @@ void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *
 	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
 		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
 			completer_congested(qp);
-		else if (p->opcode == OPCODE_ANSWER && qp->flow && sends &&
+		else if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends &&
 			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
-			flow_answered(qp, p, from);
+			flow_granted(qp, p, from);
 		return;
 	}
 	if (qp->transport == TRANSPORT_UD)
@@ -130,47 +130,47 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 
 	for (uint32_t i = 1; i < count; i++)
 		equal &= packet_bytes(&tx[i].packet) == bytes;
-	return equal && bytes >= ack && count < TURN_TRAINS && count * bytes <= TRAIN;
+	return equal && bytes >= ack && count < BATCH_TRAINS && count * bytes <= TRAIN;
 }
 
 /* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters, unless it is
  * known that nobody there minds. */
-static void put_ack_first(const struct qp *qp, struct turn *turn, uint32_t first, uint32_t ack)
+static void put_ack_first(const struct qp *qp, struct batch *batch, uint32_t first, uint32_t ack)
 {
-	struct tx *tx = &turn->tx[first], last;
+	struct tx *tx = &batch->tx[first], last;
 
-	if (ack == first || qp->answers_first || make_a_train(tx, ack - first, packet_bytes(&turn->tx[ack].packet)))
+	if (ack == first || qp->answers_first || make_a_train(tx, ack - first, packet_bytes(&batch->tx[ack].packet)))
 		return;
-	last = turn->tx[ack];
+	last = batch->tx[ack];
 	memmove(tx + 1, tx, (ack - first) * sizeof(*tx));
 	*tx = last;
 }
 
-bool engine_run(struct qp *qp, struct turn *turn)
+bool engine_run(struct qp *qp, struct batch *batch)
 {
-	bool more, delay = turn->delay_ack;
+	bool more, delay = batch->delay_ack;
 	uint32_t first, ack;
 
-	turn->full = false;
+	batch->full = false;
 	if (unlikely(!is_reliable(qp))) {
-		more = unreliable_run(qp, turn);
+		more = unreliable_run(qp, batch);
 		settle_overrun(qp);
 		settle_drain(qp);
-		return more && (!turn->full || turn->packets);
+		return more && (!batch->full || batch->packets);
 	}
-	more = responder_run(qp, turn);
-	first = turn->packets;
-	more = requester_run(qp, turn) || more;
-	ack = turn->packets;
+	more = responder_run(qp, batch);
+	first = batch->packets;
+	more = requester_run(qp, batch) || more;
+	ack = batch->packets;
 	/* what nobody minds being late does go if it costs no datagram of its own */
-	if (qp->answers_first && ack > first && make_a_train(&turn->tx[first], ack - first, packet_bytes(&ack_alone)))
-		turn->delay_ack = false;
-	more = responder_acknowledge(qp, turn) || more;
-	turn->delay_ack = delay;
-	if (turn->packets > ack)
-		put_ack_first(qp, turn, first, ack);
+	if (qp->answers_first && ack > first && make_a_train(&batch->tx[first], ack - first, packet_bytes(&ack_alone)))
+		batch->delay_ack = false;
+	more = responder_acknowledge(qp, batch) || more;
+	batch->delay_ack = delay;
+	if (batch->packets > ack)
+		put_ack_first(qp, batch, first, ack);
 	settle_overrun(qp);
-	return more && !turn->full;
+	return more && !batch->full;
 }
 
 void engine_unreadable(struct qp *qp, const struct tx *tx)

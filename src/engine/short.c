@@ -1,4 +1,4 @@
-/* The short way of small SENDs to the network (engine.h): what post.c, requester.c, turn.c and responder.c come to when nothing else is
+/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, turn.c and responder.c come to when nothing else is
  * to be seen to.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/straight.h"

@@ -1,4 +1,4 @@
-/* The straight way of SENDs, WRITEs with immediate and datagrams between neighbors: see engine.h. Where an ordinary one goes through
+/* the fast path of SENDs, WRITEs with immediate and datagrams between local peers: see engine.h. Where an ordinary one goes through
  * post.c, requester.c and turn.c, and through responder.c and complete.c, this does what all of these come to when there is
  * nothing else to see to. What is left behind is the same: a WQE that can be sent again, PSNs, timers, what is owed to the peer.
  * SPDX-License-Identifier: BSD-2-Clause */
@@ -10,7 +10,7 @@
 
 /* ---- the requester: what straight.h does not do inline ---- */
 
-static uint64_t length_of(const struct ibv_send_wr *wr)
+static uint64_t straight_length_of(const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
 
@@ -59,7 +59,7 @@ static int refer(struct qp *qp, struct wqe *w, char *payload)
 int straight_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
 {
 	uint32_t most = min_of(qp->req.mtu, (uint32_t)STRAIGHT_MOST);
-	uint64_t length = length_of(wr);
+	uint64_t length = straight_length_of(wr);
 
 	w->num_sge = 0;
 	w->packets = 1;
@@ -76,7 +76,7 @@ int straight_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, cha
 	for (int i = 0; i < wr->num_sge; i++)
 		w->sge[i] = wr->sg_list[i];
 	w->num_sge = (uint8_t)wr->num_sge;
-	if (direct_refers(qp, w))
+	if (onesided_refers(qp, w))
 		return refer(qp, w, payload);
 	return straight_gather(qp, wr, most, &w->length, payload) ? 0 : -1;
 }
@@ -86,7 +86,7 @@ void engine_sent_datagrams(struct qp *qp, const struct ibv_send_wr *wr)
 	for (; qp->sq.head != qp->sq.tail; wr = wr->next) {
 		qp->sq.head++;
 		if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
-			complete_at_once(qp, wr, (uint32_t)length_of(wr));
+			complete_at_once(qp, wr, (uint32_t)straight_length_of(wr));
 	}
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);
@@ -109,8 +109,8 @@ static inline void complete_head_to(struct qp *qp, struct wqe *w, struct cq_poll
 }
 
 /* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. `now`: 0 between
- * neighbors. False: there is more to it; the usual way goes on from there. */
-static bool acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
+ * local peers. False: there is more to it; the usual way goes on from there. */
+static bool straight_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
 {
 	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
@@ -145,7 +145,7 @@ static bool acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller
 /* ---- the responder ---- */
 
 /* Who traces wants to see all. In RTR too, in which an end that only receives may stay, when that has been told of. */
-static bool may_receive(const struct qp *qp)
+static bool straight_may_receive(const struct qp *qp)
 {
 	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est)) && !trace_on;
 }
@@ -215,7 +215,7 @@ static inline bool store_send(struct qp *qp, const struct packet *p, const struc
 	if (unlikely(!mr))
 		return false;
 	if (unlikely(p->pieces))
-		ok = direct_fetch_piece(qp, (const struct packet_piece *)p->payload, mr_at(mr, sge->addr));
+		ok = onesided_fetch_piece(qp, (const struct packet_piece *)p->payload, mr_at(mr, sge->addr));
 	else
 		ok = fault_store(mr_at(mr, sge->addr), p->payload, p->length);
 	mr_put(mr);
@@ -223,7 +223,7 @@ static inline bool store_send(struct qp *qp, const struct packet *p, const struc
 }
 
 /* Its bytes to where they belong. False: that cannot be: the usual way knows why. */
-static bool store(struct qp *qp, const struct packet *p, const struct rwqe *recv)
+static bool straight_store(struct qp *qp, const struct packet *p, const struct rwqe *recv)
 {
 	if (unlikely(p->opcode == OP_WRITE_ONLY_IMM))
 		return store_write(qp, p);
@@ -235,7 +235,7 @@ static bool store(struct qp *qp, const struct packet *p, const struct rwqe *recv
 }
 
 /* A request that begins and ends a message. */
-static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+static bool straight_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != OP_SEND_ONLY;
 	struct responder *r = &qp->resp;
@@ -243,7 +243,7 @@ static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller
 
 	recv = find_receive(qp, p);
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* whoever takes this may be about to answer */
-	if (unlikely(!recv || !store(qp, p, recv)))
+	if (unlikely(!recv || !straight_store(qp, p, recv)))
 		return false;
 	r->ack_psn = psn_add(r->expected, p->pieces ? packets_of(p->mtu, p->length) - 1 : 0);
 	r->expected = psn_add(r->ack_psn, 1);
@@ -265,12 +265,12 @@ static bool take(struct qp *qp, const struct packet *p, struct cq_poller *poller
 static inline bool receive_reliable(struct qp *qp, const struct packet *p, uint64_t now, struct cq_poller *poller)
 {
 	if (p->opcode == OP_ACKNOWLEDGE)
-		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && acknowledge(qp, p->psn, now, poller);
+		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && straight_acknowledge(qp, p->psn, now, poller);
 	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) && may_take(qp, p) &&
-	       (!p->acknowledges || acknowledge(qp, p->acknowledged, now, poller)) && take(qp, p, poller);
+	       (!p->acknowledges || straight_acknowledge(qp, p->acknowledged, now, poller)) && straight_take(qp, p, poller);
 }
 
-/* As store(). */
+/* As straight_store(). */
 static bool store_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from, const struct rwqe *recv)
 {
 	uint32_t length = GRH_BYTES + p->length;
@@ -289,7 +289,7 @@ static bool store_datagram(struct qp *qp, const struct packet *p, const union ib
 	return ok;
 }
 
-/* One of an SRQ goes the usual way: whoever has been promised one uses that up, whether there is one or not, and once. */
+/* One of an SRQ goes the usual way: whoever has been granted one uses that up, whether there is one or not, and once. */
 static bool receive_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
@@ -302,7 +302,7 @@ static bool receive_datagram(struct qp *qp, const struct packet *p, const union 
 	recv = rq_at(&qp->rq, qp->rq.head);
 	if (unlikely(!store_datagram(qp, p, from, recv)))
 		return false;
-	rq_keep_promise(&qp->rq, flow_promise(qp, p->src_qpn, from));
+	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
 	complete_to(qp, qp->recv_cq, poller, &qp->rq.reclaimed, qp->rq.head++, recv->wr_id, IBV_WC_RECV, GRH_BYTES + p->length,
 		    has_imm ? p->imm : 0, p->src_qpn, has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH, r->grh.kind, p->solicited);
 	return true;
@@ -312,7 +312,7 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, const union 
 {
 	bool taken;
 
-	if (unlikely(!may_receive(qp)))
+	if (unlikely(!straight_may_receive(qp)))
 		return false;
 	if (qp->transport == TRANSPORT_UD)
 		taken = receive_datagram(qp, p, from, poller);
@@ -327,7 +327,7 @@ bool engine_receive_short(struct qp *qp, const struct packet *p, const union ibv
 {
 	bool taken;
 
-	if (qp->transport != TRANSPORT_RC || unlikely(!may_receive(qp)) || p->length > qp->mtu || p->fecn || p->congestion ||
+	if (qp->transport != TRANSPORT_RC || unlikely(!straight_may_receive(qp)) || p->length > qp->mtu || p->fecn || p->congestion ||
 	    (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff) || memcmp(from, &qp->path.dgid, sizeof(*from)))
 		return false;
 	taken = receive_reliable(qp, p, now, poller);

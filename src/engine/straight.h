@@ -1,4 +1,4 @@
-/* Posting the straight way (engine.h), inline: for whoever makes a record of a packet there and then (loop/straight.c), so that its
+/* Posting the fast path (engine.h), inline: for whoever makes a record of a packet there and then (loop/straight.c), so that its
  * values go from the work request to the record in registers, and are nowhere else in between. With qp->lock.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_STRAIGHT_H
@@ -57,7 +57,7 @@ STRAIGHT_INLINE bool straight_is_common(const struct qp *qp, const struct ibv_se
 }
 
 /* The payload, or where it lies, to where the packet's is to be, and what is said of it in the WQE, whose opcode and flags are there.
- * Returns how many pieces lie elsewhere; less than 0: it is not for the straight way. */
+ * Returns how many pieces lie elsewhere; less than 0: it is not for the fast path. */
 int straight_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload);
 
 /* The same of what is common. */
@@ -149,7 +149,7 @@ STRAIGHT_INLINE void engine_time_straight(struct qp *qp, uint64_t now) REQUIRES(
 	note_sent(qp, now);
 }
 
-/* Datagrams: to whom one goes: a neighbor, who has promised enough and needs to be asked nothing; NULL: the usual way
+/* Datagrams: to whom one goes: a local peer, who has granted enough and needs to be asked nothing; NULL: the usual way
  * knows more. flow.c. */
 struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now) REQUIRES(qp->lock);
 

@@ -5,15 +5,15 @@
 #include "engine/internal.h"
 
 /* The message that is under way, if any, is not. */
-static void abandon(struct qp *qp)
+static void uc_abandon(struct qp *qp)
 {
 	qp->resp.inbound = INBOUND_NONE;
 }
 
-static void refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
+static void uc_refuse(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
-	abandon(qp);
+	uc_abandon(qp);
 	if (verdict == NOT_READY)
 		hca_count(HCA_NO_RECEIVE);
 	if (verdict != BAD_RECEIVE)
@@ -29,13 +29,13 @@ void uc_receive(struct qp *qp, const struct packet *p)
 
 	/* 9.8.2.2.1: where PSNs do not follow each other, a message may begin but none goes on */
 	if (!psn_equal(p->psn, r->expected) || opcode_info[p->opcode].flags & IS_FIRST)
-		abandon(qp);
+		uc_abandon(qp);
 	r->expected = psn_add(p->psn, 1);
-	r->promise = qp->promise;
+	r->credit = qp->credit;
 	verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_receive(qp, p)
 		  ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
 	if (verdict == ACCEPT)
 		message_advance(qp, p);
 	else
-		refuse(qp, p, verdict);
+		uc_refuse(qp, p, verdict);
 }

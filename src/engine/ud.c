@@ -17,7 +17,7 @@ static enum verdict check_room(const struct qp *qp, const struct packet *p)
 	return GRH_BYTES + p->length > qp->resp.recv->length ? TOO_LONG : ACCEPT;
 }
 
-static bool scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32_t length)
+static bool ud_scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32_t length)
 {
 	const struct rwqe *recv = qp->resp.recv;
 
@@ -27,15 +27,15 @@ static bool scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32_t 
 /* To look for the memory once takes longer than to copy so many bytes twice. */
 #define TOGETHER 216u
 
-static enum verdict store(struct qp *qp, const struct packet *p, const union ibv_gid *from)
+static enum verdict ud_store(struct qp *qp, const struct packet *p, const union ibv_gid *from)
 {
 	uint32_t begin = min_of(p->length, TOGETHER);
 	uint8_t first[GRH_BYTES + TOGETHER];
 
 	grh_encode(p, from->raw, first);
 	memcpy(first + GRH_BYTES, p->payload, begin);
-	if (!scatter(qp, 0, first, GRH_BYTES + begin) ||
-	    !scatter(qp, GRH_BYTES + begin, p->payload + begin, p->length - begin))
+	if (!ud_scatter(qp, 0, first, GRH_BYTES + begin) ||
+	    !ud_scatter(qp, GRH_BYTES + begin, p->payload + begin, p->length - begin))
 		return BAD_RECEIVE;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, 0, p->length, 0);
 	qp->resp.received = GRH_BYTES + p->length;
@@ -46,8 +46,8 @@ void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from
 {
 	enum verdict verdict;
 
-	qp->resp.promise = flow_promise(qp, p->src_qpn, from);
-	verdict = check_qkey(qp, p) ?: check_receive(qp, p) ?: check_room(qp, p) ?: store(qp, p, from);
+	qp->resp.credit = flow_credit(qp, p->src_qpn, from);
+	verdict = check_qkey(qp, p) ?: check_receive(qp, p) ?: check_room(qp, p) ?: ud_store(qp, p, from);
 	if (verdict == ACCEPT) {
 		complete_receive(qp, IBV_WC_SUCCESS, p);
 		return;

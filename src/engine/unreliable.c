@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/internal.h"
 
-static bool may_send(const struct qp *qp)
+static bool unreliable_may_send(const struct qp *qp)
 {
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
@@ -35,7 +35,7 @@ static void step(struct requester *r, const struct wqe *w)
 }
 
 /* The packet at the cursor. False: it has to wait. */
-static bool send_next(struct qp *qp, struct turn *turn)
+static bool unreliable_send_next(struct qp *qp, struct batch *batch)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
@@ -49,25 +49,25 @@ static bool send_next(struct qp *qp, struct turn *turn)
 		return true;
 	}
 	f = qp->flow ? flow_of(qp, w) : NULL;
-	if (f && flow_holds(qp, turn, f, w))
+	if (f && flow_holds(qp, batch, f, w))
 		return false;
-	if (!request_fits(qp, turn, w, r->packet) || (f && !flow_reserve(qp, turn, f, w->length))) {
-		if (!f || !flow_loses(qp, turn, f))
+	if (!request_fits(qp, batch, w, r->packet) || (f && !flow_reserve(qp, batch, f, w->length))) {
+		if (!f || !flow_loses(qp, batch, f))
 			return false;
 		step(r, w);
 		return true;
 	}
-	tx = request_packet(qp, turn, w, r->wqe, r->packet, r->next, false);
+	tx = request_packet(qp, batch, w, r->wqe, r->packet, r->next, false);
 	if (!tx) {
 		if (f)
-			flow_release(turn, f, w->length);
+			flow_release(batch, f, w->length);
 		return false;
 	}
 	tx->near = f ? f->near : NULL;
 	if (qp->transport == TRANSPORT_UD)
 		datagram_address(qp, w, tx);
 	if (f)
-		flow_sent(qp, turn, f, w, tx->packet.length);
+		flow_sent(qp, batch, f, w, tx->packet.length);
 	step(r, w);
 	return true;
 }
@@ -77,21 +77,21 @@ static void settle_head(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
 
-	if (may_send(qp) && qp->sq.head != qp->sq.tail && w->state == WQE_ERROR)
+	if (unreliable_may_send(qp) && qp->sq.head != qp->sq.tail && w->state == WQE_ERROR)
 		fail_head(qp, w->status);
 }
 
 /* True whenever there are packets to send, or requests that needed none: run again, and they are complete. */
-bool unreliable_run(struct qp *qp, struct turn *turn)
+bool unreliable_run(struct qp *qp, struct batch *batch)
 {
 	unreliable_sent(qp);
 	settle_head(qp);
 	qp->req.held = NULL;
 	qp->req.full = false;
-	qp->req.window = turn->budget;
-	while (may_send(qp) && qp->req.wqe != qp->sq.tail && send_next(qp, turn))
+	qp->req.window = batch->budget;
+	while (unreliable_may_send(qp) && qp->req.wqe != qp->sq.tail && unreliable_send_next(qp, batch))
 		;
-	return turn->packets || qp->sq.head != qp->req.wqe;
+	return batch->packets || qp->sq.head != qp->req.wqe;
 }
 
 bool unreliable_can_run(const struct qp *qp)
@@ -101,5 +101,5 @@ bool unreliable_can_run(const struct qp *qp)
 
 	if (qp->sq.head != r->wqe)
 		return true;
-	return may_send(qp) && (!r->held || r->full) && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
+	return unreliable_may_send(qp) && (!r->held || r->full) && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
 }

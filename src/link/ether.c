@@ -11,17 +11,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/tsan.h"
 
 /* Of frames that have come: nothing holds back who sends them. The kernel counts 0.8 to 2.3 KiB for one. */
 #define BUFFER_BYTES (32 << 20)
 
-static int open_socket(int interface, uint16_t protocol)
+static int ether_open_socket(int interface, uint16_t protocol)
 {
 	struct sockaddr_ll a = {
 		.sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = interface};
-	int fd = fd_aside(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), error;
+	int fd = high_fd(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), error;
 
 	if (fd < 0)
 		return -errno;
@@ -71,7 +71,7 @@ static const struct link_ops ether_ops = {
 
 int ether_open(int interface, struct link *link, bool *loopback)
 {
-	int fd = open_socket(interface, 0); /* no protocol: nothing comes in */
+	int fd = ether_open_socket(interface, 0); /* no protocol: nothing comes in */
 	struct sockaddr_ll a;
 	socklen_t size = sizeof(a);
 
@@ -90,7 +90,7 @@ void ether_close(struct link *link)
 int ether_listen(int interface)
 {
 	struct packet_mreq all = {.mr_ifindex = interface, .mr_type = PACKET_MR_PROMISC};
-	int fd = open_socket(interface, ETH_P_ALL), bytes = BUFFER_BYTES, on = 1;
+	int fd = ether_open_socket(interface, ETH_P_ALL), bytes = BUFFER_BYTES, on = 1;
 
 	if (fd < 0)
 		return fd;

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 
 struct table {
 	struct netif *row;
@@ -22,7 +22,7 @@ struct table {
 
 typedef void (*row_fn)(struct table *t, const struct nlmsghdr *h);
 
-static struct netif *find(struct table *t, int index)
+static struct netif *netif_find(struct table *t, int index)
 {
 	for (int i = 0; i < t->count; i++)
 		if (t->row[i].index == index)
@@ -42,7 +42,7 @@ static const struct rtattr *attribute(const struct nlmsghdr *h, size_t fixed, un
 	return NULL;
 }
 
-static uint32_t number(const struct rtattr *a, uint32_t otherwise)
+static uint32_t netif_number(const struct rtattr *a, uint32_t otherwise)
 {
 	return a && RTA_PAYLOAD(a) >= sizeof(uint32_t) ? *(const uint32_t *)RTA_DATA(a) : otherwise;
 }
@@ -74,7 +74,7 @@ static void add_link(struct table *t, const struct nlmsghdr *h)
 	n->up = m->ifi_flags & IFF_UP;
 	n->running = n->up && (m->ifi_flags & IFF_RUNNING);
 	n->loopback = m->ifi_flags & IFF_LOOPBACK;
-	n->mtu = number(attribute(h, sizeof(*m), IFLA_MTU), 0);
+	n->mtu = netif_number(attribute(h, sizeof(*m), IFLA_MTU), 0);
 	if (mac && RTA_PAYLOAD(mac) == sizeof(n->mac))
 		memcpy(n->mac, RTA_DATA(mac), sizeof(n->mac));
 }
@@ -83,8 +83,8 @@ static void add_address(struct table *t, const struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *m = NLMSG_DATA(h);
 	const struct rtattr *a = attribute(h, sizeof(*m), IFA_LOCAL) ?: attribute(h, sizeof(*m), IFA_ADDRESS);
-	uint32_t flags = number(attribute(h, sizeof(*m), IFA_FLAGS), m->ifa_flags);
-	struct netif *n = h->nlmsg_type == RTM_NEWADDR ? find(t, (int)m->ifa_index) : NULL;
+	uint32_t flags = netif_number(attribute(h, sizeof(*m), IFA_FLAGS), m->ifa_flags);
+	struct netif *n = h->nlmsg_type == RTM_NEWADDR ? netif_find(t, (int)m->ifa_index) : NULL;
 	union ibv_gid gid = {0};
 
 	/* an address that is still being checked for duplicates cannot be bound yet; news of it will come */
@@ -104,8 +104,8 @@ static void add_address(struct table *t, const struct nlmsghdr *h)
 static void add_route(struct table *t, const struct nlmsghdr *h)
 {
 	const struct rtmsg *m = NLMSG_DATA(h);
-	uint32_t metric = number(attribute(h, sizeof(*m), RTA_PRIORITY), 0);
-	struct netif *n = find(t, (int)number(attribute(h, sizeof(*m), RTA_OIF), 0));
+	uint32_t metric = netif_number(attribute(h, sizeof(*m), RTA_PRIORITY), 0);
+	struct netif *n = netif_find(t, (int)netif_number(attribute(h, sizeof(*m), RTA_OIF), 0));
 
 	if (h->nlmsg_type != RTM_NEWROUTE || !n || m->rtm_dst_len || m->rtm_type != RTN_UNICAST)
 		return;
@@ -260,7 +260,7 @@ int netif_watch(void)
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
 	};
-	int fd = fd_aside(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+	int fd = high_fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
 
 	if (fd < 0)
 		return -errno;

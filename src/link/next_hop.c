@@ -47,13 +47,13 @@ static struct host host_of(const union ibv_gid *gid)
 	return h;
 }
 
-static void begin(struct talk *t, uint16_t type)
+static void next_hop_begin(struct talk *t, uint16_t type)
 {
 	memset(t, 0, offsetof(struct talk, attributes));
 	t->h = (struct nlmsghdr){NLMSG_LENGTH(sizeof(t->m)), type, NLM_F_REQUEST, 1, 0};
 }
 
-static void add(struct talk *t, uint16_t type, const void *data, uint16_t bytes)
+static void next_hop_add(struct talk *t, uint16_t type, const void *data, uint16_t bytes)
 {
 	struct rtattr *a = (struct rtattr *)((char *)t + NLMSG_ALIGN(t->h.nlmsg_len));
 
@@ -62,7 +62,7 @@ static void add(struct talk *t, uint16_t type, const void *data, uint16_t bytes)
 	t->h.nlmsg_len = NLMSG_ALIGN(t->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
 }
 
-static const struct rtattr *find(const struct talk *t, uint16_t type)
+static const struct rtattr *next_hop_find(const struct talk *t, uint16_t type)
 {
 	const struct rtattr *a = (const struct rtattr *)t->attributes;
 	int left = (int)t->h.nlmsg_len - (int)NLMSG_LENGTH(sizeof(t->m));
@@ -74,7 +74,7 @@ static const struct rtattr *find(const struct talk *t, uint16_t type)
 }
 
 /* 0 or -errno. */
-static int ask(int fd, struct talk *t)
+static int next_hop_ask(int fd, struct talk *t)
 {
 	ssize_t n;
 
@@ -97,26 +97,26 @@ static int find_route(int fd, int *netif, const struct host *from, struct host *
 	struct talk t;
 	int err;
 
-	begin(&t, RTM_GETROUTE);
+	next_hop_begin(&t, RTM_GETROUTE);
 	t.m.route.rtm_family = to->family;
 	t.m.route.rtm_dst_len = to->bytes * 8;
-	add(&t, RTA_DST, to->address, to->bytes);
+	next_hop_add(&t, RTA_DST, to->address, to->bytes);
 	if (from) {
 		t.m.route.rtm_src_len = from->bytes * 8;
-		add(&t, RTA_SRC, from->address, from->bytes);
+		next_hop_add(&t, RTA_SRC, from->address, from->bytes);
 	}
 	if (*netif)
-		add(&t, RTA_OIF, netif, sizeof(*netif));
-	err = ask(fd, &t);
+		next_hop_add(&t, RTA_OIF, netif, sizeof(*netif));
+	err = next_hop_ask(fd, &t);
 	if (err)
 		return err;
-	if (find(&t, RTA_VIA)) /* a gateway of another family */
+	if (next_hop_find(&t, RTA_VIA)) /* a gateway of another family */
 		return -EAFNOSUPPORT;
-	out = find(&t, RTA_OIF);
+	out = next_hop_find(&t, RTA_OIF);
 	if (out && RTA_PAYLOAD(out) == sizeof(*netif))
 		memcpy(netif, RTA_DATA(out), sizeof(*netif));
 	*ours = t.m.route.rtm_type == RTN_LOCAL;
-	gateway = find(&t, RTA_GATEWAY);
+	gateway = next_hop_find(&t, RTA_GATEWAY);
 	if (gateway && RTA_PAYLOAD(gateway) == to->bytes)
 		memcpy(to->address, RTA_DATA(gateway), to->bytes);
 	return 0;
@@ -125,11 +125,11 @@ static int find_route(int fd, int *netif, const struct host *from, struct host *
 /* 0 or -errno: -ENOENT: the kernel has not heard of it. */
 static int ask_neighbor(int fd, int netif, const struct host *to, struct talk *t)
 {
-	begin(t, RTM_GETNEIGH);
+	next_hop_begin(t, RTM_GETNEIGH);
 	t->m.neighbor.ndm_family = to->family;
 	t->m.neighbor.ndm_ifindex = netif;
-	add(t, NDA_DST, to->address, to->bytes);
-	return ask(fd, t);
+	next_hop_add(t, NDA_DST, to->address, to->bytes);
+	return next_hop_ask(fd, t);
 }
 
 /* False: the kernel has not heard of that neighbor, or not yet. */
@@ -140,7 +140,7 @@ static bool find_neighbor(int fd, int netif, const struct host *to, uint8_t mac[
 
 	if (ask_neighbor(fd, netif, to, &t) || t.m.neighbor.ndm_state & (NUD_INCOMPLETE | NUD_FAILED))
 		return false;
-	lladdr = find(&t, NDA_LLADDR);
+	lladdr = next_hop_find(&t, NDA_LLADDR);
 	if (!lladdr || RTA_PAYLOAD(lladdr) != 6)
 		return false;
 	memcpy(mac, RTA_DATA(lladdr), 6);
@@ -148,7 +148,7 @@ static bool find_neighbor(int fd, int netif, const struct host *to, uint8_t mac[
 }
 
 /* The kernel looks for whomever it has something to send to. */
-static void call(int netif, const struct host *to)
+static void next_hop_call(int netif, const struct host *to)
 {
 	int s = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -180,7 +180,7 @@ static int find_mac(int fd, int netif, struct host to, uint8_t mac[6])
 		if (find_neighbor(fd, netif, &to, mac))
 			return 0;
 		if (i == 0)
-			call(netif, &to);
+			next_hop_call(netif, &to);
 		poll(NULL, 0, INTERVAL);
 	}
 	return -EHOSTUNREACH;
@@ -226,7 +226,7 @@ static int has_neighbors(int netif)
 	return result;
 }
 
-static int look(int fd, int netif, const struct host *from, struct host to)
+static int link_next_hop_look(int fd, int netif, const struct host *from, struct host to)
 {
 	struct talk t;
 	bool ours;
@@ -241,7 +241,7 @@ static int look(int fd, int netif, const struct host *from, struct host to)
 	if (neighbors <= 0)
 		return neighbors;
 	if (err || t.m.neighbor.ndm_state & NUD_FAILED)
-		call(netif, &to);
+		next_hop_call(netif, &to);
 	return -EAGAIN;
 }
 
@@ -255,7 +255,7 @@ int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to)
 	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd < 0)
 		return -errno;
-	result = look(fd, address_is_link_local(to) ? netif : 0, &source, host_of(to));
+	result = link_next_hop_look(fd, address_is_link_local(to) ? netif : 0, &source, host_of(to));
 	close(fd);
 	return result;
 }

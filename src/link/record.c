@@ -12,7 +12,7 @@ static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes
 #define NEEDS_REMOTE (HAS_RETH | HAS_ATOMICETH | HAS_ATOMICACKETH)
 #define SELDOM	     (HAS_ATOMICETH | HAS_XRCETH | HAS_DETH)
 
-static uint32_t header_bytes(uint32_t flags)
+static uint32_t record_header_bytes(uint32_t flags)
 {
 	uint32_t bytes = sizeof(struct record);
 
@@ -31,7 +31,7 @@ static uint32_t header_bytes(uint32_t flags)
 
 uint32_t record_bytes(const struct packet *p)
 {
-	return header_bytes(opcode_info[p->opcode].flags) + packet_carries(p);
+	return record_header_bytes(opcode_info[p->opcode].flags) + packet_carries(p);
 }
 
 /* Returns where it ends, as the following do. */
@@ -155,7 +155,7 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	if (bytes < sizeof(*r))
 		return -EBADMSG;
 	flags = opcode_info[r->opcode].flags;
-	header = header_bytes(flags);
+	header = record_header_bytes(flags);
 	if (!opcode_info[r->opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
 	p->opcode = r->opcode;

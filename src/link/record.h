@@ -42,7 +42,7 @@ struct record_srq {
 	uint32_t number, zero;
 };
 
-/* Datagrams. Neighbors have one address. */
+/* Datagrams. Local peers have one address. */
 struct record_datagram {
 	uint32_t qkey, src_qpn;
 	union ibv_gid gid;
@@ -107,7 +107,7 @@ static inline bool record_get_piece(struct packet *p)
 	return true;
 }
 
-/* The same of what goes the straight way (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is something
+/* The same of what goes the fast path (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is something
  * else. */
 static inline bool record_get_straight(const void *at, uint32_t bytes, struct packet *p)
 {

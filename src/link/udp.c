@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/log.h"
 #include "link/netif.h"
 #include "wire/icrc.h"
@@ -52,7 +52,7 @@ static const struct option options[] = {
 	{0, IPPROTO_UDP, UDP_GRO, 1, false},
 };
 
-static int set_options(int fd, int family, const struct option *options, size_t count)
+static int udp_set_options(int fd, int family, const struct option *options, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct option *o = &options[i];
@@ -65,7 +65,7 @@ static int set_options(int fd, int family, const struct option *options, size_t 
 	return 0;
 }
 
-static void set_buffer(int fd, int force, int plain)
+static void udp_set_buffer(int fd, int force, int plain)
 {
 	int bytes = BUFFER_BYTES;
 
@@ -84,8 +84,8 @@ static uint32_t receive_room(int fd)
 
 int udp_set_sending(const struct udp *udp, int fd)
 {
-	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
-	return set_options(fd, udp->is_ipv4 ? AF_INET : AF_INET6, sending_options, ARRAY_SIZE(sending_options));
+	udp_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	return udp_set_options(fd, udp->is_ipv4 ? AF_INET : AF_INET6, sending_options, ARRAY_SIZE(sending_options));
 }
 
 socklen_t udp_address_of(const struct udp *udp, const union ibv_gid *gid, uint16_t port, union udp_address *a)
@@ -189,19 +189,19 @@ static int open_link(const union ibv_gid *gid, int group, struct link **link)
 	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};
 	udp->message = (struct msghdr){
 		.msg_name = &udp->from, .msg_iov = &udp->iov, .msg_iovlen = 1, .msg_control = udp->control};
-	udp->link.fd = fd_aside(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+	udp->link.fd = high_fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
 	if (udp->link.fd < 0) {
 		err = -errno;
 		goto err_free;
 	}
-	set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	udp_set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	udp->link.room = receive_room(udp->link.fd);
-	udp->outlet.fd = udp->link.fd;
+	udp->tx.fd = udp->link.fd;
 	udp_way_init(udp);
-	err = udp_set_sending(udp, udp->link.fd) ?: set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
+	err = udp_set_sending(udp, udp->link.fd) ?: udp_set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
 	if (!err)
-		err = group ? set_options(udp->link.fd, family, multicast_options, ARRAY_SIZE(multicast_options))
-			    : set_options(udp->link.fd, family, unicast_options, ARRAY_SIZE(unicast_options));
+		err = group ? udp_set_options(udp->link.fd, family, multicast_options, ARRAY_SIZE(multicast_options))
+			    : udp_set_options(udp->link.fd, family, unicast_options, ARRAY_SIZE(unicast_options));
 	if (!err)
 		err = bind_to(udp);
 	if (!err && group)

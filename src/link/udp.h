@@ -48,7 +48,7 @@ void link_udp_refuse_segments(struct link *link);
 /* ... and as one before 6.9 would. */
 void link_udp_refuse_long_trains(struct link *link);
 
-/* What follows is between udp.c, udp_send.c, udp_manner.c, udp_way.c and udp_receive.c. */
+/* What follows is between udp.c, udp_send.c, udp_options.c, udp_way.c and udp_receive.c. */
 
 union udp_address {
 	struct sockaddr any;
@@ -71,26 +71,26 @@ struct udp_source {
 };
 
 /* How a datagram is sent. */
-struct udp_manner {
+struct udp_options {
 	uint16_t segment; /* bytes of each packet of a train but the last; 0: one packet */
 	uint8_t hops;	  /* 0: UDP_HOP_DEFAULT */
 	uint8_t traffic_class;
 };
 
-/* A socket, and how what it sends is sent: see udp_manner.c. */
-struct udp_outlet {
+/* A socket, and how what it sends is sent: see udp_options.c. */
+struct udp_tx {
 	int fd;
 	struct lock lock;
-	struct udp_manner own;	  /* the socket's settings */
-	struct udp_manner wanted; /* what the last datagram needed ... */
+	struct udp_options own;	  /* the socket's settings */
+	struct udp_options wanted; /* what the last datagram needed ... */
 	uint32_t times;		  /* ... and how many in a row */
 	bool own_refused;
 };
 
-/* A way to one peer: see udp_way.c. outlet.lock guards all of it. */
+/* A way to one peer: see udp_way.c. tx ring.lock guards all of it. */
 struct udp_way {
 	union ibv_gid to;
-	struct udp_outlet outlet; /* its socket: connected to the peer's port 4791; -1: there is none */
+	struct udp_tx tx; /* its socket: connected to the peer's port 4791; -1: there is none */
 	uint32_t times;		  /* datagrams to the peer, while there is none ... */
 	uint32_t others;	  /* ... to others in a row, who have no way while this is here */
 	uint32_t failures;
@@ -107,7 +107,7 @@ struct udp {
 	_Atomic bool short_trains; /* the kernel takes UDP_TRAIN_BEFORE packets; relaxed: a hint */
 	struct udp_counters counters;
 
-	struct udp_outlet outlet; /* the link's own socket */
+	struct udp_tx tx; /* the link's own socket */
 	struct udp_way way[UDP_WAYS];
 
 	/* for receive(): one thread at a time */
@@ -127,10 +127,10 @@ void *udp_room(struct link *link);
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 
 /* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. By the link's own socket,
- * and by another outlet. */
-int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes);
-int udp_transmit_by(const struct udp *udp, struct udp_outlet *outlet, struct msghdr *m, struct udp_manner want, uint32_t bytes)
-	REQUIRES(outlet->lock);
+ * and by another tx ring. */
+int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_options want, uint32_t bytes);
+int udp_transmit_by(const struct udp *udp, struct udp_tx *tx, struct msghdr *m, struct udp_options want, uint32_t bytes)
+	REQUIRES(tx->lock);
 
 /* The way to that address, and its lock; NULL: the link's own socket sends. */
 struct udp_way *udp_way_enter(struct udp *udp, const union ibv_gid *to);

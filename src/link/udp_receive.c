@@ -119,7 +119,7 @@ static struct udp_source *find_source(struct udp *udp)
 }
 
 /* What the identification of its next packet is bound to be. */
-static uint16_t expected(const struct udp_source *s, uint32_t number)
+static uint16_t udp_receive_expected(const struct udp_source *s, uint32_t number)
 {
 	if (number)
 		return s->next;
@@ -129,7 +129,7 @@ static uint16_t expected(const struct udp_source *s, uint32_t number)
 static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 {
 	if (!number) {
-		s->known = id == expected(s, 0);
+		s->known = id == udp_receive_expected(s, 0);
 		if (unlikely(!s->known)) {
 			s->zero = id == 0;
 			s->steps = id == (uint16_t)(s->start + 1) || id != s->next;
@@ -140,9 +140,9 @@ static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 }
 
 /* `number`: within its train. False: not a packet that anybody may see. */
-static bool check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes, uint32_t length)
+static bool udp_receive_check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes, uint32_t length)
 {
-	int id = icrc_check(&s->flow, bytes, length, expected(s, number));
+	int id = icrc_check(&s->flow, bytes, length, udp_receive_expected(s, number));
 
 	if (unlikely(id < 0)) {
 		udp_count(&udp->counters.rx_icrc, 1);
@@ -155,7 +155,7 @@ static bool check(struct udp *udp, struct udp_source *s, uint32_t number, const 
 /* Whether a packet of this length begins the datagram. */
 static bool begins(const struct udp *udp, const struct udp_source *s, uint32_t length)
 {
-	return icrc_is_right(&s->flow, udp->buffer, length, expected(s, 0));
+	return icrc_is_right(&s->flow, udp->buffer, length, udp_receive_expected(s, 0));
 }
 
 /* Whether one of this length begins it, and another one follows, from an identification that nobody expects: something has
@@ -168,7 +168,7 @@ static bool begins_anew(const struct udp *udp, const struct udp_source *s, uint3
 }
 
 /* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. 0: none. */
-static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint32_t total)
+static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
 	uint32_t last = s->segment[total > SMALL_BYTES], most = min_of(total, LONGEST);
 
@@ -231,7 +231,7 @@ static uint32_t last_ack(const struct udp *udp, uint32_t segment, uint32_t total
 }
 
 /* A packet whose ICRC is right goes to whom it is for, if it is one. */
-static void hand_over(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t length,
+static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t length,
 		      link_deliver *deliver, void *arg)
 {
 	struct packet p;
@@ -253,10 +253,10 @@ static void hand_over(struct udp *udp, const struct udp_source *s, struct note n
 static int deliver_ack(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t total,
 		       link_deliver *deliver, void *arg)
 {
-	int id = icrc_check(&s->flow, udp->buffer + at, total - at, expected(s, 0) + at / note.segment);
+	int id = icrc_check(&s->flow, udp->buffer + at, total - at, udp_receive_expected(s, 0) + at / note.segment);
 
 	if (likely(id >= 0))
-		hand_over(udp, s, note, at, total - at, deliver, arg);
+		udp_receive_hand_over(udp, s, note, at, total - at, deliver, arg);
 	else
 		udp_count(&udp->counters.rx_icrc, 1);
 	return id;
@@ -272,7 +272,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 
 	watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
 	if (!note.segment) {
-		note.segment = measure(udp, s, total);
+		note.segment = udp_receive_measure(udp, s, total);
 		checked = note.segment;
 		if (unlikely(!checked)) /* its identification is not the one that we think; or it is garbage */
 			note.segment = measure_anew(udp, s, total);
@@ -291,10 +291,10 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 			continue;
 		}
 		if (checked && n == 0)
-			seen(s, 0, expected(s, 0));
-		else if (!check(udp, s, n, udp->buffer + at, length))
+			seen(s, 0, udp_receive_expected(s, 0));
+		else if (!udp_receive_check(udp, s, n, udp->buffer + at, length))
 			continue;
-		hand_over(udp, s, note, at, length, deliver, arg);
+		udp_receive_hand_over(udp, s, note, at, length, deliver, arg);
 	}
 	watch_size(udp, s, total, alike);
 	udp_count(&udp->counters.rx_trains, 1);

@@ -40,7 +40,7 @@ struct train {
 static _Thread_local struct train *own_train;
 static pthread_key_t train_key;
 
-static void make_key(void)
+static void udp_send_make_key(void)
 {
 	pthread_key_create(&train_key, free);
 }
@@ -49,7 +49,7 @@ static struct train *make_train(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, make_key);
+	pthread_once(&once, udp_send_make_key);
 	own_train = malloc(sizeof(*own_train));
 	if (!own_train)
 		return NULL;
@@ -88,7 +88,7 @@ static void append_zeros(struct train *t, uint32_t n)
 }
 
 /* `bytes`: of the whole packet. */
-static void append(struct train *t, const struct link_tx *tx, uint32_t bytes)
+static void udp_send_append(struct train *t, const struct link_tx *tx, uint32_t bytes)
 {
 	const struct packet *p = tx->packet;
 	uint32_t pad = packet_pad(p->length), icrc;
@@ -147,26 +147,26 @@ static void choose_start(struct udp *udp, struct train *t, const struct udp_way 
 }
 
 /* As many of the packets as one train takes, `limit` at most; at least one. */
-static void build(struct train *t, const struct link_tx *tx, uint32_t limit)
+static void udp_send_build(struct train *t, const struct link_tx *tx, uint32_t limit)
 {
 	uint32_t bytes = packet_bytes(tx->packet);
 
 	t->packets = t->bytes = t->pieces = 0;
 	t->piece = t->at = t->memory;
 	t->size = bytes;
-	append(t, tx, bytes);
+	udp_send_append(t, tx, bytes);
 	while (t->packets < limit) {
 		const struct link_tx *next = &tx[t->packets];
 
 		bytes = packet_bytes(next->packet);
 		if (!fits(t, next, bytes) || !same_way(tx, next))
 			break;
-		append(t, next, bytes);
+		udp_send_append(t, next, bytes);
 	}
 	finish_piece(t);
 }
 
-/* What build() is to do. */
+/* What udp_send_build() is to do. */
 struct order {
 	struct train *train;
 	const struct link_tx *tx;
@@ -177,22 +177,22 @@ static void build_order(void *arg)
 {
 	const struct order *o = arg;
 
-	build(o->train, o->tx, o->limit);
+	udp_send_build(o->train, o->tx, o->limit);
 }
 
-/* build(). False: it came upon a payload that cannot be read. */
+/* udp_send_build(). False: it came upon a payload that cannot be read. */
 static bool try_build(struct train *t, const struct link_tx *tx, uint32_t limit)
 {
 	if (tx->placed) { /* by who knows that it can */
-		build(t, tx, limit);
+		udp_send_build(t, tx, limit);
 		return true;
 	}
 	return fault_try(build_order, &(struct order){t, tx, limit});
 }
 
-static struct udp_manner manner_of(const struct train *t, const struct link_tx *tx)
+static struct udp_options options_of(const struct train *t, const struct link_tx *tx)
 {
-	return (struct udp_manner){
+	return (struct udp_options){
 		.segment = t->packets > 1 ? t->size : 0,
 		/* programs that know only InfiniBand leave 0 or 1, which would not get past the first router */
 		.hops = tx->hop_limit > 1 && tx->hop_limit != UDP_HOP_DEFAULT ? tx->hop_limit : 0,
@@ -204,14 +204,14 @@ static struct udp_manner manner_of(const struct train *t, const struct link_tx *
 static int transmit(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx) NO_LOCK_ANALYSIS
 {
 	union udp_address to;
-	struct udp_manner manner = manner_of(t, tx);
+	struct udp_options options = options_of(t, tx);
 	struct msghdr m = {.msg_iov = t->iov, .msg_iovlen = t->pieces};
 
 	if (way)
-		return udp_transmit_by(udp, &way->outlet, &m, manner, t->bytes);
+		return udp_transmit_by(udp, &way->tx, &m, options, t->bytes);
 	m.msg_name = &to;
 	m.msg_namelen = udp_address_of(udp, tx->dgid, ROCE_PORT, &to);
-	return udp_transmit(udp, &m, manner, t->bytes);
+	return udp_transmit(udp, &m, options, t->bytes);
 }
 
 /* By a way; NULL: by the link's own socket. 0 or -errno: EFAULT if a payload cannot be read. */
@@ -246,7 +246,7 @@ static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx
 	if (way) {
 		err = send_by(udp, t, way, tx, limit);
 		if (unlikely(err == -EAGAIN))
-			wait_for(udp, way->outlet.fd);
+			wait_for(udp, way->tx.fd);
 		udp_way_leave(way, err);
 		if (likely(!err) || err == -EFAULT || err == -EAGAIN)
 			return err;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "link/netif.h"
 #include "link/udp.h"
 
@@ -28,14 +28,14 @@
 void udp_way_init(struct udp *udp)
 {
 	for (uint32_t i = 0; i < UDP_WAYS; i++)
-		udp->way[i].outlet.fd = -1;
+		udp->way[i].tx.fd = -1;
 }
 
 static void close_way(struct udp_way *w)
 {
-	if (w->outlet.fd >= 0)
-		close(w->outlet.fd);
-	w->outlet.fd = -1;
+	if (w->tx.fd >= 0)
+		close(w->tx.fd);
+	w->tx.fd = -1;
 	w->times = w->others = 0;
 	atomic_store_explicit(&w->missed, 0, memory_order_relaxed);
 }
@@ -86,7 +86,7 @@ static bool set_stamps(int fd, int which)
 }
 
 /* What the next datagram will get, or -1. */
-static int learn(int fd, uint16_t port)
+static int udp_way_learn(int fd, uint16_t port)
 {
 	int first, second;
 
@@ -105,7 +105,7 @@ static int connect_to(const struct udp *udp, const union ibv_gid *to, uint16_t *
 {
 	union udp_address here, there;
 	socklen_t size = udp_address_of(udp, &udp->link.gid, 0, &here);
-	int fd = fd_aside(socket(here.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+	int fd = high_fd(socket(here.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
 
 	if (fd < 0)
 		return -1;
@@ -119,7 +119,7 @@ static int connect_to(const struct udp *udp, const union ibv_gid *to, uint16_t *
 	return fd;
 }
 
-static bool open_way(const struct udp *udp, struct udp_way *w) REQUIRES(w->outlet.lock)
+static bool open_way(const struct udp *udp, struct udp_way *w) REQUIRES(w->tx.lock)
 {
 	uint16_t port;
 	int fd = connect_to(udp, &w->to, &port), next = 0;
@@ -127,28 +127,28 @@ static bool open_way(const struct udp *udp, struct udp_way *w) REQUIRES(w->outle
 	if (fd < 0)
 		return false;
 	if (udp->is_ipv4)
-		next = learn(fd, port);
+		next = udp_way_learn(fd, port);
 	if (next < 0) {
 		close(fd);
 		return false;
 	}
 	icrc_flow_init(&w->flow, udp->link.gid.raw, w->to.raw, port, ROCE_PORT);
 	w->next = (uint16_t)next;
-	w->outlet.fd = fd;
-	w->outlet.own = w->outlet.wanted = (struct udp_manner){0};
-	w->outlet.times = 0;
-	w->outlet.own_refused = false;
+	w->tx.fd = fd;
+	w->tx.own = w->tx.wanted = (struct udp_options){0};
+	w->tx.times = 0;
+	w->tx.own_refused = false;
 	return true;
 }
 
 /* A newcomer takes a place that is free, or that of a peer to whom nothing is sent any more. */
-static bool is_to(struct udp_way *w, const union ibv_gid *to) REQUIRES(w->outlet.lock)
+static bool is_to(struct udp_way *w, const union ibv_gid *to) REQUIRES(w->tx.lock)
 {
 	if (likely(!memcmp(&w->to, to, sizeof(*to)))) {
 		w->others = 0;
 		return true;
 	}
-	if (++w->others >= WAY_AFTER || (w->outlet.fd < 0 && !w->times)) {
+	if (++w->others >= WAY_AFTER || (w->tx.fd < 0 && !w->times)) {
 		close_way(w);
 		w->to = *to;
 		w->failures = 0;
@@ -156,9 +156,9 @@ static bool is_to(struct udp_way *w, const union ibv_gid *to) REQUIRES(w->outlet
 	return false;
 }
 
-static bool is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w->outlet.lock)
+static bool udp_way_is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w->tx.lock)
 {
-	if (likely(w->outlet.fd >= 0))
+	if (likely(w->tx.fd >= 0))
 		return true;
 	if (w->failures >= GIVE_UP || ++w->times < WAY_AFTER << 2 * w->failures)
 		return false;
@@ -171,7 +171,7 @@ static bool is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w->outlet
 
 /* Threads that all send much to one peer would send by both sockets by turns, and what leaves by two may change its order on the
  * way: they get none. */
-static bool is_crowded(struct udp_way *w) REQUIRES(w->outlet.lock)
+static bool udp_way_is_crowded(struct udp_way *w) REQUIRES(w->tx.lock)
 {
 	if (likely(atomic_load_explicit(&w->missed, memory_order_relaxed) < CROWD))
 		return false;
@@ -185,13 +185,13 @@ NO_LOCK_ANALYSIS struct udp_way *udp_way_enter(struct udp *udp, const union ibv_
 	struct udp_way *w = &udp->way[udp_hash(to, 0) >> 28];
 
 	static_assert(UDP_WAYS == 1 << (32 - 28), "the hash's top bits are the row");
-	if (unlikely(!lock_try(&w->outlet.lock))) {
+	if (unlikely(!lock_try(&w->tx.lock))) {
 		atomic_fetch_add_explicit(&w->missed, 1, memory_order_relaxed);
 		return NULL;
 	}
-	if (likely(is_to(w, to) && is_open(udp, w) && !is_crowded(w)))
+	if (likely(is_to(w, to) && udp_way_is_open(udp, w) && !udp_way_is_crowded(w)))
 		return w;
-	lock_drop(&w->outlet.lock);
+	lock_drop(&w->tx.lock);
 	return NULL;
 }
 
@@ -204,5 +204,5 @@ NO_LOCK_ANALYSIS void udp_way_leave(struct udp_way *w, int err)
 		close_way(w);
 		w->failures++;
 	}
-	lock_drop(&w->outlet.lock);
+	lock_drop(&w->tx.lock);
 }

@@ -20,7 +20,7 @@ static uint64_t value(const _Atomic uint64_t *counter)
 	return atomic_load_explicit((_Atomic uint64_t *)counter, memory_order_relaxed);
 }
 
-static struct count count_of(const struct port *port)
+static struct count loop_count_of(const struct port *port)
 {
 	const struct udp_counters *c = link_udp_counters(port->link);
 
@@ -35,7 +35,7 @@ static struct count count_of(const struct port *port)
 	};
 }
 
-static void add(struct count *sum, const struct count *c)
+static void count_add(struct count *sum, const struct count *c)
 {
 	sum->tx_packets += c->tx_packets;
 	sum->tx_bytes += c->tx_bytes;
@@ -72,10 +72,10 @@ static struct past *past_of(const union ibv_gid *gid, int netif)
 void count_keep(const struct port *port)
 {
 	struct past *p = past_of(&port->link->gid, port->netif);
-	const struct count c = count_of(port);
+	const struct count c = loop_count_of(port);
 
 	if (p) /* else it is forgotten: there is no memory */
-		add(&p->count, &c);
+		count_add(&p->count, &c);
 }
 
 struct count loop_count(int netif, const union ibv_gid *gid, uint32_t gids)
@@ -85,15 +85,15 @@ struct count loop_count(int netif, const union ibv_gid *gid, uint32_t gids)
 
 	for (uint32_t i = 0; i < pasts; i++)
 		if (past[i].netif ? past[i].netif == netif : is_among(&past[i].gid, gid, gids))
-			add(&sum, &past[i].count);
+			count_add(&sum, &past[i].count);
 	for (uint32_t i = 0; l && i < l->ports; i++) {
 		const struct port *port = l->port[i];
 		struct count c;
 
 		if (!(port->netif ? port->netif == netif : is_among(&port->link->gid, gid, gids)))
 			continue;
-		c = count_of(port);
-		add(&sum, &c);
+		c = loop_count_of(port);
+		count_add(&sum, &c);
 	}
 	loop_release();
 	return sum;

@@ -1,5 +1,5 @@
 /* What has gone through the addresses of an interface by UDP, in this process, since it began: also by ports that have been
- * closed. What neighbors send each other through shared memory is not among it. Any thread may call.
+ * closed. What local peers send each other through shared memory is not among it. Any thread may call.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_COUNT_H
 #define UROCE_COUNT_H

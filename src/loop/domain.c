@@ -35,7 +35,7 @@ static union ibv_gid address_of(const struct xrcd_name *name)
 	return address;
 }
 
-static struct domain *find(const struct xrcd_name *name) REQUIRES(domains_lock)
+static struct domain *domain_find(const struct xrcd_name *name) REQUIRES(domains_lock)
 {
 	list_each_safe (l, &domains) {
 		struct domain *d = container_of(l, struct domain, link);
@@ -60,7 +60,7 @@ static int claim_shared(const union ibv_gid *address)
 }
 
 /* The first time in this process. */
-static int claim(const struct xrcd_name *name, bool create, bool exclusive)
+static int domain_claim(const struct xrcd_name *name, bool create, bool exclusive)
 {
 	union ibv_gid address = address_of(name);
 	int err;
@@ -79,14 +79,14 @@ static int claim(const struct xrcd_name *name, bool create, bool exclusive)
 	return exclusive ? -EINVAL : claim_shared(&address);
 }
 
-static int add(const struct xrcd_name *name, bool create, bool exclusive) REQUIRES(domains_lock)
+static int domain_add(const struct xrcd_name *name, bool create, bool exclusive) REQUIRES(domains_lock)
 {
 	struct domain *d = calloc(1, sizeof(*d));
 	int err;
 
 	if (!d)
 		return -ENOMEM;
-	err = claim(name, create, exclusive);
+	err = domain_claim(name, create, exclusive);
 	if (err) {
 		free(d);
 		return err;
@@ -103,9 +103,9 @@ int domain_open(const struct xrcd_name *name, bool create, bool exclusive)
 	int err = 0;
 
 	lock_take(&domains_lock);
-	d = find(name);
+	d = domain_find(name);
 	if (!d)
-		err = add(name, create, exclusive);
+		err = domain_add(name, create, exclusive);
 	else if (exclusive)
 		err = -EINVAL;
 	else
@@ -120,7 +120,7 @@ void domain_close(const struct xrcd_name *name)
 	struct domain *d;
 
 	lock_take(&domains_lock);
-	d = find(name);
+	d = domain_find(name);
 	if (d && --d->count == 0) {
 		gsi_release(&address, CLAIM_SERVICE);
 		list_remove(&d->link);

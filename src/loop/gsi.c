@@ -15,7 +15,7 @@ void gsi_serve(const struct gsi_ops *ops)
 	atomic_store_explicit(&serving, ops, memory_order_release); /* pairs with gsi_receive() */
 }
 
-static struct loop *current(void)
+static struct loop *gsi_current(void)
 {
 	/* acquire pairs with the release in loop_get() */
 	return atomic_load_explicit(&loop_current, memory_order_acquire);
@@ -23,7 +23,7 @@ static struct loop *current(void)
 
 uint8_t gsi_slot(void)
 {
-	struct loop *l = current();
+	struct loop *l = gsi_current();
 
 	return l ? l->slot.number : 0;
 }
@@ -93,7 +93,7 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 /* ---- services ---- */
 
 /* Requests for it are steered to us, at each address that we have now; the others' programs learn it as they join. */
-static void listen_for(struct loop *l, uint64_t service)
+static void gsi_listen_for(struct loop *l, uint64_t service)
 {
 	steering_listen(&l->steering, service, true);
 	for (uint32_t i = 0; i < l->ports; i++)
@@ -115,7 +115,7 @@ int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kin
 			       : services_claim(services, l->slot.number, address, service, kind,
 						slot_is_alive);
 		if (!err && kind == GSI_LISTENS)
-			listen_for(l, service);
+			gsi_listen_for(l, service);
 		steering_leave(lock);
 		if (!err && !offered)
 			err = helper_start(l) ?: helper_serve(l);
@@ -146,12 +146,12 @@ static bool is_alive(uint8_t slot)
 static bool is_near(uint8_t slot)
 {
 	/* relaxed: nearby_send_mad() looks again */
-	return atomic_load_explicit(&current()->local.near[slot], memory_order_relaxed);
+	return atomic_load_explicit(&gsi_current()->local.near[slot], memory_order_relaxed);
 }
 
 uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
 {
-	struct loop *l = current();
+	struct loop *l = gsi_current();
 	struct services *services = l && l->local.on ? steering_services(&l->steering) : NULL;
 
 	return services ? services_owner(services, to, service, is_near) : 0;
@@ -159,7 +159,7 @@ uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
 
 uint8_t gsi_owner(const union ibv_gid *to, uint64_t service)
 {
-	struct loop *l = current();
+	struct loop *l = gsi_current();
 	struct services *services = l ? steering_services(&l->steering) : NULL;
 
 	return services ? services_owner(services, to, service, is_alive) : 0;

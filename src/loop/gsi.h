@@ -32,7 +32,7 @@ struct gsi_mad {
 	uint32_t src_qpn;	   /* whom to answer: 1 as a rule */
 };
 
-/* Both are called by whatever thread receives, the application's own too, with the receive turn held: they
+/* Both are called by whatever thread receives, the application's own too, with rx ownership held: they
  * must not block, nor take a lock under which anybody calls loop_attach(), loop_detach(), loop_get(),
  * loop_put() or waits for a packet. They may call gsi_send(), gsi_owner(), gsi_near_owner() and gsi_slot(), and take a
  * qp->lock. */
@@ -55,11 +55,11 @@ uint8_t gsi_slot(void);
 /* The process that has that slot, as this one sees it: 0 if it does not, or cannot know. Never blocks. */
 pid_t gsi_process(uint8_t slot);
 
-/* The slot of the neighbor (loop/local.h) that listens for a service at that address of this host; 0: none does. Never blocks. */
+/* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none does. Never blocks. */
 uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
 
 /* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->link comes from loop_attach(). `slot`: of the process that it is
- * for, if that is known, else 0: a neighbor gets it through shared memory, all others by UDP. 0, or
+ * for, if that is known, else 0: a local peer gets it through shared memory, all others by UDP. 0, or
  * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
  * socket's buffer stays full: it is lost, as any packet may be). Never blocks for longer than a few ms. */
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot);

@@ -22,7 +22,7 @@ struct record {
 };
 static_assert(sizeof(struct handover_pass) % 8 == 0, "the packet behind it is aligned");
 
-static uint32_t fill(uint32_t bytes)
+static uint32_t handover_fill(uint32_t bytes)
 {
 	return (bytes + 7) & ~7u;
 }
@@ -56,10 +56,10 @@ static struct record *open_record(struct handover *h, const struct slot *own, ui
 }
 
 /* `first`, if any: what the kind says. */
-static void add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *first,
+static void loop_handover_add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *first,
 		uint32_t size, const struct packet *p, const union ibv_gid *from)
 {
-	uint32_t most = size + PACKET_HEADERS + fill(p->length + packet_pad(p->length)) + 8;
+	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
 	struct record *record = open_record(h, own, slot, most);
 	uint8_t *at;
 
@@ -80,30 +80,30 @@ static void add(struct handover *h, const struct slot *own, uint8_t slot, enum k
 				  .traffic_class = p->traffic_class,
 				  .from = *from};
 	memcpy(&record->to, p->to, sizeof(record->to));
-	h->bytes += sizeof(*record) + fill(record->bytes);
+	h->bytes += sizeof(*record) + handover_fill(record->bytes);
 	h->packets++;
 }
 
 void handover_add(struct handover *h, const struct slot *own, uint8_t slot, const struct packet *p,
 		  const union ibv_gid *from)
 {
-	add(h, own, slot, KIND_PACKET, NULL, 0, p, from);
+	loop_handover_add(h, own, slot, KIND_PACKET, NULL, 0, p, from);
 }
 
 void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_pass *pass,
 		   const struct packet *p, const union ibv_gid *from)
 {
-	add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
+	loop_handover_add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
 }
 
 static void add_message(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *message,
 			uint32_t size)
 {
-	struct record *record = open_record(h, own, slot, fill(size));
+	struct record *record = open_record(h, own, slot, handover_fill(size));
 
 	*record = (struct record){.bytes = size, .kind = kind};
 	memcpy(record + 1, message, size);
-	h->bytes += sizeof(*record) + fill(size);
+	h->bytes += sizeof(*record) + handover_fill(size);
 }
 
 void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report)
@@ -117,7 +117,7 @@ void handover_ask(struct handover *h, const struct slot *own, uint8_t slot, cons
 }
 
 /* Whether a process of this user sent it. */
-static bool is_ours(struct msghdr *m)
+static bool handover_is_ours(struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
@@ -146,7 +146,7 @@ static void take_packet(const struct record *record, const uint8_t *at, const st
 		ops->passed(arg, (const struct handover_pass *)at, &p, &record->from);
 }
 
-static void take(const struct record *record, const uint8_t *at, const struct handover_ops *ops, void *arg)
+static void handover_take(const struct record *record, const uint8_t *at, const struct handover_ops *ops, void *arg)
 {
 	if (record->kind == KIND_PACKET || record->kind == KIND_PASS)
 		take_packet(record, at, ops, arg);
@@ -158,7 +158,7 @@ static void take(const struct record *record, const uint8_t *at, const struct ha
 
 bool handover_receive(const struct slot *own, const struct handover_ops *ops, void *arg)
 {
-	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by the receive turn, as all receiving is */
+	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by rx ownership, as all receiving is */
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
 	struct iovec iov = {memory, sizeof(memory)};
 	struct msghdr m = {
@@ -168,7 +168,7 @@ bool handover_receive(const struct slot *own, const struct handover_ops *ops, vo
 
 	if (n < 0)
 		return false;
-	if (!is_ours(&m))
+	if (!handover_is_ours(&m))
 		return true;
 	for (end = memory + n; (size_t)(end - at) > sizeof(struct record);) {
 		const struct record *record = (const struct record *)at;
@@ -176,8 +176,8 @@ bool handover_receive(const struct slot *own, const struct handover_ops *ops, vo
 		at += sizeof(*record);
 		if (record->bytes > (size_t)(end - at))
 			break;
-		take(record, at, ops, arg);
-		at += min_of((size_t)fill(record->bytes), (size_t)(end - at));
+		handover_take(record, at, ops, arg);
+		at += min_of((size_t)handover_fill(record->bytes), (size_t)(end - at));
 	}
 	return true;
 }

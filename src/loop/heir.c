@@ -6,7 +6,7 @@
 #include "loop/target.h"
 
 /* Packets of that number come to this process. */
-static int inherit(struct loop *l, uint32_t qpn) REQUIRES(l->receive)
+static int heir_inherit(struct loop *l, uint32_t qpn) REQUIRES(l->receive)
 {
 	int lock = steering_try(&l->steering), err;
 
@@ -53,7 +53,7 @@ static int resume(struct loop *l, struct qp *qp, const struct kept *k) REQUIRES(
 	return 0;
 }
 
-static int take(struct loop *l, struct qp *qp, const struct kept *k) REQUIRES(l->receive)
+static int heir_take(struct loop *l, struct qp *qp, const struct kept *k) REQUIRES(l->receive)
 {
 	int err;
 
@@ -76,9 +76,9 @@ int heir_begin(struct qp *qp)
 	struct path path = k.path;
 	int err;
 
-	path.link = path.neighbor = NULL;
+	path.link = path.local_peer = NULL;
 	lock_take(&l->receive);
-	err = inherit(l, qp->base.qp_num);
+	err = heir_inherit(l, qp->base.qp_num);
 	lock_drop(&l->receive);
 	if (!err && has_path(&k))
 		err = loop_attach_again(&path);
@@ -88,7 +88,7 @@ int heir_begin(struct qp *qp)
 	qp->path = path;
 	lock_drop(&qp->lock);
 	lock_take(&l->receive);
-	err = take(l, qp, &k);
+	err = heir_take(l, qp, &k);
 	lock_drop(&l->receive);
 	return err;
 }

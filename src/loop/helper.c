@@ -29,9 +29,9 @@
 #include <unistd.h>
 
 #include "loop/internal.h"
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/log.h"
-#include "memory/adopt.h"
+#include "memory/shareable.h"
 
 #define WAKE_LEAST   (20 * USEC)  /* what it takes to be woken: here and now, ... */
 #define WAKE_MOST    (200 * USEC) /* ... in an emulated machine; what takes longer still is a crowd */
@@ -70,7 +70,7 @@ enum source {
 	SOURCE_SERVICE,
 	SOURCE_LISTENER, /* of the local link */
 	SOURCE_CONNECTION,
-	SOURCE_BELLS,
+	SOURCE_DOORBELLS,
 	SOURCE_WATCH,
 };
 
@@ -83,7 +83,7 @@ struct watch {
 
 /* ---- its descriptors ---- */
 
-static int control(struct helper *h, int op, enum source source, int fd, uint32_t events)
+static int helper_control(struct helper *h, int op, enum source source, int fd, uint32_t events)
 {
 	struct epoll_event e = {.events = events, .data.u64 = (uint64_t)source << 32 | (uint32_t)fd};
 
@@ -107,16 +107,16 @@ int helper_init(struct loop *l)
 	atomic_init(&h->timer_at, NEVER);
 	h->wake = WAKE_LEAST;
 	h->doubt = STREAM_DOUBT;
-	h->epoll = fd_aside(epoll_create1(EPOLL_CLOEXEC));
-	h->kick = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	h->renew = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	h->timer = fd_aside(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	h->epoll = high_fd(epoll_create1(EPOLL_CLOEXEC));
+	h->kick = high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	h->renew = high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	h->timer = high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (h->epoll < 0 || h->kick < 0 || h->renew < 0 || h->timer < 0)
 		err = -errno;
 	else
-		err = control(h, EPOLL_CTL_ADD, SOURCE_KICK, h->kick, EPOLLIN)
-		      ?: control(h, EPOLL_CTL_ADD, SOURCE_TIMER, h->timer, EPOLLIN)
-		      ?: control(h, EPOLL_CTL_ADD, SOURCE_SLOT, l->slot.fd, EPOLLIN);
+		err = helper_control(h, EPOLL_CTL_ADD, SOURCE_KICK, h->kick, EPOLLIN)
+		      ?: helper_control(h, EPOLL_CTL_ADD, SOURCE_TIMER, h->timer, EPOLLIN)
+		      ?: helper_control(h, EPOLL_CTL_ADD, SOURCE_SLOT, l->slot.fd, EPOLLIN);
 	if (err)
 		helper_close(h);
 	return err;
@@ -124,7 +124,7 @@ int helper_init(struct loop *l)
 
 static int arm_port(struct helper *h, struct port *port)
 {
-	int err = control(h, port->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_PORT, port->link->fd,
+	int err = helper_control(h, port->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_PORT, port->link->fd,
 			  EPOLLIN | EPOLLONESHOT);
 
 	port->watched |= !err;
@@ -145,29 +145,29 @@ int helper_serve(struct loop *l)
 {
 	if (l->steering.service < 0)
 		return 0;
-	return control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, EPOLLIN);
+	return helper_control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, EPOLLIN);
 }
 
 int helper_watch_local(struct loop *l, int fd, bool input)
 {
 	enum source source = fd == l->local.listener ? SOURCE_LISTENER : SOURCE_CONNECTION;
 	uint32_t events = EPOLLRDHUP | (input ? EPOLLIN : 0);
-	int err = control(&l->helper, EPOLL_CTL_ADD, source, fd, events);
+	int err = helper_control(&l->helper, EPOLL_CTL_ADD, source, fd, events);
 
-	return err == -EEXIST ? control(&l->helper, EPOLL_CTL_MOD, source, fd, events) : err;
+	return err == -EEXIST ? helper_control(&l->helper, EPOLL_CTL_MOD, source, fd, events) : err;
 }
 
-static void arm_bells(struct loop *l) REQUIRES(l->receive)
+static void arm_doorbells(struct loop *l) REQUIRES(l->receive)
 {
 	struct local *local = &l->local;
 
-	if (local->bells < 0)
+	if (local->doorbells < 0)
 		return;
-	local->watched |= !control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_BELLS,
-				   local->bells, EPOLLIN | EPOLLONESHOT);
+	local->watched |= !helper_control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_DOORBELLS,
+				   local->doorbells, EPOLLIN | EPOLLONESHOT);
 	if (local_sleep(l)) {
 		helper_kick(l);
-		sleep_renew(l); /* the bell that has just been emptied may have been a thread's that has come to drive */
+		sleep_renew(l); /* the doorbell that has just been emptied may have been a thread's that has come to drive */
 	}
 }
 
@@ -199,7 +199,7 @@ void helper_kick(struct loop *l)
 
 /* ---- the timer ---- */
 
-static void set_timer(struct helper *h, uint64_t when)
+static void helper_set_timer(struct helper *h, uint64_t when)
 {
 	/* a stale value may be read only while the helper is on its way to an exchange of the state: see above */
 	if (atomic_load_explicit(&h->timer_at, memory_order_relaxed) <= when)
@@ -226,11 +226,11 @@ static void timer_fired(struct helper *h)
 
 static enum helper_state read_state(struct helper *h)
 {
-	/* pairs with enter(): a read-modify-write, see the head of this file */
+	/* pairs with helper_enter(): a read-modify-write, see the head of this file */
 	return atomic_fetch_add_explicit(&h->state, 0, memory_order_acq_rel);
 }
 
-static void enter(struct helper *h, enum helper_state state)
+static void helper_enter(struct helper *h, enum helper_state state)
 {
 	atomic_exchange_explicit(&h->state, state, memory_order_acq_rel); /* pairs with read_state() */
 }
@@ -244,14 +244,14 @@ static uint32_t drivers(struct helper *h)
 void helper_deadline(struct loop *l, uint64_t when)
 {
 	if (read_state(&l->helper) != HELPER_GUARD)
-		set_timer(&l->helper, when);
+		helper_set_timer(&l->helper, when);
 }
 
 void helper_ready(struct loop *l)
 {
 	/* in GUARD it looks soon, and a driver sends before it sleeps, or has the helper look when it leaves */
 	if (read_state(&l->helper) == HELPER_ARMED && !drivers(&l->helper))
-		set_timer(&l->helper, clock_now() + READY_DELAY);
+		helper_set_timer(&l->helper, clock_now() + READY_DELAY);
 }
 
 void helper_drive(struct loop *l)
@@ -262,7 +262,7 @@ void helper_drive(struct loop *l)
 void helper_leave(struct loop *l, uint64_t now)
 {
 	atomic_fetch_sub_explicit(&l->helper.drivers, 1, memory_order_release); /* pairs with drivers() */
-	set_timer(&l->helper, now + LEAVE_LOOK);
+	helper_set_timer(&l->helper, now + LEAVE_LOOK);
 }
 
 uint32_t sleep_begin(struct loop *l)
@@ -306,26 +306,26 @@ void helper_flush(struct loop *l)
 
 	atomic_store_explicit(&h->flush, true, memory_order_release); /* pairs with serve_kick() */
 	kick(h);
-	for (int i = 0; i < 200 && (has_ready(l) || has_late(l)); i++)
+	for (int i = 0; i < 200 && (has_ready(l) || has_delayed_ack(l)); i++)
 		nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
 }
 
 /* ---- the thread ---- */
 
 /* The links tell of what comes, and of what is there already. */
-static void arm(struct loop *l)
+static void helper_arm(struct loop *l)
 {
 	struct helper *h = &l->helper;
 
-	enter(h, HELPER_ARMED);
+	helper_enter(h, HELPER_ARMED);
 	lock_take(&l->receive);
 	for (uint32_t i = 0; i < l->ports; i++)
 		arm_port(h, l->port[i]);
-	arm_bells(l);
+	arm_doorbells(l);
 	lock_drop(&l->receive);
-	if (has_ready(l) || has_late(l))
-		set_timer(h, clock_now() + READY_DELAY);
-	set_timer(h, timers_next(&l->hca.timers));
+	if (has_ready(l) || has_delayed_ack(l))
+		helper_set_timer(h, clock_now() + READY_DELAY);
+	helper_set_timer(h, timers_next(&l->hca.timers));
 }
 
 /* Even a link that has fired, in an epoll set, costs whoever sends to it 0.1 us or more per packet. */
@@ -338,18 +338,18 @@ static void unwatch_ports(struct loop *l)
 		l->port[i]->watched = false;
 	}
 	if (l->local.watched)
-		epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->local.bells, NULL);
+		epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->local.doorbells, NULL);
 	l->local.watched = false;
 	lock_drop(&l->receive);
 }
 
 static void let_drive(struct loop *l, uint64_t now)
 {
-	enter(&l->helper, HELPER_DRIVEN);
+	helper_enter(&l->helper, HELPER_DRIVEN);
 	run_timers(l, now);
-	set_timer(&l->helper, timers_next(&l->hca.timers));
+	helper_set_timer(&l->helper, timers_next(&l->hca.timers));
 	if (!drivers(&l->helper)) /* gone meanwhile */
-		set_timer(&l->helper, now + LEAVE_LOOK);
+		helper_set_timer(&l->helper, now + LEAVE_LOOK);
 }
 
 static uint64_t last_poll(struct loop *l)
@@ -367,7 +367,7 @@ static bool application_polls(struct loop *l, uint64_t now)
 
 /* True: somebody else wanted this processor, and will again: to spin for a while would take it from him, and to yield
  * would cost a whole slice of his. */
-static bool is_crowded(struct helper *h, uint64_t now)
+static bool helper_is_crowded(struct helper *h, uint64_t now)
 {
 	uint64_t back;
 
@@ -398,7 +398,7 @@ static void note_packets(struct helper *h, uint32_t n, uint64_t now)
 	h->train_at = now;
 }
 
-static void end_stream(struct helper *h)
+static void helper_end_stream(struct helper *h)
 {
 	h->doubt = h->trains == STREAM_LONG ? STREAM_DOUBT : min_of(h->doubt * 2, DOUBT_MOST);
 	h->trains = -h->doubt;
@@ -411,7 +411,7 @@ static bool is_over(struct helper *h, uint64_t quiet)
 		return quiet >= SPIN;
 	if (quiet < STREAM)
 		return false;
-	end_stream(h);
+	helper_end_stream(h);
 	return true;
 }
 
@@ -431,7 +431,7 @@ static bool work(struct loop *l, uint64_t start)
 		}
 		if (run_timers(l, now) || n) {
 			quiet = now;
-		} else if (!is_stream(&l->helper) && is_crowded(&l->helper, clock_now())) {
+		} else if (!is_stream(&l->helper) && helper_is_crowded(&l->helper, clock_now())) {
 			run_ready(l, clock_now()); /* who knows when there is another chance */
 			return true;
 		}
@@ -445,13 +445,13 @@ static bool work(struct loop *l, uint64_t start)
 }
 
 /* Finds its place; `step` is how often it has been in GUARD in succession. Returns the next, 0 for not before something happens. */
-static uint32_t look(struct loop *l, uint32_t step)
+static uint32_t helper_look(struct loop *l, uint32_t step)
 {
 	struct helper *h = &l->helper;
 	uint64_t now = clock_now();
 
 	if (!application_polls(l, now) && !drivers(h) && work(l, now)) {
-		arm(l);
+		helper_arm(l);
 		return 0;
 	}
 	if (drivers(h)) {
@@ -459,7 +459,7 @@ static uint32_t look(struct loop *l, uint32_t step)
 		return 0;
 	}
 	local_tidy(l);
-	enter(h, HELPER_GUARD);
+	helper_enter(h, HELPER_GUARD);
 	if (step == GUARD_SURE)
 		unwatch_ports(l);
 	return min_of(step + 1, GUARD_LAST);
@@ -512,11 +512,11 @@ static void serve_watch(struct loop *l, int fd)
 }
 
 /* True: have a look at what the application does. */
-static bool serve(struct loop *l, enum source source, int fd)
+static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 {
 	switch (source) {
 	case SOURCE_PORT:
-	case SOURCE_BELLS:
+	case SOURCE_DOORBELLS:
 		return true;
 	case SOURCE_TIMER:
 		timer_fired(&l->helper);
@@ -596,11 +596,11 @@ static void *helper_main(void *arg)
 		bool looks = n == 0;
 
 		for (int i = 0; i < n; i++)
-			looks |= serve(l, events[i].data.u64 >> 32, (int)(uint32_t)events[i].data.u64);
+			looks |= loop_helper_serve(l, events[i].data.u64 >> 32, (int)(uint32_t)events[i].data.u64);
 		if (looks)
-			step = look(l, step);
+			step = helper_look(l, step);
 	}
-	adopt_own_thread(-1);
+	shareable_own_thread(-1);
 	return NULL;
 }
 
@@ -625,7 +625,7 @@ int helper_start(struct loop *l)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&h->thread, NULL, helper_main, l);
 	if (!err)
-		adopt_own_thread(1); /* here, as it may not run before the program registers memory */
+		shareable_own_thread(1); /* here, as it may not run before the program registers memory */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	h->running = !err;
 	if (err)
@@ -661,7 +661,7 @@ static int add_watch(struct loop *l, int fd, void (*handler)(void *arg), void *a
 	lock_take(&h->watch_lock);
 	list_append(&h->watches, &w->link);
 	lock_drop(&h->watch_lock);
-	err = control(h, EPOLL_CTL_ADD, SOURCE_WATCH, fd, EPOLLIN);
+	err = helper_control(h, EPOLL_CTL_ADD, SOURCE_WATCH, fd, EPOLLIN);
 	if (err)
 		loop_unwatch(fd);
 	return err;

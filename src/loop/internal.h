@@ -1,10 +1,10 @@
 /* What the files of loop/ share.
  *
- * The life of a packet that arrives: the thread that holds the `receive` turn (an application thread that polls, one
+ * The life of a packet that arrives: the thread that holds rx ownership (`receive`) (an application thread that polls, one
  * that waits for an event, or the helper) takes it off a link (receive.c), finds the QP, and hands it to the engine;
  * when the packets of that QP end, it runs the engine and sends what that makes (run.c).
  *
- * Locks: life -> local.lock -> receive -> qp->lock -> {neighbor.lock, helper.timer_lock, and the leaves of object/}.
+ * Locks: life -> local.lock -> receive -> qp->lock -> {local peer.lock, helper.timer_lock, and the leaves of object/}.
  * life -> helper.watch_lock, under which handlers of loop_watch() run: of these they take qp->lock at most.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_LOOP_INTERNAL_H
@@ -90,12 +90,12 @@ struct loop {
 	_Atomic uint32_t budget; /* bytes in flight of all QPs together. Relaxed: an estimate */
 	uint32_t processors;
 
-	_Alignas(CACHE_LINE) struct lock receive; /* the turn: who holds it receives */
-	/* A QP whose peer is a neighbor and waits for an ACK: it leaves with the next post, if that has not been before the
+	_Alignas(CACHE_LINE) struct lock receive; /* the tx batch: who holds it receives */
+	/* A QP whose peer is a local peer and waits for an ACK: it leaves with the next post, if that has not been before the
 	 * next poll that brings nothing for the QP. So in a conversation nobody has to put it into the ready list and take
-	 * it out. Set by who has the turn, taken away by anybody. Relaxed: helper_ready() says what the order rests on */
-	_Atomic(struct qp *) late;
-	bool late_again; /* set anew since the poll began: guarded by `receive` */
+	 * it out. Set by the rx owner, taken away by anybody. Relaxed: helper_ready() says what the order rests on */
+	_Atomic(struct qp *) delayed_ack;
+	bool delayed_ack_again; /* set anew since the poll began: guarded by `receive` */
 	_Atomic uint32_t offers; /* of the processor, by threads that poll in vain. Relaxed: a hint */
 	/* ns: when an application thread made progress, and when one sent what it posted; AT_WORK: one does just now.
 	 * Relaxed: hints for the helper, which would only be in its way */
@@ -104,7 +104,7 @@ struct loop {
 	struct port **port;
 	uint32_t ports;
 	bool ports_busy; /* something has come to one of them lately. Guarded by `receive`, as is ... */
-	bool inlets_busy; /* ... something has come from a neighbor since the ports were looked at */
+	bool rx_rings_busy; /* ... something has come from a local peer since the ports were looked at */
 
 	/* QPs that sent something within the present and the last tick (about 1 ms): they share the budget. Relaxed:
 	 * estimates */
@@ -153,7 +153,7 @@ static inline uint64_t clock_about(void)
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
 /* The timer of the QP, if it is due earlier than that is set. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
-/* Something small was sent to a neighbor: one in so many is noted. */
+/* Something small was sent to a local peer: one in so many is noted. */
 #define NOTED 32
 void note_post(struct loop *l);
 /* The QP has something to send that need not go at once. */
@@ -161,7 +161,7 @@ void make_ready(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
 /* Runs the QPs that are ready, and the one that is late. True: there were some. */
 bool run_ready(struct loop *l, uint64_t now);
 /* The latter alone. */
-bool run_late(struct loop *l, uint64_t now);
+bool delayed_ack_run(struct loop *l, uint64_t now);
 bool run_timers(struct loop *l, uint64_t now);
 
 static inline bool has_ready(struct loop *l)
@@ -171,36 +171,36 @@ static inline bool has_ready(struct loop *l)
 }
 
 /* Whether an ACK waits for a post. A hint as well. */
-static inline bool has_late(struct loop *l)
+static inline bool has_delayed_ack(struct loop *l)
 {
-	struct qp *qp = atomic_load_explicit(&l->late, memory_order_relaxed);
+	struct qp *qp = atomic_load_explicit(&l->delayed_ack, memory_order_relaxed);
 
-	return qp && atomic_load_explicit(&qp->is_late, memory_order_relaxed);
+	return qp && atomic_load_explicit(&qp->ack_is_delayed, memory_order_relaxed);
 }
 
 /* helper.c: a QP was made ready. */
 void helper_ready(struct loop *l);
 
-static inline void forget_late(struct qp *qp) REQUIRES(qp->lock)
+static inline void delayed_ack_clear(struct qp *qp) REQUIRES(qp->lock)
 {
-	if (atomic_load_explicit(&qp->is_late, memory_order_relaxed))
-		atomic_store_explicit(&qp->is_late, false, memory_order_relaxed);
+	if (atomic_load_explicit(&qp->ack_is_delayed, memory_order_relaxed))
+		atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed);
 }
 
-/* With the turn, as only packets that come leave something that may wait. False: the place is taken, or the QP is in the
+/* With rx ownership, as only packets that come leave something that may wait. False: the place is taken, or the QP is in the
  * list anyway, or this is no conversation: who sends one after the other is not to wait for long. */
-static inline bool make_late(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
-	struct qp *late = atomic_load_explicit(&l->late, memory_order_relaxed);
+	struct qp *delayed_ack = atomic_load_explicit(&l->delayed_ack, memory_order_relaxed);
 
 	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
 		return false;
-	if (late != qp && late && atomic_load_explicit(&late->is_late, memory_order_relaxed))
+	if (delayed_ack != qp && delayed_ack && atomic_load_explicit(&delayed_ack->ack_is_delayed, memory_order_relaxed))
 		return false;
-	atomic_store_explicit(&qp->is_late, true, memory_order_relaxed);
-	if (late != qp)
-		atomic_store_explicit(&l->late, qp, memory_order_relaxed);
-	l->late_again = true;
+	atomic_store_explicit(&qp->ack_is_delayed, true, memory_order_relaxed);
+	if (delayed_ack != qp)
+		atomic_store_explicit(&l->delayed_ack, qp, memory_order_relaxed);
+	l->delayed_ack_again = true;
 	helper_ready(l);
 	return true;
 }
@@ -214,21 +214,21 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 	REQUIRES(l->receive);
 
 /* receive.c */
-/* What neighbors have sent, and about one train from each link; returns the number of packets. `now`: about the time;
+/* What local peers have sent, and about one train from each link; returns the number of packets. `now`: about the time;
  * becomes the time when a link has brought something. */
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller) REQUIRES(l->receive);
 /* What other processes hand over. */
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* What has come to one port is for others: hands it over. */
 void drain_port(void *port);
-/* All that a neighbor has sent. */
-struct neighbor;
-void drain_inlet(struct loop *l, struct neighbor *n) REQUIRES(l->receive);
+/* All that a local peer has sent. */
+struct local_peer;
+void drain_rx_ring(struct loop *l, struct local_peer *n) REQUIRES(l->receive);
 /* All of the above that a poll does; `now` is the time. */
 bool progress(struct loop *l, uint64_t now);
 
-/* local.c, for who has the turn. */
-/* The thread is going to sleep on `bells`. True: there is something already. */
+/* local.c, for the rx owner. */
+/* The thread is going to sleep on `doorbells`. True: there is something already. */
 bool local_sleep(struct loop *l) REQUIRES(l->receive);
 /* Rings may have room again for QPs that were stuck: makes these ready. */
 void local_unstick(struct loop *l) REQUIRES(l->receive);

@@ -6,20 +6,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/base.h"
 #include "loop/slot.h"
 
 #define CALLERS 255
 
-static socklen_t name_of(struct sockaddr_un *address, uint8_t slot)
+static socklen_t introduction_name_of(struct sockaddr_un *address, uint8_t slot)
 {
 	return slot_abstract(address, "%u/local-%u/%u", geteuid(), INTRODUCTION_VERSION, slot);
 }
 
 static int new_socket(void)
 {
-	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	return fd < 0 ? -errno : fd;
 }
@@ -35,7 +35,7 @@ int introduction_listen(uint8_t slot)
 	struct sockaddr_un address;
 	int fd = new_socket();
 
-	if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, name_of(&address, slot)) || listen(fd, CALLERS)))
+	if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, introduction_name_of(&address, slot)) || listen(fd, CALLERS)))
 		return close_with(fd, -errno);
 	return fd;
 }
@@ -71,7 +71,7 @@ int introduction_call(uint8_t slot, const struct greeting *greeting, const int f
 	if (to < 0)
 		return to;
 	/* non-blocking: -EAGAIN if it has too many callers already */
-	if (connect(to, (struct sockaddr *)&address, name_of(&address, slot)))
+	if (connect(to, (struct sockaddr *)&address, introduction_name_of(&address, slot)))
 		return close_with(to, -errno);
 	err = slot_check_user(to, pid) ?: send_greeting(to, greeting, fd);
 	return err ? close_with(to, err) : to;
@@ -79,7 +79,7 @@ int introduction_call(uint8_t slot, const struct greeting *greeting, const int f
 
 int introduction_accept(int listener)
 {
-	int fd = fd_aside(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), err;
+	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), err;
 
 	if (fd < 0)
 		return -errno;

@@ -1,7 +1,7 @@
 /* How two processes of one user on one host get to know each other. Each listens at a name that says its slot; who has a
  * QP to a process there calls, and sends one greeting: what it can do, and descriptors of memory that it shares. The
  * greeting needs no answer: the other calls back in the same way, and when both have been called they have met. The
- * connection stays: its end says that the other is gone, and a byte on it is a bell.
+ * connection stays: its end says that the other is gone, and a byte on it is a doorbell.
  *
  * To share more, add a GREETING_ flag, a field in `struct greeting` and a descriptor in `enum greeting_fd`; both ends of
  * one host may be of different releases, so the name changes with the layout (INTRODUCTION_VERSION).
@@ -20,7 +20,7 @@
 enum greeting_fd {
 	GREETING_RING,	 /* the ring from the caller to the called */
 	GREETING_TABLES, /* GREETING_HAS_TABLES: what others may know of the caller's regions */
-	GREETING_ARENA,	 /* the memory of those that neighbors can map; may be missing */
+	GREETING_ARENA,	 /* the memory of those that local peers can map; may be missing */
 	GREETING_FDS
 };
 

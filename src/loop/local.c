@@ -9,16 +9,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/log.h"
 #include "link/netif.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
 #include "loop/introduction.h"
-#include "loop/neighbor.h"
+#include "loop/local_peer.h"
 #include "memory/reach.h"
 
-#define BELLS	   64
+#define DOORBELLS	   64
 #define LOOK_AGAIN (10 * USEC) /* whether somebody calls back who is expected to */
 #define ROOM_AGAIN (LOCAL_RING / 4) /* QPs that were stuck go on when there is so much room */
 
@@ -34,12 +34,12 @@ void local_init(struct loop *l)
 	struct local *local = &l->local;
 
 	local->listener = local_is_wanted() ? introduction_listen(l->slot.number) : -1;
-	local->bells = -1;
+	local->doorbells = -1;
 	list_init(&local->callers);
 	list_init(&local->gone);
 }
 
-static void close_fd(int *fd)
+static void local_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -47,11 +47,11 @@ static void close_fd(int *fd)
 }
 
 /* Threads that sleep look at it under `receive`. */
-static void set_bells(struct loop *l, int bells)
+static void set_doorbells(struct loop *l, int doorbells)
 {
 	lock_take(&l->receive);
-	close_fd(&l->local.bells);
-	l->local.bells = bells;
+	local_close_fd(&l->local.doorbells);
+	l->local.doorbells = doorbells;
 	lock_drop(&l->receive);
 }
 
@@ -63,12 +63,12 @@ void local_open(struct loop *l)
 	if (!local->on && local_is_wanted()) {
 		if (local->listener < 0) /* who had the slot before was still on its way out */
 			local->listener = introduction_listen(l->slot.number);
-		set_bells(l, fd_aside(epoll_create1(EPOLL_CLOEXEC)));
-		local->on = local->bells >= 0 && local->listener >= 0 &&
+		set_doorbells(l, high_fd(epoll_create1(EPOLL_CLOEXEC)));
+		local->on = local->doorbells >= 0 && local->listener >= 0 &&
 			    !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
-			set_bells(l, -1);
-			close_fd(&local->listener); /* nobody is to wait there */
+			set_doorbells(l, -1);
+			local_close_fd(&local->listener); /* nobody is to wait there */
 		}
 	}
 	lock_drop(&local->lock);
@@ -77,7 +77,7 @@ void local_open(struct loop *l)
 	lock_drop(&l->receive);
 }
 
-/* ---- neighbors come and go ---- */
+/* ---- local peers come and go ---- */
 
 static void forget_caller(struct caller *c)
 {
@@ -85,36 +85,36 @@ static void forget_caller(struct caller *c)
 	free(c);
 }
 
-static void free_if_unused(struct neighbor *n)
+static void free_if_unused(struct local_peer *n)
 {
-	if (n->users || neighbor_state(n) != NEIGHBOR_GONE)
+	if (n->users || local_peer_state(n) != LOCAL_PEER_GONE)
 		return;
 	list_remove(&n->link);
-	neighbor_free(n);
+	local_peer_free(n);
 }
 
 /* What it sent before it went is taken in first. */
-static void close_inlet(struct loop *l, struct neighbor *n) EXCLUDES(l->receive)
+static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->receive)
 {
 	struct local *local = &l->local;
 
 	lock_take(&l->receive);
-	if (n->inlet.words)
-		drain_inlet(l, n);
-	for (uint32_t i = 0; i < local->inlets; i++)
-		if (local->inlet[i] == n)
-			local->inlet[i--] = local->inlet[--local->inlets];
-	/* whoever empties bells has the lock: these, which are about to be closed, are none any more */
-	epoll_ctl(local->bells, EPOLL_CTL_DEL, n->in, NULL);
-	epoll_ctl(local->bells, EPOLL_CTL_DEL, n->out, NULL);
-	ring_unmap(&n->inlet);
+	if (n->rx_ring.words)
+		drain_rx_ring(l, n);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		if (local->rx_ring[i] == n)
+			local->rx_ring[i--] = local->rx_ring[--local->rx_rings];
+	/* whoever empties doorbells has the lock: these, which are about to be closed, are none any more */
+	epoll_ctl(local->doorbells, EPOLL_CTL_DEL, n->in, NULL);
+	epoll_ctl(local->doorbells, EPOLL_CTL_DEL, n->out, NULL);
+	ring_unmap(&n->rx_ring);
 	lock_drop(&l->receive);
 }
 
 /* Whether it has been called and not called back yet. */
-static bool is_expected(const struct neighbor *n)
+static bool is_expected(const struct local_peer *n)
 {
-	return n->out >= 0 && neighbor_state(n) == NEIGHBOR_MEETING;
+	return n->out >= 0 && local_peer_state(n) == LOCAL_PEER_MEETING;
 }
 
 /* A hint, written under local.lock. */
@@ -125,75 +125,75 @@ static void count_expected(struct local *local, int more)
 	atomic_store_explicit(&local->expected, before + more, memory_order_relaxed);
 }
 
-static void lose(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
+static void local_lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
 	count_expected(local, -is_expected(n));
 	if (local->by_slot[n->slot] == n)
 		local->by_slot[n->slot] = NULL;
-	close_inlet(l, n);
+	close_rx_ring(l, n);
 	if (atomic_load_explicit(&local->near[n->slot], memory_order_relaxed) == n) /* written under local.lock only */
 		atomic_store_explicit(&local->near[n->slot], NULL, memory_order_relaxed); /* the QPs' locks order it */
-	neighbor_lose(n);
+	local_peer_lose(n);
 	nearby_forget(l, n);
 	list_append(&local->gone, &n->link);
 	free_if_unused(n);
 	helper_kick(l); /* for what was stuck */
 }
 
-static void meet(struct neighbor *n)
+static void meet(struct local_peer *n)
 {
 	count_expected(&n->loop->local, -1);
 	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
-	/* release pairs with neighbor_state() */
-	atomic_store_explicit(&n->state, NEIGHBOR_MET, memory_order_release);
-	/* release pairs with find() in nearby.c */
+	/* release pairs with local_peer_state() */
+	atomic_store_explicit(&n->state, LOCAL_PEER_MET, memory_order_release);
+	/* release pairs with local_find() in nearby.c */
 	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
 }
 
-static int add_bell(struct loop *l, int fd)
+static int add_doorbell(struct loop *l, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
-	return epoll_ctl(l->local.bells, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+	return epoll_ctl(l->local.doorbells, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
 /* Calls, unless it has been. */
-static int call(struct loop *l, struct neighbor *n) REQUIRES(l->local.lock)
+static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
 	int err;
 
 	if (n->out >= 0)
 		return 0;
-	err = neighbor_call(n);
+	err = local_peer_call(n);
 	if (err)
 		return err;
 	count_expected(&l->local, 1);
-	return helper_watch_local(l, n->out, false) ?: add_bell(l, n->out);
+	return helper_watch_local(l, n->out, false) ?: add_doorbell(l, n->out);
 }
 
-static struct neighbor *find(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+static struct local_peer *local_find(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
 	if (!local->by_slot[slot])
-		local->by_slot[slot] = neighbor_create(l, slot);
+		local->by_slot[slot] = local_peer_create(l, slot);
 	return local->by_slot[slot];
 }
 
 /* The two have met as soon as anybody can take in what it sends: so nothing is answered by udp. */
-static int add_inlet(struct loop *l, struct neighbor *n, int fd, const struct ring *ring)
+static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
 {
 	struct local *local = &l->local;
 	int err = 0;
 
 	lock_take(&l->receive);
-	if (local->inlets == ARRAY_SIZE(local->inlet)) {
+	if (local->rx_rings == ARRAY_SIZE(local->rx_ring)) {
 		err = -EMFILE;
 	} else {
-		n->inlet = *ring;
-		local->inlet[local->inlets++] = n;
+		n->rx_ring = *ring;
+		local->rx_ring[local->rx_rings++] = n;
 		n->in = fd;
 		meet(n);
 		sleep_renew(l); /* who sleeps has to say so in this one as well ... */
@@ -204,7 +204,7 @@ static int add_inlet(struct loop *l, struct neighbor *n, int fd, const struct ri
 }
 
 /* Without, everything goes through the rings. */
-static void open_reach(struct loop *l, struct neighbor *n, struct introduction *in)
+static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
 {
 	int tables = in->fd[GREETING_TABLES], arena = in->fd[GREETING_ARENA], err;
 
@@ -221,15 +221,15 @@ static void open_reach(struct loop *l, struct neighbor *n, struct introduction *
 }
 
 /* Who has called is taken for what it says that it is: it is of our user. */
-static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
+static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
-	struct neighbor *n = find(l, (uint8_t)in->greeting.slot);
+	struct local_peer *n = local_find(l, (uint8_t)in->greeting.slot);
 	struct ring ring;
 	int err;
 
 	if (n && n->in >= 0) {
-		lose(l, n); /* a new process in its slot: it is gone, and we have not heard of it yet */
-		n = find(l, (uint8_t)in->greeting.slot);
+		local_lose(l, n); /* a new process in its slot: it is gone, and we have not heard of it yet */
+		n = local_find(l, (uint8_t)in->greeting.slot);
 	}
 	if (!n)
 		return -ENOMEM;
@@ -239,17 +239,17 @@ static int adopt(struct loop *l, int fd, struct introduction *in) REQUIRES(l->lo
 	n->pid = in->pid;
 	n->shares = in->greeting.flags;
 	open_reach(l, n, in);
-	err = add_bell(l, fd) ?: call(l, n) ?: add_inlet(l, n, fd, &ring);
+	err = add_doorbell(l, fd) ?: local_call(l, n) ?: add_rx_ring(l, n, fd, &ring);
 	if (err) {
 		n->in = fd;
 		ring_unmap(&ring);
-		lose(l, n); /* closes what was ours, so that the other knows */
+		local_lose(l, n); /* closes what was ours, so that the other knows */
 	}
 	return 0;
 }
 
 /* False: the caller has not said who it is yet. */
-static bool hear(struct loop *l, int fd) REQUIRES(l->local.lock)
+static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct introduction in;
 	int err = introduction_receive(fd, &in);
@@ -257,7 +257,7 @@ static bool hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	if (err == -EAGAIN)
 		return false;
 	if (!err) {
-		err = helper_watch_local(l, fd, false) ?: adopt(l, fd, &in);
+		err = helper_watch_local(l, fd, false) ?: shareable_make(l, fd, &in);
 		introduction_close(&in);
 	}
 	if (err)
@@ -285,7 +285,7 @@ static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 	int fd;
 
 	while ((fd = introduction_accept(l->local.listener)) >= 0)
-		if (!hear(l, fd))
+		if (!local_hear(l, fd))
 			keep_caller(l, fd);
 }
 
@@ -305,17 +305,17 @@ void local_serve_connection(struct loop *l, int fd)
 		struct caller *c = container_of(i, struct caller, link);
 
 		if (c->fd == fd) {
-			if (hear(l, fd))
+			if (local_hear(l, fd))
 				forget_caller(c);
 			goto out;
 		}
 	}
 	for (uint32_t i = 1; i <= SLOTS; i++) {
-		struct neighbor *n = local->by_slot[i];
+		struct local_peer *n = local->by_slot[i];
 
 		if (n && (n->in == fd || n->out == fd)) {
-			if (has_event(fd, POLLRDHUP)) /* bells are for others */
-				lose(l, n);
+			if (has_event(fd, POLLRDHUP)) /* doorbells are for others */
+				local_lose(l, n);
 			break;
 		}
 	}
@@ -344,10 +344,10 @@ void local_look(struct loop *l, uint64_t now)
 
 static void call_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 {
-	struct neighbor *n = find(l, slot);
+	struct local_peer *n = local_find(l, slot);
 
 	if (n)
-		call(l, n); /* if nobody is there yet: datagrams ask again */
+		local_call(l, n); /* if nobody is there yet: datagrams ask again */
 }
 
 void local_serve_wanted(struct loop *l)
@@ -380,26 +380,26 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	struct port *port = path->link;
 	struct loop *l = port->loop;
 	uint8_t slot = dest_qpn >> 16;
-	struct neighbor *n;
+	struct local_peer *n;
 
-	path->neighbor = NULL;
+	path->local_peer = NULL;
 	if (!l->local.on || slot == 0 || !is_here(path))
 		return;
 	lock_take(&l->local.lock);
 	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it looks */
 		hear_callers(l); /* it may have called already: then both have met before the first packet */
-	n = find(l, slot);
+	n = local_find(l, slot);
 	if (n) {
 		n->users++;
-		call(l, n); /* if nobody is there yet: it will call us when it gets so far */
-		path->neighbor = n;
+		local_call(l, n); /* if nobody is there yet: it will call us when it gets so far */
+		path->local_peer = n;
 	}
 	lock_drop(&l->local.lock);
 }
 
 void local_forget(struct path *path)
 {
-	struct neighbor *n = path->neighbor;
+	struct local_peer *n = path->local_peer;
 	struct loop *l;
 
 	if (!n)
@@ -409,7 +409,7 @@ void local_forget(struct path *path)
 	n->users--;
 	free_if_unused(n);
 	lock_drop(&l->local.lock);
-	path->neighbor = NULL;
+	path->local_peer = NULL;
 }
 
 /* ---- sending ---- */
@@ -425,14 +425,14 @@ static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)
 		if (!met || may_change(qp))
 			engine_change_link(qp, met ? LOCAL_MTU : 0);
-	engine_reach(qp, met ? ((struct neighbor *)qp->path.neighbor)->reach : NULL);
+	engine_reach(qp, met ? ((struct local_peer *)qp->path.local_peer)->reach : NULL);
 }
 
 /* True: it has met the process that its peer is in. */
-static bool follow(struct qp *qp) REQUIRES(qp->lock)
+static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
-	struct neighbor *n = qp->path.neighbor;
-	bool met = n && neighbor_state(n) == NEIGHBOR_MET;
+	struct local_peer *n = qp->path.local_peer;
+	bool met = n && local_peer_state(n) == LOCAL_PEER_MET;
 	bool wanted = met && !qp->roams;
 
 	if (unlikely(qp->req.lossless != wanted || qp->req.changing))
@@ -442,51 +442,51 @@ static bool follow(struct qp *qp) REQUIRES(qp->lock)
 
 void local_meet(struct qp *qp)
 {
-	follow(qp);
+	local_follow(qp);
 }
 
-NO_LOCK_ANALYSIS struct neighbor *local_enter(struct qp *qp)
+NO_LOCK_ANALYSIS struct local_peer *local_enter(struct qp *qp)
 {
-	struct neighbor *n = qp->path.neighbor;
+	struct local_peer *n = qp->path.local_peer;
 
-	if (!follow(qp))
+	if (!local_follow(qp))
 		return NULL;
 	lock_take(&n->lock);
-	if (likely(neighbor_state(n) == NEIGHBOR_MET))
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET))
 		return n;
 	lock_drop(&n->lock);
 	return NULL;
 }
 
-uint32_t local_room(struct neighbor *n)
+uint32_t local_room(struct local_peer *n)
 {
-	uint32_t room = ring_room(&n->outlet, LOCAL_RING / 2);
+	uint32_t room = ring_room(&n->tx_ring, LOCAL_RING / 2);
 
 	return room > n->reserved ? room - n->reserved : 0;
 }
 
-static void ring_bell(int fd)
+static void ring_doorbell(int fd)
 {
 	char byte = 0;
 
-	/* it fails if the other is gone; and if so many bells wait that one more is not needed */
+	/* it fails if the other is gone; and if so many doorbells wait that one more is not needed */
 	send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void local_ring(const struct neighbor *n)
+void local_ring(const struct local_peer *n)
 {
-	ring_bell(n->out);
+	ring_doorbell(n->out);
 }
 
-void local_wake(struct neighbor *n)
+void local_wake(struct local_peer *n)
 {
 	lock_take(&n->lock);
-	if (neighbor_state(n) == NEIGHBOR_MET)
+	if (local_peer_state(n) == LOCAL_PEER_MET)
 		local_ring(n);
 	lock_drop(&n->lock);
 }
 
-void local_wait(struct qp *qp, struct neighbor *n)
+void local_wait(struct qp *qp, struct local_peer *n)
 {
 	struct hca *hca = qp->hca;
 	struct loop *l = n->loop;
@@ -508,40 +508,40 @@ void local_wait_no_more(struct qp *qp)
 	qp->is_ready = false;
 }
 
-NO_LOCK_ANALYSIS void local_leave(struct qp *qp, struct neighbor *n, bool full)
+NO_LOCK_ANALYSIS void local_leave(struct qp *qp, struct local_peer *n, bool full)
 {
 	if (unlikely(full))
 		local_wait(qp, n);
-	if (ring_must_wake(&n->outlet))
+	if (ring_must_wake(&n->tx_ring))
 		local_ring(n);
 	lock_drop(&n->lock);
 }
 
 bool local_is_unseen(const struct qp *qp)
 {
-	struct neighbor *n = qp->path.neighbor;
+	struct local_peer *n = qp->path.local_peer;
 	bool unseen = false;
 
 	if (!n || !qp->req.lossless)
 		return false;
 	lock_take(&n->lock);
-	if (neighbor_state(n) == NEIGHBOR_MET)
-		unseen = !ring_has_passed(&n->outlet, qp->sent_to);
+	if (local_peer_state(n) == LOCAL_PEER_MET)
+		unseen = !ring_has_passed(&n->tx_ring, qp->sent_to);
 	lock_drop(&n->lock);
 	return unseen;
 }
 
 /* ---- waiting ---- */
 
-static bool unstick(struct neighbor *n)
+static bool loop_local_unstick(struct local_peer *n)
 {
 	struct hca *hca = &n->loop->hca;
 	struct list *link;
 	bool room = true;
 
 	lock_take(&n->lock);
-	if (n->outlet.size)
-		room = ring_room(&n->outlet, n->outlet.size) >= ROOM_AGAIN;
+	if (n->tx_ring.size)
+		room = ring_room(&n->tx_ring, n->tx_ring.size) >= ROOM_AGAIN;
 	lock_drop(&n->lock);
 	if (!room)
 		return false;
@@ -562,8 +562,8 @@ void local_unstick(struct loop *l)
 	if (likely(!local_is_stuck(local)))
 		return;
 	atomic_store_explicit(&local->stuck, false, memory_order_relaxed);
-	for (uint32_t i = 0; i < local->inlets; i++)
-		all &= unstick(local->inlet[i]);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		all &= loop_local_unstick(local->rx_ring[i]);
 	if (!all)
 		atomic_store_explicit(&local->stuck, true, memory_order_relaxed);
 }
@@ -576,30 +576,30 @@ static bool local_want(struct loop *l) REQUIRES(l->receive)
 
 	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed)) /* who sets it kicks the helper */
 		return false;
-	for (uint32_t i = 0; i < local->inlets; i++) {
-		struct neighbor *n = local->inlet[i];
+	for (uint32_t i = 0; i < local->rx_rings; i++) {
+		struct local_peer *n = local->rx_ring[i];
 
 		lock_take(&n->lock);
-		if (n->outlet.size)
-			any |= ring_want(&n->outlet, ROOM_AGAIN) && !list_empty(&n->stuck);
+		if (n->tx_ring.size)
+			any |= ring_want(&n->tx_ring, ROOM_AGAIN) && !list_empty(&n->stuck);
 		lock_drop(&n->lock);
 	}
 	return any;
 }
 
-void local_tell(struct neighbor *n)
+void local_tell(struct local_peer *n)
 {
-	if (n->inlet.known != n->inlet.at)
-		ring_tell(&n->inlet);
-	if (ring_is_wanted(&n->inlet))
-		ring_bell(n->in);
+	if (n->rx_ring.known != n->rx_ring.at)
+		ring_tell(&n->rx_ring);
+	if (ring_is_wanted(&n->rx_ring))
+		ring_doorbell(n->in);
 }
 
-static void empty_bells(const struct local *local)
+static void empty_doorbells(const struct local *local)
 {
-	struct epoll_event e[BELLS];
+	struct epoll_event e[DOORBELLS];
 	char bytes[64];
-	int n = epoll_wait(local->bells, e, BELLS, 0);
+	int n = epoll_wait(local->doorbells, e, DOORBELLS, 0);
 
 	for (int i = 0; i < n; i++)
 		while (recv(e[i].data.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
@@ -612,16 +612,16 @@ NO_LOCK_ANALYSIS void local_released(void *loop)
 
 	lock_take(&l->local.lock);
 	for (uint32_t i = 1; i <= SLOTS; i++)
-		if (l->local.by_slot[i] && neighbor_state(l->local.by_slot[i]) == NEIGHBOR_MET)
+		if (l->local.by_slot[i] && local_peer_state(l->local.by_slot[i]) == LOCAL_PEER_MET)
 			local_ring(l->local.by_slot[i]);
 	lock_drop(&l->local.lock);
 }
 
 static void tidy(const struct local *local)
 {
-	for (uint32_t i = 0; i < local->inlets; i++)
-		if (neighbor_state(local->inlet[i]) == NEIGHBOR_MET && local->inlet[i]->reach)
-			reach_tidy(local->inlet[i]->reach);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		if (local_peer_state(local->rx_ring[i]) == LOCAL_PEER_MET && local->rx_ring[i]->reach)
+			reach_tidy(local->rx_ring[i]->reach);
 }
 
 void local_tidy(struct loop *l)
@@ -637,14 +637,14 @@ bool local_sleep(struct loop *l)
 	struct local *local = &l->local;
 	bool any = false;
 
-	if (!local->inlets)
+	if (!local->rx_rings)
 		return false;
-	empty_bells(local);
-	tidy(local); /* after that: a neighbor that rings later wakes us again */
-	for (uint32_t i = 0; i < local->inlets; i++)
-		any |= ring_sleep(&local->inlet[i]->inlet);
-	for (uint32_t i = 0; i < local->inlets; i++)
-		local_tell(local->inlet[i]);
+	empty_doorbells(local);
+	tidy(local); /* after that: a local peer that rings later wakes us again */
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		any |= ring_sleep(&local->rx_ring[i]->rx_ring);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		local_tell(local->rx_ring[i]);
 	return local_want(l) || any;
 }
 
@@ -661,18 +661,18 @@ void local_fini(struct loop *l)
 		forget_caller(c);
 	}
 	for (uint32_t i = 1; i <= SLOTS; i++) {
-		struct neighbor *n = local->by_slot[i];
+		struct local_peer *n = local->by_slot[i];
 
 		if (n) {
-			ring_unmap(&n->inlet);
-			neighbor_lose(n);
-			neighbor_free(n);
+			ring_unmap(&n->rx_ring);
+			local_peer_lose(n);
+			local_peer_free(n);
 		}
 	}
 	list_each_safe(i, &local->gone)
-		neighbor_free(container_of(i, struct neighbor, link));
-	close_fd(&local->listener);
-	close_fd(&local->bells);
+		local_peer_free(container_of(i, struct local_peer, link));
+	local_close_fd(&local->listener);
+	local_close_fd(&local->doorbells);
 }
 
 void local_in_child(struct loop *l)
@@ -682,7 +682,7 @@ void local_in_child(struct loop *l)
 	list_each(i, &local->callers)
 		close(container_of(i, struct caller, link)->fd);
 	for (uint32_t i = 1; i <= SLOTS; i++) {
-		struct neighbor *n = local->by_slot[i];
+		struct local_peer *n = local->by_slot[i];
 
 		if (n && n->in >= 0)
 			close(n->in);
@@ -691,6 +691,6 @@ void local_in_child(struct loop *l)
 		if (n && n->reach)
 			reach_abandon(n->reach);
 	}
-	close_fd(&local->listener);
-	close_fd(&local->bells);
+	local_close_fd(&local->listener);
+	local_close_fd(&local->doorbells);
 }

@@ -88,7 +88,7 @@ static void free_loop(struct loop *l)
 
 /* ---- fork: the child keeps no descriptor of ours and touches nothing that other threads may have held ---- */
 
-NO_LOCK_ANALYSIS static void before_fork(void)
+NO_LOCK_ANALYSIS static void loop_before_fork(void)
 {
 	struct loop *l;
 
@@ -98,7 +98,7 @@ NO_LOCK_ANALYSIS static void before_fork(void)
 		lock_take(&l->local.lock);
 }
 
-NO_LOCK_ANALYSIS static void after_fork(void)
+NO_LOCK_ANALYSIS static void loop_after_fork(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 
@@ -107,7 +107,7 @@ NO_LOCK_ANALYSIS static void after_fork(void)
 	lock_drop(&life);
 }
 
-NO_LOCK_ANALYSIS static void in_child(void)
+NO_LOCK_ANALYSIS static void loop_in_child(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 
@@ -129,9 +129,9 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	lock_drop(&life);
 }
 
-static void watch_forks(void)
+static void loop_watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, in_child);
+	pthread_atfork(loop_before_fork, loop_after_fork, loop_in_child);
 }
 
 /* A peer may wait for an acknowledgement that we were going to send along with our next request. */
@@ -141,7 +141,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 
 	if (!l)
 		return;
-	if (has_ready(l) || has_late(l))
+	if (has_ready(l) || has_delayed_ack(l))
 		helper_flush(l);
 	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)
 		l->port[i]->link->ops->tell(l->port[i]->link);
@@ -154,7 +154,7 @@ struct hca *loop_get(const struct hca_ops *ops)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct loop *l;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, loop_watch_forks);
 	lock_take(&life);
 	l = atomic_load_explicit(&loop_current, memory_order_relaxed); /* only written under the lock */
 	if (!l) {

@@ -25,7 +25,7 @@ void loop_detach(struct path *path);
 /* The same for an address that is bound already: else -EADDRNOTAVAIL. Never waits: -EAGAIN. */
 int loop_attach_again(struct path *path);
 
-/* The peer's number is known: fills path->neighbor if it is a process of ours on this host. loop_detach() undoes it. The
+/* The peer's number is known: fills path->local peer if it is a process of ours on this host. loop_detach() undoes it. The
  * path is attached, and not in use yet. */
 void loop_introduce(struct path *path, uint32_t dest_qpn);
 
@@ -36,13 +36,13 @@ int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
 int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
 void loop_leave_all(uint32_t qpn);
 
-/* Posts and sends requests at once, as many as may go the straight way (engine.h); returns the rest. */
+/* Posts and sends requests at once, as many as may go the fast path (engine.h); returns the rest. */
 struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 /* Posts and sends a small request to the network there and then, if that is all that there is to do (engine.h). */
 bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
-/* Before engine_post_send(): a QP that could change over to its neighbor does, so that even the first one-sided operation
+/* Before engine_post_send(): a QP that could change over to its local peer does, so that even the first one-sided operation
  * is done there and then; with one of them under way, those behind it could not be. */
 void loop_posting(struct qp *qp) REQUIRES(qp->lock);
 
@@ -65,7 +65,7 @@ bool loop_progress_for(struct cq_poller *poller);
 bool loop_look_around(void);
 
 /* Receives what has come until now, whatever it is for; waits for another thread that is at it. With no lock but those that
- * stand above the receive turn in ARCHITECTURE.md. */
+ * stand above rx ownership in ARCHITECTURE.md. */
 void loop_catch_up(void);
 
 /* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first

@@ -8,7 +8,7 @@
 
 #include "link/record.h"
 #include "loop/internal.h"
-#include "loop/neighbor.h"
+#include "loop/local_peer.h"
 
 #define LOOK_AGAIN (20 * MSEC) /* whether who is behind has been stopped */
 #define CALL_AGAIN SEC /* a slot where nobody took a call is called no more often */
@@ -28,11 +28,11 @@ static void want(struct loop *l, uint8_t slot, uint64_t now)
 	helper_kick(l);
 }
 
-static void *find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+static void *nearby_find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
 	struct loop *l = loop_of(qp);
 	uint8_t slot = qpn >> 16;
-	struct neighbor *n;
+	struct local_peer *n;
 
 	if (!slot || !l->local.on || memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)))
 		return NULL;
@@ -43,22 +43,22 @@ static void *find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t
 	return n;
 }
 
-static uint32_t bytes_of(uint32_t length)
+static uint32_t nearby_bytes_of(uint32_t length)
 {
 	return ring_round(sizeof(struct record) + sizeof(struct record_datagram) + length);
 }
 
 /* With qp->lock, as turns are made under it. */
-NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, void *near, uint32_t length, bool waits)
+NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, void *near, uint32_t length, bool waits)
 {
-	uint32_t bytes = bytes_of(length), need;
+	uint32_t bytes = nearby_bytes_of(length), need;
 	enum near_room room = NEAR_GONE;
-	struct neighbor *n = near;
+	struct local_peer *n = near;
 
 	lock_take(&n->lock);
-	if (likely(neighbor_state(n) == NEIGHBOR_MET)) {
-		need = n->reserved + bytes + TURN_SPARE;
-		room = ring_room(&n->outlet, need) >= need ? NEAR_ROOM : NEAR_FULL;
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET)) {
+		need = n->reserved + bytes + BATCH_SPARE;
+		room = ring_room(&n->tx_ring, need) >= need ? NEAR_ROOM : NEAR_FULL;
 		if (room == NEAR_ROOM)
 			n->reserved += bytes;
 		else if (waits)
@@ -70,12 +70,12 @@ NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, void *near, uint32
 	return room;
 }
 
-static void release(void *near, uint32_t length)
+static void nearby_release(void *near, uint32_t length)
 {
-	struct neighbor *n = near;
+	struct local_peer *n = near;
 
 	lock_take(&n->lock);
-	n->reserved -= bytes_of(length);
+	n->reserved -= nearby_bytes_of(length);
 	lock_drop(&n->lock);
 }
 
@@ -97,7 +97,7 @@ static bool process_is_stopped(pid_t pid)
 	return n > 0 && state && (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
 }
 
-static bool is_stopped(struct neighbor *n) REQUIRES(n->lock)
+static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
 {
 	uint64_t now = clock_now();
 
@@ -111,32 +111,32 @@ static bool is_stopped(struct neighbor *n) REQUIRES(n->lock)
 /* Who asks itself is in the middle of what it has been sent: there always is some. */
 static bool is_behind(void *near)
 {
-	struct neighbor *n = near;
+	struct local_peer *n = near;
 	bool behind;
 
 	if (n->slot == n->loop->slot.number)
 		return false;
 	lock_take(&n->lock);
-	behind = neighbor_state(n) == NEIGHBOR_MET && !ring_has_passed(&n->outlet, n->outlet.at) && !is_stopped(n);
+	behind = local_peer_state(n) == LOCAL_PEER_MET && !ring_has_passed(&n->tx_ring, n->tx_ring.at) && !is_stopped(n);
 	lock_drop(&n->lock);
 	return behind;
 }
 
-const struct near_ops nearby_ops = {find, reserve, release, is_behind};
+const struct near_ops nearby_ops = {nearby_find, nearby_reserve, nearby_release, is_behind};
 
 bool nearby_send(const struct tx *tx, const struct link_tx *out)
 {
 	uint32_t bytes = record_bytes(&tx->packet);
-	struct neighbor *n = tx->near;
+	struct local_peer *n = tx->near;
 	bool readable = true;
 
 	lock_take(&n->lock);
 	n->reserved -= ring_round(bytes);
-	if (likely(neighbor_state(n) == NEIGHBOR_MET))
-		readable = record_put(ring_next(&n->outlet), out, &tx->path->sgid);
-	if (likely(readable && neighbor_state(n) == NEIGHBOR_MET)) {
-		ring_publish(&n->outlet, bytes);
-		if (ring_must_wake(&n->outlet))
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET))
+		readable = record_put(ring_next(&n->tx_ring), out, &tx->path->sgid);
+	if (likely(readable && local_peer_state(n) == LOCAL_PEER_MET)) {
+		ring_publish(&n->tx_ring, bytes);
+		if (ring_must_wake(&n->tx_ring))
 			local_ring(n);
 	}
 	lock_drop(&n->lock);
@@ -144,43 +144,43 @@ bool nearby_send(const struct tx *tx, const struct link_tx *out)
 }
 
 /* Whatever no room has been reserved for. False: there is none. */
-static bool put(struct neighbor *n, const struct link_tx *out, const union ibv_gid *from)
+static bool nearby_put(struct local_peer *n, const struct link_tx *out, const union ibv_gid *from)
 {
 	uint32_t bytes = record_bytes(out->packet);
 	bool room;
 
 	lock_take(&n->lock);
-	room = neighbor_state(n) == NEIGHBOR_MET && local_room(n) >= ring_round(bytes);
+	room = local_peer_state(n) == LOCAL_PEER_MET && local_room(n) >= ring_round(bytes);
 	if (room) {
-		record_put(ring_next(&n->outlet), out, from);
-		ring_publish(&n->outlet, bytes);
-		if (ring_must_wake(&n->outlet))
+		record_put(ring_next(&n->tx_ring), out, from);
+		ring_publish(&n->tx_ring, bytes);
+		if (ring_must_wake(&n->tx_ring))
 			local_ring(n);
 	}
 	lock_drop(&n->lock);
 	return room;
 }
 
-bool nearby_answer(struct neighbor *n, const struct packet *p, const uint8_t *here)
+bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here)
 {
-	return put(n, &(struct link_tx){.packet = p}, (const union ibv_gid *)here);
+	return nearby_put(n, &(struct link_tx){.packet = p}, (const union ibv_gid *)here);
 }
 
 bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)
 {
 	struct local *local = &l->local;
-	struct neighbor *n;
+	struct local_peer *n;
 	bool sent;
 
 	lock_take(&local->mads_lock);
 	/* acquire pairs with meet() in local.c */
 	n = atomic_load_explicit(&local->near[slot], memory_order_acquire);
-	sent = n && put(n, mad, mad->dgid);
+	sent = n && nearby_put(n, mad, mad->dgid);
 	lock_drop(&local->mads_lock);
 	return sent;
 }
 
-static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
+static void loop_nearby_forget(struct qp *qp, const struct local_peer *n) REQUIRES(qp->lock)
 {
 	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {
 		if (qp->flow[i].near == n)
@@ -190,7 +190,7 @@ static void forget(struct qp *qp, const struct neighbor *n) REQUIRES(qp->lock)
 	}
 }
 
-void nearby_forget(struct loop *l, const struct neighbor *n)
+void nearby_forget(struct loop *l, const struct local_peer *n)
 {
 	lock_take(&l->local.mads_lock);
 	lock_drop(&l->local.mads_lock);
@@ -203,7 +203,7 @@ void nearby_forget(struct loop *l, const struct neighbor *n)
 		}
 		lock_take(&qp->lock);
 		if (qp->alive)
-			forget(qp, n);
+			loop_nearby_forget(qp, n);
 		lock_drop(&qp->lock);
 	}
 }

@@ -48,7 +48,7 @@ static void say_not_allowed(void)
 		  "your own (unshare -rn)");
 }
 
-static struct raw_port *find(int interface) REQUIRES(raw_lock)
+static struct raw_port *raw_find(int interface) REQUIRES(raw_lock)
 {
 	list_each(l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
@@ -59,7 +59,7 @@ static struct raw_port *find(int interface) REQUIRES(raw_lock)
 	return NULL;
 }
 
-static int make(struct loop *l, int interface, struct raw_port **made) REQUIRES(raw_lock)
+static int raw_make(struct loop *l, int interface, struct raw_port **made) REQUIRES(raw_lock)
 {
 	struct raw_port *p = calloc(1, sizeof(*p));
 	int error;
@@ -88,9 +88,9 @@ int raw_attach(struct qp *qp, int interface)
 	int error = 0;
 
 	lock_take(&raw_lock);
-	p = find(interface);
+	p = raw_find(interface);
 	if (!p)
-		error = make(loop_of(qp), interface, &p);
+		error = raw_make(loop_of(qp), interface, &p);
 	if (!error) {
 		p->users++;
 		qp->raw = &p->port;
@@ -148,7 +148,7 @@ static void insert(struct raw_port *p, struct flow_rule *rule) REQUIRES(raw_lock
 }
 
 /* False: no receive is posted. */
-static bool hand_over(struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
+static bool raw_hand_over(struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
 {
 	struct qp *qp = rule->qp;
 	bool taken = true;
@@ -175,7 +175,7 @@ static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key 
 
 /* Who consumes frames as they come may be late for a moment, and an adapter with flow control would hold up the sender.
  * Whoever lets one wait in vain is not waited for again before it has taken one. */
-static bool may_wait(struct raw_port *p, struct flow_rule *rule, const struct held *frame)
+static bool raw_may_wait(struct raw_port *p, struct flow_rule *rule, const struct held *frame)
 {
 	uint64_t now = clock_now();
 
@@ -200,7 +200,7 @@ static bool offer(struct raw_port *p, const struct held *f)
 
 		if (!flow_matches(rule, &key) || (f->outgoing && !wants_outgoing(rule, &key)))
 			continue;
-		if (!rule->drops && !hand_over(rule, &key, f->frame, f->length) && !given && may_wait(p, rule, f))
+		if (!rule->drops && !raw_hand_over(rule, &key, f->frame, f->length) && !given && raw_may_wait(p, rule, f))
 			return false;
 		given = true;
 		if (rule->counters) {
@@ -214,14 +214,14 @@ static bool offer(struct raw_port *p, const struct held *f)
 	return true;
 }
 
-static bool deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing)
+static bool raw_deliver(void *arg, const uint8_t *frame, uint32_t length, bool outgoing)
 {
 	struct raw_port *p = arg;
 
 	return (outgoing && p->loopback) || offer(p, &(struct held){frame, length, outgoing});
 }
 
-static bool receive(void) REQUIRES(raw_lock)
+static bool raw_receive(void) REQUIRES(raw_lock)
 {
 	bool any = false;
 
@@ -229,7 +229,7 @@ static bool receive(void) REQUIRES(raw_lock)
 		struct raw_port *p = container_of(l, struct raw_port, all);
 
 		if (p->fd >= 0 && (!p->held.frame || offer(p, &p->held)))
-			any |= ether_receive(p->fd, p->buffer, BATCH, deliver, p);
+			any |= ether_receive(p->fd, p->buffer, BATCH, raw_deliver, p);
 	}
 	return any;
 }
@@ -241,19 +241,19 @@ bool raw_progress(void)
 	if (likely(!atomic_load_explicit(&listening, memory_order_relaxed)))
 		return false;
 	if (lock_try(&raw_lock)) {
-		any = receive();
+		any = raw_receive();
 		lock_drop(&raw_lock);
 	}
 	return any;
 }
 
 /* The helper's */
-static void serve(void *arg)
+static void raw_serve(void *arg)
 {
 	bool any;
 
 	lock_take(&raw_lock);
-	any = receive();
+	any = raw_receive();
 	lock_drop(&raw_lock);
 	if (!any) /* a frame is held, and the descriptor stays readable */
 		loop_not_yet();
@@ -292,7 +292,7 @@ int raw_add_rule(struct flow_rule *rule)
 	lock_drop(&raw_lock);
 	/* without the lock: the helper's handler takes it. Whoever polls finds frames in any case */
 	if (!error && first)
-		error = loop_watch(fd, serve, NULL);
+		error = loop_watch(fd, raw_serve, NULL);
 	if (error && first && fd >= 0)
 		raw_remove_rule(rule);
 	return error;

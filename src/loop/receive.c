@@ -1,4 +1,4 @@
-/* Receiving: from links to QPs. One thread of a process at a time, whoever has the turn.
+/* Receiving: from links to QPs. One thread of a process at a time, the rx owner.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <sched.h>
 #include <string.h>
@@ -9,22 +9,22 @@
 #include "loop/nearby.h"
 #include "loop/raw.h"
 #include "loop/target.h"
-#include "loop/neighbor.h"
+#include "loop/local_peer.h"
 
 #define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
 #define SHARE	    8u		/* ... and after one that somebody has used who does not give way, an eighth of what he took */
 #define TURN	    (2 * MSEC)	/* others of this process who poll and give way take less than this each, even who ... */
 #define KEEP	    (1 * MSEC)	/* ... keeps it for as long as one of several may */
 #define POLL_BATCH  1	/* packets: one train, if they come in trains */
-#define INLET_BATCH 32	/* packets from one neighbor before the next one's turn */
-#define INLET_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
+#define RX_RING_BATCH 32	/* packets from one local peer before the next one's turn */
+#define RX_RING_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
 #define LONG	    16u /* packets: after so many, it is later */
 #define FOUND_COUNTS 8u /* as so many more that find nothing: where much comes, it is taken in together */
 #define FEW_GLANCES  (uint64_t)15
 #define MANY_GLANCES (uint64_t)127
 #define FLUSH_AFTER 16u	/* looks of a busy thread */
 #define NO_PAUSE    (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
-#define LOOK_AGAIN  (10 * USEC) /* with neighbors, a port that has been quiet is looked at so often only: it costs a system call; ... */
+#define LOOK_AGAIN  (10 * USEC) /* with local peers, a port that has been quiet is looked at so often only: it costs a system call; ... */
 #define LOOK_SELDOM (50 * USEC) /* ... while they are at work, and nothing has come to it for ... */
 #define SILENT	    (10 * MSEC) /* ... so long */
 #define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
@@ -36,25 +36,25 @@ struct visit {
 	struct loop *loop;
 	struct port *port; /* NULL: handed over by another process */
 	struct qp *qp;	   /* locked; NULL: none */
-	bool straight;	   /* nothing has come for it but by the straight way */
+	bool straight;	   /* nothing has come for it but by the fast path */
 	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know ... */
 	uint64_t about;	   /* ... not even roughly */
 	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
-/* The same as run_qp() of a QP for which nothing has come but by the straight way: run when something asks for an answer, it may
+/* The same as run_qp() of a QP for which nothing has come but by the fast path: run when something asks for an answer, it may
  * wait. No deadline of its has become earlier. */
 static inline void run_straight(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	if (unlikely(!engine_owes_ack_alone(qp)))
 		run_qp(l, qp, now ?: clock_about(), true);
 	else if (!qp->resp.ack_owed || !qp->resp.ack_asked)
-		forget_late(qp);
-	else if (!make_late(l, qp))
+		delayed_ack_clear(qp);
+	else if (!delayed_ack_set(l, qp))
 		make_ready(l, qp);
 }
 
-NO_LOCK_ANALYSIS static void leave(struct visit *v)
+NO_LOCK_ANALYSIS static void receive_leave(struct visit *v)
 {
 	if (!v->qp)
 		return;
@@ -75,13 +75,13 @@ NO_LOCK_ANALYSIS static bool enter_straight(struct visit *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
 		return true;
-	leave(v);
+	receive_leave(v);
 	v->qp = hca_find_qp(&v->loop->hca, qpn);
 	v->straight = true;
 	return v->qp;
 }
 
-static bool enter(struct visit *v, uint32_t qpn)
+static bool receive_enter(struct visit *v, uint32_t qpn)
 {
 	bool there = enter_straight(v, qpn);
 
@@ -91,13 +91,13 @@ static bool enter(struct visit *v, uint32_t qpn)
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
-/* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which neighbors send another way. */
+/* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which local peers send another way. */
 static void deliver_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
 	REQUIRES(v->loop->receive)
 {
 	uint8_t slot;
 
-	leave(v);
+	receive_leave(v);
 	receive_waiting(v->loop);
 	slot = gsi_receive(v->loop, p, from, !v->port);
 	if (slot)
@@ -127,23 +127,23 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 	return NULL;
 }
 
-/* The way that the question came, from the neighbor `n` or from the network, or if the ring is full, as that. A UD QP has no
- * path of its own, so the answer leaves by the address that the question came to. */
-NO_LOCK_ANALYSIS static void answer(struct visit *v, struct neighbor *n, const struct packet *question, const union ibv_gid *from)
+/* The way that the credit request came, from the local peer `n` or from the network, or if the ring is full, as that. A UD QP has no
+ * path of its own, so the answer leaves by the address that the credit request came to. */
+NO_LOCK_ANALYSIS static void receive_answer(struct visit *v, struct local_peer *n, const struct packet *credit_request, const union ibv_gid *from)
 {
-	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? question->to : v->qp->path.sgid.raw;
+	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? credit_request->to : v->qp->path.sgid.raw;
 	struct port *port;
 	struct packet p;
 	struct link_tx tx = {.packet = &p, .dgid = from};
 
-	if (!engine_answer(v->qp, question, from, v->now, &p) || (n && nearby_answer(n, &p, here)))
+	if (!engine_grant_credit(v->qp, credit_request, from, v->now, &p) || (n && nearby_answer(n, &p, here)))
 		return;
 	port = v->port ?: port_of(v->loop, here);
 	if (port)
 		send_packets(port->link, &tx, 1);
 }
 
-NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static void receive_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct visit *v = arg;
 	uint8_t slot = p->dest_qpn >> 16;
@@ -158,8 +158,8 @@ NO_LOCK_ANALYSIS static void deliver(void *arg, const struct packet *p, const un
 	if (unlikely(!enter_straight(v, p->dest_qpn)) || likely(engine_receive_short(v->qp, p, from, v->now, v->poller)))
 		return;
 	v->straight = false;
-	if (unlikely(p->opcode == OPCODE_QUESTION))
-		answer(v, NULL, p, from);
+	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
+		receive_answer(v, NULL, p, from);
 	else if (likely(TRANSPORT(p->opcode) != TRANSPORT_XRC) || !target_route(v->loop, v->qp, p, from))
 		engine_receive(v->qp, p, from, v->now);
 }
@@ -172,7 +172,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 
 	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
 		return;
-	leave(v);
+	receive_leave(v);
 	v->straight = false;
 	v->qp = target_guest(v->loop, h);
 	if (v->qp)
@@ -183,7 +183,7 @@ NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_rep
 {
 	struct visit *v = arg;
 
-	leave(v);
+	receive_leave(v);
 	target_heard(v->loop, r, v->now);
 }
 
@@ -191,7 +191,7 @@ NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a
 {
 	struct visit *v = arg;
 
-	leave(v);
+	receive_leave(v);
 	target_asked(v->loop, a);
 }
 
@@ -212,17 +212,17 @@ NO_LOCK_ANALYSIS static void deliver_group(void *arg, const struct packet *p, co
 	if (!v->now)
 		v->now = clock_now();
 	for (uint32_t i = 0; i < v->port->members; i++)
-		if (enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
+		if (receive_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
 			engine_receive(v->qp, p, from, v->now);
 }
 
 static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
 {
 	struct visit v = {.loop = l, .port = port, .now = *now, .poller = poller};
-	link_deliver *to = port->netif ? deliver_group : deliver;
+	link_deliver *to = port->netif ? deliver_group : receive_deliver;
 	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
 
-	leave(&v);
+	receive_leave(&v);
 	*now = v.now;
 	if (unlikely(l->handover.bytes))
 		handover_send(&l->handover, &l->slot);
@@ -234,13 +234,13 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, s
 /* Whether it matters when exactly that came: who asks again soon, or waits for a time that he was told, wants to know. */
 static bool is_timed(const struct qp *qp, const struct packet *p)
 {
-	if (p->opcode == OPCODE_ANSWER)
+	if (p->opcode == OPCODE_CREDIT_GRANT)
 		return true;
 	return qp->transport != TRANSPORT_UD &&
 	       (!qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR));
 }
 
-/* When a neighbor's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
+/* When a local peer's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
 static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSIS
 {
 	if (unlikely(is_timed(v->qp, p)))
@@ -253,12 +253,12 @@ static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSI
 /* Behind all that its sender has sent before. */
 NO_LOCK_ANALYSIS static void deliver_near_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
 {
-	leave(v);
+	receive_leave(v);
 	gsi_receive(v->loop, p, from, true);
 }
 
-/* A neighbor's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
-NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, struct packet *p,
+/* A local peer's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
+NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct local_peer *n, struct packet *p,
 					  const union ibv_gid *from)
 {
 	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number)) {
@@ -267,15 +267,15 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 		return;
 	}
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (unlikely(!enter(v, p->dest_qpn)))
+	if (unlikely(!receive_enter(v, p->dest_qpn)))
 		return;
 	v->now = time_of(v, p);
-	if (unlikely(p->opcode == OPCODE_QUESTION)) {
-		answer(v, n, p, from);
+	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST)) {
+		receive_answer(v, n, p, from);
 	} else if (from) {
-		if (TRANSPORT(p->opcode) == TRANSPORT_UD || p->opcode == OPCODE_ANSWER)
+		if (TRANSPORT(p->opcode) == TRANSPORT_UD || p->opcode == OPCODE_CREDIT_GRANT)
 			engine_receive(v->qp, p, from, v->now);
-	} else if (likely(v->qp->path.neighbor == n)) {
+	} else if (likely(v->qp->path.local_peer == n)) {
 		if (unlikely(!v->qp->req.lossless || (p->pieces && !v->qp->reach)))
 			local_meet(v->qp);
 		p->mtu = LOCAL_MTU;
@@ -284,12 +284,12 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct neighbor *n, s
 	}
 }
 
-/* The straight way. False: the record is for deliver_near(). Neighbors have one address, so datagrams come from where they go to. */
-NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct neighbor *n, const void *record, uint32_t bytes, struct packet *p)
+/* the fast path. False: the record is for deliver_near(). Local peers have one address, so datagrams come from where they go to. */
+NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct local_peer *n, const void *record, uint32_t bytes, struct packet *p)
 {
 	p->mtu = LOCAL_MTU;
 	return record_get_straight(record, bytes, p) && enter_straight(v, p->dest_qpn) &&
-	       TRANSPORT(p->opcode) == v->qp->transport && (TRANSPORT(p->opcode) == TRANSPORT_UD || likely(v->qp->path.neighbor == n)) &&
+	       TRANSPORT(p->opcode) == v->qp->transport && (TRANSPORT(p->opcode) == TRANSPORT_UD || likely(v->qp->path.local_peer == n)) &&
 	       engine_receive_straight(v->qp, p, (const union ibv_gid *)p->to, v->poller);
 }
 
@@ -300,9 +300,9 @@ static bool is_served(const struct cq_poller *poller)
 }
 
 /* Up to `batch` records; returns their number. */
-static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batch)
+static uint32_t receive_rx_ring(struct visit *v, struct local_peer *n, uint32_t batch)
 {
-	struct ring *ring = &n->inlet;
+	struct ring *ring = &n->rx_ring;
 	uint32_t bytes, count = 0;
 	const void *record;
 
@@ -311,7 +311,7 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 		struct packet p;
 
 		count++;
-		ring_expect(&n->outlet, &n->expected);
+		ring_expect(&n->tx_ring, &n->expected);
 		ring_fetch(record, bytes);
 		if (!deliver_straight(v, n, record, bytes, &p)) {
 			p.pieces = 0;
@@ -329,27 +329,27 @@ static uint32_t receive_inlet(struct visit *v, struct neighbor *n, uint32_t batc
 	return count;
 }
 
-/* What neighbors send. */
-static uint32_t receive_inlets(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
+/* What local peers send. */
+static uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
 {
 	struct visit v = {.loop = l, .poller = poller};
 	uint32_t n = 0;
 
-	/* those behind it have their turn when a poll looks at all: poll_rings() */
-	for (uint32_t i = 0; i < l->local.inlets && !is_served(poller); i++)
-		n += receive_inlet(&v, l->local.inlet[i], INLET_BATCH);
-	leave(&v);
+	/* those behind it have their tx batch when a poll looks at all: poll_rings() */
+	for (uint32_t i = 0; i < l->local.rx_rings && !is_served(poller); i++)
+		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
+	receive_leave(&v);
 	return n;
 }
 
-/* What neighbors have sent before now, and no more than a ring holds of what they send meanwhile. */
+/* What local peers have sent before now, and no more than a ring holds of what they send meanwhile. */
 static void receive_waiting(struct loop *l)
 {
 	struct visit v = {.loop = l};
 
-	for (uint32_t i = 0; i < l->local.inlets; i++)
-		receive_inlet(&v, l->local.inlet[i], INLET_ALL);
-	leave(&v);
+	for (uint32_t i = 0; i < l->local.rx_rings; i++)
+		receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_ALL);
+	receive_leave(&v);
 }
 
 void loop_catch_up(void)
@@ -368,16 +368,16 @@ void loop_catch_up(void)
 	lock_drop(&l->receive);
 }
 
-void drain_inlet(struct loop *l, struct neighbor *n)
+void drain_rx_ring(struct loop *l, struct local_peer *n)
 {
 	struct visit v = {.loop = l};
 
-	while (receive_inlet(&v, n, INLET_BATCH))
+	while (receive_rx_ring(&v, n, RX_RING_BATCH))
 		;
-	leave(&v);
+	receive_leave(&v);
 }
 
-/* Whether it is time to look at a port, for a process that has neighbors too; `at_work`: they have sent something since the last time;
+/* Whether it is time to look at a port, for a process that has local peers too; `at_work`: they have sent something since the last time;
  * `others`: quiet ones that this poll has looked at: one does for a poll, unless polls are rare. */
 static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t others)
 {
@@ -395,12 +395,12 @@ static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t other
 
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
-	bool near = l->local.inlets, at_work, busy = false;
-	uint32_t n = near ? receive_inlets(l, NULL) : 0, quiet = 0;
+	bool near = l->local.rx_rings, at_work, busy = false;
+	uint32_t n = near ? receive_rx_rings(l, NULL) : 0, quiet = 0;
 	uint64_t before = *now, seen = 0; /* the time is read when something has come */
 
-	at_work = n || l->inlets_busy;
-	l->inlets_busy = false;
+	at_work = n || l->rx_rings_busy;
+	l->rx_rings_busy = false;
 	for (uint32_t i = 0; i < l->ports; i++) {
 		struct port *port = l->port[i];
 		bool was_quiet = !port->busy;
@@ -427,10 +427,10 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 bool receive_handover(struct loop *l, uint64_t now)
 {
 	struct visit v = {.loop = l, .now = now};
-	static const struct handover_ops ops = {deliver, deliver_passed, deliver_report, deliver_ask};
+	static const struct handover_ops ops = {receive_deliver, deliver_passed, deliver_report, deliver_ask};
 	bool any = handover_receive(&l->slot, &ops, &v);
 
-	leave(&v);
+	receive_leave(&v);
 	if (unlikely(l->handover.bytes))
 		handover_send(&l->handover, &l->slot);
 	return any;
@@ -455,13 +455,13 @@ void drain_port(void *arg)
 	handover_send(&l->handover, &l->slot);
 }
 
-/* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only who has the turn may. */
-static bool look_for_late(struct loop *l) REQUIRES(l->receive)
+/* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only the rx owner may. */
+static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
 {
-	if (has_late(l))
+	if (has_delayed_ack(l))
 		return true;
-	if (atomic_load_explicit(&l->late, memory_order_relaxed))
-		atomic_store_explicit(&l->late, NULL, memory_order_relaxed);
+	if (atomic_load_explicit(&l->delayed_ack, memory_order_relaxed))
+		atomic_store_explicit(&l->delayed_ack, NULL, memory_order_relaxed);
 	return false;
 }
 
@@ -469,7 +469,7 @@ static bool look_for_late(struct loop *l) REQUIRES(l->receive)
  * ago; becomes the time at which something came. `flush`: what waits to be sent goes. */
 static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_poller *poller)
 {
-	bool late = false;
+	bool delayed_ack = false;
 	uint32_t n = 0;
 
 	if (unlikely(atomic_load_explicit(&l->local.expected, memory_order_relaxed)))
@@ -477,15 +477,15 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_
 	if (unlikely(flush && has_ready(l)))
 		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
 	if (lock_try(&l->receive)) {
-		late = look_for_late(l) && flush;
-		l->late_again = false;
+		delayed_ack = look_for_delayed_ack(l) && flush;
+		l->delayed_ack_again = false;
 		n += receive_all(l, seen, poller);
 		local_unstick(l);
-		late &= !l->late_again;
+		delayed_ack &= !l->delayed_ack_again;
 		lock_drop(&l->receive);
 	}
-	if (unlikely(late))
-		n += run_late(l, clock_about());
+	if (unlikely(delayed_ack))
+		n += delayed_ack_run(l, clock_about());
 	if (unlikely(timers_next(&l->hca.timers) <= *seen))
 		n += run_timers(l, clock_now()) ? LONG : 0;
 	return n;
@@ -554,7 +554,7 @@ static bool leaves_waiting(struct watch *w)
 	return ++w->busy % FLUSH_AFTER;
 }
 
-/* Between two looks at the clock nothing falls due, so a poll looks into neighbors' rings alone; unless something waits that it has
+/* Between two looks at the clock nothing falls due, so a poll looks into local peers' rings alone; unless something waits that it has
  * to see to. Returns whether that was all, and in *any whether something has come. */
 static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_poller *poller, bool *any)
 {
@@ -565,15 +565,15 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 	w->glances--;
 	if (unlikely(has_ready(l)) || !lock_try(&l->receive))
 		return false;
-	all = l->local.inlets && !l->ports_busy && likely(!local_is_stuck(&l->local));
-	*any = all && receive_inlets(l, poller);
-	l->inlets_busy |= *any;
+	all = l->local.rx_rings && !l->ports_busy && likely(!local_is_stuck(&l->local));
+	*any = all && receive_rx_rings(l, poller);
+	l->rx_rings_busy |= *any;
 	lock_drop(&l->receive);
 	if (*any) {
 		w->vain = w->seen;
 		w->glances -= min_of(w->glances, FOUND_COUNTS);
 	}
-	return all && (*any || busy || !has_late(l));
+	return all && (*any || busy || !has_delayed_ack(l));
 }
 
 /* `busy`: the thread is not waiting for anything. */

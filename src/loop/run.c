@@ -7,7 +7,7 @@
 #include "link/record.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
-#include "loop/neighbor.h"
+#include "loop/local_peer.h"
 
 #define READY_BATCH 64u	 /* QPs that one call runs */
 #define FULL_WAIT   1	 /* ms that a full send buffer gets to empty ... */
@@ -21,15 +21,15 @@
 
 /* What a thread needs to run QPs; made when it first does. */
 struct worker {
-	struct turn turn;
-	bool cut; /* a payload of the turn could not be read, so that no more of it is sent but ACKs */
-	struct link_tx tx[TURN_PACKETS];
+	struct batch batch;
+	bool cut; /* a payload of the tx batch could not be read, so that no more of it is sent but ACKs */
+	struct link_tx tx[BATCH_PACKETS];
 };
 
 static _Thread_local struct worker *own_worker;
 static pthread_key_t worker_key;
 
-static void make_key(void)
+static void run_make_key(void)
 {
 	pthread_key_create(&worker_key, free);
 }
@@ -38,7 +38,7 @@ static struct worker *make_worker(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, make_key);
+	pthread_once(&once, run_make_key);
 	own_worker = calloc(1, sizeof(*own_worker));
 	if (own_worker)
 		pthread_setspecific(worker_key, own_worker); /* frees it when the thread ends */
@@ -68,23 +68,23 @@ static void trace_send(const struct packet *p)
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), 0);
 }
 
-static struct link_tx link_tx_of(const struct turn *turn, const struct tx *tx)
+static struct link_tx link_tx_of(const struct batch *batch, const struct tx *tx)
 {
 	const struct path *path = tx->path;
 
 	return (struct link_tx){
 		.packet = &tx->packet,
-		.iov = turn->iov + tx->iov,
+		.iov = batch->iov + tx->iov,
 		.iovs = tx->iovs,
 		.dgid = &path->dgid,
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
 		.flow_label = path->flow_label,
-		.foreign = turn->regions,
+		.foreign = batch->regions,
 	};
 }
 
-/* Whether a packet of the turn is not to be sent, as one before it could not be. */
+/* Whether a packet of the tx batch is not to be sent, as one before it could not be. */
 static bool is_cut(const struct worker *w, const struct packet *p)
 {
 	return unlikely(w->cut) && OPERATION(p->opcode) != OP_ACKNOWLEDGE;
@@ -97,7 +97,7 @@ static void cut(struct worker *w, struct qp *qp, const struct tx *tx) REQUIRES(q
 	engine_unreadable(qp, tx);
 }
 
-/* Those that are collected, and stay with their turn. */
+/* Those that are collected, and stay with their tx batch. */
 static void send_collected(struct worker *w, struct qp *qp, struct link *link, uint32_t count) REQUIRES(qp->lock)
 {
 	uint32_t done = send_packets(link, w->tx, count);
@@ -109,9 +109,9 @@ static void send_collected(struct worker *w, struct qp *qp, struct link *link, u
 			cut(w, qp, container_of(w->tx[i].packet, struct tx, packet));
 }
 
-/* Into its neighbor's ring. Requests go there when all that went by udp has arrived; answers at any time: those that
+/* Into its local peer's ring. Requests go there when all that went by udp has arrived; answers at any time: those that
  * are late tell nothing new. */
-static bool send_near(struct worker *w, struct qp *qp, struct neighbor *n, const struct tx *tx)
+static bool send_near(struct worker *w, struct qp *qp, struct local_peer *n, const struct tx *tx)
 	REQUIRES(qp->lock, n->lock)
 {
 	uint32_t bytes = record_bytes(&tx->packet);
@@ -119,35 +119,35 @@ static bool send_near(struct worker *w, struct qp *qp, struct neighbor *n, const
 
 	if (!qp->req.lossless && opcode_info[tx->packet.opcode].flags & IS_REQUEST)
 		return false;
-	if (unlikely(ring_room(&n->outlet, bytes) < bytes))
+	if (unlikely(ring_room(&n->tx_ring, bytes) < bytes))
 		return true; /* no engine makes it: it knew the room */
-	out = link_tx_of(&w->turn, tx);
+	out = link_tx_of(&w->batch, tx);
 	trace_send(&tx->packet);
-	if (unlikely(!record_put(ring_next(&n->outlet), &out, &tx->path->sgid))) {
+	if (unlikely(!record_put(ring_next(&n->tx_ring), &out, &tx->path->sgid))) {
 		cut(w, qp, tx);
 		return true;
 	}
-	ring_publish(&n->outlet, bytes);
-	qp->sent_to = n->outlet.at;
+	ring_publish(&n->tx_ring, bytes);
+	qp->sent_to = n->tx_ring.at;
 	return true;
 }
 
-/* What was made for a ring is too large for the network, or means nothing there: it was for a neighbor that is gone. */
+/* What was made for a ring is too large for the network, or means nothing there: it was for a local peer that is gone. */
 static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	return tx->packet.length > qp->mtu || tx->packet.pieces;
 }
 
-/* With qp->lock, and that of the neighbor if there is one. */
-static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO_LOCK_ANALYSIS
+/* With qp->lock, and that of the local peer if there is one. */
+static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near) NO_LOCK_ANALYSIS
 {
-	struct turn *turn = &w->turn;
+	struct batch *batch = &w->batch;
 	struct port *port = NULL;
 	uint32_t n = 0;
 
 	w->cut = false;
-	for (uint32_t i = 0; i < turn->packets; i++) {
-		const struct tx *tx = &turn->tx[i];
+	for (uint32_t i = 0; i < batch->packets; i++) {
+		const struct tx *tx = &batch->tx[i];
 		const struct path *path = tx->path;
 
 		if (is_cut(w, &tx->packet)) {
@@ -156,7 +156,7 @@ static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO
 			continue;
 		}
 		if (tx->near) {
-			const struct link_tx out = link_tx_of(turn, tx);
+			const struct link_tx out = link_tx_of(batch, tx);
 
 			trace_send(&tx->packet);
 			if (unlikely(!nearby_send(tx, &out)))
@@ -176,14 +176,14 @@ static void send_turn(struct worker *w, struct qp *qp, struct neighbor *near) NO
 		if (unlikely(!port))
 			continue; /* the QP has lost its path: on its way to RESET */
 		trace_send(&tx->packet);
-		w->tx[n++] = link_tx_of(turn, tx);
+		w->tx[n++] = link_tx_of(batch, tx);
 	}
 	if (n)
 		send_collected(w, qp, port->link, n);
 }
 
 /* Counts the QPs that send; each gets its share of the buffers between us and our peers. */
-static uint32_t share(struct loop *l, struct qp *qp, uint64_t now)
+static uint32_t run_share(struct loop *l, struct qp *qp, uint64_t now)
 {
 	uint32_t tick = now >> TICK_SHIFT, n;
 
@@ -215,31 +215,31 @@ void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 }
 
 /* True: the QP has no more to send than there is room for. */
-static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
+static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
 {
 	struct worker *w = own_worker ?: make_worker();
-	struct neighbor *near;
+	struct local_peer *near;
 	bool more;
 
 	if (unlikely(!w))
 		return true; /* the timer comes back to it */
 	near = local_enter(qp);
-	w->turn.now = now;
-	w->turn.delay_ack = delay_ack;
-	w->turn.near = &nearby_ops;
-	w->turn.budget = near && qp->req.lossless ? UINT32_MAX : share(l, qp, now);
+	w->batch.now = now;
+	w->batch.delay_ack = delay_ack;
+	w->batch.near = &nearby_ops;
+	w->batch.budget = near && qp->req.lossless ? UINT32_MAX : run_share(l, qp, now);
 	do {
-		w->turn.room = near ? local_room(near) : UINT32_MAX;
-		more = engine_run(qp, &w->turn);
-		send_turn(w, qp, near);
+		w->batch.room = near ? local_room(near) : UINT32_MAX;
+		more = engine_run(qp, &w->batch);
+		send_batch(w, qp, near);
 		more |= w->cut;
-		if (unlikely(!is_reliable(qp)) && w->turn.packets && !w->turn.tx[0].near)
+		if (unlikely(!is_reliable(qp)) && w->batch.packets && !w->batch.tx[0].near)
 			qp->sent_at = now;
-		turn_done(&w->turn);
+		batch_done(&w->batch);
 	} while (more);
 	if (near)
-		local_leave(qp, near, w->turn.full);
-	return !w->turn.full;
+		local_leave(qp, near, w->batch.full);
+	return !w->batch.full;
 }
 
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
@@ -247,11 +247,11 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	bool all = true;
 
 	if (engine_has_work(qp, delay_ack) || unlikely(qp->req.changing))
-		all = send_all(l, qp, now, delay_ack);
+		all = run_send_all(l, qp, now, delay_ack);
 	set_deadline(l, qp);
 	if (!delay_ack || !all || !engine_has_work(qp, false))
-		forget_late(qp);
-	else if (!make_late(l, qp))
+		delayed_ack_clear(qp);
+	else if (!delayed_ack_set(l, qp))
 		make_ready(l, qp);
 }
 
@@ -281,9 +281,9 @@ static struct qp *pop_ready(struct hca *hca)
 	return link ? container_of(link, struct qp, ready) : NULL;
 }
 
-bool run_late(struct loop *l, uint64_t now)
+bool delayed_ack_run(struct loop *l, uint64_t now)
 {
-	struct qp *qp = atomic_exchange_explicit(&l->late, NULL, memory_order_relaxed);
+	struct qp *qp = atomic_exchange_explicit(&l->delayed_ack, NULL, memory_order_relaxed);
 
 	if (!qp)
 		return false;
@@ -298,7 +298,7 @@ bool run_late(struct loop *l, uint64_t now)
 bool run_ready(struct loop *l, uint64_t now)
 {
 	struct qp *qp;
-	uint32_t n = has_late(l) && run_late(l, now);
+	uint32_t n = has_delayed_ack(l) && delayed_ack_run(l, now);
 
 	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
 		/* it may have been destroyed meanwhile, and even be another one by now: that does no harm */
@@ -353,14 +353,14 @@ bool run_timers(struct loop *l, uint64_t now)
 /* Whether it may wait for somebody who is bound to run the QP soon. What is posted to UC or UD is not
  * answered, so there is no acknowledgement to wait for; but who posts one after the other looks for
  * completions in between. */
-static bool may_wait(struct qp *qp) REQUIRES(qp->lock)
+static bool run_may_wait(struct qp *qp) REQUIRES(qp->lock)
 {
 	return likely(is_reliable(qp)) ? engine_awaits_answer(qp) : clock_now() < qp->sent_at + SENT_LATELY;
 }
 
 void loop_posting(struct qp *qp)
 {
-	if (unlikely(qp->path.neighbor && !qp->req.lossless && !loop_is_inert(loop_of(qp))))
+	if (unlikely(qp->path.local_peer && !qp->req.lossless && !loop_is_inert(loop_of(qp))))
 		local_meet(qp);
 }
 
@@ -374,7 +374,7 @@ void loop_run(struct qp *qp)
 	run_qp(l, qp, clock_now(), false);
 }
 
-/* What goes to a neighbor goes fast: the helper need not be told of each. */
+/* What goes to a local peer goes fast: the helper need not be told of each. */
 static bool is_noted(void)
 {
 	static _Thread_local uint32_t posts;
@@ -395,11 +395,11 @@ void loop_posted(struct qp *qp)
 	uint32_t backlog;
 	uint64_t now;
 
-	/* done when it was posted, in a neighbor's memory */
+	/* done when it was posted, in a local peer's memory */
 	if (unlikely(loop_is_inert(l)) || (qp->reach && qp->sq.head == qp->sq.tail && !engine_has_work(qp, false)))
 		return;
 	backlog = engine_backlog(qp, TRAIN_CHARGE);
-	if (backlog < TRAIN_CHARGE && !qp->req.lossless && may_wait(qp)) {
+	if (backlog < TRAIN_CHARGE && !qp->req.lossless && run_may_wait(qp)) {
 		make_ready(l, qp);
 		return;
 	}
@@ -424,14 +424,14 @@ bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr)
 	uint64_t now;
 	char *room;
 
-	if (qp->path.neighbor || wr->next || unlikely(!port || loop_is_inert(l)) || !engine_post_is_short(qp, wr) ||
+	if (qp->path.local_peer || wr->next || unlikely(!port || loop_is_inert(l)) || !engine_post_is_short(qp, wr) ||
 	    !port->link->ops->room)
 		return false;
 	room = port->link->ops->room(port->link);
 	if (unlikely(!room))
 		return false;
 	now = clock_now();
-	count = engine_post_short(qp, wr, now, share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes, packet);
+	count = engine_post_short(qp, wr, now, run_share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes, packet);
 	if (unlikely(!count))
 		return false;
 	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
@@ -445,7 +445,7 @@ bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr)
 			.placed = i == 0,
 		};
 	send_packets(port->link, tx, count);
-	forget_late(qp);
+	delayed_ack_clear(qp);
 	set_deadline(l, qp);
 	atomic_store_explicit(&l->last_post, now, memory_order_relaxed);
 	return true;

@@ -35,7 +35,7 @@ static struct service *entry_at(struct services *s, uint32_t i)
 
 /* False: a row ends here. The fields are relaxed: `owner` is read first and last, and pairs with
  * write_entry(). */
-static bool read_entry(struct service *e, struct claim *c)
+static bool services_read_entry(struct service *e, struct claim *c)
 {
 	uint32_t owner = atomic_load_explicit(&e->owner, memory_order_acquire);
 
@@ -67,9 +67,9 @@ static void clear_entry(struct services *s, uint32_t i)
 	struct claim c;
 
 	atomic_store_explicit(&e->owner, OWNER_USED, memory_order_release);
-	if (read_entry(entry_at(s, i + 1), &c))
+	if (services_read_entry(entry_at(s, i + 1), &c))
 		return;
-	for (uint32_t n = 0; n < GSI_SERVICES && read_entry(e, &c) && !c.slot; n++) {
+	for (uint32_t n = 0; n < GSI_SERVICES && services_read_entry(e, &c) && !c.slot; n++) {
 		atomic_store_explicit(&e->owner, 0, memory_order_release);
 		atomic_fetch_sub_explicit(&s->used, 1, memory_order_relaxed);
 		i += GSI_SERVICES - 1;
@@ -83,7 +83,7 @@ static bool equal(const uint64_t a[2], const uint64_t b[2])
 }
 
 /* Whether `wide` is a wildcard that has the address in it, or the address itself. */
-static bool covers(const uint64_t wide[2], const uint64_t narrow[2])
+static bool services_covers(const uint64_t wide[2], const uint64_t narrow[2])
 {
 	union ibv_gid w, n;
 
@@ -95,7 +95,7 @@ static bool covers(const uint64_t wide[2], const uint64_t narrow[2])
 
 static bool collide(const struct claim *a, const struct claim *b)
 {
-	return (covers(a->address, b->address) || covers(b->address, a->address)) &&
+	return (services_covers(a->address, b->address) || services_covers(b->address, a->address)) &&
 	       !(a->kind == GSI_SHARED && b->kind == GSI_SHARED);
 }
 
@@ -107,7 +107,7 @@ static struct claim make_claim(uint8_t slot, const union ibv_gid *address, uint6
 	return c;
 }
 
-static bool is_same(const struct claim *a, const struct claim *b)
+static bool services_is_same(const struct claim *a, const struct claim *b)
 {
 	return a->slot == b->slot && a->id == b->id && equal(a->address, b->address);
 }
@@ -119,10 +119,10 @@ int services_claim(struct services *s, uint8_t slot, const union ibv_gid *addres
 	struct service *place = NULL, *own = NULL;
 	uint32_t i = first_of(id), n;
 
-	for (n = 0; n < GSI_SERVICES && read_entry(entry_at(s, i), &c); n++, i++) {
+	for (n = 0; n < GSI_SERVICES && services_read_entry(entry_at(s, i), &c); n++, i++) {
 		struct service *e = entry_at(s, i);
 
-		if (is_same(&c, &new)) {
+		if (services_is_same(&c, &new)) {
 			own = e;
 		} else if (c.slot && c.id == id && collide(&c, &new)) {
 			if (c.slot == slot || is_alive(c.slot))
@@ -145,8 +145,8 @@ void services_release(struct services *s, uint8_t slot, const union ibv_gid *add
 	struct claim old = make_claim(slot, address, id, GSI_BOUND), c;
 	uint32_t i = first_of(id);
 
-	for (uint32_t n = 0; n < GSI_SERVICES && read_entry(entry_at(s, i), &c); n++, i++) {
-		if (is_same(&c, &old)) {
+	for (uint32_t n = 0; n < GSI_SERVICES && services_read_entry(entry_at(s, i), &c); n++, i++) {
+		if (services_is_same(&c, &old)) {
 			clear_entry(s, i);
 			return;
 		}
@@ -160,7 +160,7 @@ void services_forget(struct services *s, uint8_t slot)
 	if (!atomic_load_explicit(&s->used, memory_order_relaxed))
 		return; /* and the pages of the table are never touched */
 	for (uint32_t i = 0; i < GSI_SERVICES; i++)
-		if (read_entry(entry_at(s, i), &c) && c.slot == slot)
+		if (services_read_entry(entry_at(s, i), &c) && c.slot == slot)
 			clear_entry(s, i);
 }
 
@@ -170,8 +170,8 @@ uint8_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id,
 	struct claim wanted = make_claim(0, to, id, GSI_LISTENS), c;
 	uint32_t i = first_of(id);
 
-	for (uint32_t n = 0; n < GSI_SERVICES && read_entry(entry_at(s, i), &c); n++, i++)
-		if (c.slot && c.id == id && c.kind == GSI_LISTENS && covers(c.address, wanted.address) &&
+	for (uint32_t n = 0; n < GSI_SERVICES && services_read_entry(entry_at(s, i), &c); n++, i++)
+		if (c.slot && c.id == id && c.kind == GSI_LISTENS && services_covers(c.address, wanted.address) &&
 		    is_alive(c.slot))
 			return c.slot;
 	return 0;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/base.h"
 
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
@@ -69,7 +69,7 @@ int slot_check_user(int connection, pid_t *pid)
 
 int slot_keep(uint8_t number)
 {
-	int fd = fd_aside(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
+	int fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
 	struct sockaddr_un address;
 
 	if (fd < 0)
@@ -95,7 +95,7 @@ static int open_slot(struct slot *slot)
 {
 	int one = 1;
 
-	slot->fd = fd_aside(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	slot->fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	/* who sends is checked: see handover_receive() */
 	return slot->fd < 0 || setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ? -errno : 0;
 }

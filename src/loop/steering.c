@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/memfd.h"
 #include "link/netif.h"
@@ -172,7 +172,7 @@ static uint32_t read_heirs(struct heirs *h, struct steering_heir out[STEERING_HE
 }
 
 /* Without it (a kernel that does not let us), packets are handed over. */
-static void attach(struct steering *s, const struct group *g, int fd)
+static void steering_attach(struct steering *s, const struct group *g, int fd)
 {
 	struct registry *r = registry_of(s);
 	struct sock_filter code[STEERING_PROGRAM];
@@ -231,7 +231,7 @@ static bool never_was(const struct group *g)
 	return !g->count && !atomic_load_explicit(&g->generation, memory_order_relaxed);
 }
 
-static struct group *find_group(struct registry *r, const union ibv_gid *gid)
+static struct group *steering_find_group(struct registry *r, const union ibv_gid *gid)
 {
 	struct group *spare = NULL;
 
@@ -248,7 +248,7 @@ static struct group *find_group(struct registry *r, const union ibv_gid *gid)
 	return spare;
 }
 
-static uint32_t find_member(const struct group *g, uint8_t slot)
+static uint32_t steering_find_member(const struct group *g, uint8_t slot)
 {
 	uint32_t i = 0;
 
@@ -263,7 +263,7 @@ static void changed(struct group *g)
 }
 
 /* What the kernel does when the socket at that place is closed. */
-static void remove_member(struct group *g, uint32_t place)
+static void steering_remove_member(struct group *g, uint32_t place)
 {
 	g->member[place] = g->member[--g->count];
 	changed(g);
@@ -310,7 +310,7 @@ static bool has_inode(const struct inodes *list, uint64_t inode)
 	return false;
 }
 
-static uint64_t inode_of(int fd)
+static uint64_t steering_inode_of(int fd)
 {
 	struct stat st;
 
@@ -329,7 +329,7 @@ static bool prune(struct group *g)
 			if (has_inode(&alive, g->member[i].inode)) {
 				i++;
 			} else {
-				remove_member(g, i);
+				steering_remove_member(g, i);
 				any = true;
 			}
 		}
@@ -360,7 +360,7 @@ static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service
 }
 
 /* `qpn` 0: all of that process. */
-static void heirs_remove(struct heirs *h, uint8_t slot, uint32_t qpn)
+static void inherit_remove(struct heirs *h, uint8_t slot, uint32_t qpn)
 {
 	uint32_t count = min_of(atomic_load_explicit(&h->count, memory_order_relaxed), STEERING_HEIRS);
 
@@ -387,7 +387,7 @@ static int take_registry(struct steering *s, int memory)
 	s->memory = memory;
 	services_forget(&r->services, s->slot->number);
 	listeners_remove(&r->listeners, s->slot->number, 0);
-	heirs_remove(&r->heirs, s->slot->number, 0);
+	inherit_remove(&r->heirs, s->slot->number, 0);
 	atomic_store_explicit(&s->registry, r, memory_order_release); /* pairs with registry_of() */
 	return 0;
 }
@@ -479,7 +479,7 @@ static int registry_from(struct steering *s, uint8_t slot)
 	close(fd);
 	if (memory < 0)
 		return -EACCES;
-	return take_registry(s, fd_aside(memory));
+	return take_registry(s, high_fd(memory));
 }
 
 static void make_registry(struct steering *s)
@@ -492,7 +492,7 @@ static void make_registry(struct steering *s)
 
 static void offer_registry(struct steering *s)
 {
-	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	struct sockaddr_un address;
 
 	if (fd >= 0 &&
@@ -567,19 +567,19 @@ void steering_fini(struct steering *s)
 	steering_init(s, s->slot);
 }
 
-static void join(struct steered *place)
+static void steering_join(struct steered *place)
 {
 	struct steering *s = place->steering;
-	struct group *g = find_group(registry_of(s), &place->link->gid);
+	struct group *g = steering_find_group(registry_of(s), &place->link->gid);
 
 	if (!g)
 		return;
 	prune(g);
 	if (g->count == SLOTS)
 		return;
-	g->member[g->count++] = (struct member){.inode = inode_of(place->link->fd), .slot = s->slot->number};
+	g->member[g->count++] = (struct member){.inode = steering_inode_of(place->link->fd), .slot = s->slot->number};
 	changed(g);
-	attach(s, g, place->link->fd);
+	steering_attach(s, g, place->link->fd);
 }
 
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
@@ -593,7 +593,7 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 	if (!err) {
 		*place = (struct steered){.steering = s, .link = *link};
 		if (lock >= 0 && registry_of(s))
-			join(place);
+			steering_join(place);
 	}
 	names_unlock(lock);
 	return err;
@@ -606,15 +606,15 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 {
 	struct steering *s = place->steering;
 	int lock = registry_of(s) ? names_lock(LOCK_PATIENCE) : -1;
-	struct group *g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
-	uint32_t at = g ? find_member(g, s->slot->number) : 0;
+	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
+	uint32_t at = g ? steering_find_member(g, s->slot->number) : 0;
 
 	if (g && at < g->count) {
 		prune(g);
-		at = find_member(g, s->slot->number);
+		at = steering_find_member(g, s->slot->number);
 		if (at < g->count)
-			remove_member(g, at);
-		attach(s, g, place->link->fd);
+			steering_remove_member(g, at);
+		steering_attach(s, g, place->link->fd);
 	}
 	drain(arg);
 	place->link->ops->close(place->link);
@@ -624,7 +624,7 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 /* We stand where the program expects the socket of `slot`: so the two change places in the mirror. */
 static void correct(struct group *g, uint8_t own, uint8_t slot)
 {
-	uint32_t mine = find_member(g, own), theirs = find_member(g, slot);
+	uint32_t mine = steering_find_member(g, own), theirs = steering_find_member(g, slot);
 	struct member m;
 
 	if (mine == g->count || theirs == g->count)
@@ -639,12 +639,12 @@ static void repair(struct steered *place, uint8_t slot)
 {
 	struct steering *s = place->steering;
 	int lock = names_lock(0); /* packets wait: who holds it is repairing as well */
-	struct group *g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
+	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 
 	if (g && g->count) {
 		if (!prune(g))
 			correct(g, s->slot->number, slot);
-		attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->fd);
 	}
 	names_unlock(lock);
 }
@@ -686,9 +686,9 @@ void steering_silence(struct steered *place, uint64_t now)
 		return;
 	place->repaired = now;
 	lock = names_lock(0);
-	g = lock >= 0 ? find_group(registry_of(s), &place->link->gid) : NULL;
+	g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 	if (g && g->count && prune(g))
-		attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->fd);
 	names_unlock(lock);
 }
 
@@ -728,10 +728,10 @@ void steering_listen(struct steering *s, uint64_t service, bool listens)
 void steering_renew(struct steered *place)
 {
 	struct steering *s = place->steering;
-	struct group *g = find_group(registry_of(s), &place->link->gid);
+	struct group *g = steering_find_group(registry_of(s), &place->link->gid);
 
 	if (g && g->count)
-		attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->fd);
 }
 
 /* ---- queue pairs of the dead ---- */
@@ -748,7 +748,7 @@ int steering_inherit(struct steering *s, uint32_t qpn)
 	struct heirs *h = &registry_of(s)->heirs;
 	uint32_t count;
 
-	heirs_remove(h, 0, qpn);
+	inherit_remove(h, 0, qpn);
 	count = atomic_load_explicit(&h->count, memory_order_relaxed);
 	if (count >= STEERING_HEIRS)
 		return -ENOSPC;
@@ -760,7 +760,7 @@ int steering_inherit(struct steering *s, uint32_t qpn)
 void steering_disinherit(struct steering *s, uint32_t qpn)
 {
 	if (steering_heir(s, qpn) == s->slot->number)
-		heirs_remove(&registry_of(s)->heirs, 0, qpn);
+		inherit_remove(&registry_of(s)->heirs, 0, qpn);
 }
 
 uint8_t steering_heir(struct steering *s, uint32_t qpn)
@@ -779,11 +779,11 @@ uint8_t steering_heir(struct steering *s, uint32_t qpn)
 
 void steering_mend(struct steered *place)
 {
-	struct group *g = find_group(registry_of(place->steering), &place->link->gid);
+	struct group *g = steering_find_group(registry_of(place->steering), &place->link->gid);
 
 	if (g && g->count) {
 		prune(g);
-		attach(place->steering, g, place->link->fd);
+		steering_attach(place->steering, g, place->link->fd);
 	}
 }
 

@@ -53,7 +53,7 @@ void steering_stray(struct steered *place, uint8_t slot, uint64_t now);
 
 /* A request has gone unanswered. If its target is of our group, it may be that a process died, that the last socket
  * moved into its place, and that the kernel now gives that one's packets to a process that is stopped and hands
- * nothing over: so looks for the dead. Called with the receive turn, as steering_stray(). */
+ * nothing over: so looks for the dead. Called with rx ownership, as steering_stray(). */
 void steering_silence(struct steered *place, uint64_t now);
 
 /* The process that has that slot; 0: it offers nothing, or is not ours to see. Needs no lock. */

@@ -53,7 +53,7 @@ static void pass(struct loop *l, const struct qp *qp, uint8_t slot, const struct
 }
 
 /* The responder goes to where this packet wants it. */
-static void move(struct loop *l, struct qp *qp, uint8_t to, const struct packet *p) REQUIRES(qp->lock)
+static void target_move(struct loop *l, struct qp *qp, uint8_t to, const struct packet *p) REQUIRES(qp->lock)
 {
 	struct away *a = &qp->away;
 	uint32_t msn = a->owner ? a->msn : qp->resp.msn;
@@ -96,7 +96,7 @@ static void ask_owner(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 }
 
 /* To a slot, 0: to our own engine. True: it is not for that. */
-static bool give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p, const union ibv_gid *from,
+static bool target_give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p, const union ibv_gid *from,
 		 bool again) REQUIRES(qp->lock)
 {
 	if (to)
@@ -133,21 +133,21 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 		recall(l, qp);
 	to = owner_of(l, qp, p->srqn);
 	if (to == a->owner)
-		return give(l, qp, to, p, from, false);
+		return target_give(l, qp, to, p, from, false);
 	expected = a->owner ? a->expected : qp->resp.expected;
 	rests = a->owner ? a->rests : engine_rests(qp);
 	ahead = psn_diff(p->psn, expected);
 	if (ahead < 0) { /* data are asked for where they are; all else is acknowledged by whoever is the last to know */
 		bool answered = flags & (IS_READ | IS_ATOMIC);
 
-		return give(l, qp, answered ? to : a->owner, p, from, answered);
+		return target_give(l, qp, answered ? to : a->owner, p, from, answered);
 	}
 	if (ahead == 0 && rests && flags & IS_FIRST) {
-		move(l, qp, to, p);
-		return give(l, qp, to, p, from, false);
+		target_move(l, qp, to, p);
+		return target_give(l, qp, to, p, from, false);
 	}
 	if (ahead == 0 && !(flags & IS_FIRST)) /* it names another SRQ than its message began with: refused there */
-		return give(l, qp, a->owner, p, from, false);
+		return target_give(l, qp, a->owner, p, from, false);
 	if (a->owner)
 		ask_owner(l, qp); /* and until it rests, nothing can be said; a report may be lost, too */
 	else if (ahead > 0)
@@ -267,7 +267,7 @@ static int connect_guest(struct qp *guest, const struct handover_pass *h) REQUIR
 }
 
 /* False: there is nothing to begin with. */
-static bool begin(struct loop *l, struct qp *guest, const struct handover_pass *h) REQUIRES(guest->lock)
+static bool target_begin(struct loop *l, struct qp *guest, const struct handover_pass *h) REQUIRES(guest->lock)
 {
 	struct away *a = &guest->away;
 
@@ -303,13 +303,13 @@ struct qp *target_guest(struct loop *l, const struct handover_pass *h)
 	if (!guest)
 		return NULL;
 	lock_take(&guest->lock);
-	if (begin(l, guest, h))
+	if (target_begin(l, guest, h))
 		return guest;
 	lock_drop(&guest->lock);
 	return NULL;
 }
 
-static void report(struct loop *l, struct qp *guest) REQUIRES(guest->lock)
+static void target_report(struct loop *l, struct qp *guest) REQUIRES(guest->lock)
 {
 	const struct handover_report r = {
 		.incarnation = guest->away.incarnation,
@@ -332,11 +332,11 @@ void target_run(struct loop *l, struct qp *qp, uint64_t now)
 
 	if (qp->is_guest) {
 		rests = engine_rests(qp);
-		report(l, qp);
+		target_report(l, qp);
 		handover_send(&l->handover, &l->slot);
 		run_qp(l, qp, now, false);
 		if (engine_rests(qp) != rests)
-			report(l, qp);
+			target_report(l, qp);
 	} else {
 		target_note(qp);
 		run_qp(l, qp, now, true);
@@ -352,7 +352,7 @@ void target_asked(struct loop *l, const struct handover_ask *a)
 	lock_take(&guest->lock);
 	if (guest->away.incarnation == a->incarnation) {
 		guest->away.host = a->slot;
-		report(l, guest);
+		target_report(l, guest);
 	}
 	lock_drop(&guest->lock);
 }

@@ -21,7 +21,7 @@ static bool is_readable(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-static bool is_nonblocking(int fd)
+static bool wait_is_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -34,7 +34,7 @@ static bool fds_ready(const struct loop_wait *w)
 }
 
 /* 1: there it is; 0: not yet. */
-static int look(const struct loop_wait *w)
+static int wait_look(const struct loop_wait *w)
 {
 	return w->done(w->arg) || fds_ready(w);
 }
@@ -71,7 +71,7 @@ static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signa
 		if (progress(l, now))
 			quiet = now;
 		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-		if (look(w))
+		if (wait_look(w))
 			return 1;
 		if (now - quiet >= SPIN || l->processors == 1 || now >= w->until)
 			return 0;
@@ -109,7 +109,7 @@ static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uin
 }
 
 /* `p` has room for the caller's descriptors, and ours. */
-static uint32_t gather(const struct loop_wait *w, struct pollfd *p)
+static uint32_t wait_gather(const struct loop_wait *w, struct pollfd *p)
 {
 	p[0] = (struct pollfd){.fd = w->wake, .events = POLLIN};
 	for (uint32_t i = 0; i < w->count; i++)
@@ -119,13 +119,13 @@ static uint32_t gather(const struct loop_wait *w, struct pollfd *p)
 
 static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals, bool *woken)
 {
-	uint32_t n = gather(w, p), round;
+	uint32_t n = wait_gather(w, p), round;
 	bool awake;
 	int err;
 
 	p[n++] = (struct pollfd){.fd = l->helper.renew, .events = POLLIN};
 	lock_take(&l->receive);
-	p[n++] = (struct pollfd){.fd = l->local.bells, .events = POLLIN}; /* -1 is nothing */
+	p[n++] = (struct pollfd){.fd = l->local.doorbells, .events = POLLIN}; /* -1 is nothing */
 	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
 	round = sleep_begin(l);
@@ -147,7 +147,7 @@ static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p, co
 			return result;
 		if (disarmed) {
 			w->arm(w->arg);
-			if (look(w))
+			if (wait_look(w))
 				return 1;
 		}
 		if (clock_now() >= w->until)
@@ -167,11 +167,11 @@ static int wait_plain(const struct loop_wait *w, struct pollfd *p, const sigset_
 		int err;
 
 		w->arm(w->arg);
-		if (look(w))
+		if (wait_look(w))
 			return 1;
 		if (clock_now() >= w->until)
 			return 0;
-		err = sleep_on(w, p, gather(w, p), w->until, signals, &woken);
+		err = sleep_on(w, p, wait_gather(w, p), w->until, signals, &woken);
 		if (err)
 			return err;
 	}
@@ -226,7 +226,7 @@ int loop_wait(int fd)
 
 	if (is_readable(fd))
 		return 0;
-	if (is_nonblocking(fd)) {
+	if (wait_is_nonblocking(fd)) {
 		loop_progress();
 		return is_readable(fd) ? 0 : -EAGAIN;
 	}

@@ -137,7 +137,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 }
 
 /* SA_NODEFER, as the handler is not returned from; SA_ONSTACK, as programs may have handlers that need it. */
-static void arm(size_t i)
+static void memory_fault_arm(size_t i)
 {
 	struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK},
 			 now;
@@ -156,7 +156,7 @@ void fault_arm(void)
 	if (!lock_try(&arm_lock))
 		return; /* another thread is at it */
 	for (size_t i = 0; i < SIGNALS; i++)
-		arm(i);
+		memory_fault_arm(i);
 	armed = true;
 	lock_drop(&arm_lock);
 }
@@ -196,7 +196,7 @@ bool fault_try(void (*access)(void *arg), void *arg)
 	return true;
 }
 
-static BEHIND_A_CALL void copy(char *to, const void *from, size_t length)
+static BEHIND_A_CALL void memory_fault_copy(char *to, const void *from, size_t length)
 {
 	copy_in_order(to, from, length);
 }
@@ -211,7 +211,7 @@ bool fault_copy_any(char *to, const void *from, size_t length)
 		return false;
 	landing = &here;
 	atomic_signal_fence(memory_order_seq_cst); /* as above */
-	copy(to, from, length);
+	memory_fault_copy(to, from, length);
 	atomic_signal_fence(memory_order_seq_cst);
 	landing = NULL;
 	return true;

@@ -19,7 +19,7 @@
 #endif
 
 /* Raw system calls: sanitizers would check the memory first, and touch it. */
-static bool copy(long number, const void *here, const void *there, size_t length)
+static bool guarded_copy(long number, const void *here, const void *there, size_t length)
 {
 	struct iovec local = {(void *)here, length}, remote = {(void *)there, length};
 
@@ -28,18 +28,18 @@ static bool copy(long number, const void *here, const void *there, size_t length
 
 bool guarded_read(void *to, const char *from, size_t length)
 {
-	return copy(SYS_process_vm_readv, to, from, length);
+	return guarded_copy(SYS_process_vm_readv, to, from, length);
 }
 
 bool guarded_write(char *to, const void *from, size_t length)
 {
 	size_t body = length - copy_tail(to, length);
 
-	if (!copy(SYS_process_vm_writev, from, to, body))
+	if (!guarded_copy(SYS_process_vm_writev, from, to, body))
 		return false;
 	/* release: see copy_in_order() */
 	atomic_thread_fence(memory_order_release);
-	return copy(SYS_process_vm_writev, (const char *)from + body, to + body, length - body);
+	return guarded_copy(SYS_process_vm_writev, (const char *)from + body, to + body, length - body);
 }
 
 /* Or-ing a word with nothing is a write that changes nothing, and the kernel does it for us. That it may wake somebody
@@ -74,7 +74,7 @@ bool guarded_populate(char *at, size_t length, bool write)
 
 static bool available;
 
-static void probe(void)
+static void guarded_probe(void)
 {
 	uint64_t from = 1, to = 0;
 
@@ -86,6 +86,6 @@ bool guarded_available(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, probe);
+	pthread_once(&once, guarded_probe);
 	return available;
 }

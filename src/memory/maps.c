@@ -48,7 +48,7 @@ static bool is_segment(const char *name)
 }
 
 /* 0, -ENOENT, or another errno if the kernel does not know how. */
-static int query(int fd, uint64_t address, struct mapping *m)
+static int maps_query(int fd, uint64_t address, struct mapping *m)
 {
 	char name[32] = "";
 	struct map_query q = {
@@ -139,7 +139,7 @@ static int read_on(struct maps *maps, uint64_t address, struct mapping *m)
 
 int maps_find(struct maps *maps, uint64_t address, struct mapping *m)
 {
-	int err = maps_old ? -ENOTTY : query(maps->fd, address, m);
+	int err = maps_old ? -ENOTTY : maps_query(maps->fd, address, m);
 
 	return err && err != -ENOENT ? read_on(maps, address, m) : err;
 }

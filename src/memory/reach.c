@@ -10,15 +10,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "memory/adopt.h"
-#include "memory/borrow.h"
+#include "memory/shareable.h"
+#include "memory/import.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/guarded.h"
 
 #define VIEW_LEAST (2ull << 20)
 
-/* One extent of the neighbour's arena, mapped here from its beginning. It only gets longer: `length` is stored after `at`. */
+/* One extent of the local peer's arena, mapped here from its beginning. It only gets longer: `length` is stored after `at`. */
 struct view {
 	_Atomic(char *) at;
 	_Atomic uint64_t length;
@@ -30,7 +30,7 @@ struct view {
 
 struct reach {
 	struct share_table *table;
-	struct share_visitor *cells; /* ours, there */
+	struct share_visitor *hazards; /* ours, there */
 	struct share *own;
 	_Atomic uint64_t identity; /* ours, by which we are admitted; NOBODY: it is dead. Relaxed: to be noticed some time */
 	uint64_t its_identity;
@@ -45,49 +45,49 @@ struct reach {
 	_Atomic(struct view *) view[EXTENTS / VIEW_CHUNK];
 	struct iovec *old; /* views that were too short: unmapped at the end */
 	uint32_t olds;
-	struct borrower borrower;
+	struct importer importer;
 };
 
 /* ---- threads ---- */
 
 /* Which cell is a thread's: 1 and up; 0: none yet; NO_CELL: there are none left. */
-#define NO_CELL UINT32_MAX
-static _Thread_local uint32_t own_cell;
-static _Atomic uint64_t cells_taken;
-static pthread_key_t cell_key;
-static pthread_once_t cell_once = PTHREAD_ONCE_INIT;
-static_assert(SHARE_CELLS < 64, "a bit for each");
+#define NO_HAZARD UINT32_MAX
+static _Thread_local uint32_t own_hazard;
+static _Atomic uint64_t hazards_taken;
+static pthread_key_t hazard_key;
+static pthread_once_t hazard_once = PTHREAD_ONCE_INIT;
+static_assert(SHARE_HAZARDS < 64, "a bit for each");
 
-static void give_cell(void *cell)
+static void give_hazard(void *hazard)
 {
 	/* release: the next thread that takes it sees its counts */
-	atomic_fetch_and_explicit(&cells_taken, ~(1ull << ((uintptr_t)cell - 1)), memory_order_release);
-	own_cell = NO_CELL;
+	atomic_fetch_and_explicit(&hazards_taken, ~(1ull << ((uintptr_t)hazard - 1)), memory_order_release);
+	own_hazard = NO_HAZARD;
 }
 
-static void make_cell_key(void)
+static void make_hazard_key(void)
 {
-	pthread_key_create(&cell_key, give_cell);
+	pthread_key_create(&hazard_key, give_hazard);
 }
 
-__attribute__((noinline)) static uint32_t take_cell(void)
+__attribute__((noinline)) static uint32_t take_hazard(void)
 {
-	uint64_t taken = atomic_load_explicit(&cells_taken, memory_order_relaxed);
+	uint64_t taken = atomic_load_explicit(&hazards_taken, memory_order_relaxed);
 	int free;
 
-	pthread_once(&cell_once, make_cell_key);
+	pthread_once(&hazard_once, make_hazard_key);
 	do {
 		free = ~taken ? __builtin_ctzll(~taken) : 64;
-		if (free >= SHARE_CELLS) {
-			own_cell = NO_CELL;
-			return own_cell;
+		if (free >= SHARE_HAZARDS) {
+			own_hazard = NO_HAZARD;
+			return own_hazard;
 		}
-		/* acquire pairs with give_cell() */
-	} while (!atomic_compare_exchange_weak_explicit(&cells_taken, &taken, taken | 1ull << free, memory_order_acquire,
+		/* acquire pairs with give_hazard() */
+	} while (!atomic_compare_exchange_weak_explicit(&hazards_taken, &taken, taken | 1ull << free, memory_order_acquire,
 							memory_order_relaxed));
-	own_cell = (uint32_t)free + 1;
-	pthread_setspecific(cell_key, (void *)(uintptr_t)own_cell);
-	return own_cell;
+	own_hazard = (uint32_t)free + 1;
+	pthread_setspecific(hazard_key, (void *)(uintptr_t)own_hazard);
+	return own_hazard;
 }
 
 /* ---- opening ---- */
@@ -123,12 +123,12 @@ static int map_table(struct reach *r, int fd)
 	return 0;
 }
 
-static void take_over(struct reach *r)
+static void reach_take_over(struct reach *r)
 {
 	r->code = key_code(r->table->key_mix, r->table->key_mask);
 	r->its_identity = r->table->identity;
 	atomic_store_explicit(&r->identity, r->own->table->identity, memory_order_relaxed);
-	r->cells = &r->table->visitor[r->own->slot];
+	r->hazards = &r->table->visitor[r->own->slot];
 	r->fenced = !r->table->barrier || !r->own->takes_part;
 	share_admit(r->own, r->slot, r->its_identity, r->pid);
 }
@@ -152,8 +152,8 @@ int reach_open(struct reach **made, struct share *own, int table_fd, int arena_f
 		return err;
 	}
 	r->process_vm = probe_process_vm(r);
-	r->borrower = (struct borrower){.table = r->table, .pid = pid};
-	take_over(r);
+	r->importer = (struct importer){.table = r->table, .pid = pid};
+	reach_take_over(r);
 	*made = r;
 	return 0;
 }
@@ -172,7 +172,7 @@ int reach_self(struct reach **made, struct share *own)
 		.self = true,
 		.table = own->table,
 	};
-	take_over(r);
+	reach_take_over(r);
 	*made = r;
 	return 0;
 }
@@ -202,7 +202,7 @@ void reach_close(struct reach *r)
 		free(chunk);
 	}
 	free(r->old);
-	borrow_close(&r->borrower);
+	import_close(&r->importer);
 	if (!r->self)
 		munmap(r->table, sizeof(*r->table));
 	if (r->arena >= 0)
@@ -220,7 +220,7 @@ void reach_abandon(struct reach *r)
 void reach_tidy(struct reach *r)
 {
 	if (!r->self)
-		borrow_release(&r->borrower);
+		import_release(&r->importer);
 }
 
 bool reach_has_process_vm(const struct reach *r)
@@ -237,7 +237,7 @@ static struct view *view_of(struct reach *r, uint64_t offset)
 
 	if (unlikely(extent >= EXTENTS))
 		return NULL;
-	/* acquire pairs with make_view() */
+	/* acquire pairs with reach_make_view() */
 	chunk = atomic_load_explicit(&r->view[extent / VIEW_CHUNK], memory_order_acquire);
 	return chunk ? &chunk[extent % VIEW_CHUNK] : NULL;
 }
@@ -254,7 +254,7 @@ static bool remember_old(struct reach *r, char *at, uint64_t length) REQUIRES(r-
 }
 
 /* Maps the extent up to this offset, and more, as it may have longer regions. */
-static bool make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
+static bool reach_make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
 {
 	uint64_t extent = offset >> EXTENT_SHIFT, need = offset - (extent << EXTENT_SHIFT), length = VIEW_LEAST, old;
 	_Atomic(struct view *) *chunk = &r->view[extent / VIEW_CHUNK];
@@ -290,7 +290,7 @@ __attribute__((noinline)) static bool need_view(struct reach *r, uint64_t end)
 	bool ok;
 
 	lock_take(&r->lock);
-	ok = r->arena >= 0 && make_view(r, end);
+	ok = r->arena >= 0 && reach_make_view(r, end);
 	lock_drop(&r->lock);
 	return ok;
 }
@@ -300,7 +300,7 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 	struct view *v = view_of(r, offset);
 	uint64_t within = offset & ((1ull << EXTENT_SHIFT) - 1);
 
-	/* acquire pairs with make_view() */
+	/* acquire pairs with reach_make_view() */
 	if (unlikely(!v || atomic_load_explicit(&v->length, memory_order_acquire) < within + length)) {
 		if (!need_view(r, offset + length))
 			return NULL;
@@ -312,19 +312,19 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 /* ---- visits ---- */
 
 /* Says that this thread is inside, if it is one of ours that may be. */
-static inline bool begin(struct reach *r)
+static inline bool reach_begin(struct reach *r)
 {
-	uint32_t cell = own_cell;
+	uint32_t hazard = own_hazard;
 	_Atomic uint32_t *count;
 
 	/* it has one, and there is one for each */
-	if (unlikely(cell - 1 >= SHARE_CELLS || atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
+	if (unlikely(hazard - 1 >= SHARE_HAZARDS || atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
 		return false;
 	/* acquire pairs with share_admit(): our cells are ours from then on */
-	if (unlikely(atomic_load_explicit(&r->cells->admitted, memory_order_acquire) !=
+	if (unlikely(atomic_load_explicit(&r->hazards->admitted, memory_order_acquire) !=
 		     atomic_load_explicit(&r->identity, memory_order_relaxed)))
 		return false;
-	count = &r->cells->cell[cell - 1].count;
+	count = &r->hazards->hazard[hazard - 1].count;
 	if (unlikely(r->fenced)) {
 		/* sequentially consistent, with share_close_region(): either we see the key gone, or share_settle() sees
 		 * us inside */
@@ -339,7 +339,7 @@ static inline bool begin(struct reach *r)
 
 void reach_leave(struct reach *r)
 {
-	_Atomic uint32_t *count = &r->cells->cell[own_cell - 1].count;
+	_Atomic uint32_t *count = &r->hazards->hazard[own_hazard - 1].count;
 
 	/* release pairs with share_settle(): what we did is done */
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_release);
@@ -370,17 +370,17 @@ static bool region_has(const struct share_region *region, uint64_t va, uint64_t 
 	return va >= region->iova && length <= region->length && va - region->iova <= region->length - length;
 }
 
-/* In a file that the neighbour lends. One that may get shorter faults: whoever comes here is in a try, but that is of use only
+/* In a file that the local peer lends. One that may get shorter faults: whoever comes here is in a try, but that is of use only
  * as long as the handlers are ours. Else process_vm reaches it as well as the kernel's copy does, where it is allowed. */
-static void locate_lent(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
+static void locate_exported(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
 			struct reach_span *span)
 {
 	bool guarded = region->file <= SHARE_FILES && r->table->file[region->file - 1].guarded;
 
 	if (!guarded || fault_is_armed())
-		span->at = borrow_at(&r->borrower, region->file, region->offset + within, length);
+		span->at = import_at(&r->importer, region->file, region->offset + within, length);
 	else if (!r->process_vm && guarded_available())
-		span->guarded = borrow_at(&r->borrower, region->file, region->offset + within, length);
+		span->guarded = import_at(&r->importer, region->file, region->offset + within, length);
 }
 
 /* Where it is. False: out of reach. */
@@ -396,12 +396,12 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 	else if (likely(!region->file))
 		span->at = mapped_at(r, region->offset + (at - region->skip), length);
 	else
-		locate_lent(r, region, at - region->skip, length, span);
+		locate_exported(r, region, at - region->skip, length, span);
 	return span->at || span->guarded || r->process_vm;
 }
 
 /* Of what is mapped for good: the arena, or our own memory. */
-static void remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey, uint64_t closed)
+static void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey, uint64_t closed)
 {
 	uint64_t within = region->offset & ((1ull << EXTENT_SHIFT) - 1);
 
@@ -413,7 +413,7 @@ static void remember(struct reach *r, struct reach_pair *pair, const struct shar
 	} else if (!region->file && region->mapped) {
 		const struct view *v = view_of(r, region->offset);
 
-		/* a view only gets longer; acquire pairs with make_view() */
+		/* a view only gets longer; acquire pairs with reach_make_view() */
 		pair->va = region->iova + region->skip;
 		pair->length = min_of(region->mapped, atomic_load_explicit(&((struct view *)v)->length, memory_order_acquire) - within);
 		pair->at = atomic_load_explicit(&((struct view *)v)->at, memory_order_relaxed) + within;
@@ -430,7 +430,7 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	const struct share_qp *qp = &r->table->qp[pair->qp];
 	uint64_t closed;
 
-	if ((!own_cell && take_cell() == NO_CELL) || !begin(r))
+	if ((!own_hazard && take_hazard() == NO_HAZARD) || !reach_begin(r))
 		return false;
 	/* as in reach_again(): what is seen open after this is known until more is closed */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
@@ -438,7 +438,7 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	if (likely(region && qp_is_open(qp, pair, access) && region->pd == qp->pd && (region->access & access) == access &&
 		   region_has(region, va, length) && locate(r, region, va, length, span))) {
 		if (span->at)
-			remember(r, pair, region, rkey, closed);
+			reach_remember(r, pair, region, rkey, closed);
 		return true;
 	}
 	reach_leave(r);
@@ -449,7 +449,7 @@ char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey,
 {
 	uint64_t at = va - pair->va;
 
-	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length || at > pair->length - length || !begin(r)))
+	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length || at > pair->length - length || !reach_begin(r)))
 		return NULL;
 	/* as qp_is_open(), with shut() in share.c */
 	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == pair->closed))

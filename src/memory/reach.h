@@ -1,5 +1,5 @@
-/* What a process sees of a neighbour (share.h): its table, its adopted memory, and its other memory by
- * process_vm_readv(2) and process_vm_writev(2). One per neighbour; made when two processes introduce themselves to each
+/* What a process sees of a local peer (share.h): its table, its made shareable memory, and its other memory by
+ * process_vm_readv(2) and process_vm_writev(2). One per local peer; made when two processes introduce themselves to each
  * other. Any thread may call anything but reach_close(), which comes when nobody else does.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_REACH_H
@@ -14,7 +14,7 @@ struct reach;
 /* For tests: does as where process_vm is forbidden. */
 extern bool reach_no_process_vm;
 
-/* Takes the descriptors over, in any case. `arena_fd` may be -1. The neighbour is admitted to our memory. 0 or -errno:
+/* Takes the descriptors over, in any case. `arena_fd` may be -1. The local peer is admitted to our memory. 0 or -errno:
  * -EPROTO: another version, or nonsense. */
 int reach_open(struct reach **made, struct share *own, int table_fd, int arena_fd, uint8_t slot, pid_t pid);
 /* The process itself, for QPs that are connected to its own. */
@@ -23,16 +23,16 @@ void reach_close(struct reach *r);
 /* In a child after fork: closes descriptors. */
 void reach_abandon(struct reach *r);
 
-/* The neighbour has ended: nobody goes there any more, nor waits for it here. */
+/* The local peer has ended: nobody goes there any more, nor waits for it here. */
 void reach_dead(struct reach *r);
 
-/* Lets go of what the neighbour has stopped to lend: to be called now and then, by any thread. */
+/* Lets go of what the local peer has stopped to lend: to be called now and then, by any thread. */
 void reach_tidy(struct reach *r);
 
 /* How its memory is reached that is not mapped. */
 bool reach_has_process_vm(const struct reach *r);
 
-/* A piece of a neighbour's memory during a visit. */
+/* A piece of a local peer's memory during a visit. */
 struct reach_span {
 	char *at;	  /* mapped here, to be used in a fault_try(); NULL: only by the kernel, in ... */
 	char *guarded;	  /* ... a mapping that may get shorter; NULL: by process_vm, ... */
@@ -43,7 +43,7 @@ struct reach_span {
 struct reach_pair {
 	uint64_t pair; /* share_pair() */
 	uint32_t qp;   /* its index */
-	/* Where its last visit led, which is so as long as the neighbour closes nothing: [va, va + length) of the region is mapped
+	/* Where its last visit led, which is so as long as the local peer closes nothing: [va, va + length) of the region is mapped
 	 * from `at` on, and may be entered with these rights. 0 bytes: nothing is known. */
 	unsigned access;
 	uint32_t key;
@@ -52,9 +52,9 @@ struct reach_pair {
 	char *at;
 };
 
-/* Begins a visit of [va, va + length): the region that the key names, the QP and the neighbour are open for it, and stay so
+/* Begins a visit of [va, va + length): the region that the key names, the QP and the local peer are open for it, and stay so
  * until reach_leave(). False: they are not, or cannot be reached from here, and the usual way will tell why. One visit at a
- * time per thread; it does not block, as the neighbour may be waiting for its end. Access: of enum ibv_access_flags. */
+ * time per thread; it does not block, as the local peer may be waiting for its end. Access: of enum ibv_access_flags. */
 bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 		 struct reach_span *span);
 /* The same where the last visit was, with less work: where it is, mapped here. NULL: ask reach_enter(). */

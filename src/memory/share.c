@@ -12,12 +12,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/barrier.h"
 #include "base/memfd.h"
 #include "base/ptracer.h"
-#include "memory/adopt.h"
-#include "memory/lend.h"
+#include "memory/shareable.h"
+#include "memory/export.h"
 
 #define PATIENCE 256 /* times that a waiter yields before it asks whether the visitor lives */
 
@@ -85,7 +85,7 @@ static bool is_inert(const struct share *s)
 static void close_all(struct share *s)
 {
 	close(s->fd);
-	lend_close(s);
+	export_close(s);
 	for (int i = 0; i < SHARE_SLOTS; i++)
 		if (s->pidfd[i] >= 0)
 			close(s->pidfd[i]);
@@ -143,10 +143,10 @@ void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid)
 	if (s->pidfd[slot] >= 0)
 		close(s->pidfd[slot]);
 	s->pid[slot] = pid;
-	s->pidfd[slot] = pid == getpid() ? -1 : fd_aside((int)syscall(SYS_pidfd_open, pid, 0));
-	for (int i = 0; i < SHARE_CELLS; i++) /* what an earlier process in this slot left behind */
-		if (atomic_load_explicit(&v->cell[i].count, memory_order_relaxed))
-			atomic_store_explicit(&v->cell[i].count, 0, memory_order_relaxed);
+	s->pidfd[slot] = pid == getpid() ? -1 : high_fd((int)syscall(SYS_pidfd_open, pid, 0));
+	for (int i = 0; i < SHARE_HAZARDS; i++) /* what an earlier process in this slot left behind */
+		if (atomic_load_explicit(&v->hazard[i].count, memory_order_relaxed))
+			atomic_store_explicit(&v->hazard[i].count, 0, memory_order_relaxed);
 	/* before it can be inside: share_settle() */
 	atomic_fetch_or_explicit(&s->visitor[slot / 64], 1ull << slot % 64, memory_order_seq_cst);
 	/* release pairs with reach_enter() */
@@ -187,12 +187,12 @@ static bool is_dead(struct share *s, uint8_t slot)
 }
 
 /* A thread of that process has left since, or has been told to. */
-static void await(struct share *s, uint8_t slot, _Atomic uint32_t *cell)
+static void await(struct share *s, uint8_t slot, _Atomic uint32_t *hazard)
 {
-	uint32_t inside = atomic_load_explicit(cell, memory_order_seq_cst);
+	uint32_t inside = atomic_load_explicit(hazard, memory_order_seq_cst);
 
 	/* acquire pairs with reach_leave(): what it did is done */
-	for (unsigned n = 1; inside & 1 && atomic_load_explicit(cell, memory_order_acquire) == inside; n++) {
+	for (unsigned n = 1; inside & 1 && atomic_load_explicit(hazard, memory_order_acquire) == inside; n++) {
 		if (n % PATIENCE == 0 && (!is_visitor(s, slot) || is_dead(s, slot)))
 			return;
 		sched_yield();
@@ -216,12 +216,12 @@ uint64_t share_closed(const struct share *s)
 
 bool share_has_settled(const struct share *s, uint64_t closed)
 {
-	/* acquire pairs with remember(): whoever was inside is out, and what he did is done. Who is admitted from now on finds it
+	/* acquire pairs with share_remember(): whoever was inside is out, and what he did is done. Who is admitted from now on finds it
 	 * closed */
 	return atomic_load_explicit(&((struct share *)s)->settled, memory_order_acquire) >= closed || !has_visitors(s);
 }
 
-static void remember(struct share *s, uint64_t closed)
+static void share_remember(struct share *s, uint64_t closed)
 {
 	uint64_t settled = atomic_load_explicit(&s->settled, memory_order_relaxed);
 
@@ -241,9 +241,9 @@ void share_settle(struct share *s)
 	if (s->table->barrier)
 		barrier_everywhere();
 	for (unsigned i = 0; i < SHARE_SLOTS; i++)
-		for (int n = 0; is_visitor(s, i) && n < SHARE_CELLS; n++)
-			await(s, (uint8_t)i, &s->table->visitor[i].cell[n].count);
-	remember(s, closed);
+		for (int n = 0; is_visitor(s, i) && n < SHARE_HAZARDS; n++)
+			await(s, (uint8_t)i, &s->table->visitor[i].hazard[n].count);
+	share_remember(s, closed);
 }
 
 /* ---- regions and QPs ---- */

@@ -1,6 +1,6 @@
-/* What a process shows to its neighbours (processes of the same user and network namespace) so that they can do WRITEs,
+/* What a process shows to its local peers (processes of the same user and network namespace) so that they can do WRITEs,
  * READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and the
- * memory that backs regions (adopt.h, lend.h). Neighbours may read the table, and write only where they say that they are inside.
+ * memory that backs regions (adopt.h, lend.h). Local peers may read the table, and write only where they say that they are inside.
  *
  * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and says
  * when it is done (even). Who closes a region or a QP clears its word, then waits for all cells that are odd to change:
@@ -23,19 +23,19 @@
 
 enum {
 	SHARE_SLOTS = 256,
-	SHARE_CELLS = 63, /* threads of a process that visit; more go the long way */
+	SHARE_HAZARDS = 63, /* threads of a process that visit; more go the long way */
 	SHARE_QPS = 32768,
 	SHARE_REGIONS = (2 << 20) + 1,
-	SHARE_FILES = 64, /* that are lent; regions in more are reached as other memory is */
+	SHARE_FILES = 64, /* that are exported; regions in more are reached as other memory is */
 	SHARE_MAGIC = 0x75526f03, /* changes with the layout */
 };
 
-/* One process's cells at another's: only the visitor writes `cell`, only the visited `admitted`. */
+/* One process's cells at another's: only the visitor writes `hazard`, only the visited `admitted`. */
 struct share_visitor {
 	_Atomic uint64_t admitted; /* the visitor's `identity`: it may come; 0: nobody may */
 	struct {
 		_Alignas(CACHE_LINE) _Atomic uint32_t count; /* odd: a thread is inside */
-	} cell[SHARE_CELLS];
+	} hazard[SHARE_HAZARDS];
 };
 static_assert(sizeof(struct share_visitor) == 4096, "no two visitors write to one page");
 
@@ -62,7 +62,7 @@ struct share_region {
 };
 static_assert(sizeof(struct share_region) == CACHE_LINE, "one look, one cache line");
 
-/* A file that is lent. All but `serial` is constant as long as a region in it is open. */
+/* A file that is exported. All but `serial` is constant as long as a region in it is open. */
 struct share_file {
 	_Alignas(CACHE_LINE) _Atomic uint64_t serial; /* of what is in this place, from 1 up; 0: nothing */
 	uint64_t device, inode; /* as stat(2) has them; of a SysV segment, its number */
@@ -103,7 +103,7 @@ struct share {
 	_Atomic uint64_t visitor[SHARE_SLOTS / 64]; /* a bit for each that is admitted */
 	struct lock lock;    /* guards what follows */
 	struct key_code code;
-	struct arena *arena; /* NULL: nothing is adopted */
+	struct arena *arena; /* NULL: nothing is made shareable */
 	pid_t pid[SHARE_SLOTS];
 	int pidfd[SHARE_SLOTS]; /* -1: none */
 
@@ -123,14 +123,14 @@ void share_destroy(struct share *s);
 /* In a child after fork: it keeps the memory and nothing else. */
 void share_abandon(struct share *s);
 
-/* To be called, without locks, when a file is not lent any more (lend.h): so that neighbours are told to tidy up
+/* To be called, without locks, when a file is not exported any more (lend.h): so that local peers are told to tidy up
  * (reach.h). Before anything is opened. */
 void share_on_release(struct share *s, void (*call)(void *arg), void *arg);
 
-/* The table's and the arena's descriptors, to be sent to a neighbour; the second may be -1. They stay ours. */
+/* The table's and the arena's descriptors, to be sent to a local peer; the second may be -1. They stay ours. */
 void share_fds(const struct share *s, int fd[2]);
 
-/* The neighbour in that slot, of that identity (from its table) and process, may visit. */
+/* The local peer in that slot, of that identity (from its table) and process, may visit. */
 void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid);
 /* It is dead, or has closed the device: whatever its cells say, nobody waits for it. */
 void share_expel(struct share *s, uint8_t slot, uint64_t identity);
@@ -155,7 +155,7 @@ bool share_has_settled(const struct share *s, uint64_t closed);
 /* Which numbers of SysV segments this process knows: those of its IPC namespace. 0: it cannot tell. */
 uint64_t share_ipc(void);
 
-/* How neighbours get at these bytes of ours. */
+/* How local peers get at these bytes of ours. */
 enum share_way {
 	SHARE_NOT,    /* the key is of no region that they see */
 	SHARE_COPIED, /* by process_vm_readv(2) and process_vm_writev(2) */
@@ -170,7 +170,7 @@ static inline const struct share_region *share_region(const struct share *s, uin
 		       ? &s->table->region[index] : NULL;
 }
 
-/* Whether these bytes, which are the region's, are in memory that neighbours map. */
+/* Whether these bytes, which are the region's, are in memory that local peers map. */
 static inline bool share_is_mapped(const struct share_region *r, uint64_t iova, uint64_t length)
 {
 	uint64_t at = iova - r->iova;

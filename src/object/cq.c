@@ -117,7 +117,7 @@ static void reclaim(struct cq *cq, const struct cqe *cqe)
 }
 
 /* Inlined with `take`, so that a CQE is copied once. */
-static inline __attribute__((always_inline)) int drain(struct cq *cq, int max, void *to,
+static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to,
 						       void (*take)(void *to, int i, const struct cqe *cqe))
 {
 	uint32_t head, tail;
@@ -145,7 +145,7 @@ static inline void take_cqe(void *to, int i, const struct cqe *cqe)
 
 int cq_poll(struct cq *cq, int max, struct cqe *out)
 {
-	return drain(cq, max, out, take_cqe);
+	return cq_drain(cq, max, out, take_cqe);
 }
 
 static inline void take_wc(void *to, int i, const struct cqe *e)
@@ -156,7 +156,7 @@ static inline void take_wc(void *to, int i, const struct cqe *e)
 
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
 {
-	return drain(cq, max, out, take_wc);
+	return cq_drain(cq, max, out, take_wc);
 }
 
 /* Completions wait there, and since the application polled the one before them it has not been told of any. */

@@ -1,5 +1,5 @@
 /* Flow control of UC and UD, whose rules are in engine/flow.c. A `flow` is what a sender knows of a receiver: how much it
- * has sent there, and how much of that the receiver says to have taken. A `promise` is what a receiver has told a sender:
+ * has sent there, and how much of that the receiver says to have taken. A `credit` is what a receiver has told a sender:
  * the rest of it, that is. They belong to a QP, whose lock guards them but for what says otherwise.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_FLOW_H
@@ -11,7 +11,7 @@
 #include "base/list.h"
 
 #define UD_FLOWS    8  /* receivers that a UD QP keeps in mind; a UC QP has one */
-#define UD_PROMISES 32 /* ... and senders */
+#define UD_CREDITS 32 /* ... and senders */
 
 /* Counters of all that was sent so far; they wrap. */
 struct flow_mark {
@@ -30,8 +30,8 @@ struct flow {
 	uint32_t qpn;
 	enum flow_peer peer;
 	struct flow_mark sent, asked, told;
-	uint32_t credits;  /* receives that it promised when it answered */
-	uint32_t question; /* PSN of the last one */
+	uint32_t credits;  /* receives that it granted when it answered */
+	uint32_t credit_request; /* PSN of the last one */
 	bool open;	   /* it is not answered yet */
 	uint64_t asked_at;
 	uint64_t again_at; /* before that, no other question */
@@ -39,11 +39,11 @@ struct flow {
 	uint64_t held_at;  /* since when a packet waits; 0: none does ... */
 	uint64_t patient_at; /* ... and since when the receiver has been able to answer */
 	uint64_t used;	   /* when it was sent to last */
-	void *near;	   /* UD, for loop/: the neighbor through whose ring it goes; NULL: by udp */
+	void *near;	   /* UD, for loop/: the local peer through whose ring it goes; NULL: by udp */
 	void *next;	   /* ... or is to go, when what it was sent has arrived; NULL: no change */
 };
 
-struct promise {
+struct credit {
 	union ibv_gid to; /* UD: whom */
 	uint32_t qpn;
 	uint64_t asked_at; /* 0: it is nobody's, or of the first one, who has not asked yet; changed under both locks */

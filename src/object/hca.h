@@ -55,7 +55,7 @@ struct hca {
 	const struct hca_ops *ops;
 	uint8_t slot;		/* the process's number among those on this host: the top byte of its QPNs */
 	struct key_code keys;	/* of regions; random */
-	struct share *share;	/* what neighbours see; NULL: nothing. Set by whoever called hca_init() */
+	struct share *share;	/* what local peers see; NULL: nothing. Set by whoever called hca_init() */
 	_Atomic uint64_t random; /* state of hca_random() */
 	struct pool qps;	/* struct qp, by the low 16 bits of the QPN ... */
 	struct lock adopted_lock; /* a leaf: guards ... */

@@ -17,7 +17,7 @@ static uint32_t new_key(struct mr *mr)
 	return mr_key(mr, mr->tag);
 }
 
-static void fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
+static void mr_fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
 		 unsigned access)
 {
 	mr->pd = pd_domain(pd);
@@ -44,7 +44,7 @@ void mr_close(struct mr *mr)
 {
 	/* sequentially consistent, with mr_get(): either it sees the key gone, or we see it inside */
 	atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
-	hold_await(mr);
+	hazard_await(mr);
 }
 
 struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
@@ -82,7 +82,7 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 		return NULL;
 	mr->base.handle = mr->index;
 	mr->backing = NULL;
-	fill(mr, new_key(mr), pd, address, length, iova, access);
+	mr_fill(mr, new_key(mr), pd, address, length, iova, access);
 	return mr;
 }
 
@@ -110,7 +110,7 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
 	int err = close_region(mr);
 
 	if (!err)
-		fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
+		mr_fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
 	return err;
 }
 

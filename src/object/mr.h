@@ -8,7 +8,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "base/hold.h"
+#include "base/hazard.h"
 #include "memory/fault.h"
 #include "object/hca.h"
 #include "object/pd.h"
@@ -60,7 +60,7 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
  * -EBUSY: a window is bound to it. */
 int mr_deregister(struct mr *mr);
 
-/* For regions of our own that no window is bound to, between two that use them: nobody gets in. What neighbours have begun
+/* For regions of our own that no window is bound to, between two that use them: nobody gets in. What local peers have begun
  * may still be going on: show_settle(). Afterwards it is known by another key. It may be deregistered in between. */
 void mr_suspend(struct mr *mr);
 void mr_resume(struct mr *mr);
@@ -75,14 +75,14 @@ void mr_open(struct mr *mr, uint32_t key);
 void mr_close(struct mr *mr);
 
 /* A region that was live at some time, if it has that key now. */
-static inline struct mr *mr_hold(struct mr *mr, uint32_t key)
+static inline struct mr *mr_hazard_get(struct mr *mr, uint32_t key)
 {
-	if (unlikely(!hold_take(mr)))
+	if (unlikely(!hazard_take(mr)))
 		return NULL;
 	/* after the hold, see hold.h; pairs with mr_close(), and with mr_open() */
 	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
 		return mr;
-	hold_drop(mr);
+	hazard_drop(mr);
 	return NULL;
 }
 
@@ -91,7 +91,7 @@ static inline struct mr *mr_get(struct hca *hca, uint32_t key)
 {
 	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
 
-	return likely(mr && key) ? mr_hold(mr, key) : NULL;
+	return likely(mr && key) ? mr_hazard_get(mr, key) : NULL;
 }
 
 /* Which one somebody has found last, as most often he asks for that again. Whether it still is that is found out each time. */
@@ -105,7 +105,7 @@ static inline struct mr *mr_get_again(struct hca *hca, struct mr_last *last, uin
 	struct mr *mr;
 
 	if (likely(last->key == key && key))
-		return mr_hold(last->mr, key);
+		return mr_hazard_get(last->mr, key);
 	mr = mr_get(hca, key);
 	if (likely(mr))
 		*last = (struct mr_last){mr, key};
@@ -114,7 +114,7 @@ static inline struct mr *mr_get_again(struct hca *hca, struct mr_last *last, uin
 
 static inline void mr_put(struct mr *mr)
 {
-	hold_drop(mr);
+	hazard_drop(mr);
 }
 
 /* Whether [iova, iova + length) lies inside the region, in this domain, with all of these rights. */

@@ -7,7 +7,7 @@
 
 #include "object/show.h"
 
-static_assert(offsetof(struct qp, lock) < offsetof(struct qp, is_late), "clear() goes from one to the other");
+static_assert(offsetof(struct qp, lock) < offsetof(struct qp, ack_is_delayed), "clear() goes from one to the other");
 
 static void clear_part(struct qp *qp, size_t begin, size_t end)
 {
@@ -15,13 +15,13 @@ static void clear_part(struct qp *qp, size_t begin, size_t end)
 }
 
 /* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its
- * lock: so the lock stays as it is, and all else is cleared under it. `is_late` is looked at without the lock. */
-static void clear(struct qp *qp) REQUIRES(qp->lock)
+ * lock: so the lock stays as it is, and all else is cleared under it. `ack_is_delayed` is looked at without the lock. */
+static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	clear_part(qp, 0, offsetof(struct qp, lock));
-	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), offsetof(struct qp, is_late));
-	clear_part(qp, offsetof(struct qp, is_late) + sizeof(qp->is_late), sizeof(*qp));
-	atomic_store_explicit(&qp->is_late, false, memory_order_relaxed); /* a hint: see qp.h */
+	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), offsetof(struct qp, ack_is_delayed));
+	clear_part(qp, offsetof(struct qp, ack_is_delayed) + sizeof(qp->ack_is_delayed), sizeof(*qp));
+	atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed); /* a hint: see qp.h */
 	list_init(&qp->ready);
 	list_init(&qp->openers);
 }
@@ -79,7 +79,7 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	if (!qp)
 		goto err_timer;
 	lock_take(&qp->lock);
-	clear(qp);
+	qp_clear(qp);
 	qp->hca = hca;
 	qp->index = index;
 	qp->serial = atomic_fetch_add_explicit(&hca->serial, 1, memory_order_relaxed) + 1;
@@ -94,8 +94,8 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 		goto err_rq;
 	if (qp->transport == TRANSPORT_UC || qp->transport == TRANSPORT_UD) {
 		qp->flow = calloc(type == IBV_QPT_UD ? UD_FLOWS : 1, sizeof(*qp->flow));
-		qp->promise = calloc(type == IBV_QPT_UD ? UD_PROMISES : 1, sizeof(*qp->promise));
-		if (!qp->flow || !qp->promise)
+		qp->credit = calloc(type == IBV_QPT_UD ? UD_CREDITS : 1, sizeof(*qp->credit));
+		if (!qp->flow || !qp->credit)
 			goto err_flow;
 	}
 	qp->pd = pd ? pd_domain(pd) : NULL;
@@ -117,9 +117,9 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 
 err_flow:
 	free(qp->flow);
-	free(qp->promise);
+	free(qp->credit);
 	qp->flow = NULL;
-	qp->promise = NULL;
+	qp->credit = NULL;
 	free(qp->resp.recv);
 	qp->resp.recv = NULL;
 err_rq:
@@ -141,8 +141,8 @@ void qp_withdraw(struct qp *qp)
 	struct rq *rq = qp_receives(qp);
 
 	lock_take(&rq->lock);
-	for (uint32_t i = 0; i < (qp->transport == TRANSPORT_UD ? UD_PROMISES : 1); i++)
-		rq_promise(rq, &qp->promise[i], qp->promise[i].asked_at = 0);
+	for (uint32_t i = 0; i < (qp->transport == TRANSPORT_UD ? UD_CREDITS : 1); i++)
+		rq_grant(rq, &qp->credit[i], qp->credit[i].asked_at = 0);
 	lock_drop(&rq->lock);
 }
 
@@ -161,7 +161,7 @@ void qp_destroy(struct qp *qp)
 		cq_remove_qp(qp->send_cq, qp->base.qp_num);
 	if (qp->recv_cq)
 		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
-	if (qp->promise)
+	if (qp->credit)
 		qp_withdraw(qp);
 	sq_fini(&qp->sq);
 	rq_fini(&qp->rq);
@@ -169,9 +169,9 @@ void qp_destroy(struct qp *qp)
 	free(qp->resp.responses);
 	free(qp->resp.atomics);
 	free(qp->flow);
-	free(qp->promise);
+	free(qp->credit);
 	qp->flow = NULL;
-	qp->promise = NULL;
+	qp->credit = NULL;
 	qp->resp = (struct responder){0};
 	qp->base.handle = NO_HANDLE;
 	count_users(qp, -1u);

@@ -29,7 +29,7 @@ struct path {
 	uint8_t hop_limit;
 	uint8_t sgid_index;
 	void *link; /* for loop/: what to send through; the engine does not look at it */
-	void *neighbor; /* for loop/: the process, if it is on this host; NULL: by link */
+	void *local_peer; /* for loop/: the process, if it is on this host; NULL: by link */
 };
 
 /* Memory of the peer that a WRITE has reached: [from, to). `to` is 0 if there was none. */
@@ -108,7 +108,7 @@ enum response_kind {
 	RESPOND_ATOMIC,
 };
 
-/* A response that waits for its turn to be sent, in PSN order. */
+/* A response that waits for its tx batch to be sent, in PSN order. */
 struct response {
 	enum response_kind kind;
 	psn_t psn;	 /* of the next response packet */
@@ -158,8 +158,8 @@ struct responder {
 	bool ack_owed;	      /* something received is not acknowledged yet */
 	bool ack_asked;	      /* ... and the peer asked for it ... */
 	bool ack_urgent;      /* ... in the middle of a message, or again */
-	bool starves;	      /* a neighbor's message found no receive, and none has been taken since ... */
-	uint64_t look_at;     /* ... when to look whether there is one now; 0: the neighbor has been told ... */
+	bool starves;	      /* a local peer's message found no receive, and none has been taken since ... */
+	uint64_t look_at;     /* ... when to look whether there is one now; 0: the local peer has been told ... */
 	uint64_t patient_until; /* ... when to tell it that there is none; 0: not known yet */
 	struct rwqe *recv;    /* a copy of the receive that the message uses */
 
@@ -169,8 +169,8 @@ struct responder {
 	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
 	uint32_t srqn;	      /* XRC: what the message does */
 	psn_t nak_psn;
-	struct grh_kept grh;  /* UD: of what came the straight way */
-	struct promise *promise; /* UC, UD: to whoever sent the packet at hand; NULL: none */
+	struct grh_kept grh;  /* UD: of what came the fast path */
+	struct credit *credit; /* UC, UD: to whoever sent the packet at hand; NULL: none */
 	uint64_t cnp_at;      /* when the last CNP went out */
 
 	struct response *responses; /* ring of max_dest_rd_atomic, oldest first; response_count of them */
@@ -212,7 +212,7 @@ struct qp {
 	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
 	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
 	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
-	_Atomic bool is_late;	 /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`, else a hint */
+	_Atomic bool ack_is_delayed;	 /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`, else a hint */
 	bool is_kept : 1;	 /* for loop/: an XRC target that others would go on with: what it does is noted in `keep` */
 	bool is_guest : 1;	 /* for loop/: the responder of another process's target. Constant, as what follows ... */
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
@@ -224,7 +224,7 @@ struct qp {
 	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
 	struct sq sq;
 	struct path path;	 /* UD has none: each work request carries its own */
-	uint64_t sent_to;	 /* for loop/: where in its neighbor's ring the last packet ends */
+	uint64_t sent_to;	 /* for loop/: where in its local peer's ring the last packet ends */
 	struct requester req;
 	uint64_t timer_at;	 /* for loop/: its timer is set, and fires no later. 0: not */
 	struct rq rq; /* unused with an SRQ */
@@ -238,7 +238,7 @@ struct qp {
 	uint32_t index;		 /* constant, as is ... */
 	struct ibv_qp_cap cap;
 	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
-	struct promise *promise; /* UC: one, UD: UD_PROMISES; NULL: of others */
+	struct credit *credit; /* UC: one, UD: UD_PROMISES; NULL: of others */
 	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
 	uint8_t failed;		 /* enum ibv_event_type that took it to ERR */
 	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
@@ -320,7 +320,7 @@ static inline struct rq *qp_receives(struct qp *qp)
 	return qp->srq ? &qp->srq->rq : &qp->rq;
 }
 
-/* Nobody is promised receives any more, of those that send to this QP. */
+/* Nobody is granted receives any more, of those that send to this QP. */
 void qp_withdraw(struct qp *qp); /* under its lock */
 
 /* Nothing of the QP is found afterwards: no packet, no timer, no CQE. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t slots(uint32_t depth)
+static uint32_t queue_slots(uint32_t depth)
 {
 	uint32_t n = 1;
 
@@ -21,7 +21,7 @@ int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint
 	sq->depth = depth;
 	sq->max_sge = max_sge;
 	sq->max_inline = room; /* what there is room for: programs count on some, as adapters round up, too */
-	sq->mask = slots(depth) - 1;
+	sq->mask = queue_slots(depth) - 1;
 	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	sq->ring = buffer_alloc(pd, (size_t)(sq->mask + 1) * sq->stride, BUFFER_SEND, &sq->from);
 	return sq->ring ? 0 : -ENOMEM;
@@ -44,10 +44,10 @@ int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth,
 	rq->kind = kind;
 	rq->depth = depth;
 	rq->max_sge = max_sge;
-	rq->mask = slots(depth) - 1;
+	rq->mask = queue_slots(depth) - 1;
 	rq->stride = sizeof(struct rwqe) + max_sge * sizeof(struct ibv_sge);
 	rq->head = rq->tail = 0;
-	list_init(&rq->promises);
+	list_init(&rq->credits);
 	atomic_init(&rq->reclaimed, 0);
 	rq->ring = rq_ring(rq, rq->mask, &rq->from);
 	return rq->ring ? 0 : -ENOMEM;
@@ -59,22 +59,22 @@ void rq_fini(struct rq *rq)
 	rq->ring = NULL;
 }
 
-void rq_promise(struct rq *rq, struct promise *promise, uint32_t receives)
+void rq_grant(struct rq *rq, struct credit *credit, uint32_t receives)
 {
-	if (promise->receives && !receives)
-		list_remove(&promise->link);
-	else if (receives && !promise->receives)
-		list_append(&rq->promises, &promise->link);
-	rq->promised += receives - promise->receives;
-	promise->receives = receives;
-	promise->period = rq->period;
+	if (credit->receives && !receives)
+		list_remove(&credit->link);
+	else if (receives && !credit->receives)
+		list_append(&rq->credits, &credit->link);
+	rq->granted += receives - credit->receives;
+	credit->receives = receives;
+	credit->period = rq->period;
 }
 
-bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t *position)
+bool rq_take(struct rq *rq, struct credit *credit, struct rwqe *out, uint32_t *position)
 {
 	const struct rwqe *r = rq_at(rq, rq->head);
 
-	rq_keep_promise(rq, promise);
+	rq_use_credit(rq, credit);
 	if (rq->head == rq->tail)
 		return false;
 	memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));
@@ -95,7 +95,7 @@ uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr)
 
 int rq_resize(struct rq *rq, uint32_t depth)
 {
-	struct rq to = {.mask = slots(depth) - 1, .stride = rq->stride};
+	struct rq to = {.mask = queue_slots(depth) - 1, .stride = rq->stride};
 
 	if (depth < rq->tail - rq->head)
 		return -EINVAL;

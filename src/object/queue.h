@@ -91,8 +91,8 @@ struct rq {
 	struct mr_last last; /* of a QP's own */
 	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
 	enum buffer_kind kind;
-	uint32_t promised;    /* receives in all promises */
-	struct list promises; /* of UC and UD: to all who asked, whatever QP of this queue they send to */
+	uint32_t granted;    /* receives in all promises */
+	struct list credits; /* of UC and UD: to all who asked, whatever QP of this queue they send to */
 	uint64_t period, period_at; /* a time that passes while somebody asks: engine/flow.c */
 };
 
@@ -115,25 +115,25 @@ void rq_fini(struct rq *rq);
 
 /* These are called with the lock of the SRQ held, or that of the QP. */
 
-/* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. `promise`: to whom it
+/* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. `credit`: to whom it
  * goes, or NULL. False: none. */
-bool rq_take(struct rq *rq, struct promise *promise, struct rwqe *out, uint32_t *position);
+bool rq_take(struct rq *rq, struct credit *credit, struct rwqe *out, uint32_t *position);
 
-/* So many receives are for this sender, in place of what it was promised before. */
-void rq_promise(struct rq *rq, struct promise *promise, uint32_t receives);
+/* So many receives are for this sender, in place of what it was granted before. */
+void rq_grant(struct rq *rq, struct credit *credit, uint32_t receives);
 
-/* A receive is used by this sender: one less that it has been promised. NULL: it has not been promised any. */
-static inline void rq_keep_promise(struct rq *rq, struct promise *promise)
+/* A receive is used by this sender: one less that it has been granted. NULL: it has not been granted any. */
+static inline void rq_use_credit(struct rq *rq, struct credit *credit)
 {
-	if (!promise || !promise->receives)
+	if (!credit || !credit->receives)
 		return;
-	if (unlikely(promise->receives == 1)) {
-		rq_promise(rq, promise, 0);
+	if (unlikely(credit->receives == 1)) {
+		rq_grant(rq, credit, 0);
 		return;
 	}
-	promise->receives--;
-	promise->period = rq->period;
-	rq->promised--;
+	credit->receives--;
+	credit->period = rq->period;
+	rq->granted--;
 }
 
 /* The SGEs of one; returns how long they are together. */

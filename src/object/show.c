@@ -3,8 +3,8 @@
 
 #include <sys/mman.h>
 
-#include "memory/adopt.h"
-#include "memory/lend.h"
+#include "memory/shareable.h"
+#include "memory/export.h"
 #include "memory/share.h"
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -18,20 +18,20 @@ static bool is_memory(const struct mr *mr)
 void show_region(struct mr *mr)
 {
 	struct share *s = mr->hca->share;
-	struct adopted where;
-	struct lent lent = {0};
+	struct shareable where;
+	struct exported exported = {0};
 
 	if (!s)
 		return;
 	if (!is_memory(mr))
 		return;
-	adopt(s->arena, mr->memory, mr->length, !mr_is_indirect(mr), &where);
+	shareable_make(s->arena, mr->memory, mr->length, !mr_is_indirect(mr), &where);
 	/* what may not be there is no place for others to reach into: the usual way knows how */
 	if (mr_is_indirect(mr))
 		return;
 	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
-		lend(s, mr->memory, mr->length, &lent);
-		where = (struct adopted){lent.offset, lent.mapped, 0};
+		export_make(s, mr->memory, mr->length, &exported);
+		where = (struct shareable){exported.offset, exported.mapped, 0};
 	}
 	share_open_region(s, mr->index, mr->base.rkey,
 			  &(struct share_region){
@@ -43,7 +43,7 @@ void show_region(struct mr *mr)
 				  .offset = where.offset,
 				  .mapped = where.mapped,
 				  .skip = where.skip,
-				  .file = lent.file,
+				  .file = exported.file,
 			  });
 }
 
@@ -51,7 +51,7 @@ void hide_region(struct mr *mr)
 {
 	struct share *s = mr->hca->share;
 	const struct share_region *r;
-	struct adopted where = {0};
+	struct shareable where = {0};
 	uint32_t file = 0;
 
 	if (!s || !is_memory(mr))
@@ -63,10 +63,10 @@ void hide_region(struct mr *mr)
 		if (r)
 			file = r->file;
 		if (r && !file)
-			where = (struct adopted){r->offset, r->mapped, r->skip};
+			where = (struct shareable){r->offset, r->mapped, r->skip};
 	}
-	lend_release(s, file);
-	adopt_release(s->arena, mr->memory, mr->length, &where);
+	export_release(s, file);
+	shareable_release(s->arena, mr->memory, mr->length, &where);
 }
 
 void suspend_region(struct mr *mr)
@@ -83,7 +83,7 @@ void resume_region(struct mr *mr)
 
 void *show_memory(struct hca *hca, size_t length)
 {
-	void *memory = hca->share ? adopt_new(hca->share->arena, length) : NULL;
+	void *memory = hca->share ? shareable_new(hca->share->arena, length) : NULL;
 
 	if (memory)
 		return memory;

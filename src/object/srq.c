@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* As in qp.c: whoever comes late may be looking at the lock of an earlier SRQ in this memory. */
-static void clear(struct srq *srq) REQUIRES(srq->rq.lock)
+static void srq_clear(struct srq *srq) REQUIRES(srq->rq.lock)
 {
 	static_assert(offsetof(struct rq, lock) == 0, "the lock is what stays");
 	char *after = (char *)&srq->rq.lock + sizeof(srq->rq.lock);
@@ -25,7 +25,7 @@ struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct
 	if (!srq)
 		return NULL;
 	lock_take(&srq->rq.lock);
-	clear(srq);
+	srq_clear(srq);
 	err = rq_init(&srq->rq, pd, BUFFER_SHARED_RECEIVE, depth, max_sge);
 	srq->hca = hca;
 	srq->pd = pd_holder(pd);
@@ -95,23 +95,23 @@ static bool limit_reached(struct srq *srq) REQUIRES(srq->rq.lock)
 	return true;
 }
 
-static void tell(struct srq *srq)
+static void srq_tell(struct srq *srq)
 {
 	srq->hca->ops->srq_event(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
-bool srq_take(struct srq *srq, struct promise *promise, struct rwqe *out, uint32_t *position)
+bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t *position)
 {
 	bool found, low;
 
 	lock_take(&srq->rq.lock);
-	found = rq_take(&srq->rq, promise, out, position);
+	found = rq_take(&srq->rq, credit, out, position);
 	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head,
 			      memory_order_relaxed); /* of use under the lock only */
 	low = found && limit_reached(srq);
 	lock_drop(&srq->rq.lock);
 	if (unlikely(low))
-		tell(srq);
+		srq_tell(srq);
 	return found;
 }
 
@@ -142,6 +142,6 @@ int srq_modify(struct srq *srq, uint32_t depth, uint32_t limit, int mask)
 	}
 	lock_drop(&srq->rq.lock);
 	if (low)
-		tell(srq);
+		srq_tell(srq);
 	return err;
 }

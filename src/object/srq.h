@@ -44,7 +44,7 @@ struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *
 void srq_leave(struct srq *srq);
 
 /* As rq_take() and rq_post(). */
-bool srq_take(struct srq *srq, struct promise *promise, struct rwqe *out, uint32_t *position) EXCLUDES(srq->rq.lock);
+bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t *position) EXCLUDES(srq->rq.lock);
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) EXCLUDES(srq->rq.lock);
 
 /* What `mask` (enum ibv_srq_attr_mask) says, all or nothing. 0, -EINVAL (fewer than are posted, a limit that

@@ -57,7 +57,7 @@ static bool region_allows(const struct mr *mr, const struct pd *pd, const struct
 	return !(mr->access & IBV_ACCESS_ZERO_BASED) && mr_allows(mr, pd, b->address, b->length, need);
 }
 
-static bool window_allows(const struct mr *w, const struct pd *pd, const struct window_bind *b)
+static bool object_window_allows(const struct mr *w, const struct pd *pd, const struct window_bind *b)
 {
 	if (!w->type || w->pd != pd) /* it may have gone since the request was posted */
 		return false;
@@ -88,7 +88,7 @@ bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const
 	if (!w)
 		return false;
 	lock_take(&hca->window_lock);
-	ok = window_allows(w, pd, b);
+	ok = object_window_allows(w, pd, b);
 	if (ok && b->length) {
 		/* the lock keeps it where it is when its windows have been counted: mr_deregister() */
 		region = mr_get(hca, b->lkey);
@@ -129,7 +129,7 @@ struct mr *window_enter(struct mr *w, uint64_t qp_serial)
 	if (!w->qp_serial || w->qp_serial == qp_serial) {
 		region = w->region;
 		/* unbind() waits until nobody is in the window, and only then may the region go, which waits for this */
-		hold_swap(w, region);
+		hazard_swap(w, region);
 	} else {
 		mr_put(w);
 	}

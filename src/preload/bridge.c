@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "preload/preload.h"
@@ -57,10 +57,10 @@ struct bridge {
 	int fd;	    /* our end of the pair */
 	_Atomic uint32_t threads;
 	_Atomic uint32_t carried; /* pieces that have left us */
-	_Atomic bool carries;	  /* one is on its way. Relaxed, both: for end() */
+	_Atomic bool carries;	  /* one is on its way. Relaxed, both: for bridge_end() */
 };
 
-static void leave(struct bridge *b)
+static void bridge_leave(struct bridge *b)
 {
 	/* acquire and release: the last one ends what both used */
 	if (atomic_fetch_sub_explicit(&b->threads, 1, memory_order_acq_rel) != 1)
@@ -75,7 +75,7 @@ static void leave(struct bridge *b)
 	free(b);
 }
 
-static bool put(struct bridge *b, const char *at, ssize_t left, bool by_rdma)
+static bool bridge_put(struct bridge *b, const char *at, ssize_t left, bool by_rdma)
 {
 	while (left > 0) {
 		ssize_t n = by_rdma ? rsend(b->number, at, (size_t)left, 0) : NEXT(send)(b->fd, at, (size_t)left, MSG_NOSIGNAL);
@@ -95,37 +95,37 @@ static void *carry_in(void *arg)
 	ssize_t n;
 
 	inside = 1;
-	while ((n = rrecv(b->number, bytes, sizeof(bytes), 0)) > 0 && put(b, bytes, n, false))
+	while ((n = rrecv(b->number, bytes, sizeof(bytes), 0)) > 0 && bridge_put(b, bytes, n, false))
 		;
 	NEXT(shutdown)(b->fd, SHUT_WR);
-	leave(b);
+	bridge_leave(b);
 	return NULL;
 }
 
-static void *carry_out(void *arg)
+static void *bridge_carry_out(void *arg)
 {
 	struct bridge *b = arg;
 	char bytes[PIECE];
 	ssize_t n;
 
 	inside = 1;
-	/* MSG_PEEK first: what end() does not find in the socket is being carried */
+	/* MSG_PEEK first: what bridge_end() does not find in the socket is being carried */
 	while ((n = NEXT(recv)(b->fd, bytes, 1, MSG_PEEK)) > 0) {
 		atomic_store_explicit(&b->carries, true, memory_order_relaxed);
 		n = NEXT(recv)(b->fd, bytes, sizeof(bytes), 0);
-		if (n <= 0 || !put(b, bytes, n, true))
+		if (n <= 0 || !bridge_put(b, bytes, n, true))
 			break;
 		atomic_store_explicit(&b->carries, false, memory_order_relaxed);
 		atomic_fetch_add_explicit(&b->carried, 1, memory_order_relaxed);
 	}
 	atomic_store_explicit(&b->carries, false, memory_order_relaxed);
 	rshutdown(b->number, SHUT_WR);
-	leave(b);
+	bridge_leave(b);
 	return NULL;
 }
 
 /* What the program has written is on its way, or nobody takes it. */
-static void finish(struct bridge *b)
+static void bridge_finish(struct bridge *b)
 {
 	uint32_t carried = 0;
 	int waiting = 0;
@@ -144,13 +144,13 @@ static void finish(struct bridge *b)
 }
 
 /* The C library writes what is left in FILEs after this. */
-NO_LOCK_ANALYSIS static void end(void)
+NO_LOCK_ANALYSIS static void bridge_end(void)
 {
 	lock_take(&lock);
 	if (!list_empty(&bridges))
 		fflush(NULL);
 	list_each (l, &bridges)
-		finish(container_of(l, struct bridge, link));
+		bridge_finish(container_of(l, struct bridge, link));
 	lock_drop(&lock);
 	lock_take(&end_lock);
 }
@@ -158,7 +158,7 @@ NO_LOCK_ANALYSIS static void end(void)
 /* Earlier than all destructors: connections end by one. */
 static void watch_the_end(void)
 {
-	atexit(end);
+	atexit(bridge_end);
 }
 
 /* The pump's end is bound to a name that says what the connection's addresses are: so whoever has the other end can tell, a
@@ -184,7 +184,7 @@ static void set_name(const struct bridge *b)
 		NEXT(bind)(b->fd, (struct sockaddr *)&name, sizeof(name)); /* if it fails it has no name */
 }
 
-static bool get_name(int fd, struct name *name)
+static bool bridge_get_name(int fd, struct name *name)
 {
 	socklen_t size = sizeof(*name);
 
@@ -194,7 +194,7 @@ static bool get_name(int fd, struct name *name)
 
 bool bridge_is(int fd)
 {
-	return get_name(fd, &(struct name){0});
+	return bridge_get_name(fd, &(struct name){0});
 }
 
 bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room)
@@ -203,7 +203,7 @@ bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room)
 	const struct sockaddr *from = peer ? &name.peer.any : &name.self.any;
 	socklen_t size;
 
-	if (!get_name(fd, &name))
+	if (!bridge_get_name(fd, &name))
 		return false;
 	size = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	memcpy(to, from, size < *room ? size : *room);
@@ -211,7 +211,7 @@ bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room)
 	return true;
 }
 
-static int build(int number)
+static int preload_bridge_build(int number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct bridge *b = calloc(1, sizeof(*b));
@@ -221,7 +221,7 @@ static int build(int number)
 		goto err;
 	pthread_once(&once, watch_the_end);
 	b->number = number;
-	b->fd = fd_aside(pair[1]);
+	b->fd = high_fd(pair[1]);
 	atomic_init(&b->threads, 2);
 	list_init(&b->link);
 	set_name(b);
@@ -232,9 +232,9 @@ static int build(int number)
 	err = thread_start(carry_in, b);
 	if (err)
 		goto err_list;
-	if (thread_start(carry_out, b)) { /* as if the descriptor was closed already */
+	if (thread_start(bridge_carry_out, b)) { /* as if the descriptor was closed already */
 		NEXT(shutdown)(b->fd, SHUT_RD);
-		leave(b);
+		bridge_leave(b);
 	}
 	return pair[0];
 
@@ -276,7 +276,7 @@ int bridge_build(int number)
 
 	lock_take(&move_lock);
 	OPS.give(number, true);
-	by = build(number);
+	by = preload_bridge_build(number);
 	if (by < 0)
 		OPS.give(number, false);
 	else if (OPS.give(number, true) > 1)

@@ -248,7 +248,7 @@ DPRINTF(__dprintf_chk, (int fd, int flag, const char *format, ...), __vdprintf_c
 
 #define PIECE (64 << 10)
 
-static ssize_t send_piece(int out, int in, off_t at, size_t length)
+static ssize_t bytes_send_piece(int out, int in, off_t at, size_t length)
 {
 	char bytes[PIECE];
 	ssize_t n = pread(in, bytes, length < PIECE ? length : PIECE, at);
@@ -263,7 +263,7 @@ static ssize_t send_file(int out, int in, off_t *at, size_t length)
 	ssize_t n = 0;
 
 	while (done < length) {
-		n = send_piece(out, in, from + (off_t)done, length - done);
+		n = bytes_send_piece(out, in, from + (off_t)done, length - done);
 		if (n <= 0)
 			break;
 		done += (size_t)n;
@@ -306,7 +306,7 @@ static ssize_t pipe_to_socket(int from, int to, size_t length, unsigned flags)
 	return done;
 }
 
-static bool has_room(int pipe)
+static bool bytes_has_room(int pipe)
 {
 	struct pollfd p = {.fd = pipe, .events = POLLOUT};
 
@@ -319,7 +319,7 @@ static ssize_t socket_to_pipe(int from, int to, size_t length, unsigned flags)
 	char bytes[PIPE_BUF];
 	ssize_t n;
 
-	if (flags & SPLICE_F_NONBLOCK && !has_room(to)) {
+	if (flags & SPLICE_F_NONBLOCK && !bytes_has_room(to)) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -336,7 +336,7 @@ static ssize_t socket_to_pipe_all(int from, int to, size_t length, unsigned flag
 {
 	ssize_t n = socket_to_pipe(from, to, length, flags), done = n;
 
-	while (n > 0 && (size_t)done < length && OPS.pending(from) > 0 && has_room(to)) {
+	while (n > 0 && (size_t)done < length && OPS.pending(from) > 0 && bytes_has_room(to)) {
 		n = socket_to_pipe(from, to, length - (size_t)done, flags);
 		if (n > 0)
 			done += n;

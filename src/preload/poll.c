@@ -48,7 +48,7 @@ static bool any_concerns(const struct pollfd *fds, nfds_t count)
 }
 
 /* A wait that has failed is to begin anew, its time too. */
-static bool is_stale(void)
+static bool poll_is_stale(void)
 {
 	return errno == ESTALE && bridge_moved(-1);
 }
@@ -59,7 +59,7 @@ PUBLIC int poll(struct pollfd *fds, nfds_t count, int timeout)
 
 	do
 		result = inside || !any_concerns(fds, count) ? NEXT(poll)(fds, count, timeout) : INSIDE(rpoll(fds, count, timeout));
-	while (result < 0 && is_stale());
+	while (result < 0 && poll_is_stale());
 	return result;
 }
 
@@ -91,7 +91,7 @@ PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 	with_mask(mask, &old);
 	result = INSIDE(rpoll(fds, count, to_ms(timeout)));
 	with_mask(mask ? &old : NULL, NULL);
-	return result < 0 && is_stale() ? ppoll(fds, count, timeout, mask) : result;
+	return result < 0 && poll_is_stale() ? ppoll(fds, count, timeout, mask) : result;
 }
 
 PUBLIC int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room)
@@ -138,7 +138,7 @@ PUBLIC int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 	if (inside || !any_of(n, in, out, except))
 		return NEXT(select)(n, in, out, except, timeout);
 	result = timeout ? select_until(n, in, out, except, timeout) : INSIDE(rselect(n, in, out, except, NULL));
-	return result < 0 && is_stale() ? select(n, in, out, except, timeout) : result;
+	return result < 0 && poll_is_stale() ? select(n, in, out, except, timeout) : result;
 }
 
 PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout, const sigset_t *mask)
@@ -154,7 +154,7 @@ PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct 
 	with_mask(mask, &old);
 	result = INSIDE(rselect(n, in, out, except, timeout ? &t : NULL));
 	with_mask(mask ? &old : NULL, NULL);
-	return result < 0 && is_stale() ? pselect(n, in, out, except, timeout, mask) : result;
+	return result < 0 && poll_is_stale() ? pselect(n, in, out, except, timeout, mask) : result;
 }
 
 /* ---- epoll ---- */

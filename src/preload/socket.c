@@ -1,6 +1,6 @@
 /* Sockets: made, bound, connected, accepted, closed. SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/bridge.h"
-#include "preload/heirs.h"
+#include "preload/inherit.h"
 #include "preload/preload.h"
 
 #include <fcntl.h>
@@ -38,22 +38,22 @@ struct lock move_lock;
 
 /* ---- state ---- */
 
-NO_LOCK_ANALYSIS static void before_fork(void)
+NO_LOCK_ANALYSIS static void socket_before_fork(void)
 {
 	lock_take(&move_lock);
-	heirs_before_fork();
+	inherit_before_fork();
 	bridges_before_fork();
 }
 
-NO_LOCK_ANALYSIS static void after_fork(void)
+NO_LOCK_ANALYSIS static void socket_after_fork(void)
 {
 	bridges_after_fork();
-	heirs_after_fork();
+	inherit_after_fork();
 	lock_drop(&move_lock);
 }
 
 /* The child has none of its parent's connections, unless it asks for them; it may listen where the parent does not. */
-NO_LOCK_ANALYSIS static void in_child(void)
+NO_LOCK_ANALYSIS static void socket_in_child(void)
 {
 	bool inherits;
 
@@ -61,7 +61,7 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	listen_lock = (struct lock){0};
 	epoll_forget_all();
 	bridges_in_child();
-	inherits = heirs_in_child();
+	inherits = inherit_in_child();
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
 		enum kind kind = kind_of((int)fd);
 
@@ -76,9 +76,9 @@ NO_LOCK_ANALYSIS static void in_child(void)
 	}
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void socket_watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, in_child);
+	pthread_atfork(socket_before_fork, socket_after_fork, socket_in_child);
 }
 
 /* What a child does to its descriptors must not be done to its parent's, in memory that both have. */
@@ -87,7 +87,7 @@ PUBLIC pid_t vfork(void)
 	return fork();
 }
 
-static bool is_nonblocking(int fd)
+static bool socket_is_nonblocking(int fd)
 {
 	return NEXT(fcntl)(fd, F_GETFL) & O_NONBLOCK;
 }
@@ -99,7 +99,7 @@ bool is_rdma(int fd)
 	if (kind == RDMA)
 		return true;
 	if (kind == INHERITED)
-		heirs_claim(fd);
+		inherit_claim(fd);
 	if (kind != CONNECTING)
 		return false;
 	if (!OPS.is_plain(fd)) {
@@ -133,7 +133,7 @@ void let_go(int fd)
 	if (kind == PLAIN)
 		return;
 	if (kind == INHERITED)
-		heirs_decline(fd);
+		inherit_decline(fd);
 	if (kind <= PENDING)
 		epoll_forget(fd);
 	set_kind(fd, PLAIN);
@@ -170,7 +170,7 @@ union name {
 	struct sockaddr_in6 ipv6;
 };
 
-static int get_name(int fd, union name *name, socklen_t *length)
+static int socket_get_name(int fd, union name *name, socklen_t *length)
 {
 	*length = sizeof(*name);
 	return NEXT(getsockname)(fd, &name->any, length) ? -errno : 0;
@@ -197,7 +197,7 @@ static void copy_options(int fd)
 	}
 }
 
-static int attach(int fd, int domain, bool beneath, bool altered, bool nonblocking)
+static int socket_attach(int fd, int domain, bool beneath, bool altered, bool nonblocking)
 {
 	int err = OPS.attach(fd, domain, SOCK_STREAM, beneath);
 
@@ -227,7 +227,7 @@ static int bind_too(int fd, const union name *name, socklen_t length)
 }
 
 /* The kernel does not know that it is connected. */
-static int refuse(void)
+static int socket_refuse(void)
 {
 	errno = EINVAL;
 	return -1;
@@ -235,7 +235,7 @@ static int refuse(void)
 
 PUBLIC int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-	return is_rdma(fd) ? refuse() : NEXT(bind)(fd, address, length);
+	return is_rdma(fd) ? socket_refuse() : NEXT(bind)(fd, address, length);
 }
 
 /* ---- listening ---- */
@@ -245,7 +245,7 @@ PUBLIC int listen(int fd, int backlog)
 	int result;
 
 	if (is_rdma(fd))
-		return refuse();
+		return socket_refuse();
 	result = NEXT(listen)(fd, backlog);
 	if (!result && is_new(kind_of(fd)))
 		set_kind(fd, PENDING);
@@ -256,10 +256,10 @@ static int listen_too(int fd)
 {
 	union name name;
 	socklen_t length, size;
-	int on, err = get_name(fd, &name, &length);
+	int on, err = socket_get_name(fd, &name, &length);
 
 	if (!err)
-		err = attach(fd, name.any.sa_family, true, true, is_nonblocking(fd));
+		err = socket_attach(fd, name.any.sa_family, true, true, socket_is_nonblocking(fd));
 	if (err)
 		return err;
 	size = sizeof(on);
@@ -312,7 +312,7 @@ static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length
 		errno = EAGAIN;
 		return -1;
 	}
-	if (get_name(listener, &name, &(socklen_t){0}))
+	if (socket_get_name(listener, &name, &(socklen_t){0}))
 		return -1;
 	fd = NEXT(socket)(name.any.sa_family, SOCK_STREAM | (flags & SOCK_CLOEXEC), 0);
 	if (fd < 0)
@@ -345,7 +345,7 @@ static int receive_time(int fd)
 /* By RDMA or by TCP, whichever has come. */
 static int accept_either(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
-	bool waits = !is_nonblocking(listener);
+	bool waits = !socket_is_nonblocking(listener);
 
 	for (;;) {
 		struct pollfd p = {.fd = listener, .events = POLLIN};
@@ -394,7 +394,7 @@ static int try_rdma(int fd, const struct sockaddr *address, socklen_t length, bo
 {
 	union name name;
 	socklen_t size;
-	int err = get_name(fd, &name, &size) ?: attach(fd, name.any.sa_family, false, altered, nonblocking);
+	int err = socket_get_name(fd, &name, &size) ?: socket_attach(fd, name.any.sa_family, false, altered, nonblocking);
 
 	if (err)
 		return err;
@@ -418,7 +418,7 @@ PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 	kind = kind_of(fd);
 	if (!is_new(kind) || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
 		return NEXT(connect)(fd, address, length);
-	nonblocking = is_nonblocking(fd);
+	nonblocking = socket_is_nonblocking(fd);
 	err = INSIDE(try_rdma(fd, address, length, kind == ALTERED, nonblocking));
 	if (err == -EINPROGRESS && !nonblocking) { /* it takes too long */
 		INSIDE((OPS.detach(fd), 0));
@@ -493,7 +493,7 @@ PUBLIC int shutdown(int fd, int how)
 
 /* ---- other descriptors for the same ---- */
 
-static int same(int from, int to)
+static int socket_same(int from, int to)
 {
 	enum kind kind = kind_of(from);
 
@@ -518,7 +518,7 @@ static int same(int from, int to)
 PUBLIC int dup(int fd)
 {
 	is_rdma(fd);
-	return same(fd, NEXT(dup)(fd));
+	return socket_same(fd, NEXT(dup)(fd));
 }
 
 PUBLIC int dup2(int fd, int to)
@@ -526,7 +526,7 @@ PUBLIC int dup2(int fd, int to)
 	is_rdma(fd);
 	if (fd != to)
 		let_go(to);
-	return same(fd, NEXT(dup2)(fd, to));
+	return socket_same(fd, NEXT(dup2)(fd, to));
 }
 
 PUBLIC int dup3(int fd, int to, int flags)
@@ -534,7 +534,7 @@ PUBLIC int dup3(int fd, int to, int flags)
 	is_rdma(fd);
 	if (fd != to)
 		let_go(to);
-	return same(fd, NEXT(dup3)(fd, to, flags));
+	return socket_same(fd, NEXT(dup3)(fd, to, flags));
 }
 
 /* For a program that is executed, in a child that we hear nothing of. */
@@ -589,14 +589,14 @@ PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *room)
 
 /* ---- fcntl, ioctl ---- */
 
-static void follow(int fd, int cmd, long arg, int result)
+static void socket_follow(int fd, int cmd, long arg, int result)
 {
 	int error = errno;
 
 	if (cmd == F_SETFL && kind_of(fd) >= LISTENING)
 		INSIDE(rfcntl(fd, F_SETFL, kind_of(fd) == LISTENING ? O_NONBLOCK : (int)arg));
 	if ((cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) && result >= 0)
-		same(fd, result);
+		socket_same(fd, result);
 	errno = error;
 }
 
@@ -612,7 +612,7 @@ static void follow(int fd, int cmd, long arg, int result)
 		va_end(ap);                                          \
 		result = NEXT(name)(fd, cmd, arg);                   \
 		if (result >= 0 && kind_of(fd) != PLAIN)             \
-			follow(fd, cmd, arg, result);                \
+			socket_follow(fd, cmd, arg, result);                \
 		return result;                                       \
 	}
 FCNTL(fcntl)

@@ -8,7 +8,7 @@
 #define RESOLVE_MS 2000
 #define CLOSE_SPIN (50 * USEC) /* to see the last bytes arrive: about what it costs to leave that to the service thread */
 
-static int set_options(struct rsocket *rs)
+static int connect_set_options(struct rsocket *rs)
 {
 	int on = 1;
 	uint8_t tos = (uint8_t)rs->tos;
@@ -31,11 +31,11 @@ static int need_id(struct rsocket *rs)
 	ch = service_channel();
 	if (!ch || rdma_create_id(ch, &rs->id, rs, RDMA_PS_TCP))
 		return -errno;
-	return set_options(rs);
+	return connect_set_options(rs);
 }
 
 /* 0 or -errno. */
-static int check_address(const struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+static int connect_check_address(const struct rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
 	if (!address || length < sizeof(address->sa_family))
 		return -EINVAL;
@@ -46,7 +46,7 @@ static int check_address(const struct rsocket *rs, const struct sockaddr *addres
 
 int rsocket_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
-	int err = check_address(rs, address, length);
+	int err = connect_check_address(rs, address, length);
 
 	if (!err && rsocket_state(rs) != RS_NEW)
 		err = -EINVAL;
@@ -80,7 +80,7 @@ int rsocket_listen(struct rsocket *rs, int backlog)
 	return err;
 }
 
-static bool is_settled(struct rsocket *rs)
+static bool connect_is_settled(struct rsocket *rs)
 {
 	return rsocket_state(rs) >= RS_CONNECTED;
 }
@@ -96,7 +96,7 @@ static int outcome(struct rsocket *rs)
 }
 
 /* All but the first step is done as events come; those that are there already, at once, and by nobody else. */
-static int begin(struct rsocket *rs, const struct sockaddr *address) REQUIRES(rs->lock)
+static int rsocket_connect_begin(struct rsocket *rs, const struct sockaddr *address) REQUIRES(rs->lock)
 {
 	struct attendant attendant;
 	int err = need_id(rs);
@@ -118,14 +118,14 @@ static int begin(struct rsocket *rs, const struct sockaddr *address) REQUIRES(rs
 
 int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
-	int err = check_address(rs, address, length);
+	int err = connect_check_address(rs, address, length);
 
 	if (err)
 		return err;
 	switch (rsocket_state(rs)) {
 	case RS_NEW:
 	case RS_BOUND:
-		err = begin(rs, address);
+		err = rsocket_connect_begin(rs, address);
 		break;
 	case RS_LISTENING:
 	case RS_CONNECTED:
@@ -136,11 +136,11 @@ int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_
 		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 			return -EALREADY;
 	}
-	if (!err && !is_settled(rs)) {
+	if (!err && !connect_is_settled(rs)) {
 		/* relaxed: see stream.c waits() */
 		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 			return -EINPROGRESS;
-		err = rsocket_await(rs, is_settled, rs->falls_back ? clock_now() + SEC : rsocket_until(rs->send_ms));
+		err = rsocket_await(rs, connect_is_settled, rs->falls_back ? clock_now() + SEC : rsocket_until(rs->send_ms));
 		if (err == -EAGAIN)
 			err = -EINPROGRESS;
 	}
@@ -169,7 +169,7 @@ static void close_listener(struct rsocket *rs)
 	service_forget(rs);
 }
 
-static bool drain(struct rsocket *rs) REQUIRES(rs->lock)
+static bool connect_drain(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	for (uint64_t until = clock_now() + CLOSE_SPIN; !stream_is_drained(rs) && clock_now() < until; stream_process(rs))
 		rsocket_progress(rs);
@@ -177,7 +177,7 @@ static bool drain(struct rsocket *rs) REQUIRES(rs->lock)
 }
 
 /* True: all that was sent has arrived, or will not. */
-static bool end_stream(struct rsocket *rs)
+static bool connect_end_stream(struct rsocket *rs)
 {
 	bool drained;
 
@@ -186,7 +186,7 @@ static bool end_stream(struct rsocket *rs)
 	if (rsocket_state(rs) == RS_CONNECTED)
 		stream_control(rs, stream_last_word(rs));
 	rs->write_shut = rs->read_shut = true;
-	drained = drain(rs);
+	drained = connect_drain(rs);
 	lock_drop(&rs->lock);
 	rsocket_wake(rs);
 	return drained;
@@ -198,7 +198,7 @@ static void close_stream(struct rsocket *rs)
 	struct attendant attendant;
 
 	service_attend(&attendant, -1); /* it does not sleep */
-	if (rsocket_state(rs) == RS_CONNECTED && !end_stream(rs))
+	if (rsocket_state(rs) == RS_CONNECTED && !connect_end_stream(rs))
 		service_close(rs);
 	else
 		rsocket_put(rs);

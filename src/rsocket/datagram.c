@@ -185,24 +185,24 @@ static ssize_t send_udp(struct rsocket *rs, const struct dest *dest, enum rs_op 
 }
 
 /* The QP of a peer is known now. */
-static void learn(struct rsocket *rs, struct dest *dest, uint32_t qpn)
+static void datagram_learn(struct rsocket *rs, struct dest *dest, uint32_t qpn)
 {
 	dest->qpn = qpn & 0xffffff;
 	if (!dest->ah)
 		dest->ah = local_ah(dest->local, &dest->name, (uint8_t)rs->tos);
 }
 
-static bool is_wanted(const struct datagram *d, const struct name *from)
+static bool datagram_is_wanted(const struct datagram *d, const struct name *from)
 {
 	return !d->connected || name_is(&d->peer, from);
 }
 
-static void keep(struct rsocket *rs, const struct name *from, const void *data, size_t length) REQUIRES(rs->lock)
+static void datagram_keep(struct rsocket *rs, const struct name *from, const void *data, size_t length) REQUIRES(rs->lock)
 {
 	struct datagram *d = rs->datagram;
 	struct arrival *a;
 
-	if (d->by_udp == UDP_MOST || !is_wanted(d, from))
+	if (d->by_udp == UDP_MOST || !datagram_is_wanted(d, from))
 		return;
 	a = malloc(sizeof(*a) + length);
 	if (!a)
@@ -223,9 +223,9 @@ static void take_udp_message(struct rsocket *rs, const uint8_t *data, size_t len
 		return; /* not one of ours: no header */
 	if (h.op == RS_OP_DATA)
 		send_udp(rs, dest, RS_OP_CONTROL, NULL, 0);
-	learn(rs, dest, from_be32(h.qpn));
+	datagram_learn(rs, dest, from_be32(h.qpn));
 	if (h.op == RS_OP_DATA)
-		keep(rs, from, data + h.length, length - h.length);
+		datagram_keep(rs, from, data + h.length, length - h.length);
 }
 
 static void take_udp(struct rsocket *rs) REQUIRES(rs->lock)
@@ -255,7 +255,7 @@ static void take_udp(struct rsocket *rs) REQUIRES(rs->lock)
 /* Where it has come: a datagram of a peer. False: it is not wanted. */
 static bool is_good(struct rsocket *rs, struct local *local, struct arrival *a, uint32_t bytes)
 {
-	return local_parse(local, a, bytes) && is_wanted(rs->datagram, &a->name);
+	return local_parse(local, a, bytes) && datagram_is_wanted(rs->datagram, &a->name);
 }
 
 static uint32_t take_completions(struct rsocket *rs, struct local *local) REQUIRES(rs->lock)
@@ -306,7 +306,7 @@ static bool can_receive(struct rsocket *rs)
 	return !list_empty(&rs->datagram->arrived) || rs->error || rsocket_state(rs) == RS_OVER;
 }
 
-static bool can_send(struct rsocket *rs)
+static bool datagram_can_send(struct rsocket *rs)
 {
 	if (rs->error || rsocket_state(rs) == RS_OVER)
 		return true;
@@ -319,12 +319,12 @@ static bool can_send(struct rsocket *rs)
 short datagram_events(struct rsocket *rs)
 {
 	datagram_process(rs);
-	return (short)((can_receive(rs) ? POLLIN | POLLRDNORM : 0) | (can_send(rs) ? POLLOUT | POLLWRNORM : 0) |
+	return (short)((can_receive(rs) ? POLLIN | POLLRDNORM : 0) | (datagram_can_send(rs) ? POLLOUT | POLLWRNORM : 0) |
 		       (rs->error ? POLLERR : 0));
 }
 
 /* Until the test is true, if the caller waits. 0 or -errno; what has failed since is told once. */
-static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, int ms) REQUIRES(rs->lock)
+static int datagram_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, int ms) REQUIRES(rs->lock)
 {
 	int err = 0;
 
@@ -350,7 +350,7 @@ static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags
 
 /* ---- the calls ---- */
 
-static bool is_multicast(const struct name *name)
+static bool datagram_is_multicast(const struct name *name)
 {
 	return name_is_v4(name) ? name->ip[12] >= 0xe0 : name->ip[0] == 0xff;
 }
@@ -399,7 +399,7 @@ int datagram_connect(struct rsocket *rs, const struct sockaddr *address, socklen
 	err = take_address(rs, address, length, &to);
 	if (err)
 		return err;
-	if (is_multicast(&to))
+	if (datagram_is_multicast(&to))
 		return -EOPNOTSUPP;
 	if (connect(rs->fd, address, length))
 		return -errno;
@@ -421,7 +421,7 @@ static int receiver(struct rsocket *rs, const struct sockaddr *to, socklen_t len
 
 	if (err)
 		return err;
-	if (is_multicast(&name) || name_is_any(&name))
+	if (datagram_is_multicast(&name) || name_is_any(&name))
 		return -EOPNOTSUPP;
 	/* a number of its own, as the peer has to know */
 	if (!getsockname(rs->fd, (struct sockaddr *)&any, &size) && !((struct sockaddr_in *)&any)->sin_port &&
@@ -443,7 +443,7 @@ ssize_t datagram_send(struct rsocket *rs, const struct iovec *iov, int count, in
 		total += iov[i].iov_len;
 	if (total > RS_DATAGRAM_MOST)
 		return -EMSGSIZE;
-	err = ready(rs, can_send, flags, rs->send_ms);
+	err = datagram_ready(rs, datagram_can_send, flags, rs->send_ms);
 	if (!err)
 		err = receiver(rs, to, length, &dest);
 	if (err)
@@ -455,7 +455,7 @@ ssize_t datagram_send(struct rsocket *rs, const struct iovec *iov, int count, in
 	return err ?: (ssize_t)total;
 }
 
-static size_t scatter(const struct iovec *iov, int count, const uint8_t *data, size_t length)
+static size_t datagram_scatter(const struct iovec *iov, int count, const uint8_t *data, size_t length)
 {
 	size_t done = 0;
 
@@ -468,7 +468,7 @@ static size_t scatter(const struct iovec *iov, int count, const uint8_t *data, s
 	return done;
 }
 
-static void release(struct rsocket *rs, struct arrival *a) REQUIRES(rs->lock)
+static void datagram_release(struct rsocket *rs, struct arrival *a) REQUIRES(rs->lock)
 {
 	list_remove(&a->link);
 	if (a->local) {
@@ -482,7 +482,7 @@ static void release(struct rsocket *rs, struct arrival *a) REQUIRES(rs->lock)
 ssize_t datagram_receive(struct rsocket *rs, const struct iovec *iov, int count, int flags, struct sockaddr *from,
 			 socklen_t *room)
 {
-	int err = ready(rs, can_receive, flags, rs->receive_ms);
+	int err = datagram_ready(rs, can_receive, flags, rs->receive_ms);
 	struct arrival *a;
 	size_t n;
 
@@ -491,7 +491,7 @@ ssize_t datagram_receive(struct rsocket *rs, const struct iovec *iov, int count,
 	if (list_empty(&rs->datagram->arrived))
 		return -EAGAIN; /* another thread has it */
 	a = container_of(rs->datagram->arrived.next, struct arrival, link);
-	n = scatter(iov, count, a->data, a->length);
+	n = datagram_scatter(iov, count, a->data, a->length);
 	if (flags & MSG_TRUNC)
 		n = a->length;
 	if (from && room) {
@@ -502,7 +502,7 @@ ssize_t datagram_receive(struct rsocket *rs, const struct iovec *iov, int count,
 		*room = length;
 	}
 	if (!(flags & MSG_PEEK))
-		release(rs, a);
+		datagram_release(rs, a);
 	return (ssize_t)n;
 }
 

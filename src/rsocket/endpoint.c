@@ -13,7 +13,7 @@
 #define POOLED	       32
 #define SPARE_RECEIVES (8 + RS_LAZY_RECEIVES) /* for messages that need no credit, and for those that are not posted anew yet */
 
-static void notify(struct cq *cq)
+static void endpoint_notify(struct cq *cq)
 {
 	rsocket_wake(cq->base.cq_context);
 }
@@ -26,7 +26,7 @@ static size_t round_up(size_t n, size_t to)
 /* ---- memory ---- */
 
 /* Of connections that are over, with its region, which nobody can reach: the next ones need not ask the kernel for it, nor
- * be the first to touch it. A peer may still be writing there by itself, until neighbors have settled; that costs all
+ * be the first to touch it. A peer may still be writing there by itself, until local peers have settled; that costs all
  * processors an interrupt, so one time does for many. */
 struct pooled {
 	struct ibv_mr *mr;
@@ -42,7 +42,7 @@ static void forget_pool(void)
 	pooled = 0; /* the child does not have it */
 }
 
-static void watch_forks(void)
+static void endpoint_watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, forget_pool);
 }
@@ -98,7 +98,7 @@ static void give_memory(struct hca *hca, struct ibv_mr *mr)
 	size_t bytes = mr->length;
 	bool full;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, endpoint_watch_forks);
 	mr_suspend((struct mr *)mr);
 	lock_take(&pool_lock);
 	full = pooled == POOLED;
@@ -111,7 +111,7 @@ static void give_memory(struct hca *hca, struct ibv_mr *mr)
 	}
 }
 
-static int make_memory(struct rsocket *rs)
+static int endpoint_make_memory(struct rsocket *rs)
 {
 	struct stream *s = &rs->stream;
 	size_t lists = round_up(RS_TARGETS * sizeof(*s->targets) + rs->iomap_size * sizeof(*s->iomaps), 64);
@@ -129,7 +129,7 @@ static int make_memory(struct rsocket *rs)
 	return 0;
 }
 
-static int make_qp(struct rsocket *rs)
+static int endpoint_make_qp(struct rsocket *rs)
 {
 	struct stream *s = &rs->stream;
 	struct ibv_qp_init_attr attr = {
@@ -144,7 +144,7 @@ static int make_qp(struct rsocket *rs)
 	s->cq = ibv_create_cq(rs->id->verbs, (int)(attr.cap.max_send_wr + attr.cap.max_recv_wr + 1), rs, NULL, 0);
 	if (!s->cq)
 		return -errno;
-	((struct cq *)s->cq)->notify = notify;
+	((struct cq *)s->cq)->notify = endpoint_notify;
 	attr.send_cq = attr.recv_cq = s->cq;
 	if (rdma_create_qp(rs->id, NULL, &attr))
 		return -errno;
@@ -155,7 +155,7 @@ static int make_qp(struct rsocket *rs)
 int endpoint_create(struct rsocket *rs)
 {
 	struct stream *s = &rs->stream;
-	int err = make_memory(rs) ?: make_qp(rs) ?: stream_post_receives(rs, rs->rq_size + SPARE_RECEIVES);
+	int err = endpoint_make_memory(rs) ?: endpoint_make_qp(rs) ?: stream_post_receives(rs, rs->rq_size + SPARE_RECEIVES);
 
 	if (err)
 		return err;
@@ -182,7 +182,7 @@ static bool host_is_big_endian(void)
 	return __BYTE_ORDER == __BIG_ENDIAN;
 }
 
-static struct rs_sge_be describe(const struct stream *s, const void *at, uint32_t length)
+static struct rs_sge_be endpoint_describe(const struct stream *s, const void *at, uint32_t length)
 {
 	return (struct rs_sge_be){to_be64((uintptr_t)at), to_be32(s->mr->rkey), to_be32(length)};
 }
@@ -196,8 +196,8 @@ void endpoint_offer(struct rsocket *rs, struct rs_connect *to)
 		.flags = RS_FLAG_IOMAP | (host_is_big_endian() ? RS_FLAG_BIG_ENDIAN : 0),
 		.credits = to_be16((uint16_t)rs->rq_size),
 		.iomap_scale = rs_scale(rs->iomap_size),
-		.targets = describe(s, s->targets, RS_TARGETS),
-		.buffer = describe(s, s->rx, s->rx_size / 2),
+		.targets = endpoint_describe(s, s->targets, RS_TARGETS),
+		.buffer = endpoint_describe(s, s->rx, s->rx_size / 2),
 	};
 }
 

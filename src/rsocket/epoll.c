@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "loop/loop.h"
 #include "rsocket/attach.h"
 #include "rsocket/rsocket.h"
@@ -47,7 +47,7 @@ static _Atomic(struct instance *) instances[MOST_FDS];
 
 static struct instance *instance_of(int epfd)
 {
-	/* acquire pairs with the release in make() */
+	/* acquire pairs with the release in epoll_make() */
 	return (unsigned)epfd < MOST_FDS ? atomic_load_explicit(&instances[epfd], memory_order_acquire) : NULL;
 }
 
@@ -56,7 +56,7 @@ bool rsocket_epoll_is(int epfd)
 	return instance_of(epfd);
 }
 
-static void forget(void)
+static void epoll_do_forget(void)
 {
 	items_lock = (struct lock){0};
 	for (int i = 0; i < MOST_FDS; i++)
@@ -64,24 +64,24 @@ static void forget(void)
 			atomic_store_explicit(&instances[i], NULL, memory_order_relaxed);
 }
 
-static void watch_forks(void)
+static void epoll_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forget);
+	pthread_atfork(NULL, NULL, epoll_do_forget);
 }
 
-static struct instance *make(int epfd)
+static struct instance *epoll_make(int epfd)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct instance *in;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, epoll_watch_forks);
 	if ((unsigned)epfd >= MOST_FDS)
 		return NULL;
 	in = calloc(1, sizeof(*in));
 	if (!in)
 		return NULL;
 	in->epfd = epfd;
-	in->wake = fd_aside(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+	in->wake = high_fd(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
 	list_init(&in->items);
 	list_init(&in->ready);
 	atomic_store_explicit(&instances[epfd], in, memory_order_release); /* pairs with instance_of() */
@@ -130,7 +130,7 @@ static bool has_queued(struct instance *in)
 
 /* ---- items ---- */
 
-static struct item *find(struct instance *in, int fd, struct rsocket *rs) REQUIRES(items_lock)
+static struct item *epoll_find(struct instance *in, int fd, struct rsocket *rs) REQUIRES(items_lock)
 {
 	list_each (l, &rs->epolls) {
 		struct item *i = container_of(l, struct item, of_rsocket);
@@ -153,7 +153,7 @@ static void remove_item(struct item *i) REQUIRES(items_lock)
 	free(i);
 }
 
-static int add(struct instance *in, int fd, const struct epoll_event *event, struct rsocket *rs) REQUIRES(items_lock)
+static int epoll_add(struct instance *in, int fd, const struct epoll_event *event, struct rsocket *rs) REQUIRES(items_lock)
 {
 	struct item *i = calloc(1, sizeof(*i));
 
@@ -206,14 +206,14 @@ int rsocket_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	if (!rs)
 		return err;
 	lock_take(&items_lock);
-	in = instance_of(epfd) ?: make(epfd);
+	in = instance_of(epfd) ?: epoll_make(epfd);
 	if (!in) {
 		err = -ENOMEM;
 		goto out;
 	}
-	i = find(in, fd, rs);
+	i = epoll_find(in, fd, rs);
 	if (op == EPOLL_CTL_ADD)
-		err = i ? -EEXIST : add(in, fd, event, rs);
+		err = i ? -EEXIST : epoll_add(in, fd, event, rs);
 	else
 		err = i ? change(i, op, event) : -ENOENT;
 out:
@@ -281,7 +281,7 @@ void rsocket_epoll_hand_back(struct rsocket *rs, int fd)
 }
 
 /* The item is out of the queue. What is to be reported of it; 0: nothing. */
-static uint32_t check(struct item *i) REQUIRES(items_lock)
+static uint32_t epoll_check(struct item *i) REQUIRES(items_lock)
 {
 	uint32_t events;
 
@@ -296,7 +296,7 @@ static uint32_t check(struct item *i) REQUIRES(items_lock)
 	return (uint32_t)(unsigned short)rsocket_events(i->rs, (short)i->event.events) & ~(uint32_t)POLLNVAL;
 }
 
-static void collect(struct waiting *w)
+static void epoll_collect(struct waiting *w)
 {
 	struct list again;
 	struct item *i;
@@ -314,7 +314,7 @@ static void collect(struct waiting *w)
 			hand_back(i);
 			continue;
 		}
-		events = check(i);
+		events = epoll_check(i);
 		if (!events)
 			continue;
 		w->events[w->got++] = (struct epoll_event){.events = events, .data = i->event.data};
@@ -342,7 +342,7 @@ int rsocket_epoll_strip(struct epoll_event *events, int n)
 	return left;
 }
 
-static void silence(struct instance *in)
+static void epoll_silence(struct instance *in)
 {
 	eventfd_t count;
 
@@ -358,17 +358,17 @@ static void collect_plain(struct waiting *w)
 		return;
 	left = rsocket_epoll_strip(to, n);
 	if (left < n)
-		silence(w->in);
+		epoll_silence(w->in);
 	w->got += left;
 }
 
-static bool done(void *arg)
+static bool epoll_done(void *arg)
 {
 	struct waiting *w = arg;
 
 	service_run();
 	if (!w->got && has_queued(w->in)) /* what has been reported may be queued again, for the next call */
-		collect(w);
+		epoll_collect(w);
 	return w->got;
 }
 
@@ -384,7 +384,7 @@ static void set_sleeping(struct waiting *w, bool sleeps)
 	lock_drop(&in->lock);
 }
 
-static void arm(void *arg)
+static void epoll_arm(void *arg)
 {
 	struct waiting *w = arg;
 
@@ -393,30 +393,30 @@ static void arm(void *arg)
 }
 
 /* What is there now. */
-static int look(struct waiting *w)
+static int epoll_look(struct waiting *w)
 {
 	loop_progress();
-	done(w);
+	epoll_done(w);
 	collect_plain(w);
 	return w->got;
 }
 
-static int wait_until(struct waiting *w, uint64_t until)
+static int epoll_wait_until(struct waiting *w, uint64_t until)
 {
 	struct pollfd plain = {.fd = w->in->epfd, .events = POLLIN};
 	struct loop_wait l = {
-		.done = done, .arm = arm, .arg = w, .wake = w->in->wake, .fds = &plain, .count = 1, .until = until};
+		.done = epoll_done, .arm = epoll_arm, .arg = w, .wake = w->in->wake, .fds = &plain, .count = 1, .until = until};
 	sigset_t signals;
 	int result = 1;
 
 	loop_hold_signals(&signals);
 	l.signals = &signals;
-	if (!look(w)) {
+	if (!epoll_look(w)) {
 		service_attend(&w->attendant, l.wake);
 		while (result > 0 && !w->got) {
 			result = loop_wait_for(&l);
 			set_sleeping(w, false);
-			done(w);
+			epoll_done(w);
 			collect_plain(w);
 		}
 		service_leave(&w->attendant);
@@ -430,7 +430,7 @@ static void show(struct instance *in)
 {
 	lock_take(&in->lock);
 	if (list_empty(&in->ready))
-		silence(in);
+		epoll_silence(in);
 	else
 		eventfd_write(in->wake, 1);
 	lock_drop(&in->lock);
@@ -443,7 +443,7 @@ int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeou
 
 	if (max <= 0)
 		return -EINVAL;
-	result = timeout ? wait_until(&w, timeout < 0 ? NEVER : rsocket_until(timeout)) : look(&w);
+	result = timeout ? epoll_wait_until(&w, timeout < 0 ? NEVER : rsocket_until(timeout)) : epoll_look(&w);
 	if (unlikely(w.in->nested))
 		show(w.in);
 	return result;
@@ -463,7 +463,7 @@ void rsocket_epoll_nest(int epfd)
 	while ((i = dequeue(in)))
 		if (rsocket_state(i->rs) == RS_PLAIN)
 			hand_back(i);
-		else if (check(i) && list_empty(&i->again))
+		else if (epoll_check(i) && list_empty(&i->again))
 			list_append(&ready, &i->again);
 	for (struct list *l; (l = list_pop(&ready));)
 		enqueue(container_of(l, struct item, again));

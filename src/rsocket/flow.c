@@ -12,7 +12,7 @@
 #define WR_RECEIVE (1ull << 62)
 #define WR_SLOTS   32 /* else from this bit on: how many slots it gives back; below: bytes of the ring */
 
-static int post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
+static int flow_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
 		unsigned flags, uint64_t address, uint32_t key)
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id,
@@ -31,7 +31,7 @@ int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum 
 			uint64_t address, uint32_t key)
 {
 	rs->stream.controls++;
-	return post(rs, sge, sges, opcode, imm, WR_CONTROL, flags | IBV_SEND_SIGNALED, address, key);
+	return flow_post(rs, sge, sges, opcode, imm, WR_CONTROL, flags | IBV_SEND_SIGNALED, address, key);
 }
 
 /* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. The flags and
@@ -57,7 +57,7 @@ int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv
 	uint64_t wr_id;
 
 	flags |= charge(rs, 1, bytes, &wr_id);
-	return post(rs, sge, sges, opcode, imm, wr_id, flags, address, key);
+	return flow_post(rs, sge, sges, opcode, imm, wr_id, flags, address, key);
 }
 
 int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
@@ -254,7 +254,7 @@ static void take_sent(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock
 }
 
 /* The number of receives to post anew. */
-static uint32_t take(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock)
+static uint32_t flow_take(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock)
 {
 	if (!(e->wr_id & WR_RECEIVE)) {
 		take_sent(rs, e);
@@ -281,7 +281,7 @@ void stream_process(struct rsocket *rs)
 		return;
 	while ((n = cq_poll(cq, BATCH, batch)) > 0)
 		for (int i = 0; i < n; i++)
-			receives += take(rs, &batch[i]);
+			receives += flow_take(rs, &batch[i]);
 	/* the first message tells as much as that the answer has come */
 	if (receives && rsocket_state(rs) == RS_ACCEPTING)
 		service_connected(rs);

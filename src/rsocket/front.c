@@ -114,7 +114,7 @@ int rsocket_pending(int fd)
 	return WITH_RSOCKET(fd, rs, int, (stream_process(rs), (int)rs->stream.rx_ready));
 }
 
-static enum rsocket_state state_of(int fd)
+static enum rsocket_state front_state_of(int fd)
 {
 	struct rsocket *rs = rsocket_get(fd);
 	enum rsocket_state state = rs ? rsocket_state(rs) : RS_NEW;
@@ -126,12 +126,12 @@ static enum rsocket_state state_of(int fd)
 
 bool rsocket_is_plain(int fd)
 {
-	return state_of(fd) == RS_PLAIN;
+	return front_state_of(fd) == RS_PLAIN;
 }
 
 bool rsocket_is_settled(int fd)
 {
-	enum rsocket_state state = state_of(fd);
+	enum rsocket_state state = front_state_of(fd);
 
 	return state == RS_CONNECTED || state == RS_OVER;
 }
@@ -314,14 +314,14 @@ PUBLIC int rshutdown(int fd, int how)
 
 /* ---- bytes ---- */
 
-static ssize_t receive(int fd, const struct iovec *iov, int count, int flags, struct sockaddr *from, socklen_t *room)
+static ssize_t front_receive(int fd, const struct iovec *iov, int count, int flags, struct sockaddr *from, socklen_t *room)
 {
 	return WITH_RSOCKET(fd, rs, ssize_t,
 			    is_datagram(rs) ? datagram_receive(rs, iov, count, flags, from, room)
 					    : stream_receive(rs, iov, count, fd >= RSOCKET_NUMBERS ? flags | RS_BRIDGES : flags));
 }
 
-static ssize_t send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to, socklen_t length)
+static ssize_t front_send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to, socklen_t length)
 {
 	return WITH_RSOCKET(fd, rs, ssize_t,
 			    is_datagram(rs) ? datagram_send(rs, iov, count, flags, to, length)
@@ -330,18 +330,18 @@ static ssize_t send_all(int fd, const struct iovec *iov, int count, int flags, c
 
 PUBLIC ssize_t rrecv(int fd, void *buf, size_t length, int flags)
 {
-	return receive(fd, &(struct iovec){buf, length}, 1, flags, NULL, NULL);
+	return front_receive(fd, &(struct iovec){buf, length}, 1, flags, NULL, NULL);
 }
 
 PUBLIC ssize_t rrecvfrom(int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *room)
 {
-	return receive(fd, &(struct iovec){buf, length}, 1, flags, from, room);
+	return front_receive(fd, &(struct iovec){buf, length}, 1, flags, from, room);
 }
 
 PUBLIC ssize_t rrecvmsg(int fd, struct msghdr *m, int flags)
 {
 	socklen_t room = m->msg_namelen;
-	ssize_t n = receive(fd, m->msg_iov, (int)m->msg_iovlen, flags, m->msg_name, m->msg_name ? &room : NULL);
+	ssize_t n = front_receive(fd, m->msg_iov, (int)m->msg_iovlen, flags, m->msg_name, m->msg_name ? &room : NULL);
 
 	if (n < 0)
 		return n;
@@ -358,22 +358,22 @@ PUBLIC ssize_t rread(int fd, void *buf, size_t length)
 
 PUBLIC ssize_t rreadv(int fd, const struct iovec *iov, int count)
 {
-	return receive(fd, iov, count, 0, NULL, NULL);
+	return front_receive(fd, iov, count, 0, NULL, NULL);
 }
 
 PUBLIC ssize_t rsend(int fd, const void *buf, size_t length, int flags)
 {
-	return send_all(fd, &(struct iovec){(void *)buf, length}, 1, flags, NULL, 0);
+	return front_send_all(fd, &(struct iovec){(void *)buf, length}, 1, flags, NULL, 0);
 }
 
 PUBLIC ssize_t rsendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t size)
 {
-	return send_all(fd, &(struct iovec){(void *)buf, length}, 1, flags, to, size);
+	return front_send_all(fd, &(struct iovec){(void *)buf, length}, 1, flags, to, size);
 }
 
 PUBLIC ssize_t rsendmsg(int fd, const struct msghdr *m, int flags)
 {
-	return send_all(fd, m->msg_iov, (int)m->msg_iovlen, flags, m->msg_name, m->msg_namelen);
+	return front_send_all(fd, m->msg_iov, (int)m->msg_iovlen, flags, m->msg_name, m->msg_namelen);
 }
 
 PUBLIC ssize_t rwrite(int fd, const void *buf, size_t length)
@@ -383,7 +383,7 @@ PUBLIC ssize_t rwrite(int fd, const void *buf, size_t length)
 
 PUBLIC ssize_t rwritev(int fd, const struct iovec *iov, int count)
 {
-	return send_all(fd, iov, count, 0, NULL, 0);
+	return front_send_all(fd, iov, count, 0, NULL, 0);
 }
 
 /* ---- names ---- */
@@ -473,7 +473,7 @@ PUBLIC int rgetsockopt(int fd, int level, int name, void *to, socklen_t *room)
 }
 
 /* Status flags are ours; the rest is the descriptor's. */
-static int control(struct rsocket *rs, int cmd, int arg)
+static int front_control(struct rsocket *rs, int cmd, int arg)
 {
 	/* relaxed: see stream.c waits() */
 	switch (cmd) {
@@ -501,7 +501,7 @@ PUBLIC int rfcntl(int fd, int cmd, ...)
 	va_start(args, cmd);
 	arg = va_arg(args, int);
 	va_end(args);
-	return WITH_RSOCKET(fd, rs, int, control(rs, cmd, arg));
+	return WITH_RSOCKET(fd, rs, int, front_control(rs, cmd, arg));
 }
 
 /* ---- poll and select ---- */

@@ -28,12 +28,12 @@ static bool index_is_free(const struct stream *s, uint32_t index)
 	return true;
 }
 
-static bool can_send(struct rsocket *rs)
+static bool iomap_can_send(struct rsocket *rs)
 {
 	return rsocket_state(rs) != RS_CONNECTED || stream_can_send(rs);
 }
 
-static int publish(struct rsocket *rs, struct map *m) REQUIRES(rs->lock)
+static int rsocket_iomap_publish(struct rsocket *rs, struct map *m) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	struct rs_iomap entry = {m->offset, {(uintptr_t)m->mr->addr, m->mr->rkey, (uint32_t)m->mr->length}};
@@ -56,15 +56,15 @@ int iomap_publish(struct rsocket *rs, int flags)
 	while (!err && !list_empty(&s->maps_pending)) {
 		struct map *m;
 
-		if (!can_send(rs)) {
-			err = waits ? rsocket_await(rs, can_send, NEVER) : -EAGAIN;
+		if (!iomap_can_send(rs)) {
+			err = waits ? rsocket_await(rs, iomap_can_send, NEVER) : -EAGAIN;
 			continue;
 		}
 		if (rsocket_state(rs) != RS_CONNECTED)
 			return -ECONNRESET;
 		m = container_of(list_pop(&s->maps_pending), struct map, link);
 		list_append(&s->maps, &m->link);
-		err = publish(rs, m);
+		err = rsocket_iomap_publish(rs, m);
 	}
 	return err;
 }
@@ -96,7 +96,7 @@ static int choose_index(const struct stream *s, int prot, uint32_t *index)
 	return -ENOMEM;
 }
 
-static int64_t map(struct rsocket *rs, void *buf, size_t length, int prot, int64_t offset) REQUIRES(rs->lock)
+static int64_t iomap_map(struct rsocket *rs, void *buf, size_t length, int prot, int64_t offset) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	int access = IBV_ACCESS_LOCAL_WRITE | (prot & PROT_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0);
@@ -132,14 +132,14 @@ PUBLIC off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_
 	if (!rs)
 		return fail_minus(EBADF);
 	lock_take(&rs->lock);
-	result = map(rs, buf, len, prot, offset);
+	result = iomap_map(rs, buf, len, prot, offset);
 	lock_drop(&rs->lock);
 	rsocket_put(rs);
 	/* an address may look negative, but no error does so that is near 0 */
 	return result < 0 && result > -4096 ? fail_minus((int)-result) : result;
 }
 
-static int unmap(struct rsocket *rs, const void *buf, size_t length) REQUIRES(rs->lock)
+static int iomap_unmap(struct rsocket *rs, const void *buf, size_t length) REQUIRES(rs->lock)
 {
 	struct list *lists[] = {&rs->stream.maps, &rs->stream.maps_pending};
 
@@ -163,7 +163,7 @@ PUBLIC int riounmap(int socket, void *buf, size_t len)
 	if (!rs)
 		return fail_minus(EBADF);
 	lock_take(&rs->lock);
-	err = unmap(rs, buf, len);
+	err = iomap_unmap(rs, buf, len);
 	lock_drop(&rs->lock);
 	rsocket_put(rs);
 	return err ? fail_minus(-err) : 0;
@@ -171,7 +171,7 @@ PUBLIC int riounmap(int socket, void *buf, size_t len)
 
 /* ---- writing there ---- */
 
-static bool find(const struct rsocket *rs, uint64_t offset, struct rs_iomap *found)
+static bool iomap_find(const struct rsocket *rs, uint64_t offset, struct rs_iomap *found)
 {
 	const struct stream *s = &rs->stream;
 
@@ -201,11 +201,11 @@ static int64_t write_at(struct rsocket *rs, const char *from, size_t left, uint6
 		struct rs_iomap m;
 		uint32_t n;
 
-		if (!find(rs, offset, &m))
+		if (!iomap_find(rs, offset, &m))
 			break;
 		stream_process(rs);
-		if (!can_send(rs))
-			err = waits ? rsocket_await(rs, can_send, NEVER) : -EAGAIN;
+		if (!iomap_can_send(rs))
+			err = waits ? rsocket_await(rs, iomap_can_send, NEVER) : -EAGAIN;
 		if (!err && (rsocket_state(rs) != RS_CONNECTED || rs->write_shut))
 			err = -ECONNRESET;
 		if (err)

@@ -80,13 +80,13 @@ bool name_is(const struct name *a, const struct name *b)
 
 /* ---- making ---- */
 
-static void notify(struct cq *cq)
+static void local_notify(struct cq *cq)
 {
 	rsocket_wake(cq->base.cq_context);
 }
 
 /* As many as the sizes of the buffers that the program wants, and those of the queues, allow. */
-static uint32_t slots(uint32_t bytes, uint32_t most)
+static uint32_t local_slots(uint32_t bytes, uint32_t most)
 {
 	return max_of(min_of(bytes / RS_DATAGRAM_MOST, most), (uint32_t)LEAST);
 }
@@ -118,7 +118,7 @@ static int ask_port(struct local *local)
 	return -EADDRNOTAVAIL;
 }
 
-static int make_memory(struct local *local)
+static int local_make_memory(struct local *local)
 {
 	local->bytes = (size_t)(local->receives + local->sends) * SLOT;
 	local->memory = mmap(NULL, local->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -134,7 +134,7 @@ static int make_memory(struct local *local)
 	return local->arrivals && local->free ? 0 : -ENOMEM;
 }
 
-static int make_qp(struct local *local, struct rsocket *rs)
+static int local_make_qp(struct local *local, struct rsocket *rs)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_UD,
@@ -145,12 +145,12 @@ static int make_qp(struct local *local, struct rsocket *rs)
 	local->cq = ibv_create_cq(local->id->verbs, (int)(local->sends + local->receives), rs, NULL, 0);
 	if (!local->cq)
 		return -errno;
-	((struct cq *)local->cq)->notify = notify;
+	((struct cq *)local->cq)->notify = local_notify;
 	attr.send_cq = attr.recv_cq = local->cq;
 	return rdma_create_qp(local->id, NULL, &attr) ? -errno : 0;
 }
 
-static void fill(struct local *local)
+static void local_fill(struct local *local)
 {
 	for (uint32_t i = 0; i < local->receives; i++) {
 		local->arrivals[i].local = local;
@@ -171,14 +171,14 @@ int local_make(struct rsocket *rs, const struct name *own, struct local **to)
 	if (!local)
 		return -ENOMEM;
 	local->name = *own;
-	local->receives = slots(rs->rx_bytes, rs->rq_size);
-	local->sends = slots(rs->tx_bytes, rs->sq_size);
-	err = make_id(local) ?: ask_port(local) ?: make_memory(local) ?: make_qp(local, rs);
+	local->receives = local_slots(rs->rx_bytes, rs->rq_size);
+	local->sends = local_slots(rs->tx_bytes, rs->sq_size);
+	err = make_id(local) ?: ask_port(local) ?: local_make_memory(local) ?: local_make_qp(local, rs);
 	if (err) {
 		local_free(local);
 		return err;
 	}
-	fill(local);
+	local_fill(local);
 	*to = local;
 	return 0;
 }
@@ -214,19 +214,19 @@ struct ibv_ah *local_ah(struct local *local, const struct name *to, uint8_t tos)
 
 /* ---- sending and receiving ---- */
 
-static uint32_t header_bytes(const struct local *local)
+static uint32_t local_header_bytes(const struct local *local)
 {
 	return name_is_v4(&local->name) ? RS_V4_BYTES : RS_V6_BYTES;
 }
 
 bool local_fits(const struct local *local, size_t length)
 {
-	return header_bytes(local) + length <= local->mtu;
+	return local_header_bytes(local) + length <= local->mtu;
 }
 
 static uint32_t put_header(const struct local *local, uint8_t *to)
 {
-	struct rs_header h = {.version = name_is_v4(&local->name) ? 4 : 6, .length = (uint8_t)header_bytes(local)};
+	struct rs_header h = {.version = name_is_v4(&local->name) ? 4 : 6, .length = (uint8_t)local_header_bytes(local)};
 
 	h.port.raw = local->name.port;
 	if (h.version == 4)

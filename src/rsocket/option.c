@@ -40,7 +40,7 @@ static const struct field fields[] = {
 	FIELD(SOL_RDMA, RDMA_IOMAPSIZE, iomap_size, false, true, 0, 127 << 8),
 };
 
-static const struct field *find(int level, int name)
+static const struct field *option_find(int level, int name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (fields[i].level == level && fields[i].name == name)
@@ -56,7 +56,7 @@ static int *field_of(struct rsocket *rs, const struct field *f)
 /* ---- setting ---- */
 
 /* What the device and the protocol can do. */
-static void limit(struct rsocket *rs)
+static void option_limit(struct rsocket *rs)
 {
 	const uint32_t least = 16, most = HCA_MAX_QP_WR - 16;
 
@@ -78,12 +78,12 @@ static int set_field(struct rsocket *rs, const struct field *f, int value)
 		value = min_of(value, f->most);
 	*field_of(rs, f) = value;
 	if (f->level == SOL_RDMA)
-		limit(rs);
+		option_limit(rs);
 	return 0;
 }
 
 /* Linux keeps twice what is asked for, and tells so. */
-static int set_buffer(uint32_t *size, int value)
+static int option_set_buffer(uint32_t *size, int value)
 {
 	*size = 2 * (uint32_t)min_of(max_of(value, RS_LOW_WATER), 1 << 28);
 	return 0;
@@ -119,9 +119,9 @@ static int set_socket(struct rsocket *rs, int name, const void *value, socklen_t
 		return -EINVAL;
 	switch (name) {
 	case SO_RCVBUF:
-		return set_buffer(&rs->rx_bytes, *(const int *)value);
+		return option_set_buffer(&rs->rx_bytes, *(const int *)value);
 	case SO_SNDBUF:
-		return set_buffer(&rs->tx_bytes, *(const int *)value);
+		return option_set_buffer(&rs->tx_bytes, *(const int *)value);
 	case SO_RCVTIMEO:
 		return set_timeout(&rs->receive_ms, value);
 	case SO_SNDTIMEO:
@@ -150,7 +150,7 @@ static bool is_idle_option(int level, int name)
 
 int option_set(struct rsocket *rs, int level, int name, const void *value, socklen_t length)
 {
-	const struct field *f = find(level, name);
+	const struct field *f = option_find(level, name);
 
 	if (!value)
 		return -EFAULT;
@@ -165,7 +165,7 @@ int option_set(struct rsocket *rs, int level, int name, const void *value, sockl
 
 /* ---- getting ---- */
 
-static int give(void *to, socklen_t *room, const void *from, socklen_t length)
+static int option_give(void *to, socklen_t *room, const void *from, socklen_t length)
 {
 	*room = min_of(*room, length);
 	memcpy(to, from, *room);
@@ -174,14 +174,14 @@ static int give(void *to, socklen_t *room, const void *from, socklen_t length)
 
 static int give_int(void *to, socklen_t *room, int value)
 {
-	return give(to, room, &value, sizeof(value));
+	return option_give(to, room, &value, sizeof(value));
 }
 
 static int give_ms(void *to, socklen_t *room, int ms)
 {
 	struct timeval t = {ms / 1000, ms % 1000 * 1000};
 
-	return give(to, room, &t, sizeof(t));
+	return option_give(to, room, &t, sizeof(t));
 }
 
 static int get_error(struct rsocket *rs, void *to, socklen_t *room) REQUIRES(rs->lock)
@@ -218,7 +218,7 @@ static int get_socket(struct rsocket *rs, int name, void *to, socklen_t *room) R
 	case SO_SNDTIMEO:
 		return give_ms(to, room, rs->send_ms);
 	case SO_LINGER:
-		return give(to, room, &linger, sizeof(linger));
+		return option_give(to, room, &linger, sizeof(linger));
 	case SO_BROADCAST:
 	case SO_REUSEPORT:
 	case SO_PRIORITY:
@@ -244,9 +244,9 @@ static int get_tcp(struct rsocket *rs, int name, void *to, socklen_t *room)
 	case TCP_MAXSEG:
 		return give_int(to, room, segment(rs));
 	case TCP_INFO:
-		return give(to, room, &info, sizeof(info));
+		return option_give(to, room, &info, sizeof(info));
 	case TCP_CONGESTION:
-		return give(to, room, "rdma", 5);
+		return option_give(to, room, "rdma", 5);
 	default:
 		return is_idle_option(IPPROTO_TCP, name) ? give_int(to, room, 0) : -ENOPROTOOPT;
 	}
@@ -256,12 +256,12 @@ static int get_route(struct rsocket *rs, void *to, socklen_t *room)
 {
 	if (!rs->route)
 		return -ENOPROTOOPT;
-	return *room < rs->route_bytes ? -EINVAL : give(to, room, rs->route, (socklen_t)rs->route_bytes);
+	return *room < rs->route_bytes ? -EINVAL : option_give(to, room, rs->route, (socklen_t)rs->route_bytes);
 }
 
 int option_get(struct rsocket *rs, int level, int name, void *to, socklen_t *room)
 {
-	const struct field *f = find(level, name);
+	const struct field *f = option_find(level, name);
 
 	if (!to || !room)
 		return -EFAULT;

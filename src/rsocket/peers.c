@@ -18,7 +18,7 @@ struct host {
 static struct lock lock; /* a leaf. A child may find it held: it is made anew there */
 static struct host hosts[64]; /* by hash: the last one has the place */
 
-static struct in6_addr bytes_of(const struct sockaddr *address)
+static struct in6_addr peers_bytes_of(const struct sockaddr *address)
 {
 	struct in6_addr bytes = {0};
 
@@ -29,9 +29,9 @@ static struct in6_addr bytes_of(const struct sockaddr *address)
 }
 
 /* NULL: it is not known. `anew`: then it is from now on. */
-static struct host *find(const struct sockaddr *address, bool anew) REQUIRES(lock)
+static struct host *peers_find(const struct sockaddr *address, bool anew) REQUIRES(lock)
 {
-	struct host is = {.family = address->sa_family, .address = bytes_of(address)}, *h;
+	struct host is = {.family = address->sa_family, .address = peers_bytes_of(address)}, *h;
 	uint32_t hash = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(is.address.s6_addr); i++)
@@ -50,7 +50,7 @@ bool peer_is_silent(const struct sockaddr *address)
 	bool is;
 
 	lock_take(&lock);
-	h = find(address, false);
+	h = peers_find(address, false);
 	is = h && clock_now() < h->silent_until;
 	lock_drop(&lock);
 	return is;
@@ -61,7 +61,7 @@ void peer_was_silent(const struct sockaddr *address)
 	struct host *h;
 
 	lock_take(&lock);
-	h = find(address, true);
+	h = peers_find(address, true);
 	if (!h->answers) /* else it is late */
 		h->silent_until = clock_now() + SILENCE;
 	lock_drop(&lock);
@@ -72,18 +72,18 @@ void peer_has_answered(const struct sockaddr *address)
 	struct host *h;
 
 	lock_take(&lock);
-	h = find(address, true);
+	h = peers_find(address, true);
 	h->answers = true;
 	h->silent_until = 0;
 	lock_drop(&lock);
 }
 
-static void forget(void)
+static void peers_forget(void)
 {
 	lock = (struct lock){0};
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void peers_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forget);
+	pthread_atfork(NULL, NULL, peers_forget);
 }

@@ -54,7 +54,7 @@ static int check_rsockets(struct poller *p)
 	return ready;
 }
 
-static bool done(void *arg)
+static bool poll_done(void *arg)
 {
 	struct poller *p = arg;
 
@@ -62,7 +62,7 @@ static bool done(void *arg)
 	return check_rsockets(p);
 }
 
-static void arm(void *arg)
+static void poll_arm(void *arg)
 {
 	struct poller *p = arg;
 
@@ -95,7 +95,7 @@ static void classify(struct poller *p)
 	}
 }
 
-static void join(struct poller *p, int fd)
+static void poll_join(struct poller *p, int fd)
 {
 	for (nfds_t i = 0; i < p->count; i++) {
 		if (!p->polled[i].rs)
@@ -105,7 +105,7 @@ static void join(struct poller *p, int fd)
 	}
 }
 
-static void leave(struct poller *p, bool joined)
+static void poll_leave(struct poller *p, bool joined)
 {
 	for (nfds_t i = 0; i < p->count; i++) {
 		if (!p->polled[i].rs)
@@ -117,7 +117,7 @@ static void leave(struct poller *p, bool joined)
 }
 
 /* All of them, as they are now. */
-static int collect(struct poller *p)
+static int poll_collect(struct poller *p)
 {
 	int ready = 0;
 
@@ -135,33 +135,33 @@ static int collect(struct poller *p)
 static int poll_all(struct poller *p, uint64_t until)
 {
 	struct loop_wait w = {
-		.done = done, .arm = arm, .arg = p, .fds = p->plain, .count = p->plains, .until = until};
+		.done = poll_done, .arm = poll_arm, .arg = p, .fds = p->plain, .count = p->plains, .until = until};
 	int ready, result = 1;
 	sigset_t signals;
 
 	service_run();
-	ready = collect(p);
+	ready = poll_collect(p);
 	if (ready)
 		return ready;
 	if (until == 0) {
 		loop_progress();
 		service_run();
-		return collect(p);
+		return poll_collect(p);
 	}
 	w.wake = sleeper_fd();
 	if (w.wake < 0)
 		return w.wake;
 	loop_hold_signals(&signals);
 	w.signals = &signals;
-	join(p, w.wake);
+	poll_join(p, w.wake);
 	service_attend(&p->attendant, w.wake);
 	while (result > 0 && !ready) {
 		result = loop_wait_for(&w);
-		ready = collect(p);
+		ready = poll_collect(p);
 	}
 	service_leave(&p->attendant);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
-	leave(p, true);
+	poll_leave(p, true);
 	p->count = 0; /* they are left */
 	return ready ?: result;
 }
@@ -189,7 +189,7 @@ int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 		p.count = count;
 		classify(&p);
 		result = poll_all(&p, until);
-		leave(&p, false);
+		poll_leave(&p, false);
 	} while (result > 0 && p.any_handed_back && !p.any_given);
 	if (p.any_given)
 		result = -ESTALE;

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/log.h"
 #include "cm/id.h"
 #include "loop/loop.h"
@@ -65,7 +65,7 @@ static int connect_now(struct rsocket *rs) REQUIRES(rs->lock)
 	return rdma_connect(rs->id, &p) ? -errno : 0;
 }
 
-static int established(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
+static int service_established(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
 {
 	if (rsocket_state(rs) == RS_CONNECTING) {
 		int err = endpoint_take(rs, e->param.conn.private_data, e->param.conn.private_data_len);
@@ -93,7 +93,7 @@ static int status_of(const struct rdma_cm_event *e)
 	}
 }
 
-static void disconnected(struct rsocket *rs) REQUIRES(rs->lock)
+static void service_disconnected(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	stream_process(rs); /* what came before that counts */
 	if (rsocket_state(rs) == RS_CONNECTED)
@@ -111,7 +111,7 @@ static void note_peer(struct rsocket *rs, enum rdma_cm_event_type event)
 		peer_was_silent(peer);
 }
 
-static void handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
+static void service_handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(rs->lock)
 {
 	int err = 0;
 
@@ -130,10 +130,10 @@ static void handle(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRES(r
 		err = connect_now(rs);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		err = established(rs, e);
+		err = service_established(rs, e);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		disconnected(rs);
+		service_disconnected(rs);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -179,7 +179,7 @@ static void tell_listener(struct rsocket *rs) EXCLUDES(rs->lock)
 
 /* ---- requests ---- */
 
-static struct rsocket *inherit(struct rsocket *listener)
+static struct rsocket *service_inherit(struct rsocket *listener)
 {
 	struct rsocket *rs = rsocket_make(-1, listener->domain, SOCK_STREAM);
 
@@ -218,9 +218,9 @@ static int accept_now(struct rsocket *rs, const struct rdma_cm_event *e) REQUIRE
 }
 
 /* Afterwards rs->listener keeps it: the reference that it was made with is the queue's to be. NULL: no memory. */
-static struct rsocket *request(struct rsocket *listener, const struct rdma_cm_event *e)
+static struct rsocket *service_request(struct rsocket *listener, const struct rdma_cm_event *e)
 {
-	struct rsocket *rs = inherit(listener);
+	struct rsocket *rs = service_inherit(listener);
 	int err;
 
 	if (!rs)
@@ -258,7 +258,7 @@ static void run_request(struct rdma_cm_event *e)
 
 	id->context = NULL;
 	if (rsocket_try_ref(listener)) {
-		rs = request(listener, e);
+		rs = service_request(listener, e);
 		rsocket_put(listener);
 	}
 	if (!rs)
@@ -283,7 +283,7 @@ static void run_event(struct rdma_cm_event *e)
 		return;
 	}
 	lock_take(&rs->lock);
-	handle(rs, e);
+	service_handle(rs, e);
 	lock_drop(&rs->lock);
 	rdma_ack_cm_event(e);
 	rsocket_wake(rs);
@@ -317,7 +317,7 @@ static void run(struct rdma_event_channel *ch)
 
 void service_run(void)
 {
-	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with make() */
+	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with service_make() */
 
 	if (ch && looks_busy(ch))
 		run(ch);
@@ -350,7 +350,7 @@ static struct lock attend_lock; /* a leaf */
 static struct list attending = {&attending, &attending};
 
 /* An event has come. With cm.lock. */
-static void notify(void)
+static void service_notify(void)
 {
 	lock_take(&attend_lock);
 	if (list_empty(&attending))
@@ -393,7 +393,7 @@ void service_attendant_sleeps(struct attendant *a)
 
 void service_leave(struct attendant *a)
 {
-	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with make() */
+	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with service_make() */
 
 	lock_take(&attend_lock);
 	list_remove(&a->link);
@@ -435,7 +435,7 @@ static bool is_done(struct rsocket *rs)
 }
 
 /* Whether more of what it has sent has arrived than when this was last asked. */
-static bool has_moved(struct rsocket *rs)
+static bool service_has_moved(struct rsocket *rs)
 {
 	uint32_t una = 0;
 	struct qp *qp;
@@ -475,7 +475,7 @@ static void end_closed(void)
 			lock_drop(&list_lock);
 			continue;
 		}
-		moved = has_moved(rs);
+		moved = service_has_moved(rs);
 		lock_take(&list_lock);
 		list_append(&closing, l);
 		if (moved)
@@ -532,7 +532,7 @@ void service_limit(struct rsocket *rs, uint64_t until)
 }
 
 /* A WRITE of nothing: the acknowledgement is all that matters. */
-static void keep(struct rsocket *rs)
+static void service_keep(struct rsocket *rs)
 {
 	lock_take(&rs->lock);
 	stream_process(rs);
@@ -579,7 +579,7 @@ static int keep_all(void)
 	struct rsocket *rs;
 
 	while ((rs = next_due(now, &next))) {
-		keep(rs);
+		service_keep(rs);
 		rsocket_put(rs);
 	}
 	return next == NEVER ? -1 : (int)min_of((next - now) / MSEC + 1, (uint64_t)INT_MAX);
@@ -608,7 +608,7 @@ static void *service_main(void *arg)
 }
 
 /* What a socket of the kernel's does for a process that ends: the peer gets all, and learns that this is the end. */
-static void part(struct rsocket *rs)
+static void service_part(struct rsocket *rs)
 {
 	if (is_datagram(rs))
 		return;
@@ -618,7 +618,7 @@ static void part(struct rsocket *rs)
 	lock_drop(&rs->lock);
 	for (uint64_t moved = clock_now(); !is_done(rs) && clock_now() < moved + PART_TIME;) {
 		loop_progress();
-		if (has_moved(rs))
+		if (service_has_moved(rs))
 			moved = clock_now();
 	}
 }
@@ -629,7 +629,7 @@ NO_LOCK_ANALYSIS static void part_all(void)
 
 	if (!atomic_load_explicit(&channel, memory_order_relaxed))
 		return; /* a child's */
-	rsocket_each(part);
+	rsocket_each(service_part);
 	start = clock_now();
 	while (has_closing(&moved) && clock_now() < max_of(start, moved) + PART_TIME) {
 		loop_progress();
@@ -640,7 +640,7 @@ NO_LOCK_ANALYSIS static void part_all(void)
 	is_running = true;
 }
 
-static int start(struct rdma_event_channel *ch)
+static int service_start(struct rdma_event_channel *ch)
 {
 	static bool parts; /* a child has its parent's handler */
 	sigset_t all, old;
@@ -658,7 +658,7 @@ static int start(struct rdma_event_channel *ch)
 	return error;
 }
 
-static void forget(void)
+static void rsocket_service_forget(void)
 {
 	/* another thread of the parent may have held them */
 	make_lock = run_lock = list_lock = attend_lock = (struct lock){0};
@@ -670,23 +670,23 @@ static void forget(void)
 	atomic_store_explicit(&channel, NULL, memory_order_relaxed);
 }
 
-static void watch_forks(void)
+static void service_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forget);
+	pthread_atfork(NULL, NULL, rsocket_service_forget);
 }
 
-static struct rdma_event_channel *make(void)
+static struct rdma_event_channel *service_make(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	int error;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, service_watch_forks);
 	if (!ch)
 		return NULL;
-	poke = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	((struct event_channel *)ch)->notify = notify;
-	error = fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : start(ch);
+	poke = high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	((struct event_channel *)ch)->notify = service_notify;
+	error = fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : service_start(ch);
 	if (!error)
 		return ch;
 	rdma_destroy_event_channel(ch);
@@ -701,7 +701,7 @@ struct rdma_event_channel *service_channel(void)
 	lock_take(&make_lock);
 	ch = atomic_load_explicit(&channel, memory_order_relaxed);
 	if (!ch) {
-		ch = make();
+		ch = service_make();
 		atomic_store_explicit(&channel, ch, memory_order_release); /* pairs with service_run() */
 	}
 	lock_drop(&make_lock);

@@ -42,7 +42,7 @@ static size_t take_part(struct cursor *c, size_t most, struct iovec *part)
 }
 
 /* Copies `length` bytes between the buffers and `flat`, one way or the other. */
-static void copy(struct cursor *c, void *flat, size_t length, bool out)
+static void stream_copy(struct cursor *c, void *flat, size_t length, bool out)
 {
 	struct iovec part;
 
@@ -56,7 +56,7 @@ static void copy(struct cursor *c, void *flat, size_t length, bool out)
 }
 
 /* A place in the ring: one piece or two. Their number. */
-static int place(struct stream *s, uint32_t length, struct ibv_sge sge[2])
+static int stream_place(struct stream *s, uint32_t length, struct ibv_sge sge[2])
 {
 	uint32_t first = min_of(length, s->tx_size - s->tx_head);
 
@@ -71,10 +71,10 @@ int stream_stage(struct rsocket *rs, const void *data, uint32_t length, struct i
 {
 	struct iovec iov = {(void *)data, length};
 	struct cursor c = {&iov, 1, 0};
-	int n = place(&rs->stream, length, sge);
+	int n = stream_place(&rs->stream, length, sge);
 
 	for (int i = 0; i < n; i++)
-		copy(&c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
+		stream_copy(&c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
 	return n;
 }
 
@@ -83,7 +83,7 @@ static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, s
 	char bytes[HCA_MAX_INLINE];
 	struct ibv_sge sge = {.addr = (uintptr_t)bytes, .length = length};
 
-	copy(c, bytes, length, true);
+	stream_copy(c, bytes, length, true);
 	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), 0, IBV_SEND_INLINE,
 				to.address, to.key);
 }
@@ -91,10 +91,10 @@ static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, s
 static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to) REQUIRES(rs->lock)
 {
 	struct ibv_sge sge[2];
-	int n = place(&rs->stream, length, sge);
+	int n = stream_place(&rs->stream, length, sge);
 
 	for (int i = 0; i < n; i++)
-		copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
+		stream_copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
 	if (length > FEW_PACKETS * ((struct qp *)rs->id->qp)->mtu)
 		return stream_post_much(rs, sge, n, length, to.address, to.key);
 	return stream_post_data(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), length, 0, to.address,
@@ -132,7 +132,7 @@ static int write_message(struct rsocket *rs, struct cursor *c, uint32_t length, 
 }
 
 /* One message. Its length or -errno. */
-static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRES(rs->lock)
+static int stream_send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	struct rs_sge *w = &s->window[s->target], to = *w;
@@ -154,18 +154,18 @@ static int send_piece(struct rsocket *rs, struct cursor *c, size_t left) REQUIRE
 }
 
 /* Who copies much polls too, or the helper takes it for busy with something else and stands in. */
-static void look_around(uint32_t copied)
+static void stream_look_around(uint32_t copied)
 {
 	if (copied >= MUCH)
 		loop_look_around();
 }
 
-static bool may_send(struct rsocket *rs)
+static bool stream_may_send(struct rsocket *rs)
 {
 	return rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_can_send(rs);
 }
 
-static bool is_settled(struct rsocket *rs)
+static bool stream_is_settled(struct rsocket *rs)
 {
 	return rsocket_state(rs) >= RS_CONNECTED || rsocket_state(rs) < RS_RESOLVING;
 }
@@ -195,7 +195,7 @@ static bool waits(struct rsocket *rs, int flags)
 }
 
 /* Looks at what has come; if the test fails, waits, or not. 0 or -errno. */
-static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until)
+static int stream_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until)
 	REQUIRES(rs->lock)
 {
 	stream_process(rs);
@@ -214,9 +214,9 @@ static int ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags
 }
 
 /* While the connection comes about. */
-static int settle(struct rsocket *rs, int flags) REQUIRES(rs->lock)
+static int stream_settle(struct rsocket *rs, int flags) REQUIRES(rs->lock)
 {
-	return likely(is_settled(rs)) ? 0 : ready(rs, is_settled, flags, NEVER);
+	return likely(stream_is_settled(rs)) ? 0 : stream_ready(rs, stream_is_settled, flags, NEVER);
 }
 
 ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int flags)
@@ -224,22 +224,22 @@ ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int 
 	struct cursor c = {iov, count, 0};
 	size_t left = total(iov, count), all = left;
 	uint64_t until = rsocket_until(rs->send_ms);
-	int err = settle(rs, flags);
+	int err = stream_settle(rs, flags);
 
 	if (!err && !list_empty(&rs->stream.maps_pending))
 		err = iomap_publish(rs, flags);
 	while (left && !err) {
 		int n;
 
-		err = (stream_can_send(rs) ? 0 : ready(rs, may_send, flags, until)) ?: check_send(rs);
+		err = (stream_can_send(rs) ? 0 : stream_ready(rs, stream_may_send, flags, until)) ?: check_send(rs);
 		if (err)
 			break;
-		n = send_piece(rs, &c, left);
+		n = stream_send_piece(rs, &c, left);
 		if (n < 0)
 			err = n;
 		else
 			left -= (size_t)n;
-		look_around((uint32_t)max_of(n, 0));
+		stream_look_around((uint32_t)max_of(n, 0));
 	}
 	if (!all && !err)
 		err = check_send(rs);
@@ -248,7 +248,7 @@ ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int 
 
 /* ---- receiving ---- */
 
-static bool may_receive(struct rsocket *rs)
+static bool stream_may_receive(struct rsocket *rs)
 {
 	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
@@ -256,7 +256,7 @@ static bool may_receive(struct rsocket *rs)
 /* For one that is no bridge. */
 static bool may_receive_here(struct rsocket *rs)
 {
-	return rs->given || may_receive(rs);
+	return rs->given || stream_may_receive(rs);
 }
 
 /* For one who looks ahead. */
@@ -271,8 +271,8 @@ static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, in
 	uint32_t first = min_of(length, s->rx_size - s->rx_head);
 
 	if (!(flags & MSG_TRUNC)) { /* as tcp(7) has it: nobody wants to see them */
-		copy(c, s->rx + s->rx_head, first, false);
-		copy(c, s->rx, length - first, false);
+		stream_copy(c, s->rx + s->rx_head, first, false);
+		stream_copy(c, s->rx, length - first, false);
 	}
 	if (flags & MSG_PEEK)
 		return;
@@ -295,7 +295,7 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 	size_t left = total(iov, count), all = left;
 	uint64_t until = rsocket_until(rs->receive_ms);
 	bool bridges = flags & RS_BRIDGES;
-	int err = flags & MSG_ERRQUEUE ? -EAGAIN : flags & MSG_OOB ? -EINVAL : settle(rs, flags); /* there never is anything */
+	int err = flags & MSG_ERRQUEUE ? -EAGAIN : flags & MSG_OOB ? -EINVAL : stream_settle(rs, flags); /* there never is anything */
 
 	while (left && !err) {
 		uint32_t n;
@@ -306,12 +306,12 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 		}
 		if (!s->rx_ready && left != all && !(flags & MSG_WAITALL))
 			break;
-		err = s->rx_ready ? 0 : ready(rs, bridges ? may_receive : may_receive_here, flags, until);
+		err = s->rx_ready ? 0 : stream_ready(rs, bridges ? stream_may_receive : may_receive_here, flags, until);
 		if (unlikely(rs->given) && !bridges)
 			continue;
 		if (!err && (flags & MSG_PEEK) && (flags & MSG_WAITALL)) {
 			s->rx_wanted = (uint32_t)min_of(left, (size_t)s->rx_size / 2); /* there is always room for so much */
-			ready(rs, may_receive_all, flags, until); /* if it is late or interrupted, there is less */
+			stream_ready(rs, may_receive_all, flags, until); /* if it is late or interrupted, there is less */
 		}
 		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
 		if (!n && !err)
@@ -325,7 +325,7 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 		n = min_of(n, PIECE);
 		take_bytes(rs, &c, n, flags);
 		left -= n;
-		look_around(n);
+		stream_look_around(n);
 		stream_process(rs); /* the peer learns of the room */
 	}
 	return left == all && err ? err : (ssize_t)(all - left);
@@ -338,7 +338,7 @@ static bool may_control(struct rsocket *rs)
 	return rsocket_state(rs) != RS_CONNECTED || rs->stream.controls < RS_CONTROLS - 2;
 }
 
-static int say(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock)
+static int stream_say(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock)
 {
 	int err = rsocket_await(rs, may_control, NEVER);
 
@@ -360,7 +360,7 @@ int stream_shutdown(struct rsocket *rs, int how)
 		rs->write_shut = true;
 	/* what has been sent goes before this, in order, so there is nothing to wait for */
 	if (writes && !was_shut)
-		err = say(rs, RS_SHUTDOWN);
+		err = stream_say(rs, RS_SHUTDOWN);
 	lock_drop(&rs->lock);
 	rsocket_wake(rs);
 	lock_take(&rs->lock);
@@ -371,7 +371,7 @@ int stream_shutdown(struct rsocket *rs, int how)
 static bool may_write(struct rsocket *rs)
 {
 	/* relaxed: see waits() */
-	return may_send(rs) && (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ||
+	return stream_may_send(rs) && (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ||
 				rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_has_room(rs));
 }
 
@@ -398,7 +398,7 @@ short stream_events(struct rsocket *rs)
 	}
 	if (rs->given)
 		return POLLNVAL;
-	if (may_receive(rs))
+	if (stream_may_receive(rs))
 		events |= POLLIN | POLLRDNORM;
 	if (may_write(rs))
 		events |= POLLOUT | POLLWRNORM;

@@ -28,7 +28,7 @@ static _Atomic(struct rsocket *) *entry_of(int fd)
 	return chunk ? &chunk[fd % CHUNK] : NULL;
 }
 
-static void forget(void)
+static void table_forget(void)
 {
 	/* what the parent has is the parent's; the child may have some of its own */
 	for (int i = 0; i < CHUNKS; i++) {
@@ -41,9 +41,9 @@ static void forget(void)
 	list_init(&spares);
 }
 
-static void watch_forks(void)
+static void table_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forget);
+	pthread_atfork(NULL, NULL, table_forget);
 }
 
 static _Atomic(struct rsocket *) *make_entry(int fd)
@@ -51,7 +51,7 @@ static _Atomic(struct rsocket *) *make_entry(int fd)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	_Atomic(struct rsocket *) *chunk;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, table_watch_forks);
 	if ((unsigned)fd >= CHUNK * CHUNKS)
 		return NULL;
 	lock_take(&make_lock);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "loop/loop.h"
 #include "rsocket/attach.h"
 #include "rsocket/datagram.h"
@@ -67,7 +67,7 @@ static void forget_own(void)
 	pthread_setspecific(key, NULL);
 }
 
-static void make_key(void)
+static void wait_make_key(void)
 {
 	pthread_key_create(&key, close_own);
 	pthread_atfork(NULL, NULL, forget_own);
@@ -79,8 +79,8 @@ int sleeper_fd(void)
 
 	if (own_fd)
 		return own_fd - 1;
-	pthread_once(&once, make_key);
-	own_fd = fd_aside(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) + 1;
+	pthread_once(&once, wait_make_key);
+	own_fd = high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) + 1;
 	if (!own_fd)
 		return -errno;
 	pthread_setspecific(key, (void *)(intptr_t)own_fd);
@@ -129,7 +129,7 @@ static void process(struct rsocket *rs) REQUIRES(rs->lock)
 		stream_process(rs);
 }
 
-static bool done(void *arg)
+static bool wait_done(void *arg)
 {
 	struct waiting *w = arg;
 	bool is;
@@ -143,7 +143,7 @@ static bool done(void *arg)
 	return is;
 }
 
-static void arm(void *arg)
+static void wait_arm(void *arg)
 {
 	struct waiting *w = arg;
 
@@ -187,7 +187,7 @@ bool rsocket_restarts(void)
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
 {
 	struct waiting waiting = {.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
-	struct loop_wait w = {.done = done, .arm = arm, .arg = &waiting, .until = until};
+	struct loop_wait w = {.done = wait_done, .arm = wait_arm, .arg = &waiting, .until = until};
 	struct pollfd udp = {.fd = rs->fd, .events = POLLIN};
 	int result;
 
@@ -208,7 +208,7 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	}
 	do
 		result = loop_wait_for(&w);
-	while ((result > 0 && is_datagram(rs) && !done(&waiting)) || /* something came by UDP, and it is not that */
+	while ((result > 0 && is_datagram(rs) && !wait_done(&waiting)) || /* something came by UDP, and it is not that */
 	       (result == -EINTR && until == NEVER && rsocket_restarts()));
 	rsocket_wait_remove(rs, &waiting.sleeper.waiter);
 	if (waiting.attends)

@@ -30,30 +30,30 @@ static struct directory *directory_of(DIR *dir)
 }
 
 /* A free slot, taken; NULL and EMFILE. */
-static struct directory *take(void)
+static struct directory *directory_take(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
 		if (!atomic_exchange_explicit(&directories[i].used, true,
-					      memory_order_acquire)) /* pairs with drop() */
+					      memory_order_acquire)) /* pairs with directory_drop() */
 			return &directories[i];
 	errno = EMFILE;
 	return NULL;
 }
 
-static void drop(struct directory *d)
+static void directory_drop(struct directory *d)
 {
 	free(d->names);
-	atomic_store_explicit(&d->used, false, memory_order_release); /* pairs with take() */
+	atomic_store_explicit(&d->used, false, memory_order_release); /* pairs with directory_take() */
 }
 
-static DIR *open_found(struct face *f, int fd)
+static DIR *directory_open_found(struct face *f, int fd)
 {
 	struct directory *d = NULL;
 
 	if (f->node.kind != TREE_DIRECTORY)
 		errno = ENOTDIR;
 	else
-		d = take();
+		d = directory_take();
 	if (!d) {
 		free(f->node.text);
 		return NULL;
@@ -72,7 +72,7 @@ PUBLIC DIR *opendir(const char *path)
 	struct face f;
 	enum finding found = face_find(&f, AT_FDCWD, path, true);
 
-	return found == FACE_OURS ? open_found(&f, -1) : found ? NULL : NEXT(opendir)(f.path);
+	return found == FACE_OURS ? directory_open_found(&f, -1) : found ? NULL : NEXT(opendir)(f.path);
 }
 
 PUBLIC DIR *fdopendir(int fd)
@@ -82,7 +82,7 @@ PUBLIC DIR *fdopendir(int fd)
 
 	if (!face_directory(fd, path))
 		return NEXT(fdopendir)(fd);
-	return face_find(&f, AT_FDCWD, path, true) == FACE_OURS ? open_found(&f, fd) : NULL;
+	return face_find(&f, AT_FDCWD, path, true) == FACE_OURS ? directory_open_found(&f, fd) : NULL;
 }
 
 PUBLIC int dirfd(DIR *dir)
@@ -108,7 +108,7 @@ PUBLIC int closedir(DIR *dir)
 		return NEXT(closedir)(dir);
 	if (d->fd >= 0)
 		close(d->fd);
-	drop(d);
+	directory_drop(d);
 	return 0;
 }
 
@@ -127,7 +127,7 @@ static const char *next_name(struct directory *d)
 	return name;
 }
 
-static bool read_entry(struct directory *d, struct dirent *entry)
+static bool directory_read_entry(struct directory *d, struct dirent *entry)
 {
 	const char *name = next_name(d);
 
@@ -150,7 +150,7 @@ static bool read_entry(struct directory *d, struct dirent *entry)
                                                                                      \
 		if (!d)                                                              \
 			return NEXT(name)(dir);                                      \
-		return (struct type *)(read_entry(d, &d->entry) ? &d->entry : NULL); \
+		return (struct type *)(directory_read_entry(d, &d->entry) ? &d->entry : NULL); \
 	}
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one structure serves both names");
 READDIR(readdir, dirent)
@@ -164,7 +164,7 @@ READDIR(readdir64, dirent64)
                                                                                 \
 		if (!d)                                                         \
 			return NEXT(name)(dir, entry, result);                  \
-		*result = read_entry(d, (struct dirent *)entry) ? entry : NULL; \
+		*result = directory_read_entry(d, (struct dirent *)entry) ? entry : NULL; \
 		return 0;                                                       \
 	}
 READDIR_R(readdir_r, dirent)
@@ -213,7 +213,7 @@ typedef int (*compare_fn)(const struct dirent **, const struct dirent **);
 static int scan(struct face *f, enum finding found, struct dirent ***list, filter_fn filter,
 		compare_fn compare)
 {
-	DIR *dir = found == FACE_OURS ? open_found(f, -1) : NULL;
+	DIR *dir = found == FACE_OURS ? directory_open_found(f, -1) : NULL;
 	struct dirent **entries = NULL, **more, *e;
 	int count = 0;
 

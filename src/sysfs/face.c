@@ -128,7 +128,7 @@ static bool follow_link(struct face *f)
 	return true;
 }
 
-static enum finding fail(int error)
+static enum finding face_fail(int error)
 {
 	errno = error;
 	return FACE_ERROR;
@@ -156,13 +156,13 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 		}
 		f->path = f->buffer;
 		if (error)
-			return fail(error);
+			return face_fail(error);
 		if (f->node.kind != TREE_LINK || !(follow || directory || *f->node.rest))
 			return FACE_OURS;
 		if (!follow_link(f))
-			return fail(ENAMETOOLONG);
+			return face_fail(ENAMETOOLONG);
 	}
-	return fail(ELOOP);
+	return face_fail(ELOOP);
 }
 
 static int open_named(const struct face *f, const char *kind, _Atomic bool *opened, unsigned memfd_flags)
@@ -174,19 +174,19 @@ static int open_named(const struct face *f, const char *kind, _Atomic bool *open
 	return memfd_new(name, memfd_flags);
 }
 
-static int open_file(const struct face *f, unsigned memfd_flags)
+static int face_open_file(const struct face *f, unsigned memfd_flags)
 {
 	int fd;
 
 	if (f->node.error)
-		return fail(f->node.error); /* open() cannot let read() fail later */
+		return face_fail(f->node.error); /* open() cannot let read() fail later */
 	fd = f->node.changes ? open_named(f, COUNTER_NAME, &counter_opened, memfd_flags)
 			     : memfd_new("uroce", memfd_flags | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
 	if (pwrite(fd, f->node.text, f->node.length, 0) != (ssize_t)f->node.length) {
 		close(fd);
-		return fail(ENOMEM);
+		return face_fail(ENOMEM);
 	}
 	if (!f->node.changes)
 		fcntl(fd, F_ADD_SEALS,
@@ -201,15 +201,15 @@ int face_open(const struct face *f, int flags)
 
 	switch (f->node.kind) {
 	case TREE_DIRECTORY:
-		return writes ? fail(EISDIR) : open_named(f, DIRECTORY_NAME, &directory_opened, memfd_flags);
+		return writes ? face_fail(EISDIR) : open_named(f, DIRECTORY_NAME, &directory_opened, memfd_flags);
 	case TREE_FILE:
-		return flags & O_DIRECTORY ? fail(ENOTDIR)
-		       : writes		   ? fail(EACCES)
-					   : open_file(f, memfd_flags);
+		return flags & O_DIRECTORY ? face_fail(ENOTDIR)
+		       : writes		   ? face_fail(EACCES)
+					   : face_open_file(f, memfd_flags);
 	case TREE_DEVICE: /* it is there and may be opened: that is all that programs want to know */
-		return flags & O_DIRECTORY ? fail(ENOTDIR) : NEXT(open)("/dev/null", flags & ~O_CREAT);
+		return flags & O_DIRECTORY ? face_fail(ENOTDIR) : NEXT(open)("/dev/null", flags & ~O_CREAT);
 	case TREE_LINK:
 		break;
 	}
-	return fail(ELOOP);
+	return face_fail(ELOOP);
 }

@@ -44,7 +44,7 @@ struct asker {
 };
 
 /* A line of a file, or the first name in a directory. False: there is none. */
-static bool read_line(char *line, size_t size, const char *format, const char *name)
+static bool netlink_read_line(char *line, size_t size, const char *format, const char *name)
 {
 	struct tree_node node;
 	char path[PATH_MAX];
@@ -68,8 +68,8 @@ static bool find_device(const char *verbs, struct device *d)
 	unsigned minor;
 	char line[64];
 
-	if (strncmp(verbs, "uverbs", 6) || !read_line(d->name, sizeof(d->name), VERBS "/%s/ibdev", verbs) ||
-	    !read_line(line, sizeof(line), VERBS "/%s/dev", verbs) || sscanf(line, "%*u:%u", &minor) != 1)
+	if (strncmp(verbs, "uverbs", 6) || !netlink_read_line(d->name, sizeof(d->name), VERBS "/%s/ibdev", verbs) ||
+	    !netlink_read_line(line, sizeof(line), VERBS "/%s/dev", verbs) || sscanf(line, "%*u:%u", &minor) != 1)
 		return false;
 	d->index = minor - TREE_MINOR + 1; /* as ibv_get_device_index() has it */
 	return true;
@@ -77,7 +77,7 @@ static bool find_device(const char *verbs, struct device *d)
 
 /* ---- messages ---- */
 
-static void begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags)
+static void netlink_begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags)
 {
 	memset(m, 0, sizeof(*m));
 	m->header = (struct nlmsghdr){.nlmsg_len = NLMSG_HDRLEN,
@@ -87,7 +87,7 @@ static void begin(struct message *m, const struct asker *to, uint16_t type, uint
 				      .nlmsg_pid = to->address.nl_pid};
 }
 
-static void put(struct message *m, uint16_t type, const void *value, size_t size)
+static void netlink_put(struct message *m, uint16_t type, const void *value, size_t size)
 {
 	struct nlattr a = {.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
 	char *at = m->bytes + m->header.nlmsg_len;
@@ -99,17 +99,17 @@ static void put(struct message *m, uint16_t type, const void *value, size_t size
 
 static void put_u8(struct message *m, uint16_t type, uint8_t value)
 {
-	put(m, type, &value, sizeof(value));
+	netlink_put(m, type, &value, sizeof(value));
 }
 
 static void put_u32(struct message *m, uint16_t type, uint32_t value)
 {
-	put(m, type, &value, sizeof(value));
+	netlink_put(m, type, &value, sizeof(value));
 }
 
 static void put_text(struct message *m, uint16_t type, const char *text)
 {
-	put(m, type, text, strlen(text) + 1);
+	netlink_put(m, type, text, strlen(text) + 1);
 }
 
 /* What is not there is left out. */
@@ -119,24 +119,24 @@ static void put_guid(struct message *m, uint16_t type, const char *path, const s
 	uint64_t guid = 0;
 	char line[64];
 
-	if (!read_line(line, sizeof(line), path, d->name) ||
+	if (!netlink_read_line(line, sizeof(line), path, d->name) ||
 	    sscanf(line, "%4x:%4x:%4x:%4x", &part[0], &part[1], &part[2], &part[3]) != 4)
 		return;
 	for (int i = 0; i < 4; i++)
 		guid = guid << 16 | part[i];
-	put(m, type, &guid, sizeof(guid));
+	netlink_put(m, type, &guid, sizeof(guid));
 }
 
 static void put_number(struct message *m, uint16_t type, const char *path, const struct device *d)
 {
 	char line[64];
 
-	if (read_line(line, sizeof(line), path, d->name))
+	if (netlink_read_line(line, sizeof(line), path, d->name))
 		put_u8(m, type, (uint8_t)strtoul(line, NULL, 0));
 }
 
 /* A socket that is full loses messages, as the kernel's do. */
-static void tell(const struct asker *to, const struct message *m)
+static void netlink_tell(const struct asker *to, const struct message *m)
 {
 	(void)!NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address, sizeof(to->address));
 }
@@ -146,10 +146,10 @@ static void tell_error(const struct asker *to, int error)
 	struct nlmsgerr e = {.error = -error, .msg = *to->request};
 	struct message m;
 
-	begin(&m, to, NLMSG_ERROR, 0);
+	netlink_begin(&m, to, NLMSG_ERROR, 0);
 	memcpy(m.bytes + m.header.nlmsg_len, &e, sizeof(e));
 	m.header.nlmsg_len += sizeof(e);
-	tell(to, &m);
+	netlink_tell(to, &m);
 }
 
 /* ---- commands ---- */
@@ -159,7 +159,7 @@ static void describe_device(struct message *m, const struct device *d)
 	char line[64];
 
 	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, 1); /* so many ports */
-	if (read_line(line, sizeof(line), "/sys/class/infiniband/%s/fw_ver", d->name))
+	if (netlink_read_line(line, sizeof(line), "/sys/class/infiniband/%s/fw_ver", d->name))
 		put_text(m, RDMA_NLDEV_ATTR_FW_VERSION, line);
 	put_guid(m, RDMA_NLDEV_ATTR_NODE_GUID, "/sys/class/infiniband/%s/node_guid", d);
 	put_guid(m, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, "/sys/class/infiniband/%s/sys_image_guid", d);
@@ -174,7 +174,7 @@ static void describe_port(struct message *m, const struct device *d)
 	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, 1);
 	put_number(m, RDMA_NLDEV_ATTR_PORT_STATE, "/sys/class/infiniband/%s/ports/1/state", d);
 	put_number(m, RDMA_NLDEV_ATTR_PORT_PHYS_STATE, "/sys/class/infiniband/%s/ports/1/phys_state", d);
-	if (read_line(netif, sizeof(netif), "/sys/class/infiniband/%s/device/net", d->name)) {
+	if (netlink_read_line(netif, sizeof(netif), "/sys/class/infiniband/%s/device/net", d->name)) {
 		put_u32(m, RDMA_NLDEV_ATTR_NDEV_INDEX, if_nametoindex(netif));
 		put_text(m, RDMA_NLDEV_ATTR_NDEV_NAME, netif);
 	}
@@ -202,13 +202,13 @@ static void answer_one(const struct asker *a, const struct command *c, const str
 {
 	struct message m;
 
-	begin(&m, a, a->request->nlmsg_type, flags);
+	netlink_begin(&m, a, a->request->nlmsg_type, flags);
 	if (d) {
 		put_u32(&m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
 		put_text(&m, RDMA_NLDEV_ATTR_DEV_NAME, d->name);
 	}
 	c->describe(&m, d);
-	tell(a, &m);
+	netlink_tell(a, &m);
 }
 
 /* Of the request. 0: it is not there. */
@@ -272,15 +272,15 @@ static int answer_command(const struct asker *a)
 	return 0;
 }
 
-static void answer(const struct asker *a)
+static void netlink_answer(const struct asker *a)
 {
 	int error = answer_command(a);
 	struct message m;
 
 	if (!error && (a->request->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP) {
-		begin(&m, a, NLMSG_DONE, NLM_F_MULTI);
+		netlink_begin(&m, a, NLMSG_DONE, NLM_F_MULTI);
 		m.header.nlmsg_len += sizeof(int); /* 0 */
-		tell(a, &m);
+		netlink_tell(a, &m);
 	} else if (error || a->request->nlmsg_flags & NLM_F_ACK) {
 		tell_error(a, error);
 	}
@@ -320,7 +320,7 @@ static bool find_address(int fd, struct sockaddr_nl *address)
 }
 
 /* What sending gives: all has been taken, by the kernel that we are. */
-static ssize_t take(int fd, const struct iovec *iov, size_t count)
+static ssize_t netlink_take(int fd, const struct iovec *iov, size_t count)
 {
 	_Alignas(struct nlmsghdr) char request[REQUEST];
 	struct asker a = {.request = (const struct nlmsghdr *)request};
@@ -341,7 +341,7 @@ static ssize_t take(int fd, const struct iovec *iov, size_t count)
 		size_t whole = min_of((size_t)NLMSG_ALIGN(a.request->nlmsg_len), left);
 
 		if (a.request->nlmsg_flags & NLM_F_REQUEST)
-			answer(&a);
+			netlink_answer(&a);
 		a.request = (const struct nlmsghdr *)((const char *)a.request + whole);
 		left -= whole;
 	}
@@ -362,25 +362,25 @@ PUBLIC ssize_t send(int fd, const void *data, size_t size, int flags)
 {
 	struct iovec iov = {(void *)data, size};
 
-	return may_be_ours() && is_for_us(fd, NULL) ? take(fd, &iov, 1) : NEXT(send)(fd, data, size, flags);
+	return may_be_ours() && is_for_us(fd, NULL) ? netlink_take(fd, &iov, 1) : NEXT(send)(fd, data, size, flags);
 }
 
 PUBLIC ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t to_size)
 {
 	struct iovec iov = {(void *)data, size};
 
-	return may_be_ours() && is_for_us(fd, (const struct sockaddr_nl *)to) ? take(fd, &iov, 1)
+	return may_be_ours() && is_for_us(fd, (const struct sockaddr_nl *)to) ? netlink_take(fd, &iov, 1)
 									      : NEXT(sendto)(fd, data, size, flags, to, to_size);
 }
 
 PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	return may_be_ours() && message && is_for_us(fd, message->msg_name) ? take(fd, message->msg_iov, message->msg_iovlen)
+	return may_be_ours() && message && is_for_us(fd, message->msg_name) ? netlink_take(fd, message->msg_iov, message->msg_iovlen)
 									     : NEXT(sendmsg)(fd, message, flags);
 }
 
 /* So that a handler of a signal need not be the first who looks for them. */
-__attribute__((constructor)) static void find_early(void)
+__attribute__((constructor)) static void netlink_find_early(void)
 {
 	(void)NEXT(send);
 	(void)NEXT(sendto);

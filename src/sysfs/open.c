@@ -13,7 +13,7 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
 int __openat64_2(int dirfd, const char *path, int flags);
 
-static int open_found(struct face *f, enum finding found, int flags)
+static int sysfs_open_found(struct face *f, enum finding found, int flags)
 {
 	int fd;
 
@@ -42,7 +42,7 @@ static int open_found(struct face *f, enum finding found, int flags)
 		mode_t mode = 0;                                                               \
                                                                                                \
 		TAKE_MODE(flags, mode);                                                        \
-		return found ? open_found(&f, found, flags) : NEXT(name)(f.path, flags, mode); \
+		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(f.path, flags, mode); \
 	}
 OPEN(open)
 OPEN(open64)
@@ -55,7 +55,7 @@ OPEN(open64)
 		mode_t mode = 0;                                                                      \
                                                                                                       \
 		TAKE_MODE(flags, mode);                                                               \
-		return found ? open_found(&f, found, flags) : NEXT(name)(dirfd, f.path, flags, mode); \
+		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(dirfd, f.path, flags, mode); \
 	}
 OPENAT(openat)
 OPENAT(openat64)
@@ -66,7 +66,7 @@ OPENAT(openat64)
 		struct face f;                                                             \
 		enum finding found = face_find(&f, AT_FDCWD, path, !(flags & O_NOFOLLOW)); \
                                                                                            \
-		return found ? open_found(&f, found, flags) : NEXT(name)(f.path, flags);   \
+		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(f.path, flags);   \
 	}
 OPEN_2(__open_2)
 OPEN_2(__open64_2)
@@ -77,7 +77,7 @@ OPEN_2(__open64_2)
 		struct face f;                                                                  \
 		enum finding found = face_find(&f, dirfd, path, !(flags & O_NOFOLLOW));         \
                                                                                                 \
-		return found ? open_found(&f, found, flags) : NEXT(name)(dirfd, f.path, flags); \
+		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(dirfd, f.path, flags); \
 	}
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
@@ -99,7 +99,7 @@ READ(pread, (int fd, void *buffer, size_t size, off_t offset), offset == 0, fd, 
 READ(pread64, (int fd, void *buffer, size_t size, off64_t offset), offset == 0, fd, buffer, size, offset)
 
 /* So that a handler of a signal need not be the first who looks for them. */
-__attribute__((constructor)) static void find_early(void)
+__attribute__((constructor)) static void open_find_early(void)
 {
 	next_read();
 	next_pread();
@@ -112,7 +112,7 @@ static FILE *fopen_found(struct face *f, enum finding found, const char *mode)
 	FILE *file;
 
 	flags |= strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
-	fd = open_found(f, found, flags);
+	fd = sysfs_open_found(f, found, flags);
 	if (fd < 0)
 		return NULL;
 	file = fdopen(fd, mode);

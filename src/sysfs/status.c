@@ -36,7 +36,7 @@ ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t size,
 char *__realpath_chk(const char *path, char *resolved, size_t room);
 
 /* The same for the same path, and hardly for two. */
-static ino_t inode_of(const char *path)
+static ino_t status_inode_of(const char *path)
 {
 	ino_t hash = 14695981039346656037u; /* FNV-1a */
 
@@ -45,7 +45,7 @@ static ino_t inode_of(const char *path)
 	return hash;
 }
 
-static void describe(const char *path, const struct tree_node *node, struct stat *st)
+static void status_describe(const char *path, const struct tree_node *node, struct stat *st)
 {
 	static const mode_t modes[] = {
 		[TREE_DIRECTORY] = S_IFDIR | 0755,
@@ -56,7 +56,7 @@ static void describe(const char *path, const struct tree_node *node, struct stat
 
 	*st = (struct stat){
 		.st_dev = makedev(0, 0xfffff), /* none that mounted file systems get */
-		.st_ino = inode_of(path),
+		.st_ino = status_inode_of(path),
 		.st_nlink = node->kind == TREE_DIRECTORY ? 2 : 1,
 		.st_mode = modes[node->kind],
 		.st_rdev = node->kind == TREE_DEVICE ? makedev(TREE_MAJOR, node->minor) : 0,
@@ -71,7 +71,7 @@ static int describe_found(struct face *f, enum finding found, struct stat *st)
 {
 	if (found == FACE_ERROR)
 		return -1;
-	describe(f->path, &f->node, st);
+	status_describe(f->path, &f->node, st);
 	free(f->node.text);
 	return 0;
 }
@@ -83,7 +83,7 @@ static int describe_open(int fd, struct stat *st, int result)
 	char path[PATH_MAX];
 
 	if (result == 0 && S_ISREG(st->st_mode) && st->st_nlink == 0 && face_directory(fd, path))
-		describe(path, &node, st);
+		status_describe(path, &node, st);
 	return result;
 }
 
@@ -279,7 +279,7 @@ PUBLIC ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_
 }
 
 /* `room`: what is known to be behind `resolved` */
-static char *resolve(struct face *f, enum finding found, char *resolved, size_t room)
+static char *status_resolve(struct face *f, enum finding found, char *resolved, size_t room)
 {
 	size_t n;
 
@@ -301,7 +301,7 @@ PUBLIC char *realpath(const char *restrict path, char *restrict resolved)
 	struct face f;
 	enum finding found = face_find(&f, AT_FDCWD, path, true);
 
-	return found ? resolve(&f, found, resolved, PATH_MAX) : NEXT(realpath)(f.path, resolved);
+	return found ? status_resolve(&f, found, resolved, PATH_MAX) : NEXT(realpath)(f.path, resolved);
 }
 
 PUBLIC char *canonicalize_file_name(const char *path)
@@ -309,7 +309,7 @@ PUBLIC char *canonicalize_file_name(const char *path)
 	struct face f;
 	enum finding found = face_find(&f, AT_FDCWD, path, true);
 
-	return found ? resolve(&f, found, NULL, 0) : NEXT(canonicalize_file_name)(f.path);
+	return found ? status_resolve(&f, found, NULL, 0) : NEXT(canonicalize_file_name)(f.path);
 }
 
 PUBLIC char *__realpath_chk(const char *path, char *resolved, size_t room)
@@ -317,7 +317,7 @@ PUBLIC char *__realpath_chk(const char *path, char *resolved, size_t room)
 	struct face f;
 	enum finding found = face_find(&f, AT_FDCWD, path, true);
 
-	return found ? resolve(&f, found, resolved, room) : NEXT(__realpath_chk)(f.path, resolved, room);
+	return found ? status_resolve(&f, found, resolved, room) : NEXT(__realpath_chk)(f.path, resolved, room);
 }
 
 static ssize_t no_attributes(struct face *f, enum finding found)

@@ -85,7 +85,7 @@ static bool listens_in(const char *path, unsigned wanted)
 	return found;
 }
 
-static bool listens(int port)
+static bool demo_listens(int port)
 {
 	return listens_in("/proc/net/tcp", (unsigned)port) || listens_in("/proc/net/tcp6", (unsigned)port);
 }
@@ -174,7 +174,7 @@ static bool ended_well(const struct actor *a)
 	return WIFEXITED(a->status) && WEXITSTATUS(a->status) == 0;
 }
 
-static void explain(const struct actor *a)
+static void demo_explain(const struct actor *a)
 {
 	if (WIFEXITED(a->status))
 		printf("  %sthe %s ended with status %d%s\n", style(RED), a->role, WEXITSTATUS(a->status), style(PLAIN));
@@ -184,11 +184,11 @@ static void explain(const struct actor *a)
 }
 
 /* Waits for an event that nobody announces (a port that another process opens) or for the end of a process. */
-static bool wait_until(struct actor *server, struct actor *client, int port)
+static bool demo_wait_until(struct actor *server, struct actor *client, int port)
 {
 	for (int waited = 0; waited < PATIENCE_MS && !interrupted; waited += LOOK_MS) {
 		if (client ? has_ended(client) && (has_ended(server) || !ended_well(client)) :
-			     has_ended(server) || listens(port))
+			     has_ended(server) || demo_listens(port))
 			return true;
 		poll(NULL, 0, LOOK_MS);
 	}
@@ -208,12 +208,12 @@ static bool play_pair(const struct scene *scene, const char *path, struct actor 
 		argv[n++] = (char *)scene->argv[i];
 	show_command(server, argv);
 	start_program(server, scene, path, argv);
-	if (!wait_until(server, NULL, port) || server->pid == 0)
+	if (!demo_wait_until(server, NULL, port) || server->pid == 0)
 		return false;
 	argv[n] = "127.0.0.1"; /* no name: a minimal system may not know localhost */
 	show_command(client, argv);
 	start_program(client, scene, path, argv);
-	return wait_until(server, client, port) && !server->pid && ended_well(server) && ended_well(client);
+	return demo_wait_until(server, client, port) && !server->pid && ended_well(server) && ended_well(client);
 }
 
 /* 0, or the exit status. */
@@ -248,8 +248,8 @@ static int play(const struct command *command, const struct scene *scene)
 		show_output(&client, ok ? scene->worth_showing : NULL);
 	}
 	if (!ok && !interrupted) {
-		explain(&server);
-		explain(&client);
+		demo_explain(&server);
+		demo_explain(&client);
 		printf("\n  `uroce doctor` may know why.\n");
 	}
 	close(server.output);
@@ -325,7 +325,7 @@ static bool make_directory(void)
 	return mkdtemp(directory) != NULL;
 }
 
-static int perform(const struct command *command)
+static int demo_perform(const struct command *command)
 {
 	static const struct scene pingpong = {"ibv_rc_pingpong", {"-g", "0", "-n", "1000"}, "-p", true, NULL};
 	static const struct scene bandwidth = {"ib_write_bw", {"-s", "65536", "-n", "20000", "-F"}, "-p", false, is_row};
@@ -381,7 +381,7 @@ int demo_command(const struct command *command, int argc, char **argv)
 	sigaction(SIGINT, &on_signal, NULL);
 	sigaction(SIGTERM, &on_signal, NULL);
 	sigaction(SIGHUP, &on_signal, NULL);
-	status = perform(command);
+	status = demo_perform(command);
 	if (keep)
 		printf("The traces are in %s\n", directory);
 	else

@@ -41,7 +41,7 @@ unsigned interface_mtu(const char *name)
 	return err ? 0 : (unsigned)request.ifr_mtu;
 }
 
-static void look(struct ibv_device *device, struct device_view *v)
+static void devices_look(struct ibv_device *device, struct device_view *v)
 {
 	struct ibv_context *context;
 	ssize_t n;
@@ -77,7 +77,7 @@ int devices_view(struct device_view **views, const char **why)
 	}
 	*views = calloc((size_t)count + 1, sizeof(**views));
 	for (int i = 0; *views && i < count; i++)
-		look(list[i], &(*views)[i]);
+		devices_look(list[i], &(*views)[i]);
 	library.free_device_list(list);
 	return *views ? count : -1;
 }
@@ -111,7 +111,7 @@ static void print_device(const struct device_view *v, const struct same_host *h)
 }
 
 /* What the words in the last column mean. */
-static void explain(const struct device_view *views, int count, const struct same_host *h)
+static void devices_explain(const struct device_view *views, int count, const struct same_host *h)
 {
 	bool none = false;
 
@@ -143,7 +143,7 @@ int devices_command(const struct command *command, int argc, char **argv)
 	       "PATH MTU", "GID", "ADDRESS", "SAME HOST", style(PLAIN));
 	for (int i = 0; i < count; i++)
 		print_device(&views[i], &here);
-	explain(views, count, &here);
+	devices_explain(views, count, &here);
 	free(views);
 	return EXIT_SUCCESS;
 }

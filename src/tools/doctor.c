@@ -44,12 +44,12 @@ enum verdict {
 static unsigned verdicts[FAIL + 1];
 
 /* One finding. */
-static void say(enum verdict verdict, const char *what, const char *format, ...)
+static void doctor_say(enum verdict verdict, const char *what, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* What to do about the last one. */
 static void advise(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static void say(enum verdict verdict, const char *what, const char *format, ...)
+static void doctor_say(enum verdict verdict, const char *what, const char *format, ...)
 {
 	static const struct {
 		enum style style;
@@ -86,10 +86,10 @@ static void check_system(void)
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		processors = CPU_COUNT(&set);
 	if (processors > 1) {
-		say(OK, "system", "%s %s, %s, %d processors", u.sysname, u.release, u.machine, processors);
+		doctor_say(OK, "system", "%s %s, %s, %d processors", u.sysname, u.release, u.machine, processors);
 		return;
 	}
-	say(WARN, "system", "%s %s, %s, only one processor for this process", u.sysname, u.release, u.machine);
+	doctor_say(WARN, "system", "%s %s, %s, only one processor for this process", u.sysname, u.release, u.machine);
 	advise("Programs that poll will share it with their peers: expect milliseconds, not microseconds.");
 }
 
@@ -98,10 +98,10 @@ static void check_library(void)
 	const char *path = library_path(), *why = library_open();
 
 	if (!why) {
-		say(OK, "library", "%s", path);
+		doctor_say(OK, "library", "%s", path);
 		return;
 	}
-	say(FAIL, "library", "%s", why);
+	doctor_say(FAIL, "library", "%s", why);
 	advise("Build it (make) or install it (make install).");
 }
 
@@ -111,10 +111,10 @@ static int check_devices(struct device_view **views)
 	int count = devices_view(views, &why);
 
 	if (count <= 0) {
-		say(FAIL, "devices", "none%s%s", why ? ": " : "", why ? why : "");
+		doctor_say(FAIL, "devices", "none%s%s", why ? ": " : "", why ? why : "");
 		advise("Give an interface an address and set it up: ip link set lo up");
 	} else {
-		say(OK, "devices", "%d: a device for each interface that has an address", count);
+		doctor_say(OK, "devices", "%d: a device for each interface that has an address", count);
 	}
 	return count;
 }
@@ -124,13 +124,13 @@ static void explain_busy(const char *address, const union ibv_gid *gid)
 	struct holder h = holder_of(gid);
 
 	if (h.kernel) {
-		say(FAIL, "port 4791", "%s: the kernel holds it (its Soft-RoCE, rdma_rxe)", address);
+		doctor_say(FAIL, "port 4791", "%s: the kernel holds it (its Soft-RoCE, rdma_rxe)", address);
 		advise("Remove its devices: rdma link; rdma link delete NAME, as root. Or use uroce in a network "
 		       "namespace.");
 	} else if (h.sockets && h.uid == geteuid()) {
-		say(OK, "port 4791", "%s: shared with programs of yours that use uroce now", address);
+		doctor_say(OK, "port 4791", "%s: shared with programs of yours that use uroce now", address);
 	} else {
-		say(FAIL, "port 4791", "%s: held by a program of user %u", address, h.uid);
+		doctor_say(FAIL, "port 4791", "%s: held by a program of user %u", address, h.uid);
 		advise("One user at a time can use an address: ss -ulpn 'sport = 4791' names the program.");
 	}
 }
@@ -166,7 +166,7 @@ static bool reaches_itself(int fd, const struct sockaddr_storage *a, socklen_t l
 }
 
 /* Without SO_REUSEPORT: so this fails where programs are at work, and does not take packets from them. */
-static void check_address(const struct ibv_gid_entry *gid)
+static void doctor_check_address(const struct ibv_gid_entry *gid)
 {
 	const char *address = gid_text(&gid->gid);
 	struct sockaddr_storage a;
@@ -174,22 +174,22 @@ static void check_address(const struct ibv_gid_entry *gid)
 	int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0) {
-		say(FAIL, "port 4791", "%s: socket: %s", address, strerror(errno));
+		doctor_say(FAIL, "port 4791", "%s: socket: %s", address, strerror(errno));
 		return;
 	}
 	if (bind(fd, (struct sockaddr *)&a, length) == 0) {
 		if (reaches_itself(fd, &a, length)) {
-			say(OK, "port 4791", "%s: free, and reachable from here", address);
+			doctor_say(OK, "port 4791", "%s: free, and reachable from here", address);
 		} else {
-			say(WARN, "port 4791", "%s: free, but a packet that was sent to it did not arrive", address);
+			doctor_say(WARN, "port 4791", "%s: free, but a packet that was sent to it did not arrive", address);
 			advise("Does a firewall drop UDP to port 4791? nft list ruleset; iptables -S");
 		}
 	} else if (errno == EADDRINUSE) {
 		explain_busy(address, &gid->gid);
 	} else if (errno == EADDRNOTAVAIL) {
-		say(WARN, "port 4791", "%s: not usable yet (an IPv6 address that is still being checked?)", address);
+		doctor_say(WARN, "port 4791", "%s: not usable yet (an IPv6 address that is still being checked?)", address);
 	} else {
-		say(FAIL, "port 4791", "%s: %s", address, strerror(errno));
+		doctor_say(FAIL, "port 4791", "%s: %s", address, strerror(errno));
 		if (errno == EACCES || errno == EPERM)
 			advise("A sandbox (seccomp, SELinux, AppArmor) forbids it.");
 	}
@@ -201,17 +201,17 @@ static void check_device(const struct device_view *v)
 	unsigned path_mtu = v->port.active_mtu ? 128u << v->port.active_mtu : 0;
 
 	if (v->port.state != IBV_PORT_ACTIVE) {
-		say(WARN, v->name, "interface %s is down", v->interface);
+		doctor_say(WARN, v->name, "interface %s is down", v->interface);
 		advise("As root: ip link set %s up", v->interface);
 		return;
 	}
-	say(path_mtu < 1024 ? WARN : OK, v->name, "interface %s, MTU %u: path MTU %u", v->interface,
+	doctor_say(path_mtu < 1024 ? WARN : OK, v->name, "interface %s, MTU %u: path MTU %u", v->interface,
 	    v->interface_mtu, path_mtu);
 	if (path_mtu < 4096)
 		advise("Larger packets are faster: an interface MTU of 4200 gives path MTU 4096, if the network "
 		       "carries it.");
 	for (int i = 0; i < v->gids; i++)
-		check_address(&v->gid[i]);
+		doctor_check_address(&v->gid[i]);
 }
 
 static void check_offload(void)
@@ -225,10 +225,10 @@ static void check_offload(void)
 	gro = setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
 	close(fd);
 	if (segment && gro) {
-		say(OK, "packet trains", "UDP_SEGMENT and UDP_GRO");
+		doctor_say(OK, "packet trains", "UDP_SEGMENT and UDP_GRO");
 		return;
 	}
-	say(WARN, "packet trains", "this kernel has no %s", segment ? "UDP_GRO" : gro ? "UDP_SEGMENT" :
+	doctor_say(WARN, "packet trains", "this kernel has no %s", segment ? "UDP_GRO" : gro ? "UDP_SEGMENT" :
 									       "UDP_SEGMENT and no UDP_GRO");
 	advise("uroce works without, at one system call a packet: Linux 5.0 or later is several times faster.");
 }
@@ -246,10 +246,10 @@ static void check_buffer(const char *what, int option, int force, const char *kn
 	close(fd);
 	size /= 2; /* Linux says twice what was asked for */
 	if (size >= BUFFER_WANTED) {
-		say(OK, what, "%d KiB", size >> 10);
+		doctor_say(OK, what, "%d KiB", size >> 10);
 		return;
 	}
-	say(WARN, what, "%d KiB, where %d KiB would be used", size >> 10, BUFFER_WANTED >> 10);
+	doctor_say(WARN, what, "%d KiB, where %d KiB would be used", size >> 10, BUFFER_WANTED >> 10);
 	advise("Large transfers are faster with: sysctl -w net.core.%s=%d, as root", knob, BUFFER_WANTED);
 }
 
@@ -259,10 +259,10 @@ static void check_crc(void)
 
 	/* the last one is always there: tables */
 	if (engine != &crc_engines[crc_engine_count - 1]) {
-		say(OK, "checksums", "by %s", engine->name);
+		doctor_say(OK, "checksums", "by %s", engine->name);
 		return;
 	}
-	say(WARN, "checksums", "by %s: this processor has no instructions that uroce knows", engine->name);
+	doctor_say(WARN, "checksums", "by %s: this processor has no instructions that uroce knows", engine->name);
 	advise("Installing ISA-L (package libisal2) may help.");
 }
 
@@ -273,9 +273,9 @@ static void check_rendezvous(void)
 
 	n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "uroce/doctor/%d", (int)getpid());
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0) {
-		say(OK, "rendezvous", "several programs on one address find each other");
+		doctor_say(OK, "rendezvous", "several programs on one address find each other");
 	} else {
-		say(FAIL, "rendezvous", "an abstract AF_UNIX socket: %s", strerror(errno));
+		doctor_say(FAIL, "rendezvous", "an abstract AF_UNIX socket: %s", strerror(errno));
 		advise("A sandbox forbids it; programs on one address find each other that way.");
 	}
 	if (fd >= 0)
@@ -289,7 +289,7 @@ static void check_same_host(void)
 
 	same_host_look(&h);
 	wanted = h.way != SAME_HOST_UDP || !strcmp(h.why_slower, "UROCE_LOCAL is off");
-	say(wanted ? OK : WARN, "same host", "%s: %s", same_host_word(h.way), same_host_says(h.way));
+	doctor_say(wanted ? OK : WARN, "same host", "%s: %s", same_host_word(h.way), same_host_says(h.way));
 	advise("%s", same_host_why(&h));
 }
 
@@ -299,9 +299,9 @@ static void check_locked_memory(void)
 
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (limit.rlim_cur == RLIM_INFINITY)
-		say(OK, "locked memory", "unlimited (uroce locks none)");
+		doctor_say(OK, "locked memory", "unlimited (uroce locks none)");
 	else
-		say(OK, "locked memory", "%llu KiB, which does not matter: uroce locks none",
+		doctor_say(OK, "locked memory", "%llu KiB, which does not matter: uroce locks none",
 		    (unsigned long long)limit.rlim_cur >> 10);
 }
 
@@ -316,10 +316,10 @@ static void check_surroundings(void)
 	if (file)
 		fclose(file);
 	if (seccomp || !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK))
-		say(OK, "container", "yes%s; to reach other hosts it needs an address that they can reach, "
+		doctor_say(OK, "container", "yes%s; to reach other hosts it needs an address that they can reach, "
 		    "UDP port 4791 included", seccomp ? ", with a seccomp filter" : "");
 	if (!access("/sys/module/rdma_rxe", F_OK))
-		say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");
+		doctor_say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");
 }
 
 int doctor_command(const struct command *command, int argc, char **argv)

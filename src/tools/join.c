@@ -31,7 +31,7 @@ static uint64_t wqe_key(uint32_t conn, uint32_t epoch, uint64_t wqe)
 	return (uint64_t)conn << 48 ^ (uint64_t)(epoch & 0xffff) << 32 ^ (wqe & UINT32_MAX);
 }
 
-static uint64_t packet_key(uint16_t file, uint64_t dest_qpn, uint64_t psn, uint64_t opcode)
+static uint64_t join_packet_key(uint16_t file, uint64_t dest_qpn, uint64_t psn, uint64_t opcode)
 {
 	return (uint64_t)file << 56 | (dest_qpn & QPN_MASK) << 32 | (psn & PSN_MASK) << 8 | (opcode & 0xff);
 }
@@ -197,7 +197,7 @@ static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t
 }
 
 /* ACK, or a NAK, which concerns only the request that it names. */
-static void answer(struct joined *j, uint32_t requester, enum cover kind, uint64_t number, uint64_t syndrome,
+static void join_answer(struct joined *j, uint32_t requester, enum cover kind, uint64_t number, uint64_t syndrome,
 		   enum milestone m, uint32_t record)
 {
 	struct conn *conn;
@@ -294,7 +294,7 @@ static void on_build(struct joined *j, uint32_t i, const struct record *e)
 		j->partial++;
 		return;
 	}
-	map_put(&j->packets, packet_key(e->file, e->arg[1], e->arg[2], e->arg[3]), q);
+	map_put(&j->packets, join_packet_key(e->file, e->arg[1], e->arg[2], e->arg[3]), q);
 	add_step(j, q, i);
 	if (ends_request(&j->requests[q], e->arg[2], e->arg[3]))
 		reach(&j->requests[q], response ? ANSWERED : BUILT, e->time);
@@ -317,13 +317,13 @@ static void on_send(struct joined *j, uint32_t i, const struct record *e)
 	uint32_t q;
 
 	if (OPERATION(e->arg[2]) == OP_ACKNOWLEDGE) {
-		uint32_t syndrome = map_get(&j->packets, packet_key(e->file, e->arg[0], e->arg[1], e->arg[2]));
+		uint32_t syndrome = map_get(&j->packets, join_packet_key(e->file, e->arg[0], e->arg[1], e->arg[2]));
 
 		if (syndrome != MAP_NONE)
-			answer(j, requester_at(j, e->file, e->arg[0]), COVER_SENT, e->arg[1], syndrome, ANSWER_SENT, i);
+			join_answer(j, requester_at(j, e->file, e->arg[0]), COVER_SENT, e->arg[1], syndrome, ANSWER_SENT, i);
 		return;
 	}
-	q = map_get(&j->packets, packet_key(e->file, e->arg[0], e->arg[1], e->arg[2]));
+	q = map_get(&j->packets, join_packet_key(e->file, e->arg[0], e->arg[1], e->arg[2]));
 	if (q == MAP_NONE)
 		return;
 	add_step(j, q, i);
@@ -343,9 +343,9 @@ static void on_receive(struct joined *j, uint32_t i, const struct record *e)
 
 		if (peer != NO_CONN)
 			syndrome = map_get(&j->packets,
-					   packet_key(j->conns[peer].file, e->arg[0], e->arg[1], e->arg[2]));
+					   join_packet_key(j->conns[peer].file, e->arg[0], e->arg[1], e->arg[2]));
 		if (syndrome != MAP_NONE)
-			answer(j, c, COVER_RECEIVED, e->arg[1], syndrome, ANSWER_ARRIVED, i);
+			join_answer(j, c, COVER_RECEIVED, e->arg[1], syndrome, ANSWER_ARRIVED, i);
 		return;
 	}
 	q = request_of_packet(j, c, e->arg[1], e->arg[2]);
@@ -414,8 +414,8 @@ static void on_acknowledge(struct joined *j, uint32_t i, const struct record *e)
 	uint32_t c = conn_of(j, e->file, e->arg[0]);
 
 	/* "send" and "receive" do not tell an ACK from a NAK: they look here */
-	map_put(&j->packets, packet_key(e->file, e->arg[1], e->arg[2], OP_ACKNOWLEDGE), (uint32_t)e->arg[3]);
-	answer(j, j->conns[c].peer, COVER_BUILT, e->arg[2], e->arg[3], ANSWERED, i);
+	map_put(&j->packets, join_packet_key(e->file, e->arg[1], e->arg[2], OP_ACKNOWLEDGE), (uint32_t)e->arg[3]);
+	join_answer(j, j->conns[c].peer, COVER_BUILT, e->arg[2], e->arg[3], ANSWERED, i);
 }
 
 static void on_acknowledged(struct joined *j, uint32_t i, const struct record *e)
@@ -423,7 +423,7 @@ static void on_acknowledged(struct joined *j, uint32_t i, const struct record *e
 	uint32_t c = conn_of(j, e->file, e->arg[0]);
 
 	/* seen by the requester, in whichever packet it came; a milestone where there is no "receive" */
-	answer(j, c, COVER_USED, e->arg[1], e->arg[2], ANSWER_ARRIVED, i);
+	join_answer(j, c, COVER_USED, e->arg[1], e->arg[2], ANSWER_ARRIVED, i);
 }
 
 static void on_retry(struct joined *j, uint32_t i, const struct record *e)

@@ -82,7 +82,7 @@ static int put_first(const char *variable, const char *const *parts, size_t coun
 
 /* Libraries that stand in for those of rdma-core, for programs that are linked with them: where the build
  * puts them, or the installation. */
-static int stand_in(const char *library)
+static int library_stand_in(const char *library)
 {
 	static const char *const places[] = {"src/dropin", "uroce"};
 	void *theirs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -120,7 +120,7 @@ int library_preload(void)
 		parts[count++] = sysfs;
 	/* a program built with AddressSanitizer insists on that coming first; behind what has no malloc() it works as well */
 	return put_first("ASAN_OPTIONS", (const char *[]){"verify_asan_link_order=0"}, 1)
-		       ?: put_first("LD_PRELOAD", parts, count) ?: stand_in(path);
+		       ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
 }
 
 /* After the library itself, which it needs: the order does not matter but to a sanitizer. */

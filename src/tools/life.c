@@ -353,7 +353,7 @@ struct spread measure(const struct joined *j, const uint32_t *which, uint32_t co
 	return spread;
 }
 
-static uint32_t count_of(const struct joined *j, const uint32_t *which, uint32_t count, uint32_t opcode)
+static uint32_t life_count_of(const struct joined *j, const uint32_t *which, uint32_t count, uint32_t opcode)
 {
 	uint32_t n = 0;
 
@@ -365,7 +365,7 @@ static uint32_t count_of(const struct joined *j, const uint32_t *which, uint32_t
 void print_summary(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
 {
 	for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
-		uint32_t n = count_of(j, which, count, opcode);
+		uint32_t n = life_count_of(j, which, count, opcode);
 
 		if (!n)
 			continue;

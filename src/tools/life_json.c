@@ -8,7 +8,7 @@
 
 #define OPCODES 16
 
-static void put(cJSON *object, FILE *to)
+static void life_json_put(cJSON *object, FILE *to)
 {
 	char *text = cJSON_PrintUnformatted(object);
 
@@ -17,7 +17,7 @@ static void put(cJSON *object, FILE *to)
 	cJSON_Delete(object);
 }
 
-static void number(cJSON *object, const char *name, double value)
+static void life_json_number(cJSON *object, const char *name, double value)
 {
 	cJSON_AddNumberToObject(object, name, value);
 }
@@ -39,12 +39,12 @@ static cJSON *source_json(const struct source *s)
 	cJSON_AddStringToObject(o, "file", s->name);
 	cJSON_AddStringToObject(o, "program", s->program);
 	cJSON_AddStringToObject(o, "host", s->host);
-	number(o, "pid", s->pid);
-	number(o, "records", (double)s->records);
-	number(o, "overwritten", (double)s->overwritten);
-	number(o, "lost", (double)s->lost);
+	life_json_number(o, "pid", s->pid);
+	life_json_number(o, "records", (double)s->records);
+	life_json_number(o, "overwritten", (double)s->overwritten);
+	life_json_number(o, "lost", (double)s->lost);
 	cJSON_AddStringToObject(o, "clock", clock[s->clock]);
-	number(o, "clock_offset_ns", (double)s->offset);
+	life_json_number(o, "clock_offset_ns", (double)s->offset);
 	return o;
 }
 
@@ -54,9 +54,9 @@ static cJSON *step_json(const struct record *e, uint64_t start)
 	const struct trace_point_name *p = &point_name[e->point];
 	cJSON *o = cJSON_CreateObject();
 
-	number(o, "at_ns", (double)(int64_t)(e->time - start));
-	number(o, "file", e->file);
-	number(o, "thread", e->tid);
+	life_json_number(o, "at_ns", (double)(int64_t)(e->time - start));
+	life_json_number(o, "file", e->file);
+	life_json_number(o, "thread", e->tid);
 	cJSON_AddStringToObject(o, "step", p->name);
 	for (int a = 0; a < TRACE_ARGS; a++) {
 		if (!strcmp(p->arg[a], "_"))
@@ -64,7 +64,7 @@ static cJSON *step_json(const struct record *e, uint64_t start)
 		if (!strcmp(p->arg[a], "wr_id") || !strcmp(p->arg[a], "address"))
 			hex(o, p->arg[a], e->arg[a]);
 		else
-			number(o, p->arg[a], (double)e->arg[a]);
+			life_json_number(o, p->arg[a], (double)e->arg[a]);
 	}
 	return o;
 }
@@ -82,25 +82,25 @@ static cJSON *request_json(const struct joined *j, const struct request *q)
 	cJSON *o = cJSON_CreateObject(), *steps;
 
 	cJSON_AddStringToObject(o, "operation", operation_name(q->opcode));
-	number(o, "file", conn->file);
-	number(o, "qpn", conn->qpn);
-	number(o, "dest_qpn", conn->dest_qpn);
+	life_json_number(o, "file", conn->file);
+	life_json_number(o, "qpn", conn->qpn);
+	life_json_number(o, "dest_qpn", conn->dest_qpn);
 	if (conn->peer != NO_CONN)
-		number(o, "peer_file", j->conns[conn->peer].file);
-	number(o, "wqe", q->wqe);
+		life_json_number(o, "peer_file", j->conns[conn->peer].file);
+	life_json_number(o, "wqe", q->wqe);
 	hex(o, "wr_id", q->wr_id);
-	number(o, "length", q->length);
-	number(o, "packets", q->packets);
+	life_json_number(o, "length", q->length);
+	life_json_number(o, "packets", q->packets);
 	if (q->packets)
-		number(o, "psn", q->psn.v);
+		life_json_number(o, "psn", q->psn.v);
 	cJSON_AddStringToObject(o, "wqe_state", wqe_state(q));
 	if (q->status >= 0) {
 		cJSON_AddStringToObject(o, "status", status_name((uint64_t)q->status));
 		if (q->signaled || q->status)
 			cJSON_AddStringToObject(o, "cqe_state", q->when[POLLED] != NEVER ? "POLLED" : "PENDING");
 	}
-	number(o, "retries", q->retries);
-	number(o, "posted_ns", (double)q->when[POSTED]);
+	life_json_number(o, "retries", q->retries);
+	life_json_number(o, "posted_ns", (double)q->when[POSTED]);
 	steps = cJSON_AddArrayToObject(o, "steps");
 	for (uint32_t s = q->first; s != NO_STEP; s = j->steps[s].next)
 		cJSON_AddItemToArray(steps, step_json(&j->records->all[j->steps[s].record], q->when[POSTED]));
@@ -121,11 +121,11 @@ static cJSON *summary_json(const struct joined *j, const uint32_t *which, uint32
 			o = cJSON_CreateObject();
 			cJSON_AddStringToObject(o, "operation", operation_name(opcode));
 			cJSON_AddStringToObject(o, "step", spans[i].name);
-			number(o, "count", s.count);
-			number(o, "median_ns", (double)s.median);
-			number(o, "p99_ns", (double)s.p99);
-			number(o, "least_ns", (double)s.least);
-			number(o, "most_ns", (double)s.most);
+			life_json_number(o, "count", s.count);
+			life_json_number(o, "median_ns", (double)s.median);
+			life_json_number(o, "p99_ns", (double)s.p99);
+			life_json_number(o, "least_ns", (double)s.least);
+			life_json_number(o, "most_ns", (double)s.most);
 			cJSON_AddItemToArray(all, o);
 		}
 	return all;
@@ -136,20 +136,20 @@ void print_json(const struct joined *j, const uint32_t *which, uint32_t count, b
 	fputs("{\"files\":[", to);
 	for (uint32_t i = 0; i < j->records->files; i++) {
 		fputs(i ? ",\n" : "\n", to);
-		put(source_json(&j->records->sources[i]), to);
+		life_json_put(source_json(&j->records->sources[i]), to);
 	}
 	fputs("]", to);
 	if (requests) {
 		fputs(",\n\"requests\":[", to);
 		for (uint32_t i = 0; i < count; i++) {
 			fputs(i ? ",\n" : "\n", to);
-			put(request_json(j, &j->requests[which[i]]), to);
+			life_json_put(request_json(j, &j->requests[which[i]]), to);
 		}
 		fputs("]", to);
 	}
 	if (summary) {
 		fputs(",\n\"summary\":", to);
-		put(summary_json(j, which, count), to);
+		life_json_put(summary_json(j, which, count), to);
 	}
 	fputs("}\n", to);
 }

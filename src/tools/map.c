@@ -30,7 +30,7 @@ static size_t hash(uint64_t key)
 	return (size_t)(key ^ (key >> 32));
 }
 
-static struct map_slot *slot_of(const struct map *map, uint64_t key)
+static struct map_slot *map_slot_of(const struct map *map, uint64_t key)
 {
 	size_t i = hash(key) & (map->size - 1);
 
@@ -45,7 +45,7 @@ uint32_t map_get(const struct map *map, uint64_t key)
 
 	if (!map->size)
 		return MAP_NONE;
-	slot = slot_of(map, key);
+	slot = map_slot_of(map, key);
 	return slot->used ? slot->value : MAP_NONE;
 }
 
@@ -59,7 +59,7 @@ static void enlarge(struct map *map)
 		map->slots[i] = (struct map_slot){0};
 	for (size_t i = 0; i < old.size; i++)
 		if (old.slots[i].used)
-			*slot_of(map, old.slots[i].key) = old.slots[i];
+			*map_slot_of(map, old.slots[i].key) = old.slots[i];
 	free(old.slots);
 }
 
@@ -69,7 +69,7 @@ void map_put(struct map *map, uint64_t key, uint32_t value)
 
 	if (2 * map->count >= map->size)
 		enlarge(map);
-	slot = slot_of(map, key);
+	slot = map_slot_of(map, key);
 	map->count += !slot->used;
 	*slot = (struct map_slot){key, value, 1};
 }

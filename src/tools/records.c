@@ -165,7 +165,7 @@ static const char *load_one(struct records *r, const char *name, uint16_t file)
 /* Clocks of different machines. For each packet that was sent once and received once, "received - sent" is its
  * way plus the difference of the clocks; the fastest packets of both directions took about equally long. */
 
-static uint64_t packet_key(uint16_t file, const struct record *e)
+static uint64_t records_packet_key(uint16_t file, const struct record *e)
 {
 	/* send and receive begin alike: dest_qpn, psn, opcode */
 	return (uint64_t)file << 56 | (e->arg[0] & 0xffffff) << 32 | (e->arg[1] & 0xffffff) << 8 | (e->arg[2] & 0xff);
@@ -175,7 +175,7 @@ static uint64_t packet_key(uint16_t file, const struct record *e)
 static void index_packets(const struct records *r, enum trace_point point, struct map *map)
 {
 	for (uint32_t i = 0; i < r->count; i++) {
-		uint64_t key = packet_key(r->all[i].file, &r->all[i]);
+		uint64_t key = records_packet_key(r->all[i].file, &r->all[i]);
 
 		if (r->all[i].point == point)
 			map_put(map, key, map_get(map, key) == MAP_NONE ? i : MAP_NONE - 1);
@@ -195,7 +195,7 @@ static bool least_delay(const struct records *r, const struct map *receives, uin
 
 		if (e->point != TRACE_send || e->file != from)
 			continue;
-		other = map_get(receives, packet_key(to, e));
+		other = map_get(receives, records_packet_key(to, e));
 		if (other >= MAP_NONE - 1)
 			continue;
 		delay = (int64_t)(r->all[other].time - e->time);

@@ -53,7 +53,7 @@ static bool is_off(const char *variable)
 #define RINGS (1u << 20)
 #define TABLE (160u << 20)
 
-static int share(uint64_t bytes)
+static int same_host_share(uint64_t bytes)
 {
 	int fd = memfd_of_size("uroce-look", MFD_ALLOW_SEALING, bytes);
 
@@ -75,7 +75,7 @@ static void say_unshared(char *why, size_t room, int err)
 static bool has_rings(char *why, size_t room)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	int err = share(RINGS), name, n;
+	int err = same_host_share(RINGS), name, n;
 
 	if (is_off("UROCE_LOCAL")) {
 		snprintf(why, room, "UROCE_LOCAL is off");
@@ -155,7 +155,7 @@ static int try_process_vm(void)
 static bool has_process_vm(char *why, size_t room)
 {
 	FILE *yama = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int err = try_process_vm(), scope = 0, unshared = share(TABLE);
+	int err = try_process_vm(), scope = 0, unshared = same_host_share(TABLE);
 
 	if (yama && fscanf(yama, "%d", &scope) != 1)
 		scope = 0;
@@ -203,7 +203,7 @@ const char *same_host_why(const struct same_host *h)
 }
 
 /* /proc/net writes an address as words in the order of this processor's bytes. */
-static bool is_held(const char *text, const union ibv_gid *address)
+static bool same_host_is_held(const char *text, const union ibv_gid *address)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 	bool v4 = !memcmp(address->raw, mapped, sizeof(mapped));
@@ -232,7 +232,7 @@ static void find_holders(const char *path, const union ibv_gid *address, struct 
 		unsigned long inode;
 
 		if (sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*d %lu", local, &port, &uid, &inode) != 4 ||
-		    port != ROCE_PORT || !is_held(local, address))
+		    port != ROCE_PORT || !same_host_is_held(local, address))
 			continue;
 		if (inode == 0) {
 			h->kernel = true;

@@ -36,7 +36,7 @@ static const enum about about[] = {
 	[IBV_EVENT_WQ_FATAL] = ABOUT_PORT,
 };
 
-static void tell(struct context *c, struct ibv_async_event what) EXCLUDES(c->lock)
+static void async_tell(struct context *c, struct ibv_async_event what) EXCLUDES(c->lock)
 {
 	struct event *e = malloc(sizeof(*e));
 
@@ -50,7 +50,7 @@ static void tell(struct context *c, struct ibv_async_event what) EXCLUDES(c->loc
 }
 
 /* Called when the queue may have become empty: the eventfd is read then, so that it is not readable. */
-static void settle(struct context *c) REQUIRES(c->lock)
+static void async_settle(struct context *c) REQUIRES(c->lock)
 {
 	eventfd_t count;
 
@@ -60,12 +60,12 @@ static void settle(struct context *c) REQUIRES(c->lock)
 
 void async_event(struct context *c, enum ibv_event_type type)
 {
-	tell(c, (struct ibv_async_event){.element.port_num = PORT, .event_type = type});
+	async_tell(c, (struct ibv_async_event){.element.port_num = PORT, .event_type = type});
 }
 
 void async_cq_error(struct cq *cq)
 {
-	tell(context_of(cq->base.context), (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base),
+	async_tell(context_of(cq->base.context), (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base),
 								    .event_type = IBV_EVENT_CQ_ERR});
 }
 
@@ -74,7 +74,7 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 	if (qp->wq) /* a work queue: nobody knows its QP, and its own event has no queue to speak of */
 		return;
 	if (!qp->closed)
-		tell(context_of(qp->base.context),
+		async_tell(context_of(qp->base.context),
 		     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
 	list_each_safe (l, &qp->openers) {
 		struct qp *opened = container_of(l, struct qp, openers);
@@ -82,14 +82,14 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 		if (opened->far)
 			far_tell(opened->far, type);
 		else
-			tell(context_of(opened->base.context),
+			async_tell(context_of(opened->base.context),
 			     (struct ibv_async_event){.element.qp = &opened->base, .event_type = type});
 	}
 }
 
 void async_srq_event(struct srq *srq, enum ibv_event_type type)
 {
-	tell(context_of(srq->base.context),
+	async_tell(context_of(srq->base.context),
 	     (struct ibv_async_event){.element.srq = &srq->base, .event_type = type});
 }
 
@@ -136,7 +136,7 @@ static void count_fetched(const struct ibv_async_event *e)
 		++*a.fetched;
 }
 
-static bool fetch(struct context *c, struct ibv_async_event *what) EXCLUDES(c->lock)
+static bool async_fetch(struct context *c, struct ibv_async_event *what) EXCLUDES(c->lock)
 {
 	struct event *e = NULL;
 	struct list *l;
@@ -147,7 +147,7 @@ static bool fetch(struct context *c, struct ibv_async_event *what) EXCLUDES(c->l
 		e = container_of(l, struct event, link);
 		*what = e->what;
 		count_fetched(what);
-		settle(c);
+		async_settle(c);
 	}
 	lock_drop(&c->lock);
 	free(e);
@@ -162,7 +162,7 @@ PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		int error;
 
 		monitor_look();
-		if (fetch(c, event))
+		if (async_fetch(c, event))
 			return 0;
 		error = loop_wait(context->async_fd);
 		if (error)
@@ -186,7 +186,7 @@ PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 }
 
 /* Drops what is queued about that object, NULL: about all. */
-static void drop(struct context *c, enum about kind, const void *object) REQUIRES(c->lock)
+static void async_drop(struct context *c, enum about kind, const void *object) REQUIRES(c->lock)
 {
 	bool any = !list_empty(&c->events);
 
@@ -199,23 +199,23 @@ static void drop(struct context *c, enum about kind, const void *object) REQUIRE
 		free(e);
 	}
 	if (any)
-		settle(c);
+		async_settle(c);
 }
 
 void async_forget_all(struct context *c)
 {
 	lock_take(&c->lock);
-	drop(c, ABOUT_PORT, NULL);
+	async_drop(c, ABOUT_PORT, NULL);
 	lock_drop(&c->lock);
 }
 
-static void forget(struct context *c, enum about kind, void *object)
+static void async_forget(struct context *c, enum about kind, void *object)
 {
 	struct account a = account_of(kind, object);
 	uint32_t fetched;
 
 	lock_take(&c->lock);
-	drop(c, kind, object);
+	async_drop(c, kind, object);
 	fetched = *a.fetched;
 	lock_drop(&c->lock);
 	pthread_mutex_lock(a.mutex);
@@ -226,15 +226,15 @@ static void forget(struct context *c, enum about kind, void *object)
 
 void async_forget_cq(struct context *c, struct cq *cq)
 {
-	forget(c, ABOUT_CQ, cq);
+	async_forget(c, ABOUT_CQ, cq);
 }
 
 void async_forget_qp(struct context *c, struct qp *qp)
 {
-	forget(c, ABOUT_QP, qp);
+	async_forget(c, ABOUT_QP, qp);
 }
 
 void async_forget_srq(struct context *c, struct srq *srq)
 {
-	forget(c, ABOUT_SRQ, srq);
+	async_forget(c, ABOUT_SRQ, srq);
 }

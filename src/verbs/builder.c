@@ -83,7 +83,7 @@ static int wr_complete(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
 
 /* A new work request at the end of the batch. One that does not fit goes nowhere, and wr_complete() says so.
  */
-static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct builder *b = builder_of(ex);
 	struct ibv_send_wr *wr;
@@ -109,7 +109,7 @@ static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcod
 static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
 				       uint64_t va)
 {
-	struct ibv_send_wr *wr = append(ex, opcode);
+	struct ibv_send_wr *wr = builder_append(ex, opcode);
 
 	wr->wr.rdma.rkey = rkey;
 	wr->wr.rdma.remote_addr = va;
@@ -118,27 +118,27 @@ static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode 
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	append(ex, IBV_WR_SEND);
+	builder_append(ex, IBV_WR_SEND);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-	append(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
+	builder_append(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	append(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+	builder_append(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	append(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+	builder_append(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	struct ibv_send_wr *wr = append(ex, IBV_WR_BIND_MW);
+	struct ibv_send_wr *wr = builder_append(ex, IBV_WR_BIND_MW);
 
 	wr->bind_mw.mw = mw;
 	wr->bind_mw.rkey = rkey;
@@ -163,7 +163,7 @@ static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va)
 static void append_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t va,
 			  uint64_t compare_add, uint64_t swap)
 {
-	struct ibv_send_wr *wr = append(ex, opcode);
+	struct ibv_send_wr *wr = builder_append(ex, opcode);
 
 	wr->wr.atomic.rkey = rkey;
 	wr->wr.atomic.remote_addr = va;
@@ -183,7 +183,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va
 }
 
 /* The work request that a wr_set_ function speaks of: the last one begun. */
-static struct ibv_send_wr *current(struct builder *b)
+static struct ibv_send_wr *builder_current(struct builder *b)
 {
 	static _Thread_local struct ibv_send_wr nowhere;
 
@@ -212,7 +212,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, co
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	struct ibv_send_wr *wr = current(builder_of(ex));
+	struct ibv_send_wr *wr = builder_current(builder_of(ex));
 
 	wr->wr.ud.ah = ah;
 	wr->wr.ud.remote_qpn = qpn;
@@ -221,13 +221,13 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t number)
 {
-	current(builder_of(ex))->qp_type.xrc.remote_srqn = number;
+	builder_current(builder_of(ex))->qp_type.xrc.remote_srqn = number;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
 {
 	struct builder *b = builder_of(ex);
-	struct ibv_send_wr *wr = current(b);
+	struct ibv_send_wr *wr = builder_current(b);
 
 	if (count > b->max_sge) {
 		b->error = b->error ?: EINVAL;
@@ -240,7 +240,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct builder *b = builder_of(ex);
-	struct ibv_send_wr *wr = current(b);
+	struct ibv_send_wr *wr = builder_current(b);
 
 	if (likely(!b->error)) {
 		wr->sg_list[0] = (struct ibv_sge){.addr = addr, .length = length, .lkey = lkey};
@@ -252,7 +252,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
 {
 	struct builder *b = builder_of(ex);
-	struct ibv_send_wr *wr = current(b);
+	struct ibv_send_wr *wr = builder_current(b);
 	unsigned char *bytes;
 	size_t length = 0;
 

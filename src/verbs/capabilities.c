@@ -10,7 +10,7 @@
 
 #define DEVICE_ATOMIC_WRITE (1ull << 40) /* rdma-core 44 has no name for it: IB_UVERBS_DEVICE_ATOMIC_WRITE */
 
-static void fill(struct ibv_device_attr *a, const struct device *d)
+static void capabilities_fill(struct ibv_device_attr *a, const struct device *d)
 {
 	memset(a, 0, sizeof(*a));
 	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", DEVICE_FIRMWARE);
@@ -48,7 +48,7 @@ static void fill(struct ibv_device_attr *a, const struct device *d)
 
 PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	fill(attr, context_of(context)->device);
+	capabilities_fill(attr, context_of(context)->device);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 
 	if ((input && input->comp_mask) || size < sizeof(attr->orig_attr))
 		return fail(EINVAL);
-	fill(&a.orig_attr, context_of(context)->device);
+	capabilities_fill(&a.orig_attr, context_of(context)->device);
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; /* kHz: time stamps are in ns */

@@ -57,7 +57,7 @@ void channel_leave(struct channel *ch)
 }
 
 /* Called when the queue may have become empty: the eventfd is read then, so that it is not readable. */
-static void settle(struct channel *ch) REQUIRES(ch->lock)
+static void verbs_channel_settle(struct channel *ch) REQUIRES(ch->lock)
 {
 	eventfd_t count;
 
@@ -82,7 +82,7 @@ void channel_cq_event(struct cq *cq)
 	lock_drop(&ch->lock);
 }
 
-static struct cq *fetch(struct channel *ch) EXCLUDES(ch->lock)
+static struct cq *channel_fetch(struct channel *ch) EXCLUDES(ch->lock)
 {
 	struct cq *cq = NULL;
 	struct list *l;
@@ -94,7 +94,7 @@ static struct cq *fetch(struct channel *ch) EXCLUDES(ch->lock)
 		if (--cq->events)
 			list_append(&ch->ready, l);
 		cq_front_of(ibv_cq_ex_to_cq(&cq->base))->fetched++;
-		settle(ch);
+		verbs_channel_settle(ch);
 	}
 	lock_drop(&ch->lock);
 	return cq;
@@ -105,7 +105,7 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 	struct channel *ch = (struct channel *)channel;
 
 	for (;;) {
-		struct cq *got = fetch(ch);
+		struct cq *got = channel_fetch(ch);
 		int error;
 
 		if (got) {
@@ -136,7 +136,7 @@ void channel_forget(struct channel *ch, struct cq *cq)
 	if (cq->events) {
 		list_remove(&cq->waiting);
 		cq->events = 0;
-		settle(ch);
+		verbs_channel_settle(ch);
 	}
 	fetched = cq_front_of(base)->fetched;
 	lock_drop(&ch->lock);

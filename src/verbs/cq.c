@@ -169,7 +169,7 @@ int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 
 static _Thread_local uint32_t found;
 
-static inline void look_around(void)
+static inline void cq_look_around(void)
 {
 	if (unlikely(++found % FOUND_MANY == 0))
 		loop_look_around();
@@ -180,7 +180,7 @@ int cq_front_poll(struct cq *cq, int max, struct cqe *out)
 	int got = cq_poll(cq, max, out);
 
 	if (got) {
-		look_around();
+		cq_look_around();
 		return got;
 	}
 	found = 0;
@@ -194,7 +194,7 @@ int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 
 	if (got) {
 		cq_left(poller.cq);
-		look_around();
+		cq_look_around();
 		return got;
 	}
 	found = 0;

@@ -23,7 +23,7 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
-static int advance(struct ibv_cq_ex *cq, int got)
+static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 {
 	struct cq_front *f = (struct cq_front *)cq;
 
@@ -46,14 +46,14 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return EINVAL;
-	return advance(cq, cq_front_poll(&f->cq, 1, &f->now));
+	return cq_ex_advance(cq, cq_front_poll(&f->cq, 1, &f->now));
 }
 
 static int next_poll(struct ibv_cq_ex *cq)
 {
 	struct cq_front *f = (struct cq_front *)cq;
 
-	return advance(cq, cq_poll(&f->cq, 1, &f->now));
+	return cq_ex_advance(cq, cq_poll(&f->cq, 1, &f->now));
 }
 
 static void end_poll(struct ibv_cq_ex *cq)

@@ -14,7 +14,7 @@ static int device_count;
 
 static const union ibv_gid no_gid;
 
-static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+static bool device_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
@@ -22,7 +22,7 @@ static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
 static bool gid_listed(const union ibv_gid *gid, const union ibv_gid *list, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (gid_equal(&list[i], gid))
+		if (device_gid_equal(&list[i], gid))
 			return true;
 	return false;
 }
@@ -30,7 +30,7 @@ static bool gid_listed(const union ibv_gid *gid, const union ibv_gid *list, uint
 static bool gid_add(struct device *d, const union ibv_gid *gid) REQUIRES(d->lock)
 {
 	for (int i = 0; i < DEVICE_GIDS; i++) {
-		if (gid_equal(&d->gid[i], &no_gid)) {
+		if (device_gid_equal(&d->gid[i], &no_gid)) {
 			d->gid[i] = *gid;
 			return true;
 		}
@@ -45,7 +45,7 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 	bool changed = false;
 
 	for (int i = 0; i < DEVICE_GIDS; i++) {
-		if (!gid_equal(&d->gid[i], &no_gid) && !gid_listed(&d->gid[i], n->address, n->addresses)) {
+		if (!device_gid_equal(&d->gid[i], &no_gid) && !gid_listed(&d->gid[i], n->address, n->addresses)) {
 			d->gid[i] = no_gid;
 			changed = true;
 		}
@@ -380,7 +380,7 @@ bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid)
 	lock_take(&d->lock);
 	*gid = d->gid[index];
 	lock_drop(&d->lock);
-	return !gid_equal(gid, &no_gid);
+	return !device_gid_equal(gid, &no_gid);
 }
 
 int device_first_gid(struct device *d, bool ipv4, union ibv_gid *gid)
@@ -396,7 +396,7 @@ int device_find_gid(struct device *d, const union ibv_gid *gid)
 	union ibv_gid have;
 
 	for (uint32_t i = 0; i < DEVICE_GIDS; i++)
-		if (device_gid(d, i, &have) && gid_equal(&have, gid))
+		if (device_gid(d, i, &have) && device_gid_equal(&have, gid))
 			return (int)i;
 	return -1;
 }

@@ -74,7 +74,7 @@ static void set_handle(struct dm *dm, uint32_t handle)
 }
 
 /* relaxed: only the number counts */
-static bool reserve(size_t length)
+static bool dm_reserve(size_t length)
 {
 	if (length <= HCA_MAX_DM &&
 	    atomic_fetch_add_explicit(&in_use, length, memory_order_relaxed) + length <= HCA_MAX_DM)
@@ -84,7 +84,7 @@ static bool reserve(size_t length)
 	return false;
 }
 
-static void unreserve(size_t length)
+static void dm_unreserve(size_t length)
 {
 	atomic_fetch_sub_explicit(&in_use, length, memory_order_relaxed);
 }
@@ -98,7 +98,7 @@ struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 
 	if (!attr || attr->comp_mask || !attr->length || attr->log_align_req > MAX_ALIGN)
 		return fail_null(EINVAL);
-	if (!reserve(attr->length))
+	if (!dm_reserve(attr->length))
 		return fail_null(ENOMEM);
 	align = max_of((size_t)1 << attr->log_align_req, (size_t)CACHE_LINE);
 	dm = calloc(1, sizeof(*dm));
@@ -115,7 +115,7 @@ struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	return &dm->base;
 
 err:
-	unreserve(attr->length);
+	dm_unreserve(attr->length);
 	free(memory);
 	free(dm);
 	return fail_null(ENOMEM);
@@ -136,7 +136,7 @@ int free_dm(struct ibv_dm *base)
 	if (busy)
 		return fail(EBUSY);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
-	unreserve(dm->length);
+	dm_unreserve(dm->length);
 	free(dm->memory);
 	free(dm);
 	return 0;

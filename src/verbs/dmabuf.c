@@ -9,7 +9,7 @@
 #include "object/mr.h"
 #include "verbs/context.h"
 
-static int check(uint64_t offset, size_t length, uint64_t iova, int fd, unsigned access)
+static int dmabuf_check(uint64_t offset, size_t length, uint64_t iova, int fd, unsigned access)
 {
 	const unsigned rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING;
@@ -29,7 +29,7 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 					int access)
 {
 	uint64_t before = offset & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-	int error = pd_check(pd) ?: check(offset, length, iova, fd, (unsigned)access);
+	int error = pd_check(pd) ?: dmabuf_check(offset, length, iova, fd, (unsigned)access);
 	int protection = access & IBV_ACCESS_LOCAL_WRITE ? PROT_READ | PROT_WRITE : PROT_READ, copy;
 	char *memory;
 	struct mr *mr;

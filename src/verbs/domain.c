@@ -1,4 +1,4 @@
-/* Thread domains and parent domains. All our objects may be used by any thread, so a thread domain is a promise that
+/* Thread domains and parent domains. All our objects may be used by any thread, so a thread domain is a credit grant that
  * we make no use of; a parent domain brings the memory of its queues.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
@@ -43,7 +43,7 @@ int dealloc_td(struct ibv_td *base)
 	return 0;
 }
 
-static int check(struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
+static int domain_check(struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
@@ -58,7 +58,7 @@ static int check(struct ibv_context *context, const struct ibv_parent_domain_ini
 
 struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
-	int error = check(context, attr);
+	int error = domain_check(context, attr);
 	struct parent_domain *p;
 	struct pd *of;
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memfd.h"
@@ -65,7 +65,7 @@ static int listener = -1;
 static int calls = -1; /* an epoll set, watched by the helper: the listener and the connections */
 static int name = -1;  /* keeps our slot for those who have opened a QP of ours */
 
-static socklen_t name_of(struct sockaddr_un *address, uint8_t slot)
+static socklen_t far_qp_name_of(struct sockaddr_un *address, uint8_t slot)
 {
 	return slot_abstract(address, "%u/targets-%u/%u", geteuid(), FAR_VERSION, slot);
 }
@@ -75,7 +75,7 @@ static bool is_away(const struct far *f)
 	return f->qp && !f->qp->real;
 }
 
-static void send_message(int fd, const struct message *m)
+static void far_qp_send_message(int fd, const struct message *m)
 {
 	send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL); /* whoever does not read it is not waited for */
 }
@@ -122,7 +122,7 @@ static int begin_to_keep(struct qp *qp) REQUIRES(qp->lock, far_lock)
 		name = slot_keep(adapter->slot);
 	if (!qp->keep) {
 		qp->keep = make_keep(memfd_of_size("uroce-target", 0, sizeof(struct keep_memory)),
-				     name < 0 ? -1 : fd_aside(fcntl(name, F_DUPFD_CLOEXEC, 0)));
+				     name < 0 ? -1 : high_fd(fcntl(name, F_DUPFD_CLOEXEC, 0)));
 		if (!qp->keep)
 			return ENOMEM;
 		atomic_store_explicit(&qp->keep->memory->home, adapter->slot, memory_order_relaxed); /* nobody else sees it yet */
@@ -161,14 +161,14 @@ static ssize_t receive_keep(int fd, struct message *m, int both[2], int flags)
 	return n;
 }
 
-static int join(int fd, struct far *f) REQUIRES(far_lock)
+static int far_qp_join(int fd, struct far *f) REQUIRES(far_lock)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = f};
 
 	return epoll_ctl(calls, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-static void forget(struct far *f) REQUIRES(far_lock)
+static void far_qp_forget(struct far *f) REQUIRES(far_lock)
 {
 	list_remove(&f->link);
 	epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL); /* close() does not see to it while another process has it, too */
@@ -224,7 +224,7 @@ static int (*const serve[])(struct far *f, struct qp *qp, struct message *m) = {
 	[FAR_MODIFY] = serve_modify,
 };
 
-NO_LOCK_ANALYSIS static void answer(struct far *f, struct message *m)
+NO_LOCK_ANALYSIS static void far_qp_answer(struct far *f, struct message *m)
 {
 	struct qp *qp = m->what < ARRAY_SIZE(serve) ? hca_find_qp(adapter, m->qpn) : NULL;
 
@@ -234,7 +234,7 @@ NO_LOCK_ANALYSIS static void answer(struct far *f, struct message *m)
 	if (m->what == FAR_OPEN && !m->result)
 		send_keep(f->fd, m, qp->keep);
 	else
-		send_message(f->fd, m);
+		far_qp_send_message(f->fd, m);
 	if (qp)
 		lock_drop(&qp->lock);
 }
@@ -252,7 +252,7 @@ static void drop_opener(struct far *f) REQUIRES(far_lock)
 		heir_release(qp); /* somebody may be about to come here whose home it was before */
 	lock_drop(&qp->lock);
 	free(opener);
-	forget(f);
+	far_qp_forget(f);
 	f->qp = qp;
 	if (last)
 		list_append(&orphans, &f->link); /* it needs locks to be destroyed */
@@ -262,10 +262,10 @@ static void drop_opener(struct far *f) REQUIRES(far_lock)
 
 static void take_caller(void) REQUIRES(far_lock)
 {
-	int fd = fd_aside(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
 	struct far *f = fd >= 0 && !slot_check_user(fd, NULL) ? calloc(1, sizeof(*f)) : NULL;
 
-	if (f && !join(fd, f)) {
+	if (f && !far_qp_join(fd, f)) {
 		f->fd = fd;
 		list_append(&connections, &f->link);
 		return;
@@ -285,7 +285,7 @@ static void hear_event(const struct far *f, enum ibv_event_type type)
 }
 
 /* Of a connection whose QP nobody goes on with. */
-static void lose(struct far *f) REQUIRES(far_lock)
+static void far_qp_lose(struct far *f) REQUIRES(far_lock)
 {
 	epoll_ctl(calls, EPOLL_CTL_DEL, f->fd, NULL);
 	f->is_lost = true;
@@ -296,17 +296,17 @@ static void lose(struct far *f) REQUIRES(far_lock)
 static int reopen(struct far *f, uint8_t home) REQUIRES(far_lock)
 {
 	const struct message m = {.what = FAR_OPEN, .qpn = f->qp->base.qp_num, .domain = f->qp->domain};
-	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
+	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
 	struct sockaddr_un address;
 
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, name_of(&address, home)) || slot_check_user(fd, NULL) ||
+	if (connect(fd, (struct sockaddr *)&address, far_qp_name_of(&address, home)) || slot_check_user(fd, NULL) ||
 	    send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m)) {
 		close(fd); /* it may have gone by now, or have no room for callers */
 		return -EAGAIN;
 	}
-	err = join(fd, f);
+	err = far_qp_join(fd, f);
 	if (err) {
 		close(fd);
 		return err;
@@ -322,7 +322,7 @@ static int reopen(struct far *f, uint8_t home) REQUIRES(far_lock)
 static int start_listening(void) REQUIRES(far_lock);
 
 /* The QP is ours now. 0 or -errno. */
-static int inherit(struct far *f) REQUIRES(far_lock)
+static int far_qp_inherit(struct far *f) REQUIRES(far_lock)
 {
 	struct qp *qp = f->qp;
 	int err = listener < 0 ? start_listening() : 0;
@@ -335,12 +335,12 @@ static int inherit(struct far *f) REQUIRES(far_lock)
 		atomic_store_explicit(&qp->keep->memory->home, 0, memory_order_release); /* others may try */
 		return err;
 	}
-	forget(f);
+	far_qp_forget(f);
 	return 0;
 }
 
 /* The home of a QP has gone, or let go of it: the first of those who have it open goes on with it, and the others turn to him. */
-static void follow(struct far *f) REQUIRES(far_lock)
+static void far_qp_follow(struct far *f) REQUIRES(far_lock)
 {
 	_Atomic uint32_t *shared = &f->qp->keep->memory->home;
 	uint32_t home = home_of(f->qp->keep), own = adapter->slot;
@@ -357,21 +357,21 @@ static void follow(struct far *f) REQUIRES(far_lock)
 	if (home != own && (!home || home == f->home || !slot_is_alive(home)) &&
 	    atomic_compare_exchange_strong_explicit(shared, &home, own, memory_order_acq_rel, memory_order_acquire))
 		home = own;
-	err = home == own ? inherit(f) : reopen(f, home);
+	err = home == own ? far_qp_inherit(f) : reopen(f, home);
 	if (err == -EAGAIN)
 		loop_not_yet();
 	else if (err)
-		lose(f);
+		far_qp_lose(f);
 }
 
 static void hear_end(struct far *f) REQUIRES(far_lock)
 {
 	if (is_away(f)) {
-		follow(f);
+		far_qp_follow(f);
 	} else if (f->qp) {
 		drop_opener(f);
 	} else {
-		forget(f);
+		far_qp_forget(f);
 		free(f);
 	}
 }
@@ -389,7 +389,7 @@ static void hear_answer(struct far *f, const struct message *m) REQUIRES(far_loc
 
 /* ---- both ---- */
 
-static void hear(struct far *f) REQUIRES(far_lock)
+static void far_qp_hear(struct far *f) REQUIRES(far_lock)
 {
 	struct message m;
 	int both[2];
@@ -407,7 +407,7 @@ static void hear(struct far *f) REQUIRES(far_lock)
 	else if (is_away(f))
 		hear_event(f, (enum ibv_event_type)m.result);
 	else
-		answer(f, &m);
+		far_qp_answer(f, &m);
 }
 
 static void hear_all(void *arg)
@@ -425,7 +425,7 @@ static void hear_all(void *arg)
 		else if (event[i].events & EPOLLHUP && !is_away(f))
 			hear_end(f); /* who asked, and has not waited for the answer, has been told so */
 		else
-			hear(f);
+			far_qp_hear(f);
 	}
 	lock_drop(&far_lock);
 }
@@ -435,13 +435,13 @@ static int start_listening(void)
 	struct sockaddr_un address;
 	int err;
 
-	listener = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	listener = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (listener < 0)
 		return -errno;
-	if (bind(listener, (struct sockaddr *)&address, name_of(&address, adapter->slot)) || listen(listener, CALLERS))
+	if (bind(listener, (struct sockaddr *)&address, far_qp_name_of(&address, adapter->slot)) || listen(listener, CALLERS))
 		err = -errno;
 	else
-		err = join(listener, NULL);
+		err = far_qp_join(listener, NULL);
 	if (err) { /* nobody would answer there */
 		close(listener);
 		listener = -1;
@@ -456,7 +456,7 @@ static void close_calls(void) REQUIRES(far_lock)
 	while ((l = list_pop(&connections))) { /* nothing has been opened by them */
 		struct far *f = container_of(l, struct far, link);
 
-		forget(f);
+		far_qp_forget(f);
 		free(f);
 	}
 	if (listener >= 0)
@@ -468,7 +468,7 @@ static void close_calls(void) REQUIRES(far_lock)
 }
 
 /* One QP more, or one less. What fails here is tried again for the next one. */
-static void begin(struct hca *hca)
+static void far_qp_begin(struct hca *hca)
 {
 	int watch = -1;
 
@@ -476,7 +476,7 @@ static void begin(struct hca *hca)
 	users++;
 	adapter = hca;
 	if (calls < 0)
-		watch = calls = fd_aside(epoll_create1(EPOLL_CLOEXEC));
+		watch = calls = high_fd(epoll_create1(EPOLL_CLOEXEC));
 	lock_drop(&far_lock);
 	if (watch < 0 || !loop_watch(watch, hear_all, NULL))
 		return;
@@ -486,7 +486,7 @@ static void begin(struct hca *hca)
 	close(watch);
 }
 
-static void end(const struct hca *hca)
+static void far_qp_end(const struct hca *hca)
 {
 	int watch = -1;
 
@@ -514,7 +514,7 @@ NO_LOCK_ANALYSIS void far_forget(void)
 		close(name);
 	listener = calls = name = -1;
 	while ((l = list_pop(&connections)) || (l = list_pop(&orphans)))
-		forget(container_of(l, struct far, link));
+		far_qp_forget(container_of(l, struct far, link));
 	users = 0;
 	adapter = NULL;
 }
@@ -525,7 +525,7 @@ void far_offer(struct qp *qp)
 {
 	int err = 0;
 
-	begin(qp->hca);
+	far_qp_begin(qp->hca);
 	lock_take(&far_lock);
 	if (listener < 0)
 		err = start_listening();
@@ -536,14 +536,14 @@ void far_offer(struct qp *qp)
 
 void far_withdraw(struct qp *qp)
 {
-	end(qp->hca);
+	far_qp_end(qp->hca);
 	free_keep(qp->keep);
 	qp->keep = NULL;
 }
 
 void far_tell(const struct far *opener, enum ibv_event_type type)
 {
-	send_message(opener->fd, &(struct message){.what = FAR_EVENT, .result = (int32_t)type});
+	far_qp_send_message(opener->fd, &(struct message){.what = FAR_EVENT, .result = (int32_t)type});
 }
 
 /* It was made on that context, or elsewhere: then it is no context's. And nobody has it open here. */
@@ -558,7 +558,7 @@ NO_LOCK_ANALYSIS static bool ends_with(struct qp *qp, const struct context *clos
 	return ends;
 }
 
-static bool release(struct qp *qp, const struct context *closing)
+static bool far_qp_release(struct qp *qp, const struct context *closing)
 {
 	bool ends;
 
@@ -577,7 +577,7 @@ void far_bury(struct context *closing)
 	list_each_safe (i, &connections) {
 		struct far *f = container_of(i, struct far, link);
 
-		if (closing && f->qp && f->qp->real && release(f->qp->real, closing))
+		if (closing && f->qp && f->qp->real && far_qp_release(f->qp->real, closing))
 			drop_opener(f);
 	}
 	while ((l = list_pop(&orphans)))
@@ -592,7 +592,7 @@ void far_bury(struct context *closing)
 }
 
 /* Calls of it block until then. False: that is now. */
-static bool wait_until(int fd, uint64_t end)
+static bool far_qp_wait_until(int fd, uint64_t end)
 {
 	uint64_t at = clock_now(), left = end > at ? (end - at) / USEC : 0;
 	struct timeval t = {.tv_sec = left * USEC / SEC, .tv_usec = left % (SEC / USEC)};
@@ -605,9 +605,9 @@ static bool wait_until(int fd, uint64_t end)
 static int connect_until(int fd, uint8_t slot, uint64_t end)
 {
 	struct sockaddr_un address;
-	socklen_t size = name_of(&address, slot);
+	socklen_t size = far_qp_name_of(&address, slot);
 
-	while (wait_until(fd, end)) {
+	while (far_qp_wait_until(fd, end)) {
 		if (!connect(fd, (struct sockaddr *)&address, size))
 			return slot_check_user(fd, NULL) ? ENODEV : 0;
 		if (errno != EINTR && errno != EAGAIN)
@@ -619,7 +619,7 @@ static int connect_until(int fd, uint8_t slot, uint64_t end)
 /* 0 or errno. */
 static int receive_until(int fd, struct message *m, int both[2], uint64_t end)
 {
-	while (wait_until(fd, end)) {
+	while (far_qp_wait_until(fd, end)) {
 		ssize_t n = receive_keep(fd, m, both, 0);
 
 		if (n == sizeof(*m))
@@ -636,9 +636,9 @@ struct opened {
 };
 
 /* Asks the home of a QP. 0 or errno; the connection goes to *keep, NULL: it is closed. */
-static int ask(struct message *m, uint8_t home, struct opened *keep, uint64_t end)
+static int far_qp_ask(struct message *m, uint8_t home, struct opened *keep, uint64_t end)
 {
-	int fd = fd_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error, both[2] = {-1, -1};
+	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error, both[2] = {-1, -1};
 
 	if (fd < 0)
 		return errno;
@@ -647,7 +647,7 @@ static int ask(struct message *m, uint8_t home, struct opened *keep, uint64_t en
 		error = ENODEV;
 	error = error ?: receive_until(fd, m, both, end);
 	if (!error && keep)
-		*keep = (struct opened){fd, {fd_aside(both[0]), fd_aside(both[1])}};
+		*keep = (struct opened){fd, {high_fd(both[0]), high_fd(both[1])}};
 	else
 		close(fd);
 	return error;
@@ -676,7 +676,7 @@ NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_nam
 
 /* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. Then nothing of what
  * has been opened is left but the connection. */
-NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct message *m, const struct opened *o, uint8_t home)
+NO_LOCK_ANALYSIS static struct qp *far_qp_make_view(struct hca *hca, const struct message *m, const struct opened *o, uint8_t home)
 {
 	static const struct ibv_qp_cap none;
 	struct keep *keep = make_keep(o->both[0], o->both[1]);
@@ -701,7 +701,7 @@ NO_LOCK_ANALYSIS static struct qp *make_view(struct hca *hca, const struct messa
 	qp->keep = keep;
 	lock_drop(&qp->lock);
 	lock_take(&far_lock);
-	err = join(fd, f);
+	err = far_qp_join(fd, f);
 	if (!err)
 		list_append(&connections, &f->link);
 	lock_drop(&far_lock);
@@ -726,14 +726,14 @@ struct qp *far_find(struct hca *hca, uint8_t home, uint32_t qpn, const struct xr
 		return qp;
 	if (home == hca->slot)
 		return fail_null(EINVAL);
-	error = ask(&m, home, &o, clock_now() + PATIENCE);
+	error = far_qp_ask(&m, home, &o, clock_now() + PATIENCE);
 	if (error)
 		return fail_null(error == ENODEV ? EINVAL : error);
-	begin(hca);
-	qp = make_view(hca, &m, &o, home);
+	far_qp_begin(hca);
+	qp = far_qp_make_view(hca, &m, &o, home);
 	if (!qp) {
 		close(o.fd);
-		end(hca);
+		far_qp_end(hca);
 		return fail_null(ENOMEM);
 	}
 	return qp;
@@ -752,11 +752,11 @@ void far_close(struct qp *qp)
 {
 	lock_take(&far_lock);
 	if (!qp->is_here) /* else that has been done */
-		forget(qp->far);
+		far_qp_forget(qp->far);
 	lock_drop(&far_lock);
 	if (qp->is_here)
 		heir_leave(qp);
-	end(qp->hca);
+	far_qp_end(qp->hca);
 	free_keep(qp->keep);
 	qp->keep = NULL;
 	free(qp->far);
@@ -785,7 +785,7 @@ static bool is_lost(const struct qp *qp)
 }
 
 /* Wherever it is; where it is may change. -1: it is here now. */
-static int ask_home(struct qp *qp, const struct message *question, struct message *answer)
+static int ask_home(struct qp *qp, const struct message *credit_request, struct message *answer)
 {
 	uint64_t until = clock_now() + PATIENCE;
 
@@ -793,11 +793,11 @@ static int ask_home(struct qp *qp, const struct message *question, struct messag
 		uint32_t home = home_of(qp->keep);
 		int error = ENODEV;
 
-		*answer = *question;
+		*answer = *credit_request;
 		if (!far_is_away(qp))
 			return -1;
 		if (home && home != qp->hca->slot)
-			error = ask(answer, home, NULL, until);
+			error = far_qp_ask(answer, home, NULL, until);
 		if ((error != ENODEV && error != EINVAL) || is_lost(qp))
 			return error;
 		if (home && home == home_of(qp->keep) && error == EINVAL)
@@ -810,9 +810,9 @@ static int ask_home(struct qp *qp, const struct message *question, struct messag
 
 int far_query(struct qp *qp, struct ibv_qp_attr *attr)
 {
-	const struct message question = {.what = FAR_QUERY, .qpn = qp->base.qp_num, .domain = qp->domain};
+	const struct message credit_request = {.what = FAR_QUERY, .qpn = qp->base.qp_num, .domain = qp->domain};
 	struct message answer;
-	int error = ask_home(qp, &question, &answer);
+	int error = ask_home(qp, &credit_request, &answer);
 
 	if (!error)
 		*attr = answer.attr;
@@ -821,9 +821,9 @@ int far_query(struct qp *qp, struct ibv_qp_attr *attr)
 
 int far_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	const struct message question = {
+	const struct message credit_request = {
 		.what = FAR_MODIFY, .qpn = qp->base.qp_num, .domain = qp->domain, .mask = mask, .attr = *attr};
 	struct message answer;
 
-	return ask_home(qp, &question, &answer);
+	return ask_home(qp, &credit_request, &answer);
 }

@@ -6,7 +6,7 @@
 
 #include "verbs/front.h"
 
-NO_LOCK_ANALYSIS static void before_fork(void)
+NO_LOCK_ANALYSIS static void fork_before_fork(void)
 {
 	lock_take(&monitor_lock);
 	lock_take(&far_lock);
@@ -15,7 +15,7 @@ NO_LOCK_ANALYSIS static void before_fork(void)
 	lock_take(&dms_lock);
 }
 
-NO_LOCK_ANALYSIS static void after_fork(void)
+NO_LOCK_ANALYSIS static void fork_after_fork(void)
 {
 	lock_drop(&dms_lock);
 	lock_drop(&pds_lock);
@@ -24,19 +24,19 @@ NO_LOCK_ANALYSIS static void after_fork(void)
 	lock_drop(&monitor_lock);
 }
 
-static void in_child(void)
+static void fork_in_child(void)
 {
 	monitor_forget();
 	far_forget();
 	devices_unlock();
-	after_fork();
+	fork_after_fork();
 }
 
 /* In whatever order with the handlers of others, but cm.lock, which is taken later: who holds one of these waits for none of
  * theirs. */
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void fork_watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, in_child);
+	pthread_atfork(fork_before_fork, fork_after_fork, fork_in_child);
 }
 
 PUBLIC int ibv_fork_init(void)

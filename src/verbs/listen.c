@@ -45,7 +45,7 @@ static int bind_device(struct context *c) REQUIRES(c->listen_lock)
 	return any ? 0 : error;
 }
 
-static void release(struct context *c) REQUIRES(c->listen_lock)
+static void listen_release(struct context *c) REQUIRES(c->listen_lock)
 {
 	for (uint32_t i = 0; i < c->listening; i++)
 		loop_detach(&c->listen[i]);
@@ -82,13 +82,13 @@ void listen_leave(struct context *c)
 {
 	lock_take(&c->listen_lock);
 	if (c->listeners && --c->listeners == 0)
-		release(c);
+		listen_release(c);
 	lock_drop(&c->listen_lock);
 }
 
 void listen_end(struct context *c)
 {
 	lock_take(&c->listen_lock);
-	release(c);
+	listen_release(c);
 	lock_drop(&c->listen_lock);
 }

@@ -10,14 +10,14 @@
 #include "verbs/front.h"
 
 /* What to load in its place. */
-static const char *stand_in(const char *file)
+static const char *load_stand_in(const char *file)
 {
 	static const char *const names[] = {"libibverbs.so.1", "libibverbs.so", "librdmacm.so.1", "librdmacm.so"};
 	const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
 	Dl_info ours;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0 && dladdr((void *)stand_in, &ours))
+		if (strcmp(name, names[i]) == 0 && dladdr((void *)load_stand_in, &ours))
 			return ours.dli_fname;
 	return file;
 }
@@ -40,5 +40,5 @@ static load_function *next_dlopen(void)
 /* Every other library goes to the C library as it came, and by a jump: where it looks for one depends on who calls. */
 PUBLIC void *dlopen(const char *file, int mode)
 {
-	return next_dlopen()(file ? stand_in(file) : NULL, mode);
+	return next_dlopen()(file ? load_stand_in(file) : NULL, mode);
 }

@@ -22,7 +22,7 @@ static const struct {
 	{DEVICE_GONE, IBV_EVENT_DEVICE_FATAL},
 };
 
-static void report(struct device *d,
+static void monitor_report(struct device *d,
 		   unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
 {
 	list_each (l, &contexts) {
@@ -49,14 +49,14 @@ void monitor_look(void)
 {
 	lock_take(&monitor_lock);
 	if (watch >= 0 && netif_changed(watch)) {
-		devices_refresh(report);
+		devices_refresh(monitor_report);
 		if (follower)
 			follower(NULL, 0);
 	}
 	lock_drop(&monitor_lock);
 }
 
-static void handle(void *arg)
+static void monitor_handle(void *arg)
 {
 	monitor_look();
 }
@@ -71,11 +71,11 @@ void monitor_join(struct context *c)
 	if (list_empty(&contexts))
 		fd = watch = netif_watch(); /* without it, addresses are what they were at the start */
 	list_append(&contexts, &c->open);
-	devices_refresh(report); /* whatever changed since the list was made: after the watch began, so none
+	devices_refresh(monitor_report); /* whatever changed since the list was made: after the watch began, so none
 				    is missed */
 	lock_drop(&monitor_lock);
 	if (fd >= 0)
-		loop_watch(fd, handle, NULL);
+		loop_watch(fd, monitor_handle, NULL);
 }
 
 void monitor_leave(struct context *c)
@@ -91,7 +91,7 @@ void monitor_leave(struct context *c)
 	lock_drop(&monitor_lock);
 	if (fd < 0)
 		return;
-	loop_unwatch(fd); /* not under the lock: waits for handle(), which takes it */
+	loop_unwatch(fd); /* not under the lock: waits for monitor_handle(), which takes it */
 	close(fd);
 }
 

@@ -17,7 +17,7 @@ static int check_region(const struct mr *mr, const struct pd *pd, const struct i
 }
 
 /* Where the memory is; the region need not outlive the call, since its memory is not ours anyway. 0 or errno. */
-static int find(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
+static int odp_find(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
 {
 	struct mr *mr = mr_get(pd->hca, sge->lkey);
 	int error;
@@ -52,9 +52,9 @@ int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t fl
 	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !count || !list)
 		return fail(EINVAL);
 	for (uint32_t i = 0; i < count && !error; i++)
-		error = find(pd, &list[i], write, &at);
+		error = odp_find(pd, &list[i], write, &at);
 	for (uint32_t i = 0; i < count && !error && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT; i++) {
-		error = find(pd, &list[i], write, &at);
+		error = odp_find(pd, &list[i], write, &at);
 		if (!error && !(flags & IBV_ADVISE_MR_FLAG_FLUSH))
 			begin_to_fetch(at, list[i].length);
 		else if (!error && !guarded_populate(at, list[i].length, write))

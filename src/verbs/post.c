@@ -12,7 +12,7 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	qp_fetch(qp);
 	lock_take(&qp->lock);
 	if (wr && wr->opcode != IBV_WR_SEND)
-		wr = engine_post_direct(qp, wr);
+		wr = engine_post_onesided(qp, wr);
 	if (wr)
 		wr = loop_post_straight(qp, wr);
 	if (wr && !loop_post_short(qp, wr)) {

@@ -109,7 +109,7 @@ static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 }
 
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0 for a QP without the ibv_wr_ functions. */
-static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
+static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
 	struct qp *qp;
 	int error;
@@ -166,7 +166,7 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	ex.cap = attr->cap;
 	ex.qp_type = attr->qp_type;
 	ex.sq_sig_all = attr->sq_sig_all;
-	qp = create(pd->context, &ex, 0);
+	qp = verbs_qp_create(pd->context, &ex, 0);
 	if (qp)
 		attr->cap = ex.cap;
 	return qp;
@@ -189,7 +189,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		return fail_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		attr->pd = NULL;
-	return create(context, attr, ops);
+	return verbs_qp_create(context, attr, ops);
 }
 
 PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -209,7 +209,7 @@ static int check_port(const struct ibv_qp_attr *a, int mask)
 
 /* Adapters take any path MTU, and messages of one packet arrive that the network takes: many programs ask for 4096 everywhere, and
  * both ends alike. Here longer ones arrive as well, in packets that the port takes. */
-static struct ibv_qp_attr limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
+static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr a = *attr;
 
@@ -218,7 +218,7 @@ static struct ibv_qp_attr limit(struct device *d, const struct ibv_qp_attr *attr
 	return a;
 }
 
-static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
+static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
 {
 	if (path_resolve(d, av, path) || address_is_multicast(&path->dgid))
 		return EINVAL;
@@ -226,7 +226,7 @@ static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *
 }
 
 /* Which process the other end is: the engine checks later whether the attributes may be changed now. The other end of a QP that has
- * come here from another process looks for that one, so the two are no neighbors. */
+ * come here from another process looks for that one, so the two are no local peers. */
 static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
 {
 	if (qp->transport != TRANSPORT_UD && !qp->is_here)
@@ -235,7 +235,7 @@ static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, s
 
 /* A UD QP receives at all addresses of its device from RTR on, and sends no more than the port takes. 0 or
  * errno. */
-static int listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
+static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 {
 	int error;
 
@@ -314,8 +314,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	return 0;
 }
 
-/* A QP that takes no more requests: what neighbours are doing by themselves has to end too. */
-static void settle(struct qp *qp) EXCLUDES(qp->lock)
+/* A QP that takes no more requests: what local peers are doing by themselves has to end too. */
+static void qp_settle(struct qp *qp) EXCLUDES(qp->lock)
 {
 	bool closed;
 
@@ -377,7 +377,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(attr, mask);
-	a = limit(c->device, attr, mask);
+	a = qp_limit(c->device, attr, mask);
 	if (far_is_away(qp)) {
 		int result = modify_far(base, &a, mask, error);
 
@@ -386,11 +386,11 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	}
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
-		error = resolve(c->device, &a.ah_attr, &path);
+		error = qp_resolve(c->device, &a.ah_attr, &path);
 	if (path.link)
 		introduce(qp, &a, mask, &path);
 	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
-		error = listen_for(qp, c);
+		error = qp_listen_for(qp, c);
 	if (error)
 		return fail(error);
 	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
@@ -399,7 +399,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	error = modify(qp, &a, mask, &path);
 	base->state = qp->state;
 	lock_drop(&qp->lock);
-	settle(qp);
+	qp_settle(qp);
 	detach(&path);
 	listen_no_more(qp, c);
 	return error ? fail(error) : 0;
@@ -430,7 +430,7 @@ void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
 	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
 }
 
-static int query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
+static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 {
 	int error = far_is_away(qp) ? far_query(qp, attr) : -1;
 
@@ -451,7 +451,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (error || !attr || !init)
 		return fail(error ?: EINVAL);
 	qp = shared_qp(base);
-	error = query(qp, attr);
+	error = qp_query(qp, attr);
 	if (error)
 		return fail(error);
 	if (mask & IBV_QP_STATE)
@@ -469,7 +469,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 }
 
 /* To RESET: no packet, timer or event comes from it any more. */
-static void silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp->lock)
+static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp->lock)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct path path = {0};
@@ -501,7 +501,7 @@ void bury_qp(struct qp *qp, bool settles)
 {
 	if (qp->far)
 		far_settle(qp);
-	silence(qp, NULL, settles);
+	qp_silence(qp, NULL, settles);
 	dispose(qp);
 }
 
@@ -514,7 +514,7 @@ static void destroy(struct ibv_qp *base, bool settles)
 	if (last && qp->far)
 		far_settle(qp);
 	if (last)
-		silence(qp, c, settles);
+		qp_silence(qp, c, settles);
 	if ((struct qp *)base != qp && ((struct qp *)base)->listens)
 		listen_leave(c);
 	async_forget_qp(c, (struct qp *)base);
@@ -565,16 +565,16 @@ static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context
 	}
 }
 
-static void abandon(struct qp *qp, struct context *c)
+static void qp_abandon(struct qp *qp, struct context *c)
 {
-	silence(qp, c, true);
+	qp_silence(qp, c, true);
 	if (qp->groups)
 		loop_leave_all(qp->base.qp_num);
 }
 
 void qps_abandon(struct context *c)
 {
-	each_qp(c, abandon);
+	each_qp(c, qp_abandon);
 }
 
 /* It may be another's by now, that the pool gave the same place. */

@@ -73,7 +73,7 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 }
 
 /* Of this process or another, locked; NULL and errno. */
-NO_LOCK_ANALYSIS static struct qp *find(const struct xrcd *xrcd, uint32_t qpn)
+NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint32_t qpn)
 {
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);
 
@@ -88,7 +88,7 @@ NO_LOCK_ANALYSIS static struct qp *find(const struct xrcd *xrcd, uint32_t qpn)
 
 NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr, bool listens)
 {
-	struct qp *qp = find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
+	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;
 
 	if (!qp)

@@ -5,7 +5,7 @@
 #include "verbs/listen.h"
 
 /* `xrcd` and `cq`: of XRC, else NULL. */
-static struct ibv_srq *create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq, void *srq_context,
+static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq, void *srq_context,
 			      struct ibv_srq_attr *attr)
 {
 	struct pd *pd = (struct pd *)base;
@@ -30,7 +30,7 @@ static struct ibv_srq *create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct
 
 PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	return attr ? create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
+	return attr ? verbs_srq_create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
 }
 
 /* What targets of other processes pass on to us we answer ourselves, from whatever address they have. */
@@ -46,7 +46,7 @@ static struct ibv_srq *create_xrc(struct context *c, struct ibv_srq_init_attr_ex
 
 	if (error)
 		return fail_null(-error);
-	srq = create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
+	srq = verbs_srq_create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
 	if (!srq && is_shared(a->xrcd))
 		listen_leave(c);
 	return srq;
@@ -62,7 +62,7 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd || a->pd->context != context)
 		return fail_null(EINVAL);
 	if (type == IBV_SRQT_BASIC)
-		return create(a->pd, NULL, NULL, a->srq_context, &a->attr);
+		return verbs_srq_create(a->pd, NULL, NULL, a->srq_context, &a->attr);
 	if (type != IBV_SRQT_XRC)
 		return fail_null(EOPNOTSUPP);
 	if ((a->comp_mask & xrc) != xrc || !a->xrcd || a->xrcd->context != context || !a->cq ||

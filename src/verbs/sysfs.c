@@ -21,7 +21,7 @@ PUBLIC const char *ibv_get_sysfs_path(void)
 }
 
 /* As the real one: without the newline at the end, and a 0 behind it if there is room. */
-static int finish(char *buf, size_t size, size_t got)
+static int sysfs_finish(char *buf, size_t size, size_t got)
 {
 	if (got && buf[got - 1] == '\n')
 		buf[--got] = 0;
@@ -41,7 +41,7 @@ static int read_ours(struct tree_node node, char *buf, size_t size)
 	got = min_of(node.length, size);
 	memcpy(buf, node.text, got);
 	free(node.text);
-	return finish(buf, size, got);
+	return sysfs_finish(buf, size, got);
 }
 
 static int read_theirs(const char *path, char *buf, size_t size)
@@ -53,7 +53,7 @@ static int read_theirs(const char *path, char *buf, size_t size)
 		return -1;
 	got = read(fd, buf, size);
 	close(fd);
-	return got < 0 ? -1 : finish(buf, size, (size_t)got);
+	return got < 0 ? -1 : sysfs_finish(buf, size, (size_t)got);
 }
 
 PUBLIC int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)

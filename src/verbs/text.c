@@ -2,7 +2,7 @@
  * that libibverbs has always had. SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/front.h"
 
-static const char *name_of(const char *const *names, size_t count, int value)
+static const char *text_name_of(const char *const *names, size_t count, int value)
 {
 	return value >= 0 && (size_t)value < count && names[value] ? names[value] : "unknown";
 }
@@ -36,7 +36,7 @@ PUBLIC const char *ibv_wc_status_str(enum ibv_wc_status status)
 		[IBV_WC_TM_RNDV_INCOMPLETE] = "TM software rendezvous",
 	};
 
-	return name_of(names, ARRAY_SIZE(names), (int)status);
+	return text_name_of(names, ARRAY_SIZE(names), (int)status);
 }
 
 PUBLIC const char *ibv_node_type_str(enum ibv_node_type node_type)
@@ -51,7 +51,7 @@ PUBLIC const char *ibv_node_type_str(enum ibv_node_type node_type)
 		[IBV_NODE_UNSPECIFIED] = "unspecified",
 	};
 
-	return name_of(names, ARRAY_SIZE(names), (int)node_type);
+	return text_name_of(names, ARRAY_SIZE(names), (int)node_type);
 }
 
 PUBLIC const char *ibv_port_state_str(enum ibv_port_state port_state)
@@ -65,7 +65,7 @@ PUBLIC const char *ibv_port_state_str(enum ibv_port_state port_state)
 		[IBV_PORT_ACTIVE_DEFER] = "active defer",
 	};
 
-	return name_of(names, ARRAY_SIZE(names), (int)port_state);
+	return text_name_of(names, ARRAY_SIZE(names), (int)port_state);
 }
 
 PUBLIC const char *ibv_event_type_str(enum ibv_event_type event)
@@ -93,5 +93,5 @@ PUBLIC const char *ibv_event_type_str(enum ibv_event_type event)
 		[IBV_EVENT_WQ_FATAL] = "WQ fatal",
 	};
 
-	return name_of(names, ARRAY_SIZE(names), (int)event);
+	return text_name_of(names, ARRAY_SIZE(names), (int)event);
 }

@@ -312,7 +312,7 @@ struct devices {
 	int count;
 };
 
-static bool is_ours(const char *path)
+static bool tree_is_ours(const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		size_t n = strlen(roots[i]);
@@ -406,7 +406,7 @@ static void list_names(FILE *out, const char *pattern, const struct devices *all
 }
 
 /* What is there, its text written to `out`. 0 or ENOENT. */
-static int look(const char *path, const struct devices *all, struct tree_node *node, FILE *out)
+static int tree_look(const char *path, const struct devices *all, struct tree_node *node, FILE *out)
 {
 	const char *listed = NULL;
 	bool found = false;
@@ -443,14 +443,14 @@ PUBLIC int uroce_tree_read(const char *path, struct tree_node *node)
 	FILE *out;
 	int error;
 
-	if (!is_ours(path))
+	if (!tree_is_ours(path))
 		return -1;
 	*node = (struct tree_node){0};
 	all.count = max_of(devices_list(all.list), 0);
 	out = open_memstream(&node->text, &node->length);
 	if (!out)
 		return ENOMEM;
-	error = look(path, &all, node, out);
+	error = tree_look(path, &all, node, out);
 	if (fclose(out) && !error)
 		error = ENOMEM;
 	if (error)

@@ -27,7 +27,7 @@ struct table {
 static _Atomic uint32_t wq_count, table_count;
 
 /* relaxed: only the number counts */
-static bool reserve(_Atomic uint32_t *count, uint32_t limit)
+static bool wq_reserve(_Atomic uint32_t *count, uint32_t limit)
 {
 	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < limit)
 		return true;
@@ -35,12 +35,12 @@ static bool reserve(_Atomic uint32_t *count, uint32_t limit)
 	return false;
 }
 
-static void unreserve(_Atomic uint32_t *count)
+static void wq_unreserve(_Atomic uint32_t *count)
 {
 	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 }
 
-static int post(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int wq_post(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	return post_recv(&((struct wq *)base)->qp->base, wr, bad);
 }
@@ -62,7 +62,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 	struct ibv_qp_cap cap = {0};
 	struct wq *wq;
 
-	if (!error && !reserve(&wq_count, HCA_MAX_WQ))
+	if (!error && !wq_reserve(&wq_count, HCA_MAX_WQ))
 		error = ENOMEM;
 	if (error)
 		return fail_null(error);
@@ -73,7 +73,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 		wq->qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, NULL, (struct cq *)attr->cq, NULL,
 				   IBV_QPT_RAW_PACKET, &cap, false);
 	if (!wq || !wq->qp) {
-		unreserve(&wq_count);
+		wq_unreserve(&wq_count);
 		free(wq);
 		return fail_null(ENOMEM);
 	}
@@ -86,12 +86,12 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 	wq->base.handle = wq->qp->base.handle;
 	wq->base.state = IBV_WQS_RESET;
 	wq->base.wq_type = attr->wq_type;
-	wq->base.post_recv = post;
+	wq->base.post_recv = wq_post;
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	return &wq->base;
 }
 
-static enum ibv_wq_state state_of(const struct qp *qp)
+static enum ibv_wq_state wq_state_of(const struct qp *qp)
 {
 	return qp->state == IBV_QPS_RESET ? IBV_WQS_RESET : qp->state == IBV_QPS_ERR ? IBV_WQS_ERR : IBV_WQS_RDY;
 }
@@ -125,12 +125,12 @@ int modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
 	if ((attr->attr_mask & IBV_WQ_ATTR_STATE) && attr->wq_state > IBV_WQS_ERR)
 		return fail(EINVAL);
 	lock_take(&qp->lock);
-	from = state_of(qp);
+	from = wq_state_of(qp);
 	if ((attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) && attr->curr_wq_state != from)
 		error = EINVAL;
 	else if (attr->attr_mask & IBV_WQ_ATTR_STATE)
 		error = change_state(qp, from, attr->wq_state);
-	base->state = state_of(qp);
+	base->state = wq_state_of(qp);
 	lock_drop(&qp->lock);
 	return error ? fail(error) : 0;
 }
@@ -142,7 +142,7 @@ int destroy_wq(struct ibv_wq *base)
 	if (atomic_load_explicit(&wq->users, memory_order_acquire))
 		return fail(EBUSY);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
-	unreserve(&wq_count);
+	wq_unreserve(&wq_count);
 	qp_destroy(wq->qp);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
@@ -169,11 +169,11 @@ struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context, stru
 	count = 1u << attr->log_ind_tbl_size;
 	if (count > RSS_TABLE || !attr->ind_tbl || !all_ours(context, attr->ind_tbl, count))
 		return fail_null(EINVAL);
-	if (!reserve(&table_count, HCA_MAX_WQ_TABLES))
+	if (!wq_reserve(&table_count, HCA_MAX_WQ_TABLES))
 		return fail_null(ENOMEM);
 	t = calloc(1, sizeof(*t) + count * (sizeof(t->queue[0]) + sizeof(t->wq[0])));
 	if (!t) {
-		unreserve(&table_count);
+		wq_unreserve(&table_count);
 		return NULL;
 	}
 	t->wq = (struct wq **)(t->queue + count);
@@ -198,7 +198,7 @@ int destroy_rwq_ind_table(struct ibv_rwq_ind_table *base)
 	for (uint32_t i = 0; i < t->count; i++)
 		atomic_fetch_sub_explicit(&t->wq[i]->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
-	unreserve(&table_count);
+	wq_unreserve(&table_count);
 	free(t);
 	return 0;
 }

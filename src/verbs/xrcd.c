@@ -9,7 +9,7 @@
 #include "verbs/context.h"
 
 /* Which domain a file stands for. 0 or errno. */
-static int name_of(struct hca *hca, int fd, struct xrcd_name *name)
+static int xrcd_name_of(struct hca *hca, int fd, struct xrcd_name *name)
 {
 	struct stat file;
 
@@ -36,7 +36,7 @@ struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_att
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return fail_null(ENOMEM);
-	error = name_of(c->hca, attr->fd, &xrcd->name);
+	error = xrcd_name_of(c->hca, attr->fd, &xrcd->name);
 	if (!error && attr->fd != -1)
 		error = -domain_open(&xrcd->name, attr->oflags & O_CREAT, attr->oflags & O_EXCL);
 	if (error) {

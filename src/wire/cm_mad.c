@@ -191,7 +191,7 @@ static uint64_t load(const void *member, uint32_t size)
 	return v;
 }
 
-static void store(void *member, uint32_t size, uint64_t v)
+static void cm_mad_store(void *member, uint32_t size, uint64_t v)
 {
 	memcpy(member, (char *)&v + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(v) - size : 0), size);
 }
@@ -214,7 +214,7 @@ int cm_mad_parse(struct cm_mad *m, const uint8_t bytes[CM_MAD_BYTES])
 	l = &layouts[message - CM_FIRST];
 	for (const struct field *f = l->field; f < l->field + l->fields; f++) {
 		if (f->bits)
-			store((char *)m + f->member, f->size,
+			cm_mad_store((char *)m + f->member, f->size,
 			      get_bits(bytes + DATA + f->byte, f->bit, f->bits));
 		else
 			memcpy((char *)m + f->member, bytes + DATA + f->byte, f->size);

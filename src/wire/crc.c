@@ -59,7 +59,7 @@ void crc_multiples(uint32_t product[256], uint32_t by)
 
 static uint32_t table[8][256];
 
-static void make_tables(void)
+static void crc_make_tables(void)
 {
 	for (uint32_t k = 0; k < 8; k++)
 		crc_multiples(table[k], crc_power(8 * (k + 1)));
@@ -336,7 +336,7 @@ const unsigned crc_engine_count = ARRAY_SIZE(crc_engines);
 
 static void select_engine(void)
 {
-	make_tables();
+	crc_make_tables();
 	for (selected = crc_engines; !crc_best; selected++)
 		if ((crc_best = selected->find()))
 			break;

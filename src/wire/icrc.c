@@ -41,7 +41,7 @@ static void make_powers(uint32_t *power, size_t count, uint32_t base)
 		power[n] = crc_multiply(power[n - 1], base);
 }
 
-static void make_tables(void)
+static void icrc_make_tables(void)
 {
 	enum { IP4 = sizeof(struct ip), IP6 = sizeof(struct ip6_hdr), UDP = sizeof(struct udphdr) };
 	uint32_t masked[256];
@@ -62,7 +62,7 @@ void icrc_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, make_tables);
+	pthread_once(&once, icrc_make_tables);
 }
 
 static inline uint32_t field(const struct field *f, uint16_t value)

@@ -69,8 +69,8 @@ const struct opcode_info opcode_info[256] = {
 	RELIABLES("XRC_", TRANSPORT_XRC, HAS_XRCETH)
 	/* addressed to a QP, but neither to its requester nor to its responder; 16 reserved bytes follow */
 	[OPCODE_CNP] = {.name = "CNP", .flags = ONLY, .header_bytes = HEADER_BYTES(0)},
-	[OPCODE_QUESTION] = {.name = "QUESTION", .flags = BARE | HAS_DETH | IS_REQUEST, .header_bytes = HEADER_BYTES(HAS_DETH)},
-	[OPCODE_ANSWER] = {.name = "ANSWER", .flags = BARE | HAS_DETH | HAS_IMM,
+	[OPCODE_CREDIT_REQUEST] = {.name = "QUESTION", .flags = BARE | HAS_DETH | IS_REQUEST, .header_bytes = HEADER_BYTES(HAS_DETH)},
+	[OPCODE_CREDIT_GRANT] = {.name = "ANSWER", .flags = BARE | HAS_DETH | HAS_IMM,
 			   .header_bytes = HEADER_BYTES(HAS_DETH | HAS_IMM)},
 };
 /* clang-format on */

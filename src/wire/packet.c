@@ -9,7 +9,7 @@
 #define LOW24 0xffffffu
 
 /* The bytes at *at, which moves on behind them. */
-static inline void *take(uint8_t **at, size_t bytes)
+static inline void *packet_take(uint8_t **at, size_t bytes)
 {
 	void *start = *at;
 
@@ -113,41 +113,41 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 static inline void encode_extended(const struct packet *p, uint32_t flags, uint8_t *at)
 {
 	if (flags & HAS_DETH)
-		*(struct deth *)take(&at, sizeof(struct deth)) = (struct deth){
+		*(struct deth *)packet_take(&at, sizeof(struct deth)) = (struct deth){
 			.qkey = to_be32(p->qkey),
 			.src_qpn = to_be32(p->src_qpn & LOW24),
 		};
 	if (flags & HAS_XRCETH)
-		*(struct xrceth *)take(&at, sizeof(struct xrceth)) = (struct xrceth){
+		*(struct xrceth *)packet_take(&at, sizeof(struct xrceth)) = (struct xrceth){
 			.srqn = to_be32(p->srqn & LOW24),
 		};
 	if (flags & HAS_RETH)
-		*(struct reth *)take(&at, sizeof(struct reth)) = (struct reth){
+		*(struct reth *)packet_take(&at, sizeof(struct reth)) = (struct reth){
 			.va = to_be64(p->va),
 			.rkey = to_be32(p->rkey),
 			.dma_length = to_be32(p->dma_length),
 		};
 	if (flags & HAS_ATOMICETH)
-		*(struct atomiceth *)take(&at, sizeof(struct atomiceth)) = (struct atomiceth){
+		*(struct atomiceth *)packet_take(&at, sizeof(struct atomiceth)) = (struct atomiceth){
 			.va = to_be64(p->va),
 			.rkey = to_be32(p->rkey),
 			.swap_add = to_be64(p->swap_add),
 			.compare = to_be64(p->compare),
 		};
 	if (flags & HAS_AETH)
-		*(struct aeth *)take(&at, sizeof(struct aeth)) = (struct aeth){
+		*(struct aeth *)packet_take(&at, sizeof(struct aeth)) = (struct aeth){
 			.syndrome_msn = to_be32((uint32_t)p->syndrome << 24 | (p->msn & LOW24)),
 		};
 	if (flags & HAS_ATOMICACKETH)
-		*(struct atomicacketh *)take(&at, sizeof(struct atomicacketh)) = (struct atomicacketh){
+		*(struct atomicacketh *)packet_take(&at, sizeof(struct atomicacketh)) = (struct atomicacketh){
 			.original = to_be64(p->original),
 		};
 	if (flags & HAS_IMM)
-		*(struct immdt *)take(&at, sizeof(struct immdt)) = (struct immdt){
+		*(struct immdt *)packet_take(&at, sizeof(struct immdt)) = (struct immdt){
 			.imm = {p->imm},
 		};
 	if (flags & HAS_IETH)
-		*(struct ieth *)take(&at, sizeof(struct ieth)) = (struct ieth){
+		*(struct ieth *)packet_take(&at, sizeof(struct ieth)) = (struct ieth){
 			.rkey = to_be32(p->inv_rkey),
 		};
 }

@@ -53,8 +53,8 @@ enum operation {
 #define TRANSPORT(opcode) ((opcode)&0xe0)
 #define OPCODE_CNP	  0x81 /* congestion notification packet, annex A17 */
 /* Of the range that is left to manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
-#define OPCODE_QUESTION 0xc0
-#define OPCODE_ANSWER	0xc1
+#define OPCODE_CREDIT_REQUEST 0xc0
+#define OPCODE_CREDIT_GRANT	0xc1
 
 /* What an opcode is: one row per opcode in opcode_info[]. */
 enum opcode_flag {
@@ -104,7 +104,7 @@ enum syndrome {
 	NAK_REMOTE_ACCESS = SYNDROME_NAK | 2,
 	NAK_REMOTE_OPERATION = SYNDROME_NAK | 3,
 	NAK_INVALID_RD_REQUEST = SYNDROME_NAK | 4,
-	NAK_AGAIN = SYNDROME_NAK | 31, /* between neighbors only; reserved on the wire: engine/patience.c */
+	NAK_AGAIN = SYNDROME_NAK | 31, /* between local peers only; reserved on the wire: engine/patience.c */
 };
 
 struct packet {
@@ -116,7 +116,7 @@ struct packet {
 	uint8_t traffic_class; /* ... and the whole of it; 0 if that is not known */
 	uint32_t mtu;	       /* bytes: the link carries this much in a packet, whatever the path MTU; else 0 */
 	const uint8_t *to;     /* the 16 bytes of the address that it came to */
-	/* between neighbors, a request may acknowledge what came the other way, up to a PSN, and save a packet */
+	/* between local peers, a request may acknowledge what came the other way, up to a PSN, and save a packet */
 	bool acknowledges;
 	psn_t acknowledged;
 	uint16_t pkey;

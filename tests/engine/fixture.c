@@ -56,10 +56,10 @@ int fixture_setup(void **state)
 	f->mr = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
 	f->plain = mr_register(&f->pd, f->memory, MEMORY, IOVA, 0);
 	f->foreign = mr_register(&f->other_pd, f->memory, MEMORY, IOVA, all);
-	f->lent = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
+	f->exported = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
 	f->window = window_create(&f->pd, IBV_MW_TYPE_2);
 	f->rkey = ibv_inc_rkey(f->window->window.rkey);
-	bind = (struct window_bind){f->window->index, f->lent->base.lkey, (uint8_t)f->rkey, all, IOVA, MEMORY};
+	bind = (struct window_bind){f->window->index, f->exported->base.lkey, (uint8_t)f->rkey, all, IOVA, MEMORY};
 	if (!window_bind(&f->hca, &f->pd, 1, &bind))
 		return -1;
 	for (size_t i = 0; i < sizeof(f->payload); i++)
@@ -243,7 +243,7 @@ static void keep(struct fixture *f, const struct tx *tx)
 	assert_true(f->sents < SENT_MAX);
 	s->packet = tx->packet;
 	for (uint32_t i = 0; i < tx->iovs; i++) {
-		const struct iovec *iov = &f->turn.iov[tx->iov + i];
+		const struct iovec *iov = &f->batch.iov[tx->iov + i];
 
 		assert_true(length + iov->iov_len <= sizeof(s->payload));
 		memcpy(s->payload + length, iov->iov_base, iov->iov_len);
@@ -264,15 +264,15 @@ void fixture_run(struct fixture *f)
 	bool more;
 
 	lock_take(&f->qp->lock);
-	f->turn.now = f->now;
-	f->turn.delay_ack = f->delay_ack;
-	f->turn.budget = 1 << 20;
-	f->turn.room = f->room ?: UINT32_MAX;
+	f->batch.now = f->now;
+	f->batch.delay_ack = f->delay_ack;
+	f->batch.budget = 1 << 20;
+	f->batch.room = f->room ?: UINT32_MAX;
 	do {
-		more = engine_run(f->qp, &f->turn);
-		for (uint32_t i = 0; i < f->turn.packets; i++)
-			keep(f, &f->turn.tx[i]);
-		turn_done(&f->turn);
+		more = engine_run(f->qp, &f->batch);
+		for (uint32_t i = 0; i < f->batch.packets; i++)
+			keep(f, &f->batch.tx[i]);
+		batch_done(&f->batch);
 	} while (more);
 	lock_drop(&f->qp->lock);
 }
@@ -284,7 +284,7 @@ void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *
 	memcpy(exact, p.payload ? p.payload : f->payload, packet_carries(&p));
 	p.payload = exact;
 	p.to = fixture_here.raw;
-	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_ANSWER)
+	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_CREDIT_GRANT)
 		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);

@@ -43,12 +43,12 @@ struct fixture {
 	struct mr *plain;   /* no rights but to be read locally, over the same */
 	struct mr *foreign; /* all rights, another domain */
 	struct mr *window;  /* of type 2, all rights, over all of ... */
-	struct mr *lent;    /* ... this, which is otherwise like mr; bound by the QP */
+	struct mr *exported;    /* ... this, which is otherwise like mr; bound by the QP */
 	uint32_t rkey;	    /* of the window */
 	_Alignas(64) uint8_t memory[MEMORY];
 	uint8_t payload[4096]; /* of packets to be received: byte i is i * 3 + 1 */
 	uint32_t sents, shown; /* how many; how many of them the test has looked at */
-	struct turn turn;
+	struct batch batch;
 	uint32_t room; /* of each turn; 0: without end */
 	uint64_t now;
 	bool delay_ack;

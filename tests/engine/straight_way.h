@@ -1,4 +1,4 @@
-/* What the tests of the straight way and of the short one share. SPDX-License-Identifier: BSD-2-Clause */
+/* What the tests of the fast path and of the short one share. SPDX-License-Identifier: BSD-2-Clause */
 #ifndef UROCE_TEST_STRAIGHT_WAY_H
 #define UROCE_TEST_STRAIGHT_WAY_H
 

@@ -50,7 +50,7 @@ struct world {
 	bool loses;
 	struct crossing way[WAY]; /* a ring: in the order in which they were sent */
 	uint32_t first, last;
-	struct turn turn;
+	struct batch batch;
 	uint32_t seen[SENDERS], arrived[SENDERS]; /* numbers */
 };
 
@@ -62,9 +62,9 @@ static uint32_t roll(struct world *w, uint32_t below)
 	return (uint32_t)(w->dice >> 33) % below;
 }
 
-static void require(const struct world *w, bool holds, const char *what)
+static void require(const struct world *w, bool hazards, const char *what)
 {
-	if (!holds)
+	if (!hazards)
 		fail_msg("UROCE_SEED=%" PRIu64 " at %" PRIu64 " us: %s", w->seed, (uint64_t)(w->now / USEC), what);
 }
 
@@ -129,24 +129,24 @@ static void run(struct world *w, struct end *e)
 	bool more;
 
 	lock_take(&e->qp->lock);
-	w->turn.now = w->now;
-	w->turn.budget = BUDGET;
-	w->turn.room = UINT32_MAX;
+	w->batch.now = w->now;
+	w->batch.budget = BUDGET;
+	w->batch.room = UINT32_MAX;
 	do {
-		more = engine_run(e->qp, &w->turn);
-		for (uint32_t i = 0; i < w->turn.packets; i++) {
+		more = engine_run(e->qp, &w->batch);
+		for (uint32_t i = 0; i < w->batch.packets; i++) {
 			struct crossing *c = &w->way[w->last++ % WAY];
-			const struct tx *tx = &w->turn.tx[i];
+			const struct tx *tx = &w->batch.tx[i];
 			uint32_t at = 0;
 
 			require(w, w->last - w->first < WAY, "flow control lets too much on its way");
 			c->packet = tx->packet;
 			for (uint32_t v = 0; v < tx->iovs; v++) {
-				memcpy(c->bytes + at, w->turn.iov[tx->iov + v].iov_base, w->turn.iov[tx->iov + v].iov_len);
-				at += (uint32_t)w->turn.iov[tx->iov + v].iov_len;
+				memcpy(c->bytes + at, w->batch.iov[tx->iov + v].iov_base, w->batch.iov[tx->iov + v].iov_len);
+				at += (uint32_t)w->batch.iov[tx->iov + v].iov_len;
 			}
 		}
-		turn_done(&w->turn);
+		batch_done(&w->batch);
 	} while (more);
 	lock_drop(&e->qp->lock);
 }
@@ -255,8 +255,8 @@ static void deliver(struct world *w)
 	p->payload = c->bytes;
 	p->to = host.raw;
 	lock_take(&e->qp->lock);
-	if (p->opcode == OPCODE_QUESTION)
-		answers = engine_answer(e->qp, p, &host, w->now, &answer);
+	if (p->opcode == OPCODE_CREDIT_REQUEST)
+		answers = engine_grant_credit(e->qp, p, &host, w->now, &answer);
 	else
 		engine_receive(e->qp, p, &host, w->now);
 	lock_drop(&e->qp->lock);

@@ -126,13 +126,13 @@ static void a_datagram_is_complete_when_it_is_sent(void **state)
 	wr.sg_list = &sge;
 	lock_take(&f->qp->lock);
 	assert_int_equal(engine_post_send(f->qp, &wr, &bad), 0);
-	f->turn.budget = 1 << 20;
-	f->turn.room = UINT32_MAX;
-	assert_true(engine_run(f->qp, &f->turn));
-	assert_int_equal(f->turn.packets, 1);
+	f->batch.budget = 1 << 20;
+	f->batch.room = UINT32_MAX;
+	assert_true(engine_run(f->qp, &f->batch));
+	assert_int_equal(f->batch.packets, 1);
 	expect_none(f);
-	turn_done(&f->turn);
-	assert_false(engine_run(f->qp, &f->turn));
+	batch_done(&f->batch);
+	assert_false(engine_run(f->qp, &f->batch));
 	lock_drop(&f->qp->lock);
 	expect_done(f, 1, IBV_WC_SUCCESS);
 }
@@ -403,7 +403,7 @@ static void drained_is_told_when_all_is_sent(void **state)
 static void more_than_a_turn_holds_goes_out_all_the_same(void **state)
 {
 	struct fixture *f = *state;
-	struct ibv_send_wr wr[2 * TURN_PACKETS], *bad;
+	struct ibv_send_wr wr[2 * BATCH_PACKETS], *bad;
 
 	f->cap.max_send_wr = ARRAY_SIZE(wr);
 	fixture_start(f, IBV_QPS_RTS);

@@ -61,8 +61,8 @@ static uint32_t polled(struct fixture *f)
 
 /* What was sent since the last look: questions, and packets that are none. */
 struct seen {
-	uint32_t packets, questions;
-	struct packet question; /* the last */
+	uint32_t packets, credit_requests;
+	struct packet credit_request; /* the last */
 };
 
 static struct seen look(struct fixture *f)
@@ -72,9 +72,9 @@ static struct seen look(struct fixture *f)
 	for (; f->shown < f->sents; f->shown++) {
 		const struct packet *p = &f->sent[f->shown].packet;
 
-		if (p->opcode == OPCODE_QUESTION) {
-			s.questions++;
-			s.question = *p;
+		if (p->opcode == OPCODE_CREDIT_REQUEST) {
+			s.credit_requests++;
+			s.credit_request = *p;
 			assert_int_equal(p->src_qpn, QPN);
 		} else {
 			s.packets++;
@@ -84,13 +84,13 @@ static struct seen look(struct fixture *f)
 	return s;
 }
 
-static void answer(struct fixture *f, const struct packet *question, uint32_t receives)
+static void answer(struct fixture *f, const struct packet *credit_request, uint32_t receives)
 {
-	fixture_give(f, (struct packet){.opcode = OPCODE_ANSWER,
+	fixture_give(f, (struct packet){.opcode = OPCODE_CREDIT_GRANT,
 					.pkey = PKEY_DEFAULT,
 					.dest_qpn = QPN,
 					.src_qpn = PEER_QPN,
-					.psn = question->psn,
+					.psn = credit_request->psn,
 					.imm = htonl(receives)});
 }
 
@@ -101,8 +101,8 @@ static void be_heard(struct fixture *f, uint32_t receives)
 
 	post_sends(f, FREE / 2);
 	s = look(f);
-	assert_int_equal(s.questions, 1);
-	answer(f, &s.question, receives);
+	assert_int_equal(s.credit_requests, 1);
+	answer(f, &s.credit_request, receives);
 	assert_int_equal(polled(f), FREE / 2);
 }
 
@@ -115,14 +115,14 @@ static void short_exchanges_ask_nothing(void **state)
 	post_sends(f, FREE / 2 - 1);
 	s = look(f);
 	assert_int_equal(s.packets, FREE / 2 - 1);
-	assert_int_equal(s.questions, 0);
+	assert_int_equal(s.credit_requests, 0);
 	assert_false(fixture_wait_deadline(f));
 	post_sends(f, 1);
 	s = look(f);
-	assert_int_equal(s.questions, 1);
-	assert_int_equal(s.question.dest_qpn, PEER_QPN);
+	assert_int_equal(s.credit_requests, 1);
+	assert_int_equal(s.credit_request.dest_qpn, PEER_QPN);
 	if (f->type == IBV_QPT_UD)
-		assert_int_equal(s.question.qkey, QKEY);
+		assert_int_equal(s.credit_request.qkey, QKEY);
 	assert_false(fixture_wait_deadline(f)); /* nothing waits for the answer yet */
 }
 
@@ -136,19 +136,19 @@ static void a_new_peer_is_not_run_over(void **state)
 	assert_int_equal(polled(f), FREE);
 	s = look(f);
 	assert_int_equal(s.packets, FREE);
-	assert_int_equal(s.questions, 1);
-	answer(f, &s.question, 40); /* of FREE / 2 messages, that is: so many may come after these */
+	assert_int_equal(s.credit_requests, 1);
+	answer(f, &s.credit_request, 40); /* of FREE / 2 messages, that is: so many may come after these */
 	assert_int_equal(polled(f), 24);
 	s = look(f);
 	assert_int_equal(s.packets, 24);
-	assert_int_equal(s.questions, 1);
-	answer(f, &s.question, 100);
+	assert_int_equal(s.credit_requests, 1);
+	answer(f, &s.credit_request, 100);
 	assert_int_equal(polled(f), 44);
 	assert_int_equal(look(f).packets, 44);
 	assert_false(fixture_wait_deadline(f));
 }
 
-static void an_answer_to_an_earlier_question_says_nothing(void **state)
+static void an_answer_to_an_earlier_credit_request_says_nothing(void **state)
 {
 	struct fixture *f = *state;
 	struct seen old, s;
@@ -156,31 +156,31 @@ static void an_answer_to_an_earlier_question_says_nothing(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	post_sends(f, 100);
 	old = look(f);
-	answer(f, &old.question, FREE / 2);
+	answer(f, &old.credit_request, FREE / 2);
 	assert_int_equal(polled(f), FREE);
 	s = look(f);
-	assert_int_equal(s.questions, 1);
-	assert_int_not_equal(s.question.psn.v, old.question.psn.v);
-	answer(f, &old.question, 1000);
+	assert_int_equal(s.credit_requests, 1);
+	assert_int_not_equal(s.credit_request.psn.v, old.credit_request.psn.v);
+	answer(f, &old.credit_request, 1000);
 	assert_int_equal(polled(f), 0);
 }
 
 static void only_the_peer_answers(void **state)
 {
 	struct fixture *f = *state;
-	struct packet p = {.opcode = OPCODE_ANSWER, .pkey = PKEY_DEFAULT, .dest_qpn = QPN, .src_qpn = PEER_QPN};
+	struct packet p = {.opcode = OPCODE_CREDIT_GRANT, .pkey = PKEY_DEFAULT, .dest_qpn = QPN, .src_qpn = PEER_QPN};
 
 	fixture_start(f, IBV_QPS_RTS);
 	post_sends(f, 100);
 	polled(f);
-	p.psn = look(f).question.psn;
+	p.psn = look(f).credit_request.psn;
 	p.imm = htonl(1000);
 	fixture_give_from(f, p, &fixture_elsewhere);
 	assert_int_equal(polled(f), 0);
 }
 
-/* A question or its answer may be lost. */
-static void a_question_is_repeated_while_somebody_waits(void **state)
+/* A credit request or its answer may be lost. */
+static void a_credit_request_is_repeated_while_somebody_waits(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t start = f->now, last = start, interval = 0;
@@ -194,37 +194,37 @@ static void a_question_is_repeated_while_somebody_waits(void **state)
 		assert_true(fixture_wait_deadline(f));
 		s = look(f);
 		assert_int_equal(s.packets, 0);
-		assert_int_equal(s.questions, 1);
+		assert_int_equal(s.credit_requests, 1);
 		assert_true(f->now - last >= interval);
 		interval = f->now - last;
 		last = f->now;
 	}
 	assert_true(interval > MSEC && interval < 10 * MSEC);
-	assert_int_not_equal(s.question.psn.v, first.question.psn.v); /* more was sent between these two */
-	answer(f, &s.question, 1000);
+	assert_int_not_equal(s.credit_request.psn.v, first.credit_request.psn.v); /* more was sent between these two */
+	answer(f, &s.credit_request, 1000);
 	assert_int_equal(polled(f), 100 - FREE);
 }
 
-static void a_repeated_question_keeps_its_number(void **state)
+static void a_repeated_credit_request_keeps_its_number(void **state)
 {
 	struct fixture *f = *state;
-	struct packet question;
+	struct packet credit_request;
 
 	fixture_start(f, IBV_QPS_RTS);
 	post_sends(f, 100);
 	look(f);
 	polled(f);
 	assert_true(fixture_wait_deadline(f));
-	question = look(f).question;
+	credit_request = look(f).credit_request;
 	for (int i = 0; i < 3; i++) {
 		assert_true(fixture_wait_deadline(f));
-		assert_int_equal(look(f).question.psn.v, question.psn.v);
+		assert_int_equal(look(f).credit_request.psn.v, credit_request.psn.v);
 	}
-	answer(f, &question, 1000); /* late, but true */
+	answer(f, &credit_request, 1000); /* late, but true */
 	assert_int_equal(polled(f), 100 - FREE);
 }
 
-/* An adapter that does not know the question: it costs a moment, once. */
+/* An adapter that does not know the credit request: it costs a moment, once. */
 static void a_silent_peer_is_not_waited_for_long(void **state)
 {
 	struct fixture *f = *state;
@@ -244,14 +244,14 @@ static void a_silent_peer_is_not_waited_for_long(void **state)
 	assert_int_equal(polled(f), 64);
 	s = look(f);
 	assert_int_equal(s.packets, 64);
-	assert_int_equal(s.questions, 0);
+	assert_int_equal(s.credit_requests, 0);
 	/* asked now and then all the same; and if it answers, it is heeded from then on */
 	fixture_wait(f, SEC);
 	post_sends(f, 1);
 	s = look(f);
-	assert_int_equal(s.questions, 1);
+	assert_int_equal(s.credit_requests, 1);
 	polled(f);
-	answer(f, &s.question, 5);
+	answer(f, &s.credit_request, 5);
 	post_sends(f, 10);
 	assert_int_equal(polled(f), 5);
 }
@@ -271,7 +271,7 @@ static void a_dead_peer_is_waited_for_a_second(void **state)
 	assert_in_range(f->now - start, 900 * MSEC, 1100 * MSEC);
 }
 
-/* Between neighbors, some times are given to within milliseconds. */
+/* Between local peers, some times are given to within milliseconds. */
 static void a_clock_that_steps_back_ends_no_patience(void **state)
 {
 	struct fixture *f = *state;
@@ -286,7 +286,7 @@ static void a_clock_that_steps_back_ends_no_patience(void **state)
 	post_sends(f, 1);
 	assert_int_equal(polled(f), 0);
 	s = look(f);
-	answer(f, &s.question, 11); /* asked when five had been sent: six more */
+	answer(f, &s.credit_request, 11); /* asked when five had been sent: six more */
 	assert_int_equal(polled(f), 6);
 }
 
@@ -302,13 +302,13 @@ static void a_peer_without_receives_is_waited_for_a_second(void **state)
 	assert_int_equal(polled(f), 1);
 	for (int i = 0; i < 50; i++) {
 		s = look(f);
-		if (s.questions)
-			answer(f, &s.question, 0);
+		if (s.credit_requests)
+			answer(f, &s.credit_request, 0);
 		assert_int_equal(polled(f), 0);
 		assert_true(fixture_wait_deadline(f));
 	}
 	s = look(f);
-	answer(f, &s.question, 1);
+	answer(f, &s.credit_request, 1);
 	assert_int_equal(polled(f), 1); /* there is one now */
 	fixture_wait(f, 1100 * MSEC);
 	assert_int_equal(polled(f), 1);
@@ -329,9 +329,9 @@ static void writes_wait_for_bytes_alone(void **state)
 	done = polled(f);
 	s = look(f);
 	assert_in_range(s.packets, 100, 180); /* about 64 KiB with what a packet weighs besides */
-	assert_int_equal(s.questions, 1);
+	assert_int_equal(s.credit_requests, 1);
 	assert_int_equal(done, s.packets / 10);
-	answer(f, &s.question, 0); /* no receives: WRITEs need none */
+	answer(f, &s.credit_request, 0); /* no receives: WRITEs need none */
 	assert_true(look(f).packets > 0);
 }
 
@@ -350,7 +350,7 @@ static void sqd_waits_for_the_message_that_was_begun(void **state)
 	assert_int_equal(fixture_modify(f, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	fixture_run(f);
 	assert_int_equal(f->event[IBV_EVENT_SQ_DRAINED], 0);
-	answer(f, &s.question, 1000);
+	answer(f, &s.credit_request, 1000);
 	assert_int_equal(look(f).packets, 250 - s.packets);
 	assert_int_equal(polled(f), 1);
 	assert_int_equal(f->event[IBV_EVENT_SQ_DRAINED], 1);
@@ -399,7 +399,7 @@ static void receivers_are_counted_apart(void **state)
 		assert_int_equal(fixture_post(f, wr), 0);
 	}
 	assert_int_equal(polled(f), 4 * FREE);
-	assert_int_equal(look(f).questions, 4);
+	assert_int_equal(look(f).credit_requests, 4);
 }
 
 /* More receivers than are kept in mind: nothing goes wrong but the counting. */
@@ -430,14 +430,14 @@ static void nobody_answers_for_a_group(void **state)
 		assert_int_equal(fixture_post(f, wr), 0);
 	}
 	assert_int_equal(polled(f), 150);
-	assert_int_equal(look(f).questions, 0);
+	assert_int_equal(look(f).credit_requests, 0);
 }
 
 /* ---- the other side ---- */
 
-static struct packet question_from(uint32_t qpn)
+static struct packet credit_request_from(uint32_t qpn)
 {
-	return (struct packet){.opcode = OPCODE_QUESTION,
+	return (struct packet){.opcode = OPCODE_CREDIT_REQUEST,
 			       .pkey = PKEY_DEFAULT,
 			       .dest_qpn = QPN,
 			       .src_qpn = qpn,
@@ -446,19 +446,19 @@ static struct packet question_from(uint32_t qpn)
 }
 
 /* Receives that are offered; -1: no answer. */
-static int64_t answers(struct fixture *f, struct packet question, const union ibv_gid *from)
+static int64_t answers(struct fixture *f, struct packet credit_request, const union ibv_gid *from)
 {
 	struct packet p;
 	bool any;
 
 	lock_take(&f->qp->lock);
-	any = engine_answer(f->qp, &question, from, f->now, &p);
+	any = engine_grant_credit(f->qp, &credit_request, from, f->now, &p);
 	lock_drop(&f->qp->lock);
 	if (!any)
 		return -1;
-	assert_int_equal(p.opcode, OPCODE_ANSWER);
-	assert_int_equal(p.psn.v, question.psn.v);
-	assert_int_equal(p.dest_qpn, question.src_qpn);
+	assert_int_equal(p.opcode, OPCODE_CREDIT_GRANT);
+	assert_int_equal(p.psn.v, credit_request.psn.v);
+	assert_int_equal(p.dest_qpn, credit_request.src_qpn);
 	assert_int_equal(p.src_qpn, QPN);
 	return ntohl(p.imm);
 }
@@ -468,41 +468,41 @@ static void the_answer_is_how_many_receives_are_posted(void **state)
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTR);
-	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), 0);
+	assert_int_equal(answers(f, credit_request_from(PEER_QPN), &fixture_there), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fixture_post_recv(f, 1, 100), 0);
-	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), 3);
+	assert_int_equal(answers(f, credit_request_from(PEER_QPN), &fixture_there), 3);
 	fixture_give(f, request(OP_SEND_ONLY, due_psn(0), 1));
-	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), 2);
+	assert_int_equal(answers(f, credit_request_from(PEER_QPN), &fixture_there), 2);
 	assert_int_equal(fixture_move(f, IBV_QPS_ERR), 0);
-	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), -1);
+	assert_int_equal(answers(f, credit_request_from(PEER_QPN), &fixture_there), -1);
 }
 
 static void strangers_get_no_answer(void **state)
 {
 	struct fixture *f = *state;
-	struct packet q = question_from(PEER_QPN);
+	struct packet q = credit_request_from(PEER_QPN);
 
 	fixture_start(f, IBV_QPS_RTS);
 	if (f->type == IBV_QPT_UC) {
 		assert_int_equal(answers(f, q, &fixture_elsewhere), -1);
-		assert_int_equal(answers(f, question_from(99), &fixture_there), -1);
+		assert_int_equal(answers(f, credit_request_from(99), &fixture_there), -1);
 	}
 	q.qkey++;
 	assert_int_equal(answers(f, q, &fixture_there), f->type == IBV_QPT_UD ? -1 : 0);
-	q = question_from(PEER_QPN);
+	q = credit_request_from(PEER_QPN);
 	q.pkey = 0x8001;
 	assert_int_equal(answers(f, q, &fixture_there), -1);
 }
 
-static void rc_knows_no_questions(void **state)
+static void rc_knows_no_credit_requests(void **state)
 {
 	struct fixture *f = *state;
 
 	f->type = IBV_QPT_RC;
 	fixture_start(f, IBV_QPS_RTS);
-	assert_int_equal(answers(f, question_from(PEER_QPN), &fixture_there), -1);
-	fixture_give(f, (struct packet){.opcode = OPCODE_ANSWER, .pkey = PKEY_DEFAULT, .dest_qpn = QPN});
+	assert_int_equal(answers(f, credit_request_from(PEER_QPN), &fixture_there), -1);
+	fixture_give(f, (struct packet){.opcode = OPCODE_CREDIT_GRANT, .pkey = PKEY_DEFAULT, .dest_qpn = QPN});
 	assert_int_equal(f->qp->state, IBV_QPS_RTS);
 }
 
@@ -533,16 +533,16 @@ static void do_all(struct fixture *f, const struct deed *d, size_t count)
 							.dest_qpn = QPN,
 							.src_qpn = d->who,
 							.qkey = QKEY});
-		if (d->act == ASK && answers(f, question_from(d->who), &fixture_there) != d->n)
+		if (d->act == ASK && answers(f, credit_request_from(d->who), &fixture_there) != d->n)
 			fail_msg("deed %zu: not %u receives", i, d->n);
 		for (uint32_t n = 0; d->act == PASS && n < d->n; n++) {
 			f->now += 60 * MSEC;
-			assert_int_equal(answers(f, question_from(C), &fixture_there), d->who);
+			assert_int_equal(answers(f, credit_request_from(C), &fixture_there), d->who);
 		}
 	}
 }
 
-#define PROMISES(name, ...)                                     \
+#define CREDITS(name, ...)                                     \
 	static void name(void **state)                          \
 	{                                                       \
 		static const struct deed deeds[] = {__VA_ARGS__}; \
@@ -550,16 +550,16 @@ static void do_all(struct fixture *f, const struct deed *d, size_t count)
 		do_all(*state, deeds, ARRAY_SIZE(deeds));       \
 	}
 
-PROMISES(half_of_what_is_free_is_left_to_others, {POST, 0, 100}, {ASK, A, 50}, {ASK, B, 25}, {ASK, C, 13})
-PROMISES(a_promise_is_not_taken_back, {POST, 0, 8}, {ASK, A, 4}, {ASK, B, 2}, {SEND, C, 4}, {ASK, A, 4}, {SEND, A, 3},
+CREDITS(half_of_what_is_free_is_left_to_others, {POST, 0, 100}, {ASK, A, 50}, {ASK, B, 25}, {ASK, C, 13})
+CREDITS(a_promise_is_not_taken_back, {POST, 0, 8}, {ASK, A, 4}, {ASK, B, 2}, {SEND, C, 4}, {ASK, A, 4}, {SEND, A, 3},
 	 {ASK, A, 1})
-PROMISES(the_last_receive_is_for_one, {POST, 0, 1}, {ASK, A, 1}, {ASK, B, 0}, {ASK, A, 1})
-PROMISES(a_promise_is_kept_while_others_ask, {POST, 0, 8}, {ASK, A, 4}, {SEND, B, 4}, {ASK, B, 0}, {SEND, A, 4},
+CREDITS(the_last_receive_is_for_one, {POST, 0, 1}, {ASK, A, 1}, {ASK, B, 0}, {ASK, A, 1})
+CREDITS(a_promise_is_kept_while_others_ask, {POST, 0, 8}, {ASK, A, 4}, {SEND, B, 4}, {ASK, B, 0}, {SEND, A, 4},
 	 {ASK, B, 0}, {POST, 0, 2}, {ASK, B, 1})
-PROMISES(what_has_been_used_is_promised_no_more, {POST, 0, 8}, {ASK, A, 4}, {SEND, A, 3}, {POST, 0, 3}, {ASK, B, 4})
-PROMISES(who_asks_again_gets_another_promise_and_not_one_more, {POST, 0, 8}, {ASK, A, 4}, {ASK, A, 4}, {ASK, B, 2})
-PROMISES(who_is_silent_gives_its_promise_back, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {PASS, 4, 1})
-PROMISES(who_sends_is_not_silent, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {SEND, A, 1}, {PASS, 2, 2})
+CREDITS(what_has_been_used_is_promised_no_more, {POST, 0, 8}, {ASK, A, 4}, {SEND, A, 3}, {POST, 0, 3}, {ASK, B, 4})
+CREDITS(who_asks_again_gets_another_promise_and_not_one_more, {POST, 0, 8}, {ASK, A, 4}, {ASK, A, 4}, {ASK, B, 2})
+CREDITS(who_is_silent_gives_its_promise_back, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {PASS, 4, 1})
+CREDITS(who_sends_is_not_silent, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {SEND, A, 1}, {PASS, 2, 2})
 
 /* More senders than are kept in mind: the one that asked first is forgotten. */
 static void many_senders_are_served(void **state)
@@ -569,11 +569,11 @@ static void many_senders_are_served(void **state)
 	fixture_start(f, IBV_QPS_RTR);
 	for (uint32_t n = 0; n < 200; n++)
 		assert_int_equal(fixture_post_recv(f, 1, 100), 0);
-	for (uint32_t qpn = 1; qpn < 3 * UD_PROMISES; qpn++) {
+	for (uint32_t qpn = 1; qpn < 3 * UD_CREDITS; qpn++) {
 		f->now += USEC;
-		assert_true(answers(f, question_from(qpn), &fixture_there) >= 0);
+		assert_true(answers(f, credit_request_from(qpn), &fixture_there) >= 0);
 	}
-	assert_true(f->qp->rq.promised <= 200);
+	assert_true(f->qp->rq.granted <= 200);
 }
 
 static uint32_t told(struct fixture *f, uint32_t receives)
@@ -583,32 +583,32 @@ static uint32_t told(struct fixture *f, uint32_t receives)
 
 		assert_int_equal(srq_post(f->srq, &wr, &bad), 0);
 	}
-	return (uint32_t)answers(f, question_from(A), &fixture_there);
+	return (uint32_t)answers(f, credit_request_from(A), &fixture_there);
 }
 
 /* Each QP of an SRQ may be sent so many unasked; but where there are not enough, who is here does not wait for others. */
 static void receives_are_kept_for_who_may_come(void **state)
 {
 	struct fixture *f = *state;
-	struct promise other = {0}; /* of another QP */
+	struct credit other = {0}; /* of another QP */
 
 	f->srq = srq_create(&f->hca, &f->pd, NULL, NULL, 200, 1);
 	assert_non_null(f->srq);
 	fixture_start(f, IBV_QPS_RTR);
 	lock_take(&f->srq->rq.lock);
-	rq_promise(&f->srq->rq, &other, FREE);
+	rq_grant(&f->srq->rq, &other, FREE);
 	lock_drop(&f->srq->rq.lock);
 	assert_int_equal(told(f, 8), 8);
 	assert_int_equal(told(f, 12), 10);
 	assert_int_equal(told(f, 32), 10);
 	assert_int_equal(told(f, 100), (152 - FREE) / 2);
 	lock_take(&f->srq->rq.lock);
-	rq_promise(&f->srq->rq, &other, 0);
+	rq_grant(&f->srq->rq, &other, 0);
 	lock_drop(&f->srq->rq.lock);
 	assert_int_equal(told(f, 0), 152 / 2);
 }
 
-/* After a pause what was promised may be somebody else's: as much as a newcomer sends, and then it asks. */
+/* After a pause what was granted may be somebody else's: as much as a newcomer sends, and then it asks. */
 static void an_old_promise_is_not_counted_on(void **state)
 {
 	struct fixture *f = *state;
@@ -620,8 +620,8 @@ static void an_old_promise_is_not_counted_on(void **state)
 	post_sends(f, 2 * FREE);
 	assert_int_equal(polled(f), FREE);
 	s = look(f);
-	assert_int_equal(s.questions, 1);
-	answer(f, &s.question, 1000);
+	assert_int_equal(s.credit_requests, 1);
+	answer(f, &s.credit_request, 1000);
 	assert_int_equal(polled(f), FREE);
 }
 
@@ -638,10 +638,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(short_exchanges_ask_nothing),
 		BOTH(a_new_peer_is_not_run_over),
-		BOTH(an_answer_to_an_earlier_question_says_nothing),
+		BOTH(an_answer_to_an_earlier_credit_request_says_nothing),
 		BOTH(only_the_peer_answers),
-		BOTH(a_question_is_repeated_while_somebody_waits),
-		BOTH(a_repeated_question_keeps_its_number),
+		BOTH(a_credit_request_is_repeated_while_somebody_waits),
+		BOTH(a_repeated_credit_request_keeps_its_number),
 		BOTH(a_silent_peer_is_not_waited_for_long),
 		BOTH(a_dead_peer_is_waited_for_a_second),
 		BOTH(a_clock_that_steps_back_ends_no_patience),
@@ -655,7 +655,7 @@ int main(void)
 		UD(nobody_answers_for_a_group),
 		UC(the_answer_is_how_many_receives_are_posted),
 		BOTH(strangers_get_no_answer),
-		UC(rc_knows_no_questions),
+		UC(rc_knows_no_credit_requests),
 		UD(half_of_what_is_free_is_left_to_others),
 		UD(a_promise_is_not_taken_back),
 		UD(the_last_receive_is_for_one),

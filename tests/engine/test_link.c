@@ -172,15 +172,15 @@ static void no_more_is_made_than_the_link_takes(void **state)
 	struct fixture *f = *state;
 
 	start(f);
-	f->room = TURN_SPARE + 100 + TURN_OVERHEAD;
+	f->room = BATCH_SPARE + 100 + BATCH_OVERHEAD;
 	fixture_post(f, wr_of(1, IBV_WR_SEND, 100));
 	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
 	fixture_post(f, wr_of(2, IBV_WR_SEND, 101));
 	expect_silence(f);
-	assert_true(f->turn.full);
+	assert_true(f->batch.full);
 	fixture_post(f, wr_of(3, IBV_WR_RDMA_READ, 8)); /* not before the one before it */
 	expect_silence(f);
-	f->room = TURN_SPARE;
+	f->room = BATCH_SPARE;
 	fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(0), 8, 0, 8));
 	expect_ack(f, due_psn(0), ACKED);
 	expect_silence(f);

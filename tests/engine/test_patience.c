@@ -1,4 +1,4 @@
-/* A neighbor's message that finds no receive: for a while its sender hears nothing, then that it may send again, or that the
+/* A local peer's message that finds no receive: for a while its sender hears nothing, then that it may send again, or that the
  * receiver is not ready.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "fixture.h"

@@ -1,4 +1,4 @@
-/* Small SENDs that go to the network the short way, and what comes from there and is taken so: they leave behind what the usual way
+/* Small SENDs that go to the network the fast path, and what comes from there and is taken so: they leave behind what the usual way
  * does, and what is not for them goes the usual way.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
@@ -180,7 +180,7 @@ static void what_is_not_short_is_left_to_the_usual_way(void **state)
 	assert_int_equal(post(f, 2, 64, 0, p), 0);
 }
 
-static void to_a_neighbor_nothing_goes_so(void **state)
+static void to_a_local_peer_nothing_goes_so(void **state)
 {
 	struct fixture *f = *state;
 	struct packet p[2];
@@ -285,7 +285,7 @@ int main(void)
 		T(what_has_been_received_is_acknowledged_behind_it),
 		T(a_reply_that_is_not_signalled_does_not_ask),
 		T(what_is_not_short_is_left_to_the_usual_way),
-		T(to_a_neighbor_nothing_goes_so),
+		T(to_a_local_peer_nothing_goes_so),
 		T(a_message_finds_its_receive),
 		T(whoever_polls_is_given_completions),
 		T(what_is_for_the_usual_way_changes_nothing),

@@ -1,4 +1,4 @@
-/* Small SENDs and WRITEs with immediate between neighbors that go the straight way: they leave behind what the usual way
+/* Small SENDs and WRITEs with immediate between local peers that go the fast path: they leave behind what the usual way
  * does, and what is not for them goes the usual way. Datagrams: test_straight_datagrams.c.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Datagrams between neighbors that go the straight way: as test_straight.c. SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams between local peers that go the fast path: as test_straight.c. SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
 #include "straight_way.h"
@@ -33,13 +33,13 @@ static struct ibv_send_wr datagram(struct fixture *f, uint64_t id, struct ibv_sg
 	return fixture_datagram(f, wr_of(id, sge, 1));
 }
 
-/* The first datagram finds out whose neighbor the receiver is. */
+/* The first datagram finds out whose local peer the receiver is. */
 static void start_near(struct fixture *f)
 {
 	f->type = IBV_QPT_UD;
 	f->now = 100 * SEC;
 	fixture_start(f, IBV_QPS_RTS);
-	f->turn.near = &near_ops;
+	f->batch.near = &near_ops;
 	assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND})), 0);
 	fixture_forget(f);
 }
@@ -150,11 +150,11 @@ static void a_datagram_that_is_not_plain_is_left_to_the_usual_way(void **state)
 	REFUSED(wr.wr.ud.ah = &foreign.base);
 	REFUSED(wr.wr.ud.remote_qpn = QPN_MASK);
 	REFUSED(wr.wr.ud.remote_qpn = PEER_QPN + 1); /* who is not known */
-	REFUSED(f->now += SEC); /* after which nobody counts on what was promised */
+	REFUSED(f->now += SEC); /* after which nobody counts on what was granted */
 }
 
 /* Half of what may be sent without an answer. */
-static void a_datagram_with_a_question_behind_it_goes_the_usual_way(void **state)
+static void a_datagram_with_a_credit_request_behind_it_goes_the_usual_way(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_send_wr wr;
@@ -169,7 +169,7 @@ static void a_datagram_with_a_question_behind_it_goes_the_usual_way(void **state
 	assert_false(send_near(f, &wr));
 	fixture_post(f, wr);
 	expect_sent(f, OP_SEND_ONLY, sent_psn(15));
-	assert_int_equal(fixture_sent(f)->packet.opcode, OPCODE_QUESTION);
+	assert_int_equal(fixture_sent(f)->packet.opcode, OPCODE_CREDIT_REQUEST);
 	for (int i = 16; i < 32; i++)
 		assert_true(send_near(f, &wr));
 	assert_false(send_near(f, &wr)); /* until that is answered */
@@ -224,24 +224,24 @@ static void a_datagram_is_stored_as_usual(void **state)
 static void a_datagram_uses_what_its_sender_was_promised(void **state)
 {
 	struct fixture *f = *state;
-	struct packet question = request(OP_SEND_ONLY, due_psn(0), 0), answer;
-	uint32_t promised;
+	struct packet credit_request = request(OP_SEND_ONLY, due_psn(0), 0), answer;
+	uint32_t granted;
 
 	start_near(f);
 	for (int i = 0; i < 8; i++)
 		fixture_post_recv(f, i, GRH + 8);
-	question.opcode = OPCODE_QUESTION;
+	credit_request.opcode = OPCODE_CREDIT_REQUEST;
 	lock_take(&f->qp->lock);
-	assert_true(engine_answer(f->qp, &question, &fixture_there, f->now, &answer));
+	assert_true(engine_grant_credit(f->qp, &credit_request, &fixture_there, f->now, &answer));
 	lock_drop(&f->qp->lock);
-	promised = f->qp->rq.promised;
-	assert_int_equal(promised, 4);
+	granted = f->qp->rq.granted;
+	assert_int_equal(granted, 4);
 	for (uint32_t i = 0; i < 8; i++) {
 		assert_true(give(f, request(OP_SEND_ONLY, due_psn(0), 8)));
 		expect_taken(f, i, IBV_WC_SUCCESS);
-		assert_int_equal(f->qp->rq.promised, promised > i ? promised - i - 1 : 0);
+		assert_int_equal(f->qp->rq.granted, granted > i ? granted - i - 1 : 0);
 	}
-	assert_true(list_empty(&f->qp->rq.promises));
+	assert_true(list_empty(&f->qp->rq.credits));
 }
 
 static void a_datagram_that_nobody_may_take_goes_the_usual_way(void **state)
@@ -277,17 +277,17 @@ static void a_datagram_that_nobody_may_take_goes_the_usual_way(void **state)
 static void a_datagram_takes_a_shared_receive_the_usual_way(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t promised;
+	uint32_t granted;
 
 	f->srq = srq_create(&f->hca, &f->pd, NULL, NULL, 8, 2);
 	assert_non_null(f->srq);
 	start_near(f);
-	promised = f->srq->rq.promised; /* to who has not asked yet */
-	assert_true(promised > 4);
+	granted = f->srq->rq.granted; /* to who has not asked yet */
+	assert_true(granted > 4);
 	for (int i = 0; i < 2; i++) { /* the first one finds none */
 		assert_false(give(f, datagram_of(8, 0)));
 		fixture_give(f, datagram_of(8, 0));
-		assert_int_equal(f->srq->rq.promised, --promised);
+		assert_int_equal(f->srq->rq.granted, --granted);
 		share(f, 1, GRH + 8, f->mr->base.lkey);
 	}
 	expect_taken(f, 1, IBV_WC_SUCCESS);
@@ -423,7 +423,7 @@ int main(void)
 		T(a_datagram_takes_a_shared_receive_the_usual_way),
 		T(a_datagram_says_what_the_request_does),
 		T(a_datagram_that_is_not_plain_is_left_to_the_usual_way),
-		T(a_datagram_with_a_question_behind_it_goes_the_usual_way),
+		T(a_datagram_with_a_credit_request_behind_it_goes_the_usual_way),
 		T(datagrams_do_not_overtake_what_waits),
 		T(datagrams_fill_the_queue_as_all_do),
 		T(who_is_behind_is_waited_for),

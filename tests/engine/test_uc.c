@@ -77,7 +77,7 @@ static void a_message_becomes_packets_and_is_complete(void **state)
 	assert_false(fixture_wait_deadline(f));
 }
 
-/* More packets than a turn has room for: the message is not complete before its last one is sent. */
+/* More packets than a tx batch has room for: the message is not complete before its last one is sent. */
 static void a_long_message_takes_many_turns(void **state)
 {
 	struct fixture *f = *state;
@@ -90,13 +90,13 @@ static void a_long_message_takes_many_turns(void **state)
 	lock_take(&f->qp->lock);
 	assert_int_equal(engine_post_send(f->qp, &wr, &bad), 0);
 	do {
-		f->turn.room = UINT32_MAX;
-		assert_true(engine_run(f->qp, &f->turn));
-		packets += f->turn.packets;
-		turn_done(&f->turn);
+		f->batch.room = UINT32_MAX;
+		assert_true(engine_run(f->qp, &f->batch));
+		packets += f->batch.packets;
+		batch_done(&f->batch);
 		expect_none(f);
 	} while (packets < 200);
-	assert_false(engine_run(f->qp, &f->turn));
+	assert_false(engine_run(f->qp, &f->batch));
 	lock_drop(&f->qp->lock);
 	expect_done(f, 1, IBV_WC_SUCCESS);
 }

@@ -357,7 +357,7 @@ static void a_window_gives_no_local_rights(void **state)
 	expect_done(f, 1, IBV_WC_LOC_PROT_ERR);
 }
 
-/* They are done when their turn comes, and complete when those before them have. */
+/* They are done when their tx batch comes, and complete when those before them have. */
 static void completions_stay_in_order(void **state)
 {
 	struct fixture *f = *state;
@@ -492,21 +492,21 @@ static void a_read_ends_with_its_window(void **state)
 	struct packet p;
 
 	fixture_start(f, IBV_QPS_RTS);
-	p = aimed(f, OP_READ_REQUEST, due_psn(0), 0, 0, 100 * MTU); /* more than a turn */
+	p = aimed(f, OP_READ_REQUEST, due_psn(0), 0, 0, 100 * MTU); /* more than a tx batch */
 	p.rkey = f->rkey;
 	lock_take(&f->qp->lock);
 	engine_receive(f->qp, &p, &fixture_there, f->now);
-	f->turn.now = f->now;
-	f->turn.room = UINT32_MAX;
-	assert_true(engine_run(f->qp, &f->turn));
-	assert_int_equal(mr_deregister(f->lent), -EBUSY);
+	f->batch.now = f->now;
+	f->batch.room = UINT32_MAX;
+	assert_true(engine_run(f->qp, &f->batch));
+	assert_int_equal(mr_deregister(f->exported), -EBUSY);
 	assert_true(window_invalidate(&f->hca, &f->pd, f->qp->serial,
-				      f->rkey)); /* while the turn holds the region */
-	turn_done(&f->turn);
+				      f->rkey)); /* while the tx batch holds the region */
+	batch_done(&f->batch);
 	lock_drop(&f->qp->lock);
-	assert_int_equal(mr_deregister(f->lent), 0);
+	assert_int_equal(mr_deregister(f->exported), 0);
 	fixture_run(f);
-	expect_ack(f, due_psn(TURN_TRAINS), NAK_REMOTE_ACCESS);
+	expect_ack(f, due_psn(BATCH_TRAINS), NAK_REMOTE_ACCESS);
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 }
 
@@ -542,7 +542,7 @@ struct lending {
 };
 
 /* What the responder does for one packet, again and again, while the window comes and goes. */
-static void *borrow(void *arg)
+static void *import_make(void *arg)
 {
 	struct lending *l = arg;
 
@@ -568,7 +568,7 @@ static void unbinding_and_deregistering_waits_for_those_inside(void **state)
 	pthread_t thread;
 
 	fixture_start(f, IBV_QPS_RTS);
-	assert_int_equal(pthread_create(&thread, NULL, borrow, &l), 0);
+	assert_int_equal(pthread_create(&thread, NULL, import_make, &l), 0);
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		struct mr *mr = mr_register(&f->pd, &l.word, sizeof(l.word), IOVA, BIND | LOCAL);
 		struct window_bind b = {w->index, mr->base.lkey, (uint8_t)i, WRITE, IOVA, 8};

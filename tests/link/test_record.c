@@ -76,7 +76,7 @@ static void expect_same(const struct packet *a, const struct packet *b)
 	SAME_IF(HAS_XRCETH, srqn);
 }
 
-/* The short way to write it. */
+/* the fast path to write it. */
 static void expect_same_straight(const char *record, const struct packet *p, const char *payload)
 {
 	_Alignas(CACHE_LINE) char memory[1024];
@@ -118,7 +118,7 @@ static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 		if (!from)
 			continue;
 		assert_memory_equal(from, &here, sizeof(here));
-		assert_memory_equal(p.to, &here, sizeof(here)); /* neighbors have one address */
+		assert_memory_equal(p.to, &here, sizeof(here)); /* local peers have one address */
 		assert_int_equal(p.traffic_class, 5);
 	}
 }

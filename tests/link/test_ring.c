@@ -20,7 +20,7 @@ enum { SIZE = 65536 };
 
 struct ends {
 	struct ring producer, consumer;
-	sem_t bell, room; /* the two wake-ups */
+	sem_t doorbell, room; /* the two wake-ups */
 	uint64_t messages;
 };
 
@@ -33,7 +33,7 @@ static void open_ends(struct ends *e)
 	assert_int_equal(ring_map(&e->producer, memory), 0);
 	assert_int_equal(ring_map(&e->consumer, memory), 0);
 	close(memory);
-	sem_init(&e->bell, 0, 0);
+	sem_init(&e->doorbell, 0, 0);
 	sem_init(&e->room, 0, 0);
 }
 
@@ -213,7 +213,7 @@ static void *produce(void *arg)
 {
 	struct ends *e = arg;
 	struct ring *r = &e->producer;
-	struct lock outlet = {0};
+	struct lock tx_ring = {0};
 	bool wake;
 
 	for (uint64_t i = 0; i < e->messages; i++) {
@@ -223,12 +223,12 @@ static void *produce(void *arg)
 			if (!ring_want(r, bytes))
 				sem_wait(&e->room);
 		/* either way of a producer: a barrier of its own, or that of a lock */
-		lock_take(&outlet);
+		lock_take(&tx_ring);
 		put(r, i, length_of(i));
 		wake = i & 1 && ring_must_wake(r);
-		lock_drop_fully(&outlet);
+		lock_drop_fully(&tx_ring);
 		if (wake || (!(i & 1) && ring_is_asleep(r)))
-			sem_post(&e->bell);
+			sem_post(&e->doorbell);
 	}
 	return NULL;
 }
@@ -253,7 +253,7 @@ static void consume(struct ends *e)
 			continue;
 		if (ring_is_wanted(r))
 			sem_post(&e->room);
-		sem_wait(&e->bell);
+		sem_wait(&e->doorbell);
 	}
 }
 

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #include "loop/internal.h"
-#include "loop/neighbor.h"
+#include "loop/local_peer.h"
 #include "loop/netns.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -99,12 +99,12 @@ static void connect_qp(struct qp *qp, uint32_t to)
 }
 
 /* By the local link from the first packet on, if that is to be. */
-static void await_neighbor(const struct qp *qp)
+static void await_local_peer(const struct qp *qp)
 {
-	const struct neighbor *n = qp->path.neighbor;
+	const struct local_peer *n = qp->path.local_peer;
 
 	assert_int_equal(!n, !local_is_wanted());
-	while (n && neighbor_state(n) != NEIGHBOR_MET)
+	while (n && local_peer_state(n) != LOCAL_PEER_MET)
 		sched_yield();
 }
 
@@ -127,7 +127,7 @@ static void open_pair(struct pair *p)
 	}
 	for (int i = 0; i < 2; i++)
 		connect_qp(p->qp[i], p->qp[!i]->base.qp_num);
-	await_neighbor(p->qp[0]);
+	await_local_peer(p->qp[0]);
 }
 
 static void close_pair(struct pair *p)
@@ -220,12 +220,12 @@ static void whoever_polls_moves_packets(void **state)
 /* Were the first to go by packets, those behind it would have to as well, for as long as it is never quiet. */
 static void the_first_write_is_done_at_once(void **state)
 {
-	const struct neighbor *n;
+	const struct local_peer *n;
 	struct pair p;
 	bool direct;
 
 	open_pair(&p);
-	n = p.qp[0]->path.neighbor;
+	n = p.qp[0]->path.local_peer;
 	direct = n && n->reach;
 	if (!direct)
 		printf("# no memory can be reached here\n");

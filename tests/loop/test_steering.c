@@ -382,7 +382,7 @@ static void die(struct process *p)
 static struct link *sender;
 static uint32_t next_psn;
 
-/* Sends a packet and waits until it is seen where it belongs. True: it took the straight way. */
+/* Sends a packet and waits until it is seen where it belongs. True: it took the fast path. */
 static bool send_to(struct process *to)
 {
 	struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)to->slot << 16 | 77, .psn = psn(next_psn++)};
@@ -396,7 +396,7 @@ static bool send_to(struct process *to)
 	return !seen.handed_over;
 }
 
-/* All arrive; and once it is found out what is wrong, they take the straight way. How many go astray until then is a matter of who
+/* All arrive; and once it is found out what is wrong, they take the fast path. How many go astray until then is a matter of who
  * looks when: 4 show it to whoever gets them, but for those that he got before he knew of the last change. */
 static void settle(struct process *all, int count)
 {

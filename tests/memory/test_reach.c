@@ -22,11 +22,11 @@
 
 /* ---- what is let in ---- */
 
-/* Opens a region, adopted or not, with a page of a pattern, and waits to be told to go. */
+/* Opens a region, made shareable or not, with a page of a pattern, and waits to be told to go. */
 static void be_visited(struct share *own, struct reach *parent, int socket)
 {
 	char *at = fresh(2 * LENGTH);
-	struct adopted where;
+	struct shareable where;
 	char *region = at + 100; /* the edges are not in whole pages */
 
 	for (int i = 0; i < LENGTH; i++)
@@ -157,7 +157,7 @@ static void close_while_others_write(struct world *w, bool may_move)
 	share_open_qp(w->own, QP, WRITE, PD, PAIR);
 	for (unsigned i = 0; i < rounds(600); i++) {
 		volatile char *seen = at + LENGTH / 2;
-		struct adopted where;
+		struct shareable where;
 
 		memset(at, '.', LENGTH);
 		open_region(w->own, at, (uint8_t)(1 + i % 255), may_move, &where);
@@ -231,7 +231,7 @@ static void nor_by_threads(void **state)
 	share_open_qp(w.own, QP, WRITE, PD, PAIR);
 	assert_int_equal(pthread_create(&thread, NULL, write_in_a_thread, &w), 0);
 	for (unsigned i = 0; i < rounds(600); i++) {
-		struct adopted where;
+		struct shareable where;
 		char *at = fresh(LENGTH);
 
 		open_region(w.own, at, (uint8_t)(1 + i % 255), true, &where);
@@ -251,7 +251,7 @@ static void nor_by_threads(void **state)
 static void closed_qps_are_left_alone(void **state)
 {
 	char *at = fresh(LENGTH);
-	struct adopted where;
+	struct shareable where;
 	struct world w;
 
 	begin(&w, write_all_the_time, true);
@@ -289,7 +289,7 @@ static void who_is_killed_inside_is_not_waited_for(void **state)
 	char *at = fresh(LENGTH);
 
 	for (int i = 0; i < 20; i++) {
-		struct adopted where;
+		struct shareable where;
 		struct world w;
 		char byte;
 
@@ -314,7 +314,7 @@ static void another_in_its_place_starts_afresh(void **state)
 	share_fds(other, fd);
 	assert_int_equal(reach_open(&r, own, dup(fd[0]), -1, 2, getpid()), 0);
 	assert_int_equal(atomic_load(&v->admitted), other->table->identity);
-	atomic_store(&v->cell[4].count, 7); /* died inside */
+	atomic_store(&v->hazard[4].count, 7); /* died inside */
 	reach_dead(r);
 	reach_dead(r);
 	assert_int_equal(atomic_load(&v->admitted), 0);
@@ -324,7 +324,7 @@ static void another_in_its_place_starts_afresh(void **state)
 	share_settle(own);
 
 	share_admit(own, 2, 4711, getpid());
-	assert_int_equal(atomic_load(&v->cell[4].count), 0);
+	assert_int_equal(atomic_load(&v->hazard[4].count), 0);
 	reach_dead(r); /* what is known of the old one says nothing of the new one */
 	assert_int_equal(atomic_load(&v->admitted), 4711);
 	share_settle(own);
@@ -365,7 +365,7 @@ static void a_region_that_is_open_again_has_another_key(void **state)
 {
 	struct share *own = make_share(1);
 	char *at = fresh(LENGTH);
-	struct adopted where;
+	struct shareable where;
 	struct reach *self;
 
 	assert_int_equal(reach_self(&self, own), 0);
@@ -399,7 +399,7 @@ static void who_comes_again_is_let_in_until_something_is_closed(void **state)
 	struct share_region other = elsewhere;
 	struct share *own = make_share(1);
 	char *at = fresh(LENGTH), *there = fresh(LENGTH);
-	struct adopted where;
+	struct shareable where;
 	struct reach *self;
 	char byte;
 	const struct {
@@ -477,7 +477,7 @@ static void a_child_of_fork_changes_nothing(void **state)
 {
 	struct share *own = make_share(1);
 	char *at = fresh(LENGTH);
-	struct adopted where;
+	struct shareable where;
 	struct reach *self;
 	int status;
 	pid_t pid;
@@ -528,12 +528,12 @@ static void *enter_together(void *arg)
 	return NULL;
 }
 
-static void threads_have_a_cell_each_while_there_are_any(void **state)
+static void threads_have_a_hazard_each_while_there_are_any(void **state)
 {
-	enum { THREADS = SHARE_CELLS + 10 };
+	enum { THREADS = SHARE_HAZARDS + 10 };
 	struct share *own = make_share(1);
 	char *at = fresh(LENGTH);
-	struct adopted where;
+	struct shareable where;
 	pthread_t thread[THREADS];
 
 	open_region(own, at, 1, true, &where);
@@ -548,7 +548,7 @@ static void threads_have_a_cell_each_while_there_are_any(void **state)
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(thread[i], NULL);
 		assert_int_equal(c.inside + c.refused, THREADS);
-		assert_in_range(c.inside, SHARE_CELLS - 1, SHARE_CELLS); /* the main thread may have one */
+		assert_in_range(c.inside, SHARE_HAZARDS - 1, SHARE_HAZARDS); /* the main thread may have one */
 		pthread_barrier_destroy(&c.all);
 		reach_close(c.reach);
 	}
@@ -594,7 +594,7 @@ int main(void)
 		cmocka_unit_test(a_region_that_is_open_again_has_another_key),
 		cmocka_unit_test(who_comes_again_is_let_in_until_something_is_closed),
 		cmocka_unit_test(a_child_of_fork_changes_nothing),
-		cmocka_unit_test(threads_have_a_cell_each_while_there_are_any),
+		cmocka_unit_test(threads_have_a_hazard_each_while_there_are_any),
 		cmocka_unit_test(both_ends_compute_the_same_pair),
 		cmocka_unit_test(keys_are_split_as_they_are_made),
 	};

@@ -63,28 +63,28 @@ static void withdraw(struct share *s)
 	share_settle(s);
 }
 
-void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct adopted *where)
+void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct shareable *where)
 {
-	adopt(s->arena, at, LENGTH, may_move, where);
+	shareable_make(s->arena, at, LENGTH, may_move, where);
 	publish(s, at, tag, &(struct share_region){.offset = where->offset, .mapped = where->mapped, .skip = where->skip});
 }
 
-void close_region(struct share *s, char *at, const struct adopted *where)
+void close_region(struct share *s, char *at, const struct shareable *where)
 {
 	withdraw(s);
-	adopt_release(s->arena, at, LENGTH, where);
+	shareable_release(s->arena, at, LENGTH, where);
 }
 
-void open_lent(struct share *s, char *at, uint8_t tag, struct lent *where)
+void open_exported(struct share *s, char *at, uint8_t tag, struct exported *where)
 {
-	lend(s, at, LENGTH, where);
+	export_make(s, at, LENGTH, where);
 	publish(s, at, tag, &(struct share_region){.offset = where->offset, .mapped = where->mapped, .file = where->file});
 }
 
-void close_lent(struct share *s, const struct lent *where)
+void close_exported(struct share *s, const struct exported *where)
 {
 	withdraw(s);
-	lend_release(s, where->file);
+	export_release(s, where->file);
 }
 
 /* A copy may fault. */

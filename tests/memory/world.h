@@ -11,9 +11,9 @@
 
 #include <sys/types.h>
 
-#include "memory/adopt.h"
+#include "memory/shareable.h"
 #include "memory/fault.h"
-#include "memory/lend.h"
+#include "memory/export.h"
 #include "memory/reach.h"
 
 enum {
@@ -39,11 +39,11 @@ int descriptors(void);	    /* how many this process has */
 struct share *make_share(uint8_t slot);
 
 /* Opens a region of LENGTH bytes at `at`; *where is for close_region(). */
-void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct adopted *where);
-void close_region(struct share *s, char *at, const struct adopted *where);
+void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct shareable *where);
+void close_region(struct share *s, char *at, const struct shareable *where);
 /* The same for memory that the program shares. */
-void open_lent(struct share *s, char *at, uint8_t tag, struct lent *where);
-void close_lent(struct share *s, const struct lent *where);
+void open_exported(struct share *s, char *at, uint8_t tag, struct exported *where);
+void close_exported(struct share *s, const struct exported *where);
 
 bool put(struct reach *r, uint32_t key, uint64_t va, const void *bytes, size_t length);
 bool get(struct reach *r, uint32_t key, uint64_t va, void *bytes, size_t length);

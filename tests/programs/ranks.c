@@ -1,5 +1,5 @@
-/* An MPI program of any number of ranks: each sends its neighbor messages of all sizes, gets those of the one before it,
- * writes into the neighbor's window, and adds up with all. What arrives is checked. It is run by mpirun.
+/* An MPI program of any number of ranks: each sends its local peer messages of all sizes, gets those of the one before it,
+ * writes into the local peer's window, and adds up with all. What arrives is checked. It is run by mpirun.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <mpi.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@ enum { LARGEST = 4 << 20 };
 
 static int rank, ranks;
 
-static void require(int holds, const char *what)
+static void require(int hazards, const char *what)
 {
-	if (holds)
+	if (hazards)
 		return;
 	fprintf(stderr, "rank %d: %s\n", rank, what);
 	MPI_Abort(MPI_COMM_WORLD, 1);

@@ -133,7 +133,7 @@ static inline int count_descriptors(void)
 	return n - ways;
 }
 
-/* How much memory of ours and of neighbors is mapped here: rings, tables, what regions moved into. */
+/* How much memory of ours and of local peers is mapped here: rings, tables, what regions moved into. */
 static inline int count_memories(void)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
@@ -175,7 +175,7 @@ static inline bool has_met(void)
 }
 
 /* The helper thread puts away what was another's: soon. Unless the next one has called: it may have the slot of the one before,
- * be a neighbor by now, and wait for us. */
+ * be a local peer by now, and wait for us. */
 static inline bool has_only(int descriptors, int memories)
 {
 	return count_descriptors() == descriptors && count_memories() == memories;

@@ -169,13 +169,13 @@ static void check_state(struct end *e)
 	       r->flight);
 }
 
-static void send_turn(struct end *e, struct turn *turn, uint32_t from)
+static void send_batch(struct end *e, struct batch *batch, uint32_t from)
 {
 	struct lane *lane = e->qp->req.lossless ? end_lane(e) : NULL;
 	struct world *w = e->world;
 
-	for (uint32_t i = from; i < turn->packets; i++) {
-		const struct packet *p = &turn->tx[i].packet;
+	for (uint32_t i = from; i < batch->packets; i++) {
+		const struct packet *p = &batch->tx[i].packet;
 
 		say(w, e, "  sends %s psn %06x length %u%s syndrome %02x msn %u", opcode_info[p->opcode].name,
 		    p->psn.v, p->length, p->ack_request ? " AckReq" : "", p->syndrome, p->msn);
@@ -188,7 +188,7 @@ static void send_turn(struct end *e, struct turn *turn, uint32_t from)
 			lane->at += lane_bytes(p->length);
 			e->sent_to = lane->at;
 		}
-		network_send(&w->network, e->node->index, turn, &turn->tx[i],
+		network_send(&w->network, e->node->index, batch, &batch->tx[i],
 			     e->qp->req.lossless ? w->lane_mtu : 0, w->now);
 	}
 }
@@ -196,7 +196,7 @@ static void send_turn(struct end *e, struct turn *turn, uint32_t from)
 void end_run(struct end *e, bool delay_ack)
 {
 	struct world *w = e->world;
-	struct turn *turn = &w->turn;
+	struct batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	struct lane *lane;
 	uint64_t deadline;
@@ -211,29 +211,29 @@ void end_run(struct end *e, bool delay_ack)
 		engine_change_link(qp, w->lane_mtu);
 	lane = qp->req.lossless ? end_lane(e) : NULL;
 	do {
-		/* now and then a turn with less room than most */
-		uint32_t from = dice_chance(&w->dice, 0.1) ? (uint32_t)dice_below(&w->dice, TURN_PACKETS) : 0;
+		/* now and then a tx batch with less room than most */
+		uint32_t from = dice_chance(&w->dice, 0.1) ? (uint32_t)dice_below(&w->dice, BATCH_PACKETS) : 0;
 
-		turn->now = w->now;
-		turn->delay_ack = delay_ack;
-		turn->budget = w->style.budget;
-		turn->room = lane ? min_of(lane_room(lane), lane->size / 2) : UINT32_MAX;
-		turn->packets = from;
-		more = engine_run(qp, turn);
+		batch->now = w->now;
+		batch->delay_ack = delay_ack;
+		batch->budget = w->style.budget;
+		batch->room = lane ? min_of(lane_room(lane), lane->size / 2) : UINT32_MAX;
+		batch->packets = from;
+		more = engine_run(qp, batch);
 		expect(w, e,
-		       turn->packets >= from && turn->packets <= TURN_PACKETS && turn->iovs <= TURN_IOVECS &&
-			       turn->regions <= TURN_REGIONS,
-		       "the turn holds %u packets, %u pieces, %u regions", turn->packets, turn->iovs,
-		       turn->regions);
-		expect(w, e, !more || turn->packets > from || from || rounds < 1000,
+		       batch->packets >= from && batch->packets <= BATCH_PACKETS && batch->iovs <= BATCH_IOVECS &&
+			       batch->regions <= BATCH_REGIONS,
+		       "the turn holds %u packets, %u pieces, %u regions", batch->packets, batch->iovs,
+		       batch->regions);
+		expect(w, e, !more || batch->packets > from || from || rounds < 1000,
 		       "the engine wants to run again and again and sends nothing");
-		send_turn(e, turn, from);
-		turn_done(turn);
+		send_batch(e, batch, from);
+		batch_done(batch);
 		expect(w, e, rounds < 100000, "the engine never has enough");
 	} while (more && (rounds++ < 4 || !dice_chance(&w->dice, 0.2)));
 	work = engine_has_work(qp, false);
 	deadline = engine_deadline(qp);
-	e->stuck = turn->full;
+	e->stuck = batch->full;
 	if (e->stuck)
 		say(w, e, "waits for room: there are %u bytes of %u", lane_room(lane), lane->size);
 	expect(w, e, more || delay_ack || e->stuck || !work, "the engine has run, and still has work");
@@ -263,21 +263,21 @@ void end_attend(struct end *e)
 NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
-	struct turn *turn = &w->turn;
+	struct batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	struct packet packet[2];
 	char payload[SHORT_MOST];
 
 	if (!engine_post_is_short(qp, wr))
 		return false;
-	turn->packets = engine_post_short(qp, wr, w->now, w->style.budget, payload, packet);
-	for (uint32_t i = 0; i < turn->packets; i++)
-		turn->tx[i] = (struct tx){.packet = packet[i], .path = &qp->path, .iovs = i == 0};
-	turn->iov[0] = (struct iovec){payload, packet[0].length};
-	send_turn(e, turn, 0);
-	if (!turn->packets)
+	batch->packets = engine_post_short(qp, wr, w->now, w->style.budget, payload, packet);
+	for (uint32_t i = 0; i < batch->packets; i++)
+		batch->tx[i] = (struct tx){.packet = packet[i], .path = &qp->path, .iovs = i == 0};
+	batch->iov[0] = (struct iovec){payload, packet[0].length};
+	send_batch(e, batch, 0);
+	if (!batch->packets)
 		return false;
-	turn->packets = 0;
+	batch->packets = 0;
 	check_state(e);
 	return true;
 }
@@ -286,23 +286,23 @@ NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
 NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
-	struct turn *turn = &w->turn;
+	struct batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	char payload[STRAIGHT_MOST];
 
 	for (; wr && w->lane_mtu && engine_is_straight(qp) && dice_chance(&w->dice, 0.7); wr = wr->next) {
-		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(STRAIGHT_MOST) + TURN_SPARE)
+		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(STRAIGHT_MOST) + BATCH_SPARE)
 			break;
-		turn->tx[0] = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
-		if (!(straight_is_common(qp, wr) ? engine_post_straight(qp, wr, &turn->tx[0].packet, payload, true)
-						 : engine_post_straight(qp, wr, &turn->tx[0].packet, payload, false)))
+		batch->tx[0] = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
+		if (!(straight_is_common(qp, wr) ? engine_post_straight(qp, wr, &batch->tx[0].packet, payload, true)
+						 : engine_post_straight(qp, wr, &batch->tx[0].packet, payload, false)))
 			break;
 		if (!engine_straight_is_timed(qp))
 			engine_time_straight(qp, w->now);
-		turn->iov[0] = (struct iovec){payload, turn->tx[0].packet.length};
-		turn->packets = 1;
-		send_turn(e, turn, 0);
-		turn->packets = 0;
+		batch->iov[0] = (struct iovec){payload, batch->tx[0].packet.length};
+		batch->packets = 1;
+		send_batch(e, batch, 0);
+		batch->packets = 0;
 		check_state(e);
 	}
 	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_short(e, wr))

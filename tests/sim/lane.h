@@ -1,4 +1,4 @@
-/* The room in the ring between two neighbours: what the producer put there, what the consumer has read, and how much of that
+/* The room in the ring between two local peers: what the producer put there, what the consumer has read, and how much of that
  * it has told the producer, as link/ring.h does it: an eighth of the ring at a time, or when it finds nothing more.
  * SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SIM_LANE_H

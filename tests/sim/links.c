@@ -108,21 +108,21 @@ static const struct near_ops near_ops = {find_near, reserve_near, release_near, 
 void run(struct half *h)
 {
 	struct world *w = services.world;
-	struct turn *turn = &w->turn;
+	struct batch *batch = &w->batch;
 	int rounds = 0;
 	bool more;
 
 	lock_take(&h->qp->lock);
 	do {
-		turn->now = w->now;
-		turn->delay_ack = false;
-		turn->budget = w->style.budget;
-		turn->room = UINT32_MAX;
-		turn->near = &near_ops;
-		more = engine_run(h->qp, turn);
-		for (uint32_t i = 0; i < turn->packets; i++)
-			network_send(&w->network, h->node->index, turn, &turn->tx[i], 0, w->now);
-		turn_done(turn);
+		batch->now = w->now;
+		batch->delay_ack = false;
+		batch->budget = w->style.budget;
+		batch->room = UINT32_MAX;
+		batch->near = &near_ops;
+		more = engine_run(h->qp, batch);
+		for (uint32_t i = 0; i < batch->packets; i++)
+			network_send(&w->network, h->node->index, batch, &batch->tx[i], 0, w->now);
+		batch_done(batch);
 		expect(w, NULL, rounds++ < 10000, "the engine never has enough");
 	} while (more);
 	h->deadline = engine_deadline(h->qp);
@@ -165,7 +165,7 @@ static void prepare(struct link *l, uint32_t number)
 NO_LOCK_ANALYSIS static bool post_straight(struct link *l, const struct ibv_send_wr *wr)
 {
 	struct world *w = services.world;
-	struct tx *tx = &w->turn.tx[0];
+	struct tx *tx = &w->batch.tx[0];
 	struct qp *qp = l->from.qp;
 	char payload[STRAIGHT_MOST];
 	struct flow *to;
@@ -176,8 +176,8 @@ NO_LOCK_ANALYSIS static bool post_straight(struct link *l, const struct ibv_send
 	*tx = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &l->ah.path, .iovs = 1};
 	if (!to || !engine_post_datagram(qp, wr, to, w->now, &tx->packet, payload))
 		return false;
-	w->turn.iov[0] = (struct iovec){payload, tx->packet.length};
-	network_send(&w->network, l->from.node->index, &w->turn, tx, 0, w->now);
+	w->batch.iov[0] = (struct iovec){payload, tx->packet.length};
+	network_send(&w->network, l->from.node->index, &w->batch, tx, 0, w->now);
 	engine_sent_datagrams(qp, wr);
 	return true;
 }

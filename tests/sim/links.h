@@ -84,7 +84,7 @@ extern struct services {
 	struct xrcd xrcd[NETWORK_NODES];
 	enum ibv_mtu mtu;
 	double lazy;
-	uint64_t near_from; /* from then on datagrams find that their receivers are neighbors, whose rings are at times full */
+	uint64_t near_from; /* from then on datagrams find that their receivers are local peers, whose rings are at times full */
 } services;
 
 /* What is sent comes. */

@@ -96,7 +96,7 @@ static struct icrc_flow flow_of(const struct network *n, uint32_t from, uint32_t
 	return flow;
 }
 
-static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, const struct turn *turn,
+static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, const struct batch *batch,
 			   const struct tx *tx)
 {
 	struct icrc_flow flow = flow_of(n, from, to);
@@ -115,7 +115,7 @@ static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, 
 	f->acknowledged = tx->packet.acknowledged;
 	memcpy(f->bytes, header, at);
 	for (uint32_t i = 0; i < tx->iovs; i++) {
-		const struct iovec *iov = &turn->iov[tx->iov + i];
+		const struct iovec *iov = &batch->iov[tx->iov + i];
 
 		payload += iov->iov_len;
 		assert(payload <= tx->packet.length);
@@ -206,11 +206,11 @@ static void digest(struct network *n, const struct flight *f)
 	n->digest = (n->digest ^ icrc ^ (uint64_t)f->length << 32) * 0x9e3779b97f4a7c15u;
 }
 
-void network_send(struct network *n, uint32_t from, const struct turn *turn, const struct tx *tx,
+void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx,
 		  uint32_t mtu, uint64_t now)
 {
 	uint32_t to = node_of(n, &tx->path->dgid);
-	struct flight *f = pack(n, from, to, turn, tx), *copy;
+	struct flight *f = pack(n, from, to, batch, tx), *copy;
 
 	digest(n, f);
 	f->mtu = mtu;
@@ -219,7 +219,7 @@ void network_send(struct network *n, uint32_t from, const struct turn *turn, con
 		return;
 	}
 	if (dice_chance(&n->dice, n->quality.duplicate)) {
-		copy = pack(n, from, to, turn, tx);
+		copy = pack(n, from, to, batch, tx);
 		copy->mtu = mtu;
 		n->doubled++;
 		put_on_way(n, copy, &tx->packet, now);
@@ -265,7 +265,7 @@ const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_g
 	if (f->damaged || packet_parse(&arrived, f->bytes, f->length - ICRC_BYTES))
 		return NULL;
 	arrived.mtu = f->mtu;
-	arrived.acknowledges = f->acknowledges; /* as between neighbors: such a packet has the MTU of a lane */
+	arrived.acknowledges = f->acknowledges; /* as between local peers: such a packet has the MTU of a lane */
 	arrived.acknowledged = f->acknowledged;
 	return &arrived;
 }

@@ -47,22 +47,22 @@ static void make_node(struct world *w, uint32_t index)
 			abort();
 }
 
-static void answer(struct half *h, const struct packet *question, const union ibv_gid *from)
+static void answer(struct half *h, const struct packet *credit_request, const union ibv_gid *from)
 {
 	struct path path = {.sgid = services.world->network.gid[h->node->index], .dgid = *from};
 	struct tx tx = {.path = &path};
 	bool answers;
 
 	lock_take(&h->qp->lock);
-	answers = engine_answer(h->qp, question, from, services.world->now, &tx.packet);
+	answers = engine_grant_credit(h->qp, credit_request, from, services.world->now, &tx.packet);
 	lock_drop(&h->qp->lock);
 	if (answers)
-		network_send(&services.world->network, h->node->index, &services.world->turn, &tx, 0, services.world->now);
+		network_send(&services.world->network, h->node->index, &services.world->batch, &tx, 0, services.world->now);
 }
 
 static void take_packet(struct half *h, const struct packet *p, const union ibv_gid *from)
 {
-	if (p->opcode == OPCODE_QUESTION) {
+	if (p->opcode == OPCODE_CREDIT_REQUEST) {
 		answer(h, p, from);
 		return;
 	}
@@ -131,7 +131,7 @@ static void tick(struct link *l)
 static void step(struct world *w)
 {
 	uint64_t when = network_next(&w->network);
-	struct half *late = NULL;
+	struct half *delayed_ack = NULL;
 	struct link *link = NULL;
 
 	for (uint32_t i = 0; i < services.links; i++) {
@@ -140,8 +140,8 @@ static void step(struct world *w)
 
 		for (int k = 0; k < 2; k++)
 			if (halves[k]->deadline < when) {
-				late = halves[k];
-				when = late->deadline;
+				delayed_ack = halves[k];
+				when = delayed_ack->deadline;
 			}
 		if (l->tick_at < when) {
 			link = l;
@@ -152,8 +152,8 @@ static void step(struct world *w)
 	w->now = max_of(w->now, when);
 	if (link && link->tick_at == when)
 		tick(link);
-	else if (late && late->deadline == when)
-		expire(late);
+	else if (delayed_ack && delayed_ack->deadline == when)
+		expire(delayed_ack);
 	else
 		arrive(w);
 }

@@ -110,7 +110,7 @@ static void share_host(struct world *w, struct quality *q)
 	uint32_t size;
 
 	w->lane_mtu = dice_pick(&w->dice, mtus);
-	size = dice_pick(&w->dice, packets) * (w->lane_mtu + TURN_OVERHEAD + TURN_SPARE);
+	size = dice_pick(&w->dice, packets) * (w->lane_mtu + BATCH_OVERHEAD + BATCH_SPARE);
 	for (int from = 0; from < NETWORK_NODES; from++)
 		for (int to = 0; to < NETWORK_NODES; to++)
 			w->lane[from][to] = (struct lane){.size = size, .tell_at = NEVER};

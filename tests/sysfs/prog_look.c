@@ -33,12 +33,12 @@ char *__realpath_chk(const char *path, char *resolved, size_t room);
 
 static int number, failures;
 
-static void check_that(bool holds, const char *what, int line)
+static void check_that(bool hazards, const char *what, int line)
 {
 	number++;
-	failures += !holds;
-	printf("%sok %d - line %d: %s\n", holds ? "" : "not ", number, line, what);
-	if (!holds)
+	failures += !hazards;
+	printf("%sok %d - line %d: %s\n", hazards ? "" : "not ", number, line, what);
+	if (!hazards)
 		printf("# errno %d, %s\n", errno, strerror(errno));
 }
 #define check(...) check_that((__VA_ARGS__), #__VA_ARGS__, __LINE__)

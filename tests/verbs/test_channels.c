@@ -305,7 +305,7 @@ static void destroying_waits_for_acknowledgements(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* Two queues on one channel each get their turn. */
+/* Two queues on one channel each get their tx batch. */
 static void a_channel_serves_many_queues(void **state)
 {
 	struct side *s = *state;

@@ -233,7 +233,7 @@ static struct ibv_wc exchange(struct ibv_ah *ah, char grh[GRH])
 	return wc;
 }
 
-/* The first one that a process sends to another goes by udp, as the two have not met; this process is its own neighbor. */
+/* The first one that a process sends to another goes by udp, as the two have not met; this process is its own local peer. */
 static void datagrams_look_the_same_through_shared_memory(void **state)
 {
 	struct ibv_ah *ah = handle(0);

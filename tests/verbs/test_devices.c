@@ -96,7 +96,7 @@ static void frames_to_an_address_have_a_mac_address(void **state)
 		const char *to, *mac;
 		int error;
 	} rows[] = {
-		{"10.9.8.9", "02:00:00:00:00:09", 0},  /* a neighbor */
+		{"10.9.8.9", "02:00:00:00:00:09", 0},  /* a local peer */
 		{"10.20.1.1", "02:00:00:00:00:09", 0}, /* by that one */
 		{"10.9.8.7", "02:00:00:00:00:07", 0},  /* ours */
 		{"239.129.2.3", "01:00:5e:01:02:03", 0},

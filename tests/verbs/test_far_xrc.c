@@ -22,7 +22,7 @@ enum { ROUNDS = 20 };
 
 /* What this program is called when it is another process. */
 #define OTHER	 "other"
-#define NEIGHBOR "neighbor"
+#define LOCAL_PEER "local peer"
 
 static struct offer offer_of(const struct ends *e)
 {
@@ -195,7 +195,7 @@ static void an_srq_may_be_another_process_s(void **state)
 
 /* ---- targets that another process has made, or opened ---- */
 
-struct neighbor {
+struct local_peer {
 	int to, from;
 	pid_t child;
 };
@@ -205,7 +205,7 @@ struct two {
 	struct ends e;
 	char name[32];
 	int fd;
-	struct neighbor n, third;
+	struct local_peer n, third;
 	uint32_t target; /* the number of the neighbor's target, which is connected to our initiator */
 };
 
@@ -236,7 +236,7 @@ static uint32_t take_message(struct ends *e)
 }
 
 /* Makes targets for whoever asks, opens theirs, and lets both go; says 0 or errno, and ends with its input. */
-static void be_neighbor(int fd, int in, int out)
+static void be_local_peer(int fd, int in, int out)
 {
 	struct ibv_qp *qp = NULL, peer = {0};
 	struct ends e = {0};
@@ -282,7 +282,7 @@ static void be_neighbor(int fd, int in, int out)
 	_exit(0);
 }
 
-static void order(const struct neighbor *n, char what, uint32_t number)
+static void order(const struct local_peer *n, char what, uint32_t number)
 {
 	struct {
 		char what;
@@ -292,7 +292,7 @@ static void order(const struct neighbor *n, char what, uint32_t number)
 	assert_int_equal(write(n->to, &order, sizeof(order)), sizeof(order));
 }
 
-static uint32_t hear(const struct neighbor *n)
+static uint32_t hear(const struct local_peer *n)
 {
 	uint32_t answer = -1u;
 
@@ -300,7 +300,7 @@ static uint32_t hear(const struct neighbor *n)
 	return answer;
 }
 
-static uint32_t tell_one(const struct neighbor *n, char what, uint32_t number)
+static uint32_t tell_one(const struct local_peer *n, char what, uint32_t number)
 {
 	order(n, what, number);
 	return hear(n);
@@ -311,7 +311,7 @@ static uint32_t tell(const struct two *t, char what, uint32_t number)
 	return tell_one(&t->n, what, number);
 }
 
-static void start(struct neighbor *n, int fd)
+static void start(struct local_peer *n, int fd)
 {
 	int to[2], from[2];
 
@@ -321,7 +321,7 @@ static void start(struct neighbor *n, int fd)
 		fcntl(to[0], F_SETFD, 0);
 		fcntl(from[1], F_SETFD, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody who polls */
-		become(NEIGHBOR, fd, to[0], from[1]);
+		become(LOCAL_PEER, fd, to[0], from[1]);
 	}
 	close(to[0]);
 	close(from[1]);
@@ -329,7 +329,7 @@ static void start(struct neighbor *n, int fd)
 	n->from = from[0];
 }
 
-static void stop(struct neighbor *n)
+static void stop(struct local_peer *n)
 {
 	int status;
 
@@ -574,8 +574,8 @@ static void count_by_atomic(struct ends *e)
 
 /* `count` messages to each of two SRQs, ours and another's, and as many atomics, while `victim` is killed in the middle. Each comes
  * once, in order. */
-static void send_numbers(struct ends *e, const struct neighbor *other, uint32_t srqn, uint32_t first, uint32_t count,
-			 struct neighbor *victim, uint32_t when)
+static void send_numbers(struct ends *e, const struct local_peer *other, uint32_t srqn, uint32_t first, uint32_t count,
+			 struct local_peer *victim, uint32_t when)
 {
 	uint64_t counted;
 
@@ -730,7 +730,7 @@ static void who_has_it_open_may_be_killed(void **state)
 }
 
 /* A call that a thread of its own makes, so that all wait at once. */
-struct question {
+struct credit_request {
 	void *(*ask)(void *arg);
 	pthread_t thread;
 	struct ibv_xrcd *xrcd;
@@ -741,7 +741,7 @@ struct question {
 
 static void *ask_to_open(void *arg)
 {
-	struct question *q = arg;
+	struct credit_request *q = arg;
 
 	q->error = open_qp(q->xrcd, q->number) ? 0 : errno;
 	return NULL;
@@ -749,7 +749,7 @@ static void *ask_to_open(void *arg)
 
 static void *ask_for_state(void *arg)
 {
-	struct question *q = arg;
+	struct credit_request *q = arg;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
@@ -760,7 +760,7 @@ static void *ask_for_state(void *arg)
 static void *ask_to_fail(void *arg)
 {
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-	struct question *q = arg;
+	struct credit_request *q = arg;
 
 	q->error = ibv_modify_qp(q->qp, &error, IBV_QP_STATE);
 	return NULL;
@@ -768,7 +768,7 @@ static void *ask_to_fail(void *arg)
 
 static void a_home_that_is_stopped_is_not_waited_for(void **state)
 {
-	struct question q[] = {{ask_to_open}, {ask_for_state}, {ask_to_fail}};
+	struct credit_request q[] = {{ask_to_open}, {ask_for_state}, {ask_to_fail}};
 	enum { QUESTIONS = sizeof(q) / sizeof(q[0]) };
 	struct two *t = *state;
 	struct ends *e = &t->e;
@@ -838,7 +838,7 @@ int main(int argc, char **argv)
 	};
 
 	if (argc == 4)
-		(strcmp(argv[0], OTHER) ? be_neighbor : be_other_process)(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
+		(strcmp(argv[0], OTHER) ? be_local_peer : be_other_process)(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
 	enter_namespace();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

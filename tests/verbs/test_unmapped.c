@@ -280,7 +280,7 @@ static void other_faults_are_the_programs_own(void **state)
 }
 
 /* What follows goes by UDP, and not by shared memory. */
-static void without_neighbors(void **state)
+static void without_local_peers(void **state)
 {
 	close_context(state);
 	setenv("UROCE_LOCAL", "off", true);
@@ -297,7 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ALL,
 		WITH_SIDES(other_faults_are_the_programs_own),
-		cmocka_unit_test(without_neighbors),
+		cmocka_unit_test(without_local_peers),
 		ALL,
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "memory/adopt.h"
+#include "memory/shareable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct piece {
 };
 
 struct extent {
-	uint64_t start, end; /* where it was adopted; end 0: unused */
+	uint64_t start, end; /* where it was made shareable; end 0: unused */
 	uint32_t regions;    /* open ones */
 };
 
@@ -53,9 +53,9 @@ struct arena {
 static _Atomic(struct arena *) current; /* of this process, for fork() and madvise() */
 static _Atomic int own_threads;
 
-void adopt_own_thread(int change)
+void shareable_own_thread(int change)
 {
-	/* relaxed: too small a number only keeps memory from being adopted, and a thread that ends counts itself out before */
+	/* relaxed: too small a number only keeps memory from being made shareable, and a thread that ends counts itself out before */
 	atomic_fetch_add_explicit(&own_threads, change, memory_order_relaxed);
 }
 
@@ -112,7 +112,7 @@ static bool is_alone(void)
 	       threads <= 1 + (unsigned long)atomic_load_explicit(&own_threads, memory_order_relaxed);
 }
 
-static bool is_open(const struct arena *a, uint64_t start, uint64_t end)
+static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t end)
 {
 	if (a->lost)
 		return true;
@@ -122,7 +122,7 @@ static bool is_open(const struct arena *a, uint64_t start, uint64_t end)
 	return false;
 }
 
-static void remember(struct arena *a, uint64_t start, uint64_t end)
+static void shareable_remember(struct arena *a, uint64_t start, uint64_t end)
 {
 	if (start >= end)
 		return;
@@ -132,7 +132,7 @@ static void remember(struct arena *a, uint64_t start, uint64_t end)
 		a->private[a->privates++] = (struct piece){start, end};
 }
 
-static void forget(struct arena *a, uint64_t start, uint64_t end)
+static void shareable_forget(struct arena *a, uint64_t start, uint64_t end)
 {
 	if (start >= end)
 		return;
@@ -156,10 +156,10 @@ bool arena_has(const struct arena *a, const struct mapping *m)
 enum found {
 	FOUND_OTHER,   /* something that cannot move, or a mixture */
 	FOUND_PRIVATE, /* all of it can move */
-	FOUND_ADOPTED, /* all of it is in the arena, in one piece */
+	FOUND_SHAREABLE, /* all of it is in the arena, in one piece */
 };
 
-static enum found find(const struct arena *a, uint64_t start, uint64_t end, uint64_t *offset)
+static enum found shareable_find(const struct arena *a, uint64_t start, uint64_t end, uint64_t *offset)
 {
 	enum found found = FOUND_OTHER;
 	struct mapping m;
@@ -176,10 +176,10 @@ static enum found find(const struct arena *a, uint64_t start, uint64_t end, uint
 			break;
 		}
 		here = m.offset + (at - m.start);
-		if (arena_has(a, &m) && (first || (found == FOUND_ADOPTED && here == *offset + (at - start)))) {
+		if (arena_has(a, &m) && (first || (found == FOUND_SHAREABLE && here == *offset + (at - start)))) {
 			if (first)
 				*offset = here;
-			found = FOUND_ADOPTED;
+			found = FOUND_SHAREABLE;
 		} else if (!m.shared && !m.inode && !m.special && m.readable && m.writable &&
 			   (first || found == FOUND_PRIVATE)) {
 			found = FOUND_PRIVATE;
@@ -190,7 +190,7 @@ static enum found find(const struct arena *a, uint64_t start, uint64_t end, uint
 	}
 	maps_close(&maps);
 	/* an extent that its owner made longer by mremap() */
-	if (found == FOUND_ADOPTED && (*offset >> EXTENT_SHIFT) != ((*offset + (end - start) - 1) >> EXTENT_SHIFT))
+	if (found == FOUND_SHAREABLE && (*offset >> EXTENT_SHIFT) != ((*offset + (end - start) - 1) >> EXTENT_SHIFT))
 		return FOUND_OTHER;
 	return found;
 }
@@ -304,7 +304,7 @@ static bool move_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t *e
 }
 
 /* With all signals blocked, since their handlers write too. */
-static bool move(struct arena *a, uint64_t start, uint64_t end, uint64_t offset)
+static bool shareable_move(struct arena *a, uint64_t start, uint64_t end, uint64_t offset)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	uint64_t at = start, next;
@@ -348,7 +348,7 @@ static void mark_mapped(struct arena *a, uint8_t *mapped)
 }
 
 /* Gives back the memory of extents that nobody has mapped here and no region has. */
-static void collect(struct arena *a) REQUIRES(a->lock)
+static void shareable_collect(struct arena *a) REQUIRES(a->lock)
 {
 	uint32_t idle = 0;
 	uint8_t *mapped = calloc(a->used + 1, 1);
@@ -380,7 +380,7 @@ static void collect_if_due(struct arena *a) REQUIRES(a->lock)
 	for (uint32_t i = 0; i < a->used && idle < a->idle_limit; i++)
 		idle += a->extent[i].end && !a->extent[i].regions;
 	if (idle >= a->idle_limit || a->idle_bytes > IDLE_BYTES)
-		collect(a);
+		shareable_collect(a);
 }
 
 /* EXTENTS: none is left. */
@@ -394,25 +394,25 @@ static uint32_t take_extent(struct arena *a) REQUIRES(a->lock)
 	return i;
 }
 
-static bool adopt_private(struct arena *a, uint64_t start, uint64_t end, uint64_t *offset) REQUIRES(a->lock)
+static bool shareable_private(struct arena *a, uint64_t start, uint64_t end, uint64_t *offset) REQUIRES(a->lock)
 {
 	uint32_t i;
 
-	if (end - start > EXTENT_MOST || is_open(a, start, end) || !may_grow() || !is_alone())
+	if (end - start > EXTENT_MOST || shareable_is_open(a, start, end) || !may_grow() || !is_alone())
 		return false;
 	collect_if_due(a);
 	i = take_extent(a);
 	if (i == EXTENTS)
 		return false;
 	*offset = (uint64_t)i << EXTENT_SHIFT;
-	if (!move(a, start, end, *offset))
+	if (!shareable_move(a, start, end, *offset))
 		return false;
 	a->extent[i] = (struct extent){start, end, 0};
 	a->idle_bytes += end - start;
 	return true;
 }
 
-void *adopt_new(struct arena *a, uint64_t length)
+void *shareable_new(struct arena *a, uint64_t length)
 {
 	void *at = MAP_FAILED;
 	uint32_t i;
@@ -436,12 +436,12 @@ void *adopt_new(struct arena *a, uint64_t length)
 }
 
 /* What of a region is not in the arena, in whole pages. */
-static struct piece before(const struct arena *a, uint64_t address, const struct adopted *w)
+static struct piece before(const struct arena *a, uint64_t address, const struct shareable *w)
 {
 	return (struct piece){down(a, address), address + w->skip};
 }
 
-static struct piece after(const struct arena *a, uint64_t address, uint64_t length, const struct adopted *w)
+static struct piece shareable_after(const struct arena *a, uint64_t address, uint64_t length, const struct shareable *w)
 {
 	uint64_t end = address + length;
 
@@ -450,23 +450,23 @@ static struct piece after(const struct arena *a, uint64_t address, uint64_t leng
 	return (struct piece){address + w->skip + w->mapped, up(a, end)};
 }
 
-void adopt(struct arena *a, void *address, uint64_t length, bool may_move, struct adopted *w)
+void shareable_make(struct arena *a, void *address, uint64_t length, bool may_move, struct shareable *w)
 {
 	uint64_t from = (uintptr_t)address, start, end;
 	enum found found = FOUND_OTHER;
 	struct piece p;
 
-	*w = (struct adopted){0};
+	*w = (struct shareable){0};
 	if (!a || !length)
 		return;
 	start = up(a, from);
 	end = down(a, from + length);
 	lock_take(&a->lock);
 	if (start < end && may_move)
-		found = find(a, start, end, &w->offset);
-	if (found == FOUND_PRIVATE && adopt_private(a, start, end, &w->offset))
-		found = FOUND_ADOPTED;
-	if (found == FOUND_ADOPTED) {
+		found = shareable_find(a, start, end, &w->offset);
+	if (found == FOUND_PRIVATE && shareable_private(a, start, end, &w->offset))
+		found = FOUND_SHAREABLE;
+	if (found == FOUND_SHAREABLE) {
 		struct extent *e = &a->extent[w->offset >> EXTENT_SHIFT];
 
 		w->mapped = end - start;
@@ -475,13 +475,13 @@ void adopt(struct arena *a, void *address, uint64_t length, bool may_move, struc
 			a->idle_bytes -= min_of(a->idle_bytes, e->end - e->start);
 	}
 	p = before(a, from, w);
-	remember(a, p.start, p.end);
-	p = after(a, from, length, w);
-	remember(a, p.start, p.end);
+	shareable_remember(a, p.start, p.end);
+	p = shareable_after(a, from, length, w);
+	shareable_remember(a, p.start, p.end);
 	lock_drop(&a->lock);
 }
 
-void adopt_release(struct arena *a, void *address, uint64_t length, const struct adopted *w)
+void shareable_release(struct arena *a, void *address, uint64_t length, const struct shareable *w)
 {
 	uint64_t from = (uintptr_t)address;
 	struct piece p;
@@ -490,9 +490,9 @@ void adopt_release(struct arena *a, void *address, uint64_t length, const struct
 		return;
 	lock_take(&a->lock);
 	p = before(a, from, w);
-	forget(a, p.start, p.end);
-	p = after(a, from, length, w);
-	forget(a, p.start, p.end);
+	shareable_forget(a, p.start, p.end);
+	p = shareable_after(a, from, length, w);
+	shareable_forget(a, p.start, p.end);
 	if (w->mapped) {
 		struct extent *e = &a->extent[w->offset >> EXTENT_SHIFT];
 
@@ -513,7 +513,7 @@ static bool has_extents(const struct arena *a)
 	return a && a->used;
 }
 
-NO_LOCK_ANALYSIS static void before_fork(void)
+NO_LOCK_ANALYSIS static void shareable_before_fork(void)
 {
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
 
@@ -543,7 +543,7 @@ NO_LOCK_ANALYSIS static void in_parent(void)
 	lock_drop(&a->lock);
 }
 
-/* The kernel's table is the truth: the program may have moved or unmapped what was adopted. */
+/* The kernel's table is the truth: the program may have moved or unmapped what was made shareable. */
 static void make_all_private(const struct arena *a)
 {
 	struct mapping m = {0};
@@ -558,7 +558,7 @@ static void make_all_private(const struct arena *a)
 	maps_close(&maps);
 }
 
-NO_LOCK_ANALYSIS static void in_child(void)
+NO_LOCK_ANALYSIS static void shareable_in_child(void)
 {
 	struct arena *a = fork_arena;
 
@@ -581,14 +581,14 @@ NO_LOCK_ANALYSIS static void in_child(void)
 
 /* Before all others register theirs: so the child has its copy when they write to what they guard, which may lie in memory that
  * the program has registered, freed and allocated anew. */
-__attribute__((constructor(101))) static void watch_forks(void)
+__attribute__((constructor(101))) static void shareable_watch_forks(void)
 {
-	pthread_atfork(before_fork, in_parent, in_child);
+	pthread_atfork(shareable_before_fork, in_parent, shareable_in_child);
 }
 
 /* ---- */
 
-NO_LOCK_ANALYSIS void adopt_emptied(void *address, uint64_t length)
+NO_LOCK_ANALYSIS void shareable_emptied(void *address, uint64_t length)
 {
 	/* acquire pairs with arena_get() */
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
@@ -608,7 +608,7 @@ NO_LOCK_ANALYSIS void adopt_emptied(void *address, uint64_t length)
 	maps_close(&maps);
 }
 
-static bool is_wanted(void)
+static bool shareable_is_wanted(void)
 {
 	const char *word = getenv("UROCE_ADOPT");
 
@@ -654,13 +654,13 @@ struct arena *arena_get(void)
 	static struct lock making;
 	struct arena *a;
 
-	if (!is_wanted() || !may_grow())
+	if (!shareable_is_wanted() || !may_grow())
 		return NULL;
 	lock_take(&making);
 	a = atomic_load_explicit(&current, memory_order_acquire);
 	if (!a) {
 		a = make_arena();
-		/* release pairs with adopt_emptied() and before_fork() */
+		/* release pairs with shareable_emptied() and shareable_before_fork() */
 		atomic_store_explicit(&current, a, memory_order_release);
 	}
 	lock_drop(&making);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "cm/witness.h"
+#include "cm/liveness.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "loop/gsi.h"
 #include "loop/loop.h"
 #include "loop/slot.h"
@@ -41,9 +41,9 @@ static void somebody_died(void *arg)
 	lock_drop(&cm.lock);
 }
 
-int witness_start(void)
+int liveness_start(void)
 {
-	int fd = fd_aside(epoll_create1(EPOLL_CLOEXEC)), err;
+	int fd = high_fd(epoll_create1(EPOLL_CLOEXEC)), err;
 
 	if (fd < 0)
 		return -errno;
@@ -58,7 +58,7 @@ int witness_start(void)
 	return 0;
 }
 
-void witness_forget(void)
+void liveness_forget(void)
 {
 	for (int i = 0; i <= SLOTS; i++)
 		if (pidfd[i])
@@ -74,10 +74,10 @@ static int open_process(uint8_t slot)
 {
 	pid_t pid = gsi_process(slot);
 
-	return pid > 0 ? fd_aside((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
+	return pid > 0 ? high_fd((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
 }
 
-void witness_watch(const struct connection *c)
+void liveness_watch(const struct connection *c)
 {
 	uint8_t slot = c->remote_id >> 24;
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = slot};

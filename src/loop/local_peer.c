@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "loop/neighbor.h"
+#include "loop/local_peer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,19 +12,19 @@
 /* What others may try to read, to see whether they can. */
 static const uint64_t probe = GREETING_MAGIC;
 
-struct neighbor *neighbor_create(struct loop *l, uint8_t slot)
+struct local_peer *local_peer_create(struct loop *l, uint8_t slot)
 {
-	struct neighbor *n = aligned_alloc(_Alignof(struct neighbor), sizeof(*n));
+	struct local_peer *n = aligned_alloc(_Alignof(struct local_peer), sizeof(*n));
 
 	if (!n)
 		return NULL;
-	*n = (struct neighbor){.loop = l, .slot = slot, .out = -1, .in = -1};
+	*n = (struct local_peer){.loop = l, .slot = slot, .out = -1, .in = -1};
 	list_init(&n->link);
 	list_init(&n->stuck);
 	return n;
 }
 
-static int call(struct neighbor *n, int memory)
+static int loop_local_peer_call(struct local_peer *n, int memory)
 {
 	struct greeting g = {
 		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = n->loop->slot.number, .probe = (uintptr_t)&probe};
@@ -37,7 +37,7 @@ static int call(struct neighbor *n, int memory)
 	return introduction_call(n->slot, &g, fd, &n->pid);
 }
 
-int neighbor_call(struct neighbor *n)
+int local_peer_call(struct local_peer *n)
 {
 	struct ring ring;
 	int memory = ring_memory(LOCAL_RING), fd, err;
@@ -45,7 +45,7 @@ int neighbor_call(struct neighbor *n)
 	if (memory < 0)
 		return memory;
 	err = ring_map(&ring, memory);
-	fd = err ? err : call(n, memory);
+	fd = err ? err : loop_local_peer_call(n, memory);
 	close(memory); /* the mappings hold it, and the greeting does until it is read */
 	if (fd < 0) {
 		if (!err)
@@ -53,13 +53,13 @@ int neighbor_call(struct neighbor *n)
 		return fd;
 	}
 	lock_take(&n->lock);
-	n->outlet = ring;
+	n->tx_ring = ring;
 	n->out = fd;
 	lock_drop(&n->lock);
 	return 0;
 }
 
-static void unstick(struct neighbor *n)
+static void local_peer_unstick(struct local_peer *n)
 {
 	struct hca *hca = &n->loop->hca;
 	struct list *link;
@@ -72,31 +72,31 @@ static void unstick(struct neighbor *n)
 	lock_drop(&hca->ready_lock);
 }
 
-static void close_fd(int *fd)
+static void local_peer_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
 }
 
-void neighbor_lose(struct neighbor *n)
+void local_peer_lose(struct local_peer *n)
 {
 	lock_take(&n->lock);
-	/* release pairs with neighbor_state() */
-	atomic_store_explicit(&n->state, NEIGHBOR_GONE, memory_order_release);
-	ring_retire(&n->outlet); /* who has just given the lock back may be about to ask whether to wake somebody */
+	/* release pairs with local_peer_state() */
+	atomic_store_explicit(&n->state, LOCAL_PEER_GONE, memory_order_release);
+	ring_retire(&n->tx_ring); /* who has just given the lock back may be about to ask whether to wake somebody */
 	lock_drop(&n->lock);
-	close_fd(&n->out);
-	close_fd(&n->in);
+	local_peer_close_fd(&n->out);
+	local_peer_close_fd(&n->in);
 	if (n->reach)
 		reach_dead(n->reach);
-	unstick(n);
+	local_peer_unstick(n);
 }
 
-void neighbor_free(struct neighbor *n)
+void local_peer_free(struct local_peer *n)
 {
-	unstick(n); /* of QPs that were, if any */
-	ring_unmap(&n->outlet);
+	local_peer_unstick(n); /* of QPs that were, if any */
+	ring_unmap(&n->tx_ring);
 	reach_close(n->reach);
 	free(n);
 }

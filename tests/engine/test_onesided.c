@@ -305,11 +305,11 @@ static void at_once_only_where_nothing_is_owed(void **state)
 	start(f);
 	lock_take(&f->qp->lock);
 	f->qp->resp.ack_owed = true;
-	assert_ptr_equal(engine_post_direct(f->qp, wr), wr);
+	assert_ptr_equal(engine_post_onesided(f->qp, wr), wr);
 	f->qp->resp.ack_owed = false;
-	assert_ptr_equal(engine_post_direct(f->qp, wr), &send);
+	assert_ptr_equal(engine_post_onesided(f->qp, wr), &send);
 	assert_int_equal(f->qp->sq.head, 2);
-	assert_null(engine_post_direct(f->qp, NULL));
+	assert_null(engine_post_onesided(f->qp, NULL));
 	lock_drop(&f->qp->lock);
 	assert_int_equal(fixture_post(f, send), 0);
 	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
@@ -415,7 +415,7 @@ static void where_no_region_is_nobody_is_waited_for(void **state)
 
 	start(f);
 	share_admit(bare.share, 7, 4712, getpid());
-	atomic_store(&bare.share->table->visitor[7].cell[0].count, 1);
+	atomic_store(&bare.share->table->visitor[7].hazard[0].count, 1);
 	share_close_qp(bare.share, PEER_QPN & 0xffff);
 	show_settle(&bare);
 	assert_false(show_has_settled(&bare, show_closed(&bare)));
@@ -483,7 +483,7 @@ static void what_cannot_be_fetched_is_asked_for_again(void **state)
 	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).byte_len, 8);
 }
 
-/* One piece, the straight way. */
+/* One piece, the fast path. */
 static bool give_piece(struct fixture *f, psn_t at, uint32_t lkey)
 {
 	const struct packet_piece piece = {IOVA, LONG, lkey};

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "memory/adopt.h"
+#include "memory/shareable.h"
 #include "memory/maps.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -58,8 +58,8 @@ static void check(const char *at, size_t length)
 			fail_msg("byte %zu is %d, not %d", i, at[i], pattern(i));
 }
 
-/* The arena as a neighbour sees it. */
-static char *view(const struct adopted *w)
+/* The arena as a local peer sees it. */
+static char *view(const struct shareable *w)
 {
 	char *at = mmap(NULL, w->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, arena_fd(arena), (off_t)w->offset);
 
@@ -101,10 +101,10 @@ static void the_whole_pages_of_a_region_move(void **state)
 	for (size_t i = 0; MOVES && i < ARRAY_SIZE(rows); i++) {
 		size_t eighth = page / 8;
 		char *at = fresh(8), *there;
-		struct adopted w;
+		struct shareable w;
 
 		fill(at, 8 * page);
-		adopt(arena, at + rows[i].from * eighth, rows[i].length * eighth, true, &w);
+		shareable_make(arena, at + rows[i].from * eighth, rows[i].length * eighth, true, &w);
 		assert_int_equal(w.mapped, rows[i].mapped * eighth);
 		assert_int_equal(w.skip, rows[i].skip * eighth);
 		check(at, 8 * page);
@@ -117,7 +117,7 @@ static void the_whole_pages_of_a_region_move(void **state)
 			assert_int_equal(there[0], 98);
 			munmap(there, w.mapped);
 		}
-		adopt_release(arena, at + rows[i].from * eighth, rows[i].length * eighth, &w);
+		shareable_release(arena, at + rows[i].from * eighth, rows[i].length * eighth, &w);
 		munmap(at, 8 * page);
 	}
 }
@@ -126,71 +126,71 @@ static void what_was_not_touched_is_not_now(void **state)
 {
 	size_t pages = ((size_t)1 << 30) / page;
 	char *at = fresh(pages);
-	struct adopted w;
+	struct shareable w;
 
 	if (!MOVES)
 		return;
 	at[5 * page] = 5;
 	at[(pages - 1) * page] = 6;
-	adopt(arena, at, pages * page, true, &w);
+	shareable_make(arena, at, pages * page, true, &w);
 	assert_int_equal(w.mapped, pages * page);
 	/* transparent huge pages have more of them */
 	assert_in_range(pages_in(w.offset, w.mapped), 2, 2 * ((2u << 20) / page));
 	assert_int_equal(at[5 * page], 5);
 	assert_int_equal(at[(pages - 1) * page], 6);
 	assert_int_equal(at[pages / 2 * page], 0);
-	adopt_release(arena, at, pages * page, &w);
+	shareable_release(arena, at, pages * page, &w);
 	munmap(at, pages * page);
 }
 
 static void the_same_memory_is_found_again(void **state)
 {
 	char *at = fresh(8);
-	struct adopted a, b, c;
+	struct shareable a, b, c;
 
 	if (!MOVES)
 		return;
-	adopt(arena, at, 8 * page, true, &a);
-	adopt(arena, at + 2 * page + 1, 4 * page, true, &b);
+	shareable_make(arena, at, 8 * page, true, &a);
+	shareable_make(arena, at + 2 * page + 1, 4 * page, true, &b);
 	assert_int_equal(b.mapped, 3 * page);
 	assert_int_equal(b.offset, a.offset + 3 * page);
-	adopt_release(arena, at, 8 * page, &a);
-	adopt_release(arena, at + 2 * page + 1, 4 * page, &b);
-	adopt(arena, at, 8 * page, true, &c);
+	shareable_release(arena, at, 8 * page, &a);
+	shareable_release(arena, at + 2 * page + 1, 4 * page, &b);
+	shareable_make(arena, at, 8 * page, true, &c);
 	assert_int_equal(c.offset, a.offset);
-	adopt_release(arena, at, 8 * page, &c);
+	shareable_release(arena, at, 8 * page, &c);
 	munmap(at, 8 * page);
 }
 
 static bool moves(void *at, size_t length)
 {
-	struct adopted w;
+	struct shareable w;
 
-	adopt(arena, at, length, true, &w);
-	adopt_release(arena, at, length, &w);
+	shareable_make(arena, at, length, true, &w);
+	shareable_release(arena, at, length, &w);
 	return w.mapped;
 }
 
 static void pages_of_open_regions_stay_where_they_are(void **state)
 {
 	char *at = fresh(8);
-	struct adopted edge, whole;
+	struct shareable edge, whole;
 
 	if (!MOVES)
 		return;
-	/* parts of pages, which neighbours write to where they are */
-	adopt(arena, at + page + 1, 100, true, &edge);
+	/* parts of pages, which local peers write to where they are */
+	shareable_make(arena, at + page + 1, 100, true, &edge);
 	assert_int_equal(edge.mapped, 0);
 	assert_false(moves(at, 8 * page));
 	assert_true(moves(at + 2 * page, page));
-	adopt_release(arena, at + page + 1, 100, &edge);
+	shareable_release(arena, at + page + 1, 100, &edge);
 	assert_true(moves(at + page, page));
 
 	/* what may not move at all */
-	adopt(arena, at + 4 * page, 2 * page, false, &whole);
+	shareable_make(arena, at + 4 * page, 2 * page, false, &whole);
 	assert_int_equal(whole.mapped, 0);
 	assert_false(moves(at + 5 * page, page));
-	adopt_release(arena, at + 4 * page, 2 * page, &whole);
+	shareable_release(arena, at + 4 * page, 2 * page, &whole);
 	assert_true(moves(at + 5 * page, page));
 	munmap(at, 8 * page);
 }
@@ -199,15 +199,15 @@ static void many_open_regions_stop_it(void **state)
 {
 	enum { MANY = 1500 };
 	char *at = fresh(2 * MANY + 2);
-	struct adopted w[MANY];
+	struct shareable w[MANY];
 
 	if (!MOVES)
 		return;
 	for (size_t i = 0; i < MANY; i++)
-		adopt(arena, at + 2 * i * page, 10, true, &w[i]);
+		shareable_make(arena, at + 2 * i * page, 10, true, &w[i]);
 	assert_false(moves(at + 2 * MANY * page, page));
 	for (size_t i = 0; i < MANY; i++)
-		adopt_release(arena, at + 2 * i * page, 10, &w[i]);
+		shareable_release(arena, at + 2 * i * page, 10, &w[i]);
 	assert_true(moves(at + 2 * MANY * page, page));
 	munmap(at, (2 * MANY + 2) * page);
 }
@@ -273,9 +273,9 @@ static void a_second_thread_stops_it(void **state)
 	assert_int_equal(pipe(fd), 0);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_word, &fd[0]), 0);
 	assert_false(moves(at, 4 * page));
-	adopt_own_thread(1); /* if it is ours, it does no harm */
+	shareable_own_thread(1); /* if it is ours, it does no harm */
 	assert_true(moves(at, 4 * page));
-	adopt_own_thread(-1);
+	shareable_own_thread(-1);
 	assert_int_equal(write(fd[1], "x", 1), 1);
 	until_gone(thread);
 	close(fd[0]);
@@ -297,12 +297,12 @@ static void a_child_has_a_copy_of_its_own(void **state)
 {
 	size_t pages = 600;
 	char *at = fresh(pages);
-	struct adopted w;
+	struct shareable w;
 
 	if (!MOVES)
 		return;
 	fill(at, pages / 2 * page);
-	adopt(arena, at, pages * page, true, &w);
+	shareable_make(arena, at, pages * page, true, &w);
 	assert_int_equal(w.mapped, pages * page);
 	assert_int_equal(mprotect(at + page, page, PROT_READ), 0);
 	for (int i = 0; i < 20; i++) {
@@ -333,11 +333,11 @@ static void a_child_has_a_copy_of_its_own(void **state)
 		close(fd[0]);
 		close(fd[1]);
 	}
-	adopt_release(arena, at, pages * page, &w);
+	shareable_release(arena, at, pages * page, &w);
 	munmap(at, pages * page);
 }
 
-/* What a handler of fork() of somebody else does in the child, where it finds what it guards on adopted memory. */
+/* What a handler of fork() of somebody else does in the child, where it finds what it guards on made shareable memory. */
 static char *scribbled;
 
 static void scribble(void)
@@ -389,22 +389,22 @@ static void memory_of_our_own_is_adopted_even_beside_threads(void **state)
 {
 	int pipe_fd[2];
 	pthread_t thread;
-	struct adopted where, again;
+	struct shareable where, again;
 	char *at;
 
 	assert_int_equal(pipe(pipe_fd), 0);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_word, &pipe_fd[0]), 0);
-	at = adopt_new(arena, 3 * page + 1);
+	at = shareable_new(arena, 3 * page + 1);
 	assert_non_null(at);
 	fill(at, 4 * page);
-	adopt(arena, at, 4 * page, true, &where);
+	shareable_make(arena, at, 4 * page, true, &where);
 	assert_int_equal(where.mapped, 4 * page);
 	assert_int_equal(where.skip, 0);
 	check(at, 4 * page);
-	adopt(arena, at + page, page, true, &again);
+	shareable_make(arena, at + page, page, true, &again);
 	assert_int_equal(again.offset, where.offset + page);
-	adopt_release(arena, at + page, page, &again);
-	adopt_release(arena, at, 4 * page, &where);
+	shareable_release(arena, at + page, page, &again);
+	shareable_release(arena, at, 4 * page, &where);
 	munmap(at, 4 * page);
 	assert_int_equal(write(pipe_fd[1], "", 1), 1);
 	until_gone(thread);
@@ -416,12 +416,12 @@ static void emptied_pages_are_zeros(void **state)
 {
 	char *at = fresh(8);
 	size_t before;
-	struct adopted w;
+	struct shareable w;
 
 	if (!MOVES)
 		return;
 	fill(at, 8 * page);
-	adopt(arena, at + page, 6 * page, true, &w);
+	shareable_make(arena, at + page, 6 * page, true, &w);
 	before = pages_in(w.offset, w.mapped);
 	assert_int_equal(madvise(at, 3 * page, MADV_DONTNEED), 0);
 	assert_int_equal(before - pages_in(w.offset, w.mapped), 2);
@@ -429,7 +429,7 @@ static void emptied_pages_are_zeros(void **state)
 		assert_int_equal(at[i], 0);
 	for (size_t i = 3 * page; i < 8 * page; i++)
 		assert_int_equal(at[i], pattern(i));
-	adopt_release(arena, at + page, 6 * page, &w);
+	shareable_release(arena, at + page, 6 * page, &w);
 	munmap(at, 8 * page);
 }
 
@@ -452,14 +452,14 @@ static void memory_that_is_unmapped_is_given_back(void **state)
 static void a_mapping_that_grows_runs_into_no_other(void **state)
 {
 	char *a = fresh(4), *b = fresh(4), *more;
-	struct adopted wa, wb;
+	struct shareable wa, wb;
 
 	if (!MOVES)
 		return;
 	memset(a, 1, 4 * page);
 	memset(b, 2, 4 * page);
-	adopt(arena, a, 4 * page, true, &wa);
-	adopt(arena, b, 4 * page, true, &wb);
+	shareable_make(arena, a, 4 * page, true, &wa);
+	shareable_make(arena, b, 4 * page, true, &wb);
 	more = mremap(a, 4 * page, 64 * page, MREMAP_MAYMOVE);
 	assert_ptr_not_equal(more, MAP_FAILED);
 	for (size_t i = 0; i < 4 * page; i++)
@@ -469,8 +469,8 @@ static void a_mapping_that_grows_runs_into_no_other(void **state)
 	memset(more, 3, 64 * page);
 	for (size_t i = 0; i < 4 * page; i++)
 		assert_int_equal(b[i], 2);
-	adopt_release(arena, a, 4 * page, &wa);
-	adopt_release(arena, b, 4 * page, &wb);
+	shareable_release(arena, a, 4 * page, &wa);
+	shareable_release(arena, b, 4 * page, &wb);
 	munmap(more, 64 * page);
 	munmap(b, 4 * page);
 }
@@ -525,10 +525,10 @@ static void it_can_be_switched_off(void **state)
 	assert_ptr_equal(arena_get(), arena);
 	assert_int_equal(arena_fd(NULL), -1);
 	assert_false(({
-		struct adopted w;
+		struct shareable w;
 
-		adopt(NULL, state, 1 << 20, true, &w);
-		adopt_release(NULL, state, 1 << 20, &w);
+		shareable_make(NULL, state, 1 << 20, true, &w);
+		shareable_release(NULL, state, 1 << 20, &w);
 		w.mapped;
 	}));
 }
@@ -569,7 +569,7 @@ int main(void)
 	};
 
 	page = (size_t)sysconf(_SC_PAGESIZE);
-	pthread_atfork(NULL, NULL, scribble); /* before anything is adopted */
+	pthread_atfork(NULL, NULL, scribble); /* before anything is made shareable */
 	arena = arena_get();
 	assert(arena);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,20 +5,20 @@
  *
  * A family is what one fork has left: a connection between the child and the steward, and the numbers. The parent's own descriptors
  * of a connection that a child has claimed are the bridge's, too. SPDX-License-Identifier: BSD-2-Clause */
-#ifndef UROCE_HEIRS_H
-#define UROCE_HEIRS_H
+#ifndef UROCE_INHERIT_H
+#define UROCE_INHERIT_H
 
 #include <stdbool.h>
 
 /* Around a fork, in this order; the last in the parent, or in the child. */
-void heirs_before_fork(void);
-void heirs_after_fork(void);
+void inherit_before_fork(void);
+void inherit_after_fork(void);
 /* True: what was RDMA is INHERITED; false: it is lost. */
-bool heirs_in_child(void);
+bool inherit_in_child(void);
 
 /* In a child: a descriptor that is INHERITED is used; it is PLAIN then. */
-void heirs_claim(int fd);
+void inherit_claim(int fd);
 /* It is closed. */
-void heirs_decline(int fd);
+void inherit_decline(int fd);
 
 #endif

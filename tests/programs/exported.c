@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* lent polls|sleeps|computes: two processes, one of which registers a SysV segment. The other does WRITEs, READs and atomics
+/* exported polls|sleeps|computes: two processes, one of which registers a SysV segment. The other does WRITEs, READs and atomics
  * there by itself. When the region has been deregistered, the segment is the first one's alone again, though the other
  * only polls a completion queue, sleeps at it, or does nothing of the kind; and so it is round after round, of which
  * some come before the two have met and go by packets. */
@@ -88,7 +88,7 @@ static int attached(int segment)
 }
 
 /* True: the other has mapped it. */
-static bool lend(struct rc *rc, const char *how)
+static bool export_make(struct rc *rc, const char *how)
 {
 	struct card card = rc->me;
 	int segment = shmget(IPC_PRIVATE, SIZE, IPC_CREAT | 0600);
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 	if (pid == 0)
 		visitor(&rc, argv[1]);
 	for (int i = 0; i < ROUNDS || (can && !mapped); i++)
-		mapped += lend(&rc, argv[1]);
+		mapped += export_make(&rc, argv[1]);
 	close(rc.tcp);
 	MUST(waitpid(pid, &status, 0) == pid);
 	MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "preload/heirs.h"
+#include "preload/inherit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "preload/bridge.h"
@@ -98,7 +98,7 @@ static int take_number(struct family *f, int fd)
 	return number;
 }
 
-static void serve(struct family *f, const struct request *r, int answer)
+static void inherit_serve(struct family *f, const struct request *r, int answer)
 {
 	int number = take_number(f, r->fd), by = -1;
 	char done = 0;
@@ -141,7 +141,7 @@ static void *be_steward(void *arg)
 			continue;
 		f = e.data.ptr;
 		if (receive_with(f->fd, &r, sizeof(r), &answer))
-			serve(f, &r, answer);
+			inherit_serve(f, &r, answer);
 		else
 			end_family(f);
 		if (answer >= 0)
@@ -173,8 +173,8 @@ static struct family *make_family(uint32_t count) REQUIRES(lock)
 		free(f);
 		return NULL;
 	}
-	f->fd = fd_aside(pair[0]);
-	theirs = fd_aside(pair[1]);
+	f->fd = high_fd(pair[0]);
+	theirs = high_fd(pair[1]);
 	f->count = 0;
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds) && f->count < count; fd++)
 		if (kind_of((int)fd) == RDMA)
@@ -182,7 +182,7 @@ static struct family *make_family(uint32_t count) REQUIRES(lock)
 	return f;
 }
 
-NO_LOCK_ANALYSIS void heirs_before_fork(void)
+NO_LOCK_ANALYSIS void inherit_before_fork(void)
 {
 	uint32_t count = &OPS ? count_rdma() : 0;
 
@@ -202,7 +202,7 @@ static bool watch(struct family *f) REQUIRES(lock)
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = f};
 
 	if (steward_set < 0) {
-		steward_set = fd_aside(NEXT(epoll_create1)(EPOLL_CLOEXEC));
+		steward_set = high_fd(NEXT(epoll_create1)(EPOLL_CLOEXEC));
 		if (steward_set >= 0 && thread_start(be_steward, NULL)) {
 			NEXT(close)(steward_set);
 			steward_set = -1;
@@ -211,7 +211,7 @@ static bool watch(struct family *f) REQUIRES(lock)
 	return steward_set >= 0 && !NEXT(epoll_ctl)(steward_set, EPOLL_CTL_ADD, f->fd, &e);
 }
 
-NO_LOCK_ANALYSIS void heirs_after_fork(void)
+NO_LOCK_ANALYSIS void inherit_after_fork(void)
 {
 	struct family *f = expected;
 	bool watched = true;
@@ -226,7 +226,7 @@ NO_LOCK_ANALYSIS void heirs_after_fork(void)
 		INSIDE((end_family(f), 0));
 }
 
-NO_LOCK_ANALYSIS bool heirs_in_child(void)
+NO_LOCK_ANALYSIS bool inherit_in_child(void)
 {
 	bool any = expected;
 	struct list *l;
@@ -253,7 +253,7 @@ NO_LOCK_ANALYSIS bool heirs_in_child(void)
 
 /* ---- in a child ---- */
 
-static int ask(int fd)
+static int inherit_ask(int fd)
 {
 	struct request r = {.fd = fd, .claims = true};
 	int pair[2], by = -1;
@@ -280,18 +280,18 @@ static void take_along(int fd, ino_t socket)
 
 		if (other == fd || kind_of(other) != INHERITED || fstat(other, &s) || s.st_ino != socket)
 			continue;
-		heirs_decline(other);
+		inherit_decline(other);
 		bridge_become(other, NEXT(dup)(fd));
 	}
 }
 
-void heirs_claim(int fd)
+void inherit_claim(int fd)
 {
 	int error = errno, by;
 	struct stat s;
 	bool known = !fstat(fd, &s);
 
-	by = ask(fd);
+	by = inherit_ask(fd);
 	if (by >= 0)
 		bridge_become(fd, by);
 	else
@@ -301,7 +301,7 @@ void heirs_claim(int fd)
 	errno = error;
 }
 
-void heirs_decline(int fd)
+void inherit_decline(int fd)
 {
 	struct request r = {.fd = fd};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "memory/borrow.h"
+#include "memory/import.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void *attach(const struct share_table *t, const struct share_file *f)
+static void *import_attach(const struct share_table *t, const struct share_file *f)
 {
 	struct shmid_ds segment;
 
@@ -18,7 +18,7 @@ static void *attach(const struct share_table *t, const struct share_file *f)
 	return shmat((int)f->inode, NULL, 0); /* MAP_FAILED is what it returns, too */
 }
 
-static void *map(pid_t pid, const struct share_file *f)
+static void *import_map(pid_t pid, const struct share_file *f)
 {
 	void *at = MAP_FAILED;
 	struct stat st;
@@ -44,7 +44,7 @@ static void *map(pid_t pid, const struct share_file *f)
 	return at;
 }
 
-static void unmap(struct borrowed *mine)
+static void import_unmap(struct imported *mine)
 {
 	char *at = atomic_load_explicit(&mine->at, memory_order_relaxed);
 
@@ -56,41 +56,41 @@ static void unmap(struct borrowed *mine)
 	atomic_store_explicit(&mine->serial, 0, memory_order_relaxed);
 }
 
-static void borrow(struct borrower *b, struct borrowed *mine, const struct share_file *f, uint64_t serial) REQUIRES(b->lock)
+static void import_make(struct importer *b, struct imported *mine, const struct share_file *f, uint64_t serial) REQUIRES(b->lock)
 {
 	void *at;
 
 	if (atomic_load_explicit(&mine->serial, memory_order_relaxed) == serial)
 		return; /* another thread was first */
-	unmap(mine);
-	at = f->segment ? attach(b->table, f) : map(b->pid, f);
+	import_unmap(mine);
+	at = f->segment ? import_attach(b->table, f) : import_map(b->pid, f);
 	if (at != MAP_FAILED) {
 		madvise(at, f->bytes, MADV_DONTFORK);
 		mine->segment = f->segment;
 		atomic_store_explicit(&mine->at, at, memory_order_relaxed);
 		atomic_store_explicit(&mine->bytes, f->bytes, memory_order_relaxed);
 	}
-	/* release pairs with borrow_at() */
+	/* release pairs with import_at() */
 	atomic_store_explicit(&mine->serial, serial, memory_order_release);
 }
 
-char *borrow_at(struct borrower *b, uint32_t file, uint64_t offset, uint64_t length)
+char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length)
 {
-	struct borrowed *mine = &b->file[file - 1];
+	struct imported *mine = &b->file[file - 1];
 	const struct share_file *f = &b->table->file[file - 1];
 	uint64_t serial, bytes;
 	char *at;
 
 	if (unlikely(file > SHARE_FILES))
 		return NULL;
-	/* it stays so while the region is open; acquire pairs with lend() */
+	/* it stays so while the region is open; acquire pairs with export_make() */
 	serial = atomic_load_explicit(&((struct share_file *)f)->serial, memory_order_acquire);
 	if (unlikely(!serial))
 		return NULL;
-	/* acquire pairs with borrow() */
+	/* acquire pairs with import_make() */
 	if (unlikely(atomic_load_explicit(&mine->serial, memory_order_acquire) != serial)) {
 		lock_take(&b->lock);
-		borrow(b, mine, f, serial);
+		import_make(b, mine, f, serial);
 		lock_drop(&b->lock);
 	}
 	at = atomic_load_explicit(&mine->at, memory_order_relaxed);
@@ -99,9 +99,9 @@ char *borrow_at(struct borrower *b, uint32_t file, uint64_t offset, uint64_t len
 	return at && offset <= bytes && length <= bytes - offset ? at + offset : NULL;
 }
 
-void borrow_release(struct borrower *b)
+void import_release(struct importer *b)
 {
-	/* acquire pairs with lend_release() */
+	/* acquire pairs with export_release() */
 	uint32_t closed = atomic_load_explicit(&b->table->files_closed, memory_order_acquire);
 
 	/* relaxed: it changes under the lock, and who misses a change comes again */
@@ -112,14 +112,14 @@ void borrow_release(struct borrower *b)
 		uint64_t mine = atomic_load_explicit(&b->file[i].serial, memory_order_relaxed);
 
 		if (mine && mine != atomic_load_explicit(&b->table->file[i].serial, memory_order_acquire))
-			unmap(&b->file[i]);
+			import_unmap(&b->file[i]);
 	}
 	atomic_store_explicit(&b->seen, closed, memory_order_relaxed);
 	lock_drop(&b->lock);
 }
 
-void borrow_close(struct borrower *b)
+void import_close(struct importer *b)
 {
 	for (uint32_t i = 0; i < SHARE_FILES; i++)
-		unmap(&b->file[i]);
+		import_unmap(&b->file[i]);
 }

@@ -1,4 +1,4 @@
-/* Regions in memory that the program itself shares, of each kind: how neighbours get there, that nobody is ended by a file that
+/* Regions in memory that the program itself shares, of each kind: how local peers get there, that nobody is ended by a file that
  * gets shorter, and that all is given back. SPDX-License-Identifier: BSD-2-Clause */
 #include "memory/world.h"
 
@@ -117,7 +117,7 @@ static const struct kind {
 	{"anonymous memory", anonymous, true},
 };
 
-/* What is there for the neighbour to use: its handlers, process_vm, or neither. */
+/* What is there for the local peer to use: its handlers, process_vm, or neither. */
 enum means {
 	CATCHES,
 	PROCESS_VM,
@@ -196,13 +196,13 @@ static void bytes_come_into_each_kind(void **state)
 		begin_with(&w, write_when_told, means);
 		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 			struct memory m = kinds[i].make();
-			struct lent where;
+			struct exported where;
 			char way;
 
 			if (!exists(&m))
 				continue;
 			memset(m.at, '.', LENGTH);
-			open_lent(w.own, m.at, 1, &where);
+			open_exported(w.own, m.at, 1, &where);
 			/* without privileges, nobody opens anonymous memory */
 			way = where.mapped	    ? kinds[i].shrinks ? expected[means] : 'm'
 			      : means == KERNEL ? 'n'
@@ -210,7 +210,7 @@ static void bytes_come_into_each_kind(void **state)
 			tell(w.socket, 'A' + (char)i);
 			if (!hear(w.socket, way) || (way != 'n' && !is_filled(m.at, 'A' + (char)i)))
 				fail_msg("%s: not by '%c', or the bytes are not there", kinds[i].name, way);
-			close_lent(w.own, &where);
+			close_exported(w.own, &where);
 			give_up(&m);
 		}
 		end(&w, false);
@@ -220,58 +220,58 @@ static void bytes_come_into_each_kind(void **state)
 static void what_is_unmapped_is_still_the_region(void **state)
 {
 	struct memory m = sealed_memfd();
-	struct lent where;
+	struct exported where;
 	struct world w;
 	char *again;
 
 	begin_with(&w, write_when_told, PROCESS_VM);
-	open_lent(w.own, m.at, 1, &where);
+	open_exported(w.own, m.at, 1, &where);
 	munmap(m.at, LENGTH);
 	tell(w.socket, 'u');
 	assert_true(hear(w.socket, 'm'));
 	again = mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, m.fd, 0);
 	assert_int_equal(again[LENGTH - 1], 'u');
-	close_lent(w.own, &where);
+	close_exported(w.own, &where);
 	munmap(again, LENGTH);
 	close(m.fd);
 	end(&w, false);
 }
 
-static void only_what_the_file_has_is_lent(void **state)
+static void only_what_the_file_has_is_exported(void **state)
 {
 	struct share *s = make_share(1);
 	int before = descriptors(), fd = memfd_create("uroce-test-lent", MFD_ALLOW_SEALING);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct lent all, end, behind;
+	struct exported all, end, behind;
 	char *at;
 
 	assert_int_equal(ftruncate(fd, (off_t)(3 * page - 100)), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	at = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	lend(s, at, 8 * page, &all);
+	export_make(s, at, 8 * page, &all);
 	assert_int_equal(all.offset, 0);
 	assert_int_equal(all.mapped, 3 * page - 100);
-	lend(s, at + page + 1, 7 * page, &end);
+	export_make(s, at + page + 1, 7 * page, &end);
 	assert_int_equal(end.file, all.file);
 	assert_int_equal(end.offset, page + 1);
 	assert_int_equal(end.mapped, 2 * page - 101);
-	lend(s, at + 4 * page, page, &behind);
+	export_make(s, at + 4 * page, page, &behind);
 	assert_int_equal(behind.mapped, 0);
-	lend_release(s, behind.file);
-	lend_release(s, all.file);
-	lend_release(s, end.file);
+	export_release(s, behind.file);
+	export_release(s, all.file);
+	export_release(s, end.file);
 	munmap(at, 8 * page);
 	close(fd);
 	assert_int_equal(descriptors(), before);
 	share_destroy(s);
 }
 
-static void a_region_in_several_mappings_is_lent_as_far_as_they_are_one(void **state)
+static void a_region_in_several_mappings_is_exported_as_far_as_they_are_one(void **state)
 {
 	struct share *s = make_share(1);
 	int fd = memfd_create("uroce-test-lent", 0);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct lent where;
+	struct exported where;
 	char *at;
 
 	assert_int_equal(ftruncate(fd, (off_t)(8 * page)), 0);
@@ -281,10 +281,10 @@ static void a_region_in_several_mappings_is_lent_as_far_as_they_are_one(void **s
 	assert_ptr_not_equal(mmap(at + 5 * page, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), MAP_FAILED);
 	for (int old = 0; old < 2; old++) {
 		maps_old = old;
-		lend(s, at + 1, 8 * page - 1, &where);
+		export_make(s, at + 1, 8 * page - 1, &where);
 		assert_int_equal(where.offset, 1);
 		assert_int_equal(where.mapped, 5 * page - 1);
-		lend_release(s, where.file);
+		export_release(s, where.file);
 	}
 	maps_old = false;
 	munmap(at, 8 * page);
@@ -292,7 +292,7 @@ static void a_region_in_several_mappings_is_lent_as_far_as_they_are_one(void **s
 	share_destroy(s);
 }
 
-static void private_files_and_devices_are_not_lent(void **state)
+static void private_files_and_devices_are_not_exported(void **state)
 {
 	struct share *s = make_share(1);
 	int before = descriptors(), zero = open("/dev/zero", O_RDWR), fd = memfd_create("uroce-test-lent", 0);
@@ -304,12 +304,12 @@ static void private_files_and_devices_are_not_lent(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct lent where;
+		struct exported where;
 
-		lend(s, rows[i].at, LENGTH, &where);
+		export_make(s, rows[i].at, LENGTH, &where);
 		if (where.mapped)
 			fail_msg("row %zu is lent", i);
-		lend_release(s, where.file);
+		export_release(s, where.file);
 		munmap(rows[i].at, LENGTH);
 	}
 	close(zero);
@@ -319,17 +319,17 @@ static void private_files_and_devices_are_not_lent(void **state)
 }
 
 /* In processes of a user without privileges. */
-static void lend_by_all_means(void)
+static void export_by_all_means(void)
 {
 	char name[] = "/dev/shm/uroce-test-XXXXXX";
 	struct share *s = make_share(1);
-	struct lent where[4];
+	struct exported where[4];
 	struct memory m[4] = {plain_memfd(), plain_memfd(), anonymous(), map_fd(mkstemp(name), LENGTH)};
 
 	close(m[1].fd); /* only /proc/self/map_files would have it */
 	close(m[3].fd);
 	for (int i = 0; i < 4; i++)
-		lend(s, m[i].at, LENGTH, &where[i]);
+		export_make(s, m[i].at, LENGTH, &where[i]);
 	unlink(name);
 	_exit(where[0].mapped && !where[1].mapped && !where[2].mapped && where[3].mapped ? 0 : 1);
 }
@@ -342,7 +342,7 @@ static void a_file_is_found_by_descriptor_and_by_path(void **state)
 	if (child == 0) {
 		if (getuid() == 0 && (setgid(65534) || setuid(65534) || prctl(PR_SET_DUMPABLE, 1)))
 			_exit(2);
-		lend_by_all_means();
+		export_by_all_means();
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
@@ -387,16 +387,16 @@ static void close_while_others_write(struct world *w, const struct kind *kind)
 	for (unsigned i = 0; i < rounds(200); i++) {
 		struct memory m = kind->make();
 		volatile char *seen;
-		struct lent where;
+		struct exported where;
 
 		if (!exists(&m))
 			return;
 		seen = m.at + LENGTH / 2;
 		memset(m.at, '.', LENGTH);
-		open_lent(w->own, m.at, (uint8_t)(1 + i % 255), &where);
+		open_exported(w->own, m.at, (uint8_t)(1 + i % 255), &where);
 		for (int n = 0; i % 2 && where.mapped && *seen == '.' && n < 1000; n++)
 			sched_yield();
-		close_lent(w->own, &where);
+		close_exported(w->own, &where);
 		memset(m.at, '-', LENGTH);
 		for (unsigned n = 0; n < 20; n++) {
 			if (n % 4 == 0)
@@ -430,11 +430,11 @@ static void who_writes_survives_what_happens_to_files(void **state)
 		begin_with(&w, write_all_the_time, means);
 		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 			struct memory m = kinds[i].make();
-			struct lent where;
+			struct exported where;
 
 			if (!exists(&m))
 				continue;
-			open_lent(w.own, m.at, 1, &where);
+			open_exported(w.own, m.at, 1, &where);
 			for (unsigned n = 0; n < rounds(300); n++) {
 				sched_yield();
 				if (m.fd >= 0 && ftruncate(m.fd, 0) == 0)
@@ -443,7 +443,7 @@ static void who_writes_survives_what_happens_to_files(void **state)
 					assert_ptr_equal(mmap(m.at, m.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 							      -1, 0), m.at);
 			}
-			close_lent(w.own, &where);
+			close_exported(w.own, &where);
 			give_up(&m);
 		}
 		end(&w, false);
@@ -482,15 +482,15 @@ static void what_is_closed_is_given_back(void **state)
 	begin_with(&w, write_when_told, PROCESS_VM);
 	share_on_release(w.own, note_release, &released);
 	for (int i = 0; i < 2; i++) {
-		struct lent where, other;
+		struct exported where, other;
 
-		open_lent(w.own, m[i].at, 1, &where);
-		lend(w.own, m[i].at, 1, &other);
+		open_exported(w.own, m[i].at, 1, &where);
+		export_make(w.own, m[i].at, 1, &other);
 		tell(w.socket, 'g');
 		assert_true(hear(w.socket, 'm'));
-		lend_release(w.own, other.file);
+		export_release(w.own, other.file);
 		assert_int_equal(released, i);
-		close_lent(w.own, &where);
+		close_exported(w.own, &where);
 		assert_int_equal(released, i + 1);
 		tell(w.socket, 't');
 		assert_true(hear(w.socket, 't'));
@@ -515,18 +515,18 @@ static void there_is_room_for_so_many_files(void **state)
 	struct share *s = make_share(1);
 	int before = descriptors();
 	struct memory m[SHARE_FILES + 1];
-	struct lent where[SHARE_FILES + 1];
+	struct exported where[SHARE_FILES + 1];
 
 	for (int i = 0; i <= SHARE_FILES; i++) {
 		m[i] = plain_memfd();
-		lend(s, m[i].at, LENGTH, &where[i]);
+		export_make(s, m[i].at, LENGTH, &where[i]);
 		assert_int_equal(where[i].mapped, i < SHARE_FILES ? LENGTH : 0);
 	}
-	lend_release(s, where[7].file);
-	lend(s, m[SHARE_FILES].at, LENGTH, &where[7]);
+	export_release(s, where[7].file);
+	export_make(s, m[SHARE_FILES].at, LENGTH, &where[7]);
 	assert_int_equal(where[7].mapped, LENGTH);
 	for (int i = 0; i <= SHARE_FILES; i++) {
-		lend_release(s, where[i].file);
+		export_release(s, where[i].file);
 		give_up(&m[i]);
 	}
 	assert_int_equal(descriptors(), before);
@@ -538,9 +538,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_come_into_each_kind),
 		cmocka_unit_test(what_is_unmapped_is_still_the_region),
-		cmocka_unit_test(only_what_the_file_has_is_lent),
-		cmocka_unit_test(a_region_in_several_mappings_is_lent_as_far_as_they_are_one),
-		cmocka_unit_test(private_files_and_devices_are_not_lent),
+		cmocka_unit_test(only_what_the_file_has_is_exported),
+		cmocka_unit_test(a_region_in_several_mappings_is_exported_as_far_as_they_are_one),
+		cmocka_unit_test(private_files_and_devices_are_not_exported),
 		cmocka_unit_test(a_file_is_found_by_descriptor_and_by_path),
 		cmocka_unit_test(a_segment_is_told_from_a_file_of_its_number),
 		cmocka_unit_test(nobody_writes_to_a_closed_region),

@@ -1,6 +1,6 @@
 /* How a datagram is sent: the size of its train's packets, hop limit, traffic class. The kernel takes these from the
  * socket's own settings or from control messages. A control message costs 0.1 us or more, and a setsockopt() as much: so
- * the socket is set to what small datagrams in a row have needed. Only the holder of the outlet's lock may rely on the
+ * the socket is set to what small datagrams in a row have needed. Only the holder of the tx ring's lock may rely on the
  * settings; others say everything in control messages and do not wait.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
@@ -15,20 +15,20 @@
 #define OWN_AFTER   8u	 /* datagrams alike in a row */
 #define SEND_FLAGS  (MSG_DONTWAIT | MSG_NOSIGNAL)
 
-static bool same(struct udp_manner a, struct udp_manner b)
+static bool udp_options_same(struct udp_options a, struct udp_options b)
 {
 	return a.segment == b.segment && a.hops == b.hops && a.traffic_class == b.traffic_class;
 }
 
 /* ---- the socket's settings ---- */
 
-static bool set_int(const struct udp_outlet *o, int level, int name, int value)
+static bool set_int(const struct udp_tx *o, int level, int name, int value)
 {
 	return !setsockopt(o->fd, level, name, &value, sizeof(value));
 }
 
 /* 0 hops: the system's default, which is -1 here. */
-static bool set_all(const struct udp *udp, const struct udp_outlet *o, struct udp_manner m)
+static bool set_all(const struct udp *udp, const struct udp_tx *o, struct udp_options m)
 {
 	int hops = m.hops ? m.hops : -1;
 
@@ -41,26 +41,26 @@ static bool set_all(const struct udp *udp, const struct udp_outlet *o, struct ud
 }
 
 /* The settings as they were at first; from now on everything is said in control messages. */
-static void give_up(const struct udp *udp, struct udp_outlet *o) REQUIRES(o->lock)
+static void udp_options_give_up(const struct udp *udp, struct udp_tx *o) REQUIRES(o->lock)
 {
-	set_all(udp, o, (struct udp_manner){0});
-	o->own = (struct udp_manner){0};
+	set_all(udp, o, (struct udp_options){0});
+	o->own = (struct udp_options){0};
 	o->own_refused = true;
 }
 
-static void follow(const struct udp *udp, struct udp_outlet *o, struct udp_manner want) REQUIRES(o->lock)
+static void udp_options_follow(const struct udp *udp, struct udp_tx *o, struct udp_options want) REQUIRES(o->lock)
 {
 	if (want.segment > OWN_BYTES)
 		want.segment = 0;
-	if (!same(want, o->wanted))
+	if (!udp_options_same(want, o->wanted))
 		o->times = 0;
 	o->wanted = want;
-	if (++o->times < OWN_AFTER || o->own_refused || same(want, o->own))
+	if (++o->times < OWN_AFTER || o->own_refused || udp_options_same(want, o->own))
 		return;
 	if (set_all(udp, o, want))
 		o->own = want;
 	else
-		give_up(udp, o);
+		udp_options_give_up(udp, o);
 }
 
 /* ---- control messages ---- */
@@ -81,8 +81,8 @@ static void control_add(struct control *c, int level, int type, const void *valu
 }
 
 /* What the settings (NULL: they are not known) do not say. A lone packet that is shorter than the setting's is not cut. */
-static void control_fill(struct control *c, const struct udp *udp, struct udp_manner want, uint32_t bytes,
-			 const struct udp_manner *own)
+static void control_fill(struct control *c, const struct udp *udp, struct udp_options want, uint32_t bytes,
+			 const struct udp_options *own)
 {
 	int hops = want.hops ? want.hops : UDP_HOP_DEFAULT, traffic_class = want.traffic_class;
 
@@ -100,7 +100,7 @@ static void control_fill(struct control *c, const struct udp *udp, struct udp_ma
 /* ---- */
 
 /* One piece, of which nothing is to be said, costs less. Not by glibc's functions: they are cancellation points. */
-static int send_message(int fd, struct msghdr *m, const struct control *c)
+static int udp_options_send_message(int fd, struct msghdr *m, const struct control *c)
 {
 	const struct iovec *iov = m->msg_iov;
 	long n;
@@ -115,13 +115,13 @@ static int send_message(int fd, struct msghdr *m, const struct control *c)
 	return n < 0 ? -errno : 0;
 }
 
-static int send_in_manner(const struct udp *udp, int fd, struct msghdr *m, struct udp_manner want, uint32_t bytes,
-			  const struct udp_manner *own)
+static int send_with_options(const struct udp *udp, int fd, struct msghdr *m, struct udp_options want, uint32_t bytes,
+			  const struct udp_options *own)
 {
 	struct control control;
 
 	control_fill(&control, udp, want, bytes, own);
-	return send_message(fd, m, &control);
+	return udp_options_send_message(fd, m, &control);
 }
 
 bool udp_may_lack_segments(int err)
@@ -129,24 +129,24 @@ bool udp_may_lack_segments(int err)
 	return err == -EINVAL || err == -EIO || err == -ENOPROTOOPT || err == -EMSGSIZE || err == -EOPNOTSUPP;
 }
 
-int udp_transmit_by(const struct udp *udp, struct udp_outlet *o, struct msghdr *m, struct udp_manner want, uint32_t bytes)
+int udp_transmit_by(const struct udp *udp, struct udp_tx *o, struct msghdr *m, struct udp_options want, uint32_t bytes)
 {
-	follow(udp, o, want);
-	return send_in_manner(udp, o->fd, m, want, bytes, &o->own);
+	udp_options_follow(udp, o, want);
+	return send_with_options(udp, o->fd, m, want, bytes, &o->own);
 }
 
-int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_manner want, uint32_t bytes)
+int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_options want, uint32_t bytes)
 {
-	struct udp_outlet *o = &udp->outlet;
+	struct udp_tx *o = &udp->tx;
 	int err;
 
 	if (!lock_try(&o->lock))
-		return send_in_manner(udp, o->fd, m, want, bytes, NULL);
+		return send_with_options(udp, o->fd, m, want, bytes, NULL);
 	err = udp_transmit_by(udp, o, m, want, bytes);
 	/* a device that cannot cut packets refuses even those that need not be cut, as long as the setting is there */
 	if (unlikely(err && o->own.segment && want.segment <= o->own.segment && udp_may_lack_segments(err))) {
-		give_up(udp, o);
-		err = send_in_manner(udp, o->fd, m, want, bytes, &o->own);
+		udp_options_give_up(udp, o);
+		err = send_with_options(udp, o->fd, m, want, bytes, &o->own);
 	}
 	lock_drop(&o->lock);
 	return err;

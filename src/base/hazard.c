@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "base/hold.h"
+#include "base/hazard.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -9,28 +9,28 @@
 
 #define LINGER 10000000 /* ns: no store takes so long to be seen */
 
-_Thread_local struct holds *holds_own;
+_Thread_local struct hazards *hazards_own;
 
-static _Atomic(struct holds *) all; /* only grows */
+static _Atomic(struct hazards *) all; /* only grows */
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void give_back(void *arg)
 {
-	struct holds *h = arg;
+	struct hazards *h = arg;
 
-	/* one that was cancelled may have held something; release pairs with hold_await() */
+	/* one that was cancelled may have held something; release pairs with hazard_await() */
 	atomic_store_explicit(&h->count, 0, memory_order_release);
-	holds_own = NULL; /* what the thread still does begins anew */
-	/* release pairs with reuse() */
+	hazards_own = NULL; /* what the thread still does begins anew */
+	/* release pairs with hazard_reuse() */
 	atomic_store_explicit(&h->taken, false, memory_order_release);
 }
 
 /* A child's other threads are not there. */
-static void in_child(void)
+static void hazard_in_child(void)
 {
-	for (struct holds *h = atomic_load_explicit(&all, memory_order_relaxed); h; h = h->next)
-		if (h != holds_own) {
+	for (struct hazards *h = atomic_load_explicit(&all, memory_order_relaxed); h; h = h->next)
+		if (h != hazards_own) {
 			atomic_store_explicit(&h->count, 0, memory_order_relaxed);
 			atomic_store_explicit(&h->taken, false, memory_order_relaxed);
 		}
@@ -39,12 +39,12 @@ static void in_child(void)
 static void prepare(void)
 {
 	pthread_key_create(&key, give_back);
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(NULL, NULL, hazard_in_child);
 }
 
-static struct holds *reuse(void)
+static struct hazards *hazard_reuse(void)
 {
-	struct holds *h = atomic_load_explicit(&all, memory_order_acquire);
+	struct hazards *h = atomic_load_explicit(&all, memory_order_acquire);
 	bool taken;
 
 	for (; h; h = h->next) {
@@ -57,45 +57,45 @@ static struct holds *reuse(void)
 	return h;
 }
 
-static struct holds *make(void)
+static struct hazards *hazard_make(void)
 {
-	struct holds *h = aligned_alloc(CACHE_LINE, sizeof(*h));
+	struct hazards *h = aligned_alloc(CACHE_LINE, sizeof(*h));
 
 	if (!h)
 		return NULL;
 	memset(h, 0, sizeof(*h));
 	atomic_init(&h->taken, true);
 	h->next = atomic_load_explicit(&all, memory_order_relaxed);
-	/* sequentially consistent, with hold_await(): who closes sees the list, or we see that it is closed */
+	/* sequentially consistent, with hazard_await(): who closes sees the list, or we see that it is closed */
 	while (!atomic_compare_exchange_weak_explicit(&all, &h->next, h, memory_order_seq_cst, memory_order_relaxed))
 		;
 	return h;
 }
 
-struct holds *holds_begin(void)
+struct hazards *hazards_begin(void)
 {
 	pthread_once(&once, prepare);
-	holds_own = reuse() ?: make();
-	if (holds_own)
-		pthread_setspecific(key, holds_own);
-	return holds_own;
+	hazards_own = hazard_reuse() ?: hazard_make();
+	if (hazards_own)
+		pthread_setspecific(key, hazards_own);
+	return hazards_own;
 }
 
 /* Where it is on the thread's own list. */
-static uint32_t find(const struct holds *h, const void *object)
+static uint32_t hazard_find(const struct hazards *h, const void *object)
 {
-	uint32_t i = atomic_load_explicit(&((struct holds *)h)->count, memory_order_relaxed);
+	uint32_t i = atomic_load_explicit(&((struct hazards *)h)->count, memory_order_relaxed);
 
 	do
 		assert(i > 0);
-	while (atomic_load_explicit(&((struct holds *)h)->held[--i], memory_order_relaxed) != object);
+	while (atomic_load_explicit(&((struct hazards *)h)->held[--i], memory_order_relaxed) != object);
 	return i;
 }
 
-void hold_drop_any(const void *object)
+void hazard_drop_any(const void *object)
 {
-	struct holds *h = holds_own;
-	uint32_t n = atomic_load_explicit(&h->count, memory_order_relaxed), i = find(h, object);
+	struct hazards *h = hazards_own;
+	uint32_t n = atomic_load_explicit(&h->count, memory_order_relaxed), i = hazard_find(h, object);
 
 	if (unlikely(i + 1 < n)) {
 		atomic_store_explicit(&h->held[i], NULL, memory_order_release);
@@ -106,18 +106,18 @@ void hold_drop_any(const void *object)
 	atomic_store_explicit(&h->count, i, memory_order_release);
 }
 
-void hold_swap(const void *object, const void *other)
+void hazard_swap(const void *object, const void *other)
 {
-	struct holds *h = holds_own;
+	struct hazards *h = hazards_own;
 
-	atomic_store_explicit(&h->held[find(h, object)], other, memory_order_release);
+	atomic_store_explicit(&h->held[hazard_find(h, object)], other, memory_order_release);
 }
 
-static bool is_held(const struct holds *list, uint32_t i, const void *object)
+static bool hazard_is_held(const struct hazards *list, uint32_t i, const void *object)
 {
-	struct holds *h = (struct holds *)list;
+	struct hazards *h = (struct hazards *)list;
 
-	/* sequentially consistent, with hold_take() where there is no barrier; acquire pairs with hold_drop(): what was done
+	/* sequentially consistent, with hazard_take() where there is no barrier; acquire pairs with hazard_drop(): what was done
 	 * with the object is done */
 	return i < atomic_load_explicit(&h->count, memory_order_seq_cst) &&
 	       atomic_load_explicit(&h->held[i], memory_order_acquire) == object;
@@ -132,15 +132,15 @@ static void see_all(void)
 		nanosleep(&t, NULL); /* it has been forbidden since */
 }
 
-void hold_await(const void *object)
+void hazard_await(const void *object)
 {
-	struct holds *h = atomic_load_explicit(&all, memory_order_seq_cst);
+	struct hazards *h = atomic_load_explicit(&all, memory_order_seq_cst);
 
-	if (!h || (h == holds_own && !h->next))
+	if (!h || (h == hazards_own && !h->next))
 		return; /* no other thread has ever held anything */
 	see_all();
 	for (; h; h = h->next)
 		for (uint32_t i = 0; i < atomic_load_explicit(&h->count, memory_order_seq_cst); i++)
-			while (is_held(h, i, object))
+			while (hazard_is_held(h, i, object))
 				sched_yield(); /* for one packet */
 }

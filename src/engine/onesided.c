@@ -1,10 +1,10 @@
-/* One-sided operations on a neighbour's memory: done by whoever posts them, without a packet. Only when nothing earlier is
+/* One-sided operations on a local peer's memory: done by whoever posts them, without a packet. Only when nothing earlier is
  * outstanding, so that they are in order: as they are posted, or when what was before them is done. Whatever does not fit
  * goes the usual way, which knows what is wrong.
  *
  * Long SENDs: the packet says where the payload lies, and the receiver fetches it in one copy. The sender's memory is there
  * until the request is complete, as of any on RC. Who cannot fetch it asks for the packet again (a sequence NAK, which means
- * nothing else between neighbours), and is sent the payload from then on.
+ * nothing else between local peers), and is sent the payload from then on.
  * SPDX-License-Identifier: BSD-2-Clause */
 #include "base/trace.h"
 #include "engine/internal.h"
@@ -94,7 +94,7 @@ static inline bool hold_own(struct qp *qp, const struct errand *e, struct hold *
 				     : take_hold(qp, qp->pd, e->sge, e->count, 0, (uint32_t)e->length, access, h);
 }
 
-/* An errand on its way. Either end's memory may have been unmapped (the neighbour may be this process). */
+/* An errand on its way. Either end's memory may have been unmapped (the local peer may be this process). */
 struct deed {
 	struct reach *reach;
 	const struct errand *e;
@@ -149,7 +149,7 @@ static __attribute__((noinline)) bool try_deed(struct qp *qp, struct errand e, c
 	return fault_try(do_deed, &d) && d.done;
 }
 
-static inline bool perform(struct qp *qp, const struct errand *e, const struct reach_span *span, const struct hold *own)
+static inline bool engine_onesided_perform(struct qp *qp, const struct errand *e, const struct reach_span *span, const struct hold *own)
 {
 	if (likely(e->opcode == IBV_WR_RDMA_WRITE && own->iovs == 1 && span->at))
 		return fault_copy(span->at, own->iov[0].iov_base, own->iov[0].iov_len);
@@ -174,13 +174,13 @@ static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t le
 	return opcode == IBV_WR_RDMA_READ || (length == sizeof(uint64_t) && !(remote_addr & 7));
 }
 
-bool direct_possible(const struct qp *qp, const struct wqe *w)
+bool onesided_possible(const struct qp *qp, const struct wqe *w)
 {
 	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr);
 }
 
 /* reach_enter(), which most often is where the last visit was. */
-static inline bool enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, struct reach_span *span)
+static inline bool onesided_enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, struct reach_span *span)
 {
 	char *at = reach_again(qp->reach, &qp->reach_pair, rkey, va, length, access);
 
@@ -190,7 +190,7 @@ static inline bool enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len
 	return true;
 }
 
-static inline __attribute__((always_inline)) bool carry_out(struct qp *qp, const struct errand *e)
+static inline __attribute__((always_inline)) bool onesided_carry_out(struct qp *qp, const struct errand *e)
 {
 	struct reach_span span;
 	struct hold hold;
@@ -198,15 +198,15 @@ static inline __attribute__((always_inline)) bool carry_out(struct qp *qp, const
 
 	if (!hold_own(qp, e, &hold))
 		return false;
-	if (enter(qp, e->rkey, e->remote_addr, e->length, needs[e->opcode].remote, &span)) {
-		done = perform(qp, e, &span, &hold);
+	if (onesided_enter(qp, e->rkey, e->remote_addr, e->length, needs[e->opcode].remote, &span)) {
+		done = engine_onesided_perform(qp, e, &span, &hold);
 		reach_leave(qp->reach);
 	}
 	let_go(&hold);
 	return done;
 }
 
-bool direct_perform(struct qp *qp, const struct wqe *w)
+bool onesided_perform(struct qp *qp, const struct wqe *w)
 {
 	bool is_inline = w->flags & IBV_SEND_INLINE;
 	const struct ibv_sge bytes = {.addr = (uintptr_t)w->sge, .length = w->length};
@@ -222,10 +222,10 @@ bool direct_perform(struct qp *qp, const struct wqe *w)
 		.swap = w->swap,
 	};
 
-	return carry_out(qp, &e);
+	return onesided_carry_out(qp, &e);
 }
 
-static __attribute__((noinline)) uint64_t length_of(const struct ibv_sge *sge, uint32_t count)
+static __attribute__((noinline)) uint64_t onesided_length_of(const struct ibv_sge *sge, uint32_t count)
 {
 	uint64_t length = 0;
 
@@ -268,7 +268,7 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ, is_inline = wr->send_flags & IBV_SEND_INLINE;
 	uint32_t count = (uint32_t)wr->num_sge;
-	uint64_t length = length_of(wr->sg_list, count);
+	uint64_t length = onesided_length_of(wr->sg_list, count);
 	struct errand e;
 
 	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.max_inline))
@@ -284,7 +284,7 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 		.compare_add = is_atomic ? wr->wr.atomic.compare_add : 0,
 		.swap = is_atomic ? wr->wr.atomic.swap : 0,
 	};
-	return is_ordinary(qp, e.opcode, length, e.remote_addr) && carry_out(qp, &e);
+	return is_ordinary(qp, e.opcode, length, e.remote_addr) && onesided_carry_out(qp, &e);
 }
 
 /* Without a WQE, but it takes a place in the queue. */
@@ -300,11 +300,11 @@ static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_s
 {
 	if ((uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
 		return false;
-	note_done(qp, wr, (uint32_t)length_of(wr->sg_list, (uint32_t)wr->num_sge));
+	note_done(qp, wr, (uint32_t)onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge));
 	return true;
 }
 
-static inline bool post(struct qp *qp, const struct ibv_send_wr *wr)
+static inline bool engine_onesided_post(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct sq *sq = &qp->sq;
 
@@ -318,18 +318,18 @@ static inline bool post(struct qp *qp, const struct ibv_send_wr *wr)
 	return true;
 }
 
-bool direct_post(struct qp *qp, const struct ibv_send_wr *wr)
+bool onesided_post(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	return is_possible(qp, wr->opcode) && post(qp, wr);
+	return is_possible(qp, wr->opcode) && engine_onesided_post(qp, wr);
 }
 
-struct ibv_send_wr *engine_post_direct(struct qp *qp, struct ibv_send_wr *wr)
+struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 {
 	const struct responder *r = &qp->resp;
 
 	/* what is owed leaves with the usual way */
 	if (!(r->response_count | r->owes | r->ack_owed))
-		while (wr && direct_post(qp, wr))
+		while (wr && onesided_post(qp, wr))
 			wr = wr->next;
 	return wr;
 }
@@ -344,7 +344,7 @@ struct placing {
 	bool done;
 };
 
-static void place(void *arg)
+static void onesided_place(void *arg)
 {
 	struct placing *p = arg;
 
@@ -362,10 +362,10 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 
 	if (!qp->reach || qp->state != IBV_QPS_RTS || trace_on)
 		return false;
-	if (!enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
+	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
 	p = (struct placing){qp->reach, &span, pace, from, count, length, false};
-	done = fault_try(place, &p) && p.done;
+	done = fault_try(onesided_place, &p) && p.done;
 	reach_leave(qp->reach);
 	return done;
 }
@@ -375,7 +375,7 @@ static bool is_send(const struct wqe *w)
 	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_SEND_WITH_INV;
 }
 
-bool direct_may_refer(const struct qp *qp, const struct wqe *w)
+bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
 {
 	enum share_way way = SHARE_MAPPED;
 
@@ -388,8 +388,8 @@ bool direct_may_refer(const struct qp *qp, const struct wqe *w)
 	       (way == SHARE_COPIED && w->length >= REFER_COPIED && reach_has_process_vm(qp->reach));
 }
 
-/* Bytes of the neighbour's into the receive, from `offset` on. */
-static bool fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offset)
+/* Bytes of the local peer's into the receive, from `offset` on. */
+static bool engine_onesided_fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offset)
 {
 	const struct rwqe *to = qp->resp.recv;
 	struct reach_span span;
@@ -398,15 +398,15 @@ static bool fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offs
 
 	if (!take_hold(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
 		return false;
-	if (enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
-		done = perform(qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
+	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
+		done = engine_onesided_perform(qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
 		reach_leave(qp->reach);
 	}
 	let_go(&hold);
 	return done;
 }
 
-bool direct_fetch(struct qp *qp, const struct packet *p)
+bool onesided_fetch(struct qp *qp, const struct packet *p)
 {
 	const struct packet_piece *piece = (const struct packet_piece *)p->payload;
 	uint64_t offset = qp->resp.received;
@@ -414,20 +414,20 @@ bool direct_fetch(struct qp *qp, const struct packet *p)
 	if (!qp->reach)
 		return false;
 	for (uint32_t i = 0; i < p->pieces; offset += piece[i++].length)
-		if (!fetch(qp, &piece[i], offset))
+		if (!engine_onesided_fetch(qp, &piece[i], offset))
 			return false;
 	/* a request that failed meanwhile does not keep its memory */
 	return reach_is_open(qp->reach, &qp->reach_pair);
 }
 
-bool direct_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to)
+bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to)
 {
 	struct reach_span span;
 	bool done = false;
 
 	if (unlikely(!qp->reach))
 		return false;
-	if (enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
+	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = span.at && fault_copy_any(to, span.at, piece->length);
 		reach_leave(qp->reach);
 	}

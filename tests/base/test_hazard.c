@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/hold.h"
+#include "base/hazard.h"
 
 #define USERS	2
 #define OBJECTS 4
@@ -30,10 +30,10 @@ static _Atomic bool over;
 
 static bool enter(struct object *o)
 {
-	assert_true(hold_take(o));
+	assert_true(hazard_take(o));
 	if (atomic_load(&o->open))
 		return true;
-	hold_drop(o);
+	hazard_drop(o);
 	return false;
 }
 
@@ -53,7 +53,7 @@ static void *use(void *arg)
 			if (!in[n & 1 ? i : OBJECTS - 1 - i])
 				continue;
 			o->user[self]++;
-			hold_drop(o);
+			hazard_drop(o);
 		}
 	}
 	return NULL;
@@ -73,7 +73,7 @@ static void who_has_closed_an_object_is_alone_with_it(void **state)
 		if (n % 8 == 0)
 			sched_yield();
 		atomic_store(&o->open, false);
-		hold_await(o);
+		hazard_await(o);
 		for (uint32_t i = 0; i < USERS; i++)
 			o->user[i] = ~0ull;
 		for (uint32_t i = 0; i < 10; i++)
@@ -90,20 +90,20 @@ static void what_is_dropped_is_not_held_whatever_the_order(void **state)
 	int a, b, c;
 
 	for (const void *o = &a; o; o = o == &a ? &b : o == &b ? &c : NULL)
-		assert_true(hold_take(o));
-	hold_drop(&b);
-	assert_true(hold_take(&b));
-	hold_swap(&a, &c);
+		assert_true(hazard_take(o));
+	hazard_drop(&b);
+	assert_true(hazard_take(&b));
+	hazard_swap(&a, &c);
 	for (int i = 0; i < 2; i++)
-		hold_drop(&c);
-	hold_drop(&b);
-	assert_int_equal(holds_own->count, 0);
-	hold_await(&a);
+		hazard_drop(&c);
+	hazard_drop(&b);
+	assert_int_equal(hazards_own->count, 0);
+	hazard_await(&a);
 }
 
 static void *closes(void *object)
 {
-	hold_await(object);
+	hazard_await(object);
 	return NULL;
 }
 
@@ -113,23 +113,23 @@ static void an_object_taken_twice_is_held_until_dropped_twice(void **state)
 	void *end;
 	int a;
 
-	hold_take(&a);
-	hold_take(&a);
+	hazard_take(&a);
+	hazard_take(&a);
 	assert_int_equal(pthread_create(&thread, NULL, closes, &a), 0);
-	hold_drop(&a);
+	hazard_drop(&a);
 	for (int i = 0; i < 100; i++) {
 		sched_yield();
 		assert_int_equal(pthread_tryjoin_np(thread, &end), EBUSY);
 	}
-	hold_drop(&a);
+	hazard_drop(&a);
 	pthread_join(thread, NULL);
 }
 
 static void *takes_and_ends(void *object)
 {
-	hold_take(object);
-	hold_drop(object);
-	return holds_own;
+	hazard_take(object);
+	hazard_drop(object);
+	return hazards_own;
 }
 
 static void the_lists_of_threads_that_have_ended_are_used_again(void **state)
@@ -145,12 +145,12 @@ static void the_lists_of_threads_that_have_ended_are_used_again(void **state)
 		pthread_join(thread, &list);
 		assert_ptr_equal(list, first);
 	}
-	hold_await(&a);
+	hazard_await(&a);
 }
 
 static void *takes_and_is_cancelled(void *object)
 {
-	hold_take(object);
+	hazard_take(object);
 	pthread_cancel(pthread_self());
 	pthread_testcancel();
 	return NULL;
@@ -163,7 +163,7 @@ static void a_thread_that_has_ended_holds_nothing(void **state)
 
 	assert_int_equal(pthread_create(&thread, NULL, takes_and_is_cancelled, &a), 0);
 	pthread_join(thread, NULL);
-	hold_await(&a);
+	hazard_await(&a);
 }
 
 static int forked_object;
@@ -173,10 +173,10 @@ static void *holds_at_a_fork(void *arg)
 {
 	char c;
 
-	hold_take(&forked_object);
+	hazard_take(&forked_object);
 	assert_int_equal(write(tell[1], "", 1), 1);
 	assert_int_equal(read(ask[0], &c, 1), 1);
-	hold_drop(&forked_object);
+	hazard_drop(&forked_object);
 	return NULL;
 }
 
@@ -192,14 +192,14 @@ static void a_child_waits_for_no_thread_that_it_has_not(void **state)
 	assert_int_equal(read(tell[0], &c, 1), 1);
 	child = fork();
 	if (child == 0) {
-		hold_await(&forked_object);
-		_exit(hold_take(&forked_object) ? 0 : 1);
+		hazard_await(&forked_object);
+		_exit(hazard_take(&forked_object) ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(write(ask[1], "", 1), 1);
 	pthread_join(thread, NULL);
-	hold_await(&forked_object);
+	hazard_await(&forked_object);
 }
 
 /* From here on who closes makes the order, where the kernel can. */

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "base/high_fd.h"
 
 /* Later that would hold up a program that has threads. */
 static void there_is_room_for_them_before_main(void **state)
@@ -29,14 +29,14 @@ static void there_is_room_for_them_before_main(void **state)
 
 static void the_program_keeps_its_low_numbers(void **state)
 {
-	int fd = eventfd(0, 0), moved = fd_aside(fd);
+	int fd = eventfd(0, 0), moved = high_fd(fd);
 
 	assert_true(fd >= 0 && moved >= 512);
 	assert_int_equal(fcntl(moved, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(eventfd(0, 0), fd);
 	close(fd);
 	close(moved);
-	assert_int_equal(fd_aside(-1), -1);
+	assert_int_equal(high_fd(-1), -1);
 }
 
 int main(void)

@@ -2,17 +2,17 @@
  * die: a pidfd tells. (Of peers on other hosts only silence tells.)
  *
  * SPDX-License-Identifier: BSD-2-Clause */
-#ifndef UROCE_WITNESS_H
-#define UROCE_WITNESS_H
+#ifndef UROCE_LIVENESS_H
+#define UROCE_LIVENESS_H
 
 #include "cm/agent.h"
 
 /* 0 or -errno: nobody is watched then. Blocks. */
-int witness_start(void) EXCLUDES(cm.lock);
+int liveness_start(void) EXCLUDES(cm.lock);
 /* In a child after fork. */
-void witness_forget(void);
+void liveness_forget(void);
 
 /* The peer of this connection has said something: watch it, if it is one of our host. */
-void witness_watch(const struct connection *c) REQUIRES(cm.lock);
+void liveness_watch(const struct connection *c) REQUIRES(cm.lock);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "memory/lend.h"
+#include "memory/export.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,13 +13,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "memory/adopt.h"
+#include "memory/shareable.h"
 #include "memory/maps.h"
 #include "memory/share.h"
 
 /* ---- the file behind a mapping ---- */
 
-static bool is_same(int fd, const struct mapping *m)
+static bool export_is_same(int fd, const struct mapping *m)
 {
 	struct stat st;
 
@@ -45,7 +45,7 @@ static int open_by_descriptor(const struct mapping *m)
 	while (list && fd < 0 && (entry = readdir(list))) {
 		int theirs = atoi(entry->d_name); /* of "." and "..": 0, which is looked at in any case */
 
-		if (is_same(theirs, m))
+		if (export_is_same(theirs, m))
 			fd = open_again(theirs);
 	}
 	if (list)
@@ -68,7 +68,7 @@ static int open_by_path(const struct mapping *m)
 		return -1;
 	path[length] = 0;
 	there = open(path, O_PATH | O_CLOEXEC); /* touches nothing, whatever has come there since */
-	if (there >= 0 && is_same(there, m))
+	if (there >= 0 && export_is_same(there, m))
 		fd = open_again(there);
 	if (there >= 0)
 		close(there);
@@ -90,13 +90,13 @@ static bool may_shrink(int fd)
 	return seals < 0 || !(seals & F_SEAL_SHRINK);
 }
 
-static int open_file(const struct mapping *m)
+static int export_open_file(const struct mapping *m)
 {
 	int fd = open_by_descriptor(m);
 
 	if (fd < 0)
 		fd = open_by_path(m);
-	if (fd >= 0 && !(is_same(fd, m) && is_of_memory(fd))) {
+	if (fd >= 0 && !(export_is_same(fd, m) && is_of_memory(fd))) {
 		close(fd);
 		fd = -1;
 	}
@@ -104,7 +104,7 @@ static int open_file(const struct mapping *m)
 }
 
 /* Its size at present; 0: it is out of reach. */
-static uint64_t bytes_of(const struct share_file *f)
+static uint64_t export_bytes_of(const struct share_file *f)
 {
 	struct shmid_ds segment;
 	struct stat st;
@@ -116,17 +116,17 @@ static uint64_t bytes_of(const struct share_file *f)
 
 /* ---- the table ---- */
 
-static void fill(struct share *s, uint32_t place, const struct mapping *m) REQUIRES(s->file_lock)
+static void export_fill(struct share *s, uint32_t place, const struct mapping *m) REQUIRES(s->file_lock)
 {
 	struct share_file *f = &s->table->file[place];
 
 	f->device = makedev(m->device_major, m->device_minor);
 	f->inode = m->inode;
 	f->segment = m->segment;
-	f->fd = s->file[place].fd = m->segment ? -1 : open_file(m);
+	f->fd = s->file[place].fd = m->segment ? -1 : export_open_file(m);
 	f->guarded = f->fd >= 0 && may_shrink(f->fd);
-	f->bytes = bytes_of(f);
-	/* release pairs with borrow_at() */
+	f->bytes = export_bytes_of(f);
+	/* release pairs with import_at() */
 	atomic_store_explicit(&f->serial, ++s->file_serial, memory_order_release);
 }
 
@@ -146,7 +146,7 @@ static uint32_t file_of(struct share *s, const struct mapping *m) REQUIRES(s->fi
 	}
 	if (free == SHARE_FILES)
 		return 0;
-	fill(s, free, m);
+	export_fill(s, free, m);
 	return free + 1;
 }
 
@@ -163,13 +163,13 @@ static uint64_t end_of(struct maps *maps, const struct mapping *first, uint64_t 
 	return min_of(last.end, end);
 }
 
-void lend(struct share *s, void *address, uint64_t length, struct lent *where)
+void export_make(struct share *s, void *address, uint64_t length, struct exported *where)
 {
 	uint64_t at = (uintptr_t)address, end;
 	struct mapping m;
 	struct maps maps;
 
-	*where = (struct lent){0};
+	*where = (struct exported){0};
 	/* relaxed: see struct share */
 	if (!length || atomic_load_explicit(&s->inert, memory_order_relaxed) || maps_open(&maps))
 		return;
@@ -180,7 +180,7 @@ void lend(struct share *s, void *address, uint64_t length, struct lent *where)
 	lock_take(&s->file_lock);
 	where->file = file_of(s, &m);
 	if (where->file) {
-		uint64_t bytes = bytes_of(&s->table->file[where->file - 1]);
+		uint64_t bytes = export_bytes_of(&s->table->file[where->file - 1]);
 
 		s->file[where->file - 1].regions++;
 		where->offset = m.offset + (at - m.start);
@@ -192,7 +192,7 @@ out:
 	maps_close(&maps);
 }
 
-void lend_release(struct share *s, uint32_t file)
+void export_release(struct share *s, uint32_t file)
 {
 	bool last;
 
@@ -201,7 +201,7 @@ void lend_release(struct share *s, uint32_t file)
 	lock_take(&s->file_lock);
 	last = !--s->file[file - 1].regions;
 	if (last) {
-		/* release pairs with borrow_release(): who sees it is in none of its regions any more */
+		/* release pairs with import_release(): who sees it is in none of its regions any more */
 		atomic_store_explicit(&s->table->file[file - 1].serial, 0, memory_order_release);
 		atomic_fetch_add_explicit(&s->table->files_closed, 1, memory_order_release);
 		if (s->file[file - 1].fd >= 0)
@@ -212,7 +212,7 @@ void lend_release(struct share *s, uint32_t file)
 		s->on_release(s->on_release_arg);
 }
 
-void lend_close(struct share *s)
+void export_close(struct share *s)
 {
 	for (uint32_t i = 0; i < SHARE_FILES; i++)
 		if (s->file[i].regions && s->file[i].fd >= 0)

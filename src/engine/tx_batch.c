@@ -1,0 +1,161 @@
+/* The packets that one run hands back.
+ * SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "engine/internal.h"
+
+void batch_done(struct batch *batch)
+{
+	while (batch->regions) /* the last first, which is sooner found */
+		mr_put(batch->region[--batch->regions]);
+	batch->packets = batch->iovs = batch->bounced = 0;
+}
+
+struct tx *batch_packet(struct qp *qp, struct batch *batch, uint8_t opcode, psn_t psn)
+{
+	struct tx *tx;
+
+	if (batch->packets == BATCH_PACKETS || batch->iovs + HCA_MAX_SGE > BATCH_IOVECS ||
+	    batch->regions + HCA_MAX_SGE > BATCH_REGIONS || batch->bounced + BATCH_LARGEST > BATCH_BOUNCE)
+		return NULL;
+	tx = &batch->tx[batch->packets++];
+	tx->packet = (struct packet){
+		.opcode = opcode,
+		.migrated = true, /* as adapters do that never migrate */
+		.pkey = PKEY_DEFAULT,
+		.dest_qpn = qp->attr.dest_qp_num,
+		.psn = psn,
+	};
+	tx->path = &qp->path;
+	tx->near = NULL;
+	tx->iov = batch->iovs;
+	tx->iovs = 0;
+	return tx;
+}
+
+bool batch_has_room(struct batch *batch, uint32_t length, bool spare)
+{
+	uint32_t need = length + BATCH_OVERHEAD;
+
+	if (unlikely(batch->room < need + (spare ? 0 : BATCH_SPARE))) {
+		batch->full = true;
+		return false;
+	}
+	if (batch->room != UINT32_MAX)
+		batch->room -= need;
+	return true;
+}
+
+void batch_drop_last(struct batch *batch, struct tx *tx)
+{
+	batch->packets--;
+	batch->iovs = tx->iov; /* regions that it held are let go by batch_done() */
+}
+
+void batch_bytes(struct batch *batch, struct tx *tx, const void *bytes, uint32_t length)
+{
+	batch->iov[batch->iovs++] = (struct iovec){(void *)bytes, length};
+	tx->iovs++;
+	tx->packet.length += length;
+}
+
+/* Takes over the caller's hold on the region. */
+static void tx_batch_hold(struct batch *batch, struct mr *mr)
+{
+	if (batch->regions && batch->region[batch->regions - 1] == mr)
+		mr_put(mr); /* held already */
+	else
+		batch->region[batch->regions++] = mr;
+}
+
+/* Whoever sends touches memory as it likes: what does not allow that is copied first. */
+static bool bounce(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+{
+	char *copy = batch->bounce + batch->bounced;
+	bool ok = length <= BATCH_BOUNCE - batch->bounced && mr_read_indirect(mr, copy, at, length);
+
+	mr_put(mr);
+	if (!ok)
+		return false;
+	batch->bounced += length;
+	batch_bytes(batch, tx, copy, length);
+	return true;
+}
+
+bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+{
+	if (unlikely(mr_is_indirect(mr)))
+		return bounce(batch, tx, mr, at, length);
+	batch_bytes(batch, tx, at, length);
+	tx_batch_hold(batch, mr);
+	return true;
+}
+
+void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+		uint32_t length)
+{
+	struct sge_rest rest = {sge, count, length, offset};
+	struct packet *p = &tx->packet;
+	char *to = batch->bounce + batch->bounced;
+	struct ibv_sge part;
+
+	while (sge_next(&rest, &part)) {
+		struct packet_piece piece = {part.addr, part.length, part.lkey};
+
+		memcpy(to + p->pieces++ * sizeof(piece), &piece, sizeof(piece));
+	}
+	batch_bytes(batch, tx, to, packet_carries(p));
+	batch->bounced += packet_carries(p);
+	p->length = length;
+}
+
+/* Where the last packets of the tx batch were from the SGE's region, too, that; else NULL. */
+static struct mr *held_region(const struct qp *qp, const struct batch *batch, const struct ibv_sge *sge)
+{
+	struct mr *mr = batch->regions ? batch->region[batch->regions - 1] : NULL;
+
+	/* relaxed: it was seen to be open once we held it, so what else it says does not change before we let go */
+	if (!mr || atomic_load_explicit(&mr->key, memory_order_relaxed) != sge->lkey || mr_is_indirect(mr) ||
+	    !mr_allows(mr, qp->pd, sge->addr, sge->length, MR_LOCAL))
+		return NULL;
+	return mr;
+}
+
+struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge *sge, uint64_t offset, uint32_t length)
+{
+	const struct ibv_sge part = {sge->addr + offset, length, sge->lkey};
+	struct mr *mr = held_region(qp, batch, &part);
+	struct tx *tx = &batch->tx[batch->packets];
+
+	if (!mr || batch->packets == BATCH_PACKETS || batch->iovs + HCA_MAX_SGE > BATCH_IOVECS)
+		return NULL;
+	*tx = tx[-1];
+	tx->packet.psn = psn_add(tx->packet.psn, 1);
+	tx->packet.ack_request = false;
+	tx->packet.length = 0;
+	tx->iov = batch->iovs;
+	tx->iovs = 0;
+	batch_bytes(batch, tx, mr_at(mr, part.addr), length);
+	batch->packets++;
+	return tx;
+}
+
+bool batch_gather(struct qp *qp, struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+		 uint64_t offset, uint32_t length)
+{
+	struct sge_rest rest = {sge, count, length, offset};
+	struct ibv_sge part;
+
+	while (sge_next(&rest, &part)) {
+		struct mr *mr = held_region(qp, batch, &part);
+
+		if (likely(mr)) {
+			batch_bytes(batch, tx, mr_at(mr, part.addr), part.length);
+			continue;
+		}
+		mr = sge_region(qp->hca, qp->pd, &part, 0);
+		if (!mr || !batch_region(batch, tx, mr, mr_at(mr, part.addr), part.length))
+			return false;
+	}
+	return true;
+}

@@ -1,6 +1,6 @@
-/* Connections a second, by ordinary sockets: `connections PORT` serves, `connections PORT ADDRESS COUNT` connects so often, one
- * after the other, and says how many there were in a second. A byte goes to and fro on each.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections a second, by ordinary sockets: `connections PORT` serves, `connections PORT ADDRESS COUNT` connects so
+ * often, one after the other, and says how many there were in a second. A byte goes to and fro on each. */
 #include <arpa/inet.h>
 #include <err.h>
 #include <netinet/in.h>

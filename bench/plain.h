@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What verbs.c and scale.c share: plain libibverbs, one domain, one CQ, RC queue pairs; the first device, its first GID.
- * Whatever fails ends the program. */
+/* What verbs.c and scale.c share: plain libibverbs, one domain, one CQ, RC queue pairs; the first device, its first
+ * GID. Whatever fails ends the program. */
 #ifndef BENCH_PLAIN_H
 #define BENCH_PLAIN_H
 
@@ -71,15 +71,13 @@ static inline struct ibv_qp *plain_qp(const struct plain *p, uint32_t sends, uin
 /* To a queue pair of this host. */
 static inline void plain_connect(const struct plain *p, struct ibv_qp *qp, uint32_t qpn)
 {
-	struct ibv_qp_attr init = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = p->gid, .hop_limit = 1}}};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
+				  .path_mtu = IBV_MTU_1024,
+				  .dest_qp_num = qpn,
+				  .max_dest_rd_atomic = 1,
+				  .min_rnr_timer = 1,
+				  .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = p->gid, .hop_limit = 1}}};
 	struct ibv_qp_attr rts = {
 		.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
 
@@ -90,8 +88,8 @@ static inline void plain_connect(const struct plain *p, struct ibv_qp *qp, uint3
 				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
 	     "to RTR");
 	need(!ibv_modify_qp(qp, &rts,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				    IBV_QP_MAX_QP_RD_ATOMIC),
 	     "to RTS");
 }
 

@@ -18,8 +18,8 @@
 
 enum {
 	SIZE = 64,
-	WINDOW = 256, /* messages under way, on all pairs together: half of it is acknowledged by one message
-		       */
+	WINDOW = 256,	 /* messages under way, on all pairs together: half of it is acknowledged by one message
+			  */
 	LEAST_DEPTH = 8, /* of a queue */
 	PINGS = 1 << 15,
 	SENDS = 1 << 20,
@@ -103,12 +103,11 @@ static void post(struct ibv_qp *q, enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)memory, .length = opcode == IBV_WR_SEND ? SIZE : 8, .lkey = plain.mr->lkey};
-	struct ibv_send_wr *bad,
-		wr = {.sg_list = &sge,
-		      .num_sge = 1,
-		      .opcode = opcode,
-		      .send_flags = IBV_SEND_SIGNALED,
-		      .wr.rdma = {board->memory[!me].address + SIZE, board->memory[!me].rkey}};
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = opcode,
+				       .send_flags = IBV_SEND_SIGNALED,
+				       .wr.rdma = {board->memory[!me].address + SIZE, board->memory[!me].rkey}};
 	int error;
 
 	while ((error = ibv_post_send(q, &wr, &bad)) == ENOMEM)
@@ -266,8 +265,8 @@ static void make_board(void)
 {
 	pthread_barrierattr_t shared;
 
-	board = mmap(NULL, sizeof(*board) + sizeof(uint32_t) * processes * processes * qps,
-		     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	board = mmap(NULL, sizeof(*board) + sizeof(uint32_t) * processes * processes * qps, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	need(board != MAP_FAILED, "mmap");
 	pthread_barrierattr_init(&shared);
 	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);

@@ -2,10 +2,9 @@
 /* What single calls cost: an ordinary verbs program, built with -libverbs, that connects two queue pairs of
  * its own to each other.
  *
- * verbs cost: prints "name ns" lines: post_send of a request that may wait for more (the connection is busy), post_send to
- * an idle connection (which sends at once), poll_cq of an empty CQ while nothing is under way, and poll_cq per completion
- * found.
- * verbs idle: connects, moves one message, prints "idle", and sleeps until its input ends. */
+ * verbs cost: prints "name ns" lines: post_send of a request that may wait for more (the connection is busy), post_send
+ * to an idle connection (which sends at once), poll_cq of an empty CQ while nothing is under way, and poll_cq per
+ * completion found. verbs idle: connects, moves one message, prints "idle", and sleeps until its input ends. */
 #include <string.h>
 #include <unistd.h>
 
@@ -34,12 +33,11 @@ static void set_up(void)
 static void post(bool signaled)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = SIZE, .lkey = plain.mr->lkey};
-	struct ibv_send_wr *bad,
-		wr = {.sg_list = &sge,
-		      .num_sge = 1,
-		      .opcode = IBV_WR_RDMA_WRITE,
-		      .send_flags = signaled ? IBV_SEND_SIGNALED : 0,
-		      .wr.rdma = {.remote_addr = (uintptr_t)memory + SIZE, .rkey = plain.mr->rkey}};
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_RDMA_WRITE,
+				       .send_flags = signaled ? IBV_SEND_SIGNALED : 0,
+				       .wr.rdma = {.remote_addr = (uintptr_t)memory + SIZE, .rkey = plain.mr->rkey}};
 
 	need(!ibv_post_send(qp[0], &wr, &bad), "ibv_post_send");
 }

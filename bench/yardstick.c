@@ -140,8 +140,8 @@ static int open_socket(int side, const char *ns, const char *ip)
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mode, sizeof(mode));
 	address[side].sin_family = AF_INET;
-	if (inet_pton(AF_INET, ip, &address[side].sin_addr) != 1 ||
-	    bind(fd, (void *)&address[side], length) || getsockname(fd, (void *)&address[side], &length))
+	if (inet_pton(AF_INET, ip, &address[side].sin_addr) != 1 || bind(fd, (void *)&address[side], length) ||
+	    getsockname(fd, (void *)&address[side], &length))
 		die(ip);
 	return fd;
 }
@@ -149,8 +149,8 @@ static int open_socket(int side, const char *ns, const char *ip)
 static void open_sockets(char **arg)
 {
 	for (int side = 0; side < 2; side++)
-		sock[side] = arg[0] ? open_socket(side, arg[side], arg[2 + side])
-				    : open_socket(side, NULL, "127.0.0.1");
+		sock[side] =
+			arg[0] ? open_socket(side, arg[side], arg[2 + side]) : open_socket(side, NULL, "127.0.0.1");
 }
 
 static int compare(const void *a, const void *b)
@@ -253,8 +253,7 @@ static void wake_server(void)
 	uint64_t v;
 
 	for (int i = 0; i < 1000; i++)
-		if (read(wake_fd[0], &v, sizeof(v)) != sizeof(v) ||
-		    write(wake_fd[1], &v, sizeof(v)) != sizeof(v))
+		if (read(wake_fd[0], &v, sizeof(v)) != sizeof(v) || write(wake_fd[1], &v, sizeof(v)) != sizeof(v))
 			die("eventfd");
 }
 
@@ -269,8 +268,7 @@ static double wake(char **arg)
 	pid = start(wake_server);
 	for (int i = 0; i < 1000; i++) {
 		uint64_t begin = now();
-		if (write(wake_fd[0], &v, sizeof(v)) != sizeof(v) ||
-		    read(wake_fd[1], &v, sizeof(v)) != sizeof(v))
+		if (write(wake_fd[0], &v, sizeof(v)) != sizeof(v) || read(wake_fd[1], &v, sizeof(v)) != sizeof(v))
 			die("eventfd");
 		sample[i] = now() - begin;
 	}
@@ -291,8 +289,7 @@ static uint32_t icrc(const uint8_t *bth, const uint8_t *data)
 
 static void stream_server(void)
 {
-	static uint8_t train[4][65536] __attribute__((aligned(64))),
-		message[MESSAGE] __attribute__((aligned(64)));
+	static uint8_t train[4][65536] __attribute__((aligned(64))), message[MESSAGE] __attribute__((aligned(64)));
 	size_t segment = BTH + payload + ICRC, offset = 0;
 	uint64_t packets = 0;
 	struct mmsghdr m[4] = {0};
@@ -443,15 +440,13 @@ static const struct yardstick {
 	const char *name;
 	double (*measure)(char **arg);
 } yardsticks[] = {
-	{"probe", probe}, {"latency", latency}, {"stream", stream}, {"batch", batch}, {"wake", wake},
-	{"copy", copy},
+	{"probe", probe}, {"latency", latency}, {"stream", stream}, {"batch", batch}, {"wake", wake}, {"copy", copy},
 };
 
 int main(int argc, char **argv)
 {
 	alarm(60); /* a hang must not hold a core */
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared == MAP_FAILED)
 		die("mmap");
 	for (size_t i = 0; argc > 1 && i < sizeof(yardsticks) / sizeof(yardsticks[0]); i++) {
@@ -460,6 +455,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 	}
-	fprintf(stderr, "usage: yardstick probe | latency | stream BYTES | batch | wake | copy BYTES [NSA NSB IPA IPB]\n");
+	fprintf(stderr,
+		"usage: yardstick probe | latency | stream BYTES | batch | wake | copy BYTES [NSA NSB IPA IPB]\n");
 	return 2;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two programs, on one host or on two, that let the connection manager do what qp_across_hosts.c does by hand: it finds the
- * device that leads to an address, carries queue pair numbers, packet numbers and 56 bytes of ours in its own messages
- * (REQ, REP, RTU, as datagrams to queue pair 1), and moves both queue pairs through their states. No TCP is needed.
+/* Two programs, on one host or on two, that let the connection manager do what qp_across_hosts.c does by hand: it finds
+ * the device that leads to an address, carries queue pair numbers, packet numbers and 56 bytes of ours in its own
+ * messages (REQ, REP, RTU, as datagrams to queue pair 1), and moves both queue pairs through their states. No TCP is
+ * needed.
  *
  *	cc cm_across_hosts.c -o cm_across_hosts -lrdmacm -libverbs
  *	uroce run ./cm_across_hosts [-p PORT]             the server

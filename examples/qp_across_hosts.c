@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Two programs, on one host or on two, with one queue pair each. Before RDMA can begin, the two must tell
- *each other where they are: that goes over an ordinary TCP connection. Then the client sends, writes, reads,
- *swaps and adds, and the server looks at what has happened to its memory. (What each object is for: see
- *qp_single_host.c.)
+ * each other where they are: that goes over an ordinary TCP connection. Then the client sends, writes, reads,
+ * swaps and adds, and the server looks at what has happened to its memory. (What each object is for: see
+ * qp_single_host.c.)
  *
  *	cc qp_across_hosts.c -o qp_across_hosts -libverbs
  *	uroce run ./qp_across_hosts [-d DEVICE] [-g GID_INDEX] [-p TCP_PORT]          the server
@@ -89,8 +89,8 @@ static void tcp_exchange(FILE *tcp)
 	char gid[INET6_ADDRSTRLEN];
 
 	MUST(inet_ntop(AF_INET6, &me.gid, gid, sizeof(gid)));
-	MUST(dprintf(fileno(tcp), "%s %x %x %x %x %" PRIx64 "\n", gid, me.qpn, me.psn, me.mtu, me.rkey,
-		     me.address) > 0);
+	MUST(dprintf(fileno(tcp), "%s %x %x %x %x %" PRIx64 "\n", gid, me.qpn, me.psn, me.mtu, me.rkey, me.address) >
+	     0);
 	MUST(fscanf(tcp, "%45s %x %x %x %x %" SCNx64, gid, &peer.qpn, &peer.psn, &peer.mtu, &peer.rkey,
 		    &peer.address) == 6);
 	MUST(fgetc(tcp) == '\n');
@@ -139,8 +139,7 @@ static void create(int gid_index)
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 	ZERO(ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
@@ -177,8 +176,8 @@ static void connect_to_peer(int gid_index)
 		.max_rd_atomic = 1, /* how many READs and atomics we may have under way */
 	};
 	ZERO(ibv_modify_qp(qp, &rts,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 /* Waits for the next completion and checks that it is the one that we expect. */
@@ -231,8 +230,7 @@ static void client(void)
 
 	/* READ: our HCA asks, the server's HCA answers from its memory; the server's program takes no part.
 	 */
-	struct ibv_send_wr read = {.opcode = IBV_WR_RDMA_READ,
-				   .wr.rdma = {.remote_addr = text, .rkey = peer.rkey}};
+	struct ibv_send_wr read = {.opcode = IBV_WR_RDMA_READ, .wr.rdma = {.remote_addr = text, .rkey = peer.rkey}};
 	post(read, mine->text, sizeof(mine->text));
 	complete(IBV_WC_RDMA_READ);
 	MUST(!strcmp(mine->text, "hello, server"));
@@ -240,8 +238,7 @@ static void client(void)
 
 	/* WRITE: the server's HCA checks key and bounds and stores the bytes; its program is told nothing. */
 	strcpy(mine->text, "written by the client");
-	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE,
-				    .wr.rdma = {.remote_addr = text, .rkey = peer.rkey}};
+	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {.remote_addr = text, .rkey = peer.rkey}};
 	post(write, mine->text, sizeof(mine->text));
 	complete(IBV_WC_RDMA_WRITE);
 	printf("write:            \"%s\"\n", mine->text);
@@ -288,8 +285,8 @@ int main(int argc, char **argv)
 	while (name && list && list[found] && strcmp(ibv_get_device_name(list[found]), name))
 		found++;
 	if (!list || !list[found]) {
-		fprintf(stderr, "no RDMA device%s%s: did you start this with \"uroce run\"?\n",
-			name ? " " : "", name ? name : "");
+		fprintf(stderr, "no RDMA device%s%s: did you start this with \"uroce run\"?\n", name ? " " : "",
+			name ? name : "");
 		return 1;
 	}
 	MUST(context = ibv_open_device(list[found]));

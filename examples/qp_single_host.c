@@ -64,18 +64,15 @@ static void end_create(struct end *e, struct ibv_context *context, struct ibv_pd
 
 /* RESET -> INIT -> RTR -> RTS. The peer's numbers come as plain values: here from the next variable, in
  * qp_across_hosts.c over TCP. */
-static void end_connect(struct end *e, const struct end *peer, union ibv_gid gid, int gid_index,
-			enum ibv_mtu mtu)
+static void end_connect(struct end *e, const struct end *peer, union ibv_gid gid, int gid_index, enum ibv_mtu mtu)
 {
 	/* INIT: the QP belongs to a port; receive requests may be posted, but nothing arrives yet. */
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
-	ZERO(ibv_modify_qp(e->qp, &init,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	ZERO(ibv_modify_qp(e->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 
 	/* RTR, ready to receive: the HCA knows the peer's address (its GID, which in RoCEv2 is its IP
 	 * address) and QP number, and which packet to expect first. From now on it answers what the peer
@@ -106,8 +103,8 @@ static void end_connect(struct end *e, const struct end *peer, union ibv_gid gid
 		.max_rd_atomic = 1, /* how many READs and atomics we may have under way */
 	};
 	ZERO(ibv_modify_qp(e->qp, &rts,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 /* Waits for the next completion and checks that it is the one that we expect. */
@@ -184,11 +181,10 @@ static void talk(struct end *alice, struct end *bob)
 	/* COMPARE AND SWAP: Bob's HCA does `if (number == 40) number = 41` as one step that no other request
 	 * can come between, and answers with what was there before. */
 	b->number = 40;
-	struct ibv_send_wr swap = {.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
-				   .wr.atomic = {.remote_addr = (uintptr_t)&b->number,
-						 .rkey = bob->mr->rkey,
-						 .compare_add = 40,
-						 .swap = 41}};
+	struct ibv_send_wr swap = {
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		.wr.atomic = {
+			.remote_addr = (uintptr_t)&b->number, .rkey = bob->mr->rkey, .compare_add = 40, .swap = 41}};
 	post(alice, swap, &a->number, sizeof(a->number));
 	complete(alice, IBV_WC_COMP_SWAP);
 	MUST(a->number == 40 && b->number == 41);
@@ -236,8 +232,8 @@ int main(int argc, char **argv)
 	while (name && list && list[found] && strcmp(ibv_get_device_name(list[found]), name))
 		found++;
 	if (!list || !list[found]) {
-		fprintf(stderr, "no RDMA device%s%s: did you start this with \"uroce run\"?\n",
-			name ? " " : "", name ? name : "");
+		fprintf(stderr, "no RDMA device%s%s: did you start this with \"uroce run\"?\n", name ? " " : "",
+			name ? name : "");
 		return 1;
 	}
 	MUST(context = ibv_open_device(list[found]));
@@ -255,8 +251,8 @@ int main(int argc, char **argv)
 	end_create(&bob, context, pd);
 	end_connect(&alice, &bob, gid, gid_index, port.active_mtu);
 	end_connect(&bob, &alice, gid, gid_index, port.active_mtu);
-	printf("%s: QP %06x and QP %06x are connected\n", ibv_get_device_name(context->device),
-	       alice.qp->qp_num, bob.qp->qp_num);
+	printf("%s: QP %06x and QP %06x are connected\n", ibv_get_device_name(context->device), alice.qp->qp_num,
+	       bob.qp->qp_num);
 
 	talk(&alice, &bob);
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection management: any 256 bytes are parsed within bounds and what is accepted encodes back; and any
  * sequence of messages, calls of the user and pauses leaves the machine able to end, with nothing left over.
  *
  * The input is a sequence of steps: a byte below 16 and its argument (see act()), or RAW and a whole message.
- * Seeds: corpus/cm, made of the captures by cm-seeds.py. SPDX-License-Identifier: BSD-2-Clause */
+ * Seeds: corpus/cm, made of the captures by cm-seeds.py. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,7 @@ static void deadline(struct machine *m, uint64_t when)
 	reminders++;
 }
 
-static const struct machine_ops ops = {
-	.send = send, .event = event, .request = request, .deadline = deadline};
+static const struct machine_ops ops = {.send = send, .event = event, .request = request, .deadline = deadline};
 
 static void check_codec(const uint8_t mad[CM_MAD_BYTES])
 {

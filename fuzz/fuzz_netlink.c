@@ -1,6 +1,6 @@
-/* Whatever a program asks rdma's netlink: all of it is taken, and each answer is one whole message to that socket. Seeds: corpus/netlink,
- * made by netlink-seeds.py.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whatever a program asks rdma's netlink: all of it is taken, and each answer is one whole message to that socket.
+ * Seeds: corpus/netlink, made by netlink-seeds.py. */
 #include <errno.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>

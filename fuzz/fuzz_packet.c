@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Any bytes: the parser stays within them, and what it accepts encodes to the same header bytes, reserved
- * bits apart. Seeds: corpus/packet, made of the captures by packet-seeds.py.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * bits apart. Seeds: corpus/packet, made of the captures by packet-seeds.py. */
 #include <stdlib.h>
 #include <string.h>
 

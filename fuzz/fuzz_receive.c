@@ -1,10 +1,11 @@
-/* Any packets in any order, for queue pairs of all services in all states: nothing crashes, nothing outside the regions is
- * written, the engine's numbers stay in order, and it always comes to rest.
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Any packets in any order, for queue pairs of all services in all states: nothing crashes, nothing outside the regions
+ * is written, the engine's numbers stay in order, and it always comes to rest.
  *
  * An input is a sequence of records: a byte that says what happens and to which QP, a byte with the length
  * (in fours) of the packet that follows. Wild packets are taken as they are; tame ones count their PSN from
  * where the QP is, and name its regions, so that the fuzzer gets behind the first checks. Seeds:
- * corpus/receive, made of the captures by receive-seeds.py. SPDX-License-Identifier: BSD-2-Clause */
+ * corpus/receive, made of the captures by receive-seeds.py. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,10 +44,14 @@ static const struct setup {
 	enum ibv_qp_type type;	  /* 0: RC */
 	bool shares;		  /* receives come from an SRQ. XRC's do anyway */
 } setups[] = {
-	{IBV_QPS_RTR, IBV_MTU_256, 4, 0, 0, 0, 8},  {IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 12, 8},
-	{IBV_QPS_RTS, IBV_MTU_1024, 1, 1, 8, 6, 0}, {IBV_QPS_RTS, IBV_MTU_4096, 16, 7, 0, 0, 4},
-	{IBV_QPS_SQD, IBV_MTU_512, 2, 3, 10, 8, 2}, {IBV_QPS_RTS, IBV_MTU_2048, 0, 0, 20, 3, 8},
-	{IBV_QPS_ERR, IBV_MTU_256, 4, 7, 14, 2, 2}, {IBV_QPS_INIT, IBV_MTU_256, 4, 7, 14, 0, 2},
+	{IBV_QPS_RTR, IBV_MTU_256, 4, 0, 0, 0, 8},
+	{IBV_QPS_RTS, IBV_MTU_256, 4, 7, 14, 12, 8},
+	{IBV_QPS_RTS, IBV_MTU_1024, 1, 1, 8, 6, 0},
+	{IBV_QPS_RTS, IBV_MTU_4096, 16, 7, 0, 0, 4},
+	{IBV_QPS_SQD, IBV_MTU_512, 2, 3, 10, 8, 2},
+	{IBV_QPS_RTS, IBV_MTU_2048, 0, 0, 20, 3, 8},
+	{IBV_QPS_ERR, IBV_MTU_256, 4, 7, 14, 2, 2},
+	{IBV_QPS_INIT, IBV_MTU_256, 4, 7, 14, 0, 2},
 	{IBV_QPS_RTS, IBV_MTU_256, 0, 0, 0, 6, 8, IBV_QPT_UC},
 	{IBV_QPS_RTS, IBV_MTU_1024, 0, 0, 0, 0, 2, IBV_QPT_UC, true},
 	{IBV_QPS_RTS, IBV_MTU_1024, 0, 0, 0, 6, 8, IBV_QPT_UD},
@@ -124,8 +129,8 @@ static void make_qp(uint32_t i)
 
 static void make_world(void)
 {
-	const unsigned all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			     IBV_ACCESS_REMOTE_ATOMIC;
+	const unsigned all =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 	require(!hca_init(&f.hca, &ops, 1, 1) && !cq_init(&f.cq, &f.hca, 4096));
 	f.pd.hca = &f.hca;
@@ -181,8 +186,8 @@ static int mask_of(const struct qp *qp, enum ibv_qp_state to) REQUIRES(qp->lock)
 		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 		[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-		[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_MAX_QP_RD_ATOMIC,
+		[IBV_QPS_RTS] =
+			IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 	};
 	static const int uc[IBV_QPS_ERR + 1] = {
 		[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
@@ -204,8 +209,7 @@ static void modify(struct qp *qp, const struct setup *s, enum ibv_qp_state to) R
 	const struct ibv_qp_attr attr = {
 		.qp_state = to,
 		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = s->mtu,
 		.qkey = QKEY,
 		.dest_qp_num = PEER,
@@ -229,18 +233,10 @@ static void post_send(struct qp *qp, uint32_t seed) REQUIRES(qp->lock)
 		enum ibv_wr_opcode opcode;
 		uint32_t length;
 	} kinds[] = {
-		{IBV_WR_SEND, 700},
-		{IBV_WR_RDMA_READ, 1300},
-		{IBV_WR_ATOMIC_FETCH_AND_ADD, 8},
-		{IBV_WR_RDMA_WRITE, 0},
-		{IBV_WR_SEND_WITH_IMM, 64},
-		{IBV_WR_RDMA_WRITE, 1025},
-		{IBV_WR_RDMA_READ, 0},
-		{IBV_WR_ATOMIC_CMP_AND_SWP, 8},
-		{IBV_WR_RDMA_WRITE_WITH_IMM, 512},
-		{IBV_WR_SEND_WITH_INV, 256},
-		{IBV_WR_RDMA_READ, 256},
-		{IBV_WR_SEND, 0},
+		{IBV_WR_SEND, 700},	     {IBV_WR_RDMA_READ, 1300},	     {IBV_WR_ATOMIC_FETCH_AND_ADD, 8},
+		{IBV_WR_RDMA_WRITE, 0},	     {IBV_WR_SEND_WITH_IMM, 64},     {IBV_WR_RDMA_WRITE, 1025},
+		{IBV_WR_RDMA_READ, 0},	     {IBV_WR_ATOMIC_CMP_AND_SWP, 8}, {IBV_WR_RDMA_WRITE_WITH_IMM, 512},
+		{IBV_WR_SEND_WITH_INV, 256}, {IBV_WR_RDMA_READ, 256},	     {IBV_WR_SEND, 0},
 	};
 	uint32_t kind = seed % ARRAY_SIZE(kinds), half = kinds[kind].length / 2;
 	struct ibv_sge sge[] = {{0x20000, half, f.inbox_mr->base.lkey},
@@ -340,8 +336,8 @@ static void tame(struct packet *p, const struct qp *qp, bool request) REQUIRES(q
 	uint32_t length = p->dma_length;
 
 	p->psn = psn_add(p->opcode == OPCODE_CREDIT_GRANT && qp->flow ? psn(qp->flow[0].credit_request)
-			 : request				? qp->resp.expected
-								: qp->req.una,
+			 : request				      ? qp->resp.expected
+								      : qp->req.una,
 			 p->psn.v);
 	p->qkey = QKEY;
 	p->src_qpn = PEER;
@@ -352,8 +348,7 @@ static void tame(struct packet *p, const struct qp *qp, bool request) REQUIRES(q
 	p->dma_length = length % (2 * REGION);
 }
 
-static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes, size_t length)
-	REQUIRES(qp->lock)
+static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes, size_t length) REQUIRES(qp->lock)
 {
 	uint8_t *exact = malloc(length); /* so that a look beyond the end is seen */
 	struct packet p = {0}, answer;
@@ -387,8 +382,7 @@ static size_t happen(const uint8_t *data, size_t size)
 	lock_take(&qp->lock);
 	switch (what) {
 	case TIME:
-		f.now = engine_deadline(qp) != NEVER ? max_of(f.now, engine_deadline(qp))
-						     : f.now + value * MSEC;
+		f.now = engine_deadline(qp) != NEVER ? max_of(f.now, engine_deadline(qp)) : f.now + value * MSEC;
 		engine_expire(qp, f.now);
 		break;
 	case POST:

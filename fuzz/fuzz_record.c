@@ -1,5 +1,5 @@
-/* Any bytes as a record of the local link, or as a greeting: what is accepted lies within them.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Any bytes as a record of the local link, or as a greeting: what is accepted lies within them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* What peers say in rsockets' words: private data of a connection, and the headers of datagrams. Reading them stays within
- * them, and what is found is no longer than they are. The first byte says which. Seeds: corpus/rsocket, made by
- * rsocket-seeds.py. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What peers say in rsockets' words: private data of a connection, and the headers of datagrams. Reading them stays
+ * within them, and what is found is no longer than they are. The first byte says which. Seeds: corpus/rsocket, made by
+ * rsocket-seeds.py. */
 #include <stdlib.h>
 #include <string.h>
 

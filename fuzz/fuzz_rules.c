@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Any frame: reading it stays within it, finds no more layers than it has bytes for, and a rule made of what was found
- * matches it. Seeds: corpus/rules, made by rules-seeds.py.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * matches it. Seeds: corpus/rules, made by rules-seeds.py. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Without libFuzzer, a fuzz target runs the inputs that are named on its command line.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Without libFuzzer, a fuzz target runs the inputs that are named on its command line. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

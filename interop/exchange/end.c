@@ -54,17 +54,16 @@ void end_to_init(unsigned access)
 
 void end_to_rts(void)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-				   .path_mtu = IBV_MTU_256,
-				   .dest_qp_num = peer.qpn,
-				   .rq_psn = peer.psn,
-				   .max_dest_rd_atomic = 4,
-				   .min_rnr_timer = 12,
-				   .ah_attr = {.is_global = 1,
-					       .port_num = 1,
-					       .grh = {.dgid = peer.gid,
-						       .sgid_index = (uint8_t)settings.gid_index,
-						       .hop_limit = 64}}};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_256,
+		.dest_qp_num = peer.qpn,
+		.rq_psn = peer.psn,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 12,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = peer.gid, .sgid_index = (uint8_t)settings.gid_index, .hop_limit = 64}}};
 	int rc;
 
 	while (128 << attr.path_mtu < settings.mtu)
@@ -80,8 +79,8 @@ void end_to_rts(void)
 				    .rnr_retry = 7,
 				    .max_rd_atomic = 4};
 	rc = ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC);
 	CHECK(!rc, "to RTS: %s", strerror(rc));
 }
 

@@ -134,11 +134,11 @@ static void mixed_completed(const struct outstanding *o)
 	const uint8_t *at = window_buffer(o->op.number);
 
 	if (o->op.kind == READ)
-		CHECK(!memcmp(at, o->expected, o->op.length), "read %u of %u bytes at %u: other data",
-		      o->op.number, o->op.length, o->op.offset);
+		CHECK(!memcmp(at, o->expected, o->op.length), "read %u of %u bytes at %u: other data", o->op.number,
+		      o->op.length, o->op.offset);
 	if (o->op.kind == ADD || o->op.kind == SWAP)
-		CHECK(*(uint64_t *)at == o->op.was, "atomic %u at %u returned %016lx, not %016lx",
-		      o->op.number, o->op.offset, *(uint64_t *)at, o->op.was);
+		CHECK(*(uint64_t *)at == o->op.was, "atomic %u at %u returned %016lx, not %016lx", o->op.number,
+		      o->op.offset, *(uint64_t *)at, o->op.was);
 }
 
 static void mixed_received(const struct ibv_wc *wc, const struct operation *op)
@@ -147,12 +147,10 @@ static void mixed_received(const struct ibv_wc *wc, const struct operation *op)
 	bool is_write = op->kind == WRITE_IMM;
 
 	CHECK(wc->status == IBV_WC_SUCCESS, "receive: %s", ibv_wc_status_str(wc->status));
-	CHECK(wc->opcode == (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) &&
-		      wc->byte_len == op->length,
-	      "receive for request %u: opcode %d, length %u, not %u", op->number, wc->opcode, wc->byte_len,
-	      op->length);
-	CHECK(!kinds[op->kind].immediate || wc->imm_data == htonl(op->number), "request %u: immediate %u",
-	      op->number, ntohl(wc->imm_data));
+	CHECK(wc->opcode == (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) && wc->byte_len == op->length,
+	      "receive for request %u: opcode %d, length %u, not %u", op->number, wc->opcode, wc->byte_len, op->length);
+	CHECK(!kinds[op->kind].immediate || wc->imm_data == htonl(op->number), "request %u: immediate %u", op->number,
+	      ntohl(wc->imm_data));
 	for (uint32_t i = 0; !is_write && i < op->length; i++)
 		CHECK(at[i] == pattern(op->number, i), "send %u: byte %u of %u", op->number, i, op->length);
 }
@@ -188,8 +186,7 @@ void scenario_mixed(void)
 				next.length = (uint32_t)settings.mtu;
 			have_next = true;
 			/* Something must tell that there is room again. */
-			next.signaled |= next.number % 8 == 7 ||
-					 next.number == (uint32_t)settings.operations - 1 ||
+			next.signaled |= next.number % 8 == 7 || next.number == (uint32_t)settings.operations - 1 ||
 					 (settings.wait_for_reads && next.kind == READ);
 		}
 		if (have_next && next.number < done + WINDOW &&
@@ -203,10 +200,9 @@ void scenario_mixed(void)
 		if (poll_once(send_cq, &wc)) {
 			CHECK(wc.status == IBV_WC_SUCCESS, "request %d: %s", (int)wc.wr_id,
 			      ibv_wc_status_str(wc.status));
-			CHECK(wc.wr_id >= done && wc.wr_id < posted, "request %d completed at %u",
-			      (int)wc.wr_id, done);
-			CHECK(wc.opcode == kinds[window[wc.wr_id % WINDOW].op.kind].completion,
-			      "request %d: opcode %d", (int)wc.wr_id, wc.opcode);
+			CHECK(wc.wr_id >= done && wc.wr_id < posted, "request %d completed at %u", (int)wc.wr_id, done);
+			CHECK(wc.opcode == kinds[window[wc.wr_id % WINDOW].op.kind].completion, "request %d: opcode %d",
+			      (int)wc.wr_id, wc.opcode);
 			for (; done <= wc.wr_id; done++)
 				mixed_completed(&window[done % WINDOW]);
 		}

@@ -14,11 +14,11 @@ static void expect_refusal(struct ibv_send_wr *wr, enum ibv_wc_status status, en
 	wr->next = &next;
 	post(wr);
 	wc = reap(send_cq);
-	CHECK(wc.wr_id == 0 && (wc.status == status || wc.status == or_status), "refused request %d: %s",
-	      (int)wc.wr_id, ibv_wc_status_str(wc.status));
+	CHECK(wc.wr_id == 0 && (wc.status == status || wc.status == or_status), "refused request %d: %s", (int)wc.wr_id,
+	      ibv_wc_status_str(wc.status));
 	wc = reap(send_cq);
-	CHECK(wc.wr_id == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "request %d behind the refused one: %s",
-	      (int)wc.wr_id, ibv_wc_status_str(wc.status));
+	CHECK(wc.wr_id == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "request %d behind the refused one: %s", (int)wc.wr_id,
+	      ibv_wc_status_str(wc.status));
 }
 
 static void untouched(void)
@@ -79,8 +79,8 @@ void scenario_bad_length(void)
 	} else {
 		struct ibv_wc wc = reap(recv_cq);
 
-		CHECK(wc.status == IBV_WC_LOC_LEN_ERR || wc.status == IBV_WC_LOC_QP_OP_ERR,
-		      "short receive: %s", ibv_wc_status_str(wc.status));
+		CHECK(wc.status == IBV_WC_LOC_LEN_ERR || wc.status == IBV_WC_LOC_QP_OP_ERR, "short receive: %s",
+		      ibv_wc_status_str(wc.status));
 		CHECK(!target[16], "the byte behind the receive was written");
 	}
 }
@@ -99,15 +99,14 @@ void scenario_invalidate(void)
 		post_receive(0, target, 100);
 	end_to_rts();
 	if (!active) {
-		struct ibv_send_wr bind = {
-			.opcode = IBV_WR_BIND_MW,
-			.send_flags = IBV_SEND_SIGNALED,
-			.bind_mw = {.mw = window,
-				    .rkey = ibv_inc_rkey(window->rkey),
-				    .bind_info = {.mr = mr,
-						  .addr = (uintptr_t)target,
-						  .length = SPACE,
-						  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}}};
+		struct ibv_send_wr bind = {.opcode = IBV_WR_BIND_MW,
+					   .send_flags = IBV_SEND_SIGNALED,
+					   .bind_mw = {.mw = window,
+						       .rkey = ibv_inc_rkey(window->rkey),
+						       .bind_info = {.mr = mr,
+								     .addr = (uintptr_t)target,
+								     .length = SPACE,
+								     .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}}};
 
 		post(&bind);
 		reap_good(send_cq, "bind", IBV_WC_BIND_MW);

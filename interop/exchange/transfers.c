@@ -31,10 +31,8 @@ static void receive_all(const char *what, bool immediate, bool is_write)
 		struct ibv_wc wc = reap_good(recv_cq, what, opcode);
 
 		CHECK(wc.wr_id == (uint64_t)k, "%s %d: receive %d was used", what, k, (int)wc.wr_id);
-		CHECK(wc.byte_len == length_of(k), "%s %d: byte_len %u, not %u", what, k, wc.byte_len,
-		      length_of(k));
-		CHECK(!(wc.wc_flags & IBV_WC_WITH_IMM) == !immediate, "%s %d: flags %x", what, k,
-		      wc.wc_flags);
+		CHECK(wc.byte_len == length_of(k), "%s %d: byte_len %u, not %u", what, k, wc.byte_len, length_of(k));
+		CHECK(!(wc.wc_flags & IBV_WC_WITH_IMM) == !immediate, "%s %d: flags %x", what, k, wc.wc_flags);
 		CHECK(!immediate || wc.imm_data == immediate_of(k), "%s %d: immediate %08x", what, k,
 		      ntohl(wc.imm_data));
 		check_data(what, target + k * SLOT, (uint32_t)k, length_of(k));
@@ -115,8 +113,7 @@ void scenario_read(void)
 
 		post(&wr);
 		struct ibv_wc wc = reap_good(send_cq, "read", IBV_WC_RDMA_READ);
-		CHECK(wc.byte_len == length_of(k), "read %d: byte_len %u, not %u", k, wc.byte_len,
-		      length_of(k));
+		CHECK(wc.byte_len == length_of(k), "read %d: byte_len %u, not %u", k, wc.byte_len, length_of(k));
 		check_data("read", own + k * SLOT, (uint32_t)k, length_of(k));
 	}
 }
@@ -132,8 +129,7 @@ static uint64_t atomic(enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t
 	wr.wr.atomic.compare_add = compare_add;
 	wr.wr.atomic.swap = swap_;
 	post(&wr);
-	reap_good(send_cq, add ? "fetch-and-add" : "compare-and-swap",
-		  add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP);
+	reap_good(send_cq, add ? "fetch-and-add" : "compare-and-swap", add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP);
 	return *(uint64_t *)own;
 }
 
@@ -167,8 +163,8 @@ void scenario_gather(void)
 	for (int i = 0; i < 3; i++) {
 		uint8_t *piece = (active ? own : target) + i * SLOT + i + 1;
 
-		sge[i] = (struct ibv_sge){
-			.addr = (uintptr_t)piece, .length = active ? out[i] : in[i], .lkey = mr->lkey};
+		sge[i] =
+			(struct ibv_sge){.addr = (uintptr_t)piece, .length = active ? out[i] : in[i], .lkey = mr->lkey};
 		for (uint32_t j = 0; active && j < out[i]; j++)
 			piece[j] = pattern(9, at++);
 	}
@@ -223,8 +219,7 @@ void scenario_stream(void)
 	for (int k = 0; active && k < ROUNDS; k++) {
 		struct ibv_sge sge, back;
 		struct ibv_send_wr wr = request(&sge, IBV_WR_RDMA_WRITE, own, 65536, (uint64_t)k * SLOT);
-		struct ibv_send_wr rd =
-			request(&back, IBV_WR_RDMA_READ, own + SLOT, 65536, (uint64_t)k * SLOT);
+		struct ibv_send_wr rd = request(&back, IBV_WR_RDMA_READ, own + SLOT, 65536, (uint64_t)k * SLOT);
 
 		fill(own, (uint32_t)k, 65536);
 		memset(own + SLOT, 0, SLOT);

@@ -45,7 +45,8 @@ void barrier_everywhere(void)
 	membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
-/* In a process with threads each of these waits for all processors, 10 ms and more: so that is done before it has any. */
+/* In a process with threads each of these waits for all processors, 10 ms and more: so that is done before it has any.
+ */
 __attribute__((constructor)) static void barrier_be_early(void)
 {
 	barrier_prepare();

@@ -1,7 +1,7 @@
-/* Order made by the rare side: a thread that stores to one place and then looks at another needs a locked instruction for
- * that, 10 to 20 ns. Where the kernel has membarrier(2), the side that seldom comes makes the processors of the others do it
- * instead, and the others do with plain stores and loads. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Order made by the rare side: a thread that stores to one place and then looks at another needs a locked instruction
+ * for that, 10 to 20 ns. Where the kernel has membarrier(2), the side that seldom comes makes the processors of the
+ * others do it instead, and the others do with plain stores and loads. Any thread may call. */
 #ifndef UROCE_BARRIER_H
 #define UROCE_BARRIER_H
 

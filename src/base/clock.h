@@ -1,4 +1,5 @@
-/* The time that deadlines are in. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The time that deadlines are in. */
 #ifndef UROCE_CLOCK_H
 #define UROCE_CLOCK_H
 

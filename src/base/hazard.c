@@ -117,8 +117,8 @@ static bool hazard_is_held(const struct hazards *list, uint32_t i, const void *o
 {
 	struct hazards *h = (struct hazards *)list;
 
-	/* sequentially consistent, with hazard_take() where there is no barrier; acquire pairs with hazard_drop(): what was done
-	 * with the object is done */
+	/* sequentially consistent, with hazard_take() where there is no barrier; acquire pairs with hazard_drop(): what
+	 * was done with the object is done */
 	return i < atomic_load_explicit(&h->count, memory_order_seq_cst) &&
 	       atomic_load_explicit(&h->held[i], memory_order_acquire) == object;
 }

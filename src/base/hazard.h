@@ -1,10 +1,11 @@
-/* Who is in the middle of using an object, without a locked instruction: each thread has a list of what it holds, which only
- * it writes. It says first that it holds an object, then looks whether that is still open; who closes an object says so first,
- * then waits until it is on no list. Either the one sees it closed, or the other sees it held: the closing side makes that
- * order (barrier.h), or where it cannot, the list's count is stored sequentially consistently.
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who is in the middle of using an object, without a locked instruction: each thread has a list of what it holds, which
+ * only it writes. It says first that it holds an object, then looks whether that is still open; who closes an object
+ * says so first, then waits until it is on no list. Either the one sees it closed, or the other sees it held: the
+ * closing side makes that order (barrier.h), or where it cannot, the list's count is stored sequentially consistently.
  *
- * What a thread holds it drops itself, soon, and before it ends. A child of fork() holds what the thread did that made it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * What a thread holds it drops itself, soon, and before it ends. A child of fork() holds what the thread did that made
+ * it. */
 #ifndef UROCE_HAZARD_H
 #define UROCE_HAZARD_H
 
@@ -16,9 +17,10 @@
 
 /* Never given back; free for the next thread when its own has ended. */
 struct hazards {
-	_Alignas(CACHE_LINE) _Atomic uint32_t count; /* of held[]. A release, like all here: pairs with hazard_await() */
+	_Alignas(
+		CACHE_LINE) _Atomic uint32_t count; /* of held[]. A release, like all here: pairs with hazard_await() */
 	_Atomic bool taken;
-	struct hazards *next; /* constant */
+	struct hazards *next;		     /* constant */
 	_Atomic(const void *) held[HAZARDS]; /* NULL: not any more, while others behind it are */
 };
 
@@ -65,8 +67,8 @@ static inline void hazard_drop(const void *object)
 /* Holds another object in its place, which cannot be closed before nobody holds the first one. */
 void hazard_swap(const void *object, const void *other);
 
-/* The object has been closed by a sequentially consistent store, and is looked at by such a load: until nobody holds it who
- * saw it open. The caller does not hold it. */
+/* The object has been closed by a sequentially consistent store, and is looked at by such a load: until nobody holds it
+ * who saw it open. The caller does not hold it. */
 void hazard_await(const void *object);
 
 #endif

@@ -26,8 +26,8 @@ int high_fd(int fd)
 	return moved;
 }
 
-/* The process's table of descriptors gets as long as it will have to be. Once there are threads that waits for all processors,
- * 10 ms and more. */
+/* The process's table of descriptors gets as long as it will have to be. Once there are threads that waits for all
+ * processors, 10 ms and more. */
 __attribute__((constructor)) static void high_fd_be_early(void)
 {
 	int fd = high_fd(eventfd(0, EFD_CLOEXEC));

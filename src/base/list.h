@@ -1,5 +1,5 @@
-/* A circular list whose links live in its members. A link that points to itself is in no list.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A circular list whose links live in its members. A link that points to itself is in no list. */
 #ifndef UROCE_LIST_H
 #define UROCE_LIST_H
 
@@ -45,7 +45,7 @@ static inline struct list *list_pop(struct list *head)
 }
 
 #define list_each(l, head) for (struct list *l = (head)->next; l != (head); l = l->next)
-#define list_each_safe(l, head)                                                                                     \
+#define list_each_safe(l, head) \
 	for (struct list *l = (head)->next, *l##_next = l->next; l != (head); l = l##_next, l##_next = l->next)
 
 #endif

@@ -1,5 +1,5 @@
-/* The slow paths of a lock: spin a little (critical sections are one packet long), then sleep in the kernel.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The slow paths of a lock: spin a little (critical sections are one packet long), then sleep in the kernel. */
 #include "base/lock.h"
 
 #include <linux/futex.h>

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A lock of one word: taken without a system call when free, a futex when not. Prototypes name the locks that
  * their callers hold, and clang's thread-safety analysis (-Wthread-safety) checks them. The order in which locks
- * nest stands in ARCHITECTURE.md.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * nest stands in ARCHITECTURE.md. */
 #ifndef UROCE_LOCK_H
 #define UROCE_LOCK_H
 
@@ -16,10 +16,10 @@
 #else
 #define LOCK_ATTR(x)
 #endif
-#define REQUIRES(...)   LOCK_ATTR(requires_capability(__VA_ARGS__))
-#define EXCLUDES(...)   LOCK_ATTR(locks_excluded(__VA_ARGS__))
-#define ACQUIRE(...)    LOCK_ATTR(acquire_capability(__VA_ARGS__))
-#define RELEASE(...)    LOCK_ATTR(release_capability(__VA_ARGS__))
+#define REQUIRES(...)	 LOCK_ATTR(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...)	 LOCK_ATTR(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...)	 LOCK_ATTR(acquire_capability(__VA_ARGS__))
+#define RELEASE(...)	 LOCK_ATTR(release_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) LOCK_ATTR(try_acquire_capability(__VA_ARGS__))
 #define NO_LOCK_ANALYSIS LOCK_ATTR(no_thread_safety_analysis)
 
@@ -46,8 +46,7 @@ static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSI
 	uint32_t free = 0;
 
 	return atomic_load_explicit(&l->word, memory_order_relaxed) == 0 &&
-	       atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire,
-						       memory_order_relaxed);
+	       atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 /* Somebody sleeps until it is free; who holds it may ask. */

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages to the user on stderr, one line each: what was wrong, with which value, what to do.
- * UROCE_LOG=error|warn|info|debug says how much (warn if unset). Any thread; not on the common path.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * UROCE_LOG=error|warn|info|debug says how much (warn if unset). Any thread; not on the common path. */
 #ifndef UROCE_LOG_H
 #define UROCE_LOG_H
 

@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A pool of objects of one size, found by index. Memory that held an object is never given back to the system
  * while the pool lives, so a reader may look at an object that has just been freed: it takes the object's own
  * lock (or a hold) and then checks that the object is still the one it wanted. Freed indexes are reused last.
- * Any thread may call; pool_at() takes no lock.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * Any thread may call; pool_at() takes no lock. */
 #ifndef UROCE_POOL_H
 #define UROCE_POOL_H
 

@@ -1,5 +1,5 @@
-/* Packet sequence numbers: 24 bits that wrap (IBTA 9.7.1). A struct, so that `psn + 1` does not compile.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packet sequence numbers: 24 bits that wrap (IBTA 9.7.1). A struct, so that `psn + 1` does not compile. */
 #ifndef UROCE_PSN_H
 #define UROCE_PSN_H
 

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Timers: a heap of deadlines, so that the next one is known exactly and an idle process sleeps for ever.
  * A timer is moved lazily: pushing a deadline back costs nothing, the timer fires at the old one and its owner
- * sets it again. Any thread may call; `lock` is a leaf (nothing is taken under it).
- * SPDX-License-Identifier: BSD-2-Clause */
+ * sets it again. Any thread may call; `lock` is a leaf (nothing is taken under it). */
 #ifndef UROCE_TIMER_H
 #define UROCE_TIMER_H
 

@@ -1,5 +1,5 @@
-/* The writing side of a trace: each thread has a ring in the mapped file and is its only writer.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The writing side of a trace: each thread has a ring in the mapped file and is its only writer. */
 #include "base/trace.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@
 #include "base/log.h"
 #include "base/trace_file.h"
 
-#define RINGS		256
-#define RECORDS		(64u << 10)
-#define RECORDS_MIN	64u
-#define RECORDS_MAX	(4u << 20)
-#define RING_HEADER	TRACE_PAGE
-#define page_align(x)	(((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
+#define RINGS	      256
+#define RECORDS	      (64u << 10)
+#define RECORDS_MIN   64u
+#define RECORDS_MAX   (4u << 20)
+#define RING_HEADER   TRACE_PAGE
+#define page_align(x) (((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
 
 static const struct trace_point_name point_names[] = {
 #define POINT(name, a, b, c, d, e, f) {#name, {#a, #b, #c, #d, #e, #f}},
@@ -255,8 +255,8 @@ static void base_trace_start(void)
 		err = -pthread_key_create(&ring_key, release_ring);
 	if (err) {
 		log_error("no trace: UROCE_TRACE=%s: %s", pattern,
-			  err == -EEXIST ? "the file exists and is no trace; name another, or remove it" :
-					   strerror(-err));
+			  err == -EEXIST ? "the file exists and is no trace; name another, or remove it"
+					 : strerror(-err));
 		return;
 	}
 	pthread_atfork(NULL, NULL, stop_in_child);

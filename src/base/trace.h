@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Trace points: see trace.def for the list. Off, a point costs one predictable branch; on (UROCE_TRACE names a
- * file), it writes one record into the calling thread's ring, which is part of that file.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * file), it writes one record into the calling thread's ring, which is part of that file. */
 #ifndef UROCE_TRACE_H
 #define UROCE_TRACE_H
 
@@ -22,10 +22,10 @@ void trace_start(void);
 /* Any thread; never blocks. */
 void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
 
-#define trace(point, a, b, c, d, e, f)                                                                              \
-	do {                                                                                                        \
-		if (unlikely(trace_on))                                                                             \
-			trace_record(TRACE_##point, a, b, c, d, e, f);                                              \
+#define trace(point, a, b, c, d, e, f)                                 \
+	do {                                                           \
+		if (unlikely(trace_on))                                \
+			trace_record(TRACE_##point, a, b, c, d, e, f); \
 	} while (0)
 
 #endif

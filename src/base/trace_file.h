@@ -1,18 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The file that trace points write and `uroce trace` reads: a header, then rings of records, one per thread that
  * ever recorded (a ring of a thread that has ended is used again by the next new one). Processes map it, so all
  * that was recorded survives a SIGKILL. Numbers are the host's. The file names its points and their arguments,
- * so that a reader of another version can read it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * so that a reader of another version can read it. */
 #ifndef UROCE_TRACE_FILE_H
 #define UROCE_TRACE_FILE_H
 
 #include <assert.h>
 #include <stdint.h>
 
-#define TRACE_MAGIC   0x3130454341525455ull /* "UTRACE01", read as a little-endian number */
-#define TRACE_ARGS    6
-#define TRACE_NAME    16 /* bytes of a name, the ending zero included */
-#define TRACE_PAGE    4096 /* headers take whole pages */
+#define TRACE_MAGIC 0x3130454341525455ull /* "UTRACE01", read as a little-endian number */
+#define TRACE_ARGS  6
+#define TRACE_NAME  16	 /* bytes of a name, the ending zero included */
+#define TRACE_PAGE  4096 /* headers take whole pages */
 
 struct trace_point_name {
 	char name[TRACE_NAME];
@@ -39,7 +39,7 @@ struct trace_header {
 };
 
 struct trace_ring {
-	uint32_t tid;		  /* the thread that uses it now, or did last */
+	uint32_t tid; /* the thread that uses it now, or did last */
 	uint32_t spare;
 	_Atomic uint64_t written; /* records ever: record n is at n modulo ring_records */
 };

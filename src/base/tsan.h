@@ -1,6 +1,6 @@
-/* Order that ThreadSanitizer cannot see, since a second mapping of the memory or the kernel carried it from one thread of
- * this process to another. Nothing in other builds.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Order that ThreadSanitizer cannot see, since a second mapping of the memory or the kernel carried it from one thread
+ * of this process to another. Nothing in other builds. */
 #ifndef UROCE_TSAN_H
 #define UROCE_TSAN_H
 

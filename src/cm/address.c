@@ -1,4 +1,5 @@
-/* Socket addresses and GIDs. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Socket addresses and GIDs. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>

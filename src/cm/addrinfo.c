@@ -1,5 +1,5 @@
-/* Names to addresses: getaddrinfo(3), in rdma_getaddrinfo()'s words.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names to addresses: getaddrinfo(3), in rdma_getaddrinfo()'s words. */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static int from_ai(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 
 /* 0; -1 and errno; or what getaddrinfo() returns, and errno. */
 static int addrinfo_resolve(const char *node, const char *service, const struct rdma_addrinfo *hints,
-		   struct rdma_addrinfo *rai)
+			    struct rdma_addrinfo *rai)
 {
 	struct addrinfo want = {0}, *found;
 	int result, error;
@@ -99,7 +99,7 @@ static int addrinfo_resolve(const char *node, const char *service, const struct 
 }
 
 static int addrinfo_fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
-		struct rdma_addrinfo *rai)
+			 struct rdma_addrinfo *rai)
 {
 	int error = 0;
 
@@ -113,12 +113,10 @@ static int addrinfo_fill(const char *node, const char *service, const struct rdm
 		rai->ai_family = hints->ai_family;
 		rai->ai_qp_type = hints->ai_qp_type;
 		rai->ai_port_space = hints->ai_port_space;
-		error = copy_address(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
-				     hints->ai_dst_len);
+		error = copy_address(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len);
 	}
 	if (!error && !rai->ai_src_len)
-		error = copy_address(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
-				     hints->ai_src_len);
+		error = copy_address(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 	return error ? fail_minus(error) : 0;
 }
 

@@ -18,13 +18,14 @@
 #include "loop/slot.h"
 
 #define ADDRESSES 1024
-#define SLACK	  (5 * MSEC) /* that a deadline may pass: so one time does for all connections that end their time to wait then */
+#define SLACK                                                                                                         \
+	(5 * MSEC) /* that a deadline may pass: so one time does for all connections that end their time to wait then \
+		    */
 
 struct machine cm;
 
-static struct lock
-	start_lock;  /* held while the agent starts and addresses are attached; taken before cm.lock */
-static bool started; /* guarded by start_lock */
+static struct lock start_lock; /* held while the agent starts and addresses are attached; taken before cm.lock */
+static bool started;	       /* guarded by start_lock */
 static int timer = -1;
 static uint64_t timer_at = NEVER; /* guarded by cm.lock */
 /* Attached for good; guarded by cm.lock for writing along with start_lock. */
@@ -80,8 +81,7 @@ static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_M
 	return (uint8_t)max_of(slot, 0);
 }
 
-NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to,
-				 const uint8_t mad[CM_MAD_BYTES])
+NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
 	const struct path *known = find_path(&to->local);
 	struct path path;

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The communication manager of this process: the machine (machine.h), and what brings it messages, time and
  * addresses. It comes into being with the first rdma_cm_id that needs it, and lasts as long as the process.
  *
  * `cm.lock` guards the machine and everything of this front that is not an application's own: ids, event
  * channels, bound ports. Messages arrive with rx ownership held (loop/gsi.h), so nobody may open a
- * device, attach an address or claim a service with it held. SPDX-License-Identifier: BSD-2-Clause */
+ * device, attach an address or claim a service with it held. */
 #ifndef UROCE_AGENT_H
 #define UROCE_AGENT_H
 

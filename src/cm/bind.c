@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Ports, and who listens at them. The processes of one user share a table of ports (loop/gsi.h); what several
- * ids of this process do with one port is settled here. SPDX-License-Identifier: BSD-2-Clause */
+ * ids of this process do with one port is settled here. */
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 #define PORT_TRIES	512
 #define BACKLOG_MAX	1024
 
-static struct lock ports_lock; /* taken before cm.lock; held while the shared table is changed */
-static struct list bound = {&bound, &bound};		 /* guarded by ports_lock */
+static struct lock ports_lock;		     /* taken before cm.lock; held while the shared table is changed */
+static struct list bound = {&bound, &bound}; /* guarded by ports_lock */
 static struct list listeners = {&listeners, &listeners}; /* guarded by cm.lock */
 
 static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
@@ -69,10 +70,7 @@ static int bind_claim(struct id *id, bool to_listen) REQUIRES(ports_lock)
 {
 	if (is_taken(id, to_listen))
 		return -EADDRINUSE;
-	return gsi_claim(claimed(id), id->service,
-			 to_listen   ? GSI_LISTENS
-			 : id->reuse ? GSI_SHARED
-				     : GSI_BOUND);
+	return gsi_claim(claimed(id), id->service, to_listen ? GSI_LISTENS : id->reuse ? GSI_SHARED : GSI_BOUND);
 }
 
 static uint64_t service_of(const struct id *id, uint16_t port)
@@ -133,8 +131,7 @@ void id_unbind(struct id *id)
 		list_each (l, &bound) {
 			struct id *other = container_of(l, struct id, bound);
 
-			shared |= other->service == id->service &&
-				  same_gid(claimed(other), claimed(id));
+			shared |= other->service == id->service && same_gid(claimed(other), claimed(id));
 		}
 		if (!shared)
 			gsi_release(claimed(id), id->service);
@@ -179,7 +176,8 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 	return devices_each(any_device, NULL) ? 0 : ENODEV;
 }
 
-/* A link-local address means nothing without its interface; and of two interfaces that have the same we know the first. */
+/* A link-local address means nothing without its interface; and of two interfaces that have the same we know the first.
+ */
 static int check_scope(const struct sockaddr *address, const union ibv_gid *gid)
 {
 	uint32_t scope;
@@ -308,7 +306,8 @@ static void *bind_look_around(void *arg)
 	return NULL;
 }
 
-/* By a thread of its own: to open devices and to attach addresses may block, and needs locks that whoever tells us holds. */
+/* By a thread of its own: to open devices and to attach addresses may block, and needs locks that whoever tells us
+ * holds. */
 static void start_looking(void)
 {
 	pthread_attr_t detached;

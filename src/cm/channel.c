@@ -1,5 +1,5 @@
-/* Event channels: a queue of events, and an eventfd that is readable while it is not empty.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Event channels: a queue of events, and an eventfd that is readable while it is not empty. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cm/id.h"
 #include "loop/loop.h"
 
-#define RETIRED     64u	 /* so many channels that have been destroyed are not used again */
+#define RETIRED	    64u	 /* so many channels that have been destroyed are not used again */
 #define TIME_TO_END 5000 /* ms: for a program that has destroyed one */
 
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
@@ -17,8 +17,8 @@ static struct event_channel *channel_of(struct rdma_event_channel *channel)
 	return (struct event_channel *)channel;
 }
 
-/* The memory of a channel outlives it, as a thread of a program that ends may be about to ask there once more, as rping's is. It
- * is told EBADF, but not at once: rping then fails, which has all but ended well. Guarded by cm.lock. */
+/* The memory of a channel outlives it, as a thread of a program that ends may be about to ask there once more, as
+ * rping's is. It is told EBADF, but not at once: rping then fails, which has all but ended well. Guarded by cm.lock. */
 static struct list retired = {&retired, &retired};
 static uint32_t retired_count;
 

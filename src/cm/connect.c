@@ -1,4 +1,5 @@
-/* Connecting, accepting, rejecting, parting. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting, accepting, rejecting, parting. */
 #include <string.h>
 
 #include "cm/id.h"
@@ -10,8 +11,7 @@ enum {
 /* ---- what an application says of a connection ---- */
 
 /* Room in the message after annex A11's header: 0 or EINVAL. */
-static int put_private(struct cm_mad *mad, enum cm_message message, size_t at, const void *data,
-		       uint32_t length)
+static int put_private(struct cm_mad *mad, enum cm_message message, size_t at, const void *data, uint32_t length)
 {
 	if (length > cm_private_bytes(message) - at)
 		return EINVAL;
@@ -34,8 +34,7 @@ static int check_depth(const struct id *id, const struct rdma_conn_param *p)
 		return 0;
 	if (!p)
 		return id->base.qp ? 0 : EINVAL;
-	if (p->responder_resources != RDMA_MAX_RESP_RES &&
-	    p->responder_resources > id->device->responder_resources)
+	if (p->responder_resources != RDMA_MAX_RESP_RES && p->responder_resources > id->device->responder_resources)
 		return EINVAL;
 	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH && p->initiator_depth > id->device->initiator_depth)
 		return EINVAL;
@@ -74,11 +73,10 @@ static void put_transport(const struct id *id, struct cm_mad *req)
 
 static void put_req(struct id *id, struct cm_mad *req, const struct rdma_conn_param *p)
 {
-	id->initiator_depth = p && p->initiator_depth != RDMA_MAX_INIT_DEPTH ? p->initiator_depth
-									     : id->device->initiator_depth;
-	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
-					  ? p->responder_resources
-					  : id->device->responder_resources;
+	id->initiator_depth =
+		p && p->initiator_depth != RDMA_MAX_INIT_DEPTH ? p->initiator_depth : id->device->initiator_depth;
+	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES ? p->responder_resources
+										   : id->device->responder_resources;
 	id->retry = p ? min_of(p->retry_count, RETRIES) : RETRIES;
 	id->rnr_retry = p ? min_of(p->rnr_retry_count, RETRIES) : RETRIES;
 	id->mtu = (uint8_t)device_mtu(id->device);
@@ -114,7 +112,7 @@ static void put_req(struct id *id, struct cm_mad *req, const struct rdma_conn_pa
 
 /* Until the route is resolved nobody may connect, and only once then. */
 static int connect_begin(struct id *id, struct cm_mad *mad,
-		 int (*ask)(struct connection *c, struct cm_mad *mad, uint64_t now))
+			 int (*ask)(struct connection *c, struct cm_mad *mad, uint64_t now))
 {
 	int err;
 
@@ -180,7 +178,7 @@ PUBLIC int rdma_establish(struct rdma_cm_id *base)
 /* ---- accepting ---- */
 
 static int connect_answer(struct id *id, struct cm_mad *mad,
-		  int (*say)(struct connection *c, struct cm_mad *mad, uint64_t now))
+			  int (*say)(struct connection *c, struct cm_mad *mad, uint64_t now))
 {
 	int err = -EINVAL;
 
@@ -199,8 +197,7 @@ static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_
 
 	if (id_is_datagram(id)) {
 		mad.answer = CM_SIDR_REJECT;
-		error = put_private(&mad, CM_SIDR_REP, 0, data, length)
-				?: connect_answer(id, &mad, connection_answer);
+		error = put_private(&mad, CM_SIDR_REP, 0, data, length) ?: connect_answer(id, &mad, connection_answer);
 	} else {
 		mad.reason = reason;
 		error = put_private(&mad, CM_REJ, 0, data, length) ?: connect_answer(id, &mad, connection_reject);
@@ -208,7 +205,8 @@ static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_
 	return error;
 }
 
-/* What the acceptance says. If it is too long the request is rejected, as by the kernel: the peer waits for an answer. */
+/* What the acceptance says. If it is too long the request is rejected, as by the kernel: the peer waits for an answer.
+ */
 static int put_answer(struct id *id, struct cm_mad *rep, enum cm_message message, const struct rdma_conn_param *p)
 {
 	int error = put_conn_private(id, rep, message, 0, p);
@@ -230,10 +228,10 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *p)
 
 	if (error)
 		return error;
-	connect_limit(&id->initiator_depth, id->device->initiator_depth,
-	      p && p->initiator_depth != RDMA_MAX_INIT_DEPTH, p ? p->initiator_depth : 0);
+	connect_limit(&id->initiator_depth, id->device->initiator_depth, p && p->initiator_depth != RDMA_MAX_INIT_DEPTH,
+		      p ? p->initiator_depth : 0);
 	connect_limit(&id->responder_resources, id->device->responder_resources,
-	      p && p->responder_resources != RDMA_MAX_RESP_RES, p ? p->responder_resources : 0);
+		      p && p->responder_resources != RDMA_MAX_RESP_RES, p ? p->responder_resources : 0);
 	set_qp(id, p);
 	rep = (struct cm_mad){
 		.ca_guid = id->device->guid,
@@ -261,8 +259,7 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *p)
 	set_qp(id, p);
 	rep = (struct cm_mad){.answer = CM_SIDR_VALID,
 			      .qpn = id->qpn,
-			      .service = (uint64_t)id->base.ps << 16 |
-					 address_port(&id->base.route.addr.src_addr),
+			      .service = (uint64_t)id->base.ps << 16 | address_port(&id->base.route.addr.src_addr),
 			      .qkey = id_qkey(id)};
 	return put_answer(id, &rep, CM_SIDR_REP, p) ?: connect_answer(id, &rep, connection_answer);
 }

@@ -1,5 +1,5 @@
-/* What the user of a connection asks for, and in which states it may.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the user of a connection asks for, and in which states it may. */
 #include <errno.h>
 
 #include "cm/internal.h"
@@ -135,10 +135,14 @@ static void disconnect(struct connection *c, uint64_t now)
 /* In the other states the machine comes to an end by itself. In REP_SENT, too: the peer may be connected
  * already, and a REJ would not tell it; so its RTU is answered by a DREQ. */
 static void (*const on_release[CM_STATES])(struct connection *c, uint64_t now) = {
-	[CM_IDLE] = close_silently,	     [CM_REQ_SENT] = connection_give_up,
-	[CM_REQ_RECEIVED] = connection_refuse,	     [CM_REP_RECEIVED] = connection_refuse,
-	[CM_ESTABLISHED] = disconnect,	     [CM_DREQ_RECEIVED] = disconnect,
-	[CM_SIDR_REQ_SENT] = close_silently, [CM_SIDR_REQ_RECEIVED] = refuse_lookup,
+	[CM_IDLE] = close_silently,
+	[CM_REQ_SENT] = connection_give_up,
+	[CM_REQ_RECEIVED] = connection_refuse,
+	[CM_REP_RECEIVED] = connection_refuse,
+	[CM_ESTABLISHED] = disconnect,
+	[CM_DREQ_RECEIVED] = disconnect,
+	[CM_SIDR_REQ_SENT] = close_silently,
+	[CM_SIDR_REQ_RECEIVED] = refuse_lookup,
 };
 
 void connection_release(struct connection *c, uint64_t now)

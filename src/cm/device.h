@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The devices, as connection management uses them: each is opened once, when it is first needed, and stays
- * open. Any thread, without cm.lock. SPDX-License-Identifier: BSD-2-Clause */
+ * open. Any thread, without cm.lock. */
 #ifndef UROCE_CM_DEVICE_H
 #define UROCE_CM_DEVICE_H
 

@@ -1,5 +1,5 @@
-/* Endpoints: an id, bound or resolved, and its QP in one call. They have no event channel: functions wait.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints: an id, bound or resolved, and its QP in one call. They have no event channel: functions wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +41,7 @@ static int make_passive(struct id *id, struct rdma_addrinfo *res, struct ibv_pd 
 	return rdma_bind_addr(&id->base, res->ai_src_addr) ?: keep_qp_attr(id, attr, pd);
 }
 
-static int make_active(struct id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
-		       struct ibv_qp_init_attr *attr)
+static int make_active(struct id *id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	if (rdma_resolve_addr(&id->base, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
 	    rdma_resolve_route(&id->base, RESOLVE_MS))

@@ -1,4 +1,5 @@
-/* From what the machine tells to what applications get. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From what the machine tells to what applications get. */
 #include <string.h>
 
 #include "cm/id.h"
@@ -36,8 +37,7 @@ static void events_replied(struct id *id, const struct cm_mad *rep) REQUIRES(cm.
 		return;
 	e->replied = true;
 	set_conn(e, id, rep);
-	event_set_private(e, rep->private_data, cm_private_bytes(CM_REP),
-			  &e->base.param.conn.private_data_len);
+	event_set_private(e, rep->private_data, cm_private_bytes(CM_REP), &e->base.param.conn.private_data_len);
 	event_post(e);
 }
 
@@ -48,16 +48,14 @@ static void rejected(struct id *id, int status, const struct cm_mad *rej) REQUIR
 	if (!e)
 		return;
 	e->base.param.conn.private_data = e->private_data;
-	event_set_private(e, rej->private_data, cm_private_bytes(CM_REJ),
-			  &e->base.param.conn.private_data_len);
+	event_set_private(e, rej->private_data, cm_private_bytes(CM_REJ), &e->base.param.conn.private_data_len);
 	event_post(e);
 }
 
 /* A service has been looked up. */
 static void events_found(struct id *id, int status, const struct cm_mad *rep) REQUIRES(cm.lock)
 {
-	struct event *e =
-		event_make(id, status ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_ESTABLISHED, status);
+	struct event *e = event_make(id, status ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_ESTABLISHED, status);
 	struct rdma_ud_param *p;
 
 	if (!e)
@@ -89,7 +87,8 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 	};
 	struct id *id = user;
 
-	if (id->unclaimed) /* as by the kernel: what the application has in `context` is the listener's yet, and to accept it fails */
+	if (id->unclaimed) /* as by the kernel: what the application has in `context` is the listener's yet, and to
+			      accept it fails */
 		return;
 	if (event == CM_EVENT_REPLIED)
 		events_replied(id, mad);
@@ -148,8 +147,7 @@ static struct event *make_request(struct id *listener, struct id *id, const stru
 
 static int events_request(struct connection *c, const struct cm_mad *req, void **user) NO_LOCK_ANALYSIS
 {
-	int no_such_service =
-		req->message == CM_REQ ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
+	int no_such_service = req->message == CM_REQ ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
 	struct id *listener, *id;
 	struct event *e;
 	struct cm_ip ip;
@@ -163,8 +161,8 @@ static int events_request(struct connection *c, const struct cm_mad *req, void *
 		return no_such_service;
 	if (!listener->backlog)
 		return -EAGAIN;
-	id = id_make((struct event_channel *)listener->base.channel, listener->base.context,
-		     listener->base.ps, listener->base.qp_type);
+	id = id_make((struct event_channel *)listener->base.channel, listener->base.context, listener->base.ps,
+		     listener->base.qp_type);
 	if (!id)
 		return -ENOMEM;
 	e = make_request(listener, id, req);
@@ -231,8 +229,7 @@ static void prepare_response(struct event *e)
 
 	if (!error) {
 		lock_take(&cm.lock);
-		error = id->connection ? -connection_ready(id->connection, &(struct cm_mad){0}, agent_now())
-				       : EINVAL;
+		error = id->connection ? -connection_ready(id->connection, &(struct cm_mad){0}, agent_now()) : EINVAL;
 		lock_drop(&cm.lock);
 	}
 	e->base.event = error ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;

@@ -1,4 +1,5 @@
-/* The life of ids. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of ids. */
 #include "cm/id.h"
 
 #include <stdlib.h>
@@ -7,8 +8,7 @@
 
 static struct list ids = {&ids, &ids}; /* guarded by cm.lock */
 
-struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps,
-		   enum ibv_qp_type type)
+struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	struct id *id = calloc(1, sizeof(*id));
 
@@ -170,7 +170,7 @@ void id_unset_device(struct id *id)
 }
 
 static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
-		  enum rdma_port_space ps, enum ibv_qp_type type)
+			enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	bool sync = !channel;
 	struct id *id;

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* An rdma_cm_id, and the events about it. The application makes and destroys it; ids of incoming connections
  * are made when the request arrives, and belong to the application once it has fetched the event.
  *
  * "L": guarded by cm.lock. The rest is its user's: rdma_* functions on one id do not run at the same time,
- * but for those that wait for an event. SPDX-License-Identifier: BSD-2-Clause */
+ * but for those that wait for an event. */
 #ifndef UROCE_ID_H
 #define UROCE_ID_H
 
@@ -52,8 +53,8 @@ struct id {
 
 	struct connection *connection; /* L; NULL: none */
 	struct cm_device *device;      /* L for writing; NULL: not bound to one */
-	bool unclaimed;		       /* L: of a request that has not been accepted: the application hears nothing of it */
-	bool astray;		       /* L: the device has not got its address any more */
+	bool unclaimed; /* L: of a request that has not been accepted: the application hears nothing of it */
+	bool astray;	/* L: the device has not got its address any more */
 	uint8_t gid_index;
 	struct cm_address address; /* meaningful with `device` */
 
@@ -82,11 +83,12 @@ struct id {
 	void *connect;
 	uint8_t connect_length;
 
-	struct list resolving;	   /* L: among those that are in this state, with when that began, or they looked last; ... */
+	struct list
+		resolving; /* L: among those that are in this state, with when that began, or they looked last; ... */
 	uint64_t looked, give_up; /* L: ... and when it ends. ns */
-	uint64_t pause;		   /* L: between looks. ns */
+	uint64_t pause;		  /* L: between looks. ns */
 
-	struct list groups; /* multicast */
+	struct list groups;		/* multicast */
 	struct rdma_addrinfo *resolved; /* L: by rdma_resolve_addrinfo(), not fetched yet */
 
 	/* events handed out and given back; guarded by `mutex` */
@@ -117,8 +119,7 @@ static inline bool id_is_datagram(const struct id *id)
 
 /* id.c */
 /* NULL: no memory. */
-struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps,
-		   enum ibv_qp_type type);
+struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps, enum ibv_qp_type type);
 /* Whether it was in that state; then it is in the other. */
 bool id_advance(struct id *id, enum id_state from, enum id_state to) EXCLUDES(cm.lock);
 void id_enlist(struct id *id) REQUIRES(cm.lock);

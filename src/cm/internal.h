@@ -1,5 +1,5 @@
-/* What machine.c and connection.c share.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What machine.c and connection.c share. */
 #ifndef UROCE_CM_INTERNAL_H
 #define UROCE_CM_INTERNAL_H
 

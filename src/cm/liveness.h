@@ -1,7 +1,6 @@
-/* Who dies without a word cannot part from its peers. A peer that is a process of this host, at our own address, is seen to
- * die: a pidfd tells. (Of peers on other hosts only silence tells.)
- *
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who dies without a word cannot part from its peers. A peer that is a process of this host, at our own address, is
+ * seen to die: a pidfd tells. (Of peers on other hosts only silence tells.) */
 #ifndef UROCE_LIVENESS_H
 #define UROCE_LIVENESS_H
 

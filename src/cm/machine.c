@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Who a message is for, what it does there, and what happens when none comes. What the user asks for is
- * connection.c. SPDX-License-Identifier: BSD-2-Clause */
+ * connection.c. */
 #include "cm/machine.h"
 
 #include <errno.h>
@@ -84,8 +85,8 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	if (!c || c->state == CM_FREE || c->id != id || !machine_gid_equal(&c->address.remote, &a->remote) ||
 	    !machine_gid_equal(&c->address.local, &a->local))
 		return NULL;
-	/* Who asked for time need not be who answers: it may have died, and the next REQ reached another process. A REJ need
-	 * not say who sends it: there may be no connection at the other end. */
+	/* Who asked for time need not be who answers: it may have died, and the next REQ reached another process. A REJ
+	 * need not say who sends it: there may be no connection at the other end. */
 	if (mad->message != CM_SIDR_REP && c->state != CM_REQ_SENT && c->remote_id && c->remote_id != mad->local_id &&
 	    !(mad->message == CM_REJ && !mad->local_id))
 		return NULL;
@@ -209,8 +210,7 @@ static void send_once(struct connection *c, struct cm_mad mad)
 }
 
 /* An answer where no connection is. */
-static void send_stateless(struct machine *m, const struct cm_address *a, const struct cm_mad *to,
-			   struct cm_mad mad)
+static void send_stateless(struct machine *m, const struct cm_address *a, const struct cm_mad *to, struct cm_mad mad)
 {
 	uint8_t bytes[CM_MAD_BYTES];
 
@@ -260,17 +260,13 @@ static void machine_replied(struct connection *c, const struct cm_mad *rep, uint
 static void delay_req(struct connection *c, const struct cm_mad *req, uint64_t now)
 {
 	c->delayed = true;
-	send_once(c, (struct cm_mad){.message = CM_MRA,
-				     .about = CM_ABOUT_REQ,
-				     .service_timeout = CM_SERVICE_TIMEOUT});
+	send_once(c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REQ, .service_timeout = CM_SERVICE_TIMEOUT});
 }
 
 static void delay_rep(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
 	/* not for as long: should our RTU be lost, only the next REP will show it */
-	send_once(c, (struct cm_mad){.message = CM_MRA,
-				     .about = CM_ABOUT_REP,
-				     .service_timeout = CM_RESPONSE_TIMEOUT});
+	send_once(c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REP, .service_timeout = CM_RESPONSE_TIMEOUT});
 }
 
 static void repeat(struct connection *c, const struct cm_mad *mad, uint64_t now)
@@ -328,8 +324,8 @@ static void released(struct connection *c, const struct cm_mad *drep, uint64_t n
 	connection_tell(c, CM_EVENT_DISCONNECTED, 0, drep);
 }
 
-/* Our DREQ finds nothing to disconnect, or the peer says that there never was such a connection, or that it has waited for
- * our RTU in vain. */
+/* Our DREQ finds nothing to disconnect, or the peer says that there never was such a connection, or that it has waited
+ * for our RTU in vain. */
 static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
 	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID && rej->reason != CM_REASON_TIMEOUT)
@@ -455,10 +451,12 @@ static bool machine_is_stale(struct machine *m, const struct cm_address *a, cons
 	return false;
 }
 
-/* Remembered only for the sake of requests that are repeated: and this one is none, but the peer uses the number again. */
+/* Remembered only for the sake of requests that are repeated: and this one is none, but the peer uses the number again.
+ */
 static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 {
-	return (c->state == CM_REJ_SENT || c->state == CM_TIMEWAIT || c->state == CM_SIDR_REP_SENT) && c->request != mad->transaction;
+	return (c->state == CM_REJ_SENT || c->state == CM_TIMEWAIT || c->state == CM_SIDR_REP_SENT) &&
+	       c->request != mad->transaction;
 }
 
 static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
@@ -509,17 +507,15 @@ static void no_such_connection(struct machine *m, const struct cm_address *a, co
 	if (mad->message == CM_DREQ)
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_DREP});
 	else if (mad->message == CM_REP)
-		send_stateless(m, a, mad,
-			       (struct cm_mad){.message = CM_REJ,
-					       .about = CM_ABOUT_REP,
-					       .reason = CM_REASON_INVALID_ID});
+		send_stateless(
+			m, a, mad,
+			(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REP, .reason = CM_REASON_INVALID_ID});
 	else if (mad->message == CM_LAP)
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_INVALID_ID});
 }
 
 /* A REJ for a time-out comes from one that never had an answer, so it cannot name us. */
-static struct connection *find_rejected(struct machine *m, const struct cm_address *a,
-					const struct cm_mad *rej)
+static struct connection *find_rejected(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
 {
 	if (rej->remote_id || rej->reason != CM_REASON_TIMEOUT)
 		return machine_find(m, a, rej);
@@ -571,9 +567,7 @@ static void machine_unanswered(struct connection *c, uint64_t now)
 		connection_tell(c, CM_EVENT_DISCONNECTED, -ETIMEDOUT, NULL);
 		break;
 	case CM_REP_SENT:
-		send_once(c, (struct cm_mad){.message = CM_REJ,
-					     .about = CM_ABOUT_OTHER,
-					     .reason = CM_REASON_TIMEOUT});
+		send_once(c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT});
 		connection_rest(c, now);
 		connection_tell(c, CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
 		break;
@@ -676,7 +670,9 @@ void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
 		connection_tell(c, CM_EVENT_UNREACHABLE, err, NULL);
 		connection_idle(c);
 	} else if (c->state == CM_REQ_SENT) {
-		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_INVALID_SERVICE}, now);
+		refused(c,
+			&(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_INVALID_SERVICE},
+			now);
 	} else {
 		machine_found(c, &(struct cm_mad){.message = CM_SIDR_REP, .answer = CM_SIDR_UNSUPPORTED}, now);
 	}

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* IB connection management (IBTA chapter 12) without I/O: messages, calls and the time go in; messages,
  * events and one deadline come out. It knows communication ids, not services: who listens is asked of
  * ops->request().
  *
  * All functions are called with machine->lock held, and call ops with it held. A connection belongs to its
  * user from connection_open(), or from the ops->request() that took it, until connection_release(); the
- * machine keeps it for as long as its peer may still send for it. SPDX-License-Identifier: BSD-2-Clause */
+ * machine keeps it for as long as its peer may still send for it. */
 #ifndef UROCE_MACHINE_H
 #define UROCE_MACHINE_H
 
@@ -80,7 +81,8 @@ struct machine_ops {
 	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
 	/* The peer has said which id it has: c->remote_id. The handler may call nothing here. May be NULL. */
 	void (*met)(const struct connection *c);
-	/* A REQ or SIDR_REQ goes out again. Who finds out why it has to says machine_absent(), but not from here. May be NULL. */
+	/* A REQ or SIDR_REQ goes out again. Who finds out why it has to says machine_absent(), but not from here. May
+	 * be NULL. */
 	void (*unanswered)(const struct connection *c);
 	/* The machine's deadline is earlier than before. */
 	void (*deadline)(struct machine *m, uint64_t when);
@@ -89,15 +91,14 @@ struct machine_ops {
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;	    /* the top byte of all communication ids */
-	uint8_t generation; /* random: a process's ids are not those of the one before it in this slot */
+	uint8_t slot;	       /* the top byte of all communication ids */
+	uint8_t generation;    /* random: a process's ids are not those of the one before it in this slot */
 	uint32_t transactions; /* counts up with each connection */
 	uint32_t alive;
 	struct pool connections;
 	struct timers timers;
-	struct list
-		by_remote[CM_BUCKETS]; /* of connections that know their peer's id: by that and its address */
-	struct list by_qpn[CM_BUCKETS]; /* ... its QPN: by that and its address */
+	struct list by_remote[CM_BUCKETS]; /* of connections that know their peer's id: by that and its address */
+	struct list by_qpn[CM_BUCKETS];	   /* ... its QPN: by that and its address */
 };
 
 struct connection {
@@ -129,17 +130,18 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot,
 void machine_fini(struct machine *m);
 
 /* A message from address->remote has come to address->local. */
-void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address,
-		     uint64_t now) REQUIRES(m->lock);
+void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address, uint64_t now)
+	REQUIRES(m->lock);
 /* Whatever is due at `now`. */
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
 /* The process in that slot of our own host has died: its connections to us end as if it had said so. */
 void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
-/* Nobody is there whom the connection with this id asks: -ECONNREFUSED, which is as if one had said that it does not know the
- * service; or -errno: the host cannot be reached. Nothing happens to one that has heard of its peer meanwhile. */
+/* Nobody is there whom the connection with this id asks: -ECONNREFUSED, which is as if one had said that it does not
+ * know the service; or -errno: the host cannot be reached. Nothing happens to one that has heard of its peer meanwhile.
+ */
 void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now) REQUIRES(m->lock);
-/* The process is about to end: what peers wait for, and might miss, is said once more. Nobody will be there to say it again
- * when they ask. */
+/* The process is about to end: what peers wait for, and might miss, is said once more. Nobody will be there to say it
+ * again when they ask. */
 void machine_farewell(struct machine *m) REQUIRES(m->lock);
 /* When machine_expire() wants to be called; NEVER if nothing is due. */
 uint64_t machine_deadline(struct machine *m);
@@ -155,11 +157,11 @@ void connection_release(struct connection *c, uint64_t now);
 
 /* Each returns 0 or -EINVAL: the state does not allow it. `mad` says what the message tells; ids and
  * transaction are filled in here. */
-int connection_request(struct connection *c, struct cm_mad *req, uint64_t now); /* from IDLE: REQ */
-int connection_accept(struct connection *c, struct cm_mad *rep, uint64_t now);	/* a REQ: REP */
-int connection_reject(struct connection *c, struct cm_mad *rej, uint64_t now);	/* a REQ or a REP: REJ */
-int connection_ready(struct connection *c, struct cm_mad *rtu, uint64_t now);	/* a REP: RTU */
-int connection_established(struct connection *c);				/* data came before the RTU */
+int connection_request(struct connection *c, struct cm_mad *req, uint64_t now);	    /* from IDLE: REQ */
+int connection_accept(struct connection *c, struct cm_mad *rep, uint64_t now);	    /* a REQ: REP */
+int connection_reject(struct connection *c, struct cm_mad *rej, uint64_t now);	    /* a REQ or a REP: REJ */
+int connection_ready(struct connection *c, struct cm_mad *rtu, uint64_t now);	    /* a REP: RTU */
+int connection_established(struct connection *c);				    /* data came before the RTU */
 int connection_disconnect(struct connection *c, struct cm_mad *dreq, uint64_t now); /* DREQ, or DREP to one */
 int connection_lookup(struct connection *c, struct cm_mad *sidr_req, uint64_t now); /* from IDLE: SIDR_REQ */
 int connection_answer(struct connection *c, struct cm_mad *sidr_rep, uint64_t now); /* a SIDR_REQ: SIDR_REP */

@@ -1,5 +1,5 @@
-/* Multicast groups: the QP is attached when the application fetches the event that says so.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Multicast groups: the QP is attached when the application fetches the event that says so. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +83,8 @@ PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 		return fail_minus(ENOTSUP);
 	if (attr->comp_mask != all || !attr->addr || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return fail_minus(EINVAL);
-	error = multicast_join(id_of(id), attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	error = multicast_join(id_of(id), attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
+			       context);
 	return error ? fail_minus(error) : id_complete(id_of(id));
 }
 

@@ -1,5 +1,5 @@
-/* An id as a mailbox: addresses that were resolved for it, events that the program writes itself.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An id as a mailbox: addresses that were resolved for it, events that the program writes itself. */
 #include "cm/newer.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Options, the list of devices, and names of events.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options, the list of devices, and names of events. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,8 @@ PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val
 
 		if (options[i].level != level || options[i].name != name)
 			continue;
-		error = value && (options[i].size ? size == options[i].size : size) ? options[i].set(id_of(id), value) : EINVAL;
+		error = value && (options[i].size ? size == options[i].size : size) ? options[i].set(id_of(id), value)
+										    : EINVAL;
 		return error ? fail_minus(error) : 0;
 	}
 	return fail_minus(ENOSYS);
@@ -139,14 +140,22 @@ PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
 {
 #define NAME(event) [event] = #event
 	static const char *const names[] = {
-		NAME(RDMA_CM_EVENT_ADDR_RESOLVED),   NAME(RDMA_CM_EVENT_ADDR_ERROR),
-		NAME(RDMA_CM_EVENT_ROUTE_RESOLVED),  NAME(RDMA_CM_EVENT_ROUTE_ERROR),
-		NAME(RDMA_CM_EVENT_CONNECT_REQUEST), NAME(RDMA_CM_EVENT_CONNECT_RESPONSE),
-		NAME(RDMA_CM_EVENT_CONNECT_ERROR),   NAME(RDMA_CM_EVENT_UNREACHABLE),
-		NAME(RDMA_CM_EVENT_REJECTED),	     NAME(RDMA_CM_EVENT_ESTABLISHED),
-		NAME(RDMA_CM_EVENT_DISCONNECTED),    NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
-		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),  NAME(RDMA_CM_EVENT_MULTICAST_ERROR),
-		NAME(RDMA_CM_EVENT_ADDR_CHANGE),     NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+		NAME(RDMA_CM_EVENT_ADDR_RESOLVED),
+		NAME(RDMA_CM_EVENT_ADDR_ERROR),
+		NAME(RDMA_CM_EVENT_ROUTE_RESOLVED),
+		NAME(RDMA_CM_EVENT_ROUTE_ERROR),
+		NAME(RDMA_CM_EVENT_CONNECT_REQUEST),
+		NAME(RDMA_CM_EVENT_CONNECT_RESPONSE),
+		NAME(RDMA_CM_EVENT_CONNECT_ERROR),
+		NAME(RDMA_CM_EVENT_UNREACHABLE),
+		NAME(RDMA_CM_EVENT_REJECTED),
+		NAME(RDMA_CM_EVENT_ESTABLISHED),
+		NAME(RDMA_CM_EVENT_DISCONNECTED),
+		NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
+		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),
+		NAME(RDMA_CM_EVENT_MULTICAST_ERROR),
+		NAME(RDMA_CM_EVENT_ADDR_CHANGE),
+		NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
 		[EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
 		[EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
 		[EVENT_USER] = "RDMA_CM_EVENT_USER",

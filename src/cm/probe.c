@@ -22,8 +22,9 @@ static const struct family {
 
 static int sockets[ARRAY_SIZE(families)] = {-1, -1}; /* guarded by cm.lock; -1: not yet */
 
-/* A packet to QP 0, which takes none on RoCE, and which has no ICRC either. It is as long as a packet must be: of shorter ones rxe, up
- * to Linux 6.12 at least, gives up a queue pair that it has not looked up, and takes its machine down. */
+/* A packet to QP 0, which takes none on RoCE, and which has no ICRC either. It is as long as a packet must be: of
+ * shorter ones rxe, up to Linux 6.12 at least, gives up a queue pair that it has not looked up, and takes its machine
+ * down. */
 struct probe {
 	uint8_t bth[12]; /* zeros */
 	uint32_t id;	 /* the connection's */
@@ -59,7 +60,8 @@ void probe_send(const struct cm_address *address, uint32_t id)
 		((struct sockaddr_in6 *)&to)->sin6_scope_id = (uint32_t)netif_of_address(&address->local);
 	getsockopt(sockets[i], SOL_SOCKET, SO_ERROR, &before, &size); /* of another probe: it would end this one */
 	/* lost, if it fails: there will be another */
-	(void)!sendto(sockets[i], &probe, sizeof(probe), 0, (struct sockaddr *)&to, address_size((struct sockaddr *)&to));
+	(void)!sendto(sockets[i], &probe, sizeof(probe), 0, (struct sockaddr *)&to,
+		      address_size((struct sockaddr *)&to));
 }
 
 static bool says_absent(uint32_t error)

@@ -1,5 +1,5 @@
-/* QPs, CQs and SRQs of ids, and how QPs follow their connections.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* QPs, CQs and SRQs of ids, and how QPs follow their connections. */
 #include <string.h>
 
 #include "cm/id.h"
@@ -25,8 +25,7 @@ static const struct {
 	enum ibv_qp_type type;
 	int init, rtr, rts;
 } masks[] = {
-	{IBV_QPT_RC, INIT_CONNECTED, RTR_CONNECTED | RTR_RESPONDER,
-	 IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | RTS_REQUESTER},
+	{IBV_QPT_RC, INIT_CONNECTED, RTR_CONNECTED | RTR_RESPONDER, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | RTS_REQUESTER},
 	{IBV_QPT_UC, INIT_CONNECTED, RTR_CONNECTED, IBV_QP_SQ_PSN},
 	{IBV_QPT_XRC_SEND, INIT_CONNECTED, RTR_CONNECTED, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | RTS_REQUESTER},
 	{IBV_QPT_XRC_RECV, INIT_CONNECTED, RTR_CONNECTED | RTR_RESPONDER, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT},
@@ -104,8 +103,8 @@ int id_qp_connect(struct id *id)
 	return qp_move(id, qp, IBV_QPS_INIT) ?: qp_move(id, qp, IBV_QPS_RTR) ?: qp_move(id, qp, IBV_QPS_RTS);
 }
 
-/* What the peer has begun in memory that it may write to ends when the QP or the region goes: to wait for that here would cost
- * every connection an interrupt of all processors. */
+/* What the peer has begun in memory that it may write to ends when the QP or the region goes: to wait for that here
+ * would cost every connection an interrupt of all processors. */
 void id_qp_fail(struct id *id)
 {
 	if (id->base.qp && !id_is_datagram(id))
@@ -124,8 +123,7 @@ static void destroy_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
 	*channel = NULL;
 }
 
-static int create_cq(struct rdma_cm_id *id, uint32_t entries, struct ibv_cq **cq,
-		     struct ibv_comp_channel **channel)
+static int create_cq(struct rdma_cm_id *id, uint32_t entries, struct ibv_cq **cq, struct ibv_comp_channel **channel)
 {
 	*channel = ibv_create_comp_channel(id->verbs);
 	if (!*channel)
@@ -253,8 +251,7 @@ PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 {
 	struct ibv_srq *srq;
 
-	if (id->srq || !id->verbs ||
-	    (a->comp_mask & IBV_SRQ_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs))
+	if (id->srq || !id->verbs || (a->comp_mask & IBV_SRQ_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs))
 		return fail_minus(EINVAL);
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd)
 		a->pd = id->pd;

@@ -1,4 +1,5 @@
-/* From an address to the device that leads there. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From an address to the device that leads there. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -10,8 +11,9 @@
 #include "link/next_hop.h"
 #include "verbs/context.h"
 
-/* The source address that the routing tables choose: what a UDP socket gets that is connected there. *source is where to; if that
- * is an address of our own, it is the source as well. (A link-local one means nothing without its interface.) */
+/* The source address that the routing tables choose: what a UDP socket gets that is connected there. *source is where
+ * to; if that is an address of our own, it is the source as well. (A link-local one means nothing without its
+ * interface.) */
 static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 {
 	struct sockaddr_storage destination = {0}, own;
@@ -149,8 +151,8 @@ static struct {
 	uint64_t until;
 } last_found;
 
-/* 0: the kernel knows it, or need not; or -errno, as next_hop_look() has it. One's own address is the usual case, and needs no
- * question. */
+/* 0: the kernel knows it, or need not; or -errno, as next_hop_look() has it. One's own address is the usual case, and
+ * needs no question. */
 static int cm_resolve_look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
 {
 	const union ibv_gid *from = &id->address.local, *to = &id->address.remote;
@@ -229,8 +231,7 @@ static void look_for_neighbor(struct id *id, uint32_t ms)
 	lock_drop(&cm.lock);
 }
 
-PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct sockaddr *to,
-			     int timeout)
+PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct sockaddr *to, int timeout)
 {
 	struct id *id = id_of(base);
 	int error;

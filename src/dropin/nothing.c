@@ -1,1 +1,2 @@
-/* Nothing: see the maps. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Nothing: see the maps. */

@@ -1,5 +1,5 @@
-/* How work requests end: completions, errors, the flush.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How work requests end: completions, errors, the flush. */
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "object/show.h"
@@ -51,14 +51,14 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 	qp->req.acked = 0;
 	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
 		complete_with(qp, qp->send_cq,
-		     (struct cqe){
-			     .wr_id = w->wr_id,
-			     .qpn = qp->base.qp_num,
-			     .byte_len = w->length,
-			     .wqe = position,
-			     .status = status,
-			     .opcode = opcode_when_complete[w->opcode],
-		     });
+			      (struct cqe){
+				      .wr_id = w->wr_id,
+				      .qpn = qp->base.qp_num,
+				      .byte_len = w->length,
+				      .wqe = position,
+				      .status = status,
+				      .opcode = opcode_when_complete[w->opcode],
+			      });
 }
 
 void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
@@ -195,7 +195,8 @@ void flush(struct qp *qp)
 }
 
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
-void enter_error(struct qp *qp)
+	void
+	enter_error(struct qp *qp)
 {
 	struct responder *r = &qp->resp;
 

@@ -1,5 +1,5 @@
-/* The completer: ACKs, NAKs and responses against the requests that wait for them (IBTA 9.7.5, 9.7.7).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The completer: ACKs, NAKs and responses against the requests that wait for them (IBTA 9.7.5, 9.7.7). */
 #include "engine/internal.h"
 
 #include "base/trace.h"
@@ -88,8 +88,8 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 	r->gap_seen = true;
 }
 
-/* One NAK sends us back; copies of it that the network made do not. Where nothing is lost, it says that the peer could not
- * fetch what the packet referred to. */
+/* One NAK sends us back; copies of it that the network made do not. Where nothing is lost, it says that the peer could
+ * not fetch what the packet referred to. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 {
 	hca_count(HCA_SEQUENCE_NAKS);
@@ -148,8 +148,7 @@ static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const stru
 	if (info->flags & IS_ATOMIC) {
 		bytes = &p->original;
 		length = sizeof(p->original);
-	} else if (length != min_of((uint64_t)qp->req.mtu, w->length - offset) ||
-		   (last && !(info->flags & IS_LAST))) {
+	} else if (length != min_of((uint64_t)qp->req.mtu, w->length - offset) || (last && !(info->flags & IS_LAST))) {
 		return IBV_WC_BAD_RESP_ERR;
 	}
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, offset, length, 0);

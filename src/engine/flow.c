@@ -1,14 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Flow control of UC and UD. These services acknowledge nothing, so an adapter relies on a network that holds back who
  * sends too fast (PFC), and on receivers that are never late. Here both ends are processes that wait for a processor,
  * and what lies between is a socket buffer: without a hint a sender would fill that within a millisecond.
  *
- * So a sender who is well ahead of what it knows to have arrived puts a credit request behind its packets (opcodes of the
- * range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came before,
- * and tells how many receives are for this sender: none of those that it has granted to others, of UD or by way of an
- * SRQ, nor of those that an SRQ's other QPs may yet be sent unasked. Until then a sender may be a window ahead in bytes,
- * and as many messages as it was granted. A peer that does not know the credit request drops it, as any opcode that is not of
- * its QP's transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges ask nothing.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * So a sender who is well ahead of what it knows to have arrived puts a credit request behind its packets (opcodes of
+ * the range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came
+ * before, and tells how many receives are for this sender: none of those that it has granted to others, of UD or by way
+ * of an SRQ, nor of those that an SRQ's other QPs may yet be sent unasked. Until then a sender may be a window ahead in
+ * bytes, and as many messages as it was granted. A peer that does not know the credit request drops it, as any opcode
+ * that is not of its QP's transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges
+ * ask nothing. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -20,12 +21,12 @@
 #define FREE_BYTES    65536u
 #define FREE_MESSAGES 32u
 
-#define INTERVAL_FIRST (200 * USEC)
-#define INTERVAL_LAST  (8 * MSEC)
-#define PATIENCE_NEW   (250 * MSEC) /* with one that has never answered */
-#define PATIENCE       SEC	    /* ... or that has: it may be waiting for a processor */
-#define PATIENCE_BEHIND (10 * SEC)  /* ... or that is a local peer, and has not even taken in what it was sent */
-#define SILENT_AGAIN   SEC	    /* a silent peer is asked that often */
+#define INTERVAL_FIRST	(200 * USEC)
+#define INTERVAL_LAST	(8 * MSEC)
+#define PATIENCE_NEW	(250 * MSEC) /* with one that has never answered */
+#define PATIENCE	SEC	     /* ... or that has: it may be waiting for a processor */
+#define PATIENCE_BEHIND (10 * SEC)   /* ... or that is a local peer, and has not even taken in what it was sent */
+#define SILENT_AGAIN	SEC	     /* a silent peer is asked that often */
 /* A credit grant that is not used for so many periods is given back, and its owner does not count on it after one. */
 #define PERIOD	     (50 * MSEC)
 #define PERIODS_KEPT 2
@@ -117,7 +118,8 @@ static void look_near(struct qp *qp, const struct batch *batch, struct flow *f, 
 		f->next = batch->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, batch->now);
 }
 
-/* A credit request must not overtake what went by the other way: one that answers is asked first whether it has all of that. */
+/* A credit request must not overtake what went by the other way: one that answers is asked first whether it has all of
+ * that. */
 static bool is_changing(struct flow *f)
 {
 	if (!f->next)
@@ -234,8 +236,7 @@ void flow_sent(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w
 
 	flow_count(f, bytes, ends && takes_receive(w), batch->now);
 	f->held_at = 0;
-	if (f->peer == FLOW_SILENT ? batch->now >= f->asked_at + SILENT_AGAIN
-				   : !f->open && is_half_full(qp, f))
+	if (f->peer == FLOW_SILENT ? batch->now >= f->asked_at + SILENT_AGAIN : !f->open && is_half_full(qp, f))
 		flow_ask(qp, batch, f, w);
 }
 
@@ -256,7 +257,8 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 	f = flow_find(qp, wr->wr.ud.remote_qpn & QPN_MASK, &ah->path);
 	if (!f->near || f->next || f->held_at || f->peer == FLOW_SILENT || since(f->used, now) > PERIOD)
 		return NULL;
-	return messages_ahead(f) >= most_messages(f) || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL : f;
+	return messages_ahead(f) >= most_messages(f) || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL
+														: f;
 }
 
 static struct flow *find_asked(struct qp *qp, const struct packet *p, const union ibv_gid *from)
@@ -264,8 +266,7 @@ static struct flow *find_asked(struct qp *qp, const struct packet *p, const unio
 	if (qp->transport == TRANSPORT_UC)
 		return &qp->flow[0];
 	for (uint32_t i = 0; i < UD_FLOWS; i++)
-		if (qp->flow[i].used && qp->flow[i].qpn == p->src_qpn &&
-		    !memcmp(&qp->flow[i].to, from, sizeof(*from)))
+		if (qp->flow[i].used && qp->flow[i].qpn == p->src_qpn && !memcmp(&qp->flow[i].to, from, sizeof(*from)))
 			return &qp->flow[i];
 	return NULL;
 }
@@ -311,7 +312,7 @@ static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 		return;
 	rq->period_at = now;
 	rq->period++;
-	list_each_safe(l, &rq->credits) {
+	list_each_safe (l, &rq->credits) {
 		struct credit *p = container_of(l, struct credit, link);
 
 		if (rq->period - p->period > PERIODS_KEPT)
@@ -349,7 +350,7 @@ static uint32_t flow_expected(const struct rq *rq) REQUIRES(rq->lock)
 {
 	uint32_t n = 0;
 
-	list_each(l, &rq->credits) {
+	list_each (l, &rq->credits) {
 		const struct credit *p = container_of(l, struct credit, link);
 
 		n += p->asked_at ? 0 : p->receives;
@@ -368,7 +369,8 @@ void flow_expect(struct qp *qp)
 
 /* Where others may ask as well, half of what is free is left to them. What was granted before and not used yet stays
  * granted: it may be on its way. */
-static uint32_t receives_for(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now)
+static uint32_t receives_for(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from,
+			     uint64_t now)
 {
 	bool may_others = qp->srq || qp->transport == TRANSPORT_UD;
 	struct rq *rq = qp_receives(qp);
@@ -397,7 +399,7 @@ static uint32_t receives_for(struct qp *qp, const struct packet *credit_request,
 }
 
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
-		   struct packet *answer)
+			 struct packet *answer)
 {
 	bool receives = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
 			qp->state == IBV_QPS_SQE;

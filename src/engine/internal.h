@@ -1,5 +1,5 @@
-/* What the files of the engine share. Everything here is called with qp->lock held.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the engine share. Everything here is called with qp->lock held. */
 #ifndef UROCE_ENGINE_INTERNAL_H
 #define UROCE_ENGINE_INTERNAL_H
 
@@ -44,8 +44,8 @@ bool take_receive(struct qp *qp, const struct packet *first);
 bool has_receive(struct qp *qp);
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
-/* The CQE. One that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the caller may be in the middle of
- * something, so the QP fails at settle_overrun(). */
+/* The CQE. One that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the caller may be in the
+ * middle of something, so the QP fails at settle_overrun(). */
 static inline __attribute__((always_inline)) void complete_with(struct qp *qp, struct cq *cq, struct cqe cqe)
 {
 	if (unlikely(!cq_push(cq, cqe)) && qp->state != IBV_QPS_ERR)
@@ -53,12 +53,14 @@ static inline __attribute__((always_inline)) void complete_with(struct qp *qp, s
 }
 /* The same of a success, where somebody polls. */
 static inline __attribute__((always_inline)) void complete_to(struct qp *qp, struct cq *cq, struct cq_poller *poller,
-							      _Atomic uint32_t *reclaimed, uint32_t position, uint64_t wr_id,
-							      uint8_t opcode, uint32_t byte_len, uint32_t imm, uint32_t src_qp,
-							      uint8_t flags, uint8_t sl, bool solicited)
+							      _Atomic uint32_t *reclaimed, uint32_t position,
+							      uint64_t wr_id, uint8_t opcode, uint32_t byte_len,
+							      uint32_t imm, uint32_t src_qp, uint8_t flags, uint8_t sl,
+							      bool solicited)
 {
 	if (likely(cq_is_polled(cq, poller))) {
-		cq_show(&poller->wc[poller->got++], wr_id, IBV_WC_SUCCESS, opcode, byte_len, imm, qp->base.qp_num, src_qp, flags, sl);
+		cq_show(&poller->wc[poller->got++], wr_id, IBV_WC_SUCCESS, opcode, byte_len, imm, qp->base.qp_num,
+			src_qp, flags, sl);
 		atomic_store_explicit(reclaimed, position + 1, memory_order_relaxed); /* see cq.c reclaim() */
 		return;
 	}
@@ -124,7 +126,8 @@ void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
 void completer_settle(struct qp *qp);
 
-/* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete. */
+/* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete.
+ */
 bool onesided_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
 bool onesided_perform(struct qp *qp, const struct wqe *w);
@@ -136,8 +139,8 @@ static inline bool onesided_refers(const struct qp *qp, const struct wqe *w)
 {
 	return w->length >= REFER_MAPPED && onesided_may_refer(qp, w);
 }
-/* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it cannot be
- * reached (any more). */
+/* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it
+ * cannot be reached (any more). */
 bool onesided_fetch(struct qp *qp, const struct packet *p);
 
 /* The same of one that lies in one piece, to `to`, if it is mapped here. False: it is not, or as above. */
@@ -149,12 +152,12 @@ enum verdict {
 	ACCEPT = 0,
 	DUPLICATE,
 	GAP,
-	SILENT,	       /* drop without a word */
-	NOT_READY,     /* no receive posted */
-	BAD_REQUEST,   /* opcode out of sequence, not allowed here, bad length */
-	TOO_LONG,      /* longer than the receive */
-	ACCESS_DENIED, /* key, bounds, rights */
-	BAD_RECEIVE,   /* the receive's own SGEs are wrong */
+	SILENT,		/* drop without a word */
+	NOT_READY,	/* no receive posted */
+	BAD_REQUEST,	/* opcode out of sequence, not allowed here, bad length */
+	TOO_LONG,	/* longer than the receive */
+	ACCESS_DENIED,	/* key, bounds, rights */
+	BAD_RECEIVE,	/* the receive's own SGEs are wrong */
 	BAD_INVALIDATE, /* what it invalidates is no window that this QP may use */
 	VERDICTS
 };
@@ -218,7 +221,8 @@ void responder_stop(struct qp *qp);
 /* Whether packets for it are looked at: IBTA 9.6.1. */
 static inline bool is_receiving(const struct qp *qp)
 {
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+	       qp->state == IBV_QPS_SQE;
 }
 
 /* patience.c: a message has found no receive. False: the peer has to be told. */
@@ -298,18 +302,20 @@ uint64_t round_trip(const struct requester *r);
 /* The next free packet of the tx batch, headers filled as every packet of this QP has them; NULL: the tx batch is
  * full. */
 struct tx *batch_packet(struct qp *qp, struct batch *batch, uint8_t opcode, psn_t psn);
-/* Whether the link takes a packet with that much payload; if not, the tx batch is full. Acknowledgements may take `spare`. */
+/* Whether the link takes a packet with that much payload; if not, the tx batch is full. Acknowledgements may take
+ * `spare`. */
 bool batch_has_room(struct batch *batch, uint32_t length, bool spare);
 /* Adds payload to the packet last taken. False: no room, or (gather) an SGE is not memory of the domain. */
 void batch_bytes(struct batch *batch, struct tx *tx, const void *bytes, uint32_t length);
 bool batch_gather(struct qp *qp, struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
-		 uint64_t offset, uint32_t length);
-/* One more packet like the last, with the next PSN: its payload is in one SGE, and in the region that the last one's is in. NULL: not
- * so, or the tx batch is full. */
-struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge *sge, uint64_t offset, uint32_t length);
+		  uint64_t offset, uint32_t length);
+/* One more packet like the last, with the next PSN: its payload is in one SGE, and in the region that the last one's is
+ * in. NULL: not so, or the tx batch is full. */
+struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge *sge, uint64_t offset,
+			uint32_t length);
 /* In place of payload: where it lies. */
 void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
-		uint32_t length);
+		 uint32_t length);
 /* Takes over the caller's hold on the region. False: the memory is not there. */
 bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
 void batch_drop_last(struct batch *batch, struct tx *tx);

@@ -1,5 +1,5 @@
-/* The QP state machine: which transition takes which attributes (IBTA 11.2.5.2, table 91; ibv_modify_qp(3)).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The QP state machine: which transition takes which attributes (IBTA 11.2.5.2, table 91; ibv_modify_qp(3)). */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "object/show.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
-#define ANY_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+#define ANY_ALT	     (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 #define NOT_FOR       \
 	{             \
 		-1, 0 \
@@ -47,8 +47,8 @@ static const struct transition {
 	{
 		IBV_QPS_INIT,
 		IBV_QPS_RTR,
-		.rc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		.rc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			       IBV_QP_MIN_RNR_TIMER,
 		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 		.uc = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
@@ -56,21 +56,19 @@ static const struct transition {
 		.raw = {0},
 		.ini = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 			IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-		.tgt = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		.tgt = {IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				IBV_QP_MIN_RNR_TIMER,
 			IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	},
 	{
 		IBV_QPS_RTR,
 		IBV_QPS_RTS,
-		.rc = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			       IBV_QP_MAX_QP_RD_ATOMIC,
+		.rc = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
 		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 		.uc = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.ud = {IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 		.raw = {0, IBV_QP_CUR_STATE | IBV_QP_RATE_LIMIT},
-		.ini = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				IBV_QP_MAX_QP_RD_ATOMIC,
+		.ini = {IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
 			IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ANY_ALT},
 		.tgt = {IBV_QP_TIMEOUT | IBV_QP_SQ_PSN,
 			IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
@@ -116,8 +114,8 @@ static const struct transition {
 		.raw = NOT_FOR,
 		.ini = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ANY_ALT},
-		.tgt = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
+		.tgt = {0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+				   IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ANY_ALT},
 	},
 	{
 		IBV_QPS_SQE,
@@ -160,14 +158,16 @@ static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum
 	return none;
 }
 
-/* There is no automatic path migration and no pacing, as ibv_query_device() says. A path that has "migrated" is the only one. */
+/* There is no automatic path migration and no pacing, as ibv_query_device() says. A path that has "migrated" is the
+ * only one. */
 static bool is_unsupported(const struct ibv_qp_attr *a, int mask)
 {
 	return mask & (IBV_QP_ALT_PATH | IBV_QP_RATE_LIMIT) ||
 	       (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED);
 }
 
-static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, const struct ibv_qp_attr *a, int mask)
+static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, const struct ibv_qp_attr *a,
+		      int mask)
 {
 	struct masks m = find_masks(qp, from, to);
 	int given = mask & ~IBV_QP_STATE;
@@ -179,7 +179,8 @@ static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 
 static int check_values(const struct ibv_qp_attr *a, int mask)
 {
-	/* the last ones say nothing of a QP, but programs pass what they registered their memory with, or all that there is */
+	/* the last ones say nothing of a QP, but programs pass what they registered their memory with, or all that
+	 * there is */
 	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
 				IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | ACCESS_FLUSH | IBV_ACCESS_OPTIONAL_RANGE;
@@ -301,8 +302,7 @@ static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state
 		if (from != IBV_QPS_RTR)
 			break;
 		start_requester(qp);
-		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, qp->attr.sq_psn, qp->attr.rq_psn,
-		      qp->mtu, 0);
+		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, qp->attr.sq_psn, qp->attr.rq_psn, qp->mtu, 0);
 		break;
 	case IBV_QPS_SQD:
 		if (from != IBV_QPS_SQD) {
@@ -318,7 +318,8 @@ static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state
 	return 0;
 }
 
-/* Attributes of what an XRC QP does not do are ignored, as the kernel ignores them: programs give both ends the same. */
+/* Attributes of what an XRC QP does not do are ignored, as the kernel ignores them: programs give both ends the same.
+ */
 static int heeded(const struct qp *qp, int mask)
 {
 	const int target_only = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

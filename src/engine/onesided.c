@@ -1,11 +1,11 @@
-/* One-sided operations on a local peer's memory: done by whoever posts them, without a packet. Only when nothing earlier is
- * outstanding, so that they are in order: as they are posted, or when what was before them is done. Whatever does not fit
- * goes the usual way, which knows what is wrong.
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-sided operations on a local peer's memory: done by whoever posts them, without a packet. Only when nothing
+ * earlier is outstanding, so that they are in order: as they are posted, or when what was before them is done. Whatever
+ * does not fit goes the usual way, which knows what is wrong.
  *
- * Long SENDs: the packet says where the payload lies, and the receiver fetches it in one copy. The sender's memory is there
- * until the request is complete, as of any on RC. Who cannot fetch it asks for the packet again (a sequence NAK, which means
- * nothing else between local peers), and is sent the payload from then on.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * Long SENDs: the packet says where the payload lies, and the receiver fetches it in one copy. The sender's memory is
+ * there until the request is complete, as of any on RC. Who cannot fetch it asks for the packet again (a sequence NAK,
+ * which means nothing else between local peers), and is sent the payload from then on. */
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "memory/copy.h"
@@ -31,8 +31,8 @@ static const struct {
 struct errand {
 	const struct ibv_sge *sge; /* its own memory, */
 	uint32_t count;
-	bool keyless;		   /* which needs no key: inline data */
-	uint8_t opcode;		   /* of needs[] */
+	bool keyless;	/* which needs no key: inline data */
+	uint8_t opcode; /* of needs[] */
 	uint32_t rkey;
 	uint64_t length, remote_addr, compare_add, swap;
 };
@@ -149,7 +149,8 @@ static __attribute__((noinline)) bool try_deed(struct qp *qp, struct errand e, c
 	return fault_try(do_deed, &d) && d.done;
 }
 
-static inline bool engine_onesided_perform(struct qp *qp, const struct errand *e, const struct reach_span *span, const struct hold *own)
+static inline bool engine_onesided_perform(struct qp *qp, const struct errand *e, const struct reach_span *span,
+					   const struct hold *own)
 {
 	if (likely(e->opcode == IBV_WR_RDMA_WRITE && own->iovs == 1 && span->at))
 		return fault_copy(span->at, own->iov[0].iov_base, own->iov[0].iov_len);
@@ -159,7 +160,8 @@ static inline bool engine_onesided_perform(struct qp *qp, const struct errand *e
 static inline bool is_possible(const struct qp *qp, unsigned opcode)
 {
 	/* who traces wants to see packets */
-	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS && !trace_on;
+	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS &&
+	       !trace_on;
 }
 
 /* What the usual way would refuse, or do without looking at the key. */
@@ -180,7 +182,8 @@ bool onesided_possible(const struct qp *qp, const struct wqe *w)
 }
 
 /* reach_enter(), which most often is where the last visit was. */
-static inline bool onesided_enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, struct reach_span *span)
+static inline bool onesided_enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
+				  struct reach_span *span)
 {
 	char *at = reach_again(qp->reach, &qp->reach_pair, rkey, va, length, access);
 
@@ -253,7 +256,8 @@ static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
 			return false;
 		from = mr_at(mr, sge->addr);
 	}
-	at = reach_again(qp->reach, &qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, sge->length, IBV_ACCESS_REMOTE_WRITE);
+	at = reach_again(qp->reach, &qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, sge->length,
+			 IBV_ACCESS_REMOTE_WRITE);
 	if (likely(at)) {
 		done = likely(!mr || !mr_is_indirect(mr)) && fault_copy(at, from, sge->length);
 		reach_leave(qp->reach);
@@ -309,10 +313,11 @@ static inline bool engine_onesided_post(struct qp *qp, const struct ibv_send_wr 
 	struct sq *sq = &qp->sq;
 
 	/* relaxed: see cq.c reclaim() */
-	if (unlikely(sq->head != sq->tail || sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth))
+	if (unlikely(sq->head != sq->tail ||
+		     sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth))
 		return false;
-	if (unlikely(wr->opcode != IBV_WR_RDMA_WRITE || wr->num_sge != 1 || !sq->max_sge || wr->sg_list->length - 1 >= HCA_MAX_MESSAGE ||
-		     !write_again(qp, wr)))
+	if (unlikely(wr->opcode != IBV_WR_RDMA_WRITE || wr->num_sge != 1 || !sq->max_sge ||
+		     wr->sg_list->length - 1 >= HCA_MAX_MESSAGE || !write_again(qp, wr)))
 		return post_any(qp, wr);
 	note_done(qp, wr, wr->sg_list->length);
 	return true;
@@ -353,8 +358,8 @@ static void onesided_place(void *arg)
 	p->done = p->span->at || reach_write(p->reach, p->span, p->from, p->count, p->length);
 }
 
-bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
-		  struct pace *pace)
+bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
+		  uint32_t rkey, struct pace *pace)
 {
 	struct placing p;
 	struct reach_span span;
@@ -399,7 +404,8 @@ static bool engine_onesided_fetch(struct qp *qp, const struct packet_piece *piec
 	if (!take_hold(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
 		return false;
 	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
-		done = engine_onesided_perform(qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
+		done = engine_onesided_perform(
+			qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
 		reach_leave(qp->reach);
 	}
 	let_go(&hold);

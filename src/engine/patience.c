@@ -1,11 +1,11 @@
-/* Patience with a receiver that posts its receives as fast as it can. Some programs ask for no RNR retries, as no network
- * outruns them; a local peer's messages do. So one that finds no receive is dropped in silence for a while: if a receive comes
- * meanwhile, the local peer hears NAK_AGAIN, which costs it no retry, and else the RNR NAK. Over a network both ends do as
- * adapters do.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Patience with a receiver that posts its receives as fast as it can. Some programs ask for no RNR retries, as no
+ * network outruns them; a local peer's messages do. So one that finds no receive is dropped in silence for a while: if
+ * a receive comes meanwhile, the local peer hears NAK_AGAIN, which costs it no retry, and else the RNR NAK. Over a
+ * network both ends do as adapters do. */
 #include "engine/internal.h"
 
-#define PATIENCE   (4 * MSEC) /* less than any transport timer; as long as a processor may be somebody else's */
+#define PATIENCE   (4 * MSEC)  /* less than any transport timer; as long as a processor may be somebody else's */
 #define FIRST_LOOK (20 * USEC) /* for a receive; then after twice as long, and so on */
 
 bool patience_begin(struct qp *qp)

@@ -1,5 +1,5 @@
-/* Work requests -> WQEs.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Work requests -> WQEs. */
 #include <errno.h>
 #include <string.h>
 
@@ -36,12 +36,9 @@ static const uint8_t rc_kind[KINDS] = {
 };
 
 static const uint8_t uc_kind[KINDS] = {
-	[IBV_WR_SEND] = WR_SEND,
-	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
-	[IBV_WR_RDMA_WRITE] = WR_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
-	[IBV_WR_BIND_MW] = WR_BIND,
-	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
+	[IBV_WR_SEND] = WR_SEND,	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
+	[IBV_WR_RDMA_WRITE] = WR_WRITE, [IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
+	[IBV_WR_BIND_MW] = WR_BIND,	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
 };
 
 static const uint8_t ud_kind[KINDS] = {
@@ -55,7 +52,7 @@ static const uint8_t raw_kind[KINDS] = {
 
 static enum wr_kind post_kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
-	const uint8_t *kind = qp->transport == TRANSPORT_UC   ? uc_kind
+	const uint8_t *kind = qp->transport == TRANSPORT_UC    ? uc_kind
 			      : qp->transport == TRANSPORT_UD  ? ud_kind
 			      : qp->transport == TRANSPORT_RAW ? raw_kind
 							       : rc_kind;
@@ -106,8 +103,8 @@ static uint64_t copy_sges(struct wqe *w, const struct ibv_send_wr *wr)
 	return length;
 }
 
-/* UD: where it goes stays with the request, as the address handle may not outlive it. One of another domain fails the request: IBTA
- * 10.2.4, C10-10. */
+/* UD: where it goes stays with the request, as the address handle may not outlive it. One of another domain fails the
+ * request: IBTA 10.2.4, C10-10. */
 static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
@@ -134,8 +131,8 @@ static int build_bind(struct wqe *w, const struct ibv_send_wr *wr)
 	w->bind_length = info->length;
 	w->bind_window = wr->bind_mw.mw->handle;
 	w->bind_lkey = info->mr ? info->mr->lkey : 0;
-	/* the key is the index of the window and 8 bits of the caller's; the man pages leave open who notes a window's of type 2, and
-	 * programs rely on it */
+	/* the key is the index of the window and 8 bits of the caller's; the man pages leave open who notes a window's
+	 * of type 2, and programs rely on it */
 	wr->bind_mw.mw->rkey = (wr->bind_mw.mw->rkey & ~0xffu) | (w->rkey & 0xff);
 	return 0;
 }
@@ -242,7 +239,8 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	return err;
 }
 
-static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock)
+static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+	REQUIRES(qp->lock)
 {
 	int err;
 
@@ -259,7 +257,8 @@ static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_rec
 /* Most often it is one, of one piece. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	bool takes = qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR && !qp->srq && qp->transport != TRANSPORT_XRC;
+	bool takes =
+		qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR && !qp->srq && qp->transport != TRANSPORT_XRC;
 
 	if (likely(takes && wr && !wr->next && wr->num_sge == 1 && !trace_on && rq_post_piece(&qp->rq, wr)))
 		return 0;

@@ -1,5 +1,5 @@
-/* Raw packet queue pairs: a work request is an Ethernet frame. Sending is that of unreliable.c.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Raw packet queue pairs: a work request is an Ethernet frame. Sending is that of unreliable.c. */
 #include "base/trace.h"
 #include "engine/internal.h"
 

@@ -1,13 +1,13 @@
-/* The requester: work requests -> request packets (IBTA 9.7.2, 9.7.3).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requester: work requests -> request packets (IBTA 9.7.2, 9.7.3). */
 #include "engine/internal.h"
 
 #include "base/trace.h"
 #include "object/window.h"
 
 #define ASK_INTERVAL (100 * USEC) /* well below all timers */
-/* Where memory turns out not to be reachable, so many requests, as a power of two, go out as packets before another one waits to see:
- * one at first, as a peer in RTR is not reached before it has heard of us, then ever more. */
+/* Where memory turns out not to be reachable, so many requests, as a power of two, go out as packets before another one
+ * waits to see: one at first, as a peer in RTR is not reached before it has heard of us, then ever more. */
 #define HASTY_MOST 6
 
 /* What each work request becomes on the wire. */
@@ -18,8 +18,7 @@ static const struct {
 	[IBV_WR_SEND_WITH_IMM] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_IMM, OP_SEND_ONLY_IMM},
 	[IBV_WR_SEND_WITH_INV] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_INV, OP_SEND_ONLY_INV},
 	[IBV_WR_RDMA_WRITE] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST, OP_WRITE_ONLY},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM,
-					OP_WRITE_ONLY_IMM},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM, OP_WRITE_ONLY_IMM},
 	[IBV_WR_RDMA_READ] = {.only = OP_READ_REQUEST},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = OP_COMPARE_SWAP},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = OP_FETCH_ADD},
@@ -56,8 +55,7 @@ uint32_t wqe_packets(const struct qp *qp, const struct wqe *w)
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to)
 {
 	uint64_t length = is_atomic(w) ? 0 : w->length;
-	uint64_t begin = min_of((uint64_t)from * qp->req.mtu, length),
-		 end = min_of((uint64_t)to * qp->req.mtu, length);
+	uint64_t begin = min_of((uint64_t)from * qp->req.mtu, length), end = min_of((uint64_t)to * qp->req.mtu, length);
 
 	return (uint32_t)(end - begin) + (to - from) * PACKET_OVERHEAD;
 }
@@ -147,12 +145,12 @@ void requester_unreadable(struct qp *qp, uint32_t position)
 	w->status = IBV_WC_LOC_PROT_ERR;
 }
 
-/* A WRITE of many packets may be one WRITE after the other on the wire, a packet each. The packets of a train are equal in
- * size: RETH in the first alone would end it after the second, and the rest would be one more. With RETH in all of them
- * trains go on even from one request to the next. The peer's application cannot tell: what is lost is sent again, and it
- * hears of no WRITE without immediate data (with it, it hears how long the message was). One that will be refused must be
- * refused as a whole, before anything is written: so this is for memory that the peer has let us write before. Between
- * local peers there are no trains. */
+/* A WRITE of many packets may be one WRITE after the other on the wire, a packet each. The packets of a train are equal
+ * in size: RETH in the first alone would end it after the second, and the rest would be one more. With RETH in all of
+ * them trains go on even from one request to the next. The peer's application cannot tell: what is lost is sent again,
+ * and it hears of no WRITE without immediate data (with it, it hears how long the message was). One that will be
+ * refused must be refused as a whole, before anything is written: so this is for memory that the peer has let us write
+ * before. Between local peers there are no trains. */
 static bool goes_in_pieces(const struct qp *qp, const struct wqe *w)
 {
 	const struct proven *known = &qp->req.proven;
@@ -216,8 +214,8 @@ static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 	return wqe_charge(qp, w, r->packet, r->packet + min_of(train, left));
 }
 
-/* Whether the window has room for the packet at the cursor. A train is begun only when all of it has room, as far as the
- * window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
+/* Whether the window has room for the packet at the cursor. A train is begun only when all of it has room, as far as
+ * the window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
 static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 {
 	const struct requester *r = &qp->req;
@@ -257,7 +255,8 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 }
 
 /* The payload of a packet, or where it lies. False: an SGE is not memory of the domain. */
-static bool requester_fill(struct qp *qp, struct batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset, uint32_t length)
+static bool requester_fill(struct qp *qp, struct batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset,
+			   uint32_t length)
 {
 	if (!is_by_reference(qp, w))
 		return batch_gather(qp, batch, tx, w->sge, w->num_sge, offset, length);
@@ -346,8 +345,8 @@ static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 	}
 }
 
-/* Whether the request at the cursor waits for those before it, to be executed from here. A READ would wait for an answer in
- * any case; a WRITE of one packet is sooner sent. */
+/* Whether the request at the cursor waits for those before it, to be executed from here. A READ would wait for an
+ * answer in any case; a WRITE of one packet is sooner sent. */
 static bool waits_to_be_onesided(const struct qp *qp, const struct wqe *w)
 {
 	const struct requester *r = &qp->req;
@@ -373,12 +372,14 @@ static bool done_onesided(struct qp *qp, const struct wqe *w)
 	return true;
 }
 
-/* Whether to ask for an acknowledgement of the packets at the cursor: often enough that the window never runs dry, and at
- * the end of the last message that is posted. Those before it cost the peer no ACK: one covers them all. A reply in a
- * conversation, if it is not signalled, asks only now and then: an ACK would be a second packet beside the peer's next
- * message. If no later one asks, a probe does. */
+/* Whether to ask for an acknowledgement of the packets at the cursor: often enough that the window never runs dry, and
+ * at the end of the last message that is posted. Those before it cost the peer no ACK: one covers them all. A reply in
+ * a conversation, if it is not signalled, asks only now and then: an ACK would be a second packet beside the peer's
+ * next message. If no later one asks, a probe does. */
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
-static bool requester_asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge, bool train_ends)
+	static bool
+	requester_asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge,
+		       bool train_ends)
 {
 	const struct requester *r = &qp->req;
 
@@ -461,10 +462,11 @@ static bool requester_send_next(struct qp *qp, struct batch *batch)
 	return true;
 }
 
-/* requester_send_next() of a packet in the middle of a message and of a train, right behind the one before it, which it is like but for the
- * PSN, and where it lies here and there. False: there is more to see to. */
+/* requester_send_next() of a packet in the middle of a message and of a train, right behind the one before it, which it
+ * is like but for the PSN, and where it lies here and there. False: there is more to see to. */
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
-static bool send_like_last(struct qp *qp, struct batch *batch)
+	static bool
+	send_like_last(struct qp *qp, struct batch *batch)
 {
 	struct requester *r = &qp->req;
 	const struct wqe *w = sq_at(&qp->sq, r->wqe);
@@ -507,8 +509,8 @@ static void send_probe(struct qp *qp, struct batch *batch)
 	while ((w = sq_at(&qp->sq, position))->packets == 0)
 		position--;
 	if (!wqe_wants_response(w))
-		request_packet(qp, batch, w, position, (r->packet ? r->packet : w->packets) - 1,
-			       psn_add(r->next, -1u), true);
+		request_packet(qp, batch, w, position, (r->packet ? r->packet : w->packets) - 1, psn_add(r->next, -1u),
+			       true);
 	note_asked(r, r->next, batch->now);
 	r->timed_at = 0; /* Karn: an answer could be to either */
 }

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder: request packets -> memory, receives and responses (IBTA 9.7.4, 9.7.5). Each rule is one
- * function, in the specification's order; outcome[] says what each verdict causes.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * function, in the specification's order; outcome[] says what each verdict causes. */
 #include "engine/internal.h"
 
 #include <errno.h>
@@ -110,9 +110,9 @@ enum verdict check_operation(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
 	unsigned need = flags & (IS_WRITE | IS_ATOMIC_WRITE) ? IBV_ACCESS_REMOTE_WRITE
-			: flags & IS_READ   ? IBV_ACCESS_REMOTE_READ
-			: flags & IS_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
-					    : 0;
+			: flags & IS_READ		     ? IBV_ACCESS_REMOTE_READ
+			: flags & IS_ATOMIC		     ? IBV_ACCESS_REMOTE_ATOMIC
+							     : 0;
 
 	if ((qp->attr.qp_access_flags & need) != need)
 		return BAD_REQUEST;
@@ -349,10 +349,9 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	record->valid = true;
 	record->value = access.before;
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, sizeof(uint64_t), 0);
-	respond(r, &(struct response){.kind = RESPOND_ATOMIC,
-				      .psn = p->psn,
-				      .value = record->value,
-				      .msn = (r->msn + 1) & PSN_MASK});
+	respond(r,
+		&(struct response){
+			.kind = RESPOND_ATOMIC, .psn = p->psn, .value = record->value, .msn = (r->msn + 1) & PSN_MASK});
 	return ACCEPT;
 }
 
@@ -455,7 +454,8 @@ uint8_t rnr_nak(const struct qp *qp)
 
 static bool asks_itself(const struct qp *qp)
 {
-	return qp->attr.dest_qp_num == qp->base.qp_num && memcmp(&qp->path.sgid, &qp->path.dgid, sizeof(qp->path.sgid)) == 0;
+	return qp->attr.dest_qp_num == qp->base.qp_num &&
+	       memcmp(&qp->path.sgid, &qp->path.dgid, sizeof(qp->path.sgid)) == 0;
 }
 
 static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict verdict, uint64_t now)
@@ -483,7 +483,8 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 		complete_receive(qp, outcome[verdict].status, p);
 	/* once it has failed it hears no NAK, and the request that was wrong would be flushed as those behind it */
 	if (r->nak && asks_itself(qp)) {
-		completer_receive(qp, &(struct packet){.opcode = OP_ACKNOWLEDGE, .psn = r->nak_psn, .syndrome = r->nak}, now);
+		completer_receive(qp, &(struct packet){.opcode = OP_ACKNOWLEDGE, .psn = r->nak_psn, .syndrome = r->nak},
+				  now);
 		r->nak = 0;
 	}
 	fail_with_event(qp, outcome[verdict].event);

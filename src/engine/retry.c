@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready, and what the
- * specification leaves open: round-trip times, tail-loss probes, the congestion window.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * specification leaves open: round-trip times, tail-loss probes, the congestion window. */
 #include "base/trace.h"
 #include "engine/internal.h"
 
@@ -9,9 +9,9 @@
 #define PROBES_MAX  6
 /* The specification lets the timer fire between T and 4 T. Losses are found by probes, so this one is there to
  * tell the dead from the living; where processors are scarce, the living can be silent for long. */
-#define TIMEOUT_TIMES 3
+#define TIMEOUT_TIMES	    3
 #define TIMEOUT_TIMES_MOVED 2 /* where it is not begun anew with each ACK, but when it fires: see `moved` */
-#define ROUND_MIN   (100 * USEC)
+#define ROUND_MIN	    (100 * USEC)
 
 /* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
 static const uint32_t rnr_timer[32] = {65536, 1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
@@ -142,8 +142,7 @@ void note_loss(struct qp *qp, bool timeout)
 void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 {
 	struct requester *r = &qp->req;
-	uint32_t position = qp->sq.head, packet = r->acked, left = (uint32_t)psn_diff(psn, r->una),
-		 charge = 0;
+	uint32_t position = qp->sq.head, packet = r->acked, left = (uint32_t)psn_diff(psn, r->una), charge = 0;
 	struct wqe *w = sq_at(&qp->sq, position);
 
 	while (left && packet + left >= w->packets) {
@@ -158,8 +157,7 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 	r->packet = packet + left;
 	r->next = psn;
 	r->flight = charge;
-	while (r->rd_count &&
-	       psn_diff(r->rd_last[(r->rd_head + r->rd_count - 1) % HCA_MAX_RD_ATOMIC], psn) >= 0)
+	while (r->rd_count && psn_diff(r->rd_last[(r->rd_head + r->rd_count - 1) % HCA_MAX_RD_ATOMIC], psn) >= 0)
 		r->rd_count--;
 	r->timed_at = 0; /* Karn: an answer could be to either */
 	r->unasked = 0;
@@ -279,6 +277,6 @@ bool engine_expects_success(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;
 
-	return is_reliable(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !psn_equal(r->una, r->high) &&
-	       !r->rnr_wait && r->retries == qp->attr.retry_cnt;
+	return is_reliable(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       !psn_equal(r->una, r->high) && !r->rnr_wait && r->retries == qp->attr.retry_cnt;
 }

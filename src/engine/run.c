@@ -1,5 +1,5 @@
-/* The ways in and the one way out. Where a packet goes in: engine_receive().
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ways in and the one way out. Where a packet goes in: engine_receive(). */
 #include <string.h>
 
 #include "base/trace.h"
@@ -133,8 +133,8 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 	return equal && bytes >= ack && count < BATCH_TRAINS && count * bytes <= TRAIN;
 }
 
-/* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters, unless it is
- * known that nobody there minds. */
+/* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters,
+ * unless it is known that nobody there minds. */
 static void put_ack_first(const struct qp *qp, struct batch *batch, uint32_t first, uint32_t ack)
 {
 	struct tx *tx = &batch->tx[first], last;

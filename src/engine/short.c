@@ -1,6 +1,6 @@
-/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, turn.c and responder.c come to when nothing else is
- * to be seen to.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, turn.c and responder.c come to when
+ * nothing else is to be seen to. */
 #include "engine/straight.h"
 
 static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t psn)
@@ -14,22 +14,23 @@ static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t p
 	};
 }
 
-/* Nothing waits, is to be sent again, or has to leave first; and no answer is bound to come for which small requests would wait. */
+/* Nothing waits, is to be sent again, or has to leave first; and no answer is bound to come for which small requests
+ * would wait. */
 static bool has_nothing_else(const struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;
 
-	return qp->state == IBV_QPS_RTS && qp->transport == TRANSPORT_RC && !r->manner && r->wqe == qp->sq.tail && !r->packet &&
-	       r->next.v == r->high.v && !engine_awaits_answer(qp) && !s->response_count && !s->owes && !qp->answers_first &&
-	       !trace_on;
+	return qp->state == IBV_QPS_RTS && qp->transport == TRANSPORT_RC && !r->manner && r->wqe == qp->sq.tail &&
+	       !r->packet && r->next.v == r->high.v && !engine_awaits_answer(qp) && !s->response_count && !s->owes &&
+	       !qp->answers_first && !trace_on;
 }
 
 bool engine_post_is_short(const struct qp *qp, const struct ibv_send_wr *wr)
 {
-	return has_nothing_else(qp) && qp->req.flight + SHORT_MOST + PACKET_OVERHEAD <= qp->req.window && straight_is_common(qp, wr) &&
-	       wr->sg_list->length >= SHORT_LEAST && wr->sg_list->length <= SHORT_MOST && !(wr->send_flags & IBV_SEND_FENCE) &&
-	       straight_fits(qp, wr);
+	return has_nothing_else(qp) && qp->req.flight + SHORT_MOST + PACKET_OVERHEAD <= qp->req.window &&
+	       straight_is_common(qp, wr) && wr->sg_list->length >= SHORT_LEAST && wr->sg_list->length <= SHORT_MOST &&
+	       !(wr->send_flags & IBV_SEND_FENCE) && straight_fits(qp, wr);
 }
 
 uint32_t engine_post_short(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,

@@ -1,7 +1,8 @@
-/* the fast path of SENDs, WRITEs with immediate and datagrams between local peers: see engine.h. Where an ordinary one goes through
- * post.c, requester.c and turn.c, and through responder.c and complete.c, this does what all of these come to when there is
- * nothing else to see to. What is left behind is the same: a WQE that can be sent again, PSNs, timers, what is owed to the peer.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* the fast path of SENDs, WRITEs with immediate and datagrams between local peers: see engine.h. Where an ordinary one
+ * goes through post.c, requester.c and turn.c, and through responder.c and complete.c, this does what all of these come
+ * to when there is nothing else to see to. What is left behind is the same: a WQE that can be sent again, PSNs, timers,
+ * what is owed to the peer. */
 #include <string.h>
 
 #include "base/trace.h"
@@ -43,7 +44,8 @@ static int refer(struct qp *qp, struct wqe *w, char *payload)
 {
 	int pieces = 0;
 
-	if (w->num_sge * sizeof(struct packet_piece) > STRAIGHT_MOST || !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
+	if (w->num_sge * sizeof(struct packet_piece) > STRAIGHT_MOST ||
+	    !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
 		return -1;
 	for (uint32_t i = 0; i < w->num_sge; i++) {
 		struct packet_piece piece = {w->sge[i].addr, w->sge[i].length, w->sge[i].lkey};
@@ -102,14 +104,14 @@ static inline void complete_head_to(struct qp *qp, struct wqe *w, struct cq_poll
 		requester_proved(qp, w);
 	qp->req.acked = 0;
 	if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
-		complete_to(qp, qp->send_cq, poller, &qp->sq.reclaimed, qp->sq.head++, w->wr_id, opcode_when_complete[w->opcode], w->length, 0, 0,
-			    0, 0, false);
+		complete_to(qp, qp->send_cq, poller, &qp->sq.reclaimed, qp->sq.head++, w->wr_id,
+			    opcode_when_complete[w->opcode], w->length, 0, 0, 0, 0, false);
 	else
 		qp->sq.head++;
 }
 
-/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. `now`: 0 between
- * local peers. False: there is more to it; the usual way goes on from there. */
+/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. `now`: 0
+ * between local peers. False: there is more to it; the usual way goes on from there. */
 static bool straight_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
 {
 	struct requester *r = &qp->req;
@@ -158,8 +160,9 @@ static bool may_take(const struct qp *qp, const struct packet *p)
 	return p->pieces <= 1 && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
 }
 
-/* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when the usual
- * way goes on, which would take it next: so that is for SENDs alone, of which nothing else is checked before. */
+/* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when
+ * the usual way goes on, which would take it next: so that is for SENDs alone, of which nothing else is checked before.
+ */
 static const struct rwqe *find_receive(struct qp *qp, const struct packet *p)
 {
 	if (!qp->srq)
@@ -257,8 +260,8 @@ static bool straight_take(struct qp *qp, const struct packet *p, struct cq_polle
 	r->ack_asked |= p->ack_request;
 	qp->req.peer_spoke = true;
 	complete_to(qp, qp->recv_cq, poller, &qp->rq.reclaimed, finish_receive(qp), recv->wr_id,
-		    p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, p->length, has_imm ? p->imm : 0,
-		    qp->attr.dest_qp_num, has_imm ? IBV_WC_WITH_IMM : 0, 0, p->solicited);
+		    p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, p->length,
+		    has_imm ? p->imm : 0, qp->attr.dest_qp_num, has_imm ? IBV_WC_WITH_IMM : 0, 0, p->solicited);
 	return true;
 }
 
@@ -266,8 +269,9 @@ static inline bool receive_reliable(struct qp *qp, const struct packet *p, uint6
 {
 	if (p->opcode == OP_ACKNOWLEDGE)
 		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && straight_acknowledge(qp, p->psn, now, poller);
-	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) && may_take(qp, p) &&
-	       (!p->acknowledges || straight_acknowledge(qp, p->acknowledged, now, poller)) && straight_take(qp, p, poller);
+	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) &&
+	       may_take(qp, p) && (!p->acknowledges || straight_acknowledge(qp, p->acknowledged, now, poller)) &&
+	       straight_take(qp, p, poller);
 }
 
 /* As straight_store(). */
@@ -284,27 +288,30 @@ static bool store_datagram(struct qp *qp, const struct packet *p, const union ib
 	if (unlikely(!mr))
 		return false;
 	to = mr_at(mr, recv->sge->addr);
-	ok = fault_store(to, grh_keep(&qp->resp.grh, p, from->raw), GRH_BYTES) && fault_store(to + GRH_BYTES, p->payload, p->length);
+	ok = fault_store(to, grh_keep(&qp->resp.grh, p, from->raw), GRH_BYTES) &&
+	     fault_store(to + GRH_BYTES, p->payload, p->length);
 	mr_put(mr);
 	return ok;
 }
 
-/* One of an SRQ goes the usual way: whoever has been granted one uses that up, whether there is one or not, and once. */
+/* One of an SRQ goes the usual way: whoever has been granted one uses that up, whether there is one or not, and once.
+ */
 static bool receive_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
 	struct responder *r = &qp->resp;
 	const struct rwqe *recv;
 
-	if (unlikely(has_imm && p->opcode != (TRANSPORT_UD | OP_SEND_ONLY_IMM)) || unlikely(p->qkey != qp->attr.qkey || r->has_recv) ||
-	    unlikely(qp->srq || qp->rq.head == qp->rq.tail))
+	if (unlikely(has_imm && p->opcode != (TRANSPORT_UD | OP_SEND_ONLY_IMM)) ||
+	    unlikely(p->qkey != qp->attr.qkey || r->has_recv) || unlikely(qp->srq || qp->rq.head == qp->rq.tail))
 		return false;
 	recv = rq_at(&qp->rq, qp->rq.head);
 	if (unlikely(!store_datagram(qp, p, from, recv)))
 		return false;
 	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
-	complete_to(qp, qp->recv_cq, poller, &qp->rq.reclaimed, qp->rq.head++, recv->wr_id, IBV_WC_RECV, GRH_BYTES + p->length,
-		    has_imm ? p->imm : 0, p->src_qpn, has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH, r->grh.kind, p->solicited);
+	complete_to(qp, qp->recv_cq, poller, &qp->rq.reclaimed, qp->rq.head++, recv->wr_id, IBV_WC_RECV,
+		    GRH_BYTES + p->length, has_imm ? p->imm : 0, p->src_qpn,
+		    has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH, r->grh.kind, p->solicited);
 	return true;
 }
 
@@ -323,12 +330,14 @@ bool engine_receive_straight(struct qp *qp, const struct packet *p, const union 
 	return taken;
 }
 
-bool engine_receive_short(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now, struct cq_poller *poller)
+bool engine_receive_short(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+			  struct cq_poller *poller)
 {
 	bool taken;
 
-	if (qp->transport != TRANSPORT_RC || unlikely(!straight_may_receive(qp)) || p->length > qp->mtu || p->fecn || p->congestion ||
-	    (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff) || memcmp(from, &qp->path.dgid, sizeof(*from)))
+	if (qp->transport != TRANSPORT_RC || unlikely(!straight_may_receive(qp)) || p->length > qp->mtu || p->fecn ||
+	    p->congestion || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff) ||
+	    memcmp(from, &qp->path.dgid, sizeof(*from)))
 		return false;
 	taken = receive_reliable(qp, p, now, poller);
 	if (unlikely(qp->cq_lost))

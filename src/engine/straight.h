@@ -1,6 +1,7 @@
-/* Posting the fast path (engine.h), inline: for whoever makes a record of a packet there and then (loop/straight.c), so that its
- * values go from the work request to the record in registers, and are nowhere else in between. With qp->lock.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting the fast path (engine.h), inline: for whoever makes a record of a packet there and then (loop/straight.c), so
+ * that its values go from the work request to the record in registers, and are nowhere else in between. With qp->lock.
+ */
 #ifndef UROCE_STRAIGHT_H
 #define UROCE_STRAIGHT_H
 
@@ -56,8 +57,8 @@ STRAIGHT_INLINE bool straight_is_common(const struct qp *qp, const struct ibv_se
 		      wr->sg_list->length <= qp->req.mtu);
 }
 
-/* The payload, or where it lies, to where the packet's is to be, and what is said of it in the WQE, whose opcode and flags are there.
- * Returns how many pieces lie elsewhere; less than 0: it is not for the fast path. */
+/* The payload, or where it lies, to where the packet's is to be, and what is said of it in the WQE, whose opcode and
+ * flags are there. Returns how many pieces lie elsewhere; less than 0: it is not for the fast path. */
 int straight_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload);
 
 /* The same of what is common. */
@@ -81,8 +82,8 @@ STRAIGHT_INLINE int straight_put_common(struct qp *qp, struct wqe *w, const stru
 	return straight_copy(qp, sge, payload) ? 0 : -1;
 }
 
-/* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies) to
- * `payload`, with room for STRAIGHT_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
+/* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies)
+ * to `payload`, with room for STRAIGHT_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
 STRAIGHT_INLINE bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload,
 					  bool is_common)
 {
@@ -156,7 +157,8 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 /* The payload of one; in all, `most` bytes. straight.c has the loop. False: as above. */
 bool straight_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
 
-/* The same for one, without a WQE, as nothing is left to be done of it, though it takes a place in the queue, as all do. */
+/* The same for one, without a WQE, as nothing is left to be done of it, though it takes a place in the queue, as all
+ * do. */
 STRAIGHT_INLINE bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now,
 					  struct packet *p, char *payload)
 {

@@ -1,5 +1,5 @@
-/* The packets that one run hands back.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The packets that one run hands back. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -92,7 +92,7 @@ bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char 
 }
 
 void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
-		uint32_t length)
+		 uint32_t length)
 {
 	struct sge_rest rest = {sge, count, length, offset};
 	struct packet *p = &tx->packet;
@@ -141,7 +141,7 @@ struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge
 }
 
 bool batch_gather(struct qp *qp, struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
-		 uint64_t offset, uint32_t length)
+		  uint64_t offset, uint32_t length)
 {
 	struct sge_rest rest = {sge, count, length, offset};
 	struct ibv_sge part;

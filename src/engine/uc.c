@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UC (IBTA 9.8.2.2): the responder of RC without its answers. A message that has lost a
- * packet, or that is not allowed, is dropped without a word, and its receive serves the next one.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * packet, or that is not allowed, is dropped without a word, and its receive serves the next one. */
 #include "base/trace.h"
 #include "engine/internal.h"
 

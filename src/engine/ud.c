@@ -1,5 +1,5 @@
-/* The responder of UD (IBTA 9.8.3.2): a datagram finds a receive that is large enough, or nobody hears of it.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The responder of UD (IBTA 9.8.3.2): a datagram finds a receive that is large enough, or nobody hears of it. */
 #include <string.h>
 
 #include "base/trace.h"

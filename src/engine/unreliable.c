@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester of UC and UD: work requests become packets once, and are complete when these are sent
- * (IBTA 9.8.2.1, 9.8.3.1). Nothing is acknowledged and nothing sent again; flow.c says when a packet waits.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * (IBTA 9.8.2.1, 9.8.3.1). Nothing is acknowledged and nothing sent again; flow.c says when a packet waits. */
 #include "engine/internal.h"
 
 static bool unreliable_may_send(const struct qp *qp)
@@ -101,5 +101,6 @@ bool unreliable_can_run(const struct qp *qp)
 
 	if (qp->sq.head != r->wqe)
 		return true;
-	return unreliable_may_send(qp) && (!r->held || r->full) && r->wqe != qp->sq.tail && (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
+	return unreliable_may_send(qp) && (!r->held || r->full) && r->wqe != qp->sq.tail &&
+	       (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
 }

@@ -19,8 +19,7 @@
 
 static int ether_open_socket(int interface, uint16_t protocol)
 {
-	struct sockaddr_ll a = {
-		.sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = interface};
+	struct sockaddr_ll a = {.sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = interface};
 	int fd = high_fd(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), error;
 
 	if (fd < 0)

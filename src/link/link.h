@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A link moves packets. One per local address (udp), later one per peer process (local). loop/ owns links and is
- * the only caller. Links know nothing of QPs.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * the only caller. Links know nothing of QPs. */
 #ifndef UROCE_LINK_H
 #define UROCE_LINK_H
 
@@ -21,7 +21,8 @@ struct link_tx {
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
 	bool foreign; /* the payload is the application's memory, which may be gone */
-	bool placed; /* the payload stands behind where the header will, in room(). Of the first packet; it has no pieces */
+	bool placed;  /* the payload stands behind where the header will, in room(). Of the first packet; it has no
+			 pieces */
 };
 
 /* In what send() returns, besides a number. */
@@ -34,10 +35,11 @@ struct link_ops {
 	const char *name;
 	/* Sends packets in order; returns how many it is done with: all, whether sent or refused by the network (which
 	 * is a loss like any other), unless a buffer is full. Then the rest is for the caller to send later, or to
-	 * drop. With LINK_UNREADABLE: one of those that come next has a payload that cannot be read: the first of them, if
-	 * they are sent one by one. Several threads may call at once. */
+	 * drop. With LINK_UNREADABLE: one of those that come next has a payload that cannot be read: the first of them,
+	 * if they are sent one by one. Several threads may call at once. */
 	uint32_t (*send)(struct link *link, const struct link_tx *tx, uint32_t count);
-	/* Where the calling thread may put the header and the payload of a small packet, until it sends. NULL: it cannot. */
+	/* Where the calling thread may put the header and the payload of a small packet, until it sends. NULL: it
+	 * cannot. */
 	void *(*room)(struct link *link);
 	/* Calls deliver() for each packet that has arrived and passed its ICRC, until `batch` of them or more have been
 	 * seen; the packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad).
@@ -54,8 +56,9 @@ struct link {
 	const struct link_ops *ops;
 	union ibv_gid gid; /* the local address */
 	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
-	_Atomic int full;  /* the socket whose buffer was full when send() last stopped: to be waited for. Relaxed: a hint */
-	uint32_t room;	   /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
+	_Atomic int
+		full; /* the socket whose buffer was full when send() last stopped: to be waited for. Relaxed: a hint */
+	uint32_t room; /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
 };
 
 #endif

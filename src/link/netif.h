@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The network interfaces of this namespace, their addresses and their state, as rtnetlink tells them. Values
- * are copies: they are true at the moment of the call. Any thread may call. SPDX-License-Identifier:
- * BSD-2-Clause */
+ * are copies: they are true at the moment of the call. Any thread may call. */
 #ifndef UROCE_NETIF_H
 #define UROCE_NETIF_H
 

@@ -89,8 +89,8 @@ static int next_hop_ask(int fd, struct talk *t)
 	return t->h.nlmsg_type == NLMSG_ERROR ? ((const struct nlmsgerr *)NLMSG_DATA(&t->h))->error ?: -EPROTO : 0;
 }
 
-/* Whom frames to a host are for: that host, or a gateway. True in *ours: nobody else. Out of *netif, or, if that is 0, wherever
- * what leaves from that address goes: *netif tells. */
+/* Whom frames to a host are for: that host, or a gateway. True in *ours: nobody else. Out of *netif, or, if that is 0,
+ * wherever what leaves from that address goes: *netif tells. */
 static int find_route(int fd, int *netif, const struct host *from, struct host *to, bool *ours)
 {
 	const struct rtattr *gateway, *out;
@@ -190,9 +190,12 @@ static int find_mac(int fd, int netif, struct host to, uint8_t mac[6])
 static void map_group(const union ibv_gid *group, uint8_t mac[6])
 {
 	if (address_is_ipv4(group))
-		memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5e, group->raw[13] & 0x7f, group->raw[14], group->raw[15]}, 6);
+		memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5e, group->raw[13] & 0x7f, group->raw[14], group->raw[15]},
+		       6);
 	else
-		memcpy(mac, (const uint8_t[]){0x33, 0x33, group->raw[12], group->raw[13], group->raw[14], group->raw[15]}, 6);
+		memcpy(mac,
+		       (const uint8_t[]){0x33, 0x33, group->raw[12], group->raw[13], group->raw[14], group->raw[15]},
+		       6);
 }
 
 int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6])

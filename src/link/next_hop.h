@@ -1,19 +1,19 @@
-/* Where Ethernet frames to an IP address go, as the kernel knows it or finds it out. Any thread may call; may block.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where Ethernet frames to an IP address go, as the kernel knows it or finds it out. Any thread may call; may block. */
 #ifndef UROCE_NEXT_HOP_H
 #define UROCE_NEXT_HOP_H
 
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
-/* The MAC address that frames to this address have, if they leave by this interface; its own, `mac`, stays if the address is
- * the host's. 0 or -errno: -ENETUNREACH and what else the kernel says of routes, -EHOSTUNREACH (nobody answers, after a
- * second). */
+/* The MAC address that frames to this address have, if they leave by this interface; its own, `mac`, stays if the
+ * address is the host's. 0 or -errno: -ENETUNREACH and what else the kernel says of routes, -EHOSTUNREACH (nobody
+ * answers, after a second). */
 int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6]);
 
-/* Whether the kernel knows where packets to this address go that leave from that one: 0, or -EAGAIN: it does not know the
- * neighbor that they are for, or not yet, and is looking for it; or another -errno: it could not tell. Does not block. Where
- * there are no neighbors, 0. `netif` has the source address. */
+/* Whether the kernel knows where packets to this address go that leave from that one: 0, or -EAGAIN: it does not know
+ * the neighbor that they are for, or not yet, and is looking for it; or another -errno: it could not tell. Does not
+ * block. Where there are no neighbors, 0. `netif` has the source address. */
 int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to);
 
 /* The VLAN that an interface is in; NO_VLAN: none. */

@@ -7,7 +7,8 @@
 #include "link/ring.h"
 #include "memory/fault.h"
 
-static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes), "a record begins with the ring's mark");
+static_assert(offsetof(struct record, bytes) == offsetof(struct ring_mark, bytes),
+	      "a record begins with the ring's mark");
 
 #define NEEDS_REMOTE (HAS_RETH | HAS_ATOMICETH | HAS_ATOMICACKETH)
 #define SELDOM	     (HAS_ATOMICETH | HAS_XRCETH | HAS_DETH)
@@ -83,7 +84,9 @@ bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 	char *to = (char *)at + sizeof(struct record);
 
 	record_put_common(at, p, tx->traffic_class,
-			  flags & HAS_AETH ? (uint32_t)p->syndrome << 24 | p->msn : flags & HAS_IETH ? p->inv_rkey : p->imm);
+			  flags & HAS_AETH   ? (uint32_t)p->syndrome << 24 | p->msn
+			  : flags & HAS_IETH ? p->inv_rkey
+					     : p->imm);
 	if (flags & NEEDS_REMOTE)
 		to = put_remote(to, p, flags);
 	if (unlikely(flags & SELDOM))

@@ -1,13 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A packet as it stands in a ring: header values, and behind them the payload, or where it lies. Its words are in the
- * order and the size of this machine, as both ends are on it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * order and the size of this machine, as both ends are on it. */
 #ifndef UROCE_RECORD_H
 #define UROCE_RECORD_H
 
 #include "link/link.h"
 
-/* What every packet has, behind which stands its payload, or where that lies, or first what only some have. With 64 bytes of
- * payload it is one unit of the ring, a datagram too. */
+/* What every packet has, behind which stands its payload, or where that lies, or first what only some have. With 64
+ * bytes of payload it is one unit of the ring, a datagram too. */
 struct record {
 	uint64_t mark;	/* the ring's, as is ... */
 	uint32_t bytes; /* ... of all of it: struct ring_mark */
@@ -58,12 +58,13 @@ uint32_t record_bytes(const struct packet *p);
 bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
 
 /* What every packet has; `word`: struct record's. */
-static inline __attribute__((always_inline)) void record_put_common(struct record *r, const struct packet *p, uint8_t traffic_class,
-								     uint32_t word)
+static inline __attribute__((always_inline)) void record_put_common(struct record *r, const struct packet *p,
+								    uint8_t traffic_class, uint32_t word)
 {
 	r->opcode = p->opcode;
-	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | (p->ack_request ? RECORD_ACK_REQUEST : 0) | (p->becn ? RECORD_BECN : 0) |
-		   (p->acknowledges ? RECORD_ACKNOWLEDGES : 0) | (p->pieces ? RECORD_REFERENCE : 0);
+	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | (p->ack_request ? RECORD_ACK_REQUEST : 0) |
+		   (p->becn ? RECORD_BECN : 0) | (p->acknowledges ? RECORD_ACKNOWLEDGES : 0) |
+		   (p->pieces ? RECORD_REFERENCE : 0);
 	r->traffic_class = traffic_class;
 	r->qpn = p->dest_qpn;
 	r->psn = p->psn.v;
@@ -71,10 +72,11 @@ static inline __attribute__((always_inline)) void record_put_common(struct recor
 	r->ack = p->acknowledged.v;
 }
 
-/* The same as record_put() of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of a datagram: all
- * but its payload, which the caller puts behind record_header(). Inline, as its caller has most of it in registers. */
-static inline __attribute__((always_inline)) void record_put_straight(void *at, const struct packet *p, uint8_t traffic_class,
-								       const union ibv_gid *from)
+/* The same as record_put() of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of
+ * a datagram: all but its payload, which the caller puts behind record_header(). Inline, as its caller has most of it
+ * in registers. */
+static inline __attribute__((always_inline)) void record_put_straight(void *at, const struct packet *p,
+								      uint8_t traffic_class, const union ibv_gid *from)
 {
 	struct record *r = at;
 
@@ -107,8 +109,8 @@ static inline bool record_get_piece(struct packet *p)
 	return true;
 }
 
-/* The same of what goes the fast path (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is something
- * else. */
+/* The same of what goes the fast path (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is
+ * something else. */
 static inline bool record_get_straight(const void *at, uint32_t bytes, struct packet *p)
 {
 	const struct record *r = at;

@@ -69,8 +69,8 @@ int ring_map(struct ring *r, int memory)
 	if (at == MAP_FAILED)
 		return -errno;
 	if (mmap(at, WORDS_BYTES + size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED ||
-	    mmap(at + WORDS_BYTES + size, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory,
-		 WORDS_BYTES) == MAP_FAILED) {
+	    mmap(at + WORDS_BYTES + size, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, WORDS_BYTES) ==
+		    MAP_FAILED) {
 		int err = -errno;
 
 		munmap(at, WORDS_BYTES + 2 * size);
@@ -109,7 +109,8 @@ void ring_retire(struct ring *r)
 	if (!at)
 		return;
 	munmap(at + WORDS_BYTES, 2 * (size_t)r->size);
-	/* zeros in place of the words; if there is no memory for that, they stay, and with them the ring's, until ring_unmap() */
+	/* zeros in place of the words; if there is no memory for that, they stay, and with them the ring's, until
+	 * ring_unmap() */
 	mmap(at, WORDS_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 	r->data = NULL;
 	r->size = 0;

@@ -1,17 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A ring of records in memory that two processes share: one produces, one consumes. The consumer may be killed, or the
  * producer, at any instruction: there is no lock in it, only positions, and a record is there when its first word says
  * so.
  *
  *   producer: writes the record but for its mark, then stores that (release). It touches no other line.
- *   consumer: loads the word where the next record would begin (acquire): it is there if that is its mark. Looking costs
- *	       nothing until the producer writes there. Tells from time to time how far it got.
+ *   consumer: loads the word where the next record would begin (acquire): it is there if that is its mark. Looking
+ * costs nothing until the producer writes there. Tells from time to time how far it got.
  *
- * The mark is the position, which never comes again, and the ring's key: a random number of 64 bits. So nothing has to be
- * cleared: what an older record has left there, data included, is no mark but by a chance of 1 to 2^64.
+ * The mark is the position, which never comes again, and the ring's key: a random number of 64 bits. So nothing has to
+ * be cleared: what an older record has left there, data included, is no mark but by a chance of 1 to 2^64.
  *
- * A record takes whole units of two cache lines, which processors like to fetch together, and lies in one piece for both
- * ends, as its memory is mapped twice, one after the other.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * A record takes whole units of two cache lines, which processors like to fetch together, and lies in one piece for
+ * both ends, as its memory is mapped twice, one after the other. */
 #ifndef UROCE_RING_H
 #define UROCE_RING_H
 
@@ -32,8 +32,8 @@ struct ring_mark {
 
 /* The first page of the memory; each word has a line of its own. */
 struct ring_words {
-	uint64_t key; /* odd. Constant */
-	_Alignas(CACHE_LINE) _Atomic uint64_t head; /* the consumer's: bytes consumed */
+	uint64_t key;				      /* odd. Constant */
+	_Alignas(CACHE_LINE) _Atomic uint64_t head;   /* the consumer's: bytes consumed */
 	_Alignas(CACHE_LINE) _Atomic uint32_t sleeps; /* the consumer's: ring my bell. Who takes it away rings */
 	_Alignas(CACHE_LINE) _Atomic uint32_t wanted; /* the producer's: tell me when there is room. The same */
 };
@@ -42,12 +42,12 @@ struct ring_words {
 struct ring {
 	struct ring_words *words; /* NULL: there is no ring */
 	char *data;
-	uint32_t size;	   /* bytes: a power of two */
-	uint64_t at;	   /* bytes produced, or consumed */
+	uint32_t size;		    /* bytes: a power of two */
+	uint64_t at;		    /* bytes produced, or consumed */
 	_Atomic(const char *) next; /* producer: where that is, for ring_expect(): a hint */
 	uint64_t key;
-	uint64_t known;	   /* producer: the last known head; consumer: what the head says */
-	uint64_t ready;	   /* producer: from here on, the memory has not been made ready yet */
+	uint64_t known; /* producer: the last known head; consumer: what the head says */
+	uint64_t ready; /* producer: from here on, the memory has not been made ready yet */
 	void *tsan_key; /* of both mappings of one memory */
 };
 
@@ -112,7 +112,8 @@ static inline void ring_prepare_line(const char *line)
 #endif
 }
 
-/* Has the lines that the next record will probably take brought here while there is time, as the consumer read them last. */
+/* Has the lines that the next record will probably take brought here while there is time, as the consumer read them
+ * last. */
 static inline void ring_prepare(const struct ring *r, uint32_t bytes)
 {
 	const char *next = (const char *)ring_next(r);
@@ -126,7 +127,8 @@ static inline void ring_prepare(const struct ring *r, uint32_t bytes)
 }
 
 /* The record at ring_next(), which is `next`, is written, for which there was room. */
-static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r, struct ring_mark *next, uint32_t bytes)
+static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r, struct ring_mark *next,
+								  uint32_t bytes)
 {
 	next->bytes = bytes;
 	tsan_release(r->tsan_key);
@@ -139,8 +141,9 @@ static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r
 	ring_prepare(r, ring_round(bytes));
 }
 
-/* Something has come: whoever takes it may be about to answer, by a record that takes two lines, probably. The consumer has looked there
- * since ring_prepare(), so they are asked for again, once for each place: *last keeps it. Of any thread, since nothing is touched. */
+/* Something has come: whoever takes it may be about to answer, by a record that takes two lines, probably. The consumer
+ * has looked there since ring_prepare(), so they are asked for again, once for each place: *last keeps it. Of any
+ * thread, since nothing is touched. */
 static inline void ring_expect(const struct ring *r, const char **last)
 {
 	const char *next = atomic_load_explicit(&((struct ring *)r)->next, memory_order_relaxed);
@@ -157,8 +160,8 @@ static inline void ring_publish(struct ring *r, uint32_t bytes)
 	ring_publish_at(r, ring_next(r), bytes);
 }
 
-/* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them and a full barrier. That pairs
- * with the fence in ring_sleep(): either we see that it sleeps, or it sees the record. */
+/* Whether the consumer sleeps, and has to be woken: once for many records, after the last of them and a full barrier.
+ * That pairs with the fence in ring_sleep(): either we see that it sleeps, or it sees the record. */
 static inline bool ring_is_asleep(struct ring *r)
 {
 	return unlikely(atomic_load_explicit(&r->words->sleeps, memory_order_relaxed)) &&

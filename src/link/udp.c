@@ -1,6 +1,7 @@
-/* The socket of a udp link: unconnected, so that it receives from all and the IPv4 identification of what it sends is known
- * (wire/icrc.h), and shared by all processes of one user that use the address (loop/steering.h says which of them gets what).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The socket of a udp link: unconnected, so that it receives from all and the IPv4 identification of what it sends is
+ * known (wire/icrc.h), and shared by all processes of one user that use the address (loop/steering.h says which of them
+ * gets what). */
 #include "link/udp.h"
 
 #include <errno.h>

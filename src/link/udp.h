@@ -1,7 +1,7 @@
-/* The udp link: RoCEv2 packets through one UDP socket, bound to a local address and port 4791, and to peers that much is sent
- * to, through one of their own. Consecutive packets to one destination travel as a train: one system call, one trip through
- * the network stack (UDP_SEGMENT, UDP_GRO).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The udp link: RoCEv2 packets through one UDP socket, bound to a local address and port 4791, and to peers that much
+ * is sent to, through one of their own. Consecutive packets to one destination travel as a train: one system call, one
+ * trip through the network stack (UDP_SEGMENT, UDP_GRO). */
 #ifndef UROCE_UDP_H
 #define UROCE_UDP_H
 
@@ -14,9 +14,10 @@
 #include "wire/icrc.h"
 
 enum {
-	UDP_TRAIN_PACKETS = 128,  /* the kernel's own limit ... */
-	UDP_TRAIN_BEFORE = 64,	  /* ... and before Linux 6.9 */
-	UDP_TRAIN_BYTES = 65000,  /* of UDP payload: an IP packet is 65,535 bytes at most. 62 packets of path MTU 1024 fit */
+	UDP_TRAIN_PACKETS = 128, /* the kernel's own limit ... */
+	UDP_TRAIN_BEFORE = 64,	 /* ... and before Linux 6.9 */
+	UDP_TRAIN_BYTES =
+		65000, /* of UDP payload: an IP packet is 65,535 bytes at most. 62 packets of path MTU 1024 fit */
 	UDP_DATAGRAM_BYTES = 65536,
 	UDP_SOURCES = 64,
 	UDP_WAYS = 16,
@@ -60,13 +61,14 @@ union udp_address {
 struct udp_source {
 	union ibv_gid gid;
 	uint16_t port; /* 0: unused */
-	/* its datagrams start from identification 0, as those of unconnected sockets do, or each from one more than the one
-	 * before (connected sockets); else from one more than the last packet before */
+	/* its datagrams start from identification 0, as those of unconnected sockets do, or each from one more than the
+	 * one before (connected sockets); else from one more than the last packet before */
 	bool zero, steps;
-	bool known;	 /* that of its last datagram was what it was thought to be */
-	uint8_t misses;	 /* how often lately it was not */
+	bool known;	      /* that of its last datagram was what it was thought to be */
+	uint8_t misses;	      /* how often lately it was not */
 	uint16_t start, next; /* of the last datagram; after its last packet */
-	uint16_t segment[2]; /* bytes of each packet but the last, in the last small datagram and in the last large one */
+	uint16_t segment[2];  /* bytes of each packet but the last, in the last small datagram and in the last large one
+			       */
 	struct icrc_flow flow;
 };
 
@@ -81,9 +83,9 @@ struct udp_options {
 struct udp_tx {
 	int fd;
 	struct lock lock;
-	struct udp_options own;	  /* the socket's settings */
+	struct udp_options own;	   /* the socket's settings */
 	struct udp_options wanted; /* what the last datagram needed ... */
-	uint32_t times;		  /* ... and how many in a row */
+	uint32_t times;		   /* ... and how many in a row */
 	bool own_refused;
 };
 
@@ -91,10 +93,11 @@ struct udp_tx {
 struct udp_way {
 	union ibv_gid to;
 	struct udp_tx tx; /* its socket: connected to the peer's port 4791; -1: there is none */
-	uint32_t times;		  /* datagrams to the peer, while there is none ... */
-	uint32_t others;	  /* ... to others in a row, who have no way while this is here */
+	uint32_t times;	  /* datagrams to the peer, while there is none ... */
+	uint32_t others;  /* ... to others in a row, who have no way while this is here */
 	uint32_t failures;
-	_Atomic uint32_t missed; /* how often lately somebody found it in use. Relaxed: a count, and not under the lock */
+	_Atomic uint32_t
+		missed;	       /* how often lately somebody found it in use. Relaxed: a count, and not under the lock */
 	uint16_t next;	       /* IPv4 identification of the next datagram */
 	struct icrc_flow flow; /* with its port */
 };
@@ -103,7 +106,7 @@ struct udp {
 	struct link link;
 	uint32_t scope; /* interface index of a link-local address, else 0 */
 	bool is_ipv4;
-	_Atomic bool no_segments; /* the kernel or the device cannot UDP_SEGMENT; relaxed: a hint */
+	_Atomic bool no_segments;  /* the kernel or the device cannot UDP_SEGMENT; relaxed: a hint */
 	_Atomic bool short_trains; /* the kernel takes UDP_TRAIN_BEFORE packets; relaxed: a hint */
 	struct udp_counters counters;
 
@@ -126,8 +129,8 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count);
 void *udp_room(struct link *link);
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 
-/* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. By the link's own socket,
- * and by another tx ring. */
+/* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. By the link's own
+ * socket, and by another tx ring. */
 int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_options want, uint32_t bytes);
 int udp_transmit_by(const struct udp *udp, struct udp_tx *tx, struct msghdr *m, struct udp_options want, uint32_t bytes)
 	REQUIRES(tx->lock);
@@ -150,8 +153,9 @@ bool udp_may_lack_segments(int err);
 
 static inline uint32_t udp_hash(const union ibv_gid *gid, uint16_t port)
 {
-	uint32_t sum = (uint32_t)(gid->global.subnet_prefix >> 32 ^ gid->global.subnet_prefix ^ gid->global.interface_id >> 32 ^
-				  gid->global.interface_id) ^ port;
+	uint32_t sum = (uint32_t)(gid->global.subnet_prefix >> 32 ^ gid->global.subnet_prefix ^
+				  gid->global.interface_id >> 32 ^ gid->global.interface_id) ^
+		       port;
 
 	return sum * 0x9e3779b1u;
 }

@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How a datagram is sent: the size of its train's packets, hop limit, traffic class. The kernel takes these from the
- * socket's own settings or from control messages. A control message costs 0.1 us or more, and a setsockopt() as much: so
- * the socket is set to what small datagrams in a row have needed. Only the holder of the tx ring's lock may rely on the
- * settings; others say everything in control messages and do not wait.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * socket's own settings or from control messages. A control message costs 0.1 us or more, and a setsockopt() as much:
+ * so the socket is set to what small datagrams in a row have needed. Only the holder of the tx ring's lock may rely on
+ * the settings; others say everything in control messages and do not wait. */
 #include <errno.h>
 #include <linux/udp.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 #include "link/udp.h"
 
-#define OWN_BYTES   500u /* no way is too narrow for packets of this size, so the setting refuses none */
-#define OWN_AFTER   8u	 /* datagrams alike in a row */
-#define SEND_FLAGS  (MSG_DONTWAIT | MSG_NOSIGNAL)
+#define OWN_BYTES  500u /* no way is too narrow for packets of this size, so the setting refuses none */
+#define OWN_AFTER  8u	/* datagrams alike in a row */
+#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 static bool udp_options_same(struct udp_options a, struct udp_options b)
 {
@@ -75,12 +75,14 @@ static void control_add(struct control *c, int level, int type, const void *valu
 	struct cmsghdr *cmsg = (struct cmsghdr *)(c->bytes + c->used);
 
 	*cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
-	memset(CMSG_DATA(cmsg), 0, CMSG_SPACE(size) - CMSG_LEN(0)); /* what follows the value is sent to the kernel, too */
+	memset(CMSG_DATA(cmsg), 0,
+	       CMSG_SPACE(size) - CMSG_LEN(0)); /* what follows the value is sent to the kernel, too */
 	memcpy(CMSG_DATA(cmsg), value, size);
 	c->used += CMSG_SPACE(size);
 }
 
-/* What the settings (NULL: they are not known) do not say. A lone packet that is shorter than the setting's is not cut. */
+/* What the settings (NULL: they are not known) do not say. A lone packet that is shorter than the setting's is not cut.
+ */
 static void control_fill(struct control *c, const struct udp *udp, struct udp_options want, uint32_t bytes,
 			 const struct udp_options *own)
 {
@@ -108,15 +110,15 @@ static int udp_options_send_message(int fd, struct msghdr *m, const struct contr
 	m->msg_control = c->used ? (void *)c->bytes : NULL;
 	m->msg_controllen = c->used;
 	do
-		n = m->msg_iovlen > 1 || c->used
-			    ? syscall(SYS_sendmsg, fd, m, SEND_FLAGS)
-			    : syscall(SYS_sendto, fd, iov->iov_base, iov->iov_len, SEND_FLAGS, m->msg_name, m->msg_namelen);
+		n = m->msg_iovlen > 1 || c->used ? syscall(SYS_sendmsg, fd, m, SEND_FLAGS)
+						 : syscall(SYS_sendto, fd, iov->iov_base, iov->iov_len, SEND_FLAGS,
+							   m->msg_name, m->msg_namelen);
 	while (unlikely(n < 0 && errno == EINTR));
 	return n < 0 ? -errno : 0;
 }
 
 static int send_with_options(const struct udp *udp, int fd, struct msghdr *m, struct udp_options want, uint32_t bytes,
-			  const struct udp_options *own)
+			     const struct udp_options *own)
 {
 	struct control control;
 

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Receiving: one system call brings a train, or one packet. A train is split at the size that UDP_GRO says. But to be
  * told it (recvmsg(), with room for control messages) costs 0.2 us more per datagram than recvfrom(), so as long as
- * datagrams are small, nobody says it: then the ICRCs show where packets end.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * datagrams are small, nobody says it: then the ICRCs show where packets end. */
 #include <errno.h>
 #include <linux/udp.h>
 #include <netinet/ip.h>
@@ -24,20 +24,21 @@ static ssize_t udp_recvfrom(int fd, void *bytes, size_t size, int flags, struct 
 }
 
 #define SMALL_BYTES 1024u /* datagrams up to here are split without being told, ... */
-#define SMALL_PACKET 256u /* ... and longer ones whose packets are no longer than this, and than they were the last time */
-#define CALM	    16	  /* such ones in a row, from sources whose identifications are known */
-#define MISSES	    4	  /* identifications that were not known, without so many that were in between: then ... */
-#define FOREIGN	    4096  /* ... so many datagrams need to be told of */
-#define SHORTEST    16u	  /* a packet: BTH and ICRC ... */
-#define LONGEST	    (4096u + PACKET_HEADERS + PACKET_TRAILER)
-#define QPN_AT	    5u	  /* of the destination, in the BTH ... */
-#define QPN_BYTES   3u
+#define SMALL_PACKET \
+	256u	       /* ... and longer ones whose packets are no longer than this, and than they were the last time */
+#define CALM	  16   /* such ones in a row, from sources whose identifications are known */
+#define MISSES	  4    /* identifications that were not known, without so many that were in between: then ... */
+#define FOREIGN	  4096 /* ... so many datagrams need to be told of */
+#define SHORTEST  16u  /* a packet: BTH and ICRC ... */
+#define LONGEST	  (4096u + PACKET_HEADERS + PACKET_TRAILER)
+#define QPN_AT	  5u /* of the destination, in the BTH ... */
+#define QPN_BYTES 3u
 #define MARK_LOOK 64u	 /* datagrams in which nobody used ECN: then it is not looked for ... */
 #define MARK_REST 16384u /* ... in so many */
 
 /* What the kernel says of a datagram besides its bytes. */
 struct note {
-	uint32_t segment; /* bytes of each packet but the last; 0: not told */
+	uint32_t segment;      /* bytes of each packet but the last; 0: not told */
 	uint8_t traffic_class; /* 0 as long as it is not looked for */
 };
 
@@ -140,7 +141,8 @@ static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 }
 
 /* `number`: within its train. False: not a packet that anybody may see. */
-static bool udp_receive_check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes, uint32_t length)
+static bool udp_receive_check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes,
+			      uint32_t length)
 {
 	int id = icrc_check(&s->flow, bytes, length, udp_receive_expected(s, number));
 
@@ -158,16 +160,18 @@ static bool begins(const struct udp *udp, const struct udp_source *s, uint32_t l
 	return icrc_is_right(&s->flow, udp->buffer, length, udp_receive_expected(s, 0));
 }
 
-/* Whether one of this length begins it, and another one follows, from an identification that nobody expects: something has
- * been lost, or has taken another way. */
+/* Whether one of this length begins it, and another one follows, from an identification that nobody expects: something
+ * has been lost, or has taken another way. */
 static bool begins_anew(const struct udp *udp, const struct udp_source *s, uint32_t length, uint32_t total)
 {
 	int id = length < total ? icrc_check(&s->flow, udp->buffer, length, 0) : -1;
 
-	return id >= 0 && icrc_is_right(&s->flow, udp->buffer + length, min_of(length, total - length), (uint16_t)(id + 1));
+	return id >= 0 &&
+	       icrc_is_right(&s->flow, udp->buffer + length, min_of(length, total - length), (uint16_t)(id + 1));
 }
 
-/* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. 0: none. */
+/* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. 0: none.
+ */
 static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
 	uint32_t last = s->segment[total > SMALL_BYTES], most = min_of(total, LONGEST);
@@ -184,8 +188,8 @@ static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_sour
 	return 0;
 }
 
-/* The same where the identification is not known either. No packet is longer than LONGEST: what is no train at all, whoever sent
- * it, costs no more than to look so far. */
+/* The same where the identification is not known either. No packet is longer than LONGEST: what is no train at all,
+ * whoever sent it, costs no more than to look so far. */
 static uint32_t measure_anew(const struct udp *udp, const struct udp_source *s, uint32_t total)
 {
 	uint32_t last = s->segment[total > SMALL_BYTES];
@@ -231,8 +235,8 @@ static uint32_t last_ack(const struct udp *udp, uint32_t segment, uint32_t total
 }
 
 /* A packet whose ICRC is right goes to whom it is for, if it is one. */
-static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t length,
-		      link_deliver *deliver, void *arg)
+static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at,
+				  uint32_t length, link_deliver *deliver, void *arg)
 {
 	struct packet p;
 
@@ -248,8 +252,8 @@ static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, s
 }
 
 /* Adapters acknowledge what they have received before its receiver can answer, and programs rely on it: they see the
- * completion of what they sent before the answer to it. In a train the ACK stands last, since only the last packet may be
- * smaller than the others; so it is delivered first. Its identification, or -EBADMSG. */
+ * completion of what they sent before the answer to it. In a train the ACK stands last, since only the last packet may
+ * be smaller than the others; so it is delivered first. Its identification, or -EBADMSG. */
 static int deliver_ack(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t total,
 		       link_deliver *deliver, void *arg)
 {
@@ -330,7 +334,8 @@ uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, v
 
 	while (seen < batch) {
 		struct note note;
-		ssize_t n = udp->calm == CALM && !udp->sees_marks ? receive_plain(udp, &note) : receive_told(udp, &note);
+		ssize_t n =
+			udp->calm == CALM && !udp->sees_marks ? receive_plain(udp, &note) : receive_told(udp, &note);
 
 		if (n < 0) {
 			if (unlikely(errno != EAGAIN && errno != EINTR))

@@ -1,11 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Sending: packets become trains. A train is what one sendmsg() with UDP_SEGMENT takes: packets to one destination,
  * all of one size but the last, which may be smaller. Headers, small payloads, pads and ICRCs are laid out one after
  * the other in memory of the calling thread, so that a train of small packets is one piece; large payloads stay where
  * they are and are pieces of their own.
  *
  * One train per system call and not several by sendmmsg(): that is no faster (a system call is a tenth of what a train
- * costs), and this way the first train is on its way while the next one's ICRCs are computed.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * costs), and this way the first train is on its way while the next one's ICRCs are computed. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "link/udp.h"
 #include "memory/fault.h"
 
-#define COPY_BYTES  512	 /* payload up to here is copied: cheaper than two more pieces */
-#define PIECES	    1024 /* UIO_MAXIOV */
+#define COPY_BYTES 512	/* payload up to here is copied: cheaper than two more pieces */
+#define PIECES	   1024 /* UIO_MAXIOV */
 
 /* A train in the making; one per thread, made at its first send. */
 struct train {
@@ -30,8 +30,8 @@ struct train {
 	uint32_t size; /* UDP payload of every packet but the last */
 	uint32_t last; /* ... and of the last */
 	uint32_t pieces;
-	uint8_t *piece;	  /* start of the piece that is still growing */
-	uint8_t *at;	  /* ... and its end */
+	uint8_t *piece; /* start of the piece that is still growing */
+	uint8_t *at;	/* ... and its end */
 	struct iovec iov[PIECES];
 	/* packet_encode() may write PACKET_HEADERS bytes of which not all are used */
 	uint8_t memory[UDP_TRAIN_BYTES + PACKET_HEADERS];
@@ -121,11 +121,12 @@ static void udp_send_append(struct train *t, const struct link_tx *tx, uint32_t 
 	tsan_release(tsan_key(p->dest_qpn));
 }
 
-/* On one host a train arrives whole, at the socket that the first packet is for: so it is for one process (loop/steering.h). */
+/* On one host a train arrives whole, at the socket that the first packet is for: so it is for one process
+ * (loop/steering.h). */
 static bool same_way(const struct link_tx *a, const struct link_tx *b)
 {
-	return (a->packet->dest_qpn ^ b->packet->dest_qpn) >> 16 == 0 && a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
-	       (a->dgid == b->dgid || !memcmp(a->dgid, b->dgid, sizeof(*a->dgid)));
+	return (a->packet->dest_qpn ^ b->packet->dest_qpn) >> 16 == 0 && a->traffic_class == b->traffic_class &&
+	       a->hop_limit == b->hop_limit && (a->dgid == b->dgid || !memcmp(a->dgid, b->dgid, sizeof(*a->dgid)));
 }
 
 static bool fits(const struct train *t, const struct link_tx *tx, uint32_t bytes)
@@ -134,7 +135,8 @@ static bool fits(const struct train *t, const struct link_tx *tx, uint32_t bytes
 	       t->bytes + bytes <= UDP_TRAIN_BYTES && t->pieces + tx->iovs + 2 <= PIECES;
 }
 
-/* What the ICRCs of the train begin with. The kernel numbers the packets of one that leaves by an unconnected socket from 0. */
+/* What the ICRCs of the train begin with. The kernel numbers the packets of one that leaves by an unconnected socket
+ * from 0. */
 static void choose_start(struct udp *udp, struct train *t, const struct udp_way *way, const union ibv_gid *to)
 {
 	t->start = way ? &way->flow : &t->flow;

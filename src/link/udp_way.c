@@ -1,13 +1,14 @@
-/* Ways to peers: sockets that are connected to a peer's port 4791, and only send. The kernel looks up the route of what they
- * send once, and not each time, which saves a tenth of what a short message takes. They have ports of their own (RoCEv2
- * leaves the source port open), so that nothing comes to them, and everything to the sockets that steering knows.
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ways to peers: sockets that are connected to a peer's port 4791, and only send. The kernel looks up the route of what
+ * they send once, and not each time, which saves a tenth of what a short message takes. They have ports of their own
+ * (RoCEv2 leaves the source port open), so that nothing comes to them, and everything to the sockets that steering
+ * knows.
  *
- * The kernel numbers what a connected socket sends: one more for each datagram, whose packets count on from there, but from
- * where nobody says; and the ICRC covers it. So two empty datagrams are sent first (receivers drop those), and the kernel
- * is asked for copies with time stamps, which have all headers. Where that does not work, there is no way, and the link's own
- * socket sends; as it does what a way refuses, but for want of room, and when another thread is just using the way. After a
- * refusal nobody can say whether the number was used, so the way is closed.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * The kernel numbers what a connected socket sends: one more for each datagram, whose packets count on from there, but
+ * from where nobody says; and the ICRC covers it. So two empty datagrams are sent first (receivers drop those), and the
+ * kernel is asked for copies with time stamps, which have all headers. Where that does not work, there is no way, and
+ * the link's own socket sends; as it does what a way refuses, but for want of room, and when another thread is just
+ * using the way. After a refusal nobody can say whether the number was used, so the way is closed. */
 #include <errno.h>
 #include <linux/net_tstamp.h>
 #include <netinet/ip.h>
@@ -169,8 +170,8 @@ static bool udp_way_is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w
 	return false;
 }
 
-/* Threads that all send much to one peer would send by both sockets by turns, and what leaves by two may change its order on the
- * way: they get none. */
+/* Threads that all send much to one peer would send by both sockets by turns, and what leaves by two may change its
+ * order on the way: they get none. */
 static bool udp_way_is_crowded(struct udp_way *w) REQUIRES(w->tx.lock)
 {
 	if (likely(atomic_load_explicit(&w->missed, memory_order_relaxed) < CROWD))

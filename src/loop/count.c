@@ -12,7 +12,7 @@ static struct past {
 	union ibv_gid gid;
 	int netif;
 	struct count count;
-} *past;
+} * past;
 static uint32_t pasts; /* both guarded by loop_hold() */
 
 static uint64_t value(const _Atomic uint64_t *counter)

@@ -1,6 +1,6 @@
-/* What has gone through the addresses of an interface by UDP, in this process, since it began: also by ports that have been
- * closed. What local peers send each other through shared memory is not among it. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What has gone through the addresses of an interface by UDP, in this process, since it began: also by ports that have
+ * been closed. What local peers send each other through shared memory is not among it. Any thread may call. */
 #ifndef UROCE_COUNT_H
 #define UROCE_COUNT_H
 

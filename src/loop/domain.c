@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A domain is a claim in the table of services (gsi.h), as that is shared by the same processes and forgets the dead.
- * SPDX-License-Identifier: BSD-2-Clause */
+ */
 #include "loop/domain.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ struct domain {
 	uint32_t count;
 };
 
-static struct lock domains_lock; /* outermost: nobody who calls holds a lock */
+static struct lock domains_lock;		   /* outermost: nobody who calls holds a lock */
 static struct list domains = {&domains, &domains}; /* guarded by it */
 
 static union ibv_gid address_of(const struct xrcd_name *name)

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Which XRC domains are open, in this process and in the others of its user and network namespace: a domain begins when
  * the first opens it, and ends when the last has closed it or died. Any thread may call; may block for a moment, as
- * gsi_claim() may. SPDX-License-Identifier: BSD-2-Clause */
+ * gsi_claim() may. */
 #ifndef UROCE_DOMAIN_H
 #define UROCE_DOMAIN_H
 

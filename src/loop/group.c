@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Multicast groups: a port of its own for each that QPs of this process are attached to, so that the kernel gives every
- * process a copy of what comes; here each QP gets one.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * process a copy of what comes; here each QP gets one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +32,7 @@ static bool limits_allow(const struct loop *l, const struct port *port)
 		groups += l->port[i]->netif != 0;
 		members += l->port[i]->members;
 	}
-	return members < HCA_MAX_GROUP_MEMBERS &&
-	       (port ? port->members < HCA_MAX_GROUP_QPS : groups < HCA_MAX_GROUPS);
+	return members < HCA_MAX_GROUP_MEMBERS && (port ? port->members < HCA_MAX_GROUP_QPS : groups < HCA_MAX_GROUPS);
 }
 
 static int open_group(struct loop *l, const union ibv_gid *gid, int netif, struct port **made)

@@ -73,8 +73,7 @@ static bool is_mad(const struct packet *p)
 
 uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
 {
-	const struct gsi_ops *ops =
-		atomic_load_explicit(&serving, memory_order_acquire); /* pairs with gsi_serve() */
+	const struct gsi_ops *ops = atomic_load_explicit(&serving, memory_order_acquire); /* pairs with gsi_serve() */
 	struct gsi_mad mad = {.bytes = p->payload, .from = from, .src_qpn = p->src_qpn};
 	union ibv_gid to;
 	uint8_t slot;
@@ -111,9 +110,7 @@ int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kin
 		struct services *services;
 		int lock = steering_enter(&l->steering, &services);
 
-		err = lock < 0 ? lock
-			       : services_claim(services, l->slot.number, address, service, kind,
-						slot_is_alive);
+		err = lock < 0 ? lock : services_claim(services, l->slot.number, address, service, kind, slot_is_alive);
 		if (!err && kind == GSI_LISTENS)
 			gsi_listen_for(l, service);
 		steering_leave(lock);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* QP1, the general services interface: management datagrams (MADs) from and to the addresses of this process.
  * For cm/ alone; not verbs. A MAD is 256 bytes in one UD packet to QP 1, with Q_Key 0x80010000.
  *
@@ -7,8 +8,7 @@
  * asks again.
  *
  * An address takes part from loop_attach() to loop_detach() of a path whose sgid it is (loop.h): for one to
- * listen at, sgid is all that needs to be set. Any thread may call anything here. SPDX-License-Identifier:
- * BSD-2-Clause */
+ * listen at, sgid is all that needs to be set. Any thread may call anything here. */
 #ifndef UROCE_GSI_H
 #define UROCE_GSI_H
 
@@ -55,12 +55,13 @@ uint8_t gsi_slot(void);
 /* The process that has that slot, as this one sees it: 0 if it does not, or cannot know. Never blocks. */
 pid_t gsi_process(uint8_t slot);
 
-/* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none does. Never blocks. */
+/* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none does.
+ * Never blocks. */
 uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
 
-/* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->link comes from loop_attach(). `slot`: of the process that it is
- * for, if that is known, else 0: a local peer gets it through shared memory, all others by UDP. 0, or
- * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
+/* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->link comes from loop_attach(). `slot`: of the
+ * process that it is for, if that is known, else 0: a local peer gets it through shared memory, all others by UDP. 0,
+ * or -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
  * socket's buffer stays full: it is lost, as any packet may be). Never blocks for longer than a few ms. */
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot);
 
@@ -75,10 +76,10 @@ enum gsi_claim {
 };
 
 /* Claims a service id (host byte order) at an address; all zeros: at every address, of both families;
- * ::ffff:0.0.0.0: at every IPv4 address; gsi_any_ipv6: at every IPv6 address. Claiming the same (address, id) again changes the kind: a process
- * that has it several times counts for itself. 0, or -EADDRINUSE (another claim stands against it, of this
- * process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or why the table
- * cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was stopped). May block for as
+ * ::ffff:0.0.0.0: at every IPv4 address; gsi_any_ipv6: at every IPv6 address. Claiming the same (address, id) again
+ * changes the kind: a process that has it several times counts for itself. 0, or -EADDRINUSE (another claim stands
+ * against it, of this process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or why the
+ * table cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was stopped). May block for as
  * long as another process changes the table: not for gsi_ops. */
 #define GSI_SERVICES 32768
 extern const union ibv_gid gsi_any_ipv6; /* a group's address, which is nobody's */

@@ -56,8 +56,8 @@ static struct record *open_record(struct handover *h, const struct slot *own, ui
 }
 
 /* `first`, if any: what the kind says. */
-static void loop_handover_add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *first,
-		uint32_t size, const struct packet *p, const union ibv_gid *from)
+static void loop_handover_add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind,
+			      const void *first, uint32_t size, const struct packet *p, const union ibv_gid *from)
 {
 	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
 	struct record *record = open_record(h, own, slot, most);
@@ -161,8 +161,7 @@ bool handover_receive(const struct slot *own, const struct handover_ops *ops, vo
 	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by rx ownership, as all receiving is */
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
 	struct iovec iov = {memory, sizeof(memory)};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(own->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	const uint8_t *at = memory, *end;
 

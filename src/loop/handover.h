@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets that reached the wrong process are handed to the right one: a fallback, as steering (steering.h) sends nearly
  * all where they belong. Several packets travel in one AF_UNIX datagram. The receiver of a stopped process's packets
- * never waits for it: a full queue drops, as a network does.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * never waits for it: a full queue drops, as a network does. */
 #ifndef UROCE_HANDOVER_H
 #define UROCE_HANDOVER_H
 
@@ -13,15 +13,15 @@
 
 /* What one receiver gathers; one thread at a time. All zeros is empty. */
 struct handover {
-	uint8_t slot;	/* whom it is for */
+	uint8_t slot; /* whom it is for */
 	uint32_t bytes;
 	uint64_t packets, lost;
 	uint8_t dead; /* who was no more when something was sent to him last; 0: nobody */
 	_Alignas(8) uint8_t memory[HANDOVER_BYTES];
 };
 
-/* A message that is passed on from an XRC target of one process to another that has its SRQ: all that this one must know
- * to be its responder, with each packet (target.h). And what it tells of it. */
+/* A message that is passed on from an XRC target of one process to another that has its SRQ: all that this one must
+ * know to be its responder, with each packet (target.h). And what it tells of it. */
 struct handover_pass {
 	struct xrcd_name domain;
 	uint64_t incarnation;

@@ -126,5 +126,6 @@ void heir_release(struct qp *qp)
 	target_note(qp);
 	qp->is_kept = false;
 	engine_modify(qp, &reset, IBV_QP_STATE, 0);
-	atomic_store_explicit(&qp->keep->memory->home, 0, memory_order_release); /* what was noted is seen by whoever takes it */
+	atomic_store_explicit(&qp->keep->memory->home, 0,
+			      memory_order_release); /* what was noted is seen by whoever takes it */
 }

@@ -1,20 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The helper thread: it receives and serves timers when no application thread does, and sleeps when nothing is due.
  *
  *   ARMED   The links are armed in its epoll set. A packet or the timer wakes it, and it does what is to be done, until
  *	     nothing more comes; then it arms the links again.
- *   GUARD   Application threads poll. The links are not armed (they fired once, EPOLLONESHOT), so packets wake nobody. It
- *	     looks after 50 us, 100 us, ... 0.8 ms whether somebody still polls; if not, it takes over. Where it takes
- *	     more than 20 us to be woken, all that is as much longer: a thread that it has kept from its processor
- *	     meanwhile cannot have polled, and would have little else to do than to make way for it. Of a thread that
- *	     polls for good each look waits for the next tick of the processor, 4 ms more at most.
- *   DRIVEN  An application thread is blocked in loop_wait() and receives. The helper has the timers only. A thread
- *	     that leaves loop_wait() sees to it that the helper looks around within 1 ms.
+ *   GUARD   Application threads poll. The links are not armed (they fired once, EPOLLONESHOT), so packets wake nobody.
+ * It looks after 50 us, 100 us, ... 0.8 ms whether somebody still polls; if not, it takes over. Where it takes more
+ *than 20 us to be woken, all that is as much longer: a thread that it has kept from its processor meanwhile cannot have
+ * polled, and would have little else to do than to make way for it. Of a thread that polls for good each look waits for
+ * the next tick of the processor, 4 ms more at most. DRIVEN  An application thread is blocked in loop_wait() and
+ * receives. The helper has the timers only. A thread that leaves loop_wait() sees to it that the helper looks around
+ * within 1 ms.
  *
  * Others act on the state so: who sets a deadline that is the earliest (helper_deadline), or leaves something to be
  * sent later (helper_ready), first does that and then reads the state, by a read-modify-write; the helper enters
  * a state by an exchange and then looks at deadlines and the ready list. Whichever of the two comes second in the
- * state's modification order sees what the other did, so nothing is left behind.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * state's modification order sees what the other did, so nothing is left behind. */
 #include <errno.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -33,27 +33,29 @@
 #include "base/log.h"
 #include "memory/shareable.h"
 
-#define WAKE_LEAST   (20 * USEC)  /* what it takes to be woken: here and now, ... */
-#define WAKE_MOST    (200 * USEC) /* ... in an emulated machine; what takes longer still is a crowd */
+#define WAKE_LEAST     (20 * USEC)	   /* what it takes to be woken: here and now, ... */
+#define WAKE_MOST      (200 * USEC)	   /* ... in an emulated machine; what takes longer still is a crowd */
 #define POLL_RECENT(h) ((h)->wake)	   /* a thread that polled less long ago polls still ... */
 #define POST_RECENT(h) ((h)->wake * 5 / 2) /* ... or, if it has been sending since, it will poll again ... */
 #define POST_LONG(h)   ((h)->wake * 25)	   /* ... unless it does nothing but sending */
 #define GUARD_FIRST(h) ((h)->wake * 5 / 2)
-#define GUARD_SURE   3u /* steps, each twice as long: by then the thread seems to poll for good ... */
-#define GUARD_LAST   5u /* ... and no step is longer than this one */
-#define PRECISE	     1000ul	  /* ns that a step may take longer; ... */
-#define LAX	     4000000ul	  /* ... of a thread that polls for good: see be_lax() */
-#define LEAVE_LOOK   (1 * MSEC)	  /* after a thread has left loop_wait() */
-#define READY_DELAY  (50 * USEC)  /* what is ready waits no longer than this for an application thread to send it */
-#define ANSWER_DELAY (10 * USEC)  /* ... and, when the helper does not sleep meanwhile, no longer than this */
-#define SPIN	     (20 * USEC)  /* before sleeping: about what a wake-up costs */
-#define STREAM	     (200 * USEC) /* from one train to the next, of somebody who goes on sending: so long the helper looks for it */
-#define TRAIN_LEAST  8u		  /* packets: less is not worth it */
-#define STREAM_SURE  8		  /* trains, one soon after the other, that make a stream; ... */
+#define GUARD_SURE     3u	   /* steps, each twice as long: by then the thread seems to poll for good ... */
+#define GUARD_LAST     5u	   /* ... and no step is longer than this one */
+#define PRECISE	       1000ul	   /* ns that a step may take longer; ... */
+#define LAX	       4000000ul   /* ... of a thread that polls for good: see be_lax() */
+#define LEAVE_LOOK     (1 * MSEC)  /* after a thread has left loop_wait() */
+#define READY_DELAY    (50 * USEC) /* what is ready waits no longer than this for an application thread to send it */
+#define ANSWER_DELAY   (10 * USEC) /* ... and, when the helper does not sleep meanwhile, no longer than this */
+#define SPIN	       (20 * USEC) /* before sleeping: about what a wake-up costs */
+#define STREAM                                                                                                       \
+	(200 * USEC) /* from one train to the next, of somebody who goes on sending: so long the helper looks for it \
+		      */
+#define TRAIN_LEAST  8u			/* packets: less is not worth it */
+#define STREAM_SURE  8			/* trains, one soon after the other, that make a stream; ... */
 #define STREAM_LONG  (STREAM_SURE + 64) /* ... so many a long one; and after one that was, ... */
-#define STREAM_DOUBT 32		  /* ... so many more are needed for the next, ... */
-#define DOUBT_MOST   4096	  /* ... twice as many after each one that was not, up to here */
-#define CROWDED      64		  /* after a yield that took long, the helper does not spin for so many times as long */
+#define STREAM_DOUBT 32			/* ... so many more are needed for the next, ... */
+#define DOUBT_MOST   4096		/* ... twice as many after each one that was not, up to here */
+#define CROWDED	     64		  /* after a yield that took long, the helper does not spin for so many times as long */
 #define NOT_YET	     (50 * USEC)  /* between two calls of a handler that can do nothing yet */
 #define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
 #define EVENTS	     16
@@ -125,7 +127,7 @@ int helper_init(struct loop *l)
 static int arm_port(struct helper *h, struct port *port)
 {
 	int err = helper_control(h, port->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_PORT, port->link->fd,
-			  EPOLLIN | EPOLLONESHOT);
+				 EPOLLIN | EPOLLONESHOT);
 
 	port->watched |= !err;
 	return err;
@@ -164,10 +166,11 @@ static void arm_doorbells(struct loop *l) REQUIRES(l->receive)
 	if (local->doorbells < 0)
 		return;
 	local->watched |= !helper_control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_DOORBELLS,
-				   local->doorbells, EPOLLIN | EPOLLONESHOT);
+					  local->doorbells, EPOLLIN | EPOLLONESHOT);
 	if (local_sleep(l)) {
 		helper_kick(l);
-		sleep_renew(l); /* the doorbell that has just been emptied may have been a thread's that has come to drive */
+		sleep_renew(l); /* the doorbell that has just been emptied may have been a thread's that has come to
+				   drive */
 	}
 }
 
@@ -256,7 +259,8 @@ void helper_ready(struct loop *l)
 
 void helper_drive(struct loop *l)
 {
-	atomic_fetch_add_explicit(&l->helper.drivers, 1, memory_order_relaxed); /* a hint: who sees it late does no harm */
+	atomic_fetch_add_explicit(&l->helper.drivers, 1,
+				  memory_order_relaxed); /* a hint: who sees it late does no harm */
 }
 
 void helper_leave(struct loop *l, uint64_t now)
@@ -380,10 +384,10 @@ static bool helper_is_crowded(struct helper *h, uint64_t now)
 	return false;
 }
 
-/* Trains come one soon after the other, and nobody here has to do anything for the next one to come. To look for it without a pause
- * costs those who want this processor little, as the scheduler sees to their share, and they get no more of it by a yield than a
- * whole slice; to sleep costs the sender, who has to wake the helper each time, as much as half a train. Where the next one waits for
- * others to run here, streams are short, and doubt grows. */
+/* Trains come one soon after the other, and nobody here has to do anything for the next one to come. To look for it
+ * without a pause costs those who want this processor little, as the scheduler sees to their share, and they get no
+ * more of it by a yield than a whole slice; to sleep costs the sender, who has to wake the helper each time, as much as
+ * half a train. Where the next one waits for others to run here, streams are short, and doubt grows. */
 static bool is_stream(const struct helper *h)
 {
 	return h->trains > STREAM_SURE;
@@ -444,7 +448,8 @@ static bool work(struct loop *l, uint64_t start)
 	return false;
 }
 
-/* Finds its place; `step` is how often it has been in GUARD in succession. Returns the next, 0 for not before something happens. */
+/* Finds its place; `step` is how often it has been in GUARD in succession. Returns the next, 0 for not before something
+ * happens. */
 static uint32_t helper_look(struct loop *l, uint32_t step)
 {
 	struct helper *h = &l->helper;
@@ -481,8 +486,8 @@ static void serve_kick(struct loop *l)
 	local_serve_wanted(l);
 }
 
-/* A step that may take longer ends with the next tick. An interrupt of its own costs whoever polls on this processor: in a virtual
- * machine 60 us, a sixteenth of its time in all. */
+/* A step that may take longer ends with the next tick. An interrupt of its own costs whoever polls on this processor:
+ * in a virtual machine 60 us, a sixteenth of its time in all. */
 static void be_lax(struct helper *h, bool lax)
 {
 	if (h->lax != lax)
@@ -495,7 +500,7 @@ static void serve_watch(struct loop *l, int fd)
 	struct helper *h = &l->helper;
 
 	lock_take(&h->watch_lock);
-	list_each(i, &h->watches) {
+	list_each (i, &h->watches) {
 		struct watch *w = container_of(i, struct watch, link);
 
 		if (w->fd == fd) {
@@ -642,7 +647,7 @@ void helper_fini(struct loop *l)
 		kick(h);
 		pthread_join(h->thread, NULL);
 	}
-	list_each_safe(i, &h->watches)
+	list_each_safe (i, &h->watches)
 		free(container_of(i, struct watch, link));
 	helper_close(h);
 }
@@ -695,7 +700,7 @@ void loop_unwatch(int fd)
 	h = &l->helper;
 	epoll_ctl(h->epoll, EPOLL_CTL_DEL, fd, NULL);
 	lock_take(&h->watch_lock);
-	list_each_safe(i, &h->watches) {
+	list_each_safe (i, &h->watches) {
 		struct watch *w = container_of(i, struct watch, link);
 
 		if (w->fd == fd) {

@@ -1,12 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of loop/ share.
  *
- * The life of a packet that arrives: the thread that holds rx ownership (`receive`) (an application thread that polls, one
- * that waits for an event, or the helper) takes it off a link (receive.c), finds the QP, and hands it to the engine;
- * when the packets of that QP end, it runs the engine and sends what that makes (run.c).
+ * The life of a packet that arrives: the thread that holds rx ownership (`receive`) (an application thread that polls,
+ * one that waits for an event, or the helper) takes it off a link (receive.c), finds the QP, and hands it to the
+ * engine; when the packets of that QP end, it runs the engine and sends what that makes (run.c).
  *
  * Locks: life -> local.lock -> receive -> qp->lock -> {local peer.lock, helper.timer_lock, and the leaves of object/}.
- * life -> helper.watch_lock, under which handlers of loop_watch() run: of these they take qp->lock at most.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * life -> helper.watch_lock, under which handlers of loop_watch() run: of these they take qp->lock at most. */
 #ifndef UROCE_LOOP_INTERNAL_H
 #define UROCE_LOOP_INTERNAL_H
 
@@ -26,10 +26,10 @@
 struct port {
 	struct loop *loop;
 	struct link *link;
-	uint32_t users; /* paths: guarded by `life` */
-	bool raw;	/* of whole frames: raw.c has it, and counts its users by QPs */
-	bool watched;	/* in the helper's epoll set: guarded by `receive` */
-	uint32_t busy;	/* so many polls look at it, as something came: guarded by `receive`, as is ... */
+	uint32_t users;	 /* paths: guarded by `life` */
+	bool raw;	 /* of whole frames: raw.c has it, and counts its users by QPs */
+	bool watched;	 /* in the helper's epoll set: guarded by `receive` */
+	uint32_t busy;	 /* so many polls look at it, as something came: guarded by `receive`, as is ... */
 	uint64_t looked; /* ... when it was looked at last, ... */
 	uint64_t heard;	 /* ... and when something was there: ns */
 	struct steered steered;
@@ -48,11 +48,11 @@ enum helper_state {
 };
 
 struct helper {
-	bool running;	   /* guarded by `life` */
+	bool running; /* guarded by `life` */
 	pthread_t thread;
-	int epoll;	   /* the links (ONESHOT: armed when the helper is), timer, kick, slot, service, watched fds */
-	int kick;	   /* eventfd: wakes the helper to look around */
-	int timer;	   /* timerfd */
+	int epoll; /* the links (ONESHOT: armed when the helper is), timer, kick, slot, service, watched fds */
+	int kick;  /* eventfd: wakes the helper to look around */
+	int timer; /* timerfd */
 	_Atomic bool stop, flush; /* requests: set before a kick */
 	_Atomic uint32_t state;	  /* enum helper_state */
 	_Atomic uint32_t drivers; /* threads that are in loop_wait() and receive */
@@ -62,14 +62,15 @@ struct helper {
 
 	uint64_t crowded_until; /* ns: others want the thread's processor. The thread's own */
 	uint64_t train_at;	/* ns: when a train of packets came last. The thread's own */
-	int32_t trains, doubt;	/* how many have come, one soon after the other, and of how few that says little. The thread's own */
+	int32_t trains, doubt;	/* how many have come, one soon after the other, and of how few that says little. The
+				   thread's own */
 	uint64_t wake;		/* ns: what it takes on this machine to be woken. The thread's own */
 	bool no_pwait2;		/* there is no epoll_pwait2(2). The thread's own */
 	bool lax;		/* it may be woken later than asked for. The thread's own */
 
-	int renew;		   /* eventfd: readable while threads that sleep in loop_wait() do not know all ports */
-	struct lock renew_lock;	   /* a leaf: guards what follows */
-	uint32_t round;		   /* counts changes of the ports */
+	int renew;		/* eventfd: readable while threads that sleep in loop_wait() do not know all ports */
+	struct lock renew_lock; /* a leaf: guards what follows */
+	uint32_t round;		/* counts changes of the ports */
 	uint32_t sleepers, unaware; /* how many sleep; how many of them since before the last change */
 
 	struct lock watch_lock; /* held while a handler runs */
@@ -77,8 +78,8 @@ struct helper {
 	bool not_yet; /* a handler can do nothing yet. The thread's own */
 };
 
-#define AT_WORK (UINT64_MAX / 2) /* later than all times */
-#define YIELD_LONG (500 * USEC) /* a sched_yield() that takes longer has let somebody run who does not give way */
+#define AT_WORK	   (UINT64_MAX / 2) /* later than all times */
+#define YIELD_LONG (500 * USEC)	    /* a sched_yield() that takes longer has let somebody run who does not give way */
 
 struct loop {
 	struct hca hca;
@@ -91,11 +92,12 @@ struct loop {
 	uint32_t processors;
 
 	_Alignas(CACHE_LINE) struct lock receive; /* the tx batch: who holds it receives */
-	/* A QP whose peer is a local peer and waits for an ACK: it leaves with the next post, if that has not been before the
-	 * next poll that brings nothing for the QP. So in a conversation nobody has to put it into the ready list and take
-	 * it out. Set by the rx owner, taken away by anybody. Relaxed: helper_ready() says what the order rests on */
+	/* A QP whose peer is a local peer and waits for an ACK: it leaves with the next post, if that has not been
+	 * before the next poll that brings nothing for the QP. So in a conversation nobody has to put it into the ready
+	 * list and take it out. Set by the rx owner, taken away by anybody. Relaxed: helper_ready() says what the order
+	 * rests on */
 	_Atomic(struct qp *) delayed_ack;
-	bool delayed_ack_again; /* set anew since the poll began: guarded by `receive` */
+	bool delayed_ack_again;	 /* set anew since the poll began: guarded by `receive` */
 	_Atomic uint32_t offers; /* of the processor, by threads that poll in vain. Relaxed: a hint */
 	/* ns: when an application thread made progress, and when one sent what it posted; AT_WORK: one does just now.
 	 * Relaxed: hints for the helper, which would only be in its way */
@@ -103,7 +105,7 @@ struct loop {
 	/* guarded by `receive`; written under `life` too, so either is enough to read */
 	struct port **port;
 	uint32_t ports;
-	bool ports_busy; /* something has come to one of them lately. Guarded by `receive`, as is ... */
+	bool ports_busy;    /* something has come to one of them lately. Guarded by `receive`, as is ... */
 	bool rx_rings_busy; /* ... something has come from a local peer since the ports were looked at */
 
 	/* QPs that sent something within the present and the last tick (about 1 ms): they share the budget. Relaxed:
@@ -138,7 +140,8 @@ static inline bool loop_is_inert(const struct loop *l)
 	return atomic_load_explicit(&((struct loop *)l)->inert, memory_order_relaxed);
 }
 
-/* The time to within a few milliseconds, not too early, for a fraction of the cost: for time-outs of what is not lost. */
+/* The time to within a few milliseconds, not too early, for a fraction of the cost: for time-outs of what is not lost.
+ */
 static inline uint64_t clock_about(void)
 {
 	struct timespec t;
@@ -187,15 +190,16 @@ static inline void delayed_ack_clear(struct qp *qp) REQUIRES(qp->lock)
 		atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed);
 }
 
-/* With rx ownership, as only packets that come leave something that may wait. False: the place is taken, or the QP is in the
- * list anyway, or this is no conversation: who sends one after the other is not to wait for long. */
+/* With rx ownership, as only packets that come leave something that may wait. False: the place is taken, or the QP is
+ * in the list anyway, or this is no conversation: who sends one after the other is not to wait for long. */
 static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
 	struct qp *delayed_ack = atomic_load_explicit(&l->delayed_ack, memory_order_relaxed);
 
 	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
 		return false;
-	if (delayed_ack != qp && delayed_ack && atomic_load_explicit(&delayed_ack->ack_is_delayed, memory_order_relaxed))
+	if (delayed_ack != qp && delayed_ack &&
+	    atomic_load_explicit(&delayed_ack->ack_is_delayed, memory_order_relaxed))
 		return false;
 	atomic_store_explicit(&qp->ack_is_delayed, true, memory_order_relaxed);
 	if (delayed_ack != qp)

@@ -35,7 +35,8 @@ int introduction_listen(uint8_t slot)
 	struct sockaddr_un address;
 	int fd = new_socket();
 
-	if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, introduction_name_of(&address, slot)) || listen(fd, CALLERS)))
+	if (fd >= 0 &&
+	    (bind(fd, (struct sockaddr *)&address, introduction_name_of(&address, slot)) || listen(fd, CALLERS)))
 		return close_with(fd, -errno);
 	return fd;
 }
@@ -56,8 +57,7 @@ static int send_greeting(int to, const struct greeting *greeting, const int fd[G
 		g.fds |= 1u << i;
 		sent[n++] = fd[i];
 	}
-	*c = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n)};
+	*c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n)};
 	memcpy(CMSG_DATA(c), sent, sizeof(int) * n);
 	m.msg_controllen = CMSG_SPACE(sizeof(int) * n);
 	return sendmsg(to, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(g) ? 0 : -errno;
@@ -136,8 +136,7 @@ int introduction_receive(int connection, struct introduction *in)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)];
 	struct iovec iov = {&in->greeting, sizeof(in->greeting)};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	ssize_t n;
 	bool fit;
 

@@ -1,11 +1,11 @@
-/* How two processes of one user on one host get to know each other. Each listens at a name that says its slot; who has a
- * QP to a process there calls, and sends one greeting: what it can do, and descriptors of memory that it shares. The
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How two processes of one user on one host get to know each other. Each listens at a name that says its slot; who has
+ * a QP to a process there calls, and sends one greeting: what it can do, and descriptors of memory that it shares. The
  * greeting needs no answer: the other calls back in the same way, and when both have been called they have met. The
  * connection stays: its end says that the other is gone, and a byte on it is a doorbell.
  *
- * To share more, add a GREETING_ flag, a field in `struct greeting` and a descriptor in `enum greeting_fd`; both ends of
- * one host may be of different releases, so the name changes with the layout (INTRODUCTION_VERSION).
- * SPDX-License-Identifier: BSD-2-Clause */
+ * To share more, add a GREETING_ flag, a field in `struct greeting` and a descriptor in `enum greeting_fd`; both ends
+ * of one host may be of different releases, so the name changes with the layout (INTRODUCTION_VERSION). */
 #ifndef UROCE_INTRODUCTION_H
 #define UROCE_INTRODUCTION_H
 
@@ -30,11 +30,11 @@ enum greeting_flag {
 
 struct greeting {
 	uint64_t magic;
-	uint32_t bytes;	/* of the struct */
+	uint32_t bytes; /* of the struct */
 	uint32_t slot;	/* the caller's */
 	uint32_t flags; /* enum greeting_flag */
 	uint32_t fds;	/* how many descriptors come with it: a bit for each of enum greeting_fd */
-	uint64_t probe;	/* address, in the caller, of a word that holds GREETING_MAGIC: to try process_vm_readv on */
+	uint64_t probe; /* address, in the caller, of a word that holds GREETING_MAGIC: to try process_vm_readv on */
 	uint64_t reserved[11];
 };
 

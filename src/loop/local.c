@@ -18,8 +18,8 @@
 #include "loop/local_peer.h"
 #include "memory/reach.h"
 
-#define DOORBELLS	   64
-#define LOOK_AGAIN (10 * USEC) /* whether somebody calls back who is expected to */
+#define DOORBELLS  64
+#define LOOK_AGAIN (10 * USEC)	    /* whether somebody calls back who is expected to */
 #define ROOM_AGAIN (LOCAL_RING / 4) /* QPs that were stuck go on when there is so much room */
 
 bool local_is_wanted(void)
@@ -64,8 +64,8 @@ void local_open(struct loop *l)
 		if (local->listener < 0) /* who had the slot before was still on its way out */
 			local->listener = introduction_listen(l->slot.number);
 		set_doorbells(l, high_fd(epoll_create1(EPOLL_CLOEXEC)));
-		local->on = local->doorbells >= 0 && local->listener >= 0 &&
-			    !helper_watch_local(l, local->listener, true);
+		local->on =
+			local->doorbells >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
 			set_doorbells(l, -1);
 			local_close_fd(&local->listener); /* nobody is to wait there */
@@ -279,7 +279,8 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
-/* All who have called, up to one of another user, behind whom the helper goes on. Most have said who they are by then. */
+/* All who have called, up to one of another user, behind whom the helper goes on. Most have said who they are by then.
+ */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 {
 	int fd;
@@ -301,7 +302,7 @@ void local_serve_connection(struct loop *l, int fd)
 	struct local *local = &l->local;
 
 	lock_take(&l->local.lock);
-	list_each_safe(i, &local->callers) {
+	list_each_safe (i, &local->callers) {
 		struct caller *c = container_of(i, struct caller, link);
 
 		if (c->fd == fd) {
@@ -654,7 +655,7 @@ void local_fini(struct loop *l)
 {
 	struct local *local = &l->local;
 
-	list_each_safe(i, &local->callers) {
+	list_each_safe (i, &local->callers) {
 		struct caller *c = container_of(i, struct caller, link);
 
 		close(c->fd);
@@ -669,7 +670,7 @@ void local_fini(struct loop *l)
 			local_peer_free(n);
 		}
 	}
-	list_each_safe(i, &local->gone)
+	list_each_safe (i, &local->gone)
 		local_peer_free(container_of(i, struct local_peer, link));
 	local_close_fd(&local->listener);
 	local_close_fd(&local->doorbells);
@@ -679,7 +680,7 @@ void local_in_child(struct loop *l)
 {
 	struct local *local = &l->local;
 
-	list_each(i, &local->callers)
+	list_each (i, &local->callers)
 		close(container_of(i, struct caller, link)->fd);
 	for (uint32_t i = 1; i <= SLOTS; i++) {
 		struct local_peer *n = local->by_slot[i];

@@ -1,16 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The local link: the processes of one user on one host (the scope is the network namespace, as that of UDP port 4791)
  * exchange packets through shared memory. Off if UROCE_LOCAL is "off".
  *
- * A QP starts by udp. When it learns its peer (RTR), loop_introduce() looks whether that is a local peer; when the two have
- * met, the QP changes over as soon as nothing of its is on the way (engine_change_link()), or UC before its first packet.
- * A process can be called from when its device is open. So of two QPs that are connected the first one's process calls,
- * the second one's hears that when it connects its own, and they have met before either sends.
- * When the local peer is gone, it changes back, and finds out by its time-outs.
+ * A QP starts by udp. When it learns its peer (RTR), loop_introduce() looks whether that is a local peer; when the two
+ * have met, the QP changes over as soon as nothing of its is on the way (engine_change_link()), or UC before its first
+ * packet. A process can be called from when its device is open. So of two QPs that are connected the first one's
+ * process calls, the second one's hears that when it connects its own, and they have met before either sends. When the
+ * local peer is gone, it changes back, and finds out by its time-outs.
  *
- * Waking: who sleeps says so in its rx rings (ring_sleep), and a producer that finds that rings: one byte on its connection,
- * which makes `doorbells` readable. So does a consumer that has made room in a ring whose producer waits for it (ring_want). Who
- * polls needs nothing.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * Waking: who sleeps says so in its rx rings (ring_sleep), and a producer that finds that rings: one byte on its
+ * connection, which makes `doorbells` readable. So does a consumer that has made room in a ring whose producer waits
+ * for it (ring_want). Who polls needs nothing. */
 #ifndef UROCE_LOCAL_H
 #define UROCE_LOCAL_H
 
@@ -35,18 +35,18 @@ struct caller {
 struct local {
 	struct lock lock;
 	bool on;
-	int listener; /* -1: nobody can call */
-	int doorbells;    /* an epoll set of the connections: readable when one rings. -1: none. Changes under
-		       * l->receive too */
-	bool watched; /* `doorbells` is in the helper's set: guarded by l->receive, as ports' */
+	int listener;  /* -1: nobody can call */
+	int doorbells; /* an epoll set of the connections: readable when one rings. -1: none. Changes under
+			* l->receive too */
+	bool watched;  /* `doorbells` is in the helper's set: guarded by l->receive, as ports' */
 	struct list callers, gone;
 	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
 	uint64_t looked;	   /* ns: when somebody looked whether they do */
 	struct local_peer *by_slot[SLOTS + 1];
 	_Atomic(struct local_peer *) near[SLOTS + 1]; /* those that we have met: loop/nearby.h says who may look */
-	struct lock mads_lock; /* held by who looks there for a MAD: before the local peer's */
-	_Atomic uint64_t wanted[(SLOTS + 1) / 64]; /* slots that are to be called: the helper's to clear */
-	_Atomic uint64_t wanted_at[SLOTS + 1];	   /* ns: when that was asked for; 0: never. Relaxed: a hint */
+	struct lock mads_lock;			      /* held by who looks there for a MAD: before the local peer's */
+	_Atomic uint64_t wanted[(SLOTS + 1) / 64];    /* slots that are to be called: the helper's to clear */
+	_Atomic uint64_t wanted_at[SLOTS + 1];	      /* ns: when that was asked for; 0: never. Relaxed: a hint */
 
 	struct local_peer *rx_ring[2 * (SLOTS + 1)]; /* to receive from: guarded by l->receive */
 	uint32_t rx_rings;
@@ -79,8 +79,8 @@ void local_serve_wanted(struct loop *l);
 /* Changes the link of the QP if it is time to. */
 void local_meet(struct qp *qp) REQUIRES(qp->lock);
 
-/* How packets of this QP go: through the rings of qp->path.local peer (whose lock is then held), or NULL: by udp. Changes
- * the link of the QP if it is time to. */
+/* How packets of this QP go: through the rings of qp->path.local peer (whose lock is then held), or NULL: by udp.
+ * Changes the link of the QP if it is time to. */
 struct local_peer *local_enter(struct qp *qp) REQUIRES(qp->lock);
 /* What a tx batch may put into the ring. */
 uint32_t local_room(struct local_peer *n);
@@ -97,7 +97,8 @@ void local_wake(struct local_peer *n);
 /* Whether the other has not even looked at what this QP sent last. */
 bool local_is_unseen(const struct qp *qp) REQUIRES(qp->lock);
 
-/* What share_on_release() is to call: memory that local peers have mapped is to be given back. Who sleeps is woken to look. */
+/* What share_on_release() is to call: memory that local peers have mapped is to be given back. Who sleeps is woken to
+ * look. */
 void local_released(void *loop);
 /* We look whether local peers want memory back: before sleeping, and now and then. */
 void local_tidy(struct loop *l);

@@ -1,15 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A local peer: another process of this user on this host (or this process itself) that QPs of ours are connected to.
- * Packets for it go into the tx ring, what it sends comes out of the rx ring: one ring each, in memory that the producer
- * made. Found by its slot, which is the top byte of its QPNs.
+ * Packets for it go into the tx ring, what it sends comes out of the rx ring: one ring each, in memory that the
+ * producer made. Found by its slot, which is the top byte of its QPNs.
  *
  * Its life: MEETING (we have called, or been called, or neither yet: packets go by udp), MET (both: packets may go
- * through the rings), GONE (its end of a connection is closed: it died, or wants no more). A local peer that is gone never
- * comes back; another one takes its slot. The memory of its rings goes at once, the struct with the last QP.
+ * through the rings), GONE (its end of a connection is closed: it died, or wants no more). A local peer that is gone
+ * never comes back; another one takes its slot. The memory of its rings goes at once, the struct with the last QP.
  *
  * Locks: local.lock guards the table, `users`, the descriptors and changes of the state. l->receive guards the rx ring;
- * `lock`, a leaf under qp->lock, the tx ring. The state may be read without a lock; MET and GONE stay true of the tx ring
- * while `lock` is held.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * `lock`, a leaf under qp->lock, the tx ring. The state may be read without a lock; MET and GONE stay true of the tx
+ * ring while `lock` is held. */
 #ifndef UROCE_LOCAL_PEER_H
 #define UROCE_LOCAL_PEER_H
 
@@ -32,24 +32,25 @@ enum local_peer_state {
 struct local_peer {
 	struct loop *loop;
 	uint8_t slot;
-	pid_t pid;	 /* as this process sees it; 0: it cannot. Constant once MET */
+	pid_t pid;		/* as this process sees it; 0: it cannot. Constant once MET */
 	_Atomic uint32_t state; /* enum local_peer_state */
-	uint32_t users;	 /* paths that point here */
-	struct list link; /* in local.gone, once it is */
+	uint32_t users;		/* paths that point here */
+	struct list link;	/* in local.gone, once it is */
 
 	int out, in;	 /* connections: who called, who was called; -1: not yet. Their end is its end */
 	uint32_t shares; /* enum greeting_flag of the other's greeting */
-	struct reach *reach; /* its memory; NULL: none that can be reached. Constant once MET, there until the struct goes */
+	struct reach
+		*reach; /* its memory; NULL: none that can be reached. Constant once MET, there until the struct goes */
 
-	struct ring rx_ring;	/* guarded by l->receive, as is ... */
+	struct ring rx_ring;  /* guarded by l->receive, as is ... */
 	const char *expected; /* ... ring_expect()'s, of the tx ring */
 
 	_Alignas(CACHE_LINE) struct lock lock;
 	struct ring tx_ring; /* guarded by `lock`, but for ring_is_asleep(), ring_expect() ... */
-	uint32_t reserved;  /* ... as this is: bytes of it that datagrams are about to take */
-	bool stopped;	    /* ... and this: what was found when somebody last looked ... */
-	uint64_t looked;    /* ... at this time, ns */
-	struct list stuck;  /* QPs for which it had no room: linked by qp->ready, guarded by hca->ready_lock */
+	uint32_t reserved;   /* ... as this is: bytes of it that datagrams are about to take */
+	bool stopped;	     /* ... and this: what was found when somebody last looked ... */
+	uint64_t looked;     /* ... at this time, ns */
+	struct list stuck;   /* QPs for which it had no room: linked by qp->ready, guarded by hca->ready_lock */
 };
 
 static inline enum local_peer_state local_peer_state(const struct local_peer *n)

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The adapter's life: made by the first context that is opened, ended by the last that is closed; links by address;
- * fork and exit.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * fork and exit. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Where engine meets link: who runs a QP, who receives, who waits, which thread does it. One per process.
  * No protocol rule lives here, and nothing above it calls a link or the engine's run and receive functions.
- * Any thread may call anything here unless it says otherwise.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * Any thread may call anything here unless it says otherwise. */
 #ifndef UROCE_LOOP_H
 #define UROCE_LOOP_H
 
@@ -25,12 +25,12 @@ void loop_detach(struct path *path);
 /* The same for an address that is bound already: else -EADDRNOTAVAIL. Never waits: -EAGAIN. */
 int loop_attach_again(struct path *path);
 
-/* The peer's number is known: fills path->local peer if it is a process of ours on this host. loop_detach() undoes it. The
- * path is attached, and not in use yet. */
+/* The peer's number is known: fills path->local peer if it is a process of ours on this host. loop_detach() undoes it.
+ * The path is attached, and not in use yet. */
 void loop_introduce(struct path *path, uint32_t dest_qpn);
 
-/* The QP gets a copy of what comes to a multicast group on an interface, or no more. IPv4 groups as ::ffff:a.b.c.d. 0 or
- * -errno: EEXIST (it is in it already), EINVAL (it is not), ENOMEM (that, or a limit of hca.h), or what the kernel
+/* The QP gets a copy of what comes to a multicast group on an interface, or no more. IPv4 groups as ::ffff:a.b.c.d. 0
+ * or -errno: EEXIST (it is in it already), EINVAL (it is not), ENOMEM (that, or a limit of hca.h), or what the kernel
  * says. */
 int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
 int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
@@ -42,8 +42,8 @@ struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr) RE
 /* Posts and sends a small request to the network there and then, if that is all that there is to do (engine.h). */
 bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
-/* Before engine_post_send(): a QP that could change over to its local peer does, so that even the first one-sided operation
- * is done there and then; with one of them under way, those behind it could not be. */
+/* Before engine_post_send(): a QP that could change over to its local peer does, so that even the first one-sided
+ * operation is done there and then; with one of them under way, those behind it could not be. */
 void loop_posting(struct qp *qp) REQUIRES(qp->lock);
 
 /* After engine_post_send(): sends now if the connection is idle or enough has been gathered, else leaves it to
@@ -60,12 +60,12 @@ bool loop_progress(void);
 /* The same for one that polls a CQ, to whom completions may be given at once. */
 bool loop_progress_for(struct cq_poller *poller);
 
-/* The same for a thread that has been at work and has more: it never lets others run, and leaves what waits to be sent to
- * travel with what it sends next, but for now and then. */
+/* The same for a thread that has been at work and has more: it never lets others run, and leaves what waits to be sent
+ * to travel with what it sends next, but for now and then. */
 bool loop_look_around(void);
 
-/* Receives what has come until now, whatever it is for; waits for another thread that is at it. With no lock but those that
- * stand above rx ownership in ARCHITECTURE.md. */
+/* Receives what has come until now, whatever it is for; waits for another thread that is at it. With no lock but those
+ * that stand above rx ownership in ARCHITECTURE.md. */
 void loop_catch_up(void);
 
 /* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first
@@ -83,13 +83,14 @@ struct loop_wait {
 	int wake;
 	struct pollfd *fds; /* these end the wait as well; their revents are set when it ends so */
 	uint32_t count;
-	uint64_t until; /* ns: CLOCK_MONOTONIC, or NEVER */
+	uint64_t until;		 /* ns: CLOCK_MONOTONIC, or NEVER */
 	const sigset_t *signals; /* the thread's mask but for loop_hold_signals(); NULL: that has not been called */
 };
 
-/* A signal ends a wait, as it would end a system call: also one that comes while we look about before, or the program would
- * sleep although its handler told it to stop. So signals are held up, but for those that a thread causes itself, from when
- * it begins to look until it sleeps. The mask before goes to *signals; to be set again when the wait is over. */
+/* A signal ends a wait, as it would end a system call: also one that comes while we look about before, or the program
+ * would sleep although its handler told it to stop. So signals are held up, but for those that a thread causes itself,
+ * from when it begins to look until it sleeps. The mask before goes to *signals; to be set again when the wait is over.
+ */
 void loop_hold_signals(sigset_t *signals);
 
 /* As loop_wait(). 1: done() said so, or a descriptor is ready; 0: it is late; -EINTR, -ENOMEM. */
@@ -98,7 +99,8 @@ int loop_wait_for(const struct loop_wait *w);
 /* The helper thread calls handler(arg) whenever fd is readable, until loop_unwatch() returns. 0 or -errno. */
 int loop_watch(int fd, void (*handler)(void *arg), void *arg);
 void loop_unwatch(int fd);
-/* For a handler that can do nothing yet, though its descriptor stays readable: the helper pauses before it looks again. */
+/* For a handler that can do nothing yet, though its descriptor stays readable: the helper pauses before it looks again.
+ */
 void loop_not_yet(void);
 
 #endif

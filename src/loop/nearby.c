@@ -11,7 +11,7 @@
 #include "loop/local_peer.h"
 
 #define LOOK_AGAIN (20 * MSEC) /* whether who is behind has been stopped */
-#define CALL_AGAIN SEC /* a slot where nobody took a call is called no more often */
+#define CALL_AGAIN SEC	       /* a slot where nobody took a call is called no more often */
 
 /* Asks the helper to call, as that takes local.lock. */
 static void want(struct loop *l, uint8_t slot, uint64_t now)
@@ -117,7 +117,8 @@ static bool is_behind(void *near)
 	if (n->slot == n->loop->slot.number)
 		return false;
 	lock_take(&n->lock);
-	behind = local_peer_state(n) == LOCAL_PEER_MET && !ring_has_passed(&n->tx_ring, n->tx_ring.at) && !is_stopped(n);
+	behind =
+		local_peer_state(n) == LOCAL_PEER_MET && !ring_has_passed(&n->tx_ring, n->tx_ring.at) && !is_stopped(n);
 	lock_drop(&n->lock);
 	return behind;
 }

@@ -12,19 +12,22 @@
 #include "object/rss.h"
 
 #define BATCH 64u
-#define HOLD  (200 * MSEC) /* a frame waits so long for a receive; the helper looks now and then whether there is one */
+#define HOLD                                                                                                    \
+	(200 * MSEC) /* a frame waits so long for a receive; the helper looks now and then whether there is one \
+		      */
 
 struct raw_port {
 	struct port port; /* what paths point to */
 	struct link link;
-	struct list all;  /* in ports */
+	struct list all; /* in ports */
 	int interface;
 	bool loopback;	   /* what is sent comes in again */
-	uint32_t users;	  /* QPs */
-	int fd;		  /* where frames come in; -1: there is no rule */
+	uint32_t users;	   /* QPs */
+	int fd;		   /* where frames come in; -1: there is no rule */
 	struct list rules; /* in the order in which they are tried */
 	uint8_t *buffer;
-	struct held { /* the last that came, as no receive was posted for it: until there is one, no other is taken in */
+	struct held { /* the last that came, as no receive was posted for it: until there is one, no other is taken in
+		       */
 		const uint8_t *frame; /* NULL: none */
 		uint32_t length;
 		bool outgoing;
@@ -44,13 +47,14 @@ static struct raw_port *raw_port_of(const struct qp *qp)
 
 static void say_not_allowed(void)
 {
-	log_error("a raw packet queue pair needs CAP_NET_RAW in this network namespace: run as root, or in a namespace of "
+	log_error("a raw packet queue pair needs CAP_NET_RAW in this network namespace: run as root, or in a namespace "
+		  "of "
 		  "your own (unshare -rn)");
 }
 
 static struct raw_port *raw_find(int interface) REQUIRES(raw_lock)
 {
-	list_each(l, &ports) {
+	list_each (l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
 
 		if (p->interface == interface)
@@ -138,7 +142,7 @@ static void insert(struct raw_port *p, struct flow_rule *rule) REQUIRES(raw_lock
 {
 	struct list *at = &p->rules;
 
-	list_each(l, &p->rules) {
+	list_each (l, &p->rules) {
 		at = l;
 		if (goes_before(rule, container_of(l, struct flow_rule, link)))
 			break;
@@ -195,12 +199,13 @@ static bool offer(struct raw_port *p, const struct held *f)
 	bool given = false;
 
 	frame_read(&key, f->frame, f->length);
-	list_each(l, &p->rules) {
+	list_each (l, &p->rules) {
 		struct flow_rule *rule = container_of(l, struct flow_rule, link);
 
 		if (!flow_matches(rule, &key) || (f->outgoing && !wants_outgoing(rule, &key)))
 			continue;
-		if (!rule->drops && !raw_hand_over(rule, &key, f->frame, f->length) && !given && raw_may_wait(p, rule, f))
+		if (!rule->drops && !raw_hand_over(rule, &key, f->frame, f->length) && !given &&
+		    raw_may_wait(p, rule, f))
 			return false;
 		given = true;
 		if (rule->counters) {
@@ -225,7 +230,7 @@ static bool raw_receive(void) REQUIRES(raw_lock)
 {
 	bool any = false;
 
-	list_each(l, &ports) {
+	list_each (l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
 
 		if (p->fd >= 0 && (!p->held.frame || offer(p, &p->held)))
@@ -325,7 +330,7 @@ void raw_remove_rule(struct flow_rule *rule)
 
 NO_LOCK_ANALYSIS void raw_forget(void)
 {
-	list_each(l, &ports) {
+	list_each (l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
 
 		close(p->link.fd);

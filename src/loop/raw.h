@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Ethernet frames, between packet sockets and raw packet queue pairs. A port for each interface that such a QP uses;
- * frames are looked for by whoever polls, and by the helper.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * frames are looked for by whoever polls, and by the helper. */
 #ifndef UROCE_RAW_H
 #define UROCE_RAW_H
 

@@ -1,5 +1,5 @@
-/* Receiving: from links to QPs. One thread of a process at a time, the rx owner.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receiving: from links to QPs. One thread of a process at a time, the rx owner. */
 #include <sched.h>
 #include <string.h>
 
@@ -11,39 +11,41 @@
 #include "loop/target.h"
 #include "loop/local_peer.h"
 
-#define VAIN	    (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
-#define SHARE	    8u		/* ... and after one that somebody has used who does not give way, an eighth of what he took */
-#define TURN	    (2 * MSEC)	/* others of this process who poll and give way take less than this each, even who ... */
-#define KEEP	    (1 * MSEC)	/* ... keeps it for as long as one of several may */
-#define POLL_BATCH  1	/* packets: one train, if they come in trains */
-#define RX_RING_BATCH 32	/* packets from one local peer before the next one's turn */
+#define VAIN	      (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
+#define SHARE	      8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
+#define TURN	      (2 * MSEC) /* others of this process who poll and give way take less than this each, even who ... */
+#define KEEP	      (1 * MSEC)	       /* ... keeps it for as long as one of several may */
+#define POLL_BATCH    1			       /* packets: one train, if they come in trains */
+#define RX_RING_BATCH 32		       /* packets from one local peer before the next one's turn */
 #define RX_RING_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
-#define LONG	    16u /* packets: after so many, it is later */
-#define FOUND_COUNTS 8u /* as so many more that find nothing: where much comes, it is taken in together */
-#define FEW_GLANCES  (uint64_t)15
-#define MANY_GLANCES (uint64_t)127
-#define FLUSH_AFTER 16u	/* looks of a busy thread */
-#define NO_PAUSE    (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
-#define LOOK_AGAIN  (10 * USEC) /* with local peers, a port that has been quiet is looked at so often only: it costs a system call; ... */
+#define LONG	      16u		       /* packets: after so many, it is later */
+#define FOUND_COUNTS  8u /* as so many more that find nothing: where much comes, it is taken in together */
+#define FEW_GLANCES   (uint64_t)15
+#define MANY_GLANCES  (uint64_t)127
+#define FLUSH_AFTER   16u	 /* looks of a busy thread */
+#define NO_PAUSE      (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
+#define LOOK_AGAIN                                                                                                \
+	(10 * USEC) /* with local peers, a port that has been quiet is looked at so often only: it costs a system \
+		       call; ... */
 #define LOOK_SELDOM (50 * USEC) /* ... while they are at work, and nothing has come to it for ... */
 #define SILENT	    (10 * MSEC) /* ... so long */
-#define BUSY_POLLS  200u /* ... and is not quiet for so many polls when something has come */
-#define CATCH_UP    64	 /* trains: about what a receive buffer holds */
-#define DRAIN_BATCH 4096 /* as much as a receive buffer may hold */
+#define BUSY_POLLS  200u	/* ... and is not quiet for so many polls when something has come */
+#define CATCH_UP    64		/* trains: about what a receive buffer holds */
+#define DRAIN_BATCH 4096	/* as much as a receive buffer may hold */
 
 /* A reception: packets of one QP that follow each other are one visit to it. */
 struct visit {
 	struct loop *loop;
-	struct port *port; /* NULL: handed over by another process */
-	struct qp *qp;	   /* locked; NULL: none */
-	bool straight;	   /* nothing has come for it but by the fast path */
-	uint64_t now;	   /* 0: nothing has come yet that made it necessary to know ... */
-	uint64_t about;	   /* ... not even roughly */
+	struct port *port;	  /* NULL: handed over by another process */
+	struct qp *qp;		  /* locked; NULL: none */
+	bool straight;		  /* nothing has come for it but by the fast path */
+	uint64_t now;		  /* 0: nothing has come yet that made it necessary to know ... */
+	uint64_t about;		  /* ... not even roughly */
 	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
-/* The same as run_qp() of a QP for which nothing has come but by the fast path: run when something asks for an answer, it may
- * wait. No deadline of its has become earlier. */
+/* The same as run_qp() of a QP for which nothing has come but by the fast path: run when something asks for an answer,
+ * it may wait. No deadline of its has become earlier. */
 static inline void run_straight(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	if (unlikely(!engine_owes_ack_alone(qp)))
@@ -58,7 +60,8 @@ NO_LOCK_ANALYSIS static void receive_leave(struct visit *v)
 {
 	if (!v->qp)
 		return;
-	/* whoever polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes nothing to send */
+	/* whoever polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes
+	 * nothing to send */
 	if (likely(v->straight)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_straight(v->loop, v->qp, v->now);
@@ -91,9 +94,9 @@ static bool receive_enter(struct visit *v, uint32_t qpn)
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
-/* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which local peers send another way. */
-static void deliver_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
-	REQUIRES(v->loop->receive)
+/* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which local peers send another way.
+ */
+static void deliver_mad(struct visit *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	uint8_t slot;
 
@@ -105,8 +108,7 @@ static void deliver_mad(struct visit *v, const struct packet *p, const union ibv
 }
 
 /* Another process's packet. Handed over once and no more: it might be for one that is gone. */
-static void stray(struct visit *v, uint8_t slot, const struct packet *p,
-		  const union ibv_gid *from) NO_LOCK_ANALYSIS
+static void stray(struct visit *v, uint8_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
 {
 	struct loop *l = v->loop;
 
@@ -127,9 +129,10 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 	return NULL;
 }
 
-/* The way that the credit request came, from the local peer `n` or from the network, or if the ring is full, as that. A UD QP has no
- * path of its own, so the answer leaves by the address that the credit request came to. */
-NO_LOCK_ANALYSIS static void receive_answer(struct visit *v, struct local_peer *n, const struct packet *credit_request, const union ibv_gid *from)
+/* The way that the credit request came, from the local peer `n` or from the network, or if the ring is full, as that. A
+ * UD QP has no path of its own, so the answer leaves by the address that the credit request came to. */
+NO_LOCK_ANALYSIS static void receive_answer(struct visit *v, struct local_peer *n, const struct packet *credit_request,
+					    const union ibv_gid *from)
 {
 	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? credit_request->to : v->qp->path.sgid.raw;
 	struct port *port;
@@ -155,7 +158,8 @@ NO_LOCK_ANALYSIS static void receive_deliver(void *arg, const struct packet *p, 
 		return;
 	}
 	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (unlikely(!enter_straight(v, p->dest_qpn)) || likely(engine_receive_short(v->qp, p, from, v->now, v->poller)))
+	if (unlikely(!enter_straight(v, p->dest_qpn)) ||
+	    likely(engine_receive_short(v->qp, p, from, v->now, v->poller)))
 		return;
 	v->straight = false;
 	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
@@ -231,7 +235,8 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, s
 	return n;
 }
 
-/* Whether it matters when exactly that came: who asks again soon, or waits for a time that he was told, wants to know. */
+/* Whether it matters when exactly that came: who asks again soon, or waits for a time that he was told, wants to know.
+ */
 static bool is_timed(const struct qp *qp, const struct packet *p)
 {
 	if (p->opcode == OPCODE_CREDIT_GRANT)
@@ -284,12 +289,15 @@ NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct local_peer *n,
 	}
 }
 
-/* the fast path. False: the record is for deliver_near(). Local peers have one address, so datagrams come from where they go to. */
-NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct local_peer *n, const void *record, uint32_t bytes, struct packet *p)
+/* the fast path. False: the record is for deliver_near(). Local peers have one address, so datagrams come from where
+ * they go to. */
+NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct local_peer *n, const void *record, uint32_t bytes,
+					      struct packet *p)
 {
 	p->mtu = LOCAL_MTU;
 	return record_get_straight(record, bytes, p) && enter_straight(v, p->dest_qpn) &&
-	       TRANSPORT(p->opcode) == v->qp->transport && (TRANSPORT(p->opcode) == TRANSPORT_UD || likely(v->qp->path.local_peer == n)) &&
+	       TRANSPORT(p->opcode) == v->qp->transport &&
+	       (TRANSPORT(p->opcode) == TRANSPORT_UD || likely(v->qp->path.local_peer == n)) &&
 	       engine_receive_straight(v->qp, p, (const union ibv_gid *)p->to, v->poller);
 }
 
@@ -377,8 +385,9 @@ void drain_rx_ring(struct loop *l, struct local_peer *n)
 	receive_leave(&v);
 }
 
-/* Whether it is time to look at a port, for a process that has local peers too; `at_work`: they have sent something since the last time;
- * `others`: quiet ones that this poll has looked at: one does for a poll, unless polls are rare. */
+/* Whether it is time to look at a port, for a process that has local peers too; `at_work`: they have sent something
+ * since the last time; `others`: quiet ones that this poll has looked at: one does for a poll, unless polls are rare.
+ */
 static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t others)
 {
 	uint64_t pause = at_work && now > port->heard + SILENT ? LOOK_SELDOM : LOOK_AGAIN;
@@ -503,12 +512,13 @@ static _Thread_local struct watch {
 	uint32_t glances; /* ... of which so many are to come */
 	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
 	uint64_t vain;	  /* ns: since when it finds nothing */
-	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that last */
+	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that
+			     last */
 } watch;
 
-/* Where many threads of a process poll, all that an offer took may have been their turns, so short that they gave way: were each to
- * keep the processor for a share of that, turns would become the longer the more they are, and whoever is awaited by all is one of
- * them. `others`: offers that were made meanwhile. */
+/* Where many threads of a process poll, all that an offer took may have been their turns, so short that they gave way:
+ * were each to keep the processor for a share of that, turns would become the longer the more they are, and whoever is
+ * awaited by all is one of them. `others`: offers that were made meanwhile. */
 static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 {
 	if (!others)
@@ -527,7 +537,8 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 	if (any || now < w->vain) {
 		w->vain = now;
 	} else if (now - w->vain > VAIN + w->keep) {
-		mine = atomic_fetch_add_explicit(&l->offers, 1, memory_order_relaxed); /* a hint, as what is read below */
+		mine = atomic_fetch_add_explicit(&l->offers, 1,
+						 memory_order_relaxed); /* a hint, as what is read below */
 		sched_yield();
 		took = clock_now() - now;
 		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
@@ -536,9 +547,10 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 	}
 }
 
-/* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls that look into
- * rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up to FEW_GLANCES polls ago, or
- * as many, up to MANY_GLANCES, as it makes in NO_PAUSE at the pace that it has had since. */
+/* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls
+ * that look into rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up
+ * to FEW_GLANCES polls ago, or as many, up to MANY_GLANCES, as it makes in NO_PAUSE at the pace that it has had since.
+ */
 static uint64_t glance(struct watch *w)
 {
 	uint64_t now = clock_now(), passed = now - w->seen;
@@ -554,8 +566,8 @@ static bool leaves_waiting(struct watch *w)
 	return ++w->busy % FLUSH_AFTER;
 }
 
-/* Between two looks at the clock nothing falls due, so a poll looks into local peers' rings alone; unless something waits that it has
- * to see to. Returns whether that was all, and in *any whether something has come. */
+/* Between two looks at the clock nothing falls due, so a poll looks into local peers' rings alone; unless something
+ * waits that it has to see to. Returns whether that was all, and in *any whether something has come. */
 static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_poller *poller, bool *any)
 {
 	bool all;

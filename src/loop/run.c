@@ -1,5 +1,5 @@
-/* Running QPs: what the engine makes is sent while qp->lock is held, so packets of one QP leave in order.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Running QPs: what the engine makes is sent while qp->lock is held, so packets of one QP leave in order. */
 #include <poll.h>
 #include <stdlib.h>
 
@@ -9,14 +9,14 @@
 #include "loop/internal.h"
 #include "loop/local_peer.h"
 
-#define READY_BATCH 64u	 /* QPs that one call runs */
-#define FULL_WAIT   1	 /* ms that a full send buffer gets to empty ... */
-#define FULL_TRIES  20	 /* ... so often, before packets are dropped */
+#define READY_BATCH 64u	   /* QPs that one call runs */
+#define FULL_WAIT   1	   /* ms that a full send buffer gets to empty ... */
+#define FULL_TRIES  20	   /* ... so often, before packets are dropped */
 #define QP_BUDGET   16384u /* no QP's window is limited to less */
-#define TICK_SHIFT  20	 /* a tick is 2^20 ns */
+#define TICK_SHIFT  20	   /* a tick is 2^20 ns */
 /* Charge that is worth a train of its own: see loop_posted(). */
 #define TRAIN_CHARGE 16384u
-#define SOON	     4096u /* charge that takes no time to speak of */
+#define SOON	     4096u	 /* charge that takes no time to speak of */
 #define SENT_LATELY  (20 * USEC) /* UC, UD: then more is to come */
 
 /* What a thread needs to run QPs; made when it first does. */
@@ -132,7 +132,8 @@ static bool send_near(struct worker *w, struct qp *qp, struct local_peer *n, con
 	return true;
 }
 
-/* What was made for a ring is too large for the network, or means nothing there: it was for a local peer that is gone. */
+/* What was made for a ring is too large for the network, or means nothing there: it was for a local peer that is gone.
+ */
 static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	return tx->packet.length > qp->mtu || tx->packet.pieces;
@@ -188,8 +189,7 @@ static uint32_t run_share(struct loop *l, struct qp *qp, uint64_t now)
 	uint32_t tick = now >> TICK_SHIFT, n;
 
 	if (atomic_load_explicit(&l->tick, memory_order_relaxed) != tick) {
-		atomic_store_explicit(&l->active_before,
-				      atomic_exchange_explicit(&l->active, 0, memory_order_relaxed),
+		atomic_store_explicit(&l->active_before, atomic_exchange_explicit(&l->active, 0, memory_order_relaxed),
 				      memory_order_relaxed);
 		atomic_store_explicit(&l->tick, tick, memory_order_relaxed);
 	}
@@ -431,7 +431,8 @@ bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr)
 	if (unlikely(!room))
 		return false;
 	now = clock_now();
-	count = engine_post_short(qp, wr, now, run_share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes, packet);
+	count = engine_post_short(qp, wr, now, run_share(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes,
+				  packet);
 	if (unlikely(!count))
 		return false;
 	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */

@@ -112,8 +112,8 @@ static bool services_is_same(const struct claim *a, const struct claim *b)
 	return a->slot == b->slot && a->id == b->id && equal(a->address, b->address);
 }
 
-int services_claim(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id,
-		   enum gsi_claim kind, bool (*is_alive)(uint8_t slot))
+int services_claim(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
+		   bool (*is_alive)(uint8_t slot))
 {
 	struct claim new = make_claim(slot, address, id, kind), c;
 	struct service *place = NULL, *own = NULL;
@@ -164,8 +164,7 @@ void services_forget(struct services *s, uint8_t slot)
 			clear_entry(s, i);
 }
 
-uint8_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id,
-		       bool (*is_alive)(uint8_t slot))
+uint8_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint8_t slot))
 {
 	struct claim wanted = make_claim(0, to, id, GSI_LISTENS), c;
 	uint32_t i = first_of(id);

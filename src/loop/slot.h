@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A slot is the number, 1..255, of a process among all that run uroce in this network namespace: the top byte of its
  * QPNs. It is claimed by binding an abstract AF_UNIX datagram socket, whose name's scope is the network namespace, as
  * is that of UDP port 4791: the kernel makes the claim atomic, and drops it when the process dies, however it dies.
- * The same socket takes in packets that reached the wrong process (see handover.h).
- * SPDX-License-Identifier: BSD-2-Clause */
+ * The same socket takes in packets that reached the wrong process (see handover.h). */
 #ifndef UROCE_SLOT_H
 #define UROCE_SLOT_H
 
@@ -32,8 +32,8 @@ bool slot_is_alive(uint8_t number);
 int slots_probe(void);
 bool slots_have(int probe, uint8_t number);
 
-/* Nobody claims this number, alive or not, while the descriptor that this returns is open, in whatever process: it goes to
- * those who go on with a queue pair of this slot when its process is no more. Or -errno. */
+/* Nobody claims this number, alive or not, while the descriptor that this returns is open, in whatever process: it goes
+ * to those who go on with a queue pair of this slot when its process is no more. Or -errno. */
 int slot_keep(uint8_t number);
 
 /* Of a connection: 0, or -EACCES: at the other end is another user. `pid` may be NULL. */

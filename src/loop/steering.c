@@ -30,8 +30,8 @@
 #define MAD_SERVICE	(MAD_DATA + 12)	   /* of REQ and SIDR_REQ: the lower half of the service id */
 #define LOCK_PATIENCE	(2 * SEC)	   /* its holder may have been stopped by a debugger */
 #define ANSWER_MS	200
-#define STRAYS		4		   /* this many show that it was no packet under way during a change ... */
-#define REPAIR_INTERVAL (10 * MSEC)	   /* ... and it need not be tried more often than this */
+#define STRAYS		4	    /* this many show that it was no packet under way during a change ... */
+#define REPAIR_INTERVAL (10 * MSEC) /* ... and it need not be tried more often than this */
 
 struct member {
 	uint64_t inode; /* of its socket: tells a dead one from its successor in the same slot */
@@ -52,7 +52,8 @@ struct listeners {
 	struct steering_listener listener[STEERING_LISTENERS];
 };
 
-/* Written with names_lock(); relaxed: who misses one that is new, or finds one that is old, loses a packet. QPN and slot in one. */
+/* Written with names_lock(); relaxed: who misses one that is new, or finds one that is old, loses a packet. QPN and
+ * slot in one. */
 struct heirs {
 	_Atomic uint32_t count;
 	_Atomic uint32_t heir[STEERING_HEIRS];
@@ -73,20 +74,15 @@ static struct registry *registry_of(struct steering *s)
 /* ---- the program ---- */
 
 /* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a message of connection
- * management names its receiver (IBTA 12.6: the second one; in SIDR_REP the first). What begins a connection has none, and
- * jumps to where services are looked at. */
+ * management names its receiver (IBTA 12.6: the second one; in SIDR_REP the first). What begins a connection has none,
+ * and jumps to where services are looked at. */
 enum { TO_SERVICES = 10 };
 static const struct sock_filter slot_of[] = {
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
-	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 6, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 5, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 2, 0),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA + 4),
-	BPF_STMT(BPF_JMP | BPF_JA, 3),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA),
-	BPF_STMT(BPF_JMP | BPF_JA, 1),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE),	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE),	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 6, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 5, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 2, 0),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA + 4),	BPF_STMT(BPF_JMP | BPF_JA, 3),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA),		BPF_STMT(BPF_JMP | BPF_JA, 1),
 	[TO_SERVICES] = BPF_STMT(BPF_JMP | BPF_JA, 0),
 };
 
@@ -136,7 +132,8 @@ static void emit_heirs(struct program *p, const struct steering_order *o)
 		emit_process(p, o, o->heir[i].qpn, o->heir[i].slot);
 }
 
-static_assert(ARRAY_SIZE(slot_of) + 2 * SLOTS + 3 + 1 + 2 * STEERING_LISTENERS + 3 + 2 + 2 * STEERING_HEIRS == STEERING_PROGRAM,
+static_assert(ARRAY_SIZE(slot_of) + 2 * SLOTS + 3 + 1 + 2 * STEERING_LISTENERS + 3 + 2 + 2 * STEERING_HEIRS ==
+		      STEERING_PROGRAM,
 	      "room for the program");
 
 uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM])
@@ -224,8 +221,8 @@ static void names_unlock(int lock)
 
 /* ---- the mirror ---- */
 
-/* Rows are taken from the first on, so behind one that never was there is none: each has a page of its own, which to look at
- * would cost a fault. */
+/* Rows are taken from the first on, so behind one that never was there is none: each has a page of its own, which to
+ * look at would cost a fault. */
 static bool never_was(const struct group *g)
 {
 	return !g->count && !atomic_load_explicit(&g->generation, memory_order_relaxed);
@@ -422,8 +419,7 @@ static int memory_by_asking(int fd)
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	char byte;
 	struct iovec iov = {&byte, 1};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	const struct cmsghdr *c;
 	int memory = -1;
@@ -504,8 +500,8 @@ static void offer_registry(struct steering *s)
 	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
-/* Under the lock: whoever has the registry offers it, so if nobody does there is none. Whoever began just before us has a slot
- * just below ours. */
+/* Under the lock: whoever has the registry offers it, so if nobody does there is none. Whoever began just before us has
+ * a slot just below ours. */
 static void find_registry(struct steering *s)
 {
 	int probe = slots_probe();
@@ -530,8 +526,7 @@ void steering_serve(struct steering *s)
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
 	char byte = 0;
 	struct iovec iov = {&byte, 1};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int fd = accept4(atomic_load_explicit(&s->service, memory_order_acquire), NULL, NULL,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);

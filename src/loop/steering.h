@@ -1,14 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Steering: processes of one user that use one address have a SO_REUSEPORT socket each, and a classic BPF program on
  * the group sends each packet to the socket of the process that its destination QPN names, and a message of connection
  * management (QP 1) to that of the process whose communication id it carries, or who listens for its service. The
- * program returns a socket's place in the group. Sockets stand in the order of their binding, and when one is closed the last
- * one moves into its place: a registry in shared memory mirrors that.
+ * program returns a socket's place in the group. Sockets stand in the order of their binding, and when one is closed
+ * the last one moves into its place: a registry in shared memory mirrors that.
  *
  * The registry is a memfd, which a newcomer gets from any process that has it: no file is left behind by a crash. Who
  * changes the registry, a group or its program holds a lock, which is the binding of an abstract name: the kernel
  * drops it when its holder dies. A process that is killed leaves the mirror wrong until somebody receives what is not
- * his: he repairs it. Wrong steering costs time, never a packet (handover.h).
- * SPDX-License-Identifier: BSD-2-Clause */
+ * his: he repairs it. Wrong steering costs time, never a packet (handover.h). */
 #ifndef UROCE_STEERING_H
 #define UROCE_STEERING_H
 
@@ -24,8 +24,8 @@ struct services;
 
 struct steering {
 	const struct slot *slot;
-	int memory;		   /* the registry's memfd; -1: none yet */
-	_Atomic int service;	   /* newcomers connect here to get it: readable when one does; -1: none */
+	int memory;			     /* the registry's memfd; -1: none yet */
+	_Atomic int service;		     /* newcomers connect here to get it: readable when one does; -1: none */
 	_Atomic(struct registry *) registry; /* NULL: this process does not have it, and does not steer */
 };
 
@@ -71,8 +71,8 @@ void steering_leave(int lock); /* -errno: does nothing */
 /* The table to be read without the lock; NULL: this process does not have it. */
 struct services *steering_services(struct steering *s);
 
-/* With the lock: requests for a service had best come to this process, or no more. Then steering_renew() for each of its
- * links. */
+/* With the lock: requests for a service had best come to this process, or no more. Then steering_renew() for each of
+ * its links. */
 void steering_listen(struct steering *s, uint64_t service, bool listens);
 void steering_renew(struct steered *place);
 
@@ -81,8 +81,8 @@ struct steering_listener {
 	uint8_t slot;
 };
 
-/* With the lock: queue pairs whose process is no more go on in another: this one from now on (0 or -ENOSPC), or no more. Then
- * steering_mend() for each of its links. And who has one, 0: nobody. That needs no lock. */
+/* With the lock: queue pairs whose process is no more go on in another: this one from now on (0 or -ENOSPC), or no
+ * more. Then steering_mend() for each of its links. And who has one, 0: nobody. That needs no lock. */
 int steering_inherit(struct steering *s, uint32_t qpn);
 void steering_disinherit(struct steering *s, uint32_t qpn);
 uint8_t steering_heir(struct steering *s, uint32_t qpn);
@@ -96,8 +96,8 @@ struct steering_heir {
 	uint8_t slot;
 };
 
-/* The program for sockets that stand in this order, those of their processes that listen, and those that have others' queue
- * pairs; returns its length. */
+/* The program for sockets that stand in this order, those of their processes that listen, and those that have others'
+ * queue pairs; returns its length. */
 #define STEERING_LISTENERS 256u
 #define STEERING_HEIRS	   256u
 #define STEERING_PROGRAM   (2 * SLOTS + 2 * STEERING_LISTENERS + 18 + 2 * STEERING_HEIRS + 2)

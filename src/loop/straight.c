@@ -1,5 +1,5 @@
-/* Posting the fast path (engine.h): from the work request to the record in the local peer's ring.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting the fast path (engine.h): from the work request to the record in the local peer's ring. */
 #include "engine/straight.h"
 #include "link/record.h"
 #include "loop/internal.h"
@@ -7,7 +7,8 @@
 #include "loop/local_peer.h"
 #include "object/ah.h"
 
-/* Room that there is before a request is written, as nobody knows how long it is until then; an ACK finds some after it. */
+/* Room that there is before a request is written, as nobody knows how long it is until then; an ACK finds some after
+ * it. */
 #define ROOM (RECORD_OVERHEAD + STRAIGHT_MOST + BATCH_SPARE)
 
 STRAIGHT_INLINE bool straight_has_room(struct local_peer *n) REQUIRES(n->lock)
@@ -15,8 +16,8 @@ STRAIGHT_INLINE bool straight_has_room(struct local_peer *n) REQUIRES(n->lock)
 	return likely(ring_has_room(&n->tx_ring, n->reserved + ROOM));
 }
 
-STRAIGHT_INLINE void straight_publish(struct local_peer *n, struct ring_mark *at, const struct packet *p, uint32_t header,
-			     const struct path *path) REQUIRES(n->lock)
+STRAIGHT_INLINE void straight_publish(struct local_peer *n, struct ring_mark *at, const struct packet *p,
+				      uint32_t header, const struct path *path) REQUIRES(n->lock)
 {
 	record_put_straight(at, p, path->traffic_class, &path->sgid);
 	ring_publish_at(&n->tx_ring, at, header + packet_carries(p));
@@ -32,8 +33,8 @@ STRAIGHT_INLINE bool straight_enter(struct local_peer *n) TRY_ACQUIRE(true, n->l
 	return false;
 }
 
-/* As local_leave(), but the lock's own barrier does for the ring as well. The local peer may be gone by then, but is still there, with
- * what ring_is_asleep() looks at, as long as a QP of its is locked. */
+/* As local_leave(), but the lock's own barrier does for the ring as well. The local peer may be gone by then, but is
+ * still there, with what ring_is_asleep() looks at, as long as a QP of its is locked. */
 STRAIGHT_INLINE void straight_leave(struct local_peer *n) RELEASE(n->lock)
 {
 	lock_drop_fully(&n->lock);
@@ -41,8 +42,8 @@ STRAIGHT_INLINE void straight_leave(struct local_peer *n) RELEASE(n->lock)
 		local_wake(n);
 }
 
-STRAIGHT_INLINE bool straight_post_one(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr, bool is_common)
-	REQUIRES(qp->lock, n->lock)
+STRAIGHT_INLINE bool straight_post_one(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr,
+				       bool is_common) REQUIRES(qp->lock, n->lock)
 {
 	uint32_t header = record_header(!is_common && wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? HAS_RETH : 0);
 	struct ring_mark *at = ring_next(&n->tx_ring);
@@ -54,15 +55,16 @@ STRAIGHT_INLINE bool straight_post_one(struct qp *qp, struct local_peer *n, cons
 	return true;
 }
 
-static __attribute__((noinline)) struct ibv_send_wr *post_list(struct qp *qp, struct local_peer *n, struct ibv_send_wr *wr)
-	REQUIRES(qp->lock, n->lock)
+static __attribute__((noinline)) struct ibv_send_wr *post_list(struct qp *qp, struct local_peer *n,
+							       struct ibv_send_wr *wr) REQUIRES(qp->lock, n->lock)
 {
 	while (wr && straight_post_one(qp, n, wr, false))
 		wr = wr->next;
 	return wr;
 }
 
-STRAIGHT_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr, uint64_t now) NO_LOCK_ANALYSIS
+STRAIGHT_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr,
+				   uint64_t now) NO_LOCK_ANALYSIS
 {
 	struct local_peer *n = to->near;
 	struct ring_mark *at = ring_next(&n->tx_ring);
@@ -83,7 +85,8 @@ STRAIGHT_INLINE void note_posts(struct qp *qp, uint32_t before) REQUIRES(qp->loc
 }
 
 /* As many as are for the local peer that the first one is for. */
-NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
+NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_datagrams(struct qp *qp,
+										     struct ibv_send_wr *wr)
 {
 	uint64_t now = clock_about();
 	struct flow *to = engine_flow_near(qp, wr, now);

@@ -70,8 +70,8 @@ static void target_move(struct loop *l, struct qp *qp, uint8_t to, const struct 
 	target_note(qp);
 }
 
-/* The owner's process has died: what it has reported is all that was acknowledged. If it was in the middle of a message, the rest
- * of that is refused here, as it has lost its SRQ. */
+/* The owner's process has died: what it has reported is all that was acknowledged. If it was in the middle of a
+ * message, the rest of that is refused here, as it has lost its SRQ. */
 static void recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
 	struct away *a = &qp->away;
@@ -96,8 +96,8 @@ static void ask_owner(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 }
 
 /* To a slot, 0: to our own engine. True: it is not for that. */
-static bool target_give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p, const union ibv_gid *from,
-		 bool again) REQUIRES(qp->lock)
+static bool target_give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p,
+			const union ibv_gid *from, bool again) REQUIRES(qp->lock)
 {
 	if (to)
 		pass(l, qp, to, p, from, again);
@@ -137,7 +137,8 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	expected = a->owner ? a->expected : qp->resp.expected;
 	rests = a->owner ? a->rests : engine_rests(qp);
 	ahead = psn_diff(p->psn, expected);
-	if (ahead < 0) { /* data are asked for where they are; all else is acknowledged by whoever is the last to know */
+	if (ahead <
+	    0) { /* data are asked for where they are; all else is acknowledged by whoever is the last to know */
 		bool answered = flags & (IS_READ | IS_ATOMIC);
 
 		return target_give(l, qp, answered ? to : a->owner, p, from, answered);
@@ -253,15 +254,16 @@ int target_connect(struct qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_st
 /* As the host's QP once was. 0 or -errno. */
 static int connect_guest(struct qp *guest, const struct handover_pass *h) REQUIRES(guest->lock)
 {
-	const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, attr = {
-		.port_num = 1,
-		.qp_access_flags = h->access,
-		.path_mtu = h->path_mtu,
-		.dest_qp_num = h->dest_qpn,
-		.rq_psn = h->begin,
-		.max_dest_rd_atomic = h->max_dest_rd_atomic,
-		.min_rnr_timer = h->min_rnr_timer,
-	};
+	const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET},
+				 attr = {
+					 .port_num = 1,
+					 .qp_access_flags = h->access,
+					 .path_mtu = h->path_mtu,
+					 .dest_qp_num = h->dest_qpn,
+					 .rq_psn = h->begin,
+					 .max_dest_rd_atomic = h->max_dest_rd_atomic,
+					 .min_rnr_timer = h->min_rnr_timer,
+				 };
 
 	return engine_modify(guest, &reset, IBV_QP_STATE, 0) ?: target_connect(guest, &attr, IBV_QPS_RTR);
 }

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for a completion channel or an asynchronous event: the waiting thread receives in place of the helper, so a
- * packet wakes one thread and not two.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * packet wakes one thread and not two. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -95,7 +95,8 @@ static const struct timespec *sleep_time(uint64_t until, struct timespec *t)
 }
 
 /* Sleeps on the n descriptors of p, the first of which is w->wake. True in *woken: that was written. */
-static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals, bool *woken)
+static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals,
+		    bool *woken)
 {
 	struct timespec time;
 	uint64_t count;
@@ -103,7 +104,8 @@ static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uin
 	if (ppoll(p, n, sleep_time(until, &time), signals) < 0)
 		return -errno;
 	*woken = p[0].revents;
-	if (*woken && read(w->wake, &count, sizeof(count)) < 0 && errno != EAGAIN) /* other threads may sleep on it, too */
+	if (*woken && read(w->wake, &count, sizeof(count)) < 0 &&
+	    errno != EAGAIN) /* other threads may sleep on it, too */
 		return -errno;
 	return 0;
 }
@@ -117,7 +119,8 @@ static uint32_t wait_gather(const struct loop_wait *w, struct pollfd *p)
 	return 1 + w->count;
 }
 
-static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals, bool *woken)
+static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals,
+			    bool *woken)
 {
 	uint32_t n = wait_gather(w, p), round;
 	bool awake;

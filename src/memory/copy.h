@@ -1,5 +1,5 @@
-/* How bytes get into memory that an application may be watching.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How bytes get into memory that an application may be watching. */
 #ifndef UROCE_COPY_H
 #define UROCE_COPY_H
 
@@ -47,12 +47,14 @@ static inline void copy_some(char *to, const char *from, size_t length)
 	memcpy(to + length - 16, &last, 16);
 }
 
-/* memmove that begins at the front, as a wire does, wherever it can: some memmove()s begin at the end where they need not. */
+/* memmove that begins at the front, as a wire does, wherever it can: some memmove()s begin at the end where they need
+ * not. */
 static inline void copy_bytes(char *to, const char *from, size_t length)
 {
 	if (length >= 16 && length <= 64)
 		copy_some(to, from, length);
-	else if (unlikely(to < from + length && from < to + length)) /* a QP may WRITE what overlaps with where it is to be */
+	else if (unlikely(to < from + length &&
+			  from < to + length)) /* a QP may WRITE what overlaps with where it is to be */
 		memmove(to, from, length);
 	else
 		memcpy(to, from, length);

@@ -1,14 +1,15 @@
-/* Lent memory: regions in files that the program itself shares (memfds, SysV segments, files on tmpfs and hugetlbfs), which
- * local peers then map as they do made shareable ones. What we find is the file behind a mapping: by a descriptor of the program's,
- * by its path, or by /proc/self/map_files where that is allowed; of a SysV segment the number is enough. The descriptor is
- * kept as long as a region is in the file, and local peers open it through /proc/PID/fd (borrow.h).
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lent memory: regions in files that the program itself shares (memfds, SysV segments, files on tmpfs and hugetlbfs),
+ * which local peers then map as they do made shareable ones. What we find is the file behind a mapping: by a descriptor
+ * of the program's, by its path, or by /proc/self/map_files where that is allowed; of a SysV segment the number is
+ * enough. The descriptor is kept as long as a region is in the file, and local peers open it through /proc/PID/fd
+ * (borrow.h).
  *
- * Who stores to where a file has become shorter gets SIGBUS. SysV segments cannot shrink, and memfds may be sealed so; all
- * others are `guarded`: local peers make sure that they catch it (fault.h), or have the kernel copy.
+ * Who stores to where a file has become shorter gets SIGBUS. SysV segments cannot shrink, and memfds may be sealed so;
+ * all others are `guarded`: local peers make sure that they catch it (fault.h), or have the kernel copy.
  *
- * When the last region of a file is closed, local peers are told to let it go, so that its memory is the program's to give
- * back. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * When the last region of a file is closed, local peers are told to let it go, so that its memory is the program's to
+ * give back. Any thread may call. */
 #ifndef UROCE_EXPORT_H
 #define UROCE_EXPORT_H
 

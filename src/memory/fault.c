@@ -15,7 +15,8 @@
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
-#define BEHIND_A_CALL __attribute__((noinline)) /* else gcc keeps its variables where setjmp()'s return may spoil them */
+#define BEHIND_A_CALL \
+	__attribute__((noinline)) /* else gcc keeps its variables where setjmp()'s return may spoil them */
 #if defined(__SANITIZE_ADDRESS__) || defined(UNDER_TSAN) || __has_feature(address_sanitizer)
 typedef sigjmp_buf landing_place;
 #define land_here(place) sigsetjmp(place, 1)
@@ -23,7 +24,7 @@ typedef sigjmp_buf landing_place;
 #elif defined(__x86_64__)
 typedef void *landing_place[5];
 #undef BEHIND_A_CALL
-#define BEHIND_A_CALL inline
+#define BEHIND_A_CALL	 inline
 #define land_here(place) __builtin_setjmp(place)
 #define go_to(place)	 __builtin_longjmp(place, 1)
 #else
@@ -139,11 +140,9 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 /* SA_NODEFER, as the handler is not returned from; SA_ONSTACK, as programs may have handlers that need it. */
 static void memory_fault_arm(size_t i)
 {
-	struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK},
-			 now;
+	struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK}, now;
 
-	if (sigaction(signals[i], NULL, &now) ||
-	    ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault))
+	if (sigaction(signals[i], NULL, &now) || ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault))
 		return;
 	before[i] = now;
 	if (!armed)

@@ -1,10 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that was there when it was registered, and may have been unmapped or protected since. Adapters pin pages, so
  * that programs get away with it; here an access would be a signal and the program's end. So what may fault is
- * tried: it costs some stores, and no system call. (guarded.h asks the kernel to copy: for memory that is expected to come
- * and go.)
+ * tried: it costs some stores, and no system call. (guarded.h asks the kernel to copy: for memory that is expected to
+ * come and go.)
  *
- * The handlers of SIGSEGV and SIGBUS pass on whatever does not happen in a try. Any thread may call all of this.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * The handlers of SIGSEGV and SIGBUS pass on whatever does not happen in a try. Any thread may call all of this. */
 #ifndef UROCE_FAULT_H
 #define UROCE_FAULT_H
 
@@ -28,8 +28,9 @@ bool fault_is_armed(void);
  * there. */
 bool fault_try(void (*access)(void *arg), void *arg);
 
-/* copy_in_order(). False: it has faulted; some bytes may have been copied. What is small is copied by instructions that stand in a
- * table with the place where the thread goes on if one faults: where the compiler knows how, a try of these costs nothing. */
+/* copy_in_order(). False: it has faulted; some bytes may have been copied. What is small is copied by instructions that
+ * stand in a table with the place where the thread goes on if one faults: where the compiler knows how, a try of these
+ * costs nothing. */
 static inline bool fault_copy(char *to, const void *from, size_t length);
 /* The same in any order, to memory that is there; and from memory that is there. */
 static inline bool fault_load(char *to, const void *from, size_t length);
@@ -42,12 +43,12 @@ bool fault_copy_any(char *to, const void *from, size_t length);
 typedef float fault_piece __attribute__((vector_size(16)));
 
 /* An instruction of the table. Its first operand, in rax, is set by the handler if it faults: on_fault() */
-#define FAULT_TRY(instruction)                                                                                                     \
-	"1: " instruction "\n"                                                                                                     \
-	"2:\n"                                                                                                                     \
-	".pushsection fault_accesses, \"a\"\n"                                                                                      \
-	".balign 4\n"                                                                                                              \
-	".long 1b - ., 2b - .\n"                                                                                                   \
+#define FAULT_TRY(instruction)                 \
+	"1: " instruction "\n"                 \
+	"2:\n"                                 \
+	".pushsection fault_accesses, \"a\"\n" \
+	".balign 4\n"                          \
+	".long 1b - ., 2b - .\n"               \
 	".popsection"
 
 static inline fault_piece fault_get(const char *from, uint32_t *failed)
@@ -119,7 +120,8 @@ static inline bool fault_load(char *to, const void *from, size_t length)
 	return likely(!failed);
 }
 
-/* A word that ends the buffer is stored last, and whole. All is loaded before anything is stored, as the two may overlap. */
+/* A word that ends the buffer is stored last, and whole. All is loaded before anything is stored, as the two may
+ * overlap. */
 static inline bool fault_copy(char *to, const void *from, size_t length)
 {
 	size_t rest = length - sizeof(uint64_t);

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that may be gone, or never have been there: regions registered for paging on demand. The kernel copies, and
  * says so where a plain access would be a signal. About a microsecond a call; other memory is not asked for this way.
- * SPDX-License-Identifier: BSD-2-Clause */
+ */
 #ifndef UROCE_GUARDED_H
 #define UROCE_GUARDED_H
 

@@ -13,7 +13,8 @@ static void *import_attach(const struct share_table *t, const struct share_file 
 	struct shmid_ds segment;
 
 	/* another namespace may have another segment of that number */
-	if (!t->ipc || t->ipc != share_ipc() || shmctl((int)f->inode, IPC_STAT, &segment) || segment.shm_segsz != f->bytes)
+	if (!t->ipc || t->ipc != share_ipc() || shmctl((int)f->inode, IPC_STAT, &segment) ||
+	    segment.shm_segsz != f->bytes)
 		return MAP_FAILED;
 	return shmat((int)f->inode, NULL, 0); /* MAP_FAILED is what it returns, too */
 }
@@ -56,7 +57,8 @@ static void import_unmap(struct imported *mine)
 	atomic_store_explicit(&mine->serial, 0, memory_order_relaxed);
 }
 
-static void import_make(struct importer *b, struct imported *mine, const struct share_file *f, uint64_t serial) REQUIRES(b->lock)
+static void import_make(struct importer *b, struct imported *mine, const struct share_file *f, uint64_t serial)
+	REQUIRES(b->lock)
 {
 	void *at;
 

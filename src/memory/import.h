@@ -1,6 +1,6 @@
-/* Files that a local peer lends (lend.h), mapped here. A part of struct reach: made when it is first asked for, and unmapped
- * when the local peer has no region in it any more.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files that a local peer lends (lend.h), mapped here. A part of struct reach: made when it is first asked for, and
+ * unmapped when the local peer has no region in it any more. */
 #ifndef UROCE_IMPORT_H
 #define UROCE_IMPORT_H
 
@@ -15,8 +15,8 @@ struct imported {
 
 struct importer {
 	struct share_table *table;
-	pid_t pid; /* the local peer's */
-	struct lock lock; /* guards the making and giving back of mappings */
+	pid_t pid;	       /* the local peer's */
+	struct lock lock;      /* guards the making and giving back of mappings */
 	_Atomic uint32_t seen; /* of table->files_closed */
 	struct imported file[SHARE_FILES];
 };
@@ -24,8 +24,8 @@ struct importer {
 /* Where these bytes of a file are here, during a visit of a region in it. NULL: nowhere. */
 char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length);
 
-/* What the local peer has closed is unmapped. Any thread, at any time: nobody is there any more, since the local peer waited
- * for that. */
+/* What the local peer has closed is unmapped. Any thread, at any time: nobody is there any more, since the local peer
+ * waited for that. */
 void import_release(struct importer *b);
 
 /* When nobody visits any more. */

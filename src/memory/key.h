@@ -1,6 +1,6 @@
-/* Keys name regions: 24 bits of a key are the region's index, scrambled by two random numbers of its process, and 8 bits
- * are a tag. An odd multiplier permutes the numbers below 2^24, so neighbouring regions get keys far apart.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Keys name regions: 24 bits of a key are the region's index, scrambled by two random numbers of its process, and 8
+ * bits are a tag. An odd multiplier permutes the numbers below 2^24, so neighbouring regions get keys far apart. */
 #ifndef UROCE_KEY_H
 #define UROCE_KEY_H
 

@@ -114,8 +114,8 @@ static int read_on(struct maps *maps, uint64_t address, struct mapping *m)
 
 	while (next_line(maps, line, sizeof(line))) {
 		*name = 0;
-		if (sscanf(line, "%lx-%lx %c%c%c%c %lx %x:%x %lu %31s", &start, &end, &r, &w, &x, &shared, &offset, &major,
-			   &minor, &inode, name) < 10)
+		if (sscanf(line, "%lx-%lx %c%c%c%c %lx %x:%x %lu %31s", &start, &end, &r, &w, &x, &shared, &offset,
+			   &major, &minor, &inode, name) < 10)
 			break;
 		if (end <= address)
 			continue;

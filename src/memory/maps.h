@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What this process has mapped where: the kernel's table of mappings. It is asked for single mappings, in rising order,
- * since to touch the pages would take seconds for a large region.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * since to touch the pages would take seconds for a large region. */
 #ifndef UROCE_MAPS_H
 #define UROCE_MAPS_H
 
@@ -10,7 +10,7 @@
 
 struct mapping {
 	uint64_t start, end;
-	uint64_t offset, inode;		/* of the file; 0: of none */
+	uint64_t offset, inode; /* of the file; 0: of none */
 	uint32_t device_major, device_minor;
 	bool readable, writable, shared;
 	bool segment; /* of SysV shared memory: `inode` is its number, which another file may have too */

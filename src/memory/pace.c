@@ -15,7 +15,7 @@
 #define FAST	   6	/* bytes a ns: at least 8 where a cache is shared, 3 at most where none is */
 #define SURE	   3	/* slow ones in a row: the first may have been interrupted */
 #define LOOK_NEXT  16	/* copies between two looks */
-#define LOOK_AGAIN 256 /* ... where one costs as much as many others */
+#define LOOK_AGAIN 256	/* ... where one costs as much as many others */
 
 #ifdef __x86_64__
 

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How bytes get soonest to another processor, which reads them from memory that both use again and again.
  *
- * To store into a line that the other one has read is to take it away from there first. Between processors that share a cache
- * that is soon done; between others it takes longer than all the rest, ten times and more. Stores past the caches take nothing
- * away: they go to memory, and who reads fetches from there, which takes as long between any two processors. Nobody says which
- * two these are, and those of virtual machines move: so who copies looks, now and then, how long it takes.
+ * To store into a line that the other one has read is to take it away from there first. Between processors that share a
+ * cache that is soon done; between others it takes longer than all the rest, ten times and more. Stores past the caches
+ * take nothing away: they go to memory, and who reads fetches from there, which takes as long between any two
+ * processors. Nobody says which two these are, and those of virtual machines move: so who copies looks, now and then,
+ * how long it takes.
  *
- * One for each stream of copies; whoever copies guards it. All zeros: nothing is known yet.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * One for each stream of copies; whoever copies guards it. All zeros: nothing is known yet. */
 #ifndef UROCE_PACE_H
 #define UROCE_PACE_H
 

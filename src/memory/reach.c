@@ -18,7 +18,8 @@
 
 #define VIEW_LEAST (2ull << 20)
 
-/* One extent of the local peer's arena, mapped here from its beginning. It only gets longer: `length` is stored after `at`. */
+/* One extent of the local peer's arena, mapped here from its beginning. It only gets longer: `length` is stored after
+ * `at`. */
 struct view {
 	_Atomic(char *) at;
 	_Atomic uint64_t length;
@@ -32,11 +33,12 @@ struct reach {
 	struct share_table *table;
 	struct share_visitor *hazards; /* ours, there */
 	struct share *own;
-	_Atomic uint64_t identity; /* ours, by which we are admitted; NOBODY: it is dead. Relaxed: to be noticed some time */
+	_Atomic uint64_t
+		identity; /* ours, by which we are admitted; NOBODY: it is dead. Relaxed: to be noticed some time */
 	uint64_t its_identity;
 	struct key_code code;
 	bool self;
-	bool fenced;	     /* the order of a visit is not made by membarrier() */
+	bool fenced; /* the order of a visit is not made by membarrier() */
 	bool process_vm;
 	uint8_t slot;
 	pid_t pid;
@@ -83,8 +85,8 @@ __attribute__((noinline)) static uint32_t take_hazard(void)
 			return own_hazard;
 		}
 		/* acquire pairs with give_hazard() */
-	} while (!atomic_compare_exchange_weak_explicit(&hazards_taken, &taken, taken | 1ull << free, memory_order_acquire,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(&hazards_taken, &taken, taken | 1ull << free,
+							memory_order_acquire, memory_order_relaxed));
 	own_hazard = (uint32_t)free + 1;
 	pthread_setspecific(hazard_key, (void *)(uintptr_t)own_hazard);
 	return own_hazard;
@@ -275,7 +277,8 @@ static bool reach_make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
 		return true;
 	if (old && !remember_old(r, atomic_load_explicit(&v->at, memory_order_relaxed), old))
 		return false;
-	at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->arena, (off_t)(extent << EXTENT_SHIFT));
+	at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->arena,
+		  (off_t)(extent << EXTENT_SHIFT));
 	if (at == MAP_FAILED)
 		return false;
 	madvise(at, length, MADV_DONTFORK);
@@ -326,12 +329,13 @@ static inline bool reach_begin(struct reach *r)
 		return false;
 	count = &r->hazards->hazard[hazard - 1].count;
 	if (unlikely(r->fenced)) {
-		/* sequentially consistent, with share_close_region(): either we see the key gone, or share_settle() sees
-		 * us inside */
+		/* sequentially consistent, with share_close_region(): either we see the key gone, or share_settle()
+		 * sees us inside */
 		atomic_fetch_add_explicit(count, 1, memory_order_seq_cst);
 	} else {
 		/* only this thread writes it. share_settle() sees to it that it comes before what follows */
-		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
 	}
 	return true;
@@ -370,10 +374,11 @@ static bool region_has(const struct share_region *region, uint64_t va, uint64_t 
 	return va >= region->iova && length <= region->length && va - region->iova <= region->length - length;
 }
 
-/* In a file that the local peer lends. One that may get shorter faults: whoever comes here is in a try, but that is of use only
- * as long as the handlers are ours. Else process_vm reaches it as well as the kernel's copy does, where it is allowed. */
+/* In a file that the local peer lends. One that may get shorter faults: whoever comes here is in a try, but that is of
+ * use only as long as the handlers are ours. Else process_vm reaches it as well as the kernel's copy does, where it is
+ * allowed. */
 static void locate_exported(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
-			struct reach_span *span)
+			    struct reach_span *span)
 {
 	bool guarded = region->file <= SHARE_FILES && r->table->file[region->file - 1].guarded;
 
@@ -384,7 +389,8 @@ static void locate_exported(struct reach *r, const struct share_region *region, 
 }
 
 /* Where it is. False: out of reach. */
-static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length, struct reach_span *span)
+static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length,
+		   struct reach_span *span)
 {
 	uint64_t at = va - region->iova;
 
@@ -401,7 +407,8 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 }
 
 /* Of what is mapped for good: the arena, or our own memory. */
-static void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey, uint64_t closed)
+static void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey,
+			   uint64_t closed)
 {
 	uint64_t within = region->offset & ((1ull << EXTENT_SHIFT) - 1);
 
@@ -415,7 +422,8 @@ static void reach_remember(struct reach *r, struct reach_pair *pair, const struc
 
 		/* a view only gets longer; acquire pairs with reach_make_view() */
 		pair->va = region->iova + region->skip;
-		pair->length = min_of(region->mapped, atomic_load_explicit(&((struct view *)v)->length, memory_order_acquire) - within);
+		pair->length = min_of(region->mapped,
+				      atomic_load_explicit(&((struct view *)v)->length, memory_order_acquire) - within);
 		pair->at = atomic_load_explicit(&((struct view *)v)->at, memory_order_relaxed) + within;
 	}
 	pair->access = region->access & atomic_load_explicit(&r->table->qp[pair->qp].open, memory_order_relaxed);
@@ -435,8 +443,9 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	/* as in reach_again(): what is seen open after this is known until more is closed */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
 	region = region_of(r, rkey);
-	if (likely(region && qp_is_open(qp, pair, access) && region->pd == qp->pd && (region->access & access) == access &&
-		   region_has(region, va, length) && locate(r, region, va, length, span))) {
+	if (likely(region && qp_is_open(qp, pair, access) && region->pd == qp->pd &&
+		   (region->access & access) == access && region_has(region, va, length) &&
+		   locate(r, region, va, length, span))) {
 		if (span->at)
 			reach_remember(r, pair, region, rkey, closed);
 		return true;
@@ -445,11 +454,13 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	return false;
 }
 
-char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
+char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length,
+		  unsigned access)
 {
 	uint64_t at = va - pair->va;
 
-	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length || at > pair->length - length || !reach_begin(r)))
+	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length ||
+		     at > pair->length - length || !reach_begin(r)))
 		return NULL;
 	/* as qp_is_open(), with shut() in share.c */
 	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == pair->closed))
@@ -489,7 +500,8 @@ static bool write_afar(struct reach *r, const struct reach_span *span, const str
 	return process_vm_writev(r->pid, from, count, there, 2, 0) == (ssize_t)length;
 }
 
-bool reach_write(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count, uint64_t length)
+bool reach_write(struct reach *r, const struct reach_span *span, const struct iovec *from, unsigned count,
+		 uint64_t length)
 {
 	char *to = span->at;
 

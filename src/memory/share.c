@@ -216,8 +216,8 @@ uint64_t share_closed(const struct share *s)
 
 bool share_has_settled(const struct share *s, uint64_t closed)
 {
-	/* acquire pairs with share_remember(): whoever was inside is out, and what he did is done. Who is admitted from now on finds it
-	 * closed */
+	/* acquire pairs with share_remember(): whoever was inside is out, and what he did is done. Who is admitted from
+	 * now on finds it closed */
 	return atomic_load_explicit(&((struct share *)s)->settled, memory_order_acquire) >= closed || !has_visitors(s);
 }
 

@@ -1,16 +1,17 @@
-/* What a process shows to its local peers (processes of the same user and network namespace) so that they can do WRITEs,
- * READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and the
- * memory that backs regions (adopt.h, lend.h). Local peers may read the table, and write only where they say that they are inside.
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a process shows to its local peers (processes of the same user and network namespace) so that they can do
+ * WRITEs, READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and
+ * the memory that backs regions (adopt.h, lend.h). Local peers may read the table, and write only where they say that
+ * they are inside.
  *
- * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and says
- * when it is done (even). Who closes a region or a QP clears its word, then waits for all cells that are odd to change:
- * share_settle(). So after that nobody is inside who saw it open. That needs the visitor's store and its look to stay in
- * order, which costs 20 ns: where the kernel has membarrier(2), the closing side makes all visitors' processors do that
- * instead, and a visit is plain loads and stores. A visitor that is killed inside is expelled; one that is stopped is
- * waited for.
+ * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and
+ * says when it is done (even). Who closes a region or a QP clears its word, then waits for all cells that are odd to
+ * change: share_settle(). So after that nobody is inside who saw it open. That needs the visitor's store and its look
+ * to stay in order, which costs 20 ns: where the kernel has membarrier(2), the closing side makes all visitors'
+ * processors do that instead, and a visit is plain loads and stores. A visitor that is killed inside is expelled; one
+ * that is stopped is waited for.
  *
- * Any thread may call anything here. After fork, the child's copy does nothing.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * Any thread may call anything here. After fork, the child's copy does nothing. */
 #ifndef UROCE_SHARE_H
 #define UROCE_SHARE_H
 
@@ -26,7 +27,7 @@ enum {
 	SHARE_HAZARDS = 63, /* threads of a process that visit; more go the long way */
 	SHARE_QPS = 32768,
 	SHARE_REGIONS = (2 << 20) + 1,
-	SHARE_FILES = 64, /* that are exported; regions in more are reached as other memory is */
+	SHARE_FILES = 64,	  /* that are exported; regions in more are reached as other memory is */
 	SHARE_MAGIC = 0x75526f03, /* changes with the layout */
 };
 
@@ -65,9 +66,9 @@ static_assert(sizeof(struct share_region) == CACHE_LINE, "one look, one cache li
 /* A file that is exported. All but `serial` is constant as long as a region in it is open. */
 struct share_file {
 	_Alignas(CACHE_LINE) _Atomic uint64_t serial; /* of what is in this place, from 1 up; 0: nothing */
-	uint64_t device, inode; /* as stat(2) has them; of a SysV segment, its number */
+	uint64_t device, inode;			      /* as stat(2) has them; of a SysV segment, its number */
 	uint64_t bytes;
-	int32_t fd; /* of its process; -1: there is none */
+	int32_t fd;   /* of its process; -1: there is none */
 	bool segment; /* of SysV shared memory */
 	bool guarded; /* it may get shorter, which is a signal for who has it mapped */
 };
@@ -78,7 +79,8 @@ struct share_table {
 	uint32_t key_mix, key_mask;
 	bool barrier; /* share_settle() makes the order: visitors that take part need not */
 	uint64_t ipc; /* share_ipc() */
-	_Atomic uint64_t closed; /* regions and QPs, so far. As long as it stays, so does all that visitors have found open */
+	_Atomic uint64_t
+		closed; /* regions and QPs, so far. As long as it stays, so does all that visitors have found open */
 	_Atomic uint32_t files_closed; /* so often has a file been given back */
 	/* visitors write to what begins here, and to no other page, however large pages are */
 	char unused[65536 - 64];
@@ -88,8 +90,7 @@ struct share_table {
 	struct share_file file[SHARE_FILES];
 };
 
-static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, qp) % 65536 == 0,
-	      "pages");
+static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, qp) % 65536 == 0, "pages");
 
 struct arena;
 
@@ -97,11 +98,11 @@ struct share {
 	struct share_table *table;
 	int fd;
 	uint8_t slot;
-	bool takes_part;     /* this process's threads are reached by others' membarrier() */
-	_Atomic bool inert;  /* a child's copy. Relaxed: set before the child has threads */
-	_Atomic uint64_t settled; /* of all that was closed, so much is known to have nobody inside */
+	bool takes_part;			    /* this process's threads are reached by others' membarrier() */
+	_Atomic bool inert;			    /* a child's copy. Relaxed: set before the child has threads */
+	_Atomic uint64_t settled;		    /* of all that was closed, so much is known to have nobody inside */
 	_Atomic uint64_t visitor[SHARE_SLOTS / 64]; /* a bit for each that is admitted */
-	struct lock lock;    /* guards what follows */
+	struct lock lock;			    /* guards what follows */
 	struct key_code code;
 	struct arena *arena; /* NULL: nothing is made shareable */
 	pid_t pid[SHARE_SLOTS];
@@ -141,12 +142,12 @@ void share_open_region(struct share *s, uint32_t index, uint32_t key, const stru
 void share_reopen_region(struct share *s, uint32_t index, uint32_t key);
 /* Nobody new gets in. There may be visitors inside: share_settle() waits for them. */
 void share_close_region(struct share *s, uint32_t index);
-/* A QP of RC can be reached by one-sided operations from the other end of `pair`, with these rights; one that could by others
- * counts as closed. */
+/* A QP of RC can be reached by one-sided operations from the other end of `pair`, with these rights; one that could by
+ * others counts as closed. */
 void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair);
 void share_close_qp(struct share *s, uint32_t index);
-/* Whoever is inside of what is closed has left, or died. May take as long as a visit takes; not to be called with locks held
- * that the end of a process needs. Costs nothing to speak of if nothing has been closed since the last time. */
+/* Whoever is inside of what is closed has left, or died. May take as long as a visit takes; not to be called with locks
+ * held that the end of a process needs. Costs nothing to speak of if nothing has been closed since the last time. */
 void share_settle(struct share *s);
 /* How many have been closed until now; and whether share_settle() has been called since there were so many. */
 uint64_t share_closed(const struct share *s);
@@ -167,7 +168,8 @@ enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t 
 static inline const struct share_region *share_region(const struct share *s, uint32_t index)
 {
 	return index < SHARE_REGIONS && !atomic_load_explicit(&((struct share *)s)->inert, memory_order_relaxed)
-		       ? &s->table->region[index] : NULL;
+		       ? &s->table->region[index]
+		       : NULL;
 }
 
 /* Whether these bytes, which are the region's, are in memory that local peers map. */

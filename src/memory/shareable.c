@@ -40,7 +40,7 @@ struct arena {
 	uint64_t inode;
 	uint32_t device_major, device_minor;
 	uint64_t page;
-	struct lock lock; /* guards what follows */
+	struct lock lock;      /* guards what follows */
 	struct extent *extent; /* [EXTENTS] */
 	uint32_t used;	       /* one past the highest that is in use */
 	uint32_t idle_limit;
@@ -55,7 +55,8 @@ static _Atomic int own_threads;
 
 void shareable_own_thread(int change)
 {
-	/* relaxed: too small a number only keeps memory from being made shareable, and a thread that ends counts itself out before */
+	/* relaxed: too small a number only keeps memory from being made shareable, and a thread that ends counts itself
+	 * out before */
 	atomic_fetch_add_explicit(&own_threads, change, memory_order_relaxed);
 }
 
@@ -154,8 +155,8 @@ bool arena_has(const struct arena *a, const struct mapping *m)
 }
 
 enum found {
-	FOUND_OTHER,   /* something that cannot move, or a mixture */
-	FOUND_PRIVATE, /* all of it can move */
+	FOUND_OTHER,	 /* something that cannot move, or a mixture */
+	FOUND_PRIVATE,	 /* all of it can move */
 	FOUND_SHAREABLE, /* all of it is in the arena, in one piece */
 };
 
@@ -287,8 +288,8 @@ static bool is_hole(uint64_t address)
 	return hole;
 }
 
-/* A chunk that cannot be mapped stays where it is; unless the kernel unmapped what was there first and then found that it
- * has no memory: then its contents are in the file, and *end becomes the end of what has to be taken from there. */
+/* A chunk that cannot be mapped stays where it is; unless the kernel unmapped what was there first and then found that
+ * it has no memory: then its contents are in the file, and *end becomes the end of what has to be taken from there. */
 static bool move_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t *end, uint64_t offset)
 {
 	if (!copy_chunk(a, pagemap, start, *end, offset)) {
@@ -504,7 +505,8 @@ void shareable_release(struct arena *a, void *address, uint64_t length, const st
 
 /* ---- fork ---- */
 
-/* Between the handlers of one fork(). A pipe that the child closes when it has its copy; guarded by the arena's lock. */
+/* Between the handlers of one fork(). A pipe that the child closes when it has its copy; guarded by the arena's lock.
+ */
 static int forked[2] = {-1, -1};
 static _Thread_local struct arena *fork_arena;
 
@@ -553,7 +555,7 @@ static void make_all_private(const struct arena *a)
 		return;
 	for (uint64_t at = 0; !maps_find(&maps, at, &m); at = m.end)
 		if (arena_has(a, &m) && !make_private(a->fd, m.start, m.end, m.offset,
-						    (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0)))
+						      (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0)))
 			log_error("a child process shares memory with its parent: too little is left for a copy");
 	maps_close(&maps);
 }
@@ -579,8 +581,8 @@ NO_LOCK_ANALYSIS static void shareable_in_child(void)
 	lock_drop(&a->lock);
 }
 
-/* Before all others register theirs: so the child has its copy when they write to what they guard, which may lie in memory that
- * the program has registered, freed and allocated anew. */
+/* Before all others register theirs: so the child has its copy when they write to what they guard, which may lie in
+ * memory that the program has registered, freed and allocated anew. */
 __attribute__((constructor(101))) static void shareable_watch_forks(void)
 {
 	pthread_atfork(shareable_before_fork, in_parent, shareable_in_child);

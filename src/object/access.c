@@ -1,5 +1,5 @@
-/* Regions whose memory is not simply there: mr_is_indirect().
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions whose memory is not simply there: mr_is_indirect(). */
 #include <linux/dma-buf.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -118,7 +118,7 @@ static void reclaim(struct cq *cq, const struct cqe *cqe)
 
 /* Inlined with `take`, so that a CQE is copied once. */
 static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to,
-						       void (*take)(void *to, int i, const struct cqe *cqe))
+							  void (*take)(void *to, int i, const struct cqe *cqe))
 {
 	uint32_t head, tail;
 	int n = 0;
@@ -151,7 +151,8 @@ int cq_poll(struct cq *cq, int max, struct cqe *out)
 static inline void take_wc(void *to, int i, const struct cqe *e)
 {
 	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
-	cq_show((struct ibv_wc *)to + i, e->wr_id, e->status, e->opcode, e->byte_len, e->imm, e->qpn, e->src_qp, e->flags, e->sl);
+	cq_show((struct ibv_wc *)to + i, e->wr_id, e->status, e->opcode, e->byte_len, e->imm, e->qpn, e->src_qp,
+		e->flags, e->sl);
 }
 
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
@@ -176,8 +177,8 @@ static bool has_urgent(const struct cq *cq) REQUIRES(cq->lock)
 	return false;
 }
 
-/* IBTA 11.4.2.2 promises an event for what comes after the request only. Adapters send one for what has come unnoticed too, and UCX
- * relies on that: between its last poll and its sleep there is nothing but the request. */
+/* IBTA 11.4.2.2 promises an event for what comes after the request only. Adapters send one for what has come unnoticed
+ * too, and UCX relies on that: between its last poll and its sleep there is nothing but the request. */
 void cq_request(struct cq *cq, bool solicited_only)
 {
 	lock_take(&cq->lock);

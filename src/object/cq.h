@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A completion queue: a ring of CQEs. Its user (verbs/cq.c) makes and frees it; QPs that complete to it count in
- * `users`. `lock` guards all below it. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * `users`. `lock` guards all below it. Any thread may call. */
 #ifndef UROCE_CQ_H
 #define UROCE_CQ_H
 
@@ -28,7 +28,7 @@ struct cqe {
 		struct {
 			bool solicited : 1;
 			bool keeps_slot : 1; /* XRC: no slot of a queue of that QP is free now */
-			uint8_t sl : 4; /* UD: enum grh_kind */
+			uint8_t sl : 4;	     /* UD: enum grh_kind */
 		};
 		uint8_t marks; /* all of these */
 	};
@@ -44,26 +44,26 @@ enum cq_arm {
 struct cq {
 	struct ibv_cq_ex base; /* what the application holds (as ibv_cq or ibv_cq_ex): first */
 	struct hca *hca;
-	struct channel *channel; /* NULL: nobody can wait for events. Constant */
+	struct channel *channel;       /* NULL: nobody can wait for events. Constant */
 	void (*notify)(struct cq *cq); /* in place of a channel, for our own use; called as hca_ops are. Constant */
 	_Atomic uint32_t users;
 	struct pd *holder; /* the parent domain that it was made in, or NULL. Constant */
 
 	struct lock lock;
 	struct cqe *ring;
-	struct pd *from;      /* of the ring: for buffer_free() */
-	uint32_t depth;	      /* CQEs that fit: what base.cqe says */
-	uint32_t mask;	      /* of the ring, whose size is a power of two >= depth */
+	struct pd *from;       /* of the ring: for buffer_free() */
+	uint32_t depth;	       /* CQEs that fit: what base.cqe says */
+	uint32_t mask;	       /* of the ring, whose size is a power of two >= depth */
 	_Atomic uint32_t head; /* next to be polled; like tail written under the lock, read by cq_looks_empty() */
 	_Atomic uint32_t tail; /* next to be written */
-	_Atomic uint32_t arm; /* enum cq_arm; like `overrun` written under the lock, read by cq_is_polled() */
-	uint16_t batch;	      /* moderation: completions per event; 0, 1: each is told of */
-	uint16_t held;	      /* that came since the last event */
-	bool ignore_overrun;  /* constant */
-	_Atomic bool overrun; /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
-	uint32_t told;	      /* how far the ring was filled when the last event was sent */
-	uint32_t events;      /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
-	struct list waiting;  /* in channel->ready: verbs/channel.c */
+	_Atomic uint32_t arm;  /* enum cq_arm; like `overrun` written under the lock, read by cq_is_polled() */
+	uint16_t batch;	       /* moderation: completions per event; 0, 1: each is told of */
+	uint16_t held;	       /* that came since the last event */
+	bool ignore_overrun;   /* constant */
+	_Atomic bool overrun;  /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
+	uint32_t told;	       /* how far the ring was filled when the last event was sent */
+	uint32_t events;       /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
+	struct list waiting;   /* in channel->ready: verbs/channel.c */
 };
 
 /* The ring for `depth` CQEs; 0, -EINVAL (0 or above HCA_MAX_CQE) or -ENOMEM. The caller has zeroed *cq,
@@ -93,8 +93,8 @@ static inline bool cq_overrun(const struct cq *cq)
 	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
 }
 
-/* What is not common of cq_push(); these give the lock back. The CQE does not fit: true if its user wants it to be lost, and
- * nothing else to happen. */
+/* What is not common of cq_push(); these give the lock back. The CQE does not fit: true if its user wants it to be
+ * lost, and nothing else to happen. */
 bool cq_refuse(struct cq *cq) RELEASE(cq->lock);
 /* A CQE has come to a CQ that is armed; `urgent`: one that a request for solicited ones is told of. */
 void cq_wake(struct cq *cq, bool urgent) RELEASE(cq->lock);
@@ -102,8 +102,8 @@ void cq_wake(struct cq *cq, bool urgent) RELEASE(cq->lock);
 /* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
  * now. False: the CQ was full, or had overrun before; then hca->ops->cq_error is told (once) and the CQE is lost.
  *
- * Inlined, and field by field, so that what the caller has in registers goes to the ring at once: by way of memory it would be read
- * back in larger pieces than it was written in, which stalls the processor. */
+ * Inlined, and field by field, so that what the caller has in registers goes to the ring at once: by way of memory it
+ * would be read back in larger pieces than it was written in, which stalls the processor. */
 static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct cqe cqe) EXCLUDES(cq->lock)
 {
 	uint32_t tail;
@@ -147,17 +147,19 @@ struct cq_poller {
 	int max, got;
 };
 
-/* Whether a success may be given to it, as it would be the next that it finds there. The CQEs of a QP are pushed under its lock, so
- * who holds that sees whether earlier ones wait. Who arms the CQ meanwhile, in another thread, has done so behind this completion. */
+/* Whether a success may be given to it, as it would be the next that it finds there. The CQEs of a QP are pushed under
+ * its lock, so who holds that sees whether earlier ones wait. Who arms the CQ meanwhile, in another thread, has done so
+ * behind this completion. */
 static inline bool cq_is_polled(const struct cq *cq, const struct cq_poller *by)
 {
-	return by && by->cq == cq && by->got < by->max && cq_looks_empty(cq) && likely(cq_arm(cq) == CQ_UNARMED && !cq_overrun(cq));
+	return by && by->cq == cq && by->got < by->max && cq_looks_empty(cq) &&
+	       likely(cq_arm(cq) == CQ_UNARMED && !cq_overrun(cq));
 }
 
 /* A completion as the application knows it. Field by field, as in cq_push(). */
-static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uint64_t wr_id, uint8_t status, uint8_t opcode,
-							   uint32_t byte_len, uint32_t imm, uint32_t qpn, uint32_t src_qp,
-							   uint8_t flags, uint8_t sl)
+static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uint64_t wr_id, uint8_t status,
+							  uint8_t opcode, uint32_t byte_len, uint32_t imm, uint32_t qpn,
+							  uint32_t src_qp, uint8_t flags, uint8_t sl)
 {
 	wc->wr_id = wr_id;
 	wc->status = status;
@@ -184,14 +186,15 @@ void cq_moderate(struct cq *cq, uint16_t batch) EXCLUDES(cq->lock);
 /* What was held back has waited long enough. */
 void cq_release(struct cq *cq) EXCLUDES(cq->lock);
 
-/* Arms the CQ: cq_event for the next completion (of solicited ones only), or at once if some wait there of which nobody has been told. */
+/* Arms the CQ: cq_event for the next completion (of solicited ones only), or at once if some wait there of which nobody
+ * has been told. */
 void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
 
 void cq_tell_rest(struct cq *cq) EXCLUDES(cq->lock);
 
-/* To be called when a poll has ended: what it has left in a CQ that is armed was there as that was armed, else an event would have gone
- * then. Adapters send one as it is armed. Ours goes now, so that who arms first and then polls until nothing is left has no event
- * too many. */
+/* To be called when a poll has ended: what it has left in a CQ that is armed was there as that was armed, else an event
+ * would have gone then. Adapters send one as it is armed. Ours goes now, so that who arms first and then polls until
+ * nothing is left has no event too many. */
 static inline void cq_left(struct cq *cq)
 {
 	if (unlikely(cq_arm(cq) == CQ_ARMED) && !cq_looks_empty(cq))

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The host channel adapter: what all devices, contexts and threads of one process share. One per process; the
- * simulator makes one per node. Whoever called hca_init() calls hca_fini(), when no object is left.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * simulator makes one per node. Whoever called hca_init() calls hca_fini(), when no object is left. */
 #ifndef UROCE_HCA_H
 #define UROCE_HCA_H
 
@@ -38,7 +38,7 @@ enum {
 	HCA_MAX_GROUPS = 256, /* multicast: each takes a descriptor ... */
 	HCA_MAX_GROUP_QPS = 1024,
 	HCA_MAX_GROUP_MEMBERS = 65536, /* ... in all of them together */
-	HCA_MAX_MESSAGE = 1u << 31, /* bytes: IBTA 9.7.7 */
+	HCA_MAX_MESSAGE = 1u << 31,    /* bytes: IBTA 9.7.7 */
 };
 
 /* How the engine tells the world that somebody may be waiting. Called with qp->lock held, or none; they take
@@ -53,37 +53,37 @@ struct hca_ops {
 
 struct hca {
 	const struct hca_ops *ops;
-	uint8_t slot;		/* the process's number among those on this host: the top byte of its QPNs */
-	struct key_code keys;	/* of regions; random */
-	struct share *share;	/* what local peers see; NULL: nothing. Set by whoever called hca_init() */
-	_Atomic uint64_t random; /* state of hca_random() */
-	struct pool qps;	/* struct qp, by the low 16 bits of the QPN ... */
+	uint8_t slot;		  /* the process's number among those on this host: the top byte of its QPNs */
+	struct key_code keys;	  /* of regions; random */
+	struct share *share;	  /* what local peers see; NULL: nothing. Set by whoever called hca_init() */
+	_Atomic uint64_t random;  /* state of hca_random() */
+	struct pool qps;	  /* struct qp, by the low 16 bits of the QPN ... */
 	struct lock adopted_lock; /* a leaf: guards ... */
-	struct adoption {	/* ... those of a number that is another process's */
+	struct adoption {	  /* ... those of a number that is another process's */
 		uint32_t qpn, index;
-	} *adopted;
+	} * adopted;
 	_Atomic uint32_t adoptions; /* how many; relaxed: a hint, as packets for a new one may come at any time */
-	struct pool mrs;	/* struct mr: regions and windows */
+	struct pool mrs;	    /* struct mr: regions and windows */
 	_Atomic uint32_t regions, windows; /* how many of each */
-	struct lock window_lock; /* a leaf: binding and unbinding */
-	_Atomic uint64_t serial; /* the last that a QP got */
-	struct pool srqs;	/* struct srq, by SRQ number */
-	struct timers timers;	/* one timer per QP */
-	struct lock ready_lock; /* a leaf */
-	struct list ready;	/* QPs that have something to send: guarded by ready_lock */
-	_Atomic bool has_ready; /* hint: the list is not empty */
+	struct lock window_lock;	   /* a leaf: binding and unbinding */
+	_Atomic uint64_t serial;	   /* the last that a QP got */
+	struct pool srqs;		   /* struct srq, by SRQ number */
+	struct timers timers;		   /* one timer per QP */
+	struct lock ready_lock;		   /* a leaf */
+	struct list ready;		   /* QPs that have something to send: guarded by ready_lock */
+	_Atomic bool has_ready;		   /* hint: the list is not empty */
 };
 
-/* What the engine counts, of all queue pairs of the process since it began, as adapters do. Only where something out of the ordinary
- * happens. Relaxed: nothing follows from it. */
+/* What the engine counts, of all queue pairs of the process since it began, as adapters do. Only where something out of
+ * the ordinary happens. Relaxed: nothing follows from it. */
 enum hca_counter {
-	HCA_DUPLICATES,	     /* requests that had come before */
-	HCA_GAPS,	     /* requests ahead of the one that was due */
-	HCA_NO_RECEIVE,	     /* messages that found none */
-	HCA_RNR_NAKS,	     /* that came */
-	HCA_SEQUENCE_NAKS,   /* that came */
-	HCA_TIMEOUTS,	     /* of the transport timer */
-	HCA_RETRIES_SPENT,   /* QPs that failed by that */
+	HCA_DUPLICATES,	   /* requests that had come before */
+	HCA_GAPS,	   /* requests ahead of the one that was due */
+	HCA_NO_RECEIVE,	   /* messages that found none */
+	HCA_RNR_NAKS,	   /* that came */
+	HCA_SEQUENCE_NAKS, /* that came */
+	HCA_TIMEOUTS,	   /* of the transport timer */
+	HCA_RETRIES_SPENT, /* QPs that failed by that */
 	HCA_RNR_RETRIES_SPENT,
 	HCA_COUNTERS
 };

@@ -1,7 +1,7 @@
-/* What stands in memory that the processes which have an XRC target open share, so that it goes on with another of them when
- * the one that it is in, its home, closes it or dies, however it dies (loop/heir.h). The home writes it before it answers what
- * changed it; others look at it when the home is no more. verbs/far_qp.c makes and frees it.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What stands in memory that the processes which have an XRC target open share, so that it goes on with another of them
+ * when the one that it is in, its home, closes it or dies, however it dies (loop/heir.h). The home writes it before it
+ * answers what changed it; others look at it when the home is no more. verbs/far_qp.c makes and frees it. */
 #ifndef UROCE_KEEP_H
 #define UROCE_KEEP_H
 
@@ -19,8 +19,8 @@ struct kept {
 };
 
 struct keep_memory {
-	_Atomic uint32_t home;	/* its slot. 0: it has let go. Changed by compare-and-swap: acquire and release, as the loser uses
-				 * what the winner has made before */
+	_Atomic uint32_t home;	/* its slot. 0: it has let go. Changed by compare-and-swap: acquire and release, as the
+				 * loser uses  what the winner has made before */
 	_Atomic uint32_t which; /* the one that is whole: its writer may be killed while it writes the other */
 	struct kept kept[2];
 };

@@ -18,7 +18,7 @@ static uint32_t new_key(struct mr *mr)
 }
 
 static void mr_fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
-		 unsigned access)
+		    unsigned access)
 {
 	mr->pd = pd_domain(pd);
 	mr->iova = iova;
@@ -103,8 +103,7 @@ static int close_region(struct mr *mr)
 	return 0;
 }
 
-int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova,
-		   unsigned access)
+int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
 {
 	bool moves = address != mr->memory || length != mr->length || iova != mr->iova;
 	int err = close_region(mr);

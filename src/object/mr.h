@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A memory region and its key. lkey and rkey are one number: 24 bits that name the region, scrambled by random
  * numbers of the process, and a random tag of 8 bits. A region may be looked up by any thread at any time, by
  * number; mr_get() keeps it alive until the same thread's mr_put(). mr_deregister() waits for those who are inside
- * (base/hold.h), so nobody touches the memory after it returns.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * (base/hold.h), so nobody touches the memory after it returns. */
 #ifndef UROCE_MR_H
 #define UROCE_MR_H
 
@@ -32,11 +32,11 @@ struct mr {
 	struct pd *pd;
 	uint64_t iova; /* the address by which work requests and peers name its first byte */
 	uint64_t length;
-	char *memory;		/* that byte, in this process */
-	unsigned access;	/* enum ibv_access_flags, MR_LOCAL */
-	_Atomic uint32_t key;	/* 0: dead */
-	uint8_t tag;		/* the low eight bits of its last key */
-	uint8_t type;		/* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
+	char *memory;	      /* that byte, in this process */
+	unsigned access;      /* enum ibv_access_flags, MR_LOCAL */
+	_Atomic uint32_t key; /* 0: dead */
+	uint8_t tag;	      /* the low eight bits of its last key */
+	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
 	union {
 		struct mr *region; /* a window: what it is bound to, NULL: nothing; changes under hca->window_lock */
 		_Atomic uint32_t *backing; /* a region of device memory: who counts it; else NULL. For verbs/ */
@@ -46,22 +46,25 @@ struct mr {
 		int dmabuf;	    /* a region with MR_DMABUF: its descriptor */
 	};
 };
-static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * CACHE_LINE, "the fields above stand as the comment says");
+static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * CACHE_LINE,
+	      "the fields above stand as the comment says");
 
 /* Makes a region of [address, address + length); the memory is not looked at. NULL and errno ENOMEM when there
  * is no room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
 /* Changes a live region in place; what is inside finishes first. A region of other memory gets another key; one that
- * only changes its rights or domain keeps the key that peers know, as with adapters. 0, or -EBUSY: a window is bound. */
+ * only changes its rights or domain keeps the key that peers know, as with adapters. 0, or -EBUSY: a window is bound.
+ */
 int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
 /* After this, the key is unknown and nobody is inside. The memory of the struct belongs to the pool again. 0, or
  * -EBUSY: a window is bound to it. */
 int mr_deregister(struct mr *mr);
 
-/* For regions of our own that no window is bound to, between two that use them: nobody gets in. What local peers have begun
- * may still be going on: show_settle(). Afterwards it is known by another key. It may be deregistered in between. */
+/* For regions of our own that no window is bound to, between two that use them: nobody gets in. What local peers have
+ * begun may still be going on: show_settle(). Afterwards it is known by another key. It may be deregistered in between.
+ */
 void mr_suspend(struct mr *mr);
 void mr_resume(struct mr *mr);
 
@@ -94,7 +97,8 @@ static inline struct mr *mr_get(struct hca *hca, uint32_t key)
 	return likely(mr && key) ? mr_hazard_get(mr, key) : NULL;
 }
 
-/* Which one somebody has found last, as most often he asks for that again. Whether it still is that is found out each time. */
+/* Which one somebody has found last, as most often he asks for that again. Whether it still is that is found out each
+ * time. */
 struct mr_last {
 	struct mr *mr;
 	uint32_t key; /* 0: none */
@@ -131,8 +135,8 @@ static inline char *mr_at(const struct mr *mr, uint64_t iova)
 }
 
 /* Whether nobody may touch the memory but by what follows: paged on demand, it need not be there; a device's, it needs
- * care; a null region has none. (Memory paged on demand may also be left to the kernel in other ways, which then reports
- * EFAULT.) A window says nothing of it: ask its region. */
+ * care; a null region has none. (Memory paged on demand may also be left to the kernel in other ways, which then
+ * reports EFAULT.) A window says nothing of it: ask its region. */
 static inline bool mr_is_indirect(const struct mr *mr)
 {
 	return mr->access & (IBV_ACCESS_ON_DEMAND | MR_NULL | MR_DMABUF);

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A protection domain; or what extends or stands for one: a parent domain, an import. Made and freed by verbs/pd.c and
- * verbs/domain.c; `users` counts the objects in it. All but that is constant.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * verbs/domain.c; `users` counts the objects in it. All but that is constant. */
 #ifndef UROCE_PD_H
 #define UROCE_PD_H
 
@@ -20,12 +20,12 @@ struct pd {
 	struct ibv_pd base; /* what the application holds: first */
 	struct hca *hca;
 	_Atomic uint32_t users;
-	struct list all;   /* of those that can be imported: verbs/pd.c */
+	struct list all;		   /* of those that can be imported: verbs/pd.c */
 	const struct ibv_context *made_in; /* and its handle, as they were at first: see pd_check() */
 	uint32_t handle;
 	struct pd *domain; /* whose memory and queues go together: see pd_domain(). NULL: its own */
 
-	bool is_parent;	   /* a parent domain; else, with a domain, an import */
+	bool is_parent; /* a parent domain; else, with a domain, an import */
 
 	/* of a parent domain: where the memory of its queues comes from */
 	pd_alloc *alloc;
@@ -36,8 +36,8 @@ struct pd {
 /* Of what is gone, where that can be told. */
 #define NO_HANDLE UINT32_MAX
 
-/* Objects are known to the kernel by their handles, so one that is gone or overwritten is told from one that is there: ENOENT.
- * EINVAL: there is none; 0: it is what it was made to be. */
+/* Objects are known to the kernel by their handles, so one that is gone or overwritten is told from one that is there:
+ * ENOENT. EINVAL: there is none; 0: it is what it was made to be. */
 static inline int pd_check(const struct ibv_pd *base)
 {
 	const struct pd *pd = (const struct pd *)base;
@@ -65,8 +65,8 @@ enum buffer_kind {
 	BUFFER_COMPLETION,
 };
 
-/* Memory for a queue, at a multiple of CACHE_LINE, not zeroed, from the PD's allocator if it has one (`pd` may be NULL).
- * *from is for buffer_free(). NULL: there is none. */
+/* Memory for a queue, at a multiple of CACHE_LINE, not zeroed, from the PD's allocator if it has one (`pd` may be
+ * NULL). *from is for buffer_free(). NULL: there is none. */
 void *buffer_alloc(struct pd *pd, size_t size, enum buffer_kind kind, struct pd **from);
 void buffer_free(void *at, enum buffer_kind kind, struct pd *from);
 

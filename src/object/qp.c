@@ -15,7 +15,8 @@ static void clear_part(struct qp *qp, size_t begin, size_t end)
 }
 
 /* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its
- * lock: so the lock stays as it is, and all else is cleared under it. `ack_is_delayed` is looked at without the lock. */
+ * lock: so the lock stays as it is, and all else is cleared under it. `ack_is_delayed` is looked at without the lock.
+ */
 static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	clear_part(qp, 0, offsetof(struct qp, lock));

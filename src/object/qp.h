@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A queue pair. verbs/qp.c makes and destroys it; it lives in hca->qps. `lock` guards every field below
- * "mutable"; whoever calls the engine holds it for one packet, one timer or one post.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * "mutable"; whoever calls the engine holds it for one packet, one timer or one post. */
 #ifndef UROCE_QP_H
 #define UROCE_QP_H
 
@@ -28,7 +28,7 @@ struct path {
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	uint8_t sgid_index;
-	void *link; /* for loop/: what to send through; the engine does not look at it */
+	void *link;	  /* for loop/: what to send through; the engine does not look at it */
 	void *local_peer; /* for loop/: the process, if it is on this host; NULL: by link */
 };
 
@@ -43,58 +43,61 @@ struct proven {
  * UC and UD use the cursor alone: what is behind it has been sent, and una == next == high. */
 struct requester {
 	/* what each message looks at: one cache line */
-	psn_t una;	 /* the oldest PSN that is not acknowledged: packet `acked` of the WQE at sq.head */
-	psn_t next;	 /* the next PSN to send: packet `packet` of the WQE at `wqe` */
-	psn_t high;	 /* one past the highest ever sent */
-	uint32_t acked;	 /* packets of the WQE at sq.head that are acknowledged */
-	uint32_t wqe;	 /* cursor: position in the SQ */
-	uint32_t packet; /* cursor: packet within that WQE */
-	uint32_t flight; /* charge, in bytes, of [una, next): see wqe_charge() */
-	uint32_t window; /* congestion window, in bytes */
+	psn_t una;	  /* the oldest PSN that is not acknowledged: packet `acked` of the WQE at sq.head */
+	psn_t next;	  /* the next PSN to send: packet `packet` of the WQE at `wqe` */
+	psn_t high;	  /* one past the highest ever sent */
+	uint32_t acked;	  /* packets of the WQE at sq.head that are acknowledged */
+	uint32_t wqe;	  /* cursor: position in the SQ */
+	uint32_t packet;  /* cursor: packet within that WQE */
+	uint32_t flight;  /* charge, in bytes, of [una, next): see wqe_charge() */
+	uint32_t window;  /* congestion window, in bytes */
 	uint32_t unasked; /* charge sent since the last packet with AckReq ... */
-	psn_t asked;	 /* one past the last packet that an answer is bound to come for */
-	uint32_t mtu;	 /* bytes per packet: the path MTU, or what the link carries ... */
+	psn_t asked;	  /* one past the last packet that an answer is bound to come for */
+	uint32_t mtu;	  /* bytes per packet: the path MTU, or what the link carries ... */
 	union {
 		struct {
-			bool lossless;	   /* ... which then loses nothing: no probes, no window */
-			bool changing;	   /* picks up nothing new: the link changes when all that is on the way has arrived */
-			bool rnr_wait;	   /* told "receiver not ready": silent until rnr_until */
+			bool lossless; /* ... which then loses nothing: no probes, no window */
+			bool changing; /* picks up nothing new: the link changes when all that is on the way has arrived
+					*/
+			bool rnr_wait; /* told "receiver not ready": silent until rnr_until */
 			bool probe_wanted; /* send the last packet again */
 		};
 		uint32_t manner; /* all of these: requester_is_plain() */
 	};
-	bool peer_spoke; /* a request has come since we sent one: the peer may be waiting for its reply */
-	uint8_t rd_count; /* see rd_last */
+	bool peer_spoke;	      /* a request has come since we sent one: the peer may be waiting for its reply */
+	uint8_t rd_count;	      /* see rd_last */
 	uint8_t retries, rnr_retries; /* left */
-	bool gap_seen;	 /* went back for a hole already, and nothing has come of it yet */
-	bool moved;	 /* timeout_at stays when something is acknowledged: it begins again when it fires, if this says so */
-	bool plain;	 /* the peer cannot follow references: payload goes with its packets */
-	uint8_t refused; /* so often have requests that waited turned out not to be possible from here; no more than matters */
+	bool gap_seen;		      /* went back for a hole already, and nothing has come of it yet */
+	bool moved; /* timeout_at stays when something is acknowledged: it begins again when it fires, if this says so
+		     */
+	bool plain; /* the peer cannot follow references: payload goes with its packets */
+	uint8_t refused;     /* so often have requests that waited turned out not to be possible from here; no more than
+				matters */
 	uint64_t timeout_at; /* the transport timer; NEVER: it does not run. Where nothing is lost: see `moved` */
 
-	uint32_t hasty;	 /* requests up to this position do not wait until they can be executed from here */
+	uint32_t hasty;	    /* requests up to this position do not wait until they can be executed from here */
 	uint32_t threshold; /* slow start up to here */
-	psn_t recovery;	 /* high at the last loss: one reduction per window ... */
-	bool recovering; /* ... until una gets there */
-	bool full;	 /* what `held` has to wait for is room on the way */
-	uint64_t asked_at; /* when the last packet with AckReq was sent */
-	struct flow *held; /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
+	psn_t recovery;	    /* high at the last loss: one reduction per window ... */
+	bool recovering;    /* ... until una gets there */
+	bool full;	    /* what `held` has to wait for is room on the way */
+	uint64_t asked_at;  /* when the last packet with AckReq was sent */
+	struct flow *held;  /* UC, UD: the packet at the cursor waits for this receiver; NULL: it does not */
 	struct proven proven;
 
 	/* READs and atomics on the way: the last PSN of each request packet, oldest first; rd_count of them */
 	psn_t rd_last[HCA_MAX_RD_ATOMIC];
 	uint8_t rd_head;
 
-	uint8_t probes;		      /* tail-loss probes since the last progress */
-	uint32_t train;		      /* packets that travel together: train_of(mtu) */
-	uint64_t hole_until;	      /* responses that come too early tell nothing new until then */
+	uint8_t probes;	     /* tail-loss probes since the last progress */
+	uint32_t train;	     /* packets that travel together: train_of(mtu) */
+	uint64_t hole_until; /* responses that come too early tell nothing new until then */
 	uint64_t rnr_until;
-	uint64_t probe_at;   /* the tail-loss probe; NEVER when not wanted */
+	uint64_t probe_at; /* the tail-loss probe; NEVER when not wanted */
 
 	/* round-trip time, RFC 6298; 0: not measured yet */
 	uint64_t srtt, rttvar;
-	psn_t timed;	    /* the packet that is being timed */
-	uint64_t timed_at;  /* when it was sent; 0: none is */
+	psn_t timed;	   /* the packet that is being timed */
+	uint64_t timed_at; /* when it was sent; 0: none is */
 };
 
 /* Lossless, and nothing else of that. */
@@ -111,16 +114,16 @@ enum response_kind {
 /* A response that waits for its tx batch to be sent, in PSN order. */
 struct response {
 	enum response_kind kind;
-	psn_t psn;	 /* of the next response packet */
+	psn_t psn; /* of the next response packet */
 	uint32_t rkey;
-	uint64_t va;	 /* READ: next byte */
-	uint32_t left;	 /* READ: bytes to go */
-	bool started;	 /* READ: FIRST has been sent */
-	bool again;	 /* READ, ATOMIC: to a duplicate request, which can be asked for once more */
-	uint64_t value;	 /* ATOMIC: what the memory held */
+	uint64_t va;	/* READ: next byte */
+	uint32_t left;	/* READ: bytes to go */
+	bool started;	/* READ: FIRST has been sent */
+	bool again;	/* READ, ATOMIC: to a duplicate request, which can be asked for once more */
+	uint64_t value; /* ATOMIC: what the memory held */
 	uint32_t msn;
-	uint32_t mtu;	 /* READ: bytes per packet */
-	uint32_t srqn;	 /* XRC READ: whose memory it is about */
+	uint32_t mtu;  /* READ: bytes per packet */
+	uint32_t srqn; /* XRC READ: whose memory it is about */
 };
 
 /* What an atomic found, kept to answer a duplicate of the request. */
@@ -144,34 +147,34 @@ struct responder {
 	enum inbound inbound;
 	uint32_t response_count; /* see responses */
 	uint32_t recv_position;
-	psn_t ack_psn;	      /* what an ACK will say: the last SEND or WRITE packet, as responses acknowledge the rest */
-	uint32_t unacked;     /* packets since the last ACK */
+	psn_t ack_psn;	  /* what an ACK will say: the last SEND or WRITE packet, as responses acknowledge the rest */
+	uint32_t unacked; /* packets since the last ACK */
 	union {
 		struct {
-			uint8_t nak;  /* syndrome of a NAK or RNR NAK to send (0: none), see nak_psn */
+			uint8_t nak; /* syndrome of a NAK or RNR NAK to send (0: none), see nak_psn */
 			bool cnp_owed;
 		};
 		uint16_t owes; /* either of these */
 	};
 	bool has_recv;
-	bool nak_sent;	      /* a NAK is out, or will be: silent until the expected packet comes */
-	bool ack_owed;	      /* something received is not acknowledged yet */
-	bool ack_asked;	      /* ... and the peer asked for it ... */
-	bool ack_urgent;      /* ... in the middle of a message, or again */
-	bool starves;	      /* a local peer's message found no receive, and none has been taken since ... */
-	uint64_t look_at;     /* ... when to look whether there is one now; 0: the local peer has been told ... */
+	bool nak_sent;		/* a NAK is out, or will be: silent until the expected packet comes */
+	bool ack_owed;		/* something received is not acknowledged yet */
+	bool ack_asked;		/* ... and the peer asked for it ... */
+	bool ack_urgent;	/* ... in the middle of a message, or again */
+	bool starves;		/* a local peer's message found no receive, and none has been taken since ... */
+	uint64_t look_at;	/* ... when to look whether there is one now; 0: the local peer has been told ... */
 	uint64_t patient_until; /* ... when to tell it that there is none; 0: not known yet */
-	struct rwqe *recv;    /* a copy of the receive that the message uses */
+	struct rwqe *recv;	/* a copy of the receive that the message uses */
 
-	uint32_t received;    /* bytes of the message so far */
-	uint64_t write_va;    /* WRITE: next byte */
+	uint32_t received; /* bytes of the message so far */
+	uint64_t write_va; /* WRITE: next byte */
 	uint32_t write_rkey, write_left;
-	struct srq *srq;      /* XRC: what the packet at hand names; NULL: nothing */
-	uint32_t srqn;	      /* XRC: what the message does */
+	struct srq *srq; /* XRC: what the packet at hand names; NULL: nothing */
+	uint32_t srqn;	 /* XRC: what the message does */
 	psn_t nak_psn;
-	struct grh_kept grh;  /* UD: of what came the fast path */
+	struct grh_kept grh;   /* UD: of what came the fast path */
 	struct credit *credit; /* UC, UD: to whoever sent the packet at hand; NULL: none */
-	uint64_t cnp_at;      /* when the last CNP went out */
+	uint64_t cnp_at;       /* when the last CNP went out */
 
 	struct response *responses; /* ring of max_dest_rd_atomic, oldest first; response_count of them */
 	uint32_t response_head, response_size;
@@ -185,11 +188,11 @@ struct keep;
 
 /* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
 struct away {
-	uint8_t owner;	      /* the slot of the process that takes what comes; 0: this one */
-	uint8_t host;	      /* of a guest: the slot of the process that passes on to it */
-	bool rests, wanted;   /* it is between messages; one for somebody else has come and was dropped */
-	uint32_t epoch;	      /* how often it has moved */
-	uint64_t incarnation; /* random; 0: it never has, since RESET */
+	uint8_t owner;	       /* the slot of the process that takes what comes; 0: this one */
+	uint8_t host;	       /* of a guest: the slot of the process that passes on to it */
+	bool rests, wanted;    /* it is between messages; one for somebody else has come and was dropped */
+	uint32_t epoch;	       /* how often it has moved */
+	uint64_t incarnation;  /* random; 0: it never has, since RESET */
 	psn_t begin, expected; /* from where on it is there, and where it was heard to be */
 	uint32_t begin_msn, msn;
 };
@@ -199,64 +202,67 @@ struct qp {
 		struct ibv_qp base;
 		struct ibv_qp_ex ex;
 	};
-	struct pd *holder;		/* that counts it, and gave it its memory: pd, or a parent domain of it */
-	uint64_t serial; /* never used again, other than the QPN. From 1 */
-	struct xrcd_name domain;	/* XRC target */
+	struct pd *holder;	 /* that counts it, and gave it its memory: pd, or a parent domain of it */
+	uint64_t serial;	 /* never used again, other than the QPN. From 1 */
+	struct xrcd_name domain; /* XRC target */
 
-	/* From here on, by cache lines, what each message looks at: where there are thousands of connections, every line of theirs is a
-	 * miss. See qp_fetch(). */
+	/* From here on, by cache lines, what each message looks at: where there are thousands of connections, every
+	 * line of theirs is a miss. See qp_fetch(). */
 	_Alignas(CACHE_LINE) struct lock lock;
 	/* mutable */
 	enum ibv_qp_state state;
-	bool alive;		 /* between create and destroy */
-	bool cq_lost;		 /* a completion found its CQ full: the QP is about to fail */
-	bool comm_est;		 /* IBV_EVENT_COMM_EST was reported */
-	bool is_ready;		 /* for loop/: it is there, or somebody who took it out is about to run the QP */
-	_Atomic bool ack_is_delayed;	 /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`, else a hint */
-	bool is_kept : 1;	 /* for loop/: an XRC target that others would go on with: what it does is noted in `keep` */
-	bool is_guest : 1;	 /* for loop/: the responder of another process's target. Constant, as what follows ... */
+	bool alive;		     /* between create and destroy */
+	bool cq_lost;		     /* a completion found its CQ full: the QP is about to fail */
+	bool comm_est;		     /* IBV_EVENT_COMM_EST was reported */
+	bool is_ready;		     /* for loop/: it is there, or somebody who took it out is about to run the QP */
+	_Atomic bool ack_is_delayed; /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`,
+					else a hint */
+	bool is_kept : 1;  /* for loop/: an XRC target that others would go on with: what it does is noted in `keep` */
+	bool is_guest : 1; /* for loop/: the responder of another process's target. Constant, as what follows ... */
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
 	bool sig_all;
 	struct hca *hca;
-	struct pd *pd;			/* that protects. NULL of an XRC target: the SRQ of each message says */
-	struct cq *send_cq, *recv_cq;	/* NULL: XRC has none for what a QP does not do */
-	struct srq *srq;		/* where receives come from; NULL: from rq, or (XRC target) as each message says. The last of these */
-	struct reach *reach;	 /* its peer's memory, where that can be reached from here; NULL: not */
+	struct pd *pd;		      /* that protects. NULL of an XRC target: the SRQ of each message says */
+	struct cq *send_cq, *recv_cq; /* NULL: XRC has none for what a QP does not do */
+	struct srq *srq; /* where receives come from; NULL: from rq, or (XRC target) as each message says. The last of
+			    these */
+	struct reach *reach; /* its peer's memory, where that can be reached from here; NULL: not */
 	struct sq sq;
-	struct path path;	 /* UD has none: each work request carries its own */
-	uint64_t sent_to;	 /* for loop/: where in its local peer's ring the last packet ends */
+	struct path path; /* UD has none: each work request carries its own */
+	uint64_t sent_to; /* for loop/: where in its local peer's ring the last packet ends */
 	struct requester req;
-	uint64_t timer_at;	 /* for loop/: its timer is set, and fires no later. 0: not */
-	struct rq rq; /* unused with an SRQ */
-	struct list ready;	 /* in hca->ready: guarded by hca->ready_lock */
-	struct timer timer;	 /* in hca->timers */
+	uint64_t timer_at;  /* for loop/: its timer is set, and fires no later. 0: not */
+	struct rq rq;	    /* unused with an SRQ */
+	struct list ready;  /* in hca->ready: guarded by hca->ready_lock */
+	struct timer timer; /* in hca->timers */
 	_Alignas(CACHE_LINE) struct responder resp;
 	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
 
 	_Alignas(CACHE_LINE) struct reach_pair reach_pair;
-	uint32_t mtu;		 /* path MTU in bytes; of UD, the port's */
-	uint32_t index;		 /* constant, as is ... */
+	uint32_t mtu;	/* path MTU in bytes; of UD, the port's */
+	uint32_t index; /* constant, as is ... */
 	struct ibv_qp_cap cap;
-	struct flow *flow;	 /* UC: one, UD: UD_FLOWS; NULL: of others */
+	struct flow *flow;     /* UC: one, UD: UD_FLOWS; NULL: of others */
 	struct credit *credit; /* UC: one, UD: UD_PROMISES; NULL: of others */
-	bool sqd_notified;	 /* SQ_DRAINED was reported for this SQD */
-	uint8_t failed;		 /* enum ibv_event_type that took it to ERR */
-	bool roams;		 /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
-	uint32_t tick;		 /* for loop/: when it last sent */
-	uint64_t sent_at;	 /* for loop/: UC and UD: ns, when it last sent */
-	struct {		 /* what was posted in between, when engine_backlog() last looked */
+	bool sqd_notified;     /* SQ_DRAINED was reported for this SQD */
+	uint8_t failed;	       /* enum ibv_event_type that took it to ERR */
+	bool roams;	       /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
+	uint32_t tick;	       /* for loop/: when it last sent */
+	uint64_t sent_at;      /* for loop/: UC and UD: ns, when it last sent */
+	struct {	       /* what was posted in between, when engine_backlog() last looked */
 		uint32_t from, to, charge;
 	} backlog;
-	struct away away;	 /* for loop/: XRC target */
-	void *owner;		 /* for verbs/: the device context */
+	struct away away; /* for loop/: XRC target */
+	void *owner;	  /* for verbs/: the device context */
 	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
 	 * is used: verbs/shared_qp.c */
-	struct qp *real;	 /* ... of such a one: the QP itself. Constant */
-	struct list openers;	 /* ... of the QP: these; of them: where they stand */
-	uint32_t open;		 /* ... of the QP: how many there are, its maker among them ... */
-	bool closed;		 /* ... who is no more */
-	struct far *far;	 /* ... of one who is in another process, and of a QP that is or was: verbs/far_qp.h. Else NULL. Constant */
-	bool is_here;		 /* ... of a QP that was in another process, and goes on here */
+	struct qp *real;     /* ... of such a one: the QP itself. Constant */
+	struct list openers; /* ... of the QP: these; of them: where they stand */
+	uint32_t open;	     /* ... of the QP: how many there are, its maker among them ... */
+	bool closed;	     /* ... who is no more */
+	struct far *far; /* ... of one who is in another process, and of a QP that is or was: verbs/far_qp.h. Else NULL.
+			    Constant */
+	bool is_here;	 /* ... of a QP that was in another process, and goes on here */
 	struct keep *keep;	 /* ... of the QP, once another process has opened it: object/keep.h */
 	struct xrcd *xrcd;	 /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
@@ -266,19 +272,20 @@ struct qp {
 	bool answers_first;	 /* the peer may see what this end does next before the ACK of what it has received */
 	_Atomic uint32_t flows;	 /* steering rules that lead here: verbs/flow.c */
 	struct ibv_wq *wq;	 /* for verbs/: what the application knows it as; else NULL. Constant */
-	bool listens;		 /* for verbs/: a UD QP, or who has opened one that is far away, that counts in its context's listeners */
-	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
+	bool listens;	 /* for verbs/: a UD QP, or who has opened one that is far away, that counts in its context's
+			    listeners */
+	uint32_t events; /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&
 		      offsetof(struct qp, path) % CACHE_LINE == 0 && offsetof(struct qp, req) % CACHE_LINE == 0 &&
 		      offsetof(struct qp, rq) % CACHE_LINE == 0 && offsetof(struct qp, resp) % CACHE_LINE == 0 &&
-		      offsetof(struct requester, timeout_at) < CACHE_LINE && offsetof(struct responder, recv) < CACHE_LINE &&
-		      offsetof(struct rq, reclaimed) < CACHE_LINE,
+		      offsetof(struct requester, timeout_at) < CACHE_LINE &&
+		      offsetof(struct responder, recv) < CACHE_LINE && offsetof(struct rq, reclaimed) < CACHE_LINE,
 	      "cache lines of what each message looks at");
 
-/* Has what a message looks at brought here, all at once: from the lock on, whoever takes it would wait for one line after the
- * other. */
+/* Has what a message looks at brought here, all at once: from the lock on, whoever takes it would wait for one line
+ * after the other. */
 static inline void qp_fetch(const struct qp *qp)
 {
 	__builtin_prefetch(&qp->lock, 1);

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Work queues: the rings of send and receive work requests. A position in a ring counts all requests ever
- * posted, so it never repeats within 2^32 requests and names a request in traces.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * posted, so it never repeats within 2^32 requests and names a request in traces. */
 #ifndef UROCE_QUEUE_H
 #define UROCE_QUEUE_H
 
@@ -44,14 +44,14 @@ struct wqe {
 			uint32_t remote_qpn, remote_qkey; /* UD, as is wqe_path() */
 		};
 		bool in_pieces; /* a WRITE: each packet is a WRITE of its own; from WQE_PROCESSING on */
-		struct { /* a bind; with rkey, remote_addr, and the access flags in imm */
+		struct {	/* a bind; with rkey, remote_addr, and the access flags in imm */
 			uint64_t bind_length;
 			uint32_t bind_window, bind_lkey;
 		};
 	};
 	uint32_t remote_srqn; /* XRC */
-	uint8_t status; /* enum ibv_wc_status: in WQE_ERROR, what it will complete with */
-	bool by_reference; /* packets say where the payload lies; from WQE_PROCESSING on */
+	uint8_t status;	      /* enum ibv_wc_status: in WQE_ERROR, what it will complete with */
+	bool by_reference;    /* packets say where the payload lies; from WQE_PROCESSING on */
 	struct ibv_sge sge[];
 };
 static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");
@@ -59,14 +59,14 @@ static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache li
 /* The owner of the QP's lock guards all but `reclaimed`. */
 struct sq {
 	char *ring;
-	struct pd *from;     /* of the ring: for buffer_free() */
-	uint32_t stride;     /* bytes per WQE: the fixed part, SGEs or inline data, what the transport adds */
-	uint32_t mask;	     /* ring size less 1 */
-	uint32_t depth;	     /* work requests that may be outstanding: cap.max_send_wr */
+	struct pd *from; /* of the ring: for buffer_free() */
+	uint32_t stride; /* bytes per WQE: the fixed part, SGEs or inline data, what the transport adds */
+	uint32_t mask;	 /* ring size less 1 */
+	uint32_t depth;	 /* work requests that may be outstanding: cap.max_send_wr */
 	uint32_t max_sge;
 	uint32_t max_inline;
-	uint32_t head;	     /* the oldest that is not complete */
-	uint32_t tail;	     /* where the next post goes */
+	uint32_t head;		    /* the oldest that is not complete */
+	uint32_t tail;		    /* where the next post goes */
 	_Atomic uint32_t reclaimed; /* polled up to here: as on hardware, polling its CQE frees a slot and all before */
 	struct mr_last last;
 };
@@ -74,25 +74,26 @@ static_assert(sizeof(struct sq) == CACHE_LINE, "what each message looks at");
 
 struct rwqe {
 	uint64_t wr_id;
-	uint32_t length;  /* room for bytes in all SGEs */
+	uint32_t length; /* room for bytes in all SGEs */
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };
 
 /* Receives: of one QP, or shared by many (object/srq.h). */
 struct rq {
-	struct lock lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. A QP's own needs none but that */
+	struct lock
+		lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. A QP's own needs none but that */
 	uint32_t stride;
 	char *ring;
 	uint32_t mask, depth, max_sge;
 	uint32_t head; /* the next to be used by an arriving message */
 	uint32_t tail; /* where the next post goes */
 	_Atomic uint32_t reclaimed;
-	struct mr_last last; /* of a QP's own */
+	struct mr_last last;  /* of a QP's own */
 	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
 	enum buffer_kind kind;
-	uint32_t granted;    /* receives in all promises */
-	struct list credits; /* of UC and UD: to all who asked, whatever QP of this queue they send to */
+	uint32_t granted;	    /* receives in all promises */
+	struct list credits;	    /* of UC and UD: to all who asked, whatever QP of this queue they send to */
 	uint64_t period, period_at; /* a time that passes while somebody asks: engine/flow.c */
 };
 
@@ -145,7 +146,8 @@ static inline bool rq_post_piece(struct rq *rq, const struct ibv_recv_wr *wr)
 	struct rwqe *r = rq_at(rq, rq->tail);
 
 	/* relaxed: see cq.c reclaim() */
-	if (unlikely(rq->tail - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed) >= rq->depth || !rq->max_sge))
+	if (unlikely(rq->tail - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed) >= rq->depth ||
+		     !rq->max_sge))
 		return false;
 	r->wr_id = wr->wr_id;
 	r->num_sge = 1;
@@ -180,7 +182,8 @@ static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv
 
 /* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
  * EINVAL (too many SGEs). */
-static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr,
+							 struct ibv_recv_wr **bad)
 {
 	int err = 0;
 

@@ -1,5 +1,5 @@
-/* Receive-side scaling: which of several queues a frame goes to, by the Toeplitz hash of what identifies its flow.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receive-side scaling: which of several queues a frame goes to, by the Toeplitz hash of what identifies its flow. */
 #ifndef UROCE_RSS_H
 #define UROCE_RSS_H
 

@@ -42,7 +42,8 @@ static void read_ipv4(struct frame_key *key, const uint8_t *frame, size_t length
 		.proto = ip.protocol,
 		.tos = ip.tos,
 		.ttl = ip.ttl,
-		.flags = (fragment & IP_DF ? 2 : 0) | (fragment & IP_MF ? 4 : 0), /* as the kernel's interface has them */
+		.flags = (fragment & IP_DF ? 2 : 0) |
+			 (fragment & IP_MF ? 4 : 0), /* as the kernel's interface has them */
 	};
 	if (!(fragment & IP_OFFMASK))
 		read_ports(key, ip.protocol, frame, length, at + ip.ihl * 4u);
@@ -93,11 +94,11 @@ void frame_read(struct frame_key *key, const uint8_t *frame, size_t length)
 }
 
 /* Where each spec has its filters, and what of the key they speak of. */
-#define ROW(number, bit, spec_type, filter, field)                                                                  \
-	{                                                                                                           \
-		.type = (number), .layer = (bit), .bytes = sizeof(struct spec_type),                                \
-		.value = offsetof(struct spec_type, val), .mask = offsetof(struct spec_type, mask),                 \
-		.size = sizeof(struct filter), .offset = offsetof(struct frame_key, field)                          \
+#define ROW(number, bit, spec_type, filter, field)                                                  \
+	{                                                                                           \
+		.type = (number), .layer = (bit), .bytes = sizeof(struct spec_type),                \
+		.value = offsetof(struct spec_type, val), .mask = offsetof(struct spec_type, mask), \
+		.size = sizeof(struct filter), .offset = offsetof(struct frame_key, field)          \
 	}
 static const struct {
 	uint32_t type, layer;

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Steering rules: which Ethernet frames are for which raw packet queue pair. A frame is read once into the structs of
- * the verbs API, so that a rule is nothing but values and masks to hold against them. Pure: no state, no lock.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * the verbs API, so that a rule is nothing but values and masks to hold against them. Pure: no state, no lock. */
 #ifndef UROCE_RULES_H
 #define UROCE_RULES_H
 
@@ -62,11 +62,11 @@ struct flow_rule {
 
 /* ibv_create_counters(3): verbs/counters.c. Rules count in it. */
 struct flow_counters {
-	struct ibv_counters base; /* what the application holds: first */
+	struct ibv_counters base;	 /* what the application holds: first */
 	_Atomic uint64_t packets, bytes; /* relaxed: counts */
 	_Atomic uint32_t users;		 /* rules */
 	struct lock lock;
-	uint32_t points;		 /* guarded by lock, as is what each of them shows: */
+	uint32_t points; /* guarded by lock, as is what each of them shows: */
 	struct {
 		uint32_t index;
 		bool bytes;

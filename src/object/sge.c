@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/sge.h"
 
-bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
-		 unsigned access)
+bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, unsigned access)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		struct mr *mr;
@@ -17,8 +16,8 @@ bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge
 	return true;
 }
 
-bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
-		 uint64_t offset, const void *bytes, uint32_t length)
+bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+		 const void *bytes, uint32_t length)
 {
 	struct sge_rest rest = {sge, count, length, offset};
 	const char *from = bytes;

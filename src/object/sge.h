@@ -1,5 +1,5 @@
-/* Scatter/gather lists: from local keys to bytes. Offsets count from the first byte of the list.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Scatter/gather lists: from local keys to bytes. Offsets count from the first byte of the list. */
 #ifndef UROCE_SGE_H
 #define UROCE_SGE_H
 
@@ -33,8 +33,10 @@ static inline bool sge_next(struct sge_rest *rest, struct ibv_sge *part)
 	return false;
 }
 
-/* A region that is held, if `length` bytes from an SGE's address on are memory of the domain in it with these rights. */
-static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, uint32_t length, unsigned access)
+/* A region that is held, if `length` bytes from an SGE's address on are memory of the domain in it with these rights.
+ */
+static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, uint32_t length,
+				    unsigned access)
 {
 	if (likely(mr && mr_allows(mr, pd, sge->addr, length, access | MR_LOCAL)))
 		return mr;
@@ -50,14 +52,15 @@ static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const 
 }
 
 /* The same for somebody who most often asks for the same one, and of what is not all the SGE. */
-static inline struct mr *sge_region_again(struct hca *hca, struct mr_last *last, const struct pd *pd, const struct ibv_sge *sge,
-					  uint32_t length, unsigned access)
+static inline struct mr *sge_region_again(struct hca *hca, struct mr_last *last, const struct pd *pd,
+					  const struct ibv_sge *sge, uint32_t length, unsigned access)
 {
 	return sge_within(mr_get_again(hca, last, sge->lkey), pd, sge, length, access);
 }
 
 /* Copies bytes to the beginning of an SGE, which is as long. False: that is not writable memory of the domain. */
-static inline bool sge_store(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, const void *bytes, uint32_t length)
+static inline bool sge_store(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, const void *bytes,
+			     uint32_t length)
 {
 	struct mr *mr = mr_get(hca, sge->lkey);
 	bool ok;

@@ -118,8 +118,8 @@ void show_qp(struct qp *qp)
 
 void show_settle(struct hca *hca)
 {
-	/* Where there is no region nobody is inside: whoever closed the last one has waited. Sequentially consistent, with the
-	 * closing of the QP that comes before: who got in by that one saw a region that had been counted. */
+	/* Where there is no region nobody is inside: whoever closed the last one has waited. Sequentially consistent,
+	 * with the closing of the QP that comes before: who got in by that one saw a region that had been counted. */
 	if (hca->share && atomic_load_explicit(&hca->regions, memory_order_seq_cst))
 		share_settle(hca->share);
 }

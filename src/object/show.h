@@ -1,5 +1,5 @@
-/* What local peers on this host see of regions and QPs (memory/share.h), so that they can reach them by themselves.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What local peers on this host see of regions and QPs (memory/share.h), so that they can reach them by themselves. */
 #ifndef UROCE_SHOW_H
 #define UROCE_SHOW_H
 

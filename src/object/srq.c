@@ -106,8 +106,7 @@ bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t
 
 	lock_take(&srq->rq.lock);
 	found = rq_take(&srq->rq, credit, out, position);
-	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head,
-			      memory_order_relaxed); /* of use under the lock only */
+	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head, memory_order_relaxed); /* of use under the lock only */
 	low = found && limit_reached(srq);
 	lock_drop(&srq->rq.lock);
 	if (unlikely(low))

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A shared receive queue: receives that the messages of many QPs use. verbs/srq.c makes and destroys it; it
  * lives in hca->srqs. A slot is free as soon as a message has taken its receive, since it takes a copy
  * (completions come in any order, from CQs of many QPs, so they could not tell how far the ring is done
- * with). `rq.lock` guards all below it. Any thread may call. SPDX-License-Identifier: BSD-2-Clause */
+ * with). `rq.lock` guards all below it. Any thread may call. */
 #ifndef UROCE_SRQ_H
 #define UROCE_SRQ_H
 

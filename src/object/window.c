@@ -66,8 +66,8 @@ static bool object_window_allows(const struct mr *w, const struct pd *pd, const 
 	return !w->region && b->length;
 }
 
-static void bind(struct hca *hca, struct mr *w, struct mr *region, uint64_t qp_serial,
-		 const struct window_bind *b) REQUIRES(hca->window_lock)
+static void bind(struct hca *hca, struct mr *w, struct mr *region, uint64_t qp_serial, const struct window_bind *b)
+	REQUIRES(hca->window_lock)
 {
 	unbind(hca, w);
 	w->region = region;
@@ -114,8 +114,8 @@ bool window_invalidate(struct hca *hca, const struct pd *pd, uint64_t qp_serial,
 	mr_put(w);
 	lock_take(&hca->window_lock);
 	/* acquire pairs with mr_open(): whose key it is */
-	ok = atomic_load_explicit(&w->key, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 &&
-	     w->pd == pd && w->qp_serial == qp_serial;
+	ok = atomic_load_explicit(&w->key, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 && w->pd == pd &&
+	     w->qp_serial == qp_serial;
 	if (ok)
 		unbind(hca, w);
 	lock_drop(&hca->window_lock);
@@ -128,7 +128,8 @@ struct mr *window_enter(struct mr *w, uint64_t qp_serial)
 
 	if (!w->qp_serial || w->qp_serial == qp_serial) {
 		region = w->region;
-		/* unbind() waits until nobody is in the window, and only then may the region go, which waits for this */
+		/* unbind() waits until nobody is in the window, and only then may the region go, which waits for this
+		 */
 		hazard_swap(w, region);
 	} else {
 		mr_put(w);

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A memory window: a key to a part of a region, bound and taken back by work requests. It is a struct mr of
  * its own, with the region's memory, and lives in hca->mrs. A region stays as long as windows are bound to
  * it. Type 1 is bound again and again, each time with another key. Type 2 is bound once and must be
  * invalidated before it is bound again; only the QP that bound it can be used to reach it (type 2B of
- * IBTA 10.6.7.2). SPDX-License-Identifier: BSD-2-Clause */
+ * IBTA 10.6.7.2). */
 #ifndef UROCE_WINDOW_H
 #define UROCE_WINDOW_H
 

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* An XRC domain (IBTA annex A14): messages that arrive at its target QPs may use its SRQs, whichever process has
  * opened it for either. Made and freed by verbs/xrcd.c; `users` counts the objects in it. What a domain is stands in
- * its name: those with the same one are the same. SPDX-License-Identifier: BSD-2-Clause */
+ * its name: those with the same one are the same. */
 #ifndef UROCE_XRCD_H
 #define UROCE_XRCD_H
 

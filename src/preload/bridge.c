@@ -30,8 +30,8 @@ enum {
 static struct lock lock; /* guards all below; held around a fork */
 static struct list bridges = {&bridges, &bridges};
 static int next_number = FIRST;
-/* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and what is open,
- * and not what is neither. Not held around a fork: to close one needs locks that are. */
+/* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and
+ * what is open, and not what is neither. Not held around a fork: to close one needs locks that are. */
 static struct lock end_lock;
 
 int thread_start(void *(*run)(void *), void *arg)
@@ -78,7 +78,8 @@ static void bridge_leave(struct bridge *b)
 static bool bridge_put(struct bridge *b, const char *at, ssize_t left, bool by_rdma)
 {
 	while (left > 0) {
-		ssize_t n = by_rdma ? rsend(b->number, at, (size_t)left, 0) : NEXT(send)(b->fd, at, (size_t)left, MSG_NOSIGNAL);
+		ssize_t n = by_rdma ? rsend(b->number, at, (size_t)left, 0)
+				    : NEXT(send)(b->fd, at, (size_t)left, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EINTR)
 			return false;
@@ -161,8 +162,8 @@ static void watch_the_end(void)
 	atexit(bridge_end);
 }
 
-/* The pump's end is bound to a name that says what the connection's addresses are: so whoever has the other end can tell, a
- * program that has been executed too. */
+/* The pump's end is bound to a name that says what the connection's addresses are: so whoever has the other end can
+ * tell, a program that has been executed too. */
 struct name {
 	sa_family_t family;
 	char prefix[14];

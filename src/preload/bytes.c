@@ -1,4 +1,5 @@
-/* Bytes. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bytes. */
 #include "preload/preload.h"
 
 #include <fcntl.h>
@@ -21,16 +22,17 @@
 #define OPS uroce_rsocket_attach
 
 /* A call on an rsocket, and the one to make if its descriptor is not one any more. */
-#define MOVING(fd, call, again)                              \
-	({                                                   \
-		ssize_t n_ = call;                           \
-		n_ < 0 && bridge_moved(fd) ? (again) : n_;   \
+#define MOVING(fd, call, again)                            \
+	({                                                 \
+		ssize_t n_ = call;                         \
+		n_ < 0 && bridge_moved(fd) ? (again) : n_; \
 	})
 
 /* What programs call that were built with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);
-ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from, socklen_t *size);
+ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from,
+		       socklen_t *size);
 int __dprintf_chk(int fd, int flag, const char *format, ...);
 int __vdprintf_chk(int fd, int flag, const char *format, va_list args);
 
@@ -46,7 +48,8 @@ static ssize_t sent(ssize_t n, int flags)
 
 PUBLIC ssize_t read(int fd, void *buf, size_t length)
 {
-	return is_rdma(fd) ? MOVING(fd, INSIDE(rread(fd, buf, length)), read(fd, buf, length)) : NEXT(read)(fd, buf, length);
+	return is_rdma(fd) ? MOVING(fd, INSIDE(rread(fd, buf, length)), read(fd, buf, length))
+			   : NEXT(read)(fd, buf, length);
 }
 
 PUBLIC ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
@@ -58,7 +61,8 @@ PUBLIC ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
 
 PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	return is_rdma(fd) ? MOVING(fd, INSIDE(rreadv(fd, iov, count)), readv(fd, iov, count)) : NEXT(readv)(fd, iov, count);
+	return is_rdma(fd) ? MOVING(fd, INSIDE(rreadv(fd, iov, count)), readv(fd, iov, count))
+			   : NEXT(readv)(fd, iov, count);
 }
 
 PUBLIC ssize_t recv(int fd, void *buf, size_t length, int flags)
@@ -119,23 +123,27 @@ static int receive_some(int fd, struct mmsghdr *m, unsigned count, int flags, co
 
 PUBLIC int recvmmsg(int fd, struct mmsghdr *m, unsigned count, int flags, struct timespec *timeout)
 {
-	return is_rdma(fd) && count ? receive_some(fd, m, count, flags, timeout) : NEXT(recvmmsg)(fd, m, count, flags, timeout);
+	return is_rdma(fd) && count ? receive_some(fd, m, count, flags, timeout)
+				    : NEXT(recvmmsg)(fd, m, count, flags, timeout);
 }
 
 PUBLIC ssize_t write(int fd, const void *buf, size_t length)
 {
-	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rwrite(fd, buf, length)), 0), write(fd, buf, length)) : NEXT(write)(fd, buf, length);
+	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rwrite(fd, buf, length)), 0), write(fd, buf, length))
+			   : NEXT(write)(fd, buf, length);
 }
 
 PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rwritev(fd, iov, count)), 0), writev(fd, iov, count)) : NEXT(writev)(fd, iov, count);
+	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rwritev(fd, iov, count)), 0), writev(fd, iov, count))
+			   : NEXT(writev)(fd, iov, count);
 }
 
 PUBLIC ssize_t send(int fd, const void *buf, size_t length, int flags)
 {
-	return is_rdma(fd) ? MOVING(fd, sent(INSIDE(rsend(fd, buf, length, flags)), flags), send(fd, buf, length, flags))
-			   : NEXT(send)(fd, buf, length, flags);
+	return is_rdma(fd)
+		       ? MOVING(fd, sent(INSIDE(rsend(fd, buf, length, flags)), flags), send(fd, buf, length, flags))
+		       : NEXT(send)(fd, buf, length, flags);
 }
 
 /* One that is connected by sending is TCP's. */
@@ -148,8 +156,9 @@ static bool goes_by_rdma(int fd, int flags)
 
 PUBLIC ssize_t sendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t size)
 {
-	return goes_by_rdma(fd, flags) ? MOVING(fd, sent(INSIDE(rsend(fd, buf, length, flags)), flags), send(fd, buf, length, flags))
-				       : NEXT(sendto)(fd, buf, length, flags, to, size);
+	return goes_by_rdma(fd, flags)
+		       ? MOVING(fd, sent(INSIDE(rsend(fd, buf, length, flags)), flags), send(fd, buf, length, flags))
+		       : NEXT(sendto)(fd, buf, length, flags, to, size);
 }
 
 /* Another process is to have them: it gets ends of bridges. */
@@ -230,16 +239,16 @@ PUBLIC int __vdprintf_chk(int fd, int flag, const char *format, va_list args)
 	return is_rdma(fd) ? vdprintf(fd, format, args) : NEXT(__vdprintf_chk)(fd, flag, format, args);
 }
 
-#define DPRINTF(name, parameters, call)            \
-	PUBLIC int name parameters                 \
-	{                                          \
-		va_list args;                      \
-		int n;                             \
-                                                   \
-		va_start(args, format);            \
-		n = call;                          \
-		va_end(args);                      \
-		return n;                          \
+#define DPRINTF(name, parameters, call) \
+	PUBLIC int name parameters      \
+	{                               \
+		va_list args;           \
+		int n;                  \
+                                        \
+		va_start(args, format); \
+		n = call;               \
+		va_end(args);           \
+		return n;               \
 	}
 DPRINTF(dprintf, (int fd, const char *format, ...), vdprintf(fd, format, args))
 DPRINTF(__dprintf_chk, (int fd, int flag, const char *format, ...), __vdprintf_chk(fd, flag, format, args))
@@ -275,11 +284,11 @@ static ssize_t send_file(int out, int in, off_t *at, size_t length)
 	return done ? (ssize_t)done : n;
 }
 
-#define SENDFILE(name)                                                                       \
-	PUBLIC ssize_t name(int out, int in, off_t *at, size_t length)                       \
-	{                                                                                    \
-		return is_rdma(out) ? sent(INSIDE(send_file(out, in, at, length)), 0)        \
-				    : NEXT(name)(out, in, at, length);                       \
+#define SENDFILE(name)                                                                \
+	PUBLIC ssize_t name(int out, int in, off_t *at, size_t length)                \
+	{                                                                             \
+		return is_rdma(out) ? sent(INSIDE(send_file(out, in, at, length)), 0) \
+				    : NEXT(name)(out, in, at, length);                \
 	}
 SENDFILE(sendfile)
 SENDFILE(sendfile64)

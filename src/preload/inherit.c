@@ -37,10 +37,10 @@ struct request {
 
 static struct lock lock; /* guards all below; held around a fork */
 static struct list families = {&families, &families};
-static int steward_set = -1;	 /* an epoll set of the families. -1: there is no steward yet */
-static struct family *expected;	 /* of the fork that is under way */
-static int theirs = -1;		 /* of that, the child's end */
-static int to_parent = -1;	 /* in a child. Constant once there are threads */
+static int steward_set = -1;	/* an epoll set of the families. -1: there is no steward yet */
+static struct family *expected; /* of the fork that is under way */
+static int theirs = -1;		/* of that, the child's end */
+static int to_parent = -1;	/* in a child. Constant once there are threads */
 
 /* ---- one descriptor through a socket ---- */
 

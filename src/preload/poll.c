@@ -1,4 +1,5 @@
-/* poll, select, epoll. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* poll, select, epoll. */
 #include "preload/preload.h"
 
 #include <poll.h>
@@ -58,7 +59,8 @@ PUBLIC int poll(struct pollfd *fds, nfds_t count, int timeout)
 	int result;
 
 	do
-		result = inside || !any_concerns(fds, count) ? NEXT(poll)(fds, count, timeout) : INSIDE(rpoll(fds, count, timeout));
+		result = inside || !any_concerns(fds, count) ? NEXT(poll)(fds, count, timeout)
+							     : INSIDE(rpoll(fds, count, timeout));
 	while (result < 0 && poll_is_stale());
 	return result;
 }
@@ -94,7 +96,8 @@ PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 	return result < 0 && poll_is_stale() ? ppoll(fds, count, timeout, mask) : result;
 }
 
-PUBLIC int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room)
+PUBLIC int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask,
+		       size_t room)
 {
 	if (room / sizeof(*fds) < count)
 		abort();
@@ -335,7 +338,8 @@ PUBLIC int epoll_pwait(int epfd, struct epoll_event *events, int max, int timeou
 	return epoll_any(epfd, events, max, timeout, NULL, mask);
 }
 
-PUBLIC int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask)
+PUBLIC int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout,
+			const sigset_t *mask)
 {
 	return epoll_any(epfd, events, max, to_ms(timeout), timeout, mask);
 }

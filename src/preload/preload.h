@@ -1,9 +1,10 @@
-/* liburoce-rsocket.so: the calls of the C library on TCP sockets, so that an unmodified program's connections go by RDMA
- * where the peer does the same, and by TCP where not.
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* liburoce-rsocket.so: the calls of the C library on TCP sockets, so that an unmodified program's connections go by
+ * RDMA where the peer does the same, and by TCP where not.
  *
  * Each descriptor keeps being an ordinary socket: it is bound, listens, and is connected if RDMA leads nowhere. What
  * state it is in stands in a table; everything that is none of ours goes to the C library at once. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+ */
 #ifndef UROCE_PRELOAD_H
 #define UROCE_PRELOAD_H
 
@@ -33,17 +34,17 @@
 	})
 
 enum kind {
-	PLAIN,	   /* not ours */
-	FRESH,	   /* a TCP socket of which nothing is known yet */
-	ALTERED,   /* the same, whose options may not be what they are at first */
-	EPOLL,	   /* an epoll instance */
-	NESTED,	   /* the same, and the instance itself is waited for */
-	INHERITED, /* the parent's, connected by RDMA: heirs.h */
-	PENDING,   /* the socket listens; the rsocket will, as soon as somebody waits for connections: a process that
-		    * only leaves it to its children does not keep it from them */
-	LISTENING, /* both do */
+	PLAIN,	    /* not ours */
+	FRESH,	    /* a TCP socket of which nothing is known yet */
+	ALTERED,    /* the same, whose options may not be what they are at first */
+	EPOLL,	    /* an epoll instance */
+	NESTED,	    /* the same, and the instance itself is waited for */
+	INHERITED,  /* the parent's, connected by RDMA: heirs.h */
+	PENDING,    /* the socket listens; the rsocket will, as soon as somebody waits for connections: a process that
+		     * only leaves it to its children does not keep it from them */
+	LISTENING,  /* both do */
 	CONNECTING, /* by RDMA; it may become PLAIN */
-	RDMA,	   /* connected */
+	RDMA,	    /* connected */
 };
 
 /* Relaxed: who uses a descriptor in one thread while it changes in another gets the one or the other. */
@@ -54,8 +55,9 @@ extern _Thread_local int inside;
 
 static inline enum kind kind_of(int fd)
 {
-	return (unsigned)fd < ARRAY_SIZE(kinds) && !inside ? (enum kind)atomic_load_explicit(&kinds[fd], memory_order_relaxed)
-							    : PLAIN;
+	return (unsigned)fd < ARRAY_SIZE(kinds) && !inside
+		       ? (enum kind)atomic_load_explicit(&kinds[fd], memory_order_relaxed)
+		       : PLAIN;
 }
 
 static inline void set_kind(int fd, enum kind kind)
@@ -67,15 +69,16 @@ static inline void set_kind(int fd, enum kind kind)
 /* Held while the descriptors of a connection by RDMA become a bridge's, when one such is let go, and around a fork. */
 extern struct lock move_lock;
 
-#define INSIDE(call)                     \
-	({                               \
+#define INSIDE(call)                               \
+	({                                         \
 		__auto_type r_ = (inside++, call); \
-		inside--;                \
-		r_;                      \
+		inside--;                          \
+		r_;                                \
 	})
 
 /* bridge.c */
-/* Behind a call on an rsocket that has failed: that the descriptor is another thing meanwhile, and the call is to be made again. */
+/* Behind a call on an rsocket that has failed: that the descriptor is another thing meanwhile, and the call is to be
+ * made again. */
 bool bridge_moved(int fd);
 /* A thread of our own, which takes none of the program's signals. 0 or -errno. */
 int thread_start(void *(*run)(void *arg), void *arg);

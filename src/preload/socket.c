@@ -1,4 +1,5 @@
-/* Sockets: made, bound, connected, accepted, closed. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sockets: made, bound, connected, accepted, closed. */
 #include "preload/bridge.h"
 #include "preload/inherit.h"
 #include "preload/preload.h"
@@ -31,8 +32,8 @@ void closefrom(int first);
 
 _Atomic uint8_t kinds[1 << 16];
 _Thread_local int inside;
-/* Held while a listener begins to listen, so that threads that wait for it at once all find that it does. Not held around a fork:
- * what is called meanwhile takes locks that are. */
+/* Held while a listener begins to listen, so that threads that wait for it at once all find that it does. Not held
+ * around a fork: what is called meanwhile takes locks that are. */
 static struct lock listen_lock;
 struct lock move_lock;
 
@@ -184,9 +185,10 @@ static bool is_new(enum kind kind)
 /* What the socket has been told before there was an rsocket. */
 static void copy_options(int fd)
 {
-	static const int option[][2] = {{SOL_SOCKET, SO_KEEPALIVE}, {SOL_SOCKET, SO_LINGER}, {SOL_SOCKET, SO_RCVTIMEO},
-					{SOL_SOCKET, SO_SNDTIMEO}, {IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL},
-					{IPPROTO_TCP, TCP_KEEPCNT}, {IPPROTO_TCP, TCP_NODELAY}};
+	static const int option[][2] = {{SOL_SOCKET, SO_KEEPALIVE},  {SOL_SOCKET, SO_LINGER},
+					{SOL_SOCKET, SO_RCVTIMEO},   {SOL_SOCKET, SO_SNDTIMEO},
+					{IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL},
+					{IPPROTO_TCP, TCP_KEEPCNT},  {IPPROTO_TCP, TCP_NODELAY}};
 	char value[32];
 
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++) {
@@ -213,7 +215,8 @@ static bool is_other_loopback(const union name *name)
 {
 	in_addr_t address = ntohl(name->ipv4.sin_addr.s_addr);
 
-	return name->any.sa_family == AF_INET && address >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET && address != INADDR_LOOPBACK;
+	return name->any.sa_family == AF_INET && address >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET &&
+	       address != INADDR_LOOPBACK;
 }
 
 static int bind_too(int fd, const union name *name, socklen_t length)
@@ -373,7 +376,8 @@ static int accept_either(int listener, struct sockaddr *address, socklen_t *leng
 PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
 	wake_listener(fd);
-	return kind_of(fd) == LISTENING ? accept_either(fd, address, length, flags) : accept_plain(fd, address, length, flags);
+	return kind_of(fd) == LISTENING ? accept_either(fd, address, length, flags)
+					: accept_plain(fd, address, length, flags);
 }
 
 PUBLIC int accept(int fd, struct sockaddr *address, socklen_t *length)
@@ -394,7 +398,8 @@ static int try_rdma(int fd, const struct sockaddr *address, socklen_t length, bo
 {
 	union name name;
 	socklen_t size;
-	int err = socket_get_name(fd, &name, &size) ?: socket_attach(fd, name.any.sa_family, false, altered, nonblocking);
+	int err =
+		socket_get_name(fd, &name, &size) ?: socket_attach(fd, name.any.sa_family, false, altered, nonblocking);
 
 	if (err)
 		return err;
@@ -499,7 +504,8 @@ static int socket_same(int from, int to)
 
 	if (to < 0 || from == to)
 		return to;
-	if (kind == RDMA && to <= STDERR_FILENO) { /* the C library reads and writes there, or a program that is executed */
+	if (kind == RDMA &&
+	    to <= STDERR_FILENO) { /* the C library reads and writes there, or a program that is executed */
 		bridge(from);
 		kind = kind_of(from);
 		if (kind == PLAIN)
@@ -600,20 +606,20 @@ static void socket_follow(int fd, int cmd, long arg, int result)
 	errno = error;
 }
 
-#define FCNTL(name)                                                  \
-	PUBLIC int name(int fd, int cmd, ...)                        \
-	{                                                            \
-		va_list ap;                                          \
-		long arg;                                            \
-		int result;                                          \
-                                                                     \
-		va_start(ap, cmd);                                   \
-		arg = va_arg(ap, long);                              \
-		va_end(ap);                                          \
-		result = NEXT(name)(fd, cmd, arg);                   \
-		if (result >= 0 && kind_of(fd) != PLAIN)             \
-			socket_follow(fd, cmd, arg, result);                \
-		return result;                                       \
+#define FCNTL(name)                                          \
+	PUBLIC int name(int fd, int cmd, ...)                \
+	{                                                    \
+		va_list ap;                                  \
+		long arg;                                    \
+		int result;                                  \
+                                                             \
+		va_start(ap, cmd);                           \
+		arg = va_arg(ap, long);                      \
+		va_end(ap);                                  \
+		result = NEXT(name)(fd, cmd, arg);           \
+		if (result >= 0 && kind_of(fd) != PLAIN)     \
+			socket_follow(fd, cmd, arg, result); \
+		return result;                               \
 	}
 FCNTL(fcntl)
 FCNTL(fcntl64)

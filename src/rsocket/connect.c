@@ -1,4 +1,5 @@
-/* Binding, listening, connecting, accepting, closing. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Binding, listening, connecting, accepting, closing. */
 #include <string.h>
 #include <unistd.h>
 
@@ -6,7 +7,8 @@
 #include "rsocket/rsocket.h"
 
 #define RESOLVE_MS 2000
-#define CLOSE_SPIN (50 * USEC) /* to see the last bytes arrive: about what it costs to leave that to the service thread */
+#define CLOSE_SPIN \
+	(50 * USEC) /* to see the last bytes arrive: about what it costs to leave that to the service thread */
 
 static int connect_set_options(struct rsocket *rs)
 {
@@ -41,7 +43,8 @@ static int connect_check_address(const struct rsocket *rs, const struct sockaddr
 		return -EINVAL;
 	if (address->sa_family != rs->domain)
 		return -EAFNOSUPPORT;
-	return length < (rs->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) ? -EINVAL : 0;
+	return length < (rs->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) ? -EINVAL
+													   : 0;
 }
 
 int rsocket_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
@@ -140,7 +143,8 @@ int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_
 		/* relaxed: see stream.c waits() */
 		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
 			return -EINPROGRESS;
-		err = rsocket_await(rs, connect_is_settled, rs->falls_back ? clock_now() + SEC : rsocket_until(rs->send_ms));
+		err = rsocket_await(rs, connect_is_settled,
+				    rs->falls_back ? clock_now() + SEC : rsocket_until(rs->send_ms));
 		if (err == -EAGAIN)
 			err = -EINPROGRESS;
 	}
@@ -171,7 +175,8 @@ static void close_listener(struct rsocket *rs)
 
 static bool connect_drain(struct rsocket *rs) REQUIRES(rs->lock)
 {
-	for (uint64_t until = clock_now() + CLOSE_SPIN; !stream_is_drained(rs) && clock_now() < until; stream_process(rs))
+	for (uint64_t until = clock_now() + CLOSE_SPIN; !stream_is_drained(rs) && clock_now() < until;
+	     stream_process(rs))
 		rsocket_progress(rs);
 	return stream_is_drained(rs);
 }

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What goes where: a datagram whose receiver's QP is known goes to it, all others over UDP, where the receiver's answer
- * tells its QP. So do those that are longer than the path allows. Nobody answers in the background: what has come by UDP
- * is looked at in every call, and whoever sleeps wakes for it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * tells its QP. So do those that are longer than the path allows. Nobody answers in the background: what has come by
+ * UDP is looked at in every call, and whoever sleeps wakes for it. */
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 #include "rsocket/local.h"
 
 #define BUCKETS	    64
-#define BUCKET_MOST 64	 /* peers known: who has been there longest goes */
-#define UDP_MOST    256	 /* that came by UDP and have not been read */
-#define UDP_BATCH   32	 /* taken at once */
-#define UDP_EVERY   64	 /* calls: at the latest then UDP is looked at */
-#define CLOSE_MS    200  /* for what has been sent to go out */
+#define BUCKET_MOST 64	/* peers known: who has been there longest goes */
+#define UDP_MOST    256 /* that came by UDP and have not been read */
+#define UDP_BATCH   32	/* taken at once */
+#define UDP_EVERY   64	/* calls: at the latest then UDP is looked at */
+#define CLOSE_MS    200 /* for what has been sent to go out */
 
 /* Whom we send to. */
 struct dest {
@@ -166,7 +166,8 @@ static void forget_dests(struct datagram *d)
 
 static ssize_t send_udp(struct rsocket *rs, const struct dest *dest, enum rs_op op, const struct iovec *iov, int count)
 {
-	struct rs_udp_header h = {.tag = to_be32(RS_UDP_TAG), .op = (uint8_t)op, .qpn = to_be32(dest->local->id->qp->qp_num)};
+	struct rs_udp_header h = {
+		.tag = to_be32(RS_UDP_TAG), .op = (uint8_t)op, .qpn = to_be32(dest->local->id->qp->qp_num)};
 	const struct name *own = &dest->local->name;
 	struct iovec all[1 + RS_MOST_IOVS] = {{&h, 0}};
 	struct sockaddr_storage to;
@@ -197,7 +198,8 @@ static bool datagram_is_wanted(const struct datagram *d, const struct name *from
 	return !d->connected || name_is(&d->peer, from);
 }
 
-static void datagram_keep(struct rsocket *rs, const struct name *from, const void *data, size_t length) REQUIRES(rs->lock)
+static void datagram_keep(struct rsocket *rs, const struct name *from, const void *data, size_t length)
+	REQUIRES(rs->lock)
 {
 	struct datagram *d = rs->datagram;
 	struct arrival *a;
@@ -235,7 +237,8 @@ static void take_udp(struct rsocket *rs) REQUIRES(rs->lock)
 	for (int i = 0; i < UDP_BATCH; i++) {
 		struct sockaddr_storage ss;
 		socklen_t size = sizeof(ss);
-		ssize_t n = recvfrom(rs->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&ss, &size);
+		ssize_t n =
+			recvfrom(rs->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&ss, &size);
 		struct name from;
 
 		if (n < 0 && errno == EINTR)
@@ -319,8 +322,8 @@ static bool datagram_can_send(struct rsocket *rs)
 short datagram_events(struct rsocket *rs)
 {
 	datagram_process(rs);
-	return (short)((can_receive(rs) ? POLLIN | POLLRDNORM : 0) | (datagram_can_send(rs) ? POLLOUT | POLLWRNORM : 0) |
-		       (rs->error ? POLLERR : 0));
+	return (short)((can_receive(rs) ? POLLIN | POLLRDNORM : 0) |
+		       (datagram_can_send(rs) ? POLLOUT | POLLWRNORM : 0) | (rs->error ? POLLERR : 0));
 }
 
 /* Until the test is true, if the caller waits. 0 or -errno; what has failed since is told once. */
@@ -412,7 +415,8 @@ int datagram_connect(struct rsocket *rs, const struct sockaddr *address, socklen
 	return find_dest(rs, &to, &dest);
 }
 
-static int receiver(struct rsocket *rs, const struct sockaddr *to, socklen_t length, struct dest **dest) REQUIRES(rs->lock)
+static int receiver(struct rsocket *rs, const struct sockaddr *to, socklen_t length, struct dest **dest)
+	REQUIRES(rs->lock)
 {
 	struct sockaddr_storage any = {.ss_family = (sa_family_t)rs->domain};
 	socklen_t size = sizeof(any);

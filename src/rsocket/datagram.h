@@ -1,5 +1,5 @@
-/* Datagrams: over UD queue pairs, one for each address of ours; over UDP to peers whose queue pair is not known yet.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams: over UD queue pairs, one for each address of ours; over UDP to peers whose queue pair is not known yet. */
 #ifndef UROCE_RSOCKET_DATAGRAM_H
 #define UROCE_RSOCKET_DATAGRAM_H
 

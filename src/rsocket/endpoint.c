@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A stream's queue pair, completion queue and memory. The memory is one piece: the list of targets, the iomaps, what is
- * received, what is sent. SPDX-License-Identifier: BSD-2-Clause */
+ * received, what is sent. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,9 @@
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
 
-#define POOLED	       32
-#define SPARE_RECEIVES (8 + RS_LAZY_RECEIVES) /* for messages that need no credit, and for those that are not posted anew yet */
+#define POOLED 32
+#define SPARE_RECEIVES \
+	(8 + RS_LAZY_RECEIVES) /* for messages that need no credit, and for those that are not posted anew yet */
 
 static void endpoint_notify(struct cq *cq)
 {
@@ -25,14 +27,14 @@ static size_t round_up(size_t n, size_t to)
 
 /* ---- memory ---- */
 
-/* Of connections that are over, with its region, which nobody can reach: the next ones need not ask the kernel for it, nor
- * be the first to touch it. A peer may still be writing there by itself, until local peers have settled; that costs all
- * processors an interrupt, so one time does for many. */
+/* Of connections that are over, with its region, which nobody can reach: the next ones need not ask the kernel for it,
+ * nor be the first to touch it. A peer may still be writing there by itself, until local peers have settled; that costs
+ * all processors an interrupt, so one time does for many. */
 struct pooled {
 	struct ibv_mr *mr;
 	uint64_t closed; /* show_closed() then */
 };
-static struct lock pool_lock; /* a leaf */
+static struct lock pool_lock;	   /* a leaf */
 static struct pooled pool[POOLED]; /* oldest first */
 static uint32_t pooled;
 
@@ -148,7 +150,8 @@ static int endpoint_make_qp(struct rsocket *rs)
 	attr.send_cq = attr.recv_cq = s->cq;
 	if (rdma_create_qp(rs->id, NULL, &attr))
 		return -errno;
-	((struct qp *)rs->id->qp)->answers_first = true; /* completions only say that a piece of the ring is free again */
+	((struct qp *)rs->id->qp)->answers_first =
+		true; /* completions only say that a piece of the ring is free again */
 	return 0;
 }
 

@@ -1,11 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* epoll(7) for rsockets, on an ordinary epoll instance that goes on serving ordinary descriptors.
  *
  * Whatever happens to an rsocket queues its items. A wait looks at the queued ones only: one that is ready is reported,
  * and stays queued if it is level-triggered; one that is not is armed and leaves the queue.
  *
- * An eventfd of ours is in the ordinary instance: so threads that have begun to wait there before it had rsockets, and whoever
- * waits for the instance itself, are woken too. Its events are nobody's: WAKE stands in them.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * An eventfd of ours is in the ordinary instance: so threads that have begun to wait there before it had rsockets, and
+ * whoever waits for the instance itself, are woken too. Its events are nobody's: WAKE stands in them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -21,7 +21,7 @@
 #define WAKE	 ((void *)instances)
 
 struct instance {
-	int epfd, wake; /* an eventfd: written when an item is queued and somebody sleeps */
+	int epfd, wake;	   /* an eventfd: written when an item is queued and somebody sleeps */
 	struct list items; /* guarded by items_lock */
 	struct lock lock;  /* a leaf: guards what follows, and item.queued */
 	struct list ready;
@@ -33,13 +33,13 @@ struct instance {
 struct item {
 	struct waiter waiter;
 	struct list in_instance, of_rsocket; /* guarded by items_lock */
-	struct list queued, again; /* the latter while it is being reported: the collecting thread's */
+	struct list queued, again;	     /* the latter while it is being reported: the collecting thread's */
 	struct instance *instance;
 	struct rsocket *rs; /* has a reference */
 	int fd;
 	struct epoll_event event;
 	bool disabled, beneath; /* EPOLLONESHOT has fired; the ordinary descriptor is in the instance as well */
-	bool anew; /* while it is being reported: it is to be queued then */
+	bool anew;		/* while it is being reported: it is to be queued then */
 };
 
 static struct lock items_lock; /* before wait_lock and instance.lock */
@@ -153,7 +153,8 @@ static void remove_item(struct item *i) REQUIRES(items_lock)
 	free(i);
 }
 
-static int epoll_add(struct instance *in, int fd, const struct epoll_event *event, struct rsocket *rs) REQUIRES(items_lock)
+static int epoll_add(struct instance *in, int fd, const struct epoll_event *event, struct rsocket *rs)
+	REQUIRES(items_lock)
 {
 	struct item *i = calloc(1, sizeof(*i));
 
@@ -404,8 +405,13 @@ static int epoll_look(struct waiting *w)
 static int epoll_wait_until(struct waiting *w, uint64_t until)
 {
 	struct pollfd plain = {.fd = w->in->epfd, .events = POLLIN};
-	struct loop_wait l = {
-		.done = epoll_done, .arm = epoll_arm, .arg = w, .wake = w->in->wake, .fds = &plain, .count = 1, .until = until};
+	struct loop_wait l = {.done = epoll_done,
+			      .arm = epoll_arm,
+			      .arg = w,
+			      .wake = w->in->wake,
+			      .fds = &plain,
+			      .count = 1,
+			      .until = until};
 	sigset_t signals;
 	int result = 1;
 

@@ -1,19 +1,19 @@
-/* Completions, and the two things that hold a sender back: buffers and credits.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completions, and the two things that hold a sender back: buffers and credits. */
 #include <byteswap.h>
 #include <string.h>
 
 #include "rsocket/rsocket.h"
 
-#define BATCH 32
-#define QUIET 16 /* messages of data that one completion tells of */
-#define ROOM  (16u << 10)
+#define BATCH	   32
+#define QUIET	   16 /* messages of data that one completion tells of */
+#define ROOM	   (16u << 10)
 #define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind */
 #define WR_RECEIVE (1ull << 62)
 #define WR_SLOTS   32 /* else from this bit on: how many slots it gives back; below: bytes of the ring */
 
-static int flow_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint64_t wr_id,
-		unsigned flags, uint64_t address, uint32_t key)
+static int flow_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
+		     uint64_t wr_id, unsigned flags, uint64_t address, uint32_t key)
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id,
 				 .sg_list = sge,
@@ -27,15 +27,15 @@ static int flow_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv
 	return -ibv_post_send(rs->id->qp, &wr, &bad);
 }
 
-int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, unsigned flags,
-			uint64_t address, uint32_t key)
+int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
+			unsigned flags, uint64_t address, uint32_t key)
 {
 	rs->stream.controls++;
 	return flow_post(rs, sge, sges, opcode, imm, WR_CONTROL, flags | IBV_SEND_SIGNALED, address, key);
 }
 
-/* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. The flags and
- * the wr_id that this takes. */
+/* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. The
+ * flags and the wr_id that this takes. */
 static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint64_t *wr_id)
 {
 	struct stream *s = &rs->stream;
@@ -51,8 +51,8 @@ static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint6
 	return IBV_SEND_SIGNALED;
 }
 
-int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint32_t bytes,
-		     unsigned flags, uint64_t address, uint32_t key)
+int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
+		     uint32_t bytes, unsigned flags, uint64_t address, uint32_t key)
 {
 	uint64_t wr_id;
 
@@ -62,7 +62,8 @@ int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv
 
 int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
 {
-	struct ibv_send_wr word = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = to_be32(rs_message(RS_OP_DATA, bytes)).raw},
+	struct ibv_send_wr word = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				   .imm_data = to_be32(rs_message(RS_OP_DATA, bytes)).raw},
 			   data = {.next = &word,
 				   .sg_list = sge,
 				   .num_sge = sges,
@@ -115,8 +116,8 @@ bool stream_has_room(struct rsocket *rs)
 	uint32_t room = min_of(min_of((uint32_t)ROOM, s->target_size / 2), s->tx_size / 4);
 
 	/* it may take two messages of two work requests */
-	return stream_can_send(rs) && s->slots >= 4 && (uint16_t)(s->granted - s->sent) >= 2 && s->tx_size - s->tx_used >= room &&
-	       s->window[0].length + s->window[1].length >= room;
+	return stream_can_send(rs) && s->slots >= 4 && (uint16_t)(s->granted - s->sent) >= 2 &&
+	       s->tx_size - s->tx_used >= room && s->window[0].length + s->window[1].length >= room;
 }
 
 bool stream_is_drained(struct rsocket *rs)

@@ -1,4 +1,5 @@
-/* The calls of rdma/rsocket.h: as their namesakes without the r. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of rdma/rsocket.h: as their namesakes without the r. */
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
@@ -228,9 +229,9 @@ PUBLIC int rlisten(int fd, int backlog)
 
 PUBLIC int rconnect(int fd, const struct sockaddr *address, socklen_t length)
 {
-	return WITH_RSOCKET(
-		fd, rs, int,
-		is_datagram(rs) ? datagram_connect(rs, address, length) : rsocket_connect(rs, address, length));
+	return WITH_RSOCKET(fd, rs, int,
+			    is_datagram(rs) ? datagram_connect(rs, address, length)
+					    : rsocket_connect(rs, address, length));
 }
 
 /* ---- accepting ---- */
@@ -314,14 +315,17 @@ PUBLIC int rshutdown(int fd, int how)
 
 /* ---- bytes ---- */
 
-static ssize_t front_receive(int fd, const struct iovec *iov, int count, int flags, struct sockaddr *from, socklen_t *room)
+static ssize_t front_receive(int fd, const struct iovec *iov, int count, int flags, struct sockaddr *from,
+			     socklen_t *room)
 {
-	return WITH_RSOCKET(fd, rs, ssize_t,
-			    is_datagram(rs) ? datagram_receive(rs, iov, count, flags, from, room)
-					    : stream_receive(rs, iov, count, fd >= RSOCKET_NUMBERS ? flags | RS_BRIDGES : flags));
+	return WITH_RSOCKET(
+		fd, rs, ssize_t,
+		is_datagram(rs) ? datagram_receive(rs, iov, count, flags, from, room)
+				: stream_receive(rs, iov, count, fd >= RSOCKET_NUMBERS ? flags | RS_BRIDGES : flags));
 }
 
-static ssize_t front_send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to, socklen_t length)
+static ssize_t front_send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to,
+			      socklen_t length)
 {
 	return WITH_RSOCKET(fd, rs, ssize_t,
 			    is_datagram(rs) ? datagram_send(rs, iov, count, flags, to, length)
@@ -456,7 +460,8 @@ PUBLIC int rsetsockopt(int fd, int level, int name, const void *value, socklen_t
 {
 	int result = WITH_RSOCKET(fd, rs, int, option_set(rs, level, name, value, length));
 
-	if (!result && ((level == SOL_SOCKET && name == SO_KEEPALIVE) || (level == IPPROTO_TCP && name == TCP_KEEPIDLE))) {
+	if (!result &&
+	    ((level == SOL_SOCKET && name == SO_KEEPALIVE) || (level == IPPROTO_TCP && name == TCP_KEEPIDLE))) {
 		struct rsocket *rs = rsocket_get(fd);
 
 		if (rs) {

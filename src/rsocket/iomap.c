@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Direct placement: buffers that the peer may write to by their offset. Ours are told to the peer in its list of
- * iomaps, with the next data; the peer's stand in ours. SPDX-License-Identifier: BSD-2-Clause */
+ * iomaps, with the next data; the peer's stand in ours. */
 #include <byteswap.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
@@ -41,10 +42,11 @@ static int rsocket_iomap_publish(struct rsocket *rs, struct map *m) REQUIRES(rs-
 	uint64_t to = s->remote.address + s->remote.length * sizeof(struct rs_sge) + m->index * sizeof(entry);
 
 	if (s->swap)
-		entry = (struct rs_iomap){bswap_64(entry.offset),
-					  {bswap_64(entry.at.address), bswap_32(entry.at.key), bswap_32(entry.at.length)}};
-	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_IOMAP, m->index), 0, IBV_SEND_INLINE,
-				to, s->remote.key);
+		entry = (struct rs_iomap){
+			bswap_64(entry.offset),
+			{bswap_64(entry.at.address), bswap_32(entry.at.key), bswap_32(entry.at.length)}};
+	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_IOMAP, m->index), 0,
+				IBV_SEND_INLINE, to, s->remote.key);
 }
 
 int iomap_publish(struct rsocket *rs, int flags)
@@ -189,7 +191,8 @@ static bool iomap_find(const struct rsocket *rs, uint64_t offset, struct rs_ioma
 	return false;
 }
 
-static int64_t write_at(struct rsocket *rs, const char *from, size_t left, uint64_t offset, int flags) REQUIRES(rs->lock)
+static int64_t write_at(struct rsocket *rs, const char *from, size_t left, uint64_t offset, int flags)
+	REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	size_t all = left;

@@ -139,7 +139,10 @@ static int local_make_qp(struct local *local, struct rsocket *rs)
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
-		.cap = {.max_send_wr = local->sends, .max_recv_wr = local->receives, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = local->sends,
+			.max_recv_wr = local->receives,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 	};
 
 	local->cq = ibv_create_cq(local->id->verbs, (int)(local->sends + local->receives), rs, NULL, 0);
@@ -226,7 +229,8 @@ bool local_fits(const struct local *local, size_t length)
 
 static uint32_t put_header(const struct local *local, uint8_t *to)
 {
-	struct rs_header h = {.version = name_is_v4(&local->name) ? 4 : 6, .length = (uint8_t)local_header_bytes(local)};
+	struct rs_header h = {.version = name_is_v4(&local->name) ? 4 : 6,
+			      .length = (uint8_t)local_header_bytes(local)};
 
 	h.port.raw = local->name.port;
 	if (h.version == 4)

@@ -1,4 +1,5 @@
-/* An address of ours that sends and receives datagrams: its UD queue pair. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An address of ours that sends and receives datagrams: its UD queue pair. */
 #ifndef UROCE_RSOCKET_LOCAL_H
 #define UROCE_RSOCKET_LOCAL_H
 

@@ -1,4 +1,5 @@
-/* Options, as getsockopt(2), setsockopt(2) and rsocket(7) have them. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options, as getsockopt(2), setsockopt(2) and rsocket(7) have them. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,9 +19,9 @@ struct field {
 	int least, most;
 };
 
-#define FIELD(level, name, field, is_flag, before, least, most)                                     \
-	{                                                                                           \
-		level, name, offsetof(struct rsocket, field), is_flag, before, least, most          \
+#define FIELD(level, name, field, is_flag, before, least, most)                            \
+	{                                                                                  \
+		level, name, offsetof(struct rsocket, field), is_flag, before, least, most \
 	}
 #define SIZE_MOST 0xfffe
 
@@ -111,7 +112,7 @@ static int set_route(struct rsocket *rs, const void *value, socklen_t length)
 static int set_socket(struct rsocket *rs, int name, const void *value, socklen_t length)
 {
 	const struct linger *linger = value;
-	size_t needs = name == SO_LINGER ? sizeof(*linger)
+	size_t needs = name == SO_LINGER			    ? sizeof(*linger)
 		       : name == SO_RCVTIMEO || name == SO_SNDTIMEO ? sizeof(struct timeval)
 								    : sizeof(int);
 

@@ -1,4 +1,5 @@
-/* Options of rsockets: 0 or -errno. The caller holds the lock. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options of rsockets: 0 or -errno. The caller holds the lock. */
 #ifndef UROCE_RSOCKET_OPTION_H
 #define UROCE_RSOCKET_OPTION_H
 

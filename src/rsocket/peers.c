@@ -1,5 +1,6 @@
-/* A host that knows nothing of RDMA says nothing, so that each connection to it would wait in vain before it goes by TCP.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A host that knows nothing of RDMA says nothing, so that each connection to it would wait in vain before it goes by
+ * TCP. */
 #include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct host {
 	uint64_t silent_until;
 };
 
-static struct lock lock; /* a leaf. A child may find it held: it is made anew there */
+static struct lock lock;      /* a leaf. A child may find it held: it is made anew there */
 static struct host hosts[64]; /* by hash: the last one has the place */
 
 static struct in6_addr peers_bytes_of(const struct sockaddr *address)

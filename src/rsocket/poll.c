@@ -1,4 +1,5 @@
-/* Readiness of rsockets beside that of ordinary descriptors. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Readiness of rsockets beside that of ordinary descriptors. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* An rsocket: a socket whose data go by RDMA, protocol and calls as rdma-core's (rsocket(7)). It has a real descriptor,
  * which is a number and no more: nothing is ever read from or written to it.
  *
  * The table (table.c) has one reference, each call under way has one, and so has the service thread where it is
  * concerned (service.c). The last rsocket_put() frees it. `lock` guards every field but where something else is said;
- * who holds it may take cm.lock, qp->lock and what is below. Inner functions return 0 (or a size) or -errno.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * who holds it may take cm.lock, qp->lock and what is below. Inner functions return 0 (or a size) or -errno. */
 #ifndef UROCE_RSOCKET_H
 #define UROCE_RSOCKET_H
 
@@ -23,7 +23,6 @@
 #include "rsocket/wire.h"
 #include "verbs/front.h"
 
-
 enum rsocket_state {
 	RS_NEW,
 	RS_BOUND,
@@ -33,7 +32,7 @@ enum rsocket_state {
 	RS_ACCEPTING, /* answered, and not yet told that the answer came */
 	RS_CONNECTED,
 	RS_PLAIN, /* it could not be connected, and has become an ordinary socket: rsocket_try_connect() */
-	RS_OVER, /* it was connected, or tried to: `error` says why it is no more, if that was not in good order */
+	RS_OVER,  /* it was connected, or tried to: `error` says why it is no more, if that was not in good order */
 };
 
 /* Who wants to know when something happens to an rsocket: its readiness may have changed. Guarded by wait_lock. */
@@ -56,26 +55,27 @@ struct stream {
 	struct ibv_mr *mr; /* of all that follows: the memory begins with the targets */
 
 	/* sending */
-	struct rs_sge *targets;		   /* written by the peer */
-	struct rs_sge window[RS_TARGETS];  /* what we have taken from there, in our byte order */
-	uint32_t target, next_target;	   /* which of them is written to; which is to come next */
+	struct rs_sge *targets;		  /* written by the peer */
+	struct rs_sge window[RS_TARGETS]; /* what we have taken from there, in our byte order */
+	uint32_t target, next_target;	  /* which of them is written to; which is to come next */
 	uint8_t *tx;
 	uint32_t tx_size, tx_head, tx_used;
-	uint32_t slots;			   /* work requests that may be posted */
-	uint32_t quiet, quiet_bytes;	   /* of messages since the last that a completion tells of: slots, bytes of the ring */
-	uint16_t sent, granted;		   /* messages; what the peer allows to be sent */
-	uint32_t controls;		   /* under way */
-	bool swap;			   /* the peer's byte order is the other one */
-	struct pace pace;		   /* of copies into its ring */
+	uint32_t slots; /* work requests that may be posted */
+	uint32_t quiet,
+		quiet_bytes;	/* of messages since the last that a completion tells of: slots, bytes of the ring */
+	uint16_t sent, granted; /* messages; what the peer allows to be sent */
+	uint32_t controls;	/* under way */
+	bool swap;		/* the peer's byte order is the other one */
+	struct pace pace;	/* of copies into its ring */
 
 	/* receiving */
 	uint8_t *rx;
 	uint32_t rx_size, rx_head, rx_ready;
-	uint32_t rx_free;		   /* bytes read since, that the peer does not know of */
-	uint32_t rx_publish;		   /* which half comes next */
-	uint32_t owed;			   /* receives, to be posted */
-	uint16_t received, told;	   /* messages; how many there were when we last granted some */
-	struct rs_sge remote;		   /* the peer's list of targets */
+	uint32_t rx_free;	 /* bytes read since, that the peer does not know of */
+	uint32_t rx_publish;	 /* which half comes next */
+	uint32_t owed;		 /* receives, to be posted */
+	uint16_t received, told; /* messages; how many there were when we last granted some */
+	struct rs_sge remote;	 /* the peer's list of targets */
 	uint32_t remote_next;
 
 	/* direct placement */
@@ -96,8 +96,8 @@ struct rsocket {
 	bool beneath;	  /* the descriptor is an ordinary socket, and it matters too: constant */
 
 	_Atomic uint32_t handles; /* descriptors that it goes by */
-	struct list epolls; /* epoll.c */
-	bool falls_back;  /* to the descriptor, if it cannot be connected */
+	struct list epolls;	  /* epoll.c */
+	bool falls_back;	  /* to the descriptor, if it cannot be connected */
 
 	struct lock wait_lock; /* a leaf */
 	struct list waiters;
@@ -105,11 +105,11 @@ struct rsocket {
 	struct lock lock;
 	_Atomic uint32_t state; /* enum rsocket_state: read without the lock as a hint */
 	_Atomic bool nonblocking;
-	_Atomic bool told;	/* `notify` has been called since arming: a hint */
-	int error;		/* errno; what SO_ERROR tells, once */
+	_Atomic bool told; /* `notify` has been called since arming: a hint */
+	int error;	   /* errno; what SO_ERROR tells, once */
 	bool peer_shut, read_shut, write_shut;
-	bool broken; /* it did not end in good order */
-	bool given;  /* to a bridge: only that may receive. rsocket_give() */
+	bool broken;	       /* it did not end in good order */
+	bool given;	       /* to a bridge: only that may receive. rsocket_give() */
 	struct rdma_cm_id *id; /* NULL: none yet */
 	struct stream stream;
 	struct datagram *datagram;
@@ -198,13 +198,13 @@ enum rs_control stream_last_word(const struct rsocket *rs);
 /* -EAGAIN: too many are on their way. */
 int stream_control(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock);
 /* A message of our own kind: counts as one of RS_CONTROLS. 0 or -errno. */
-int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, unsigned flags,
-			uint64_t address, uint32_t key) REQUIRES(rs->lock);
+int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
+			unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock);
 /* One of data: takes a slot, and has `bytes` in the send ring. */
-int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm, uint32_t bytes,
-		     unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock);
-/* One of many packets: a WRITE, and a word that tells of it. With immediate data of its own, its first packet and its last would
- * be of other sizes than the rest, and a train is of one size: it would leave in three. Takes two slots. */
+int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
+		     uint32_t bytes, unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock);
+/* One of many packets: a WRITE, and a word that tells of it. With immediate data of its own, its first packet and its
+ * last would be of other sizes than the rest, and a train is of one size: it would leave in three. Takes two slots. */
 int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
 	REQUIRES(rs->lock);
 int stream_post_receives(struct rsocket *rs, uint32_t count);
@@ -247,8 +247,8 @@ struct rdma_event_channel *service_channel(void);
 void service_limit(struct rsocket *rs, uint64_t until);
 /* What has come there is seen to now. */
 void service_run(void);
-/* A thread that calls service_run() often, from service_attend() to service_leave(). Before it sleeps it says so and runs
- * once more; then its eventfd is written when something comes. */
+/* A thread that calls service_run() often, from service_attend() to service_leave(). Before it sleeps it says so and
+ * runs once more; then its eventfd is written when something comes. */
 struct attendant {
 	struct list link;
 	int fd;

@@ -1,6 +1,7 @@
-/* Connection management of all rsockets: one event channel for all of them. Whoever waits for a connection attends to what
- * comes there itself; a thread of ours does when nobody else does, so that connections are answered and parted from
- * while the application computes. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connection management of all rsockets: one event channel for all of them. Whoever waits for a connection attends to
+ * what comes there itself; a thread of ours does when nobody else does, so that connections are answered and parted
+ * from while the application computes. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -24,13 +25,13 @@
 static struct lock make_lock, run_lock;
 static _Atomic(struct rdma_event_channel *) channel;
 static pthread_t thread;
-static int poke = -1;			/* eventfd: wakes the thread to look at its lists */
-static _Thread_local bool is_running;	/* this thread has run_lock */
+static int poke = -1;		      /* eventfd: wakes the thread to look at its lists */
+static _Thread_local bool is_running; /* this thread has run_lock */
 
-static struct lock list_lock; /* a leaf */
+static struct lock list_lock;			   /* a leaf */
 static struct list closing = {&closing, &closing}; /* rsockets that the application has closed, and whose last bytes
 						    * are on their way; each has a reference */
-static uint32_t closing_count; /* of these, and of those that are being looked at just now */
+static uint32_t closing_count;			   /* of these, and of those that are being looked at just now */
 static uint64_t closing_moved; /* when something that one of them had sent was last seen to have arrived */
 static struct list keeping = {&keeping, &keeping}; /* that send something now and then; while in the table */
 
@@ -105,7 +106,8 @@ static void note_peer(struct rsocket *rs, enum rdma_cm_event_type event)
 {
 	const struct sockaddr *peer = (struct sockaddr *)&rs->peer;
 
-	if (event == RDMA_CM_EVENT_ESTABLISHED) /* not by a refusal, which may be what its kernel says of the port (cm/probe.h) */
+	if (event == RDMA_CM_EVENT_ESTABLISHED) /* not by a refusal, which may be what its kernel says of the port
+						   (cm/probe.h) */
 		peer_has_answered(peer);
 	else if (event == RDMA_CM_EVENT_UNREACHABLE)
 		peer_was_silent(peer);
@@ -317,7 +319,8 @@ static void run(struct rdma_event_channel *ch)
 
 void service_run(void)
 {
-	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with service_make() */
+	struct rdma_event_channel *ch =
+		atomic_load_explicit(&channel, memory_order_acquire); /* pairs with service_make() */
 
 	if (ch && looks_busy(ch))
 		run(ch);
@@ -393,7 +396,8 @@ void service_attendant_sleeps(struct attendant *a)
 
 void service_leave(struct attendant *a)
 {
-	struct rdma_event_channel *ch = atomic_load_explicit(&channel, memory_order_acquire); /* pairs with service_make() */
+	struct rdma_event_channel *ch =
+		atomic_load_explicit(&channel, memory_order_acquire); /* pairs with service_make() */
 
 	lock_take(&attend_lock);
 	list_remove(&a->link);

@@ -1,4 +1,5 @@
-/* Bytes in, bytes out. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bytes in, bytes out. */
 #include <string.h>
 
 #include "loop/loop.h"
@@ -7,8 +8,8 @@
 
 #define PIECE	    (32u << 10) /* no message is longer: the peer starts on one while the next is on its way */
 #define MUCH	    (8u << 10)
-#define FEW_PACKETS 2		/* are one train, whatever is in them */
-#define PLACED_IOVS 8		/* pieces of the caller's; more are gathered in the ring */
+#define FEW_PACKETS 2 /* are one train, whatever is in them */
+#define PLACED_IOVS 8 /* pieces of the caller's; more are gathered in the ring */
 
 /* A position in a list of buffers. */
 struct cursor {
@@ -84,8 +85,8 @@ static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, s
 	struct ibv_sge sge = {.addr = (uintptr_t)bytes, .length = length};
 
 	stream_copy(c, bytes, length, true);
-	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), 0, IBV_SEND_INLINE,
-				to.address, to.key);
+	return stream_post_data(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), 0,
+				IBV_SEND_INLINE, to.address, to.key);
 }
 
 static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to) REQUIRES(rs->lock)
@@ -97,12 +98,12 @@ static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, s
 		stream_copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
 	if (length > FEW_PACKETS * ((struct qp *)rs->id->qp)->mtu)
 		return stream_post_much(rs, sge, n, length, to.address, to.key);
-	return stream_post_data(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), length, 0, to.address,
-				to.key);
+	return stream_post_data(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), length, 0,
+				to.address, to.key);
 }
 
-/* Straight into the memory of a peer on this host: it has given us that piece of its ring, so what is posted before does not
- * matter. False: nothing has been done. */
+/* Straight into the memory of a peer on this host: it has given us that piece of its ring, so what is posted before
+ * does not matter. False: nothing has been done. */
 static bool write_placed(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to, int *err)
 	REQUIRES(rs->lock)
 {
@@ -262,7 +263,8 @@ static bool may_receive_here(struct rsocket *rs)
 /* For one who looks ahead. */
 static bool may_receive_all(struct rsocket *rs)
 {
-	return rs->given || rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
+	return rs->given || rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut ||
+	       rsocket_state(rs) != RS_CONNECTED;
 }
 
 static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, int flags)
@@ -295,7 +297,9 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 	size_t left = total(iov, count), all = left;
 	uint64_t until = rsocket_until(rs->receive_ms);
 	bool bridges = flags & RS_BRIDGES;
-	int err = flags & MSG_ERRQUEUE ? -EAGAIN : flags & MSG_OOB ? -EINVAL : stream_settle(rs, flags); /* there never is anything */
+	int err = flags & MSG_ERRQUEUE ? -EAGAIN
+		  : flags & MSG_OOB    ? -EINVAL
+				       : stream_settle(rs, flags); /* there never is anything */
 
 	while (left && !err) {
 		uint32_t n;
@@ -310,8 +314,10 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 		if (unlikely(rs->given) && !bridges)
 			continue;
 		if (!err && (flags & MSG_PEEK) && (flags & MSG_WAITALL)) {
-			s->rx_wanted = (uint32_t)min_of(left, (size_t)s->rx_size / 2); /* there is always room for so much */
-			stream_ready(rs, may_receive_all, flags, until); /* if it is late or interrupted, there is less */
+			s->rx_wanted =
+				(uint32_t)min_of(left, (size_t)s->rx_size / 2); /* there is always room for so much */
+			stream_ready(rs, may_receive_all, flags,
+				     until); /* if it is late or interrupted, there is less */
 		}
 		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
 		if (!n && !err)
@@ -372,7 +378,7 @@ static bool may_write(struct rsocket *rs)
 {
 	/* relaxed: see waits() */
 	return stream_may_send(rs) && (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ||
-				rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_has_room(rs));
+				       rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_has_room(rs));
 }
 
 short stream_events(struct rsocket *rs)

@@ -1,6 +1,6 @@
-/* Which descriptor is which rsocket. The memory of rsockets is never given back, so who has found one in the table may count
- * himself in, unless the count is zero, and then look whether it is still there.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which descriptor is which rsocket. The memory of rsockets is never given back, so who has found one in the table may
+ * count himself in, unless the count is zero, and then look whether it is still there. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #define CHUNKS 1024
 
 static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS]; /* made when first needed, and kept */
-static struct lock make_lock;	 /* a leaf */
-static struct lock spare_lock; /* a leaf */
-static struct list spares = {&spares, &spares}; /* through `queue`: have been rsockets */
+static struct lock make_lock;				    /* a leaf */
+static struct lock spare_lock;				    /* a leaf */
+static struct list spares = {&spares, &spares};		    /* through `queue`: have been rsockets */
 
 /* NULL: nothing is there, nor near. */
 static _Atomic(struct rsocket *) *entry_of(int fd)
@@ -122,7 +122,7 @@ int rsocket_install_at(struct rsocket *rs, int fd)
 		return -EMFILE;
 	rsocket_ref(rs);
 	atomic_fetch_add_explicit(&rs->handles, 1, memory_order_relaxed); /* the caller has a reference */
-	atomic_store_explicit(entry, rs, memory_order_release); /* pairs with rsocket_get() */
+	atomic_store_explicit(entry, rs, memory_order_release);		  /* pairs with rsocket_get() */
 	return 0;
 }
 

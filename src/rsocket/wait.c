@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for rsockets. Whoever is about to sleep joins the rsocket's waiters, arms its CQ, and looks once more; a
- * completion then wakes all waiters.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * completion then wakes all waiters. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -153,8 +153,8 @@ static void wait_arm(void *arg)
 		service_attendant_sleeps(&w->attendant);
 }
 
-/* Woken by the lock's release alone, the other thread would find it taken again, however often: one of the same real-time
- * priority runs only when we yield, and that is what a poll does from time to time, with the lock. */
+/* Woken by the lock's release alone, the other thread would find it taken again, however often: one of the same
+ * real-time priority runs only when we yield, and that is what a poll does from time to time, with the lock. */
 void rsocket_progress(struct rsocket *rs)
 {
 	loop_progress();
@@ -176,7 +176,8 @@ bool rsocket_restarts(void)
 	for (int n = 1; n < NSIG; n++) {
 		struct sigaction a;
 
-		if (n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGTRAP || n == SIGSYS || sigaction(n, NULL, &a))
+		if (n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGTRAP || n == SIGSYS ||
+		    sigaction(n, NULL, &a))
 			continue;
 		if (a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN && !(a.sa_flags & SA_RESTART))
 			return false;
@@ -186,7 +187,8 @@ bool rsocket_restarts(void)
 
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
 {
-	struct waiting waiting = {.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
+	struct waiting waiting = {
+		.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
 	struct loop_wait w = {.done = wait_done, .arm = wait_arm, .arg = &waiting, .until = until};
 	struct pollfd udp = {.fd = rs->fd, .events = POLLIN};
 	int result;
@@ -208,7 +210,8 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	}
 	do
 		result = loop_wait_for(&w);
-	while ((result > 0 && is_datagram(rs) && !wait_done(&waiting)) || /* something came by UDP, and it is not that */
+	while ((result > 0 && is_datagram(rs) &&
+		!wait_done(&waiting)) || /* something came by UDP, and it is not that */
 	       (result == -EINTR && until == NEVER && rsocket_restarts()));
 	rsocket_wait_remove(rs, &waiting.sleeper.waiter);
 	if (waiting.attends)

@@ -36,7 +36,8 @@ bool rs_read_udp_header(struct rs_udp_header *h, const void *data, size_t length
 {
 	read_start(h, sizeof(*h), data, length);
 	return from_be32(h->tag) == RS_UDP_TAG && length >= h->length &&
-	       ((h->version == 4 && h->length == RS_UDP_V4_BYTES) || (h->version == 6 && h->length == RS_UDP_V6_BYTES)) &&
+	       ((h->version == 4 && h->length == RS_UDP_V4_BYTES) ||
+		(h->version == 6 && h->length == RS_UDP_V6_BYTES)) &&
 	       (h->op == RS_OP_DATA || h->op == RS_OP_CONTROL);
 }
 

@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What rsockets say to each other: the protocol of rdma-core's (its librdmacm/docs/rsocket).
  *
  * A stream is written by RDMA WRITE with immediate into the peer's ring, whose free halves the peer publishes by
- * writing a struct rs_sge into our list of targets. The immediate of every message says what it is.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * writing a struct rs_sge into our list of targets. The immediate of every message says what it is. */
 #ifndef UROCE_RSOCKET_WIRE_H
 #define UROCE_RSOCKET_WIRE_H
 
@@ -67,7 +67,8 @@ enum rs_control {
 	RS_DISCONNECT,
 	RS_KEEPALIVE,
 	RS_SHUTDOWN, /* no more data come, but may be sent */
-	RS_RESET,    /* as RS_DISCONNECT, but not in good order. Rdma-core's do not know it: to them the connection just goes */
+	RS_RESET,    /* as RS_DISCONNECT, but not in good order. Rdma-core's do not know it: to them the connection just
+			goes */
 };
 
 #define RS_VALUE_BITS 29

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* opendir() and what follows. Our DIR is a slot of an array, so that it is told from the C library's by its
- * address. SPDX-License-Identifier: BSD-2-Clause */
+ * address. */
 #include "sysfs/face.h"
 
 #include <dirent.h>
@@ -143,13 +144,13 @@ static bool directory_read_entry(struct directory *d, struct dirent *entry)
 	return true;
 }
 
-#define READDIR(name, type)                                                          \
-	PUBLIC struct type *name(DIR *dir)                                           \
-	{                                                                            \
-		struct directory *d = directory_of(dir);                             \
-                                                                                     \
-		if (!d)                                                              \
-			return NEXT(name)(dir);                                      \
+#define READDIR(name, type)                                                                    \
+	PUBLIC struct type *name(DIR *dir)                                                     \
+	{                                                                                      \
+		struct directory *d = directory_of(dir);                                       \
+                                                                                               \
+		if (!d)                                                                        \
+			return NEXT(name)(dir);                                                \
 		return (struct type *)(directory_read_entry(d, &d->entry) ? &d->entry : NULL); \
 	}
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one structure serves both names");
@@ -157,15 +158,15 @@ READDIR(readdir, dirent)
 READDIR(readdir64, dirent64)
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* readdir_r: programs may still call it */
-#define READDIR_R(name, type)                                                   \
-	PUBLIC int name(DIR *dir, struct type *entry, struct type **result)     \
-	{                                                                       \
-		struct directory *d = directory_of(dir);                        \
-                                                                                \
-		if (!d)                                                         \
-			return NEXT(name)(dir, entry, result);                  \
+#define READDIR_R(name, type)                                                             \
+	PUBLIC int name(DIR *dir, struct type *entry, struct type **result)               \
+	{                                                                                 \
+		struct directory *d = directory_of(dir);                                  \
+                                                                                          \
+		if (!d)                                                                   \
+			return NEXT(name)(dir, entry, result);                            \
 		*result = directory_read_entry(d, (struct dirent *)entry) ? entry : NULL; \
-		return 0;                                                       \
+		return 0;                                                                 \
 	}
 READDIR_R(readdir_r, dirent)
 READDIR_R(readdir64_r, dirent64)
@@ -210,8 +211,7 @@ typedef int (*filter_fn)(const struct dirent *);
 typedef int (*compare_fn)(const struct dirent **, const struct dirent **);
 
 /* -1 and errno as scandir(). */
-static int scan(struct face *f, enum finding found, struct dirent ***list, filter_fn filter,
-		compare_fn compare)
+static int scan(struct face *f, enum finding found, struct dirent ***list, filter_fn filter, compare_fn compare)
 {
 	DIR *dir = found == FACE_OURS ? directory_open_found(f, -1) : NULL;
 	struct dirent **entries = NULL, **more, *e;
@@ -240,17 +240,16 @@ static int scan(struct face *f, enum finding found, struct dirent ***list, filte
 	return count;
 }
 
-#define SCANDIR(name, type)                                                                              \
-	PUBLIC int name(const char *restrict path, struct type ***restrict list,                         \
-			int (*filter)(const struct type *),                                              \
-			int (*compare)(const struct type **, const struct type **))                      \
-	{                                                                                                \
-		struct face f;                                                                           \
-		enum finding found = face_find(&f, AT_FDCWD, path, true);                                \
-                                                                                                         \
-		if (!found)                                                                              \
-			return NEXT(name)(f.path, list, filter, compare);                                \
-		return scan(&f, found, (struct dirent ***)list, (filter_fn)filter, (compare_fn)compare); \
+#define SCANDIR(name, type)                                                                                          \
+	PUBLIC int name(const char *restrict path, struct type ***restrict list, int (*filter)(const struct type *), \
+			int (*compare)(const struct type **, const struct type **))                                  \
+	{                                                                                                            \
+		struct face f;                                                                                       \
+		enum finding found = face_find(&f, AT_FDCWD, path, true);                                            \
+                                                                                                                     \
+		if (!found)                                                                                          \
+			return NEXT(name)(f.path, list, filter, compare);                                            \
+		return scan(&f, found, (struct dirent ***)list, (filter_fn)filter, (compare_fn)compare);             \
 	}
 SCANDIR(scandir, dirent)
 SCANDIR(scandir64, dirent64)

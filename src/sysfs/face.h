@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* liburoce-sysfs.so: puts the trees of verbs/tree.h where programs look for them, by answering the calls of
  * the C library that name files. Every other path goes to the C library as it came. Nothing is written to any
  * file system: an open file is a memfd, and so is an open directory, whose name says which one it is.
@@ -5,7 +6,7 @@
  * What is asked by netlink is answered as well (netlink.c).
  *
  * Calls that the C library makes within itself (for fts, nftw, glob, fread) are not seen, nor is chdir answered. Any
- * thread may call. SPDX-License-Identifier: BSD-2-Clause */
+ * thread may call. */
 #ifndef UROCE_FACE_H
 #define UROCE_FACE_H
 
@@ -40,8 +41,8 @@
 /* What a path leads to. */
 struct face {
 	struct tree_node node; /* if it is one of ours */
-	const char *path; /* absolute if it is one of ours; else what to pass on: what came, or where a link
-			     led */
+	const char *path;      /* absolute if it is one of ours; else what to pass on: what came, or where a link
+				  led */
 	char buffer[PATH_MAX];
 };
 
@@ -60,8 +61,8 @@ int face_open(const struct face *f, int flags);
 /* Whether the descriptor is one that face_open() made of a directory. Its path is put into `path`. */
 bool face_directory(int fd, char path[PATH_MAX]);
 
-/* The program reads a file from its beginning: if it is a counter, it finds what that is now. To be called once one has been
- * opened. */
+/* The program reads a file from its beginning: if it is a counter, it finds what that is now. To be called once one has
+ * been opened. */
 extern _Atomic bool counter_opened; /* relaxed: who has the descriptor knows it */
 void face_renew(int fd);
 

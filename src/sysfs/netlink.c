@@ -1,7 +1,8 @@
-/* What rdma(8) and programs like it ask the kernel by netlink: which devices there are, and their ports. They get a socket of
- * NETLINK_USERSOCK in place of one of NETLINK_RDMA, which is as good for all but sending: what they send to the kernel is answered
- * here, by messages to that socket. Messages and attributes are those of rdma_netlink.h. Whatever else is asked is EOPNOTSUPP.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What rdma(8) and programs like it ask the kernel by netlink: which devices there are, and their ports. They get a
+ * socket of NETLINK_USERSOCK in place of one of NETLINK_RDMA, which is as good for all but sending: what they send to
+ * the kernel is answered here, by messages to that socket. Messages and attributes are those of rdma_netlink.h.
+ * Whatever else is asked is EOPNOTSUPP. */
 #include "sysfs/face.h"
 
 #include <linux/netlink.h>
@@ -138,7 +139,8 @@ static void put_number(struct message *m, uint16_t type, const char *path, const
 /* A socket that is full loses messages, as the kernel's do. */
 static void netlink_tell(const struct asker *to, const struct message *m)
 {
-	(void)!NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address, sizeof(to->address));
+	(void)!NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address,
+			    sizeof(to->address));
 }
 
 static void tell_error(const struct asker *to, int error)
@@ -300,8 +302,9 @@ static bool is_for_us(int fd, const struct sockaddr_nl *to)
 	socklen_t size = sizeof(int);
 	bool ours;
 
-	ours = (!to || (to->nl_family == AF_NETLINK && !to->nl_pid)) && !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
-	       domain == AF_NETLINK && !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) && protocol == NETLINK_USERSOCK;
+	ours = (!to || (to->nl_family == AF_NETLINK && !to->nl_pid)) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_NETLINK &&
+	       !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) && protocol == NETLINK_USERSOCK;
 	errno = error;
 	return ours;
 }
@@ -337,7 +340,8 @@ static ssize_t netlink_take(int fd, const struct iovec *iov, size_t count)
 	a.fd = NEXT(socket)(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK);
 	if (a.fd < 0)
 		return -1;
-	while (left >= sizeof(struct nlmsghdr) && a.request->nlmsg_len >= sizeof(struct nlmsghdr) && a.request->nlmsg_len <= left) {
+	while (left >= sizeof(struct nlmsghdr) && a.request->nlmsg_len >= sizeof(struct nlmsghdr) &&
+	       a.request->nlmsg_len <= left) {
 		size_t whole = min_of((size_t)NLMSG_ALIGN(a.request->nlmsg_len), left);
 
 		if (a.request->nlmsg_flags & NLM_F_REQUEST)
@@ -369,14 +373,16 @@ PUBLIC ssize_t sendto(int fd, const void *data, size_t size, int flags, const st
 {
 	struct iovec iov = {(void *)data, size};
 
-	return may_be_ours() && is_for_us(fd, (const struct sockaddr_nl *)to) ? netlink_take(fd, &iov, 1)
-									      : NEXT(sendto)(fd, data, size, flags, to, to_size);
+	return may_be_ours() && is_for_us(fd, (const struct sockaddr_nl *)to)
+		       ? netlink_take(fd, &iov, 1)
+		       : NEXT(sendto)(fd, data, size, flags, to, to_size);
 }
 
 PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	return may_be_ours() && message && is_for_us(fd, message->msg_name) ? netlink_take(fd, message->msg_iov, message->msg_iovlen)
-									     : NEXT(sendmsg)(fd, message, flags);
+	return may_be_ours() && message && is_for_us(fd, message->msg_name)
+		       ? netlink_take(fd, message->msg_iov, message->msg_iovlen)
+		       : NEXT(sendmsg)(fd, message, flags);
 }
 
 /* So that a handler of a signal need not be the first who looks for them. */

@@ -1,4 +1,5 @@
-/* The calls that open files. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls that open files. */
 #include "sysfs/face.h"
 
 #include <stdarg.h>
@@ -34,65 +35,66 @@ static int sysfs_open_found(struct face *f, enum finding found, int flags)
 		va_end(ap);                                                \
 	} while (0)
 
-#define OPEN(name)                                                                             \
-	PUBLIC int name(const char *path, int flags, ...)                                      \
-	{                                                                                      \
-		struct face f;                                                                 \
-		enum finding found = face_find(&f, AT_FDCWD, path, !(flags & O_NOFOLLOW));     \
-		mode_t mode = 0;                                                               \
-                                                                                               \
-		TAKE_MODE(flags, mode);                                                        \
+#define OPEN(name)                                                                                   \
+	PUBLIC int name(const char *path, int flags, ...)                                            \
+	{                                                                                            \
+		struct face f;                                                                       \
+		enum finding found = face_find(&f, AT_FDCWD, path, !(flags & O_NOFOLLOW));           \
+		mode_t mode = 0;                                                                     \
+                                                                                                     \
+		TAKE_MODE(flags, mode);                                                              \
 		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(f.path, flags, mode); \
 	}
 OPEN(open)
 OPEN(open64)
 
-#define OPENAT(name)                                                                                  \
-	PUBLIC int name(int dirfd, const char *path, int flags, ...)                                  \
-	{                                                                                             \
-		struct face f;                                                                        \
-		enum finding found = face_find(&f, dirfd, path, !(flags & O_NOFOLLOW));               \
-		mode_t mode = 0;                                                                      \
-                                                                                                      \
-		TAKE_MODE(flags, mode);                                                               \
+#define OPENAT(name)                                                                                        \
+	PUBLIC int name(int dirfd, const char *path, int flags, ...)                                        \
+	{                                                                                                   \
+		struct face f;                                                                              \
+		enum finding found = face_find(&f, dirfd, path, !(flags & O_NOFOLLOW));                     \
+		mode_t mode = 0;                                                                            \
+                                                                                                            \
+		TAKE_MODE(flags, mode);                                                                     \
 		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(dirfd, f.path, flags, mode); \
 	}
 OPENAT(openat)
 OPENAT(openat64)
 
-#define OPEN_2(name)                                                                       \
-	PUBLIC int name(const char *path, int flags)                                       \
-	{                                                                                  \
-		struct face f;                                                             \
-		enum finding found = face_find(&f, AT_FDCWD, path, !(flags & O_NOFOLLOW)); \
-                                                                                           \
-		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(f.path, flags);   \
+#define OPEN_2(name)                                                                           \
+	PUBLIC int name(const char *path, int flags)                                           \
+	{                                                                                      \
+		struct face f;                                                                 \
+		enum finding found = face_find(&f, AT_FDCWD, path, !(flags & O_NOFOLLOW));     \
+                                                                                               \
+		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(f.path, flags); \
 	}
 OPEN_2(__open_2)
 OPEN_2(__open64_2)
 
-#define OPENAT_2(name)                                                                          \
-	PUBLIC int name(int dirfd, const char *path, int flags)                                 \
-	{                                                                                       \
-		struct face f;                                                                  \
-		enum finding found = face_find(&f, dirfd, path, !(flags & O_NOFOLLOW));         \
-                                                                                                \
+#define OPENAT_2(name)                                                                                \
+	PUBLIC int name(int dirfd, const char *path, int flags)                                       \
+	{                                                                                             \
+		struct face f;                                                                        \
+		enum finding found = face_find(&f, dirfd, path, !(flags & O_NOFOLLOW));               \
+                                                                                                      \
 		return found ? sysfs_open_found(&f, found, flags) : NEXT(name)(dirfd, f.path, flags); \
 	}
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
-/* A file of sysfs is made anew when it is read from its beginning, which programs that watch counters do again and again. */
-#define READ(name, parameters, begins, ...)                                                              \
-	static typeof(name) *next_##name(void)                                                            \
-	{                                                                                                 \
-		return NEXT(name);                                                                        \
-	}                                                                                                 \
-	PUBLIC ssize_t name parameters                                                                    \
-	{                                                                                                 \
-		if (atomic_load_explicit(&counter_opened, memory_order_relaxed) && (begins))              \
-			face_renew(fd);                                                                   \
-		return next_##name()(__VA_ARGS__);                                                        \
+/* A file of sysfs is made anew when it is read from its beginning, which programs that watch counters do again and
+ * again. */
+#define READ(name, parameters, begins, ...)                                                  \
+	static typeof(name) *next_##name(void)                                               \
+	{                                                                                    \
+		return NEXT(name);                                                           \
+	}                                                                                    \
+	PUBLIC ssize_t name parameters                                                       \
+	{                                                                                    \
+		if (atomic_load_explicit(&counter_opened, memory_order_relaxed) && (begins)) \
+			face_renew(fd);                                                      \
+		return next_##name()(__VA_ARGS__);                                           \
 	}
 READ(read, (int fd, void *buffer, size_t size), lseek(fd, 0, SEEK_CUR) == 0, fd, buffer, size)
 READ(pread, (int fd, void *buffer, size_t size, off_t offset), offset == 0, fd, buffer, size, offset)

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls that ask what a file is: stat and its kin, access, readlink, realpath, extended
- * attributes (ls -l asks for them). SPDX-License-Identifier: BSD-2-Clause */
+ * attributes (ls -l asks for them). */
 #include "sysfs/face.h"
 
 #include <stdlib.h>
@@ -100,14 +101,13 @@ STAT(stat64, stat64, true)
 STAT(lstat, stat, false)
 STAT(lstat64, stat64, false)
 
-#define XSTAT(name, type, follow)                                           \
-	PUBLIC int name(int version, const char *path, struct type *st)     \
-	{                                                                   \
-		struct face f;                                              \
-		enum finding found = face_find(&f, AT_FDCWD, path, follow); \
-                                                                            \
-		return found ? describe_found(&f, found, (struct stat *)st) \
-			     : NEXT_OLD(name)(version, f.path, st);         \
+#define XSTAT(name, type, follow)                                                                                  \
+	PUBLIC int name(int version, const char *path, struct type *st)                                            \
+	{                                                                                                          \
+		struct face f;                                                                                     \
+		enum finding found = face_find(&f, AT_FDCWD, path, follow);                                        \
+                                                                                                                   \
+		return found ? describe_found(&f, found, (struct stat *)st) : NEXT_OLD(name)(version, f.path, st); \
 	}
 XSTAT(__xstat, stat, true)
 XSTAT(__xstat64, stat64, true)

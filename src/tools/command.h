@@ -1,5 +1,5 @@
-/* A subcommand of `uroce`: one row of the table in main.c, one file each.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A subcommand of `uroce`: one row of the table in main.c, one file each. */
 #ifndef UROCE_COMMAND_H
 #define UROCE_COMMAND_H
 
@@ -11,7 +11,7 @@ struct command {
 	const char *name;
 	const char *usage; /* what follows "uroce NAME" */
 	const char *summary;
-	const char *help; /* the options, one a line */
+	const char *help;						  /* the options, one a line */
 	int (*run)(const struct command *command, int argc, char **argv); /* returns the exit status */
 };
 

@@ -1,5 +1,5 @@
-/* `uroce demo`: programs from the distribution's packages do RDMA with each other, and uroce shows what happened.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce demo`: programs from the distribution's packages do RDMA with each other, and uroce shows what happened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -177,7 +177,8 @@ static bool ended_well(const struct actor *a)
 static void demo_explain(const struct actor *a)
 {
 	if (WIFEXITED(a->status))
-		printf("  %sthe %s ended with status %d%s\n", style(RED), a->role, WEXITSTATUS(a->status), style(PLAIN));
+		printf("  %sthe %s ended with status %d%s\n", style(RED), a->role, WEXITSTATUS(a->status),
+		       style(PLAIN));
 	else if (WIFSIGNALED(a->status))
 		printf("  %sthe %s was ended by signal %d (%s)%s\n", style(RED), a->role, WTERMSIG(a->status),
 		       strsignal(WTERMSIG(a->status)), style(PLAIN));
@@ -187,8 +188,8 @@ static void demo_explain(const struct actor *a)
 static bool demo_wait_until(struct actor *server, struct actor *client, int port)
 {
 	for (int waited = 0; waited < PATIENCE_MS && !interrupted; waited += LOOK_MS) {
-		if (client ? has_ended(client) && (has_ended(server) || !ended_well(client)) :
-			     has_ended(server) || demo_listens(port))
+		if (client ? has_ended(client) && (has_ended(server) || !ended_well(client))
+			   : has_ended(server) || demo_listens(port))
 			return true;
 		poll(NULL, 0, LOOK_MS);
 	}
@@ -224,8 +225,8 @@ static int play(const struct command *command, const struct scene *scene)
 	const char *why;
 	bool ok;
 
-	snprintf(name, sizeof(name), "%s%s%s", program_directory ? program_directory : "",
-		 program_directory ? "/" : "", scene->program);
+	snprintf(name, sizeof(name), "%s%s%s", program_directory ? program_directory : "", program_directory ? "/" : "",
+		 scene->program);
 	if (!program_find(name, path, sizeof(path))) {
 		complain(command, "%s is missing: install ibverbs-utils and perftest (make demo does)", name);
 		return EXIT_NOT_FOUND;
@@ -328,7 +329,8 @@ static bool make_directory(void)
 static int demo_perform(const struct command *command)
 {
 	static const struct scene pingpong = {"ibv_rc_pingpong", {"-g", "0", "-n", "1000"}, "-p", true, NULL};
-	static const struct scene bandwidth = {"ib_write_bw", {"-s", "65536", "-n", "20000", "-F"}, "-p", false, is_row};
+	static const struct scene bandwidth = {
+		"ib_write_bw", {"-s", "65536", "-n", "20000", "-F"}, "-p", false, is_row};
 	static const struct scene latency = {"ib_write_lat", {"-s", "4096", "-n", "1000", "-F"}, "-p", true, is_row};
 	static const char *const devices[] = {"uroce", "devices", NULL};
 	int status;

@@ -1,5 +1,5 @@
-/* `uroce devices`.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce devices`. */
 #include "tools/devices.h"
 
 #include <arpa/inet.h>

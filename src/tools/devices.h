@@ -1,5 +1,5 @@
-/* What programs will see, through the library's own verbs.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What programs will see, through the library's own verbs. */
 #ifndef UROCE_DEVICES_H
 #define UROCE_DEVICES_H
 

@@ -1,5 +1,5 @@
-/* `uroce doctor`: what uroce needs of a machine, checked by doing it.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce doctor`: what uroce needs of a machine, checked by doing it. */
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -181,13 +181,15 @@ static void doctor_check_address(const struct ibv_gid_entry *gid)
 		if (reaches_itself(fd, &a, length)) {
 			doctor_say(OK, "port 4791", "%s: free, and reachable from here", address);
 		} else {
-			doctor_say(WARN, "port 4791", "%s: free, but a packet that was sent to it did not arrive", address);
+			doctor_say(WARN, "port 4791", "%s: free, but a packet that was sent to it did not arrive",
+				   address);
 			advise("Does a firewall drop UDP to port 4791? nft list ruleset; iptables -S");
 		}
 	} else if (errno == EADDRINUSE) {
 		explain_busy(address, &gid->gid);
 	} else if (errno == EADDRNOTAVAIL) {
-		doctor_say(WARN, "port 4791", "%s: not usable yet (an IPv6 address that is still being checked?)", address);
+		doctor_say(WARN, "port 4791", "%s: not usable yet (an IPv6 address that is still being checked?)",
+			   address);
 	} else {
 		doctor_say(FAIL, "port 4791", "%s: %s", address, strerror(errno));
 		if (errno == EACCES || errno == EPERM)
@@ -206,7 +208,7 @@ static void check_device(const struct device_view *v)
 		return;
 	}
 	doctor_say(path_mtu < 1024 ? WARN : OK, v->name, "interface %s, MTU %u: path MTU %u", v->interface,
-	    v->interface_mtu, path_mtu);
+		   v->interface_mtu, path_mtu);
 	if (path_mtu < 4096)
 		advise("Larger packets are faster: an interface MTU of 4200 gives path MTU 4096, if the network "
 		       "carries it.");
@@ -228,8 +230,10 @@ static void check_offload(void)
 		doctor_say(OK, "packet trains", "UDP_SEGMENT and UDP_GRO");
 		return;
 	}
-	doctor_say(WARN, "packet trains", "this kernel has no %s", segment ? "UDP_GRO" : gro ? "UDP_SEGMENT" :
-									       "UDP_SEGMENT and no UDP_GRO");
+	doctor_say(WARN, "packet trains", "this kernel has no %s",
+		   segment ? "UDP_GRO"
+		   : gro   ? "UDP_SEGMENT"
+			   : "UDP_SEGMENT and no UDP_GRO");
 	advise("uroce works without, at one system call a packet: Linux 5.0 or later is several times faster.");
 }
 
@@ -272,7 +276,8 @@ static void check_rendezvous(void)
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
 
 	n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "uroce/doctor/%d", (int)getpid());
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0) {
+	if (fd >= 0 &&
+	    bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) == 0) {
 		doctor_say(OK, "rendezvous", "several programs on one address find each other");
 	} else {
 		doctor_say(FAIL, "rendezvous", "an abstract AF_UNIX socket: %s", strerror(errno));
@@ -302,7 +307,7 @@ static void check_locked_memory(void)
 		doctor_say(OK, "locked memory", "unlimited (uroce locks none)");
 	else
 		doctor_say(OK, "locked memory", "%llu KiB, which does not matter: uroce locks none",
-		    (unsigned long long)limit.rlim_cur >> 10);
+			   (unsigned long long)limit.rlim_cur >> 10);
 }
 
 static void check_surroundings(void)
@@ -316,8 +321,10 @@ static void check_surroundings(void)
 	if (file)
 		fclose(file);
 	if (seccomp || !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK))
-		doctor_say(OK, "container", "yes%s; to reach other hosts it needs an address that they can reach, "
-		    "UDP port 4791 included", seccomp ? ", with a seccomp filter" : "");
+		doctor_say(OK, "container",
+			   "yes%s; to reach other hosts it needs an address that they can reach, "
+			   "UDP port 4791 included",
+			   seccomp ? ", with a seccomp filter" : "");
 	if (!access("/sys/module/rdma_rxe", F_OK))
 		doctor_say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");
 }

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* One pass over all records in order of time. Records name a work request by (queue pair, WQE), by the PSN of one
- * of its packets, or not at all (an acknowledgement covers all that came before it); here each finds its request.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * of its packets, or not at all (an acknowledgement covers all that came before it); here each finds its request. */
 #include "tools/join.h"
 
 #include <infiniband/verbs.h>
@@ -174,7 +174,8 @@ static uint32_t request_of_packet(struct joined *j, uint32_t c, uint64_t number,
 }
 
 /* An acknowledgement of `number` is one for all earlier requests that have none yet. */
-static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t number, enum milestone m, uint32_t record)
+static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t number, enum milestone m,
+		  uint32_t record)
 {
 	const struct record *e = &j->records->all[record];
 	psn_t p = psn((uint32_t)number);
@@ -198,7 +199,7 @@ static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t
 
 /* ACK, or a NAK, which concerns only the request that it names. */
 static void join_answer(struct joined *j, uint32_t requester, enum cover kind, uint64_t number, uint64_t syndrome,
-		   enum milestone m, uint32_t record)
+			enum milestone m, uint32_t record)
 {
 	struct conn *conn;
 	uint32_t q;
@@ -320,7 +321,8 @@ static void on_send(struct joined *j, uint32_t i, const struct record *e)
 		uint32_t syndrome = map_get(&j->packets, join_packet_key(e->file, e->arg[0], e->arg[1], e->arg[2]));
 
 		if (syndrome != MAP_NONE)
-			join_answer(j, requester_at(j, e->file, e->arg[0]), COVER_SENT, e->arg[1], syndrome, ANSWER_SENT, i);
+			join_answer(j, requester_at(j, e->file, e->arg[0]), COVER_SENT, e->arg[1], syndrome,
+				    ANSWER_SENT, i);
 		return;
 	}
 	q = map_get(&j->packets, join_packet_key(e->file, e->arg[0], e->arg[1], e->arg[2]));
@@ -328,8 +330,7 @@ static void on_send(struct joined *j, uint32_t i, const struct record *e)
 		return;
 	add_step(j, q, i);
 	if (ends_request(&j->requests[q], e->arg[1], e->arg[2]))
-		reach(&j->requests[q], opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE ? ANSWER_SENT : SENT,
-		      e->time);
+		reach(&j->requests[q], opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE ? ANSWER_SENT : SENT, e->time);
 }
 
 static void on_receive(struct joined *j, uint32_t i, const struct record *e)
@@ -353,8 +354,8 @@ static void on_receive(struct joined *j, uint32_t i, const struct record *e)
 		return;
 	add_step(j, q, i);
 	if (ends_request(&j->requests[q], e->arg[1], e->arg[2]))
-		reach(&j->requests[q],
-		      opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE ? ANSWER_ARRIVED : ARRIVED, e->time);
+		reach(&j->requests[q], opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE ? ANSWER_ARRIVED : ARRIVED,
+		      e->time);
 }
 
 static void on_drop(struct joined *j, uint32_t i, const struct record *e)

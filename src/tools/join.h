@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The life of each work request, put together from the records of both ends. Whoever called join() calls
- * join_free(); the records must live as long.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * join_free(); the records must live as long. */
 #ifndef UROCE_JOIN_H
 #define UROCE_JOIN_H
 
@@ -41,9 +41,9 @@ struct request {
 	uint64_t wr_id;
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t length, packets;
-	psn_t psn; /* the first; meaningful if packets is not 0 */
-	bool signaled; /* has a CQE when it succeeds */
-	int status;    /* enum ibv_wc_status, -1: not complete */
+	psn_t psn;		   /* the first; meaningful if packets is not 0 */
+	bool signaled;		   /* has a CQE when it succeeds */
+	int status;		   /* enum ibv_wc_status, -1: not complete */
 	uint64_t when[MILESTONES]; /* NEVER: not seen */
 	uint64_t receive_posted;   /* NEVER: none was used, or not seen */
 	uint32_t retries;
@@ -55,15 +55,15 @@ struct conn {
 	uint16_t file;
 	uint32_t qpn, dest_qpn, mtu;
 	uint32_t sq_psn, rq_psn;
-	uint32_t peer; /* the other end's queue pair, NO_CONN: in none of the files */
+	uint32_t peer;	/* the other end's queue pair, NO_CONN: in none of the files */
 	uint32_t *sent; /* its requests that were picked up, in order of PSN */
 	uint32_t sents;
-	uint32_t near, peer_near; /* where in `sent` the last search ended: our records', the peer's */
-	uint32_t covered[4];	  /* up to where in `sent` an acknowledgement was built, sent, received, used */
-	uint32_t *done, dones, polled;		   /* its requests in order of their CQEs, and how many are polled */
-	uint32_t *received, receiveds, rpolled;	   /* the peer's requests that completed receives here; likewise */
-	uint64_t *received_id;			   /* wr_id of those receives */
-	uint32_t epoch; /* counts starts from RESET: WQE numbers begin again */
+	uint32_t near, peer_near;      /* where in `sent` the last search ended: our records', the peer's */
+	uint32_t covered[4];	       /* up to where in `sent` an acknowledgement was built, sent, received, used */
+	uint32_t *done, dones, polled; /* its requests in order of their CQEs, and how many are polled */
+	uint32_t *received, receiveds, rpolled; /* the peer's requests that completed receives here; likewise */
+	uint64_t *received_id;			/* wr_id of those receives */
+	uint32_t epoch;				/* counts starts from RESET: WQE numbers begin again */
 };
 
 struct joined {

@@ -12,8 +12,8 @@
 
 #include "base/base.h"
 
-#define NAME	   "liburoce.so.1"
-#define SYSFS_NAME "liburoce-sysfs.so"
+#define NAME	     "liburoce.so.1"
+#define SYSFS_NAME   "liburoce-sysfs.so"
 #define RSOCKET_NAME "liburoce-rsocket.so"
 
 struct library library;
@@ -37,8 +37,8 @@ static bool find_directory(char directory[PATH_MAX])
 const char *library_path(void)
 {
 	static char path[PATH_MAX + 64];
-	static const char *const places[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/",
-					     "/../lib/aarch64-linux-gnu/", "/../lib64/"};
+	static const char *const places[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/", "/../lib/aarch64-linux-gnu/",
+					     "/../lib64/"};
 	char directory[PATH_MAX];
 	bool known = find_directory(directory);
 
@@ -91,8 +91,8 @@ static int library_stand_in(const char *library)
 	if (theirs)
 		return dlclose(theirs);
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		snprintf(path, sizeof(path), "%.*s%s/libibverbs.so.1",
-			 (int)(strrchr(library, '/') + 1 - library), library, places[i]);
+		snprintf(path, sizeof(path), "%.*s%s/libibverbs.so.1", (int)(strrchr(library, '/') + 1 - library),
+			 library, places[i]);
 		if (access(path, R_OK))
 			continue;
 		end = strrchr(path, '/');
@@ -118,7 +118,8 @@ int library_preload(void)
 	sysfs = beside(path, SYSFS_NAME);
 	if (sysfs)
 		parts[count++] = sysfs;
-	/* a program built with AddressSanitizer insists on that coming first; behind what has no malloc() it works as well */
+	/* a program built with AddressSanitizer insists on that coming first; behind what has no malloc() it works as
+	 * well */
 	return put_first("ASAN_OPTIONS", (const char *[]){"verify_asan_link_order=0"}, 1)
 		       ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
 }

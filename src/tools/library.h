@@ -1,5 +1,5 @@
-/* Where liburoce.so.1 is, and its use from this program.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where liburoce.so.1 is, and its use from this program. */
 #ifndef UROCE_LIBRARY_H
 #define UROCE_LIBRARY_H
 

@@ -118,9 +118,8 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
 	fprintf(line->to, "%s%12s%s %s%10s%s  %*s%s%c%s%*s%-30s%s%s%s\n", style(DIM), micros(at), style(PLAIN),
-		took >= 1000 ? style(BOLD) : "", micros(took), style(PLAIN), indent, "", style(CYAN),
-		letter(e->file), style(PLAIN), 4 - (indent < 4 ? indent : 2), "", what, style(DIM), text,
-		style(PLAIN));
+		took >= 1000 ? style(BOLD) : "", micros(took), style(PLAIN), indent, "", style(CYAN), letter(e->file),
+		style(PLAIN), 4 - (indent < 4 ? indent : 2), "", what, style(DIM), text, style(PLAIN));
 	line->before = e->time;
 }
 
@@ -243,11 +242,8 @@ static bool step_packet(const struct record *e, uint64_t *number, uint64_t *opco
 		bool each;
 		uint8_t psn, opcode;
 	} where[TRACE_POINTS] = {
-		[TRACE_build] = {true, 2, 3},
-		[TRACE_send] = {true, 1, 2},
-		[TRACE_receive] = {true, 1, 2},
-		[TRACE_execute] = {true, 1, 2},
-		[TRACE_acknowledged] = {true, 1, 4},
+		[TRACE_build] = {true, 2, 3},	[TRACE_send] = {true, 1, 2},	     [TRACE_receive] = {true, 1, 2},
+		[TRACE_execute] = {true, 1, 2}, [TRACE_acknowledged] = {true, 1, 4},
 	};
 
 	*number = e->arg[where[e->point].psn];
@@ -272,7 +268,8 @@ static void print_between(FILE *to, uint32_t *count)
 	static const struct {
 		enum trace_point point;
 		const char *what;
-	} kind[] = {{TRACE_build, "built"}, {TRACE_send, "sent"}, {TRACE_receive, "received"}, {TRACE_execute, "executed"}};
+	} kind[] = {
+		{TRACE_build, "built"}, {TRACE_send, "sent"}, {TRACE_receive, "received"}, {TRACE_execute, "executed"}};
 	const char *comma = "";
 	bool any = false;
 

@@ -1,5 +1,5 @@
-/* Prints what join() found: as text, and as JSON.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Prints what join() found: as text, and as JSON. */
 #ifndef UROCE_LIFE_H
 #define UROCE_LIFE_H
 

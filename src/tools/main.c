@@ -1,5 +1,5 @@
-/* The `uroce` command: finds the subcommand.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The `uroce` command: finds the subcommand. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ static const struct command commands[] = {
 	 "  -k, --keep          keep the traces\n"
 	 "  -d, --directory DIR look for the programs there and not in PATH\n",
 	 demo_command},
-	{"devices", "", "list the devices that programs will see, and how they will talk on this host", "", devices_command},
+	{"devices", "", "list the devices that programs will see, and how they will talk on this host", "",
+	 devices_command},
 	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
 	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",

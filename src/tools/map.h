@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A map from 64-bit keys to 32-bit values. Whoever made it frees it with map_free(); one thread. Running out of
- * memory ends the program, as everywhere in the tools.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * memory ends the program, as everywhere in the tools. */
 #ifndef UROCE_MAP_H
 #define UROCE_MAP_H
 
@@ -13,7 +13,7 @@ struct map {
 	struct map_slot {
 		uint64_t key;
 		uint32_t value, used;
-	} *slots;
+	} * slots;
 	size_t count, size; /* size: a power of two, or 0 */
 };
 

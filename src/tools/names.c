@@ -87,9 +87,9 @@ const char *retry_name(uint64_t reason)
 
 const char *drop_name(uint64_t reason)
 {
-	static const char *const name[] = {"accepted",	      "duplicate",	  "packets before it are missing",
+	static const char *const name[] = {"accepted",	      "duplicate",	   "packets before it are missing",
 					   "already told so", "no receive posted", "invalid request",
-					   "too long",	      "access denied",	  "the receive's own memory is wrong"};
+					   "too long",	      "access denied",	   "the receive's own memory is wrong"};
 
 	return NAME_OF(name, reason);
 }

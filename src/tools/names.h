@@ -1,5 +1,5 @@
-/* The names of numbers in records.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The names of numbers in records. */
 #ifndef UROCE_NAMES_H
 #define UROCE_NAMES_H
 

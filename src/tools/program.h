@@ -1,5 +1,5 @@
-/* Programs to be run with a preloaded library.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Programs to be run with a preloaded library. */
 #ifndef UROCE_PROGRAM_H
 #define UROCE_PROGRAM_H
 

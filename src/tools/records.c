@@ -61,8 +61,7 @@ static void learn_names(struct image *image)
 		for (int a = 0; p < TRACE_POINTS && a < TRACE_ARGS; a++) {
 			uint8_t from = 0;
 
-			while (from < TRACE_ARGS &&
-			       strncmp(theirs[i].arg[from], point_name[p].arg[a], TRACE_NAME))
+			while (from < TRACE_ARGS && strncmp(theirs[i].arg[from], point_name[p].arg[a], TRACE_NAME))
 				from++;
 			image->meaning[i].arg[a] = from; /* TRACE_ARGS: they do not have it */
 		}
@@ -183,8 +182,7 @@ static void index_packets(const struct records *r, enum trace_point point, struc
 }
 
 /* The least "received at `to` - sent at `from`", by their own clocks; false: no packet was seen at both. */
-static bool least_delay(const struct records *r, const struct map *receives, uint16_t from, uint16_t to,
-			int64_t *least)
+static bool least_delay(const struct records *r, const struct map *receives, uint16_t from, uint16_t to, int64_t *least)
 {
 	bool found = false;
 

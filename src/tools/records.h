@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The records of one or more trace files on one clock, in order of time. Whoever called records_load() calls
- * records_free().
- * SPDX-License-Identifier: BSD-2-Clause */
+ * records_free(). */
 #ifndef UROCE_RECORDS_H
 #define UROCE_RECORDS_H
 

@@ -1,5 +1,5 @@
-/* `uroce run`: a program with liburoce.so.1 in front of its libraries.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce run`: a program with liburoce.so.1 in front of its libraries. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -49,8 +49,9 @@ int run_command(const struct command *command, int argc, char **argv)
 		int error = errno;
 
 		complain(command, "%s: %s", argv[0],
-			 error == EACCES ? "is not executable" :
-			 strchr(argv[0], '/') ? strerror(error) : "is not in PATH (is its package installed?)");
+			 error == EACCES	? "is not executable"
+			 : strchr(argv[0], '/') ? strerror(error)
+						: "is not in PATH (is its package installed?)");
 		return error == EACCES ? EXIT_CANNOT_RUN : EXIT_NOT_FOUND;
 	}
 	why = program_refuses_preload(path);

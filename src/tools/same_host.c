@@ -231,7 +231,8 @@ static void find_holders(const char *path, const union ibv_gid *address, struct 
 		unsigned port, uid;
 		unsigned long inode;
 
-		if (sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*d %lu", local, &port, &uid, &inode) != 4 ||
+		if (sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*d %lu", local, &port, &uid,
+			   &inode) != 4 ||
 		    port != ROCE_PORT || !same_host_is_held(local, address))
 			continue;
 		if (inode == 0) {

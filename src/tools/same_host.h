@@ -1,5 +1,5 @@
-/* What programs of one user on this host will use among each other, and why: found out by trying.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What programs of one user on this host will use among each other, and why: found out by trying. */
 #ifndef UROCE_SAME_HOST_H
 #define UROCE_SAME_HOST_H
 
@@ -24,8 +24,8 @@ struct same_host {
 
 void same_host_look(struct same_host *h);
 
-const char *same_host_word(enum same_host_way way);  /* one word */
-const char *same_host_says(enum same_host_way way);  /* what programs do, in a line */
+const char *same_host_word(enum same_host_way way); /* one word */
+const char *same_host_says(enum same_host_way way); /* what programs do, in a line */
 
 /* The one line more that there is to say of it, into a buffer that the next call uses again; "": there is none. */
 const char *same_host_why(const struct same_host *h);

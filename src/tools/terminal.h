@@ -1,5 +1,5 @@
-/* How the tools look: colours on a terminal, plain text elsewhere (or with NO_COLOR set, no-color.org).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How the tools look: colours on a terminal, plain text elsewhere (or with NO_COLOR set, no-color.org). */
 #ifndef UROCE_TERMINAL_H
 #define UROCE_TERMINAL_H
 

@@ -1,5 +1,5 @@
-/* `uroce trace`: the life of each work request.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce trace`: the life of each work request. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -35,10 +35,10 @@ static bool to_number(const char *text, int64_t *n)
 static int read_options(const struct command *command, int argc, char **argv, struct wish *w)
 {
 	static const struct option options[] = {
-		{"qpn", required_argument, NULL, 'q'},	   {"wqe", required_argument, NULL, 'w'},
-		{"opcode", required_argument, NULL, 'o'},  {"limit", required_argument, NULL, 'l'},
-		{"summary", no_argument, NULL, 's'},	   {"requests", no_argument, NULL, 'r'},
-		{"json", no_argument, NULL, 'j'},	   {0},
+		{"qpn", required_argument, NULL, 'q'},	  {"wqe", required_argument, NULL, 'w'},
+		{"opcode", required_argument, NULL, 'o'}, {"limit", required_argument, NULL, 'l'},
+		{"summary", no_argument, NULL, 's'},	  {"requests", no_argument, NULL, 'r'},
+		{"json", no_argument, NULL, 'j'},	  {0},
 	};
 	int64_t limit = -1;
 	int c;

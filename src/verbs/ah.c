@@ -1,5 +1,5 @@
-/* Address handles.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address handles. */
 #include <arpa/inet.h>
 #include <netinet/ip.h>
 #include <stdlib.h>
@@ -56,8 +56,7 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 }
 
 /* Who sent it and to whom. The 40 bytes hold an IPv6 header, or 20 bytes of nothing and an IPv4 header. */
-static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_gid *to, uint32_t *flow,
-		     uint8_t *class)
+static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_gid *to, uint32_t *flow, uint8_t *class)
 {
 	uint32_t word = ntohl(grh->version_tclass_flow);
 	struct iphdr ip;
@@ -80,8 +79,8 @@ static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_g
 	return true;
 }
 
-PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
-			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
+PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
+			       struct ibv_ah_attr *attr)
 {
 	union ibv_gid to;
 	int index;
@@ -103,8 +102,7 @@ PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, st
 	return 0;
 }
 
-PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-					    uint8_t port_num)
+PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
 
@@ -114,8 +112,8 @@ PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 }
 
 /* The Ethernet addresses that an adapter's driver needs, and we do not; the VLAN is 0xffff if there is none. */
-PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],
-				       uint16_t *vlan)
+PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+				       uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vlan)
 {
 	struct device *d = context_of(context)->device;
 	uint8_t found[ETHERNET_LL_SIZE];

@@ -1,5 +1,5 @@
-/* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty. */
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -65,8 +65,8 @@ void async_event(struct context *c, enum ibv_event_type type)
 
 void async_cq_error(struct cq *cq)
 {
-	async_tell(context_of(cq->base.context), (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base),
-								    .event_type = IBV_EVENT_CQ_ERR});
+	async_tell(context_of(cq->base.context),
+		   (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base), .event_type = IBV_EVENT_CQ_ERR});
 }
 
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
@@ -75,7 +75,7 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 		return;
 	if (!qp->closed)
 		async_tell(context_of(qp->base.context),
-		     (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
+			   (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
 	list_each_safe (l, &qp->openers) {
 		struct qp *opened = container_of(l, struct qp, openers);
 
@@ -83,14 +83,14 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 			far_tell(opened->far, type);
 		else
 			async_tell(context_of(opened->base.context),
-			     (struct ibv_async_event){.element.qp = &opened->base, .event_type = type});
+				   (struct ibv_async_event){.element.qp = &opened->base, .event_type = type});
 	}
 }
 
 void async_srq_event(struct srq *srq, enum ibv_event_type type)
 {
 	async_tell(context_of(srq->base.context),
-	     (struct ibv_async_event){.element.srq = &srq->base, .event_type = type});
+		   (struct ibv_async_event){.element.srq = &srq->base, .event_type = type});
 }
 
 /* An object's account of its events: an object goes when all that were fetched have been acknowledged. */
@@ -109,14 +109,12 @@ static struct account account_of(enum about kind, void *object)
 
 	switch (kind) {
 	case ABOUT_CQ:
-		return (struct account){&cq_front_of(cq)->async_fetched, &cq->async_events_completed,
-					&cq->mutex, &cq->cond};
+		return (struct account){&cq_front_of(cq)->async_fetched, &cq->async_events_completed, &cq->mutex,
+					&cq->cond};
 	case ABOUT_QP:
-		return (struct account){&qp->events, &qp->base.events_completed, &qp->base.mutex,
-					&qp->base.cond};
+		return (struct account){&qp->events, &qp->base.events_completed, &qp->base.mutex, &qp->base.cond};
 	case ABOUT_SRQ:
-		return (struct account){&srq->events, &srq->base.events_completed, &srq->base.mutex,
-					&srq->base.cond};
+		return (struct account){&srq->events, &srq->base.events_completed, &srq->base.mutex, &srq->base.cond};
 	case ABOUT_PORT:
 		break;
 	}

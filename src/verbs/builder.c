@@ -24,7 +24,8 @@ uint64_t builder_ops(enum ibv_qp_type type)
 {
 	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 	const uint64_t unanswered = datagram | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
-				    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+				    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
+				    IBV_QP_EX_WITH_BIND_MW;
 
 	switch ((int)type) {
 	case IBV_QPT_RC:
@@ -70,8 +71,7 @@ static int wr_complete(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
 	int error = b->error;
 
 	/* relaxed: the count only grows, so at worst a slot that has just become free is not seen */
-	if (!error &&
-	    sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
+	if (!error && sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
 		error = ENOMEM;
 	if (!error && b->count) {
 		b->wr[b->count - 1].next = NULL;
@@ -106,8 +106,7 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 	return wr;
 }
 
-static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
-				       uint64_t va)
+static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t va)
 {
 	struct ibv_send_wr *wr = builder_append(ex, opcode);
 
@@ -171,8 +170,7 @@ static void append_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint3
 	wr->wr.atomic.swap = swap;
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, uint64_t compare,
-			      uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va, uint64_t compare, uint64_t swap)
 {
 	append_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, va, compare, swap);
 }

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The ibv_wr_ functions: an application builds a batch of send work requests call by call and posts it as a
  * whole. A QP that was created for it has a builder, which lives as long as the QP. Its lock is held from
- * wr_start to wr_complete or wr_abort.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * wr_start to wr_complete or wr_abort. */
 #ifndef UROCE_BUILDER_H
 #define UROCE_BUILDER_H
 

@@ -1,5 +1,5 @@
-/* What the adapter can do, as ibv_query_device() tells it.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the adapter can do, as ibv_query_device() tells it. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,9 +21,9 @@ static void capabilities_fill(struct ibv_device_attr *a, const struct device *d)
 	a->vendor_part_id = DEVICE_PART_ID;
 	a->max_qp = HCA_MAX_QP;
 	a->max_qp_wr = HCA_MAX_QP_WR;
-	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-			      IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
 			      IBV_DEVICE_MANAGED_FLOW_STEERING;
 	a->max_sge = a->max_sge_rd = HCA_MAX_SGE;
 	a->max_cq = HCA_MAX_CQ;
@@ -106,7 +106,6 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return fail(EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
-		clock_gettime(CLOCK_MONOTONIC,
-			      &values->raw_clock); /* the clock of the time stamps of cq_ex.c */
+		clock_gettime(CLOCK_MONOTONIC, &values->raw_clock); /* the clock of the time stamps of cq_ex.c */
 	return 0;
 }

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A completion channel: a queue of CQs that have events, and an eventfd that is readable while it is not
  * empty. Made and freed by ibv_create/destroy_comp_channel(). `lock` is a leaf; it guards the queue, and
- * `events`, `waiting` and `fetched` of the CQs that use the channel. SPDX-License-Identifier: BSD-2-Clause */
+ * `events`, `waiting` and `fetched` of the CQs that use the channel. */
 #ifndef UROCE_CHANNEL_H
 #define UROCE_CHANNEL_H
 

@@ -68,8 +68,9 @@ static void fill_ops(struct verbs_context *v)
 /* Few programs say why. Keeps errno. */
 static void say_not_opened(const struct ibv_device *device)
 {
-	static const char *const refused = "eventfd, memfd_create, timerfd_create, epoll_create1 or getrandom is forbidden here, "
-					   "which a sandbox has to allow";
+	static const char *const refused =
+		"eventfd, memfd_create, timerfd_create, epoll_create1 or getrandom is forbidden here, "
+		"which a sandbox has to allow";
 	static const struct {
 		int error;
 		const char *says;
@@ -77,7 +78,8 @@ static void say_not_opened(const struct ibv_device *device)
 		{EMFILE, "too many open files: allow this process more (ulimit -n)"},
 		{ENFILE, "too many open files in the whole system (sysctl fs.file-max)"},
 		{ENOMEM, "too little memory, or address space (ulimit -v)"},
-		{EUSERS, "255 processes use uroce in this network namespace, and there is room for no more: end one of them"},
+		{EUSERS,
+		 "255 processes use uroce in this network namespace, and there is room for no more: end one of them"},
 		{EPERM, refused},
 		{ENOSYS, refused},
 	};

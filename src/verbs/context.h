@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A device that the application has opened. Made by ibv_open_device(), freed by ibv_close_device(). All
- * contexts of a process share its one adapter. SPDX-License-Identifier: BSD-2-Clause */
+ * contexts of a process share its one adapter. */
 #ifndef UROCE_CONTEXT_H
 #define UROCE_CONTEXT_H
 
@@ -68,7 +69,7 @@ int destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
 /* mr.c */
 struct ibv_mr *alloc_null_mr(struct ibv_pd *pd);
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access); /* NULL: errno */
-int mr_check_access(unsigned access); /* 0 or errno */
+int mr_check_access(unsigned access);							       /* 0 or errno */
 bool mr_is_import(const struct ibv_mr *mr);
 /* dmabuf.c */
 int dmabuf_deregister(struct mr *mr); /* 0 or -errno */
@@ -87,13 +88,13 @@ void cq_delayed(struct cq *cq); /* of hca_ops */
 /* qp.c, post.c */
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-/* To the error state, or destroyed (one that can be), for our own use: what its peer has begun in our memory by itself may still
- * be going on, until show_settle(). */
+/* To the error state, or destroyed (one that can be), for our own use: what its peer has begun in our memory by itself
+ * may still be going on, until show_settle(). */
 void fail_qp_unsettled(struct ibv_qp *qp);
 void destroy_qp_unsettled(struct ibv_qp *qp);
 /* engine_place(), for our own use. */
-bool post_placed(struct ibv_qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
-		 struct pace *pace);
+bool post_placed(struct ibv_qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
+		 uint32_t rkey, struct pace *pace);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* odp.c */
 int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
@@ -137,8 +138,8 @@ void monitor_join(struct context *c);
 void monitor_leave(struct context *c);
 /* Looks whether something has changed, now. */
 void monitor_look(void);
-/* follow() is told of every change of a device (enum device_change) as well, with the monitor's lock held; and then, once, by NULL,
- * that something has changed, of which there may be no device yet. */
+/* follow() is told of every change of a device (enum device_change) as well, with the monitor's lock held; and then,
+ * once, by NULL, that something has changed, of which there may be no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));
 
 #endif

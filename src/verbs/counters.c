@@ -1,5 +1,5 @@
-/* ibv_create_counters(3): what flows count. What is read where is said before a flow is made that names them.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_create_counters(3): what flows count. What is read where is said before a flow is made that names them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -163,8 +163,8 @@ int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-/* A thread that finds no CQ empty makes progress too: else the helper takes it for one that does not poll, and keeps the
- * CQ from being empty, on the same processor if there is but one. */
+/* A thread that finds no CQ empty makes progress too: else the helper takes it for one that does not poll, and keeps
+ * the CQ from being empty, on the same processor if there is but one. */
 #define FOUND_MANY 4u
 
 static _Thread_local uint32_t found;

@@ -1,14 +1,14 @@
-/* The extended way to poll: one completion at a time, and functions that read its fields.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The extended way to poll: one completion at a time, and functions that read its fields. */
 #include <time.h>
 
 #include "base/trace.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 
-#define SUPPORTED_FIELDS                                               \
-	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG)
+#define SUPPORTED_FIELDS                                                                                               \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | \
+	 IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG)
 
 static const struct cqe *now(struct ibv_cq_ex *cq)
 {
@@ -151,8 +151,7 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 		if (!holder || !holder->is_parent || holder->base.context != context)
 			return fail_null(EINVAL);
 	}
-	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
-			    holder);
+	f = cq_front_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector, holder);
 	if (!f)
 		return NULL;
 	f->wants_time = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;

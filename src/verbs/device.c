@@ -120,8 +120,7 @@ static struct device *device_make(const struct netif *n, const char *name) REQUI
 	else
 		choose_name(d->base.name);
 	snprintf(d->base.dev_name, sizeof(d->base.dev_name), "uverbs%d", device_count);
-	snprintf(d->base.dev_path, sizeof(d->base.dev_path), "/sys/class/infiniband_verbs/uverbs%d",
-		 device_count);
+	snprintf(d->base.dev_path, sizeof(d->base.dev_path), "/sys/class/infiniband_verbs/uverbs%d", device_count);
 	snprintf(d->base.ibdev_path, sizeof(d->base.ibdev_path), "/sys/class/infiniband/%s", d->base.name);
 	d->renamed = name;
 	d->netif_index = n->index;
@@ -325,7 +324,8 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 	free(n);
 }
 
-/* Whoever changes a device holds one of the process's locks too, so what readers may have held guards nothing unfinished. */
+/* Whoever changes a device holds one of the process's locks too, so what readers may have held guards nothing
+ * unfinished. */
 NO_LOCK_ANALYSIS void devices_unlock(void)
 {
 	for (int i = 0; i < device_count; i++)

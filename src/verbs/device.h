@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A device: one network interface as the application sees it. Devices are made when somebody asks for the
- * list and live as long as the process, so a pointer to one is always good. `lock` guards all below it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * list and live as long as the process, so a pointer to one is always good. `lock` guards all below it. */
 #ifndef UROCE_DEVICE_H
 #define UROCE_DEVICE_H
 

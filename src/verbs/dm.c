@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Device memory. An adapter's own memory saves trips over its bus; ours is ordinary memory behind the same rules: it is
- * reached by offsets, in words of four bytes, and there is only so much of it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * reached by offsets, in words of four bytes, and there is only so much of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,7 +170,7 @@ PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle
 	if (!dm)
 		return NULL;
 	lock_take(&dms_lock);
-	list_each(l, &dms) {
+	list_each (l, &dms) {
 		struct dm *of = container_of(l, struct dm, all);
 
 		if (of->handle != handle || !context_same(of->base.context, context))

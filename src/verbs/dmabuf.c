@@ -1,5 +1,5 @@
-/* Memory of other devices, as dma-bufs: mapped, and its exporter told of every access (object/access.c).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of other devices, as dma-bufs: mapped, and its exporter told of every access (object/access.c). */
 #include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <sys/ioctl.h>

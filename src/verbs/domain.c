@@ -1,6 +1,6 @@
-/* Thread domains and parent domains. All our objects may be used by any thread, so a thread domain is a credit grant that
- * we make no use of; a parent domain brings the memory of its queues.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Thread domains and parent domains. All our objects may be used by any thread, so a thread domain is a credit grant
+ * that we make no use of; a parent domain brings the memory of its queues. */
 #include <stdlib.h>
 
 #include "object/pd.h"
@@ -12,7 +12,7 @@ struct td {
 };
 
 struct parent_domain {
-	struct pd pd; /* first */
+	struct pd pd;  /* first */
 	struct td *td; /* or NULL */
 };
 

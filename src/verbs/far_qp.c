@@ -26,7 +26,7 @@
 #define FAR_VERSION 2u /* of what follows: part of the name that others call */
 #define CALLERS	    255
 #define EVENTS	    16
-#define MOVING	    MSEC /* between two looks where a QP is that moves */
+#define MOVING	    MSEC      /* between two looks where a QP is that moves */
 #define PATIENCE    (5 * SEC) /* an answer takes a thread of its home no longer, if that runs at all */
 
 enum what {
@@ -86,7 +86,8 @@ static void far_qp_send_message(int fd, const struct message *m)
 static struct keep *make_keep(int fd, int kept_name)
 {
 	struct keep *k = fd >= 0 && kept_name >= 0 ? calloc(1, sizeof(*k)) : NULL;
-	void *memory = k ? mmap(NULL, sizeof(struct keep_memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+	void *memory =
+		k ? mmap(NULL, sizeof(struct keep_memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
 
 	if (memory != MAP_FAILED) {
 		*k = (struct keep){.memory = memory, .fd = fd, .name = kept_name};
@@ -125,7 +126,8 @@ static int begin_to_keep(struct qp *qp) REQUIRES(qp->lock, far_lock)
 				     name < 0 ? -1 : high_fd(fcntl(name, F_DUPFD_CLOEXEC, 0)));
 		if (!qp->keep)
 			return ENOMEM;
-		atomic_store_explicit(&qp->keep->memory->home, adapter->slot, memory_order_relaxed); /* nobody else sees it yet */
+		atomic_store_explicit(&qp->keep->memory->home, adapter->slot,
+				      memory_order_relaxed); /* nobody else sees it yet */
 	}
 	qp->is_kept = true;
 	heir_note(qp);
@@ -203,8 +205,8 @@ static int serve_query(struct far *f, struct qp *qp, struct message *m) REQUIRES
 	return 0;
 }
 
-/* What needs another path takes locks that the helper thread must not wait for here. In RESET it keeps the one that it has, until
- * it is given another or destroyed: it sends nothing. */
+/* What needs another path takes locks that the helper thread must not wait for here. In RESET it keeps the one that it
+ * has, until it is given another or destroyed: it sends nothing. */
 static int serve_modify(struct far *f, struct qp *qp, struct message *m) REQUIRES(qp->lock, far_lock)
 {
 	int error;
@@ -339,7 +341,8 @@ static int far_qp_inherit(struct far *f) REQUIRES(far_lock)
 	return 0;
 }
 
-/* The home of a QP has gone, or let go of it: the first of those who have it open goes on with it, and the others turn to him. */
+/* The home of a QP has gone, or let go of it: the first of those who have it open goes on with it, and the others turn
+ * to him. */
 static void far_qp_follow(struct far *f) REQUIRES(far_lock)
 {
 	_Atomic uint32_t *shared = &f->qp->keep->memory->home;
@@ -438,7 +441,8 @@ static int start_listening(void)
 	listener = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (listener < 0)
 		return -errno;
-	if (bind(listener, (struct sockaddr *)&address, far_qp_name_of(&address, adapter->slot)) || listen(listener, CALLERS))
+	if (bind(listener, (struct sockaddr *)&address, far_qp_name_of(&address, adapter->slot)) ||
+	    listen(listener, CALLERS))
 		err = -errno;
 	else
 		err = far_qp_join(listener, NULL);
@@ -674,9 +678,10 @@ NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_nam
 	return found;
 }
 
-/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. Then nothing of what
- * has been opened is left but the connection. */
-NO_LOCK_ANALYSIS static struct qp *far_qp_make_view(struct hca *hca, const struct message *m, const struct opened *o, uint8_t home)
+/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. Then nothing
+ * of what has been opened is left but the connection. */
+NO_LOCK_ANALYSIS static struct qp *far_qp_make_view(struct hca *hca, const struct message *m, const struct opened *o,
+						    uint8_t home)
 {
 	static const struct ibv_qp_cap none;
 	struct keep *keep = make_keep(o->both[0], o->both[1]);

@@ -1,5 +1,5 @@
-/* ibv_create_flow(3): steering rules of raw packet queue pairs.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_create_flow(3): steering rules of raw packet queue pairs. */
 #include <stdlib.h>
 
 #include "loop/raw.h"

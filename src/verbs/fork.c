@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* fork(): nothing of ours is pinned, so nothing has to be kept from the child. The child's copy of the
- * adapter is inert, see loop/. SPDX-License-Identifier: BSD-2-Clause */
+ * adapter is inert, see loop/. */
 #include "verbs/fork.h"
 
 #include <pthread.h>
@@ -32,8 +33,8 @@ static void fork_in_child(void)
 	fork_after_fork();
 }
 
-/* In whatever order with the handlers of others, but cm.lock, which is taken later: who holds one of these waits for none of
- * theirs. */
+/* In whatever order with the handlers of others, but cm.lock, which is taken later: who holds one of these waits for
+ * none of theirs. */
 __attribute__((constructor)) static void fork_watch_forks(void)
 {
 	pthread_atfork(fork_before_fork, fork_after_fork, fork_in_child);

@@ -1,6 +1,6 @@
-/* What verbs/ keeps for the whole process is whole in a child of fork(), whatever other threads were doing: these locks are
- * held while it is made. Nobody who holds one waits for any other lock than a later one, or a leaf.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What verbs/ keeps for the whole process is whole in a child of fork(), whatever other threads were doing: these locks
+ * are held while it is made. Nobody who holds one waits for any other lock than a later one, or a leaf. */
 #ifndef UROCE_FORK_H
 #define UROCE_FORK_H
 

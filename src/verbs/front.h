@@ -1,5 +1,5 @@
-/* What all files of this front share: which functions are public, and how errors are told.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What all files of this front share: which functions are public, and how errors are told. */
 #ifndef UROCE_FRONT_H
 #define UROCE_FRONT_H
 

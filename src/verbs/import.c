@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Objects of one context in another: ibv_import_device(3) and what follows. A context's cmd_fd, which hardware has open
  * anyway, is a small file here that says which context it is. It can be duplicated within the process; in another
- * process it finds nothing, since our objects live in memory of this one.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * process it finds nothing, since our objects live in memory of this one. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Conversions from and to the structs of the kernel's user interface, for those who speak to it themselves.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Conversions from and to the structs of the kernel's user interface, for those who speak to it themselves. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
@@ -42,8 +42,7 @@ PUBLIC void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs
 		.sq_psn = src->sq_psn,
 		.dest_qp_num = src->dest_qp_num,
 		.qp_access_flags = src->qp_access_flags,
-		.cap = {src->max_send_wr, src->max_recv_wr, src->max_send_sge, src->max_recv_sge,
-			src->max_inline_data},
+		.cap = {src->max_send_wr, src->max_recv_wr, src->max_send_sge, src->max_recv_sge, src->max_inline_data},
 		.pkey_index = src->pkey_index,
 		.alt_pkey_index = src->alt_pkey_index,
 		.en_sqd_async_notify = src->en_sqd_async_notify,

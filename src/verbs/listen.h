@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the datagrams of a context come in: at every address of its device, from the first address handle or
  * UD QP that needs it to the last. What is bound stays bound until then, so that a link that an address
- * handle names is there as long as any UD QP of the context can send. SPDX-License-Identifier: BSD-2-Clause
+ * handle names is there as long as any UD QP of the context can send.
  */
 #ifndef UROCE_LISTEN_H
 #define UROCE_LISTEN_H

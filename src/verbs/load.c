@@ -1,7 +1,8 @@
-/* The call that loads a library. Many programs are linked with neither libibverbs nor librdmacm, but load them when they
- * start (NCCL, PyTorch, brpc): what they then look up by that handle would be the distribution's, whatever is preloaded. So
- * theirs is the handle of this library, which has the functions of both, in their versions. Any thread may call. Not part
- * of what the tests and `uroce` are linked with. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The call that loads a library. Many programs are linked with neither libibverbs nor librdmacm, but load them when
+ * they start (NCCL, PyTorch, brpc): what they then look up by that handle would be the distribution's, whatever is
+ * preloaded. So theirs is the handle of this library, which has the functions of both, in their versions. Any thread
+ * may call. Not part of what the tests and `uroce` are linked with. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Multicast groups of UD queue pairs. RoCE has no LIDs, so what is said of one is ignored.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Multicast groups of UD queue pairs. RoCE has no LIDs, so what is said of one is ignored. */
 #include "loop/loop.h"
 #include "verbs/context.h"
 

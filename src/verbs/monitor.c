@@ -1,6 +1,7 @@
-/* Follows the network interfaces while a device is open: their changes become asynchronous events. One that has gone is an
- * adapter that was unplugged: nothing comes from its queue pairs any more, and their owners are told by flushed requests.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Follows the network interfaces while a device is open: their changes become asynchronous events. One that has gone is
+ * an adapter that was unplugged: nothing comes from its queue pairs any more, and their owners are told by flushed
+ * requests. */
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"
@@ -23,7 +24,7 @@ static const struct {
 };
 
 static void monitor_report(struct device *d,
-		   unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
+			   unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
 {
 	list_each (l, &contexts) {
 		struct context *c = container_of(l, struct context, open);

@@ -1,5 +1,5 @@
-/* Memory regions: what may be registered. The memory itself is neither touched nor pinned.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory regions: what may be registered. The memory itself is neither touched nor pinned. */
 #include "object/mr.h"
 
 #include <stdlib.h>
@@ -13,10 +13,9 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#define ACCESS_REQUIRED_FLAGS                                                                           \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                    \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | \
-	 IBV_ACCESS_HUGETLB)
+#define ACCESS_REQUIRED_FLAGS                                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
 
 int mr_check_access(unsigned access)
 {
@@ -122,8 +121,7 @@ static int rereg_failed(int code, int error)
 
 /* On failure the region stays as it was, which is more than the man page promises for IBV_REREG_MR_ERR_CMD.
  */
-PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length,
-			int access)
+PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length, int access)
 {
 	struct pd *old, *pd = (struct pd *)base->pd;
 	struct mr *mr = named_by(base);
@@ -140,8 +138,7 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	fixed = mr->backing || (rights & (MR_NULL | MR_DMABUF));
 	if (mr_is_import(base) || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
-	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) ||
-	    ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) || ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
 		return rereg_failed(IBV_REREG_MR_ERR_INPUT, EINVAL);
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		rights = (unsigned)access;

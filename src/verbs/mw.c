@@ -1,5 +1,5 @@
-/* Memory windows: the rules of binding are in object/window.c, since it is the requester that binds.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory windows: the rules of binding are in object/window.c, since it is the requester that binds. */
 #include "object/window.h"
 #include "verbs/context.h"
 

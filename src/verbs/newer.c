@@ -1,5 +1,6 @@
-/* Calls of later rdma-core than Debian 12's. A program that is linked with a later libibverbs would else call that one with
- * our objects, of which it knows nothing. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls of later rdma-core than Debian 12's. A program that is linked with a later libibverbs would else call that one
+ * with our objects, of which it knows nothing. */
 #include "verbs/newer.h"
 
 #include <stdlib.h>
@@ -31,15 +32,16 @@ PUBLIC struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, const struct mr_init_attr *at
 	if (mask & MR_ATTR_DMAH)
 		return fail_null(EOPNOTSUPP);
 	if ((mask & fd) == fd && !(mask & ~(fd | MR_ATTR_IOVA))) {
-		mr = ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, mask & MR_ATTR_IOVA ? attr->iova : attr->fd_offset,
-				       attr->fd, attr->access);
+		mr = ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length,
+				       mask & MR_ATTR_IOVA ? attr->iova : attr->fd_offset, attr->fd, attr->access);
 		if (mr)
 			mr->addr = (void *)(uintptr_t)attr->fd_offset;
 		return mr;
 	}
 	if (!(mask & MR_ATTR_ADDR) || (mask & ~memory))
 		return fail_null(EINVAL);
-	if ((mask & MR_ATTR_BUF) && (!attr->buf || attr->buf->pd != pd || !is_within(attr->buf, attr->addr, attr->length)))
+	if ((mask & MR_ATTR_BUF) &&
+	    (!attr->buf || attr->buf->pd != pd || !is_within(attr->buf, attr->addr, attr->length)))
 		return fail_null(EINVAL);
 	return ibv_reg_mr_iova2(pd, attr->addr, attr->length, mask & MR_ATTR_IOVA ? attr->iova : (uintptr_t)attr->addr,
 				(unsigned)attr->access);
@@ -73,7 +75,10 @@ PUBLIC void free_buf(struct buf *buf)
 
 PUBLIC struct ibv_mr *reg_buf_mr(struct ibv_pd *pd, struct buf *buf, void *addr, size_t length, int access)
 {
-	return reg_mr_ex(pd, &(struct mr_init_attr){.length = length, .access = access, .addr = addr, .buf = buf,
+	return reg_mr_ex(pd, &(struct mr_init_attr){.length = length,
+						    .access = access,
+						    .addr = addr,
+						    .buf = buf,
 						    .comp_mask = MR_ATTR_ADDR | MR_ATTR_BUF});
 }
 
@@ -106,11 +111,11 @@ PUBLIC int query_port_speed(struct ibv_context *context, uint32_t port, uint64_t
 }
 
 /* What is not built, whatever its arguments are: NO returns an errno, NO_OBJECT an object, NO_FD a descriptor. */
-#define ABSENT(type, name, ...)                          \
-	type no_##name(void) __asm__("ibv_" #name);      \
-	PUBLIC type no_##name(void)                      \
-	{                                                \
-		return __VA_ARGS__(EOPNOTSUPP);          \
+#define ABSENT(type, name, ...)                     \
+	type no_##name(void) __asm__("ibv_" #name); \
+	PUBLIC type no_##name(void)                 \
+	{                                           \
+		return __VA_ARGS__(EOPNOTSUPP);     \
 	}
 #define NO(name)	ABSENT(int, name, fail)
 #define NO_OBJECT(name) ABSENT(void *, name, fail_null)

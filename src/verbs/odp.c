@@ -1,5 +1,5 @@
-/* Paging on demand, as far as an application can steer it: ibv_advise_mr(3).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Paging on demand, as far as an application can steer it: ibv_advise_mr(3). */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* From an address vector to where packets go.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From an address vector to where packets go. */
 #ifndef UROCE_PATH_H
 #define UROCE_PATH_H
 

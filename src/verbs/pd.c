@@ -72,7 +72,7 @@ struct pd *pd_get(struct ibv_context *context, uint32_t handle)
 	struct pd *found = NULL;
 
 	lock_take(&pds_lock);
-	list_each(l, &pds) {
+	list_each (l, &pds) {
 		struct pd *pd = container_of(l, struct pd, all);
 
 		if (pd->base.handle == handle && context_same(pd->base.context, context))

@@ -1,5 +1,5 @@
-/* What a port is like: state, MTU, speed, GIDs, partitions.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a port is like: state, MTU, speed, GIDs, partitions. */
 #include <string.h>
 
 #include "verbs/context.h"
@@ -106,8 +106,8 @@ static void copy_entry(void *out, const struct ibv_gid_entry *e, size_t size)
 	memcpy(out, e, min_of(size, sizeof(*e)));
 }
 
-PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
-			     struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+			     uint32_t flags, size_t size)
 {
 	struct device *d = context_of(context)->device;
 	struct ibv_gid_entry e;

@@ -1,5 +1,5 @@
-/* Posting work requests.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting work requests. */
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "verbs/context.h"
@@ -24,8 +24,8 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	return error;
 }
 
-bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address, uint32_t rkey,
-		 struct pace *pace)
+bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
+		 uint32_t rkey, struct pace *pace)
 {
 	struct qp *qp = (struct qp *)base;
 	bool placed;

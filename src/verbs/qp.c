@@ -1,5 +1,5 @@
-/* Queue pairs: what may be created, and how an application's attributes reach the engine.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queue pairs: what may be created, and how an application's attributes reach the engine. */
 #include "object/qp.h"
 
 #include <stdlib.h>
@@ -207,8 +207,8 @@ static int check_port(const struct ibv_qp_attr *a, int mask)
 	return 0;
 }
 
-/* Adapters take any path MTU, and messages of one packet arrive that the network takes: many programs ask for 4096 everywhere, and
- * both ends alike. Here longer ones arrive as well, in packets that the port takes. */
+/* Adapters take any path MTU, and messages of one packet arrive that the network takes: many programs ask for 4096
+ * everywhere, and both ends alike. Here longer ones arrive as well, in packets that the port takes. */
 static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr a = *attr;
@@ -225,8 +225,8 @@ static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct pat
 	return -loop_attach(path);
 }
 
-/* Which process the other end is: the engine checks later whether the attributes may be changed now. The other end of a QP that has
- * come here from another process looks for that one, so the two are no local peers. */
+/* Which process the other end is: the engine checks later whether the attributes may be changed now. The other end of a
+ * QP that has come here from another process looks for that one, so the two are no local peers. */
 static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
 {
 	if (qp->transport != TRANSPORT_UD && !qp->is_here)
@@ -284,8 +284,7 @@ static void use_interface(struct qp *qp) REQUIRES(qp->lock)
 
 /* Puts the path in place, lets the engine decide, and takes it back if that says no. *path becomes the one
  * that is not used any more. */
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
-	REQUIRES(qp->lock)
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path) REQUIRES(qp->lock)
 {
 	struct path old = qp->path;
 	int error;
@@ -326,9 +325,9 @@ static void qp_settle(struct qp *qp) EXCLUDES(qp->lock)
 		show_settle(qp->hca);
 }
 
-/* Before a failure that the program asks for: an adapter has answered, and has seen answers, long before a peer that has all it
- * wanted can say by another way that it is over. Here the answer may wait for a processor. Of many queue pairs to a peer that
- * is stopped not each waits, but one in IN_VAIN. */
+/* Before a failure that the program asks for: an adapter has answered, and has seen answers, long before a peer that
+ * has all it wanted can say by another way that it is over. Here the answer may wait for a processor. Of many queue
+ * pairs to a peer that is stopped not each waits, but one in IN_VAIN. */
 static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 {
 	static _Atomic uint64_t hopeless_until;
@@ -442,8 +441,7 @@ static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 	return 0;
 }
 
-PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
-			struct ibv_qp_init_attr *init)
+PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
 	struct qp *qp;
 	int error = qp_check(base);
@@ -455,7 +453,8 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (error)
 		return fail(error);
 	if (mask & IBV_QP_STATE)
-		base->state = attr->qp_state; /* the application's: we write it when it asks, and from no other thread */
+		base->state =
+			attr->qp_state; /* the application's: we write it when it asks, and from no other thread */
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = base->qp_context,
 		.send_cq = base->send_cq,

@@ -86,7 +86,8 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 	return fail_null(EINVAL);
 }
 
-NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr, bool listens)
+NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr,
+					      bool listens)
 {
 	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;

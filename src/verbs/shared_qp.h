@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC target QPs belong to their domain: whoever has opened it may open them as well, and they live as long as somebody
- * has them open (ibv_open_qp(3)); from another process: far_qp.h. A context's own view of such a QP is a struct qp, too, as all that verbs/ is given
- * are struct ibv_qp; the one that the maker holds is the QP itself. Events go to all. qp->lock guards the list.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * has them open (ibv_open_qp(3)); from another process: far_qp.h. A context's own view of such a QP is a struct qp,
+ * too, as all that verbs/ is given are struct ibv_qp; the one that the maker holds is the QP itself. Events go to all.
+ * qp->lock guards the list. */
 #ifndef UROCE_SHARED_QP_H
 #define UROCE_SHARED_QP_H
 

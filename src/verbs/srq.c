@@ -5,8 +5,8 @@
 #include "verbs/listen.h"
 
 /* `xrcd` and `cq`: of XRC, else NULL. */
-static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq, void *srq_context,
-			      struct ibv_srq_attr *attr)
+static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
+					void *srq_context, struct ibv_srq_attr *attr)
 {
 	struct pd *pd = (struct pd *)base;
 	int error = pd_check(base);

@@ -1,5 +1,5 @@
-/* Files of /sys that programs read through libibverbs.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files of /sys that programs read through libibverbs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -204,8 +204,8 @@ static int fill_cpus(FILE *out, const struct place *p)
 	return 0;
 }
 
-/* What a counter says: `of` the interface, as struct count has it, shown in units of `unit` bytes; or, with unit 0, one of
- * enum hca_counter. */
+/* What a counter says: `of` the interface, as struct count has it, shown in units of `unit` bytes; or, with unit 0, one
+ * of enum hca_counter. */
 struct counter {
 	size_t of;
 	unsigned unit;
@@ -239,12 +239,27 @@ static int fill_counter(FILE *out, const struct place *p, const struct counter *
 #define IB	  "/sys/class/infiniband/" DEVICE "/"
 #define UVERBS	  "/sys/class/infiniband_verbs/"
 
-#define PORT_COUNTER(name, field, unit) \
-	{IB "ports/1/counters/" name, TREE_FILE, .counter = &(const struct counter){offsetof(struct count, field), unit}}
-#define HARDWARE_COUNTER(name, field) \
-	{IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter){offsetof(struct count, field), 1}}
-#define ENGINE_COUNTER(name, what) \
-	{IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter){what, 0}}
+#define PORT_COUNTER(name, field, unit)                                                    \
+	{                                                                                  \
+		IB "ports/1/counters/" name, TREE_FILE, .counter = &(const struct counter) \
+		{                                                                          \
+			offsetof(struct count, field), unit                                \
+		}                                                                          \
+	}
+#define HARDWARE_COUNTER(name, field)                                                         \
+	{                                                                                     \
+		IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter) \
+		{                                                                             \
+			offsetof(struct count, field), 1                                      \
+		}                                                                             \
+	}
+#define ENGINE_COUNTER(name, what)                                                            \
+	{                                                                                     \
+		IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter) \
+		{                                                                             \
+			what, 0                                                               \
+		}                                                                             \
+	}
 
 static const struct row {
 	const char *pattern;
@@ -338,8 +353,8 @@ static bool part_is(const char *path, const char *name)
 }
 
 /* The names that a wildcard stands for at that place, one after another; NULL after the last. */
-static const char *expand(char wildcard, const struct devices *all, const struct place *p, unsigned n,
-			  char *buffer, size_t size)
+static const char *expand(char wildcard, const struct devices *all, const struct place *p, unsigned n, char *buffer,
+			  size_t size)
 {
 	if (wildcard == 'g') {
 		snprintf(buffer, size, "%u", n);
@@ -358,8 +373,7 @@ static bool part_matches(const char *pattern, const char *part, const struct dev
 	const char *name;
 
 	if (*pattern != '%')
-		return part_length(pattern) == part_length(part) &&
-		       memcmp(pattern, part, part_length(part)) == 0;
+		return part_length(pattern) == part_length(part) && memcmp(pattern, part, part_length(part)) == 0;
 	for (unsigned n = 0; (name = expand(pattern[1], all, p, n, buffer, sizeof(buffer))); n++) {
 		if (!part_is(part, name))
 			continue;

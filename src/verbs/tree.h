@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the kernel shows of an adapter in files: the trees /sys/class/infiniband*, and /dev/infiniband. Ours
  * are made when somebody looks. liburoce-sysfs.so shows them to programs that look past libibverbs; our own
- * ibv_read_sysfs_file() reads them. Any thread may call. SPDX-License-Identifier: BSD-2-Clause */
+ * ibv_read_sysfs_file() reads them. Any thread may call. */
 #ifndef UROCE_TREE_H
 #define UROCE_TREE_H
 

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What is not built: each entry of the ABI answers EOPNOTSUPP, and the device's attributes say so, too. Real
- * functions take their place in context.c.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * functions take their place in context.c. */
 #include "verbs/context.h"
 
 /* NO_OBJECT: a function that would return an object; NO: one that returns an errno. */
@@ -17,8 +17,7 @@
 
 NO(modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr)
 NO(destroy_flow_action, struct ibv_flow_action *action)
-NO_OBJECT(ibv_flow_action, create_flow_action_esp, struct ibv_context *context,
-	  struct ibv_flow_action_esp_attr *attr)
+NO_OBJECT(ibv_flow_action, create_flow_action_esp, struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
 NO(modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 NO(post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad)
 

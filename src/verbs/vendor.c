@@ -1,5 +1,5 @@
-/* What programs ask a vendor's library about any device, ours among them.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What programs ask a vendor's library about any device, ours among them. */
 #include <stdint.h>
 
 #include "verbs/front.h"

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Work queues, tables of them, and queue pairs that choose among them by hash: receive-side scaling of raw packet QPs.
- * A work queue is a raw packet QP inside, which only receives.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * A work queue is a raw packet QP inside, which only receives. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ struct table {
 	struct ibv_rwq_ind_table base; /* what the application holds: first */
 	_Atomic uint32_t users;	       /* QPs */
 	uint32_t count;
-	struct wq **wq;	  /* behind queue[] */
+	struct wq **wq;	    /* behind queue[] */
 	struct qp *queue[]; /* theirs */
 };
 
@@ -211,7 +211,8 @@ struct hash_qp {
 /* The man page: fields of IPv4 and of IPv6, and of TCP and of UDP, do not go together. */
 static bool fields_allowed(uint64_t fields)
 {
-	const uint64_t v4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4, v6 = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
+	const uint64_t v4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4,
+		       v6 = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
 	const uint64_t tcp = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP,
 		       udp = IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP;
 

@@ -1,5 +1,5 @@
-/* What a queue pair that hashes needs of its table of work queues.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a queue pair that hashes needs of its table of work queues. */
 #ifndef UROCE_WQ_H
 #define UROCE_WQ_H
 

@@ -1,5 +1,5 @@
-/* Each message is a table of its fields; both directions go by it.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Each message is a table of its fields; both directions go by it. */
 #include "wire/cm_mad.h"
 
 #include <errno.h>
@@ -49,13 +49,12 @@ struct field {
 #define IDS NUMBER(0, 0, 32, local_id), NUMBER(4, 0, 32, remote_id)
 
 /* IBTA 12.6.5. In LAP (12.8.1) the alternate path is packed in another way. */
-#define REQ_ROUTE(at, path)                                                                           \
-	NUMBER(at, 0, 16, path.local_lid), NUMBER((at) + 2, 0, 16, path.remote_lid),                  \
-		BYTES((at) + 4, path.local_gid), BYTES((at) + 20, path.remote_gid),                   \
-		NUMBER((at) + 36, 0, 20, path.flow_label), NUMBER((at) + 39, 2, 6, path.rate),        \
-		NUMBER((at) + 40, 0, 8, path.traffic_class), NUMBER((at) + 41, 0, 8, path.hop_limit), \
-		NUMBER((at) + 42, 0, 4, path.sl), NUMBER((at) + 42, 4, 1, path.subnet_local),         \
-		NUMBER((at) + 43, 0, 5, path.ack_timeout)
+#define REQ_ROUTE(at, path)                                                                                           \
+	NUMBER(at, 0, 16, path.local_lid), NUMBER((at) + 2, 0, 16, path.remote_lid), BYTES((at) + 4, path.local_gid), \
+		BYTES((at) + 20, path.remote_gid), NUMBER((at) + 36, 0, 20, path.flow_label),                         \
+		NUMBER((at) + 39, 2, 6, path.rate), NUMBER((at) + 40, 0, 8, path.traffic_class),                      \
+		NUMBER((at) + 41, 0, 8, path.hop_limit), NUMBER((at) + 42, 0, 4, path.sl),                            \
+		NUMBER((at) + 42, 4, 1, path.subnet_local), NUMBER((at) + 43, 0, 5, path.ack_timeout)
 
 static const struct field req[] = {
 	NUMBER(0, 0, 32, local_id),
@@ -86,15 +85,11 @@ static const struct field req[] = {
 	PRIVATE(140),
 };
 
-static const struct field mra[] = {IDS, NUMBER(8, 0, 2, about), NUMBER(9, 0, 5, service_timeout),
-				   PRIVATE(10)};
+static const struct field mra[] = {IDS, NUMBER(8, 0, 2, about), NUMBER(9, 0, 5, service_timeout), PRIVATE(10)};
 
-static const struct field rej[] = {IDS,
-				   NUMBER(8, 0, 2, about),
-				   NUMBER(9, 0, 7, info_length),
-				   NUMBER(10, 0, 16, reason),
-				   BYTES(12, info),
-				   PRIVATE(84)};
+static const struct field rej[] = {
+	IDS,	    NUMBER(8, 0, 2, about), NUMBER(9, 0, 7, info_length), NUMBER(10, 0, 16, reason), BYTES(12, info),
+	PRIVATE(84)};
 
 static const struct field rep[] = {
 	IDS,
@@ -117,8 +112,8 @@ static const struct field rtu[] = {IDS, PRIVATE(8)};
 static const struct field dreq[] = {IDS, NUMBER(8, 0, 24, qpn), PRIVATE(12)};
 static const struct field drep[] = {IDS, PRIVATE(8)};
 
-static const struct field sidr_req[] = {NUMBER(0, 0, 32, local_id), NUMBER(4, 0, 16, pkey),
-					NUMBER(8, 0, 64, service), PRIVATE(16)};
+static const struct field sidr_req[] = {NUMBER(0, 0, 32, local_id), NUMBER(4, 0, 16, pkey), NUMBER(8, 0, 64, service),
+					PRIVATE(16)};
 
 static const struct field sidr_rep[] = {
 	NUMBER(0, 0, 32, local_id),
@@ -149,8 +144,8 @@ static const struct field lap[] = {
 	PRIVATE(64),
 };
 
-static const struct field apr[] = {IDS, NUMBER(8, 0, 8, info_length), NUMBER(9, 0, 8, answer),
-				   BYTES(12, info), PRIVATE(84)};
+static const struct field apr[] = {IDS, NUMBER(8, 0, 8, info_length), NUMBER(9, 0, 8, answer), BYTES(12, info),
+				   PRIVATE(84)};
 
 static const struct layout {
 	const char *name;
@@ -214,8 +209,7 @@ int cm_mad_parse(struct cm_mad *m, const uint8_t bytes[CM_MAD_BYTES])
 	l = &layouts[message - CM_FIRST];
 	for (const struct field *f = l->field; f < l->field + l->fields; f++) {
 		if (f->bits)
-			cm_mad_store((char *)m + f->member, f->size,
-			      get_bits(bytes + DATA + f->byte, f->bit, f->bits));
+			cm_mad_store((char *)m + f->member, f->size, get_bits(bytes + DATA + f->byte, f->bit, f->bits));
 		else
 			memcpy((char *)m + f->member, bytes + DATA + f->byte, f->size);
 	}
@@ -239,8 +233,7 @@ void cm_mad_encode(const struct cm_mad *m, uint8_t bytes[CM_MAD_BYTES])
 	};
 	for (const struct field *f = l->field; f < l->field + l->fields; f++) {
 		if (f->bits)
-			put_bits(bytes + DATA + f->byte, f->bit, f->bits,
-				 load((char *)m + f->member, f->size));
+			put_bits(bytes + DATA + f->byte, f->bit, f->bits, load((char *)m + f->member, f->size));
 		else
 			memcpy(bytes + DATA + f->byte, (char *)m + f->member, f->size);
 	}

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection management datagrams as values (IBTA 12.6, 12.11): the common MAD header, the eleven messages,
  * and what the RDMA IP CM service (annex A11) puts at the head of their private data. Nothing above wire/
- * sees a byte offset. SPDX-License-Identifier: BSD-2-Clause */
+ * sees a byte offset. */
 #ifndef UROCE_CM_MAD_H
 #define UROCE_CM_MAD_H
 
@@ -93,16 +94,15 @@ struct cm_mad {
 	uint8_t responder_resources, initiator_depth; /* REQ, REP */
 	uint8_t flow_control, rnr_retry, srq;	      /* REQ, REP */
 	uint8_t transport, extended_transport;	      /* REQ: 0 RC, 1 UC, 3 see extended: 1 XRC */
-	uint8_t retry, remote_timeout, local_timeout, max_retries, mtu,
-		rdc_exists;	     /* REQ; remote_timeout: LAP too */
-	uint16_t pkey;		     /* REQ, SIDR_REQ */
-	struct cm_route primary;     /* REQ */
-	struct cm_route alternate;   /* REQ, LAP */
-	uint8_t ack_delay, failover; /* REP */
-	uint8_t about;		     /* MRA, REJ: enum cm_about */
-	uint8_t service_timeout;     /* MRA */
-	uint16_t reason;	     /* REJ: enum cm_reason */
-	uint8_t answer;		     /* SIDR_REP, APR: the status */
+	uint8_t retry, remote_timeout, local_timeout, max_retries, mtu, rdc_exists; /* REQ; remote_timeout: LAP too */
+	uint16_t pkey;								    /* REQ, SIDR_REQ */
+	struct cm_route primary;						    /* REQ */
+	struct cm_route alternate;						    /* REQ, LAP */
+	uint8_t ack_delay, failover;						    /* REP */
+	uint8_t about;								    /* MRA, REJ: enum cm_about */
+	uint8_t service_timeout;						    /* MRA */
+	uint16_t reason;							    /* REJ: enum cm_reason */
+	uint8_t answer;								    /* SIDR_REP, APR: the status */
 
 	uint8_t info_length; /* REJ, SIDR_REP, APR */
 	uint8_t info[CM_INFO_MAX];

@@ -1,5 +1,5 @@
-/* CRC-32: the engines and the choice between them.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* CRC-32: the engines and the choice between them. */
 #include <dlfcn.h>
 #include <endian.h>
 #include <pthread.h>
@@ -73,9 +73,8 @@ MAY_CHANGE static uint32_t table_register(uint32_t r, const uint8_t *bytes, uint
 
 		memcpy(&w, bytes, 8);
 		w = le64toh(w) ^ r;
-		r = table[7][w & 255] ^ table[6][w >> 8 & 255] ^ table[5][w >> 16 & 255] ^
-		    table[4][w >> 24 & 255] ^ table[3][w >> 32 & 255] ^ table[2][w >> 40 & 255] ^
-		    table[1][w >> 48 & 255] ^ table[0][w >> 56];
+		r = table[7][w & 255] ^ table[6][w >> 8 & 255] ^ table[5][w >> 16 & 255] ^ table[4][w >> 24 & 255] ^
+		    table[3][w >> 32 & 255] ^ table[2][w >> 40 & 255] ^ table[1][w >> 48 & 255] ^ table[0][w >> 56];
 	}
 	while (n--)
 		r = r >> 8 ^ table[0][(r ^ *bytes++) & 255];
@@ -134,10 +133,10 @@ static void make_folds(void)
 	make_fold(&fold_2048, 2048);
 }
 
-#define CLMUL128 MAY_CHANGE __attribute__((target("pclmul,avx")))
-#define CLMUL256 MAY_CHANGE __attribute__((target("pclmul,avx2,vpclmulqdq")))
+#define CLMUL128       MAY_CHANGE __attribute__((target("pclmul,avx")))
+#define CLMUL256       MAY_CHANGE __attribute__((target("pclmul,avx2,vpclmulqdq")))
 #define CLMUL256_LEAST 512 /* bytes: fewer take no longer by 128 bits */
-#define CLMUL512 MAY_CHANGE __attribute__((target("pclmul,avx,avx512f,vpclmulqdq")))
+#define CLMUL512       MAY_CHANGE __attribute__((target("pclmul,avx,avx512f,vpclmulqdq")))
 
 CLMUL128 static inline __m128i load_128(const uint8_t *bytes)
 {
@@ -152,21 +151,21 @@ CLMUL128 static inline __m128i fold_lane(__m128i lane, __m128i by, __m128i later
 	return _mm_xor_si128(_mm_xor_si128(first, second), later);
 }
 
-/* `lane` and the n < 16 bytes after it, with at least 16 - n bytes before these: the lane that ends where they do, into which the
- * bytes that stand before it fold. */
+/* `lane` and the n < 16 bytes after it, with at least 16 - n bytes before these: the lane that ends where they do, into
+ * which the bytes that stand before it fold. */
 CLMUL128 static inline __m128i fold_tail(__m128i lane, const uint8_t *bytes, uint64_t n)
 {
-	static const uint8_t none_some_none[48] = {
-		-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0,  1,  2,  3,	4,  5,	6,  7,
-		8,  9,	10, 11, 12, 13, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+	static const uint8_t none_some_none[48] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+						   0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+						   -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 	__m128i before = load_128(none_some_none + n), here = load_128(none_some_none + 16 + n);
 
 	return fold_lane(_mm_shuffle_epi8(lane, before), fold_128.by,
 			 _mm_blendv_epi8(_mm_shuffle_epi8(lane, here), load_128(bytes + n - 16), here));
 }
 
-/* The register after `lane` and n more bytes, which have 16 others before them. Of a lane, the first half is folded to where 96 bits
- * are left, and of those the last 32 are in the register's place. */
+/* The register after `lane` and n more bytes, which have 16 others before them. Of a lane, the first half is folded to
+ * where 96 bits are left, and of those the last 32 are in the register's place. */
 CLMUL128 static inline uint32_t fold_rest(__m128i lane, const uint8_t *bytes, uint64_t n)
 {
 	__m128i left;
@@ -256,8 +255,7 @@ static crc_function *find_clmul256(void)
 
 CLMUL512 static inline __m512i fold_lanes(__m512i lanes, __m512i by, __m512i later)
 {
-	__m512i first = _mm512_clmulepi64_epi128(lanes, by, 0x00),
-		second = _mm512_clmulepi64_epi128(lanes, by, 0x11);
+	__m512i first = _mm512_clmulepi64_epi128(lanes, by, 0x00), second = _mm512_clmulepi64_epi128(lanes, by, 0x11);
 
 	return _mm512_ternarylogic_epi64(first, second, later, 0x96); /* exclusive or of the three */
 }
@@ -265,8 +263,7 @@ CLMUL512 static inline __m512i fold_lanes(__m512i lanes, __m512i by, __m512i lat
 /* As crc_clmul, four lanes to a register. */
 CLMUL512 static uint32_t crc_clmul512(uint32_t crc, const uint8_t *bytes, uint64_t n)
 {
-	__m512i by = _mm512_broadcast_i32x4(fold_512.by), far = _mm512_broadcast_i32x4(fold_2048.by),
-		lanes[4];
+	__m512i by = _mm512_broadcast_i32x4(fold_512.by), far = _mm512_broadcast_i32x4(fold_2048.by), lanes[4];
 	__m128i lane;
 
 	if (n < 256)
@@ -281,8 +278,7 @@ CLMUL512 static uint32_t crc_clmul512(uint32_t crc, const uint8_t *bytes, uint64
 		lanes[i] = fold_lanes(lanes[i - 1], by, lanes[i]);
 	for (; n >= 64; n -= 64, bytes += 64)
 		lanes[3] = fold_lanes(lanes[3], by, _mm512_loadu_si512(bytes));
-	lane = fold_lane(_mm512_extracti32x4_epi32(lanes[3], 0), fold_128.by,
-			 _mm512_extracti32x4_epi32(lanes[3], 1));
+	lane = fold_lane(_mm512_extracti32x4_epi32(lanes[3], 0), fold_128.by, _mm512_extracti32x4_epi32(lanes[3], 1));
 	lane = fold_lane(lane, fold_128.by, _mm512_extracti32x4_epi32(lanes[3], 2));
 	lane = fold_lane(lane, fold_128.by, _mm512_extracti32x4_epi32(lanes[3], 3));
 	return ~fold_rest(lane, bytes, n);

@@ -1,7 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* CRC-32 of Ethernet (reflected 0xEDB88320), by the fastest means that this machine has: ISA-L if its library
  * is installed, else the processor's carry-less multiplication or CRC instructions, else tables. Values are
- * as in zlib: starting from 0, inverted before and after, so pieces chain. Any thread may call.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * as in zlib: starting from 0, inverted before and after, so pieces chain. Any thread may call. */
 #ifndef UROCE_CRC_H
 #define UROCE_CRC_H
 

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The global route header: the 40 bytes that stand before the data in the receive of a datagram. For IPv4
- * these are 20 bytes of no meaning and the IP header (IBTA annex A17.4.5.2). SPDX-License-Identifier:
- * BSD-2-Clause */
+ * these are 20 bytes of no meaning and the IP header (IBTA annex A17.4.5.2). */
 #ifndef UROCE_GRH_H
 #define UROCE_GRH_H
 
@@ -23,7 +23,8 @@ enum grh_kind grh_kind(const struct packet *p);
  * identification are 0. */
 void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES]);
 
-/* The one of the last packet, which the next one's most often is as well: all that it depends on, besides the transport. */
+/* The one of the last packet, which the next one's most often is as well: all that it depends on, besides the
+ * transport. */
 struct grh_kept {
 	uint64_t from[2], to[2];
 	uint32_t length; /* of the payload */
@@ -38,8 +39,9 @@ static inline const uint8_t *grh_keep(struct grh_kept *kept, const struct packet
 
 	memcpy(&ends[0], from, 16);
 	memcpy(&ends[2], p->to, 16);
-	if (unlikely(kept->length != p->length || kept->opcode != p->opcode || kept->traffic_class != p->traffic_class ||
-		     kept->from[0] != ends[0] || kept->from[1] != ends[1] || kept->to[0] != ends[2] || kept->to[1] != ends[3])) {
+	if (unlikely(kept->length != p->length || kept->opcode != p->opcode ||
+		     kept->traffic_class != p->traffic_class || kept->from[0] != ends[0] || kept->from[1] != ends[1] ||
+		     kept->to[0] != ends[2] || kept->to[1] != ends[3])) {
 		memcpy(kept->from, &ends[0], 16);
 		memcpy(kept->to, &ends[2], 16);
 		kept->length = p->length;

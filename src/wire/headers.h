@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The headers of a RoCEv2 packet as they stand on the wire (IBTA 9.2 to 9.4), and the one order in which they
- * come. Included by wire/ only: everybody else works with struct packet.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * come. Included by wire/ only: everybody else works with struct packet. */
 #ifndef UROCE_HEADERS_H
 #define UROCE_HEADERS_H
 

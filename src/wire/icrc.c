@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The ICRC. A CRC is linear: changing bits of a packet changes the CRC by a value that depends on those bits
  * and on how many bytes follow them, and on nothing else. So the headers that are the same for all packets of
  * a flow are summed once, what differs is put in by table; and from a CRC that is wrong follows which
- * identification would make it right.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * identification would make it right. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -123,16 +123,15 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8
 	flow->crc = crc(sum, &udp, sizeof(udp));
 }
 
-uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload,
-		    const uint8_t *bytes, size_t n)
+uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
+		    size_t n)
 {
 	uint16_t udp = udp_payload + sizeof(struct udphdr);
 	uint32_t sum = flow->crc ^ field(&udp_length, udp) ^ masked_byte[bytes[BTH_MASKED_BYTE]];
 
 	assert(n > BTH_MASKED_BYTE);
 	if (flow->is_ipv4)
-		sum ^= field(&ip4_length, udp + sizeof(struct ip)) ^
-		       field(&ip4_identification, identification);
+		sum ^= field(&ip4_length, udp + sizeof(struct ip)) ^ field(&ip4_identification, identification);
 	else
 		sum ^= field(&ip6_length, udp);
 	return crc(sum, bytes, n);
@@ -142,8 +141,7 @@ uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint3
  * where the four bytes of identification and flags stand, it must be a change of the identification alone. */
 static int find_identification(uint32_t difference, size_t length, uint16_t guess)
 {
-	size_t after =
-		sizeof(struct ip) + sizeof(struct udphdr) - offsetof(struct ip, ip_id) + length - ICRC_BYTES;
+	size_t after = sizeof(struct ip) + sizeof(struct udphdr) - offsetof(struct ip, ip_id) + length - ICRC_BYTES;
 	uint32_t back = crc_multiply(back_low[after % 256], back_high[after / 256]);
 	uint32_t change = crc_multiply(difference, back); /* the first byte in the low bits */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The invariant CRC that ends every RoCEv2 packet: CRC-32 over the IP header, the UDP header and all that
  * follows, with the fields that routers may change taken as ones (IBTA 7.8.1 and annex A17).
  *
@@ -5,8 +6,7 @@
  * unconnected socket with IP_PMTUDISC_DO, it is 0, and in a UDP_SEGMENT send the segment's index; from a
  * connected one, see link/udp_way.c. Received, it is found from the ICRC: see icrc_check().
  *
- * A flow is constant once made: any number of threads may use it.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * A flow is constant once made: any number of threads may use it. */
 #ifndef UROCE_ICRC_H
 #define UROCE_ICRC_H
 
@@ -32,8 +32,8 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8
 
 /* The CRC over all headers before the BTH, and over the first n bytes from the BTH on, n > 4. `udp_payload`:
  * bytes of the whole packet from the BTH on, ICRC included. `identification`: the IPv4 header's. */
-uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload,
-		    const uint8_t *bytes, size_t n);
+uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
+		    size_t n);
 
 /* The next n bytes: payload, pad. */
 static inline uint32_t icrc_add(uint32_t icrc, const void *bytes, size_t n)

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What each opcode is (IBTA 9.2, table 38; annex A14 for XRC, A17 for the CNP). Operations are described once
- * and reused by every transport that has them; header sizes follow from the flags.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * and reused by every transport that has them; header sizes follow from the flags. */
 #include "wire/headers.h"
 #include "wire/packet.h"
 
@@ -42,20 +42,19 @@
 	ROW(prefix, transport, WRITE_ONLY_IMM, ONLY | IS_REQUEST | IS_WRITE | HAS_RETH | HAS_IMM | (more))
 
 /* what only reliable transports have */
-#define RELIABLES(prefix, transport, more)                                                           \
-	ROW(prefix, transport, SEND_LAST_INV, LAST | IS_REQUEST | IS_SEND | HAS_IETH | (more))       \
-	ROW(prefix, transport, SEND_ONLY_INV, ONLY | IS_REQUEST | IS_SEND | HAS_IETH | (more))       \
-	ROW(prefix, transport, READ_REQUEST, BARE | IS_REQUEST | IS_READ | HAS_RETH | (more))        \
-	ROW(prefix, transport, COMPARE_SWAP, BARE | IS_REQUEST | IS_ATOMIC | HAS_ATOMICETH | (more)) \
-	ROW(prefix, transport, FETCH_ADD, BARE | IS_REQUEST | IS_ATOMIC | HAS_ATOMICETH | (more))    \
-	ROW(prefix, transport, ATOMIC_WRITE, ONLY | IS_REQUEST | IS_ATOMIC_WRITE | HAS_RETH | (more))    \
-	ROW(prefix, transport, READ_RESPONSE_FIRST, FIRST | ANSWER | HAS_AETH)                       \
-	ROW(prefix, transport, READ_RESPONSE_MIDDLE, MIDDLE | ANSWER)                                \
-	ROW(prefix, transport, READ_RESPONSE_LAST, LAST | ANSWER | HAS_AETH)                         \
-	ROW(prefix, transport, READ_RESPONSE_ONLY, ONLY | ANSWER | HAS_AETH)                         \
-	ROW(prefix, transport, ACKNOWLEDGE, BARE | IS_RESPONSE | HAS_AETH)                           \
-	ROW(prefix, transport, ATOMIC_ACKNOWLEDGE,                                                   \
-	    BARE | IS_RESPONSE | IS_ATOMIC | HAS_AETH | HAS_ATOMICACKETH)
+#define RELIABLES(prefix, transport, more)                                                            \
+	ROW(prefix, transport, SEND_LAST_INV, LAST | IS_REQUEST | IS_SEND | HAS_IETH | (more))        \
+	ROW(prefix, transport, SEND_ONLY_INV, ONLY | IS_REQUEST | IS_SEND | HAS_IETH | (more))        \
+	ROW(prefix, transport, READ_REQUEST, BARE | IS_REQUEST | IS_READ | HAS_RETH | (more))         \
+	ROW(prefix, transport, COMPARE_SWAP, BARE | IS_REQUEST | IS_ATOMIC | HAS_ATOMICETH | (more))  \
+	ROW(prefix, transport, FETCH_ADD, BARE | IS_REQUEST | IS_ATOMIC | HAS_ATOMICETH | (more))     \
+	ROW(prefix, transport, ATOMIC_WRITE, ONLY | IS_REQUEST | IS_ATOMIC_WRITE | HAS_RETH | (more)) \
+	ROW(prefix, transport, READ_RESPONSE_FIRST, FIRST | ANSWER | HAS_AETH)                        \
+	ROW(prefix, transport, READ_RESPONSE_MIDDLE, MIDDLE | ANSWER)                                 \
+	ROW(prefix, transport, READ_RESPONSE_LAST, LAST | ANSWER | HAS_AETH)                          \
+	ROW(prefix, transport, READ_RESPONSE_ONLY, ONLY | ANSWER | HAS_AETH)                          \
+	ROW(prefix, transport, ACKNOWLEDGE, BARE | IS_RESPONSE | HAS_AETH)                            \
+	ROW(prefix, transport, ATOMIC_ACKNOWLEDGE, BARE | IS_RESPONSE | IS_ATOMIC | HAS_AETH | HAS_ATOMICACKETH)
 
 #define CONNECTED(prefix, transport, more) SENDS(prefix, transport, more) WRITES(prefix, transport, more)
 

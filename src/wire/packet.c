@@ -1,5 +1,5 @@
-/* Packets: from bytes to values and back.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets: from bytes to values and back. */
 #include <errno.h>
 
 #include "wire/headers.h"

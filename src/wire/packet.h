@@ -1,14 +1,14 @@
-/* A RoCEv2 packet as values: what the bytes after the UDP header say. Nothing above wire/ sees a byte offset.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A RoCEv2 packet as values: what the bytes after the UDP header say. Nothing above wire/ sees a byte offset. */
 #ifndef UROCE_PACKET_H
 #define UROCE_PACKET_H
 
 #include "base/base.h"
 #include "base/psn.h"
 
-#define ROCE_PORT      4791	/* RoCEv2, IANA; IBTA annex A17 */
-#define PACKET_HEADERS 64	/* no packet has more header bytes than this, from the BTH on */
-#define PACKET_TRAILER 8	/* pad (0..3) and ICRC (4), rounded up */
+#define ROCE_PORT      4791 /* RoCEv2, IANA; IBTA annex A17 */
+#define PACKET_HEADERS 64   /* no packet has more header bytes than this, from the BTH on */
+#define PACKET_TRAILER 8    /* pad (0..3) and ICRC (4), rounded up */
 #define QPN_MASK       0xffffffu
 #define PKEY_DEFAULT   0xffffu
 
@@ -54,7 +54,7 @@ enum operation {
 #define OPCODE_CNP	  0x81 /* congestion notification packet, annex A17 */
 /* Of the range that is left to manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
 #define OPCODE_CREDIT_REQUEST 0xc0
-#define OPCODE_CREDIT_GRANT	0xc1
+#define OPCODE_CREDIT_GRANT   0xc1
 
 /* What an opcode is: one row per opcode in opcode_info[]. */
 enum opcode_flag {
@@ -84,9 +84,9 @@ enum opcode_flag {
 };
 
 struct opcode_info {
-	const char *name;      /* NULL: no such opcode */
-	uint32_t flags;	       /* enum opcode_flag */
-	uint8_t header_bytes;  /* BTH and extended headers */
+	const char *name;     /* NULL: no such opcode */
+	uint32_t flags;	      /* enum opcode_flag */
+	uint8_t header_bytes; /* BTH and extended headers */
 };
 extern const struct opcode_info opcode_info[256];
 
@@ -137,8 +137,9 @@ struct packet {
 	uint32_t qkey, src_qpn; /* HAS_DETH */
 	uint32_t srqn;		/* HAS_XRCETH */
 
-	uint32_t length;	/* payload bytes, pad not counted */
-	uint32_t pieces;	/* between processes of one host: so many struct packet_piece stand in place of the payload; else 0 */
+	uint32_t length; /* payload bytes, pad not counted */
+	uint32_t pieces; /* between processes of one host: so many struct packet_piece stand in place of the payload;
+			    else 0 */
 	const uint8_t *payload; /* of a received packet, inside the receive buffer; NULL in one to be sent */
 };
 

@@ -1,5 +1,5 @@
-/* The layouts that programs were compiled against, and the traps in them.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The layouts that programs were compiled against, and the traps in them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,8 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
-/* Machines differ in the size of what the C library keeps in a mutex and a condition; releases, in what they have appended. */
+/* Machines differ in the size of what the C library keeps in a mutex and a condition; releases, in what they have
+ * appended. */
 #if defined(__x86_64__) && RDMA_CORE == 44
 #define SIZE(type, bytes)	  _Static_assert(sizeof(struct type) == (bytes), "sizeof(struct " #type ")");
 #define FIELD(type, field, where) _Static_assert(offsetof(struct type, field) == (where), #type "." #field);

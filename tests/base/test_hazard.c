@@ -212,14 +212,14 @@ static int by_membarrier(void **state)
 
 int main(void)
 {
-#define BOTH(TEST)                                                                                                 \
-	TEST(what_is_dropped_is_not_held_whatever_the_order)                                                        \
-	TEST(an_object_taken_twice_is_held_until_dropped_twice)                                                     \
-	TEST(the_lists_of_threads_that_have_ended_are_used_again)                                                   \
-	TEST(a_thread_that_has_ended_holds_nothing)                                                                 \
-	TEST(a_child_waits_for_no_thread_that_it_has_not)                                                           \
+#define BOTH(TEST)                                                \
+	TEST(what_is_dropped_is_not_held_whatever_the_order)      \
+	TEST(an_object_taken_twice_is_held_until_dropped_twice)   \
+	TEST(the_lists_of_threads_that_have_ended_are_used_again) \
+	TEST(a_thread_that_has_ended_holds_nothing)               \
+	TEST(a_child_waits_for_no_thread_that_it_has_not)         \
 	TEST(who_has_closed_an_object_is_alone_with_it)
-#define FENCED(name)	   cmocka_unit_test(name),
+#define FENCED(name)	    cmocka_unit_test(name),
 #define BY_MEMBARRIER(name) {#name "_by_membarrier", name, by_membarrier, NULL, NULL},
 	const struct CMUnitTest tests[] = {BOTH(FENCED) BOTH(BY_MEMBARRIER)};
 

@@ -1,5 +1,5 @@
-/* Descriptors of our own stand above the program's.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Descriptors of our own stand above the program's. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -59,14 +59,14 @@ static void a_member_may_go_while_all_are_visited(void **state)
 	list_init(&head);
 	for (int i = 0; i < 4; i++)
 		list_append(&head, &m[i].link);
-	list_each_safe(l, &head) {
+	list_each_safe (l, &head) {
 		seen++;
 		if (value_of(l) % 2)
 			list_remove(l);
 	}
 	assert_int_equal(seen, 4);
 	seen = 0;
-	list_each(l, &head) {
+	list_each (l, &head) {
 		assert_int_equal(value_of(l), 2 * seen);
 		seen++;
 	}

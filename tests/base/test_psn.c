@@ -22,9 +22,15 @@ static void differences_cross_the_wrap(void **state)
 		uint32_t a, b;
 		int32_t diff;
 	} row[] = {
-		{0, 0, 0},	     {1, 0, 1},		     {0, 1, -1},
-		{0, 0xffffff, 1},    {0xffffff, 0, -1},	     {0x7fffff, 0, 0x7fffff},
-		{0x800000, 0, -0x800000}, {0, 0x800000, -0x800000}, {0x10, 0xfffff0, 0x20},
+		{0, 0, 0},
+		{1, 0, 1},
+		{0, 1, -1},
+		{0, 0xffffff, 1},
+		{0xffffff, 0, -1},
+		{0x7fffff, 0, 0x7fffff},
+		{0x800000, 0, -0x800000},
+		{0, 0x800000, -0x800000},
+		{0x10, 0xfffff0, 0x20},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {

@@ -1,5 +1,5 @@
-/* Who is let in where Yama is at work; prctl() is this file's, as the machine may have no Yama.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who is let in where Yama is at work; prctl() is this file's, as the machine may have no Yama. */
 #include "base/ptracer.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* What trace points write is there for a reader: after the process has ended, whatever ended it.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What trace points write is there for a reader: after the process has ended, whatever ended it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The rdma_* functions, both ends in one process over its loopback: which events come, with what in them.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rdma_* functions, both ends in one process over its loopback: which events come, with what in them. */
 #include "cm/id.h"
 #include "cm/newer.h"
 #include "cm/probe.h"
@@ -24,7 +24,7 @@
 struct ends {
 	struct rdma_event_channel *server_channel, *client_channel;
 	struct rdma_cm_id *listener, *server, *client;
-	struct sockaddr_in address; /* where `listener` listens */
+	struct sockaddr_in address;  /* where `listener` listens */
 	struct rdma_conn_param told; /* of the last event ... */
 	struct rdma_ud_param told_ud;
 	uint8_t data[PRIVATE_ROOM];
@@ -214,7 +214,8 @@ static void each_end_says_with_which_psn_the_other_begins(void **state)
 /* librdmacm does not compare them: libfabric connects XRC's queue pairs by ids of RDMA_PS_TCP. */
 static void queue_pairs_may_be_of_another_type_than_their_id(void **state)
 {
-	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr domain = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
 	struct ibv_qp_init_attr_ex sender = {.cap = {4, 0, 1, 0, 0}, .qp_type = IBV_QPT_XRC_SEND},
 				   target = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 	struct rdma_conn_param p = {.responder_resources = 1, .initiator_depth = 1};
@@ -348,8 +349,10 @@ static void an_answer_that_is_too_long_rejects(void **state)
 static void a_probe_is_as_long_as_a_packet_must_be(void **state)
 {
 	static const uint8_t bth[12];
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(4791), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
-	struct cm_address address = {.local.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .remote.raw = {[10] = 0xff, 0xff, 127, 0, 0, 2}};
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(4791), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	struct cm_address address = {.local.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+				     .remote.raw = {[10] = 0xff, 0xff, 127, 0, 0, 2}};
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	uint8_t got[64];
 
@@ -456,8 +459,8 @@ static void a_port_has_one_user_unless_they_agree(void **state)
 		struct rdma_cm_id *id;
 		int one = row[i].reuse;
 
-		assert_int_equal(rdma_create_id(e.client_channel, &id, NULL,
-						row[i].other_space ? RDMA_PS_UDP : RDMA_PS_TCP), 0);
+		assert_int_equal(
+			rdma_create_id(e.client_channel, &id, NULL, row[i].other_space ? RDMA_PS_UDP : RDMA_PS_TCP), 0);
 		assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)), 0);
 		/* 127.0.0.2 is an address of lo only where it has been given to it */
 		if (row[i].ip != INADDR_LOOPBACK + 1)
@@ -507,7 +510,8 @@ static void families_of_source_and_destination_are_one(void **state)
 	struct ends e;
 
 	open_ends(&e, RDMA_PS_TCP);
-	assert_int_equal(rdma_resolve_addr(e.client, (struct sockaddr *)&source, (struct sockaddr *)&e.address, 1000), -1);
+	assert_int_equal(rdma_resolve_addr(e.client, (struct sockaddr *)&source, (struct sockaddr *)&e.address, 1000),
+			 -1);
 	assert_int_equal(errno, EINVAL);
 	resolve(&e); /* and nothing has come of it */
 	close_ends(&e);
@@ -521,7 +525,8 @@ static void who_agrees_shares_a_port(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(rdma_create_id(channel, &id[i], NULL, RDMA_PS_TCP), 0);
-		assert_int_equal(rdma_set_option(id[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)), 0);
+		assert_int_equal(rdma_set_option(id[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)),
+				 0);
 		assert_int_equal(bind_to(id[i], INADDR_LOOPBACK, i ? rdma_get_src_port(id[0]) : 0), 0);
 	}
 	for (int i = 0; i < 2; i++)
@@ -575,7 +580,8 @@ static void both_families_listen_at_one_port(void **state)
 
 			assert_int_equal(rdma_create_id(channel, &id[k], NULL, RDMA_PS_TCP), 0);
 			assert_int_equal(rdma_set_option(id[k], RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only,
-							 sizeof(v6_only)), 0);
+							 sizeof(v6_only)),
+					 0);
 		}
 		assert_int_equal(rdma_bind_addr(id[0], first), 0);
 		assert_int_equal(rdma_listen(id[0], 1), 0);
@@ -734,7 +740,15 @@ static void names_become_addresses(void **state)
 		{"127.0.0.2", "77", {.ai_qp_type = IBV_QPT_UD}, 0, 0, "127.0.0.2", 77, RDMA_PS_UDP, IBV_QPT_UD},
 		{"127.0.0.2", "77", {.ai_flags = RAI_NUMERICHOST}, 0, 0, "127.0.0.2", 77, RDMA_PS_TCP, IBV_QPT_RC},
 		{"127.0.0.2", NULL, {.ai_flags = RAI_PASSIVE}, 0, 0, "127.0.0.2", 0, RDMA_PS_TCP, IBV_QPT_RC},
-		{NULL, "77", {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET}, 0, 0, "0.0.0.0", 77, RDMA_PS_TCP, IBV_QPT_RC},
+		{NULL,
+		 "77",
+		 {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET},
+		 0,
+		 0,
+		 "0.0.0.0",
+		 77,
+		 RDMA_PS_TCP,
+		 IBV_QPT_RC},
 		{NULL, "77", {.ai_family = AF_INET}, 0, 0, "127.0.0.1", 77, RDMA_PS_TCP, IBV_QPT_RC},
 		{"no.number", "77", {.ai_flags = RAI_NUMERICHOST}, EAI_NONAME, ENODATA},
 		{"127.0.0.2", "77", {.ai_family = AF_UNIX}, EAI_FAMILY, EINVAL},
@@ -803,7 +817,8 @@ static void a_program_writes_events_of_its_own(void **state)
 
 	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
 	for (uint64_t i = 0; i < 3; i++)
-		assert_int_equal(rdma_write_cm_event(id, (enum rdma_cm_event_type)EVENT_USER, (int)i - 1, UINT64_MAX - i), 0);
+		assert_int_equal(
+			rdma_write_cm_event(id, (enum rdma_cm_event_type)EVENT_USER, (int)i - 1, UINT64_MAX - i), 0);
 	for (uint64_t i = 0; i < 3; i++) {
 		assert_int_equal(rdma_get_cm_event(channel, &event), 0);
 		assert_ptr_equal(event->id, id);

@@ -1,6 +1,6 @@
-/* What ids do when their interfaces are not the loopback: an address of the loopback without a device there, and interfaces
- * that change and go.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What ids do when their interfaces are not the loopback: an address of the loopback without a device there, and
+ * interfaces that change and go. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <setjmp.h>
@@ -548,7 +548,8 @@ static void who_is_not_there_is_not_waited_for(void **state)
 		 "ip link set cm1 netns %d && ip addr add fd77::1/64 dev cm0 nodad && "
 		 "ip route add 203.0.113.0/24 via 192.0.2.3 && "
 		 "nsenter -t %d -n sh -c 'ip addr add 192.0.2.3/24 dev cm1 && ip addr add fd77::3/64 dev cm1 nodad && "
-		 "ip link set cm1 up && echo 1 >/proc/sys/net/ipv4/ip_forward && ip route add unreachable 203.0.113.0/24'",
+		 "ip link set cm1 up && echo 1 >/proc/sys/net/ipv4/ip_forward && ip route add unreachable "
+		 "203.0.113.0/24'",
 		 (int)nobody, (int)nobody);
 	assert_true(shell(command));
 	/* a host without a socket there: it does not know the service */

@@ -1,5 +1,5 @@
-/* A process that is killed, in whatever state its connection is: its peer on this host gets to know, at once.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A process that is killed, in whatever state its connection is: its peer on this host gets to know, at once. */
 #include "cm/id.h"
 
 #include <arpa/inet.h>

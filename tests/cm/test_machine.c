@@ -1,5 +1,5 @@
-/* The state machine of connection management: two of them talk, and messages are lost, doubled and crossed.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The state machine of connection management: two of them talk, and messages are lost, doubled and crossed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +112,12 @@ static void nobody_is_there(void **state)
 		w->lost = UINT64_MAX;
 		world_open(w);
 		c = w->user[ACTIVE].c;
-		assert_int_equal(row[i].ask(c, &(struct cm_mad){.service = SERVICE, .max_retries = 3,
-								.remote_timeout = CM_RESPONSE_TIMEOUT}, w->now), 0);
+		assert_int_equal(row[i].ask(c,
+					    &(struct cm_mad){.service = SERVICE,
+							     .max_retries = 3,
+							     .remote_timeout = CM_RESPONSE_TIMEOUT},
+					    w->now),
+				 0);
 		assert_int_equal(w->unanswered, 0); /* not before an answer could have come */
 		world_run(w, w->now + SEC);
 		assert_in_range(w->unanswered, 3, 6);
@@ -505,7 +509,8 @@ static void a_number_that_comes_again_is_of_another_request(void **state)
 	w->answers = false;
 	world_connect(w);
 	world_deliver(w);
-	assert_int_equal(connection_reject(w->user[PASSIVE].c, &(struct cm_mad){.reason = CM_REASON_CONSUMER}, w->now), 0);
+	assert_int_equal(connection_reject(w->user[PASSIVE].c, &(struct cm_mad){.reason = CM_REASON_CONSUMER}, w->now),
+			 0);
 	world_deliver(w);
 	assert_int_equal(world_expect(w, ACTIVE, CM_EVENT_REJECTED)->status, CM_REASON_CONSUMER);
 	assert_int_equal(w->user[PASSIVE].c->state, CM_REJ_SENT);
@@ -676,9 +681,7 @@ static void a_service_is_looked_up(void **state)
 		w->twice = status & 1;
 		rep.answer = status;
 		world_open(w);
-		assert_int_equal(
-			connection_lookup(w->user[ACTIVE].c, &(struct cm_mad){.service = SERVICE}, w->now),
-			0);
+		assert_int_equal(connection_lookup(w->user[ACTIVE].c, &(struct cm_mad){.service = SERVICE}, w->now), 0);
 		w->lost = 1ull << w->sent;
 		w->mads = 0;
 		world_run(w, w->now + SEC);
@@ -702,8 +705,7 @@ static void a_lookup_of_nothing_is_told(void **state)
 
 	w->verdict = CM_SIDR_UNSUPPORTED;
 	world_open(w);
-	assert_int_equal(connection_lookup(w->user[ACTIVE].c, &(struct cm_mad){.service = SERVICE}, w->now),
-			 0);
+	assert_int_equal(connection_lookup(w->user[ACTIVE].c, &(struct cm_mad){.service = SERVICE}, w->now), 0);
 	world_deliver(w);
 	assert_int_equal(world_expect(w, ACTIVE, CM_EVENT_FOUND)->status, CM_SIDR_UNSUPPORTED);
 	world_end(w);
@@ -716,9 +718,8 @@ static void nothing_happens_out_of_turn(void **state)
 		connection_request, connection_accept,	   connection_reject, connection_ready,
 		connection_lookup,  connection_disconnect, connection_answer};
 	static const uint8_t allowed[CM_STATES] = {
-		[CM_IDLE] = 1 << 0 | 1 << 4,	     [CM_REQ_RECEIVED] = 1 << 1 | 1 << 2,
-		[CM_REP_RECEIVED] = 1 << 2 | 1 << 3, [CM_ESTABLISHED] = 1 << 5,
-		[CM_DREQ_RECEIVED] = 1 << 5,	     [CM_SIDR_REQ_RECEIVED] = 1 << 6,
+		[CM_IDLE] = 1 << 0 | 1 << 4, [CM_REQ_RECEIVED] = 1 << 1 | 1 << 2, [CM_REP_RECEIVED] = 1 << 2 | 1 << 3,
+		[CM_ESTABLISHED] = 1 << 5,   [CM_DREQ_RECEIVED] = 1 << 5,	  [CM_SIDR_REQ_RECEIVED] = 1 << 6,
 	};
 	struct world *w = *state;
 
@@ -728,8 +729,7 @@ static void nothing_happens_out_of_turn(void **state)
 				connection_open(&w->machine[ACTIVE], world_address(ACTIVE), &w->user[ACTIVE]);
 
 			c->state = s;
-			assert_int_equal(call[i](c, &(struct cm_mad){0}, w->now),
-					 allowed[s] >> i & 1 ? 0 : -EINVAL);
+			assert_int_equal(call[i](c, &(struct cm_mad){0}, w->now), allowed[s] >> i & 1 ? 0 : -EINVAL);
 			if (!(allowed[s] >> i & 1))
 				assert_int_equal(c->state, s);
 			c->state = CM_IDLE;

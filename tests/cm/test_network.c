@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Two machines on a network that loses, doubles, delays and reorders messages, is down for a while, or loses one of the
- * two machines altogether, while their users do whatever they may: thousands of short runs, each a seed. Same seed, same
- * run. When all has come to rest, both ends of a connection agree about it, or each has been told of the end; nothing
- * waits for ever; and when the users have gone, nothing is left.
+ * two machines altogether, while their users do whatever they may: thousands of short runs, each a seed. Same seed,
+ * same run. When all has come to rest, both ends of a connection agree about it, or each has been told of the end;
+ * nothing waits for ever; and when the users have gone, nothing is left.
  *
  *     test_network [--seed N] [--runs N] [--verbose]
  *
- * Prints TAP; when a run fails, the command that shows it again. SPDX-License-Identifier: BSD-2-Clause */
+ * Prints TAP; when a run fails, the command that shows it again. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -26,8 +27,8 @@ enum {
 #else
 	RUNS_QUICK = 1000, /* with another sanitizer */
 #endif
-	PEACE = 400,	   /* seconds: all retries have run out by then, an MRA's included */
-	IN_A_ROW = 4,	   /* messages lost, unless the network is down */
+	PEACE = 400,  /* seconds: all retries have run out by then, an MRA's included */
+	IN_A_ROW = 4, /* messages lost, unless the network is down */
 };
 
 /* A user's place: one connection at a time. */
@@ -126,7 +127,8 @@ static void send(struct machine *m, const struct cm_address *to, const uint8_t b
 
 	if (cm_mad_parse(&mad, bytes))
 		failed("machine %d says what is no message", from);
-	say("%d: %s %08x -> %08x%s", from, cm_message_name(mad.message), mad.local_id, mad.remote_id, lost ? " lost" : "");
+	say("%d: %s %08x -> %08x%s", from, cm_message_name(mad.message), mad.local_id, mad.remote_id,
+	    lost ? " lost" : "");
 	if (lost)
 		return;
 	put(!from, bytes);
@@ -159,7 +161,7 @@ static void deliver(uint32_t i)
 
 /* ---- what users are told ---- */
 
-static const char *const event_names[] = {"replied",	  "established",  "rejected", "unreachable",
+static const char *const event_names[] = {"replied",	  "established",   "rejected", "unreachable",
 					  "disconnected", "timewait exit", "found"};
 
 static void event(void *user, enum cm_event event, int status, const struct cm_mad *mad)
@@ -247,9 +249,8 @@ static void let_go(struct seat *s)
 static void begin(int machine)
 {
 	struct seat *s = free_seat(machine);
-	struct cm_mad mad = {.remote_timeout = CM_RESPONSE_TIMEOUT,
-			     .local_timeout = CM_RESPONSE_TIMEOUT,
-			     .max_retries = CM_RETRIES};
+	struct cm_mad mad = {
+		.remote_timeout = CM_RESPONSE_TIMEOUT, .local_timeout = CM_RESPONSE_TIMEOUT, .max_retries = CM_RETRIES};
 
 	if (!s)
 		return;
@@ -381,7 +382,7 @@ static bool is_put_off(const struct seat *s, const struct seat *peer)
 static void check_rest(const struct seat *s)
 {
 	static const bool rests[CM_STATES] = {
-		[CM_IDLE] = true,	   [CM_REQ_RECEIVED] = true,  [CM_REP_RECEIVED] = true,
+		[CM_IDLE] = true,	 [CM_REQ_RECEIVED] = true,  [CM_REP_RECEIVED] = true,
 		[CM_ESTABLISHED] = true, [CM_DREQ_RECEIVED] = true, [CM_SIDR_REQ_RECEIVED] = true,
 	};
 	const struct seat *peer = s->c ? find_peer(s) : NULL;
@@ -395,7 +396,8 @@ static void check_rest(const struct seat *s)
 	if (s->c->state != CM_ESTABLISHED || !w.harmless)
 		return;
 	if (!peer || peer->c->state != CM_ESTABLISHED)
-		failed("machine %d, QP %x (%08x) is connected, and its peer is not: %d", s->machine, s->qpn, s->c->id, peer ? (int)peer->c->state : -1);
+		failed("machine %d, QP %x (%08x) is connected, and its peer is not: %d", s->machine, s->qpn, s->c->id,
+		       peer ? (int)peer->c->state : -1);
 	if (s->peer_qpn != peer->qpn || peer->peer_qpn != s->qpn)
 		failed("machine %d, QP %x is connected to QP %x, which knows nothing of that", s->machine, s->qpn,
 		       peer->qpn);
@@ -438,7 +440,9 @@ static void run(uint64_t seed)
 			failed("no memory");
 	choose_weather();
 	say("loss %.2f, doubling %.2f, delay %llu us, %s", w.loss, w.doubling, w.delay / USEC,
-	    w.harmless ? "no catastrophe" : w.crash == NEVER ? "down for a time" : "a crash");
+	    w.harmless	       ? "no catastrophe"
+	    : w.crash == NEVER ? "down for a time"
+			       : "a crash");
 	pause = dice_below(&w.dice, 4) ? SEC : 20 * SEC;
 	for (actions = dice_between(&w.dice, 5, 40); actions; actions--) {
 		act();

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What two kernels said to each other in the captures, with us in the place of either: we say the same bytes,
- * but for the ids and transactions that each side chooses. SPDX-License-Identifier: BSD-2-Clause */
+ * but for the ids and transactions that each side chooses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,8 +96,7 @@ static void deadline(struct machine *m, uint64_t when)
 {
 }
 
-static const struct machine_ops ops = {
-	.send = send, .event = event, .request = request, .deadline = deadline};
+static const struct machine_ops ops = {.send = send, .event = event, .request = request, .deadline = deadline};
 
 static bool is_sidr(const struct cm_mad *m)
 {

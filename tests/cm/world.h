@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Two machines and the network between them, with a time of its own. A test says what is lost, and what each
- * user answers. SPDX-License-Identifier: BSD-2-Clause */
+ * user answers. */
 #ifndef CM_WORLD_H
 #define CM_WORLD_H
 
@@ -69,8 +70,7 @@ void world_open(struct world *w);
 void world_connect(struct world *w); /* world_open(), and a REQ */
 
 /* A message for that machine; what is due there. */
-void world_hear(struct world *w, int which, const uint8_t mad[CM_MAD_BYTES],
-		const struct cm_address *address);
+void world_hear(struct world *w, int which, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address);
 void world_expire(struct world *w, int which);
 
 /* Until nothing is under way; time does not pass. */

@@ -40,8 +40,8 @@ static const struct hca_ops ops = {cq_event, cq_error, qp_event, srq_event};
 
 int fixture_setup(void **state)
 {
-	const unsigned all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			     IBV_ACCESS_REMOTE_ATOMIC;
+	const unsigned all =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	struct window_bind bind;
 	struct fixture *f = aligned_alloc(64, (sizeof(*f) + 63) & ~63ul);
 
@@ -49,8 +49,7 @@ int fixture_setup(void **state)
 		return -1;
 	memset(f, 0, offsetof(struct fixture, sent));
 	f->now = SEC;
-	if (hca_init(&f->hca, &ops, 1, 7) || cq_init(&f->send_cq, &f->hca, 256) ||
-	    cq_init(&f->recv_cq, &f->hca, 256))
+	if (hca_init(&f->hca, &ops, 1, 7) || cq_init(&f->send_cq, &f->hca, 256) || cq_init(&f->recv_cq, &f->hca, 256))
 		return -1;
 	f->pd.hca = f->other_pd.hca = &f->hca;
 	f->mr = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);
@@ -81,7 +80,8 @@ int fixture_setup(void **state)
 	f->attr.qkey = QKEY;
 	f->cap = (struct ibv_qp_cap){64, 64, 4, 4, 64};
 	f->type = IBV_QPT_RC;
-	f->ah = (struct ah){.base.pd = &f->pd.base, .pd = &f->pd, .path = {.sgid = fixture_here, .dgid = fixture_there}};
+	f->ah = (struct ah){
+		.base.pd = &f->pd.base, .pd = &f->pd, .path = {.sgid = fixture_here, .dgid = fixture_there}};
 	*state = f;
 	return 0;
 }
@@ -122,16 +122,15 @@ int fixture_move(struct fixture *f, enum ibv_qp_state to)
 {
 	static const int masks[][IBV_QPS_ERR + 1] = {
 		[IBV_QPT_RC] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-				[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-						IBV_QP_MIN_RNR_TIMER,
-				[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC},
+				[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+				[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						IBV_QP_MAX_QP_RD_ATOMIC},
 		[IBV_QPT_UC] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 				[IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 				[IBV_QPS_RTS] = IBV_QP_SQ_PSN},
-		[IBV_QPT_UD] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-				[IBV_QPS_RTS] = IBV_QP_SQ_PSN},
+		[IBV_QPT_UD] =
+			{[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, [IBV_QPS_RTS] = IBV_QP_SQ_PSN},
 	};
 	struct ibv_qp_attr attr = f->attr;
 	/* XRC takes what RC takes, and ignores what it has no use for */
@@ -152,9 +151,8 @@ static void post_a_mistake(struct fixture *f)
 	struct ibv_sge nowhere = {.addr = IOVA, .length = 1, .lkey = 0};
 	struct cqe c;
 
-	fixture_post(f,
-		     fixture_datagram(f, (struct ibv_send_wr){
-						 .opcode = IBV_WR_SEND, .sg_list = &nowhere, .num_sge = 1}));
+	fixture_post(
+		f, fixture_datagram(f, (struct ibv_send_wr){.opcode = IBV_WR_SEND, .sg_list = &nowhere, .num_sge = 1}));
 	assert_int_equal(cq_poll(&f->send_cq, 1, &c), 1);
 }
 
@@ -355,8 +353,8 @@ const struct sent *expect_sent_(struct fixture *f, uint8_t opcode, psn_t at, int
 
 	opcode |= f->qp->transport;
 	if (!s || s->packet.opcode != opcode || s->packet.psn.v != at.v)
-		fail_msg("line %d: expected %s psn %06x, got %s psn %06x", line, opcode_info[opcode].name,
-			 at.v, s ? opcode_info[s->packet.opcode].name : "nothing", s ? s->packet.psn.v : 0);
+		fail_msg("line %d: expected %s psn %06x, got %s psn %06x", line, opcode_info[opcode].name, at.v,
+			 s ? opcode_info[s->packet.opcode].name : "nothing", s ? s->packet.psn.v : 0);
 	return s;
 }
 
@@ -383,8 +381,8 @@ struct cqe expect_completion_(struct cq *cq, uint64_t wr_id, enum ibv_wc_status 
 	if (cq_poll(cq, 1, &c) != 1)
 		fail_msg("line %d: no completion", line);
 	if (c.wr_id != wr_id || c.status != status)
-		fail_msg("line %d: expected wr_id %lu %s, got %lu %s", line, wr_id, ibv_wc_status_str(status),
-			 c.wr_id, ibv_wc_status_str(c.status));
+		fail_msg("line %d: expected wr_id %lu %s, got %lu %s", line, wr_id, ibv_wc_status_str(status), c.wr_id,
+			 ibv_wc_status_str(c.status));
 	return c;
 }
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* One queue pair and a peer that says exactly what a test wants it to say.
  *
  * The QP is 0x010000, its peer 0x123456; the QP sends from PSN 0xfffffe and expects PSN 0xfffffd first, so
  * that all that is longer than a packet or two crosses the wrap. psn() in tests is absolute: use sent_psn(n)
- * and due_psn(n). SPDX-License-Identifier: BSD-2-Clause */
+ * and due_psn(n). */
 #ifndef ENGINE_FIXTURE_H
 #define ENGINE_FIXTURE_H
 
@@ -38,13 +39,13 @@ struct fixture {
 	struct pd pd, other_pd;
 	struct cq send_cq, recv_cq;
 	struct qp *qp;
-	struct srq *srq; /* for the QP to use; NULL unless the test makes one before fixture_start() */
-	struct mr *mr;	    /* all rights, over memory */
-	struct mr *plain;   /* no rights but to be read locally, over the same */
-	struct mr *foreign; /* all rights, another domain */
-	struct mr *window;  /* of type 2, all rights, over all of ... */
-	struct mr *exported;    /* ... this, which is otherwise like mr; bound by the QP */
-	uint32_t rkey;	    /* of the window */
+	struct srq *srq;     /* for the QP to use; NULL unless the test makes one before fixture_start() */
+	struct mr *mr;	     /* all rights, over memory */
+	struct mr *plain;    /* no rights but to be read locally, over the same */
+	struct mr *foreign;  /* all rights, another domain */
+	struct mr *window;   /* of type 2, all rights, over all of ... */
+	struct mr *exported; /* ... this, which is otherwise like mr; bound by the QP */
+	uint32_t rkey;	     /* of the window */
 	_Alignas(64) uint8_t memory[MEMORY];
 	uint8_t payload[4096]; /* of packets to be received: byte i is i * 3 + 1 */
 	uint32_t sents, shown; /* how many; how many of them the test has looked at */
@@ -59,7 +60,8 @@ struct fixture {
 	bool sig_all;
 	enum ibv_qp_type type; /* RC unless a test says otherwise */
 	struct ah ah;	       /* UD: to fixture_there */
-	struct sent sent[SENT_MAX]; /* all but these is zero at first: they are 2 MB, and there are thousands of fixtures */
+	struct sent
+		sent[SENT_MAX]; /* all but these is zero at first: they are 2 MB, and there are thousands of fixtures */
 };
 
 /* cmocka setup and teardown: *state is a fixture, the QP not yet made. */

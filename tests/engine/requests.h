@@ -1,5 +1,5 @@
-/* Requests to post: all signalled, of `length` bytes, to the fixture's region.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests to post: all signalled, of `length` bytes, to the fixture's region. */
 #ifndef UROCE_TEST_REQUESTS_H
 #define UROCE_TEST_REQUESTS_H
 
@@ -16,20 +16,17 @@ static inline struct ibv_send_wr send_of(uint64_t id, uint32_t length)
 /* From other memory than the fixture's. */
 static inline struct ibv_send_wr send_from(uint64_t id, struct ibv_sge *sge)
 {
-	return (struct ibv_send_wr){
-		.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1, SIGNALED};
+	return (struct ibv_send_wr){.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1, SIGNALED};
 }
 
 static inline struct ibv_send_wr write_of(uint64_t id, uint32_t length)
 {
-	return (struct ibv_send_wr){
-		.wr_id = id, .opcode = IBV_WR_RDMA_WRITE, .num_sge = (int)length, SIGNALED, REMOTE};
+	return (struct ibv_send_wr){.wr_id = id, .opcode = IBV_WR_RDMA_WRITE, .num_sge = (int)length, SIGNALED, REMOTE};
 }
 
 static inline struct ibv_send_wr read_of(uint64_t id, uint32_t length)
 {
-	return (struct ibv_send_wr){
-		.wr_id = id, .opcode = IBV_WR_RDMA_READ, .num_sge = (int)length, SIGNALED, REMOTE};
+	return (struct ibv_send_wr){.wr_id = id, .opcode = IBV_WR_RDMA_READ, .num_sge = (int)length, SIGNALED, REMOTE};
 }
 
 static inline struct ibv_send_wr add_of(uint64_t id, uint64_t add)

@@ -1,4 +1,5 @@
-/* What the tests of the fast path and of the short one share. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the tests of the fast path and of the short one share. */
 #ifndef UROCE_TEST_STRAIGHT_WAY_H
 #define UROCE_TEST_STRAIGHT_WAY_H
 
@@ -11,8 +12,10 @@ static inline struct ibv_send_wr wr_of(uint64_t id, struct ibv_sge *sge, int cou
 		.wr_id = id, .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = count, .send_flags = IBV_SEND_SIGNALED};
 }
 
-/* Of `length` bytes from the beginning of the memory; inline data need no key, so its address is that of this process. */
-static inline struct ibv_send_wr send_of(struct fixture *f, uint64_t id, struct ibv_sge *sge, uint32_t length, unsigned flags)
+/* Of `length` bytes from the beginning of the memory; inline data need no key, so its address is that of this process.
+ */
+static inline struct ibv_send_wr send_of(struct fixture *f, uint64_t id, struct ibv_sge *sge, uint32_t length,
+					 unsigned flags)
 {
 	struct ibv_send_wr wr = wr_of(id, sge, 1);
 

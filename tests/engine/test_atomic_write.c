@@ -1,5 +1,5 @@
-/* ATOMIC WRITE (IBTA annex A19): eight bytes at once, answered as a READ of nothing.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ATOMIC WRITE (IBTA annex A19): eight bytes at once, answered as a READ of nothing. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -7,10 +7,8 @@
 
 static struct ibv_send_wr write_of(uint64_t id, uint32_t length)
 {
-	struct ibv_send_wr wr = {.wr_id = id,
-				 .opcode = IBV_WR_ATOMIC_WRITE,
-				 .num_sge = (int)length,
-				 .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {
+		.wr_id = id, .opcode = IBV_WR_ATOMIC_WRITE, .num_sge = (int)length, .send_flags = IBV_SEND_SIGNALED};
 
 	wr.wr.rdma.remote_addr = 0x1000;
 	wr.wr.rdma.rkey = 0x77;
@@ -58,7 +56,7 @@ static void its_bytes_may_be_inline(void **state)
 
 	f->cap.max_inline_data = 0;
 	fixture_start(f, IBV_QPS_RTS);
-	sge.addr = (uintptr_t)"inlined";
+	sge.addr = (uintptr_t) "inlined";
 	wr.sg_list = &sge;
 	wr.num_sge = 1;
 	wr.send_flags |= IBV_SEND_INLINE;
@@ -123,7 +121,8 @@ static void what_is_not_allowed_is_refused(void **state)
 
 		f->attr.qp_access_flags = rows[i].access;
 		fixture_start(f, IBV_QPS_RTS);
-		fixture_give(f, aimed(f, OP_ATOMIC_WRITE, due_psn(0), rows[i].length, rows[i].offset, rows[i].dma_length));
+		fixture_give(f,
+			     aimed(f, OP_ATOMIC_WRITE, due_psn(0), rows[i].length, rows[i].offset, rows[i].dma_length));
 		expect_ack(f, due_psn(0), rows[i].answer);
 	}
 }
@@ -131,9 +130,12 @@ static void what_is_not_allowed_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(it_is_complete_when_it_is_answered), TEST(an_answer_with_data_is_wrong),
-		TEST(its_bytes_may_be_inline),		  TEST(it_writes_a_word),
-		TEST(it_is_executed_once),		  TEST(what_is_not_allowed_is_refused),
+		TEST(it_is_complete_when_it_is_answered),
+		TEST(an_answer_with_data_is_wrong),
+		TEST(its_bytes_may_be_inline),
+		TEST(it_writes_a_word),
+		TEST(it_is_executed_once),
+		TEST(what_is_not_allowed_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

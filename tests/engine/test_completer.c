@@ -1,5 +1,5 @@
-/* The completer: what each answer does, and how every request ends (IBTA 9.7.5, 9.7.7, 10.7, 11.6.2).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The completer: what each answer does, and how every request ends (IBTA 9.7.5, 9.7.7, 10.7, 11.6.2). */
 #include <string.h>
 
 #include "requests.h"
@@ -171,12 +171,9 @@ static void a_read_is_put_where_it_belongs(void **state)
 	sge[0] = fixture_sge(f, 1000, 100);
 	sge[1] = fixture_sge(f, 3000, MTU);
 	sge[2] = fixture_sge(f, 10, 45);
-	fixture_post(f, (struct ibv_send_wr){.wr_id = 1,
-					     .opcode = IBV_WR_RDMA_READ,
-					     .sg_list = sge,
-					     .num_sge = 3,
-					     SIGNALED,
-					     REMOTE});
+	fixture_post(f,
+		     (struct ibv_send_wr){
+			     .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = sge, .num_sge = 3, SIGNALED, REMOTE});
 	fixture_give(f, response(OP_READ_RESPONSE_FIRST, sent_psn(0), MTU));
 	expect_none(f);
 	fixture_give(f, response(OP_READ_RESPONSE_LAST, sent_psn(1), 145));
@@ -406,8 +403,7 @@ static void failure_flushes_both_queues_in_order(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	for (uint64_t i = 1; i <= 3; i++)
 		fixture_post_recv(f, 10 + i, 64);
-	fixture_give(f,
-		     request(OP_SEND_FIRST, due_psn(0), MTU > 64 ? 0 : MTU)); /* fails: not a full packet */
+	fixture_give(f, request(OP_SEND_FIRST, due_psn(0), MTU > 64 ? 0 : MTU)); /* fails: not a full packet */
 	expect_taken(f, 11, IBV_WC_REM_INV_REQ_ERR);
 	expect_taken(f, 12, IBV_WC_WR_FLUSH_ERR);
 	expect_taken(f, 13, IBV_WC_WR_FLUSH_ERR);

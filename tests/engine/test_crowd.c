@@ -1,7 +1,7 @@
-/* Crowds: several senders of UC or UD, and receivers that are slow, with receive queues of their own or one for all. What
- * arrives is whole, in order and comes once; and where the network loses nothing, nothing is lost: flow control
- * (engine/flow.c) waits for receivers. A failure prints its seed; UROCE_SEED=n runs that one alone.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Crowds: several senders of UC or UD, and receivers that are slow, with receive queues of their own or one for all.
+ * What arrives is whole, in order and comes once; and where the network loses nothing, nothing is lost: flow control
+ * (engine/flow.c) waits for receivers. A failure prints its seed; UROCE_SEED=n runs that one alone. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +142,8 @@ static void run(struct world *w, struct end *e)
 			require(w, w->last - w->first < WAY, "flow control lets too much on its way");
 			c->packet = tx->packet;
 			for (uint32_t v = 0; v < tx->iovs; v++) {
-				memcpy(c->bytes + at, w->batch.iov[tx->iov + v].iov_base, w->batch.iov[tx->iov + v].iov_len);
+				memcpy(c->bytes + at, w->batch.iov[tx->iov + v].iov_base,
+				       w->batch.iov[tx->iov + v].iov_len);
 				at += (uint32_t)w->batch.iov[tx->iov + v].iov_len;
 			}
 		}

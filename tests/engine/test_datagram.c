@@ -1,5 +1,5 @@
-/* UD (IBTA 9.8.3, 10.2.5, 11.6.2): where datagrams go, what they carry, who takes them, what fails.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UD (IBTA 9.8.3, 10.2.5, 11.6.2): where datagrams go, what they carry, who takes them, what fails. */
 #include <errno.h>
 #include <string.h>
 
@@ -19,8 +19,7 @@ static int setup(void **state)
 
 static struct ibv_send_wr datagram(struct fixture *f, uint64_t wr_id, int length)
 {
-	return fixture_datagram(
-		f, (struct ibv_send_wr){.wr_id = wr_id, .opcode = IBV_WR_SEND, .num_sge = length});
+	return fixture_datagram(f, (struct ibv_send_wr){.wr_id = wr_id, .opcode = IBV_WR_SEND, .num_sge = length});
 }
 
 static void a_datagram_carries_its_address(void **state)
@@ -140,15 +139,10 @@ static void a_datagram_is_complete_when_it_is_sent(void **state)
 static void bad_posts_are_refused(void **state)
 {
 	struct fixture *f = *state;
-	static const enum ibv_wr_opcode never[] = {IBV_WR_RDMA_WRITE,
-						   IBV_WR_RDMA_WRITE_WITH_IMM,
-						   IBV_WR_RDMA_READ,
-						   IBV_WR_ATOMIC_CMP_AND_SWP,
-						   IBV_WR_ATOMIC_FETCH_AND_ADD,
-						   IBV_WR_SEND_WITH_INV,
-						   IBV_WR_LOCAL_INV,
-						   IBV_WR_TSO,
-						   (enum ibv_wr_opcode)99};
+	static const enum ibv_wr_opcode never[] = {
+		IBV_WR_RDMA_WRITE,	     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV,	 IBV_WR_LOCAL_INV, IBV_WR_TSO,
+		(enum ibv_wr_opcode)99};
 	struct ibv_send_wr wr;
 
 	fixture_start(f, IBV_QPS_RTS);
@@ -202,9 +196,7 @@ static void a_local_error_stops_the_send_queue_alone(void **state)
 	fixture_post_recv(f, 77, 1024);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct ibv_sge good = fixture_sge(f, 0, 8);
-		struct ibv_send_wr wr[3] = {datagram(f, 0, 1), datagram(f, 1, rows[i].length),
-					    datagram(f, 2, 1)},
-				   *bad;
+		struct ibv_send_wr wr[3] = {datagram(f, 0, 1), datagram(f, 1, rows[i].length), datagram(f, 2, 1)}, *bad;
 		struct ibv_sge large = fixture_sge(f, 0, MTU + 1);
 
 		wr[0].next = &wr[1];

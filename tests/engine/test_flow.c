@@ -1,5 +1,5 @@
-/* Flow control of UC and UD (engine/flow.c): who waits for whom, and for how long.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Flow control of UC and UD (engine/flow.c): who waits for whom, and for how long. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -511,10 +511,10 @@ static void rc_knows_no_credit_requests(void **state)
 enum { A = 1, B, C }; /* QPNs of senders */
 
 enum act {
-	ASK,   /* `who` asks; `n`: what it is told */
-	SEND,  /* `n` messages from it arrive */
-	POST,  /* `n` receives are posted */
-	PASS,  /* so many times, 60 ms go by and C asks; `who`: what it is told */
+	ASK,  /* `who` asks; `n`: what it is told */
+	SEND, /* `n` messages from it arrive */
+	POST, /* `n` receives are posted */
+	PASS, /* so many times, 60 ms go by and C asks; `who`: what it is told */
 };
 
 struct deed {
@@ -542,20 +542,20 @@ static void do_all(struct fixture *f, const struct deed *d, size_t count)
 	}
 }
 
-#define CREDITS(name, ...)                                     \
-	static void name(void **state)                          \
-	{                                                       \
+#define CREDITS(name, ...)                                        \
+	static void name(void **state)                            \
+	{                                                         \
 		static const struct deed deeds[] = {__VA_ARGS__}; \
-		fixture_start(*state, IBV_QPS_RTR);             \
-		do_all(*state, deeds, ARRAY_SIZE(deeds));       \
+		fixture_start(*state, IBV_QPS_RTR);               \
+		do_all(*state, deeds, ARRAY_SIZE(deeds));         \
 	}
 
 CREDITS(half_of_what_is_free_is_left_to_others, {POST, 0, 100}, {ASK, A, 50}, {ASK, B, 25}, {ASK, C, 13})
 CREDITS(a_promise_is_not_taken_back, {POST, 0, 8}, {ASK, A, 4}, {ASK, B, 2}, {SEND, C, 4}, {ASK, A, 4}, {SEND, A, 3},
-	 {ASK, A, 1})
+	{ASK, A, 1})
 CREDITS(the_last_receive_is_for_one, {POST, 0, 1}, {ASK, A, 1}, {ASK, B, 0}, {ASK, A, 1})
 CREDITS(a_promise_is_kept_while_others_ask, {POST, 0, 8}, {ASK, A, 4}, {SEND, B, 4}, {ASK, B, 0}, {SEND, A, 4},
-	 {ASK, B, 0}, {POST, 0, 2}, {ASK, B, 1})
+	{ASK, B, 0}, {POST, 0, 2}, {ASK, B, 1})
 CREDITS(what_has_been_used_is_promised_no_more, {POST, 0, 8}, {ASK, A, 4}, {SEND, A, 3}, {POST, 0, 3}, {ASK, B, 4})
 CREDITS(who_asks_again_gets_another_promise_and_not_one_more, {POST, 0, 8}, {ASK, A, 4}, {ASK, A, 4}, {ASK, B, 2})
 CREDITS(who_is_silent_gives_its_promise_back, {POST, 0, 8}, {ASK, A, 4}, {PASS, 2, 2}, {PASS, 4, 1})
@@ -586,7 +586,8 @@ static uint32_t told(struct fixture *f, uint32_t receives)
 	return (uint32_t)answers(f, credit_request_from(A), &fixture_there);
 }
 
-/* Each QP of an SRQ may be sent so many unasked; but where there are not enough, who is here does not wait for others. */
+/* Each QP of an SRQ may be sent so many unasked; but where there are not enough, who is here does not wait for others.
+ */
 static void receives_are_kept_for_who_may_come(void **state)
 {
 	struct fixture *f = *state;
@@ -625,10 +626,10 @@ static void an_old_promise_is_not_counted_on(void **state)
 	assert_int_equal(polled(f), FREE);
 }
 
-#define BOTH(name)                                                                 \
-	{"uc: " #name, name, setup_uc, fixture_teardown, NULL},                    \
-	{                                                                          \
-		"ud: " #name, name, setup_ud, fixture_teardown, NULL               \
+#define BOTH(name)                                                   \
+	{"uc: " #name, name, setup_uc, fixture_teardown, NULL},      \
+	{                                                            \
+		"ud: " #name, name, setup_ud, fixture_teardown, NULL \
 	}
 #define UC(name) cmocka_unit_test_setup_teardown(name, setup_uc, fixture_teardown)
 #define UD(name) cmocka_unit_test_setup_teardown(name, setup_ud, fixture_teardown)

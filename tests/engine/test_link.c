@@ -1,5 +1,5 @@
-/* A QP whose packets go another way from now on: through memory, where packets are large and nothing is lost.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A QP whose packets go another way from now on: through memory, where packets are large and nothing is lost. */
 #include <string.h>
 
 #include "fixture.h"
@@ -25,8 +25,11 @@ static void start(struct fixture *f)
 
 static struct ibv_send_wr wr_of(uint64_t id, enum ibv_wr_opcode opcode, uint32_t length)
 {
-	return (struct ibv_send_wr){.wr_id = id, .opcode = opcode, .num_sge = (int)length,
-				    .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {IOVA, 0x99}};
+	return (struct ibv_send_wr){.wr_id = id,
+				    .opcode = opcode,
+				    .num_sge = (int)length,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .wr.rdma = {IOVA, 0x99}};
 }
 
 static void a_packet_is_as_large_as_the_link_takes(void **state)
@@ -107,7 +110,8 @@ static void where_nothing_is_lost_nothing_is_probed_for(void **state)
 	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
 }
 
-/* IBTA 9.7.6.1.3: the timer counts from what was acknowledged last, or posted, and fires between T and 4 T. It is not set anew for each. */
+/* IBTA 9.7.6.1.3: the timer counts from what was acknowledged last, or posted, and fires between T and 4 T. It is not
+ * set anew for each. */
 static void the_timer_runs_on_while_the_peer_acknowledges(void **state)
 {
 	const uint64_t t = 4096ull << 14;
@@ -290,7 +294,8 @@ static void over_a_network_acks_are_packets(void **state)
 	expect_ack(f, due_psn(0), ACKED);
 }
 
-/* What waited to fail behind the acknowledged request takes the QP with it, and what comes then is not for it any more. */
+/* What waited to fail behind the acknowledged request takes the QP with it, and what comes then is not for it any more.
+ */
 static void an_acknowledgement_that_ends_the_qp_ends_it_before_the_request(void **state)
 {
 	struct fixture *f = *state;

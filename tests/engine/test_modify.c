@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp: every transition of every transport with every attribute (IBTA 11.2.5.2, table 91;
- * ibv_modify_qp(3)). SPDX-License-Identifier: BSD-2-Clause */
+ * ibv_modify_qp(3)). */
 #include <errno.h>
 #include <string.h>
 
@@ -39,9 +40,9 @@ static const int bits[] = {
 };
 #define BITS ARRAY_SIZE(bits)
 
-#define RC IBV_QPT_RC
-#define UC IBV_QPT_UC
-#define UD IBV_QPT_UD
+#define RC  IBV_QPT_RC
+#define UC  IBV_QPT_UC
+#define UD  IBV_QPT_UD
 #define INI IBV_QPT_XRC_SEND
 #define TGT IBV_QPT_XRC_RECV
 
@@ -162,8 +163,7 @@ static void every_transition_takes_what_it_requires(void **state)
 				int err = try(types[t], states[a], states[b], mask_of(r, R));
 
 				if (err != (r || always ? 0 : -EINVAL))
-					fail_msg("type %d: %d to %d says %d", types[t], states[a], states[b],
-						 err);
+					fail_msg("type %d: %d to %d says %d", types[t], states[a], states[b], err);
 			}
 }
 
@@ -174,11 +174,14 @@ static void every_attribute_is_required_optional_or_refused(void **state)
 			const struct row *r = &table[i];
 			int required = mask_of(r, R), err = try(r->type, r->from, r->to, required ^ bits[b]);
 			/* without a required one, or with a refused one */
-			int expected = r->need[b] == I ? 0 : r->need[b] != O ? -EINVAL : bits[b] & MIGRATION ? -EOPNOTSUPP : 0;
+			int expected = r->need[b] == I	     ? 0
+				       : r->need[b] != O     ? -EINVAL
+				       : bits[b] & MIGRATION ? -EOPNOTSUPP
+							     : 0;
 
 			if (err != expected)
-				fail_msg("type %d: %d to %d with mask %x (bit %x) says %d, not %d", r->type,
-					 r->from, r->to, required ^ bits[b], bits[b], err, expected);
+				fail_msg("type %d: %d to %d with mask %x (bit %x) says %d, not %d", r->type, r->from,
+					 r->to, required ^ bits[b], bits[b], err, expected);
 		}
 }
 
@@ -187,8 +190,7 @@ static void all_optional_attributes_go_together(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		const struct row *r = &table[i];
 
-		assert_int_equal(try(r->type, r->from, r->to, (mask_of(r, R) | mask_of(r, O)) & ~MIGRATION),
-				 0);
+		assert_int_equal(try(r->type, r->from, r->to, (mask_of(r, R) | mask_of(r, O)) & ~MIGRATION), 0);
 	}
 }
 
@@ -270,19 +272,17 @@ static void values_have_their_limits(void **state)
 		size_t offset, size;
 		uint32_t good, bad;
 	} rows[] = {
-#define ROW(from, to, field, good, bad)            \
-	{IBV_QPS_##from,                           \
-	 IBV_QPS_##to,                             \
-	 offsetof(struct ibv_qp_attr, field),      \
-	 sizeof(((struct ibv_qp_attr *)0)->field), \
-	 good,                                     \
-	 bad}
+#define ROW(from, to, field, good, bad)                                                                               \
+	{IBV_QPS_##from, IBV_QPS_##to, offsetof(struct ibv_qp_attr, field), sizeof(((struct ibv_qp_attr *)0)->field), \
+	 good,		 bad}
 		ROW(RESET, INIT, port_num, 1, 2),
 		ROW(RESET, INIT, port_num, 1, 0),
 		ROW(RESET, INIT, pkey_index, 0, 1),
 		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_REMOTE_WRITE, 1u << 19),
-		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB, 1u << 10), /* uDAPL passes what regions have */
-		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_REMOTE_READ | 3u << 8, 1u << 11), /* and others ask for FLUSH */
+		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB,
+		    1u << 10), /* uDAPL passes what regions have */
+		ROW(RESET, INIT, qp_access_flags, IBV_ACCESS_REMOTE_READ | 3u << 8,
+		    1u << 11), /* and others ask for FLUSH */
 		ROW(INIT, RTR, path_mtu, IBV_MTU_4096, IBV_MTU_4096 + 1),
 		ROW(INIT, RTR, path_mtu, IBV_MTU_256, 0),
 		ROW(INIT, RTR, max_dest_rd_atomic, HCA_MAX_RD_ATOMIC, HCA_MAX_RD_ATOMIC + 1),
@@ -376,10 +376,8 @@ static void new_limits_hold_at_once(void **state)
 			 0);
 	fixture_move(f, IBV_QPS_RTS);
 	for (uint64_t i = 0; i < 2; i++)
-		fixture_post(f, (struct ibv_send_wr){.wr_id = i,
-						     .opcode = IBV_WR_RDMA_READ,
-						     .num_sge = 1,
-						     .wr.rdma = {IOVA, 1}});
+		fixture_post(f, (struct ibv_send_wr){
+					.wr_id = i, .opcode = IBV_WR_RDMA_READ, .num_sge = 1, .wr.rdma = {IOVA, 1}});
 	expect_sent(f, OP_READ_REQUEST, sent_psn(0));
 	expect_silence(f);
 	for (int i = 0; i < 20; i++) {
@@ -397,8 +395,7 @@ static uint32_t give_at_once(struct fixture *f, uint32_t first, uint32_t count)
 {
 	lock_take(&f->qp->lock);
 	for (uint32_t i = 0; i < count; i++) {
-		struct packet p =
-			aimed(f, i & 1 ? OP_READ_REQUEST : OP_FETCH_ADD, due_psn(first + i), 0, 0, 8);
+		struct packet p = aimed(f, i & 1 ? OP_READ_REQUEST : OP_FETCH_ADD, due_psn(first + i), 0, 0, 8);
 
 		p.swap_add = 1;
 		engine_receive(f->qp, &p, &fixture_there, f->now);

@@ -1,6 +1,6 @@
-/* One-sided requests whose target can be reached from here: no packet, and in order with those that need one. And long SENDs,
- * of which only the place is sent.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-sided requests whose target can be reached from here: no packet, and in order with those that need one. And long
+ * SENDs, of which only the place is sent. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -207,7 +207,7 @@ static void it_takes_a_place_until_polled(void **state)
 static void inline_data_of_many_pieces(void **state)
 {
 	struct fixture *f = *state;
-	struct ibv_sge sge[3] = {{(uintptr_t)"abc", 3, 0}, {0, 0, 0}, {(uintptr_t)"defgh", 5, 0}};
+	struct ibv_sge sge[3] = {{(uintptr_t) "abc", 3, 0}, {0, 0, 0}, {(uintptr_t) "defgh", 5, 0}};
 	struct ibv_send_wr wr = {.wr_id = 1,
 				 .opcode = IBV_WR_RDMA_WRITE,
 				 .sg_list = sge,

@@ -1,6 +1,6 @@
-/* A local peer's message that finds no receive: for a while its sender hears nothing, then that it may send again, or that the
- * receiver is not ready.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A local peer's message that finds no receive: for a while its sender hears nothing, then that it may send again, or
+ * that the receiver is not ready. */
 #include "fixture.h"
 
 #define PATIENCE (4 * MSEC)

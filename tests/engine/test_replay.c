@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What one kernel asked of another in the captures, asked of our responder: it says what the other kernel
- * said. SPDX-License-Identifier: BSD-2-Clause */
+ * said. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,8 +142,8 @@ static void compare(const struct packet *theirs)
 			 opcode_info[theirs->opcode].name, theirs->psn.v,
 			 s ? opcode_info[s->packet.opcode].name : "nothing", s ? s->packet.psn.v : 0);
 	if ((flags & HAS_AETH) && (s->packet.syndrome != syndrome || s->packet.msn != theirs->msn))
-		fail_msg("%s: psn %06x: the kernel says syndrome %02x msn %u, we %02x %u", replay.file,
-			 theirs->psn.v, theirs->syndrome, theirs->msn, s->packet.syndrome, s->packet.msn);
+		fail_msg("%s: psn %06x: the kernel says syndrome %02x msn %u, we %02x %u", replay.file, theirs->psn.v,
+			 theirs->syndrome, theirs->msn, s->packet.syndrome, s->packet.msn);
 	if (flags & HAS_ATOMICACKETH)
 		assert_int_equal(s->packet.original, theirs->original);
 	assert_int_equal(s->packet.length, theirs->length);

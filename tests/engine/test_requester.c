@@ -1,5 +1,5 @@
-/* The requester: what is posted, and what goes out (IBTA 9.7.2, 9.7.3, 10.7).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requester: what is posted, and what goes out (IBTA 9.7.2, 9.7.3, 10.7). */
 #include <errno.h>
 #include <string.h>
 
@@ -24,15 +24,9 @@ static void requests_become_packets(void **state)
 		{IBV_WR_SEND_WITH_INV, 2 * MTU, {OP_SEND_FIRST, OP_SEND_LAST_INV}, 2},
 		{IBV_WR_RDMA_WRITE, 0, {OP_WRITE_ONLY}, 1},
 		{IBV_WR_RDMA_WRITE, 2 * MTU, {OP_WRITE_FIRST, OP_WRITE_LAST}, 2},
-		{IBV_WR_RDMA_WRITE,
-		 4 * MTU,
-		 {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_MIDDLE, OP_WRITE_LAST},
-		 4},
+		{IBV_WR_RDMA_WRITE, 4 * MTU, {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_MIDDLE, OP_WRITE_LAST}, 4},
 		{IBV_WR_RDMA_WRITE_WITH_IMM, 3, {OP_WRITE_ONLY_IMM}, 1},
-		{IBV_WR_RDMA_WRITE_WITH_IMM,
-		 3 * MTU,
-		 {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM},
-		 3},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, 3 * MTU, {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM}, 3},
 		{IBV_WR_RDMA_READ, 0, {OP_READ_REQUEST}, 1},
 		{IBV_WR_RDMA_READ, 3 * MTU, {OP_READ_REQUEST}, 1},
 		{IBV_WR_ATOMIC_CMP_AND_SWP, 8, {OP_COMPARE_SWAP}, 1},
@@ -63,11 +57,10 @@ static void requests_become_packets(void **state)
 			assert_int_equal(s->packet.ack_request, n + 1 == rows[i].count);
 			/* IBTA 9.2.3: solicited is for what uses a receive, in its last packet */
 			assert_int_equal(s->packet.solicited,
-					 n + 1 == rows[i].count &&
-						 (rows[i].opcode == IBV_WR_SEND ||
-						  rows[i].opcode == IBV_WR_SEND_WITH_IMM ||
-						  rows[i].opcode == IBV_WR_SEND_WITH_INV ||
-						  rows[i].opcode == IBV_WR_RDMA_WRITE_WITH_IMM));
+					 n + 1 == rows[i].count && (rows[i].opcode == IBV_WR_SEND ||
+								    rows[i].opcode == IBV_WR_SEND_WITH_IMM ||
+								    rows[i].opcode == IBV_WR_SEND_WITH_INV ||
+								    rows[i].opcode == IBV_WR_RDMA_WRITE_WITH_IMM));
 			if (flags & HAS_IMM)
 				assert_int_equal(s->packet.imm, 0x11223344);
 			if (flags & HAS_IETH)
@@ -164,12 +157,8 @@ static void bad_requests_are_refused(void **state)
 		{{.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = -1}, EINVAL},
 		{{.opcode = 77}, EINVAL},
 		{{.opcode = IBV_WR_TSO}, EINVAL},
-		{{.opcode = IBV_WR_SEND, .sg_list = &in_line, .num_sge = 1, .send_flags = IBV_SEND_INLINE},
-		 EINVAL},
-		{{.opcode = IBV_WR_RDMA_READ,
-		  .sg_list = &in_line,
-		  .num_sge = 0,
-		  .send_flags = IBV_SEND_INLINE},
+		{{.opcode = IBV_WR_SEND, .sg_list = &in_line, .num_sge = 1, .send_flags = IBV_SEND_INLINE}, EINVAL},
+		{{.opcode = IBV_WR_RDMA_READ, .sg_list = &in_line, .num_sge = 0, .send_flags = IBV_SEND_INLINE},
 		 EINVAL},
 		{{.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 0}, 0},
 	};
@@ -181,8 +170,7 @@ static void bad_requests_are_refused(void **state)
 
 static void a_list_is_taken_up_to_the_first_bad_request(void **state)
 {
-	struct ibv_send_wr wr[3] = {{.opcode = IBV_WR_SEND, .next = &wr[1]}, {.opcode = 99, .next = &wr[2]}},
-			   *bad;
+	struct ibv_send_wr wr[3] = {{.opcode = IBV_WR_SEND, .next = &wr[1]}, {.opcode = 99, .next = &wr[2]}}, *bad;
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTS);
@@ -277,8 +265,8 @@ NO_LOCK_ANALYSIS static void a_reply_that_nobody_waits_for_asks_now_and_then(voi
 		uint32_t pause;
 		bool asks;
 	} rows[] = {
-		{false, 0, 0, true},  {true, 0, 0, false},   {true, IBV_SEND_SIGNALED, 0, true},
-		{true, 0, 0, false},  {false, 0, 0, true},   {true, 0, 0, false},
+		{false, 0, 0, true},  {true, 0, 0, false}, {true, IBV_SEND_SIGNALED, 0, true},
+		{true, 0, 0, false},  {false, 0, 0, true}, {true, 0, 0, false},
 		{true, 0, 200, true}, {true, 0, 0, false},
 	};
 	struct fixture *f = *state;
@@ -310,7 +298,8 @@ NO_LOCK_ANALYSIS static void a_reply_that_nobody_waits_for_asks_now_and_then(voi
 	assert_false(engine_in_flight(f->qp));
 }
 
-/* ... nor of several packets, nor of several requests that are posted together: the peer has said nothing since their last. */
+/* ... nor of several packets, nor of several requests that are posted together: the peer has said nothing since their
+ * last. */
 NO_LOCK_ANALYSIS static void a_long_reply_asks_no_more_often_than_a_short_one(void **state)
 {
 	struct fixture *f = *state;
@@ -502,12 +491,9 @@ static void a_long_read_is_one_request_to_the_application(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	for (int i = 0; i < 4; i++)
 		sge[i] = fixture_sge(f, 0, MEMORY);
-	fixture_post(f, (struct ibv_send_wr){.wr_id = 1,
-					     .opcode = IBV_WR_RDMA_READ,
-					     .sg_list = sge,
-					     .num_sge = 4,
-					     SIGNALED,
-					     REMOTE});
+	fixture_post(f,
+		     (struct ibv_send_wr){
+			     .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = sge, .num_sge = 4, SIGNALED, REMOTE});
 	/* whatever requests it takes, they cover it without gap or overlap, and each is answered as a READ of
 	 * its own */
 	while (n < packets) {
@@ -529,21 +515,27 @@ static void a_long_read_is_one_request_to_the_application(void **state)
 	assert_int_equal(expect_done(f, 1, IBV_WC_SUCCESS).byte_len, 4 * MEMORY);
 }
 
-/* Peers see the completion of what they sent before what this end did next. rows of {lengths of two SENDs, whether an ACK can
- * end their train, which the receiver takes in another order; or nobody there minds} */
+/* Peers see the completion of what they sent before what this end did next. rows of {lengths of two SENDs, whether an
+ * ACK can end their train, which the receiver takes in another order; or nobody there minds} */
 static void an_ack_is_not_behind_what_comes_after_it(void **state)
 {
 	static const struct {
 		uint32_t length[2];
 		bool ends_train, answers_first;
-	} rows[] = {{{64, 64}, true}, {{64, 32}, false}, {{MTU + 1, 0}, false}, {{0, 0}, false}, {{8, 8}, true},
-		    {{64, 32}, .answers_first = true}, {{0, 0}, .answers_first = true}};
+	} rows[] = {{{64, 64}, true},
+		    {{64, 32}, false},
+		    {{MTU + 1, 0}, false},
+		    {{0, 0}, false},
+		    {{8, 8}, true},
+		    {{64, 32}, .answers_first = true},
+		    {{0, 0}, .answers_first = true}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct fixture *f = fixture_renew(state);
 		struct ibv_sge sge[2];
 		struct ibv_send_wr second = {.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge[1], SIGNALED};
-		struct ibv_send_wr first = {.wr_id = 1, .next = &second, .opcode = IBV_WR_SEND, .sg_list = &sge[0], SIGNALED};
+		struct ibv_send_wr first = {
+			.wr_id = 1, .next = &second, .opcode = IBV_WR_SEND, .sg_list = &sge[0], SIGNALED};
 		struct packet p = request(OP_SEND_ONLY, due_psn(0), 64);
 		uint32_t at = 0;
 

@@ -1,5 +1,5 @@
-/* The responder, rule by rule: which packets it takes, what it says to each (IBTA 9.7.4, 9.7.5).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The responder, rule by rule: which packets it takes, what it says to each (IBTA 9.7.4, 9.7.5). */
 #include <string.h>
 
 #include "fixture.h"
@@ -37,18 +37,13 @@ static void psns_are_taken_in_order(void **state)
 		enum answer answer;
 		uint32_t due;
 	} rows[] = {
-		{0, ANSWER_ACK, 1},
-		{0, ANSWER_ACK, 1},	 /* duplicate: acknowledged again */
-		{2, ANSWER_SEQUENCE, 1}, /* a gap: one NAK ... */
-		{3, ANSWER_NONE, 1},	 /* ... and silence */
-		{2, ANSWER_NONE, 1},
-		{0, ANSWER_ACK, 1}, /* a duplicate is acknowledged in a gap as well */
-		{1, ANSWER_ACK, 2},
-		{3, ANSWER_SEQUENCE, 2}, /* a new gap: a new NAK */
-		{2, ANSWER_ACK, 3},
-		{3, ANSWER_ACK, 4}, /* the PSN has wrapped */
-		{-1, ANSWER_ACK, 4},
-		{4, ANSWER_ACK, 5},
+		{0, ANSWER_ACK, 1},	 {0, ANSWER_ACK, 1},	  /* duplicate: acknowledged again */
+		{2, ANSWER_SEQUENCE, 1},			  /* a gap: one NAK ... */
+		{3, ANSWER_NONE, 1},				  /* ... and silence */
+		{2, ANSWER_NONE, 1},	 {0, ANSWER_ACK, 1},	  /* a duplicate is acknowledged in a gap as well */
+		{1, ANSWER_ACK, 2},	 {3, ANSWER_SEQUENCE, 2}, /* a new gap: a new NAK */
+		{2, ANSWER_ACK, 3},	 {3, ANSWER_ACK, 4},	  /* the PSN has wrapped */
+		{-1, ANSWER_ACK, 4},	 {4, ANSWER_ACK, 5},
 	};
 	struct fixture *f = *state;
 
@@ -124,10 +119,8 @@ static void operations_come_in_sequence(void **state)
 		if (n)
 			fixture_give(f, aimed(f, rows[i].before, due_psn(0), MTU, 0, 3 * MTU));
 		fixture_forget(f);
-		fixture_give(f, aimed(f, rows[i].comes, due_psn(n), full ? MTU : 4, 0,
-				      write && !full ? 4 : 3 * MTU));
-		expect_answer(f, rows[i].answer, rows[i].answer == ANSWER_ACK ? due_psn(n + 1) : due_psn(n),
-			      (int)i);
+		fixture_give(f, aimed(f, rows[i].comes, due_psn(n), full ? MTU : 4, 0, write && !full ? 4 : 3 * MTU));
+		expect_answer(f, rows[i].answer, rows[i].answer == ANSWER_ACK ? due_psn(n + 1) : due_psn(n), (int)i);
 		assert_int_equal(f->qp->state, rows[i].answer == ANSWER_ACK ? IBV_QPS_RTS : IBV_QPS_ERR);
 		assert_int_equal(f->event[IBV_EVENT_QP_REQ_ERR], rows[i].answer == ANSWER_ACK ? 0 : 1);
 	}
@@ -166,8 +159,7 @@ static void lengths_are_right(void **state)
 
 		fixture_start(f, IBV_QPS_RTS);
 		fixture_post_recv(f, 1, 4096);
-		fixture_give(f,
-			     aimed(f, rows[i].operation, due_psn(0), rows[i].length, 0, rows[i].announced));
+		fixture_give(f, aimed(f, rows[i].operation, due_psn(0), rows[i].length, 0, rows[i].announced));
 		expect_answer(f, rows[i].answer, due_psn(rows[i].answer == ANSWER_ACK), (int)i);
 	}
 }
@@ -702,8 +694,8 @@ static void congestion_is_reported_now_and_then(void **state)
 	assert_int_equal(seen, 1);
 }
 
-/* An XRC target's responder may go elsewhere between two messages, whatever it has said about what came too early: perhaps
- * that was for where it is, and what is missing is for where it has to go. */
+/* An XRC target's responder may go elsewhere between two messages, whatever it has said about what came too early:
+ * perhaps that was for where it is, and what is missing is for where it has to go. */
 NO_LOCK_ANALYSIS static void a_gap_keeps_no_responder_from_moving(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* Time-outs, probes, receivers that are not ready, congestion (IBTA 9.7.5.2.8, 9.7.6).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Time-outs, probes, receivers that are not ready, congestion (IBTA 9.7.5.2.8, 9.7.6). */
 #include <string.h>
 
 #include "requests.h"

@@ -1,6 +1,6 @@
-/* Small SENDs that go to the network the fast path, and what comes from there and is taken so: they leave behind what the usual way
- * does, and what is not for them goes the usual way.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small SENDs that go to the network the fast path, and what comes from there and is taken so: they leave behind what
+ * the usual way does, and what is not for them goes the usual way. */
 #include <string.h>
 
 #include "straight_way.h"
@@ -248,7 +248,7 @@ static void what_is_for_the_usual_way_changes_nothing(void **state)
 	p.opcode |= TRANSPORT_UC;
 	assert_false(take(f, p));
 	assert_false(take(f, request(OP_SEND_ONLY, due_psn(0), MTU + 1)));
-	assert_false(take(f, request(OP_SEND_ONLY, due_psn(1), 64)));	 /* one before it is missing */
+	assert_false(take(f, request(OP_SEND_ONLY, due_psn(1), 64)));	/* one before it is missing */
 	assert_false(take(f, request(OP_SEND_ONLY, due_psn(-1u), 64))); /* it has come before */
 	assert_false(take(f, request(OP_SEND_FIRST, due_psn(0), MTU)));
 	assert_false(take(f, ack(sent_psn(0), ACKED))); /* of what was never sent */

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A QP whose receives come from a shared queue: who gets which, what is told when they run low, and what a QP
- * that fails leaves alone. SPDX-License-Identifier: BSD-2-Clause */
+ * that fails leaves alone. */
 #include <errno.h>
 #include <string.h>
 
@@ -184,8 +185,7 @@ static void it_is_resized_or_left_as_it_was(void **state)
 		}
 		for (; n < 3 + rows[i].posted; n++)
 			assert_int_equal(post(f, n, 64), 0);
-		assert_int_equal(srq_modify(f->srq, rows[i].depth, rows[i].limit, rows[i].mask),
-				 rows[i].error);
+		assert_int_equal(srq_modify(f->srq, rows[i].depth, rows[i].limit, rows[i].mask), rows[i].error);
 		assert_int_equal(f->srq->rq.depth, depth);
 		for (; n < 3 + depth; n++)
 			assert_int_equal(post(f, n, 64), 0);
@@ -245,8 +245,7 @@ static void a_reset_qp_leaves_the_queue_alone(void **state)
 	assert_int_equal(post(f, 1, 64), 0);
 	assert_int_equal(post(f, 2, 64), 0);
 	give(f, 0);
-	assert_int_equal(fixture_modify(f, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE),
-			 0);
+	assert_int_equal(fixture_modify(f, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(way); i++)
 		assert_int_equal(fixture_move(f, way[i]), 0);
 	expect_none(f);

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Small SENDs and WRITEs with immediate between local peers that go the fast path: they leave behind what the usual way
- * does, and what is not for them goes the usual way. Datagrams: test_straight_datagrams.c.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * does, and what is not for them goes the usual way. Datagrams: test_straight_datagrams.c. */
 #include <string.h>
 
 #include "straight_way.h"
@@ -173,7 +173,8 @@ static void what_is_not_plain_is_left_to_the_usual_way(void **state)
 	sge.lkey = f->foreign->base.lkey;
 	assert_false(post_with(f, &wr, &p, payload));
 	/* a fence waits for READs */
-	fixture_post(f, (struct ibv_send_wr){.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .num_sge = 64, .wr.rdma = {IOVA, 0x99}});
+	fixture_post(f, (struct ibv_send_wr){
+				.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .num_sge = 64, .wr.rdma = {IOVA, 0x99}});
 	assert_false(post(f, 2, 64, IBV_SEND_FENCE, &p));
 	assert_true(post(f, 2, 64, 0, &p));
 	assert_int_equal(p.psn.v, sent_psn(1).v);
@@ -351,7 +352,8 @@ static void what_is_out_of_order_or_does_not_fit_is_not_taken(void **state)
 	assert_false(give(f, request(OP_SEND_FIRST, due_psn(0), 64)));
 	assert_false(give(f, request(OP_SEND_ONLY_INV, due_psn(0), 64)));
 	expect_none(f);
-	fixture_give(f, request(OP_SEND_FIRST, due_psn(0), MTU)); /* the middle of a message, too long for its receive */
+	fixture_give(f,
+		     request(OP_SEND_FIRST, due_psn(0), MTU)); /* the middle of a message, too long for its receive */
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 	assert_false(give(f, request(OP_SEND_ONLY, due_psn(0), 64)));
 }
@@ -480,7 +482,8 @@ static void who_polls_is_given_the_completion_at_once(void **state)
 	assert_int_equal(poller.got, 2);
 	assert_int_equal(wc[1].wr_id, 2);
 	assert_int_equal(wc[1].wc_flags, 0);
-	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(2), 8), NULL, &poller)); /* no more than it has asked for */
+	assert_true(
+		give_to(f, request(OP_SEND_ONLY, due_psn(2), 8), NULL, &poller)); /* no more than it has asked for */
 	assert_int_equal(poller.got, 2);
 	expect_taken(f, 3, IBV_WC_SUCCESS);
 	poller.got = 0;

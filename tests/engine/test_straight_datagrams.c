@@ -1,4 +1,5 @@
-/* Datagrams between local peers that go the fast path: as test_straight.c. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams between local peers that go the fast path: as test_straight.c. */
 #include <string.h>
 
 #include "straight_way.h"
@@ -135,11 +136,11 @@ static void a_datagram_that_is_not_plain_is_left_to_the_usual_way(void **state)
 	start_near(f);
 	foreign = f->ah;
 	foreign.pd = &f->other_pd;
-#define REFUSED(change)                                        \
-	do {                                                   \
-		sge = fixture_sge(f, 0, 64);                   \
-		wr = datagram(f, 1, &sge);                     \
-		change;                                        \
+#define REFUSED(change)                                       \
+	do {                                                  \
+		sge = fixture_sge(f, 0, 64);                  \
+		wr = datagram(f, 1, &sge);                    \
+		change;                                       \
 		assert_false(post_near(f, &wr, &p, payload)); \
 	} while (0)
 	REFUSED(wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM);
@@ -150,7 +151,7 @@ static void a_datagram_that_is_not_plain_is_left_to_the_usual_way(void **state)
 	REFUSED(wr.wr.ud.ah = &foreign.base);
 	REFUSED(wr.wr.ud.remote_qpn = QPN_MASK);
 	REFUSED(wr.wr.ud.remote_qpn = PEER_QPN + 1); /* who is not known */
-	REFUSED(f->now += SEC); /* after which nobody counts on what was granted */
+	REFUSED(f->now += SEC);			     /* after which nobody counts on what was granted */
 }
 
 /* Half of what may be sent without an answer. */
@@ -388,8 +389,8 @@ static void but_not_for_ever(void **state)
 	near_is_behind = false;
 }
 
-/* A ring that stays full holds up who waits behind a process that has been stopped; for a second. Then it is silent, and what does
- * not fit is lost, as on a network. */
+/* A ring that stays full holds up who waits behind a process that has been stopped; for a second. Then it is silent,
+ * and what does not fit is lost, as on a network. */
 static void a_ring_that_stays_full_is_not_waited_for_long(void **state)
 {
 	struct fixture *f = *state;
@@ -397,9 +398,11 @@ static void a_ring_that_stays_full_is_not_waited_for_long(void **state)
 	start_near(f);
 	near_room = NEAR_FULL;
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.wr_id = (uint64_t)i,
-											  .opcode = IBV_WR_SEND,
-											  .send_flags = IBV_SEND_SIGNALED})), 0);
+		assert_int_equal(
+			fixture_post(f, fixture_datagram(f, (struct ibv_send_wr){.wr_id = (uint64_t)i,
+										 .opcode = IBV_WR_SEND,
+										 .send_flags = IBV_SEND_SIGNALED})),
+			0);
 	fixture_wait(f, 200 * MSEC);
 	assert_int_equal(datagrams_sent(f), 0);
 	expect_none(f);

@@ -1,5 +1,5 @@
-/* UC (IBTA 9.8.2): messages of many packets that nobody acknowledges; those that lose one are dropped whole.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UC (IBTA 9.8.2): messages of many packets that nobody acknowledges; those that lose one are dropped whole. */
 #include <errno.h>
 #include <string.h>
 
@@ -38,8 +38,7 @@ static void a_message_becomes_packets_and_is_complete(void **state)
 		{IBV_WR_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST, OP_SEND_ONLY},
 		{IBV_WR_SEND_WITH_IMM, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_IMM, OP_SEND_ONLY_IMM},
 		{IBV_WR_RDMA_WRITE, OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST, OP_WRITE_ONLY},
-		{IBV_WR_RDMA_WRITE_WITH_IMM, OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM,
-		 OP_WRITE_ONLY_IMM},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM, OP_WRITE_ONLY_IMM},
 	};
 	struct fixture *f = *state;
 	uint32_t n = 0;
@@ -109,8 +108,7 @@ static void requests_that_want_an_answer_are_refused(void **state)
 
 	fixture_start(f, IBV_QPS_RTS);
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
-		assert_int_equal(fixture_post(f, (struct ibv_send_wr){.opcode = never[i], .num_sge = 8}),
-				 EINVAL);
+		assert_int_equal(fixture_post(f, (struct ibv_send_wr){.opcode = never[i], .num_sge = 8}), EINVAL);
 	expect_none(f);
 }
 
@@ -233,8 +231,8 @@ static void what_is_not_allowed_is_dropped(void **state)
 	bad[2].rkey = f->plain->base.rkey;
 	bad[3].va = IOVA + MEMORY - 7;
 	bad[4].dma_length = 9;
-	bad[5] = request(OP_SEND_ONLY, due_psn(0), 9);	      /* longer than the receive */
-	bad[6] = request(OP_SEND_FIRST, due_psn(0), MTU - 1); /* shorter than a packet that others follow */
+	bad[5] = request(OP_SEND_ONLY, due_psn(0), 9);		       /* longer than the receive */
+	bad[6] = request(OP_SEND_FIRST, due_psn(0), MTU - 1);	       /* shorter than a packet that others follow */
 	bad[7] = aimed(f, OP_WRITE_FIRST, due_psn(0), MTU, TARGET, 1); /* longer than announced */
 	memcpy(before, f->memory, MEMORY);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {

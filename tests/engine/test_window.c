@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: what may be bound to what (IBTA 10.6.7), what their keys then allow, and how binding and
- * invalidating stand among other requests. SPDX-License-Identifier: BSD-2-Clause */
+ * invalidating stand among other requests. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -19,16 +20,14 @@ static struct mr *region(struct fixture *f, struct pd *pd, unsigned access)
 	return mr_register(pd, f->memory, MEMORY, access & ZERO ? 0 : IOVA, access);
 }
 
-static struct ibv_send_wr bind_of(uint64_t id, struct mr *window, struct mr *mr, uint64_t addr,
-				  uint64_t length, unsigned access)
+static struct ibv_send_wr bind_of(uint64_t id, struct mr *window, struct mr *mr, uint64_t addr, uint64_t length,
+				  unsigned access)
 {
 	return (struct ibv_send_wr){
 		.wr_id = id,
 		.opcode = IBV_WR_BIND_MW,
 		.send_flags = IBV_SEND_SIGNALED,
-		.bind_mw = {&window->window,
-			    ibv_inc_rkey(window->window.rkey),
-			    {&mr->base, addr, length, access}},
+		.bind_mw = {&window->window, ibv_inc_rkey(window->window.rkey), {&mr->base, addr, length, access}},
 	};
 }
 
@@ -44,8 +43,7 @@ static struct ibv_send_wr invalidate_of(uint64_t id, uint32_t rkey)
 
 static struct ibv_send_wr send_of(uint64_t id)
 {
-	return (struct ibv_send_wr){
-		.wr_id = id, .opcode = IBV_WR_SEND, .num_sge = 8, .send_flags = IBV_SEND_SIGNALED};
+	return (struct ibv_send_wr){.wr_id = id, .opcode = IBV_WR_SEND, .num_sge = 8, .send_flags = IBV_SEND_SIGNALED};
 }
 
 /* rows of {type, rights of the region, rights asked for, address, length, status} */
@@ -89,11 +87,9 @@ static void the_rules_of_binding(void **state)
 		fixture_start(f, IBV_QPS_RTS);
 		mr = region(f, &f->pd, rows[i].has);
 		window = window_create(&f->pd, rows[i].type);
-		assert_int_equal(fixture_post(f, bind_of(i, window, mr, rows[i].address, rows[i].length,
-							 rows[i].wants)),
-				 0);
-		assert_int_equal(expect_completion_(&f->send_cq, i, rows[i].status, (int)i).opcode,
-				 IBV_WC_BIND_MW);
+		assert_int_equal(
+			fixture_post(f, bind_of(i, window, mr, rows[i].address, rows[i].length, rows[i].wants)), 0);
+		assert_int_equal(expect_completion_(&f->send_cq, i, rows[i].status, (int)i).opcode, IBV_WC_BIND_MW);
 		assert_int_equal(f->qp->state, rows[i].status == OK ? IBV_QPS_RTS : IBV_QPS_ERR);
 		assert_int_equal(mr_deregister(mr), rows[i].status == OK && rows[i].length ? -EBUSY : 0);
 		expect_silence(f);
@@ -104,8 +100,7 @@ static void domains_must_agree(void **state)
 {
 	struct fixture *f = *state;
 	struct mr *mr = region(f, &f->pd, BIND), *other = region(f, &f->other_pd, BIND);
-	struct mr *window = window_create(&f->pd, IBV_MW_TYPE_1),
-		  *foreign = window_create(&f->other_pd, IBV_MW_TYPE_1);
+	struct mr *window = window_create(&f->pd, IBV_MW_TYPE_1), *foreign = window_create(&f->other_pd, IBV_MW_TYPE_1);
 	const struct {
 		struct mr *window, *mr;
 	} rows[] = {{window, other}, {foreign, mr}, {foreign, other}};
@@ -136,8 +131,7 @@ static void type_2_is_bound_once(void **state)
 }
 
 /* A WRITE, READ or atomic by that key at that address. */
-static void try(struct fixture *f, uint32_t n, uint8_t operation, uint32_t rkey, uint64_t va, bool allowed,
-		int row)
+static void try(struct fixture *f, uint32_t n, uint8_t operation, uint32_t rkey, uint64_t va, bool allowed, int row)
 {
 	bool reads = operation == OP_READ_REQUEST, atomic = operation == OP_FETCH_ADD;
 	struct packet p = aimed(f, operation, due_psn(n), reads || atomic ? 0 : 8, 0, 8);
@@ -183,18 +177,16 @@ static void a_window_allows_what_it_was_bound_for(void **state)
 
 		fixture_start(f, IBV_QPS_RTS);
 		window = window_create(&f->pd, IBV_MW_TYPE_2);
-		assert_int_equal(fixture_post(f, bind_of(1, window, f->mr, IOVA + 1024, 64, rows[i].wants)),
-				 0);
+		assert_int_equal(fixture_post(f, bind_of(1, window, f->mr, IOVA + 1024, 64, rows[i].wants)), 0);
 		expect_done(f, 1, IBV_WC_SUCCESS);
 		for (int k = 0; k < 64; k++)
 			f->memory[1024 + k] = (uint8_t)k;
-		try(f, 0, rows[i].operation, window->window.rkey,
-		    base + (uint64_t)rows[i].offset, rows[i].allowed, (int)i);
+		try(f, 0, rows[i].operation, window->window.rkey, base + (uint64_t)rows[i].offset, rows[i].allowed,
+		    (int)i);
 		if (rows[i].operation == OP_WRITE_ONLY && rows[i].allowed)
 			assert_memory_equal(f->memory + 1024 + rows[i].offset, f->payload, 8);
 		if (rows[i].operation == OP_READ_REQUEST && rows[i].allowed)
-			assert_memory_equal(f->sent[f->sents - 1].payload, f->memory + 1024 + rows[i].offset,
-					    8);
+			assert_memory_equal(f->sent[f->sents - 1].payload, f->memory + 1024 + rows[i].offset, 8);
 	}
 }
 
@@ -245,8 +237,8 @@ static void by_deallocation(struct fixture *f, struct mr *window)
 
 static void a_dead_key_is_nobodys(void **state)
 {
-	static void (*const rows[])(struct fixture * f, struct mr * window) = {
-		by_local_invalidation, by_remote_invalidation, by_deallocation};
+	static void (*const rows[])(struct fixture * f, struct mr * window) = {by_local_invalidation,
+									       by_remote_invalidation, by_deallocation};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint32_t next = rows[i] == by_remote_invalidation ? 2 : 1;
@@ -393,8 +385,7 @@ static void they_are_not_done_twice(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	assert_int_equal(fixture_post(f, send_of(1)), 0);
 	assert_int_equal(fixture_post(f, bind_of(2, window, f->mr, IOVA, 8, WRITE)), 0);
-	assert_int_equal(
-		fixture_post(f, bind_of(3, window_create(&f->pd, IBV_MW_TYPE_2), f->mr, IOVA, 8, WRITE)), 0);
+	assert_int_equal(fixture_post(f, bind_of(3, window_create(&f->pd, IBV_MW_TYPE_2), f->mr, IOVA, 8, WRITE)), 0);
 	assert_int_equal(fixture_post(f, send_of(4)), 0);
 	fixture_forget(f);
 	fixture_give(f, ack(sent_psn(0), NAK_SEQUENCE));
@@ -500,8 +491,8 @@ static void a_read_ends_with_its_window(void **state)
 	f->batch.room = UINT32_MAX;
 	assert_true(engine_run(f->qp, &f->batch));
 	assert_int_equal(mr_deregister(f->exported), -EBUSY);
-	assert_true(window_invalidate(&f->hca, &f->pd, f->qp->serial,
-				      f->rkey)); /* while the tx batch holds the region */
+	assert_true(
+		window_invalidate(&f->hca, &f->pd, f->qp->serial, f->rkey)); /* while the tx batch holds the region */
 	batch_done(&f->batch);
 	lock_drop(&f->qp->lock);
 	assert_int_equal(mr_deregister(f->exported), 0);

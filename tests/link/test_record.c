@@ -46,9 +46,9 @@ static void expect_same(const struct packet *a, const struct packet *b)
 	uint32_t flags = opcode_info[a->opcode].flags;
 
 #define SAME(field) assert_int_equal(a->field, b->field)
-#define SAME_IF(flag, field)     \
-	do {                     \
-		if (flags & (flag)) \
+#define SAME_IF(flag, field)         \
+	do {                         \
+		if (flags & (flag))  \
 			SAME(field); \
 	} while (0)
 	SAME(opcode);
@@ -82,7 +82,8 @@ static void expect_same_straight(const char *record, const struct packet *p, con
 	_Alignas(CACHE_LINE) char memory[1024];
 
 	memcpy(memory, record, sizeof(memory));
-	memset(memory + sizeof(uint64_t) + sizeof(uint32_t), 0xee, record_bytes(p)); /* behind what ring_publish() writes */
+	memset(memory + sizeof(uint64_t) + sizeof(uint32_t), 0xee,
+	       record_bytes(p)); /* behind what ring_publish() writes */
 	memset(memory + offsetof(struct record, zero), 0, 1);
 	memcpy(memory + record_header(opcode_info[p->opcode].flags), payload, p->length);
 	record_put_straight(memory, p, 5, &here);
@@ -101,7 +102,8 @@ static void a_packet_of_every_kind_comes_out_as_it_went_in(void **state)
 		uint32_t length = info->flags & HAS_PAYLOAD ? sizeof(payload) : 0;
 		struct packet p, in = packet_of((uint8_t)opcode, length);
 		struct iovec iov[2] = {{payload, 7}, {payload + 7, sizeof(payload) - 7}};
-		struct link_tx tx = {.packet = &in, .iov = iov, .iovs = length ? 2 : 0, .dgid = &there, .traffic_class = 5};
+		struct link_tx tx = {
+			.packet = &in, .iov = iov, .iovs = length ? 2 : 0, .dgid = &there, .traffic_class = 5};
 		const union ibv_gid *from = NULL;
 
 		if (!info->name)

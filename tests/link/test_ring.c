@@ -126,8 +126,12 @@ static void no_mark_of_an_older_record_or_of_another_ring_is_taken_for_the_next(
 	assert_int_not_equal(e.consumer.key, other.consumer.key);
 	assert_int_equal(e.consumer.key, e.producer.key);
 	for (uint32_t i = 0; i < 2 * SIZE / RING_UNIT; i++) {
-		uint64_t lies[] = {0, e.producer.at, e.producer.key, e.producer.key + e.producer.at - SIZE,
-				   e.producer.key + e.producer.at + RING_UNIT, other.producer.key + e.producer.at};
+		uint64_t lies[] = {0,
+				   e.producer.at,
+				   e.producer.key,
+				   e.producer.key + e.producer.at - SIZE,
+				   e.producer.key + e.producer.at + RING_UNIT,
+				   other.producer.key + e.producer.at};
 
 		for (size_t j = 0; j < ARRAY_SIZE(lies); j++) {
 			if (lies[j] == e.producer.key + e.producer.at)

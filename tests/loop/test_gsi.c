@@ -19,8 +19,8 @@
 #include "wire/cm_mad.h"
 
 enum {
-	TO = 0,	    /* in a MAD: the slot that it is for, 0: who listens for SERVICE */
-	NUMBER = 1, /* ... and which one it is */
+	TO = 0,	      /* in a MAD: the slot that it is for, 0: who listens for SERVICE */
+	NUMBER = 1,   /* ... and which one it is */
 	MESSAGE = 16, /* ... which of connection management, and the service that it asks for: two bytes each */
 	WANTED = 38,
 	SERVICE = 4711,
@@ -29,7 +29,7 @@ enum {
 };
 
 static union ibv_gid here, elsewhere, sender; /* one of these two */
-static int report = -1; /* in a child: where it tells of the MADs that it gets */
+static int report = -1;			      /* in a child: where it tells of the MADs that it gets */
 
 static uint8_t owner(const struct gsi_mad *mad)
 {
@@ -167,10 +167,7 @@ static void mads_reach_whom_they_are_for(void **state)
 static void send_request(const struct path *path, uint8_t number)
 {
 	uint8_t mad[MAD_BYTES] = {
-		[NUMBER] = number,
-		[MESSAGE + 1] = CM_REQ,
-		[WANTED] = SERVICE >> 8,
-		[WANTED + 1] = SERVICE & 255,
+		[NUMBER] = number,    [MESSAGE + 1] = CM_REQ, [WANTED] = SERVICE >> 8, [WANTED + 1] = SERVICE & 255,
 		[MAD_BYTES - 1] = 99,
 	};
 

@@ -111,7 +111,7 @@ static void whatever_else_is_said_is_refused_and_leaves_nothing(void **state)
 		size_t size;
 		int descriptors;
 	} rows[] = {
-		{good, 0, 0}, /* an empty message */
+		{good, 0, 0},		 /* an empty message */
 		{good, sizeof(good), 1}, /* says that none comes */
 		{good, 1, 1},
 		{good, sizeof(good) - 1, 1},
@@ -121,8 +121,13 @@ static void whatever_else_is_said_is_refused_and_leaves_nothing(void **state)
 		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 2},
 		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 8},
 		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 7}, sizeof(good), 3},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1, .flags = GREETING_HAS_TABLES},
-		 sizeof(good), 1},
+		{{.magic = GREETING_MAGIC,
+		  .bytes = sizeof(good),
+		  .slot = OTHER,
+		  .fds = 1,
+		  .flags = GREETING_HAS_TABLES},
+		 sizeof(good),
+		 1},
 		{{.magic = 1, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 1},
 		{{.magic = GREETING_MAGIC, .bytes = 4, .slot = OTHER, .fds = 1}, sizeof(good), 1},
 		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 0, .fds = 1}, sizeof(good), 1},

@@ -82,9 +82,18 @@ static void modify(struct qp *qp, struct ibv_qp_attr attr, int mask)
 static void connect_qp(struct qp *qp, uint32_t to)
 {
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE},
-			   rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to, .rq_psn = 9,
-				  .max_dest_rd_atomic = 1, .min_rnr_timer = 1, .ah_attr = {.port_num = 1, .is_global = 1}},
-			   rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .sq_psn = 9,
+			   rtr = {.qp_state = IBV_QPS_RTR,
+				  .path_mtu = IBV_MTU_1024,
+				  .dest_qp_num = to,
+				  .rq_psn = 9,
+				  .max_dest_rd_atomic = 1,
+				  .min_rnr_timer = 1,
+				  .ah_attr = {.port_num = 1, .is_global = 1}},
+			   rts = {.qp_state = IBV_QPS_RTS,
+				  .timeout = 14,
+				  .retry_cnt = 7,
+				  .rnr_retry = 7,
+				  .sq_psn = 9,
 				  .max_rd_atomic = 1};
 
 	modify(qp, init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -93,8 +102,9 @@ static void connect_qp(struct qp *qp, uint32_t to)
 	lock_drop(&qp->lock);
 	assert_int_equal(loop_attach(&qp->path), 0);
 	loop_introduce(&qp->path, to);
-	modify(qp, rtr, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			IBV_QP_MIN_RNR_TIMER);
+	modify(qp, rtr,
+	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+		       IBV_QP_MIN_RNR_TIMER);
 	modify(qp, rts, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
@@ -170,7 +180,10 @@ static void post_send(struct pair *p, int i, const char *text)
 static void post_write(struct pair *p, int i)
 {
 	struct ibv_sge sge = {(uintptr_t)p->bytes[i], sizeof(p->bytes[i]), p->mr->base.lkey};
-	struct ibv_send_wr wr = {.wr_id = 300, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+	struct ibv_send_wr wr = {.wr_id = 300,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
 				 .wr.rdma = {(uintptr_t)p->bytes[!i], p->mr->base.rkey}},
 			   *bad;
 
@@ -367,7 +380,8 @@ static bool is_helper(const char *task)
 	return !strcmp(name, "uroce\n");
 }
 
-/* Among the threads of this process: sanitizers have some too, which are not ours. False: it has not come to run yet. */
+/* Among the threads of this process: sanitizers have some too, which are not ours. False: it has not come to run yet.
+ */
 static bool find_helper(char *task, size_t size)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -395,7 +409,8 @@ static unsigned long sleeps_of(const char *task)
 	return number_in(path, "voluntary_ctxt_switches:");
 }
 
-/* It sleeps until something comes: in epoll_pwait2() without a time, or in epoll_wait() with -1; and its timer is not set. */
+/* It sleeps until something comes: in epoll_pwait2() without a time, or in epoll_wait() with -1; and its timer is not
+ * set. */
 static bool is_at_rest(const char *task)
 {
 	struct helper *h = &atomic_load(&loop_current)->helper;
@@ -508,7 +523,8 @@ static unsigned long poll_beside(unsigned int others_poll, uint64_t took)
 	return polls;
 }
 
-/* Were they to, each would for the longer the more they are, and whoever is awaited by all of them is one of the others. */
+/* Were they to, each would for the longer the more they are, and whoever is awaited by all of them is one of the
+ * others. */
 static void many_who_poll_do_not_keep_the_processor_from_each_other(void **state)
 {
 	unsigned long alone;

@@ -47,8 +47,8 @@ static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8
 			if (i->k == (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM))
 				a = random;
 			else
-				a = (uint32_t)packet[i->k] << 24 | packet[i->k + 1] << 16 |
-				    packet[i->k + 2] << 8 | packet[i->k + 3];
+				a = (uint32_t)packet[i->k] << 24 | packet[i->k + 1] << 16 | packet[i->k + 2] << 8 |
+				    packet[i->k + 3];
 			break;
 		case BPF_ALU | BPF_MOD | BPF_K:
 			a %= i->k;
@@ -86,7 +86,8 @@ static void the_program_finds_each_slots_place(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		const struct order *o = &orders[i];
-		uint16_t length = steering_program(&(struct steering_order){.slots = o->slots, .count = o->count}, code);
+		uint16_t length =
+			steering_program(&(struct steering_order){.slots = o->slots, .count = o->count}, code);
 
 		for (uint32_t slot = 0; slot <= SLOTS; slot++) {
 			struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << 16 | 0x1234};
@@ -102,8 +103,8 @@ static void the_program_finds_each_slots_place(void **state)
 	}
 }
 
-/* A message of connection management goes to the process whose communication id it carries; one that carries none goes to
- * who listens, or any. */
+/* A message of connection management goes to the process whose communication id it carries; one that carries none goes
+ * to who listens, or any. */
 static void the_program_knows_communication_ids(void **state)
 {
 	static const struct order o = {{9, 255, 0x11}, 3};
@@ -396,8 +397,9 @@ static bool send_to(struct process *to)
 	return !seen.handed_over;
 }
 
-/* All arrive; and once it is found out what is wrong, they take the fast path. How many go astray until then is a matter of who
- * looks when: 4 show it to whoever gets them, but for those that he got before he knew of the last change. */
+/* All arrive; and once it is found out what is wrong, they take the fast path. How many go astray until then is a
+ * matter of who looks when: 4 show it to whoever gets them, but for those that he got before he knew of the last
+ * change. */
 static void settle(struct process *all, int count)
 {
 	int in_a_row = 0;
@@ -493,7 +495,8 @@ static void who_leaves_hands_over_without_a_registry(void **state)
 	struct process p[2] = {start_as(live_alone), start_as(live_alone)};
 	bool first = send_to(&p[0]);
 	struct process *leaving = &p[!first], *staying = &p[first];
-	struct packet packet = {.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)staying->slot << 16 | 77, .psn = psn(next_psn++)};
+	struct packet packet = {
+		.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)staying->slot << 16 | 77, .psn = psn(next_psn++)};
 	struct link_tx tx = {.packet = &packet, .dgid = &here};
 	struct seen seen[2];
 

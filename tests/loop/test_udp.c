@@ -115,8 +115,14 @@ static void add(uint8_t opcode, uint32_t length, uint32_t pieces, const union ib
 	uint32_t n = batch.count++, done = 0;
 	struct packet *p = &batch.packet[n];
 
-	*p = (struct packet){.opcode = opcode, .pkey = 0xffff, .dest_qpn = 0x120000 + n, .psn = psn(n),
-			     .ack_request = n & 1, .length = length, .va = n, .dma_length = length};
+	*p = (struct packet){.opcode = opcode,
+			     .pkey = 0xffff,
+			     .dest_qpn = 0x120000 + n,
+			     .psn = psn(n),
+			     .ack_request = n & 1,
+			     .length = length,
+			     .va = n,
+			     .dma_length = length};
 	for (uint32_t i = 0; i < pieces; i++) {
 		uint32_t bytes = i + 1 == pieces ? length - done : length / pieces;
 
@@ -149,7 +155,8 @@ static void check_batch(void)
 	assert_int_equal(link_udp_counters(b.link)->rx_malformed, 0);
 }
 
-static const uint32_t sizes[] = {0, 1, 2, 3, 4, 5, 63, 64, 65, 256, 511, 512, 513, 514, 1023, 1024, 2048, 4093, 4095, 4096};
+static const uint32_t sizes[] = {0,   1,   2,	3,   4,	   5,	 63,   64,   65,   256,
+				 511, 512, 513, 514, 1023, 1024, 2048, 4093, 4095, 4096};
 static const struct {
 	const char *a, *b;
 } places[] = {{"127.0.0.1", "127.0.0.2"}, {"127.0.0.1", "127.0.0.1"}, {"::1", "::1"}};
@@ -174,8 +181,8 @@ static void each_size_arrives_whole(void **state)
 }
 
 struct train {
-	uint32_t count, length; /* packets, bytes of payload */
-	uint32_t last;		/* of one packet more; 0: none */
+	uint32_t count, length;	 /* packets, bytes of payload */
+	uint32_t last;		 /* of one packet more; 0: none */
 	uint32_t trains, before; /* that it takes now, and with a kernel before 6.9 */
 };
 static const struct train trains[] = {
@@ -188,7 +195,8 @@ static const struct train trains[] = {
 /* Whether the kernel takes trains of more than 64 packets. */
 static bool kernel_takes_long_trains(void)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	char bytes[65] = {0};
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1;
 	bool takes;
@@ -235,7 +243,8 @@ static void trains_are_shorter_where_the_kernel_takes_no_long_ones(void **state)
 	check_trains(true);
 }
 
-/* rows of {opcodes of a train, all of whose packets but the last are as long as it takes; in which order they are delivered} */
+/* rows of {opcodes of a train, all of whose packets but the last are as long as it takes; in which order they are
+ * delivered} */
 static void an_ack_is_delivered_before_the_requests_that_it_travels_with(void **state)
 {
 	static const struct {
@@ -268,8 +277,8 @@ static void an_ack_is_delivered_before_the_requests_that_it_travels_with(void **
 	close_pair();
 }
 
-/* A payload that stands in the link's memory already, by itself and with an ACK behind it: by either socket, and by a kernel that
- * makes no trains. */
+/* A payload that stands in the link's memory already, by itself and with an ACK behind it: by either socket, and by a
+ * kernel that makes no trains. */
 static void what_is_placed_arrives(void **state)
 {
 	for (size_t k = 0; k < ARRAY_SIZE(places) * 2; k++) {
@@ -284,7 +293,8 @@ static void what_is_placed_arrives(void **state)
 			batch.count = b.count = 0;
 			add(OP_SEND_ONLY, length, 0, &b.link->gid);
 			batch.tx[0].placed = true;
-			memcpy((char *)a.link->ops->room(a.link) + opcode_info[OP_SEND_ONLY].header_bytes, memory, length);
+			memcpy((char *)a.link->ops->room(a.link) + opcode_info[OP_SEND_ONLY].header_bytes, memory,
+			       length);
 			if (i % 3)
 				add(OP_ACKNOWLEDGE, 0, 0, &b.link->gid);
 			for (uint32_t n = 0; n < batch.count; n++)
@@ -392,8 +402,8 @@ static void a_way_that_leads_nowhere_is_a_loss(void **state)
 	close_pair();
 }
 
-/* A socket that is nobody's link. Its port is always the same: of 65536 packets that are garbage one looks right, as nobody knows the
- * identification that the ICRC covers. From this port none of those below does. */
+/* A socket that is nobody's link. Its port is always the same: of 65536 packets that are garbage one looks right, as
+ * nobody knows the identification that the ICRC covers. From this port none of those below does. */
 static int open_stranger(void)
 {
 	struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(GARBAGE_PORT)};
@@ -494,7 +504,8 @@ static int open_capture(void)
 	return s;
 }
 
-/* Checks the packets of one datagram, as receivers do that see the IP header; returns the port that it comes from. 0: empty. */
+/* Checks the packets of one datagram, as receivers do that see the IP header; returns the port that it comes from. 0:
+ * empty. */
 static uint16_t check_captured(int capture, uint32_t first)
 {
 	uint8_t frame[4096];

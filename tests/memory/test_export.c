@@ -1,5 +1,6 @@
-/* Regions in memory that the program itself shares, of each kind: how local peers get there, that nobody is ended by a file that
- * gets shorter, and that all is given back. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions in memory that the program itself shares, of each kind: how local peers get there, that nobody is ended by a
+ * file that gets shorter, and that all is given back. */
 #include "memory/world.h"
 
 #include <errno.h>
@@ -87,7 +88,9 @@ static struct memory huge_memfd(void)
 static struct memory anonymous(void)
 {
 	return (struct memory){
-		.size = LENGTH, .fd = -1, .segment = -1,
+		.size = LENGTH,
+		.fd = -1,
+		.segment = -1,
 		.at = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
 	};
 }
@@ -118,12 +121,7 @@ static const struct kind {
 };
 
 /* What is there for the local peer to use: its handlers, process_vm, or neither. */
-enum means {
-	CATCHES,
-	PROCESS_VM,
-	KERNEL,
-	MEANS
-};
+enum means { CATCHES, PROCESS_VM, KERNEL, MEANS };
 
 static void begin_with(struct world *w, child_main *child, enum means means)
 {
@@ -171,8 +169,9 @@ static void write_when_told(struct share *own, struct reach *parent, int socket)
 		}
 		way = way_of(parent);
 		memset(bytes, word, sizeof(bytes));
-		if (way != 'n' && !(put(parent, key_of(1), IOVA + 1, bytes, LENGTH - 1) &&
-				    get(parent, key_of(1), IOVA + 1, back, LENGTH - 1) && !memcmp(bytes, back, LENGTH - 1)))
+		if (way != 'n' &&
+		    !(put(parent, key_of(1), IOVA + 1, bytes, LENGTH - 1) &&
+		      get(parent, key_of(1), IOVA + 1, back, LENGTH - 1) && !memcmp(bytes, back, LENGTH - 1)))
 			way = '?';
 		tell(socket, way);
 	}
@@ -204,9 +203,7 @@ static void bytes_come_into_each_kind(void **state)
 			memset(m.at, '.', LENGTH);
 			open_exported(w.own, m.at, 1, &where);
 			/* without privileges, nobody opens anonymous memory */
-			way = where.mapped	    ? kinds[i].shrinks ? expected[means] : 'm'
-			      : means == KERNEL ? 'n'
-						: 'p';
+			way = where.mapped ? kinds[i].shrinks ? expected[means] : 'm' : means == KERNEL ? 'n' : 'p';
 			tell(w.socket, 'A' + (char)i);
 			if (!hear(w.socket, way) || (way != 'n' && !is_filled(m.at, 'A' + (char)i)))
 				fail_msg("%s: not by '%c', or the bytes are not there", kinds[i].name, way);
@@ -278,7 +275,8 @@ static void a_region_in_several_mappings_is_exported_as_far_as_they_are_one(void
 	at = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	/* a piece that the kernel lists for itself, and one of another place */
 	assert_int_equal(madvise(at + 2 * page, page, MADV_DONTFORK), 0);
-	assert_ptr_not_equal(mmap(at + 5 * page, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), MAP_FAILED);
+	assert_ptr_not_equal(mmap(at + 5 * page, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+			     MAP_FAILED);
 	for (int old = 0; old < 2; old++) {
 		maps_old = old;
 		export_make(s, at + 1, 8 * page - 1, &where);
@@ -403,7 +401,8 @@ static void close_while_others_write(struct world *w, const struct kind *kind)
 				sched_yield();
 			for (int k = 0; k < LENGTH; k += 8)
 				if (((volatile char *)m.at)[k] != '-')
-					fail_msg("%s, round %u: somebody wrote after the region was closed", kind->name, i);
+					fail_msg("%s, round %u: somebody wrote after the region was closed", kind->name,
+						 i);
 		}
 		give_up(&m);
 	}
@@ -440,8 +439,9 @@ static void who_writes_survives_what_happens_to_files(void **state)
 				if (m.fd >= 0 && ftruncate(m.fd, 0) == 0)
 					assert_int_equal(ftruncate(m.fd, (off_t)m.size), 0);
 				if (m.segment < 0 && n % 8 == 0)
-					assert_ptr_equal(mmap(m.at, m.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-							      -1, 0), m.at);
+					assert_ptr_equal(mmap(m.at, m.size, PROT_NONE,
+							      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+							 m.at);
 			}
 			close_exported(w.own, &where);
 			give_up(&m);

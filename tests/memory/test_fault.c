@@ -1,5 +1,5 @@
-/* Copies from and to memory that may be gone.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Copies from and to memory that may be gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Processes that reach into each other's memory: what is let in, what is kept out, and that nobody is inside any more when a
- * region or a QP has been closed. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Processes that reach into each other's memory: what is let in, what is kept out, and that nobody is inside any more
+ * when a region or a QP has been closed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,7 +102,8 @@ static void what_is_not_open_is_not_reached(void **state)
 	begin(&w, be_visited, true);
 	assert_true(hear(w.socket, 'o'));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		bool ok = reach_enter(w.child, rows[i].pair, rows[i].key, rows[i].va, rows[i].length, rows[i].access, &span);
+		bool ok = reach_enter(w.child, rows[i].pair, rows[i].key, rows[i].va, rows[i].length, rows[i].access,
+				      &span);
 
 		if (ok)
 			reach_leave(w.child);
@@ -443,7 +445,8 @@ static void who_comes_again_is_let_in_until_something_is_closed(void **state)
 	assert_false(put(self, key_of(1), IOVA, "x", 1));
 	assert_true(get(self, key_of(1), IOVA, &byte, 1));
 	assert_true(again(self, key_of(1), IOVA, 8, READ, at));
-	assert_false(again(self, key_of(1), IOVA, 8, WRITE, at)); /* it is the same region, but what may be done with it is not */
+	assert_false(again(self, key_of(1), IOVA, 8, WRITE,
+			   at)); /* it is the same region, but what may be done with it is not */
 	share_open_qp(own, QP, READ, PD + 1, PAIR);
 	assert_false(again(self, key_of(1), IOVA, 8, READ, at));
 	share_open_qp(own, QP, READ, PD, PAIR + 1);

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Private memory that is registered moves into the arena, and nobody notices.
- * ThreadSanitizer has a thread of its own, so nothing moves there: these tests then return early.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * ThreadSanitizer has a thread of its own, so nothing moves there: these tests then return early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,8 +94,8 @@ static void the_whole_pages_of_a_region_move(void **state)
 	static const struct {
 		size_t from, length, skip, mapped; /* in eighths of a page */
 	} rows[] = {
-		{0, 64, 0, 64},	 {0, 8, 0, 8},	 {1, 62, 7, 48}, {1, 63, 7, 56}, {7, 9, 1, 8},
-		{7, 8, 0, 0},	 {1, 7, 0, 0},	 {3, 2, 0, 0},	 {0, 63, 0, 56}, {8, 1, 0, 0},
+		{0, 64, 0, 64}, {0, 8, 0, 8}, {1, 62, 7, 48}, {1, 63, 7, 56}, {7, 9, 1, 8},
+		{7, 8, 0, 0},	{1, 7, 0, 0}, {3, 2, 0, 0},   {0, 63, 0, 56}, {8, 1, 0, 0},
 	};
 
 	for (size_t i = 0; MOVES && i < ARRAY_SIZE(rows); i++) {
@@ -337,7 +337,8 @@ static void a_child_has_a_copy_of_its_own(void **state)
 	munmap(at, pages * page);
 }
 
-/* What a handler of fork() of somebody else does in the child, where it finds what it guards on made shareable memory. */
+/* What a handler of fork() of somebody else does in the child, where it finds what it guards on made shareable memory.
+ */
 static char *scribbled;
 
 static void scribble(void)
@@ -545,7 +546,11 @@ static int as_newer(void **state)
 	return 0;
 }
 
-#define TEST(name) cmocka_unit_test(name), {#name "_on_older_kernels", name, as_older, as_newer, NULL}
+#define TEST(name)                                                        \
+	cmocka_unit_test(name),                                           \
+	{                                                                 \
+#name "_on_older_kernels", name, as_older, as_newer, NULL \
+	}
 
 int main(void)
 {

@@ -66,7 +66,8 @@ static void withdraw(struct share *s)
 void open_region(struct share *s, char *at, uint8_t tag, bool may_move, struct shareable *where)
 {
 	shareable_make(s->arena, at, LENGTH, may_move, where);
-	publish(s, at, tag, &(struct share_region){.offset = where->offset, .mapped = where->mapped, .skip = where->skip});
+	publish(s, at, tag,
+		&(struct share_region){.offset = where->offset, .mapped = where->mapped, .skip = where->skip});
 }
 
 void close_region(struct share *s, char *at, const struct shareable *where)
@@ -78,7 +79,8 @@ void close_region(struct share *s, char *at, const struct shareable *where)
 void open_exported(struct share *s, char *at, uint8_t tag, struct exported *where)
 {
 	export_make(s, at, LENGTH, where);
-	publish(s, at, tag, &(struct share_region){.offset = where->offset, .mapped = where->mapped, .file = where->file});
+	publish(s, at, tag,
+		&(struct share_region){.offset = where->offset, .mapped = where->mapped, .file = where->file});
 }
 
 void close_exported(struct share *s, const struct exported *where)
@@ -180,7 +182,8 @@ struct reach *meet(int socket, struct share *own)
 	struct card card;
 	struct iovec iov = {&card, sizeof(card)};
 	union descriptors control = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	int fd[2] = {-1, -1};
 	struct reach *r;
 

@@ -1,5 +1,5 @@
-/* Processes that are introduced to each other, for tests: this one, and a child that has memory of its own to visit.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Processes that are introduced to each other, for tests: this one, and a child that has memory of its own to visit. */
 #ifndef UROCE_TESTS_MEMORY_WORLD_H
 #define UROCE_TESTS_MEMORY_WORLD_H
 
@@ -68,7 +68,8 @@ extern bool world_catches; /* children install their handlers: fault_arm() */
 void begin(struct world *w, child_main *child, bool with_barrier);
 void end(struct world *w, bool killed);
 
-/* A child: writes to whatever region of the parent is open, until the socket closes. Each byte that it writes is 'x'. */
+/* A child: writes to whatever region of the parent is open, until the socket closes. Each byte that it writes is 'x'.
+ */
 void write_all_the_time(struct share *own, struct reach *parent, int socket);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* cut ROUNDS [SEED]: in each round a victim and one that stays move 64 MiB between them, in one copy that one of them makes: of a
- * direct WRITE or READ, or to fetch a SEND. When the first quarter of it has come, the victim is killed: in the middle of
- * its copy if it makes it, or while the other copies out of its memory or into it. Memory is such that local peers map it, or
- * (as it may shrink) reach it by process_vm. There are as many rounds as it takes to cut copies of each kind. The one that
- * stays closes the connection in order, whatever has become of it, goes on with a third process, and is left with no
- * descriptor and no memory of the dead. */
+/* cut ROUNDS [SEED]: in each round a victim and one that stays move 64 MiB between them, in one copy that one of them
+ * makes: of a direct WRITE or READ, or to fetch a SEND. When the first quarter of it has come, the victim is killed: in
+ * the middle of its copy if it makes it, or while the other copies out of its memory or into it. Memory is such that
+ * local peers map it, or (as it may shrink) reach it by process_vm. There are as many rounds as it takes to cut copies
+ * of each kind. The one that stays closes the connection in order, whatever has become of it, goes on with a third
+ * process, and is left with no descriptor and no memory of the dead. */
 #define _GNU_SOURCE
 #include "survivor.h"
 
@@ -36,7 +36,7 @@ static struct shared {
 	uint32_t round;
 	volatile uint32_t over; /* of the one that stays: in that round its request is complete, however */
 	int cut[KINDS];
-} *shared;
+} * shared;
 static struct {
 	uint8_t *victim, *survivor;
 } memory[2]; /* that can shrink, that cannot */
@@ -79,7 +79,6 @@ static void open_end(struct rc *rc, const struct rc *base, uint8_t *at)
 	rc->me.address = (uintptr_t)at;
 	rc->me.rkey = rc->mr->rkey;
 }
-
 
 static void victim(int meets)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* exported polls|sleeps|computes: two processes, one of which registers a SysV segment. The other does WRITEs, READs and atomics
- * there by itself. When the region has been deregistered, the segment is the first one's alone again, though the other
- * only polls a completion queue, sleeps at it, or does nothing of the kind; and so it is round after round, of which
- * some come before the two have met and go by packets. */
+/* exported polls|sleeps|computes: two processes, one of which registers a SysV segment. The other does WRITEs, READs
+ * and atomics there by itself. When the region has been deregistered, the segment is the first one's alone again,
+ * though the other only polls a completion queue, sleeps at it, or does nothing of the kind; and so it is round after
+ * round, of which some come before the two have met and go by packets. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -21,7 +21,6 @@ static void tell(struct rc *rc)
 {
 	MUST(send(rc->tcp, "", 1, MSG_NOSIGNAL) == 1);
 }
-
 
 static void hear(struct rc *rc)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* full: a process that is stopped is sent more than anything between it and the sender holds. Then it goes on, and takes
- * what comes in each way that a program may: polling, slowly, asleep, at work on other things, or spinning on its memory;
- * while the sender polls, or sleeps. All arrives. */
+/* full: a process that is stopped is sent more than anything between it and the sender holds. Then it goes on, and
+ * takes what comes in each way that a program may: polling, slowly, asleep, at work on other things, or spinning on its
+ * memory; while the sender polls, or sleeps. All arrives. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* leave ROUNDS [SEED]: in each round a process connects to one that stays, and after some requests leaves in order, with
- * others on the way: it destroys all and closes the device. Now and then the same process comes again, as another. The
- * one that stays gets its completion errors, goes on with a third process, and is left with no descriptor and no memory of
- * those who left. */
+/* leave ROUNDS [SEED]: in each round a process connects to one that stays, and after some requests leaves in order,
+ * with others on the way: it destroys all and closes the device. Now and then the same process comes again, as another.
+ * The one that stays gets its completion errors, goes on with a third process, and is left with no descriptor and no
+ * memory of those who left. */
 #define _GNU_SOURCE
 #include "traffic.h"
 

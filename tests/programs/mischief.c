@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* mischief ROUNDS [SEED]: in each round two processes, of three threads each, make whatever calls come to their minds,
  * with arguments good and bad, on queue pairs that they connect to each other's of this or an earlier moment. Then they
- * end, in order or at once. Nothing may crash or hang; a work request that was posted completes at most once, and exactly once
- * if its queue pair is put to an end in order; and memory that nobody was given stays as it is. Prints the seed of a round that
- * goes wrong: the same seed makes the same calls, though not in the same order. SPDX-License-Identifier: BSD-2-Clause */
+ * end, in order or at once. Nothing may crash or hang; a work request that was posted completes at most once, and
+ * exactly once if its queue pair is put to an end in order; and memory that nobody was given stays as it is. Prints the
+ * seed of a round that goes wrong: the same seed makes the same calls, though not in the same order. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -87,8 +88,8 @@ static _Thread_local uint64_t dice_state;
 
 static void fail(int line, const char *what)
 {
-	fprintf(stderr, "mischief, seed %lu, house %d, process %d, line %d: %s: %s\n", seed, house, getpid(), line, what,
-		strerror(errno));
+	fprintf(stderr, "mischief, seed %lu, house %d, process %d, line %d: %s: %s\n", seed, house, getpid(), line,
+		what, strerror(errno));
 	abort();
 }
 
@@ -576,9 +577,9 @@ static const struct {
 	void (*make)(void);
 	uint32_t often;
 } calls[] = {
-	{call_send, 300},  {call_receive, 200}, {call_poll, 200},   {call_connect, 120}, {call_modify, 15},
-	{call_qp, 30},	   {call_register, 20}, {call_channel, 20}, {call_async, 20},	{call_resize, 3},
-	{call_query, 5},   {call_window, 5},	{call_device, 2},   {call_fork, 1},
+	{call_send, 300}, {call_receive, 200}, {call_poll, 200},   {call_connect, 120}, {call_modify, 15},
+	{call_qp, 30},	  {call_register, 20}, {call_channel, 20}, {call_async, 20},	{call_resize, 3},
+	{call_query, 5},  {call_window, 5},    {call_device, 2},   {call_fork, 1},
 };
 
 static void *live(void *arg)
@@ -678,8 +679,8 @@ int main(int argc, char **argv)
 				dwell();
 		for (house = 0; house < HOUSES; house++)
 			if (waitpid(pid[house], &status, 0) != pid[house] || status) {
-				fprintf(stderr, "mischief: house %d ended with status %#x; again: mischief 1 %lu\n", house,
-					status, seed);
+				fprintf(stderr, "mischief: house %d ended with status %#x; again: mischief 1 %lu\n",
+					house, status, seed);
 				return 1;
 			}
 	}

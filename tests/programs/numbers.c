@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Descriptors have low numbers, as on hardware: of what a connection takes, the program's own count has no more than its
- * contexts' and channels'. */
+/* Descriptors have low numbers, as on hardware: of what a connection takes, the program's own count has no more than
+ * its contexts' and channels'. */
 #include <fcntl.h>
 #include <sched.h>
 
@@ -25,8 +25,9 @@ int main(void)
 	rc_connect_pair(&a, &b);
 	rc_post(&a, IBV_WR_RDMA_WRITE, 0, 0, 4096);
 	rc_expect(rc_poll(&a), IBV_WC_RDMA_WRITE);
-	/* a context has two, and each end a channel. What the library's own thread opens has a low number for a moment, too, until
-	 * it has moved: the ends introduce themselves to each other while packets are on their way already */
+	/* a context has two, and each end a channel. What the library's own thread opens has a low number for a moment,
+	 * too, until it has moved: the ends introduce themselves to each other while packets are on their way already
+	 */
 	while ((taken = lowest_free() - before) > 4 && looks++ < 1000)
 		sched_yield();
 	if (taken > 4)

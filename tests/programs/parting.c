@@ -1,6 +1,7 @@
-/* parting HOST: what a peer has sent before it disconnects is there before the event that says so. The one that receives is
- * stopped meanwhile, so that it finds messages and acknowledgements of both kinds of way at once; it answers the event by
- * rdma_disconnect(), after which nothing can come any more, and then looks at its CQ. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* parting HOST: what a peer has sent before it disconnects is there before the event that says so. The one that
+ * receives is stopped meanwhile, so that it finds messages and acknowledgements of both kinds of way at once; it
+ * answers the event by rdma_disconnect(), after which nothing can come any more, and then looks at its CQ. */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>

@@ -1,6 +1,6 @@
-/* An MPI program of any number of ranks: each sends its local peer messages of all sizes, gets those of the one before it,
- * writes into the local peer's window, and adds up with all. What arrives is checked. It is run by mpirun.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An MPI program of any number of ranks: each sends its local peer messages of all sizes, gets those of the one before
+ * it, writes into the local peer's window, and adds up with all. What arrives is checked. It is run by mpirun. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

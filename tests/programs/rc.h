@@ -58,8 +58,7 @@ static inline void rc_open(struct rc *rc, const struct rc *base, int gid_index, 
 	struct ibv_device **list;
 	struct ibv_port_attr port;
 
-	*rc = (struct rc){
-		.size = size, .gid_index = gid_index, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
+	*rc = (struct rc){.size = size, .gid_index = gid_index, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
 	if (base) {
 		rc->context = base->context;
 		rc->shares = true;
@@ -92,8 +91,7 @@ static inline void rc_open(struct rc *rc, const struct rc *base, int gid_index, 
 	rc->me.address = (uintptr_t)rc->memory;
 
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
-	ZERO(ibv_modify_qp(rc->qp, &init,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	ZERO(ibv_modify_qp(rc->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
 /* With rc->peer known: INIT -> RTR -> RTS. */
@@ -121,8 +119,8 @@ static inline void rc_connect(struct rc *rc)
 				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	attr.qp_state = IBV_QPS_RTS;
 	ZERO(ibv_modify_qp(rc->qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static inline void rc_close(struct rc *rc)
@@ -176,8 +174,8 @@ static inline void rc_meet(struct rc *rc, const char *host, const char *port)
 	MUST(recv(rc->tcp, &rc->peer, sizeof(rc->peer), MSG_WAITALL) == sizeof(rc->peer));
 	rc_connect(rc);
 	MUST(rc_barrier(rc));
-	printf("connected: QP 0x%06x PSN 0x%06x to QP 0x%06x PSN 0x%06x\n", rc->me.qpn, rc->me.psn,
-	       rc->peer.qpn, rc->peer.psn);
+	printf("connected: QP 0x%06x PSN 0x%06x to QP 0x%06x PSN 0x%06x\n", rc->me.qpn, rc->me.psn, rc->peer.qpn,
+	       rc->peer.psn);
 }
 
 static inline struct ibv_sge rc_piece(const struct rc *rc, size_t offset, uint32_t length)
@@ -186,8 +184,7 @@ static inline struct ibv_sge rc_piece(const struct rc *rc, size_t offset, uint32
 }
 
 /* One request: from or to our memory at `offset`, the peer's at `remote`. Atomics add 1, or exchange 0 for 1. */
-static inline void rc_post(struct rc *rc, enum ibv_wr_opcode opcode, size_t offset, size_t remote,
-			   uint32_t length)
+static inline void rc_post(struct rc *rc, enum ibv_wr_opcode opcode, size_t offset, size_t remote, uint32_t length)
 {
 	struct ibv_sge piece = rc_piece(rc, offset, length);
 	struct ibv_send_wr wr = {.opcode = opcode, .sg_list = &piece, .num_sge = 1}, *bad;
@@ -245,8 +242,8 @@ static inline void rc_expect(struct ibv_wc wc, enum ibv_wc_opcode opcode)
 {
 	if (wc.status == IBV_WC_SUCCESS && wc.opcode == opcode)
 		return;
-	fprintf(stderr, "completion: %s, opcode %d; expected opcode %d\n", ibv_wc_status_str(wc.status),
-		wc.opcode, opcode);
+	fprintf(stderr, "completion: %s, opcode %d; expected opcode %d\n", ibv_wc_status_str(wc.status), wc.opcode,
+		opcode);
 	exit(1);
 }
 

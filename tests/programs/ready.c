@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ordinary TCP sockets and a level-triggered epoll, to be run by rsockets: what epoll_wait() reports as readable is reported
- * once, and can be read. */
+/* Ordinary TCP sockets and a level-triggered epoll, to be run by rsockets: what epoll_wait() reports as readable is
+ * reported once, and can be read. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>

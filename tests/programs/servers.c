@@ -1,7 +1,7 @@
-/* What servers do with connections, and clients: servers PORT WAY COUNT serves so many, one after the other, and sends back what
- * comes; servers PORT ADDRESS COUNT connects so often, and looks whether all comes back;
- * if COUNT is 0, twice, and waits until the other ends are gone.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What servers do with connections, and clients: servers PORT WAY COUNT serves so many, one after the other, and sends
+ * back what comes; servers PORT ADDRESS COUNT connects so often, and looks whether all comes back; if COUNT is 0,
+ * twice, and waits until the other ends are gone. */
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
@@ -126,12 +126,8 @@ static const struct {
 	void (*serve)(int fd); /* NULL: by_vfork() */
 	bool forks;
 } ways[] = {
-	{"files", by_files, false},
-	{"fork", by_calls, true},
-	{"fork-files", by_files, true},
-	{"fork-exec", by_program, true},
-	{"vfork-exec", NULL, true},
-	{"never", by_no_means, false},
+	{"files", by_files, false},	 {"fork", by_calls, true},   {"fork-files", by_files, true},
+	{"fork-exec", by_program, true}, {"vfork-exec", NULL, true}, {"never", by_no_means, false},
 };
 
 static void serve(uint16_t port, const char *name, int count)
@@ -226,7 +222,8 @@ static void set_keepalive(int fd)
 {
 	int on = 1;
 
-	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) || setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)))
+	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)))
 		err(1, "SO_KEEPALIVE");
 }
 

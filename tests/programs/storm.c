@@ -1,8 +1,9 @@
-/* storm PROCESSES CONNECTIONS [LOST [DEATHS]]: so many processes, with a few connections each at a time, open and close so
- * many in all to this one, over loopback. Each has a queue pair at both ends. Prints "storm: N connections" when all have come
- * and gone, and nothing is left: descriptors and numbers of queue pairs as before, and no event but those that are due. LOST:
- * of 100 messages of connection management so many are lost. DEATHS: the server is killed so often, and another one takes its
- * port; what it had begun is begun anew. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* storm PROCESSES CONNECTIONS [LOST [DEATHS]]: so many processes, with a few connections each at a time, open and close
+ * so many in all to this one, over loopback. Each has a queue pair at both ends. Prints "storm: N connections" when all
+ * have come and gone, and nothing is left: descriptors and numbers of queue pairs as before, and no event but those
+ * that are due. LOST: of 100 messages of connection management so many are lost. DEATHS: the server is killed so often,
+ * and another one takes its port; what it had begun is begun anew. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MUST(x) ((x) ? (void)0 : fail(__LINE__, #x))
+#define MUST(x)	 ((x) ? (void)0 : fail(__LINE__, #x))
 #define AT_ONCE	 4
 #define PER_PEER 10
 #define RESTING	 1024 /* numbers of queue pairs that have ended, and are not given again yet */
@@ -48,7 +49,8 @@ static void lose(void)
 		struct sockaddr_in a;
 		socklen_t size = sizeof(a);
 
-		if (!getsockname(fd, (struct sockaddr *)&a, &size) && a.sin_family == AF_INET && a.sin_port == htons(ROCE))
+		if (!getsockname(fd, (struct sockaddr *)&a, &size) && a.sin_family == AF_INET &&
+		    a.sin_port == htons(ROCE))
 			MUST(!setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)));
 	}
 }
@@ -252,8 +254,8 @@ static pid_t start_server(struct sockaddr_in *a, int processes, int count)
 	return pid;
 }
 
-/* One server after another, each killed in the midst of what it does, soon enough that all are before the clients have ended;
- * the last one stays until then. */
+/* One server after another, each killed in the midst of what it does, soon enough that all are before the clients have
+ * ended; the last one stays until then. */
 static void die_often(struct sockaddr_in *a, const int start[2], int processes, int count)
 {
 	int before_death = count / (4 * deaths), died = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* strangers ADDRESS OTHER: root at one address of this host, and another user at the other. They talk, by UDP: neither maps
- * anything of the other's or can reach its memory. Nor does the other user get at root's address, or at its doors: names
- * of sockets that root's processes would call are called in vain. */
+/* strangers ADDRESS OTHER: root at one address of this host, and another user at the other. They talk, by UDP: neither
+ * maps anything of the other's or can reach its memory. Nor does the other user get at root's address, or at its doors:
+ * names of sockets that root's processes would call are called in vain. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stddef.h>

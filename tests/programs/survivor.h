@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What programs share of which some die: one process stays, another, the bystander, is connected to it all the time, and
- * victims come and are killed. The one that stays is left with no descriptor and no memory of the dead. */
+/* What programs share of which some die: one process stays, another, the bystander, is connected to it all the time,
+ * and victims come and are killed. The one that stays is left with no descriptor and no memory of the dead. */
 #ifndef TEST_SURVIVOR_H
 #define TEST_SURVIVOR_H
 
@@ -20,7 +20,8 @@
 #include "rc.h"
 
 enum {
-	HEAP_SLACK = 131072, /* bytes that pools and the like may grow in the second half of the rounds; a thread's first UDP train is 83,000 */
+	HEAP_SLACK = 131072, /* bytes that pools and the like may grow in the second half of the rounds; a thread's
+				first UDP train is 83,000 */
 	BYSTANDER = 1,
 	VICTIM = 2,
 	THE_END = 3, /* who calls */
@@ -107,14 +108,15 @@ static inline void ping(struct rc *rc)
 		MUST(rc_sleep(rc).status == IBV_WC_SUCCESS);
 }
 
-/* A socket that is connected to the adapter of an address: one to an address at most, opened when much has been sent there. */
+/* A socket that is connected to the adapter of an address: one to an address at most, opened when much has been sent
+ * there. */
 static inline bool is_way(int fd)
 {
 	struct sockaddr_in6 to; /* an IPv4 address has its port there, too */
 	socklen_t size = sizeof(to);
 
-	return getpeername(fd, (struct sockaddr *)&to, &size) == 0 && (to.sin6_family == AF_INET || to.sin6_family == AF_INET6) &&
-	       ntohs(to.sin6_port) == 4791;
+	return getpeername(fd, (struct sockaddr *)&to, &size) == 0 &&
+	       (to.sin6_family == AF_INET || to.sin6_family == AF_INET6) && ntohs(to.sin6_port) == 4791;
 }
 
 static inline int count_descriptors(void)
@@ -174,8 +176,8 @@ static inline bool has_met(void)
 	return n >= 4; /* each is mapped twice */
 }
 
-/* The helper thread puts away what was another's: soon. Unless the next one has called: it may have the slot of the one before,
- * be a local peer by now, and wait for us. */
+/* The helper thread puts away what was another's: soon. Unless the next one has called: it may have the slot of the one
+ * before, be a local peer by now, and wait for us. */
 static inline bool has_only(int descriptors, int memories)
 {
 	return count_descriptors() == descriptors && count_memories() == memories;
@@ -193,8 +195,8 @@ static inline size_t heap(void)
 	return mallinfo2().uordblks;
 }
 
-/* The life of the one that stays: as often as a victim calls, episode(base, fd); and in between all of the dead is put away, and
- * the third process answers. Returns how often somebody called. */
+/* The life of the one that stays: as often as a victim calls, episode(base, fd); and in between all of the dead is put
+ * away, and the third process answers. Returns how often somebody called. */
 static inline int survive(int listener, int expected, size_t size, void (*episode)(struct rc *base, int fd))
 {
 	int descriptors, memories, rounds = 0;

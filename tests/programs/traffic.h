@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Traffic of all kinds with one peer after the other, of which each goes in its own way: the part of the one that stays.
+/* Traffic of all kinds with one peer after the other, of which each goes in its own way: the part of the one that
+ * stays.
  */
 #ifndef TEST_TRAFFIC_H
 #define TEST_TRAFFIC_H
@@ -40,15 +41,13 @@ static inline void post_any(struct rc *rc, uint32_t first)
 	};
 	uint32_t kind = first + dice(sizeof(kinds) / sizeof(kinds[0]) - first);
 
-	rc_post(rc, kinds[kind].opcode, 0, 0,
-		kinds[kind].least + dice(kinds[kind].most - kinds[kind].least + 1));
+	rc_post(rc, kinds[kind].opcode, 0, 0, kinds[kind].least + dice(kinds[kind].most - kinds[kind].least + 1));
 }
 
 static inline void register_some(struct rc *rc)
 {
 	size_t size = (1 + dice(16)) * 4096;
-	void *at =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	struct ibv_mr *mr;
 
 	MUST(at != MAP_FAILED);

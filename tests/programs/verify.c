@@ -41,8 +41,8 @@ static void compare(const char *what, const uint8_t *is, const uint8_t *must, ui
 	for (uint32_t i = 0; i < length; i++) {
 		if (is[i] == must[i])
 			continue;
-		fprintf(stderr, "%s of %u bytes: byte %u is 0x%02x, should be 0x%02x\n", what, length, i,
-			is[i], must[i]);
+		fprintf(stderr, "%s of %u bytes: byte %u is 0x%02x, should be 0x%02x\n", what, length, i, is[i],
+			must[i]);
 		exit(1);
 	}
 }

@@ -1,5 +1,5 @@
-/* The bytes that rsockets exchange are those of rdma-core's protocol (librdmacm/docs/rsocket), one by one.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The bytes that rsockets exchange are those of rdma-core's protocol (librdmacm/docs/rsocket), one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,11 +12,11 @@
 #include "rsocket/wire.h"
 
 static const uint8_t offer[] = {
-	1,    2,    0x01, 0x80, 0,    0,    0,    128,  /* version, flags, credits, reserved, iomaps */
+	1,    2,    0x01, 0x80, 0,    0,    0,	  128,	/* version, flags, credits, reserved, iomaps */
 	0,    0,    0x7f, 0x11, 0x22, 0x33, 0x44, 0x55, /* the targets' address ... */
-	0xa1, 0xa2, 0xa3, 0xa4, 0,    0,    0,    2,	 /* ... key, and number */
+	0xa1, 0xa2, 0xa3, 0xa4, 0,    0,    0,	  2,	/* ... key, and number */
 	0,    0,    0x7f, 0x66, 0x77, 0x88, 0x99, 0xaa, /* the first buffer's */
-	0xb1, 0xb2, 0xb3, 0xb4, 0,    1,    0,    0,
+	0xb1, 0xb2, 0xb3, 0xb4, 0,    1,    0,	  0,
 };
 
 static void an_offer_stands_as_documented(void **state)

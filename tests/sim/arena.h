@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of one end of a connection, and what the model says is in it. All of it, guards around the regions
  * included, must be as the model says when a run is over; ranges in doubt (a request failed half-way) are
- * excused. SPDX-License-Identifier: BSD-2-Clause */
+ * excused. */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H
 

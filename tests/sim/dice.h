@@ -1,5 +1,5 @@
-/* Random numbers of a run: one seed, one sequence (splitmix64).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Random numbers of a run: one seed, one sequence (splitmix64). */
 #ifndef SIM_DICE_H
 #define SIM_DICE_H
 

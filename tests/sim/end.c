@@ -34,8 +34,7 @@ static void make_memory(struct end *e)
 	e->target.offset = at += one + GUARD;
 	e->readable = (struct piece){at += e->target.length + GUARD, 4096};
 	e->writable = (struct piece){at + 4096 + GUARD, 4096};
-	e->source_mr =
-		region(&e->node->pd, e, (struct piece){e->source.offset, one}, base + e->source.offset, 0);
+	e->source_mr = region(&e->node->pd, e, (struct piece){e->source.offset, one}, base + e->source.offset, 0);
 	e->sink_mr = region(&e->node->pd, e, (struct piece){e->sink.offset, one}, base + e->sink.offset,
 			    IBV_ACCESS_LOCAL_WRITE);
 	e->inbox_mr = region(&e->node->pd, e, (struct piece){e->inbox.offset, one}, base + e->inbox.offset,
@@ -43,8 +42,7 @@ static void make_memory(struct end *e)
 	e->target_mr = region(&e->node->pd, e, e->target, base + e->target.offset,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				      IBV_ACCESS_REMOTE_ATOMIC);
-	e->readable_mr =
-		region(&e->node->pd, e, e->readable, base + e->readable.offset, IBV_ACCESS_REMOTE_READ);
+	e->readable_mr = region(&e->node->pd, e, e->readable, base + e->readable.offset, IBV_ACCESS_REMOTE_READ);
 	e->writable_mr = region(&e->node->pd, e, e->writable, base + e->writable.offset,
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	e->foreign_mr = region(&e->node->other_pd, e, e->target, base + e->target.offset,
@@ -111,9 +109,8 @@ void end_connect(struct end *e)
 	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	err = modify(e, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	expect(w, e, !err, "RESET to INIT says %d", err);
-	e->qp->path = (struct path){.sgid = w->network.gid[e->node->index],
-				    .dgid = w->network.gid[e->peer->node->index],
-				    .hop_limit = 64};
+	e->qp->path = (struct path){
+		.sgid = w->network.gid[e->node->index], .dgid = w->network.gid[e->peer->node->index], .hop_limit = 64};
 	a.qp_state = IBV_QPS_RTR;
 	a.dest_qp_num = e->peer->qpn;
 	err = modify(e, &a,
@@ -165,8 +162,7 @@ static void check_state(struct end *e)
 	       "una %06x next %06x high %06x are out of order", r->una.v, r->next.v, r->high.v);
 	expect(w, e, r->rd_count <= e->attr.max_rd_atomic, "%u READs and atomics are on the way, %u may be",
 	       r->rd_count, e->attr.max_rd_atomic);
-	expect(w, e, r->una.v != r->next.v || r->flight == 0, "%u bytes in flight with nothing on the way",
-	       r->flight);
+	expect(w, e, r->una.v != r->next.v || r->flight == 0, "%u bytes in flight with nothing on the way", r->flight);
 }
 
 static void send_batch(struct end *e, struct batch *batch, uint32_t from)
@@ -177,8 +173,8 @@ static void send_batch(struct end *e, struct batch *batch, uint32_t from)
 	for (uint32_t i = from; i < batch->packets; i++) {
 		const struct packet *p = &batch->tx[i].packet;
 
-		say(w, e, "  sends %s psn %06x length %u%s syndrome %02x msn %u", opcode_info[p->opcode].name,
-		    p->psn.v, p->length, p->ack_request ? " AckReq" : "", p->syndrome, p->msn);
+		say(w, e, "  sends %s psn %06x length %u%s syndrome %02x msn %u", opcode_info[p->opcode].name, p->psn.v,
+		    p->length, p->ack_request ? " AckReq" : "", p->syndrome, p->msn);
 		expect(w, e, p->length <= max_of(e->qp->mtu, w->lane_mtu), "a packet of %u bytes, path MTU %u",
 		       p->length, e->qp->mtu);
 		expect(w, e, p->dest_qpn == e->peer->qpn, "a packet to QP %06x", p->dest_qpn);
@@ -188,8 +184,8 @@ static void send_batch(struct end *e, struct batch *batch, uint32_t from)
 			lane->at += lane_bytes(p->length);
 			e->sent_to = lane->at;
 		}
-		network_send(&w->network, e->node->index, batch, &batch->tx[i],
-			     e->qp->req.lossless ? w->lane_mtu : 0, w->now);
+		network_send(&w->network, e->node->index, batch, &batch->tx[i], e->qp->req.lossless ? w->lane_mtu : 0,
+			     w->now);
 	}
 }
 
@@ -223,8 +219,7 @@ void end_run(struct end *e, bool delay_ack)
 		expect(w, e,
 		       batch->packets >= from && batch->packets <= BATCH_PACKETS && batch->iovs <= BATCH_IOVECS &&
 			       batch->regions <= BATCH_REGIONS,
-		       "the turn holds %u packets, %u pieces, %u regions", batch->packets, batch->iovs,
-		       batch->regions);
+		       "the turn holds %u packets, %u pieces, %u regions", batch->packets, batch->iovs, batch->regions);
 		expect(w, e, !more || batch->packets > from || from || rounds < 1000,
 		       "the engine wants to run again and again and sends nothing");
 		send_batch(e, batch, from);
@@ -244,9 +239,9 @@ void end_run(struct end *e, bool delay_ack)
 		timer_set(&e->node->hca.timers, &qp->timer, deadline);
 	lock_drop(&qp->lock);
 	e->run_at = e->stuck ? NEVER
-		    : more ? w->now + dice_below(&w->dice, USEC)
-		    : work ? w->now + dice_below(&w->dice, RUN_DELAY)
-			   : NEVER;
+		    : more   ? w->now + dice_below(&w->dice, USEC)
+		    : work   ? w->now + dice_below(&w->dice, RUN_DELAY)
+			     : NEVER;
 }
 
 void end_attend(struct end *e)
@@ -293,7 +288,8 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv
 	for (; wr && w->lane_mtu && engine_is_straight(qp) && dice_chance(&w->dice, 0.7); wr = wr->next) {
 		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(STRAIGHT_MOST) + BATCH_SPARE)
 			break;
-		batch->tx[0] = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
+		batch->tx[0] =
+			(struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
 		if (!(straight_is_common(qp, wr) ? engine_post_straight(qp, wr, &batch->tx[0].packet, payload, true)
 						 : engine_post_straight(qp, wr, &batch->tx[0].packet, payload, false)))
 			break;
@@ -318,12 +314,12 @@ NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const u
 	struct world *w = e->world;
 	struct qp *qp;
 
-	say(w, e, "receives %s psn %06x length %u syndrome %02x msn %u", opcode_info[p->opcode].name,
-	    p->psn.v, p->length, p->syndrome, p->msn);
+	say(w, e, "receives %s psn %06x length %u syndrome %02x msn %u", opcode_info[p->opcode].name, p->psn.v,
+	    p->length, p->syndrome, p->msn);
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
-	if (!dice_chance(&w->dice, 0.7) || !(p->mtu ? engine_receive_straight(qp, p, from, NULL)
-						    : engine_receive_short(qp, p, from, w->now, NULL)))
+	if (!dice_chance(&w->dice, 0.7) ||
+	    !(p->mtu ? engine_receive_straight(qp, p, from, NULL) : engine_receive_short(qp, p, from, w->now, NULL)))
 		engine_receive(qp, p, from, w->now);
 	lock_drop(&qp->lock);
 	e->nap = 0;

@@ -1,15 +1,16 @@
-/* The room in the ring between two local peers: what the producer put there, what the consumer has read, and how much of that
- * it has told the producer, as link/ring.h does it: an eighth of the ring at a time, or when it finds nothing more.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The room in the ring between two local peers: what the producer put there, what the consumer has read, and how much
+ * of that it has told the producer, as link/ring.h does it: an eighth of the ring at a time, or when it finds nothing
+ * more. */
 #ifndef SIM_LANE_H
 #define SIM_LANE_H
 
 #include "base/base.h"
 
 struct lane {
-	uint32_t size;		  /* bytes; 0: there is no ring */
+	uint32_t size; /* bytes; 0: there is no ring */
 	uint64_t at, read, told;
-	uint64_t tell_at;	  /* when the consumer tells what it has read; NEVER: it has */
+	uint64_t tell_at; /* when the consumer tells what it has read; NEVER: it has */
 };
 
 /* What a packet with so much payload takes. */

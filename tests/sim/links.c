@@ -1,5 +1,5 @@
-/* Links of UC, UD, RC with an SRQ that several share, and XRC: how they are made, and what they send.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Links of UC, UD, RC with an SRQ that several share, and XRC: how they are made, and what they send. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,8 @@ static void post_receive(struct supply *p, uint32_t slot)
 {
 	uint32_t cut = (uint32_t)dice_below(&services.world->dice, ROOM);
 	struct ibv_sge sge[] = {piece(&p->block, slot * ROOM, cut), piece(&p->block, slot * ROOM + cut, ROOM - cut)};
-	struct ibv_recv_wr *bad, wr = {.wr_id = (uint64_t)(p - services.pool) * RECEIVES + slot, .sg_list = sge, .num_sge = 2};
+	struct ibv_recv_wr *bad,
+		wr = {.wr_id = (uint64_t)(p - services.pool) * RECEIVES + slot, .sg_list = sge, .num_sge = 2};
 	int err;
 
 	memset(p->block.bytes + slot * ROOM, UNTOUCHED, ROOM);
@@ -91,7 +92,9 @@ static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uin
 
 static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length, bool waits)
 {
-	return dice_chance(&services.world->dice, 0.9) ? NEAR_ROOM : dice_chance(&services.world->dice, 0.9) ? NEAR_FULL : NEAR_GONE;
+	return dice_chance(&services.world->dice, 0.9)	 ? NEAR_ROOM
+	       : dice_chance(&services.world->dice, 0.9) ? NEAR_FULL
+							 : NEAR_GONE;
 }
 
 static void release_near(void *near, uint32_t length)
@@ -132,7 +135,7 @@ void run(struct half *h)
 static enum ibv_wr_opcode draw_opcode(enum kind kind)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
-		IBV_WR_SEND,	   IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_SEND,	  IBV_WR_SEND_WITH_IMM,	       IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
 		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	static const uint32_t first[KINDS] = {[UC] = 4, [UD] = 2, [SHARED] = 6, [XRC] = 6};
@@ -278,7 +281,8 @@ static void start(const struct link *l, struct half *h, const struct half *peer,
 static struct link *find_receiver(const struct node *n)
 {
 	for (uint32_t i = 0; i < services.links; i++)
-		if (services.link[i].kind == UD && services.link[i].to->node == n && dice_chance(&services.world->dice, 0.7))
+		if (services.link[i].kind == UD && services.link[i].to->node == n &&
+		    dice_chance(&services.world->dice, 0.7))
 			return &services.link[i];
 	return NULL;
 }
@@ -334,10 +338,10 @@ void make_link(enum kind kind)
 	l->kind = kind;
 	make_ends(l, &w->node[from], &w->node[(from + 1) % w->nodes]);
 	services.links++;
-	l->ah = (struct ah){.base.pd = &l->from.node->pd.base,
-			    .pd = &l->from.node->pd,
-			    .path = {.sgid = w->network.gid[l->from.node->index],
-				     .dgid = w->network.gid[l->to->node->index]}};
+	l->ah = (struct ah){
+		.base.pd = &l->from.node->pd.base,
+		.pd = &l->from.node->pd,
+		.path = {.sgid = w->network.gid[l->from.node->index], .dgid = w->network.gid[l->to->node->index]}};
 	open_block(&l->source, l->from.node, MESSAGES * ROOM);
 	open_block(&l->target, l->to->node, TARGET);
 	memset(l->target.bytes + COUNTER, 0, sizeof(uint64_t));

@@ -1,6 +1,7 @@
-/* What the files of the other services share: links, over which messages go one way, and the pools of receives that they end
- * in. links.c makes them and sends; verdict.c says whether what came is right; services.c lets it happen. One run at a time.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the other services share: links, over which messages go one way, and the pools of receives that
+ * they end in. links.c makes them and sends; verdict.c says whether what came is right; services.c lets it happen. One
+ * run at a time. */
 #ifndef SIM_LINKS_H
 #define SIM_LINKS_H
 
@@ -11,7 +12,7 @@ enum {
 	LINKS = 8,
 	MESSAGES = 24, /* of a link, at most */
 	ROOM = 1600,   /* for each */
-	RECEIVES = 16,    /* receives of a pool */
+	RECEIVES = 16, /* receives of a pool */
 	POOLS = LINKS + 2 * NETWORK_NODES,
 	GRH = 40,
 	QKEY = 0x11111111,
@@ -63,7 +64,7 @@ struct message {
 struct link {
 	enum kind kind;
 	struct half from, *to;
-	struct half own;    /* `to`, unless that is another link's */
+	struct half own; /* `to`, unless that is another link's */
 	struct supply *pool;
 	struct block source, target;
 	struct ah ah;
@@ -84,7 +85,8 @@ extern struct services {
 	struct xrcd xrcd[NETWORK_NODES];
 	enum ibv_mtu mtu;
 	double lazy;
-	uint64_t near_from; /* from then on datagrams find that their receivers are local peers, whose rings are at times full */
+	uint64_t near_from; /* from then on datagrams find that their receivers are local peers, whose rings are at
+			       times full */
 } services;
 
 /* What is sent comes. */

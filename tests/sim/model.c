@@ -1,5 +1,5 @@
-/* What has to come out: completions in order, each once, with the right values; memory as the model says.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What has to come out: completions in order, each once, with the right values; memory as the model says. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,8 +107,7 @@ static void check_counted(struct end *e, struct op *op, uint32_t number)
 	for (uint32_t i = 0; i < op->pieces; i++)
 		arena_adopt(&e->arena, op->piece[i]);
 	memcpy(&value, e->arena.real + op->piece[0].offset, sizeof(value));
-	expect(e->world, e, value < n->counted, "shared counter: request %u got %lu of %lu", number, value,
-	       n->counted);
+	expect(e->world, e, value < n->counted, "shared counter: request %u got %lu of %lu", number, value, n->counted);
 	if (value >= n->values_room) {
 		uint64_t room = 2 * value + 64;
 
@@ -130,8 +129,8 @@ static void succeeded(struct end *e, uint32_t number)
 	if (op->shared)
 		check_counted(e, op, number);
 	else if (op->opcode == IBV_WR_RDMA_READ || is_atomic(op))
-		check_landed(e, op->piece, op->pieces, op->data, is_atomic(op) ? 8 : op->length,
-			     "response to request", number);
+		check_landed(e, op->piece, op->pieces, op->data, is_atomic(op) ? 8 : op->length, "response to request",
+			     number);
 	check_written(e, number);
 	e->successes++;
 }
@@ -172,9 +171,8 @@ static void note_error(struct end *e, int status, uint32_t number)
 	expect(w, e, is_permitted(e, status), "request %u (%s) failed with status %d (%s)", number,
 	       poison_name[e->op[number].poison], status, ibv_wc_status_str(status));
 	if (e->op[number].poison && status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR)
-		expect(w, e, status == poison_status[e->op[number].poison],
-		       "request %u (%s) failed with status %d", number, poison_name[e->op[number].poison],
-		       status);
+		expect(w, e, status == poison_status[e->op[number].poison], "request %u (%s) failed with status %d",
+		       number, poison_name[e->op[number].poison], status);
 	if (status == IBV_WC_RETRY_EXC_ERR && w->struck_at && e->peer->state == END_DEAD)
 		expect(w, e, w->now <= bound, "the dead peer was noticed %lu ns too late", w->now - bound);
 }
@@ -189,8 +187,8 @@ void model_completed(struct end *e, const struct cqe *c)
 	/* requests without a CQE of their own are done when a later one is */
 	while (e->completed < e->posted && e->op[e->completed].wr_id != c->wr_id) {
 		op = &e->op[e->completed];
-		expect(w, e, !makes_cqe(e, op) && e->first_error < 0, "completion wr_id %lx skips request %u",
-		       c->wr_id, e->completed);
+		expect(w, e, !makes_cqe(e, op) && e->first_error < 0, "completion wr_id %lx skips request %u", c->wr_id,
+		       e->completed);
 		succeeded(e, e->completed);
 		release(op);
 		e->completed++;
@@ -200,11 +198,10 @@ void model_completed(struct end *e, const struct cqe *c)
 	if (c->status == IBV_WC_SUCCESS) {
 		expect(w, e, e->first_error < 0, "request %u succeeds after an error", e->completed);
 		expect(w, e, makes_cqe(e, op), "request %u is unsignalled, and completes", e->completed);
-		expect(w, e, c->opcode == wc_opcode[op->opcode], "request %u: opcode %u", e->completed,
-		       c->opcode);
+		expect(w, e, c->opcode == wc_opcode[op->opcode], "request %u: opcode %u", e->completed, c->opcode);
 		if (op->opcode == IBV_WR_RDMA_READ || is_atomic(op))
-			expect(w, e, c->byte_len == op->length, "request %u: %u bytes of %u", e->completed,
-			       c->byte_len, op->length);
+			expect(w, e, c->byte_len == op->length, "request %u: %u bytes of %u", e->completed, c->byte_len,
+			       op->length);
 		succeeded(e, e->completed);
 	} else {
 		if (e->first_error < 0)
@@ -229,8 +226,7 @@ static void check_message(struct end *e, const struct take *t, const struct cqe 
 	expect(w, e, e->received < e->peer->messages, "a message that nobody sent");
 	op = &e->peer->op[e->peer->message[e->received]];
 	if (is_write(op)) {
-		expect(w, e, c->opcode == IBV_WC_RECV_RDMA_WITH_IMM, "message %u: opcode %u", e->received,
-		       c->opcode);
+		expect(w, e, c->opcode == IBV_WC_RECV_RDMA_WITH_IMM, "message %u: opcode %u", e->received, c->opcode);
 		for (uint32_t i = 0; i < t->pieces; i++) {
 			int64_t at = arena_difference(&e->arena, t->piece[i]);
 
@@ -243,15 +239,14 @@ static void check_message(struct end *e, const struct take *t, const struct cqe 
 		expect(w, e, c->opcode == IBV_WC_RECV, "message %u: opcode %u", e->received, c->opcode);
 		check_landed(e, t->piece, t->pieces, op->data, op->length, "message", e->received);
 	}
-	expect(w, e, c->byte_len == op->length, "message %u: %u bytes of %u", e->received, c->byte_len,
-	       op->length);
+	expect(w, e, c->byte_len == op->length, "message %u: %u bytes of %u", e->received, c->byte_len, op->length);
 	if (op->opcode == IBV_WR_SEND_WITH_IMM || op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-		expect(w, e, c->flags == IBV_WC_WITH_IMM && c->imm == op->imm,
-		       "message %u: immediate data %08x", e->received, c->imm);
+		expect(w, e, c->flags == IBV_WC_WITH_IMM && c->imm == op->imm, "message %u: immediate data %08x",
+		       e->received, c->imm);
 	else
 		expect(w, e, c->flags == 0, "message %u: flags %x", e->received, c->flags);
-	expect(w, e, c->solicited == !!(op->flags & IBV_SEND_SOLICITED), "message %u: solicited %u",
-	       e->received, c->solicited);
+	expect(w, e, c->solicited == !!(op->flags & IBV_SEND_SOLICITED), "message %u: solicited %u", e->received,
+	       c->solicited);
 	e->received++;
 }
 
@@ -263,8 +258,8 @@ void model_received(struct end *e, const struct cqe *c)
 
 	say(w, e, "receive completion: wr_id %lx status %u opcode %u", c->wr_id, c->status, c->opcode);
 	expect(w, e, e->state != END_DEAD, "a completion of a QP that is gone");
-	expect(w, e, e->takes_completed < e->takes && t->wr_id == c->wr_id,
-	       "receive completion wr_id %lx out of order", c->wr_id);
+	expect(w, e, e->takes_completed < e->takes && t->wr_id == c->wr_id, "receive completion wr_id %lx out of order",
+	       c->wr_id);
 	if (c->status == IBV_WC_SUCCESS) {
 		expect(w, e, !e->recv_failed, "a receive succeeds after an error");
 		check_message(e, t, c);
@@ -305,8 +300,8 @@ static void adopt_doubtful(struct end *e)
 			arena_adopt(&e->arena, e->take[i].piece[p]);
 }
 
-/* Messages as the responder counts them: a long READ goes out as several requests, which are messages each; a long WRITE may
- * go out as one per packet. */
+/* Messages as the responder counts them: a long READ goes out as several requests, which are messages each; a long
+ * WRITE may go out as one per packet. */
 struct range {
 	uint32_t least, most;
 };
@@ -335,17 +330,16 @@ void model_check_agreement(struct end *e)
 	struct world *w = e->world;
 
 	expect(w, e, e->qp->state == IBV_QPS_RTS, "state %d", e->qp->state);
-	expect(w, e, r->una.v == r->next.v && r->next.v == r->high.v,
-	       "una %06x next %06x high %06x when all is done", r->una.v, r->next.v, r->high.v);
+	expect(w, e, r->una.v == r->next.v && r->next.v == r->high.v, "una %06x next %06x high %06x when all is done",
+	       r->una.v, r->next.v, r->high.v);
 	expect(w, e, p->expected.v == r->next.v, "the next PSN is %06x, the peer expects %06x", r->next.v,
 	       p->expected.v);
 	expect(w, e, p->msn >= messages.least && p->msn <= messages.most, "MSN %u after %u to %u messages", p->msn,
 	       messages.least, messages.most);
-	expect(w, e, r->flight == 0 && r->rd_count == 0, "%u bytes, %u READs in flight when all is done",
-	       r->flight, r->rd_count);
+	expect(w, e, r->flight == 0 && r->rd_count == 0, "%u bytes, %u READs in flight when all is done", r->flight,
+	       r->rd_count);
 	expect(w, e, e->successes == e->planned, "%u of %u requests succeeded", e->successes, e->planned);
-	expect(w, e, e->peer->received == e->messages, "%u messages sent, %u received", e->messages,
-	       e->peer->received);
+	expect(w, e, e->peer->received == e->messages, "%u messages sent, %u received", e->messages, e->peer->received);
 	lock_take(&e->qp->lock);
 	expect(w, e, engine_deadline(e->qp) == NEVER, "a deadline is set when all is done");
 	expect(w, e, !engine_has_work(e->qp, false) && !engine_in_flight(e->qp), "work is left when all is done");
@@ -361,10 +355,9 @@ void model_check_end(struct end *e)
 	uint32_t sure = 0;
 
 	if (e->state != END_DEAD) {
-		expect(w, e, e->completed == e->posted, "%u of %u requests completed", e->completed,
-		       e->posted);
-		expect(w, e, e->takes_completed == e->takes, "%u of %u receives completed",
-		       e->takes_completed, e->takes);
+		expect(w, e, e->completed == e->posted, "%u of %u requests completed", e->completed, e->posted);
+		expect(w, e, e->takes_completed == e->takes, "%u of %u receives completed", e->takes_completed,
+		       e->takes);
 	}
 	while (sure < e->messages && e->message[sure] < e->successes)
 		sure++;
@@ -380,8 +373,7 @@ void model_check_world(struct world *w)
 		struct end *e = &w->end[i];
 		int64_t at = arena_difference(&e->arena, (struct piece){0, e->arena.size});
 
-		expect(w, e, at < 0,
-		       "memory at %ld is not as it should be (source %u sink %u inbox %u target %u..%u)",
+		expect(w, e, at < 0, "memory at %ld is not as it should be (source %u sink %u inbox %u target %u..%u)",
 		       (long)at, e->source.offset, e->sink.offset, e->inbox.offset, e->target.offset,
 		       e->target.offset + e->target.length);
 	}

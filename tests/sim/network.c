@@ -206,8 +206,8 @@ static void digest(struct network *n, const struct flight *f)
 	n->digest = (n->digest ^ icrc ^ (uint64_t)f->length << 32) * 0x9e3779b97f4a7c15u;
 }
 
-void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx,
-		  uint32_t mtu, uint64_t now)
+void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx, uint32_t mtu,
+		  uint64_t now)
 {
 	uint32_t to = node_of(n, &tx->path->dgid);
 	struct flight *f = pack(n, from, to, batch, tx), *copy;

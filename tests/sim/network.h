@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A network that loses, doubles, delays, reorders and damages packets, by dice. Packets are bytes on it, ICRC
- * included: what is damaged has to be found by the ICRC. Time is virtual.
- * SPDX-License-Identifier: BSD-2-Clause */
+ * included: what is damaged has to be found by the ICRC. Time is virtual. */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 
@@ -29,7 +29,7 @@ struct network {
 	struct quality quality;
 	struct dice dice;
 	union ibv_gid gid[NETWORK_NODES];
-	bool dead[NETWORK_NODES]; /* nothing comes from there or arrives there any more */
+	bool dead[NETWORK_NODES];	       /* nothing comes from there or arrives there any more */
 	uint64_t stopped_until[NETWORK_NODES]; /* what arrives there before has to wait */
 	uint64_t cable_free[NETWORK_NODES], last_arrival[NETWORK_NODES][NETWORK_NODES];
 	struct flight **heap;
@@ -43,8 +43,8 @@ void network_init(struct network *n, const struct quality *q, uint64_t seed);
 void network_fini(struct network *n);
 
 /* tx points into turn; `mtu` is what the packet will say of the way it came. */
-void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx,
-		  uint32_t mtu, uint64_t now);
+void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx, uint32_t mtu,
+		  uint64_t now);
 
 /* When the next packet arrives; NEVER if none is on the way. */
 uint64_t network_next(struct network *n);

@@ -1,5 +1,5 @@
-/* What goes wrong in a run, if anything: one row each.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What goes wrong in a run, if anything: one row each. */
 #include <string.h>
 
 #include "world.h"

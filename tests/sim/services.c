@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Runs of the other services: UC, UD, RC with an SRQ that several share, XRC. Messages go one way, so that a model of
- * few rules will do (verdict.c). SPDX-License-Identifier: BSD-2-Clause */
+ * few rules will do (verdict.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ static void srq_event(struct srq *srq, enum ibv_event_type event)
 	failed(services.world, NULL, "an SRQ: %s", ibv_event_type_str(event));
 }
 
-static const struct hca_ops ops = {.cq_event = ignore_cq, .cq_error = cq_error, .qp_event = qp_event, .srq_event = srq_event};
+static const struct hca_ops ops = {
+	.cq_event = ignore_cq, .cq_error = cq_error, .qp_event = qp_event, .srq_event = srq_event};
 
 static void make_node(struct world *w, uint32_t index)
 {
@@ -57,7 +59,8 @@ static void answer(struct half *h, const struct packet *credit_request, const un
 	answers = engine_grant_credit(h->qp, credit_request, from, services.world->now, &tx.packet);
 	lock_drop(&h->qp->lock);
 	if (answers)
-		network_send(&services.world->network, h->node->index, &services.world->batch, &tx, 0, services.world->now);
+		network_send(&services.world->network, h->node->index, &services.world->batch, &tx, 0,
+			     services.world->now);
 }
 
 static void take_packet(struct half *h, const struct packet *p, const union ibv_gid *from)
@@ -197,7 +200,8 @@ static void settle(struct world *w)
 
 		for (uint32_t k = 0; k < RECEIVES; k++)
 			now += p->posted[k];
-		expect(w, NULL, p->srq ? left[i] - now <= held[i] && p->srq->rq.tail - p->srq->rq.head == now : now == 0,
+		expect(w, NULL,
+		       p->srq ? left[i] - now <= held[i] && p->srq->rq.tail - p->srq->rq.head == now : now == 0,
 		       "pool %u: %u receives were posted, %u are", i, left[i], now);
 	}
 	for (uint32_t i = 0; i < services.links; i++)

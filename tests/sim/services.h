@@ -1,4 +1,5 @@
-/* A world of UC, UD, shared receive queues and XRC. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A world of UC, UD, shared receive queues and XRC. */
 #ifndef SIM_SERVICES_H
 #define SIM_SERVICES_H
 

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Runs of simulated connections: thousands of short ones, each a seed. Same seed, same run, bit for bit.
  *
  *     test_sim [--seed N] [--runs N] [--loss P] [--duplicate P] [--corrupt P] [--reorder P]
  *              [--scenario NAME] [--list] [--verbose]
  *
  * --list prints a line for each run. Prints TAP; when a run fails, its seed and the command that shows it
- * again. SPDX-License-Identifier: BSD-2-Clause */
+ * again. */
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
@@ -42,8 +43,7 @@ static struct world *world;
 
 static void print_replay(FILE *f, uint64_t seed)
 {
-	fprintf(f, "# seed %lu; to see it again:\n#   %s --seed %lu --runs 1 --verbose\n", seed, replay,
-		seed);
+	fprintf(f, "# seed %lu; to see it again:\n#   %s --seed %lu --runs 1 --verbose\n", seed, replay, seed);
 }
 
 void failed(struct world *w, const struct end *e, const char *format, ...)

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A model of few rules: each request completes once, in order; a message comes whole or not at all, at most once, in
- * order; what is reliable comes; nothing is written but what a message may write. SPDX-License-Identifier: BSD-2-Clause */
+ * order; what is reliable comes; nothing is written but what a message may write. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -57,8 +58,8 @@ static void check_message(struct link *l, const struct cqe *c, const uint8_t *at
 		memcpy(&h, at, sizeof(h));
 		number = h.number;
 	}
-	expect(services.world, NULL, number >= l->next && number < l->posted, "link %zu: message %u came twice or too late",
-	       (size_t)(l - services.link), number);
+	expect(services.world, NULL, number >= l->next && number < l->posted,
+	       "link %zu: message %u came twice or too late", (size_t)(l - services.link), number);
 	expect(services.world, NULL, length == l->message[number].length, "link %zu: message %u has %u bytes",
 	       (size_t)(l - services.link), number, length);
 	for (uint32_t i = 0; i < length; i++)
@@ -113,10 +114,11 @@ static void sent(struct link *l, const struct cqe *c)
 	expect(services.world, NULL, c->status == IBV_WC_SUCCESS || flushed, "link %zu: request %lu says %s",
 	       (size_t)(l - services.link), c->wr_id, ibv_wc_status_str(c->status));
 	expect(services.world, NULL, flushed || !l->flushed, "a request succeeds after one that failed");
-	expect(services.world, NULL, c->wr_id >= l->done && c->wr_id < l->posted, "request %lu completes twice", c->wr_id);
+	expect(services.world, NULL, c->wr_id >= l->done && c->wr_id < l->posted, "request %lu completes twice",
+	       c->wr_id);
 	for (; l->done < c->wr_id; l->done++) {
-		expect(services.world, NULL, !l->message[l->done].signalled && !l->flushed, "request %u never completes",
-		       l->done);
+		expect(services.world, NULL, !l->message[l->done].signalled && !l->flushed,
+		       "request %u never completes", l->done);
 		check_result(l, l->done);
 	}
 	l->done++;
@@ -169,9 +171,10 @@ void check_link(struct link *l)
 	expect(services.world, NULL, l->taken <= due && (l->taken == due || !is_acknowledged(l) || l->struck),
 	       "link %zu: %u of %u messages came", (size_t)(l - services.link), l->taken, due);
 	for (; l->done < l->posted; l->done++)
-		expect(services.world, NULL, !l->message[l->done].signalled && !l->flushed, "request %u never completes",
-		       l->done);
+		expect(services.world, NULL, !l->message[l->done].signalled && !l->flushed,
+		       "request %u never completes", l->done);
 	memcpy(&counter, l->target.bytes + COUNTER, sizeof(counter));
-	expect(services.world, NULL, counter >= l->succeeded && counter <= l->atomics && (l->struck || counter == l->atomics),
+	expect(services.world, NULL,
+	       counter >= l->succeeded && counter <= l->atomics && (l->struck || counter == l->atomics),
 	       "a counter is %lu after %u atomics", counter, l->atomics);
 }

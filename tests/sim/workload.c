@@ -1,5 +1,5 @@
-/* What applications do: post, poll, wait; all at random.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What applications do: post, poll, wait; all at random. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +48,8 @@ static uint32_t draw_length(struct end *e)
 		length = (uint32_t)(dice_below(d, most / mtu + 1) * mtu + dice_below(d, 3)) - 1;
 		return length <= most ? length : most;
 	default:
-		return dice_chance(d, e->world->style.big)
-			       ? (uint32_t)dice_below(d, most + 1)
-			       : (uint32_t)dice_below(d, min_of(most, 3 * mtu) + 1);
+		return dice_chance(d, e->world->style.big) ? (uint32_t)dice_below(d, most + 1)
+							   : (uint32_t)dice_below(d, min_of(most, 3 * mtu) + 1);
 	}
 }
 
@@ -78,8 +77,7 @@ static void give_back(struct space *s, const struct piece *piece, uint32_t count
 }
 
 /* `length` bytes in up to `most` pieces, some of them perhaps empty. 0: no room (or no bytes). */
-static bool cut(struct end *e, struct space *s, uint32_t length, uint32_t most, struct piece *piece,
-		uint32_t *count)
+static bool cut(struct end *e, struct space *s, uint32_t length, uint32_t most, struct piece *piece, uint32_t *count)
 {
 	struct dice *d = &e->world->dice;
 	uint32_t left = length;
@@ -109,8 +107,7 @@ static bool is_being_read(const struct end *e, uint32_t offset, uint32_t length)
 	for (uint32_t i = e->completed; i < e->posted; i++) {
 		const struct op *op = &e->op[i];
 
-		if (op->opcode == IBV_WR_RDMA_READ && offset < op->target + op->length &&
-		    op->target < offset + length)
+		if (op->opcode == IBV_WR_RDMA_READ && offset < op->target + op->length && op->target < offset + length)
 			return true;
 	}
 	return false;
@@ -231,18 +228,14 @@ static bool plan_atomic(struct end *e, struct op *op, enum kind kind)
 static bool plan_poisoned(struct end *e, struct op *op)
 {
 	uint32_t most = e->world->style.max_length, mtu = e->qp->mtu;
-	bool read =
-		op->poison == POISON_WRITE_ONLY || op->poison == POISON_LOCAL ||
-		(op->poison != POISON_READ_ONLY && op->poison != POISON_LKEY &&
-		 op->poison != POISON_TOO_LONG && e->attr.max_rd_atomic && dice_chance(&e->world->dice, 0.5));
+	bool read = op->poison == POISON_WRITE_ONLY || op->poison == POISON_LOCAL ||
+		    (op->poison != POISON_READ_ONLY && op->poison != POISON_LKEY && op->poison != POISON_TOO_LONG &&
+		     e->attr.max_rd_atomic && dice_chance(&e->world->dice, 0.5));
 
-	op->opcode = op->poison == POISON_TOO_LONG ? IBV_WR_SEND
-		     : read			   ? IBV_WR_RDMA_READ
-						   : IBV_WR_RDMA_WRITE;
-	op->length =
-		op->poison == POISON_TOO_LONG
-			? most + 65 + (uint32_t)dice_below(&e->world->dice, 1000)
-			: (uint32_t)dice_between(&e->world->dice, 1, min_of(most, min_of(3 * mtu, 4000u)));
+	op->opcode = op->poison == POISON_TOO_LONG ? IBV_WR_SEND : read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+	op->length = op->poison == POISON_TOO_LONG
+			     ? most + 65 + (uint32_t)dice_below(&e->world->dice, 1000)
+			     : (uint32_t)dice_between(&e->world->dice, 1, min_of(most, min_of(3 * mtu, 4000u)));
 	op->space = op->poison == POISON_LOCAL ? &e->source : read ? &e->sink : &e->source;
 	op->pieces = 1;
 	op->piece[0].length = op->length;
@@ -250,8 +243,7 @@ static bool plan_poisoned(struct end *e, struct op *op)
 		return false;
 	op->owns_pieces = true;
 	op->data = malloc(op->length + 1);
-	op->target = op->poison == POISON_BOUNDS
-			     ? e->peer->target.offset + e->peer->target.length - op->length + 1
+	op->target = op->poison == POISON_BOUNDS ? e->peer->target.offset + e->peer->target.length - op->length + 1
 		     : op->poison == POISON_WRITE_ONLY ? e->peer->writable.offset
 		     : op->poison == POISON_READ_ONLY  ? e->peer->readable.offset
 						       : e->peer->target.offset + SLOTS * 8;
@@ -350,10 +342,9 @@ static void build_wr(struct end *e, const struct op *op, struct ibv_send_wr *wr,
 	}
 	memcpy(&operand, op->data, sizeof(operand));
 	wr->wr.atomic.swap = dice_roll(&e->world->dice);
-	wr->wr.atomic.compare_add =
-		op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || dice_chance(&e->world->dice, 0.4)
-			? dice_roll(&e->world->dice)
-			: operand;
+	wr->wr.atomic.compare_add = op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || dice_chance(&e->world->dice, 0.4)
+					    ? dice_roll(&e->world->dice)
+					    : operand;
 	if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		operand += wr->wr.atomic.compare_add;
 	else if (operand == wr->wr.atomic.compare_add)
@@ -394,8 +385,8 @@ static bool next_request(struct end *e, struct ibv_send_wr *wr, struct ibv_sge *
 	e->posted++;
 	e->world->ops++;
 	e->world->bytes += op->length;
-	say(e->world, e, "posts request %u: opcode %d length %u flags %x poison %d", e->posted - 1,
-	    op->opcode, op->length, op->flags, op->poison);
+	say(e->world, e, "posts request %u: opcode %d length %u flags %x poison %d", e->posted - 1, op->opcode,
+	    op->length, op->flags, op->poison);
 	return true;
 }
 
@@ -415,8 +406,7 @@ static bool post_sends(struct end *e)
 	struct dice *d = &e->world->dice;
 	struct ibv_sge sge[8][MAX_PIECES];
 	struct ibv_send_wr wr[8], *rest, *bad = NULL;
-	uint32_t batch = (uint32_t)dice_between(d, 1, dice_chance(d, 0.5) ? 1 : 8), count = 0,
-		 first = e->posted;
+	uint32_t batch = (uint32_t)dice_between(d, 1, dice_chance(d, 0.5) ? 1 : 8), count = 0, first = e->posted;
 	int err = 0;
 
 	while (count < batch && e->posted < e->planned && e->posted - e->reclaimed < e->cap.max_send_wr) {
@@ -467,8 +457,7 @@ static bool post_receive(struct end *e)
 	if (!cut(e, &e->inbox, t->length, e->cap.max_recv_sge, t->piece, &t->pieces))
 		return false;
 	for (uint32_t i = 0; i < t->pieces; i++)
-		sge[i] = (struct ibv_sge){BASE(e) + t->piece[i].offset, t->piece[i].length,
-					  e->inbox_mr->base.lkey};
+		sge[i] = (struct ibv_sge){BASE(e) + t->piece[i].offset, t->piece[i].length, e->inbox_mr->base.lkey};
 	wr.wr_id = t->wr_id;
 	wr.sg_list = sge;
 	wr.num_sge = (int)t->pieces;

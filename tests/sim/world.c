@@ -163,8 +163,7 @@ static void make_pair(struct world *w)
 	struct dice *d = &w->dice;
 	uint32_t from = (uint32_t)dice_below(d, w->nodes);
 	/* now and then a node talks to itself */
-	uint32_t to =
-		dice_chance(d, 0.05) ? from : (from + 1 + (uint32_t)dice_below(d, w->nodes - 1)) % w->nodes;
+	uint32_t to = dice_chance(d, 0.05) ? from : (from + 1 + (uint32_t)dice_below(d, w->nodes - 1)) % w->nodes;
 	struct end *a = &w->end[w->ends++], *b = &w->end[w->ends++];
 
 	draw_attributes(w, a, b);
@@ -194,9 +193,8 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 	w->nodes = dice_chance(&w->dice, 0.85) ? 2 : 3;
 	for (uint32_t i = 0; i < w->nodes; i++)
 		node_create(w, i);
-	pairs = w->style.max_length > 65536
-			? 1
-			: (uint32_t)dice_between(&w->dice, 1, dice_chance(&w->dice, 0.7) ? 2 : 6);
+	pairs = w->style.max_length > 65536 ? 1
+					    : (uint32_t)dice_between(&w->dice, 1, dice_chance(&w->dice, 0.7) ? 2 : 6);
 	while (pairs--)
 		make_pair(w);
 	scenario_draw(w, options->scenario);
@@ -347,7 +345,8 @@ static enum happening next(struct world *w, uint64_t *when, uint32_t *who)
 		LATER(w->end[i].state == END_DEAD ? NEVER : awake(w, w->end[i].node, w->end[i].tick_at), TICK, i);
 	}
 	for (uint32_t i = 0; w->lane_mtu && i < NETWORK_NODES * NETWORK_NODES; i++)
-		LATER(awake(w, &w->node[i % NETWORK_NODES], w->lane[i / NETWORK_NODES][i % NETWORK_NODES].tell_at), TELL, i);
+		LATER(awake(w, &w->node[i % NETWORK_NODES], w->lane[i / NETWORK_NODES][i % NETWORK_NODES].tell_at),
+		      TELL, i);
 	if (w->stops_left)
 		LATER(w->stop_at, STOP, 0);
 #undef LATER
@@ -367,8 +366,8 @@ static bool has_finished(const struct end *e)
 		return true;
 	if (e->run_at != NEVER || e->stuck || !end_is_idle(e))
 		return false;
-	return e->state == END_CLOSED || (e->posted == e->planned && e->first_error < 0 && !e->fatal &&
-					  !e->draining && !e->recv_failed);
+	return e->state == END_CLOSED ||
+	       (e->posted == e->planned && e->first_error < 0 && !e->fatal && !e->draining && !e->recv_failed);
 }
 
 static bool is_over(const struct world *w)
@@ -482,8 +481,7 @@ void world_fini(struct world *w)
 	for (uint32_t i = 0; i < w->nodes; i++) {
 		struct node *n = &w->node[i];
 
-		expect(w, NULL, n->hca.timers.count == 0 && n->hca.qps.used == 0,
-		       "node %u: timers or QPs are left", i);
+		expect(w, NULL, n->hca.timers.count == 0 && n->hca.qps.used == 0, "node %u: timers or QPs are left", i);
 		for (uint32_t c = 0; c < WORLD_CQS; c++)
 			expect(w, NULL, n->cq[c].users == 0, "node %u: CQ %u has users", i, c);
 		node_fini(n);

@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A simulated world: nodes with an adapter each, connections between them, a network, virtual time, and a
- * model of what has to come out. One run is one world; its seed decides everything. SPDX-License-Identifier:
- * BSD-2-Clause */
+ * model of what has to come out. One run is one world; its seed decides everything. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -159,10 +159,10 @@ struct world {
 	uint32_t strike_after; /* requests that the victim posts before the scenario strikes */
 	bool struck;
 	uint64_t struck_at;
-	bool spoiled; /* not every request has to succeed */
+	bool spoiled;	   /* not every request has to succeed */
 	uint32_t lane_mtu; /* the ends are on one host: nothing is lost, packets get this large; 0: on two hosts */
 	struct lane lane[NETWORK_NODES][NETWORK_NODES]; /* from, to */
-	uint32_t stops_left; /* so often is a process stopped for a while */
+	uint32_t stops_left;				/* so often is a process stopped for a while */
 	uint64_t stop_at;
 	uint64_t stopped; /* ns, of all stops together */
 	uint32_t nodes, ends;

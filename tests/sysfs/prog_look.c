@@ -1,6 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Looks at the adapter's files through every call that liburoce-sysfs.so answers, and at others through the
- * same calls. Run by test_sysfs.sh, under `uroce run`, with UROCE_DEVICES=lo. SPDX-License-Identifier:
- * BSD-2-Clause */
+ * same calls. Run by test_sysfs.sh, under `uroce run`, with UROCE_DEVICES=lo. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS /* open() and open64() are to be two calls */
 #include <dirent.h>
@@ -93,8 +93,7 @@ static void files_open(void)
 	check(chdir("/") == 0);
 	check(reads(open(LINK "/ifindex", O_RDONLY), "1\n"));
 	check(reads(openat(device, "device/net/lo/ifindex", O_RDONLY), "1\n"));
-	check(reads(open(IB "/uroce0/ports/1/gids/0", O_RDONLY),
-		    "0000:0000:0000:0000:0000:ffff:7f00:0001\n"));
+	check(reads(open(IB "/uroce0/ports/1/gids/0", O_RDONLY), "0000:0000:0000:0000:0000:ffff:7f00:0001\n"));
 	check(reads(open(IB "/uroce0/ports/1/gid_attrs/types/0", O_RDONLY), "RoCE v2\n"));
 	check(reads(open(IB "/uroce0/ports/1/gid_attrs/ndevs/0", O_RDONLY), "lo\n"));
 	check(reads(open("/sys/class/infiniband_verbs/uverbs0/ibdev", O_RDONLY), "uroce0\n"));
@@ -133,8 +132,7 @@ static void files_are_described(void)
 	check(stat64(LEVEL, &st64) == 0 && st64.st_ino == st.st_ino);
 	check(lstat64(LEVEL, &st64) == 0 && st64.st_ino == st.st_ino);
 	check(fstatat64(dir, "node_type", &st64, 0) == 0 && st64.st_ino == st.st_ino);
-	check(statx(dir, "node_type", 0, STATX_BASIC_STATS, &x) == 0 && x.stx_ino == st.st_ino &&
-	      S_ISREG(x.stx_mode));
+	check(statx(dir, "node_type", 0, STATX_BASIC_STATS, &x) == 0 && x.stx_ino == st.st_ino && S_ISREG(x.stx_mode));
 	check(stat(IB "/uroce0", &st) == 0 && S_ISDIR(st.st_mode));
 	check(fstat(dir, &again) == 0 && S_ISDIR(again.st_mode) && again.st_ino == st.st_ino);
 	check(fstat64(dir, &st64) == 0 && S_ISDIR(st64.st_mode));
@@ -142,11 +140,9 @@ static void files_are_described(void)
 	check(statx(dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x) == 0 && x.stx_ino == st.st_ino);
 	check(lstat(LINK, &st) == 0 && S_ISLNK(st.st_mode));
 	check(stat(LINK, &st) == 0 && S_ISDIR(st.st_mode));
-	check(stat("/sys/class/net/lo", &again) == 0 && again.st_ino == st.st_ino &&
-	      again.st_dev == st.st_dev);
+	check(stat("/sys/class/net/lo", &again) == 0 && again.st_ino == st.st_ino && again.st_dev == st.st_dev);
 	check(lstat(LINK "/", &again) == 0 && again.st_ino == st.st_ino);
-	check(stat(NODE, &st) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == 231 &&
-	      minor(st.st_rdev) == 192);
+	check(stat(NODE, &st) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == 231 && minor(st.st_rdev) == 192);
 	check_fails(ENOENT, stat(GONE, &st) == -1);
 	check_fails(ENOENT, statx(dir, "nothing", 0, STATX_BASIC_STATS, &x) == -1);
 	check_fails(ENOENT, stat("/dev/infinibandwagon", &st) == -1);
@@ -181,8 +177,7 @@ static void links_are_followed(void)
 	check(readlink(IB "/uroce0/device/driver", text, sizeof(text)) > 0);
 	check_fails(EINVAL, readlink(LEVEL, text, sizeof(text)) == -1);
 	check_fails(ENOENT, readlink(GONE, text, sizeof(text)) == -1);
-	check(realpath("/sys/class/infiniband/../infiniband//uroce0/.", text) &&
-	      strcmp(text, IB "/uroce0") == 0);
+	check(realpath("/sys/class/infiniband/../infiniband//uroce0/.", text) && strcmp(text, IB "/uroce0") == 0);
 	check((made = realpath(IB "/uroce0/", NULL)) && strcmp(made, IB "/uroce0") == 0);
 	free(made);
 	check((made = canonicalize_file_name(LEVEL)) && strcmp(made, LEVEL) == 0);
@@ -267,8 +262,7 @@ static void others_are_left_alone(void)
 	check((fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0640)) >= 0 && fstat(fd, &st) == 0 &&
 	      (st.st_mode & 0777) == 0640);
 	check(unlink(path) == 0 && close(fd) == 0);
-	check((fd = open("/tmp", O_TMPFILE | O_RDWR, 0600)) >= 0 && fstat(fd, &st) == 0 &&
-	      S_ISREG(st.st_mode));
+	check((fd = open("/tmp", O_TMPFILE | O_RDWR, 0600)) >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode));
 	close(fd);
 	check_fails(ENOENT, open("", O_RDONLY) == -1);
 	check_fails(ENOENT, !opendir(""));

@@ -1,5 +1,6 @@
-/* Loads libibverbs and librdmacm as NCCL, PyTorch and brpc do, by dlopen() and dlvsym(), and finds the adapter by what they
- * give. Run by test_load.sh, with UROCE_DEVICES=lo. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Loads libibverbs and librdmacm as NCCL, PyTorch and brpc do, by dlopen() and dlvsym(), and finds the adapter by what
+ * they give. Run by test_load.sh, with UROCE_DEVICES=lo. */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -67,11 +68,12 @@ int main(void)
 		if (check(channel, "an event channel"))
 			destroy(channel);
 	}
-	/* What is not ours is found as before: this one only where the program itself says that its libraries are (RUNPATH). A
-	 * sanitizer's dlopen() does not know who calls. */
+	/* What is not ours is found as before: this one only where the program itself says that its libraries are
+	 * (RUNPATH). A sanitizer's dlopen() does not know who calls. */
 	if (!strchr(getenv("UROCE_PRELOAD") ?: "", ':'))
 		load("liburoce-rsocket.so");
-	check(!dlopen("libnothing.so.1", RTLD_NOW) && strstr(dlerror(), "libnothing.so.1"), "a library that is not there");
+	check(!dlopen("libnothing.so.1", RTLD_NOW) && strstr(dlerror(), "libnothing.so.1"),
+	      "a library that is not there");
 	check(load("libm.so.6") && dlopen(NULL, RTLD_NOW), "others");
 	return failed;
 }

@@ -1,5 +1,5 @@
-/* Files of two hosts, whose clocks have nothing in common; files of another version.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files of two hosts, whose clocks have nothing in common; files of another version. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The life of a request, from records that a table gives: who did what when, at which end.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of a request, from records that a table gives: who did what when, at which end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -123,11 +123,8 @@ void bring(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state to)
 
 static void open_side(struct side *s)
 {
-	struct ibv_qp_cap cap = {.max_send_wr = 16,
-				 .max_recv_wr = 16,
-				 .max_send_sge = 2,
-				 .max_recv_sge = 2,
-				 .max_inline_data = 64};
+	struct ibv_qp_cap cap = {
+		.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64};
 
 	assert_non_null(s->pd = ibv_alloc_pd(context));
 	assert_non_null(s->channel = ibv_create_comp_channel(context));

@@ -1,5 +1,5 @@
-/* Completion channels: who is told of what, and who waits for whom.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels: who is told of what, and who waits for whom. */
 #include "verbs/fixture.h"
 
 #include <fcntl.h>
@@ -30,10 +30,8 @@ static void expect_event(struct side *s)
 static int send_message(struct side *s, int flags)
 {
 	struct ibv_sge sge = piece(s, 0, 8);
-	struct ibv_send_wr wr = {.sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED | flags};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED | flags};
 
 	return side_send(s, &wr);
 }
@@ -99,7 +97,8 @@ static void await_completion(struct side *s)
 		ibv_poll_cq(s[1].cq, 1, &(struct ibv_wc){0});
 }
 
-/* What has come between the last poll, which found nothing, and the request. Adapters tell of it, and UCX goes to sleep without a look. */
+/* What has come between the last poll, which found nothing, and the request. Adapters tell of it, and UCX goes to sleep
+ * without a look. */
 static void arming_tells_of_what_has_come_unnoticed(void **state)
 {
 	struct side *s = *state;
@@ -142,7 +141,8 @@ static void expect_acknowledged(struct side *s)
 	ibv_ack_cq_events(s->cq, 1);
 }
 
-/* A program arms behind an event, takes one completion and waits for the next event. Both completions were there as it armed. */
+/* A program arms behind an event, takes one completion and waits for the next event. Both completions were there as it
+ * armed. */
 static void what_a_poll_leaves_in_an_armed_queue_is_told(void **state)
 {
 	struct side *s = *state;
@@ -321,9 +321,8 @@ static void a_channel_serves_many_queues(void **state)
 		bring(qps[i], s[1].qp, IBV_QPS_ERR);
 		for (int k = 0; k < 2; k++) {
 			assert_int_equal(ibv_req_notify_cq(cqs[i], 0), 0);
-			assert_int_equal(
-				ibv_post_recv(qps[i], &(struct ibv_recv_wr){0}, &(struct ibv_recv_wr *){0}),
-				0);
+			assert_int_equal(ibv_post_recv(qps[i], &(struct ibv_recv_wr){0}, &(struct ibv_recv_wr *){0}),
+					 0);
 		}
 	}
 	for (int i = 0; i < 4; i++) {

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What may be created: the limits that the device tells, and one more than that; what cannot be destroyed
- * yet. SPDX-License-Identifier: BSD-2-Clause */
+ * yet. */
 #include "verbs/fixture.h"
 
 static struct ibv_pd *pd;
@@ -54,11 +55,8 @@ static void a_queue_pair_fits_the_limits(void **state)
 
 static void a_queue_pair_says_what_it_got(void **state)
 {
-	struct ibv_qp_cap want = {.max_send_wr = 10,
-				  .max_recv_wr = 11,
-				  .max_send_sge = 3,
-				  .max_recv_sge = 4,
-				  .max_inline_data = 50};
+	struct ibv_qp_cap want = {
+		.max_send_wr = 10, .max_recv_wr = 11, .max_send_sge = 3, .max_recv_sge = 4, .max_inline_data = 50};
 	struct ibv_qp_init_attr init, a = {.qp_context = &want,
 					   .send_cq = cq,
 					   .recv_cq = cq,
@@ -91,8 +89,7 @@ static void queue_pairs_of_other_kinds(void **state)
 		enum ibv_qp_type type;
 		int error;
 	} rows[] = {
-		{IBV_QPT_RC, 0}, {IBV_QPT_XRC_SEND, 0}, {IBV_QPT_DRIVER, EOPNOTSUPP}, {0, EINVAL},
-		{77, EINVAL},
+		{IBV_QPT_RC, 0}, {IBV_QPT_XRC_SEND, 0}, {IBV_QPT_DRIVER, EOPNOTSUPP}, {0, EINVAL}, {77, EINVAL},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -207,12 +204,7 @@ static void a_completion_queue_is_resized(void **state)
 	const struct {
 		int cqe, error;
 	} rows[] = {
-		{100, 0},
-		{3, 0},
-		{0, EINVAL},
-		{-5, EINVAL},
-		{limits.max_cqe + 1, EINVAL},
-		{limits.max_cqe, 0},
+		{100, 0}, {3, 0}, {0, EINVAL}, {-5, EINVAL}, {limits.max_cqe + 1, EINVAL}, {limits.max_cqe, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -259,8 +251,7 @@ static void contexts_close_with_things_in_them(void **state)
 	struct ibv_context *other = ibv_open_device(context->device);
 	struct ibv_pd *p = ibv_alloc_pd(other);
 
-	assert_errno(make_qp(p, cq, &(struct ibv_qp_cap){.max_send_wr = 1}),
-		     EINVAL); /* a CQ of another context */
+	assert_errno(make_qp(p, cq, &(struct ibv_qp_cap){.max_send_wr = 1}), EINVAL); /* a CQ of another context */
 	assert_int_equal(ibv_close_device(other), 0);
 }
 

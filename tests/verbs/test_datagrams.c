@@ -1,5 +1,5 @@
-/* UD through the front: address handles and the way back, QPs that listen everywhere, SQE, the builder.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UD through the front: address handles and the way back, QPs that listen everywhere, SQE, the builder. */
 #include "verbs/fixture.h"
 
 #include <netinet/ip.h>
@@ -38,8 +38,7 @@ static void start(struct ibv_qp *q)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 
-	assert_int_equal(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-			 0);
+	assert_int_equal(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(ibv_modify_qp(q, &a, IBV_QP_STATE), 0);
 	a.qp_state = IBV_QPS_RTS;
@@ -233,7 +232,8 @@ static struct ibv_wc exchange(struct ibv_ah *ah, char grh[GRH])
 	return wc;
 }
 
-/* The first one that a process sends to another goes by udp, as the two have not met; this process is its own local peer. */
+/* The first one that a process sends to another goes by udp, as the two have not met; this process is its own local
+ * peer. */
 static void datagrams_look_the_same_through_shared_memory(void **state)
 {
 	struct ibv_ah *ah = handle(0);

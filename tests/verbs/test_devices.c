@@ -1,5 +1,5 @@
-/* Devices, ports and GIDs: which there are, what they are called, what they say of themselves.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices, ports and GIDs: which there are, what they are called, what they say of themselves. */
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>
@@ -50,8 +50,7 @@ static void UROCE_DEVICES_says_which(void **state)
 		{"lo=mlx5_0", "mlx5_0", NULL},
 		{"lo=mlx5_0,uc1=mlx5_1", "mlx5_0 mlx5_1", NULL},
 		{"uc1=mlx5_1,lo=mlx5_0", "mlx5_1 mlx5_0", NULL},
-		{"", "uroce1 uroce0",
-		 NULL}, /* all, loopback last; that has been uroce0 since it was opened */
+		{"", "uroce1 uroce0", NULL}, /* all, loopback last; that has been uroce0 since it was opened */
 		{"nothere=x,lo=mlx5_0", "mlx5_0", "nothere=x"},
 		{"uc2=x", "", "is down"},
 		{"lo=mlx5_0,uc1=mlx5_0", "mlx5_0", "has this device name already"},
@@ -126,7 +125,8 @@ static void frames_to_an_address_have_a_mac_address(void **state)
 		assert_int_equal(ibv_resolve_eth_l2_from_gid(other, &to, mac, &vlan), rows[i].error);
 		if (rows[i].error)
 			continue;
-		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+			 mac[5]);
 		assert_string_equal(text, rows[i].mac);
 		assert_int_equal(vlan, 0xffff);
 	}

@@ -1,5 +1,5 @@
-/* Device memory.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Device memory. */
 #include "verbs/fixture.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static void what_is_asked_for_is_checked(void **state)
 		struct ibv_alloc_dm_attr attr;
 		int error;
 	} rows[] = {
-		{{64, 0, 0}, 0}, {{100, 3, 0}, 0},	{{64, 12, 0}, 0},
+		{{64, 0, 0}, 0},     {{100, 3, 0}, 0},	    {{64, 12, 0}, 0},
 		{{0, 0, 0}, EINVAL}, {{64, 13, 0}, EINVAL}, {{64, 0, 1}, EINVAL},
 	};
 
@@ -71,8 +71,16 @@ static void it_is_reached_in_words(void **state)
 		size_t length;
 		int error;
 	} rows[] = {
-		{0, 100, 0},	  {0, 0, 0},	  {100, 0, 0},	    {96, 4, 0},	     {2, 4, EINVAL},
-		{4, 2, EINVAL},	  {96, 8, EINVAL}, {104, 4, EINVAL}, {0, 104, EINVAL}, {4, SIZE_MAX - 3, EINVAL},
+		{0, 100, 0},
+		{0, 0, 0},
+		{100, 0, 0},
+		{96, 4, 0},
+		{2, 4, EINVAL},
+		{4, 2, EINVAL},
+		{96, 8, EINVAL},
+		{104, 4, EINVAL},
+		{0, 104, EINVAL},
+		{4, SIZE_MAX - 3, EINVAL},
 		{UINT64_MAX - 3, 4, EINVAL},
 	};
 
@@ -125,8 +133,7 @@ static void registering_is_checked(void **state)
 		assert_null(mr->addr);
 		assert_int_equal(mr->length, rows[i].length);
 		assert_int_equal(ibv_free_dm(dm), EBUSY);
-		assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
-				 IBV_REREG_MR_ERR_CMD);
+		assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 		assert_int_equal(ibv_dereg_mr(mr), 0);
 	}
 	assert_int_equal(ibv_free_dm(dm), 0);

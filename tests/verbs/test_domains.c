@@ -1,5 +1,5 @@
-/* Parent domains and their allocators, imports, and regions without memory of their own.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parent domains and their allocators, imports, and regions without memory of their own. */
 #include "verbs/fixture.h"
 
 #include <fcntl.h>
@@ -288,9 +288,13 @@ static void only_a_dma_buf_is_one(void **state)
 		size_t length;
 		int access;
 	} rows[] = {
-		{0, 0, 4096, 0},	 {0, 0, 0, 0},	 {1, 2, 8, 0}, /* not the same place in a page */
-		{0, 0, 4096, 1 << 30},	 {0, 0, 4096, IBV_ACCESS_ON_DEMAND},
-		{0, 0, 4096, IBV_ACCESS_REMOTE_WRITE}, {UINT64_MAX - 4095, 0, 8192, 0},
+		{0, 0, 4096, 0},
+		{0, 0, 0, 0},
+		{1, 2, 8, 0}, /* not the same place in a page */
+		{0, 0, 4096, 1 << 30},
+		{0, 0, 4096, IBV_ACCESS_ON_DEMAND},
+		{0, 0, 4096, IBV_ACCESS_REMOTE_WRITE},
+		{UINT64_MAX - 4095, 0, 8192, 0},
 	};
 
 	assert_int_equal(ftruncate(file, 4096), 0);

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC domains that several processes have open: SRQs of one for the target of another, targets that another has made.
- * SPDX-License-Identifier: BSD-2-Clause */
+ */
 #include "verbs/xrc.h"
 
 #include <poll.h>
@@ -21,7 +22,7 @@ struct offer {
 enum { ROUNDS = 20 };
 
 /* What this program is called when it is another process. */
-#define OTHER	 "other"
+#define OTHER	   "other"
 #define LOCAL_PEER "local peer"
 
 static struct offer offer_of(const struct ends *e)
@@ -29,7 +30,8 @@ static struct offer offer_of(const struct ends *e)
 	return (struct offer){e->srqn, e->target_mr->rkey, (uintptr_t)e->memory + HALF};
 }
 
-/* Where a helper thread writes. ThreadSanitizer does not see the order, which is by way of the process that asked for both. */
+/* Where a helper thread writes. ThreadSanitizer does not see the order, which is by way of the process that asked for
+ * both. */
 __attribute__((no_sanitize_thread, noinline)) static char byte_at(const struct ends *e, size_t at)
 {
 	return ((const volatile char *)e->memory)[HALF + at];
@@ -89,13 +91,13 @@ static int post_at(struct ends *e, enum ibv_wr_opcode opcode, const struct offer
 {
 	struct ibv_sge sge = {(uintptr_t)e->memory, length, e->mr->lkey};
 	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = opcode,
-		.send_flags = IBV_SEND_SIGNALED,
-		.qp_type.xrc.remote_srqn = o->srqn,
-		.wr.rdma = {o->address, o->rkey},
-	};
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = opcode,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .qp_type.xrc.remote_srqn = o->srqn,
+					 .wr.rdma = {o->address, o->rkey},
+				 };
 
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = o->address;
@@ -533,7 +535,8 @@ static void a_target_goes_on_without_its_home(void **state)
 		assert_int_equal(ibv_destroy_qp(twice), 0);
 		assert_no_event();
 
-		/* who comes later finds it here, although its number says otherwise, and it goes on there when it is closed here */
+		/* who comes later finds it here, although its number says otherwise, and it goes on there when it is
+		 * closed here */
 		start(&t->third, t->fd);
 		assert_int_equal(tell_one(&t->third, 'o', t->target), 0);
 		assert_int_equal(ibv_destroy_qp(opened), 0);
@@ -553,13 +556,13 @@ static void send_number(struct ends *e, uint32_t srqn, uint32_t number)
 {
 	struct ibv_sge sge = {(uintptr_t)e->memory, LENGTH, e->mr->lkey};
 	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND_WITH_IMM,
-		.send_flags = IBV_SEND_SIGNALED,
-		.imm_data = number,
-		.qp_type.xrc.remote_srqn = srqn,
-	};
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND_WITH_IMM,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .imm_data = number,
+					 .qp_type.xrc.remote_srqn = srqn,
+				 };
 
 	assert_int_equal(ibv_post_send(e->ini, &wr, &bad), 0);
 }
@@ -572,8 +575,8 @@ static void count_by_atomic(struct ends *e)
 	assert_int_equal(post_at(e, IBV_WR_ATOMIC_FETCH_AND_ADD, &counter, 8), 0);
 }
 
-/* `count` messages to each of two SRQs, ours and another's, and as many atomics, while `victim` is killed in the middle. Each comes
- * once, in order. */
+/* `count` messages to each of two SRQs, ours and another's, and as many atomics, while `victim` is killed in the
+ * middle. Each comes once, in order. */
 static void send_numbers(struct ends *e, const struct local_peer *other, uint32_t srqn, uint32_t first, uint32_t count,
 			 struct local_peer *victim, uint32_t when)
 {
@@ -590,14 +593,15 @@ static void send_numbers(struct ends *e, const struct local_peer *other, uint32_
 			assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
 		assert_int_equal(take_message(e), first + i);
 	}
-	/* relaxed: what orders it with the next atomic goes by another process, of which ThreadSanitizer knows nothing */
+	/* relaxed: what orders it with the next atomic goes by another process, of which ThreadSanitizer knows nothing
+	 */
 	counted = __atomic_load_n((uint64_t *)(void *)(e->memory + MEMORY - 8), __ATOMIC_RELAXED);
 	assert_int_equal(counted, first + count);
 	assert_int_equal(hear(other), 0);
 }
 
-/* Two others have it open when its home is killed while messages come: one of them goes on with it, and when that one is
- * killed, too, the other. What has been sent arrives, once. */
+/* Two others have it open when its home is killed while messages come: one of them goes on with it, and when that one
+ * is killed, too, the other. What has been sent arrives, once. */
 static void traffic_goes_on_when_a_home_is_killed(void **state)
 {
 	enum { COUNT = 40 };
@@ -634,7 +638,8 @@ static void traffic_goes_on_when_a_home_is_killed(void **state)
 	}
 }
 
-/* Messages that are for the home itself go through shared memory; those for others do not, and it knows how far both have come. */
+/* Messages that are for the home itself go through shared memory; those for others do not, and it knows how far both
+ * have come. */
 static void a_target_goes_on_after_messages_for_its_home(void **state)
 {
 	struct two *t = *state;
@@ -838,7 +843,8 @@ int main(int argc, char **argv)
 	};
 
 	if (argc == 4)
-		(strcmp(argv[0], OTHER) ? be_local_peer : be_other_process)(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
+		(strcmp(argv[0], OTHER) ? be_local_peer : be_other_process)(atoi(argv[1]), atoi(argv[2]),
+									    atoi(argv[3]));
 	enter_namespace();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* fork() while other threads are in the middle of something: the child finds everything whole, and what is the parent's
- * stays the parent's. SPDX-License-Identifier: BSD-2-Clause */
+ * stays the parent's. */
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* The device's word on how many of each object there may be: exactly so many, and again after they are gone.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device's word on how many of each object there may be: exactly so many, and again after they are gone. */
 #include "verbs/fixture.h"
 
 static struct ibv_pd *pd;
@@ -201,8 +201,10 @@ static void work_queues(void **state)
 static void entries_of_queues(void **state)
 {
 	int most = limits.max_qp_wr, sges = limits.max_sge;
-	struct ibv_qp_cap wr = {.max_send_wr = (uint32_t)most, .max_recv_wr = (uint32_t)most, .max_send_sge = 1, .max_recv_sge = 1};
-	struct ibv_qp_cap sge = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = (uint32_t)sges, .max_recv_sge = (uint32_t)sges};
+	struct ibv_qp_cap wr = {
+		.max_send_wr = (uint32_t)most, .max_recv_wr = (uint32_t)most, .max_send_sge = 1, .max_recv_sge = 1};
+	struct ibv_qp_cap sge = {
+		.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = (uint32_t)sges, .max_recv_sge = (uint32_t)sges};
 	struct ibv_qp *qp = make_qp(pd, shared_cq, &wr);
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	struct ibv_recv_wr empty = {0}, *bad;

@@ -1,6 +1,6 @@
-/* Long SENDs between QPs of one host, whose payload the receiver fetches: they arrive whole, and what a program may do with its
- * memory once it is its own again does not get into what the peer receives.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Long SENDs between QPs of one host, whose payload the receiver fetches: they arrive whole, and what a program may do
+ * with its memory once it is its own again does not get into what the peer receives. */
 #include "verbs/fixture.h"
 
 #include <pthread.h>
@@ -45,8 +45,12 @@ static struct ibv_sge part(const struct buffer *b, size_t offset, size_t length)
 
 static void post_send(struct side *s, uint64_t id, struct ibv_sge *sge, int count)
 {
-	struct ibv_send_wr wr = {.wr_id = id, .sg_list = sge, .num_sge = count, .opcode = IBV_WR_SEND_WITH_IMM,
-				 .imm_data = (uint32_t)id, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {.wr_id = id,
+				 .sg_list = sge,
+				 .num_sge = count,
+				 .opcode = IBV_WR_SEND_WITH_IMM,
+				 .imm_data = (uint32_t)id,
+				 .send_flags = IBV_SEND_SIGNALED};
 
 	assert_int_equal(side_send(s, &wr), 0);
 }
@@ -67,7 +71,7 @@ static void fill(char *at, size_t length, unsigned seed)
 /* Of every length around those where something changes, from two places to two places. */
 static void they_arrive_whole(void **state)
 {
-	static const size_t lengths[] = {2,	1023,  1024,	 4095,	   4096,    16384,
+	static const size_t lengths[] = {2,	1023,  1024,  4095,	4096,	 16384,
 					 16385, 32767, 65536, LONG + 1, 1 << 20, (2 << 20) + 5};
 	struct side *s = *state;
 	struct buffer from = make_buffer(s[0].pd), to = make_buffer(s[1].pd);
@@ -200,14 +204,17 @@ static void take_back(void **state, enum how how)
 			assert_int_equal(ibv_dereg_mr(from.mr), 0);
 			from.mr = NULL;
 		} else {
-			assert_int_equal(ibv_modify_qp(s[0].qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE), 0);
+			assert_int_equal(
+				ibv_modify_qp(s[0].qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE),
+				0);
 		}
 		if (how == FAILED)
 			wc = next(s[0].cq);
 		memset(from.at, '-', LONG);
 		if (how == DEREGISTERED)
 			wc = next(s[0].cq);
-		assert_true(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_LOC_PROT_ERR || wc.status == IBV_WC_WR_FLUSH_ERR);
+		assert_true(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_LOC_PROT_ERR ||
+			    wc.status == IBV_WC_WR_FLUSH_ERR);
 		atomic_store(&r.stop, true);
 		pthread_join(thread, NULL);
 		assert_int_equal(r.damaged, 0);

@@ -1,5 +1,5 @@
-/* Multicast groups, over the loopback interface (IPv4: it has no IPv6 multicast).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Multicast groups, over the loopback interface (IPv4: it has no IPv6 multicast). */
 #include "verbs/fixture.h"
 
 #include <string.h>
@@ -46,8 +46,7 @@ static void start(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
 	a.qp_state = IBV_QPS_RTS;
@@ -99,8 +98,8 @@ static void send_to(struct crowd *c, const union ibv_gid *gid, uint32_t qpn, uin
 {
 	struct ibv_ah_attr av = {.port_num = 1, .is_global = 1, .grh = {.dgid = *gid}};
 	struct ibv_sge sge = {(uintptr_t)c->memory + MEMORY - LENGTH, LENGTH, c->mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 	struct ibv_ah *ah = ibv_create_ah(c->pd, &av);
 
 	assert_non_null(ah);
@@ -238,8 +237,8 @@ static void what_is_not_for_it_is_dropped(void **state)
 
 	assert_int_equal(ibv_attach_mcast(c->qp[1], &group, 0), 0);
 	assert_int_equal(ibv_attach_mcast(c->qp[2], &other, 0), 0);
-	send_to(c, &group, GROUP_QPN, QKEY + 1, 'k');	    /* the wrong Q_Key */
-	send_to(c, &group, c->qp[1]->qp_num, QKEY, 'q');    /* not the QPN of groups */
+	send_to(c, &group, GROUP_QPN, QKEY + 1, 'k');	 /* the wrong Q_Key */
+	send_to(c, &group, c->qp[1]->qp_num, QKEY, 'q'); /* not the QPN of groups */
 	send_to(c, &other, GROUP_QPN, QKEY, 'o');
 	expect_from_group(c, 2, &other, 'o');
 	expect_nothing_more(c, 1);

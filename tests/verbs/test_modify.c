@@ -1,5 +1,5 @@
-/* The states of a queue pair: which transition takes which attributes. IBTA 11.2.5.2, ibv_modify_qp(3).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The states of a queue pair: which transition takes which attributes. IBTA 11.2.5.2, ibv_modify_qp(3). */
 #include "verbs/fixture.h"
 
 #define RESET IBV_QPS_RESET
@@ -235,8 +235,8 @@ static void a_drained_send_queue_says_so(void **state)
 	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 }
 
-/* What has been received is done, though nobody has looked yet, as it is on an adapter. A peer that has what it wanted may
- * say by another way that it is over. */
+/* What has been received is done, though nobody has looked yet, as it is on an adapter. A peer that has what it wanted
+ * may say by another way that it is over. */
 static void a_failure_comes_behind_what_has_arrived(void **state)
 {
 	struct side *s = *state;
@@ -262,8 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(transitions_want_their_attributes, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(values_are_checked, open_sides, close_sides),
-		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_becomes_the_ports, open_sides,
-						close_sides),
+		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_becomes_the_ports, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_query_tells_what_was_modified, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_drained_send_queue_says_so, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_failure_comes_behind_what_has_arrived, open_sides, close_sides),

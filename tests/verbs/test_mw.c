@@ -1,5 +1,5 @@
-/* Memory windows as applications use them. The rules of binding are the engine's test.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory windows as applications use them. The rules of binding are the engine's test. */
 #include "verbs/fixture.h"
 
 #include <string.h>
@@ -93,8 +93,7 @@ static void type_1_is_bound_by_its_own_call(void **state)
 	assert_int_equal(write_by(s, mw->rkey, (uintptr_t)s[1].memory), IBV_WC_SUCCESS);
 	assert_string_equal(s[1].memory, "through");
 	assert_int_equal(ibv_dereg_mr(mr), EBUSY);
-	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
-			 IBV_REREG_MR_ERR_CMD);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 	assert_int_equal(bind(&s[1], mw, NULL, 0, 0), 0);
 	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -105,8 +104,7 @@ static void type_1_is_bound_by_its_own_call(void **state)
 static void a_bind_is_refused_at_once(void **state)
 {
 	struct side *s = *state;
-	struct ibv_mw *one = ibv_alloc_mw(s[0].pd, IBV_MW_TYPE_1),
-		      *two = ibv_alloc_mw(s[0].pd, IBV_MW_TYPE_2);
+	struct ibv_mw *one = ibv_alloc_mw(s[0].pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(s[0].pd, IBV_MW_TYPE_2);
 	struct ibv_mr *mr = bindable(&s[0]), *foreign = bindable(&s[1]);
 	uint32_t key = one->rkey;
 
@@ -135,8 +133,7 @@ static void type_2_is_lent_and_given_back(void **state)
 					   .send_flags = IBV_SEND_SIGNALED,
 					   .bind_mw = {mw,
 						       key,
-						       {mr, (uintptr_t)s[1].memory + 16, 8,
-							IBV_ACCESS_REMOTE_WRITE}},
+						       {mr, (uintptr_t)s[1].memory + 16, 8, IBV_ACCESS_REMOTE_WRITE}},
 				   },
 			   back = {.opcode = IBV_WR_SEND_WITH_INV, .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_wc wc;
@@ -204,12 +201,9 @@ int main(void)
 {
 #define WITH_SIDES(name) cmocka_unit_test_setup_teardown(name, open_sides, close_sides)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(windows_are_made_and_counted),
-		cmocka_unit_test(there_are_as_many_as_the_device_says),
-		WITH_SIDES(type_1_is_bound_by_its_own_call),
-		WITH_SIDES(a_bind_is_refused_at_once),
-		WITH_SIDES(type_2_is_lent_and_given_back),
-		WITH_SIDES(the_builder_binds_and_invalidates),
+		cmocka_unit_test(windows_are_made_and_counted), cmocka_unit_test(there_are_as_many_as_the_device_says),
+		WITH_SIDES(type_1_is_bound_by_its_own_call),	WITH_SIDES(a_bind_is_refused_at_once),
+		WITH_SIDES(type_2_is_lent_and_given_back),	WITH_SIDES(the_builder_binds_and_invalidates),
 	};
 
 	enter_namespace();

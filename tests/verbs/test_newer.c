@@ -1,5 +1,5 @@
-/* The calls of later rdma-core than the headers that this is built with.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of later rdma-core than the headers that this is built with. */
 #include "verbs/newer.h"
 
 #include <string.h>
@@ -10,10 +10,12 @@
 static void a_region_by_attributes_is_like_any_other(void **state)
 {
 	struct side *s = *state;
-	struct mr_init_attr attr = {.length = MEMORY, .access = ALL_ACCESS, .comp_mask = MR_ATTR_ADDR, .addr = s[1].memory};
+	struct mr_init_attr attr = {
+		.length = MEMORY, .access = ALL_ACCESS, .comp_mask = MR_ATTR_ADDR, .addr = s[1].memory};
 	struct ibv_mr *plain = reg_mr_ex(s[1].pd, &attr), *moved, *old = s[1].mr;
 	struct ibv_sge from = piece(&s[0], 0, 5);
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &from, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &from, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED};
 
 	connect_sides(s);
 	attr.comp_mask |= MR_ATTR_IOVA;
@@ -58,12 +60,20 @@ static void its_attributes_are_checked(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_errno(reg_mr_ex(s[0].pd, &(struct mr_init_attr){.length = 4096, .comp_mask = rows[i].mask, .addr = s[0].memory,
-								  .fd = -1}), rows[i].error);
-	assert_errno(reg_mr_ex(NULL, &(struct mr_init_attr){.length = 1, .comp_mask = MR_ATTR_ADDR, .addr = s[0].memory}), EINVAL);
+		assert_errno(reg_mr_ex(s[0].pd, &(struct mr_init_attr){.length = 4096,
+								       .comp_mask = rows[i].mask,
+								       .addr = s[0].memory,
+								       .fd = -1}),
+			     rows[i].error);
+	assert_errno(
+		reg_mr_ex(NULL, &(struct mr_init_attr){.length = 1, .comp_mask = MR_ATTR_ADDR, .addr = s[0].memory}),
+		EINVAL);
 	assert_errno(reg_mr_ex(s[0].pd, NULL), EINVAL);
-	assert_errno(reg_mr_ex(s[0].pd, &(struct mr_init_attr){.length = 1, .comp_mask = MR_ATTR_ADDR, .addr = s[0].memory,
-							  .access = IBV_ACCESS_REMOTE_WRITE}), EINVAL);
+	assert_errno(reg_mr_ex(s[0].pd, &(struct mr_init_attr){.length = 1,
+							       .comp_mask = MR_ATTR_ADDR,
+							       .addr = s[0].memory,
+							       .access = IBV_ACCESS_REMOTE_WRITE}),
+		     EINVAL);
 }
 
 static void buffers_are_registered_by_their_handle(void **state)

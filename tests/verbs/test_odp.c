@@ -1,5 +1,5 @@
-/* Memory that is paged on demand: it may be anywhere, and it may be gone.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that is paged on demand: it may be anywhere, and it may be gone. */
 #include "verbs/fixture.h"
 
 #include <string.h>
@@ -204,8 +204,7 @@ static void prefetching_brings_pages(void **state)
 	struct ibv_sge sge = {(uintptr_t)m, (uint32_t)(PAGES * page), mr->lkey};
 	unsigned char in[PAGES];
 
-	assert_int_equal(ibv_advise_mr(s[0].pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH,
-				       &sge, 1),
+	assert_int_equal(ibv_advise_mr(s[0].pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1),
 			 0);
 	assert_int_equal(mincore(m, PAGES * page, in), 0);
 	for (int i = 0; i < PAGES; i++)
@@ -218,12 +217,9 @@ int main(void)
 {
 #define WITH_SIDES(name) cmocka_unit_test_setup_teardown(name, open_sides, close_sides)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_device_says_so),
-		WITH_SIDES(what_comes_later_can_be_used),
-		WITH_SIDES(all_memory_is_one_region),
-		WITH_SIDES(much_of_it_can_be_sent),
-		WITH_SIDES(advice_is_checked),
-		WITH_SIDES(prefetching_brings_pages),
+		cmocka_unit_test(the_device_says_so), WITH_SIDES(what_comes_later_can_be_used),
+		WITH_SIDES(all_memory_is_one_region), WITH_SIDES(much_of_it_can_be_sent),
+		WITH_SIDES(advice_is_checked),	      WITH_SIDES(prefetching_brings_pages),
 	};
 
 	const struct CMUnitTest without[] = {

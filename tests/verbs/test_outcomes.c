@@ -1,7 +1,8 @@
-/* What becomes of a mistake, at both ends: one row per mistake that IBTA 9.9 and the man pages define, for each transport.
- * Of XRC they are in test_xrc.c, of groups in test_mcast.c; a device that goes away is in cm/test_interfaces.c. What is
- * refused at once is in test_posts.c (a CQ that is full, too), test_modify.c and test_creation.c.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What becomes of a mistake, at both ends: one row per mistake that IBTA 9.9 and the man pages define, for each
+ * transport. Of XRC they are in test_xrc.c, of groups in test_mcast.c; a device that goes away is in
+ * cm/test_interfaces.c. What is refused at once is in test_posts.c (a CQ that is full, too), test_modify.c and
+ * test_creation.c. */
 #include "verbs/fixture.h"
 
 #include <poll.h>
@@ -36,13 +37,13 @@ struct row {
 	const char *name;
 	enum ibv_qp_type type;
 	enum ibv_wr_opcode opcode;
-	void (*prepare)(struct pair *p);		/* before they are connected */
+	void (*prepare)(struct pair *p); /* before they are connected */
 	void (*spoil)(struct pair *p, struct work *w);
-	int status;				/* of the request */
-	enum ibv_qp_state state;		/* of its queue pair then */
-	int receive;				/* of the receive that is posted at the other end */
-	enum ibv_qp_state other;		/* of that queue pair */
-	int event;				/* what is told of it; 0: nothing */
+	int status;		 /* of the request */
+	enum ibv_qp_state state; /* of its queue pair then */
+	int receive;		 /* of the receive that is posted at the other end */
+	enum ibv_qp_state other; /* of that queue pair */
+	int event;		 /* what is told of it; 0: nothing */
 };
 
 /* ---- mistakes ---- */
@@ -181,15 +182,16 @@ static void wrong_peer(struct pair *p)
 	p->attr[0].dest_qp_num ^= 0x8000;
 }
 
-#define RC IBV_QPT_RC
-#define UC IBV_QPT_UC
-#define UD IBV_QPT_UD
-#define OK IBV_WC_SUCCESS
+#define RC  IBV_QPT_RC
+#define UC  IBV_QPT_UC
+#define UD  IBV_QPT_UD
+#define OK  IBV_WC_SUCCESS
 #define RTS IBV_QPS_RTS
 #define ERR IBV_QPS_ERR
 #define SQE IBV_QPS_SQE
 
-/* What becomes of a request, its queue pair, the receive at the other end and its queue pair, and what is told of that. */
+/* What becomes of a request, its queue pair, the receive at the other end and its queue pair, and what is told of that.
+ */
 #define GOOD	      OK, RTS, OK, RTS, 0
 #define ALONE	      OK, RTS, NONE, RTS, 0 /* the other end does nothing: it need not, or (UC, UD) it drops what came */
 #define NO_ACCESS     IBV_WC_REM_ACCESS_ERR, ERR, IBV_WC_WR_FLUSH_ERR, ERR, IBV_EVENT_QP_ACCESS_ERR
@@ -242,8 +244,8 @@ static const struct row rows[] = {
 	{"beyond local memory", RC, IBV_WR_RDMA_WRITE, NULL, beyond_local_memory, BAD_MEMORY},
 	{"the second piece is wrong", RC, IBV_WR_SEND, NULL, second_piece_is_wrong, BAD_MEMORY},
 	{"read into what is constant", RC, IBV_WR_RDMA_READ, NULL, read_into_constant, BAD_MEMORY},
-	{"atomic of four bytes", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, atomic_of_four_bytes, IBV_WC_LOC_LEN_ERR,
-	 ERR, NONE, RTS, 0},
+	{"atomic of four bytes", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, atomic_of_four_bytes, IBV_WC_LOC_LEN_ERR, ERR,
+	 NONE, RTS, 0},
 	{"read, no such lkey", RC, IBV_WR_RDMA_READ, NULL, no_such_lkey, BAD_MEMORY},
 	{"atomic, no such lkey", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, no_such_lkey, BAD_MEMORY},
 	{"read, no such key at either end", RC, IBV_WR_RDMA_READ, NULL, no_such_key, NO_ACCESS},
@@ -270,8 +272,7 @@ static const struct row rows[] = {
 	{"ud: nobody there", UD, IBV_WR_SEND, NULL, nobody_there, ALONE},
 	{"ud: longer than the receive", UD, IBV_WR_SEND, NULL, longer_than_the_receive, ALONE},
 	{"ud: no receive", UD, IBV_WR_SEND, NULL, no_receive, ALONE},
-	{"ud: longer than the MTU", UD, IBV_WR_SEND, NULL, longer_than_the_mtu, IBV_WC_LOC_LEN_ERR, SQE, NONE,
-	 RTS, 0},
+	{"ud: longer than the MTU", UD, IBV_WR_SEND, NULL, longer_than_the_mtu, IBV_WC_LOC_LEN_ERR, SQE, NONE, RTS, 0},
 	{"ud: no such lkey", UD, IBV_WR_SEND, NULL, no_such_lkey, SEND_FAILS},
 	{"ud: the receive's key is wrong", UD, IBV_WR_SEND, NULL, receive_is_nobodys, RECEIVE_FAILS},
 };
@@ -282,8 +283,8 @@ static void move(struct pair *p, int i, enum ibv_qp_state to)
 {
 	static const int rc[] = {[IBV_QPS_INIT] = INIT_MASK, [IBV_QPS_RTR] = RTR_MASK, [IBV_QPS_RTS] = RTS_MASK};
 	static const int uc[] = {[IBV_QPS_INIT] = INIT_MASK,
-				 [IBV_QPS_RTR] = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						 IBV_QP_RQ_PSN,
+				 [IBV_QPS_RTR] =
+					 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 				 [IBV_QPS_RTS] = IBV_QP_STATE | IBV_QP_SQ_PSN};
 	static const int ud[] = {[IBV_QPS_INIT] = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 				 [IBV_QPS_RTR] = IBV_QP_STATE,

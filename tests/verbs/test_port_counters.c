@@ -1,4 +1,5 @@
-/* What sysfs says of a port: packets, and what has gone wrong. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What sysfs says of a port: packets, and what has gone wrong. */
 #include "verbs/fixture.h"
 
 #include <string.h>
@@ -35,8 +36,8 @@ static int open_connected(void **state)
 
 static void a_port_counts_its_packets(void **state)
 {
-	static const char *const sent[] = {"counters/port_xmit_packets", "counters/port_rcv_packets", "hw_counters/sent_pkts",
-					   "hw_counters/rcvd_pkts"};
+	static const char *const sent[] = {"counters/port_xmit_packets", "counters/port_rcv_packets",
+					   "hw_counters/sent_pkts", "hw_counters/rcvd_pkts"};
 	unsigned long long before[ARRAY_SIZE(sent)], data = counter("counters/port_xmit_data"),
 						     received = counter("counters/port_rcv_data");
 	struct side *s = *state;
@@ -92,7 +93,8 @@ static void a_message_without_a_receive_is_counted(void **state)
 
 static void a_peer_that_does_not_answer_is_counted(void **state)
 {
-	unsigned long long late = counter("hw_counters/local_ack_timeout_err"), spent = counter("hw_counters/retry_exceeded_err");
+	unsigned long long late = counter("hw_counters/local_ack_timeout_err"),
+			   spent = counter("hw_counters/retry_exceeded_err");
 	struct side *s = *state;
 
 	bring(s[1].qp, s[0].qp, IBV_QPS_RESET);
@@ -105,7 +107,8 @@ static void a_peer_that_does_not_answer_is_counted(void **state)
 /* The peer expects what comes after; then what has been acknowledged long ago. */
 static void requests_out_of_their_order_are_counted(void **state)
 {
-	unsigned long long gaps = counter("hw_counters/out_of_sequence"), again = counter("hw_counters/duplicate_request");
+	unsigned long long gaps = counter("hw_counters/out_of_sequence"),
+			   again = counter("hw_counters/duplicate_request");
 	struct side *s = *state;
 	struct ibv_qp_attr a;
 

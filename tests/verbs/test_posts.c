@@ -1,5 +1,5 @@
-/* Posting and polling: what is refused at once, what completes how, and what a full queue does.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting and polling: what is refused at once, what completes how, and what a full queue does. */
 #include "verbs/fixture.h"
 
 #include <string.h>
@@ -312,9 +312,8 @@ static void an_overrun_queue_is_an_event(void **state)
 static void an_overrun_may_be_ignored(void **state)
 {
 	struct side *s = *state;
-	struct ibv_cq_init_attr_ex a = {.cqe = 3,
-					.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-					.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+	struct ibv_cq_init_attr_ex a = {
+		.cqe = 3, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ibv_create_cq_ex(context, &a));
 	struct ibv_qp *qp = make_qp(s[0].pd, cq, &(struct ibv_qp_cap){16, 16, 1, 1, 0});
 	struct ibv_recv_wr *bad, wr = {0};
@@ -387,8 +386,8 @@ static struct ibv_qp_ex *with_builder(struct side *s)
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = s->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM |
-				  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
 	};
 
 	assert_int_equal(ibv_destroy_qp(s->qp), 0);
@@ -487,9 +486,9 @@ static void memory_may_overlap(void **state)
 	static const struct {
 		uint32_t from, to, length, pieces;
 	} rows[] = {
-		{0, 8, 64, 1},	   {8, 0, 64, 1},     {0, 1, 61, 1},	 {1, 0, 61, 1},	    {0, 8, 4096, 1},
-		{8, 0, 4096, 1},   {0, 0, 4096, 1},   {0, 3, 4093, 2},	 {3, 0, 4093, 2},   {0, 2048, 4096, 2},
-		{0, 8, 40000, 1},  {8, 0, 40000, 1},  {0, 3, 40000, 2},	 {1500, 0, 40000, 2},
+		{0, 8, 64, 1},	  {8, 0, 64, 1},    {0, 1, 61, 1},    {1, 0, 61, 1},	   {0, 8, 4096, 1},
+		{8, 0, 4096, 1},  {0, 0, 4096, 1},  {0, 3, 4093, 2},  {3, 0, 4093, 2},	   {0, 2048, 4096, 2},
+		{0, 8, 40000, 1}, {8, 0, 40000, 1}, {0, 3, 40000, 2}, {1500, 0, 40000, 2},
 	};
 	static char expected[MEMORY];
 	struct side *s = *state;
@@ -567,7 +566,8 @@ static void an_atomic_may_have_more_room_than_it_needs(void **state)
 	}
 }
 
-/* It hears its own NAK before it fails, as examples show of what errors look like: the request that was refused says why. */
+/* It hears its own NAK before it fails, as examples show of what errors look like: the request that was refused says
+ * why. */
 static void who_asks_itself_is_told_why_not(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
-/* Raw packet queue pairs, steering rules, counters, and queues chosen by hash.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Raw packet queue pairs, steering rules, counters, and queues chosen by hash. */
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>
@@ -44,7 +44,11 @@ static struct ibv_qp *create(struct ibv_cq *cq)
 	struct ibv_qp_init_attr a = {
 		.send_cq = cq,
 		.recv_cq = cq,
-		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 128},
+		.cap = {.max_send_wr = 16,
+			.max_recv_wr = 16,
+			.max_send_sge = 2,
+			.max_recv_sge = 2,
+			.max_inline_data = 128},
 		.qp_type = IBV_QPT_RAW_PACKET,
 	};
 
@@ -94,9 +98,9 @@ static void close_raw(struct raw *r)
 static void make_frame(uint8_t frame[FRAME], uint8_t port)
 {
 	static const uint8_t head[] = {
-		2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x08, 0x00,			   /* Ethernet */
-		0x45, 0x10, 0, 86, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, /* IPv4 */
-		0x12, 0x34, 0x23, 0x28, 0, 66, 0, 0,					   /* UDP */
+		2,    0,    0,	  0,	0, 9,  2,    0, 0,  0,	0, 8, 0x08, 0x00,		     /* Ethernet */
+		0x45, 0x10, 0,	  86,	0, 0,  0x40, 0, 64, 17, 0, 0, 10,   0,	  0, 1, 10, 0, 0, 2, /* IPv4 */
+		0x12, 0x34, 0x23, 0x28, 0, 66, 0,    0,						     /* UDP */
 	};
 
 	memset(frame, 'x', FRAME);
@@ -444,10 +448,10 @@ static void the_hash_is_toeplitzs(void **state)
 
 	memcpy(rss.key, rss_key, sizeof(rss.key));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct frame_key key = {.layers = FLOW_ETH | FLOW_IPV4 | FLOW_TCP,
-					.ipv4 = {.src_ip = inet_addr(rows[i].source), .dst_ip = inet_addr(rows[i].destination)},
-					.ports = {.src_port = htons(rows[i].source_port),
-						  .dst_port = htons(rows[i].destination_port)}};
+		struct frame_key key = {
+			.layers = FLOW_ETH | FLOW_IPV4 | FLOW_TCP,
+			.ipv4 = {.src_ip = inet_addr(rows[i].source), .dst_ip = inet_addr(rows[i].destination)},
+			.ports = {.src_port = htons(rows[i].source_port), .dst_port = htons(rows[i].destination_port)}};
 
 		rss.fields = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
 		assert_int_equal(rss_hash(&rss, &key), rows[i].addresses);
@@ -491,7 +495,8 @@ static void specs_match_what_they_name(void **state)
 	static const struct {
 		size_t at;
 		bool matches;
-	} rows[] = {{0, false}, {5, false}, {11, true}, {TOS, false}, {SOURCE, false}, {SOURCE + 3, true}, {PROTOCOL, false}};
+	} rows[] = {{0, false},	     {5, false},	 {11, true},	   {TOS, false},
+		    {SOURCE, false}, {SOURCE + 3, true}, {PROTOCOL, false}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		make_frame(frame, 1);
@@ -503,7 +508,7 @@ static void specs_match_what_they_name(void **state)
 	make_frame(frame, 1);
 	for (size_t n = 0; n <= FRAME; n++) {
 		frame_read(&key, frame, n);
-		assert_int_equal(key.layers, n < 14	? 0
+		assert_int_equal(key.layers, n < 14   ? 0
 					     : n < 34 ? FLOW_ETH
 					     : n < 38 ? FLOW_ETH | FLOW_IPV4
 						      : FLOW_ETH | FLOW_IPV4 | FLOW_UDP);
@@ -589,7 +594,8 @@ static void frames_are_spread_by_hash(void **state)
 	struct rss rss = {.fields = IBV_RX_HASH_DST_PORT_UDP};
 	struct ibv_cq *cq[QUEUES];
 	struct ibv_wq *wq[QUEUES];
-	struct ibv_rwq_ind_table_init_attr ta = {.log_ind_tbl_size = 2, .ind_tbl = wq}, large = {.log_ind_tbl_size = 31};
+	struct ibv_rwq_ind_table_init_attr ta = {.log_ind_tbl_size = 2, .ind_tbl = wq},
+					   large = {.log_ind_tbl_size = 31};
 	struct ibv_sge sge = {(uintptr_t)memory + ROOM, ROOM, mr->lkey};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 	struct ibv_rwq_ind_table *table;

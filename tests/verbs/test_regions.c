@@ -1,5 +1,5 @@
-/* Memory regions: what may be registered, and what may not.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory regions: what may be registered, and what may not. */
 #include "verbs/fixture.h"
 
 #include <sched.h>
@@ -144,8 +144,7 @@ static void a_huge_region_touches_no_page(void **state)
 {
 	size_t size = (size_t)1 << 40;
 	struct rusage before, after;
-	char *huge =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *huge = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ibv_mr *mr;
 
 	if (huge == MAP_FAILED) {
@@ -196,9 +195,9 @@ static void reregistering_tells_what_went_wrong(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint32_t key = mr->lkey;
 
-		assert_int_equal(ibv_rereg_mr(mr, rows[i].flags, rows[i].pd, rows[i].address, rows[i].length,
-					      rows[i].access),
-				 rows[i].result);
+		assert_int_equal(
+			ibv_rereg_mr(mr, rows[i].flags, rows[i].pd, rows[i].address, rows[i].length, rows[i].access),
+			rows[i].result);
 		if (rows[i].result == 0 && (rows[i].flags & TRANSLATION)) {
 			assert_ptr_equal(mr->addr, rows[i].address);
 			assert_int_equal(mr->length, rows[i].length);
@@ -235,7 +234,8 @@ static bool is_in_arena(const char *address)
 	bool found = false;
 
 	while (maps && fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start <= (uintptr_t)address && (uintptr_t)address < end)
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start <= (uintptr_t)address &&
+		    (uintptr_t)address < end)
 			found = strstr(line, "memfd:uroce") != NULL;
 	if (maps)
 		fclose(maps);

@@ -1,4 +1,5 @@
-/* Datagram rsockets, both ends in one process. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagram rsockets, both ends in one process. */
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>
@@ -180,8 +181,11 @@ static void a_number_is_told_by_UDP(void **state)
 	} m;
 	union address name, own = {.v4 = {AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {0}}};
 	int fd = make(AF_INET, &name), peer = socket(AF_INET, SOCK_DGRAM, 0);
-	struct rs_udp_header heard = {0}, good = {.tag = to_be32(RS_UDP_TAG), .version = 4, .op = RS_OP_DATA,
-						  .length = RS_UDP_V4_BYTES, .qpn = to_be32(77)};
+	struct rs_udp_header heard = {0}, good = {.tag = to_be32(RS_UDP_TAG),
+						  .version = 4,
+						  .op = RS_OP_DATA,
+						  .length = RS_UDP_V4_BYTES,
+						  .qpn = to_be32(77)};
 	struct rs_udp_header bad[] = {good, good, good, good};
 	char data[16];
 

@@ -1,4 +1,5 @@
-/* Stream rsockets: their ends, their calls, and peers that are killed. SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stream rsockets: their ends, their calls, and peers that are killed. */
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>
@@ -299,8 +300,8 @@ enum {
 	CALLS = 20,
 };
 
-/* A real-time process that asks for connections without a pause and answers a byte on each, on one processor. Made before there
- * are threads; to be killed. */
+/* A real-time process that asks for connections without a pause and answers a byte on each, on one processor. Made
+ * before there are threads; to be killed. */
 struct spinner {
 	pid_t pid;
 	struct sockaddr_in name;

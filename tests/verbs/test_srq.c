@@ -1,5 +1,5 @@
-/* Shared receive queues as applications use them. What arrives in which receive is the engine's test.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues as applications use them. What arrives in which receive is the engine's test. */
 #include "verbs/fixture.h"
 
 #include <limits.h>
@@ -108,10 +108,7 @@ static struct ibv_qp *make_user(struct side *s, struct ibv_srq *srq)
 		.recv_cq = s->cq,
 		.srq = srq,
 		/* ignored with an SRQ, whatever it says */
-		.cap = {.max_send_wr = 16,
-			.max_send_sge = 1,
-			.max_recv_wr = UINT_MAX,
-			.max_recv_sge = UINT_MAX},
+		.cap = {.max_send_wr = 16, .max_send_sge = 1, .max_recv_wr = UINT_MAX, .max_recv_sge = UINT_MAX},
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(s->pd, &a);
@@ -247,10 +244,8 @@ static void its_domain_is_its_own(void **state)
 		struct ibv_sge into[2] = {{(uintptr_t)s[1].memory, half, rows[i].mr->lkey},
 					  {(uintptr_t)s[1].memory + half, half, rows[i].mr->lkey}};
 		struct ibv_recv_wr *bad, recv = {.sg_list = into, .num_sge = rows[i].pieces};
-		struct ibv_send_wr *bad_wr, send = {.sg_list = &from,
-						    .num_sge = 1,
-						    .opcode = IBV_WR_SEND,
-						    .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_send_wr *bad_wr,
+			send = {.sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 
 		bring(to, s[0].qp, IBV_QPS_RTS);
 		bring(s[0].qp, to, IBV_QPS_RTS);

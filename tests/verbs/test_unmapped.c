@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that goes while it is registered. Adapters pin pages, and programs get away with it; here an access
- * to it fails, and the program lives. SPDX-License-Identifier: BSD-2-Clause */
+ * to it fails, and the program lives. */
 #include "verbs/fixture.h"
 
 #include <signal.h>
@@ -63,10 +64,8 @@ static void expect_errors(struct side *s, unsigned access)
 		uint32_t length = atomic ? 8 : 64;
 		struct ibv_sge here = piece(&s[0], 0, length), there = piece(&s[1], 0, length);
 		struct ibv_recv_wr recv = {.sg_list = &there, .num_sge = 1}, *bad;
-		struct ibv_send_wr wr = {.sg_list = &here,
-					 .num_sge = 1,
-					 .opcode = rows[i].opcode,
-					 .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_send_wr wr = {
+			.sg_list = &here, .num_sge = 1, .opcode = rows[i].opcode, .send_flags = IBV_SEND_SIGNALED};
 		struct ibv_wc wc;
 
 		assert_non_null(mr);
@@ -117,14 +116,13 @@ static void only_the_request_that_uses_them_fails(void **state)
 	struct ibv_send_wr wr[COUNT], *bad;
 
 	for (int i = 0; i < COUNT; i++)
-		wr[i] = (struct ibv_send_wr){
-			.wr_id = (uint64_t)i,
-			.sg_list = i == BAD ? &bad_sge : &good,
-			.num_sge = 1,
-			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.rdma = {(uintptr_t)s[1].memory + 64 * (size_t)i, s[1].mr->rkey},
-			.next = i + 1 < COUNT ? &wr[i + 1] : NULL};
+		wr[i] = (struct ibv_send_wr){.wr_id = (uint64_t)i,
+					     .sg_list = i == BAD ? &bad_sge : &good,
+					     .num_sge = 1,
+					     .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					     .send_flags = IBV_SEND_SIGNALED,
+					     .wr.rdma = {(uintptr_t)s[1].memory + 64 * (size_t)i, s[1].mr->rkey},
+					     .next = i + 1 < COUNT ? &wr[i + 1] : NULL};
 	connect_sides(s);
 	for (int i = 0; i < COUNT; i++)
 		side_receive(&s[1], 7);
@@ -149,11 +147,10 @@ static void only_the_request_that_uses_them_fails(void **state)
  * written, the QP to ERR. */
 static struct ibv_qp *make(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
 {
-	struct ibv_qp_init_attr a = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = type};
+	struct ibv_qp_init_attr a = {.send_cq = cq,
+				     .recv_cq = cq,
+				     .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+				     .qp_type = type};
 	struct ibv_qp *qp = ibv_create_qp(pd, &a);
 
 	assert_non_null(qp);
@@ -171,11 +168,11 @@ static void start(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_type
 					       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
 			 0);
 	a = attributes(IBV_QPS_RTR, peer);
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       ud ? IBV_QP_STATE
-					  : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						       IBV_QP_RQ_PSN),
-			 0);
+	assert_int_equal(
+		ibv_modify_qp(qp, &a,
+			      ud ? IBV_QP_STATE
+				 : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+		0);
 	a = attributes(IBV_QPS_RTS, peer);
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 }
@@ -213,14 +210,12 @@ static void unreliable_ones_go_to_the_states_of_the_tables(void **state)
 	assert_int_equal(ibv_query_gid(context, 1, 0, &av.grh.dgid), 0);
 	assert_non_null(ah = ibv_create_ah(s[0].pd, &av));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct ibv_qp *from = make(s[0].pd, s[0].cq, rows[i].type),
-			      *to = make(s[1].pd, s[1].cq, rows[i].type);
+		struct ibv_qp *from = make(s[0].pd, s[0].cq, rows[i].type), *to = make(s[1].pd, s[1].cq, rows[i].type);
 		char *m = map_pages();
 		struct ibv_mr *mr = ibv_reg_mr(s[!rows[i].here].pd, m, PAGES * page, ALL_ACCESS);
 		struct ibv_sge here = piece(&s[0], 0, 900), there = piece(&s[1], 0, 1000);
 		struct ibv_recv_wr recv = {.sg_list = &there, .num_sge = 1}, *bad_recv;
-		struct ibv_send_wr wr = {.sg_list = &here, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED},
-				   *bad;
+		struct ibv_send_wr wr = {.sg_list = &here, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
 
 		wr.opcode = IBV_WR_SEND;
 		if (rows[i].type == IBV_QPT_UD) {
@@ -230,8 +225,7 @@ static void unreliable_ones_go_to_the_states_of_the_tables(void **state)
 		}
 		start(from, to, rows[i].type);
 		start(to, from, rows[i].type);
-		*(rows[i].here ? &here : &there) =
-			(struct ibv_sge){(uintptr_t)m, rows[i].here ? 900 : 1000, mr->lkey};
+		*(rows[i].here ? &here : &there) = (struct ibv_sge){(uintptr_t)m, rows[i].here ? 900 : 1000, mr->lkey};
 		take_away(m, rows[i].protection);
 		assert_int_equal(ibv_post_recv(to, &recv, &bad_recv), 0);
 		assert_int_equal(ibv_post_send(from, &wr, &bad), 0);

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC as applications use it: domains, their SRQs, initiator and target QPs, and what goes wrong. Of several processes:
- * test_far_xrc.c. SPDX-License-Identifier: BSD-2-Clause */
+ * test_far_xrc.c. */
 #include "verbs/xrc.h"
 
 #include <string.h>
@@ -71,7 +72,7 @@ static void what_is_wrong_is_refused(void **state)
 				: i == OTHER_DOMAIN ? number_of(of_other)
 				: i == PLAIN_SRQ    ? number_of(plain)
 						    : e->srqn;
-		uint32_t rkey = i == WRONG_KEY	       ? e->target_mr->rkey + 1
+		uint32_t rkey = i == WRONG_KEY		? e->target_mr->rkey + 1
 				: i == KEY_OF_INITIATOR ? e->mr->rkey
 							: e->target_mr->rkey;
 		struct ibv_async_event event;

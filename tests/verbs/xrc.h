@@ -1,5 +1,5 @@
-/* XRC ends, as tests have them: an initiator and a target that are connected, and an SRQ to send to.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC ends, as tests have them: an initiator and a target that are connected, and an SRQ to send to. */
 #ifndef TEST_XRC_H
 #define TEST_XRC_H
 
@@ -35,8 +35,8 @@ static inline struct ibv_srq *make_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 {
 	struct ibv_srq_init_attr_ex a = {
 		.attr = {.max_wr = 8, .max_sge = 2},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
-			     IBV_SRQ_INIT_ATTR_CQ,
+		.comp_mask =
+			IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
 		.pd = pd,
 		.xrcd = xrcd,
@@ -48,8 +48,7 @@ static inline struct ibv_srq *make_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 
 static inline struct ibv_qp *make_target(struct ibv_xrcd *xrcd)
 {
-	struct ibv_qp_init_attr_ex a = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
 
 	return ibv_create_qp_ex(context, &a);
 }
@@ -135,14 +134,14 @@ static inline int post(struct ends *e, enum ibv_wr_opcode opcode, uint32_t srqn,
 	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	struct ibv_sge sge = {(uintptr_t)e->memory, length, e->mr->lkey};
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = 8,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = opcode,
-		.send_flags = IBV_SEND_SIGNALED,
-		.imm_data = 0x12345678,
-		.qp_type.xrc.remote_srqn = srqn,
-	};
+					 .wr_id = 8,
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = opcode,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .imm_data = 0x12345678,
+					 .qp_type.xrc.remote_srqn = srqn,
+				 };
 
 	if (atomic) {
 		wr.wr.atomic.remote_addr = (uintptr_t)e->memory + HALF;
@@ -167,8 +166,8 @@ static inline enum ibv_qp_state state_of(struct ibv_qp *qp)
 static inline struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number)
 {
 	struct ibv_qp_open_attr a = {
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
-			     IBV_QP_OPEN_ATTR_CONTEXT,
+		.comp_mask =
+			IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT,
 		.qp_num = number,
 		.xrcd = xrcd,
 		.qp_context = &number,

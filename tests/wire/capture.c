@@ -1,5 +1,5 @@
-/* Classic pcap files over Ethernet.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Classic pcap files over Ethernet. */
 #include <endian.h>
 #include <glob.h>
 #include <stdio.h>
@@ -67,8 +67,7 @@ static int captured_in_file(const char *path, void (*see)(const struct captured 
 
 	if (!f)
 		return -1;
-	if (fread(&head, sizeof(head), 1, f) != 1 || le32toh(head.magic) != 0xa1b2c3d4 ||
-	    le32toh(head.type) != 1)
+	if (fread(&head, sizeof(head), 1, f) != 1 || le32toh(head.magic) != 0xa1b2c3d4 || le32toh(head.type) != 1)
 		goto close;
 	found = 0;
 	c.file = path;

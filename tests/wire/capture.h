@@ -1,5 +1,5 @@
-/* Reads the captures in tests/vectors: each RoCEv2 packet of a classic pcap file over Ethernet.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads the captures in tests/vectors: each RoCEv2 packet of a classic pcap file over Ethernet. */
 #ifndef UROCE_TEST_CAPTURE_H
 #define UROCE_TEST_CAPTURE_H
 

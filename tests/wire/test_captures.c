@@ -1,5 +1,5 @@
-/* What two kernels said to each other parses, has the right ICRC, and encodes back to the same bytes.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What two kernels said to each other parses, has the right ICRC, and encodes back to the same bytes. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,8 +131,7 @@ static void pass_a_switch(const struct captured *c)
 	marked = *c;
 	marked.bytes[4] |= 0x80;
 	icrc_flow_init(&flow, c->saddr, c->daddr, c->sport, c->dport);
-	assert_int_equal(icrc_check(&flow, marked.bytes, marked.length, c->identification),
-			 c->identification);
+	assert_int_equal(icrc_check(&flow, marked.bytes, marked.length, c->identification), c->identification);
 	assert_int_equal(packet_parse(&p, marked.bytes, marked.length - ICRC_BYTES), 0);
 	assert_true(p.fecn);
 }

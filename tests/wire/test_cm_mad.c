@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection management messages: what two kernels said in the captures means what it should, and encodes
- * back to the same bytes. SPDX-License-Identifier: BSD-2-Clause */
+ * back to the same bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static void req_of_rping(const struct captured *c)
 	struct cm_mad m;
 	struct cm_ip ip;
 
-	if (!strstr(c->file, "6.12/cm-rping.pcap") || packet_parse(&p, c->bytes, c->length - 4) ||
-	    p.dest_qpn != 1 || cm_mad_parse(&m, p.payload) || m.message != CM_REQ)
+	if (!strstr(c->file, "6.12/cm-rping.pcap") || packet_parse(&p, c->bytes, c->length - 4) || p.dest_qpn != 1 ||
+	    cm_mad_parse(&m, p.payload) || m.message != CM_REQ)
 		return;
 	assert_int_equal(m.local_id, 0x2ba81cdb);
 	assert_int_equal(m.transaction, 0x2db1ca82b);
@@ -135,8 +136,7 @@ static void other_datagrams_are_refused(void **state)
 
 static void ip_headers_of_both_families(void **state)
 {
-	static const union ibv_gid gid[2] = {{.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}},
-					     {.raw = {0xfd, [15] = 7}}};
+	static const union ibv_gid gid[2] = {{.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}}, {.raw = {0xfd, [15] = 7}}};
 	uint8_t bytes[CM_IP_BYTES];
 	struct cm_ip ip;
 

@@ -1,5 +1,5 @@
-/* Every CRC engine gives the values of the CRC's definition, on any length and alignment.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every CRC engine gives the values of the CRC's definition, on any length and alignment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,8 +60,7 @@ static void check_known_values(const char *name, crc_function *f)
 		{"message digest", 0x20159d7f},
 		{"abcdefghijklmnopqrstuvwxyz", 0x4c2750bd},
 		{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", 0x1fc2e6d2},
-		{"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
-		 0x7ca94a72},
+		{"12345678901234567890123456789012345678901234567890123456789012345678901234567890", 0x7ca94a72},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
@@ -140,14 +139,12 @@ static void the_selected_engine_is_the_best_that_there_is(void **state)
 
 static void powers_multiply_as_exponents_add(void **state)
 {
-	static const int64_t n[] = {0,	       1, 7, 8, 31, 32, 33, 8 * 4096, 65535 * 8, UINT32_MAX - 1ll,
-				    UINT32_MAX};
+	static const int64_t n[] = {0, 1, 7, 8, 31, 32, 33, 8 * 4096, 65535 * 8, UINT32_MAX - 1ll, UINT32_MAX};
 
 	for (size_t i = 0; i < ARRAY_SIZE(n); i++) {
 		assert_int_equal(crc_multiply(crc_power(n[i]), crc_power(-n[i])), CRC_ONE);
 		for (size_t k = 0; k < ARRAY_SIZE(n); k++)
-			assert_int_equal(crc_multiply(crc_power(n[i]), crc_power(n[k])),
-					 crc_power(n[i] + n[k]));
+			assert_int_equal(crc_multiply(crc_power(n[i]), crc_power(n[k])), crc_power(n[i] + n[k]));
 	}
 }
 

@@ -1,5 +1,5 @@
-/* The ICRC against its definition, and what an unknown IPv4 identification costs in certainty.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ICRC against its definition, and what an unknown IPv4 identification costs in certainty. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,10 +10,8 @@
 
 #include "wire/icrc.h"
 
-static const uint8_t V4_A[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1},
-		     V4_B[16] = {[10] = 0xff, 0xff, 198, 51, 100, 77};
-static const uint8_t V6_A[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1},
-		     V6_B[16] = {0xfe, 0x80, [8] = 2, [15] = 0xfe};
+static const uint8_t V4_A[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1}, V4_B[16] = {[10] = 0xff, 0xff, 198, 51, 100, 77};
+static const uint8_t V6_A[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}, V6_B[16] = {0xfe, 0x80, [8] = 2, [15] = 0xfe};
 
 static uint64_t state;
 
@@ -38,8 +36,8 @@ static uint8_t *put(uint8_t *at, uint32_t value, int bytes)
 
 /* Annex A17 word for word: all headers written out, fields masked, one CRC. `n`: from the BTH on, without
  * ICRC. */
-static uint32_t icrc_by_the_book(const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
-				 uint16_t dport, uint16_t identification, const uint8_t *bytes, size_t n)
+static uint32_t icrc_by_the_book(const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport, uint16_t dport,
+				 uint16_t identification, const uint8_t *bytes, size_t n)
 {
 	static uint8_t all[70000];
 	uint8_t *at = all, *bth;

@@ -1,5 +1,5 @@
-/* The opcode table, against the specification's (IBTA 9.2, tables 38 and 39; annexes A14 and A17).
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The opcode table, against the specification's (IBTA 9.2, tables 38 and 39; annexes A14 and A17). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 #include "wire/packet.h"
 
 enum {
-	HEADERS = HAS_RDETH | HAS_DETH | HAS_XRCETH | HAS_RETH | HAS_ATOMICETH | HAS_AETH | HAS_ATOMICACKETH |
-		  HAS_IMM | HAS_IETH,
+	HEADERS = HAS_RDETH | HAS_DETH | HAS_XRCETH | HAS_RETH | HAS_ATOMICETH | HAS_AETH | HAS_ATOMICACKETH | HAS_IMM |
+		  HAS_IETH,
 };
 
 /* An operation of a connected transport: extended headers, their bytes for RC, whether a payload follows. */

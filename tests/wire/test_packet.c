@@ -1,5 +1,5 @@
-/* Packets: values -> bytes -> values, known layouts, and what the parser refuses.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets: values -> bytes -> values, known layouts, and what the parser refuses. */
 #include <endian.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -82,8 +82,7 @@ static void every_opcode_comes_back_as_it_was_sent(void **state)
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		const struct opcode_info *info = &opcode_info[opcode];
 
-		for (uint32_t length = 0; info->name && length <= (info->flags & HAS_PAYLOAD ? 9 : 0);
-		     length++) {
+		for (uint32_t length = 0; info->name && length <= (info->flags & HAS_PAYLOAD ? 9 : 0); length++) {
 			struct packet sent, got;
 			size_t n;
 
@@ -107,12 +106,10 @@ static void each_flag_has_its_own_bit(void **state)
 
 	packet_encode(&p, bytes);
 	assert_memory_equal(bytes, ((uint8_t[]){4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), 12);
-	p = (struct packet){
-		.opcode = OP_SEND_ONLY, .solicited = true, .fecn = true, .pkey = 0xffff, .length = 1};
+	p = (struct packet){.opcode = OP_SEND_ONLY, .solicited = true, .fecn = true, .pkey = 0xffff, .length = 1};
 	packet_encode(&p, bytes);
 	assert_memory_equal(bytes, ((uint8_t[]){4, 0xb0, 0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0}), 12);
-	p = (struct packet){
-		.opcode = OP_SEND_ONLY, .migrated = true, .becn = true, .ack_request = true, .length = 6};
+	p = (struct packet){.opcode = OP_SEND_ONLY, .migrated = true, .becn = true, .ack_request = true, .length = 6};
 	packet_encode(&p, bytes);
 	assert_memory_equal(bytes, ((uint8_t[]){4, 0x60, 0, 0, 0x40, 0, 0, 0, 0x80, 0, 0, 0}), 12);
 	p = (struct packet){.opcode = OP_SEND_ONLY, .dest_qpn = 0x010203, .psn = psn(0x040506), .length = 7};
@@ -129,23 +126,20 @@ static void check_bytes(uint8_t opcode, const uint8_t *extended, size_t n)
 	assert_int_equal(packet_encode(&p, bytes), 12 + n);
 	assert_memory_equal(bytes + 12, extended, n);
 }
-#define CHECK_BYTES(opcode, ...) \
-	check_bytes(opcode, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
+#define CHECK_BYTES(opcode, ...) check_bytes(opcode, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
 
 static void extended_headers_stand_in_the_order_of_the_specification(void **state)
 {
-	CHECK_BYTES(OP_WRITE_ONLY_IMM, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34,
-		    0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4);
-	CHECK_BYTES(OP_COMPARE_SWAP, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34,
-		    0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67,
-		    0x68);
-	CHECK_BYTES(OP_ATOMIC_ACKNOWLEDGE, 0x71, 0x72, 0x73, 0x74, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87,
-		    0x88);
+	CHECK_BYTES(OP_WRITE_ONLY_IMM, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x41,
+		    0x42, 0x43, 0x44, 1, 2, 3, 4);
+	CHECK_BYTES(OP_COMPARE_SWAP, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x51, 0x52,
+		    0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68);
+	CHECK_BYTES(OP_ATOMIC_ACKNOWLEDGE, 0x71, 0x72, 0x73, 0x74, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88);
 	CHECK_BYTES(OP_SEND_ONLY_INV, 0x11, 0x12, 0x13, 0x14);
 	CHECK_BYTES(TRANSPORT_UD | OP_SEND_ONLY_IMM, 0x91, 0x92, 0x93, 0x94, 0, 0xa1, 0xa2, 0xa3, 1, 2, 3, 4);
 	CHECK_BYTES(TRANSPORT_XRC | OP_SEND_ONLY_INV, 0, 0xb1, 0xb2, 0xb3, 0x11, 0x12, 0x13, 0x14);
-	CHECK_BYTES(TRANSPORT_XRC | OP_WRITE_ONLY_IMM, 0, 0xb1, 0xb2, 0xb3, 0x21, 0x22, 0x23, 0x24, 0x25,
-		    0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4);
+	CHECK_BYTES(TRANSPORT_XRC | OP_WRITE_ONLY_IMM, 0, 0xb1, 0xb2, 0xb3, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27,
+		    0x28, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4);
 	CHECK_BYTES(TRANSPORT_XRC | OP_READ_RESPONSE_ONLY, 0x71, 0x72, 0x73, 0x74);
 }
 

@@ -1,6 +1,6 @@
-/* In front of the header of an rdma-core older than 44 (Debian 11 has 33, Ubuntu 22.04 has 39): the names that it does not
- * have yet. RDMA_CORE is its release.
- * SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* In front of the header of an rdma-core older than 44 (Debian 11 has 33, Ubuntu 22.04 has 39): the names that it does
+ * not have yet. RDMA_CORE is its release. */
 #include_next <infiniband/verbs.h>
 
 #ifndef UROCE_OLDER_VERBS_H

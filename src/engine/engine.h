@@ -32,30 +32,30 @@ enum {
 /* UD has no peer, so each receiver is looked up: the rings of local peers, as far as the engine needs to know them. */
 struct near_ops {
 	/* The local peer that has this QP; NULL: none, or not yet. */
-	void *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
+	struct local_peer *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
 	/* Room for a datagram of that many bytes, which tx->near then takes up. */
 	enum near_room {
 		NEAR_ROOM,
 		NEAR_FULL, /* the QP is run when there is some, if it waits */
 		NEAR_GONE,
-	} (*reserve)(struct qp *qp, void *near, uint32_t length, bool waits);
-	void (*release)(void *near, uint32_t length);
+	} (*reserve)(struct qp *qp, struct local_peer *near, uint32_t length, bool waits);
+	void (*release)(struct local_peer *near, uint32_t length);
 	/* Whether it has not taken in yet all that it was sent, and is to: not if it has been stopped. */
-	bool (*is_behind)(void *near);
+	bool (*is_behind)(struct local_peer *near);
 };
 
 /* A packet to be sent: header values, and its payload as pieces of the tx batch's iov[]. */
 struct tx {
 	struct packet packet;
 	const struct path *path;
-	void *near;	    /* UD: the local peer in whose ring there is room for it; NULL: it goes by the path */
-	uint32_t iov, iovs; /* first piece, number of pieces; they add up to packet.length */
-	uint32_t position;  /* of a request: in the send queue */
+	struct local_peer *near; /* UD: the local peer in whose ring there is room for it; NULL: it goes by the path */
+	uint32_t iov, iovs;	 /* first piece, number of pieces; they add up to packet.length */
+	uint32_t position;	 /* of a request: in the send queue */
 };
 
 /* What one engine_run() hands back. The memory that iov[] points to stays valid until batch_done() and no
  * longer than qp->lock is held: it is the application's memory or the WQE. */
-struct batch {
+struct tx_batch {
 	uint64_t now;		     /* in: ns */
 	bool delay_ack;		     /* in: an ACK that nothing urges may wait for a later run */
 	uint32_t budget;	     /* in: limit of a QP's congestion window, in bytes */
@@ -72,7 +72,7 @@ struct batch {
 };
 
 /* Drops the hold on the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
-void batch_done(struct batch *batch);
+void batch_done(struct tx_batch *batch);
 
 /* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was not taken:
  * EINVAL (wrong state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR the requests are
@@ -157,7 +157,7 @@ void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
 /* Makes packets for all that may be sent now, until the tx batch is full. True: there is more to make, run again.
  */
-bool engine_run(struct qp *qp, struct batch *batch) REQUIRES(qp->lock);
+bool engine_run(struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
 
 /* A packet of the last run, its tx batch not done yet, could not be sent, since its payload cannot be read: the memory
  * has been unmapped. No later ones with a payload have been sent either. Run again. */

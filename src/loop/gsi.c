@@ -36,7 +36,7 @@ pid_t gsi_process(uint8_t slot)
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot)
 {
 	static _Atomic uint32_t count; /* relaxed: nobody looks at the PSN of a datagram */
-	struct port *port = path->link;
+	struct port *port = path->port;
 	struct packet p = {
 		.opcode = TRANSPORT_UD | OP_SEND_ONLY,
 		.migrated = true,

@@ -59,7 +59,7 @@ pid_t gsi_process(uint8_t slot);
  * Never blocks. */
 uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
 
-/* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->link comes from loop_attach(). `slot`: of the
+/* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->port comes from loop_attach(). `slot`: of the
  * process that it is for, if that is known, else 0: a local peer gets it through shared memory, all others by UDP. 0,
  * or -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
  * socket's buffer stays full: it is lost, as any packet may be). Never blocks for longer than a few ms. */

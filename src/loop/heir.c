@@ -76,7 +76,8 @@ int heir_begin(struct qp *qp)
 	struct path path = k.path;
 	int err;
 
-	path.link = path.local_peer = NULL;
+	path.port = NULL;
+	path.local_peer = NULL;
 	lock_take(&l->receive);
 	err = heir_inherit(l, qp->base.qp_num);
 	lock_drop(&l->receive);

@@ -22,7 +22,7 @@
 #include "loop/loop.h"
 #include "loop/steering.h"
 
-/* A link in use; path->link points to it. */
+/* A link in use; path->port points to it. */
 struct port {
 	struct loop *loop;
 	struct link *link;

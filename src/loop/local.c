@@ -378,7 +378,7 @@ static bool is_here(const struct path *path)
 
 void loop_introduce(struct path *path, uint32_t dest_qpn)
 {
-	struct port *port = path->link;
+	struct port *port = path->port;
 	struct loop *l = port->loop;
 	uint8_t slot = dest_qpn >> 16;
 	struct local_peer *n;

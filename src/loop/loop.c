@@ -332,7 +332,7 @@ int loop_attach(struct path *path)
 		err = open_port(l, &path->sgid, &port);
 	if (!err) {
 		port->users++;
-		path->link = port;
+		path->port = port;
 	}
 	lock_drop(&life);
 	return err;
@@ -349,7 +349,7 @@ int loop_attach_again(struct path *path)
 	port = l ? find_port(l, &path->sgid) : NULL;
 	if (port) {
 		port->users++;
-		path->link = port;
+		path->port = port;
 	}
 	lock_drop(&life);
 	return port ? 0 : -EADDRNOTAVAIL;
@@ -357,9 +357,9 @@ int loop_attach_again(struct path *path)
 
 void loop_detach(struct path *path)
 {
-	struct port *port = path->link;
+	struct port *port = path->port;
 
-	path->link = NULL;
+	path->port = NULL;
 	if (port->raw || loop_is_inert(port->loop))
 		return;
 	local_forget(path);

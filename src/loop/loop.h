@@ -17,7 +17,7 @@
 struct hca *loop_get(const struct hca_ops *ops);
 void loop_put(struct hca *hca);
 
-/* Fills path->link for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
+/* Fills path->port for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
  * starts the helper thread. 0 or -errno: EADDRINUSE (another user or the kernel's rxe holds the port; a message
  * that says so and names the remedy has been logged), EADDRNOTAVAIL, ENOMEM ... loop_detach() undoes it. */
 int loop_attach(struct path *path);

@@ -28,7 +28,7 @@ static void want(struct loop *l, uint8_t slot, uint64_t now)
 	helper_kick(l);
 }
 
-static void *nearby_find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+static struct local_peer *nearby_find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
 	struct loop *l = loop_of(qp);
 	uint8_t slot = qpn >> 16;
@@ -49,7 +49,8 @@ static uint32_t nearby_bytes_of(uint32_t length)
 }
 
 /* With qp->lock, as turns are made under it. */
-NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, void *near, uint32_t length, bool waits)
+NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, struct local_peer *near, uint32_t length,
+						      bool waits)
 {
 	uint32_t bytes = nearby_bytes_of(length), need;
 	enum near_room room = NEAR_GONE;
@@ -70,7 +71,7 @@ NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, void *near,
 	return room;
 }
 
-static void nearby_release(void *near, uint32_t length)
+static void nearby_release(struct local_peer *near, uint32_t length)
 {
 	struct local_peer *n = near;
 
@@ -109,7 +110,7 @@ static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
 }
 
 /* Who asks itself is in the middle of what it has been sent: there always is some. */
-static bool is_behind(void *near)
+static bool is_behind(struct local_peer *near)
 {
 	struct local_peer *n = near;
 	bool behind;

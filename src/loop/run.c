@@ -21,7 +21,7 @@
 
 /* What a thread needs to run QPs; made when it first does. */
 struct worker {
-	struct batch batch;
+	struct tx_batch batch;
 	bool cut; /* a payload of the tx batch could not be read, so that no more of it is sent but ACKs */
 	struct link_tx tx[BATCH_PACKETS];
 };
@@ -68,7 +68,7 @@ static void trace_send(const struct packet *p)
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), 0);
 }
 
-static struct link_tx link_tx_of(const struct batch *batch, const struct tx *tx)
+static struct link_tx link_tx_of(const struct tx_batch *batch, const struct tx *tx)
 {
 	const struct path *path = tx->path;
 
@@ -142,7 +142,7 @@ static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->
 /* With qp->lock, and that of the local peer if there is one. */
 static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near) NO_LOCK_ANALYSIS
 {
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	struct port *port = NULL;
 	uint32_t n = 0;
 
@@ -168,10 +168,10 @@ static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near)
 			continue;
 		if (unlikely(is_too_large(qp, tx)))
 			continue;
-		if (path->link != port) {
+		if (path->port != port) {
 			if (n)
 				send_collected(w, qp, port->link, n);
-			port = path->link;
+			port = path->port;
 			n = 0;
 		}
 		if (unlikely(!port))
@@ -340,7 +340,7 @@ bool run_timers(struct loop *l, uint64_t now)
 				engine_postpone(qp, now);
 			engine_expire(qp, now); /* of what else is due */
 			if (unlikely(qp->req.retries < retries))
-				silent = qp->path.link;
+				silent = qp->path.port;
 			run_qp(l, qp, now, false);
 		}
 		lock_drop(&qp->lock);
@@ -417,7 +417,7 @@ void loop_posted(struct qp *qp)
 bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct loop *l = loop_of(qp);
-	struct port *port = qp->path.link;
+	struct port *port = qp->path.port;
 	struct link_tx tx[2];
 	struct packet packet[2];
 	uint32_t count;

@@ -294,7 +294,7 @@ static bool target_begin(struct loop *l, struct qp *guest, const struct handover
 	};
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (!memcmp(&l->port[i]->link->gid, &h->sgid, sizeof(h->sgid)))
-			guest->path.link = l->port[i];
+			guest->path.port = l->port[i];
 	return true;
 }
 
@@ -399,8 +399,8 @@ void target_forget_port(struct loop *l, const struct port *port)
 		struct qp *guest = l->guest[i];
 
 		lock_take(&guest->lock);
-		if (guest->path.link == port)
-			guest->path.link = NULL;
+		if (guest->path.port == port)
+			guest->path.port = NULL;
 		lock_drop(&guest->lock);
 	}
 }

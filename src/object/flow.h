@@ -34,13 +34,13 @@ struct flow {
 	uint32_t credit_request; /* PSN of the last one */
 	bool open;		 /* it is not answered yet */
 	uint64_t asked_at;
-	uint64_t again_at;   /* before that, no other question */
-	uint64_t interval;   /* to the next one, if this is in vain */
-	uint64_t held_at;    /* since when a packet waits; 0: none does ... */
-	uint64_t patient_at; /* ... and since when the receiver has been able to answer */
-	uint64_t used;	     /* when it was sent to last */
-	void *near;	     /* UD, for loop/: the local peer through whose ring it goes; NULL: by udp */
-	void *next;	     /* ... or is to go, when what it was sent has arrived; NULL: no change */
+	uint64_t again_at;	 /* before that, no other question */
+	uint64_t interval;	 /* to the next one, if this is in vain */
+	uint64_t held_at;	 /* since when a packet waits; 0: none does ... */
+	uint64_t patient_at;	 /* ... and since when the receiver has been able to answer */
+	uint64_t used;		 /* when it was sent to last */
+	struct local_peer *near; /* UD, for loop/: the local peer through whose ring it goes; NULL: by udp */
+	struct local_peer *next; /* ... or is to go, when what it was sent has arrived; NULL: no change */
 };
 
 struct credit {

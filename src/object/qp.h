@@ -28,8 +28,8 @@ struct path {
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	uint8_t sgid_index;
-	void *link;	  /* for loop/: what to send through; the engine does not look at it */
-	void *local_peer; /* for loop/: the process, if it is on this host; NULL: by link */
+	struct port *port;	       /* for loop/: what to send through; the engine does not look at it */
+	struct local_peer *local_peer; /* for loop/: the process, if it is on this host; NULL: by link */
 };
 
 /* Memory of the peer that a WRITE has reached: [from, to). `to` is 0 if there was none. */
@@ -252,8 +252,8 @@ struct qp {
 	struct {	       /* what was posted in between, when engine_backlog() last looked */
 		uint32_t from, to, charge;
 	} backlog;
-	struct away away; /* for loop/: XRC target */
-	void *owner;	  /* for verbs/: the device context */
+	struct away away;	 /* for loop/: XRC target */
+	struct builder *builder; /* for verbs/: of ibv_wr_*(3), NULL: none */
 	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
 	 * is used: verbs/shared_qp.c */
 	struct qp *real;     /* ... of such a one: the QP itself. Constant */
@@ -266,7 +266,7 @@ struct qp {
 	struct keep *keep;	 /* ... of the QP, once another process has opened it: object/keep.h */
 	struct xrcd *xrcd;	 /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
-	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
+	struct port *raw;	 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
 	bool no_multicast_loop;	 /* UD: gets no copies of its own multicasts; raw: of this host's. Constant */
 	bool answers_first;	 /* the peer may see what this end does next before the ACK of what it has received */

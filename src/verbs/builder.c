@@ -45,7 +45,7 @@ uint64_t builder_ops(enum ibv_qp_type type)
 
 static struct builder *builder_of(struct ibv_qp_ex *ex)
 {
-	return ((struct qp *)ex)->owner;
+	return ((struct qp *)ex)->builder;
 }
 
 static void wr_start(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS /* held until wr_complete() or wr_abort() */
@@ -289,7 +289,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 	b->wr = calloc(b->room, sizeof(*b->wr));
 	b->sge = calloc((size_t)b->room * b->max_sge, sizeof(*b->sge));
 	b->inlined = calloc(b->room, max_of(b->max_inline, WORD));
-	qp->owner = b;
+	qp->builder = b;
 	if (!b->wr || !b->sge || !b->inlined) {
 		builder_destroy(qp);
 		return -ENOMEM;
@@ -327,7 +327,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 
 void builder_destroy(struct qp *qp)
 {
-	struct builder *b = qp->owner;
+	struct builder *b = qp->builder;
 
 	if (!b)
 		return;
@@ -335,5 +335,5 @@ void builder_destroy(struct qp *qp)
 	free(b->sge);
 	free(b->inlined);
 	free(b);
-	qp->owner = NULL;
+	qp->builder = NULL;
 }

@@ -6,15 +6,15 @@
 
 #include "loop/loop.h"
 
-/* One address; *link is its link. 0 or -errno. */
-static int bind_address(struct context *c, const union ibv_gid *gid, void **link) REQUIRES(c->listen_lock)
+/* One address; *port is its port. 0 or -errno. */
+static int bind_address(struct context *c, const union ibv_gid *gid, struct port **port) REQUIRES(c->listen_lock)
 {
 	struct path *more;
 	int error;
 
 	for (uint32_t i = 0; i < c->listening; i++) {
 		if (!memcmp(&c->listen[i].sgid, gid, sizeof(*gid))) {
-			*link = c->listen[i].link;
+			*port = c->listen[i].port;
 			return 0;
 		}
 	}
@@ -25,7 +25,7 @@ static int bind_address(struct context *c, const union ibv_gid *gid, void **link
 	more[c->listening] = (struct path){.sgid = *gid};
 	error = loop_attach(&more[c->listening]);
 	if (!error)
-		*link = more[c->listening++].link;
+		*port = more[c->listening++].port;
 	return error;
 }
 
@@ -34,12 +34,12 @@ static int bind_device(struct context *c) REQUIRES(c->listen_lock)
 	int error = -EADDRNOTAVAIL;
 	bool any = false;
 	union ibv_gid gid;
-	void *link;
+	struct port *port;
 
 	for (uint32_t i = 0; i < DEVICE_GIDS; i++) {
 		if (!device_gid(c->device, i, &gid))
 			continue;
-		error = bind_address(c, &gid, &link);
+		error = bind_address(c, &gid, &port);
 		any |= !error;
 	}
 	return any ? 0 : error;
@@ -59,7 +59,7 @@ int listen_at(struct context *c, struct path *path)
 	int error;
 
 	lock_take(&c->listen_lock);
-	error = bind_address(c, &path->sgid, &path->link);
+	error = bind_address(c, &path->sgid, &path->port);
 	if (!error)
 		c->listeners++;
 	lock_drop(&c->listen_lock);

@@ -8,7 +8,7 @@
 
 #include "verbs/context.h"
 
-/* For an address handle: fills path->link for path->sgid. 0 or what loop_attach() said. */
+/* For an address handle: fills path->port for path->sgid. 0 or what loop_attach() said. */
 int listen_at(struct context *c, struct path *path) EXCLUDES(c->listen_lock);
 /* For a UD QP that begins to receive: binds whatever of the device's addresses can be bound. 0, or what
  * loop_attach() said if none can. */

@@ -194,7 +194,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return qp && ((struct qp *)qp)->owner ? &((struct qp *)qp)->ex : NULL;
+	return qp && ((struct qp *)qp)->builder ? &((struct qp *)qp)->ex : NULL;
 }
 
 /* What the tables of the engine do not know: the port and the partition of this device. */
@@ -266,9 +266,9 @@ static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 /* A QP that uses no path any more lets its link go. */
 static void detach(struct path *path)
 {
-	if (path->link)
+	if (path->port)
 		loop_detach(path);
-	path->link = NULL;
+	path->port = NULL;
 }
 
 /* A raw packet QP has no path: all that it sends leaves by its device's interface, whose frames are not longer than
@@ -277,7 +277,7 @@ static void use_interface(struct qp *qp) REQUIRES(qp->lock)
 {
 	enum { HEADER = 14 + 4 }; /* Ethernet's, and a VLAN tag */
 
-	qp->path.link = qp->state == IBV_QPS_RESET ? NULL : qp->raw;
+	qp->path.port = qp->state == IBV_QPS_RESET ? NULL : qp->raw;
 	if (qp->state == IBV_QPS_RTR)
 		qp->mtu = device_interface_mtu(context_of(qp->base.context)->device) + HEADER;
 }
@@ -386,7 +386,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
 		error = qp_resolve(c->device, &a.ah_attr, &path);
-	if (path.link)
+	if (path.port)
 		introduce(qp, &a, mask, &path);
 	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
 		error = qp_listen_for(qp, c);

@@ -4,25 +4,25 @@
 
 #include "straight_way.h"
 
-static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+static struct local_peer *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
-	return qpn == PEER_QPN ? qp->hca : NULL; /* anything that is there */
+	return (struct local_peer *)qpn == PEER_QPN ? (struct local_peer *)qp->hca : NULL; /* anything that is there */
 }
 
 static enum near_room near_room;
 
-static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length, bool waits)
+static enum near_room reserve_near(struct qp *qp, struct local_peer *near, uint32_t length, bool waits)
 {
 	return near_room;
 }
 
-static void release_near(void *near, uint32_t length)
+static void release_near(struct local_peer *near, uint32_t length)
 {
 }
 
 static bool near_is_behind;
 
-static bool is_behind(void *near)
+static bool is_behind(struct local_peer *near)
 {
 	return near_is_behind;
 }

@@ -595,8 +595,8 @@ static void addresses_are_shared_by_their_users(void **state)
 	assert_int_equal(loop_attach(&one), 0);
 	assert_int_equal(loop_attach(&two), 0);
 	assert_int_equal(loop_attach(&other), 0);
-	assert_ptr_equal(one.link, two.link);
-	assert_ptr_not_equal(one.link, other.link);
+	assert_ptr_equal(one.port, two.port);
+	assert_ptr_not_equal(one.port, other.port);
 	loop_detach(&one);
 	loop_detach(&other);
 	loop_detach(&two);

@@ -85,23 +85,23 @@ void refill(struct supply *p)
 
 /* ---- sends ---- */
 
-static void *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+static struct local_peer *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
-	return now >= services.near_from ? qp->hca : NULL; /* of no meaning */
+	return now >= services.near_from ? (struct local_peer *)qp->hca : NULL; /* of no meaning */
 }
 
-static enum near_room reserve_near(struct qp *qp, void *near, uint32_t length, bool waits)
+static enum near_room reserve_near(struct qp *qp, struct local_peer *near, uint32_t length, bool waits)
 {
 	return dice_chance(&services.world->dice, 0.9)	 ? NEAR_ROOM
 	       : dice_chance(&services.world->dice, 0.9) ? NEAR_FULL
 							 : NEAR_GONE;
 }
 
-static void release_near(void *near, uint32_t length)
+static void release_near(struct local_peer *near, uint32_t length)
 {
 }
 
-static bool is_behind(void *near)
+static bool is_behind(struct local_peer *near)
 {
 	return dice_chance(&services.world->dice, 0.2);
 }
@@ -111,7 +111,7 @@ static const struct near_ops near_ops = {find_near, reserve_near, release_near, 
 void run(struct half *h)
 {
 	struct world *w = services.world;
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	int rounds = 0;
 	bool more;
 

@@ -5,21 +5,10 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *const level_name[] = {"error", "warn", "info", "debug"};
-
-static enum log_level chosen_level(void)
-{
-	const char *name = getenv("UROCE_LOG");
-
-	for (int i = 0; name && i <= LOG_DEBUG; i++)
-		if (!strcmp(name, level_name[i]))
-			return i;
-	return LOG_WARN;
-}
+#include "base/config.h"
 
 bool uroce_log_on(enum log_level level)
 {
@@ -27,7 +16,7 @@ bool uroce_log_on(enum log_level level)
 	int t = atomic_load_explicit(&threshold, memory_order_relaxed);
 
 	if (t < 0) {
-		t = chosen_level();
+		t = config_enum(CONFIG_LOG); /* its words are in the order of enum log_level */
 		atomic_store_explicit(&threshold, t, memory_order_relaxed);
 	}
 	return (int)level <= t;

@@ -15,14 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/trace_file.h"
 
 #define RINGS	      256
-#define RECORDS	      (64u << 10)
-#define RECORDS_MIN   64u
-#define RECORDS_MAX   (4u << 20)
 #define RING_HEADER   TRACE_PAGE
 #define page_align(x) (((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
 
@@ -115,25 +113,12 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 	atomic_store_explicit(&ring->written, n + 1, memory_order_release);
 }
 
+/* A power of two. */
 static uint32_t records_per_ring(void)
 {
-	const char *text = getenv("UROCE_TRACE_SIZE");
-	unsigned long wanted = RECORDS;
-	uint32_t n = RECORDS_MIN;
-	char *end;
+	uint64_t wanted = config_number(CONFIG_TRACE_SIZE);
+	uint32_t n = 1;
 
-	if (text && *text) {
-		wanted = strtoul(text, &end, 0);
-		if (*end == 'k' || *end == 'K')
-			wanted <<= 10, end++;
-		else if (*end == 'm' || *end == 'M')
-			wanted <<= 20, end++;
-		if (*end || wanted < RECORDS_MIN || wanted > RECORDS_MAX) {
-			log_warn("UROCE_TRACE_SIZE=%s: want a number of records per thread from %u to %uM; taking %u",
-				 text, RECORDS_MIN, RECORDS_MAX >> 20, RECORDS);
-			wanted = RECORDS;
-		}
-	}
 	while (n < wanted)
 		n *= 2;
 	return n;
@@ -236,11 +221,11 @@ static void stop_in_child(void)
 
 static void base_trace_start(void)
 {
-	const char *pattern = getenv("UROCE_TRACE");
+	const char *pattern = config_string(CONFIG_TRACE);
 	char name[4096];
 	int err;
 
-	if (!pattern || !*pattern)
+	if (!pattern)
 		return;
 	err = expand_name(pattern, name, sizeof(name));
 	if (!err)

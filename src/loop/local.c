@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "link/netif.h"
 #include "loop/nearby.h"
@@ -24,9 +25,7 @@
 
 bool local_is_wanted(void)
 {
-	const char *says = getenv("UROCE_LOCAL");
-
-	return !says || strcmp(says, "off") != 0;
+	return config_bool(CONFIG_LOCAL);
 }
 
 void local_init(struct loop *l)

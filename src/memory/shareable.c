@@ -15,6 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memfd.h"
@@ -610,13 +611,6 @@ NO_LOCK_ANALYSIS void shareable_emptied(void *address, uint64_t length)
 	maps_close(&maps);
 }
 
-static bool shareable_is_wanted(void)
-{
-	const char *word = getenv("UROCE_ADOPT");
-
-	return !word || strcmp(word, "off");
-}
-
 static bool identify(struct arena *a)
 {
 	struct stat st;
@@ -656,7 +650,7 @@ struct arena *arena_get(void)
 	static struct lock making;
 	struct arena *a;
 
-	if (!shareable_is_wanted() || !may_grow())
+	if (!config_bool(CONFIG_ADOPT) || !may_grow())
 		return NULL;
 	lock_take(&making);
 	a = atomic_load_explicit(&current, memory_order_acquire);

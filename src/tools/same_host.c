@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "base/memfd.h"
 #include "base/ptracer.h"
 #include "wire/packet.h"
@@ -40,13 +41,6 @@ const char *same_host_word(enum same_host_way way)
 const char *same_host_says(enum same_host_way way)
 {
 	return ways[way].says;
-}
-
-static bool is_off(const char *variable)
-{
-	const char *word = getenv(variable);
-
-	return word && !strcmp(word, "off");
 }
 
 /* Memory that is shared: the rings, and the table of what is registered (memory/share.h). */
@@ -77,7 +71,7 @@ static bool has_rings(char *why, size_t room)
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int err = same_host_share(RINGS), name, n;
 
-	if (is_off("UROCE_LOCAL")) {
+	if (!config_bool(CONFIG_LOCAL)) {
 		snprintf(why, room, "UROCE_LOCAL is off");
 		return false;
 	}
@@ -99,7 +93,7 @@ static bool has_mappings(char *why, size_t room)
 {
 	struct rlimit limit;
 
-	if (is_off("UROCE_ADOPT"))
+	if (!config_bool(CONFIG_ADOPT))
 		snprintf(why, room, "UROCE_ADOPT is off");
 	else if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur != RLIM_INFINITY)
 		snprintf(why, room, "the size of files is limited (ulimit -f)");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "verbs/fork.h"
 
@@ -167,18 +168,32 @@ static int choose_all(const struct netif *n, int count, struct device **out) REQ
 	return chosen;
 }
 
-/* Once for each entry, however often the list is asked for. */
-static void complain(const char *entry, const char *why) REQUIRES(devices_lock)
+/* "lo eth0" */
+static void usable_names(const struct netif *n, int count, char *names, size_t room)
+{
+	size_t length = 0;
+
+	*names = 0;
+	for (int i = 0; i < count && length < room; i++)
+		if (usable(&n[i]))
+			length += (size_t)snprintf(names + length, room - length, "%s%s", length ? " " : "", n[i].name);
+}
+
+/* A warning about an entry of UROCE_DEVICES: once for each, however often the list is asked for. */
+static void entry_complain(const char *entry, const char *why, const struct netif *n, int count) REQUIRES(devices_lock)
 {
 	static char *told[DEVICE_LIMIT];
-	static int count;
+	static int tolds;
+	char names[512];
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < tolds; i++)
 		if (told[i] && strcmp(told[i], entry) == 0)
 			return;
-	if (count < DEVICE_LIMIT)
-		told[count++] = strdup(entry);
-	log_warn("UROCE_DEVICES: '%s' is ignored: %s", entry, why);
+	if (tolds < DEVICE_LIMIT)
+		told[tolds++] = strdup(entry);
+	usable_names(n, count, names, sizeof(names));
+	log_warn("UROCE_DEVICES: entry '%s' gives no device: %s; usable interfaces: %s", entry, why,
+		 *names ? names : "none");
 }
 
 /* What is wrong with an entry, NULL if nothing is. `name` may be NULL. */
@@ -210,7 +225,7 @@ static struct device *choose_entry(const char *entry, const struct netif *n, int
 			found = &n[i];
 	why = objection(found, name);
 	if (why) {
-		complain(entry, why);
+		entry_complain(entry, why, n, count);
 		return NULL;
 	}
 	d = device_for(found, name);
@@ -239,7 +254,7 @@ static int choose_named(const char *setting, const struct netif *n, int count, s
 		struct device *d = *entry ? choose_entry(entry, n, count) : NULL;
 
 		if (d && chosen_before(out, chosen, d))
-			complain(entry, "an earlier entry has this device name already");
+			entry_complain(entry, "an earlier entry has this device name already", n, count);
 		else if (d)
 			out[chosen++] = d;
 	}
@@ -249,14 +264,14 @@ static int choose_named(const char *setting, const struct netif *n, int count, s
 
 int devices_list(struct device **list)
 {
-	const char *setting = getenv("UROCE_DEVICES");
+	const char *setting = config_string(CONFIG_DEVICES);
 	struct netif *n;
 	int count = netif_list(&n);
 
 	if (count < 0)
 		return count;
 	lock_take(&devices_lock);
-	count = setting && *setting ? choose_named(setting, n, count, list) : choose_all(n, count, list);
+	count = setting ? choose_named(setting, n, count, list) : choose_all(n, count, list);
 	lock_drop(&devices_lock);
 	free(n);
 	return count;
@@ -267,8 +282,10 @@ int devices_list(struct device **list)
 PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device **list = calloc(DEVICE_LIMIT + 1, sizeof(*list));
-	int count = list ? devices_list(list) : -ENOMEM;
+	int count;
 
+	config_warn_once();
+	count = list ? devices_list(list) : -ENOMEM;
 	if (num_devices)
 		*num_devices = max_of(count, 0);
 	if (count < 0) {

@@ -51,7 +51,9 @@ static void UROCE_DEVICES_says_which(void **state)
 		{"lo=mlx5_0,uc1=mlx5_1", "mlx5_0 mlx5_1", NULL},
 		{"uc1=mlx5_1,lo=mlx5_0", "mlx5_1 mlx5_0", NULL},
 		{"", "uroce1 uroce0", NULL}, /* all, loopback last; that has been uroce0 since it was opened */
-		{"nothere=x,lo=mlx5_0", "mlx5_0", "nothere=x"},
+		{"nothere=x,lo=mlx5_0", "mlx5_0",
+		 "'nothere=x' gives no device: there is no such network interface (see: ip link); usable interfaces: "
+		 "uc1 lo"},
 		{"uc2=x", "", "is down"},
 		{"lo=mlx5_0,uc1=mlx5_0", "mlx5_0", "has this device name already"},
 		{"lo=", "", "1 to 63 characters"},

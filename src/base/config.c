@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/nearest.h"
+
+const struct config_row config_row[CONFIG_VARIABLES] = {
+#define CONFIG(name, type, initial, values, help) \
+	[CONFIG_##name] = {CONFIG_PREFIX #name, CONFIG_TYPE_##type, initial, values, help, false},
+#define CONFIG_TEST(name, values, help) \
+	[CONFIG_##name] = {CONFIG_PREFIX #name, CONFIG_TYPE_STRING, "", values, help, true},
+#include "base/config.def"
+#undef CONFIG
+#undef CONFIG_TEST
+};
+
+/* ---- values ---- */
+
+/* The index of `word` in "a|b|c", or -1. */
+static int config_word_index(const char *words, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (int i = 0;; i++) {
+		size_t n = strcspn(words, "|");
+
+		if (n == length && !strncmp(words, word, n))
+			return i;
+		if (!words[n])
+			return -1;
+		words += n + 1;
+	}
+}
+
+/* 1, 0, or -1: neither. */
+static int config_parse_bool(const char *text)
+{
+	if (config_word_index("on|1|yes|true", text) >= 0)
+		return 1;
+	return config_word_index("off|0|no|false", text) >= 0 ? 0 : -1;
+}
+
+/* Decimal, hexadecimal or octal, with a suffix k or M. Returns the end of the number, NULL if there is none. */
+static const char *config_parse_number(const char *text, uint64_t *number)
+{
+	unsigned shift;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	errno = 0;
+	*number = strtoull(text, &end, 0);
+	shift = *end == 'k' || *end == 'K' ? 10 : *end == 'm' || *end == 'M' ? 20 : 0;
+	if (errno || *number << shift >> shift != *number)
+		return NULL;
+	*number <<= shift;
+	return end + (shift != 0);
+}
+
+/* `range` is "least..most". */
+static bool config_number_allowed(const char *range, const char *text, uint64_t *number)
+{
+	uint64_t least = 0, most = 0;
+	const char *end = config_parse_number(range, &least);
+
+	config_parse_number(end + 2, &most);
+	end = config_parse_number(text, number);
+	return end && !*end && *number >= least && *number <= most;
+}
+
+static bool config_value_allowed(const struct config_row *row, const char *value)
+{
+	uint64_t number;
+
+	switch (row->type) {
+	case CONFIG_TYPE_BOOL:
+		return config_parse_bool(value) >= 0;
+	case CONFIG_TYPE_NUMBER:
+		return config_number_allowed(row->values, value, &number);
+	case CONFIG_TYPE_ENUM:
+		return config_word_index(row->values, value) >= 0;
+	default:
+		return true;
+	}
+}
+
+/* Never NULL. */
+static const char *config_text(enum config variable)
+{
+	const struct config_row *row = &config_row[variable];
+	const char *value = getenv(row->name);
+
+	return value && *value && config_value_allowed(row, value) ? value : row->initial;
+}
+
+bool config_bool(enum config variable)
+{
+	assert(config_row[variable].type == CONFIG_TYPE_BOOL);
+	return config_parse_bool(config_text(variable)) > 0;
+}
+
+uint64_t config_number(enum config variable)
+{
+	uint64_t number = 0;
+
+	assert(config_row[variable].type == CONFIG_TYPE_NUMBER);
+	config_parse_number(config_text(variable), &number);
+	return number;
+}
+
+int config_enum(enum config variable)
+{
+	assert(config_row[variable].type == CONFIG_TYPE_ENUM);
+	return config_word_index(config_row[variable].values, config_text(variable));
+}
+
+const char *config_string(enum config variable)
+{
+	const char *text = config_text(variable);
+
+	assert(config_row[variable].type == CONFIG_TYPE_STRING || config_row[variable].type == CONFIG_TYPE_LIST);
+	return *text ? text : NULL;
+}
+
+/* ---- complaints ---- */
+
+static const struct config_row *config_row_named(const char *name, size_t length)
+{
+	for (size_t i = 0; i < CONFIG_VARIABLES; i++)
+		if (strlen(config_row[i].name) == length && !memcmp(config_row[i].name, name, length))
+			return &config_row[i];
+	return NULL;
+}
+
+/* Variables of the tests are not proposed. */
+static const char *config_nearest(const char *name)
+{
+	const char *names[CONFIG_VARIABLES];
+	size_t count = 0;
+
+	for (size_t i = 0; i < CONFIG_VARIABLES; i++)
+		if (!config_row[i].for_tests)
+			names[count++] = config_row[i].name;
+	return nearest_word(name, names, count);
+}
+
+bool config_complaint(const char *assignment, char *text, size_t room)
+{
+	const char *value = strchr(assignment, '=');
+	const struct config_row *row;
+	char name[64];
+
+	if (!value || strncmp(assignment, CONFIG_PREFIX, strlen(CONFIG_PREFIX)))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)(value - assignment), assignment);
+	row = config_row_named(assignment, (size_t)(value - assignment));
+	value++;
+	if (!row)
+		snprintf(text, room,
+			 "%s is no variable of uroce: did you mean %s? (`uroce help environment` lists all)", name,
+			 config_nearest(name));
+	else if (*value && !config_value_allowed(row, value))
+		snprintf(text, room, "%s=%s means nothing: allowed is %s; using the default, %s", name, value,
+			 row->values, row->initial);
+	else
+		return false;
+	return true;
+}
+
+static void config_warn(void)
+{
+	char text[512];
+
+	for (char **assignment = environ; assignment && *assignment; assignment++)
+		if (config_complaint(*assignment, text, sizeof(text)))
+			log_warn("%s", text);
+}
+
+void config_warn_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, config_warn);
+}

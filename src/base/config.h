@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The environment variables of uroce: one table (base/config.def), one parser. Any thread may call, as for getenv(3).
+ * A value is read each time it is asked for: callers on a common path keep it. */
+#ifndef UROCE_CONFIG_H
+#define UROCE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONFIG_PREFIX "UROCE_"
+
+enum config {
+#define CONFIG(name, type, initial, values, help) CONFIG_##name,
+#define CONFIG_TEST(name, values, help)		  CONFIG_##name,
+#include "base/config.def"
+#undef CONFIG
+#undef CONFIG_TEST
+	CONFIG_VARIABLES,
+};
+
+enum config_type {
+	CONFIG_TYPE_BOOL,
+	CONFIG_TYPE_NUMBER,
+	CONFIG_TYPE_ENUM,
+	CONFIG_TYPE_STRING,
+	CONFIG_TYPE_LIST, /* entries with commas between them; its user checks the entries */
+};
+
+struct config_row {
+	const char *name; /* with the prefix */
+	enum config_type type;
+	const char *initial; /* the default; empty: unset */
+	const char *values;  /* what is allowed */
+	const char *help;
+	bool for_tests;
+};
+extern const struct config_row config_row[CONFIG_VARIABLES];
+
+/* The value of a variable. It is the default if the variable is unset, empty, or has a value that is not allowed. */
+bool config_bool(enum config variable);		 /* BOOL */
+uint64_t config_number(enum config variable);	 /* NUMBER */
+int config_enum(enum config variable);		 /* ENUM: the index of the word in `values` */
+const char *config_string(enum config variable); /* STRING, LIST: NULL if there is none */
+
+/* What is wrong with "NAME=value" of the environment, written to `text`. False: nothing, or the name is not ours. */
+bool config_complaint(const char *assignment, char *text, size_t room);
+
+/* Warns of all that is wrong in the environment, once per process; a child of fork() does not repeat it. */
+void config_warn_once(void);
+
+#endif

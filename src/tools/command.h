@@ -3,6 +3,7 @@
 #ifndef UROCE_COMMAND_H
 #define UROCE_COMMAND_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,13 @@ enum {
 	EXIT_CANNOT_RUN = 126, /* as shells do */
 	EXIT_NOT_FOUND = 127,
 };
+
+/* getopt_long() for a subcommand. Of an unknown option, or a missing argument, it says what was meant, and returns '?'.
+ */
+int next_option(const struct command *command, int argc, char **argv, const char *letters,
+		const struct option *options);
+/* How to call it, to stderr; returns EXIT_USAGE. */
+int show_usage(const struct command *command);
 
 void print_help(const struct command *command, FILE *to);
 /* "uroce NAME: message" and where help is; returns EXIT_USAGE. */

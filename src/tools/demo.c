@@ -2,7 +2,6 @@
 /* `uroce demo`: programs from the distribution's packages do RDMA with each other, and uroce shows what happened. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -228,7 +227,8 @@ static int play(const struct command *command, const struct scene *scene)
 	snprintf(name, sizeof(name), "%s%s%s", program_directory ? program_directory : "", program_directory ? "/" : "",
 		 scene->program);
 	if (!program_find(name, path, sizeof(path))) {
-		complain(command, "%s is missing: install ibverbs-utils and perftest (make demo does)", name);
+		complain(command, "%s is missing: install ibverbs-utils and perftest%s", name,
+			 program_directory ? ", or name the directory that has their programs" : " (make demo does)");
 		return EXIT_NOT_FOUND;
 	}
 	why = program_refuses_preload(path);
@@ -301,6 +301,14 @@ static int show_life(const char *program, const char *operation)
 	return ourselves(argv);
 }
 
+static void keep_traces(void)
+{
+	if (rmdir(directory) == 0) /* it was empty */
+		printf("No trace was made.\n");
+	else
+		printf("The traces are in %s\n", directory);
+}
+
 static void remove_traces(void)
 {
 	static const char *const file[] = {"ibv_rc_pingpong.server", "ibv_rc_pingpong.client", "ib_write_lat.server",
@@ -359,6 +367,17 @@ static int demo_perform(const struct command *command)
 	return show_life("ib_write_lat", "WRITE");
 }
 
+/* False, and errno. */
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return false;
+	errno = ENOTDIR;
+	return S_ISDIR(st.st_mode);
+}
+
 int demo_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -367,15 +386,18 @@ int demo_command(const struct command *command, int argc, char **argv)
 	bool keep = false;
 	int c, status;
 
-	while ((c = getopt_long(argc, argv, "kd:", options, NULL)) != -1) {
+	while ((c = next_option(command, argc, argv, "kd:", options)) != -1) {
 		if (c == '?')
-			return wrong_usage(command, "%s", "");
+			return show_usage(command);
 		keep |= c == 'k';
 		if (c == 'd')
 			program_directory = optarg;
 	}
 	if (optind < argc)
 		return wrong_usage(command, "'%s'?", argv[optind]);
+	if (program_directory && !is_directory(program_directory))
+		return complain(command, "%s is no directory to take programs from: %s", program_directory,
+				strerror(errno));
 	if (!library_path())
 		return complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
 	if (!make_directory())
@@ -385,7 +407,7 @@ int demo_command(const struct command *command, int argc, char **argv)
 	sigaction(SIGHUP, &on_signal, NULL);
 	status = demo_perform(command);
 	if (keep)
-		printf("The traces are in %s\n", directory);
+		keep_traces();
 	else
 		remove_traces();
 	if (!status)

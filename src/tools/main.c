@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/config.h"
+#include "base/nearest.h"
 #include "tools/command.h"
 
 static const struct command commands[] = {
@@ -38,6 +40,12 @@ static void print_usage(const struct command *command, FILE *to)
 	fprintf(to, "usage: uroce %s%s%s\n", command->name, *command->usage ? " " : "", command->usage);
 }
 
+int show_usage(const struct command *command)
+{
+	print_usage(command, stderr);
+	return EXIT_USAGE;
+}
+
 void print_help(const struct command *command, FILE *to)
 {
 	print_usage(command, to);
@@ -68,20 +76,97 @@ int wrong_usage(const struct command *command, const char *format, ...)
 	va_list ap;
 
 	va_start(ap, format);
-	if (*format)
-		vcomplain(command, format, ap);
+	vcomplain(command, format, ap);
 	va_end(ap);
-	print_usage(command, stderr);
+	return show_usage(command);
+}
+
+/* `word` is "--name", maybe with "=value". */
+static const char *nearest_option(const char *word, const struct option *options)
+{
+	const char *names[16] = {"help"};
+	size_t count = 1;
+
+	while (options->name && count < ARRAY_SIZE(names))
+		names[count++] = options++->name;
+	return nearest_word(strndupa(word + 2, strcspn(word + 2, "=")), names, count);
+}
+
+/* What getopt_long() has refused: after it, optopt is 0 if no long option begins so. */
+static void complain_of_option(const struct command *command, const char *word, const char *letters,
+			       const struct option *options)
+{
+	const char *letter = optopt ? strchr(letters, optopt) : NULL;
+
+	if (letter && letter[1] == ':')
+		complain(command, "the option '%s' needs an argument", word);
+	else if (letter)
+		complain(command, "the option '%s' takes no argument", word);
+	else if (optopt)
+		complain(command, "there is no option -%c", optopt);
+	else
+		complain(command, "there is no option '%s': did you mean --%s?", word, nearest_option(word, options));
+}
+
+int next_option(const struct command *command, int argc, char **argv, const char *letters, const struct option *options)
+{
+	int c;
+
+	opterr = 0;
+	c = getopt_long(argc, argv, letters, options, NULL);
+	if (c != '?')
+		return c;
+	if (!strcmp(argv[optind - 1], "--help")) {
+		print_help(command, stdout);
+		exit(EXIT_SUCCESS);
+	}
+	complain_of_option(command, argv[optind - 1], letters, options);
+	return c;
+}
+
+static int help(void)
+{
+	printf("uroce: RDMA without RDMA hardware\n\nusage: uroce COMMAND ...\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+	printf("\n`uroce COMMAND --help` says more, as do the manual pages uroce(1) and uroce(7).\n"
+	       "`uroce help environment` lists the environment variables.\n");
+	return EXIT_SUCCESS;
+}
+
+/* At most 15 lines, 80 columns. */
+static int say_what_to_do_next(void)
+{
+	fprintf(stderr, "usage: uroce COMMAND ...\n\n"
+			"  uroce demo           see two unmodified programs do RDMA on this machine\n"
+			"  uroce devices        list the devices that programs will see\n"
+			"  uroce run PROGRAM    run a program of your own with these devices; for example\n"
+			"                         uroce run ibv_rc_pingpong -g 0              here, and\n"
+			"                         uroce run ibv_rc_pingpong -g 0 HOST         elsewhere\n"
+			"  uroce run -t FILE PROGRAM, then uroce trace FILE\n"
+			"                       see the steps of each of its work requests\n"
+			"  uroce doctor         if something does not work: find out why\n\n"
+			"`uroce --help` lists all commands, `uroce help environment` the settings.\n");
 	return EXIT_USAGE;
 }
 
-static int help(FILE *to)
+/* For each variable two lines of at most 80 columns. */
+static int help_environment(bool all)
 {
-	fprintf(to, "uroce: RDMA without RDMA hardware\n\nusage: uroce COMMAND ...\n\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
-	fprintf(to, "\n`uroce COMMAND --help` says more, as do the manual pages uroce(1) and uroce(7).\n");
-	return to == stdout ? EXIT_SUCCESS : EXIT_USAGE;
+	for (size_t i = 0; i < CONFIG_VARIABLES; i++) {
+		const struct config_row *row = &config_row[i];
+		int width;
+
+		if (row->for_tests && !all)
+			continue;
+		width = printf("%s=%s", row->name, row->values);
+		printf("%*s\n    %s\n", 76 - width,
+		       row->for_tests  ? "(tests)"
+		       : *row->initial ? row->initial
+				       : "unset",
+		       row->help);
+	}
+	return fflush(stdout) || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static const struct command *find_command(const char *name)
@@ -92,28 +177,46 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+static int say_unknown(const char *name)
+{
+	const char *names[ARRAY_SIZE(commands) + 3] = {"help", "--help", "--version"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		names[3 + i] = commands[i].name;
+	fprintf(stderr, "uroce: there is no command '%s': did you mean '%s'? (`uroce --help` lists all)\n", name,
+		nearest_word(name, names, ARRAY_SIZE(names)));
+	return EXIT_USAGE;
+}
+
+static int help_on(int argc, char **argv)
+{
+	const struct command *command = argc ? find_command(argv[0]) : NULL;
+
+	if (!argc)
+		return help();
+	if (!strcmp(argv[0], "environment") || !strcmp(argv[0], "env"))
+		return help_environment(argc > 1 && !strcmp(argv[1], "--all"));
+	if (!command)
+		return say_unknown(argv[0]);
+	print_help(command, stdout);
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
 
 	if (argc < 2)
-		return help(stderr);
+		return say_what_to_do_next();
 	if (!strcmp(argv[1], "--version")) {
 		printf("uroce %s\n", UROCE_VERSION);
 		return EXIT_SUCCESS;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		command = argc > 2 ? find_command(argv[2]) : NULL;
-		if (!command)
-			return help(stdout);
-		print_help(command, stdout);
-		return EXIT_SUCCESS;
-	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		return help_on(argc - 2, argv + 2);
 	command = find_command(argv[1]);
-	if (!command) {
-		fprintf(stderr, "uroce: there is no command '%s'\n\n", argv[1]);
-		return help(stderr);
-	}
+	if (!command)
+		return say_unknown(argv[1]);
 	if (argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"))) {
 		print_help(command, stdout);
 		return EXIT_SUCCESS;

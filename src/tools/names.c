@@ -2,28 +2,48 @@
 #include "tools/names.h"
 
 #include <infiniband/verbs.h>
+#include <strings.h>
 
 #include "wire/packet.h"
 
 #define NAME_OF(table, n) ((n) < ARRAY_SIZE(table) && (table)[n] ? (table)[n] : "?")
 
+static const char *const operations[] = {
+	[IBV_WR_RDMA_WRITE] = "WRITE",
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = "WRITE_IMM",
+	[IBV_WR_SEND] = "SEND",
+	[IBV_WR_SEND_WITH_IMM] = "SEND_IMM",
+	[IBV_WR_RDMA_READ] = "READ",
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE_SWAP",
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH_ADD",
+	[IBV_WR_LOCAL_INV] = "LOCAL_INVALIDATE",
+	[IBV_WR_BIND_MW] = "BIND_WINDOW",
+	[IBV_WR_SEND_WITH_INV] = "SEND_INVALIDATE",
+	[IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
+};
+
 const char *operation_name(uint64_t wr_opcode)
 {
-	static const char *const name[] = {
-		[IBV_WR_RDMA_WRITE] = "WRITE",
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = "WRITE_IMM",
-		[IBV_WR_SEND] = "SEND",
-		[IBV_WR_SEND_WITH_IMM] = "SEND_IMM",
-		[IBV_WR_RDMA_READ] = "READ",
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE_SWAP",
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH_ADD",
-		[IBV_WR_LOCAL_INV] = "LOCAL_INVALIDATE",
-		[IBV_WR_BIND_MW] = "BIND_WINDOW",
-		[IBV_WR_SEND_WITH_INV] = "SEND_INVALIDATE",
-		[IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
-	};
+	return NAME_OF(operations, wr_opcode);
+}
 
-	return NAME_OF(name, wr_opcode);
+const char *operation_next(unsigned *wr_opcode)
+{
+	while (*wr_opcode < ARRAY_SIZE(operations)) {
+		const char *name = operations[(*wr_opcode)++];
+
+		if (name)
+			return name;
+	}
+	return NULL;
+}
+
+int operation_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
+		if (operations[i] && !strcasecmp(operations[i], name))
+			return (int)i;
+	return -1;
 }
 
 const char *packet_name(uint64_t opcode)

@@ -5,9 +5,11 @@
 
 #include <stdint.h>
 
-const char *operation_name(uint64_t wr_opcode); /* of a work request: "SEND", "WRITE" ... */
-const char *packet_name(uint64_t opcode);	/* of a packet: "RC SEND ONLY" ... */
-const char *status_name(uint64_t wc_status);	/* "IBV_WC_SUCCESS" ... */
+const char *operation_name(uint64_t wr_opcode);	 /* of a work request: "SEND", "WRITE" ... */
+int operation_find(const char *name);		 /* its wr_opcode, -1: there is none of that name */
+const char *operation_next(unsigned *wr_opcode); /* the names, one a call, from *wr_opcode on; NULL: no more */
+const char *packet_name(uint64_t opcode);	 /* of a packet: "RC SEND ONLY" ... */
+const char *status_name(uint64_t wc_status);	 /* "IBV_WC_SUCCESS" ... */
 /* ACK, or which NAK. */
 const char *syndrome_name(uint64_t syndrome);
 const char *retry_name(uint64_t reason); /* the engine's enum retry_reason */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce run`: a program with liburoce.so.1 in front of its libraries. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -34,13 +33,13 @@ int run_command(const struct command *command, int argc, char **argv)
 	bool rsocket = false;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+rt:", options, NULL)) != -1) {
+	while ((c = next_option(command, argc, argv, "+rt:", options)) != -1) {
 		if (c == 'r')
 			rsocket = true;
 		else if (c == 't')
 			trace = optarg;
 		else
-			return wrong_usage(command, "%s", "");
+			return show_usage(command);
 	}
 	if (optind == argc)
 		return wrong_usage(command, "which program?");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce trace`: the life of each work request. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/base.h"
 #include "tools/command.h"
 #include "tools/life.h"
+#include "tools/names.h"
 #include "tools/terminal.h"
 
 #define DEFAULT_LIMIT 10
@@ -31,6 +31,16 @@ static bool to_number(const char *text, int64_t *n)
 	return true;
 }
 
+static int wrong_operation(const struct command *command, const char *name)
+{
+	char names[512] = "";
+	const char *next;
+
+	for (unsigned i = 0; (next = operation_next(&i));)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s", next);
+	return wrong_usage(command, "'%s' is no operation; these are:%s", name, names);
+}
+
 /* 0, or the exit status. */
 static int read_options(const struct command *command, int argc, char **argv, struct wish *w)
 {
@@ -44,16 +54,18 @@ static int read_options(const struct command *command, int argc, char **argv, st
 	int c;
 
 	*w = (struct wish){.filter = {.qpn = -1, .wqe = -1}};
-	while ((c = getopt_long(argc, argv, "q:w:o:l:srj", options, NULL)) != -1) {
+	while ((c = next_option(command, argc, argv, "q:w:o:l:srj", options)) != -1) {
 		int64_t *n = c == 'q' ? &w->filter.qpn : c == 'w' ? &w->filter.wqe : c == 'l' ? &limit : NULL;
 
 		if (c == '?')
-			return wrong_usage(command, "%s", "");
+			return show_usage(command);
 		if (n && !to_number(optarg, n))
 			return wrong_usage(command, "'%s' is not a number", optarg);
 		w->json |= c == 'j';
 		w->summary |= c == 's';
 		w->requests |= c == 'r';
+		if (c == 'o' && operation_find(optarg) < 0)
+			return wrong_operation(command, optarg);
 		if (c == 'o')
 			w->filter.operation = optarg;
 	}

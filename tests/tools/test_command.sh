@@ -27,8 +27,19 @@ check() {
 	fi
 }
 
-check "without a command, help is shown" 2 'usage: uroce COMMAND' uroce
-check "an unknown command is named" 2 "no command 'dance'" uroce dance
+check "without a command, it says what to do next" 2 'uroce run PROGRAM' uroce
+check "... in 15 lines" 0 '^1[0-5]$' sh -c 'uroce 2>&1 | wc -l'
+check "an unknown command is named, and the nearest" 2 "no command 'docter': did you mean 'doctor'" uroce docter
+check "help on one, too" 2 "no command 'docter': did you mean 'doctor'" uroce help docter
+check "an unknown option is named, and the nearest" 2 "'--opkode=READ': did you mean --opcode" uroce trace --opkode=READ x
+check "a letter that is no option" 2 'no option -z' uroce run -z x
+check "an option without its argument" 2 "'--trace' needs an argument" uroce run --trace
+check "an option with an argument too many" 2 "'--keep=3' takes no argument" uroce demo --keep=3
+check "--help behind an option" 0 "usage: uroce demo" uroce demo -k --help
+check "help environment lists the variables" 0 '^UROCE_LOG=error|warn|info|debug  *warn$' uroce help environment
+check "... in 80 columns" 1 '^0$' sh -c 'uroce help environment --all | grep -c ".\{81\}"'
+check "... without those of the tests" 1 '^0$' sh -c 'uroce help environment | grep -c UROCE_QUICK'
+check "... or with them" 0 '^UROCE_QUICK=' uroce help environment --all
 check "--version" 0 '^uroce [0-9]' uroce --version
 check "--help lists the commands" 0 '  doctor ' uroce --help
 for command in run demo devices doctor trace; do
@@ -122,6 +133,7 @@ check "trace without a file" 2 'no file named' uroce trace
 check "trace of a file that is not there" 1 'nothere: No such file' uroce trace nothere
 check "trace of what is no trace" 1 'is no trace' uroce trace ./script
 check "trace with a number that is none" 2 "'ten' is not a number" uroce trace --limit ten script
+check "trace of an operation that is none" 2 "'FOO' is no operation; these are:.* READ " uroce trace -o FOO script
 check "trace with a negative number" 2 "'-1' is not a number" uroce trace --limit -1 script
 
 UROCE_TRACE=$work/single uroce run qp_single_host >out 2>&1 || { sed 's/^/# /' out; }
@@ -146,6 +158,16 @@ check "... of a queue pair that is not there" 0 'No such request' uroce trace --
 
 check "a trace that cannot be written is complained of, and the program runs" 0 'no trace: UROCE_TRACE=/nowhere/x' \
 	env UROCE_TRACE=/nowhere/x uroce run ibv_devinfo
+check "a value that means nothing is warned of" 0 'UROCE_LOG=bogus means nothing: allowed is error|warn|info|debug' \
+	env UROCE_LOG=bogus uroce run ibv_devinfo
+check "a name that is nearly one of ours, too" 0 'UROCE_LOCL is no .*: did you mean UROCE_LOCAL?' \
+	env UROCE_LOCL=off uroce run ibv_devinfo
+check "... once, by a program and its children" 0 '^1$' sh -c 'UROCE_LOCL=off uroce devices 2>&1 | grep -c LOCL'
+check "... and not in a program that asks for no devices" 1 '^0$' sh -c 'UROCE_LOCL=off uroce run true 2>&1 | grep -c LOCL'
+check "an interface that is not there is named, and those that are" 255 "'nosuch' gives no device: .*; usable interfaces: lo" \
+	env UROCE_DEVICES=nosuch uroce run ibv_devinfo
+check "demo of a directory that is not there" 1 '/nowhere is no directory .*: No such file' uroce demo -k -d /nowhere
+check "demo that makes no trace keeps none" 127 '^No trace was made' uroce demo -k -d "$work"
 check "demo without its programs says what to install" 127 'install ibverbs-utils' uroce demo -d "$work"
 
 echo "1..$n"

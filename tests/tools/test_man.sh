@@ -17,7 +17,17 @@ for command in $(uroce --help | awk '/^  [a-z]/ { print $1 }'); do
 		grep -q -- "Fl -$option" man/uroce.1 || fail "uroce.1 lacks $command --$option"
 	done
 done
-for variable in $(grep -rhoE 'getenv\("UROCE_[A-Z_]+"' src | sed 's/.*"\(.*\)"/\1/' | sort -u); do
-	grep -q "$variable" man/uroce.7 || fail "uroce.7 lacks $variable"
+# Each variable's line in uroce.7, and the next, are those of the table (src/base/config.def), in its order.
+uroce help environment | awk '
+	/^UROCE_/ { at = index($0, "="); print ".It Ev " substr($1, 1, at - 1) " Ns = Ns " substr($1, at + 1) " Pq default: " $2 }
+	/^ / { sub(/^ +/, ""); print }' >"${TMPDIR:-/tmp}/table.$$"
+grep -A1 '^\.It Ev UROCE_' man/uroce.7 | grep -v '^--$' | diff "${TMPDIR:-/tmp}/table.$$" - ||
+	fail "uroce.7 lacks the lines marked <, and has those marked >"
+rm -f "${TMPDIR:-/tmp}/table.$$"
+# Whatever reads a variable, tests too, reads one that is in the table; src/ reads them by base/config.h alone.
+for variable in $(grep -rhoE '(getenv\("|environ[^a-z"]*"|environ\.get\("|\$\{?)UROCE_[A-Z_]+' src tests tools bench interop fuzz |
+	grep -o 'UROCE_[A-Z_]*' | sort -u); do
+	uroce help environment --all | grep -q "^$variable=" || fail "src/base/config.def lacks $variable"
 done
+! grep -rnE 'getenv\("UROCE_' src || fail "src/ calls getenv() for these"
 exit $result

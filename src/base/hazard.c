@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fork.h"
+
 #define LINGER 10000000 /* ns: no store takes so long to be seen */
 
 _Thread_local struct hazards *hazards_own;
@@ -38,8 +40,10 @@ static void hazard_in_child(void)
 
 static void prepare(void)
 {
+	static const struct fork_handlers handlers = {.in_child = hazard_in_child};
+
 	pthread_key_create(&key, give_back);
-	pthread_atfork(NULL, NULL, hazard_in_child);
+	fork_watch(FORK_HOLD, &handlers);
 }
 
 static struct hazards *hazard_reuse(void)

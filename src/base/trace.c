@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/trace_file.h"
@@ -221,6 +222,7 @@ static void stop_in_child(void)
 
 static void base_trace_start(void)
 {
+	static const struct fork_handlers handlers = {.in_child = stop_in_child};
 	const char *pattern = config_string(CONFIG_TRACE);
 	char name[4096];
 	int err;
@@ -244,7 +246,7 @@ static void base_trace_start(void)
 					 : strerror(-err));
 		return;
 	}
-	pthread_atfork(NULL, NULL, stop_in_child);
+	fork_watch(FORK_TRACE, &handlers);
 	trace_on = true;
 	log_info("tracing to %s", name);
 }

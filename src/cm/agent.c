@@ -2,7 +2,6 @@
 #include "cm/agent.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
@@ -11,6 +10,7 @@
 
 #include "base/high_fd.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
 #include "loop/gsi.h"
@@ -25,7 +25,7 @@
 struct machine cm;
 
 static struct lock start_lock; /* held while the agent starts and addresses are attached; taken before cm.lock */
-static bool started;	       /* guarded by start_lock */
+static bool started, has_been_started; /* guarded by start_lock */
 static int timer = -1;
 static uint64_t timer_at = NEVER; /* guarded by cm.lock */
 /* Attached for good; guarded by cm.lock for writing along with start_lock. */
@@ -162,8 +162,7 @@ static void time_has_come(void *arg)
 
 /* ---- the beginning ---- */
 
-/* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that, as everywhere: who
- * registers first is called last before, and first after. */
+/* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that: base/fork.def. */
 
 NO_LOCK_ANALYSIS static void agent_before_fork(void)
 {
@@ -192,9 +191,8 @@ static void first_in_child(void)
 	first_after_fork();
 }
 
-/* The parent goes on with what it has. The child begins anew, if it does; the ids that it knows are of no use
- * to it. */
-NO_LOCK_ANALYSIS static void agent_in_child(void)
+/* The agent is the parent's, and so are the ids that the child knows. */
+static void agent_forget(void)
 {
 	if (started)
 		close(timer);
@@ -208,32 +206,36 @@ NO_LOCK_ANALYSIS static void agent_in_child(void)
 	devices_forget();
 	liveness_forget();
 	probe_forget();
+}
+
+/* If there has never been an agent, the ids are as good in the child: of a program that makes some before daemon(3),
+ * say. */
+NO_LOCK_ANALYSIS static void agent_in_child(void)
+{
+	if (has_been_started)
+		agent_forget();
 	lock_drop(&start_lock);
 }
 
-static void agent_watch_forks(void)
-{
-	pthread_atfork(agent_before_fork, agent_after_fork, agent_in_child);
-}
-
-/* Before the other constructors: see above. */
-__attribute__((constructor(101))) static void agent_serve(void)
+__attribute__((constructor)) static void agent_serve(void)
 {
 	static const struct gsi_ops ops = {.owner = owner, .receive = agent_receive};
+	static const struct fork_handlers outer = {agent_before_fork, after_fork, agent_in_child};
+	static const struct fork_handlers inner = {last_before_fork, first_after_fork, first_in_child};
 
 	gsi_serve(&ops);
-	pthread_atfork(last_before_fork, first_after_fork, first_in_child);
+	fork_watch(FORK_CM_START, &outer);
+	fork_watch(FORK_CM, &inner);
 }
 
 static int agent_start(void) REQUIRES(start_lock)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint8_t slot = gsi_slot();
 	int err;
 
 	if (!slot)
 		return -ENODEV;
-	pthread_once(&once, agent_watch_forks);
+	has_been_started = true;
 	timer = high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (timer < 0)
 		return -errno;

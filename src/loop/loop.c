@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "link/netif.h"
 #include "link/udp.h"
@@ -129,9 +130,11 @@ NO_LOCK_ANALYSIS static void loop_in_child(void)
 	lock_drop(&life);
 }
 
-static void loop_watch_forks(void)
+__attribute__((constructor)) static void loop_watch_forks(void)
 {
-	pthread_atfork(loop_before_fork, loop_after_fork, loop_in_child);
+	static const struct fork_handlers handlers = {loop_before_fork, after_fork, loop_in_child};
+
+	fork_watch(FORK_LOOP, &handlers);
 }
 
 /* A peer may wait for an acknowledgement that we were going to send along with our next request. */
@@ -151,10 +154,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 
 struct hca *loop_get(const struct hca_ops *ops)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct loop *l;
 
-	pthread_once(&once, loop_watch_forks);
 	lock_take(&life);
 	l = atomic_load_explicit(&loop_current, memory_order_relaxed); /* only written under the lock */
 	if (!l) {

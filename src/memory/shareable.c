@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memfd.h"
@@ -582,11 +583,13 @@ NO_LOCK_ANALYSIS static void shareable_in_child(void)
 	lock_drop(&a->lock);
 }
 
-/* Before all others register theirs: so the child has its copy when they write to what they guard, which may lie in
+/* The child has its copy before the other parts, and the program's handlers, write to what they guard, which may lie in
  * memory that the program has registered, freed and allocated anew. */
-__attribute__((constructor(101))) static void shareable_watch_forks(void)
+__attribute__((constructor)) static void shareable_watch_forks(void)
 {
-	pthread_atfork(shareable_before_fork, in_parent, shareable_in_child);
+	static const struct fork_handlers handlers = {shareable_before_fork, in_parent, shareable_in_child};
+
+	fork_watch(FORK_ADOPT, &handlers);
 }
 
 /* ---- */

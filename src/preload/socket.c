@@ -9,7 +9,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,6 +16,8 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/fork.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
@@ -79,7 +80,10 @@ NO_LOCK_ANALYSIS static void socket_in_child(void)
 
 __attribute__((constructor)) static void socket_watch_forks(void)
 {
-	pthread_atfork(socket_before_fork, socket_after_fork, socket_in_child);
+	static const struct fork_handlers handlers = {socket_before_fork, after_fork, socket_in_child};
+
+	if (&OPS)
+		OPS.watch_forks(&handlers);
 }
 
 /* What a child does to its descriptors must not be done to its parent's, in memory that both have. */

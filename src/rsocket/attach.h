@@ -52,7 +52,12 @@ void rsocket_epoll_nest(int epfd);
 int rsocket_epoll_strip(struct epoll_event *events, int n);
 void rsocket_epoll_close(int epfd);
 
+/* Around fork(), in the table of base/fork.def: the outermost part. */
+struct fork_handlers;
+void rsocket_watch_forks(const struct fork_handlers *handlers);
+
 struct rsocket_attach_ops {
+	void (*watch_forks)(const struct fork_handlers *handlers);
 	int (*attach)(int fd, int domain, int type, bool beneath);
 	int (*share)(int fd, int other);
 	int (*give)(int number, bool given);

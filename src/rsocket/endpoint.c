@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "object/show.h"
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
@@ -46,7 +47,9 @@ static void forget_pool(void)
 
 static void endpoint_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forget_pool);
+	static const struct fork_handlers handlers = {.in_child = forget_pool};
+
+	fork_watch(FORK_RSOCKET_ENDPOINT, &handlers);
 }
 
 /* The latest that nobody is inside of, as it is in the caches; else the oldest, if there are many. */

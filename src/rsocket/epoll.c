@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "base/fork.h"
 #include "loop/loop.h"
 #include "rsocket/attach.h"
 #include "rsocket/rsocket.h"
@@ -66,7 +67,9 @@ static void epoll_do_forget(void)
 
 static void epoll_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, epoll_do_forget);
+	static const struct fork_handlers handlers = {.in_child = epoll_do_forget};
+
+	fork_watch(FORK_RSOCKET_EPOLL, &handlers);
 }
 
 static struct instance *epoll_make(int epfd)

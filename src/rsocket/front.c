@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "rsocket/attach.h"
 #include "rsocket/datagram.h"
 #include "rsocket/option.h"
@@ -161,7 +162,13 @@ int rsocket_try_connect(int fd, const struct sockaddr *address, socklen_t length
 	return result ? -errno : 0;
 }
 
+void rsocket_watch_forks(const struct fork_handlers *handlers)
+{
+	fork_watch(FORK_PRELOAD, handlers);
+}
+
 PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
+	.watch_forks = rsocket_watch_forks,
 	.attach = rsocket_attach,
 	.share = rsocket_share,
 	.give = rsocket_give,

@@ -2,9 +2,9 @@
 /* A host that knows nothing of RDMA says nothing, so that each connection to it would wait in vain before it goes by
  * TCP. */
 #include <netinet/in.h>
-#include <pthread.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "rsocket/rsocket.h"
 
 #define SILENCE (30 * SEC) /* afterwards it is tried again */
@@ -86,5 +86,7 @@ static void peers_forget(void)
 
 __attribute__((constructor)) static void peers_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, peers_forget);
+	static const struct fork_handlers handlers = {.in_child = peers_forget};
+
+	fork_watch(FORK_RSOCKET_PEERS, &handlers);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "cm/id.h"
 #include "loop/loop.h"
@@ -676,7 +677,9 @@ static void rsocket_service_forget(void)
 
 static void service_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, rsocket_service_forget);
+	static const struct fork_handlers handlers = {.in_child = rsocket_service_forget};
+
+	fork_watch(FORK_RSOCKET_SERVICE, &handlers);
 }
 
 static struct rdma_event_channel *service_make(void)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "rsocket/rsocket.h"
 
 #define CHUNK  1024
@@ -43,7 +44,9 @@ static void table_forget(void)
 
 static void table_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, table_forget);
+	static const struct fork_handlers handlers = {.in_child = table_forget};
+
+	fork_watch(FORK_RSOCKET_TABLE, &handlers);
 }
 
 static _Atomic(struct rsocket *) *make_entry(int fd)

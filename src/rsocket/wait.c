@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "base/fork.h"
 #include "loop/loop.h"
 #include "rsocket/attach.h"
 #include "rsocket/datagram.h"
@@ -69,8 +70,10 @@ static void forget_own(void)
 
 static void wait_make_key(void)
 {
+	static const struct fork_handlers handlers = {.in_child = forget_own};
+
 	pthread_key_create(&key, close_own);
-	pthread_atfork(NULL, NULL, forget_own);
+	fork_watch(FORK_RSOCKET_WAIT, &handlers);
 }
 
 int sleeper_fd(void)

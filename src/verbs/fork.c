@@ -3,8 +3,7 @@
  * adapter is inert, see loop/. */
 #include "verbs/fork.h"
 
-#include <pthread.h>
-
+#include "base/fork.h"
 #include "verbs/front.h"
 
 NO_LOCK_ANALYSIS static void fork_before_fork(void)
@@ -33,11 +32,11 @@ static void fork_in_child(void)
 	fork_after_fork();
 }
 
-/* In whatever order with the handlers of others, but cm.lock, which is taken later: who holds one of these waits for
- * none of theirs. */
 __attribute__((constructor)) static void fork_watch_forks(void)
 {
-	pthread_atfork(fork_before_fork, fork_after_fork, fork_in_child);
+	static const struct fork_handlers handlers = {fork_before_fork, after_fork, fork_in_child};
+
+	fork_watch(FORK_VERBS, &handlers);
 }
 
 PUBLIC int ibv_fork_init(void)

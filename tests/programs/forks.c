@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* forks: a process with two connected queue pairs forks in all the usual ways and goes on as if nothing had
  * happened; its children end, exec, and outlive the connection without disturbing it. */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -26,12 +27,25 @@ static void reap(pid_t child, int expected)
 	}
 }
 
+static bool handlers_use_devices;
+
+/* A handler of the program's own, around a fork. */
+static void use_device(void)
+{
+	struct ibv_device **list = handlers_use_devices ? ibv_get_device_list(NULL) : NULL;
+
+	if (list)
+		MUST(!ibv_close_device(ibv_open_device(list[0])));
+	ibv_free_device_list(list);
+}
+
 int main(void)
 {
 	struct rc a, b;
 	pid_t child;
 	int pipes[2];
 
+	MUST(!pthread_atfork(use_device, use_device, use_device));
 	rc_open(&a, NULL, 0, 8192);
 	rc_open(&b, &a, 0, 8192);
 	rc_connect_pair(&a, &b);
@@ -103,5 +117,13 @@ int main(void)
 	reap(child, 0);
 	traffic(&a);
 	printf("a child that lists devices: fine\n");
+
+	handlers_use_devices = true;
+	MUST((child = fork()) >= 0);
+	if (!child)
+		_exit(0);
+	reap(child, 0);
+	traffic(&a);
+	printf("a program whose handlers of fork() use devices: fine\n");
 	return 0;
 }

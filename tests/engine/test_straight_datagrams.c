@@ -6,7 +6,7 @@
 
 static struct local_peer *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
-	return (struct local_peer *)qpn == PEER_QPN ? (struct local_peer *)qp->hca : NULL; /* anything that is there */
+	return qpn == PEER_QPN ? (struct local_peer *)qp->hca : NULL; /* anything that is there */
 }
 
 static enum near_room near_room;

@@ -362,7 +362,7 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 		if (p.opcode == OPCODE_CREDIT_REQUEST)
 			engine_grant_credit(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
 		else
-			engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now);
+			engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now, NULL);
 	}
 	free(exact);
 }

@@ -26,58 +26,28 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 	struct srq *srq;
 
 	if (!is_xrc_target(qp)) {
-		complete_with(qp, qp->recv_cq, *cqe);
+		complete(qp, qp->recv_cq, NULL, NULL, *cqe);
 		return;
 	}
 	srq = r->srq ?: srq_enter(qp->hca, r->srqn, &qp->domain);
 	if (!srq)
 		return;
 	cqe->keeps_slot = true;
-	complete_with(qp, srq->cq, *cqe);
+	complete(qp, srq->cq, NULL, NULL, *cqe);
 	if (!r->srq)
 		srq_leave(srq);
 }
 
 void complete_head(struct qp *qp, enum ibv_wc_status status)
 {
-	uint32_t position = qp->sq.head;
-	struct wqe *w = sq_at(&qp->sq, position);
-
-	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
-	if (status == IBV_WC_SUCCESS && w->opcode == IBV_WR_RDMA_WRITE)
-		requester_proved(qp, w);
-	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
-	qp->sq.head++;
-	qp->req.acked = 0;
-	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
-		complete_with(qp, qp->send_cq,
-			      (struct cqe){
-				      .wr_id = w->wr_id,
-				      .qpn = qp->base.qp_num,
-				      .byte_len = w->length,
-				      .wqe = position,
-				      .status = status,
-				      .opcode = opcode_when_complete[w->opcode],
-			      });
-}
-
-void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
-{
-	complete_with(qp, qp->send_cq,
-		      (struct cqe){
-			      .wr_id = wr->wr_id,
-			      .qpn = qp->base.qp_num,
-			      .byte_len = length,
-			      .wqe = qp->sq.head - 1,
-			      .opcode = opcode_when_complete[wr->opcode],
-		      });
+	complete_wqe(qp, sq_at(&qp->sq, qp->sq.head), status, NULL);
 }
 
 /* IBTA 10.3.1: what fails in the send queue of UC or UD leaves the receive queue alone. */
 static void enter_send_error(struct qp *qp)
 {
-	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_SQE, 0, 0, 0);
-	qp->state = qp->attr.qp_state = qp->attr.cur_qp_state = IBV_QPS_SQE;
+	engine_set_state(qp, IBV_QPS_SQE);
+	qp->attr.cur_qp_state = IBV_QPS_SQE;
 	flush_sends(qp);
 }
 
@@ -156,13 +126,11 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 		cqe.imm = last->inv_rkey;
 	}
 	r->has_recv = false;
-	trace(complete_recv, qp->base.qp_num, cqe.wqe, cqe.wr_id, status, cqe.opcode, cqe.byte_len);
 	push_receive(qp, &cqe);
 }
 
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
 {
-	trace(complete_recv, qp->base.qp_num, position, wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, 0);
 	push_receive(qp, &(struct cqe){
 				 .wr_id = wr_id,
 				 .qpn = qp->base.qp_num,
@@ -202,11 +170,11 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 
 	if (qp->state == IBV_QPS_ERR)
 		return;
-	trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_ERR, 0, 0, 0);
-	qp->state = qp->attr.qp_state = IBV_QPS_ERR;
+	engine_set_state(qp, IBV_QPS_ERR);
 	show_qp(qp);
 	r->response_count = 0;
-	r->ack_owed = r->ack_asked = r->ack_urgent = r->cnp_owed = false;
+	r->ack = ACK_NONE;
+	r->cnp_owed = false;
 	r->inbound = INBOUND_NONE;
 	retry_reset(qp);
 	flush(qp);

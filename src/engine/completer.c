@@ -17,13 +17,9 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 {
 	struct requester *r = &qp->req;
 	uint32_t charge = wqe_charge(qp, w, r->acked, r->acked + count);
-	bool behind;
+	bool behind = requester_acknowledged(r, count, charge);
 
 	r->acked += count;
-	r->una = psn_add(r->una, count);
-	behind = psn_diff(r->next, r->una) < 0; /* went back, and need not have */
-	r->flight = behind || charge > r->flight ? 0 : r->flight - charge;
-	grow_window(r, charge);
 	while (r->rd_count && psn_diff(r->rd_last[r->rd_head], r->una) < 0) {
 		r->rd_head = (r->rd_head + 1) % HCA_MAX_RD_ATOMIC;
 		r->rd_count--;

@@ -79,39 +79,21 @@ void batch_done(struct tx_batch *batch);
  * taken and complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
-/* Does one-sided operations in a local peer's memory, as many from the first on as can be done there and then; returns
- * the rest, for engine_post_send(). Nothing is to be sent afterwards that was not before. */
+/* The fast path out is in fast_send.h: its rows belong to the post table of loop/post.c. It changes the same state as
+ * engine_post_send() and engine_run() do, without a tx batch, for what is most common on a queue pair that is idle. */
+enum {
+	FAST_RING_MOST = 2048, /* bytes of payload: of longer ones, copying is what takes time */
+	FAST_UDP_LEAST =
+		4, /* bytes of payload: then the ACK is no longer than the packet before it, and ends its train */
+	FAST_UDP_MOST = 512, /* of longer ones a link had better not have copies */
+};
+
+/* A row of the post table: on an idle QP in LANE_MEMORY, does one-sided operations in the local peer's memory, as many
+ * from the first on as can be done there and then; returns the rest. Nothing is to be sent afterwards. */
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
-/* the fast path, between local peers, on a connection of RC that has nothing else to do: of a SEND of one packet, small
- * or one that says where its payload lies, and of a small WRITE with immediate; and of small datagrams. It changes the
- * same state as what is said above and below, without a tx batch and all that may be in one; whatever is not so plain
- * takes the usual way. None calls anything back. */
-enum {
-	STRAIGHT_MOST = 2048, /* bytes of payload: of longer ones, copying is what takes time */
-};
-/* Posting: straight.h. */
-/* As engine_receive() of a packet of RC from the QP's own peer: of an ACK, a SEND or a WRITE with immediate that
- * carries its whole message, or of a SEND that says where that lies, in one piece (with `mtu`); and of a datagram.
- * `poller`: a thread that polls, to which completions may be given; NULL: none. False: it is for engine_receive(). */
-bool engine_receive_straight(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
-	REQUIRES(qp->lock);
-/* the fast path to the network, of a small SEND on a connection of RC that has nothing else to do. */
-enum {
-	SHORT_LEAST = 4, /* bytes of payload: then the ACK is no longer than the packet before it, and ends its train */
-	SHORT_MOST = 512, /* of longer ones a link had better not have copies */
-};
-bool engine_post_is_short(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
-/* Such a one: posts it, and makes its packet, and that of an ACK if one is due. They have to be sent at once, as one
- * train; the payload of the first is copied to `payload`. `budget`: as of a tx batch. Returns how many; 0: nothing has
- * been posted, as its memory is not to be had this way. */
-uint32_t engine_post_short(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
-			   struct packet packet[2]) REQUIRES(qp->lock);
-/* As engine_receive_straight(), of a packet from the network, of whoever it is. Of datagrams: false. */
-bool engine_receive_short(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
-			  struct cq_poller *poller) REQUIRES(qp->lock);
-/* Whether there is nothing to send after that but an ACK, if one is owed, and that may wait for a request to travel
- * with. */
+/* After engine_receive() on its fast path: whether there is nothing to send but an ACK, if one is owed, and that may
+ * wait for a request to travel with. */
 #define ACK_PROMPT 32 /* packets, after which an ACK that was asked for does not wait to travel with an answer */
 static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 {
@@ -130,9 +112,14 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 /* ibv_post_recv. 0, or a positive errno with *bad set. A QP in ERR flushes at once. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock);
 
-/* A packet that arrived for this QP, its ICRC found good; `from` is the address that the IP header names.
- * Never sends; the payload is not used after return. */
-void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now) REQUIRES(qp->lock);
+/* The one way in. A packet that arrived for this QP, its ICRC found good; `from` is the address that the IP header
+ * names. `poller`: a thread that polls a CQ, to which completions may be given; NULL: none. Never sends; the payload is
+ * not used after return. True: the fast path took it, so engine_owes_ack_alone() may be asked what is left to do.
+ * `now`: ns; 0, for links that lose nothing: not known. Then only the fast path is tried, and on false nothing has been
+ * done, or nothing that the same call with a time would not do: the caller finds out what time it is and calls again.
+ */
+bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+		    struct cq_poller *poller) REQUIRES(qp->lock);
 
 /* A CREDIT_REQUEST that arrived: what to answer, to `from`. False: nothing. */
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,

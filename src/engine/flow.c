@@ -243,7 +243,7 @@ void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe
 /* Whether one more, small message makes it time to ask. */
 static bool asks_next(const struct qp *qp, const struct flow *f)
 {
-	return !f->open && (bytes_ahead(f) + STRAIGHT_MOST + PACKET_OVERHEAD >= most_bytes(qp, f) / 2 ||
+	return !f->open && (bytes_ahead(f) + FAST_RING_MOST + PACKET_OVERHEAD >= most_bytes(qp, f) / 2 ||
 			    messages_ahead(f) + 1 >= (most_messages(f) + 1) / 2);
 }
 
@@ -401,14 +401,12 @@ static uint32_t receives_for(struct qp *qp, const struct packet *credit_request,
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 			 struct packet *answer)
 {
-	bool receives = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
-			qp->state == IBV_QPS_SQE;
 	bool may_ask = qp->transport == TRANSPORT_UD   ? credit_request->qkey == qp->attr.qkey
 		       : qp->transport == TRANSPORT_UC ? !memcmp(from, &qp->path.dgid, sizeof(*from)) &&
 								 credit_request->src_qpn == qp->attr.dest_qp_num
 						       : false;
 
-	if (!receives || !may_ask || (credit_request->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
+	if (!qp_is_receiving(qp) || !may_ask || (credit_request->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
 		return false;
 	*answer = (struct packet){
 		.opcode = OPCODE_CREDIT_GRANT,

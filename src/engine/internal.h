@@ -3,6 +3,7 @@
 #ifndef UROCE_ENGINE_INTERNAL_H
 #define UROCE_ENGINE_INTERNAL_H
 
+#include "base/trace.h"
 #include "engine/engine.h"
 
 /* What a packet weighs in the congestion window: its bytes, and what buffers and headers cost besides. */
@@ -28,12 +29,32 @@ static inline uint32_t train_of(uint32_t mtu)
 #define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
 #define LOSSLESS_WINDOW (1u << 30)
 
+/* Where lanes are decided: to be called when the state, the link, or what can be reached of the peer has changed. */
+static inline void engine_set_lane(struct qp *qp)
+{
+	if (qp->state != IBV_QPS_RTS)
+		qp->lane = LANE_QUEUE;
+	else if (qp->transport == TRANSPORT_UD)
+		qp->lane = LANE_DATAGRAM;
+	else if (qp->transport != TRANSPORT_RC)
+		qp->lane = LANE_QUEUE;
+	else if (!qp->req.lossless)
+		qp->lane = LANE_UDP;
+	else
+		qp->lane = qp->reach ? LANE_MEMORY : LANE_RING;
+}
+static inline void engine_set_state(struct qp *qp, enum ibv_qp_state state)
+{
+	if (qp->state != state)
+		trace(qp_state, qp->base.qp_num, qp->state, state, 0, 0, 0);
+	qp->state = qp->attr.qp_state = state;
+	engine_set_lane(qp);
+}
+
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
 extern const uint8_t opcode_when_complete[]; /* of each enum ibv_wr_opcode */
-/* The CQE of a work request that was done as it was posted, and is behind the head of the queue. */
-void complete_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 /* So are those that were executed here and are at the head now. */
 void complete_local(struct qp *qp);
 /* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
@@ -44,39 +65,31 @@ bool take_receive(struct qp *qp, const struct packet *first);
 bool has_receive(struct qp *qp);
 void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
-/* The CQE. One that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the caller may be in the
- * middle of something, so the QP fails at settle_overrun(). */
-static inline __attribute__((always_inline)) void complete_with(struct qp *qp, struct cq *cq, struct cqe cqe)
+/* The one place where completions are written. `poller`: see cq_push(); `reclaimed`: of the queue whose slot it frees,
+ * needed with a poller only. A CQE that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the
+ * caller may be in the middle of something, so the QP fails at settle_overrun(). */
+static inline __attribute__((always_inline)) void complete(struct qp *qp, struct cq *cq, struct cq_poller *poller,
+							   _Atomic uint32_t *reclaimed, struct cqe cqe)
 {
-	if (unlikely(!cq_push(cq, cqe)) && qp->state != IBV_QPS_ERR)
+	if (cqe.opcode & IBV_WC_RECV)
+		trace(complete_recv, cqe.qpn, cqe.wqe, cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len);
+	if (unlikely(!cq_push(cq, poller, reclaimed, cqe)) && qp->state != IBV_QPS_ERR)
 		qp->cq_lost = true;
 }
-/* The same of a success, where somebody polls. */
-static inline __attribute__((always_inline)) void complete_to(struct qp *qp, struct cq *cq, struct cq_poller *poller,
-							      _Atomic uint32_t *reclaimed, uint32_t position,
-							      uint64_t wr_id, uint8_t opcode, uint32_t byte_len,
-							      uint32_t imm, uint32_t src_qp, uint8_t flags, uint8_t sl,
-							      bool solicited)
+/* A work request that was done as it was posted, without a WQE: it took the place `position` in the queue. */
+static inline __attribute__((always_inline)) void complete_posted(struct qp *qp, const struct ibv_send_wr *wr,
+								  uint32_t position, uint32_t length)
 {
-	if (likely(cq_is_polled(cq, poller))) {
-		cq_show(&poller->wc[poller->got++], wr_id, IBV_WC_SUCCESS, opcode, byte_len, imm, qp->base.qp_num,
-			src_qp, flags, sl);
-		atomic_store_explicit(reclaimed, position + 1, memory_order_relaxed); /* see cq.c reclaim() */
-		return;
-	}
-	complete_with(qp, cq,
-		      (struct cqe){
-			      .wr_id = wr_id,
-			      .qpn = qp->base.qp_num,
-			      .byte_len = byte_len,
-			      .imm = imm,
-			      .src_qp = src_qp,
-			      .wqe = position,
-			      .opcode = opcode,
-			      .flags = flags,
-			      .solicited = solicited,
-			      .sl = sl,
-		      });
+	trace(complete, qp->base.qp_num, position, wr->wr_id, IBV_WC_SUCCESS, wr->opcode, length);
+	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
+		complete(qp, qp->send_cq, NULL, NULL,
+			 (struct cqe){
+				 .wr_id = wr->wr_id,
+				 .qpn = qp->base.qp_num,
+				 .byte_len = length,
+				 .wqe = position,
+				 .opcode = opcode_when_complete[wr->opcode],
+			 });
 }
 /* To ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);
@@ -95,6 +108,28 @@ void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 bool pick_up(struct qp *qp, struct wqe *w);
 /* A WRITE has succeeded: what that tells of the peer's memory. */
 void requester_proved(struct qp *qp, const struct wqe *w);
+/* complete_head(), inline. */
+static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, struct wqe *w, enum ibv_wc_status status,
+							       struct cq_poller *poller)
+{
+	uint32_t position = qp->sq.head++;
+
+	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
+	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE) && status == IBV_WC_SUCCESS)
+		requester_proved(qp, w);
+	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
+	qp->req.acked = 0;
+	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
+		complete(qp, qp->send_cq, poller, &qp->sq.reclaimed,
+			 (struct cqe){
+				 .wr_id = w->wr_id,
+				 .qpn = qp->base.qp_num,
+				 .byte_len = w->length,
+				 .wqe = position,
+				 .status = status,
+				 .opcode = opcode_when_complete[w->opcode],
+			 });
+}
 /* One request packet of a work request. NULL: the tx batch is full, or the work request has failed. */
 struct tx *request_packet(struct qp *qp, struct tx_batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);
@@ -103,6 +138,28 @@ bool request_fits(const struct qp *qp, struct tx_batch *batch, const struct wqe 
 /* A packet of that work request could not be sent: engine_unreadable(). */
 void requester_unreadable(struct qp *qp, uint32_t position);
 bool requester_run(struct qp *qp, struct tx_batch *batch);
+/* Packets have left that weigh so much; with them ends the message at the cursor, or it does not. */
+static inline void requester_sent(struct requester *r, uint32_t packets, uint32_t charge)
+{
+	r->flight += charge;
+	r->next = psn_add(r->next, packets);
+	if (psn_diff(r->next, r->high) > 0)
+		r->high = r->next;
+}
+static inline void requester_sent_whole(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	r->packet = 0;
+	if (++r->wqe == qp->sq.tail)
+		r->peer_spoke = false;
+}
+/* What has been sent so far asks for an acknowledgement. */
+static inline void requester_asked(struct requester *r, psn_t end)
+{
+	r->unasked = 0;
+	r->asked = end;
+}
 /* The work request at the cursor, of one packet, is sent. Whether that asks for an ACK. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget);
 bool requester_can_run(const struct qp *qp);
@@ -120,6 +177,18 @@ static inline void grow_window(struct requester *r, uint32_t acked)
 	else
 		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
 }
+/* `packets` from una on are acknowledged, which weigh `charge`. Whether the cursor stands before them: it went back,
+ * and need not have. */
+static inline bool requester_acknowledged(struct requester *r, uint32_t packets, uint32_t charge)
+{
+	bool behind;
+
+	r->una = psn_add(r->una, packets);
+	behind = psn_diff(r->next, r->una) < 0;
+	r->flight = behind || charge > r->flight ? 0 : r->flight - charge;
+	grow_window(r, charge);
+	return behind;
+}
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* What a request from the peer acknowledges besides. */
 void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
@@ -132,8 +201,12 @@ void completer_settle(struct qp *qp);
 bool onesided_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
 bool onesided_perform(struct qp *qp, const struct wqe *w);
-/* Posts and does it, if nothing is before it: without a WQE, though it takes a place in the queue, as all do. */
-bool onesided_post(struct qp *qp, const struct ibv_send_wr *wr);
+/* Every one-sided operation that was done passes here; `position`: in the send queue. */
+static inline void onesided_done(const struct qp *qp, uint32_t position, uint8_t opcode, uint64_t address,
+				 uint64_t length)
+{
+	trace(onesided, qp->base.qp_num, position, opcode, address, length, 0);
+}
 /* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
 bool onesided_may_refer(const struct qp *qp, const struct wqe *w); /* it is long enough */
 static inline bool onesided_refers(const struct qp *qp, const struct wqe *w)
@@ -195,16 +268,17 @@ bool responder_run(struct qp *qp, struct tx_batch *batch);
 bool responder_acknowledge(struct qp *qp, struct tx_batch *batch);
 static inline void responder_owes_nothing(struct responder *r)
 {
-	r->ack_owed = r->ack_asked = r->ack_urgent = false;
+	r->ack = ACK_NONE;
 	r->unacked = 0;
 }
 /* What was asked for at the end of a message waits, when the next message has begun, for the end of that one: then
  * one ACK does for both. More packets are bound to come, and with them that end, ACK_EVERY, or an urgent one. */
 static inline bool responder_owes_ack(const struct responder *r, bool delay)
 {
-	if (!r->ack_owed || r->unacked >= ACK_EVERY)
-		return r->ack_owed;
-	return r->ack_asked && (r->ack_urgent || r->inbound == INBOUND_NONE) && (!delay || r->unacked >= ACK_PROMPT);
+	if (r->ack == ACK_NONE || r->unacked >= ACK_EVERY)
+		return r->ack;
+	return r->ack >= ACK_ASKED && (r->ack == ACK_URGENT || r->inbound == INBOUND_NONE) &&
+	       (!delay || r->unacked >= ACK_PROMPT);
 }
 /* A request that leaves, between local peers, acknowledges what is due to be acknowledged. */
 static inline void responder_give_ack(struct responder *r, struct packet *request)
@@ -213,18 +287,29 @@ static inline void responder_give_ack(struct responder *r, struct packet *reques
 	request->acknowledged = r->ack_psn;
 	responder_owes_nothing(r);
 }
+/* A request has been taken, which uses up so many PSNs; `flags`: of its opcode. */
+static inline __attribute__((always_inline)) void responder_took(struct responder *r, const struct packet *p,
+								 uint32_t packets, uint32_t flags)
+{
+	uint8_t ack = !p->ack_request ? ACK_OWED : flags & IS_LAST ? ACK_ASKED : ACK_URGENT;
+
+	r->expected = psn_add(r->expected, packets);
+	if (!(flags & (IS_READ | IS_ATOMIC_WRITE | IS_ATOMIC)))
+		r->ack_psn = psn_add(r->expected, -1u);
+	if (flags & IS_LAST)
+		r->msn = (r->msn + 1) & PSN_MASK;
+	r->nak_sent = false;
+	r->nak = 0;
+	r->starves = false;
+	r->look_at = 0;
+	r->unacked++;
+	r->ack = max_of(r->ack, ack);
+}
 bool responder_has_work(const struct qp *qp, bool delay_ack);
 /* The RNR NAK with this end's timer. */
 uint8_t rnr_nak(const struct qp *qp);
 int responder_start(struct qp *qp, uint32_t resources);
 void responder_stop(struct qp *qp);
-
-/* Whether packets for it are looked at: IBTA 9.6.1. */
-static inline bool is_receiving(const struct qp *qp)
-{
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
-	       qp->state == IBV_QPS_SQE;
-}
 
 /* patience.c: a message has found no receive. False: the peer has to be told. */
 bool patience_begin(struct qp *qp);

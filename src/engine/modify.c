@@ -350,9 +350,8 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	err = modify_enter(qp, from, to);
 	if (err)
 		return err;
-	if (from != to)
-		trace(qp_state, qp->base.qp_num, from, to, 0, 0, 0);
-	qp->state = qp->attr.qp_state = qp->attr.cur_qp_state = to;
+	engine_set_state(qp, to);
+	qp->attr.cur_qp_state = to;
 	show_qp(qp);
 	settle_drain(qp);
 	return 0;

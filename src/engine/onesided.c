@@ -159,9 +159,7 @@ static inline bool engine_onesided_perform(struct qp *qp, const struct errand *e
 
 static inline bool is_possible(const struct qp *qp, unsigned opcode)
 {
-	/* who traces wants to see packets */
-	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS &&
-	       !trace_on;
+	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS;
 }
 
 /* What the usual way would refuse, or do without looking at the key. */
@@ -294,28 +292,37 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 /* Without a WQE, but it takes a place in the queue. */
 static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
+	uint32_t position = qp->sq.tail;
+
+	trace(post_send, qp->base.qp_num, position, wr->wr_id, wr->opcode, length,
+	      wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	onesided_done(qp, position, wr->opcode,
+		      wr->opcode > IBV_WR_RDMA_READ ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr, length);
 	qp->req.wqe++;
 	qp->sq.head = ++qp->sq.tail;
-	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
-		complete_at_once(qp, wr, length);
+	complete_posted(qp, wr, position, length);
 }
 
 static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	if ((uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
+	if (!is_possible(qp, wr->opcode) || (uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
 		return false;
 	note_done(qp, wr, (uint32_t)onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge));
 	return true;
 }
 
-static inline bool engine_onesided_post(struct qp *qp, const struct ibv_send_wr *wr)
+/* Nothing that is before it is outstanding, and its completion has a slot. */
+static inline bool onesided_fits(const struct sq *sq)
 {
-	struct sq *sq = &qp->sq;
-
 	/* relaxed: see cq.c reclaim() */
-	if (unlikely(sq->head != sq->tail ||
-		     sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth))
-		return false;
+	return likely(sq->head == sq->tail &&
+		      sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) < sq->depth);
+}
+
+static inline bool post_onesided(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct sq *sq = &qp->sq;
+
 	if (unlikely(wr->opcode != IBV_WR_RDMA_WRITE || wr->num_sge != 1 || !sq->max_sge ||
 		     wr->sg_list->length - 1 >= HCA_MAX_MESSAGE || !write_again(qp, wr)))
 		return post_any(qp, wr);
@@ -323,19 +330,13 @@ static inline bool engine_onesided_post(struct qp *qp, const struct ibv_send_wr 
 	return true;
 }
 
-bool onesided_post(struct qp *qp, const struct ibv_send_wr *wr)
-{
-	return is_possible(qp, wr->opcode) && engine_onesided_post(qp, wr);
-}
-
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 {
-	const struct responder *r = &qp->resp;
-
-	/* what is owed leaves with the usual way */
-	if (!(r->response_count | r->owes | r->ack_owed))
-		while (wr && onesided_post(qp, wr))
-			wr = wr->next;
+	/* an ACK that is owed leaves with what goes by the queue */
+	if (unlikely(qp->resp.ack != ACK_NONE))
+		return wr;
+	while (wr && onesided_fits(&qp->sq) && post_onesided(qp, wr))
+		wr = wr->next;
 	return wr;
 }
 
@@ -365,7 +366,7 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	struct reach_span span;
 	bool done;
 
-	if (!qp->reach || qp->state != IBV_QPS_RTS || trace_on)
+	if (!qp->reach || qp->state != IBV_QPS_RTS)
 		return false;
 	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
@@ -445,6 +446,7 @@ void engine_reach(struct qp *qp, struct reach *reach)
 	if (qp->transport != TRANSPORT_RC || qp->reach == reach)
 		return;
 	qp->reach = reach;
+	engine_set_lane(qp);
 	qp->req.plain = false;
 	qp->reach_pair = (struct reach_pair){
 		.qp = qp->attr.dest_qp_num & 0xffff,

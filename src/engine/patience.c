@@ -33,7 +33,7 @@ void patience_expire(struct qp *qp, uint64_t now)
 		r->patient_until = now + PATIENCE;
 	left = r->patient_until - min_of(now, r->patient_until);
 	r->look_at = 0;
-	if (!is_receiving(qp))
+	if (!qp_is_receiving(qp))
 		return;
 	if (has_receive(qp))
 		r->nak = NAK_AGAIN;

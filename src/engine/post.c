@@ -210,8 +210,6 @@ static int engine_post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	/* relaxed: see cq.c reclaim() */
 	if (sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) >= sq->depth)
 		return ENOMEM;
-	if (onesided_post(qp, wr))
-		return 0;
 	w = sq_at(sq, sq->tail);
 	err = post_build(qp, w, wr);
 	if (err)
@@ -260,7 +258,9 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 	bool takes =
 		qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR && !qp->srq && qp->transport != TRANSPORT_XRC;
 
-	if (likely(takes && wr && !wr->next && wr->num_sge == 1 && !trace_on && rq_post_piece(&qp->rq, wr)))
+	if (likely(takes && wr && !wr->next && wr->num_sge == 1 && rq_post_piece(&qp->rq, wr))) {
+		trace(post_recv, qp->base.qp_num, qp->rq.tail - 1, wr->wr_id, 0, wr->sg_list->length, 0);
 		return 0;
+	}
 	return post_receives(qp, wr, bad);
 }

@@ -3,11 +3,6 @@
 #include "base/trace.h"
 #include "engine/internal.h"
 
-static bool receives(const struct qp *qp)
-{
-	return qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
-}
-
 /* A receive that is too small waits for a smaller frame, as in ud.c. */
 bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag)
 {
@@ -15,7 +10,7 @@ bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uin
 		.opcode = TRANSPORT_RAW | OP_SEND_ONLY, .length = length, .payload = frame, .imm = tag};
 	struct responder *r = &qp->resp;
 
-	if (!receives(qp))
+	if (!qp_is_receiving(qp))
 		return true;
 	if (!r->has_recv && !take_receive(qp, &p))
 		return false;

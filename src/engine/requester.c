@@ -367,6 +367,7 @@ static bool done_onesided(struct qp *qp, const struct wqe *w)
 		r->refused = min_of(r->refused + 1, HASTY_MOST);
 		return false;
 	}
+	onesided_done(qp, r->wqe, w->opcode, w->remote_addr, w->length);
 	r->wqe++;
 	complete_head(qp, IBV_WC_SUCCESS);
 	return true;
@@ -396,18 +397,8 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 
 static void note_asked(struct requester *r, psn_t end, uint64_t now)
 {
-	r->unasked = 0;
+	requester_asked(r, end);
 	r->asked_at = now;
-	r->asked = end;
-}
-
-/* Packets have left that weigh so much. */
-static inline void count_sent(struct requester *r, uint32_t packets, uint32_t charge)
-{
-	r->flight += charge;
-	r->next = psn_add(r->next, packets);
-	if (psn_diff(r->next, r->high) > 0)
-		r->high = r->next;
 }
 
 /* The packet at the cursor. False: it has to wait. */
@@ -449,16 +440,12 @@ static bool requester_send_next(struct qp *qp, struct tx_batch *batch)
 		note_asked(r, psn_add(r->next, span), batch->now);
 		start_timing(r, psn_add(r->next, span - 1), new, batch->now);
 	}
-	if (last && r->wqe + 1 == qp->sq.tail)
-		r->peer_spoke = false;
-	count_sent(r, span, charge);
+	requester_sent(r, span, charge);
 	r->packet += span;
 	if (wqe_wants_response(w))
 		r->rd_last[(r->rd_head + r->rd_count++) % HCA_MAX_RD_ATOMIC] = psn_add(r->next, -1u);
-	if (last) {
-		r->wqe++;
-		r->packet = 0;
-	}
+	if (last)
+		requester_sent_whole(qp);
 	return true;
 }
 
@@ -474,7 +461,7 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 	struct tx *tx;
 	bool in_pieces;
 
-	if (r->packet == 0 || place == 0 || r->lossless || trace_on)
+	if (r->packet == 0 || place == 0 || r->lossless)
 		return false;
 	in_pieces = is_in_pieces(w);
 	if ((r->packet == 1 && !in_pieces) || r->packet + 1 >= w->packets)
@@ -490,7 +477,7 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 	if (in_pieces)
 		tx->packet.va += r->mtu;
 	r->unasked += charge;
-	count_sent(r, 1, charge);
+	requester_sent(r, 1, charge);
 	r->packet++;
 	return true;
 }
@@ -539,9 +526,8 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 		note_asked(r, psn_add(r->next, 1), now);
 		start_timing(r, r->next, true, now);
 	}
-	r->peer_spoke = false;
-	count_sent(r, 1, charge);
-	r->wqe++;
+	requester_sent(r, 1, charge);
+	requester_sent_whole(qp);
 	note_sent(qp, now);
 	return ask;
 }
@@ -597,6 +583,7 @@ bool engine_change_link(struct qp *qp, uint32_t mtu)
 	r->lossless = mtu;
 	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
+	engine_set_lane(qp);
 	for (uint32_t i = r->wqe; i != qp->sq.tail; i++)
 		sq_at(&qp->sq, i)->packets = wqe_packets(qp, sq_at(&qp->sq, i));
 	return true;

@@ -400,19 +400,7 @@ static void responder_advance(struct qp *qp, const struct packet *p)
 	struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
 
-	r->expected = psn_add(r->expected, responder_span_of(qp, p));
-	if (!(flags & (IS_READ_LIKE | IS_ATOMIC)))
-		r->ack_psn = psn_add(r->expected, -1u);
-	r->nak_sent = false;
-	r->nak = 0;
-	r->starves = false;
-	r->look_at = 0;
-	r->unacked++;
-	r->ack_owed = true;
-	r->ack_asked |= p->ack_request;
-	r->ack_urgent |= p->ack_request && !(flags & IS_LAST);
-	if (flags & IS_LAST)
-		r->msn = (r->msn + 1) & PSN_MASK;
+	responder_took(r, p, responder_span_of(qp, p), flags);
 	if (flags & IS_READ_LIKE)
 		respond_read(qp, p, false);
 	message_advance(qp, p);
@@ -444,7 +432,7 @@ static void duplicate(struct qp *qp, const struct packet *p)
 							      .msn = r->msn});
 		return;
 	}
-	r->ack_owed = r->ack_asked = r->ack_urgent = true;
+	r->ack = ACK_URGENT;
 }
 
 uint8_t rnr_nak(const struct qp *qp)
@@ -593,12 +581,12 @@ static bool atomic_packet(struct qp *qp, struct tx_batch *batch, struct response
 	return true;
 }
 
-/* Between local peers, the last request of the tx batch says it too. Who traces wants to see ACKs. */
+/* Between local peers, the last request of the tx batch says it too. */
 static bool ack_along(struct qp *qp, struct tx_batch *batch)
 {
 	struct packet *last = batch->packets ? &batch->tx[batch->packets - 1].packet : NULL;
 
-	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST) || trace_on)
+	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST))
 		return false;
 	responder_give_ack(&qp->resp, last);
 	return true;

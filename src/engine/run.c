@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ways in and the one way out. Where a packet goes in: engine_receive(). */
+/* The one way out: engine_run(). The one way in: receive.c. */
 #include <string.h>
 
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "object/show.h"
-
-static bool from_peer(const struct qp *qp, const union ibv_gid *from)
-{
-	return !memcmp(from, &qp->path.dgid, sizeof(*from));
-}
 
 /* IBTA 11.6.2.1 */
 void settle_overrun(struct qp *qp)
@@ -29,34 +24,6 @@ void settle_drain(struct qp *qp)
 	qp->attr.sq_draining = 0;
 	if (qp->attr.en_sqd_async_notify)
 		qp->hca->ops->qp_event(qp, IBV_EVENT_SQ_DRAINED);
-}
-
-static void receive_request(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock)
-{
-	if (p->acknowledges && qp->state != IBV_QPS_RTR)
-		completer_acknowledged(qp, p->acknowledged, now);
-	if (unlikely(qp->state == IBV_QPS_ERR))
-		return; /* what waited to fail was the next to complete */
-	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
-		return; /* it only asks */
-	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {
-		qp->comm_est = true;
-		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
-		show_qp(qp);
-	}
-	qp->req.peer_spoke = true;
-	if (likely(is_reliable(qp)))
-		responder_receive(qp, p, now);
-	else
-		uc_receive(qp, p);
-}
-
-bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from)
-{
-	bool receives = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-
-	return receives && (p->pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff) && TRANSPORT(p->opcode) == qp->transport &&
-	       from_peer(qp, from);
 }
 
 void engine_resume(struct qp *qp, psn_t psn, uint32_t msn)
@@ -89,34 +56,6 @@ void engine_fail_with(struct qp *qp, enum ibv_event_type event)
 {
 	if (qp->state != IBV_QPS_ERR)
 		fail_with_event(qp, event);
-}
-
-void engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now)
-{
-	uint32_t flags = opcode_info[p->opcode].flags;
-	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-
-	/* IBTA 9.6.1: state, partition, transport and peer; the rest is not for this QP */
-	if (!is_receiving(qp) || (p->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff))
-		return;
-	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
-		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
-			completer_congested(qp);
-		else if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends &&
-			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
-			flow_granted(qp, p, from);
-		return;
-	}
-	if (qp->transport == TRANSPORT_UD)
-		ud_receive(qp, p, from);
-	else if (!from_peer(qp, from))
-		return;
-	else if (flags & IS_REQUEST)
-		receive_request(qp, p, now);
-	else if (sends)
-		completer_receive(qp, p, now);
-	settle_overrun(qp);
-	settle_drain(qp);
 }
 
 static const struct packet ack_alone = {.opcode = OP_ACKNOWLEDGE};

@@ -2,6 +2,7 @@
 /* The packets that one run hands back. */
 #include <string.h>
 
+#include "base/trace.h"
 #include "engine/internal.h"
 
 void batch_done(struct tx_batch *batch)
@@ -138,6 +139,7 @@ struct tx *batch_repeat(struct qp *qp, struct tx_batch *batch, const struct ibv_
 	tx->iovs = 0;
 	batch_bytes(batch, tx, mr_at(mr, part.addr), length);
 	batch->packets++;
+	trace(build, qp->base.qp_num, tx->packet.dest_qpn, tx->packet.psn.v, tx->packet.opcode, length, tx->position);
 	return tx;
 }
 

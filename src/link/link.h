@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A link moves packets. One per local address (udp), later one per peer process (local). loop/ owns links and is
- * the only caller. Links know nothing of QPs. */
+/* A link moves packets: one for each local address (udp), and one for each local peer (its rings: loop/local_peer.c).
+ * loop/ owns links and is the only caller. Links know nothing of QPs. */
 #ifndef UROCE_LINK_H
 #define UROCE_LINK_H
 
@@ -18,6 +18,7 @@ struct link_tx {
 	const struct iovec *iov;
 	uint32_t iovs;
 	const union ibv_gid *dgid; /* where to */
+	const union ibv_gid *sgid; /* where from, for links that do not know: the local peer's ring. NULL: they do */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
 	bool foreign; /* the payload is the application's memory, which may be gone */
@@ -28,8 +29,9 @@ struct link_tx {
 /* In what send() returns, besides a number. */
 #define LINK_UNREADABLE (1u << 31)
 
-/* A packet that has arrived from the address `from`; p->to says at which of ours. */
-typedef void link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
+/* A packet that has arrived from the address `from`; p->to says at which of ours. From a local peer's ring, NULL unless
+ * it is a datagram. Whether whoever receives wants more of them now. */
+typedef bool link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
 
 struct link_ops {
 	const char *name;
@@ -42,8 +44,8 @@ struct link_ops {
 	 * cannot. */
 	void *(*room)(struct link *link);
 	/* Calls deliver() for each packet that has arrived and passed its ICRC, until `batch` of them or more have been
-	 * seen; the packet's payload lives until deliver() returns. Returns the number of packets seen (good or bad).
-	 * One thread at a time. */
+	 * seen, or (a ring) deliver() wants no more; the packet's payload lives until deliver() returns. Returns the
+	 * number of packets seen (good or bad). One thread at a time. */
 	uint32_t (*receive)(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 	/* Logs what it has counted. */
 	void (*tell)(const struct link *link);

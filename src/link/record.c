@@ -77,7 +77,7 @@ static void put_payload(void *arg)
 	}
 }
 
-bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
+bool record_put(void *at, const struct link_tx *tx)
 {
 	const struct packet *p = tx->packet;
 	uint32_t flags = opcode_info[p->opcode].flags;
@@ -90,7 +90,7 @@ bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from)
 	if (flags & NEEDS_REMOTE)
 		to = put_remote(to, p, flags);
 	if (unlikely(flags & SELDOM))
-		to = put_seldom(to, p, flags, from);
+		to = put_seldom(to, p, flags, tx->sgid);
 	if (tx->foreign)
 		return fault_try(put_payload, &(struct payload){to, tx});
 	put_payload(&(struct payload){to, tx});
@@ -149,7 +149,7 @@ static int get_reference(struct packet *p)
 	return length <= UINT32_MAX ? 0 : -EBADMSG;
 }
 
-int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from)
+int record_get_any(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from)
 {
 	const struct record *r = at;
 	const char *next = (const char *)(r + 1);
@@ -161,25 +161,8 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	header = record_header_bytes(flags);
 	if (!opcode_info[r->opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
-	p->opcode = r->opcode;
-	p->solicited = r->flags & RECORD_SOLICITED;
-	p->ack_request = r->flags & RECORD_ACK_REQUEST;
-	p->migrated = true;
-	p->fecn = p->congestion = false;
-	p->becn = r->flags & RECORD_BECN;
-	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
-	p->acknowledged = psn(r->ack);
-	p->traffic_class = r->traffic_class;
-	p->to = NULL;
-	p->mtu = p->dma_length = 0;
-	p->pkey = PKEY_DEFAULT;
-	p->dest_qpn = r->qpn & QPN_MASK;
-	p->psn = psn(r->psn);
-	p->imm = p->inv_rkey = r->word;
-	p->syndrome = r->word >> 24;
-	p->msn = r->word & PSN_MASK;
+	record_get_common(r, p);
 	p->length = bytes - header;
-	p->pieces = 0;
 	if (flags & NEEDS_REMOTE)
 		next = get_remote(next, p);
 	if (unlikely(flags & SELDOM))

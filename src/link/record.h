@@ -4,6 +4,8 @@
 #ifndef UROCE_RECORD_H
 #define UROCE_RECORD_H
 
+#include <errno.h>
+
 #include "link/link.h"
 
 /* What every packet has, behind which stands its payload, or where that lies, or first what only some have. With 64
@@ -54,8 +56,8 @@ struct record_datagram {
 /* What record_put() will write. */
 uint32_t record_bytes(const struct packet *p);
 
-/* Writes the packet, but for the mark. `from`: the address it leaves from. False: its payload cannot be read. */
-bool record_put(void *at, const struct link_tx *tx, const union ibv_gid *from);
+/* Writes the packet, but for the mark. False: its payload cannot be read. */
+bool record_put(void *at, const struct link_tx *tx);
 
 /* What every packet has; `word`: struct record's. */
 static inline __attribute__((always_inline)) void record_put_common(struct record *r, const struct packet *p,
@@ -75,8 +77,8 @@ static inline __attribute__((always_inline)) void record_put_common(struct recor
 /* The same as record_put() of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of
  * a datagram: all but its payload, which the caller puts behind record_header(). Inline, as its caller has most of it
  * in registers. */
-static inline __attribute__((always_inline)) void record_put_straight(void *at, const struct packet *p,
-								      uint8_t traffic_class, const union ibv_gid *from)
+static inline __attribute__((always_inline)) void record_put_fast(void *at, const struct packet *p,
+								  uint8_t traffic_class, const union ibv_gid *from)
 {
 	struct record *r = at;
 
@@ -95,62 +97,75 @@ static inline uint32_t record_header(uint32_t flags)
 	       (flags & HAS_DETH ? sizeof(struct record_datagram) : 0);
 }
 
-/* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who
- * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */
-int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
+/* record_get() of what is not common. */
+int record_get_any(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
 
-/* Of a SEND whose payload lies elsewhere, in one piece. */
-static inline bool record_get_piece(struct packet *p)
+/* What every packet has. */
+static inline __attribute__((always_inline)) void record_get_common(const struct record *r, struct packet *p)
 {
-	p->pieces = 1;
-	if ((p->opcode != OP_SEND_ONLY && p->opcode != OP_SEND_ONLY_IMM) || p->length != sizeof(struct packet_piece))
+	p->opcode = r->opcode;
+	p->solicited = r->flags & RECORD_SOLICITED;
+	p->ack_request = r->flags & RECORD_ACK_REQUEST;
+	p->migrated = true;
+	p->fecn = p->congestion = false;
+	p->becn = r->flags & RECORD_BECN;
+	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
+	p->acknowledged = psn(r->ack);
+	p->traffic_class = r->traffic_class;
+	p->to = NULL;
+	p->mtu = p->dma_length = 0;
+	p->pkey = PKEY_DEFAULT;
+	p->dest_qpn = r->qpn & QPN_MASK;
+	p->psn = psn(r->psn);
+	p->imm = p->inv_rkey = r->word;
+	p->syndrome = r->word >> 24;
+	p->msn = r->word & PSN_MASK;
+	p->pieces = 0;
+}
+
+/* A SEND whose payload lies elsewhere, in one piece. */
+static inline bool record_get_piece(const struct record *r, uint32_t bytes, struct packet *p)
+{
+	if (bytes != sizeof(*r) + sizeof(struct packet_piece))
 		return false;
+	p->pieces = 1;
 	p->length = ((const struct packet_piece *)p->payload)->length;
 	return true;
 }
 
-/* The same of what goes the fast path (engine.h) on RC or UD. Only what is looked at there is filled in. False: it is
- * something else. */
-static inline bool record_get_straight(const void *at, uint32_t bytes, struct packet *p)
+/* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who
+ * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. Inline is what is most common: SENDs that begin and
+ * end a message, ACKs, and datagrams. */
+static inline __attribute__((always_inline)) int record_get(const void *at, uint32_t bytes, struct packet *p,
+							    const union ibv_gid **from)
 {
 	const struct record *r = at;
-	const struct record_datagram *datagram = (const struct record_datagram *)(r + 1);
-	const struct record_remote *remote = (const struct record_remote *)(r + 1);
 	uint32_t header = sizeof(*r);
 
-	if (unlikely(bytes < header || r->flags & RECORD_BECN))
-		return false;
-	if (r->opcode == OP_WRITE_ONLY_IMM) {
-		header += sizeof(*remote);
-		if (unlikely(bytes < header))
-			return false;
-		p->va = remote->value;
-		p->rkey = remote->rkey;
-		p->dma_length = remote->dma_length;
-	} else if (r->opcode == (TRANSPORT_UD | OP_SEND_ONLY) || r->opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
-		header += sizeof(*datagram);
-		if (unlikely(bytes < header))
-			return false;
-		p->qkey = datagram->qkey;
-		p->src_qpn = datagram->src_qpn;
-		p->to = datagram->gid.raw;
-		p->traffic_class = r->traffic_class;
-	} else if (r->opcode != OP_SEND_ONLY && r->opcode != OP_SEND_ONLY_IMM && r->opcode != OP_ACKNOWLEDGE) {
-		return false;
+	if (unlikely(bytes < header))
+		return -EBADMSG;
+	if (r->opcode == (TRANSPORT_UD | OP_SEND_ONLY) || r->opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
+		const struct record_datagram *d = (const struct record_datagram *)(r + 1);
+
+		header += sizeof(*d);
+		if (unlikely(bytes < header || r->flags & RECORD_REFERENCE))
+			return -EBADMSG;
+		record_get_common(r, p);
+		p->qkey = d->qkey;
+		p->src_qpn = d->src_qpn;
+		p->to = d->gid.raw;
+		*from = &d->gid;
+	} else if (likely(r->opcode == OP_SEND_ONLY || r->opcode == OP_SEND_ONLY_IMM ||
+			  (r->opcode == OP_ACKNOWLEDGE && bytes == header && !(r->flags & RECORD_REFERENCE)))) {
+		record_get_common(r, p);
+	} else {
+		return record_get_any(at, bytes, p, from);
 	}
-	p->opcode = r->opcode;
-	p->solicited = r->flags & RECORD_SOLICITED;
-	p->ack_request = r->flags & RECORD_ACK_REQUEST;
-	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
-	p->acknowledged = psn(r->ack);
-	p->dest_qpn = r->qpn & QPN_MASK;
-	p->psn = psn(r->psn);
-	p->imm = r->word;
-	p->syndrome = r->word >> 24;
-	p->pieces = 0;
 	p->payload = (const uint8_t *)at + header;
 	p->length = bytes - header;
-	return likely(!(r->flags & RECORD_REFERENCE)) || record_get_piece(p);
+	if (unlikely(r->flags & RECORD_REFERENCE) && !record_get_piece(r, bytes, p))
+		return record_get_any(at, bytes, p, from);
+	return 0;
 }
 
 #endif

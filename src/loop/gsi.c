@@ -6,6 +6,7 @@
 
 #include "loop/internal.h"
 #include "loop/nearby.h"
+#include "loop/transmit.h"
 #include "loop/services.h"
 
 static _Atomic(const struct gsi_ops *) serving;
@@ -53,6 +54,7 @@ int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES]
 		.iov = &iov,
 		.iovs = 1,
 		.dgid = &path->dgid,
+		.sgid = &path->sgid,
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
 		.flow_label = path->flow_label,
@@ -62,7 +64,7 @@ int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES]
 		return -EINVAL;
 	if (slot && !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) && nearby_send_mad(port->loop, slot, &tx))
 		return 0;
-	return send_packets(port->link, &tx, 1) ? 0 : -EAGAIN;
+	return transmit(port->link, &tx, 1) ? 0 : -EAGAIN;
 }
 
 static bool is_mad(const struct packet *p)

@@ -156,7 +156,9 @@ static inline uint64_t clock_about(void)
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
 /* The timer of the QP, if it is due earlier than that is set. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
-/* Something small was sent to a local peer: one in so many is noted. */
+/* What a QP may have on its way, in bytes: its share of the buffers between us and our peers. */
+uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock);
+/* post.c: something small was sent to a local peer: one in so many is noted. */
 #define NOTED 32
 void note_post(struct loop *l);
 /* The QP has something to send that need not go at once. */
@@ -208,9 +210,6 @@ static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->l
 	helper_ready(l);
 	return true;
 }
-
-/* Returns how many are done with; the rest found the buffer full for long. More than there are: LINK_UNREADABLE. */
-uint32_t send_packets(struct link *link, const struct link_tx *tx, uint32_t count);
 
 /* gsi.c */
 /* A packet for QP 1: the slot of the process to hand it over to, or 0. */

@@ -88,7 +88,7 @@ static void free_if_unused(struct local_peer *n)
 {
 	if (n->users || local_peer_state(n) != LOCAL_PEER_GONE)
 		return;
-	list_remove(&n->link);
+	list_remove(&n->gone);
 	local_peer_free(n);
 }
 
@@ -136,7 +136,7 @@ static void local_lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.l
 		atomic_store_explicit(&local->near[n->slot], NULL, memory_order_relaxed); /* the QPs' locks order it */
 	local_peer_lose(n);
 	nearby_forget(l, n);
-	list_append(&local->gone, &n->link);
+	list_append(&local->gone, &n->gone);
 	free_if_unused(n);
 	helper_kick(l); /* for what was stuck */
 }
@@ -670,7 +670,7 @@ void local_fini(struct loop *l)
 		}
 	}
 	list_each_safe (i, &local->gone)
-		local_peer_free(container_of(i, struct local_peer, link));
+		local_peer_free(container_of(i, struct local_peer, gone));
 	local_close_fd(&local->listener);
 	local_close_fd(&local->doorbells);
 }

@@ -17,6 +17,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "link/link.h"
 #include "link/ring.h"
 
 struct loop;
@@ -30,12 +31,13 @@ enum local_peer_state {
 };
 
 struct local_peer {
+	struct link link; /* as others see it: packets are sent with `lock` held, received with l->receive */
 	struct loop *loop;
 	uint8_t slot;
 	pid_t pid;		/* as this process sees it; 0: it cannot. Constant once MET */
 	_Atomic uint32_t state; /* enum local_peer_state */
 	uint32_t users;		/* paths that point here */
-	struct list link;	/* in local.gone, once it is */
+	struct list gone;	/* in local.gone, once it is */
 
 	int out, in;	 /* connections: who called, who was called; -1: not yet. Their end is its end */
 	uint32_t shares; /* enum greeting_flag of the other's greeting */
@@ -57,6 +59,13 @@ static inline enum local_peer_state local_peer_state(const struct local_peer *n)
 {
 	/* acquire pairs with the release in local.c: who sees MET sees the rings */
 	return atomic_load_explicit(&((struct local_peer *)n)->state, memory_order_acquire);
+}
+
+extern const struct link_ops local_peer_ops;
+
+static inline struct local_peer *local_peer_of(struct link *link)
+{
+	return container_of(link, struct local_peer, link);
 }
 
 /* All of these with local.lock held. */

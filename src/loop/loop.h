@@ -36,11 +36,8 @@ int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
 int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
 void loop_leave_all(uint32_t qpn);
 
-/* Posts and sends requests at once, as many as may go the fast path (engine.h); returns the rest. */
-struct ibv_send_wr *loop_post_straight(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
-
-/* Posts and sends a small request to the network there and then, if that is all that there is to do (engine.h). */
-bool loop_post_short(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
+/* ibv_post_send(): by the post table (post.c), or through the queue. As engine_post_send(). */
+int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
 /* Before engine_post_send(): a QP that could change over to its local peer does, so that even the first one-sided
  * operation is done there and then; with one of them under way, those behind it could not be. */

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/record.h"
 #include "loop/internal.h"
 #include "loop/local_peer.h"
+#include "loop/transmit.h"
 
 #define LOOK_AGAIN (20 * MSEC) /* whether who is behind has been stopped */
 #define CALL_AGAIN SEC	       /* a slot where nobody took a call is called no more often */
@@ -126,18 +126,14 @@ static bool is_behind(struct local_peer *near)
 
 const struct near_ops nearby_ops = {nearby_find, nearby_reserve, nearby_release, is_behind};
 
-bool nearby_send(const struct tx *tx, const struct link_tx *out)
+bool nearby_send(struct local_peer *n, const struct link_tx *tx)
 {
-	uint32_t bytes = record_bytes(&tx->packet);
-	struct local_peer *n = tx->near;
 	bool readable = true;
 
 	lock_take(&n->lock);
-	n->reserved -= ring_round(bytes);
-	if (likely(local_peer_state(n) == LOCAL_PEER_MET))
-		readable = record_put(ring_next(&n->tx_ring), out, &tx->path->sgid);
-	if (likely(readable && local_peer_state(n) == LOCAL_PEER_MET)) {
-		ring_publish(&n->tx_ring, bytes);
+	n->reserved -= ring_round(record_bytes(tx->packet));
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET)) {
+		readable = transmit(&n->link, tx, 1) <= 1;
 		if (ring_must_wake(&n->tx_ring))
 			local_ring(n);
 	}
@@ -146,16 +142,14 @@ bool nearby_send(const struct tx *tx, const struct link_tx *out)
 }
 
 /* Whatever no room has been reserved for. False: there is none. */
-static bool nearby_put(struct local_peer *n, const struct link_tx *out, const union ibv_gid *from)
+static bool nearby_put(struct local_peer *n, const struct link_tx *tx)
 {
-	uint32_t bytes = record_bytes(out->packet);
 	bool room;
 
 	lock_take(&n->lock);
-	room = local_peer_state(n) == LOCAL_PEER_MET && local_room(n) >= ring_round(bytes);
+	room = local_peer_state(n) == LOCAL_PEER_MET && local_room(n) >= ring_round(record_bytes(tx->packet));
 	if (room) {
-		record_put(ring_next(&n->tx_ring), out, from);
-		ring_publish(&n->tx_ring, bytes);
+		transmit(&n->link, tx, 1);
 		if (ring_must_wake(&n->tx_ring))
 			local_ring(n);
 	}
@@ -165,7 +159,7 @@ static bool nearby_put(struct local_peer *n, const struct link_tx *out, const un
 
 bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here)
 {
-	return nearby_put(n, &(struct link_tx){.packet = p}, (const union ibv_gid *)here);
+	return nearby_put(n, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here});
 }
 
 bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)
@@ -177,7 +171,7 @@ bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)
 	lock_take(&local->mads_lock);
 	/* acquire pairs with meet() in local.c */
 	n = atomic_load_explicit(&local->near[slot], memory_order_acquire);
-	sent = n && nearby_put(n, mad, mad->dgid);
+	sent = n && nearby_put(n, mad);
 	lock_drop(&local->mads_lock);
 	return sent;
 }

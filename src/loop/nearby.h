@@ -19,9 +19,9 @@ struct local_peer;
 /* For turns. */
 extern const struct near_ops nearby_ops;
 
-/* Into the ring of tx->near, where there is room for it; or nowhere, if that is gone. False: its payload cannot be
- * read. */
-bool nearby_send(const struct tx *tx, const struct link_tx *out);
+/* A datagram into the ring of a local peer, where room is reserved for it; or nowhere, if that is gone. False: its
+ * payload cannot be read. */
+bool nearby_send(struct local_peer *n, const struct link_tx *tx);
 
 /* What a receiver has to say to one that asked, at the address of 16 bytes. False: there is no room in the ring. */
 bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here);

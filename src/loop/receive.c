@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/trace.h"
-#include "link/record.h"
 #include "loop/internal.h"
 #include "loop/nearby.h"
 #include "loop/raw.h"
 #include "loop/target.h"
 #include "loop/local_peer.h"
+#include "loop/transmit.h"
 
 #define VAIN	      (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
 #define SHARE	      8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
@@ -33,38 +33,41 @@
 #define CATCH_UP    64		/* trains: about what a receive buffer holds */
 #define DRAIN_BATCH 4096	/* as much as a receive buffer may hold */
 
-/* A reception: packets of one QP that follow each other are one visit to it. */
-struct visit {
+/* One reception: packets of one QP that follow each other find it locked. */
+struct rx {
 	struct loop *loop;
-	struct port *port;	  /* NULL: handed over by another process */
+	struct port *port;	  /* they come from this socket; NULL: from another process, or from ... */
+	struct local_peer *peer;  /* ... this ring; NULL: not */
 	struct qp *qp;		  /* locked; NULL: none */
-	bool straight;		  /* nothing has come for it but by the fast path */
+	bool fast;		  /* the fast path took all that has come for it */
 	uint64_t now;		  /* 0: nothing has come yet that made it necessary to know ... */
 	uint64_t about;		  /* ... not even roughly */
 	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
-/* The same as run_qp() of a QP for which nothing has come but by the fast path: run when something asks for an answer,
- * it may wait. No deadline of its has become earlier. */
-static inline void run_straight(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
+/* run_qp() of a QP of which all was taken by the fast path: run when something asks for an answer, which may wait. No
+ * deadline of its has become earlier. */
+static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	if (unlikely(!engine_owes_ack_alone(qp)))
 		run_qp(l, qp, now ?: clock_about(), true);
-	else if (!qp->resp.ack_owed || !qp->resp.ack_asked)
+	else if (qp->resp.ack < ACK_ASKED)
 		delayed_ack_clear(qp);
 	else if (!delayed_ack_set(l, qp))
 		make_ready(l, qp);
 }
 
-NO_LOCK_ANALYSIS static void receive_leave(struct visit *v)
+/* A thread that polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes
+ * nothing to send. */
+NO_LOCK_ANALYSIS /* v->qp is locked by rx_enter() */
+	static void
+	rx_leave(struct rx *v)
 {
 	if (!v->qp)
 		return;
-	/* whoever polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes
-	 * nothing to send */
-	if (likely(v->straight)) {
+	if (likely(v->fast)) {
 		if (v->qp->transport != TRANSPORT_UD)
-			run_straight(v->loop, v->qp, v->now);
+			run_fast(v->loop, v->qp, v->now);
 	} else if (unlikely(v->qp->is_guest || v->qp->is_kept)) {
 		target_run(v->loop, v->qp, v->now);
 	} else {
@@ -74,33 +77,27 @@ NO_LOCK_ANALYSIS static void receive_leave(struct visit *v)
 	v->qp = NULL;
 }
 
-NO_LOCK_ANALYSIS static bool enter_straight(struct visit *v, uint32_t qpn)
+NO_LOCK_ANALYSIS /* v->qp stays locked until rx_leave() */
+	static bool
+	rx_enter(struct rx *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
 		return true;
-	receive_leave(v);
+	rx_leave(v);
 	v->qp = hca_find_qp(&v->loop->hca, qpn);
-	v->straight = true;
+	v->fast = true;
 	return v->qp;
-}
-
-static bool receive_enter(struct visit *v, uint32_t qpn)
-{
-	bool there = enter_straight(v, qpn);
-
-	v->straight = false;
-	return there;
 }
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
 /* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which local peers send another way.
  */
-static void deliver_mad(struct visit *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	uint8_t slot;
 
-	receive_leave(v);
+	rx_leave(v);
 	receive_waiting(v->loop);
 	slot = gsi_receive(v->loop, p, from, !v->port);
 	if (slot)
@@ -108,7 +105,7 @@ static void deliver_mad(struct visit *v, const struct packet *p, const union ibv
 }
 
 /* Another process's packet. Handed over once and no more: it might be for one that is gone. */
-static void stray(struct visit *v, uint8_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
+static void stray(struct rx *v, uint8_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
 {
 	struct loop *l = v->loop;
 
@@ -129,110 +126,22 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 	return NULL;
 }
 
-/* The way that the credit request came, from the local peer `n` or from the network, or if the ring is full, as that. A
- * UD QP has no path of its own, so the answer leaves by the address that the credit request came to. */
-NO_LOCK_ANALYSIS static void receive_answer(struct visit *v, struct local_peer *n, const struct packet *credit_request,
-					    const union ibv_gid *from)
+/* A credit grant goes the way that the request for it came: by the ring, or if that is full, by the network. A UD QP
+ * has no path of its own, so it leaves by the address that the request came to. */
+NO_LOCK_ANALYSIS /* with v->qp locked and l->receive held */
+	static void
+	grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
 {
-	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? credit_request->to : v->qp->path.sgid.raw;
+	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
 	struct port *port;
 	struct packet p;
 	struct link_tx tx = {.packet = &p, .dgid = from};
 
-	if (!engine_grant_credit(v->qp, credit_request, from, v->now, &p) || (n && nearby_answer(n, &p, here)))
+	if (!engine_grant_credit(v->qp, request, from, v->now, &p) || (v->peer && nearby_answer(v->peer, &p, here)))
 		return;
 	port = v->port ?: port_of(v->loop, here);
 	if (port)
-		send_packets(port->link, &tx, 1);
-}
-
-NO_LOCK_ANALYSIS static void receive_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
-{
-	struct visit *v = arg;
-	uint8_t slot = p->dest_qpn >> 16;
-
-	if (!v->now)
-		v->now = clock_now();
-	if (unlikely(slot != v->loop->slot.number) && !hca_has_adopted(&v->loop->hca, p->dest_qpn)) {
-		stray(v, slot, p, from);
-		return;
-	}
-	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (unlikely(!enter_straight(v, p->dest_qpn)) ||
-	    likely(engine_receive_short(v->qp, p, from, v->now, v->poller)))
-		return;
-	v->straight = false;
-	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
-		receive_answer(v, NULL, p, from);
-	else if (likely(TRANSPORT(p->opcode) != TRANSPORT_XRC) || !target_route(v->loop, v->qp, p, from))
-		engine_receive(v->qp, p, from, v->now);
-}
-
-/* By the host of an XRC target to us, who have the SRQ. */
-NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
-					    const union ibv_gid *from)
-{
-	struct visit *v = arg;
-
-	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
-		return;
-	receive_leave(v);
-	v->straight = false;
-	v->qp = target_guest(v->loop, h);
-	if (v->qp)
-		engine_receive(v->qp, p, from, v->now);
-}
-
-NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
-{
-	struct visit *v = arg;
-
-	receive_leave(v);
-	target_heard(v->loop, r, v->now);
-}
-
-NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
-{
-	struct visit *v = arg;
-
-	receive_leave(v);
-	target_asked(v->loop, a);
-}
-
-/* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
-static bool is_echo(struct visit *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
-{
-	return v->qp->no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
-}
-
-/* To a multicast group: each QP in it gets the packet. */
-NO_LOCK_ANALYSIS static void deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
-{
-	struct visit *v = arg;
-
-	if (TRANSPORT(p->opcode) != TRANSPORT_UD || p->dest_qpn != QPN_MASK)
-		return;
-	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (!v->now)
-		v->now = clock_now();
-	for (uint32_t i = 0; i < v->port->members; i++)
-		if (receive_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
-			engine_receive(v->qp, p, from, v->now);
-}
-
-static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
-{
-	struct visit v = {.loop = l, .port = port, .now = *now, .poller = poller};
-	link_deliver *to = port->netif ? deliver_group : receive_deliver;
-	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
-
-	receive_leave(&v);
-	*now = v.now;
-	if (unlikely(l->handover.bytes))
-		handover_send(&l->handover, &l->slot);
-	if (!n)
-		port->steered.settled = true;
-	return n;
+		transmit(port->link, &tx, 1);
 }
 
 /* Whether it matters when exactly that came: who asks again soon, or waits for a time that he was told, wants to know.
@@ -246,7 +155,9 @@ static bool is_timed(const struct qp *qp, const struct packet *p)
 }
 
 /* When a local peer's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
-static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSIS
+NO_LOCK_ANALYSIS /* with v->qp locked */
+	static uint64_t
+	time_of(struct rx *v, const struct packet *p)
 {
 	if (unlikely(is_timed(v->qp, p)))
 		return clock_now();
@@ -255,50 +166,114 @@ static uint64_t time_of(struct visit *v, const struct packet *p) NO_LOCK_ANALYSI
 	return v->about;
 }
 
-/* Behind all that its sender has sent before. */
-NO_LOCK_ANALYSIS static void deliver_near_mad(struct visit *v, const struct packet *p, const union ibv_gid *from)
+/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. Who wants to
+ * see, change or lose packets that arrive does it here. What comes by a ring is tried without the time, which costs
+ * more than all the rest. */
+NO_LOCK_ANALYSIS /* with v->qp locked */
+	static void
+	deliver(struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
-	receive_leave(v);
-	gsi_receive(v->loop, p, from, true);
+	struct qp *qp = v->qp;
+
+	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
+	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
+		return;
+	if (v->peer) {
+		v->now = time_of(v, p);
+		if (unlikely(qp->path.local_peer == v->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
+			local_meet(qp);
+	}
+	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
+		grant_credit(v, p, from);
+	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !qp->is_guest &&
+		 target_route(v->loop, qp, p, from))
+		; /* it was for another process */
+	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
+		return;
+	v->fast = false;
 }
 
-/* A local peer's packet. Only QPs that are connected to it take it; datagrams say whom they are from. */
-NO_LOCK_ANALYSIS static void deliver_near(struct visit *v, struct local_peer *n, struct packet *p,
-					  const union ibv_gid *from)
+static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid *from)
 {
-	if (unlikely(p->dest_qpn >> 16 != v->loop->slot.number)) {
-		if (p->dest_qpn == GSI_QPN && from)
-			deliver_near_mad(v, p, from);
-		return;
-	}
-	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, 0);
-	if (unlikely(!receive_enter(v, p->dest_qpn)))
-		return;
-	v->now = time_of(v, p);
-	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST)) {
-		receive_answer(v, n, p, from);
-	} else if (from) {
-		if (TRANSPORT(p->opcode) == TRANSPORT_UD || p->opcode == OPCODE_CREDIT_GRANT)
-			engine_receive(v->qp, p, from, v->now);
-	} else if (likely(v->qp->path.local_peer == n)) {
-		if (unlikely(!v->qp->req.lossless || (p->pieces && !v->qp->reach)))
-			local_meet(v->qp);
-		p->mtu = LOCAL_MTU;
-		p->to = v->qp->path.sgid.raw;
-		engine_receive(v->qp, p, &v->qp->path.dgid, v->now);
-	}
+	struct rx *v = arg;
+	uint8_t slot = p->dest_qpn >> 16;
+
+	if (!v->now)
+		v->now = clock_now();
+	if (unlikely(slot != v->loop->slot.number) && !hca_has_adopted(&v->loop->hca, p->dest_qpn))
+		stray(v, slot, p, from);
+	else if (likely(rx_enter(v, p->dest_qpn)))
+		deliver(v, p, from);
+	return true;
 }
 
-/* the fast path. False: the record is for deliver_near(). Local peers have one address, so datagrams come from where
- * they go to. */
-NO_LOCK_ANALYSIS static bool deliver_straight(struct visit *v, struct local_peer *n, const void *record, uint32_t bytes,
-					      struct packet *p)
+/* By the host of an XRC target to us, who have the SRQ. */
+NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
+					    const union ibv_gid *from)
 {
-	p->mtu = LOCAL_MTU;
-	return record_get_straight(record, bytes, p) && enter_straight(v, p->dest_qpn) &&
-	       TRANSPORT(p->opcode) == v->qp->transport &&
-	       (TRANSPORT(p->opcode) == TRANSPORT_UD || likely(v->qp->path.local_peer == n)) &&
-	       engine_receive_straight(v->qp, p, (const union ibv_gid *)p->to, v->poller);
+	struct rx *v = arg;
+
+	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
+		return;
+	rx_leave(v);
+	v->fast = false;
+	v->qp = target_guest(v->loop, h);
+	if (v->qp)
+		deliver(v, p, from);
+}
+
+NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
+{
+	struct rx *v = arg;
+
+	rx_leave(v);
+	target_heard(v->loop, r, v->now);
+}
+
+NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
+{
+	struct rx *v = arg;
+
+	rx_leave(v);
+	target_asked(v->loop, a);
+}
+
+/* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
+static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+{
+	return v->qp->no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
+}
+
+/* To a multicast group: each QP in it gets the packet. */
+NO_LOCK_ANALYSIS /* called through link_ops, with l->receive held */
+	static bool
+	deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct rx *v = arg;
+
+	if (TRANSPORT(p->opcode) != TRANSPORT_UD || p->dest_qpn != QPN_MASK)
+		return true;
+	if (!v->now)
+		v->now = clock_now();
+	for (uint32_t i = 0; i < v->port->members; i++)
+		if (rx_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
+			deliver(v, p, from);
+	return true;
+}
+
+static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
+{
+	struct rx v = {.loop = l, .port = port, .now = *now, .poller = poller};
+	link_deliver *to = port->netif ? deliver_group : deliver_port;
+	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
+
+	rx_leave(&v);
+	*now = v.now;
+	if (unlikely(l->handover.bytes))
+		handover_send(&l->handover, &l->slot);
+	if (!n)
+		port->steered.settled = true;
+	return n;
 }
 
 /* Whoever polls has what it asked for: it may be about to answer, and comes back for the rest. */
@@ -307,57 +282,58 @@ static bool is_served(const struct cq_poller *poller)
 	return poller && poller->got && poller->got == poller->max;
 }
 
-/* Up to `batch` records; returns their number. */
-static uint32_t receive_rx_ring(struct visit *v, struct local_peer *n, uint32_t batch)
+/* Behind all that its sender has sent before. */
+NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
-	struct ring *ring = &n->rx_ring;
-	uint32_t bytes, count = 0;
-	const void *record;
+	rx_leave(v);
+	gsi_receive(v->loop, p, from, true);
+}
 
-	while (count < batch && (record = ring_peek(ring, &bytes))) {
-		const union ibv_gid *from = NULL;
-		struct packet p;
+/* From a local peer's ring. Only QPs that are connected to it take what it sends; datagrams say whom they are from. */
+static bool deliver_near(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct rx *v = arg;
 
-		count++;
-		ring_expect(&n->tx_ring, &n->expected);
-		ring_fetch(record, bytes);
-		if (!deliver_straight(v, n, record, bytes, &p)) {
-			p.pieces = 0;
-			if (likely(!record_get(record, bytes, &p, &from)))
-				deliver_near(v, n, &p, from);
-		}
-		if (unlikely(p.pieces))
-			count += p.length / LOCAL_MTU; /* as long as so many take */
-		ring_consume(ring, bytes);
-		if (is_served(v->poller))
-			break;
+	if (likely(rx_enter(v, p->dest_qpn))) {
+		if (from || likely(v->qp->path.local_peer == v->peer))
+			deliver(v, p, from ?: &v->qp->path.dgid);
+	} else if (p->dest_qpn == GSI_QPN && from) {
+		deliver_near_mad(v, p, from);
 	}
-	if (!count)
-		local_tell(n);
+	return !is_served(v->poller);
+}
+
+/* Up to `batch` packets; returns their number. */
+static uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint32_t batch)
+{
+	uint32_t count;
+
+	v->peer = n;
+	count = n->link.ops->receive(&n->link, batch, deliver_near, v);
 	return count;
 }
 
 /* What local peers send. */
 static uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
 {
-	struct visit v = {.loop = l, .poller = poller};
+	struct rx v = {.loop = l, .poller = poller};
 	uint32_t n = 0;
 
 	/* those behind it have their tx batch when a poll looks at all: poll_rings() */
 	for (uint32_t i = 0; i < l->local.rx_rings && !is_served(poller); i++)
 		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
-	receive_leave(&v);
+	rx_leave(&v);
 	return n;
 }
 
 /* What local peers have sent before now, and no more than a ring holds of what they send meanwhile. */
 static void receive_waiting(struct loop *l)
 {
-	struct visit v = {.loop = l};
+	struct rx v = {.loop = l};
 
 	for (uint32_t i = 0; i < l->local.rx_rings; i++)
 		receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_ALL);
-	receive_leave(&v);
+	rx_leave(&v);
 }
 
 void loop_catch_up(void)
@@ -378,11 +354,11 @@ void loop_catch_up(void)
 
 void drain_rx_ring(struct loop *l, struct local_peer *n)
 {
-	struct visit v = {.loop = l};
+	struct rx v = {.loop = l};
 
 	while (receive_rx_ring(&v, n, RX_RING_BATCH))
 		;
-	receive_leave(&v);
+	rx_leave(&v);
 }
 
 /* Whether it is time to look at a port, for a process that has local peers too; `at_work`: they have sent something
@@ -435,17 +411,19 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 
 bool receive_handover(struct loop *l, uint64_t now)
 {
-	struct visit v = {.loop = l, .now = now};
-	static const struct handover_ops ops = {receive_deliver, deliver_passed, deliver_report, deliver_ask};
+	struct rx v = {.loop = l, .now = now};
+	static const struct handover_ops ops = {deliver_port, deliver_passed, deliver_report, deliver_ask};
 	bool any = handover_receive(&l->slot, &ops, &v);
 
-	receive_leave(&v);
+	rx_leave(&v);
 	if (unlikely(l->handover.bytes))
 		handover_send(&l->handover, &l->slot);
 	return any;
 }
 
-NO_LOCK_ANALYSIS static void drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS /* called through link_ops, with l->receive held */
+	static bool
+	drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
 	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false)
@@ -453,6 +431,7 @@ NO_LOCK_ANALYSIS static void drain_deliver(void *arg, const struct packet *p, co
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);
+	return true;
 }
 
 void drain_port(void *arg)

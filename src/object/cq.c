@@ -150,7 +150,6 @@ int cq_poll(struct cq *cq, int max, struct cqe *out)
 
 static inline void take_wc(void *to, int i, const struct cqe *e)
 {
-	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
 	cq_show((struct ibv_wc *)to + i, e->wr_id, e->status, e->opcode, e->byte_len, e->imm, e->qpn, e->src_qp,
 		e->flags, e->sl);
 }

@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/trace.h"
 #include "object/hca.h"
 #include "object/pd.h"
 
@@ -99,39 +100,6 @@ bool cq_refuse(struct cq *cq) RELEASE(cq->lock);
 /* A CQE has come to a CQ that is armed; `urgent`: one that a request for solicited ones is told of. */
 void cq_wake(struct cq *cq, bool urgent) RELEASE(cq->lock);
 
-/* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
- * now. False: the CQ was full, or had overrun before; then hca->ops->cq_error is told (once) and the CQE is lost.
- *
- * Inlined, and field by field, so that what the caller has in registers goes to the ring at once: by way of memory it
- * would be read back in larger pieces than it was written in, which stalls the processor. */
-static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct cqe cqe) EXCLUDES(cq->lock)
-{
-	uint32_t tail;
-	struct cqe *to;
-
-	lock_take(&cq->lock);
-	tail = cq_tail(cq);
-	if (unlikely(cq_overrun(cq) || tail - cq_head(cq) >= cq->depth))
-		return cq_refuse(cq);
-	to = &cq->ring[tail & cq->mask];
-	to->wr_id = cqe.wr_id;
-	to->qpn = cqe.qpn;
-	to->byte_len = cqe.byte_len;
-	to->imm = cqe.imm;
-	to->src_qp = cqe.src_qp;
-	to->wqe = cqe.wqe;
-	to->status = cqe.status;
-	to->opcode = cqe.opcode;
-	to->flags = cqe.flags;
-	to->marks = cqe.marks;
-	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
-	if (unlikely(cq_arm(cq) != CQ_UNARMED))
-		cq_wake(cq, cqe.solicited || cqe.status != IBV_WC_SUCCESS);
-	else
-		lock_drop(&cq->lock);
-	return true;
-}
-
 /* A hint without the lock. */
 static inline bool cq_looks_empty(const struct cq *cq)
 {
@@ -161,6 +129,7 @@ static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uin
 							  uint8_t opcode, uint32_t byte_len, uint32_t imm, uint32_t qpn,
 							  uint32_t src_qp, uint8_t flags, uint8_t sl)
 {
+	trace(poll, qpn, wr_id, status, opcode, 0, 0);
 	wc->wr_id = wr_id;
 	wc->status = status;
 	wc->opcode = opcode;
@@ -174,6 +143,50 @@ static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uin
 	wc->slid = 0;
 	wc->sl = sl;
 	wc->dlid_path_bits = 0;
+}
+
+/* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
+ * now. A success goes to `poller`, if that is a thread that has found this CQ empty and looks what has come (NULL:
+ * there is none); the slot that it frees is noted in *reclaimed. False: the CQ was full, or had overrun before; then
+ * hca->ops->cq_error is told (once) and the CQE is lost.
+ *
+ * Inlined, and field by field, so that what the caller has in registers goes to the ring at once: by way of memory it
+ * would be read back in larger pieces than it was written in, which stalls the processor. */
+static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct cq_poller *poller,
+							  _Atomic uint32_t *reclaimed, struct cqe cqe)
+	EXCLUDES(cq->lock)
+{
+	uint32_t tail;
+	struct cqe *to;
+
+	if (poller && likely(cqe.status == IBV_WC_SUCCESS && cq_is_polled(cq, poller))) {
+		cq_show(&poller->wc[poller->got++], cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm, cqe.qpn,
+			cqe.src_qp, cqe.flags, cqe.sl);
+		atomic_store_explicit(reclaimed, cqe.wqe + 1, memory_order_relaxed); /* see cq.c reclaim() */
+		return true;
+	}
+
+	lock_take(&cq->lock);
+	tail = cq_tail(cq);
+	if (unlikely(cq_overrun(cq) || tail - cq_head(cq) >= cq->depth))
+		return cq_refuse(cq);
+	to = &cq->ring[tail & cq->mask];
+	to->wr_id = cqe.wr_id;
+	to->qpn = cqe.qpn;
+	to->byte_len = cqe.byte_len;
+	to->imm = cqe.imm;
+	to->src_qp = cqe.src_qp;
+	to->wqe = cqe.wqe;
+	to->status = cqe.status;
+	to->opcode = cqe.opcode;
+	to->flags = cqe.flags;
+	to->marks = cqe.marks;
+	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
+	if (unlikely(cq_arm(cq) != CQ_UNARMED))
+		cq_wake(cq, cqe.solicited || cqe.status != IBV_WC_SUCCESS);
+	else
+		lock_drop(&cq->lock);
+	return true;
 }
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */

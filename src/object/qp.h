@@ -62,7 +62,7 @@ struct requester {
 			bool rnr_wait; /* told "receiver not ready": silent until rnr_until */
 			bool probe_wanted; /* send the last packet again */
 		};
-		uint32_t manner; /* all of these: requester_is_plain() */
+		uint32_t phase; /* all of these: requester_is_open() */
 	};
 	bool peer_spoke;	      /* a request has come since we sent one: the peer may be waiting for its reply */
 	uint8_t rd_count;	      /* see rd_last */
@@ -100,10 +100,10 @@ struct requester {
 	uint64_t timed_at; /* when it was sent; 0: none is */
 };
 
-/* Lossless, and nothing else of that. */
-static inline bool requester_is_plain(const struct requester *r)
+/* It neither waits for something nor has something to repeat. */
+static inline bool requester_is_open(const struct requester *r)
 {
-	return le32toh(r->manner) == 1;
+	return !(le32toh(r->phase) & ~0xffu); /* whatever `lossless` is */
 }
 
 enum response_kind {
@@ -133,6 +133,14 @@ struct atomic_record {
 	bool valid;
 };
 
+/* How urgently an acknowledgement is owed; the most urgent of what has come counts. */
+enum ack_state {
+	ACK_NONE,
+	ACK_OWED,   /* something has been received since the last ACK */
+	ACK_ASKED,  /* the peer asks for it (AckReq) at the end of a message */
+	ACK_URGENT, /* the peer asks for it in the middle of a message, or for the second time */
+};
+
 /* Which kind of message the responder is in the middle of. */
 enum inbound {
 	INBOUND_NONE,
@@ -158,9 +166,7 @@ struct responder {
 	};
 	bool has_recv;
 	bool nak_sent;		/* a NAK is out, or will be: silent until the expected packet comes */
-	bool ack_owed;		/* something received is not acknowledged yet */
-	bool ack_asked;		/* ... and the peer asked for it ... */
-	bool ack_urgent;	/* ... in the middle of a message, or again */
+	uint8_t ack;		/* enum ack_state: that of the acknowledgement which is owed */
 	bool starves;		/* a local peer's message found no receive, and none has been taken since ... */
 	uint64_t look_at;	/* ... when to look whether there is one now; 0: the local peer has been told ... */
 	uint64_t patient_until; /* ... when to tell it that there is none; 0: not known yet */
@@ -197,6 +203,17 @@ struct away {
 	uint32_t begin_msn, msn;
 };
 
+/* How requests may leave that are posted to an idle QP: see the post table in loop/post.c. Set by engine_set_lane(),
+ * where the state, the link or what can be reached changes. */
+enum lane {
+	LANE_QUEUE,    /* by the queue alone */
+	LANE_UDP,      /* RC over the network */
+	LANE_RING,     /* RC to a local peer, by its ring */
+	LANE_MEMORY,   /* the same, and its memory can be reached */
+	LANE_DATAGRAM, /* UD */
+	LANES
+};
+
 struct qp {
 	union { /* what the application holds: first. base.state is what it was told last */
 		struct ibv_qp base;
@@ -211,12 +228,13 @@ struct qp {
 	_Alignas(CACHE_LINE) struct lock lock;
 	/* mutable */
 	enum ibv_qp_state state;
+	uint8_t lane;		     /* enum lane */
 	bool alive;		     /* between create and destroy */
 	bool cq_lost;		     /* a completion found its CQ full: the QP is about to fail */
-	bool comm_est;		     /* IBV_EVENT_COMM_EST was reported */
 	bool is_ready;		     /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	_Atomic bool ack_is_delayed; /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`,
 					else a hint */
+	bool comm_est : 1;	     /* IBV_EVENT_COMM_EST was reported */
 	bool is_kept : 1;  /* for loop/: an XRC target that others would go on with: what it does is noted in `keep` */
 	bool is_guest : 1; /* for loop/: the responder of another process's target. Constant, as what follows ... */
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
@@ -308,6 +326,12 @@ static inline struct path *wqe_path(const struct sq *sq, struct wqe *w)
 static inline bool is_reliable(const struct qp *qp)
 {
 	return qp->transport != TRANSPORT_UC && qp->transport != TRANSPORT_UD && qp->transport != TRANSPORT_RAW;
+}
+
+/* Whether packets for it are looked at: IBTA 9.6.1. In SQE the receive queue goes on. */
+static inline bool qp_is_receiving(const struct qp *qp)
+{
+	return qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
 }
 
 static inline bool is_xrc_target(const struct qp *qp)

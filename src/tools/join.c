@@ -472,6 +472,19 @@ static void on_complete_recv(struct joined *j, uint32_t i, const struct record *
 }
 
 /* Completions of one queue are polled in order. */
+/* Posting and executing were one. */
+static void on_onesided(struct joined *j, uint32_t i, const struct record *e)
+{
+	uint32_t q = request_by_wqe(j, conn_of(j, e->file, e->arg[0]), e->arg[1]);
+
+	if (q == MAP_NONE) {
+		j->partial++;
+		return;
+	}
+	add_step(j, q, i);
+	reach(&j->requests[q], EXECUTED, e->time);
+}
+
 static void on_poll(struct joined *j, uint32_t i, const struct record *e)
 {
 	uint32_t c = conn_of(j, e->file, e->arg[0]); /* may move j->conns */
@@ -529,6 +542,7 @@ static void (*const handler[TRACE_POINTS])(struct joined *, uint32_t, const stru
 	[TRACE_drop] = on_drop,
 	[TRACE_match] = on_match,
 	[TRACE_execute] = on_execute,
+	[TRACE_onesided] = on_onesided,
 	[TRACE_acknowledge] = on_acknowledge,
 	[TRACE_acknowledged] = on_acknowledged,
 	[TRACE_retry] = on_retry,

@@ -182,11 +182,12 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 		return;
 	case TRACE_send:
 		print_line(line, e, is_acknowledgement(a[2]) ? "acknowledgement sent" : "packet sent",
-			   "%s, %u bytes of UDP", packet_text(q, a[1], a[2]), (unsigned)a[4]);
+			   a[5] ? "%s, by the ring in shared memory" : "%s, %u bytes of UDP",
+			   packet_text(q, a[1], a[2]), (unsigned)a[4]);
 		return;
 	case TRACE_receive:
 		print_line(line, e, is_acknowledgement(a[2]) ? "acknowledgement received" : "packet received",
-			   "%s, ICRC good", packet_text(q, a[1], a[2]));
+			   a[5] ? "%s, by the ring" : "%s, ICRC good", packet_text(q, a[1], a[2]));
 		return;
 	case TRACE_drop:
 		print_line(line, e, "packet not used", "%s: %s", packet_text(q, a[1], a[2]), drop_name(a[3]));
@@ -201,6 +202,10 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 	case TRACE_execute:
 		text = memory_text(conn, q, e, &what);
 		print_line(line, e, what, "%s", text);
+		return;
+	case TRACE_onesided:
+		print_line(line, e, "executed from here", "%u bytes at 0x%" PRIx64 " of the peer's memory: no packet",
+			   (unsigned)a[4], a[3]);
 		return;
 	case TRACE_acknowledge:
 		print_line(line, e, "answer built", "%s of PSN 0x%06x, MSN %u", syndrome_name(a[3]), (unsigned)a[2],

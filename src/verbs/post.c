@@ -7,19 +7,11 @@
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct qp *qp = (struct qp *)base;
-	int error = 0;
+	int error;
 
 	qp_fetch(qp);
 	lock_take(&qp->lock);
-	if (wr && wr->opcode != IBV_WR_SEND)
-		wr = engine_post_onesided(qp, wr);
-	if (wr)
-		wr = loop_post_straight(qp, wr);
-	if (wr && !loop_post_short(qp, wr)) {
-		loop_posting(qp);
-		error = engine_post_send(qp, wr, bad);
-		loop_posted(qp); /* after an error as well: those before the bad one are posted */
-	}
+	error = loop_post_send(qp, wr, bad);
 	lock_drop(&qp->lock);
 	return error;
 }

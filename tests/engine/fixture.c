@@ -286,7 +286,7 @@ void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *
 		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	engine_receive(f->qp, &p, from, f->now);
+	engine_receive(f->qp, &p, from, f->now, NULL);
 	lock_drop(&f->qp->lock);
 	free(exact);
 	fixture_run(f);

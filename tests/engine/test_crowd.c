@@ -259,7 +259,7 @@ static void deliver(struct world *w)
 	if (p->opcode == OPCODE_CREDIT_REQUEST)
 		answers = engine_grant_credit(e->qp, p, &host, w->now, &answer);
 	else
-		engine_receive(e->qp, p, &host, w->now);
+		engine_receive(e->qp, p, &host, w->now, NULL);
 	lock_drop(&e->qp->lock);
 	run(w, e);
 	if (answers)

@@ -284,7 +284,7 @@ static void an_ipv6_header_is_a_grh(void **state)
 	p.payload = payload;
 	lock_take(&f->qp->lock);
 	p.opcode |= TRANSPORT_UD;
-	engine_receive(f->qp, &p, &from, f->now);
+	engine_receive(f->qp, &p, &from, f->now, NULL);
 	lock_drop(&f->qp->lock);
 	c = expect_taken(f, 1, IBV_WC_SUCCESS);
 	assert_int_equal(c.sl, 0x9);
@@ -315,11 +315,11 @@ static void what_does_not_fit_is_dropped(void **state)
 	lock_take(&f->qp->lock);
 	p = request(OP_SEND_ONLY, psn(4), 8);
 	p.payload = f->payload;
-	engine_receive(f->qp, &p, &fixture_there, f->now); /* RC */
+	engine_receive(f->qp, &p, &fixture_there, f->now, NULL); /* RC */
 	p.opcode |= TRANSPORT_UC;
-	engine_receive(f->qp, &p, &fixture_there, f->now);
+	engine_receive(f->qp, &p, &fixture_there, f->now, NULL);
 	p.opcode = OPCODE_CNP;
-	engine_receive(f->qp, &p, &fixture_there, f->now);
+	engine_receive(f->qp, &p, &fixture_there, f->now, NULL);
 	lock_drop(&f->qp->lock);
 	expect_none(f);
 	expect_silence(f);

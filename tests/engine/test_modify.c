@@ -398,7 +398,7 @@ static uint32_t give_at_once(struct fixture *f, uint32_t first, uint32_t count)
 		struct packet p = aimed(f, i & 1 ? OP_READ_REQUEST : OP_FETCH_ADD, due_psn(first + i), 0, 0, 8);
 
 		p.swap_add = 1;
-		engine_receive(f->qp, &p, &fixture_there, f->now);
+		engine_receive(f->qp, &p, &fixture_there, f->now, NULL);
 	}
 	lock_drop(&f->qp->lock);
 	fixture_forget(f);

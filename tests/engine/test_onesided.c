@@ -8,7 +8,7 @@
 #include "fixture.h"
 #include "memory/share.h"
 #include "object/show.h"
-#include "straight_way.h"
+#include "fast_path.h"
 
 enum { LONG = 40000, LINK = 4096, SPAN = (LONG + LINK - 1) / LINK }; /* bytes of a SEND, of a packet; packets */
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
@@ -304,9 +304,9 @@ static void at_once_only_where_nothing_is_owed(void **state)
 		wr[i].wr.rdma.remote_addr = IOVA, wr[i].wr.rdma.rkey = target->base.rkey;
 	start(f);
 	lock_take(&f->qp->lock);
-	f->qp->resp.ack_owed = true;
+	f->qp->resp.ack = ACK_OWED;
 	assert_ptr_equal(engine_post_onesided(f->qp, wr), wr);
-	f->qp->resp.ack_owed = false;
+	f->qp->resp.ack = ACK_NONE;
 	assert_ptr_equal(engine_post_onesided(f->qp, wr), &send);
 	assert_int_equal(f->qp->sq.head, 2);
 	assert_null(engine_post_onesided(f->qp, NULL));

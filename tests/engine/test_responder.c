@@ -502,7 +502,7 @@ static void give_reads_together(struct fixture *f, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		struct packet p = aimed(f, OP_READ_REQUEST, due_psn(i), 0, 0, 8);
 
-		engine_receive(f->qp, &p, &fixture_there, f->now);
+		engine_receive(f->qp, &p, &fixture_there, f->now, NULL);
 	}
 	lock_drop(&f->qp->lock);
 	fixture_run(f);

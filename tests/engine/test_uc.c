@@ -124,7 +124,7 @@ static void nothing_is_answered(void **state)
 	p = aimed(f, OP_READ_REQUEST, due_psn(2), 0, TARGET, 8);
 	p.payload = f->payload;
 	lock_take(&f->qp->lock);
-	engine_receive(f->qp, &p, &fixture_there, f->now); /* RC: not for this QP */
+	engine_receive(f->qp, &p, &fixture_there, f->now, NULL); /* RC: not for this QP */
 	lock_drop(&f->qp->lock);
 	fixture_run(f);
 	expect_silence(f);

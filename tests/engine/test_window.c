@@ -486,7 +486,7 @@ static void a_read_ends_with_its_window(void **state)
 	p = aimed(f, OP_READ_REQUEST, due_psn(0), 0, 0, 100 * MTU); /* more than a tx batch */
 	p.rkey = f->rkey;
 	lock_take(&f->qp->lock);
-	engine_receive(f->qp, &p, &fixture_there, f->now);
+	engine_receive(f->qp, &p, &fixture_there, f->now, NULL);
 	f->batch.now = f->now;
 	f->batch.room = UINT32_MAX;
 	assert_true(engine_run(f->qp, &f->batch));

@@ -27,7 +27,7 @@ static uint32_t length_of(uint32_t i)
 	return i * 4096 / MOST;
 }
 
-static void take(void *arg, const struct packet *p, const union ibv_gid *f)
+static bool take(void *arg, const struct packet *p, const union ibv_gid *f)
 {
 	uint32_t i = p->psn.v;
 
@@ -39,6 +39,7 @@ static void take(void *arg, const struct packet *p, const union ibv_gid *f)
 	assert_memory_equal(p->to, &to, sizeof(to));
 	assert_int_equal(p->length, length_of(i));
 	assert_memory_equal(p->payload, payload, p->length);
+	return true;
 }
 
 static void open_both(void)
@@ -111,9 +112,10 @@ static void a_stopped_process_is_not_waited_for(void **state)
 	close_both();
 }
 
-static void ignore(void *arg, const struct packet *p, const union ibv_gid *f)
+static bool ignore(void *arg, const struct packet *p, const union ibv_gid *f)
 {
 	++*(uint32_t *)arg;
+	return true;
 }
 
 static void garbage_does_no_harm(void **state)

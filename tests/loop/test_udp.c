@@ -68,7 +68,7 @@ static void close_pair(void)
 	a.link->ops->close(a.link);
 }
 
-static void deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+static bool deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct end *e = arg;
 	struct got *g = &e->got[e->count++];
@@ -78,6 +78,7 @@ static void deliver(void *arg, const struct packet *p, const union ibv_gid *from
 	g->packet = *p;
 	memcpy(g->payload, p->payload, p->length);
 	g->from = *from;
+	return true;
 }
 
 /* Good or bad; not empty ones, which are no packets, and come before the first packet of a way (link/udp_way.c). */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/straight.h"
+#include "engine/fast_send.h"
 #include "world.h"
 
 #define RUN_DELAY (50 * USEC) /* an owed ACK or a posted request waits no longer, see loop/ */
@@ -137,10 +137,10 @@ void end_fini(struct end *e)
 	arena_fini(&e->arena);
 }
 
-struct lane *end_lane(struct end *e)
+struct sim_lane *end_lane(struct end *e)
 {
 	struct world *w = e->world;
-	struct lane *l = &w->lane[e->node->index][e->peer->node->index];
+	struct sim_lane *l = &w->lane[e->node->index][e->peer->node->index];
 
 	return l->size && !w->network.dead[e->peer->node->index] ? l : NULL;
 }
@@ -167,7 +167,7 @@ static void check_state(struct end *e)
 
 static void send_batch(struct end *e, struct tx_batch *batch, uint32_t from)
 {
-	struct lane *lane = e->qp->req.lossless ? end_lane(e) : NULL;
+	struct sim_lane *lane = e->qp->req.lossless ? end_lane(e) : NULL;
 	struct world *w = e->world;
 
 	for (uint32_t i = from; i < batch->packets; i++) {
@@ -194,7 +194,7 @@ void end_run(struct end *e, bool delay_ack)
 	struct world *w = e->world;
 	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
-	struct lane *lane;
+	struct sim_lane *lane;
 	uint64_t deadline;
 	bool more, work;
 	int rounds = 0;
@@ -254,18 +254,18 @@ void end_attend(struct end *e)
 		e->run_at = w->now + dice_below(&w->dice, RUN_DELAY);
 }
 
-/* As loop_post_short(). */
-NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
+/* As loop_post_fast_udp(). */
+NO_LOCK_ANALYSIS static bool post_fast_udp(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
 	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	struct packet packet[2];
-	char payload[SHORT_MOST];
+	char payload[FAST_UDP_MOST];
 
-	if (!engine_post_is_short(qp, wr))
+	if (qp->lane != LANE_UDP || !qp_is_idle(qp) || !engine_fast_send_fits(qp, wr))
 		return false;
-	batch->packets = engine_post_short(qp, wr, w->now, w->style.budget, payload, packet);
+	batch->packets = engine_fast_send_udp(qp, wr, w->now, w->style.budget, payload, packet);
 	for (uint32_t i = 0; i < batch->packets; i++)
 		batch->tx[i] = (struct tx){.packet = packet[i], .path = &qp->path, .iovs = i == 0};
 	batch->iov[0] = (struct iovec){payload, packet[0].length};
@@ -277,31 +277,33 @@ NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
 	return true;
 }
 
-/* As loop_post_straight() and loop_post_short(), now and then; with the lock of the QP. */
-NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr)
+/* As loop_post_fast() and loop_post_fast_udp(), now and then; with the lock of the QP. */
+NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_fast(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
 	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 
-	for (; wr && w->lane_mtu && engine_is_straight(qp) && dice_chance(&w->dice, 0.7); wr = wr->next) {
-		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(STRAIGHT_MOST) + BATCH_SPARE)
+	for (; wr && w->lane_mtu && (qp->lane == LANE_RING || qp->lane == LANE_MEMORY) && qp_is_idle(qp) &&
+	       dice_chance(&w->dice, 0.7);
+	     wr = wr->next) {
+		if (end_lane(e) && lane_room(end_lane(e)) < lane_bytes(FAST_RING_MOST) + BATCH_SPARE)
 			break;
 		batch->tx[0] =
 			(struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &qp->path, .iovs = 1};
-		if (!(straight_is_common(qp, wr) ? engine_post_straight(qp, wr, &batch->tx[0].packet, payload, true)
-						 : engine_post_straight(qp, wr, &batch->tx[0].packet, payload, false)))
+		if (!(fast_is_common(qp, wr) ? engine_fast_send(qp, wr, &batch->tx[0].packet, payload, true)
+					     : engine_fast_send(qp, wr, &batch->tx[0].packet, payload, false)))
 			break;
-		if (!engine_straight_is_timed(qp))
-			engine_time_straight(qp, w->now);
+		if (!engine_fast_is_timed(qp))
+			engine_fast_time(qp, w->now);
 		batch->iov[0] = (struct iovec){payload, batch->tx[0].packet.length};
 		batch->packets = 1;
 		send_batch(e, batch, 0);
 		batch->packets = 0;
 		check_state(e);
 	}
-	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_short(e, wr))
+	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_fast_udp(e, wr))
 		wr = wr->next;
 	if (engine_deadline(qp) != NEVER)
 		timer_set(&e->node->hca.timers, &qp->timer, engine_deadline(qp));
@@ -318,9 +320,8 @@ NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const u
 	    p->length, p->syndrome, p->msn);
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
-	if (!dice_chance(&w->dice, 0.7) ||
-	    !(p->mtu ? engine_receive_straight(qp, p, from, NULL) : engine_receive_short(qp, p, from, w->now, NULL)))
-		engine_receive(qp, p, from, w->now);
+	if (!p->mtu || !dice_chance(&w->dice, 0.7) || !engine_receive(qp, p, from, 0, NULL))
+		engine_receive(qp, p, from, w->now, NULL);
 	lock_drop(&qp->lock);
 	e->nap = 0;
 	end_attend(e);
@@ -330,7 +331,7 @@ void end_expire(struct end *e)
 {
 	struct qp *qp = e->qp;
 
-	struct lane *lane = qp->req.lossless ? end_lane(e) : NULL;
+	struct sim_lane *lane = qp->req.lossless ? end_lane(e) : NULL;
 
 	lock_take(&qp->lock);
 	say(e->world, e, "expires");

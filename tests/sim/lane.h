@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-struct lane {
+struct sim_lane {
 	uint32_t size; /* bytes; 0: there is no ring */
 	uint64_t at, read, told;
 	uint64_t tell_at; /* when the consumer tells what it has read; NEVER: it has */
@@ -19,13 +19,13 @@ static inline uint32_t lane_bytes(uint32_t payload)
 	return (payload + 100 + 63) & ~63u;
 }
 
-static inline uint32_t lane_room(const struct lane *l)
+static inline uint32_t lane_room(const struct sim_lane *l)
 {
 	return l->size - (uint32_t)(l->at - l->told);
 }
 
 /* True: the producer has been told. */
-static inline bool lane_read(struct lane *l, uint32_t bytes, uint64_t tell_at)
+static inline bool lane_read(struct sim_lane *l, uint32_t bytes, uint64_t tell_at)
 {
 	l->read += bytes;
 	l->tell_at = min_of(l->tell_at, tell_at);
@@ -35,7 +35,7 @@ static inline bool lane_read(struct lane *l, uint32_t bytes, uint64_t tell_at)
 	return true;
 }
 
-static inline void lane_tell(struct lane *l)
+static inline void lane_tell(struct sim_lane *l)
 {
 	l->told = l->read;
 	l->tell_at = NEVER;

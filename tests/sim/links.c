@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/straight.h"
+#include "engine/fast_send.h"
 #include "links.h"
 
 struct services services;
@@ -165,23 +165,24 @@ static void prepare(struct link *l, uint32_t number)
 }
 
 /* As post_datagrams() in loop/, now and then. */
-NO_LOCK_ANALYSIS static bool post_straight(struct link *l, const struct ibv_send_wr *wr)
+NO_LOCK_ANALYSIS static bool post_fast(struct link *l, const struct ibv_send_wr *wr)
 {
 	struct world *w = services.world;
 	struct tx *tx = &w->batch.tx[0];
 	struct qp *qp = l->from.qp;
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	struct flow *to;
 
-	if (l->kind != UD || !engine_is_straight(qp) || !dice_chance(&w->dice, 0.7))
+	if (l->kind != UD || qp->lane != LANE_DATAGRAM || qp->sq.head != qp->sq.tail || !qp_is_idle(qp) ||
+	    !dice_chance(&w->dice, 0.7))
 		return false;
 	to = engine_flow_near(qp, wr, w->now);
 	*tx = (struct tx){.packet = {.migrated = true, .pkey = PKEY_DEFAULT}, .path = &l->ah.path, .iovs = 1};
-	if (!to || !engine_post_datagram(qp, wr, to, w->now, &tx->packet, payload))
+	if (!to || !engine_fast_datagram(qp, wr, to, w->now, &tx->packet, payload))
 		return false;
 	w->batch.iov[0] = (struct iovec){payload, tx->packet.length};
 	network_send(&w->network, l->from.node->index, &w->batch, tx, 0, w->now);
-	engine_sent_datagrams(qp, wr);
+	engine_fast_datagrams_sent(qp, wr);
 	return true;
 }
 
@@ -216,7 +217,7 @@ void post_send(struct link *l)
 	if (l->kind == XRC)
 		wr.qp_type.xrc.remote_srqn = l->pool->srq->number;
 	lock_take(&l->from.qp->lock);
-	err = post_straight(l, &wr) ? 0 : engine_post_send(l->from.qp, &wr, &bad);
+	err = post_fast(l, &wr) ? 0 : engine_post_send(l->from.qp, &wr, &bad);
 	lock_drop(&l->from.qp->lock);
 	expect(services.world, NULL, !err, "a request is refused: %d", err);
 	services.world->ops++;

@@ -421,7 +421,7 @@ static bool post_sends(struct end *e)
 	if (count == 0)
 		return false;
 	lock_take(&e->qp->lock);
-	rest = end_post_straight(e, wr);
+	rest = end_post_fast(e, wr);
 	if (rest)
 		err = engine_post_send(e->qp, rest, &bad);
 	lock_drop(&e->qp->lock);

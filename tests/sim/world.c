@@ -113,7 +113,7 @@ static void share_host(struct world *w, struct quality *q)
 	size = dice_pick(&w->dice, packets) * (w->lane_mtu + BATCH_OVERHEAD + BATCH_SPARE);
 	for (int from = 0; from < NETWORK_NODES; from++)
 		for (int to = 0; to < NETWORK_NODES; to++)
-			w->lane[from][to] = (struct lane){.size = size, .tell_at = NEVER};
+			w->lane[from][to] = (struct sim_lane){.size = size, .tell_at = NEVER};
 	w->stops_left = dice_chance(&w->dice, 0.5) ? 0 : (uint32_t)dice_between(&w->dice, 1, 5);
 	w->stop_at = w->now + dice_below(&w->dice, 50 * w->style.pace + 1);
 	q->loss = q->duplicate = q->corrupt = q->reorder = 0;
@@ -217,7 +217,7 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 /* Who waits for room in that lane goes on when there is enough to be worth it: local_unstick(). */
 static void unstick(struct world *w, uint32_t from, uint32_t to)
 {
-	const struct lane *l = &w->lane[from][to];
+	const struct sim_lane *l = &w->lane[from][to];
 
 	for (uint32_t i = 0; i < w->ends && lane_room(l) >= l->size / 4; i++) {
 		struct end *e = &w->end[i];

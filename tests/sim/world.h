@@ -161,8 +161,8 @@ struct world {
 	uint64_t struck_at;
 	bool spoiled;	   /* not every request has to succeed */
 	uint32_t lane_mtu; /* the ends are on one host: nothing is lost, packets get this large; 0: on two hosts */
-	struct lane lane[NETWORK_NODES][NETWORK_NODES]; /* from, to */
-	uint32_t stops_left;				/* so often is a process stopped for a while */
+	struct sim_lane lane[NETWORK_NODES][NETWORK_NODES]; /* from, to */
+	uint32_t stops_left;				    /* so often is a process stopped for a while */
 	uint64_t stop_at;
 	uint64_t stopped; /* ns, of all stops together */
 	uint32_t nodes, ends;
@@ -204,7 +204,7 @@ void end_fini(struct end *e);
 /* Runs the engine: packets onto the network, timer set. */
 void end_run(struct end *e, bool delay_ack);
 /* With the QP's lock: some of the requests go at once; returns the rest. */
-struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr);
+struct ibv_send_wr *end_post_fast(struct end *e, struct ibv_send_wr *wr);
 /* Now, or a little later, as a loop would. */
 void end_attend(struct end *e);
 void end_receive(struct end *e, const struct packet *p, const union ibv_gid *from);
@@ -212,7 +212,7 @@ void end_expire(struct end *e);
 void end_modify(struct end *e, enum ibv_qp_state to);
 void end_destroy_qp(struct end *e);
 /* The lane to its peer; NULL: there is none, or the peer is dead. */
-struct lane *end_lane(struct end *e);
+struct sim_lane *end_lane(struct end *e);
 bool end_is_idle(const struct end *e); /* all it posted has completed */
 
 /* workload.c: what applications do */

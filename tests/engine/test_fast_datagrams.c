@@ -2,7 +2,7 @@
 /* Datagrams between local peers that go the fast path: as test_straight.c. */
 #include <string.h>
 
-#include "straight_way.h"
+#include "fast_path.h"
 
 static struct local_peer *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
@@ -53,9 +53,11 @@ static bool post_near(struct fixture *f, const struct ibv_send_wr *wr, struct pa
 
 	*p = (struct packet){0};
 	lock_take(&f->qp->lock);
-	to = engine_is_straight(f->qp) ? engine_flow_near(f->qp, wr, f->now) : NULL;
+	to = f->qp->lane == LANE_DATAGRAM && f->qp->sq.head == f->qp->sq.tail && qp_is_idle(f->qp)
+		     ? engine_flow_near(f->qp, wr, f->now)
+		     : NULL;
 	if (to)
-		posted = engine_post_datagram(f->qp, wr, to, f->now, p, payload);
+		posted = engine_fast_datagram(f->qp, wr, to, f->now, p, payload);
 	lock_drop(&f->qp->lock);
 	assert_int_equal(f->qp->sq.tail, tail + posted);
 	return posted;
@@ -65,13 +67,13 @@ static bool post_near(struct fixture *f, const struct ibv_send_wr *wr, struct pa
 static void sent(struct fixture *f, const struct ibv_send_wr *wr)
 {
 	lock_take(&f->qp->lock);
-	engine_sent_datagrams(f->qp, wr);
+	engine_fast_datagrams_sent(f->qp, wr);
 	lock_drop(&f->qp->lock);
 }
 
 static bool send_near(struct fixture *f, const struct ibv_send_wr *wr)
 {
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	struct packet p;
 
 	if (!post_near(f, wr, &p, payload))
@@ -84,7 +86,7 @@ static void a_datagram_says_what_the_request_does(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_sge sge;
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	struct ibv_send_wr wr;
 	struct packet p;
 
@@ -127,7 +129,7 @@ static void a_datagram_says_what_the_request_does(void **state)
 static void a_datagram_that_is_not_plain_is_left_to_the_usual_way(void **state)
 {
 	struct fixture *f = *state;
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	struct ibv_send_wr wr;
 	struct ah foreign;
 	struct ibv_sge sge;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the tests of the fast path and of the short one share. */
-#ifndef UROCE_TEST_STRAIGHT_WAY_H
-#define UROCE_TEST_STRAIGHT_WAY_H
+#ifndef UROCE_TEST_FAST_PATH_H
+#define UROCE_TEST_FAST_PATH_H
 
-#include "engine/straight.h"
+#include "engine/fast_send.h"
 #include "fixture.h"
 
 static inline struct ibv_send_wr wr_of(uint64_t id, struct ibv_sge *sge, int count)
@@ -38,11 +38,12 @@ static inline bool give_to(struct fixture *f, struct packet p, const union ibv_g
 	bool taken;
 
 	p.payload = f->payload;
+	p.pkey = PKEY_DEFAULT;
 	p.to = fixture_here.raw;
 	p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	taken = engine_receive_straight(f->qp, &p, from, poller);
+	taken = engine_receive(f->qp, &p, from, 0, poller);
 	lock_drop(&f->qp->lock);
 	return taken;
 }

@@ -1,34 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Posting the fast path (engine.h), inline: for whoever makes a record of a packet there and then (loop/straight.c), so
+/* The fast path out (engine.h), inline: for whoever makes a record of a packet there and then (loop/post.c), so
  * that its values go from the work request to the record in registers, and are nowhere else in between. With qp->lock.
  */
-#ifndef UROCE_STRAIGHT_H
-#define UROCE_STRAIGHT_H
+#ifndef UROCE_FAST_SEND_H
+#define UROCE_FAST_SEND_H
 
 #include <string.h>
 
 #include "base/trace.h"
 #include "engine/internal.h"
 
-#define STRAIGHT_INLINE static inline __attribute__((always_inline))
+#define FAST_INLINE static inline __attribute__((always_inline))
 
-/* Whether the QP is in a state for it. */
-STRAIGHT_INLINE bool engine_is_straight(const struct qp *qp)
+/* Whether the QP is idle as far as a new request is concerned: nothing is posted that has not been sent, nothing is to
+ * be sent again, and nothing has to leave first. */
+FAST_INLINE bool qp_is_idle(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;
 
-	/* nothing waits at the cursor. Who traces wants to see all */
-	if (unlikely(qp->state != IBV_QPS_RTS || r->wqe != qp->sq.tail || r->packet || trace_on))
-		return false;
-	if (qp->transport == TRANSPORT_UD)
-		return qp->sq.head == qp->sq.tail;
-	/* nothing is to be sent again, nothing has to leave first */
-	return likely(qp->transport == TRANSPORT_RC && requester_is_plain(r) && r->next.v == r->high.v &&
-		      r->flight < r->window / 2 && !s->response_count && !s->owes);
+	return likely(r->wqe == qp->sq.tail && !r->packet && requester_is_open(r) && r->next.v == r->high.v &&
+		      !s->response_count && !s->owes);
 }
 
-STRAIGHT_INLINE bool straight_fits(const struct qp *qp, const struct ibv_send_wr *wr)
+FAST_INLINE bool fast_fits(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct sq *sq = &qp->sq;
 
@@ -38,7 +33,7 @@ STRAIGHT_INLINE bool straight_fits(const struct qp *qp, const struct ibv_send_wr
 }
 
 /* Of one piece, the payload. False: it is not memory of the domain, or takes more than a copy. */
-STRAIGHT_INLINE bool straight_copy(struct qp *qp, const struct ibv_sge *sge, char *to)
+FAST_INLINE bool fast_copy(struct qp *qp, const struct ibv_sge *sge, char *to)
 {
 	struct mr *mr = sge_region_again(qp->hca, &qp->sq.last, qp->pd, sge, sge->length, 0);
 	bool ok;
@@ -51,7 +46,7 @@ STRAIGHT_INLINE bool straight_copy(struct qp *qp, const struct ibv_sge *sge, cha
 }
 
 /* What is most common: it has a short way of its own through the following. */
-STRAIGHT_INLINE bool straight_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
+FAST_INLINE bool fast_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	return likely(wr->opcode == IBV_WR_SEND && wr->num_sge == 1 && wr->sg_list->length - 1 < REFER_MAPPED - 1 &&
 		      wr->sg_list->length <= qp->req.mtu);
@@ -59,10 +54,10 @@ STRAIGHT_INLINE bool straight_is_common(const struct qp *qp, const struct ibv_se
 
 /* The payload, or where it lies, to where the packet's is to be, and what is said of it in the WQE, whose opcode and
  * flags are there. Returns how many pieces lie elsewhere; less than 0: it is not for the fast path. */
-int straight_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload);
+int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload);
 
 /* The same of what is common. */
-STRAIGHT_INLINE int straight_put_common(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
+FAST_INLINE int fast_put_common(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
 {
 	const struct ibv_sge *sge = wr->sg_list;
 
@@ -79,13 +74,13 @@ STRAIGHT_INLINE int straight_put_common(struct qp *qp, struct wqe *w, const stru
 	}
 	w->num_sge = 1;
 	w->sge[0] = *sge;
-	return straight_copy(qp, sge, payload) ? 0 : -1;
+	return fast_copy(qp, sge, payload) ? 0 : -1;
 }
 
 /* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies)
- * to `payload`, with room for STRAIGHT_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
-STRAIGHT_INLINE bool engine_post_straight(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload,
-					  bool is_common)
+ * to `payload`, with room for FAST_RING_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
+FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload,
+				  bool is_common)
 {
 	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
@@ -93,7 +88,8 @@ STRAIGHT_INLINE bool engine_post_straight(struct qp *qp, const struct ibv_send_w
 	uint32_t packets;
 	int pieces;
 
-	if (unlikely(!straight_fits(qp, wr) || (wr->send_flags & IBV_SEND_FENCE && r->rd_count)))
+	if (unlikely(!fast_fits(qp, wr) || r->flight >= r->window / 2 ||
+		     (wr->send_flags & IBV_SEND_FENCE && r->rd_count)))
 		return false;
 	w->opcode = wr->opcode;
 	w->flags = wr->send_flags;
@@ -110,7 +106,7 @@ STRAIGHT_INLINE bool engine_post_straight(struct qp *qp, const struct ibv_send_w
 	} else {
 		return false;
 	}
-	pieces = is_common ? straight_put_common(qp, w, wr, payload) : straight_put(qp, w, wr, payload);
+	pieces = is_common ? fast_put_common(qp, w, wr, payload) : fast_put(qp, w, wr, payload);
 	if (unlikely(pieces < 0))
 		return false;
 	w->wr_id = wr->wr_id;
@@ -131,21 +127,24 @@ STRAIGHT_INLINE bool engine_post_straight(struct qp *qp, const struct ibv_send_w
 	if (responder_owes_ack(&qp->resp, false))
 		responder_give_ack(&qp->resp, p);
 
-	r->wqe = ++sq->tail;
+	trace(post_send, qp->base.qp_num, sq->tail, w->wr_id, w->opcode, w->length,
+	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	trace(pickup, qp->base.qp_num, sq->tail, w->psn.v, w->packets, w->opcode, 0);
+	trace(build, qp->base.qp_num, p->dest_qpn, p->psn.v, p->opcode, p->length, sq->tail);
+	sq->tail++;
 	packets = is_common ? 1 : w->packets;
-	r->flight += p->length + packets * PACKET_OVERHEAD; /* wqe_charge() */
-	r->next = r->high = r->asked = psn_add(p->psn, packets);
-	r->unasked = 0;
-	r->peer_spoke = false;
+	requester_sent(r, packets, p->length + packets * PACKET_OVERHEAD); /* wqe_charge() */
+	requester_sent_whole(qp);
+	requester_asked(r, r->next);
 	return true;
 }
 
 /* Of what has been posted so: whether the transport timer has to be begun, and does that. */
-STRAIGHT_INLINE bool engine_straight_is_timed(const struct qp *qp)
+FAST_INLINE bool engine_fast_is_timed(const struct qp *qp)
 {
 	return likely(qp->req.timeout_at != NEVER);
 }
-STRAIGHT_INLINE void engine_time_straight(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
+FAST_INLINE void engine_fast_time(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	note_sent(qp, now);
 }
@@ -155,16 +154,16 @@ STRAIGHT_INLINE void engine_time_straight(struct qp *qp, uint64_t now) REQUIRES(
 struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now) REQUIRES(qp->lock);
 
 /* The payload of one; in all, `most` bytes. straight.c has the loop. False: as above. */
-bool straight_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
+bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
 
 /* The same for one, without a WQE, as nothing is left to be done of it, though it takes a place in the queue, as all
  * do. */
-STRAIGHT_INLINE bool engine_post_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now,
-					  struct packet *p, char *payload)
+FAST_INLINE bool engine_fast_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now,
+				      struct packet *p, char *payload)
 {
 	const struct ibv_sge *sge = wr->sg_list;
 	struct requester *r = &qp->req;
-	uint32_t flags = wr->send_flags, most = min_of(r->mtu, (uint32_t)STRAIGHT_MOST), length;
+	uint32_t flags = wr->send_flags, most = min_of(r->mtu, (uint32_t)FAST_RING_MOST), length;
 
 	if (likely(wr->opcode == IBV_WR_SEND))
 		p->opcode = TRANSPORT_UD | OP_SEND_ONLY;
@@ -172,12 +171,12 @@ STRAIGHT_INLINE bool engine_post_datagram(struct qp *qp, const struct ibv_send_w
 		p->opcode = TRANSPORT_UD | OP_SEND_ONLY_IMM;
 	else
 		return false;
-	if (unlikely(!straight_fits(qp, wr)))
+	if (unlikely(!fast_fits(qp, wr)))
 		return false;
 	if (flags & IBV_SEND_INLINE)
 		most = min_of(most, qp->sq.max_inline);
 	if (unlikely(wr->num_sge != 1 || !sge->length)) {
-		if (!straight_gather(qp, wr, most, &length, payload))
+		if (!fast_gather(qp, wr, most, &length, payload))
 			return false;
 		p->length = length;
 	} else {
@@ -186,7 +185,7 @@ STRAIGHT_INLINE bool engine_post_datagram(struct qp *qp, const struct ibv_send_w
 			return false;
 		if (flags & IBV_SEND_INLINE)
 			memcpy(payload, (const void *)(uintptr_t)sge->addr, p->length);
-		else if (!straight_copy(qp, sge, payload))
+		else if (!fast_copy(qp, sge, payload))
 			return false;
 	}
 	p->pieces = 0;
@@ -199,13 +198,24 @@ STRAIGHT_INLINE bool engine_post_datagram(struct qp *qp, const struct ibv_send_w
 	p->src_qpn = qp->base.qp_num;
 	p->qkey = datagram_qkey(qp, wr->wr.ud.remote_qkey);
 
+	trace(post_send, qp->base.qp_num, qp->sq.tail, wr->wr_id, wr->opcode, p->length,
+	      flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	trace(build, qp->base.qp_num, p->dest_qpn, p->psn.v, p->opcode, p->length, qp->sq.tail);
 	r->wqe = ++qp->sq.tail;
 	r->next = r->una = r->high = psn_add(r->next, 1);
 	flow_count(to, p->length, true, now);
 	return true;
 }
 
+/* By udp: whether a request is one that engine_fast_send_udp() takes, on an idle QP. */
+bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
+/* Such a one: posts it, and makes its packet, and that of an ACK if one is due. They have to be sent at once, as one
+ * train; the payload of the first is copied to `payload`. `budget`: as of a tx batch. Returns how many; 0: nothing has
+ * been posted, as its memory is not to be had this way. */
+uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
+			      struct packet packet[2]) REQUIRES(qp->lock);
+
 /* All that have been posted so are sent, `wr` first: they are complete. Before anything else is done with the QP. */
-void engine_sent_datagrams(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
+void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 #endif

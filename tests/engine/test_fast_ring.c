@@ -3,7 +3,7 @@
  * does, and what is not for them goes the usual way. Datagrams: test_straight_datagrams.c. */
 #include <string.h>
 
-#include "straight_way.h"
+#include "fast_path.h"
 
 enum { LARGE = 4096 };
 
@@ -23,11 +23,11 @@ static bool post_with(struct fixture *f, const struct ibv_send_wr *wr, struct pa
 
 	*p = (struct packet){0};
 	lock_take(&f->qp->lock);
-	if (engine_is_straight(f->qp))
-		posted = straight_is_common(f->qp, wr) ? engine_post_straight(f->qp, wr, p, payload, true)
-						       : engine_post_straight(f->qp, wr, p, payload, false);
-	if (posted && !engine_straight_is_timed(f->qp))
-		engine_time_straight(f->qp, f->now);
+	if (f->qp->lane == LANE_RING && qp_is_idle(f->qp))
+		posted = fast_is_common(f->qp, wr) ? engine_fast_send(f->qp, wr, p, payload, true)
+						   : engine_fast_send(f->qp, wr, p, payload, false);
+	if (posted && !engine_fast_is_timed(f->qp))
+		engine_fast_time(f->qp, f->now);
 	lock_drop(&f->qp->lock);
 	assert_int_equal(f->qp->sq.tail, tail + posted);
 	return posted;
@@ -38,7 +38,7 @@ static bool post(struct fixture *f, uint64_t id, uint32_t length, unsigned flags
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = send_of(f, id, &sge, length, flags);
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	bool posted;
 
 	posted = post_with(f, &wr, p, payload);
@@ -52,7 +52,7 @@ static void the_packet_says_what_the_request_does(void **state)
 	struct fixture *f = *state;
 	struct ibv_sge sge[2];
 	struct ibv_send_wr wr = wr_of(7, sge, 2);
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	struct packet p;
 
 	start(f);
@@ -154,11 +154,11 @@ static void what_is_not_plain_is_left_to_the_usual_way(void **state)
 	struct fixture *f = *state;
 	struct ibv_sge sge = fixture_sge(f, 0, 64);
 	struct ibv_send_wr wr = wr_of(1, &sge, 1);
-	char payload[STRAIGHT_MOST];
+	char payload[FAST_RING_MOST];
 	struct packet p;
 
 	start(f);
-	assert_false(post(f, 1, STRAIGHT_MOST + 1, 0, &p));
+	assert_false(post(f, 1, FAST_RING_MOST + 1, 0, &p));
 	assert_false(post(f, 1, f->qp->sq.max_inline + 1, IBV_SEND_INLINE, &p));
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	assert_false(post_with(f, &wr, &p, payload));
@@ -197,7 +197,7 @@ static void over_the_network_nothing_goes_straight(void **state)
 
 	fixture_start(f, IBV_QPS_RTS);
 	lock_take(&f->qp->lock);
-	assert_false(engine_is_straight(f->qp));
+	assert_int_equal(f->qp->lane, LANE_UDP);
 	lock_drop(&f->qp->lock);
 }
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, tx_batch.c and responder.c come to
+ * when nothing else is to be seen to. */
+#include <string.h>
+
+#include "engine/fast_send.h"
+
+static uint64_t fast_length_of(const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
+}
+
+bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to)
+{
+	*length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > most - *length)
+			return false;
+		if (!sge->length) /* as in post.c */
+			continue;
+		if (wr->send_flags & IBV_SEND_INLINE)
+			memcpy(to + *length, (const void *)(uintptr_t)sge->addr, sge->length);
+		else if (!fast_copy(qp, sge, to + *length))
+			return false;
+		*length += sge->length;
+	}
+	return true;
+}
+
+/* Where the payload lies: onesided.c. Less than 0: nobody may read it there. */
+static int refer(struct qp *qp, struct wqe *w, char *payload)
+{
+	int pieces = 0;
+
+	if (w->num_sge * sizeof(struct packet_piece) > FAST_RING_MOST ||
+	    !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
+		return -1;
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		struct packet_piece piece = {w->sge[i].addr, w->sge[i].length, w->sge[i].lkey};
+
+		if (piece.length)
+			memcpy(payload + pieces++ * sizeof(piece), &piece, sizeof(piece));
+	}
+	w->by_reference = true;
+	w->packets = wqe_packets(qp, w);
+	return pieces;
+}
+
+int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
+{
+	uint32_t most = min_of(qp->req.mtu, (uint32_t)FAST_RING_MOST);
+	uint64_t length = fast_length_of(wr);
+
+	w->num_sge = 0;
+	w->packets = 1;
+	w->by_reference = false;
+	w->length = (uint32_t)length;
+	if (length > REFERENCE_CHUNK)
+		return -1;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!fast_gather(qp, wr, min_of(most, qp->sq.max_inline), &w->length, payload))
+			return -1;
+		memcpy(w->sge, payload, w->length);
+		return 0;
+	}
+	for (int i = 0; i < wr->num_sge; i++)
+		w->sge[i] = wr->sg_list[i];
+	w->num_sge = (uint8_t)wr->num_sge;
+	if (onesided_refers(qp, w))
+		return refer(qp, w, payload);
+	return fast_gather(qp, wr, most, &w->length, payload) ? 0 : -1;
+}
+
+void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	for (; qp->sq.head != qp->sq.tail; wr = wr->next) {
+		complete_posted(qp, wr, qp->sq.head++, (uint32_t)fast_length_of(wr));
+	}
+	if (unlikely(qp->cq_lost))
+		settle_overrun(qp);
+}
+
+/* ---- by udp ---- */
+
+static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t psn)
+{
+	return (struct packet){
+		.opcode = opcode,
+		.migrated = true, /* as in tx_batch.c */
+		.pkey = PKEY_DEFAULT,
+		.dest_qpn = qp->attr.dest_qp_num,
+		.psn = psn,
+	};
+}
+
+bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	/* small requests wait for an answer that is bound to come, to become a train */
+	return !engine_awaits_answer(qp) && !qp->answers_first &&
+	       qp->req.flight + FAST_UDP_MOST + PACKET_OVERHEAD <= qp->req.window && fast_is_common(qp, wr) &&
+	       wr->sg_list->length >= FAST_UDP_LEAST && wr->sg_list->length <= FAST_UDP_MOST &&
+	       !(wr->send_flags & IBV_SEND_FENCE) && fast_fits(qp, wr);
+}
+
+uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
+			      struct packet packet[2])
+{
+	struct requester *r = &qp->req;
+	struct responder *s = &qp->resp;
+	struct wqe *w = sq_at(&qp->sq, qp->sq.tail);
+	uint32_t count = 0;
+
+	w->opcode = wr->opcode;
+	w->flags = wr->send_flags;
+	if (unlikely(fast_put_common(qp, w, wr, payload)))
+		return 0;
+	w->wr_id = wr->wr_id;
+	w->psn = r->next;
+	w->imm = wr->imm_data;
+	w->state = WQE_PROCESSING;
+	trace(post_send, qp->base.qp_num, qp->sq.tail, w->wr_id, w->opcode, w->length,
+	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	trace(pickup, qp->base.qp_num, qp->sq.tail, w->psn.v, w->packets, w->opcode, 0);
+	trace(build, qp->base.qp_num, qp->attr.dest_qp_num, r->next.v, TRANSPORT_RC | OP_SEND_ONLY, w->length,
+	      qp->sq.tail);
+	qp->sq.tail++;
+
+	packet[count] = packet_to_peer(qp, TRANSPORT_RC | OP_SEND_ONLY, r->next);
+	packet[count].length = w->length;
+	packet[count].solicited = w->flags & IBV_SEND_SOLICITED;
+	packet[count++].ack_request = requester_sends_only(qp, w, now, budget);
+	if (responder_owes_ack(s, false)) {
+		packet[count] = packet_to_peer(qp, TRANSPORT_RC | OP_ACKNOWLEDGE, s->ack_psn);
+		packet[count].syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
+		packet[count++].msn = s->msn;
+		trace(acknowledge, qp->base.qp_num, qp->attr.dest_qp_num, s->ack_psn.v, SYNDROME_ACK, s->msn, 0);
+		responder_owes_nothing(s);
+	}
+	return count;
+}

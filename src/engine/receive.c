@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The one way in: engine_receive(). First stands the fast path, for what is most common: a packet that is a whole
+ * message (SEND, WRITE with immediate, datagram) and in order, or an ACK for whole messages. It changes the same state
+ * as the rest of the engine, in fewer steps, and changes nothing where it declines; the slow path then finds out why.
+ */
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+#include "object/show.h"
+#include "wire/grh.h"
+
+/* ---- the fast path: acknowledgements ---- */
+
+/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. `now`: 0
+ * between local peers. False: there is more to it; the usual way goes on from there. */
+static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
+{
+	struct requester *r = &qp->req;
+	struct sq *sq = &qp->sq;
+	struct wqe *w;
+
+	if (unlikely(qp->state != IBV_QPS_RTS || r->lossless == !!now || r->rd_count || r->next.v != r->high.v ||
+		     psn_diff(psn, r->una) < 0 || psn_diff(r->next, psn) <= 0))
+		return false;
+	trace(acknowledged, qp->base.qp_num, psn.v, SYNDROME_ACK, 0, OP_ACKNOWLEDGE, 0);
+	do {
+		w = sq_at(sq, sq->head);
+		if (unlikely(!w->packets || r->acked || psn_diff(psn, r->una) < (int32_t)w->packets - 1))
+			return false;
+		requester_acknowledged(r, w->packets, w->length + w->packets * PACKET_OVERHEAD); /* wqe_charge() */
+		complete_wqe(qp, w, IBV_WC_SUCCESS, poller);
+	} while (psn_diff(psn, r->una) >= 0);
+	if (now)
+		note_progress(qp, now);
+	else
+		note_moved(qp);
+	if (sq->head != sq->tail) {
+		complete_local(qp);
+		completer_settle(qp);
+	}
+	return likely(qp->state == IBV_QPS_RTS);
+}
+
+/* ---- the responder ---- */
+
+/* The next message, as a whole. */
+static bool fast_may_take(const struct qp *qp, const struct packet *p)
+{
+	const struct responder *r = &qp->resp;
+
+	return p->pieces <= 1 && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
+}
+
+/* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when
+ * the usual way goes on, which would take it next: so that is for SENDs alone, of which nothing else is checked before.
+ */
+static const struct rwqe *fast_find_receive(struct qp *qp, const struct packet *p)
+{
+	const struct rwqe *recv;
+
+	if (!qp->srq) {
+		recv = qp->rq.head != qp->rq.tail ? rq_at(&qp->rq, qp->rq.head) : NULL;
+		if (recv)
+			trace(match, qp->base.qp_num, qp->rq.head, recv->wr_id, p->psn.v, 0, 0);
+		return recv;
+	}
+	if (p->opcode == OP_WRITE_ONLY_IMM)
+		return NULL;
+	return take_receive(qp, p) ? qp->resp.recv : NULL;
+}
+
+/* It is used up: its position. */
+static uint32_t fast_finish_receive(struct qp *qp)
+{
+	if (!qp->srq)
+		return qp->rq.head++;
+	qp->resp.has_recv = false;
+	return qp->resp.recv_position;
+}
+
+static bool fast_store_write(const struct qp *qp, const struct packet *p)
+{
+	struct mr *mr;
+	char *at;
+	bool ok;
+
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || p->length != p->dma_length)
+		return false;
+	if (!p->length)
+		return true;
+	mr = remote_region(qp, p->rkey, p->va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
+	if (!mr)
+		return false;
+	ok = mr_write(mr, at, p->payload, p->length);
+	mr_put(mr);
+	return ok;
+}
+
+/* Where so many bytes may be stored. NULL: the usual way knows why not, or how. */
+static inline struct mr *fast_find_memory(struct qp *qp, const struct ibv_sge *sge, uint32_t length)
+{
+	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, receive_pd(qp), sge, length, IBV_ACCESS_LOCAL_WRITE);
+
+	if (likely(!mr || !mr_is_indirect(mr)))
+		return mr;
+	mr_put(mr);
+	return NULL;
+}
+
+static inline bool fast_store_send(struct qp *qp, const struct packet *p, const struct ibv_sge *sge)
+{
+	struct mr *mr = fast_find_memory(qp, sge, p->length);
+	bool ok;
+
+	if (unlikely(!mr))
+		return false;
+	if (unlikely(p->pieces))
+		ok = onesided_fetch_piece(qp, (const struct packet_piece *)p->payload, mr_at(mr, sge->addr));
+	else
+		ok = fault_store(mr_at(mr, sge->addr), p->payload, p->length);
+	mr_put(mr);
+	return ok;
+}
+
+/* Its bytes to where they belong. False: that cannot be: the usual way knows why. */
+static bool fast_store(struct qp *qp, const struct packet *p, const struct rwqe *recv)
+{
+	if (unlikely(p->opcode == OP_WRITE_ONLY_IMM))
+		return fast_store_write(qp, p);
+	if (unlikely(p->length > recv->length))
+		return false;
+	if (likely(recv->num_sge == 1 && p->length))
+		return fast_store_send(qp, p, recv->sge);
+	return !p->pieces && sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
+}
+
+/* A request that begins and ends a message. */
+static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+{
+	bool has_imm = p->opcode != OP_SEND_ONLY;
+	const struct rwqe *recv;
+
+	recv = fast_find_receive(qp, p);
+	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* whoever takes this may be about to answer */
+	if (unlikely(!recv || !fast_store(qp, p, recv)))
+		return false;
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, 0, p->length, 0);
+	responder_took(&qp->resp, p, p->pieces ? packets_of(p->mtu, p->length) : 1, IS_FIRST | IS_LAST);
+	qp->req.peer_spoke = true;
+	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
+		 (struct cqe){
+			 .wr_id = recv->wr_id,
+			 .qpn = qp->base.qp_num,
+			 .byte_len = p->length,
+			 .imm = has_imm ? p->imm : 0,
+			 .src_qp = qp->attr.dest_qp_num,
+			 .wqe = fast_finish_receive(qp),
+			 .opcode = p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+			 .flags = has_imm ? IBV_WC_WITH_IMM : 0,
+			 .solicited = p->solicited,
+		 });
+	return true;
+}
+
+static inline bool fast_receive_rc(struct qp *qp, const struct packet *p, uint64_t now, struct cq_poller *poller)
+{
+	if (p->opcode == OP_ACKNOWLEDGE)
+		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && fast_acknowledge(qp, p->psn, now, poller);
+	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) &&
+	       fast_may_take(qp, p) && (!p->acknowledges || fast_acknowledge(qp, p->acknowledged, now, poller)) &&
+	       fast_take(qp, p, poller);
+}
+
+/* As fast_store(). */
+static bool fast_store_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from,
+				const struct rwqe *recv)
+{
+	uint32_t length = GRH_BYTES + p->length;
+	struct mr *mr;
+	char *to;
+	bool ok;
+
+	if (unlikely(length > recv->length || recv->num_sge != 1))
+		return false;
+	mr = fast_find_memory(qp, recv->sge, length);
+	if (unlikely(!mr))
+		return false;
+	to = mr_at(mr, recv->sge->addr);
+	ok = fault_store(to, grh_keep(&qp->resp.grh, p, from->raw), GRH_BYTES) &&
+	     fault_store(to + GRH_BYTES, p->payload, p->length);
+	mr_put(mr);
+	return ok;
+}
+
+/* One of an SRQ goes the usual way: whoever has been granted one uses that up, whether there is one or not, and once.
+ */
+static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
+{
+	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
+	struct responder *r = &qp->resp;
+	const struct rwqe *recv;
+
+	if (unlikely(has_imm && p->opcode != (TRANSPORT_UD | OP_SEND_ONLY_IMM)) ||
+	    unlikely(p->qkey != qp->attr.qkey || r->has_recv) || unlikely(qp->srq || qp->rq.head == qp->rq.tail))
+		return false;
+	recv = rq_at(&qp->rq, qp->rq.head);
+	if (unlikely(!fast_store_datagram(qp, p, from, recv)))
+		return false;
+	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
+	trace(match, qp->base.qp_num, qp->rq.head, recv->wr_id, p->psn.v, 0, 0);
+	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, 0, p->length, 0);
+	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
+		 (struct cqe){
+			 .wr_id = recv->wr_id,
+			 .qpn = qp->base.qp_num,
+			 .byte_len = GRH_BYTES + p->length,
+			 .imm = has_imm ? p->imm : 0,
+			 .src_qp = p->src_qpn,
+			 .wqe = qp->rq.head++,
+			 .opcode = IBV_WC_RECV,
+			 .flags = has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH,
+			 .solicited = p->solicited,
+			 .sl = r->grh.kind,
+		 });
+	return true;
+}
+
+/* What both paths look at first: IBTA 9.6.1. */
+static inline bool is_for_partition(const struct packet *p)
+{
+	return (p->pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
+}
+
+static bool from_peer(const struct qp *qp, const union ibv_gid *from)
+{
+	return !memcmp(from, &qp->path.dgid, sizeof(*from));
+}
+
+/* An end that only receives may stay in RTR: it is let in once COMM_EST has been reported. */
+static inline bool fast_may_receive(const struct qp *qp)
+{
+	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est));
+}
+
+/* Packets of a link that loses nothing come with `now` 0. */
+static inline bool fast_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+				struct cq_poller *poller)
+{
+	if (unlikely(!fast_may_receive(qp) || TRANSPORT(p->opcode) != qp->transport || !is_for_partition(p)))
+		return false;
+	if (qp->transport == TRANSPORT_UD)
+		return !now && fast_receive_ud(qp, p, from, poller);
+	if (qp->transport != TRANSPORT_RC || !from_peer(qp, from))
+		return false;
+	if (now && (p->length > qp->mtu || p->fecn || p->congestion))
+		return false;
+	return fast_receive_rc(qp, p, now, poller);
+}
+
+/* ---- the slow path ---- */
+
+static void receive_request(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock)
+{
+	if (p->acknowledges && qp->state != IBV_QPS_RTR)
+		completer_acknowledged(qp, p->acknowledged, now);
+	if (unlikely(qp->state == IBV_QPS_ERR))
+		return; /* what waited to fail was the next to complete */
+	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
+		return; /* it only asks */
+	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {
+		qp->comm_est = true;
+		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
+		show_qp(qp);
+	}
+	qp->req.peer_spoke = true;
+	if (likely(is_reliable(qp)))
+		responder_receive(qp, p, now);
+	else
+		uc_receive(qp, p);
+}
+
+bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from)
+{
+	return qp_is_receiving(qp) && is_for_partition(p) && TRANSPORT(p->opcode) == qp->transport &&
+	       from_peer(qp, from);
+}
+
+static __attribute__((noinline)) void slow_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from,
+						   uint64_t now) REQUIRES(qp->lock)
+{
+	uint32_t flags = opcode_info[p->opcode].flags;
+	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+
+	/* IBTA 9.6.1: state, partition, transport and peer; the rest is not for this QP */
+	if (!qp_is_receiving(qp) || !is_for_partition(p))
+		return;
+	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
+		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
+			completer_congested(qp);
+		else if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends &&
+			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
+			flow_granted(qp, p, from);
+		return;
+	}
+	if (qp->transport == TRANSPORT_UD)
+		ud_receive(qp, p, from);
+	else if (!from_peer(qp, from))
+		return;
+	else if (flags & IS_REQUEST)
+		receive_request(qp, p, now);
+	else if (sends)
+		completer_receive(qp, p, now);
+	settle_drain(qp);
+}
+
+bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+		    struct cq_poller *poller)
+{
+	bool fast = fast_receive(qp, p, from, now, poller);
+
+	if (!fast && now)
+		slow_receive(qp, p, from, now);
+	if (unlikely(qp->cq_lost))
+		settle_overrun(qp);
+	return fast;
+}

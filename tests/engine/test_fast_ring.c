@@ -467,7 +467,7 @@ static void who_polls_is_given_the_completion_at_once(void **state)
 	fixture_post_recv(f, 1, 64);
 	fixture_post_recv(f, 2, 64);
 	assert_true(post(f, 7, 8, 0, &sent));
-	assert_true(give_to(f, p, NULL, &poller));
+	assert_true(give_to(f, p, &fixture_there, &poller));
 	assert_int_equal(poller.got, 1);
 	assert_int_equal(wc[0].wr_id, 1);
 	assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
@@ -478,21 +478,21 @@ static void who_polls_is_given_the_completion_at_once(void **state)
 	assert_int_equal(wc[0].qp_num, f->qp->base.qp_num);
 	expect_none(f);
 	fixture_post_recv(f, 3, 64); /* in the place that has become free */
-	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(1), 8), NULL, &poller));
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(1), 8), &fixture_there, &poller));
 	assert_int_equal(poller.got, 2);
 	assert_int_equal(wc[1].wr_id, 2);
 	assert_int_equal(wc[1].wc_flags, 0);
-	assert_true(
-		give_to(f, request(OP_SEND_ONLY, due_psn(2), 8), NULL, &poller)); /* no more than it has asked for */
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(2), 8), &fixture_there,
+			    &poller)); /* no more than it has asked for */
 	assert_int_equal(poller.got, 2);
 	expect_taken(f, 3, IBV_WC_SUCCESS);
 	poller.got = 0;
-	assert_true(give_to(f, ack(sent_psn(0), ACKED), NULL, &poller)); /* that is for another CQ */
+	assert_true(give_to(f, ack(sent_psn(0), ACKED), &fixture_there, &poller)); /* that is for another CQ */
 	assert_int_equal(poller.got, 0);
 	expect_done(f, 7, IBV_WC_SUCCESS);
 	poller.cq = &f->send_cq;
 	assert_true(post(f, 8, 8, 0, &sent));
-	assert_true(give_to(f, ack(sent_psn(1), ACKED), NULL, &poller));
+	assert_true(give_to(f, ack(sent_psn(1), ACKED), &fixture_there, &poller));
 	assert_int_equal(poller.got, 1);
 	assert_int_equal(wc[0].wr_id, 8);
 	assert_int_equal(wc[0].opcode, IBV_WC_SEND);
@@ -510,11 +510,11 @@ static void but_not_before_others_nor_without_an_event(void **state)
 	for (int i = 1; i < 4; i++)
 		fixture_post_recv(f, i, 64);
 	assert_true(give(f, request(OP_SEND_ONLY, due_psn(0), 64)));
-	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(1), 64), NULL, &poller));
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(1), 64), &fixture_there, &poller));
 	expect_taken(f, 1, IBV_WC_SUCCESS);
 	expect_taken(f, 2, IBV_WC_SUCCESS);
 	cq_request(&f->recv_cq, false);
-	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(2), 64), NULL, &poller));
+	assert_true(give_to(f, request(OP_SEND_ONLY, due_psn(2), 64), &fixture_there, &poller));
 	expect_taken(f, 3, IBV_WC_SUCCESS);
 	assert_int_equal(f->cq_events, 1);
 	assert_int_equal(poller.got, 0);

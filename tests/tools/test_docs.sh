@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# The documents: links between them lead somewhere, README names real targets, subcommands and test files, and no page outgrows
+# its limit. The checks find what is wrong: that is tested first.
+cd "$UROCE_SOURCE" || exit
+work=$(mktemp -d) || exit
+trap 'rm -rf "$work"' EXIT
+
+# links FILE: prints each link of a Markdown file that leads to no file, or to no heading of one.
+links() {
+	grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//' | while read -r link; do
+		case $link in http://* | https://* | mailto:*) continue ;; esac
+		path=${link%%#*} heading=${link#"${link%%#*}"}
+		path=${path:+$(dirname "$1")/$path}
+		path=${path:-$1}
+		if [ ! -e "$path" ]; then
+			echo "$1: no file for the link $link"
+		elif [ "$heading" ] && ! anchors "$path" | grep -qx -- "${heading#\#}"; then
+			echo "$1: no heading for the link $link"
+		fi
+	done
+}
+
+# anchors FILE: what its headings are called in links.
+anchors() {
+	sed -n 's/^##* //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'
+}
+
+# targets FILE: prints each `make X` of it that is no target of the Makefile.
+targets() {
+	grep -oE '(^    |`|&& |sudo )make [a-z][a-z0-9-]*' "$1" | sed 's/.* //' | sort -u | while read -r target; do
+		sed -n '/^\.PHONY/,/[^\\]$/p' Makefile | tr -s '\\\t ' '\n' | grep -qx -- "$target" ||
+			echo "$1: make $target is no target of the Makefile"
+	done
+}
+
+# subcommands FILE: prints each `uroce X` at the start of a command that is no subcommand.
+subcommands() {
+	grep -oE '(^    |`)(build/)?uroce [a-z]+' "$1" | sed 's/.* //' | sort -u | while read -r command; do
+		uroce "$command" --help >/dev/null 2>&1 || echo "$1: uroce $command is no command"
+	done
+}
+
+# cases FILE: prints each case of a table of tests/programs that is not there: "verbs.py: `ibv_rc_pingpong`".
+cases() {
+	# shellcheck disable=SC2016 # backticks of the document
+	grep -oE '[a-z]+\.py: `[^`]*`' "$1" | while read -r file case; do
+		file=tests/programs/${file%:}
+		word=$(echo "$case" | tr -d '`')
+		grep -q -F -- "$word" "$file" 2>/dev/null || echo "$1: $file has no '$word'"
+	done
+}
+
+# longest FILE LINES: complains of a file that has more lines, and of lines of more than 120 columns.
+longest() {
+	[ "$(wc -l <"$1")" -le "$2" ] || echo "$1: more than $2 lines"
+	awk -v f="$1" 'length > 120 { print f ":" FNR ": more than 120 columns" }' "$1"
+}
+
+# each check finds what is wrong
+cat >"$work/wrong.md" <<END
+# A heading
+[a](nowhere.md) [b](wrong.md#no-heading) [c](#a-heading) [d](https://example.com/)
+\`make nothing\` \`make check\` \`uroce nothing\` \`uroce devices\` verbs.py: \`ibv_nothing\` verbs.py: \`ibv_devices\`
+$(printf '%0121d' 0)
+END
+sound() {
+	# shellcheck disable=SC2086 # one word, or none
+	found=$($1 "$work/wrong.md" $3 | wc -l)
+	[ "$found" = "$2" ] || { echo "$1 finds $found of $2"; exit 1; }
+}
+sound links 2
+sound targets 1
+sound subcommands 1
+sound cases 1
+sound longest 2 1
+
+for file in *.md docs/*.md examples/*.md; do
+	links "$file"
+	targets "$file"
+	subcommands "$file"
+	cases "$file"
+	case $file in
+	README.md) longest "$file" 150 ;;
+	ARCHITECTURE.md) longest "$file" 120 ;;
+	*) longest "$file" 1000 ;;
+	esac
+done >"$work/problems"
+cat "$work/problems"
+[ ! -s "$work/problems" ]

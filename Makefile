@@ -12,6 +12,7 @@ TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 
 	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-server redis-tools \
 	openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
+COUNT_PACKAGES = $(BUILD_PACKAGES) valgrind python3
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
 SOAK_PACKAGES = $(TEST_PACKAGES) ceph-mon ceph-osd ceph-common
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
@@ -22,8 +23,8 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak arm64 s390x bullseye trixie install \
-	uninstall format clean
+.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe count interop interop-quick soak arm64 s390x bullseye \
+	trixie install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -84,6 +85,12 @@ bench:
 	$(packages) $(BENCH_PACKAGES)
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@bench/run $(BUILD)
+
+# Instructions per operation; COUNT=--check fails if there are more than in bench/count.baseline, COUNT=--save renews that.
+count:
+	$(packages) $(COUNT_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) uroce liburoce.so.1 bench/bench-count
+	@bench/count $(COUNT) $(BUILD)
 
 interop interop-quick:
 	$(packages) $(INTEROP_PACKAGES)

@@ -30,7 +30,7 @@ def storm(processes, connections, lost=0, deaths=0, **row):
 
 def lent(how, **row):
     """Memory that the program itself shares is mapped by the peer, and given back whatever that does."""
-    return alone("lent " + how, name="a shared segment is lent to a peer that " + how, **row)
+    return alone("exported " + how, name="a shared segment is lent to a peer that " + how, **row)
 
 
 def killed(rounds, **row):

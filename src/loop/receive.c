@@ -65,7 +65,7 @@ NO_LOCK_ANALYSIS static void receive_leave(struct visit *v)
 	if (likely(v->straight)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_straight(v->loop, v->qp, v->now);
-	} else if (unlikely(v->qp->is_guest || v->qp->is_kept)) {
+	} else if (unlikely(v->qp->is_guest)) {
 		target_run(v->loop, v->qp, v->now);
 	} else {
 		run_qp(v->loop, v->qp, v->now, true);
@@ -116,7 +116,6 @@ static void stray(struct visit *v, uint8_t slot, const struct packet *p, const u
 		deliver_mad(v, p, from);
 	if (slot == 0 || !v->port)
 		return;
-	slot = steering_heir(&l->steering, p->dest_qpn) ?: slot;
 	handover_add(&l->handover, &l->slot, slot, p, from);
 	steering_stray(&v->port->steered, slot, v->now);
 }
@@ -153,7 +152,7 @@ NO_LOCK_ANALYSIS static void receive_deliver(void *arg, const struct packet *p, 
 
 	if (!v->now)
 		v->now = clock_now();
-	if (unlikely(slot != v->loop->slot.number) && !hca_has_adopted(&v->loop->hca, p->dest_qpn)) {
+	if (unlikely(slot != v->loop->slot.number)) {
 		stray(v, slot, p, from);
 		return;
 	}
@@ -448,8 +447,7 @@ bool receive_handover(struct loop *l, uint64_t now)
 NO_LOCK_ANALYSIS static void drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false)
-					      : steering_heir(&l->steering, p->dest_qpn) ?: p->dest_qpn >> 16;
+	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : p->dest_qpn >> 16;
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);

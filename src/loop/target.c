@@ -4,25 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "object/keep.h"
-
 #define GUESTS_REAP 64 /* so often, those whose hosts have died go */
 
 /* ---- the host ---- */
-
-void target_note(struct qp *qp)
-{
-	if (qp->is_kept)
-		keep_write(qp->keep, &(struct kept){
-					     .state = qp->state,
-					     .attr = qp->attr,
-					     .path = qp->path,
-					     .away = qp->away,
-					     .expected = qp->resp.expected,
-					     .msn = qp->resp.msn,
-					     .failed = qp->failed,
-				     });
-}
 
 static void pass(struct loop *l, const struct qp *qp, uint8_t slot, const struct packet *p, const union ibv_gid *from,
 		 bool again) REQUIRES(qp->lock)
@@ -46,7 +30,6 @@ static void pass(struct loop *l, const struct qp *qp, uint8_t slot, const struct
 		.min_rnr_timer = qp->attr.min_rnr_timer,
 		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
 		.again = again,
-		.host = l->slot.number,
 	};
 
 	handover_pass(&l->handover, &l->slot, slot, &h, p, from);
@@ -67,7 +50,6 @@ static void target_move(struct loop *l, struct qp *qp, uint8_t to, const struct 
 	a->rests = a->wanted = false;
 	if (!to)
 		engine_resume(qp, p->psn, msn);
-	target_note(qp);
 }
 
 /* The owner's process has died: what it has reported is all that was acknowledged. If it was in the middle of a
@@ -83,13 +65,11 @@ static void recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 	engine_resume(qp, a->expected, a->msn);
 	a->owner = 0;
 	a->epoch++;
-	target_note(qp);
 }
 
 static void ask_owner(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
-	const struct handover_ask ask = {
-		.incarnation = qp->away.incarnation, .qpn = qp->base.qp_num, .slot = l->slot.number};
+	const struct handover_ask ask = {.incarnation = qp->away.incarnation, .qpn = qp->base.qp_num};
 
 	qp->away.wanted = true;
 	handover_ask(&l->handover, &l->slot, qp->away.owner, &ask);
@@ -176,7 +156,6 @@ NO_LOCK_ANALYSIS void target_heard(struct loop *l, const struct handover_report 
 			a->wanted = false;
 			engine_ask_from(qp, a->expected);
 		}
-		target_note(qp);
 		run_qp(l, qp, now, false);
 	}
 	lock_drop(&qp->lock);
@@ -190,7 +169,7 @@ static void reap(struct loop *l)
 	for (uint32_t i = l->guests; i-- > 0;) {
 		struct qp *guest = l->guest[i];
 
-		if (slot_is_alive(guest->away.host) || steering_heir(&l->steering, guest->base.qp_num))
+		if (slot_is_alive(guest->base.qp_num >> 16))
 			continue;
 		l->guest[i] = l->guest[--l->guests];
 		qp_destroy(guest);
@@ -227,7 +206,7 @@ static struct qp *find_guest(struct loop *l, uint32_t qpn)
 	return NULL;
 }
 
-/* What each step takes: an XRC target has no more. */
+/* What each step to RTR takes: an XRC target has no more. */
 static const struct {
 	enum ibv_qp_state to;
 	int mask;
@@ -235,37 +214,29 @@ static const struct {
 	{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	{IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 			      IBV_QP_MIN_RNR_TIMER},
-	{IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN},
-	{IBV_QPS_SQD, 0},
 };
-
-int target_connect(struct qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to)
-{
-	struct ibv_qp_attr a = *attr;
-	int err = 0;
-
-	for (size_t i = 0; !err && i < ARRAY_SIZE(step) && step[i].to <= to; i++) {
-		a.qp_state = step[i].to;
-		err = engine_modify(qp, &a, IBV_QP_STATE | step[i].mask, 0);
-	}
-	return err;
-}
 
 /* As the host's QP once was. 0 or -errno. */
 static int connect_guest(struct qp *guest, const struct handover_pass *h) REQUIRES(guest->lock)
 {
-	const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET},
-				 attr = {
-					 .port_num = 1,
-					 .qp_access_flags = h->access,
-					 .path_mtu = h->path_mtu,
-					 .dest_qp_num = h->dest_qpn,
-					 .rq_psn = h->begin,
-					 .max_dest_rd_atomic = h->max_dest_rd_atomic,
-					 .min_rnr_timer = h->min_rnr_timer,
-				 };
+	const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_attr attr = {
+		.port_num = 1,
+		.qp_access_flags = h->access,
+		.path_mtu = h->path_mtu,
+		.dest_qp_num = h->dest_qpn,
+		.rq_psn = h->begin,
+		.max_dest_rd_atomic = h->max_dest_rd_atomic,
+		.min_rnr_timer = h->min_rnr_timer,
+	};
 
-	return engine_modify(guest, &reset, IBV_QP_STATE, 0) ?: target_connect(guest, &attr, IBV_QPS_RTR);
+	int err = engine_modify(guest, &reset, IBV_QP_STATE, 0);
+
+	for (size_t i = 0; !err && i < ARRAY_SIZE(step); i++) {
+		attr.qp_state = step[i].to;
+		err = engine_modify(guest, &attr, IBV_QP_STATE | step[i].mask, 0);
+	}
+	return err;
 }
 
 /* False: there is nothing to begin with. */
@@ -284,7 +255,6 @@ static bool target_begin(struct loop *l, struct qp *guest, const struct handover
 		engine_resume(guest, psn(h->begin), h->begin_msn);
 		a->epoch = h->epoch;
 	}
-	a->host = h->host;
 	guest->path = (struct path){
 		.sgid = h->sgid,
 		.dgid = h->dgid,
@@ -325,24 +295,18 @@ static void target_report(struct loop *l, struct qp *guest) REQUIRES(guest->lock
 		.failed = guest->failed,
 	};
 
-	handover_report(&l->handover, &l->slot, guest->away.host, &r);
+	handover_report(&l->handover, &l->slot, guest->base.qp_num >> 16, &r);
 }
 
-void target_run(struct loop *l, struct qp *qp, uint64_t now)
+void target_run(struct loop *l, struct qp *guest, uint64_t now)
 {
-	bool rests;
+	bool rests = engine_rests(guest);
 
-	if (qp->is_guest) {
-		rests = engine_rests(qp);
-		target_report(l, qp);
-		handover_send(&l->handover, &l->slot);
-		run_qp(l, qp, now, false);
-		if (engine_rests(qp) != rests)
-			target_report(l, qp);
-	} else {
-		target_note(qp);
-		run_qp(l, qp, now, true);
-	}
+	target_report(l, guest);
+	handover_send(&l->handover, &l->slot);
+	run_qp(l, guest, now, false);
+	if (engine_rests(guest) != rests)
+		target_report(l, guest);
 }
 
 void target_asked(struct loop *l, const struct handover_ask *a)
@@ -352,45 +316,9 @@ void target_asked(struct loop *l, const struct handover_ask *a)
 	if (!guest)
 		return;
 	lock_take(&guest->lock);
-	if (guest->away.incarnation == a->incarnation) {
-		guest->away.host = a->slot;
+	if (guest->away.incarnation == a->incarnation)
 		target_report(l, guest);
-	}
 	lock_drop(&guest->lock);
-}
-
-/* The guest whose responder is that of this QP now. */
-static struct qp *find_present(struct loop *l, const struct qp *heir) REQUIRES(heir->lock)
-{
-	struct qp *guest = find_guest(l, heir->base.qp_num);
-	bool present;
-
-	if (!guest)
-		return NULL;
-	lock_take(&guest->lock);
-	present = guest->away.incarnation == heir->away.incarnation && guest->away.epoch == heir->away.epoch;
-	lock_drop(&guest->lock);
-	return present ? guest : NULL;
-}
-
-bool target_absorb(struct loop *l, struct qp *heir)
-{
-	struct qp *guest = find_present(l, heir);
-	struct responder old = heir->resp;
-
-	if (!guest)
-		return false;
-	lock_take(&guest->lock);
-	heir->resp = guest->resp;
-	guest->resp = old;
-	lock_drop(&guest->lock);
-	if (guest->state == IBV_QPS_ERR)
-		engine_fail_with(heir, guest->failed);
-	for (uint32_t i = 0; i < l->guests; i++)
-		if (l->guest[i] == guest)
-			l->guest[i--] = l->guest[--l->guests];
-	qp_destroy(guest);
-	return true;
 }
 
 void target_forget_port(struct loop *l, const struct port *port)

@@ -184,12 +184,10 @@ struct responder {
 
 struct rss;
 struct far;
-struct keep;
 
 /* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
 struct away {
 	uint8_t owner;	       /* the slot of the process that takes what comes; 0: this one */
-	uint8_t host;	       /* of a guest: the slot of the process that passes on to it */
 	bool rests, wanted;    /* it is between messages; one for somebody else has come and was dropped */
 	uint32_t epoch;	       /* how often it has moved */
 	uint64_t incarnation;  /* random; 0: it never has, since RESET */
@@ -217,8 +215,7 @@ struct qp {
 	bool is_ready;		     /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	_Atomic bool ack_is_delayed; /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`,
 					else a hint */
-	bool is_kept : 1;  /* for loop/: an XRC target that others would go on with: what it does is noted in `keep` */
-	bool is_guest : 1; /* for loop/: the responder of another process's target. Constant, as what follows ... */
+	bool is_guest;	   /* for loop/: the responder of another process's target. Constant, as what follows ... */
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
 	bool sig_all;
 	struct hca *hca;
@@ -260,11 +257,9 @@ struct qp {
 	struct list openers; /* ... of the QP: these; of them: where they stand */
 	uint32_t open;	     /* ... of the QP: how many there are, its maker among them ... */
 	bool closed;	     /* ... who is no more */
-	struct far *far; /* ... of one who is in another process, and of a QP that is or was: verbs/far_qp.h. Else NULL.
-			    Constant */
-	bool is_here;	 /* ... of a QP that was in another process, and goes on here */
-	struct keep *keep;	 /* ... of the QP, once another process has opened it: object/keep.h */
-	struct xrcd *xrcd;	 /* ... of each. Constant */
+	struct far *far;     /* ... of one who is in another process, and of a QP that is: verbs/far_qp.h. Else NULL.
+				Constant */
+	struct xrcd *xrcd;   /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
@@ -272,9 +267,8 @@ struct qp {
 	bool answers_first;	 /* the peer may see what this end does next before the ACK of what it has received */
 	_Atomic uint32_t flows;	 /* steering rules that lead here: verbs/flow.c */
 	struct ibv_wq *wq;	 /* for verbs/: what the application knows it as; else NULL. Constant */
-	bool listens;	 /* for verbs/: a UD QP, or who has opened one that is far away, that counts in its context's
-			    listeners */
-	uint32_t events; /* async events not yet acknowledged: verbs/async.c, under its lock */
+	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
+	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&

@@ -4,8 +4,8 @@
  * process that has opened it there is a connection, which ends when it closes the QP or dies: at home it stands for one
  * who has the QP open, away for the QP, of which there is a `struct qp` that only holds those who have opened it here.
  * Events come by it. What is asked of the QP goes by a connection of its own, and is answered by the helper thread of
- * its home. When the home closes its device or dies, the first who hears the end of his connection is the new home
- * (loop/heir.h): his `struct qp` becomes the QP; the others connect to him. */
+ * its home. When the home closes its device or dies, the QP is gone: the others hear IBV_EVENT_QP_FATAL, and modify or
+ * query it in vain (ENODEV). */
 #ifndef UROCE_FAR_QP_H
 #define UROCE_FAR_QP_H
 
@@ -30,13 +30,10 @@ void far_bury(struct context *closing);
 
 /* The QP of that number and domain as it is seen from here, locked, to be opened; NULL and errno: EINVAL (there is
  * none), ENOMEM or ETIMEDOUT. May block until its home answers, as all that follows: for 5 s at most. */
-struct qp *far_find(struct hca *hca, uint8_t home, uint32_t qpn, const struct xrcd_name *domain) NO_LOCK_ANALYSIS;
-/* Whether it is still, or again, in another process. */
-bool far_is_away(struct qp *qp) EXCLUDES(qp->lock);
-/* Nobody has it open here any more: before its path is taken away, and before qp_destroy(). */
-void far_settle(struct qp *qp) EXCLUDES(qp->lock);
+struct qp *far_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain) NO_LOCK_ANALYSIS;
+/* Nobody has it open here any more: before qp_destroy(). */
 void far_close(struct qp *qp) EXCLUDES(qp->lock);
-/* 0 or errno; ENODEV: it is no more. ETIMEDOUT: its home is stopped. -1: it has come here, so ask it. */
+/* 0 or errno; ENODEV: it is no more. ETIMEDOUT: its home is stopped. */
 int far_query(struct qp *qp, struct ibv_qp_attr *attr);
 int far_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 

@@ -3,10 +3,8 @@
 
 #include <stdlib.h>
 
-#include "loop/heir.h"
 #include "verbs/context.h"
 #include "verbs/far_qp.h"
-#include "verbs/listen.h"
 
 static void count_user(struct xrcd *xrcd, uint32_t by)
 {
@@ -40,8 +38,6 @@ NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
 		list_remove(&opened->openers);
 	}
 	last = --qp->open == 0;
-	if (last)
-		heir_release(qp);
 	lock_drop(&qp->lock);
 	count_user(xrcd, -1u);
 	return last;
@@ -62,7 +58,7 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 	opened->base.handle = qp->base.handle;
 	opened->base.qp_num = qp->base.qp_num;
 	opened->base.qp_type = qp->base.qp_type;
-	opened->base.state = qp->far && !qp->is_here ? qp->base.state : qp->state;
+	opened->base.state = qp->far ? qp->base.state : qp->state;
 	pthread_mutex_init(&opened->base.mutex, NULL);
 	pthread_cond_init(&opened->base.cond, NULL);
 	list_append(&qp->openers, &opened->openers);
@@ -78,7 +74,7 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);
 
 	if (!qp && xrcd->name.device != XRCD_PRIVATE)
-		return far_find(xrcd->hca, heir_of(xrcd->hca, qpn), qpn, &xrcd->name);
+		return far_find(xrcd->hca, qpn, &xrcd->name);
 	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name))
 		return qp;
 	if (qp)
@@ -86,8 +82,7 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 	return fail_null(EINVAL);
 }
 
-NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr,
-					      bool listens)
+NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
 	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;
@@ -95,12 +90,10 @@ NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const
 	if (!qp)
 		return NULL;
 	opened = make_opened(qp, context, attr);
-	if (opened)
-		opened->listens = listens;
 	unused = !qp->open;
 	lock_drop(&qp->lock);
 	if (unused)
-		bury_qp(qp, true);
+		bury_qp(qp);
 	return opened ?: fail_null(ENOMEM);
 }
 
@@ -108,19 +101,11 @@ struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *att
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct xrcd *xrcd = (struct xrcd *)attr->xrcd;
-	struct context *c = context_of(context);
 	struct qp *opened;
-	bool listens;
-	int error;
 
 	if ((attr->comp_mask & needed) != needed || attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || !xrcd ||
 	    xrcd->base.context != context || attr->qp_type != IBV_QPT_XRC_RECV)
 		return fail_null(EINVAL);
-	/* so that it can go on here; if not, it can be opened all the same */
-	listens = xrcd->name.device != XRCD_PRIVATE && attr->qp_num >> 16 != c->hca->slot && !listen_everywhere(c);
-	opened = open_there(context, attr, listens);
-	error = errno;
-	if (!opened && listens)
-		listen_leave(c);
-	return opened ? &opened->base : fail_null(error);
+	opened = open_there(context, attr);
+	return opened ? &opened->base : NULL;
 }

@@ -31,6 +31,6 @@ bool unshare_qp(struct qp *opened);
 /* qp.c, for those whose QP is somewhere else (far_qp.h). What ibv_query_qp() tells: */
 void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr) REQUIRES(qp->lock);
 /* ... and the end of a QP that nobody has open any more, nor will open. */
-void bury_qp(struct qp *qp, bool settles) EXCLUDES(qp->lock);
+void bury_qp(struct qp *qp) EXCLUDES(qp->lock);
 
 #endif

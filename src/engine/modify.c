@@ -264,7 +264,7 @@ static void reset(struct qp *qp)
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
 	qp->mtu = 0;
-	qp->away = (struct away){0};
+	qp->delegation = (struct xrc_delegation){0};
 	qp->roams = false;
 }
 

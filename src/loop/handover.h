@@ -39,7 +39,7 @@ struct handover_report {
 	uint8_t slot, rests, failed; /* whom it is from; enum ibv_event_type, if `is_failed` */
 	uint8_t is_failed;
 };
-/* The host asks for a report. */
+/* The owner asks for a report. */
 struct handover_ask {
 	uint64_t incarnation;
 	uint32_t qpn;

@@ -65,7 +65,7 @@ NO_LOCK_ANALYSIS static void receive_leave(struct visit *v)
 	if (likely(v->straight)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_straight(v->loop, v->qp, v->now);
-	} else if (unlikely(v->qp->is_guest)) {
+	} else if (unlikely(v->qp->is_delegate)) {
 		target_run(v->loop, v->qp, v->now);
 	} else {
 		run_qp(v->loop, v->qp, v->now, true);
@@ -177,7 +177,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 		return;
 	receive_leave(v);
 	v->straight = false;
-	v->qp = target_guest(v->loop, h);
+	v->qp = target_delegate(v->loop, h);
 	if (v->qp)
 		engine_receive(v->qp, p, from, v->now);
 }

@@ -183,11 +183,11 @@ struct responder {
 };
 
 struct rss;
-struct far;
+struct remote;
 
 /* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
-struct away {
-	uint8_t owner;	       /* the slot of the process that takes what comes; 0: this one */
+struct xrc_delegation {
+	uint8_t to;	       /* the slot of the process whose delegate takes what comes; 0: this one */
 	bool rests, wanted;    /* it is between messages; one for somebody else has come and was dropped */
 	uint32_t epoch;	       /* how often it has moved */
 	uint64_t incarnation;  /* random; 0: it never has, since RESET */
@@ -215,7 +215,7 @@ struct qp {
 	bool is_ready;		     /* for loop/: it is there, or somebody who took it out is about to run the QP */
 	_Atomic bool ack_is_delayed; /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`,
 					else a hint */
-	bool is_guest;	   /* for loop/: the responder of another process's target. Constant, as what follows ... */
+	bool is_delegate;  /* for loop/: the responder of another process's target. Constant, as what follows ... */
 	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
 	bool sig_all;
 	struct hca *hca;
@@ -249,17 +249,17 @@ struct qp {
 	struct {	       /* what was posted in between, when engine_backlog() last looked */
 		uint32_t from, to, charge;
 	} backlog;
-	struct away away; /* for loop/: XRC target */
-	void *owner;	  /* for verbs/: the device context */
+	struct xrc_delegation delegation; /* for loop/: XRC target */
+	void *owner;			  /* for verbs/: the device context */
 	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
 	 * is used: verbs/shared_qp.c */
-	struct qp *real;     /* ... of such a one: the QP itself. Constant */
-	struct list openers; /* ... of the QP: these; of them: where they stand */
-	uint32_t open;	     /* ... of the QP: how many there are, its maker among them ... */
-	bool closed;	     /* ... who is no more */
-	struct far *far;     /* ... of one who is in another process, and of a QP that is: verbs/far_qp.h. Else NULL.
-				Constant */
-	struct xrcd *xrcd;   /* ... of each. Constant */
+	struct qp *real;	 /* ... of such a one: the QP itself. Constant */
+	struct list openers;	 /* ... of the QP: these; of them: where they stand */
+	uint32_t open;		 /* ... of the QP: how many there are, its maker among them ... */
+	bool closed;		 /* ... who is no more */
+	struct remote *remote;	 /* ... of an opener in another process, and of a QP that is there: verbs/remote_qp.h.
+				    Else NULL. Constant */
+	struct xrcd *xrcd;	 /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */

@@ -3,7 +3,7 @@
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
-#include "verbs/far_qp.h"
+#include "verbs/remote_qp.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -79,8 +79,8 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 	list_each_safe (l, &qp->openers) {
 		struct qp *opened = container_of(l, struct qp, openers);
 
-		if (opened->far)
-			far_tell(opened->far, type);
+		if (opened->remote)
+			remote_tell(opened->remote, type);
 		else
 			async_tell(context_of(opened->base.context),
 				   (struct ibv_async_event){.element.qp = &opened->base, .event_type = type});

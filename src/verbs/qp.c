@@ -12,7 +12,7 @@
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
-#include "verbs/far_qp.h"
+#include "verbs/remote_qp.h"
 #include "verbs/listen.h"
 #include "verbs/path.h"
 #include "verbs/wq.h"
@@ -349,9 +349,9 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 }
 
 /* `error`: what is wrong already. */
-static int modify_far(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
+static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
 {
-	error = error ?: far_modify(shared_qp(base), attr, mask);
+	error = error ?: remote_modify(shared_qp(base), attr, mask);
 	if (error)
 		return fail(error);
 	if (mask & IBV_QP_STATE)
@@ -373,8 +373,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	c = context_of(base->context);
 	error = check_port(attr, mask);
 	a = qp_limit(c->device, attr, mask);
-	if (qp->far)
-		return modify_far(base, &a, mask, error);
+	if (qp->remote)
+		return modify_remote(base, &a, mask, error);
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
 		error = qp_resolve(c->device, &a.ah_attr, &path);
@@ -423,8 +423,8 @@ void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
 
 static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 {
-	if (qp->far)
-		return far_query(qp, attr);
+	if (qp->remote)
+		return remote_query(qp, attr);
 	lock_take(&qp->lock);
 	qp_attributes(qp, attr);
 	lock_drop(&qp->lock);
@@ -475,10 +475,10 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 /* No packet can lead there any more, and nobody is told anything. */
 static void dispose(struct qp *qp)
 {
-	if (qp->far)
-		far_close(qp);
+	if (qp->remote)
+		remote_close(qp);
 	else if (is_xrc_target(qp) && qp->domain.device != XRCD_PRIVATE)
-		far_withdraw(qp);
+		remote_withdraw(qp);
 	builder_destroy(qp);
 	if (qp->raw)
 		raw_detach(qp);

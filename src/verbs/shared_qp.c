@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "verbs/context.h"
-#include "verbs/far_qp.h"
+#include "verbs/remote_qp.h"
 
-static void count_user(struct xrcd *xrcd, uint32_t by)
+static void xrcd_count_user(struct xrcd *xrcd, uint32_t by)
 {
 	/* release: pairs with close_xrcd() */
 	atomic_fetch_add_explicit(&xrcd->users, by, memory_order_release);
@@ -14,15 +14,15 @@ static void count_user(struct xrcd *xrcd, uint32_t by)
 
 void share_qp(struct qp *qp, struct xrcd *xrcd)
 {
-	count_user(xrcd, 1);
+	xrcd_count_user(xrcd, 1);
 	lock_take(&qp->lock);
 	qp->xrcd = xrcd;
 	qp->domain = xrcd->name;
 	qp->open = 1;
 	lock_drop(&qp->lock);
-	far_bury(NULL);
+	remote_bury(NULL);
 	if (xrcd->name.device != XRCD_PRIVATE)
-		far_offer(qp);
+		remote_offer(qp);
 }
 
 NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
@@ -39,7 +39,7 @@ NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
 	}
 	last = --qp->open == 0;
 	lock_drop(&qp->lock);
-	count_user(xrcd, -1u);
+	xrcd_count_user(xrcd, -1u);
 	return last;
 }
 
@@ -58,12 +58,12 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 	opened->base.handle = qp->base.handle;
 	opened->base.qp_num = qp->base.qp_num;
 	opened->base.qp_type = qp->base.qp_type;
-	opened->base.state = qp->far ? qp->base.state : qp->state;
+	opened->base.state = qp->remote ? qp->base.state : qp->state;
 	pthread_mutex_init(&opened->base.mutex, NULL);
 	pthread_cond_init(&opened->base.cond, NULL);
 	list_append(&qp->openers, &opened->openers);
 	qp->open++;
-	count_user(opened->xrcd, 1);
+	xrcd_count_user(opened->xrcd, 1);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	return opened;
 }
@@ -74,7 +74,7 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);
 
 	if (!qp && xrcd->name.device != XRCD_PRIVATE)
-		return far_find(xrcd->hca, qpn, &xrcd->name);
+		return remote_find(xrcd->hca, qpn, &xrcd->name);
 	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name))
 		return qp;
 	if (qp)
@@ -82,7 +82,7 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 	return fail_null(EINVAL);
 }
 
-NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
+NO_LOCK_ANALYSIS static struct qp *open_target(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
 	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;
@@ -106,6 +106,6 @@ struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *att
 	if ((attr->comp_mask & needed) != needed || attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || !xrcd ||
 	    xrcd->base.context != context || attr->qp_type != IBV_QPT_XRC_RECV)
 		return fail_null(EINVAL);
-	opened = open_there(context, attr);
+	opened = open_target(context, attr);
 	return opened ? &opened->base : NULL;
 }

@@ -208,10 +208,10 @@ struct two {
 	char name[32];
 	int fd;
 	struct local_peer n;
-	uint32_t target; /* the number of the neighbor's target, which is connected to our initiator */
+	uint32_t target; /* the number of the local peer's target, which is connected to our initiator */
 };
 
-/* An SRQ of a neighbor. */
+/* An SRQ of a local peer. */
 static struct ibv_srq *make_inbox(struct ends *e, struct ibv_xrcd *xrcd)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(context);
@@ -342,7 +342,7 @@ static int open_two(void **state)
 {
 	struct two *t = calloc(1, sizeof(*t));
 	struct ends *e = &t->e;
-	struct ibv_qp far = {0};
+	struct ibv_qp remote = {0};
 
 	strcpy(t->name, "/tmp/uroce-xrcd-XXXXXX");
 	t->fd = mkstemp(t->name);
@@ -357,8 +357,8 @@ static int open_two(void **state)
 	assert_non_null(e->srq = make_srq(e->pd, e->xrcd, e->srq_cq));
 	assert_non_null(e->ini = make_initiator(e->pd, e->cq));
 	e->srqn = number_of(e->srq);
-	far.qp_num = t->target = tell(t, 'm', e->ini->qp_num);
-	bring(e->ini, &far, IBV_QPS_RTS);
+	remote.qp_num = t->target = tell(t, 'm', e->ini->qp_num);
+	bring(e->ini, &remote, IBV_QPS_RTS);
 	*state = t;
 	return 0;
 }
@@ -638,7 +638,7 @@ static void *ask_to_fail(void *arg)
 	return NULL;
 }
 
-static void a_home_that_is_stopped_is_not_waited_for(void **state)
+static void an_owner_that_is_stopped_is_not_waited_for(void **state)
 {
 	struct credit_request q[] = {{ask_to_open}, {ask_for_state}, {ask_to_fail}};
 	enum { QUESTIONS = sizeof(q) / sizeof(q[0]) };
@@ -703,7 +703,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_target_may_be_closed_as_its_process_ends, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_outlives_whose_srq_it_used, open_two, close_two),
 		cmocka_unit_test_setup_teardown(who_has_it_open_may_be_killed, open_two, close_two),
-		cmocka_unit_test_setup_teardown(a_home_that_is_stopped_is_not_waited_for, open_two, close_two),
+		cmocka_unit_test_setup_teardown(an_owner_that_is_stopped_is_not_waited_for, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_that_cannot_be_offered_is_not_found, open_two, close_two),
 	};
 

@@ -11,9 +11,9 @@
 static void delegation_pass(struct loop *l, const struct qp *qp, uint8_t slot, const struct packet *p,
 			    const union ibv_gid *from, bool again) REQUIRES(qp->lock)
 {
-	const struct xrc_delegation *a = &qp->delegation;
+	const struct xrc_delegation *a = &qp->xrc->delegation;
 	const struct handover_pass h = {
-		.domain = qp->domain,
+		.domain = qp->xrc->domain,
 		.incarnation = a->incarnation,
 		.epoch = a->epoch,
 		.qpn = qp->base.qp_num,
@@ -38,7 +38,7 @@ static void delegation_pass(struct loop *l, const struct qp *qp, uint8_t slot, c
 /* The responder goes to where this packet wants it. */
 static void delegation_move(struct loop *l, struct qp *qp, uint8_t to, const struct packet *p) REQUIRES(qp->lock)
 {
-	struct xrc_delegation *a = &qp->delegation;
+	struct xrc_delegation *a = &qp->xrc->delegation;
 	uint32_t msn = a->to ? a->msn : qp->resp.msn;
 
 	if (!a->incarnation)
@@ -56,7 +56,7 @@ static void delegation_move(struct loop *l, struct qp *qp, uint8_t to, const str
  * message, the rest of that is refused here, as it has lost its SRQ. */
 static void delegation_recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
-	struct xrc_delegation *a = &qp->delegation;
+	struct xrc_delegation *a = &qp->xrc->delegation;
 
 	if (slot_is_alive(a->to)) {
 		l->handover.dead = 0; /* another has its number */
@@ -69,10 +69,10 @@ static void delegation_recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 
 static void delegation_ask(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
-	const struct handover_ask ask = {.incarnation = qp->delegation.incarnation, .qpn = qp->base.qp_num};
+	const struct handover_ask ask = {.incarnation = qp->xrc->delegation.incarnation, .qpn = qp->base.qp_num};
 
-	qp->delegation.wanted = true;
-	handover_ask(&l->handover, &l->slot, qp->delegation.to, &ask);
+	qp->xrc->delegation.wanted = true;
+	handover_ask(&l->handover, &l->slot, qp->xrc->delegation.to, &ask);
 }
 
 /* To a slot, 0: to our own engine. True: it is not for that. */
@@ -89,7 +89,7 @@ static uint8_t process_of_srq(const struct loop *l, const struct qp *qp, uint32_
 {
 	uint8_t slot = srqn >> 16;
 
-	if (slot == l->slot.number || slot == qp->delegation.to)
+	if (slot == l->slot.number || slot == qp->xrc->delegation.to)
 		return slot == l->slot.number ? 0 : slot;
 	return slot && slot_is_alive(slot) ? slot : 0;
 }
@@ -97,15 +97,16 @@ static uint8_t process_of_srq(const struct loop *l, const struct qp *qp, uint32_
 bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const union ibv_gid *from)
 {
 	uint32_t flags = opcode_info[p->opcode].flags;
-	struct xrc_delegation *a = &qp->delegation;
+	struct xrc_delegation *a;
 	psn_t expected;
 	bool rests;
 	int32_t ahead;
 	uint8_t to;
 
-	if (likely(!a->to && p->srqn >> 16 == l->slot.number))
-		return false;
 	if (!(flags & IS_REQUEST) || !is_xrc_target(qp))
+		return false;
+	a = &qp->xrc->delegation;
+	if (likely(!a->to && p->srqn >> 16 == l->slot.number))
 		return false;
 	if (!engine_admits(qp, p, from))
 		return true;
@@ -145,7 +146,9 @@ NO_LOCK_ANALYSIS void target_heard(struct loop *l, const struct handover_report 
 
 	if (!qp)
 		return;
-	a = &qp->delegation;
+	if (!is_xrc_target(qp))
+		goto out;
+	a = &qp->xrc->delegation;
 	if (a->to && a->to == r->slot && a->incarnation == r->incarnation && a->epoch == r->epoch) {
 		a->expected = psn(r->expected);
 		a->msn = r->msn;
@@ -158,6 +161,7 @@ NO_LOCK_ANALYSIS void target_heard(struct loop *l, const struct handover_report 
 		}
 		run_qp(l, qp, now, false);
 	}
+out:
 	lock_drop(&qp->lock);
 }
 
@@ -192,7 +196,7 @@ static struct qp *delegate_create(struct loop *l, uint32_t qpn)
 		return NULL;
 	lock_take(&delegate->lock);
 	delegate->base.qp_num = qpn; /* so that nobody finds it by number but us, and completions say whose it is */
-	delegate->is_delegate = delegate->closed = true;
+	delegate->is_delegate = delegate->xrc->is_closed = true;
 	lock_drop(&delegate->lock);
 	l->delegate[l->delegates++] = delegate;
 	return delegate;
@@ -242,12 +246,12 @@ static int delegate_connect(struct qp *delegate, const struct handover_pass *h) 
 /* False: there is nothing to begin with. */
 static bool delegate_begin(struct loop *l, struct qp *delegate, const struct handover_pass *h) REQUIRES(delegate->lock)
 {
-	struct xrc_delegation *a = &delegate->delegation;
+	struct xrc_delegation *a = &delegate->xrc->delegation;
 
 	if (a->incarnation != h->incarnation) {
 		if (h->again || delegate_connect(delegate, h))
 			return false;
-		delegate->domain = h->domain;
+		delegate->xrc->domain = h->domain;
 		a->incarnation = h->incarnation;
 		a->epoch = h->epoch - 1;
 	}
@@ -284,8 +288,8 @@ struct qp *target_delegate(struct loop *l, const struct handover_pass *h)
 static void delegate_report(struct loop *l, struct qp *delegate) REQUIRES(delegate->lock)
 {
 	const struct handover_report r = {
-		.incarnation = delegate->delegation.incarnation,
-		.epoch = delegate->delegation.epoch,
+		.incarnation = delegate->xrc->delegation.incarnation,
+		.epoch = delegate->xrc->delegation.epoch,
 		.qpn = delegate->base.qp_num,
 		.slot = l->slot.number,
 		.expected = delegate->resp.expected.v,
@@ -316,7 +320,7 @@ void target_asked(struct loop *l, const struct handover_ask *a)
 	if (!delegate)
 		return;
 	lock_take(&delegate->lock);
-	if (delegate->delegation.incarnation == a->incarnation)
+	if (delegate->xrc->delegation.incarnation == a->incarnation)
 		delegate_report(l, delegate);
 	lock_drop(&delegate->lock);
 }

@@ -17,6 +17,7 @@
 #include "object/pd.h"
 #include "object/queue.h"
 #include "object/srq.h"
+#include "object/xrc.h"
 #include "memory/reach.h"
 #include "wire/grh.h"
 #include "wire/packet.h"
@@ -169,8 +170,6 @@ struct responder {
 	uint32_t received; /* bytes of the message so far */
 	uint64_t write_va; /* WRITE: next byte */
 	uint32_t write_rkey, write_left;
-	struct srq *srq; /* XRC: what the packet at hand names; NULL: nothing */
-	uint32_t srqn;	 /* XRC: what the message does */
 	psn_t nak_psn;
 	struct grh_kept grh;   /* UD: of what came the fast path */
 	struct credit *credit; /* UC, UD: to whoever sent the packet at hand; NULL: none */
@@ -183,26 +182,14 @@ struct responder {
 };
 
 struct rss;
-struct remote;
-
-/* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
-struct xrc_delegation {
-	uint8_t to;	       /* the slot of the process whose delegate takes what comes; 0: this one */
-	bool rests, wanted;    /* it is between messages; one for somebody else has come and was dropped */
-	uint32_t epoch;	       /* how often it has moved */
-	uint64_t incarnation;  /* random; 0: it never has, since RESET */
-	psn_t begin, expected; /* from where on it is there, and where it was heard to be */
-	uint32_t begin_msn, msn;
-};
 
 struct qp {
 	union { /* what the application holds: first. base.state is what it was told last */
 		struct ibv_qp base;
 		struct ibv_qp_ex ex;
 	};
-	struct pd *holder;	 /* that counts it, and gave it its memory: pd, or a parent domain of it */
-	uint64_t serial;	 /* never used again, other than the QPN. From 1 */
-	struct xrcd_name domain; /* XRC target */
+	struct pd *holder; /* that counts it, and gave it its memory: pd, or a parent domain of it */
+	uint64_t serial;   /* never used again, other than the QPN. From 1 */
 
 	/* From here on, by cache lines, what each message looks at: where there are thousands of connections, every
 	 * line of theirs is a miss. See qp_fetch(). */
@@ -233,6 +220,7 @@ struct qp {
 	struct list ready;  /* in hca->ready: guarded by hca->ready_lock */
 	struct timer timer; /* in hca->timers */
 	_Alignas(CACHE_LINE) struct responder resp;
+	struct xrc *xrc;	 /* of XRC; else NULL. Constant */
 	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
 
 	_Alignas(CACHE_LINE) struct reach_pair reach_pair;
@@ -243,23 +231,12 @@ struct qp {
 	struct credit *credit; /* UC: one, UD: UD_PROMISES; NULL: of others */
 	bool sqd_notified;     /* SQ_DRAINED was reported for this SQD */
 	uint8_t failed;	       /* enum ibv_event_type that took it to ERR */
-	bool roams;	       /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
 	uint32_t tick;	       /* for loop/: when it last sent */
 	uint64_t sent_at;      /* for loop/: UC and UD: ns, when it last sent */
 	struct {	       /* what was posted in between, when engine_backlog() last looked */
 		uint32_t from, to, charge;
 	} backlog;
-	struct xrc_delegation delegation; /* for loop/: XRC target */
-	void *owner;			  /* for verbs/: the device context */
-	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
-	 * is used: verbs/shared_qp.c */
-	struct qp *real;	 /* ... of such a one: the QP itself. Constant */
-	struct list openers;	 /* ... of the QP: these; of them: where they stand */
-	uint32_t open;		 /* ... of the QP: how many there are, its maker among them ... */
-	bool closed;		 /* ... who is no more */
-	struct remote *remote;	 /* ... of an opener in another process, and of a QP that is there: verbs/remote_qp.h.
-				    Else NULL. Constant */
-	struct xrcd *xrcd;	 /* ... of each. Constant */
+	void *owner;		 /* for verbs/: the device context */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	void *raw;		 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
@@ -307,6 +284,12 @@ static inline bool is_reliable(const struct qp *qp)
 static inline bool is_xrc_target(const struct qp *qp)
 {
 	return qp->base.qp_type == IBV_QPT_XRC_RECV;
+}
+
+/* The SRQ that the XRC packet at hand names; else NULL. */
+static inline struct srq *xrc_srq(const struct qp *qp)
+{
+	return unlikely(qp->xrc) ? qp->xrc->srq : NULL;
 }
 
 /* A QP in RESET with queues of the given capacity (already checked against the HCA's limits and with base.* of

@@ -373,7 +373,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	c = context_of(base->context);
 	error = check_port(attr, mask);
 	a = qp_limit(c->device, attr, mask);
-	if (qp->remote)
+	if (qp_is_remote(qp))
 		return modify_remote(base, &a, mask, error);
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
@@ -423,7 +423,7 @@ void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
 
 static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 {
-	if (qp->remote)
+	if (qp_is_remote(qp))
 		return remote_query(qp, attr);
 	lock_take(&qp->lock);
 	qp_attributes(qp, attr);
@@ -475,9 +475,9 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 /* No packet can lead there any more, and nobody is told anything. */
 static void dispose(struct qp *qp)
 {
-	if (qp->remote)
+	if (qp_is_remote(qp))
 		remote_close(qp);
-	else if (is_xrc_target(qp) && qp->domain.device != XRCD_PRIVATE)
+	else if (is_xrc_target(qp) && qp->xrc->domain.device != XRCD_PRIVATE)
 		remote_withdraw(qp);
 	builder_destroy(qp);
 	if (qp->raw)

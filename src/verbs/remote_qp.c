@@ -41,9 +41,9 @@ struct message {
 struct remote {
 	struct list link; /* among the connections; of the owner, when that has ended, perhaps among the orphans */
 	int fd;		  /* -1: none, in a child of fork() */
-	struct qp *qp;	  /* a remote QP as seen from here. Of the owner: an opener of its QP; NULL: nobody has opened
-			   * anything    by it; of an orphan, the QP itself */
-	bool is_lost;	  /* of a remote QP: its owner has closed its device, or is dead */
+	struct qp *qp;	  /* a remote QP as seen from here. Of the owner: its QP; NULL: nothing has been opened by it */
+	struct xrc_opener opener; /* of the owner: of its QP */
+	bool is_lost;		  /* of a remote QP: its owner has closed its device, or is dead */
 };
 
 struct lock remote_lock; /* guards all below. Taken before qp->lock. Who waits for another process does not hold it */
@@ -61,7 +61,7 @@ static socklen_t remote_name(struct sockaddr_un *address, uint8_t slot)
 
 static bool is_view(const struct remote *r)
 {
-	return r->qp && !r->qp->real;
+	return r->qp && !r->opener.remote;
 }
 
 static void remote_send(int fd, const struct message *m)
@@ -89,15 +89,12 @@ static void remote_unlink(struct remote *r) REQUIRES(remote_lock)
 
 static int serve_open(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
 {
-	struct qp *opener = r->qp ? NULL : calloc(1, sizeof(*opener));
-
-	if (!opener)
-		return r->qp ? EINVAL : ENOMEM;
-	opener->real = qp;
-	opener->remote = r;
-	list_append(&qp->openers, &opener->openers);
-	qp->open++;
-	r->qp = opener;
+	if (r->qp)
+		return EINVAL;
+	r->opener.remote = r;
+	list_append(&qp->xrc->openers, &r->opener.link);
+	qp->xrc->open++;
+	r->qp = qp;
 	qp_attributes(qp, &m->attr);
 	return 0;
 }
@@ -133,7 +130,7 @@ NO_LOCK_ANALYSIS static void remote_answer(struct remote *r, struct message *m)
 	struct qp *qp = m->what < ARRAY_SIZE(serve) ? hca_find_qp(adapter, m->qpn) : NULL;
 
 	m->result = EINVAL;
-	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &m->domain))
+	if (qp && is_xrc_target(qp) && qp->xrc->open && xrcd_same(&qp->xrc->domain, &m->domain))
 		m->result = serve[m->what](r, qp, m);
 	remote_send(r->fd, m);
 	if (qp)
@@ -143,16 +140,14 @@ NO_LOCK_ANALYSIS static void remote_answer(struct remote *r, struct message *m)
 /* One who had it open has closed it, or is dead. */
 static void drop_opener(struct remote *r) REQUIRES(remote_lock)
 {
-	struct qp *opener = r->qp, *qp = opener->real;
+	struct qp *qp = r->qp;
 	bool last;
 
 	lock_take(&qp->lock);
-	list_remove(&opener->openers);
-	last = --qp->open == 0;
+	list_remove(&r->opener.link);
+	last = --qp->xrc->open == 0;
 	lock_drop(&qp->lock);
-	free(opener);
 	remote_unlink(r);
-	r->qp = qp;
 	if (last)
 		list_append(&orphans, &r->link); /* it needs locks to be destroyed */
 	else
@@ -357,8 +352,8 @@ static bool remote_ends_with(struct qp *qp, const struct context *closing)
 	bool ends = qp->base.context == &closing->verbs.context;
 
 	lock_take(&qp->lock);
-	list_each (l, &qp->openers)
-		ends &= container_of(l, struct qp, openers)->remote != NULL;
+	list_each (l, &qp->xrc->openers)
+		ends &= !container_of(l, struct xrc_opener, link)->view;
 	lock_drop(&qp->lock);
 	return ends;
 }
@@ -372,7 +367,7 @@ void remote_bury(struct context *closing)
 	list_each_safe (i, &connections) {
 		struct remote *r = container_of(i, struct remote, link);
 
-		if (closing && r->qp && r->qp->real && remote_ends_with(r->qp->real, closing))
+		if (closing && r->opener.remote && remote_ends_with(r->qp, closing))
 			drop_opener(r);
 	}
 	while ((l = list_pop(&orphans)))
@@ -452,10 +447,10 @@ NO_LOCK_ANALYSIS static struct qp *remote_find_view(uint32_t qpn, const struct x
 	list_each (i, &connections) {
 		struct remote *r = container_of(i, struct remote, link);
 
-		if (!is_view(r) || r->is_lost || r->qp->base.qp_num != qpn || !xrcd_same(&r->qp->domain, domain))
+		if (!is_view(r) || r->is_lost || r->qp->base.qp_num != qpn || !xrcd_same(&r->qp->xrc->domain, domain))
 			continue;
 		lock_take(&r->qp->lock);
-		if (r->qp->open) { /* else somebody is closing it */
+		if (r->qp->xrc->open) { /* else somebody is closing it */
 			found = r->qp;
 			break;
 		}
@@ -482,9 +477,9 @@ NO_LOCK_ANALYSIS static struct qp *remote_make_view(struct hca *hca, const struc
 	lock_take(&qp->lock);
 	qp->base.qp_num = m->qpn; /* so that nobody finds it by number */
 	qp->base.state = m->attr.qp_state;
-	qp->domain = m->domain;
-	qp->closed = true;
-	qp->remote = r;
+	qp->xrc->domain = m->domain;
+	qp->xrc->is_closed = true;
+	qp->xrc->remote = r;
 	lock_drop(&qp->lock);
 	lock_take(&remote_lock);
 	err = remote_join(fd, r);
@@ -526,10 +521,10 @@ struct qp *remote_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *do
 void remote_close(struct qp *qp)
 {
 	lock_take(&remote_lock);
-	remote_unlink(qp->remote);
+	remote_unlink(qp->xrc->remote);
 	lock_drop(&remote_lock);
 	remote_end(qp->hca);
-	free(qp->remote);
+	free(qp->xrc->remote);
 }
 
 static bool remote_is_lost(const struct qp *qp)
@@ -537,7 +532,7 @@ static bool remote_is_lost(const struct qp *qp)
 	bool lost;
 
 	lock_take(&remote_lock);
-	lost = qp->remote->is_lost;
+	lost = qp->xrc->remote->is_lost;
 	lock_drop(&remote_lock);
 	return lost;
 }
@@ -546,7 +541,7 @@ static bool remote_is_lost(const struct qp *qp)
 static int remote_ask_owner(struct qp *qp, struct message *m)
 {
 	m->qpn = qp->base.qp_num;
-	m->domain = qp->domain;
+	m->domain = qp->xrc->domain;
 	return remote_is_lost(qp) ? ENODEV : remote_ask(m, NULL);
 }
 

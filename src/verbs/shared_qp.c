@@ -6,6 +6,13 @@
 #include "verbs/context.h"
 #include "verbs/remote_qp.h"
 
+/* What one who has opened a QP holds. */
+struct view {
+	struct qp qp; /* first: free() is given this one */
+	struct xrc xrc;
+	struct xrc_opener opener;
+};
+
 static void xrcd_count_user(struct xrcd *xrcd, uint32_t by)
 {
 	/* release: pairs with close_xrcd() */
@@ -16,9 +23,9 @@ void share_qp(struct qp *qp, struct xrcd *xrcd)
 {
 	xrcd_count_user(xrcd, 1);
 	lock_take(&qp->lock);
-	qp->xrcd = xrcd;
-	qp->domain = xrcd->name;
-	qp->open = 1;
+	qp->xrc->xrcd = xrcd;
+	qp->xrc->domain = xrcd->name;
+	qp->xrc->open = 1;
 	lock_drop(&qp->lock);
 	remote_bury(NULL);
 	if (xrcd->name.device != XRCD_PRIVATE)
@@ -28,16 +35,16 @@ void share_qp(struct qp *qp, struct xrcd *xrcd)
 NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
 {
 	struct qp *qp = shared_qp(&opened->base);
-	struct xrcd *xrcd = opened->xrcd;
+	struct xrcd *xrcd = opened->xrc->xrcd;
 	bool last;
 
 	lock_take(&qp->lock);
 	if (opened == qp) {
-		qp->closed = true;
+		qp->xrc->is_closed = true;
 	} else {
-		list_remove(&opened->openers);
+		list_remove(&((struct view *)opened)->opener.link);
 	}
-	last = --qp->open == 0;
+	last = --qp->xrc->open == 0;
 	lock_drop(&qp->lock);
 	xrcd_count_user(xrcd, -1u);
 	return last;
@@ -46,24 +53,27 @@ NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
 static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 	REQUIRES(qp->lock)
 {
-	struct qp *opened = calloc(1, sizeof(*opened));
+	struct view *v = calloc(1, sizeof(*v));
+	struct qp *opened = &v->qp;
 
-	if (!opened)
+	if (!v)
 		return NULL;
-	opened->real = qp;
+	opened->xrc = &v->xrc;
+	v->opener.view = opened;
+	v->xrc.real = qp;
+	v->xrc.xrcd = (struct xrcd *)attr->xrcd;
 	opened->hca = qp->hca;
-	opened->xrcd = (struct xrcd *)attr->xrcd;
 	opened->base.context = context;
 	opened->base.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
 	opened->base.handle = qp->base.handle;
 	opened->base.qp_num = qp->base.qp_num;
 	opened->base.qp_type = qp->base.qp_type;
-	opened->base.state = qp->remote ? qp->base.state : qp->state;
+	opened->base.state = qp_is_remote(qp) ? qp->base.state : qp->state;
 	pthread_mutex_init(&opened->base.mutex, NULL);
 	pthread_cond_init(&opened->base.cond, NULL);
-	list_append(&qp->openers, &opened->openers);
-	qp->open++;
-	xrcd_count_user(opened->xrcd, 1);
+	list_append(&qp->xrc->openers, &v->opener.link);
+	qp->xrc->open++;
+	xrcd_count_user(v->xrc.xrcd, 1);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	return opened;
 }
@@ -75,7 +85,7 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 
 	if (!qp && xrcd->name.device != XRCD_PRIVATE)
 		return remote_find(xrcd->hca, qpn, &xrcd->name);
-	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name))
+	if (qp && is_xrc_target(qp) && qp->xrc->open && xrcd_same(&qp->xrc->domain, &xrcd->name))
 		return qp;
 	if (qp)
 		lock_drop(&qp->lock);
@@ -90,7 +100,7 @@ NO_LOCK_ANALYSIS static struct qp *open_target(struct ibv_context *context, cons
 	if (!qp)
 		return NULL;
 	opened = make_opened(qp, context, attr);
-	unused = !qp->open;
+	unused = !qp->xrc->open;
 	lock_drop(&qp->lock);
 	if (unused)
 		bury_qp(qp);

@@ -14,7 +14,13 @@ static inline struct qp *shared_qp(struct ibv_qp *base)
 {
 	struct qp *qp = (struct qp *)base;
 
-	return qp->real ?: qp;
+	return unlikely(qp->xrc) && qp->xrc->real ? qp->xrc->real : qp;
+}
+
+/* It is in another process: remote_qp.h. */
+static inline bool qp_is_remote(const struct qp *qp)
+{
+	return unlikely(qp->xrc) && qp->xrc->remote;
 }
 
 /* As pd_check(). */

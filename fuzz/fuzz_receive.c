@@ -124,7 +124,8 @@ static void make_qp(uint32_t i)
 						     : &full,
 			    i & 1);
 	require(f.qp[i]);
-	f.qp[i]->domain = f.xrcd.name;
+	if (f.qp[i]->xrc)
+		f.qp[i]->xrc->domain = f.xrcd.name;
 }
 
 static void make_world(void)

@@ -22,19 +22,19 @@ const uint8_t opcode_when_complete[] = {
 /* Of XRC, to the CQ of the SRQ that the message has named; it may be gone, and the message with it. */
 static void push_receive(struct qp *qp, struct cqe *cqe)
 {
-	struct responder *r = &qp->resp;
-	struct srq *srq;
+	struct srq *srq, *named;
 
 	if (!is_xrc_target(qp)) {
 		complete(qp, qp->recv_cq, NULL, NULL, *cqe);
 		return;
 	}
-	srq = r->srq ?: srq_enter(qp->hca, r->srqn, &qp->domain);
+	named = qp->xrc->srq;
+	srq = named ?: srq_enter(qp->hca, qp->xrc->srqn, &qp->xrc->domain);
 	if (!srq)
 		return;
 	cqe->keeps_slot = true;
 	complete(qp, srq->cq, NULL, NULL, *cqe);
-	if (!r->srq)
+	if (!named)
 		srq_leave(srq);
 }
 
@@ -75,7 +75,7 @@ bool take_receive(struct qp *qp, const struct packet *first)
 {
 	struct responder *r = &qp->resp;
 
-	struct srq *srq = r->srq ?: qp->srq;
+	struct srq *srq = xrc_srq(qp) ?: qp->srq;
 
 	r->has_recv = srq ? srq_take(srq, r->credit, r->recv, &r->recv_position)
 			  : rq_take(&qp->rq, r->credit, r->recv, &r->recv_position);

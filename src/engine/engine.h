@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The protocol, without I/O: posted work requests, parsed packets and the time go in; packets in a tx batch,
  * completions in CQs and one deadline come out. Nothing here makes a system call (but for access to memory that is
- * paged on demand), reads a clock (but for how long a copy takes: pace.h), blocks or allocates. The caller holds
- * qp->lock.
+ * paged on demand), reads a clock, blocks or allocates. The caller holds qp->lock.
  *
  * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are
  * made. So a caller does: [post | receive ... receive | expire], run, send what the tx batch holds, batch_done(),
@@ -12,7 +11,6 @@
 
 #include <sys/uio.h>
 
-#include "memory/pace.h"
 #include "object/mr.h"
 #include "object/qp.h"
 #include "object/sge.h"
@@ -107,7 +105,7 @@ static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 /* Stores bytes in the local peer's memory now: ahead of what is posted, and with no completion. False: it cannot be
  * reached, or only the usual way knows why not; nothing that matters has been written. `length`: of all the buffers. */
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
-		  uint32_t rkey, struct pace *pace) REQUIRES(qp->lock);
+		  uint32_t rkey) REQUIRES(qp->lock);
 
 /* ibv_post_recv. 0, or a positive errno with *bad set. A QP in ERR flushes at once. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock);

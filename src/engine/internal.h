@@ -252,7 +252,9 @@ enum verdict execute(struct qp *qp, const struct packet *p);
 /* The domain that what arrives must be in: of XRC, that of the SRQ that the packet names. */
 static inline struct pd *target_pd(const struct qp *qp)
 {
-	return unlikely(qp->resp.srq) ? pd_domain(qp->resp.srq->pd) : qp->pd;
+	const struct srq *srq = xrc_srq(qp);
+
+	return unlikely(srq) ? pd_domain(srq->pd) : qp->pd;
 }
 /* The domain that the memory of its receives must be in: an SRQ's receives are in the SRQ's. */
 static inline struct pd *receive_pd(const struct qp *qp)

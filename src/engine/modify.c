@@ -264,8 +264,10 @@ static void reset(struct qp *qp)
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
 	qp->mtu = 0;
-	qp->away = (struct away){0};
-	qp->roams = false;
+	if (qp->xrc) {
+		qp->xrc->delegation = (struct xrc_delegation){0};
+		qp->xrc->is_passed_on = false;
+	}
 }
 
 static void start_requester(struct qp *qp)

@@ -10,7 +10,6 @@
 #include "engine/internal.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
-#include "memory/pace.h"
 #include "memory/reach.h"
 
 /* What each work request needs on either side. */
@@ -343,7 +342,6 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 struct placing {
 	struct reach *reach;
 	const struct reach_span *span;
-	struct pace *pace;
 	const struct iovec *from;
 	unsigned count;
 	uint32_t length;
@@ -354,13 +352,11 @@ static void onesided_place(void *arg)
 {
 	struct placing *p = arg;
 
-	if (p->span->at)
-		pace_copy(p->pace, p->span->at, p->from, p->count, p->length);
-	p->done = p->span->at || reach_write(p->reach, p->span, p->from, p->count, p->length);
+	p->done = reach_write(p->reach, p->span, p->from, p->count, p->length);
 }
 
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
-		  uint32_t rkey, struct pace *pace)
+		  uint32_t rkey)
 {
 	struct placing p;
 	struct reach_span span;
@@ -370,7 +366,7 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 		return false;
 	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
-	p = (struct placing){qp->reach, &span, pace, from, count, length, false};
+	p = (struct placing){qp->reach, &span, from, count, length, false};
 	done = fault_try(onesided_place, &p) && p.done;
 	reach_leave(qp->reach);
 	return done;

@@ -175,7 +175,7 @@ static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr
 	w->by_reference = false;
 	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* of no meaning but to XRC */
 	if (qp->transport == TRANSPORT_XRC && (w->remote_srqn ^ qp->attr.dest_qp_num) >> 16)
-		qp->roams = true;
+		qp->xrc->is_passed_on = true;
 	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
 	switch (kind) {
 	case WR_ATOMIC:

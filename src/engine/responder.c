@@ -127,22 +127,25 @@ enum verdict check_operation(struct qp *qp, const struct packet *p)
  * It stays until leave_srq(). */
 static enum verdict check_srq(struct qp *qp, const struct packet *p)
 {
-	struct responder *r = &qp->resp;
+	struct xrc *x = qp->xrc;
 
 	if (likely(!is_xrc_target(qp)))
 		return ACCEPT;
-	if (!(flags_of(p) & IS_FIRST) && p->srqn != r->srqn)
+	if (!(flags_of(p) & IS_FIRST) && p->srqn != x->srqn)
 		return BAD_REQUEST;
-	r->srqn = p->srqn;
-	r->srq = srq_enter(qp->hca, p->srqn, &qp->domain);
-	return r->srq ? ACCEPT : BAD_REQUEST;
+	x->srqn = p->srqn;
+	x->srq = srq_enter(qp->hca, p->srqn, &x->domain);
+	return x->srq ? ACCEPT : BAD_REQUEST;
 }
 
 static void leave_srq(struct qp *qp)
 {
-	if (unlikely(qp->resp.srq))
-		srq_leave(qp->resp.srq);
-	qp->resp.srq = NULL;
+	struct srq *srq = xrc_srq(qp);
+
+	if (likely(!srq))
+		return;
+	srq_leave(srq);
+	qp->xrc->srq = NULL;
 }
 
 /* 9.7.4.1.4: a SEND takes a receive with its first packet, a WRITE with immediate with its last */
@@ -505,8 +508,8 @@ static struct mr *read_region(struct qp *qp, const struct response *s, uint32_t 
 	struct mr *mr;
 
 	if (is_xrc_target(qp)) {
-		qp->resp.srq = srq_enter(qp->hca, s->srqn, &qp->domain);
-		if (!qp->resp.srq)
+		qp->xrc->srq = srq_enter(qp->hca, s->srqn, &qp->xrc->domain);
+		if (!qp->xrc->srq)
 			return NULL;
 	}
 	mr = remote_region(qp, s->rkey, s->va, length, IBV_ACCESS_REMOTE_READ, at);

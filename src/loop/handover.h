@@ -32,7 +32,6 @@ struct handover_pass {
 	uint32_t access;
 	uint8_t again; /* a duplicate, perhaps of an earlier epoch */
 	uint8_t traffic_class, hop_limit, path_mtu, min_rnr_timer, max_dest_rd_atomic;
-	uint8_t host; /* who passes it on */
 };
 struct handover_report {
 	uint64_t incarnation;
@@ -40,11 +39,10 @@ struct handover_report {
 	uint8_t slot, rests, failed; /* whom it is from; enum ibv_event_type, if `is_failed` */
 	uint8_t is_failed;
 };
-/* The host asks for a report. */
+/* The owner asks for a report. */
 struct handover_ask {
 	uint64_t incarnation;
 	uint32_t qpn;
-	uint8_t slot; /* who asks */
 };
 
 /* What is called for what has come. */

@@ -114,8 +114,8 @@ struct loop {
 
 	struct local local;
 	struct helper helper;
-	struct qp **guest; /* target.c: guarded by `receive` */
-	uint32_t guests;
+	struct qp **delegate; /* target.c: guarded by `receive` */
+	uint32_t delegates;
 	struct handover handover; /* guarded by `receive` */
 };
 

@@ -433,7 +433,7 @@ static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct local_peer *n = qp->path.local_peer;
 	bool met = n && local_peer_state(n) == LOCAL_PEER_MET;
-	bool wanted = met && !qp->roams;
+	bool wanted = met && !(unlikely(qp->xrc) && qp->xrc->is_passed_on);
 
 	if (unlikely(qp->req.lossless != wanted || qp->req.changing))
 		change_link(qp, wanted);

@@ -16,9 +16,8 @@ static const uint64_t probe = GREETING_MAGIC;
 /* ---- the link ---- */
 
 /* Whoever sends has seen to it that there is room; should there be none, the packet is lost. */
-NO_LOCK_ANALYSIS /* called through link_ops, with n->lock held */
-	static uint32_t
-	local_peer_send(struct link *link, const struct link_tx *tx, uint32_t count)
+/* called through link_ops, with n->lock held */
+NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct link_tx *tx, uint32_t count)
 {
 	struct local_peer *n = local_peer_of(link);
 
@@ -34,9 +33,8 @@ NO_LOCK_ANALYSIS /* called through link_ops, with n->lock held */
 	return count;
 }
 
-NO_LOCK_ANALYSIS /* called through link_ops, with l->receive held */
-	static uint32_t
-	local_peer_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
+/* called through link_ops, with l->receive held */
+NO_LOCK_ANALYSIS static uint32_t local_peer_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
 {
 	struct local_peer *n = local_peer_of(link);
 	struct ring *ring = &n->rx_ring;

@@ -339,23 +339,6 @@ int loop_attach(struct path *path)
 	return err;
 }
 
-int loop_attach_again(struct path *path)
-{
-	struct loop *l;
-	struct port *port;
-
-	if (!lock_try(&life))
-		return -EAGAIN;
-	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
-	port = l ? find_port(l, &path->sgid) : NULL;
-	if (port) {
-		port->users++;
-		path->port = port;
-	}
-	lock_drop(&life);
-	return port ? 0 : -EADDRNOTAVAIL;
-}
-
 void loop_detach(struct path *path)
 {
 	struct port *port = path->port;

@@ -22,8 +22,6 @@ void loop_put(struct hca *hca);
  * that says so and names the remedy has been logged), EADDRNOTAVAIL, ENOMEM ... loop_detach() undoes it. */
 int loop_attach(struct path *path);
 void loop_detach(struct path *path);
-/* The same for an address that is bound already: else -EADDRNOTAVAIL. Never waits: -EAGAIN. */
-int loop_attach_again(struct path *path);
 
 /* The peer's number is known: fills path->local peer if it is a process of ours on this host. loop_detach() undoes it.
  * The path is attached, and not in use yet. */

@@ -81,9 +81,8 @@ static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp)
 }
 
 /* SENDs and WRITEs with immediate. */
-NO_LOCK_ANALYSIS /* a row of the table, called with qp->lock held */
-	static struct ibv_send_wr *
-	post_ring(struct qp *qp, struct ibv_send_wr *wr)
+/* a row of the table, called with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct local_peer *n = qp->path.local_peer;
 	uint32_t before = qp->sq.tail;
@@ -108,9 +107,9 @@ NO_LOCK_ANALYSIS /* a row of the table, called with qp->lock held */
 	return wr;
 }
 
-NO_LOCK_ANALYSIS /* with the lock of to->near, which has no name here */
-	FAST_INLINE bool
-	post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr, uint64_t now)
+/* with the lock of to->near, which has no name here */
+NO_LOCK_ANALYSIS FAST_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr,
+						uint64_t now)
 {
 	struct local_peer *n = to->near;
 	struct ring_mark *at = ring_next(&n->tx_ring);
@@ -124,9 +123,8 @@ NO_LOCK_ANALYSIS /* with the lock of to->near, which has no name here */
 }
 
 /* As many as are for the local peer that the first one is for. */
-NO_LOCK_ANALYSIS /* a row of the table, called with qp->lock held */
-	static struct ibv_send_wr *
-	post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
+/* a row of the table, called with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
 {
 	uint64_t now = clock_about();
 	struct flow *to = qp->sq.head == qp->sq.tail ? engine_flow_near(qp, wr, now) : NULL;
@@ -148,9 +146,8 @@ NO_LOCK_ANALYSIS /* a row of the table, called with qp->lock held */
 
 /* ---- LANE_UDP: a small SEND, and the ACK that is due, as one train ---- */
 
-NO_LOCK_ANALYSIS /* a row of the table, called with qp->lock held */
-	static struct ibv_send_wr *
-	post_udp(struct qp *qp, struct ibv_send_wr *wr)
+/* a row of the table, called with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct loop *l = loop_of(qp);
 	struct port *port = qp->path.port;

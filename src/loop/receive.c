@@ -45,7 +45,7 @@ struct rx {
 	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
-/* run_qp() of a QP of which all was taken by the fast path: run when something asks for an answer, which may wait. No
+/*run_qp() of a QP of which all was taken by the fast path: run when something asks for an answer, which may wait. No
  * deadline of its has become earlier. */
 static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
@@ -59,16 +59,15 @@ static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRE
 
 /* A thread that polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes
  * nothing to send. */
-NO_LOCK_ANALYSIS /* v->qp is locked by rx_enter() */
-	static void
-	rx_leave(struct rx *v)
+/* v->qp is locked by rx_enter() */
+NO_LOCK_ANALYSIS static void rx_leave(struct rx *v)
 {
 	if (!v->qp)
 		return;
 	if (likely(v->fast)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_fast(v->loop, v->qp, v->now);
-	} else if (unlikely(v->qp->is_guest || v->qp->is_kept)) {
+	} else if (unlikely(v->qp->is_delegate)) {
 		target_run(v->loop, v->qp, v->now);
 	} else {
 		run_qp(v->loop, v->qp, v->now, true);
@@ -77,9 +76,8 @@ NO_LOCK_ANALYSIS /* v->qp is locked by rx_enter() */
 	v->qp = NULL;
 }
 
-NO_LOCK_ANALYSIS /* v->qp stays locked until rx_leave() */
-	static bool
-	rx_enter(struct rx *v, uint32_t qpn)
+/* v->qp stays locked until rx_leave() */
+NO_LOCK_ANALYSIS static bool rx_enter(struct rx *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
 		return true;
@@ -113,7 +111,6 @@ static void stray(struct rx *v, uint8_t slot, const struct packet *p, const unio
 		deliver_mad(v, p, from);
 	if (slot == 0 || !v->port)
 		return;
-	slot = steering_heir(&l->steering, p->dest_qpn) ?: slot;
 	handover_add(&l->handover, &l->slot, slot, p, from);
 	steering_stray(&v->port->steered, slot, v->now);
 }
@@ -128,9 +125,8 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 
 /* A credit grant goes the way that the request for it came: by the ring, or if that is full, by the network. A UD QP
  * has no path of its own, so it leaves by the address that the request came to. */
-NO_LOCK_ANALYSIS /* with v->qp locked and l->receive held */
-	static void
-	grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
+/* with v->qp locked and l->receive held */
+NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
 {
 	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
 	struct port *port;
@@ -155,9 +151,8 @@ static bool is_timed(const struct qp *qp, const struct packet *p)
 }
 
 /* When a local peer's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
-NO_LOCK_ANALYSIS /* with v->qp locked */
-	static uint64_t
-	time_of(struct rx *v, const struct packet *p)
+/* with v->qp locked */
+NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
 {
 	if (unlikely(is_timed(v->qp, p)))
 		return clock_now();
@@ -169,9 +164,8 @@ NO_LOCK_ANALYSIS /* with v->qp locked */
 /* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. Who wants to
  * see, change or lose packets that arrive does it here. What comes by a ring is tried without the time, which costs
  * more than all the rest. */
-NO_LOCK_ANALYSIS /* with v->qp locked */
-	static void
-	deliver(struct rx *v, const struct packet *p, const union ibv_gid *from)
+/* with v->qp locked */
+NO_LOCK_ANALYSIS static void deliver(struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
 	struct qp *qp = v->qp;
 
@@ -185,7 +179,7 @@ NO_LOCK_ANALYSIS /* with v->qp locked */
 	}
 	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
 		grant_credit(v, p, from);
-	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !qp->is_guest &&
+	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !qp->is_delegate &&
 		 target_route(v->loop, qp, p, from))
 		; /* it was for another process */
 	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
@@ -200,14 +194,14 @@ static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid 
 
 	if (!v->now)
 		v->now = clock_now();
-	if (unlikely(slot != v->loop->slot.number) && !hca_has_adopted(&v->loop->hca, p->dest_qpn))
+	if (unlikely(slot != v->loop->slot.number))
 		stray(v, slot, p, from);
 	else if (likely(rx_enter(v, p->dest_qpn)))
 		deliver(v, p, from);
 	return true;
 }
 
-/* By the host of an XRC target to us, who have the SRQ. */
+/* By the owner of an XRC target to us, who have the SRQ. */
 NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
 					    const union ibv_gid *from)
 {
@@ -217,7 +211,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 		return;
 	rx_leave(v);
 	v->fast = false;
-	v->qp = target_guest(v->loop, h);
+	v->qp = target_delegate(v->loop, h);
 	if (v->qp)
 		deliver(v, p, from);
 }
@@ -245,9 +239,8 @@ static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *f
 }
 
 /* To a multicast group: each QP in it gets the packet. */
-NO_LOCK_ANALYSIS /* called through link_ops, with l->receive held */
-	static bool
-	deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
+/* called through link_ops, with l->receive held */
+NO_LOCK_ANALYSIS static bool deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
@@ -421,13 +414,11 @@ bool receive_handover(struct loop *l, uint64_t now)
 	return any;
 }
 
-NO_LOCK_ANALYSIS /* called through link_ops, with l->receive held */
-	static bool
-	drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+/* called through link_ops, with l->receive held */
+NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false)
-					      : steering_heir(&l->steering, p->dest_qpn) ?: p->dest_qpn >> 16;
+	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : p->dest_qpn >> 16;
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);

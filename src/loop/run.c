@@ -223,7 +223,7 @@ void make_ready(struct loop *l, struct qp *qp)
 		return;
 	qp->is_ready = true;
 	lock_take(&hca->ready_lock);
-	if (list_empty(&qp->ready)) /* run_ready() may have mistaken a new QP for the one that was here before */
+	if (list_empty(&qp->ready)) /*run_ready() may have mistaken a new QP for the one that was here before */
 		list_append(&hca->ready, &qp->ready);
 	atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed);
 	lock_drop(&hca->ready_lock);

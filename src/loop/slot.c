@@ -67,30 +67,6 @@ int slot_check_user(int connection, pid_t *pid)
 	return 0;
 }
 
-int slot_keep(uint8_t number)
-{
-	int fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
-	struct sockaddr_un address;
-
-	if (fd < 0)
-		return -errno;
-	if (!bind(fd, (struct sockaddr *)&address, slot_abstract(&address, "kept/%u", number)))
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
-}
-
-/* Asked when the slot is ours: nobody begins to keep it then. */
-static bool is_kept(uint8_t number)
-{
-	int fd = slot_keep(number);
-
-	if (fd >= 0)
-		close(fd);
-	return fd == -EADDRINUSE;
-}
-
 static int open_slot(struct slot *slot)
 {
 	int one = 1;
@@ -113,16 +89,11 @@ int slot_claim(struct slot *slot)
 		uint8_t number = 1 + ((unsigned)getpid() + i) % SLOTS;
 
 		if (!bind(slot->fd, (struct sockaddr *)&address, slot_address(&address, number))) {
-			if (!is_kept(number)) {
-				slot->number = number;
-				return 0;
-			}
-			close(slot->fd);
-			if (open_slot(slot))
-				goto err;
-		} else if (errno != EADDRINUSE) {
-			goto err;
+			slot->number = number;
+			return 0;
 		}
+		if (errno != EADDRINUSE)
+			goto err;
 	}
 	errno = EUSERS;
 err:

@@ -32,10 +32,6 @@ bool slot_is_alive(uint8_t number);
 int slots_probe(void);
 bool slots_have(int probe, uint8_t number);
 
-/* Nobody claims this number, alive or not, while the descriptor that this returns is open, in whatever process: it goes
- * to those who go on with a queue pair of this slot when its process is no more. Or -errno. */
-int slot_keep(uint8_t number);
-
 /* Of a connection: 0, or -EACCES: at the other end is another user. `pid` may be NULL. */
 int slot_check_user(int connection, pid_t *pid);
 

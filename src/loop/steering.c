@@ -21,10 +21,9 @@
 #include "loop/services.h"
 #include "wire/cm_mad.h"
 
-#define REGISTRY_NAME	"uroce-registry-4" /* the number is the layout's */
+#define REGISTRY_NAME	"uroce-registry-5" /* the number is the layout's */
 #define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
-#define QPN_WORD	4		   /* in the BTH: what ends with the destination QPN ... */
-#define QPN_SLOT_BYTE	5		   /* ... and the top byte of that */
+#define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
 #define MAD_ATTRIBUTE	36		   /* behind BTH and DETH, in the MAD header: which message it is ... */
 #define MAD_DATA	44		   /* ... and the message, behind the header */
 #define MAD_SERVICE	(MAD_DATA + 12)	   /* of REQ and SIDR_REQ: the lower half of the service id */
@@ -52,17 +51,9 @@ struct listeners {
 	struct steering_listener listener[STEERING_LISTENERS];
 };
 
-/* Written with names_lock(); relaxed: who misses one that is new, or finds one that is old, loses a packet. QPN and
- * slot in one. */
-struct heirs {
-	_Atomic uint32_t count;
-	_Atomic uint32_t heir[STEERING_HEIRS];
-};
-
 struct registry {
 	struct group group[GROUPS];
 	struct listeners listeners;
-	struct heirs heirs;
 	struct services services;
 };
 
@@ -121,34 +112,19 @@ static void emit_process(struct program *p, const struct steering_order *o, uint
 		emit_place(p, value, (uint32_t)(place - o->slots));
 }
 
-/* Before all else, as these are not where their numbers say. */
-static void emit_heirs(struct program *p, const struct steering_order *o)
-{
-	if (!o->heirs)
-		return;
-	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, QPN_WORD));
-	emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QPN_MASK));
-	for (uint32_t i = 0; i < o->heirs; i++)
-		emit_process(p, o, o->heir[i].qpn, o->heir[i].slot);
-}
-
-static_assert(ARRAY_SIZE(slot_of) + 2 * SLOTS + 3 + 1 + 2 * STEERING_LISTENERS + 3 + 2 + 2 * STEERING_HEIRS ==
-		      STEERING_PROGRAM,
+static_assert(ARRAY_SIZE(slot_of) + 2 * SLOTS + 3 + 1 + 2 * STEERING_LISTENERS + 3 == STEERING_PROGRAM,
 	      "room for the program");
 
 uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM])
 {
 	struct program p = {.code = out};
-	uint16_t to_services;
 
-	emit_heirs(&p, o);
-	to_services = p.length + TO_SERVICES;
 	for (size_t i = 0; i < ARRAY_SIZE(slot_of); i++)
 		emit(&p, slot_of[i]);
 	for (uint32_t i = 0; i < o->count; i++)
 		emit_place(&p, o->slots[i], i);
 	emit_any(&p, o->count);
-	out[to_services].k = p.length - (to_services + 1);
+	out[TO_SERVICES].k = p.length - (TO_SERVICES + 1);
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MAD_SERVICE));
 	for (uint32_t i = 0; i < o->listeners; i++)
 		emit_process(&p, o, o->listener[i].service, o->listener[i].slot);
@@ -156,32 +132,17 @@ uint16_t steering_program(const struct steering_order *o, struct sock_filter out
 	return p.length;
 }
 
-static uint32_t read_heirs(struct heirs *h, struct steering_heir out[STEERING_HEIRS])
-{
-	uint32_t count = min_of(atomic_load_explicit(&h->count, memory_order_relaxed), STEERING_HEIRS);
-
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t both = atomic_load_explicit(&h->heir[i], memory_order_relaxed);
-
-		out[i] = (struct steering_heir){both >> 8, both & 0xff};
-	}
-	return count;
-}
-
 /* Without it (a kernel that does not let us), packets are handed over. */
 static void steering_attach(struct steering *s, const struct group *g, int fd)
 {
 	struct registry *r = registry_of(s);
 	struct sock_filter code[STEERING_PROGRAM];
-	struct steering_heir heir[STEERING_HEIRS];
 	uint8_t slots[SLOTS];
 	const struct steering_order order = {
 		.slots = slots,
 		.count = g->count,
 		.listener = r->listeners.listener,
 		.listeners = min_of(r->listeners.count, STEERING_LISTENERS),
-		.heir = heir,
-		.heirs = read_heirs(&r->heirs, heir),
 	};
 	struct sock_fprog program = {.filter = code};
 
@@ -356,22 +317,6 @@ static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service
 			l->listener[i--] = l->listener[--l->count];
 }
 
-/* `qpn` 0: all of that process. */
-static void inherit_remove(struct heirs *h, uint8_t slot, uint32_t qpn)
-{
-	uint32_t count = min_of(atomic_load_explicit(&h->count, memory_order_relaxed), STEERING_HEIRS);
-
-	for (uint32_t i = count; i-- > 0;) {
-		uint32_t both = atomic_load_explicit(&h->heir[i], memory_order_relaxed);
-
-		if (qpn ? both >> 8 != qpn : (both & 0xff) != slot)
-			continue;
-		atomic_store_explicit(&h->heir[i], atomic_load_explicit(&h->heir[--count], memory_order_relaxed),
-				      memory_order_relaxed);
-	}
-	atomic_store_explicit(&h->count, count, memory_order_relaxed);
-}
-
 /* Whoever had this slot before is dead, and has not put away its things. 0 or -EACCES. */
 static int take_registry(struct steering *s, int memory)
 {
@@ -384,7 +329,6 @@ static int take_registry(struct steering *s, int memory)
 	s->memory = memory;
 	services_forget(&r->services, s->slot->number);
 	listeners_remove(&r->listeners, s->slot->number, 0);
-	inherit_remove(&r->heirs, s->slot->number, 0);
 	atomic_store_explicit(&s->registry, r, memory_order_release); /* pairs with registry_of() */
 	return 0;
 }
@@ -727,59 +671,6 @@ void steering_renew(struct steered *place)
 
 	if (g && g->count)
 		steering_attach(s, g, place->link->fd);
-}
-
-/* ---- queue pairs of the dead ---- */
-
-int steering_try(struct steering *s)
-{
-	int lock = registry_of(s) ? names_lock(0) : -EACCES;
-
-	return lock == -1 ? -EAGAIN : lock;
-}
-
-int steering_inherit(struct steering *s, uint32_t qpn)
-{
-	struct heirs *h = &registry_of(s)->heirs;
-	uint32_t count;
-
-	inherit_remove(h, 0, qpn);
-	count = atomic_load_explicit(&h->count, memory_order_relaxed);
-	if (count >= STEERING_HEIRS)
-		return -ENOSPC;
-	atomic_store_explicit(&h->heir[count], qpn << 8 | s->slot->number, memory_order_relaxed);
-	atomic_store_explicit(&h->count, count + 1, memory_order_relaxed);
-	return 0;
-}
-
-void steering_disinherit(struct steering *s, uint32_t qpn)
-{
-	if (steering_heir(s, qpn) == s->slot->number)
-		inherit_remove(&registry_of(s)->heirs, 0, qpn);
-}
-
-uint8_t steering_heir(struct steering *s, uint32_t qpn)
-{
-	struct registry *r = registry_of(s);
-	uint32_t count = r ? min_of(atomic_load_explicit(&r->heirs.count, memory_order_relaxed), STEERING_HEIRS) : 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t both = atomic_load_explicit(&r->heirs.heir[i], memory_order_relaxed);
-
-		if (both >> 8 == qpn)
-			return both & 0xff;
-	}
-	return 0;
-}
-
-void steering_mend(struct steered *place)
-{
-	struct group *g = steering_find_group(registry_of(place->steering), &place->link->gid);
-
-	if (g && g->count) {
-		prune(g);
-		steering_attach(place->steering, g, place->link->fd);
-	}
 }
 
 struct services *steering_services(struct steering *s)

@@ -81,31 +81,13 @@ struct steering_listener {
 	uint8_t slot;
 };
 
-/* With the lock: queue pairs whose process is no more go on in another: this one from now on (0 or -ENOSPC), or no
- * more. Then steering_mend() for each of its links. And who has one, 0: nobody. That needs no lock. */
-int steering_inherit(struct steering *s, uint32_t qpn);
-void steering_disinherit(struct steering *s, uint32_t qpn);
-uint8_t steering_heir(struct steering *s, uint32_t qpn);
-/* As steering_renew(), and looks for the dead. */
-void steering_mend(struct steered *place);
-/* As steering_enter(), but does not wait, and only if this process has the memory. */
-int steering_try(struct steering *s);
-
-struct steering_heir {
-	uint32_t qpn;
-	uint8_t slot;
-};
-
-/* The program for sockets that stand in this order, those of their processes that listen, and those that have others'
- * queue pairs; returns its length. */
+/* The program for sockets that stand in this order, and those of their processes that listen; returns its length. */
 #define STEERING_LISTENERS 256u
-#define STEERING_HEIRS	   256u
-#define STEERING_PROGRAM   (2 * SLOTS + 2 * STEERING_LISTENERS + 18 + 2 * STEERING_HEIRS + 2)
+#define STEERING_PROGRAM   (2 * SLOTS + 2 * STEERING_LISTENERS + 18)
 struct steering_order {
 	const uint8_t *slots;
 	const struct steering_listener *listener;
-	const struct steering_heir *heir;
-	uint32_t count, listeners, heirs;
+	uint32_t count, listeners;
 };
 uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM]);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What it is for: see lend.c. */
 #include "memory/import.h"
 
 #include <fcntl.h>

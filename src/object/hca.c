@@ -47,74 +47,11 @@ void hca_fini(struct hca *hca)
 	pool_fini(&hca->mrs);
 	pool_fini(&hca->srqs);
 	timers_fini(&hca->timers);
-	free(hca->adopted);
-	hca->adopted = NULL;
 }
 
-int hca_adopt(struct hca *hca, const struct qp *qp)
+NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
 {
-	uint32_t count;
-	struct adoption *more;
-
-	lock_take(&hca->adopted_lock);
-	count = atomic_load_explicit(&hca->adoptions, memory_order_relaxed);
-	more = realloc(hca->adopted, (count + 1) * sizeof(*more));
-	if (more) {
-		hca->adopted = more;
-		more[count] = (struct adoption){qp->base.qp_num, qp->index};
-		atomic_store_explicit(&hca->adoptions, count + 1, memory_order_relaxed);
-	}
-	lock_drop(&hca->adopted_lock);
-	return more ? 0 : -ENOMEM;
-}
-
-/* UINT32_MAX: it is not there. */
-static uint32_t find_adopted(struct hca *hca, uint32_t qpn) REQUIRES(hca->adopted_lock)
-{
-	uint32_t count = atomic_load_explicit(&hca->adoptions, memory_order_relaxed);
-
-	for (uint32_t i = 0; i < count; i++)
-		if (hca->adopted[i].qpn == qpn)
-			return i;
-	return UINT32_MAX;
-}
-
-void hca_disown(struct hca *hca, const struct qp *qp)
-{
-	uint32_t at, last;
-
-	lock_take(&hca->adopted_lock);
-	at = find_adopted(hca, qp->base.qp_num);
-	if (at != UINT32_MAX) {
-		last = atomic_load_explicit(&hca->adoptions, memory_order_relaxed) - 1;
-		hca->adopted[at] = hca->adopted[last];
-		atomic_store_explicit(&hca->adoptions, last, memory_order_relaxed);
-	}
-	lock_drop(&hca->adopted_lock);
-}
-
-/* Its place in the pool; UINT32_MAX: there is none. */
-static uint32_t adopted_index(struct hca *hca, uint32_t qpn)
-{
-	uint32_t at, index;
-
-	if (!atomic_load_explicit(&hca->adoptions, memory_order_relaxed))
-		return UINT32_MAX;
-	lock_take(&hca->adopted_lock);
-	at = find_adopted(hca, qpn);
-	index = at == UINT32_MAX ? at : hca->adopted[at].index;
-	lock_drop(&hca->adopted_lock);
-	return index;
-}
-
-bool hca_has_adopted(struct hca *hca, uint32_t qpn)
-{
-	return adopted_index(hca, qpn) != UINT32_MAX;
-}
-
-NO_LOCK_ANALYSIS static struct qp *find_at(struct hca *hca, uint32_t index, uint32_t qpn)
-{
-	struct qp *qp = pool_at(&hca->qps, index);
+	struct qp *qp = pool_at(&hca->qps, qpn & 0xffff);
 
 	if (!qp)
 		return NULL;
@@ -124,11 +61,4 @@ NO_LOCK_ANALYSIS static struct qp *find_at(struct hca *hca, uint32_t index, uint
 		return qp;
 	lock_drop(&qp->lock);
 	return NULL;
-}
-
-NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
-{
-	struct qp *qp = find_at(hca, qpn & 0xffff, qpn);
-
-	return likely(qp) ? qp : find_at(hca, adopted_index(hca, qpn), qpn);
 }

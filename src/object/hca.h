@@ -53,17 +53,12 @@ struct hca_ops {
 
 struct hca {
 	const struct hca_ops *ops;
-	uint8_t slot;		  /* the process's number among those on this host: the top byte of its QPNs */
-	struct key_code keys;	  /* of regions; random */
-	struct share *share;	  /* what local peers see; NULL: nothing. Set by whoever called hca_init() */
-	_Atomic uint64_t random;  /* state of hca_random() */
-	struct pool qps;	  /* struct qp, by the low 16 bits of the QPN ... */
-	struct lock adopted_lock; /* a leaf: guards ... */
-	struct adoption {	  /* ... those of a number that is another process's */
-		uint32_t qpn, index;
-	} * adopted;
-	_Atomic uint32_t adoptions; /* how many; relaxed: a hint, as packets for a new one may come at any time */
-	struct pool mrs;	    /* struct mr: regions and windows */
+	uint8_t slot;			   /* the process's number among those on this host: the top byte of its QPNs */
+	struct key_code keys;		   /* of regions; random */
+	struct share *share;		   /* what local peers see; NULL: nothing. Set by whoever called hca_init() */
+	_Atomic uint64_t random;	   /* state of hca_random() */
+	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN */
+	struct pool mrs;		   /* struct mr: regions and windows */
 	_Atomic uint32_t regions, windows; /* how many of each */
 	struct lock window_lock;	   /* a leaf: binding and unbinding */
 	_Atomic uint64_t serial;	   /* the last that a QP got */
@@ -103,10 +98,5 @@ uint64_t hca_random(struct hca *hca);
 
 /* The QP that has this number, locked; NULL if none has. The caller drops qp->lock. */
 struct qp *hca_find_qp(struct hca *hca, uint32_t qpn) NO_LOCK_ANALYSIS;
-
-/* A QP whose number names another process is found from now on (0 or -ENOMEM), or no more. And whether one is. */
-int hca_adopt(struct hca *hca, const struct qp *qp);
-void hca_disown(struct hca *hca, const struct qp *qp);
-bool hca_has_adopted(struct hca *hca, uint32_t qpn);
 
 #endif

@@ -24,7 +24,6 @@ static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 	clear_part(qp, offsetof(struct qp, ack_is_delayed) + sizeof(qp->ack_is_delayed), sizeof(*qp));
 	atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed); /* a hint: see qp.h */
 	list_init(&qp->ready);
-	list_init(&qp->openers);
 }
 
 static enum transport transport_of(enum ibv_qp_type type)
@@ -99,6 +98,12 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 		if (!qp->flow || !qp->credit)
 			goto err_flow;
 	}
+	if (qp->transport == TRANSPORT_XRC) {
+		qp->xrc = calloc(1, sizeof(*qp->xrc));
+		if (!qp->xrc)
+			goto err_flow;
+		list_init(&qp->xrc->openers);
+	}
 	qp->pd = pd ? pd_domain(pd) : NULL;
 	qp->holder = pd ? pd_holder(pd) : NULL;
 	qp->send_cq = send_cq;
@@ -171,8 +176,10 @@ void qp_destroy(struct qp *qp)
 	free(qp->resp.atomics);
 	free(qp->flow);
 	free(qp->credit);
+	free(qp->xrc);
 	qp->flow = NULL;
 	qp->credit = NULL;
+	qp->xrc = NULL;
 	qp->resp = (struct responder){0};
 	qp->base.handle = NO_HANDLE;
 	count_users(qp, -1u);

@@ -17,6 +17,7 @@
 #include "object/pd.h"
 #include "object/queue.h"
 #include "object/srq.h"
+#include "object/xrc.h"
 #include "memory/reach.h"
 #include "wire/grh.h"
 #include "wire/packet.h"
@@ -175,8 +176,6 @@ struct responder {
 	uint32_t received; /* bytes of the message so far */
 	uint64_t write_va; /* WRITE: next byte */
 	uint32_t write_rkey, write_left;
-	struct srq *srq; /* XRC: what the packet at hand names; NULL: nothing */
-	uint32_t srqn;	 /* XRC: what the message does */
 	psn_t nak_psn;
 	struct grh_kept grh;   /* UD: of what came the fast path */
 	struct credit *credit; /* UC, UD: to whoever sent the packet at hand; NULL: none */
@@ -189,19 +188,6 @@ struct responder {
 };
 
 struct rss;
-struct far;
-struct keep;
-
-/* Where the responder of an XRC target is, as the process that has the QP knows: loop/target.h. */
-struct away {
-	uint8_t owner;	       /* the slot of the process that takes what comes; 0: this one */
-	uint8_t host;	       /* of a guest: the slot of the process that passes on to it */
-	bool rests, wanted;    /* it is between messages; one for somebody else has come and was dropped */
-	uint32_t epoch;	       /* how often it has moved */
-	uint64_t incarnation;  /* random; 0: it never has, since RESET */
-	psn_t begin, expected; /* from where on it is there, and where it was heard to be */
-	uint32_t begin_msn, msn;
-};
 
 /* How requests may leave that are posted to an idle QP: see the post table in loop/post.c. Set by engine_set_lane(),
  * where the state, the link or what can be reached changes. */
@@ -219,9 +205,8 @@ struct qp {
 		struct ibv_qp base;
 		struct ibv_qp_ex ex;
 	};
-	struct pd *holder;	 /* that counts it, and gave it its memory: pd, or a parent domain of it */
-	uint64_t serial;	 /* never used again, other than the QPN. From 1 */
-	struct xrcd_name domain; /* XRC target */
+	struct pd *holder; /* that counts it, and gave it its memory: pd, or a parent domain of it */
+	uint64_t serial;   /* never used again, other than the QPN. From 1 */
 
 	/* From here on, by cache lines, what each message looks at: where there are thousands of connections, every
 	 * line of theirs is a miss. See qp_fetch(). */
@@ -235,9 +220,8 @@ struct qp {
 	_Atomic bool ack_is_delayed; /* for loop/: an ACK of its waits, see loop->late. Relaxed: written under `lock`,
 					else a hint */
 	bool comm_est : 1;	     /* IBV_EVENT_COMM_EST was reported */
-	bool is_kept : 1;  /* for loop/: an XRC target that others would go on with: what it does is noted in `keep` */
-	bool is_guest : 1; /* for loop/: the responder of another process's target. Constant, as what follows ... */
-	uint8_t transport; /* enum transport: that of the opcodes it sends and takes */
+	bool is_delegate : 1; /* for loop/: the responder of another process's target. Constant, as what follows ... */
+	uint8_t transport;    /* enum transport: that of the opcodes it sends and takes */
 	bool sig_all;
 	struct hca *hca;
 	struct pd *pd;		      /* that protects. NULL of an XRC target: the SRQ of each message says */
@@ -254,6 +238,7 @@ struct qp {
 	struct list ready;  /* in hca->ready: guarded by hca->ready_lock */
 	struct timer timer; /* in hca->timers */
 	_Alignas(CACHE_LINE) struct responder resp;
+	struct xrc *xrc;	 /* of XRC; else NULL. Constant */
 	struct ibv_qp_attr attr; /* as modified: what ibv_query_qp() returns */
 
 	_Alignas(CACHE_LINE) struct reach_pair reach_pair;
@@ -264,25 +249,12 @@ struct qp {
 	struct credit *credit; /* UC: one, UD: UD_PROMISES; NULL: of others */
 	bool sqd_notified;     /* SQ_DRAINED was reported for this SQD */
 	uint8_t failed;	       /* enum ibv_event_type that took it to ERR */
-	bool roams;	       /* XRC initiator: its peer passes messages on, if it is uroce, and not from rings */
 	uint32_t tick;	       /* for loop/: when it last sent */
 	uint64_t sent_at;      /* for loop/: UC and UD: ns, when it last sent */
 	struct {	       /* what was posted in between, when engine_backlog() last looked */
 		uint32_t from, to, charge;
 	} backlog;
-	struct away away;	 /* for loop/: XRC target */
 	struct builder *builder; /* for verbs/: of ibv_wr_*(3), NULL: none */
-	/* for verbs/: an XRC target may be opened several times, each time with a struct qp of its own, of which little
-	 * is used: verbs/shared_qp.c */
-	struct qp *real;     /* ... of such a one: the QP itself. Constant */
-	struct list openers; /* ... of the QP: these; of them: where they stand */
-	uint32_t open;	     /* ... of the QP: how many there are, its maker among them ... */
-	bool closed;	     /* ... who is no more */
-	struct far *far; /* ... of one who is in another process, and of a QP that is or was: verbs/far_qp.h. Else NULL.
-			    Constant */
-	bool is_here;	 /* ... of a QP that was in another process, and goes on here */
-	struct keep *keep;	 /* ... of the QP, once another process has opened it: object/keep.h */
-	struct xrcd *xrcd;	 /* ... of each. Constant */
 	_Atomic uint32_t groups; /* for verbs/: multicast groups that it is attached to. Relaxed: a count */
 	struct port *raw;	 /* of a raw packet QP, for loop/: what it sends through. Constant */
 	const struct rss *rss;	 /* of one that only chooses among others; else NULL. Constant */
@@ -290,9 +262,8 @@ struct qp {
 	bool answers_first;	 /* the peer may see what this end does next before the ACK of what it has received */
 	_Atomic uint32_t flows;	 /* steering rules that lead here: verbs/flow.c */
 	struct ibv_wq *wq;	 /* for verbs/: what the application knows it as; else NULL. Constant */
-	bool listens;	 /* for verbs/: a UD QP, or who has opened one that is far away, that counts in its context's
-			    listeners */
-	uint32_t events; /* async events not yet acknowledged: verbs/async.c, under its lock */
+	bool listens;		 /* for verbs/: a UD QP that counts in its context's listeners */
+	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&
@@ -337,6 +308,12 @@ static inline bool qp_is_receiving(const struct qp *qp)
 static inline bool is_xrc_target(const struct qp *qp)
 {
 	return qp->base.qp_type == IBV_QPT_XRC_RECV;
+}
+
+/* The SRQ that the XRC packet at hand names; else NULL. */
+static inline struct srq *xrc_srq(const struct qp *qp)
+{
+	return unlikely(qp->xrc) ? qp->xrc->srq : NULL;
 }
 
 /* A QP in RESET with queues of the given capacity (already checked against the HCA's limits and with base.* of

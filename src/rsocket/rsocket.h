@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "memory/pace.h"
 #include "object/cq.h"
 #include "rsocket/wire.h"
 #include "verbs/front.h"
@@ -66,7 +65,6 @@ struct stream {
 	uint16_t sent, granted; /* messages; what the peer allows to be sent */
 	uint32_t controls;	/* under way */
 	bool swap;		/* the peer's byte order is the other one */
-	struct pace pace;	/* of copies into its ring */
 
 	/* receiving */
 	uint8_t *rx;

@@ -116,7 +116,7 @@ static bool write_placed(struct rsocket *rs, struct cursor *c, uint32_t length, 
 			return false;
 		left -= take_part(&after, left, &from[n]);
 	}
-	if (!post_placed(rs->id->qp, from, n, length, to.address, to.key, &rs->stream.pace))
+	if (!post_placed(rs->id->qp, from, n, length, to.address, to.key))
 		return false;
 	*c = after;
 	*err = stream_post_data(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), 0, 0, 0, 0);

@@ -3,7 +3,7 @@
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
-#include "verbs/far_qp.h"
+#include "verbs/remote_qp.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -73,17 +73,19 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
 	if (qp->wq) /* a work queue: nobody knows its QP, and its own event has no queue to speak of */
 		return;
-	if (!qp->closed)
+	if (!qp->xrc || !qp->xrc->is_closed)
 		async_tell(context_of(qp->base.context),
 			   (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
-	list_each_safe (l, &qp->openers) {
-		struct qp *opened = container_of(l, struct qp, openers);
+	if (!qp->xrc)
+		return;
+	list_each_safe (l, &qp->xrc->openers) {
+		const struct xrc_opener *o = container_of(l, struct xrc_opener, link);
 
-		if (opened->far)
-			far_tell(opened->far, type);
+		if (o->remote)
+			remote_tell(o->remote, type);
 		else
-			async_tell(context_of(opened->base.context),
-				   (struct ibv_async_event){.element.qp = &opened->base, .event_type = type});
+			async_tell(context_of(o->view->base.context),
+				   (struct ibv_async_event){.element.qp = &o->view->base, .event_type = type});
 	}
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "loop/loop.h"
-#include "verbs/far_qp.h"
+#include "verbs/remote_qp.h"
 #include "verbs/listen.h"
 
 static const struct hca_ops hca_ops = {
@@ -135,7 +135,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 	struct context *c = context_of(context);
 
 	monitor_leave(c);
-	far_bury(c);
+	remote_bury(c);
 	async_forget_all(c);
 	/* The man page leaves the objects of a closed device to their owner. They may still be looked at, so
 	 * then the context stays; but no packet goes in or out any more. */

@@ -27,7 +27,6 @@ struct context {
 };
 
 struct mr;
-struct pace;
 
 static inline struct context *context_of(struct ibv_context *c)
 {
@@ -94,7 +93,7 @@ void fail_qp_unsettled(struct ibv_qp *qp);
 void destroy_qp_unsettled(struct ibv_qp *qp);
 /* engine_place(), for our own use. */
 bool post_placed(struct ibv_qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
-		 uint32_t rkey, struct pace *pace);
+		 uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* odp.c */
 int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,

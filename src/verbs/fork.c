@@ -9,7 +9,7 @@
 NO_LOCK_ANALYSIS static void fork_before_fork(void)
 {
 	lock_take(&monitor_lock);
-	lock_take(&far_lock);
+	lock_take(&remote_lock);
 	lock_take(&devices_lock);
 	lock_take(&pds_lock);
 	lock_take(&dms_lock);
@@ -20,14 +20,14 @@ NO_LOCK_ANALYSIS static void fork_after_fork(void)
 	lock_drop(&dms_lock);
 	lock_drop(&pds_lock);
 	lock_drop(&devices_lock);
-	lock_drop(&far_lock);
+	lock_drop(&remote_lock);
 	lock_drop(&monitor_lock);
 }
 
 static void fork_in_child(void)
 {
 	monitor_forget();
-	far_forget();
+	remote_forget();
 	devices_unlock();
 	fork_after_fork();
 }

@@ -8,14 +8,14 @@
 
 /* In this order. */
 extern struct lock monitor_lock; /* monitor.c: taken before a context's and a device's lock, cm.lock and qp->lock */
-extern struct lock far_lock;	 /* far_qp.c: taken before a context's lock and qp->lock */
+extern struct lock remote_lock;	 /* remote_qp.c: taken before a context's lock and qp->lock */
 extern struct lock devices_lock; /* device.c */
 extern struct lock pds_lock;	 /* pd.c: a leaf */
 extern struct lock dms_lock;	 /* dm.c: a leaf */
 
 /* In the child, with the locks held: what it begins without. */
 void monitor_forget(void);
-void far_forget(void);
+void remote_forget(void);
 void devices_unlock(void); /* their own locks */
 
 #endif

@@ -17,14 +17,14 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 }
 
 bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
-		 uint32_t rkey, struct pace *pace)
+		 uint32_t rkey)
 {
 	struct qp *qp = (struct qp *)base;
 	bool placed;
 
 	lock_take(&qp->lock);
 	loop_posting(qp);
-	placed = engine_place(qp, from, count, length, address, rkey, pace);
+	placed = engine_place(qp, from, count, length, address, rkey);
 	lock_drop(&qp->lock);
 	return placed;
 }

@@ -6,14 +6,13 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "loop/heir.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
 #include "object/show.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
-#include "verbs/far_qp.h"
+#include "verbs/remote_qp.h"
 #include "verbs/listen.h"
 #include "verbs/path.h"
 #include "verbs/wq.h"
@@ -225,11 +224,10 @@ static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct pat
 	return -loop_attach(path);
 }
 
-/* Which process the other end is: the engine checks later whether the attributes may be changed now. The other end of a
- * QP that has come here from another process looks for that one, so the two are no local peers. */
+/* Which process the other end is: the engine checks later whether the attributes may be changed now. */
 static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
 {
-	if (qp->transport != TRANSPORT_UD && !qp->is_here)
+	if (qp->transport != TRANSPORT_UD)
 		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
 }
 
@@ -307,8 +305,6 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	qp->base.state = qp->state;
 	if (qp->raw)
 		use_interface(qp);
-	if (qp->is_kept)
-		heir_note(qp);
 	loop_run(qp);
 	return 0;
 }
@@ -352,12 +348,12 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
 }
 
-/* `error`: what is wrong already. -1: the QP is here now. */
-static int modify_far(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
+/* `error`: what is wrong already. */
+static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
 {
-	error = error ?: far_modify(shared_qp(base), attr, mask);
+	error = error ?: remote_modify(shared_qp(base), attr, mask);
 	if (error)
-		return error < 0 ? error : fail(error);
+		return fail(error);
 	if (mask & IBV_QP_STATE)
 		base->state = attr->qp_state;
 	return 0;
@@ -377,12 +373,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	c = context_of(base->context);
 	error = check_port(attr, mask);
 	a = qp_limit(c->device, attr, mask);
-	if (far_is_away(qp)) {
-		int result = modify_far(base, &a, mask, error);
-
-		if (result >= 0)
-			return result;
-	}
+	if (qp_is_remote(qp))
+		return modify_remote(base, &a, mask, error);
 	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
 	if (!error && (mask & IBV_QP_AV))
 		error = qp_resolve(c->device, &a.ah_attr, &path);
@@ -431,10 +423,8 @@ void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
 
 static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 {
-	int error = far_is_away(qp) ? far_query(qp, attr) : -1;
-
-	if (error >= 0)
-		return error;
+	if (qp_is_remote(qp))
+		return remote_query(qp, attr);
 	lock_take(&qp->lock);
 	qp_attributes(qp, attr);
 	lock_drop(&qp->lock);
@@ -485,10 +475,10 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 /* No packet can lead there any more, and nobody is told anything. */
 static void dispose(struct qp *qp)
 {
-	if (qp->far)
-		far_close(qp);
-	else if (is_xrc_target(qp) && qp->domain.device != XRCD_PRIVATE)
-		far_withdraw(qp);
+	if (qp_is_remote(qp))
+		remote_close(qp);
+	else if (is_xrc_target(qp) && qp->xrc->domain.device != XRCD_PRIVATE)
+		remote_withdraw(qp);
 	builder_destroy(qp);
 	if (qp->raw)
 		raw_detach(qp);
@@ -496,11 +486,9 @@ static void dispose(struct qp *qp)
 	qp_destroy(qp);
 }
 
-void bury_qp(struct qp *qp, bool settles)
+void bury_qp(struct qp *qp)
 {
-	if (qp->far)
-		far_settle(qp);
-	qp_silence(qp, NULL, settles);
+	qp_silence(qp, NULL, true);
 	dispose(qp);
 }
 
@@ -510,12 +498,8 @@ static void destroy(struct ibv_qp *base, bool settles)
 	struct context *c = context_of(base->context);
 	bool last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 
-	if (last && qp->far)
-		far_settle(qp);
 	if (last)
 		qp_silence(qp, c, settles);
-	if ((struct qp *)base != qp && ((struct qp *)base)->listens)
-		listen_leave(c);
 	async_forget_qp(c, (struct qp *)base);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);

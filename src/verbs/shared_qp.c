@@ -3,12 +3,17 @@
 
 #include <stdlib.h>
 
-#include "loop/heir.h"
 #include "verbs/context.h"
-#include "verbs/far_qp.h"
-#include "verbs/listen.h"
+#include "verbs/remote_qp.h"
 
-static void count_user(struct xrcd *xrcd, uint32_t by)
+/* What one who has opened a QP holds. */
+struct view {
+	struct qp qp; /* first: free() is given this one */
+	struct xrc xrc;
+	struct xrc_opener opener;
+};
+
+static void xrcd_count_user(struct xrcd *xrcd, uint32_t by)
 {
 	/* release: pairs with close_xrcd() */
 	atomic_fetch_add_explicit(&xrcd->users, by, memory_order_release);
@@ -16,58 +21,59 @@ static void count_user(struct xrcd *xrcd, uint32_t by)
 
 void share_qp(struct qp *qp, struct xrcd *xrcd)
 {
-	count_user(xrcd, 1);
+	xrcd_count_user(xrcd, 1);
 	lock_take(&qp->lock);
-	qp->xrcd = xrcd;
-	qp->domain = xrcd->name;
-	qp->open = 1;
+	qp->xrc->xrcd = xrcd;
+	qp->xrc->domain = xrcd->name;
+	qp->xrc->open = 1;
 	lock_drop(&qp->lock);
-	far_bury(NULL);
+	remote_bury(NULL);
 	if (xrcd->name.device != XRCD_PRIVATE)
-		far_offer(qp);
+		remote_offer(qp);
 }
 
 NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
 {
 	struct qp *qp = shared_qp(&opened->base);
-	struct xrcd *xrcd = opened->xrcd;
+	struct xrcd *xrcd = opened->xrc->xrcd;
 	bool last;
 
 	lock_take(&qp->lock);
 	if (opened == qp) {
-		qp->closed = true;
+		qp->xrc->is_closed = true;
 	} else {
-		list_remove(&opened->openers);
+		list_remove(&((struct view *)opened)->opener.link);
 	}
-	last = --qp->open == 0;
-	if (last)
-		heir_release(qp);
+	last = --qp->xrc->open == 0;
 	lock_drop(&qp->lock);
-	count_user(xrcd, -1u);
+	xrcd_count_user(xrcd, -1u);
 	return last;
 }
 
 static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 	REQUIRES(qp->lock)
 {
-	struct qp *opened = calloc(1, sizeof(*opened));
+	struct view *v = calloc(1, sizeof(*v));
+	struct qp *opened = &v->qp;
 
-	if (!opened)
+	if (!v)
 		return NULL;
-	opened->real = qp;
+	opened->xrc = &v->xrc;
+	v->opener.view = opened;
+	v->xrc.real = qp;
+	v->xrc.xrcd = (struct xrcd *)attr->xrcd;
 	opened->hca = qp->hca;
-	opened->xrcd = (struct xrcd *)attr->xrcd;
 	opened->base.context = context;
 	opened->base.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
 	opened->base.handle = qp->base.handle;
 	opened->base.qp_num = qp->base.qp_num;
 	opened->base.qp_type = qp->base.qp_type;
-	opened->base.state = qp->far && !qp->is_here ? qp->base.state : qp->state;
+	opened->base.state = qp_is_remote(qp) ? qp->base.state : qp->state;
 	pthread_mutex_init(&opened->base.mutex, NULL);
 	pthread_cond_init(&opened->base.cond, NULL);
-	list_append(&qp->openers, &opened->openers);
-	qp->open++;
-	count_user(opened->xrcd, 1);
+	list_append(&qp->xrc->openers, &v->opener.link);
+	qp->xrc->open++;
+	xrcd_count_user(v->xrc.xrcd, 1);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	return opened;
 }
@@ -78,16 +84,15 @@ NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint3
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);
 
 	if (!qp && xrcd->name.device != XRCD_PRIVATE)
-		return far_find(xrcd->hca, heir_of(xrcd->hca, qpn), qpn, &xrcd->name);
-	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name))
+		return remote_find(xrcd->hca, qpn, &xrcd->name);
+	if (qp && is_xrc_target(qp) && qp->xrc->open && xrcd_same(&qp->xrc->domain, &xrcd->name))
 		return qp;
 	if (qp)
 		lock_drop(&qp->lock);
 	return fail_null(EINVAL);
 }
 
-NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr,
-					      bool listens)
+NO_LOCK_ANALYSIS static struct qp *open_target(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
 	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;
@@ -95,12 +100,10 @@ NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const
 	if (!qp)
 		return NULL;
 	opened = make_opened(qp, context, attr);
-	if (opened)
-		opened->listens = listens;
-	unused = !qp->open;
+	unused = !qp->xrc->open;
 	lock_drop(&qp->lock);
 	if (unused)
-		bury_qp(qp, true);
+		bury_qp(qp);
 	return opened ?: fail_null(ENOMEM);
 }
 
@@ -108,19 +111,11 @@ struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *att
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct xrcd *xrcd = (struct xrcd *)attr->xrcd;
-	struct context *c = context_of(context);
 	struct qp *opened;
-	bool listens;
-	int error;
 
 	if ((attr->comp_mask & needed) != needed || attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || !xrcd ||
 	    xrcd->base.context != context || attr->qp_type != IBV_QPT_XRC_RECV)
 		return fail_null(EINVAL);
-	/* so that it can go on here; if not, it can be opened all the same */
-	listens = xrcd->name.device != XRCD_PRIVATE && attr->qp_num >> 16 != c->hca->slot && !listen_everywhere(c);
-	opened = open_there(context, attr, listens);
-	error = errno;
-	if (!opened && listens)
-		listen_leave(c);
-	return opened ? &opened->base : fail_null(error);
+	opened = open_target(context, attr);
+	return opened ? &opened->base : NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC target QPs belong to their domain: whoever has opened it may open them as well, and they live as long as somebody
- * has them open (ibv_open_qp(3)); from another process: far_qp.h. A context's own view of such a QP is a struct qp,
+ * has them open (ibv_open_qp(3)); from another process: remote_qp.h. A context's own view of such a QP is a struct qp,
  * too, as all that verbs/ is given are struct ibv_qp; the one that the maker holds is the QP itself. Events go to all.
  * qp->lock guards the list. */
 #ifndef UROCE_SHARED_QP_H
@@ -14,7 +14,13 @@ static inline struct qp *shared_qp(struct ibv_qp *base)
 {
 	struct qp *qp = (struct qp *)base;
 
-	return qp->real ?: qp;
+	return unlikely(qp->xrc) && qp->xrc->real ? qp->xrc->real : qp;
+}
+
+/* It is in another process: remote_qp.h. */
+static inline bool qp_is_remote(const struct qp *qp)
+{
+	return unlikely(qp->xrc) && qp->xrc->remote;
 }
 
 /* As pd_check(). */
@@ -28,9 +34,9 @@ void share_qp(struct qp *qp, struct xrcd *xrcd) EXCLUDES(qp->lock);
 /* One who has it open closes it: no event will be told there. True: it was the last. */
 bool unshare_qp(struct qp *opened);
 
-/* qp.c, for those whose QP is somewhere else (far_qp.h). What ibv_query_qp() tells: */
+/* qp.c, for those whose QP is somewhere else (remote_qp.h). What ibv_query_qp() tells: */
 void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr) REQUIRES(qp->lock);
 /* ... and the end of a QP that nobody has open any more, nor will open. */
-void bury_qp(struct qp *qp, bool settles) EXCLUDES(qp->lock);
+void bury_qp(struct qp *qp) EXCLUDES(qp->lock);
 
 #endif

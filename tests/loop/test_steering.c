@@ -160,48 +160,18 @@ static void the_program_knows_communication_ids(void **state)
 	}
 }
 
-/* A queue pair that has been inherited goes to the heir, others of its process as ever, and so does QP 1. */
-static void the_program_knows_heirs(void **state)
-{
-	static const uint8_t slots[] = {9, 255, 0x11};
-	static const struct steering_heir heir[] = {{0x110005, 9}, {0x770006, 255}, {0x770007, 0x55}};
-	static const struct {
-		uint32_t qpn, place; /* -1: any */
-	} row[] = {{0x110005, 0}, {0x770006, 1}, {0x110006, 2}, {0x770005, -1u}, {0x770007, -1u}, {1, -1u}};
-	const struct steering_order order = {.slots = slots, .count = 3, .heir = heir, .heirs = ARRAY_SIZE(heir)};
-	struct sock_filter code[STEERING_PROGRAM];
-	uint16_t length = steering_program(&order, code);
-
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = row[i].qpn, .ack_request = true};
-		uint8_t bytes[PACKET_HEADERS + CM_MAD_BYTES] = {0};
-
-		packet_encode(&p, bytes);
-		bytes[4] = 0xc0; /* FECN and BECN */
-		for (uint32_t random = 0; random < 3; random++)
-			assert_int_equal(run(code, length, bytes, random), row[i].place == -1u ? random : row[i].place);
-	}
-}
-
 static void the_program_has_room_for_all_slots(void **state)
 {
 	struct sock_filter code[STEERING_PROGRAM];
 	struct steering_listener listeners[STEERING_LISTENERS];
-	struct steering_heir heirs[STEERING_HEIRS];
 	uint8_t slots[SLOTS];
-	const struct steering_order order = {.slots = slots,
-					     .count = SLOTS,
-					     .listener = listeners,
-					     .listeners = STEERING_LISTENERS,
-					     .heir = heirs,
-					     .heirs = STEERING_HEIRS};
+	const struct steering_order order = {
+		.slots = slots, .count = SLOTS, .listener = listeners, .listeners = STEERING_LISTENERS};
 
 	for (int i = 0; i < SLOTS; i++)
 		slots[i] = i + 1;
 	for (uint32_t i = 0; i < STEERING_LISTENERS; i++)
 		listeners[i] = (struct steering_listener){i, slots[i % SLOTS]};
-	for (uint32_t i = 0; i < STEERING_HEIRS; i++)
-		heirs[i] = (struct steering_heir){0x110000 + i, slots[i % SLOTS]};
 	assert_int_equal(steering_program(&order, code), STEERING_PROGRAM);
 }
 
@@ -523,7 +493,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_finds_each_slots_place),
 		cmocka_unit_test(the_program_knows_communication_ids),
-		cmocka_unit_test(the_program_knows_heirs),
 		cmocka_unit_test(the_program_has_room_for_all_slots),
 		cmocka_unit_test(joining_and_leaving_disturbs_nobody),
 		cmocka_unit_test(a_killed_process_is_found_out),

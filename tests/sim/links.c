@@ -238,7 +238,7 @@ static struct qp *make_qp(struct node *n, enum ibv_qp_type type, struct srq *srq
 	if (!qp)
 		abort();
 	if (target)
-		qp->domain = services.xrcd[n->index].name;
+		qp->xrc->domain = services.xrcd[n->index].name;
 	return qp;
 }
 

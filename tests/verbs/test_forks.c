@@ -44,7 +44,7 @@ static void *hold(void *arg)
 
 static void nobody_holds_a_lock_in_the_child(void **state)
 {
-	struct lock *const locks[] = {&monitor_lock, &devices_lock, &pds_lock, &dms_lock, &far_lock};
+	struct lock *const locks[] = {&monitor_lock, &devices_lock, &pds_lock, &dms_lock, &remote_lock};
 
 	pthread_barrier_init(&taken, NULL, 2);
 	for (size_t i = 0; i < ARRAY_SIZE(locks); i++) {

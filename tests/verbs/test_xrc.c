@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC as applications use it: domains, their SRQs, initiator and target QPs, and what goes wrong. Of several processes:
- * test_far_xrc.c. */
+ * test_remote_xrc.c. */
 #include "verbs/xrc.h"
 
 #include <string.h>

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/remote_qp.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/high_fd.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "loop/slot.h"
+#include "verbs/context.h"
+#include "verbs/fork.h"
+#include "verbs/shared_qp.h"
+
+#define REMOTE_VERSION 3u /* of what follows: part of the name that others call */
+#define CALLERS	       255
+#define EVENTS	       16
+#define PATIENCE       (5 * SEC) /* an answer takes a thread of the owner no longer, if that runs at all */
+
+enum what {
+	REMOTE_OPEN,
+	REMOTE_QUERY,
+	REMOTE_MODIFY,
+	REMOTE_EVENT,
+};
+
+/* What goes over a connection: a credit request, its remote_answer (the same with the result), or an event. */
+struct message {
+	uint32_t what, qpn;
+	struct xrcd_name domain;
+	int32_t mask;	/* REMOTE_MODIFY: of what stands in `attr` */
+	int32_t result; /* 0 or errno; of an event, enum ibv_event_type */
+	struct ibv_qp_attr attr;
+};
+
+struct remote {
+	struct list link; /* among the connections; of the owner, when that has ended, perhaps among the orphans */
+	int fd;		  /* -1: none, in a child of fork() */
+	struct qp *qp;	  /* a remote QP as seen from here. Of the owner: its QP; NULL: nothing has been opened by it */
+	struct xrc_opener opener; /* of the owner: of its QP */
+	bool is_lost;		  /* of a remote QP: its owner has closed its device, or is dead */
+};
+
+struct lock remote_lock; /* guards all below. Taken before qp->lock. Who waits for another process does not hold it */
+static struct list connections = {&connections, &connections};
+static struct list orphans = {&orphans, &orphans}; /* QPs that are to be destroyed */
+static struct hca *adapter;			   /* of whom all of this is */
+static uint32_t users;				   /* QPs that are offered, or remote */
+static int listener = -1;
+static int calls = -1; /* an epoll set, watched by the helper: the listener and the connections */
+
+static socklen_t remote_name(struct sockaddr_un *address, uint8_t slot)
+{
+	return slot_abstract(address, "%u/targets-%u/%u", geteuid(), REMOTE_VERSION, slot);
+}
+
+static bool is_view(const struct remote *r)
+{
+	return r->qp && !r->opener.remote;
+}
+
+static void remote_send(int fd, const struct message *m)
+{
+	send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL); /* whoever does not read it is not waited for */
+}
+
+static int remote_join(int fd, struct remote *r) REQUIRES(remote_lock)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = r};
+
+	return epoll_ctl(calls, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static void remote_unlink(struct remote *r) REQUIRES(remote_lock)
+{
+	list_remove(&r->link);
+	epoll_ctl(calls, EPOLL_CTL_DEL, r->fd, NULL); /* close() does not see to it while another process has it, too */
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+}
+
+/* ---- of the owner: what others ask ---- */
+
+static int serve_open(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
+{
+	if (r->qp)
+		return EINVAL;
+	r->opener.remote = r;
+	list_append(&qp->xrc->openers, &r->opener.link);
+	qp->xrc->open++;
+	r->qp = qp;
+	qp_attributes(qp, &m->attr);
+	return 0;
+}
+
+static int serve_query(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
+{
+	qp_attributes(qp, &m->attr);
+	return 0;
+}
+
+/* What needs another path takes locks that the helper thread must not wait for here. In RESET it keeps the one that it
+ * has, until it is given another or destroyed: it sends nothing. */
+static int serve_modify(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
+{
+	int error;
+
+	if (m->mask & IBV_QP_AV)
+		return EOPNOTSUPP;
+	loop_run(qp); /* what has arrived is acknowledged */
+	error = -engine_modify(qp, &m->attr, m->mask, 0);
+	loop_run(qp);
+	return error;
+}
+
+static int (*const serve[])(struct remote *r, struct qp *qp, struct message *m) = {
+	[REMOTE_OPEN] = serve_open,
+	[REMOTE_QUERY] = serve_query,
+	[REMOTE_MODIFY] = serve_modify,
+};
+
+NO_LOCK_ANALYSIS static void remote_answer(struct remote *r, struct message *m)
+{
+	struct qp *qp = m->what < ARRAY_SIZE(serve) ? hca_find_qp(adapter, m->qpn) : NULL;
+
+	m->result = EINVAL;
+	if (qp && is_xrc_target(qp) && qp->xrc->open && xrcd_same(&qp->xrc->domain, &m->domain))
+		m->result = serve[m->what](r, qp, m);
+	remote_send(r->fd, m);
+	if (qp)
+		lock_drop(&qp->lock);
+}
+
+/* One who had it open has closed it, or is dead. */
+static void drop_opener(struct remote *r) REQUIRES(remote_lock)
+{
+	struct qp *qp = r->qp;
+	bool last;
+
+	lock_take(&qp->lock);
+	list_remove(&r->opener.link);
+	last = --qp->xrc->open == 0;
+	lock_drop(&qp->lock);
+	remote_unlink(r);
+	if (last)
+		list_append(&orphans, &r->link); /* it needs locks to be destroyed */
+	else
+		free(r);
+}
+
+static void remote_accept(void) REQUIRES(remote_lock)
+{
+	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+	struct remote *r = fd >= 0 && !slot_check_user(fd, NULL) ? calloc(1, sizeof(*r)) : NULL;
+
+	if (r && !remote_join(fd, r)) {
+		r->fd = fd;
+		list_append(&connections, &r->link);
+		return;
+	}
+	free(r);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- of a process that has opened it: what the owner tells ---- */
+
+static void remote_hear_event(const struct remote *r, enum ibv_event_type type)
+{
+	lock_take(&r->qp->lock);
+	async_qp_event(r->qp, type);
+	lock_drop(&r->qp->lock);
+}
+
+/* Its owner has closed its device, or is dead. */
+static void remote_lose(struct remote *r) REQUIRES(remote_lock)
+{
+	epoll_ctl(calls, EPOLL_CTL_DEL, r->fd, NULL);
+	r->is_lost = true;
+	remote_hear_event(r, IBV_EVENT_QP_FATAL);
+}
+
+/* ---- both ---- */
+
+static void remote_hear_end(struct remote *r) REQUIRES(remote_lock)
+{
+	if (is_view(r)) {
+		remote_lose(r);
+	} else if (r->qp) {
+		drop_opener(r);
+	} else {
+		remote_unlink(r);
+		free(r);
+	}
+}
+
+static void remote_hear(struct remote *r) REQUIRES(remote_lock)
+{
+	struct message m;
+	ssize_t n = recv(r->fd, &m, sizeof(m), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != sizeof(m))
+		remote_hear_end(r);
+	else if (is_view(r))
+		remote_hear_event(r, (enum ibv_event_type)m.result);
+	else
+		remote_answer(r, &m);
+}
+
+static void remote_hear_all(void *arg)
+{
+	struct epoll_event event[EVENTS];
+	int n;
+
+	lock_take(&remote_lock);
+	n = epoll_wait(calls, event, EVENTS, 0);
+	for (int i = 0; i < n; i++) {
+		struct remote *r = event[i].data.ptr;
+
+		if (!r)
+			remote_accept();
+		else if (event[i].events & EPOLLHUP && !is_view(r))
+			remote_hear_end(r); /* who asked, and has not waited for the remote_answer, has been told so */
+		else
+			remote_hear(r);
+	}
+	lock_drop(&remote_lock);
+}
+
+static int remote_listen(void) REQUIRES(remote_lock)
+{
+	struct sockaddr_un address;
+	int err;
+
+	listener = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (listener < 0)
+		return -errno;
+	if (bind(listener, (struct sockaddr *)&address, remote_name(&address, adapter->slot)) ||
+	    listen(listener, CALLERS))
+		err = -errno;
+	else
+		err = remote_join(listener, NULL);
+	if (err) { /* nobody would remote_answer there */
+		close(listener);
+		listener = -1;
+	}
+	return err;
+}
+
+static void remote_stop(void) REQUIRES(remote_lock)
+{
+	struct list *l;
+
+	while ((l = list_pop(&connections))) { /* nothing has been opened by them */
+		struct remote *r = container_of(l, struct remote, link);
+
+		remote_unlink(r);
+		free(r);
+	}
+	if (listener >= 0)
+		close(listener);
+	listener = calls = -1;
+	adapter = NULL;
+}
+
+/* One QP more, or one less. What fails here is tried again for the next one. */
+static void remote_begin(struct hca *hca)
+{
+	int watch = -1;
+
+	lock_take(&remote_lock);
+	users++;
+	adapter = hca;
+	if (calls < 0)
+		watch = calls = high_fd(epoll_create1(EPOLL_CLOEXEC));
+	lock_drop(&remote_lock);
+	if (watch < 0 || !loop_watch(watch, remote_hear_all, NULL))
+		return;
+	lock_take(&remote_lock);
+	calls = -1;
+	lock_drop(&remote_lock);
+	close(watch);
+}
+
+static void remote_end(const struct hca *hca)
+{
+	int watch = -1;
+
+	lock_take(&remote_lock);
+	if (hca == adapter && --users == 0) { /* else it is a parent's */
+		watch = calls;
+		remote_stop();
+	}
+	lock_drop(&remote_lock);
+	if (watch < 0)
+		return;
+	loop_unwatch(watch); /* not under the lock: waits for remote_hear_all() */
+	close(watch);
+}
+
+NO_LOCK_ANALYSIS void remote_forget(void)
+{
+	struct list *l;
+
+	if (listener >= 0)
+		close(listener);
+	if (calls >= 0)
+		close(calls); /* before all else: the set is the parent's as well */
+	listener = calls = -1;
+	while ((l = list_pop(&connections)) || (l = list_pop(&orphans)))
+		remote_unlink(container_of(l, struct remote, link));
+	users = 0;
+	adapter = NULL;
+}
+
+/* ---- what others call ---- */
+
+void remote_offer(struct qp *qp)
+{
+	int err = 0;
+
+	remote_begin(qp->hca);
+	lock_take(&remote_lock);
+	if (listener < 0)
+		err = remote_listen();
+	lock_drop(&remote_lock);
+	if (err)
+		log_warn("other processes cannot open the XRC target %#x: %s", qp->base.qp_num, strerror(-err));
+}
+
+void remote_withdraw(struct qp *qp)
+{
+	remote_end(qp->hca);
+}
+
+void remote_tell(const struct remote *opener, enum ibv_event_type type)
+{
+	remote_send(opener->fd, &(struct message){.what = REMOTE_EVENT, .result = (int32_t)type});
+}
+
+/* It was made on that context, and nobody has it open here. */
+static bool remote_ends_with(struct qp *qp, const struct context *closing)
+{
+	bool ends = qp->base.context == &closing->verbs.context;
+
+	lock_take(&qp->lock);
+	list_each (l, &qp->xrc->openers)
+		ends &= !container_of(l, struct xrc_opener, link)->view;
+	lock_drop(&qp->lock);
+	return ends;
+}
+
+void remote_bury(struct context *closing)
+{
+	struct list dead, *l;
+
+	list_init(&dead);
+	lock_take(&remote_lock);
+	list_each_safe (i, &connections) {
+		struct remote *r = container_of(i, struct remote, link);
+
+		if (closing && r->opener.remote && remote_ends_with(r->qp, closing))
+			drop_opener(r);
+	}
+	while ((l = list_pop(&orphans)))
+		list_append(&dead, l);
+	lock_drop(&remote_lock);
+	while ((l = list_pop(&dead))) {
+		struct remote *r = container_of(l, struct remote, link);
+
+		bury_qp(r->qp);
+		free(r);
+	}
+}
+
+/* Calls of it block until then. False: that is now. */
+static bool remote_wait(int fd, uint64_t end)
+{
+	uint64_t at = clock_now(), left = end > at ? (end - at) / USEC : 0;
+	struct timeval t = {.tv_sec = left * USEC / SEC, .tv_usec = left % (SEC / USEC)};
+
+	return left && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) &&
+	       !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+}
+
+/* 0 or errno. */
+static int remote_connect(int fd, uint8_t slot, uint64_t end)
+{
+	struct sockaddr_un address;
+	socklen_t size = remote_name(&address, slot);
+
+	while (remote_wait(fd, end)) {
+		if (!connect(fd, (struct sockaddr *)&address, size))
+			return slot_check_user(fd, NULL) ? ENODEV : 0;
+		if (errno != EINTR && errno != EAGAIN)
+			return ENODEV;
+	}
+	return ETIMEDOUT;
+}
+
+/* 0 or errno. */
+static int remote_receive(int fd, struct message *m, uint64_t end)
+{
+	while (remote_wait(fd, end)) {
+		ssize_t n = recv(fd, m, sizeof(*m), 0);
+
+		if (n == sizeof(*m))
+			return m->result;
+		if (n >= 0 || (errno != EINTR && errno != EAGAIN))
+			return ENODEV;
+	}
+	return ETIMEDOUT;
+}
+
+/* Asks the owner of a QP. 0 or errno; the connection goes to *keep, NULL: it is closed. */
+static int remote_ask(struct message *m, int *keep)
+{
+	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
+	uint64_t end = clock_now() + PATIENCE;
+
+	if (fd < 0)
+		return errno;
+	error = remote_connect(fd, m->qpn >> 16, end);
+	if (!error && send(fd, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m))
+		error = ENODEV;
+	error = error ?: remote_receive(fd, m, end);
+	if (!error && keep)
+		*keep = fd;
+	else
+		close(fd);
+	return error;
+}
+
+NO_LOCK_ANALYSIS static struct qp *remote_find_view(uint32_t qpn, const struct xrcd_name *domain)
+{
+	struct qp *found = NULL;
+
+	lock_take(&remote_lock);
+	list_each (i, &connections) {
+		struct remote *r = container_of(i, struct remote, link);
+
+		if (!is_view(r) || r->is_lost || r->qp->base.qp_num != qpn || !xrcd_same(&r->qp->xrc->domain, domain))
+			continue;
+		lock_take(&r->qp->lock);
+		if (r->qp->xrc->open) { /* else somebody is closing it */
+			found = r->qp;
+			break;
+		}
+		lock_drop(&r->qp->lock);
+	}
+	lock_drop(&remote_lock);
+	return found;
+}
+
+/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would remote_hear of its events. */
+NO_LOCK_ANALYSIS static struct qp *remote_make_view(struct hca *hca, const struct message *m, int fd)
+{
+	static const struct ibv_qp_cap none;
+	struct remote *r = calloc(1, sizeof(*r));
+	struct qp *qp = r ? qp_create(hca, NULL, NULL, NULL, NULL, IBV_QPT_XRC_RECV, &none, false) : NULL;
+	int err;
+
+	if (!qp) {
+		free(r);
+		return NULL;
+	}
+	r->fd = fd;
+	r->qp = qp;
+	lock_take(&qp->lock);
+	qp->base.qp_num = m->qpn; /* so that nobody finds it by number */
+	qp->base.state = m->attr.qp_state;
+	qp->xrc->domain = m->domain;
+	qp->xrc->is_closed = true;
+	qp->xrc->remote = r;
+	lock_drop(&qp->lock);
+	lock_take(&remote_lock);
+	err = remote_join(fd, r);
+	if (!err)
+		list_append(&connections, &r->link);
+	lock_drop(&remote_lock);
+	if (err) {
+		qp_destroy(qp);
+		free(r);
+		return NULL;
+	}
+	lock_take(&qp->lock);
+	return qp;
+}
+
+struct qp *remote_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain)
+{
+	struct message m = {.what = REMOTE_OPEN, .qpn = qpn, .domain = *domain};
+	struct qp *qp = remote_find_view(qpn, domain);
+	int error, fd;
+
+	if (qp)
+		return qp;
+	if (qpn >> 16 == hca->slot)
+		return fail_null(EINVAL);
+	error = remote_ask(&m, &fd);
+	if (error)
+		return fail_null(error == ENODEV ? EINVAL : error);
+	remote_begin(hca);
+	qp = remote_make_view(hca, &m, fd);
+	if (!qp) {
+		close(fd);
+		remote_end(hca);
+		return fail_null(ENOMEM);
+	}
+	return qp;
+}
+
+void remote_close(struct qp *qp)
+{
+	lock_take(&remote_lock);
+	remote_unlink(qp->xrc->remote);
+	lock_drop(&remote_lock);
+	remote_end(qp->hca);
+	free(qp->xrc->remote);
+}
+
+static bool remote_is_lost(const struct qp *qp)
+{
+	bool lost;
+
+	lock_take(&remote_lock);
+	lost = qp->xrc->remote->is_lost;
+	lock_drop(&remote_lock);
+	return lost;
+}
+
+/* 0 or errno. Another process may have the number of one that is no more. */
+static int remote_ask_owner(struct qp *qp, struct message *m)
+{
+	m->qpn = qp->base.qp_num;
+	m->domain = qp->xrc->domain;
+	return remote_is_lost(qp) ? ENODEV : remote_ask(m, NULL);
+}
+
+int remote_query(struct qp *qp, struct ibv_qp_attr *attr)
+{
+	struct message m = {.what = REMOTE_QUERY};
+	int error = remote_ask_owner(qp, &m);
+
+	if (!error)
+		*attr = m.attr;
+	return error;
+}
+
+int remote_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct message m = {.what = REMOTE_MODIFY, .mask = mask, .attr = *attr};
+
+	return remote_ask_owner(qp, &m);
+}

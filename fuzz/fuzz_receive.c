@@ -73,7 +73,7 @@ static struct {
 	struct ah ah;
 	struct rwqe *receive;
 	struct qp *qp[ARRAY_SIZE(setups)];
-	struct batch batch;
+	struct tx_batch batch;
 	uint64_t now;
 	_Alignas(8) uint8_t memory[GUARD + REGION + GUARD], inbox[GUARD + REGION + GUARD];
 	struct mr *inbox_mr;

@@ -55,7 +55,7 @@ struct tx {
 
 /* What one engine_run() hands back. The memory that iov[] points to stays valid until batch_done() and no
  * longer than qp->lock is held: it is the application's memory or the WQE. */
-struct batch {
+struct tx_batch {
 	uint64_t now;		     /* in: ns */
 	bool delay_ack;		     /* in: an ACK that nothing urges may wait for a later run */
 	uint32_t budget;	     /* in: limit of a QP's congestion window, in bytes */
@@ -72,7 +72,7 @@ struct batch {
 };
 
 /* Drops the hold on the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
-void batch_done(struct batch *batch);
+void batch_done(struct tx_batch *batch);
 
 /* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was not taken:
  * EINVAL (wrong state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR the requests are
@@ -157,7 +157,7 @@ void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
 /* Makes packets for all that may be sent now, until the tx batch is full. True: there is more to make, run again.
  */
-bool engine_run(struct qp *qp, struct batch *batch) REQUIRES(qp->lock);
+bool engine_run(struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
 
 /* A packet of the last run, its tx batch not done yet, could not be sent, since its payload cannot be read: the memory
  * has been unmapped. No later ones with a payload have been sent either. Run again. */

@@ -112,7 +112,7 @@ static bool is_idle(const struct flow *f)
 }
 
 /* Whether its receiver is a local peer by now. */
-static void look_near(struct qp *qp, const struct batch *batch, struct flow *f, struct wqe *w)
+static void look_near(struct qp *qp, const struct tx_batch *batch, struct flow *f, struct wqe *w)
 {
 	if (qp->transport == TRANSPORT_UD && batch->near && !f->near)
 		f->next = batch->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, batch->now);
@@ -131,7 +131,7 @@ static bool is_changing(struct flow *f)
 	return false;
 }
 
-bool flow_reserve(struct qp *qp, struct batch *batch, struct flow *f, uint32_t length)
+bool flow_reserve(struct qp *qp, struct tx_batch *batch, struct flow *f, uint32_t length)
 {
 	bool waits = f->peer != FLOW_SILENT;
 	enum near_room room = f->near ? batch->near->reserve(qp, f->near, length, waits) : NEAR_ROOM;
@@ -143,13 +143,13 @@ bool flow_reserve(struct qp *qp, struct batch *batch, struct flow *f, uint32_t l
 	return room != NEAR_FULL;
 }
 
-void flow_release(const struct batch *batch, const struct flow *f, uint32_t length)
+void flow_release(const struct tx_batch *batch, const struct flow *f, uint32_t length)
 {
 	if (f->near)
 		batch->near->release(f->near, length);
 }
 
-static void flow_ask(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w)
+static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w)
 {
 	struct tx *tx;
 
@@ -191,7 +191,7 @@ static uint64_t patience_ends(const struct flow *f)
 }
 
 /* A packet waits for it. False: for long enough, it is silent from now on. */
-static bool is_waited_for(const struct batch *batch, struct flow *f)
+static bool is_waited_for(const struct tx_batch *batch, struct flow *f)
 {
 	if (!f->held_at)
 		f->held_at = f->patient_at = batch->now;
@@ -202,7 +202,7 @@ static bool is_waited_for(const struct batch *batch, struct flow *f)
 	return f->peer != FLOW_SILENT;
 }
 
-bool flow_loses(struct qp *qp, struct batch *batch, struct flow *f)
+bool flow_loses(struct qp *qp, struct tx_batch *batch, struct flow *f)
 {
 	if (is_waited_for(batch, f)) {
 		qp->req.held = f;
@@ -214,7 +214,7 @@ bool flow_loses(struct qp *qp, struct batch *batch, struct flow *f)
 	return true;
 }
 
-bool flow_holds(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w)
+bool flow_holds(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w)
 {
 	if (!f->held_at && since(f->used, batch->now) > PERIOD)
 		forget_credit(f);
@@ -230,7 +230,7 @@ bool flow_holds(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *
 	return true;
 }
 
-void flow_sent(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w, uint32_t bytes)
+void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w, uint32_t bytes)
 {
 	bool ends = qp->req.packet + 1 == w->packets;
 

@@ -96,13 +96,13 @@ bool pick_up(struct qp *qp, struct wqe *w);
 /* A WRITE has succeeded: what that tells of the peer's memory. */
 void requester_proved(struct qp *qp, const struct wqe *w);
 /* One request packet of a work request. NULL: the tx batch is full, or the work request has failed. */
-struct tx *request_packet(struct qp *qp, struct batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
+struct tx *request_packet(struct qp *qp, struct tx_batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);
 /* Whether the tx batch has room for that packet. */
-bool request_fits(const struct qp *qp, struct batch *batch, const struct wqe *w, uint32_t packet);
+bool request_fits(const struct qp *qp, struct tx_batch *batch, const struct wqe *w, uint32_t packet);
 /* A packet of that work request could not be sent: engine_unreadable(). */
 void requester_unreadable(struct qp *qp, uint32_t position);
-bool requester_run(struct qp *qp, struct batch *batch);
+bool requester_run(struct qp *qp, struct tx_batch *batch);
 /* The work request at the cursor, of one packet, is sent. Whether that asks for an ACK. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget);
 bool requester_can_run(const struct qp *qp);
@@ -126,7 +126,7 @@ void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
 void completer_settle(struct qp *qp);
 
-/* direct.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete.
+/* onesided.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are complete.
  */
 bool onesided_possible(const struct qp *qp, const struct wqe *w);
 /* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
@@ -190,8 +190,8 @@ void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* Nor could a READ response. */
 void responder_unreadable(struct qp *qp, psn_t psn);
-bool responder_run(struct qp *qp, struct batch *batch);
-bool responder_acknowledge(struct qp *qp, struct batch *batch);
+bool responder_run(struct qp *qp, struct tx_batch *batch);
+bool responder_acknowledge(struct qp *qp, struct tx_batch *batch);
 static inline void responder_owes_nothing(struct responder *r)
 {
 	r->ack_owed = r->ack_asked = r->ack_urgent = false;
@@ -230,7 +230,7 @@ bool patience_begin(struct qp *qp);
 void patience_expire(struct qp *qp, uint64_t now);
 
 /* unreliable.c: what UC and UD do in place of requester_run() and requester_can_run() */
-bool unreliable_run(struct qp *qp, struct batch *batch);
+bool unreliable_run(struct qp *qp, struct tx_batch *batch);
 bool unreliable_can_run(const struct qp *qp);
 
 /* What earlier turns held has been sent by now: then its memory is the application's again. */
@@ -246,14 +246,14 @@ static inline uint32_t datagram_qkey(const struct qp *qp, uint32_t asked)
 /* flow.c: who of UC and UD may send */
 struct flow *flow_of(struct qp *qp, struct wqe *w);
 /* Whether the packet at the cursor has to wait for its receiver. */
-bool flow_holds(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w);
+bool flow_holds(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w);
 /* Room for the packet at the cursor, or a credit request, where it is to go. False: the tx batch is full. */
-bool flow_reserve(struct qp *qp, struct batch *batch, struct flow *f, uint32_t length);
+bool flow_reserve(struct qp *qp, struct tx_batch *batch, struct flow *f, uint32_t length);
 /* There was no room for a packet: whether it is lost, as the receiver has been waited for long enough. */
-bool flow_loses(struct qp *qp, struct batch *batch, struct flow *f);
-void flow_release(const struct batch *batch, const struct flow *f, uint32_t length);
+bool flow_loses(struct qp *qp, struct tx_batch *batch, struct flow *f);
+void flow_release(const struct tx_batch *batch, const struct flow *f, uint32_t length);
 /* The packet at the cursor is in the tx batch. */
-void flow_sent(struct qp *qp, struct batch *batch, struct flow *f, struct wqe *w, uint32_t bytes);
+void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w, uint32_t bytes);
 /* As far as that counts what has been sent; `message`: one that takes a receive ends with it. */
 static inline void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now)
 {
@@ -298,26 +298,26 @@ void retry_reset(struct qp *qp);
 /* How long to wait for an answer that is not lost: ns. */
 uint64_t round_trip(const struct requester *r);
 
-/* turn.c */
+/* tx_batch.c */
 /* The next free packet of the tx batch, headers filled as every packet of this QP has them; NULL: the tx batch is
  * full. */
-struct tx *batch_packet(struct qp *qp, struct batch *batch, uint8_t opcode, psn_t psn);
+struct tx *batch_packet(struct qp *qp, struct tx_batch *batch, uint8_t opcode, psn_t psn);
 /* Whether the link takes a packet with that much payload; if not, the tx batch is full. Acknowledgements may take
  * `spare`. */
-bool batch_has_room(struct batch *batch, uint32_t length, bool spare);
+bool batch_has_room(struct tx_batch *batch, uint32_t length, bool spare);
 /* Adds payload to the packet last taken. False: no room, or (gather) an SGE is not memory of the domain. */
-void batch_bytes(struct batch *batch, struct tx *tx, const void *bytes, uint32_t length);
-bool batch_gather(struct qp *qp, struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+void batch_bytes(struct tx_batch *batch, struct tx *tx, const void *bytes, uint32_t length);
+bool batch_gather(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		  uint64_t offset, uint32_t length);
 /* One more packet like the last, with the next PSN: its payload is in one SGE, and in the region that the last one's is
  * in. NULL: not so, or the tx batch is full. */
-struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge *sge, uint64_t offset,
+struct tx *batch_repeat(struct qp *qp, struct tx_batch *batch, const struct ibv_sge *sge, uint64_t offset,
 			uint32_t length);
 /* In place of payload: where it lies. */
-void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		 uint32_t length);
 /* Takes over the caller's hold on the region. False: the memory is not there. */
-bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
-void batch_drop_last(struct batch *batch, struct tx *tx);
+bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
+void batch_drop_last(struct tx_batch *batch, struct tx *tx);
 
 #endif

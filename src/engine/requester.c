@@ -255,7 +255,7 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 }
 
 /* The payload of a packet, or where it lies. False: an SGE is not memory of the domain. */
-static bool requester_fill(struct qp *qp, struct batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset,
+static bool requester_fill(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset,
 			   uint32_t length)
 {
 	if (!is_by_reference(qp, w))
@@ -272,7 +272,7 @@ static const char *inline_bytes(const struct wqe *w)
 	return w->opcode == IBV_WR_ATOMIC_WRITE ? (const char *)&w->compare_add : (const char *)w->sge;
 }
 
-struct tx *request_packet(struct qp *qp, struct batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
+struct tx *request_packet(struct qp *qp, struct tx_batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask)
 {
 	uint32_t span = requester_span_of(qp, w, packet);
@@ -332,7 +332,7 @@ static uint32_t payload_of(const struct qp *qp, const struct wqe *w, uint32_t pa
 	return (uint32_t)min_of((uint64_t)qp->req.mtu, w->length - offset);
 }
 
-bool request_fits(const struct qp *qp, struct batch *batch, const struct wqe *w, uint32_t packet)
+bool request_fits(const struct qp *qp, struct tx_batch *batch, const struct wqe *w, uint32_t packet)
 {
 	return batch_has_room(batch, payload_of(qp, w, packet), false);
 }
@@ -411,7 +411,7 @@ static inline void count_sent(struct requester *r, uint32_t packets, uint32_t ch
 }
 
 /* The packet at the cursor. False: it has to wait. */
-static bool requester_send_next(struct qp *qp, struct batch *batch)
+static bool requester_send_next(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
@@ -466,7 +466,7 @@ static bool requester_send_next(struct qp *qp, struct batch *batch)
  * is like but for the PSN, and where it lies here and there. False: there is more to see to. */
 NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 	static bool
-	send_like_last(struct qp *qp, struct batch *batch)
+	send_like_last(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
 	const struct wqe *w = sq_at(&qp->sq, r->wqe);
@@ -497,7 +497,7 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 
 /* The last packet that was sent, once more: if it was lost, or its acknowledgement, the answer will say so.
  */
-static void send_probe(struct qp *qp, struct batch *batch)
+static void send_probe(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
 	uint32_t position = r->packet ? r->wqe : r->wqe - 1;
@@ -546,7 +546,7 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 	return ask;
 }
 
-bool requester_run(struct qp *qp, struct batch *batch)
+bool requester_run(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
 	uint32_t before;

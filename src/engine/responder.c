@@ -541,7 +541,7 @@ static bool read_failed(struct qp *qp, const struct response *s)
 }
 
 /* One packet of the response to a READ. False: the tx batch is full, or the region is gone and a NAK follows. */
-static bool read_packet(struct qp *qp, struct batch *batch, struct response *s)
+static bool read_packet(struct qp *qp, struct tx_batch *batch, struct response *s)
 {
 	uint32_t length = min_of(s->left, s->mtu);
 	bool last = length == s->left;
@@ -579,7 +579,7 @@ static bool read_packet(struct qp *qp, struct batch *batch, struct response *s)
 	return true;
 }
 
-static bool atomic_packet(struct qp *qp, struct batch *batch, struct response *s)
+static bool atomic_packet(struct qp *qp, struct tx_batch *batch, struct response *s)
 {
 	uint8_t opcode = OP_ATOMIC_ACKNOWLEDGE | qp->transport;
 	struct tx *tx = batch_has_room(batch, 0, true) ? batch_packet(qp, batch, opcode, s->psn) : NULL;
@@ -594,7 +594,7 @@ static bool atomic_packet(struct qp *qp, struct batch *batch, struct response *s
 }
 
 /* Between local peers, the last request of the tx batch says it too. Who traces wants to see ACKs. */
-static bool ack_along(struct qp *qp, struct batch *batch)
+static bool ack_along(struct qp *qp, struct tx_batch *batch)
 {
 	struct packet *last = batch->packets ? &batch->tx[batch->packets - 1].packet : NULL;
 
@@ -605,7 +605,7 @@ static bool ack_along(struct qp *qp, struct batch *batch)
 }
 
 /* An ACK or NAK. */
-static bool ack_packet(struct qp *qp, struct batch *batch, psn_t psn, uint8_t syndrome)
+static bool ack_packet(struct qp *qp, struct tx_batch *batch, psn_t psn, uint8_t syndrome)
 {
 	struct responder *r = &qp->resp;
 	uint8_t opcode = OP_ACKNOWLEDGE | qp->transport;
@@ -632,7 +632,7 @@ static void retire_response(struct responder *r, const struct response *s)
 }
 
 /* Responses in PSN order, then the NAK that ended them. True: the tx batch was too small. */
-bool responder_run(struct qp *qp, struct batch *batch)
+bool responder_run(struct qp *qp, struct tx_batch *batch)
 {
 	struct responder *r = &qp->resp;
 
@@ -649,7 +649,7 @@ bool responder_run(struct qp *qp, struct batch *batch)
 }
 
 /* What is owed besides responses: NAK, ACK, congestion notification. True: the tx batch was too small. */
-bool responder_acknowledge(struct qp *qp, struct batch *batch)
+bool responder_acknowledge(struct qp *qp, struct tx_batch *batch)
 {
 	struct responder *r = &qp->resp;
 

@@ -135,7 +135,7 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 
 /* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters,
  * unless it is known that nobody there minds. */
-static void put_ack_first(const struct qp *qp, struct batch *batch, uint32_t first, uint32_t ack)
+static void put_ack_first(const struct qp *qp, struct tx_batch *batch, uint32_t first, uint32_t ack)
 {
 	struct tx *tx = &batch->tx[first], last;
 
@@ -146,7 +146,7 @@ static void put_ack_first(const struct qp *qp, struct batch *batch, uint32_t fir
 	*tx = last;
 }
 
-bool engine_run(struct qp *qp, struct batch *batch)
+bool engine_run(struct qp *qp, struct tx_batch *batch)
 {
 	bool more, delay = batch->delay_ack;
 	uint32_t first, ack;

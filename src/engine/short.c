@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, turn.c and responder.c come to when
+/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, tx_batch.c and responder.c come to when
  * nothing else is to be seen to. */
 #include "engine/straight.h"
 
@@ -7,7 +7,7 @@ static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t p
 {
 	return (struct packet){
 		.opcode = opcode,
-		.migrated = true, /* as in turn.c */
+		.migrated = true, /* as in tx_batch.c */
 		.pkey = PKEY_DEFAULT,
 		.dest_qpn = qp->attr.dest_qp_num,
 		.psn = psn,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* the fast path of SENDs, WRITEs with immediate and datagrams between local peers: see engine.h. Where an ordinary one
- * goes through post.c, requester.c and turn.c, and through responder.c and complete.c, this does what all of these come
+ * goes through post.c, requester.c and tx_batch.c, and through responder.c and complete.c, this does what all of these come
  * to when there is nothing else to see to. What is left behind is the same: a WQE that can be sent again, PSNs, timers,
  * what is owed to the peer. */
 #include <string.h>
@@ -39,7 +39,7 @@ bool straight_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most,
 	return true;
 }
 
-/* Where the payload lies: direct.c. Less than 0: nobody may read it there. */
+/* Where the payload lies: onesided.c. Less than 0: nobody may read it there. */
 static int refer(struct qp *qp, struct wqe *w, char *payload)
 {
 	int pieces = 0;

@@ -4,14 +4,14 @@
 
 #include "engine/internal.h"
 
-void batch_done(struct batch *batch)
+void batch_done(struct tx_batch *batch)
 {
 	while (batch->regions) /* the last first, which is sooner found */
 		mr_put(batch->region[--batch->regions]);
 	batch->packets = batch->iovs = batch->bounced = 0;
 }
 
-struct tx *batch_packet(struct qp *qp, struct batch *batch, uint8_t opcode, psn_t psn)
+struct tx *batch_packet(struct qp *qp, struct tx_batch *batch, uint8_t opcode, psn_t psn)
 {
 	struct tx *tx;
 
@@ -33,7 +33,7 @@ struct tx *batch_packet(struct qp *qp, struct batch *batch, uint8_t opcode, psn_
 	return tx;
 }
 
-bool batch_has_room(struct batch *batch, uint32_t length, bool spare)
+bool batch_has_room(struct tx_batch *batch, uint32_t length, bool spare)
 {
 	uint32_t need = length + BATCH_OVERHEAD;
 
@@ -46,13 +46,13 @@ bool batch_has_room(struct batch *batch, uint32_t length, bool spare)
 	return true;
 }
 
-void batch_drop_last(struct batch *batch, struct tx *tx)
+void batch_drop_last(struct tx_batch *batch, struct tx *tx)
 {
 	batch->packets--;
 	batch->iovs = tx->iov; /* regions that it held are let go by batch_done() */
 }
 
-void batch_bytes(struct batch *batch, struct tx *tx, const void *bytes, uint32_t length)
+void batch_bytes(struct tx_batch *batch, struct tx *tx, const void *bytes, uint32_t length)
 {
 	batch->iov[batch->iovs++] = (struct iovec){(void *)bytes, length};
 	tx->iovs++;
@@ -60,7 +60,7 @@ void batch_bytes(struct batch *batch, struct tx *tx, const void *bytes, uint32_t
 }
 
 /* Takes over the caller's hold on the region. */
-static void tx_batch_hold(struct batch *batch, struct mr *mr)
+static void tx_batch_hold(struct tx_batch *batch, struct mr *mr)
 {
 	if (batch->regions && batch->region[batch->regions - 1] == mr)
 		mr_put(mr); /* held already */
@@ -69,7 +69,7 @@ static void tx_batch_hold(struct batch *batch, struct mr *mr)
 }
 
 /* Whoever sends touches memory as it likes: what does not allow that is copied first. */
-static bool bounce(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+static bool bounce(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
 	char *copy = batch->bounce + batch->bounced;
 	bool ok = length <= BATCH_BOUNCE - batch->bounced && mr_read_indirect(mr, copy, at, length);
@@ -82,7 +82,7 @@ static bool bounce(struct batch *batch, struct tx *tx, struct mr *mr, const char
 	return true;
 }
 
-bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
 	if (unlikely(mr_is_indirect(mr)))
 		return bounce(batch, tx, mr, at, length);
@@ -91,7 +91,7 @@ bool batch_region(struct batch *batch, struct tx *tx, struct mr *mr, const char 
 	return true;
 }
 
-void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		 uint32_t length)
 {
 	struct sge_rest rest = {sge, count, length, offset};
@@ -110,7 +110,7 @@ void batch_refer(struct batch *batch, struct tx *tx, const struct ibv_sge *sge, 
 }
 
 /* Where the last packets of the tx batch were from the SGE's region, too, that; else NULL. */
-static struct mr *held_region(const struct qp *qp, const struct batch *batch, const struct ibv_sge *sge)
+static struct mr *held_region(const struct qp *qp, const struct tx_batch *batch, const struct ibv_sge *sge)
 {
 	struct mr *mr = batch->regions ? batch->region[batch->regions - 1] : NULL;
 
@@ -121,7 +121,7 @@ static struct mr *held_region(const struct qp *qp, const struct batch *batch, co
 	return mr;
 }
 
-struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge *sge, uint64_t offset, uint32_t length)
+struct tx *batch_repeat(struct qp *qp, struct tx_batch *batch, const struct ibv_sge *sge, uint64_t offset, uint32_t length)
 {
 	const struct ibv_sge part = {sge->addr + offset, length, sge->lkey};
 	struct mr *mr = held_region(qp, batch, &part);
@@ -140,7 +140,7 @@ struct tx *batch_repeat(struct qp *qp, struct batch *batch, const struct ibv_sge
 	return tx;
 }
 
-bool batch_gather(struct qp *qp, struct batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+bool batch_gather(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		  uint64_t offset, uint32_t length)
 {
 	struct sge_rest rest = {sge, count, length, offset};

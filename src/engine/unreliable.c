@@ -35,7 +35,7 @@ static void step(struct requester *r, const struct wqe *w)
 }
 
 /* The packet at the cursor. False: it has to wait. */
-static bool unreliable_send_next(struct qp *qp, struct batch *batch)
+static bool unreliable_send_next(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
@@ -82,7 +82,7 @@ static void settle_head(struct qp *qp)
 }
 
 /* True whenever there are packets to send, or requests that needed none: run again, and they are complete. */
-bool unreliable_run(struct qp *qp, struct batch *batch)
+bool unreliable_run(struct qp *qp, struct tx_batch *batch)
 {
 	unreliable_sent(qp);
 	settle_head(qp);

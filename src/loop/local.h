@@ -24,7 +24,7 @@
 
 struct loop;
 struct local_peer;
-struct batch;
+struct tx_batch;
 
 /* Somebody who has called and not yet said who it is. */
 struct caller {

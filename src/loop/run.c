@@ -21,7 +21,7 @@
 
 /* What a thread needs to run QPs; made when it first does. */
 struct worker {
-	struct batch batch;
+	struct tx_batch batch;
 	bool cut; /* a payload of the tx batch could not be read, so that no more of it is sent but ACKs */
 	struct link_tx tx[BATCH_PACKETS];
 };
@@ -68,7 +68,7 @@ static void trace_send(const struct packet *p)
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), 0);
 }
 
-static struct link_tx link_tx_of(const struct batch *batch, const struct tx *tx)
+static struct link_tx link_tx_of(const struct tx_batch *batch, const struct tx *tx)
 {
 	const struct path *path = tx->path;
 
@@ -142,7 +142,7 @@ static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->
 /* With qp->lock, and that of the local peer if there is one. */
 static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near) NO_LOCK_ANALYSIS
 {
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	struct port *port = NULL;
 	uint32_t n = 0;
 

@@ -3,7 +3,7 @@
  * which local peers then map as they do made shareable ones. What we find is the file behind a mapping: by a descriptor
  * of the program's, by its path, or by /proc/self/map_files where that is allowed; of a SysV segment the number is
  * enough. The descriptor is kept as long as a region is in the file, and local peers open it through /proc/PID/fd
- * (borrow.h).
+ * (import.h).
  *
  * Who stores to where a file has become shorter gets SIGBUS. SysV segments cannot shrink, and memfds may be sealed so;
  * all others are `guarded`: local peers make sure that they catch it (fault.h), or have the kernel copy.

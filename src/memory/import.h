@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that a local peer lends (lend.h), mapped here. A part of struct reach: made when it is first asked for, and
+/* Files that a local peer lends (export.h), mapped here. A part of struct reach: made when it is first asked for, and
  * unmapped when the local peer has no region in it any more. */
 #ifndef UROCE_IMPORT_H
 #define UROCE_IMPORT_H

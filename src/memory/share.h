@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a process shows to its local peers (processes of the same user and network namespace) so that they can do
  * WRITEs, READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and
- * the memory that backs regions (adopt.h, lend.h). Local peers may read the table, and write only where they say that
+ * the memory that backs regions (shareable.h, export.h). Local peers may read the table, and write only where they say that
  * they are inside.
  *
  * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and
@@ -50,7 +50,7 @@ struct share_qp {
 #define SHARE_QP_OPEN (1u << 31)
 
 /* A region. Its bytes are at `address` of its process; of these, `mapped` bytes from `skip` on are in the memory that
- * adopt.h makes or in a file that lend.h found, from `offset` on. All but `key` is constant while it is open. */
+ * shareable.h makes or in a file that export.h found, from `offset` on. All but `key` is constant while it is open. */
 struct share_region {
 	_Alignas(CACHE_LINE) _Atomic uint32_t key; /* 0: closed */
 	uint32_t access;			   /* enum ibv_access_flags */
@@ -124,7 +124,7 @@ void share_destroy(struct share *s);
 /* In a child after fork: it keeps the memory and nothing else. */
 void share_abandon(struct share *s);
 
-/* To be called, without locks, when a file is not exported any more (lend.h): so that local peers are told to tidy up
+/* To be called, without locks, when a file is not exported any more (export.h): so that local peers are told to tidy up
  * (reach.h). Before anything is opened. */
 void share_on_release(struct share *s, void (*call)(void *arg), void *arg);
 

@@ -2,7 +2,7 @@
 /* A memory region and its key. lkey and rkey are one number: 24 bits that name the region, scrambled by random
  * numbers of the process, and a random tag of 8 bits. A region may be looked up by any thread at any time, by
  * number; mr_get() keeps it alive until the same thread's mr_put(). mr_deregister() waits for those who are inside
- * (base/hold.h), so nobody touches the memory after it returns. */
+ * (base/hazard.h), so nobody touches the memory after it returns. */
 #ifndef UROCE_MR_H
 #define UROCE_MR_H
 
@@ -82,7 +82,7 @@ static inline struct mr *mr_hazard_get(struct mr *mr, uint32_t key)
 {
 	if (unlikely(!hazard_take(mr)))
 		return NULL;
-	/* after the hold, see hold.h; pairs with mr_close(), and with mr_open() */
+	/* after the hold, see hazard.h; pairs with mr_close(), and with mr_open() */
 	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
 		return mr;
 	hazard_drop(mr);

@@ -94,7 +94,7 @@ static bool has_rings(char *why, size_t room)
 	return !*why;
 }
 
-/* As memory/adopt.h says; that the program has one thread is known when it runs. */
+/* As memory/shareable.h says; that the program has one thread is known when it runs. */
 static bool has_mappings(char *why, size_t room)
 {
 	struct rlimit limit;

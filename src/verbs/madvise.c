@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* madvise(2), in front of the C library's: allocators that hand out zeros (jemalloc) count on MADV_DONTNEED to empty
- * private memory, which it does not do to memory that has been made shareable (memory/adopt.h). */
+ * private memory, which it does not do to memory that has been made shareable (memory/shareable.h). */
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -49,7 +49,7 @@ struct fixture {
 	_Alignas(64) uint8_t memory[MEMORY];
 	uint8_t payload[4096]; /* of packets to be received: byte i is i * 3 + 1 */
 	uint32_t sents, shown; /* how many; how many of them the test has looked at */
-	struct batch batch;
+	struct tx_batch batch;
 	uint32_t room; /* of each turn; 0: without end */
 	uint64_t now;
 	bool delay_ack;

@@ -50,7 +50,7 @@ struct world {
 	bool loses;
 	struct crossing way[WAY]; /* a ring: in the order in which they were sent */
 	uint32_t first, last;
-	struct batch batch;
+	struct tx_batch batch;
 	uint32_t seen[SENDERS], arrived[SENDERS]; /* numbers */
 };
 

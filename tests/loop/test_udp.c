@@ -102,13 +102,13 @@ static void receive(struct end *e, uint32_t count)
 }
 
 /* `pieces` per payload, as nearly equal as can be. */
-struct batch {
+struct tx_batch {
 	struct packet packet[PACKETS];
 	struct iovec iov[PACKETS][4];
 	struct link_tx tx[PACKETS];
 	uint32_t count;
 };
-static struct batch batch;
+static struct tx_batch batch;
 
 static void add(uint8_t opcode, uint32_t length, uint32_t pieces, const union ibv_gid *to)
 {

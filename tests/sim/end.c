@@ -165,7 +165,7 @@ static void check_state(struct end *e)
 	expect(w, e, r->una.v != r->next.v || r->flight == 0, "%u bytes in flight with nothing on the way", r->flight);
 }
 
-static void send_batch(struct end *e, struct batch *batch, uint32_t from)
+static void send_batch(struct end *e, struct tx_batch *batch, uint32_t from)
 {
 	struct lane *lane = e->qp->req.lossless ? end_lane(e) : NULL;
 	struct world *w = e->world;
@@ -192,7 +192,7 @@ static void send_batch(struct end *e, struct batch *batch, uint32_t from)
 void end_run(struct end *e, bool delay_ack)
 {
 	struct world *w = e->world;
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	struct lane *lane;
 	uint64_t deadline;
@@ -258,7 +258,7 @@ void end_attend(struct end *e)
 NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	struct packet packet[2];
 	char payload[SHORT_MOST];
@@ -281,7 +281,7 @@ NO_LOCK_ANALYSIS static bool post_short(struct end *e, struct ibv_send_wr *wr)
 NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_straight(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	char payload[STRAIGHT_MOST];
 

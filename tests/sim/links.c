@@ -111,7 +111,7 @@ static const struct near_ops near_ops = {find_near, reserve_near, release_near, 
 void run(struct half *h)
 {
 	struct world *w = services.world;
-	struct batch *batch = &w->batch;
+	struct tx_batch *batch = &w->batch;
 	int rounds = 0;
 	bool more;
 

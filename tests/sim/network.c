@@ -96,7 +96,7 @@ static struct icrc_flow flow_of(const struct network *n, uint32_t from, uint32_t
 	return flow;
 }
 
-static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, const struct batch *batch,
+static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, const struct tx_batch *batch,
 			   const struct tx *tx)
 {
 	struct icrc_flow flow = flow_of(n, from, to);
@@ -206,7 +206,7 @@ static void digest(struct network *n, const struct flight *f)
 	n->digest = (n->digest ^ icrc ^ (uint64_t)f->length << 32) * 0x9e3779b97f4a7c15u;
 }
 
-void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx, uint32_t mtu,
+void network_send(struct network *n, uint32_t from, const struct tx_batch *batch, const struct tx *tx, uint32_t mtu,
 		  uint64_t now)
 {
 	uint32_t to = node_of(n, &tx->path->dgid);

@@ -43,7 +43,7 @@ void network_init(struct network *n, const struct quality *q, uint64_t seed);
 void network_fini(struct network *n);
 
 /* tx points into turn; `mtu` is what the packet will say of the way it came. */
-void network_send(struct network *n, uint32_t from, const struct batch *batch, const struct tx *tx, uint32_t mtu,
+void network_send(struct network *n, uint32_t from, const struct tx_batch *batch, const struct tx *tx, uint32_t mtu,
 		  uint64_t now);
 
 /* When the next packet arrives; NEVER if none is on the way. */

@@ -168,7 +168,7 @@ struct world {
 	uint32_t nodes, ends;
 	struct node node[NETWORK_NODES];
 	struct end end[WORLD_ENDS];
-	struct batch batch;
+	struct tx_batch batch;
 	bool verbose;
 	uint64_t ops, bytes;
 };

@@ -73,7 +73,7 @@ int connection_disconnect(struct connection *c, struct cm_mad *dreq, uint64_t no
 	}
 	if (c->state != CM_ESTABLISHED)
 		return -EINVAL;
-	c->transaction = 1ull << 32 | c->id;
+	c->transaction = machine_transaction(c->machine);
 	dreq->message = CM_DREQ;
 	dreq->qpn = c->remote_qpn;
 	c->retries = DREQ_RETRIES;

@@ -65,32 +65,95 @@ static struct connection *find_by_remote(struct machine *m, const struct cm_addr
 	return NULL;
 }
 
-static struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, uint32_t remote_qpn)
+/* A QPN belongs to an adapter: two that share an address may both use it. */
+static struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
 {
-	list_each (l, &m->by_qpn[bucket(&a->remote, remote_qpn)]) {
+	list_each (l, &m->by_qpn[bucket(&a->remote, req->qpn)]) {
 		struct connection *c = container_of(l, struct connection, qpn);
 
-		if (c->remote_qpn == remote_qpn && machine_gid_equal(&c->address.remote, &a->remote))
+		if (c->remote_qpn == req->qpn && c->remote_guid == req->ca_guid &&
+		    machine_gid_equal(&c->address.remote, &a->remote))
 			return c;
 	}
 	return NULL;
 }
 
+/* ---- ids ---- */
+
+#define ID_BITS	 24 /* below the slot: of the index of a connection, and how often that has been used */
+#define HALF	 (ID_BITS / 2)
+#define HALF_MAX ((1u << HALF) - 1)
+#define ROUNDS	 6
+
+static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
+{
+	uint32_t input = round << HALF | half;
+
+	return siphash(&m->key, &input, sizeof(input)) & HALF_MAX;
+}
+
+/* A permutation that only its key tells: ids look random, and none comes twice before its place has been used 256
+ * times. */
+static uint32_t id_scramble(const struct machine *m, uint32_t number)
+{
+	uint32_t left = number >> HALF, right = number & HALF_MAX;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint32_t next = left ^ id_round(m, i, right);
+
+		left = right;
+		right = next;
+	}
+	return left << HALF | right;
+}
+
+static uint32_t id_unscramble(const struct machine *m, uint32_t id)
+{
+	uint32_t left = id >> HALF & HALF_MAX, right = id & HALF_MAX;
+
+	for (uint32_t i = ROUNDS; i-- > 0;) {
+		uint32_t before = right ^ id_round(m, i, left);
+
+		right = left;
+		left = before;
+	}
+	return left << HALF | right;
+}
+
+static uint32_t id_make_number(const struct machine *m, uint8_t uses, uint32_t index)
+{
+	return (uint32_t)m->slot << ID_BITS | id_scramble(m, (uint32_t)uses << 16 | index);
+}
+static_assert(CONNECTION_LIMIT <= 1 << 16 && ID_BITS == 16 + 8, "a number is uses and index");
+
+uint64_t machine_transaction(struct machine *m)
+{
+	uint64_t input[2] = {++m->transactions, UINT64_MAX};
+
+	return siphash(&m->key, input, sizeof(input)) | 1; /* never 0 */
+}
+
+/* NULL: none has that id. */
+static struct connection *find_by_id(struct machine *m, uint32_t id)
+{
+	struct connection *c = pool_at(&m->connections, id_unscramble(m, id) & 0xffff);
+
+	return c && c->state != CM_FREE && c->id == id ? c : NULL;
+}
+
 /* The connection that a message names by our id; it must come from that connection's peer. */
 static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
 {
-	uint32_t id = mad->message == CM_SIDR_REP ? mad->local_id : mad->remote_id;
-	struct connection *c = pool_at(&m->connections, id & 0xffff);
+	struct connection *c = find_by_id(m, mad->message == CM_SIDR_REP ? mad->local_id : mad->remote_id);
 
-	if (!c || c->state == CM_FREE || c->id != id || !machine_gid_equal(&c->address.remote, &a->remote) ||
+	if (!c || !machine_gid_equal(&c->address.remote, &a->remote) ||
 	    !machine_gid_equal(&c->address.local, &a->local))
 		return NULL;
-	/* Who asked for time need not be who answers: it may have died, and the next REQ reached another process. A REJ
-	 * need not say who sends it: there may be no connection at the other end. */
-	if (mad->message != CM_SIDR_REP && c->state != CM_REQ_SENT && c->remote_id && c->remote_id != mad->local_id &&
-	    !(mad->message == CM_REJ && !mad->local_id))
-		return NULL;
-	return c;
+	/* Another process may answer a REQ than the one that asked for time: that has died, and the next REQ reached
+	 * this one. One that refuses it has no id. So an answer names the transaction of what it answers (13.4.6.4). */
+	if (c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT)
+		return mad->transaction == c->transaction ? c : NULL;
+	return mad->local_id == c->remote_id ? c : NULL;
 }
 
 struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
@@ -110,7 +173,7 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 	*c = (struct connection){
 		.machine = m,
 		.index = index,
-		.id = (uint32_t)m->slot << 24 | (uint32_t)(uint8_t)(m->generation + uses) << 16 | index,
+		.id = id_make_number(m, uses, index),
 		.uses = uses,
 		.state = CM_IDLE,
 		.user = user,
@@ -119,7 +182,7 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
 		.retries = CM_RETRIES,
 	};
-	c->transaction = (uint64_t)++m->transactions << 32 | c->id;
+	c->transaction = machine_transaction(m);
 	list_init(&c->remote);
 	list_init(&c->qpn);
 	m->alive++;
@@ -252,6 +315,7 @@ static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now
 
 static void machine_replied(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
+	c->remote_guid = rep->ca_guid;
 	connection_know(c, rep->local_id, rep->qpn);
 	connection_enter(c, CM_REP_RECEIVED, NEVER);
 	connection_tell(c, CM_EVENT_REPLIED, 0, rep);
@@ -331,6 +395,13 @@ static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint
 	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID && rej->reason != CM_REASON_TIMEOUT)
 		return;
 	released(c, NULL, now);
+}
+
+/* A DREP answers the credit request whether the peer is still connected: it is not. */
+static void gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
+{
+	if (c->credit_request && drep->transaction == c->credit_request)
+		released(c, drep, now);
 }
 
 /* 12.9.8.3.1: one that has ended, as we see it. */
@@ -422,7 +493,7 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 			 ON(DREQ) = machine_disconnected},
 	[CM_REP_RECEIVED] = {ON(REP) = delay_rep, ON(REJ) = refused},
 	[CM_ESTABLISHED] = {ON(REP) = repeat, ON(REJ) = unknown_to_peer, ON(DREQ) = machine_disconnected,
-			    ON(LAP) = no_alternate},
+			    ON(DREP) = gone, ON(LAP) = no_alternate},
 	[CM_DREQ_SENT] = {ON(DREQ) = crossed, ON(DREP) = released, ON(REJ) = unknown_to_peer},
 	[CM_DREQ_RECEIVED] = {},
 	[CM_REJ_SENT] = {ON(REQ) = repeat, ON(REP) = repeat},
@@ -434,16 +505,31 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 
 /* ---- messages that begin something ---- */
 
-/* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: the connection is no more, and
- * the new one has to wait until that is settled. One in timewait makes room. */
-static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req, uint64_t now)
+/* Asks the peer whether it is still connected. A DREQ for another QP than its own is dropped by one that is; one that
+ * knows of no such connection answers a DREQ in any case, uroce as the kernel. */
+static void ask_whether_connected(struct connection *c)
 {
-	struct connection *c = find_by_qpn(m, a, req->qpn);
+	struct cm_mad dreq = {.message = CM_DREQ, .local_id = c->id, .remote_id = c->remote_id};
+	uint8_t bytes[CM_MAD_BYTES];
+
+	c->credit_request = c->credit_request ?: machine_transaction(c->machine);
+	dreq.transaction = c->credit_request;
+	dreq.qpn = ~c->remote_qpn & 0xffffff;
+	cm_mad_encode(&dreq, bytes);
+	c->machine->ops->send(c->machine, &c->address, bytes);
+}
+
+/* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: either the connection is no more, or
+ * somebody else has written the REQ. So the peer is asked, as RFC 5961 has it for a reset, and the new connection has
+ * to wait until that is settled. One in timewait makes room. */
+static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
+{
+	struct connection *c = find_by_qpn(m, a, req);
 
 	if (!c)
 		return false;
 	if (c->state == CM_ESTABLISHED) {
-		connection_disconnect(c, &(struct cm_mad){0}, now);
+		ask_whether_connected(c);
 		return true;
 	}
 	list_remove(&c->qpn);
@@ -480,7 +566,7 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 	}
 	if (!mad->local_id)
 		return;
-	if (is_req && machine_is_stale(m, a, mad, now)) {
+	if (is_req && machine_is_stale(m, a, mad)) {
 		machine_refuse(m, a, mad, CM_REASON_STALE);
 		return;
 	}
@@ -491,6 +577,7 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 	if (is_req) {
 		c->timeout = cm_time(min_of(max_of(mad->local_timeout, LEAST_TIMEOUT), MOST_TIMEOUT));
 		c->retries = mad->max_retries;
+		c->remote_guid = mad->ca_guid;
 	}
 	connection_know(c, mad->local_id, is_req ? mad->qpn : 0);
 	verdict = machine_ask(c, mad);
@@ -514,12 +601,22 @@ static void no_such_connection(struct machine *m, const struct cm_address *a, co
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_INVALID_ID});
 }
 
-/* A REJ for a time-out comes from one that never had an answer, so it cannot name us. */
+/* Whoever gives up before an answer has come cannot name us: its REJ says which request that was, by its own id and the
+ * transaction. */
+static struct connection *find_given_up(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
+{
+	struct connection *c = find_by_remote(m, a, rej->local_id);
+
+	if (!c || (c->state != CM_REQ_RECEIVED && c->state != CM_REP_SENT) || c->request != rej->transaction)
+		return NULL;
+	return c;
+}
+
 static struct connection *find_rejected(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
 {
 	if (rej->remote_id || rej->reason != CM_REASON_TIMEOUT)
 		return machine_find(m, a, rej);
-	return find_by_remote(m, a, rej->local_id);
+	return find_given_up(m, a, rej);
 }
 
 void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const struct cm_address *address,
@@ -662,9 +759,9 @@ void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
 
 void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
 {
-	struct connection *c = pool_at(&m->connections, id & 0xffff);
+	struct connection *c = find_by_id(m, id);
 
-	if (!c || c->id != id || !machine_asks(c) || c->remote_id)
+	if (!c || !machine_asks(c) || c->remote_id)
 		return;
 	if (err != -ECONNREFUSED) {
 		connection_tell(c, CM_EVENT_UNREACHABLE, err, NULL);
@@ -703,13 +800,13 @@ uint64_t machine_deadline(struct machine *m)
 	return timers_next(&m->timers);
 }
 
-int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed)
+int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed)
 {
 	/* not the lock: the caller may hold it, and others wait for it */
 	m->ops = ops;
 	m->slot = slot;
-	m->generation = (uint8_t)seed;
-	m->transactions = seed;
+	m->key = (struct siphash_key){{seed, ~seed}};
+	m->transactions = 0;
 	m->alive = 0;
 	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
 		list_init(&m->by_remote[i]);

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pool.h"
+#include "base/siphash.h"
 #include "base/timer.h"
 #include "wire/cm_mad.h"
 
@@ -91,9 +92,9 @@ struct machine_ops {
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;	       /* the top byte of all communication ids */
-	uint8_t generation;    /* random: a process's ids are not those of the one before it in this slot */
-	uint32_t transactions; /* counts up with each connection */
+	uint8_t slot;		/* the top byte of all communication ids */
+	struct siphash_key key; /* of ids and transactions: a stranger cannot foresee them */
+	uint64_t transactions;	/* counts up with each that is drawn */
 	uint32_t alive;
 	struct pool connections;
 	struct timers timers;
@@ -110,6 +111,9 @@ struct connection {
 	void *user; /* NULL: it has been released */
 	struct cm_address address;
 	uint32_t local_qpn, remote_qpn;
+	uint64_t remote_guid;	 /* of the peer's adapter; 0: not known */
+	uint64_t credit_request; /* the transaction that asks a peer whether it is still connected; 0: it has not been
+				    asked */
 	uint64_t transaction;
 	uint64_t request;  /* the transaction of the REQ or SIDR_REQ that it began with, of one that came */
 	uint8_t about;	   /* which message a REJ of ours speaks of: enum cm_about */
@@ -124,9 +128,9 @@ struct connection {
 	uint8_t message[CM_MAD_BYTES]; /* what is sent again; of one that is held: what has been received */
 };
 
-/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h). The lock is left as it is: all zeros of one that is new, and
- * held where others may know the machine already. */
-int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed);
+/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h); `seed`, of random bits, makes the rest of them. The lock is
+ * left as it is: all zeros of one that is new, and held where others may know the machine already. */
+int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed);
 void machine_fini(struct machine *m);
 
 /* A message from address->remote has come to address->local. */

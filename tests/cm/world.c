@@ -107,6 +107,7 @@ void world_open(struct world *w)
 void world_connect(struct world *w)
 {
 	struct cm_mad req = {.service = SERVICE,
+			     .ca_guid = w->guid,
 			     .qpn = 0x111111,
 			     .psn = 0x123,
 			     .remote_timeout = CM_RESPONSE_TIMEOUT,

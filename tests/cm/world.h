@@ -51,6 +51,7 @@ struct world {
 	bool twice;	       /* each message arrives two times */
 	bool backwards;	       /* what is under way arrives last first */
 	int verdict;	       /* of request() */
+	uint64_t guid;	       /* of the adapter that asks */
 	struct cm_mad request; /* the last REQ or SIDR_REQ that request() saw */
 	uint32_t requests;
 	uint32_t unanswered; /* so often has the network been suspected */

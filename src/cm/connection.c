@@ -59,6 +59,7 @@ int connection_established(struct connection *c)
 	if (c->state != CM_REP_SENT)
 		return -EINVAL;
 	connection_enter(c, CM_ESTABLISHED, NEVER);
+	c->is_proven = true;
 	connection_tell(c, CM_EVENT_ESTABLISHED, 0, NULL);
 	return 0;
 }

@@ -10,8 +10,8 @@
 
 /* What a peer may ask of us: exponents of cm_time(). */
 #define LEAST_TIMEOUT 18 /* 1.1 s */
-#define MOST_TIMEOUT  22 /* 17 s */
-#define MOST_SERVICE  26 /* 275 s */
+#define MOST_TIMEOUT  20 /* 4.3 s, as we and the kernel ask for: 69 s with all retries */
+#define MOST_SERVICE  24 /* 69 s, likewise */
 
 /* ---- connections, and how to find them ---- */
 
@@ -156,6 +156,68 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	return mad->local_id == c->remote_id ? c : NULL;
 }
 
+/* ---- what peers have begun ---- */
+
+static const uint8_t age_of_state[CM_STATES] = {
+	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_REP_SENT] = CM_AGE_HALF_OPEN,      [CM_REJ_SENT] = CM_AGE_ANSWERED,
+	[CM_SIDR_REQ_HELD] = CM_AGE_HALF_OPEN, [CM_SIDR_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
+};
+
+static void age_count(struct connection *c, int by)
+{
+	struct machine *m = c->machine;
+
+	m->aging[c->age].count += (uint32_t)by;
+	if (c->age != CM_AGE_HALF_OPEN)
+		return;
+	*sources_half_open(&m->sources, &c->address.remote) += (uint16_t)by;
+	if (!c->is_proven)
+		m->unproven += (uint32_t)by;
+}
+
+static void age_set(struct connection *c, enum cm_age age)
+{
+	if (c->age == age)
+		return;
+	if (c->age)
+		age_count(c, -1);
+	list_remove(&c->aging);
+	c->age = age;
+	if (!age)
+		return;
+	age_count(c, 1);
+	list_append(&c->machine->aging[age].oldest, &c->aging);
+}
+
+/* The peer has said what only somebody at its address can have read. */
+static void connection_prove(struct connection *c, uint64_t now)
+{
+	if (!c->is_proven && c->age == CM_AGE_HALF_OPEN)
+		c->machine->unproven--;
+	c->is_proven = true;
+	sources_prove(&c->machine->sources, &c->address.remote, now);
+}
+
+/* An address that has proven nothing may be somebody's who asked for nothing: it gets little for each message from it.
+ */
+static bool credit_take(struct connection *c)
+{
+	if (c->is_proven)
+		return true;
+	if (!c->credit)
+		return false;
+	c->credit--;
+	return true;
+}
+
+static void transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
+{
+	if (credit_take(c))
+		c->machine->ops->send(c->machine, &c->address, bytes);
+}
+
 struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
 {
 	uint32_t index;
@@ -181,10 +243,12 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 		.deadline = NEVER,
 		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
 		.retries = CM_RETRIES,
+		.is_proven = true, /* a peer that we ask has been named to us */
 	};
 	c->transaction = machine_transaction(m);
 	list_init(&c->remote);
 	list_init(&c->qpn);
+	list_init(&c->aging);
 	m->alive++;
 	return c;
 }
@@ -194,6 +258,7 @@ static void close_connection(struct connection *c)
 	struct machine *m = c->machine;
 
 	connection_forget(c);
+	age_set(c, CM_AGE_NONE);
 	timers_leave(&m->timers, &c->timer);
 	c->state = CM_FREE;
 	m->alive--;
@@ -214,6 +279,7 @@ void connection_until(struct connection *c, uint64_t when)
 void connection_enter(struct connection *c, enum connection_state state, uint64_t until)
 {
 	c->state = state;
+	age_set(c, c->is_passive ? age_of_state[state] : CM_AGE_NONE);
 	connection_until(c, until);
 }
 
@@ -252,7 +318,7 @@ void connection_send(struct connection *c, struct cm_mad *mad)
 
 void connection_repeat(struct connection *c)
 {
-	c->machine->ops->send(c->machine, &c->address, c->message);
+	transmit(c, c->message);
 }
 
 void connection_await(struct connection *c, enum connection_state state, uint64_t now)
@@ -269,7 +335,7 @@ static void send_once(struct connection *c, struct cm_mad mad)
 
 	machine_fill(c, &mad);
 	cm_mad_encode(&mad, bytes);
-	c->machine->ops->send(c->machine, &c->address, bytes);
+	transmit(c, bytes);
 }
 
 /* An answer where no connection is. */
@@ -516,7 +582,7 @@ static void ask_whether_connected(struct connection *c)
 	dreq.transaction = c->credit_request;
 	dreq.qpn = ~c->remote_qpn & 0xffffff;
 	cm_mad_encode(&dreq, bytes);
-	c->machine->ops->send(c->machine, &c->address, bytes);
+	transmit(c, bytes);
 }
 
 /* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: either the connection is no more, or
@@ -545,34 +611,83 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 	       c->request != mad->transaction;
 }
 
-static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+/* Has an address prove that it receives what is sent to it, without remembering anything of it. A DREQ for a connection
+ * that is not there is answered in any case, by uroce as by the kernel; here its id and transaction are such as only we
+ * can make. The answer goes to the process in our slot; and the request will come again. */
+static void ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
-	bool is_req = mad->message == CM_REQ;
-	struct connection *c = find_by_remote(m, a, mad->local_id);
-	int verdict;
+	uint64_t cookie = sources_cookie(&m->sources, &a->remote, mad->local_id, now);
+	struct cm_mad dreq = {.message = CM_DREQ,
+			      .transaction = cookie,
+			      .local_id = (uint32_t)m->slot << ID_BITS | (uint32_t)(cookie >> (64 - ID_BITS)),
+			      .remote_id = mad->local_id};
+	uint8_t bytes[CM_MAD_BYTES];
 
-	if (c && (c->state >= CM_SIDR_REQ_SENT) == is_req)
-		c = NULL; /* an id of the other kind: they do not share numbers */
+	cm_mad_encode(&dreq, bytes);
+	m->ops->send(m, a, bytes);
+}
+
+static void take_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *drep, uint64_t now)
+{
+	if (sources_check_cookie(&m->sources, &a->remote, drep->local_id, drep->transaction, now))
+		sources_prove(&m->sources, &a->remote, now);
+}
+
+/* To make room for others. Its user is told as if the peer had given up. */
+static void evict(struct connection *c, uint64_t now)
+{
+	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
+		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT},
+			now);
+	else
+		connection_idle(c);
+}
+
+static void make_room(struct machine *m, enum cm_age age, uint32_t most, uint64_t now)
+{
+	if (m->aging[age].count >= most)
+		evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
+}
+
+/* Whether there is room for one more connection that a peer begins. */
+static bool admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+{
+	if (m->unproven >= CM_UNPROVEN_MAX && !sources_is_proven(&m->sources, &a->remote, now)) {
+		ask_for_proof(m, a, mad, now);
+		return false;
+	}
+	if (*sources_half_open(&m->sources, &a->remote) >= CM_SOURCE_MAX)
+		return false;
+	make_room(m, CM_AGE_HALF_OPEN, CM_HALF_OPEN_MAX, now);
+	make_room(m, CM_AGE_ANSWERED, CM_ANSWERED_MAX, now);
+	return true;
+}
+
+/* The connection that a request is repeated for; NULL: it is a new one. */
+static struct connection *find_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
+{
+	struct connection *c = find_by_remote(m, a, mad->local_id);
+
+	if (c && (c->state >= CM_SIDR_REQ_SENT) == (mad->message == CM_REQ))
+		return NULL; /* an id of the other kind: they do not share numbers */
 	if (c && is_spent(c, mad)) {
 		list_remove(&c->remote);
-		c = NULL;
+		return NULL;
 	}
-	if (c) {
-		handler *handle = on_message[c->state][mad->message - CM_FIRST];
+	return c;
+}
 
-		if (handle)
-			handle(c, mad, now);
-		return;
-	}
-	if (!mad->local_id)
-		return;
-	if (is_req && machine_is_stale(m, a, mad)) {
-		machine_refuse(m, a, mad, CM_REASON_STALE);
-		return;
-	}
-	c = connection_open(m, a, NULL);
+static struct connection *open_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad,
+					 uint64_t now)
+{
+	bool is_req = mad->message == CM_REQ;
+	struct connection *c = connection_open(m, a, NULL);
+
 	if (!c)
-		return;
+		return NULL;
+	c->is_passive = true;
+	c->is_proven = sources_is_proven(&m->sources, &a->remote, now);
+	c->credit = CM_AMPLIFICATION;
 	c->transaction = c->request = mad->transaction;
 	if (is_req) {
 		c->timeout = cm_time(min_of(max_of(mad->local_timeout, LEAST_TIMEOUT), MOST_TIMEOUT));
@@ -580,6 +695,39 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 		c->remote_guid = mad->ca_guid;
 	}
 	connection_know(c, mad->local_id, is_req ? mad->qpn : 0);
+	age_set(c, CM_AGE_HALF_OPEN);
+	return c;
+}
+
+static void hear_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
+{
+	handler *handle = on_message[c->state][mad->message - CM_FIRST];
+
+	c->credit += CM_AMPLIFICATION;
+	if (handle)
+		handle(c, mad, now);
+}
+
+static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+{
+	struct connection *c = find_requested(m, a, mad);
+	int verdict;
+
+	if (c) {
+		hear_again(c, mad, now);
+		return;
+	}
+	if (!mad->local_id)
+		return;
+	if (mad->message == CM_REQ && machine_is_stale(m, a, mad)) {
+		machine_refuse(m, a, mad, CM_REASON_STALE);
+		return;
+	}
+	if (!admit(m, a, mad, now))
+		return;
+	c = open_requested(m, a, mad, now);
+	if (!c)
+		return;
 	verdict = machine_ask(c, mad);
 	if (verdict == -ENOENT)
 		machine_hold(c, mad, now + CM_PATIENCE);
@@ -589,9 +737,11 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 
 /* ---- messages that find no connection ---- */
 
-static void no_such_connection(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
+static void no_such_connection(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
-	if (mad->message == CM_DREQ)
+	if (mad->message == CM_DREP)
+		take_proof(m, a, mad, now);
+	else if (mad->message == CM_DREQ)
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_DREP});
 	else if (mad->message == CM_REP)
 		send_stateless(
@@ -634,9 +784,11 @@ void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const
 	}
 	c = mad.message == CM_REJ ? find_rejected(m, address, &mad) : machine_find(m, address, &mad);
 	if (!c || c->state == CM_IDLE) {
-		no_such_connection(m, address, &mad);
+		no_such_connection(m, address, &mad, now);
 		return;
 	}
+	if (mad.remote_id || mad.message == CM_SIDR_REP)
+		connection_prove(c, now); /* it knows our id */
 	handle = on_message[c->state][mad.message - CM_FIRST];
 	if (handle)
 		handle(c, &mad, now);
@@ -812,6 +964,12 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot,
 		list_init(&m->by_remote[i]);
 		list_init(&m->by_qpn[i]);
 	}
+	for (uint32_t i = 0; i < CM_AGES; i++) {
+		list_init(&m->aging[i].oldest);
+		m->aging[i].count = 0;
+	}
+	m->unproven = 0;
+	sources_init(&m->sources, &m->key);
 	timers_init(&m->timers);
 	return pool_init(&m->connections, sizeof(struct connection), CONNECTION_LIMIT);
 }

@@ -46,6 +46,7 @@ static void lost_messages_are_made_up_for(void **state)
 	for (uint32_t way = 0; way < 1024; way++) {
 		struct world *w = world_renew(state);
 
+		world_acquaint(w);
 		w->lost = way >> 2;
 		w->twice = way & 1;
 		w->backwards = way & 2;
@@ -414,6 +415,7 @@ static void a_user_may_go_at_any_time(void **state)
 			int other = !row[i].who;
 
 			w->answers = false;
+			world_acquaint(w);
 			world_connect(w);
 			world_deliver(w);
 			active = w->user[ACTIVE].c;

@@ -70,6 +70,9 @@ const struct cm_address *world_address(int which);
 void world_open(struct world *w);
 void world_connect(struct world *w); /* world_open(), and a REQ */
 
+/* Both machines have talked to each other before: what they answer is not limited. */
+void world_acquaint(struct world *w);
+
 /* A message for that machine; what is due there. */
 void world_hear(struct world *w, int which, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address);
 void world_expire(struct world *w, int which);

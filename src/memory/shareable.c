@@ -610,11 +610,17 @@ NO_LOCK_ANALYSIS void shareable_emptied(void *address, uint64_t length)
 	maps_close(&maps);
 }
 
-static bool shareable_is_wanted(void)
+static bool arena_is_off(const char *variable)
 {
-	const char *word = getenv("UROCE_ADOPT");
+	const char *word = getenv(variable);
 
-	return !word || strcmp(word, "off");
+	return word && !strcmp(word, "off");
+}
+
+/* Without local peers nobody would map it. */
+static bool arena_is_wanted(void)
+{
+	return !arena_is_off("UROCE_ADOPT") && !arena_is_off("UROCE_LOCAL");
 }
 
 static bool identify(struct arena *a)
@@ -656,7 +662,7 @@ struct arena *arena_get(void)
 	static struct lock making;
 	struct arena *a;
 
-	if (!shareable_is_wanted() || !may_grow())
+	if (!arena_is_wanted() || !may_grow())
 		return NULL;
 	lock_take(&making);
 	a = atomic_load_explicit(&current, memory_order_acquire);

@@ -504,6 +504,24 @@ static void what_could_not_be_bound_is_bound_nowhere(void **state)
 	close_ends(&e);
 }
 
+/* libfabric wants none; programs that are tried on one machine want one. */
+static void an_id_at_the_loopback_has_a_device_if_that_is_asked_for(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	for (int asked = 0; asked < 2; asked++) {
+		if (asked)
+			setenv("UROCE_LOOPBACK", "device", 1);
+		assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(bind_to(id, INADDR_LOOPBACK, 0), 0);
+		assert_true(asked ? id->verbs && id->pd && id->port_num == 1 : !id->verbs && !id->pd);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	unsetenv("UROCE_LOOPBACK");
+	rdma_destroy_event_channel(channel);
+}
+
 static void families_of_source_and_destination_are_one(void **state)
 {
 	struct sockaddr_in6 source = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -951,6 +969,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_group_is_not_joined),
 		cmocka_unit_test(a_port_has_one_user_unless_they_agree),
 		cmocka_unit_test(what_could_not_be_bound_is_bound_nowhere),
+		cmocka_unit_test(an_id_at_the_loopback_has_a_device_if_that_is_asked_for),
 		cmocka_unit_test(families_of_source_and_destination_are_one),
 		cmocka_unit_test(where_no_route_leads_nobody_is_found),
 		cmocka_unit_test(who_agrees_shares_a_port),

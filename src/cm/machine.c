@@ -212,7 +212,7 @@ static bool credit_take(struct connection *c)
 	return true;
 }
 
-static void transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
+static void connection_transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
 {
 	if (credit_take(c))
 		c->machine->ops->send(c->machine, &c->address, bytes);
@@ -318,7 +318,7 @@ void connection_send(struct connection *c, struct cm_mad *mad)
 
 void connection_repeat(struct connection *c)
 {
-	transmit(c, c->message);
+	connection_transmit(c, c->message);
 }
 
 void connection_await(struct connection *c, enum connection_state state, uint64_t now)
@@ -335,7 +335,7 @@ static void send_once(struct connection *c, struct cm_mad mad)
 
 	machine_fill(c, &mad);
 	cm_mad_encode(&mad, bytes);
-	transmit(c, bytes);
+	connection_transmit(c, bytes);
 }
 
 /* An answer where no connection is. */
@@ -464,7 +464,7 @@ static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint
 }
 
 /* A DREP answers the credit request whether the peer is still connected: it is not. */
-static void gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
+static void connection_gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
 {
 	if (c->credit_request && drep->transaction == c->credit_request)
 		released(c, drep, now);
@@ -559,7 +559,7 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 			 ON(DREQ) = machine_disconnected},
 	[CM_REP_RECEIVED] = {ON(REP) = delay_rep, ON(REJ) = refused},
 	[CM_ESTABLISHED] = {ON(REP) = repeat, ON(REJ) = unknown_to_peer, ON(DREQ) = machine_disconnected,
-			    ON(DREP) = gone, ON(LAP) = no_alternate},
+			    ON(DREP) = connection_gone, ON(LAP) = no_alternate},
 	[CM_DREQ_SENT] = {ON(DREQ) = crossed, ON(DREP) = released, ON(REJ) = unknown_to_peer},
 	[CM_DREQ_RECEIVED] = {},
 	[CM_REJ_SENT] = {ON(REQ) = repeat, ON(REP) = repeat},
@@ -582,7 +582,7 @@ static void ask_whether_connected(struct connection *c)
 	dreq.transaction = c->credit_request;
 	dreq.qpn = ~c->remote_qpn & 0xffffff;
 	cm_mad_encode(&dreq, bytes);
-	transmit(c, bytes);
+	connection_transmit(c, bytes);
 }
 
 /* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: either the connection is no more, or
@@ -614,7 +614,7 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 /* Has an address prove that it receives what is sent to it, without remembering anything of it. A DREQ for a connection
  * that is not there is answered in any case, by uroce as by the kernel; here its id and transaction are such as only we
  * can make. The answer goes to the process in our slot; and the request will come again. */
-static void ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+static void machine_ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
 	uint64_t cookie = sources_cookie(&m->sources, &a->remote, mad->local_id, now);
 	struct cm_mad dreq = {.message = CM_DREQ,
@@ -627,14 +627,14 @@ static void ask_for_proof(struct machine *m, const struct cm_address *a, const s
 	m->ops->send(m, a, bytes);
 }
 
-static void take_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *drep, uint64_t now)
+static void machine_take_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *drep, uint64_t now)
 {
 	if (sources_check_cookie(&m->sources, &a->remote, drep->local_id, drep->transaction, now))
 		sources_prove(&m->sources, &a->remote, now);
 }
 
 /* To make room for others. Its user is told as if the peer had given up. */
-static void evict(struct connection *c, uint64_t now)
+static void connection_evict(struct connection *c, uint64_t now)
 {
 	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
 		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT},
@@ -643,23 +643,23 @@ static void evict(struct connection *c, uint64_t now)
 		connection_idle(c);
 }
 
-static void make_room(struct machine *m, enum cm_age age, uint32_t most, uint64_t now)
+static void machine_make_room(struct machine *m, enum cm_age age, uint32_t most, uint64_t now)
 {
 	if (m->aging[age].count >= most)
-		evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
+		connection_evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
 }
 
 /* Whether there is room for one more connection that a peer begins. */
-static bool admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+static bool machine_admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
 	if (m->unproven >= CM_UNPROVEN_MAX && !sources_is_proven(&m->sources, &a->remote, now)) {
-		ask_for_proof(m, a, mad, now);
+		machine_ask_for_proof(m, a, mad, now);
 		return false;
 	}
 	if (*sources_half_open(&m->sources, &a->remote) >= CM_SOURCE_MAX)
 		return false;
-	make_room(m, CM_AGE_HALF_OPEN, CM_HALF_OPEN_MAX, now);
-	make_room(m, CM_AGE_ANSWERED, CM_ANSWERED_MAX, now);
+	machine_make_room(m, CM_AGE_HALF_OPEN, CM_HALF_OPEN_MAX, now);
+	machine_make_room(m, CM_AGE_ANSWERED, CM_ANSWERED_MAX, now);
 	return true;
 }
 
@@ -699,7 +699,7 @@ static struct connection *open_requested(struct machine *m, const struct cm_addr
 	return c;
 }
 
-static void hear_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
+static void connection_hear_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
 {
 	handler *handle = on_message[c->state][mad->message - CM_FIRST];
 
@@ -714,7 +714,7 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 	int verdict;
 
 	if (c) {
-		hear_again(c, mad, now);
+		connection_hear_again(c, mad, now);
 		return;
 	}
 	if (!mad->local_id)
@@ -723,7 +723,7 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 		machine_refuse(m, a, mad, CM_REASON_STALE);
 		return;
 	}
-	if (!admit(m, a, mad, now))
+	if (!machine_admit(m, a, mad, now))
 		return;
 	c = open_requested(m, a, mad, now);
 	if (!c)
@@ -740,7 +740,7 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 static void no_such_connection(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
 	if (mad->message == CM_DREP)
-		take_proof(m, a, mad, now);
+		machine_take_proof(m, a, mad, now);
 	else if (mad->message == CM_DREQ)
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_DREP});
 	else if (mad->message == CM_REP)

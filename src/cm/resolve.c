@@ -36,7 +36,7 @@ static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 
 /* Whether the routing tables lead from the id's own address to that one: 0 or an errno. (A link-local address needs no
  * route.) */
-static int ask_route_from(const struct id *id, const struct sockaddr *to)
+static int route_from_id(const struct id *id, const struct sockaddr *to)
 {
 	struct sockaddr_storage destination = {0}, own;
 	int fd, error = 0;
@@ -149,7 +149,7 @@ static int cm_resolve(struct id *id, const struct sockaddr *to)
 	} else if (address_is_ipv4(&id->address.local) != address_is_ipv4(&gid)) {
 		return EINVAL;
 	} else {
-		error = ask_route_from(id, &id->base.route.addr.dst_addr);
+		error = route_from_id(id, &id->base.route.addr.dst_addr);
 		if (error)
 			return error;
 	}

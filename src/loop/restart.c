@@ -45,7 +45,7 @@ static bool handler_of(int sig, bool *restarts)
 	return true;
 }
 
-static uint64_t handled(bool wanted)
+static uint64_t signals_handled(bool wanted)
 {
 	uint64_t bits = 0;
 	bool restarts;
@@ -57,7 +57,7 @@ static uint64_t handled(bool wanted)
 }
 
 /* Signals that a thread causes itself are never held up. */
-static uint64_t held(const sigset_t *own)
+static uint64_t signals_held(const sigset_t *own)
 {
 	sigset_t now;
 
@@ -136,7 +136,7 @@ static uint64_t signals_restarting(uint64_t now)
 {
 	/* relaxed: hints that may be a little old, as the program's handlers may change at any time */
 	if (now - atomic_load_explicit(&asked, memory_order_relaxed) > FRESH) {
-		atomic_store_explicit(&restarting, handled(true), memory_order_relaxed);
+		atomic_store_explicit(&restarting, signals_handled(true), memory_order_relaxed);
 		atomic_store_explicit(&asked, now, memory_order_relaxed);
 	}
 	return atomic_load_explicit(&restarting, memory_order_relaxed);
@@ -147,7 +147,7 @@ void restart_begin(struct restart *r, const sigset_t *own, uint64_t now)
 	uint64_t bits = signals_restarting(now);
 
 	if (bits)
-		bits &= held(own);
+		bits &= signals_held(own);
 	r->mask = *own;
 	r->fd = bits ? descriptor_of(bits) : -1;
 	r->until = atomic_load_explicit(&asked, memory_order_relaxed) == now ? NEVER : now + FRESH + 1;
@@ -161,7 +161,7 @@ int restart_woken(const struct restart *r, const sigset_t *own)
 	sigset_t pending;
 
 	sigpending(&pending);
-	if (bits_of(&pending) & held(own))
+	if (bits_of(&pending) & signals_held(own))
 		return restart_heed(own);
 	if (!is_signalfd(r->fd))
 		descriptor_forget(r->fd);
@@ -175,7 +175,7 @@ int restart_heed(const sigset_t *own)
 	uint64_t bits;
 
 	sigpending(&pending);
-	bits = bits_of(&pending) & held(own);
+	bits = bits_of(&pending) & signals_held(own);
 	if (!bits)
 		return 0;
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
@@ -193,5 +193,5 @@ int restart_heed(const sigset_t *own)
 int restart_verdict(const sigset_t *own)
 {
 	atomic_store_explicit(&asked, 0, memory_order_relaxed); /* handlers are not what they were */
-	return handled(false) & held(own) ? -EINTR : 0;
+	return signals_handled(false) & signals_held(own) ? -EINTR : 0;
 }

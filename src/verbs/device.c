@@ -67,7 +67,7 @@ static int gid_order(enum gid_family order[DEVICE_GIDS])
 	return count;
 }
 
-static const union ibv_gid *first_of_family(const struct netif *n, enum gid_family family)
+static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family family)
 {
 	for (uint32_t i = 0; i < n->addresses; i++)
 		if (gid_family(&n->address[i]) == family)
@@ -76,14 +76,14 @@ static const union ibv_gid *first_of_family(const struct netif *n, enum gid_fami
 }
 
 /* As programs expect it that have the index of an adapter's GID built in: an address may have several. */
-static bool put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
+static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
 {
 	enum gid_family order[DEVICE_GIDS];
 	int count = gid_order(order);
 	bool changed = false;
 
 	for (int i = 0; i < count; i++) {
-		const union ibv_gid *gid = first_of_family(n, order[i]);
+		const union ibv_gid *gid = gid_of_family(n, order[i]);
 
 		if (!gid || !device_gid_equal(&d->gid[i], &no_gid))
 			continue;
@@ -105,7 +105,7 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 			changed = true;
 		}
 	}
-	changed |= put_in_order(d, n);
+	changed |= gids_put_in_order(d, n);
 	for (uint32_t i = 0; i < n->addresses; i++)
 		if (!gid_listed(&n->address[i], d->gid, DEVICE_GIDS))
 			changed |= gid_add(d, &n->address[i]);

@@ -231,7 +231,7 @@ static const char *gid_text(const union ibv_gid *gid, char text[INET6_ADDRSTRLEN
 }
 
 /* Which GID index a program has to use is the usual mistake, and EINVAL does not tell. */
-static void explain_gids(struct device *d, const struct ibv_global_route *grh)
+static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh)
 {
 	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
 	bool is_ipv4 = address_is_ipv4(&grh->dgid);
@@ -259,7 +259,7 @@ static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct pat
 	int err = path_resolve(d, av, path);
 
 	if (err && av->is_global)
-		explain_gids(d, &av->grh);
+		qp_explain_gids(d, &av->grh);
 	if (err || address_is_multicast(&path->dgid))
 		return EINVAL;
 	return -loop_attach(path);

@@ -240,7 +240,7 @@ static int agent_start(void) REQUIRES(start_lock)
 	if (timer < 0)
 		return -errno;
 	lock_take(&cm.lock);
-	err = machine_init(&cm, &agent_ops, slot, agent_random());
+	err = machine_init(&cm, &agent_ops, slot, (uint64_t)agent_random() << 32 | agent_random());
 	lock_drop(&cm.lock);
 	if (!err)
 		err = loop_watch(timer, time_has_come, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "cm/id.h"
 #include "link/netif.h"
 #include "loop/gsi.h"
@@ -153,8 +154,26 @@ static int any_device(struct cm_device *d, void *arg)
 	return 1;
 }
 
+/* UROCE_LOOPBACK=device: an id that is bound to the loopback has a device, as programs expect that are tried on one
+ * machine. */
+static bool loopback_names_device(void)
+{
+	return config_enum(CONFIG_LOOPBACK) == 1;
+}
+
+static int name_device(struct cm_device *d, void *arg)
+{
+	struct id *id = arg;
+
+	id->base.verbs = d->verbs;
+	id->base.pd = d->pd;
+	id->base.port_num = PORT;
+	return 1;
+}
+
 /* The kernel takes the loopback's addresses for any, and so names no device. Here they are addresses of lo's device if
- * there is one, but that is not told: libfabric binds there and goes on with the devices that it is told, or all. */
+ * there is one, but that is not told unless it is asked for: libfabric binds there and goes on with the devices that it
+ * is told, or all. */
 static int choose_device(struct id *id, union ibv_gid *gid)
 {
 	if (!gid_is_any(gid)) {
@@ -162,7 +181,7 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 
 		id->address.local = *gid;
 		found = !id_set_device(id);
-		if (found && gid_is_loopback(gid)) {
+		if (found && gid_is_loopback(gid) && !loopback_names_device()) {
 			id->base.verbs = NULL;
 			id->base.pd = NULL;
 		}
@@ -172,6 +191,8 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 			return EADDRNOTAVAIL;
 		*gid = address_is_ipv4(gid) ? any_ipv4 : any_ipv6;
 		id->address.local = (union ibv_gid){0};
+		if (loopback_names_device())
+			devices_each(name_device, id); /* the first, as for whoever connects there */
 	}
 	return devices_each(any_device, NULL) ? 0 : ENODEV;
 }

@@ -188,6 +188,8 @@ void events_move(struct id *id, struct event_channel *to)
 {
 	struct event_channel *from = channel_of(id->base.channel);
 
+	if (from == to)
+		return;
 	id->base.channel = &to->base;
 	list_each_safe (l, &from->events) {
 		struct event *e = container_of(l, struct event, link);

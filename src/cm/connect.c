@@ -325,14 +325,18 @@ PUBLIC int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 {
 	struct id *id = id_of(base);
-	bool ends = false;
+	bool exists, ends = false;
 
 	if (!id->connection)
 		return fail_minus(EINVAL);
 	id_qp_fail(id);
 	lock_take(&cm.lock);
+	exists = id->connection; /* its device may have gone meanwhile, or the process be ending */
 	/* one that has ended already is left at that */
-	ends = !connection_disconnect(id->connection, &(struct cm_mad){0}, agent_now());
+	if (exists)
+		ends = !connection_disconnect(id->connection, &(struct cm_mad){0}, agent_now());
 	lock_drop(&cm.lock);
+	if (!exists)
+		return fail_minus(EINVAL);
 	return ends ? id_complete(id) : 0;
 }

@@ -59,6 +59,7 @@ int connection_established(struct connection *c)
 	if (c->state != CM_REP_SENT)
 		return -EINVAL;
 	connection_enter(c, CM_ESTABLISHED, NEVER);
+	c->is_proven = true;
 	connection_tell(c, CM_EVENT_ESTABLISHED, 0, NULL);
 	return 0;
 }
@@ -73,7 +74,7 @@ int connection_disconnect(struct connection *c, struct cm_mad *dreq, uint64_t no
 	}
 	if (c->state != CM_ESTABLISHED)
 		return -EINVAL;
-	c->transaction = 1ull << 32 | c->id;
+	c->transaction = machine_transaction(c->machine);
 	dreq->message = CM_DREQ;
 	dreq->qpn = c->remote_qpn;
 	c->retries = DREQ_RETRIES;

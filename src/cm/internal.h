@@ -9,6 +9,9 @@
 void connection_know(struct connection *c, uint32_t remote_id, uint32_t remote_qpn);
 void connection_forget(struct connection *c);
 
+/* Another one each time, not 0; nobody can foresee it. */
+uint64_t machine_transaction(struct machine *m);
+
 /* The deadline; NEVER: none. */
 void connection_until(struct connection *c, uint64_t when);
 void connection_enter(struct connection *c, enum connection_state state, uint64_t until);

@@ -10,8 +10,8 @@
 
 /* What a peer may ask of us: exponents of cm_time(). */
 #define LEAST_TIMEOUT 18 /* 1.1 s */
-#define MOST_TIMEOUT  22 /* 17 s */
-#define MOST_SERVICE  26 /* 275 s */
+#define MOST_TIMEOUT  20 /* 4.3 s, as we and the kernel ask for: 69 s with all retries */
+#define MOST_SERVICE  24 /* 69 s, likewise */
 
 /* ---- connections, and how to find them ---- */
 
@@ -65,32 +65,157 @@ static struct connection *find_by_remote(struct machine *m, const struct cm_addr
 	return NULL;
 }
 
-static struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, uint32_t remote_qpn)
+/* A QPN belongs to an adapter: two that share an address may both use it. */
+static struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
 {
-	list_each (l, &m->by_qpn[bucket(&a->remote, remote_qpn)]) {
+	list_each (l, &m->by_qpn[bucket(&a->remote, req->qpn)]) {
 		struct connection *c = container_of(l, struct connection, qpn);
 
-		if (c->remote_qpn == remote_qpn && machine_gid_equal(&c->address.remote, &a->remote))
+		if (c->remote_qpn == req->qpn && c->remote_guid == req->ca_guid &&
+		    machine_gid_equal(&c->address.remote, &a->remote))
 			return c;
 	}
 	return NULL;
 }
 
+/* ---- ids ---- */
+
+#define ID_BITS	 24 /* below the slot: of the index of a connection, and how often that has been used */
+#define HALF	 (ID_BITS / 2)
+#define HALF_MAX ((1u << HALF) - 1)
+#define ROUNDS	 6
+
+static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
+{
+	uint32_t input = round << HALF | half;
+
+	return siphash(&m->key, &input, sizeof(input)) & HALF_MAX;
+}
+
+/* A permutation that only its key tells: ids look random, and none comes twice before its place has been used 256
+ * times. */
+static uint32_t id_scramble(const struct machine *m, uint32_t number)
+{
+	uint32_t left = number >> HALF, right = number & HALF_MAX;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint32_t next = left ^ id_round(m, i, right);
+
+		left = right;
+		right = next;
+	}
+	return left << HALF | right;
+}
+
+static uint32_t id_unscramble(const struct machine *m, uint32_t id)
+{
+	uint32_t left = id >> HALF & HALF_MAX, right = id & HALF_MAX;
+
+	for (uint32_t i = ROUNDS; i-- > 0;) {
+		uint32_t before = right ^ id_round(m, i, left);
+
+		right = left;
+		left = before;
+	}
+	return left << HALF | right;
+}
+
+static uint32_t id_make_number(const struct machine *m, uint8_t uses, uint32_t index)
+{
+	return (uint32_t)m->slot << ID_BITS | id_scramble(m, (uint32_t)uses << 16 | index);
+}
+static_assert(CONNECTION_LIMIT <= 1 << 16 && ID_BITS == 16 + 8, "a number is uses and index");
+
+uint64_t machine_transaction(struct machine *m)
+{
+	uint64_t input[2] = {++m->transactions, UINT64_MAX};
+
+	return siphash(&m->key, input, sizeof(input)) | 1; /* never 0 */
+}
+
+/* NULL: none has that id. */
+static struct connection *find_by_id(struct machine *m, uint32_t id)
+{
+	struct connection *c = pool_at(&m->connections, id_unscramble(m, id) & 0xffff);
+
+	return c && c->state != CM_FREE && c->id == id ? c : NULL;
+}
+
 /* The connection that a message names by our id; it must come from that connection's peer. */
 static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
 {
-	uint32_t id = mad->message == CM_SIDR_REP ? mad->local_id : mad->remote_id;
-	struct connection *c = pool_at(&m->connections, id & 0xffff);
+	struct connection *c = find_by_id(m, mad->message == CM_SIDR_REP ? mad->local_id : mad->remote_id);
 
-	if (!c || c->state == CM_FREE || c->id != id || !machine_gid_equal(&c->address.remote, &a->remote) ||
+	if (!c || !machine_gid_equal(&c->address.remote, &a->remote) ||
 	    !machine_gid_equal(&c->address.local, &a->local))
 		return NULL;
-	/* Who asked for time need not be who answers: it may have died, and the next REQ reached another process. A REJ
-	 * need not say who sends it: there may be no connection at the other end. */
-	if (mad->message != CM_SIDR_REP && c->state != CM_REQ_SENT && c->remote_id && c->remote_id != mad->local_id &&
-	    !(mad->message == CM_REJ && !mad->local_id))
-		return NULL;
-	return c;
+	/* Another process may answer a REQ than the one that asked for time: that has died, and the next REQ reached
+	 * this one. One that refuses it has no id. So an answer names the transaction of what it answers (13.4.6.4). */
+	if (c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT)
+		return mad->transaction == c->transaction ? c : NULL;
+	return mad->local_id == c->remote_id ? c : NULL;
+}
+
+/* ---- what peers have begun ---- */
+
+static const uint8_t age_of_state[CM_STATES] = {
+	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_REP_SENT] = CM_AGE_HALF_OPEN,      [CM_REJ_SENT] = CM_AGE_ANSWERED,
+	[CM_SIDR_REQ_HELD] = CM_AGE_HALF_OPEN, [CM_SIDR_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
+};
+
+static void age_count(struct connection *c, int by)
+{
+	struct machine *m = c->machine;
+
+	m->aging[c->age].count += (uint32_t)by;
+	if (c->age != CM_AGE_HALF_OPEN)
+		return;
+	*sources_half_open(&m->sources, &c->address.remote) += (uint16_t)by;
+	if (!c->is_proven)
+		m->unproven += (uint32_t)by;
+}
+
+static void age_set(struct connection *c, enum cm_age age)
+{
+	if (c->age == age)
+		return;
+	if (c->age)
+		age_count(c, -1);
+	list_remove(&c->aging);
+	c->age = age;
+	if (!age)
+		return;
+	age_count(c, 1);
+	list_append(&c->machine->aging[age].oldest, &c->aging);
+}
+
+/* The peer has said what only somebody at its address can have read. */
+static void connection_prove(struct connection *c, uint64_t now)
+{
+	if (!c->is_proven && c->age == CM_AGE_HALF_OPEN)
+		c->machine->unproven--;
+	c->is_proven = true;
+	sources_prove(&c->machine->sources, &c->address.remote, now);
+}
+
+/* An address that has proven nothing may be somebody's who asked for nothing: it gets little for each message from it.
+ */
+static bool credit_take(struct connection *c)
+{
+	if (c->is_proven)
+		return true;
+	if (!c->credit)
+		return false;
+	c->credit--;
+	return true;
+}
+
+static void connection_transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
+{
+	if (credit_take(c))
+		c->machine->ops->send(c->machine, &c->address, bytes);
 }
 
 struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
@@ -110,7 +235,7 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 	*c = (struct connection){
 		.machine = m,
 		.index = index,
-		.id = (uint32_t)m->slot << 24 | (uint32_t)(uint8_t)(m->generation + uses) << 16 | index,
+		.id = id_make_number(m, uses, index),
 		.uses = uses,
 		.state = CM_IDLE,
 		.user = user,
@@ -118,10 +243,12 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 		.deadline = NEVER,
 		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
 		.retries = CM_RETRIES,
+		.is_proven = true, /* a peer that we ask has been named to us */
 	};
-	c->transaction = (uint64_t)++m->transactions << 32 | c->id;
+	c->transaction = machine_transaction(m);
 	list_init(&c->remote);
 	list_init(&c->qpn);
+	list_init(&c->aging);
 	m->alive++;
 	return c;
 }
@@ -131,6 +258,7 @@ static void close_connection(struct connection *c)
 	struct machine *m = c->machine;
 
 	connection_forget(c);
+	age_set(c, CM_AGE_NONE);
 	timers_leave(&m->timers, &c->timer);
 	c->state = CM_FREE;
 	m->alive--;
@@ -151,6 +279,7 @@ void connection_until(struct connection *c, uint64_t when)
 void connection_enter(struct connection *c, enum connection_state state, uint64_t until)
 {
 	c->state = state;
+	age_set(c, c->is_passive ? age_of_state[state] : CM_AGE_NONE);
 	connection_until(c, until);
 }
 
@@ -189,7 +318,7 @@ void connection_send(struct connection *c, struct cm_mad *mad)
 
 void connection_repeat(struct connection *c)
 {
-	c->machine->ops->send(c->machine, &c->address, c->message);
+	connection_transmit(c, c->message);
 }
 
 void connection_await(struct connection *c, enum connection_state state, uint64_t now)
@@ -206,7 +335,7 @@ static void send_once(struct connection *c, struct cm_mad mad)
 
 	machine_fill(c, &mad);
 	cm_mad_encode(&mad, bytes);
-	c->machine->ops->send(c->machine, &c->address, bytes);
+	connection_transmit(c, bytes);
 }
 
 /* An answer where no connection is. */
@@ -252,6 +381,7 @@ static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now
 
 static void machine_replied(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
+	c->remote_guid = rep->ca_guid;
 	connection_know(c, rep->local_id, rep->qpn);
 	connection_enter(c, CM_REP_RECEIVED, NEVER);
 	connection_tell(c, CM_EVENT_REPLIED, 0, rep);
@@ -331,6 +461,13 @@ static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint
 	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID && rej->reason != CM_REASON_TIMEOUT)
 		return;
 	released(c, NULL, now);
+}
+
+/* A DREP answers the credit request whether the peer is still connected: it is not. */
+static void connection_gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
+{
+	if (c->credit_request && drep->transaction == c->credit_request)
+		released(c, drep, now);
 }
 
 /* 12.9.8.3.1: one that has ended, as we see it. */
@@ -422,7 +559,7 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 			 ON(DREQ) = machine_disconnected},
 	[CM_REP_RECEIVED] = {ON(REP) = delay_rep, ON(REJ) = refused},
 	[CM_ESTABLISHED] = {ON(REP) = repeat, ON(REJ) = unknown_to_peer, ON(DREQ) = machine_disconnected,
-			    ON(LAP) = no_alternate},
+			    ON(DREP) = connection_gone, ON(LAP) = no_alternate},
 	[CM_DREQ_SENT] = {ON(DREQ) = crossed, ON(DREP) = released, ON(REJ) = unknown_to_peer},
 	[CM_DREQ_RECEIVED] = {},
 	[CM_REJ_SENT] = {ON(REQ) = repeat, ON(REP) = repeat},
@@ -434,16 +571,31 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 
 /* ---- messages that begin something ---- */
 
-/* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: the connection is no more, and
- * the new one has to wait until that is settled. One in timewait makes room. */
-static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req, uint64_t now)
+/* Asks the peer whether it is still connected. A DREQ for another QP than its own is dropped by one that is; one that
+ * knows of no such connection answers a DREQ in any case, uroce as the kernel. */
+static void ask_whether_connected(struct connection *c)
 {
-	struct connection *c = find_by_qpn(m, a, req->qpn);
+	struct cm_mad dreq = {.message = CM_DREQ, .local_id = c->id, .remote_id = c->remote_id};
+	uint8_t bytes[CM_MAD_BYTES];
+
+	c->credit_request = c->credit_request ?: machine_transaction(c->machine);
+	dreq.transaction = c->credit_request;
+	dreq.qpn = ~c->remote_qpn & 0xffffff;
+	cm_mad_encode(&dreq, bytes);
+	connection_transmit(c, bytes);
+}
+
+/* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: either the connection is no more, or
+ * somebody else has written the REQ. So the peer is asked, as RFC 5961 has it for a reset, and the new connection has
+ * to wait until that is settled. One in timewait makes room. */
+static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
+{
+	struct connection *c = find_by_qpn(m, a, req);
 
 	if (!c)
 		return false;
 	if (c->state == CM_ESTABLISHED) {
-		connection_disconnect(c, &(struct cm_mad){0}, now);
+		ask_whether_connected(c);
 		return true;
 	}
 	list_remove(&c->qpn);
@@ -459,40 +611,123 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 	       c->request != mad->transaction;
 }
 
-static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+/* Has an address prove that it receives what is sent to it, without remembering anything of it. A DREQ for a connection
+ * that is not there is answered in any case, by uroce as by the kernel; here its id and transaction are such as only we
+ * can make. The answer goes to the process in our slot; and the request will come again. */
+static void machine_ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
-	bool is_req = mad->message == CM_REQ;
-	struct connection *c = find_by_remote(m, a, mad->local_id);
-	int verdict;
+	uint64_t cookie = sources_cookie(&m->sources, &a->remote, mad->local_id, now);
+	struct cm_mad dreq = {.message = CM_DREQ,
+			      .transaction = cookie,
+			      .local_id = (uint32_t)m->slot << ID_BITS | (uint32_t)(cookie >> (64 - ID_BITS)),
+			      .remote_id = mad->local_id};
+	uint8_t bytes[CM_MAD_BYTES];
 
-	if (c && (c->state >= CM_SIDR_REQ_SENT) == is_req)
-		c = NULL; /* an id of the other kind: they do not share numbers */
+	cm_mad_encode(&dreq, bytes);
+	m->ops->send(m, a, bytes);
+}
+
+static void machine_take_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *drep, uint64_t now)
+{
+	if (sources_check_cookie(&m->sources, &a->remote, drep->local_id, drep->transaction, now))
+		sources_prove(&m->sources, &a->remote, now);
+}
+
+/* To make room for others. Its user is told as if the peer had given up. */
+static void connection_evict(struct connection *c, uint64_t now)
+{
+	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
+		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT},
+			now);
+	else
+		connection_idle(c);
+}
+
+static void machine_make_room(struct machine *m, enum cm_age age, uint32_t most, uint64_t now)
+{
+	if (m->aging[age].count >= most)
+		connection_evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
+}
+
+/* Whether there is room for one more connection that a peer begins. */
+static bool machine_admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+{
+	if (m->unproven >= CM_UNPROVEN_MAX && !sources_is_proven(&m->sources, &a->remote, now)) {
+		machine_ask_for_proof(m, a, mad, now);
+		return false;
+	}
+	if (*sources_half_open(&m->sources, &a->remote) >= CM_SOURCE_MAX)
+		return false;
+	machine_make_room(m, CM_AGE_HALF_OPEN, CM_HALF_OPEN_MAX, now);
+	machine_make_room(m, CM_AGE_ANSWERED, CM_ANSWERED_MAX, now);
+	return true;
+}
+
+/* The connection that a request is repeated for; NULL: it is a new one. */
+static struct connection *find_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
+{
+	struct connection *c = find_by_remote(m, a, mad->local_id);
+
+	if (c && (c->state >= CM_SIDR_REQ_SENT) == (mad->message == CM_REQ))
+		return NULL; /* an id of the other kind: they do not share numbers */
 	if (c && is_spent(c, mad)) {
 		list_remove(&c->remote);
-		c = NULL;
+		return NULL;
 	}
-	if (c) {
-		handler *handle = on_message[c->state][mad->message - CM_FIRST];
+	return c;
+}
 
-		if (handle)
-			handle(c, mad, now);
-		return;
-	}
-	if (!mad->local_id)
-		return;
-	if (is_req && machine_is_stale(m, a, mad, now)) {
-		machine_refuse(m, a, mad, CM_REASON_STALE);
-		return;
-	}
-	c = connection_open(m, a, NULL);
+static struct connection *open_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad,
+					 uint64_t now)
+{
+	bool is_req = mad->message == CM_REQ;
+	struct connection *c = connection_open(m, a, NULL);
+
 	if (!c)
-		return;
+		return NULL;
+	c->is_passive = true;
+	c->is_proven = sources_is_proven(&m->sources, &a->remote, now);
+	c->credit = CM_AMPLIFICATION;
 	c->transaction = c->request = mad->transaction;
 	if (is_req) {
 		c->timeout = cm_time(min_of(max_of(mad->local_timeout, LEAST_TIMEOUT), MOST_TIMEOUT));
 		c->retries = mad->max_retries;
+		c->remote_guid = mad->ca_guid;
 	}
 	connection_know(c, mad->local_id, is_req ? mad->qpn : 0);
+	age_set(c, CM_AGE_HALF_OPEN);
+	return c;
+}
+
+static void connection_hear_again(struct connection *c, const struct cm_mad *mad, uint64_t now)
+{
+	handler *handle = on_message[c->state][mad->message - CM_FIRST];
+
+	c->credit += CM_AMPLIFICATION;
+	if (handle)
+		handle(c, mad, now);
+}
+
+static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+{
+	struct connection *c = find_requested(m, a, mad);
+	int verdict;
+
+	if (c) {
+		connection_hear_again(c, mad, now);
+		return;
+	}
+	if (!mad->local_id)
+		return;
+	if (mad->message == CM_REQ && machine_is_stale(m, a, mad)) {
+		machine_refuse(m, a, mad, CM_REASON_STALE);
+		return;
+	}
+	if (!machine_admit(m, a, mad, now))
+		return;
+	c = open_requested(m, a, mad, now);
+	if (!c)
+		return;
 	verdict = machine_ask(c, mad);
 	if (verdict == -ENOENT)
 		machine_hold(c, mad, now + CM_PATIENCE);
@@ -502,9 +737,11 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 
 /* ---- messages that find no connection ---- */
 
-static void no_such_connection(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
+static void no_such_connection(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 {
-	if (mad->message == CM_DREQ)
+	if (mad->message == CM_DREP)
+		machine_take_proof(m, a, mad, now);
+	else if (mad->message == CM_DREQ)
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_DREP});
 	else if (mad->message == CM_REP)
 		send_stateless(
@@ -514,12 +751,22 @@ static void no_such_connection(struct machine *m, const struct cm_address *a, co
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_INVALID_ID});
 }
 
-/* A REJ for a time-out comes from one that never had an answer, so it cannot name us. */
+/* Whoever gives up before an answer has come cannot name us: its REJ says which request that was, by its own id and the
+ * transaction. */
+static struct connection *find_given_up(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
+{
+	struct connection *c = find_by_remote(m, a, rej->local_id);
+
+	if (!c || (c->state != CM_REQ_RECEIVED && c->state != CM_REP_SENT) || c->request != rej->transaction)
+		return NULL;
+	return c;
+}
+
 static struct connection *find_rejected(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
 {
 	if (rej->remote_id || rej->reason != CM_REASON_TIMEOUT)
 		return machine_find(m, a, rej);
-	return find_by_remote(m, a, rej->local_id);
+	return find_given_up(m, a, rej);
 }
 
 void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const struct cm_address *address,
@@ -537,9 +784,11 @@ void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const
 	}
 	c = mad.message == CM_REJ ? find_rejected(m, address, &mad) : machine_find(m, address, &mad);
 	if (!c || c->state == CM_IDLE) {
-		no_such_connection(m, address, &mad);
+		no_such_connection(m, address, &mad, now);
 		return;
 	}
+	if (mad.remote_id || mad.message == CM_SIDR_REP)
+		connection_prove(c, now); /* it knows our id */
 	handle = on_message[c->state][mad.message - CM_FIRST];
 	if (handle)
 		handle(c, &mad, now);
@@ -662,9 +911,9 @@ void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
 
 void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
 {
-	struct connection *c = pool_at(&m->connections, id & 0xffff);
+	struct connection *c = find_by_id(m, id);
 
-	if (!c || c->id != id || !machine_asks(c) || c->remote_id)
+	if (!c || !machine_asks(c) || c->remote_id)
 		return;
 	if (err != -ECONNREFUSED) {
 		connection_tell(c, CM_EVENT_UNREACHABLE, err, NULL);
@@ -703,18 +952,24 @@ uint64_t machine_deadline(struct machine *m)
 	return timers_next(&m->timers);
 }
 
-int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed)
+int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed)
 {
 	/* not the lock: the caller may hold it, and others wait for it */
 	m->ops = ops;
 	m->slot = slot;
-	m->generation = (uint8_t)seed;
-	m->transactions = seed;
+	m->key = (struct siphash_key){{seed, ~seed}};
+	m->transactions = 0;
 	m->alive = 0;
 	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
 		list_init(&m->by_remote[i]);
 		list_init(&m->by_qpn[i]);
 	}
+	for (uint32_t i = 0; i < CM_AGES; i++) {
+		list_init(&m->aging[i].oldest);
+		m->aging[i].count = 0;
+	}
+	m->unproven = 0;
+	sources_init(&m->sources, &m->key);
 	timers_init(&m->timers);
 	return pool_init(&m->connections, sizeof(struct connection), CONNECTION_LIMIT);
 }

@@ -12,7 +12,9 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pool.h"
+#include "base/siphash.h"
 #include "base/timer.h"
+#include "cm/sources.h"
 #include "wire/cm_mad.h"
 
 enum {
@@ -32,6 +34,16 @@ enum {
 /* A program that connects may be quicker than the one that is about to listen; programs are written as if it never was.
  * So one that asks for a service that is not there is refused only after this time, and after it has asked again. */
 #define CM_PATIENCE (120 * MSEC)
+
+/* What requests may cost that nobody has accepted, or whose answer nobody has confirmed. */
+enum {
+	CM_UNPROVEN_MAX = 128,	 /* half-open, of addresses that have proven nothing: beyond that they have to */
+	CM_SOURCE_MAX = 2048,	 /* half-open, of one address: beyond that it has to ask again */
+	CM_HALF_OPEN_MAX = 8192, /* half-open in all: beyond that the oldest goes */
+	CM_ANSWERED_MAX = 16384, /* that are remembered, in case they are asked again: likewise */
+	CM_AMPLIFICATION =
+		3, /* messages for each that an address sends which has proven nothing; all have one length */
+};
 
 enum connection_state {
 	CM_FREE,
@@ -88,17 +100,31 @@ struct machine_ops {
 	void (*deadline)(struct machine *m, uint64_t when);
 };
 
+/* Connections that peers have begun, by what is held for them. */
+enum cm_age {
+	CM_AGE_NONE,
+	CM_AGE_HALF_OPEN,
+	CM_AGE_ANSWERED, /* kept for the sake of requests that are repeated */
+	CM_AGES
+};
+
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;	       /* the top byte of all communication ids */
-	uint8_t generation;    /* random: a process's ids are not those of the one before it in this slot */
-	uint32_t transactions; /* counts up with each connection */
+	uint8_t slot;		/* the top byte of all communication ids */
+	struct siphash_key key; /* of ids and transactions: a stranger cannot foresee them */
+	uint64_t transactions;	/* counts up with each that is drawn */
 	uint32_t alive;
 	struct pool connections;
 	struct timers timers;
 	struct list by_remote[CM_BUCKETS]; /* of connections that know their peer's id: by that and its address */
 	struct list by_qpn[CM_BUCKETS];	   /* ... its QPN: by that and its address */
+	struct {
+		struct list oldest;
+		uint32_t count;
+	} aging[CM_AGES];
+	uint32_t unproven; /* half-open connections of addresses that have proven nothing */
+	struct sources sources;
 };
 
 struct connection {
@@ -110,23 +136,31 @@ struct connection {
 	void *user; /* NULL: it has been released */
 	struct cm_address address;
 	uint32_t local_qpn, remote_qpn;
+	uint64_t remote_guid;	 /* of the peer's adapter; 0: not known */
+	uint64_t credit_request; /* the transaction that asks a peer whether it is still connected; 0: it has not been
+				    asked */
 	uint64_t transaction;
-	uint64_t request;  /* the transaction of the REQ or SIDR_REQ that it began with, of one that came */
-	uint8_t about;	   /* which message a REJ of ours speaks of: enum cm_about */
-	uint64_t timeout;  /* ns: what the peer may take to answer */
-	uint8_t retries;   /* this many times more */
+	uint64_t request; /* the transaction of the REQ or SIDR_REQ that it began with, of one that came */
+	uint8_t about;	  /* which message a REJ of ours speaks of: enum cm_about */
+	uint64_t timeout; /* ns: what the peer may take to answer */
+	uint8_t retries;  /* this many times more */
+	bool is_passive;  /* the peer has begun it */
+	bool is_proven;	  /* what we send to that address arrives there, as far as we know */
+	uint32_t credit;  /* messages that may still be sent before that */
+	enum cm_age age;
 	bool delayed;	   /* by an MRA of ours: the peer will not soon ask again, so a REJ is repeated */
 	uint64_t interval; /* ns: to the next repetition but one */
 	uint64_t give_up;  /* ns: the end of repetitions */
 	uint64_t deadline; /* ns, NEVER: none */
 	struct timer timer;
 	struct list remote, qpn;       /* in by_remote, by_qpn */
+	struct list aging;	       /* in machine->aging[age] */
 	uint8_t message[CM_MAD_BYTES]; /* what is sent again; of one that is held: what has been received */
 };
 
-/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h). The lock is left as it is: all zeros of one that is new, and
- * held where others may know the machine already. */
-int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed);
+/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h); `seed`, of random bits, makes the rest of them. The lock is
+ * left as it is: all zeros of one that is new, and held where others may know the machine already. */
+int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed);
 void machine_fini(struct machine *m);
 
 /* A message from address->remote has come to address->local. */

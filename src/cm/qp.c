@@ -167,7 +167,7 @@ static int bring_up(struct id *id, struct ibv_qp *qp)
 
 static bool suits(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *a)
 {
-	if (id->qp || !id->verbs)
+	if (id->qp || !id->verbs || !id_of((struct rdma_cm_id *)id)->device) /* at the loopback: UROCE_LOOPBACK */
 		return false;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs)
 		return false;
@@ -257,6 +257,8 @@ PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 		a->pd = id->pd;
 	a->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	if (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type == IBV_SRQT_XRC) {
+		if (!id_of(id)->device)
+			return fail_minus(EINVAL);
 		if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !a->xrcd)
 			a->xrcd = device_xrcd(id_of(id)->device);
 		if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !a->cq) {

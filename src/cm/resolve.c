@@ -34,6 +34,28 @@ static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 	return err ?: address_to_gid((struct sockaddr *)&own, source) ? err : EINVAL;
 }
 
+/* Whether the routing tables lead from the id's own address to that one: 0 or an errno. (A link-local address needs no
+ * route.) */
+static int route_from_id(const struct id *id, const struct sockaddr *to)
+{
+	struct sockaddr_storage destination = {0}, own;
+	int fd, error = 0;
+
+	if (address_is_link_local(&id->address.local) || address_is_link_local(&id->address.remote))
+		return 0;
+	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	gid_to_address(&id->address.local, 0, &own);
+	memcpy(&destination, to, address_size(to));
+	address_set_port((struct sockaddr *)&destination, 1); /* no packet goes there */
+	if (!bind(fd, (struct sockaddr *)&own, address_size((struct sockaddr *)&own)) &&
+	    connect(fd, (struct sockaddr *)&destination, address_size(to)))
+		error = errno;
+	close(fd);
+	return error;
+}
+
 /* "Anywhere" is here. */
 static void set_loopback(union ibv_gid *gid)
 {
@@ -126,6 +148,10 @@ static int cm_resolve(struct id *id, const struct sockaddr *to)
 		set_source(id, &gid);
 	} else if (address_is_ipv4(&id->address.local) != address_is_ipv4(&gid)) {
 		return EINVAL;
+	} else {
+		error = route_from_id(id, &id->base.route.addr.dst_addr);
+		if (error)
+			return error;
 	}
 	return id_set_device(id);
 }

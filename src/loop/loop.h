@@ -64,7 +64,8 @@ bool loop_look_around(void);
 void loop_catch_up(void);
 
 /* Blocks until `fd` is readable, making progress meanwhile in place of the helper thread; spins a little first
- * unless there is only one processor. 0, or -EINTR when a signal came, or -EAGAIN: fd is O_NONBLOCK and was not
+ * unless there is only one processor. 0, or -EINTR when a signal came whose handler
+ * has no SA_RESTART, or -EAGAIN: fd is O_NONBLOCK and was not
  * readable. */
 int loop_wait(int fd);
 
@@ -80,6 +81,7 @@ struct loop_wait {
 	uint32_t count;
 	uint64_t until;		 /* ns: CLOCK_MONOTONIC, or NEVER */
 	const sigset_t *signals; /* the thread's mask but for loop_hold_signals(); NULL: that has not been called */
+	bool restarts;		 /* handlers with SA_RESTART do not end it, as they do not end a read(2) */
 };
 
 /* A signal ends a wait, as it would end a system call: also one that comes while we look about before, or the program

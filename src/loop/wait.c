@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "loop/internal.h"
+#include "loop/restart.h"
 
 #define SPIN  (20 * USEC) /* before sleeping: about what a wake-up costs */
 #define PORTS 15	  /* more are left to the helper */
@@ -52,9 +53,11 @@ void loop_hold_signals(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &held, before);
 }
 
-/* Those that wait come now. 0, or -EINTR: a handler has run. */
-static int heed_signals(const sigset_t *before)
+/* Those that wait come now. 0, or -EINTR: a handler has run, and the wait is to end. */
+static int heed_signals(const struct loop_wait *w, const sigset_t *before)
 {
+	if (w->restarts)
+		return restart_heed(before);
 	return ppoll(NULL, 0, &(struct timespec){0}, before) < 0 ? -errno : 0;
 }
 
@@ -79,7 +82,7 @@ static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signa
 		if (now - heeded < SPIN)
 			continue;
 		heeded = now;
-		err = heed_signals(signals);
+		err = heed_signals(w, signals);
 		if (err)
 			return err;
 	}
@@ -94,15 +97,36 @@ static const struct timespec *sleep_time(uint64_t until, struct timespec *t)
 	return until == NEVER ? NULL : t;
 }
 
-/* Sleeps on the n descriptors of p, the first of which is w->wake. True in *woken: that was written. */
+/* ppoll(2), but that a handler with SA_RESTART does not end it for the caller: then no descriptor is ready. */
+static int poll_restarting(struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals)
+{
+	struct restart r;
+	struct timespec time;
+
+	restart_begin(&r, signals, clock_now());
+	p[n] = (struct pollfd){.fd = r.fd, .events = POLLIN};
+	if (ppoll(p, n + 1, sleep_time(min_of(until, r.until), &time), &r.mask) < 0) {
+		p[0].revents = 0;
+		return errno == EINTR ? restart_verdict(signals) : -errno;
+	}
+	return p[n].revents ? restart_woken(&r, signals) : 0;
+}
+
+/* Sleeps on the n descriptors of p, the first of which is w->wake; there is room for one more. True in *woken: that was
+ * written. */
 static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals,
 		    bool *woken)
 {
 	struct timespec time;
 	uint64_t count;
+	int err;
 
-	if (ppoll(p, n, sleep_time(until, &time), signals) < 0)
-		return -errno;
+	if (w->restarts)
+		err = poll_restarting(p, n, until, signals);
+	else
+		err = ppoll(p, n, sleep_time(until, &time), signals) < 0 ? -errno : 0;
+	if (err)
+		return err;
 	*woken = p[0].revents;
 	if (*woken && read(w->wake, &count, sizeof(count)) < 0 &&
 	    errno != EAGAIN) /* other threads may sleep on it, too */
@@ -189,8 +213,8 @@ int loop_wait_for(const struct loop_wait *w)
 	const sigset_t *signals = w->signals ?: &own;
 	int result;
 
-	if (w->count + 3 + PORTS > ARRAY_SIZE(few))
-		p = malloc((w->count + 3 + PORTS) * sizeof(*p));
+	if (w->count + 4 + PORTS > ARRAY_SIZE(few))
+		p = malloc((w->count + 4 + PORTS) * sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	if (!w->signals)
@@ -223,8 +247,13 @@ static void needs_nothing(void *arg)
 int loop_wait(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	const struct loop_wait w = {
-		.done = tells_nothing, .arm = needs_nothing, .wake = -1, .fds = &p, .count = 1, .until = NEVER};
+	const struct loop_wait w = {.done = tells_nothing,
+				    .arm = needs_nothing,
+				    .wake = -1,
+				    .fds = &p,
+				    .count = 1,
+				    .until = NEVER,
+				    .restarts = true};
 	int result;
 
 	if (is_readable(fd))

@@ -653,7 +653,8 @@ struct arena *arena_get(void)
 	static struct lock making;
 	struct arena *a;
 
-	if (!config_bool(CONFIG_ADOPT) || !may_grow())
+	/* without local peers nobody would map it */
+	if (!config_bool(CONFIG_ADOPT) || !config_bool(CONFIG_LOCAL) || !may_grow())
 		return NULL;
 	lock_take(&making);
 	a = atomic_load_explicit(&current, memory_order_acquire);

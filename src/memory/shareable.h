@@ -38,7 +38,7 @@ struct shareable {
 #define EXTENTS	     65536u
 
 /* The one arena of this process; it stays as long as the process does, as what is made shareable is mapped from it.
- * NULL: not wanted (UROCE_ADOPT=off, or a limit to the size of files), or no memory. */
+ * NULL: not wanted (UROCE_ADOPT=off, UROCE_LOCAL=off, or a limit to the size of files), or no memory. */
 struct arena *arena_get(void);
 int arena_fd(const struct arena *a); /* -1: `a` is NULL */
 struct mapping;

@@ -141,4 +141,17 @@ void monitor_look(void);
  * once, by NULL, that something has changed, of which there may be no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));
 
+/* The depth of a queue that is granted to who asks for so much: rounded up to a power of two, as adapters do. All
+ * limits are powers of two, so what is above one stays above. */
+static inline uint32_t depth_granted(uint32_t asked)
+{
+	uint32_t granted = 1;
+
+	if (asked == 0 || asked > 1u << 31)
+		return asked;
+	while (granted < asked)
+		granted *= 2;
+	return granted;
+}
+
 #endif

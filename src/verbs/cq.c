@@ -32,7 +32,7 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 		goto err_count;
 	}
 	f->cq.holder = holder;
-	error = cq_init(&f->cq, c->hca, cqe);
+	error = cq_init(&f->cq, c->hca, depth_granted(cqe));
 	if (error)
 		goto err_free;
 	f->timer = -1;
@@ -73,7 +73,7 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct cq *c = (struct cq *)cq;
-	int error = cq_check(cq) ?: (cqe < 1 ? EINVAL : -cq_resize(c, (uint32_t)cqe));
+	int error = cq_check(cq) ?: (cqe < 1 ? EINVAL : -cq_resize(c, depth_granted((uint32_t)cqe)));
 
 	return error ? fail(error) : 0;
 }

@@ -8,7 +8,7 @@
 
 #define SUPPORTED_FIELDS                                                                                               \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | \
-	 IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG)
+	 IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO | IBV_CREATE_CQ_SUP_WC_FLAGS)
 
 static const struct cqe *now(struct ibv_cq_ex *cq)
 {
@@ -135,6 +135,12 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 	return ((struct cq_front *)cq)->now_wallclock;
 }
 
+/* Tags are matched by SRQs that there are none of here. */
+static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
+{
+	*info = (struct ibv_wc_tm_info){0};
+}
+
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
@@ -175,5 +181,6 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	cq->read_completion_wallclock_ns = read_completion_wallclock_ns;
 	cq->read_cvlan = read_cvlan;
 	cq->read_flow_tag = read_flow_tag;
+	cq->read_tm_info = read_tm_info;
 	return cq;
 }

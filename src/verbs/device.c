@@ -39,6 +39,61 @@ static bool gid_add(struct device *d, const union ibv_gid *gid) REQUIRES(d->lock
 	return false;
 }
 
+enum gid_family {
+	GID_IPV4,
+	GID_IPV6,
+	GID_LOCAL, /* IPv6, link-local */
+	GID_FAMILIES
+};
+
+static enum gid_family gid_family(const union ibv_gid *gid)
+{
+	if (address_is_ipv4(gid))
+		return GID_IPV4;
+	return address_is_link_local(gid) ? GID_LOCAL : GID_IPV6;
+}
+
+/* UROCE_GID_ORDER, "local,local,ipv4,ipv4": of which family the first GIDs are. Returns how many it names. */
+static int gid_order(enum gid_family order[DEVICE_GIDS])
+{
+	static const char *const name[GID_FAMILIES] = {"ipv4", "ipv6", "local"};
+	const char *setting = config_string(CONFIG_GID_ORDER);
+	char *rest = strdupa(setting ?: ""), *word;
+	int count = 0;
+
+	while ((word = strsep(&rest, ",")) && count < DEVICE_GIDS)
+		for (int i = 0; i < GID_FAMILIES; i++)
+			if (!strcmp(word, name[i]))
+				order[count++] = (enum gid_family)i;
+	return count;
+}
+
+static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family family)
+{
+	for (uint32_t i = 0; i < n->addresses; i++)
+		if (gid_family(&n->address[i]) == family)
+			return &n->address[i];
+	return NULL;
+}
+
+/* As programs expect it that have the index of an adapter's GID built in: an address may have several. */
+static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
+{
+	enum gid_family order[DEVICE_GIDS];
+	int count = gid_order(order);
+	bool changed = false;
+
+	for (int i = 0; i < count; i++) {
+		const union ibv_gid *gid = gid_of_family(n, order[i]);
+
+		if (!gid || !device_gid_equal(&d->gid[i], &no_gid))
+			continue;
+		d->gid[i] = *gid;
+		changed = true;
+	}
+	return changed;
+}
+
 /* An address that stays keeps its index, one that goes leaves a hole, a new one takes the first hole: as the
  * kernel does, so that an index in use goes on meaning the same address. */
 static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->lock)
@@ -51,6 +106,7 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 			changed = true;
 		}
 	}
+	changed |= gids_put_in_order(d, n);
 	for (uint32_t i = 0; i < n->addresses; i++)
 		if (!gid_listed(&n->address[i], d->gid, DEVICE_GIDS))
 			changed |= gid_add(d, &n->address[i]);

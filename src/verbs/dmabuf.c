@@ -16,11 +16,12 @@ static int dmabuf_check(uint64_t offset, size_t length, uint64_t iova, int fd, u
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct dma_buf_sync end = {DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ};
 
+	/* NCCL asks for a region of no file: any answer but this one says that memory of GPUs can be registered */
+	if (fcntl(fd, F_GETFD) < 0)
+		return EOPNOTSUPP;
 	if ((access & ~rights) || mr_check_access(access) || !length || offset + length < length ||
 	    iova + length < length || (iova ^ offset) & (page - 1))
 		return EINVAL;
-	if (fcntl(fd, F_GETFD) < 0)
-		return EBADF;
 	/* only a dma-buf knows that; whether its exporter has anything to do is no matter */
 	return ioctl(fd, DMA_BUF_IOCTL_SYNC, &end) && (errno == ENOTTY || errno == EINVAL) ? EINVAL : 0;
 }

@@ -2,9 +2,12 @@
 /* Queue pairs: what may be created, and how an application's attributes reach the engine. */
 #include "object/qp.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
@@ -117,6 +120,8 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 	error = check_init(context, attr);
 	if (error)
 		return fail_null(error);
+	attr->cap.max_send_wr = depth_granted(attr->cap.max_send_wr);
+	attr->cap.max_recv_wr = depth_granted(attr->cap.max_recv_wr);
 	qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, (struct cq *)attr->send_cq,
 		       (struct cq *)attr->recv_cq, (struct srq *)attr->srq, attr->qp_type, &attr->cap,
 		       attr->sq_sig_all);
@@ -217,9 +222,44 @@ static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *a
 	return a;
 }
 
+static const char *gid_text(const union ibv_gid *gid, char text[INET6_ADDRSTRLEN])
+{
+	bool is_ipv4 = address_is_ipv4(gid);
+
+	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, text, INET6_ADDRSTRLEN);
+}
+
+/* Which GID index a program has to use is the usual mistake, and EINVAL does not tell. */
+static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh)
+{
+	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
+	bool is_ipv4 = address_is_ipv4(&grh->dgid);
+	union ibv_gid gid, better;
+	int index = device_first_gid(d, is_ipv4, &better);
+
+	gid_text(&grh->dgid, peer);
+	if (!device_gid(d, grh->sgid_index, &gid))
+		snprintf(own, sizeof(own), "empty");
+	else if (address_is_ipv4(&gid) != is_ipv4)
+		gid_text(&gid, own);
+	else
+		return;
+	if (index >= 0)
+		log_warn("%s: GID index %u is %s, from where no path leads to %s: use GID index %d, %s (see uroce "
+			 "devices, UROCE_GID_ORDER)",
+			 d->base.name, grh->sgid_index, own, peer, index, gid_text(&better, right));
+	else
+		log_warn("%s: GID index %u is %s, from where no path leads to %s: the interface has no %s address",
+			 d->base.name, grh->sgid_index, own, peer, is_ipv4 ? "IPv4" : "IPv6");
+}
+
 static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
 {
-	if (path_resolve(d, av, path) || address_is_multicast(&path->dgid))
+	int err = path_resolve(d, av, path);
+
+	if (err && av->is_global)
+		qp_explain_gids(d, &av->grh);
+	if (err || address_is_multicast(&path->dgid))
 		return EINVAL;
 	return -loop_attach(path);
 }

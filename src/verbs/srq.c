@@ -14,7 +14,7 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 
 	if (error || attr->max_wr > HCA_MAX_SRQ_WR || attr->max_sge > HCA_MAX_SGE)
 		return fail_null(error ?: EINVAL);
-	attr->max_wr = max_of(attr->max_wr, 1u);
+	attr->max_wr = depth_granted(max_of(attr->max_wr, 1u));
 	attr->max_sge = max_of(attr->max_sge, 1u);
 	srq = srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
 	if (!srq)
@@ -88,7 +88,8 @@ PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int m
 		return fail(error ?: EINVAL);
 	if ((mask & IBV_SRQ_MAX_WR) && (!attr->max_wr || attr->max_wr > HCA_MAX_SRQ_WR))
 		return fail(EINVAL);
-	error = srq_modify((struct srq *)base, attr->max_wr, attr->srq_limit, mask);
+	error = srq_modify((struct srq *)base, mask & IBV_SRQ_MAX_WR ? depth_granted(attr->max_wr) : 0, attr->srq_limit,
+			   mask);
 	return error ? fail(-error) : 0;
 }
 

@@ -66,7 +66,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 		error = ENOMEM;
 	if (error)
 		return fail_null(error);
-	cap.max_recv_wr = attr->max_wr;
+	cap.max_recv_wr = attr->max_wr = depth_granted(attr->max_wr);
 	cap.max_recv_sge = attr->max_sge;
 	wq = calloc(1, sizeof(*wq));
 	if (wq)

@@ -504,6 +504,24 @@ static void what_could_not_be_bound_is_bound_nowhere(void **state)
 	close_ends(&e);
 }
 
+/* libfabric wants none; programs that are tried on one machine want one. */
+static void an_id_at_the_loopback_has_a_device_if_that_is_asked_for(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	for (int asked = 0; asked < 2; asked++) {
+		if (asked)
+			setenv("UROCE_LOOPBACK", "device", 1);
+		assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(bind_to(id, INADDR_LOOPBACK, 0), 0);
+		assert_true(asked ? id->verbs && id->pd && id->port_num == 1 : !id->verbs && !id->pd);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	unsetenv("UROCE_LOOPBACK");
+	rdma_destroy_event_channel(channel);
+}
+
 static void families_of_source_and_destination_are_one(void **state)
 {
 	struct sockaddr_in6 source = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -515,6 +533,23 @@ static void families_of_source_and_destination_are_one(void **state)
 	assert_int_equal(errno, EINVAL);
 	resolve(&e); /* and nothing has come of it */
 	close_ends(&e);
+}
+
+/* The source does not matter: where no route leads nobody is found. */
+static void where_no_route_leads_nobody_is_found(void **state)
+{
+	struct sockaddr_in source = loopback(0), to = loopback(7471);
+	struct ends e;
+
+	to.sin_addr.s_addr = htonl(0xc0000201);
+	for (int bound = 0; bound < 2; bound++) {
+		open_ends(&e, RDMA_PS_TCP);
+		assert_int_equal(rdma_resolve_addr(e.client, bound ? (struct sockaddr *)&source : NULL,
+						   (struct sockaddr *)&to, 1000),
+				 -1);
+		assert_int_equal(errno, ENETUNREACH);
+		close_ends(&e);
+	}
 }
 
 static void who_agrees_shares_a_port(void **state)
@@ -648,6 +683,50 @@ static void an_id_moves_with_its_events(void **state)
 	assert_ptr_equal(expect(&e, other, RDMA_CM_EVENT_ADDR_RESOLVED), e.client);
 	assert_int_equal(rdma_migrate_id(e.client, e.client_channel), 0);
 	rdma_destroy_event_channel(other);
+	close_ends(&e);
+}
+
+/* Several events wait, and all stay in their order. */
+static void an_id_may_move_to_where_it_is(void **state)
+{
+	struct ends e;
+
+	open_ends(&e, RDMA_PS_TCP);
+	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 1000), 0);
+	while (id_of(e.client)->state != ID_ADDRESS_RESOLVED)
+		sched_yield();
+	assert_int_equal(rdma_resolve_route(e.client, 1000), 0);
+	assert_int_equal(rdma_migrate_id(e.client, e.client_channel), 0);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	expect(&e, e.client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	close_ends(&e);
+}
+
+static void *disconnect(void *id)
+{
+	return (void *)(intptr_t)(rdma_disconnect(id) ? errno : 0);
+}
+
+/* The device goes, or the process ends, while another thread is about to disconnect. */
+NO_LOCK_ANALYSIS static void a_connection_may_end_while_it_is_disconnected(void **state)
+{
+	pthread_t thread;
+	struct ends e;
+	void *error;
+
+	open_ends(&e, RDMA_PS_TCP);
+	ask(&e, 1);
+	accept_it(&e);
+	expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
+	rdma_destroy_qp(e.client); /* so the lock is all that the thread waits for */
+	lock_take(&cm.lock);
+	assert_int_equal(pthread_create(&thread, NULL, disconnect, e.client), 0);
+	while (!lock_is_wanted(&cm.lock))
+		sched_yield();
+	ids_release_all();
+	lock_drop(&cm.lock);
+	pthread_join(thread, &error);
+	assert_int_equal((intptr_t)error, EINVAL);
 	close_ends(&e);
 }
 
@@ -890,12 +969,16 @@ int main(void)
 		cmocka_unit_test(what_is_no_group_is_not_joined),
 		cmocka_unit_test(a_port_has_one_user_unless_they_agree),
 		cmocka_unit_test(what_could_not_be_bound_is_bound_nowhere),
+		cmocka_unit_test(an_id_at_the_loopback_has_a_device_if_that_is_asked_for),
 		cmocka_unit_test(families_of_source_and_destination_are_one),
+		cmocka_unit_test(where_no_route_leads_nobody_is_found),
 		cmocka_unit_test(who_agrees_shares_a_port),
 		cmocka_unit_test(a_port_is_shared_from_now_on),
 		cmocka_unit_test(both_families_listen_at_one_port),
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(an_id_moves_with_its_events),
+		cmocka_unit_test(an_id_may_move_to_where_it_is),
+		cmocka_unit_test(a_connection_may_end_while_it_is_disconnected),
 		cmocka_unit_test(an_application_answers_itself),
 		cmocka_unit_test(an_id_may_go_at_any_time),
 		cmocka_unit_test(names_become_addresses),

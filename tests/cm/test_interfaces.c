@@ -102,9 +102,22 @@ static void the_loopback_is_as_good_as_any(void **state)
 
 	if (!has_veth)
 		return;
+	setenv("UROCE_LOOPBACK", "device", 1);
+	listener = listen_at("127.0.0.1");
+	assert_non_null(listener->verbs); /* the first, which clients will find */
+	assert_non_null(listener->pd);
+	assert_int_equal(rdma_create_qp(listener, NULL,
+					&(struct ibv_qp_init_attr){.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC}),
+			 -1);
+	client = make_id();
+	request(listener, client, "127.0.0.1");
+	assert_int_equal(rdma_destroy_id(client), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	unsetenv("UROCE_LOOPBACK");
 	listener = listen_at("127.0.0.1");
 	assert_null(listener->verbs);
 	expect_address(rdma_get_local_addr(listener), "127.0.0.1");
+	assert_null(listener->verbs);
 	for (const char *const *to = (const char *[]){"127.0.0.1", OWN, "0.0.0.0", NULL}; *to; to++) {
 		client = make_id();
 		request(listener, client, *to);

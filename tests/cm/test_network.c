@@ -326,6 +326,17 @@ static void act(void)
 	}
 }
 
+/* They have talked to each other before: what one answers is not limited to three messages, all of which may be lost.
+ */
+static int start(int machine)
+{
+	struct machine *m = &w.machine[machine];
+	int err = machine_init(m, &ops, (uint8_t)(1 + machine), dice_roll(&w.dice));
+
+	sources_prove(&m->sources, &address[machine].remote, NEVER - SOURCE_TRUST);
+	return err;
+}
+
 /* The machine is gone, and what it knew; it begins again, with the same QPNs. */
 static void crash(void)
 {
@@ -333,7 +344,7 @@ static void crash(void)
 
 	say("1: crash");
 	machine_fini(m);
-	machine_init(m, &ops, 2, (uint32_t)dice_roll(&w.dice));
+	start(1);
 	memset(w.seat[1], 0, sizeof(w.seat[1]));
 	w.qpns[1] = 0;
 	w.crash = NEVER;
@@ -436,7 +447,7 @@ static void run(uint64_t seed)
 	memset(w.qpns, 0, sizeof(w.qpns));
 	memset(w.lost_in_a_row, 0, sizeof(w.lost_in_a_row));
 	for (int i = 0; i < MACHINES; i++)
-		if (machine_init(&w.machine[i], &ops, 1 + i, (uint32_t)dice_roll(&w.dice)))
+		if (start(i))
 			failed("no memory");
 	choose_weather();
 	say("loss %.2f, doubling %.2f, delay %llu us, %s", w.loss, w.doubling, w.delay / USEC,

@@ -103,12 +103,20 @@ static bool is_sidr(const struct cm_mad *m)
 	return m->message == CM_SIDR_REQ || m->message == CM_SIDR_REP;
 }
 
+/* Whether it answers the message that its exchange began with: then it has that one's transaction. */
+static bool answers(const struct exchange *e, const struct cm_mad *mad)
+{
+	return mad->transaction == e->said[0].mad.transaction;
+}
+
 /* As the peer would have it, had it talked to us. */
-static void hear(const struct cm_mad *theirs, const struct cm_address *address)
+static void hear(const struct exchange *e, const struct cm_mad *theirs, const struct cm_address *address)
 {
 	struct cm_mad mad = *theirs;
 	uint8_t bytes[CM_MAD_BYTES];
 
+	if (us.c && answers(e, theirs))
+		mad.transaction = us.c->transaction;
 	if (us.c && mad.message == CM_SIDR_REP)
 		mad.local_id = us.c->id;
 	else if (us.c && !is_sidr(&mad))
@@ -161,7 +169,7 @@ static void play(const struct exchange *e, int role)
 
 		if (e->said[i].from != role) {
 			us.verdict = e->said[i + 1].mad.message == CM_REJ ? e->said[i + 1].mad.reason : 0;
-			hear(mad, &e->address[role]);
+			hear(e, mad, &e->address[role]);
 			continue;
 		}
 		say(mad);

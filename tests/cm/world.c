@@ -104,9 +104,16 @@ void world_open(struct world *w)
 	assert_non_null(u->c);
 }
 
+void world_acquaint(struct world *w)
+{
+	for (int i = 0; i < MACHINES; i++)
+		sources_prove(&w->machine[i].sources, &address[i].remote, NEVER - SOURCE_TRUST);
+}
+
 void world_connect(struct world *w)
 {
 	struct cm_mad req = {.service = SERVICE,
+			     .ca_guid = w->guid,
 			     .qpn = 0x111111,
 			     .psn = 0x123,
 			     .remote_timeout = CM_RESPONSE_TIMEOUT,

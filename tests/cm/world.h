@@ -51,6 +51,7 @@ struct world {
 	bool twice;	       /* each message arrives two times */
 	bool backwards;	       /* what is under way arrives last first */
 	int verdict;	       /* of request() */
+	uint64_t guid;	       /* of the adapter that asks */
 	struct cm_mad request; /* the last REQ or SIDR_REQ that request() saw */
 	uint32_t requests;
 	uint32_t unanswered; /* so often has the network been suspected */
@@ -68,6 +69,9 @@ const struct cm_address *world_address(int which);
 /* A connection of the active side, not yet asked for. */
 void world_open(struct world *w);
 void world_connect(struct world *w); /* world_open(), and a REQ */
+
+/* Both machines have talked to each other before: what they answer is not limited. */
+void world_acquaint(struct world *w);
 
 /* A message for that machine; what is due there. */
 void world_hear(struct world *w, int which, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address);

@@ -523,6 +523,10 @@ static void it_can_be_switched_off(void **state)
 	setenv("UROCE_ADOPT", "off", 1);
 	assert_null(arena_get());
 	unsetenv("UROCE_ADOPT");
+	/* nobody is there who could map it */
+	setenv("UROCE_LOCAL", "off", 1);
+	assert_null(arena_get());
+	unsetenv("UROCE_LOCAL");
 	assert_ptr_equal(arena_get(), arena);
 	assert_int_equal(arena_fd(NULL), -1);
 	assert_false(({

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "object/cq.h"
@@ -243,6 +246,140 @@ static void a_signal_ends_the_wait(void **state)
 	pthread_join(other, NULL);
 }
 
+enum { RESTARTS = 5 };
+
+static _Atomic int handled[2]; /* SIGUSR1, SIGUSR2 */
+
+static void count(int sig)
+{
+	handled[sig == SIGUSR2]++;
+}
+
+static void signal_main(pthread_t main, int sig)
+{
+	int before = handled[sig == SIGUSR2];
+
+	until_main_sleeps();
+	pthread_kill(main, sig);
+	while (handled[sig == SIGUSR2] == before)
+		sched_yield();
+}
+
+/* Descriptors that the program has closed because it did not know them; their numbers are another file's by now. */
+static void become_readable(void)
+{
+	int end[2];
+
+	assert_int_equal(pipe(end), 0);
+	assert_int_equal(write(end[1], "", 1), 1);
+	for (int fd = 512; fd < 1024; fd++) {
+		char path[32], name[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (readlink(path, name, sizeof(name) - 1) > 0 && strstr(name, "[signalfd]"))
+			assert_int_equal(dup2(end[0], fd), fd);
+	}
+	close(end[0]);
+	close(end[1]);
+}
+
+static void *restart_then_end(void *main)
+{
+	for (int i = 0; i < RESTARTS; i++)
+		signal_main(*(pthread_t *)main, SIGUSR1);
+	signal_main(*(pthread_t *)main, SIGUSR2);
+	return NULL;
+}
+
+static int wait_for_completion(struct side *s)
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	return ibv_get_cq_event(s->channel, &cq, &cq_context);
+}
+
+static int wait_for_async(struct side *s)
+{
+	struct ibv_async_event event;
+
+	return ibv_get_async_event(context, &event);
+}
+
+static int wait_for_cm(struct side *s)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	int result, error;
+
+	result = rdma_get_cm_event(channel, &event);
+	error = errno;
+	rdma_destroy_event_channel(channel);
+	errno = error;
+	return result;
+}
+
+/* As read(2): a handler with SA_RESTART lets the wait go on, one without it ends it. */
+static void a_wait_is_restarted_as_a_read(void **state)
+{
+	static int (*const wait[])(struct side * s) = {wait_for_completion, wait_for_async, wait_for_cm};
+	struct sigaction restarts = {.sa_handler = count, .sa_flags = SA_RESTART}, ends = {.sa_handler = count};
+	pthread_t self = pthread_self(), other;
+
+	sigaction(SIGUSR1, &restarts, NULL);
+	sigaction(SIGUSR2, &ends, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(wait); i++) {
+		handled[0] = handled[1] = 0;
+		pthread_create(&other, NULL, restart_then_end, &self);
+		errno = 0;
+		assert_int_equal(wait[i](*state), -1);
+		assert_int_equal(errno, EINTR);
+		assert_int_equal(handled[0], RESTARTS);
+		pthread_join(other, NULL);
+		assert_int_equal(handled[1], 1);
+	}
+}
+
+struct sender {
+	pthread_t main;
+	struct side *side;
+};
+
+static void *restart_then_send(void *arg)
+{
+	struct sender *sender = arg;
+
+	for (int i = 0; i < RESTARTS; i++)
+		signal_main(sender->main, SIGUSR1);
+	until_main_sleeps();
+	send_message(sender->side, 0);
+	return NULL;
+}
+
+/* Where all handlers let the wait go on, it ends with its event; also if the program has closed descriptors of ours. */
+static void a_restarted_wait_ends_with_its_event(void **state)
+{
+	struct side *s = *state;
+	struct sigaction restarts = {.sa_handler = count, .sa_flags = SA_RESTART}, none = {.sa_handler = SIG_DFL};
+	struct sender sender = {.main = pthread_self(), .side = &s[0]};
+	pthread_t other;
+
+	sigaction(SIGUSR1, &restarts, NULL);
+	sigaction(SIGUSR2, &none, NULL);
+	handled[0] = 0;
+	become_readable();
+	connect_sides(s);
+	assert_int_equal(side_receive(&s[1], 1), 0);
+	assert_int_equal(ibv_req_notify_cq(s[1].cq, 0), 0);
+	pthread_create(&other, NULL, restart_then_send, &sender);
+	expect_event(&s[1]);
+	pthread_join(other, NULL);
+	assert_int_equal(handled[0], RESTARTS);
+	assert_int_equal(next(s[1].cq).wr_id, 1);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	ibv_ack_cq_events(s[1].cq, 1);
+}
+
 /* A program that sleeps in poll() on the channel's fd is woken: nobody but the helper makes progress. */
 static void a_sleeper_in_poll_is_woken(void **state)
 {
@@ -411,6 +548,8 @@ int main(void)
 		TEST(what_an_extended_poll_leaves_is_told),
 		TEST(an_empty_channel_honours_O_NONBLOCK),
 		TEST(a_signal_ends_the_wait),
+		TEST(a_wait_is_restarted_as_a_read),
+		TEST(a_restarted_wait_ends_with_its_event),
 		TEST(a_sleeper_in_poll_is_woken),
 		TEST(destroying_waits_for_acknowledgements),
 		TEST(a_channel_serves_many_queues),

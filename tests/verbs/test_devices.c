@@ -78,6 +78,63 @@ static void UROCE_DEVICES_says_which(void **state)
 	assert_true(ip("link del uc1"));
 }
 
+/* Each row: the first four GIDs of an interface with an IPv4 address and two of IPv6: 4, 6, local, or none. */
+static void UROCE_GID_ORDER_says_in_which_order(void **state)
+{
+	static const struct {
+		const char *order, *gids;
+	} rows[] = {
+		{"", "46l-"},
+		{"local,ipv4", "l46-"},		     /* as rxe has it */
+		{"local,local,ipv4,ipv4", "ll446-"}, /* as adapters have it, which have RoCE v1 as well */
+		{"ipv4,ipv4", "446l-"},
+		{"ipv7,ipv6", "64l-"},
+	};
+
+	if (lacks_namespace())
+		return;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char name[8], words[128], gids[8] = "";
+		struct ibv_context *other;
+		struct ibv_device **list;
+		union ibv_gid gid;
+
+		snprintf(name, sizeof(name), "ug%zu", i);
+		snprintf(words, sizeof(words), "link add %s type veth peer name uc2", name);
+		assert_true(ip(words));
+		snprintf(words, sizeof(words), "addr add 10.9.8.7/24 dev %s", name);
+		assert_true(ip(words));
+		snprintf(words, sizeof(words), "addr add fd00::7/64 dev %s nodad", name);
+		assert_true(ip(words));
+		snprintf(words, sizeof(words), "addr add fe80::7/64 dev %s nodad", name);
+		assert_true(ip(words));
+		snprintf(words, sizeof(words), "link set %s addrgenmode none", name);
+		assert_true(ip(words));
+		snprintf(words, sizeof(words), "link set %s up", name);
+		assert_true(ip(words));
+		setenv("UROCE_GID_ORDER", rows[i].order, 1);
+		setenv("UROCE_DEVICES", name, 1);
+		assert_non_null(list = ibv_get_device_list(NULL));
+		assert_non_null(list[0]);
+		setenv("UROCE_DEVICES", "lo", 1);
+		assert_non_null(other = ibv_open_device(list[0]));
+		ibv_free_device_list(list);
+		for (size_t n = 0; n < strlen(rows[i].gids); n++) {
+			static const union ibv_gid none, mapped = {.raw = {[10] = 0xff, 0xff}};
+
+			assert_int_equal(ibv_query_gid(other, 1, (int)n, &gid), 0);
+			gids[n] = !memcmp(&gid, &none, 16)     ? '-'
+				  : !memcmp(&gid, &mapped, 12) ? '4'
+				  : gid.raw[0] == 0xfe	       ? 'l'
+							       : '6';
+		}
+		assert_string_equal(gids, rows[i].gids);
+		assert_int_equal(ibv_close_device(other), 0);
+		assert_true(ip("link del uc2"));
+	}
+	unsetenv("UROCE_GID_ORDER");
+}
+
 static struct ibv_ah_attr address_of(const char *text)
 {
 	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1};
@@ -407,6 +464,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_built_says_so),
 		cmocka_unit_test(no_device_is_an_empty_list),
 		cmocka_unit_test(UROCE_DEVICES_says_which),
+		cmocka_unit_test(UROCE_GID_ORDER_says_in_which_order),
 		cmocka_unit_test(frames_to_an_address_have_a_mac_address),
 	};
 

@@ -2,6 +2,10 @@
 /* The states of a queue pair: which transition takes which attributes. IBTA 11.2.5.2, ibv_modify_qp(3). */
 #include "verbs/fixture.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
 #define RESET IBV_QPS_RESET
 #define INIT  IBV_QPS_INIT
 #define RTR   IBV_QPS_RTR
@@ -257,6 +261,31 @@ static void a_failure_comes_behind_what_has_arrived(void **state)
 	}
 }
 
+/* What a program did that has a GID index of another machine built in. */
+static void a_gid_of_the_wrong_family_is_named(void **state)
+{
+	struct side *s = *state;
+	struct ibv_qp_attr a = attributes(IBV_QPS_RTR, s[1].qp);
+	int out = dup(STDERR_FILENO), pipes[2];
+	char said[512];
+	ssize_t got;
+
+	bring(s[0].qp, s[1].qp, IBV_QPS_INIT);
+	a.ah_attr.grh.sgid_index = 1; /* ::1, and the peer is at 127.0.0.1 */
+	assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+	dup2(pipes[1], STDERR_FILENO);
+	assert_int_equal(ibv_modify_qp(s[0].qp, &a, RTR_MASK), EINVAL);
+	dup2(out, STDERR_FILENO);
+	close(out);
+	got = read(pipes[0], said, sizeof(said) - 1);
+	said[got > 0 ? got : 0] = 0;
+	close(pipes[0]);
+	close(pipes[1]);
+	assert_non_null(strstr(said, "GID index 1 is ::1"));
+	assert_non_null(strstr(said, "127.0.0.1"));
+	assert_non_null(strstr(said, "use GID index 0"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +294,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_becomes_the_ports, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_query_tells_what_was_modified, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_drained_send_queue_says_so, open_sides, close_sides),
+		cmocka_unit_test_setup_teardown(a_gid_of_the_wrong_family_is_named, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_failure_comes_behind_what_has_arrived, open_sides, close_sides),
 	};
 

@@ -2,6 +2,7 @@
 /* Memory regions: what may be registered, and what may not. */
 #include "verbs/fixture.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -293,6 +294,33 @@ static void what_is_gone_is_not_found(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), ENOENT);
 }
 
+#ifdef __x86_64__
+static const uint8_t returns_42[] = {0xb8, 42, 0, 0, 0, 0xc3}; /* mov $42, %eax; ret */
+#else
+static const uint32_t returns_42[] = {0x52800540, 0xd65f03c0}; /* mov w0, #42; ret */
+#endif
+
+/* UCX rewrites the C library's function to hear of memory that goes, and tries whether a call gets there. */
+static void madvise_calls_the_next_library(void **state)
+{
+	void *next = dlsym(RTLD_NEXT, "madvise");
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *at = (char *)((uintptr_t)next & ~(page - 1));
+	uint8_t before[sizeof(returns_42)];
+	int result;
+
+	assert_ptr_not_equal(next, (void *)madvise);
+	assert_int_equal(mprotect(at, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	memcpy(before, next, sizeof(before));
+	memcpy(next, returns_42, sizeof(returns_42));
+	__builtin___clear_cache(next, (char *)next + sizeof(returns_42));
+	result = madvise(NULL, 0, MADV_NORMAL);
+	memcpy(next, before, sizeof(before));
+	__builtin___clear_cache(next, (char *)next + sizeof(before));
+	assert_int_equal(mprotect(at, 2 * page, PROT_READ | PROT_EXEC), 0);
+	assert_int_equal(result, 42);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +333,7 @@ int main(void)
 		cmocka_unit_test(memory_moves_from_the_first_moment_on),
 		cmocka_unit_test(handles_that_are_not_there),
 		cmocka_unit_test(what_is_gone_is_not_found),
+		cmocka_unit_test(madvise_calls_the_next_library),
 	};
 
 	enter_namespace();

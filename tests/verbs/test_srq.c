@@ -64,21 +64,21 @@ static void there_are_as_many_as_the_device_says(void **state)
 static void it_is_modified_as_asked(void **state)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(context);
-	struct ibv_srq *srq = make_srq(pd, 10, 3);
-	uint32_t depth = 10, limit = 0;
+	struct ibv_srq *srq = make_srq(pd, 16, 3);
+	uint32_t depth = 16, limit = 0;
 	const struct {
 		struct ibv_srq_attr attr;
 		int mask, error;
 	} rows[] = {
 		{{0}, 0, 0},
-		{{.srq_limit = 11}, IBV_SRQ_LIMIT, EINVAL},
-		{{.max_wr = 20}, IBV_SRQ_MAX_WR, 0},
+		{{.srq_limit = 17}, IBV_SRQ_LIMIT, EINVAL},
+		{{.max_wr = 32}, IBV_SRQ_MAX_WR, 0},
 		{{.max_wr = 0}, IBV_SRQ_MAX_WR, EINVAL},
 		{{.max_wr = (uint32_t)limits.max_srq_wr}, IBV_SRQ_MAX_WR, 0},
 		{{.max_wr = (uint32_t)limits.max_srq_wr + 1}, IBV_SRQ_MAX_WR, EINVAL},
-		{{.max_wr = 12, .srq_limit = 13}, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, EINVAL},
+		{{.max_wr = 8, .srq_limit = 13}, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, EINVAL},
 		{{.max_wr = 12}, 4, EINVAL},
-		{{.max_wr = 12}, IBV_SRQ_MAX_WR, 0},
+		{{.max_wr = 8}, IBV_SRQ_MAX_WR, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

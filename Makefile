@@ -9,7 +9,7 @@ MESON_OPTIONS ?=
 BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libcjson-dev libisal2
 DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
 TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux \
-	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-server redis-tools \
+	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
 	openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables

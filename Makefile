@@ -50,15 +50,16 @@ demo:
 	@$(BUILD)/uroce demo
 
 # All tests, then all again under the sanitizers (which do less of what takes long: UROCE_QUICK). Everything is
-# run even if something fails; what has failed, and passed when it was run again, is told of once more at the end.
-failures = $(patsubst %,%/meson-logs/failures.txt,$(BUILD) $(BUILD)-asan $(BUILD)-tsan)
+# run even if something fails. The end says what failed, and what passed only when it was repeated.
+test_builds = $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 test:
+	@rm -f $(foreach build,$(test_builds),$(build)/meson-logs/testlog.json $(build)/meson-logs/again-?.json)
 	$(packages) $(TEST_PACKAGES)
-	@result=0; rm -f $(failures); \
+	@result=0; \
 	$(call tests,$(BUILD)) || result=1; \
 	$(asan) || result=1; \
 	$(tsan) || result=1; \
-	cat $(failures) 2>/dev/null; \
+	tools/test-results --summary $(test_builds); \
 	exit $$result
 
 check:

@@ -16,14 +16,15 @@ INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nfta
 SOAK_PACKAGES = $(TEST_PACKAGES) ceph-mon ceph-osd ceph-common
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
+COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 gcovr
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
 
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe interop interop-quick soak arm64 s390x bullseye trixie install \
-	uninstall format clean
+.PHONY: all demo test check pyverbs asan ubsan tsan coverage fuzz bench bench-rxe interop interop-quick soak arm64 s390x bullseye \
+	trixie install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -69,6 +70,12 @@ check:
 asan ubsan tsan:
 	$(packages) $(TEST_PACKAGES)
 	@$($@)
+
+# What the unit suites reach of src/; without optimization, a line is where its instructions are.
+coverage:
+	$(packages) $(COVERAGE_PACKAGES)
+	@$(call setup,$(BUILD)-coverage,-Db_coverage=true -Doptimization=0) && $(ninja) $(BUILD)-coverage && \
+		tools/coverage $(BUILD)-coverage
 
 pyverbs:
 	$(packages) $(TEST_PACKAGES)
@@ -122,4 +129,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz

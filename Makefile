@@ -71,10 +71,10 @@ asan ubsan tsan:
 	$(packages) $(TEST_PACKAGES)
 	@$($@)
 
-# What the unit suites reach of src/; without optimization, a line is where its instructions are.
+# What the unit suites reach of src/, by directory and line.
 coverage:
 	$(packages) $(COVERAGE_PACKAGES)
-	@$(call setup,$(BUILD)-coverage,-Db_coverage=true -Doptimization=0) && $(ninja) $(BUILD)-coverage && \
+	@$(call setup,$(BUILD)-coverage,-Db_coverage=true -Doptimization=1) && $(ninja) $(BUILD)-coverage && \
 		tools/coverage $(BUILD)-coverage
 
 pyverbs:

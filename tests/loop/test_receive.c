@@ -4,12 +4,7 @@
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "link/udp.h"
 #include "wire/packet.h"
@@ -23,7 +18,6 @@ enum {
 	SLOT = 256, /* bytes of memory for one receive */
 	LENGTH = 32,
 	QPS = 3,
-	HANDED = 30,
 };
 
 static struct link *peer, *stranger; /* at 127.0.0.2 and 127.0.0.3 */
@@ -312,75 +306,6 @@ static void a_datagram_with_another_q_key_is_dropped(void **state)
 	assert_int_equal(next(c->cq[0]).imm_data, 2);
 }
 
-/* ---- another process's packets ---- */
-
-static int to_child[2], to_parent[2];
-
-/* Nobody is told here which process a packet is for, as there is no memory for what would say so. */
-static void refuse_memory(void)
-{
-	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){500 << 10, 500 << 10}), 0);
-}
-
-static int be_the_other_process(void)
-{
-	void *state = NULL;
-	struct crowd *c;
-	uint32_t qpn;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	close(to_child[1]);
-	if (read(to_child[0], &qpn, sizeof(qpn)) != sizeof(qpn))
-		return 1;
-	refuse_memory();
-	open_context(&state);
-	open_crowd(&state);
-	c = state;
-	qpn = c->qp[0]->qp_num;
-	if (write(to_parent[1], &qpn, sizeof(qpn)) != sizeof(qpn))
-		return 2;
-	for (uint32_t i = 0; i < HANDED; i++) {
-		uint32_t imm = next(c->cq[0]).imm_data;
-
-		if (write(to_parent[1], &imm, sizeof(imm)) != sizeof(imm))
-			return 3;
-	}
-	return read(to_child[0], &qpn, sizeof(qpn)) != sizeof(qpn);
-}
-
-/* The kernel gives all that comes from one place to one of the two. One packet is on its way to either at a time: who
- * does not take what is handed over loses what comes after the first ten. */
-static void what_comes_to_the_wrong_process_is_handed_over(void **state)
-{
-	void *ours = NULL;
-	uint32_t qpn = 0;
-	struct crowd *c;
-	int status;
-
-	close_links(state);
-	refuse_memory();
-	open_links(state);
-	open_crowd(&ours);
-	c = ours;
-	assert_int_equal(write(to_child[1], &qpn, sizeof(qpn)), sizeof(qpn));
-	assert_int_equal(read(to_parent[0], &qpn, sizeof(qpn)), sizeof(qpn));
-	assert_int_not_equal(qpn >> 16, c->qp[0]->qp_num >> 16);
-	for (uint32_t i = 0; i < HANDED; i++) {
-		struct packet both[] = {packet(OP_UD_SEND_ONLY_IMM, qpn, i, i), datagram(c, 'A', i)};
-		uint32_t imm = HANDED;
-
-		give(peer, both, 2);
-		assert_int_equal(next(c->cq[0]).imm_data, i);
-		assert_int_equal(read(to_parent[0], &imm, sizeof(imm)), sizeof(imm));
-		assert_int_equal(imm, i);
-	}
-	assert_int_equal(write(to_child[1], &qpn, sizeof(qpn)), sizeof(qpn));
-	assert_int_not_equal(wait(&status), -1);
-	assert_int_equal(status, 0);
-	close_crowd(&ours);
-}
-
 int main(void)
 {
 #define WITH(what, name) cmocka_unit_test_setup_teardown(name, open_##what, close_##what)
@@ -390,7 +315,6 @@ int main(void)
 		WITH(crowd, each_queue_pair_gets_its_packets_of_a_train_in_order),
 		WITH(crowd, a_poll_takes_no_more_than_it_has_room_for),
 		WITH(crowd, a_datagram_with_another_q_key_is_dropped),
-		cmocka_unit_test(what_comes_to_the_wrong_process_is_handed_over),
 	};
 
 	if (!enter_namespace()) {
@@ -398,10 +322,5 @@ int main(void)
 		return 77;
 	}
 	setenv("UROCE_LOCAL", "off", true);
-	if (pipe(to_child) || pipe(to_parent))
-		return 1;
-	if (fork() == 0)
-		return be_the_other_process();
-	close(to_parent[1]);
 	return cmocka_run_group_tests(tests, open_links, close_links);
 }

@@ -9,7 +9,7 @@ MESON_OPTIONS ?=
 BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libcjson-dev libisal2
 DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
 TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux \
-	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-server redis-tools \
+	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
 	openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
 COUNT_PACKAGES = $(BUILD_PACKAGES) valgrind python3
@@ -17,13 +17,14 @@ INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nfta
 SOAK_PACKAGES = $(TEST_PACKAGES) ceph-mon ceph-osd ceph-common
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
+COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 gcovr
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
 
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check pyverbs asan ubsan tsan fuzz bench bench-rxe count interop interop-quick soak arm64 s390x bullseye \
+.PHONY: all demo test check pyverbs asan ubsan tsan coverage fuzz bench bench-rxe count interop interop-quick soak arm64 s390x bullseye \
 	trixie install uninstall format clean
 
 all:
@@ -51,15 +52,16 @@ demo:
 	@$(BUILD)/uroce demo
 
 # All tests, then all again under the sanitizers (which do less of what takes long: UROCE_QUICK). Everything is
-# run even if something fails; what has failed, and passed when it was run again, is told of once more at the end.
-failures = $(patsubst %,%/meson-logs/failures.txt,$(BUILD) $(BUILD)-asan $(BUILD)-tsan)
+# run even if something fails. The end says what failed, and what passed only when it was repeated.
+test_builds = $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 test:
+	@rm -f $(foreach build,$(test_builds),$(build)/meson-logs/testlog.json $(build)/meson-logs/again-?.json)
 	$(packages) $(TEST_PACKAGES)
-	@result=0; rm -f $(failures); \
+	@result=0; \
 	$(call tests,$(BUILD)) || result=1; \
 	$(asan) || result=1; \
 	$(tsan) || result=1; \
-	cat $(failures) 2>/dev/null; \
+	tools/test-results --summary $(test_builds); \
 	exit $$result
 
 check:
@@ -69,6 +71,12 @@ check:
 asan ubsan tsan:
 	$(packages) $(TEST_PACKAGES)
 	@$($@)
+
+# What the unit suites reach of src/, by directory and line.
+coverage:
+	$(packages) $(COVERAGE_PACKAGES)
+	@$(call setup,$(BUILD)-coverage,-Db_coverage=true -Doptimization=1) && $(ninja) $(BUILD)-coverage && \
+		tools/coverage $(BUILD)-coverage
 
 pyverbs:
 	$(packages) $(TEST_PACKAGES)
@@ -128,4 +136,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz

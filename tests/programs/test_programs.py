@@ -90,7 +90,7 @@ def run(rows, reason, build, tally):
                 problem = attempt(case, here, build)
                 if problem:  # once more, in a new place: what others do to the machine hardly comes twice
                     again = "%s --build %s --place %s %r" % (sys.argv[0], build.folder, where, case.name)
-                    tally.tell(title, details="FAILED ONCE: %s: %s\n--- again: %s" % (title, problem, again))
+                    tally.tell(title, details="FAILED ONCE: %s\n%s\n--- again: %s" % (title, problem, again))
                     here.close()
                     here = make[where]()
                     problem = attempt(case, here, build)

@@ -15,9 +15,13 @@ enum { PAGES = 4 };
 
 static size_t page;
 
+/* Far below where the kernel puts what is mapped anywhere: it fills the highest hole that is large enough, so a page
+ * that is unmapped among the others would sometimes be taken by another thread. In a range that the sanitizers leave to
+ * programs; where no such address exists, the kernel chooses. */
 static char *map_pages(void)
 {
-	char *m = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *hint = (void *)0x7e9000000000;
+	char *m = mmap(hint, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(m != MAP_FAILED);
 	return m;

@@ -81,11 +81,13 @@ static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_M
 	return (uint8_t)max_of(slot, 0);
 }
 
-NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
+void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
-	const struct path *known = find_path(&to->local);
+	const struct path *known;
 	struct path path;
 
+	lock_assert_held(&cm.lock);
+	known = find_path(&to->local);
 	if (!known)
 		return; /* we do not take part at that address */
 	path = *known;
@@ -127,14 +129,16 @@ static void agent_set_timer(uint64_t when) REQUIRES(cm.lock)
 	timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-NO_LOCK_ANALYSIS void agent_deadline(struct machine *m, uint64_t when)
+void agent_deadline(struct machine *m, uint64_t when)
 {
+	lock_assert_held(&cm.lock);
 	if (when + SLACK < timer_at)
 		agent_set_timer(when + SLACK);
 }
 
-static void absent(uint32_t id, int err) NO_LOCK_ANALYSIS
+static void absent(uint32_t id, int err)
 {
+	lock_assert_held(&cm.lock);
 	machine_absent(&cm, id, err, agent_now());
 }
 
@@ -164,27 +168,27 @@ static void time_has_come(void *arg)
 
 /* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that: base/fork.def. */
 
-NO_LOCK_ANALYSIS static void agent_before_fork(void)
+static void agent_before_fork(void) ACQUIRE(start_lock)
 {
 	lock_take(&start_lock);
 }
 
-NO_LOCK_ANALYSIS static void agent_after_fork(void)
+static void agent_after_fork(void) RELEASE(start_lock)
 {
 	lock_drop(&start_lock);
 }
 
-NO_LOCK_ANALYSIS static void last_before_fork(void)
+static void last_before_fork(void) ACQUIRE(cm.lock)
 {
 	lock_take(&cm.lock);
 }
 
-NO_LOCK_ANALYSIS static void first_after_fork(void)
+static void first_after_fork(void) RELEASE(cm.lock)
 {
 	lock_drop(&cm.lock);
 }
 
-static void first_in_child(void)
+static void first_in_child(void) RELEASE(cm.lock)
 {
 	random_lock = (struct lock){0};
 	random_left = 0; /* the parent will use them */
@@ -210,7 +214,7 @@ static void agent_forget(void)
 
 /* If there has never been an agent, the ids are as good in the child: of a program that makes some before daemon(3),
  * say. */
-NO_LOCK_ANALYSIS static void agent_in_child(void)
+static void agent_in_child(void) RELEASE(start_lock)
 {
 	if (has_been_started)
 		agent_forget();

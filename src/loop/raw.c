@@ -328,8 +328,9 @@ void raw_remove_rule(struct flow_rule *rule)
 	free(buffer);
 }
 
-NO_LOCK_ANALYSIS void raw_forget(void)
+void raw_forget(void)
 {
+	lock_assert_unshared(&raw_lock);
 	list_each (l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
 

@@ -158,13 +158,14 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	return true;
 }
 
-NO_LOCK_ANALYSIS void target_heard(struct loop *l, const struct handover_report *r, uint64_t now)
+void target_heard(struct loop *l, const struct handover_report *r, uint64_t now)
 {
 	struct qp *qp = hca_find_qp(&l->hca, r->qpn);
 	struct away *a;
 
 	if (!qp)
 		return;
+	lock_take_over(&qp->lock);
 	a = &qp->away;
 	if (a->owner && a->owner == r->slot && a->incarnation == r->incarnation && a->epoch == r->epoch) {
 		a->expected = psn(r->expected);
@@ -305,10 +306,12 @@ struct qp *target_guest(struct loop *l, const struct handover_pass *h)
 	if (!guest)
 		return NULL;
 	lock_take(&guest->lock);
-	if (target_begin(l, guest, h))
-		return guest;
-	lock_drop(&guest->lock);
-	return NULL;
+	if (!target_begin(l, guest, h)) {
+		lock_drop(&guest->lock);
+		return NULL;
+	}
+	lock_hand_over(&guest->lock);
+	return guest;
 }
 
 static void target_report(struct loop *l, struct qp *guest) REQUIRES(guest->lock)

@@ -24,7 +24,7 @@ void target_run(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock, 
 void target_note(struct qp *qp) REQUIRES(qp->lock);
 
 /* Of the owner: its guest for a packet that was passed on, locked; NULL: it is not for any. */
-struct qp *target_guest(struct loop *l, const struct handover_pass *h) REQUIRES(l->receive) NO_LOCK_ANALYSIS;
+struct qp *target_guest(struct loop *l, const struct handover_pass *h) REQUIRES(l->receive);
 /* ... of which the host has lost sight, or a new one has to hear. */
 void target_asked(struct loop *l, const struct handover_ask *a) REQUIRES(l->receive);
 /* ... which goes into a QP that this process has inherited, if its last host passed on to us: then that is a host whose

@@ -517,7 +517,7 @@ static bool has_extents(const struct arena *a)
 	return a && a->used;
 }
 
-NO_LOCK_ANALYSIS static void shareable_before_fork(void)
+static void shareable_before_fork(void)
 {
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
 
@@ -528,15 +528,17 @@ NO_LOCK_ANALYSIS static void shareable_before_fork(void)
 	/* without a pipe the parent does not wait, and the child may see what the parent wrote just after */
 	if (has_extents(a) && pipe2(forked, O_CLOEXEC))
 		forked[0] = forked[1] = -1;
+	lock_hand_over(&a->lock); /* to in_parent() and shareable_in_child() */
 }
 
-NO_LOCK_ANALYSIS static void in_parent(void)
+static void in_parent(void)
 {
 	struct arena *a = fork_arena;
 	char byte;
 
 	if (!a)
 		return;
+	lock_take_over(&a->lock);
 	if (forked[0] >= 0) {
 		close(forked[1]);
 		while (read(forked[0], &byte, 1) < 0 && errno == EINTR)
@@ -562,7 +564,7 @@ static void make_all_private(const struct arena *a)
 	maps_close(&maps);
 }
 
-NO_LOCK_ANALYSIS static void shareable_in_child(void)
+static void shareable_in_child(void)
 {
 	struct arena *a = fork_arena;
 
@@ -571,6 +573,7 @@ NO_LOCK_ANALYSIS static void shareable_in_child(void)
 	atomic_store_explicit(&own_threads, 0, memory_order_relaxed);
 	if (!a)
 		return;
+	lock_take_over(&a->lock);
 	if (has_extents(a))
 		make_all_private(a);
 	if (forked[0] >= 0) {
@@ -594,7 +597,7 @@ __attribute__((constructor)) static void shareable_watch_forks(void)
 
 /* ---- */
 
-NO_LOCK_ANALYSIS void shareable_emptied(void *address, uint64_t length)
+void shareable_emptied(void *address, uint64_t length)
 {
 	/* acquire pairs with arena_get() */
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);

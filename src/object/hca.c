@@ -112,7 +112,7 @@ bool hca_has_adopted(struct hca *hca, uint32_t qpn)
 	return adopted_index(hca, qpn) != UINT32_MAX;
 }
 
-NO_LOCK_ANALYSIS static struct qp *find_at(struct hca *hca, uint32_t index, uint32_t qpn)
+static struct qp *find_at(struct hca *hca, uint32_t index, uint32_t qpn)
 {
 	struct qp *qp = pool_at(&hca->qps, index);
 
@@ -120,13 +120,15 @@ NO_LOCK_ANALYSIS static struct qp *find_at(struct hca *hca, uint32_t index, uint
 		return NULL;
 	qp_fetch(qp);
 	lock_take(&qp->lock);
-	if (qp->alive && qp->base.qp_num == qpn)
-		return qp;
-	lock_drop(&qp->lock);
-	return NULL;
+	if (unlikely(!qp->alive || qp->base.qp_num != qpn)) {
+		lock_drop(&qp->lock);
+		return NULL;
+	}
+	lock_hand_over(&qp->lock);
+	return qp;
 }
 
-NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
+struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
 {
 	struct qp *qp = find_at(hca, qpn & 0xffff, qpn);
 

@@ -101,8 +101,8 @@ void hca_fini(struct hca *hca);
 /* A number nobody can guess (nor needs to: keys are checked against the region anyway). */
 uint64_t hca_random(struct hca *hca);
 
-/* The QP that has this number, locked; NULL if none has. The caller drops qp->lock. */
-struct qp *hca_find_qp(struct hca *hca, uint32_t qpn) NO_LOCK_ANALYSIS;
+/* The QP that has this number, locked; NULL if none has. The caller says lock_take_over(&qp->lock), and drops it. */
+struct qp *hca_find_qp(struct hca *hca, uint32_t qpn);
 
 /* A QP whose number names another process is found from now on (0 or -ENOMEM), or no more. And whether one is. */
 int hca_adopt(struct hca *hca, const struct qp *qp);

@@ -182,7 +182,7 @@ static struct family *make_family(uint32_t count) REQUIRES(lock)
 	return f;
 }
 
-NO_LOCK_ANALYSIS void inherit_before_fork(void)
+void inherit_before_fork(void) ACQUIRE(lock)
 {
 	uint32_t count = &OPS ? count_rdma() : 0;
 
@@ -211,7 +211,7 @@ static bool watch(struct family *f) REQUIRES(lock)
 	return steward_set >= 0 && !NEXT(epoll_ctl)(steward_set, EPOLL_CTL_ADD, f->fd, &e);
 }
 
-NO_LOCK_ANALYSIS void inherit_after_fork(void)
+void inherit_after_fork(void) RELEASE(lock)
 {
 	struct family *f = expected;
 	bool watched = true;
@@ -226,7 +226,7 @@ NO_LOCK_ANALYSIS void inherit_after_fork(void)
 		INSIDE((end_family(f), 0));
 }
 
-NO_LOCK_ANALYSIS bool inherit_in_child(void)
+bool inherit_in_child(void) RELEASE(lock)
 {
 	bool any = expected;
 	struct list *l;

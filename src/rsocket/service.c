@@ -327,25 +327,31 @@ void service_run(void)
 		run(ch);
 }
 
-NO_LOCK_ANALYSIS void service_forget(struct rsocket *rs)
+/* With the lock no event about it is being handled, and afterwards there are none. */
+static void service_destroy_id(struct rsocket *rs) REQUIRES(run_lock)
 {
-	bool was_running = is_running;
-
-	lock_take(&list_lock);
-	list_remove(&rs->keeping);
-	lock_drop(&list_lock);
-	if (!rs->id)
-		return;
-	/* with the lock no event about it is being handled, and afterwards there are none */
-	if (!was_running)
-		lock_take(&run_lock);
 	if (rs->id->qp)
 		destroy_qp_unsettled(rs->id->qp);
 	rs->id->qp = NULL;
 	rdma_destroy_id(rs->id);
 	rs->id = NULL;
-	if (!was_running)
-		lock_drop(&run_lock);
+}
+
+void service_forget(struct rsocket *rs)
+{
+	lock_take(&list_lock);
+	list_remove(&rs->keeping);
+	lock_drop(&list_lock);
+	if (!rs->id)
+		return;
+	if (is_running) {
+		lock_assert_held(&run_lock);
+		service_destroy_id(rs);
+		return;
+	}
+	lock_take(&run_lock);
+	service_destroy_id(rs);
+	lock_drop(&run_lock);
 }
 
 /* ---- who sees to events ---- */
@@ -628,7 +634,7 @@ static void service_part(struct rsocket *rs)
 	}
 }
 
-NO_LOCK_ANALYSIS static void part_all(void)
+static void part_all(void)
 {
 	uint64_t start, moved;
 
@@ -643,6 +649,7 @@ NO_LOCK_ANALYSIS static void part_all(void)
 	/* the thread does nothing more: what it would use is about to go */
 	lock_take(&run_lock);
 	is_running = true;
+	lock_hand_over(&run_lock); /* to nobody: it is held until the process is gone */
 }
 
 static int service_start(struct rdma_event_channel *ch)

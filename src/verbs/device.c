@@ -343,7 +343,7 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 
 /* Whoever changes a device holds one of the process's locks too, so what readers may have held guards nothing
  * unfinished. */
-NO_LOCK_ANALYSIS void devices_unlock(void)
+void devices_unlock(void)
 {
 	for (int i = 0; i < device_count; i++)
 		devices[i]->lock = (struct lock){0};

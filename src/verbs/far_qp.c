@@ -226,19 +226,23 @@ static int (*const serve[])(struct far *f, struct qp *qp, struct message *m) = {
 	[FAR_MODIFY] = serve_modify,
 };
 
-NO_LOCK_ANALYSIS static void far_qp_answer(struct far *f, struct message *m)
+static void far_qp_answer(struct far *f, struct message *m) REQUIRES(far_lock)
 {
 	struct qp *qp = m->what < ARRAY_SIZE(serve) ? hca_find_qp(adapter, m->qpn) : NULL;
 
 	m->result = EINVAL;
-	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &m->domain))
+	if (!qp) {
+		far_qp_send_message(f->fd, m);
+		return;
+	}
+	lock_take_over(&qp->lock);
+	if (is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &m->domain))
 		m->result = serve[m->what](f, qp, m);
 	if (m->what == FAR_OPEN && !m->result)
 		send_keep(f->fd, m, qp->keep);
 	else
 		far_qp_send_message(f->fd, m);
-	if (qp)
-		lock_drop(&qp->lock);
+	lock_drop(&qp->lock);
 }
 
 /* One who had it open has closed it, or is dead. */
@@ -506,7 +510,7 @@ static void far_qp_end(const struct hca *hca)
 	close(watch);
 }
 
-NO_LOCK_ANALYSIS void far_forget(void)
+void far_forget(void)
 {
 	struct list *l;
 
@@ -551,7 +555,7 @@ void far_tell(const struct far *opener, enum ibv_event_type type)
 }
 
 /* It was made on that context, or elsewhere: then it is no context's. And nobody has it open here. */
-NO_LOCK_ANALYSIS static bool ends_with(struct qp *qp, const struct context *closing)
+static bool ends_with(struct qp *qp, const struct context *closing) REQUIRES(qp->lock)
 {
 	bool ends = qp->far || qp->base.context == &closing->verbs.context;
 
@@ -657,7 +661,7 @@ static int far_qp_ask(struct message *m, uint8_t home, struct opened *keep, uint
 	return error;
 }
 
-NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_name *domain)
+static struct qp *find_open(uint32_t qpn, const struct xrcd_name *domain)
 {
 	struct qp *found = NULL;
 
@@ -670,6 +674,7 @@ NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_nam
 		lock_take(&f->qp->lock);
 		if (f->qp->open) { /* else somebody is closing it */
 			found = f->qp;
+			lock_hand_over(&f->qp->lock);
 			break;
 		}
 		lock_drop(&f->qp->lock);
@@ -680,8 +685,7 @@ NO_LOCK_ANALYSIS static struct qp *find_open(uint32_t qpn, const struct xrcd_nam
 
 /* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would hear of its events. Then nothing
  * of what has been opened is left but the connection. */
-NO_LOCK_ANALYSIS static struct qp *far_qp_make_view(struct hca *hca, const struct message *m, const struct opened *o,
-						    uint8_t home)
+static struct qp *far_qp_make_view(struct hca *hca, const struct message *m, const struct opened *o, uint8_t home)
 {
 	static const struct ibv_qp_cap none;
 	struct keep *keep = make_keep(o->both[0], o->both[1]);
@@ -717,6 +721,7 @@ NO_LOCK_ANALYSIS static struct qp *far_qp_make_view(struct hca *hca, const struc
 		return NULL;
 	}
 	lock_take(&qp->lock);
+	lock_hand_over(&qp->lock);
 	return qp;
 }
 

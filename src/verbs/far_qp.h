@@ -30,7 +30,7 @@ void far_bury(struct context *closing);
 
 /* The QP of that number and domain as it is seen from here, locked, to be opened; NULL and errno: EINVAL (there is
  * none), ENOMEM or ETIMEDOUT. May block until its home answers, as all that follows: for 5 s at most. */
-struct qp *far_find(struct hca *hca, uint8_t home, uint32_t qpn, const struct xrcd_name *domain) NO_LOCK_ANALYSIS;
+struct qp *far_find(struct hca *hca, uint8_t home, uint32_t qpn, const struct xrcd_name *domain);
 /* Whether it is still, or again, in another process. */
 bool far_is_away(struct qp *qp) EXCLUDES(qp->lock);
 /* Nobody has it open here any more: before its path is taken away, and before qp_destroy(). */

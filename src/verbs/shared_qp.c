@@ -27,7 +27,7 @@ void share_qp(struct qp *qp, struct xrcd *xrcd)
 		far_offer(qp);
 }
 
-NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
+bool unshare_qp(struct qp *opened)
 {
 	struct qp *qp = shared_qp(&opened->base);
 	struct xrcd *xrcd = opened->xrcd;
@@ -73,27 +73,31 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 }
 
 /* Of this process or another, locked; NULL and errno. */
-NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint32_t qpn)
+static struct qp *shared_qp_find(const struct xrcd *xrcd, uint32_t qpn)
 {
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);
 
 	if (!qp && xrcd->name.device != XRCD_PRIVATE)
 		return far_find(xrcd->hca, heir_of(xrcd->hca, qpn), qpn, &xrcd->name);
-	if (qp && is_xrc_target(qp) && qp->open && xrcd_same(&qp->domain, &xrcd->name))
-		return qp;
-	if (qp)
+	if (!qp)
+		return fail_null(EINVAL);
+	lock_take_over(&qp->lock);
+	if (!is_xrc_target(qp) || !qp->open || !xrcd_same(&qp->domain, &xrcd->name)) {
 		lock_drop(&qp->lock);
-	return fail_null(EINVAL);
+		return fail_null(EINVAL);
+	}
+	lock_hand_over(&qp->lock);
+	return qp;
 }
 
-NO_LOCK_ANALYSIS static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr,
-					      bool listens)
+static struct qp *open_there(struct ibv_context *context, const struct ibv_qp_open_attr *attr, bool listens)
 {
 	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;
 
 	if (!qp)
 		return NULL;
+	lock_take_over(&qp->lock);
 	opened = make_opened(qp, context, attr);
 	if (opened)
 		opened->listens = listens;

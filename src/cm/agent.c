@@ -25,9 +25,9 @@
 struct machine cm;
 
 static struct lock start_lock; /* held while the agent starts and addresses are attached; taken before cm.lock */
-static bool started, has_been_started; /* guarded by start_lock */
+static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lock);
 static int timer = -1;
-static uint64_t timer_at = NEVER; /* guarded by cm.lock */
+static uint64_t timer_at GUARDED_BY(cm.lock) = NEVER;
 /* Attached for good; guarded by cm.lock for writing along with start_lock. */
 static struct path attached[ADDRESSES];
 static uint32_t attached_count;
@@ -39,8 +39,8 @@ uint64_t agent_now(void)
 
 /* Numbers that nobody foresees, fetched many at a time. */
 static struct lock random_lock; /* a leaf */
-static uint32_t random_numbers[64];
-static size_t random_left; /* guarded by random_lock, as they are */
+static uint32_t random_numbers[64] GUARDED_BY(random_lock);
+static size_t random_left GUARDED_BY(random_lock);
 
 uint32_t agent_random(void)
 {
@@ -191,13 +191,15 @@ static void first_after_fork(void) RELEASE(cm.lock)
 static void first_in_child(void) RELEASE(cm.lock)
 {
 	random_lock = (struct lock){0};
+	lock_assert_unshared(&random_lock);
 	random_left = 0; /* the parent will use them */
 	first_after_fork();
 }
 
 /* The agent is the parent's, and so are the ids that the child knows. */
-static void agent_forget(void)
+static void agent_forget(void) REQUIRES(start_lock)
 {
+	lock_assert_unshared(&cm.lock);
 	if (started)
 		close(timer);
 	started = false;

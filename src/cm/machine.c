@@ -93,7 +93,7 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	return c;
 }
 
-struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
+struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user) REQUIRES(m->lock)
 {
 	uint32_t index;
 	uint8_t uses;
@@ -460,6 +460,7 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 }
 
 static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+	REQUIRES(m->lock)
 {
 	bool is_req = mad->message == CM_REQ;
 	struct connection *c = find_by_remote(m, a, mad->local_id);
@@ -706,6 +707,7 @@ uint64_t machine_deadline(struct machine *m)
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint32_t seed)
 {
 	/* not the lock: the caller may hold it, and others wait for it */
+	lock_assert_unshared(&m->lock);
 	m->ops = ops;
 	m->slot = slot;
 	m->generation = (uint8_t)seed;

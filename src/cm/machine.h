@@ -91,14 +91,15 @@ struct machine_ops {
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;	       /* the top byte of all communication ids */
-	uint8_t generation;    /* random: a process's ids are not those of the one before it in this slot */
-	uint32_t transactions; /* counts up with each connection */
-	uint32_t alive;
+	uint8_t slot;	    /* the top byte of all communication ids */
+	uint8_t generation; /* random: a process's ids are not those of the one before it in this slot */
+	uint32_t transactions GUARDED_BY(&lock); /* counts up with each connection */
+	uint32_t alive; /* connections: guarded by lock, which close_connection() cannot name */
 	struct pool connections;
 	struct timers timers;
-	struct list by_remote[CM_BUCKETS]; /* of connections that know their peer's id: by that and its address */
-	struct list by_qpn[CM_BUCKETS];	   /* ... its QPN: by that and its address */
+	/* of connections that know their peer's id: by that and its address */
+	struct list by_remote[CM_BUCKETS] GUARDED_BY(&lock);
+	struct list by_qpn[CM_BUCKETS] GUARDED_BY(&lock); /* ... its QPN: by that and its address */
 };
 
 struct connection {
@@ -151,7 +152,7 @@ uint64_t machine_deadline(struct machine *m);
 int machine_owner(const uint8_t mad[CM_MAD_BYTES], uint64_t *service);
 
 /* NULL: CONNECTION_LIMIT are alive or no memory. */
-struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user);
+struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user) REQUIRES(m->lock);
 /* The user wants no more events. A connection that is alive ends as the protocol has it. */
 void connection_release(struct connection *c, uint64_t now);
 

@@ -42,14 +42,15 @@ struct arena {
 	uint64_t inode;
 	uint32_t device_major, device_minor;
 	uint64_t page;
-	struct lock lock;      /* guards what follows */
-	struct extent *extent; /* [EXTENTS] */
-	uint32_t used;	       /* one past the highest that is in use */
-	uint32_t idle_limit;
-	uint64_t idle_bytes;
-	struct piece private[PRIVATES]; /* pages of open regions that are not in the arena, wholly or in part */
-	uint32_t privates;
-	uint32_t lost; /* more of those, which found no room: nothing moves while there are any */
+	struct lock lock;			 /* guards what follows */
+	struct extent *extent GUARDED_BY(&lock); /* [EXTENTS] */
+	uint32_t used GUARDED_BY(&lock);	 /* one past the highest that is in use */
+	uint32_t idle_limit GUARDED_BY(&lock);
+	uint64_t idle_bytes GUARDED_BY(&lock);
+	/* pages of open regions that are not in the arena, wholly or in part */
+	struct piece private[PRIVATES] GUARDED_BY(&lock);
+	uint32_t privates GUARDED_BY(&lock);
+	uint32_t lost GUARDED_BY(&lock); /* more of those, which found no room: nothing moves while there are any */
 };
 
 static _Atomic(struct arena *) current; /* of this process, for fork() and madvise() */
@@ -115,7 +116,7 @@ static bool is_alone(void)
 	       threads <= 1 + (unsigned long)atomic_load_explicit(&own_threads, memory_order_relaxed);
 }
 
-static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t end)
+static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t end) REQUIRES(a->lock)
 {
 	if (a->lost)
 		return true;
@@ -125,7 +126,7 @@ static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t en
 	return false;
 }
 
-static void shareable_remember(struct arena *a, uint64_t start, uint64_t end)
+static void shareable_remember(struct arena *a, uint64_t start, uint64_t end) REQUIRES(a->lock)
 {
 	if (start >= end)
 		return;
@@ -135,7 +136,7 @@ static void shareable_remember(struct arena *a, uint64_t start, uint64_t end)
 		a->private[a->privates++] = (struct piece){start, end};
 }
 
-static void shareable_forget(struct arena *a, uint64_t start, uint64_t end)
+static void shareable_forget(struct arena *a, uint64_t start, uint64_t end) REQUIRES(a->lock)
 {
 	if (start >= end)
 		return;
@@ -333,7 +334,7 @@ static bool shareable_move(struct arena *a, uint64_t start, uint64_t end, uint64
 
 /* ---- extents ---- */
 
-static void mark_mapped(struct arena *a, uint8_t *mapped)
+static void mark_mapped(struct arena *a, uint8_t *mapped) REQUIRES(a->lock)
 {
 	struct mapping m = {0};
 	struct maps maps;
@@ -512,7 +513,9 @@ void shareable_release(struct arena *a, void *address, uint64_t length, const st
 static int forked[2] = {-1, -1};
 static _Thread_local struct arena *fork_arena;
 
-static bool has_extents(const struct arena *a)
+/* No analysis: also asked without the lock, by who empties memory. What was made shareable there has been seen to be.
+ */
+NO_LOCK_ANALYSIS static bool has_extents(const struct arena *a)
 {
 	return a && a->used;
 }
@@ -636,6 +639,7 @@ static struct arena *make_arena(void)
 
 	if (!a)
 		return NULL;
+	lock_assert_unshared(&a->lock);
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	a->idle_limit = IDLE_MANY;
 	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

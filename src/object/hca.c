@@ -47,6 +47,7 @@ void hca_fini(struct hca *hca)
 	pool_fini(&hca->mrs);
 	pool_fini(&hca->srqs);
 	timers_fini(&hca->timers);
+	lock_assert_unshared(&hca->adopted_lock);
 	free(hca->adopted);
 	hca->adopted = NULL;
 }

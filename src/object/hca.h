@@ -61,17 +61,17 @@ struct hca {
 	struct lock adopted_lock; /* a leaf: guards ... */
 	struct adoption {	  /* ... those of a number that is another process's */
 		uint32_t qpn, index;
-	} * adopted;
+	} * adopted GUARDED_BY(&adopted_lock);
 	_Atomic uint32_t adoptions; /* how many; relaxed: a hint, as packets for a new one may come at any time */
 	struct pool mrs;	    /* struct mr: regions and windows */
-	_Atomic uint32_t regions, windows; /* how many of each */
-	struct lock window_lock;	   /* a leaf: binding and unbinding */
-	_Atomic uint64_t serial;	   /* the last that a QP got */
-	struct pool srqs;		   /* struct srq, by SRQ number */
-	struct timers timers;		   /* one timer per QP */
-	struct lock ready_lock;		   /* a leaf */
-	struct list ready;		   /* QPs that have something to send: guarded by ready_lock */
-	_Atomic bool has_ready;		   /* hint: the list is not empty */
+	_Atomic uint32_t regions, windows;	   /* how many of each */
+	struct lock window_lock;		   /* a leaf: binding and unbinding */
+	_Atomic uint64_t serial;		   /* the last that a QP got */
+	struct pool srqs;			   /* struct srq, by SRQ number */
+	struct timers timers;			   /* one timer per QP */
+	struct lock ready_lock;			   /* a leaf */
+	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send */
+	_Atomic bool has_ready;			   /* hint: the list is not empty */
 };
 
 /* What the engine counts, of all queue pairs of the process since it began, as adapters do. Only where something out of

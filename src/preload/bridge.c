@@ -28,8 +28,8 @@ enum {
 };
 
 static struct lock lock; /* guards all below; held around a fork */
-static struct list bridges = {&bridges, &bridges};
-static int next_number = FIRST;
+static struct list bridges GUARDED_BY(lock) = {&bridges, &bridges};
+static int next_number GUARDED_BY(lock) = FIRST;
 /* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and
  * what is open, and not what is neither. Not held around a fork: to close one needs locks that are. */
 static struct lock end_lock;

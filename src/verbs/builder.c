@@ -10,10 +10,10 @@
 #define WORD 8u /* what an ATOMIC_WRITE writes */
 
 struct builder {
-	struct lock lock;
-	int error;	/* the first mistake since wr_start */
-	uint32_t count; /* of wr[] */
-	uint32_t room;	/* for work requests: the depth of the send queue */
+	struct lock lock; /* held from wr_start() to wr_complete() or wr_abort(), whose calls the program makes */
+	int error;	  /* the first mistake since wr_start */
+	uint32_t count;	  /* of wr[] */
+	uint32_t room;	  /* for work requests: the depth of the send queue */
 	uint32_t max_sge, max_inline;
 	struct ibv_send_wr *wr; /* each with its SGEs, of ... */
 	struct ibv_sge *sge;	/* max(max_sge, 1) for each */

@@ -57,13 +57,13 @@ struct far {
 };
 
 struct lock far_lock; /* guards all below. Taken before qp->lock. Who waits for another process does not hold it */
-static struct list connections = {&connections, &connections};
-static struct list orphans = {&orphans, &orphans}; /* QPs that are to be destroyed */
-static struct hca *adapter;			   /* of whom all of this is */
-static uint32_t users;				   /* QPs that are offered, or are far away */
-static int listener = -1;
-static int calls = -1; /* an epoll set, watched by the helper: the listener and the connections */
-static int name = -1;  /* keeps our slot for those who have opened a QP of ours */
+static struct list connections GUARDED_BY(far_lock) = {&connections, &connections};
+static struct list orphans GUARDED_BY(far_lock) = {&orphans, &orphans}; /* QPs that are to be destroyed */
+static struct hca *adapter GUARDED_BY(far_lock);			/* of whom all of this is */
+static uint32_t users GUARDED_BY(far_lock);				/* QPs that are offered, or are far away */
+static int listener GUARDED_BY(far_lock) = -1;
+static int calls GUARDED_BY(far_lock) = -1; /* an epoll set, watched by the helper: the listener and the connections */
+static int name GUARDED_BY(far_lock) = -1;  /* keeps our slot for those who have opened a QP of ours */
 
 static socklen_t far_qp_name_of(struct sockaddr_un *address, uint8_t slot)
 {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 struct lock monitor_lock; /* guards all below */
-static struct list contexts;
-static int watch = -1;
-static void (*follower)(struct device *d, unsigned changes);
+static struct list contexts GUARDED_BY(monitor_lock);
+static int watch GUARDED_BY(monitor_lock) = -1;
+static void (*follower)(struct device *d, unsigned changes) GUARDED_BY(monitor_lock);
 
 static const struct {
 	unsigned change;

@@ -11,6 +11,7 @@ DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
 TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux \
 	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
 	openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+LINT_PACKAGES = $(BUILD_PACKAGES) clang-19 clang-format clang-tidy git python3
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
 COUNT_PACKAGES = $(BUILD_PACKAGES) valgrind python3
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
@@ -24,7 +25,7 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check pyverbs asan ubsan tsan coverage fuzz bench bench-rxe count interop interop-quick soak arm64 s390x bullseye \
+.PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz bench bench-rxe count interop interop-quick soak arm64 s390x bullseye \
 	trixie install uninstall format clean
 
 all:
@@ -67,6 +68,11 @@ test:
 check:
 	$(packages) $(TEST_PACKAGES)
 	@$(call tests,$(BUILD))
+
+# Of the source text: format, lengths of functions, locks, clang-tidy.
+lint:
+	$(packages) $(LINT_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && tools/lint $(BUILD)
 
 asan ubsan tsan:
 	$(packages) $(TEST_PACKAGES)

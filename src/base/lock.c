@@ -17,7 +17,7 @@ static inline void relax(void)
 #endif
 }
 
-NO_LOCK_ANALYSIS void lock_wait(struct lock *l)
+void lock_wait(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
 		if (lock_try(l))
@@ -27,6 +27,7 @@ NO_LOCK_ANALYSIS void lock_wait(struct lock *l)
 	/* 2 tells the holder to wake us; acquire pairs with the release in lock_drop() */
 	while (atomic_exchange_explicit(&l->word, 2, memory_order_acquire) != 0)
 		syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+	lock_take_over(l);
 }
 
 void lock_wake(struct lock *l)

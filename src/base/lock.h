@@ -21,17 +21,52 @@
 #define ACQUIRE(...)	 LOCK_ATTR(acquire_capability(__VA_ARGS__))
 #define RELEASE(...)	 LOCK_ATTR(release_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) LOCK_ATTR(try_acquire_capability(__VA_ARGS__))
+#define ASSERTS(...)	 LOCK_ATTR(assert_capability(__VA_ARGS__))
 #define NO_LOCK_ANALYSIS LOCK_ATTR(no_thread_safety_analysis)
+/* Of a variable, or a field of a struct. In a struct of C only clang 19 and newer can look it up: see
+ * tools/check-locks. */
+#ifdef UROCE_CHECK_LOCKS
+#define GUARDED_BY(x) LOCK_ATTR(guarded_by(x))
+#else
+#define GUARDED_BY(x)
+#endif
 
 /* 0 free, 1 held, 2 held and somebody sleeps. All zeros is a free lock. */
 struct LOCK_ATTR(capability("lock")) lock {
 	_Atomic uint32_t word;
 };
 
-void lock_wait(struct lock *l);
+/* What clang's analysis cannot follow by itself is said to it by these four. */
+
+/* The lock is held: for a callback, whose caller's prototype says so. */
+static inline void lock_assert_held(struct lock *l) ASSERTS(l)
+{
+	assert(atomic_load_explicit(&l->word, memory_order_relaxed));
+}
+
+/* No other thread can reach what the lock guards: it is being made or freed, or this is the only thread of a child. */
+static inline void lock_assert_unshared(struct lock *l) ASSERTS(l)
+{
+	(void)l;
+}
+
+/* An object is returned with its lock held, or the end of a pair of functions drops what the beginning took: here the
+ * lock leaves one function ... No analysis: the body does nothing. */
+static inline void lock_hand_over(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
+{
+	(void)l;
+}
+
+/* ... and here the other one goes on with it. No analysis: the same. */
+static inline void lock_take_over(struct lock *l) ACQUIRE(l) NO_LOCK_ANALYSIS
+{
+	(void)l;
+}
+
+void lock_wait(struct lock *l) ACQUIRE(l);
 void lock_wake(struct lock *l);
 
-static inline void lock_take(struct lock *l) ACQUIRE(l) NO_LOCK_ANALYSIS
+static inline void lock_take(struct lock *l) ACQUIRE(l)
 {
 	uint32_t free = 0;
 
@@ -39,8 +74,11 @@ static inline void lock_take(struct lock *l) ACQUIRE(l) NO_LOCK_ANALYSIS
 	if (unlikely(!atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire,
 							      memory_order_relaxed)))
 		lock_wait(l);
+	else
+		lock_take_over(l);
 }
 
+/* No analysis: the word is what says whether it was taken. */
 static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSIS
 {
 	uint32_t free = 0;
@@ -55,15 +93,16 @@ static inline bool lock_is_wanted(struct lock *l) REQUIRES(l)
 	return atomic_load_explicit(&l->word, memory_order_relaxed) == 2; /* a hint */
 }
 
-static inline void lock_drop(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
+static inline void lock_drop(struct lock *l) RELEASE(l)
 {
+	lock_hand_over(l);
 	/* release: what was done under the lock is seen by the next holder */
 	if (unlikely(atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2))
 		lock_wake(l);
 }
 
 /* The same, and a full barrier behind it: what was stored under the lock comes before what is loaded from now on. */
-static inline void lock_drop_fully(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
+static inline void lock_drop_fully(struct lock *l) RELEASE(l)
 {
 	lock_drop(l);
 #ifdef __x86_64__

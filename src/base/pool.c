@@ -20,6 +20,7 @@ void pool_fini(struct pool *p)
 {
 	uint32_t chunks = (p->limit + POOL_CHUNK - 1) / POOL_CHUNK;
 
+	lock_assert_unshared(&p->lock);
 	for (uint32_t i = 0; p->chunk && i < chunks; i++)
 		free(atomic_load_explicit(&p->chunk[i], memory_order_relaxed));
 	free(p->chunk);

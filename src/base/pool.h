@@ -13,12 +13,12 @@
 
 struct pool {
 	struct lock lock;
-	uint32_t size;	 /* bytes per object, a multiple of CACHE_LINE */
-	uint32_t limit;	 /* objects at most */
-	uint32_t made;	 /* indexes ever handed out: guarded by lock */
-	uint32_t used;	 /* objects alive: guarded by lock */
-	uint32_t *spare; /* ring of freed indexes, oldest first: guarded by lock */
-	uint32_t spare_head, spare_tail, spare_size;
+	uint32_t size;			   /* bytes per object, a multiple of CACHE_LINE */
+	uint32_t limit;			   /* objects at most */
+	uint32_t made GUARDED_BY(&lock);   /* indexes ever handed out */
+	uint32_t used GUARDED_BY(&lock);   /* objects alive */
+	uint32_t *spare GUARDED_BY(&lock); /* ring of freed indexes, oldest first */
+	uint32_t spare_head GUARDED_BY(&lock), spare_tail GUARDED_BY(&lock), spare_size GUARDED_BY(&lock);
 	_Atomic(char *) *chunk;
 };
 

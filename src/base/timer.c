@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void timers_init(struct timers *t) NO_LOCK_ANALYSIS
+void timers_init(struct timers *t)
 {
 	*t = (struct timers){.next = NEVER};
 }
 
-void timers_fini(struct timers *t) NO_LOCK_ANALYSIS
+void timers_fini(struct timers *t)
 {
+	lock_assert_unshared(&t->lock);
 	free(t->heap);
 	t->heap = NULL;
 }

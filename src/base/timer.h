@@ -14,8 +14,8 @@ struct timer {
 
 struct timers {
 	struct lock lock;
-	struct timer **heap; /* heap[1] is the earliest; this and the counts: guarded by lock */
-	uint32_t count, room, members;
+	struct timer **heap GUARDED_BY(&lock); /* heap[1] is the earliest; this and the counts */
+	uint32_t count GUARDED_BY(&lock), room GUARDED_BY(&lock), members GUARDED_BY(&lock);
 	_Atomic uint64_t next; /* the earliest deadline, NEVER if none: a hint that needs no lock */
 };
 

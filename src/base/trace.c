@@ -40,8 +40,8 @@ static uint32_t ring_mask;
 static pthread_key_t ring_key; /* its destructor hands the ring of a thread that ends to the next new thread */
 
 static struct lock rings_lock; /* guards the making and the reuse of rings */
-static struct trace_ring *spare_rings[RINGS];
-static uint32_t spares;
+static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
+static uint32_t spares GUARDED_BY(rings_lock);
 
 static _Thread_local struct trace_ring *my_ring;
 static _Thread_local bool ringless; /* there was none to be had */

@@ -25,9 +25,9 @@
 struct machine cm;
 
 static struct lock start_lock; /* held while the agent starts and addresses are attached; taken before cm.lock */
-static bool started, has_been_started; /* guarded by start_lock */
+static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lock);
 static int timer = -1;
-static uint64_t timer_at = NEVER; /* guarded by cm.lock */
+static uint64_t timer_at GUARDED_BY(cm.lock) = NEVER;
 /* Attached for good; guarded by cm.lock for writing along with start_lock. */
 static struct path attached[ADDRESSES];
 static uint32_t attached_count;
@@ -39,8 +39,8 @@ uint64_t agent_now(void)
 
 /* Numbers that nobody foresees, fetched many at a time. */
 static struct lock random_lock; /* a leaf */
-static uint32_t random_numbers[64];
-static size_t random_left; /* guarded by random_lock, as they are */
+static uint32_t random_numbers[64] GUARDED_BY(random_lock);
+static size_t random_left GUARDED_BY(random_lock);
 
 uint32_t agent_random(void)
 {
@@ -81,11 +81,13 @@ static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_M
 	return (uint8_t)max_of(slot, 0);
 }
 
-NO_LOCK_ANALYSIS void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
+void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
-	const struct path *known = find_path(&to->local);
+	const struct path *known;
 	struct path path;
 
+	lock_assert_held(&cm.lock);
+	known = find_path(&to->local);
 	if (!known)
 		return; /* we do not take part at that address */
 	path = *known;
@@ -127,14 +129,16 @@ static void agent_set_timer(uint64_t when) REQUIRES(cm.lock)
 	timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-NO_LOCK_ANALYSIS void agent_deadline(struct machine *m, uint64_t when)
+void agent_deadline(struct machine *m, uint64_t when)
 {
+	lock_assert_held(&cm.lock);
 	if (when + SLACK < timer_at)
 		agent_set_timer(when + SLACK);
 }
 
-static void absent(uint32_t id, int err) NO_LOCK_ANALYSIS
+static void absent(uint32_t id, int err)
 {
+	lock_assert_held(&cm.lock);
 	machine_absent(&cm, id, err, agent_now());
 }
 
@@ -164,36 +168,38 @@ static void time_has_come(void *arg)
 
 /* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that: base/fork.def. */
 
-NO_LOCK_ANALYSIS static void agent_before_fork(void)
+static void agent_before_fork(void) ACQUIRE(start_lock)
 {
 	lock_take(&start_lock);
 }
 
-NO_LOCK_ANALYSIS static void agent_after_fork(void)
+static void agent_after_fork(void) RELEASE(start_lock)
 {
 	lock_drop(&start_lock);
 }
 
-NO_LOCK_ANALYSIS static void last_before_fork(void)
+static void last_before_fork(void) ACQUIRE(cm.lock)
 {
 	lock_take(&cm.lock);
 }
 
-NO_LOCK_ANALYSIS static void first_after_fork(void)
+static void first_after_fork(void) RELEASE(cm.lock)
 {
 	lock_drop(&cm.lock);
 }
 
-static void first_in_child(void)
+static void first_in_child(void) RELEASE(cm.lock)
 {
 	random_lock = (struct lock){0};
+	lock_assert_unshared(&random_lock);
 	random_left = 0; /* the parent will use them */
 	first_after_fork();
 }
 
 /* The agent is the parent's, and so are the ids that the child knows. */
-static void agent_forget(void)
+static void agent_forget(void) REQUIRES(start_lock)
 {
+	lock_assert_unshared(&cm.lock);
 	if (started)
 		close(timer);
 	started = false;
@@ -210,7 +216,7 @@ static void agent_forget(void)
 
 /* If there has never been an agent, the ids are as good in the child: of a program that makes some before daemon(3),
  * say. */
-NO_LOCK_ANALYSIS static void agent_in_child(void)
+static void agent_in_child(void) RELEASE(start_lock)
 {
 	if (has_been_started)
 		agent_forget();

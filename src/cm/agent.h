@@ -35,7 +35,7 @@ void agent_look_at(uint64_t when) REQUIRES(cm.lock);
 /* At exit. */
 void ids_release_all(void) REQUIRES(cm.lock);
 /* In a child after fork: what the parent has is the parent's. */
-void ids_forget(void);
+void ids_forget(void) REQUIRES(cm.lock);
 void ports_forget(void);
 void devices_forget(void);
 

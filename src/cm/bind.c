@@ -16,9 +16,9 @@
 #define PORT_TRIES	512
 #define BACKLOG_MAX	1024
 
-static struct lock ports_lock;		     /* taken before cm.lock; held while the shared table is changed */
-static struct list bound = {&bound, &bound}; /* guarded by ports_lock */
-static struct list listeners = {&listeners, &listeners}; /* guarded by cm.lock */
+static struct lock ports_lock; /* taken before cm.lock; held while the shared table is changed */
+static struct list bound GUARDED_BY(ports_lock) = {&bound, &bound};
+static struct list listeners GUARDED_BY(cm.lock) = {&listeners, &listeners};
 
 static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 {
@@ -41,9 +41,9 @@ static bool overlap(const struct id *a, const struct id *b)
 	       bind_covers(&b->port_address, &a->port_address, b->v6_only);
 }
 
-static bool bind_listens(const struct id *id)
+static bool bind_listens(struct id *id)
 {
-	return id->state == ID_LISTENING;
+	return id_state_of(id) == ID_LISTENING;
 }
 
 /* Another id of this process stands against it. */
@@ -240,7 +240,7 @@ PUBLIC int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
 	struct id *id = id_of(base);
 	int error;
 
-	if (!address || id->state != ID_IDLE)
+	if (!address || id_state_of(id) != ID_IDLE)
 		return fail_minus(EINVAL);
 	error = id_bind(id, address);
 	if (error)
@@ -388,9 +388,9 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 	struct id *id = id_of(base);
 	int err;
 
-	if (id->state == ID_IDLE && rdma_bind_addr(base, (struct sockaddr *)&any))
+	if (id_state_of(id) == ID_IDLE && rdma_bind_addr(base, (struct sockaddr *)&any))
 		return -1;
-	if (id->state != ID_BOUND)
+	if (id_state_of(id) != ID_BOUND)
 		return fail_minus(EINVAL);
 	err = enlist(id, backlog);
 	if (err)

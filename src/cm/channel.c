@@ -19,8 +19,8 @@ static struct event_channel *channel_of(struct rdma_event_channel *channel)
 
 /* The memory of a channel outlives it, as a thread of a program that ends may be about to ask there once more, as
  * rping's is. It is told EBADF, but not at once: rping then fails, which has all but ended well. Guarded by cm.lock. */
-static struct list retired = {&retired, &retired};
-static uint32_t retired_count;
+static struct list retired GUARDED_BY(cm.lock) = {&retired, &retired};
+static uint32_t retired_count GUARDED_BY(cm.lock);
 
 static struct event_channel *channel_reuse(void) EXCLUDES(cm.lock)
 {

@@ -155,7 +155,7 @@ PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	struct id *id = id_of(base);
 	int error;
 
-	if (id->state != ID_ROUTE_RESOLVED)
+	if (id_state_of(id) != ID_ROUTE_RESOLVED)
 		return fail_minus(EINVAL);
 	error = -agent_attach(&id->address.local);
 	if (!error)
@@ -282,7 +282,7 @@ PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	bool unclaimed;
 	int error;
 
-	if (!id->connection)
+	if (!id_has_connection(id))
 		return fail_minus(EINVAL);
 	unclaimed = set_unclaimed(id, false);
 	error = id_is_datagram(id) ? accept_datagram(id, p) : accept_stream(id, p);
@@ -327,7 +327,7 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 	struct id *id = id_of(base);
 	bool exists, ends = false;
 
-	if (!id->connection)
+	if (!id_has_connection(id))
 		return fail_minus(EINVAL);
 	id_qp_fail(id);
 	lock_take(&cm.lock);

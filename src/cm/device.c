@@ -7,11 +7,11 @@
 
 #include "verbs/context.h"
 
-static struct lock devices_lock; /* taken before all others */
-static struct cm_device *devices[DEVICE_LIMIT];
-static uint32_t device_count;
+static struct lock opened_lock; /* taken before all others */
+static struct cm_device *devices[DEVICE_LIMIT] GUARDED_BY(opened_lock);
+static uint32_t device_count GUARDED_BY(opened_lock);
 
-static bool device_is_open(struct ibv_device *d) REQUIRES(devices_lock)
+static bool device_is_open(struct ibv_device *d) REQUIRES(opened_lock)
 {
 	for (uint32_t i = 0; i < device_count; i++)
 		if (devices[i]->verbs->device == d)
@@ -19,7 +19,7 @@ static bool device_is_open(struct ibv_device *d) REQUIRES(devices_lock)
 	return false;
 }
 
-static void open_one(struct ibv_device *device) REQUIRES(devices_lock)
+static void open_one(struct ibv_device *device) REQUIRES(opened_lock)
 {
 	struct cm_device *d = calloc(1, sizeof(*d));
 	struct ibv_device_attr attr;
@@ -47,7 +47,7 @@ err:
 }
 
 /* Devices may come with new interfaces; those that are open stay. */
-static void open_all(void) REQUIRES(devices_lock)
+static void open_all(void) REQUIRES(opened_lock)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
@@ -58,7 +58,7 @@ static void open_all(void) REQUIRES(devices_lock)
 		ibv_free_device_list(list);
 }
 
-static struct cm_device *device_find(const union ibv_gid *address, int *index) REQUIRES(devices_lock)
+static struct cm_device *device_find(const union ibv_gid *address, int *index) REQUIRES(opened_lock)
 {
 	for (uint32_t i = 0; i < device_count; i++) {
 		*index = device_find_gid(context_of(devices[i]->verbs)->device, address);
@@ -72,13 +72,13 @@ struct cm_device *device_of_address(const union ibv_gid *address, int *index)
 {
 	struct cm_device *d;
 
-	lock_take(&devices_lock);
+	lock_take(&opened_lock);
 	d = device_find(address, index);
 	if (!d) {
 		open_all();
 		d = device_find(address, index);
 	}
-	lock_drop(&devices_lock);
+	lock_drop(&opened_lock);
 	return d;
 }
 
@@ -86,12 +86,12 @@ int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg)
 {
 	int result = 0;
 
-	lock_take(&devices_lock);
+	lock_take(&opened_lock);
 	open_all();
 	for (uint32_t i = 0; i < device_count && !result; i++)
 		if (!device_is_gone(context_of(devices[i]->verbs)->device))
 			result = use(devices[i], arg);
-	lock_drop(&devices_lock);
+	lock_drop(&opened_lock);
 	return result;
 }
 
@@ -113,10 +113,10 @@ struct ibv_xrcd *device_xrcd(struct cm_device *d)
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
 
-	lock_take(&devices_lock);
+	lock_take(&opened_lock);
 	if (!d->xrcd)
 		d->xrcd = ibv_open_xrcd(d->verbs, &attr);
-	lock_drop(&devices_lock);
+	lock_drop(&opened_lock);
 	return d->xrcd;
 }
 
@@ -127,6 +127,7 @@ enum ibv_mtu device_mtu(const struct cm_device *d)
 
 void devices_forget(void)
 {
-	devices_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	lock_assert_unshared(&opened_lock);
+	opened_lock = (struct lock){0}; /* another thread of the parent may have held it */
 	device_count = 0;
 }

@@ -76,7 +76,7 @@ static void events_found(struct id *id, int status, const struct cm_mad *rep) RE
 	event_post(e);
 }
 
-static void told(void *user, enum cm_event event, int status, const struct cm_mad *mad) NO_LOCK_ANALYSIS
+static void told(void *user, enum cm_event event, int status, const struct cm_mad *mad)
 {
 	/* those that carry nothing */
 	static const enum rdma_cm_event_type plain[] = {
@@ -87,6 +87,7 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 	};
 	struct id *id = user;
 
+	lock_assert_held(&cm.lock);
 	if (id->unclaimed) /* as by the kernel: what the application has in `context` is the listener's yet, and to
 			      accept it fails */
 		return;
@@ -145,13 +146,14 @@ static struct event *make_request(struct id *listener, struct id *id, const stru
 	return e;
 }
 
-static int events_request(struct connection *c, const struct cm_mad *req, void **user) NO_LOCK_ANALYSIS
+static int events_request(struct connection *c, const struct cm_mad *req, void **user)
 {
 	int no_such_service = req->message == CM_REQ ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
 	struct id *listener, *id;
 	struct event *e;
 	struct cm_ip ip;
 
+	lock_assert_held(&cm.lock);
 	if (cm_ip_parse(&ip, req->private_data))
 		return no_such_service;
 	listener = listener_find(req->service, &ip.to);
@@ -186,13 +188,15 @@ static int events_request(struct connection *c, const struct cm_mad *req, void *
 	return 0;
 }
 
-static void met(const struct connection *c) NO_LOCK_ANALYSIS
+static void met(const struct connection *c)
 {
+	lock_assert_held(&cm.lock);
 	liveness_watch(c);
 }
 
-static void events_unanswered(const struct connection *c) NO_LOCK_ANALYSIS
+static void events_unanswered(const struct connection *c)
 {
+	lock_assert_held(&cm.lock);
 	probe_send(&c->address, c->id);
 }
 

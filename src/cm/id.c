@@ -6,7 +6,7 @@
 
 #include "verbs/context.h"
 
-static struct list ids = {&ids, &ids}; /* guarded by cm.lock */
+static struct list ids GUARDED_BY(cm.lock) = {&ids, &ids};
 
 struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps, enum ibv_qp_type type)
 {
@@ -46,8 +46,29 @@ bool id_advance(struct id *id, enum id_state from, enum id_state to)
 	return was;
 }
 
+enum id_state id_state_of(struct id *id)
+{
+	enum id_state state;
+
+	lock_take(&cm.lock);
+	state = id->state;
+	lock_drop(&cm.lock);
+	return state;
+}
+
+bool id_has_connection(struct id *id)
+{
+	bool has;
+
+	lock_take(&cm.lock);
+	has = id->connection;
+	lock_drop(&cm.lock);
+	return has;
+}
+
 static void id_free(struct id *id)
 {
+	lock_assert_unshared(&cm.lock); /* it is in no list any more */
 	pthread_cond_destroy(&id->acknowledged);
 	pthread_mutex_destroy(&id->mutex);
 	free(id->base.route.path_rec);

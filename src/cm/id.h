@@ -2,7 +2,7 @@
 /* An rdma_cm_id, and the events about it. The application makes and destroys it; ids of incoming connections
  * are made when the request arrives, and belong to the application once it has fetched the event.
  *
- * "L": guarded by cm.lock. The rest is its user's: rdma_* functions on one id do not run at the same time,
+ * What cm.lock does not guard is its user's: rdma_* functions on one id do not run at the same time,
  * but for those that wait for an event. */
 #ifndef UROCE_ID_H
 #define UROCE_ID_H
@@ -35,40 +35,42 @@ enum id_state {
 struct group;
 
 struct event_channel {
-	struct rdma_event_channel base; /* what the application holds: first. L; fd is -1 when it has been destroyed */
-	struct list events;		/* L */
-	struct list retired;		/* L: among those that have been destroyed */
-	bool readable;			/* L: the eventfd is */
-	uint32_t waiters;		/* L: threads in rdma_get_cm_event() */
-	void (*notify)(void);		/* in place of the eventfd, for our own use; called with L. Constant */
+	struct rdma_event_channel
+		base; /* what the application holds: first. Under cm.lock; fd is -1 when it has been destroyed */
+	struct list events GUARDED_BY(cm.lock);
+	struct list retired GUARDED_BY(cm.lock); /* among those that have been destroyed */
+	bool readable GUARDED_BY(cm.lock);	 /* the eventfd is */
+	uint32_t waiters GUARDED_BY(cm.lock);	 /* threads in rdma_get_cm_event() */
+	void (*notify)(void); /* in place of the eventfd, for our own use; called with cm.lock. Constant */
 };
 
 struct id {
-	struct rdma_cm_id base; /* what the application holds: first */
-	struct list all;	/* L: among all ids */
-	struct list listening;	/* L: among those that listen */
-	struct list bound;	/* among those that have a port: guarded by bind.c's lock */
-	enum id_state state;	/* L */
-	bool sync;		/* no event channel of the application's: functions wait */
+	struct rdma_cm_id base;			   /* what the application holds: first */
+	struct list all GUARDED_BY(cm.lock);	   /* among all ids */
+	struct list listening GUARDED_BY(cm.lock); /* among those that listen */
+	struct list bound;			   /* among those that have a port: guarded by bind.c's lock */
+	enum id_state state GUARDED_BY(cm.lock);
+	bool sync; /* no event channel of the application's: functions wait */
 
-	struct connection *connection; /* L; NULL: none */
-	struct cm_device *device;      /* L for writing; NULL: not bound to one */
-	bool unclaimed; /* L: of a request that has not been accepted: the application hears nothing of it */
-	bool astray;	/* L: the device has not got its address any more */
+	struct connection *connection GUARDED_BY(cm.lock); /* NULL: none */
+	struct cm_device *device;			   /* cm.lock for writing; NULL: not bound to one */
+	/* of a request that has not been accepted: the application hears nothing of it */
+	bool unclaimed GUARDED_BY(cm.lock);
+	bool astray GUARDED_BY(cm.lock); /* the device has not got its address any more */
 	uint8_t gid_index;
 	struct cm_address address; /* meaningful with `device` */
 
 	union ibv_gid port_address; /* of the port: an address, or any */
 	uint64_t service;	    /* the port with its port space; 0: it has none */
 	bool reuse, v6_only;
-	uint32_t backlog; /* L: of a listener: requests that may still wait to be fetched */
+	uint32_t backlog GUARDED_BY(cm.lock); /* of a listener: requests that may still wait to be fetched */
 
 	/* options */
 	uint8_t tos, ack_timeout;
 	bool has_ack_timeout;
 	struct ibv_ece local_ece, remote_ece;
 
-	/* the connection's parameters, both sides having spoken. L */
+	/* the connection's parameters, both sides having spoken: the thread's that connects, then constant */
 	uint32_t qpn, remote_qpn, qkey;
 	/* Which PSN the peer is to begin with, as we tell it, and we, as it tells us. (IBTA's words allow the
 	 * opposite as well; this is what kernels do.) */
@@ -83,13 +85,13 @@ struct id {
 	void *connect;
 	uint8_t connect_length;
 
-	struct list
-		resolving; /* L: among those that are in this state, with when that began, or they looked last; ... */
-	uint64_t looked, give_up; /* L: ... and when it ends. ns */
-	uint64_t pause;		  /* L: between looks. ns */
+	/* among those that are in this state, with when that began, or they looked last; ... */
+	struct list resolving GUARDED_BY(cm.lock);
+	uint64_t looked GUARDED_BY(cm.lock), give_up GUARDED_BY(cm.lock); /* ... and when it ends. ns */
+	uint64_t pause GUARDED_BY(cm.lock);				  /* between looks. ns */
 
-	struct list groups;		/* multicast */
-	struct rdma_addrinfo *resolved; /* L: by rdma_resolve_addrinfo(), not fetched yet */
+	struct list groups;				    /* multicast */
+	struct rdma_addrinfo *resolved GUARDED_BY(cm.lock); /* by rdma_resolve_addrinfo(), not fetched yet */
 
 	/* events handed out and given back; guarded by `mutex` */
 	pthread_mutex_t mutex;
@@ -98,12 +100,12 @@ struct id {
 };
 
 struct event {
-	struct rdma_cm_event base; /* what the application holds: first */
-	struct list link;	   /* L: in its channel */
-	struct id *id;		   /* whose channel it goes to, and who waits for it to be acknowledged */
-	struct id *request;	   /* of a CONNECT_REQUEST: the new id */
-	bool replied;		   /* CONNECT_RESPONSE: the QP has to follow when it is fetched */
-	struct group *group;	   /* multicast: the join */
+	struct rdma_cm_event base;	      /* what the application holds: first */
+	struct list link GUARDED_BY(cm.lock); /* in its channel */
+	struct id *id;			      /* whose channel it goes to, and who waits for it to be acknowledged */
+	struct id *request;		      /* of a CONNECT_REQUEST: the new id */
+	bool replied;			      /* CONNECT_RESPONSE: the QP has to follow when it is fetched */
+	struct group *group;		      /* multicast: the join */
 	uint8_t private_data[PRIVATE_ROOM];
 };
 
@@ -122,6 +124,8 @@ static inline bool id_is_datagram(const struct id *id)
 struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps, enum ibv_qp_type type);
 /* Whether it was in that state; then it is in the other. */
 bool id_advance(struct id *id, enum id_state from, enum id_state to) EXCLUDES(cm.lock);
+enum id_state id_state_of(struct id *id) EXCLUDES(cm.lock);
+bool id_has_connection(struct id *id) EXCLUDES(cm.lock);
 void id_enlist(struct id *id) REQUIRES(cm.lock);
 /* rdma_create_id() without a channel. */
 int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type type) EXCLUDES(cm.lock);

@@ -18,8 +18,8 @@
 
 #define EVENTS 16
 
-static int deaths = -1;	     /* an epoll set of pidfds: readable when one of them has died */
-static int pidfd[SLOTS + 1]; /* of the process in that slot, + 1; 0: it is not watched */
+static int deaths GUARDED_BY(cm.lock) = -1;	 /* an epoll set of pidfds: readable when one of them has died */
+static int pidfd[SLOTS + 1] GUARDED_BY(cm.lock); /* of the process in that slot, + 1; 0: it is not watched */
 
 static void died(uint8_t slot) REQUIRES(cm.lock)
 {

@@ -9,7 +9,7 @@
 /* 0 or -errno: nobody is watched then. Blocks. */
 int liveness_start(void) EXCLUDES(cm.lock);
 /* In a child after fork. */
-void liveness_forget(void);
+void liveness_forget(void) REQUIRES(cm.lock);
 
 /* The peer of this connection has said something: watch it, if it is one of our host. */
 void liveness_watch(const struct connection *c) REQUIRES(cm.lock);

@@ -218,7 +218,7 @@ static void connection_transmit(struct connection *c, const uint8_t bytes[CM_MAD
 		c->machine->ops->send(c->machine, &c->address, bytes);
 }
 
-struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
+struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user) REQUIRES(m->lock)
 {
 	uint32_t index;
 	uint8_t uses;
@@ -615,6 +615,7 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
  * that is not there is answered in any case, by uroce as by the kernel; here its id and transaction are such as only we
  * can make. The answer goes to the process in our slot; and the request will come again. */
 static void machine_ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+	REQUIRES(m->lock)
 {
 	uint64_t cookie = sources_cookie(&m->sources, &a->remote, mad->local_id, now);
 	struct cm_mad dreq = {.message = CM_DREQ,
@@ -955,6 +956,7 @@ uint64_t machine_deadline(struct machine *m)
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed)
 {
 	/* not the lock: the caller may hold it, and others wait for it */
+	lock_assert_unshared(&m->lock);
 	m->ops = ops;
 	m->slot = slot;
 	m->key = (struct siphash_key){{seed, ~seed}};

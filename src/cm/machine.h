@@ -111,14 +111,15 @@ enum cm_age {
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;		/* the top byte of all communication ids */
-	struct siphash_key key; /* of ids and transactions: a stranger cannot foresee them */
-	uint64_t transactions;	/* counts up with each that is drawn */
-	uint32_t alive;
+	uint8_t slot;				 /* the top byte of all communication ids */
+	struct siphash_key key;			 /* of ids and transactions: a stranger cannot foresee them */
+	uint64_t transactions GUARDED_BY(&lock); /* counts up with each that is drawn */
+	uint32_t alive; /* connections: guarded by lock, which close_connection() cannot name */
 	struct pool connections;
 	struct timers timers;
-	struct list by_remote[CM_BUCKETS]; /* of connections that know their peer's id: by that and its address */
-	struct list by_qpn[CM_BUCKETS];	   /* ... its QPN: by that and its address */
+	struct list by_remote[CM_BUCKETS] GUARDED_BY(
+		&lock); /* of connections that know their peer's id: by that and its address */
+	struct list by_qpn[CM_BUCKETS] GUARDED_BY(&lock); /* ... its QPN: by that and its address */
 	struct {
 		struct list oldest;
 		uint32_t count;
@@ -185,7 +186,7 @@ uint64_t machine_deadline(struct machine *m);
 int machine_owner(const uint8_t mad[CM_MAD_BYTES], uint64_t *service);
 
 /* NULL: CONNECTION_LIMIT are alive or no memory. */
-struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user);
+struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user) REQUIRES(m->lock);
 /* The user wants no more events. A connection that is alive ends as the protocol has it. */
 void connection_release(struct connection *c, uint64_t now);
 

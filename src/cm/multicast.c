@@ -7,7 +7,7 @@
 #include "link/netif.h"
 
 struct group {
-	struct list link; /* among those of its id; guarded by cm.lock */
+	struct list link GUARDED_BY(cm.lock); /* among those of its id */
 	union ibv_gid gid;
 	struct sockaddr_storage address;
 	void *context; /* the application's */

@@ -19,15 +19,16 @@ static int set_tos(struct id *id, const void *value)
 static int set_reuse(struct id *id, const void *value)
 {
 	bool reuse = *(const int *)value;
+	enum id_state state = id_state_of(id);
 
-	if (reuse ? id->state == ID_LISTENING : id->state != ID_IDLE)
+	if (reuse ? state == ID_LISTENING : state != ID_IDLE)
 		return EINVAL;
 	return id_share_port(id, reuse);
 }
 
 static int set_v6_only(struct id *id, const void *value)
 {
-	if (id->state != ID_IDLE)
+	if (id_state_of(id) != ID_IDLE)
 		return EINVAL;
 	id->v6_only = *(const int *)value;
 	return 0;

@@ -20,7 +20,7 @@ static const struct family {
 	{AF_INET6, IPPROTO_IPV6, IPV6_RECVERR, IPV6_RECVERR},
 };
 
-static int sockets[ARRAY_SIZE(families)] = {-1, -1}; /* guarded by cm.lock; -1: not yet */
+static int sockets[ARRAY_SIZE(families)] GUARDED_BY(cm.lock) = {-1, -1}; /* -1: not yet */
 
 /* A packet to QP 0, which takes none on RoCE, and which has no ICRC either. It is as long as a packet must be: of
  * shorter ones rxe, up to Linux 6.12 at least, gives up a queue pair that it has not looked up, and takes its machine
@@ -85,7 +85,7 @@ static int error_in(struct msghdr *m, const struct family *f)
 }
 
 /* Each comes with as much of what it is about as whoever sent it has returned. */
-static bool cm_probe_collect(size_t i, void (*absent)(uint32_t id, int err))
+static bool cm_probe_collect(size_t i, void (*absent)(uint32_t id, int err)) REQUIRES(cm.lock)
 {
 	union {
 		struct cmsghdr h;

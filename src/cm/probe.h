@@ -15,6 +15,6 @@ void probe_send(const struct cm_address *address, uint32_t id) REQUIRES(cm.lock)
 /* Hands out what has come back: whose it was, and -errno: ECONNREFUSED, or what says that there is no way. */
 void probe_collect(void (*absent)(uint32_t id, int err)) REQUIRES(cm.lock);
 /* In a child after fork. */
-void probe_forget(void);
+void probe_forget(void) REQUIRES(cm.lock);
 
 #endif

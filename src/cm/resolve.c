@@ -169,13 +169,13 @@ static void resolve_post(struct id *id, enum rdma_cm_event_type type, int status
 #define LONG_PAUSE  (64 * MSEC)
 #define LASTS	    SEC /* that a neighbor was there: a question takes 25 us, too long for each of a thousand connections */
 
-static struct list resolving = {&resolving, &resolving}; /* guarded by cm.lock */
+static struct list resolving GUARDED_BY(cm.lock) = {&resolving, &resolving};
 
 /* Guarded by cm.lock. */
 static struct {
 	struct cm_address address;
 	uint64_t until;
-} last_found;
+} last_found GUARDED_BY(cm.lock);
 
 /* 0: the kernel knows it, or need not; or -errno, as next_hop_look() has it. One's own address is the usual case, and
  * needs no question. */
@@ -260,11 +260,12 @@ static void look_for_neighbor(struct id *id, uint32_t ms)
 PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct sockaddr *to, int timeout)
 {
 	struct id *id = id_of(base);
+	enum id_state state = id_state_of(id);
 	int error;
 
-	if (!to || (id->state != ID_IDLE && id->state != ID_BOUND))
+	if (!to || (state != ID_IDLE && state != ID_BOUND))
 		return fail_minus(EINVAL);
-	error = id->state == ID_IDLE ? bind_source(id, source, to) : 0;
+	error = state == ID_IDLE ? bind_source(id, source, to) : 0;
 	if (!error)
 		error = cm_resolve(id, to);
 	if (error > 0)
@@ -304,7 +305,7 @@ int id_resolve_route(struct id *id)
 {
 	int error;
 
-	if (id->state != ID_ADDRESS_RESOLVED)
+	if (id_state_of(id) != ID_ADDRESS_RESOLVED)
 		return EINVAL;
 	error = make_path(id);
 	if (error)

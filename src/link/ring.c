@@ -111,7 +111,7 @@ void ring_retire(struct ring *r)
 	munmap(at + WORDS_BYTES, 2 * (size_t)r->size);
 	/* zeros in place of the words; if there is no memory for that, they stay, and with them the ring's, until
 	 * ring_unmap() */
-	mmap(at, WORDS_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	(void)mmap(at, WORDS_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 	r->data = NULL;
 	r->size = 0;
 }

@@ -83,10 +83,10 @@ struct udp_options {
 struct udp_tx {
 	int fd;
 	struct lock lock;
-	struct udp_options own;	   /* the socket's settings */
-	struct udp_options wanted; /* what the last datagram needed ... */
-	uint32_t times;		   /* ... and how many in a row */
-	bool own_refused;
+	struct udp_options own GUARDED_BY(&lock);    /* the socket's settings */
+	struct udp_options wanted GUARDED_BY(&lock); /* what the last datagram needed ... */
+	uint32_t times GUARDED_BY(&lock);	     /* ... and how many in a row */
+	bool own_refused GUARDED_BY(&lock);
 };
 
 /* A way to one peer: see udp_way.c. tx ring.lock guards all of it. */

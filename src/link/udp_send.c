@@ -203,14 +203,16 @@ static struct udp_options options_of(const struct train *t, const struct link_tx
 }
 
 /* 0 or -errno. */
-static int transmit(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx) NO_LOCK_ANALYSIS
+static int transmit(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx)
 {
 	union udp_address to;
 	struct udp_options options = options_of(t, tx);
 	struct msghdr m = {.msg_iov = t->iov, .msg_iovlen = t->pieces};
 
-	if (way)
+	if (way) {
+		lock_assert_held(&way->tx.lock); /* by udp_way_enter() */
 		return udp_transmit_by(udp, &way->tx, &m, options, t->bytes);
+	}
 	m.msg_name = &to;
 	m.msg_namelen = udp_address_of(udp, tx->dgid, ROCE_PORT, &to);
 	return udp_transmit(udp, &m, options, t->bytes);

@@ -185,7 +185,7 @@ static bool udp_way_is_crowded(struct udp_way *w) REQUIRES(w->tx.lock)
 	return true;
 }
 
-NO_LOCK_ANALYSIS struct udp_way *udp_way_enter(struct udp *udp, const union ibv_gid *to)
+struct udp_way *udp_way_enter(struct udp *udp, const union ibv_gid *to)
 {
 	struct udp_way *w = &udp->way[udp_hash(to, 0) >> 28];
 
@@ -194,14 +194,17 @@ NO_LOCK_ANALYSIS struct udp_way *udp_way_enter(struct udp *udp, const union ibv_
 		atomic_fetch_add_explicit(&w->missed, 1, memory_order_relaxed);
 		return NULL;
 	}
-	if (likely(is_to(w, to) && udp_way_is_open(udp, w) && !udp_way_is_crowded(w)))
-		return w;
-	lock_drop(&w->tx.lock);
-	return NULL;
+	if (unlikely(!is_to(w, to) || !udp_way_is_open(udp, w) || udp_way_is_crowded(w))) {
+		lock_drop(&w->tx.lock);
+		return NULL;
+	}
+	lock_hand_over(&w->tx.lock); /* to udp_way_leave() */
+	return w;
 }
 
-NO_LOCK_ANALYSIS void udp_way_leave(struct udp_way *w, int err)
+void udp_way_leave(struct udp_way *w, int err)
 {
+	lock_take_over(&w->tx.lock);
 	if (likely(!err)) {
 		if (unlikely(++w->next % LATELY == 0))
 			atomic_store_explicit(&w->missed, 0, memory_order_relaxed);

@@ -22,8 +22,8 @@ struct domain {
 	uint32_t count;
 };
 
-static struct lock domains_lock;		   /* outermost: nobody who calls holds a lock */
-static struct list domains = {&domains, &domains}; /* guarded by it */
+static struct lock domains_lock; /* outermost: nobody who calls holds a lock */
+static struct list domains GUARDED_BY(domains_lock) = {&domains, &domains};
 
 static union ibv_gid address_of(const struct xrcd_name *name)
 {

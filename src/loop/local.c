@@ -445,17 +445,19 @@ void local_meet(struct qp *qp)
 	local_follow(qp);
 }
 
-NO_LOCK_ANALYSIS struct local_peer *local_enter(struct qp *qp)
+struct local_peer *local_enter(struct qp *qp)
 {
 	struct local_peer *n = qp->path.local_peer;
 
 	if (!local_follow(qp))
 		return NULL;
 	lock_take(&n->lock);
-	if (likely(local_peer_state(n) == LOCAL_PEER_MET))
-		return n;
-	lock_drop(&n->lock);
-	return NULL;
+	if (unlikely(local_peer_state(n) != LOCAL_PEER_MET)) {
+		lock_drop(&n->lock);
+		return NULL;
+	}
+	lock_hand_over(&n->lock); /* to local_leave() */
+	return n;
 }
 
 uint32_t local_room(struct local_peer *n)
@@ -508,8 +510,9 @@ void local_wait_no_more(struct qp *qp)
 	qp->is_ready = false;
 }
 
-NO_LOCK_ANALYSIS void local_leave(struct qp *qp, struct local_peer *n, bool full)
+void local_leave(struct qp *qp, struct local_peer *n, bool full)
 {
+	lock_take_over(&n->lock);
 	if (unlikely(full))
 		local_wait(qp, n);
 	if (ring_must_wake(&n->tx_ring))
@@ -606,7 +609,7 @@ static void empty_doorbells(const struct local *local)
 			;
 }
 
-NO_LOCK_ANALYSIS void local_released(void *loop)
+void local_released(void *loop)
 {
 	struct loop *l = loop;
 

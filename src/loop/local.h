@@ -84,7 +84,7 @@ void local_meet(struct qp *qp) REQUIRES(qp->lock);
 struct local_peer *local_enter(struct qp *qp) REQUIRES(qp->lock);
 /* What a tx batch may put into the ring. */
 uint32_t local_room(struct local_peer *n);
-void local_leave(struct qp *qp, struct local_peer *n, bool full);
+void local_leave(struct qp *qp, struct local_peer *n, bool full) REQUIRES(qp->lock);
 
 /* With the local peer's lock: the QP is run when there is room; the doorbell. */
 void local_wait(struct qp *qp, struct local_peer *n) REQUIRES(qp->lock);

@@ -89,26 +89,30 @@ static void free_loop(struct loop *l)
 
 /* ---- fork: the child keeps no descriptor of ours and touches nothing that other threads may have held ---- */
 
-NO_LOCK_ANALYSIS static void loop_before_fork(void)
+static void loop_before_fork(void) ACQUIRE(life)
 {
 	struct loop *l;
 
 	lock_take(&life);
 	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
-	if (l)
+	if (l) {
 		lock_take(&l->local.lock);
+		lock_hand_over(&l->local.lock); /* to loop_after_fork() */
+	}
 }
 
-NO_LOCK_ANALYSIS static void loop_after_fork(void)
+static void loop_after_fork(void) RELEASE(life)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 
-	if (l)
+	if (l) {
+		lock_take_over(&l->local.lock);
 		lock_drop(&l->local.lock);
+	}
 	lock_drop(&life);
 }
 
-NO_LOCK_ANALYSIS static void loop_in_child(void)
+static void loop_in_child(void) RELEASE(life)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 
@@ -184,13 +188,13 @@ void loop_put(struct hca *hca)
 		free_loop(l);
 }
 
-NO_LOCK_ANALYSIS struct loop *loop_hold(void)
+struct loop *loop_hold(void) ACQUIRE(life)
 {
 	lock_take(&life);
 	return atomic_load_explicit(&loop_current, memory_order_relaxed);
 }
 
-NO_LOCK_ANALYSIS void loop_release(void)
+void loop_release(void) RELEASE(life)
 {
 	lock_drop(&life);
 }
@@ -260,12 +264,12 @@ static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 	free(port);
 }
 
-NO_LOCK_ANALYSIS void port_stop(struct loop *l, struct port *port)
+void port_stop(struct loop *l, struct port *port) REQUIRES(life)
 {
 	remove_port(l, port);
 }
 
-NO_LOCK_ANALYSIS int port_start(struct loop *l, struct port *port)
+int port_start(struct loop *l, struct port *port) REQUIRES(life)
 {
 	int err = add_port(l, port);
 

@@ -37,7 +37,7 @@ struct raw_port {
 
 /* Guards all that is here; taken before qp->lock. The helper holds its watch_lock then. */
 static struct lock raw_lock;
-static struct list ports = {&ports, &ports};
+static struct list ports GUARDED_BY(raw_lock) = {&ports, &ports};
 static _Atomic uint32_t listening; /* hint: ports that frames come in at. Relaxed */
 
 static struct raw_port *raw_port_of(const struct qp *qp)
@@ -328,8 +328,9 @@ void raw_remove_rule(struct flow_rule *rule)
 	free(buffer);
 }
 
-NO_LOCK_ANALYSIS void raw_forget(void)
+void raw_forget(void)
 {
+	lock_assert_unshared(&raw_lock);
 	list_each (l, &ports) {
 		struct raw_port *p = container_of(l, struct raw_port, all);
 

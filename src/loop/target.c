@@ -139,13 +139,14 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	return true;
 }
 
-NO_LOCK_ANALYSIS void target_heard(struct loop *l, const struct handover_report *r, uint64_t now)
+void target_heard(struct loop *l, const struct handover_report *r, uint64_t now)
 {
 	struct qp *qp = hca_find_qp(&l->hca, r->qpn);
 	struct xrc_delegation *a;
 
 	if (!qp)
 		return;
+	lock_take_over(&qp->lock);
 	if (!is_xrc_target(qp))
 		goto out;
 	a = &qp->xrc->delegation;
@@ -279,10 +280,12 @@ struct qp *target_delegate(struct loop *l, const struct handover_pass *h)
 	if (!delegate)
 		return NULL;
 	lock_take(&delegate->lock);
-	if (delegate_begin(l, delegate, h))
-		return delegate;
-	lock_drop(&delegate->lock);
-	return NULL;
+	if (!delegate_begin(l, delegate, h)) {
+		lock_drop(&delegate->lock);
+		return NULL;
+	}
+	lock_hand_over(&delegate->lock);
+	return delegate;
 }
 
 static void delegate_report(struct loop *l, struct qp *delegate) REQUIRES(delegate->lock)

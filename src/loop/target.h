@@ -18,7 +18,7 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 void target_heard(struct loop *l, const struct handover_report *r, uint64_t now) REQUIRES(l->receive);
 
 /* Of the process with the SRQ: its delegate for a packet that was passed on, locked; NULL: it is not for any. */
-struct qp *target_delegate(struct loop *l, const struct handover_pass *h) REQUIRES(l->receive) NO_LOCK_ANALYSIS;
+struct qp *target_delegate(struct loop *l, const struct handover_pass *h) REQUIRES(l->receive);
 /* ... when all that has come for it at once has been taken: what that changed is reported before it is acknowledged. */
 void target_run(struct loop *l, struct qp *delegate, uint64_t now) REQUIRES(delegate->lock, l->receive);
 /* ... of which the owner has lost sight. */

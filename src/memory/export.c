@@ -218,6 +218,7 @@ void export_release(struct share *s, uint32_t file)
 
 void export_close(struct share *s)
 {
+	lock_assert_unshared(&s->file_lock);
 	for (uint32_t i = 0; i < SHARE_FILES; i++)
 		if (s->file[i].regions && s->file[i].fd >= 0)
 			close(s->file[i].fd);

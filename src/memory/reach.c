@@ -45,8 +45,8 @@ struct reach {
 	int arena;
 	struct lock lock; /* guards the making of views */
 	_Atomic(struct view *) view[EXTENTS / VIEW_CHUNK];
-	struct iovec *old; /* views that were too short: unmapped at the end */
-	uint32_t olds;
+	struct iovec *old GUARDED_BY(&lock); /* views that were too short: unmapped at the end */
+	uint32_t olds GUARDED_BY(&lock);
 	struct importer importer;
 };
 
@@ -189,6 +189,7 @@ void reach_close(struct reach *r)
 {
 	if (!r)
 		return;
+	lock_assert_unshared(&r->lock);
 	reach_dead(r);
 	for (uint32_t i = 0; i < r->olds; i++)
 		munmap(r->old[i].iov_base, r->old[i].iov_len);

@@ -59,6 +59,7 @@ int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t k
 		free(s);
 		return err;
 	}
+	lock_assert_unshared(&s->lock);
 	s->slot = slot;
 	s->code = key_code(key_mix, key_mask);
 	s->takes_part = barrier_join();
@@ -84,6 +85,7 @@ static bool is_inert(const struct share *s)
 
 static void close_all(struct share *s)
 {
+	lock_assert_unshared(&s->lock);
 	close(s->fd);
 	export_close(s);
 	for (int i = 0; i < SHARE_SLOTS; i++)

@@ -102,20 +102,21 @@ struct share {
 	_Atomic bool inert;			    /* a child's copy. Relaxed: set before the child has threads */
 	_Atomic uint64_t settled;		    /* of all that was closed, so much is known to have nobody inside */
 	_Atomic uint64_t visitor[SHARE_SLOTS / 64]; /* a bit for each that is admitted */
-	struct lock lock;			    /* guards what follows */
 	struct key_code code;
-	struct arena *arena; /* NULL: nothing is made shareable */
-	pid_t pid[SHARE_SLOTS];
-	int pidfd[SHARE_SLOTS]; /* -1: none */
+	struct arena *arena;	       /* NULL: nothing is made shareable */
+	void (*on_release)(void *arg); /* set before there are regions */
+	void *on_release_arg;
 
-	struct lock file_lock; /* guards what follows, and the table's files */
-	uint64_t file_serial;  /* the last that was given */
+	struct lock lock; /* guards what follows */
+	pid_t pid[SHARE_SLOTS] GUARDED_BY(&lock);
+	int pidfd[SHARE_SLOTS] GUARDED_BY(&lock); /* -1: none */
+
+	struct lock file_lock;			     /* guards what follows, and the table's files */
+	uint64_t file_serial GUARDED_BY(&file_lock); /* the last that was given */
 	struct {
 		uint32_t regions; /* open ones; 0: the place is free */
 		int fd;		  /* -1: none */
-	} file[SHARE_FILES];
-	void (*on_release)(void *arg);
-	void *on_release_arg;
+	} file[SHARE_FILES] GUARDED_BY(&file_lock);
 };
 
 /* 0 or -errno. The keys of the regions are made by these numbers (hca.h). */

@@ -42,14 +42,15 @@ struct arena {
 	uint64_t inode;
 	uint32_t device_major, device_minor;
 	uint64_t page;
-	struct lock lock;      /* guards what follows */
-	struct extent *extent; /* [EXTENTS] */
-	uint32_t used;	       /* one past the highest that is in use */
-	uint32_t idle_limit;
-	uint64_t idle_bytes;
-	struct piece private[PRIVATES]; /* pages of open regions that are not in the arena, wholly or in part */
-	uint32_t privates;
-	uint32_t lost; /* more of those, which found no room: nothing moves while there are any */
+	struct lock lock;			 /* guards what follows */
+	struct extent *extent GUARDED_BY(&lock); /* [EXTENTS] */
+	uint32_t used GUARDED_BY(&lock);	 /* one past the highest that is in use */
+	uint32_t idle_limit GUARDED_BY(&lock);
+	uint64_t idle_bytes GUARDED_BY(&lock);
+	/* pages of open regions that are not in the arena, wholly or in part */
+	struct piece private[PRIVATES] GUARDED_BY(&lock);
+	uint32_t privates GUARDED_BY(&lock);
+	uint32_t lost GUARDED_BY(&lock); /* more of those, which found no room: nothing moves while there are any */
 };
 
 static _Atomic(struct arena *) current; /* of this process, for fork() and madvise() */
@@ -115,7 +116,7 @@ static bool is_alone(void)
 	       threads <= 1 + (unsigned long)atomic_load_explicit(&own_threads, memory_order_relaxed);
 }
 
-static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t end)
+static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t end) REQUIRES(a->lock)
 {
 	if (a->lost)
 		return true;
@@ -125,7 +126,7 @@ static bool shareable_is_open(const struct arena *a, uint64_t start, uint64_t en
 	return false;
 }
 
-static void shareable_remember(struct arena *a, uint64_t start, uint64_t end)
+static void shareable_remember(struct arena *a, uint64_t start, uint64_t end) REQUIRES(a->lock)
 {
 	if (start >= end)
 		return;
@@ -135,7 +136,7 @@ static void shareable_remember(struct arena *a, uint64_t start, uint64_t end)
 		a->private[a->privates++] = (struct piece){start, end};
 }
 
-static void shareable_forget(struct arena *a, uint64_t start, uint64_t end)
+static void shareable_forget(struct arena *a, uint64_t start, uint64_t end) REQUIRES(a->lock)
 {
 	if (start >= end)
 		return;
@@ -333,7 +334,7 @@ static bool shareable_move(struct arena *a, uint64_t start, uint64_t end, uint64
 
 /* ---- extents ---- */
 
-static void mark_mapped(struct arena *a, uint8_t *mapped)
+static void mark_mapped(struct arena *a, uint8_t *mapped) REQUIRES(a->lock)
 {
 	struct mapping m = {0};
 	struct maps maps;
@@ -512,12 +513,14 @@ void shareable_release(struct arena *a, void *address, uint64_t length, const st
 static int forked[2] = {-1, -1};
 static _Thread_local struct arena *fork_arena;
 
-static bool has_extents(const struct arena *a)
+/* No analysis: also asked without the lock, by who empties memory. What was made shareable there has been seen to be.
+ */
+NO_LOCK_ANALYSIS static bool has_extents(const struct arena *a)
 {
 	return a && a->used;
 }
 
-NO_LOCK_ANALYSIS static void shareable_before_fork(void)
+static void shareable_before_fork(void)
 {
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
 
@@ -528,15 +531,17 @@ NO_LOCK_ANALYSIS static void shareable_before_fork(void)
 	/* without a pipe the parent does not wait, and the child may see what the parent wrote just after */
 	if (has_extents(a) && pipe2(forked, O_CLOEXEC))
 		forked[0] = forked[1] = -1;
+	lock_hand_over(&a->lock); /* to in_parent() and shareable_in_child() */
 }
 
-NO_LOCK_ANALYSIS static void in_parent(void)
+static void in_parent(void)
 {
 	struct arena *a = fork_arena;
 	char byte;
 
 	if (!a)
 		return;
+	lock_take_over(&a->lock);
 	if (forked[0] >= 0) {
 		close(forked[1]);
 		while (read(forked[0], &byte, 1) < 0 && errno == EINTR)
@@ -562,7 +567,7 @@ static void make_all_private(const struct arena *a)
 	maps_close(&maps);
 }
 
-NO_LOCK_ANALYSIS static void shareable_in_child(void)
+static void shareable_in_child(void)
 {
 	struct arena *a = fork_arena;
 
@@ -571,6 +576,7 @@ NO_LOCK_ANALYSIS static void shareable_in_child(void)
 	atomic_store_explicit(&own_threads, 0, memory_order_relaxed);
 	if (!a)
 		return;
+	lock_take_over(&a->lock);
 	if (has_extents(a))
 		make_all_private(a);
 	if (forked[0] >= 0) {
@@ -594,7 +600,7 @@ __attribute__((constructor)) static void shareable_watch_forks(void)
 
 /* ---- */
 
-NO_LOCK_ANALYSIS void shareable_emptied(void *address, uint64_t length)
+void shareable_emptied(void *address, uint64_t length)
 {
 	/* acquire pairs with arena_get() */
 	struct arena *a = atomic_load_explicit(&current, memory_order_acquire);
@@ -633,6 +639,7 @@ static struct arena *make_arena(void)
 
 	if (!a)
 		return NULL;
+	lock_assert_unshared(&a->lock);
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	a->idle_limit = IDLE_MANY;
 	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

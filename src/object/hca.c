@@ -57,8 +57,10 @@ NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
 		return NULL;
 	qp_fetch(qp);
 	lock_take(&qp->lock);
-	if (qp->alive && qp->base.qp_num == qpn)
-		return qp;
-	lock_drop(&qp->lock);
-	return NULL;
+	if (unlikely(!qp->alive || qp->base.qp_num != qpn)) {
+		lock_drop(&qp->lock);
+		return NULL;
+	}
+	lock_hand_over(&qp->lock);
+	return qp;
 }

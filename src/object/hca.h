@@ -65,8 +65,8 @@ struct hca {
 	struct pool srqs;		   /* struct srq, by SRQ number */
 	struct timers timers;		   /* one timer per QP */
 	struct lock ready_lock;		   /* a leaf */
-	struct list ready;		   /* QPs that have something to send: guarded by ready_lock */
-	_Atomic bool has_ready;		   /* hint: the list is not empty */
+	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send: guarded by ready_lock */
+	_Atomic bool has_ready;			   /* hint: the list is not empty */
 };
 
 /* What the engine counts, of all queue pairs of the process since it began, as adapters do. Only where something out of
@@ -96,7 +96,7 @@ void hca_fini(struct hca *hca);
 /* A number nobody can guess (nor needs to: keys are checked against the region anyway). */
 uint64_t hca_random(struct hca *hca);
 
-/* The QP that has this number, locked; NULL if none has. The caller drops qp->lock. */
-struct qp *hca_find_qp(struct hca *hca, uint32_t qpn) NO_LOCK_ANALYSIS;
+/* The QP that has this number, locked; NULL if none has. The caller says lock_take_over(&qp->lock), and drops it. */
+struct qp *hca_find_qp(struct hca *hca, uint32_t qpn);
 
 #endif

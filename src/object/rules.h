@@ -66,11 +66,11 @@ struct flow_counters {
 	_Atomic uint64_t packets, bytes; /* relaxed: counts */
 	_Atomic uint32_t users;		 /* rules */
 	struct lock lock;
-	uint32_t points; /* guarded by lock, as is what each of them shows: */
+	uint32_t points GUARDED_BY(&lock); /* guarded by lock, as is what each of them shows: */
 	struct {
 		uint32_t index;
 		bool bytes;
-	} point[8];
+	} point[8] GUARDED_BY(&lock);
 };
 
 /* From ibv_create_flow's attributes. 0, EINVAL (malformed) or EOPNOTSUPP (a spec or flag that is not known). */

@@ -28,8 +28,8 @@ enum {
 };
 
 static struct lock lock; /* guards all below; held around a fork */
-static struct list bridges = {&bridges, &bridges};
-static int next_number = FIRST;
+static struct list bridges GUARDED_BY(lock) = {&bridges, &bridges};
+static int next_number GUARDED_BY(lock) = FIRST;
 /* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and
  * what is open, and not what is neither. Not held around a fork: to close one needs locks that are. */
 static struct lock end_lock;
@@ -145,7 +145,7 @@ static void bridge_finish(struct bridge *b)
 }
 
 /* The C library writes what is left in FILEs after this. */
-NO_LOCK_ANALYSIS static void bridge_end(void)
+static void bridge_end(void) ACQUIRE(end_lock)
 {
 	lock_take(&lock);
 	if (!list_empty(&bridges))
@@ -337,18 +337,18 @@ PUBLIC FILE *fdopen(int fd, const char *mode)
 
 /* ---- forks ---- */
 
-NO_LOCK_ANALYSIS void bridges_before_fork(void)
+void bridges_before_fork(void) ACQUIRE(lock)
 {
 	lock_take(&lock);
 }
 
-NO_LOCK_ANALYSIS void bridges_after_fork(void)
+void bridges_after_fork(void) RELEASE(lock)
 {
 	lock_drop(&lock);
 }
 
 /* The threads are the parent's. Of the pairs the child has the program's ends, if any. */
-NO_LOCK_ANALYSIS void bridges_in_child(void)
+void bridges_in_child(void) RELEASE(lock)
 {
 	struct list *l;
 

@@ -36,11 +36,11 @@ struct request {
 };
 
 static struct lock lock; /* guards all below; held around a fork */
-static struct list families = {&families, &families};
-static int steward_set = -1;	/* an epoll set of the families. -1: there is no steward yet */
-static struct family *expected; /* of the fork that is under way */
-static int theirs = -1;		/* of that, the child's end */
-static int to_parent = -1;	/* in a child. Constant once there are threads */
+static struct list families GUARDED_BY(lock) = {&families, &families};
+static int steward_set GUARDED_BY(lock) = -1;	 /* an epoll set of the families. -1: there is no steward yet */
+static struct family *expected GUARDED_BY(lock); /* of the fork that is under way */
+static int theirs GUARDED_BY(lock) = -1;	 /* of that, the child's end */
+static int to_parent = -1;			 /* in a child. Constant once there are threads */
 
 /* ---- one descriptor through a socket ---- */
 
@@ -129,6 +129,7 @@ static void end_family(struct family *f)
 
 static void *be_steward(void *arg)
 {
+	int set = (int)(intptr_t)arg; /* steward_set, which stays as long as there is a steward */
 	struct epoll_event e;
 
 	inside = 1;
@@ -137,7 +138,7 @@ static void *be_steward(void *arg)
 		struct family *f;
 		int answer;
 
-		if (NEXT(epoll_wait)(steward_set, &e, 1, -1) != 1)
+		if (NEXT(epoll_wait)(set, &e, 1, -1) != 1)
 			continue;
 		f = e.data.ptr;
 		if (receive_with(f->fd, &r, sizeof(r), &answer))
@@ -182,7 +183,7 @@ static struct family *make_family(uint32_t count) REQUIRES(lock)
 	return f;
 }
 
-NO_LOCK_ANALYSIS void inherit_before_fork(void)
+void inherit_before_fork(void) ACQUIRE(lock)
 {
 	uint32_t count = &OPS ? count_rdma() : 0;
 
@@ -190,7 +191,7 @@ NO_LOCK_ANALYSIS void inherit_before_fork(void)
 	expected = count ? make_family(count) : NULL;
 }
 
-static void close_theirs(void)
+static void close_theirs(void) REQUIRES(lock)
 {
 	if (theirs >= 0)
 		NEXT(close)(theirs);
@@ -203,7 +204,7 @@ static bool watch(struct family *f) REQUIRES(lock)
 
 	if (steward_set < 0) {
 		steward_set = high_fd(NEXT(epoll_create1)(EPOLL_CLOEXEC));
-		if (steward_set >= 0 && thread_start(be_steward, NULL)) {
+		if (steward_set >= 0 && thread_start(be_steward, (void *)(intptr_t)steward_set)) {
 			NEXT(close)(steward_set);
 			steward_set = -1;
 		}
@@ -211,7 +212,7 @@ static bool watch(struct family *f) REQUIRES(lock)
 	return steward_set >= 0 && !NEXT(epoll_ctl)(steward_set, EPOLL_CTL_ADD, f->fd, &e);
 }
 
-NO_LOCK_ANALYSIS void inherit_after_fork(void)
+void inherit_after_fork(void) RELEASE(lock)
 {
 	struct family *f = expected;
 	bool watched = true;
@@ -226,7 +227,7 @@ NO_LOCK_ANALYSIS void inherit_after_fork(void)
 		INSIDE((end_family(f), 0));
 }
 
-NO_LOCK_ANALYSIS bool inherit_in_child(void)
+bool inherit_in_child(void) RELEASE(lock)
 {
 	bool any = expected;
 	struct list *l;

@@ -170,7 +170,7 @@ struct early {
 };
 
 static struct lock early_lock; /* guards what follows. Not held around a fork: a child begins anew */
-static struct list early = {&early, &early};
+static struct list early GUARDED_BY(early_lock) = {&early, &early};
 
 static void drop_early(struct early *e) REQUIRES(early_lock)
 {

@@ -40,14 +40,14 @@ struct lock move_lock;
 
 /* ---- state ---- */
 
-NO_LOCK_ANALYSIS static void socket_before_fork(void)
+static void socket_before_fork(void) ACQUIRE(move_lock)
 {
 	lock_take(&move_lock);
 	inherit_before_fork();
 	bridges_before_fork();
 }
 
-NO_LOCK_ANALYSIS static void socket_after_fork(void)
+static void socket_after_fork(void) RELEASE(move_lock)
 {
 	bridges_after_fork();
 	inherit_after_fork();
@@ -55,7 +55,7 @@ NO_LOCK_ANALYSIS static void socket_after_fork(void)
 }
 
 /* The child has none of its parent's connections, unless it asks for them; it may listen where the parent does not. */
-NO_LOCK_ANALYSIS static void socket_in_child(void)
+static void socket_in_child(void) RELEASE(move_lock)
 {
 	bool inherits;
 

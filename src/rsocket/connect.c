@@ -10,7 +10,7 @@
 #define CLOSE_SPIN \
 	(50 * USEC) /* to see the last bytes arrive: about what it costs to leave that to the service thread */
 
-static int connect_set_options(struct rsocket *rs)
+static int connect_set_options(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	int on = 1;
 	uint8_t tos = (uint8_t)rs->tos;
@@ -24,7 +24,7 @@ static int connect_set_options(struct rsocket *rs)
 	return 0;
 }
 
-static int need_id(struct rsocket *rs)
+static int need_id(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	struct rdma_event_channel *ch;
 
@@ -88,7 +88,7 @@ static bool connect_is_settled(struct rsocket *rs)
 	return rsocket_state(rs) >= RS_CONNECTED;
 }
 
-static int outcome(struct rsocket *rs)
+static int outcome(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	int error = rs->error;
 
@@ -213,9 +213,11 @@ static void close_stream(struct rsocket *rs)
 void rsocket_close(struct rsocket *rs)
 {
 	rsocket_epoll_forget(rs);
+	lock_take(&rs->lock);
 	rs->keepalive = 0;
 	if (rsocket_state(rs) == RS_CONNECTED)
 		service_keep_alive(rs);
+	lock_drop(&rs->lock);
 	if (is_datagram(rs)) {
 		datagram_close(rs);
 		rsocket_put(rs);

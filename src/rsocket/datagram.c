@@ -42,7 +42,7 @@ struct datagram {
 	struct name peer;
 };
 
-int datagram_open(struct rsocket *rs)
+int datagram_open(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	struct datagram *d = calloc(1, sizeof(*d));
 
@@ -186,7 +186,7 @@ static ssize_t send_udp(struct rsocket *rs, const struct dest *dest, enum rs_op 
 }
 
 /* The QP of a peer is known now. */
-static void datagram_learn(struct rsocket *rs, struct dest *dest, uint32_t qpn)
+static void datagram_learn(struct rsocket *rs, struct dest *dest, uint32_t qpn) REQUIRES(rs->lock)
 {
 	dest->qpn = qpn & 0xffffff;
 	if (!dest->ah)
@@ -256,7 +256,7 @@ static void take_udp(struct rsocket *rs) REQUIRES(rs->lock)
 /* ---- completions ---- */
 
 /* Where it has come: a datagram of a peer. False: it is not wanted. */
-static bool is_good(struct rsocket *rs, struct local *local, struct arrival *a, uint32_t bytes)
+static bool is_good(struct rsocket *rs, struct local *local, struct arrival *a, uint32_t bytes) REQUIRES(rs->lock)
 {
 	return local_parse(local, a, bytes) && datagram_is_wanted(rs->datagram, &a->name);
 }
@@ -304,12 +304,12 @@ void datagram_arm(struct rsocket *rs)
 	lock_drop(&rs->lock);
 }
 
-static bool can_receive(struct rsocket *rs)
+static bool can_receive(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return !list_empty(&rs->datagram->arrived) || rs->error || rsocket_state(rs) == RS_OVER;
 }
 
-static bool datagram_can_send(struct rsocket *rs)
+static bool datagram_can_send(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	if (rs->error || rsocket_state(rs) == RS_OVER)
 		return true;
@@ -512,7 +512,7 @@ ssize_t datagram_receive(struct rsocket *rs, const struct iovec *iov, int count,
 
 /* ---- the end ---- */
 
-static bool is_drained(struct rsocket *rs)
+static bool is_drained(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	list_each (l, &rs->datagram->locals) {
 		struct local *local = container_of(l, struct local, link);
@@ -535,9 +535,11 @@ void datagram_close(struct rsocket *rs)
 
 void datagram_free(struct rsocket *rs)
 {
-	struct datagram *d = rs->datagram;
+	struct datagram *d;
 	struct list *l;
 
+	lock_assert_unshared(&rs->lock);
+	d = rs->datagram;
 	if (!d)
 		return;
 	forget_dests(d);

@@ -35,13 +35,14 @@ struct pooled {
 	struct ibv_mr *mr;
 	uint64_t closed; /* show_closed() then */
 };
-static struct lock pool_lock;	   /* a leaf */
-static struct pooled pool[POOLED]; /* oldest first */
-static uint32_t pooled;
+static struct lock pool_lock;				 /* a leaf */
+static struct pooled pool[POOLED] GUARDED_BY(pool_lock); /* oldest first */
+static uint32_t pooled GUARDED_BY(pool_lock);
 
 static void forget_pool(void)
 {
 	pool_lock = (struct lock){0};
+	lock_assert_unshared(&pool_lock);
 	pooled = 0; /* the child does not have it */
 }
 
@@ -116,7 +117,7 @@ static void give_memory(struct hca *hca, struct ibv_mr *mr)
 	}
 }
 
-static int endpoint_make_memory(struct rsocket *rs)
+static int endpoint_make_memory(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	size_t lists = round_up(RS_TARGETS * sizeof(*s->targets) + rs->iomap_size * sizeof(*s->iomaps), 64);
@@ -134,7 +135,7 @@ static int endpoint_make_memory(struct rsocket *rs)
 	return 0;
 }
 
-static int endpoint_make_qp(struct rsocket *rs)
+static int endpoint_make_qp(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 	struct ibv_qp_init_attr attr = {
@@ -193,7 +194,7 @@ static struct rs_sge_be endpoint_describe(const struct stream *s, const void *at
 	return (struct rs_sge_be){to_be64((uintptr_t)at), to_be32(s->mr->rkey), to_be32(length)};
 }
 
-void endpoint_offer(struct rsocket *rs, struct rs_connect *to)
+void endpoint_offer(struct rsocket *rs, struct rs_connect *to) REQUIRES(rs->lock)
 {
 	const struct stream *s = &rs->stream;
 

@@ -21,20 +21,24 @@
 #define MOST_FDS 65536
 #define WAKE	 ((void *)instances)
 
+static struct lock items_lock; /* before wait_lock and instance.lock */
+
 struct instance {
-	int epfd, wake;	   /* an eventfd: written when an item is queued and somebody sleeps */
-	struct list items; /* guarded by items_lock */
-	struct lock lock;  /* a leaf: guards what follows, and item.queued */
-	struct list ready;
-	uint32_t sleepers;
-	bool nested; /* the instance itself is waited for: the eventfd can be read as long as an item is queued */
+	int epfd, wake; /* an eventfd: written when an item is queued and somebody sleeps */
+	struct list items GUARDED_BY(items_lock);
+	struct lock lock; /* a leaf: guards what follows, and item.queued */
+	struct list ready GUARDED_BY(&lock);
+	uint32_t sleepers GUARDED_BY(&lock);
+	/* relaxed: it is set before the program waits for the instance */
+	_Atomic bool
+		nested; /* the instance itself is waited for: the eventfd can be read as long as an item is queued */
 };
 
 /* An rsocket in an instance. */
 struct item {
 	struct waiter waiter;
-	struct list in_instance, of_rsocket; /* guarded by items_lock */
-	struct list queued, again;	     /* the latter while it is being reported: the collecting thread's */
+	struct list in_instance GUARDED_BY(items_lock), of_rsocket GUARDED_BY(items_lock);
+	struct list queued, again; /* the latter while it is being reported: the collecting thread's */
 	struct instance *instance;
 	struct rsocket *rs; /* has a reference */
 	int fd;
@@ -43,7 +47,6 @@ struct item {
 	bool anew;		/* while it is being reported: it is to be queued then */
 };
 
-static struct lock items_lock; /* before wait_lock and instance.lock */
 static _Atomic(struct instance *) instances[MOST_FDS];
 
 static struct instance *instance_of(int epfd)
@@ -101,7 +104,7 @@ static void enqueue(struct item *i)
 	lock_take(&in->lock);
 	if (list_empty(&i->queued))
 		list_append(&in->ready, &i->queued);
-	if (in->sleepers || in->nested)
+	if (in->sleepers || atomic_load_explicit(&in->nested, memory_order_relaxed))
 		eventfd_write(in->wake, 1);
 	lock_drop(&in->lock);
 }
@@ -453,7 +456,7 @@ int rsocket_epoll_wait(int epfd, struct epoll_event *events, int max, int timeou
 	if (max <= 0)
 		return -EINVAL;
 	result = timeout ? epoll_wait_until(&w, timeout < 0 ? NEVER : rsocket_until(timeout)) : epoll_look(&w);
-	if (unlikely(w.in->nested))
+	if (unlikely(atomic_load_explicit(&w.in->nested, memory_order_relaxed)))
 		show(w.in);
 	return result;
 }
@@ -468,7 +471,7 @@ void rsocket_epoll_nest(int epfd)
 		return;
 	list_init(&ready);
 	lock_take(&items_lock);
-	in->nested = true;
+	atomic_store_explicit(&in->nested, true, memory_order_relaxed);
 	while ((i = dequeue(in)))
 		if (rsocket_state(i->rs) == RS_PLAIN)
 			hand_back(i);

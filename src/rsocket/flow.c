@@ -13,7 +13,7 @@
 #define WR_SLOTS   32 /* else from this bit on: how many slots it gives back; below: bytes of the ring */
 
 static int flow_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
-		     uint64_t wr_id, unsigned flags, uint64_t address, uint32_t key)
+		     uint64_t wr_id, unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock)
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id,
 				 .sg_list = sge,
@@ -36,7 +36,7 @@ int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum 
 
 /* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. The
  * flags and the wr_id that this takes. */
-static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint64_t *wr_id)
+static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint64_t *wr_id) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
 
@@ -75,7 +75,7 @@ int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t
 	return -ibv_post_send(rs->id->qp, &data, &bad);
 }
 
-int stream_post_receives(struct rsocket *rs, uint32_t count)
+int stream_post_receives(struct rsocket *rs, uint32_t count) REQUIRES(rs->lock)
 {
 	struct ibv_recv_wr wr[BATCH], *bad;
 
@@ -120,7 +120,7 @@ bool stream_has_room(struct rsocket *rs)
 	       s->tx_size - s->tx_used >= room && s->window[0].length + s->window[1].length >= room;
 }
 
-bool stream_is_drained(struct rsocket *rs)
+bool stream_is_drained(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	const struct stream *s = &rs->stream;
 
@@ -135,7 +135,7 @@ int stream_control(struct rsocket *rs, enum rs_control what)
 	return stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_CONTROL, what), 0, 0, 0);
 }
 
-enum rs_control stream_last_word(const struct rsocket *rs)
+enum rs_control stream_last_word(const struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->lingers && !rs->linger_seconds ? RS_RESET : RS_DISCONNECT;
 }
@@ -147,7 +147,7 @@ static bool half_is_free(const struct stream *s)
 	return s->rx_free >= s->rx_size / 2;
 }
 
-static bool should_grant(const struct rsocket *rs)
+static bool should_grant(const struct rsocket *rs) REQUIRES(rs->lock)
 {
 	const struct stream *s = &rs->stream;
 

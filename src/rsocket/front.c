@@ -44,6 +44,7 @@ int rsocket_attach(int fd, int domain, int type, bool beneath)
 
 	if (!rs)
 		return -ENOMEM;
+	lock_assert_unshared(&rs->lock);
 	rs->beneath = beneath;
 	err = is_datagram(rs) ? datagram_open(rs) : 0;
 	if (!err)
@@ -431,7 +432,7 @@ static int give_name(const struct rsocket *rs, const struct sockaddr *name, stru
 	return put_name((struct sockaddr *)&in6, to, room);
 }
 
-static int own_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
+static int own_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room) REQUIRES(rs->lock)
 {
 	struct sockaddr_storage none = {.ss_family = (sa_family_t)rs->domain};
 
@@ -442,7 +443,7 @@ static int own_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
 	return give_name(rs, &rs->id->route.addr.src_addr, to, room);
 }
 
-static int peer_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room)
+static int peer_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room) REQUIRES(rs->lock)
 {
 	if (is_datagram(rs))
 		return getpeername(rs->fd, to, room) ? -errno : 0;
@@ -472,7 +473,9 @@ PUBLIC int rsetsockopt(int fd, int level, int name, const void *value, socklen_t
 		struct rsocket *rs = rsocket_get(fd);
 
 		if (rs) {
+			lock_take(&rs->lock);
 			service_keep_alive(rs);
+			lock_drop(&rs->lock);
 			rsocket_put(rs);
 		}
 	}

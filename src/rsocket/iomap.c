@@ -173,7 +173,7 @@ PUBLIC int riounmap(int socket, void *buf, size_t len)
 
 /* ---- writing there ---- */
 
-static bool iomap_find(const struct rsocket *rs, uint64_t offset, struct rs_iomap *found)
+static bool iomap_find(const struct rsocket *rs, uint64_t offset, struct rs_iomap *found) REQUIRES(rs->lock)
 {
 	const struct stream *s = &rs->stream;
 

@@ -166,7 +166,7 @@ static void local_fill(struct local *local)
 	}
 }
 
-int local_make(struct rsocket *rs, const struct name *own, struct local **to)
+int local_make(struct rsocket *rs, const struct name *own, struct local **to) REQUIRES(rs->lock)
 {
 	struct local *local = calloc(1, sizeof(*local));
 	int err;

@@ -50,7 +50,7 @@ struct local {
 
 #define LOCAL_SEND (1ull << 32) /* of a work request's id, whose low bits are the slot */
 
-int local_make(struct rsocket *rs, const struct name *own, struct local **to);
+int local_make(struct rsocket *rs, const struct name *own, struct local **to) REQUIRES(rs->lock);
 void local_free(struct local *local);
 /* NULL: there is none. */
 struct ibv_ah *local_ah(struct local *local, const struct name *to, uint8_t tos);

@@ -57,7 +57,7 @@ static int *field_of(struct rsocket *rs, const struct field *f)
 /* ---- setting ---- */
 
 /* What the device and the protocol can do. */
-static void option_limit(struct rsocket *rs)
+static void option_limit(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	const uint32_t least = 16, most = HCA_MAX_QP_WR - 16;
 
@@ -67,7 +67,7 @@ static void option_limit(struct rsocket *rs)
 	rs->iomap_size = rs_unscale(rs_scale(rs->iomap_size));
 }
 
-static int set_field(struct rsocket *rs, const struct field *f, int value)
+static int set_field(struct rsocket *rs, const struct field *f, int value) REQUIRES(rs->lock)
 {
 	if (f->before_use && rsocket_state(rs) >= RS_RESOLVING)
 		return -EINVAL;
@@ -96,7 +96,7 @@ static int set_timeout(int *ms, const struct timeval *t)
 	return 0;
 }
 
-static int set_route(struct rsocket *rs, const void *value, socklen_t length)
+static int set_route(struct rsocket *rs, const void *value, socklen_t length) REQUIRES(rs->lock)
 {
 	void *copy = malloc(length);
 
@@ -109,7 +109,7 @@ static int set_route(struct rsocket *rs, const void *value, socklen_t length)
 	return 0;
 }
 
-static int set_socket(struct rsocket *rs, int name, const void *value, socklen_t length)
+static int set_socket(struct rsocket *rs, int name, const void *value, socklen_t length) REQUIRES(rs->lock)
 {
 	const struct linger *linger = value;
 	size_t needs = name == SO_LINGER			    ? sizeof(*linger)
@@ -229,12 +229,12 @@ static int get_socket(struct rsocket *rs, int name, void *to, socklen_t *room) R
 	}
 }
 
-static int segment(const struct rsocket *rs)
+static int segment(const struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->id && rs->id->route.num_paths ? 128 << rs->id->route.path_rec->mtu : 1024;
 }
 
-static int get_tcp(struct rsocket *rs, int name, void *to, socklen_t *room)
+static int get_tcp(struct rsocket *rs, int name, void *to, socklen_t *room) REQUIRES(rs->lock)
 {
 	struct tcp_info info = {.tcpi_state = rsocket_state(rs) == RS_CONNECTED ? TCP_ESTABLISHED : TCP_CLOSE,
 				.tcpi_snd_mss = (uint32_t)segment(rs),
@@ -253,7 +253,7 @@ static int get_tcp(struct rsocket *rs, int name, void *to, socklen_t *room)
 	}
 }
 
-static int get_route(struct rsocket *rs, void *to, socklen_t *room)
+static int get_route(struct rsocket *rs, void *to, socklen_t *room) REQUIRES(rs->lock)
 {
 	if (!rs->route)
 		return -ENOPROTOOPT;

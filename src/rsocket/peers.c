@@ -16,8 +16,8 @@ struct host {
 	uint64_t silent_until;
 };
 
-static struct lock lock;      /* a leaf. A child may find it held: it is made anew there */
-static struct host hosts[64]; /* by hash: the last one has the place */
+static struct lock lock;		       /* a leaf. A child may find it held: it is made anew there */
+static struct host hosts[64] GUARDED_BY(lock); /* by hash: the last one has the place */
 
 static struct in6_addr peers_bytes_of(const struct sockaddr *address)
 {

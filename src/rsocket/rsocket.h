@@ -98,40 +98,44 @@ struct rsocket {
 	bool falls_back;	  /* to the descriptor, if it cannot be connected */
 
 	struct lock wait_lock; /* a leaf */
-	struct list waiters;
+	struct list waiters GUARDED_BY(&wait_lock);
 
 	struct lock lock;
 	_Atomic uint32_t state; /* enum rsocket_state: read without the lock as a hint */
 	_Atomic bool nonblocking;
-	_Atomic bool told; /* `notify` has been called since arming: a hint */
-	int error;	   /* errno; what SO_ERROR tells, once */
-	bool peer_shut, read_shut, write_shut;
-	bool broken;	       /* it did not end in good order */
-	bool given;	       /* to a bridge: only that may receive. rsocket_give() */
-	struct rdma_cm_id *id; /* NULL: none yet */
-	struct stream stream;
-	struct datagram *datagram;
-	struct sockaddr_storage peer; /* to connect to */
+	_Atomic bool told;	     /* `notify` has been called since arming: a hint */
+	int error GUARDED_BY(&lock); /* errno; what SO_ERROR tells, once */
+	bool peer_shut GUARDED_BY(&lock), read_shut GUARDED_BY(&lock), write_shut GUARDED_BY(&lock);
+	bool broken GUARDED_BY(&lock);		 /* it did not end in good order */
+	bool given GUARDED_BY(&lock);		 /* to a bridge: only that may receive. rsocket_give() */
+	struct rdma_cm_id *id GUARDED_BY(&lock); /* NULL: none yet */
+	struct stream stream GUARDED_BY(&lock);
+	struct datagram *datagram GUARDED_BY(&lock);
+	struct sockaddr_storage peer GUARDED_BY(&lock); /* to connect to */
 
 	/* a listener's */
-	struct list accepted; /* through `queue`: connected, and not yet fetched */
+	struct list accepted GUARDED_BY(&lock); /* through `queue`: connected, and not yet fetched */
 	struct list queue;
-	struct rsocket *listener; /* of one that waits there; has a reference */
-	uint32_t backlog;
+	struct rsocket *listener GUARDED_BY(&lock); /* of one that waits there; has a reference */
+	uint32_t backlog GUARDED_BY(&lock);
 
 	/* options */
-	uint32_t sq_size, rq_size, inline_size, iomap_size, tx_bytes, rx_bytes;
-	int tos, nodelay, keepalive, keep_idle, keep_interval, keep_count, reuse, v6_only, oob_inline, linger_seconds;
-	int send_ms, receive_ms; /* the last: time-outs, 0 none */
-	bool lingers;
-	void *route; /* RDMA_ROUTE */
-	size_t route_bytes;
+	uint32_t sq_size GUARDED_BY(&lock), rq_size GUARDED_BY(&lock), inline_size GUARDED_BY(&lock),
+		iomap_size GUARDED_BY(&lock), tx_bytes GUARDED_BY(&lock), rx_bytes GUARDED_BY(&lock);
+	int tos GUARDED_BY(&lock), nodelay GUARDED_BY(&lock), keepalive GUARDED_BY(&lock), keep_idle GUARDED_BY(&lock),
+		keep_interval GUARDED_BY(&lock), keep_count GUARDED_BY(&lock), reuse GUARDED_BY(&lock),
+		v6_only GUARDED_BY(&lock), oob_inline GUARDED_BY(&lock), linger_seconds GUARDED_BY(&lock);
+	int send_ms GUARDED_BY(&lock), receive_ms GUARDED_BY(&lock); /* the last: time-outs, 0 none */
+	bool lingers GUARDED_BY(&lock);
+	void *route GUARDED_BY(&lock); /* RDMA_ROUTE */
+	size_t route_bytes GUARDED_BY(&lock);
 
 	/* service.c */
 	struct list keeping, closing;
 	struct waiter closer;
-	uint64_t keep_at;
-	uint32_t una; /* the PSN of the oldest packet that had not arrived, when that was last looked at */
+	uint64_t keep_at, keep_every; /* guarded by list_lock: when it is due, and again after so many ns; 0: once */
+	/* the PSN of the oldest packet that had not arrived, when that was last looked at */
+	uint32_t una GUARDED_BY(&lock);
 };
 
 /* ---- table.c ---- */
@@ -178,7 +182,7 @@ void rsocket_progress(struct rsocket *rs) REQUIRES(rs->lock);
 /* ---- endpoint.c: QP, CQ and memory of a stream ---- */
 int endpoint_create(struct rsocket *rs) REQUIRES(rs->lock);
 void endpoint_destroy(struct rsocket *rs);
-void endpoint_offer(struct rsocket *rs, struct rs_connect *to);
+void endpoint_offer(struct rsocket *rs, struct rs_connect *to) REQUIRES(rs->lock);
 /* What the peer said. 0 or -EPROTO. */
 int endpoint_take(struct rsocket *rs, const void *data, size_t length) REQUIRES(rs->lock);
 
@@ -190,9 +194,9 @@ bool stream_can_send(struct rsocket *rs);
 /* So much that a program that writes some KiB then, as it may to TCP, will not have to wait. Who
  * has read all that came has granted as much. */
 bool stream_has_room(struct rsocket *rs);
-bool stream_is_drained(struct rsocket *rs);
+bool stream_is_drained(struct rsocket *rs) REQUIRES(rs->lock);
 /* What the peer is told when it is closed. */
-enum rs_control stream_last_word(const struct rsocket *rs);
+enum rs_control stream_last_word(const struct rsocket *rs) REQUIRES(rs->lock);
 /* -EAGAIN: too many are on their way. */
 int stream_control(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock);
 /* A message of our own kind: counts as one of RS_CONTROLS. 0 or -errno. */
@@ -205,7 +209,7 @@ int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv
  * last would be of other sizes than the rest, and a train is of one size: it would leave in three. Takes two slots. */
 int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
 	REQUIRES(rs->lock);
-int stream_post_receives(struct rsocket *rs, uint32_t count);
+int stream_post_receives(struct rsocket *rs, uint32_t count) REQUIRES(rs->lock);
 
 /* ---- stream.c ---- */
 /* Among the flags of a call: it is a bridge's. Not one of the C library's. */
@@ -242,7 +246,7 @@ void peer_has_answered(const struct sockaddr *address);
 /* Where all rsockets' events of connection management come; NULL and errno. */
 struct rdma_event_channel *service_channel(void);
 /* The connection attempt is given up if it lasts longer. */
-void service_limit(struct rsocket *rs, uint64_t until);
+void service_limit(struct rsocket *rs, uint64_t until) REQUIRES(rs->lock);
 /* What has come there is seen to now. */
 void service_run(void);
 /* A thread that calls service_run() often, from service_attend() to service_leave(). Before it sleeps it says so and
@@ -262,10 +266,10 @@ void service_close(struct rsocket *rs);
 /* It is connected from now on. */
 void service_connected(struct rsocket *rs) REQUIRES(rs->lock);
 /* What its options say of that has changed, or it ends. */
-void service_keep_alive(struct rsocket *rs);
+void service_keep_alive(struct rsocket *rs) REQUIRES(rs->lock);
 
 /* ---- datagram.c ---- */
-int datagram_open(struct rsocket *rs);
+int datagram_open(struct rsocket *rs) REQUIRES(rs->lock);
 void datagram_close(struct rsocket *rs);
 void datagram_free(struct rsocket *rs);
 

@@ -29,12 +29,15 @@ static pthread_t thread;
 static int poke = -1;		      /* eventfd: wakes the thread to look at its lists */
 static _Thread_local bool is_running; /* this thread has run_lock */
 
-static struct lock list_lock;			   /* a leaf */
-static struct list closing = {&closing, &closing}; /* rsockets that the application has closed, and whose last bytes
-						    * are on their way; each has a reference */
-static uint32_t closing_count;			   /* of these, and of those that are being looked at just now */
-static uint64_t closing_moved; /* when something that one of them had sent was last seen to have arrived */
-static struct list keeping = {&keeping, &keeping}; /* that send something now and then; while in the table */
+static struct lock list_lock; /* a leaf */
+static struct list closing GUARDED_BY(list_lock) = {&closing,
+						    &closing}; /* rsockets that the application has closed, and whose
+								* last bytes are on their way; each has a reference */
+static uint32_t closing_count GUARDED_BY(list_lock); /* of these, and of those that are being looked at just now */
+/* when something that one of them had sent was last seen to have arrived */
+static uint64_t closing_moved GUARDED_BY(list_lock);
+static struct list keeping GUARDED_BY(list_lock) = {
+	&keeping, &keeping}; /* that send something now and then; while in the table */
 
 /* ---- events ---- */
 
@@ -188,6 +191,7 @@ static struct rsocket *service_inherit(struct rsocket *listener)
 
 	if (!rs)
 		return NULL;
+	lock_take(&listener->lock);
 	rs->sq_size = listener->sq_size;
 	rs->rq_size = listener->rq_size;
 	rs->inline_size = listener->inline_size;
@@ -200,6 +204,7 @@ static struct rsocket *service_inherit(struct rsocket *listener)
 	rs->reuse = listener->reuse;
 	rs->lingers = listener->lingers;
 	rs->linger_seconds = listener->linger_seconds;
+	lock_drop(&listener->lock);
 	return rs;
 }
 
@@ -327,31 +332,39 @@ void service_run(void)
 		run(ch);
 }
 
-NO_LOCK_ANALYSIS void service_forget(struct rsocket *rs)
+/* The last reference is gone. With the lock no event about it is being handled, and afterwards there are none. */
+static void service_destroy_id(struct rsocket *rs) REQUIRES(run_lock)
 {
-	bool was_running = is_running;
-
-	lock_take(&list_lock);
-	list_remove(&rs->keeping);
-	lock_drop(&list_lock);
-	if (!rs->id)
-		return;
-	/* with the lock no event about it is being handled, and afterwards there are none */
-	if (!was_running)
-		lock_take(&run_lock);
+	lock_assert_unshared(&rs->lock);
 	if (rs->id->qp)
 		destroy_qp_unsettled(rs->id->qp);
 	rs->id->qp = NULL;
 	rdma_destroy_id(rs->id);
 	rs->id = NULL;
-	if (!was_running)
-		lock_drop(&run_lock);
+}
+
+void service_forget(struct rsocket *rs)
+{
+	lock_assert_unshared(&rs->lock);
+	lock_take(&list_lock);
+	list_remove(&rs->keeping);
+	lock_drop(&list_lock);
+	if (!rs->id)
+		return;
+	if (is_running) {
+		lock_assert_held(&run_lock);
+		service_destroy_id(rs);
+		return;
+	}
+	lock_take(&run_lock);
+	service_destroy_id(rs);
+	lock_drop(&run_lock);
 }
 
 /* ---- who sees to events ---- */
 
 static struct lock attend_lock; /* a leaf */
-static struct list attending = {&attending, &attending};
+static struct list attending GUARDED_BY(attend_lock) = {&attending, &attending};
 
 /* An event has come. With cm.lock. */
 static void service_notify(void)
@@ -502,7 +515,7 @@ static bool has_closing(uint64_t *moved)
 
 /* ---- keeping alive ---- */
 
-void service_keep_alive(struct rsocket *rs)
+void service_keep_alive(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	bool keeps = rs->keepalive;
 
@@ -511,6 +524,7 @@ void service_keep_alive(struct rsocket *rs)
 	lock_take(&list_lock);
 	list_remove(&rs->keeping);
 	if (keeps) {
+		rs->keep_every = (uint64_t)max_of(rs->keep_idle, 1) * SEC;
 		rs->keep_at = clock_now() + (uint64_t)rs->keep_idle * SEC;
 		list_append(&keeping, &rs->keeping);
 	}
@@ -526,11 +540,12 @@ void service_connected(struct rsocket *rs)
 		service_keep_alive(rs);
 }
 
-void service_limit(struct rsocket *rs, uint64_t until)
+void service_limit(struct rsocket *rs, uint64_t until) REQUIRES(rs->lock)
 {
 	lock_take(&list_lock);
 	list_remove(&rs->keeping);
 	rs->keep_at = until;
+	rs->keep_every = 0;
 	list_append(&keeping, &rs->keeping);
 	lock_drop(&list_lock);
 	eventfd_write(poke, 1);
@@ -565,8 +580,8 @@ static struct rsocket *next_due(uint64_t now, uint64_t *next)
 
 		if (rs->keep_at <= now && !due && rsocket_try_ref(rs)) {
 			due = rs;
-			rs->keep_at = now + (uint64_t)max_of(rs->keep_idle, 1) * SEC;
-			if (!rs->keepalive) {
+			rs->keep_at = now + rs->keep_every;
+			if (!rs->keep_every) {
 				list_remove(&rs->keeping);
 				continue;
 			}
@@ -628,7 +643,7 @@ static void service_part(struct rsocket *rs)
 	}
 }
 
-NO_LOCK_ANALYSIS static void part_all(void)
+static void part_all(void)
 {
 	uint64_t start, moved;
 
@@ -643,6 +658,7 @@ NO_LOCK_ANALYSIS static void part_all(void)
 	/* the thread does nothing more: what it would use is about to go */
 	lock_take(&run_lock);
 	is_running = true;
+	lock_hand_over(&run_lock); /* to nobody: it is held until the process is gone */
 }
 
 static int service_start(struct rdma_event_channel *ch)
@@ -667,6 +683,7 @@ static void rsocket_service_forget(void)
 {
 	/* another thread of the parent may have held them */
 	make_lock = run_lock = list_lock = attend_lock = (struct lock){0};
+	lock_assert_unshared(&list_lock);
 	list_init(&attending);
 	list_init(&closing);
 	list_init(&keeping);

@@ -161,7 +161,7 @@ static void stream_look_around(uint32_t copied)
 		loop_look_around();
 }
 
-static bool stream_may_send(struct rsocket *rs)
+static bool stream_may_send(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_can_send(rs);
 }
@@ -172,7 +172,7 @@ static bool stream_is_settled(struct rsocket *rs)
 }
 
 /* What went wrong, told once; else what comes for good. */
-static int take_error(struct rsocket *rs, int afterwards)
+static int take_error(struct rsocket *rs, int afterwards) REQUIRES(rs->lock)
 {
 	int error = rs->error ?: afterwards;
 
@@ -180,7 +180,7 @@ static int take_error(struct rsocket *rs, int afterwards)
 	return -error;
 }
 
-static int check_send(struct rsocket *rs)
+static int check_send(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	if (rsocket_state(rs) == RS_OVER)
 		return take_error(rs, EPIPE);
@@ -249,19 +249,19 @@ ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int 
 
 /* ---- receiving ---- */
 
-static bool stream_may_receive(struct rsocket *rs)
+static bool stream_may_receive(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
 
 /* For one that is no bridge. */
-static bool may_receive_here(struct rsocket *rs)
+static bool may_receive_here(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->given || stream_may_receive(rs);
 }
 
 /* For one who looks ahead. */
-static bool may_receive_all(struct rsocket *rs)
+static bool may_receive_all(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->given || rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut ||
 	       rsocket_state(rs) != RS_CONNECTED;
@@ -283,7 +283,7 @@ static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, in
 	s->rx_free += length;
 }
 
-static int check_receive(struct rsocket *rs)
+static int check_receive(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	if (rsocket_state(rs) == RS_OVER)
 		return take_error(rs, 0);
@@ -339,7 +339,7 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 
 /* ---- the end ---- */
 
-static bool may_control(struct rsocket *rs)
+static bool may_control(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rsocket_state(rs) != RS_CONNECTED || rs->stream.controls < RS_CONTROLS - 2;
 }
@@ -374,7 +374,7 @@ int stream_shutdown(struct rsocket *rs, int how)
 }
 
 /* Without O_NONBLOCK, some KiB at once. */
-static bool may_write(struct rsocket *rs)
+static bool may_write(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	/* relaxed: see waits() */
 	return stream_may_send(rs) && (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ||

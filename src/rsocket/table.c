@@ -12,10 +12,10 @@
 #define CHUNK  1024
 #define CHUNKS 1024
 
-static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS]; /* made when first needed, and kept */
-static struct lock make_lock;				    /* a leaf */
-static struct lock spare_lock;				    /* a leaf */
-static struct list spares = {&spares, &spares};		    /* through `queue`: have been rsockets */
+static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS];	       /* made when first needed, and kept */
+static struct lock make_lock;					       /* a leaf */
+static struct lock spare_lock;					       /* a leaf */
+static struct list spares GUARDED_BY(spare_lock) = {&spares, &spares}; /* through `queue`: have been rsockets */
 
 /* NULL: nothing is there, nor near. */
 static _Atomic(struct rsocket *) *entry_of(int fd)
@@ -90,6 +90,7 @@ struct rsocket *rsocket_make(int fd, int domain, int type)
 
 	if (!rs)
 		return NULL;
+	lock_assert_unshared(&rs->lock);
 	memset((char *)rs + sizeof(rs->refs), 0, sizeof(*rs) - sizeof(rs->refs)); /* the count may be looked at */
 	rs->fd = fd;
 	rs->domain = domain;
@@ -181,6 +182,7 @@ void rsocket_put(struct rsocket *rs)
 	/* release and acquire: whatever was done with it is done before it goes */
 	if (atomic_fetch_sub_explicit(&rs->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	lock_assert_unshared(&rs->lock);
 	iomap_forget(rs);
 	service_forget(rs);
 	endpoint_destroy(rs);

@@ -181,10 +181,7 @@ PUBLIC int statx(int dirfd, const char *path, int flags, unsigned mask, struct s
 	enum finding found = face_find(&f, dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW));
 	int result = found ? describe_found(&f, found, &st) : NEXT(statx)(dirfd, f.path, flags, mask, out);
 
-	if (found && result == 0)
-		to_statx(&st, out);
-	else if (!found && f.path && !*f.path && result == 0 && face_directory(dirfd, f.buffer) &&
-		 fstat(dirfd, &st) == 0)
+	if (result == 0 && (found || (f.path && !*f.path && face_directory(dirfd, f.buffer) && fstat(dirfd, &st) == 0)))
 		to_statx(&st, out);
 	return result;
 }

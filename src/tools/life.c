@@ -163,6 +163,17 @@ static const char *memory_text(const struct conn *requester, const struct reques
 	return text;
 }
 
+static void print_match(struct line *line, const struct request *q, const struct record *e)
+{
+	unsigned wqe = (unsigned)e->arg[1];
+
+	if (q->receive_posted == NEVER)
+		print_line(line, e, "receive matched", "WQE %u of the receive queue", wqe);
+	else
+		print_line(line, e, "receive matched", "WQE %u of the receive queue, posted %s us before", wqe,
+			   micros((int64_t)(e->time - q->receive_posted)));
+}
+
 static void print_step(struct line *line, const struct joined *j, const struct request *q, const struct record *e)
 {
 	const struct conn *conn = &j->conns[q->conn];
@@ -193,11 +204,7 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 		print_line(line, e, "packet not used", "%s: %s", packet_text(q, a[1], a[2]), drop_name(a[3]));
 		return;
 	case TRACE_match:
-		if (q->receive_posted == NEVER)
-			print_line(line, e, "receive matched", "WQE %u of the receive queue", (unsigned)a[1]);
-		else
-			print_line(line, e, "receive matched", "WQE %u of the receive queue, posted %s us before",
-				   (unsigned)a[1], micros((int64_t)(e->time - q->receive_posted)));
+		print_match(line, q, e);
 		return;
 	case TRACE_execute:
 		text = memory_text(conn, q, e, &what);

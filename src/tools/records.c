@@ -236,9 +236,9 @@ static void set_clocks(struct records *r)
 		known[i] = i == 0;
 	while (progress) {
 		progress = false;
-		for (uint16_t i = 0; i < r->files; i++)
-			for (uint16_t k = 0; k < r->files && !known[i]; k++)
-				if (known[k] && set_clock(r, &receives, k, i))
+		for (uint32_t i = 0; i < r->files; i++)
+			for (uint32_t k = 0; k < r->files && !known[i]; k++)
+				if (known[k] && set_clock(r, &receives, (uint16_t)k, (uint16_t)i))
 					known[i] = progress = true;
 	}
 	for (uint32_t i = 0; i < r->files; i++) {

@@ -10,10 +10,10 @@
 #define WORD 8u /* what an ATOMIC_WRITE writes */
 
 struct builder {
-	struct lock lock;
-	int error;	/* the first mistake since wr_start */
-	uint32_t count; /* of wr[] */
-	uint32_t room;	/* for work requests: the depth of the send queue */
+	struct lock lock; /* held from wr_start() to wr_complete() or wr_abort(), whose calls the program makes */
+	int error;	  /* the first mistake since wr_start */
+	uint32_t count;	  /* of wr[] */
+	uint32_t room;	  /* for work requests: the depth of the send queue */
 	uint32_t max_sge, max_inline;
 	struct ibv_send_wr *wr; /* each with its SGEs, of ... */
 	struct ibv_sge *sge;	/* max(max_sge, 1) for each */
@@ -48,28 +48,34 @@ static struct builder *builder_of(struct ibv_qp_ex *ex)
 	return ((struct qp *)ex)->builder;
 }
 
-static void wr_start(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS /* held until wr_complete() or wr_abort() */
+static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
 
 	lock_take(&b->lock);
 	b->error = 0;
 	b->count = 0;
+	lock_hand_over(&b->lock); /* to wr_complete() or wr_abort() */
 }
 
-static void wr_abort(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
+static void wr_abort(struct ibv_qp_ex *ex)
 {
-	lock_drop(&builder_of(ex)->lock);
+	struct builder *b = builder_of(ex);
+
+	lock_take_over(&b->lock);
+	lock_drop(&b->lock);
 }
 
 /* All or nothing: the queue must have room for the whole batch, or none of it is posted. */
-static int wr_complete(struct ibv_qp_ex *ex) NO_LOCK_ANALYSIS
+static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
 	struct sq *sq = &((struct qp *)ex)->sq;
 	struct ibv_send_wr *bad;
-	int error = b->error;
+	int error;
 
+	lock_take_over(&b->lock);
+	error = b->error;
 	/* relaxed: the count only grows, so at worst a slot that has just become free is not seen */
 	if (!error && sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
 		error = ENOMEM;

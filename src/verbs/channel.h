@@ -12,7 +12,7 @@
 struct channel {
 	struct ibv_comp_channel base; /* what the application holds: first. refcnt: the CQs that use it */
 	struct lock lock;
-	struct list ready;
+	struct list ready GUARDED_BY(&lock);
 };
 
 /* A CQ starts and stops using the channel. */

@@ -8,22 +8,23 @@
 #include "object/hca.h"
 #include "object/qp.h"
 #include "verbs/device.h"
+#include "verbs/fork.h"
 
 struct context {
 	struct verbs_context verbs; /* its last member is what the application holds */
 	struct device *device;
 	struct hca *hca;
-	uint64_t group;		  /* contexts that share their objects have the same: import.c */
-	_Atomic uint32_t objects; /* alive in this context */
-	struct list open;	  /* among the open ones: monitor.c, under its lock */
+	uint64_t group;				   /* contexts that share their objects have the same: import.c */
+	_Atomic uint32_t objects;		   /* alive in this context */
+	struct list open GUARDED_BY(monitor_lock); /* among the open ones: monitor.c, under its lock */
 
-	struct lock listen_lock; /* listen.c; taken before those of loop/ */
-	struct path *listen;	 /* what is bound: guarded by listen_lock, as is all of this */
-	uint32_t listening;	 /* ... so many */
-	uint32_t listeners;	 /* address handles and UD QPs that need them */
+	struct lock listen_lock;		      /* listen.c; taken before those of loop/ */
+	struct path *listen GUARDED_BY(&listen_lock); /* what is bound */
+	uint32_t listening GUARDED_BY(&listen_lock);  /* ... so many */
+	uint32_t listeners GUARDED_BY(&listen_lock);  /* address handles and UD QPs that need them */
 
-	struct lock lock;   /* a leaf; async.c */
-	struct list events; /* asynchronous events not fetched yet: guarded by lock */
+	struct lock lock;		      /* a leaf; async.c */
+	struct list events GUARDED_BY(&lock); /* asynchronous events not fetched yet */
 };
 
 struct mr;

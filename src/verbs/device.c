@@ -10,8 +10,8 @@
 #include "verbs/fork.h"
 
 struct lock devices_lock;
-static struct device *devices[DEVICE_LIMIT]; /* guarded by devices_lock, like the count */
-static int device_count;
+static struct device *devices[DEVICE_LIMIT] GUARDED_BY(devices_lock);
+static int device_count GUARDED_BY(devices_lock);
 
 static const union ibv_gid no_gid;
 
@@ -371,19 +371,26 @@ PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
 	return device_of(device)->guid;
 }
 
+static struct device *device_at(int i)
+{
+	struct device *d;
+
+	lock_take(&devices_lock);
+	d = i < device_count ? devices[i] : NULL;
+	lock_drop(&devices_lock);
+	return d;
+}
+
 void devices_refresh(void (*report)(struct device *d, unsigned changes))
 {
 	static const struct netif gone;
 	struct netif *n;
-	int count = netif_list(&n), known;
+	int count = netif_list(&n);
+	struct device *d;
 
 	if (count < 0)
 		return;
-	lock_take(&devices_lock);
-	known = device_count; /* devices are never removed, so those below stay when the lock is dropped */
-	lock_drop(&devices_lock);
-	for (int i = 0; i < known; i++) {
-		struct device *d = devices[i];
+	for (int i = 0; (d = device_at(i)); i++) { /* devices are never removed */
 		const struct netif *now = &gone;
 		unsigned changes;
 
@@ -399,7 +406,7 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 
 /* Whoever changes a device holds one of the process's locks too, so what readers may have held guards nothing
  * unfinished. */
-NO_LOCK_ANALYSIS void devices_unlock(void)
+void devices_unlock(void)
 {
 	for (int i = 0; i < device_count; i++)
 		devices[i]->lock = (struct lock){0};

@@ -27,11 +27,11 @@ struct device {
 	__be64 guid;
 
 	struct lock lock;
-	bool gone; /* the interface is: it may come back, under the same index */
-	bool running;
-	uint8_t mac[6];
-	uint32_t mtu;			/* of the interface, bytes */
-	union ibv_gid gid[DEVICE_GIDS]; /* zeros: a hole, where an address has gone */
+	bool gone GUARDED_BY(&lock); /* the interface is: it may come back, under the same index */
+	bool running GUARDED_BY(&lock);
+	uint8_t mac[6] GUARDED_BY(&lock);
+	uint32_t mtu GUARDED_BY(&lock);			  /* of the interface, bytes */
+	union ibv_gid gid[DEVICE_GIDS] GUARDED_BY(&lock); /* zeros: a hole, where an address has gone */
 };
 static_assert(offsetof(struct device, provider) == 664, "libmlx5: verbs_device.ops follows ibv_device");
 

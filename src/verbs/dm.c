@@ -17,13 +17,13 @@ struct dm {
 	char *memory;
 	size_t length;
 	uint32_t handle;
-	_Atomic uint32_t users; /* regions and imports */
-	struct dm *of;		/* an import: whose memory it is */
-	struct list all;	/* of those that can be imported: guarded by dms_lock */
+	_Atomic uint32_t users;		      /* regions and imports */
+	struct dm *of;			      /* an import: whose memory it is */
+	struct list all GUARDED_BY(dms_lock); /* of those that can be imported */
 };
 
 struct lock dms_lock;
-static struct list dms = {&dms, &dms};
+static struct list dms GUARDED_BY(dms_lock) = {&dms, &dms};
 static _Atomic uint64_t in_use; /* bytes */
 
 static int check_piece(const struct dm *dm, uint64_t offset, size_t length)
@@ -91,7 +91,7 @@ static void dm_unreserve(size_t length)
 
 struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
-	static uint32_t handles; /* guarded by dms_lock */
+	static uint32_t handles GUARDED_BY(dms_lock);
 	size_t align;
 	char *memory;
 	struct dm *dm;

@@ -14,8 +14,8 @@ extern struct lock pds_lock;	 /* pd.c: a leaf */
 extern struct lock dms_lock;	 /* dm.c: a leaf */
 
 /* In the child, with the locks held: what it begins without. */
-void monitor_forget(void);
-void remote_forget(void);
-void devices_unlock(void); /* their own locks */
+void monitor_forget(void) REQUIRES(monitor_lock);
+void remote_forget(void) REQUIRES(remote_lock);
+void devices_unlock(void) REQUIRES(devices_lock); /* their own locks */
 
 #endif

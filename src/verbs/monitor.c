@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 struct lock monitor_lock; /* guards all below */
-static struct list contexts;
-static int watch = -1;
-static void (*follower)(struct device *d, unsigned changes);
+static struct list contexts GUARDED_BY(monitor_lock);
+static int watch GUARDED_BY(monitor_lock) = -1;
+static void (*follower)(struct device *d, unsigned changes) GUARDED_BY(monitor_lock);
 
 static const struct {
 	unsigned change;
@@ -23,9 +23,9 @@ static const struct {
 	{DEVICE_GONE, IBV_EVENT_DEVICE_FATAL},
 };
 
-static void monitor_report(struct device *d,
-			   unsigned changes) NO_LOCK_ANALYSIS /* devices_refresh() is called with it held */
+static void monitor_report(struct device *d, unsigned changes)
 {
+	lock_assert_held(&monitor_lock); /* devices_refresh() is called with it */
 	list_each (l, &contexts) {
 		struct context *c = container_of(l, struct context, open);
 
@@ -97,7 +97,7 @@ void monitor_leave(struct context *c)
 }
 
 /* The parent's news are the parent's: its contexts, and the socket that a child would read them from. */
-NO_LOCK_ANALYSIS void monitor_forget(void)
+void monitor_forget(void)
 {
 	while (contexts.next && list_pop(&contexts))
 		;

@@ -8,7 +8,7 @@
 
 static _Atomic uint32_t pd_count;
 struct lock pds_lock;
-static struct list pds = {&pds, &pds};
+static struct list pds GUARDED_BY(pds_lock) = {&pds, &pds};
 
 PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {

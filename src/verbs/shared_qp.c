@@ -32,7 +32,7 @@ void share_qp(struct qp *qp, struct xrcd *xrcd)
 		remote_offer(qp);
 }
 
-NO_LOCK_ANALYSIS bool unshare_qp(struct qp *opened)
+bool unshare_qp(struct qp *opened)
 {
 	struct qp *qp = shared_qp(&opened->base);
 	struct xrcd *xrcd = opened->xrc->xrcd;
@@ -79,26 +79,31 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 }
 
 /* Of this process or another, locked; NULL and errno. */
-NO_LOCK_ANALYSIS static struct qp *shared_qp_find(const struct xrcd *xrcd, uint32_t qpn)
+static struct qp *shared_qp_find(const struct xrcd *xrcd, uint32_t qpn)
 {
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);
 
 	if (!qp && xrcd->name.device != XRCD_PRIVATE)
 		return remote_find(xrcd->hca, qpn, &xrcd->name);
-	if (qp && is_xrc_target(qp) && qp->xrc->open && xrcd_same(&qp->xrc->domain, &xrcd->name))
-		return qp;
-	if (qp)
+	if (!qp)
+		return fail_null(EINVAL);
+	lock_take_over(&qp->lock);
+	if (!is_xrc_target(qp) || !qp->xrc->open || !xrcd_same(&qp->xrc->domain, &xrcd->name)) {
 		lock_drop(&qp->lock);
-	return fail_null(EINVAL);
+		return fail_null(EINVAL);
+	}
+	lock_hand_over(&qp->lock);
+	return qp;
 }
 
-NO_LOCK_ANALYSIS static struct qp *open_target(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
+static struct qp *open_target(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
 	struct qp *qp = shared_qp_find((struct xrcd *)attr->xrcd, attr->qp_num), *opened;
 	bool unused;
 
 	if (!qp)
 		return NULL;
+	lock_take_over(&qp->lock);
 	opened = make_opened(qp, context, attr);
 	unused = !qp->xrc->open;
 	lock_drop(&qp->lock);

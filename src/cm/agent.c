@@ -220,7 +220,7 @@ NO_LOCK_ANALYSIS static void agent_in_child(void)
 __attribute__((constructor)) static void agent_serve(void)
 {
 	static const struct gsi_ops ops = {.owner = owner, .receive = agent_receive};
-	static const struct fork_handlers outer = {agent_before_fork, after_fork, agent_in_child};
+	static const struct fork_handlers outer = {agent_before_fork, agent_after_fork, agent_in_child};
 	static const struct fork_handlers inner = {last_before_fork, first_after_fork, first_in_child};
 
 	gsi_serve(&ops);

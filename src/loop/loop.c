@@ -132,7 +132,7 @@ NO_LOCK_ANALYSIS static void loop_in_child(void)
 
 __attribute__((constructor)) static void loop_watch_forks(void)
 {
-	static const struct fork_handlers handlers = {loop_before_fork, after_fork, loop_in_child};
+	static const struct fork_handlers handlers = {loop_before_fork, loop_after_fork, loop_in_child};
 
 	fork_watch(FORK_LOOP, &handlers);
 }

@@ -80,7 +80,7 @@ NO_LOCK_ANALYSIS static void socket_in_child(void)
 
 __attribute__((constructor)) static void socket_watch_forks(void)
 {
-	static const struct fork_handlers handlers = {socket_before_fork, after_fork, socket_in_child};
+	static const struct fork_handlers handlers = {socket_before_fork, socket_after_fork, socket_in_child};
 
 	if (&OPS)
 		OPS.watch_forks(&handlers);

@@ -34,7 +34,7 @@ static void fork_in_child(void)
 
 __attribute__((constructor)) static void fork_watch_forks(void)
 {
-	static const struct fork_handlers handlers = {fork_before_fork, after_fork, fork_in_child};
+	static const struct fork_handlers handlers = {fork_before_fork, fork_after_fork, fork_in_child};
 
 	fork_watch(FORK_VERBS, &handlers);
 }

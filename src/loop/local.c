@@ -205,15 +205,18 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 /* Without, everything goes through the rings. */
 static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
 {
-	int tables = in->fd[GREETING_TABLES], arena = in->fd[GREETING_ARENA], err;
+	int fd[SHARE_FDS], err;
 
-	if (!l->hca.share || tables < 0)
+	if (!l->hca.share || in->fd[GREETING_TABLES] < 0)
 		return;
 	if (n->slot == l->slot.number) {
 		err = reach_self(&n->reach, l->hca.share);
 	} else {
-		in->fd[GREETING_TABLES] = in->fd[GREETING_ARENA] = -1;
-		err = reach_open(&n->reach, l->hca.share, tables, arena, n->slot, n->pid);
+		for (int i = 0; i < SHARE_FDS; i++) {
+			fd[i] = in->fd[GREETING_TABLES + i];
+			in->fd[GREETING_TABLES + i] = -1;
+		}
+		err = reach_open(&n->reach, l->hca.share, fd, n->slot, n->pid);
 	}
 	if (err)
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));

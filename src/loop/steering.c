@@ -21,7 +21,7 @@
 #include "loop/services.h"
 #include "wire/cm_mad.h"
 
-#define REGISTRY_NAME	"uroce-registry-4" /* the number is the layout's */
+#define REGISTRY_NAME	"uroce-registry-5" /* the number is the layout's */
 #define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
 #define QPN_WORD	4		   /* in the BTH: what ends with the destination QPN ... */
 #define QPN_SLOT_BYTE	5		   /* ... and the top byte of that */
@@ -342,7 +342,7 @@ static struct registry *map_registry(int memory)
 	struct stat st;
 	void *p;
 
-	if (fstat(memory, &st) || st.st_uid != geteuid() || st.st_size != sizeof(struct registry))
+	if (fstat(memory, &st) || st.st_uid != geteuid() || !memfd_is_fixed(memory, sizeof(struct registry)))
 		return NULL;
 	p = mmap(NULL, sizeof(struct registry), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	return p == MAP_FAILED ? NULL : p;

@@ -143,7 +143,11 @@ static int get_reference(struct packet *p)
 	if (TRANSPORT(p->opcode) != TRANSPORT_RC || !(opcode_info[p->opcode].flags & IS_SEND) || !p->pieces ||
 	    p->length % sizeof(*piece))
 		return -EBADMSG;
-	for (uint32_t i = 0; i < p->pieces; i++)
+	if (p->pieces == 1) {
+		record_copy_piece(p);
+		return 0;
+	}
+	for (uint32_t i = 0; i < p->pieces; i++) /* they stay where they are: see onesided_fetch() */
 		length += piece[i].length;
 	p->length = (uint32_t)length;
 	return length <= UINT32_MAX ? 0 : -EBADMSG;
@@ -154,20 +158,23 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	const struct record *r = at;
 	const char *next = (const char *)(r + 1);
 	uint32_t flags, header;
+	uint8_t opcode, bits;
 
 	if (bytes < sizeof(*r))
 		return -EBADMSG;
-	flags = opcode_info[r->opcode].flags;
+	opcode = record_byte(&r->opcode);
+	bits = record_byte(&r->flags);
+	flags = opcode_info[opcode].flags;
 	header = record_header_bytes(flags);
-	if (!opcode_info[r->opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
+	if (!opcode_info[opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
-	p->opcode = r->opcode;
-	p->solicited = r->flags & RECORD_SOLICITED;
-	p->ack_request = r->flags & RECORD_ACK_REQUEST;
+	p->opcode = opcode;
+	p->solicited = bits & RECORD_SOLICITED;
+	p->ack_request = bits & RECORD_ACK_REQUEST;
 	p->migrated = true;
 	p->fecn = p->congestion = false;
-	p->becn = r->flags & RECORD_BECN;
-	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
+	p->becn = bits & RECORD_BECN;
+	p->acknowledges = bits & RECORD_ACKNOWLEDGES;
 	p->acknowledged = psn(r->ack);
 	p->traffic_class = r->traffic_class;
 	p->to = NULL;
@@ -185,5 +192,5 @@ int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv
 	if (unlikely(flags & SELDOM))
 		next = get_seldom(next, p, flags, from);
 	p->payload = (const uint8_t *)next;
-	return unlikely(r->flags & RECORD_REFERENCE) ? get_reference(p) : 0;
+	return unlikely(bits & RECORD_REFERENCE) ? get_reference(p) : 0;
 }

@@ -4,6 +4,8 @@
 #ifndef UROCE_RECORD_H
 #define UROCE_RECORD_H
 
+#include <string.h>
+
 #include "link/link.h"
 
 /* What every packet has, behind which stands its payload, or where that lies, or first what only some have. With 64
@@ -95,9 +97,27 @@ static inline uint32_t record_header(uint32_t flags)
 	       (flags & HAS_DETH ? sizeof(struct record_datagram) : 0);
 }
 
-/* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who
- * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */
+/* The producer may be broken, and change a record that has been published: what decides on lengths is read once. What
+ * is read from there twice: the payload alone.
+ *
+ * A record of that many bytes -> values; its payload stays where it is, but where that lies is copied. *from is left
+ * alone unless the record says who sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. */
 int record_get(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
+
+/* One byte, once. */
+static inline uint8_t record_byte(const uint8_t *byte)
+{
+	return *(const volatile uint8_t *)byte;
+}
+
+/* Where a payload lies, in one piece: to p->piece. */
+static inline void record_copy_piece(struct packet *p)
+{
+	memcpy(&p->piece, p->payload, sizeof(p->piece));
+	__asm__ volatile("" : "+m"(p->piece)); /* so the compiler does not read it there again */
+	p->payload = (const uint8_t *)&p->piece;
+	p->length = p->piece.length;
+}
 
 /* Of a SEND whose payload lies elsewhere, in one piece. */
 static inline bool record_get_piece(struct packet *p)
@@ -105,7 +125,7 @@ static inline bool record_get_piece(struct packet *p)
 	p->pieces = 1;
 	if ((p->opcode != OP_SEND_ONLY && p->opcode != OP_SEND_ONLY_IMM) || p->length != sizeof(struct packet_piece))
 		return false;
-	p->length = ((const struct packet_piece *)p->payload)->length;
+	record_copy_piece(p);
 	return true;
 }
 
@@ -117,17 +137,22 @@ static inline bool record_get_straight(const void *at, uint32_t bytes, struct pa
 	const struct record_datagram *datagram = (const struct record_datagram *)(r + 1);
 	const struct record_remote *remote = (const struct record_remote *)(r + 1);
 	uint32_t header = sizeof(*r);
+	uint8_t opcode, flags;
 
-	if (unlikely(bytes < header || r->flags & RECORD_BECN))
+	if (unlikely(bytes < header))
 		return false;
-	if (r->opcode == OP_WRITE_ONLY_IMM) {
+	opcode = record_byte(&r->opcode);
+	flags = record_byte(&r->flags);
+	if (unlikely(flags & RECORD_BECN))
+		return false;
+	if (opcode == OP_WRITE_ONLY_IMM) {
 		header += sizeof(*remote);
 		if (unlikely(bytes < header))
 			return false;
 		p->va = remote->value;
 		p->rkey = remote->rkey;
 		p->dma_length = remote->dma_length;
-	} else if (r->opcode == (TRANSPORT_UD | OP_SEND_ONLY) || r->opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
+	} else if (opcode == (TRANSPORT_UD | OP_SEND_ONLY) || opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
 		header += sizeof(*datagram);
 		if (unlikely(bytes < header))
 			return false;
@@ -135,13 +160,13 @@ static inline bool record_get_straight(const void *at, uint32_t bytes, struct pa
 		p->src_qpn = datagram->src_qpn;
 		p->to = datagram->gid.raw;
 		p->traffic_class = r->traffic_class;
-	} else if (r->opcode != OP_SEND_ONLY && r->opcode != OP_SEND_ONLY_IMM && r->opcode != OP_ACKNOWLEDGE) {
+	} else if (opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM && opcode != OP_ACKNOWLEDGE) {
 		return false;
 	}
-	p->opcode = r->opcode;
-	p->solicited = r->flags & RECORD_SOLICITED;
-	p->ack_request = r->flags & RECORD_ACK_REQUEST;
-	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
+	p->opcode = opcode;
+	p->solicited = flags & RECORD_SOLICITED;
+	p->ack_request = flags & RECORD_ACK_REQUEST;
+	p->acknowledges = flags & RECORD_ACKNOWLEDGES;
 	p->acknowledged = psn(r->ack);
 	p->dest_qpn = r->qpn & QPN_MASK;
 	p->psn = psn(r->psn);
@@ -150,7 +175,7 @@ static inline bool record_get_straight(const void *at, uint32_t bytes, struct pa
 	p->pieces = 0;
 	p->payload = (const uint8_t *)at + header;
 	p->length = bytes - header;
-	return likely(!(r->flags & RECORD_REFERENCE)) || record_get_piece(p);
+	return likely(!(flags & RECORD_REFERENCE)) || record_get_piece(p);
 }
 
 #endif

@@ -222,16 +222,22 @@ static void open_reach(struct loop *l, struct local_peer *n, struct introduction
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
 }
 
+static bool is_refused(const struct local *local, uint8_t slot)
+{
+	return local->refused[slot / 64] >> slot % 64 & 1;
+}
+
 /* Who has called is taken for what it says that it is: it is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
-	struct local_peer *n = local_find(l, (uint8_t)in->greeting.slot);
+	uint8_t slot = (uint8_t)in->greeting.slot;
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 	struct ring ring;
 	int err;
 
 	if (n && n->in >= 0) {
 		local_lose(l, n); /* a new process in its slot: it is gone, and we have not heard of it yet */
-		n = local_find(l, (uint8_t)in->greeting.slot);
+		n = local_find(l, slot);
 	}
 	if (!n)
 		return -ENOMEM;
@@ -281,6 +287,22 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
+/* There is no descriptor for those who have called. Each believes that we have met, and would send through a ring that
+ * nobody looks at: the end of its connection tells it otherwise, and both go on by udp. */
+static void refuse_callers(struct loop *l, int err) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+	static _Atomic bool said; /* relaxed: once is enough */
+
+	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		log_warn("another process of this host cannot share memory with this one, and uses UDP: %s%s",
+			 strerror(err), err == EMFILE ? " (ulimit -n)" : "");
+	local_close_fd(&local->listener);
+	local->listener = introduction_listen(l->slot.number); /* the descriptor is free again, most often */
+	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
+		local_close_fd(&local->listener);
+}
+
 /* All who have called, up to one of another user, behind whom the helper goes on. Most have said who they are by then.
  */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
@@ -290,6 +312,8 @@ static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 	while ((fd = introduction_accept(l->local.listener)) >= 0)
 		if (!local_hear(l, fd))
 			keep_caller(l, fd);
+	if (unlikely(fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS))
+		refuse_callers(l, -fd);
 }
 
 static bool has_event(int fd, short event)
@@ -394,8 +418,12 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	n = local_find(l, slot);
 	if (n) {
 		n->users++;
-		local_call(l, n); /* if nobody is there yet: it will call us when it gets so far */
+		/* if nobody is there yet, it will call us when it gets so far; what fails here fails then as well, or
+		 * both have met */
+		local_call(l, n);
 		path->local_peer = n;
+	} else {
+		l->local.refused[slot / 64] |= 1ull << slot % 64;
 	}
 	lock_drop(&l->local.lock);
 }

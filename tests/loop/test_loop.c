@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include <cmocka.h>
 
 #include "loop/internal.h"
+#include "loop/introduction.h"
 #include "loop/local_peer.h"
 #include "loop/netns.h"
 
@@ -315,6 +317,47 @@ static void await_sleeper(void)
 }
 
 /* It receives in place of the helper: so it must not sleep through what comes to an address that is new. */
+/* In a process of its own: calls that slot, and waits for the end of the call. */
+static void call_in_vain(uint8_t slot, int begin)
+{
+	const struct greeting g = {.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = slot == 77 ? 78 : 77};
+	int fd[GREETING_FDS] = {ring_memory(LOCAL_RING), -1, -1, -1};
+	struct pollfd p = {.events = POLLRDHUP};
+	char byte;
+
+	if (read(begin, &byte, 1) != 1)
+		_exit(1);
+	p.fd = introduction_call(slot, &g, fd, NULL);
+	_exit(p.fd < 0 || poll(&p, 1, 20000) == 1 ? 0 : 2);
+}
+
+/* Who has called believes that the two have met. */
+static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
+{
+	struct rlimit limit, none;
+	struct pair p;
+	int begin[2], status;
+	pid_t pid;
+
+	if (!local_is_wanted())
+		return;
+	open_pair(&p);
+	assert_int_equal(pipe(begin), 0);
+	pid = fork();
+	if (pid == 0)
+		call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0]);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(write(begin[1], "", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(status, 0);
+	close(begin[0]);
+	close(begin[1]);
+	close_pair(&p);
+}
+
 static void whoever_sleeps_learns_of_new_addresses(void **state)
 {
 	struct hca *hca = loop_get(&ops);
@@ -681,6 +724,7 @@ int main(void)
 		cmocka_unit_test(the_first_write_is_done_at_once),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
 		cmocka_unit_test(whoever_waits_moves_them),
+		cmocka_unit_test(a_caller_for_whom_there_is_no_descriptor_is_told),
 		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),

@@ -181,6 +181,22 @@ static struct local_peer *local_find(struct loop *l, uint8_t slot) REQUIRES(l->l
 	return local->by_slot[slot];
 }
 
+static bool is_refused(const struct local *local, uint8_t slot)
+{
+	return local->refused[slot / 64] >> slot % 64 & 1;
+}
+
+/* From now on all goes by udp between the two. Were they to meet later after all, QPs of theirs that know the other one
+ * as it was before would go by udp, and those that these are connected to by the ring. */
+static void refuse_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	local->refused[slot / 64] |= 1ull << slot % 64;
+	if (local->by_slot[slot])
+		local_lose(l, local->by_slot[slot]);
+}
+
 /* The two have met as soon as anybody can take in what it sends: so nothing is answered by udp. */
 static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
 {
@@ -222,11 +238,6 @@ static void open_reach(struct loop *l, struct local_peer *n, struct introduction
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
 }
 
-static bool is_refused(const struct local *local, uint8_t slot)
-{
-	return local->refused[slot / 64] >> slot % 64 & 1;
-}
-
 /* Who has called is taken for what it says that it is: it is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
@@ -251,7 +262,7 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	if (err) {
 		n->in = fd;
 		ring_unmap(&ring);
-		local_lose(l, n); /* closes what was ours, so that the other knows */
+		refuse_slot(l, slot); /* closes what was ours, so that the other knows */
 	}
 	return 0;
 }
@@ -261,6 +272,7 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct introduction in;
 	int err = introduction_receive(fd, &in);
+	bool heard = !err;
 
 	if (err == -EAGAIN)
 		return false;
@@ -270,6 +282,8 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	}
 	if (err)
 		close(fd);
+	if (err && heard)
+		refuse_slot(l, (uint8_t)in.greeting.slot);
 	return true;
 }
 
@@ -371,7 +385,7 @@ void local_look(struct loop *l, uint64_t now)
 
 static void call_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 {
-	struct local_peer *n = local_find(l, slot);
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 
 	if (n)
 		local_call(l, n); /* if nobody is there yet: datagrams ask again */
@@ -415,7 +429,7 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	lock_take(&l->local.lock);
 	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it looks */
 		hear_callers(l); /* it may have called already: then both have met before the first packet */
-	n = local_find(l, slot);
+	n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 	if (n) {
 		n->users++;
 		/* if nobody is there yet, it will call us when it gets so far; what fails here fails then as well, or
@@ -423,7 +437,7 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 		local_call(l, n);
 		path->local_peer = n;
 	} else {
-		l->local.refused[slot / 64] |= 1ull << slot % 64;
+		refuse_slot(l, slot);
 	}
 	lock_drop(&l->local.lock);
 }

@@ -2,8 +2,10 @@
 #include "base/memfd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
@@ -11,6 +13,10 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be demanded there */
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10 /* Linux 5.1 */
+#endif
+#define FIXED (F_SEAL_SHRINK | F_SEAL_GROW)
 
 int memfd_new(const char *name, unsigned flags)
 {
@@ -26,12 +32,28 @@ int memfd_of_size(const char *name, unsigned flags, uint64_t bytes)
 
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < bytes)
 		return -EFBIG;
-	fd = high_fd(memfd_new(name, MFD_CLOEXEC | flags));
+	fd = high_fd(memfd_new(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, (off_t)bytes))
+	if (!ftruncate(fd, (off_t)bytes) &&
+	    !fcntl(fd, F_ADD_SEALS, FIXED | (flags & MFD_ALLOW_SEALING ? 0 : F_SEAL_SEAL)))
 		return fd;
 	err = -errno;
 	close(fd);
 	return err;
+}
+
+int memfd_end_writes(int fd)
+{
+	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
+		return 0;
+	return errno == EINVAL && !fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) ? 0 : -errno; /* before Linux 5.1 */
+}
+
+bool memfd_is_fixed(int fd, uint64_t bytes)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	return seals >= 0 && (seals & FIXED) == FIXED && !fstat(fd, &st) && (uint64_t)st.st_size == bytes;
 }

@@ -411,14 +411,18 @@ static bool engine_onesided_fetch(struct qp *qp, const struct packet_piece *piec
 
 bool onesided_fetch(struct qp *qp, const struct packet *p)
 {
-	const struct packet_piece *piece = (const struct packet_piece *)p->payload;
-	uint64_t offset = qp->resp.received;
+	uint64_t offset = qp->resp.received, end = offset + p->length;
+	struct packet_piece piece;
 
 	if (!qp->reach)
 		return false;
-	for (uint32_t i = 0; i < p->pieces; offset += piece[i++].length)
-		if (!engine_onesided_fetch(qp, &piece[i], offset))
+	for (uint32_t i = 0; i < p->pieces; offset += piece.length, i++) {
+		/* the sender may change it meanwhile: so it is copied, and is not longer than what was checked */
+		memcpy(&piece, p->payload + i * sizeof(piece), sizeof(piece));
+		__asm__ volatile("" : "+m"(piece));
+		if (piece.length > end - offset || !engine_onesided_fetch(qp, &piece, offset))
 			return false;
+	}
 	/* a request that failed meanwhile does not keep its memory */
 	return reach_is_open(qp->reach, &qp->reach_pair);
 }

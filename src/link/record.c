@@ -143,7 +143,11 @@ static int get_reference(struct packet *p)
 	if (TRANSPORT(p->opcode) != TRANSPORT_RC || !(opcode_info[p->opcode].flags & IS_SEND) || !p->pieces ||
 	    p->length % sizeof(*piece))
 		return -EBADMSG;
-	for (uint32_t i = 0; i < p->pieces; i++)
+	if (p->pieces == 1) {
+		record_copy_piece(p);
+		return 0;
+	}
+	for (uint32_t i = 0; i < p->pieces; i++) /* they stay where they are: see onesided_fetch() */
 		length += piece[i].length;
 	p->length = (uint32_t)length;
 	return length <= UINT32_MAX ? 0 : -EBADMSG;
@@ -154,19 +158,22 @@ int record_get_any(const void *at, uint32_t bytes, struct packet *p, const union
 	const struct record *r = at;
 	const char *next = (const char *)(r + 1);
 	uint32_t flags, header;
+	uint8_t opcode, bits;
 
 	if (bytes < sizeof(*r))
 		return -EBADMSG;
-	flags = opcode_info[r->opcode].flags;
+	opcode = record_byte(&r->opcode);
+	bits = record_byte(&r->flags);
+	flags = opcode_info[opcode].flags;
 	header = record_header_bytes(flags);
-	if (!opcode_info[r->opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
+	if (!opcode_info[opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
-	record_get_common(r, p);
+	record_get_common(r, opcode, bits, p);
 	p->length = bytes - header;
 	if (flags & NEEDS_REMOTE)
 		next = get_remote(next, p);
 	if (unlikely(flags & SELDOM))
 		next = get_seldom(next, p, flags, from);
 	p->payload = (const uint8_t *)next;
-	return unlikely(r->flags & RECORD_REFERENCE) ? get_reference(p) : 0;
+	return unlikely(bits & RECORD_REFERENCE) ? get_reference(p) : 0;
 }

@@ -5,6 +5,7 @@
 #define UROCE_RECORD_H
 
 #include <errno.h>
+#include <string.h>
 
 #include "link/link.h"
 
@@ -100,16 +101,24 @@ static inline uint32_t record_header(uint32_t flags)
 /* record_get() of what is not common. */
 int record_get_any(const void *at, uint32_t bytes, struct packet *p, const union ibv_gid **from);
 
-/* What every packet has. */
-static inline __attribute__((always_inline)) void record_get_common(const struct record *r, struct packet *p)
+/* One byte, once: the producer may be broken, and change a record that has been published. So what decides on lengths
+ * is read once; what is read from there twice is the payload alone. */
+static inline uint8_t record_byte(const uint8_t *byte)
 {
-	p->opcode = r->opcode;
-	p->solicited = r->flags & RECORD_SOLICITED;
-	p->ack_request = r->flags & RECORD_ACK_REQUEST;
+	return *(const volatile uint8_t *)byte;
+}
+
+/* What every packet has. */
+static inline __attribute__((always_inline)) void record_get_common(const struct record *r, uint8_t opcode,
+								    uint8_t flags, struct packet *p)
+{
+	p->opcode = opcode;
+	p->solicited = flags & RECORD_SOLICITED;
+	p->ack_request = flags & RECORD_ACK_REQUEST;
 	p->migrated = true;
 	p->fecn = p->congestion = false;
-	p->becn = r->flags & RECORD_BECN;
-	p->acknowledges = r->flags & RECORD_ACKNOWLEDGES;
+	p->becn = flags & RECORD_BECN;
+	p->acknowledges = flags & RECORD_ACKNOWLEDGES;
 	p->acknowledged = psn(r->ack);
 	p->traffic_class = r->traffic_class;
 	p->to = NULL;
@@ -123,48 +132,53 @@ static inline __attribute__((always_inline)) void record_get_common(const struct
 	p->pieces = 0;
 }
 
-/* A SEND whose payload lies elsewhere, in one piece. */
-static inline bool record_get_piece(const struct record *r, uint32_t bytes, struct packet *p)
+/* Where a payload lies, in one piece: to p->piece. */
+static inline void record_copy_piece(struct packet *p)
 {
-	if (bytes != sizeof(*r) + sizeof(struct packet_piece))
-		return false;
+	memcpy(&p->piece, p->payload, sizeof(p->piece));
+	__asm__ volatile("" : "+m"(p->piece)); /* so the compiler does not read it there again */
+	p->payload = (const uint8_t *)&p->piece;
+	p->length = p->piece.length;
 	p->pieces = 1;
-	p->length = ((const struct packet_piece *)p->payload)->length;
-	return true;
 }
 
-/* A record of that many bytes -> values; its payload stays where it is. *from is left alone unless the record says who
- * sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. Inline is what is most common: SENDs that begin and
- * end a message, ACKs, and datagrams. */
+/* A record of that many bytes -> values; its payload stays where it is, but where that lies is copied. *from is left
+ * alone unless the record says who sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. Inline is what is
+ * most common: SENDs that begin and end a message, ACKs, and datagrams. */
 static inline __attribute__((always_inline)) int record_get(const void *at, uint32_t bytes, struct packet *p,
 							    const union ibv_gid **from)
 {
 	const struct record *r = at;
 	uint32_t header = sizeof(*r);
+	uint8_t opcode, flags;
 
 	if (unlikely(bytes < header))
 		return -EBADMSG;
-	if (r->opcode == (TRANSPORT_UD | OP_SEND_ONLY) || r->opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
+	opcode = record_byte(&r->opcode);
+	flags = record_byte(&r->flags);
+	if (opcode == (TRANSPORT_UD | OP_SEND_ONLY) || opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
 		const struct record_datagram *d = (const struct record_datagram *)(r + 1);
 
 		header += sizeof(*d);
-		if (unlikely(bytes < header || r->flags & RECORD_REFERENCE))
+		if (unlikely(bytes < header || flags & RECORD_REFERENCE))
 			return -EBADMSG;
-		record_get_common(r, p);
 		p->qkey = d->qkey;
 		p->src_qpn = d->src_qpn;
-		p->to = d->gid.raw;
 		*from = &d->gid;
-	} else if (likely(r->opcode == OP_SEND_ONLY || r->opcode == OP_SEND_ONLY_IMM ||
-			  (r->opcode == OP_ACKNOWLEDGE && bytes == header && !(r->flags & RECORD_REFERENCE)))) {
-		record_get_common(r, p);
-	} else {
+	} else if (unlikely(opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM &&
+			    (opcode != OP_ACKNOWLEDGE || bytes != header || flags & RECORD_REFERENCE))) {
 		return record_get_any(at, bytes, p, from);
 	}
+	record_get_common(r, opcode, flags, p);
+	if (header != sizeof(*r))
+		p->to = (*from)->raw;
 	p->payload = (const uint8_t *)at + header;
 	p->length = bytes - header;
-	if (unlikely(r->flags & RECORD_REFERENCE) && !record_get_piece(r, bytes, p))
-		return record_get_any(at, bytes, p, from);
+	if (unlikely(flags & RECORD_REFERENCE)) {
+		if (bytes != header + sizeof(struct packet_piece))
+			return record_get_any(at, bytes, p, from);
+		record_copy_piece(p);
+	}
 	return 0;
 }
 

@@ -2,7 +2,6 @@
 #include "link/ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -12,7 +11,6 @@
 #include "base/memfd.h"
 
 #define WORDS_BYTES 65536 /* a page, whatever its size */
-#define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIZE_LEAST  65536u
 #define SIZE_MOST   (1u << 30)
 #ifndef MADV_POPULATE_WRITE
@@ -42,10 +40,10 @@ int ring_memory(uint32_t size)
 
 	if (!size_is_good(size))
 		return -EINVAL;
-	fd = memfd_of_size("uroce-ring", MFD_ALLOW_SEALING, WORDS_BYTES + (uint64_t)size);
+	fd = memfd_of_size("uroce-ring", 0, WORDS_BYTES + (uint64_t)size);
 	if (fd < 0)
 		return fd;
-	if (!fcntl(fd, F_ADD_SEALS, SEALS) && set_key(fd))
+	if (set_key(fd))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -62,7 +60,7 @@ int ring_map(struct ring *r, int memory)
 		return -EINVAL;
 	size = (uint64_t)st.st_size - WORDS_BYTES;
 	/* who could make it smaller could make us stumble over it */
-	if (!size_is_good(size) || (fcntl(memory, F_GET_SEALS) & SEALS) != SEALS)
+	if (!size_is_good(size) || !memfd_is_fixed(memory, WORDS_BYTES + size))
 		return -EINVAL;
 	/* reserved as a whole, then filled: words, data, data again */
 	at = mmap(NULL, WORDS_BYTES + 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -11,6 +11,7 @@
 
 #include "base/tsan.h"
 #include "link/udp.h"
+#include "wire/headers.h"
 
 /* The system calls themselves: glibc's functions are cancellation points, which costs 20 ns each time. */
 static ssize_t udp_recvmsg(int fd, struct msghdr *m, int flags)
@@ -25,16 +26,17 @@ static ssize_t udp_recvfrom(int fd, void *bytes, size_t size, int flags, struct 
 
 #define SMALL_BYTES 1024u /* datagrams up to here are split without being told, ... */
 #define SMALL_PACKET \
-	256u	       /* ... and longer ones whose packets are no longer than this, and than they were the last time */
-#define CALM	  16   /* such ones in a row, from sources whose identifications are known */
-#define MISSES	  4    /* identifications that were not known, without so many that were in between: then ... */
-#define FOREIGN	  4096 /* ... so many datagrams need to be told of */
-#define SHORTEST  16u  /* a packet: BTH and ICRC ... */
-#define LONGEST	  (4096u + PACKET_HEADERS + PACKET_TRAILER)
-#define QPN_AT	  5u /* of the destination, in the BTH ... */
-#define QPN_BYTES 3u
-#define MARK_LOOK 64u	 /* datagrams in which nobody used ECN: then it is not looked for ... */
-#define MARK_REST 16384u /* ... in so many */
+	256u	      /* ... and longer ones whose packets are no longer than this, and than they were the last time */
+#define CALM	   16 /* such ones in a row, from sources whose identifications are known */
+#define MISSES	   4  /* identifications that were not known, without so many that were in between: then ... */
+#define FOREIGN	   4096 /* ... so many datagrams need to be told of */
+#define SHORTEST   ICRC_SCAN_LEAST
+#define LONGEST	   ICRC_SCAN_MOST
+#define ANEW_TRIES 16u /* lengths with an identification that nobody expects, in one datagram */
+#define QPN_AT	   5u  /* of the destination, in the BTH ... */
+#define QPN_BYTES  3u
+#define MARK_LOOK  64u	  /* datagrams in which nobody used ECN: then it is not looked for ... */
+#define MARK_REST  16384u /* ... in so many */
 
 /* What the kernel says of a datagram besides its bytes. */
 struct note {
@@ -170,36 +172,70 @@ static bool begins_anew(const struct udp *udp, const struct udp_source *s, uint3
 	       icrc_is_right(&s->flow, udp->buffer + length, min_of(length, total - length), (uint16_t)(id + 1));
 }
 
-/* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. 0: none.
- */
-static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_source *s, uint32_t total)
+/* Whether a packet of that partition may begin there, behind the first one. */
+static bool may_follow(const uint8_t *first, const uint8_t *next)
 {
-	uint32_t last = s->segment[total > SMALL_BYTES], most = min_of(total, LONGEST);
+	const struct bth *a = (const void *)first, *b = (const void *)next;
 
-	if (likely(last && last <= total && begins(udp, s, last)))
-		return last;
-	if (begins(udp, s, total))
-		return total;
-	if (total > SMALL_BYTES && last && begins_anew(udp, s, last, total))
+	return opcode_info[b->opcode].name && !(b->flags & BTH_VERSION) && a->pkey.raw == b->pkey.raw;
+}
+
+/* The same as begins_anew(), of the length that the scan looks at. */
+static bool scan_begins_anew(const struct udp *udp, const struct icrc_scan *scan, uint32_t difference, uint16_t guess,
+			     uint32_t total)
+{
+	int id = icrc_identification(difference, scan->length, guess);
+
+	return id >= 0 && icrc_is_right(scan->flow, udp->buffer + scan->length,
+					min_of(scan->length, total - scan->length), (uint16_t)(id + 1));
+}
+
+/* Looks at all lengths in one pass: returns that of a packet with the identification that is expected, or 0. Of one
+ * with another identification: *anew; no more than ANEW_TRIES are tried, as each costs a CRC over what follows. No
+ * packet is longer than LONGEST. */
+static uint32_t udp_receive_scan(const struct udp *udp, const struct udp_source *s, uint32_t total, uint32_t *anew)
+{
+	uint32_t most = min_of(total, LONGEST), tries = 0;
+	uint16_t guess = udp_receive_expected(s, 0);
+	struct icrc_scan scan;
+
+	*anew = 0;
+	if (total < SHORTEST)
 		return 0;
-	for (uint32_t length = SHORTEST; length <= most; length += 4)
-		if (begins(udp, s, length))
-			return length;
+	icrc_scan_start(&scan, &s->flow, udp->buffer, guess);
+	while (scan.length + 4 <= most) {
+		uint32_t difference = icrc_scan_next(&scan);
+
+		if (unlikely(!difference))
+			return scan.length;
+		if (!*anew && s->flow.is_ipv4 && tries < ANEW_TRIES && total - scan.length >= SHORTEST &&
+		    may_follow(udp->buffer, udp->buffer + scan.length)) {
+			tries++;
+			if (scan_begins_anew(udp, &scan, difference, guess, total))
+				*anew = scan.length;
+		}
+	}
 	return 0;
 }
 
-/* The same where the identification is not known either. No packet is longer than LONGEST: what is no train at all,
- * whoever sent it, costs no more than to look so far. */
-static uint32_t measure_anew(const struct udp *udp, const struct udp_source *s, uint32_t total)
+/* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. *known:
+ * the first one has the identification that is expected. What is no train at all, whoever sent it, costs some CRCs over
+ * its bytes. */
+static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_source *s, uint32_t total, bool *known)
 {
-	uint32_t last = s->segment[total > SMALL_BYTES];
+	uint32_t last = s->segment[total > SMALL_BYTES], found, anew;
 
+	*known = true;
+	if (likely(last && last <= total && begins(udp, s, last)))
+		return last;
+	if (total <= LONGEST && begins(udp, s, total))
+		return total;
+	*known = false;
 	if (last && begins_anew(udp, s, last, total))
 		return last;
-	for (uint32_t length = SHORTEST; length < total && length <= LONGEST; length += 4)
-		if (begins_anew(udp, s, length, total))
-			return length;
-	return total;
+	found = udp_receive_scan(udp, s, total, &anew);
+	*known = found;
+	return found ?: anew ?: total;
 }
 
 /* Whether datagrams go on being small, or `alike`, and easy. */
@@ -275,12 +311,8 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 	int ack_id = 0;
 
 	watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
-	if (!note.segment) {
-		note.segment = udp_receive_measure(udp, s, total);
-		checked = note.segment;
-		if (unlikely(!checked)) /* its identification is not the one that we think; or it is garbage */
-			note.segment = measure_anew(udp, s, total);
-	}
+	if (!note.segment)
+		note.segment = udp_receive_measure(udp, s, total, &checked);
 	alike = note.segment == s->segment[total > SMALL_BYTES] && note.segment <= SMALL_PACKET;
 	s->segment[total > SMALL_BYTES] = note.segment;
 	ack = last_ack(udp, note.segment, total);

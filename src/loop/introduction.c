@@ -101,7 +101,9 @@ int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 		if (!(g.fds & 1u << i) != (fd[i] < 0))
 			return -EBADMSG;
 	tables = g.flags & GREETING_HAS_TABLES;
-	return g.fds >> GREETING_FDS || fd[GREETING_RING] < 0 || tables != (fd[GREETING_TABLES] >= 0) ? -EBADMSG : 0;
+	if (g.fds >> GREETING_FDS || fd[GREETING_RING] < 0)
+		return -EBADMSG;
+	return tables != (fd[GREETING_TABLES] >= 0) || tables != (fd[GREETING_VISITOR] >= 0) ? -EBADMSG : 0;
 }
 
 /* Sorts the descriptors that came, in order, into their places. False: some had none, and were closed. */

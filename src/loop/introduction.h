@@ -14,13 +14,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define INTRODUCTION_VERSION 2
+#define INTRODUCTION_VERSION 3
 #define GREETING_MAGIC	     0x75726f6363656f72ull
 
 enum greeting_fd {
-	GREETING_RING,	 /* the ring from the caller to the called */
-	GREETING_TABLES, /* GREETING_HAS_TABLES: what others may know of the caller's regions */
-	GREETING_ARENA,	 /* the memory of those that local peers can map; may be missing */
+	GREETING_RING,	  /* the ring from the caller to the called */
+	GREETING_TABLES,  /* GREETING_HAS_TABLES: what others may know of the caller's regions */
+	GREETING_ARENA,	  /* the memory of those that local peers can map; may be missing */
+	GREETING_VISITOR, /* GREETING_HAS_TABLES: where local peers say that they are inside */
 	GREETING_FDS
 };
 

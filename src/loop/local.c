@@ -181,6 +181,22 @@ static struct local_peer *local_find(struct loop *l, uint8_t slot) REQUIRES(l->l
 	return local->by_slot[slot];
 }
 
+static bool is_refused(const struct local *local, uint8_t slot)
+{
+	return local->refused[slot / 64] >> slot % 64 & 1;
+}
+
+/* From now on all goes by udp between the two. Were they to meet later after all, QPs of theirs that know the other one
+ * as it was before would go by udp, and those that these are connected to by the ring. */
+static void refuse_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	local->refused[slot / 64] |= 1ull << slot % 64;
+	if (local->by_slot[slot])
+		local_lose(l, local->by_slot[slot]);
+}
+
 /* The two have met as soon as anybody can take in what it sends: so nothing is answered by udp. */
 static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
 {
@@ -205,15 +221,18 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 /* Without, everything goes through the rings. */
 static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
 {
-	int tables = in->fd[GREETING_TABLES], arena = in->fd[GREETING_ARENA], err;
+	int fd[SHARE_FDS], err;
 
-	if (!l->hca.share || tables < 0)
+	if (!l->hca.share || in->fd[GREETING_TABLES] < 0)
 		return;
 	if (n->slot == l->slot.number) {
 		err = reach_self(&n->reach, l->hca.share);
 	} else {
-		in->fd[GREETING_TABLES] = in->fd[GREETING_ARENA] = -1;
-		err = reach_open(&n->reach, l->hca.share, tables, arena, n->slot, n->pid);
+		for (int i = 0; i < SHARE_FDS; i++) {
+			fd[i] = in->fd[GREETING_TABLES + i];
+			in->fd[GREETING_TABLES + i] = -1;
+		}
+		err = reach_open(&n->reach, l->hca.share, fd, n->slot, n->pid);
 	}
 	if (err)
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
@@ -222,13 +241,14 @@ static void open_reach(struct loop *l, struct local_peer *n, struct introduction
 /* Who has called is taken for what it says that it is: it is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
-	struct local_peer *n = local_find(l, (uint8_t)in->greeting.slot);
+	uint8_t slot = (uint8_t)in->greeting.slot;
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 	struct ring ring;
 	int err;
 
 	if (n && n->in >= 0) {
 		local_lose(l, n); /* a new process in its slot: it is gone, and we have not heard of it yet */
-		n = local_find(l, (uint8_t)in->greeting.slot);
+		n = local_find(l, slot);
 	}
 	if (!n)
 		return -ENOMEM;
@@ -242,7 +262,7 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	if (err) {
 		n->in = fd;
 		ring_unmap(&ring);
-		local_lose(l, n); /* closes what was ours, so that the other knows */
+		refuse_slot(l, slot); /* closes what was ours, so that the other knows */
 	}
 	return 0;
 }
@@ -252,6 +272,7 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct introduction in;
 	int err = introduction_receive(fd, &in);
+	bool heard = !err;
 
 	if (err == -EAGAIN)
 		return false;
@@ -261,6 +282,8 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	}
 	if (err)
 		close(fd);
+	if (err && heard)
+		refuse_slot(l, (uint8_t)in.greeting.slot);
 	return true;
 }
 
@@ -278,6 +301,22 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
+/* There is no descriptor for those who have called. Each believes that we have met, and would send through a ring that
+ * nobody looks at: the end of its connection tells it otherwise, and both go on by udp. */
+static void refuse_callers(struct loop *l, int err) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+	static _Atomic bool said; /* relaxed: once is enough */
+
+	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		log_warn("another process of this host cannot share memory with this one, and uses UDP: %s%s",
+			 strerror(err), err == EMFILE ? " (ulimit -n)" : "");
+	local_close_fd(&local->listener);
+	local->listener = introduction_listen(l->slot.number); /* the descriptor is free again, most often */
+	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
+		local_close_fd(&local->listener);
+}
+
 /* All who have called, up to one of another user, behind whom the helper goes on. Most have said who they are by then.
  */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
@@ -287,6 +326,8 @@ static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 	while ((fd = introduction_accept(l->local.listener)) >= 0)
 		if (!local_hear(l, fd))
 			keep_caller(l, fd);
+	if (unlikely(fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS))
+		refuse_callers(l, -fd);
 }
 
 static bool has_event(int fd, short event)
@@ -344,7 +385,7 @@ void local_look(struct loop *l, uint64_t now)
 
 static void call_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 {
-	struct local_peer *n = local_find(l, slot);
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 
 	if (n)
 		local_call(l, n); /* if nobody is there yet: datagrams ask again */
@@ -388,11 +429,15 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	lock_take(&l->local.lock);
 	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it looks */
 		hear_callers(l); /* it may have called already: then both have met before the first packet */
-	n = local_find(l, slot);
+	n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 	if (n) {
 		n->users++;
-		local_call(l, n); /* if nobody is there yet: it will call us when it gets so far */
+		/* if nobody is there yet, it will call us when it gets so far; what fails here fails then as well, or
+		 * both have met */
+		local_call(l, n);
 		path->local_peer = n;
+	} else {
+		refuse_slot(l, slot);
 	}
 	lock_drop(&l->local.lock);
 }

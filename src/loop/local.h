@@ -43,6 +43,8 @@ struct local {
 	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
 	uint64_t looked;	   /* ns: when somebody looked whether they do */
 	struct local_peer *by_slot[SLOTS + 1];
+	uint64_t refused[(SLOTS + 1) / 64]; /* slots with which we have failed to meet, for want of memory: all goes by
+					     * udp there, theirs too */
 	_Atomic(struct local_peer *) near[SLOTS + 1]; /* those that we have met: loop/nearby.h says who may look */
 	struct lock mads_lock;			      /* held by who looks there for a MAD: before the local peer's */
 	_Atomic uint64_t wanted[(SLOTS + 1) / 64];    /* slots that are to be called: the helper's to clear */

@@ -83,9 +83,10 @@ static int loop_local_peer_call(struct local_peer *n, int memory)
 {
 	struct greeting g = {
 		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = n->loop->slot.number, .probe = (uintptr_t)&probe};
-	int fd[GREETING_FDS] = {[GREETING_RING] = memory, [GREETING_TABLES] = -1, [GREETING_ARENA] = -1};
+	int fd[GREETING_FDS] = {memory, -1, -1, -1};
 
 	if (n->loop->hca.share) {
+		static_assert((int)GREETING_VISITOR - (int)GREETING_TABLES == (int)SHARE_FD_VISITOR, "one order");
 		share_fds(n->loop->hca.share, &fd[GREETING_TABLES]);
 		g.flags |= GREETING_HAS_TABLES;
 	}

@@ -8,6 +8,8 @@
 
 #include "base/high_fd.h"
 #include "base/base.h"
+#include "base/log.h"
+#include "loop/name_owner.h"
 
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
 {
@@ -76,6 +78,23 @@ static int open_slot(struct slot *slot)
 	return slot->fd < 0 || setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ? -errno : 0;
 }
 
+/* Any user's process may have such names. */
+static void say_slots_taken(void)
+{
+	struct sockaddr_un address;
+	uid_t uid;
+
+	for (unsigned i = 1; i <= SLOTS; i++) {
+		if (name_is_foreign(&address, slot_address(&address, (uint8_t)i), &uid)) {
+			log_error("there are %u slots for processes that use uroce, of all users: slot %u is user %u's "
+				  "(ss -xap "
+				  "| grep uroce/slot shows the programs)",
+				  SLOTS, i, uid);
+			return;
+		}
+	}
+}
+
 int slot_claim(struct slot *slot)
 {
 	int err;
@@ -95,6 +114,7 @@ int slot_claim(struct slot *slot)
 		if (errno != EADDRINUSE)
 			goto err;
 	}
+	say_slots_taken();
 	errno = EUSERS;
 err:
 	err = -errno;

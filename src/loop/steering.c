@@ -16,12 +16,14 @@
 
 #include "base/high_fd.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memfd.h"
 #include "link/netif.h"
+#include "loop/name_owner.h"
 #include "loop/services.h"
 #include "wire/cm_mad.h"
 
-#define REGISTRY_NAME	"uroce-registry-5" /* the number is the layout's */
+#define REGISTRY_NAME	"uroce-registry-6" /* the number is the layout's */
 #define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
 #define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
 #define MAD_ATTRIBUTE	36		   /* behind BTH and DETH, in the MAD header: which message it is ... */
@@ -56,6 +58,18 @@ struct registry {
 	struct listeners listeners;
 	struct services services;
 };
+
+/* Broken processes of this user may have written anything there, and go on to: counts are read once, and are no more
+ * than there is room for. */
+static uint32_t group_count(const struct group *g)
+{
+	return min_of(*(const volatile uint32_t *)&g->count, (uint32_t)SLOTS);
+}
+
+static uint32_t listeners_count(const struct listeners *l)
+{
+	return min_of(*(const volatile uint32_t *)&l->count, STEERING_LISTENERS);
+}
 
 static struct registry *registry_of(struct steering *s)
 {
@@ -140,15 +154,15 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
 	uint8_t slots[SLOTS];
 	const struct steering_order order = {
 		.slots = slots,
-		.count = g->count,
+		.count = group_count(g),
 		.listener = r->listeners.listener,
-		.listeners = min_of(r->listeners.count, STEERING_LISTENERS),
+		.listeners = listeners_count(&r->listeners),
 	};
 	struct sock_fprog program = {.filter = code};
 
-	if (g->count < 2)
+	if (order.count < 2)
 		return; /* one socket gets everything */
-	for (uint32_t i = 0; i < g->count; i++)
+	for (uint32_t i = 0; i < order.count; i++)
 		slots[i] = g->member[i].slot;
 	program.len = steering_program(&order, code);
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
@@ -156,28 +170,109 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
 
 /* ---- the lock ---- */
 
-/* The lock's socket, or -1: its holder does not let go. Nothing tells when a name becomes free, so ask again. */
-static int names_lock(uint64_t patience)
+/* A name that one process at a time can bind. Any user can bind it, though: while another one has it, and in any case,
+ * the registry is locked as well, which only processes of this user have. */
+
+#define FOREIGN_TRIES 10 /* in vain and in a row: then it is asked whose the name is */
+
+static _Atomic bool names_locked; /* by a thread of this process. Acquire and release, with each other */
+static int locked_memory = -1;	  /* of the registry that it has locked: guarded by the lock */
+
+static bool names_wait(uint64_t give_up)
 {
+	if (clock_now() >= give_up)
+		return false;
+	nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
+	return true;
+}
+
+static void say_foreign(const struct sockaddr_un *address, socklen_t size, uid_t uid)
+{
+	static _Atomic bool said; /* relaxed: once is enough */
+
+	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		log_warn("user %u has bound the abstract AF_UNIX name @%.*s, by which processes of user %u find each "
+			 "other "
+			 "(ss -xap shows its program): uroce goes on by slower ways",
+			 uid, (int)(size - offsetof(struct sockaddr_un, sun_path) - 1), address->sun_path + 1,
+			 geteuid());
+}
+
+/* A socket that has the name, or that has none because another user has it; or -1: its holder does not let go. Nothing
+ * tells when a name becomes free, so ask again. */
+static int bind_lock(uint64_t give_up)
+{
+	static _Atomic uint32_t vain; /* tries in a row. Relaxed: a hint */
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	uint64_t give_up = clock_now() + patience;
 	struct sockaddr_un address;
 	socklen_t size = slot_abstract(&address, "%u/lock", geteuid());
+	uid_t uid;
 
 	while (fd >= 0 && bind(fd, (struct sockaddr *)&address, size)) {
-		if (errno != EADDRINUSE || clock_now() >= give_up) {
+		bool taken = errno == EADDRINUSE;
+
+		if (taken && atomic_fetch_add_explicit(&vain, 1, memory_order_relaxed) >= FOREIGN_TRIES) {
+			if (name_is_foreign(&address, size, &uid)) {
+				say_foreign(&address, size, uid);
+				return fd;
+			}
+			atomic_store_explicit(&vain, 0, memory_order_relaxed);
+		}
+		if (!taken || !names_wait(give_up)) {
 			close(fd);
 			return -1;
 		}
-		nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
 	}
+	atomic_store_explicit(&vain, 0, memory_order_relaxed);
 	return fd;
+}
+
+/* It goes with the process, however that ends. False: its holder does not let go. */
+static bool lock_memory(int memory, uint64_t give_up)
+{
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	while (memory >= 0 && fcntl(memory, F_SETLK, &whole)) {
+		if (errno != EAGAIN && errno != EACCES)
+			return true; /* it knows no locks: the name has to do */
+		if (!names_wait(give_up))
+			return false;
+	}
+	locked_memory = memory;
+	return true;
 }
 
 static void names_unlock(int lock)
 {
-	if (lock >= 0)
-		close(lock);
+	struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+
+	if (lock < 0)
+		return;
+	if (locked_memory >= 0)
+		fcntl(locked_memory, F_SETLK, &whole);
+	locked_memory = -1;
+	atomic_store_explicit(&names_locked, false, memory_order_release);
+	close(lock);
+}
+
+/* What names_unlock() wants, or -1: its holder does not let go. */
+static int names_lock(const struct steering *s, uint64_t patience)
+{
+	uint64_t give_up = clock_now() + patience;
+	int fd = bind_lock(give_up);
+
+	if (fd < 0)
+		return -1;
+	while (atomic_exchange_explicit(&names_locked, true, memory_order_acquire)) {
+		if (!names_wait(give_up)) {
+			close(fd);
+			return -1;
+		}
+	}
+	if (lock_memory(s->memory, give_up))
+		return fd;
+	names_unlock(fd);
+	return -1;
 }
 
 /* ---- the mirror ---- */
@@ -206,13 +301,15 @@ static struct group *steering_find_group(struct registry *r, const union ibv_gid
 	return spare;
 }
 
+/* Its place; SLOTS: it has none. */
 static uint32_t steering_find_member(const struct group *g, uint8_t slot)
 {
-	uint32_t i = 0;
+	uint32_t count = group_count(g);
 
-	while (i < g->count && g->member[i].slot != slot)
-		i++;
-	return i;
+	for (uint32_t i = 0; i < count; i++)
+		if (g->member[i].slot == slot)
+			return i;
+	return SLOTS;
 }
 
 static void changed(struct group *g)
@@ -223,7 +320,12 @@ static void changed(struct group *g)
 /* What the kernel does when the socket at that place is closed. */
 static void steering_remove_member(struct group *g, uint32_t place)
 {
-	g->member[place] = g->member[--g->count];
+	uint32_t count = group_count(g);
+
+	if (place >= count)
+		return;
+	g->member[place] = g->member[count - 1];
+	g->count = count - 1;
 	changed(g);
 }
 
@@ -283,7 +385,7 @@ static bool prune(struct group *g)
 	bool is_ipv4 = address_is_ipv4(&g->gid), any = false;
 
 	if (g->count && read_inodes(&alive, is_ipv4 ? "/proc/self/net/udp" : "/proc/self/net/udp6")) {
-		for (uint32_t i = 0; i < g->count;) {
+		for (uint32_t i = 0, tries = 0; i < group_count(g) && tries < SLOTS; tries++) {
 			if (has_inode(&alive, g->member[i].inode)) {
 				i++;
 			} else {
@@ -303,7 +405,7 @@ static struct registry *map_registry(int memory)
 	struct stat st;
 	void *p;
 
-	if (fstat(memory, &st) || st.st_uid != geteuid() || st.st_size != sizeof(struct registry))
+	if (fstat(memory, &st) || st.st_uid != geteuid() || !memfd_is_fixed(memory, sizeof(struct registry)))
 		return NULL;
 	p = mmap(NULL, sizeof(struct registry), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	return p == MAP_FAILED ? NULL : p;
@@ -312,9 +414,12 @@ static struct registry *map_registry(int memory)
 /* `service` 0: all of that process. */
 static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service)
 {
-	for (uint32_t i = 0; i < l->count && i < STEERING_LISTENERS; i++)
+	uint32_t count = listeners_count(l);
+
+	for (uint32_t i = count; i-- > 0;)
 		if (l->listener[i].slot == slot && (!service || l->listener[i].service == service))
-			l->listener[i--] = l->listener[--l->count];
+			l->listener[i] = l->listener[--count];
+	l->count = count;
 }
 
 /* Whoever had this slot before is dead, and has not put away its things. 0 or -EACCES. */
@@ -397,7 +502,8 @@ pid_t steering_process(uint8_t slot)
 	return who.pid;
 }
 
-/* 0: *s has the registry; -ENOENT: that process has none for us; else it could not be had. */
+/* 0: *s has the registry; -ENOENT: that process has none for us; -EPERM: another user has its name; else it could not
+ * be had. */
 static int registry_from(struct steering *s, uint8_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
@@ -413,13 +519,48 @@ static int registry_from(struct steering *s, uint8_t slot)
 		return err == -ECONNREFUSED ? -ENOENT : err;
 	}
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
-	memory = who.uid == geteuid() ? memory_of_process(who.pid) : -1;
-	if (memory < 0 && who.uid == geteuid())
+	if (who.uid != geteuid()) {
+		say_foreign(&address, service_address(&address, slot), who.uid);
+		close(fd);
+		return -EPERM;
+	}
+	memory = memory_of_process(who.pid);
+	if (memory < 0)
 		memory = memory_by_asking(fd);
 	close(fd);
 	if (memory < 0)
 		return -EACCES;
 	return take_registry(s, high_fd(memory));
+}
+
+static uint64_t netns_of(const char *pid)
+{
+	char path[300];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%s/ns/net", pid);
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+/* From whichever process of this user and network namespace has it: where another user has the name by which one would
+ * offer it. */
+static void registry_from_any(struct steering *s)
+{
+	DIR *list = opendir("/proc");
+	uint64_t here = netns_of("self");
+	struct dirent *e;
+
+	while (list && here && !registry_of(s) && (e = readdir(list))) {
+		pid_t pid = atoi(e->d_name);
+		int memory = -1;
+
+		if (pid > 0 && pid != getpid() && netns_of(e->d_name) == here) /* of others' processes: 0 */
+			memory = memory_of_process(pid);
+		if (memory >= 0)
+			take_registry(s, high_fd(memory)); /* if it is this user's */
+	}
+	if (list)
+		closedir(list);
 }
 
 static void make_registry(struct steering *s)
@@ -449,20 +590,25 @@ static void offer_registry(struct steering *s)
 static void find_registry(struct steering *s)
 {
 	int probe = slots_probe();
-	bool seen = false;
+	bool seen = false, foreign = false;
 
 	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
 		uint8_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
+		int err = slots_have(probe, slot) ? registry_from(s, slot) : -ENOENT;
 
-		if (slots_have(probe, slot) && registry_from(s, slot) != -ENOENT)
-			seen = true;
+		foreign |= err == -EPERM;
+		seen |= err != -EPERM && err != -ENOENT;
 	}
 	if (probe >= 0)
 		close(probe);
+	if (!registry_of(s) && foreign)
+		registry_from_any(s);
 	if (!registry_of(s) && !seen)
 		make_registry(s);
-	if (registry_of(s))
+	if (registry_of(s)) {
+		lock_memory(s->memory, clock_now() + LOCK_PATIENCE);
 		offer_registry(s);
+	}
 }
 
 void steering_serve(struct steering *s)
@@ -510,13 +656,16 @@ static void steering_join(struct steered *place)
 {
 	struct steering *s = place->steering;
 	struct group *g = steering_find_group(registry_of(s), &place->link->gid);
+	uint32_t count;
 
 	if (!g)
 		return;
 	prune(g);
-	if (g->count == SLOTS)
+	count = group_count(g);
+	if (count == SLOTS)
 		return;
-	g->member[g->count++] = (struct member){.inode = steering_inode_of(place->link->fd), .slot = s->slot->number};
+	g->member[count] = (struct member){.inode = steering_inode_of(place->link->fd), .slot = s->slot->number};
+	g->count = count + 1;
 	changed(g);
 	steering_attach(s, g, place->link->fd);
 }
@@ -524,7 +673,7 @@ static void steering_join(struct steered *place)
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
 		  int (*open)(const union ibv_gid *gid, struct link **link), struct link **link)
 {
-	int lock = names_lock(LOCK_PATIENCE), err;
+	int lock = names_lock(s, LOCK_PATIENCE), err;
 
 	if (lock >= 0 && !registry_of(s))
 		find_registry(s);
@@ -544,15 +693,12 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 {
 	struct steering *s = place->steering;
-	int lock = registry_of(s) ? names_lock(LOCK_PATIENCE) : -1;
+	int lock = registry_of(s) ? names_lock(s, LOCK_PATIENCE) : -1;
 	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
-	uint32_t at = g ? steering_find_member(g, s->slot->number) : 0;
 
-	if (g && at < g->count) {
+	if (g && steering_find_member(g, s->slot->number) < SLOTS) {
 		prune(g);
-		at = steering_find_member(g, s->slot->number);
-		if (at < g->count)
-			steering_remove_member(g, at);
+		steering_remove_member(g, steering_find_member(g, s->slot->number));
 		steering_attach(s, g, place->link->fd);
 	}
 	drain(arg);
@@ -566,7 +712,7 @@ static void correct(struct group *g, uint8_t own, uint8_t slot)
 	uint32_t mine = steering_find_member(g, own), theirs = steering_find_member(g, slot);
 	struct member m;
 
-	if (mine == g->count || theirs == g->count)
+	if (mine == SLOTS || theirs == SLOTS)
 		return;
 	m = g->member[mine];
 	g->member[mine] = g->member[theirs];
@@ -577,7 +723,7 @@ static void correct(struct group *g, uint8_t own, uint8_t slot)
 static void repair(struct steered *place, uint8_t slot)
 {
 	struct steering *s = place->steering;
-	int lock = names_lock(0); /* packets wait: who holds it is repairing as well */
+	int lock = names_lock(s, 0); /* packets wait: who holds it is repairing as well */
 	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 
 	if (g && g->count) {
@@ -624,7 +770,7 @@ void steering_silence(struct steered *place, uint64_t now)
 	if (!registry_of(s) || now - place->repaired < REPAIR_INTERVAL)
 		return;
 	place->repaired = now;
-	lock = names_lock(0);
+	lock = names_lock(s, 0);
 	g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 	if (g && g->count && prune(g))
 		steering_attach(s, g, place->link->fd);
@@ -635,7 +781,7 @@ void steering_silence(struct steered *place, uint64_t now)
 
 int steering_enter(struct steering *s, struct services **services)
 {
-	int lock = names_lock(LOCK_PATIENCE);
+	int lock = names_lock(s, LOCK_PATIENCE);
 
 	if (lock < 0)
 		return -EAGAIN;
@@ -658,10 +804,14 @@ void steering_listen(struct steering *s, uint64_t service, bool listens)
 {
 	struct listeners *l = &registry_of(s)->listeners;
 	struct steering_listener new = {.service = (uint32_t)service, .slot = s->slot->number};
+	uint32_t count;
 
 	listeners_remove(l, new.slot, new.service);
-	if (listens && l->count < STEERING_LISTENERS)
-		l->listener[l->count++] = new;
+	count = listeners_count(l);
+	if (listens && count < STEERING_LISTENERS) {
+		l->listener[count] = new;
+		l->count = count + 1;
+	}
 }
 
 void steering_renew(struct steered *place)

@@ -7,8 +7,9 @@
  *
  * The registry is a memfd, which a newcomer gets from any process that has it: no file is left behind by a crash. Who
  * changes the registry, a group or its program holds a lock, which is the binding of an abstract name: the kernel
- * drops it when its holder dies. A process that is killed leaves the mirror wrong until somebody receives what is not
- * his: he repairs it. Wrong steering costs time, never a packet (handover.h). */
+ * drops it when its holder dies. As another user may have bound that name, the registry is locked as well. A process
+ * that is killed leaves the mirror wrong until somebody receives what is not his: he repairs it. Wrong steering costs
+ * time, never a packet (handover.h). */
 #ifndef UROCE_STEERING_H
 #define UROCE_STEERING_H
 

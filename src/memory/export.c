@@ -122,16 +122,22 @@ static uint64_t export_bytes_of(const struct share_file *f)
 
 static void export_fill(struct share *s, uint32_t place, const struct mapping *m) REQUIRES(s->file_lock)
 {
-	struct share_file *f = &s->table->file[place];
+	struct share_file *f = &s->file[place].shown, *to = &s->table->file[place];
 
 	f->device = makedev(m->device_major, m->device_minor);
 	f->inode = m->inode;
 	f->segment = m->segment;
-	f->fd = s->file[place].fd = m->segment ? -1 : export_open_file(m);
+	f->fd = m->segment ? -1 : export_open_file(m);
 	f->guarded = f->fd >= 0 && may_shrink(f->fd);
 	f->bytes = export_bytes_of(f);
+	to->device = f->device;
+	to->inode = f->inode;
+	to->bytes = f->bytes;
+	to->fd = f->fd;
+	to->segment = f->segment;
+	to->guarded = f->guarded;
 	/* release pairs with import_at() */
-	atomic_store_explicit(&f->serial, ++s->file_serial, memory_order_release);
+	atomic_store_explicit(&to->serial, ++s->file_serial, memory_order_release);
 }
 
 /* Its number, from 1 up; 0: there is no room. One that cannot be opened has a place too, so that it is tried once. */
@@ -140,7 +146,7 @@ static uint32_t file_of(struct share *s, const struct mapping *m) REQUIRES(s->fi
 	uint32_t free = SHARE_FILES;
 
 	for (uint32_t i = 0; i < SHARE_FILES; i++) {
-		const struct share_file *f = &s->table->file[i];
+		const struct share_file *f = &s->file[i].shown;
 
 		if (!s->file[i].regions)
 			free = min_of(free, i);
@@ -184,7 +190,7 @@ void export_make(struct share *s, void *address, uint64_t length, struct exporte
 	lock_take(&s->file_lock);
 	where->file = file_of(s, &m);
 	if (where->file) {
-		uint64_t bytes = export_bytes_of(&s->table->file[where->file - 1]);
+		uint64_t bytes = export_bytes_of(&s->file[where->file - 1].shown);
 
 		s->file[where->file - 1].regions++;
 		where->offset = m.offset + (at - m.start);
@@ -202,14 +208,15 @@ void export_release(struct share *s, uint32_t file)
 
 	if (!file)
 		return;
+	assert(file <= SHARE_FILES && s->file[file - 1].regions);
 	lock_take(&s->file_lock);
 	last = !--s->file[file - 1].regions;
 	if (last) {
 		/* release pairs with import_release(): who sees it is in none of its regions any more */
 		atomic_store_explicit(&s->table->file[file - 1].serial, 0, memory_order_release);
 		atomic_fetch_add_explicit(&s->table->files_closed, 1, memory_order_release);
-		if (s->file[file - 1].fd >= 0)
-			close(s->file[file - 1].fd);
+		if (s->file[file - 1].shown.fd >= 0)
+			close(s->file[file - 1].shown.fd);
 	}
 	lock_drop(&s->file_lock);
 	if (last && s->on_release)
@@ -220,6 +227,6 @@ void export_close(struct share *s)
 {
 	lock_assert_unshared(&s->file_lock);
 	for (uint32_t i = 0; i < SHARE_FILES; i++)
-		if (s->file[i].regions && s->file[i].fd >= 0)
-			close(s->file[i].fd);
+		if (s->file[i].regions && s->file[i].shown.fd >= 0)
+			close(s->file[i].shown.fd);
 }

@@ -22,7 +22,8 @@ struct exported {
 	uint64_t offset, mapped;
 };
 
-/* A region that can be written is about to be opened. export_release(), when it has been closed and settled. */
+/* A region that can be written is about to be opened. export_release(), when it has been closed and settled; the number
+ * is what export_make() gave, kept in private memory. */
 void export_make(struct share *s, void *address, uint64_t length, struct exported *where);
 void export_release(struct share *s, uint32_t file);
 

@@ -32,7 +32,8 @@ static void *import_map(pid_t pid, const struct share_file *f)
 	if (fd < 0)
 		return at;
 	/* the number may be another's by now, of whatever kind: so it is opened to be used only when it is known */
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == f->inode && st.st_dev == f->device) {
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == f->inode && st.st_dev == f->device &&
+	    (uint64_t)st.st_size >= f->bytes) {
 		int file;
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -58,9 +59,19 @@ static void import_unmap(struct imported *mine)
 	atomic_store_explicit(&mine->serial, 0, memory_order_relaxed);
 }
 
-static void import_make(struct importer *b, struct imported *mine, const struct share_file *f, uint64_t serial)
+/* The local peer may change what is there: so it is copied before it is looked at. */
+static struct share_file import_copy(const struct share_file *there)
+{
+	struct share_file f = *there;
+
+	__asm__ volatile("" : "+m"(f) : : "memory"); /* nothing is read there again */
+	return f;
+}
+
+static void import_make(struct importer *b, struct imported *mine, const struct share_file *there, uint64_t serial)
 	REQUIRES(b->lock)
 {
+	const struct share_file copy = import_copy(there), *f = &copy;
 	void *at;
 
 	if (atomic_load_explicit(&mine->serial, memory_order_relaxed) == serial)
@@ -79,13 +90,15 @@ static void import_make(struct importer *b, struct imported *mine, const struct 
 
 char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length)
 {
-	struct imported *mine = &b->file[file - 1];
-	const struct share_file *f = &b->table->file[file - 1];
+	struct imported *mine;
+	const struct share_file *f;
 	uint64_t serial, bytes;
 	char *at;
 
-	if (unlikely(file > SHARE_FILES))
+	if (unlikely(file - 1 >= SHARE_FILES))
 		return NULL;
+	mine = &b->file[file - 1];
+	f = &b->table->file[file - 1];
 	/* it stays so while the region is open; acquire pairs with export_make() */
 	serial = atomic_load_explicit(&((struct share_file *)f)->serial, memory_order_acquire);
 	if (unlikely(!serial))

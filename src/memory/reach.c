@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
 #include "memory/shareable.h"
 #include "memory/import.h"
 #include "memory/copy.h"
@@ -106,50 +106,64 @@ static bool probe_process_vm(const struct reach *r)
 	return !reach_no_process_vm && (process_vm_readv(r->pid, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT);
 }
 
-static int map_table(struct reach *r, int fd)
+/* Our part of the visitors', and with it what else is in that page. */
+static int map_hazards(struct reach *r, int fd)
 {
-	struct stat st;
-	struct share_table *t;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = max_of(page, (uint64_t)sizeof(struct share_visitor));
+	uint64_t offset = (r->own->slot * sizeof(struct share_visitor)) & ~(size - 1);
+	char *at = (char *)r->table->visitor + offset;
 
-	if (fstat(fd, &st) || (uint64_t)st.st_size != sizeof(*t))
+	return mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED ? -errno
+													       : 0;
+}
+
+static int map_table(struct reach *r, const int fd[SHARE_FDS])
+{
+	struct share_table *t;
+	int err;
+
+	if (!memfd_is_fixed(fd[SHARE_FD_TABLE], sizeof(*t)) ||
+	    !memfd_is_fixed(fd[SHARE_FD_VISITOR], sizeof(t->visitor)) ||
+	    (fd[SHARE_FD_ARENA] >= 0 && !memfd_is_fixed(fd[SHARE_FD_ARENA], (uint64_t)EXTENTS << EXTENT_SHIFT)))
 		return -EPROTO;
-	t = mmap(NULL, sizeof(*t), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	t = mmap(NULL, sizeof(*t), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd[SHARE_FD_TABLE], 0);
 	if (t == MAP_FAILED)
 		return -errno;
 	r->table = t;
-	if (t->magic != SHARE_MAGIC || t->size_of_page != (uint32_t)sysconf(_SC_PAGESIZE) || !t->identity)
+	r->its_identity = t->identity;
+	if (t->magic != SHARE_MAGIC || t->size_of_page != (uint32_t)sysconf(_SC_PAGESIZE) || !r->its_identity)
 		return -EPROTO;
-	if (mprotect(t->visitor, sizeof(t->visitor), PROT_READ | PROT_WRITE))
-		return -errno;
+	err = map_hazards(r, fd[SHARE_FD_VISITOR]);
 	madvise(t, sizeof(*t), MADV_DONTFORK);
-	return 0;
+	return err;
 }
 
 static void reach_take_over(struct reach *r)
 {
 	r->code = key_code(r->table->key_mix, r->table->key_mask);
-	r->its_identity = r->table->identity;
 	atomic_store_explicit(&r->identity, r->own->table->identity, memory_order_relaxed);
 	r->hazards = &r->table->visitor[r->own->slot];
 	r->fenced = !r->table->barrier || !r->own->takes_part;
 	share_admit(r->own, r->slot, r->its_identity, r->pid);
 }
 
-int reach_open(struct reach **made, struct share *own, int table_fd, int arena_fd, uint8_t slot, pid_t pid)
+int reach_open(struct reach **made, struct share *own, const int fd[SHARE_FDS], uint8_t slot, pid_t pid)
 {
 	struct reach *r = calloc(1, sizeof(*r));
 	int err = r ? 0 : -ENOMEM;
 
 	if (r) {
-		*r = (struct reach){.own = own, .slot = slot, .pid = pid, .arena = arena_fd};
-		err = map_table(r, table_fd);
+		*r = (struct reach){.own = own, .slot = slot, .pid = pid, .arena = fd[SHARE_FD_ARENA]};
+		err = map_table(r, fd);
 	}
-	close(table_fd);
+	close(fd[SHARE_FD_TABLE]);
+	if (fd[SHARE_FD_VISITOR] >= 0)
+		close(fd[SHARE_FD_VISITOR]);
 	if (err) {
 		if (r && r->table)
 			munmap(r->table, sizeof(*r->table));
-		if (arena_fd >= 0)
-			close(arena_fd);
+		if (fd[SHARE_FD_ARENA] >= 0)
+			close(fd[SHARE_FD_ARENA]);
 		free(r);
 		return err;
 	}
@@ -173,6 +187,7 @@ int reach_self(struct reach **made, struct share *own)
 		.arena = -1,
 		.self = true,
 		.table = own->table,
+		.its_identity = own->table->identity,
 	};
 	reach_take_over(r);
 	*made = r;
@@ -256,10 +271,10 @@ static bool remember_old(struct reach *r, char *at, uint64_t length) REQUIRES(r-
 	return true;
 }
 
-/* Maps the extent up to this offset, and more, as it may have longer regions. */
-static bool reach_make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
+/* Maps so much of the extent that this offset is in, and more, as it may have longer regions. */
+static bool reach_make_view(struct reach *r, uint64_t offset, uint64_t need) REQUIRES(r->lock)
 {
-	uint64_t extent = offset >> EXTENT_SHIFT, need = offset - (extent << EXTENT_SHIFT), length = VIEW_LEAST, old;
+	uint64_t extent = offset >> EXTENT_SHIFT, length = VIEW_LEAST, old;
 	_Atomic(struct view *) *chunk = &r->view[extent / VIEW_CHUNK];
 	struct view *v = view_of(r, offset);
 	char *at;
@@ -289,12 +304,14 @@ static bool reach_make_view(struct reach *r, uint64_t offset) REQUIRES(r->lock)
 	return true;
 }
 
-__attribute__((noinline)) static bool need_view(struct reach *r, uint64_t end)
+__attribute__((noinline)) static bool need_view(struct reach *r, uint64_t offset, uint64_t need)
 {
 	bool ok;
 
+	if (offset >> EXTENT_SHIFT >= EXTENTS || need > 1ull << EXTENT_SHIFT) /* no region of an arena is there */
+		return false;
 	lock_take(&r->lock);
-	ok = r->arena >= 0 && reach_make_view(r, end);
+	ok = r->arena >= 0 && reach_make_view(r, offset, need);
 	lock_drop(&r->lock);
 	return ok;
 }
@@ -306,7 +323,7 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 
 	/* acquire pairs with reach_make_view() */
 	if (unlikely(!v || atomic_load_explicit(&v->length, memory_order_acquire) < within + length)) {
-		if (!need_view(r, offset + length))
+		if (!need_view(r, offset, within + length))
 			return NULL;
 		v = view_of(r, offset);
 	}
@@ -358,16 +375,21 @@ static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair,
 	return (open & access) == access && (open & SHARE_QP_OPEN) && qp->pair == pair->pair;
 }
 
-static const struct share_region *region_of(struct reach *r, uint32_t key)
+/* A copy, as the local peer may change what is there. */
+static bool copy_region(struct reach *r, uint32_t key, struct share_region *copy)
 {
 	uint32_t index = key_index(&r->code, key);
 	const struct share_region *region;
 
 	if (unlikely(index >= SHARE_REGIONS || !key))
-		return NULL;
+		return false;
 	region = &r->table->region[index];
 	/* as qp_is_open(), with share_open_region() */
-	return atomic_load_explicit(&((struct share_region *)region)->key, memory_order_seq_cst) == key ? region : NULL;
+	if (atomic_load_explicit(&((struct share_region *)region)->key, memory_order_seq_cst) != key)
+		return false;
+	*copy = *region;
+	__asm__ volatile("" : : : "memory"); /* nothing is read there again */
+	return true;
 }
 
 static bool region_has(const struct share_region *region, uint64_t va, uint64_t length)
@@ -381,8 +403,11 @@ static bool region_has(const struct share_region *region, uint64_t va, uint64_t 
 static void locate_exported(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
 			    struct reach_span *span)
 {
-	bool guarded = region->file <= SHARE_FILES && r->table->file[region->file - 1].guarded;
+	bool guarded;
 
+	if (unlikely(region->file > SHARE_FILES))
+		return;
+	guarded = r->table->file[region->file - 1].guarded;
 	if (!guarded || fault_is_armed())
 		span->at = import_at(&r->importer, region->file, region->offset + within, length);
 	else if (!r->process_vm && guarded_available())
@@ -419,13 +444,15 @@ static void reach_remember(struct reach *r, struct reach_pair *pair, const struc
 		pair->length = region->length;
 		pair->at = (char *)(uintptr_t)region->address;
 	} else if (!region->file && region->mapped) {
-		const struct view *v = view_of(r, region->offset);
-
+		struct view *v = view_of(r, region->offset);
 		/* a view only gets longer; acquire pairs with reach_make_view() */
+		uint64_t length = v ? atomic_load_explicit(&v->length, memory_order_acquire) : 0;
+
+		if (unlikely(length <= within)) /* it leaves its extent, as none does */
+			return;
 		pair->va = region->iova + region->skip;
-		pair->length = min_of(region->mapped,
-				      atomic_load_explicit(&((struct view *)v)->length, memory_order_acquire) - within);
-		pair->at = atomic_load_explicit(&((struct view *)v)->at, memory_order_relaxed) + within;
+		pair->length = min_of(region->mapped, length - within);
+		pair->at = atomic_load_explicit(&v->at, memory_order_relaxed) + within;
 	}
 	pair->access = region->access & atomic_load_explicit(&r->table->qp[pair->qp].open, memory_order_relaxed);
 	pair->key = rkey;
@@ -435,20 +462,21 @@ static void reach_remember(struct reach *r, struct reach_pair *pair, const struc
 bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 		 struct reach_span *span)
 {
-	const struct share_region *region;
 	const struct share_qp *qp = &r->table->qp[pair->qp];
+	struct share_region region;
 	uint64_t closed;
 
+	if (unlikely(pair->qp >= SHARE_QPS))
+		return false;
 	if ((!own_hazard && take_hazard() == NO_HAZARD) || !reach_begin(r))
 		return false;
 	/* as in reach_again(): what is seen open after this is known until more is closed */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
-	region = region_of(r, rkey);
-	if (likely(region && qp_is_open(qp, pair, access) && region->pd == qp->pd &&
-		   (region->access & access) == access && region_has(region, va, length) &&
-		   locate(r, region, va, length, span))) {
+	if (likely(copy_region(r, rkey, &region) && qp_is_open(qp, pair, access) && region.pd == qp->pd &&
+		   (region.access & access) == access && region_has(&region, va, length) &&
+		   locate(r, &region, va, length, span))) {
 		if (span->at)
-			reach_remember(r, pair, region, rkey, closed);
+			reach_remember(r, pair, &region, rkey, closed);
 		return true;
 	}
 	reach_leave(r);
@@ -543,5 +571,5 @@ bool reach_is_open(const struct reach *r, const struct reach_pair *pair)
 {
 	/* our loads before come before the look; pairs with share_close_qp(), before which nobody changes the memory */
 	atomic_thread_fence(memory_order_acquire);
-	return qp_is_open(&r->table->qp[pair->qp], pair, 0);
+	return pair->qp < SHARE_QPS && qp_is_open(&r->table->qp[pair->qp], pair, 0);
 }

@@ -14,9 +14,12 @@ struct reach;
 /* For tests: does as where process_vm is forbidden. */
 extern bool reach_no_process_vm;
 
-/* Takes the descriptors over, in any case. `arena_fd` may be -1. The local peer is admitted to our memory. 0 or -errno:
- * -EPROTO: another version, or nonsense. */
-int reach_open(struct reach **made, struct share *own, int table_fd, int arena_fd, uint8_t slot, pid_t pid);
+/* Takes the descriptors over, in any case. The local peer is admitted to our memory. 0 or -errno: -EPROTO: another
+ * version, nonsense, or memory whose size may change.
+ *
+ * The local peer may be broken, and write anything to its table at any time: each entry is copied before it is looked
+ * at, and what it says is checked against what is mapped here. */
+int reach_open(struct reach **made, struct share *own, const int fd[SHARE_FDS], uint8_t slot, pid_t pid);
 /* The process itself, for QPs that are connected to its own. */
 int reach_self(struct reach **made, struct share *own);
 void reach_close(struct reach *r);

@@ -21,22 +21,41 @@
 
 #define PATIENCE 256 /* times that a waiter yields before it asks whether the visitor lives */
 
+static int map_own_table(struct share *s)
+{
+	size_t size = sizeof(*s->table);
+	struct share_table *t = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
+	int err = 0;
+
+	if (t == MAP_FAILED)
+		return -errno;
+	if (mmap(t->visitor, sizeof(t->visitor), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+		 s->visitor_fd, 0) == MAP_FAILED)
+		err = -errno;
+	err = err ?: memfd_end_writes(s->fd);
+	if (err) {
+		munmap(t, size);
+		return err;
+	}
+	madvise(t, size, MADV_DONTFORK); /* a child would close our regions for us */
+	s->table = t;
+	return 0;
+}
+
 static int make_table(struct share *s)
 {
-	size_t size = sizeof(struct share_table);
 	int err;
 
-	s->fd = memfd_of_size("uroce-share", 0, size);
+	s->fd = memfd_of_size("uroce-share", MFD_ALLOW_SEALING, sizeof(*s->table));
 	if (s->fd < 0)
 		return s->fd;
-	s->table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-	if (s->table != MAP_FAILED) {
-		/* a child would close our regions for us */
-		madvise(s->table, size, MADV_DONTFORK);
+	s->visitor_fd = memfd_of_size("uroce-visitor", 0, sizeof(s->table->visitor));
+	err = s->visitor_fd < 0 ? s->visitor_fd : map_own_table(s);
+	if (!err)
 		return 0;
-	}
-	err = -errno;
 	close(s->fd);
+	if (s->visitor_fd >= 0)
+		close(s->visitor_fd);
 	return err;
 }
 
@@ -87,6 +106,7 @@ static void close_all(struct share *s)
 {
 	lock_assert_unshared(&s->lock);
 	close(s->fd);
+	close(s->visitor_fd);
 	export_close(s);
 	for (int i = 0; i < SHARE_SLOTS; i++)
 		if (s->pidfd[i] >= 0)
@@ -121,10 +141,11 @@ void share_on_release(struct share *s, void (*call)(void *arg), void *arg)
 	s->on_release_arg = arg;
 }
 
-void share_fds(const struct share *s, int fd[2])
+void share_fds(const struct share *s, int fd[SHARE_FDS])
 {
-	fd[0] = s->fd;
-	fd[1] = arena_fd(s->arena);
+	fd[SHARE_FD_TABLE] = s->fd;
+	fd[SHARE_FD_ARENA] = arena_fd(s->arena);
+	fd[SHARE_FD_VISITOR] = s->visitor_fd;
 }
 
 /* ---- visitors ---- */

@@ -2,7 +2,8 @@
 /* What a process shows to its local peers (processes of the same user and network namespace) so that they can do
  * WRITEs, READs and atomics on its memory without its help: a table in shared memory of its regions and of its QPs, and
  * the memory that backs regions (shareable.h, export.h). Local peers may read the table, and write only where they say
- * that they are inside.
+ * that they are inside: that part is a memfd of its own, mapped in its place, and the kernel lets nobody but the
+ * process itself write to the rest.
  *
  * Who visits a process's memory says so first (its cell becomes odd), then looks whether region and QP are open, and
  * says when it is done (even). Who closes a region or a QP clears its word, then waits for all cells that are odd to
@@ -28,7 +29,7 @@ enum {
 	SHARE_QPS = 32768,
 	SHARE_REGIONS = (2 << 20) + 1,
 	SHARE_FILES = 64,	  /* that are exported; regions in more are reached as other memory is */
-	SHARE_MAGIC = 0x75526f03, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f04, /* changes with the layout */
 };
 
 /* One process's cells at another's: only the visitor writes `hazard`, only the visited `admitted`. */
@@ -82,7 +83,8 @@ struct share_table {
 	_Atomic uint64_t
 		closed; /* regions and QPs, so far. As long as it stays, so does all that visitors have found open */
 	_Atomic uint32_t files_closed; /* so often has a file been given back */
-	/* visitors write to what begins here, and to no other page, however large pages are */
+	/* visitors write to what begins here, which is the other memfd, and to no other page, however large pages are
+	 */
 	char unused[65536 - 64];
 	struct share_visitor visitor[SHARE_SLOTS];
 	struct share_qp qp[SHARE_QPS];
@@ -96,7 +98,7 @@ struct arena;
 
 struct share {
 	struct share_table *table;
-	int fd;
+	int fd, visitor_fd; /* of the table, and of its part that visitors write to */
 	uint8_t slot;
 	bool takes_part;			    /* this process's threads are reached by others' membarrier() */
 	_Atomic bool inert;			    /* a child's copy. Relaxed: set before the child has threads */
@@ -114,8 +116,9 @@ struct share {
 	struct lock file_lock;			     /* guards what follows, and the table's files */
 	uint64_t file_serial GUARDED_BY(&file_lock); /* the last that was given */
 	struct {
-		uint32_t regions; /* open ones; 0: the place is free */
-		int fd;		  /* -1: none */
+		uint32_t regions;	 /* open ones; 0: the place is free */
+		int fd;			 /* -1: none */
+		struct share_file shown; /* as it stands in the table: what others see is not what we go by */
 	} file[SHARE_FILES] GUARDED_BY(&file_lock);
 };
 
@@ -129,8 +132,15 @@ void share_abandon(struct share *s);
  * (reach.h). Before anything is opened. */
 void share_on_release(struct share *s, void (*call)(void *arg), void *arg);
 
-/* The table's and the arena's descriptors, to be sent to a local peer; the second may be -1. They stay ours. */
-void share_fds(const struct share *s, int fd[2]);
+/* What is sent to a local peer. */
+enum share_fd {
+	SHARE_FD_TABLE,
+	SHARE_FD_ARENA, /* may be -1 */
+	SHARE_FD_VISITOR,
+	SHARE_FDS
+};
+/* They stay ours. */
+void share_fds(const struct share *s, int fd[SHARE_FDS]);
 
 /* The local peer in that slot, of that identity (from its table) and process, may visit. */
 void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid);

@@ -37,6 +37,7 @@ struct mr {
 	_Atomic uint32_t key; /* 0: dead */
 	uint8_t tag;	      /* the low eight bits of its last key */
 	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
+	uint8_t file;	      /* a region: struct exported's; 0: none. For show.c */
 	union {
 		struct mr *region; /* a window: what it is bound to, NULL: nothing; changes under hca->window_lock */
 		_Atomic uint32_t *backing; /* a region of device memory: who counts it; else NULL. For verbs/ */

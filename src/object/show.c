@@ -7,6 +7,8 @@
 #include "memory/export.h"
 #include "memory/share.h"
 
+static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
+
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* Whether it has bytes of this process's memory. */
@@ -21,6 +23,7 @@ void show_region(struct mr *mr)
 	struct shareable where;
 	struct exported exported = {0};
 
+	mr->file = 0;
 	if (!s)
 		return;
 	if (!is_memory(mr))
@@ -32,6 +35,7 @@ void show_region(struct mr *mr)
 	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
 		export_make(s, mr->memory, mr->length, &exported);
 		where = (struct shareable){exported.offset, exported.mapped, 0};
+		mr->file = (uint8_t)exported.file;
 	}
 	share_open_region(s, mr->index, mr->base.rkey,
 			  &(struct share_region){
@@ -52,7 +56,6 @@ void hide_region(struct mr *mr)
 	struct share *s = mr->hca->share;
 	const struct share_region *r;
 	struct shareable where = {0};
-	uint32_t file = 0;
 
 	if (!s || !is_memory(mr))
 		return;
@@ -60,12 +63,11 @@ void hide_region(struct mr *mr)
 		share_close_region(s, mr->index);
 		share_settle(s);
 		r = share_region(s, mr->index);
-		if (r)
-			file = r->file;
-		if (r && !file)
+		if (r && !mr->file)
 			where = (struct shareable){r->offset, r->mapped, r->skip};
 	}
-	export_release(s, file);
+	export_release(s, mr->file);
+	mr->file = 0;
 	shareable_release(s->arena, mr->memory, mr->length, &where);
 }
 

@@ -87,7 +87,8 @@ static enum same_host_way way_of(const struct device_view *v, const union ibv_gi
 {
 	struct holder holder = holder_of(address);
 
-	if (v->port.state != IBV_PORT_ACTIVE || holder.kernel || (holder.sockets && holder.uid != geteuid()))
+	if (v->port.state != IBV_PORT_ACTIVE || holder.kernel || holder.stranger ||
+	    (holder.sockets && holder.uid != geteuid()))
 		return SAME_HOST_NONE;
 	return h->way;
 }
@@ -120,7 +121,8 @@ static void devices_explain(const struct device_view *views, int count, const st
 			none |= way_of(&views[n], &views[n].gid[i].gid, h) == SAME_HOST_NONE;
 	printf("\nOn this host, %s: %s.\n%s\n", same_host_word(h->way), same_host_says(h->way), same_host_why(h));
 	if (none)
-		printf("%s: %s: another user or the kernel has it, or its interface is down.\n",
+		printf("%s: %s: another user, the kernel or a program without uroce has it, or its interface is "
+		       "down.\n",
 		       same_host_word(SAME_HOST_NONE), same_host_says(SAME_HOST_NONE));
 }
 

@@ -127,6 +127,10 @@ static void explain_busy(const char *address, const union ibv_gid *gid)
 		doctor_say(FAIL, "port 4791", "%s: the kernel holds it (its Soft-RoCE, rdma_rxe)", address);
 		advise("Remove its devices: rdma link; rdma link delete NAME, as root. Or use uroce in a network "
 		       "namespace.");
+	} else if (h.stranger) {
+		doctor_say(FAIL, "port 4791", "%s: held by %s, process %d of yours, which does not use uroce", address,
+			   h.program, (int)h.stranger);
+		advise("End it: uroce needs UDP port 4791 of the addresses that it uses.");
 	} else if (h.sockets && h.uid == geteuid()) {
 		doctor_say(OK, "port 4791", "%s: shared with programs of yours that use uroce now", address);
 	} else {

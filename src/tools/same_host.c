@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tools/same_host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -216,6 +217,82 @@ static bool same_host_is_held(const char *text, const union ibv_gid *address)
 	return !strcasecmp(text, expected);
 }
 
+static bool process_has_socket(pid_t pid, unsigned long inode)
+{
+	char path[300], expected[40], target[40];
+	struct dirent *e;
+	bool found = false;
+	DIR *list;
+
+	snprintf(expected, sizeof(expected), "socket:[%lu]", inode);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	list = opendir(path);
+	while (list && !found && (e = readdir(list))) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)pid, e->d_name);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[max_of(n, (ssize_t)0)] = 0;
+		found = !strcmp(target, expected);
+	}
+	if (list)
+		closedir(list);
+	return found;
+}
+
+static pid_t process_of_socket(unsigned long inode)
+{
+	DIR *list = opendir("/proc");
+	struct dirent *e;
+	pid_t found = 0;
+
+	while (list && !found && (e = readdir(list))) {
+		pid_t pid = atoi(e->d_name);
+
+		if (pid > 0 && process_has_socket(pid, inode))
+			found = pid;
+	}
+	if (list)
+		closedir(list);
+	return found;
+}
+
+/* Whether it has the library loaded. Not, if that cannot be seen: so nobody is blamed wrongly. */
+static bool process_is_stranger(pid_t pid)
+{
+	char path[40], line[4352];
+	bool stranger = true;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return false;
+	while (stranger && fgets(line, sizeof(line), maps))
+		stranger = !strstr(line, "/liburoce");
+	fclose(maps);
+	return stranger;
+}
+
+/* A program of this user that holds the port. */
+static void look_at_holder(unsigned long inode, struct holder *h)
+{
+	pid_t pid = process_of_socket(inode);
+	char path[40];
+	FILE *name;
+
+	if (!pid || !process_is_stranger(pid))
+		return;
+	h->stranger = pid;
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	name = fopen(path, "re");
+	if (!name || !fgets(h->program, sizeof(h->program), name))
+		snprintf(h->program, sizeof(h->program), "?");
+	h->program[strcspn(h->program, "\n")] = 0;
+	if (name)
+		fclose(name);
+}
+
 static void find_holders(const char *path, const union ibv_gid *address, struct holder *h)
 {
 	FILE *file = fopen(path, "re");
@@ -235,6 +312,8 @@ static void find_holders(const char *path, const union ibv_gid *address, struct 
 		}
 		h->sockets++;
 		h->uid = uid;
+		if (uid == geteuid())
+			look_at_holder(inode, h);
 	}
 	if (file)
 		fclose(file);

@@ -35,6 +35,8 @@ struct holder {
 	int sockets; /* of programs */
 	unsigned uid;
 	bool kernel;
+	pid_t stranger; /* a program of this user that has it and does not use uroce; 0: none is known */
+	char program[32];
 };
 struct holder holder_of(const union ibv_gid *address);
 

@@ -137,9 +137,9 @@ uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint3
 	return crc(sum, bytes, n);
 }
 
-/* `difference`: between the ICRC that was received and the one for identification `guess`. Moved back to
- * where the four bytes of identification and flags stand, it must be a change of the identification alone. */
-static int find_identification(uint32_t difference, size_t length, uint16_t guess)
+/* Moved back to where the four bytes of identification and flags stand, it must be a change of the identification
+ * alone. */
+int icrc_identification(uint32_t difference, size_t length, uint16_t guess)
 {
 	size_t after = sizeof(struct ip) + sizeof(struct udphdr) - offsetof(struct ip, ip_id) + length - ICRC_BYTES;
 	uint32_t back = crc_multiply(back_low[after % 256], back_high[after / 256]);
@@ -179,5 +179,52 @@ int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length
 	difference = difference_of(flow, bytes, length, guess);
 	if (likely(!difference))
 		return flow->is_ipv4 ? guess : 0;
-	return flow->is_ipv4 ? find_identification(difference, length, guess) : -EBADMSG;
+	return flow->is_ipv4 ? icrc_identification(difference, length, guess) : -EBADMSG;
+}
+
+/* ---- lengths ---- */
+
+/* What the lengths in the headers add to the ICRC of a packet of so many words; by is_ipv4. */
+static uint32_t scan_length[2][ICRC_SCAN_MOST / 4 + 1];
+static_assert(ICRC_SCAN_MOST == 4096 + PACKET_HEADERS + PACKET_TRAILER, "the longest packet");
+
+static void make_scan_lengths(void)
+{
+	uint32_t power = crc_power(8 * (ICRC_SCAN_LEAST - ICRC_BYTES)), word = crc_power(8 * 4);
+
+	for (uint32_t length = ICRC_SCAN_LEAST; length <= ICRC_SCAN_MOST; length += 4) {
+		uint16_t udp = length + sizeof(struct udphdr);
+		uint32_t sum = field(&udp_length, udp);
+
+		scan_length[false][length / 4] = crc_multiply(sum ^ field(&ip6_length, udp), power);
+		scan_length[true][length / 4] = crc_multiply(sum ^ field(&ip4_length, udp + sizeof(struct ip)), power);
+		power = crc_multiply(power, word);
+	}
+}
+
+void icrc_scan_start(struct icrc_scan *scan, const struct icrc_flow *flow, const uint8_t *bytes,
+		     uint16_t identification)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint32_t sum = flow->crc ^ masked_byte[bytes[BTH_MASKED_BYTE]];
+
+	pthread_once(&once, make_scan_lengths);
+	if (flow->is_ipv4)
+		sum ^= field(&ip4_identification, identification);
+	scan->flow = flow;
+	scan->bytes = bytes;
+	scan->length = ICRC_SCAN_LEAST - 4;
+	scan->sum = crc(sum, bytes, scan->length - ICRC_BYTES);
+}
+
+uint32_t icrc_scan_next(struct icrc_scan *scan)
+{
+	const uint8_t *end = scan->bytes + scan->length;
+	uint32_t sent;
+
+	memcpy(&sent, end, ICRC_BYTES);
+	scan->sum = crc(scan->sum, end - ICRC_BYTES, 4);
+	scan->length += 4;
+	assert(scan->length <= ICRC_SCAN_MOST);
+	return le32toh(sent) ^ scan->sum ^ scan_length[scan->flow->is_ipv4][scan->length / 4];
 }

@@ -57,4 +57,23 @@ int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length
 /* The same with an identification that is known. Of packets corrupted at random one in 2^32 passes. */
 bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t identification);
 
+/* Where a packet ends, if nothing says so: one pass over its bytes looks at every length that is a multiple of 4. Each
+ * step costs one CRC of 4 bytes. */
+struct icrc_scan {
+	const struct icrc_flow *flow;
+	const uint8_t *bytes;
+	uint32_t length; /* of the packet that the last step looked at */
+	uint32_t sum;
+};
+#define ICRC_SCAN_LEAST 16u   /* bytes of the first length that is looked at: BTH and ICRC ... */
+#define ICRC_SCAN_MOST	4168u /* ... and of the last one that may be: MTU 4096, headers, pad and ICRC */
+
+void icrc_scan_start(struct icrc_scan *scan, const struct icrc_flow *flow, const uint8_t *bytes,
+		     uint16_t identification);
+/* Looks at the next length. Between the ICRC that ends there and the right one; 0: it is right. */
+uint32_t icrc_scan_next(struct icrc_scan *scan);
+
+/* The IPv4 identification that makes up for this difference, which was found with `guess`; or -EBADMSG. */
+int icrc_identification(uint32_t difference, size_t length, uint16_t guess);
+
 #endif

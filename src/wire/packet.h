@@ -107,6 +107,12 @@ enum syndrome {
 	NAK_AGAIN = SYNDROME_NAK | 31, /* between local peers only; reserved on the wire: engine/patience.c */
 };
 
+/* Where a piece of the payload lies, in the sender's memory. */
+struct packet_piece {
+	uint64_t address;
+	uint32_t length, lkey;
+};
+
 struct packet {
 	uint8_t opcode;
 	bool solicited, migrated, ack_request;
@@ -140,13 +146,8 @@ struct packet {
 	uint32_t length; /* payload bytes, pad not counted */
 	uint32_t pieces; /* between processes of one host: so many struct packet_piece stand in place of the payload;
 			    else 0 */
-	const uint8_t *payload; /* of a received packet, inside the receive buffer; NULL in one to be sent */
-};
-
-/* Where a piece of the payload lies, in the sender's memory. */
-struct packet_piece {
-	uint64_t address;
-	uint32_t length, lkey;
+	const uint8_t *payload;	   /* of a received packet, inside the receive buffer; NULL in one to be sent */
+	struct packet_piece piece; /* where the payload lies, if in one piece: `payload` points here then */
 };
 
 /* Bytes that stand in the packet itself. */

@@ -2,9 +2,11 @@
 #include "base/memfd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,11 +39,45 @@ static void a_limit_to_files_is_an_error_and_no_signal(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
+static void nobody_changes_its_size(void **state)
+{
+	int fd = memfd_of_size("test", 0, 65536);
+
+	assert_int_equal(ftruncate(fd, 4096), -1);
+	assert_int_equal(ftruncate(fd, 1 << 20), -1);
+	assert_true(memfd_is_fixed(fd, 65536));
+	assert_false(memfd_is_fixed(fd, 65537));
+	close(fd);
+	assert_false(memfd_is_fixed(fd, 65536));
+	fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 65536), 0);
+	assert_false(memfd_is_fixed(fd, 65536));
+	close(fd);
+}
+
+static void who_has_mapped_it_goes_on_to_write(void **state)
+{
+	int fd = memfd_of_size("test", MFD_ALLOW_SEALING, 65536);
+	char *at = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), byte = 1;
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(memfd_end_writes(fd), 0);
+	at[5] = 42;
+	assert_int_equal(pread(fd, &byte, 1, 5), 1);
+	assert_int_equal(byte, 42);
+	assert_int_equal(pwrite(fd, &byte, 1, 6), -1);
+	assert_ptr_equal(mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	munmap(at, 65536);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_has_its_size),
 		cmocka_unit_test(a_limit_to_files_is_an_error_and_no_signal),
+		cmocka_unit_test(nobody_changes_its_size),
+		cmocka_unit_test(who_has_mapped_it_goes_on_to_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

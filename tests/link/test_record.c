@@ -200,6 +200,30 @@ static void a_reference_comes_out_as_it_went_in(void **state)
 	assert_int_equal(record_get(memory, bytes, &p, &from), -EBADMSG);
 }
 
+/* What a broken producer changes behind our back does not change what was found. */
+static void where_a_payload_lies_is_read_once(void **state)
+{
+	const struct packet_piece piece = {.address = 0x1000, .length = 100, .lkey = 7};
+	_Alignas(CACHE_LINE) char memory[256] = {0};
+	struct packet_piece *there = (struct packet_piece *)(memory + sizeof(struct record));
+	struct record *r = (struct record *)memory;
+	const uint32_t bytes = sizeof(*r) + sizeof(piece);
+
+	for (int any = 0; any < 2; any++) {
+		const union ibv_gid *from = NULL;
+		struct packet p = {0};
+
+		*r = (struct record){.bytes = bytes, .opcode = OP_SEND_ONLY, .flags = RECORD_REFERENCE};
+		*there = piece;
+		assert_int_equal(any ? record_get_any(memory, bytes, &p, &from) : record_get(memory, bytes, &p, &from),
+				 0);
+		*there = (struct packet_piece){.address = 1, .length = UINT32_MAX, .lkey = 2};
+		assert_int_equal(p.length, piece.length);
+		assert_int_equal(p.pieces, 1);
+		assert_memory_equal(p.payload, &piece, sizeof(piece));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +231,7 @@ int main(void)
 		cmocka_unit_test(a_small_message_takes_one_unit),
 		cmocka_unit_test(a_reference_comes_out_as_it_went_in),
 		cmocka_unit_test(what_has_not_the_size_of_its_kind_is_refused),
+		cmocka_unit_test(where_a_payload_lies_is_read_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

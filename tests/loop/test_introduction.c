@@ -50,7 +50,7 @@ static void a_greeting_brings_descriptors(void **state)
 	assert_true(listener >= 0);
 	for (int with = 0; with < 2; with++) {
 		struct greeting g = good;
-		int fd[GREETING_FDS] = {memory, with ? tables : -1}, out, in;
+		int fd[GREETING_FDS] = {memory, with ? tables : -1, -1, with ? tables : -1}, out, in;
 		struct introduction got;
 		pid_t pid;
 
@@ -128,6 +128,13 @@ static void whatever_else_is_said_is_refused_and_leaves_nothing(void **state)
 		  .flags = GREETING_HAS_TABLES},
 		 sizeof(good),
 		 1},
+		{{.magic = GREETING_MAGIC,
+		  .bytes = sizeof(good),
+		  .slot = OTHER,
+		  .fds = 3, /* without the visitors' part */
+		  .flags = GREETING_HAS_TABLES},
+		 sizeof(good),
+		 2},
 		{{.magic = 1, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 1},
 		{{.magic = GREETING_MAGIC, .bytes = 4, .slot = OTHER, .fds = 1}, sizeof(good), 1},
 		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 0, .fds = 1}, sizeof(good), 1},

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@
 #include <cmocka.h>
 
 #include "loop/internal.h"
+#include "loop/introduction.h"
 #include "loop/local_peer.h"
 #include "loop/netns.h"
 
@@ -315,6 +318,77 @@ static void await_sleeper(void)
 }
 
 /* It receives in place of the helper: so it must not sleep through what comes to an address that is new. */
+/* In a process of its own: calls that slot, and waits for the end of the call. */
+static void call_in_vain(uint8_t slot, int begin, int ring)
+{
+	const struct greeting g = {.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = slot == 77 ? 78 : 77};
+	int fd[GREETING_FDS] = {ring, -1, -1, -1};
+	struct pollfd p = {.events = POLLRDHUP};
+	char byte;
+
+	if (read(begin, &byte, 1) != 1)
+		_exit(1);
+	p.fd = introduction_call(slot, &g, fd, NULL);
+	_exit(p.fd < 0 || poll(&p, 1, 20000) == 1 ? 0 : 2);
+}
+
+/* Who has called believes that the two have met. */
+static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
+{
+	struct rlimit limit, none;
+	struct pair p;
+	int begin[2], status;
+	pid_t pid;
+
+	if (!local_is_wanted())
+		return;
+	open_pair(&p);
+	assert_int_equal(pipe(begin), 0);
+	pid = fork();
+	if (pid == 0)
+		call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0], ring_memory(LOCAL_RING));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(write(begin[1], "", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(status, 0);
+	close(begin[0]);
+	close(begin[1]);
+	close_pair(&p);
+}
+
+/* Its QPs know that all goes by udp; so no QP of ours is to expect more. */
+static void whoever_cannot_be_met_is_not_met_later(void **state)
+{
+	struct path path = {.sgid = gid("127.0.0.1"), .dgid = gid("127.0.0.1")};
+	struct pair p;
+	int begin[2], status;
+	uint8_t own, slot;
+	pid_t pid;
+
+	if (!local_is_wanted())
+		return;
+	open_pair(&p);
+	own = p.qp[0]->base.qp_num >> 16;
+	slot = own == 77 ? 78 : 77;
+	assert_int_equal(pipe(begin), 0);
+	pid = fork();
+	if (pid == 0)
+		call_in_vain(own, begin[0], memfd_create("no ring", MFD_CLOEXEC));
+	assert_int_equal(write(begin[1], "", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(loop_attach(&path), 0);
+	loop_introduce(&path, (uint32_t)slot << 16 | 5);
+	assert_null(path.local_peer);
+	loop_detach(&path);
+	close(begin[0]);
+	close(begin[1]);
+	close_pair(&p);
+}
+
 static void whoever_sleeps_learns_of_new_addresses(void **state)
 {
 	struct hca *hca = loop_get(&ops);
@@ -681,6 +755,8 @@ int main(void)
 		cmocka_unit_test(the_first_write_is_done_at_once),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
 		cmocka_unit_test(whoever_waits_moves_them),
+		cmocka_unit_test(a_caller_for_whom_there_is_no_descriptor_is_told),
+		cmocka_unit_test(whoever_cannot_be_met_is_not_met_later),
 		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),

@@ -488,6 +488,64 @@ static void who_leaves_hands_over_without_a_registry(void **state)
 	assert_int_equal(seen[0].handed_over + seen[1].handed_over, 1);
 }
 
+/* Another user, who binds all names by which processes of this one find each other. */
+static pid_t squat(uint8_t first)
+{
+	uid_t victim = geteuid();
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct sockaddr_un a;
+
+		if (setresuid(12345, 12345, 12345))
+			_exit(1);
+		bind(socket(AF_UNIX, SOCK_DGRAM, 0), (struct sockaddr *)&a, slot_abstract(&a, "%u/lock", victim));
+		for (unsigned i = first; i <= SLOTS; i++) {
+			int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+			bind(fd, (struct sockaddr *)&a, slot_abstract(&a, "%u/registry/%u", victim, i));
+			listen(fd, 1);
+		}
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void another_user_who_takes_the_names_disturbs_nobody(void **state)
+{
+	struct process p[4];
+	pid_t pid;
+
+	if (geteuid() || setresuid(0, 0, 12345) || setresuid(0, 0, 0)) {
+		print_message("# one user alone is here\n");
+		return;
+	}
+	p[0] = start();
+	pid = squat(1);
+	for (int i = 1; i < 4; i++)
+		p[i] = start();
+	straight(p, 4);
+	die(&p[1]);
+	p[1] = p[3];
+	settle(p, 3);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	p[3] = start();
+	straight(p, 4);
+	for (int i = 0; i < 4; i++)
+		leave(&p[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,6 +557,7 @@ int main(void)
 		cmocka_unit_test(a_stopped_process_does_not_keep_others_out),
 		cmocka_unit_test(containers_share_an_address),
 		cmocka_unit_test(who_leaves_hands_over_without_a_registry),
+		cmocka_unit_test(another_user_who_takes_the_names_disturbs_nobody),
 	};
 
 	netns_enter();

@@ -601,6 +601,75 @@ static void garbage_among_small_datagrams_is_dropped(void **state)
 	close_pair();
 }
 
+/* Bytes that CRCs were computed over. */
+static crc_function *crc_uncounted;
+static uint64_t crc_counted;
+
+static uint32_t count_crc(uint32_t crc, const uint8_t *bytes, uint64_t n)
+{
+	crc_counted += n;
+	return crc_uncounted(crc, bytes, n);
+}
+
+static uint64_t crc_bytes_of_one(int stranger, const uint8_t *bytes, uint32_t length)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
+	uint64_t before;
+
+	to.sin_addr.s_addr = inet_addr("127.0.0.2");
+	for (uint32_t n = 0; n < 20; n++) { /* so many small ones that nothing says where packets end */
+		batch.count = b.count = 0;
+		add(OP_SEND_ONLY, 64, 1, &b.link->gid);
+		send_batch();
+		receive(&b, 1);
+	}
+	assert_int_equal(sendto(stranger, bytes, length, 0, (struct sockaddr *)&to, sizeof(to)), length);
+	before = crc_counted;
+	receive(&b, 1);
+	return crc_counted - before;
+}
+
+/* In every 16 bytes what looks like the begin of a packet, and an ICRC of all before it that is right for an
+ * identification that nobody expects; but none of all. */
+static void fill_with_begins(uint8_t *bytes, uint32_t length)
+{
+	union ibv_gid from = gid("127.0.0.1");
+	struct icrc_flow flow;
+
+	icrc_flow_init(&flow, from.raw, b.link->gid.raw, GARBAGE_PORT, ROCE_PORT);
+	for (uint32_t at = 0; at + 16 <= length; at += 16) {
+		memcpy(bytes + at, (uint8_t[12]){OP_SEND_ONLY, 0, 0xff, 0xff}, 12);
+		icrc_put(bytes + at + 12, icrc_start(&flow, 0x7777, at + 16, bytes, at + 12));
+	}
+	bytes[length - 1] ^= 1;
+}
+
+enum { CRC_TRIES = 16 }; /* lengths of a datagram that may be tried, besides one pass over all */
+
+/* One datagram costs no more than CRCs over its bytes, few times, whatever is in it. */
+static void the_cost_of_garbage_is_linear_in_its_length(void **state)
+{
+	static const uint32_t lengths[] = {16, 200, 512, 1020, 1024, 1028, 4168, 16000, 65000};
+	static uint8_t bytes[65000];
+	int s = open_stranger();
+
+	open_pair("127.0.0.1", "127.0.0.2");
+	crc_uncounted = crc_best;
+	crc_best = count_crc;
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		uint32_t n = lengths[i], begins = min_of(n, 4096u + PACKET_HEADERS + PACKET_TRAILER);
+
+		for (uint32_t k = 0; k < n; k++)
+			bytes[k] = (uint8_t)(k * k * 31 + k / 5 + 3);
+		assert_in_range(crc_bytes_of_one(s, bytes, n), n - 4, 6 * n);
+		fill_with_begins(bytes, n);
+		assert_in_range(crc_bytes_of_one(s, bytes, n), n - 4, 6 * n + CRC_TRIES * begins);
+	}
+	crc_best = crc_uncounted;
+	close(s);
+	close_pair();
+}
+
 static void a_port_that_is_not_shared_is_in_use(void **state)
 {
 	union ibv_gid here = gid("127.0.0.3");
@@ -673,6 +742,7 @@ int main(void)
 		cmocka_unit_test(threads_that_send_at_once_get_no_way),
 		cmocka_unit_test(what_follows_a_loss_is_whole),
 		cmocka_unit_test(garbage_among_small_datagrams_is_dropped),
+		cmocka_unit_test(the_cost_of_garbage_is_linear_in_its_length),
 		cmocka_unit_test(a_port_that_is_not_shared_is_in_use),
 	};
 

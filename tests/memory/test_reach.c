@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,9 +17,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
 #include "memory/world.h"
 
 /* ---- what is let in ---- */
@@ -136,15 +139,131 @@ static void what_is_not_open_is_not_reached(void **state)
 
 static void tables_of_others_are_refused(void **state)
 {
+	static const uint64_t table = sizeof(struct share_table), visitor = sizeof(((struct share_table *)0)->visitor);
+	static const struct {
+		uint64_t table, visitor;
+	} rows[] = {{0, visitor}, {table, 0}, {table, visitor}, {table - 4096, visitor}, {table, visitor - 4096}};
 	struct share *own = make_share(1);
 	struct reach *r;
-	int before = descriptors(), fd = memfd_create("nonsense", MFD_CLOEXEC);
+	int before = descriptors();
 
-	assert_int_equal(reach_open(&r, own, fd, -1, 2, getpid()), -EPROTO);
-	fd = memfd_create("nonsense", MFD_CLOEXEC);
-	assert_int_equal(ftruncate(fd, sizeof(struct share_table)), 0);
-	assert_int_equal(reach_open(&r, own, fd, dup(0), 2, getpid()), -EPROTO);
-	assert_int_equal(descriptors(), before); /* they were taken over */
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int fd[SHARE_FDS] = {memfd_of_size("nonsense", 0, rows[i].table), -1,
+				     memfd_of_size("nonsense", 0, rows[i].visitor)};
+
+		assert_int_equal(reach_open(&r, own, fd, 2, getpid()), -EPROTO);
+		assert_int_equal(descriptors(), before); /* they were taken over */
+	}
+	share_destroy(own);
+}
+
+/* A copy of a table, and of the visitors' part, in memory that may be cut at any time. */
+static int copy_unsealed(int fd, size_t size)
+{
+	int copy = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char page[4096];
+
+	assert_int_equal(ftruncate(copy, (off_t)size), 0);
+	assert_int_equal(pread(fd, page, sizeof(page), 0), sizeof(page));
+	assert_int_equal(pwrite(copy, page, sizeof(page), 0), sizeof(page));
+	return copy;
+}
+
+static void tables_that_could_be_cut_are_refused(void **state)
+{
+	static const size_t size[SHARE_FDS] = {sizeof(struct share_table), 0,
+					       sizeof(((struct share_table *)0)->visitor)};
+	struct share *own = make_share(1), *other = make_share(2);
+	struct reach *r;
+
+	for (int which = 0; which < SHARE_FDS; which++) {
+		int fd[SHARE_FDS];
+
+		share_fds(other, fd);
+		for (int i = 0; i < SHARE_FDS; i++)
+			fd[i] = i == which && i == SHARE_FD_ARENA
+					? copy_unsealed(fd[i], (size_t)EXTENTS << EXTENT_SHIFT)
+				: i == which ? copy_unsealed(fd[i], size[i])
+					     : dup(fd[i]);
+		assert_int_equal(reach_open(&r, own, fd, 2, getpid()), -EPROTO);
+	}
+	share_destroy(other);
+	share_destroy(own);
+}
+
+/* What a local peer may do with the descriptors that it is sent: nothing that ends or misleads another process. */
+static void a_local_peer_can_neither_cut_nor_forge_a_table(void **state)
+{
+	struct share *own = make_share(1);
+	int fd[SHARE_FDS];
+	char byte = 1;
+	void *at;
+
+	share_fds(own, fd);
+	for (int i = 0; i < SHARE_FDS; i++) {
+		struct stat st;
+
+		assert_int_equal(fstat(fd[i], &st), 0);
+		assert_int_equal(ftruncate(fd[i], 0), -1);
+		assert_int_equal(ftruncate(fd[i], st.st_size + 4096), -1);
+		assert_int_equal(fcntl(fd[i], F_ADD_SEALS, F_SEAL_WRITE), -1); /* for those who come later */
+	}
+	assert_int_equal(write(fd[SHARE_FD_TABLE], &byte, 1), -1);
+	at = mmap(NULL, sizeof(struct share_table), PROT_READ | PROT_WRITE, MAP_SHARED, fd[SHARE_FD_TABLE], 0);
+	assert_ptr_equal(at, MAP_FAILED);
+	at = mmap(NULL, sizeof(struct share_table), PROT_READ, MAP_SHARED, fd[SHARE_FD_TABLE], 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(mprotect(at, 4096, PROT_READ | PROT_WRITE), -1);
+	munmap(at, sizeof(struct share_table));
+	share_destroy(own);
+}
+
+/* What a broken local peer may say of a region whose key is right. None of it leads out of what is mapped. */
+static void what_a_broken_table_says_of_regions_is_checked(void **state)
+{
+	static const uint64_t most = UINT64_MAX, extent = 1ull << EXTENT_SHIFT;
+	static const struct share_region rows[] = {
+		{.offset = extent - 8, .mapped = LENGTH},
+		{.offset = extent, .mapped = LENGTH},
+		{.offset = (uint64_t)EXTENTS << EXTENT_SHIFT, .mapped = LENGTH},
+		{.offset = most, .mapped = most},
+		{.offset = most - 7, .mapped = LENGTH},
+		{.offset = 0, .mapped = most, .skip = UINT32_MAX},
+		{.offset = 0, .mapped = LENGTH, .file = 1},
+		{.offset = 0, .mapped = LENGTH, .file = SHARE_FILES},
+		{.offset = 0, .mapped = LENGTH, .file = SHARE_FILES + 1},
+		{.offset = most, .mapped = most, .file = UINT32_MAX},
+	};
+	struct share *own = make_share(1), *other = make_share(2);
+	int fd[SHARE_FDS], copies[SHARE_FDS];
+	char bytes[LENGTH];
+	struct reach *r;
+
+	share_fds(other, fd);
+	for (int i = 0; i < SHARE_FDS; i++)
+		copies[i] = dup(fd[i]);
+	assert_int_equal(reach_open(&r, own, copies, 2, getpid()), 0);
+	share_admit(other, 1, own->table->identity, getpid());
+	fault_arm();
+	share_open_qp(other, QP, WRITE | READ, PD, PAIR);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct share_region region = rows[i];
+		uint8_t tag = (uint8_t)(i + 1);
+
+		region.access = WRITE | READ;
+		region.pd = PD;
+		region.iova = IOVA;
+		region.length = LENGTH;
+		share_open_region(other, REGION, key_of(tag), &region);
+		for (int again = 0; again < 3; again++)
+			get(r, key_of(tag), IOVA + 8 * (unsigned)again, bytes, LENGTH - 64);
+		share_close_region(other, REGION);
+	}
+	pair.qp = SHARE_QPS; /* of a QPN that no process has */
+	assert_false(get(r, key_of(1), IOVA, bytes, 8));
+	assert_false(reach_is_open(r, &pair));
+	reach_close(r);
+	share_destroy(other);
 	share_destroy(own);
 }
 
@@ -311,17 +430,17 @@ static void another_in_its_place_starts_afresh(void **state)
 	struct share *own = make_share(1), *other = make_share(2);
 	struct share_visitor *v = &own->table->visitor[2];
 	struct reach *r, *mine;
-	int fd[2];
+	int fd[SHARE_FDS];
 
 	share_fds(other, fd);
-	assert_int_equal(reach_open(&r, own, dup(fd[0]), -1, 2, getpid()), 0);
+	assert_int_equal(reach_open(&r, own, (int[SHARE_FDS]){dup(fd[0]), -1, dup(fd[2])}, 2, getpid()), 0);
 	assert_int_equal(atomic_load(&v->admitted), other->table->identity);
 	atomic_store(&v->hazard[4].count, 7); /* died inside */
 	reach_dead(r);
 	reach_dead(r);
 	assert_int_equal(atomic_load(&v->admitted), 0);
 	share_fds(own, fd);
-	assert_int_equal(reach_open(&mine, other, dup(fd[0]), -1, 1, getpid()), 0);
+	assert_int_equal(reach_open(&mine, other, (int[SHARE_FDS]){dup(fd[0]), -1, dup(fd[2])}, 1, getpid()), 0);
 	assert_false(put(mine, key_of(1), IOVA, "x", 1)); /* expelled */
 	share_settle(own);
 
@@ -586,6 +705,9 @@ int main(void)
 		cmocka_unit_test(bytes_come_and_go_by_either_way),
 		cmocka_unit_test(what_is_not_open_is_not_reached),
 		cmocka_unit_test(tables_of_others_are_refused),
+		cmocka_unit_test(tables_that_could_be_cut_are_refused),
+		cmocka_unit_test(a_local_peer_can_neither_cut_nor_forge_a_table),
+		cmocka_unit_test(what_a_broken_table_says_of_regions_is_checked),
 		cmocka_unit_test(nobody_writes_to_a_closed_region),
 		cmocka_unit_test(nor_by_the_kernel),
 		cmocka_unit_test(nor_without_membarrier),

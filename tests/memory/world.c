@@ -153,10 +153,10 @@ struct card {
 	pid_t pid;
 };
 
-/* ... and the descriptors that come with it: of its table, and of its arena if it has one. */
+/* ... and the descriptors that come with it: of its table, the visitors' part, and its arena if it has one. */
 union descriptors {
 	struct cmsghdr header;
-	char room[CMSG_SPACE(2 * sizeof(int))];
+	char room[CMSG_SPACE(SHARE_FDS * sizeof(int))];
 };
 
 void show_card(int socket, struct share *s)
@@ -165,15 +165,18 @@ void show_card(int socket, struct share *s)
 	struct iovec iov = {&card, sizeof(card)};
 	union descriptors control = {0};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
-	int fd[2];
+	int fd[SHARE_FDS], sent[SHARE_FDS];
 
 	share_fds(s, fd);
-	card.has_arena = fd[1] >= 0;
-	m.msg_controllen = CMSG_SPACE((1 + card.has_arena) * sizeof(int));
+	sent[0] = fd[SHARE_FD_TABLE];
+	sent[1] = fd[SHARE_FD_VISITOR];
+	sent[2] = fd[SHARE_FD_ARENA];
+	card.has_arena = sent[2] >= 0;
+	m.msg_controllen = CMSG_SPACE((2 + card.has_arena) * sizeof(int));
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN((1 + card.has_arena) * sizeof(int));
-	memcpy(CMSG_DATA(&control.header), fd, (1 + card.has_arena) * sizeof(int));
+	control.header.cmsg_len = CMSG_LEN((2 + card.has_arena) * sizeof(int));
+	memcpy(CMSG_DATA(&control.header), sent, (2 + card.has_arena) * sizeof(int));
 	assert_int_equal(sendmsg(socket, &m, 0), sizeof(card));
 }
 
@@ -184,13 +187,18 @@ struct reach *meet(int socket, struct share *own)
 	union descriptors control = {0};
 	struct msghdr m = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	int fd[2] = {-1, -1};
+	int got[SHARE_FDS] = {-1, -1, -1};
 	struct reach *r;
 
 	show_card(socket, own);
 	assert_int_equal(recvmsg(socket, &m, 0), sizeof(card));
-	memcpy(fd, CMSG_DATA(&control.header), (1 + card.has_arena) * sizeof(int));
-	assert_int_equal(reach_open(&r, own, fd[0], fd[1], card.slot, card.pid), 0);
+	memcpy(got, CMSG_DATA(&control.header), (2 + card.has_arena) * sizeof(int));
+	assert_int_equal(
+		reach_open(&r, own,
+			   (int[SHARE_FDS]){
+				   [SHARE_FD_TABLE] = got[0], [SHARE_FD_VISITOR] = got[1], [SHARE_FD_ARENA] = got[2]},
+			   card.slot, card.pid),
+		0);
 	return r;
 }
 

@@ -126,6 +126,14 @@ if python3 -c 'import os; os.seteuid(65534)' 2>/dev/null; then
 	check "another user's address is none" 0 '127.0.0.1  *none$' python3 with_holder uroce devices
 	check "doctor names the user" 1 'held by a program of user 65534' python3 with_holder uroce doctor
 fi
+cat >with_own <<'END'
+import socket, subprocess, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 4791))
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+END
+check "so is one that a program without uroce has" 0 '127.0.0.1  *none$' python3 with_own uroce devices
+check "doctor names that program" 1 '127.0.0.1: held by python3, process [0-9]* of yours' python3 with_own uroce doctor
 check "devices takes no argument" 2 'usage' uroce devices all
 check "doctor says something of each address" 0 'port 4791' uroce doctor
 

@@ -176,6 +176,35 @@ static void the_icrc_goes_least_significant_byte_first(void **unused)
 	assert_memory_equal(at, ((uint8_t[]){4, 3, 2, 1}), 4);
 }
 
+/* A buffer in which a packet ends at every 16th byte, and at no other: the scan says so. */
+static void the_scan_finds_every_end(void **unused)
+{
+	static uint8_t bytes[ICRC_SCAN_MOST];
+	const uint8_t *ends[][2] = {{V4_A, V4_B}, {V6_A, V6_B}};
+
+	for (size_t k = 0; k < 2; k++) {
+		uint16_t id = random_32();
+		struct icrc_flow flow;
+		struct icrc_scan scan;
+
+		icrc_flow_init(&flow, ends[k][0], ends[k][1], 49152, 4791);
+		fill_random(bytes, sizeof(bytes));
+		for (uint32_t end = 16; end <= sizeof(bytes); end += 16)
+			icrc_put(bytes + end - 4, icrc_start(&flow, id, end, bytes, end - 4));
+		icrc_scan_start(&scan, &flow, bytes, id);
+		for (uint32_t length = 16; length <= sizeof(bytes); length += 4) {
+			uint32_t difference = icrc_scan_next(&scan);
+
+			assert_int_equal(scan.length, length);
+			assert_int_equal(!difference, length % 16 == 0);
+			assert_int_equal(!difference, icrc_is_right(&flow, bytes, length, id));
+		}
+		icrc_scan_start(&scan, &flow, bytes, (uint16_t)(id + 77));
+		if (k == 0)
+			assert_int_equal(icrc_identification(icrc_scan_next(&scan), 16, (uint16_t)(id + 77)), id);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +213,7 @@ int main(void)
 		cmocka_unit_test(of_corrupted_packets_one_in_65536_passes),
 		cmocka_unit_test(a_packet_too_short_for_a_bth_or_too_long_for_udp_is_refused),
 		cmocka_unit_test(the_icrc_goes_least_significant_byte_first),
+		cmocka_unit_test(the_scan_finds_every_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 {
 	struct srq *srq, *named;
 
+	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
 	if (!is_xrc_target(qp)) {
 		complete(qp, qp->recv_cq, NULL, NULL, *cqe);
 		return;

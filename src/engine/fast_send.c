@@ -33,6 +33,21 @@ bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uin
 	return true;
 }
 
+void fast_trace_send(const struct qp *qp, const struct wqe *w)
+{
+	static const uint8_t opcode[] = {
+		[IBV_WR_SEND] = OP_SEND_ONLY,
+		[IBV_WR_SEND_WITH_IMM] = OP_SEND_ONLY_IMM,
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = OP_WRITE_ONLY_IMM,
+	};
+	uint32_t qpn = qp->base.qp_num, position = qp->sq.tail;
+
+	trace(post_send, qpn, position, w->wr_id, w->opcode, w->length,
+	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	trace(pickup, qpn, position, w->psn.v, w->packets, w->opcode, 0);
+	trace(build, qpn, qp->attr.dest_qp_num, w->psn.v, opcode[w->opcode], w->length, position);
+}
+
 /* Where the payload lies: onesided.c. Less than 0: nobody may read it there. */
 static int refer(struct qp *qp, struct wqe *w, char *payload)
 {
@@ -124,11 +139,8 @@ uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint6
 	w->psn = r->next;
 	w->imm = wr->imm_data;
 	w->state = WQE_PROCESSING;
-	trace(post_send, qp->base.qp_num, qp->sq.tail, w->wr_id, w->opcode, w->length,
-	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	trace(pickup, qp->base.qp_num, qp->sq.tail, w->psn.v, w->packets, w->opcode, 0);
-	trace(build, qp->base.qp_num, qp->attr.dest_qp_num, r->next.v, TRANSPORT_RC | OP_SEND_ONLY, w->length,
-	      qp->sq.tail);
+	if (unlikely(trace_on))
+		fast_trace_send(qp, w);
 	qp->sq.tail++;
 
 	packet[count] = packet_to_peer(qp, TRANSPORT_RC | OP_SEND_ONLY, r->next);

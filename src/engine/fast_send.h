@@ -77,6 +77,9 @@ FAST_INLINE int fast_put_common(struct qp *qp, struct wqe *w, const struct ibv_s
 	return fast_copy(qp, sge, payload) ? 0 : -1;
 }
 
+/* The steps of a work request that leaves at once: w is at sq.tail. */
+void fast_trace_send(const struct qp *qp, const struct wqe *w);
+
 /* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies)
  * to `payload`, with room for FAST_RING_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
 FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload,
@@ -127,10 +130,8 @@ FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, s
 	if (responder_owes_ack(&qp->resp, false))
 		responder_give_ack(&qp->resp, p);
 
-	trace(post_send, qp->base.qp_num, sq->tail, w->wr_id, w->opcode, w->length,
-	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	trace(pickup, qp->base.qp_num, sq->tail, w->psn.v, w->packets, w->opcode, 0);
-	trace(build, qp->base.qp_num, p->dest_qpn, p->psn.v, p->opcode, p->length, sq->tail);
+	if (unlikely(trace_on))
+		fast_trace_send(qp, w);
 	sq->tail++;
 	packets = is_common ? 1 : w->packets;
 	requester_sent(r, packets, p->length + packets * PACKET_OVERHEAD); /* wqe_charge() */

@@ -71,8 +71,6 @@ void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
 static inline __attribute__((always_inline)) void complete(struct qp *qp, struct cq *cq, struct cq_poller *poller,
 							   _Atomic uint32_t *reclaimed, struct cqe cqe)
 {
-	if (cqe.opcode & IBV_WC_RECV)
-		trace(complete_recv, cqe.qpn, cqe.wqe, cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len);
 	if (unlikely(!cq_push(cq, poller, reclaimed, cqe)) && qp->state != IBV_QPS_ERR)
 		qp->cq_lost = true;
 }

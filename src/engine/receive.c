@@ -57,14 +57,8 @@ static bool fast_may_take(const struct qp *qp, const struct packet *p)
  */
 static const struct rwqe *fast_find_receive(struct qp *qp, const struct packet *p)
 {
-	const struct rwqe *recv;
-
-	if (!qp->srq) {
-		recv = qp->rq.head != qp->rq.tail ? rq_at(&qp->rq, qp->rq.head) : NULL;
-		if (recv)
-			trace(match, qp->base.qp_num, qp->rq.head, recv->wr_id, p->psn.v, 0, 0);
-		return recv;
-	}
+	if (!qp->srq)
+		return qp->rq.head != qp->rq.tail ? rq_at(&qp->rq, qp->rq.head) : NULL;
 	if (p->opcode == OP_WRITE_ONLY_IMM)
 		return NULL;
 	return take_receive(qp, p) ? qp->resp.recv : NULL;
@@ -135,6 +129,20 @@ static bool fast_store(struct qp *qp, const struct packet *p, const struct rwqe 
 	return !p->pieces && sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
+/* The steps of a message that is taken at once. */
+static __attribute__((cold, noinline)) void fast_trace_take(const struct qp *qp, const struct packet *p,
+							    const struct rwqe *recv)
+{
+	uint32_t qpn = qp->base.qp_num, position = qp->srq ? qp->resp.recv_position : qp->rq.head;
+	bool is_write = p->opcode == OP_WRITE_ONLY_IMM, is_ud = qp->transport == TRANSPORT_UD;
+
+	if (!qp->srq) /* else take_receive() has told */
+		trace(match, qpn, position, recv->wr_id, p->psn.v, 0, 0);
+	trace(execute, qpn, p->psn.v, p->opcode, is_write ? p->va : 0, p->length, 0);
+	trace(complete_recv, qpn, position, recv->wr_id, IBV_WC_SUCCESS,
+	      is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, p->length + (is_ud ? GRH_BYTES : 0));
+}
+
 /* A request that begins and ends a message. */
 static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
@@ -145,7 +153,8 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* whoever takes this may be about to answer */
 	if (unlikely(!recv || !fast_store(qp, p, recv)))
 		return false;
-	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, 0, p->length, 0);
+	if (unlikely(trace_on))
+		fast_trace_take(qp, p, recv);
 	responder_took(&qp->resp, p, p->pieces ? packets_of(p->mtu, p->length) : 1, IS_FIRST | IS_LAST);
 	qp->req.peer_spoke = true;
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
@@ -208,8 +217,8 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 	if (unlikely(!fast_store_datagram(qp, p, from, recv)))
 		return false;
 	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
-	trace(match, qp->base.qp_num, qp->rq.head, recv->wr_id, p->psn.v, 0, 0);
-	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, 0, p->length, 0);
+	if (unlikely(trace_on))
+		fast_trace_take(qp, p, recv);
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
 		 (struct cqe){
 			 .wr_id = recv->wr_id,
@@ -234,8 +243,7 @@ static inline bool is_for_partition(const struct packet *p)
 
 static bool from_peer(const struct qp *qp, const union ibv_gid *from)
 {
-	/* by a ring, it is that very address */
-	return from == &qp->path.dgid || !memcmp(from, &qp->path.dgid, sizeof(*from));
+	return !memcmp(from, &qp->path.dgid, sizeof(*from));
 }
 
 /* An end that only receives may stay in RTR: it is let in once COMM_EST has been reported. */
@@ -244,17 +252,18 @@ static inline bool fast_may_receive(const struct qp *qp)
 	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est));
 }
 
-/* Packets of a link that loses nothing come with `now` 0. */
+/* Packets of a link that loses nothing come with `now` 0: by a local peer's ring, whose packets are the peer's, and of
+ * the one partition. */
 static inline bool fast_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 				struct cq_poller *poller)
 {
-	if (unlikely(!fast_may_receive(qp) || TRANSPORT(p->opcode) != qp->transport || !is_for_partition(p)))
+	if (unlikely(!fast_may_receive(qp) || TRANSPORT(p->opcode) != qp->transport))
 		return false;
 	if (qp->transport == TRANSPORT_UD)
 		return !now && fast_receive_ud(qp, p, from, poller);
-	if (qp->transport != TRANSPORT_RC || !from_peer(qp, from))
+	if (qp->transport != TRANSPORT_RC)
 		return false;
-	if (now && (p->length > qp->mtu || p->fecn || p->congestion))
+	if (now && (!from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu || p->fecn || p->congestion))
 		return false;
 	return fast_receive_rc(qp, p, now, poller);
 }

@@ -33,37 +33,13 @@ NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct
 	return count;
 }
 
-/* called through link_ops, with l->receive held */
-NO_LOCK_ANALYSIS static uint32_t local_peer_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
+static uint32_t local_peer_receive_any(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
 {
-	struct local_peer *n = local_peer_of(link);
-	struct ring *ring = &n->rx_ring;
-	uint32_t bytes, count = 0;
-	const void *record;
-	bool more = true;
-
-	while (more && count < batch && (record = ring_peek(ring, &bytes))) {
-		const union ibv_gid *from = NULL;
-		struct packet p;
-
-		count++;
-		ring_expect(&n->tx_ring, &n->expected);
-		ring_fetch(record, bytes);
-		if (likely(!record_get(record, bytes, &p, &from))) {
-			p.mtu = LOCAL_MTU;
-			more = deliver(arg, &p, from);
-			if (unlikely(p.pieces))
-				count += p.length / LOCAL_MTU; /* as long as so many take */
-		}
-		ring_consume(ring, bytes);
-	}
-	if (!count)
-		local_tell(n);
-	return count;
+	return local_peer_receive(local_peer_of(link), batch, deliver, arg);
 }
 
 /* What is not here is done by local.c, which knows when. */
-const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send, .receive = local_peer_receive};
+const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send, .receive = local_peer_receive_any};
 
 /* ---- its life ---- */
 

@@ -35,7 +35,7 @@ int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
 void loop_leave_all(uint32_t qpn);
 
 /* ibv_post_send(): by the post table (post.c), or through the queue. As engine_post_send(). */
-int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
+int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) EXCLUDES(qp->lock);
 
 /* Before engine_post_send(): a QP that could change over to its local peer does, so that even the first one-sided
  * operation is done there and then; with one of them under way, those behind it could not be. */

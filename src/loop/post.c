@@ -215,7 +215,8 @@ static post_fn *const fast[LANES][KINDS] = {
 
 FAST_INLINE post_fn *find_row(const struct qp *qp, const struct ibv_send_wr *wr)
 {
-	if (unlikely(!qp_is_idle(qp) || (unsigned)wr->opcode >= ARRAY_SIZE(kind_of_opcode)))
+	if (unlikely(!qp_is_idle(qp) || (unsigned)wr->opcode >= ARRAY_SIZE(kind_of_opcode) ||
+		     loop_is_inert(loop_of(qp))))
 		return NULL;
 	return fast[qp->lane][kind_of_opcode[wr->opcode]];
 }
@@ -282,15 +283,18 @@ static __attribute__((noinline)) int post_queue(struct qp *qp, struct ibv_send_w
 
 int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	bool inert = loop_is_inert(loop_of(qp));
-	struct ibv_send_wr *left;
+	struct ibv_send_wr *left = NULL;
+	int error = 0;
 	post_fn *row;
 
-	while (wr && likely(!inert) && (row = find_row(qp, wr))) {
-		left = row(qp, wr);
-		if (left == wr)
-			break;
-		wr = left;
+	qp_fetch(qp);
+	lock_take(&qp->lock);
+	while (likely(wr && wr != left && (row = find_row(qp, wr)))) {
+		left = wr;
+		wr = row(qp, wr);
 	}
-	return wr ? post_queue(qp, wr, bad) : 0;
+	if (unlikely(wr))
+		error = post_queue(qp, wr, bad);
+	lock_drop(&qp->lock);
+	return error;
 }

@@ -299,11 +299,8 @@ static bool deliver_near(void *arg, const struct packet *p, const union ibv_gid 
 /* Up to `batch` packets; returns their number. */
 static uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint32_t batch)
 {
-	uint32_t count;
-
 	v->peer = n;
-	count = n->link.ops->receive(&n->link, batch, deliver_near, v);
-	return count;
+	return local_peer_receive(n, batch, deliver_near, v);
 }
 
 /* What local peers send. */

@@ -6,14 +6,7 @@
 
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct qp *qp = (struct qp *)base;
-	int error;
-
-	qp_fetch(qp);
-	lock_take(&qp->lock);
-	error = loop_post_send(qp, wr, bad);
-	lock_drop(&qp->lock);
-	return error;
+	return loop_post_send((struct qp *)base, wr, bad);
 }
 
 bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,

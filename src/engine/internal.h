@@ -136,20 +136,22 @@ bool request_fits(const struct qp *qp, struct tx_batch *batch, const struct wqe 
 /* A packet of that work request could not be sent: engine_unreadable(). */
 void requester_unreadable(struct qp *qp, uint32_t position);
 bool requester_run(struct qp *qp, struct tx_batch *batch);
-/* Packets have left that weigh so much; with them ends the message at the cursor, or it does not. */
+/* Packets have left that weigh so much. */
 static inline void requester_sent(struct requester *r, uint32_t packets, uint32_t charge)
 {
 	r->flight += charge;
 	r->next = psn_add(r->next, packets);
-	if (psn_diff(r->next, r->high) > 0)
-		r->high = r->next;
+	if (unlikely(psn_diff(r->next, r->high) <= 0))
+		return; /* again */
+	r->high = r->next;
 }
+/* With them the message at the cursor has left as a whole. */
 static inline void requester_sent_whole(struct qp *qp)
 {
 	struct requester *r = &qp->req;
 
 	r->packet = 0;
-	if (++r->wqe == qp->sq.tail)
+	if (likely(++r->wqe == qp->sq.tail))
 		r->peer_spoke = false;
 }
 /* What has been sent so far asks for an acknowledgement. */

@@ -288,15 +288,24 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 	return is_ordinary(qp, e.opcode, length, e.remote_addr) && onesided_carry_out(qp, &e);
 }
 
+static __attribute__((cold, noinline)) void trace_posted(const struct qp *qp, const struct ibv_send_wr *wr,
+							 uint32_t length)
+{
+	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ;
+
+	trace(post_send, qp->base.qp_num, qp->sq.tail, wr->wr_id, wr->opcode, length,
+	      wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	onesided_done(qp, qp->sq.tail, wr->opcode, is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr,
+		      length);
+}
+
 /* Without a WQE, but it takes a place in the queue. */
 static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	uint32_t position = qp->sq.tail;
 
-	trace(post_send, qp->base.qp_num, position, wr->wr_id, wr->opcode, length,
-	      wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	onesided_done(qp, position, wr->opcode,
-		      wr->opcode > IBV_WR_RDMA_READ ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr, length);
+	if (unlikely(trace_on))
+		trace_posted(qp, wr, length);
 	qp->req.wqe++;
 	qp->sq.head = ++qp->sq.tail;
 	complete_posted(qp, wr, position, length);

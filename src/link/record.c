@@ -168,7 +168,12 @@ int record_get_any(const void *at, uint32_t bytes, struct packet *p, const union
 	header = record_header_bytes(flags);
 	if (!opcode_info[opcode].name || bytes < header || (bytes > header && !(flags & HAS_PAYLOAD)))
 		return -EBADMSG;
-	record_get_common(r, opcode, bits, p);
+	record_get_brief(r, opcode, bits, p);
+	record_get_rest(p);
+	p->becn = bits & RECORD_BECN;
+	p->traffic_class = r->traffic_class;
+	p->to = NULL;
+	p->mtu = 0;
 	p->length = bytes - header;
 	if (flags & NEEDS_REMOTE)
 		next = get_remote(next, p);

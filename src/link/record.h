@@ -108,28 +108,33 @@ static inline uint8_t record_byte(const uint8_t *byte)
 	return *(const volatile uint8_t *)byte;
 }
 
-/* What every packet has. */
-static inline __attribute__((always_inline)) void record_get_common(const struct record *r, uint8_t opcode,
-								    uint8_t flags, struct packet *p)
+/* What the fast path looks at. */
+static inline __attribute__((always_inline)) void record_get_brief(const struct record *r, uint8_t opcode,
+								   uint8_t flags, struct packet *p)
 {
+	p->brief = true;
 	p->opcode = opcode;
 	p->solicited = flags & RECORD_SOLICITED;
 	p->ack_request = flags & RECORD_ACK_REQUEST;
-	p->migrated = true;
-	p->fecn = p->congestion = false;
-	p->becn = flags & RECORD_BECN;
 	p->acknowledges = flags & RECORD_ACKNOWLEDGES;
 	p->acknowledged = psn(r->ack);
-	p->traffic_class = r->traffic_class;
-	p->to = NULL;
-	p->mtu = p->dma_length = 0;
-	p->pkey = PKEY_DEFAULT;
 	p->dest_qpn = r->qpn & QPN_MASK;
 	p->psn = psn(r->psn);
-	p->imm = p->inv_rkey = r->word;
+	p->imm = r->word;
 	p->syndrome = r->word >> 24;
-	p->msn = r->word & PSN_MASK;
 	p->pieces = 0;
+}
+
+/* The rest of a packet that is brief: of a kind that record_get() reads inline. */
+static inline void record_get_rest(struct packet *p)
+{
+	p->brief = false;
+	p->migrated = true;
+	p->fecn = p->congestion = p->becn = false;
+	p->pkey = PKEY_DEFAULT;
+	p->dma_length = 0;
+	p->inv_rkey = p->imm;
+	p->msn = p->imm & PSN_MASK;
 }
 
 /* Where a payload lies, in one piece: to p->piece. */
@@ -156,22 +161,27 @@ static inline __attribute__((always_inline)) int record_get(const void *at, uint
 		return -EBADMSG;
 	opcode = record_byte(&r->opcode);
 	flags = record_byte(&r->flags);
-	if (opcode == (TRANSPORT_UD | OP_SEND_ONLY) || opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
+	if (unlikely(flags & RECORD_BECN))
+		return record_get_any(at, bytes, p, from);
+	if (likely(opcode == OP_SEND_ONLY || opcode == OP_SEND_ONLY_IMM)) {
+		record_get_brief(r, opcode, flags, p);
+	} else if (opcode == (TRANSPORT_UD | OP_SEND_ONLY) || opcode == (TRANSPORT_UD | OP_SEND_ONLY_IMM)) {
 		const struct record_datagram *d = (const struct record_datagram *)(r + 1);
 
 		header += sizeof(*d);
 		if (unlikely(bytes < header || flags & RECORD_REFERENCE))
 			return -EBADMSG;
+		record_get_brief(r, opcode, flags, p);
+		p->traffic_class = r->traffic_class;
 		p->qkey = d->qkey;
 		p->src_qpn = d->src_qpn;
+		p->to = d->gid.raw;
 		*from = &d->gid;
-	} else if (unlikely(opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM &&
-			    (opcode != OP_ACKNOWLEDGE || bytes != header || flags & RECORD_REFERENCE))) {
+	} else if (opcode == OP_ACKNOWLEDGE && bytes == header && !(flags & RECORD_REFERENCE)) {
+		record_get_brief(r, opcode, flags, p);
+	} else {
 		return record_get_any(at, bytes, p, from);
 	}
-	record_get_common(r, opcode, flags, p);
-	if (header != sizeof(*r))
-		p->to = (*from)->raw;
 	p->payload = (const uint8_t *)at + header;
 	p->length = bytes - header;
 	if (unlikely(flags & RECORD_REFERENCE)) {

@@ -270,11 +270,20 @@ void loop_posted(struct qp *qp)
 	atomic_store_explicit(&l->last_post, backlog < SOON ? now : clock_now(), memory_order_relaxed);
 }
 
-static __attribute__((noinline)) int post_queue(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-	REQUIRES(qp->lock)
+/* What the first row has left: other rows may go on with it, and the queue takes the rest. `declined`: what the last
+ * row was given. */
+static __attribute__((noinline)) int post_rest(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *declined,
+					       struct ibv_send_wr **bad) REQUIRES(qp->lock)
 {
 	int error;
+	post_fn *row;
 
+	while (wr && wr != declined && (row = find_row(qp, wr))) {
+		declined = wr;
+		wr = row(qp, wr);
+	}
+	if (!wr)
+		return 0;
 	loop_posting(qp);
 	error = engine_post_send(qp, wr, bad);
 	loop_posted(qp); /* after an error as well: those before the bad one are posted */
@@ -283,18 +292,17 @@ static __attribute__((noinline)) int post_queue(struct qp *qp, struct ibv_send_w
 
 int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct ibv_send_wr *left = NULL;
+	struct ibv_send_wr *first = wr;
 	int error = 0;
 	post_fn *row;
 
 	qp_fetch(qp);
 	lock_take(&qp->lock);
-	while (likely(wr && wr != left && (row = find_row(qp, wr)))) {
-		left = wr;
+	row = wr ? find_row(qp, wr) : NULL;
+	if (likely(row))
 		wr = row(qp, wr);
-	}
 	if (unlikely(wr))
-		error = post_queue(qp, wr, bad);
+		error = post_rest(qp, wr, row ? first : NULL, bad);
 	lock_drop(&qp->lock);
 	return error;
 }

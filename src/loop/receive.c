@@ -165,7 +165,8 @@ NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
  * see, change or lose packets that arrive does it here. What comes by a ring is tried without the time, which costs
  * more than all the rest. */
 /* with v->qp locked */
-NO_LOCK_ANALYSIS static void deliver(struct rx *v, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
+									   const union ibv_gid *from)
 {
 	struct qp *qp = v->qp;
 
@@ -173,6 +174,8 @@ NO_LOCK_ANALYSIS static void deliver(struct rx *v, const struct packet *p, const
 	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
 		return;
 	if (v->peer) {
+		if (p->brief)
+			record_get_rest((struct packet *)p); /* it is local_peer_receive()'s own */
 		v->now = time_of(v, p);
 		if (unlikely(qp->path.local_peer == v->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
 			local_meet(qp);

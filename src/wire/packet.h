@@ -124,6 +124,7 @@ struct packet {
 	const uint8_t *to;     /* the 16 bytes of the address that it came to */
 	/* between local peers, a request may acknowledge what came the other way, up to a PSN, and save a packet */
 	bool acknowledges;
+	bool brief; /* of a local peer's ring: what the fast path does not look at is filled in by record_get_rest() */
 	psn_t acknowledged;
 	uint16_t pkey;
 	uint32_t dest_qpn;

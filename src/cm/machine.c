@@ -128,8 +128,10 @@ static_assert(CONNECTION_LIMIT <= 1 << 16 && ID_BITS == 16 + 8, "a number is use
 
 uint64_t machine_transaction(struct machine *m)
 {
-	uint64_t input[2] = {++m->transactions, UINT64_MAX};
+	uint64_t input[2] = {0, UINT64_MAX};
 
+	lock_assert_held(&m->lock); /* callers hold it as that of their connection's machine */
+	input[0] = ++m->transactions;
 	return siphash(&m->key, input, sizeof(input)) | 1; /* never 0 */
 }
 
@@ -463,10 +465,10 @@ static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint
 	released(c, NULL, now);
 }
 
-/* A DREP answers the credit request whether the peer is still connected: it is not. */
+/* A DREP answers the question whether the peer is still connected: it is not. */
 static void connection_gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
 {
-	if (c->credit_request && drep->transaction == c->credit_request)
+	if (c->challenge && drep->transaction == c->challenge)
 		released(c, drep, now);
 }
 
@@ -578,8 +580,8 @@ static void ask_whether_connected(struct connection *c)
 	struct cm_mad dreq = {.message = CM_DREQ, .local_id = c->id, .remote_id = c->remote_id};
 	uint8_t bytes[CM_MAD_BYTES];
 
-	c->credit_request = c->credit_request ?: machine_transaction(c->machine);
-	dreq.transaction = c->credit_request;
+	c->challenge = c->challenge ?: machine_transaction(c->machine);
+	dreq.transaction = c->challenge;
 	dreq.qpn = ~c->remote_qpn & 0xffffff;
 	cm_mad_encode(&dreq, bytes);
 	connection_transmit(c, bytes);
@@ -652,6 +654,7 @@ static void machine_make_room(struct machine *m, enum cm_age age, uint32_t most,
 
 /* Whether there is room for one more connection that a peer begins. */
 static bool machine_admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+	REQUIRES(m->lock)
 {
 	if (m->unproven >= CM_UNPROVEN_MAX && !sources_is_proven(&m->sources, &a->remote, now)) {
 		machine_ask_for_proof(m, a, mad, now);
@@ -679,7 +682,7 @@ static struct connection *find_requested(struct machine *m, const struct cm_addr
 }
 
 static struct connection *open_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad,
-					 uint64_t now)
+					 uint64_t now) REQUIRES(m->lock)
 {
 	bool is_req = mad->message == CM_REQ;
 	struct connection *c = connection_open(m, a, NULL);
@@ -710,6 +713,7 @@ static void connection_hear_again(struct connection *c, const struct cm_mad *mad
 }
 
 static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
+	REQUIRES(m->lock)
 {
 	struct connection *c = find_requested(m, a, mad);
 	int verdict;

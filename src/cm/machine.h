@@ -137,9 +137,9 @@ struct connection {
 	void *user; /* NULL: it has been released */
 	struct cm_address address;
 	uint32_t local_qpn, remote_qpn;
-	uint64_t remote_guid;	 /* of the peer's adapter; 0: not known */
-	uint64_t credit_request; /* the transaction that asks a peer whether it is still connected; 0: it has not been
-				    asked */
+	uint64_t remote_guid; /* of the peer's adapter; 0: not known */
+	uint64_t challenge;   /* the transaction that asks a peer whether it is still connected; 0: it has not been
+				      asked */
 	uint64_t transaction;
 	uint64_t request; /* the transaction of the REQ or SIDR_REQ that it began with, of one that came */
 	uint8_t about;	  /* which message a REJ of ours speaks of: enum cm_about */

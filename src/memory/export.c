@@ -208,8 +208,8 @@ void export_release(struct share *s, uint32_t file)
 
 	if (!file)
 		return;
-	assert(file <= SHARE_FILES && s->file[file - 1].regions);
 	lock_take(&s->file_lock);
+	assert(file <= SHARE_FILES && s->file[file - 1].regions);
 	last = !--s->file[file - 1].regions;
 	if (last) {
 		/* release pairs with import_release(): who sees it is in none of its regions any more */

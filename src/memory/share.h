@@ -117,7 +117,6 @@ struct share {
 	uint64_t file_serial GUARDED_BY(&file_lock); /* the last that was given */
 	struct {
 		uint32_t regions;	 /* open ones; 0: the place is free */
-		int fd;			 /* -1: none */
 		struct share_file shown; /* as it stands in the table: what others see is not what we go by */
 	} file[SHARE_FILES] GUARDED_BY(&file_lock);
 };

@@ -67,6 +67,38 @@ static void count_users(struct qp *qp, uint32_t by)
 			atomic_fetch_add_explicit(users[i], by, memory_order_release);
 }
 
+/* What only some services have, and room for a receive; qp_create() frees all of it on an error. 0 or -ENOMEM. */
+static int alloc_by_service(struct qp *qp, const struct srq *srq, enum ibv_qp_type type)
+{
+	bool is_ud = type == IBV_QPT_UD;
+
+	qp->resp.recv = malloc(receive_bytes(qp, srq, type));
+	if (!qp->resp.recv)
+		return -ENOMEM;
+	if (qp->transport == TRANSPORT_UC || qp->transport == TRANSPORT_UD) {
+		qp->flow = calloc(is_ud ? UD_FLOWS : 1, sizeof(*qp->flow));
+		qp->credit = calloc(is_ud ? UD_CREDITS : 1, sizeof(*qp->credit));
+		return qp->flow && qp->credit ? 0 : -ENOMEM;
+	}
+	if (qp->transport == TRANSPORT_XRC) {
+		qp->xrc = calloc(1, sizeof(*qp->xrc));
+		if (!qp->xrc)
+			return -ENOMEM;
+		list_init(&qp->xrc->openers);
+	}
+	return 0;
+}
+
+static void free_by_service(struct qp *qp)
+{
+	free(qp->flow);
+	free(qp->credit);
+	free(qp->resp.recv);
+	qp->flow = NULL;
+	qp->credit = NULL;
+	qp->resp.recv = NULL;
+}
+
 struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct cq *recv_cq, struct srq *srq,
 		     enum ibv_qp_type type, const struct ibv_qp_cap *cap, bool sig_all)
 {
@@ -89,21 +121,8 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 		goto err_pool;
 	if (rq_init(&qp->rq, pd, BUFFER_RECEIVE, cap->max_recv_wr, cap->max_recv_sge))
 		goto err_sq;
-	qp->resp.recv = malloc(receive_bytes(qp, srq, type));
-	if (!qp->resp.recv)
+	if (alloc_by_service(qp, srq, type))
 		goto err_rq;
-	if (qp->transport == TRANSPORT_UC || qp->transport == TRANSPORT_UD) {
-		qp->flow = calloc(type == IBV_QPT_UD ? UD_FLOWS : 1, sizeof(*qp->flow));
-		qp->credit = calloc(type == IBV_QPT_UD ? UD_CREDITS : 1, sizeof(*qp->credit));
-		if (!qp->flow || !qp->credit)
-			goto err_flow;
-	}
-	if (qp->transport == TRANSPORT_XRC) {
-		qp->xrc = calloc(1, sizeof(*qp->xrc));
-		if (!qp->xrc)
-			goto err_flow;
-		list_init(&qp->xrc->openers);
-	}
 	qp->pd = pd ? pd_domain(pd) : NULL;
 	qp->holder = pd ? pd_holder(pd) : NULL;
 	qp->send_cq = send_cq;
@@ -121,14 +140,8 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	count_users(qp, 1);
 	return qp;
 
-err_flow:
-	free(qp->flow);
-	free(qp->credit);
-	qp->flow = NULL;
-	qp->credit = NULL;
-	free(qp->resp.recv);
-	qp->resp.recv = NULL;
 err_rq:
+	free_by_service(qp);
 	rq_fini(&qp->rq);
 err_sq:
 	sq_fini(&qp->sq);

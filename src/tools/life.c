@@ -174,6 +174,21 @@ static void print_match(struct line *line, const struct request *q, const struct
 			   micros((int64_t)(e->time - q->receive_posted)));
 }
 
+static void print_onesided(struct line *line, const struct record *e)
+{
+	print_line(line, e, "executed from here", "%u bytes at 0x%" PRIx64 " of the peer's memory: no packet",
+		   (unsigned)e->arg[4], e->arg[3]);
+}
+
+static void print_complete(struct line *line, const struct request *q, const struct record *e)
+{
+	if (e->arg[3])
+		print_line(line, e, "completed", "WQE ERROR, %s", status_name(e->arg[3]));
+	else
+		print_line(line, e, "completed", "WQE COMPLETED, %s",
+			   q->signaled ? "CQE PENDING" : "no CQE was asked for");
+}
+
 static void print_step(struct line *line, const struct joined *j, const struct request *q, const struct record *e)
 {
 	const struct conn *conn = &j->conns[q->conn];
@@ -211,8 +226,7 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 		print_line(line, e, what, "%s", text);
 		return;
 	case TRACE_onesided:
-		print_line(line, e, "executed from here", "%u bytes at 0x%" PRIx64 " of the peer's memory: no packet",
-			   (unsigned)a[4], a[3]);
+		print_onesided(line, e);
 		return;
 	case TRACE_acknowledge:
 		print_line(line, e, "answer built", "%s of PSN 0x%06x, MSN %u", syndrome_name(a[3]), (unsigned)a[2],
@@ -226,10 +240,7 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 			   retry_name(a[3]), (unsigned)a[4]);
 		return;
 	case TRACE_complete:
-		print_line(line, e, "completed", "WQE %s, %s", a[3] ? "ERROR" : "COMPLETED",
-			   a[3]		 ? status_name(a[3])
-			   : q->signaled ? "CQE PENDING"
-					 : "no CQE was asked for");
+		print_complete(line, q, e);
 		return;
 	case TRACE_complete_recv:
 		print_line(line, e, "receive completed", "CQE PENDING, %u bytes, %s", (unsigned)a[5],

@@ -6,7 +6,7 @@
 #include "base/fork.h"
 #include "verbs/front.h"
 
-static void fork_before_fork(void) ACQUIRE(monitor_lock, far_lock, devices_lock, pds_lock, dms_lock)
+static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, pds_lock, dms_lock)
 {
 	lock_take(&monitor_lock);
 	lock_take(&remote_lock);
@@ -15,7 +15,7 @@ static void fork_before_fork(void) ACQUIRE(monitor_lock, far_lock, devices_lock,
 	lock_take(&dms_lock);
 }
 
-static void fork_after_fork(void) RELEASE(monitor_lock, far_lock, devices_lock, pds_lock, dms_lock)
+static void fork_after_fork(void) RELEASE(monitor_lock, remote_lock, devices_lock, pds_lock, dms_lock)
 {
 	lock_drop(&dms_lock);
 	lock_drop(&pds_lock);
@@ -24,7 +24,7 @@ static void fork_after_fork(void) RELEASE(monitor_lock, far_lock, devices_lock, 
 	lock_drop(&monitor_lock);
 }
 
-static void fork_in_child(void) RELEASE(monitor_lock, far_lock, devices_lock, pds_lock, dms_lock)
+static void fork_in_child(void) RELEASE(monitor_lock, remote_lock, devices_lock, pds_lock, dms_lock)
 {
 	monitor_forget();
 	remote_forget();

@@ -161,6 +161,13 @@ NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
 	return v->about;
 }
 
+/* From a ring, a packet that is brief, and local_peer_receive()'s own. */
+static void complete_packet(const struct packet *p)
+{
+	if (p->brief)
+		record_get_rest((struct packet *)p);
+}
+
 /* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. Who wants to
  * see, change or lose packets that arrive does it here. What comes by a ring is tried without the time, which costs
  * more than all the rest. */
@@ -174,8 +181,7 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struc
 	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
 		return;
 	if (v->peer) {
-		if (p->brief)
-			record_get_rest((struct packet *)p); /* it is local_peer_receive()'s own */
+		complete_packet(p);
 		v->now = time_of(v, p);
 		if (unlikely(qp->path.local_peer == v->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
 			local_meet(qp);
@@ -281,6 +287,7 @@ static bool is_served(const struct cq_poller *poller)
 /* Behind all that its sender has sent before. */
 NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
+	complete_packet(p);
 	rx_leave(v);
 	gsi_receive(v->loop, p, from, true);
 }

@@ -116,7 +116,7 @@ static void hear(struct machine *m, uint8_t kind, uint8_t argument, uint64_t now
 
 	if (c) {
 		mad.remote_id = c->id;
-		mad.transaction = c->state == CM_ESTABLISHED ? c->credit_request : c->transaction;
+		mad.transaction = c->state == CM_ESTABLISHED ? c->challenge : c->transaction;
 		mad.local_id = mad.message == CM_SIDR_REP ? c->id : c->remote_id ?: mad.local_id;
 		mad.qpn = mad.message == CM_DREQ ? c->local_qpn : c->remote_qpn;
 	}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# The documents: links between them lead somewhere, README names real targets, subcommands and test files, and no page outgrows
-# its limit. The checks find what is wrong: that is tested first.
+# The documents: links between them lead somewhere, what they name is there (targets, subcommands, cases of
+# tests/programs, source files, functions), and no page outgrows its limit. The checks find what is wrong: that is tested first.
 cd "$UROCE_SOURCE" || exit
 work=$(mktemp -d) || exit
 trap 'rm -rf "$work"' EXIT
@@ -51,6 +51,18 @@ cases() {
 	done
 }
 
+# sources FILE: prints each source file and each function of ours that it names and that is not there: `loop/run.c`, `transmit()`.
+sources() {
+	grep -oE '\b(src/)?[a-z]+/[a-z0-9_]+\.(c|h|def)\b' "$1" | sort -u | while read -r path; do
+		[ -e "$path" ] || [ -e "src/$path" ] || [ -e "tests/$path" ] ||
+			echo "$1: there is no $path"
+	done
+	# shellcheck disable=SC2016 # backticks of the document
+	grep -oE '`[a-z_0-9]+\(\)' "$1" | tr -d '`()' | sort -u | while read -r name; do
+		grep -rqE "\b$name\(" src || echo "$1: there is no $name()"
+	done
+}
+
 # longest FILE LINES: complains of a file that has more lines, and of lines of more than 120 columns.
 longest() {
 	[ "$(wc -l <"$1")" -le "$2" ] || echo "$1: more than $2 lines"
@@ -62,6 +74,7 @@ cat >"$work/wrong.md" <<END
 # A heading
 [a](nowhere.md) [b](wrong.md#no-heading) [c](#a-heading) [d](https://example.com/)
 \`make nothing\` \`make check\` \`uroce nothing\` \`uroce devices\` verbs.py: \`ibv_nothing\` verbs.py: \`ibv_devices\`
+\`loop/nothing.c\` \`loop/run.c\` \`no_such_function()\` \`post_send()\`
 $(printf '%0121d' 0)
 END
 sound() {
@@ -73,6 +86,7 @@ sound links 2
 sound targets 1
 sound subcommands 1
 sound cases 1
+sound sources 2
 sound longest 2 1
 
 for file in *.md docs/*.md examples/*.md; do
@@ -80,6 +94,7 @@ for file in *.md docs/*.md examples/*.md; do
 	targets "$file"
 	subcommands "$file"
 	cases "$file"
+	sources "$file"
 	case $file in
 	README.md) longest "$file" 150 ;;
 	ARCHITECTURE.md) longest "$file" 120 ;;

@@ -313,6 +313,24 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
+static struct answer_record *next_answer(struct responder *r)
+{
+	return &r->answers[r->answer_next++ % r->response_size];
+}
+
+static void record_read(struct qp *qp, const struct packet *p)
+{
+	*next_answer(&qp->resp) = (struct answer_record){
+		.psn = p->psn,
+		.packets = packets_of(mtu_of(qp, p), bytes_asked(p)),
+		.is_read = true,
+		.rkey = p->rkey,
+		.length = bytes_asked(p),
+		.mtu = mtu_of(qp, p),
+		.va = p->va,
+	};
+}
+
 struct atomic_access {
 	const struct packet *p;
 	char *at;
@@ -334,7 +352,6 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	char *at;
 	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &at);
 	struct atomic_access access = {p, at, 0};
-	struct atomic_record *record;
 	bool ok;
 
 	if (!mr)
@@ -347,14 +364,11 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	mr_put(mr);
 	if (!ok)
 		return ACCESS_DENIED;
-	record = &r->atomics[r->atomic_next++ % r->response_size];
-	record->psn = p->psn;
-	record->valid = true;
-	record->value = access.before;
+	*next_answer(r) = (struct answer_record){.psn = p->psn, .packets = 1, .value = access.before};
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, p->va, sizeof(uint64_t), 0);
 	respond(r,
 		&(struct response){
-			.kind = RESPOND_ATOMIC, .psn = p->psn, .value = record->value, .msn = (r->msn + 1) & PSN_MASK});
+			.kind = RESPOND_ATOMIC, .psn = p->psn, .value = access.before, .msn = (r->msn + 1) & PSN_MASK});
 	return ACCEPT;
 }
 
@@ -404,35 +418,57 @@ static void responder_advance(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 
 	responder_took(r, p, responder_span_of(qp, p), flags);
-	if (flags & IS_READ_LIKE)
+	if (flags & IS_READ_LIKE) {
+		record_read(qp, p);
 		respond_read(qp, p, false);
+	}
 	message_advance(qp, p);
 }
 
-/* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ read again, an atomic
- * answered from memory of it. The ACK does not reach to a READ or atomic that came last: its response may have been
- * lost, and rxe takes an ACK with the PSN of a READ for the end of it, without data. */
+/* The record of the request that this is a duplicate of. NULL: there is none. */
+static const struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read)
+{
+	for (uint32_t i = 0; i < r->response_size; i++) {
+		const struct answer_record *a = &r->answers[i];
+
+		if (a->packets && a->is_read == is_read && psn_diff(psn, a->psn) >= 0 &&
+		    psn_diff(psn, a->psn) < (int32_t)a->packets)
+			return a;
+	}
+	return NULL;
+}
+
+/* Whether a READ asks for the same bytes again, or for the last of them. Anything else is a stranger's. */
+static bool asks_again(const struct qp *qp, const struct packet *p)
+{
+	const struct answer_record *a = find_answer(&qp->resp, p->psn, true);
+	uint64_t skipped = a ? (uint64_t)(uint32_t)psn_diff(p->psn, a->psn) * a->mtu : 0;
+
+	return a && p->rkey == a->rkey && p->va == a->va + skipped && skipped + bytes_asked(p) <= a->length;
+}
+
+/* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ read again, an atomic answered
+ * from the record of it. The ACK does not reach to a READ or atomic that came last: its response may have been lost,
+ * and rxe takes an ACK with the PSN of a READ for the end of it, without data. */
 static void duplicate(struct qp *qp, const struct packet *p)
 {
+	const struct answer_record *a;
 	struct responder *r = &qp->resp;
 	uint32_t flags = flags_of(p);
 
 	if (flags & IS_READ_LIKE) {
-		psn_t end = psn_add(p->psn, packets_of(mtu_of(qp, p), bytes_asked(p)));
-
-		if (psn_diff(end, r->expected) <= 0 && p->dma_length <= HCA_MAX_MESSAGE && r->response_size &&
-		    !is_coming(qp, p->psn))
+		if (asks_again(qp, p) && !is_coming(qp, p->psn))
 			respond_read(qp, p, true);
 		return;
 	}
 	if (flags & IS_ATOMIC) {
-		for (uint32_t i = 0; i < r->response_size; i++)
-			if (r->atomics[i].valid && psn_equal(r->atomics[i].psn, p->psn))
-				respond(r, &(struct response){.kind = RESPOND_ATOMIC,
-							      .again = true,
-							      .psn = p->psn,
-							      .value = r->atomics[i].value,
-							      .msn = r->msn});
+		a = find_answer(r, p->psn, false);
+		if (a)
+			respond(r, &(struct response){.kind = RESPOND_ATOMIC,
+						      .again = true,
+						      .psn = p->psn,
+						      .value = a->value,
+						      .msn = r->msn});
 		return;
 	}
 	r->ack = ACK_URGENT;
@@ -525,9 +561,28 @@ void responder_unreadable(struct qp *qp, psn_t psn)
 	fail_with_event(qp, IBV_EVENT_QP_ACCESS_ERR);
 }
 
+/* A response acknowledges all requests up to its own. */
+static void retire_response(struct responder *r, const struct response *s)
+{
+	psn_t end = s->kind == RESPOND_ATOMIC ? psn_add(s->psn, 1) : s->psn;
+
+	r->response_head = (r->response_head + 1) % r->response_size;
+	r->response_count--;
+	if (psn_equal(end, r->expected))
+		responder_owes_nothing(r);
+}
+
+/* The region is gone. For a READ that has been answered before this is no reason to fail the QP: the duplicate may have
+ * come late, after ibv_dereg_mr(3). A peer that still waits for the data gets the NAK; any other ignores it. */
 static bool read_failed(struct qp *qp, const struct response *s)
 {
-	responder_unreadable(qp, s->psn);
+	if (!s->again) {
+		responder_unreadable(qp, s->psn);
+		return false;
+	}
+	qp->resp.nak = NAK_REMOTE_ACCESS;
+	qp->resp.nak_psn = s->psn;
+	retire_response(&qp->resp, s);
 	return false;
 }
 
@@ -611,17 +666,6 @@ static bool ack_packet(struct qp *qp, struct tx_batch *batch, psn_t psn, uint8_t
 	return true;
 }
 
-/* A response acknowledges all requests up to its own. */
-static void retire_response(struct responder *r, const struct response *s)
-{
-	psn_t end = s->kind == RESPOND_ATOMIC ? psn_add(s->psn, 1) : s->psn;
-
-	r->response_head = (r->response_head + 1) % r->response_size;
-	r->response_count--;
-	if (psn_equal(end, r->expected))
-		responder_owes_nothing(r);
-}
-
 /* Responses in PSN order, then the NAK that ended them. True: the tx batch was too small. */
 bool responder_run(struct qp *qp, struct tx_batch *batch)
 {
@@ -679,27 +723,27 @@ int responder_start(struct qp *qp, uint32_t resources)
 {
 	struct responder *r = &qp->resp;
 	struct response *responses = calloc(resources ? resources : 1, sizeof(*responses));
-	struct atomic_record *atomics = calloc(resources ? resources : 1, sizeof(*atomics));
+	struct answer_record *answers = calloc(resources ? resources : 1, sizeof(*answers));
 	uint32_t known = r->response_size, count = min_of(r->response_count, resources);
 
-	if (!responses || !atomics) {
+	if (!responses || !answers) {
 		free(responses);
-		free(atomics);
+		free(answers);
 		return -ENOMEM;
 	}
 	/* in SQD their number changes while the peer goes on: what waits and what is remembered moves over */
 	for (uint32_t i = 0; i < count; i++)
 		responses[i] = *response_at(r, i);
 	for (uint32_t i = known - min_of(known, resources); i < known; i++)
-		atomics[i % resources] = r->atomics[(r->atomic_next + i) % known];
+		answers[i % resources] = r->answers[(r->answer_next + i) % known];
 	free(r->responses);
-	free(r->atomics);
+	free(r->answers);
 	r->responses = responses;
-	r->atomics = atomics;
+	r->answers = answers;
 	r->response_size = resources;
 	r->response_head = 0;
 	r->response_count = count;
-	r->atomic_next = known;
+	r->answer_next = known;
 	return 0;
 }
 
@@ -708,6 +752,6 @@ void responder_stop(struct qp *qp)
 	struct rwqe *recv = qp->resp.recv;
 
 	free(qp->resp.responses);
-	free(qp->resp.atomics);
+	free(qp->resp.answers);
 	qp->resp = (struct responder){.recv = recv};
 }

@@ -186,7 +186,7 @@ void qp_destroy(struct qp *qp)
 	rq_fini(&qp->rq);
 	free(qp->resp.recv);
 	free(qp->resp.responses);
-	free(qp->resp.atomics);
+	free(qp->resp.answers);
 	free(qp->flow);
 	free(qp->credit);
 	free(qp->xrc);

@@ -127,11 +127,15 @@ struct response {
 	uint32_t srqn; /* XRC READ: whose memory it is about */
 };
 
-/* What an atomic found, kept to answer a duplicate of the request. */
-struct atomic_record {
+/* A READ, atomic or atomic write that was taken, kept to answer a duplicate of the request: IBTA 9.7.5.1.4, 9.7.5.1.5.
+ */
+struct answer_record {
 	psn_t psn;
-	uint64_t value;
-	bool valid;
+	uint32_t packets; /* PSNs that it takes; 0: there is no record here */
+	bool is_read;	  /* READ or atomic write */
+	uint32_t rkey, length, mtu;
+	uint64_t va;
+	uint64_t value; /* atomic: what the memory held */
 };
 
 /* How urgently an acknowledgement is owed; the most urgent of what has come counts. */
@@ -183,8 +187,8 @@ struct responder {
 
 	struct response *responses; /* ring of max_dest_rd_atomic, oldest first; response_count of them */
 	uint32_t response_head, response_size;
-	struct atomic_record *atomics; /* ring of max_dest_rd_atomic */
-	uint32_t atomic_next;
+	struct answer_record *answers; /* ring of max_dest_rd_atomic: as many as may be outstanding */
+	uint32_t answer_next;
 };
 
 struct rss;

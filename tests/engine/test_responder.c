@@ -424,11 +424,31 @@ static void a_duplicate_read_is_read_again(void **state)
 	/* but not beyond what has been */
 	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(1), 0, MTU, 2 * MTU));
 	expect_silence(f);
-	/* nor from where it must not */
-	struct packet p = aimed(f, OP_READ_REQUEST, due_psn(1), 0, MTU, MTU);
+}
+
+/* A stranger who knows the addresses can send it, and so can the network, late: after ibv_dereg_mr(3). */
+static void a_duplicate_read_that_is_none_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p;
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(0), 0, 0, 2 * MTU));
+	fixture_give(f, aimed(f, OP_WRITE_ONLY, due_psn(2), 4, 0, 4));
+	fixture_forget(f);
+	p = aimed(f, OP_READ_REQUEST, due_psn(1), 0, MTU, MTU);
 	p.rkey ^= 1;
 	fixture_give(f, p);
-	assert_true(f->sents == f->shown || f->sent[f->shown].packet.opcode == OP_ACKNOWLEDGE);
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(1), 0, 0, MTU));   /* other bytes than at first */
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(2), 0, 0, 4));     /* that was no READ */
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(-1u), 0, 0, MTU)); /* before all */
+	expect_silence(f);
+	assert_int_equal(f->qp->state, IBV_QPS_RTS);
+	mr_deregister(f->mr);
+	fixture_give(f, aimed(f, OP_READ_REQUEST, due_psn(0), 0, 0, 2 * MTU));
+	expect_ack(f, due_psn(0), NAK_REMOTE_ACCESS); /* the peer may still wait for it */
+	expect_silence(f);
+	assert_int_equal(f->qp->state, IBV_QPS_RTS);
 }
 
 static void the_ack_of_a_duplicate_does_not_stand_for_a_response(void **state)
@@ -730,6 +750,7 @@ int main(void)
 		TEST(the_msn_counts_messages),
 		TEST(a_read_is_answered_packet_by_packet),
 		TEST(a_duplicate_read_is_read_again),
+		TEST(a_duplicate_read_that_is_none_changes_nothing),
 		TEST(the_ack_of_a_duplicate_does_not_stand_for_a_response),
 		TEST(atomics_are_executed_once),
 		TEST(an_atomic_is_aligned),

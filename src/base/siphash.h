@@ -34,7 +34,7 @@ static inline void siphash_word(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* Words are taken in the byte order of this machine: both ends of a hash are in one process. */
+/* Reads words in host byte order: a hash is made and compared in the same process. */
 static inline uint64_t siphash(const struct siphash_key *key, const void *data, size_t length)
 {
 	uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575, key->k[1] ^ 0x646f72616e646f6d, key->k[0] ^ 0x6c7967656e657261,

@@ -256,13 +256,13 @@ struct qp {
 	_Atomic uint32_t groups; /* for verbs/: number of multicast groups that it is attached to. Relaxed: a count */
 	struct port *raw;	 /* for loop/: the port of a raw packet QP. Constant */
 	const struct rss *rss;	 /* of a QP that only distributes to others by RSS; else NULL. Constant */
-	bool no_multicast_loop;	 /* UD: does not receive its own multicasts; raw: nor those of this host. Constant */
-	bool answers_first;	 /* the peer may see the next request of this end before the ACK of what this end has
-				    received */
-	_Atomic uint32_t flows;	 /* number of steering rules that lead here: verbs/flow.c */
-	struct ibv_wq *wq;	 /* for verbs/: the WQ that the application has for this QP; else NULL. Constant */
-	bool listens;		 /* for verbs/: a UD QP that is counted in its context's listeners */
-	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
+	bool no_multicast_loop; /* UD: receives no copies of its own multicasts; raw: of those of this host. Constant */
+	bool answers_first;	/* the peer may see the next request of this end before the ACK of what this end has
+				   received */
+	_Atomic uint32_t flows; /* number of steering rules that lead here: verbs/flow.c */
+	struct ibv_wq *wq;	/* for verbs/: the WQ that the application has for this QP; else NULL. Constant */
+	bool listens;		/* for verbs/: a UD QP that is counted in its context's listeners */
+	uint32_t events;	/* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&

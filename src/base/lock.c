@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The slow paths of a lock: spin a little (critical sections are one packet long), then sleep in the kernel. */
+/* The slow paths of a lock: spin a little (a critical section takes the time of one packet), then sleep in the
+ * kernel. */
 #include "base/lock.h"
 
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed hash. Without the key, nobody can tell the hash of one value from
- * those of others. */
+/* SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed hash. Without the key, the hashes of some values reveal nothing
+ * about those of others. */
 #ifndef UROCE_SIPHASH_H
 #define UROCE_SIPHASH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Accesses that may fault. Memory may have been unmapped or protected since it was registered. Adapters pin pages, so
- * programs get away with it; here the access would raise a signal and end the program. So such accesses are made in a
+ * with an adapter the access succeeds; here it would raise a signal and end the program. So such accesses are made in a
  * try: it costs some stores, and no system call. (guarded.h asks the kernel to copy: for memory that is expected to
  * come and go.)
  *

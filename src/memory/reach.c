@@ -341,7 +341,7 @@ static inline bool reach_begin(struct reach *r)
 	/* false for 0 and NO_HAZARD */
 	if (unlikely(hazard - 1 >= SHARE_HAZARDS || atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
 		return false;
-	/* acquire pairs with share_admit(): from then on the hazard counters are ours */
+	/* acquire pairs with share_admit(): from then on the hazard counters belong to this process */
 	if (unlikely(atomic_load_explicit(&r->hazards->admitted, memory_order_acquire) !=
 		     atomic_load_explicit(&r->identity, memory_order_relaxed)))
 		return false;

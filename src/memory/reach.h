@@ -43,8 +43,8 @@ struct reach_span {
 	uint64_t address; /* its address in the local peer */
 };
 
-/* The initiator of an access: a QP of ours and the QP that it is connected to. All after `pair` is zero at first.
- * Guarded by the caller. */
+/* The initiator of an access: a local QP and the QP that it is connected to. All after `pair` is zero at first. Guarded
+ * by the caller. */
 struct reach_pair {
 	uint64_t pair; /* share_pair() */
 	uint32_t qp;   /* index of the remote QP */

@@ -96,8 +96,8 @@ void hca_fini(struct hca *hca);
 /* A random number. Not cryptographic: access does not depend on it alone, since keys are checked against the region. */
 uint64_t hca_random(struct hca *hca);
 
-/* The QP with this number, locked; NULL if there is none. The caller says lock_take_over(&qp->lock), and drops the
- * lock. */
+/* The QP with this number, locked; NULL if there is none. The caller calls lock_take_over(&qp->lock), and later drops
+ * the lock. */
 struct qp *hca_find_qp(struct hca *hca, uint32_t qpn);
 
 #endif

@@ -51,7 +51,7 @@ struct flow_rule {
 	struct list link;   /* loop/raw.c, under its lock, as are the counts */
 	struct qp *qp;	    /* receives the frames that match */
 	uint8_t type;	    /* enum ibv_flow_attr_type */
-	uint16_t priority;  /* 0 comes first */
+	uint16_t priority;  /* 0 is matched first */
 	bool drops, shares; /* drops: the frame is dropped; shares: later rules get it too */
 	uint32_t tag;
 	uint32_t specs;

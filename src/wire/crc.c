@@ -152,7 +152,7 @@ CLMUL128 static inline __m128i fold_lane(__m128i lane, __m128i by, __m128i later
 }
 
 /* Folds `lane` and the n < 16 bytes after it into one lane, which ends where these bytes end. At least 16 - n bytes
- * must stand before them. */
+ * must precede them. */
 CLMUL128 static inline __m128i fold_tail(__m128i lane, const uint8_t *bytes, uint64_t n)
 {
 	static const uint8_t none_some_none[48] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,

@@ -45,8 +45,7 @@ void barrier_everywhere(void)
 	membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
-/* In a process with threads each of these waits for all processors, 10 ms and more: so that is done before it has any.
- */
+/* Registers at start-up: in a process with threads, each registration waits for all processors, 10 ms and more. */
 __attribute__((constructor)) static void barrier_be_early(void)
 {
 	barrier_prepare();

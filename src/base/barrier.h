@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Order made by the rare side: a thread that stores to one place and then looks at another needs a locked instruction
- * for that, 10 to 20 ns. Where the kernel has membarrier(2), the side that seldom comes makes the processors of the
- * others do it instead, and the others do with plain stores and loads. Any thread may call. */
+/* Asymmetric memory barriers. A thread that stores to one place and then loads from another needs a locked instruction
+ * to keep that order: 10 to 20 ns. Where the kernel has membarrier(2), the rare side makes all processors execute the
+ * barrier, and the common side needs only plain stores and loads. Any thread may call. */
 #ifndef UROCE_BARRIER_H
 #define UROCE_BARRIER_H
 
@@ -18,22 +18,22 @@
 #define BARRIER_KNOWN true
 #endif
 
-/* Set once, by barrier_prepare(). Relaxed: who sees it too late does what is right without */
+/* Set once, by barrier_prepare(). Relaxed: a stale false only costs an explicit barrier. */
 extern __attribute__((visibility("hidden"))) _Atomic bool barrier_works;
 
-/* Whether this process's threads may leave their order to barrier_here(). */
+/* True if the threads of this process can leave their order to barrier_here(). */
 static inline bool barrier_is_ours(void)
 {
 	return BARRIER_KNOWN && likely(atomic_load_explicit(&barrier_works, memory_order_relaxed));
 }
 
-/* Asks the kernel for it. A child of fork() has it too. */
+/* Registers the process for membarrier(2). A child of fork() inherits it. */
 void barrier_prepare(void);
 
-/* Every thread of this process that runs has made a full barrier in the meantime. False: it has not. */
+/* Makes every running thread of this process execute a full barrier. False: not done. */
 bool barrier_here(void);
 
-/* The same among all processes that have called barrier_join(). */
+/* The same for all processes that have called barrier_join(). */
 bool barrier_join(void);
 void barrier_everywhere(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers as they stand in a packet: big-endian, in one-member structs, so that a forgotten swap does not
- * compile. Unaligned access is fine: the structs are packed to alignment 1. */
+/* Numbers in wire format: big-endian, in one-member structs, so that a forgotten swap does not compile. Unaligned
+ * access is fine: the structs are packed to alignment 1. */
 #ifndef UROCE_BE_H
 #define UROCE_BE_H
 

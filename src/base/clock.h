@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The time that deadlines are in. */
+/* The clock of all deadlines: CLOCK_MONOTONIC. */
 #ifndef UROCE_CLOCK_H
 #define UROCE_CLOCK_H
 

@@ -41,7 +41,7 @@ static int config_word_index(const char *words, const char *word)
 	}
 }
 
-/* 1, 0, or -1: neither. */
+/* 1: on, 0: off, -1: neither. */
 static int config_parse_bool(const char *text)
 {
 	if (config_word_index("on|1|yes|true", text) >= 0)
@@ -49,7 +49,7 @@ static int config_parse_bool(const char *text)
 	return config_word_index("off|0|no|false", text) >= 0 ? 0 : -1;
 }
 
-/* Decimal, hexadecimal or octal, with a suffix k or M. Returns the end of the number, NULL if there is none. */
+/* Decimal, hexadecimal or octal, with a suffix k or M. Returns the end of the number; NULL: no number. */
 static const char *config_parse_number(const char *text, uint64_t *number)
 {
 	unsigned shift;
@@ -141,7 +141,7 @@ static const struct config_row *config_row_named(const char *name, size_t length
 	return NULL;
 }
 
-/* Variables of the tests are not proposed. */
+/* Does not suggest variables of the tests. */
 static const char *config_nearest(const char *name)
 {
 	const char *names[CONFIG_VARIABLES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The environment variables of uroce: one table (base/config.def), one parser. Any thread may call, as for getenv(3).
- * A value is read each time it is asked for: callers on a common path keep it. */
+ * Each call reads the environment: callers on a common path cache the value. */
 #ifndef UROCE_CONFIG_H
 #define UROCE_CONFIG_H
 
@@ -24,7 +24,7 @@ enum config_type {
 	CONFIG_TYPE_NUMBER,
 	CONFIG_TYPE_ENUM,
 	CONFIG_TYPE_STRING,
-	CONFIG_TYPE_LIST, /* entries with commas between them; its user checks the entries */
+	CONFIG_TYPE_LIST, /* separated by commas; the caller checks the entries */
 };
 
 struct config_row {
@@ -43,10 +43,11 @@ uint64_t config_number(enum config variable);	 /* NUMBER */
 int config_enum(enum config variable);		 /* ENUM: the index of the word in `values` */
 const char *config_string(enum config variable); /* STRING, LIST: NULL if there is none */
 
-/* What is wrong with "NAME=value" of the environment, written to `text`. False: nothing, or the name is not ours. */
+/* Checks the assignment "NAME=value" and writes what is wrong with it to `text`. False: nothing is wrong, or the name
+ * is not a variable of uroce. */
 bool config_complaint(const char *assignment, char *text, size_t room);
 
-/* Warns of all that is wrong in the environment, once per process; a child of fork() does not repeat it. */
+/* Warns about each wrong variable in the environment, once per process. A child of fork() does not repeat it. */
 void config_warn_once(void);
 
 #endif

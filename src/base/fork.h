@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fork(): one ordered table (base/fork.def) of what its parts do before and after it. liburoce.so.1 registers a single
- * handler of pthread_atfork(3), before the constructors of its own other files: so a program's handlers take the
- * program's locks before ours, and find in the child that ours are free. */
+/* fork(): one ordered table (base/fork.def) of what each part of uroce does before and after it. liburoce.so.1
+ * registers a single pthread_atfork(3) handler, before the constructors of its other files. So the handlers of a
+ * program take the locks of the program before uroce takes its own, and in the child they run after uroce has released
+ * its own. */
 #ifndef UROCE_BASE_FORK_H
 #define UROCE_BASE_FORK_H
 
@@ -19,8 +20,9 @@ struct fork_handlers {
 	void (*in_child)(void);
 };
 
-/* From now on, or from the next fork on if one is under way, `handlers` are called; it is not copied. Any thread, with
- * any lock held. A constructor calls it for a part whose `before` takes locks, so that it is called at every fork. */
+/* Registers `handlers`, which is not copied. They are called from now on, or from the next fork on if a fork is under
+ * way. Any thread may call, with any lock held. A part whose `before` takes locks registers in a constructor, so that
+ * it is called at every fork. */
 void fork_watch(enum fork_part part, const struct fork_handlers *handlers);
 
 /* NULL: not registered. */

@@ -9,11 +9,11 @@
 
 #include "base/fork.h"
 
-#define LINGER 10000000 /* ns: no store takes so long to be seen */
+#define LINGER 10000000 /* ns: every store is visible by then */
 
 _Thread_local struct hazards *hazards_own;
 
-static _Atomic(struct hazards *) all; /* only grows */
+static _Atomic(struct hazards *) all; /* list of all; entries are only added */
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -21,14 +21,14 @@ static void give_back(void *arg)
 {
 	struct hazards *h = arg;
 
-	/* one that was cancelled may have held something; release pairs with hazard_await() */
+	/* a cancelled thread may have left entries; release pairs with hazard_await() */
 	atomic_store_explicit(&h->count, 0, memory_order_release);
-	hazards_own = NULL; /* what the thread still does begins anew */
+	hazards_own = NULL; /* later use in this thread takes a list again */
 	/* release pairs with hazard_reuse() */
 	atomic_store_explicit(&h->taken, false, memory_order_release);
 }
 
-/* A child's other threads are not there. */
+/* In a child, the other threads do not exist: frees their lists. */
 static void hazard_in_child(void)
 {
 	for (struct hazards *h = atomic_load_explicit(&all, memory_order_relaxed); h; h = h->next)
@@ -43,7 +43,7 @@ static void prepare(void)
 	static const struct fork_handlers handlers = {.in_child = hazard_in_child};
 
 	pthread_key_create(&key, give_back);
-	fork_watch(FORK_HOLD, &handlers);
+	fork_watch(FORK_HAZARD, &handlers);
 }
 
 static struct hazards *hazard_reuse(void)
@@ -70,7 +70,8 @@ static struct hazards *hazard_make(void)
 	memset(h, 0, sizeof(*h));
 	atomic_init(&h->taken, true);
 	h->next = atomic_load_explicit(&all, memory_order_relaxed);
-	/* sequentially consistent, with hazard_await(): who closes sees the list, or we see that it is closed */
+	/* sequentially consistent, with hazard_await(): either the closing thread sees the list, or this thread sees
+	 * that the object is closed */
 	while (!atomic_compare_exchange_weak_explicit(&all, &h->next, h, memory_order_seq_cst, memory_order_relaxed))
 		;
 	return h;
@@ -85,7 +86,7 @@ struct hazards *hazards_begin(void)
 	return hazards_own;
 }
 
-/* Where it is on the thread's own list. */
+/* The position of the object in the list of this thread. */
 static uint32_t hazard_find(const struct hazards *h, const void *object)
 {
 	uint32_t i = atomic_load_explicit(&((struct hazards *)h)->count, memory_order_relaxed);
@@ -121,19 +122,20 @@ static bool hazard_is_held(const struct hazards *list, uint32_t i, const void *o
 {
 	struct hazards *h = (struct hazards *)list;
 
-	/* sequentially consistent, with hazard_take() where there is no barrier; acquire pairs with hazard_drop(): what
-	 * was done with the object is done */
+	/* sequentially consistent, with hazard_take() where there is no barrier; acquire pairs with hazard_drop(): all
+	 * use of the object is over */
 	return i < atomic_load_explicit(&h->count, memory_order_seq_cst) &&
 	       atomic_load_explicit(&h->held[i], memory_order_acquire) == object;
 }
 
-/* Others' stores to their lists, if they looked at the object before it was closed, are seen. */
+/* Makes visible the stores of other threads to their lists, if these threads checked the object before it was
+ * closed. */
 static void see_all(void)
 {
 	struct timespec t = {.tv_nsec = LINGER};
 
 	if (barrier_is_ours() && !barrier_here())
-		nanosleep(&t, NULL); /* it has been forbidden since */
+		nanosleep(&t, NULL); /* membarrier() has been forbidden since start-up */
 }
 
 void hazard_await(const void *object)
@@ -141,10 +143,10 @@ void hazard_await(const void *object)
 	struct hazards *h = atomic_load_explicit(&all, memory_order_seq_cst);
 
 	if (!h || (h == hazards_own && !h->next))
-		return; /* no other thread has ever held anything */
+		return; /* no other thread has ever taken a hazard pointer */
 	see_all();
 	for (; h; h = h->next)
 		for (uint32_t i = 0; i < atomic_load_explicit(&h->count, memory_order_seq_cst); i++)
 			while (hazard_is_held(h, i, object))
-				sched_yield(); /* for one packet */
+				sched_yield(); /* for the time of one packet */
 }

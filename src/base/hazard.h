@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who is in the middle of using an object, without a locked instruction: each thread has a list of what it holds, which
- * only it writes. It says first that it holds an object, then looks whether that is still open; who closes an object
- * says so first, then waits until it is on no list. Either the one sees it closed, or the other sees it held: the
- * closing side makes that order (barrier.h), or where it cannot, the list's count is stored sequentially consistently.
+/* Hazard pointers: which objects a thread is using, without a locked instruction. Each thread has a list of the objects
+ * that it protects; only that thread writes it.
  *
- * What a thread holds it drops itself, soon, and before it ends. A child of fork() holds what the thread did that made
- * it. */
+ * A user first adds the object to its list, then checks that the object is still open. A thread that closes the object
+ * first marks it closed, then waits until no list has it. So either the user sees the object closed, or the closing
+ * thread sees it in a list. The closing side provides the order between the two (barrier.h). Where it cannot, the count
+ * of the list is stored sequentially consistently.
+ *
+ * A thread drops each hazard pointer itself, soon, and before it ends. A child of fork() inherits those of the thread
+ * that called fork(). */
 #ifndef UROCE_HAZARD_H
 #define UROCE_HAZARD_H
 
@@ -13,20 +16,20 @@
 
 #include "base/barrier.h"
 
-#define HAZARDS 190u /* that a thread has at most: those of a tx batch, and of a request besides */
+#define HAZARDS 190u /* per thread: those of a tx batch, and of one request */
 
-/* Never given back; free for the next thread when its own has ended. */
+/* Never freed; when its thread has ended, the next new thread uses it. */
 struct hazards {
-	_Alignas(
-		CACHE_LINE) _Atomic uint32_t count; /* of held[]. A release, like all here: pairs with hazard_await() */
+	_Alignas(CACHE_LINE) _Atomic uint32_t
+		count; /* used entries of held[]. Release, as are all stores here: pairs with hazard_await() */
 	_Atomic bool taken;
 	struct hazards *next;		     /* constant */
-	_Atomic(const void *) held[HAZARDS]; /* NULL: not any more, while others behind it are */
+	_Atomic(const void *) held[HAZARDS]; /* NULL: dropped, while a later entry is in use */
 };
 
 extern _Thread_local struct hazards *hazards_own;
 
-/* The thread's first hold. NULL: out of memory. */
+/* Makes the list at the first hazard pointer of a thread. NULL: out of memory. */
 struct hazards *hazards_begin(void);
 
 /* False: out of memory. */
@@ -49,14 +52,14 @@ static inline bool hazard_take(const void *object)
 	return true;
 }
 
-/* One that is not the only one. */
+/* hazard_drop() where the list has other entries. */
 void hazard_drop_any(const void *object);
 
 static inline void hazard_drop(const void *object)
 {
 	struct hazards *h = hazards_own;
 
-	/* most often the only one */
+	/* the common case: it is the only entry */
 	if (likely(atomic_load_explicit(&h->count, memory_order_relaxed) == 1 &&
 		   atomic_load_explicit(&h->held[0], memory_order_relaxed) == object))
 		atomic_store_explicit(&h->count, 0, memory_order_release);
@@ -64,11 +67,12 @@ static inline void hazard_drop(const void *object)
 		hazard_drop_any(object);
 }
 
-/* Holds another object in its place, which cannot be closed before nobody holds the first one. */
+/* Replaces `object` by `other`, which cannot be closed while a hazard pointer to `object` exists. */
 void hazard_swap(const void *object, const void *other);
 
-/* The object has been closed by a sequentially consistent store, and is looked at by such a load: until nobody holds it
- * who saw it open. The caller does not hold it. */
+/* Waits until no hazard pointer to the object is left that was taken while it was open. The object has been closed by a
+ * sequentially consistent store, and users check it by a sequentially consistent load. The caller has no hazard pointer
+ * to it. */
 void hazard_await(const void *object);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-#define HIGH_FD 512 /* from here on, or from the middle of what the program may have */
+#define HIGH_FD 512 /* lowest number, or half of RLIMIT_NOFILE if that is less */
 
 int high_fd(int fd)
 {
@@ -26,8 +26,8 @@ int high_fd(int fd)
 	return moved;
 }
 
-/* The process's table of descriptors gets as long as it will have to be. Once there are threads that waits for all
- * processors, 10 ms and more. */
+/* Enlarges the descriptor table of the process at start-up. Once there are threads, that waits for all processors, 10
+ * ms and more. */
 __attribute__((constructor)) static void high_fd_be_early(void)
 {
 	int fd = high_fd(eventfd(0, EFD_CLOEXEC));

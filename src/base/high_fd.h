@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors of our own stand above those of the program: it gets the lowest free number for each of its own, and has
- * tables for them, or fd_sets, that end early. */
+/* Moves descriptors of uroce above those of the program. A program expects the lowest free numbers for its own
+ * descriptors, and may have short tables of them, or fd_sets. */
 #ifndef UROCE_HIGH_FD_H
 #define UROCE_HIGH_FD_H
 
-/* Moves a descriptor up, and has execve(2) close it. The new number, or where that cannot be, the old one; a negative
- * one is returned as it is. errno stays. */
+/* Moves a descriptor to a high number and sets close-on-exec. Returns the new number, or the old one if that is not
+ * possible. A negative `fd` is returned unchanged. Keeps errno. */
 int high_fd(int fd);
 
 #endif

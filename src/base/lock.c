@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The slow paths of a lock: spin a little (critical sections are one packet long), then sleep in the kernel. */
+/* The slow paths of a lock: spin a little (a critical section takes the time of one packet), then sleep in the
+ * kernel. */
 #include "base/lock.h"
 
 #include <linux/futex.h>
@@ -24,7 +25,7 @@ void lock_wait(struct lock *l)
 			return;
 		relax();
 	}
-	/* 2 tells the holder to wake us; acquire pairs with the release in lock_drop() */
+	/* 2 makes the holder wake this thread; acquire pairs with the release in lock_drop() */
 	while (atomic_exchange_explicit(&l->word, 2, memory_order_acquire) != 0)
 		syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 	lock_take_over(l);

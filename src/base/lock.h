@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A lock of one word: taken without a system call when free, a futex when not. Prototypes name the locks that
- * their callers hold, and clang's thread-safety analysis (-Wthread-safety) checks them. The order in which locks
- * nest stands in ARCHITECTURE.md. */
+/* A lock of one word: an atomic instruction if free, else a futex. Prototypes name the locks that their callers hold;
+ * clang's thread-safety analysis (-Wthread-safety) checks them. ARCHITECTURE.md has the order in which locks nest. */
 #ifndef UROCE_LOCK_H
 #define UROCE_LOCK_H
 
@@ -23,7 +22,7 @@
 #define TRY_ACQUIRE(...) LOCK_ATTR(try_acquire_capability(__VA_ARGS__))
 #define ASSERTS(...)	 LOCK_ATTR(assert_capability(__VA_ARGS__))
 #define NO_LOCK_ANALYSIS LOCK_ATTR(no_thread_safety_analysis)
-/* Of a variable, or a field of a struct. In a struct of C only clang 19 and newer can look it up: see
+/* For a variable or a field of a struct. For a field in C, only clang 19 and newer can resolve the lock: see
  * tools/check-locks. */
 #ifdef UROCE_CHECK_LOCKS
 #define GUARDED_BY(x) LOCK_ATTR(guarded_by(x))
@@ -31,33 +30,34 @@
 #define GUARDED_BY(x)
 #endif
 
-/* 0 free, 1 held, 2 held and somebody sleeps. All zeros is a free lock. */
+/* 0: free, 1: held, 2: held and a thread may be sleeping. All zeros is a free lock. */
 struct LOCK_ATTR(capability("lock")) lock {
 	_Atomic uint32_t word;
 };
 
-/* What clang's analysis cannot follow by itself is said to it by these four. */
+/* The next four functions tell clang's analysis what it cannot derive. */
 
-/* The lock is held: for a callback, whose caller's prototype says so. */
+/* The lock is held. For a callback: the prototype of its caller says so. */
 static inline void lock_assert_held(struct lock *l) ASSERTS(l)
 {
 	assert(atomic_load_explicit(&l->word, memory_order_relaxed));
 }
 
-/* No other thread can reach what the lock guards: it is being made or freed, or this is the only thread of a child. */
+/* No other thread can reach what the lock guards: the object is being created or freed, or this is the only thread of a
+ * child process. */
 static inline void lock_assert_unshared(struct lock *l) ASSERTS(l)
 {
 	(void)l;
 }
 
-/* An object is returned with its lock held, or the end of a pair of functions drops what the beginning took: here the
- * lock leaves one function ... No analysis: the body does nothing. */
+/* The lock leaves this function held: an object is returned locked, or the first of a pair of functions takes the lock
+ * and the second drops it. No analysis: the body does nothing. */
 static inline void lock_hand_over(struct lock *l) RELEASE(l) NO_LOCK_ANALYSIS
 {
 	(void)l;
 }
 
-/* ... and here the other one goes on with it. No analysis: the same. */
+/* The counterpart of lock_hand_over(): the caller has the lock from here on. No analysis: the body does nothing. */
 static inline void lock_take_over(struct lock *l) ACQUIRE(l) NO_LOCK_ANALYSIS
 {
 	(void)l;
@@ -78,7 +78,7 @@ static inline void lock_take(struct lock *l) ACQUIRE(l)
 		lock_take_over(l);
 }
 
-/* No analysis: the word is what says whether it was taken. */
+/* No analysis: only the value of the word says whether the lock was taken. */
 static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSIS
 {
 	uint32_t free = 0;
@@ -87,7 +87,7 @@ static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSI
 	       atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Somebody sleeps until it is free; who holds it may ask. */
+/* True if another thread sleeps until the lock is free. The caller holds the lock. */
 static inline bool lock_is_wanted(struct lock *l) REQUIRES(l)
 {
 	return atomic_load_explicit(&l->word, memory_order_relaxed) == 2; /* a hint */
@@ -96,17 +96,17 @@ static inline bool lock_is_wanted(struct lock *l) REQUIRES(l)
 static inline void lock_drop(struct lock *l) RELEASE(l)
 {
 	lock_hand_over(l);
-	/* release: what was done under the lock is seen by the next holder */
+	/* release: the next holder sees what was done under the lock */
 	if (unlikely(atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2))
 		lock_wake(l);
 }
 
-/* The same, and a full barrier behind it: what was stored under the lock comes before what is loaded from now on. */
+/* The same with a full barrier: stores made under the lock come before all later loads. */
 static inline void lock_drop_fully(struct lock *l) RELEASE(l)
 {
 	lock_drop(l);
 #ifdef __x86_64__
-	atomic_signal_fence(memory_order_seq_cst); /* the exchange was one */
+	atomic_signal_fence(memory_order_seq_cst); /* the exchange is a full barrier */
 #else
 	atomic_thread_fence(memory_order_seq_cst);
 #endif

@@ -12,11 +12,11 @@
 
 bool uroce_log_on(enum log_level level)
 {
-	static _Atomic int threshold = -1; /* relaxed: every thread that looks finds the same value */
+	static _Atomic int threshold = -1; /* relaxed: every thread computes the same value */
 	int t = atomic_load_explicit(&threshold, memory_order_relaxed);
 
 	if (t < 0) {
-		t = config_enum(CONFIG_LOG); /* its words are in the order of enum log_level */
+		t = config_enum(CONFIG_LOG); /* its words have the order of enum log_level */
 		atomic_store_explicit(&threshold, t, memory_order_relaxed);
 	}
 	return (int)level <= t;
@@ -42,7 +42,7 @@ void uroce_log(enum log_level level, const char *format, ...)
 	line[n++] = '\n';
 	/* one write: lines of several processes on one terminal do not mix */
 	if (write(STDERR_FILENO, line, n) < 0) {
-		/* stderr is closed: there is nobody to tell */
+		/* stderr is closed: the message is lost */
 	}
 	errno = saved;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages to the user on stderr, one line each: what was wrong, with which value, what to do.
- * UROCE_LOG=error|warn|info|debug says how much (warn if unset). Any thread; not on the common path. */
+ * UROCE_LOG=error|warn|info|debug sets the level (default: warn). Any thread; not on the common path. */
 #ifndef UROCE_LOG_H
 #define UROCE_LOG_H
 
@@ -16,7 +16,7 @@ enum log_level {
 /* Keeps errno. No newline at the end of `format`. */
 void uroce_log(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* For messages that cost something to gather. */
+/* True if messages of this level are written. For messages that are expensive to build. */
 bool uroce_log_on(enum log_level level);
 
 #define log_error(...) uroce_log(LOG_ERROR, __VA_ARGS__)

@@ -11,7 +11,7 @@
 #include "base/high_fd.h"
 
 #ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be demanded there */
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be mandatory there */
 #endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x10 /* Linux 5.1 */

@@ -15,7 +15,7 @@ static bool same_letter(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Damerau's distance, restricted: cell[i][k] is that of the first i and k characters. */
+/* Damerau-Levenshtein distance, restricted: cell[i][k] is the distance of the first i and k characters. */
 unsigned word_distance(const char *a, const char *b)
 {
 	unsigned n = (unsigned)strnlen(a, WORD_MOST), m = (unsigned)strnlen(b, WORD_MOST);

@@ -28,12 +28,14 @@ void pool_fini(struct pool *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* The index that was freed longest ago, if there is one or if all are made; else a new one. */
+/* Returns the index that was freed longest ago, if enough indexes are free or all are in use or free; else a new
+ * one. */
 static bool take_index(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 {
 	uint32_t spares = p->spare_tail - p->spare_head;
 
-	/* keep a stock of freed indexes resting, so that a late packet for a dead object finds nobody */
+	/* keep freed indexes unused for a while, so that a late packet for a destroyed object does not find a new
+	 * one */
 	if (spares > POOL_CHUNK / 2 || (spares && p->made == p->limit)) {
 		*index = p->spare[p->spare_head++ & (p->spare_size - 1)];
 		return true;
@@ -58,7 +60,7 @@ void *pool_alloc(struct pool *p, uint32_t *index)
 	if (!c) {
 		c = aligned_alloc(CACHE_LINE, (size_t)POOL_CHUNK * p->size);
 		if (!c) {
-			p->made--; /* a missing chunk means that the index was new */
+			p->made--; /* if the chunk is missing, the index is new */
 			goto out;
 		}
 		memset(c, 0, (size_t)POOL_CHUNK * p->size);
@@ -94,7 +96,7 @@ void pool_free(struct pool *p, uint32_t index)
 {
 	lock_take(&p->lock);
 	p->used--;
-	/* without memory for the list of spares, the index is lost, not the program */
+	/* without memory for the list, only the index is lost */
 	if (p->spare_tail - p->spare_head < p->spare_size || grow_spare(p))
 		p->spare[p->spare_tail++ & (p->spare_size - 1)] = index;
 	lock_drop(&p->lock);

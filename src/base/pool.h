@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A pool of objects of one size, found by index. Memory that held an object is never given back to the system
- * while the pool lives, so a reader may look at an object that has just been freed: it takes the object's own
- * lock (or a hold) and then checks that the object is still the one it wanted. Freed indexes are reused last.
- * Any thread may call; pool_at() takes no lock. */
+/* A pool of objects of one size, found by index. The memory of an object is not returned to the system while the pool
+ * exists. So a reader may look at an object that has just been freed: it takes the lock of the object (or a hazard
+ * pointer) and then checks that it is still the wanted object. A freed index is reused as late as possible. Any thread
+ * may call; pool_at() takes no lock. */
 #ifndef UROCE_POOL_H
 #define UROCE_POOL_H
 
@@ -26,12 +26,12 @@ struct pool {
 int pool_init(struct pool *p, uint32_t object_size, uint32_t limit);
 void pool_fini(struct pool *p);
 
-/* A zeroed-at-first-use object; its index goes to *index. NULL: out of memory or `limit` objects are alive
- * (errno ENOMEM). A reused object comes as pool_free() left it. */
+/* Allocates an object and writes its index to *index. The object is zeroed at its first use; later it is as pool_free()
+ * left it. NULL and errno ENOMEM: out of memory, or `limit` objects are alive. */
 void *pool_alloc(struct pool *p, uint32_t *index);
 void pool_free(struct pool *p, uint32_t index);
 
-/* The object's memory, alive or not; NULL if no object ever had that index. */
+/* The memory of the object, alive or freed; NULL if no object ever had that index. */
 static inline void *pool_at(struct pool *p, uint32_t index)
 {
 	char *c;

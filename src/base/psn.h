@@ -22,7 +22,7 @@ static inline psn_t psn_add(psn_t p, uint32_t n)
 	return psn(p.v + n);
 }
 
-/* a - b, between -2^23 and 2^23 - 1: how far a lies ahead of b. */
+/* a - b, between -2^23 and 2^23 - 1: how far a is ahead of b. */
 static inline int32_t psn_diff(psn_t a, psn_t b)
 {
 	return (int32_t)((a.v - b.v) << 8) >> 8;

@@ -10,5 +10,5 @@ void ptracer_allow(void)
 	enum { OFF, ANY };
 
 	if (config_enum(CONFIG_PTRACER) == ANY)
-		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL without Yama: there is nothing to allow */
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL without Yama: nothing to allow */
 }

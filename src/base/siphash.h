@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed hash. Without the key, nobody can tell the hash of one value from
- * those of others. */
+/* SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed hash. Without the key, the hashes of some values reveal nothing
+ * about those of others. */
 #ifndef UROCE_SIPHASH_H
 #define UROCE_SIPHASH_H
 
@@ -34,7 +34,7 @@ static inline void siphash_word(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* Words are taken in the byte order of this machine: both ends of a hash are in one process. */
+/* Reads words in host byte order: a hash is made and compared in the same process. */
 static inline uint64_t siphash(const struct siphash_key *key, const void *data, size_t length)
 {
 	uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575, key->k[1] ^ 0x646f72616e646f6d, key->k[0] ^ 0x6c7967656e657261,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers: a heap of deadlines, so that the next one is known exactly and an idle process sleeps for ever.
- * A timer is moved lazily: pushing a deadline back costs nothing, the timer fires at the old one and its owner
- * sets it again. Any thread may call; `lock` is a leaf (nothing is taken under it). */
+/* Timers: a heap of deadlines. The next deadline is known exactly, so an idle process sleeps without a timeout. A timer
+ * is moved lazily: to postpone a deadline costs nothing; the timer fires at the old deadline, and its owner sets it
+ * again. Any thread may call; `lock` is a leaf (no other lock is taken under it). */
 #ifndef UROCE_TIMER_H
 #define UROCE_TIMER_H
 
@@ -14,7 +14,7 @@ struct timer {
 
 struct timers {
 	struct lock lock;
-	struct timer **heap GUARDED_BY(&lock); /* heap[1] is the earliest; this and the counts */
+	struct timer **heap GUARDED_BY(&lock); /* heap[1] is the earliest */
 	uint32_t count GUARDED_BY(&lock), room GUARDED_BY(&lock), members GUARDED_BY(&lock);
 	_Atomic uint64_t next; /* the earliest deadline, NEVER if none: a hint that needs no lock */
 };
@@ -22,16 +22,16 @@ struct timers {
 void timers_init(struct timers *t);
 void timers_fini(struct timers *t);
 
-/* Make room for one more timer, so that timer_set() cannot fail. 0 or -ENOMEM. */
+/* Reserves room for one timer, so that timer_set() cannot fail. 0 or -ENOMEM. */
 int timers_join(struct timers *t) EXCLUDES(t->lock);
-/* The timer is removed if queued, and its room given back. */
+/* Removes the timer if it is queued, and frees its room. */
 void timers_leave(struct timers *t, struct timer *timer) EXCLUDES(t->lock);
 
-/* Fire no later than `when`: a timer that is queued for an earlier time keeps it. True if this became the
- * earliest of all. */
+/* Makes the timer fire no later than `when`: a timer that is queued for an earlier time keeps that time. True if it is
+ * now the earliest of all. */
 bool timer_set(struct timers *t, struct timer *timer, uint64_t when) EXCLUDES(t->lock);
 
-/* Take one timer that is due at `now` off the heap; NULL if none is. */
+/* Removes one timer that is due at `now` from the heap and returns it; NULL if none is due. */
 struct timer *timers_pop(struct timers *t, uint64_t now) EXCLUDES(t->lock);
 
 static inline uint64_t timers_next(struct timers *t)

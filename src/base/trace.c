@@ -37,14 +37,14 @@ bool trace_on;
 static struct trace_header *header;
 static int trace_fd = -1;
 static uint32_t ring_mask;
-static pthread_key_t ring_key; /* its destructor hands the ring of a thread that ends to the next new thread */
+static pthread_key_t ring_key; /* its destructor frees the ring of a thread that ends, for the next new thread */
 
-static struct lock rings_lock; /* guards the making and the reuse of rings */
+static struct lock rings_lock; /* guards creation and reuse of rings */
 static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
 static uint32_t spares GUARDED_BY(rings_lock);
 
 static _Thread_local struct trace_ring *my_ring;
-static _Thread_local bool ringless; /* there was none to be had */
+static _Thread_local bool ringless; /* no ring was available for this thread */
 
 static uint64_t now_of(clockid_t clock)
 {
@@ -60,7 +60,7 @@ static void release_ring(void *ring)
 	if (spares < RINGS)
 		spare_rings[spares++] = ring;
 	lock_drop(&rings_lock);
-	my_ring = NULL; /* a destructor that runs after this one may still record: it takes a ring anew */
+	my_ring = NULL; /* a destructor that runs later may still record: it takes a ring again */
 }
 
 static struct trace_ring *new_ring(void) REQUIRES(rings_lock)
@@ -69,7 +69,7 @@ static struct trace_ring *new_ring(void) REQUIRES(rings_lock)
 	off_t start = (off_t)header->header_bytes + (off_t)n * header->ring_bytes;
 	struct trace_ring *ring;
 
-	/* take the disk space now: storing to a mapped file on a full disk would kill the program */
+	/* allocate the disk space now: a store to a mapped file on a full disk would kill the program */
 	if (n == RINGS || posix_fallocate(trace_fd, start, header->ring_bytes))
 		return NULL;
 	ring = mmap(NULL, header->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, trace_fd, start);
@@ -107,14 +107,14 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 		atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
 		return;
 	}
-	n = atomic_load_explicit(&ring->written, memory_order_relaxed); /* only this thread writes it */
+	n = atomic_load_explicit(&ring->written, memory_order_relaxed); /* only this thread writes `written` */
 	entry = (struct trace_entry *)((char *)ring + RING_HEADER) + (n & ring_mask);
 	*entry = (struct trace_entry){now_of(CLOCK_MONOTONIC), point, ring->tid, {a, b, c, d, e, f}};
-	/* release pairs with the reader of the file: a record that counts is complete */
+	/* release pairs with the reader of the file: all counted records are complete */
 	atomic_store_explicit(&ring->written, n + 1, memory_order_release);
 }
 
-/* A power of two. */
+/* Rounded up to a power of two. */
 static uint32_t records_per_ring(void)
 {
 	uint64_t wanted = config_number(CONFIG_TRACE_SIZE);
@@ -144,8 +144,8 @@ static int expand_name(const char *pattern, char *out, size_t room)
 	return 0;
 }
 
-/* A file that we may write to: new, empty, or an old trace. The lock lasts as long as the process, and tells
- * others that the file is taken. 0 or -errno; -EBUSY: another process writes to it. */
+/* Opens a file that may be overwritten: new, empty, or an old trace. The lock on the file stays as long as the process,
+ * and shows other processes that the file is in use. 0 or -errno. -EBUSY: another process writes to it. */
 static int trace_open_file(const char *name)
 {
 	uint64_t magic = 0;
@@ -162,7 +162,7 @@ static int trace_open_file(const char *name)
 		if (n < 0)
 			err = -errno;
 		else if (n > 0 && magic != TRACE_MAGIC)
-			err = -EEXIST; /* somebody's data */
+			err = -EEXIST; /* not a trace: do not overwrite */
 		else
 			err = ftruncate(trace_fd, 0) ? -errno : 0;
 	}
@@ -210,7 +210,7 @@ static int write_header(void)
 	trace_read_line("/proc/self/comm", header->program, sizeof(header->program));
 	memcpy(header + 1, point_names, sizeof(point_names));
 	ring_mask = records - 1;
-	header->magic = TRACE_MAGIC; /* last: a file that has it has all of the header */
+	header->magic = TRACE_MAGIC; /* last: a file with the magic has a complete header */
 	return 0;
 }
 

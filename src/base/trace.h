@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trace points: see trace.def for the list. Off, a point costs one predictable branch; on (UROCE_TRACE names a
- * file), it writes one record into the calling thread's ring, which is part of that file. */
+/* Trace points: see trace.def for the list. While tracing is off, a trace point costs one predictable branch. While it
+ * is on (UROCE_TRACE names a file), it writes one record into the ring of the calling thread, which is part of that
+ * file. */
 #ifndef UROCE_TRACE_H
 #define UROCE_TRACE_H
 
@@ -15,8 +16,8 @@ enum trace_point {
 
 extern bool trace_on __attribute__((visibility("hidden")));
 
-/* Opens the file that UROCE_TRACE names, if it names one. Called whenever a device is opened; all calls but
- * the first do nothing. */
+/* Opens the file that UROCE_TRACE names, if it is set. Called whenever a device is opened; only the first call has an
+ * effect. */
 void trace_start(void);
 
 /* Any thread; never blocks. */

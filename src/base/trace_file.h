@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file that trace points write and `uroce trace` reads: a header, then rings of records, one per thread that
- * ever recorded (a ring of a thread that has ended is used again by the next new one). Processes map it, so all
- * that was recorded survives a SIGKILL. Numbers are the host's. The file names its points and their arguments,
- * so that a reader of another version can read it. */
+/* The trace file, which trace points write and `uroce trace` reads: a header, then rings of records. Each thread that
+ * records has a ring; when the thread has ended, the next new thread uses its ring. Processes map the file, so all
+ * records survive a SIGKILL. Numbers are in host byte order. The file names its trace points and their arguments, so
+ * that a reader of another version can read it. */
 #ifndef UROCE_TRACE_FILE_H
 #define UROCE_TRACE_FILE_H
 
@@ -11,8 +11,8 @@
 
 #define TRACE_MAGIC 0x3130454341525455ull /* "UTRACE01", read as a little-endian number */
 #define TRACE_ARGS  6
-#define TRACE_NAME  16	 /* bytes of a name, the ending zero included */
-#define TRACE_PAGE  4096 /* headers take whole pages */
+#define TRACE_NAME  16	 /* bytes of a name with its terminating zero */
+#define TRACE_PAGE  4096 /* headers are rounded up to this */
 
 struct trace_point_name {
 	char name[TRACE_NAME];
@@ -21,27 +21,27 @@ struct trace_point_name {
 
 struct trace_header {
 	uint64_t magic;
-	uint32_t header_bytes; /* where the first ring begins */
-	uint32_t ring_bytes;   /* of a ring with its header: rings follow each other */
+	uint32_t header_bytes; /* offset of the first ring */
+	uint32_t ring_bytes;   /* size of a ring with its header; rings are contiguous */
 	uint32_t ring_header_bytes;
 	uint32_t ring_records; /* a power of two */
 	uint32_t record_bytes;
 	uint32_t point_bytes; /* of one struct trace_point_name */
-	uint32_t points;      /* how many follow this header */
+	uint32_t points;      /* number of struct trace_point_name after this header */
 	uint32_t pid;
 	uint64_t start_mono; /* ns, CLOCK_MONOTONIC: the clock of the records */
 	uint64_t start_wall; /* ns since 1970, at the same moment */
 	char host[64];
-	char boot[40]; /* boot id: two files that have the same one have the same clock */
+	char boot[40]; /* boot id: files with the same boot id have the same clock */
 	char program[64];
-	_Atomic uint32_t rings; /* how many there are */
+	_Atomic uint32_t rings; /* number of rings */
 	_Atomic uint32_t lost;	/* records of threads that got no ring */
 };
 
 struct trace_ring {
-	uint32_t tid; /* the thread that uses it now, or did last */
+	uint32_t tid; /* the thread that uses the ring, or used it last */
 	uint32_t spare;
-	_Atomic uint64_t written; /* records ever: record n is at n modulo ring_records */
+	_Atomic uint64_t written; /* records written so far: record n is at n modulo ring_records */
 };
 
 struct trace_entry {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Order that ThreadSanitizer cannot see, since a second mapping of the memory or the kernel carried it from one thread
- * of this process to another. Nothing in other builds. */
+/* Annotations for ThreadSanitizer of order that it cannot see, since a second mapping of the memory or the kernel
+ * carries it from one thread of this process to another. Empty in other builds. */
 #ifndef UROCE_TSAN_H
 #define UROCE_TSAN_H
 
@@ -19,19 +19,19 @@ void __tsan_acquire(void *key);
 void __tsan_release(void *key);
 __attribute__((weak)) char tsan_keys[4096];
 
-/* What came before this happened before ... */
+/* What comes before tsan_release(key) in one thread happens before ... */
 static inline void tsan_release(void *key)
 {
 	__tsan_release(key);
 }
 
-/* ... what follows this in a thread that gives the same key. */
+/* ... what comes after tsan_acquire() of the same key in another thread. */
 static inline void tsan_acquire(void *key)
 {
 	__tsan_acquire(key);
 }
 
-/* The key of an inode, a QP number or the like; a few share one. */
+/* A key for a number (an inode, a QP number); several numbers share one key. */
 static inline void *tsan_key(uint64_t number)
 {
 	return &tsan_keys[number % sizeof(tsan_keys)];

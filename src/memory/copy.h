@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How bytes get into memory that an application may be watching. */
+/* Copies and atomics into memory that an application may be polling. Any thread may call. */
 #ifndef UROCE_COPY_H
 #define UROCE_COPY_H
 
@@ -10,7 +10,8 @@
 #include "base/base.h"
 #include "base/tsan.h"
 
-/* ThreadSanitizer holds a lock of its own during an atomic, which must not fault then (fault.h). */
+/* ThreadSanitizer has a lock of its own during an atomic, which must not fault then (fault.h). So the page is touched
+ * first. */
 static inline void touch_for_atomic(char *at)
 {
 #if defined(UNDER_TSAN) && defined(__x86_64__)
@@ -20,7 +21,8 @@ static inline void touch_for_atomic(char *at)
 #endif
 }
 
-/* How many bytes at the end of that buffer are stored at once: a word, if the end is aligned to one. */
+/* How many bytes at the end of the buffer are stored at once: 8 or 4 if the end is aligned to that, else 1; 0 if there
+ * are none. */
 static inline size_t copy_tail(const char *to, size_t length)
 {
 	return length >= 8 && !((uintptr_t)(to + length) & 7)	? 8
@@ -28,7 +30,8 @@ static inline size_t copy_tail(const char *to, size_t length)
 								: length > 0;
 }
 
-/* 16 to 64 bytes, without a call: by pieces that overlap: loaded before any is stored, so that the two may, too. */
+/* Copies 16 to 64 bytes without a function call, in pieces that overlap. All pieces are loaded before any is stored, so
+ * that source and destination may overlap. */
 static inline void copy_some(char *to, const char *from, size_t length)
 {
 	struct piece {
@@ -47,21 +50,19 @@ static inline void copy_some(char *to, const char *from, size_t length)
 	memcpy(to + length - 16, &last, 16);
 }
 
-/* memmove that begins at the front, as a wire does, wherever it can: some memmove()s begin at the end where they need
- * not. */
+/* memmove() that starts at the front, as on a wire, where possible: some memmove()s start at the end without need. */
 static inline void copy_bytes(char *to, const char *from, size_t length)
 {
 	if (length >= 16 && length <= 64)
 		copy_some(to, from, length);
-	else if (unlikely(to < from + length &&
-			  from < to + length)) /* a QP may WRITE what overlaps with where it is to be */
+	else if (unlikely(to < from + length && from < to + length)) /* source and destination of a WRITE may overlap */
 		memmove(to, from, length);
 	else
 		memcpy(to, from, length);
 }
 
-/* copy_bytes() whose last bytes are seen last: programs spin on the end of a buffer that a peer WRITEs, as every
- * RNIC lets them. A word that ends the buffer and is aligned is stored whole. */
+/* copy_bytes() that stores the last bytes last: programs poll the end of a buffer that a peer WRITEs, which works with
+ * every RNIC. An aligned word at the end of the buffer is stored whole. */
 static inline void copy_in_order(char *to, const void *from, size_t length)
 {
 	const char *src = from;
@@ -82,7 +83,7 @@ static inline void copy_in_order(char *to, const void *from, size_t length)
 	if (length)
 		copy_bytes(to, src, length);
 	touch_for_atomic(to + length);
-	/* release pairs with whatever acquire the application uses when it watches the last byte */
+	/* release pairs with the acquire of an application that polls the last byte */
 	if (tail == 8)
 		__atomic_store_n((uint64_t *)(to + length), word, __ATOMIC_RELEASE);
 	else if (tail == 4)
@@ -91,8 +92,8 @@ static inline void copy_in_order(char *to, const void *from, size_t length)
 		__atomic_store_n(to + length, byte, __ATOMIC_RELEASE);
 }
 
-/* RDMA atomics are CPU atomics, so they hold against the target's own threads too. Both return what was
- * there. */
+/* RDMA atomics are CPU atomics, so they are atomic with respect to the threads of the target too. Both return the old
+ * value. */
 static inline uint64_t atomic_fetch_add_at(char *at, uint64_t add)
 {
 	touch_for_atomic(at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What it is for: perftest --use_hugepages (a SysV segment). 7 pairs of runs on one host with this file and without,
- * medians: ib_write_lat -s 8 0.31 us and 2.82, ib_read_lat -s 8 0.09 us and 2.23, ib_write_bw -s 65536 33.5 GB/s
- * and 6.4. Without it, what a program shares itself is reached by process_vm_writev(2), and where Yama forbids that, by
- * packets. */
+/* Exported files. Needed by perftest --use_hugepages (a SysV segment). 7 pairs of runs on one host with this file and
+ * without, medians: ib_write_lat -s 8 0.31 us and 2.82, ib_read_lat -s 8 0.09 us and 2.23, ib_write_bw -s 65536 33.5
+ * GB/s and 6.4. Without it, memory that a program shares itself is reached by process_vm_writev(2), and where Yama
+ * forbids that, by packets. */
 #include "memory/export.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ static bool export_is_same(int fd, const struct mapping *m)
 	       minor(st.st_dev) == m->device_minor;
 }
 
-/* A descriptor of our own for what that one of this process is open on. */
+/* Opens the file of a descriptor of this process again. */
 static int open_again(int fd)
 {
 	char path[32];
@@ -47,7 +47,8 @@ static int open_by_descriptor(const struct mapping *m)
 	int fd = -1;
 
 	while (list && fd < 0 && (entry = readdir(list))) {
-		int theirs = atoi(entry->d_name); /* of "." and "..": 0, which is looked at in any case */
+		int theirs =
+			atoi(entry->d_name); /* 0 for "." and "..": harmless, as descriptor 0 is checked in any case */
 
 		if (export_is_same(theirs, m))
 			fd = open_again(theirs);
@@ -71,7 +72,7 @@ static int open_by_path(const struct mapping *m)
 	if (length <= 0)
 		return -1;
 	path[length] = 0;
-	there = open(path, O_PATH | O_CLOEXEC); /* touches nothing, whatever has come there since */
+	there = open(path, O_PATH | O_CLOEXEC); /* O_PATH has no side effect, whatever file is there now */
 	if (there >= 0 && export_is_same(there, m))
 		fd = open_again(there);
 	if (there >= 0)
@@ -79,7 +80,7 @@ static int open_by_path(const struct mapping *m)
 	return fd;
 }
 
-/* What is made for being memory. */
+/* True if the file is on a file system in memory. */
 static bool is_of_memory(int fd)
 {
 	struct statfs st;
@@ -107,7 +108,7 @@ static int export_open_file(const struct mapping *m)
 	return fd;
 }
 
-/* Its size at present; 0: it is out of reach. */
+/* The current size of the file; 0: it cannot be reached. */
 static uint64_t export_bytes_of(const struct share_file *f)
 {
 	struct shmid_ds segment;
@@ -140,7 +141,8 @@ static void export_fill(struct share *s, uint32_t place, const struct mapping *m
 	atomic_store_explicit(&to->serial, ++s->file_serial, memory_order_release);
 }
 
-/* Its number, from 1 up; 0: there is no room. One that cannot be opened has a place too, so that it is tried once. */
+/* The number of the file, from 1; 0: no entry is free. A file that cannot be opened has an entry too, so that it is
+ * tried only once. */
 static uint32_t file_of(struct share *s, const struct mapping *m) REQUIRES(s->file_lock)
 {
 	uint32_t free = SHARE_FILES;
@@ -160,7 +162,7 @@ static uint32_t file_of(struct share *s, const struct mapping *m) REQUIRES(s->fi
 	return free + 1;
 }
 
-/* Up to where the file is mapped in one piece, from `at` on. */
+/* The end of the contiguous mapping of the file, from `first` on, at most `end`. */
 static uint64_t end_of(struct maps *maps, const struct mapping *first, uint64_t end)
 {
 	struct mapping last = *first, next;
@@ -194,7 +196,7 @@ void export_make(struct share *s, void *address, uint64_t length, struct exporte
 
 		s->file[where->file - 1].regions++;
 		where->offset = m.offset + (at - m.start);
-		/* beyond its end there is nothing */
+		/* nothing beyond the end of the file */
 		where->mapped = where->offset < bytes ? min_of(end - at, bytes - where->offset) : 0;
 	}
 	lock_drop(&s->file_lock);
@@ -212,7 +214,8 @@ void export_release(struct share *s, uint32_t file)
 	assert(file <= SHARE_FILES && s->file[file - 1].regions);
 	last = !--s->file[file - 1].regions;
 	if (last) {
-		/* release pairs with import_release(): who sees it is in none of its regions any more */
+		/* release pairs with import_release(): a local peer that sees it is no longer in any region of the
+		 * file */
 		atomic_store_explicit(&s->table->file[file - 1].serial, 0, memory_order_release);
 		atomic_fetch_add_explicit(&s->table->files_closed, 1, memory_order_release);
 		if (s->file[file - 1].shown.fd >= 0)

@@ -10,8 +10,8 @@
 #include "base/lock.h"
 #include "memory/copy.h"
 
-/* The C library's setjmp() is a function call, and hides what it keeps. Sanitizers have to see it, and
- * ThreadSanitizer blocks all signals in a handler. */
+/* The setjmp() of the C library is a function call, and mangles the pointers that it stores, so x86 uses the builtin.
+ * Sanitizers must see the call, and ThreadSanitizer blocks all signals in a handler. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -33,19 +33,19 @@ typedef sigjmp_buf landing_place;
 #define go_to(place)	 siglongjmp(place, 1)
 #endif
 
-/* Where this thread goes on after a fault; NULL: it is not trying anything. The thread's own handler reads
- * it. */
+/* Where this thread continues after a fault; NULL: it is not in a try. Only the handler in the same thread reads it. */
 struct landing {
 	landing_place place;
 };
 static _Thread_local struct landing *volatile landing;
-_Thread_local bool fault_unblocked; /* this thread does not block the signals, or will have to bear it */
+_Thread_local bool fault_unblocked; /* the signals were unblocked in this thread, once; if the program blocks them
+				       again, a fault ends it */
 
 static const int signals[] = {SIGSEGV, SIGBUS};
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
 
-/* What the program had, at first and lately; guarded by `arm_lock` for writing. Handlers read it without: it
- * changes only while the program registers memory and handlers. */
+/* The handlers of the program: those found first, and those found last. `arm_lock` guards writing. Handlers read
+ * without it: the values change only while the program registers memory and handlers. */
 static struct lock arm_lock;
 static struct sigaction first[SIGNALS], before[SIGNALS];
 static bool armed;
@@ -55,7 +55,8 @@ static size_t index_of(int signal)
 	return signal == signals[1];
 }
 
-/* The kernel hands us a fresh floating-point environment, which the signal's return would take back. */
+/* The kernel calls a handler with a fresh floating-point environment, and restores it at the return from the signal.
+ * The handler does not return, so this restores it. */
 static void restore_rounding(const ucontext_t *context)
 {
 #ifdef __x86_64__
@@ -70,8 +71,8 @@ static void restore_rounding(const ucontext_t *context)
 #endif
 }
 
-/* To the handler that was there before ours. One that has ours as its predecessor comes back here: then the
- * first. */
+/* Passes the signal to the handler that was installed before ours. If that one calls ours again, as its predecessor,
+ * passes it to the first. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
 	static _Thread_local bool passing;
@@ -83,7 +84,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 		const struct sigaction fallback = {.sa_handler = SIG_DFL};
 
 		sigaction(signal, &fallback, NULL);
-		if (info->si_code <= 0) /* sent by somebody; else it happens again at once */
+		if (info->si_code <= 0) /* sent by a process; a real fault happens again at once */
 			raise(signal);
 		return;
 	}
@@ -96,7 +97,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 }
 
 #ifdef __x86_64__
-/* Of those of FAULT_TRY(): each with where it ends, both counted from where they say so. */
+/* The table of FAULT_TRY(): an instruction and where to continue, each relative to its own field. */
 struct fault_access {
 	int32_t from, to;
 };
@@ -137,7 +138,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	go_to(l->place);
 }
 
-/* SA_NODEFER, as the handler is not returned from; SA_ONSTACK, as programs may have handlers that need it. */
+/* SA_NODEFER, as the handler does not return; SA_ONSTACK, as handlers of the program may need it. */
 static void memory_fault_arm(size_t i)
 {
 	struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK}, now;
@@ -153,14 +154,14 @@ static void memory_fault_arm(size_t i)
 void fault_arm(void)
 {
 	if (!lock_try(&arm_lock))
-		return; /* another thread is at it */
+		return; /* another thread is doing it */
 	for (size_t i = 0; i < SIGNALS; i++)
 		memory_fault_arm(i);
 	armed = true;
 	lock_drop(&arm_lock);
 }
 
-/* A blocked signal of this kind ends the program. Once for each thread: that is a system call. */
+/* Unblocks the signals: a fault with its signal blocked ends the program. Once per thread, as it is a system call. */
 __attribute__((noinline, cold)) void fault_unblock(void)
 {
 	sigset_t set;

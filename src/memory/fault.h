@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that was there when it was registered, and may have been unmapped or protected since. Adapters pin pages, so
- * that programs get away with it; here an access would be a signal and the program's end. So what may fault is
- * tried: it costs some stores, and no system call. (guarded.h asks the kernel to copy: for memory that is expected to
+/* Accesses that may fault. Memory may have been unmapped or protected since it was registered. Adapters pin pages, so
+ * with an adapter the access succeeds; here it would raise a signal and end the program. So such accesses are made in a
+ * try: it costs some stores, and no system call. (guarded.h asks the kernel to copy: for memory that is expected to
  * come and go.)
  *
- * The handlers of SIGSEGV and SIGBUS pass on whatever does not happen in a try. Any thread may call all of this. */
+ * The handlers of SIGSEGV and SIGBUS pass on every signal that is not raised in a try. Any thread may call all of
+ * this. */
 #ifndef UROCE_FAULT_H
 #define UROCE_FAULT_H
 
@@ -16,23 +17,24 @@
 #include "base/base.h"
 #include "base/tsan.h"
 
-/* Installs the handlers, or does so again if the program has installed its own meanwhile; these are called for what
- * is not ours. For whoever registers memory. */
+/* Installs the handlers, again if the program has installed its own meanwhile; those are called for faults that are not
+ * in a try. Call it when memory is registered. */
 void fault_arm(void);
 
-/* Whether SIGBUS, which an access to a file that has become shorter makes, would come to us now: the program may have a
- * handler of its own by now. Takes a system call. */
+/* True if a SIGBUS would reach the handler of uroce now: the program may have installed its own. (An access to a
+ * truncated file raises SIGBUS.) Takes a system call. */
 bool fault_is_armed(void);
 
-/* Calls access(arg), which takes no lock and leaves nothing half done that matters. False: it has faulted, and was left
+/* Calls access(arg), which takes no lock and can be abandoned at any point. False: it has faulted, and was abandoned
  * there. */
 bool fault_try(void (*access)(void *arg), void *arg);
 
-/* copy_in_order(). False: it has faulted; some bytes may have been copied. What is small is copied by instructions that
- * stand in a table with the place where the thread goes on if one faults: where the compiler knows how, a try of these
+/* copy_in_order(). False: it has faulted; some bytes may have been copied. Small copies use instructions that stand in
+ * a table, each with the address at which the thread continues after a fault: where the compiler supports that, a try
  * costs nothing. */
 static inline bool fault_copy(char *to, const void *from, size_t length);
-/* The same in any order, to memory that is there; and from memory that is there. */
+/* fault_load() copies in any order to memory that is present; fault_store() copies in any order from memory that is
+ * present. */
 static inline bool fault_load(char *to, const void *from, size_t length);
 static inline bool fault_store(char *to, const void *from, size_t length);
 
@@ -42,7 +44,7 @@ bool fault_copy_any(char *to, const void *from, size_t length);
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(UNDER_TSAN)
 typedef float fault_piece __attribute__((vector_size(16)));
 
-/* An instruction of the table. Its first operand, in rax, is set by the handler if it faults: on_fault() */
+/* An instruction of the table. If it faults, the handler sets its first operand, in rax: on_fault() */
 #define FAULT_TRY(instruction)                 \
 	"1: " instruction "\n"                 \
 	"2:\n"                                 \
@@ -80,7 +82,7 @@ static inline void fault_put_word(char *to, uint64_t word, uint32_t *failed)
 extern _Thread_local bool fault_unblocked;
 void fault_unblock(void);
 
-/* 16 to 64 bytes are four pieces, which overlap: where each begins. */
+/* 16 to 64 bytes are four pieces that overlap; this is the offset of piece i. */
 static inline size_t fault_piece_at(size_t length, int i)
 {
 	size_t middle = length > 32 ? 16 : 0;
@@ -120,7 +122,7 @@ static inline bool fault_load(char *to, const void *from, size_t length)
 	return likely(!failed);
 }
 
-/* A word that ends the buffer is stored last, and whole. All is loaded before anything is stored, as the two may
+/* The word at the end of the buffer is stored last, and whole. All is loaded before anything is stored, as the two may
  * overlap. */
 static inline bool fault_copy(char *to, const void *from, size_t length)
 {

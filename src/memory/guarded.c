@@ -18,7 +18,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Raw system calls: sanitizers would check the memory first, and touch it. */
+/* Raw system calls: sanitizers would check and touch the memory first. */
 static bool guarded_copy(long number, const void *here, const void *there, size_t length)
 {
 	struct iovec local = {(void *)here, length}, remote = {(void *)there, length};
@@ -42,8 +42,8 @@ bool guarded_write(char *to, const void *from, size_t length)
 	return guarded_copy(SYS_process_vm_writev, (const char *)from + body, to + body, length - body);
 }
 
-/* Or-ing a word with nothing is a write that changes nothing, and the kernel does it for us. That it may wake somebody
- * who sleeps on this word is allowed to futexes. */
+/* An OR with 0 is a write that changes nothing, and FUTEX_WAKE_OP makes the kernel do it. It may wake a thread that
+ * sleeps on this word; futexes allow spurious wake-ups. */
 bool guarded_touch(char *at)
 {
 	static _Atomic uint32_t nobody;

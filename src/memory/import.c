@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What it is for: see lend.c. */
+/* Imported files. export.c says which program needs them, and the figures. */
 #include "memory/import.h"
 
 #include <fcntl.h>
@@ -13,11 +13,11 @@ static void *import_attach(const struct share_table *t, const struct share_file 
 {
 	struct shmid_ds segment;
 
-	/* another namespace may have another segment of that number */
+	/* another IPC namespace may have another segment with that number */
 	if (!t->ipc || t->ipc != share_ipc() || shmctl((int)f->inode, IPC_STAT, &segment) ||
 	    segment.shm_segsz != f->bytes)
 		return MAP_FAILED;
-	return shmat((int)f->inode, NULL, 0); /* MAP_FAILED is what it returns, too */
+	return shmat((int)f->inode, NULL, 0); /* on failure it returns MAP_FAILED too */
 }
 
 static void *import_map(pid_t pid, const struct share_file *f)
@@ -31,7 +31,7 @@ static void *import_map(pid_t pid, const struct share_file *f)
 	fd = f->fd < 0 ? -1 : open(path, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return at;
-	/* the number may be another's by now, of whatever kind: so it is opened to be used only when it is known */
+	/* the descriptor may be another file of any kind by now: check it by O_PATH before it is opened for use */
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == f->inode && st.st_dev == f->device &&
 	    (uint64_t)st.st_size >= f->bytes) {
 		int file;
@@ -59,7 +59,7 @@ static void import_unmap(struct imported *mine)
 	atomic_store_explicit(&mine->serial, 0, memory_order_relaxed);
 }
 
-/* The local peer may change what is there: so it is copied before it is looked at. */
+/* Copies the entry before it is read, as the local peer may change it. */
 static struct share_file import_copy(const struct share_file *there)
 {
 	struct share_file f = *there;
@@ -99,7 +99,7 @@ char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t len
 		return NULL;
 	mine = &b->file[file - 1];
 	f = &b->table->file[file - 1];
-	/* it stays so while the region is open; acquire pairs with export_make() */
+	/* constant while the region is open; acquire pairs with export_make() */
 	serial = atomic_load_explicit(&((struct share_file *)f)->serial, memory_order_acquire);
 	if (unlikely(!serial))
 		return NULL;
@@ -111,7 +111,7 @@ char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t len
 	}
 	at = atomic_load_explicit(&mine->at, memory_order_relaxed);
 	bytes = atomic_load_explicit(&mine->bytes, memory_order_relaxed);
-	/* a file that has grown since is mapped as it was */
+	/* a file that has grown is mapped with its old size */
 	return at && offset <= bytes && length <= bytes - offset ? at + offset : NULL;
 }
 
@@ -120,7 +120,7 @@ void import_release(struct importer *b)
 	/* acquire pairs with export_release() */
 	uint32_t closed = atomic_load_explicit(&b->table->files_closed, memory_order_acquire);
 
-	/* relaxed: it changes under the lock, and who misses a change comes again */
+	/* relaxed: it changes under the lock; a stale value is corrected by the next call */
 	if (likely(closed == atomic_load_explicit(&b->seen, memory_order_relaxed)))
 		return;
 	lock_take(&b->lock);

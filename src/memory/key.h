@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keys name regions: 24 bits of a key are the region's index, scrambled by two random numbers of its process, and 8
- * bits are a tag. An odd multiplier permutes the numbers below 2^24, so neighbouring regions get keys far apart. */
+/* Keys name regions: 24 bits of a key are the index of the region, scrambled by two random numbers of its process, and
+ * 8 bits are a tag. An odd multiplier permutes the numbers below 2^24, so regions with adjacent indexes get distant
+ * keys. */
 #ifndef UROCE_KEY_H
 #define UROCE_KEY_H
 
@@ -19,7 +20,7 @@ static inline struct key_code key_code(uint32_t mix, uint32_t mask)
 {
 	struct key_code code = {mix, mix, mask};
 
-	for (int i = 0; i < 4; i++) /* Newton: each step doubles the bits that are right, from 3 on */
+	for (int i = 0; i < 4; i++) /* Newton: each step doubles the number of correct bits, which is 3 at first */
 		code.inverse *= 2 - mix * code.inverse;
 	return code;
 }

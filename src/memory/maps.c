@@ -23,7 +23,7 @@ void maps_close(struct maps *maps)
 	close(maps->fd);
 }
 
-/* Linux 6.11: asks for one mapping without listing all. Debian 12's headers do not have it yet. */
+/* Linux 6.11: queries one mapping without listing all. The headers of Debian 12 do not have it. */
 struct map_query {
 	__u64 size, flags, address;
 	__u64 start, end, found_flags, page_size, offset, inode;
@@ -36,7 +36,7 @@ struct map_query {
 #define MAP_QUERY_SHARED   0x08
 #define MAP_QUERY_OR_NEXT  0x10
 
-/* "[heap]" and what programs name themselves ("[anon:...]", "[anon_shmem:...]") are memory like any other. */
+/* "[heap]" and names that programs give ("[anon:...]", "[anon_shmem:...]") are ordinary memory. */
 static bool is_special(const char *name)
 {
 	return *name == '[' && strncmp(name, "[heap]", 6) && strncmp(name, "[anon", 5);
@@ -47,7 +47,7 @@ static bool is_segment(const char *name)
 	return !strncmp(name, "/SYSV", 5);
 }
 
-/* 0, -ENOENT, or another errno if the kernel does not know how. */
+/* 0, -ENOENT, or another -errno if the kernel does not support it. */
 static int maps_query(int fd, uint64_t address, struct mapping *m)
 {
 	char name[32] = "";
@@ -72,7 +72,7 @@ static int maps_query(int fd, uint64_t address, struct mapping *m)
 	};
 	if (m->inode && !m->shared)
 		return 0;
-	/* a second question, since a name that is too long for us is an error */
+	/* a second query for the name, since a name that does not fit is an error */
 	q = (struct map_query){.size = sizeof(q), .address = m->start, .name_size = sizeof(name)};
 	q.name = (uintptr_t)name;
 	if (ioctl(fd, MAP_QUERY, &q))
@@ -82,7 +82,7 @@ static int maps_query(int fd, uint64_t address, struct mapping *m)
 	return 0;
 }
 
-/* The next line of the list, without its end if it is too long. False: there is none. */
+/* Reads the next line, truncated if it is too long. False: there is none. */
 static bool next_line(struct maps *maps, char *line, size_t room)
 {
 	size_t length = 0;
@@ -105,7 +105,7 @@ static bool next_line(struct maps *maps, char *line, size_t room)
 	}
 }
 
-/* As above, by reading the list: each call goes on where the last one stopped. */
+/* maps_query() for older kernels, which reads the list: each call continues where the last one stopped. */
 static int read_on(struct maps *maps, uint64_t address, struct mapping *m)
 {
 	unsigned long start, end, offset, inode;

@@ -18,7 +18,7 @@
 
 #define VIEW_LEAST (2ull << 20)
 
-/* One extent of the local peer's arena, mapped here from its beginning. It only gets longer: `length` is stored after
+/* One extent of the local peer's arena, mapped here from its beginning. A view only grows: `length` is stored after
  * `at`. */
 struct view {
 	_Atomic(char *) at;
@@ -31,28 +31,28 @@ struct view {
 
 struct reach {
 	struct share_table *table;
-	struct share_visitor *hazards; /* ours, there */
+	struct share_visitor *hazards; /* the hazard counters of this process, in the table */
 	struct share *own;
-	_Atomic uint64_t
-		identity; /* ours, by which we are admitted; NOBODY: it is dead. Relaxed: to be noticed some time */
+	_Atomic uint64_t identity; /* of this process, for the check of `admitted`; NOBODY: the local peer is dead.
+				      Relaxed: a stale value does no harm */
 	uint64_t its_identity;
 	struct key_code code;
 	bool self;
-	bool fenced; /* the order of a visit is not made by membarrier() */
+	bool fenced; /* an access needs a fence, as membarrier() does not order it */
 	bool process_vm;
 	uint8_t slot;
 	pid_t pid;
 	int arena;
-	struct lock lock; /* guards the making of views */
+	struct lock lock; /* guards creating views */
 	_Atomic(struct view *) view[EXTENTS / VIEW_CHUNK];
-	struct iovec *old GUARDED_BY(&lock); /* views that were too short: unmapped at the end */
+	struct iovec *old GUARDED_BY(&lock); /* views that were replaced by longer ones: unmapped at the end */
 	uint32_t olds GUARDED_BY(&lock);
 	struct importer importer;
 };
 
 /* ---- threads ---- */
 
-/* Which cell is a thread's: 1 and up; 0: none yet; NO_CELL: there are none left. */
+/* Number of a thread's hazard counter, from 1. 0: none yet; NO_HAZARD: none left. */
 #define NO_HAZARD UINT32_MAX
 static _Thread_local uint32_t own_hazard;
 static _Atomic uint64_t hazards_taken;
@@ -62,7 +62,7 @@ static_assert(SHARE_HAZARDS < 64, "a bit for each");
 
 static void give_hazard(void *hazard)
 {
-	/* release: the next thread that takes it sees its counts */
+	/* release: the next owner of the counter sees its value */
 	atomic_fetch_and_explicit(&hazards_taken, ~(1ull << ((uintptr_t)hazard - 1)), memory_order_release);
 	own_hazard = NO_HAZARD;
 }
@@ -100,13 +100,13 @@ static bool probe_process_vm(const struct reach *r)
 {
 	uint64_t word;
 	struct iovec here = {&word, sizeof(word)};
-	/* any address will do: of what may be forbidden, EFAULT is not */
+	/* any address will do: EFAULT means that the call is allowed */
 	struct iovec there = {NULL, sizeof(word)};
 
 	return !reach_no_process_vm && (process_vm_readv(r->pid, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT);
 }
 
-/* Our part of the visitors', and with it what else is in that page. */
+/* Maps the hazard counters of this process, and whatever else is in that page. */
 static int map_hazards(struct reach *r, int fd)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = max_of(page, (uint64_t)sizeof(struct share_visitor));
@@ -271,7 +271,7 @@ static bool remember_old(struct reach *r, char *at, uint64_t length) REQUIRES(r-
 	return true;
 }
 
-/* Maps so much of the extent that this offset is in, and more, as it may have longer regions. */
+/* Maps the extent up to `need` and more, as it may have longer regions. */
 static bool reach_make_view(struct reach *r, uint64_t offset, uint64_t need) REQUIRES(r->lock)
 {
 	uint64_t extent = offset >> EXTENT_SHIFT, length = VIEW_LEAST, old;
@@ -298,7 +298,7 @@ static bool reach_make_view(struct reach *r, uint64_t offset, uint64_t need) REQ
 	if (at == MAP_FAILED)
 		return false;
 	madvise(at, length, MADV_DONTFORK);
-	/* release: who sees the length sees where */
+	/* release: a thread that sees the length sees the address */
 	atomic_store_explicit(&v->at, at, memory_order_relaxed);
 	atomic_store_explicit(&v->length, length, memory_order_release);
 	return true;
@@ -308,7 +308,7 @@ __attribute__((noinline)) static bool need_view(struct reach *r, uint64_t offset
 {
 	bool ok;
 
-	if (offset >> EXTENT_SHIFT >= EXTENTS || need > 1ull << EXTENT_SHIFT) /* no region of an arena is there */
+	if (offset >> EXTENT_SHIFT >= EXTENTS || need > 1ull << EXTENT_SHIFT) /* no extent can contain that */
 		return false;
 	lock_take(&r->lock);
 	ok = r->arena >= 0 && reach_make_view(r, offset, need);
@@ -330,28 +330,28 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 	return atomic_load_explicit(&v->at, memory_order_relaxed) + within;
 }
 
-/* ---- visits ---- */
+/* ---- accesses ---- */
 
-/* Says that this thread is inside, if it is one of ours that may be. */
+/* Makes the hazard counter of this thread odd. False: it has none, is in a child of fork(), or is not admitted. */
 static inline bool reach_begin(struct reach *r)
 {
 	uint32_t hazard = own_hazard;
 	_Atomic uint32_t *count;
 
-	/* it has one, and there is one for each */
+	/* false for 0 and NO_HAZARD */
 	if (unlikely(hazard - 1 >= SHARE_HAZARDS || atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
 		return false;
-	/* acquire pairs with share_admit(): our cells are ours from then on */
+	/* acquire pairs with share_admit(): from then on the hazard counters belong to this process */
 	if (unlikely(atomic_load_explicit(&r->hazards->admitted, memory_order_acquire) !=
 		     atomic_load_explicit(&r->identity, memory_order_relaxed)))
 		return false;
 	count = &r->hazards->hazard[hazard - 1].count;
 	if (unlikely(r->fenced)) {
-		/* sequentially consistent, with share_close_region(): either we see the key gone, or share_settle()
-		 * sees us inside */
+		/* sequentially consistent, with share_close_region(): either this thread sees that the key is gone, or
+		 * share_settle() sees the odd counter */
 		atomic_fetch_add_explicit(count, 1, memory_order_seq_cst);
 	} else {
-		/* only this thread writes it. share_settle() sees to it that it comes before what follows */
+		/* only this thread writes it. The barrier of share_settle() orders it before what follows */
 		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
 				      memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
@@ -363,19 +363,19 @@ void reach_leave(struct reach *r)
 {
 	_Atomic uint32_t *count = &r->hazards->hazard[own_hazard - 1].count;
 
-	/* release pairs with share_settle(): what we did is done */
+	/* release pairs with share_settle(): the access is complete */
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_release);
 }
 
 static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair, unsigned access)
 {
-	/* acquire pairs with share_open_qp(); sequentially consistent for visits that are fenced */
+	/* acquire pairs with share_open_qp(); sequentially consistent for accesses with a fence */
 	unsigned open = atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_seq_cst);
 
 	return (open & access) == access && (open & SHARE_QP_OPEN) && qp->pair == pair->pair;
 }
 
-/* A copy, as the local peer may change what is there. */
+/* Copies the entry, as the local peer may change it. */
 static bool copy_region(struct reach *r, uint32_t key, struct share_region *copy)
 {
 	uint32_t index = key_index(&r->code, key);
@@ -397,9 +397,9 @@ static bool region_has(const struct share_region *region, uint64_t va, uint64_t 
 	return va >= region->iova && length <= region->length && va - region->iova <= region->length - length;
 }
 
-/* In a file that the local peer lends. One that may get shorter faults: whoever comes here is in a try, but that is of
- * use only as long as the handlers are ours. Else process_vm reaches it as well as the kernel's copy does, where it is
- * allowed. */
+/* For a region in a file that the local peer exports. A file that may shrink can fault. The caller is in a try, but
+ * that helps only while the handlers of uroce are installed. Otherwise process_vm is used where it is allowed, else the
+ * copy by the kernel. */
 static void locate_exported(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
 			    struct reach_span *span)
 {
@@ -414,7 +414,7 @@ static void locate_exported(struct reach *r, const struct share_region *region, 
 		span->guarded = import_at(&r->importer, region->file, region->offset + within, length);
 }
 
-/* Where it is. False: out of reach. */
+/* Fills in the span. False: out of reach. */
 static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length,
 		   struct reach_span *span)
 {
@@ -432,7 +432,7 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 	return span->at || span->guarded || r->process_vm;
 }
 
-/* Of what is mapped for good: the arena, or our own memory. */
+/* Stores the result for reach_again(), if the mapping is permanent: the arena, or memory of this process. */
 static void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey,
 			   uint64_t closed)
 {
@@ -445,10 +445,10 @@ static void reach_remember(struct reach *r, struct reach_pair *pair, const struc
 		pair->at = (char *)(uintptr_t)region->address;
 	} else if (!region->file && region->mapped) {
 		struct view *v = view_of(r, region->offset);
-		/* a view only gets longer; acquire pairs with reach_make_view() */
+		/* a view only grows; acquire pairs with reach_make_view() */
 		uint64_t length = v ? atomic_load_explicit(&v->length, memory_order_acquire) : 0;
 
-		if (unlikely(length <= within)) /* it leaves its extent, as none does */
+		if (unlikely(length <= within)) /* invalid: no region leaves its extent */
 			return;
 		pair->va = region->iova + region->skip;
 		pair->length = min_of(region->mapped, length - within);
@@ -470,7 +470,7 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 		return false;
 	if ((!own_hazard && take_hazard() == NO_HAZARD) || !reach_begin(r))
 		return false;
-	/* as in reach_again(): what is seen open after this is known until more is closed */
+	/* as in reach_again(): all that is seen open after this load is valid until the count changes */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
 	if (likely(copy_region(r, rkey, &region) && qp_is_open(qp, pair, access) && region.pd == qp->pd &&
 		   (region.access & access) == access && region_has(&region, va, length) &&
@@ -520,7 +520,7 @@ static bool write_afar(struct reach *r, const struct reach_span *span, const str
 		       uint64_t length)
 {
 	uint64_t end = span->address + length, tail = length > 8 && !(end & 7) ? 8 : length > 4 && !(end & 3) ? 4 : 1;
-	/* two pieces are copied one after the other */
+	/* process_vm copies the pieces in order */
 	struct iovec there[2] = {
 		{(void *)(uintptr_t)span->address, length - tail},
 		{(void *)(uintptr_t)(end - tail), tail},
@@ -569,7 +569,8 @@ bool reach_read(struct reach *r, const struct reach_span *span, const struct iov
 
 bool reach_is_open(const struct reach *r, const struct reach_pair *pair)
 {
-	/* our loads before come before the look; pairs with share_close_qp(), before which nobody changes the memory */
+	/* orders our loads of the memory before the check; pairs with share_close_qp(), before which the memory is not
+	 * changed */
 	atomic_thread_fence(memory_order_acquire);
 	return pair->qp < SHARE_QPS && qp_is_open(&r->table->qp[pair->qp], pair, 0);
 }

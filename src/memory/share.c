@@ -19,7 +19,7 @@
 #include "memory/shareable.h"
 #include "memory/export.h"
 
-#define PATIENCE 256 /* times that a waiter yields before it asks whether the visitor lives */
+#define PATIENCE 256 /* number of yields before the waiter checks whether the visitor is alive */
 
 static int map_own_table(struct share *s)
 {
@@ -37,7 +37,7 @@ static int map_own_table(struct share *s)
 		munmap(t, size);
 		return err;
 	}
-	madvise(t, size, MADV_DONTFORK); /* a child would close our regions for us */
+	madvise(t, size, MADV_DONTFORK); /* a child would close the regions of its parent */
 	s->table = t;
 	return 0;
 }
@@ -167,10 +167,10 @@ void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid)
 		close(s->pidfd[slot]);
 	s->pid[slot] = pid;
 	s->pidfd[slot] = pid == getpid() ? -1 : high_fd((int)syscall(SYS_pidfd_open, pid, 0));
-	for (int i = 0; i < SHARE_HAZARDS; i++) /* what an earlier process in this slot left behind */
+	for (int i = 0; i < SHARE_HAZARDS; i++) /* left by an earlier process in this slot */
 		if (atomic_load_explicit(&v->hazard[i].count, memory_order_relaxed))
 			atomic_store_explicit(&v->hazard[i].count, 0, memory_order_relaxed);
-	/* before it can be inside: share_settle() */
+	/* before it can be inside: see share_settle() */
 	atomic_fetch_or_explicit(&s->visitor[slot / 64], 1ull << slot % 64, memory_order_seq_cst);
 	/* release pairs with reach_enter() */
 	atomic_store_explicit(&v->admitted, identity, memory_order_release);
@@ -189,13 +189,13 @@ void share_expel(struct share *s, uint8_t slot, uint64_t identity)
 		atomic_store_explicit(&v->admitted, 0, memory_order_seq_cst);
 		atomic_fetch_and_explicit(&s->visitor[slot / 64], ~(1ull << slot % 64), memory_order_seq_cst);
 		if (s->pidfd[slot] >= 0)
-			close(s->pidfd[slot]); /* who waits for it sees that it is no visitor */
+			close(s->pidfd[slot]); /* await() sees that it is no longer a visitor */
 		s->pidfd[slot] = -1;
 	}
 	lock_drop(&s->lock);
 }
 
-/* Whether the process that was admitted last in this slot has ended. */
+/* True if the process that was admitted last in this slot has ended. */
 static bool is_dead(struct share *s, uint8_t slot)
 {
 	struct pollfd p = {.events = POLLIN};
@@ -209,12 +209,12 @@ static bool is_dead(struct share *s, uint8_t slot)
 	return dead;
 }
 
-/* A thread of that process has left since, or has been told to. */
+/* Waits until the access that this counter shows has ended, or its visitor is expelled or dead. */
 static void await(struct share *s, uint8_t slot, _Atomic uint32_t *hazard)
 {
 	uint32_t inside = atomic_load_explicit(hazard, memory_order_seq_cst);
 
-	/* acquire pairs with reach_leave(): what it did is done */
+	/* acquire pairs with reach_leave(): the access is complete */
 	for (unsigned n = 1; inside & 1 && atomic_load_explicit(hazard, memory_order_acquire) == inside; n++) {
 		if (n % PATIENCE == 0 && (!is_visitor(s, slot) || is_dead(s, slot)))
 			return;
@@ -233,14 +233,14 @@ static bool has_visitors(const struct share *s)
 
 uint64_t share_closed(const struct share *s)
 {
-	/* acquire pairs with shut(): of so many, the words are clear */
+	/* acquire pairs with shut(): the words of that many are clear */
 	return is_inert(s) ? 0 : atomic_load_explicit(&s->table->closed, memory_order_acquire);
 }
 
 bool share_has_settled(const struct share *s, uint64_t closed)
 {
-	/* acquire pairs with share_remember(): whoever was inside is out, and what he did is done. Who is admitted from
-	 * now on finds it closed */
+	/* acquire pairs with share_remember(): accesses that were under way are complete. A visitor that is admitted
+	 * later sees the words clear */
 	return atomic_load_explicit(&((struct share *)s)->settled, memory_order_acquire) >= closed || !has_visitors(s);
 }
 
@@ -260,7 +260,7 @@ void share_settle(struct share *s)
 
 	if (share_has_settled(s, closed))
 		return;
-	/* pairs with the plain store and load of reach_enter(): a visitor's processor has made both, or neither */
+	/* pairs with the plain store and load of reach_enter(): the processor of a visitor has done both, or neither */
 	if (s->table->barrier)
 		barrier_everywhere();
 	for (unsigned i = 0; i < SHARE_SLOTS; i++)
@@ -287,7 +287,7 @@ void share_open_region(struct share *s, uint32_t index, uint32_t key, const stru
 	to->mapped = r->mapped;
 	to->skip = r->skip;
 	to->file = r->file;
-	/* release pairs with reach_enter(): who sees the key sees the rest */
+	/* release pairs with reach_enter(): a visitor that sees the key sees the other fields */
 	atomic_store_explicit(&to->key, key, memory_order_release);
 }
 
@@ -299,8 +299,8 @@ void share_reopen_region(struct share *s, uint32_t index, uint32_t key)
 
 static void shut(struct share *s, _Atomic uint32_t *word)
 {
-	/* sequentially consistent, with reach_enter() where there is no barrier: either it sees these two, or
-	 * share_settle() sees it inside. The second pairs with share_closed(), too */
+	/* sequentially consistent, with reach_enter() where there is no barrier: either the visitor sees these two, or
+	 * share_settle() sees the odd counter. The second also pairs with share_closed() */
 	if (atomic_exchange_explicit(word, 0, memory_order_seq_cst))
 		atomic_fetch_add_explicit(&s->table->closed, 1, memory_order_seq_cst);
 }
@@ -319,7 +319,7 @@ void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd
 	if (is_inert(s) || index >= SHARE_QPS)
 		return;
 	qp = &s->table->qp[index];
-	/* relaxed: only we write it */
+	/* relaxed: only this process writes it */
 	if (atomic_load_explicit(&qp->open, memory_order_relaxed) != open || qp->pd != pd || qp->pair != pair)
 		shut(s, &qp->open);
 	qp->pd = pd;

@@ -22,10 +22,10 @@
 #include "base/memfd.h"
 #include "memory/maps.h"
 
-#define EXTENT_MOST (1ull << 34) /* bytes: to ask for the pages of more takes too long */
-#define CHUNK	    (16u << 20)	 /* moved at a time: so much is there twice for a moment */
-#define PRIVATES    1024	 /* pieces of open regions that are remembered as not to be moved */
-#define IDLE_MANY   8		 /* extents without a region, after which we look which are still mapped */
+#define EXTENT_MOST (1ull << 34) /* bytes: to query the pages of more takes too long */
+#define CHUNK	    (16u << 20)	 /* bytes moved at a time: so much memory is used twice for a moment */
+#define PRIVATES    1024	 /* pieces of open regions that must not move, at most */
+#define IDLE_MANY   8		 /* number of extents without a region that starts a collection */
 #define IDLE_BYTES  (64ull << 20)
 
 struct piece {
@@ -33,8 +33,8 @@ struct piece {
 };
 
 struct extent {
-	uint64_t start, end; /* where it was made shareable; end 0: unused */
-	uint32_t regions;    /* open ones */
+	uint64_t start, end; /* addresses at which it was made shareable; end 0: unused */
+	uint32_t regions;    /* number of open regions */
 };
 
 struct arena {
@@ -42,24 +42,24 @@ struct arena {
 	uint64_t inode;
 	uint32_t device_major, device_minor;
 	uint64_t page;
-	struct lock lock;			 /* guards what follows */
+	struct lock lock;			 /* guards the fields below */
 	struct extent *extent GUARDED_BY(&lock); /* [EXTENTS] */
-	uint32_t used GUARDED_BY(&lock);	 /* one past the highest that is in use */
+	uint32_t used GUARDED_BY(&lock);	 /* one past the highest extent in use */
 	uint32_t idle_limit GUARDED_BY(&lock);
 	uint64_t idle_bytes GUARDED_BY(&lock);
-	/* pages of open regions that are not in the arena, wholly or in part */
+	/* pages of open regions that are not, or not wholly, in the arena */
 	struct piece private[PRIVATES] GUARDED_BY(&lock);
 	uint32_t privates GUARDED_BY(&lock);
-	uint32_t lost GUARDED_BY(&lock); /* more of those, which found no room: nothing moves while there are any */
+	uint32_t lost GUARDED_BY(&lock); /* number of such pieces that did not fit: nothing moves while it is not 0 */
 };
 
-static _Atomic(struct arena *) current; /* of this process, for fork() and madvise() */
+static _Atomic(struct arena *) current; /* the arena of this process, for fork() and madvise() */
 static _Atomic int own_threads;
 
 void shareable_own_thread(int change)
 {
-	/* relaxed: too small a number only keeps memory from being made shareable, and a thread that ends counts itself
-	 * out before */
+	/* relaxed: a number that is too small only keeps memory from being made shareable; a thread decrements it
+	 * before it ends */
 	atomic_fetch_add_explicit(&own_threads, change, memory_order_relaxed);
 }
 
@@ -78,7 +78,7 @@ int arena_fd(const struct arena *a)
 	return a ? a->fd : -1;
 }
 
-/* ---- who else might write ---- */
+/* ---- other writers ---- */
 
 static bool line_says(FILE *status, const char *name, unsigned long *value)
 {
@@ -91,7 +91,7 @@ static bool line_says(FILE *status, const char *name, unsigned long *value)
 	return false;
 }
 
-/* A limit to the size of files would end the program with a signal. */
+/* With a limit to the size of files, exceeding it would end the program by a signal. */
 static bool may_grow(void)
 {
 	struct rlimit limit;
@@ -99,7 +99,7 @@ static bool may_grow(void)
 	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur == RLIM_INFINITY;
 }
 
-/* One thread of the program, nothing locked, nothing pinned. */
+/* True if the program has one thread, and no memory is locked or pinned. */
 static bool is_alone(void)
 {
 	FILE *status = fopen("/proc/self/status", "re");
@@ -108,7 +108,7 @@ static bool is_alone(void)
 
 	if (!status)
 		return false;
-	/* in the order in which they stand there */
+	/* in the order of the file */
 	known = line_says(status, "VmLck", &locked) && line_says(status, "VmPin", &pinned) &&
 		line_says(status, "Threads", &threads);
 	fclose(status);
@@ -149,7 +149,7 @@ static void shareable_forget(struct arena *a, uint64_t start, uint64_t end) REQU
 	a->lost--;
 }
 
-/* ---- what is there ---- */
+/* ---- mappings of a region ---- */
 
 bool arena_has(const struct arena *a, const struct mapping *m)
 {
@@ -158,7 +158,7 @@ bool arena_has(const struct arena *a, const struct mapping *m)
 }
 
 enum found {
-	FOUND_OTHER,	 /* something that cannot move, or a mixture */
+	FOUND_OTHER,	 /* memory that cannot move, or a mixture */
 	FOUND_PRIVATE,	 /* all of it can move */
 	FOUND_SHAREABLE, /* all of it is in the arena, in one piece */
 };
@@ -193,7 +193,7 @@ static enum found shareable_find(const struct arena *a, uint64_t start, uint64_t
 		}
 	}
 	maps_close(&maps);
-	/* an extent that its owner made longer by mremap() */
+	/* an extent that the program made longer by mremap() */
 	if (found == FOUND_SHAREABLE && (*offset >> EXTENT_SHIFT) != ((*offset + (end - start) - 1) >> EXTENT_SHIFT))
 		return FOUND_OTHER;
 	return found;
@@ -217,7 +217,7 @@ static bool copy_run(struct arena *a, uint64_t from, uint64_t to, uint64_t offse
 	return true;
 }
 
-/* Copies the pages that have contents. */
+/* Copies the pages that are present or swapped. */
 static bool copy_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t end, uint64_t offset)
 {
 	uint64_t run = 0, entry[512];
@@ -243,7 +243,7 @@ static bool copy_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t en
 	return !run || copy_run(a, run, end, offset + (run - start));
 }
 
-/* Private memory again, with the contents that the file has. */
+/* Replaces shared by private memory, with the contents of the file. */
 static bool make_private(int fd, uint64_t start, uint64_t end, uint64_t offset, int rights)
 {
 	size_t size = end - start;
@@ -291,8 +291,9 @@ static bool is_hole(uint64_t address)
 	return hole;
 }
 
-/* A chunk that cannot be mapped stays where it is; unless the kernel unmapped what was there first and then found that
- * it has no memory: then its contents are in the file, and *end becomes the end of what has to be taken from there. */
+/* Moves one chunk. False: it could not be mapped and stays where it is; *end is `start`. But if the kernel has unmapped
+ * the old memory and then found that it has none, the contents are only in the file: then *end is the end of what has
+ * to be copied back from there. */
 static bool move_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t *end, uint64_t offset)
 {
 	if (!copy_chunk(a, pagemap, start, *end, offset)) {
@@ -307,7 +308,7 @@ static bool move_chunk(struct arena *a, int pagemap, uint64_t start, uint64_t *e
 	return false;
 }
 
-/* With all signals blocked, since their handlers write too. */
+/* Moves with all signals blocked, since signal handlers write too. */
 static bool shareable_move(struct arena *a, uint64_t start, uint64_t end, uint64_t offset)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -351,7 +352,7 @@ static void mark_mapped(struct arena *a, uint8_t *mapped) REQUIRES(a->lock)
 	maps_close(&maps);
 }
 
-/* Gives back the memory of extents that nobody has mapped here and no region has. */
+/* Frees the memory of extents that are not mapped in this process and have no region. */
 static void shareable_collect(struct arena *a) REQUIRES(a->lock)
 {
 	uint32_t idle = 0;
@@ -387,7 +388,7 @@ static void collect_if_due(struct arena *a) REQUIRES(a->lock)
 		shareable_collect(a);
 }
 
-/* EXTENTS: none is left. */
+/* Index of a free extent; EXTENTS: none is left. */
 static uint32_t take_extent(struct arena *a) REQUIRES(a->lock)
 {
 	uint32_t i = 0;
@@ -431,7 +432,7 @@ void *shareable_new(struct arena *a, uint64_t length)
 		at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, a->fd,
 			  (off_t)((uint64_t)i << EXTENT_SHIFT));
 	if (at != MAP_FAILED) {
-		madvise(at, length, MADV_DONTFORK); /* a child has no use for it */
+		madvise(at, length, MADV_DONTFORK); /* a child does not use it */
 		a->extent[i] = (struct extent){(uintptr_t)at, (uintptr_t)at + length, 0};
 		a->idle_bytes += length;
 	}
@@ -439,7 +440,7 @@ void *shareable_new(struct arena *a, uint64_t length)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* What of a region is not in the arena, in whole pages. */
+/* The parts of a region, in whole pages, that are not in the arena: before and after `mapped`. */
 static struct piece before(const struct arena *a, uint64_t address, const struct shareable *w)
 {
 	return (struct piece){down(a, address), address + w->skip};
@@ -449,7 +450,7 @@ static struct piece shareable_after(const struct arena *a, uint64_t address, uin
 {
 	uint64_t end = address + length;
 
-	if (end < address || up(a, end) < end) /* a region of the whole address space */
+	if (end < address || up(a, end) < end) /* a region of the whole address space: `end` wraps */
 		end = down(a, UINT64_MAX);
 	return (struct piece){address + w->skip + w->mapped, up(a, end)};
 }
@@ -508,13 +509,13 @@ void shareable_release(struct arena *a, void *address, uint64_t length, const st
 
 /* ---- fork ---- */
 
-/* Between the handlers of one fork(). A pipe that the child closes when it has its copy; guarded by the arena's lock.
- */
+/* Passed between the handlers of one fork(). A pipe that the child closes when it has its copy; guarded by the lock of
+ * the arena. */
 static int forked[2] = {-1, -1};
 static _Thread_local struct arena *fork_arena;
 
-/* No analysis: also asked without the lock, by who empties memory. What was made shareable there has been seen to be.
- */
+/* No analysis: shareable_emptied() calls it without the lock. A caller that knows of shareable memory also sees
+ * `used`. */
 NO_LOCK_ANALYSIS static bool has_extents(const struct arena *a)
 {
 	return a && a->used;
@@ -528,10 +529,10 @@ static void shareable_before_fork(void)
 	if (!a)
 		return;
 	lock_take(&a->lock);
-	/* without a pipe the parent does not wait, and the child may see what the parent wrote just after */
+	/* without a pipe the parent does not wait, and the child may see later writes of the parent */
 	if (has_extents(a) && pipe2(forked, O_CLOEXEC))
 		forked[0] = forked[1] = -1;
-	lock_hand_over(&a->lock); /* to in_parent() and shareable_in_child() */
+	lock_hand_over(&a->lock); /* to in_parent() or shareable_in_child() */
 }
 
 static void in_parent(void)
@@ -545,14 +546,14 @@ static void in_parent(void)
 	if (forked[0] >= 0) {
 		close(forked[1]);
 		while (read(forked[0], &byte, 1) < 0 && errno == EINTR)
-			; /* to its end: the child has its copy, or is dead */
+			; /* until end of file: the child has its copy, or is dead */
 		close(forked[0]);
 		forked[0] = forked[1] = -1;
 	}
 	lock_drop(&a->lock);
 }
 
-/* The kernel's table is the truth: the program may have moved or unmapped what was made shareable. */
+/* Uses the mappings of the kernel: the program may have moved or unmapped memory that was made shareable. */
 static void make_all_private(const struct arena *a)
 {
 	struct mapping m = {0};
@@ -571,7 +572,7 @@ static void shareable_in_child(void)
 {
 	struct arena *a = fork_arena;
 
-	/* the child may open devices of its own, and its copy of the parent's arena is never used again */
+	/* the child may open devices, with an arena of its own; its copy of the parent's arena is never used again */
 	atomic_store_explicit(&current, NULL, memory_order_relaxed);
 	atomic_store_explicit(&own_threads, 0, memory_order_relaxed);
 	if (!a)
@@ -589,13 +590,13 @@ static void shareable_in_child(void)
 	lock_drop(&a->lock);
 }
 
-/* The child has its copy before the other parts, and the program's handlers, write to what they guard, which may lie in
- * memory that the program has registered, freed and allocated anew. */
+/* The child gets its copy before other parts, and handlers of the program, write to what they guard: it may be in
+ * memory that the program has registered, freed and allocated again. */
 __attribute__((constructor)) static void shareable_watch_forks(void)
 {
 	static const struct fork_handlers handlers = {shareable_before_fork, in_parent, shareable_in_child};
 
-	fork_watch(FORK_ADOPT, &handlers);
+	fork_watch(FORK_SHAREABLE, &handlers);
 }
 
 /* ---- */
@@ -608,7 +609,7 @@ void shareable_emptied(void *address, uint64_t length)
 	struct mapping m = {0};
 	struct maps maps;
 
-	/* an allocator that calls expects errno to stay */
+	/* errno stays: an allocator may be the caller */
 	if (likely(!has_extents(a)) || maps_open(&maps))
 		return;
 	for (uint64_t at = start; at < end && !maps_find(&maps, at, &m) && m.start < end; at = m.end) {
@@ -660,7 +661,7 @@ struct arena *arena_get(void)
 	static struct lock making;
 	struct arena *a;
 
-	/* without local peers nobody would map it */
+	/* only local peers map it */
 	if (!config_bool(CONFIG_ADOPT) || !config_bool(CONFIG_LOCAL) || !may_grow())
 		return NULL;
 	lock_take(&making);

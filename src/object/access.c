@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions whose memory is not simply there: mr_is_indirect(). */
+/* Accesses to memory that plain loads and stores cannot reach: mr_is_indirect(). */
 #include <linux/dma-buf.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -8,8 +8,8 @@
 #include "memory/guarded.h"
 #include "object/mr.h"
 
-/* Tells a device's driver that the processor is about to touch its memory, or has done so. Where that cannot be said,
- * nothing is to be done: the memory is coherent, or the device is gone and so are its pages. */
+/* Tells the driver of a device that the processor begins or ends an access to its memory. If the ioctl fails, nothing
+ * is needed: the memory is coherent, or the device is gone with its pages. */
 static void sync_dmabuf(const struct mr *mr, uint64_t flags)
 {
 	struct dma_buf_sync sync = {flags};

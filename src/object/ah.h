@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An address handle: where a UD QP sends. Made and freed by verbs/ah.c; constant in between. A work request
- * copies what it needs, so it may be destroyed once ibv_post_send() has returned. */
+/* An address handle: the destination of a UD work request. verbs/ah.c creates and frees it; constant in between. A work
+ * request copies what it needs, so the handle may be destroyed once ibv_post_send() has returned. */
 #ifndef UROCE_AH_H
 #define UROCE_AH_H
 
 #include "object/qp.h"
 
 struct ah {
-	struct ibv_ah base; /* what the application holds: first */
-	struct pd *pd;	    /* that protects */
+	struct ibv_ah base; /* what the application has: first */
+	struct pd *pd;	    /* for protection */
 	uint32_t handle;
 	struct path path;
 };

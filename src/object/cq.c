@@ -38,7 +38,7 @@ void cq_fini(struct cq *cq)
 	cq->ring = NULL;
 }
 
-/* Whether moderation lets the event go now. */
+/* True if moderation allows the event now. */
 static bool batch_is_full(struct cq *cq) REQUIRES(cq->lock)
 {
 	return cq->batch <= 1 || ++cq->held >= cq->batch;
@@ -85,7 +85,7 @@ void cq_moderate(struct cq *cq, uint16_t batch)
 	lock_take(&cq->lock);
 	cq->batch = batch;
 	lock_drop(&cq->lock);
-	cq_release(cq); /* what was held back was so by other rules */
+	cq_release(cq); /* events that the old values delayed */
 }
 
 void cq_release(struct cq *cq)
@@ -101,18 +101,18 @@ void cq_release(struct cq *cq)
 		cq->hca->ops->cq_event(cq);
 }
 
-/* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP
- * is there: qp_destroy() removes its CQEs before it goes. */
+/* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP still
+ * exists: qp_destroy() removes its CQEs first. */
 static void reclaim(struct cq *cq, const struct cqe *cqe)
 {
 	_Atomic uint32_t *reclaimed;
 	struct qp *qp;
 
-	if (unlikely(cqe->keeps_slot)) /* and the QP may be gone, or another process's */
+	if (unlikely(cqe->keeps_slot)) /* the QP may be destroyed, or belong to another process */
 		return;
 	qp = pool_at(&cq->hca->qps, cqe->qpn & 0xffff);
 	reclaimed = cqe->opcode & IBV_WC_RECV ? &qp->rq.reclaimed : &qp->sq.reclaimed;
-	/* relaxed: a count, the slots themselves are guarded by their queue's lock */
+	/* relaxed: a count; the lock of the queue guards the slots */
 	atomic_store_explicit(reclaimed, cqe->wqe + 1, memory_order_relaxed);
 }
 
@@ -159,7 +159,8 @@ int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
 	return cq_drain(cq, max, out, take_wc);
 }
 
-/* Completions wait there, and since the application polled the one before them it has not been told of any. */
+/* True if completions wait in the CQ and the application has not been told of any since it polled the one before
+ * them. */
 static bool has_untold(const struct cq *cq) REQUIRES(cq->lock)
 {
 	return cq_tail(cq) != cq_head(cq) && cq->told - cq_head(cq) - 1 >= cq_tail(cq) - cq_head(cq);
@@ -176,8 +177,8 @@ static bool has_urgent(const struct cq *cq) REQUIRES(cq->lock)
 	return false;
 }
 
-/* IBTA 11.4.2.2 promises an event for what comes after the request only. Adapters send one for what has come unnoticed
- * too, and UCX relies on that: between its last poll and its sleep there is nothing but the request. */
+/* IBTA 11.4.2.2 requires an event only for completions after the request. Adapters also send one for completions that
+ * came before it and were not reported, and UCX relies on that: it does not poll between the request and its sleep. */
 void cq_request(struct cq *cq, bool solicited_only)
 {
 	lock_take(&cq->lock);

@@ -14,7 +14,7 @@ _Atomic uint64_t hca_counted[HCA_COUNTERS];
 
 uint64_t hca_random(struct hca *hca)
 {
-	/* splitmix64; relaxed: only the counter's uniqueness matters */
+	/* splitmix64; relaxed: only uniqueness of the counter matters */
 	uint64_t z = atomic_fetch_add_explicit(&hca->random, 0x9e3779b97f4a7c15u, memory_order_relaxed);
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

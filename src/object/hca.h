@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The host channel adapter: what all devices, contexts and threads of one process share. One per process; the
- * simulator makes one per node. Whoever called hca_init() calls hca_fini(), when no object is left. */
+/* The host channel adapter: what all devices, contexts and threads of a process share. One per process; the simulator
+ * has one per node. The caller of hca_init() calls hca_fini() when no object is left. */
 #ifndef UROCE_HCA_H
 #define UROCE_HCA_H
 
@@ -30,55 +30,55 @@ enum {
 	HCA_MAX_SRQ = 32768,
 	HCA_MAX_SRQ_WR = 65536,
 	HCA_MAX_PD = 65536,
-	HCA_MAX_WQ = 4096, /* they take the place of QPs */
+	HCA_MAX_WQ = 4096, /* each uses a QP */
 	HCA_MAX_WQ_TABLES = 1024,
 	HCA_MAX_DM = 1 << 20, /* bytes of device memory */
 	HCA_MAX_AH = 65536,
 	HCA_MAX_RD_ATOMIC = 128,
-	HCA_MAX_GROUPS = 256, /* multicast: each takes a descriptor ... */
+	HCA_MAX_GROUPS = 256, /* multicast groups: each takes a descriptor */
 	HCA_MAX_GROUP_QPS = 1024,
-	HCA_MAX_GROUP_MEMBERS = 65536, /* ... in all of them together */
+	HCA_MAX_GROUP_MEMBERS = 65536, /* sum over all groups */
 	HCA_MAX_MESSAGE = 1u << 31,    /* bytes: IBTA 9.7.7 */
 };
 
-/* How the engine tells the world that somebody may be waiting. Called with qp->lock held, or none; they take
- * only leaf locks of their own and never call back. */
+/* Callbacks of the engine for waiting threads. Called with qp->lock held, or with no lock; they take only leaf locks
+ * and never call back. */
 struct hca_ops {
-	void (*cq_event)(struct cq *cq);			       /* an armed CQ got what it waited for */
+	void (*cq_event)(struct cq *cq);			       /* an armed CQ got a matching completion */
 	void (*cq_error)(struct cq *cq);			       /* a completion found the CQ full */
 	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event */
 	void (*srq_event)(struct srq *srq, enum ibv_event_type event); /* the same */
-	void (*cq_delayed)(struct cq *cq); /* its event is held back from now on: cq_moderate() */
+	void (*cq_delayed)(struct cq *cq); /* its event is delayed from now on: cq_moderate() */
 };
 
 struct hca {
 	const struct hca_ops *ops;
-	uint8_t slot;			   /* the process's number among those on this host: the top byte of its QPNs */
+	uint8_t slot;			   /* the number of this process on this host: the top byte of its QPNs */
 	struct key_code keys;		   /* of regions; random */
-	struct share *share;		   /* what local peers see; NULL: nothing. Set by whoever called hca_init() */
+	struct share *share;		   /* what local peers see; NULL: nothing. Set by the caller of hca_init() */
 	_Atomic uint64_t random;	   /* state of hca_random() */
 	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN */
 	struct pool mrs;		   /* struct mr: regions and windows */
-	_Atomic uint32_t regions, windows; /* how many of each */
-	struct lock window_lock;	   /* a leaf: binding and unbinding */
-	_Atomic uint64_t serial;	   /* the last that a QP got */
+	_Atomic uint32_t regions, windows; /* number of each */
+	struct lock window_lock;	   /* a leaf: guards binding and unbinding */
+	_Atomic uint64_t serial;	   /* last serial number of a QP */
 	struct pool srqs;		   /* struct srq, by SRQ number */
 	struct timers timers;		   /* one timer per QP */
 	struct lock ready_lock;		   /* a leaf */
-	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send: guarded by ready_lock */
+	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send */
 	_Atomic bool has_ready;			   /* hint: the list is not empty */
 };
 
-/* What the engine counts, of all queue pairs of the process since it began, as adapters do. Only where something out of
- * the ordinary happens. Relaxed: nothing follows from it. */
+/* Counters of the engine: over all queue pairs of the process, since it started, as adapters count. Only uncommon
+ * events are counted. Relaxed: nothing depends on them. */
 enum hca_counter {
-	HCA_DUPLICATES,	   /* requests that had come before */
-	HCA_GAPS,	   /* requests ahead of the one that was due */
-	HCA_NO_RECEIVE,	   /* messages that found none */
+	HCA_DUPLICATES,	   /* duplicate requests */
+	HCA_GAPS,	   /* requests ahead of the expected PSN */
+	HCA_NO_RECEIVE,	   /* messages that found no receive */
 	HCA_RNR_NAKS,	   /* that came */
 	HCA_SEQUENCE_NAKS, /* that came */
 	HCA_TIMEOUTS,	   /* of the transport timer */
-	HCA_RETRIES_SPENT, /* QPs that failed by that */
+	HCA_RETRIES_SPENT, /* QPs that failed after HCA_TIMEOUTS */
 	HCA_RNR_RETRIES_SPENT,
 	HCA_COUNTERS
 };
@@ -89,14 +89,15 @@ static inline void hca_count(enum hca_counter what)
 	atomic_fetch_add_explicit(&hca_counted[what], 1, memory_order_relaxed);
 }
 
-/* `seed` makes keys unpredictable in life and repeatable in a test. 0 or -ENOMEM. */
+/* `seed` is random in use, so that keys are unpredictable, and fixed in a test. 0 or -ENOMEM. */
 int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed);
 void hca_fini(struct hca *hca);
 
-/* A number nobody can guess (nor needs to: keys are checked against the region anyway). */
+/* A random number. Not cryptographic: access does not depend on it alone, since keys are checked against the region. */
 uint64_t hca_random(struct hca *hca);
 
-/* The QP that has this number, locked; NULL if none has. The caller says lock_take_over(&qp->lock), and drops it. */
+/* The QP with this number, locked; NULL if there is none. The caller calls lock_take_over(&qp->lock), and later drops
+ * the lock. */
 struct qp *hca_find_qp(struct hca *hca, uint32_t qpn);
 
 #endif

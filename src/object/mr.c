@@ -10,7 +10,7 @@ uint32_t mr_key(const struct mr *mr, uint8_t tag)
 	return key_make(&mr->hca->keys, mr->index, tag);
 }
 
-/* Any but the last: whoever still knows that one must not get in. */
+/* A key that differs from the last one, which must not give access any more. */
 static uint32_t new_key(struct mr *mr)
 {
 	mr->tag += (uint8_t)(1 + hca_random(mr->hca) % 255);
@@ -36,13 +36,14 @@ static void mr_fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, u
 
 void mr_open(struct mr *mr, uint32_t key)
 {
-	/* pairs with the load in mr_get(): who sees the key sees the rest */
+	/* pairs with the load in mr_get(): a thread that sees the key sees the other fields */
 	atomic_store_explicit(&mr->key, key, memory_order_seq_cst);
 }
 
 void mr_close(struct mr *mr)
 {
-	/* sequentially consistent, with mr_get(): either it sees the key gone, or we see it inside */
+	/* sequentially consistent, with mr_get(): either mr_get() sees that the key is gone, or hazard_await() sees the
+	 * hazard pointer */
 	atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
 	hazard_await(mr);
 }
@@ -52,8 +53,8 @@ struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
 	struct mr *mr = NULL;
 	uint32_t index;
 
-	/* relaxed: only the number counts. The index whose keys would begin with zeros is taken and left alone, so that
-	 * no key is 0 */
+	/* relaxed: only a count. The index with which key_make() gives 0 is allocated and never used, so that no key is
+	 * 0 */
 	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < limit)
 		do
 			mr = pool_alloc(&hca->mrs, &index);
@@ -86,14 +87,14 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 	return mr;
 }
 
-/* Closes a region that no window is bound to. */
+/* Closes a region. -EBUSY: a window is bound to it. */
 static int close_region(struct mr *mr)
 {
 	bool busy;
 
 	lock_take(&mr->hca->window_lock);
 	busy = mr->windows;
-	if (!busy) /* now, so that none is bound any more */
+	if (!busy) /* under the lock, so that no window is bound after the check */
 		atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
 	lock_drop(&mr->hca->window_lock);
 	if (busy)

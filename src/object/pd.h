@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A protection domain; or what extends or stands for one: a parent domain, an import. Made and freed by verbs/pd.c and
- * verbs/domain.c; `users` counts the objects in it. All but that is constant. */
+/* A protection domain; also a parent domain or an imported PD. verbs/pd.c and verbs/domain.c create and free it;
+ * `users` counts the objects in it. All other fields are constant. */
 #ifndef UROCE_PD_H
 #define UROCE_PD_H
 
@@ -17,27 +17,27 @@ typedef void *pd_alloc(struct ibv_pd *pd, void *context, size_t size, size_t ali
 typedef void pd_free(struct ibv_pd *pd, void *context, void *at, uint64_t type);
 
 struct pd {
-	struct ibv_pd base; /* what the application holds: first */
+	struct ibv_pd base; /* what the application has: first */
 	struct hca *hca;
 	_Atomic uint32_t users;
-	struct list all;		   /* of those that can be imported: verbs/pd.c */
-	const struct ibv_context *made_in; /* and its handle, as they were at first: see pd_check() */
+	struct list all;		   /* list of PDs that can be imported: verbs/pd.c */
+	const struct ibv_context *made_in; /* original values of the context and handle: see pd_check() */
 	uint32_t handle;
-	struct pd *domain; /* whose memory and queues go together: see pd_domain(). NULL: its own */
+	struct pd *domain; /* the PD that protects: see pd_domain(). NULL: itself */
 
-	bool is_parent; /* a parent domain; else, with a domain, an import */
+	bool is_parent; /* a parent domain; if not, and `domain` is set: an import */
 
-	/* of a parent domain: where the memory of its queues comes from */
+	/* of a parent domain: allocator of its queues */
 	pd_alloc *alloc;
 	pd_free *free;
 	void *context;
 };
 
-/* Of what is gone, where that can be told. */
+/* The handle of a destroyed object, where it can still be read. */
 #define NO_HANDLE UINT32_MAX
 
-/* Objects are known to the kernel by their handles, so one that is gone or overwritten is told from one that is there:
- * ENOENT. EINVAL: there is none; 0: it is what it was made to be. */
+/* ENOENT if the object is destroyed or overwritten, as the kernel reports an unknown handle. EINVAL if `base` is NULL;
+ * 0 if it is valid. */
 static inline int pd_check(const struct ibv_pd *base)
 {
 	const struct pd *pd = (const struct pd *)base;
@@ -45,19 +45,19 @@ static inline int pd_check(const struct ibv_pd *base)
 	return !pd ? EINVAL : base->handle != pd->handle || base->context != pd->made_in ? ENOENT : 0;
 }
 
-/* What protects: objects of one domain may use each other, whichever of its PDs they were made with. */
+/* The domain that protects: objects of one domain may use each other, whichever of its PDs they were created with. */
 static inline struct pd *pd_domain(struct pd *pd)
 {
 	return pd->domain ?: pd;
 }
 
-/* Whose `users` counts what is made with it. An import may go before that does. */
+/* The PD whose `users` counts the objects created with `pd`. An import may be freed before them. */
 static inline struct pd *pd_holder(struct pd *pd)
 {
 	return pd->is_parent ? pd : pd_domain(pd);
 }
 
-/* What the memory of queues is for: part of the resource type that an allocator is told, see uroce(7). */
+/* The use of a queue's memory: part of the resource type that an allocator is passed, see uroce(7). */
 enum buffer_kind {
 	BUFFER_SEND = 1,
 	BUFFER_RECEIVE,
@@ -65,8 +65,8 @@ enum buffer_kind {
 	BUFFER_COMPLETION,
 };
 
-/* Memory for a queue, at a multiple of CACHE_LINE, not zeroed, from the PD's allocator if it has one (`pd` may be
- * NULL). *from is for buffer_free(). NULL: there is none. */
+/* Allocates memory for a queue, aligned to CACHE_LINE, not zeroed; from the allocator of the PD if it has one (`pd` may
+ * be NULL). *from is for buffer_free(). NULL: out of memory. */
 void *buffer_alloc(struct pd *pd, size_t size, enum buffer_kind kind, struct pd **from);
 void buffer_free(void *at, enum buffer_kind kind, struct pd *from);
 

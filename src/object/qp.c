@@ -14,9 +14,8 @@ static void clear_part(struct qp *qp, size_t begin, size_t end)
 	memset((char *)qp + begin, 0, end - begin);
 }
 
-/* The pool's memory may hold the remains of an earlier QP, and a thread that came late may be looking at its
- * lock: so the lock stays as it is, and all else is cleared under it. `ack_is_delayed` is looked at without the lock.
- */
+/* The memory may hold an earlier QP, and a thread may still be checking its lock: so the lock stays as it is, and all
+ * else is cleared under it. `ack_is_delayed` is read without the lock, so it is stored atomically. */
 static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	clear_part(qp, 0, offsetof(struct qp, lock));
@@ -43,7 +42,7 @@ static enum transport transport_of(enum ibv_qp_type type)
 	}
 }
 
-/* Room for a receive of whatever queue they come from. */
+/* Room for a receive from any queue that the QP can use. */
 static size_t receive_bytes(const struct qp *qp, const struct srq *srq, enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_XRC_RECV)
@@ -51,7 +50,7 @@ static size_t receive_bytes(const struct qp *qp, const struct srq *srq, enum ibv
 	return srq ? srq->rq.stride : qp->rq.stride;
 }
 
-/* What the QP keeps alive, one more or less of each. */
+/* Adds `by` to the user counts of all objects that the QP uses. */
 static void count_users(struct qp *qp, uint32_t by)
 {
 	_Atomic uint32_t *const users[] = {
@@ -61,7 +60,7 @@ static void count_users(struct qp *qp, uint32_t by)
 		qp->srq ? &qp->srq->users : NULL,
 	};
 
-	/* release: the QP is done with them when whoever destroys them sees the count */
+	/* release: the QP has stopped using them when the thread that destroys them sees the count */
 	for (size_t i = 0; i < ARRAY_SIZE(users); i++)
 		if (users[i])
 			atomic_fetch_add_explicit(users[i], by, memory_order_release);

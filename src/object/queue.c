@@ -20,7 +20,7 @@ int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint
 	memset(sq, 0, sizeof(*sq));
 	sq->depth = depth;
 	sq->max_sge = max_sge;
-	sq->max_inline = room; /* what there is room for: programs count on some, as adapters round up, too */
+	sq->max_inline = room; /* the room that there is: programs count on some, since adapters round up too */
 	sq->mask = queue_slots(depth) - 1;
 	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	sq->ring = buffer_alloc(pd, (size_t)(sq->mask + 1) * sq->stride, BUFFER_SEND, &sq->from);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work queues: the rings of send and receive work requests. A position in a ring counts all requests ever
- * posted, so it never repeats within 2^32 requests and names a request in traces. */
+/* Work queues: rings of send and receive work requests. A QP or an SRQ owns its queue. A position counts all requests
+ * ever posted, so it is unique within 2^32 requests and names a request in traces. */
 #ifndef UROCE_QUEUE_H
 #define UROCE_QUEUE_H
 
@@ -15,11 +15,11 @@
 #include "object/mr.h"
 #include "object/pd.h"
 
-/* The life of a send work request. */
+/* The states of a send work request. */
 enum wqe_state {
 	WQE_FREE,
 	WQE_POSTED,	/* built by post_send */
-	WQE_PROCESSING, /* the requester has given it PSNs */
+	WQE_PROCESSING, /* the requester has assigned PSNs */
 	WQE_COMPLETED,
 	WQE_ERROR,
 };
@@ -27,13 +27,13 @@ enum wqe_state {
 struct wqe {
 	uint64_t wr_id;
 	uint32_t length;  /* bytes of the whole message */
-	uint32_t packets; /* PSNs that it takes; 0: it is executed here */
-	psn_t psn;	  /* the first of them; from WQE_PROCESSING on */
+	uint32_t packets; /* number of PSNs; 0: executed locally */
+	psn_t psn;	  /* the first of them; valid from WQE_PROCESSING on */
 	uint32_t imm;	  /* immediate data as on the wire, or the rkey to invalidate */
 	uint8_t opcode;	  /* enum ibv_wr_opcode */
 	uint8_t flags;	  /* enum ibv_send_flags */
 	uint8_t state;	  /* enum wqe_state */
-	uint8_t num_sge;  /* 0 if IBV_SEND_INLINE: then the data stand where the SGEs would */
+	uint8_t num_sge;  /* 0 if IBV_SEND_INLINE: the data are in place of the SGEs */
 	uint32_t rkey;
 	uint64_t remote_addr;
 	union {
@@ -41,60 +41,61 @@ struct wqe {
 			uint64_t compare_add, swap;
 		};
 		struct {
-			uint32_t remote_qpn, remote_qkey; /* UD, as is wqe_path() */
+			uint32_t remote_qpn, remote_qkey; /* UD; see wqe_path() */
 		};
-		bool in_pieces; /* a WRITE: each packet is a WRITE of its own; from WQE_PROCESSING on */
-		struct {	/* a bind; with rkey, remote_addr, and the access flags in imm */
+		bool in_pieces; /* a WRITE: each packet is a WRITE of its own; valid from WQE_PROCESSING on */
+		struct {	/* a bind; also uses rkey, remote_addr, and imm for access flags */
 			uint64_t bind_length;
 			uint32_t bind_window, bind_lkey;
 		};
 	};
 	uint32_t remote_srqn; /* XRC */
-	uint8_t status;	      /* enum ibv_wc_status: in WQE_ERROR, what it will complete with */
-	bool by_reference;    /* packets say where the payload lies; from WQE_PROCESSING on */
+	uint8_t status;	      /* enum ibv_wc_status: in WQE_ERROR, the status of its completion */
+	bool by_reference;    /* packets refer to the payload; valid from WQE_PROCESSING on */
 	struct ibv_sge sge[];
 };
 static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");
 
-/* The owner of the QP's lock guards all but `reclaimed`. */
+/* Guarded by qp->lock, except `reclaimed`. */
 struct sq {
 	char *ring;
-	struct pd *from; /* of the ring: for buffer_free() */
-	uint32_t stride; /* bytes per WQE: the fixed part, SGEs or inline data, what the transport adds */
+	struct pd *from; /* allocated the ring: for buffer_free() */
+	uint32_t stride; /* bytes per WQE: the fixed part, SGEs or inline data, and an addition of the transport */
 	uint32_t mask;	 /* ring size less 1 */
 	uint32_t depth;	 /* work requests that may be outstanding: cap.max_send_wr */
 	uint32_t max_sge;
 	uint32_t max_inline;
-	uint32_t head;		    /* the oldest that is not complete */
-	uint32_t tail;		    /* where the next post goes */
-	_Atomic uint32_t reclaimed; /* polled up to here: as on hardware, polling its CQE frees a slot and all before */
+	uint32_t head;		    /* the oldest request that is not complete */
+	uint32_t tail;		    /* position of the next post */
+	_Atomic uint32_t reclaimed; /* all before this are free: as on hardware, polling the CQE of a slot frees it and
+				       all before it */
 	struct mr_last last;
 };
 static_assert(sizeof(struct sq) == CACHE_LINE, "what each message looks at");
 
 struct rwqe {
 	uint64_t wr_id;
-	uint32_t length; /* room for bytes in all SGEs */
+	uint32_t length; /* bytes in all SGEs */
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };
 
-/* Receives: of one QP, or shared by many (object/srq.h). */
+/* A receive queue: of one QP, or shared by many (object/srq.h). */
 struct rq {
-	struct lock
-		lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. A QP's own needs none but that */
+	struct lock lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. The queue of a QP needs only
+			     qp->lock */
 	uint32_t stride;
 	char *ring;
 	uint32_t mask, depth, max_sge;
-	uint32_t head; /* the next to be used by an arriving message */
-	uint32_t tail; /* where the next post goes */
+	uint32_t head; /* the next receive for an arriving message */
+	uint32_t tail; /* position of the next post */
 	_Atomic uint32_t reclaimed;
-	struct mr_last last;  /* of a QP's own */
-	struct pd *from, *pd; /* of the ring: for buffer_free(), and for another one */
+	struct mr_last last;  /* only for the queue of a QP */
+	struct pd *from, *pd; /* `from` allocated the ring: for buffer_free(); `pd` allocates the next */
 	enum buffer_kind kind;
-	uint32_t granted;	    /* receives in all promises */
-	struct list credits;	    /* of UC and UD: to all who asked, whatever QP of this queue they send to */
-	uint64_t period, period_at; /* a time that passes while somebody asks: engine/flow.c */
+	uint32_t granted;	    /* receives granted to all senders */
+	struct list credits;	    /* of UC and UD: all senders with a grant, for all QPs of this queue */
+	uint64_t period, period_at; /* a period that advances while senders ask for credit: engine/flow.c */
 };
 
 static inline struct wqe *sq_at(const struct sq *sq, uint32_t position)
@@ -107,23 +108,22 @@ static inline struct rwqe *rq_at(const struct rq *rq, uint32_t position)
 	return (struct rwqe *)(rq->ring + (size_t)(position & rq->mask) * rq->stride);
 }
 
-/* 0 or -ENOMEM; limits were checked by the caller. `after`: bytes at the end of each WQE for its transport.
- */
+/* 0 or -ENOMEM; the caller has checked the limits. `after`: bytes at the end of each WQE for the transport. */
 int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after);
 void sq_fini(struct sq *sq);
 int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 
-/* These are called with the lock of the SRQ held, or that of the QP. */
+/* The functions below are called with the lock of the SRQ held, or that of the QP. */
 
-/* Takes the oldest receive into *out (room for max_sge SGEs) and its position into *position. `credit`: to whom it
- * goes, or NULL. False: none. */
+/* Copies the oldest receive to *out (room for max_sge SGEs) and its position to *position. `credit`: of the sender that
+ * uses it, or NULL. False: there is no receive. */
 bool rq_take(struct rq *rq, struct credit *credit, struct rwqe *out, uint32_t *position);
 
-/* So many receives are for this sender, in place of what it was granted before. */
+/* Grants `receives` receives to this sender, in place of its previous grant. */
 void rq_grant(struct rq *rq, struct credit *credit, uint32_t receives);
 
-/* A receive is used by this sender: one less that it has been granted. NULL: it has not been granted any. */
+/* The sender uses a receive: its grant shrinks by one. No effect if `credit` is NULL or has no grant. */
 static inline void rq_use_credit(struct rq *rq, struct credit *credit)
 {
 	if (!credit || !credit->receives)
@@ -137,10 +137,10 @@ static inline void rq_use_credit(struct rq *rq, struct credit *credit)
 	rq->granted--;
 }
 
-/* The SGEs of one; returns how long they are together. */
+/* Copies the SGEs of a receive; returns their total length. */
 uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr);
 
-/* One of one piece. False: there is no room for it. */
+/* Posts a receive with one SGE. False: the queue is full, or takes no SGEs. */
 static inline bool rq_post_piece(struct rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct rwqe *r = rq_at(rq, rq->tail);
@@ -180,8 +180,8 @@ static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv
 	return 0;
 }
 
-/* Appends receives. 0, or a positive errno with *bad at the first that was not taken: ENOMEM (queue full),
- * EINVAL (too many SGEs). */
+/* Appends receives. 0, or a positive errno with *bad at the first that was not posted: ENOMEM (queue full), EINVAL (too
+ * many SGEs). */
 static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr,
 							 struct ibv_recv_wr **bad)
 {
@@ -195,7 +195,8 @@ static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t
 	return err;
 }
 
-/* 0, -EINVAL (fewer than are posted) or -ENOMEM. Only where taken slots are free: not for a QP's own. */
+/* 0, -EINVAL (more are posted than `depth`) or -ENOMEM. Only for an SRQ, whose slots are free as soon as they are
+ * taken; not for the queue of a QP. */
 int rq_resize(struct rq *rq, uint32_t depth);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* For each bit of the input that is set, the 32 bits of the key that begin there. */
+/* The XOR, over all bits of the input that are set, of the 32 bits of the key that begin at the same position. */
 uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t length)
 {
 	uint32_t window = (uint32_t)key[0] << 24 | key[1] << 16 | key[2] << 8 | key[3], hash = 0;
@@ -20,7 +20,7 @@ uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t lengt
 
 uint32_t rss_hash(const struct rss *rss, const struct frame_key *key)
 {
-	/* in the order in which drivers hash them: addresses, then ports, the source first */
+	/* in the order of drivers: addresses, then ports, source first */
 	const struct {
 		uint64_t field;
 		uint32_t layer;

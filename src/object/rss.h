@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receive-side scaling: which of several queues a frame goes to, by the Toeplitz hash of what identifies its flow. */
+/* Receive-side scaling: selects a queue for a frame by the Toeplitz hash of the fields that identify its flow. Pure: no
+ * lock. */
 #ifndef UROCE_RSS_H
 #define UROCE_RSS_H
 
@@ -13,15 +14,15 @@ enum {
 		     IBV_RX_HASH_DST_PORT_UDP,
 };
 
-/* Of a queue pair that has no queues itself; constant. The table is its owner's. */
+/* The hash parameters of a queue pair that has no queues itself. Constant; the table belongs to its owner. */
 struct rss {
 	uint8_t key[RSS_KEY];
 	uint64_t fields; /* enum ibv_rx_hash_fields */
-	uint32_t mask;	 /* entries of the table, less 1 */
+	uint32_t mask;	 /* number of table entries, less 1 */
 	struct qp *const *table;
 };
 
-/* Of `input`, up to 36 bytes. */
+/* The hash of `input`, at most 36 bytes. */
 uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t length);
 
 /* A frame without any of these fields hashes to 0. */

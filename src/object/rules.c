@@ -42,8 +42,7 @@ static void read_ipv4(struct frame_key *key, const uint8_t *frame, size_t length
 		.proto = ip.protocol,
 		.tos = ip.tos,
 		.ttl = ip.ttl,
-		.flags = (fragment & IP_DF ? 2 : 0) |
-			 (fragment & IP_MF ? 4 : 0), /* as the kernel's interface has them */
+		.flags = (fragment & IP_DF ? 2 : 0) | (fragment & IP_MF ? 4 : 0), /* as in the kernel's interface */
 	};
 	if (!(fragment & IP_OFFMASK))
 		read_ports(key, ip.protocol, frame, length, at + ip.ihl * 4u);
@@ -93,7 +92,7 @@ void frame_read(struct frame_key *key, const uint8_t *frame, size_t length)
 		read_ipv6(key, frame, length, at);
 }
 
-/* Where each spec has its filters, and what of the key they speak of. */
+/* For each spec: the place of its filters, and the field of struct frame_key that they apply to. */
 #define ROW(number, bit, spec_type, filter, field)                                                  \
 	{                                                                                           \
 		.type = (number), .layer = (bit), .bytes = sizeof(struct spec_type),                \
@@ -155,8 +154,8 @@ static int parse_spec(struct flow_rule *rule, const char *at, uint32_t type, uin
 	}
 }
 
-/* As the library of hardware does, it goes by the number of specs and the size that each says it has: what attr->size
- * counts, programs do not agree on. */
+/* Uses the number of specs and the size of each, as the libraries of hardware do: programs disagree about what
+ * attr->size counts. */
 int flow_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr)
 {
 	const char *at = (const char *)(attr + 1);
@@ -165,7 +164,7 @@ int flow_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr)
 		return EINVAL;
 	if (attr->comp_mask || (attr->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP))
 		return EOPNOTSUPP;
-	/* those are for what no specs describe */
+	/* the other types have no specs */
 	if (attr->type != IBV_FLOW_ATTR_NORMAL && attr->num_of_specs)
 		return EINVAL;
 	rule->type = (uint8_t)attr->type;

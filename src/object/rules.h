@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Steering rules: which Ethernet frames are for which raw packet queue pair. A frame is read once into the structs of
- * the verbs API, so that a rule is nothing but values and masks to hold against them. Pure: no state, no lock. */
+/* Steering rules: which Ethernet frames go to which raw packet queue pair. A frame is read once into the structs of the
+ * verbs API, so a rule is only values and masks to compare. Pure: no state, no lock. */
 #ifndef UROCE_RULES_H
 #define UROCE_RULES_H
 
@@ -20,17 +20,17 @@ enum flow_layer {
 	FLOW_UDP = 1 << 4,
 };
 
-/* What a frame says, as filters say it: in network byte order. */
+/* The header fields of a frame, in the format of filters: network byte order. */
 struct frame_key {
-	uint32_t layers; /* enum flow_layer: those that are there */
+	uint32_t layers; /* enum flow_layer: those present */
 	struct ibv_flow_eth_filter eth;
 	struct ibv_flow_ipv4_ext_filter ipv4;
 	struct ibv_flow_ipv6_filter ipv6;
 	struct ibv_flow_tcp_udp_filter ports;
 };
 
-/* Reads as much as there is: a frame that is cut short has fewer layers. At most one VLAN tag, no IPv6 extension
- * headers; a later fragment has no ports. */
+/* Reads the layers that the frame has; a truncated frame has fewer. At most one VLAN tag, no IPv6 extension headers; a
+ * later fragment has no ports. */
 void frame_read(struct frame_key *key, const uint8_t *frame, size_t length);
 
 static inline bool frame_is_multicast(const struct frame_key *key)
@@ -43,16 +43,16 @@ static inline bool frame_is_multicast(const struct frame_key *key)
 
 struct flow_spec {
 	uint32_t layer;
-	uint16_t offset, size; /* in the key */
+	uint16_t offset, size; /* in struct frame_key */
 	uint8_t value[FLOW_FILTER_BYTES], mask[FLOW_FILTER_BYTES];
 };
 
 struct flow_rule {
 	struct list link;   /* loop/raw.c, under its lock, as are the counts */
-	struct qp *qp;	    /* who gets what matches */
+	struct qp *qp;	    /* receives the frames that match */
 	uint8_t type;	    /* enum ibv_flow_attr_type */
-	uint16_t priority;  /* 0 comes first */
-	bool drops, shares; /* nobody gets it; later rules get it too */
+	uint16_t priority;  /* 0 is matched first */
+	bool drops, shares; /* drops: the frame is dropped; shares: later rules get it too */
 	uint32_t tag;
 	uint32_t specs;
 	struct flow_spec spec[FLOW_SPECS];
@@ -60,20 +60,21 @@ struct flow_rule {
 	bool starves; /* a frame has waited for a receive in vain, and none was taken since: guarded by raw_lock */
 };
 
-/* ibv_create_counters(3): verbs/counters.c. Rules count in it. */
+/* Counters of ibv_create_counters(3): verbs/counters.c. Rules count in them. */
 struct flow_counters {
-	struct ibv_counters base;	 /* what the application holds: first */
+	struct ibv_counters base;	 /* what the application has: first */
 	_Atomic uint64_t packets, bytes; /* relaxed: counts */
-	_Atomic uint32_t users;		 /* rules */
+	_Atomic uint32_t users;		 /* number of rules */
 	struct lock lock;
-	uint32_t points GUARDED_BY(&lock); /* guarded by lock, as is what each of them shows: */
+	uint32_t points GUARDED_BY(&lock); /* number of point[] */
 	struct {
 		uint32_t index;
 		bool bytes;
 	} point[8] GUARDED_BY(&lock);
 };
 
-/* From ibv_create_flow's attributes. 0, EINVAL (malformed) or EOPNOTSUPP (a spec or flag that is not known). */
+/* Makes a rule from the attributes of ibv_create_flow(3). 0, EINVAL (malformed) or EOPNOTSUPP (unknown spec or
+ * flag). */
 int flow_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr);
 bool flow_matches(const struct flow_rule *rule, const struct frame_key *key);
 

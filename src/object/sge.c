@@ -6,7 +6,7 @@ bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge
 	for (uint32_t i = 0; i < count; i++) {
 		struct mr *mr;
 
-		if (sge[i].length == 0) /* IBTA 10.7.2.1: a key of no bytes is not looked at */
+		if (sge[i].length == 0) /* IBTA 10.7.2.1: the key of an SGE of length 0 is not checked */
 			continue;
 		mr = sge_region(hca, pd, &sge[i], access);
 		if (!mr)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scatter/gather lists: from local keys to bytes. Offsets count from the first byte of the list. */
+/* Scatter/gather lists: from local keys to bytes. Offsets count from the first byte of the list. Any thread may
+ * call. */
 #ifndef UROCE_SGE_H
 #define UROCE_SGE_H
 
 #include "object/mr.h"
 
-/* What of a list is still to be gone through: `left` bytes, from byte `offset` of the `count` SGEs at `sge` on. */
+/* The rest of a list: `left` bytes, from byte `offset` of the `count` SGEs at `sge` on. */
 struct sge_rest {
 	const struct ibv_sge *sge;
 	uint32_t count;
@@ -13,7 +14,7 @@ struct sge_rest {
 	uint64_t offset;
 };
 
-/* The next bytes, as an SGE of their own: a part of one of the list's. False: there are no more. */
+/* Returns the next bytes as an SGE of their own, a part of one SGE of the list. False: none are left. */
 static inline bool sge_next(struct sge_rest *rest, struct ibv_sge *part)
 {
 	if (!rest->left)
@@ -33,8 +34,8 @@ static inline bool sge_next(struct sge_rest *rest, struct ibv_sge *part)
 	return false;
 }
 
-/* A region that is held, if `length` bytes from an SGE's address on are memory of the domain in it with these rights.
- */
+/* Returns `mr`, which has a hazard pointer, if `length` bytes from the address of the SGE are in it, in this domain,
+ * with these rights. Else puts it and returns NULL. */
 static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, uint32_t length,
 				    unsigned access)
 {
@@ -45,20 +46,21 @@ static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const st
 	return NULL;
 }
 
-/* The region of an SGE, if that is such memory; else NULL. The caller puts it back. */
+/* The region of an SGE, checked as above; else NULL. The caller calls mr_put(). */
 static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, unsigned access)
 {
 	return sge_within(mr_get(hca, sge->lkey), pd, sge, sge->length, access);
 }
 
-/* The same for somebody who most often asks for the same one, and of what is not all the SGE. */
+/* The same for the first `length` bytes of an SGE, with a cache of the last lookup. */
 static inline struct mr *sge_region_again(struct hca *hca, struct mr_last *last, const struct pd *pd,
 					  const struct ibv_sge *sge, uint32_t length, unsigned access)
 {
 	return sge_within(mr_get_again(hca, last, sge->lkey), pd, sge, length, access);
 }
 
-/* Copies bytes to the beginning of an SGE, which is as long. False: that is not writable memory of the domain. */
+/* Copies `length` bytes to the beginning of an SGE, which has at least that length. False: it is not writable memory of
+ * the domain. */
 static inline bool sge_store(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, const void *bytes,
 			     uint32_t length)
 {
@@ -73,11 +75,11 @@ static inline bool sge_store(struct hca *hca, const struct pd *pd, const struct 
 	return ok;
 }
 
-/* Whether every SGE names memory of the domain with these rights. */
+/* True if every SGE names memory of the domain with these rights. */
 bool sge_allowed(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, unsigned access);
 
-/* Copies `length` bytes into the list from `offset` on. False: an SGE is not writable memory of the domain (the
- * bytes before it are written). The list is long enough: the caller has checked. */
+/* Copies `length` bytes into the list from `offset` on. False: an SGE is not writable memory of the domain (the bytes
+ * before it are written). The caller has checked that the list is long enough. */
 bool sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		 const void *bytes, uint32_t length);
 

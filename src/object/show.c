@@ -11,7 +11,7 @@ static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* Whether it has bytes of this process's memory. */
+/* True if the region is memory of this process. */
 static bool is_memory(const struct mr *mr)
 {
 	return !(mr->access & (MR_NULL | MR_DMABUF));
@@ -29,7 +29,7 @@ void show_region(struct mr *mr)
 	if (!is_memory(mr))
 		return;
 	shareable_make(s->arena, mr->memory, mr->length, !mr_is_indirect(mr), &where);
-	/* what may not be there is no place for others to reach into: the usual way knows how */
+	/* memory that may not be present is not for one-sided operations of others: the queue handles it */
 	if (mr_is_indirect(mr))
 		return;
 	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
@@ -97,7 +97,7 @@ static bool is_target(const struct qp *qp)
 {
 	if (!qp->alive || qp->transport != TRANSPORT_RC)
 		return false;
-	/* the first request tells a QP in RTR that the connection stands: it has to come as a packet */
+	/* the first request tells a QP in RTR that the connection is established: it must arrive as a packet */
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);
 }
 
@@ -112,7 +112,7 @@ void show_qp(struct qp *qp)
 		share_close_qp(s, qp->index);
 		return;
 	}
-	if (!qp->resp.response_size) /* as many as the responder would remember */
+	if (!qp->resp.response_size) /* it remembers no READs and atomics, so it allows none */
 		access &= IBV_ACCESS_REMOTE_WRITE;
 	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,
 		      share_pair(qp->path.sgid.raw, qp->base.qp_num, qp->path.dgid.raw, qp->attr.dest_qp_num));
@@ -120,8 +120,8 @@ void show_qp(struct qp *qp)
 
 void show_settle(struct hca *hca)
 {
-	/* Where there is no region nobody is inside: whoever closed the last one has waited. Sequentially consistent,
-	 * with the closing of the QP that comes before: who got in by that one saw a region that had been counted. */
+	/* Without regions no visitor is inside: closing the last one has waited. Sequentially consistent, with the
+	 * closing of the QP before: a visitor that entered by that QP saw a region that was counted. */
 	if (hca->share && atomic_load_explicit(&hca->regions, memory_order_seq_cst))
 		share_settle(hca->share);
 }

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
-/* As in qp.c: whoever comes late may be looking at the lock of an earlier SRQ in this memory. */
+/* As in qp.c: a thread may still be checking the lock of an earlier SRQ in this memory. */
 static void srq_clear(struct srq *srq) REQUIRES(srq->rq.lock)
 {
 	static_assert(offsetof(struct rq, lock) == 0, "the lock is what stays");
@@ -57,7 +57,7 @@ struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *
 		return NULL;
 	lock_take(&srq->rq.lock);
 	found = srq->alive && srq->xrcd && xrcd_same(&srq->xrcd->name, domain);
-	if (found) /* relaxed: under the lock, as is srq_destroy()'s end of it */
+	if (found) /* relaxed: under the lock, as is the end of use in srq_destroy() */
 		atomic_fetch_add_explicit(&srq->inside, 1, memory_order_relaxed);
 	lock_drop(&srq->rq.lock);
 	return found ? srq : NULL;
@@ -65,7 +65,7 @@ struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *
 
 void srq_leave(struct srq *srq)
 {
-	/* release: what we did there is over before srq_destroy() sees us gone */
+	/* release: all use of the SRQ is over before srq_destroy() sees the count */
 	atomic_fetch_sub_explicit(&srq->inside, 1, memory_order_release);
 }
 
@@ -86,7 +86,7 @@ void srq_destroy(struct srq *srq)
 	pool_free(&srq->hca->srqs, srq->number & 0xffff);
 }
 
-/* Whether the event is due: once, until the limit is set again. */
+/* True if the event is due: once, until the limit is set again. */
 static bool limit_reached(struct srq *srq) REQUIRES(srq->rq.lock)
 {
 	if (srq->rq.tail - srq->rq.head >= srq->limit)
@@ -106,7 +106,7 @@ bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t
 
 	lock_take(&srq->rq.lock);
 	found = rq_take(&srq->rq, credit, out, position);
-	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head, memory_order_relaxed); /* of use under the lock only */
+	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head, memory_order_relaxed); /* only read under the lock */
 	low = found && limit_reached(srq);
 	lock_drop(&srq->rq.lock);
 	if (unlikely(low))
@@ -136,7 +136,7 @@ int srq_modify(struct srq *srq, uint32_t depth, uint32_t limit, int mask)
 		err = rq_resize(&srq->rq, depth);
 	if (!err && (mask & IBV_SRQ_LIMIT)) {
 		srq->limit = limit;
-		/* whoever arms too late is told at once: no message may come that would tell him later */
+		/* if the queue is below the limit already, report it now: no later message may do so */
 		low = limit_reached(srq);
 	}
 	lock_drop(&srq->rq.lock);

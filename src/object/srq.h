@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A shared receive queue: receives that the messages of many QPs use. verbs/srq.c makes and destroys it; it
- * lives in hca->srqs. A slot is free as soon as a message has taken its receive, since it takes a copy
- * (completions come in any order, from CQs of many QPs, so they could not tell how far the ring is done
- * with). `rq.lock` guards all below it. Any thread may call. */
+/* A shared receive queue: receives for the messages of many QPs. verbs/srq.c creates and destroys it; it lives in
+ * hca->srqs. A message copies its receive, so the slot is free as soon as it is taken. (Completions come in any order,
+ * from the CQs of many QPs, so they cannot tell which slots are free.) `rq.lock` guards all below it. Any thread may
+ * call. */
 #ifndef UROCE_SRQ_H
 #define UROCE_SRQ_H
 
@@ -13,23 +13,23 @@
 #include "object/xrcd.h"
 
 struct srq {
-	struct ibv_srq base; /* what the application holds: first */
+	struct ibv_srq base; /* what the application has: first */
 	struct hca *hca;
 	struct pd *pd;
-	uint32_t number;	/* the process's slot, and where it stands in hca->srqs: what an XRCETH says */
-	_Atomic uint32_t users; /* QPs */
-	/* XRC, else NULL: completions go there, whatever QP a message came to */
+	uint32_t number;	/* slot of the process and index in hca->srqs: the number in an XRCETH */
+	_Atomic uint32_t users; /* number of QPs */
+	/* XRC, else NULL: completions go to `cq`, whatever QP a message came to */
 	struct xrcd *xrcd;
 	struct cq *cq;
-	_Atomic uint32_t inside; /* packets that srq_enter() let in */
+	_Atomic uint32_t inside; /* packets between srq_enter() and srq_leave() */
 
 	struct rq rq;
 	bool alive;	 /* between create and destroy */
-	uint32_t limit;	 /* SRQ_LIMIT_REACHED when there are fewer receives than that; 0: not armed */
+	uint32_t limit;	 /* SRQ_LIMIT_REACHED when there are fewer receives than this; 0: not armed */
 	uint32_t events; /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
-/* Limits were checked by the caller, who fills base. `xrcd` and `cq`: of XRC, else NULL. NULL and errno ENOMEM. */
+/* The caller has checked the limits, and fills base. `xrcd` and `cq`: for XRC, else NULL. NULL and errno ENOMEM. */
 struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct cq *cq, uint32_t depth,
 		       uint32_t max_sge);
 void srq_destroy(struct srq *srq) EXCLUDES(srq->rq.lock); /* no QP uses it any more */
@@ -40,7 +40,7 @@ static inline int srq_check(const struct ibv_srq *base)
 	return !base ? EINVAL : base->handle != (((const struct srq *)base)->number & 0xffff) ? ENOENT : 0;
 }
 
-/* The XRC SRQ of that number, if it is of that domain; else NULL. It stays until srq_leave(), which must come soon. */
+/* The XRC SRQ with that number if it is of that domain; else NULL. It stays until srq_leave(), which must come soon. */
 struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *domain);
 void srq_leave(struct srq *srq);
 
@@ -48,8 +48,8 @@ void srq_leave(struct srq *srq);
 bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t *position) EXCLUDES(srq->rq.lock);
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) EXCLUDES(srq->rq.lock);
 
-/* What `mask` (enum ibv_srq_attr_mask) says, all or nothing. 0, -EINVAL (fewer than are posted, a limit that
- * is more than the queue takes) or -ENOMEM. */
+/* Changes what `mask` (enum ibv_srq_attr_mask) selects, all or nothing. 0, -EINVAL (more are posted than `depth`, or
+ * `limit` exceeds the queue) or -ENOMEM. */
 int srq_modify(struct srq *srq, uint32_t depth, uint32_t limit, int mask) EXCLUDES(srq->rq.lock);
 
 #endif

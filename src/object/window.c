@@ -25,7 +25,7 @@ struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
 	return w;
 }
 
-/* Nobody enters by it any more, and the region is free to go. */
+/* Closes the window, so that its region may be deregistered. */
 static void unbind(struct hca *hca, struct mr *w) REQUIRES(hca->window_lock)
 {
 	if (!w->region)
@@ -47,19 +47,19 @@ void window_destroy(struct mr *w)
 	mr_free(w, &hca->windows);
 }
 
-/* IBTA 10.6.7.2.6: what may be bound to what. */
+/* IBTA 10.6.7.2.6: the rules for the region of a bind. */
 static bool region_allows(const struct mr *mr, const struct pd *pd, const struct window_bind *b)
 {
 	unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	unsigned need = MR_LOCAL | IBV_ACCESS_MW_BIND | (b->access & writes ? IBV_ACCESS_LOCAL_WRITE : 0);
 
-	/* offsets within offsets would be asked for by mistake */
+	/* an offset into a zero-based region is taken for a mistake */
 	return !(mr->access & IBV_ACCESS_ZERO_BASED) && mr_allows(mr, pd, b->address, b->length, need);
 }
 
 static bool object_window_allows(const struct mr *w, const struct pd *pd, const struct window_bind *b)
 {
-	if (!w->type || w->pd != pd) /* it may have gone since the request was posted */
+	if (!w->type || w->pd != pd) /* it may have been freed since the request was posted */
 		return false;
 	if (w->type == IBV_MW_TYPE_1)
 		return !(b->access & IBV_ACCESS_ZERO_BASED);
@@ -90,7 +90,7 @@ bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const
 	lock_take(&hca->window_lock);
 	ok = object_window_allows(w, pd, b);
 	if (ok && b->length) {
-		/* the lock keeps it where it is when its windows have been counted: mr_deregister() */
+		/* the lock keeps the region alive once its windows are counted: mr_deregister() */
 		region = mr_get(hca, b->lkey);
 		ok = region && region_allows(region, pd, b);
 		if (ok)
@@ -113,7 +113,7 @@ bool window_invalidate(struct hca *hca, const struct pd *pd, uint64_t qp_serial,
 		return false;
 	mr_put(w);
 	lock_take(&hca->window_lock);
-	/* acquire pairs with mr_open(): whose key it is */
+	/* acquire pairs with mr_open(): the fields belong to this key */
 	ok = atomic_load_explicit(&w->key, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 && w->pd == pd &&
 	     w->qp_serial == qp_serial;
 	if (ok)
@@ -128,8 +128,8 @@ struct mr *window_enter(struct mr *w, uint64_t qp_serial)
 
 	if (!w->qp_serial || w->qp_serial == qp_serial) {
 		region = w->region;
-		/* unbind() waits until nobody is in the window, and only then may the region go, which waits for this
-		 */
+		/* unbind() waits for users of the window; only then the region can be closed, and that waits for this
+		 * hazard pointer */
 		hazard_swap(w, region);
 	} else {
 		mr_put(w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an XRC queue pair has beside what every queue pair has (docs/xrc.md). qp_create() makes it, qp_destroy() frees
- * it, qp->lock guards it. */
+/* The part of a queue pair that only XRC has (docs/xrc.md). qp_create() makes it, qp_destroy() frees it, qp->lock
+ * guards it. */
 #ifndef UROCE_XRC_H
 #define UROCE_XRC_H
 
@@ -12,43 +12,43 @@ struct qp;
 struct srq;
 struct remote;
 
-/* Where the responder of a target is, as its owner knows: loop/target.h. Of a delegate: which one of the owner's moves
- * it is for. */
+/* The process that has the responder of a target, as its owner knows: loop/target.h. In a delegate: which move of the
+ * owner it belongs to. */
 struct xrc_delegation {
-	uint8_t to;	       /* the slot of the process whose delegate takes what comes; 0: this one */
-	bool rests, wanted;    /* it is between messages; a packet for somebody else has come and was dropped */
-	uint32_t epoch;	       /* how often it has moved */
-	uint64_t incarnation;  /* random; 0: it never has, since RESET */
-	psn_t begin, expected; /* from where on it is there, and how far it was heard to be */
+	uint8_t to;	    /* slot of the process whose delegate takes the packets; 0: this one */
+	bool rests, wanted; /* rests: between messages; wanted: a packet for another process has come and was dropped */
+	uint32_t epoch;	    /* number of moves */
+	uint64_t incarnation;  /* random; 0: no move since RESET */
+	psn_t begin, expected; /* first PSN of the delegate; last known expected PSN */
 	uint32_t begin_msn, msn;
 };
 
-/* One that has a target open, other than its maker. */
+/* A process or QP that has opened a target, other than its creator. */
 struct xrc_opener {
-	struct list link;      /* in the target's openers */
-	struct qp *view;       /* what the application holds; NULL: another process has it open ... */
-	struct remote *remote; /* ... by this connection: verbs/remote_qp.h */
+	struct list link;      /* in xrc.openers of the target */
+	struct qp *view;       /* what the application has; NULL: another process has opened it ... */
+	struct remote *remote; /* ... over this connection: verbs/remote_qp.h */
 };
 
 struct xrc {
 	/* of a target */
 	struct xrcd_name domain;
-	struct srq *srq; /* what the packet at hand names; NULL: nothing */
-	uint32_t srqn;	 /* what the message at hand names */
+	struct srq *srq; /* the SRQ that the packet at hand names; NULL: none */
+	uint32_t srqn;	 /* the SRQ number that the message at hand names */
 	struct xrc_delegation delegation;
 
 	/* of an initiator */
-	bool is_passed_on; /* it has named an SRQ of another process than its peer's: so it sends by UDP, not by the
-			      ring */
+	bool is_passed_on; /* it has named an SRQ of a process other than its peer: so it sends by UDP, not by the ring
+			    */
 
-	/* of a target that may be opened several times, each time with a struct qp of its own, a view:
+	/* of a target that can be opened several times; each opener has a struct qp of its own, a view:
 	 * verbs/shared_qp.c */
-	struct qp *real;       /* of a view: the QP. Constant */
-	struct xrcd *xrcd;     /* of a view and of its maker's QP: what it was opened by. Constant */
-	struct list openers;   /* views and remote processes ... */
-	uint32_t open;	       /* ... how many have it open, its maker among them ... */
-	bool is_closed;	       /* ... which has closed it */
-	struct remote *remote; /* of a QP that is in another process: the connection to it. Constant */
+	struct qp *real;       /* of a view: the real QP. Constant */
+	struct xrcd *xrcd;     /* of a view and of its creator's QP: the domain by which it was opened. Constant */
+	struct list openers;   /* views and remote processes */
+	uint32_t open;	       /* number of openers, the creator included */
+	bool is_closed;	       /* the creator has closed it */
+	struct remote *remote; /* of a QP in another process: the connection to it. Constant */
 };
 
 #endif

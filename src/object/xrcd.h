@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An XRC domain (IBTA annex A14): messages that arrive at its target QPs may use its SRQs, whichever process has
- * opened it for either. Made and freed by verbs/xrcd.c; `users` counts the objects in it. What a domain is stands in
- * its name: those with the same one are the same. */
+/* An XRC domain (IBTA annex A14): messages that arrive at its target QPs may use its SRQs, also if different processes
+ * have opened it for the QP and the SRQ. verbs/xrcd.c creates and frees it; `users` counts the objects in it. Two
+ * domains with the same name are the same. */
 #ifndef UROCE_XRCD_H
 #define UROCE_XRCD_H
 
@@ -11,14 +11,14 @@
 
 struct hca;
 
-/* Of a file, its device and inode; else a random number, and nobody else finds it. */
+/* The device and inode of a file; without a file, a random number, so the domain is private. */
 struct xrcd_name {
 	uint64_t device, inode;
 };
-#define XRCD_PRIVATE UINT64_MAX /* in place of the device */
+#define XRCD_PRIVATE UINT64_MAX /* the device of a private domain */
 
 struct xrcd {
-	struct ibv_xrcd base; /* what the application holds: first */
+	struct ibv_xrcd base; /* what the application has: first */
 	struct hca *hca;
 	struct xrcd_name name;
 	_Atomic uint32_t users;

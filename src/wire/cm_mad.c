@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each message is a table of its fields; both directions go by it. */
+/* Connection management datagrams: each message is a table of its fields, used by the parser and the encoder. */
 #include "wire/cm_mad.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@ enum {
 	CLASS_CM = 7,
 	CLASS_VERSION = 2,
 	METHOD_SEND = 3,
-	DATA = sizeof(struct mad_header), /* offsets below count from here */
+	DATA = sizeof(struct mad_header), /* the offsets below are relative to this */
 };
 
 struct field {
-	uint16_t byte;	 /* where it begins in the message ... */
-	uint8_t bit;	 /* ... and at which bit of that byte, the most significant being 0 */
-	uint8_t bits;	 /* 0: it is `size` bytes, not a number */
+	uint16_t byte;	 /* first byte in the message ... */
+	uint8_t bit;	 /* ... and bit in that byte, 0 is the most significant */
+	uint8_t bits;	 /* 0: `size` bytes, not a number */
 	uint16_t member; /* in struct cm_mad */
 	uint16_t size;	 /* of the member */
 };
@@ -48,7 +48,7 @@ struct field {
 
 #define IDS NUMBER(0, 0, 32, local_id), NUMBER(4, 0, 32, remote_id)
 
-/* IBTA 12.6.5. In LAP (12.8.1) the alternate path is packed in another way. */
+/* IBTA 12.6.5. LAP (12.8.1) packs the alternate path differently. */
 #define REQ_ROUTE(at, path)                                                                                           \
 	NUMBER(at, 0, 16, path.local_lid), NUMBER((at) + 2, 0, 16, path.remote_lid), BYTES((at) + 4, path.local_gid), \
 		BYTES((at) + 20, path.remote_gid), NUMBER((at) + 36, 0, 20, path.flow_label),                         \
@@ -173,7 +173,7 @@ static void put_bits(uint8_t *at, uint32_t bit, uint32_t bits, uint64_t v)
 {
 	uint32_t bytes = (bit + bits + 7) / 8;
 
-	v = v << (64 - bits) >> bit; /* too large a value loses its upper bits */
+	v = v << (64 - bits) >> bit; /* a value that is too large loses its upper bits */
 	for (uint32_t i = 0; i < bytes; i++)
 		at[i] |= (uint8_t)(v >> (56 - 8 * i));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection management datagrams as values (IBTA 12.6, 12.11): the common MAD header, the eleven messages,
- * and what the RDMA IP CM service (annex A11) puts at the head of their private data. Nothing above wire/
- * sees a byte offset. */
+/* Connection management datagrams as values (IBTA 12.6, 12.11): the common MAD header, the eleven messages, and the
+ * header that the RDMA IP CM service (annex A11) puts at the start of their private data. Nothing above wire/ uses byte
+ * offsets. A struct cm_mad belongs to its caller. */
 #ifndef UROCE_CM_MAD_H
 #define UROCE_CM_MAD_H
 
@@ -15,7 +15,7 @@ enum {
 	CM_INFO_MAX = 72, /* additional reject, SIDR or alternate path information */
 };
 
-/* The attribute id says which message it is. */
+/* The message types: values of the attribute id. */
 enum cm_message {
 	CM_REQ = 0x10,
 	CM_MRA,
@@ -32,14 +32,14 @@ enum cm_message {
 #define CM_FIRST    CM_REQ
 #define CM_MESSAGES (CM_APR - CM_FIRST + 1)
 
-/* What an MRA or a REJ speaks of (12.6.6, 12.6.7). */
+/* The message that an MRA or a REJ refers to (12.6.6, 12.6.7). */
 enum cm_about {
 	CM_ABOUT_REQ = 0,
 	CM_ABOUT_REP = 1,
-	CM_ABOUT_OTHER = 2, /* MRA: a LAP; REJ: no message, but that none came in time */
+	CM_ABOUT_OTHER = 2, /* MRA: a LAP; REJ: none, as no message came in time */
 };
 
-/* IBTA 12.6.7.2: those that we send or explain. */
+/* IBTA 12.6.7.2: the reasons that uroce sends or explains. */
 enum cm_reason {
 	CM_REASON_NO_QP = 1,
 	CM_REASON_NO_RESOURCES = 3,
@@ -74,21 +74,21 @@ struct cm_route {
 	uint8_t rate, traffic_class, hop_limit, sl, subnet_local, ack_timeout;
 };
 
-/* One struct for all: a field means something in the messages that name it. Numbers in host byte order. */
+/* One struct for all messages: a field is valid in the messages that its comment names. Numbers in host byte order. */
 struct cm_mad {
 	enum cm_message message;
 	uint16_t status;
 	uint64_t transaction;
 	uint32_t modifier;
 
-	uint32_t local_id; /* the sender's; of SIDR: the request's */
+	uint32_t local_id; /* of the sender; SIDR: of the request */
 	uint32_t remote_id;
 
 	uint64_t service;   /* REQ, SIDR_REQ, SIDR_REP */
-	uint64_t ca_guid;   /* REQ, REP: the sender's adapter */
+	uint64_t ca_guid;   /* REQ, REP: adapter of the sender */
 	uint32_t qkey;	    /* REQ, REP, SIDR_REP */
-	uint32_t qpn;	    /* REQ, REP, SIDR_REP: the sender's; DREQ, LAP: the receiver's */
-	uint32_t psn;	    /* REQ, REP: that the receiver of the message is to begin with */
+	uint32_t qpn;	    /* REQ, REP, SIDR_REP: of the sender; DREQ, LAP: of the receiver */
+	uint32_t psn;	    /* REQ, REP: first PSN that the receiver of the message sends */
 	uint32_t vendor_id; /* REQ, REP: for enhanced connection establishment */
 	uint32_t local_eecn, remote_eecn;
 	uint8_t responder_resources, initiator_depth; /* REQ, REP */
@@ -106,20 +106,20 @@ struct cm_mad {
 
 	uint8_t info_length; /* REJ, SIDR_REP, APR */
 	uint8_t info[CM_INFO_MAX];
-	uint8_t private_data[CM_PRIVATE_MAX]; /* cm_private_bytes() of them */
+	uint8_t private_data[CM_PRIVATE_MAX]; /* cm_private_bytes() bytes are valid */
 };
 
-/* Bytes -> values. 0, or -EBADMSG: not a connection management message, or one that contradicts itself. */
+/* Parses a message. 0, or -EBADMSG: not a connection management message, or inconsistent. */
 int cm_mad_parse(struct cm_mad *m, const uint8_t bytes[CM_MAD_BYTES]);
 void cm_mad_encode(const struct cm_mad *m, uint8_t bytes[CM_MAD_BYTES]);
 
-/* How many bytes of private data that message carries, always. */
+/* The fixed length of the private data of that message, in bytes. */
 uint32_t cm_private_bytes(enum cm_message message);
 
-/* "REQ" ... */
+/* The name of a message: "REQ" ... */
 const char *cm_message_name(enum cm_message message);
 
-/* Annex A11: at the head of the private data of a REQ or SIDR_REQ to an IP service. */
+/* Annex A11: the header of the private data of a REQ or SIDR_REQ to an IP service. */
 enum {
 	CM_IP_BYTES = 36,
 	CM_IP_VERSION = 0,
@@ -130,11 +130,11 @@ struct cm_ip {
 	uint16_t from_port;
 };
 
-/* 0, or -EBADMSG: not a version of the header, or of IP, that we know. */
+/* 0, or -EBADMSG: unknown version of the header or of IP. */
 int cm_ip_parse(struct cm_ip *ip, const uint8_t bytes[CM_IP_BYTES]);
 void cm_ip_encode(const struct cm_ip *ip, uint8_t bytes[CM_IP_BYTES]);
 
-/* Times of the CM are 4.096 us << exponent (IBTA 12.6). In ns. */
+/* Converts a time of the CM, 4.096 us << exponent (IBTA 12.6), to ns. */
 static inline uint64_t cm_time(uint8_t exponent)
 {
 	return 4096ull << (exponent & 31);

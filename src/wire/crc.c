@@ -14,7 +14,7 @@
 
 #include "wire/crc.h"
 
-/* A program may write into what it sends: whatever is there then goes, and the race is its own. */
+/* A program may write to a buffer while it is sent: then the new bytes are sent, and the race is the program's. */
 #define MAY_CHANGE __attribute__((no_sanitize("thread")))
 
 crc_function *crc_best;
@@ -65,7 +65,7 @@ static void crc_make_tables(void)
 		crc_multiples(table[k], crc_power(8 * (k + 1)));
 }
 
-/* Register in, register out: without the inversions. */
+/* From register to register, without the inversions. */
 MAY_CHANGE static uint32_t table_register(uint32_t r, const uint8_t *bytes, uint64_t n)
 {
 	for (; n >= 8; n -= 8, bytes += 8) {
@@ -91,8 +91,8 @@ static crc_function *find_table(void)
 	return crc_table;
 }
 
-/* --- ISA-L: chooses among its own variants by processor. Opened, not linked: a program under our preload
- * must start where it is not installed. --- */
+/* --- ISA-L: it selects its own variant by processor. Opened by dlopen(3), not linked: a program under the preload
+ * library must start where ISA-L is not installed. --- */
 
 static crc_function *find_isal(void)
 {
@@ -107,15 +107,15 @@ static crc_function *find_isal(void)
 
 #if defined(__x86_64__)
 
-/* --- carry-less multiplication. A block of bits counts as much as one that comes d bits later and is
- * multiplied by x^d, and modulo the polynomial that fits into the later one's place: so blocks fold into each
- * other until one is left. A lane of 128 bits folds as two halves, the first of which stands 64 bits further
- * ahead. Bits are reflected, so a carry-less product is one bit too low: it counts as x too much. --- */
+/* --- carry-less multiplication. A block of bits is equivalent to one that comes d bits later and is multiplied by x^d;
+ * reduced modulo the polynomial, the product fits into the place of the later one: so blocks fold into each other until
+ * one is left. A lane of 128 bits folds as two halves, the first of which is 64 bits further ahead. Bits are reflected,
+ * so a carry-less product is one bit too low, which multiplies it by x. --- */
 
 struct fold {
-	__m128i by; /* first half's and second half's factor */
+	__m128i by; /* factors of the first and the second half */
 };
-static struct fold fold_32, fold_128, fold_256, fold_512, fold_1024, fold_2048; /* by the distance in bits */
+static struct fold fold_32, fold_128, fold_256, fold_512, fold_1024, fold_2048; /* named by the distance in bits */
 
 static void make_fold(struct fold *f, int64_t distance)
 {
@@ -135,7 +135,7 @@ static void make_folds(void)
 
 #define CLMUL128       MAY_CHANGE __attribute__((target("pclmul,avx")))
 #define CLMUL256       MAY_CHANGE __attribute__((target("pclmul,avx2,vpclmulqdq")))
-#define CLMUL256_LEAST 512 /* bytes: fewer take no longer by 128 bits */
+#define CLMUL256_LEAST 512 /* bytes: with fewer, 128 bits are as fast */
 #define CLMUL512       MAY_CHANGE __attribute__((target("pclmul,avx,avx512f,vpclmulqdq")))
 
 CLMUL128 static inline __m128i load_128(const uint8_t *bytes)
@@ -143,7 +143,7 @@ CLMUL128 static inline __m128i load_128(const uint8_t *bytes)
 	return _mm_loadu_si128((const void *)bytes);
 }
 
-/* `lane`, folded into what comes later. */
+/* Folds `lane` into `later`. */
 CLMUL128 static inline __m128i fold_lane(__m128i lane, __m128i by, __m128i later)
 {
 	__m128i first = _mm_clmulepi64_si128(lane, by, 0x00), second = _mm_clmulepi64_si128(lane, by, 0x11);
@@ -151,8 +151,8 @@ CLMUL128 static inline __m128i fold_lane(__m128i lane, __m128i by, __m128i later
 	return _mm_xor_si128(_mm_xor_si128(first, second), later);
 }
 
-/* `lane` and the n < 16 bytes after it, with at least 16 - n bytes before these: the lane that ends where they do, into
- * which the bytes that stand before it fold. */
+/* Folds `lane` and the n < 16 bytes after it into one lane, which ends where these bytes end. At least 16 - n bytes
+ * must precede them. */
 CLMUL128 static inline __m128i fold_tail(__m128i lane, const uint8_t *bytes, uint64_t n)
 {
 	static const uint8_t none_some_none[48] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
@@ -164,8 +164,8 @@ CLMUL128 static inline __m128i fold_tail(__m128i lane, const uint8_t *bytes, uin
 			 _mm_blendv_epi8(_mm_shuffle_epi8(lane, here), load_128(bytes + n - 16), here));
 }
 
-/* The register after `lane` and n more bytes, which have 16 others before them. Of a lane, the first half is folded to
- * where 96 bits are left, and of those the last 32 are in the register's place. */
+/* The register after `lane` and n more bytes, with at least 16 bytes before them. The first half of the lane is folded
+ * until 96 bits are left; the last 32 of those are at the place of the register. */
 CLMUL128 static inline uint32_t fold_rest(__m128i lane, const uint8_t *bytes, uint64_t n)
 {
 	__m128i left;
@@ -221,7 +221,7 @@ CLMUL256 static inline __m256i fold_pair(__m256i pair, __m256i by, __m256i later
 	return _mm256_xor_si256(_mm256_xor_si256(first, second), later);
 }
 
-/* As crc_clmul, two lanes to a register. */
+/* crc_clmul() with two lanes per register. */
 CLMUL256 static uint32_t crc_clmul256(uint32_t crc, const uint8_t *bytes, uint64_t n)
 {
 	__m256i by = _mm256_broadcastsi128_si256(fold_256.by), far = _mm256_broadcastsi128_si256(fold_1024.by), pair[4];
@@ -244,7 +244,7 @@ CLMUL256 static uint32_t crc_clmul256(uint32_t crc, const uint8_t *bytes, uint64
 	return ~fold_rest(lane, bytes, n);
 }
 
-/* Where there is AVX-512, ISA-L uses that; else it takes 128 bits at a time. */
+/* Not with AVX-512, which ISA-L uses; without it, ISA-L takes 128 bits at a time. */
 static crc_function *find_clmul256(void)
 {
 	if (!find_clmul() || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq") ||
@@ -260,7 +260,7 @@ CLMUL512 static inline __m512i fold_lanes(__m512i lanes, __m512i by, __m512i lat
 	return _mm512_ternarylogic_epi64(first, second, later, 0x96); /* exclusive or of the three */
 }
 
-/* As crc_clmul, four lanes to a register. */
+/* crc_clmul() with four lanes per register. */
 CLMUL512 static uint32_t crc_clmul512(uint32_t crc, const uint8_t *bytes, uint64_t n)
 {
 	__m512i by = _mm512_broadcast_i32x4(fold_512.by), far = _mm512_broadcast_i32x4(fold_2048.by), lanes[4];

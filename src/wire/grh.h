@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The global route header: the 40 bytes that stand before the data in the receive of a datagram. For IPv4
- * these are 20 bytes of no meaning and the IP header (IBTA annex A17.4.5.2). */
+/* The global route header: the 40 bytes before the data in the receive of a datagram. For IPv4 these are 20 bytes
+ * without meaning and the IP header (IBTA annex A17.4.5.2). */
 #ifndef UROCE_GRH_H
 #define UROCE_GRH_H
 
@@ -10,21 +10,20 @@
 
 #define GRH_BYTES 40
 
-/* Which kind it is, as adapters say it in ibv_wc.sl of a datagram, where RoCE has no service level: annex A17.4.5.1
- * demands a flag somewhere in the completion, and UCX looks for it there. */
+/* The kind of header, which adapters report in ibv_wc.sl of a datagram, since RoCE has no service level: annex
+ * A17.4.5.1 requires a flag somewhere in the completion, and UCX reads it there. */
 enum grh_kind {
-	GRH_IPV6 = 0x9, /* 8: there is a UDP header */
+	GRH_IPV6 = 0x9, /* bit 3: there is a UDP header */
 	GRH_IPV4 = 0xa,
 };
 enum grh_kind grh_kind(const struct packet *p);
 
-/* The header of a received packet that came from `from` to p->to (addresses as GIDs: IPv4 is ::ffff:a.b.c.d).
- * Of what a socket does not show, it has likely values: the hop limit is 64, the flow label and IPv4
- * identification are 0. */
+/* Writes the header of a received packet from `from` to p->to (addresses as GIDs: IPv4 is ::ffff:a.b.c.d). Fields that
+ * a socket does not show get likely values: the hop limit is 64, the flow label and IPv4 identification are 0. */
 void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES]);
 
-/* The one of the last packet, which the next one's most often is as well: all that it depends on, besides the
- * transport. */
+/* Cache of the header of the last packet, which most often is that of the next one too: all values that it depends on,
+ * except the transport. */
 struct grh_kept {
 	uint64_t from[2], to[2];
 	uint32_t length; /* of the payload */
@@ -32,7 +31,7 @@ struct grh_kept {
 	uint8_t kind;
 	uint8_t header[GRH_BYTES];
 };
-/* The header of this packet; it stays until the next call. */
+/* The header of this packet; valid until the next call. */
 static inline const uint8_t *grh_keep(struct grh_kept *kept, const struct packet *p, const uint8_t from[16])
 {
 	uint64_t ends[4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The headers of a RoCEv2 packet as they stand on the wire (IBTA 9.2 to 9.4), and the one order in which they
- * come. Included by wire/ only: everybody else works with struct packet. */
+/* The headers of a RoCEv2 packet in wire format (IBTA 9.2 to 9.4), and their order. Only wire/ includes this file: all
+ * others use struct packet. */
 #ifndef UROCE_HEADERS_H
 #define UROCE_HEADERS_H
 
@@ -22,7 +22,7 @@ struct bth {
 #define BTH_FECN	(1u << 31)
 #define BTH_BECN	(1u << 30)
 #define BTH_ACK_REQUEST (1u << 31)
-#define BTH_MASKED_BYTE 4 /* with FECN and BECN, which switches may set: the ICRC takes it as ones */
+#define BTH_MASKED_BYTE 4 /* the byte with FECN and BECN, which switches may set: the ICRC takes it as ones */
 static_assert(sizeof(struct bth) == 12, "IBTA 9.2");
 
 struct rdeth {

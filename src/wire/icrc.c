@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ICRC. A CRC is linear: changing bits of a packet changes the CRC by a value that depends on those bits
- * and on how many bytes follow them, and on nothing else. So the headers that are the same for all packets of
- * a flow are summed once, what differs is put in by table; and from a CRC that is wrong follows which
- * identification would make it right. */
+/* The ICRC. A CRC is linear: changing bits of a packet changes the CRC by a value that depends only on these bits and
+ * on the number of bytes after them. So the CRC over the headers that all packets of a flow share is computed once, and
+ * tables add the fields that differ. From a wrong CRC follows the identification that would make it right. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -15,17 +14,17 @@
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
-/* What a 16-bit big-endian field somewhere before the BTH adds to the register at the BTH. */
+/* The effect of a 16-bit big-endian field before the BTH on the register at the BTH. */
 struct field {
 	uint32_t high[256], low[256];
 };
 
 static struct field ip4_length, ip4_identification, ip6_length, udp_length;
 
-/* Added before the BTH, turns the BTH's masked byte from its value into ones. */
+/* The effect on the register before the BTH that replaces the value of the masked byte by ones. */
 static uint32_t masked_byte[256];
 
-/* x^(-8n), the way back over n zero bytes, is back_low[n % 256] * back_high[n / 256]. */
+/* x^(-8n), which undoes n zero bytes, is back_low[n % 256] * back_high[n / 256]. */
 static uint32_t back_low[256], back_high[257];
 
 static void make_field(struct field *f, size_t offset, size_t headers)
@@ -77,7 +76,7 @@ static bool is_ipv4_mapped(const uint8_t addr[16])
 	return !memcmp(addr, prefix, sizeof(prefix));
 }
 
-/* The headers below have 0 in length and identification, and ones where a router may change something. */
+/* The headers below have 0 in length and identification, and ones in the fields that routers may change. */
 
 static uint32_t sum_ip4(uint32_t sum, const uint8_t saddr[16], const uint8_t daddr[16])
 {
@@ -117,7 +116,7 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8
 	uint32_t sum;
 
 	icrc_init();
-	sum = crc(0, lrh, sizeof(lrh)); /* InfiniBand's link header, which RoCE does not have */
+	sum = crc(0, lrh, sizeof(lrh)); /* the link header of InfiniBand, which RoCE does not have */
 	flow->is_ipv4 = is_ipv4_mapped(daddr);
 	sum = flow->is_ipv4 ? sum_ip4(sum, saddr, daddr) : sum_ip6(sum, saddr, daddr);
 	flow->crc = crc(sum, &udp, sizeof(udp));
@@ -137,13 +136,12 @@ uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint3
 	return crc(sum, bytes, n);
 }
 
-/* Moved back to where the four bytes of identification and flags stand, it must be a change of the identification
- * alone. */
+/* Moves the difference back to the four bytes of identification and flags: only the identification may differ there. */
 int icrc_identification(uint32_t difference, size_t length, uint16_t guess)
 {
 	size_t after = sizeof(struct ip) + sizeof(struct udphdr) - offsetof(struct ip, ip_id) + length - ICRC_BYTES;
 	uint32_t back = crc_multiply(back_low[after % 256], back_high[after / 256]);
-	uint32_t change = crc_multiply(difference, back); /* the first byte in the low bits */
+	uint32_t change = crc_multiply(difference, back); /* first byte in the low bits */
 
 	if (change >> 16)
 		return -EBADMSG;
@@ -155,7 +153,7 @@ static bool is_length(size_t length)
 	return length >= sizeof(struct bth) + ICRC_BYTES && length <= UINT16_MAX - sizeof(struct udphdr);
 }
 
-/* Between the ICRC that was received and the right one. */
+/* The XOR of the received ICRC and the right one. */
 static uint32_t difference_of(const struct icrc_flow *flow, const uint8_t *bytes, size_t length,
 			      uint16_t identification)
 {
@@ -184,7 +182,7 @@ int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length
 
 /* ---- lengths ---- */
 
-/* What the lengths in the headers add to the ICRC of a packet of so many words; by is_ipv4. */
+/* The effect of the length fields on the ICRC, by is_ipv4 and the length of the packet in words of 4 bytes. */
 static uint32_t scan_length[2][ICRC_SCAN_MOST / 4 + 1];
 static_assert(ICRC_SCAN_MOST == 4096 + PACKET_HEADERS + PACKET_TRAILER, "the longest packet");
 

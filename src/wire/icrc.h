@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The invariant CRC that ends every RoCEv2 packet: CRC-32 over the IP header, the UDP header and all that
- * follows, with the fields that routers may change taken as ones (IBTA 7.8.1 and annex A17).
+/* The invariant CRC at the end of every RoCEv2 packet: CRC-32 over the IP header, the UDP header and all that follows,
+ * with the fields that routers may change taken as ones (IBTA 7.8.1 and annex A17).
  *
- * An IPv4 packet's ICRC covers the identification, which a UDP socket neither chooses nor shows. Sent from an
- * unconnected socket with IP_PMTUDISC_DO, it is 0, and in a UDP_SEGMENT send the segment's index; from a
- * connected one, see link/udp_way.c. Received, it is found from the ICRC: see icrc_check().
+ * The ICRC of an IPv4 packet covers the identification, which a UDP socket can neither choose nor read. Sent from an
+ * unconnected socket with IP_PMTUDISC_DO, it is 0, and with UDP_SEGMENT the index of the segment; from a connected
+ * socket, see link/udp_way.c. For a received packet, it is computed from the ICRC: see icrc_check().
  *
- * A flow is constant once made: any number of threads may use it. */
+ * A flow is constant once initialised: any number of threads may use it. */
 #ifndef UROCE_ICRC_H
 #define UROCE_ICRC_H
 
@@ -17,25 +17,26 @@
 
 #define ICRC_BYTES 4
 
-/* What the ICRCs of all packets between two UDP addresses have in common. */
+/* The common part of the ICRCs of all packets between two UDP addresses. */
 struct icrc_flow {
 	uint32_t crc; /* over the headers before the BTH, with lengths and identification 0 */
 	bool is_ipv4;
 };
 
-/* Makes the tables and finds what computes CRCs fastest, once: up to a millisecond that a packet need not wait for. */
+/* Makes the tables and selects the CRC engine, once: takes up to a millisecond, so it is done before the first
+ * packet. */
 void icrc_init(void);
 
 /* Addresses as GIDs: IPv4 is ::ffff:a.b.c.d. Ports in host byte order. */
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
 		    uint16_t dport);
 
-/* The CRC over all headers before the BTH, and over the first n bytes from the BTH on, n > 4. `udp_payload`:
- * bytes of the whole packet from the BTH on, ICRC included. `identification`: the IPv4 header's. */
+/* The CRC over all headers before the BTH, and over the first n bytes from the BTH on, n > 4. `udp_payload`: bytes of
+ * the whole packet from the BTH on, ICRC included. `identification`: of the IPv4 header. */
 uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
 		    size_t n);
 
-/* The next n bytes: payload, pad. */
+/* Continues the CRC with n more bytes: payload, pad. */
 static inline uint32_t icrc_add(uint32_t icrc, const void *bytes, size_t n)
 {
 	return crc(icrc, bytes, n);
@@ -48,32 +49,32 @@ static inline void icrc_put(uint8_t at[ICRC_BYTES], uint32_t icrc)
 	memcpy(at, &icrc, ICRC_BYTES);
 }
 
-/* Whether a received packet's ICRC is right: `bytes` from the BTH on, ICRC included. Returns the IPv4
- * identification that it was sent with (0 for IPv6), or -EBADMSG. `guess` costs nothing if it is right and
- * about 50 ns more if not. Of packets corrupted at random one in 2^32 passes with IPv6, one in 2^16 with
- * IPv4. */
+/* Checks the ICRC of a received packet: `bytes` from the BTH on, ICRC included. Returns the IPv4 identification that it
+ * was sent with (0 for IPv6), or -EBADMSG. A wrong `guess` costs about 50 ns. Of packets corrupted at random, one in
+ * 2^32 passes with IPv6, one in 2^16 with IPv4. */
 int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t guess);
 
-/* The same with an identification that is known. Of packets corrupted at random one in 2^32 passes. */
+/* The same with a known identification. Of packets corrupted at random, one in 2^32 passes. */
 bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t identification);
 
-/* Where a packet ends, if nothing says so: one pass over its bytes looks at every length that is a multiple of 4. Each
- * step costs one CRC of 4 bytes. */
+/* Finds the end of a packet of unknown length: one pass over its bytes tries every length that is a multiple of 4. Each
+ * step costs a CRC of 4 bytes. */
 struct icrc_scan {
 	const struct icrc_flow *flow;
 	const uint8_t *bytes;
-	uint32_t length; /* of the packet that the last step looked at */
+	uint32_t length; /* the length that the last step tried */
 	uint32_t sum;
 };
-#define ICRC_SCAN_LEAST 16u   /* bytes of the first length that is looked at: BTH and ICRC ... */
-#define ICRC_SCAN_MOST	4168u /* ... and of the last one that may be: MTU 4096, headers, pad and ICRC */
+#define ICRC_SCAN_LEAST 16u   /* bytes of the first length: BTH and ICRC */
+#define ICRC_SCAN_MOST	4168u /* bytes of the last length: MTU 4096, headers, pad and ICRC */
 
 void icrc_scan_start(struct icrc_scan *scan, const struct icrc_flow *flow, const uint8_t *bytes,
 		     uint16_t identification);
-/* Looks at the next length. Between the ICRC that ends there and the right one; 0: it is right. */
+/* Tries the next length. Returns the difference (XOR) between the ICRC at that end and the right one; 0: it is
+ * right. */
 uint32_t icrc_scan_next(struct icrc_scan *scan);
 
-/* The IPv4 identification that makes up for this difference, which was found with `guess`; or -EBADMSG. */
+/* The IPv4 identification that explains this difference, which was found with `guess`; or -EBADMSG. */
 int icrc_identification(uint32_t difference, size_t length, uint16_t guess);
 
 #endif

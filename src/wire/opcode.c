@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What each opcode is (IBTA 9.2, table 38; annex A14 for XRC, A17 for the CNP). Operations are described once
- * and reused by every transport that has them; header sizes follow from the flags. */
+/* The table of opcodes (IBTA 9.2, table 38; annex A14 for XRC, A17 for the CNP). Operations are described once and
+ * reused by every transport that has them; header sizes follow from the flags. Constant. */
 #include "wire/headers.h"
 #include "wire/packet.h"
 
@@ -21,7 +21,7 @@
 #define BARE   (IS_FIRST | IS_LAST) /* a message of one packet, without payload */
 #define ANSWER (IS_RESPONSE | IS_READ)
 
-/* `more`: what the transport adds to each request */
+/* `more`: flags that the transport adds to each request */
 #define SEND_ONLYS(prefix, transport, more)                                     \
 	ROW(prefix, transport, SEND_ONLY, ONLY | IS_REQUEST | IS_SEND | (more)) \
 	ROW(prefix, transport, SEND_ONLY_IMM, ONLY | IS_REQUEST | IS_SEND | HAS_IMM | (more))
@@ -41,7 +41,7 @@
 	ROW(prefix, transport, WRITE_ONLY, ONLY | IS_REQUEST | IS_WRITE | HAS_RETH | (more))    \
 	ROW(prefix, transport, WRITE_ONLY_IMM, ONLY | IS_REQUEST | IS_WRITE | HAS_RETH | HAS_IMM | (more))
 
-/* what only reliable transports have */
+/* operations of reliable transports only */
 #define RELIABLES(prefix, transport, more)                                                            \
 	ROW(prefix, transport, SEND_LAST_INV, LAST | IS_REQUEST | IS_SEND | HAS_IETH | (more))        \
 	ROW(prefix, transport, SEND_ONLY_INV, ONLY | IS_REQUEST | IS_SEND | HAS_IETH | (more))        \
@@ -66,10 +66,10 @@ const struct opcode_info opcode_info[256] = {
 	SEND_ONLYS("UD_", TRANSPORT_UD, HAS_DETH)
 	CONNECTED("XRC_", TRANSPORT_XRC, HAS_XRCETH)
 	RELIABLES("XRC_", TRANSPORT_XRC, HAS_XRCETH)
-	/* addressed to a QP, but neither to its requester nor to its responder; 16 reserved bytes follow */
+	/* addressed to a QP, but to neither its requester nor its responder; 16 reserved bytes follow */
 	[OPCODE_CNP] = {.name = "CNP", .flags = ONLY, .header_bytes = HEADER_BYTES(0)},
-	[OPCODE_CREDIT_REQUEST] = {.name = "QUESTION", .flags = BARE | HAS_DETH | IS_REQUEST, .header_bytes = HEADER_BYTES(HAS_DETH)},
-	[OPCODE_CREDIT_GRANT] = {.name = "ANSWER", .flags = BARE | HAS_DETH | HAS_IMM,
+	[OPCODE_CREDIT_REQUEST] = {.name = "CREDIT_REQUEST", .flags = BARE | HAS_DETH | IS_REQUEST, .header_bytes = HEADER_BYTES(HAS_DETH)},
+	[OPCODE_CREDIT_GRANT] = {.name = "CREDIT_GRANT", .flags = BARE | HAS_DETH | HAS_IMM,
 			   .header_bytes = HEADER_BYTES(HAS_DETH | HAS_IMM)},
 };
 /* clang-format on */

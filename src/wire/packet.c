@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets: from bytes to values and back. */
+/* The parser and the encoder of packets. */
 #include <errno.h>
 
 #include "wire/headers.h"
 #include "wire/packet.h"
 
-/* 24 bits that share a word with something above them */
+/* the low 24 bits of a word that has another field above */
 #define LOW24 0xffffffu
 
-/* The bytes at *at, which moves on behind them. */
+/* Returns *at and advances it. */
 static inline void *packet_take(uint8_t **at, size_t bytes)
 {
 	void *start = *at;
@@ -25,7 +25,7 @@ static inline const void *take_const(const uint8_t **at, size_t bytes)
 	return start;
 }
 
-/* Same order as EXTENDED_HEADERS; `at` is behind the BTH and all headers are there. No transport here has a
+/* In the order of EXTENDED_HEADERS; `at` is after the BTH and all headers are present. No transport here has an
  * RDETH. */
 static inline void parse_extended(struct packet *p, uint32_t flags, const uint8_t *at)
 {
@@ -83,7 +83,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	if (unlikely(!info->name || length < info->header_bytes || bth->flags & BTH_VERSION))
 		return -EBADMSG;
 
-	/* IBTA 9.2.4: the pad brings the payload to whole words */
+	/* IBTA 9.2.4: the pad completes the payload to a multiple of 4 bytes */
 	rest = length - info->header_bytes;
 	pad = bth->flags >> BTH_PAD_SHIFT & 3;
 	if (unlikely(rest & 3 || pad > rest || (rest && !(info->flags & HAS_PAYLOAD))))
@@ -98,7 +98,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	p->ack_request = word & BTH_ACK_REQUEST;
 	p->fecn = qpn & BTH_FECN;
 	p->becn = qpn & BTH_BECN;
-	p->congestion = false; /* the link knows */
+	p->congestion = false; /* the link sets it */
 	p->mtu = p->pieces = p->dma_length = 0;
 	p->pkey = from_be16(bth->pkey);
 	p->dest_qpn = qpn & LOW24;
@@ -109,7 +109,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	return 0;
 }
 
-/* Same order as EXTENDED_HEADERS. */
+/* In the order of EXTENDED_HEADERS. */
 static inline void encode_extended(const struct packet *p, uint32_t flags, uint8_t *at)
 {
 	if (flags & HAS_DETH)

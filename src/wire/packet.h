@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A RoCEv2 packet as values: what the bytes after the UDP header say. Nothing above wire/ sees a byte offset. */
+/* A RoCEv2 packet as values: the contents of the bytes after the UDP header. Nothing above wire/ uses byte offsets. A
+ * struct packet belongs to its caller. */
 #ifndef UROCE_PACKET_H
 #define UROCE_PACKET_H
 
@@ -7,7 +8,7 @@
 #include "base/psn.h"
 
 #define ROCE_PORT      4791 /* RoCEv2, IANA; IBTA annex A17 */
-#define PACKET_HEADERS 64   /* no packet has more header bytes than this, from the BTH on */
+#define PACKET_HEADERS 64   /* header bytes of a packet at most, from the BTH on */
 #define PACKET_TRAILER 8    /* pad (0..3) and ICRC (4), rounded up */
 #define QPN_MASK       0xffffffu
 #define PKEY_DEFAULT   0xffffu
@@ -20,7 +21,7 @@ enum transport {
 	TRANSPORT_UD = 0x60,
 	TRANSPORT_CNP = 0x80,
 	TRANSPORT_XRC = 0xa0,
-	TRANSPORT_RAW = 0xe0, /* never in a packet: QPs of whole Ethernet frames */
+	TRANSPORT_RAW = 0xe0, /* never in a packet: QPs for whole Ethernet frames */
 };
 
 enum operation {
@@ -52,11 +53,11 @@ enum operation {
 #define OPERATION(opcode) ((opcode)&0x1f)
 #define TRANSPORT(opcode) ((opcode)&0xe0)
 #define OPCODE_CNP	  0x81 /* congestion notification packet, annex A17 */
-/* Of the range that is left to manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
+/* In the range for manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
 #define OPCODE_CREDIT_REQUEST 0xc0
 #define OPCODE_CREDIT_GRANT   0xc1
 
-/* What an opcode is: one row per opcode in opcode_info[]. */
+/* Properties of an opcode: one row per opcode in opcode_info[]. */
 enum opcode_flag {
 	/* headers that follow the BTH, in this order on the wire */
 	HAS_RDETH = 1 << 0,
@@ -69,18 +70,18 @@ enum opcode_flag {
 	HAS_IMM = 1 << 7,
 	HAS_IETH = 1 << 8,
 	HAS_PAYLOAD = 1 << 9,
-	/* where in its message it stands: an ONLY is both */
+	/* position in its message: an ONLY is both */
 	IS_FIRST = 1 << 10,
 	IS_LAST = 1 << 11,
-	/* which machine it is for */
+	/* the state machine that it is for: responder or requester */
 	IS_REQUEST = 1 << 12,
 	IS_RESPONSE = 1 << 13,
-	/* what it asks for, or answers */
+	/* the operation that it requests or answers */
 	IS_SEND = 1 << 14,
 	IS_WRITE = 1 << 15,
 	IS_READ = 1 << 16,
 	IS_ATOMIC = 1 << 17,
-	IS_ATOMIC_WRITE = 1 << 18, /* eight bytes at once; answered as a READ of nothing */
+	IS_ATOMIC_WRITE = 1 << 18, /* writes eight bytes at once; the response is a READ response without payload */
 };
 
 struct opcode_info {
@@ -90,7 +91,7 @@ struct opcode_info {
 };
 extern const struct opcode_info opcode_info[256];
 
-/* AETH syndromes (IBTA 9.7.5.2.8): the top three bits say which, the low five carry credits, a timer or a code. */
+/* AETH syndromes (IBTA 9.7.5.2.8): the top three bits are the kind, the low five carry credits, a timer or a code. */
 enum syndrome {
 	SYNDROME_ACK = 0x00,
 	SYNDROME_RNR = 0x20,
@@ -107,7 +108,7 @@ enum syndrome {
 	NAK_AGAIN = SYNDROME_NAK | 31, /* between local peers only; reserved on the wire: engine/patience.c */
 };
 
-/* Where a piece of the payload lies, in the sender's memory. */
+/* A piece of the payload in the memory of the sender. */
 struct packet_piece {
 	uint64_t address;
 	uint32_t length, lkey;
@@ -117,12 +118,13 @@ struct packet {
 	uint8_t opcode;
 	bool solicited, migrated, ack_request;
 	bool fecn, becn; /* congestion marks in the BTH, annex A17 */
-	/* of a packet that was received, set by its link and not by the parser: */
+	/* for a received packet, set by its link and not by the parser: */
 	bool congestion;       /* the IP header's ECN field says CE */
-	uint8_t traffic_class; /* ... and the whole of it; 0 if that is not known */
-	uint32_t mtu;	       /* bytes: the link carries this much in a packet, whatever the path MTU; else 0 */
-	const uint8_t *to;     /* the 16 bytes of the address that it came to */
-	/* between local peers, a request may acknowledge what came the other way, up to a PSN, and save a packet */
+	uint8_t traffic_class; /* traffic class of the IP header, ECN included; 0: unknown */
+	uint32_t mtu;	       /* bytes per packet that the link carries, whatever the path MTU; else 0 */
+	const uint8_t *to;     /* the destination address, 16 bytes */
+	/* between local peers, a request may acknowledge requests of the other direction, up to a PSN, to save a
+	 * packet */
 	bool acknowledges;
 	bool brief; /* of a local peer's ring: what the fast path does not look at is filled in by record_get_rest() */
 	psn_t acknowledged;
@@ -131,7 +133,7 @@ struct packet {
 	psn_t psn;
 
 	/* extended headers: meaningful as opcode_info[opcode].flags says */
-	uint32_t imm;		/* HAS_IMM: as it stood in the packet (network byte order, like ibv_wc.imm_data) */
+	uint32_t imm;		/* HAS_IMM: as in the packet (network byte order, like ibv_wc.imm_data) */
 	uint32_t inv_rkey;	/* HAS_IETH */
 	uint64_t va;		/* HAS_RETH, HAS_ATOMICETH */
 	uint32_t rkey;		/* HAS_RETH, HAS_ATOMICETH */
@@ -144,25 +146,25 @@ struct packet {
 	uint32_t qkey, src_qpn; /* HAS_DETH */
 	uint32_t srqn;		/* HAS_XRCETH */
 
-	uint32_t length; /* payload bytes, pad not counted */
-	uint32_t pieces; /* between processes of one host: so many struct packet_piece stand in place of the payload;
-			    else 0 */
-	const uint8_t *payload;	   /* of a received packet, inside the receive buffer; NULL in one to be sent */
-	struct packet_piece piece; /* where the payload lies, if in one piece: `payload` points here then */
+	uint32_t length; /* payload bytes, without pad */
+	uint32_t pieces; /* between processes of one host: number of struct packet_piece in place of the payload; else 0
+			  */
+	const uint8_t *payload;	   /* of a received packet, inside the receive buffer; NULL in a packet to be sent */
+	struct packet_piece piece; /* the payload if it is in one piece: `payload` points here then */
 };
 
-/* Bytes that stand in the packet itself. */
+/* Payload bytes in the packet itself. */
 static inline uint32_t packet_carries(const struct packet *p)
 {
 	return p->pieces ? p->pieces * (uint32_t)sizeof(struct packet_piece) : p->length;
 }
 
-/* Bytes -> values. `bytes` runs from the BTH to before the ICRC. Returns 0, or -EBADMSG if it is no packet
- * that the opcode table describes: unknown opcode, too short, transport version not 0, more pad than payload,
- * payload and pad not in words of 4 bytes, payload where the opcode has none. Reserved bits are ignored. */
+/* Parses a packet. `bytes` runs from the BTH to before the ICRC. Returns 0, or -EBADMSG if the opcode table does not
+ * describe it: unknown opcode, too short, transport version not 0, more pad than payload, payload and pad not a
+ * multiple of 4 bytes, payload where the opcode has none. Ignores reserved bits. */
 int packet_parse(struct packet *p, const uint8_t *bytes, size_t length);
 
-/* Values -> header bytes, from the BTH on; returns their number (<= PACKET_HEADERS). The caller appends payload,
+/* Writes the headers, from the BTH on; returns their length in bytes (<= PACKET_HEADERS). The caller appends payload,
  * packet_pad(p->length) zero bytes, and the ICRC. */
 size_t packet_encode(const struct packet *p, uint8_t out[PACKET_HEADERS]);
 
@@ -171,7 +173,7 @@ static inline uint32_t packet_pad(uint32_t payload)
 	return -payload & 3;
 }
 
-/* UDP payload bytes that the packet takes, ICRC included. */
+/* UDP payload bytes of the packet, ICRC included. */
 static inline uint32_t packet_bytes(const struct packet *p)
 {
 	return opcode_info[p->opcode].header_bytes + p->length + packet_pad(p->length) + 4;

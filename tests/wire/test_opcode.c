@@ -120,12 +120,12 @@ static void a_cnp_is_for_neither_requester_nor_responder(void **state)
 /* Of the manufacturers' range: they are for flow control of UC and UD (engine/flow.c). */
 static void flow_control_has_two_of_our_own(void **state)
 {
-	assert_string_equal(opcode_info[0xc0].name, "QUESTION");
+	assert_string_equal(opcode_info[0xc0].name, "CREDIT_REQUEST");
 	assert_int_equal(opcode_info[0xc0].header_bytes, 12 + 8);
 	/* a request: it travels behind those that it asks about */
 	assert_int_equal(opcode_info[0xc0].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE),
 			 HAS_DETH | IS_REQUEST);
-	assert_string_equal(opcode_info[0xc1].name, "ANSWER");
+	assert_string_equal(opcode_info[0xc1].name, "CREDIT_GRANT");
 	assert_int_equal(opcode_info[0xc1].header_bytes, 12 + 8 + 4);
 	assert_int_equal(opcode_info[0xc1].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE),
 			 HAS_DETH | HAS_IMM);

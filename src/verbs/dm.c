@@ -13,7 +13,7 @@
 #define MAX_ALIGN 12u /* log2: a page */
 
 struct dm {
-	struct ibv_dm base; /* what the application holds: first */
+	struct ibv_dm base; /* the application's handle; must be first */
 	char *memory;
 	size_t length;
 	uint32_t handle;

@@ -7,7 +7,7 @@
 #include "verbs/context.h"
 
 struct td {
-	struct ibv_td base; /* what the application holds: first */
+	struct ibv_td base; /* the application's handle; must be first */
 	_Atomic uint32_t users;
 };
 

@@ -11,13 +11,13 @@
 #include "verbs/wq.h"
 
 struct wq {
-	struct ibv_wq base; /* what the application holds: first */
+	struct ibv_wq base; /* the application's handle; must be first */
 	struct qp *qp;
 	_Atomic uint32_t users; /* tables */
 };
 
 struct table {
-	struct ibv_rwq_ind_table base; /* what the application holds: first */
+	struct ibv_rwq_ind_table base; /* the application's handle; must be first */
 	_Atomic uint32_t users;	       /* QPs */
 	uint32_t count;
 	struct wq **wq;	    /* behind queue[] */

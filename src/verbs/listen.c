@@ -6,7 +6,7 @@
 
 #include "loop/loop.h"
 
-/* One address; *port is its port. 0 or -errno. */
+/* Binds one address; its port goes to *port. 0 or -errno. */
 static int bind_address(struct context *c, const union ibv_gid *gid, struct port **port) REQUIRES(c->listen_lock)
 {
 	struct path *more;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The communication manager of this process: see agent.h. */
 #include "cm/agent.h"
 
 #include <errno.h>

@@ -155,7 +155,7 @@ static int any_device(struct cm_device *d, void *arg)
 	return 1;
 }
 
-/* UROCE_LOOPBACK=device: an id that is bound to a loopback address gets a device. Programs that are tested on one
+/* UROCE_LOOPBACK=device: an id that is bound to a loopback address shows a device. Programs that are tested on one
  * machine expect this. */
 static bool loopback_names_device(void)
 {

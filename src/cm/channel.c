@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 
 #define RETIRED	    64u	 /* number of destroyed channels that are kept */
-#define TIME_TO_END 5000 /* ms: wait of a thread on a destroyed channel */
+#define TIME_TO_END 5000 /* ms: delay before EBADF on a destroyed channel */
 
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The devices of connection management: see device.h. */
 #include "cm/device.h"
 
 #include <endian.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Liveness watch of peer processes on this host: see liveness.h. */
 #include "cm/liveness.h"
 
 #include <errno.h>

@@ -395,7 +395,7 @@ static void delay_req(struct connection *c, const struct cm_mad *req, uint64_t n
 
 static void delay_rep(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
-	/* a shorter time: if our RTU is lost, only the next REP shows it */
+	/* shorter than CM_SERVICE_TIMEOUT: if our RTU is lost, only the next REP shows it */
 	send_once(c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REP, .service_timeout = CM_RESPONSE_TIMEOUT});
 }
 

@@ -37,7 +37,8 @@ enum {
 enum {
 	CM_UNPROVEN_MAX =
 		128, /* half-open connections of unproven addresses; above this an address must prove itself first */
-	CM_SOURCE_MAX = 2048,	 /* half-open connections of one address; above this its request has to be repeated */
+	CM_SOURCE_MAX = 2048,	 /* half-open connections of one address; above this its requests are dropped, and it
+				    repeats them */
 	CM_HALF_OPEN_MAX = 8192, /* half-open connections in all; above this the oldest is dropped */
 	CM_ANSWERED_MAX =
 		16384,	      /* answered requests that are stored for repetitions; above this the oldest is dropped */

@@ -43,7 +43,7 @@ static int set_ack_timeout(struct id *id, const void *value)
 	return 0;
 }
 
-/* Sets the route that the application knows; only one path is possible. */
+/* Resolves the route that the application gives. Its value is ignored, since only one path is possible. */
 static int set_path(struct id *id, const void *value)
 {
 	return id_resolve_route(id);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Probes of hosts that do not answer: see probe.h. */
 #include "cm/probe.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Builders of work request batches, for the ibv_wr_ functions: see builder.h. */
 #include "verbs/builder.h"
 
 #include <errno.h>

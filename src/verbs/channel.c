@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels: see channel.h. */
 #include "verbs/channel.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing of devices, and the table of verbs that a context gets. */
 #include "base/trace.h"
 #include "verbs/context.h"
 

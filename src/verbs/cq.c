@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues: creation, polling, requests for events, destruction. */
 #include "verbs/cq.h"
 
 #include <stdlib.h>

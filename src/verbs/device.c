@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices and the device list: see device.h. */
 #include "verbs/device.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The addresses at which a context receives datagrams: see listen.h. */
 #include "verbs/listen.h"
 
 #include <stdlib.h>

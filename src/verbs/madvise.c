@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* madvise(2) in front of the C library's. Some allocators (jemalloc) rely on MADV_DONTNEED to zero private memory; it
- * does not do that for memory that was made shareable (memory/shareable.h). The call then goes to the next library,
- * because UCX hooks the C library's function and tests the hook. */
+ * does not do that for memory that was made shareable, so shareable_emptied() is called then (memory/shareable.h). The
+ * call goes to the next library, because UCX hooks the C library's function and tests the hook. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

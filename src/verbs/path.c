@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Conversion of an address vector to a path: see path.h. */
 #include "verbs/path.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection domains. */
 #include "object/pd.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC target QPs that are opened by other processes: see remote_qp.h. */
 #include "verbs/remote_qp.h"
 
 #include <stdlib.h>

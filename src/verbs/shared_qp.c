@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Openers of XRC target QPs: see shared_qp.h. */
 #include "verbs/shared_qp.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues. */
 #include "object/srq.h"
 
 #include "verbs/context.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The adapter's files in /sys and /dev: see tree.h. */
 #include "verbs/tree.h"
 
 #include <inttypes.h>

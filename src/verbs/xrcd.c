@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC domains. */
 #include "object/xrcd.h"
 
 #include <fcntl.h>

@@ -93,8 +93,7 @@ void agent_send(struct machine *m, const struct cm_address *to, const uint8_t ma
 	path = *known;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
-	gsi_send(&path, GSI_QPN, mad,
-		 agent_slot_of(to, mad)); /* on failure the message is lost, and is repeated later */
+	gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* on failure the message is repeated later */
 }
 
 static uint8_t owner(const struct gsi_mad *mad)

@@ -163,7 +163,7 @@ bool event_prepare(struct event *e) EXCLUDES(cm.lock);
 /* bind.c */
 /* Binds the id to an address of this host, or to the wildcard; and to a port, chosen if it is 0. 0 or an errno. */
 int id_bind(struct id *id, const struct sockaddr *address) EXCLUDES(cm.lock);
-/* Whether other ids that allow sharing may use the same port. Allowed before and after the id gets a port. 0 or an
+/* Sets if other ids that allow sharing may use the same port. Allowed before and after the id gets a port. 0 or an
  * errno. */
 int id_share_port(struct id *id, bool share) EXCLUDES(cm.lock);
 /* Releases the port. */

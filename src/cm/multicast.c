@@ -10,7 +10,7 @@ struct group {
 	struct list link GUARDED_BY(cm.lock); /* in the list of its id */
 	union ibv_gid gid;
 	struct sockaddr_storage address;
-	void *context; /* the application's */
+	void *context; /* context of the application */
 	bool send_only;
 	struct ibv_qp *qp; /* the attached QP; NULL: not attached yet */
 };

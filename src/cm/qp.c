@@ -167,8 +167,8 @@ static int bring_up(struct id *id, struct ibv_qp *qp)
 
 static bool suits(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *a)
 {
-	if (id->qp || !id->verbs ||
-	    !id_of((struct rdma_cm_id *)id)->device) /* NULL: bound to loopback (UROCE_LOOPBACK) */
+	/* `device` is NULL if the id is bound to loopback, also when `verbs` is set: UROCE_LOOPBACK */
+	if (id->qp || !id->verbs || !id_of((struct rdma_cm_id *)id)->device)
 		return false;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs)
 		return false;

@@ -13,7 +13,7 @@
 struct builder {
 	struct lock lock; /* held from wr_start() to wr_complete() or wr_abort(), across the calls of the program */
 	int error;	  /* the first mistake since wr_start */
-	uint32_t count;	  /* of wr[] */
+	uint32_t count;	  /* number of entries in wr[] */
 	uint32_t room;	  /* capacity of wr[]: the depth of the send queue */
 	uint32_t max_sge, max_inline;
 	struct ibv_send_wr *wr; /* each with its SGEs: ... */

@@ -21,7 +21,7 @@ struct device {
 	struct ibv_device base; /* the application's handle; must be first */
 	void *provider;		/* NULL: libmlx5 and libefa read this field */
 	int number;		/* 1 .. : ibv_get_device_index() */
-	bool renamed;		/* by UROCE_DEVICES */
+	bool renamed;		/* UROCE_DEVICES gave the name */
 	int netif_index;
 	char netif_name[IF_NAMESIZE];
 	__be64 guid;

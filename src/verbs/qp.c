@@ -486,8 +486,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (error)
 		return fail(error);
 	if (mask & IBV_QP_STATE)
-		base->state = attr->qp_state; /* the application reads it; written only in its own calls, and from no
-						 other thread */
+		base->state = attr->qp_state; /* written only in the application's own calls */
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = base->qp_context,
 		.send_cq = base->send_cq,

@@ -231,8 +231,7 @@ static void remote_hear_all(void *arg)
 		if (!r)
 			remote_accept();
 		else if (event[i].events & EPOLLHUP && !is_view(r))
-			remote_hear_end(
-				r); /* the caller gave up before its request was answered, and has returned an error */
+			remote_hear_end(r); /* the caller gave up: its request needs no answer */
 		else
 			remote_hear(r);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names to addresses: getaddrinfo(3), in rdma_getaddrinfo()'s words. */
+/* Name resolution: rdma_getaddrinfo() on top of getaddrinfo(3). */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static void to_ai(const struct rdma_addrinfo *rai, struct addrinfo *ai)
 		ai->ai_protocol = IPPROTO_UDP;
 }
 
-/* getaddrinfo(3)'s own errors, which rdma-core's returns as they are (whatever its man page says), as an errno. */
+/* Converts an error of getaddrinfo(3) to an errno. (rdma-core's rdma_getaddrinfo() returns the error itself, whatever
+ * its man page says.) */
 static int error_of(int result)
 {
 	switch (result) {
@@ -80,7 +81,7 @@ static int from_ai(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 		       ?: copy_name(&rai->ai_dst_canonname, ai->ai_canonname);
 }
 
-/* 0; -1 and errno; or what getaddrinfo() returns, and errno. */
+/* Returns 0; -1 and errno; or the error of getaddrinfo(), with errno set. */
 static int addrinfo_resolve(const char *node, const char *service, const struct rdma_addrinfo *hints,
 			    struct rdma_addrinfo *rai)
 {

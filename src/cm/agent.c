@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The communication manager of this process: see agent.h. */
 #include "cm/agent.h"
 
 #include <errno.h>
@@ -18,9 +19,8 @@
 #include "loop/slot.h"
 
 #define ADDRESSES 1024
-#define SLACK                                                                                                         \
-	(5 * MSEC) /* that a deadline may pass: so one time does for all connections that end their time to wait then \
-		    */
+#define SLACK \
+	(5 * MSEC) /* the maximum delay of a deadline, so that one timer call ends the TIMEWAIT of many connections */
 
 struct machine cm;
 
@@ -28,7 +28,7 @@ static struct lock start_lock; /* held while the agent starts and addresses are 
 static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lock);
 static int timer = -1;
 static uint64_t timer_at GUARDED_BY(cm.lock) = NEVER;
-/* Attached for good; guarded by cm.lock for writing along with start_lock. */
+/* Addresses that are attached, never detached. Written under start_lock and cm.lock. */
 static struct path attached[ADDRESSES];
 static uint32_t attached_count;
 
@@ -37,8 +37,8 @@ uint64_t agent_now(void)
 	return clock_now();
 }
 
-/* Numbers that nobody foresees, fetched many at a time. */
-static struct lock random_lock; /* a leaf */
+/* Random numbers, fetched in blocks. */
+static struct lock random_lock; /* a leaf lock */
 static uint32_t random_numbers[64] GUARDED_BY(random_lock);
 static size_t random_left GUARDED_BY(random_lock);
 
@@ -67,7 +67,7 @@ static const struct path *find_path(const union ibv_gid *local) REQUIRES(cm.lock
 	return NULL;
 }
 
-/* Of the process of this host that the message is for; 0: who knows. */
+/* The slot of the process of this host that the message is for; 0: unknown. */
 static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
 	uint64_t service = 0;
@@ -89,11 +89,11 @@ void agent_send(struct machine *m, const struct cm_address *to, const uint8_t ma
 	lock_assert_held(&cm.lock);
 	known = find_path(&to->local);
 	if (!known)
-		return; /* we do not take part at that address */
+		return; /* no path: that address is not attached */
 	path = *known;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
-	gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* lost, if it fails: then it is sent again */
+	gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* on failure the message is repeated later */
 }
 
 static uint8_t owner(const struct gsi_mad *mad)
@@ -105,7 +105,7 @@ static uint8_t owner(const struct gsi_mad *mad)
 		return 0;
 	if (slot == 0 && service)
 		slot = gsi_owner(mad->to, service);
-	/* nobody's, or that of one who is dead: then it is for us to say that there is no such thing */
+	/* the slot is free, or its process is dead: then this process answers that there is no such connection */
 	return slot && (slot == gsi_slot() || slot_is_alive((uint8_t)slot)) ? slot : gsi_slot();
 }
 
@@ -164,7 +164,7 @@ static void time_has_come(void *arg)
 	lock_drop(&cm.lock);
 }
 
-/* ---- the beginning ---- */
+/* ---- start and fork ---- */
 
 /* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that: base/fork.def. */
 
@@ -192,11 +192,11 @@ static void first_in_child(void) RELEASE(cm.lock)
 {
 	random_lock = (struct lock){0};
 	lock_assert_unshared(&random_lock);
-	random_left = 0; /* the parent will use them */
+	random_left = 0; /* the parent uses the fetched ones */
 	first_after_fork();
 }
 
-/* The agent is the parent's, and so are the ids that the child knows. */
+/* Drops the agent and the ids, which are the parent's. */
 static void agent_forget(void) REQUIRES(start_lock)
 {
 	lock_assert_unshared(&cm.lock);
@@ -214,8 +214,8 @@ static void agent_forget(void) REQUIRES(start_lock)
 	probe_forget();
 }
 
-/* If there has never been an agent, the ids are as good in the child: of a program that makes some before daemon(3),
- * say. */
+/* Without an agent, ids that were created before the fork stay valid in the child: some programs create ids before
+ * daemon(3). */
 static void agent_in_child(void) RELEASE(start_lock)
 {
 	if (has_been_started)
@@ -294,7 +294,7 @@ int agent_attach(const union ibv_gid *local)
 	return err;
 }
 
-/* A process that ends without a word would leave its peers connected to nobody. */
+/* At exit: disconnect, so that no peer stays connected to a dead process. */
 __attribute__((destructor)) static void agent_part(void)
 {
 	lock_take(&cm.lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports, and who listens at them. The processes of one user share a table of ports (loop/gsi.h); what several
- * ids of this process do with one port is settled here. */
+/* Ports and listeners. The processes of one user share a table of ports (loop/gsi.h); this file decides what several
+ * ids of this process may do with one port. */
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
-/* Whether what is sent to `to` is also sent to `address`, which may be any. */
+/* True if a message to `to` is also for `address`, which may be the wildcard. */
 static bool bind_covers(const union ibv_gid *address, const union ibv_gid *to, bool v6_only)
 {
 	if (same_gid(address, to))
@@ -46,7 +46,7 @@ static bool bind_listens(struct id *id)
 	return id_state_of(id) == ID_LISTENING;
 }
 
-/* Another id of this process stands against it. */
+/* True if another id of this process prevents this use of the port. */
 static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
 {
 	list_each (l, &bound) {
@@ -59,7 +59,7 @@ static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
 	return false;
 }
 
-/* By which the port is claimed among processes. */
+/* The address under which the port is claimed in the shared table. */
 static const union ibv_gid *claimed(const struct id *id)
 {
 	bool all_ipv6 = id->v6_only && gid_is_any(&id->port_address) && !address_is_ipv4(&id->port_address);
@@ -140,7 +140,8 @@ void id_unbind(struct id *id)
 	lock_drop(&ports_lock);
 }
 
-/* A port that goes into our messages; nobody can connect to it, so nobody else has to know. */
+/* A port that only appears in our messages. It is not claimed in the shared table, because no peer can connect to it.
+ */
 void id_choose_port(struct id *id)
 {
 	if (!id->service)
@@ -154,8 +155,8 @@ static int any_device(struct cm_device *d, void *arg)
 	return 1;
 }
 
-/* UROCE_LOOPBACK=device: an id that is bound to the loopback has a device, as programs expect that are tried on one
- * machine. */
+/* UROCE_LOOPBACK=device: an id that is bound to a loopback address shows a device. Programs that are tested on one
+ * machine expect this. */
 static bool loopback_names_device(void)
 {
 	return config_enum(CONFIG_LOOPBACK) == 1;
@@ -171,9 +172,9 @@ static int name_device(struct cm_device *d, void *arg)
 	return 1;
 }
 
-/* The kernel takes the loopback's addresses for any, and so names no device. Here they are addresses of lo's device if
- * there is one, but that is not told unless it is asked for: libfabric binds there and goes on with the devices that it
- * is told, or all. */
+/* The kernel handles loopback addresses as the wildcard, and sets no device. Here they belong to the device of lo, if
+ * there is one, but the id shows it only with UROCE_LOOPBACK=device: libfabric binds to loopback, and uses the device
+ * that it then finds, or else all. */
 static int choose_device(struct id *id, union ibv_gid *gid)
 {
 	if (!gid_is_any(gid)) {
@@ -192,13 +193,13 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 		*gid = address_is_ipv4(gid) ? any_ipv4 : any_ipv6;
 		id->address.local = (union ibv_gid){0};
 		if (loopback_names_device())
-			devices_each(name_device, id); /* the first, as for whoever connects there */
+			devices_each(name_device, id); /* the first device, as for an id that connects there */
 	}
 	return devices_each(any_device, NULL) ? 0 : ENODEV;
 }
 
-/* A link-local address means nothing without its interface; and of two interfaces that have the same we know the first.
- */
+/* A link-local address needs its interface. If two interfaces have the same link-local address, only the first is
+ * supported. */
 static int check_scope(const struct sockaddr *address, const union ibv_gid *gid)
 {
 	uint32_t scope;
@@ -230,7 +231,8 @@ int id_bind(struct id *id, const struct sockaddr *address)
 		return -err;
 	}
 	memcpy(&id->base.route.addr.src_storage, address, address_size(address));
-	id->base.route.addr.dst_addr.sa_family = address->sa_family; /* as the kernel tells it: nowhere, yet */
+	id->base.route.addr.dst_addr.sa_family =
+		address->sa_family; /* as in the kernel: the family is set, the address is empty */
 	address_set_port(&id->base.route.addr.src_addr, (uint16_t)id->service);
 	return 0;
 }
@@ -255,7 +257,7 @@ struct attaching {
 	const union ibv_gid *any;
 	bool v6_only;
 	uint32_t done;
-	int error; /* the last */
+	int error; /* the last error */
 };
 
 static int attach_address(const union ibv_gid *gid, void *arg)
@@ -278,7 +280,7 @@ static int attach_device(struct cm_device *d, void *arg)
 	return device_each_address(d, attach_address, arg);
 }
 
-/* Where there are several addresses, those that can be had: another may be held by the kernel's rxe. */
+/* A wildcard listener attaches every address that it can: one may be in use by the kernel's rxe. */
 static int bind_attach(const struct id *id)
 {
 	struct attaching a = {.any = &id->port_address, .v6_only = id->v6_only, .error = -ENODEV};
@@ -289,9 +291,9 @@ static int bind_attach(const struct id *id)
 	return a.done ? 0 : a.error;
 }
 
-/* ---- addresses that come later ---- */
+/* ---- addresses that are added later ---- */
 
-static _Atomic bool looks; /* a thread is about to */
+static _Atomic bool looks; /* a thread will check for new addresses */
 
 static bool has_listener(const union ibv_gid *gid) EXCLUDES(cm.lock)
 {
@@ -321,14 +323,14 @@ static int look_at_device(struct cm_device *d, void *arg)
 
 static void *bind_look_around(void *arg)
 {
-	/* sequentially consistent, as is the exchange below: what comes from now on has another thread look */
+	/* sequentially consistent, as the exchange below: a change from now on starts another thread */
 	atomic_store_explicit(&looks, false, memory_order_seq_cst);
 	devices_each(look_at_device, NULL);
 	return NULL;
 }
 
-/* By a thread of its own: to open devices and to attach addresses may block, and needs locks that whoever tells us
- * holds. */
+/* Starts a separate thread: opening devices and attaching addresses may block, and needs locks that the caller holds.
+ */
 static void start_looking(void)
 {
 	pthread_attr_t detached;
@@ -340,7 +342,7 @@ static void start_looking(void)
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&thread, &detached, bind_look_around, NULL))
-		atomic_store_explicit(&looks, false, memory_order_seq_cst); /* until the next change */
+		atomic_store_explicit(&looks, false, memory_order_seq_cst); /* the next change tries again */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&detached);
 }
@@ -395,7 +397,7 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 	err = enlist(id, backlog);
 	if (err)
 		return fail_minus(-err);
-	/* whoever can reach the address finds the listener there */
+	/* before the addresses are attached, so that the first request finds the listener */
 	err = bind_attach(id);
 	if (err) {
 		delist(id);
@@ -406,7 +408,7 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 
 void ports_forget(void)
 {
-	ports_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	ports_lock = (struct lock){0}; /* another thread of the parent may have held the lock */
 	atomic_store_explicit(&looks, false, memory_order_relaxed);
 	while (list_pop(&bound) || list_pop(&listeners))
 		;

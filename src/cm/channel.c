@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event channels: a queue of events, and an eventfd that is readable while it is not empty. */
+/* Event channels. A channel is a queue of events, and an eventfd that is readable while it is not empty. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,17 @@
 #include "cm/id.h"
 #include "loop/loop.h"
 
-#define RETIRED	    64u	 /* so many channels that have been destroyed are not used again */
-#define TIME_TO_END 5000 /* ms: for a program that has destroyed one */
+#define RETIRED	    64u	 /* number of destroyed channels that are kept */
+#define TIME_TO_END 5000 /* ms: delay before EBADF on a destroyed channel */
 
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
 {
 	return (struct event_channel *)channel;
 }
 
-/* The memory of a channel outlives it, as a thread of a program that ends may be about to ask there once more, as
- * rping's is. It is told EBADF, but not at once: rping then fails, which has all but ended well. Guarded by cm.lock. */
+/* The memory of a channel is kept after its destruction: when a program ends, another thread may still call
+ * rdma_get_cm_event() on it, as in rping. That call returns EBADF after a delay, because rping reports it as a failure,
+ * although it has nearly ended successfully. Guarded by cm.lock. */
 static struct list retired GUARDED_BY(cm.lock) = {&retired, &retired};
 static uint32_t retired_count GUARDED_BY(cm.lock);
 
@@ -62,8 +63,8 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->base;
 }
 
-/* A program that ends may destroy its channel while a thread of it still waits there, as mckey does. That one goes on
- * waiting, as ever: so its channel stays. */
+/* A program that ends may destroy its channel while another thread waits on it, as in mckey. That thread must go on
+ * waiting, so the channel is not freed then. */
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct event_channel *ch = channel_of(channel);
@@ -123,7 +124,8 @@ void event_post(struct event *e)
 	channel_append(ch, e);
 }
 
-/* Called when the queue may have become empty: the eventfd is read then, unless it has been already. */
+/* Call when the queue may have become empty: then reads the eventfd, so that it is not readable, unless that is done
+ * already. */
 static void channel_settle(struct event_channel *ch) REQUIRES(cm.lock)
 {
 	eventfd_t count;
@@ -196,7 +198,7 @@ void events_move(struct id *id, struct event_channel *to)
 
 		if (e->id->base.channel != &to->base)
 			continue;
-		/* a request that waits takes its id along, and what there may be about that */
+		/* a queued request takes its new id along, and the events of that id */
 		if (e->request)
 			e->request->base.channel = &to->base;
 		list_remove(l);
@@ -216,7 +218,7 @@ static void complete(struct event *e)
 	pthread_mutex_unlock(&id->mutex);
 }
 
-/* False: there is no such channel any more. */
+/* False: the channel has been destroyed. */
 static bool begin_to_wait(struct event_channel *ch) EXCLUDES(cm.lock)
 {
 	bool exists;
@@ -296,7 +298,7 @@ int id_complete(struct id *id)
 	do
 		if (next_event(id))
 			return -1;
-	while (id->base.event->event == RDMA_CM_EVENT_ADDR_CHANGE); /* which nobody asked for */
+	while (id->base.event->event == RDMA_CM_EVENT_ADDR_CHANGE); /* no call asked for this event */
 	e = id->base.event;
 	if (e->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		return fail_minus(ENODEV);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting, accepting, rejecting, parting. */
+/* rdma_connect(), rdma_accept(), rdma_reject(), rdma_disconnect(). */
 #include <string.h>
 
 #include "cm/id.h"
 
 enum {
-	RETRIES = 7, /* the most that three bits can say; 7 RNR retries mean for ever */
+	RETRIES = 7, /* the maximum of a 3-bit field; as RNR retry count it means no limit */
 };
 
-/* ---- what an application says of a connection ---- */
+/* ---- connection parameters of the application ---- */
 
-/* Room in the message after annex A11's header: 0 or EINVAL. */
+/* Puts private data into the message, behind the header of annex A11. 0 or EINVAL. */
 static int put_private(struct cm_mad *mad, enum cm_message message, size_t at, const void *data, uint32_t length)
 {
 	if (length > cm_private_bytes(message) - at)
@@ -110,7 +110,7 @@ static void put_req(struct id *id, struct cm_mad *req, const struct rdma_conn_pa
 	put_ip(id, req);
 }
 
-/* Until the route is resolved nobody may connect, and only once then. */
+/* An id may connect only after its route is resolved, and only once. */
 static int connect_begin(struct id *id, struct cm_mad *mad,
 			 int (*ask)(struct connection *c, struct cm_mad *mad, uint64_t now))
 {
@@ -205,8 +205,8 @@ static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_
 	return error;
 }
 
-/* What the acceptance says. If it is too long the request is rejected, as by the kernel: the peer waits for an answer.
- */
+/* Puts the reply's private data in place. If it is too long, the request is rejected, as in the kernel, because the
+ * peer waits for an answer. */
 static int put_answer(struct id *id, struct cm_mad *rep, enum cm_message message, const struct rdma_conn_param *p)
 {
 	int error = put_conn_private(id, rep, message, 0, p);
@@ -239,7 +239,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *p)
 		.psn = id->psn,
 		.responder_resources = id->responder_resources,
 		.initiator_depth = id->initiator_depth,
-		.ack_delay = 15, /* 134 ms, as the kernel has it for software */
+		.ack_delay = 15, /* 134 ms, the kernel's value for software devices */
 		.flow_control = p ? p->flow_control & 1 : 1,
 		.rnr_retry = p ? min_of(p->rnr_retry_count, RETRIES) : RETRIES,
 		.srq = id->srq,
@@ -264,7 +264,7 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *p)
 	return put_answer(id, &rep, CM_SIDR_REP, p) ?: connect_answer(id, &rep, connection_answer);
 }
 
-/* Returns what it was before. */
+/* Returns the previous value. */
 static bool set_unclaimed(struct id *id, bool unclaimed)
 {
 	bool before;
@@ -307,7 +307,7 @@ PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t leng
 	return error ? fail_minus(error) : 0;
 }
 
-/* Data has come before the RTU. */
+/* Handles data that arrived before the RTU. */
 PUBLIC int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 {
 	struct id *id = id_of(base);
@@ -320,7 +320,7 @@ PUBLIC int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 	return error ? fail_minus(error) : 0;
 }
 
-/* ---- parting ---- */
+/* ---- disconnecting ---- */
 
 PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 {
@@ -331,8 +331,8 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 		return fail_minus(EINVAL);
 	id_qp_fail(id);
 	lock_take(&cm.lock);
-	exists = id->connection; /* its device may have gone meanwhile, or the process be ending */
-	/* one that has ended already is left at that */
+	exists = id->connection; /* NULL if its device was removed meanwhile, or the process is exiting */
+	/* a connection that has ended already needs nothing */
 	if (exists)
 		ends = !connection_disconnect(id->connection, &(struct cm_mad){0}, agent_now());
 	lock_drop(&cm.lock);

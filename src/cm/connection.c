@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the user of a connection asks for, and in which states it may. */
+/* Calls of a connection's user, and the states that allow them. */
 #include <errno.h>
 
 #include "cm/internal.h"
 
-/* Who does not answer a DREQ may have ended in peace: no need to ask as often as for a connection. */
+/* A peer that does not answer a DREQ may have ended normally: fewer retries than for a connection request. */
 #define DREQ_RETRIES 3
 
 int connection_request(struct connection *c, struct cm_mad *req, uint64_t now)
@@ -103,7 +103,7 @@ int connection_answer(struct connection *c, struct cm_mad *sidr_rep, uint64_t no
 	return 0;
 }
 
-/* ---- the user goes ---- */
+/* ---- the user releases a connection ---- */
 
 static void close_silently(struct connection *c, uint64_t now)
 {
@@ -133,8 +133,8 @@ static void disconnect(struct connection *c, uint64_t now)
 	connection_disconnect(c, &(struct cm_mad){0}, now);
 }
 
-/* In the other states the machine comes to an end by itself. In REP_SENT, too: the peer may be connected
- * already, and a REJ would not tell it; so its RTU is answered by a DREQ. */
+/* Other states end without an action here. REP_SENT is one of them: the peer may be connected already, and a REJ would
+ * not end that; so its RTU is answered by a DREQ. */
 static void (*const on_release[CM_STATES])(struct connection *c, uint64_t now) = {
 	[CM_IDLE] = close_silently,
 	[CM_REQ_SENT] = connection_give_up,

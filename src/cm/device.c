@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The devices of connection management: see device.h. */
 #include "cm/device.h"
 
 #include <endian.h>
@@ -46,7 +47,7 @@ err:
 	free(d);
 }
 
-/* Devices may come with new interfaces; those that are open stay. */
+/* Opens all devices, since new interfaces may have added some; open devices stay open. */
 static void open_all(void) REQUIRES(opened_lock)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -128,6 +129,6 @@ enum ibv_mtu device_mtu(const struct cm_device *d)
 void devices_forget(void)
 {
 	lock_assert_unshared(&opened_lock);
-	opened_lock = (struct lock){0}; /* another thread of the parent may have held it */
+	opened_lock = (struct lock){0}; /* another thread of the parent may have held the lock */
 	device_count = 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The devices, as connection management uses them: each is opened once, when it is first needed, and stays
- * open. Any thread, without cm.lock. */
+/* The devices as connection management uses them: each is opened at its first use and never closed. Any thread may
+ * call, without cm.lock. */
 #ifndef UROCE_CM_DEVICE_H
 #define UROCE_CM_DEVICE_H
 
@@ -10,25 +10,25 @@
 
 struct cm_device {
 	struct ibv_context *verbs;
-	struct ibv_pd *pd;     /* for ids whose user brings none */
-	struct ibv_xrcd *xrcd; /* NULL: none was asked for yet */
+	struct ibv_pd *pd;     /* for ids whose application gives no PD */
+	struct ibv_xrcd *xrcd; /* NULL: not opened yet */
 	uint64_t guid;	       /* host byte order */
 	uint8_t responder_resources, initiator_depth;
 };
 
-/* The device that has this address; its index among the GIDs goes to *index. NULL: none has. */
+/* The device that has this address, its GID index in *index. NULL if there is none. */
 struct cm_device *device_of_address(const union ibv_gid *address, int *index) EXCLUDES(cm.lock);
 
-/* Calls use() for each device that is there until it returns other than 0, and returns that. */
+/* Calls use() for each present device until it returns other than 0, and returns that value. */
 int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg) EXCLUDES(cm.lock);
 
-/* All addresses of a device. */
+/* Calls use() for each address of a device, as devices_each(). */
 int device_each_address(struct cm_device *d, int (*use)(const union ibv_gid *address, void *arg), void *arg);
 
-/* Of ids whose user brings none. NULL and errno. */
+/* The XRC domain of ids whose application gives none. NULL and errno on failure. */
 struct ibv_xrcd *device_xrcd(struct cm_device *d) EXCLUDES(cm.lock);
 
-/* The largest path MTU of its interface. */
+/* The largest path MTU of the device's interface. */
 enum ibv_mtu device_mtu(const struct cm_device *d);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define RESOLVE_MS 2000
 
-/* What the QPs of the requests will be like. */
+/* Stores the attributes for the QPs of requests. */
 static int keep_qp_attr(struct id *id, const struct ibv_qp_init_attr *attr, struct ibv_pd *pd)
 {
 	if (!attr)

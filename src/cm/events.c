@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From what the machine tells to what applications get. */
+/* Conversion of the machine's events to rdma_cm events. */
 #include <string.h>
 
 #include "cm/id.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
 
-/* ---- under cm.lock, by whatever thread receives ---- */
+/* ---- under cm.lock, in the thread that received the message ---- */
 
 static void set_conn(struct event *e, struct id *id, const struct cm_mad *mad)
 {
@@ -18,7 +18,7 @@ static void set_conn(struct event *e, struct id *id, const struct cm_mad *mad)
 	p->retry_count = mad->retry;
 	p->srq = mad->srq;
 	p->qp_num = mad->qpn;
-	/* what one side can have under way, the other has to be able to answer */
+	/* the initiator depth of one side is the responder resources of the other */
 	p->responder_resources = mad->initiator_depth;
 	p->initiator_depth = mad->responder_resources;
 }
@@ -52,7 +52,7 @@ static void rejected(struct id *id, int status, const struct cm_mad *rej) REQUIR
 	event_post(e);
 }
 
-/* A service has been looked up. */
+/* Handles a SIDR_REP. */
 static void events_found(struct id *id, int status, const struct cm_mad *rep) REQUIRES(cm.lock)
 {
 	struct event *e = event_make(id, status ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_ESTABLISHED, status);
@@ -78,7 +78,7 @@ static void events_found(struct id *id, int status, const struct cm_mad *rep) RE
 
 static void told(void *user, enum cm_event event, int status, const struct cm_mad *mad)
 {
-	/* those that carry nothing */
+	/* events without data */
 	static const enum rdma_cm_event_type plain[] = {
 		[CM_EVENT_ESTABLISHED] = RDMA_CM_EVENT_ESTABLISHED,
 		[CM_EVENT_UNREACHABLE] = RDMA_CM_EVENT_UNREACHABLE,
@@ -88,8 +88,8 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 	struct id *id = user;
 
 	lock_assert_held(&cm.lock);
-	if (id->unclaimed) /* as by the kernel: what the application has in `context` is the listener's yet, and to
-			      accept it fails */
+	if (id->unclaimed) /* as in the kernel: before accept, `context` is still the listener's, and the accept call
+			      fails */
 		return;
 	if (event == CM_EVENT_REPLIED)
 		events_replied(id, mad);
@@ -112,7 +112,7 @@ static enum ibv_qp_type type_of(const struct cm_mad *req)
 	return type[req->transport];
 }
 
-/* What the peer said in its REQ is how we shall talk to it. */
+/* Copies the connection parameters of the peer's REQ to the id. */
 static void events_take_over(struct id *id, const struct cm_mad *req)
 {
 	id->remote_qpn = req->qpn;
@@ -225,7 +225,7 @@ static bool prepare_request(struct event *e)
 	return false;
 }
 
-/* The QP goes ahead, then the peer is told; its data may arrive at once. */
+/* Moves the QP to RTS before the RTU is sent: the peer's data may arrive immediately after. */
 static void prepare_response(struct event *e)
 {
 	struct id *id = e->id;

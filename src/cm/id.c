@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of ids. */
+/* Creation and destruction of ids, and changes of their device. */
 #include "cm/id.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ bool id_has_connection(struct id *id)
 
 static void id_free(struct id *id)
 {
-	lock_assert_unshared(&cm.lock); /* it is in no list any more */
+	lock_assert_unshared(&cm.lock); /* no list has the id any more */
 	pthread_cond_destroy(&id->acknowledged);
 	pthread_mutex_destroy(&id->mutex);
 	free(id->base.route.path_rec);
@@ -108,7 +108,7 @@ void ids_forget(void)
 	}
 }
 
-/* It has gone: what the id had there is lost. */
+/* The device was removed: the id's state on it is lost. */
 static void lose_device(struct id *id) REQUIRES(cm.lock)
 {
 	listener_remove(id);
@@ -120,7 +120,8 @@ static void lose_device(struct id *id) REQUIRES(cm.lock)
 	event_post(event_make(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0));
 }
 
-/* The interface of an id has another MAC address, or not the id's IP address any more. */
+/* True if the MAC address of the id's interface has changed, or the interface does not have the id's IP address any
+ * more. */
 static bool id_has_moved(struct id *id, struct device *d, unsigned changes) REQUIRES(cm.lock)
 {
 	bool was_astray = id->astray;
@@ -161,7 +162,7 @@ int id_set_device(struct id *id)
 
 	if (!d)
 		return -ENODEV;
-	lock_take(&cm.lock); /* so that it comes before id_follow(), or after and sees what that did */
+	lock_take(&cm.lock); /* orders this with id_follow(): it runs after this, or its result is seen here */
 	index = device_find_gid(context_of(d->verbs)->device, &id->address.local);
 	if (index >= 0)
 		id->device = d;

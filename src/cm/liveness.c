@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Liveness watch of peer processes on this host: see liveness.h. */
 #include "cm/liveness.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@
 
 #define EVENTS 16
 
-static int deaths GUARDED_BY(cm.lock) = -1;	 /* an epoll set of pidfds: readable when one of them has died */
-static int pidfd[SLOTS + 1] GUARDED_BY(cm.lock); /* of the process in that slot, + 1; 0: it is not watched */
+static int deaths GUARDED_BY(cm.lock) = -1;	 /* an epoll set of pidfds: readable when a watched process has died */
+static int pidfd[SLOTS + 1] GUARDED_BY(cm.lock); /* pidfd of the process in the slot, plus 1; 0: not watched */
 
 static void died(uint8_t slot) REQUIRES(cm.lock)
 {
@@ -69,7 +70,7 @@ void liveness_forget(void)
 	deaths = -1;
 }
 
-/* -1: it cannot be watched. */
+/* A pidfd of the process in the slot; -1: it cannot be watched. */
 static int open_process(uint8_t slot)
 {
 	pid_t pid = gsi_process(slot);

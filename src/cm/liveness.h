@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who dies without a word cannot part from its peers. A peer that is a process of this host, at our own address, is
- * seen to die: a pidfd tells. (Of peers on other hosts only silence tells.) */
+/* Liveness watch: detects the death of a peer process on this host. A process that is killed sends no DREQ. If the peer
+ * is a process of this host, at one of our addresses, a pidfd reports its death. (Peers on other hosts are detected by
+ * timeouts only.) */
 #ifndef UROCE_LIVENESS_H
 #define UROCE_LIVENESS_H
 
 #include "cm/agent.h"
 
-/* 0 or -errno: nobody is watched then. Blocks. */
+/* 0 or -errno; on failure no process is watched. Blocks. */
 int liveness_start(void) EXCLUDES(cm.lock);
-/* In a child after fork. */
+/* Call in the child after fork(). */
 void liveness_forget(void) REQUIRES(cm.lock);
 
-/* The peer of this connection has said something: watch it, if it is one of our host. */
+/* Call when the peer of this connection has sent a message: watches its process, if it is on this host. */
 void liveness_watch(const struct connection *c) REQUIRES(cm.lock);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who a message is for, what it does there, and what happens when none comes. What the user asks for is
- * connection.c. */
+/* The protocol machine: finds the connection of a message, handles it in the connection's state, and handles timeouts.
+ * Calls of the user are in connection.c. */
 #include "cm/machine.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 
 #include "cm/internal.h"
 
-/* What a peer may ask of us: exponents of cm_time(). */
+/* Limits on the times that a peer may request, as exponents of cm_time(). */
 #define LEAST_TIMEOUT 18 /* 1.1 s */
-#define MOST_TIMEOUT  20 /* 4.3 s, as we and the kernel ask for: 69 s with all retries */
-#define MOST_SERVICE  24 /* 69 s, likewise */
+#define MOST_TIMEOUT  20 /* 4.3 s, the value that we and the kernel use: 69 s with all retries */
+#define MOST_SERVICE  24 /* 69 s, the value that we and the kernel use */
 
 /* ---- connections, and how to find them ---- */
 
@@ -65,7 +65,7 @@ static struct connection *find_by_remote(struct machine *m, const struct cm_addr
 	return NULL;
 }
 
-/* A QPN belongs to an adapter: two that share an address may both use it. */
+/* A QPN belongs to an adapter: two adapters with one address may both use it. */
 static struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
 {
 	list_each (l, &m->by_qpn[bucket(&a->remote, req->qpn)]) {
@@ -80,7 +80,7 @@ static struct connection *find_by_qpn(struct machine *m, const struct cm_address
 
 /* ---- ids ---- */
 
-#define ID_BITS	 24 /* below the slot: of the index of a connection, and how often that has been used */
+#define ID_BITS	 24 /* the bits below the slot: the index of a connection, and the use count of that index */
 #define HALF	 (ID_BITS / 2)
 #define HALF_MAX ((1u << HALF) - 1)
 #define ROUNDS	 6
@@ -92,8 +92,7 @@ static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
 	return siphash(&m->key, &input, sizeof(input)) & HALF_MAX;
 }
 
-/* A permutation that only its key tells: ids look random, and none comes twice before its place has been used 256
- * times. */
+/* A keyed permutation: ids look random, and none repeats before its index has been used 256 times. */
 static uint32_t id_scramble(const struct machine *m, uint32_t number)
 {
 	uint32_t left = number >> HALF, right = number & HALF_MAX;
@@ -134,7 +133,7 @@ NO_LOCK_ANALYSIS uint64_t machine_transaction(struct machine *m)
 	return siphash(&m->key, input, sizeof(input)) | 1; /* never 0 */
 }
 
-/* NULL: none has that id. */
+/* NULL if no connection has this id. */
 static struct connection *find_by_id(struct machine *m, uint32_t id)
 {
 	struct connection *c = pool_at(&m->connections, id_unscramble(m, id) & 0xffff);
@@ -150,14 +149,15 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	if (!c || !machine_gid_equal(&c->address.remote, &a->remote) ||
 	    !machine_gid_equal(&c->address.local, &a->local))
 		return NULL;
-	/* Another process may answer a REQ than the one that asked for time: that has died, and the next REQ reached
-	 * this one. One that refuses it has no id. So an answer names the transaction of what it answers (13.4.6.4). */
+	/* An MRA and the final answer to a REQ may come from different processes: the first one died, and the repeated
+	 * REQ reached the second. A process that rejects the REQ has no id. So an answer is matched by the transaction
+	 * ID of its request (13.4.6.4). */
 	if (c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT)
 		return mad->transaction == c->transaction ? c : NULL;
 	return mad->local_id == c->remote_id ? c : NULL;
 }
 
-/* ---- what peers have begun ---- */
+/* ---- connections that peers have started ---- */
 
 static const uint8_t age_of_state[CM_STATES] = {
 	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
@@ -192,7 +192,7 @@ static void age_set(struct connection *c, enum cm_age age)
 	list_append(&c->machine->aging[age].oldest, &c->aging);
 }
 
-/* The peer has said what only somebody at its address can have read. */
+/* The peer has sent a value that only a receiver at its address can know. */
 static void connection_prove(struct connection *c, uint64_t now)
 {
 	if (!c->is_proven && c->age == CM_AGE_HALF_OPEN)
@@ -201,8 +201,8 @@ static void connection_prove(struct connection *c, uint64_t now)
 	sources_prove(&c->machine->sources, &c->address.remote, now);
 }
 
-/* An address that has proven nothing may be somebody's who asked for nothing: it gets little for each message from it.
- */
+/* An unproven address may be forged, and its owner may have sent nothing. So only a few messages are sent to it for
+ * each message from it. */
 static bool credit_take(struct connection *c)
 {
 	if (c->is_proven)
@@ -244,7 +244,7 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 		.deadline = NEVER,
 		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
 		.retries = CM_RETRIES,
-		.is_proven = true, /* a peer that we ask has been named to us */
+		.is_proven = true, /* active side: the application named the peer */
 	};
 	c->transaction = machine_transaction(m);
 	list_init(&c->remote);
@@ -266,7 +266,7 @@ static void close_connection(struct connection *c)
 	pool_free(&m->connections, c->index);
 }
 
-/* ---- what the rest is made of ---- */
+/* ---- helpers ---- */
 
 void connection_until(struct connection *c, uint64_t when)
 {
@@ -329,7 +329,7 @@ void connection_await(struct connection *c, enum connection_state state, uint64_
 	connection_enter(c, state, now + CM_FIRST_RETRY);
 }
 
-/* An answer that is not kept: the peer asks again if it is lost. */
+/* Sends an answer that is not stored: if it is lost, the peer repeats its request. */
 static void send_once(struct connection *c, struct cm_mad mad)
 {
 	uint8_t bytes[CM_MAD_BYTES];
@@ -339,7 +339,7 @@ static void send_once(struct connection *c, struct cm_mad mad)
 	connection_transmit(c, bytes);
 }
 
-/* An answer where no connection is. */
+/* Sends an answer to a message that has no connection. */
 static void send_stateless(struct machine *m, const struct cm_address *a, const struct cm_mad *to, struct cm_mad mad)
 {
 	uint8_t bytes[CM_MAD_BYTES];
@@ -355,8 +355,8 @@ static void send_stateless(struct machine *m, const struct cm_address *a, const 
 
 typedef void handler(struct connection *c, const struct cm_mad *mad, uint64_t now);
 
-/* 12.9.8.4: the peer has our message and needs more time than it said. We go on asking, now and then: each time we hear
- * again how long, or that nobody knows of us any more. */
+/* 12.9.8.4: the peer has our message and needs more time. We go on repeating it at a low rate: each repetition shows
+ * how long the peer still needs, or that it does not know the connection any more. */
 static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t now)
 {
 	uint64_t more = now + cm_time(min_of(mra->service_timeout, MOST_SERVICE));
@@ -372,7 +372,7 @@ static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t
 static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
 	if (c->state == CM_REP_RECEIVED && rej->about == CM_ABOUT_REQ)
-		return; /* of another process, which did not know the service */
+		return; /* the REJ of another process that does not know the service */
 	connection_tell(c, CM_EVENT_REJECTED, rej->reason, rej);
 	if (c->state == CM_REP_SENT || rej->reason == CM_REASON_STALE)
 		connection_rest(c, now);
@@ -396,7 +396,7 @@ static void delay_req(struct connection *c, const struct cm_mad *req, uint64_t n
 
 static void delay_rep(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
-	/* not for as long: should our RTU be lost, only the next REP will show it */
+	/* shorter than CM_SERVICE_TIMEOUT: if our RTU is lost, only the next REP shows it */
 	send_once(c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REP, .service_timeout = CM_RESPONSE_TIMEOUT});
 }
 
@@ -422,7 +422,7 @@ static void machine_disconnected(struct connection *c, const struct cm_mad *dreq
 {
 	if (dreq->qpn != c->local_qpn)
 		return;
-	/* a peer that disconnects has had our REP: its RTU was lost */
+	/* a peer that disconnects has received our REP: its RTU was lost */
 	if (c->state == CM_REP_SENT)
 		connection_tell(c, CM_EVENT_ESTABLISHED, 0, NULL);
 	c->transaction = dreq->transaction;
@@ -432,7 +432,7 @@ static void machine_disconnected(struct connection *c, const struct cm_mad *dreq
 		connection_disconnect(c, &(struct cm_mad){0}, now);
 }
 
-/* Both disconnect at once. */
+/* Both sides disconnect at the same time. */
 static void crossed(struct connection *c, const struct cm_mad *dreq, uint64_t now)
 {
 	if (dreq->qpn != c->local_qpn)
@@ -455,8 +455,8 @@ static void released(struct connection *c, const struct cm_mad *drep, uint64_t n
 	connection_tell(c, CM_EVENT_DISCONNECTED, 0, drep);
 }
 
-/* Our DREQ finds nothing to disconnect, or the peer says that there never was such a connection, or that it has waited
- * for our RTU in vain. */
+/* The peer rejects our DREQ, or says that the connection never existed, or has timed out while it waited for our RTU.
+ */
 static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
 	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID && rej->reason != CM_REASON_TIMEOUT)
@@ -464,14 +464,14 @@ static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint
 	released(c, NULL, now);
 }
 
-/* A DREP answers the question whether the peer is still connected: it is not. */
+/* A DREP that answers ask_whether_connected(): the peer is not connected any more. */
 static void connection_gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
 {
 	if (c->challenge && drep->transaction == c->challenge)
 		released(c, drep, now);
 }
 
-/* 12.9.8.3.1: one that has ended, as we see it. */
+/* 12.9.8.3.1: a connection that has ended for us. */
 static void stale(struct connection *c, const struct cm_mad *req, uint64_t now)
 {
 	send_once(c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_STALE});
@@ -498,7 +498,7 @@ static void machine_refuse(struct machine *m, const struct cm_address *a, const 
 	send_stateless(m, a, mad, no);
 }
 
-/* Whether somebody takes it. 0, or what request() says; then the connection has still to be dealt with. */
+/* Passes a request to ops->request(). 0, or its result; then the caller still has to reject or hold the connection. */
 static int machine_ask(struct connection *c, const struct cm_mad *mad)
 {
 	int verdict;
@@ -551,7 +551,7 @@ static void ask_at_last(struct connection *c, uint64_t now)
 
 #define ON(message) [CM_##message - CM_FIRST]
 
-/* What each state lets in; all else is dropped. */
+/* The handler for each state and message; a message without a handler is dropped. */
 static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 	[CM_REQ_SENT] = {ON(MRA) = wait_longer, ON(REJ) = refused, ON(REP) = machine_replied},
 	[CM_REQ_HELD] = {ON(REQ) = machine_ask_again},
@@ -570,10 +570,10 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 	[CM_SIDR_REP_SENT] = {ON(SIDR_REQ) = repeat},
 };
 
-/* ---- messages that begin something ---- */
+/* ---- messages that start a connection ---- */
 
-/* Asks the peer whether it is still connected. A DREQ for another QP than its own is dropped by one that is; one that
- * knows of no such connection answers a DREQ in any case, uroce as the kernel. */
+/* Asks the peer if it is still connected, by a DREQ with a wrong QPN. A peer that is connected drops it; a peer without
+ * this connection answers any DREQ with a DREP, both uroce and the kernel. */
 static void ask_whether_connected(struct connection *c)
 {
 	struct cm_mad dreq = {.message = CM_DREQ, .local_id = c->id, .remote_id = c->remote_id};
@@ -586,9 +586,9 @@ static void ask_whether_connected(struct connection *c)
 	connection_transmit(c, bytes);
 }
 
-/* 12.9.8.3.1: the peer uses a QPN again that is connected as far as we know: either the connection is no more, or
- * somebody else has written the REQ. So the peer is asked, as RFC 5961 has it for a reset, and the new connection has
- * to wait until that is settled. One in timewait makes room. */
+/* 12.9.8.3.1: a REQ names a remote QPN that is already connected here. Either the old connection is gone at the peer,
+ * or the REQ is forged. So the peer is asked, as RFC 5961 does for a reset, and the new connection waits for the
+ * answer. An old connection that is not in ESTABLISHED only loses its QPN entry. */
 static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
 {
 	struct connection *c = find_by_qpn(m, a, req);
@@ -604,17 +604,16 @@ static bool machine_is_stale(struct machine *m, const struct cm_address *a, cons
 	return false;
 }
 
-/* Remembered only for the sake of requests that are repeated: and this one is none, but the peer uses the number again.
- */
+/* The connection is only kept to answer repeated requests, and this is a new request: the peer uses the id again. */
 static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 {
 	return (c->state == CM_REJ_SENT || c->state == CM_TIMEWAIT || c->state == CM_SIDR_REP_SENT) &&
 	       c->request != mad->transaction;
 }
 
-/* Has an address prove that it receives what is sent to it, without remembering anything of it. A DREQ for a connection
- * that is not there is answered in any case, by uroce as by the kernel; here its id and transaction are such as only we
- * can make. The answer goes to the process in our slot; and the request will come again. */
+/* Asks an address to prove that it receives what is sent to it, without storing state. Sends a DREQ for a connection
+ * that does not exist, which uroce and the kernel always answer. Its id and transaction ID are a cookie that only we
+ * can compute. The DREP goes to the process in our slot; the peer then repeats its request. */
 static void machine_ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 	REQUIRES(m->lock)
 {
@@ -635,7 +634,7 @@ static void machine_take_proof(struct machine *m, const struct cm_address *a, co
 		sources_prove(&m->sources, &a->remote, now);
 }
 
-/* To make room for others. Its user is told as if the peer had given up. */
+/* Frees a connection to make room for others. Its user is told that the peer has given up. */
 static void connection_evict(struct connection *c, uint64_t now)
 {
 	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
@@ -651,7 +650,7 @@ static void machine_make_room(struct machine *m, enum cm_age age, uint32_t most,
 		connection_evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
 }
 
-/* Whether there is room for one more connection that a peer begins. */
+/* True if one more connection that a peer starts may be accepted. */
 static bool machine_admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 	REQUIRES(m->lock)
 {
@@ -666,13 +665,13 @@ static bool machine_admit(struct machine *m, const struct cm_address *a, const s
 	return true;
 }
 
-/* The connection that a request is repeated for; NULL: it is a new one. */
+/* The connection of a repeated request; NULL: the request is new. */
 static struct connection *find_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
 {
 	struct connection *c = find_by_remote(m, a, mad->local_id);
 
 	if (c && (c->state >= CM_SIDR_REQ_SENT) == (mad->message == CM_REQ))
-		return NULL; /* an id of the other kind: they do not share numbers */
+		return NULL; /* REQ and SIDR_REQ ids are separate number spaces */
 	if (c && is_spent(c, mad)) {
 		list_remove(&c->remote);
 		return NULL;
@@ -755,8 +754,8 @@ static void no_such_connection(struct machine *m, const struct cm_address *a, co
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_INVALID_ID});
 }
 
-/* Whoever gives up before an answer has come cannot name us: its REJ says which request that was, by its own id and the
- * transaction. */
+/* A peer that gives up before it got an answer does not know our id. Its REJ identifies the request by the peer's own
+ * id and the transaction ID. */
 static struct connection *find_given_up(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
 {
 	struct connection *c = find_by_remote(m, a, rej->local_id);
@@ -830,7 +829,7 @@ static void machine_unanswered(struct connection *c, uint64_t now)
 	}
 }
 
-/* Next repetition, or the end of them. */
+/* Repeats the message, or gives up. */
 static void repeat_until_given_up(struct connection *c, uint64_t now)
 {
 	uint64_t interval = c->interval;
@@ -851,7 +850,8 @@ static void send_again(struct connection *c, uint64_t now)
 		machine_unanswered(c, now);
 		return;
 	}
-	/* first: hosts tell of closed ports only so often, and whoever sends the message would not hear it */
+	/* before the message is sent: hosts limit the rate of ICMP errors, and the socket of the message does not get
+	 * them */
 	if (machine_asks(c) && c->machine->ops->unanswered)
 		c->machine->ops->unanswered(c);
 	repeat_until_given_up(c, now);
@@ -894,7 +894,7 @@ void machine_expire(struct machine *m, uint64_t now)
 
 /* ---- a peer that has died ---- */
 
-/* As if it had said so: by a REJ while the connection is made, by a DREP or DREQ later. */
+/* Handled as if the peer had sent a REJ while the connection is made, or a DREP or DREQ later. */
 static handler *const on_death[CM_STATES] = {
 	[CM_REQ_SENT] = refused,     [CM_REQ_RECEIVED] = refused, [CM_REP_SENT] = refused,
 	[CM_REP_RECEIVED] = refused, [CM_ESTABLISHED] = released, [CM_DREQ_SENT] = released,
@@ -958,7 +958,7 @@ uint64_t machine_deadline(struct machine *m)
 
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed)
 {
-	/* not the lock: the caller may hold it, and others wait for it */
+	/* does not initialize the lock: the caller may hold it, and other threads may wait for it */
 	lock_assert_unshared(&m->lock);
 	m->ops = ops;
 	m->slot = slot;

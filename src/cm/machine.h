@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* IB connection management (IBTA chapter 12) without I/O: messages, calls and the time go in; messages,
- * events and one deadline come out. It knows communication ids, not services: who listens is asked of
- * ops->request().
+/* IB connection management (IBTA chapter 12) without I/O. In: messages, calls and the time. Out: messages, events and
+ * one deadline. It handles communication ids, not services: ops->request() decides if a service has a listener.
  *
- * All functions are called with machine->lock held, and call ops with it held. A connection belongs to its
- * user from connection_open(), or from the ops->request() that took it, until connection_release(); the
- * machine keeps it for as long as its peer may still send for it. */
+ * All functions are called with machine->lock held, and call ops with it held. A connection belongs to its user from
+ * connection_open(), or from the ops->request() that accepted it, until connection_release(). The machine keeps it as
+ * long as its peer may send messages for it. */
 #ifndef UROCE_MACHINE_H
 #define UROCE_MACHINE_H
 
@@ -18,64 +17,65 @@
 #include "wire/cm_mad.h"
 
 enum {
-	CONNECTION_LIMIT = 65536, /* of a process, those in timewait included */
+	CONNECTION_LIMIT = 65536, /* per process, including TIMEWAIT */
 	CM_BUCKETS = 1024,
-	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s: what we allow peers, and ask of them */
+	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s: the response time that we allow to peers and request from them */
 	CM_RETRIES = 15,
-	CM_SERVICE_TIMEOUT = 24, /* 69 s: what an MRA asks for the application */
-	CM_ACK_TIMEOUT = 17,	 /* 0.5 s: of the path, as the kernel has it for RoCE */
+	CM_SERVICE_TIMEOUT = 24, /* 69 s: the time that an MRA requests for the application */
+	CM_ACK_TIMEOUT = 17,	 /* 0.5 s: local ACK timeout of the path, the kernel's value for RoCE */
 };
 
-/* A message is sent again after this time at first, then after twice as long each time, up to the response
- * timeout; and it is given up when that timeout has passed (1 + retries) times. A peer that is only slow
- * answers by an MRA. */
+/* The first repetition of a message comes after this time. The interval doubles each time, up to the response timeout.
+ * The sender gives up after (1 + retries) response timeouts. A peer that is alive but slow sends an MRA. */
 #define CM_FIRST_RETRY (50 * MSEC)
 
-/* A program that connects may be quicker than the one that is about to listen; programs are written as if it never was.
- * So one that asks for a service that is not there is refused only after this time, and after it has asked again. */
+/* A program may connect before its server has called listen, and programs do not expect that. So a request for an
+ * unknown service is rejected only after this time, and only after it was repeated. */
 #define CM_PATIENCE (120 * MSEC)
 
-/* What requests may cost that nobody has accepted, or whose answer nobody has confirmed. */
+/* Limits on connections whose request the application has not accepted, or whose reply the peer has not confirmed. */
 enum {
-	CM_UNPROVEN_MAX = 128,	 /* half-open, of addresses that have proven nothing: beyond that they have to */
-	CM_SOURCE_MAX = 2048,	 /* half-open, of one address: beyond that it has to ask again */
-	CM_HALF_OPEN_MAX = 8192, /* half-open in all: beyond that the oldest goes */
-	CM_ANSWERED_MAX = 16384, /* that are remembered, in case they are asked again: likewise */
-	CM_AMPLIFICATION =
-		3, /* messages for each that an address sends which has proven nothing; all have one length */
+	CM_UNPROVEN_MAX =
+		128, /* half-open connections of unproven addresses; above this an address must prove itself first */
+	CM_SOURCE_MAX = 2048,	 /* half-open connections of one address; above this its requests are dropped, and it
+				    repeats them */
+	CM_HALF_OPEN_MAX = 8192, /* half-open connections in all; above this the oldest is dropped */
+	CM_ANSWERED_MAX =
+		16384,	      /* answered requests that are stored for repetitions; above this the oldest is dropped */
+	CM_AMPLIFICATION = 3, /* messages sent to an unproven address for each message from it; all have one length */
 };
 
 enum connection_state {
 	CM_FREE,
 	CM_IDLE,
 	CM_REQ_SENT,
-	CM_REQ_HELD, /* nobody listens, yet */
+	CM_REQ_HELD, /* no listener yet */
 	CM_REQ_RECEIVED,
 	CM_REP_SENT,
 	CM_REP_RECEIVED,
 	CM_ESTABLISHED,
 	CM_DREQ_SENT,
 	CM_DREQ_RECEIVED,
-	CM_REJ_SENT, /* and ready to send it again */
+	CM_REJ_SENT, /* stored for repetition */
 	CM_TIMEWAIT,
 	CM_SIDR_REQ_SENT,
 	CM_SIDR_REQ_HELD,
 	CM_SIDR_REQ_RECEIVED,
-	CM_SIDR_REP_SENT, /* and ready to send it again */
+	CM_SIDR_REP_SENT, /* stored for repetition */
 	CM_STATES
 };
 
 enum cm_event {
-	CM_EVENT_REPLIED,      /* a REP has come: connection_ready() or connection_reject() */
-	CM_EVENT_ESTABLISHED,  /* an RTU has come, or what proves that it was sent */
-	CM_EVENT_REJECTED,     /* by a REJ; status: enum cm_reason */
+	CM_EVENT_REPLIED,      /* REP received; the user calls connection_ready() or connection_reject() */
+	CM_EVENT_ESTABLISHED,  /* RTU received, or a message that implies it was sent */
+	CM_EVENT_REJECTED,     /* REJ received; status: enum cm_reason */
 	CM_EVENT_UNREACHABLE,  /* no answer to a REQ, REP or SIDR_REQ; status: -ETIMEDOUT */
-	CM_EVENT_DISCONNECTED, /* a DREQ or DREP has come; without `mad`, status -ETIMEDOUT: no DREP did */
+	CM_EVENT_DISCONNECTED, /* DREQ or DREP received. `mad` NULL, status -ETIMEDOUT: no DREP was received */
 	CM_EVENT_TIMEWAIT_EXIT,
-	CM_EVENT_FOUND, /* a SIDR_REP has come; status: enum cm_sidr_status */
+	CM_EVENT_FOUND, /* SIDR_REP received; status: enum cm_sidr_status */
 };
 
-/* From where to where messages go. */
+/* Source and destination of messages. */
 struct cm_address {
 	union ibv_gid local, remote; /* IPv4 as ::ffff:a.b.c.d */
 	uint8_t traffic_class;
@@ -86,119 +86,122 @@ struct connection;
 
 struct machine_ops {
 	void (*send)(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES]);
-	/* `mad` is NULL if no message caused it. The handler calls nothing here. */
+	/* `mad` is NULL if no message caused the event. The handler must not call the machine. */
 	void (*event)(void *user, enum cm_event event, int status, const struct cm_mad *mad);
-	/* A REQ or SIDR_REQ. Returns 0: taken, *user is what events will be told; positive: refused, enum
-	 * cm_reason or enum cm_sidr_status; negative: not now, the peer will ask again. */
+	/* A REQ or SIDR_REQ was received. Returns 0: accepted, and *user is the argument of later events; positive:
+	 * refused, enum cm_reason or enum cm_sidr_status; negative: no decision now, the peer will repeat the request.
+	 */
 	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
-	/* The peer has said which id it has: c->remote_id. The handler may call nothing here. May be NULL. */
+	/* The peer's id is known: c->remote_id. The handler must not call the machine. May be NULL. */
 	void (*met)(const struct connection *c);
-	/* A REQ or SIDR_REQ goes out again. Who finds out why it has to says machine_absent(), but not from here. May
-	 * be NULL. */
+	/* A REQ or SIDR_REQ is repeated. A handler that finds the reason reports it by machine_absent(), but not from
+	 * inside this call. May be NULL. */
 	void (*unanswered)(const struct connection *c);
-	/* The machine's deadline is earlier than before. */
+	/* The machine's deadline has become earlier. */
 	void (*deadline)(struct machine *m, uint64_t when);
 };
 
-/* Connections that peers have begun, by what is held for them. */
+/* Lists of connections that peers have started, by the reason why they are kept. */
 enum cm_age {
 	CM_AGE_NONE,
 	CM_AGE_HALF_OPEN,
-	CM_AGE_ANSWERED, /* kept for the sake of requests that are repeated */
+	CM_AGE_ANSWERED, /* kept to answer repeated requests */
 	CM_AGES
 };
 
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;				 /* the top byte of all communication ids */
-	struct siphash_key key;			 /* of ids and transactions: a stranger cannot foresee them */
-	uint64_t transactions GUARDED_BY(&lock); /* counts up with each that is drawn */
-	uint32_t alive; /* connections: guarded by lock, which close_connection() cannot name */
+	uint8_t slot;		/* the top byte of all communication ids */
+	struct siphash_key key; /* for ids and transaction IDs, so that a stranger cannot predict them */
+	uint64_t transactions GUARDED_BY(&lock); /* number of transaction IDs drawn */
+	uint32_t alive; /* number of connections; guarded by `lock`, which close_connection() cannot name */
 	struct pool connections;
 	struct timers timers;
 	struct list by_remote[CM_BUCKETS] GUARDED_BY(
-		&lock); /* of connections that know their peer's id: by that and its address */
-	struct list by_qpn[CM_BUCKETS] GUARDED_BY(&lock); /* ... its QPN: by that and its address */
+		&lock); /* connections whose remote id is known, by that id and the peer's address */
+	struct list by_qpn[CM_BUCKETS] GUARDED_BY(
+		&lock); /* connections whose remote QPN is known, by that QPN and the peer's address */
 	struct {
 		struct list oldest;
 		uint32_t count;
 	} aging[CM_AGES];
-	uint32_t unproven; /* half-open connections of addresses that have proven nothing */
+	uint32_t unproven; /* number of half-open connections of unproven addresses */
 	struct sources sources;
 };
 
 struct connection {
 	struct machine *machine;
 	uint32_t index;
-	uint32_t id, remote_id; /* 0: not known */
-	uint8_t uses;		/* of this place, whose id is another each time */
+	uint32_t id, remote_id; /* 0: unknown */
+	uint8_t uses;		/* use count of this slot of the pool; it makes each id of the slot different */
 	enum connection_state state;
-	void *user; /* NULL: it has been released */
+	void *user; /* NULL: released */
 	struct cm_address address;
 	uint32_t local_qpn, remote_qpn;
-	uint64_t remote_guid; /* of the peer's adapter; 0: not known */
-	uint64_t challenge;   /* the transaction that asks a peer whether it is still connected; 0: it has not been
-				      asked */
+	uint64_t remote_guid; /* GUID of the peer's adapter; 0: unknown */
+	uint64_t challenge;   /* transaction of the DREQ that asks the peer if it is still connected; 0: not asked */
 	uint64_t transaction;
-	uint64_t request; /* the transaction of the REQ or SIDR_REQ that it began with, of one that came */
-	uint8_t about;	  /* which message a REJ of ours speaks of: enum cm_about */
-	uint64_t timeout; /* ns: what the peer may take to answer */
-	uint8_t retries;  /* this many times more */
-	bool is_passive;  /* the peer has begun it */
-	bool is_proven;	  /* what we send to that address arrives there, as far as we know */
-	uint32_t credit;  /* messages that may still be sent before that */
+	uint64_t request; /* passive side: the transaction of the REQ or SIDR_REQ that started it */
+	uint8_t about;	  /* the message that our REJ refers to: enum cm_about */
+	uint64_t timeout; /* ns: response timeout of the peer */
+	uint8_t retries;  /* number of repetitions left */
+	bool is_passive;  /* the peer sent the REQ or SIDR_REQ */
+	bool is_proven;	  /* the peer's address is proven: it receives what we send to it */
+	uint32_t credit;  /* number of messages that may be sent before the address is proven */
 	enum cm_age age;
-	bool delayed;	   /* by an MRA of ours: the peer will not soon ask again, so a REJ is repeated */
-	uint64_t interval; /* ns: to the next repetition but one */
-	uint64_t give_up;  /* ns: the end of repetitions */
+	bool delayed;	   /* we have sent an MRA: the peer will not repeat soon, so a REJ is repeated */
+	uint64_t interval; /* ns: interval after the next repetition */
+	uint64_t give_up;  /* ns: no repetition after this time */
 	uint64_t deadline; /* ns, NEVER: none */
 	struct timer timer;
-	struct list remote, qpn;       /* in by_remote, by_qpn */
-	struct list aging;	       /* in machine->aging[age] */
-	uint8_t message[CM_MAD_BYTES]; /* what is sent again; of one that is held: what has been received */
+	struct list remote, qpn;       /* links in by_remote, by_qpn */
+	struct list aging;	       /* link in machine->aging[age] */
+	uint8_t message[CM_MAD_BYTES]; /* the message to repeat; in REQ_HELD and SIDR_REQ_HELD the message received */
 };
 
-/* 0 or -ENOMEM. `slot` goes into the ids (see loop/gsi.h); `seed`, of random bits, makes the rest of them. The lock is
- * left as it is: all zeros of one that is new, and held where others may know the machine already. */
+/* 0 or -ENOMEM. `slot` is the top byte of all ids (see loop/gsi.h); `seed`, of random bits, keys the rest. Does not
+ * initialize `lock`: it is all zeros in a new machine, and held if other threads may already use the machine. */
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed);
 void machine_fini(struct machine *m);
 
-/* A message from address->remote has come to address->local. */
+/* Handles a message from address->remote to address->local. */
 void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address, uint64_t now)
 	REQUIRES(m->lock);
-/* Whatever is due at `now`. */
+/* Handles all deadlines up to `now`. */
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
-/* The process in that slot of our own host has died: its connections to us end as if it had said so. */
-void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
-/* Nobody is there whom the connection with this id asks: -ECONNREFUSED, which is as if one had said that it does not
- * know the service; or -errno: the host cannot be reached. Nothing happens to one that has heard of its peer meanwhile.
+/* The process in this slot of our own host has died: its connections to us end as if it had sent the messages for that.
  */
+void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
+/* The destination of the connection with this id does not answer. err -ECONNREFUSED: no process is there, handled as a
+ * reject because of an unknown service; other -errno: the host is unreachable. Ignored if the connection has received
+ * an answer meanwhile. */
 void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now) REQUIRES(m->lock);
-/* The process is about to end: what peers wait for, and might miss, is said once more. Nobody will be there to say it
- * again when they ask. */
+/* The process exits: sends once more each message that a peer waits for and may have missed, since no later repetition
+ * is possible. */
 void machine_farewell(struct machine *m) REQUIRES(m->lock);
-/* When machine_expire() wants to be called; NEVER if nothing is due. */
+/* Time of the next machine_expire() call; NEVER if nothing is due. */
 uint64_t machine_deadline(struct machine *m);
 
-/* Which slot a message is for, if it carries a communication id; 0: it does not, `service` says for whom it
- * is; -1: it is no message for anybody. Knows no machine. */
+/* The slot that a message is for, taken from its communication id. 0: it has no such id, and `service` decides. -1: not
+ * a message for us. Uses no machine state. */
 int machine_owner(const uint8_t mad[CM_MAD_BYTES], uint64_t *service);
 
-/* NULL: CONNECTION_LIMIT are alive or no memory. */
+/* NULL: CONNECTION_LIMIT is reached, or no memory. */
 struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user) REQUIRES(m->lock);
-/* The user wants no more events. A connection that is alive ends as the protocol has it. */
+/* The user gets no more events. If the connection is alive, it ends as the protocol requires. */
 void connection_release(struct connection *c, uint64_t now);
 
-/* Each returns 0 or -EINVAL: the state does not allow it. `mad` says what the message tells; ids and
- * transaction are filled in here. */
-int connection_request(struct connection *c, struct cm_mad *req, uint64_t now);	    /* from IDLE: REQ */
-int connection_accept(struct connection *c, struct cm_mad *rep, uint64_t now);	    /* a REQ: REP */
-int connection_reject(struct connection *c, struct cm_mad *rej, uint64_t now);	    /* a REQ or a REP: REJ */
-int connection_ready(struct connection *c, struct cm_mad *rtu, uint64_t now);	    /* a REP: RTU */
-int connection_established(struct connection *c);				    /* data came before the RTU */
-int connection_disconnect(struct connection *c, struct cm_mad *dreq, uint64_t now); /* DREQ, or DREP to one */
-int connection_lookup(struct connection *c, struct cm_mad *sidr_req, uint64_t now); /* from IDLE: SIDR_REQ */
-int connection_answer(struct connection *c, struct cm_mad *sidr_rep, uint64_t now); /* a SIDR_REQ: SIDR_REP */
+/* Each returns 0, or -EINVAL: not allowed in this state. `mad` has the contents of the message; ids and transaction are
+ * filled in here. */
+int connection_request(struct connection *c, struct cm_mad *req, uint64_t now); /* in IDLE: sends REQ */
+int connection_accept(struct connection *c, struct cm_mad *rep, uint64_t now);	/* answers a REQ: REP */
+int connection_reject(struct connection *c, struct cm_mad *rej, uint64_t now);	/* answers a REQ or a REP: REJ */
+int connection_ready(struct connection *c, struct cm_mad *rtu, uint64_t now);	/* answers a REP: RTU */
+int connection_established(struct connection *c);				/* data arrived before the RTU */
+int connection_disconnect(struct connection *c, struct cm_mad *dreq,
+			  uint64_t now); /* sends DREQ, or answers one: DREP */
+int connection_lookup(struct connection *c, struct cm_mad *sidr_req, uint64_t now); /* in IDLE: sends SIDR_REQ */
+int connection_answer(struct connection *c, struct cm_mad *sidr_rep, uint64_t now); /* answers a SIDR_REQ: SIDR_REP */
 
 #endif

@@ -7,15 +7,15 @@
 #include "link/netif.h"
 
 struct group {
-	struct list link GUARDED_BY(cm.lock); /* among those of its id */
+	struct list link GUARDED_BY(cm.lock); /* in the list of its id */
 	union ibv_gid gid;
 	struct sockaddr_storage address;
-	void *context; /* the application's */
+	void *context; /* context of the application */
 	bool send_only;
-	struct ibv_qp *qp; /* attached; NULL: not yet */
+	struct ibv_qp *qp; /* the attached QP; NULL: not attached yet */
 };
 
-#define MLID 0xc000 /* RoCE has none; what the kernel says */
+#define MLID 0xc000 /* RoCE has no MLID; the kernel returns this value */
 
 static struct group *multicast_find(struct id *id, const struct sockaddr *address) REQUIRES(cm.lock)
 {
@@ -72,7 +72,7 @@ static int multicast_join(struct id *id, const struct sockaddr *address, bool se
 	return 0;
 }
 
-/* ---- the application's ---- */
+/* ---- public functions ---- */
 
 PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
@@ -115,7 +115,7 @@ void group_attach(struct event *e)
 
 static void multicast_leave(struct id *id, struct group *g)
 {
-	/* a QP that the application has destroyed has left all its groups */
+	/* if the application has destroyed the QP, it has left all groups */
 	if (g->qp && g->qp == id->base.qp)
 		ibv_detach_mcast(g->qp, &g->gid, MLID);
 	free(g);

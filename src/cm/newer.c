@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An id as a mailbox: addresses that were resolved for it, events that the program writes itself. */
+/* rdma_resolve_addrinfo(), rdma_query_addrinfo() and rdma_write_cm_event() (newer.h). */
 #include "cm/newer.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What librdmacm has had since RDMACM_1.4 (rdma-core 57), which Debian 12's headers do not know: the values are fixed
- * there. */
+/* API of librdmacm since RDMACM_1.4 (rdma-core 57) that the headers of Debian 12 do not have. The values are fixed by
+ * rdma-core. */
 #ifndef UROCE_NEWER_H
 #define UROCE_NEWER_H
 
@@ -11,18 +11,18 @@ enum {
 	EVENT_ADDRINFO_ERROR,
 	EVENT_USER,
 
-	FLAG_SA = 0x10, /* of rdma_addrinfo: ask the subnet's administrator */
+	FLAG_SA = 0x10, /* of rdma_addrinfo: ask the subnet administrator */
 };
 
-/* Resolves as rdma_getaddrinfo() does, and tells so by EVENT_ADDRINFO_RESOLVED; without a channel when it returns. 0,
- * or -1 with errno: EBUSY what was resolved before has not been fetched; EOPNOTSUPP RoCE has no administrator to ask;
- * else getaddrinfo's. */
+/* Resolves as rdma_getaddrinfo(), and posts EVENT_ADDRINFO_RESOLVED; without a channel it is done on return. 0, or -1
+ * with errno. EBUSY: the previous result has not been fetched. EOPNOTSUPP: RoCE has no subnet administrator. Else the
+ * errno of getaddrinfo. */
 int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
 			  const struct rdma_addrinfo *hints);
-/* What was resolved, once: for rdma_freeaddrinfo(). -1 with ENOENT: nothing. */
+/* Returns the result once; free it with rdma_freeaddrinfo(). -1 with ENOENT: no result. */
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
-/* An event of the program's own, EVENT_USER, behind those that wait in the id's channel; `arg` comes in the first eight
- * bytes of its `param`. From any thread. -1 with EINVAL: another event, or no id. */
+/* Posts an event of the program, EVENT_USER, at the end of the id's channel; `arg` is in the first eight bytes of its
+ * `param`. Any thread may call. -1 with EINVAL: another event type, or no id. */
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg);
 
 #endif

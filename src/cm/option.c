@@ -15,7 +15,7 @@ static int set_tos(struct id *id, const void *value)
 	return 0;
 }
 
-/* Who is bound may agree to share his port from now on, but not go back on his word. */
+/* A bound id may start to share its port, but not stop. */
 static int set_reuse(struct id *id, const void *value)
 {
 	bool reuse = *(const int *)value;
@@ -43,13 +43,13 @@ static int set_ack_timeout(struct id *id, const void *value)
 	return 0;
 }
 
-/* An application that knows the route says so; there is but one way. */
+/* Resolves the route that the application gives. Its value is ignored, since only one path is possible. */
 static int set_path(struct id *id, const void *value)
 {
 	return id_resolve_route(id);
 }
 
-#define ANY_SIZE 0 /* but not none */
+#define ANY_SIZE 0 /* any size except 0 */
 
 static const struct {
 	int level, name;
@@ -77,7 +77,7 @@ PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val
 	return fail_minus(ENOSYS);
 }
 
-/* ---- enhanced connection establishment: vendors' options, which we carry ---- */
+/* ---- enhanced connection establishment: vendor-specific options, carried in messages ---- */
 
 PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
@@ -127,7 +127,7 @@ PUBLIC struct ibv_context **rdma_get_devices(int *count)
 	}
 	if (count)
 		*count = g->count;
-	return g->list; /* its first member: freed as such */
+	return g->list; /* the list is its first member: freed by this pointer */
 }
 
 PUBLIC void rdma_free_devices(struct ibv_context **list)

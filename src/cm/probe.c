@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Probes of hosts that do not answer: see probe.h. */
 #include "cm/probe.h"
 
 #include <errno.h>
@@ -20,14 +21,13 @@ static const struct family {
 	{AF_INET6, IPPROTO_IPV6, IPV6_RECVERR, IPV6_RECVERR},
 };
 
-static int sockets[ARRAY_SIZE(families)] GUARDED_BY(cm.lock) = {-1, -1}; /* -1: not yet */
+static int sockets[ARRAY_SIZE(families)] GUARDED_BY(cm.lock) = {-1, -1}; /* -1: not opened yet */
 
-/* A packet to QP 0, which takes none on RoCE, and which has no ICRC either. It is as long as a packet must be: of
- * shorter ones rxe, up to Linux 6.12 at least, gives up a queue pair that it has not looked up, and takes its machine
- * down. */
+/* A packet to QP 0, which RoCE does not use, without an ICRC. It has the minimum length of a packet: for a shorter one
+ * rxe, up to Linux 6.12 at least, releases a QP that it has not looked up, and crashes its machine. */
 struct probe {
 	uint8_t bth[12]; /* zeros */
-	uint32_t id;	 /* the connection's */
+	uint32_t id;	 /* id of the connection */
 };
 
 static int probe_open_socket(const struct family *f)
@@ -58,8 +58,9 @@ void probe_send(const struct cm_address *address, uint32_t id)
 	gid_to_address(&address->remote, ROCE_PORT, &to);
 	if (address_is_link_local(&address->remote))
 		((struct sockaddr_in6 *)&to)->sin6_scope_id = (uint32_t)netif_of_address(&address->local);
-	getsockopt(sockets[i], SOL_SOCKET, SO_ERROR, &before, &size); /* of another probe: it would end this one */
-	/* lost, if it fails: there will be another */
+	getsockopt(sockets[i], SOL_SOCKET, SO_ERROR, &before,
+		   &size); /* clears the pending error of another probe, which would fail the send */
+	/* on failure the probe is lost; another one follows */
 	(void)!sendto(sockets[i], &probe, sizeof(probe), 0, (struct sockaddr *)&to,
 		      address_size((struct sockaddr *)&to));
 }
@@ -69,7 +70,7 @@ static bool says_absent(uint32_t error)
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN;
 }
 
-/* What an error message tells; 0: nothing of the kind. */
+/* The -errno of an error message; 0: not about reachability. */
 static int error_in(struct msghdr *m, const struct family *f)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -84,7 +85,7 @@ static int error_in(struct msghdr *m, const struct family *f)
 	return 0;
 }
 
-/* Each comes with as much of what it is about as whoever sent it has returned. */
+/* Reads the pending errors. Each contains the part of the probe that the ICMP sender returned. */
 static bool cm_probe_collect(size_t i, void (*absent)(uint32_t id, int err)) REQUIRES(cm.lock)
 {
 	union {

@@ -5,7 +5,7 @@
 #include "cm/id.h"
 #include "verbs/context.h"
 
-/* How long our peer waits after "receiver not ready": 0.64 ms. (The kernel's 0 means 655 ms.) */
+/* RNR timer of the peer: 0.64 ms. (The kernel sends 0, which is 655 ms.) */
 #define MIN_RNR_TIMER 12
 
 uint32_t id_qkey(const struct id *id)
@@ -15,7 +15,7 @@ uint32_t id_qkey(const struct id *id)
 
 /* ---- states ---- */
 
-/* What ibv_modify_qp(3) asks for beside the state, on the way to INIT, RTR and RTS. */
+/* Attributes that ibv_modify_qp(3) requires besides the state, for INIT, RTR and RTS. */
 #define INIT_CONNECTED (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define RTR_CONNECTED  (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 #define RTR_RESPONDER  (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
@@ -99,19 +99,19 @@ int id_qp_connect(struct id *id)
 
 	if (!qp)
 		return 0;
-	/* once more INIT: what the peer may do is known only now */
+	/* INIT again: the peer's access rights are known only now */
 	return qp_move(id, qp, IBV_QPS_INIT) ?: qp_move(id, qp, IBV_QPS_RTR) ?: qp_move(id, qp, IBV_QPS_RTS);
 }
 
-/* What the peer has begun in memory that it may write to ends when the QP or the region goes: to wait for that here
- * would cost every connection an interrupt of all processors. */
+/* Does not wait for one-sided operations that the peer has started: they end at the latest when the QP or the region is
+ * destroyed. A wait here would cost each connection an interrupt of all processors. */
 void id_qp_fail(struct id *id)
 {
 	if (id->base.qp && !id_is_datagram(id))
 		fail_qp_unsettled(id->base.qp);
 }
 
-/* ---- CQs that the application did not bring ---- */
+/* ---- CQs that the application did not give ---- */
 
 static void destroy_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
 {
@@ -144,7 +144,7 @@ static int create_cqs(struct rdma_cm_id *id, uint32_t send, uint32_t recv)
 	return 0;
 }
 
-/* When neither QP nor SRQ is left. */
+/* Destroys the id's CQs when neither QP nor SRQ is left. */
 static void destroy_cqs(struct rdma_cm_id *id)
 {
 	if (id->qp || id->srq)
@@ -155,7 +155,7 @@ static void destroy_cqs(struct rdma_cm_id *id)
 
 /* ---- QPs ---- */
 
-/* Ready for receives to be posted; one for datagrams, for all. */
+/* Moves a new QP to INIT, so that receives can be posted; a UD QP to RTS. */
 static int bring_up(struct id *id, struct ibv_qp *qp)
 {
 	int error = qp_move(id, qp, IBV_QPS_INIT);
@@ -167,7 +167,8 @@ static int bring_up(struct id *id, struct ibv_qp *qp)
 
 static bool suits(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *a)
 {
-	if (id->qp || !id->verbs || !id_of((struct rdma_cm_id *)id)->device) /* at the loopback: UROCE_LOOPBACK */
+	/* `device` is NULL if the id is bound to loopback, also when `verbs` is set: UROCE_LOOPBACK */
+	if (id->qp || !id->verbs || !id_of((struct rdma_cm_id *)id)->device)
 		return false;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs)
 		return false;
@@ -202,7 +203,7 @@ PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *
 		errno = error;
 		goto err;
 	}
-	id->pd = qp->pd ?: id->pd; /* an XRC target has none of its own; its SRQ will */
+	id->pd = qp->pd ?: id->pd; /* an XRC target has no PD; its SRQ has */
 	id->qp = qp;
 	return 0;
 

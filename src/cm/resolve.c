@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From an address to the device that leads there. */
+/* Address resolution: from a destination address to the device on the route. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "link/next_hop.h"
 #include "verbs/context.h"
 
-/* The source address that the routing tables choose: what a UDP socket gets that is connected there. *source is where
- * to; if that is an address of our own, it is the source as well. (A link-local one means nothing without its
- * interface.) */
+/* Asks the routing tables for the source address: the local address of a UDP socket that is connected to `to`. *source
+ * is the destination on entry; if that is an address of this host, it is the source too. (A link-local address needs
+ * its interface.) */
 static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 {
 	struct sockaddr_storage destination = {0}, own;
@@ -34,8 +34,8 @@ static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 	return err ?: address_to_gid((struct sockaddr *)&own, source) ? err : EINVAL;
 }
 
-/* Whether the routing tables lead from the id's own address to that one: 0 or an errno. (A link-local address needs no
- * route.) */
+/* Checks that there is a route from the id's own address to `to`. 0 or an errno. (A link-local address needs no route.)
+ */
 static int route_from_id(const struct id *id, const struct sockaddr *to)
 {
 	struct sockaddr_storage destination = {0}, own;
@@ -56,7 +56,7 @@ static int route_from_id(const struct id *id, const struct sockaddr *to)
 	return error;
 }
 
-/* "Anywhere" is here. */
+/* The wildcard as destination means this host. */
 static void set_loopback(union ibv_gid *gid)
 {
 	bool is_ipv4 = address_is_ipv4(gid);
@@ -102,7 +102,8 @@ static int take_first_address(struct cm_device *d, void *arg)
 	return device_first_gid(context_of(d->verbs)->device, w->is_ipv4, &w->gid) >= 0;
 }
 
-/* Of this host, where the loopback is no device of ours: what the id is bound to, or the first. */
+/* For a loopback destination without a device of lo: uses the address that the id is bound to, or the first address of
+ * a device. */
 static void leave_loopback(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
 {
 	struct wanted w = {.is_ipv4 = address_is_ipv4(gid)};
@@ -133,7 +134,7 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 	return 0;
 }
 
-/* 0; an errno: there is no way; or -ENODEV: there is, but no device on it. */
+/* 0; an errno: there is no route; or -ENODEV: there is a route, but no device on it. */
 static int cm_resolve(struct id *id, const struct sockaddr *to)
 {
 	union ibv_gid gid;
@@ -163,11 +164,11 @@ static void resolve_post(struct id *id, enum rdma_cm_event_type type, int status
 	lock_drop(&cm.lock);
 }
 
-/* ---- the neighbor on the way ---- */
+/* ---- the neighbor (ARP, ND) on the route ---- */
 
-#define SHORT_PAUSE (1 * MSEC) /* between looks, at first ... */
+#define SHORT_PAUSE (1 * MSEC) /* first pause between two checks */
 #define LONG_PAUSE  (64 * MSEC)
-#define LASTS	    SEC /* that a neighbor was there: a question takes 25 us, too long for each of a thousand connections */
+#define LASTS	    SEC /* lifetime of a result: a query takes 25 us, too long for each of a thousand connections */
 
 static struct list resolving GUARDED_BY(cm.lock) = {&resolving, &resolving};
 
@@ -177,8 +178,8 @@ static struct {
 	uint64_t until;
 } last_found GUARDED_BY(cm.lock);
 
-/* 0: the kernel knows it, or need not; or -errno, as next_hop_look() has it. One's own address is the usual case, and
- * needs no question. */
+/* 0: the kernel knows the neighbor, or needs none; or -errno of next_hop_look(). An address of this host is the usual
+ * case, and needs no query. */
 static int cm_resolve_look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
 {
 	const union ibv_gid *from = &id->address.local, *to = &id->address.remote;
@@ -237,18 +238,18 @@ static void wait_for_neighbor(struct id *id, uint32_t ms, uint64_t now) REQUIRES
 	agent_look_at(min_of(id->give_up, now + SHORT_PAUSE));
 }
 
-/* That the neighbor is there, or the time is up, is told by an event. */
+/* Waits for the neighbor. An event reports that it is found, or that the time is up. */
 static void look_for_neighbor(struct id *id, uint32_t ms)
 {
 	uint64_t now = agent_now();
 	bool there;
 
 	lock_take(&cm.lock);
-	there = cm_resolve_look(id, now) != -EAGAIN; /* who cannot tell does not hold us up */
+	there = cm_resolve_look(id, now) != -EAGAIN; /* an error other than EAGAIN does not delay the id */
 	lock_drop(&cm.lock);
-	there = there || agent_attach(&id->address.local); /* which tells the time */
+	there = there || agent_attach(&id->address.local); /* starts the agent, whose timer is needed */
 	lock_take(&cm.lock);
-	if (id->state != ID_LOST) { /* or it has been told that */
+	if (id->state != ID_LOST) { /* ID_LOST: its error event is posted already */
 		if (there)
 			resolved(id, 0);
 		else
@@ -277,7 +278,7 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 	return id_complete(id);
 }
 
-/* What a subnet manager would answer, if there was one. */
+/* Makes the path record that a subnet manager would return. */
 static int make_path(struct id *id)
 {
 	struct ibv_sa_path_rec *p = calloc(1, sizeof(*p));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Source addresses of requests: see sources.h. */
 #include "cm/sources.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses that requests come from: which have proven that they receive what is sent to them, and how many half-open
- * connections each has. A source address is easily forged; an answer that only its owner can have read is not.
+/* Source addresses of requests: which are proven to receive what is sent to them, and the number of half-open
+ * connections of each. A source address is easily forged; an answer to a secret that was sent to it is not.
  *
- * All of it is guarded by the machine's lock. */
+ * The machine's lock guards all of it. */
 #ifndef UROCE_SOURCES_H
 #define UROCE_SOURCES_H
 
@@ -12,14 +12,15 @@
 #include "base/siphash.h"
 
 enum {
-	SOURCES_PROVEN = 1024,	/* so many are remembered, about */
-	SOURCES_COUNTED = 4096, /* so many are counted apart, about */
+	SOURCES_PROVEN = 1024,	/* approximate number of proven addresses stored */
+	SOURCES_COUNTED = 4096, /* approximate number of addresses with separate counters */
 };
 
-#define SOURCE_TRUST (60 * SEC) /* that a proof lasts */
+#define SOURCE_TRUST (60 * SEC) /* lifetime of a proof */
 
 struct sources {
-	struct siphash_key key; /* where an address has its place, which nobody else can choose; and of proofs */
+	struct siphash_key
+		key; /* for the table index of an address, so that a stranger cannot choose it; and for cookies */
 	struct {
 		union ibv_gid gid;
 		uint64_t until; /* ns; 0: free */
@@ -32,11 +33,11 @@ void sources_init(struct sources *s, const struct siphash_key *key);
 void sources_prove(struct sources *s, const union ibv_gid *gid, uint64_t now);
 bool sources_is_proven(const struct sources *s, const union ibv_gid *gid, uint64_t now);
 
-/* The number of half-open connections of that address, or of a few whose places are the same. */
+/* The counter of half-open connections of this address. A few addresses with the same table index share it. */
 uint16_t *sources_half_open(struct sources *s, const union ibv_gid *gid);
 
-/* What proves that an address receives, if it comes back from there with this id: by `now` at least, and a minute
- * later. Not 0. */
+/* The cookie for an address and an id: if it comes back from there with this id, the address is proven. Valid at `now`
+ * and at least a minute later. Never 0. */
 uint64_t sources_cookie(const struct sources *s, const union ibv_gid *gid, uint32_t id, uint64_t now);
 bool sources_check_cookie(const struct sources *s, const union ibv_gid *gid, uint32_t id, uint64_t cookie,
 			  uint64_t now);

@@ -313,9 +313,16 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
+/* Twice as many records as requests may be outstanding: what has been answered in part is not outstanding for every
+ * peer. */
+static uint32_t answer_slots(uint32_t resources)
+{
+	return 2 * resources;
+}
+
 static struct answer_record *next_answer(struct responder *r)
 {
-	return &r->answers[r->answer_next++ % r->response_size];
+	return &r->answers[r->answer_next++ % answer_slots(r->response_size)];
 }
 
 static void record_read(struct qp *qp, const struct packet *p)
@@ -428,7 +435,7 @@ static void responder_advance(struct qp *qp, const struct packet *p)
 /* The record of the request that this is a duplicate of. NULL: there is none. */
 static const struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read)
 {
-	for (uint32_t i = 0; i < r->response_size; i++) {
+	for (uint32_t i = 0; i < answer_slots(r->response_size); i++) {
 		const struct answer_record *a = &r->answers[i];
 
 		if (a->packets && a->is_read == is_read && psn_diff(psn, a->psn) >= 0 &&
@@ -723,8 +730,9 @@ int responder_start(struct qp *qp, uint32_t resources)
 {
 	struct responder *r = &qp->resp;
 	struct response *responses = calloc(resources ? resources : 1, sizeof(*responses));
-	struct answer_record *answers = calloc(resources ? resources : 1, sizeof(*answers));
-	uint32_t known = r->response_size, count = min_of(r->response_count, resources);
+	struct answer_record *answers = calloc(answer_slots(resources ?: 1), sizeof(*answers));
+	uint32_t known = answer_slots(r->response_size), slots = answer_slots(resources);
+	uint32_t count = min_of(r->response_count, resources);
 
 	if (!responses || !answers) {
 		free(responses);
@@ -734,8 +742,8 @@ int responder_start(struct qp *qp, uint32_t resources)
 	/* in SQD their number changes while the peer goes on: what waits and what is remembered moves over */
 	for (uint32_t i = 0; i < count; i++)
 		responses[i] = *response_at(r, i);
-	for (uint32_t i = known - min_of(known, resources); i < known; i++)
-		answers[i % resources] = r->answers[(r->answer_next + i) % known];
+	for (uint32_t i = known - min_of(known, slots); i < known; i++)
+		answers[i % slots] = r->answers[(r->answer_next + i) % known];
 	free(r->responses);
 	free(r->answers);
 	r->responses = responses;

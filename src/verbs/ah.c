@@ -55,7 +55,8 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* Who sent it and to whom. The 40 bytes hold an IPv6 header, or 20 bytes of nothing and an IPv4 header. */
+/* Reads the sender and the receiver of a datagram. The 40 bytes are an IPv6 header, or 20 unused bytes and an IPv4
+ * header. */
 static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_gid *to, uint32_t *flow, uint8_t *class)
 {
 	uint32_t word = ntohl(grh->version_tclass_flow);
@@ -111,7 +112,7 @@ PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 	return ibv_create_ah(pd, &attr);
 }
 
-/* The Ethernet addresses that an adapter's driver needs, and we do not; the VLAN is 0xffff if there is none. */
+/* The Ethernet address and VLAN that an adapter's driver needs; uroce does not use them. The VLAN is 0xffff: none. */
 PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				       uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vlan)
 {

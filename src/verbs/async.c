@@ -20,7 +20,7 @@ enum about {
 	ABOUT_SRQ,
 };
 
-/* What the element of an event is; those not listed are about the port or the device. */
+/* The type of an event's element; events that are not listed are about the port or the device. */
 static const enum about about[] = {
 	[IBV_EVENT_CQ_ERR] = ABOUT_CQ,
 	[IBV_EVENT_QP_FATAL] = ABOUT_QP,
@@ -41,7 +41,7 @@ static void async_tell(struct context *c, struct ibv_async_event what) EXCLUDES(
 	struct event *e = malloc(sizeof(*e));
 
 	if (!e)
-		return; /* as the kernel does when it finds no memory for an event */
+		return; /* no memory: the event is lost, as in the kernel */
 	e->what = what;
 	lock_take(&c->lock);
 	list_append(&c->events, &e->link);
@@ -49,7 +49,7 @@ static void async_tell(struct context *c, struct ibv_async_event what) EXCLUDES(
 	lock_drop(&c->lock);
 }
 
-/* Called when the queue may have become empty: the eventfd is read then, so that it is not readable. */
+/* Call when the queue may have become empty: then reads the eventfd, so that it is not readable. */
 static void async_settle(struct context *c) REQUIRES(c->lock)
 {
 	eventfd_t count;
@@ -71,7 +71,8 @@ void async_cq_error(struct cq *cq)
 
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
-	if (qp->wq) /* a work queue: nobody knows its QP, and its own event has no queue to speak of */
+	if (qp->wq) /* a work queue: the application does not know its QP, and IBV_EVENT_WQ_FATAL belongs to no queue
+		       here */
 		return;
 	if (!qp->xrc || !qp->xrc->is_closed)
 		async_tell(context_of(qp->base.context),
@@ -95,9 +96,9 @@ void async_srq_event(struct srq *srq, enum ibv_event_type type)
 		   (struct ibv_async_event){.element.srq = &srq->base, .event_type = type});
 }
 
-/* An object's account of its events: an object goes when all that were fetched have been acknowledged. */
+/* The event counters of an object. The object is freed only after all fetched events are acknowledged. */
 struct account {
-	uint32_t *fetched;	/* NULL: the port has no account. Guarded by context->lock */
+	uint32_t *fetched;	/* NULL: the port has no counters. Guarded by context->lock */
 	uint32_t *acknowledged; /* guarded by the mutex */
 	pthread_mutex_t *mutex;
 	pthread_cond_t *cond;
@@ -125,7 +126,7 @@ static struct account account_of(enum about kind, void *object)
 
 static void *object_of(const struct ibv_async_event *e)
 {
-	return e->element.cq; /* of a union of pointers, and of the port's number */
+	return e->element.cq; /* valid for each member of the union of pointers; not used for the port number */
 }
 
 static void count_fetched(const struct ibv_async_event *e)
@@ -185,7 +186,7 @@ PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 	pthread_mutex_unlock(a.mutex);
 }
 
-/* Drops what is queued about that object, NULL: about all. */
+/* Drops the queued events of an object; NULL: all events. */
 static void async_drop(struct context *c, enum about kind, const void *object) REQUIRES(c->lock)
 {
 	bool any = !list_empty(&c->events);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Builders of work request batches, for the ibv_wr_ functions: see builder.h. */
 #include "verbs/builder.h"
 
 #include <errno.h>
@@ -7,16 +8,16 @@
 
 #include "verbs/context.h"
 
-#define WORD 8u /* what an ATOMIC_WRITE writes */
+#define WORD 8u /* bytes that an ATOMIC_WRITE writes */
 
 struct builder {
-	struct lock lock; /* held from wr_start() to wr_complete() or wr_abort(), whose calls the program makes */
+	struct lock lock; /* held from wr_start() to wr_complete() or wr_abort(), across the calls of the program */
 	int error;	  /* the first mistake since wr_start */
-	uint32_t count;	  /* of wr[] */
-	uint32_t room;	  /* for work requests: the depth of the send queue */
+	uint32_t count;	  /* number of entries in wr[] */
+	uint32_t room;	  /* capacity of wr[]: the depth of the send queue */
 	uint32_t max_sge, max_inline;
-	struct ibv_send_wr *wr; /* each with its SGEs, of ... */
-	struct ibv_sge *sge;	/* max(max_sge, 1) for each */
+	struct ibv_send_wr *wr; /* each with its SGEs: ... */
+	struct ibv_sge *sge;	/* max(max_sge, 1) SGEs for each */
 	unsigned char *inlined; /* max(max_inline, WORD) bytes for each */
 };
 
@@ -66,7 +67,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	lock_drop(&b->lock);
 }
 
-/* All or nothing: the queue must have room for the whole batch, or none of it is posted. */
+/* Posts the whole batch, or nothing if the queue has no room for all of it. */
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
@@ -76,7 +77,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	lock_take_over(&b->lock);
 	error = b->error;
-	/* relaxed: the count only grows, so at worst a slot that has just become free is not seen */
+	/* relaxed: the count only grows, so at worst a slot that was freed just now is not counted */
 	if (!error && sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
 		error = ENOMEM;
 	if (!error && b->count) {
@@ -87,8 +88,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	return error;
 }
 
-/* A new work request at the end of the batch. One that does not fit goes nowhere, and wr_complete() says so.
- */
+/* Appends a work request to the batch. If it does not fit, it is dropped, and wr_complete() returns the error. */
 static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct builder *b = builder_of(ex);
@@ -96,7 +96,7 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 
 	if (b->count == b->room) {
 		b->error = b->error ?: ENOMEM;
-		b->count = 0; /* the batch is lost anyway */
+		b->count = 0; /* the batch will fail, so the entry can be reused */
 	}
 	wr = &b->wr[b->count];
 	wr->wr_id = ex->wr_id;
@@ -104,7 +104,7 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 	wr->num_sge = 0;
 	wr->opcode = opcode;
 	wr->send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE;
-	/* what the caller or a wr_set_ function may leave alone */
+	/* fields that the caller or a wr_set_ function may leave unset */
 	wr->imm_data = 0;
 	wr->wr.ud.ah = NULL;
 	wr->qp_type.xrc.remote_srqn = 0;
@@ -186,7 +186,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t va
 	append_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, va, add, 0);
 }
 
-/* The work request that a wr_set_ function speaks of: the last one begun. */
+/* The work request that a wr_set_ function applies to: the last one started. */
 static struct ibv_send_wr *builder_current(struct builder *b)
 {
 	static _Thread_local struct ibv_send_wr nowhere;
@@ -197,7 +197,7 @@ static struct ibv_send_wr *builder_current(struct builder *b)
 	return &nowhere;
 }
 
-/* The place of its inline data. */
+/* The buffer for its inline data. */
 static unsigned char *inlined(struct builder *b)
 {
 	return b->inlined + (size_t)(b->count - 1) * max_of(b->max_inline, WORD);
@@ -252,7 +252,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	}
 }
 
-/* The caller's buffers may change after the call, so the bytes are copied. */
+/* Copies the bytes, because the caller's buffers may change after the call. */
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
 {
 	struct builder *b = builder_of(ex);
@@ -311,8 +311,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
-	/* only what was asked for: an application that calls more is told so by its NULL pointer, as by
-	 * hardware */
+	/* only the functions of the requested operations: others stay NULL, as with hardware */
 	ex->wr_send = ops & IBV_QP_EX_WITH_SEND ? wr_send : NULL;
 	ex->wr_send_imm = ops & IBV_QP_EX_WITH_SEND_WITH_IMM ? wr_send_imm : NULL;
 	ex->wr_send_inv = ops & IBV_QP_EX_WITH_SEND_WITH_INV ? wr_send_inv : NULL;
@@ -325,7 +324,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 #if RDMA_CORE >= 44
 	ex->wr_atomic_write = ops & IBV_QP_EX_WITH_ATOMIC_WRITE ? wr_atomic_write : NULL;
 #else
-	(void)wr_atomic_write; /* there is no place for it */
+	(void)wr_atomic_write; /* rdma-core 44's struct ibv_qp_ex has no member for it */
 #endif
 	ex->wr_local_inv = ops & IBV_QP_EX_WITH_LOCAL_INV ? wr_local_inv : NULL;
 	return 0;

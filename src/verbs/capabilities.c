@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the adapter can do, as ibv_query_device() tells it. */
+/* The capabilities of the adapter: ibv_query_device() and its extended form. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 #include "object/rss.h"
 #include "verbs/context.h"
 
-#define DEVICE_ATOMIC_WRITE (1ull << 40) /* rdma-core 44 has no name for it: IB_UVERBS_DEVICE_ATOMIC_WRITE */
+#define DEVICE_ATOMIC_WRITE (1ull << 40) /* rdma-core 44 does not define it: IB_UVERBS_DEVICE_ATOMIC_WRITE */
 
 static void capabilities_fill(struct ibv_device_attr *a, const struct device *d)
 {
@@ -16,7 +16,7 @@ static void capabilities_fill(struct ibv_device_attr *a, const struct device *d)
 	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", DEVICE_FIRMWARE);
 	a->node_guid = a->sys_image_guid = d->guid;
 	a->max_mr_size = UINT64_MAX;
-	a->page_size_cap = 0xfffff000; /* pages mean nothing to us: any power of two from 4 KiB */
+	a->page_size_cap = 0xfffff000; /* page size does not matter here: any power of two from 4 KiB */
 	a->vendor_id = DEVICE_VENDOR_ID;
 	a->vendor_part_id = DEVICE_PART_ID;
 	a->max_qp = HCA_MAX_QP;
@@ -54,8 +54,8 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 
 #define ODP_SUPPORT_ATOMIC_WRITE (1u << 7) /* IBV_ODP_SUPPORT_ATOMIC_WRITE, of rdma-core 58 and later */
 
-/* All memory that is registered here is paged on demand; IBV_ACCESS_ON_DEMAND only adds that it need not be there.
- * Atomics, too: they are the processor's. */
+/* All registered memory is paged on demand; with IBV_ACCESS_ON_DEMAND it may be unmapped at registration. Atomics are
+ * supported too, since the processor executes them. */
 static void fill_odp(struct ibv_device_attr_ex *a)
 {
 	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;

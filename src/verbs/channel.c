@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels: see channel.h. */
 #include "verbs/channel.h"
 
 #include <stdlib.h>
@@ -56,7 +57,7 @@ void channel_leave(struct channel *ch)
 	lock_drop(&ch->lock);
 }
 
-/* Called when the queue may have become empty: the eventfd is read then, so that it is not readable. */
+/* Call when the queue may have become empty: then reads the eventfd, so that it is not readable. */
 static void verbs_channel_settle(struct channel *ch) REQUIRES(ch->lock)
 {
 	eventfd_t count;
@@ -76,7 +77,7 @@ void channel_cq_event(struct cq *cq)
 	lock_take(&ch->lock);
 	if (cq->events++ == 0)
 		list_append(&ch->ready, &cq->waiting);
-	/* a write for each, not only for the first: so an edge-triggered epoll sees each, as it does from the
+	/* a write for each event, not only for the first: an edge-triggered epoll then reports each event, as with the
 	 * kernel */
 	eventfd_write(ch->base.fd, 1);
 	lock_drop(&ch->lock);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing of devices, and the table of verbs that a context gets. */
 #include "base/trace.h"
 #include "verbs/context.h"
 
@@ -65,7 +66,7 @@ static void fill_ops(struct verbs_context *v)
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
-/* Few programs say why. Keeps errno. */
+/* Logs why a device was not opened, because few programs do. Keeps errno. */
 static void say_not_opened(const struct ibv_device *device)
 {
 	static const char *const refused =
@@ -137,8 +138,8 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 	monitor_leave(c);
 	remote_bury(c);
 	async_forget_all(c);
-	/* The man page leaves the objects of a closed device to their owner. They may still be looked at, so
-	 * then the context stays; but no packet goes in or out any more. */
+	/* The man page lets the objects of a closed device exist further. If there are any, the context is not freed,
+	 * since they may be used; but it sends and receives no packets any more. */
 	if (atomic_load_explicit(&c->objects, memory_order_acquire)) {
 		qps_abandon(c);
 		listen_end(c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A device that the application has opened. Made by ibv_open_device(), freed by ibv_close_device(). All
- * contexts of a process share its one adapter. */
+/* An open device (ibv_context). ibv_open_device() creates it, ibv_close_device() frees it. All contexts of a process
+ * share one hca. */
 #ifndef UROCE_CONTEXT_H
 #define UROCE_CONTEXT_H
 
@@ -11,19 +11,19 @@
 #include "verbs/fork.h"
 
 struct context {
-	struct verbs_context verbs; /* its last member is what the application holds */
+	struct verbs_context verbs; /* the application holds a pointer to its last member, `context` */
 	struct device *device;
 	struct hca *hca;
-	uint64_t group;				   /* contexts that share their objects have the same: import.c */
-	_Atomic uint32_t objects;		   /* alive in this context */
-	struct list open GUARDED_BY(monitor_lock); /* among the open ones: monitor.c, under its lock */
+	uint64_t group;		  /* equal for contexts that may import each other's objects: import.c */
+	_Atomic uint32_t objects; /* objects of this context that exist */
+	struct list open GUARDED_BY(monitor_lock); /* in the list of open contexts, monitor.c */
 
 	struct lock listen_lock;		      /* listen.c; taken before those of loop/ */
-	struct path *listen GUARDED_BY(&listen_lock); /* what is bound */
-	uint32_t listening GUARDED_BY(&listen_lock);  /* ... so many */
-	uint32_t listeners GUARDED_BY(&listen_lock);  /* address handles and UD QPs that need them */
+	struct path *listen GUARDED_BY(&listen_lock); /* paths that are bound */
+	uint32_t listening GUARDED_BY(&listen_lock);  /* number of entries in `listen` */
+	uint32_t listeners GUARDED_BY(&listen_lock);  /* number of address handles and UD QPs that use `listen` */
 
-	struct lock lock;		      /* a leaf; async.c */
+	struct lock lock;		      /* a leaf lock; async.c */
 	struct list events GUARDED_BY(&lock); /* asynchronous events not fetched yet */
 };
 
@@ -34,7 +34,7 @@ static inline struct context *context_of(struct ibv_context *c)
 	return container_of(c, struct context, verbs.context);
 }
 
-/* Whether an object of one can be imported by the other. */
+/* True if an object of one context can be imported into the other. */
 static inline bool context_same(struct ibv_context *a, struct ibv_context *b)
 {
 	return context_of(a)->group == context_of(b)->group;
@@ -42,7 +42,7 @@ static inline bool context_same(struct ibv_context *a, struct ibv_context *b)
 
 /* import.c: fills cmd_fd and group. 0 or -errno. */
 int context_label(struct context *c);
-/* pd.c: the PD with that handle, counted as used; or NULL. */
+/* pd.c: the PD with this handle, with its use count raised; NULL if there is none. */
 struct pd *pd_get(struct ibv_context *c, uint32_t handle);
 /* domain.c */
 struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
@@ -84,15 +84,15 @@ int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
 int req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
 int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-void cq_delayed(struct cq *cq); /* of hca_ops */
+void cq_delayed(struct cq *cq); /* member of hca_ops */
 /* qp.c, post.c */
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-/* To the error state, or destroyed (one that can be), for our own use: what its peer has begun in our memory by itself
- * may still be going on, until show_settle(). */
+/* Move the QP to ERR, or destroy it, without waiting for one-sided operations that a local peer has started in our
+ * memory: they may continue until show_settle(). Internal use. The second is for QPs that may be destroyed. */
 void fail_qp_unsettled(struct ibv_qp *qp);
 void destroy_qp_unsettled(struct ibv_qp *qp);
-/* engine_place(), for our own use. */
+/* engine_place(), for internal use. */
 bool post_placed(struct ibv_qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
 		 uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -111,39 +111,40 @@ int close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
 int get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* qp.c: the QPs that were left open go quiet; those whose device has gone take no more requests. */
+/* qp.c. qps_abandon() silences the QPs that the application left open; qps_fail() makes the QPs of a removed device
+ * flush their requests. */
 void qps_abandon(struct context *c);
 void qps_fail(struct context *c);
 
-/* unsupported.c: every operation, each answering EOPNOTSUPP. */
+/* unsupported.c: every operation returns EOPNOTSUPP. */
 extern const struct verbs_context unsupported_ops;
 
-/* async.c. An event of the port or the device: */
+/* async.c. Queues an event of the port or of the device. */
 void async_event(struct context *c, enum ibv_event_type type);
-/* Those of hca_ops: */
+/* Members of hca_ops. */
 void async_cq_error(struct cq *cq);
 void async_qp_event(struct qp *qp, enum ibv_event_type type);
 void async_srq_event(struct srq *srq, enum ibv_event_type type);
-/* Before an object goes: events not fetched are dropped, those fetched must be acknowledged: waits for that.
- * The object makes no more events. */
+/* Call before an object is destroyed. Drops its events that are not fetched, then blocks until its fetched events are
+ * acknowledged. The object must not create events any more. */
 void async_forget_cq(struct context *c, struct cq *cq);
 void async_forget_qp(struct context *c, struct qp *qp);
 void async_forget_srq(struct context *c, struct srq *srq);
 void async_forget_all(struct context *c);
-/* channel.c, of hca_ops: */
+/* channel.c, member of hca_ops. */
 void channel_cq_event(struct cq *cq);
 
-/* monitor.c: follows the interfaces while contexts are open. */
+/* monitor.c: watches the network interfaces while contexts are open. */
 void monitor_join(struct context *c);
 void monitor_leave(struct context *c);
-/* Looks whether something has changed, now. */
+/* Checks for changes at once. */
 void monitor_look(void);
-/* follow() is told of every change of a device (enum device_change) as well, with the monitor's lock held; and then,
- * once, by NULL, that something has changed, of which there may be no device yet. */
+/* Calls follow() for each change of a device (`changes`: enum device_change) with monitor_lock held. After that calls
+ * it once with NULL, because an interface may have changed that has no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));
 
-/* The depth of a queue that is granted to who asks for so much: rounded up to a power of two, as adapters do. All
- * limits are powers of two, so what is above one stays above. */
+/* The queue depth that a request for `asked` gets: rounded up to a power of two, as adapters do. All limits are powers
+ * of two, so a value above the limit stays above it. */
 static inline uint32_t depth_granted(uint32_t asked)
 {
 	uint32_t granted = 1;

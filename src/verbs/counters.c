@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_create_counters(3): what flows count. What is read where is said before a flow is made that names them. */
+/* ibv_create_counters(3): counters of flows. The counters are attached before the flow that uses them is created. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ int destroy_counters(struct ibv_counters *base)
 	return 0;
 }
 
-/* A flow says itself, as it is made, what it counts in: so `flow` is NULL, as with adapters. */
+/* The flow names its counters when it is created, so `flow` is NULL here, as with adapters. */
 int attach_counters(struct ibv_counters *base, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
 	struct flow_counters *c = (struct flow_counters *)base;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues: creation, polling, requests for events, destruction. */
 #include "verbs/cq.h"
 
 #include <stdlib.h>
@@ -163,8 +164,8 @@ int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-/* A thread that finds no CQ empty makes progress too: else the helper takes it for one that does not poll, and keeps
- * the CQ from being empty, on the same processor if there is but one. */
+/* A thread whose polls always find completions must make progress too. Otherwise the helper thread takes over its work,
+ * and keeps the CQ full; with one processor, on the same processor. */
 #define FOUND_MANY 4u
 
 static _Thread_local uint32_t found;
@@ -210,6 +211,6 @@ int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (error)
 		return fail(error);
 	cq_request((struct cq *)cq, solicited_only);
-	loop_progress(); /* whoever arms is about to sleep: what waits to be sent goes now */
+	loop_progress(); /* the caller is likely to sleep next, so deferred packets are sent now */
 	return 0;
 }

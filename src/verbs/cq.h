@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A completion queue with what only this front needs to know of it. */
+/* A completion queue, with the fields that only this front uses. ibv_create_cq() creates it, ibv_destroy_cq() frees it.
+ */
 #ifndef UROCE_CQ_FRONT_H
 #define UROCE_CQ_FRONT_H
 
 #include "object/cq.h"
 
 struct cq_front {
-	struct cq cq;		 /* first, so the application's pointer is one to this, too */
+	struct cq cq;		 /* must be first: the application's pointer points to it */
 	uint32_t handle;	 /* constant */
-	uint32_t fetched;	 /* channel events handed out: guarded by the channel's lock */
-	int timer;		 /* of moderation; -1: none yet */
-	_Atomic uint16_t period; /* us: how long moderation may hold an event back; 0: for ever. Relaxed */
-	uint32_t async_fetched;	 /* asynchronous events handed out: guarded by the context's lock */
+	uint32_t fetched;	 /* number of channel events fetched; guarded by the channel's lock */
+	int timer;		 /* timer of event moderation; -1: not created yet */
+	_Atomic uint16_t period; /* us: the longest time that moderation delays an event; 0: no limit. Relaxed */
+	uint32_t async_fetched;	 /* number of asynchronous events fetched; guarded by the context's lock */
 
-	/* of a CQ made by create_cq_ex: the completion that its read functions speak of. The application
-	 * polls from one thread at a time. */
+	/* CQs of create_cq_ex(): the completion that the read functions return. The application polls from one thread
+	 * at a time. */
 	struct cqe now;
-	uint64_t now_time, now_wallclock; /* ns; taken only if asked for at creation */
+	uint64_t now_time, now_wallclock; /* ns; read only if requested at creation */
 	bool wants_time, wants_wallclock;
 };
 
@@ -25,18 +26,18 @@ static inline struct cq_front *cq_front_of(struct ibv_cq *cq)
 	return (struct cq_front *)cq;
 }
 
-/* As pd_check(). */
+/* 0, EINVAL or ENOENT, as pd_check(). */
 static inline int cq_check(const struct ibv_cq *cq)
 {
 	return !cq ? EINVAL : cq->handle != ((const struct cq_front *)cq)->handle ? ENOENT : 0;
 }
 
-/* `channel` and `holder` (a parent domain) may be NULL. NULL and errno: EINVAL (size, completion vector, a channel of
- * another context), ENOMEM. */
+/* `channel` and `holder` (a parent domain) may be NULL. Returns NULL and errno on failure: EINVAL (size, completion
+ * vector, a channel of another context), ENOMEM. */
 struct cq_front *cq_front_create(struct ibv_context *c, uint32_t cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, uint32_t comp_vector, struct pd *holder);
 
-/* Takes up to `max` completions; if there are none, makes progress and looks again. */
+/* Takes up to `max` completions. If there are none, makes progress and checks once more. Returns their number. */
 int cq_front_poll(struct cq *cq, int max, struct cqe *out);
 
 #endif

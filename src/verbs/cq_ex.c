@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The extended way to poll: one completion at a time, and functions that read its fields. */
+/* The extended poll interface: ibv_start_poll(), one completion at a time, with functions that read its fields. */
 #include <time.h>
 
 #include "base/trace.h"
@@ -31,7 +31,7 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 		return ENOENT;
 	cq->wr_id = f->now.wr_id;
 	cq->status = f->now.status;
-	/* a CQE carries no time; nobody could have seen the completion before this moment */
+	/* the CQE has no timestamp; the time of the poll is the earliest at which the completion is visible */
 	if (f->wants_time)
 		f->now_time = clock_ns(CLOCK_MONOTONIC);
 	if (f->wants_wallclock)
@@ -111,7 +111,7 @@ static uint8_t read_zero(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-/* A tag stays in its frame: what there is none of reads as zero. */
+/* VLAN tags stay in the frame, so this field reads as zero. */
 static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 {
 	return 0;
@@ -121,7 +121,7 @@ static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 {
 	const struct cqe *c = now(cq);
 
-	/* only a frame has one there, which has nothing else there */
+	/* only completions of raw frames have a flow tag in `imm`, which they do not use otherwise */
 	return (c->opcode & IBV_WC_RECV) && !(c->flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)) ? c->imm : 0;
 }
 
@@ -135,7 +135,7 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 	return ((struct cq_front *)cq)->now_wallclock;
 }
 
-/* Tags are matched by SRQs that there are none of here. */
+/* Tag matching SRQs are not supported. */
 static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 {
 	*info = (struct ibv_wc_tm_info){0};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices and the device list: see device.h. */
 #include "verbs/device.h"
 
 #include <stdio.h>
@@ -53,7 +54,8 @@ static enum gid_family gid_family(const union ibv_gid *gid)
 	return address_is_link_local(gid) ? GID_LOCAL : GID_IPV6;
 }
 
-/* UROCE_GID_ORDER, "local,local,ipv4,ipv4": of which family the first GIDs are. Returns how many it names. */
+/* UROCE_GID_ORDER, such as "local,local,ipv4,ipv4": the address family of the first GIDs. Returns the number of
+ * entries. */
 static int gid_order(enum gid_family order[DEVICE_GIDS])
 {
 	static const char *const name[GID_FAMILIES] = {"ipv4", "ipv6", "local"};
@@ -76,7 +78,8 @@ static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family
 	return NULL;
 }
 
-/* As programs expect it that have the index of an adapter's GID built in: an address may have several. */
+/* Orders the GIDs by UROCE_GID_ORDER, for programs with a fixed GID index of an adapter. One address may have several
+ * entries. */
 static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
 {
 	enum gid_family order[DEVICE_GIDS];
@@ -94,8 +97,8 @@ static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(
 	return changed;
 }
 
-/* An address that stays keeps its index, one that goes leaves a hole, a new one takes the first hole: as the
- * kernel does, so that an index in use goes on meaning the same address. */
+/* A remaining address keeps its index, a removed one leaves an empty entry, a new one takes the first empty entry. So
+ * an index in use always means the same address, as in the kernel. */
 static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->lock)
 {
 	bool changed = false;
@@ -113,7 +116,7 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 	return changed;
 }
 
-/* `n` of index 0: there is no such interface any more. enum device_change */
+/* Updates a device; n->index 0: the interface is removed. Returns a mask of enum device_change. */
 static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
 {
 	bool gone = !n->index;
@@ -136,7 +139,7 @@ static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock
 	return changes;
 }
 
-/* An EUI-64 made of the MAC address, as IPv6 makes one. */
+/* The EUI-64 of a MAC address, built as IPv6 does. */
 static __be64 guid_of_mac(const uint8_t m[6])
 {
 	uint8_t eui[8] = {m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
@@ -163,7 +166,7 @@ static void choose_name(char name[IBV_SYSFS_NAME_MAX]) REQUIRES(devices_lock)
 	}
 }
 
-/* `name` NULL: uroceN. */
+/* Creates a device; `name` NULL: its name is uroceN. */
 static struct device *device_make(const struct netif *n, const char *name) REQUIRES(devices_lock)
 {
 	struct device *d = device_count < DEVICE_LIMIT ? calloc(1, sizeof(*d)) : NULL;
@@ -189,7 +192,7 @@ static struct device *device_make(const struct netif *n, const char *name) REQUI
 	return d;
 }
 
-/* The device for that interface, made if there is none yet. */
+/* The device of an interface; creates it if there is none. */
 static struct device *device_for(const struct netif *n, const char *name) REQUIRES(devices_lock)
 {
 	struct device *d = NULL;
@@ -208,7 +211,7 @@ static bool usable(const struct netif *n)
 	return n->up && n->addresses;
 }
 
-/* The devices of all usable interfaces. Returns how many. */
+/* Writes the devices of all usable interfaces to `out`. Returns their number. */
 static int choose_all(const struct netif *n, int count, struct device **out) REQUIRES(devices_lock)
 {
 	int chosen = 0;
@@ -224,7 +227,7 @@ static int choose_all(const struct netif *n, int count, struct device **out) REQ
 	return chosen;
 }
 
-/* "lo eth0" */
+/* Writes the names of the usable interfaces, such as "lo eth0". */
 static void usable_names(const struct netif *n, int count, char *names, size_t room)
 {
 	size_t length = 0;
@@ -235,7 +238,7 @@ static void usable_names(const struct netif *n, int count, char *names, size_t r
 			length += (size_t)snprintf(names + length, room - length, "%s%s", length ? " " : "", n[i].name);
 }
 
-/* A warning about an entry of UROCE_DEVICES: once for each, however often the list is asked for. */
+/* Warns about an entry of UROCE_DEVICES, once per entry. */
 static void entry_complain(const char *entry, const char *why, const struct netif *n, int count) REQUIRES(devices_lock)
 {
 	static char *told[DEVICE_LIMIT];
@@ -252,7 +255,7 @@ static void entry_complain(const char *entry, const char *why, const struct neti
 		 *names ? names : "none");
 }
 
-/* What is wrong with an entry, NULL if nothing is. `name` may be NULL. */
+/* The error in an entry, or NULL. `name` may be NULL. */
 static const char *objection(const struct netif *n, const char *name)
 {
 	if (!n)
@@ -333,8 +336,8 @@ int devices_list(struct device **list)
 	return count;
 }
 
-/* No usable interface is an empty list, as the man page says of no devices: ENOSYS would mean that the kernel
- * knows no RDMA, and we do not need it to. */
+/* Without a usable interface the list is empty, as the man page says for no devices. ENOSYS would mean that the kernel
+ * has no RDMA support, which is not needed here. */
 PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device **list = calloc(DEVICE_LIMIT + 1, sizeof(*list));
@@ -404,8 +407,8 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 	free(n);
 }
 
-/* Whoever changes a device holds one of the process's locks too, so what readers may have held guards nothing
- * unfinished. */
+/* Each writer of a device holds one of the process-wide locks too, so at a fork only readers can hold a device's lock,
+ * and the data is consistent. */
 void devices_unlock(void)
 {
 	for (int i = 0; i < device_count; i++)
@@ -414,8 +417,8 @@ void devices_unlock(void)
 
 enum ibv_mtu device_active_mtu(struct device *d)
 {
-	/* IPv6, UDP, BTH, the longest extended headers, ICRC: what the kernel's rxe subtracts as well, so
-	 * that the two ends of a cable come to the same result */
+	/* IPv6, UDP, BTH, the longest extended headers, ICRC: the same overhead as in the kernel's rxe, so that both
+	 * ends of a cable compute the same MTU */
 	enum { OVERHEAD = 40 + 8 + 12 + 4 + 28 + 4 };
 	enum ibv_mtu mtu = IBV_MTU_4096;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Device memory. An adapter's own memory saves trips over its bus; ours is ordinary memory behind the same rules: it is
- * reached by offsets, in words of four bytes, and there is only so much of it. */
+/* Device memory. An adapter's memory avoids transfers over its bus; here it is ordinary memory with the same rules: it
+ * is accessed by offsets, in words of four bytes, and its size is limited. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +13,13 @@
 #define MAX_ALIGN 12u /* log2: a page */
 
 struct dm {
-	struct ibv_dm base; /* what the application holds: first */
+	struct ibv_dm base; /* the application's handle; must be first */
 	char *memory;
 	size_t length;
 	uint32_t handle;
-	_Atomic uint32_t users;		      /* regions and imports */
-	struct dm *of;			      /* an import: whose memory it is */
-	struct list all GUARDED_BY(dms_lock); /* of those that can be imported */
+	_Atomic uint32_t users;		      /* number of regions and imports */
+	struct dm *of;			      /* import: the owner of the memory */
+	struct list all GUARDED_BY(dms_lock); /* in the list of importable memory */
 };
 
 struct lock dms_lock;
@@ -105,7 +105,7 @@ struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	memory = aligned_alloc(align, (attr->length + align - 1) & ~(align - 1));
 	if (!dm || !memory)
 		goto err;
-	memset(memory, 0, attr->length); /* nobody else's secrets */
+	memset(memory, 0, attr->length); /* clears old contents */
 	init(dm, context, memory, attr->length);
 	lock_take(&dms_lock);
 	set_handle(dm, handles++);
@@ -157,7 +157,7 @@ struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *base, uint64_t offset
 	mr = mr_add((struct pd *)pd, dm->memory + offset, length, 0, access);
 	if (!mr)
 		return NULL;
-	mr->base.addr = NULL; /* no address: it is named by offsets */
+	mr->base.addr = NULL; /* no address: access is by offsets */
 	mr->backing = &dm->users;
 	atomic_fetch_add_explicit(&dm->users, 1, memory_order_relaxed);
 	return &mr->base;

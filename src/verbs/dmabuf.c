@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of other devices, as dma-bufs: mapped, and its exporter told of every access (object/access.c). */
+/* Memory of other devices, as dma-bufs: mapped into the process; each access is announced to the exporter
+ * (object/access.c). */
 #include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <sys/ioctl.h>
@@ -16,13 +17,13 @@ static int dmabuf_check(uint64_t offset, size_t length, uint64_t iova, int fd, u
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct dma_buf_sync end = {DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ};
 
-	/* NCCL asks for a region of no file: any answer but this one says that memory of GPUs can be registered */
+	/* NCCL probes with an invalid descriptor: any error but EOPNOTSUPP means that GPU memory can be registered */
 	if (fcntl(fd, F_GETFD) < 0)
 		return EOPNOTSUPP;
 	if ((access & ~rights) || mr_check_access(access) || !length || offset + length < length ||
 	    iova + length < length || (iova ^ offset) & (page - 1))
 		return EINVAL;
-	/* only a dma-buf knows that; whether its exporter has anything to do is no matter */
+	/* only a dma-buf supports this ioctl; the exporter's result does not matter */
 	return ioctl(fd, DMA_BUF_IOCTL_SYNC, &end) && (errno == ENOTTY || errno == EINVAL) ? EINVAL : 0;
 }
 
@@ -46,7 +47,7 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	mr = mr_add((struct pd *)pd, memory + before, length, iova, (unsigned)access | MR_DMABUF);
 	if (!mr)
 		goto err_map;
-	mr->dmabuf = copy; /* nobody has the key yet */
+	mr->dmabuf = copy; /* the key is not known to anyone yet, so the region is not in use */
 	return &mr->base;
 
 err_map:

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Thread domains and parent domains. All our objects may be used by any thread, so a thread domain is a credit grant
- * that we make no use of; a parent domain brings the memory of its queues. */
+/* Thread domains and parent domains. Any thread may use any object, so a thread domain has no effect: the application
+ * only promises to use its objects from one thread. A parent domain provides the memory of its queues. */
 #include <stdlib.h>
 
 #include "object/pd.h"
 #include "verbs/context.h"
 
 struct td {
-	struct ibv_td base; /* what the application holds: first */
+	struct ibv_td base; /* the application's handle; must be first */
 	_Atomic uint32_t users;
 };
 
 struct parent_domain {
-	struct pd pd;  /* first */
-	struct td *td; /* or NULL */
+	struct pd pd;  /* must be first */
+	struct td *td; /* NULL: none */
 };
 
 struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)

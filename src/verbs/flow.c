@@ -6,7 +6,7 @@
 #include "verbs/context.h"
 
 struct steered_flow {
-	struct ibv_flow base; /* what the application holds: first */
+	struct ibv_flow base; /* the application's handle; must be first */
 	struct flow_rule rule;
 };
 

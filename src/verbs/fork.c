@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fork(): nothing of ours is pinned, so nothing has to be kept from the child. The child's copy of the
- * adapter is inert, see loop/. */
+/* fork(): no memory is pinned, so the child needs no protection. The adapter in the child is inactive: loop/. */
 #include "verbs/fork.h"
 
 #include "base/fork.h"
@@ -49,7 +48,7 @@ PUBLIC enum ibv_fork_status ibv_is_fork_initialized(void)
 	return IBV_FORK_UNNEEDED;
 }
 
-/* Of old: for providers. */
+/* Old functions for providers. */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all files of this front share: which functions are public, and how errors are told. */
+/* Definitions shared by all files of this front: export of public functions, and error returns. */
 #ifndef UROCE_FRONT_H
 #define UROCE_FRONT_H
 
@@ -8,15 +8,15 @@
 
 #include "base/base.h"
 
-/* In the libibverbs ABI: its version stands in uroce.map. */
+/* Exported symbol; uroce.map has its version. */
 #define PUBLIC __attribute__((visibility("default")))
 
 enum {
-	PORT = 1, /* the one port of every device */
+	PORT = 1, /* the only port */
 };
 
-/* `return fail(E)`: for functions that return the error; `return fail_null(E)`, `fail_minus(E)`: for those
- * that return NULL or -1. All leave it in errno. */
+/* For functions that return the error: `return fail(E)`. For functions that return NULL or -1: `return fail_null(E)`,
+ * `return fail_minus(E)`. All set errno. */
 static inline int fail(int error)
 {
 	errno = error;

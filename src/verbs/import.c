@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects of one context in another: ibv_import_device(3) and what follows. A context's cmd_fd, which hardware has open
- * anyway, is a small file here that says which context it is. It can be duplicated within the process; in another
- * process it finds nothing, since our objects live in memory of this one. */
+/* Import of objects into another context: ibv_import_device(3) and related calls. A context's cmd_fd is a small file
+ * that identifies the context. It can be duplicated within the process. In another process no context matches it, since
+ * the objects are in this process's memory. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct label {
 	uint64_t magic, group;
 	struct device *device;
 	pid_t pid;
-	uint32_t zero; /* all of it is written */
+	uint32_t zero; /* explicit padding, since the whole struct is written */
 };
 
 int context_label(struct context *c)
@@ -58,7 +58,7 @@ PUBLIC struct ibv_context *ibv_import_device(int fd)
 	if (!context)
 		return NULL;
 	close(context->cmd_fd);
-	context->cmd_fd = fd; /* ours from now on: the man page has the caller duplicate it */
+	context->cmd_fd = fd; /* owned by the context from now on: the man page requires the caller to duplicate it */
 	context_of(context)->group = label.group;
 	return context;
 }
@@ -82,7 +82,7 @@ PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
 	return &pd->base;
 }
 
-/* Objects that were made with it may live on. */
+/* Objects that were created with the imported PD may remain. */
 PUBLIC void ibv_unimport_pd(struct ibv_pd *base)
 {
 	struct pd *pd = (struct pd *)base;
@@ -93,7 +93,7 @@ PUBLIC void ibv_unimport_pd(struct ibv_pd *base)
 	free(pd);
 }
 
-/* An import has the keys, and no address: where the memory is only its owner can say. */
+/* An import has the keys but no address, which only the owner of the memory knows. */
 PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	struct mr *mr = pd ? pool_at(&context_of(pd->context)->hca->mrs, handle) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Conversions from and to the structs of the kernel's user interface, for those who speak to it themselves. */
+/* Conversions from and to the structs of the kernel's user interface, for programs that use that interface directly. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>

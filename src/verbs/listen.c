@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The addresses at which a context receives datagrams: see listen.h. */
 #include "verbs/listen.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #include "loop/loop.h"
 
-/* One address; *port is its port. 0 or -errno. */
+/* Binds one address; its port goes to *port. 0 or -errno. */
 static int bind_address(struct context *c, const union ibv_gid *gid, struct port **port) REQUIRES(c->listen_lock)
 {
 	struct path *more;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The call that loads a library. Many programs are linked with neither libibverbs nor librdmacm, but load them when
- * they start (NCCL, PyTorch, brpc): what they then look up by that handle would be the distribution's, whatever is
- * preloaded. So theirs is the handle of this library, which has the functions of both, in their versions. Any thread
- * may call. Not part of what the tests and `uroce` are linked with. */
+/* dlopen() in front of the C library's. Many programs are not linked with libibverbs and librdmacm, but load them at
+ * start (NCCL, PyTorch, brpc). Symbols that they look up in that handle would come from the distribution's library even
+ * if uroce is preloaded. So they get the handle of this library, which has the functions of both, with their versions.
+ * Any thread may call. Not linked into the tests and `uroce`. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "verbs/front.h"
 
-/* What to load in its place. */
+/* The library to load in place of `file`. */
 static const char *load_stand_in(const char *file)
 {
 	static const char *const names[] = {"libibverbs.so.1", "libibverbs.so", "librdmacm.so.1", "librdmacm.so"};
@@ -25,11 +25,13 @@ static const char *load_stand_in(const char *file)
 
 typedef void *load_function(const char *file, int mode);
 
-/* The C library's, if no other preload has one. Two threads that both find none yet will store the same. */
+/* The next dlopen(): the C library's, if no other preload has one. Two threads may both store it; the value is the
+ * same. */
 static load_function *next_dlopen(void)
 {
 	static _Atomic(load_function *) next;
-	load_function *found = atomic_load_explicit(&next, memory_order_relaxed); /* it is all there is */
+	load_function *found =
+		atomic_load_explicit(&next, memory_order_relaxed); /* relaxed: no other data depends on it */
 
 	if (!found) {
 		found = (load_function *)dlsym(RTLD_NEXT, "dlopen");
@@ -38,7 +40,8 @@ static load_function *next_dlopen(void)
 	return found;
 }
 
-/* Every other library goes to the C library as it came, and by a jump: where it looks for one depends on who calls. */
+/* Other libraries are passed to the C library unchanged and by a tail call, because the search path depends on the
+ * caller. */
 PUBLIC void *dlopen(const char *file, int mode)
 {
 	return next_dlopen()(file ? load_stand_in(file) : NULL, mode);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* madvise(2), in front of the C library's: allocators that hand out zeros (jemalloc) count on MADV_DONTNEED to empty
- * private memory, which it does not do to memory that has been made shareable (memory/shareable.h). The call goes on to
- * the next library, as UCX hooks the C library's function and tries whether it is called. */
+/* madvise(2) in front of the C library's. Some allocators (jemalloc) rely on MADV_DONTNEED to zero private memory; it
+ * does not do that for memory that was made shareable, so shareable_emptied() is called then (memory/shareable.h). The
+ * call goes to the next library, because UCX hooks the C library's function and tests the hook. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,7 +12,8 @@
 
 static int (*next_madvise)(void *address, size_t length, int advice);
 
-/* dlsym(3) may allocate, and an allocator that calls us may hold its locks: so it is not called from there. */
+/* dlsym(3) may allocate, and an allocator that calls madvise() may hold its locks. So dlsym(3) is called once, at
+ * start. */
 __attribute__((constructor(101))) static void find_next_madvise(void)
 {
 	next_madvise = dlsym(RTLD_NEXT, "madvise");

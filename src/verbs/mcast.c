@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups of UD queue pairs. RoCE has no LIDs, so what is said of one is ignored. */
+/* Multicast groups of UD queue pairs. RoCE has no LIDs, so a given LID is ignored. */
 #include "loop/loop.h"
 #include "verbs/context.h"
 
-/* The group that a GID means on a device. 0 or errno. */
+/* The multicast group of a GID on a device. 0 or errno. */
 static int group_of(struct device *d, const struct ibv_qp *qp, const union ibv_gid *gid, union ibv_gid *group)
 {
 	union ibv_gid from;
@@ -11,7 +11,7 @@ static int group_of(struct device *d, const struct ibv_qp *qp, const union ibv_g
 	if (!qp || !gid || qp->qp_type != IBV_QPT_UD || !address_is_multicast(gid))
 		return EINVAL;
 	*group = *gid;
-	/* as path_resolve() does it for who sends there */
+	/* the same mapping as path_resolve() uses for senders */
 	if (address_embeds_group(gid) && device_first_gid(d, true, &from) >= 0)
 		*group = address_of_group(gid);
 	return 0;
@@ -27,7 +27,7 @@ PUBLIC int ibv_attach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint1
 		return fail(error);
 	error = -loop_join(base->qp_num, &group, d->netif_index);
 	if (error == EEXIST)
-		return 0; /* as the kernel has it */
+		return 0; /* as in the kernel */
 	if (error)
 		return fail(error);
 	atomic_fetch_add_explicit(&((struct qp *)base)->groups, 1, memory_order_relaxed);

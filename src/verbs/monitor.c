@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Follows the network interfaces while a device is open: their changes become asynchronous events. One that has gone is
- * an adapter that was unplugged: nothing comes from its queue pairs any more, and their owners are told by flushed
- * requests. */
+/* Watches the network interfaces while a device is open, and reports changes as asynchronous events. A removed
+ * interface is handled as an unplugged adapter: its queue pairs send nothing, and their requests are flushed. */
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"
@@ -70,10 +69,10 @@ void monitor_join(struct context *c)
 	if (!contexts.next)
 		list_init(&contexts);
 	if (list_empty(&contexts))
-		fd = watch = netif_watch(); /* without it, addresses are what they were at the start */
+		fd = watch = netif_watch(); /* without it, the addresses stay those of the start */
 	list_append(&contexts, &c->open);
-	devices_refresh(monitor_report); /* whatever changed since the list was made: after the watch began, so none
-				    is missed */
+	devices_refresh(monitor_report); /* reports changes since the list was made; called after the watch starts, so
+					    that none is missed */
 	lock_drop(&monitor_lock);
 	if (fd >= 0)
 		loop_watch(fd, monitor_handle, NULL);
@@ -92,11 +91,11 @@ void monitor_leave(struct context *c)
 	lock_drop(&monitor_lock);
 	if (fd < 0)
 		return;
-	loop_unwatch(fd); /* not under the lock: waits for monitor_handle(), which takes it */
+	loop_unwatch(fd); /* without the lock: waits for monitor_handle(), which takes it */
 	close(fd);
 }
 
-/* The parent's news are the parent's: its contexts, and the socket that a child would read them from. */
+/* Drops the parent's contexts, and closes the child's copy of the socket for changes. */
 void monitor_forget(void)
 {
 	while (contexts.next && list_pop(&contexts))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions: what may be registered. The memory itself is neither touched nor pinned. */
+/* Memory regions: checks and registration. The memory itself is neither touched nor pinned. */
 #include "object/mr.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ int mr_check_access(unsigned access)
 	return 0;
 }
 
-/* Whether every byte is mapped, readable, and writable if need be. */
+/* Checks that every byte is mapped and readable, and writable if `writable`. */
 static int check_mapped(uint64_t address, uint64_t length, bool writable)
 {
 	uint64_t end = address + length;
@@ -38,7 +38,7 @@ static int check_mapped(uint64_t address, uint64_t length, bool writable)
 	struct maps maps;
 	int error = 0;
 
-	if (maps_open(&maps)) /* no /proc: at least holes can be found */
+	if (maps_open(&maps)) /* without /proc only holes are found */
 		return msync((void *)(address & ~4095ull), length + (address & 4095), MS_ASYNC) ? EFAULT : 0;
 	for (; address < end && !error; address = m.end)
 		if (maps_find(&maps, address, &m) || m.start > address || !m.readable || (writable && !m.writable))
@@ -51,7 +51,8 @@ static int check_memory(void *address, size_t length, unsigned access)
 {
 	if ((uint64_t)(uintptr_t)address + length < length)
 		return EINVAL;
-	if (length == 0 || (access & IBV_ACCESS_ON_DEMAND)) /* that may come and go */
+	if (length == 0 ||
+	    (access & IBV_ACCESS_ON_DEMAND)) /* on demand: the memory may be mapped and unmapped at any time */
 		return 0;
 	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
 }
@@ -68,7 +69,7 @@ struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, uns
 	return mr;
 }
 
-/* Only its lkey is of use: no peer has a right to it. */
+/* Only its lkey is usable: a peer gets no rights. */
 struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
 	struct mr *mr = pd ? mr_add((struct pd *)pd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE | MR_NULL) : NULL;
@@ -102,7 +103,7 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-/* What ibv_import_mr() made names the region by its number. NULL: there is none. */
+/* The region of an ibv_mr; an import refers to it by number. NULL if there is none. */
 static struct mr *named_by(const struct ibv_mr *base)
 {
 	return pool_at(&context_of(base->context)->hca->mrs, base->handle);
@@ -119,8 +120,7 @@ static int rereg_failed(int code, int error)
 	return code;
 }
 
-/* On failure the region stays as it was, which is more than the man page promises for IBV_REREG_MR_ERR_CMD.
- */
+/* On failure the region is unchanged, which is more than the man page guarantees for IBV_REREG_MR_ERR_CMD. */
 PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, void *addr, size_t length, int access)
 {
 	struct pd *old, *pd = (struct pd *)base->pd;

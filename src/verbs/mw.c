@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: the rules of binding are in object/window.c, since it is the requester that binds. */
+/* Memory windows: allocation and bind requests. The binding rules are in object/window.c, because the requester binds.
+ */
 #include "object/window.h"
 #include "verbs/context.h"
 
@@ -30,7 +31,7 @@ int dealloc_mw(struct ibv_mw *mw)
 	return 0;
 }
 
-/* Type 1: the new key is known as soon as the request is posted. */
+/* Binds a type 1 window: the new key is known when the request is posted. */
 int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr = {
@@ -41,10 +42,10 @@ int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 				 };
 	const struct ibv_mw_bind_info *info = &bind->bind_info;
 
-	/* newer programs have this from verbs.h as well */
+	/* newer programs get this check from verbs.h */
 	if (!info->mr && (info->addr || info->length))
 		return EINVAL;
 	if (info->mr && info->mr->pd != mw->pd)
 		return EPERM;
-	return post_send(qp, &wr, &bad); /* which notes the key */
+	return post_send(qp, &wr, &bad); /* post_send() stores the key */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls of later rdma-core than Debian 12's. A program that is linked with a later libibverbs would else call that one
- * with our objects, of which it knows nothing. */
+/* Calls of later rdma-core versions than Debian 12's. Without them, a program linked with a later libibverbs would call
+ * that library with our objects. */
 #include "verbs/newer.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ PUBLIC int export_buf_dmabuf_fd(struct buf *buf)
 
 PUBLIC int query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {
-	static const struct { /* IBTA: a width is a bit, and so is what a lane takes, in 100 Mb/s */
+	static const struct { /* IBTA: width and lane speed are bit codes; `speed` is per lane, in 100 Mb/s */
 		uint8_t bit, lanes;
 	} widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
 	static const struct {
@@ -110,7 +110,7 @@ PUBLIC int query_port_speed(struct ibv_context *context, uint32_t port, uint64_t
 	return 0;
 }
 
-/* What is not built, whatever its arguments are: NO returns an errno, NO_OBJECT an object, NO_FD a descriptor. */
+/* Calls that are not supported, with any arguments: NO returns an errno, NO_OBJECT an object, NO_FD a descriptor. */
 #define ABSENT(type, name, ...)                     \
 	type no_##name(void) __asm__("ibv_" #name); \
 	PUBLIC type no_##name(void)                 \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paging on demand, as far as an application can steer it: ibv_advise_mr(3). */
+/* Paging on demand: ibv_advise_mr(3). */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,8 @@ static int check_region(const struct mr *mr, const struct pd *pd, const struct i
 	return mr_allows(mr, pd, sge->addr, sge->length, MR_LOCAL) ? 0 : EFAULT;
 }
 
-/* Where the memory is; the region need not outlive the call, since its memory is not ours anyway. 0 or errno. */
+/* Finds the memory of an SGE. The region may be deregistered during the call, since the application owns the memory. 0
+ * or errno. */
 static int odp_find(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
 {
 	struct mr *mr = mr_get(pd->hca, sge->lkey);
@@ -30,7 +31,7 @@ static int odp_find(struct pd *pd, const struct ibv_sge *sge, bool write, char *
 	return error;
 }
 
-/* A hint: whatever comes of it. */
+/* A hint; its result is ignored. */
 static void begin_to_fetch(char *at, size_t length)
 {
 	size_t before = (uintptr_t)at & ((size_t)sysconf(_SC_PAGESIZE) - 1);
@@ -38,7 +39,7 @@ static void begin_to_fetch(char *at, size_t length)
 	madvise(at - before, length + before, MADV_WILLNEED);
 }
 
-/* All or nothing is checked; what follows is best effort unless it is to be waited for. */
+/* All entries are checked first. The prefetch is best effort, unless the caller asked to wait for it. */
 int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
 	      uint32_t count)
 {

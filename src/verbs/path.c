@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Conversion of an address vector to a path: see path.h. */
 #include "verbs/path.h"
 
 #include <string.h>
@@ -49,8 +50,7 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 
 int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *p)
 {
-	/* what the kernel's rxe sends, whatever it is told: programs ask for 0 or 1 and expect to be routed
-	 */
+	/* the hop limit that the kernel's rxe always sends: programs set 0 or 1 and expect routed packets */
 	enum { HOP_LIMIT = 64 };
 	int error;
 

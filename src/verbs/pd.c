@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection domains. */
 #include "object/pd.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
 		return fail(error);
 	if (pd->is_parent)
 		return dealloc_parent_domain(pd);
-	if (pd->domain) { /* the import goes; its owner has the PD itself */
+	if (pd->domain) { /* only the import is freed; the owner keeps the PD */
 		ibv_unimport_pd(base);
 		return 0;
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a port is like: state, MTU, speed, GIDs, partitions. */
+/* Port attributes: state, MTU, speed, GIDs, partitions. */
 #include <string.h>
 
 #include "verbs/context.h"
 
 #undef ibv_query_port
 
-/* As it grew: rdma-core 44 has 52 bytes in ibv_port_attr, 49 a field more; the exported ibv_query_port() fills the
- * first 48. */
+/* ibv_port_attr by version: 52 bytes in rdma-core 44, one more field since 49; the exported ibv_query_port() fills the
+ * first 48 bytes. */
 struct port_attr {
 	union {
 		struct ibv_port_attr known;
@@ -25,8 +25,8 @@ enum { /* IBTA: PortInfo.PortPhysicalState */
        PHYSICAL_LINK_UP = 5,
 };
 
-/* PortInfo: LinkWidthActive and LinkSpeedActive, for at most that many Mb/s; as the kernel says it of
- * Ethernet. */
+/* PortInfo LinkWidthActive and LinkSpeedActive for a speed of at most `mbps` Mb/s, as the kernel reports for Ethernet.
+ */
 static const struct {
 	uint32_t mbps;
 	uint8_t width, speed;
@@ -34,7 +34,7 @@ static const struct {
 	{1000, 1, 1},	{10000, 1, 8},	 {20000, 2, 2},	  {25000, 1, 32},	{40000, 2, 8},
 	{50000, 1, 64}, {100000, 2, 32}, {200000, 2, 64}, {UINT32_MAX, 2, 128},
 };
-#define SPEED_DEFAULT 25000 /* loopback and veth do not say */
+#define SPEED_DEFAULT 25000 /* loopback and veth report no speed */
 
 static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 {
@@ -99,7 +99,7 @@ static bool port_read_entry(struct device *d, uint32_t index, struct ibv_gid_ent
 	return device_gid(d, index, &e->gid);
 }
 
-/* The caller may know a shorter or a longer ibv_gid_entry than we do. */
+/* The caller's ibv_gid_entry may be shorter or longer than ours. */
 static void copy_entry(void *out, const struct ibv_gid_entry *e, size_t size)
 {
 	memset(out, 0, size);
@@ -150,11 +150,11 @@ PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
 	if (port != PORT || index < 0 || index >= DEVICE_GIDS)
 		return fail_minus(EINVAL);
 	monitor_look();
-	device_gid(context_of(context)->device, (uint32_t)index, gid); /* of an empty entry: zeros */
+	device_gid(context_of(context)->device, (uint32_t)index, gid); /* empty entry: zeros */
 	return 0;
 }
 
-enum private_gid_type { /* what ibv_query_gid_type() answers: RoCE v1 is the same as InfiniBand there */
+enum private_gid_type { /* returned by ibv_query_gid_type(): RoCE v1 has the same value as InfiniBand */
 			PRIVATE_GID_TYPE_ROCE_V2 = 1,
 };
 

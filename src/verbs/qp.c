@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: what may be created, and how an application's attributes reach the engine. */
+/* Queue pairs: checks of attributes, creation, state changes and destruction by the application. */
 #include "object/qp.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #include "verbs/wq.h"
 #include "verbs/shared_qp.h"
 
-#define ANSWERS (10 * MSEC) /* about as long as a processor may be somebody else's */
+#define ANSWERS (10 * MSEC) /* about the time that another process may occupy the processor */
 #define IN_VAIN (1000 * MSEC)
 
 static bool type_known(enum ibv_qp_type type)
@@ -46,7 +46,7 @@ static bool cap_allowed(const struct ibv_qp_cap *cap)
 	       cap->max_inline_data <= HCA_MAX_INLINE;
 }
 
-/* ibv_create_qp(3), ibv_create_qp_ex(3): what they say of queues that the QP does not have is ignored. */
+/* ibv_create_qp(3), ibv_create_qp_ex(3): attributes of a queue that the QP does not have are ignored. */
 static bool is_hash(const struct ibv_qp_init_attr_ex *a)
 {
 	return a->comp_mask & (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE);
@@ -75,7 +75,7 @@ static void drop_unused(struct ibv_qp_init_attr_ex *a)
 		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
 }
 
-/* After drop_unused(). */
+/* Call after drop_unused(). */
 static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
 	bool sends = a->qp_type != IBV_QPT_XRC_RECV;
@@ -98,7 +98,7 @@ static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 	return cap_allowed(&a->cap) ? 0 : EINVAL;
 }
 
-/* What a raw packet QP has of its own. 0 or errno; what was done is undone by ibv_destroy_qp(). */
+/* Sets up what only a raw packet QP has. 0 or errno; ibv_destroy_qp() undoes a partial setup. */
 static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 {
 	if (is_hash(a)) {
@@ -110,7 +110,7 @@ static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 	return -raw_attach(qp, context_of(qp->base.context)->device->netif_index);
 }
 
-/* `ops`: enum ibv_qp_create_send_ops_flags, 0 for a QP without the ibv_wr_ functions. */
+/* `ops`: enum ibv_qp_create_send_ops_flags, 0: a QP without the ibv_wr_ functions. */
 static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
 	struct qp *qp;
@@ -127,7 +127,7 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 		       attr->sq_sig_all);
 	if (!qp)
 		return NULL;
-	lock_take(&qp->lock); /* qps_fail() may look at it already */
+	lock_take(&qp->lock); /* qps_fail() can already find it */
 	qp->base.context = context;
 	lock_drop(&qp->lock);
 	qp->base.qp_context = attr->qp_context;
@@ -201,7 +201,7 @@ PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return qp && ((struct qp *)qp)->builder ? &((struct qp *)qp)->ex : NULL;
 }
 
-/* What the tables of the engine do not know: the port and the partition of this device. */
+/* Checks the port and the partition, which the engine's tables do not know. */
 static int check_port(const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_PORT) && a->port_num != PORT)
@@ -211,8 +211,9 @@ static int check_port(const struct ibv_qp_attr *a, int mask)
 	return 0;
 }
 
-/* Adapters take any path MTU, and messages of one packet arrive that the network takes: many programs ask for 4096
- * everywhere, and both ends alike. Here longer ones arrive as well, in packets that the port takes. */
+/* Limits the path MTU to the port's MTU. Adapters accept any path MTU, and many programs set 4096 at both ends:
+ * one-packet messages then work if the network passes them. Here longer messages work too, in packets that fit the
+ * port. */
 static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr a = *attr;
@@ -229,7 +230,7 @@ static const char *gid_text(const union ibv_gid *gid, char text[INET6_ADDRSTRLEN
 	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, text, INET6_ADDRSTRLEN);
 }
 
-/* Which GID index a program has to use is the usual mistake, and EINVAL does not tell. */
+/* Logs the right GID index: a wrong index is the most frequent mistake, and EINVAL does not explain it. */
 static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh)
 {
 	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
@@ -264,14 +265,14 @@ static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct pat
 	return -loop_attach(path);
 }
 
-/* Which process the other end is: the engine checks later whether the attributes may be changed now. */
+/* Finds the process of the peer QP. The engine checks later if the attributes may be changed now. */
 static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
 {
 	if (qp->transport != TRANSPORT_UD)
 		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
 }
 
-/* A UD QP receives at all addresses of its device from RTR on, and sends no more than the port takes. 0 or
+/* From RTR on a UD QP receives at all addresses of its device, and sends no packet larger than the port's MTU. 0 or
  * errno. */
 static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 {
@@ -301,7 +302,7 @@ static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 		listen_leave(c);
 }
 
-/* A QP that uses no path any more lets its link go. */
+/* Releases the link of a path that the QP does not use any more. */
 static void detach(struct path *path)
 {
 	if (path->port)
@@ -309,8 +310,8 @@ static void detach(struct path *path)
 	path->port = NULL;
 }
 
-/* A raw packet QP has no path: all that it sends leaves by its device's interface, whose frames are not longer than
- * this (RESET has taken both away). */
+/* A raw packet QP has no path: it sends through its device's interface, with frames up to the interface's MTU. (The
+ * change to RESET has cleared both fields.) */
 static void use_interface(struct qp *qp) REQUIRES(qp->lock)
 {
 	enum { HEADER = 14 + 4 }; /* Ethernet's, and a VLAN tag */
@@ -320,14 +321,14 @@ static void use_interface(struct qp *qp) REQUIRES(qp->lock)
 		qp->mtu = device_interface_mtu(context_of(qp->base.context)->device) + HEADER;
 }
 
-/* Puts the path in place, lets the engine decide, and takes it back if that says no. *path becomes the one
- * that is not used any more. */
+/* Sets the path, calls the engine, and restores the path if the engine refuses. Returns in *path the path that is not
+ * used any more. */
 static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path) REQUIRES(qp->lock)
 {
 	struct path old = qp->path;
 	int error;
 
-	/* what has arrived is acknowledged, as an adapter does at once: where to may be forgotten in a moment */
+	/* send the owed ACKs first, as an adapter does at once: the destination may be cleared below */
 	loop_run(qp);
 	if (mask & IBV_QP_AV)
 		qp->path = *path;
@@ -349,7 +350,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	return 0;
 }
 
-/* A QP that takes no more requests: what local peers are doing by themselves has to end too. */
+/* For a QP that accepts no more requests: waits for the end of the one-sided operations that local peers have started.
+ */
 static void qp_settle(struct qp *qp) EXCLUDES(qp->lock)
 {
 	bool closed;
@@ -361,9 +363,10 @@ static void qp_settle(struct qp *qp) EXCLUDES(qp->lock)
 		show_settle(qp->hca);
 }
 
-/* Before a failure that the program asks for: an adapter has answered, and has seen answers, long before a peer that
- * has all it wanted can say by another way that it is over. Here the answer may wait for a processor. Of many queue
- * pairs to a peer that is stopped not each waits, but one in IN_VAIN. */
+/* Before moving to ERR at the program's request, wait at most ANSWERS for ACKs. An adapter sends and receives ACKs long
+ * before a peer that has all its data can tell this program so over another channel; here an ACK may wait for a
+ * processor. If a wait fails, no further QP waits for IN_VAIN, so that many QPs to one stopped peer do not wait one by
+ * one. */
 static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 {
 	static _Atomic uint64_t hopeless_until;
@@ -371,7 +374,7 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 	bool awaits;
 
 	loop_catch_up();
-	/* relaxed: a time, of which any that was true will do */
+	/* relaxed: any previous value of this time is good enough */
 	if (at < atomic_load_explicit(&hopeless_until, memory_order_relaxed))
 		return;
 	for (;;) {
@@ -388,7 +391,7 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
 }
 
-/* `error`: what is wrong already. */
+/* `error`: 0, or an error that the caller has found. */
 static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
 {
 	error = error ?: remote_modify(shared_qp(base), attr, mask);
@@ -415,7 +418,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	a = qp_limit(c->device, attr, mask);
 	if (qp_is_remote(qp))
 		return modify_remote(base, &a, mask, error);
-	/* not under the QP's lock: to bind a socket and to start a thread takes its time */
+	/* without the QP's lock, because binding a socket and starting a thread take long */
 	if (!error && (mask & IBV_QP_AV))
 		error = qp_resolve(c->device, &a.ah_attr, &path);
 	if (path.port)
@@ -483,8 +486,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (error)
 		return fail(error);
 	if (mask & IBV_QP_STATE)
-		base->state =
-			attr->qp_state; /* the application's: we write it when it asks, and from no other thread */
+		base->state = attr->qp_state; /* written only in the application's own calls */
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = base->qp_context,
 		.send_cq = base->send_cq,
@@ -497,7 +499,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* To RESET: no packet, timer or event comes from it any more. */
+/* Moves the QP to RESET: it causes no packet, timer or event any more. */
 static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp->lock)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -512,7 +514,7 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 	listen_no_more(qp, c);
 }
 
-/* No packet can lead there any more, and nobody is told anything. */
+/* Removes the QP: no packet can reach it, and no event is sent. */
 static void dispose(struct qp *qp)
 {
 	if (qp_is_remote(qp))
@@ -577,7 +579,7 @@ static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context
 		struct qp *qp = pool_at(&c->hca->qps, i);
 		bool ours;
 
-		/* the pool has no gaps that are never filled: a missing chunk ends it */
+		/* the pool's chunks have no gaps: the first missing chunk is the end */
 		if (!qp)
 			break;
 		lock_take(&qp->lock);
@@ -600,7 +602,7 @@ void qps_abandon(struct context *c)
 	each_qp(c, qp_abandon);
 }
 
-/* It may be another's by now, that the pool gave the same place. */
+/* Checks again under the lock: another QP may have the same slot of the pool by now. */
 static void fail_qp(struct qp *qp, struct context *c)
 {
 	lock_take(&qp->lock);
@@ -618,10 +620,10 @@ void qps_fail(struct context *c)
 
 PUBLIC int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	return 0; /* a retransmission may write the beginning of a message again when its end has been seen */
+	return 0; /* not guaranteed: a retransmission may write the start of a message again after its end is visible */
 }
 
-/* Enhanced connection establishment: a vendor's private options, of which we have none. */
+/* Enhanced connection establishment: vendor-specific options; there are none here. */
 PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (ece->comp_mask)

@@ -4,7 +4,7 @@
 
 static const struct {
 	enum ibv_rate rate;
-	int mult; /* -1: no whole multiple that libibverbs would name */
+	int mult; /* -1: not an integer multiple that libibverbs names */
 	int mbps;
 } rates[] = {
 	{IBV_RATE_2_5_GBPS, 1, 2500},	  {IBV_RATE_5_GBPS, 2, 5000},	      {IBV_RATE_10_GBPS, 4, 10000},

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC target QPs that are opened by other processes: see remote_qp.h. */
 #include "verbs/remote_qp.h"
 
 #include <stdlib.h>
@@ -17,10 +18,10 @@
 #include "verbs/fork.h"
 #include "verbs/shared_qp.h"
 
-#define REMOTE_VERSION 3u /* of what follows: part of the name that others call */
+#define REMOTE_VERSION 3u /* version of the messages below; part of the socket name */
 #define CALLERS	       255
 #define EVENTS	       16
-#define PATIENCE       (5 * SEC) /* an answer takes a thread of the owner no longer, if that runs at all */
+#define PATIENCE       (5 * SEC) /* an owner that is not stopped answers within this time */
 
 enum what {
 	REMOTE_OPEN,
@@ -29,30 +30,31 @@ enum what {
 	REMOTE_EVENT,
 };
 
-/* What goes over a connection: a credit request, its remote_answer (the same with the result), or an event. */
+/* A message on a connection: a request; its answer, which is the same message with the result; or an event. */
 struct message {
 	uint32_t what, qpn;
 	struct xrcd_name domain;
-	int32_t mask;	/* REMOTE_MODIFY: of what stands in `attr` */
-	int32_t result; /* 0 or errno; of an event, enum ibv_event_type */
+	int32_t mask;	/* REMOTE_MODIFY: the valid fields of `attr` */
+	int32_t result; /* 0 or errno; REMOTE_EVENT: enum ibv_event_type */
 	struct ibv_qp_attr attr;
 };
 
 struct remote {
-	struct list link; /* among the connections; of the owner, when that has ended, perhaps among the orphans */
+	struct list link; /* in the list of connections; in the owner, after its connection has ended, maybe in the list
+			     of orphans */
 	int fd;		  /* -1: none, in a child of fork() */
-	struct qp *qp;	  /* a remote QP as seen from here. Of the owner: its QP; NULL: nothing has been opened by it */
-	struct xrc_opener opener; /* of the owner: of its QP */
-	bool is_lost;		  /* of a remote QP: its owner has closed its device, or is dead */
+	struct qp *qp;	  /* the remote QP. In the owner: its QP; NULL: the connection has opened none */
+	struct xrc_opener opener; /* in the owner: opener of its QP */
+	bool is_lost;		  /* remote QP: its owner has closed its device, or is dead */
 };
 
-struct lock remote_lock; /* guards all below. Taken before qp->lock. Who waits for another process does not hold it */
+struct lock remote_lock; /* guards all below. Taken before qp->lock. Not held while waiting for another process */
 static struct list connections = {&connections, &connections};
-static struct list orphans = {&orphans, &orphans}; /* QPs that are to be destroyed */
-static struct hca *adapter;			   /* of whom all of this is */
-static uint32_t users;				   /* QPs that are offered, or remote */
+static struct list orphans = {&orphans, &orphans}; /* openers whose QP is to be destroyed */
+static struct hca *adapter;			   /* the adapter of this process */
+static uint32_t users;				   /* number of QPs that are offered, or remote */
 static int listener = -1;
-static int calls = -1; /* an epoll set, watched by the helper: the listener and the connections */
+static int calls = -1; /* an epoll set with the listener and the connections, watched by the helper thread */
 
 static socklen_t remote_name(struct sockaddr_un *address, uint8_t slot)
 {
@@ -66,7 +68,7 @@ static bool is_view(const struct remote *r)
 
 static void remote_send(int fd, const struct message *m)
 {
-	send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL); /* whoever does not read it is not waited for */
+	send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL); /* does not block if the receiver does not read */
 }
 
 static int remote_join(int fd, struct remote *r) REQUIRES(remote_lock)
@@ -79,13 +81,14 @@ static int remote_join(int fd, struct remote *r) REQUIRES(remote_lock)
 static void remote_unlink(struct remote *r) REQUIRES(remote_lock)
 {
 	list_remove(&r->link);
-	epoll_ctl(calls, EPOLL_CTL_DEL, r->fd, NULL); /* close() does not see to it while another process has it, too */
+	epoll_ctl(calls, EPOLL_CTL_DEL, r->fd,
+		  NULL); /* close() alone does not remove it while another process has the descriptor too */
 	if (r->fd >= 0)
 		close(r->fd);
 	r->fd = -1;
 }
 
-/* ---- of the owner: what others ask ---- */
+/* ---- in the owner: requests of other processes ---- */
 
 static int serve_open(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
 {
@@ -105,15 +108,15 @@ static int serve_query(struct remote *r, struct qp *qp, struct message *m) REQUI
 	return 0;
 }
 
-/* What needs another path takes locks that the helper thread must not wait for here. In RESET it keeps the one that it
- * has, until it is given another or destroyed: it sends nothing. */
+/* A new path needs locks that the helper thread must not wait for here, so IBV_QP_AV is refused. After a move to RESET
+ * the QP keeps its path until it gets a new one or is destroyed: it sends nothing. */
 static int serve_modify(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
 {
 	int error;
 
 	if (m->mask & IBV_QP_AV)
 		return EOPNOTSUPP;
-	loop_run(qp); /* what has arrived is acknowledged */
+	loop_run(qp); /* sends the owed ACKs */
 	error = -engine_modify(qp, &m->attr, m->mask, 0);
 	loop_run(qp);
 	return error;
@@ -137,7 +140,7 @@ NO_LOCK_ANALYSIS static void remote_answer(struct remote *r, struct message *m)
 		lock_drop(&qp->lock);
 }
 
-/* One who had it open has closed it, or is dead. */
+/* An opener has closed the QP, or is dead. */
 static void drop_opener(struct remote *r) REQUIRES(remote_lock)
 {
 	struct qp *qp = r->qp;
@@ -149,7 +152,7 @@ static void drop_opener(struct remote *r) REQUIRES(remote_lock)
 	lock_drop(&qp->lock);
 	remote_unlink(r);
 	if (last)
-		list_append(&orphans, &r->link); /* it needs locks to be destroyed */
+		list_append(&orphans, &r->link); /* remote_bury() destroys the QP, since that needs other locks */
 	else
 		free(r);
 }
@@ -169,7 +172,7 @@ static void remote_accept(void) REQUIRES(remote_lock)
 		close(fd);
 }
 
-/* ---- of a process that has opened it: what the owner tells ---- */
+/* ---- in the other processes: events of the owner ---- */
 
 static void remote_hear_event(const struct remote *r, enum ibv_event_type type)
 {
@@ -178,7 +181,7 @@ static void remote_hear_event(const struct remote *r, enum ibv_event_type type)
 	lock_drop(&r->qp->lock);
 }
 
-/* Its owner has closed its device, or is dead. */
+/* The owner has closed its device, or is dead. */
 static void remote_lose(struct remote *r) REQUIRES(remote_lock)
 {
 	epoll_ctl(calls, EPOLL_CTL_DEL, r->fd, NULL);
@@ -228,7 +231,7 @@ static void remote_hear_all(void *arg)
 		if (!r)
 			remote_accept();
 		else if (event[i].events & EPOLLHUP && !is_view(r))
-			remote_hear_end(r); /* who asked, and has not waited for the remote_answer, has been told so */
+			remote_hear_end(r); /* the caller gave up: its request needs no answer */
 		else
 			remote_hear(r);
 	}
@@ -248,7 +251,7 @@ static int remote_listen(void) REQUIRES(remote_lock)
 		err = -errno;
 	else
 		err = remote_join(listener, NULL);
-	if (err) { /* nobody would remote_answer there */
+	if (err) { /* no request would be answered there */
 		close(listener);
 		listener = -1;
 	}
@@ -259,7 +262,7 @@ static void remote_stop(void) REQUIRES(remote_lock)
 {
 	struct list *l;
 
-	while ((l = list_pop(&connections))) { /* nothing has been opened by them */
+	while ((l = list_pop(&connections))) { /* these connections have opened no QP */
 		struct remote *r = container_of(l, struct remote, link);
 
 		remote_unlink(r);
@@ -271,7 +274,7 @@ static void remote_stop(void) REQUIRES(remote_lock)
 	adapter = NULL;
 }
 
-/* One QP more, or one less. What fails here is tried again for the next one. */
+/* Counts the QPs that use this file, and starts or stops it. If the start fails, the next QP tries again. */
 static void remote_begin(struct hca *hca)
 {
 	int watch = -1;
@@ -295,14 +298,14 @@ static void remote_end(const struct hca *hca)
 	int watch = -1;
 
 	lock_take(&remote_lock);
-	if (hca == adapter && --users == 0) { /* else it is a parent's */
+	if (hca == adapter && --users == 0) { /* else the state belongs to the parent */
 		watch = calls;
 		remote_stop();
 	}
 	lock_drop(&remote_lock);
 	if (watch < 0)
 		return;
-	loop_unwatch(watch); /* not under the lock: waits for remote_hear_all() */
+	loop_unwatch(watch); /* without the lock: waits for remote_hear_all() */
 	close(watch);
 }
 
@@ -313,7 +316,7 @@ NO_LOCK_ANALYSIS void remote_forget(void)
 	if (listener >= 0)
 		close(listener);
 	if (calls >= 0)
-		close(calls); /* before all else: the set is the parent's as well */
+		close(calls); /* first: the parent uses the same set */
 	listener = calls = -1;
 	while ((l = list_pop(&connections)) || (l = list_pop(&orphans)))
 		remote_unlink(container_of(l, struct remote, link));
@@ -321,7 +324,7 @@ NO_LOCK_ANALYSIS void remote_forget(void)
 	adapter = NULL;
 }
 
-/* ---- what others call ---- */
+/* ---- public functions ---- */
 
 void remote_offer(struct qp *qp)
 {
@@ -346,7 +349,7 @@ void remote_tell(const struct remote *opener, enum ibv_event_type type)
 	remote_send(opener->fd, &(struct message){.what = REMOTE_EVENT, .result = (int32_t)type});
 }
 
-/* It was made on that context, and nobody has it open here. */
+/* True if the QP was created in this context, and no opener is in this process. */
 static bool remote_ends_with(struct qp *qp, const struct context *closing)
 {
 	bool ends = qp->base.context == &closing->verbs.context;
@@ -381,7 +384,7 @@ void remote_bury(struct context *closing)
 	}
 }
 
-/* Calls of it block until then. False: that is now. */
+/* Sets the time limit of blocking calls on the socket. False: the time is up. */
 static bool remote_wait(int fd, uint64_t end)
 {
 	uint64_t at = clock_now(), left = end > at ? (end - at) / USEC : 0;
@@ -420,7 +423,7 @@ static int remote_receive(int fd, struct message *m, uint64_t end)
 	return ETIMEDOUT;
 }
 
-/* Asks the owner of a QP. 0 or errno; the connection goes to *keep, NULL: it is closed. */
+/* Asks the owner of a QP. 0 or errno; the connection goes to *keep, or is closed if `keep` is NULL. */
 static int remote_ask(struct message *m, int *keep)
 {
 	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
@@ -450,7 +453,7 @@ NO_LOCK_ANALYSIS static struct qp *remote_find_view(uint32_t qpn, const struct x
 		if (!is_view(r) || r->is_lost || r->qp->base.qp_num != qpn || !xrcd_same(&r->qp->xrc->domain, domain))
 			continue;
 		lock_take(&r->qp->lock);
-		if (r->qp->xrc->open) { /* else somebody is closing it */
+		if (r->qp->xrc->open) { /* else another thread is closing it */
 			found = r->qp;
 			break;
 		}
@@ -460,7 +463,7 @@ NO_LOCK_ANALYSIS static struct qp *remote_find_view(uint32_t qpn, const struct x
 	return found;
 }
 
-/* The QP as it is seen from here, or NULL: there is no memory for it, or nobody would remote_hear of its events. */
+/* Makes the remote QP for this process. NULL: no memory, or its events could not be watched. */
 NO_LOCK_ANALYSIS static struct qp *remote_make_view(struct hca *hca, const struct message *m, int fd)
 {
 	static const struct ibv_qp_cap none;
@@ -475,7 +478,7 @@ NO_LOCK_ANALYSIS static struct qp *remote_make_view(struct hca *hca, const struc
 	r->fd = fd;
 	r->qp = qp;
 	lock_take(&qp->lock);
-	qp->base.qp_num = m->qpn; /* so that nobody finds it by number */
+	qp->base.qp_num = m->qpn; /* differs from its index, so no lookup by number finds it */
 	qp->base.state = m->attr.qp_state;
 	qp->xrc->domain = m->domain;
 	qp->xrc->is_closed = true;
@@ -537,7 +540,7 @@ static bool remote_is_lost(const struct qp *qp)
 	return lost;
 }
 
-/* 0 or errno. Another process may have the number of one that is no more. */
+/* Sends a request to the owner. 0 or errno. After the owner's end another process may own the same QP number. */
 static int remote_ask_owner(struct qp *qp, struct message *m)
 {
 	m->qpn = qp->base.qp_num;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC target QPs that processes of a domain open in each other (ibv_open_qp(3), docs/xrc.md). The QP is in the process
- * that has made it, its owner, and lives for as long as any process has it open, but no longer than its owner. For each
- * other process that has opened it there is a connection, which ends when that closes the QP or dies. In the owner the
- * connection stands for an opener of the QP. In the other process it stands for the remote QP: there is a `struct qp`
- * that only holds those who have opened it here. Events come by the connection. A query or modify goes by a connection
- * of its own, and the helper thread of the owner answers it. When the owner closes its device or dies, the others hear
- * IBV_EVENT_QP_FATAL, and query and modify fail (ENODEV). */
+/* XRC target QPs that are opened by other processes (ibv_open_qp(3), docs/xrc.md). The QP is in the process that
+ * created it, its owner. It exists as long as any process has it open, but no longer than its owner. Each other process
+ * that has it open has one connection to the owner, which ends when that process closes the QP or dies. In the owner,
+ * the connection is one opener of the QP. In the other process, it belongs to a remote QP: a `struct qp` that only
+ * lists its openers in that process. Events are sent over this connection. A query or a modify uses a new connection,
+ * and the helper thread of the owner answers it. When the owner closes its device or dies, the other processes get
+ * IBV_EVENT_QP_FATAL, and query and modify fail with ENODEV. */
 #ifndef UROCE_REMOTE_QP_H
 #define UROCE_REMOTE_QP_H
 
@@ -14,26 +14,26 @@
 
 struct context;
 
-/* ---- of the owner ---- */
+/* ---- calls in the owner ---- */
 
-/* A new target of a domain that others may have may be opened there from now on; if not, it works as well. And it is
- * gone: after that nobody calls. */
+/* remote_offer(): other processes may open this new target QP, if its domain can be shared; on failure the QP works
+ * without that. remote_withdraw(): before the QP is destroyed; no calls come for it afterwards. */
 void remote_offer(struct qp *qp) EXCLUDES(qp->lock);
 void remote_withdraw(struct qp *qp) EXCLUDES(qp->lock);
-/* Tells a remote process that is among the openers of a QP. */
+/* Sends an event to a remote process that has the QP open. */
 void remote_tell(const struct remote *opener, enum ibv_event_type type);
-/* QPs that nobody has open any more, since the last who had were remote, are destroyed now; of a context that is about
- * to be closed, also those that somebody there has. */
+/* Destroys the QPs whose last opener was remote and has closed them. If `closing` is given, destroys also the QPs of
+ * this context that only remote processes have open. */
 void remote_bury(struct context *closing);
 
-/* ---- of the others ---- */
+/* ---- calls in other processes ---- */
 
-/* The QP of that number and domain as it is seen from here, locked, to be opened; NULL and errno: EINVAL (there is
- * none), ENOMEM or ETIMEDOUT. May block until its owner answers, as all that follows: for 5 s at most. */
+/* Finds the QP with this number in this domain. Returns the remote QP, locked, to be opened; or NULL and errno: EINVAL
+ * (no such QP), ENOMEM or ETIMEDOUT. This call and all below may block until the owner answers, at most 5 s. */
 struct qp *remote_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain) NO_LOCK_ANALYSIS;
-/* Nobody has it open here any more: before qp_destroy(). */
+/* This process has closed the QP. Call before qp_destroy(). */
 void remote_close(struct qp *qp) EXCLUDES(qp->lock);
-/* 0 or errno; ENODEV: it is no more. ETIMEDOUT: its owner is stopped. */
+/* 0 or errno. ENODEV: the QP does not exist any more. ETIMEDOUT: the owner process is stopped. */
 int remote_query(struct qp *qp, struct ibv_qp_attr *attr);
 int remote_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Openers of XRC target QPs: see shared_qp.h. */
 #include "verbs/shared_qp.h"
 
 #include <stdlib.h>
@@ -6,9 +7,9 @@
 #include "verbs/context.h"
 #include "verbs/remote_qp.h"
 
-/* What one who has opened a QP holds. */
+/* The handle of one opener of a QP. */
 struct view {
-	struct qp qp; /* first: free() is given this one */
+	struct qp qp; /* must be first: free() gets this pointer */
 	struct xrc xrc;
 	struct xrc_opener opener;
 };
@@ -78,7 +79,7 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 	return opened;
 }
 
-/* Of this process or another, locked; NULL and errno. */
+/* Finds a QP of this process or of another; returns it locked. NULL and errno on failure. */
 static struct qp *shared_qp_find(const struct xrcd *xrcd, uint32_t qpn)
 {
 	struct qp *qp = hca_find_qp(xrcd->hca, qpn);

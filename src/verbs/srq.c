@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues. */
 #include "object/srq.h"
 
 #include "verbs/context.h"
 #include "verbs/listen.h"
 
-/* `xrcd` and `cq`: of XRC, else NULL. */
+/* `xrcd` and `cq`: XRC only, else NULL. */
 static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
 					void *srq_context, struct ibv_srq_attr *attr)
 {
@@ -33,7 +34,8 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	return attr ? verbs_srq_create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
 }
 
-/* What targets of other processes pass on to us we answer ourselves, from whatever address they have. */
+/* True if targets of other processes deliver to this SRQ: this process then sends the ACKs, from any of its addresses.
+ */
 static bool is_shared(const struct ibv_xrcd *xrcd)
 {
 	return ((const struct xrcd *)xrcd)->name.device != XRCD_PRIVATE;
@@ -71,7 +73,7 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 	return create_xrc(context_of(context), a);
 }
 
-/* Of any SRQ; peers can use those of XRC only. */
+/* Returns a number for any SRQ; peers can use only those of XRC SRQs. */
 int get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
 	if (!srq || !number)

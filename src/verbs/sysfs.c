@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files of /sys that programs read through libibverbs. */
+/* sysfs files that programs read through libibverbs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ PUBLIC const char *ibv_get_sysfs_path(void)
 	return set && *set ? set : "/sys";
 }
 
-/* As the real one: without the newline at the end, and a 0 behind it if there is room. */
+/* As in libibverbs: removes the newline at the end, and appends a 0 byte if there is room. */
 static int sysfs_finish(char *buf, size_t size, size_t got)
 {
 	if (got && buf[got - 1] == '\n')

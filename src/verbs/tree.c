@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The adapter's files in /sys and /dev: see tree.h. */
 #include "verbs/tree.h"
 
 #include <inttypes.h>
@@ -12,11 +13,11 @@
 #include "verbs/device.h"
 
 struct place {
-	struct device *device; /* NULL: the path names none */
+	struct device *device; /* NULL: no device in the path */
 	unsigned index;	       /* the number in the path */
 };
 
-/* Writes what is there: 0 or an errno. */
+/* Writes the contents of a file to `out`. 0 or an errno. */
 typedef int (*fill_fn)(FILE *out, const struct place *p);
 
 static int fill_port_line(FILE *out, const struct place *p, const char *format,
@@ -67,12 +68,12 @@ static int fill_physical_state(FILE *out, const struct place *p)
 	return 0;
 }
 
-/* As the kernel writes it of an Ethernet adapter, whose speed is one of port.c's table. */
+/* The rate file in the kernel's format for an Ethernet adapter, whose speed is in port.c's table. */
 static int fill_rate(FILE *out, const struct place *p)
 {
 	static const struct {
 		uint8_t speed;
-		unsigned mbps; /* a lane */
+		unsigned mbps; /* per lane */
 		const char *name;
 	} speeds[] = {
 		{1, 2500, "SDR"},   {2, 5000, "DDR"},	{8, 10000, "FDR10"},
@@ -158,7 +159,7 @@ static int fill_netif_link(FILE *out, const struct place *p)
 	return 0;
 }
 
-/* Of the interface's own device, if it has one: the adapter is as near to a processor as that. */
+/* A file of the interface's own device, if it has one: the adapter has the same NUMA node as that. */
 static int fill_from_netif(FILE *out, const struct place *p, const char *name)
 {
 	char path[128], text[4096];
@@ -189,7 +190,7 @@ static int fill_cpu_list(FILE *out, const struct place *p)
 	return 0;
 }
 
-/* Words of 32 processors, the highest first: all of them. */
+/* All processors, in words of 32 bits, the highest first. */
 static int fill_cpus(FILE *out, const struct place *p)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -204,8 +205,8 @@ static int fill_cpus(FILE *out, const struct place *p)
 	return 0;
 }
 
-/* What a counter says: `of` the interface, as struct count has it, shown in units of `unit` bytes; or, with unit 0, one
- * of enum hca_counter. */
+/* A counter: a counter of the interface (`of` is its offset in struct count), shown in units of `unit` bytes; or, with
+ * unit 0, one of enum hca_counter. */
 struct counter {
 	size_t of;
 	unsigned unit;
@@ -230,8 +231,8 @@ static int fill_counter(FILE *out, const struct place *p, const struct counter *
 	return 0;
 }
 
-/* DEVICE, VERBS (uverbsN), INTERFACE and GID stand for each of these; they are directories if something
- * follows, and a number is 0 .. DEVICE_GIDS - 1. A row says its text or how it is made. */
+/* DEVICE, VERBS (uverbsN), INTERFACE and GID are wildcards for these names. A wildcard is a directory if more follows.
+ * GID is 0 to DEVICE_GIDS - 1. A row has its text, or the function that writes it. */
 #define DEVICE	  "%d"
 #define VERBS	  "%v"
 #define INTERFACE "%i"
@@ -281,7 +282,7 @@ static const struct row {
 	{IB "node_guid", TREE_FILE, .fill = fill_guid},
 	{IB "node_type", TREE_FILE, "1: CA\n"},
 	{IB "ports/1/cap_mask", TREE_FILE, .fill = fill_capabilities},
-	/* of data, words of 4 bytes, as IBTA has it */
+	/* data in words of 4 bytes, as in IBTA */
 	PORT_COUNTER("port_rcv_data", rx_bytes, 4),
 	PORT_COUNTER("port_rcv_errors", rx_errors, 1),
 	PORT_COUNTER("port_rcv_packets", rx_packets, 1),
@@ -291,7 +292,7 @@ static const struct row {
 	{IB "ports/1/gid_attrs/ndevs/" GID, TREE_FILE, .fill = fill_gid_interface},
 	{IB "ports/1/gid_attrs/types/" GID, TREE_FILE, .fill = fill_gid_type},
 	{IB "ports/1/gids/" GID, TREE_FILE, .fill = fill_gid},
-	/* by the names of mlx5 and, where that has none, rxe */
+	/* names of mlx5, or of rxe where mlx5 has none */
 	ENGINE_COUNTER("duplicate_request", HCA_DUPLICATES),
 	ENGINE_COUNTER("local_ack_timeout_err", HCA_TIMEOUTS),
 	ENGINE_COUNTER("out_of_buffer", HCA_NO_RECEIVE),
@@ -331,7 +332,7 @@ static bool tree_is_ours(const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		size_t n = strlen(roots[i]);
-		/* /sys/class/infiniband_verbs, _mad ... are ours, too; /dev/infinibandwagon is not */
+		/* also matches /sys/class/infiniband_verbs, _mad ..., but not /dev/infinibandwagon */
 		const char *ends = i == 0 ? "/_" : "/";
 
 		if (strncmp(path, roots[i], n) == 0 && (!path[n] || strchr(ends, path[n])))
@@ -352,7 +353,7 @@ static bool part_is(const char *path, const char *name)
 	return strlen(name) == n && memcmp(path, name, n) == 0;
 }
 
-/* The names that a wildcard stands for at that place, one after another; NULL after the last. */
+/* The n-th name that a wildcard stands for at this place; NULL after the last. */
 static const char *expand(char wildcard, const struct devices *all, const struct place *p, unsigned n, char *buffer,
 			  size_t size)
 {
@@ -386,8 +387,8 @@ static bool part_matches(const char *pattern, const char *part, const struct dev
 	return false;
 }
 
-/* Goes along the row's pattern and the path as far as they agree: what is left of each, at the beginning of a
- * part or at the end. */
+/* Advances in the row's pattern and in the path while they match. Both then point to the rest, at the start of a part
+ * or at the end. */
 static void walk(const char **pattern, const char **path, const struct devices *all, struct place *p)
 {
 	while (**pattern && **path && part_matches(*pattern, *path, all, p)) {
@@ -398,8 +399,8 @@ static void walk(const char **pattern, const char **path, const struct devices *
 	}
 }
 
-/* The next part of a row in that directory, if it is not the one that was listed last: rows with the same
- * beginning stand together. */
+/* Lists the next part of a row in this directory, unless it was just listed: rows with the same beginning are adjacent.
+ */
 static void list_names(FILE *out, const char *pattern, const struct devices *all, const struct place *p,
 		       const char **listed)
 {
@@ -419,7 +420,7 @@ static void list_names(FILE *out, const char *pattern, const struct devices *all
 		fwrite(name, 1, strlen(name) + 1, out);
 }
 
-/* What is there, its text written to `out`. 0 or ENOENT. */
+/* Looks up a path and writes its contents to `out`. 0 or ENOENT. */
 static int tree_look(const char *path, const struct devices *all, struct tree_node *node, FILE *out)
 {
 	const char *listed = NULL;

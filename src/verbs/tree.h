@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel shows of an adapter in files: the trees /sys/class/infiniband*, and /dev/infiniband. Ours
- * are made when somebody looks. liburoce-sysfs.so shows them to programs that look past libibverbs; our own
- * ibv_read_sysfs_file() reads them. Any thread may call. */
+/* The files that the kernel has for an adapter: the trees /sys/class/infiniband*, and /dev/infiniband. Their contents
+ * are computed when they are read. liburoce-sysfs.so shows them to programs that do not read them through libibverbs;
+ * our ibv_read_sysfs_file() reads them too. Any thread may call. */
 #ifndef UROCE_TREE_H
 #define UROCE_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of devices: the kernel's, for /dev/infiniband, and for uverbs0 there. */
+/* Device numbers of the kernel: of /dev/infiniband, and of uverbs0 */
 #define TREE_MAJOR 231
 #define TREE_MINOR 192
 
@@ -21,18 +21,17 @@ enum tree_kind {
 
 struct tree_node {
 	enum tree_kind kind;
-	/* The contents of a file; where a link points to; the names in a directory, each ended by a 0. The
-	 * caller frees it. */
+	/* File: its contents. Link: its target. Directory: its names, each ended by a 0 byte. The caller frees it. */
 	char *text;
 	size_t length;
-	bool changes;	  /* a file's contents, while it is open */
-	int error;	  /* what reading the file gives, as in the kernel, if it has no value: 0 or EINVAL */
-	unsigned minor;	  /* of a device */
-	const char *rest; /* what of the path follows a link: within the path that was asked for */
+	bool changes;	  /* file: the contents may change while it is open */
+	int error;	  /* error of reading a file that has no value, as in the kernel: 0 or EINVAL */
+	unsigned minor;	  /* minor number of a device */
+	const char *rest; /* link: the part of the given path behind it; points into `path` */
 };
 
-/* What is at an absolute path without "." and "..". 0; -1 if it is in none of these trees; ENOENT; ENOMEM.
- * Exported under this name, for liburoce-sysfs.so only. */
+/* Looks up an absolute path without "." and "..". Returns 0; -1 if the path is in none of these trees; ENOENT; ENOMEM.
+ * Exported under this name only for liburoce-sysfs.so. */
 int uroce_tree_read(const char *path, struct tree_node *node);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is not built: each entry of the ABI answers EOPNOTSUPP, and the device's attributes say so, too. Real
- * functions take their place in context.c. */
+/* Operations that are not supported: each entry of the ABI returns EOPNOTSUPP, and the device attributes agree.
+ * context.c replaces the entries that are supported. */
 #include "verbs/context.h"
 
-/* NO_OBJECT: a function that would return an object; NO: one that returns an errno. */
+/* NO_OBJECT: a function that returns an object; NO: one that returns an errno. */
 #define NO_OBJECT(type, name, ...)            \
 	static struct type *name(__VA_ARGS__) \
 	{                                     \

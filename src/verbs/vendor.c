@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What programs ask a vendor's library about any device, ours among them. */
+/* Functions of vendor libraries that programs call for any device, also for ours. */
 #include <stdint.h>
 
 #include "verbs/front.h"
@@ -8,11 +8,11 @@
 struct mlx5_abilities {
 	uint8_t version;
 	uint64_t flags;
-	uint64_t comp_mask; /* in: which of what follows is wanted; out: which is there */
+	uint64_t comp_mask; /* in: fields requested; out: fields that are valid */
 };
 
-/* libmlx5's own answers EOPNOTSUPP for another vendor's device, and perftest 25.01 (Debian 13) takes that for a
- * failure of the device. Here success, and nothing is there. Whether a device is theirs programs learn from
+/* libmlx5 returns EOPNOTSUPP for another vendor's device, and perftest 25.01 (Debian 13) reports that as a failure of
+ * the device. So this returns success, with no field valid. Programs find out if a device is mlx5 by
  * mlx5dv_is_supported(3). */
 PUBLIC int mlx5dv_query_device(struct ibv_context *context, struct mlx5_abilities *a)
 {

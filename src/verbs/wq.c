@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work queues, tables of them, and queue pairs that choose among them by hash: receive-side scaling of raw packet QPs.
- * A work queue is a raw packet QP inside, which only receives. */
+/* Receive-side scaling of raw packet QPs: work queues, tables of work queues, and QPs that choose a queue by hash. A
+ * work queue contains a raw packet QP that only receives. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +11,17 @@
 #include "verbs/wq.h"
 
 struct wq {
-	struct ibv_wq base; /* what the application holds: first */
+	struct ibv_wq base; /* the application's handle; must be first */
 	struct qp *qp;
-	_Atomic uint32_t users; /* tables */
+	_Atomic uint32_t users; /* number of tables that use it */
 };
 
 struct table {
-	struct ibv_rwq_ind_table base; /* what the application holds: first */
-	_Atomic uint32_t users;	       /* QPs */
+	struct ibv_rwq_ind_table base; /* the application's handle; must be first */
+	_Atomic uint32_t users;	       /* number of QPs that use it */
 	uint32_t count;
-	struct wq **wq;	    /* behind queue[] */
-	struct qp *queue[]; /* theirs */
+	struct wq **wq;	    /* stored behind queue[] */
+	struct qp *queue[]; /* the QPs of wq[] */
 };
 
 static _Atomic uint32_t wq_count, table_count;
@@ -204,11 +204,11 @@ int destroy_rwq_ind_table(struct ibv_rwq_ind_table *base)
 }
 
 struct hash_qp {
-	struct rss rss; /* first */
+	struct rss rss; /* must be first */
 	struct table *table;
 };
 
-/* The man page: fields of IPv4 and of IPv6, and of TCP and of UDP, do not go together. */
+/* As the man page says: IPv4 and IPv6 fields must not be combined, nor TCP and UDP fields. */
 static bool fields_allowed(uint64_t fields)
 {
 	const uint64_t v4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4,

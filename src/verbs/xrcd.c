@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC domains. */
 #include "object/xrcd.h"
 
 #include <fcntl.h>
@@ -8,7 +9,7 @@
 #include "loop/domain.h"
 #include "verbs/context.h"
 
-/* Which domain a file stands for. 0 or errno. */
+/* The XRC domain that a file stands for. 0 or errno. */
 static int xrcd_name_of(struct hca *hca, int fd, struct xrcd_name *name)
 {
 	struct stat file;

@@ -19,7 +19,8 @@ const uint8_t opcode_when_complete[] = {
 	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 };
 
-/* Of XRC, to the CQ of the SRQ that the message has named; it may be gone, and the message with it. */
+/* XRC: the completion goes to the CQ of the SRQ that the message named; if that is gone, the message is lost with
+ * it. */
 static void push_receive(struct qp *qp, struct cqe *cqe)
 {
 	struct srq *srq, *named;
@@ -44,7 +45,7 @@ void complete_head(struct qp *qp, enum ibv_wc_status status)
 	complete_wqe(qp, sq_at(&qp->sq, qp->sq.head), status, NULL);
 }
 
-/* IBTA 10.3.1: what fails in the send queue of UC or UD leaves the receive queue alone. */
+/* IBTA 10.3.1: an error in the send queue of UC or UD leaves the receive queue alone. */
 static void enter_send_error(struct qp *qp)
 {
 	engine_set_state(qp, IBV_QPS_SQE);
@@ -163,7 +164,7 @@ void flush(struct qp *qp)
 		flush_receive(qp, position, r->recv->wr_id);
 }
 
-NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
+NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	void
 	enter_error(struct qp *qp)
 {
@@ -179,7 +180,7 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 	r->inbound = INBOUND_NONE;
 	retry_reset(qp);
 	flush(qp);
-	/* from here on its owner may take away what this QP used of the SRQ */
+	/* from here on the SRQ's owner may free what this QP used of it */
 	if (qp->srq)
 		qp->hca->ops->qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }

@@ -4,7 +4,7 @@
 
 #include "base/trace.h"
 
-/* What a NAK does to the request it names. Sequence errors are retried, so they have no row. */
+/* The status that a NAK gives to the request it names. Sequence errors are retried, so they have no entry. */
 static const uint8_t nak_status[32] = {
 	[NAK_INVALID_REQUEST & SYNDROME_VALUE] = IBV_WC_REM_INV_REQ_ERR,
 	[NAK_REMOTE_ACCESS & SYNDROME_VALUE] = IBV_WC_REM_ACCESS_ERR,
@@ -12,7 +12,7 @@ static const uint8_t nak_status[32] = {
 	[NAK_INVALID_RD_REQUEST & SYNDROME_VALUE] = IBV_WC_REM_INV_RD_REQ_ERR,
 };
 
-/* `count` packets of the WQE at the head are done. */
+/* `count` packets of the WQE at the head are acknowledged. */
 static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 {
 	struct requester *r = &qp->req;
@@ -30,7 +30,7 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 		r->packet = r->acked;
 	}
 	if (r->acked == w->packets) {
-		complete_head(qp, IBV_WC_SUCCESS); /* moves the head on */
+		complete_head(qp, IBV_WC_SUCCESS); /* advances the head */
 		complete_local(qp);
 		if (behind) {
 			r->wqe = qp->sq.head;
@@ -39,8 +39,8 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 	}
 }
 
-/* Everything before una + count is acknowledged, but for READs and atomics: they need their response. Returns
- * whether it got that far; false means that a response was lost. */
+/* Everything before una + count is acknowledged, except READs and atomics, which need their response. False: a
+ * response was lost. */
 static bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 {
 	bool progress = count > 0;
@@ -59,7 +59,7 @@ static bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 	return count == 0;
 }
 
-/* The WQE at the head may have failed on this side and waited for those before it. */
+/* The WQE at the head may have failed on this side, and waited for those before it. */
 void completer_settle(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
@@ -70,8 +70,8 @@ void completer_settle(struct qp *qp)
 		fail_head(qp, w->status);
 }
 
-/* A response is missing: ask again from there, once for each hole. What was on the way when we asked arrives
- * behind what we asked for and looks like a hole as well: for a round trip, nothing is. */
+/* A response is missing: requests it again from there, once for each gap. Responses that were in flight at that
+ * time arrive after the gap and look like another one: so no gap is handled for one round trip. */
 static void completer_ask_again(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
@@ -84,8 +84,8 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 	r->gap_seen = true;
 }
 
-/* One NAK sends us back; copies of it that the network made do not. Where nothing is lost, it says that the peer could
- * not fetch what the packet referred to. */
+/* The first of identical NAKs makes the requester go back; copies that the network made do not. On links that lose
+ * nothing, it says that the peer could not fetch the memory to which the packet referred. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 {
 	hca_count(HCA_SEQUENCE_NAKS);
@@ -109,7 +109,7 @@ static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now
 		ahead++; /* an ACK covers its PSN, a NAK only those before */
 	if (ahead < 0 || ahead > sent || (kind == SYNDROME_ACK && ahead == 0) ||
 	    (kind != SYNDROME_ACK && ahead == sent))
-		return; /* old, or for what was never sent */
+		return; /* old, or for a packet that was never sent */
 	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
 		completer_ask_again(qp, now);
 		return;
@@ -124,7 +124,7 @@ static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now
 		fail_head(qp, status);
 }
 
-/* Takes the data of a response into the local SGEs; the status that ends the request if that cannot be. */
+/* Writes the data of a response to the local SGEs. Returns the status that ends the request if it cannot. */
 static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const struct packet *p)
 {
 	const struct opcode_info *info = &opcode_info[p->opcode];
@@ -162,7 +162,7 @@ static void receive_response(struct qp *qp, const struct packet *p, uint64_t now
 
 	if (ahead < 0 || ahead >= sent)
 		return;
-	/* it acknowledges what was sent before it, and must be the next that is missing */
+	/* a response acknowledges all before it, and must be the next that is missing */
 	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
 		completer_ask_again(qp, now);
 		return;
@@ -179,7 +179,7 @@ static void receive_response(struct qp *qp, const struct packet *p, uint64_t now
 	note_progress(qp, now);
 }
 
-/* A congestion notification: halve the window, once per round trip. */
+/* A congestion notification: halves the window, once per round trip. */
 void completer_congested(struct qp *qp)
 {
 	note_loss(qp, false);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The protocol, without I/O: posted work requests, parsed packets and the time go in; packets in a tx batch,
- * completions in CQs and one deadline come out. Nothing here makes a system call (but for access to memory that is
- * paged on demand), reads a clock, blocks or allocates. The caller holds qp->lock.
+/* The protocol, without I/O. Posted work requests, parsed packets and the time go in; packets in a tx batch,
+ * completions in CQs and one deadline come out. The engine makes no system calls (except to access memory that is
+ * paged on demand), reads no clock, never blocks and never allocates. The caller holds qp->lock.
  *
- * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are
- * made. So a caller does: [post | receive ... receive | expire], run, send what the tx batch holds, batch_done(),
- * and again while run returns true; then sets the QP's timer to engine_deadline(). */
+ * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are made. A
+ * caller does: [post | receive ... receive | expire], engine_run(), send what the tx batch holds, batch_done();
+ * again while engine_run() returns true; then it sets the QP's timer to engine_deadline(). */
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
 
@@ -18,81 +18,84 @@
 
 enum {
 	BATCH_PACKETS = 128,
-	BATCH_TRAINS = 64, /* of these, if they are not small: in whole trains, none of which a link has to cut */
+	BATCH_TRAINS = 64, /* the limit for packets that are not small: whole trains, so that no link has to cut one */
 	BATCH_IOVECS = 256,
 	BATCH_REGIONS = 128,
 	BATCH_LARGEST = 65536, /* bytes: no link carries more in one packet */
 	BATCH_BOUNCE = 4 * BATCH_LARGEST,
 	BATCH_OVERHEAD = 200,
-	BATCH_SPARE = 4096, /* of the room, for acknowledgements alone */
+	BATCH_SPARE = 4096, /* bytes of the room that only ACKs may use */
 };
 
-/* UD has no peer, so each receiver is looked up: the rings of local peers, as far as the engine needs to know them. */
+/* The rings of local peers, as far as the engine needs to know them: a UD QP has no peer, so each receiver is
+ * looked up. */
 struct near_ops {
-	/* The local peer that has this QP; NULL: none, or not yet. */
+	/* The local peer that has this QP; NULL: none, or not met yet. */
 	struct local_peer *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
-	/* Room for a datagram of that many bytes, which tx->near then takes up. */
+	/* Reserves room for a datagram of `length` bytes. The datagram (tx->near) then uses it up. */
 	enum near_room {
 		NEAR_ROOM,
-		NEAR_FULL, /* the QP is run when there is some, if it waits */
+		NEAR_FULL, /* no room; if `waits`, the QP is run when there is some */
 		NEAR_GONE,
 	} (*reserve)(struct qp *qp, struct local_peer *near, uint32_t length, bool waits);
 	void (*release)(struct local_peer *near, uint32_t length);
-	/* Whether it has not taken in yet all that it was sent, and is to: not if it has been stopped. */
+	/* Whether the local peer has yet to read something that it was sent. False if its process has been stopped. */
 	bool (*is_behind)(struct local_peer *near);
 };
 
-/* A packet to be sent: header values, and its payload as pieces of the tx batch's iov[]. */
+/* A packet to send: header values, and its payload as pieces of the tx batch's iov[]. */
 struct tx {
 	struct packet packet;
 	const struct path *path;
-	struct local_peer *near; /* UD: the local peer in whose ring there is room for it; NULL: it goes by the path */
-	uint32_t iov, iovs;	 /* first piece, number of pieces; they add up to packet.length */
-	uint32_t position;	 /* of a request: in the send queue */
+	struct local_peer *near; /* UD: the local peer whose ring has room reserved for it; NULL: it goes by the path */
+	uint32_t iov, iovs;	 /* first piece, number of pieces; the pieces add up to packet.length */
+	uint32_t position;	 /* of a request: its place in the send queue */
 };
 
-/* What one engine_run() hands back. The memory that iov[] points to stays valid until batch_done() and no
- * longer than qp->lock is held: it is the application's memory or the WQE. */
+/* The result of one engine_run(). The memory that iov[] points to is the application's or the WQE's: valid until
+ * batch_done(), and only while qp->lock is held. */
 struct tx_batch {
-	uint64_t now;		     /* in: ns */
-	bool delay_ack;		     /* in: an ACK that nothing urges may wait for a later run */
-	uint32_t budget;	     /* in: limit of a QP's congestion window, in bytes */
-	uint32_t room;		     /* in: bytes that the link takes now: payload, and TURN_OVERHEAD for each packet */
-	const struct near_ops *near; /* in: of UD; NULL: there are no local peers */
-	bool full; /* out: that was not enough: engine_run() is false, and wants to be called when there is more */
+	uint64_t now;	 /* in: ns */
+	bool delay_ack;	 /* in: an ACK that is not urgent may wait for a later run */
+	uint32_t budget; /* in: limit of a QP's congestion window, in bytes */
+	uint32_t room;	 /* in: bytes that the link takes now: payload, and BATCH_OVERHEAD for each packet */
+	const struct near_ops *near; /* in: for UD; NULL: there are no local peers */
+	bool full; /* out: `room` was not enough. engine_run() then returns false; call it again when there is more room
+		    */
 	uint32_t packets; /* out: number of tx[] */
 	uint32_t iovs, regions;
 	struct tx tx[BATCH_PACKETS];
 	struct iovec iov[BATCH_IOVECS];
 	struct mr *region[BATCH_REGIONS]; /* kept alive by mr_get() until batch_done() */
-	uint32_t bounced;		  /* bytes of bounce[]: copies of what mr_is_indirect() */
+	uint32_t bounced; /* bytes used of bounce[]: copies of payload for which mr_is_indirect() is true */
 	char bounce[BATCH_BOUNCE];
 };
 
-/* Drops the hold on the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
+/* Gives up the references to the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
 void batch_done(struct tx_batch *batch);
 
-/* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was not taken:
- * EINVAL (wrong state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR the requests are
- * taken and complete with IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
+/* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was refused: EINVAL (wrong
+ * state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR, requests are accepted and complete with
+ * IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 
-/* The fast path out is in fast_send.h: its rows belong to the post table of loop/post.c. It changes the same state as
- * engine_post_send() and engine_run() do, without a tx batch, for what is most common on a queue pair that is idle. */
+/* The send fast path is in fast_send.h: its rows belong to the post table of loop/post.c. It changes the same state
+ * as engine_post_send() and engine_run(), without a tx batch, for the most common requests on an idle QP. */
 enum {
-	FAST_RING_MOST = 2048, /* bytes of payload: of longer ones, copying is what takes time */
-	FAST_UDP_LEAST =
-		4, /* bytes of payload: then the ACK is no longer than the packet before it, and ends its train */
-	FAST_UDP_MOST = 512, /* of longer ones a link had better not have copies */
+	FAST_RING_MOST = 2048, /* bytes of payload: above this, copying is what takes time */
+	FAST_UDP_LEAST = 4,  /* bytes of payload: from here on the ACK is no longer than the packet before it, and ends
+				its train */
+	FAST_UDP_MOST = 512, /* bytes of payload: above this, a link should not need copies */
 };
 
-/* A row of the post table: on an idle QP in LANE_MEMORY, does one-sided operations in the local peer's memory, as many
- * from the first on as can be done there and then; returns the rest. Nothing is to be sent afterwards. */
+/* A row of the post table, for an idle QP in LANE_MEMORY: performs one-sided operations in the local peer's memory,
+ * from the first request on, as long as each completes at once. Returns the remaining requests. Leaves nothing to
+ * send. */
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
-/* After engine_receive() on its fast path: whether there is nothing to send but an ACK, if one is owed, and that may
- * wait for a request to travel with. */
-#define ACK_PROMPT 32 /* packets, after which an ACK that was asked for does not wait to travel with an answer */
+/* After the fast path of engine_receive(): whether the QP has nothing to send except perhaps an ACK, which may wait
+ * to travel with a request. */
+#define ACK_PROMPT 32 /* packets; after as many, a requested ACK no longer waits to travel with an answer */
 static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
@@ -102,89 +105,89 @@ static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 	       !s->cnp_owed && s->unacked < ACK_PROMPT;
 }
 
-/* Stores bytes in the local peer's memory now: ahead of what is posted, and with no completion. False: it cannot be
- * reached, or only the usual way knows why not; nothing that matters has been written. `length`: of all the buffers. */
+/* Writes bytes to the local peer's memory now: before the requests that are posted, and without a completion.
+ * False: the memory cannot be reached, or only the slow path can tell why not; nothing that matters has been
+ * written. `length`: of all the buffers, in bytes. */
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
 		  uint32_t rkey) REQUIRES(qp->lock);
 
-/* ibv_post_recv. 0, or a positive errno with *bad set. A QP in ERR flushes at once. */
+/* ibv_post_recv. 0, or a positive errno with *bad set. In ERR, the requests are flushed at once. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock);
 
-/* The one way in. A packet that arrived for this QP, its ICRC found good; `from` is the address that the IP header
- * names. `poller`: a thread that polls a CQ, to which completions may be given; NULL: none. Never sends; the payload is
- * not used after return. True: the fast path took it, so engine_owes_ack_alone() may be asked what is left to do.
- * `now`: ns; 0, for links that lose nothing: not known. Then only the fast path is tried, and on false nothing has been
- * done, or nothing that the same call with a time would not do: the caller finds out what time it is and calls again.
- */
+/* The one entry for received packets: a packet for this QP with a good ICRC. `from`: the address in the IP header.
+ * `poller`: a thread that polls a CQ and can take completions; NULL: none. Never sends; does not use the payload
+ * after it returns. True: the fast path handled the packet, so engine_owes_ack_alone() says what is left to do.
+ * `now`: ns; 0, for links that lose nothing: not known. Then only the fast path is tried. On false it has done
+ * nothing that a second call would not do as well: the caller reads the clock and calls again. */
 bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 		    struct cq_poller *poller) REQUIRES(qp->lock);
 
-/* A CREDIT_REQUEST that arrived: what to answer, to `from`. False: nothing. */
+/* A CREDIT_REQUEST has arrived: writes the credit grant, to be sent to `from`, to *answer. False: nothing to send. */
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 			 struct packet *answer) REQUIRES(qp->lock);
 
-/* An Ethernet frame for a raw packet QP; `tag` is the steering rule's, for the completion. False: no receive is posted.
- */
+/* An Ethernet frame for a raw packet QP. `tag` is the steering rule's, for the completion. False: no receive is
+ * posted. */
 bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
 
-/* Whether a packet is for this QP at all, by state, partition, transport and peer (IBTA 9.6.1). */
+/* Whether the QP accepts the packet, by state, partition, transport and peer (IBTA 9.6.1). */
 bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from) REQUIRES(qp->lock);
 
-/* The responder of an XRC target may move from process to process (loop/target.h). It goes on at this PSN; whether all
- * that it has taken is done with and answered; asks the peer to send again from a PSN; fails. */
+/* The responder of an XRC target may move between processes (loop/target.h). engine_resume(): continues at this
+ * PSN. engine_rests(): true if every message received is done and answered. engine_ask_from(): asks the peer to
+ * send again from a PSN. engine_fail_with(): fails. */
 void engine_resume(struct qp *qp, psn_t psn, uint32_t msn) REQUIRES(qp->lock);
 bool engine_rests(const struct qp *qp) REQUIRES(qp->lock);
 void engine_ask_from(struct qp *qp, psn_t psn) REQUIRES(qp->lock);
 void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->lock);
 
-/* The time has come: handles whatever deadline has passed by `now`. */
+/* Handles each deadline that has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* Makes packets for all that may be sent now, until the tx batch is full. True: there is more to make, run again.
- */
+/* Makes the packets that may be sent now, until the tx batch is full. True: there is more to make, so run again. */
 bool engine_run(struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
 
-/* A packet of the last run, its tx batch not done yet, could not be sent, since its payload cannot be read: the memory
- * has been unmapped. No later ones with a payload have been sent either. Run again. */
+/* A packet of the last run could not be sent: its payload cannot be read, since the memory has been unmapped. Its
+ * tx batch is not done yet. The caller has not sent any later packet with a payload either. Run again. */
 void engine_unreadable(struct qp *qp, const struct tx *tx) REQUIRES(qp->lock);
 
-/* Whether engine_run() would have anything to do at all; `delay_ack` as in the tx batch. */
+/* Whether engine_run() has anything to do; `delay_ack` as in the tx batch. */
 bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);
 
-/* Whether there are packets on the way. */
+/* Whether packets are in flight. */
 bool engine_in_flight(const struct qp *qp) REQUIRES(qp->lock);
 
-/* RC: whether an answer to one of them is bound to come and to call for attention: a post may then wait for more posts
- * to make a train. */
+/* RC: whether an answer to a packet in flight will come and run the QP. A post may then wait for more posts to make
+ * a train. */
 bool engine_awaits_answer(const struct qp *qp) REQUIRES(qp->lock);
 
-/* Charge (bytes and overhead) of what was posted and not yet picked up, up to `enough`. */
+/* Charge (bytes and overhead) of posted requests that have not been started, counted up to `enough`. */
 uint32_t engine_backlog(struct qp *qp, uint32_t enough) REQUIRES(qp->lock);
 
-/* When engine_expire() wants to be called; NEVER if nothing is due. */
+/* The time at which to call engine_expire(); NEVER if nothing is due. */
 uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
 
-/* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), takes the attributes over,
- * starts, stops and flushes. 0 or -errno (EINVAL: transition, mask or value that the tables refuse; ENOMEM).
- * The caller has resolved the address vector into qp->path (when IBV_QP_AV is in mask, before calling) and
- * limited the path MTU to the port's. */
+/* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), sets the attributes, starts, stops and
+ * flushes. 0 or -errno (EINVAL: a transition, mask or value that the tables refuse; ENOMEM). The caller has
+ * resolved the address vector into qp->path (before the call, if IBV_QP_AV is in mask) and limited the path MTU to
+ * the port's. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
 
-/* Requests go over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or, mtu 0,
- * over the network. Until what is on the way has been acknowledged nothing new is picked up. True: it is done; else
- * call again, before the next engine_run(). */
+/* Sends requests over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or with
+ * mtu 0, over the network. No new request is started until everything in flight has been acknowledged. True: the
+ * link has changed. False: call again before the next engine_run(). */
 bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
 
-/* The peer's memory can be reached by this; NULL: not any more. From RTR on, until RESET. */
+/* Sets the way to access the peer's memory; NULL: there is none any more. From RTR until RESET. */
 void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
 
-/* The transport timer starts again: what was sent has not even been looked at. */
+/* Restarts the transport timer: the peer has not read yet what was sent. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* Whether something is on its way to a peer that has given no cause for doubt yet. */
+/* Whether something is in flight to a peer that has given no cause for doubt yet. */
 bool engine_expects_success(const struct qp *qp) REQUIRES(qp->lock);
 
-/* To the error state: everything outstanding is flushed, in order. */
+/* Moves the QP to the error state: flushes all outstanding requests, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
 
 #endif

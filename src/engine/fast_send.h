@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fast path out (engine.h), inline: for whoever makes a record of a packet there and then (loop/post.c), so
- * that its values go from the work request to the record in registers, and are nowhere else in between. With qp->lock.
- */
+/* The fast path out (engine.h), inline: loop/post.c makes the record of a packet from it, so that values go from the
+ * work request to the record in registers. With qp->lock. */
 #ifndef UROCE_FAST_SEND_H
 #define UROCE_FAST_SEND_H
 
@@ -150,11 +149,12 @@ FAST_INLINE void engine_fast_time(struct qp *qp, uint64_t now) REQUIRES(qp->lock
 	note_sent(qp, now);
 }
 
-/* Datagrams: to whom one goes: a local peer, who has granted enough and needs to be asked nothing; NULL: the usual way
- * knows more. flow.c. */
+/* The receiver of a datagram, if it is a local peer that has granted enough credits and needs no credit request; NULL:
+ * the queue decides. flow.c. */
 struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now) REQUIRES(qp->lock);
 
-/* The payload of one; in all, `most` bytes. straight.c has the loop. False: as above. */
+/* Copies the payload of a datagram, `most` bytes at most, to `to`. False: it is longer, or not memory of the domain. In
+ * fast_send.c. */
 bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
 
 /* The same for one, without a WQE, as nothing is left to be done of it, though it takes a place in the queue, as all

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flow control of UC and UD. These services acknowledge nothing, so an adapter relies on a network that holds back who
- * sends too fast (PFC), and on receivers that are never late. Here both ends are processes that wait for a processor,
- * and what lies between is a socket buffer: without a hint a sender would fill that within a millisecond.
+/* Flow control of UC and UD. These services acknowledge nothing: an adapter relies on a network that holds back a
+ * sender that is too fast (PFC), and on receivers that are always fast enough. Here both ends are processes that
+ * wait for a processor, with a socket buffer between them: a sender without flow control would fill that within a
+ * millisecond.
  *
- * So a sender who is well ahead of what it knows to have arrived puts a credit request behind its packets (opcodes of
- * the range that the specification leaves to manufacturers). The receiver finds it when it has taken all that came
- * before, and tells how many receives are for this sender: none of those that it has granted to others, of UD or by way
- * of an SRQ, nor of those that an SRQ's other QPs may yet be sent unasked. Until then a sender may be a window ahead in
- * bytes, and as many messages as it was granted. A peer that does not know the credit request drops it, as any opcode
- * that is not of its QP's transport; nothing waits for such a one for long, nor for one that is dead. Short exchanges
- * ask nothing. */
+ * So a sender that is well ahead of what it knows to have arrived sends a credit request after its packets (an
+ * opcode of the range that the specification leaves to manufacturers). The receiver finds it after all packets
+ * before it, and answers with a credit grant: the number of receives for this sender. Not among them are those
+ * granted to others (with UD or an SRQ), and those that an SRQ's other QPs may use before they ask. Until the grant
+ * comes, a sender may be one window of bytes ahead, and as many messages as the last grant allowed. A peer that
+ * does not know the credit request drops it, like any opcode of another transport; no sender waits long for such a
+ * peer, nor for a dead one. Short exchanges send no credit request. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -17,21 +18,21 @@
 #include "engine/internal.h"
 #include "object/ah.h"
 
-/* Until the first answer. */
+/* Until the first credit grant. */
 #define FREE_BYTES    65536u
 #define FREE_MESSAGES 32u
 
 #define INTERVAL_FIRST	(200 * USEC)
 #define INTERVAL_LAST	(8 * MSEC)
-#define PATIENCE_NEW	(250 * MSEC) /* with one that has never answered */
-#define PATIENCE	SEC	     /* ... or that has: it may be waiting for a processor */
-#define PATIENCE_BEHIND (10 * SEC)   /* ... or that is a local peer, and has not even taken in what it was sent */
-#define SILENT_AGAIN	SEC	     /* a silent peer is asked that often */
-/* A credit grant that is not used for so many periods is given back, and its owner does not count on it after one. */
+#define PATIENCE_NEW	(250 * MSEC) /* with a peer that has never answered */
+#define PATIENCE	SEC	     /* ... that has answered: it may be waiting for a processor */
+#define PATIENCE_BEHIND (10 * SEC)   /* ... that is a local peer, and has not yet read all that it was sent */
+#define SILENT_AGAIN	SEC	     /* interval of credit requests to a silent peer */
+/* A credit grant that is not used for PERIODS_KEPT periods is given back; its owner stops relying on it after one. */
 #define PERIOD	     (50 * MSEC)
 #define PERIODS_KEPT 2
 
-/* The time may step back: between local peers it is at times known but roughly (loop/internal.h). */
+/* The time may step back: between local peers it is sometimes only roughly known (loop/internal.h). */
 static uint64_t since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
@@ -81,7 +82,7 @@ static bool flow_is_multicast(uint32_t qpn, const struct path *path)
 	return qpn == QPN_MASK || path->dgid.raw[0] == 0xff;
 }
 
-/* The row of this receiver; a newcomer takes the place of the one that was used least recently. */
+/* The entry of this receiver. A new one replaces the least recently used. */
 static struct flow *flow_find(struct qp *qp, uint32_t qpn, const struct path *path)
 {
 	struct flow *f = &qp->flow[0];
@@ -111,15 +112,15 @@ static bool is_idle(const struct flow *f)
 	return bytes_ahead(f) == 0 && messages_ahead(f) == 0;
 }
 
-/* Whether its receiver is a local peer by now. */
+/* Checks whether the receiver is a local peer by now. */
 static void look_near(struct qp *qp, const struct tx_batch *batch, struct flow *f, struct wqe *w)
 {
 	if (qp->transport == TRANSPORT_UD && batch->near && !f->near)
 		f->next = batch->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, batch->now);
 }
 
-/* A credit request must not overtake what went by the other way: one that answers is asked first whether it has all of
- * that. */
+/* A credit request must not overtake packets on the other link: a receiver that answers is first asked whether it
+ * has all of those. */
 static bool is_changing(struct flow *f)
 {
 	if (!f->next)
@@ -158,7 +159,7 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 		return;
 	}
 	tx = batch_has_room(batch, 0, true) ? batch_packet(qp, batch, OPCODE_CREDIT_REQUEST, psn(0)) : NULL;
-	if (!tx) { /* the next run comes here again */
+	if (!tx) { /* the next run tries again */
 		flow_release(batch, f, 0);
 		return;
 	}
@@ -168,7 +169,7 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 		datagram_address(qp, w, tx);
 	f->interval = f->asked.bytes == f->sent.bytes && f->interval ? min_of(2 * f->interval, INTERVAL_LAST)
 								     : INTERVAL_FIRST;
-	/* a credit request is repeated under its number, so that any answer will do */
+	/* a repeated credit request keeps its number, so that any answer is valid */
 	if (!f->open || f->asked.bytes != f->sent.bytes)
 		f->credit_request = (f->credit_request + 1) & PSN_MASK;
 	tx->packet.psn = psn(f->credit_request);
@@ -179,7 +180,7 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 	look_near(qp, batch, f, w);
 }
 
-/* What it was granted may be others' by now. */
+/* Other senders may have its credits by now. */
 static void forget_credit(struct flow *f)
 {
 	f->credits = min_of(f->credits, messages_ahead(f) + FREE_MESSAGES);
@@ -190,7 +191,7 @@ static uint64_t patience_ends(const struct flow *f)
 	return f->patient_at + (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE);
 }
 
-/* A packet waits for it. False: for long enough, it is silent from now on. */
+/* A packet waits for the receiver. False: it has waited long enough; the receiver counts as silent from now on. */
 static bool is_waited_for(const struct tx_batch *batch, struct flow *f)
 {
 	if (!f->held_at)
@@ -240,7 +241,7 @@ void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe
 		flow_ask(qp, batch, f, w);
 }
 
-/* Whether one more, small message makes it time to ask. */
+/* Whether one more small message makes a credit request due. */
 static bool asks_next(const struct qp *qp, const struct flow *f)
 {
 	return !f->open && (bytes_ahead(f) + FAST_RING_MOST + PACKET_OVERHEAD >= most_bytes(qp, f) / 2 ||
@@ -276,15 +277,15 @@ void flow_granted(struct qp *qp, const struct packet *p, const union ibv_gid *fr
 	struct flow *f = find_asked(qp, p, from);
 
 	if (!f || p->psn.v != f->credit_request)
-		return; /* of an earlier question: a later answer is under way */
+		return; /* the answer to an earlier request: a later answer is coming */
 	if (f->told.bytes != f->asked.bytes)
-		f->again_at = 0; /* it goes on there: if that is not enough, ask at once */
+		f->again_at = 0; /* the flow goes on there: if the grant is not enough, ask again at once */
 	f->told = f->asked;
 	f->credits = ntohl(p->imm);
 	f->open = false;
 	if (f->credits || f->peer == FLOW_NEW)
 		f->peer = FLOW_HEARD;
-	qp->req.held = NULL; /* the next run sees */
+	qp->req.held = NULL; /* the next run checks again */
 }
 
 uint64_t flow_deadline(const struct qp *qp)
@@ -304,8 +305,8 @@ void flow_reset(struct qp *qp)
 
 /* ---- the receiver ---- */
 
-/* Time passes for promises when somebody asks, a period at most at a time: so a receiver that comes late does not take
- * for silent who was not heard for that reason. */
+/* Credit grants age only when a credit request comes, by one period at most: so a receiver that is slow does not
+ * take a sender for silent just because it has not read that sender's packets. */
 static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 {
 	if (since(rq->period_at, now) < PERIOD)
@@ -327,10 +328,12 @@ struct credit *flow_credit(struct qp *qp, uint32_t qpn, const union ibv_gid *to)
 	for (uint32_t i = 0; i < UD_CREDITS && qp->credit[i].asked_at; i++)
 		if (qp->credit[i].qpn == qpn && !memcmp(&qp->credit[i].to, to, sizeof(*to)))
 			return &qp->credit[i];
-	return qp->credit[0].asked_at ? NULL : &qp->credit[0]; /* whoever is first has that which was expected */
+	return qp->credit[0].asked_at ? NULL
+				      : &qp->credit[0]; /* the first sender gets the credits kept for an expected one */
 }
 
-/* A newcomer takes the place of the one that has not asked for longest, and what the first one was expected to send. */
+/* A new sender replaces the one whose last request is oldest; the first sender gets the credits kept for an
+ * expected one. */
 static struct credit *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const union ibv_gid *to) REQUIRES(rq->lock)
 {
 	struct credit *p = &qp->credit[0];
@@ -345,7 +348,7 @@ static struct credit *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const 
 	return p;
 }
 
-/* What is kept for those who have not asked yet. */
+/* Receives that are kept for senders that have not asked yet. */
 static uint32_t flow_expected(const struct rq *rq) REQUIRES(rq->lock)
 {
 	uint32_t n = 0;
@@ -367,8 +370,8 @@ void flow_expect(struct qp *qp)
 	lock_drop(&rq->lock);
 }
 
-/* Where others may ask as well, half of what is free is left to them. What was granted before and not used yet stays
- * granted: it may be on its way. */
+/* Where other senders may ask as well, half of the free receives are left to them. Credits that were granted before
+ * and are not used yet stay granted: the messages may be in flight. */
 static uint32_t receives_for(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from,
 			     uint64_t now)
 {
@@ -387,7 +390,7 @@ static uint32_t receives_for(struct qp *qp, const struct packet *credit_request,
 	}
 	p->asked_at = now;
 	others = rq->granted - p->receives;
-	if (others > posted) /* not enough for all who might come: who is here goes first */
+	if (others > posted) /* too few receives for all possible senders: those that have asked come first */
 		others -= flow_expected(rq);
 	left = posted > others ? posted - others : 0;
 	if (may_others)

@@ -199,7 +199,8 @@ void completer_settle(struct qp *qp);
  * complete.
  */
 bool onesided_possible(const struct qp *qp, const struct wqe *w);
-/* Does it. False: nothing has been done (or can be done again), and it goes the usual way. */
+/* Executes the operation. False: nothing has been done, or nothing that cannot be done again; the request goes out as
+ * packets. */
 bool onesided_perform(struct qp *qp, const struct wqe *w);
 /* Every one-sided operation that was done passes here; `position`: in the send queue. */
 static inline void onesided_done(const struct qp *qp, uint32_t position, uint8_t opcode, uint64_t address,

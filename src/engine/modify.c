@@ -14,7 +14,8 @@
 		-1, 0 \
 	} /* no mask has all the bits that this requires */
 
-/* What a transition takes besides IBV_QP_STATE; transports that it is not for have no masks. */
+/* The attributes that a transition takes besides IBV_QP_STATE. A transport without masks does not have the
+ * transition. */
 struct masks {
 	int required, optional;
 };
@@ -145,7 +146,7 @@ static const struct masks *masks_of(const struct transition *t, const struct qp 
 	}
 }
 
-/* NOT_FOR if there is no such transition. RESET and ERR can be reached from everywhere, with nothing else. */
+/* NOT_FOR if there is no such transition. RESET and ERR can be reached from every state, without attributes. */
 static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	static const struct masks none = NOT_FOR;
@@ -158,8 +159,7 @@ static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum
 	return none;
 }
 
-/* There is no automatic path migration and no pacing, as ibv_query_device() says. A path that has "migrated" is the
- * only one. */
+/* Path migration and rate limits are not supported, as ibv_query_device() says. "Migrated" is the only path state. */
 static bool is_unsupported(const struct ibv_qp_attr *a, int mask)
 {
 	return mask & (IBV_QP_ALT_PATH | IBV_QP_RATE_LIMIT) ||
@@ -179,8 +179,7 @@ static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 
 static int check_values(const struct ibv_qp_attr *a, int mask)
 {
-	/* the last ones say nothing of a QP, but programs pass what they registered their memory with, or all that
-	 * there is */
+	/* the last ones mean nothing for a QP, but programs pass the flags of their memory regions, or all flags */
 	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
 				IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | ACCESS_FLUSH | IBV_ACCESS_OPTIONAL_RANGE;
@@ -243,7 +242,7 @@ static void take_attributes(struct qp *qp, const struct ibv_qp_attr *a, int mask
 		qp->req.rnr_retries = a->rnr_retry;
 }
 
-/* Back to the beginning: nothing outstanding, no completion of it is ever polled. */
+/* To RESET: nothing is outstanding, and no old completion is ever polled. */
 static void reset(struct qp *qp)
 {
 	if (qp->send_cq)
@@ -286,7 +285,7 @@ static void start_requester(struct qp *qp)
 	r->timeout_at = r->probe_at = NEVER;
 }
 
-/* What comes with arriving in a state. */
+/* What a state transition starts or clears. */
 static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	switch (to) {
@@ -320,8 +319,7 @@ static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state
 	return 0;
 }
 
-/* Attributes of what an XRC QP does not do are ignored, as the kernel ignores them: programs give both ends the same.
- */
+/* Attributes for what an XRC QP does not do are ignored, as the kernel does: programs give both ends the same ones. */
 static int heeded(const struct qp *qp, int mask)
 {
 	const int target_only = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

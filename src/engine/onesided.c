@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided operations on a local peer's memory: done by whoever posts them, without a packet. Only when nothing
- * earlier is outstanding, so that they are in order: as they are posted, or when what was before them is done. Whatever
- * does not fit goes the usual way, which knows what is wrong.
+/* One-sided operations on a local peer's memory: the posting thread performs them, without a packet. Only when no
+ * earlier request is outstanding, so that they are in order: when they are posted, or when the requests before them
+ * are complete. All other requests take the slow path, which knows what is wrong.
  *
- * Long SENDs: the packet says where the payload lies, and the receiver fetches it in one copy. The sender's memory is
- * there until the request is complete, as of any on RC. Who cannot fetch it asks for the packet again (a sequence NAK,
- * which means nothing else between local peers), and is sent the payload from then on. */
+ * Long SENDs: the packet says where the payload lies, and the receiver fetches it in one copy. The sender's memory
+ * is valid until the request is complete, as always on RC. A receiver that cannot fetch it asks for the packet
+ * again (by a sequence NAK, which means nothing else between local peers); from then on the packets carry the
+ * payload. */
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/reach.h"
 
-/* What each work request needs on either side. */
+/* The access rights that each work request needs at either side. */
 static const struct {
 	unsigned remote, local;
 	bool possible;
@@ -23,34 +24,35 @@ static const struct {
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_LOCAL_WRITE, true},
 };
 
-/* Bytes, from which on it is faster to fetch a payload from memory that is not mapped here; if it is: REFER_MAPPED. */
+/* Bytes. From this length on, a fetch is faster than packets if the memory is not mapped here; if it is: REFER_MAPPED.
+ */
 #define REFER_COPIED 32768u
 
-/* What is to be done: as it was posted, or from its WQE. */
-struct errand {
-	const struct ibv_sge *sge; /* its own memory, */
+/* A one-sided operation: from a posted work request, or from its WQE. */
+struct access {
+	const struct ibv_sge *sge; /* the local memory */
 	uint32_t count;
-	bool keyless;	/* which needs no key: inline data */
-	uint8_t opcode; /* of needs[] */
+	bool keyless;	/* inline data: no key is needed */
+	uint8_t opcode; /* an index of needs[] */
 	uint32_t rkey;
 	uint64_t length, remote_addr, compare_add, swap;
 };
 
-/* A request's own memory while it is in use. */
-struct hold {
+/* The local memory of a request while it is in use. */
+struct own_memory {
 	struct mr *mr[HCA_MAX_SGE];
 	struct iovec iov[HCA_MAX_SGE];
 	uint32_t mrs, iovs;
 };
 
-static inline void let_go(struct hold *h)
+static inline void let_go(struct own_memory *h)
 {
 	while (h->mrs)
 		mr_put(h->mr[--h->mrs]);
 }
 
-static inline bool hold_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *part, unsigned access,
-			     struct hold *h)
+static inline bool take_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *part, unsigned access,
+			     struct own_memory *h)
 {
 	struct mr *mr = sge_region(qp->hca, pd, part, access);
 
@@ -64,46 +66,47 @@ static inline bool hold_part(struct qp *qp, const struct pd *pd, const struct ib
 	return true;
 }
 
-/* Of these SGEs, `length` bytes from `offset` on. */
-static bool take_hold(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
-		      uint32_t length, unsigned access, struct hold *h)
+/* Takes `length` bytes of these SGEs, from `offset` on. */
+static bool take_own(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+		     uint32_t length, unsigned access, struct own_memory *h)
 {
 	struct sge_rest rest = {sge, count, length, offset};
 	struct ibv_sge part;
 
 	h->mrs = h->iovs = 0;
 	while (sge_next(&rest, &part))
-		if (!hold_part(qp, pd, &part, access, h))
+		if (!take_part(qp, pd, &part, access, h))
 			return false;
 	return true;
 }
 
-static inline bool hold_own(struct qp *qp, const struct errand *e, struct hold *h)
+static inline bool take_request_memory(struct qp *qp, const struct access *e, struct own_memory *h)
 {
 	unsigned access = needs[e->opcode].local;
 
 	h->mrs = h->iovs = 0;
 	if (e->keyless) {
 		for (uint32_t i = 0; i < e->count; i++)
-			if (e->sge[i].length) /* else there need be no address */
+			if (e->sge[i].length) /* an empty SGE needs no address */
 				h->iov[h->iovs++] = (struct iovec){(void *)(uintptr_t)e->sge[i].addr, e->sge[i].length};
 		return true;
 	}
-	return likely(e->count == 1) ? hold_part(qp, qp->pd, e->sge, access, h)
-				     : take_hold(qp, qp->pd, e->sge, e->count, 0, (uint32_t)e->length, access, h);
+	return likely(e->count == 1) ? take_part(qp, qp->pd, e->sge, access, h)
+				     : take_own(qp, qp->pd, e->sge, e->count, 0, (uint32_t)e->length, access, h);
 }
 
-/* An errand on its way. Either end's memory may have been unmapped (the local peer may be this process). */
-struct deed {
+/* A one-sided operation in progress. The memory of either end may have been unmapped (the local peer may be this
+ * process). */
+struct attempt {
 	struct reach *reach;
-	const struct errand *e;
+	const struct access *e;
 	const struct reach_span *span;
 	const struct iovec *own;
 	uint32_t owns;
 	bool done;
 };
 
-static void store_before(const struct deed *d, uint64_t before)
+static void store_before(const struct attempt *d, uint64_t before)
 {
 	const char *from = (const char *)&before;
 
@@ -113,22 +116,22 @@ static void store_before(const struct deed *d, uint64_t before)
 	}
 }
 
-static bool atomic(const struct deed *d)
+static bool atomic(const struct attempt *d)
 {
-	const struct errand *e = d->e;
+	const struct access *e = d->e;
 	char *at = d->span->at;
 
 	if (!at)
 		return false;
-	store_before(d, 0); /* a fault comes before the operation, or it would be done twice */
+	store_before(d, 0); /* a fault must come before the operation, or that would be done twice */
 	store_before(d, e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? atomic_fetch_add_at(at, e->compare_add)
 								 : atomic_compare_swap_at(at, e->compare_add, e->swap));
 	return true;
 }
 
-static void do_deed(void *arg)
+static void attempt_access(void *arg)
 {
-	struct deed *d = arg;
+	struct attempt *d = arg;
 	uint8_t opcode = d->e->opcode;
 
 	if (opcode == IBV_WR_RDMA_WRITE)
@@ -139,21 +142,21 @@ static void do_deed(void *arg)
 		d->done = atomic(d);
 }
 
-/* The errand by value: the compiler keeps those that do not come here in registers. */
-static __attribute__((noinline)) bool try_deed(struct qp *qp, struct errand e, const struct reach_span *span,
-					       const struct hold *own)
+/* The operation is passed by value: so the compiler keeps it in registers on the paths that do not call this. */
+static __attribute__((noinline)) bool try_access(struct qp *qp, struct access e, const struct reach_span *span,
+						 const struct own_memory *own)
 {
-	struct deed d = {qp->reach, &e, span, own->iov, own->iovs, false};
+	struct attempt d = {qp->reach, &e, span, own->iov, own->iovs, false};
 
-	return fault_try(do_deed, &d) && d.done;
+	return fault_try(attempt_access, &d) && d.done;
 }
 
-static inline bool engine_onesided_perform(struct qp *qp, const struct errand *e, const struct reach_span *span,
-					   const struct hold *own)
+static inline bool engine_onesided_perform(struct qp *qp, const struct access *e, const struct reach_span *span,
+					   const struct own_memory *own)
 {
 	if (likely(e->opcode == IBV_WR_RDMA_WRITE && own->iovs == 1 && span->at))
 		return fault_copy(span->at, own->iov[0].iov_base, own->iov[0].iov_len);
-	return try_deed(qp, *e, span, own);
+	return try_access(qp, *e, span, own);
 }
 
 static inline bool is_possible(const struct qp *qp, unsigned opcode)
@@ -161,7 +164,7 @@ static inline bool is_possible(const struct qp *qp, unsigned opcode)
 	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS;
 }
 
-/* What the usual way would refuse, or do without looking at the key. */
+/* False: requests that the slow path would refuse, or complete without a check of the key. */
 static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t length, uint64_t remote_addr)
 {
 	if (length == 0 || length > HCA_MAX_MESSAGE)
@@ -178,7 +181,7 @@ bool onesided_possible(const struct qp *qp, const struct wqe *w)
 	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr);
 }
 
-/* reach_enter(), which most often is where the last visit was. */
+/* reach_enter(), with a fast path for the place of the last access. */
 static inline bool onesided_enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 				  struct reach_span *span)
 {
@@ -190,13 +193,13 @@ static inline bool onesided_enter(struct qp *qp, uint32_t rkey, uint64_t va, uin
 	return true;
 }
 
-static inline __attribute__((always_inline)) bool onesided_carry_out(struct qp *qp, const struct errand *e)
+static inline __attribute__((always_inline)) bool onesided_carry_out(struct qp *qp, const struct access *e)
 {
 	struct reach_span span;
-	struct hold hold;
+	struct own_memory hold;
 	bool done = false;
 
-	if (!hold_own(qp, e, &hold))
+	if (!take_request_memory(qp, e, &hold))
 		return false;
 	if (onesided_enter(qp, e->rkey, e->remote_addr, e->length, needs[e->opcode].remote, &span)) {
 		done = engine_onesided_perform(qp, e, &span, &hold);
@@ -210,7 +213,7 @@ bool onesided_perform(struct qp *qp, const struct wqe *w)
 {
 	bool is_inline = w->flags & IBV_SEND_INLINE;
 	const struct ibv_sge bytes = {.addr = (uintptr_t)w->sge, .length = w->length};
-	const struct errand e = {
+	const struct access e = {
 		.sge = is_inline ? &bytes : w->sge,
 		.count = is_inline ? 1 : w->num_sge,
 		.keyless = is_inline,
@@ -234,7 +237,7 @@ static __attribute__((noinline)) uint64_t onesided_length_of(const struct ibv_sg
 	return length;
 }
 
-/* The most common of all: a WRITE of one piece to where the last one went. */
+/* The most frequent case: a WRITE of one piece to the place of the last access. */
 static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
@@ -264,17 +267,17 @@ static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
 	return done;
 }
 
-/* What is_possible(). Apart, so that SENDs, which are not, do not pay for its frame. */
+/* Called if is_possible(). Not inlined, so that SENDs do not pay for its stack frame. */
 static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ, is_inline = wr->send_flags & IBV_SEND_INLINE;
 	uint32_t count = (uint32_t)wr->num_sge;
 	uint64_t length = onesided_length_of(wr->sg_list, count);
-	struct errand e;
+	struct access e;
 
 	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.max_inline))
 		return false;
-	e = (struct errand){
+	e = (struct access){
 		.sge = wr->sg_list,
 		.count = count,
 		.keyless = is_inline,
@@ -299,7 +302,7 @@ static __attribute__((cold, noinline)) void trace_posted(const struct qp *qp, co
 		      length);
 }
 
-/* Without a WQE, but it takes a place in the queue. */
+/* The operation has no WQE, but takes a place in the queue. */
 static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	uint32_t position = qp->sq.tail;
@@ -319,7 +322,7 @@ static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_s
 	return true;
 }
 
-/* Nothing that is before it is outstanding, and its completion has a slot. */
+/* No earlier request is outstanding, and its completion has a slot. */
 static inline bool onesided_fits(const struct sq *sq)
 {
 	/* relaxed: see cq.c reclaim() */
@@ -340,7 +343,7 @@ static inline bool post_onesided(struct qp *qp, const struct ibv_send_wr *wr)
 
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 {
-	/* an ACK that is owed leaves with what goes by the queue */
+	/* an owed ACK leaves with the requests that take the queue */
 	if (unlikely(qp->resp.ack != ACK_NONE))
 		return wr;
 	while (wr && onesided_fits(&qp->sq) && post_onesided(qp, wr))
@@ -399,19 +402,19 @@ bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
 	       (way == SHARE_COPIED && w->length >= REFER_COPIED && reach_has_process_vm(qp->reach));
 }
 
-/* Bytes of the local peer's into the receive, from `offset` on. */
+/* Copies bytes of the local peer's memory into the receive, from `offset` on. */
 static bool engine_onesided_fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offset)
 {
 	const struct rwqe *to = qp->resp.recv;
 	struct reach_span span;
-	struct hold hold;
+	struct own_memory hold;
 	bool done = false;
 
-	if (!take_hold(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
+	if (!take_own(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
 		return false;
 	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = engine_onesided_perform(
-			qp, &(struct errand){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
+			qp, &(struct access){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
 		reach_leave(qp->reach);
 	}
 	let_go(&hold);
@@ -426,13 +429,13 @@ bool onesided_fetch(struct qp *qp, const struct packet *p)
 	if (!qp->reach)
 		return false;
 	for (uint32_t i = 0; i < p->pieces; offset += piece.length, i++) {
-		/* the sender may change it meanwhile: so it is copied, and is not longer than what was checked */
+		/* the sender may change it meanwhile: so it is copied, and only the checked copy is used */
 		memcpy(&piece, p->payload + i * sizeof(piece), sizeof(piece));
 		__asm__ volatile("" : "+m"(piece));
 		if (piece.length > end - offset || !engine_onesided_fetch(qp, &piece, offset))
 			return false;
 	}
-	/* a request that failed meanwhile does not keep its memory */
+	/* if the request failed meanwhile, its memory may have changed */
 	return reach_is_open(qp->reach, &qp->reach_pair);
 }
 

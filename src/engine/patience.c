@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Patience with a receiver that posts its receives as fast as it can. Some programs ask for no RNR retries, as no
- * network outruns them; a local peer's messages do. So one that finds no receive is dropped in silence for a while: if
- * a receive comes meanwhile, the local peer hears NAK_AGAIN, which costs it no retry, and else the RNR NAK. Over a
- * network both ends do as adapters do. */
+/* Patience with a local receiver that posts its receives as fast as it can. Some programs allow no RNR retries,
+ * because no network is faster than they are; a local peer is. So a message that finds no receive is dropped
+ * silently for a while. If a receive comes in that time, the sender gets NAK_AGAIN, which uses up no retry;
+ * otherwise the RNR NAK. Over a network both ends do as adapters do. */
 #include "engine/internal.h"
 
-#define PATIENCE   (4 * MSEC)  /* less than any transport timer; as long as a processor may be somebody else's */
-#define FIRST_LOOK (20 * USEC) /* for a receive; then after twice as long, and so on */
+#define PATIENCE   (4 * MSEC)  /* less than any transport timer; as long as another thread may keep the processor */
+#define FIRST_LOOK (20 * USEC) /* between checks for a receive: first this, then twice as long, and so on */
 
 bool patience_begin(struct qp *qp)
 {
@@ -18,7 +18,7 @@ bool patience_begin(struct qp *qp)
 		return r->look_at;
 	r->starves = true;
 	r->patient_until = 0;
-	r->look_at = 1; /* soon: what time it is matters to nobody when all goes well, so it is not known here */
+	r->look_at = 1; /* soon: the common path does not read the clock, so the time is not known here */
 	return true;
 }
 

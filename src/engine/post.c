@@ -60,7 +60,7 @@ static enum wr_kind post_kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
 	return (unsigned)opcode < KINDS ? kind[opcode] : WR_NONE;
 }
 
-/* Copies inline data behind the WQE; their length, or more than max_inline if they do not fit. */
+/* Copies inline data behind the WQE. Returns their length, or more than max_inline if they do not fit. */
 static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
@@ -70,14 +70,14 @@ static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv
 
 		if (length + sge->length > sq->max_inline)
 			return (uint64_t)sq->max_inline + 1;
-		if (sge->length) /* else there need be no address */
+		if (sge->length) /* an empty SGE needs no address */
 			memcpy((char *)w->sge + length, (const void *)(uintptr_t)sge->addr, sge->length);
 		length += sge->length;
 	}
 	return length;
 }
 
-/* Of an ATOMIC_WRITE: the eight bytes have their place in the WQE, whatever the queue has room for. */
+/* ATOMIC_WRITE: its eight bytes have a field in the WQE, whatever room the queue has. */
 static uint64_t copy_word(struct wqe *w, const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
@@ -103,8 +103,8 @@ static uint64_t copy_sges(struct wqe *w, const struct ibv_send_wr *wr)
 	return length;
 }
 
-/* UD: where it goes stays with the request, as the address handle may not outlive it. One of another domain fails the
- * request: IBTA 10.2.4, C10-10. */
+/* UD: the request stores its destination, as the address handle may be destroyed first. An address handle of
+ * another domain fails the request: IBTA 10.2.4, C10-10. */
 static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
@@ -131,8 +131,8 @@ static int build_bind(struct wqe *w, const struct ibv_send_wr *wr)
 	w->bind_length = info->length;
 	w->bind_window = wr->bind_mw.mw->handle;
 	w->bind_lkey = info->mr ? info->mr->lkey : 0;
-	/* the key is the index of the window and 8 bits of the caller's; the man pages leave open who notes a window's
-	 * of type 2, and programs rely on it */
+	/* the key is the index of the window and 8 bits of the caller's. The man pages leave open who sets the rkey
+	 * of a type 2 window, and programs rely on this */
 	wr->bind_mw.mw->rkey = (wr->bind_mw.mw->rkey & ~0xffu) | (w->rkey & 0xff);
 	return 0;
 }
@@ -159,21 +159,21 @@ static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr
 		return EINVAL;
 	if ((kind == WR_BIND || kind == WR_INVALIDATE) && (is_inline || wr->num_sge))
 		return EINVAL;
-	/* inline data need no SGE in the queue, but their list is one all the same: ibv_post_send(3) */
+	/* inline data need no SGE in the queue, but the length of their list is limited as well: ibv_post_send(3) */
 	if ((uint32_t)wr->num_sge > sq->max_sge && !(kind == WR_ATOMIC_WRITE && is_inline))
 		return EINVAL;
 	length = !is_inline ? copy_sges(w, wr) : kind == WR_ATOMIC_WRITE ? copy_word(w, wr) : copy_inline(sq, w, wr);
 	if (is_inline && length > (kind == WR_ATOMIC_WRITE ? sizeof(w->compare_add) : sq->max_inline))
 		return EINVAL;
 	w->wr_id = wr->wr_id;
-	w->length = min_of(length, (uint64_t)UINT32_MAX); /* too long is found by the requester */
+	w->length = min_of(length, (uint64_t)UINT32_MAX); /* the requester refuses what is too long */
 	w->opcode = wr->opcode;
 	w->flags = wr->send_flags;
 	w->state = WQE_POSTED;
 	w->num_sge = is_inline ? 0 : wr->num_sge;
 	w->status = IBV_WC_SUCCESS;
 	w->by_reference = false;
-	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* of no meaning but to XRC */
+	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* used by XRC only */
 	if (qp->transport == TRANSPORT_XRC && (w->remote_srqn ^ qp->attr.dest_qp_num) >> 16)
 		qp->xrc->is_passed_on = true;
 	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
@@ -223,7 +223,7 @@ static int engine_post_one(struct qp *qp, const struct ibv_send_wr *wr)
 
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	/* IBTA 10.3.1: what is posted in SQE or ERR completes in error */
+	/* IBTA 10.3.1: requests posted in SQE or ERR complete in error */
 	bool may_post = qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_ERR && !is_xrc_target(qp);
 	int err = 0;
 
@@ -252,7 +252,7 @@ static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_rec
 	return err;
 }
 
-/* Most often it is one, of one piece. */
+/* The most frequent case is one request with one SGE. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	bool takes =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Raw packet queue pairs: a work request is an Ethernet frame. Sending is that of unreliable.c. */
+/* Raw packet QPs: a work request is an Ethernet frame. unreliable.c sends it. */
 #include "base/trace.h"
 #include "engine/internal.h"
 

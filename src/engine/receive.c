@@ -12,8 +12,8 @@
 
 /* ---- the fast path: acknowledgements ---- */
 
-/* Those up to `psn` are acknowledged, if each is a whole message that nothing is known to be wrong with. `now`: 0
- * between local peers. False: there is more to it; the usual way goes on from there. */
+/* Completes the requests up to `psn`, if each is a whole message of which nothing is known to be wrong. `now`: 0
+ * between local peers. False: the slow path continues from here. */
 static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
 {
 	struct requester *r = &qp->req;
@@ -52,9 +52,9 @@ static bool fast_may_take(const struct qp *qp, const struct packet *p)
 	return p->pieces <= 1 && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
 }
 
-/* The receive for it. NULL: none, or it is something else. One of an SRQ is the QP's from then on, and stays it when
- * the usual way goes on, which would take it next: so that is for SENDs alone, of which nothing else is checked before.
- */
+/* The receive for the message. NULL: none, or not for the fast path. A receive of an SRQ belongs to the QP from then
+ * on, also if the slow path continues, which would take it next. So that is for SENDs only: nothing else of them is
+ * checked before. */
 static const struct rwqe *fast_find_receive(struct qp *qp, const struct packet *p)
 {
 	if (!qp->srq)
@@ -91,7 +91,7 @@ static bool fast_store_write(const struct qp *qp, const struct packet *p)
 	return ok;
 }
 
-/* Where so many bytes may be stored. NULL: the usual way knows why not, or how. */
+/* The region for that many bytes. NULL: the slow path finds out why not, or how. */
 static inline struct mr *fast_find_memory(struct qp *qp, const struct ibv_sge *sge, uint32_t length)
 {
 	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, receive_pd(qp), sge, length, IBV_ACCESS_LOCAL_WRITE);
@@ -117,7 +117,7 @@ static inline bool fast_store_send(struct qp *qp, const struct packet *p, const 
 	return ok;
 }
 
-/* Its bytes to where they belong. False: that cannot be: the usual way knows why. */
+/* Stores the bytes. False: not possible here; the slow path finds out why. */
 static bool fast_store(struct qp *qp, const struct packet *p, const struct rwqe *recv)
 {
 	if (unlikely(p->opcode == OP_WRITE_ONLY_IMM))
@@ -150,7 +150,7 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 	const struct rwqe *recv;
 
 	recv = fast_find_receive(qp, p);
-	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* whoever takes this may be about to answer */
+	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
 	if (unlikely(!recv || !fast_store(qp, p, recv)))
 		return false;
 	if (unlikely(trace_on))
@@ -202,8 +202,7 @@ static bool fast_store_datagram(struct qp *qp, const struct packet *p, const uni
 	return ok;
 }
 
-/* One of an SRQ goes the usual way: whoever has been granted one uses that up, whether there is one or not, and once.
- */
+/* With an SRQ the slow path takes it: a credit is used up once, whether there is a receive or not. */
 static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);

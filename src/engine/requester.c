@@ -6,11 +6,11 @@
 #include "object/window.h"
 
 #define ASK_INTERVAL (100 * USEC) /* well below all timers */
-/* Where memory turns out not to be reachable, so many requests, as a power of two, go out as packets before another one
- * waits to see: one at first, as a peer in RTR is not reached before it has heard of us, then ever more. */
+/* After a failed one-sided access, 2^n requests go out as packets before another request waits to be one-sided. n
+ * is 0 at first, as a peer in RTR can only be reached once it has received a packet; then it grows up to this. */
 #define HASTY_MOST 6
 
-/* What each work request becomes on the wire. */
+/* The opcodes of each work request on the wire. */
 static const struct {
 	uint8_t first, middle, last, only;
 } opcodes[] = {
@@ -65,7 +65,7 @@ static bool is_by_reference(const struct qp *qp, const struct wqe *w)
 	return w->by_reference && !qp->req.plain;
 }
 
-/* Packets from this one to the end of its chunk, or of the message. */
+/* Packets from this one to the end of its chunk or of the message. */
 static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	uint32_t chunk = (is_by_reference(qp, w) ? REFERENCE_CHUNK : READ_CHUNK) / qp->req.mtu;
@@ -79,8 +79,8 @@ static uint32_t requester_span_of(const struct qp *qp, const struct wqe *w, uint
 	return w->opcode == IBV_WR_RDMA_READ || is_by_reference(qp, w) ? chunk_left(qp, w, packet) : 1;
 }
 
-/* Why a work request cannot go out at all; IBV_WC_SUCCESS if it can. A datagram that is too long fails as it
- * does on adapters; by IBTA C10-93.1.1 it would vanish and succeed. */
+/* Why a work request cannot be sent at all; IBV_WC_SUCCESS if it can. A datagram that is too long fails as it does
+ * on adapters; by IBTA C10-93.1.1 it would vanish and succeed. */
 static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 {
 	bool writes_word = w->opcode == IBV_WR_ATOMIC_WRITE;
@@ -94,13 +94,13 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 		return IBV_WC_LOC_LEN_ERR;
 	if (wqe_wants_response(w) && qp->attr.max_rd_atomic == 0)
 		return IBV_WC_LOC_QP_OP_ERR;
-	/* what goes out in one packet is checked as that is made; what a response goes into, as it comes */
+	/* a single packet is checked when it is made; the memory for a response, when that comes */
 	if (w->packets != 1 && !wqe_wants_response(w) && !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
 		return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
 }
 
-/* What needs no peer: done as soon as its tx batch comes, complete when those before it are. */
+/* Executes a work request that needs no peer: at its turn in the queue. It completes after those before it. */
 static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w)
 {
 	const struct window_bind bind = {
@@ -117,7 +117,7 @@ static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w)
 	return ok ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 }
 
-/* A work request that fails on this side waits until those before it are done, so that completions stay in
+/* A work request that fails on this side waits until those before it are complete, so that completions stay in
  * order. */
 static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status status)
 {
@@ -141,15 +141,16 @@ void requester_unreadable(struct qp *qp, uint32_t position)
 		fail_local(qp, position, IBV_WC_LOC_PROT_ERR);
 		return;
 	}
-	w->state = WQE_ERROR; /* and fails when those before it are complete, which are sent */
+	w->state = WQE_ERROR; /* fails when the requests before it, which have been sent, are complete */
 	w->status = IBV_WC_LOC_PROT_ERR;
 }
 
-/* A WRITE of many packets may be one WRITE after the other on the wire, a packet each. The packets of a train are equal
- * in size: RETH in the first alone would end it after the second, and the rest would be one more. With RETH in all of
- * them trains go on even from one request to the next. The peer's application cannot tell: what is lost is sent again,
- * and it hears of no WRITE without immediate data (with it, it hears how long the message was). One that will be
- * refused must be refused as a whole, before anything is written: so this is for memory that the peer has let us write
+/* A WRITE of many packets may go out as a sequence of WRITEs of one packet each. The packets of a train are equal
+ * in size: with a RETH in the first packet only, a train would end after its second packet, and the rest would be
+ * another train. With a RETH in every packet, trains go on even from one request to the next. The peer's
+ * application cannot tell the difference: lost packets are sent again, and a WRITE without immediate data is not
+ * reported to it (one with immediate data is, with the length of the message). A WRITE that will be refused must be
+ * refused as a whole, before anything is written: so this is only for memory to which the peer has allowed a WRITE
  * before. Between local peers there are no trains. */
 static bool goes_in_pieces(const struct qp *qp, const struct wqe *w)
 {
@@ -165,7 +166,7 @@ static bool is_in_pieces(const struct wqe *w)
 	return w->opcode == IBV_WR_RDMA_WRITE && w->in_pieces;
 }
 
-/* A region has no holes: what lies between two accesses that it allowed is allowed. */
+/* A region has no holes: what lies between two allowed accesses is allowed. */
 void requester_proved(struct qp *qp, const struct wqe *w)
 {
 	struct proven *known = &qp->req.proven;
@@ -203,7 +204,7 @@ bool pick_up(struct qp *qp, struct wqe *w)
 	return true;
 }
 
-/* The charge of the train that the packet at the cursor begins: it may go on with the next work requests. */
+/* The charge of the train that the packet at the cursor begins. The train may go on with the next work requests. */
 static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 {
 	const struct requester *r = &qp->req;
@@ -214,8 +215,9 @@ static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 	return wqe_charge(qp, w, r->packet, r->packet + min_of(train, left));
 }
 
-/* Whether the window has room for the packet at the cursor. A train is begun only when all of it has room, as far as
- * the window is wide enough for that to be a matter of one more ACK: else the window's edge would cut trains. */
+/* Whether the window has room for the packet at the cursor. A train begins only when the window has room for all of
+ * it, provided that the window is at least twice as wide: then this waits for one more ACK at most. Otherwise the
+ * window's edge would cut trains. */
 static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 {
 	const struct requester *r = &qp->req;
@@ -229,14 +231,14 @@ static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bo
 	return need <= room;
 }
 
-/* Whether the packet at the cursor is one of those of which a train is as many as a tx batch holds. */
+/* Whether a tx batch holds a whole train of packets like the one at the cursor. */
 static bool is_small(const struct wqe *w)
 {
 	return w->packets == 1 && w->length <= TRAIN / BATCH_PACKETS;
 }
 
-/* Whether nothing more will fit once the packets at the cursor, of this charge, are sent: then their ACK is what the
- * connection waits for. */
+/* Whether nothing more fits into the window after the packets at the cursor, which have this charge: then the
+ * connection waits for their ACK. */
 static bool window_ends(const struct qp *qp, uint32_t charge, bool train_ends)
 {
 	const struct requester *r = &qp->req;
@@ -254,7 +256,7 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 	return first ? opcodes[w->opcode].first : last ? opcodes[w->opcode].last : opcodes[w->opcode].middle;
 }
 
-/* The payload of a packet, or where it lies. False: an SGE is not memory of the domain. */
+/* The payload of a packet, or references to it. False: an SGE is not memory of the domain. */
 static bool requester_fill(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset,
 			   uint32_t length)
 {
@@ -266,7 +268,7 @@ static bool requester_fill(struct qp *qp, struct tx_batch *batch, struct tx *tx,
 	return true;
 }
 
-/* Where post.c has put them. */
+/* The place where post.c has put inline data. */
 static const char *inline_bytes(const struct wqe *w)
 {
 	return w->opcode == IBV_WR_ATOMIC_WRITE ? (const char *)&w->compare_add : (const char *)w->sge;
@@ -320,7 +322,7 @@ struct tx *request_packet(struct qp *qp, struct tx_batch *batch, struct wqe *w, 
 	return tx;
 }
 
-/* What stands in a request packet behind its headers. */
+/* Bytes of a request packet after its headers. */
 static uint32_t payload_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	uint64_t offset = (uint64_t)packet * qp->req.mtu;
@@ -345,8 +347,8 @@ static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 	}
 }
 
-/* Whether the request at the cursor waits for those before it, to be executed from here. A READ would wait for an
- * answer in any case; a WRITE of one packet is sooner sent. */
+/* Whether the request at the cursor waits for those before it, so that it can be executed as a one-sided operation.
+ * A READ would wait for an answer in any case; a WRITE of one packet is sent sooner. */
 static bool waits_to_be_onesided(const struct qp *qp, const struct wqe *w)
 {
 	const struct requester *r = &qp->req;
@@ -355,7 +357,7 @@ static bool waits_to_be_onesided(const struct qp *qp, const struct wqe *w)
 	       onesided_possible(qp, w) && (int32_t)(r->wqe - r->hasty) >= 0;
 }
 
-/* Executes it. False: it goes out as packets. */
+/* Executes it as a one-sided operation. False: it goes out as packets. */
 static bool done_onesided(struct qp *qp, const struct wqe *w)
 {
 	struct requester *r = &qp->req;
@@ -373,11 +375,11 @@ static bool done_onesided(struct qp *qp, const struct wqe *w)
 	return true;
 }
 
-/* Whether to ask for an acknowledgement of the packets at the cursor: often enough that the window never runs dry, and
- * at the end of the last message that is posted. Those before it cost the peer no ACK: one covers them all. A reply in
- * a conversation, if it is not signalled, asks only now and then: an ACK would be a second packet beside the peer's
- * next message. If no later one asks, a probe does. */
-NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
+/* Whether to request an ACK for the packets at the cursor: often enough that the window never runs dry, and at the
+ * end of the last posted message. One ACK covers the messages before it as well. In two-way traffic, a message that
+ * is not signalled requests an ACK only now and then: the ACK would be a second packet beside the peer's next
+ * message. If no later packet requests one, a probe does. */
+NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	static bool
 	requester_asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge,
 		       bool train_ends)
@@ -401,12 +403,12 @@ static void note_asked(struct requester *r, psn_t end, uint64_t now)
 	r->asked_at = now;
 }
 
-/* The packet at the cursor. False: it has to wait. */
+/* Sends the packet at the cursor. False: it must wait. */
 static bool requester_send_next(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
 	struct wqe *w = sq_at(&qp->sq, r->wqe);
-	uint32_t span, charge, place; /* in its train */
+	uint32_t span, charge, place; /* place in its train */
 	bool last, new, ask;
 
 	if (waits_to_be_onesided(qp, w))
@@ -424,7 +426,7 @@ static bool requester_send_next(struct qp *qp, struct tx_batch *batch)
 	charge = wqe_charge(qp, w, r->packet, r->packet + span);
 	place = batch->packets % r->train;
 	if (place == 0 && batch->packets + r->train > max_of(r->train, (uint32_t)BATCH_TRAINS) && !is_small(w))
-		return false; /* the next turn has room for all of it */
+		return false; /* the next tx batch has room for all of it */
 	if (!requester_window_allows(qp, w, place == 0))
 		return false;
 	if (wqe_wants_response(w) && r->rd_count >= qp->attr.max_rd_atomic)
@@ -449,9 +451,9 @@ static bool requester_send_next(struct qp *qp, struct tx_batch *batch)
 	return true;
 }
 
-/* requester_send_next() of a packet in the middle of a message and of a train, right behind the one before it, which it
- * is like but for the PSN, and where it lies here and there. False: there is more to see to. */
-NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
+/* requester_send_next() for a packet in the middle of a message and of a train, right after the previous packet.
+ * The two differ only in the PSN and in the addresses. False: requester_send_next() must do it. */
+NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	static bool
 	send_like_last(struct qp *qp, struct tx_batch *batch)
 {
@@ -468,7 +470,7 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 		return false;
 	if (w->num_sge != 1 || (w->flags & IBV_SEND_INLINE) || w->by_reference || wqe_wants_response(w))
 		return false;
-	/* the first: requester_window_allows() of such a packet */
+	/* the first condition is requester_window_allows() for such a packet */
 	if (r->flight + charge > r->window || requester_asks(qp, batch->now, w, 1, charge, place + 1 == r->train))
 		return false;
 	tx = batch_repeat(qp, batch, w->sge, (uint64_t)r->packet * r->mtu, r->mtu);
@@ -482,8 +484,7 @@ NO_LOCK_ANALYSIS /* as all here, it is called with qp->lock held */
 	return true;
 }
 
-/* The last packet that was sent, once more: if it was lost, or its acknowledgement, the answer will say so.
- */
+/* Sends the last packet again: the answer tells whether it or its ACK was lost. */
 static void send_probe(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
@@ -499,7 +500,7 @@ static void send_probe(struct qp *qp, struct tx_batch *batch)
 		request_packet(qp, batch, w, position, (r->packet ? r->packet : w->packets) - 1, psn_add(r->next, -1u),
 			       true);
 	note_asked(r, r->next, batch->now);
-	r->timed_at = 0; /* Karn: an answer could be to either */
+	r->timed_at = 0; /* Karn: an answer could be to either copy */
 }
 
 static bool requester_may_send(const struct qp *qp)
@@ -512,7 +513,7 @@ static void limit_window(struct requester *r, uint32_t budget)
 	r->window = min_of(r->window, max_of(budget, r->mtu + PACKET_OVERHEAD));
 }
 
-/* What requester_send_next() comes to. */
+/* The state changes of requester_send_next() for a request of one packet. Returns whether an ACK is requested. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget)
 {
 	struct requester *r = &qp->req;
@@ -546,12 +547,12 @@ bool requester_run(struct qp *qp, struct tx_batch *batch)
 	while (r->wqe != qp->sq.tail && requester_send_next(qp, batch))
 		while (send_like_last(qp, batch))
 			;
-	if (batch->packets != before && requester_may_send(qp)) /* it may have failed meanwhile */
+	if (batch->packets != before && requester_may_send(qp)) /* the QP may have failed meanwhile */
 		note_sent(qp, batch->now);
 	return r->wqe != qp->sq.tail && batch->packets && requester_can_run(qp);
 }
 
-/* Whether the cursor could move, were there room in the tx batch. */
+/* Whether the cursor could move if the tx batch had room. */
 bool requester_can_run(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;

@@ -12,8 +12,7 @@
 
 #define CNP_INTERVAL (50 * USEC)
 
-/* IBTA 9.9.3: the NAK, the status of the receive in progress (if there is one), the event (if the QP fails).
- */
+/* IBTA 9.9.3: the NAK, the status of the receive in progress (if any), the event (if the QP fails). */
 static const struct {
 	uint8_t nak;
 	uint8_t status;
@@ -38,13 +37,13 @@ static uint32_t flags_of(const struct packet *p)
 	return opcode_info[p->opcode].flags;
 }
 
-/* Bytes in a full packet of the way that this one came. */
+/* Bytes in a full packet of the link that this one came by. */
 static uint32_t mtu_of(const struct qp *qp, const struct packet *p)
 {
 	return p->mtu ?: qp->mtu;
 }
 
-/* What is answered by READ responses, and how much data they bring. */
+/* Requests that READ responses answer, and the number of bytes that these carry. */
 #define IS_READ_LIKE (IS_READ | IS_ATOMIC_WRITE)
 
 static uint32_t bytes_asked(const struct packet *p)
@@ -52,7 +51,7 @@ static uint32_t bytes_asked(const struct packet *p)
 	return flags_of(p) & IS_ATOMIC_WRITE ? 0 : p->dma_length;
 }
 
-/* PSNs that a request takes: as many as packets that would bring what it asks for or refers to. */
+/* PSNs that a request takes: the number of packets for the data that it asks for or refers to. */
 static uint32_t responder_span_of(const struct qp *qp, const struct packet *p)
 {
 	if (flags_of(p) & IS_READ)
@@ -68,7 +67,7 @@ static enum verdict check_psn(const struct qp *qp, const struct packet *p)
 	return ahead < 0 ? DUPLICATE : ahead == 0 ? ACCEPT : qp->resp.nak_sent ? SILENT : GAP;
 }
 
-/* 9.7.4.1.2: first, middle and last come in that order, and of one kind */
+/* 9.7.4.1.2: first, middle and last come in that order, and are of one kind */
 enum verdict check_sequence(const struct qp *qp, const struct packet *p)
 {
 	static const uint32_t kind[] = {
@@ -88,8 +87,8 @@ static struct response *response_at(struct responder *r, uint32_t i)
 	return &r->responses[(r->response_head + i) % r->response_size];
 }
 
-/* A peer has no more requests outstanding than there are places, but the network may bring an old one again at
- * any time: those yield. */
+/* A peer never has more requests outstanding than there are entries, but the network may repeat an old request at
+ * any time. Responses to such duplicates give way. */
 static bool make_room(struct responder *r)
 {
 	uint32_t i = 0;
@@ -105,7 +104,7 @@ static bool make_room(struct responder *r)
 	return true;
 }
 
-/* 9.7.4.1.3: what the QP allows, and whether there is a place to remember it */
+/* 9.7.4.1.3: what the QP allows, and whether there is an entry for the response */
 enum verdict check_operation(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
@@ -123,8 +122,8 @@ enum verdict check_operation(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
-/* A14: of XRC, the SRQ that every packet names must be there, of the QP's domain, and the same for all of a message.
- * It stays until leave_srq(). */
+/* A14, XRC: the SRQ that every packet names must exist, in the QP's domain, and be the same for all packets of a
+ * message. leave_srq() ends its use. */
 static enum verdict check_srq(struct qp *qp, const struct packet *p)
 {
 	struct xrc *x = qp->xrc;
@@ -148,7 +147,7 @@ static void leave_srq(struct qp *qp)
 	qp->xrc->srq = NULL;
 }
 
-/* 9.7.4.1.4: a SEND takes a receive with its first packet, a WRITE with immediate with its last */
+/* 9.7.4.1.4: the first packet of a SEND takes a receive, or the last one of a WRITE with immediate */
 enum verdict check_receive(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
@@ -160,8 +159,8 @@ enum verdict check_receive(struct qp *qp, const struct packet *p)
 	return take_receive(qp, p) ? ACCEPT : NOT_READY;
 }
 
-/* 9.7.4.1.6: all packets but the last are full; a message is as long as announced, and as its receive allows
- */
+/* 9.7.4.1.6: all packets except the last are full; a message is as long as announced, and no longer than its
+ * receive */
 enum verdict check_length(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
@@ -211,7 +210,7 @@ static bool remote_allowed(const struct qp *qp, uint32_t rkey, uint64_t va, uint
 	return mr;
 }
 
-/* 9.7.4.1.5: a key of no bytes is not looked at */
+/* 9.7.4.1.5: the R_Key of an empty access is not checked */
 enum verdict check_rkey(const struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = flags_of(p);
@@ -225,8 +224,8 @@ enum verdict check_rkey(const struct qp *qp, const struct packet *p)
 	return remote_allowed(qp, p->rkey, p->va, length, access) ? ACCEPT : ACCESS_DENIED;
 }
 
-/* Appends a response. One to a duplicate request replaces all that wait from its PSN on: the peer has gone
- * back there and will ask for them again. */
+/* Appends a response. A response to a duplicate request replaces all that wait from its PSN on: the peer has gone
+ * back to it and will send the others again. */
 static void respond(struct responder *r, const struct response *response)
 {
 	while (r->response_count && psn_diff(response_at(r, r->response_count - 1)->psn, response->psn) >= 0)
@@ -235,8 +234,8 @@ static void respond(struct responder *r, const struct response *response)
 		*response_at(r, r->response_count++) = *response;
 }
 
-/* Whether a READ response that waits will get to this PSN: to ask for it again changes nothing, and would take
- * the place of another. */
+/* Whether a waiting READ response will reach this PSN. A second one would change nothing, and take the entry of
+ * another. */
 static bool is_coming(struct qp *qp, psn_t psn)
 {
 	struct responder *r = &qp->resp;
@@ -299,7 +298,7 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 	}
 	if (p->length) {
 		mr = remote_region(qp, r->write_rkey, r->write_va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
-		if (!mr) /* it was there when the message began */
+		if (!mr) /* the region was there when the message began */
 			return ACCESS_DENIED;
 		ok = mr_write(mr, at, p->payload, p->length);
 		mr_put(mr);
@@ -379,7 +378,7 @@ static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
-/* A19: aligned, so that mr_write() stores them at once. A duplicate is answered, and not executed again. */
+/* A19: aligned, so mr_write() stores all bytes at once. A duplicate is answered, but not executed again. */
 static enum verdict execute_atomic_write(struct qp *qp, const struct packet *p)
 {
 	char *at;
@@ -406,7 +405,7 @@ enum verdict execute(struct qp *qp, const struct packet *p)
 		return execute_atomic(qp, p);
 	if (flags & IS_ATOMIC_WRITE)
 		return execute_atomic_write(qp, p);
-	return ACCEPT; /* a READ is executed as its responses are made */
+	return ACCEPT; /* a READ is executed when its responses are made */
 }
 
 void message_advance(struct qp *qp, const struct packet *p)
@@ -418,7 +417,7 @@ void message_advance(struct qp *qp, const struct packet *p)
 		complete_receive(qp, IBV_WC_SUCCESS, p);
 }
 
-/* The packet is part of history now. */
+/* Moves the state past the packet. */
 static void responder_advance(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
@@ -454,9 +453,9 @@ static bool asks_again(const struct qp *qp, const struct packet *p)
 	return a && p->rkey == a->rkey && p->va == a->va + skipped && skipped + bytes_asked(p) <= a->length;
 }
 
-/* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ read again, an atomic answered
- * from the record of it. The ACK does not reach to a READ or atomic that came last: its response may have been lost,
- * and rxe takes an ACK with the PSN of a READ for the end of it, without data. */
+/* 9.7.4.1.1 and 9.7.5.1.4..5: a duplicate SEND or WRITE is acknowledged again, a READ is read again, an atomic is
+ * answered with the stored result. The ACK does not cover a READ or atomic that came last: its response may have
+ * been lost, and rxe takes an ACK with the PSN of a READ for its end, without data. */
 static void duplicate(struct qp *qp, const struct packet *p)
 {
 	const struct answer_record *a;
@@ -515,7 +514,7 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 		return;
 	if (r->has_recv)
 		complete_receive(qp, outcome[verdict].status, p);
-	/* once it has failed it hears no NAK, and the request that was wrong would be flushed as those behind it */
+	/* a failed QP receives no NAK, and would flush the wrong request like the ones after it */
 	if (r->nak && asks_itself(qp)) {
 		completer_receive(qp, &(struct packet){.opcode = OP_ACKNOWLEDGE, .psn = r->nak_psn, .syndrome = r->nak},
 				  now);
@@ -545,7 +544,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 	leave_srq(qp);
 }
 
-/* What a READ asks for, if it still may. */
+/* The region of a READ, if it may still be read. */
 static struct mr *read_region(struct qp *qp, const struct response *s, uint32_t length, char **at)
 {
 	struct mr *mr;
@@ -593,7 +592,7 @@ static bool read_failed(struct qp *qp, const struct response *s)
 	return false;
 }
 
-/* One packet of the response to a READ. False: the tx batch is full, or the region is gone and a NAK follows. */
+/* Makes one packet of the response to a READ. False: the tx batch is full, or the region is gone and a NAK follows. */
 static bool read_packet(struct qp *qp, struct tx_batch *batch, struct response *s)
 {
 	uint32_t length = min_of(s->left, s->mtu);
@@ -646,7 +645,7 @@ static bool atomic_packet(struct qp *qp, struct tx_batch *batch, struct response
 	return true;
 }
 
-/* Between local peers, the last request of the tx batch says it too. */
+/* Between local peers, puts the ACK into the last request of the tx batch. False: there is none. */
 static bool ack_along(struct qp *qp, struct tx_batch *batch)
 {
 	struct packet *last = batch->packets ? &batch->tx[batch->packets - 1].packet : NULL;
@@ -657,7 +656,7 @@ static bool ack_along(struct qp *qp, struct tx_batch *batch)
 	return true;
 }
 
-/* An ACK or NAK. */
+/* Makes an ACK or NAK. */
 static bool ack_packet(struct qp *qp, struct tx_batch *batch, psn_t psn, uint8_t syndrome)
 {
 	struct responder *r = &qp->resp;
@@ -673,7 +672,7 @@ static bool ack_packet(struct qp *qp, struct tx_batch *batch, psn_t psn, uint8_t
 	return true;
 }
 
-/* Responses in PSN order, then the NAK that ended them. True: the tx batch was too small. */
+/* Makes the responses in PSN order. True: the tx batch was too small. */
 bool responder_run(struct qp *qp, struct tx_batch *batch)
 {
 	struct responder *r = &qp->resp;
@@ -690,7 +689,7 @@ bool responder_run(struct qp *qp, struct tx_batch *batch)
 	return false;
 }
 
-/* What is owed besides responses: NAK, ACK, congestion notification. True: the tx batch was too small. */
+/* Makes the other packets that are owed: NAK, ACK, congestion notification. True: the tx batch was too small. */
 bool responder_acknowledge(struct qp *qp, struct tx_batch *batch)
 {
 	struct responder *r = &qp->resp;
@@ -739,7 +738,8 @@ int responder_start(struct qp *qp, uint32_t resources)
 		free(answers);
 		return -ENOMEM;
 	}
-	/* in SQD their number changes while the peer goes on: what waits and what is remembered moves over */
+	/* in SQD the number of entries can change while the peer goes on: keeps the waiting responses and stored
+	 * results */
 	for (uint32_t i = 0; i < count; i++)
 		responses[i] = *response_at(r, i);
 	for (uint32_t i = known - min_of(known, slots); i < known; i++)

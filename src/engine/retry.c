@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready, and what the
- * specification leaves open: round-trip times, tail-loss probes, the congestion window. */
+/* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready; and what the specification
+ * leaves open: round-trip times, tail-loss probes, the congestion window. */
 #include "base/trace.h"
 #include "engine/internal.h"
 
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
 #define PROBES_MAX  6
-/* The specification lets the timer fire between T and 4 T. Losses are found by probes, so this one is there to
- * tell the dead from the living; where processors are scarce, the living can be silent for long. */
+/* The specification lets the timer fire between T and 4 T. Probes find losses, so this timer only tells dead peers
+ * from live ones; where processors are scarce, a live peer can be silent for long. */
 #define TIMEOUT_TIMES	    3
-#define TIMEOUT_TIMES_MOVED 2 /* where it is not begun anew with each ACK, but when it fires: see `moved` */
+#define TIMEOUT_TIMES_MOVED 2 /* for a timer that is not restarted at each ACK, but when it fires: see `moved` */
 #define ROUND_MIN	    (100 * USEC)
 
 /* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
@@ -29,13 +29,13 @@ static uint64_t timeout_of(const struct qp *qp)
 	return timeout_times(qp, TIMEOUT_TIMES);
 }
 
-/* Of the first one, for what has not timed out yet. */
+/* The interval for requests that have not timed out yet. */
 static uint64_t first_timeout(const struct qp *qp)
 {
 	return timeout_times(qp, qp->req.lossless ? TIMEOUT_TIMES_MOVED : TIMEOUT_TIMES);
 }
 
-/* Whether something is on the way. */
+/* Whether something is in flight. */
 static bool is_waiting(const struct requester *r)
 {
 	return r->una.v != r->high.v;
@@ -46,7 +46,7 @@ static uint64_t retry_after(uint64_t now, uint64_t interval)
 	return interval == NEVER ? NEVER : now + interval;
 }
 
-/* When to doubt that the last packet arrived: well beyond a round trip, well before the transport timer. */
+/* When to doubt that the last packet arrived: well after a round trip, well before the transport timer. */
 static uint64_t probe_after(const struct qp *qp, uint64_t now)
 {
 	const struct requester *r = &qp->req;
@@ -159,7 +159,7 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 	r->flight = charge;
 	while (r->rd_count && psn_diff(r->rd_last[(r->rd_head + r->rd_count - 1) % HCA_MAX_RD_ATOMIC], psn) >= 0)
 		r->rd_count--;
-	r->timed_at = 0; /* Karn: an answer could be to either */
+	r->timed_at = 0; /* Karn: an answer could be to either copy */
 	r->unasked = 0;
 	r->probe_wanted = false;
 	trace(retry, qp->base.qp_num, position, psn.v, reason, r->retries, 0);
@@ -181,7 +181,7 @@ void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
 	struct requester *r = &qp->req;
 
 	hca_count(HCA_RNR_NAKS);
-	if (qp->attr.rnr_retry != 7) { /* 7: for ever */
+	if (qp->attr.rnr_retry != 7) { /* 7: no limit */
 		if (r->rnr_retries == 0) {
 			hca_count(HCA_RNR_RETRIES_SPENT);
 			fail_head(qp, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -226,8 +226,8 @@ static void retry_probe(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	/* The last packet alone tells the most for the least, unless the peer has complained of a hole already (it does
-	 * so once, so it would be silent now) or what is missing is a response. */
+	/* The last packet alone tells the most for the least, except if the peer has reported a gap already (it
+	 * does so once, so it would be silent now), or if a response is missing. */
 	if (r->rd_count || r->gap_seen || r->probes) {
 		go_back(qp, r->una, RETRY_PROBE);
 		r->hole_until = now + round_trip(r);
@@ -244,7 +244,7 @@ void engine_expire(struct qp *qp, uint64_t now)
 
 	patience_expire(qp, now);
 	if (now >= flow_deadline(qp))
-		r->held = NULL; /* the next run asks again, or waits no more */
+		r->held = NULL; /* the next run asks again, or waits no longer */
 	if (r->rnr_wait && now >= r->rnr_until)
 		r->rnr_wait = false;
 	if (!is_waiting(r))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one way out: engine_run(). The one way in: receive.c. */
+/* engine_run(), where all packets are made. Received packets: receive.c. */
 #include <string.h>
 
 #include "base/trace.h"
@@ -42,7 +42,7 @@ bool engine_rests(const struct qp *qp)
 {
 	const struct responder *r = &qp->resp;
 
-	/* after a NAK it rests too: what the NAK asked for may be for where the responder has to go */
+	/* not after a NAK either: the packets that it asked for may be for the process to which the responder moves */
 	return r->inbound == INBOUND_NONE && !r->response_count && !r->nak;
 }
 
@@ -60,7 +60,7 @@ void engine_fail_with(struct qp *qp, enum ibv_event_type event)
 
 static const struct packet ack_alone = {.opcode = OP_ACKNOWLEDGE};
 
-/* Whether these packets and an ACK can be one train, in which the ACK is the last: then the receiver takes it first
+/* Whether these packets and an ACK can be one train that ends with the ACK: then the receiver reads the ACK first
  * (link/udp_receive.c). */
 static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 {
@@ -72,8 +72,8 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 	return equal && bytes >= ack && count < BATCH_TRAINS && count * bytes <= TRAIN;
 }
 
-/* What this end does next is not to be seen by the peer before the ACK of what it has received, as with adapters,
- * unless it is known that nobody there minds. */
+/* The peer must not see what this end does next before the ACK of what it has received, as with adapters, unless
+ * the order is known not to matter. */
 static void put_ack_first(const struct qp *qp, struct tx_batch *batch, uint32_t first, uint32_t ack)
 {
 	struct tx *tx = &batch->tx[first], last;
@@ -101,7 +101,7 @@ bool engine_run(struct qp *qp, struct tx_batch *batch)
 	first = batch->packets;
 	more = requester_run(qp, batch) || more;
 	ack = batch->packets;
-	/* what nobody minds being late does go if it costs no datagram of its own */
+	/* an ACK that may wait leaves now if it costs no datagram of its own */
 	if (qp->answers_first && ack > first && make_a_train(&batch->tx[first], ack - first, packet_bytes(&ack_alone)))
 		batch->delay_ack = false;
 	more = responder_acknowledge(qp, batch) || more;
@@ -130,7 +130,7 @@ bool engine_has_work(const struct qp *qp, bool delay_ack)
 
 bool engine_in_flight(const struct qp *qp)
 {
-	/* what is sent and not acknowledged; of UC and UD, what is made and not known to be sent */
+	/* packets that are sent and not acknowledged; for UC and UD, packets that are made and not known to be sent */
 	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && (qp->sq.head != qp->req.wqe || qp->req.packet));
 }
 

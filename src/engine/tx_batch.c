@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The packets that one run hands back. */
+/* The tx batch: the packets that one run makes. The thread that runs the engine owns it; batch_done() releases what it
+ * refers to. */
 #include <string.h>
 
 #include "base/trace.h"
@@ -7,7 +8,7 @@
 
 void batch_done(struct tx_batch *batch)
 {
-	while (batch->regions) /* the last first, which is sooner found */
+	while (batch->regions) /* the last first, which is found sooner */
 		mr_put(batch->region[--batch->regions]);
 	batch->packets = batch->iovs = batch->bounced = 0;
 }
@@ -22,7 +23,7 @@ struct tx *batch_packet(struct qp *qp, struct tx_batch *batch, uint8_t opcode, p
 	tx = &batch->tx[batch->packets++];
 	tx->packet = (struct packet){
 		.opcode = opcode,
-		.migrated = true, /* as adapters do that never migrate */
+		.migrated = true, /* as adapters that never migrate set it */
 		.pkey = PKEY_DEFAULT,
 		.dest_qpn = qp->attr.dest_qp_num,
 		.psn = psn,
@@ -50,7 +51,7 @@ bool batch_has_room(struct tx_batch *batch, uint32_t length, bool spare)
 void batch_drop_last(struct tx_batch *batch, struct tx *tx)
 {
 	batch->packets--;
-	batch->iovs = tx->iov; /* regions that it held are let go by batch_done() */
+	batch->iovs = tx->iov; /* batch_done() releases its regions */
 }
 
 void batch_bytes(struct tx_batch *batch, struct tx *tx, const void *bytes, uint32_t length)
@@ -60,16 +61,16 @@ void batch_bytes(struct tx_batch *batch, struct tx *tx, const void *bytes, uint3
 	tx->packet.length += length;
 }
 
-/* Takes over the caller's hold on the region. */
+/* Takes over the caller's reference to the region. */
 static void tx_batch_hold(struct tx_batch *batch, struct mr *mr)
 {
 	if (batch->regions && batch->region[batch->regions - 1] == mr)
-		mr_put(mr); /* held already */
+		mr_put(mr); /* the tx batch has a reference already */
 	else
 		batch->region[batch->regions++] = mr;
 }
 
-/* Whoever sends touches memory as it likes: what does not allow that is copied first. */
+/* Links access memory directly: a region that does not allow that is copied first. */
 static bool bounce(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
 {
 	char *copy = batch->bounce + batch->bounced;
@@ -110,12 +111,13 @@ void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sg
 	p->length = length;
 }
 
-/* Where the last packets of the tx batch were from the SGE's region, too, that; else NULL. */
+/* The region of the last packets in the tx batch, if the SGE is in it too; else NULL. */
 static struct mr *held_region(const struct qp *qp, const struct tx_batch *batch, const struct ibv_sge *sge)
 {
 	struct mr *mr = batch->regions ? batch->region[batch->regions - 1] : NULL;
 
-	/* relaxed: it was seen to be open once we held it, so what else it says does not change before we let go */
+	/* relaxed: the region was open when the tx batch took its reference, so its other fields cannot change
+	 * before batch_done() */
 	if (!mr || atomic_load_explicit(&mr->key, memory_order_relaxed) != sge->lkey || mr_is_indirect(mr) ||
 	    !mr_allows(mr, qp->pd, sge->addr, sge->length, MR_LOCAL))
 		return NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The responder of UC (IBTA 9.8.2.2): the responder of RC without its answers. A message that has lost a
- * packet, or that is not allowed, is dropped without a word, and its receive serves the next one. */
+/* The responder of UC (IBTA 9.8.2.2): the responder of RC without answers. A message that has lost a packet, or
+ * that is not allowed, is dropped silently, and the next message takes its receive. */
 #include "base/trace.h"
 #include "engine/internal.h"
 
-/* The message that is under way, if any, is not. */
+/* Drops the message in progress, if any. */
 static void uc_abandon(struct qp *qp)
 {
 	qp->resp.inbound = INBOUND_NONE;
@@ -27,7 +27,7 @@ void uc_receive(struct qp *qp, const struct packet *p)
 	struct responder *r = &qp->resp;
 	enum verdict verdict;
 
-	/* 9.8.2.2.1: where PSNs do not follow each other, a message may begin but none goes on */
+	/* 9.8.2.2.1: after a gap in the PSNs, a message may begin but not continue */
 	if (!psn_equal(p->psn, r->expected) || opcode_info[p->opcode].flags & IS_FIRST)
 		uc_abandon(qp);
 	r->expected = psn_add(p->psn, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The responder of UD (IBTA 9.8.3.2): a datagram finds a receive that is large enough, or nobody hears of it. */
+/* The responder of UD (IBTA 9.8.3.2): a datagram takes a receive that is large enough, or is dropped silently. */
 #include <string.h>
 
 #include "base/trace.h"
@@ -24,7 +24,7 @@ static bool ud_scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32
 	return sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, offset, bytes, length);
 }
 
-/* To look for the memory once takes longer than to copy so many bytes twice. */
+/* Bytes: up to this length, copying twice is faster than a second look-up of the memory. */
 #define TOGETHER 216u
 
 static enum verdict ud_store(struct qp *qp, const struct packet *p, const union ibv_gid *from)

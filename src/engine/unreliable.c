@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The requester of UC and UD: work requests become packets once, and are complete when these are sent
- * (IBTA 9.8.2.1, 9.8.3.1). Nothing is acknowledged and nothing sent again; flow.c says when a packet waits. */
+/* The requester of UC and UD: work requests become packets once, and complete when these are sent (IBTA 9.8.2.1,
+ * 9.8.3.1). Nothing is acknowledged or sent again; flow.c says when a packet waits. */
 #include "engine/internal.h"
 
 static bool unreliable_may_send(const struct qp *qp)
@@ -24,7 +24,7 @@ void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx)
 	p->qkey = datagram_qkey(qp, w->remote_qkey);
 }
 
-/* The packet at the cursor is done with. */
+/* Moves the cursor past its packet. */
 static void step(struct requester *r, const struct wqe *w)
 {
 	r->next = r->una = r->high = psn_add(r->next, 1);
@@ -34,7 +34,7 @@ static void step(struct requester *r, const struct wqe *w)
 	}
 }
 
-/* The packet at the cursor. False: it has to wait. */
+/* Sends the packet at the cursor. False: it must wait. */
 static bool unreliable_send_next(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
@@ -72,7 +72,7 @@ static bool unreliable_send_next(struct qp *qp, struct tx_batch *batch)
 	return true;
 }
 
-/* A work request that could not go out fails when those before it are complete. */
+/* A work request that could not be sent fails when those before it are complete. */
 static void settle_head(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
@@ -81,7 +81,7 @@ static void settle_head(struct qp *qp)
 		fail_head(qp, w->status);
 }
 
-/* True whenever there are packets to send, or requests that needed none: run again, and they are complete. */
+/* True if there are packets to send, or requests that needed none: run again to complete them. */
 bool unreliable_run(struct qp *qp, struct tx_batch *batch)
 {
 	unreliable_sent(qp);

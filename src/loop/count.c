@@ -7,7 +7,7 @@
 #include "link/udp.h"
 #include "loop/internal.h"
 
-/* What ports of one address, or of groups on one interface, had counted when they were closed. */
+/* Counts of closed ports, by address, or by interface for multicast groups. */
 static struct past {
 	union ibv_gid gid;
 	int netif;
@@ -74,7 +74,7 @@ void count_keep(const struct port *port)
 	struct past *p = past_of(&port->link->gid, port->netif);
 	const struct count c = loop_count_of(port);
 
-	if (p) /* else it is forgotten: there is no memory */
+	if (p) /* else the counts are lost for lack of memory */
 		count_add(&p->count, &c);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has gone through the addresses of an interface by UDP, in this process, since it began: also by ports that have
- * been closed. What local peers send each other through shared memory is not among it. Any thread may call. */
+/* Counts of what this process has sent and received by UDP through the addresses of an interface, since it began;
+ * ports that have been closed are included. Shared memory between local peers is not. Any thread may call. */
 #ifndef UROCE_COUNT_H
 #define UROCE_COUNT_H
 
@@ -13,10 +13,10 @@ struct count {
 	uint64_t rx_packets, rx_bytes, rx_icrc, rx_errors;
 };
 
-/* `gid`: `gids` of the interface's addresses. */
+/* `gid`: the `gids` addresses of the interface. */
 struct count loop_count(int netif, const union ibv_gid *gid, uint32_t gids);
 
-/* For loop.c, in loop_hold(): a port is about to be closed. */
+/* For loop.c, between loop_hold() and loop_release(): a port is going to be closed; adds its counts. */
 void count_keep(const struct port *port);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A domain is a claim in the table of services (gsi.h), as that is shared by the same processes and forgets the dead.
- */
+/* An XRC domain is a claim in the table of services (gsi.h): the same processes share that, and it drops the claims
+ * of dead ones. */
 #include "loop/domain.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #define CLAIM_SERVICE 0x7872632f75726f63u /* no service id of IBTA begins with that byte */
 #define CLAIM_TRIES   10000
 
-/* One that this process has open. */
+/* A domain that this process has open. */
 struct domain {
 	struct list link;
 	struct xrcd_name name;
 	uint32_t count;
 };
 
-static struct lock domains_lock; /* outermost: nobody who calls holds a lock */
+static struct lock domains_lock; /* outermost: callers hold no lock */
 static struct list domains GUARDED_BY(domains_lock) = {&domains, &domains};
 
 static union ibv_gid address_of(const struct xrcd_name *name)
@@ -47,7 +47,7 @@ static struct domain *domain_find(const struct xrcd_name *name) REQUIRES(domains
 	return NULL;
 }
 
-/* Who looks whether others have it keeps them out for a moment. */
+/* A process that checks whether others have the domain open excludes them for a moment. */
 static int claim_shared(const union ibv_gid *address)
 {
 	int err = -EADDRINUSE;
@@ -60,7 +60,7 @@ static int claim_shared(const union ibv_gid *address)
 	return err;
 }
 
-/* The first time in this process. */
+/* For the first time in this process. */
 static int domain_claim(const struct xrcd_name *name, bool create, bool exclusive)
 {
 	union ibv_gid address = address_of(name);

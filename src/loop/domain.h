@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which XRC domains are open, in this process and in the others of its user and network namespace: a domain begins when
- * the first opens it, and ends when the last has closed it or died. Any thread may call; may block for a moment, as
- * gsi_claim() may. */
+/* The XRC domains that are open in this process and in the others of its user and network namespace. A domain
+ * begins when the first process opens it, and ends when the last one has closed it or died. Any thread may call;
+ * may block for a moment, as gsi_claim() may. */
 #ifndef UROCE_DOMAIN_H
 #define UROCE_DOMAIN_H
 
@@ -9,12 +9,12 @@
 
 #include "object/xrcd.h"
 
-/* Opens the domain of a file once more. 0; -EAGAIN: there is none, and `create` does not say to make it; -EINVAL: there
- * is one, and `exclusive` says that there must not be; -ENOMEM, or what gsi_claim() says. */
+/* Opens the domain of a file once more. 0; -EAGAIN: there is none, and `create` is false; -EINVAL: there is one,
+ * and `exclusive` is true; -ENOMEM, or an error of gsi_claim(). */
 int domain_open(const struct xrcd_name *name, bool create, bool exclusive);
 void domain_close(const struct xrcd_name *name);
 
-/* In a child of fork(): none is open. */
+/* In a child of fork(): no domain is open. */
 void domains_forget(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: a port of its own for each that QPs of this process are attached to, so that the kernel gives every
- * process a copy of what comes; here each QP gets one. */
+/* Multicast groups: each group that QPs of this process are attached to has a port of its own, so that the kernel
+ * gives every process a copy of each packet; here each QP gets a copy. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ int loop_join(uint32_t qpn, const union ibv_gid *group, int netif)
 {
 	struct loop *l = loop_hold();
 	struct port *port = l ? group_find_group(l, group, netif) : NULL;
-	int err = l ? 0 : -ENODEV; /* a child with a context of its parent */
+	int err = l ? 0 : -ENODEV; /* in a child, with a context of its parent */
 
 	if (port && group_find_member(port, qpn) >= 0)
 		err = -EEXIST;

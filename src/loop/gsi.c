@@ -36,7 +36,7 @@ pid_t gsi_process(uint8_t slot)
 
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot)
 {
-	static _Atomic uint32_t count; /* relaxed: nobody looks at the PSN of a datagram */
+	static _Atomic uint32_t count; /* relaxed: a datagram's PSN means nothing */
 	struct port *port = path->port;
 	struct packet p = {
 		.opcode = TRANSPORT_UD | OP_SEND_ONLY,
@@ -93,7 +93,8 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 
 /* ---- services ---- */
 
-/* Requests for it are steered to us, at each address that we have now; the others' programs learn it as they join. */
+/* Requests for the service are steered to this process, at each address that it has now. The programs of its other
+ * addresses learn it when it joins their groups. */
 static void gsi_listen_for(struct loop *l, uint64_t service)
 {
 	steering_listen(&l->steering, service, true);
@@ -144,7 +145,7 @@ static bool is_alive(uint8_t slot)
 
 static bool is_near(uint8_t slot)
 {
-	/* relaxed: nearby_send_mad() looks again */
+	/* relaxed: nearby_send_mad() checks again */
 	return atomic_load_explicit(&gsi_current()->local.near[slot], memory_order_relaxed);
 }
 

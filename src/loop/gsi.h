@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* QP1, the general services interface: management datagrams (MADs) from and to the addresses of this process.
- * For cm/ alone; not verbs. A MAD is 256 bytes in one UD packet to QP 1, with Q_Key 0x80010000.
+/* QP1, the general services interface: management datagrams (MADs) from and to the addresses of this process. For
+ * cm/ only; not verbs. A MAD is 256 bytes in one UD packet to QP 1, with Q_Key 0x80010000.
  *
- * All processes on one address share its QP1: the kernel gives a MAD to any of them. Who gets it asks
- * gsi_ops.owner() for the slot of the process that it is meant for, and hands it over if that is another one.
- * MADs may be lost, duplicated and reordered on the way, as on any network: who sends one and wants an answer
- * asks again.
+ * All processes on one address share its QP1: the kernel gives a MAD to any of them. The process that gets it asks
+ * gsi_ops.owner() for the slot of the process that it is for, and hands it over if that is another one. MADs may be
+ * lost, duplicated and reordered, as on any network: a sender that wants an answer must retry.
  *
- * An address takes part from loop_attach() to loop_detach() of a path whose sgid it is (loop.h): for one to
- * listen at, sgid is all that needs to be set. Any thread may call anything here. */
+ * An address takes part from loop_attach() to loop_detach() of a path whose sgid it is (loop.h): to listen at an
+ * address, only sgid needs to be set. Any thread may call any function here. */
 #ifndef UROCE_GSI_H
 #define UROCE_GSI_H
 
@@ -23,72 +22,69 @@ enum {
 	MAD_BYTES = 256,
 };
 
-/* A MAD that has arrived; Q_Key, length and ICRC are right. All that it points to lives until the callback
- * returns. */
+/* A MAD that has arrived; Q_Key, length and ICRC are right. What it points to is valid until the callback returns. */
 struct gsi_mad {
 	const uint8_t *bytes;	   /* MAD_BYTES, as on the wire */
 	const union ibv_gid *from; /* the sender's address: an answer's path.dgid */
 	const union ibv_gid *to;   /* ours: an answer's path.sgid */
-	uint32_t src_qpn;	   /* whom to answer: 1 as a rule */
+	uint32_t src_qpn;	   /* the QP to answer: usually 1 */
 };
 
-/* Both are called by whatever thread receives, the application's own too, with rx ownership held: they
- * must not block, nor take a lock under which anybody calls loop_attach(), loop_detach(), loop_get(),
- * loop_put() or waits for a packet. They may call gsi_send(), gsi_owner(), gsi_near_owner() and gsi_slot(), and take a
- * qp->lock. */
+/* Any thread that receives calls these, the application's own too, with rx ownership: they must not block, nor take
+ * a lock under which another thread calls loop_attach(), loop_detach(), loop_get(), loop_put() or waits for a
+ * packet. They may call gsi_send(), gsi_owner(), gsi_near_owner() and gsi_slot(), and take a qp->lock. */
 struct gsi_ops {
-	/* The slot of the process that a MAD is for; 0: nobody's, it is dropped. Not asked of a MAD that
-	 * another process has handed over to us. Must work in a process that makes no connections itself. */
+	/* The slot of the process that a MAD is for; 0: none, so it is dropped. Not called for a MAD that another
+	 * process has handed over. Must work in a process that makes no connections itself. */
 	uint8_t (*owner)(const struct gsi_mad *mad);
-	/* A MAD for this process. One at a time. */
+	/* A MAD for this process. One call at a time. */
 	void (*receive)(const struct gsi_mad *mad);
 };
 
-/* Says who answers; `ops` is for ever. Costs nothing: to be called from a constructor, so that a process that
- * uses verbs alone hands on what is for others. Before it is called, MADs are dropped. */
+/* Sets the callbacks; `ops` stays valid for ever. Costs nothing: call it from a constructor, so that a process that
+ * uses only verbs hands over what is for others. Before this call, MADs are dropped. */
 void gsi_serve(const struct gsi_ops *ops);
 
-/* This process's slot, 1..255, constant while a context is open; 0: none is. What a communication id should
- * carry, so that owner() finds it in the answer. */
+/* This process's slot, 1..255, constant while a context is open; 0: no context is open. A communication id should
+ * contain it, so that owner() finds it in the answer. */
 uint8_t gsi_slot(void);
 
-/* The process that has that slot, as this one sees it: 0 if it does not, or cannot know. Never blocks. */
+/* The process that has that slot, as this process sees it; 0: not visible, or not known. Never blocks. */
 pid_t gsi_process(uint8_t slot);
 
-/* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none does.
- * Never blocks. */
+/* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none. Never
+ * blocks. */
 uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
 
 /* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->port comes from loop_attach(). `slot`: of the
- * process that it is for, if that is known, else 0: a local peer gets it through shared memory, all others by UDP. 0,
- * or -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
- * socket's buffer stays full: it is lost, as any packet may be). Never blocks for longer than a few ms. */
+ * process that it is for, if known, else 0. A local peer gets it through shared memory, all others by UDP. 0, or
+ * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
+ * socket's buffer stays full: the MAD is lost, as any packet may be). Never blocks for longer than a few ms. */
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot);
 
-/* ---- Services: which process has which service id, at which address of this network namespace. The table is
- * shared by the processes of one user; what a process has claimed is free again when it dies, however it
- * dies. ---- */
+/* ---- Services: which process has which service id, at which address of this network namespace. The processes of
+ * one user share the table. When a process dies, its claims are free again. ---- */
 
 enum gsi_claim {
-	GSI_BOUND,   /* keeps others out */
-	GSI_SHARED,  /* goes together with other GSI_SHARED claims (RDMA_OPTION_ID_REUSEADDR) */
-	GSI_LISTENS, /* keeps others out, and gsi_owner() finds it */
+	GSI_BOUND,   /* excludes other claims */
+	GSI_SHARED,  /* allows other GSI_SHARED claims (RDMA_OPTION_ID_REUSEADDR) */
+	GSI_LISTENS, /* excludes other claims, and gsi_owner() finds it */
 };
 
 /* Claims a service id (host byte order) at an address; all zeros: at every address, of both families;
  * ::ffff:0.0.0.0: at every IPv4 address; gsi_any_ipv6: at every IPv6 address. Claiming the same (address, id) again
- * changes the kind: a process that has it several times counts for itself. 0, or -EADDRINUSE (another claim stands
- * against it, of this process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or why the
- * table cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was stopped). May block for as
- * long as another process changes the table: not for gsi_ops. */
+ * changes the kind: a process that has it several times must count its own claims. 0, or -EADDRINUSE (another claim
+ * excludes it, of this process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or
+ * the reason why the table cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was
+ * stopped). May block for as long as another process changes the table: do not call it from gsi_ops. */
 #define GSI_SERVICES 32768
-extern const union ibv_gid gsi_any_ipv6; /* a group's address, which is nobody's */
+extern const union ibv_gid gsi_any_ipv6; /* a multicast address, which no host has */
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
-/* Gives back what gsi_claim() took, in the same words. */
+/* Releases a claim; the arguments are those of gsi_claim(). */
 void gsi_release(const union ibv_gid *address, uint64_t service);
 
-/* The slot of the process that listens for a service at this very address of ours (gsi_mad.to), or at all; 0:
- * none does. Never blocks. */
+/* The slot of the process that listens for a service at exactly this address of ours (gsi_mad.to), or at all; 0:
+ * none. Never blocks. */
 uint8_t gsi_owner(const union ibv_gid *to, uint64_t service);
 
 #endif

@@ -7,13 +7,13 @@
 
 enum kind {
 	KIND_PACKET,
-	KIND_PASS,   /* a struct handover_pass first */
+	KIND_PASS,   /* starts with a struct handover_pass */
 	KIND_REPORT, /* a struct handover_report and no packet */
-	KIND_ASK,    /* likewise */
+	KIND_ASK,    /* a struct handover_ask and no packet */
 };
 
-/* A record, followed by `bytes`: what its kind says, then a packet from the BTH to before the ICRC (which was good);
- * filled up to a multiple of 8. */
+/* A record, followed by `bytes`: what its kind says, then a packet from the BTH up to the ICRC (which was good);
+ * padded to a multiple of 8. */
 struct record {
 	uint32_t bytes;
 	uint8_t congestion, traffic_class;
@@ -33,7 +33,7 @@ void handover_send(struct handover *h, const struct slot *own)
 
 	if (!h->bytes)
 		return;
-	/* fails if that process is dead, or stopped and its queue full: lost */
+	/* fails if that process is dead, or is stopped and its queue full: then the packets are lost */
 	if (sendto(own->fd, h->memory, h->bytes, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
 		   slot_address(&address, h->slot)) < 0) {
 		h->lost++;
@@ -55,7 +55,7 @@ static struct record *open_record(struct handover *h, const struct slot *own, ui
 	return (struct record *)(h->memory + h->bytes);
 }
 
-/* `first`, if any: what the kind says. */
+/* `first`: what the kind says, or NULL. */
 static void loop_handover_add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind,
 			      const void *first, uint32_t size, const struct packet *p, const union ibv_gid *from)
 {

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The helper thread: it receives and serves timers when no application thread does, and sleeps when nothing is due.
+/* The helper thread: receives and serves timers when no application thread does, and sleeps when nothing is due.
  *
- *   ARMED   The links are armed in its epoll set. A packet or the timer wakes it, and it does what is to be done, until
- *	     nothing more comes; then it arms the links again.
- *   GUARD   Application threads poll. The links are not armed (they fired once, EPOLLONESHOT), so packets wake nobody.
- * It looks after 50 us, 100 us, ... 0.8 ms whether somebody still polls; if not, it takes over. Where it takes more
- *than 20 us to be woken, all that is as much longer: a thread that it has kept from its processor meanwhile cannot have
- * polled, and would have little else to do than to make way for it. Of a thread that polls for good each look waits for
- * the next tick of the processor, 4 ms more at most. DRIVEN  An application thread is blocked in loop_wait() and
- * receives. The helper has the timers only. A thread that leaves loop_wait() sees to it that the helper looks around
- * within 1 ms.
+ * ARMED: the links are armed in its epoll set. A packet or the timer wakes it. It works until nothing more comes;
+ * then it arms the links again.
  *
- * Others act on the state so: who sets a deadline that is the earliest (helper_deadline), or leaves something to be
- * sent later (helper_ready), first does that and then reads the state, by a read-modify-write; the helper enters
- * a state by an exchange and then looks at deadlines and the ready list. Whichever of the two comes second in the
- * state's modification order sees what the other did, so nothing is left behind. */
+ * GUARD: application threads poll. The links are not armed (they fired once, EPOLLONESHOT), so packets wake no
+ * thread. The helper checks after 50 us, 100 us, ... 0.8 ms whether a thread still polls; if none does, it takes
+ * over. Where a wake-up takes more than 20 us, all these times are longer in proportion: a thread from which the
+ * helper took the processor meanwhile cannot have polled, and would spend most of its time making way for the
+ * helper. If a thread polls for good, each check waits for the next tick of the processor, 4 ms more at most.
+ *
+ * DRIVEN: an application thread is blocked in loop_wait() and receives. The helper serves the timers only. A thread
+ * that leaves loop_wait() makes the helper look for work within 1 ms.
+ *
+ * No wake-up is lost: a thread that sets the earliest deadline (helper_deadline), or leaves something to be sent
+ * later (helper_ready), first does that and then reads the state, by a read-modify-write. The helper enters a state
+ * by an exchange, and then reads deadlines and the ready list. Whichever comes second in the state's modification
+ * order sees what the other did. */
 #include <errno.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -33,31 +35,31 @@
 #include "base/log.h"
 #include "memory/shareable.h"
 
-#define WAKE_LEAST     (20 * USEC)	   /* what it takes to be woken: here and now, ... */
-#define WAKE_MOST      (200 * USEC)	   /* ... in an emulated machine; what takes longer still is a crowd */
-#define POLL_RECENT(h) ((h)->wake)	   /* a thread that polled less long ago polls still ... */
-#define POST_RECENT(h) ((h)->wake * 5 / 2) /* ... or, if it has been sending since, it will poll again ... */
-#define POST_LONG(h)   ((h)->wake * 25)	   /* ... unless it does nothing but sending */
+#define WAKE_LEAST     (20 * USEC)  /* duration of a wake-up: at least, on a fast machine, ... */
+#define WAKE_MOST      (200 * USEC) /* ... and at most, in an emulated machine; more than that means a busy processor */
+#define POLL_RECENT(h) ((h)->wake)  /* a thread that polled within this time polls still ... */
+#define POST_RECENT(h) ((h)->wake * 5 / 2) /* ... or, if it has sent since, it will poll again ... */
+#define POST_LONG(h)   ((h)->wake * 25)	   /* ... unless it does nothing but send */
 #define GUARD_FIRST(h) ((h)->wake * 5 / 2)
-#define GUARD_SURE     3u	   /* steps, each twice as long: by then the thread seems to poll for good ... */
+#define GUARD_SURE     3u	   /* steps, each twice as long: after these a thread seems to poll for good ... */
 #define GUARD_LAST     5u	   /* ... and no step is longer than this one */
-#define PRECISE	       1000ul	   /* ns that a step may take longer; ... */
-#define LAX	       4000000ul   /* ... of a thread that polls for good: see be_lax() */
+#define PRECISE	       1000ul	   /* timer slack, ns; ... */
+#define LAX	       4000000ul   /* ... the same if a thread polls for good: see be_lax() */
 #define LEAVE_LOOK     (1 * MSEC)  /* after a thread has left loop_wait() */
-#define READY_DELAY    (50 * USEC) /* what is ready waits no longer than this for an application thread to send it */
-#define ANSWER_DELAY   (10 * USEC) /* ... and, when the helper does not sleep meanwhile, no longer than this */
-#define SPIN	       (20 * USEC) /* before sleeping: about what a wake-up costs */
-#define STREAM                                                                                                       \
-	(200 * USEC) /* from one train to the next, of somebody who goes on sending: so long the helper looks for it \
+#define READY_DELAY    (50 * USEC) /* how long a ready QP waits at most for an application thread to run it */
+#define ANSWER_DELAY   (10 * USEC) /* ... and how long while the helper is awake */
+#define SPIN	       (20 * USEC) /* before sleeping: about the cost of a wake-up */
+#define STREAM                                                                                                        \
+	(200 * USEC) /* from one train to the next, of a sender that goes on: the helper polls for it as long as this \
 		      */
-#define TRAIN_LEAST  8u			/* packets: less is not worth it */
-#define STREAM_SURE  8			/* trains, one soon after the other, that make a stream; ... */
-#define STREAM_LONG  (STREAM_SURE + 64) /* ... so many a long one; and after one that was, ... */
-#define STREAM_DOUBT 32			/* ... so many more are needed for the next, ... */
-#define DOUBT_MOST   4096		/* ... twice as many after each one that was not, up to here */
-#define CROWDED	     64		  /* after a yield that took long, the helper does not spin for so many times as long */
-#define NOT_YET	     (50 * USEC)  /* between two calls of a handler that can do nothing yet */
-#define SLICE	     (100 * USEC) /* of processor time, so that being woken preempts a thread that spins */
+#define TRAIN_LEAST  8u			/* packets: a shorter train does not count */
+#define STREAM_SURE  8			/* consecutive trains that make a stream; ... */
+#define STREAM_LONG  (STREAM_SURE + 64) /* ... that make a long one. After a long one, ... */
+#define STREAM_DOUBT 32			/* ... the next stream needs as many more trains, ... */
+#define DOUBT_MOST   4096		/* ... and twice as many after each stream that was short, up to this */
+#define CROWDED	     64			/* after a long yield, the helper does not spin for as many times its length */
+#define NOT_YET	     (50 * USEC)	/* between two calls of a handler that can do nothing yet */
+#define SLICE	     (100 * USEC)	/* of processor time, so that the woken helper preempts a thread that spins */
 #define EVENTS	     16
 
 #ifndef SYS_epoll_pwait2
@@ -169,8 +171,7 @@ static void arm_doorbells(struct loop *l) REQUIRES(l->receive)
 					  local->doorbells, EPOLLIN | EPOLLONESHOT);
 	if (local_sleep(l)) {
 		helper_kick(l);
-		sleep_renew(l); /* the doorbell that has just been emptied may have been a thread's that has come to
-				   drive */
+		sleep_renew(l); /* a thread that came to receive may have missed the doorbell just emptied */
 	}
 }
 
@@ -204,7 +205,7 @@ void helper_kick(struct loop *l)
 
 static void helper_set_timer(struct helper *h, uint64_t when)
 {
-	/* a stale value may be read only while the helper is on its way to an exchange of the state: see above */
+	/* may read a stale value only before the helper's next exchange of the state: see the top of the file */
 	if (atomic_load_explicit(&h->timer_at, memory_order_relaxed) <= when)
 		return;
 	lock_take(&h->timer_lock);
@@ -225,11 +226,11 @@ static void timer_fired(struct helper *h)
 	lock_drop(&h->timer_lock);
 }
 
-/* ---- what others tell it ---- */
+/* ---- requests of other threads ---- */
 
 static enum helper_state read_state(struct helper *h)
 {
-	/* pairs with helper_enter(): a read-modify-write, see the head of this file */
+	/* pairs with helper_enter(): a read-modify-write, see the top of the file */
 	return atomic_fetch_add_explicit(&h->state, 0, memory_order_acq_rel);
 }
 
@@ -252,15 +253,15 @@ void helper_deadline(struct loop *l, uint64_t when)
 
 void helper_ready(struct loop *l)
 {
-	/* in GUARD it looks soon, and a driver sends before it sleeps, or has the helper look when it leaves */
+	/* in GUARD the helper looks soon; a thread in loop_wait() sends before it sleeps, or has the helper look
+	 * when it leaves */
 	if (read_state(&l->helper) == HELPER_ARMED && !drivers(&l->helper))
 		helper_set_timer(&l->helper, clock_now() + READY_DELAY);
 }
 
 void helper_drive(struct loop *l)
 {
-	atomic_fetch_add_explicit(&l->helper.drivers, 1,
-				  memory_order_relaxed); /* a hint: who sees it late does no harm */
+	atomic_fetch_add_explicit(&l->helper.drivers, 1, memory_order_relaxed); /* a hint: a stale read does no harm */
 }
 
 void helper_leave(struct loop *l, uint64_t now)
@@ -316,7 +317,7 @@ void helper_flush(struct loop *l)
 
 /* ---- the thread ---- */
 
-/* The links tell of what comes, and of what is there already. */
+/* Has the links wake the helper, also for what is there already. */
 static void helper_arm(struct loop *l)
 {
 	struct helper *h = &l->helper;
@@ -332,7 +333,7 @@ static void helper_arm(struct loop *l)
 	helper_set_timer(h, timers_next(&l->hca.timers));
 }
 
-/* Even a link that has fired, in an epoll set, costs whoever sends to it 0.1 us or more per packet. */
+/* Even a link that has fired costs each sender 0.1 us or more per packet while it is in an epoll set. */
 static void unwatch_ports(struct loop *l)
 {
 	lock_take(&l->receive);
@@ -352,7 +353,7 @@ static void let_drive(struct loop *l, uint64_t now)
 	helper_enter(&l->helper, HELPER_DRIVEN);
 	run_timers(l, now);
 	helper_set_timer(&l->helper, timers_next(&l->hca.timers));
-	if (!drivers(&l->helper)) /* gone meanwhile */
+	if (!drivers(&l->helper)) /* it has left meanwhile */
 		helper_set_timer(&l->helper, now + LEAVE_LOOK);
 }
 
@@ -369,8 +370,8 @@ static bool application_polls(struct loop *l, uint64_t now)
 	return now < polled + POLL_RECENT(h) || (now < posted + POST_RECENT(h) && now < polled + POST_LONG(h));
 }
 
-/* True: somebody else wanted this processor, and will again: to spin for a while would take it from him, and to yield
- * would cost a whole slice of his. */
+/* True: another thread wanted this processor and will again. Spinning would take time from it, and a yield would
+ * cost the helper a whole slice of its time. */
 static bool helper_is_crowded(struct helper *h, uint64_t now)
 {
 	uint64_t back;
@@ -384,10 +385,11 @@ static bool helper_is_crowded(struct helper *h, uint64_t now)
 	return false;
 }
 
-/* Trains come one soon after the other, and nobody here has to do anything for the next one to come. To look for it
- * without a pause costs those who want this processor little, as the scheduler sees to their share, and they get no
- * more of it by a yield than a whole slice; to sleep costs the sender, who has to wake the helper each time, as much as
- * half a train. Where the next one waits for others to run here, streams are short, and doubt grows. */
+/* Trains come in quick succession, and no thread here has to do anything for the next one to come. Polling for it
+ * without a pause costs other threads of this processor little, as the scheduler gives them their share; a yield
+ * would give them a whole slice and no less. Sleeping costs the sender, which must wake the helper each time, as
+ * much as half a train. Where the next train waits for other threads to run here, streams are short, and doubt
+ * grows. */
 static bool is_stream(const struct helper *h)
 {
 	return h->trains > STREAM_SURE;
@@ -408,7 +410,7 @@ static void helper_end_stream(struct helper *h)
 	h->trains = -h->doubt;
 }
 
-/* Nothing has come for so long. True: it is time to sleep. */
+/* Nothing has come for `quiet` ns. True: it is time to sleep. */
 static bool is_over(struct helper *h, uint64_t quiet)
 {
 	if (likely(!is_stream(h)))
@@ -419,7 +421,8 @@ static bool is_over(struct helper *h, uint64_t quiet)
 	return true;
 }
 
-/* Works until nothing has come for a while, or somebody else does it. True: it is still the helper's work. */
+/* Works until nothing has come for a while, or an application thread takes over. True: it is still the helper's
+ * work. */
 static bool work(struct loop *l, uint64_t start)
 {
 	uint64_t quiet = start, now = start;
@@ -436,7 +439,7 @@ static bool work(struct loop *l, uint64_t start)
 		if (run_timers(l, now) || n) {
 			quiet = now;
 		} else if (!is_stream(&l->helper) && helper_is_crowded(&l->helper, clock_now())) {
-			run_ready(l, clock_now()); /* who knows when there is another chance */
+			run_ready(l, clock_now()); /* it may be long until the next chance */
 			return true;
 		}
 		now = clock_now();
@@ -448,8 +451,8 @@ static bool work(struct loop *l, uint64_t start)
 	return false;
 }
 
-/* Finds its place; `step` is how often it has been in GUARD in succession. Returns the next, 0 for not before something
- * happens. */
+/* Chooses the next state; `step` counts the times in GUARD in succession. Returns the next step; 0: wait for an
+ * event. */
 static uint32_t helper_look(struct loop *l, uint32_t step)
 {
 	struct helper *h = &l->helper;
@@ -486,8 +489,8 @@ static void serve_kick(struct loop *l)
 	local_serve_wanted(l);
 }
 
-/* A step that may take longer ends with the next tick. An interrupt of its own costs whoever polls on this processor:
- * in a virtual machine 60 us, a sixteenth of its time in all. */
+/* With a long slack, a step ends at the next tick. A timer interrupt of its own costs a thread that polls on this
+ * processor 60 us in a virtual machine, a sixteenth of its time in all. */
 static void be_lax(struct helper *h, bool lax)
 {
 	if (h->lax != lax)
@@ -509,14 +512,14 @@ static void serve_watch(struct loop *l, int fd)
 		}
 	}
 	lock_drop(&h->watch_lock);
-	if (h->not_yet) { /* without the lock: others would hardly ever get it */
+	if (h->not_yet) { /* without the lock: other threads would hardly ever get it */
 		be_lax(h, false);
 		nanosleep(&(struct timespec){.tv_nsec = NOT_YET}, NULL);
 	}
 	h->not_yet = false;
 }
 
-/* True: have a look at what the application does. */
+/* True: check what the application threads do. */
 static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 {
 	switch (source) {
@@ -548,7 +551,7 @@ static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 	return false;
 }
 
-/* For the step's time, or without end. What it takes to be woken is a running mean of how late that is. */
+/* Waits for the step's time, or without a limit. h->wake is a running mean of how late the wake-up is. */
 static int wait_events(struct helper *h, struct epoll_event *events, uint32_t step)
 {
 	uint64_t timeout = step ? GUARD_FIRST(h) << (step - 1) : 0, due = step ? clock_now() + timeout : NEVER, now;
@@ -556,11 +559,11 @@ static int wait_events(struct helper *h, struct epoll_event *events, uint32_t st
 	int n;
 
 	be_lax(h, step > GUARD_SURE);
-	/* glibc has a name for it from 2.35 on only */
+	/* glibc has a wrapper only from 2.35 on */
 	n = h->no_pwait2 ? -1 : (int)syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, step ? &t : NULL, NULL, 0);
 	if (n < 0 && !h->no_pwait2)
 		h->no_pwait2 = errno == ENOSYS;
-	if (h->no_pwait2) /* before Linux 5.11, and under valgrind: what is late there is the clock */
+	if (h->no_pwait2) /* before Linux 5.11, and under valgrind: there the clock, not the wake-up, is late */
 		return epoll_wait(h->epoll, events, EVENTS, step ? (int)((timeout + MSEC - 1) / MSEC) : -1);
 	if (n == 0 && !h->lax && (now = clock_now()) > due)
 		h->wake = (3 * h->wake + max_of(WAKE_LEAST, min_of(now - due, WAKE_MOST))) / 4;
@@ -576,7 +579,7 @@ static void shorten_slice(void)
 		int32_t nice;
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
-	} attr = {0}; /* older kernels fill in less */
+	} attr = {0}; /* older kernels fill in fewer fields */
 
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
 		return;
@@ -609,7 +612,7 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/* What fails for want of it is the modification of a queue pair, say, of which nobody would think so. */
+/* The application sees only that ibv_modify_qp(), for example, fails, which does not name the cause. */
 static void say_not_started(int error)
 {
 	log_error("the thread that connections need cannot be started: %s (%s)", strerror(error),
@@ -630,7 +633,7 @@ int helper_start(struct loop *l)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&h->thread, NULL, helper_main, l);
 	if (!err)
-		shareable_own_thread(1); /* here, as it may not run before the program registers memory */
+		shareable_own_thread(1); /* here, as the helper may not run before the program registers memory */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	h->running = !err;
 	if (err)
@@ -652,7 +655,7 @@ void helper_fini(struct loop *l)
 	helper_close(h);
 }
 
-/* ---- descriptors of others ---- */
+/* ---- descriptors of other modules ---- */
 
 static int add_watch(struct loop *l, int fd, void (*handler)(void *arg), void *arg)
 {
@@ -685,7 +688,7 @@ int loop_watch(int fd, void (*handler)(void *arg), void *arg)
 
 void loop_not_yet(void)
 {
-	/* relaxed: it is the helper that calls */
+	/* relaxed: the caller is the helper */
 	atomic_load_explicit(&loop_current, memory_order_relaxed)->helper.not_yet = true;
 }
 

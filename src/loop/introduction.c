@@ -70,7 +70,7 @@ int introduction_call(uint8_t slot, const struct greeting *greeting, const int f
 
 	if (to < 0)
 		return to;
-	/* non-blocking: -EAGAIN if it has too many callers already */
+	/* non-blocking: -EAGAIN if the process has too many pending calls */
 	if (connect(to, (struct sockaddr *)&address, introduction_name_of(&address, slot)))
 		return close_with(to, -errno);
 	err = slot_check_user(to, pid) ?: send_greeting(to, greeting, fd);
@@ -106,7 +106,7 @@ int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 	return tables != (fd[GREETING_TABLES] >= 0) || tables != (fd[GREETING_VISITOR] >= 0) ? -EBADMSG : 0;
 }
 
-/* Sorts the descriptors that came, in order, into their places. False: some had none, and were closed. */
+/* Puts the descriptors that came, in order, into their fields. False: some had no field, and were closed. */
 static bool take_descriptors(const struct msghdr *m, struct introduction *in)
 {
 	bool fit = true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How two processes of one user on one host get to know each other. Each listens at a name that says its slot; who has
- * a QP to a process there calls, and sends one greeting: what it can do, and descriptors of memory that it shares. The
- * greeting needs no answer: the other calls back in the same way, and when both have been called they have met. The
- * connection stays: its end says that the other is gone, and a byte on it is a doorbell.
+/* How two processes of one user on one host meet. Each listens at a name that contains its slot. A process with a
+ * QP to another one calls it, and sends one greeting: what it can do, and descriptors of memory that it shares. The
+ * greeting needs no answer: the other process calls back in the same way, and when both have been called they have
+ * met. The connection stays open: its end says that the other process is gone, and a byte on it is a doorbell.
  *
- * To share more, add a GREETING_ flag, a field in `struct greeting` and a descriptor in `enum greeting_fd`; both ends
- * of one host may be of different releases, so the name changes with the layout (INTRODUCTION_VERSION). */
+ * To share more, add a GREETING_ flag, a field in `struct greeting` and a descriptor in `enum greeting_fd`. The two
+ * processes may be of different releases, so the name changes with the layout (INTRODUCTION_VERSION). */
 #ifndef UROCE_INTRODUCTION_H
 #define UROCE_INTRODUCTION_H
 
@@ -18,10 +18,10 @@
 #define GREETING_MAGIC	     0x75726f6363656f72ull
 
 enum greeting_fd {
-	GREETING_RING,	  /* the ring from the caller to the called */
-	GREETING_TABLES,  /* GREETING_HAS_TABLES: what others may know of the caller's regions */
-	GREETING_ARENA,	  /* the memory of those that local peers can map; may be missing */
-	GREETING_VISITOR, /* GREETING_HAS_TABLES: where local peers say that they are inside */
+	GREETING_RING,	  /* the ring from the caller to the called process */
+	GREETING_TABLES,  /* GREETING_HAS_TABLES: what others may know of the caller's memory regions */
+	GREETING_ARENA,	  /* the memory of those regions that local peers can map; may be missing */
+	GREETING_VISITOR, /* GREETING_HAS_TABLES: where local peers say that they are accessing this memory */
 	GREETING_FDS
 };
 
@@ -31,38 +31,38 @@ enum greeting_flag {
 
 struct greeting {
 	uint64_t magic;
-	uint32_t bytes; /* of the struct */
+	uint32_t bytes; /* size of the struct */
 	uint32_t slot;	/* the caller's */
 	uint32_t flags; /* enum greeting_flag */
-	uint32_t fds;	/* how many descriptors come with it: a bit for each of enum greeting_fd */
-	uint64_t probe; /* address, in the caller, of a word that holds GREETING_MAGIC: to try process_vm_readv on */
+	uint32_t fds;	/* which descriptors come with it: a bit for each of enum greeting_fd */
+	uint64_t probe; /* address, in the caller, of a word that holds GREETING_MAGIC: to test process_vm_readv with */
 	uint64_t reserved[11];
 };
 
-/* What was received. */
+/* A greeting that was received. */
 struct introduction {
 	struct greeting greeting;
-	int fd[GREETING_FDS]; /* -1: did not come. The receiver's to close */
-	pid_t pid;	      /* of the caller, as this process sees it; 0: it cannot */
+	int fd[GREETING_FDS]; /* -1: did not come. The receiver closes them */
+	pid_t pid;	      /* the caller, as this process sees it; 0: not visible */
 };
 
-/* Listens for callers at this slot's name: a non-blocking descriptor, or -errno. */
+/* Listens for calls at this slot's name: a non-blocking descriptor, or -errno. */
 int introduction_listen(uint8_t slot);
 
-/* Calls the process of that slot and greets it; fd[i] is -1 for what is not shared. Does not wait for anything: the
- * connection, or -errno (-ECONNREFUSED: nobody is there who takes calls; -EACCES: another user's). *pid is the
- * other's, 0 if it is not visible from here. */
+/* Calls the process of that slot and sends it a greeting; fd[i] is -1 for what is not shared. Does not wait.
+ * Returns the connection, or -errno (-ECONNREFUSED: no process listens there; -EACCES: it is another user's). *pid:
+ * the other process, 0 if it is not visible here. */
 int introduction_call(uint8_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid);
 
-/* A caller: a non-blocking connection, or -errno (-EACCES: another user's). */
+/* Accepts a call: a non-blocking connection, or -errno (-EACCES: another user's). */
 int introduction_accept(int listener);
 
-/* Its greeting. 0; -EAGAIN: it has not come yet; -EBADMSG: it is none, or the caller is gone. */
+/* Receives the greeting. 0; -EAGAIN: it has not come yet; -EBADMSG: it is malformed, or the caller is gone. */
 int introduction_receive(int connection, struct introduction *in);
 
-/* Checks bytes that came as a greeting with descriptors (-1: not) in `fd`. 0 or -EBADMSG. */
+/* Checks that the bytes and the descriptors in `fd` (-1: did not come) are a greeting. 0 or -EBADMSG. */
 int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS]);
 
-void introduction_close(struct introduction *in); /* the descriptors that are not -1 */
+void introduction_close(struct introduction *in); /* closes the descriptors that are not -1 */
 
 #endif

@@ -20,8 +20,8 @@
 #include "memory/reach.h"
 
 #define DOORBELLS  64
-#define LOOK_AGAIN (10 * USEC)	    /* whether somebody calls back who is expected to */
-#define ROOM_AGAIN (LOCAL_RING / 4) /* QPs that were stuck go on when there is so much room */
+#define LOOK_AGAIN (10 * USEC)	    /* between checks whether an expected call has come */
+#define ROOM_AGAIN (LOCAL_RING / 4) /* room from which QPs that wait for it go on */
 
 bool local_is_wanted(void)
 {
@@ -45,7 +45,7 @@ static void local_close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Threads that sleep look at it under `receive`. */
+/* Changes under `receive`: sleeping threads read it there. */
 static void set_doorbells(struct loop *l, int doorbells)
 {
 	lock_take(&l->receive);
@@ -60,14 +60,14 @@ void local_open(struct loop *l)
 
 	lock_take(&local->lock);
 	if (!local->on && local_is_wanted()) {
-		if (local->listener < 0) /* who had the slot before was still on its way out */
+		if (local->listener < 0) /* the slot's last process was still exiting */
 			local->listener = introduction_listen(l->slot.number);
 		set_doorbells(l, high_fd(epoll_create1(EPOLL_CLOEXEC)));
 		local->on =
 			local->doorbells >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
 			set_doorbells(l, -1);
-			local_close_fd(&local->listener); /* nobody is to wait there */
+			local_close_fd(&local->listener); /* so that no caller waits there */
 		}
 	}
 	lock_drop(&local->lock);
@@ -92,7 +92,7 @@ static void free_if_unused(struct local_peer *n)
 	local_peer_free(n);
 }
 
-/* What it sent before it went is taken in first. */
+/* First receives what the local peer sent before it went. */
 static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->receive)
 {
 	struct local *local = &l->local;
@@ -103,14 +103,14 @@ static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->rece
 	for (uint32_t i = 0; i < local->rx_rings; i++)
 		if (local->rx_ring[i] == n)
 			local->rx_ring[i--] = local->rx_ring[--local->rx_rings];
-	/* whoever empties doorbells has the lock: these, which are about to be closed, are none any more */
+	/* a thread that empties doorbells holds the lock: it must not find descriptors that are about to be closed */
 	epoll_ctl(local->doorbells, EPOLL_CTL_DEL, n->in, NULL);
 	epoll_ctl(local->doorbells, EPOLL_CTL_DEL, n->out, NULL);
 	ring_unmap(&n->rx_ring);
 	lock_drop(&l->receive);
 }
 
-/* Whether it has been called and not called back yet. */
+/* Whether the local peer has been called and has not called back yet. */
 static bool is_expected(const struct local_peer *n)
 {
 	return n->out >= 0 && local_peer_state(n) == LOCAL_PEER_MEETING;
@@ -133,12 +133,13 @@ static void local_lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.l
 		local->by_slot[n->slot] = NULL;
 	close_rx_ring(l, n);
 	if (atomic_load_explicit(&local->near[n->slot], memory_order_relaxed) == n) /* written under local.lock only */
-		atomic_store_explicit(&local->near[n->slot], NULL, memory_order_relaxed); /* the QPs' locks order it */
+		atomic_store_explicit(&local->near[n->slot], NULL,
+				      memory_order_relaxed); /* ordered by the QPs' locks */
 	local_peer_lose(n);
 	nearby_forget(l, n);
 	list_append(&local->gone, &n->gone);
 	free_if_unused(n);
-	helper_kick(l); /* for what was stuck */
+	helper_kick(l); /* for QPs that waited for room */
 }
 
 static void meet(struct local_peer *n)
@@ -158,7 +159,7 @@ static int add_doorbell(struct loop *l, int fd)
 	return epoll_ctl(l->local.doorbells, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-/* Calls, unless it has been. */
+/* Calls the local peer, unless that has been done. */
 static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
 	int err;
@@ -186,8 +187,8 @@ static bool is_refused(const struct local *local, uint8_t slot)
 	return local->refused[slot / 64] >> slot % 64 & 1;
 }
 
-/* From now on all goes by udp between the two. Were they to meet later after all, QPs of theirs that know the other one
- * as it was before would go by udp, and those that these are connected to by the ring. */
+/* From now on everything between the two goes by udp. If they met later after all, QPs here that know the other
+ * process as it was before would use udp, and the QPs connected to them the ring. */
 static void refuse_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
@@ -197,7 +198,7 @@ static void refuse_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 		local_lose(l, local->by_slot[slot]);
 }
 
-/* The two have met as soon as anybody can take in what it sends: so nothing is answered by udp. */
+/* The two have met as soon as this process can receive what the other sends: so nothing is answered by udp. */
 static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
 {
 	struct local *local = &l->local;
@@ -211,14 +212,14 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 		local->rx_ring[local->rx_rings++] = n;
 		n->in = fd;
 		meet(n);
-		sleep_renew(l); /* who sleeps has to say so in this one as well ... */
-		helper_kick(l); /* ... and so has the helper, as it may be any thread that is here */
+		sleep_renew(l); /* sleeping threads must say so in this ring as well ... */
+		helper_kick(l); /* ... and so must the helper, as any thread may be here */
 	}
 	lock_drop(&l->receive);
 	return err;
 }
 
-/* Without, everything goes through the rings. */
+/* Opens the way to the local peer's memory. Without it, everything goes through the rings. */
 static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
 {
 	int fd[SHARE_FDS], err;
@@ -238,7 +239,7 @@ static void open_reach(struct loop *l, struct local_peer *n, struct introduction
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
 }
 
-/* Who has called is taken for what it says that it is: it is of our user. */
+/* Believes what the greeting says: its sender is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
 	uint8_t slot = (uint8_t)in->greeting.slot;
@@ -247,7 +248,7 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	int err;
 
 	if (n && n->in >= 0) {
-		local_lose(l, n); /* a new process in its slot: it is gone, and we have not heard of it yet */
+		local_lose(l, n); /* a new process in the slot: the end of the old one was not noticed yet */
 		n = local_find(l, slot);
 	}
 	if (!n)
@@ -262,12 +263,12 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	if (err) {
 		n->in = fd;
 		ring_unmap(&ring);
-		refuse_slot(l, slot); /* closes what was ours, so that the other knows */
+		refuse_slot(l, slot); /* closes our side, so that the other process knows */
 	}
 	return 0;
 }
 
-/* False: the caller has not said who it is yet. */
+/* False: the greeting has not come yet. */
 static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct introduction in;
@@ -287,7 +288,7 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	return true;
 }
 
-/* The helper hears it when it says who it is. */
+/* The helper receives the greeting when it comes. */
 static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct caller *c = malloc(sizeof(*c));
@@ -301,24 +302,23 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
-/* There is no descriptor for those who have called. Each believes that we have met, and would send through a ring that
- * nobody looks at: the end of its connection tells it otherwise, and both go on by udp. */
+/* No descriptor is left for calls. Each caller believes that the two have met, and would send through a ring that
+ * no thread reads. The end of its connection tells it otherwise, and both use udp. */
 static void refuse_callers(struct loop *l, int err) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
-	static _Atomic bool said; /* relaxed: once is enough */
+	static _Atomic bool said; /* relaxed: one message is enough */
 
 	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
 		log_warn("another process of this host cannot share memory with this one, and uses UDP: %s%s",
 			 strerror(err), err == EMFILE ? " (ulimit -n)" : "");
 	local_close_fd(&local->listener);
-	local->listener = introduction_listen(l->slot.number); /* the descriptor is free again, most often */
+	local->listener = introduction_listen(l->slot.number); /* usually the descriptor is free again */
 	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
 		local_close_fd(&local->listener);
 }
 
-/* All who have called, up to one of another user, behind whom the helper goes on. Most have said who they are by then.
- */
+/* Answers all calls. At a call of another user it stops; the helper goes on. Most greetings have come by then. */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 {
 	int fd;
@@ -355,7 +355,7 @@ void local_serve_connection(struct loop *l, int fd)
 		struct local_peer *n = local->by_slot[i];
 
 		if (n && (n->in == fd || n->out == fd)) {
-			if (has_event(fd, POLLRDHUP)) /* doorbells are for others */
+			if (has_event(fd, POLLRDHUP)) /* other threads read doorbells */
 				local_lose(l, n);
 			break;
 		}
@@ -388,7 +388,7 @@ static void call_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
 	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 
 	if (n)
-		local_call(l, n); /* if nobody is there yet: datagrams ask again */
+		local_call(l, n); /* on failure: the next datagram asks again */
 }
 
 void local_serve_wanted(struct loop *l)
@@ -427,13 +427,13 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	if (!l->local.on || slot == 0 || !is_here(path))
 		return;
 	lock_take(&l->local.lock);
-	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it looks */
-		hear_callers(l); /* it may have called already: then both have met before the first packet */
+	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it checks */
+		hear_callers(l); /* the peer may have called already: then both have met before the first packet */
 	n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 	if (n) {
 		n->users++;
-		/* if nobody is there yet, it will call us when it gets so far; what fails here fails then as well, or
-		 * both have met */
+		/* if the peer does not listen yet, it will call when it does. What fails here fails then as well,
+		 * or both have met */
 		local_call(l, n);
 		path->local_peer = n;
 	} else {
@@ -459,7 +459,7 @@ void local_forget(struct path *path)
 
 /* ---- sending ---- */
 
-/* UC has no acknowledgements that would tell when the old link is empty: so it changes before it has sent anything. */
+/* UC has no ACKs to tell when the old link is empty, so it changes before it has sent anything. */
 static bool may_change(const struct qp *qp)
 {
 	return is_reliable(qp) || qp->req.next.v == (qp->attr.sq_psn & PSN_MASK);
@@ -473,7 +473,7 @@ static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 	engine_reach(qp, met ? ((struct local_peer *)qp->path.local_peer)->reach : NULL);
 }
 
-/* True: it has met the process that its peer is in. */
+/* Changes the link if it is time to. True: the QP's peer is in a local peer that has been met. */
 static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct local_peer *n = qp->path.local_peer;
@@ -501,7 +501,7 @@ struct local_peer *local_enter(struct qp *qp)
 		lock_drop(&n->lock);
 		return NULL;
 	}
-	lock_hand_over(&n->lock); /* to local_leave() */
+	lock_hand_over(&n->lock); /* local_leave() takes it over */
 	return n;
 }
 
@@ -516,7 +516,7 @@ static void ring_doorbell(int fd)
 {
 	char byte = 0;
 
-	/* it fails if the other is gone; and if so many doorbells wait that one more is not needed */
+	/* fails if the local peer is gone, or if enough doorbells are pending already */
 	send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -543,7 +543,7 @@ void local_wait(struct qp *qp, struct local_peer *n)
 	list_append(&n->stuck, &qp->ready);
 	lock_drop(&hca->ready_lock);
 	qp->is_ready = true;
-	atomic_store_explicit(&l->local.stuck, true, memory_order_relaxed); /* a hint, as has_ready */
+	atomic_store_explicit(&l->local.stuck, true, memory_order_relaxed); /* a hint, like has_ready */
 	helper_ready(l);
 }
 
@@ -579,7 +579,7 @@ bool local_is_unseen(const struct qp *qp)
 	return unseen;
 }
 
-/* ---- waiting ---- */
+/* ---- waiting for room, and sleep ---- */
 
 static bool loop_local_unstick(struct local_peer *n)
 {
@@ -616,13 +616,13 @@ void local_unstick(struct loop *l)
 		atomic_store_explicit(&local->stuck, true, memory_order_relaxed);
 }
 
-/* What is stuck is to be told when it may go on. True: it may already. */
+/* Asks to be told when there is room for the QPs that wait. True: there is room already. */
 static bool local_want(struct loop *l) REQUIRES(l->receive)
 {
 	struct local *local = &l->local;
 	bool any = false;
 
-	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed)) /* who sets it kicks the helper */
+	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed)) /* a thread that sets it kicks the helper */
 		return false;
 	for (uint32_t i = 0; i < local->rx_rings; i++) {
 		struct local_peer *n = local->rx_ring[i];
@@ -674,7 +674,7 @@ static void tidy(const struct local *local)
 
 void local_tidy(struct loop *l)
 {
-	if (lock_try(&l->receive)) { /* else somebody polls, and we come again */
+	if (lock_try(&l->receive)) { /* otherwise a thread polls; the helper retries later */
 		tidy(&l->local);
 		lock_drop(&l->receive);
 	}
@@ -688,7 +688,7 @@ bool local_sleep(struct loop *l)
 	if (!local->rx_rings)
 		return false;
 	empty_doorbells(local);
-	tidy(local); /* after that: a local peer that rings later wakes us again */
+	tidy(local); /* after emptying the doorbells: a local peer that rings later wakes this thread again */
 	for (uint32_t i = 0; i < local->rx_rings; i++)
 		any |= ring_sleep(&local->rx_ring[i]->rx_ring);
 	for (uint32_t i = 0; i < local->rx_rings; i++)
@@ -696,7 +696,7 @@ bool local_sleep(struct loop *l)
 	return local_want(l) || any;
 }
 
-/* ---- the end ---- */
+/* ---- end and fork ---- */
 
 void local_fini(struct loop *l)
 {

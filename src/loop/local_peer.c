@@ -10,12 +10,12 @@
 #include "loop/introduction.h"
 #include "memory/reach.h"
 
-/* What others may try to read, to see whether they can. */
+/* Other processes read this word, to test whether they can read our memory. */
 static const uint64_t probe = GREETING_MAGIC;
 
 /* ---- the link ---- */
 
-/* Whoever sends has seen to it that there is room; should there be none, the packet is lost. */
+/* The sender has made sure that there is room; without room, the packet is lost. */
 /* called through link_ops, with n->lock held */
 NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct link_tx *tx, uint32_t count)
 {
@@ -38,10 +38,10 @@ static uint32_t local_peer_receive_any(struct link *link, uint32_t batch, link_d
 	return local_peer_receive(local_peer_of(link), batch, deliver, arg);
 }
 
-/* What is not here is done by local.c, which knows when. */
+/* local.c does the rest: it decides when. */
 const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send, .receive = local_peer_receive_any};
 
-/* ---- its life ---- */
+/* ---- creation and end ---- */
 
 struct local_peer *local_peer_create(struct loop *l, uint8_t slot)
 {
@@ -78,7 +78,7 @@ int local_peer_call(struct local_peer *n)
 		return memory;
 	err = ring_map(&ring, memory);
 	fd = err ? err : loop_local_peer_call(n, memory);
-	close(memory); /* the mappings hold it, and the greeting does until it is read */
+	close(memory); /* the mappings keep the memory, and so does the greeting until it is read */
 	if (fd < 0) {
 		if (!err)
 			ring_unmap(&ring);
@@ -116,7 +116,7 @@ void local_peer_lose(struct local_peer *n)
 	lock_take(&n->lock);
 	/* release pairs with local_peer_state() */
 	atomic_store_explicit(&n->state, LOCAL_PEER_GONE, memory_order_release);
-	ring_retire(&n->tx_ring); /* who has just given the lock back may be about to ask whether to wake somebody */
+	ring_retire(&n->tx_ring); /* a thread that just dropped the lock may still check whether to wake */
 	lock_drop(&n->lock);
 	local_peer_close_fd(&n->out);
 	local_peer_close_fd(&n->in);
@@ -127,7 +127,7 @@ void local_peer_lose(struct local_peer *n)
 
 void local_peer_free(struct local_peer *n)
 {
-	local_peer_unstick(n); /* of QPs that were, if any */
+	local_peer_unstick(n); /* for QPs that wait for room, if any */
 	ring_unmap(&n->tx_ring);
 	reach_close(n->reach);
 	free(n);

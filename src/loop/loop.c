@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The adapter's life: made by the first context that is opened, ended by the last that is closed; links by address;
- * fork and exit. */
+/* The life of the loop: the first open context makes it, the last close ends it. Links by address; fork and exit. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,13 +19,13 @@
 #include "memory/share.h"
 #include "loop/target.h"
 
-/* What may be on the way at once. Half of what the receive buffer of a peer like us takes; and not much more than what
- * stays in a processor's cache. */
+/* Bytes in flight at once: half of the receive buffer of a peer like this process, and not much more than a
+ * processor's cache holds. */
 #define BUDGET_MIN (64u << 10)
 #define BUDGET_MAX (512u << 10)
 
 _Atomic(struct loop *) loop_current;
-static struct lock life; /* guards what its comment says; outermost */
+static struct lock life; /* guards the fields that say so; the outermost lock */
 
 static struct loop *make_loop(const struct hca_ops *ops)
 {
@@ -47,7 +46,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	if (err)
 		goto err_slot;
 	err = share_create(&l->hca.share, l->slot.number, l->hca.keys.mix, l->hca.keys.mask, hca_random(&l->hca) | 1);
-	if (err) /* the usual ways remain */
+	if (err) /* all goes through the rings and udp */
 		l->hca.share = NULL;
 	else
 		share_on_release(l->hca.share, local_released, l);
@@ -87,7 +86,7 @@ static void free_loop(struct loop *l)
 	free(l);
 }
 
-/* ---- fork: the child keeps no descriptor of ours and touches nothing that other threads may have held ---- */
+/* ---- fork: the child keeps none of these descriptors, and touches nothing that other threads may have locked ---- */
 
 static void loop_before_fork(void) ACQUIRE(life)
 {
@@ -97,7 +96,7 @@ static void loop_before_fork(void) ACQUIRE(life)
 	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 	if (l) {
 		lock_take(&l->local.lock);
-		lock_hand_over(&l->local.lock); /* to loop_after_fork() */
+		lock_hand_over(&l->local.lock); /* loop_after_fork() drops it */
 	}
 }
 
@@ -141,7 +140,7 @@ __attribute__((constructor)) static void loop_watch_forks(void)
 	fork_watch(FORK_LOOP, &handlers);
 }
 
-/* A peer may wait for an acknowledgement that we were going to send along with our next request. */
+/* A peer may wait for an ACK that is delayed until our next request. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
@@ -154,7 +153,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		l->port[i]->link->ops->tell(l->port[i]->link);
 }
 
-/* ---- */
+/* ---- adapter, ports, paths ---- */
 
 struct hca *loop_get(const struct hca_ops *ops)
 {
@@ -178,7 +177,7 @@ void loop_put(struct hca *hca)
 	bool last;
 
 	if (loop_is_inert(l))
-		return; /* the parent's */
+		return; /* a child's copy: belongs to the parent */
 	lock_take(&life);
 	last = --l->users == 0;
 	if (last)
@@ -330,7 +329,7 @@ int loop_attach(struct path *path)
 	lock_take(&life);
 	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 	if (!l)
-		err = -ENODEV; /* a child with a context of its parent */
+		err = -ENODEV; /* in a child, with a context of its parent */
 	else
 		port = find_port(l, &path->sgid);
 	if (!err && !port)

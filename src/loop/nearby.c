@@ -10,20 +10,20 @@
 #include "loop/local_peer.h"
 #include "loop/transmit.h"
 
-#define LOOK_AGAIN (20 * MSEC) /* whether who is behind has been stopped */
-#define CALL_AGAIN SEC	       /* a slot where nobody took a call is called no more often */
+#define LOOK_AGAIN (20 * MSEC) /* between checks whether a slow receiver has been stopped */
+#define CALL_AGAIN SEC	       /* between two calls of a slot that did not answer */
 
-/* Asks the helper to call, as that takes local.lock. */
+/* Asks the helper to call the slot, as that takes local.lock. */
 static void want(struct loop *l, uint8_t slot, uint64_t now)
 {
 	_Atomic uint64_t *at = &l->local.wanted_at[slot];
 	uint64_t before = atomic_load_explicit(at, memory_order_relaxed);
 
-	/* relaxed: two that call at once do no harm */
+	/* relaxed: two threads that ask at once do no harm */
 	if (before && now < before + CALL_AGAIN)
 		return;
 	atomic_store_explicit(at, now, memory_order_relaxed);
-	/* relaxed: the kick is a system call, and the helper looks after it */
+	/* relaxed: the kick is a system call, and the helper reads the bit after it */
 	atomic_fetch_or_explicit(&l->local.wanted[slot / 64], 1ull << slot % 64, memory_order_relaxed);
 	helper_kick(l);
 }
@@ -48,7 +48,7 @@ static uint32_t nearby_bytes_of(uint32_t length)
 	return ring_round(sizeof(struct record) + sizeof(struct record_datagram) + length);
 }
 
-/* With qp->lock, as turns are made under it. */
+/* With qp->lock held, as tx batches are made under it. */
 NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, struct local_peer *near, uint32_t length,
 						      bool waits)
 {
@@ -80,7 +80,7 @@ static void nearby_release(struct local_peer *near, uint32_t length)
 	lock_drop(&n->lock);
 }
 
-/* By a signal or a debugger: proc(5). */
+/* Stopped by a signal or a debugger: proc(5). */
 static bool process_is_stopped(pid_t pid)
 {
 	char text[256], *state;
@@ -94,7 +94,7 @@ static bool process_is_stopped(pid_t pid)
 		close(fd);
 	}
 	text[max_of(n, (ssize_t)0)] = 0;
-	state = strrchr(text, ')'); /* behind the name, in which anything may stand */
+	state = strrchr(text, ')'); /* after the name, which may contain anything */
 	return n > 0 && state && (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
 }
 
@@ -109,7 +109,7 @@ static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
 	return n->stopped;
 }
 
-/* Who asks itself is in the middle of what it has been sent: there always is some. */
+/* A process that sends to itself is reading what it was sent: the ring is never empty then. */
 static bool is_behind(struct local_peer *near)
 {
 	struct local_peer *n = near;
@@ -141,7 +141,7 @@ bool nearby_send(struct local_peer *n, const struct link_tx *tx)
 	return readable;
 }
 
-/* Whatever no room has been reserved for. False: there is none. */
+/* Writes a packet for which no room is reserved. False: the ring has no room. */
 static bool nearby_put(struct local_peer *n, const struct link_tx *tx)
 {
 	bool room;

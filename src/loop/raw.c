@@ -12,22 +12,20 @@
 #include "object/rss.h"
 
 #define BATCH 64u
-#define HOLD                                                                                                    \
-	(200 * MSEC) /* a frame waits so long for a receive; the helper looks now and then whether there is one \
-		      */
+#define HOLD \
+	(200 * MSEC) /* a frame waits so long for a receive at most; the helper checks now and then if one is there */
 
 struct raw_port {
 	struct port port; /* what paths point to */
 	struct link link;
 	struct list all; /* in ports */
 	int interface;
-	bool loopback;	   /* what is sent comes in again */
+	bool loopback;	   /* frames that are sent come in again */
 	uint32_t users;	   /* QPs */
-	int fd;		   /* where frames come in; -1: there is no rule */
+	int fd;		   /* the socket that receives frames; -1: there is no rule */
 	struct list rules; /* in the order in which they are tried */
 	uint8_t *buffer;
-	struct held { /* the last that came, as no receive was posted for it: until there is one, no other is taken in
-		       */
+	struct held { /* the last frame, for which no receive was posted: no other is read until there is one */
 		const uint8_t *frame; /* NULL: none */
 		uint32_t length;
 		bool outgoing;
@@ -35,10 +33,10 @@ struct raw_port {
 	} held;
 };
 
-/* Guards all that is here; taken before qp->lock. The helper holds its watch_lock then. */
+/* Guards all of this file's state; taken before qp->lock. In the helper, watch_lock is held as well. */
 static struct lock raw_lock;
 static struct list ports GUARDED_BY(raw_lock) = {&ports, &ports};
-static _Atomic uint32_t listening; /* hint: ports that frames come in at. Relaxed */
+static _Atomic uint32_t listening; /* hint: ports that receive frames. Relaxed */
 
 static struct raw_port *raw_port_of(const struct qp *qp)
 {
@@ -123,7 +121,7 @@ void raw_detach(struct qp *qp)
 	free(p);
 }
 
-/* By priority, then by age; what takes all the rest comes last. */
+/* By priority, then by age; the rule for all other frames comes last. */
 static bool goes_before(const struct flow_rule *a, const struct flow_rule *b)
 {
 	static const uint8_t rank[] = {
@@ -167,8 +165,8 @@ static bool raw_hand_over(struct flow_rule *rule, const struct frame_key *key, c
 	return taken;
 }
 
-/* Whether a rule applies to what a process of this host sends: adapters turn round what is for one of their own queues.
- * Defaults are for what comes from the network. */
+/* Whether a rule applies to frames that this host sends: adapters loop back what is for one of their own queues.
+ * Default rules are for frames from the network. */
 static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key *key)
 {
 	if (rule->type == IBV_FLOW_ATTR_SNIFFER)
@@ -177,8 +175,9 @@ static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key 
 	       !(rule->qp->no_multicast_loop && frame_is_multicast(key));
 }
 
-/* Who consumes frames as they come may be late for a moment, and an adapter with flow control would hold up the sender.
- * Whoever lets one wait in vain is not waited for again before it has taken one. */
+/* Whether a frame may wait for a receive. A receiver that posts receives as frames come may be slow for a moment,
+ * and an adapter with flow control would hold up the sender. A receiver that let a frame wait in vain gets no wait
+ * again before it has taken one. */
 static bool raw_may_wait(struct raw_port *p, struct flow_rule *rule, const struct held *frame)
 {
 	uint64_t now = clock_now();
@@ -252,7 +251,7 @@ bool raw_progress(void)
 	return any;
 }
 
-/* The helper's */
+/* The helper's handler. */
 static void raw_serve(void *arg)
 {
 	bool any;
@@ -260,7 +259,7 @@ static void raw_serve(void *arg)
 	lock_take(&raw_lock);
 	any = raw_receive();
 	lock_drop(&raw_lock);
-	if (!any) /* a frame is held, and the descriptor stays readable */
+	if (!any) /* a frame waits, and the descriptor stays readable */
 		loop_not_yet();
 }
 
@@ -295,7 +294,7 @@ int raw_add_rule(struct flow_rule *rule)
 		insert(p, rule);
 	fd = p->fd;
 	lock_drop(&raw_lock);
-	/* without the lock: the helper's handler takes it. Whoever polls finds frames in any case */
+	/* without the lock, which the helper's handler takes. Threads that poll find frames in any case */
 	if (!error && first)
 		error = loop_watch(fd, raw_serve, NULL);
 	if (error && first && fd >= 0)

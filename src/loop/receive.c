@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: from links to QPs. One thread of a process at a time, the rx owner. */
+/* Receiving: from links to QPs. One thread of a process at a time: the rx owner. */
 #include <sched.h>
 #include <string.h>
 
@@ -140,8 +140,8 @@ NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *req
 		transmit(port->link, &tx, 1);
 }
 
-/* Whether it matters when exactly that came: who asks again soon, or waits for a time that he was told, wants to know.
- */
+/* True if the exact time of arrival matters: for a credit grant, which starts the next request, and for an RNR NAK,
+ * whose delay begins now. */
 static bool is_timed(const struct qp *qp, const struct packet *p)
 {
 	if (p->opcode == OPCODE_CREDIT_GRANT)
@@ -168,9 +168,9 @@ static void complete_packet(const struct packet *p)
 		record_get_rest((struct packet *)p);
 }
 
-/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. Who wants to
- * see, change or lose packets that arrive does it here. What comes by a ring is tried without the time, which costs
- * more than all the rest. */
+/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. A hook
+ * that sees, changes or drops packets that arrive belongs here. A packet from a ring is tried without the time first:
+ * reading the clock costs more than all the rest. */
 /* with v->qp locked */
 NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
 									   const union ibv_gid *from)
@@ -278,7 +278,7 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, s
 	return n;
 }
 
-/* Whoever polls has what it asked for: it may be about to answer, and comes back for the rest. */
+/* The poll has as many completions as it asked for: it returns now, and the thread may be about to answer. */
 static bool is_served(const struct cq_poller *poller)
 {
 	return poller && poller->got && poller->got == poller->max;
@@ -493,9 +493,9 @@ static _Thread_local struct watch {
 			     last */
 } watch;
 
-/* Where many threads of a process poll, all that an offer took may have been their turns, so short that they gave way:
- * were each to keep the processor for a share of that, turns would become the longer the more they are, and whoever is
- * awaited by all is one of them. `others`: offers that were made meanwhile. */
+/* Each of many polling threads of one process yields after a short turn, so a long sched_yield() may be the sum of
+ * their turns. If each kept the processor for a share of it, turns would grow with the number of threads, and a thread
+ * that all others wait for is one of them. `others`: calls of sched_yield() by other threads meanwhile. */
 static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 {
 	if (!others)
@@ -503,9 +503,9 @@ static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 	return took * l->processors < others * TURN ? 0 : min_of(took / SHARE, KEEP);
 }
 
-/* A thread that polls in vain lets others run from time to time: whoever is to answer may be waiting for this very
- * processor. Costs nothing to speak of where nobody waits, and a time slice per round trip where somebody does. But a
- * thread that has other work between its polls, as most have, would hardly get to it beside programs that compute. */
+/* A thread whose polls find nothing calls sched_yield() from time to time: the process that is to answer may be waiting
+ * for this processor. On a free processor that costs next to nothing; else a time slice per round trip. A thread that
+ * has other work between its polls would hardly get to it beside processes that compute, so it does not yield. */
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
 	uint32_t mine, others;

@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "loop/loop.h"
 
-#define SIGNALS	    64		 /* 1 .. 64; a set of them is a word */
-#define FRESH	    (100 * MSEC) /* to ask for all handlers takes 4 us */
-#define DESCRIPTORS 8		 /* sets that a program has at different times; beyond that, a signal ends the wait */
+#define SIGNALS	    64		 /* 1 .. 64; a set of them is one word */
+#define FRESH	    (100 * MSEC) /* reading all handlers takes 4 us */
+#define DESCRIPTORS 8 /* different signal sets that a program has over time; beyond that, a signal ends the wait */
 
 static uint64_t signal_bit(int sig)
 {
@@ -56,7 +56,7 @@ static uint64_t signals_handled(bool wanted)
 	return bits;
 }
 
-/* Signals that a thread causes itself are never held up. */
+/* Signals that a thread causes itself are never blocked. */
 static uint64_t signals_held(const sigset_t *own)
 {
 	sigset_t now;
@@ -67,10 +67,10 @@ static uint64_t signals_held(const sigset_t *own)
 
 /* ---- descriptors ---- */
 
-/* A signalfd shows what waits for the thread that asks: so one for each set will do for all threads, and for children.
- */
+/* A signalfd shows the signals that are pending for the thread that reads it: one for each set is enough for all
+ * threads, and for children. */
 static struct {
-	_Atomic int fd; /* one more than the descriptor; 0: free, -1: about to be one, or none can be had */
+	_Atomic int fd; /* the descriptor + 1; 0: free; -1: one is being made, or none can be had */
 	uint64_t bits;
 } descriptors[DESCRIPTORS];
 
@@ -85,7 +85,7 @@ static int descriptor_open(uint64_t bits)
 	return high_fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/* -1: there is none. */
+/* -1: none. */
 static int descriptor_of(uint64_t bits)
 {
 	for (size_t i = 0; i < DESCRIPTORS; i++) {
@@ -99,14 +99,14 @@ static int descriptor_of(uint64_t bits)
 			continue;
 		descriptors[i].bits = bits;
 		fd = descriptor_open(bits);
-		/* release: whoever finds the descriptor sees its set */
+		/* release: a thread that finds the descriptor sees its set */
 		atomic_store_explicit(&descriptors[i].fd, fd < 0 ? -1 : fd + 1, memory_order_release);
 		return fd;
 	}
 	return -1;
 }
 
-/* A program that closes all descriptors closes these as well, and the number may be another file's by now. */
+/* A program that closes all descriptors closes these as well, and the number may be another file's now. */
 static bool is_signalfd(int fd)
 {
 	char path[32], name[32];
@@ -129,7 +129,7 @@ static void descriptor_forget(int fd)
 
 /* ---- sleeping ---- */
 
-static _Atomic uint64_t restarting; /* signals with such handlers, as it was ... */
+static _Atomic uint64_t restarting; /* signals whose handlers have SA_RESTART, as they were ... */
 static _Atomic uint64_t asked;	    /* ... at this time; ns */
 
 static uint64_t signals_restarting(uint64_t now)
@@ -186,12 +186,12 @@ int restart_heed(const sigset_t *own)
 		ends |= handler_of(sig, &restarts) && !restarts;
 	}
 	if (ppoll(NULL, 0, &(struct timespec){0}, &mask) >= 0 || errno != EINTR)
-		return 0; /* another thread has taken it, or it does nothing */
+		return 0; /* another thread has taken it, or it has no effect */
 	return ends ? -EINTR : 0;
 }
 
 int restart_verdict(const sigset_t *own)
 {
-	atomic_store_explicit(&asked, 0, memory_order_relaxed); /* handlers are not what they were */
+	atomic_store_explicit(&asked, 0, memory_order_relaxed); /* handlers have changed */
 	return signals_handled(false) & signals_held(own) ? -EINTR : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Running QPs: what the engine makes is sent while qp->lock is held, so packets of one QP leave in order. */
+/* Runs QPs: sends what the engine makes while qp->lock is held, so that packets of one QP leave in order. */
 #include <stdlib.h>
 
 #include "base/trace.h"
@@ -8,14 +8,14 @@
 #include "loop/local_peer.h"
 #include "loop/transmit.h"
 
-#define READY_BATCH 64u	   /* QPs that one call runs */
-#define QP_BUDGET   16384u /* no QP's window is limited to less */
+#define READY_BATCH 64u	   /* QPs that one call runs at most */
+#define QP_BUDGET   16384u /* bytes: the smallest limit of a QP's window */
 #define TICK_SHIFT  20	   /* a tick is 2^20 ns */
 
-/* What a thread needs to run QPs; made when it first does. */
+/* What a thread needs to run QPs; made at its first use, freed when the thread ends. */
 struct worker {
 	struct tx_batch batch;
-	bool cut; /* a payload of the tx batch could not be read, so that no more of it is sent but ACKs */
+	bool cut; /* the payload of a packet could not be read: of the rest of the tx batch, only ACKs are sent */
 	struct link_tx tx[BATCH_PACKETS];
 };
 
@@ -55,20 +55,20 @@ static struct link_tx link_tx_of(const struct tx_batch *batch, const struct tx *
 	};
 }
 
-/* Whether a packet of the tx batch is not to be sent, as one before it could not be. */
+/* Whether a packet of the tx batch must not be sent, because an earlier one could not be. */
 static bool is_cut(const struct worker *w, const struct packet *p)
 {
 	return unlikely(w->cut) && OPERATION(p->opcode) != OP_ACKNOWLEDGE;
 }
 
-/* The application has unmapped the memory. */
+/* The application has unmapped the payload's memory. */
 static void cut(struct worker *w, struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	w->cut = true;
 	engine_unreadable(qp, tx);
 }
 
-/* Those that are collected, and stay with their tx batch. */
+/* Sends the `count` packets collected in w->tx. */
 static void send_collected(struct worker *w, struct qp *qp, struct link *link, uint32_t count) REQUIRES(qp->lock)
 {
 	uint32_t done = transmit(link, w->tx, count);
@@ -80,8 +80,8 @@ static void send_collected(struct worker *w, struct qp *qp, struct link *link, u
 			cut(w, qp, container_of(w->tx[i].packet, struct tx, packet));
 }
 
-/* Whether a packet goes into its local peer's ring: requests when all that went by udp has arrived; answers at any
- * time: those that are late tell nothing new. */
+/* Whether a packet goes into its local peer's ring. Requests do when all packets sent by udp have arrived; answers
+ * always do: one that is overtaken tells nothing new. */
 static bool goes_near(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	return qp->req.lossless || !(opcode_info[tx->packet.opcode].flags & IS_REQUEST);
@@ -105,14 +105,13 @@ static void send_datagram(struct worker *w, struct qp *qp, const struct tx *tx) 
 		cut(w, qp, tx);
 }
 
-/* What was made for a ring is too large for the network, or means nothing there: it was for a local peer that is gone.
- */
+/* A packet made for a ring may be too large for the network, or mean nothing there: the local peer is gone since. */
 static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	return tx->packet.length > qp->mtu || tx->packet.pieces;
 }
 
-/* With qp->lock, and that of the local peer if there is one. */
+/* Called with qp->lock held, and the local peer's lock if there is one. */
 NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near)
 {
 	struct tx_batch *batch = &w->batch;
@@ -130,8 +129,7 @@ NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct 
 			send_datagram(w, qp, tx);
 		} else if (near && goes_near(qp, tx)) {
 			send_near(w, qp, near, tx);
-		} else if (likely(tx->path->port &&
-				  !is_too_large(qp, tx))) { /* without a port it is on its way to RESET */
+		} else if (likely(tx->path->port && !is_too_large(qp, tx))) { /* no port: the QP is moving to RESET */
 			if (tx->path->port != port && n)
 				send_collected(w, qp, port->link, n);
 			n = tx->path->port != port ? 0 : n;
@@ -143,7 +141,7 @@ NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct 
 		send_collected(w, qp, port->link, n);
 }
 
-/* Counts the QPs that send; each gets its share of the buffers between us and our peers. */
+/* Counts the QPs that send; each gets its share of the buffers between this process and its peers. */
 uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now)
 {
 	uint32_t tick = now >> TICK_SHIFT, n;
@@ -162,7 +160,7 @@ uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now)
 	return max_of(atomic_load_explicit(&l->budget, memory_order_relaxed) / max_of(n, 1u), QP_BUDGET);
 }
 
-/* A timer that fires earlier will do: it is set again then. */
+/* A timer set to an earlier time is kept: when it fires, it is set again. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
 	uint64_t deadline = engine_deadline(qp);
@@ -174,7 +172,7 @@ void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 		helper_deadline(l, deadline);
 }
 
-/* True: the QP has no more to send than there is room for. */
+/* True: all has been sent; false: the ring is full. */
 static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
 {
 	struct worker *w = own_worker ?: make_worker();
@@ -182,7 +180,7 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 	bool more;
 
 	if (unlikely(!w))
-		return true; /* the timer comes back to it */
+		return true; /* the timer tries again */
 	near = local_enter(qp);
 	w->batch.now = now;
 	w->batch.delay_ack = delay_ack;
@@ -223,7 +221,7 @@ void make_ready(struct loop *l, struct qp *qp)
 		return;
 	qp->is_ready = true;
 	lock_take(&hca->ready_lock);
-	if (list_empty(&qp->ready)) /*run_ready() may have mistaken a new QP for the one that was here before */
+	if (list_empty(&qp->ready)) /* not empty if run_ready() took a new QP for an old one */
 		list_append(&hca->ready, &qp->ready);
 	atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed);
 	lock_drop(&hca->ready_lock);
@@ -261,9 +259,9 @@ bool run_ready(struct loop *l, uint64_t now)
 	uint32_t n = has_delayed_ack(l) && delayed_ack_run(l, now);
 
 	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
-		/* it may have been destroyed meanwhile, and even be another one by now: that does no harm */
+		/* the QP may have been destroyed since, and the memory may be another QP: this does no harm */
 		lock_take(&qp->lock);
-		qp->is_ready = false; /* from here on, who has something to send puts it back */
+		qp->is_ready = false; /* from here on, a thread with something to send adds it again */
 		if (qp->alive)
 			run_qp(l, qp, now, false);
 		lock_drop(&qp->lock);
@@ -271,11 +269,12 @@ bool run_ready(struct loop *l, uint64_t now)
 	return n > 0;
 }
 
-/* The port may have been closed since: then it is not among the loop's any more. */
+/* A request got no answer. `port` is only compared: it may have been closed, and is then not among the loop's
+ * ports. */
 static void heed_silence(struct loop *l, const struct port *port, uint64_t now)
 {
 	if (!lock_try(&l->receive))
-		return; /* the next time-out will do */
+		return; /* the next time-out tries again */
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (l->port[i] == port)
 			steering_silence(&l->port[i]->steered, now);
@@ -298,7 +297,7 @@ bool run_timers(struct loop *l, uint64_t now)
 
 			if (unlikely(local_is_unseen(qp)))
 				engine_postpone(qp, now);
-			engine_expire(qp, now); /* of what else is due */
+			engine_expire(qp, now); /* other deadlines may be due */
 			if (unlikely(qp->req.retries < retries))
 				silent = qp->path.port;
 			run_qp(l, qp, now, false);
@@ -316,6 +315,6 @@ void loop_run(struct qp *qp)
 
 	if (unlikely(loop_is_inert(l)))
 		return;
-	loop_posting(qp); /* so the first one that is posted finds its lane already */
+	loop_posting(qp); /* the first post finds its lane set */
 	run_qp(l, qp, clock_now(), false);
 }

@@ -10,12 +10,12 @@
 enum owner_bits {
 	OWNER_SLOT = 0xff,
 	OWNER_KIND_SHIFT = 8, /* enum gsi_claim */
-	OWNER_USED = 1 << 16, /* an entry that stands in a row: a search goes on behind it */
+	OWNER_USED = 1 << 16, /* an entry in use, or one after which a search goes on */
 };
 
 struct claim {
 	uint64_t id, address[2];
-	uint8_t slot; /* 0: nobody's */
+	uint8_t slot; /* 0: free */
 	enum gsi_claim kind;
 };
 
@@ -33,7 +33,7 @@ static struct service *entry_at(struct services *s, uint32_t i)
 	return &s->entry[i % GSI_SERVICES];
 }
 
-/* False: a row ends here. The fields are relaxed: `owner` is read first and last, and pairs with
+/* False: the sequence ends here. The fields are relaxed: `owner` is read first and last, and pairs with
  * write_entry(). */
 static bool services_read_entry(struct service *e, struct claim *c)
 {
@@ -60,7 +60,7 @@ static void write_entry(struct services *s, struct service *e, const struct clai
 			      memory_order_release);
 }
 
-/* At the end of a row, the unused entries leave it. */
+/* At the end of a sequence, unused entries are marked as never used. */
 static void clear_entry(struct services *s, uint32_t i)
 {
 	struct service *e = entry_at(s, i);
@@ -82,7 +82,7 @@ static bool equal(const uint64_t a[2], const uint64_t b[2])
 	return a[0] == b[0] && a[1] == b[1];
 }
 
-/* Whether `wide` is a wildcard that has the address in it, or the address itself. */
+/* Whether `wide` is the address itself, or a wildcard that includes it. */
 static bool services_covers(const uint64_t wide[2], const uint64_t narrow[2])
 {
 	union ibv_gid w, n;
@@ -158,7 +158,7 @@ void services_forget(struct services *s, uint8_t slot)
 	struct claim c;
 
 	if (!atomic_load_explicit(&s->used, memory_order_relaxed))
-		return; /* and the pages of the table are never touched */
+		return; /* so the pages of the table are never touched */
 	for (uint32_t i = 0; i < GSI_SERVICES; i++)
 		if (services_read_entry(entry_at(s, i), &c) && c.slot == slot)
 			clear_entry(s, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which process has which service id at which address: a table in the memory that the processes of one user
- * share (steering.h). Who changes it holds that memory's lock; anybody may read it at any time. An entry of a
- * process that has died is as good as none, and goes when somebody else wants its place. */
+/* A table that says which process has which service id at which address. It lies in the memory that the processes
+ * of one user share (steering.h). A process that changes it holds that memory's lock; any process may read it at
+ * any time. The entry of a dead process does not count, and another process may overwrite it. */
 #ifndef UROCE_SERVICES_H
 #define UROCE_SERVICES_H
 
@@ -9,23 +9,23 @@
 
 #include "loop/gsi.h"
 
-/* All zeros: never used. Atomic, as readers hold no lock: they look at `owner` before and after the rest. */
+/* All zeros: never used. Atomic, as readers hold no lock: they compare `owner` before and after they read the rest. */
 struct service {
-	_Atomic uint32_t owner; /* enum owner_bits: 0 of an entry that others may follow in the row */
+	_Atomic uint32_t owner; /* enum owner_bits; 0: a free entry, after which used ones may follow */
 	_Atomic uint64_t id;
-	_Atomic uint64_t address[2]; /* as it stands in a GID */
+	_Atomic uint64_t address[2]; /* as in a GID */
 };
 
 struct services {
-	_Atomic uint32_t used; /* entries that stand in a row; relaxed: who has the lock changes it */
+	_Atomic uint32_t used; /* length of the part in use; relaxed: changed with the lock held */
 	struct service entry[GSI_SERVICES];
 };
 
-/* See gsi_claim(): 0, -EADDRINUSE or -ENOSPC. `is_alive` says whether a slot's process lives. */
+/* See gsi_claim(): 0, -EADDRINUSE or -ENOSPC. `is_alive`: whether the process of a slot lives. */
 int services_claim(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
 		   bool (*is_alive)(uint8_t slot));
 void services_release(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id);
-/* What an earlier process in this slot has left. */
+/* Removes the entries of an earlier process in this slot. */
 void services_forget(struct services *s, uint8_t slot);
 /* See gsi_owner(). Needs no lock. */
 uint8_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint8_t slot));

@@ -13,7 +13,7 @@
 
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
 {
-	char *name = address->sun_path + 1; /* an abstract name starts with a zero byte and has no end but its length */
+	char *name = address->sun_path + 1; /* an abstract name starts with a zero byte and ends only by its length */
 	size_t room = sizeof(address->sun_path) - 1;
 	va_list args;
 	int n;
@@ -40,7 +40,7 @@ int slots_probe(void)
 bool slots_have(int probe, uint8_t number)
 {
 	struct sockaddr_un address;
-	/* what else may go wrong says nothing of it */
+	/* other errors say nothing about the process */
 	bool dead = probe >= 0 && connect(probe, (struct sockaddr *)&address, slot_address(&address, number)) &&
 		    errno == ECONNREFUSED;
 
@@ -74,11 +74,11 @@ static int open_slot(struct slot *slot)
 	int one = 1;
 
 	slot->fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	/* who sends is checked: see handover_receive() */
+	/* senders are checked: see handover_receive() */
 	return slot->fd < 0 || setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ? -errno : 0;
 }
 
-/* Any user's process may have such names. */
+/* A process of any user may have bound such names. */
 static void say_slots_taken(void)
 {
 	struct sockaddr_un address;
@@ -101,8 +101,8 @@ int slot_claim(struct slot *slot)
 
 	if (open_slot(slot))
 		goto err;
-	/* start at the process id: so the number of one that has just died rests for a while, and a late packet for
-	 * it finds nobody */
+	/* starts at the process id: so the slot of a process that has just died stays free for a while, and a late
+	 * packet for it reaches no process */
 	for (unsigned i = 0; i < SLOTS; i++) {
 		struct sockaddr_un address;
 		uint8_t number = 1 + ((unsigned)getpid() + i) % SLOTS;

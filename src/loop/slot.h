@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A slot is the number, 1..255, of a process among all that run uroce in this network namespace: the top byte of its
- * QPNs. It is claimed by binding an abstract AF_UNIX datagram socket, whose name's scope is the network namespace, as
- * is that of UDP port 4791: the kernel makes the claim atomic, and drops it when the process dies, however it dies.
- * The same socket takes in packets that reached the wrong process (see handover.h). */
+/* A slot is the number, 1..255, of a process among all that run uroce in this network namespace: the top byte of
+ * its QPNs. A process claims it by binding an abstract AF_UNIX datagram socket, whose name has the network
+ * namespace as its scope, like UDP port 4791. The kernel makes the claim atomic, and drops it when the process
+ * dies. The same socket receives packets that reached the wrong process (see handover.h). */
 #ifndef UROCE_SLOT_H
 #define UROCE_SLOT_H
 
@@ -19,23 +19,24 @@ struct slot {
 	int fd;
 };
 
-/* 0, -EUSERS (255 processes are here already) or what socket(2) said. */
+/* 0, -EUSERS (all 255 slots are taken) or the error of socket(2). */
 int slot_claim(struct slot *slot);
 void slot_release(struct slot *slot);
 
-/* The address of whoever has that slot. */
+/* The socket address of the process that has that slot. */
 socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 
 /* Whether a process has that slot. */
 bool slot_is_alive(uint8_t number);
-/* The same for who asks after many: a socket to do so, which the caller closes. -1 will do: then all may be alive. */
+/* The same for many slots: slots_probe() makes a socket for it, which the caller closes. If it is -1, slots_have()
+ * may say that all are alive. */
 int slots_probe(void);
 bool slots_have(int probe, uint8_t number);
 
-/* Of a connection: 0, or -EACCES: at the other end is another user. `pid` may be NULL. */
+/* The user at the other end of a connection: 0 if it is our own; -EACCES if it is another. `pid` may be NULL. */
 int slot_check_user(int connection, pid_t *pid);
 
-/* An abstract name: "uroce/" and what the format says. */
+/* An abstract name: "uroce/" and the formatted text. */
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -23,31 +23,31 @@
 #include "loop/services.h"
 #include "wire/cm_mad.h"
 
-#define REGISTRY_NAME	"uroce-registry-6" /* the number is the layout's */
-#define GROUPS		64		   /* addresses that are steered; packets of more are handed over */
+#define REGISTRY_NAME	"uroce-registry-6" /* the number is the layout's version */
+#define GROUPS		64		   /* addresses that are steered; packets to others are handed over */
 #define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
-#define MAD_ATTRIBUTE	36		   /* behind BTH and DETH, in the MAD header: which message it is ... */
-#define MAD_DATA	44		   /* ... and the message, behind the header */
+#define MAD_ATTRIBUTE	36		   /* after BTH and DETH, in the MAD header: the kind of message ... */
+#define MAD_DATA	44		   /* ... and the message, after the header */
 #define MAD_SERVICE	(MAD_DATA + 12)	   /* of REQ and SIDR_REQ: the lower half of the service id */
-#define LOCK_PATIENCE	(2 * SEC)	   /* its holder may have been stopped by a debugger */
+#define LOCK_PATIENCE	(2 * SEC)	   /* the lock's holder may have been stopped by a debugger */
 #define ANSWER_MS	200
-#define STRAYS		4	    /* this many show that it was no packet under way during a change ... */
-#define REPAIR_INTERVAL (10 * MSEC) /* ... and it need not be tried more often than this */
+#define STRAYS		4	    /* as many cannot all have been in flight during a change ... */
+#define REPAIR_INTERVAL (10 * MSEC) /* ... and repairs are no more frequent than this */
 
 struct member {
-	uint64_t inode; /* of its socket: tells a dead one from its successor in the same slot */
+	uint64_t inode; /* of its socket: tells a dead process from its successor in the same slot */
 	uint8_t slot;
 };
 
-/* Guarded by names_lock(), but for the generation. */
+/* Guarded by names_lock(), except the generation. */
 struct group {
 	union ibv_gid gid;
 	_Atomic uint32_t generation; /* counts changes; relaxed: a hint */
-	uint32_t count;		     /* 0: the row is free */
+	uint32_t count;		     /* 0: the entry is free */
 	struct member member[SLOTS];
 };
 
-/* Guarded by names_lock(). Those that there is no room for, and what a dead process leaves here, cost a handover. */
+/* Guarded by names_lock(). A listener for which there is no room, or that a dead process left, costs a handover. */
 struct listeners {
 	uint32_t count;
 	struct steering_listener listener[STEERING_LISTENERS];
@@ -59,8 +59,8 @@ struct registry {
 	struct services services;
 };
 
-/* Broken processes of this user may have written anything there, and go on to: counts are read once, and are no more
- * than there is room for. */
+/* Broken processes of this user may have written anything here, and may go on: counts are read once, and limited to
+ * the room there is. */
 static uint32_t group_count(const struct group *g)
 {
 	return min_of(*(const volatile uint32_t *)&g->count, (uint32_t)SLOTS);
@@ -78,9 +78,9 @@ static struct registry *registry_of(struct steering *s)
 
 /* ---- the program ---- */
 
-/* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a message of connection
- * management names its receiver (IBTA 12.6: the second one; in SIDR_REP the first). What begins a connection has none,
- * and jumps to where services are looked at. */
+/* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a connection management
+ * message names its receiver (IBTA 12.6: the second id; in SIDR_REP the first). A message that begins a connection
+ * has none, and jumps to the test of services. */
 enum { TO_SERVICES = 10 };
 static const struct sock_filter slot_of[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE),	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
@@ -101,15 +101,15 @@ static void emit(struct program *p, struct sock_filter instruction)
 	p->code[p->length++] = instruction;
 }
 
-/* If what was loaded is `value`, it goes to that place. */
+/* If the loaded value is `value`, the packet goes to that place. */
 static void emit_place(struct program *p, uint32_t value, uint32_t place)
 {
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, place));
 }
 
-/* There is no such place: who gets the packet hands it over. Any one, and another one the next time: the kernel's own
- * choice would be the same for ever, and that process may be stopped. */
+/* No place matches: the process that gets the packet hands it over. A place at random, and another one the next
+ * time: the kernel's own choice would always be the same, and that process may be stopped. */
 static void emit_any(struct program *p, uint32_t count)
 {
 	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM));
@@ -117,7 +117,7 @@ static void emit_any(struct program *p, uint32_t count)
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 }
 
-/* If what was loaded is `value`, it goes to that process, if that is here. */
+/* If the loaded value is `value`, the packet goes to the process with that slot, if it has a place. */
 static void emit_process(struct program *p, const struct steering_order *o, uint32_t value, uint8_t slot)
 {
 	const uint8_t *place = memchr(o->slots, slot, o->count);
@@ -146,7 +146,7 @@ uint16_t steering_program(const struct steering_order *o, struct sock_filter out
 	return p.length;
 }
 
-/* Without it (a kernel that does not let us), packets are handed over. */
+/* Without the program (the kernel may refuse it), packets are handed over. */
 static void steering_attach(struct steering *s, const struct group *g, int fd)
 {
 	struct registry *r = registry_of(s);
@@ -161,7 +161,7 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
 	struct sock_fprog program = {.filter = code};
 
 	if (order.count < 2)
-		return; /* one socket gets everything */
+		return; /* a single socket gets everything */
 	for (uint32_t i = 0; i < order.count; i++)
 		slots[i] = g->member[i].slot;
 	program.len = steering_program(&order, code);
@@ -170,13 +170,13 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
 
 /* ---- the lock ---- */
 
-/* A name that one process at a time can bind. Any user can bind it, though: while another one has it, and in any case,
- * the registry is locked as well, which only processes of this user have. */
+/* A name that one process at a time can bind. Any user can bind it, though. So the registry, which only processes
+ * of this user have, is always locked as well. */
 
-#define FOREIGN_TRIES 10 /* in vain and in a row: then it is asked whose the name is */
+#define FOREIGN_TRIES 10 /* failed tries in a row: then it checks which user has the name */
 
-static _Atomic bool names_locked; /* by a thread of this process. Acquire and release, with each other */
-static int locked_memory = -1;	  /* of the registry that it has locked: guarded by the lock */
+static _Atomic bool names_locked; /* by a thread of this process. Acquire and release pair with each other */
+static int locked_memory = -1;	  /* the memfd of the registry that it has locked. Guarded by the lock */
 
 static bool names_wait(uint64_t give_up)
 {
@@ -188,7 +188,7 @@ static bool names_wait(uint64_t give_up)
 
 static void say_foreign(const struct sockaddr_un *address, socklen_t size, uid_t uid)
 {
-	static _Atomic bool said; /* relaxed: once is enough */
+	static _Atomic bool said; /* relaxed: one message is enough */
 
 	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
 		log_warn("user %u has bound the abstract AF_UNIX name @%.*s, by which processes of user %u find each "
@@ -198,11 +198,11 @@ static void say_foreign(const struct sockaddr_un *address, socklen_t size, uid_t
 			 geteuid());
 }
 
-/* A socket that has the name, or that has none because another user has it; or -1: its holder does not let go. Nothing
- * tells when a name becomes free, so ask again. */
+/* A socket that has the name, or one without it because another user has the name; or -1: its holder does not
+ * release it. Nothing signals that a name is free, so this polls. */
 static int bind_lock(uint64_t give_up)
 {
-	static _Atomic uint32_t vain; /* tries in a row. Relaxed: a hint */
+	static _Atomic uint32_t vain; /* failed tries in a row. Relaxed: a hint */
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
 	socklen_t size = slot_abstract(&address, "%u/lock", geteuid());
@@ -227,14 +227,14 @@ static int bind_lock(uint64_t give_up)
 	return fd;
 }
 
-/* It goes with the process, however that ends. False: its holder does not let go. */
+/* The kernel drops this lock when the process ends. False: its holder does not release it. */
 static bool lock_memory(int memory, uint64_t give_up)
 {
 	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	while (memory >= 0 && fcntl(memory, F_SETLK, &whole)) {
 		if (errno != EAGAIN && errno != EACCES)
-			return true; /* it knows no locks: the name has to do */
+			return true; /* this kernel cannot lock it: the name has to do */
 		if (!names_wait(give_up))
 			return false;
 	}
@@ -255,7 +255,7 @@ static void names_unlock(int lock)
 	close(lock);
 }
 
-/* What names_unlock() wants, or -1: its holder does not let go. */
+/* Returns the lock for names_unlock(), or -1: its holder does not release it. */
 static int names_lock(const struct steering *s, uint64_t patience)
 {
 	uint64_t give_up = clock_now() + patience;
@@ -277,8 +277,8 @@ static int names_lock(const struct steering *s, uint64_t patience)
 
 /* ---- the mirror ---- */
 
-/* Rows are taken from the first on, so behind one that never was there is none: each has a page of its own, which to
- * look at would cost a fault. */
+/* Entries are taken in order, so after one that was never used all are unused. Each has a page of its own, and
+ * reading it would cost a page fault. */
 static bool never_was(const struct group *g)
 {
 	return !g->count && !atomic_load_explicit(&g->generation, memory_order_relaxed);
@@ -301,7 +301,7 @@ static struct group *steering_find_group(struct registry *r, const union ibv_gid
 	return spare;
 }
 
-/* Its place; SLOTS: it has none. */
+/* Its place; SLOTS: none. */
 static uint32_t steering_find_member(const struct group *g, uint8_t slot)
 {
 	uint32_t count = group_count(g);
@@ -317,7 +317,7 @@ static void changed(struct group *g)
 	atomic_fetch_add_explicit(&g->generation, 1, memory_order_relaxed);
 }
 
-/* What the kernel does when the socket at that place is closed. */
+/* Does what the kernel does when the socket at that place is closed. */
 static void steering_remove_member(struct group *g, uint32_t place)
 {
 	uint32_t count = group_count(g);
@@ -334,7 +334,7 @@ struct inodes {
 	uint64_t *inode;
 };
 
-/* The UDP sockets of this namespace that have our port. False: cannot know. */
+/* The UDP sockets of this namespace with our port. False: not known. */
 static bool read_inodes(struct inodes *list, const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -377,8 +377,8 @@ static uint64_t steering_inode_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-/* Takes the dead out of the mirror. In which order they died nobody knows; if that was another one, the packets
- * that go astray will tell. */
+/* Removes dead processes from the mirror. The order of their deaths is not known; if it was another one, misrouted
+ * packets will show it. */
 static bool prune(struct group *g)
 {
 	struct inodes alive = {0};
@@ -411,7 +411,7 @@ static struct registry *map_registry(int memory)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* `service` 0: all of that process. */
+/* `service` 0: all services of that process. */
 static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service)
 {
 	uint32_t count = listeners_count(l);
@@ -422,7 +422,7 @@ static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service
 	l->count = count;
 }
 
-/* Whoever had this slot before is dead, and has not put away its things. 0 or -EACCES. */
+/* Removes what an earlier process in this slot, now dead, has left. 0 or -EACCES. */
 static int take_registry(struct steering *s, int memory)
 {
 	struct registry *r = map_registry(memory);
@@ -462,7 +462,7 @@ static int memory_of_process(pid_t pid)
 	return memory;
 }
 
-/* From its helper thread: works between containers that do not see each other's processes. */
+/* From the helper thread of a process: works between containers that do not see each other's processes. */
 static int memory_by_asking(int fd)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -502,8 +502,8 @@ pid_t steering_process(uint8_t slot)
 	return who.pid;
 }
 
-/* 0: *s has the registry; -ENOENT: that process has none for us; -EPERM: another user has its name; else it could not
- * be had. */
+/* 0: *s has the registry; -ENOENT: that process has none for this user; -EPERM: another user has its name; else the
+ * registry could not be had. */
 static int registry_from(struct steering *s, uint8_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
@@ -542,8 +542,8 @@ static uint64_t netns_of(const char *pid)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
-/* From whichever process of this user and network namespace has it: where another user has the name by which one would
- * offer it. */
+/* From any process of this user and network namespace that has it: for when another user has the name at which the
+ * registry would be offered. */
 static void registry_from_any(struct steering *s)
 {
 	DIR *list = opendir("/proc");
@@ -554,10 +554,10 @@ static void registry_from_any(struct steering *s)
 		pid_t pid = atoi(e->d_name);
 		int memory = -1;
 
-		if (pid > 0 && pid != getpid() && netns_of(e->d_name) == here) /* of others' processes: 0 */
+		if (pid > 0 && pid != getpid() && netns_of(e->d_name) == here) /* 0 for processes of other users */
 			memory = memory_of_process(pid);
 		if (memory >= 0)
-			take_registry(s, high_fd(memory)); /* if it is this user's */
+			take_registry(s, high_fd(memory)); /* if it belongs to this user */
 	}
 	if (list)
 		closedir(list);
@@ -581,12 +581,12 @@ static void offer_registry(struct steering *s)
 		close(fd);
 		fd = -1;
 	}
-	/* pairs with steering_serve(), in the helper thread: with the socket it sees `memory` */
+	/* pairs with steering_serve() in the helper thread, which then sees `memory` */
 	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
-/* Under the lock: whoever has the registry offers it, so if nobody does there is none. Whoever began just before us has
- * a slot just below ours. */
+/* Under the lock: each process that has the registry offers it, so if none does there is none. The process that
+ * began last usually has the slot below ours. */
 static void find_registry(struct steering *s)
 {
 	int probe = slots_probe();
@@ -630,7 +630,7 @@ void steering_serve(struct steering *s)
 		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(s->memory))};
 	memcpy(CMSG_DATA(c), &s->memory, sizeof(s->memory));
 	if (who.uid == geteuid())
-		sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not wait for it does not get it */
+		sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* a process that does not wait for it does not get it */
 	close(fd);
 }
 
@@ -687,9 +687,9 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 	return err;
 }
 
-/* The program for those who stay is put in place by the socket that goes: afterwards it would take another process.
- * In between, packets for the one that moves into this place arrive here: `drain` hands them over. So it does with what
- * came here because nobody steers. */
+/* The socket that closes installs the program for those that stay: afterwards that would take another process.
+ * Until then, packets for the socket that moves into this place arrive here, and `drain` hands them over. So it
+ * does with packets that came here because no process steers. */
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 {
 	struct steering *s = place->steering;
@@ -706,7 +706,7 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 	names_unlock(lock);
 }
 
-/* We stand where the program expects the socket of `slot`: so the two change places in the mirror. */
+/* Our socket is where the program expects the one of `slot`: so the two change places in the mirror. */
 static void correct(struct group *g, uint8_t own, uint8_t slot)
 {
 	uint32_t mine = steering_find_member(g, own), theirs = steering_find_member(g, slot);
@@ -723,7 +723,7 @@ static void correct(struct group *g, uint8_t own, uint8_t slot)
 static void repair(struct steered *place, uint8_t slot)
 {
 	struct steering *s = place->steering;
-	int lock = names_lock(s, 0); /* packets wait: who holds it is repairing as well */
+	int lock = names_lock(s, 0); /* packets wait, so this does not: the lock's holder is repairing as well */
 	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 
 	if (g && g->count) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DELEGATES_REAP 64 /* so often, those whose owners have died go */
+#define DELEGATES_REAP 64 /* packets between two checks for delegates whose owners have died */
 
 /* ---- the owner ---- */
 
@@ -35,7 +35,7 @@ static void delegation_pass(struct loop *l, const struct qp *qp, uint8_t slot, c
 	handover_pass(&l->handover, &l->slot, slot, &h, p, from);
 }
 
-/* The responder goes to where this packet wants it. */
+/* Moves the responder to the process that this packet needs. */
 static void delegation_move(struct loop *l, struct qp *qp, uint8_t to, const struct packet *p) REQUIRES(qp->lock)
 {
 	struct xrc_delegation *a = &qp->xrc->delegation;
@@ -52,14 +52,14 @@ static void delegation_move(struct loop *l, struct qp *qp, uint8_t to, const str
 		engine_resume(qp, p->psn, msn);
 }
 
-/* The delegate's process has died: what it has reported is all that was acknowledged. If it was in the middle of a
- * message, the rest of that is refused here, as it has lost its SRQ. */
+/* The delegate's process has died: all that was acknowledged is in its last report. If it was in the middle of a
+ * message, the rest of that is refused here, as the message has lost its SRQ. */
 static void delegation_recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
 	struct xrc_delegation *a = &qp->xrc->delegation;
 
 	if (slot_is_alive(a->to)) {
-		l->handover.dead = 0; /* another has its number */
+		l->handover.dead = 0; /* another process has its slot */
 		return;
 	}
 	engine_resume(qp, a->expected, a->msn);
@@ -75,7 +75,7 @@ static void delegation_ask(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 	handover_ask(&l->handover, &l->slot, qp->xrc->delegation.to, &ask);
 }
 
-/* To a slot, 0: to our own engine. True: it is not for that. */
+/* Passes the packet to slot `to`; 0: to this process's engine. True: not for this engine. */
 static bool delegation_give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p,
 			    const union ibv_gid *from, bool again) REQUIRES(qp->lock)
 {
@@ -84,7 +84,7 @@ static bool delegation_give(struct loop *l, const struct qp *qp, uint8_t to, con
 	return to;
 }
 
-/* Whom the SRQ is of; nobody's is ours to refuse. */
+/* The process of the SRQ. A packet for an SRQ that no process has is refused by this process. */
 static uint8_t process_of_srq(const struct loop *l, const struct qp *qp, uint32_t srqn) REQUIRES(qp->lock)
 {
 	uint8_t slot = srqn >> 16;
@@ -119,7 +119,7 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	rests = a->to ? a->rests : engine_rests(qp);
 	ahead = psn_diff(p->psn, expected);
 	if (ahead <
-	    0) { /* data are asked for where they are; all else is acknowledged by whoever is the last to know */
+	    0) { /* data are requested from the process that has them; all else is acknowledged by the last delegate */
 		bool answered = flags & (IS_READ | IS_ATOMIC);
 
 		return delegation_give(l, qp, answered ? to : a->to, p, from, answered);
@@ -128,10 +128,13 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 		delegation_move(l, qp, to, p);
 		return delegation_give(l, qp, to, p, from, false);
 	}
-	if (ahead == 0 && !(flags & IS_FIRST)) /* it names another SRQ than its message began with: refused there */
+	if (ahead == 0 &&
+	    !(flags &
+	      IS_FIRST)) /* the packet names another SRQ than the first of its message: the delegate refuses it */
 		return delegation_give(l, qp, a->to, p, from, false);
 	if (a->to)
-		delegation_ask(l, qp); /* and until it rests, nothing can be said; a report may be lost, too */
+		delegation_ask(l,
+			       qp); /* until the delegate rests the responder cannot move; a report may be lost, too */
 	else if (ahead > 0)
 		return false; /* a gap like any other */
 	else
@@ -168,7 +171,7 @@ out:
 
 /* ---- the process with the SRQ ---- */
 
-/* Those whose owners have died. */
+/* Destroys the delegates whose owners have died. */
 static void delegates_reap(struct loop *l)
 {
 	for (uint32_t i = l->delegates; i-- > 0;) {
@@ -196,7 +199,7 @@ static struct qp *delegate_create(struct loop *l, uint32_t qpn)
 	if (!delegate)
 		return NULL;
 	lock_take(&delegate->lock);
-	delegate->base.qp_num = qpn; /* so that nobody finds it by number but us, and completions say whose it is */
+	delegate->base.qp_num = qpn; /* so only this process finds it by number, and completions have the owner's QPN */
 	delegate->is_delegate = delegate->xrc->is_closed = true;
 	lock_drop(&delegate->lock);
 	l->delegate[l->delegates++] = delegate;
@@ -211,7 +214,7 @@ static struct qp *delegate_find(struct loop *l, uint32_t qpn)
 	return NULL;
 }
 
-/* What each step to RTR takes: an XRC target has no more. */
+/* The attributes of each step to RTR: an XRC target needs no more. */
 static const struct {
 	enum ibv_qp_state to;
 	int mask;
@@ -221,7 +224,7 @@ static const struct {
 			      IBV_QP_MIN_RNR_TIMER},
 };
 
-/* As the owner's QP once was. 0 or -errno. */
+/* With the attributes of the owner's QP. 0 or -errno. */
 static int delegate_connect(struct qp *delegate, const struct handover_pass *h) REQUIRES(delegate->lock)
 {
 	const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -244,7 +247,7 @@ static int delegate_connect(struct qp *delegate, const struct handover_pass *h) 
 	return err;
 }
 
-/* False: there is nothing to begin with. */
+/* False: the responder cannot begin. */
 static bool delegate_begin(struct loop *l, struct qp *delegate, const struct handover_pass *h) REQUIRES(delegate->lock)
 {
 	struct xrc_delegation *a = &delegate->xrc->delegation;

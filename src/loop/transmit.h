@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one way out: every packet of every link leaves here, whoever made it. Who wants to see, change or lose packets
- * that leave does it in transmit_note(). */
+/* The one way out: every packet of every link leaves here. A hook that sees, changes or drops packets that leave
+ * belongs in transmit_note(). */
 #ifndef UROCE_TRANSMIT_H
 #define UROCE_TRANSMIT_H
 
@@ -10,7 +10,7 @@
 #include "link/ring.h"
 #include "loop/local_peer.h"
 
-/* Of a packet that leaves; in the trace, what it leaves by. */
+/* What a packet leaves by, as the trace shows it. */
 enum transmit_by { BY_UDP, BY_RING };
 
 static inline __attribute__((always_inline)) void transmit_note(const struct packet *p, enum transmit_by by)
@@ -18,12 +18,13 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), by);
 }
 
-/* Sends packets in order by a link. Returns how many are done with; the rest found the socket's buffer full for long.
- * More than there are: LINK_UNREADABLE (link.h). By a local peer's ring: with its lock held, and room in the ring. */
+/* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
+ * for FULL_TRIES ms. More than `count`: LINK_UNREADABLE (link.h). For the ring of a local peer the caller holds its
+ * lock and has checked the room. */
 uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count);
 
-/* The same of a packet of the fast path, whose payload stands in its place in the ring already, behind `header` bytes
- * that this fills in: the caller has most of it in registers. */
+/* The same for a packet of the fast path, whose payload stands in the ring already, behind `header` bytes that this
+ * fills in: the caller has their values in registers. */
 static inline __attribute__((always_inline)) void transmit_placed(struct local_peer *n, struct ring_mark *at,
 								  const struct packet *p, uint32_t header,
 								  const struct path *path) REQUIRES(n->lock)

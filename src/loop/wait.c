@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a completion channel or an asynchronous event: the waiting thread receives in place of the helper, so a
+/* Waits for a completion channel or an asynchronous event: the waiting thread receives in place of the helper, so a
  * packet wakes one thread and not two. */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include "loop/internal.h"
 #include "loop/restart.h"
 
-#define SPIN  (20 * USEC) /* before sleeping: about what a wake-up costs */
-#define PORTS 15	  /* more are left to the helper */
+#define SPIN  (20 * USEC) /* before sleeping: about the cost of a wake-up */
+#define PORTS 15	  /* any more are left to the helper */
 
 static bool is_readable(int fd)
 {
@@ -34,7 +34,7 @@ static bool fds_ready(const struct loop_wait *w)
 	return w->count && poll(w->fds, w->count, 0) > 0;
 }
 
-/* 1: there it is; 0: not yet. */
+/* 1: the event has come; 0: not yet. */
 static int wait_look(const struct loop_wait *w)
 {
 	return w->done(w->arg) || fds_ready(w);
@@ -53,7 +53,7 @@ void loop_hold_signals(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &held, before);
 }
 
-/* Those that wait come now. 0, or -EINTR: a handler has run, and the wait is to end. */
+/* Lets pending signals be delivered. 0, or -EINTR: a handler has run, and the wait must end. */
 static int heed_signals(const struct loop_wait *w, const sigset_t *before)
 {
 	if (w->restarts)
@@ -63,14 +63,14 @@ static int heed_signals(const struct loop_wait *w, const sigset_t *before)
 
 /* ---- waiting ---- */
 
-/* Progress for a while. 1: there it is; 0: not yet; -EINTR. */
+/* Makes progress for a while. 1: the event has come; 0: not yet; -EINTR. */
 static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signals)
 {
 	uint64_t now = clock_now(), quiet = now, heeded = now;
 	int err;
 
 	for (;;) {
-		atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
+		atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* a hint for the helper */
 		if (progress(l, now))
 			quiet = now;
 		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
@@ -88,7 +88,7 @@ static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signa
 	}
 }
 
-/* How long to sleep; NULL: without end. */
+/* The time to sleep; NULL: without limit. */
 static const struct timespec *sleep_time(uint64_t until, struct timespec *t)
 {
 	uint64_t now = clock_now(), ns = until > now ? until - now : 0;
@@ -97,7 +97,7 @@ static const struct timespec *sleep_time(uint64_t until, struct timespec *t)
 	return until == NEVER ? NULL : t;
 }
 
-/* ppoll(2), but that a handler with SA_RESTART does not end it for the caller: then no descriptor is ready. */
+/* ppoll(2), except that a handler with SA_RESTART does not end it for the caller: then no descriptor is ready. */
 static int poll_restarting(struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals)
 {
 	struct restart r;
@@ -112,7 +112,7 @@ static int poll_restarting(struct pollfd *p, uint32_t n, uint64_t until, const s
 	return p[n].revents ? restart_woken(&r, signals) : 0;
 }
 
-/* Sleeps on the n descriptors of p, the first of which is w->wake; there is room for one more. True in *woken: that was
+/* Sleeps on the n descriptors of p, the first of which is w->wake; p has room for one more. *woken: w->wake was
  * written. */
 static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals,
 		    bool *woken)
@@ -129,12 +129,12 @@ static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uin
 		return err;
 	*woken = p[0].revents;
 	if (*woken && read(w->wake, &count, sizeof(count)) < 0 &&
-	    errno != EAGAIN) /* other threads may sleep on it, too */
+	    errno != EAGAIN) /* other threads may sleep on it as well */
 		return -errno;
 	return 0;
 }
 
-/* `p` has room for the caller's descriptors, and ours. */
+/* `p` has room for the caller's descriptors and for the loop's. */
 static uint32_t wait_gather(const struct loop_wait *w, struct pollfd *p)
 {
 	p[0] = (struct pollfd){.fd = w->wake, .events = POLLIN};
@@ -152,7 +152,7 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 
 	p[n++] = (struct pollfd){.fd = l->helper.renew, .events = POLLIN};
 	lock_take(&l->receive);
-	p[n++] = (struct pollfd){.fd = l->local.doorbells, .events = POLLIN}; /* -1 is nothing */
+	p[n++] = (struct pollfd){.fd = l->local.doorbells, .events = POLLIN}; /* poll(2) ignores -1 */
 	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
 	round = sleep_begin(l);
@@ -233,7 +233,7 @@ int loop_wait_for(const struct loop_wait *w)
 	return result;
 }
 
-/* ---- waiting for a descriptor alone ---- */
+/* ---- waiting for a descriptor only ---- */
 
 static bool tells_nothing(void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the tests of the fast path and of the short one share. */
+/* What the tests of the fast paths share. */
 #ifndef UROCE_TEST_FAST_PATH_H
 #define UROCE_TEST_FAST_PATH_H
 

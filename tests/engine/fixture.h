@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One queue pair and a peer that says exactly what a test wants it to say.
+/* One QP, and a peer that sends exactly what a test tells it to.
  *
- * The QP is 0x010000, its peer 0x123456; the QP sends from PSN 0xfffffe and expects PSN 0xfffffd first, so
- * that all that is longer than a packet or two crosses the wrap. psn() in tests is absolute: use sent_psn(n)
- * and due_psn(n). */
+ * The QP is 0x010000, its peer 0x123456. The QP sends from PSN 0xfffffe and expects PSN 0xfffffd first, so that
+ * everything longer than a packet or two crosses the wrap. psn() in tests is absolute: use sent_psn(n) and
+ * due_psn(n). */
 #ifndef ENGINE_FIXTURE_H
 #define ENGINE_FIXTURE_H
 

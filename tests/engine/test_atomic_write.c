@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ATOMIC WRITE (IBTA annex A19): eight bytes at once, answered as a READ of nothing. */
+/* ATOMIC WRITE (IBTA annex A19): eight bytes at once, answered like a READ of no bytes. */
 #include "fixture.h"
 
 #include <errno.h>

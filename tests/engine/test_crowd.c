@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Crowds: several senders of UC or UD, and receivers that are slow, with receive queues of their own or one for all.
- * What arrives is whole, in order and comes once; and where the network loses nothing, nothing is lost: flow control
- * (engine/flow.c) waits for receivers. A failure prints its seed; UROCE_SEED=n runs that one alone. */
+/* Several senders of UC or UD, and slow receivers, with receive queues of their own or one for all. Each message
+ * that arrives is whole, in order and comes once. Where the network loses nothing, nothing is lost: flow control
+ * (engine/flow.c) waits for receivers. A failure prints its seed; UROCE_SEED=n runs only that one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

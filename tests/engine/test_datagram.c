@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD (IBTA 9.8.3, 10.2.5, 11.6.2): where datagrams go, what they carry, who takes them, what fails. */
+/* UD (IBTA 9.8.3, 10.2.5, 11.6.2): where datagrams go, what they contain, which QP takes them, what fails. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams between local peers that go the fast path: as test_straight.c. */
+/* Datagrams between local peers on the fast path: the same checks as in test_fast_ring.c. */
 #include <string.h>
 
 #include "fast_path.h"

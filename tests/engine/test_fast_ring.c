@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small SENDs and WRITEs with immediate between local peers that go the fast path: they leave behind what the usual way
- * does, and what is not for them goes the usual way. Datagrams: test_straight_datagrams.c. */
+/* Small SENDs and WRITEs with immediate between local peers on the fast path: they leave the same state as the slow
+ * path, and what is not for the fast path takes the slow path. Datagrams: test_fast_datagrams.c. */
 #include <string.h>
 
 #include "fast_path.h"

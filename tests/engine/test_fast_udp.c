@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small SENDs that go to the network the fast path, and what comes from there and is taken so: they leave behind what
- * the usual way does, and what is not for them goes the usual way. */
+/* Small SENDs to the network on the fast path, and packets from there that take it: they leave the same state as
+ * the slow path, and what is not for the fast path takes the slow path. */
 #include <string.h>
 
 #include "fast_path.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flow control of UC and UD (engine/flow.c): who waits for whom, and for how long. */
+/* Flow control of UC and UD (engine/flow.c): when a sender waits for a receiver, and for how long. */
 #include <arpa/inet.h>
 #include <string.h>
 

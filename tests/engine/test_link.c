@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A QP whose packets go another way from now on: through memory, where packets are large and nothing is lost. */
+/* A QP that changes its link: to shared memory, where packets are large and nothing is lost. */
 #include <string.h>
 
 #include "fixture.h"

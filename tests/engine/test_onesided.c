@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided requests whose target can be reached from here: no packet, and in order with those that need one. And long
- * SENDs, of which only the place is sent. */
+/* One-sided operations on memory that can be accessed from here: no packet, and in order with requests that need
+ * one. And long SENDs whose packet only says where the payload lies. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A local peer's message that finds no receive: for a while its sender hears nothing, then that it may send again, or
- * that the receiver is not ready. */
+/* A local peer's message that finds no receive: for a while its sender gets no answer; then NAK_AGAIN, or the RNR
+ * NAK. */
 #include "fixture.h"
 
 #define PATIENCE (4 * MSEC)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one kernel asked of another in the captures, asked of our responder: it says what the other kernel
- * said. */
+/* The requests of one kernel to another in the captures, sent to our responder: it answers as the other kernel did. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The requester: what is posted, and what goes out (IBTA 9.7.2, 9.7.3, 10.7). */
+/* The requester: which packets each posted request becomes (IBTA 9.7.2, 9.7.3, 10.7). */
 #include <errno.h>
 #include <string.h>
 

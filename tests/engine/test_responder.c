@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The responder, rule by rule: which packets it takes, what it says to each (IBTA 9.7.4, 9.7.5). */
+/* The responder, rule by rule: which packets it accepts, and how it answers each (IBTA 9.7.4, 9.7.5). */
 #include <string.h>
 
 #include "fixture.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A QP whose receives come from a shared queue: who gets which, what is told when they run low, and what a QP
- * that fails leaves alone. */
+/* A QP with a shared receive queue: which QP gets which receive, which event reports that they run low, and what a
+ * failed QP leaves alone. */
 #include <errno.h>
 #include <string.h>
 

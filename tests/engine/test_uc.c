@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UC (IBTA 9.8.2): messages of many packets that nobody acknowledges; those that lose one are dropped whole. */
+/* UC (IBTA 9.8.2): messages of many packets without ACKs; a message that loses a packet is dropped whole. */
 #include <errno.h>
 #include <string.h>
 

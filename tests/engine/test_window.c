@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: what may be bound to what (IBTA 10.6.7), what their keys then allow, and how binding and
- * invalidating stand among other requests. */
+/* Memory windows: what may be bound to what (IBTA 10.6.7), what their keys then allow, and the order of binding and
+ * invalidating among other requests. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A network namespace for one test program: nobody else has port 4791 or a slot there. */
+/* A network namespace for one test program: no other process has port 4791 or a slot there. */
 #ifndef TESTS_NETNS_H
 #define TESTS_NETNS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// QP 1: MADs reach the process that they are for, whichever one of an address the kernel gives them to.
+// QP 1: a MAD reaches the process that it is for, to whichever process of an address the kernel gives it.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Handing packets over to the process that they are for.
+// Handover of packets to the process that they are for.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Two processes get to know each other: a greeting brings descriptors, and whatever else comes does no harm.
+// Two processes meet: a greeting brings descriptors, and anything else that comes does no harm.
 #include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The loop: attaching to addresses, who receives, who sleeps, fork. All of it twice: by udp, and by the local link (of
-// this process with itself).
+// The loop: attaching to addresses, which thread receives, which sleeps, fork. Each test runs twice: by udp, and by
+// the local link (this process with itself).
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two processes of one host, by shared memory: what one sends, the other has, whole and in order, also when it is slow;
- * and only queue pairs that are connected to it. */
+/* Two processes of one host, by shared memory: what one sends arrives at the other, whole and in order, even if
+ * that is slow; and only at QPs that are connected to the sender. */
 #include "verbs/fixture.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets that arrive by UDP: which queue pair they are given to, and which ones nobody gets. A link of the test's own
- * says what peers say. */
+/* Packets that arrive by UDP: which QP gets each, and which ones are dropped. A link of the test plays the peers. */
 #include "verbs/fixture.h"
 
 #include <arpa/inet.h>

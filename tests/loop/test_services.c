@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The table of services: who may claim what, and who is found.
+// The table of services: which claims are allowed, and which process is found.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Slots: each process has its own, and a dead one's is free again.
+// Slots: each process has its own, and the slot of a dead process is free again.
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

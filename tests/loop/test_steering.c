@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Steering: each packet reaches the process that its destination QPN names, whoever joins, leaves or dies.
+// Steering: each packet reaches the process that its destination QPN names, when processes join, leave or die.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sched.h>

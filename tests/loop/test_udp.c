@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The udp link: what goes in at one end comes out at the other, in few system calls.
+// The udp link: what is sent at one end arrives at the other, in few system calls.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/if_ether.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The room in the ring between two local peers: what the producer put there, what the consumer has read, and how much
- * of that it has told the producer, as link/ring.h does it: an eighth of the ring at a time, or when it finds nothing
- * more. */
+/* The room in the ring between two local peers: what the producer has written, what the consumer has read, and how
+ * much of that it has told the producer, as link/ring.h does it: after each eighth of the ring, or when the ring is
+ * empty. */
 #ifndef SIM_LANE_H
 #define SIM_LANE_H
 

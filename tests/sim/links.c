@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Links of UC, UD, RC with an SRQ that several share, and XRC: how they are made, and what they send. */
+/* Links of UC, UD, RC with an SRQ that several QPs share, and XRC: how they are made, and what they send. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

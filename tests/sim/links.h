@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the other services share: links, over which messages go one way, and the pools of receives that
- * they end in. links.c makes them and sends; verdict.c says whether what came is right; services.c lets it happen. One
+/* What the files of the other services share: links, each of which carries messages one way, and the pools of
+ * receives at their ends. links.c makes them and sends; verdict.c checks what arrived; services.c runs them. One
  * run at a time. */
 #ifndef SIM_LINKS_H
 #define SIM_LINKS_H

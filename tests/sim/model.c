@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has to come out: completions in order, each once, with the right values; memory as the model says. */
+/* The expected result: completions in order, each once, with the right values; memory as the model says. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A network that loses, doubles, delays, reorders and damages packets, by dice. Packets are bytes on it, ICRC
- * included: what is damaged has to be found by the ICRC. Time is virtual. */
+/* A network that loses, duplicates, delays, reorders and damages packets at random. A packet is bytes here, ICRC
+ * included: the ICRC must reveal the damage. Time is virtual. */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What goes wrong in a run, if anything: one row each. */
+/* The faults of a run: one entry each. */
 #include <string.h>
 
 #include "world.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs of the other services: UC, UD, RC with an SRQ that several share, XRC. Messages go one way, so that a model of
- * few rules will do (verdict.c). */
+/* Runs of the other services: UC, UD, RC with an SRQ that several QPs share, XRC. Messages go one way, so a model
+ * with few rules is enough (verdict.c). */
 #include <stdlib.h>
 #include <string.h>
 

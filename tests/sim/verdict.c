@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A model of few rules: each request completes once, in order; a message comes whole or not at all, at most once, in
- * order; what is reliable comes; nothing is written but what a message may write. */
+/* A model with few rules: each request completes once, in order; a message arrives whole or not at all, at most
+ * once, in order; over a reliable service it arrives; nothing is written except what a message may write. */
 #include <arpa/inet.h>
 #include <string.h>
 

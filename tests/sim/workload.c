@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What applications do: post, poll, wait; all at random. */
+/* What applications do: post, poll and wait, at random. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

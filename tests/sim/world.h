@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A simulated world: nodes with an adapter each, connections between them, a network, virtual time, and a
- * model of what has to come out. One run is one world; its seed decides everything. */
+/* A simulated world: nodes with an adapter each, connections between them, a network, virtual time, and a model of
+ * the expected result. One run is one world; its seed decides everything. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 

@@ -127,7 +127,7 @@ FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, s
 	p->acknowledges = false;
 	p->acknowledged = psn(0);
 	if (responder_owes_ack(&qp->resp, false))
-		responder_give_ack(&qp->resp, p);
+		responder_give_ack(qp, p);
 
 	if (unlikely(trace_on))
 		fast_trace_send(qp, w);

@@ -284,8 +284,11 @@ static inline bool responder_owes_ack(const struct responder *r, bool delay)
 	       (!delay || r->unacked >= ACK_PROMPT);
 }
 /* A request that leaves, between local peers, acknowledges what is due to be acknowledged. */
-static inline void responder_give_ack(struct responder *r, struct packet *request)
+static inline void responder_give_ack(struct qp *qp, struct packet *request)
 {
+	struct responder *r = &qp->resp;
+
+	trace(acknowledge, qp->base.qp_num, qp->attr.dest_qp_num, r->ack_psn.v, SYNDROME_ACK, r->msn, 0);
 	request->acknowledges = true;
 	request->acknowledged = r->ack_psn;
 	responder_owes_nothing(r);

@@ -652,7 +652,7 @@ static bool ack_along(struct qp *qp, struct tx_batch *batch)
 
 	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST))
 		return false;
-	responder_give_ack(&qp->resp, last);
+	responder_give_ack(qp, last);
 	return true;
 }
 

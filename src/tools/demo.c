@@ -309,14 +309,24 @@ static void keep_traces(void)
 		printf("The traces are in %s\n", directory);
 }
 
+/* What is traced, and which request of it is shown. */
+static const struct life {
+	const char *program, *operation, *heading;
+} lives[] = {
+	{"ibv_rc_pingpong", "SEND",
+	 "The life of one SEND of step 2 and of the RECEIVE that it takes, and where the time goes"},
+	{"ib_write_lat", "WRITE", "The life of one WRITE of step 4"},
+	{"ib_read_lat", "READ", "The life of one READ of step 4"},
+	{"ib_atomic_lat", "FETCH_ADD", "The life of one ATOMIC of step 4, a fetch and add"},
+};
+
 static void remove_traces(void)
 {
-	static const char *const file[] = {"ibv_rc_pingpong.server", "ibv_rc_pingpong.client", "ib_write_lat.server",
-					   "ib_write_lat.client"};
+	static const char *const end[] = {"server", "client"};
 	char path[PATH_MAX + 64];
 
-	for (size_t i = 0; i < ARRAY_SIZE(file); i++) {
-		snprintf(path, sizeof(path), "%s/%s", directory, file[i]);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(lives); i++) {
+		snprintf(path, sizeof(path), "%s/%s.%s", directory, lives[i / 2].program, end[i % 2]);
 		unlink(path);
 	}
 	rmdir(directory);
@@ -339,7 +349,11 @@ static int demo_perform(const struct command *command)
 	static const struct scene pingpong = {"ibv_rc_pingpong", {"-g", "0", "-n", "1000"}, "-p", true, NULL};
 	static const struct scene bandwidth = {
 		"ib_write_bw", {"-s", "65536", "-n", "20000", "-F"}, "-p", false, is_row};
-	static const struct scene latency = {"ib_write_lat", {"-s", "4096", "-n", "1000", "-F"}, "-p", true, is_row};
+	static const struct scene latency[] = {
+		{"ib_write_lat", {"-s", "4096", "-n", "1000", "-F"}, "-p", true, is_row},
+		{"ib_read_lat", {"-s", "4096", "-n", "1000", "-F"}, "-p", true, is_row},
+		{"ib_atomic_lat", {"-n", "1000", "-F"}, "-p", true, is_row},
+	};
 	static const char *const devices[] = {"uroce", "devices", NULL};
 	int status;
 
@@ -355,16 +369,14 @@ static int demo_perform(const struct command *command)
 	status = play(command, &bandwidth);
 	if (status)
 		return status;
-	heading("4. ib_write_lat: the time that one WRITE of 4096 bytes takes, with the trace on");
-	status = play(command, &latency);
-	if (status)
-		return status;
-	heading("5. The life of one SEND of step 2, and where the time goes");
-	status = show_life("ibv_rc_pingpong", "SEND");
-	if (status)
-		return status;
-	heading("6. The life of one WRITE of step 4");
-	return show_life("ib_write_lat", "WRITE");
+	heading("4. The time that one WRITE and one READ of 4096 bytes take, and one atomic, with the trace on");
+	for (size_t i = 0; i < ARRAY_SIZE(latency) && !status; i++)
+		status = play(command, &latency[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(lives) && !status; i++) {
+		heading("%zu. %s", 5 + i, lives[i].heading);
+		status = show_life(lives[i].program, lives[i].operation);
+	}
+	return status;
 }
 
 /* False, and errno. */

@@ -189,8 +189,10 @@ static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t
 		if (psn_before(p, psn_add(request->psn, request->packets - 1)))
 			return; /* a part of it */
 		conn->covered[kind]++;
-		/* a READ is answered by its own responses: an acknowledgement beyond only shows that they came */
-		if (request_reads(request))
+		/* a READ is answered by its own responses: an acknowledgement beyond only shows that they came. A
+		 * request that is complete has been acknowledged by a request of the peer, and not by a later packet.
+		 */
+		if (request_reads(request) || (request->when[COMPLETED] != NEVER && kind != COVER_USED))
 			continue;
 		add_step(j, q, record);
 		reach(request, m, e->time);

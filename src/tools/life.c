@@ -14,11 +14,11 @@
 const struct span spans[] = {
 	{"waits for the requester", POSTED, PICKED_UP},
 	{"packets are built", PICKED_UP, BUILT},
-	{"handed to the network", BUILT, SENT},
+	{"handed to the link", BUILT, SENT},
 	{"on the way", SENT, ARRIVED},
 	{"executed at the peer", ARRIVED, EXECUTED},
 	{"answer is built", EXECUTED, ANSWERED},
-	{"answer handed to the network", ANSWERED, ANSWER_SENT},
+	{"answer handed to the link", ANSWERED, ANSWER_SENT},
 	{"answer on the way", ANSWER_SENT, ANSWER_ARRIVED},
 	{"completion written", ANSWER_ARRIVED, COMPLETED},
 	{"completion polled", COMPLETED, POLLED},

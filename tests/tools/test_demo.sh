@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # `uroce demo` shows what it promises, cleans up, and tells of a failure. In a network namespace of its own, as it
 # uses port 4791.
-for program in ibv_rc_pingpong ib_write_bw ib_write_lat; do
+for program in ibv_rc_pingpong ib_write_bw ib_write_lat ib_read_lat ib_atomic_lat; do
 	command -v $program >/dev/null || { echo "no $program"; exit 77; }
 done
 if [ "$(id -u)" = 0 ] && ip netns add "ud$$" 2>/dev/null; then
@@ -24,6 +24,10 @@ must_show '1000 iters in'
 must_show 'BW average'
 must_show '^SEND of 4096 bytes'
 must_show '^WRITE of 4096 bytes'
+must_show '^READ of 4096 bytes'
+must_show '^FETCH_ADD of 8 bytes'
+must_show 'receive matched'
+must_show 'executed from here'
 must_show 'WQE POSTED'
 must_show 'CQE POLLED'
 must_show 'post to poll'

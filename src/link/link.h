@@ -30,7 +30,7 @@ struct link_tx {
 #define LINK_UNREADABLE (1u << 31)
 
 /* A packet that has arrived from the address `from`; p->to says at which of ours. From a local peer's ring, NULL unless
- * it is a datagram. Whether whoever receives wants more of them now. */
+ * it is a datagram. True if the receiver takes more packets now. */
 typedef bool link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
 
 struct link_ops {

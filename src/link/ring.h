@@ -32,9 +32,10 @@ struct ring_mark {
 
 /* The first page of the memory; each word has a line of its own. */
 struct ring_words {
-	uint64_t key;				      /* odd. Constant */
-	_Alignas(CACHE_LINE) _Atomic uint64_t head;   /* the consumer's: bytes consumed */
-	_Alignas(CACHE_LINE) _Atomic uint32_t sleeps; /* the consumer's: ring my bell. Who takes it away rings */
+	uint64_t key;				    /* odd. Constant */
+	_Alignas(CACHE_LINE) _Atomic uint64_t head; /* the consumer's: bytes consumed */
+	_Alignas(CACHE_LINE) _Atomic uint32_t
+		sleeps; /* the consumer's: it sleeps. The producer that clears it rings the doorbell */
 	_Alignas(CACHE_LINE) _Atomic uint32_t wanted; /* the producer's: tell me when there is room. The same */
 };
 

@@ -104,7 +104,7 @@ static void read_from(const struct udp *udp, union ibv_gid *gid, uint16_t *port)
 	}
 }
 
-/* The row of the sender; a newcomer takes the place of whoever stood there. */
+/* The row of the sender; a new sender replaces the one that had the row. */
 static struct udp_source *find_source(struct udp *udp)
 {
 	union ibv_gid gid;

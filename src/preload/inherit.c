@@ -18,7 +18,7 @@
 #pragma weak uroce_rsocket_attach
 #define OPS uroce_rsocket_attach
 
-struct heir {
+struct inherited_fd {
 	int fd, number; /* number < 0: it has been claimed, or declined */
 };
 
@@ -26,7 +26,7 @@ struct family {
 	struct list link;
 	int fd; /* the parent's end */
 	uint32_t count;
-	struct heir heir[];
+	struct inherited_fd inherited[];
 };
 
 /* What a child says. With a claim comes a socket, to which the bridge is sent. */
@@ -90,9 +90,9 @@ static int take_number(struct family *f, int fd)
 
 	lock_take(&lock);
 	for (uint32_t i = 0; i < f->count; i++)
-		if (f->heir[i].fd == fd) {
-			number = f->heir[i].number;
-			f->heir[i].number = -1;
+		if (f->inherited[i].fd == fd) {
+			number = f->inherited[i].number;
+			f->inherited[i].number = -1;
 		}
 	lock_drop(&lock);
 	return number;
@@ -122,8 +122,8 @@ static void end_family(struct family *f)
 	NEXT(close)(f->fd);
 	lock_drop(&lock);
 	for (uint32_t i = 0; i < f->count; i++)
-		if (f->heir[i].number >= 0)
-			OPS.detach(f->heir[i].number);
+		if (f->inherited[i].number >= 0)
+			OPS.detach(f->inherited[i].number);
 	free(f);
 }
 
@@ -167,7 +167,7 @@ static uint32_t count_rdma(void)
 
 static struct family *make_family(uint32_t count) REQUIRES(lock)
 {
-	struct family *f = malloc(sizeof(*f) + count * sizeof(*f->heir));
+	struct family *f = malloc(sizeof(*f) + count * sizeof(*f->inherited));
 	int pair[2];
 
 	if (!f || NEXT(socketpair)(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
@@ -179,7 +179,7 @@ static struct family *make_family(uint32_t count) REQUIRES(lock)
 	f->count = 0;
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds) && f->count < count; fd++)
 		if (kind_of((int)fd) == RDMA)
-			f->heir[f->count++] = (struct heir){(int)fd, INSIDE(bridge_keep((int)fd))};
+			f->inherited[f->count++] = (struct inherited_fd){(int)fd, INSIDE(bridge_keep((int)fd))};
 	return f;
 }
 

@@ -39,7 +39,7 @@ enum kind {
 	ALTERED,    /* the same, whose options may not be what they are at first */
 	EPOLL,	    /* an epoll instance */
 	NESTED,	    /* the same, and the instance itself is waited for */
-	INHERITED,  /* the parent's, connected by RDMA: heirs.h */
+	INHERITED,  /* the parent's, connected by RDMA: inherit.h */
 	PENDING,    /* the socket listens; the rsocket will, as soon as somebody waits for connections: a process that
 		     * only leaves it to its children does not keep it from them */
 	LISTENING,  /* both do */

@@ -37,7 +37,7 @@ struct message {
 	};
 };
 
-/* Who has asked, and by what. */
+/* The request that is answered: its socket and sequence number. */
 struct asker {
 	const struct nlmsghdr *request;
 	struct sockaddr_nl address;

@@ -30,7 +30,7 @@ const char *same_host_says(enum same_host_way way); /* what programs do, in a li
 /* The one line more that there is to say of it, into a buffer that the next call uses again; "": there is none. */
 const char *same_host_why(const struct same_host *h);
 
-/* Who has UDP port 4791 of an address, as /proc/net tells it. */
+/* The holder of UDP port 4791 of an address, as /proc/net tells it. */
 struct holder {
 	int sockets; /* of programs */
 	unsigned uid;

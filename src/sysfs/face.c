@@ -150,6 +150,8 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 		int error = uroce_tree_read(f->buffer, &f->node);
 
 		if (error < 0) {
+			if (!links && strstr(path, "..")) /* out of a directory that only we have */
+				f->path = *f->buffer ? f->buffer : "/";
 			if (links && directory)
 				strcat(f->buffer, "/"); /* follow_link() has left room */
 			return FACE_THEIRS;

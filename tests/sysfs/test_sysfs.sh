@@ -25,6 +25,8 @@ shows() {
 shows "cat" '4: ACTIVE' cat /sys/class/infiniband/uroce0/ports/1/state
 shows "ls" 'uroce0' ls /sys/class/infiniband
 shows "ls -l" 'crw-rw-rw- 1 root root 231, 192 Jan  1  1970 /dev/infiniband/uverbs0' ls -l /dev/infiniband/uverbs0
+shows "the way out of what only we have" '/sys/class/infiniband/../net/lo' ls -d /sys/class/infiniband/../net/lo
+shows "ls -a of it, and ls -l finds nothing missing" '0' sh -c 'ls -la /sys/class/infiniband >/dev/null; echo $?'
 shows "ls -R" '/sys/class/infiniband_verbs:
 abi_version
 uverbs0

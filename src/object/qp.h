@@ -62,7 +62,9 @@ struct requester {
 			bool rnr_wait; /* after an RNR NAK: sends nothing until rnr_until */
 			bool probe_wanted; /* send the last packet again */
 		};
-		uint32_t phase; /* all of these flags: requester_is_open() */
+		/* All of these, for requester_is_open(). They are flags and no enum: the peer may be not ready, or a
+		 * probe be due, while the link changes. */
+		uint32_t phase;
 	};
 	bool peer_spoke;  /* a request has arrived since the last one was sent: the peer may be waiting for its reply */
 	uint8_t rd_count; /* see rd_last */

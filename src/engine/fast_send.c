@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* the fast path of small SENDs to the network (engine.h): what post.c, requester.c, tx_batch.c and responder.c come to
- * when nothing else is to be seen to. */
+/* The fast path out (fast_send.h): what it does not do inline, and small SENDs by udp. An ordinary request goes through
+ * post.c, requester.c and tx_batch.c; on an idle QP this does what these come to. */
 #include <string.h>
 
 #include "engine/fast_send.h"
@@ -94,9 +94,8 @@ int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *p
 
 void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	for (; qp->sq.head != qp->sq.tail; wr = wr->next) {
+	for (; qp->sq.head != qp->sq.tail; wr = wr->next)
 		complete_posted(qp, wr, qp->sq.head++, (uint32_t)fast_length_of(wr));
-	}
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);
 }

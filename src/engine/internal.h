@@ -195,9 +195,7 @@ void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
 void completer_settle(struct qp *qp);
 
-/* onesided.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are
- * complete.
- */
+/* onesided.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are done. */
 bool onesided_possible(const struct qp *qp, const struct wqe *w);
 /* Executes the operation. False: nothing has been done, or nothing that cannot be done again; the request goes out as
  * packets. */
@@ -325,7 +323,7 @@ void patience_expire(struct qp *qp, uint64_t now);
 bool unreliable_run(struct qp *qp, struct tx_batch *batch);
 bool unreliable_can_run(const struct qp *qp);
 
-/* What earlier turns held has been sent by now: then its memory is the application's again. */
+/* What earlier tx batches held has been sent by now: then its memory is the application's again. */
 void unreliable_sent(struct qp *qp);
 
 void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx);

@@ -251,8 +251,8 @@ static inline bool fast_may_receive(const struct qp *qp)
 	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est));
 }
 
-/* Packets of a link that loses nothing come with `now` 0: by a local peer's ring, whose packets are the peer's, and of
- * the one partition. */
+/* `now` 0: by a local peer's ring, whose packets are the peer's, and of the one partition. What comes with a time for a
+ * QP that uses a ring is late, or has been declined already. */
 static inline bool fast_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 				struct cq_poller *poller)
 {
@@ -262,7 +262,8 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 		return !now && fast_receive_ud(qp, p, from, poller);
 	if (qp->transport != TRANSPORT_RC)
 		return false;
-	if (now && (!from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu || p->fecn || p->congestion))
+	if (now && (qp->req.lossless || !from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu ||
+		    p->fecn || p->congestion))
 		return false;
 	return fast_receive_rc(qp, p, now, poller);
 }

@@ -586,8 +586,10 @@ static bool read_failed(struct qp *qp, const struct response *s)
 		responder_unreadable(qp, s->psn);
 		return false;
 	}
-	qp->resp.nak = NAK_REMOTE_ACCESS;
-	qp->resp.nak_psn = s->psn;
+	if (!qp->resp.nak) { /* one that waits is about a request that the peer sends now */
+		qp->resp.nak = NAK_REMOTE_ACCESS;
+		qp->resp.nak_psn = s->psn;
+	}
 	retire_response(&qp->resp, s);
 	return false;
 }

@@ -142,9 +142,9 @@ static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r
 	ring_prepare(r, ring_round(bytes));
 }
 
-/* Something has come: whoever takes it may be about to answer, by a record that takes two lines, probably. The consumer
- * has looked there since ring_prepare(), so they are asked for again, once for each place: *last keeps it. Of any
- * thread, since nothing is touched. */
+/* Something has come: the thread that takes it may be about to answer, by a record that takes two lines, probably. The
+ * consumer has looked there since ring_prepare(), so they are asked for again, once for each place: *last keeps it. Of
+ * any thread, since nothing is touched. */
 static inline void ring_expect(const struct ring *r, const char **last)
 {
 	const char *next = atomic_load_explicit(&((struct ring *)r)->next, memory_order_relaxed);

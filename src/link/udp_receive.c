@@ -219,8 +219,8 @@ static uint32_t udp_receive_scan(const struct udp *udp, const struct udp_source 
 }
 
 /* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. *known:
- * the first one has the identification that is expected. What is no train at all, whoever sent it, costs some CRCs over
- * its bytes. */
+ * the first one has the identification that is expected. Bytes that are no train cost a bounded
+ * number of CRCs. */
 static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_source *s, uint32_t total, bool *known)
 {
 	uint32_t last = s->segment[total > SMALL_BYTES], found, anew;

@@ -10,7 +10,7 @@
 
 /* Room in the ring before a request is written, as its length is not known until then; an ACK finds some after it. */
 #define ROOM (RECORD_OVERHEAD + FAST_RING_MOST + BATCH_SPARE)
-/* Charge that is worth a train of its own: see posted(). */
+/* Charge that is worth a train of its own: see loop_posted(). */
 #define TRAIN_CHARGE 16384u
 #define SOON	     4096u	 /* charge that takes no time to speak of */
 #define SENT_LATELY  (20 * USEC) /* UC, UD: then more is to come */

@@ -45,8 +45,8 @@ struct rx {
 	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
 };
 
-/*run_qp() of a QP of which all was taken by the fast path: run when something asks for an answer, which may wait. No
- * deadline of its has become earlier. */
+/* run_qp() for a QP whose packets were all taken by the fast path. An answer is owed at most, and may wait; no deadline
+ * has become earlier. */
 static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	if (unlikely(!engine_owes_ack_alone(qp)))
@@ -57,9 +57,8 @@ static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRE
 		make_ready(l, qp);
 }
 
-/* A thread that polls may be about to answer: then the acknowledgement travels with the answer. A datagram makes
- * nothing to send. */
-/* v->qp is locked by rx_enter() */
+/* A thread that polls may be about to answer: then the ACK travels with the answer. A datagram makes nothing to send.
+ * The analysis does not see that v->qp has been locked by rx_enter(). */
 NO_LOCK_ANALYSIS static void rx_leave(struct rx *v)
 {
 	if (!v->qp)
@@ -76,7 +75,7 @@ NO_LOCK_ANALYSIS static void rx_leave(struct rx *v)
 	v->qp = NULL;
 }
 
-/* v->qp stays locked until rx_leave() */
+/* Locks the QP, until rx_leave(): the analysis knows no such span. False: there is none of that number. */
 NO_LOCK_ANALYSIS static bool rx_enter(struct rx *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
@@ -123,9 +122,8 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 	return NULL;
 }
 
-/* A credit grant goes the way that the request for it came: by the ring, or if that is full, by the network. A UD QP
- * has no path of its own, so it leaves by the address that the request came to. */
-/* with v->qp locked and l->receive held */
+/* A credit grant leaves by the link that its request came by: the ring, or if that is full, the network. A UD QP has no
+ * path of its own, so the grant leaves from the address that the request came to. v->qp is locked by rx_enter(). */
 NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
 {
 	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
@@ -150,8 +148,8 @@ static bool is_timed(const struct qp *qp, const struct packet *p)
 	       (!qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR));
 }
 
-/* When a local peer's packet came. All that this is good for, mostly, are time-outs of what is not lost. */
-/* with v->qp locked */
+/* When a local peer's packet came; mostly needed for time-outs of packets that are not lost, so roughly. v->qp is
+ * locked by rx_enter(). */
 NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
 {
 	if (unlikely(is_timed(v->qp, p)))
@@ -161,7 +159,7 @@ NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
 	return v->about;
 }
 
-/* From a ring, a packet that is brief, and local_peer_receive()'s own. */
+/* Fills in the rest of a brief packet: it is the one on the stack of local_peer_receive(). */
 static void complete_packet(const struct packet *p)
 {
 	if (p->brief)
@@ -170,8 +168,7 @@ static void complete_packet(const struct packet *p)
 
 /* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. A hook
  * that sees, changes or drops packets that arrive belongs here. A packet from a ring is tried without the time first:
- * reading the clock costs more than all the rest. */
-/* with v->qp locked */
+ * reading the clock costs more than all the rest. v->qp is locked by rx_enter(). */
 NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
 									   const union ibv_gid *from)
 {
@@ -210,7 +207,7 @@ static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid 
 	return true;
 }
 
-/* By the owner of an XRC target to us, who have the SRQ. */
+/* From the owner of an XRC target to the process with the SRQ. target_delegate() has locked v->qp. */
 NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
 					    const union ibv_gid *from)
 {
@@ -225,6 +222,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 		deliver(v, p, from);
 }
 
+/* A report of a delegate. Called through handover_ops, with l->receive held. */
 NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
 {
 	struct rx *v = arg;
@@ -233,6 +231,7 @@ NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_rep
 	target_heard(v->loop, r, v->now);
 }
 
+/* A delegate asks for its work again. Called through handover_ops, with l->receive held. */
 NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
 {
 	struct rx *v = arg;
@@ -247,8 +246,7 @@ static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *f
 	return v->qp->no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
 }
 
-/* To a multicast group: each QP in it gets the packet. */
-/* called through link_ops, with l->receive held */
+/* To a multicast group: each QP in it gets the packet. Called through link_ops, with l->receive held. */
 NO_LOCK_ANALYSIS static bool deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
@@ -284,7 +282,7 @@ static bool is_served(const struct cq_poller *poller)
 	return poller && poller->got && poller->got == poller->max;
 }
 
-/* Behind all that its sender has sent before. */
+/* A MAD comes behind all that its sender has sent before. l->receive is held. */
 NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
 	complete_packet(p);
@@ -319,7 +317,7 @@ static uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUI
 	struct rx v = {.loop = l, .poller = poller};
 	uint32_t n = 0;
 
-	/* those behind it have their tx batch when a poll looks at all: poll_rings() */
+	/* the rings behind it have their turn at the next long look: poll_rings() */
 	for (uint32_t i = 0; i < l->local.rx_rings && !is_served(poller); i++)
 		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
 	rx_leave(&v);

@@ -162,8 +162,8 @@ static void watch_the_end(void)
 	atexit(bridge_end);
 }
 
-/* The pump's end is bound to a name that says what the connection's addresses are: so whoever has the other end can
- * tell, a program that has been executed too. */
+/* The pump's end is bound to a name that says what the connection's addresses are: so the process with the other end
+ * can tell, a program that has been executed too. */
 struct name {
 	sa_family_t family;
 	char prefix[14];
@@ -260,7 +260,7 @@ void bridge_become(int fd, int by)
 	set_kind(fd, PLAIN);
 }
 
-/* The connection's descriptors in this process: what comes is for whoever reads first, as by TCP. */
+/* The connection's descriptors in this process: bytes go to the thread that reads first, as by TCP. */
 static void move_all(int number, int by) REQUIRES(move_lock)
 {
 	for (int fd = 0; fd < (int)ARRAY_SIZE(kinds); fd++) {

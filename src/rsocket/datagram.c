@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What goes where: a datagram whose receiver's QP is known goes to it, all others over UDP, where the receiver's answer
  * tells its QP. So do those that are longer than the path allows. Nobody answers in the background: what has come by
- * UDP is looked at in every call, and whoever sleeps wakes for it. */
+ * UDP is looked at in every call, and a thread that sleeps wakes for it. */
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * and stays queued if it is level-triggered; one that is not is armed and leaves the queue.
  *
  * An eventfd of ours is in the ordinary instance: so threads that have begun to wait there before it had rsockets, and
- * whoever waits for the instance itself, are woken too. Its events are nobody's: WAKE stands in them. */
+ * threads that wait for the instance itself, are woken too. Its events belong to no descriptor: WAKE stands in them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -13,133 +13,7 @@
 #define MOST_TIMEOUT  20 /* 4.3 s, the value that we and the kernel use: 69 s with all retries */
 #define MOST_SERVICE  24 /* 69 s, the value that we and the kernel use */
 
-/* ---- connections, and how to find them ---- */
-
-static uint32_t bucket(const union ibv_gid *gid, uint32_t number)
-{
-	uint64_t high, low;
-
-	memcpy(&high, gid->raw, sizeof(high));
-	memcpy(&low, gid->raw + 8, sizeof(low));
-	return ((high ^ low ^ number) * 0x9e3779b97f4a7c15ull) >> 54;
-}
-static_assert(CM_BUCKETS == 1 << (64 - 54), "bucket()");
-
-static bool machine_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return !memcmp(a, b, sizeof(*a));
-}
-
-void connection_know(struct connection *c, uint32_t remote_id, uint32_t remote_qpn)
-{
-	struct machine *m = c->machine;
-
-	if (remote_id && c->remote_id != remote_id) {
-		list_remove(&c->remote);
-		c->remote_id = remote_id;
-		list_append(&m->by_remote[bucket(&c->address.remote, remote_id)], &c->remote);
-		if (m->ops->met)
-			m->ops->met(c);
-	}
-	if (remote_qpn && !c->remote_qpn) {
-		c->remote_qpn = remote_qpn;
-		list_append(&m->by_qpn[bucket(&c->address.remote, remote_qpn)], &c->qpn);
-	}
-}
-
-void connection_forget(struct connection *c)
-{
-	list_remove(&c->remote);
-	list_remove(&c->qpn);
-	c->remote_id = c->remote_qpn = 0;
-}
-
-static struct connection *find_by_remote(struct machine *m, const struct cm_address *a, uint32_t remote_id)
-{
-	list_each (l, &m->by_remote[bucket(&a->remote, remote_id)]) {
-		struct connection *c = container_of(l, struct connection, remote);
-
-		if (c->remote_id == remote_id && machine_gid_equal(&c->address.remote, &a->remote))
-			return c;
-	}
-	return NULL;
-}
-
-/* A QPN belongs to an adapter: two adapters with one address may both use it. */
-static struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
-{
-	list_each (l, &m->by_qpn[bucket(&a->remote, req->qpn)]) {
-		struct connection *c = container_of(l, struct connection, qpn);
-
-		if (c->remote_qpn == req->qpn && c->remote_guid == req->ca_guid &&
-		    machine_gid_equal(&c->address.remote, &a->remote))
-			return c;
-	}
-	return NULL;
-}
-
-/* ---- ids ---- */
-
-#define ID_BITS	 24 /* the bits below the slot: the index of a connection, and the use count of that index */
-#define HALF	 (ID_BITS / 2)
-#define HALF_MAX ((1u << HALF) - 1)
-#define ROUNDS	 6
-
-static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
-{
-	uint32_t input = round << HALF | half;
-
-	return siphash(&m->key, &input, sizeof(input)) & HALF_MAX;
-}
-
-/* A keyed permutation: ids look random, and none repeats before its index has been used 256 times. */
-static uint32_t id_scramble(const struct machine *m, uint32_t number)
-{
-	uint32_t left = number >> HALF, right = number & HALF_MAX;
-
-	for (uint32_t i = 0; i < ROUNDS; i++) {
-		uint32_t next = left ^ id_round(m, i, right);
-
-		left = right;
-		right = next;
-	}
-	return left << HALF | right;
-}
-
-static uint32_t id_unscramble(const struct machine *m, uint32_t id)
-{
-	uint32_t left = id >> HALF & HALF_MAX, right = id & HALF_MAX;
-
-	for (uint32_t i = ROUNDS; i-- > 0;) {
-		uint32_t before = right ^ id_round(m, i, left);
-
-		right = left;
-		left = before;
-	}
-	return left << HALF | right;
-}
-
-static uint32_t id_make_number(const struct machine *m, uint8_t uses, uint32_t index)
-{
-	return (uint32_t)m->slot << ID_BITS | id_scramble(m, (uint32_t)uses << 16 | index);
-}
-static_assert(CONNECTION_LIMIT <= 1 << 16 && ID_BITS == 16 + 8, "a number is uses and index");
-
-/* Callers hold m->lock as that of their connection's machine, which the analysis cannot name. */
-NO_LOCK_ANALYSIS uint64_t machine_transaction(struct machine *m)
-{
-	uint64_t input[2] = {++m->transactions, UINT64_MAX};
-
-	return siphash(&m->key, input, sizeof(input)) | 1; /* never 0 */
-}
-
-/* NULL if no connection has this id. */
-static struct connection *find_by_id(struct machine *m, uint32_t id)
-{
-	struct connection *c = pool_at(&m->connections, id_unscramble(m, id) & 0xffff);
-
-	return c && c->state != CM_FREE && c->id == id ? c : NULL;
-}
+/* ---- connections ---- */
 
 /* The connection that a message names by our id; it must come from that connection's peer. */
 static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
@@ -155,62 +29,6 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	if (c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT)
 		return mad->transaction == c->transaction ? c : NULL;
 	return mad->local_id == c->remote_id ? c : NULL;
-}
-
-/* ---- connections that peers have started ---- */
-
-static const uint8_t age_of_state[CM_STATES] = {
-	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
-	[CM_REP_SENT] = CM_AGE_HALF_OPEN,      [CM_REJ_SENT] = CM_AGE_ANSWERED,
-	[CM_SIDR_REQ_HELD] = CM_AGE_HALF_OPEN, [CM_SIDR_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
-	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
-};
-
-static void age_count(struct connection *c, int by)
-{
-	struct machine *m = c->machine;
-
-	m->aging[c->age].count += (uint32_t)by;
-	if (c->age != CM_AGE_HALF_OPEN)
-		return;
-	*sources_half_open(&m->sources, &c->address.remote) += (uint16_t)by;
-	if (!c->is_proven)
-		m->unproven += (uint32_t)by;
-}
-
-static void age_set(struct connection *c, enum cm_age age)
-{
-	if (c->age == age)
-		return;
-	if (c->age)
-		age_count(c, -1);
-	list_remove(&c->aging);
-	c->age = age;
-	if (!age)
-		return;
-	age_count(c, 1);
-	list_append(&c->machine->aging[age].oldest, &c->aging);
-}
-
-/* The peer has sent a value that only a receiver at its address can know. */
-static void connection_prove(struct connection *c, uint64_t now)
-{
-	if (!c->is_proven && c->age == CM_AGE_HALF_OPEN)
-		c->machine->unproven--;
-	c->is_proven = true;
-	sources_prove(&c->machine->sources, &c->address.remote, now);
-}
-
-/* An unproven address may be forged, and its owner may have sent nothing. So only a few messages are sent to it for
- * each message from it. */
-static bool credit_take(struct connection *c)
-{
-	if (c->is_proven)
-		return true;
-	if (!c->credit)
-		return false;
-	c->credit--;
-	return true;
 }
 
 static void connection_transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
@@ -236,7 +54,7 @@ struct connection *connection_open(struct machine *m, const struct cm_address *a
 	*c = (struct connection){
 		.machine = m,
 		.index = index,
-		.id = id_make_number(m, uses, index),
+		.id = comm_id_make(m, uses, index),
 		.uses = uses,
 		.state = CM_IDLE,
 		.user = user,
@@ -276,6 +94,13 @@ void connection_until(struct connection *c, uint64_t when)
 	if (when != NEVER && timer_set(&m->timers, &c->timer, when))
 		m->ops->deadline(m, when);
 }
+
+static const uint8_t age_of_state[CM_STATES] = {
+	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_REP_SENT] = CM_AGE_HALF_OPEN,      [CM_REJ_SENT] = CM_AGE_ANSWERED,
+	[CM_SIDR_REQ_HELD] = CM_AGE_HALF_OPEN, [CM_SIDR_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
+};
 
 void connection_enter(struct connection *c, enum connection_state state, uint64_t until)
 {
@@ -587,8 +412,8 @@ static void ask_whether_connected(struct connection *c)
 }
 
 /* 12.9.8.3.1: a REQ names a remote QPN that is already connected here. Either the old connection is gone at the peer,
- * or the REQ is forged. So the peer is asked, as RFC 5961 does for a reset, and the new connection waits for the
- * answer. An old connection that is not in ESTABLISHED only loses its QPN entry. */
+ * or the REQ is forged. So the peer is asked, as RFC 5961 does for a reset, and the REQ is rejected as stale
+ * meanwhile. An old connection that is not in ESTABLISHED only loses its QPN entry. */
 static bool machine_is_stale(struct machine *m, const struct cm_address *a, const struct cm_mad *req)
 {
 	struct connection *c = find_by_qpn(m, a, req);
@@ -611,58 +436,13 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 	       c->request != mad->transaction;
 }
 
-/* Asks an address to prove that it receives what is sent to it, without storing state. Sends a DREQ for a connection
- * that does not exist, which uroce and the kernel always answer. Its id and transaction ID are a cookie that only we
- * can compute. The DREP goes to the process in our slot; the peer then repeats its request. */
-static void machine_ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
-	REQUIRES(m->lock)
-{
-	uint64_t cookie = sources_cookie(&m->sources, &a->remote, mad->local_id, now);
-	struct cm_mad dreq = {.message = CM_DREQ,
-			      .transaction = cookie,
-			      .local_id = (uint32_t)m->slot << ID_BITS | (uint32_t)(cookie >> (64 - ID_BITS)),
-			      .remote_id = mad->local_id};
-	uint8_t bytes[CM_MAD_BYTES];
-
-	cm_mad_encode(&dreq, bytes);
-	m->ops->send(m, a, bytes);
-}
-
-static void machine_take_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *drep, uint64_t now)
-{
-	if (sources_check_cookie(&m->sources, &a->remote, drep->local_id, drep->transaction, now))
-		sources_prove(&m->sources, &a->remote, now);
-}
-
-/* Frees a connection to make room for others. Its user is told that the peer has given up. */
-static void connection_evict(struct connection *c, uint64_t now)
+void connection_evict(struct connection *c, uint64_t now)
 {
 	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
 		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT},
 			now);
 	else
 		connection_idle(c);
-}
-
-static void machine_make_room(struct machine *m, enum cm_age age, uint32_t most, uint64_t now)
-{
-	if (m->aging[age].count >= most)
-		connection_evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
-}
-
-/* True if one more connection that a peer starts may be accepted. */
-static bool machine_admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
-	REQUIRES(m->lock)
-{
-	if (m->unproven >= CM_UNPROVEN_MAX && !sources_is_proven(&m->sources, &a->remote, now)) {
-		machine_ask_for_proof(m, a, mad, now);
-		return false;
-	}
-	if (*sources_half_open(&m->sources, &a->remote) >= CM_SOURCE_MAX)
-		return false;
-	machine_make_room(m, CM_AGE_HALF_OPEN, CM_HALF_OPEN_MAX, now);
-	machine_make_room(m, CM_AGE_ANSWERED, CM_ANSWERED_MAX, now);
-	return true;
 }
 
 /* The connection of a repeated request; NULL: the request is new. */

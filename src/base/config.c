@@ -25,19 +25,40 @@ const struct config_row config_row[CONFIG_VARIABLES] = {
 
 /* ---- values ---- */
 
-/* The index of `word` in "a|b|c", or -1. */
-static int config_word_index(const char *words, const char *word)
+/* The index of the first `length` bytes of `word` in "a|b|c" or "a|b|c,...", or -1. */
+static int config_word_index_of(const char *words, const char *word, size_t length)
 {
-	size_t length = strlen(word);
-
 	for (int i = 0;; i++) {
-		size_t n = strcspn(words, "|");
+		size_t n = strcspn(words, "|,");
 
 		if (n == length && !strncmp(words, word, n))
 			return i;
-		if (!words[n])
+		if (words[n] != '|')
 			return -1;
 		words += n + 1;
+	}
+}
+
+static int config_word_index(const char *words, const char *word)
+{
+	return config_word_index_of(words, word, strlen(word));
+}
+
+/* Writes the index of each word of `list`, "c,a,a", to `index`, as many as there is room for. Returns how many; -1: a
+ * word is not in `words`. */
+static int config_parse_words(const char *words, const char *list, int *index, int room)
+{
+	for (int count = 0;;) {
+		size_t n = strcspn(list, ",");
+		int i = config_word_index_of(words, list, n);
+
+		if (i < 0)
+			return -1;
+		if (count < room)
+			index[count++] = i;
+		if (!list[n])
+			return count;
+		list += n + 1;
 	}
 }
 
@@ -88,6 +109,8 @@ static bool config_value_allowed(const struct config_row *row, const char *value
 		return config_number_allowed(row->values, value, &number);
 	case CONFIG_TYPE_ENUM:
 		return config_word_index(row->values, value) >= 0;
+	case CONFIG_TYPE_WORDS:
+		return config_parse_words(row->values, value, NULL, 0) >= 0;
 	default:
 		return true;
 	}
@@ -121,6 +144,14 @@ int config_enum(enum config variable)
 {
 	assert(config_row[variable].type == CONFIG_TYPE_ENUM);
 	return config_word_index(config_row[variable].values, config_text(variable));
+}
+
+int config_words(enum config variable, int *index, int room)
+{
+	const char *text = config_text(variable);
+
+	assert(config_row[variable].type == CONFIG_TYPE_WORDS);
+	return *text ? config_parse_words(config_row[variable].values, text, index, room) : 0;
 }
 
 const char *config_string(enum config variable)
@@ -170,7 +201,7 @@ bool config_complaint(const char *assignment, char *text, size_t room)
 			 config_nearest(name));
 	else if (*value && !config_value_allowed(row, value))
 		snprintf(text, room, "%s=%s means nothing: allowed is %s; using the default, %s", name, value,
-			 row->values, row->initial);
+			 row->values, *row->initial ? row->initial : "unset");
 	else
 		return false;
 	return true;

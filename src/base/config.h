@@ -23,6 +23,7 @@ enum config_type {
 	CONFIG_TYPE_BOOL,
 	CONFIG_TYPE_NUMBER,
 	CONFIG_TYPE_ENUM,
+	CONFIG_TYPE_WORDS, /* an ENUM that may have several words, separated by commas */
 	CONFIG_TYPE_STRING,
 	CONFIG_TYPE_LIST, /* separated by commas; the caller checks the entries */
 };
@@ -42,6 +43,9 @@ bool config_bool(enum config variable);		 /* BOOL */
 uint64_t config_number(enum config variable);	 /* NUMBER */
 int config_enum(enum config variable);		 /* ENUM: the index of the word in `values` */
 const char *config_string(enum config variable); /* STRING, LIST: NULL if there is none */
+
+/* WORDS: the same for each word, at most `room`. Returns how many. */
+int config_words(enum config variable, int *index, int room);
 
 /* Checks the assignment "NAME=value" and writes what is wrong with it to `text`. False: nothing is wrong, or the name
  * is not a variable of uroce. */

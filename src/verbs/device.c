@@ -40,11 +40,11 @@ static bool gid_add(struct device *d, const union ibv_gid *gid) REQUIRES(d->lock
 	return false;
 }
 
+/* In the order of UROCE_GID_ORDER's words. */
 enum gid_family {
 	GID_IPV4,
 	GID_IPV6,
 	GID_LOCAL, /* IPv6, link-local */
-	GID_FAMILIES
 };
 
 static enum gid_family gid_family(const union ibv_gid *gid)
@@ -52,22 +52,6 @@ static enum gid_family gid_family(const union ibv_gid *gid)
 	if (address_is_ipv4(gid))
 		return GID_IPV4;
 	return address_is_link_local(gid) ? GID_LOCAL : GID_IPV6;
-}
-
-/* UROCE_GID_ORDER, such as "local,local,ipv4,ipv4": the address family of the first GIDs. Returns the number of
- * entries. */
-static int gid_order(enum gid_family order[DEVICE_GIDS])
-{
-	static const char *const name[GID_FAMILIES] = {"ipv4", "ipv6", "local"};
-	const char *setting = config_string(CONFIG_GID_ORDER);
-	char *rest = strdupa(setting ?: ""), *word;
-	int count = 0;
-
-	while ((word = strsep(&rest, ",")) && count < DEVICE_GIDS)
-		for (int i = 0; i < GID_FAMILIES; i++)
-			if (!strcmp(word, name[i]))
-				order[count++] = (enum gid_family)i;
-	return count;
 }
 
 static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family family)
@@ -78,16 +62,15 @@ static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family
 	return NULL;
 }
 
-/* Orders the GIDs by UROCE_GID_ORDER, for programs with a fixed GID index of an adapter. One address may have several
- * entries. */
+/* Orders the GIDs by UROCE_GID_ORDER, such as "local,local,ipv4,ipv4", for programs with a fixed GID index of an
+ * adapter. One address may have several entries. */
 static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
 {
-	enum gid_family order[DEVICE_GIDS];
-	int count = gid_order(order);
+	int order[DEVICE_GIDS], count = config_words(CONFIG_GID_ORDER, order, DEVICE_GIDS);
 	bool changed = false;
 
 	for (int i = 0; i < count; i++) {
-		const union ibv_gid *gid = gid_of_family(n, order[i]);
+		const union ibv_gid *gid = gid_of_family(n, (enum gid_family)order[i]);
 
 		if (!gid || !device_gid_equal(&d->gid[i], &no_gid))
 			continue;

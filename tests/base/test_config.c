@@ -21,6 +21,7 @@
 static const char *taken_as(enum config variable)
 {
 	static char text[256];
+	int index[3];
 
 	switch (config_row[variable].type) {
 	case CONFIG_TYPE_BOOL:
@@ -30,6 +31,11 @@ static const char *taken_as(enum config variable)
 		return text;
 	case CONFIG_TYPE_ENUM:
 		snprintf(text, sizeof(text), "%d", config_enum(variable));
+		return text;
+	case CONFIG_TYPE_WORDS:
+		*text = 0;
+		for (int i = 0; i < config_words(variable, index, ARRAY_SIZE(index)); i++)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d ", index[i]);
 		return text;
 	default:
 		return config_string(variable) ?: "unset";
@@ -78,6 +84,19 @@ static void a_value_has_a_meaning_or_is_the_default(void **state)
 		{CONFIG_TRACE, NULL, "unset", false},
 		{CONFIG_TRACE, "", "unset", false},
 		{CONFIG_TRACE, "/tmp/a b", "/tmp/a b", false},
+		{CONFIG_GID_ORDER, NULL, "", false},
+		{CONFIG_GID_ORDER, "", "", false},
+		{CONFIG_GID_ORDER, "local", "2 ", false},
+		{CONFIG_GID_ORDER, "local,ipv4,ipv4", "2 0 0 ", false},
+		{CONFIG_GID_ORDER, "local,ipv6,ipv4,ipv4", "2 1 0 ", false}, /* more than there is room for */
+		{CONFIG_GID_ORDER, "bogus", "", true},
+		{CONFIG_GID_ORDER, "ipv4,bogus", "", true},
+		{CONFIG_GID_ORDER, "ipv4|ipv6", "", true},
+		{CONFIG_GID_ORDER, "ipv4,", "", true},
+		{CONFIG_GID_ORDER, ",ipv4", "", true},
+		{CONFIG_GID_ORDER, "ipv4,...", "", true},
+		{CONFIG_GID_ORDER, "...", "", true},
+		{CONFIG_GID_ORDER, "ipv", "", true},
 		{CONFIG_DEVICES, "lo=mlx5_0,eth0", "lo=mlx5_0,eth0", false},
 	};
 
@@ -106,6 +125,8 @@ static void a_complaint_names_what_is_allowed_or_the_nearest_name(void **state)
 	} rows[] = {
 		{"UROCE_LOG=bogus",
 		 "UROCE_LOG=bogus means nothing: allowed is error|warn|info|debug; using the default, warn"},
+		{"UROCE_GID_ORDER=ipv4,ip6",
+		 "UROCE_GID_ORDER=ipv4,ip6 means nothing: allowed is ipv4|ipv6|local,...; using the default, unset"},
 		{"UROCE_LOCAL=maybe", "UROCE_LOCAL=maybe means nothing: allowed is on|off; using the default, on"},
 		{"UROCE_TRACE_SIZE=1", "UROCE_TRACE_SIZE=1 means nothing: allowed is 64..4M; using the default, 64k"},
 		{"UROCE_LOCL=off", "UROCE_LOCL is no variable of uroce: did you mean UROCE_LOCAL?"},
@@ -222,7 +243,7 @@ static void the_table_is_sound(void **state)
 		/* the default is among what is allowed */
 		snprintf(assignment, sizeof(assignment), "%s=%s", row->name, row->initial);
 		assert_false(config_complaint(assignment, text, sizeof(text)));
-		if (row->type != CONFIG_TYPE_STRING && row->type != CONFIG_TYPE_LIST)
+		if (row->type < CONFIG_TYPE_WORDS)
 			assert_true(*row->initial);
 		assert_true(i == 0 || row->for_tests != row[-1].for_tests || strcmp(row[-1].name, row->name) < 0);
 	}

@@ -88,7 +88,8 @@ static void UROCE_GID_ORDER_says_in_which_order(void **state)
 		{"local,ipv4", "l46-"},		     /* as rxe has it */
 		{"local,local,ipv4,ipv4", "ll446-"}, /* as adapters have it, which have RoCE v1 as well */
 		{"ipv4,ipv4", "446l-"},
-		{"ipv7,ipv6", "64l-"},
+		{"ipv6", "64l-"},
+		{"ipv7,ipv6", "46l-"}, /* not allowed: as if unset */
 	};
 
 	if (lacks_namespace())

@@ -3,6 +3,7 @@
 #include "cm/id.h"
 #include "cm/newer.h"
 #include "cm/probe.h"
+#include "ends.h"
 #include "loop/netns.h"
 
 #include <arpa/inet.h>
@@ -11,25 +12,9 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Both ends of a connection, or of one that is to be. */
-struct ends {
-	struct rdma_event_channel *server_channel, *client_channel;
-	struct rdma_cm_id *listener, *server, *client;
-	struct sockaddr_in address;  /* where `listener` listens */
-	struct rdma_conn_param told; /* of the last event ... */
-	struct rdma_ud_param told_ud;
-	uint8_t data[PRIVATE_ROOM];
-	int status;
-};
 
 static void *pattern(uint8_t byte, size_t length)
 {
@@ -39,76 +24,10 @@ static void *pattern(uint8_t byte, size_t length)
 	return bytes;
 }
 
-/* The next event there; keeps what it says. Returns its id. */
-static struct rdma_cm_id *expect(struct ends *e, struct rdma_event_channel *channel, enum rdma_cm_event_type type)
-{
-	bool is_ud;
-	struct rdma_cm_event *event;
-	struct rdma_cm_id *id;
-	const void *data;
-	size_t length;
-
-	assert_int_equal(rdma_get_cm_event(channel, &event), 0);
-	if (event->event != type)
-		fail_msg("%s (%d) instead of %s", rdma_event_str(event->event), event->status, rdma_event_str(type));
-	id = event->id;
-	is_ud = id->qp_type == IBV_QPT_UD;
-	e->status = event->status;
-	e->told = event->param.conn;
-	e->told_ud = event->param.ud;
-	data = is_ud ? event->param.ud.private_data : event->param.conn.private_data;
-	length = is_ud ? event->param.ud.private_data_len : event->param.conn.private_data_len;
-	memset(e->data, 0, sizeof(e->data));
-	if (data)
-		memcpy(e->data, data, length);
-	assert_int_equal(rdma_ack_cm_event(event), 0);
-	return id;
-}
-
 static void expect_data(const struct ends *e, uint8_t byte, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
 		assert_int_equal(e->data[i], byte);
-}
-
-static struct sockaddr_in loopback(uint16_t port)
-{
-	return (struct sockaddr_in){
-		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-static void open_ends(struct ends *e, enum rdma_port_space ps)
-{
-	*e = (struct ends){.address = loopback(0)};
-	assert_non_null(e->server_channel = rdma_create_event_channel());
-	assert_non_null(e->client_channel = rdma_create_event_channel());
-	assert_int_equal(rdma_create_id(e->server_channel, &e->listener, e, ps), 0);
-	assert_int_equal(rdma_create_id(e->client_channel, &e->client, e, ps), 0);
-	assert_int_equal(rdma_bind_addr(e->listener, (struct sockaddr *)&e->address), 0);
-	e->address.sin_port = rdma_get_src_port(e->listener);
-	assert_int_not_equal(e->address.sin_port, 0);
-	assert_int_equal(rdma_listen(e->listener, 0), 0);
-}
-
-static void close_ends(struct ends *e)
-{
-	for (struct rdma_cm_id **id = &e->listener; id <= &e->client; id++) {
-		if (!*id)
-			continue;
-		if ((*id)->qp)
-			rdma_destroy_qp(*id);
-		assert_int_equal(rdma_destroy_id(*id), 0);
-	}
-	rdma_destroy_event_channel(e->server_channel);
-	rdma_destroy_event_channel(e->client_channel);
-}
-
-static void resolve(struct ends *e)
-{
-	assert_int_equal(rdma_resolve_addr(e->client, NULL, (struct sockaddr *)&e->address, 1000), 0);
-	assert_ptr_equal(expect(e, e->client_channel, RDMA_CM_EVENT_ADDR_RESOLVED), e->client);
-	assert_int_equal(rdma_resolve_route(e->client, 1000), 0);
-	expect(e, e->client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
 static void make_qp(struct rdma_cm_id *id)
@@ -127,10 +46,10 @@ static void ask(struct ends *e, uint8_t depth)
 				    .retry_count = 5,
 				    .rnr_retry_count = 6};
 
-	resolve(e);
+	ends_resolve(e);
 	make_qp(e->client);
 	assert_int_equal(rdma_connect(e->client, &p), 0);
-	e->server = expect(e, e->server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	e->server = ends_expect(e, e->server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_ptr_equal(e->server->context, e);
 	expect_data(e, 0xa1, 56);
 }
@@ -145,14 +64,14 @@ static void accept_it(struct ends *e)
 
 	make_qp(e->server);
 	assert_int_equal(rdma_accept(e->server, &p), 0);
-	expect(e, e->client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	ends_expect(e, e->client_channel, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 static void a_connection_comes_and_goes(void **state)
 {
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	ask(&e, 3);
 	assert_int_equal(e.told.private_data_len, 56);
 	assert_int_equal(e.told.responder_resources, 4); /* what the peer may have under way */
@@ -165,18 +84,18 @@ static void a_connection_comes_and_goes(void **state)
 	expect_data(&e, 0xb2, 196);
 	assert_int_equal(e.told.qp_num, e.server->qp->qp_num);
 	assert_int_equal(e.told.rnr_retry_count, 4);
-	expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
+	ends_expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
 	assert_int_equal(rdma_get_src_port(e.server), e.address.sin_port);
 	assert_int_equal(rdma_get_dst_port(e.server), rdma_get_src_port(e.client));
 
 	assert_int_equal(rdma_disconnect(e.client), 0);
-	assert_ptr_equal(expect(&e, e.server_channel, RDMA_CM_EVENT_DISCONNECTED), e.server);
+	assert_ptr_equal(ends_expect(&e, e.server_channel, RDMA_CM_EVENT_DISCONNECTED), e.server);
 	assert_int_equal(rdma_disconnect(e.server), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_DISCONNECTED);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(e.status, 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_TIMEWAIT_EXIT);
-	expect(&e, e.server_channel, RDMA_CM_EVENT_TIMEWAIT_EXIT);
-	close_ends(&e);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	ends_expect(&e, e.server_channel, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	ends_close(&e);
 }
 
 static void query(struct rdma_cm_id *id, struct ibv_qp_attr *a)
@@ -195,7 +114,7 @@ static void each_end_says_with_which_psn_the_other_begins(void **state)
 	struct cm_mad rep;
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	ask(&e, 1);
 	accept_it(&e);
 	lock_take(&cm.lock);
@@ -208,7 +127,7 @@ static void each_end_says_with_which_psn_the_other_begins(void **state)
 	assert_int_equal(server.rq_psn, rep.psn);
 	assert_int_equal(server.sq_psn, client.rq_psn);
 	assert_int_not_equal(server.sq_psn, rep.psn);
-	close_ends(&e);
+	ends_close(&e);
 }
 
 /* librdmacm does not compare them: libfabric connects XRC's queue pairs by ids of RDMA_PS_TCP. */
@@ -222,21 +141,21 @@ static void queue_pairs_may_be_of_another_type_than_their_id(void **state)
 	struct ibv_qp_attr client, server;
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
-	resolve(&e);
+	ends_open(&e, RDMA_PS_TCP);
+	ends_resolve(&e);
 	assert_int_equal(rdma_create_qp_ex(e.client, &sender), 0);
 	assert_int_equal(rdma_connect(e.client, &p), 0);
-	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	e.server = ends_expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_non_null(target.xrcd = ibv_open_xrcd(e.server->verbs, &domain));
 	assert_int_equal(rdma_create_qp_ex(e.server, &target), 0);
 	assert_int_equal(rdma_accept(e.server, &p), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ESTABLISHED);
 	query(e.client, &client);
 	query(e.server, &server);
 	assert_int_equal(client.sq_psn, server.rq_psn);
 	rdma_destroy_qp(e.server);
 	assert_int_equal(ibv_close_xrcd(target.xrcd), 0);
-	close_ends(&e);
+	ends_close(&e);
 }
 
 /* ---- refusals ---- */
@@ -245,22 +164,22 @@ static void a_refusal_says_why(void **state)
 {
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	ask(&e, 1);
 	assert_int_equal(rdma_reject(e.server, pattern(0xc3, 148), 148), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_REJECTED);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(e.status, CM_REASON_CONSUMER);
 	assert_int_equal(e.told.private_data_len, 148);
 	expect_data(&e, 0xc3, 148);
 	assert_int_equal(rdma_reject(e.server, NULL, 0), -1); /* once is enough */
-	close_ends(&e);
+	ends_close(&e);
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	ask(&e, 1);
 	assert_int_equal(rdma_reject_ece(e.server, NULL, 0), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_REJECTED);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(e.status, CM_REASON_VENDOR_OPTION);
-	close_ends(&e);
+	ends_close(&e);
 }
 
 static void nobody_listens(void **state)
@@ -278,15 +197,15 @@ static void nobody_listens(void **state)
 		struct rdma_conn_param p = {0};
 		struct ends e;
 
-		open_ends(&e, row[i].ps);
+		ends_open(&e, row[i].ps);
 		assert_int_equal(rdma_destroy_id(e.listener), 0);
 		e.listener = NULL;
-		resolve(&e);
+		ends_resolve(&e);
 		make_qp(e.client);
 		assert_int_equal(rdma_connect(e.client, &p), 0);
-		expect(&e, e.client_channel, row[i].tells);
+		ends_expect(&e, e.client_channel, row[i].tells);
 		assert_int_equal(e.status, row[i].status);
-		close_ends(&e);
+		ends_close(&e);
 	}
 }
 
@@ -295,12 +214,12 @@ static void what_is_too_long_or_too_early_is_refused(void **state)
 	struct rdma_conn_param p = {.private_data = pattern(1, 57), .private_data_len = 57};
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	assert_int_equal(rdma_connect(e.client, &p), -1);
 	assert_int_equal(rdma_resolve_route(e.client, 1), -1);
 	assert_int_equal(rdma_disconnect(e.client), -1);
 	assert_int_equal(rdma_accept(e.client, NULL), -1);
-	resolve(&e);
+	ends_resolve(&e);
 	make_qp(e.client);
 	assert_int_equal(rdma_connect(e.client, &p), -1);
 	assert_int_equal(errno, EINVAL);
@@ -310,8 +229,8 @@ static void what_is_too_long_or_too_early_is_refused(void **state)
 	p.responder_resources = 1;
 	assert_int_equal(rdma_connect(e.client, &p), 0);
 	assert_int_equal(rdma_connect(e.client, &p), -1);
-	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
-	close_ends(&e);
+	e.server = ends_expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ends_close(&e);
 }
 
 /* Nobody is left to wait for an answer that was never given. */
@@ -331,17 +250,17 @@ static void an_answer_that_is_too_long_rejects(void **state)
 		struct rdma_conn_param p = {.private_data = pattern(1, row[i].length), .qp_num = 5};
 		struct ends e;
 
-		open_ends(&e, row[i].ps);
-		resolve(&e);
+		ends_open(&e, row[i].ps);
+		ends_resolve(&e);
 		assert_int_equal(rdma_connect(e.client, &p), 0);
-		e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		e.server = ends_expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 		p.private_data_len = row[i].length;
 		assert_int_equal(rdma_accept(e.server, &p), -1);
 		assert_int_equal(errno, EINVAL);
-		expect(&e, e.client_channel, row[i].tells);
+		ends_expect(&e, e.client_channel, row[i].tells);
 		assert_int_equal(e.status, row[i].status);
 		assert_int_equal(rdma_reject(e.server, NULL, 0), -1);
-		close_ends(&e);
+		ends_close(&e);
 	}
 }
 
@@ -372,24 +291,24 @@ static void a_datagram_service_is_found(void **state)
 	struct rdma_conn_param p = {.private_data = pattern(0xd4, 180), .private_data_len = 180};
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_UDP);
-	resolve(&e);
+	ends_open(&e, RDMA_PS_UDP);
+	ends_resolve(&e);
 	make_qp(e.client);
 	assert_int_equal(rdma_connect(e.client, &p), 0);
-	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	e.server = ends_expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 	expect_data(&e, 0xd4, 180);
 	make_qp(e.server);
 	p.private_data = pattern(0xe5, 136);
 	p.private_data_len = 136;
 	p.qp_num = e.server->qp->qp_num;
 	assert_int_equal(rdma_accept(e.server, &p), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ESTABLISHED);
 	expect_data(&e, 0xe5, 136);
 	assert_int_equal(e.told_ud.qp_num, e.server->qp->qp_num);
 	assert_int_equal(e.told_ud.qkey, RDMA_UDP_QKEY);
 	assert_true(e.told_ud.ah_attr.is_global);
 	assert_memory_equal(&e.told_ud.ah_attr.grh.dgid, &id_of(e.client)->address.remote, sizeof(union ibv_gid));
-	close_ends(&e);
+	ends_close(&e);
 }
 
 static void what_is_no_group_is_not_joined(void **state)
@@ -418,219 +337,18 @@ static void what_is_no_group_is_not_joined(void **state)
 		struct rdma_cm_join_mc_attr_ex a = {row[i].mask, row[i].flags, (struct sockaddr *)&group};
 		struct ends e;
 
-		open_ends(&e, row[i].ps);
-		resolve(&e);
+		ends_open(&e, row[i].ps);
+		ends_resolve(&e);
 		errno = 0;
 		assert_int_equal(rdma_join_multicast_ex(e.client, &a, NULL), row[i].error ? -1 : 0);
 		assert_int_equal(errno, row[i].error);
 		if (!row[i].error)
-			expect(&e, e.client_channel, RDMA_CM_EVENT_MULTICAST_JOIN);
-		close_ends(&e);
+			ends_expect(&e, e.client_channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+		ends_close(&e);
 	}
 }
 
-/* ---- ports ---- */
-
-static int bind_to(struct rdma_cm_id *id, uint32_t ip, __be16 port)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(ip)};
-
-	return rdma_bind_addr(id, (struct sockaddr *)&a) ? errno : 0;
-}
-
-static void a_port_has_one_user_unless_they_agree(void **state)
-{
-	static const struct {
-		bool reuse, other_space;
-		uint32_t ip;
-		int error;
-	} row[] = {
-		{.ip = INADDR_LOOPBACK, .error = EADDRINUSE},
-		{.ip = INADDR_ANY, .error = EADDRINUSE},
-		{.ip = INADDR_LOOPBACK + 1, .error = 0},
-		{.ip = INADDR_LOOPBACK, .other_space = true, .error = 0},
-		{.ip = INADDR_LOOPBACK, .reuse = true, .error = EADDRINUSE}, /* the other listens */
-		{.ip = 0x08080808, .error = EADDRNOTAVAIL},
-	};
-	struct ends e;
-
-	open_ends(&e, RDMA_PS_TCP);
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct rdma_cm_id *id;
-		int one = row[i].reuse;
-
-		assert_int_equal(
-			rdma_create_id(e.client_channel, &id, NULL, row[i].other_space ? RDMA_PS_UDP : RDMA_PS_TCP), 0);
-		assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)), 0);
-		/* 127.0.0.2 is an address of lo only where it has been given to it */
-		if (row[i].ip != INADDR_LOOPBACK + 1)
-			assert_int_equal(bind_to(id, row[i].ip, e.address.sin_port), row[i].error);
-		assert_int_equal(rdma_destroy_id(id), 0);
-	}
-	close_ends(&e);
-}
-
-/* It is as before: on no device, and free to be bound elsewhere. Each row: to where it cannot be bound. */
-static void what_could_not_be_bound_is_bound_nowhere(void **state)
-{
-	static const struct {
-		int family;
-		uint32_t ip;
-		int error;
-	} row[] = {
-		{AF_INET, INADDR_LOOPBACK, EADDRINUSE},
-		{AF_INET, 0x08080808, EADDRNOTAVAIL},
-		{AF_UNIX, 0, EINVAL},
-		{0, 0, EINVAL},
-	};
-	struct ends e;
-
-	open_ends(&e, RDMA_PS_TCP);
-	assert_int_equal(rdma_get_peer_addr(e.listener)->sa_family, AF_INET); /* as the kernel has it */
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct sockaddr_in a = {.sin_family = (sa_family_t)row[i].family,
-					.sin_port = e.address.sin_port,
-					.sin_addr.s_addr = htonl(row[i].ip)};
-
-		assert_int_equal(rdma_bind_addr(e.client, (struct sockaddr *)&a), -1);
-		assert_int_equal(errno, row[i].error);
-		assert_null(e.client->verbs);
-		assert_null(e.client->pd);
-		assert_int_equal(e.client->port_num, 0);
-		assert_null(id_of(e.client)->device);
-		assert_int_equal(rdma_get_local_addr(e.client)->sa_family, 0);
-	}
-	assert_int_equal(bind_to(e.client, INADDR_LOOPBACK, 0), 0);
-	close_ends(&e);
-}
-
-/* libfabric wants none; programs that are tried on one machine want one. */
-static void an_id_at_the_loopback_has_a_device_if_that_is_asked_for(void **state)
-{
-	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_id *id;
-
-	for (int asked = 0; asked < 2; asked++) {
-		if (asked)
-			setenv("UROCE_LOOPBACK", "device", 1);
-		assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
-		assert_int_equal(bind_to(id, INADDR_LOOPBACK, 0), 0);
-		assert_true(asked ? id->verbs && id->pd && id->port_num == 1 : !id->verbs && !id->pd);
-		assert_int_equal(rdma_destroy_id(id), 0);
-	}
-	unsetenv("UROCE_LOOPBACK");
-	rdma_destroy_event_channel(channel);
-}
-
-static void families_of_source_and_destination_are_one(void **state)
-{
-	struct sockaddr_in6 source = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	struct ends e;
-
-	open_ends(&e, RDMA_PS_TCP);
-	assert_int_equal(rdma_resolve_addr(e.client, (struct sockaddr *)&source, (struct sockaddr *)&e.address, 1000),
-			 -1);
-	assert_int_equal(errno, EINVAL);
-	resolve(&e); /* and nothing has come of it */
-	close_ends(&e);
-}
-
-/* The source does not matter: where no route leads nobody is found. */
-static void where_no_route_leads_nobody_is_found(void **state)
-{
-	struct sockaddr_in source = loopback(0), to = loopback(7471);
-	struct ends e;
-
-	to.sin_addr.s_addr = htonl(0xc0000201);
-	for (int bound = 0; bound < 2; bound++) {
-		open_ends(&e, RDMA_PS_TCP);
-		assert_int_equal(rdma_resolve_addr(e.client, bound ? (struct sockaddr *)&source : NULL,
-						   (struct sockaddr *)&to, 1000),
-				 -1);
-		assert_int_equal(errno, ENETUNREACH);
-		close_ends(&e);
-	}
-}
-
-static void who_agrees_shares_a_port(void **state)
-{
-	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_id *id[2];
-	int one = 1;
-
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(rdma_create_id(channel, &id[i], NULL, RDMA_PS_TCP), 0);
-		assert_int_equal(rdma_set_option(id[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)),
-				 0);
-		assert_int_equal(bind_to(id[i], INADDR_LOOPBACK, i ? rdma_get_src_port(id[0]) : 0), 0);
-	}
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(rdma_destroy_id(id[i]), 0);
-	rdma_destroy_event_channel(channel);
-}
-
-/* Who is bound already may agree, but not take it back; who listens may do neither. */
-static void a_port_is_shared_from_now_on(void **state)
-{
-	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_id *id[2];
-	int yes = 1, no = 0;
-
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(rdma_create_id(channel, &id[i], NULL, RDMA_PS_TCP), 0);
-	assert_int_equal(bind_to(id[0], INADDR_LOOPBACK, 0), 0);
-	assert_int_equal(rdma_set_option(id[1], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), 0);
-	assert_int_equal(bind_to(id[1], INADDR_LOOPBACK, rdma_get_src_port(id[0])), EADDRINUSE);
-	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)), -1);
-	assert_int_equal(errno, EINVAL);
-	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), 0);
-	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)), -1);
-	assert_int_equal(bind_to(id[1], INADDR_LOOPBACK, rdma_get_src_port(id[0])), 0);
-	assert_int_equal(rdma_destroy_id(id[1]), 0);
-	assert_int_equal(rdma_listen(id[0], 1), 0);
-	assert_int_equal(rdma_set_option(id[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), -1);
-	assert_int_equal(errno, EINVAL);
-	assert_int_equal(rdma_destroy_id(id[0]), 0);
-	rdma_destroy_event_channel(channel);
-}
-
-/* As servers do that open a listener for each family, in either order. */
-static void both_families_listen_at_one_port(void **state)
-{
-	static const struct {
-		bool v6_first;
-		int v6_only, error;
-	} row[] = {{false, 1, 0}, {true, 1, 0}, {false, 0, EADDRINUSE}, {true, 0, EADDRINUSE}};
-
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
-		struct sockaddr_in any4 = {.sin_family = AF_INET};
-		struct sockaddr *first = row[i].v6_first ? (struct sockaddr *)&any6 : (struct sockaddr *)&any4;
-		struct sockaddr *second = row[i].v6_first ? (struct sockaddr *)&any4 : (struct sockaddr *)&any6;
-		struct rdma_event_channel *channel = rdma_create_event_channel();
-		struct rdma_cm_id *id[2];
-
-		for (int k = 0; k < 2; k++) {
-			int v6_only = row[i].v6_only;
-
-			assert_int_equal(rdma_create_id(channel, &id[k], NULL, RDMA_PS_TCP), 0);
-			assert_int_equal(rdma_set_option(id[k], RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only,
-							 sizeof(v6_only)),
-					 0);
-		}
-		assert_int_equal(rdma_bind_addr(id[0], first), 0);
-		assert_int_equal(rdma_listen(id[0], 1), 0);
-		any4.sin_port = any6.sin6_port = rdma_get_src_port(id[0]);
-		errno = 0;
-		assert_int_equal(rdma_bind_addr(id[1], second), row[i].error ? -1 : 0);
-		assert_int_equal(errno, row[i].error);
-		if (!row[i].error)
-			assert_int_equal(rdma_listen(id[1], 1), 0);
-		for (int k = 0; k < 2; k++)
-			assert_int_equal(rdma_destroy_id(id[k]), 0);
-		rdma_destroy_event_channel(channel);
-	}
-}
+/* ---- ids and options ---- */
 
 static void options_are_checked(void **state)
 {
@@ -676,14 +394,14 @@ static void an_id_moves_with_its_events(void **state)
 	struct rdma_event_channel *other = rdma_create_event_channel();
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 1000), 0);
 	assert_int_equal(rdma_migrate_id(e.client, other), 0);
 	assert_ptr_equal(e.client->channel, other);
-	assert_ptr_equal(expect(&e, other, RDMA_CM_EVENT_ADDR_RESOLVED), e.client);
+	assert_ptr_equal(ends_expect(&e, other, RDMA_CM_EVENT_ADDR_RESOLVED), e.client);
 	assert_int_equal(rdma_migrate_id(e.client, e.client_channel), 0);
 	rdma_destroy_event_channel(other);
-	close_ends(&e);
+	ends_close(&e);
 }
 
 /* Several events wait, and all stay in their order. */
@@ -691,15 +409,15 @@ static void an_id_may_move_to_where_it_is(void **state)
 {
 	struct ends e;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 1000), 0);
 	while (id_of(e.client)->state != ID_ADDRESS_RESOLVED)
 		sched_yield();
 	assert_int_equal(rdma_resolve_route(e.client, 1000), 0);
 	assert_int_equal(rdma_migrate_id(e.client, e.client_channel), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	close_ends(&e);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ends_close(&e);
 }
 
 static void *disconnect(void *id)
@@ -714,10 +432,10 @@ NO_LOCK_ANALYSIS static void a_connection_may_end_while_it_is_disconnected(void 
 	struct ends e;
 	void *error;
 
-	open_ends(&e, RDMA_PS_TCP);
+	ends_open(&e, RDMA_PS_TCP);
 	ask(&e, 1);
 	accept_it(&e);
-	expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
+	ends_expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
 	rdma_destroy_qp(e.client); /* so the lock is all that the thread waits for */
 	lock_take(&cm.lock);
 	assert_int_equal(pthread_create(&thread, NULL, disconnect, e.client), 0);
@@ -727,7 +445,7 @@ NO_LOCK_ANALYSIS static void a_connection_may_end_while_it_is_disconnected(void 
 	lock_drop(&cm.lock);
 	pthread_join(thread, &error);
 	assert_int_equal((intptr_t)error, EINVAL);
-	close_ends(&e);
+	ends_close(&e);
 }
 
 /* The application has its own QP, and says itself when it is ready. */
@@ -738,23 +456,23 @@ static void an_application_answers_itself(void **state)
 	struct ends e;
 	int mask;
 
-	open_ends(&e, RDMA_PS_TCP);
-	resolve(&e);
+	ends_open(&e, RDMA_PS_TCP);
+	ends_resolve(&e);
 	assert_int_equal(rdma_establish(e.client), -1);
 	assert_int_equal(rdma_connect(e.client, &p), 0);
-	e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	e.server = ends_expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_int_equal(e.told.qp_num, 0x123);
 	p.qp_num = 0x456;
 	assert_int_equal(rdma_accept(e.server, &p), 0);
-	expect(&e, e.client_channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	assert_int_equal(e.told.qp_num, 0x456);
 	assert_int_equal(rdma_init_qp_attr(e.client, &attr, &mask), 0);
 	assert_int_equal(attr.dest_qp_num, 0x456);
 	assert_true(mask & IBV_QP_DEST_QPN && mask & IBV_QP_RQ_PSN && mask & IBV_QP_AV);
 	assert_int_equal(rdma_establish(e.client), 0);
-	expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
+	ends_expect(&e, e.server_channel, RDMA_CM_EVENT_ESTABLISHED);
 	assert_int_equal(rdma_establish(e.client), -1);
-	close_ends(&e);
+	ends_close(&e);
 }
 
 /* The peer's message that ends it has come. */
@@ -783,13 +501,13 @@ static void an_id_may_go_at_any_time(void **state)
 		struct rdma_conn_param p = {.qp_num = 1};
 		struct ends e;
 
-		open_ends(&e, RDMA_PS_TCP);
+		ends_open(&e, RDMA_PS_TCP);
 		if (step > 0)
-			resolve(&e);
+			ends_resolve(&e);
 		if (step > 1)
 			assert_int_equal(rdma_connect(e.client, &p), 0);
 		if (step > 2)
-			e.server = expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+			e.server = ends_expect(&e, e.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 		assert_int_equal(rdma_destroy_id(e.client), 0);
 		e.client = NULL;
 		if (step > 2) { /* as by the kernel: of an id that it has not accepted the application hears nothing */
@@ -798,7 +516,7 @@ static void an_id_may_go_at_any_time(void **state)
 			assert_int_equal(rdma_accept(e.server, &p), -1);
 			assert_int_equal(errno, EINVAL);
 		}
-		close_ends(&e);
+		ends_close(&e);
 	}
 }
 
@@ -967,14 +685,6 @@ int main(void)
 		cmocka_unit_test(a_probe_is_as_long_as_a_packet_must_be),
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(what_is_no_group_is_not_joined),
-		cmocka_unit_test(a_port_has_one_user_unless_they_agree),
-		cmocka_unit_test(what_could_not_be_bound_is_bound_nowhere),
-		cmocka_unit_test(an_id_at_the_loopback_has_a_device_if_that_is_asked_for),
-		cmocka_unit_test(families_of_source_and_destination_are_one),
-		cmocka_unit_test(where_no_route_leads_nobody_is_found),
-		cmocka_unit_test(who_agrees_shares_a_port),
-		cmocka_unit_test(a_port_is_shared_from_now_on),
-		cmocka_unit_test(both_families_listen_at_one_port),
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(an_id_moves_with_its_events),
 		cmocka_unit_test(an_id_may_move_to_where_it_is),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection management of all rsockets: one event channel for all of them. Whoever waits for a connection attends to
- * what comes there itself; a thread of ours does when nobody else does, so that connections are answered and parted
- * from while the application computes. */
+/* Connection management of all rsockets: one event channel for all of them. A thread that waits for a connection
+ * handles the channel's events itself. When none waits, a thread of ours does, so that connections are answered and
+ * closed while the application computes. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for rsockets. Whoever is about to sleep joins the rsocket's waiters, arms its CQ, and looks once more; a
- * completion then wakes all waiters. */
+/* Waiting for rsockets. A thread that is about to sleep joins the rsocket's waiters, arms its CQ, and polls it once
+ * more; a completion then wakes all waiters. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

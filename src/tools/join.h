@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of each work request, put together from the records of both ends. Whoever called join() calls
+/* The life of each work request, put together from the records of both ends. The caller frees it with
  * join_free(); the records must live as long. */
 #ifndef UROCE_JOIN_H
 #define UROCE_JOIN_H

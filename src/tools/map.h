@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A map from 64-bit keys to 32-bit values. Whoever made it frees it with map_free(); one thread. Running out of
+/* A map from 64-bit keys to 32-bit values. Freed with map_free(); one thread. Running out of
  * memory ends the program, as everywhere in the tools. */
 #ifndef UROCE_MAP_H
 #define UROCE_MAP_H

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The records of one or more trace files on one clock, in order of time. Whoever called records_load() calls
- * records_free(). */
+/* The records of one or more trace files on one clock, in order of time. Freed with records_free(). */
 #ifndef UROCE_RECORDS_H
 #define UROCE_RECORDS_H
 

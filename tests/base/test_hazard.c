@@ -19,7 +19,7 @@
 
 static uint32_t rounds = 500;
 
-/* An object that comes and goes. Whoever has seen it open may write to it, and so may who has closed it. */
+/* An object that opens and closes. A thread that saw it open may write to it, and so may the one that closed it. */
 struct object {
 	_Atomic bool open;
 	uint64_t user[USERS];

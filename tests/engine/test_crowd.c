@@ -212,7 +212,7 @@ static void check(struct world *w, const uint8_t *at, uint32_t length)
 	w->arrived[h.sender]++;
 }
 
-/* An application looks at its completions; whoever receives posts receives again. */
+/* An application polls its CQs; a receiver posts its receives again. */
 static void poll_end(struct world *w, struct end *e, bool receives)
 {
 	struct cqe c;

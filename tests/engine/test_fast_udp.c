@@ -210,7 +210,7 @@ static void a_message_finds_its_receive(void **state)
 	expect_none(f);
 }
 
-static void whoever_polls_is_given_completions(void **state)
+static void a_poll_returns_completions(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_wc wc[2];
@@ -297,7 +297,7 @@ int main(void)
 		T(what_is_not_short_is_left_to_the_usual_way),
 		T(to_a_local_peer_nothing_goes_so),
 		T(a_message_finds_its_receive),
-		T(whoever_polls_is_given_completions),
+		T(a_poll_returns_completions),
 		T(what_is_not_for_the_queue_pair_changes_nothing),
 		T(what_the_fast_path_leaves_is_taken_all_the_same),
 		T(a_loss_is_over_with_the_ack_of_all_that_was_sent),

@@ -205,7 +205,7 @@ static void one_that_is_over_has_nobody_who_sleeps(void **state)
 	assert_false(ring_is_asleep(&e.producer));
 	assert_false(ring_sleep(&e.consumer));
 	assert_true(ring_is_asleep(&e.producer));
-	assert_false(ring_is_asleep(&e.producer)); /* whoever takes it away rings */
+	assert_false(ring_is_asleep(&e.producer)); /* the one that clears it rings the doorbell */
 	assert_false(ring_sleep(&e.consumer));
 	ring_retire(&e.producer);
 	assert_false(ring_is_asleep(&e.producer));

@@ -221,7 +221,7 @@ static void round_trip(struct pair *p)
 	assert_int_equal(poll_for(p, 1).wr_id, 200);
 }
 
-static void whoever_polls_moves_packets(void **state)
+static void a_poll_moves_packets(void **state)
 {
 	struct pair p;
 
@@ -281,7 +281,7 @@ static void the_helper_moves_them_if_nobody_polls(void **state)
 	close_pair(&p);
 }
 
-static void whoever_waits_moves_them(void **state)
+static void a_wait_moves_packets(void **state)
 {
 	struct pair p;
 	struct cqe e;
@@ -359,8 +359,8 @@ static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
 	close_pair(&p);
 }
 
-/* Its QPs know that all goes by udp; so no QP of ours is to expect more. */
-static void whoever_cannot_be_met_is_not_met_later(void **state)
+/* QPs of a process that got no ring use UDP for good; so no QP of ours expects another lane. */
+static void a_process_without_a_ring_gets_none_later(void **state)
 {
 	struct path path = {.sgid = gid("127.0.0.1"), .dgid = gid("127.0.0.1")};
 	struct pair p;
@@ -389,7 +389,7 @@ static void whoever_cannot_be_met_is_not_met_later(void **state)
 	close_pair(&p);
 }
 
-static void whoever_sleeps_learns_of_new_addresses(void **state)
+static void a_sleeper_learns_of_new_addresses(void **state)
 {
 	struct hca *hca = loop_get(&ops);
 	int fd = eventfd(0, EFD_CLOEXEC);
@@ -474,7 +474,7 @@ static bool find_helper(char *task, size_t size)
 	return helpers;
 }
 
-/* How often it has gone to sleep. */
+/* How often the thread has slept. */
 static unsigned long sleeps_of(const char *task)
 {
 	char path[300];
@@ -509,7 +509,7 @@ static void count_signal(int number)
 	atomic_fetch_add(&handled, 1);
 }
 
-/* The signal comes while we look about, and not yet sleep. */
+/* The signal comes while the loop polls, before it sleeps. */
 static bool is_signalled(void *arg)
 {
 	int *looks = arg;
@@ -597,8 +597,8 @@ static unsigned long poll_beside(unsigned int others_poll, uint64_t took)
 	return polls;
 }
 
-/* Were they to, each would for the longer the more they are, and whoever is awaited by all of them is one of the
- * others. */
+/* A poll that finds nothing yields the processor after a time. That time must not grow with the number of processes
+ * that poll: the one that all others wait for is among them. */
 static void many_who_poll_do_not_keep_the_processor_from_each_other(void **state)
 {
 	unsigned long alone;
@@ -751,13 +751,13 @@ static int choose_link(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whoever_polls_moves_packets),
+		cmocka_unit_test(a_poll_moves_packets),
 		cmocka_unit_test(the_first_write_is_done_at_once),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
-		cmocka_unit_test(whoever_waits_moves_them),
+		cmocka_unit_test(a_wait_moves_packets),
 		cmocka_unit_test(a_caller_for_whom_there_is_no_descriptor_is_told),
-		cmocka_unit_test(whoever_cannot_be_met_is_not_met_later),
-		cmocka_unit_test(whoever_sleeps_learns_of_new_addresses),
+		cmocka_unit_test(a_process_without_a_ring_gets_none_later),
+		cmocka_unit_test(a_sleeper_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
 		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),

@@ -369,9 +369,9 @@ static bool send_to(struct process *to)
 	return !seen.handed_over;
 }
 
-/* All arrive; and once it is found out what is wrong, they take the fast path. How many go astray until then is a
- * matter of who looks when: 4 show it to whoever gets them, but for those that he got before he knew of the last
- * change. */
+/* All arrive; and once it is found out what is wrong, they take the fast path. How many go astray until then
+ * depends on when each process polls: after 4 strays a process knows, not counting those that came before it knew of
+ * the last change. */
 static void settle(struct process *all, int count)
 {
 	int in_a_row = 0;

@@ -585,7 +585,7 @@ static void who_comes_again_is_let_in_until_something_is_closed(void **state)
 	assert_int_equal(*at, 'y');
 	assert_int_equal(*there, 'z');
 
-	/* whoever is expelled, or dead */
+	/* a process that is expelled, or dead */
 	reach_dead(self);
 	assert_false(again(self, key_of(1), IOVA, 8, WRITE, there));
 	share_close_region(own, REGION);

@@ -229,7 +229,7 @@ static void unstick(struct world *w, uint32_t from, uint32_t to)
 	}
 }
 
-/* It comes out of the lane, whoever it is for. */
+/* The packet comes out of the lane, for any node. */
 static void take_out(struct world *w, const struct packet *p, const union ibv_gid *from, uint32_t to)
 {
 	for (uint32_t i = 0; i < w->nodes; i++)

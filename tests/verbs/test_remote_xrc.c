@@ -237,7 +237,8 @@ static uint32_t take_message(struct ends *e)
 	return number;
 }
 
-/* Makes targets for whoever asks, opens theirs, and lets both go; says 0 or errno, and ends with its input. */
+/* Reads orders from `in`: makes targets, opens those of the other process, destroys both; writes 0 or errno to `out`.
+ * Ends at the end of its input. */
 static void be_local_peer(int fd, int in, int out)
 {
 	struct ibv_qp *qp = NULL, peer = {0};

@@ -135,7 +135,7 @@ static struct ibv_async_event event(void)
 	return e;
 }
 
-/* Two connections into one queue: each message takes the next receive, whoever sent it. */
+/* Two connections into one queue: each message takes the next receive, from either sender. */
 static void many_share_it(void **state)
 {
 	struct side *s = *state;

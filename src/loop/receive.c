@@ -88,8 +88,8 @@ NO_LOCK_ANALYSIS static bool rx_enter(struct rx *v, uint32_t qpn)
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
-/* QP 1 is everybody's. What ends a connection comes behind all that was sent on it, which local peers send another way.
- */
+/* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection sent
+ * by them. */
 static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	uint8_t slot;
@@ -282,7 +282,7 @@ static bool is_served(const struct cq_poller *poller)
 	return poller && poller->got && poller->got == poller->max;
 }
 
-/* A MAD comes behind all that its sender has sent before. l->receive is held. */
+/* The ring keeps the order, so the MAD comes after all that its sender has sent. l->receive is held. */
 NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
 	complete_packet(p);

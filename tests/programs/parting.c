@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* parting HOST: what a peer has sent before it disconnects is there before the event that says so. The one that
- * receives is stopped meanwhile, so that it finds messages and acknowledgements of both kinds of way at once; it
- * answers the event by rdma_disconnect(), after which nothing can come any more, and then looks at its CQ. */
+/* parting HOST: messages that a peer has sent before it disconnects are there before the event. The receiver is stopped
+ * from when its own messages have arrived, so that it finds the peer's messages, ACKs and DREQ at once. It answers the
+ * event by rdma_disconnect(), after which nothing can arrive, and then polls its CQs. */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -79,13 +79,14 @@ static int successes(struct ibv_cq *cq)
 	return n;
 }
 
-static void stay(int ready)
+static void stay(int ready, int resume)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id *listener = endpoint(RAI_PASSIVE), *id;
 	struct rdma_cm_event *event;
 	struct ibv_mr *mr;
-	int received, sent = 0;
+	int received, sent;
+	char byte;
 
 	MUST(channel && !rdma_listen(listener, 1));
 	MUST(write(ready, "", 1) == 1);
@@ -95,19 +96,17 @@ static void stay(int ready)
 	MUST(!rdma_migrate_id(id, channel));
 	converse(id, mr, 0);
 	send_some(id, mr, BACK);
-	for (int i = 0; i < TURNS; i++) /* so that they leave */
-		sent += successes(id->send_cq);
-	raise(SIGSTOP);
+	MUST(read(resume, &byte, 1) == 1); /* stopped here */
 	MUST(!rdma_get_cm_event(channel, &event) && event->event == RDMA_CM_EVENT_DISCONNECTED);
 	MUST(!rdma_ack_cm_event(event));
 	MUST(!rdma_disconnect(id));
 	received = successes(id->recv_cq);
-	sent += successes(id->send_cq);
+	sent = successes(id->send_cq);
 	printf("parting: received %d of %d, sent %d of %d\n", received, THERE, sent, BACK);
 	exit(received != THERE || sent != BACK);
 }
 
-static void part(int go, int gone)
+static void part(pid_t stays, int go, int gone)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id *id = endpoint(0);
@@ -117,10 +116,11 @@ static void part(int go, int gone)
 
 	MUST(!rdma_connect(id, NULL));
 	converse(id, mr, 1);
-	MUST(read(go, &byte, 1) == 1); /* it has stopped */
-	send_some(id, mr, THERE);
 	for (int i = 0; i < BACK; i++)
 		MUST(rdma_get_recv_comp(id, &wc) == 1 && !wc.status);
+	MUST(!kill(stays, SIGSTOP));
+	MUST(read(go, &byte, 1) == 1); /* it has stopped */
+	send_some(id, mr, THERE);
 	MUST(channel && !rdma_migrate_id(id, channel)); /* so that nobody waits for the answer */
 	MUST(!rdma_disconnect(id));
 	MUST(write(gone, "", 1) == 1);
@@ -140,22 +140,23 @@ static pid_t child(void)
 
 int main(int argc, char **argv)
 {
-	int ready[2], go[2], gone[2], status;
+	int ready[2], go[2], gone[2], resume[2], status;
 	pid_t stays, parts;
 	char byte;
 
 	MUST(argc == 2);
 	host = argv[1];
-	MUST(!pipe(ready) && !pipe(go) && !pipe(gone));
+	MUST(!pipe(ready) && !pipe(go) && !pipe(gone) && !pipe(resume));
 	if (!(stays = child()))
-		stay(ready[1]);
+		stay(ready[1], resume[0]);
 	MUST(read(ready[0], &byte, 1) == 1);
 	if (!(parts = child()))
-		part(go[0], gone[1]);
+		part(stays, go[0], gone[1]);
 	MUST(waitpid(stays, &status, WUNTRACED) == stays && WIFSTOPPED(status));
 	MUST(write(go[1], "", 1) == 1);
 	MUST(read(gone[0], &byte, 1) == 1);
 	MUST(!kill(stays, SIGCONT));
+	MUST(write(resume[1], "", 1) == 1);
 	MUST(waitpid(stays, &status, 0) == stays);
 	kill(parts, SIGKILL);
 	return !WIFEXITED(status) || WEXITSTATUS(status);

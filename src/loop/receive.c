@@ -88,8 +88,8 @@ NO_LOCK_ANALYSIS static bool rx_enter(struct rx *v, uint32_t qpn)
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
-/* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection sent
- * by them. */
+/* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection
+ * sent by them. */
 static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	uint8_t slot;

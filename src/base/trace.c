@@ -32,7 +32,7 @@ static const struct trace_point_name point_names[] = {
 };
 static_assert(ARRAY_SIZE(point_names) == TRACE_POINTS, "every point has a name");
 
-bool trace_on;
+uint32_t hooks;
 
 static struct trace_header *header;
 static int trace_fd = -1;
@@ -103,6 +103,8 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 	struct trace_entry *entry;
 	uint64_t n;
 
+	if (!hook_is_on(HOOK_TRACE))
+		return;
 	if (unlikely(!ring) && (ringless || !(ring = take_ring()))) {
 		atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
 		return;
@@ -217,7 +219,7 @@ static int write_header(void)
 /* A child of fork() is inert: it must not write into its parent's rings. */
 static void stop_in_child(void)
 {
-	trace_on = false;
+	hook_set(HOOK_TRACE, false);
 }
 
 static void base_trace_start(void)
@@ -247,7 +249,7 @@ static void base_trace_start(void)
 		return;
 	}
 	fork_watch(FORK_TRACE, &handlers);
-	trace_on = true;
+	hook_set(HOOK_TRACE, true);
 	log_info("tracing to %s", name);
 }
 

@@ -5,7 +5,7 @@
 #ifndef UROCE_TRACE_H
 #define UROCE_TRACE_H
 
-#include "base/base.h"
+#include "base/hooks.h"
 
 enum trace_point {
 #define POINT(name, ...) TRACE_##name,
@@ -14,18 +14,16 @@ enum trace_point {
 	TRACE_POINTS
 };
 
-extern bool trace_on __attribute__((visibility("hidden")));
-
 /* Opens the file that UROCE_TRACE names, if it is set. Called whenever a device is opened; only the first call has an
  * effect. */
 void trace_start(void);
 
-/* Any thread; never blocks. */
+/* Any thread; never blocks. Does nothing while tracing is off. */
 void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
 
 #define trace(point, a, b, c, d, e, f)                                 \
 	do {                                                           \
-		if (unlikely(trace_on))                                \
+		if (hooks_any())                                       \
 			trace_record(TRACE_##point, a, b, c, d, e, f); \
 	} while (0)
 

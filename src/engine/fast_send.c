@@ -138,7 +138,7 @@ uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint6
 	w->psn = r->next;
 	w->imm = wr->imm_data;
 	w->state = WQE_PROCESSING;
-	if (unlikely(trace_on))
+	if (hooks_any())
 		fast_trace_send(qp, w);
 	qp->sq.tail++;
 

@@ -129,7 +129,7 @@ FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, s
 	if (responder_owes_ack(&qp->resp, false))
 		responder_give_ack(qp, p);
 
-	if (unlikely(trace_on))
+	if (hooks_any())
 		fast_trace_send(qp, w);
 	sq->tail++;
 	packets = is_common ? 1 : w->packets;

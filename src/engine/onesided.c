@@ -307,7 +307,7 @@ static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32
 {
 	uint32_t position = qp->sq.tail;
 
-	if (unlikely(trace_on))
+	if (hooks_any())
 		trace_posted(qp, wr, length);
 	qp->req.wqe++;
 	qp->sq.head = ++qp->sq.tail;

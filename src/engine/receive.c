@@ -153,7 +153,7 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
 	if (unlikely(!recv || !fast_store(qp, p, recv)))
 		return false;
-	if (unlikely(trace_on))
+	if (hooks_any())
 		fast_trace_take(qp, p, recv);
 	responder_took(&qp->resp, p, p->pieces ? packets_of(p->mtu, p->length) : 1, IS_FIRST | IS_LAST);
 	qp->req.peer_spoke = true;
@@ -216,7 +216,7 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 	if (unlikely(!fast_store_datagram(qp, p, from, recv)))
 		return false;
 	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
-	if (unlikely(trace_on))
+	if (hooks_any())
 		fast_trace_take(qp, p, recv);
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
 		 (struct cqe){

@@ -19,7 +19,7 @@ uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count)
 {
 	uint32_t sent;
 
-	for (uint32_t i = 0; unlikely(trace_on) && i < count; i++)
+	for (uint32_t i = 0; hooks_any() && i < count; i++)
 		transmit_note(tx[i].packet, link->ops == &local_peer_ops ? BY_RING : BY_UDP);
 	sent = link->ops->send(link, tx, count);
 	for (int i = 0; unlikely(sent < count) && i < FULL_TRIES && wait_for_room(link); i++)

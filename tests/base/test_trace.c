@@ -113,7 +113,7 @@ static void record_without_a_name(void)
 {
 	unsetenv("UROCE_TRACE");
 	record_three();
-	if (trace_on)
+	if (hook_is_on(HOOK_TRACE))
 		_exit(1);
 }
 
@@ -217,7 +217,7 @@ static void fork_after_start(void)
 		trace(poll, 99, 0, 0, 0, 0, 0);
 		trace_start();
 		trace(poll, 99, 0, 0, 0, 0, 0);
-		_exit(trace_on);
+		_exit(hook_is_on(HOOK_TRACE));
 	}
 	wait(&status);
 	trace(poll, 1, 0, 0, 0, 0, 0);
@@ -294,7 +294,7 @@ static void close_stderr_and_record(void)
 	fclose(stderr);
 	close(STDERR_FILENO);
 	record_three();
-	_exit(trace_on);
+	_exit(hook_is_on(HOOK_TRACE));
 }
 
 static void a_file_that_is_no_trace_is_left_alone(void **state)

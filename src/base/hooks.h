@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who listens to packets, completions and one-sided operations: one word for all listeners, so that together they cost
+ * one predicted branch while nobody listens. A listener has one bit. The code behind the branch asks for its bit. */
+#ifndef UROCE_HOOKS_H
+#define UROCE_HOOKS_H
+
+#include "base/base.h"
+#include "base/tsan.h"
+
+/* A new listener adds its bit here and asks for it where the word was not zero. */
+enum hook {
+	HOOK_TRACE = 1 << 0,
+};
+
+extern uint32_t hooks __attribute__((visibility("hidden")));
+
+/* A plain load, which compilers compare in place; an atomic one would cost each of these branches an instruction and a
+ * register. An aligned word is not torn. A listener that was added a moment ago may miss what happens meanwhile. */
+static inline bool hooks_any(void)
+{
+#ifdef UNDER_TSAN
+	return __atomic_load_n(&hooks, __ATOMIC_RELAXED);
+#else
+	return unlikely(hooks);
+#endif
+}
+
+static inline bool hook_is_on(enum hook hook)
+{
+	return __atomic_load_n(&hooks, __ATOMIC_RELAXED) & hook;
+}
+
+static inline void hook_set(enum hook hook, bool on)
+{
+	if (on)
+		__atomic_fetch_or(&hooks, hook, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_and(&hooks, ~(uint32_t)hook, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -133,7 +133,7 @@ static void make_world(void)
 	const unsigned all =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-	require(!hca_init(&f.hca, &ops, 1, 1) && !cq_init(&f.cq, &f.hca, 4096));
+	require(!hca_init(&f.hca, &ops, 1, 1, NULL) && !cq_init(&f.cq, &f.hca, 4096));
 	f.pd.hca = &f.hca;
 	f.mr = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, all);
 	f.read_only = mr_register(&f.pd, f.memory + GUARD, REGION, 0x10000, IBV_ACCESS_REMOTE_READ);

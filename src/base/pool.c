@@ -5,70 +5,125 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pool_init(struct pool *p, uint32_t object_size, uint32_t limit)
+static uint32_t chunk_count(const struct pool *p)
 {
-	uint32_t chunks = (limit + POOL_CHUNK - 1) / POOL_CHUNK;
+	return p->draw ? p->limit : (p->limit + POOL_CHUNK - 1) / POOL_CHUNK;
+}
 
+int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg)
+{
 	memset(p, 0, sizeof(*p));
 	p->size = (object_size + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	p->limit = limit;
-	p->chunk = calloc(chunks, sizeof(*p->chunk));
+	p->draw = draw;
+	p->draw_arg = arg;
+	p->chunk = calloc(chunk_count(p), sizeof(*p->chunk));
 	return p->chunk ? 0 : -ENOMEM;
+}
+
+int pool_init(struct pool *p, uint32_t object_size, uint32_t limit)
+{
+	return pool_init_random(p, object_size, limit, NULL, NULL);
 }
 
 void pool_fini(struct pool *p)
 {
-	uint32_t chunks = (p->limit + POOL_CHUNK - 1) / POOL_CHUNK;
-
 	lock_assert_unshared(&p->lock);
-	for (uint32_t i = 0; p->chunk && i < chunks; i++)
+	for (uint32_t i = 0; p->chunk && i < chunk_count(p); i++)
 		free(atomic_load_explicit(&p->chunk[i], memory_order_relaxed));
 	free(p->chunk);
 	free(p->spare);
 	memset(p, 0, sizeof(*p));
 }
 
-/* Returns the index that was freed longest ago, if enough indexes are free or all are in use or free; else a new
- * one. */
-static bool take_index(struct pool *p, uint32_t *index) REQUIRES(p->lock)
+/* Takes the index that was freed longest ago, if enough indexes are free or all are in use or free. */
+static bool take_spare(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 {
 	uint32_t spares = p->spare_tail - p->spare_head;
 
 	/* keep freed indexes unused for a while, so that a late packet for a destroyed object does not find a new
 	 * one */
-	if (spares > POOL_CHUNK / 2 || (spares && p->made == p->limit)) {
-		*index = p->spare[p->spare_head++ & (p->spare_size - 1)];
-		return true;
-	}
-	if (p->made == p->limit)
+	if (spares <= POOL_CHUNK / 2 && (!spares || p->made < p->limit))
 		return false;
-	*index = p->made++;
+	*index = p->spare[p->spare_head++ & (p->spare_size - 1)];
 	return true;
+}
+
+/* New memory for so many objects, zeroed. */
+static char *new_chunk(const struct pool *p, uint32_t objects)
+{
+	char *c = aligned_alloc(CACHE_LINE, (size_t)objects * p->size);
+
+	if (c)
+		memset(c, 0, (size_t)objects * p->size);
+	return c;
+}
+
+static void *alloc_in_order(struct pool *p, uint32_t *index) REQUIRES(p->lock)
+{
+	_Atomic(char *) *chunk;
+	char *c;
+
+	if (!take_spare(p, index)) {
+		if (p->made == p->limit)
+			return NULL;
+		*index = p->made++;
+	}
+	chunk = &p->chunk[*index >> POOL_CHUNK_BITS];
+	c = atomic_load_explicit(chunk, memory_order_relaxed); /* only written under the lock */
+	if (!c) {
+		c = new_chunk(p, POOL_CHUNK);
+		if (!c) {
+			p->made--; /* if the chunk is missing, the index is new */
+			return NULL;
+		}
+		atomic_store_explicit(chunk, c, memory_order_release); /* pairs with pool_at() */
+	}
+	return c + (size_t)(*index & (POOL_CHUNK - 1)) * p->size;
+}
+
+/* An index at random that leads to no memory; there is one. If half of them are in use, that takes two tries on
+ * average; where nearly all are, the next free one has to do. */
+static uint32_t draw_index(struct pool *p) REQUIRES(p->lock)
+{
+	uint32_t mask = p->limit - 1, index = 0;
+
+	for (int tries = 0; tries < 64; tries++) {
+		index = p->draw(p->draw_arg) & mask;
+		if (!atomic_load_explicit(&p->chunk[index], memory_order_relaxed))
+			return index;
+	}
+	while (atomic_load_explicit(&p->chunk[index], memory_order_relaxed))
+		index = (index + 1) & mask;
+	return index;
+}
+
+/* An index says nothing about those before it. The memory is what was freed longest ago, which leaves its index. */
+static void *alloc_random(struct pool *p, uint32_t *index) REQUIRES(p->lock)
+{
+	uint32_t old;
+	char *c;
+
+	if (take_spare(p, &old)) {
+		c = atomic_exchange_explicit(&p->chunk[old], NULL, memory_order_relaxed);
+	} else {
+		c = p->made < p->limit ? new_chunk(p, 1) : NULL;
+		p->made += !!c;
+	}
+	if (!c)
+		return NULL;
+	*index = draw_index(p);
+	atomic_store_explicit(&p->chunk[*index], c, memory_order_release); /* pairs with pool_at_random() */
+	return c;
 }
 
 void *pool_alloc(struct pool *p, uint32_t *index)
 {
-	_Atomic(char *) *chunk;
-	void *object = NULL;
-	char *c;
+	void *object;
 
 	lock_take(&p->lock);
-	if (!take_index(p, index))
-		goto out;
-	chunk = &p->chunk[*index >> POOL_CHUNK_BITS];
-	c = atomic_load_explicit(chunk, memory_order_relaxed); /* only written under the lock */
-	if (!c) {
-		c = aligned_alloc(CACHE_LINE, (size_t)POOL_CHUNK * p->size);
-		if (!c) {
-			p->made--; /* if the chunk is missing, the index is new */
-			goto out;
-		}
-		memset(c, 0, (size_t)POOL_CHUNK * p->size);
-		atomic_store_explicit(chunk, c, memory_order_release); /* pairs with pool_at() */
-	}
-	p->used++;
-	object = c + (size_t)(*index & (POOL_CHUNK - 1)) * p->size;
-out:
+	object = p->draw ? alloc_random(p, index) : alloc_in_order(p, index);
+	p->used += !!object;
 	lock_drop(&p->lock);
 	if (!object)
 		errno = ENOMEM;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A pool of objects of one size, found by index. The memory of an object is not returned to the system while the pool
  * exists. So a reader may look at an object that has just been freed: it takes the lock of the object (or a hazard
- * pointer) and then checks that it is still the wanted object. A freed index is reused as late as possible. Any thread
- * may call; pool_at() takes no lock. */
+ * pointer) and then checks that it is still the wanted object. Any thread may call; pool_at() takes no lock.
+ *
+ * The indexes are in order, and a freed one is reused as late as possible; or, after pool_init_random(), each object
+ * gets an index at random. Then each has its own chunk, and pool_at_random() finds it. */
 #ifndef UROCE_POOL_H
 #define UROCE_POOL_H
 
@@ -19,11 +21,15 @@ struct pool {
 	uint32_t used GUARDED_BY(&lock);   /* objects alive */
 	uint32_t *spare GUARDED_BY(&lock); /* ring of freed indexes, oldest first */
 	uint32_t spare_head GUARDED_BY(&lock), spare_tail GUARDED_BY(&lock), spare_size GUARDED_BY(&lock);
+	uint32_t (*draw)(void *arg); /* 32 random bits; NULL: indexes are in order */
+	void *draw_arg;
 	_Atomic(char *) *chunk;
 };
 
 /* Returns 0 or -ENOMEM. */
 int pool_init(struct pool *p, uint32_t object_size, uint32_t limit);
+/* `limit` is a power of two. `draw` is called under the pool's lock. */
+int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg);
 void pool_fini(struct pool *p);
 
 /* Allocates an object and writes its index to *index. The object is zeroed at its first use; later it is as pool_free()
@@ -41,6 +47,15 @@ static inline void *pool_at(struct pool *p, uint32_t index)
 	/* acquire pairs with the release in pool_alloc(): the chunk is zeroed before it is seen */
 	c = atomic_load_explicit(&p->chunk[index >> POOL_CHUNK_BITS], memory_order_acquire);
 	return c ? c + (size_t)(index & (POOL_CHUNK - 1)) * p->size : NULL;
+}
+
+/* The same for a pool with random indexes. The memory of a freed object gets another index later, so two indexes may
+ * lead to it for a moment. */
+static inline void *pool_at_random(struct pool *p, uint32_t index)
+{
+	if (unlikely(index >= p->limit))
+		return NULL;
+	return atomic_load_explicit(&p->chunk[index], memory_order_acquire); /* pairs with alloc_random() */
 }
 
 #endif

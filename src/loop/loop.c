@@ -27,6 +27,14 @@
 _Atomic(struct loop *) loop_current;
 static struct lock life; /* guards the fields that say so; the outermost lock */
 
+/* A QPN tells a peer nothing about the others, nor about keys: so it does not come from the keys' seed. */
+static uint32_t draw_qpn(void *hca)
+{
+	uint32_t bits;
+
+	return getrandom(&bits, sizeof(bits), 0) == sizeof(bits) ? bits : hca_random_bits(hca);
+}
+
 static struct loop *make_loop(const struct hca_ops *ops)
 {
 	struct loop *l = aligned_alloc(_Alignof(struct loop), sizeof(*l));
@@ -42,7 +50,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	err = slot_claim(&l->slot);
 	if (err)
 		goto err_errno;
-	err = hca_init(&l->hca, ops, l->slot.number, seed);
+	err = hca_init(&l->hca, ops, l->slot.number, seed, draw_qpn);
 	if (err)
 		goto err_slot;
 	err = share_create(&l->hca.share, l->slot.number, l->hca.keys.mix, l->hca.keys.mask, hca_random(&l->hca) | 1);

@@ -191,12 +191,10 @@ void nearby_forget(struct loop *l, const struct local_peer *n)
 	lock_take(&l->local.mads_lock);
 	lock_drop(&l->local.mads_lock);
 	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
-		struct qp *qp = pool_at(&l->hca.qps, i);
+		struct qp *qp = pool_at_random(&l->hca.qps, i);
 
-		if (!qp) {
-			i |= POOL_CHUNK - 1;
+		if (!qp)
 			continue;
-		}
 		lock_take(&qp->lock);
 		if (qp->alive)
 			loop_nearby_forget(qp, n);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
@@ -97,15 +98,17 @@ static void say_slots_taken(void)
 
 int slot_claim(struct slot *slot)
 {
+	unsigned first;
 	int err;
 
 	if (open_slot(slot))
 		goto err;
-	/* starts at the process id: so the slot of a process that has just died stays free for a while, and a late
-	 * packet for it reaches no process */
+	/* starts at random: a stranger who forges a packet has to guess the slot as well */
+	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
+		first = (unsigned)getpid();
 	for (unsigned i = 0; i < SLOTS; i++) {
 		struct sockaddr_un address;
-		uint8_t number = 1 + ((unsigned)getpid() + i) % SLOTS;
+		uint8_t number = 1 + (first % SLOTS + i) % SLOTS;
 
 		if (!bind(slot->fd, (struct sockaddr *)&address, slot_address(&address, number))) {
 			slot->number = number;

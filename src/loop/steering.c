@@ -585,8 +585,7 @@ static void offer_registry(struct steering *s)
 	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
-/* Under the lock: each process that has the registry offers it, so if none does there is none. The process that
- * began last usually has the slot below ours. */
+/* Under the lock: each process that has the registry offers it, so if none does there is none. */
 static void find_registry(struct steering *s)
 {
 	int probe = slots_probe();

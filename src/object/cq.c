@@ -110,7 +110,7 @@ static void reclaim(struct cq *cq, const struct cqe *cqe)
 
 	if (unlikely(cqe->keeps_slot)) /* the QP may be destroyed, or belong to another process */
 		return;
-	qp = pool_at(&cq->hca->qps, cqe->qpn & 0xffff);
+	qp = pool_at_random(&cq->hca->qps, cqe->qpn & 0xffff);
 	reclaimed = cqe->opcode & IBV_WC_RECV ? &qp->rq.reclaimed : &qp->sq.reclaimed;
 	/* relaxed: a count; the lock of the queue guards the slots */
 	atomic_store_explicit(reclaimed, cqe->wqe + 1, memory_order_relaxed);

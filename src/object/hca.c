@@ -22,7 +22,12 @@ uint64_t hca_random(struct hca *hca)
 	return z ^ (z >> 31);
 }
 
-int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed)
+uint32_t hca_random_bits(void *hca)
+{
+	return (uint32_t)hca_random(hca);
+}
+
+int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed, uint32_t (*draw)(void *hca))
 {
 	barrier_prepare();
 	memset(hca, 0, sizeof(*hca));
@@ -32,7 +37,7 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t 
 	hca->keys = key_code((uint32_t)hca_random(hca) | 1, (uint32_t)hca_random(hca));
 	list_init(&hca->ready);
 	timers_init(&hca->timers);
-	if (pool_init(&hca->qps, sizeof(struct qp), HCA_MAX_QP) ||
+	if (pool_init_random(&hca->qps, sizeof(struct qp), HCA_MAX_QP, draw ?: hca_random_bits, hca) ||
 	    pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR + HCA_MAX_MW + 1) ||
 	    pool_init(&hca->srqs, sizeof(struct srq), HCA_MAX_SRQ)) {
 		hca_fini(hca);
@@ -51,7 +56,7 @@ void hca_fini(struct hca *hca)
 
 NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
 {
-	struct qp *qp = pool_at(&hca->qps, qpn & 0xffff);
+	struct qp *qp = pool_at_random(&hca->qps, qpn & 0xffff);
 
 	if (!qp)
 		return NULL;

@@ -57,7 +57,7 @@ struct hca {
 	struct key_code keys;		   /* of regions; random */
 	struct share *share;		   /* what local peers see; NULL: nothing. Set by the caller of hca_init() */
 	_Atomic uint64_t random;	   /* state of hca_random() */
-	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN */
+	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN, which are random */
 	struct pool mrs;		   /* struct mr: regions and windows */
 	_Atomic uint32_t regions, windows; /* number of each */
 	struct lock window_lock;	   /* a leaf: guards binding and unbinding */
@@ -89,12 +89,14 @@ static inline void hca_count(enum hca_counter what)
 	atomic_fetch_add_explicit(&hca_counted[what], 1, memory_order_relaxed);
 }
 
-/* `seed` is random in use, so that keys are unpredictable, and fixed in a test. 0 or -ENOMEM. */
-int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed);
+/* `seed` is random in use, so that keys are unpredictable, and fixed in a test. QPNs are drawn by `draw`; NULL, in a
+ * test: from the seed. 0 or -ENOMEM. */
+int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed, uint32_t (*draw)(void *hca));
 void hca_fini(struct hca *hca);
 
 /* A random number. Not cryptographic: access does not depend on it alone, since keys are checked against the region. */
 uint64_t hca_random(struct hca *hca);
+uint32_t hca_random_bits(void *hca);
 
 /* The QP with this number, locked; NULL if there is none. The caller calls lock_take_over(&qp->lock), and later drops
  * the lock. */

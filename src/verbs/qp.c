@@ -576,12 +576,11 @@ void destroy_qp_unsettled(struct ibv_qp *qp)
 static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context *c))
 {
 	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
-		struct qp *qp = pool_at(&c->hca->qps, i);
+		struct qp *qp = pool_at_random(&c->hca->qps, i);
 		bool ours;
 
-		/* the pool's chunks have no gaps: the first missing chunk is the end */
 		if (!qp)
-			break;
+			continue;
 		lock_take(&qp->lock);
 		ours = qp->alive && qp->base.context == &c->verbs.context;
 		lock_drop(&qp->lock);

@@ -93,6 +93,64 @@ static void no_memory_grows_while_objects_come_and_go(void **state)
 	pool_fini(&p);
 }
 
+/* Not random, but not in order either. */
+static uint32_t draw(void *arg)
+{
+	return *(uint32_t *)arg = *(uint32_t *)arg * 1103515245 + 12345;
+}
+
+static void random_indexes_are_used_once_and_found(void **state)
+{
+	struct object *o[256];
+	uint32_t index[256], seed = 1, apart = 0;
+	struct pool p;
+
+	assert_int_equal(pool_init_random(&p, sizeof(struct object), 256, draw, &seed), 0);
+	for (uint32_t i = 0; i < 256; i++) { /* the last ones find nearly all in use */
+		o[i] = pool_alloc(&p, &index[i]);
+		assert_non_null(o[i]);
+		assert_true(index[i] < 256);
+		assert_true(o[i]->owner == 0);
+		o[i]->owner = i + 1;
+		apart += i && index[i] != index[i - 1] + 1;
+	}
+	assert_null(pool_alloc(&p, &index[0]));
+	for (uint32_t i = 0; i < 256; i++)
+		assert_ptr_equal(pool_at_random(&p, index[i]), o[i]);
+	assert_true(apart > 200);
+	assert_null(pool_at_random(&p, 256));
+	pool_fini(&p);
+}
+
+/* The freed memory stays readable, rests, and comes back with another index. */
+static void memory_with_random_indexes_is_used_again(void **state)
+{
+	struct object *first, *o;
+	uint32_t index, old, seed = 1;
+	bool came_back = false;
+	struct pool p;
+
+	assert_int_equal(pool_init_random(&p, sizeof(struct object), 1 << 15, draw, &seed), 0);
+	first = pool_alloc(&p, &old);
+	assert_non_null(first);
+	pool_free(&p, old);
+	assert_ptr_equal(pool_at_random(&p, old), first); /* a late reader may still look at it */
+	for (uint32_t i = 0; i < 100000; i++) {
+		o = pool_alloc(&p, &index);
+		assert_non_null(o);
+		if (o == first && !came_back) {
+			assert_true(i >= POOL_CHUNK / 2);
+			assert_int_not_equal(index, old);
+			assert_null(pool_at_random(&p, old));
+			came_back = true;
+		}
+		pool_free(&p, index);
+	}
+	assert_true(came_back);
+	assert_true(p.made <= POOL_CHUNK);
+	pool_fini(&p);
+}
+
 static struct pool shared;
 static _Atomic int collisions;
 
@@ -139,6 +197,8 @@ int main(void)
 		cmocka_unit_test(the_limit_holds_and_a_freed_place_is_found_again),
 		cmocka_unit_test(a_freed_index_rests),
 		cmocka_unit_test(no_memory_grows_while_objects_come_and_go),
+		cmocka_unit_test(random_indexes_are_used_once_and_found),
+		cmocka_unit_test(memory_with_random_indexes_is_used_again),
 		cmocka_unit_test(two_threads_never_get_the_same_object),
 	};
 

@@ -38,6 +38,14 @@ static void srq_event(struct srq *srq, enum ibv_event_type event)
 
 static const struct hca_ops ops = {cq_event, cq_error, qp_event, srq_event};
 
+/* The fixture's QPN is known: slot 1, index 0. */
+static uint32_t draw_in_order(void *arg)
+{
+	struct hca *hca = arg;
+
+	return hca->qps.used;
+}
+
 int fixture_setup(void **state)
 {
 	const unsigned all =
@@ -49,7 +57,8 @@ int fixture_setup(void **state)
 		return -1;
 	memset(f, 0, offsetof(struct fixture, sent));
 	f->now = SEC;
-	if (hca_init(&f->hca, &ops, 1, 7) || cq_init(&f->send_cq, &f->hca, 256) || cq_init(&f->recv_cq, &f->hca, 256))
+	if (hca_init(&f->hca, &ops, 1, 7, draw_in_order) || cq_init(&f->send_cq, &f->hca, 256) ||
+	    cq_init(&f->recv_cq, &f->hca, 256))
 		return -1;
 	f->pd.hca = f->other_pd.hca = &f->hca;
 	f->mr = mr_register(&f->pd, f->memory, MEMORY, IOVA, all | IBV_ACCESS_MW_BIND);

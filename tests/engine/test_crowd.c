@@ -327,7 +327,7 @@ static void simulate(uint64_t seed, enum ibv_qp_type type, bool shares, bool los
 	w->type = type;
 	w->loses = loses;
 	w->receivers = in_pairs ? SENDERS : 1;
-	require(w, !hca_init(&w->hca, &ops, 1, 7), "no adapter");
+	require(w, !hca_init(&w->hca, &ops, 1, 7, NULL), "no adapter");
 	w->pd.hca = &w->hca;
 	w->ah = (struct ah){.base.pd = &w->pd.base, .pd = &w->pd, .path = {.sgid = host, .dgid = host}};
 	if (shares)

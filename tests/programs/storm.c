@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* storm PROCESSES CONNECTIONS [LOST [DEATHS]]: so many processes, with a few connections each at a time, open and close
  * so many in all to this one, over loopback. Each has a queue pair at both ends. Prints "storm: N connections" when all
- * have come and gone, and nothing is left: descriptors and numbers of queue pairs as before, and no event but those
- * that are due. LOST: of 100 messages of connection management so many are lost. DEATHS: the server is killed so often,
- * and another one takes its port; what it had begun is begun anew. */
+ * have come and gone, and nothing is left: descriptors as before, and no event but those that are due. LOST: of 100
+ * messages of connection management so many are lost. DEATHS: the server is killed so often, and another one takes its
+ * port; what it had begun is begun anew. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,6 @@
 #define MUST(x)	 ((x) ? (void)0 : fail(__LINE__, #x))
 #define AT_ONCE	 4
 #define PER_PEER 10
-#define RESTING	 1024 /* numbers of queue pairs that have ended, and are not given again yet */
 #define ROCE	 4791
 
 static void fail(int line, const char *what)
@@ -176,15 +175,7 @@ static struct rdma_cm_id *listen_at(struct sockaddr_in *a)
 	return listener;
 }
 
-static void check_number(struct rdma_cm_id *id, int processes)
-{
-	if ((id->qp->qp_num & 0xffff) >= (unsigned)(2 * RESTING + processes * AT_ONCE)) {
-		fprintf(stderr, "storm, the server: a queue pair has number %#x\n", id->qp->qp_num);
-		exit(1);
-	}
-}
-
-static void serve(int total, int processes)
+static void serve(int total)
 {
 	int ended = 0;
 
@@ -201,7 +192,6 @@ static void serve(int total, int processes)
 		rdma_ack_cm_event(e);
 		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			accept_it(id);
-			check_number(id, processes);
 		} else if (type == RDMA_CM_EVENT_DISCONNECTED) {
 			rdma_disconnect(id);
 			destroy(id);
@@ -224,7 +214,7 @@ static void stay(struct sockaddr_in *a, const int start[2], int processes, int c
 
 	for (int i = 0; i < processes; i++)
 		MUST(write(start[1], a, sizeof(*a)) == sizeof(*a));
-	serve(count, processes);
+	serve(count);
 	for (int i = 0, status; i < processes; i++)
 		MUST(wait(&status) > 0 && !status);
 	if (descriptors() > before + PER_PEER * processes) {
@@ -235,7 +225,7 @@ static void stay(struct sockaddr_in *a, const int start[2], int processes, int c
 	rdma_destroy_event_channel(channel);
 }
 
-static pid_t start_server(struct sockaddr_in *a, int processes, int count)
+static pid_t start_server(struct sockaddr_in *a, int count)
 {
 	int ready[2];
 	pid_t pid;
@@ -245,7 +235,7 @@ static pid_t start_server(struct sockaddr_in *a, int processes, int count)
 	if (pid == 0) {
 		listen_at(a);
 		MUST(write(ready[1], a, sizeof(*a)) == sizeof(*a));
-		serve(count, processes);
+		serve(count);
 		raise(SIGKILL);
 	}
 	MUST(pid > 0 && read(ready[0], a, sizeof(*a)) == sizeof(*a));
@@ -259,7 +249,7 @@ static pid_t start_server(struct sockaddr_in *a, int processes, int count)
 static void die_often(struct sockaddr_in *a, const int start[2], int processes, int count)
 {
 	int before_death = count / (4 * deaths), died = 0;
-	pid_t server = start_server(a, processes, before_death);
+	pid_t server = start_server(a, before_death);
 
 	for (int i = 0; i < processes; i++)
 		MUST(write(start[1], a, sizeof(*a)) == sizeof(*a));
@@ -268,7 +258,7 @@ static void die_often(struct sockaddr_in *a, const int start[2], int processes, 
 
 		if (pid == server) {
 			MUST(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-			server = start_server(a, processes, ++died < deaths ? before_death : INT32_MAX);
+			server = start_server(a, ++died < deaths ? before_death : INT32_MAX);
 		} else {
 			MUST(pid > 0 && !status);
 			clients--;

@@ -40,7 +40,7 @@ static void make_node(struct world *w, uint32_t index)
 	struct node *n = &w->node[index];
 
 	n->index = index;
-	if (hca_init(&n->hca, &ops, (uint8_t)(index + 1), w->seed * NETWORK_NODES + index))
+	if (hca_init(&n->hca, &ops, (uint8_t)(index + 1), w->seed * NETWORK_NODES + index, NULL))
 		abort();
 	n->pd.hca = &n->hca;
 	services.xrcd[index] = (struct xrcd){.hca = &n->hca, .name = {XRCD_PRIVATE, index + 1}};

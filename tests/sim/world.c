@@ -60,7 +60,7 @@ static void node_create(struct world *w, uint32_t index)
 	struct node *n = &w->node[index];
 
 	n->index = index;
-	if (hca_init(&n->hca, &ops, (uint8_t)(index + 1), w->seed * NETWORK_NODES + index))
+	if (hca_init(&n->hca, &ops, (uint8_t)(index + 1), w->seed * NETWORK_NODES + index, NULL))
 		abort();
 	n->pd.hca = n->other_pd.hca = &n->hca;
 	for (int i = 0; i < WORLD_CQS; i++)

@@ -53,6 +53,26 @@ static void a_queue_pair_fits_the_limits(void **state)
 	}
 }
 
+/* A stranger, or a peer that knows one, cannot guess the others. In order, all differences would be 1; at random
+ * the sum of 64 differences is that small once in 10^30 runs. */
+static void numbers_of_queue_pairs_are_random(void **state)
+{
+	enum { COUNT = 64 };
+	struct ibv_qp *qp[COUNT];
+	uint64_t apart = 0;
+
+	for (int i = 0; i < COUNT; i++) {
+		qp[i] = make_qp(pd, cq, &(struct ibv_qp_cap){0});
+		assert_non_null(qp[i]);
+		assert_int_equal(qp[i]->qp_num >> 16, qp[0]->qp_num >> 16); /* the process's slot */
+		if (i)
+			apart += (uint64_t)labs((long)qp[i]->qp_num - (long)qp[i - 1]->qp_num);
+	}
+	assert_true(apart > (uint64_t)COUNT * 1000);
+	for (int i = 0; i < COUNT; i++)
+		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
+}
+
 static void a_queue_pair_says_what_it_got(void **state)
 {
 	struct ibv_qp_cap want = {
@@ -323,6 +343,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_queue_pair_fits_the_limits),
+		cmocka_unit_test(numbers_of_queue_pairs_are_random),
 		cmocka_unit_test(a_queue_pair_says_what_it_got),
 		cmocka_unit_test(queue_pairs_of_other_kinds),
 		cmocka_unit_test(a_queue_pair_needs_its_parts),

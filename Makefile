@@ -91,8 +91,8 @@ pyverbs:
 fuzz:
 	$(packages) $(FUZZ_PACKAGES)
 	@test -e $(BUILD)-fuzz/build.ninja || CC=clang meson setup $(BUILD)-fuzz -Dfuzz=true -Dtests=false \
-		-Db_sanitize=address,undefined
-	@$(ninja) $(BUILD)-fuzz
+		-Db_sanitize=address,undefined -Doptimization=1
+	@$(ninja) $(BUILD)-fuzz fuzzers
 	@tools/run-fuzzers $(BUILD)-fuzz $(FUZZ_SECONDS)
 
 bench:

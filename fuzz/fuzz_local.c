@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A hostile local peer: another process of this user, as the kernel sees it, that says and writes what it wants. It
+ * introduces itself, with descriptors that may be wrong; writes records into its ring, and into the words of both
+ * rings; changes the table of its memory while this process accesses that; and goes.
+ *
+ * It costs its own connections. The connections of this process to others live, no byte outside the regions changes,
+ * and no descriptor is left behind. Seeds: corpus/local, made by local-seeds.py. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/memfd.h"
+#include "link/ring.h"
+#include "loop/introduction.h"
+#include "loop/local_peer.h"
+#include "memory/reach.h"
+#include "memory/shareable.h"
+#include "world.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum kind {
+	GREET,	/* with the descriptors of a set in `value`; the bytes change the greeting, from `at` on */
+	RECORD, /* the next one in the ring; `value` & 1: its size as the bytes say, 2: for a QP as they say */
+	WORDS,	/* of a ring: `value` & 1: ours; which word in the rest */
+	TABLE,	/* the bytes go into the entry `value` of the table, from `at` on */
+	SEND,	/* the connected queue pair posts a request, to what the table shows */
+	SLEEP,	/* the process looks whether it may sleep */
+	PART,	/* the peer closes its connections */
+	KINDS
+};
+
+struct step {
+	uint8_t kind, value, at, length;
+};
+
+enum {
+	PEER_QP = 5,
+	REGION = 7, /* its index in the table */
+	LENGTH = 64 << 10,
+	ADDRESS = 64 << 20,
+	PD = 1,
+	MIX = 0x1234567,
+	MASK = 0xabcdef,
+	CALLS = 4,
+	HIGH = 512, /* where base/high_fd.c puts them */
+	KEPT = 24,  /* descriptors that the library may keep: sockets to peers by UDP */
+};
+
+static struct {
+	struct slot slot;
+	struct qp *qp, *ud;   /* connected to the peer; anybody's */
+	int listener;	      /* the peer's */
+	int call[CALLS];      /* from the peer to this process; -1: none */
+	int heard;	      /* this process's to the peer, accepted; -1: none */
+	struct ring to, from; /* the peer's view of both rings */
+	struct share *share;  /* the peer's table */
+	int arena;	      /* the memory that it shares */
+	uint32_t key;
+	int free_fd[2]; /* the lowest free descriptors, after the first input */
+} peer = {.call = {-1, -1, -1, -1}, .heard = -1};
+
+/* ---- the peer ---- */
+
+static uint32_t qpn_of_peer(void)
+{
+	return (uint32_t)peer.slot.number << 16 | PEER_QP;
+}
+
+static void make_peer(void)
+{
+	struct key_code code = key_code(MIX, MASK);
+
+	reach_no_process_vm = true; /* the peer is this process: only its shared memory is another's */
+	peer.qp = world_make_qp(IBV_QPT_RC);
+	peer.ud = world_make_qp(IBV_QPT_UD);
+	require(!slot_claim(&peer.slot));
+	peer.listener = introduction_listen(peer.slot.number);
+	require(peer.listener >= 0);
+	require(!share_create(&peer.share, peer.slot.number, MIX, MASK, 0x1234567));
+	/* not share->arena: that is this process's */
+	peer.arena = memfd_of_size("arena", 0, (uint64_t)EXTENTS << EXTENT_SHIFT);
+	require(peer.arena >= 0);
+	peer.key = key_make(&code, REGION, 1);
+}
+
+/* As an honest peer would have it. */
+static void fill_table(void)
+{
+	const struct share_region r = {.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+				       .pd = PD,
+				       .iova = ADDRESS,
+				       .length = LENGTH,
+				       .address = ADDRESS,
+				       .mapped = LENGTH};
+	const uint8_t *gid = world.port->link->gid.raw;
+
+	memset(&peer.share->table->qp[PEER_QP], 0, sizeof(struct share_qp));
+	memset(peer.share->table->file, 0, sizeof(peer.share->table->file));
+	share_open_region(peer.share, REGION, peer.key, &r);
+	share_open_qp(peer.share, PEER_QP, r.access, PD, share_pair(gid, qpn_of_peer(), gid, peer.qp->base.qp_num));
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* This process sees the end of a connection. */
+static void see_ends(void)
+{
+	struct loop *l = world.loop;
+	struct local_peer *n = l->local.by_slot[peer.slot.number];
+	int in = n ? n->in : -1, out = n ? n->out : -1;
+
+	list_each_safe (i, &l->local.callers)
+		local_serve_connection(l, container_of(i, struct caller, link)->fd);
+	if (in >= 0)
+		local_serve_connection(l, in);
+	n = l->local.by_slot[peer.slot.number];
+	if (out >= 0 && n && n->out == out)
+		local_serve_connection(l, out);
+}
+
+static void part(void)
+{
+	for (int i = 0; i < CALLS; i++)
+		close_fd(&peer.call[i]);
+	close_fd(&peer.heard);
+	if (peer.to.words)
+		ring_unmap(&peer.to);
+	if (peer.from.words)
+		ring_unmap(&peer.from);
+	peer.to = peer.from = (struct ring){0};
+	see_ends();
+	world_run();
+}
+
+/* Takes the call of this process. */
+static void hear(void)
+{
+	struct introduction in;
+	int fd = introduction_accept(peer.listener);
+
+	if (fd < 0)
+		return;
+	if (!introduction_receive(fd, &in)) {
+		if (peer.from.words)
+			ring_unmap(&peer.from);
+		peer.from = (struct ring){0};
+		require(!ring_map(&peer.from, in.fd[GREETING_RING]));
+		introduction_close(&in);
+	}
+	close_fd(&peer.heard);
+	peer.heard = fd;
+}
+
+/* ---- what it does ---- */
+
+/* The set of descriptors: two bits for each, what it is. */
+static int descriptor(int which, unsigned how)
+{
+	int fds[SHARE_FDS], fd;
+
+	share_fds(peer.share, fds);
+	switch (how & 3) {
+	case 1: /* memory that may change its size */
+		fd = memfd_create("loose", MFD_CLOEXEC);
+		require(fd >= 0 && !ftruncate(fd, 1 << 20));
+		return fd;
+	case 2: /* the other's */
+		which = (which + 1) % GREETING_FDS;
+		break;
+	case 3:
+		return -1;
+	}
+	return which == GREETING_RING	 ? ring_memory(LOCAL_RING)
+	       : which == GREETING_ARENA ? dup(peer.arena)
+					 : dup(fds[which - GREETING_TABLES]);
+}
+
+static int *free_call(void)
+{
+	for (int i = 0; i < CALLS; i++)
+		if (peer.call[i] < 0)
+			return &peer.call[i];
+	return NULL;
+}
+
+static void greet(const struct step *s, const uint8_t *bytes)
+{
+	struct greeting g = {
+		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = peer.slot.number, .flags = GREETING_HAS_TABLES};
+	int fd[GREETING_FDS], *call = free_call();
+	pid_t pid;
+
+	if (!call)
+		return;
+	memcpy((char *)&g + s->at % sizeof(g), bytes, min_of((size_t)s->length, sizeof(g) - s->at % sizeof(g)));
+	for (int i = 0; i < GREETING_FDS; i++)
+		fd[i] = descriptor(i, s->value >> 2 * i);
+	if (fd[0] >= 0 || fd[1] >= 0 || fd[2] >= 0 || fd[3] >= 0)
+		*call = introduction_call(world.loop->slot.number, &g, fd, &pid);
+	if (*call >= 0 && !peer.to.words && fd[GREETING_RING] >= 0 && ring_map(&peer.to, fd[GREETING_RING]))
+		peer.to = (struct ring){0};
+	for (int i = 0; i < GREETING_FDS; i++)
+		close_fd(&fd[i]);
+	local_serve_listener(world.loop);
+	see_ends();
+	hear();
+}
+
+static void put_record(const struct step *s, const uint8_t *bytes)
+{
+	struct record *r;
+	uint32_t size = max_of((uint32_t)s->length + 8u, (uint32_t)sizeof(struct ring_mark));
+
+	if (!peer.to.words)
+		return;
+	r = (struct record *)ring_next(&peer.to);
+	memcpy(&r->bytes, bytes, s->length);
+	if (!(s->value & 2))
+		r->qpn = (s->value & 4 ? peer.ud : peer.qp)->base.qp_num;
+	if (!(s->value & 8))
+		r->psn = peer.qp->resp.expected.v;
+	if (s->value & 1 && s->length >= sizeof(r->bytes))
+		size = r->bytes;
+	ring_publish(&peer.to, size);
+}
+
+static void change_words(const struct step *s, const uint8_t *bytes)
+{
+	struct ring *r = s->value & 1 ? &peer.from : &peer.to;
+	uint64_t word = 0;
+
+	if (!r->words)
+		return;
+	memcpy(&word, bytes, min_of((size_t)s->length, sizeof(word)));
+	switch (s->value >> 1 & 3) {
+	case 0:
+		r->words->key = word;
+		break;
+	case 1:
+		atomic_store_explicit(&r->words->head, word, memory_order_relaxed);
+		break;
+	case 2:
+		atomic_store_explicit(&r->words->sleeps, (uint32_t)word, memory_order_relaxed);
+		break;
+	default:
+		atomic_store_explicit(&r->words->wanted, (uint32_t)word, memory_order_relaxed);
+	}
+}
+
+static void change_table(const struct step *s, const uint8_t *bytes)
+{
+	struct share_table *t = peer.share->table;
+	struct {
+		void *at;
+		size_t size;
+	} entries[] =
+		{
+			{&t->qp[PEER_QP], sizeof(t->qp[0])},
+			{&t->region[REGION], sizeof(t->region[0])},
+			{&t->file[0], sizeof(t->file[0])},
+			{&t->visitor[world.loop->slot.number], 16},
+			{t, 64},
+		},
+	  *e = &entries[s->value % ARRAY_SIZE(entries)];
+	size_t from = s->at % e->size;
+
+	memcpy((char *)e->at + from, bytes, min_of((size_t)s->length, e->size - from));
+}
+
+static void post(const struct step *s)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND,
+						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+	world_post_receive(peer.qp);
+	world_post_send(peer.qp, opcodes[s->value % ARRAY_SIZE(opcodes)], 8u * s->length, ADDRESS + 257u * s->at,
+			peer.key);
+}
+
+/* Returns the bytes that it used. */
+static size_t happen(const struct step *s, const uint8_t *bytes)
+{
+	switch (s->kind % KINDS) {
+	case GREET:
+		greet(s, bytes);
+		break;
+	case RECORD:
+		put_record(s, bytes);
+		break;
+	case WORDS:
+		change_words(s, bytes);
+		break;
+	case TABLE:
+		change_table(s, bytes);
+		break;
+	case SEND:
+		post(s);
+		return 0;
+	case SLEEP:
+		lock_take(&world.loop->receive);
+		local_sleep(world.loop);
+		lock_drop(&world.loop->receive);
+		local_tidy(world.loop);
+		return 0;
+	default:
+		part();
+		return 0;
+	}
+	return s->length;
+}
+
+static void begin(void)
+{
+	world_renew();
+	world.loop->local.refused[peer.slot.number / 64] &= ~(1ull << peer.slot.number % 64);
+	fill_table();
+	world_begin_again(peer.qp);
+	world_begin_again(peer.ud);
+	world_connect(peer.qp, qpn_of_peer());
+	hear();
+}
+
+static void require_descriptors(void)
+{
+	for (int i = 0; i < 2; i++) {
+		int fd = fcntl(peer.listener, F_DUPFD_CLOEXEC, i ? HIGH : 0);
+
+		require(fd >= 0 && (!peer.free_fd[i] || fd <= peer.free_fd[i] + KEPT));
+		if (!peer.free_fd[i])
+			peer.free_fd[i] = fd;
+		close(fd);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t *end = data + size;
+	uint8_t bytes[UINT8_MAX + 1];
+	struct step s;
+
+	if (!world.context) {
+		world_make();
+		make_peer();
+	}
+	begin();
+	while ((size_t)(end - data) >= sizeof(s)) {
+		memcpy(&s, data, sizeof(s));
+		data += sizeof(s);
+		s.length = (uint8_t)min_of((size_t)s.length, (size_t)(end - data));
+		memcpy(bytes, data, s.length);
+		data += happen(&s, bytes);
+		world_run();
+		world_require_memory();
+	}
+	part();
+	world_begin_again(peer.qp); /* its path lets go of the peer */
+	require(!world.loop->local.by_slot[peer.slot.number]);
+	world_require_connections();
+	require_descriptors();
+	return 0;
+}

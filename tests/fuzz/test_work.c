@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How much work bytes from outside can cause: for each parser, the basic blocks that it runs are at most so many, and
+ * so many for each byte, whatever the bytes are. Blocks are counted, not time: the parsers are compiled with
+ * -fsanitize-coverage=trace-pc, which calls a function in each. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "cm/machine.h"
+#include "link/record.h"
+#include "link/udp.h"
+#include "loop/handover.h"
+#include "loop/introduction.h"
+#include "object/rules.h"
+#include "rsocket/wire.h"
+#include "wire/headers.h"
+
+enum {
+	MOST = 65000,
+	LEAST = 64,
+	CALM = 16, /* link/udp_receive.c's */
+};
+
+static uint64_t blocks;
+
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void)
+{
+	blocks++;
+}
+
+static const union ibv_gid here = {.raw = {[10] = 0xff, 0xff, 127, [15] = 1}};
+static uint8_t input[MOST];
+static int datagrams[2]; /* what is written to the first is received from the second */
+
+/* ---- the parsers ---- */
+
+static void parse_packet(size_t length)
+{
+	struct packet p;
+
+	packet_parse(&p, input, length);
+}
+
+static void check_icrc(size_t length)
+{
+	struct icrc_flow flow;
+
+	icrc_flow_init(&flow, here.raw, here.raw, ROCE_PORT, ROCE_PORT);
+	icrc_check(&flow, input, length, 0);
+}
+
+static bool drop(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	return true;
+}
+
+/* `calm`: as after so many datagrams that were easy to split. From some number on, nobody tells the link how long each
+ * packet is, and it has to find that out. */
+static void receive_datagram(size_t length, int32_t calm)
+{
+	struct udp *udp = aligned_alloc(_Alignof(struct udp), sizeof(*udp));
+
+	assert_non_null(udp);
+	memset(udp, 0, offsetof(struct udp, buffer));
+	udp->link.fd = datagrams[1];
+	udp->link.gid = here;
+	udp->is_ipv4 = true;
+	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};
+	udp->message = (struct msghdr){
+		.msg_name = &udp->from, .msg_iov = &udp->iov, .msg_iovlen = 1, .msg_control = udp->control};
+	udp->calm = calm;
+	assert_int_equal(send(datagrams[0], input, length, 0), length);
+	udp_receive(&udp->link, 1, drop, NULL);
+	free(udp);
+}
+
+static void receive_told(size_t length)
+{
+	receive_datagram(length, 0);
+}
+
+static void receive_untold(size_t length)
+{
+	receive_datagram(length, CALM);
+}
+
+static void get_record(size_t length)
+{
+	const union ibv_gid *from = NULL;
+	struct packet p;
+
+	record_get_any(input, (uint32_t)length, &p, &from);
+}
+
+static void receive_handed_over(size_t length)
+{
+	const struct slot own = {.fd = datagrams[1]};
+	const struct handover_ops ops = {.packet = drop};
+
+	assert_int_equal(send(datagrams[0], input, length, 0), length);
+	handover_receive(&own, &ops, NULL);
+}
+
+static void check_greeting(size_t length)
+{
+	greeting_check(input, length, (int[GREETING_FDS]){0, 0, 0, 0});
+}
+
+static void read_frame(size_t length)
+{
+	struct frame_key key;
+
+	frame_read(&key, input, length);
+}
+
+static void parse_mad(size_t length)
+{
+	struct cm_mad m;
+	uint64_t service;
+
+	cm_mad_parse(&m, input);
+	machine_owner(input, &service);
+}
+
+static void read_rsocket(size_t length)
+{
+	struct rs_peer peer;
+	struct rs_udp_header udp;
+	struct rs_header h;
+
+	rs_read_connect(&peer, input, length);
+	rs_read_udp_header(&udp, input, length);
+	rs_read_header(&h, input, length);
+}
+
+static const struct parser {
+	const char *name;
+	void (*parse)(size_t length);
+	uint32_t fixed;	   /* blocks, however short it is */
+	uint32_t per_kibi; /* and for each 1024 bytes */
+} parsers[] = {
+	{"packet", parse_packet, 60, 0},
+	{"icrc", check_icrc, 400, 200},
+	{"udp, told", receive_told, 400, 200},
+	{"udp, not told", receive_untold, 3000, 4000},
+	{"record", get_record, 100, 200},
+	{"handover", receive_handed_over, 100, 500},
+	{"greeting", check_greeting, 20, 0},
+	{"frame", read_frame, 60, 0},
+	{"connection management", parse_mad, 200, 0},
+	{"rsocket", read_rsocket, 100, 0},
+};
+
+/* ---- the bytes ---- */
+
+static void zeros(void)
+{
+	memset(input, 0, sizeof(input));
+}
+
+static void ones(void)
+{
+	memset(input, 0xff, sizeof(input));
+}
+
+static void noise(void)
+{
+	uint64_t x = 1;
+
+	for (size_t i = 0; i < sizeof(input); i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		input[i] = (uint8_t)(x >> 56);
+	}
+}
+
+/* A header of a packet, of the same partition, may begin at each word. */
+static void headers(void)
+{
+	for (size_t i = 0; i < sizeof(input); i += 4)
+		memcpy(input + i, (uint8_t[4]){OP_SEND_ONLY, 0, 0xff, 0xff}, 4);
+}
+
+/* Short records of one process for another; references to many pieces in a ring. */
+static void records(void)
+{
+	for (size_t i = 0; i + 8 <= sizeof(input); i += 8)
+		memcpy(input + i, (uint8_t[8]){8, 0, 0, 0, OP_SEND_FIRST, 0, 0, 0}, 8);
+}
+
+static void references(void)
+{
+	zeros();
+	input[offsetof(struct record, flags)] = RECORD_REFERENCE;
+}
+
+static const struct {
+	const char *name;
+	void (*fill)(void);
+} contents[] = {{"zeros", zeros},     {"ones", ones},	    {"noise", noise},
+		{"headers", headers}, {"records", records}, {"references", references}};
+
+static void work_is_bounded(const struct parser *p, const char *content)
+{
+	for (size_t length = LEAST; length <= MOST; length = length * 5 / 4 & ~3ul) {
+		uint64_t most = p->fixed + (uint64_t)p->per_kibi * length / 1024;
+
+		blocks = 0;
+		p->parse(length);
+		if (!blocks || blocks > most)
+			fail_msg("%s: %zu bytes of %s take %lu blocks, not 1 to %lu", p->name, length, content,
+				 (unsigned long)blocks, (unsigned long)most);
+	}
+}
+
+static void no_bytes_cause_more_work_than_their_number_allows(void **state)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(parsers); k++)
+		parsers[k].parse(LEAST); /* what is made once */
+	for (size_t i = 0; i < ARRAY_SIZE(contents); i++) {
+		contents[i].fill();
+		for (size_t k = 0; k < ARRAY_SIZE(parsers); k++)
+			work_is_bounded(&parsers[k], contents[i].name);
+	}
+}
+
+static int open_sockets(void **state)
+{
+	int on = 1, bytes = 4 * MOST;
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, datagrams))
+		return -1;
+	setsockopt(datagrams[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	return setsockopt(datagrams[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_bytes_cause_more_work_than_their_number_allows),
+	};
+
+	return cmocka_run_group_tests(tests, open_sockets, NULL);
+}

@@ -40,10 +40,8 @@ static uint32_t ether_send(struct link *link, const struct link_tx *tx, uint32_t
 		tsan_release(tsan_key(ETH_P_ALL));
 		if (likely(sendmsg(link->fd, &m, MSG_DONTWAIT) >= 0))
 			continue;
-		if (errno == EAGAIN || errno == ENOBUFS) {
-			atomic_store_explicit(&link->full, link->fd, memory_order_relaxed);
+		if (errno == EAGAIN || errno == ENOBUFS)
 			return i;
-		}
 		if (errno == EFAULT)
 			return i | LINK_UNREADABLE;
 	}

@@ -36,10 +36,13 @@ typedef bool link_deliver(void *arg, const struct packet *p, const union ibv_gid
 struct link_ops {
 	const char *name;
 	/* Sends packets in order; returns how many it is done with: all, whether sent or refused by the network (which
-	 * is a loss like any other), unless a buffer is full. Then the rest is for the caller to send later, or to
-	 * drop. With LINK_UNREADABLE: one of those that come next has a payload that cannot be read: the first of them,
-	 * if they are sent one by one. Several threads may call at once. */
+	 * is a loss like any other), unless a buffer is full: the rest is lost as well. With LINK_UNREADABLE: one of
+	 * those that come next has a payload that cannot be read: the first of them, if they are sent one by one.
+	 * Several threads may call at once. */
 	uint32_t (*send)(struct link *link, const struct link_tx *tx, uint32_t count);
+	/* Bytes, with BATCH_OVERHEAD for each packet, that the send buffer has room for. Who sends no more than that
+	 * finds it full only if others send at the same moment. NULL: there is no limit. */
+	uint32_t (*capacity)(struct link *link);
 	/* Where the calling thread may put the header and the payload of a small packet, until it sends. NULL: it
 	 * cannot. */
 	void *(*room)(struct link *link);
@@ -58,9 +61,7 @@ struct link {
 	const struct link_ops *ops;
 	union ibv_gid gid; /* the local address */
 	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
-	_Atomic int
-		full; /* the socket whose buffer was full when send() last stopped: to be waited for. Relaxed: a hint */
-	uint32_t room; /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
+	uint32_t room;	   /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
 };
 
 #endif

@@ -74,12 +74,12 @@ static void udp_set_buffer(int fd, int force, int plain)
 		setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes)); /* what there is must do */
 }
 
-static uint32_t receive_room(int fd)
+static uint32_t buffer_of(int fd, int which)
 {
 	int bytes = 0;
 	socklen_t size = sizeof(bytes);
 
-	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &size);
+	getsockopt(fd, SOL_SOCKET, which, &bytes, &size);
 	return bytes;
 }
 
@@ -139,6 +139,7 @@ static void udp_abandon(struct link *link)
 static const struct link_ops udp_ops = {
 	.name = "udp",
 	.send = udp_send,
+	.capacity = udp_capacity,
 	.room = udp_room,
 	.receive = udp_receive,
 	.tell = udp_tell,
@@ -196,13 +197,14 @@ static int open_link(const union ibv_gid *gid, int group, struct link **link)
 		goto err_free;
 	}
 	udp_set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
-	udp->link.room = receive_room(udp->link.fd);
+	udp->link.room = buffer_of(udp->link.fd, SO_RCVBUF);
 	udp->tx.fd = udp->link.fd;
 	udp_way_init(udp);
 	err = udp_set_sending(udp, udp->link.fd) ?: udp_set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
 	if (!err)
 		err = group ? udp_set_options(udp->link.fd, family, multicast_options, ARRAY_SIZE(multicast_options))
 			    : udp_set_options(udp->link.fd, family, unicast_options, ARRAY_SIZE(unicast_options));
+	udp->tx_limit = buffer_of(udp->link.fd, SO_SNDBUF) / 2;
 	if (!err)
 		err = bind_to(udp);
 	if (!err && group)

@@ -110,7 +110,9 @@ struct udp {
 	_Atomic bool short_trains; /* the kernel takes UDP_TRAIN_BEFORE packets; relaxed: a hint */
 	struct udp_counters counters;
 
-	struct udp_tx tx; /* the link's own socket */
+	uint32_t tx_limit;	   /* bytes, as the kernel counts them, that may wait in a send buffer: half of it */
+	_Atomic uint32_t tx_spare; /* of these, what is surely free: see udp_capacity(). Relaxed, and no exact count */
+	struct udp_tx tx;	   /* the link's own socket */
 	struct udp_way way[UDP_WAYS];
 
 	/* for receive(): one thread at a time */
@@ -127,6 +129,9 @@ struct udp {
 
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count);
 void *udp_room(struct link *link);
+uint32_t udp_capacity(struct link *link);
+/* What waits in the send buffer of that socket, in bytes as the kernel counts them. */
+uint32_t udp_queued(int fd);
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
 
 /* One datagram of so many bytes, by its address and pieces; the rest of *m is set here. 0 or -errno. By the link's own
@@ -137,6 +142,8 @@ int udp_transmit_by(const struct udp *udp, struct udp_tx *tx, struct msghdr *m, 
 
 /* The way to that address, and its lock; NULL: the link's own socket sends. */
 struct udp_way *udp_way_enter(struct udp *udp, const union ibv_gid *to);
+/* What waits in the fullest send buffer of a way, in bytes as the kernel counts them. */
+uint32_t udp_way_queued(struct udp *udp);
 /* One datagram was sent, or none: -errno. */
 void udp_way_leave(struct udp_way *way, int err);
 void udp_way_init(struct udp *udp);

@@ -7,9 +7,11 @@
  * One train per system call and not several by sendmmsg(): that is no faster (a system call is a tenth of what a train
  * costs), and this way the first train is on its way while the next one's ICRCs are computed. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/tsan.h"
 #include "link/udp.h"
@@ -17,6 +19,7 @@
 
 #define COPY_BYTES 512	/* payload up to here is copied: cheaper than two more pieces */
 #define PIECES	   1024 /* UIO_MAXIOV */
+#define SKB_BYTES  1024 /* what the kernel counts for a packet, besides its bytes; it is about this much */
 
 /* A train in the making; one per thread, made at its first send. */
 struct train {
@@ -218,6 +221,36 @@ static int transmit(struct udp *udp, struct train *t, struct udp_way *way, const
 	return udp_transmit(udp, &m, options, t->bytes);
 }
 
+/* Two threads may both find the same bytes free: tx_limit is half of the buffer. */
+static void spend(struct udp *udp, uint32_t bytes)
+{
+	uint32_t spare = atomic_load_explicit(&udp->tx_spare, memory_order_relaxed);
+
+	atomic_store_explicit(&udp->tx_spare, spare > bytes ? spare - bytes : 0, memory_order_relaxed);
+}
+
+uint32_t udp_queued(int fd)
+{
+	int bytes = 0;
+
+	return ioctl(fd, SIOCOUTQ, &bytes) ? 0 : (uint32_t)bytes;
+}
+
+/* A send buffer only empties while nobody sends. So what was free once stays free until it is spent, and the kernel is
+ * asked once for many trains. */
+uint32_t udp_capacity(struct link *link)
+{
+	struct udp *udp = container_of(link, struct udp, link);
+	uint32_t spare = atomic_load_explicit(&udp->tx_spare, memory_order_relaxed), queued;
+
+	if (likely(spare > udp->tx_limit / 2))
+		return spare;
+	queued = max_of(udp_queued(link->fd), udp_way_queued(udp));
+	spare = udp->tx_limit - min_of(queued, udp->tx_limit);
+	atomic_store_explicit(&udp->tx_spare, spare, memory_order_relaxed);
+	return spare;
+}
+
 /* By a way; NULL: by the link's own socket. 0 or -errno: EFAULT if a payload cannot be read. */
 static int send_by(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx, uint32_t limit)
 {
@@ -232,16 +265,12 @@ static int send_by(struct udp *udp, struct train *t, struct udp_way *way, const 
 	udp_count(&udp->counters.tx_trains, 1);
 	udp_count(&udp->counters.tx_packets, t->packets);
 	udp_count(&udp->counters.tx_bytes, t->bytes);
+	spend(udp, t->bytes + t->packets * SKB_BYTES);
 	return 0;
 }
 
-/* What cannot be sent yet: by the other socket it would overtake what waits in this one. */
-static void wait_for(struct udp *udp, int fd)
-{
-	atomic_store_explicit(&udp->link.full, fd, memory_order_relaxed);
-}
-
-/* A train of `limit` packets at most. What a way refuses the link's own socket may take, or it knows better why not. */
+/* A train of `limit` packets at most. What a way refuses the link's own socket may take, or it knows better why not. If
+ * a way's buffer is full, the other socket's is no help: there the train would overtake what waits. */
 static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
 {
 	struct udp_way *way = udp_way_enter(udp, tx->dgid);
@@ -249,16 +278,11 @@ static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx
 
 	if (way) {
 		err = send_by(udp, t, way, tx, limit);
-		if (unlikely(err == -EAGAIN))
-			wait_for(udp, way->tx.fd);
 		udp_way_leave(way, err);
 		if (likely(!err) || err == -EFAULT || err == -EAGAIN)
 			return err;
 	}
-	err = send_by(udp, t, NULL, tx, limit);
-	if (unlikely(err == -EAGAIN))
-		wait_for(udp, udp->link.fd);
-	return err;
+	return send_by(udp, t, NULL, tx, limit);
 }
 
 /* Packets one by one; how many are done with, or LINK_UNREADABLE as well. */
@@ -283,7 +307,7 @@ void *udp_room(struct link *link)
 {
 	struct train *t = own_train ?: make_train();
 
-	return t ? t->memory : NULL;
+	return t && udp_capacity(link) >= 4 * SKB_BYTES ? t->memory : NULL;
 }
 
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)

@@ -51,6 +51,21 @@ void udp_way_close(struct udp *udp)
 		close_way(&udp->way[i]);
 }
 
+uint32_t udp_way_queued(struct udp *udp)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < UDP_WAYS; i++) {
+		struct udp_tx *tx = &udp->way[i].tx;
+
+		lock_take(&tx->lock);
+		if (tx->fd >= 0)
+			most = max_of(most, udp_queued(tx->fd));
+		lock_drop(&tx->lock);
+	}
+	return most;
+}
+
 /* ---- the identification ---- */
 
 /* What the kernel gave the datagram in this frame; -1: it is not one of ours. */

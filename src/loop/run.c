@@ -8,9 +8,10 @@
 #include "loop/local_peer.h"
 #include "loop/transmit.h"
 
-#define READY_BATCH 64u	   /* QPs that one call runs at most */
-#define QP_BUDGET   16384u /* bytes: the smallest limit of a QP's window */
-#define TICK_SHIFT  20	   /* a tick is 2^20 ns */
+#define READY_BATCH 64u		 /* QPs that one call runs at most */
+#define QP_BUDGET   16384u	 /* bytes: the smallest limit of a QP's window */
+#define TICK_SHIFT  20		 /* a tick is 2^20 ns */
+#define FULL_WAIT   (100 * USEC) /* until it is looked again whether a send buffer has room */
 
 /* What a thread needs to run QPs; made at its first use, freed when the thread ends. */
 struct worker {
@@ -160,11 +161,27 @@ uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now)
 	return max_of(atomic_load_explicit(&l->budget, memory_order_relaxed) / max_of(n, 1u), QP_BUDGET);
 }
 
-/* A timer set to an earlier time is kept: when it fires, it is set again. */
-void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+/* The port by which what is sent next leaves; NULL: the QP is moving to RESET. */
+static struct port *port_of_next(struct qp *qp) REQUIRES(qp->lock)
 {
-	uint64_t deadline = engine_deadline(qp);
+	bool datagram = qp->transport == TRANSPORT_UD && qp->req.wqe != qp->sq.tail;
 
+	return datagram ? wqe_path(&qp->sq, sq_at(&qp->sq, qp->req.wqe))->port : qp->path.port;
+}
+
+/* How much may be sent now, in bytes: what the ring or the socket has room for. */
+static uint32_t room_of(struct qp *qp, struct local_peer *near) REQUIRES(qp->lock)
+{
+	struct port *port = near ? NULL : port_of_next(qp);
+
+	if (near)
+		return local_room(near);
+	return port && port->link->ops->capacity ? port->link->ops->capacity(port->link) : UINT32_MAX;
+}
+
+/* A timer set to an earlier time is kept: when it fires, it is set again. */
+static void run_at(struct loop *l, struct qp *qp, uint64_t deadline) REQUIRES(qp->lock)
+{
 	if (deadline == NEVER || (qp->timer_at && qp->timer_at <= deadline))
 		return;
 	qp->timer_at = deadline;
@@ -172,7 +189,12 @@ void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 		helper_deadline(l, deadline);
 }
 
-/* True: all has been sent; false: the ring is full. */
+void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	run_at(l, qp, engine_deadline(qp));
+}
+
+/* True: all has been sent; false: the ring or the socket is full. */
 static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
 {
 	struct worker *w = own_worker ?: make_worker();
@@ -187,16 +209,19 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 	w->batch.near = &nearby_ops;
 	w->batch.budget = near && qp->req.lossless ? UINT32_MAX : qp_budget(l, qp, now);
 	do {
-		w->batch.room = near ? local_room(near) : UINT32_MAX;
+		w->batch.room = room_of(qp, near);
 		more = engine_run(qp, &w->batch);
 		send_batch(w, qp, near);
-		more |= w->cut;
+		more |= w->cut ||
+			(w->batch.full && !near && w->batch.packets); /* a socket may have emptied meanwhile */
 		if (unlikely(!is_reliable(qp)) && w->batch.packets && !w->batch.tx[0].near)
 			qp->sent_at = now;
 		batch_done(&w->batch);
 	} while (more);
 	if (near)
 		local_leave(qp, near, w->batch.full);
+	else if (unlikely(w->batch.full))
+		run_at(l, qp, now + FULL_WAIT);
 	return !w->batch.full;
 }
 

@@ -19,8 +19,8 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 }
 
 /* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
- * for FULL_TRIES ms. More than `count`: LINK_UNREADABLE (link.h). For the ring of a local peer the caller holds its
- * lock and has checked the room. */
+ * and are lost: who has much to send asks for its capacity first. More than `count`: LINK_UNREADABLE (link.h). For the
+ * ring of a local peer the caller holds its lock and has checked the room. */
 uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count);
 
 /* The same for a packet of the fast path, whose payload stands in the ring already, behind `header` bytes that this

@@ -300,6 +300,51 @@ static void a_wait_moves_packets(void **state)
 	close_pair(&p);
 }
 
+static _Atomic uint32_t capacity;
+
+static uint32_t capacity_of_test(struct link *link)
+{
+	return capacity;
+}
+
+/* A send buffer that has no room: the post returns, and what was posted leaves when there is some. */
+static void what_a_full_socket_refuses_leaves_later(void **state)
+{
+	struct link_ops ops_of_test;
+	struct link *link;
+	struct pair p;
+	struct cqe e;
+
+	if (local_is_wanted())
+		return; /* by udp only */
+	open_pair(&p);
+	round_trip(&p);
+	link = p.qp[0]->path.port->link;
+	ops_of_test = *link->ops;
+	ops_of_test.capacity = capacity_of_test;
+	link->ops = &ops_of_test;
+	for (uint32_t i = 0; i < 100; i++) {
+		capacity = 0;
+		post_receive(&p, 1);
+		post_send(&p, 0, "later");
+		for (int n = 0; n < 10; n++) {
+			loop_progress();
+			assert_int_equal(cq_poll(&p.cq[1], 1, &e), 0);
+		}
+		assert_int_equal(p.qp[0]->req.next.v, p.qp[0]->req.una.v);
+		capacity = 10000;
+		if (i % 2) { /* the helper sees to it, or who polls does */
+			sleep_for(&p, 1);
+			sleep_for(&p, 0);
+		} else {
+			assert_int_equal(poll_for(&p, 1).wr_id, 100);
+			assert_int_equal(poll_for(&p, 0).wr_id, 200);
+		}
+		assert_string_equal(p.bytes[1], "later");
+	}
+	close_pair(&p);
+}
+
 static void *wait_for(void *fd)
 {
 	assert_int_equal(loop_wait(*(int *)fd), 0);
@@ -755,6 +800,7 @@ int main(void)
 		cmocka_unit_test(the_first_write_is_done_at_once),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
 		cmocka_unit_test(a_wait_moves_packets),
+		cmocka_unit_test(what_a_full_socket_refuses_leaves_later),
 		cmocka_unit_test(a_caller_for_whom_there_is_no_descriptor_is_told),
 		cmocka_unit_test(a_process_without_a_ring_gets_none_later),
 		cmocka_unit_test(a_sleeper_learns_of_new_addresses),

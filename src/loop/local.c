@@ -477,7 +477,7 @@ static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct local_peer *n = qp->path.local_peer;
-	bool met = n && local_peer_state(n) == LOCAL_PEER_MET;
+	bool met = n && !qp->path.severed && local_peer_state(n) == LOCAL_PEER_MET;
 	bool wanted = met && !(unlikely(qp->xrc) && qp->xrc->is_passed_on);
 
 	if (unlikely(qp->req.lossless != wanted || qp->req.changing))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/trace.h"
+#include "loop/down.h"
 #include "loop/internal.h"
 #include "loop/nearby.h"
 #include "loop/raw.h"
@@ -86,6 +87,20 @@ NO_LOCK_ANALYSIS static bool rx_enter(struct rx *v, uint32_t qpn)
 	return v->qp;
 }
 
+/* Whether the packet came by a port that is down. That of a datagram from a local peer is its sender's as well. */
+NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packet *p, const union ibv_gid *from)
+{
+	union ibv_gid to;
+
+	if (!hook_is_on(HOOK_PORT_DOWN))
+		return false;
+	if (v->qp && v->qp->transport != TRANSPORT_UD)
+		return v->qp->path.severed;
+	if (!v->peer)
+		memcpy(&to, p->to, sizeof(to));
+	return address_is_down(from) || (!v->peer && address_is_down(&to));
+}
+
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
 /* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection
@@ -96,6 +111,8 @@ static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gi
 
 	rx_leave(v);
 	receive_waiting(v->loop);
+	if (hooks_any() && came_by_down(v, p, from))
+		return;
 	slot = gsi_receive(v->loop, p, from, !v->port);
 	if (slot)
 		handover_add(&v->loop->handover, &v->loop->slot, slot, p, from);
@@ -166,6 +183,14 @@ static void complete_packet(const struct packet *p)
 		record_get_rest((struct packet *)p);
 }
 
+/* What listens to packets that arrive. False: the packet is lost. */
+static __attribute__((cold, noinline)) bool deliver_note(const struct rx *v, const struct packet *p,
+							 const union ibv_gid *from)
+{
+	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
+	return !came_by_down(v, p, from);
+}
+
 /* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. A hook
  * that sees, changes or drops packets that arrive belongs here. A packet from a ring is tried without the time first:
  * reading the clock costs more than all the rest. v->qp is locked by rx_enter(). */
@@ -174,7 +199,8 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struc
 {
 	struct qp *qp = v->qp;
 
-	trace(receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
+	if (hooks_any() && !deliver_note(v, p, from))
+		return;
 	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
 		return;
 	if (v->peer) {
@@ -287,6 +313,8 @@ NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet 
 {
 	complete_packet(p);
 	rx_leave(v);
+	if (hooks_any() && came_by_down(v, p, from))
+		return;
 	gsi_receive(v->loop, p, from, true);
 }
 

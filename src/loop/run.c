@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/trace.h"
+#include "loop/down.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
 #include "loop/local_peer.h"
@@ -340,6 +341,8 @@ void loop_run(struct qp *qp)
 
 	if (unlikely(loop_is_inert(l)))
 		return;
+	if (hooks_any())
+		down_renew(qp);
 	loop_posting(qp); /* the first post finds its lane set */
 	run_qp(l, qp, clock_now(), false);
 }

@@ -29,6 +29,7 @@ struct path {
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	uint8_t sgid_index;
+	bool severed;		       /* for loop/: the port of one of its ends is down: loop/down.h */
 	struct port *port;	       /* for loop/: the port to send through; the engine does not use it */
 	struct local_peer *local_peer; /* for loop/: the peer process if it is on this host; NULL: send by the link */
 };

@@ -18,6 +18,7 @@ struct command {
 
 int run_command(const struct command *, int argc, char **argv);
 int devices_command(const struct command *, int argc, char **argv);
+int link_command(const struct command *, int argc, char **argv);
 int doctor_command(const struct command *, int argc, char **argv);
 int demo_command(const struct command *, int argc, char **argv);
 int trace_command(const struct command *, int argc, char **argv);

@@ -155,6 +155,7 @@ const char *library_open(void)
 		{"ibv_close_device", (void **)&library.close_device},
 		{"ibv_query_device", (void **)&library.query_device},
 		{"ibv_query_port", (void **)&library.query_port},
+		{"uroce_link_set", (void **)&library.link_set},
 		{"_ibv_query_gid_table", (void **)&library.query_gid_table},
 	};
 	const char *path = library_path();

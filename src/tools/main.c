@@ -22,6 +22,8 @@ static const struct command commands[] = {
 	 demo_command},
 	{"devices", "", "list the devices that programs will see, and how they will talk on this host", "",
 	 devices_command},
+	{"link", "[down|up DEVICE...]", "take the ports of devices down or up, or show which are",
+	 "  exit status: 0, or 1 if there is no such device\n", link_command},
 	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
 	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",

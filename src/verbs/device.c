@@ -8,7 +8,11 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "verbs/context.h"
+#include "verbs/entry.h"
 #include "verbs/fork.h"
+#include "verbs/hint.h"
+#include "verbs/link_state.h"
 
 struct lock devices_lock;
 static struct device *devices[DEVICE_LIMIT] GUARDED_BY(devices_lock);
@@ -102,20 +106,20 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 /* Updates a device; n->index 0: the interface is removed. Returns a mask of enum device_change. */
 static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
 {
-	bool gone = !n->index;
+	bool gone = !n->index, running = n->running && !link_is_down(d->base.name);
 	unsigned changes = 0;
 
 	lock_take(&d->lock);
 	if (update_gids(d, n))
 		changes |= DEVICE_GID_CHANGED;
-	if (d->running != n->running)
-		changes |= n->running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;
+	if (d->running != running)
+		changes |= running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;
 	if (memcmp(d->mac, n->mac, sizeof(d->mac)) != 0)
 		changes |= DEVICE_MAC_CHANGED;
 	if (gone)
 		changes = d->gone ? 0 : DEVICE_GONE;
 	d->gone = gone;
-	d->running = n->running;
+	d->running = running;
 	d->mtu = n->mtu;
 	memcpy(d->mac, n->mac, sizeof(d->mac));
 	lock_drop(&d->lock);
@@ -149,8 +153,25 @@ static void choose_name(char name[IBV_SYSFS_NAME_MAX]) REQUIRES(devices_lock)
 	}
 }
 
-/* Creates a device; `name` NULL: its name is uroceN. */
-static struct device *device_make(const struct netif *n, const char *name) REQUIRES(devices_lock)
+/* What a device is made of. */
+struct origin {
+	const struct netif *netif; /* of a device with one address: what use_address() gave */
+	const char *name;	   /* NULL: uroceN */
+	union ibv_gid address;	   /* zeros: all of the interface */
+	int node;		   /* -1: that of the interface */
+};
+
+/* Devices of one interface have GUIDs that differ. */
+static __be64 guid_of(const struct origin *o)
+{
+	const uint8_t *a = o->address.raw;
+
+	if (device_gid_equal(&o->address, &no_gid))
+		return guid_of_mac(o->netif->mac);
+	return guid_of_mac((const uint8_t[6]){2, 0, a[12], a[13], a[14], a[15]});
+}
+
+static struct device *device_make(const struct origin *o) REQUIRES(devices_lock)
 {
 	struct device *d = device_count < DEVICE_LIMIT ? calloc(1, sizeof(*d)) : NULL;
 
@@ -158,34 +179,44 @@ static struct device *device_make(const struct netif *n, const char *name) REQUI
 		return NULL;
 	d->base.node_type = IBV_NODE_CA;
 	d->base.transport_type = IBV_TRANSPORT_IB;
-	if (name)
-		snprintf(d->base.name, sizeof(d->base.name), "%s", name);
+	if (o->name)
+		snprintf(d->base.name, sizeof(d->base.name), "%s", o->name);
 	else
 		choose_name(d->base.name);
 	snprintf(d->base.dev_name, sizeof(d->base.dev_name), "uverbs%d", device_count);
 	snprintf(d->base.dev_path, sizeof(d->base.dev_path), "/sys/class/infiniband_verbs/uverbs%d", device_count);
 	snprintf(d->base.ibdev_path, sizeof(d->base.ibdev_path), "/sys/class/infiniband/%s", d->base.name);
-	d->renamed = name;
-	d->netif_index = n->index;
-	memcpy(d->netif_name, n->name, sizeof(d->netif_name));
-	d->guid = guid_of_mac(n->mac);
-	memcpy(d->mac, n->mac, sizeof(d->mac));
+	d->renamed = o->name;
+	d->netif_index = o->netif->index;
+	memcpy(d->netif_name, o->netif->name, sizeof(d->netif_name));
+	d->address = o->address;
+	d->node = o->node;
+	d->guid = guid_of(o);
+	memcpy(d->mac, o->netif->mac, sizeof(d->mac));
 	devices[device_count++] = d;
 	d->number = device_count;
 	return d;
 }
 
-/* The device of an interface; creates it if there is none. */
-static struct device *device_for(const struct netif *n, const char *name) REQUIRES(devices_lock)
+static bool is_made_of(const struct device *d, const struct origin *o)
+{
+	return d->netif_index == o->netif->index && strcmp(d->netif_name, o->netif->name) == 0 &&
+	       device_gid_equal(&d->address, &o->address) && d->node == o->node &&
+	       (o->name ? strcmp(d->base.name, o->name) == 0 : !d->renamed);
+}
+
+/* Finds the device, up to date; creates it if there is none. */
+static struct device *device_for(const struct origin *o) REQUIRES(devices_lock)
 {
 	struct device *d = NULL;
 
 	for (int i = 0; i < device_count && !d; i++)
-		if (devices[i]->netif_index == n->index && strcmp(devices[i]->netif_name, n->name) == 0 &&
-		    (name ? strcmp(devices[i]->base.name, name) == 0 : !devices[i]->renamed))
+		if (is_made_of(devices[i], o))
 			d = devices[i];
 	if (!d)
-		d = device_make(n, name);
+		d = device_make(o);
+	if (d)
+		update(d, o->netif);
 	return d;
 }
 
@@ -200,12 +231,10 @@ static int choose_all(const struct netif *n, int count, struct device **out) REQ
 	int chosen = 0;
 
 	for (int i = 0; i < count && chosen < DEVICE_LIMIT; i++) {
-		struct device *d = usable(&n[i]) ? device_for(&n[i], NULL) : NULL;
+		struct device *d = usable(&n[i]) ? device_for(&(struct origin){.netif = &n[i], .node = -1}) : NULL;
 
-		if (!d)
-			continue;
-		update(d, &n[i]);
-		out[chosen++] = d;
+		if (d)
+			out[chosen++] = d;
 	}
 	return chosen;
 }
@@ -238,8 +267,7 @@ static void entry_complain(const char *entry, const char *why, const struct neti
 		 *names ? names : "none");
 }
 
-/* The error in an entry, or NULL. `name` may be NULL. */
-static const char *objection(const struct netif *n, const char *name)
+static const char *interface_objection(const struct netif *n)
 {
 	if (!n)
 		return "there is no such network interface (see: ip link)";
@@ -247,33 +275,53 @@ static const char *objection(const struct netif *n, const char *name)
 		return "the interface is down (try: ip link set INTERFACE up)";
 	if (!n->addresses)
 		return "the interface has no IP address (try: ip addr add ADDRESS dev INTERFACE)";
-	if (name && (!*name || strlen(name) >= IBV_SYSFS_NAME_MAX || strchr(name, '/')))
-		return "a device name has 1 to 63 characters, none of them '/'";
 	return NULL;
 }
 
-/* One entry of UROCE_DEVICES, "interface=name" or "interface". */
-static struct device *choose_entry(const char *entry, const struct netif *n, int count) REQUIRES(devices_lock)
+static const char *address_objection(const struct netif *n)
 {
-	char *interface = strdupa(entry), *name = strchr(interface, '=');
-	const struct netif *found = NULL;
-	const char *why;
-	struct device *d;
+	if (!n)
+		return "no network interface has this address (see: ip addr; 127.0.0.1 to 127.255.255.254 need "
+		       "nothing)";
+	return n->up ? NULL : "the interface with this address is down (try: ip link set INTERFACE up)";
+}
 
-	if (name)
-		*name++ = 0;
+static const struct netif *netif_named(const char *name, const struct netif *n, int count)
+{
 	for (int i = 0; i < count; i++)
-		if (strcmp(n[i].name, interface) == 0)
-			found = &n[i];
-	why = objection(found, name);
-	if (why) {
-		entry_complain(entry, why, n, count);
-		return NULL;
-	}
-	d = device_for(found, name);
-	if (d)
-		update(d, found);
-	return d;
+		if (strcmp(n[i].name, name) == 0)
+			return &n[i];
+	return NULL;
+}
+
+/* The loopback interface has all of 127.0.0.0/8, though only one address of it is listed. */
+static bool netif_has(const struct netif *n, const union ibv_gid *address)
+{
+	return gid_listed(address, n->address, n->addresses) ||
+	       (n->loopback && address_is_ipv4(address) && address->raw[12] == 127);
+}
+
+static const struct netif *netif_with(const union ibv_gid *address, const struct netif *n, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (netif_has(&n[i], address))
+			return &n[i];
+	return NULL;
+}
+
+/* The interface as a device with this address alone sees it. Loopback has no MAC address, but such devices may be
+ * many. */
+static struct netif use_address(const struct netif *n, const union ibv_gid *address)
+{
+	struct netif one = *n;
+
+	one.addresses = netif_has(n, address);
+	one.address[0] = *address;
+	if (n->loopback)
+		memcpy(one.mac,
+		       (const uint8_t[6]){2, 0, address->raw[12], address->raw[13], address->raw[14], address->raw[15]},
+		       sizeof(one.mac));
+	return one;
 }
 
 static bool chosen_before(struct device **out, int count, const struct device *d)
@@ -284,24 +332,78 @@ static bool chosen_before(struct device **out, int count, const struct device *d
 	return false;
 }
 
+struct choice {
+	const struct netif *netif; /* all interfaces */
+	int netifs;
+	struct device **out;
+	int chosen;
+};
+
+static void choose(struct choice *c, const char *entry, const struct origin *o) REQUIRES(devices_lock)
+{
+	struct device *d = c->chosen < DEVICE_LIMIT ? device_for(o) : NULL;
+
+	if (d && chosen_before(c->out, c->chosen, d))
+		entry_complain(entry, "an earlier entry has this device name already", c->netif, c->netifs);
+	else if (d)
+		c->out[c->chosen++] = d;
+}
+
+/* NULL, or why the entry gives no device, or fewer than it says. */
+static const char *choose_addresses(struct choice *c, const char *entry, const struct device_entry *e)
+	REQUIRES(devices_lock)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+	const char *objection = NULL;
+
+	for (uint32_t i = 0; i < e->devices && !objection; i++) {
+		struct origin o = {.address = entry_address(e, i), .node = entry_node(e, i)};
+		const struct netif *n = netif_with(&o.address, c->netif, c->netifs);
+		struct netif one;
+
+		objection = address_objection(n);
+		if (objection)
+			break;
+		one = use_address(n, &o.address);
+		entry_name(e, i, name);
+		o.netif = &one;
+		o.name = e->named ? name : NULL;
+		choose(c, entry, &o);
+	}
+	return objection;
+}
+
+static void choose_entry(struct choice *c, const char *entry) REQUIRES(devices_lock)
+{
+	struct device_entry e;
+	const char *why = entry_parse(entry, DEVICE_LIMIT, &e);
+	struct origin o = {.name = e.named ? e.name : NULL, .node = e.node};
+
+	if (!why && !*e.interface) {
+		why = choose_addresses(c, entry, &e);
+	} else if (!why) {
+		o.netif = netif_named(e.interface, c->netif, c->netifs);
+		why = interface_objection(o.netif);
+		if (!why)
+			choose(c, entry, &o);
+	}
+	if (why)
+		entry_complain(entry, why, c->netif, c->netifs);
+}
+
 static int choose_named(const char *setting, const struct netif *n, int count, struct device **out)
 	REQUIRES(devices_lock)
 {
+	struct choice c = {.netif = n, .netifs = count, .out = out};
 	char *copy = strdup(setting), *rest = copy, *entry;
-	int chosen = 0;
 
 	if (!copy)
 		return 0;
-	while ((entry = strsep(&rest, ",")) && chosen < DEVICE_LIMIT) {
-		struct device *d = *entry ? choose_entry(entry, n, count) : NULL;
-
-		if (d && chosen_before(out, chosen, d))
-			entry_complain(entry, "an earlier entry has this device name already", n, count);
-		else if (d)
-			out[chosen++] = d;
-	}
+	while ((entry = strsep(&rest, ",")))
+		if (*entry)
+			choose_entry(&c, entry);
 	free(copy);
-	return chosen;
+	return c.chosen;
 }
 
 int devices_list(struct device **list)
@@ -312,6 +414,7 @@ int devices_list(struct device **list)
 
 	if (count < 0)
 		return count;
+	monitor_look();
 	lock_take(&devices_lock);
 	count = setting ? choose_named(setting, n, count, list) : choose_all(n, count, list);
 	lock_drop(&devices_lock);
@@ -330,6 +433,8 @@ PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	count = list ? devices_list(list) : -ENOMEM;
 	if (num_devices)
 		*num_devices = max_of(count, 0);
+	if (count >= 0)
+		hint_missing(list, count);
 	if (count < 0) {
 		free(list);
 		return fail_null(-count);
@@ -378,11 +483,16 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 		return;
 	for (int i = 0; (d = device_at(i)); i++) { /* devices are never removed */
 		const struct netif *now = &gone;
+		struct netif one;
 		unsigned changes;
 
 		for (int k = 0; k < count; k++)
 			if (n[k].index == d->netif_index)
 				now = &n[k];
+		if (now != &gone && device_has_one_address(d)) {
+			one = use_address(now, &d->address);
+			now = &one;
+		}
 		changes = update(d, now);
 		if (changes)
 			report(d, changes);
@@ -427,6 +537,11 @@ void device_mac(struct device *d, uint8_t mac[6])
 	lock_take(&d->lock);
 	memcpy(mac, d->mac, sizeof(d->mac));
 	lock_drop(&d->lock);
+}
+
+bool device_has_one_address(const struct device *d)
+{
+	return !device_gid_equal(&d->address, &no_gid);
 }
 
 bool device_is_gone(struct device *d)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A device: one network interface as the application sees it. Devices are created when the device list is read, and are
- * never freed, so a pointer to a device stays valid. `lock` guards the fields below it. */
+/* A device: one network interface, or one address of it, as the application sees it. Devices are created when the
+ * device list is read, and are never freed, so a pointer to a device stays valid. `lock` guards the fields below it. */
 #ifndef UROCE_DEVICE_H
 #define UROCE_DEVICE_H
 
@@ -24,6 +24,8 @@ struct device {
 	bool renamed;		/* UROCE_DEVICES gave the name */
 	int netif_index;
 	char netif_name[IF_NAMESIZE];
+	union ibv_gid address; /* the only one that it has of its interface; zeros: it has all of them */
+	int node;	       /* NUMA node that UROCE_DEVICES gave; -1: that of the interface */
 	__be64 guid;
 
 	struct lock lock;
@@ -50,6 +52,9 @@ int devices_list(struct device **list);
 void devices_refresh(void (*report)(struct device *d, unsigned changes));
 
 bool device_is_gone(struct device *d) EXCLUDES(d->lock);
+
+/* Whether it stands for one address of its interface. */
+bool device_has_one_address(const struct device *d);
 
 /* Fills what ibv_query_port() returns, except fields that rdma-core 44 does not have. */
 void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);

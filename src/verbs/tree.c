@@ -159,15 +159,12 @@ static int fill_netif_link(FILE *out, const struct place *p)
 	return 0;
 }
 
-/* A file of the interface's own device, if it has one: the adapter has the same NUMA node as that. */
-static int fill_from_netif(FILE *out, const struct place *p, const char *name)
+static int fill_from(FILE *out, const char *path)
 {
-	char path[128], text[4096];
-	FILE *f;
+	FILE *f = fopen(path, "re");
+	char text[4096];
 	size_t got;
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device/%s", p->device->netif_name, name);
-	f = fopen(path, "re");
 	if (!f)
 		return ENOENT;
 	got = fread(text, 1, sizeof(text), f);
@@ -176,15 +173,61 @@ static int fill_from_netif(FILE *out, const struct place *p, const char *name)
 	return 0;
 }
 
+/* A file of the interface's own device, if it has one: the adapter has the same NUMA node as that. */
+static int fill_from_netif(FILE *out, const struct place *p, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device/%s", p->device->netif_name, name);
+	return fill_from(out, path);
+}
+
+/* One bus for each device, as adapters in slots of their own have. */
+static void pci_address(const struct device *d, char *buffer, size_t size)
+{
+	snprintf(buffer, size, TREE_PCI_DOMAIN ":%02x:00.0", (unsigned)d->number & 0xff);
+}
+
+/* A device of a whole interface has a directory of its own in place of the link. */
+static int fill_pci_link(FILE *out, const struct place *p)
+{
+	char address[16];
+
+	if (!device_has_one_address(p->device))
+		return ENOENT;
+	pci_address(p->device, address, sizeof(address));
+	fprintf(out, "../../../devices/pci" TREE_PCI_DOMAIN ":00/%s", address);
+	return 0;
+}
+
+static int fill_ib_link(FILE *out, const struct place *p)
+{
+	fprintf(out, "/sys/class/infiniband/%s", p->device->base.name);
+	return 0;
+}
+
 static int fill_numa_node(FILE *out, const struct place *p)
 {
-	if (fill_from_netif(out, p, "numa_node"))
+	if (p->device->node >= 0)
+		fprintf(out, "%d\n", p->device->node);
+	else if (fill_from_netif(out, p, "numa_node"))
 		fputs("-1\n", out);
 	return 0;
 }
 
+/* A file of the NUMA node that the device has been given; a machine may have no such node. */
+static int fill_from_node(FILE *out, const struct place *p, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/%s", p->device->node, name);
+	return p->device->node < 0 ? ENOENT : fill_from(out, path);
+}
+
 static int fill_cpu_list(FILE *out, const struct place *p)
 {
+	if (fill_from_node(out, p, "cpulist") == 0)
+		return 0;
 	if (fill_from_netif(out, p, "local_cpulist"))
 		fprintf(out, "0-%ld\n", sysconf(_SC_NPROCESSORS_CONF) - 1);
 	return 0;
@@ -195,6 +238,8 @@ static int fill_cpus(FILE *out, const struct place *p)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
+	if (fill_from_node(out, p, "cpumap") == 0)
+		return 0;
 	if (fill_from_netif(out, p, "local_cpus") == 0)
 		return 0;
 	for (long word = (cpus - 1) / 32; word >= 0; word--) {
@@ -231,10 +276,11 @@ static int fill_counter(FILE *out, const struct place *p, const struct counter *
 	return 0;
 }
 
-/* DEVICE, VERBS (uverbsN), INTERFACE and GID are wildcards for these names. A wildcard is a directory if more follows.
- * GID is 0 to DEVICE_GIDS - 1. A row has its text, or the function that writes it. */
+/* DEVICE, VERBS (uverbsN), PCI, INTERFACE and GID are wildcards for these names. A wildcard is a directory if more
+ * follows. GID is 0 to DEVICE_GIDS - 1. A row has its text, or the function that writes it. */
 #define DEVICE	  "%d"
 #define VERBS	  "%v"
+#define PCI	  "%p"
 #define INTERFACE "%i"
 #define GID	  "%g"
 #define IB	  "/sys/class/infiniband/" DEVICE "/"
@@ -270,6 +316,7 @@ static const struct row {
 	const struct counter *counter;
 } rows[] = {
 	{IB "board_id", TREE_FILE, DEVICE_BOARD_ID "\n"},
+	{IB "device", TREE_LINK, .fill = fill_pci_link},
 	{IB "device/driver", TREE_LINK, "../../../../bus/uroce/drivers/uroce"},
 	{IB "device/local_cpulist", TREE_FILE, .fill = fill_cpu_list},
 	{IB "device/local_cpus", TREE_FILE, .fill = fill_cpus},
@@ -319,9 +366,20 @@ static const struct row {
 	{UVERBS VERBS "/dev", TREE_FILE, .fill = fill_dev},
 	{UVERBS VERBS "/ibdev", TREE_FILE, .fill = fill_name},
 	{"/dev/infiniband/" VERBS, TREE_DEVICE, .fill = fill_dev},
+	{TREE_PCI "/" PCI "/class", TREE_FILE, "0x020000\n"}, /* an Ethernet controller */
+	{TREE_PCI "/" PCI "/current_link_speed", TREE_FILE, "16.0 GT/s PCIe\n"},
+	{TREE_PCI "/" PCI "/current_link_width", TREE_FILE, "16\n"},
+	{TREE_PCI "/" PCI "/driver", TREE_LINK, "../../../bus/uroce/drivers/uroce"},
+	{TREE_PCI "/" PCI "/infiniband/" DEVICE, TREE_LINK, .fill = fill_ib_link},
+	{TREE_PCI "/" PCI "/local_cpulist", TREE_FILE, .fill = fill_cpu_list},
+	{TREE_PCI "/" PCI "/local_cpus", TREE_FILE, .fill = fill_cpus},
+	{TREE_PCI "/" PCI "/max_link_speed", TREE_FILE, "16.0 GT/s PCIe\n"},
+	{TREE_PCI "/" PCI "/max_link_width", TREE_FILE, "16\n"},
+	{TREE_PCI "/" PCI "/net/" INTERFACE, TREE_LINK, .fill = fill_netif_link},
+	{TREE_PCI "/" PCI "/numa_node", TREE_FILE, .fill = fill_numa_node},
 };
 
-static const char *const roots[] = {"/sys/class/infiniband", "/dev/infiniband"};
+static const char *const roots[] = {"/sys/class/infiniband", "/dev/infiniband", TREE_PCI};
 
 struct devices {
 	struct device *list[DEVICE_LIMIT];
@@ -365,6 +423,12 @@ static const char *expand(char wildcard, const struct devices *all, const struct
 		return n == 0 ? p->device->netif_name : NULL;
 	if (n >= (unsigned)all->count)
 		return NULL;
+	if (wildcard == 'p') {
+		pci_address(all->list[n], buffer, size);
+		return device_has_one_address(all->list[n]) ? buffer : "";
+	}
+	if (wildcard == 'd' && p->device)
+		return all->list[n] == p->device ? p->device->base.name : "";
 	return wildcard == 'd' ? all->list[n]->base.name : all->list[n]->base.dev_name;
 }
 
@@ -376,7 +440,7 @@ static bool part_matches(const char *pattern, const char *part, const struct dev
 	if (*pattern != '%')
 		return part_length(pattern) == part_length(part) && memcmp(pattern, part, part_length(part)) == 0;
 	for (unsigned n = 0; (name = expand(pattern[1], all, p, n, buffer, sizeof(buffer))); n++) {
-		if (!part_is(part, name))
+		if (!*name || !part_is(part, name)) /* "": this device has no such thing */
 			continue;
 		if (pattern[1] == 'g')
 			p->index = n;
@@ -417,7 +481,7 @@ static void list_names(FILE *out, const char *pattern, const struct devices *all
 		return;
 	}
 	for (unsigned i = 0; (name = expand(pattern[1], all, p, i, buffer, sizeof(buffer))); i++)
-		fwrite(name, 1, strlen(name) + 1, out);
+		fwrite(name, 1, *name ? strlen(name) + 1 : 0, out);
 }
 
 /* Looks up a path and writes its contents to `out`. 0 or ENOENT. */
@@ -444,7 +508,11 @@ static int tree_look(const char *path, const struct devices *all, struct tree_no
 				node->error = fill_counter(out, &p, rows[i].counter);
 			else if (rows[i].fill)
 				node->error = rows[i].fill(out, &p);
-			else
+			if (node->error == ENOENT) { /* not this device: a row below may have it */
+				node->error = 0;
+				continue;
+			}
+			if (rows[i].text)
 				fputs(rows[i].text, out);
 			return 0;
 		}

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files that the kernel has for an adapter: the trees /sys/class/infiniband*, and /dev/infiniband. Their contents
- * are computed when they are read. liburoce-sysfs.so shows them to programs that do not read them through libibverbs;
- * our ibv_read_sysfs_file() reads them too. Any thread may call. */
+/* The files that the kernel has for an adapter: the trees /sys/class/infiniband*, TREE_PCI, and /dev/infiniband. Their
+ * contents are computed when they are read. liburoce-sysfs.so shows them to programs that do not read them through
+ * libibverbs; our ibv_read_sysfs_file() reads them too. Any thread may call. */
 #ifndef UROCE_TREE_H
 #define UROCE_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* The PCI functions that devices with one address have: of a domain that machines do not have. */
+#define TREE_PCI_DOMAIN "f0ce"
+#define TREE_PCI	"/sys/devices/pci" TREE_PCI_DOMAIN ":00"
 
 /* Device numbers of the kernel: of /dev/infiniband, and of uverbs0 */
 #define TREE_MAJOR 231

@@ -58,6 +58,15 @@ static void UROCE_DEVICES_says_which(void **state)
 		{"lo=mlx5_0,uc1=mlx5_0", "mlx5_0", "has this device name already"},
 		{"lo=", "", "1 to 63 characters"},
 		{"lo=../x", "", "1 to 63 characters"},
+		{"127.0.0.1=a,127.0.0.2=b", "a b", NULL},
+		{"127.0.0.1..127.0.0.3=rail9", "rail9 rail10 rail11", NULL},
+		{"127.0.0.1..127.0.0.2=r@0..1,10.9.8.7=r9@3", "r0 r1 r9", NULL},
+		{"127.0.0.2..127.0.0.1=r", "", "the last address of the range"},
+		{"127.0.0.1..127.0.9.1=r", "", "too many addresses"},
+		{"lo..uc1=r", "", "'..' stands between two addresses"},
+		{"127.0.0.1=r@", "", "the number of a NUMA node"},
+		{"127.0.0.1=r@1..0", "", "the number of a NUMA node"},
+		{"10.9.8.6=r", "", "no network interface has this address"},
 	};
 	char names[256], said[512];
 

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ports that are down by command: see link_state.h. */
+#include "verbs/link_state.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/high_fd.h"
+#include "base/log.h"
+#include "loop/down.h"
+#include "loop/slot.h"
+#include "verbs/context.h"
+#include "verbs/device.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71 /* Linux 5.14 */
+#endif
+
+#define BYTES_MOST (64u << 10) /* of the file: more than all devices need */
+
+static struct lock links_lock; /* a leaf */
+static char (*down)[IBV_SYSFS_NAME_MAX] GUARDED_BY(links_lock);
+static uint32_t downs GUARDED_BY(links_lock);
+
+static char *last GUARDED_BY(monitor_lock); /* what the file said; NULL: there was none */
+
+/* The namespace's number: by no other is it used again before the next start of the system. */
+static uint64_t namespace_number(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(uint64_t);
+	uint64_t cookie = 0;
+	struct stat st;
+
+	if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size))
+		cookie = stat("/proc/self/ns/net", &st) ? 0 : st.st_ino;
+	if (fd >= 0)
+		close(fd);
+	return cookie;
+}
+
+static void links_path(char *path, size_t room)
+{
+	static const char *const places[] = {"/dev/shm", "/tmp"};
+	bool second = access(places[0], W_OK | X_OK) != 0;
+
+	snprintf(path, room, "%s/uroce-links-%u-%" PRIu64, places[second], geteuid(), namespace_number());
+}
+
+/* The file of ours, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it. -1: there is none. */
+static int links_open(const char *path, int lock)
+{
+	int flags = O_CLOEXEC | O_NOFOLLOW | (lock == LOCK_EX ? O_RDWR | O_CREAT : O_RDONLY), fd;
+	struct stat st;
+
+	for (;;) {
+		fd = high_fd(open(path, flags, 0600));
+		if (fd < 0)
+			return -1;
+		if (fstat(fd, &st) || st.st_uid != geteuid() || !S_ISREG(st.st_mode)) {
+			log_warn("%s is not a file of this user: `uroce link` has no effect; remove it", path);
+			close(fd);
+			errno = EPERM;
+			return -1;
+		}
+		/* the file may have been removed while this process waited for the lock */
+		if (!flock(fd, lock) && !fstat(fd, &st) && (st.st_nlink || lock == LOCK_SH))
+			return fd;
+		close(fd);
+	}
+}
+
+static char *links_text(int fd)
+{
+	char *text = calloc(1, BYTES_MOST + 1);
+	ssize_t n = text ? pread(fd, text, BYTES_MOST, 0) : -1;
+
+	if (text)
+		text[max_of(n, (ssize_t)0)] = 0;
+	return text;
+}
+
+/* One line: "NAME ADDRESS ...". */
+static void parse_line(char *line, union ibv_gid **gids, uint32_t *count)
+{
+	char *save, *word = strtok_r(line, " \n", &save);
+	void *more;
+
+	if (!word || strlen(word) >= IBV_SYSFS_NAME_MAX)
+		return;
+	lock_take(&links_lock);
+	more = realloc(down, (downs + 1) * sizeof(*down));
+	if (more) {
+		down = more;
+		strcpy(down[downs++], word);
+	}
+	lock_drop(&links_lock);
+	while ((word = strtok_r(NULL, " \n", &save)) && *count < DEVICE_LIMIT * DEVICE_GIDS) {
+		more = realloc(*gids, (*count + 1) * sizeof(**gids));
+		if (!more)
+			return;
+		*gids = more;
+		*count += inet_pton(AF_INET6, word, (*gids)[*count].raw) == 1;
+	}
+}
+
+void links_parse(FILE *in)
+{
+	union ibv_gid *gids = NULL;
+	uint32_t count = 0;
+	char *line = NULL;
+	size_t room = 0;
+
+	lock_take(&links_lock);
+	free(down);
+	down = NULL;
+	downs = 0;
+	lock_drop(&links_lock);
+	while (in && getline(&line, &room, in) > 0)
+		parse_line(line, &gids, &count);
+	loop_set_down(gids, count);
+	free(line);
+	free(gids);
+}
+
+bool links_read(void)
+{
+	char path[64], *text = NULL;
+	bool same;
+	FILE *in;
+	int fd;
+
+	links_path(path, sizeof(path));
+	fd = links_open(path, LOCK_SH);
+	if (fd >= 0) {
+		text = links_text(fd);
+		close(fd);
+	}
+	same = text && last ? strcmp(text, last) == 0 : text == last;
+	free(last);
+	last = text;
+	if (same)
+		return false;
+	in = text && *text ? fmemopen(text, strlen(text), "r") : NULL;
+	links_parse(in);
+	if (in)
+		fclose(in);
+	return true;
+}
+
+bool link_is_down(const char *device)
+{
+	bool found = false;
+
+	lock_take(&links_lock);
+	for (uint32_t i = 0; i < downs && !found; i++)
+		found = strcmp(down[i], device) == 0;
+	lock_drop(&links_lock);
+	return found;
+}
+
+/* ---- telling ---- */
+
+static socklen_t links_name(struct sockaddr_un *address, unsigned slot)
+{
+	return slot_abstract(address, "%u/link/%u", geteuid(), slot);
+}
+
+int links_listen(unsigned slot)
+{
+	struct sockaddr_un address;
+	int fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&address, links_name(&address, slot))) {
+		int error = -errno;
+
+		close(fd);
+		return error;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+bool links_told(int socket)
+{
+	bool any = false;
+	char byte;
+
+	while (recv(socket, &byte, sizeof(byte), 0) >= 0)
+		any = true;
+	return any;
+}
+
+static void links_tell(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+
+	/* fails where there is no such process; and where its queue is full, which says it as well */
+	for (unsigned slot = 1; fd >= 0 && slot <= SLOTS; slot++)
+		(void)!sendto(fd, "", 1, MSG_NOSIGNAL, (struct sockaddr *)&address, links_name(&address, slot));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- changing ---- */
+
+static struct device *device_named(const char *name)
+{
+	struct device *list[DEVICE_LIMIT];
+	int count = devices_list(list);
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(list[i]->base.name, name) == 0)
+			return list[i];
+	return NULL;
+}
+
+static void write_line(FILE *out, struct device *d)
+{
+	char text[INET6_ADDRSTRLEN];
+	union ibv_gid gid;
+
+	fputs(d->base.name, out);
+	for (uint32_t i = 0; i < DEVICE_GIDS; i++)
+		if (device_gid(d, i, &gid))
+			fprintf(out, " %s", inet_ntop(AF_INET6, gid.raw, text, sizeof(text)));
+	fputc('\n', out);
+}
+
+/* The lines of other devices stay; the device's own is new, or gone. */
+static char *links_rewritten(const char *text, struct device *d, bool up, size_t *length)
+{
+	size_t n = strlen(d->base.name);
+	char *changed = NULL;
+	FILE *out = open_memstream(&changed, length);
+
+	if (!out)
+		return NULL;
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+		size_t bytes = strcspn(line, "\n");
+
+		if (strncmp(line, d->base.name, n) || line[n] != ' ')
+			fprintf(out, "%.*s\n", (int)bytes, line);
+		if (!line[bytes])
+			break;
+	}
+	if (!up)
+		write_line(out, d);
+	return fclose(out) ? NULL : changed;
+}
+
+static int links_write(int fd, const char *path, const char *text, size_t length)
+{
+	if (!length)
+		return unlink(path) ? -errno : 0;
+	if (ftruncate(fd, 0) || pwrite(fd, text, length, 0) != (ssize_t)length)
+		return -errno;
+	return 0;
+}
+
+PUBLIC int uroce_link_set(const char *device, bool up)
+{
+	struct device *d = device_named(device);
+	char path[64], *text, *changed = NULL;
+	size_t length = 0;
+	int fd, error;
+
+	if (!d)
+		return -ENODEV;
+	links_path(path, sizeof(path));
+	fd = links_open(path, LOCK_EX);
+	if (fd < 0)
+		return -errno;
+	text = links_text(fd);
+	changed = text ? links_rewritten(text, d, up, &length) : NULL;
+	error = changed ? links_write(fd, path, changed, length) : -ENOMEM;
+	close(fd);
+	free(text);
+	free(changed);
+	if (!error)
+		links_tell();
+	return error;
+}

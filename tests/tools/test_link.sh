@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Eight adapters on one machine, of addresses of loopback: what programs see of them, and what follows when the port of
+# one is taken down and up. In a network namespace of its own: the state of ports is that of a namespace.
+if [ -z "$UROCE_ALONE" ]; then
+	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
+	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
+fi
+work=$(mktemp -d) || exit
+pids=
+trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work" || exit
+export UROCE_DEVICES='127.0.0.1..127.0.0.8=mlx5_0@0..1'
+sys=/sys/class/infiniband
+n=0 failed=0
+
+# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
+check() {
+	what=$1 expected=$2 pattern=$3
+	shift 3
+	n=$((n + 1))
+	"$@" >out 2>&1
+	status=$?
+	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
+		echo "ok $n - $what"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $what"
+		echo "# status $status, output:"
+		sed 's/^/#   /' out
+	fi
+}
+
+# The file has a line with this pattern, now or later.
+await() {
+	exec 3< <(exec tail -n +1 -f "$1")
+	local tail=$!
+	grep -q -m 1 -e "$2" <&3
+	kill $tail
+	exec 3<&-
+}
+
+# For commands that say nothing.
+saying_so() {
+	"$@" && echo
+}
+
+# start FILE command...: in the background, its output in the file
+start() {
+	file=$1
+	shift
+	: >"$file"
+	"$@" >>"$file" 2>&1 &
+	pids="$pids $!"
+}
+
+# pair CLIENT-DEVICE SERVER-DEVICE SERVER-ADDRESS MESSAGES: a ping-pong, the output of both ends in the file `both`. Where the
+# path fails, the end that has sent something says so, and the other may wait for it for ever.
+pair() {
+	: >both
+	start server uroce run stdbuf -oL ibv_rc_pingpong -d "$2" -g 0 -n "$4" -p "$port"
+	server=$!
+	await server 'local address'
+	start client uroce run stdbuf -oL ibv_rc_pingpong -d "$1" -g 0 -n "$4" -p "$port" "$3"
+	client=$!
+	await client 'remote address'
+	start both tail -q -n +1 -f server client
+	port=$((port + 1))
+}
+port=18600
+
+check "eight devices of eight addresses" 0 '^mlx5_7 .*127.0.0.8 ' uroce devices
+check "... each with a GUID of its own" 0 '^8$' sh -c "uroce run ibv_devices | grep -c ':\|00000' | grep . ; true"
+check "the second four are on NUMA node 1" 0 '^0 0 0 0 1 1 1 1 $' \
+	sh -c "for i in 0 1 2 3 4 5 6 7; do uroce run cat $sys/mlx5_\$i/device/numa_node; done | tr '\n' ' '"
+check "a PCI path for each" 0 '^/sys/devices/pcif0ce:00/f0ce:06:00.0$' uroce run readlink -f $sys/mlx5_5/device
+check "... that leads back to the device" 0 '^mlx5_5$' uroce run ls /sys/devices/pcif0ce:00/f0ce:06:00.0/infiniband
+check "a device that is not there: the setting that makes it" 255 'UROCE_DEVICES=lo=mlx5_9' \
+	uroce run ibv_devinfo -d mlx5_9
+
+check "link lists them" 0 '^mlx5_3  *up$' uroce link
+check "link of no device" 1 'there is no device mlx5_9' uroce link down mlx5_9
+check "link of no state" 2 'It is down or up' uroce link sideways mlx5_3
+start events uroce run stdbuf -oL ibv_asyncwatch -d mlx5_3
+await events 'event FD'
+check "link down" 0 '^$' saying_so uroce link down mlx5_3
+check "... a running program has the event" 0 '^$' saying_so await events IBV_EVENT_PORT_ERR
+check "... sysfs" 0 '^1: DOWN$' uroce run cat $sys/mlx5_3/ports/1/state
+check "... ibv_devinfo" 0 'state:.*PORT_DOWN (1)' uroce run ibv_devinfo -d mlx5_3
+check "... and no other" 0 'state:.*PORT_ACTIVE (4)' uroce run ibv_devinfo -d mlx5_4
+check "link up" 0 '^$' saying_so uroce link up mlx5_3
+check "... a running program has the event" 0 '^$' saying_so await events IBV_EVENT_PORT_ACTIVE
+check "... sysfs" 0 '^4: ACTIVE$' uroce run cat $sys/mlx5_3/ports/1/state
+check "... and nothing is left of it" 0 '^0$' sh -c 'uroce link down mlx5_3; uroce link up mlx5_3
+	uroce link | grep -c down; true'
+
+for local in on off; do
+	export UROCE_LOCAL=$local
+	for device in mlx5_1 mlx5_2; do
+		pair mlx5_1 mlx5_2 127.0.0.3 1000000000
+		uroce link down $device
+		check "shared memory $local, the port of $device down: the path fails" 0 '^$' \
+			saying_so await both 'transport retry counter exceeded'
+		uroce link up $device
+		kill $server $client 2>/dev/null
+		wait $server $client
+	done
+	pair mlx5_1 mlx5_2 127.0.0.3 100
+	wait $server $client
+	check "shared memory $local, up again: it works" 0 '100 iters' cat client
+done
+unset UROCE_LOCAL
+echo "1..$n"
+exit $((failed > 0))

@@ -11,7 +11,8 @@
 #include "tools/command.h"
 
 static const struct command commands[] = {
-	{"run", "[-r] [-t FILE] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
+	{"run", "[-r] [-a NAME] [-t FILE] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
+	 "  -a, --adapter NAME  devices like this adapter (see UROCE_ADAPTER in uroce(7))\n"
 	 "  -r, --rsocket       its TCP connections go by RDMA, where the peer does the same\n"
 	 "  -t, --trace FILE    record what each work request goes through (see uroce trace);\n"
 	 "                      %p in the name becomes the process id\n",

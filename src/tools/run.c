@@ -26,15 +26,19 @@ static int set_trace(const char *file)
 
 int run_command(const struct command *command, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"rsocket", no_argument, NULL, 'r'}, {"trace", required_argument, NULL, 't'}, {0}};
+	static const struct option options[] = {{"adapter", required_argument, NULL, 'a'},
+						{"rsocket", no_argument, NULL, 'r'},
+						{"trace", required_argument, NULL, 't'},
+						{0}};
 	const char *trace = NULL, *why;
 	char path[PATH_MAX];
 	bool rsocket = false;
 	int c;
 
-	while ((c = next_option(command, argc, argv, "+rt:", options)) != -1) {
-		if (c == 'r')
+	while ((c = next_option(command, argc, argv, "+a:rt:", options)) != -1) {
+		if (c == 'a')
+			setenv("UROCE_ADAPTER", optarg, 1);
+		else if (c == 'r')
 			rsocket = true;
 		else if (c == 't')
 			trace = optarg;

@@ -8,6 +8,7 @@
 
 #include "loop/loop.h"
 #include "verbs/channel.h"
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 
 static _Atomic uint32_t cq_count;
@@ -20,6 +21,8 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	struct cq_front *f;
 	int error;
 
+	if (cqe > (uint32_t)adapter()->attr.max_cqe)
+		return fail_null(EINVAL);
 	if (comp_vector >= (uint32_t)context->num_comp_vectors || (channel && channel->context != context))
 		return fail_null(EINVAL);
 	/* relaxed: only the number counts */

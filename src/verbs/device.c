@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/entry.h"
 #include "verbs/fork.h"
@@ -147,7 +148,7 @@ static bool name_taken(const char *name) REQUIRES(devices_lock)
 static void choose_name(char name[IBV_SYSFS_NAME_MAX]) REQUIRES(devices_lock)
 {
 	for (int i = 0;; i++) {
-		snprintf(name, IBV_SYSFS_NAME_MAX, "uroce%d", i);
+		snprintf(name, IBV_SYSFS_NAME_MAX, "%s%d", adapter()->device, i);
 		if (!name_taken(name))
 			return;
 	}
@@ -166,7 +167,9 @@ static __be64 guid_of(const struct origin *o)
 {
 	const uint8_t *a = o->address.raw;
 
-	if (device_gid_equal(&o->address, &no_gid))
+	if (device_gid_equal(&o->address, &no_gid) && adapter_is_infiniband() && address_is_ipv4(&o->netif->address[0]))
+		a = o->netif->address[0].raw; /* so that the GUID leads to it: device_address_of_port_gid() */
+	else if (device_gid_equal(&o->address, &no_gid))
 		return guid_of_mac(o->netif->mac);
 	return guid_of_mac((const uint8_t[6]){2, 0, a[12], a[13], a[14], a[15]});
 }
@@ -562,6 +565,30 @@ bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid)
 	*gid = d->gid[index];
 	lock_drop(&d->lock);
 	return !device_gid_equal(gid, &no_gid);
+}
+
+bool device_port_gid(struct device *d, uint32_t index, union ibv_gid *gid)
+{
+	if (!adapter_is_infiniband())
+		return device_gid(d, index, gid);
+	*gid = no_gid;
+	if (index)
+		return false;
+	gid->raw[0] = 0xfe;
+	gid->raw[1] = 0x80;
+	memcpy(gid->raw + 8, &d->guid, sizeof(d->guid));
+	return true;
+}
+
+bool device_address_of_port_gid(const union ibv_gid *gid, union ibv_gid *address)
+{
+	const uint8_t *g = gid->raw;
+	static const uint8_t prefix[10] = {0xfe, 0x80};
+
+	if (!adapter_is_infiniband() || memcmp(g, prefix, sizeof(prefix)) != 0 || g[11] != 0xff || g[12] != 0xfe)
+		return false;
+	*address = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff, g[10], g[13], g[14], g[15]}};
+	return true;
 }
 
 int device_first_gid(struct device *d, bool ipv4, union ibv_gid *gid)

@@ -8,9 +8,12 @@
 #include "link/netif.h"
 #include "verbs/front.h"
 
-#define DEVICE_GIDS	 NETIF_ADDRESSES
-#define DEVICE_LIMIT	 256
-#define DEVICE_VENDOR_ID 0x025243 /* a locally administered OUI, of no hardware vendor */
+#define DEVICE_GIDS	  NETIF_ADDRESSES
+#define DEVICE_LIMIT	  256
+#define INFINIBAND_GIDS	  8
+#define INFINIBAND_PKEYS  128
+#define INFINIBAND_SM_LID 1
+#define DEVICE_VENDOR_ID  0x025243 /* a locally administered OUI, of no hardware vendor */
 /* perftest checks the part number alone, without the vendor, and allows inline sends only for part numbers that it
  * knows. So this is a known one. */
 #define DEVICE_PART_ID	4119
@@ -70,6 +73,13 @@ void device_mac(struct device *d, uint8_t mac[6]) EXCLUDES(d->lock);
 
 /* False if the entry does not exist or is empty. */
 bool device_gid(struct device *d, uint32_t index, union ibv_gid *gid) EXCLUDES(d->lock);
+
+/* What programs are told: on InfiniBand a port has one GID, fe80:: and the GUID. */
+bool device_port_gid(struct device *d, uint32_t index, union ibv_gid *gid) EXCLUDES(d->lock);
+
+/* On InfiniBand, the address for which such a GID stands: the GUID of a device with one address contains it. False: it
+ * is none. */
+bool device_address_of_port_gid(const union ibv_gid *gid, union ibv_gid *address);
 
 /* The first GID of this family, which is the default for a program that does not name one. Returns its index, or -1. */
 int device_first_gid(struct device *d, bool ipv4, union ibv_gid *gid) EXCLUDES(d->lock);

@@ -26,6 +26,8 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 	int index = grh->sgid_index;
 	bool ipv4;
 
+	if (device_address_of_port_gid(&grh->dgid, &dgid))
+		index = PATH_ANY_SGID;
 	if (memcmp(&dgid, &none, sizeof(none)) == 0)
 		return -EINVAL;
 	if (address_embeds_group(&dgid) &&

@@ -2,6 +2,7 @@
 /* Port attributes: state, MTU, speed, GIDs, partitions. */
 #include <string.h>
 
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 
 #undef ibv_query_port
@@ -46,6 +47,21 @@ static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 	a->active_speed = speeds[i].speed;
 }
 
+/* As a port of a subnet that OpenSM has set up, with HDR. */
+static void fill_infiniband(struct ibv_port_attr *a)
+{
+	a->active_mtu = IBV_MTU_4096;
+	a->gid_tbl_len = INFINIBAND_GIDS;
+	a->port_cap_flags = 0x2651e848; /* what ibstat shows of mlx5 on InfiniBand */
+	a->pkey_tbl_len = INFINIBAND_PKEYS;
+	a->sm_lid = INFINIBAND_SM_LID;
+	a->max_vl_num = 4; /* VL0 to VL7 */
+	a->subnet_timeout = 18;
+	a->active_width = 2;  /* 4X */
+	a->active_speed = 64; /* HDR */
+	a->link_layer = IBV_LINK_LAYER_INFINIBAND;
+}
+
 void device_port(struct device *d, struct ibv_port_attr *attr)
 {
 	bool running;
@@ -66,6 +82,10 @@ void device_port(struct device *d, struct ibv_port_attr *attr)
 		.max_vl_num = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 	};
+	if (adapter_is_infiniband()) {
+		fill_infiniband(attr);
+		return;
+	}
 	fill_speed(attr, netif_speed(d->netif_name) ?: SPEED_DEFAULT);
 }
 
@@ -96,7 +116,11 @@ static bool port_read_entry(struct device *d, uint32_t index, struct ibv_gid_ent
 		.gid_type = IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = (uint32_t)d->netif_index,
 	};
-	return device_gid(d, index, &e->gid);
+	if (!adapter_is_infiniband())
+		return device_gid(d, index, &e->gid);
+	e->gid_type = IBV_GID_TYPE_IB;
+	e->ndev_ifindex = 0;
+	return device_port_gid(d, index, &e->gid);
 }
 
 /* The caller's ibv_gid_entry may be shorter or longer than ours. */
@@ -150,11 +174,12 @@ PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
 	if (port != PORT || index < 0 || index >= DEVICE_GIDS)
 		return fail_minus(EINVAL);
 	monitor_look();
-	device_gid(context_of(context)->device, (uint32_t)index, gid); /* empty entry: zeros */
+	device_port_gid(context_of(context)->device, (uint32_t)index, gid); /* empty entry: zeros */
 	return 0;
 }
 
 enum private_gid_type { /* returned by ibv_query_gid_type(): RoCE v1 has the same value as InfiniBand */
+			PRIVATE_GID_TYPE_IB = 0,
 			PRIVATE_GID_TYPE_ROCE_V2 = 1,
 };
 
@@ -163,15 +188,17 @@ PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigne
 {
 	if (port != PORT || index >= DEVICE_GIDS)
 		return fail_minus(EINVAL);
-	*type = PRIVATE_GID_TYPE_ROCE_V2;
+	*type = adapter_is_infiniband() ? PRIVATE_GID_TYPE_IB : PRIVATE_GID_TYPE_ROCE_V2;
 	return 0;
 }
 
 PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	if (port != PORT || index != 0)
+	int most = adapter_is_infiniband() ? INFINIBAND_PKEYS : 1;
+
+	if (port != PORT || index < 0 || index >= most)
 		return fail_minus(EINVAL);
-	*pkey = 0xffff;
+	*pkey = index ? 0 : 0xffff;
 	return 0;
 }
 

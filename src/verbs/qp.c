@@ -12,6 +12,7 @@
 #include "loop/loop.h"
 #include "loop/raw.h"
 #include "object/show.h"
+#include "verbs/adapter.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -41,9 +42,11 @@ static bool type_known(enum ibv_qp_type type)
 
 static bool cap_allowed(const struct ibv_qp_cap *cap)
 {
-	return cap->max_send_wr <= HCA_MAX_QP_WR && cap->max_recv_wr <= HCA_MAX_QP_WR &&
-	       cap->max_send_sge <= HCA_MAX_SGE && cap->max_recv_sge <= HCA_MAX_SGE &&
-	       cap->max_inline_data <= HCA_MAX_INLINE;
+	const struct adapter *a = adapter();
+	uint32_t depth = (uint32_t)a->attr.max_qp_wr, sges = min_of((uint32_t)a->attr.max_sge, (uint32_t)HCA_MAX_SGE);
+
+	return cap->max_send_wr <= depth && cap->max_recv_wr <= depth && cap->max_send_sge <= sges &&
+	       cap->max_recv_sge <= sges && cap->max_inline_data <= a->inline_most;
 }
 
 /* ibv_create_qp(3), ibv_create_qp_ex(3): attributes of a queue that the QP does not have are ignored. */
@@ -83,7 +86,7 @@ static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 
 	if (!type_known(a->qp_type))
 		return EINVAL;
-	if (a->qp_type == IBV_QPT_DRIVER)
+	if (a->qp_type == IBV_QPT_DRIVER || !(adapter()->types & 1u << a->qp_type))
 		return EOPNOTSUPP;
 	if (!sends && (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd || a->xrcd->context != c))
 		return EINVAL;
@@ -201,12 +204,16 @@ PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return qp && ((struct qp *)qp)->builder ? &((struct qp *)qp)->ex : NULL;
 }
 
-/* Checks the port and the partition, which the engine's tables do not know. */
+/* Checks the port, the partition and the limits of the adapter, which the engine's tables do not know. */
 static int check_port(const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_PORT) && a->port_num != PORT)
 		return EINVAL;
 	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
+		return EINVAL;
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > adapter()->attr.max_qp_init_rd_atom)
+		return EINVAL;
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > adapter()->attr.max_qp_rd_atom)
 		return EINVAL;
 	return 0;
 }

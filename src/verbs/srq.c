@@ -2,6 +2,7 @@
 /* Shared receive queues. */
 #include "object/srq.h"
 
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/listen.h"
 
@@ -9,11 +10,14 @@
 static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
 					void *srq_context, struct ibv_srq_attr *attr)
 {
+	const struct ibv_device_attr *limits = &adapter()->attr;
 	struct pd *pd = (struct pd *)base;
 	int error = pd_check(base);
 	struct srq *srq;
 
-	if (error || attr->max_wr > HCA_MAX_SRQ_WR || attr->max_sge > HCA_MAX_SGE)
+	if (!error && !limits->max_srq)
+		error = EOPNOTSUPP;
+	if (error || attr->max_wr > (uint32_t)limits->max_srq_wr || attr->max_sge > (uint32_t)limits->max_srq_sge)
 		return fail_null(error ?: EINVAL);
 	attr->max_wr = depth_granted(max_of(attr->max_wr, 1u));
 	attr->max_sge = max_of(attr->max_sge, 1u);
@@ -88,7 +92,7 @@ PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int m
 
 	if (error || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
 		return fail(error ?: EINVAL);
-	if ((mask & IBV_SRQ_MAX_WR) && (!attr->max_wr || attr->max_wr > HCA_MAX_SRQ_WR))
+	if ((mask & IBV_SRQ_MAX_WR) && (!attr->max_wr || attr->max_wr > (uint32_t)adapter()->attr.max_srq_wr))
 		return fail(EINVAL);
 	error = srq_modify((struct srq *)base, mask & IBV_SRQ_MAX_WR ? depth_granted(attr->max_wr) : 0, attr->srq_limit,
 			   mask);

@@ -10,6 +10,7 @@
 
 #include "loop/count.h"
 #include "object/hca.h"
+#include "verbs/adapter.h"
 #include "verbs/device.h"
 
 struct place {
@@ -35,6 +36,11 @@ static unsigned port_lid(const struct ibv_port_attr *a)
 	return a->lid;
 }
 
+static unsigned port_sm_lid(const struct ibv_port_attr *a)
+{
+	return a->sm_lid;
+}
+
 static unsigned port_capabilities(const struct ibv_port_attr *a)
 {
 	return a->port_cap_flags;
@@ -43,6 +49,47 @@ static unsigned port_capabilities(const struct ibv_port_attr *a)
 static int fill_lid(FILE *out, const struct place *p)
 {
 	return fill_port_line(out, p, "0x%x\n", port_lid);
+}
+
+static int fill_sm_lid(FILE *out, const struct place *p)
+{
+	return fill_port_line(out, p, "0x%x\n", port_sm_lid);
+}
+
+static int fill_link_layer(FILE *out, const struct place *p)
+{
+	fputs(adapter_is_infiniband() ? "InfiniBand\n" : "Ethernet\n", out);
+	return 0;
+}
+
+static int fill_board(FILE *out, const struct place *p)
+{
+	fprintf(out, "%s\n", adapter()->board);
+	return 0;
+}
+
+static int fill_firmware(FILE *out, const struct place *p)
+{
+	fprintf(out, "%s\n", adapter()->attr.fw_ver);
+	return 0;
+}
+
+/* As mlx5 and mlx4 have it, "MT4123"; uroce is of no such type. */
+static int fill_type(FILE *out, const struct place *p)
+{
+	const struct ibv_device_attr *a = &adapter()->attr;
+
+	if (a->vendor_id == 0x02c9)
+		fprintf(out, "MT%u\n", a->vendor_part_id);
+	else
+		fputs("uroce\n", out);
+	return 0;
+}
+
+static int fill_revision(FILE *out, const struct place *p)
+{
+	fprintf(out, "%x\n", adapter()->attr.hw_ver);
+	return 0;
 }
 
 static int fill_capabilities(FILE *out, const struct place *p)
@@ -102,7 +149,7 @@ static int fill_gid(FILE *out, const struct place *p)
 {
 	union ibv_gid gid;
 
-	device_gid(p->device, p->index, &gid);
+	device_port_gid(p->device, p->index, &gid);
 	write_gid(out, &gid);
 	return 0;
 }
@@ -111,9 +158,9 @@ static int fill_gid_type(FILE *out, const struct place *p)
 {
 	union ibv_gid gid;
 
-	if (!device_gid(p->device, p->index, &gid))
+	if (!device_port_gid(p->device, p->index, &gid))
 		return EINVAL;
-	fputs("RoCE v2\n", out);
+	fputs(adapter_is_infiniband() ? "IB/RoCE v1\n" : "RoCE v2\n", out);
 	return 0;
 }
 
@@ -315,16 +362,16 @@ static const struct row {
 	fill_fn fill;
 	const struct counter *counter;
 } rows[] = {
-	{IB "board_id", TREE_FILE, DEVICE_BOARD_ID "\n"},
+	{IB "board_id", TREE_FILE, .fill = fill_board},
 	{IB "device", TREE_LINK, .fill = fill_pci_link},
 	{IB "device/driver", TREE_LINK, "../../../../bus/uroce/drivers/uroce"},
 	{IB "device/local_cpulist", TREE_FILE, .fill = fill_cpu_list},
 	{IB "device/local_cpus", TREE_FILE, .fill = fill_cpus},
 	{IB "device/net/" INTERFACE, TREE_LINK, .fill = fill_netif_link},
 	{IB "device/numa_node", TREE_FILE, .fill = fill_numa_node},
-	{IB "fw_ver", TREE_FILE, DEVICE_FIRMWARE "\n"},
-	{IB "hca_type", TREE_FILE, "uroce\n"},
-	{IB "hw_rev", TREE_FILE, "0\n"},
+	{IB "fw_ver", TREE_FILE, .fill = fill_firmware},
+	{IB "hca_type", TREE_FILE, .fill = fill_type},
+	{IB "hw_rev", TREE_FILE, .fill = fill_revision},
 	{IB "node_desc", TREE_FILE, "uroce\n"},
 	{IB "node_guid", TREE_FILE, .fill = fill_guid},
 	{IB "node_type", TREE_FILE, "1: CA\n"},
@@ -353,11 +400,11 @@ static const struct row {
 	HARDWARE_COUNTER("sent_pkts", tx_packets),
 	{IB "ports/1/lid", TREE_FILE, .fill = fill_lid},
 	{IB "ports/1/lid_mask_count", TREE_FILE, "0\n"},
-	{IB "ports/1/link_layer", TREE_FILE, "Ethernet\n"},
+	{IB "ports/1/link_layer", TREE_FILE, .fill = fill_link_layer},
 	{IB "ports/1/phys_state", TREE_FILE, .fill = fill_physical_state},
 	{IB "ports/1/pkeys/0", TREE_FILE, "0xffff\n"},
 	{IB "ports/1/rate", TREE_FILE, .fill = fill_rate},
-	{IB "ports/1/sm_lid", TREE_FILE, "0x0\n"},
+	{IB "ports/1/sm_lid", TREE_FILE, .fill = fill_sm_lid},
 	{IB "ports/1/sm_sl", TREE_FILE, "0\n"},
 	{IB "ports/1/state", TREE_FILE, .fill = fill_state},
 	{IB "sys_image_guid", TREE_FILE, .fill = fill_guid},

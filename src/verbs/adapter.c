@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of adapters: see adapter.h. Each row is an output of `ibv_devinfo -v` that has been published, where the
+ * comment says. Limits that are larger than uroce's own (hca.h) are told as they are; what exceeds uroce's is refused
+ * with ENOMEM or EINVAL. */
+#include "verbs/adapter.h"
+
+#include "base/config.h"
+#include "object/hca.h"
+#include "verbs/device.h"
+
+#define BIT(type) (1u << (type))
+#define ALL_TYPES                                                                                                \
+	(BIT(IBV_QPT_RC) | BIT(IBV_QPT_UC) | BIT(IBV_QPT_UD) | BIT(IBV_QPT_RAW_PACKET) | BIT(IBV_QPT_XRC_SEND) | \
+	 BIT(IBV_QPT_XRC_RECV))
+
+/* What all of mlx5 have in common in the published outputs. The lines below max_init_rd_atom are those of github.com's
+ * openucx/ucx issue 10317. */
+#define MLX5                                                                                                     \
+	.max_mr_size = UINT64_MAX, .page_size_cap = 0xfffffffffffff000, .vendor_id = 0x02c9, .max_qp_wr = 32768, \
+	.max_sge = 30, .max_sge_rd = 30, .max_cq = 16777216, .max_cqe = 4194303, .max_mr = 16777216,             \
+	.max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16, .atomic_cap = IBV_ATOMIC_HCA, .max_mw = 16777216,       \
+	.max_mcast_grp = 2097152, .max_mcast_qp_attach = 240, .max_total_mcast_qp_attach = 503316480,            \
+	.max_ah = 2147483647, .max_srq = 8388608, .max_srq_wr = 32767, .max_srq_sge = 31, .max_pkeys = 128,      \
+	.local_ca_ack_delay = 16, .phys_port_cnt = 1
+
+/* openucx/ucx issue 4556: ids and firmware; issue 8229: queue pairs and flags */
+#define CONNECTX_6                                                                                  \
+	MLX5, .fw_ver = "20.26.1040", .vendor_part_id = 4123, .max_qp = 262144, .max_pd = 16777216, \
+	      .max_res_rd_atom = 4194304, .device_cap_flags = 0xe97e1c36
+
+enum { /* in the order of UROCE_ADAPTER's words */
+       ADAPTER_UROCE,
+       ADAPTER_CX5,
+       ADAPTER_CX6,
+       ADAPTER_CX6LX,
+       ADAPTER_IRDMA,
+       ADAPTER_MLX4,
+       ADAPTER_IB,
+       ADAPTERS,
+};
+
+static const struct adapter adapters[] = {
+	[ADAPTER_UROCE] = {
+		.device = "uroce",
+		.board = DEVICE_BOARD_ID,
+		.attr = {
+			.fw_ver = DEVICE_FIRMWARE,
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0xfffff000, /* page size does not matter here: any power of two from 4 KiB */
+			.vendor_id = DEVICE_VENDOR_ID,
+			.vendor_part_id = DEVICE_PART_ID,
+			.max_qp = HCA_MAX_QP,
+			.max_qp_wr = HCA_MAX_QP_WR,
+			.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+					    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+					    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+					    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+					    IBV_DEVICE_MANAGED_FLOW_STEERING,
+			.max_sge = HCA_MAX_SGE,
+			.max_sge_rd = HCA_MAX_SGE,
+			.max_cq = HCA_MAX_CQ,
+			.max_cqe = HCA_MAX_CQE,
+			.max_mr = HCA_MAX_MR,
+			.max_mw = HCA_MAX_MW,
+			.max_srq = HCA_MAX_SRQ,
+			.max_srq_wr = HCA_MAX_SRQ_WR,
+			.max_srq_sge = HCA_MAX_SGE,
+			.max_pd = HCA_MAX_PD,
+			.max_qp_rd_atom = HCA_MAX_RD_ATOMIC,
+			.max_qp_init_rd_atom = HCA_MAX_RD_ATOMIC,
+			.max_res_rd_atom = HCA_MAX_RD_ATOMIC * HCA_MAX_QP,
+			.atomic_cap = IBV_ATOMIC_HCA,
+			.max_ah = HCA_MAX_AH,
+			.max_mcast_grp = HCA_MAX_GROUPS,
+			.max_mcast_qp_attach = HCA_MAX_GROUP_QPS,
+			.max_total_mcast_qp_attach = HCA_MAX_GROUP_MEMBERS,
+			.max_pkeys = 1,
+			.local_ca_ack_delay = 15,
+			.phys_port_cnt = 1,
+		},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+	},
+	[ADAPTER_CX5] = { /* open-mpi/ompi pull request 6137 */
+		.device = "mlx5_",
+		.board = "MT_0000000008",
+		.attr = {MLX5, .fw_ver = "16.23.1020", .vendor_part_id = 4119, .max_qp = 262144, .max_pd = 16777216,
+			 .max_res_rd_atom = 4194304, .device_cap_flags = 0xe5721c36},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+	},
+	[ADAPTER_CX6] = {
+		.device = "mlx5_",
+		.board = "MT_0000000222",
+		.attr = {CONNECTX_6},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+	},
+	[ADAPTER_CX6LX] = { /* openucx/ucx issue 10317 */
+		.device = "mlx5_",
+		.board = "LNV0000000049",
+		.attr = {MLX5, .vendor_part_id = 4127, .max_qp = 131072, .max_pd = 8388608,
+			 .max_res_rd_atom = 2097152, .device_cap_flags = 0x25321c36},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+	},
+	[ADAPTER_IRDMA] = { /* an E810: deepseek-ai/3FS issue 192; inline and types: providers/irdma of rdma-core */
+		.device = "irdma",
+		.board = "",
+		.attr = {
+			.fw_ver = "1.74",
+			.max_mr_size = 0x200000000000,
+			.page_size_cap = 0x40201000,
+			.vendor_id = 0x8086,
+			.vendor_part_id = 5522,
+			.hw_ver = 2,
+			.max_qp = 4092,
+			.max_qp_wr = 8127,
+			.device_cap_flags = 0x01221000,
+			.max_sge = 6,
+			.max_sge_rd = 6,
+			.max_cq = 8189,
+			.max_cqe = 1048574,
+			.max_mr = 4194301,
+			.max_pd = 262141,
+			.max_qp_rd_atom = 8,
+			.max_qp_init_rd_atom = 8,
+			.atomic_cap = IBV_ATOMIC_NONE,
+			.max_mcast_grp = 4096,
+			.max_mcast_qp_attach = 8,
+			.max_total_mcast_qp_attach = 32768,
+			.max_ah = 131072,
+			.max_pkeys = 1,
+			.phys_port_cnt = 1,
+		},
+		.inline_most = 101,
+		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UD),
+	},
+	[ADAPTER_MLX4] = { /* a ConnectX-3: claudebarthels/infinity issue 5; it has two ports there */
+		.device = "mlx4_",
+		.board = "MT_1080120023",
+		.attr = {
+			.fw_ver = "2.33.5100",
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0xfffffe00,
+			.vendor_id = 0x02c9,
+			.vendor_part_id = 4099,
+			.max_qp = 131000,
+			.max_qp_wr = 16351,
+			.device_cap_flags = 0x057e9c66,
+			.max_sge = 32,
+			.max_sge_rd = 30,
+			.max_cq = 65408,
+			.max_cqe = 4194303,
+			.max_mr = 524032,
+			.max_pd = 32764,
+			.max_qp_rd_atom = 16,
+			.max_res_rd_atom = 2096000,
+			.max_qp_init_rd_atom = 128,
+			.atomic_cap = IBV_ATOMIC_HCA,
+			.max_mcast_grp = 8192,
+			.max_mcast_qp_attach = 248,
+			.max_total_mcast_qp_attach = 2031616,
+			.max_ah = 2147483647,
+			.max_srq = 65472,
+			.max_srq_wr = 16383,
+			.max_srq_sge = 31,
+			.max_pkeys = 128,
+			.local_ca_ack_delay = 15,
+			.phys_port_cnt = 1,
+		},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+	},
+	[ADAPTER_IB] = {
+		.device = "mlx5_ib",
+		.board = "MT_0000000222",
+		.attr = {CONNECTX_6},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+		.infiniband = true,
+	},
+};
+static_assert(ARRAY_SIZE(adapters) == ADAPTERS, "a row for each");
+
+const struct adapter *adapter(void)
+{
+	int words[2];
+	int count = config_words(CONFIG_ADAPTER, words, (int)ARRAY_SIZE(words));
+
+	return &adapters[count ? words[0] : ADAPTER_UROCE];
+}
+
+bool adapter_is_infiniband(void)
+{
+	int words[2];
+	int count = config_words(CONFIG_ADAPTER, words, (int)ARRAY_SIZE(words));
+
+	return adapter()->infiniband || (count == 2 && adapters[words[1]].infiniband);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which adapter the devices are like: UROCE_ADAPTER names a row of the table in adapter.c. A row is what such an
+ * adapter reports and refuses. Any thread may call. */
+#ifndef UROCE_ADAPTER_H
+#define UROCE_ADAPTER_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+struct adapter {
+	const char *device; /* what its devices are called, before their number */
+	const char *board;
+	struct ibv_device_attr attr; /* GUIDs are the device's */
+	uint32_t inline_most;	     /* bytes */
+	uint32_t types;		     /* a bit for each of enum ibv_qp_type */
+	bool odp;		     /* on-demand paging and what else uroce has beyond `attr` */
+	bool infiniband;	     /* link layer */
+};
+
+const struct adapter *adapter(void);
+
+/* Whether the port is on InfiniBand: the adapter is, or UROCE_ADAPTER says ",ib". */
+bool adapter_is_infiniband(void);
+
+#endif

@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Devices like other adapters: `ibv_devinfo -v` has each line that tests/tools/adapters/ has of a published output, the
+# adapter refuses what it refuses, and programs work. In a network namespace of its own.
+if [ -z "$UROCE_ALONE" ]; then
+	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
+	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
+fi
+work=$(mktemp -d) || exit
+pids=
+trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work" || exit
+n=0 failed=0
+
+# result STATUS "what is to hold" FILE: the file is shown if it does not
+result() {
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n - $2" && return
+	failed=$((failed + 1))
+	echo "not ok $n - $2"
+	sed 's/^/#   /' "$3"
+}
+
+# The file has a line with this pattern, now or later.
+await() {
+	exec 3< <(exec tail -n +1 -f "$1")
+	local tail=$!
+	grep -q -m 1 -e "$2" <&3
+	kill $tail
+	exec 3<&-
+}
+
+# pair READY command...: as a server, until its output has READY; then as a client to 127.0.0.1. The client's output is
+# in the file `client`.
+pair() {
+	ready=$1
+	shift
+	: >server
+	uroce run stdbuf -oL "$@" >server 2>&1 &
+	pids="$pids $!"
+	await server "$ready"
+	uroce run "$@" 127.0.0.1 >client 2>&1
+	status=$?
+	wait $!
+	return $status
+}
+
+for file in "$UROCE_SOURCE"/tests/tools/adapters/*; do
+	name=${file##*/}
+	uroce run --adapter "$name" ibv_devinfo -v 2>&1 | sed 's/^[[:space:]]*//; s/:[[:space:]]\+/: /' >out
+	grep -v -x -F -f out "$file" >lacks
+	[ -s out ] && ! [ -s lacks ]
+	result $? "$name: ibv_devinfo -v as published" lacks
+	export UROCE_ADAPTER=$name
+	device=$(uroce run ibv_devinfo -l | sed -n '2s/[[:space:]]//gp')
+	pair 'local address' ibv_rc_pingpong -d "$device" -g 0
+	result $? "$name: a ping-pong on $device" client
+	unset UROCE_ADAPTER
+done
+
+uroce run -a irdma ibv_uc_pingpong -g 0 >out 2>&1
+grep -q "Couldn't create QP" out
+result $? "irdma has no UC" out
+uroce run -a irdma ibv_srq_pingpong -g 0 >out 2>&1
+grep -q "Couldn't create SRQ" out
+result $? "irdma has no SRQ" out
+uroce run -a irdma ibv_rc_pingpong -g 0 -r 8128 >out 2>&1
+grep -q "Couldn't create QP" out
+result $? "irdma has no queue of 8128" out
+
+export UROCE_ADAPTER=ib
+pair 'local address' ibv_rc_pingpong -d mlx5_ib0 -i 1 -s 1024
+grep -q 'local address:  LID 0x0001, QPN 0x[0-9a-f]*, PSN 0x[0-9a-f]*, GID ::$' client && grep -q '1000 iters' client
+result $? "InfiniBand: ibv_rc_pingpong by LID" client
+for program in ib_send_bw ib_write_lat ib_read_bw; do
+	pair 'Waiting for client' $program -d mlx5_ib0 -n 100
+	grep -q 'Link type.*: IB' client && grep -q 'local address: LID 0x01' client
+	result $? "InfiniBand: $program without -x" client
+done
+uroce run ibv_devinfo -v >out 2>&1
+grep -q 'link_layer:.*InfiniBand' out && grep -q 'sm_lid:.*1$' out && grep -q 'GID\[  0\]:.*fe80:.*7f:*ff' out
+result $? "InfiniBand: ibv_devinfo" out
+if command -v ibstat >/dev/null; then
+	uroce run ibstat >out 2>&1
+	grep -q "CA 'mlx5_ib0'" out && grep -q 'Base lid: 1$' out && grep -q 'Link layer: InfiniBand' out
+	result $? "InfiniBand: ibstat" out
+fi
+UROCE_ADAPTER=mlx4,ib uroce run ibv_devinfo >out 2>&1
+grep -q mlx4_0 out && grep -q 'link_layer:.*InfiniBand' out
+result $? "mlx4 on InfiniBand" out
+echo "1..$n"
+exit $((failed > 0))

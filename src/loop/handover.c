@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "loop/name.h"
+
 enum kind {
 	KIND_PACKET,
 	KIND_PASS,   /* starts with a struct handover_pass */
@@ -34,8 +36,7 @@ void handover_send(struct handover *h, const struct slot *own)
 	if (!h->bytes)
 		return;
 	/* fails if that process is dead, or is stopped and its queue full: then the packets are lost */
-	if (sendto(own->fd, h->memory, h->bytes, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
-		   slot_address(&address, h->slot)) < 0) {
+	if (name_send(own->fd, h->memory, h->bytes, &address, slot_address(&address, h->slot)) < 0) {
 		h->lost++;
 		if (errno == ECONNREFUSED)
 			h->dead = h->slot;

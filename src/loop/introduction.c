@@ -8,6 +8,7 @@
 
 #include "base/high_fd.h"
 #include "base/base.h"
+#include "loop/name.h"
 #include "loop/slot.h"
 
 #define CALLERS 255
@@ -33,12 +34,14 @@ static int close_with(int fd, int err)
 int introduction_listen(uint8_t slot)
 {
 	struct sockaddr_un address;
-	int fd = new_socket();
+	int fd = new_socket(), err;
 
-	if (fd >= 0 &&
-	    (bind(fd, (struct sockaddr *)&address, introduction_name_of(&address, slot)) || listen(fd, CALLERS)))
-		return close_with(fd, -errno);
-	return fd;
+	if (fd < 0)
+		return fd;
+	err = name_bind(fd, &address, introduction_name_of(&address, slot));
+	if (!err && listen(fd, CALLERS))
+		err = -errno;
+	return err ? close_with(fd, err) : fd;
 }
 
 static int send_greeting(int to, const struct greeting *greeting, const int fd[GREETING_FDS])
@@ -71,7 +74,7 @@ int introduction_call(uint8_t slot, const struct greeting *greeting, const int f
 	if (to < 0)
 		return to;
 	/* non-blocking: -EAGAIN if the process has too many pending calls */
-	if (connect(to, (struct sockaddr *)&address, introduction_name_of(&address, slot)))
+	if (name_connect(to, &address, introduction_name_of(&address, slot)))
 		return close_with(to, -errno);
 	err = slot_check_user(to, pid) ?: send_greeting(to, greeting, fd);
 	return err ? close_with(to, err) : to;

@@ -10,6 +10,7 @@
 #include "base/high_fd.h"
 #include "base/base.h"
 #include "base/log.h"
+#include "loop/name.h"
 #include "loop/name_owner.h"
 
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
@@ -42,20 +43,24 @@ bool slots_have(int probe, uint8_t number)
 {
 	struct sockaddr_un address;
 	/* other errors say nothing about the process */
-	bool dead = probe >= 0 && connect(probe, (struct sockaddr *)&address, slot_address(&address, number)) &&
-		    errno == ECONNREFUSED;
+	bool dead =
+		probe >= 0 && name_connect(probe, &address, slot_address(&address, number)) && errno == ECONNREFUSED;
 
 	return !dead;
 }
 
+/* Another user may bind the name of a slot whose process is dead, which must not make it seem alive. */
 bool slot_is_alive(uint8_t number)
 {
+	struct sockaddr_un address;
+	socklen_t size = slot_address(&address, number);
 	int fd = slots_probe();
 	bool alive = slots_have(fd, number);
+	uid_t uid;
 
 	if (fd >= 0)
 		close(fd);
-	return alive;
+	return alive && (!name_is_foreign(&address, size, &uid) || name_is_in_folder(&address, size));
 }
 
 int slot_check_user(int connection, pid_t *pid)
@@ -87,41 +92,82 @@ static void say_slots_taken(void)
 
 	for (unsigned i = 1; i <= SLOTS; i++) {
 		if (name_is_foreign(&address, slot_address(&address, (uint8_t)i), &uid)) {
-			log_error("there are %u slots for processes that use uroce, of all users: slot %u is user %u's "
-				  "(ss -xap "
-				  "| grep uroce/slot shows the programs)",
-				  SLOTS, i, uid);
+			log_error(
+				"there are %u slots for processes that use uroce, of all users: slot %u is user %u's "
+				"(ss -xap | grep uroce/slot shows the programs). XDG_RUNTIME_DIR may name a folder in "
+				"which only you can write: then uroce needs no slot that another user has",
+				SLOTS, i, uid);
 			return;
 		}
 	}
 }
 
+/* The abstract name. A process that has the name in the folder has the slot, too. */
+static int claim_abstract(struct slot *slot, uint8_t number)
+{
+	struct sockaddr_un address;
+	socklen_t size = slot_address(&address, number);
+
+	if (bind(slot->fd, (struct sockaddr *)&address, size))
+		return -errno;
+	if (!name_is_in_folder(&address, size))
+		return 0;
+	close(slot->fd); /* it keeps its name for good */
+	return open_slot(slot) ?: -EADDRINUSE;
+}
+
+/* The name in the folder, while another user has the abstract one. That user may drop it, and another process of this
+ * one claim it, at the same time: each of the two looks for the other after it has its own name. */
+static int claim_in_folder(struct slot *slot, uint8_t number)
+{
+	struct sockaddr_un address;
+	socklen_t size = slot_address(&address, number);
+	uid_t uid;
+	int err;
+
+	if (!name_is_foreign(&address, size, &uid))
+		return -EADDRINUSE;
+	err = name_bind_in_folder(slot->fd, &address, size);
+	if (err)
+		return err;
+	if (name_is_foreign(&address, size, &uid)) {
+		name_say_foreign(&address, size, uid);
+		return 0;
+	}
+	close(slot->fd);
+	return open_slot(slot) ?: -EADDRINUSE;
+}
+
+/* 0; -EUSERS: none is free; or another -errno. */
+static int claim_any(struct slot *slot, unsigned first, int (*claim)(struct slot *slot, uint8_t number))
+{
+	for (unsigned i = 0; i < SLOTS; i++) {
+		uint8_t number = 1 + (first % SLOTS + i) % SLOTS;
+		int err = claim(slot, number);
+
+		if (!err)
+			slot->number = number;
+		if (err != -EADDRINUSE)
+			return err;
+	}
+	return -EUSERS;
+}
+
 int slot_claim(struct slot *slot)
 {
 	unsigned first;
-	int err;
+	int err = open_slot(slot);
 
-	if (open_slot(slot))
-		goto err;
 	/* starts at random: a stranger who forges a packet has to guess the slot as well */
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
 		first = (unsigned)getpid();
-	for (unsigned i = 0; i < SLOTS; i++) {
-		struct sockaddr_un address;
-		uint8_t number = 1 + (first % SLOTS + i) % SLOTS;
-
-		if (!bind(slot->fd, (struct sockaddr *)&address, slot_address(&address, number))) {
-			slot->number = number;
-			return 0;
-		}
-		if (errno != EADDRINUSE)
-			goto err;
-	}
-	say_slots_taken();
-	errno = EUSERS;
-err:
-	err = -errno;
-	if (slot->fd >= 0)
+	if (!err)
+		err = claim_any(slot, first, claim_abstract);
+	if (err == -EUSERS)
+		err = claim_any(slot, first, claim_in_folder);
+	if (err == -EUSERS)
+		say_slots_taken();
+	if (err && slot->fd >= 0)
 		slot_release(slot);
 	return err;
 }

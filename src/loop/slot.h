@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A slot is the number, 1..255, of a process among all that run uroce in this network namespace: the top byte of
  * its QPNs. A process claims it by binding an abstract AF_UNIX datagram socket, whose name has the network
- * namespace as its scope, like UDP port 4791. The kernel makes the claim atomic, and drops it when the process
- * dies. The same socket receives packets that reached the wrong process (see handover.h). */
+ * namespace as its scope, like UDP port 4791; or, if other users have bound all of them, a name in the user's folder
+ * (name.h). The kernel makes the claim atomic, and drops it when the process dies. The same socket receives packets
+ * that reached the wrong process (see handover.h). */
 #ifndef UROCE_SLOT_H
 #define UROCE_SLOT_H
 
@@ -26,10 +27,10 @@ void slot_release(struct slot *slot);
 /* The socket address of the process that has that slot. */
 socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 
-/* Whether a process has that slot. */
+/* Whether a process of this user has that slot. */
 bool slot_is_alive(uint8_t number);
 /* The same for many slots: slots_probe() makes a socket for it, which the caller closes. If it is -1, slots_have()
- * may say that all are alive. */
+ * may say that all are alive, as are slots of other users. */
 int slots_probe(void);
 bool slots_have(int probe, uint8_t number);
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "link/netif.h"
+#include "loop/name.h"
 #include "loop/name_owner.h"
 #include "loop/services.h"
 #include "wire/cm_mad.h"
@@ -170,8 +172,9 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
 
 /* ---- the lock ---- */
 
-/* A name that one process at a time can bind. Any user can bind it, though. So the registry, which only processes
- * of this user have, is always locked as well. */
+/* A name that one process at a time can bind. Any user can bind it, though: then a file takes its place. While the two
+ * change places, two processes may have one each. So the registry, which only processes of this user have, is always
+ * locked as well. */
 
 #define FOREIGN_TRIES 10 /* failed tries in a row: then it checks which user has the name */
 
@@ -186,20 +189,26 @@ static bool names_wait(uint64_t give_up)
 	return true;
 }
 
-static void say_foreign(const struct sockaddr_un *address, socklen_t size, uid_t uid)
+/* In place of the name, which another user has: the lock of a file that only this one can have; or, without a folder,
+ * any descriptor: then the registry's lock has to do. -1: its holder does not release it. */
+static int lock_file(int socket, uint64_t give_up)
 {
-	static _Atomic bool said; /* relaxed: one message is enough */
+	int fd = name_lock_file();
 
-	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
-		log_warn("user %u has bound the abstract AF_UNIX name @%.*s, by which processes of user %u find each "
-			 "other "
-			 "(ss -xap shows its program): uroce goes on by slower ways",
-			 uid, (int)(size - offsetof(struct sockaddr_un, sun_path) - 1), address->sun_path + 1,
-			 geteuid());
+	if (fd < 0)
+		return socket;
+	close(socket);
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (!names_wait(give_up)) {
+			close(fd);
+			return -1;
+		}
+	}
+	return fd;
 }
 
-/* A socket that has the name, or one without it because another user has the name; or -1: its holder does not
- * release it. Nothing signals that a name is free, so this polls. */
+/* A socket that has the name, or what lock_file() has; or -1: its holder does not release it. Nothing signals that a
+ * name is free, so this polls. */
 static int bind_lock(uint64_t give_up)
 {
 	static _Atomic uint32_t vain; /* failed tries in a row. Relaxed: a hint */
@@ -213,8 +222,8 @@ static int bind_lock(uint64_t give_up)
 
 		if (taken && atomic_fetch_add_explicit(&vain, 1, memory_order_relaxed) >= FOREIGN_TRIES) {
 			if (name_is_foreign(&address, size, &uid)) {
-				say_foreign(&address, size, uid);
-				return fd;
+				name_say_foreign(&address, size, uid);
+				return lock_file(fd, give_up);
 			}
 			atomic_store_explicit(&vain, 0, memory_order_relaxed);
 		}
@@ -495,8 +504,8 @@ pid_t steering_process(uint8_t slot)
 
 	if (fd < 0)
 		return 0;
-	if (connect(fd, (struct sockaddr *)&address, service_address(&address, slot)) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
+	if (name_connect(fd, &address, service_address(&address, slot)) ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
 		who.pid = 0;
 	close(fd);
 	return who.pid;
@@ -511,7 +520,7 @@ static int registry_from(struct steering *s, uint8_t slot)
 	struct ucred who = {0};
 	socklen_t size = sizeof(who);
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, service_address(&address, slot))) {
+	if (fd < 0 || name_connect(fd, &address, service_address(&address, slot))) {
 		int err = -errno;
 
 		if (fd >= 0)
@@ -520,7 +529,7 @@ static int registry_from(struct steering *s, uint8_t slot)
 	}
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
 	if (who.uid != geteuid()) {
-		say_foreign(&address, service_address(&address, slot), who.uid);
+		name_say_foreign(&address, service_address(&address, slot), who.uid);
 		close(fd);
 		return -EPERM;
 	}
@@ -576,8 +585,7 @@ static void offer_registry(struct steering *s)
 	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	struct sockaddr_un address;
 
-	if (fd >= 0 &&
-	    (bind(fd, (struct sockaddr *)&address, service_address(&address, s->slot->number)) || listen(fd, SLOTS))) {
+	if (fd >= 0 && (name_bind(fd, &address, service_address(&address, s->slot->number)) || listen(fd, SLOTS))) {
 		close(fd);
 		fd = -1;
 	}

@@ -8,7 +8,7 @@
  *
  * The registry is a memfd, which a new process gets from any process that has it: a crash leaves no file behind. To
  * change the registry, a group or its program, a process holds a lock: the binding of an abstract name, which the
- * kernel drops when the process dies. As another user may have bound that name, the registry is locked as well. A
+ * kernel drops when the process dies (or a file's lock, if another user has bound that name: name.h). A
  * process that is killed leaves the mirror wrong until another process receives packets that are not its own, and
  * repairs it. Wrong steering costs time, never a packet (handover.h). */
 #ifndef UROCE_STEERING_H

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
+#include "loop/name.h"
 #include "loop/slot.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"
@@ -246,11 +247,9 @@ static int remote_listen(void) REQUIRES(remote_lock)
 	listener = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (listener < 0)
 		return -errno;
-	if (bind(listener, (struct sockaddr *)&address, remote_name(&address, adapter->slot)) ||
-	    listen(listener, CALLERS))
-		err = -errno;
-	else
-		err = remote_join(listener, NULL);
+	err = name_bind(listener, &address, remote_name(&address, adapter->slot));
+	if (!err)
+		err = listen(listener, CALLERS) ? -errno : remote_join(listener, NULL);
 	if (err) { /* no request would be answered there */
 		close(listener);
 		listener = -1;
@@ -401,7 +400,7 @@ static int remote_connect(int fd, uint8_t slot, uint64_t end)
 	socklen_t size = remote_name(&address, slot);
 
 	while (remote_wait(fd, end)) {
-		if (!connect(fd, (struct sockaddr *)&address, size))
+		if (!name_connect(fd, &address, size))
 			return slot_check_user(fd, NULL) ? ENODEV : 0;
 		if (errno != EINTR && errno != EAGAIN)
 			return ENODEV;

@@ -5,15 +5,19 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "loop/name.h"
 #include "loop/netns.h"
 #include "loop/slot.h"
+#include "loop/squatter.h"
 
 /* A process that claims a slot, tells which, and stays. */
 static pid_t claimant(uint8_t *number)
@@ -107,14 +111,102 @@ static void there_are_255(void **state)
 			slot_release(&all[i]);
 }
 
+/* Its names in the folder; the kernel drops them as well. */
+static void another_user_who_has_all_names_takes_no_slot(void **state)
+{
+	struct slot own, more;
+	uint8_t number;
+	pid_t squatter, pid;
+	int probe;
+
+	if (!squatter_is_possible())
+		return;
+	assert_int_equal(slot_claim(&own), 0); /* before the other user came */
+	squatter = squatter_start();
+	pid = claimant(&number);
+	assert_int_not_equal(number, own.number);
+	assert_true(slot_is_alive(number) && slot_is_alive(own.number));
+	assert_int_equal(slot_claim(&more), 0);
+	assert_true(more.number != number && more.number != own.number);
+	for (int i = 1; i <= SLOTS; i++)
+		assert_int_equal(slot_is_alive((uint8_t)i), i == own.number || i == more.number || i == number);
+	end(pid);
+	assert_false(slot_is_alive(number));
+	squatter_end(squatter);
+	/* the abstract names are free again: nobody claims a slot that has a name in the folder */
+	pid = claimant(&number);
+	assert_true(number != more.number && number != own.number);
+	probe = slots_probe();
+	for (int i = 1; i <= SLOTS; i++)
+		assert_int_equal(slots_have(probe, (uint8_t)i), i == own.number || i == more.number || i == number);
+	close(probe);
+	end(pid);
+	slot_release(&own);
+	slot_release(&more);
+}
+
+static void all_free_slots_are_claimed_beside_a_name_in_the_folder(void **state)
+{
+	static struct slot all[SLOTS];
+	struct slot more;
+	pid_t squatter;
+
+	if (!squatter_is_possible())
+		return;
+	squatter = squatter_start();
+	assert_int_equal(slot_claim(&all[0]), 0);
+	squatter_end(squatter);
+	for (int i = 1; i < SLOTS; i++) {
+		assert_int_equal(slot_claim(&all[i]), 0);
+		assert_int_not_equal(all[i].number, all[0].number);
+	}
+	assert_int_equal(slot_claim(&more), -EUSERS);
+	for (int i = 0; i < SLOTS; i++)
+		slot_release(&all[i]);
+}
+
+/* A folder that others can write to, or that another user made, is none. */
+static void a_folder_must_be_private(void **state)
+{
+	struct sockaddr_un address;
+	socklen_t size = slot_address(&address, 77);
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	char folder[200], path[300];
+	struct stat st;
+
+	assert_int_equal(stat("/proc/self/ns/net", &st), 0);
+	snprintf(folder, sizeof(folder), "%s/uroce", getenv("XDG_RUNTIME_DIR"));
+	assert_int_equal(name_bind_in_folder(fd, &address, size), 0);
+	assert_true(name_is_in_folder(&address, size));
+	snprintf(path, sizeof(path), "%s/%llu/slot-77", folder, (unsigned long long)st.st_ino);
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(chmod(folder, 0770), 0);
+	assert_false(name_is_in_folder(&address, size));
+	assert_int_equal(chmod(folder, 0700), 0);
+	if (squatter_is_possible()) {
+		assert_int_equal(chown(folder, 12345, 12345), 0);
+		assert_false(name_is_in_folder(&address, size));
+		assert_int_equal(chown(folder, 0, 0), 0);
+	}
+	close(fd);
+}
+
 int main(void)
 {
+	int failed;
+
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_get_different_slots),
 		cmocka_unit_test(a_killed_process_gives_its_slot_back),
 		cmocka_unit_test(there_are_255),
+		cmocka_unit_test(another_user_who_has_all_names_takes_no_slot),
+		cmocka_unit_test(all_free_slots_are_claimed_beside_a_name_in_the_folder),
+		cmocka_unit_test(a_folder_must_be_private),
 	};
 
 	netns_enter();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	names_folder_make();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	names_folder_remove();
+	return failed;
 }

@@ -18,6 +18,7 @@
 #include "link/udp.h"
 #include "loop/handover.h"
 #include "loop/netns.h"
+#include "loop/squatter.h"
 #include "loop/steering.h"
 #include "wire/cm_mad.h"
 
@@ -488,58 +489,22 @@ static void who_leaves_hands_over_without_a_registry(void **state)
 	assert_int_equal(seen[0].handed_over + seen[1].handed_over, 1);
 }
 
-/* Another user, who binds all names by which processes of this one find each other. */
-static pid_t squat(uint8_t first)
-{
-	uid_t victim = geteuid();
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		struct sockaddr_un a;
-
-		if (setresuid(12345, 12345, 12345))
-			_exit(1);
-		bind(socket(AF_UNIX, SOCK_DGRAM, 0), (struct sockaddr *)&a, slot_abstract(&a, "%u/lock", victim));
-		for (unsigned i = first; i <= SLOTS; i++) {
-			int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-
-			bind(fd, (struct sockaddr *)&a, slot_abstract(&a, "%u/registry/%u", victim, i));
-			listen(fd, 1);
-		}
-		if (write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	return pid;
-}
-
 static void another_user_who_takes_the_names_disturbs_nobody(void **state)
 {
 	struct process p[4];
 	pid_t pid;
 
-	if (geteuid() || setresuid(0, 0, 12345) || setresuid(0, 0, 0)) {
-		print_message("# one user alone is here\n");
+	if (!squatter_is_possible())
 		return;
-	}
 	p[0] = start();
-	pid = squat(1);
+	pid = squatter_start();
 	for (int i = 1; i < 4; i++)
 		p[i] = start();
 	straight(p, 4);
 	die(&p[1]);
 	p[1] = p[3];
 	settle(p, 3);
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	squatter_end(pid);
 	p[3] = start();
 	straight(p, 4);
 	for (int i = 0; i < 4; i++)
@@ -548,6 +513,7 @@ static void another_user_who_takes_the_names_disturbs_nobody(void **state)
 
 int main(void)
 {
+	int failed;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_finds_each_slots_place),
 		cmocka_unit_test(the_program_knows_communication_ids),
@@ -565,5 +531,8 @@ int main(void)
 	inet_pton(AF_INET6, "::ffff:127.0.0.2", sender_gid.raw);
 	if (link_udp_open(&sender_gid, &sender))
 		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	names_folder_make();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	names_folder_remove();
+	return failed;
 }

@@ -5,6 +5,8 @@ import glob
 import os
 import re
 import signal
+import sys
+import tempfile
 import time
 
 from case import ALL, BOTH, HERE, LO, VETH, Case, each, source, start_pair
@@ -44,6 +46,33 @@ def leave(rounds, **row):
 def cut(rounds, **row):
     """Killed in the middle of one copy of 64 MiB: its own, or the other's out of its memory or into it."""
     return alone("cut %d" % rounds, name="one stays, copies are cut in %d rounds" % rounds, **row)
+
+
+def datagrams(place):
+    """The UDP datagrams that have come in this namespace so far."""
+    with open(place.server.proc + "snmp") as f:
+        rows = [line.split() for line in f if line.startswith("Udp:")]
+    return int(rows[1][rows[0].index("InDatagrams")])
+
+
+def names_taken(place, build):
+    """Another user has bound all names by which processes find each other, before they begin: they use those in a
+    folder, and shared memory as ever."""
+    if not hasattr(place.server, "ip"):
+        raise Skip("needs a namespace of its own")
+    squatter = Process(build, place.server, [sys.executable, os.path.join(HERE, "squatter.py"), "65534", "0"],
+                       preload=False)
+    if int(squatter.until_output(r"^(\d+) names").group(1)) < 255:
+        raise Failure("the squatter got too few names")
+    with tempfile.TemporaryDirectory(prefix="uroce-names-") as folder:
+        before = datagrams(place)
+        expect(Process(build, place.server, [source(build, "churn"), "8"], ["XDG_RUNTIME_DIR=" + folder]),
+               "churn: 8 connections")
+        by_udp = datagrams(place) - before
+    squatter.signal(signal.SIGKILL)
+    squatter.wait()
+    if by_udp > 256:  # of some 6,000 packets
+        raise Failure("%d datagrams: they did not meet in shared memory" % by_udp)
 
 
 def kept_apart(place, build):
@@ -238,6 +267,9 @@ TABLE = [
     verify(1, places=ALL),
     idle("pause"),
     idle("event"),
+    alone("churn 40", "churn: 40 connections, 1280 messages", name="40 connections by TCP and a channel of threads",
+          quick=True),
+    alone("churn 400", "churn: 400 connections, 12800 messages", name="400 connections by TCP and a channel of threads"),
     storm(4, 200, quick=True),
     storm(16, 800),
     storm(8, 400, lost=10),
@@ -266,4 +298,5 @@ TABLE = [
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
     Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
     Case("another user is kept apart", kept_apart, LO, spoils=True),
+    Case("another user has taken all names", names_taken, LO, quick=True, spoils=True),
 ]

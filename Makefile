@@ -25,7 +25,7 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz bench bench-rxe count interop interop-quick soak arm64 s390x bullseye \
+.PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz bench bench-flood bench-rxe count interop interop-quick soak arm64 s390x bullseye \
 	trixie install uninstall format clean
 
 all:
@@ -99,6 +99,12 @@ bench:
 	$(packages) $(BENCH_PACKAGES)
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@bench/run $(BUILD)
+
+# What packets of a stranger cost a connection; FLOOD=--first on a machine where others work.
+bench-flood:
+	$(packages) $(BENCH_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) liburoce.so.1 bench/bench-flood
+	@bench/flood $(FLOOD) $(BUILD)
 
 # Instructions per operation; COUNT=--check fails if there are more than in bench/count.baseline, COUNT=--save renews that.
 count:

@@ -77,7 +77,8 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct cq *c = (struct cq *)cq;
-	int error = cq_check(cq) ?: (cqe < 1 ? EINVAL : -cq_resize(c, depth_granted((uint32_t)cqe)));
+	bool allowed = cqe >= 1 && cqe <= adapter()->attr.max_cqe;
+	int error = cq_check(cq) ?: (allowed ? -cq_resize(c, depth_granted((uint32_t)cqe)) : EINVAL);
 
 	return error ? fail(error) : 0;
 }

@@ -26,8 +26,11 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 	int index = grh->sgid_index;
 	bool ipv4;
 
-	if (device_address_of_port_gid(&grh->dgid, &dgid))
+	if (device_address_of_port_gid(&grh->dgid, &dgid)) {
+		if (index != 0 && index != PATH_ANY_SGID) /* the port's only GID */
+			return -EINVAL;
 		index = PATH_ANY_SGID;
+	}
 	if (memcmp(&dgid, &none, sizeof(none)) == 0)
 		return -EINVAL;
 	if (address_embeds_group(&dgid) &&

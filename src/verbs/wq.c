@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "object/rss.h"
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/wq.h"
@@ -48,7 +49,8 @@ static int wq_post(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_
 static int check_wq(struct ibv_context *context, const struct ibv_wq_init_attr *a)
 {
 	if (!a || a->wq_type != IBV_WQT_RQ || pd_check(a->pd) || a->pd->context != context || cq_check(a->cq) ||
-	    a->cq->context != context || a->max_wr > HCA_MAX_QP_WR || a->max_sge > HCA_MAX_SGE)
+	    a->cq->context != context || a->max_wr > (uint32_t)adapter()->attr.max_qp_wr ||
+	    a->max_sge > (uint32_t)min_of(adapter()->attr.max_sge, (int)HCA_MAX_SGE))
 		return EINVAL;
 	if ((a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS) ||
 	    (a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && a->create_flags))

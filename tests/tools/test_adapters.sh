@@ -58,6 +58,10 @@ for file in "$UROCE_SOURCE"/tests/tools/adapters/*; do
 	unset UROCE_ADAPTER
 done
 
+for name in cx5 cx6lx mlx4; do
+	UROCE_ADAPTER=$name "$UROCE_BUILD/verbs-test_misuse" >out 2>&1
+	result $? "$name: refuses what it must" out
+done
 uroce run -a irdma ibv_uc_pingpong -g 0 >out 2>&1
 grep -q "Couldn't create QP" out
 result $? "irdma has no UC" out

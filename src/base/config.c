@@ -162,6 +162,23 @@ const char *config_string(enum config variable)
 	return *text ? text : NULL;
 }
 
+bool config_file(enum config variable, char *out, size_t room)
+{
+	const char *pattern = config_string(variable);
+	size_t n = 0;
+
+	for (; pattern && *pattern && n + 16 < room; pattern++) {
+		if (pattern[0] == '%' && pattern[1] == 'p') {
+			n += (size_t)snprintf(out + n, room - n, "%d", (int)getpid());
+			pattern++;
+		} else {
+			out[n++] = *pattern;
+		}
+	}
+	out[n] = 0;
+	return pattern && !*pattern;
+}
+
 /* ---- complaints ---- */
 
 static const struct config_row *config_row_named(const char *name, size_t length)

@@ -44,6 +44,9 @@ uint64_t config_number(enum config variable);	 /* NUMBER */
 int config_enum(enum config variable);		 /* ENUM: the index of the word in `values` */
 const char *config_string(enum config variable); /* STRING, LIST: NULL if there is none */
 
+/* STRING: a file's name, in which `%p` becomes the process id. False: there is none, or no room for it. */
+bool config_file(enum config variable, char *out, size_t room);
+
 /* WORDS: the same for each word, at most `room`. Returns how many. */
 int config_words(enum config variable, int *index, int room);
 

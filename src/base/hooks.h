@@ -10,6 +10,7 @@
 /* A new listener adds its bit here and asks for it where the word was not zero. */
 enum hook {
 	HOOK_TRACE = 1 << 0,
+	HOOK_FAULT = 1 << 1,
 	HOOK_PORT_DOWN = 1 << 6,
 };
 

@@ -127,25 +127,6 @@ static uint32_t records_per_ring(void)
 	return n;
 }
 
-/* `%p` becomes the process id. */
-static int expand_name(const char *pattern, char *out, size_t room)
-{
-	size_t n = 0;
-
-	for (; *pattern; pattern++) {
-		if (pattern[0] == '%' && pattern[1] == 'p') {
-			n += (size_t)snprintf(out + n, room - n, "%d", (int)getpid());
-			pattern++;
-		} else {
-			out[n++] = *pattern;
-		}
-		if (n + 16 >= room)
-			return -ENAMETOOLONG;
-	}
-	out[n] = 0;
-	return 0;
-}
-
 /* Opens a file that may be overwritten: new, empty, or an old trace. The lock on the file stays as long as the process,
  * and shows other processes that the file is in use. 0 or -errno. -EBUSY: another process writes to it. */
 static int trace_open_file(const char *name)
@@ -231,9 +212,7 @@ static void base_trace_start(void)
 
 	if (!pattern)
 		return;
-	err = expand_name(pattern, name, sizeof(name));
-	if (!err)
-		err = trace_open_file(name);
+	err = config_file(CONFIG_TRACE, name, sizeof(name)) ? trace_open_file(name) : -ENAMETOOLONG;
 	if (err == -EBUSY) {
 		snprintf(name + strlen(name), 16, ".%d", (int)getpid());
 		err = trace_open_file(name);

@@ -12,6 +12,7 @@
 #include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "fault/inject.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
 #include "loop/gsi.h"
@@ -81,6 +82,64 @@ static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_M
 	return (uint8_t)max_of(slot, 0);
 }
 
+/* ---- faults ---- */
+
+/* Whether a rule hits the message. False: nothing is done. */
+static bool agent_ask(const struct cm_address *peer, const uint8_t mad[CM_MAD_BYTES], enum rule_direction direction,
+		      struct inject_verdict *v)
+{
+	const struct inject_event e = {
+		.event = RULE_MAD,
+		.direction = direction,
+		.opcode = mad[17], /* the low byte of the attribute */
+		.peer = peer->remote.raw,
+	};
+
+	if (inject_is(DO_PORT_DOWN)) {
+		v->action = DO_PARTITION;
+		return true;
+	}
+	return inject_ask(&e, NULL, v);
+}
+
+/* A REQ is answered in place of the program. */
+static void agent_reject(const struct cm_address *from, const uint8_t bytes[CM_MAD_BYTES], uint16_t reason)
+	REQUIRES(cm.lock)
+{
+	struct cm_mad mad, rej = {.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = reason};
+	uint8_t answer[CM_MAD_BYTES];
+
+	if (cm_mad_parse(&mad, bytes) || mad.message != CM_REQ)
+		return;
+	rej.transaction = mad.transaction;
+	rej.remote_id = mad.local_id;
+	cm_mad_encode(&rej, answer);
+	agent_send(&cm, from, answer);
+}
+
+/* How often the message is sent or received. */
+static uint32_t agent_inject(const struct cm_address *peer, const uint8_t mad[CM_MAD_BYTES],
+			     enum rule_direction direction) REQUIRES(cm.lock)
+{
+	struct inject_verdict v;
+
+	if (!agent_ask(peer, mad, direction, &v))
+		return 1;
+	switch (v.action) {
+	case DO_DROP:
+	case DO_PARTITION:
+		return 0;
+	case DO_DUPLICATE:
+		return 2;
+	case DO_REJECT:
+		agent_reject(peer, mad, (uint16_t)v.value[0]);
+		return 0;
+	default:
+		inject_act(v.action, v.value[0]);
+		return 1;
+	}
+}
+
 void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
 	const struct path *known;
@@ -93,7 +152,8 @@ void agent_send(struct machine *m, const struct cm_address *to, const uint8_t ma
 	path = *known;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
-	gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* on failure the message is repeated later */
+	for (uint32_t n = hooks_any() ? agent_inject(to, mad, RULE_OUT) : 1; n; n--)
+		gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* on failure the message is repeated later */
 }
 
 static uint8_t owner(const struct gsi_mad *mad)
@@ -114,7 +174,7 @@ static void agent_receive(const struct gsi_mad *mad)
 	struct cm_address address = {.local = *mad->to, .remote = *mad->from};
 
 	lock_take(&cm.lock);
-	if (cm.ops)
+	for (uint32_t n = hooks_any() ? agent_inject(&address, mad->bytes, RULE_IN) : 1; n && cm.ops; n--)
 		machine_receive(&cm, mad->bytes, &address, agent_now());
 	lock_drop(&cm.lock);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "fault/inject.h"
 #include "cm/id.h"
 #include "link/netif.h"
 #include "loop/gsi.h"
@@ -242,6 +243,8 @@ PUBLIC int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
 	struct id *id = id_of(base);
 	int error;
 
+	if (inject_call(CALL_rdma_bind_addr))
+		return -1;
 	if (!address || id_state_of(id) != ID_IDLE)
 		return fail_minus(EINVAL);
 	error = id_bind(id, address);
@@ -390,6 +393,8 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 	struct id *id = id_of(base);
 	int err;
 
+	if (inject_call(CALL_rdma_listen))
+		return -1;
 	if (id_state_of(id) == ID_IDLE && rdma_bind_addr(base, (struct sockaddr *)&any))
 		return -1;
 	if (id_state_of(id) != ID_BOUND)

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
+#include "verbs/faults.h"
 #include "loop/loop.h"
 
 #define RETIRED	    64u	 /* number of destroyed channels that are kept */
@@ -45,9 +47,12 @@ static void retire(struct event_channel *ch) REQUIRES(cm.lock)
 
 PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
-	int fd = eventfd(0, EFD_CLOEXEC);
 	struct event_channel *ch;
+	int fd;
 
+	if (faults_read())
+		return fail_null(EINVAL);
+	fd = inject_call(CALL_rdma_create_event_channel) ? -1 : eventfd(0, EFD_CLOEXEC);
 	if (fd < 0)
 		return NULL;
 	ch = channel_reuse() ?: malloc(sizeof(*ch));

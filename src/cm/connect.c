@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
 
 enum {
 	RETRIES = 7, /* the maximum of a 3-bit field; as RNR retry count it means no limit */
@@ -155,6 +156,8 @@ PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	struct id *id = id_of(base);
 	int error;
 
+	if (inject_call(CALL_rdma_connect))
+		return -1;
 	if (id_state_of(id) != ID_ROUTE_RESOLVED)
 		return fail_minus(EINVAL);
 	error = -agent_attach(&id->address.local);
@@ -282,6 +285,8 @@ PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	bool unclaimed;
 	int error;
 
+	if (inject_call(CALL_rdma_accept))
+		return -1;
 	if (!id_has_connection(id))
 		return fail_minus(EINVAL);
 	unclaimed = set_unclaimed(id, false);

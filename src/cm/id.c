@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creation and destruction of ids, and changes of their device. */
 #include "cm/id.h"
+#include "fault/inject.h"
 
 #include <stdlib.h>
 
@@ -224,6 +225,8 @@ int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type
 PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 			  enum rdma_port_space ps)
 {
+	if (inject_call(CALL_rdma_create_id))
+		return -1;
 	switch (ps) {
 	case RDMA_PS_IPOIB:
 	case RDMA_PS_UDP:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
 #include "link/netif.h"
 
 struct group {
@@ -96,6 +97,8 @@ PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, 
 		.addr = address,
 	};
 
+	if (inject_call(CALL_rdma_join_multicast))
+		return -1;
 	return rdma_join_multicast_ex(id, &attr, context);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
 #include "verbs/context.h"
 
 /* RNR timer of the peer: 0.64 ms. (The kernel sends 0, which is 655 ms.) */
@@ -228,7 +229,7 @@ PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd ?: id->pd,
 	};
-	int result = rdma_create_qp_ex(id, &a);
+	int result = inject_call(CALL_rdma_create_qp) ? -1 : rdma_create_qp_ex(id, &a);
 
 	if (!result) {
 		attr->cap = a.cap;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
 #include "link/netif.h"
 #include "link/next_hop.h"
 #include "verbs/context.h"
@@ -264,6 +265,8 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 	enum id_state state = id_state_of(id);
 	int error;
 
+	if (inject_call(CALL_rdma_resolve_addr))
+		return -1;
 	if (!to || (state != ID_IDLE && state != ID_BOUND))
 		return fail_minus(EINVAL);
 	error = state == ID_IDLE ? bind_source(id, source, to) : 0;
@@ -320,7 +323,10 @@ int id_resolve_route(struct id *id)
 PUBLIC int rdma_resolve_route(struct rdma_cm_id *base, int timeout)
 {
 	struct id *id = id_of(base);
-	int error = id_resolve_route(id);
+	int error;
 
+	if (inject_call(CALL_rdma_resolve_route))
+		return -1;
+	error = id_resolve_route(id);
 	return error ? fail_minus(error) : id_complete(id);
 }

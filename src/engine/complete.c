@@ -25,7 +25,8 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 {
 	struct srq *srq, *named;
 
-	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
+	if (hooks_any())
+		faults_complete_receive(qp, cqe);
 	if (!is_xrc_target(qp)) {
 		complete(qp, qp->recv_cq, NULL, NULL, *cqe);
 		return;
@@ -53,6 +54,14 @@ static void enter_send_error(struct qp *qp)
 	flush_sends(qp);
 }
 
+void fail_as_completed(struct qp *qp, bool is_send)
+{
+	if (is_reliable(qp) || !is_send)
+		enter_error(qp);
+	else
+		enter_send_error(qp);
+}
+
 void complete_local(struct qp *qp)
 {
 	while (qp->sq.head != qp->sq.tail) {
@@ -67,10 +76,7 @@ void complete_local(struct qp *qp)
 void fail_head(struct qp *qp, enum ibv_wc_status status)
 {
 	complete_head(qp, status);
-	if (is_reliable(qp))
-		enter_error(qp);
-	else
-		enter_send_error(qp);
+	fail_as_completed(qp, true);
 }
 
 bool take_receive(struct qp *qp, const struct packet *first)

@@ -142,6 +142,13 @@ bool engine_rests(const struct qp *qp) REQUIRES(qp->lock);
 void engine_ask_from(struct qp *qp, psn_t psn) REQUIRES(qp->lock);
 void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->lock);
 
+/* Refuses a request in place of executing it, if it is the next one: with that NAK (or RNR NAK), and what follows from
+ * it. */
+void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint64_t now) REQUIRES(qp->lock);
+
+/* The rules of fault injection have changed: sets the lane. */
+void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
+
 /* Handles each deadline that has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 

@@ -5,6 +5,7 @@
 
 #include "base/trace.h"
 #include "engine/engine.h"
+#include "engine/faults.h"
 
 /* What a packet weighs in the congestion window: its bytes, and what buffers and headers cost besides. */
 #define PACKET_OVERHEAD 128u
@@ -32,7 +33,7 @@ static inline uint32_t train_of(uint32_t mtu)
 /* Where lanes are decided: to be called when the state, the link, or what can be reached of the peer has changed. */
 static inline void engine_set_lane(struct qp *qp)
 {
-	if (qp->state != IBV_QPS_RTS)
+	if (qp->state != IBV_QPS_RTS || (hooks_any() && faults_touch(qp)))
 		qp->lane = LANE_QUEUE;
 	else if (qp->transport == TRANSPORT_UD)
 		qp->lane = LANE_DATAGRAM;
@@ -59,6 +60,8 @@ extern const uint8_t opcode_when_complete[]; /* of each enum ibv_wr_opcode */
 void complete_local(struct qp *qp);
 /* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
 void fail_head(struct qp *qp, enum ibv_wc_status status);
+/* What follows a completion with an error: IBTA 10.3.1. */
+void fail_as_completed(struct qp *qp, bool is_send);
 /* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
 bool take_receive(struct qp *qp, const struct packet *first);
 /* Whether there is one, for other than XRC. */
@@ -112,10 +115,11 @@ static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, st
 {
 	uint32_t position = qp->sq.head++;
 
+	if (hooks_any())
+		status = faults_complete(qp, w, position, status);
 	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
 	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE) && status == IBV_WC_SUCCESS)
 		requester_proved(qp, w);
-	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
 	qp->req.acked = 0;
 	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
 		complete(qp, qp->send_cq, poller, &qp->sq.reclaimed,

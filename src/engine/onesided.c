@@ -178,7 +178,8 @@ static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t le
 
 bool onesided_possible(const struct qp *qp, const struct wqe *w)
 {
-	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr);
+	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) &&
+	       !(hooks_any() && faults_want_packets(qp));
 }
 
 /* reach_enter(), with a fast path for the place of the last access. */
@@ -374,7 +375,7 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	struct reach_span span;
 	bool done;
 
-	if (!qp->reach || qp->state != IBV_QPS_RTS)
+	if (!qp->reach || qp->state != IBV_QPS_RTS || (hooks_any() && faults_want_packets(qp)))
 		return false;
 	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
@@ -393,7 +394,8 @@ bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
 {
 	enum share_way way = SHARE_MAPPED;
 
-	if (!is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain)
+	if (!is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain ||
+	    (hooks_any() && faults_want_packets(qp)))
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)

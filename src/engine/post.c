@@ -215,8 +215,11 @@ static int engine_post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	if (err)
 		return err;
 	w->packets = qp->state == IBV_QPS_ERR ? 0 : wqe_packets(qp, w); /* in ERR there may be no path MTU */
-	trace(post_send, qp->base.qp_num, sq->tail, w->wr_id, w->opcode, w->length,
-	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	if (hooks_any()) {
+		err = faults_post(qp, w);
+		if (err)
+			return err;
+	}
 	sq->tail++;
 	return 0;
 }

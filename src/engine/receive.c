@@ -130,23 +130,32 @@ static bool fast_store(struct qp *qp, const struct packet *p, const struct rwqe 
 }
 
 /* The steps of a message that is taken at once. */
-static __attribute__((cold, noinline)) void fast_trace_take(const struct qp *qp, const struct packet *p,
-							    const struct rwqe *recv)
+static __attribute__((cold, noinline)) uint8_t fast_trace_take(struct qp *qp, const struct packet *p,
+							       const struct rwqe *recv)
 {
 	uint32_t qpn = qp->base.qp_num, position = qp->srq ? qp->resp.recv_position : qp->rq.head;
 	bool is_write = p->opcode == OP_WRITE_ONLY_IMM, is_ud = qp->transport == TRANSPORT_UD;
+	struct cqe cqe;
 
 	if (!qp->srq) /* else take_receive() has told */
 		trace(match, qpn, position, recv->wr_id, p->psn.v, 0, 0);
 	trace(execute, qpn, p->psn.v, p->opcode, is_write ? p->va : 0, p->length, 0);
-	trace(complete_recv, qpn, position, recv->wr_id, IBV_WC_SUCCESS,
-	      is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, p->length + (is_ud ? GRH_BYTES : 0));
+	cqe = (struct cqe){
+		.wr_id = recv->wr_id,
+		.qpn = qpn,
+		.byte_len = p->length + (is_ud ? GRH_BYTES : 0),
+		.wqe = position,
+		.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+	};
+	faults_complete_receive(qp, &cqe);
+	return cqe.status;
 }
 
 /* A request that begins and ends a message. */
 static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != OP_SEND_ONLY;
+	uint8_t status = IBV_WC_SUCCESS;
 	const struct rwqe *recv;
 
 	recv = fast_find_receive(qp, p);
@@ -154,7 +163,7 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 	if (unlikely(!recv || !fast_store(qp, p, recv)))
 		return false;
 	if (hooks_any())
-		fast_trace_take(qp, p, recv);
+		status = fast_trace_take(qp, p, recv);
 	responder_took(&qp->resp, p, p->pieces ? packets_of(p->mtu, p->length) : 1, IS_FIRST | IS_LAST);
 	qp->req.peer_spoke = true;
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
@@ -165,6 +174,7 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 			 .imm = has_imm ? p->imm : 0,
 			 .src_qp = qp->attr.dest_qp_num,
 			 .wqe = fast_finish_receive(qp),
+			 .status = status,
 			 .opcode = p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 			 .flags = has_imm ? IBV_WC_WITH_IMM : 0,
 			 .solicited = p->solicited,
@@ -207,6 +217,7 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 {
 	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
 	struct responder *r = &qp->resp;
+	uint8_t status = IBV_WC_SUCCESS;
 	const struct rwqe *recv;
 
 	if (unlikely(has_imm && p->opcode != (TRANSPORT_UD | OP_SEND_ONLY_IMM)) ||
@@ -217,7 +228,7 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 		return false;
 	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
 	if (hooks_any())
-		fast_trace_take(qp, p, recv);
+		status = fast_trace_take(qp, p, recv);
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
 		 (struct cqe){
 			 .wr_id = recv->wr_id,
@@ -226,6 +237,7 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 			 .imm = has_imm ? p->imm : 0,
 			 .src_qp = p->src_qpn,
 			 .wqe = qp->rq.head++,
+			 .status = status,
 			 .opcode = IBV_WC_RECV,
 			 .flags = has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH,
 			 .solicited = p->solicited,

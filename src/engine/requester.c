@@ -364,7 +364,7 @@ static bool done_onesided(struct qp *qp, const struct wqe *w)
 
 	if (w->state != WQE_POSTED || r->wqe != qp->sq.head || !onesided_possible(qp, w))
 		return false;
-	if (!onesided_perform(qp, w)) {
+	if ((hooks_any() && faults_onesided(qp, w)) || !onesided_perform(qp, w)) {
 		r->hasty = r->wqe + (1u << r->refused);
 		r->refused = min_of(r->refused + 1, HASTY_MOST);
 		return false;

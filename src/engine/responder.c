@@ -523,6 +523,32 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 	fail_with_event(qp, outcome[verdict].event);
 }
 
+void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint64_t now)
+{
+	static const struct {
+		uint8_t syndrome, verdict;
+	} as[] = {
+		{NAK_SEQUENCE, GAP},
+		{NAK_INVALID_REQUEST, BAD_REQUEST},
+		{NAK_REMOTE_ACCESS, ACCESS_DENIED},
+		{NAK_REMOTE_OPERATION, BAD_RECEIVE},
+	};
+
+	if (check_psn(qp, p) != ACCEPT || !qp_is_receiving(qp))
+		return; /* it would not be executed either */
+	if (p->acknowledges && qp->state != IBV_QPS_RTR)
+		completer_acknowledged(qp, p->acknowledged, now);
+	if ((syndrome & SYNDROME_KIND) == SYNDROME_RNR) {
+		qp->resp.nak_psn = qp->resp.expected;
+		qp->resp.nak = syndrome;
+		qp->resp.nak_sent = true;
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(as); i++)
+		if (as[i].syndrome == syndrome && qp->state != IBV_QPS_ERR)
+			responder_refuse(qp, p, as[i].verdict, now);
+}
+
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	enum verdict verdict = check_psn(qp, p);

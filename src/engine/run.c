@@ -12,7 +12,7 @@ void settle_overrun(struct qp *qp)
 	if (!qp->cq_lost)
 		return;
 	qp->cq_lost = false;
-	if (qp->state != IBV_QPS_ERR)
+	if (qp->state != IBV_QPS_ERR && !faults_settle(qp))
 		fail_with_event(qp, IBV_EVENT_QP_FATAL);
 }
 

@@ -141,8 +141,7 @@ bool nearby_send(struct local_peer *n, const struct link_tx *tx)
 	return readable;
 }
 
-/* Writes a packet for which no room is reserved. False: the ring has no room. */
-static bool nearby_put(struct local_peer *n, const struct link_tx *tx)
+bool nearby_put(struct local_peer *n, const struct link_tx *tx)
 {
 	bool room;
 

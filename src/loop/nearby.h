@@ -27,6 +27,9 @@ bool nearby_send(struct local_peer *n, const struct link_tx *tx);
  * no room. */
 bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here);
 
+/* Sends a datagram for which no room is reserved. False: the ring has no room. */
+bool nearby_put(struct local_peer *n, const struct link_tx *tx);
+
 /* Sends a MAD to the process of that slot, from the address of path->sgid, which is that process's address as well.
  * False: the process is no local peer, or the ring has no room. Any thread may call, with any lock but a local
  * peer's. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receiving: from links to QPs. One thread of a process at a time: the rx owner. */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/trace.h"
 #include "loop/down.h"
+#include "loop/faults.h"
 #include "loop/internal.h"
 #include "loop/nearby.h"
 #include "loop/raw.h"
@@ -183,24 +185,13 @@ static void complete_packet(const struct packet *p)
 		record_get_rest((struct packet *)p);
 }
 
-/* What listens to packets that arrive. False: the packet is lost. */
-static __attribute__((cold, noinline)) bool deliver_note(const struct rx *v, const struct packet *p,
-							 const union ibv_gid *from)
-{
-	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
-	return !came_by_down(v, p, from);
-}
-
-/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. A hook
- * that sees, changes or drops packets that arrive belongs here. A packet from a ring is tried without the time first:
- * reading the clock costs more than all the rest. v->qp is locked by rx_enter(). */
-NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
-									   const union ibv_gid *from)
+/* To the engine. A packet from a ring is tried without the time first: reading the clock costs more than all the rest.
+ * v->qp is locked by rx_enter(). */
+NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, const struct packet *p,
+										  const union ibv_gid *from)
 {
 	struct qp *qp = v->qp;
 
-	if (hooks_any() && !deliver_note(v, p, from))
-		return;
 	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
 		return;
 	if (v->peer) {
@@ -217,6 +208,37 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver(struc
 	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
 		return;
 	v->fast = false;
+}
+
+/* What listens to packets that arrive. False: it has been seen to. */
+NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, const struct packet *p,
+									  const union ibv_gid *from)
+{
+	struct fault_arrival a = {.packet = p, .from = from};
+
+	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
+	if (came_by_down(v, p, from))
+		return false;
+	if (!hook_is_on(HOOK_FAULT))
+		return true;
+	if (v->peer)
+		complete_packet(p);
+	v->now = v->now ?: clock_now();
+	if (faults_arrive(v->loop, v->qp, &a, v->now))
+		for (uint32_t i = 0; i < a.times; i++)
+			deliver_packet(v, a.packet, from);
+	faults_arrived(v->qp, v->now);
+	free(a.copy);
+	v->fast = false;
+	return false;
+}
+
+/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. */
+static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
+							  const union ibv_gid *from)
+{
+	if (!hooks_any() || deliver_note(v, p, from))
+		deliver_packet(v, p, from);
 }
 
 static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid *from)

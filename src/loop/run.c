@@ -4,6 +4,7 @@
 
 #include "base/trace.h"
 #include "loop/down.h"
+#include "loop/faults.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
 #include "loop/local_peer.h"
@@ -121,6 +122,8 @@ NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct 
 	uint32_t n = 0;
 
 	w->cut = false;
+	if (unlikely(hook_is_on(HOOK_FAULT)))
+		faults_send(loop_of(qp), qp, batch, near);
 	for (uint32_t i = 0; i < batch->packets; i++) {
 		const struct tx *tx = &batch->tx[i];
 
@@ -210,7 +213,7 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 	w->batch.near = &nearby_ops;
 	w->batch.budget = near && qp->req.lossless ? UINT32_MAX : qp_budget(l, qp, now);
 	do {
-		w->batch.room = room_of(qp, near);
+		w->batch.room = faults_room(room_of(qp, near));
 		more = engine_run(qp, &w->batch);
 		send_batch(w, qp, near);
 		more |= w->cut ||
@@ -219,6 +222,8 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 			qp->sent_at = now;
 		batch_done(&w->batch);
 	} while (more);
+	if (unlikely(hook_is_on(HOOK_FAULT)))
+		faults_sent(l, qp, near, now);
 	if (near)
 		local_leave(qp, near, w->batch.full);
 	else if (unlikely(w->batch.full))
@@ -323,6 +328,8 @@ bool run_timers(struct loop *l, uint64_t now)
 
 			if (unlikely(local_is_unseen(qp)))
 				engine_postpone(qp, now);
+			if (unlikely(hook_is_on(HOOK_FAULT)))
+				faults_expire(l, qp, now);
 			engine_expire(qp, now); /* other deadlines may be due */
 			if (unlikely(qp->req.retries < retries))
 				silent = qp->path.port;

@@ -270,6 +270,8 @@ struct qp {
 	struct ibv_wq *wq;	/* for verbs/: the WQ that the application has for this QP; else NULL. Constant */
 	bool listens;		/* for verbs/: a UD QP that is counted in its context's listeners */
 	uint32_t events;	/* async events not yet acknowledged: verbs/async.c, under its lock */
+	struct inject_qp
+		*inject; /* what faults have counted here; NULL: nothing. Stays for the next QP of this place */
 };
 
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&

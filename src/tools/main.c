@@ -11,9 +11,15 @@
 #include "tools/command.h"
 
 static const struct command commands[] = {
-	{"run", "[-r] [-a NAME] [-t FILE] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
+	{"run", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
 	 "  -a, --adapter NAME  devices like this adapter (see UROCE_ADAPTER in uroce(7))\n"
 	 "  -r, --rsocket       its TCP connections go by RDMA, where the peer does the same\n"
+	 "  -f, --fault RULES   inject faults: see uroce-fault(5); @FILE names a file of rules;\n"
+	 "                      may be given several times\n"
+	 "  -s, --fault-seed N  decide again what a run with this seed decided\n"
+	 "  -l, --fault-log FILE\n"
+	 "                      add each fault to FILE, as a rule that repeats it\n"
+	 "  -e, --fault-expect  a rule that never fires makes the exit status 99\n"
 	 "  -t, --trace FILE    record what each work request goes through (see uroce trace);\n"
 	 "                      %p in the name becomes the process id\n",
 	 run_command},

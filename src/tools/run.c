@@ -7,43 +7,91 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/config.h"
+#include "fault/rule.h"
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
 
 /* The program may change its directory before it opens a device. */
-static int set_trace(const char *file)
+static int set_file(const char *variable, const char *file)
 {
 	char path[2 * PATH_MAX], here[PATH_MAX];
 
 	if (file[0] == '/')
-		return setenv("UROCE_TRACE", file, 1);
+		return setenv(variable, file, 1);
 	if (!getcwd(here, sizeof(here)))
 		return -1;
 	snprintf(path, sizeof(path), "%s/%s", here, file);
-	return setenv("UROCE_TRACE", path, 1);
+	return setenv(variable, path, 1);
+}
+
+/* Checks the rules before the program starts, and adds them to UROCE_FAULT. False: something is wrong, which has been
+ * told. */
+static bool add_rules(const struct command *command, const char *given)
+{
+	char line[RULE_TEXT], complaint[3 * RULE_TEXT], *all = NULL, *text = rules_read(given);
+	const char *before = config_string(CONFIG_FAULT), *at = text;
+	struct rule_error error;
+	struct rule rule;
+	int more = -1;
+
+	if (!text) {
+		complain(command, "%s: %s", given + (*given == '@'), strerror(errno));
+		return false;
+	}
+	while ((more = rule_next(&at, line)) > 0 && !rule_parse(&rule, line, &error))
+		;
+	if (more > 0)
+		rule_complain(complaint, sizeof(complaint), line, &error);
+	if (more)
+		complain(command, "%s", more > 0 ? complaint : "a rule is too long");
+	if (!more)
+		more = asprintf(&all, "%s%s%s", before ? before : "", before ? "\n" : "", text) < 0 ||
+		       setenv("UROCE_FAULT", all, 1);
+	free(all);
+	free(text);
+	return !more;
+}
+
+/* The option, of those about faults. False: it is wrong. */
+static bool set_fault(const struct command *command, int option, const char *value)
+{
+	switch (option) {
+	case 'f':
+		return add_rules(command, value);
+	case 's':
+		return !setenv("UROCE_FAULT_SEED", value, 1);
+	case 'l':
+		return !set_file("UROCE_FAULT_LOG", value);
+	default:
+		return !setenv("UROCE_FAULT_EXPECT", "on", 1);
+	}
 }
 
 int run_command(const struct command *command, int argc, char **argv)
 {
-	static const struct option options[] = {{"adapter", required_argument, NULL, 'a'},
-						{"rsocket", no_argument, NULL, 'r'},
-						{"trace", required_argument, NULL, 't'},
-						{0}};
+	static const struct option options[] = {
+		{"adapter", required_argument, NULL, 'a'},    {"rsocket", no_argument, NULL, 'r'},
+		{"trace", required_argument, NULL, 't'},      {"fault", required_argument, NULL, 'f'},
+		{"fault-seed", required_argument, NULL, 's'}, {"fault-log", required_argument, NULL, 'l'},
+		{"fault-expect", no_argument, NULL, 'e'},     {0}};
 	const char *trace = NULL, *why;
 	char path[PATH_MAX];
 	bool rsocket = false;
 	int c;
 
-	while ((c = next_option(command, argc, argv, "+a:rt:", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "+a:rt:f:s:l:e", options)) != -1) {
 		if (c == 'a')
 			setenv("UROCE_ADAPTER", optarg, 1);
 		else if (c == 'r')
 			rsocket = true;
 		else if (c == 't')
 			trace = optarg;
-		else
+		else if (!strchr("fsle", c))
 			return show_usage(command);
+		else if (!set_fault(command, c, optarg))
+			return EXIT_USAGE;
 	}
 	if (optind == argc)
 		return wrong_usage(command, "which program?");
@@ -66,7 +114,7 @@ int run_command(const struct command *command, int argc, char **argv)
 		complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
 		return EXIT_CANNOT_RUN;
 	}
-	if (trace && set_trace(trace))
+	if (trace && set_file("UROCE_TRACE", trace))
 		return complain(command, "%s: %s", trace, strerror(errno));
 	execv(path, argv);
 	complain(command, "%s: %s", path, strerror(errno));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "link/next_hop.h"
+#include "fault/inject.h"
 #include "object/ah.h"
 #include "verbs/context.h"
 #include "verbs/listen.h"
@@ -21,6 +22,8 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct context *c;
 	struct path path;
 
+	if (inject_call(CALL_ibv_create_ah))
+		return NULL;
 	if (error || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
 		return fail_null(error ?: EINVAL);
 	c = context_of(pd->context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion channels: see channel.h. */
 #include "verbs/channel.h"
+#include "fault/inject.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -12,7 +13,7 @@
 
 PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	struct channel *ch = calloc(1, sizeof(*ch));
+	struct channel *ch = inject_call(CALL_ibv_create_comp_channel) ? NULL : calloc(1, sizeof(*ch));
 
 	if (!ch)
 		return NULL;

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fault/inject.h"
 #include "loop/loop.h"
+#include "verbs/faults.h"
 #include "verbs/remote_qp.h"
 #include "verbs/listen.h"
 
@@ -100,6 +102,10 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!device)
 		return fail_null(EINVAL);
 	trace_start();
+	if (faults_read())
+		return fail_null(EINVAL);
+	if (inject_call(CALL_ibv_open_device))
+		return NULL;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
@@ -119,6 +125,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!c->hca)
 		goto err_label;
 	monitor_join(c);
+	faults_begin();
 	return &c->verbs.context;
 
 err_label:
@@ -135,6 +142,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	struct context *c = context_of(context);
 
+	faults_end();
 	monitor_leave(c);
 	remote_bury(c);
 	async_forget_all(c);

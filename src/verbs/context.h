@@ -139,6 +139,8 @@ void monitor_join(struct context *c);
 void monitor_leave(struct context *c);
 /* Checks for changes at once. */
 void monitor_look(void);
+/* The same where no interface has changed, but a fault. */
+void monitor_renew(void);
 /* Calls follow() for each change of a device (`changes`: enum device_change) with monitor_lock held. After that calls
  * it once with NULL, because an interface may have changed that has no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: creation, polling, requests for events, destruction. */
 #include "verbs/cq.h"
+#include "fault/inject.h"
 
 #include <stdlib.h>
 #include <sys/timerfd.h>
@@ -68,6 +69,8 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 {
 	struct cq_front *f;
 
+	if (inject_call(CALL_ibv_create_cq))
+		return NULL;
 	if (!context || cqe < 1 || comp_vector < 0)
 		return fail_null(EINVAL);
 	f = cq_front_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector, NULL);

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "fault/inject.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/entry.h"
@@ -107,11 +108,13 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 /* Updates a device; n->index 0: the interface is removed. Returns a mask of enum device_change. */
 static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
 {
-	bool gone = !n->index, running = n->running && !link_is_down(d->base.name);
+	static const struct netif no_addresses;
+	bool gone = !n->index || inject_is(DO_FATAL);
+	bool running = n->running && !link_is_down(d->base.name) && !inject_is(DO_PORT_DOWN);
 	unsigned changes = 0;
 
 	lock_take(&d->lock);
-	if (update_gids(d, n))
+	if (update_gids(d, inject_is(DO_GID_GONE) ? &no_addresses : n))
 		changes |= DEVICE_GID_CHANGED;
 	if (d->running != running)
 		changes |= running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Multicast groups of UD queue pairs. RoCE has no LIDs, so a given LID is ignored. */
 #include "loop/loop.h"
+#include "fault/inject.h"
 #include "verbs/context.h"
 
 /* The multicast group of a GID on a device. 0 or errno. */
@@ -23,6 +24,8 @@ PUBLIC int ibv_attach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint1
 	union ibv_gid group;
 	int error = group_of(d, base, gid, &group);
 
+	if (inject_call(CALL_ibv_attach_mcast))
+		return errno;
 	if (error)
 		return fail(error);
 	error = -loop_join(base->qp_num, &group, d->netif_index);

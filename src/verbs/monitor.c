@@ -73,6 +73,13 @@ void monitor_look(void)
 	lock_drop(&monitor_lock);
 }
 
+void monitor_renew(void)
+{
+	lock_take(&monitor_lock);
+	devices_refresh(monitor_report);
+	lock_drop(&monitor_lock);
+}
+
 static void monitor_handle(void *arg)
 {
 	monitor_look();

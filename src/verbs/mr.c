@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory regions: checks and registration. The memory itself is neither touched nor pinned. */
 #include "object/mr.h"
+#include "fault/inject.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -84,6 +85,8 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t l
 	struct mr *mr;
 	int error;
 
+	if (inject_call(CALL_ibv_reg_mr))
+		return NULL;
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
 	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection domains. */
 #include "object/pd.h"
+#include "fault/inject.h"
 
 #include <stdlib.h>
 
@@ -17,6 +18,8 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct context *c;
 	struct pd *pd;
 
+	if (inject_call(CALL_ibv_alloc_pd))
+		return NULL;
 	if (!context)
 		return fail_null(EINVAL);
 	c = context_of(context);

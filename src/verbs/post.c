@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting work requests. */
+#include <errno.h>
+
 #include "engine/engine.h"
+#include "fault/inject.h"
 #include "loop/loop.h"
 #include "verbs/context.h"
 
@@ -27,6 +30,10 @@ int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	struct qp *qp = (struct qp *)base;
 	int error;
 
+	if (inject_call(CALL_ibv_post_recv)) {
+		*bad = wr;
+		return errno;
+	}
 	lock_take(&qp->lock);
 	error = engine_post_recv(qp, wr, bad);
 	lock_drop(&qp->lock);

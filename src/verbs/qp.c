@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fault/inject.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
@@ -162,6 +163,8 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	struct ibv_qp_init_attr_ex ex = {0};
 	struct ibv_qp *qp;
 
+	if (inject_call(CALL_ibv_create_qp))
+		return NULL;
 	if (!pd || !attr)
 		return fail_null(EINVAL);
 	ex.pd = pd;
@@ -417,6 +420,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	struct qp *qp;
 	int error = qp_check(base);
 
+	if (inject_call(CALL_ibv_modify_qp))
+		return errno;
 	if (error || !attr)
 		return fail(error ?: EINVAL);
 	qp = shared_qp(base);
@@ -486,6 +491,8 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	struct qp *qp;
 	int error = qp_check(base);
 
+	if (inject_call(CALL_ibv_query_qp))
+		return errno;
 	if (error || !attr || !init)
 		return fail(error ?: EINVAL);
 	qp = shared_qp(base);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues. */
 #include "object/srq.h"
+#include "fault/inject.h"
 
 #include "verbs/adapter.h"
 #include "verbs/context.h"
@@ -35,6 +36,8 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 
 PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+	if (inject_call(CALL_ibv_create_srq))
+		return NULL;
 	return attr ? verbs_srq_create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
 }
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/faults.h"
+
+#include "base/trace.h"
+#include "engine/internal.h"
+
+void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
+
+bool faults_touch(const struct qp *qp)
+{
+	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, false);
+}
+
+bool faults_want_packets(const struct qp *qp)
+{
+	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, true);
+}
+
+void engine_renew_lane(struct qp *qp)
+{
+	engine_set_lane(qp);
+}
+
+void faults_act(struct qp *qp, const struct inject_verdict *v)
+{
+	if (v->action == DO_STOP || v->action == DO_KILL) {
+		if (faults_stop_peer)
+			faults_stop_peer(qp, v->action == DO_STOP ? v->value[0] : 0);
+	} else {
+		inject_act(v->action, v->value[0]);
+	}
+}
+
+static bool engine_ask(struct qp *qp, struct inject_event *e, struct inject_verdict *v)
+{
+	struct inject_qp *q = inject_of(&qp->inject, qp->serial);
+
+	e->qpn = qp->base.qp_num;
+	e->peer = qp->transport == TRANSPORT_UD ? NULL : qp->path.dgid.raw;
+	return q && inject_ask(e, q, v);
+}
+
+int faults_post(struct qp *qp, const struct wqe *w)
+{
+	struct inject_event e = {.event = RULE_POST, .opcode = w->opcode, .wr_id = w->wr_id, .size = w->length};
+	struct inject_verdict v;
+
+	if (inject_listens(RULE_POST) && engine_ask(qp, &e, &v)) {
+		if (v.action == DO_REFUSE)
+			return (int)v.value[0];
+		faults_act(qp, &v);
+	}
+	trace(post_send, qp->base.qp_num, qp->sq.tail, w->wr_id, w->opcode, w->length,
+	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	return 0;
+}
+
+bool faults_onesided(struct qp *qp, const struct wqe *w)
+{
+	struct inject_event e = {.event = RULE_ONESIDED, .opcode = w->opcode, .wr_id = w->wr_id, .size = w->length};
+	struct inject_verdict v;
+
+	if (!inject_listens(RULE_ONESIDED) || !engine_ask(qp, &e, &v))
+		return false;
+	if (v.action == DO_REFUSE)
+		return true;
+	faults_act(qp, &v);
+	return false;
+}
+
+/* The CQ loses this completion and is in error, as if it had been full. */
+static void overrun(struct cq *cq) NO_LOCK_ANALYSIS
+{
+	lock_take(&cq->lock);
+	cq_refuse(cq);
+}
+
+/* The status that a completion gets. What completes behind one with an error is flushed. */
+static enum ibv_wc_status status_of(struct qp *qp, struct cq *cq, struct inject_event *e)
+{
+	struct inject_verdict v;
+
+	if (qp->inject && qp->inject->serial == qp->serial && qp->inject->fails && e->status == IBV_WC_SUCCESS)
+		return IBV_WC_WR_FLUSH_ERR;
+	if (!engine_ask(qp, e, &v))
+		return e->status;
+	if (v.action == DO_OVERRUN)
+		overrun(cq);
+	else if (v.action != DO_STATUS)
+		faults_act(qp, &v);
+	if (v.action != DO_STATUS)
+		return e->status;
+	if (qp->state != IBV_QPS_ERR)
+		qp->inject->fails = qp->cq_lost = true;
+	return v.value[0];
+}
+
+enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
+{
+	struct inject_event e = {.event = RULE_COMPLETE,
+				 .opcode = opcode_when_complete[w->opcode],
+				 .wr_id = w->wr_id,
+				 .size = w->length,
+				 .status = status};
+
+	if (inject_listens(RULE_COMPLETE))
+		status = status_of(qp, qp->send_cq, &e);
+	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
+	return status;
+}
+
+void faults_complete_receive(struct qp *qp, struct cqe *cqe)
+{
+	struct inject_event e = {.event = RULE_COMPLETE,
+				 .opcode = cqe->opcode,
+				 .wr_id = cqe->wr_id,
+				 .size = cqe->byte_len,
+				 .status = cqe->status};
+
+	if (inject_listens(RULE_COMPLETE) && qp->recv_cq)
+		cqe->status = status_of(qp, qp->recv_cq, &e);
+	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
+}
+
+bool faults_settle(struct qp *qp)
+{
+	struct inject_qp *q = qp->inject;
+	bool fails = q && q->serial == qp->serial && q->fails;
+
+	if (fails) {
+		q->fails = false;
+		fail_as_completed(qp, true);
+	}
+	return fails;
+}

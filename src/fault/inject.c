@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fault/inject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/fork.h"
+#include "base/lock.h"
+#include "base/log.h"
+
+#define REVOKED 256
+#define UNMET	99 /* exit status: a rule never fired, and UROCE_FAULT_EXPECT is on */
+
+/* A rule in force. Never freed: another thread may still ask it. */
+struct injector {
+	struct rule rule;
+	uint64_t id; /* from 1: the number that it was given */
+	_Atomic uint64_t could, did;
+	struct injector *older;
+};
+
+static struct lock inject_lock; /* a leaf, but for the log: guards all below, where nothing else is said */
+static _Atomic(struct injector *) active[INJECT_RULES];
+static struct injector *injectors GUARDED_BY(inject_lock); /* all that ever were, newest first */
+static uint64_t last_id GUARDED_BY(inject_lock);
+static struct inject_qp nobody GUARDED_BY(inject_lock); /* the counts of events that belong to no queue pair */
+static _Atomic uint32_t events;				/* bits of enum rule_event that a rule in force asks for */
+static _Atomic uint32_t states;				/* bits of enum rule_action: inject_set() */
+static _Atomic uint32_t revoked[REVOKED];
+static _Atomic(const struct inject_ops *) served;
+static uint64_t seed, begun; /* constant once started */
+static int log_fd = -1;
+static pid_t owner;
+
+/* ---- decisions ---- */
+
+/* Steele, Lea, Flood: SplitMix64. */
+static uint64_t scramble(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static uint64_t draw(uint64_t rule, uint64_t qp, uint64_t n, uint64_t which)
+{
+	return scramble(scramble(scramble(seed + rule * 0x9e3779b97f4a7c15u) + qp * 0xd1b54a32d192ed03u) + n * 4 +
+			which);
+}
+
+static bool event_matches(const struct rule *r, const struct inject_event *e, uint64_t qp)
+{
+	return r->event == e->event && (!e->direction || r->direction & e->direction) && r->call == e->call &&
+	       rule_has(&r->opcodes, e->opcode) && (r->repeats || !e->repeated) && rule_in(r->size, e->size) &&
+	       (!qp || (rule_in(r->qp, qp) && rule_in(r->qpn, e->qpn))) && rule_in(r->psn, e->psn) &&
+	       (!r->has_peer || (e->peer && !memcmp(r->peer, e->peer, 16))) &&
+	       (!r->has_wr_id || r->wr_id == e->wr_id) &&
+	       (r->event != RULE_COMPLETE || rule_in(r->completes, e->status));
+}
+
+/* The n-th event that the rule asks for. */
+static bool is_time_for(const struct injector *i, uint64_t qp, uint64_t n, uint64_t fired)
+{
+	const struct rule *r = &i->rule;
+
+	if (n % r->every || !rule_in(r->nth, n) || fired >= r->times)
+		return false;
+	if ((r->between.from || r->between.to != UINT64_MAX) && !rule_in(r->between, clock_now() - begun))
+		return false;
+	return r->chance == RULE_ALWAYS || draw(i->id, qp, n, 0) <= r->chance;
+}
+
+static void decide(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t n,
+		   struct inject_verdict *v)
+{
+	const struct rule *r = &i->rule;
+	uint64_t random = draw(i->id, qp, n, 1);
+
+	v->action = r->action;
+	v->value[0] = r->value[0];
+	v->value[1] = r->value[1];
+	if (r->action == DO_DELAY)
+		v->value[0] += random % (r->value[1] - r->value[0] + 1);
+	if (r->action == DO_CORRUPT && r->value[1] == UINT64_MAX) {
+		uint64_t bits = 8 * (uint64_t)(r->value[0] == PART_PAYLOAD ? e->size : e->header);
+
+		v->value[1] = bits ? random % bits : 0;
+	}
+}
+
+static void tell_firing(const struct injector *i, uint64_t qp, uint64_t n, const struct inject_verdict *v)
+{
+	char line[RULE_REPLAYED + 1];
+	int length;
+
+	if (log_fd < 0)
+		return;
+	length = rule_write(line, sizeof(line) - 1, &i->rule, qp, n, v->value);
+	length = min_of(length, (int)sizeof(line) - 2);
+	line[length++] = '\n';
+	if (write(log_fd, line, (size_t)length) < 0) {
+		/* the disk is full: the log ends here */
+	}
+}
+
+/* Counts the event with one rule. True: it fires. */
+static bool meet(struct injector *i, unsigned slot, const struct inject_event *e, struct inject_qp *of,
+		 struct inject_verdict *v, bool taken)
+{
+	uint64_t n;
+
+	if (of->count[slot].rule != i->id) {
+		of->count[slot].rule = i->id;
+		of->count[slot].met = of->count[slot].fired = 0;
+	}
+	n = ++of->count[slot].met;
+	atomic_fetch_add_explicit(&i->could, 1, memory_order_relaxed);
+	if (taken || !is_time_for(i, of->serial, n, of->count[slot].fired))
+		return false;
+	of->count[slot].fired++;
+	atomic_fetch_add_explicit(&i->did, 1, memory_order_relaxed);
+	decide(i, e, of->serial, n, v);
+	tell_firing(i, of->serial, n, v);
+	return true;
+}
+
+static bool ask_all(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *v)
+{
+	bool fires = false;
+
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		/* acquire pairs with the release in inject_put() */
+		struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
+
+		if (i && event_matches(&i->rule, e, of->serial))
+			fires |= meet(i, slot, e, of, v, fires);
+	}
+	return fires;
+}
+
+bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *v)
+{
+	bool fires;
+
+	if (!inject_listens(e->event))
+		return false;
+	if (of)
+		return ask_all(e, of, v);
+	lock_take(&inject_lock);
+	fires = ask_all(e, &nobody, v);
+	lock_drop(&inject_lock);
+	return fires;
+}
+
+struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial)
+{
+	struct inject_qp *q = *at;
+
+	if (!q)
+		q = *at = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	if (!q->held.next)
+		list_init(&q->held);
+	if (q->serial == serial)
+		return q;
+	/* another queue pair at the place of an old one: what was held of that is lost with it */
+	for (struct list *l; (l = list_pop(&q->held));)
+		free(l);
+	*q = (struct inject_qp){.serial = serial};
+	list_init(&q->held);
+	return q;
+}
+
+bool inject_listens(enum rule_event event)
+{
+	return hook_is_on(HOOK_FAULT) && atomic_load_explicit(&events, memory_order_relaxed) & 1u << event;
+}
+
+bool inject_touches(uint64_t serial, uint32_t qpn, bool packets)
+{
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		const struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
+		bool is_packet = i && (i->rule.event == RULE_PACKET || i->rule.event == RULE_TIME);
+
+		if (!i || i->rule.event == RULE_CALL || i->rule.event == RULE_MAD || (packets && !is_packet))
+			continue;
+		if (rule_in(i->rule.qp, serial) && rule_in(i->rule.qpn, qpn))
+			return true;
+	}
+	return inject_is(DO_PORT_DOWN);
+}
+
+bool inject_refuses_call(enum rule_call call)
+{
+	struct inject_event e = {.event = RULE_CALL, .call = rule_calls[call]};
+	struct inject_verdict v;
+
+	if (!inject_ask(&e, NULL, &v))
+		return false;
+	if (v.action != DO_REFUSE) {
+		inject_act(v.action, v.value[0]);
+		return false;
+	}
+	errno = (int)v.value[0];
+	return true;
+}
+
+/* ---- what is done above ---- */
+
+void inject_serve(const struct inject_ops *ops)
+{
+	atomic_store_explicit(&served, ops, memory_order_release); /* pairs with the loads below */
+}
+
+void inject_act(enum rule_action action, uint64_t value)
+{
+	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
+
+	if (ops)
+		ops->act(action, value);
+}
+
+void inject_resume(int pid, uint64_t after)
+{
+	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
+
+	if (ops)
+		ops->resume(pid, after);
+}
+
+void inject_expire(uint64_t now)
+{
+	struct inject_event e = {.event = RULE_TIME};
+	struct inject_verdict v;
+
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
+		bool fires;
+
+		if (!i || i->rule.event != RULE_TIME || atomic_load_explicit(&i->did, memory_order_relaxed) ||
+		    now - begun < i->rule.between.from)
+			continue;
+		lock_take(&inject_lock);
+		fires = meet(i, slot, &e, &nobody, &v, false);
+		lock_drop(&inject_lock);
+		if (fires)
+			inject_act(v.action, v.value[0]);
+	}
+}
+
+void inject_set(enum rule_action state, bool on)
+{
+	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
+
+	if (on)
+		atomic_fetch_or_explicit(&states, 1u << state, memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(&states, ~(1u << state), memory_order_relaxed);
+	if (ops)
+		ops->changed();
+}
+
+bool inject_is(enum rule_action state)
+{
+	return atomic_load_explicit(&states, memory_order_relaxed) & 1u << state;
+}
+
+void inject_revoke(uint32_t key)
+{
+	uint32_t none = 0;
+
+	for (uint32_t i = 0; i < REVOKED && !inject_is_revoked(key); i++, none = 0)
+		if (atomic_compare_exchange_strong(&revoked[i], &none, key))
+			return;
+}
+
+bool inject_is_revoked(uint32_t key)
+{
+	for (uint32_t i = 0; i < REVOKED; i++) {
+		uint32_t k = atomic_load_explicit(&revoked[i], memory_order_relaxed);
+
+		if (!k || k == key)
+			return k;
+	}
+	return false;
+}
+
+/* ---- the rules in force ---- */
+
+static void rules_changed(void)
+{
+	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
+	uint64_t first = NEVER;
+	uint32_t asked = 0;
+
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		const struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
+
+		if (i)
+			asked |= 1u << i->rule.event;
+		if (i && i->rule.event == RULE_TIME && !atomic_load_explicit(&i->did, memory_order_relaxed))
+			first = min_of(first, begun + i->rule.between.from);
+	}
+	atomic_store_explicit(&events, asked, memory_order_relaxed);
+	hook_set(HOOK_FAULT, asked || atomic_load_explicit(&states, memory_order_relaxed));
+	if (ops && first != NEVER)
+		ops->at(first);
+	if (ops)
+		ops->changed();
+}
+
+/* In the first free slot: rules are asked in the order of slots. The number, or -ENOSPC. */
+static int inject_put(struct injector *i) REQUIRES(inject_lock)
+{
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		if (atomic_load_explicit(&active[slot], memory_order_relaxed))
+			continue;
+		i->id = ++last_id;
+		i->older = injectors;
+		injectors = i;
+		atomic_store_explicit(&active[slot], i, memory_order_release);
+		return (int)i->id;
+	}
+	return -ENOSPC;
+}
+
+/* Without telling that the rules have changed. */
+static int inject_take(const char *text, struct rule_error *error)
+{
+	struct injector *i = calloc(1, sizeof(*i));
+	int number = i ? rule_parse(&i->rule, text, error) : -ENOMEM;
+
+	if (!number) {
+		lock_take(&inject_lock);
+		number = inject_put(i);
+		lock_drop(&inject_lock);
+	}
+	if (number < 0)
+		free(i);
+	return number;
+}
+
+int inject_add(const char *text, struct rule_error *error)
+{
+	int number = inject_start() ?: inject_take(text, error);
+
+	if (number > 0)
+		rules_changed();
+	return number;
+}
+
+static int inject_drop(uint64_t id)
+{
+	int err = -ENOENT;
+
+	lock_take(&inject_lock);
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		const struct injector *i = atomic_load_explicit(&active[slot], memory_order_relaxed);
+
+		if (!i || (id && i->id != id))
+			continue;
+		atomic_store_explicit(&active[slot], NULL, memory_order_release);
+		err = 0;
+	}
+	lock_drop(&inject_lock);
+	rules_changed();
+	return err;
+}
+
+int inject_remove(int number)
+{
+	return number > 0 ? inject_drop((uint64_t)number) : -ENOENT;
+}
+
+void inject_clear(void)
+{
+	inject_drop(0);
+}
+
+void inject_list(void (*show)(void *arg, int number, const char *text, uint64_t could, uint64_t did), void *arg)
+{
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
+
+		if (i)
+			show(arg, (int)i->id, i->rule.text, atomic_load_explicit(&i->could, memory_order_relaxed),
+			     atomic_load_explicit(&i->did, memory_order_relaxed));
+	}
+}
+
+uint64_t inject_seed(void)
+{
+	return seed;
+}
+
+/* ---- start and end ---- */
+
+static int take_rules(const char *text)
+{
+	char line[RULE_TEXT], complaint[3 * RULE_TEXT];
+	struct rule_error error = {.text = "there is room for 64 rules"};
+	int more, n = 0;
+
+	while ((more = rule_next(&text, line)) > 0) {
+		if (inject_take(line, &error) < 0) {
+			rule_complain(complaint, sizeof(complaint), line, &error);
+			log_error("UROCE_FAULT: %s", complaint);
+			return -EINVAL;
+		}
+		n++;
+	}
+	if (more < 0)
+		log_error("UROCE_FAULT: a rule has at most %d characters", RULE_TEXT - 1);
+	return more < 0 ? -EINVAL : n;
+}
+
+static void open_log(void)
+{
+	char name[PATH_MAX];
+
+	if (!config_file(CONFIG_FAULT_LOG, name, sizeof(name)))
+		return;
+	log_fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (log_fd < 0)
+		log_error("no log of faults: UROCE_FAULT_LOG=%s: %s", name, strerror(errno));
+}
+
+/* A child of fork() is inert, and what its parent's rules did is the parent's to tell. */
+static void forget_rules(void)
+{
+	hook_set(HOOK_FAULT, false);
+}
+
+static int start_error;
+
+static void inject_begin(void)
+{
+	static const struct fork_handlers handlers = {.in_child = forget_rules};
+	const char *value = config_string(CONFIG_FAULT);
+	char *text;
+	int n;
+
+	owner = getpid();
+	begun = clock_now();
+	seed = config_number(CONFIG_FAULT_SEED);
+	while (!seed && getrandom(&seed, sizeof(uint32_t), GRND_NONBLOCK) == sizeof(uint32_t))
+		;
+	fork_watch(FORK_FAULT, &handlers);
+	if (!value)
+		return;
+	text = rules_read(value);
+	if (!text)
+		log_error("UROCE_FAULT=%s: %s", value, strerror(errno));
+	n = text ? take_rules(text) : -EINVAL;
+	free(text);
+	start_error = min_of(n, 0);
+	if (n <= 0)
+		return;
+	open_log();
+	log_warn("faults: %d rule%s in force; UROCE_FAULT_SEED=%llu repeats them", n, n > 1 ? "s" : "",
+		 (unsigned long long)seed);
+	rules_changed();
+}
+
+int inject_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, inject_begin);
+	return start_error;
+}
+
+static bool tell_rule(struct injector *i) REQUIRES(inject_lock)
+{
+	uint64_t did = atomic_load_explicit(&i->did, memory_order_relaxed);
+	bool fine = true;
+
+	if (i->older)
+		fine = tell_rule(i->older);
+	log_warn("fault %llu, %s: fired %llu times of %llu", (unsigned long long)i->id, i->rule.text,
+		 (unsigned long long)did, (unsigned long long)atomic_load_explicit(&i->could, memory_order_relaxed));
+	return fine && did;
+}
+
+__attribute__((destructor)) static void inject_end(void)
+{
+	bool fine = true;
+
+	if (owner != getpid())
+		return;
+	lock_take(&inject_lock);
+	if (injectors)
+		fine = tell_rule(injectors);
+	lock_drop(&inject_lock);
+	if (fine || !config_bool(CONFIG_FAULT_EXPECT))
+		return;
+	log_error("UROCE_FAULT_EXPECT: a rule never fired, so the exit status is %d", UNMET);
+	fflush(NULL);
+	_exit(UNMET);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fault injection: the rules in force, what each of them decides, and what is told of it. Off, it costs nothing: the
+ * places that ask stand behind hooks_any(). A decision depends on the seed, the rule and the number of its event on
+ * that queue pair; not on the time, nor on threads. Any thread may call. */
+#ifndef UROCE_INJECT_H
+#define UROCE_INJECT_H
+
+#include "base/hooks.h"
+#include "base/list.h"
+#include "base/psn.h"
+#include "fault/calls.h"
+#include "fault/rule.h"
+
+#define INJECT_RULES 64
+
+/* What happens, as far as rules ask about it. */
+struct inject_event {
+	uint8_t event;	   /* enum rule_event */
+	uint8_t direction; /* enum rule_direction */
+	uint8_t opcode;
+	uint8_t status; /* enum ibv_wc_status */
+	bool repeated;	/* a packet that has been sent, or received, before */
+	uint32_t qpn, psn, size;
+	uint32_t header; /* bytes of headers, of a packet */
+	uint64_t wr_id;
+	const uint8_t *peer; /* a GID; NULL: none */
+	const char *call;
+};
+
+/* What is to be done. */
+struct inject_verdict {
+	uint8_t action; /* enum rule_action */
+	uint64_t value[2];
+};
+
+/* Of a queue pair: how often each rule has met its event there. Its memory stays with the place of the queue pair;
+ * guarded by qp->lock. */
+struct inject_qp {
+	uint64_t serial; /* of the QP that it is of: another one begins anew */
+	struct {
+		uint64_t rule, met, fired;
+	} count[INJECT_RULES];
+	psn_t next[4];	  /* one past the highest PSN seen: out and in, of requests and of responses; ... */
+	uint8_t known;	  /* ... of which these are known */
+	struct list held; /* packets that are delayed: loop/held.c */
+	uint32_t held_count;
+	uint64_t busy_until; /* rate: when the last packet has passed, ns */
+	bool fails;	     /* a completion was given an error: the QP follows */
+};
+
+/* Reads UROCE_FAULT and what belongs to it, once. 0, or -EINVAL: a rule does not parse; that has been logged. */
+int inject_start(void);
+
+/* Asks all rules; the first that fires decides. `of`, `serial`: the queue pair, with its lock held; NULL: there is
+ * none. False: nothing is done. */
+bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *verdict);
+
+/* The counts of a queue pair; NULL: no memory. Called with its lock held. */
+struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial);
+
+/* Whether a rule may hit packets, requests or completions of that queue pair: then all of them go through the queue,
+ * and (`packets`) each is a packet. */
+bool inject_touches(uint64_t serial, uint32_t qpn, bool packets);
+
+/* Whether a rule listens for such events. */
+bool inject_listens(enum rule_event event);
+
+/* True if a rule refuses the call: errno is set. */
+bool inject_refuses_call(enum rule_call call);
+static inline bool inject_call(enum rule_call call)
+{
+	return hooks_any() && inject_refuses_call(call);
+}
+
+/* What is done above: to ports and devices, and to processes. Called with any lock held, so it only notes what to do.
+ */
+struct inject_ops {
+	void (*act)(enum rule_action action, uint64_t value);
+	void (*resume)(int pid, uint64_t after); /* ns: SIGCONT to that process */
+	void (*at)(uint64_t when);		 /* ns: inject_expire() is to be called */
+	void (*changed)(void);			 /* the rules in force: lanes may have to change. Takes locks of QPs */
+};
+void inject_serve(const struct inject_ops *ops);
+void inject_act(enum rule_action action, uint64_t value);
+void inject_resume(int pid, uint64_t after);
+/* Rules of time that are due. */
+void inject_expire(uint64_t now);
+
+/* States that rules bring about: DO_PORT_DOWN (no packet leaves or arrives), DO_GID_GONE, DO_FATAL. */
+void inject_set(enum rule_action state, bool on);
+bool inject_is(enum rule_action state);
+
+/* Regions that are not there any more (revoke). */
+void inject_revoke(uint32_t key);
+bool inject_is_revoked(uint32_t key);
+
+/* While the program runs. Add: the number of the rule, from 1, or -EINVAL with *error, -ENOSPC. Remove: 0 or -ENOENT.
+ */
+int inject_add(const char *text, struct rule_error *error);
+int inject_remove(int number);
+void inject_clear(void);
+/* Calls show() for each rule in force. `could`: how often its event came, `did`: how often it fired. */
+void inject_list(void (*show)(void *arg, int number, const char *text, uint64_t could, uint64_t did), void *arg);
+uint64_t inject_seed(void);
+
+#endif

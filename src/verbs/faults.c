@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/faults.h"
+
+#include <signal.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "fault/inject.h"
+#include "loop/faults.h"
+#include "loop/loop.h"
+#include "verbs/context.h"
+
+#define PENDING 64
+
+/* Something that is to be done at a time. */
+struct pending {
+	uint64_t at;	/* ns; 0: free */
+	uint8_t action; /* enum rule_action; RULE_ACTIONS: rules of time are due */
+	bool ends;	/* what it brought about is over */
+	int pid;	/* DO_STOP */
+};
+
+static struct lock pending_lock; /* a leaf */
+static struct pending pending[PENDING] GUARDED_BY(pending_lock);
+static int timer_fd GUARDED_BY(pending_lock) = -1;
+static uint32_t users GUARDED_BY(pending_lock); /* open devices */
+
+/* What is due before there is a timer waits for faults_begin(). */
+static void set_pending_timer(void) REQUIRES(pending_lock)
+{
+	uint64_t first = NEVER;
+	struct itimerspec when;
+
+	for (unsigned i = 0; i < PENDING; i++)
+		if (pending[i].at)
+			first = min_of(first, pending[i].at);
+	if (timer_fd < 0 || first == NEVER)
+		return;
+	when = (struct itimerspec){.it_value = {(time_t)(first / SEC), (long)(first % SEC)}};
+	timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void add_pending(const struct pending *p)
+{
+	lock_take(&pending_lock);
+	for (unsigned i = 0; i < PENDING; i++)
+		if (!pending[i].at) {
+			pending[i] = *p;
+			break;
+		}
+	set_pending_timer();
+	lock_drop(&pending_lock);
+}
+
+static void act_later(enum rule_action action, uint64_t value)
+{
+	uint64_t now = clock_now();
+
+	add_pending(&(struct pending){.at = now, .action = action});
+	if ((action == DO_PORT_DOWN || action == DO_GID_GONE) && value != UINT64_MAX)
+		add_pending(&(struct pending){.at = now + value, .action = action, .ends = true});
+}
+
+static void resume_later(int pid, uint64_t after)
+{
+	add_pending(&(struct pending){.at = clock_now() + after, .action = DO_STOP, .ends = true, .pid = pid});
+}
+
+static void expire_at(uint64_t when)
+{
+	add_pending(&(struct pending){.at = when, .action = RULE_ACTIONS});
+}
+
+static void do_pending(const struct pending *p, uint64_t now)
+{
+	if (p->action == RULE_ACTIONS) {
+		inject_expire(now);
+	} else if (p->action == DO_STOP) {
+		kill(p->pid, SIGCONT);
+	} else {
+		inject_set(p->action, !p->ends);
+		monitor_renew();
+	}
+}
+
+/* False: none is due. The earliest comes first. */
+static bool take_pending(struct pending *due, uint64_t now)
+{
+	unsigned first = PENDING;
+
+	lock_take(&pending_lock);
+	for (unsigned i = 0; i < PENDING; i++)
+		if (pending[i].at && pending[i].at <= now && (first == PENDING || pending[i].at < pending[first].at))
+			first = i;
+	if (first < PENDING) {
+		*due = pending[first];
+		pending[first].at = 0;
+	} else {
+		set_pending_timer();
+	}
+	lock_drop(&pending_lock);
+	return first < PENDING;
+}
+
+static void handle_pending(void *arg)
+{
+	struct pending due;
+	uint64_t times, now = clock_now();
+
+	if (read((int)(intptr_t)arg, &times, sizeof(times)) < 0)
+		return; /* it was set anew meanwhile */
+	while (take_pending(&due, now))
+		do_pending(&due, now);
+}
+
+int faults_read(void)
+{
+	static const struct inject_ops ops = {act_later, resume_later, expire_at, faults_renew_lanes};
+
+	inject_serve(&ops);
+	return inject_start();
+}
+
+void faults_begin(void)
+{
+	int fd = -1;
+
+	lock_take(&pending_lock);
+	users++;
+	if (timer_fd < 0 && hook_is_on(HOOK_FAULT)) {
+		fd = timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		set_pending_timer();
+	}
+	lock_drop(&pending_lock);
+	if (fd >= 0 && loop_watch(fd, handle_pending, (void *)(intptr_t)fd))
+		log_error("faults of ports and devices will not come about: no thread can watch the time");
+}
+
+void faults_end(void)
+{
+	int fd = -1;
+
+	lock_take(&pending_lock);
+	if (!--users) {
+		fd = timer_fd;
+		timer_fd = -1;
+	}
+	lock_drop(&pending_lock);
+	if (fd < 0)
+		return;
+	loop_unwatch(fd); /* waits for the handler, which takes the lock */
+	close(fd);
+}

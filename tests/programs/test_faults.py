@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Faults: each kind x each link x a program of Debian's, with what follows. Each cell runs with two seeds twice; the logs
+of a seed are equal, and its rules replayed give the same log."""
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+from place import ByUdp, Namespace
+from process import Build, Failure, Process, ports, report
+
+PINGPONG = "ibv_rc_pingpong -g 0 -n 100 -p {port}"
+WRITE = "ib_write_bw -n 100 -s 64 -F -x 0 -p {port}"
+RPING = "rping -S 64 -C 30"
+
+# program, rules of both ends, statuses of server and client, a pattern in what one of them prints.
+# Of the pairs that fail, one end sees the fault and the other what follows from it.
+ROWS = [
+    (PINGPONG, "out SEND chance 4%: drop", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND every 30: drop", (0, 0), "100 iters"),
+    (PINGPONG, "out SEND chance 5%: duplicate", (0, 0), "100 iters"),
+    (PINGPONG, "out SEND chance 5%: delay 100us..2ms", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND chance 5%: delay 1ms", (0, 0), "100 iters"),
+    (PINGPONG, "out SEND chance 5%: reorder", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND every 40: corrupt icrc", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND every 40: rnr 5", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND nth 9: nak sequence", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND nth 9: nak access", (1, 1), "remote access error"),
+    (PINGPONG, "in SEND nth 9: nak operation", (1, 1), "remote operation error"),
+    (PINGPONG, "complete SEND nth 9: status LOC_PROT_ERR", (1, 1), "local protection error"),
+    (PINGPONG, "post nth 50: fatal", None, "Work Request Flushed Error"),
+    (PINGPONG, "out nth 50: port-down 50ms", (0, 0), "100 iters"),
+    (PINGPONG, "call ibv_reg_mr nth 1: refuse ENOMEM", (1, 1), "Couldn't register MR"),
+    (WRITE, "out WRITE every 30: drop", (0, 0), "MB/sec"),
+    (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
+    (RPING, "out SEND every 9: drop", None, ""),
+    (RPING, "mad out REQ nth 1: drop; mad out REP nth 1: drop", None, ""),
+    (RPING, "mad in REQ nth 1: reject 28", None, "reject|REJECT"),
+]
+SEEDS = [11, 12]
+
+
+class Cell:
+    """One program with its rules at one link."""
+
+    def __init__(self, build, namespace, link, row, work):
+        self.build, self.namespace, self.row, self.work = build, namespace, row, work
+        self.udp = link == "udp"
+
+    def start(self, end, command, rules, seed):
+        log = os.path.join(self.work, end)
+        if os.path.exists(log):
+            os.unlink(log)
+        where = ByUdp(self.namespace) if self.udp else self.namespace
+        return Process(self.build, where, command, ["UROCE_FAULT=" + rules, "UROCE_FAULT_SEED=%d" % seed,
+                                                    "UROCE_FAULT_LOG=" + log])
+
+    def log(self, end):
+        path = os.path.join(self.work, end)
+        return open(path).read() if os.path.exists(path) else ""
+
+    def commands(self):
+        command = self.row[0]
+        if command == RPING:
+            return "rping -s -S 64 -C 30 -a 127.0.0.1", "rping -c -S 64 -C 30 -a 127.0.0.1", None
+        port = next(ports)
+        command = command.format(port=port)
+        return command, command + " 127.0.0.1", port
+
+    def run(self, rules, seed):
+        """The logs of both ends."""
+        program, _, statuses, pattern = self.row
+        first, second, port = self.commands()
+        server = self.start("server", first, rules[0], seed)
+        if statuses == (1, 1) and "reg_mr" in rules[0]:
+            port = None  # it ends before it listens
+            server.wait()
+        elif port:
+            server.until_listening(port)
+        else:
+            server.until_at_roce_port()
+        client = self.start("client", second, rules[1], seed)
+        status = client.wait()
+        if statuses:
+            status = server.wait(), status
+        if statuses and status != statuses:
+            raise Failure("statuses %s, not %s" % (status, statuses))
+        if not re.search(pattern, server.output + client.output):
+            raise Failure("no %r in the output" % pattern)
+        client.end()
+        server.end()
+        return self.log("server"), self.log("client")
+
+    def check(self, seed):
+        rules = self.row[1]
+        one = self.run((rules, rules), seed)
+        two = self.run((rules, rules), seed)
+        if one != two:
+            raise Failure("seed %d: the logs differ:\n%s\n%s" % (seed, one, two))
+        if not any(one):
+            raise Failure("seed %d: no fault" % seed)
+        return one
+
+
+def main():
+    build = Build(os.environ.get("UROCE_BUILD", "build"))
+    for program in "ibv_rc_pingpong", "ib_write_bw", "rping":
+        if not shutil.which(program):
+            print("1..0 # SKIP no", program)
+            return 0
+    try:
+        namespace = Namespace()
+    except PermissionError as e:
+        print("1..0 # SKIP", e)
+        return 0
+    seeds = SEEDS[:1] if os.environ.get("UROCE_QUICK") else SEEDS
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    n = failed = 0
+    with tempfile.TemporaryDirectory(prefix="uroce-faults-") as work:
+        for row in ROWS:
+            for link in "shm", "udp":
+                name = "%s, %s, by %s" % (row[0].split()[0], row[1], link)
+                if wanted not in name:
+                    continue
+                n += 1
+                cell = Cell(build, namespace, link, row, work)
+                try:
+                    for seed in seeds:
+                        cell.check(seed)
+                    print("ok %d - %s" % (n, name), flush=True)
+                except Failure as e:
+                    failed += 1
+                    print("not ok %d - %s\n# %s" % (n, name, str(e).replace("\n", "\n# ")))
+                    print("# " + report().replace("\n", "\n# "), flush=True)
+                while Process.everyone:
+                    Process.everyone[0].end()
+    print("1..%d" % n)
+    namespace.close()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

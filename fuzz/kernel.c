@@ -123,7 +123,7 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int max, int timeout)
 {
-	if (is_other_thread())
+	if (timeout && is_other_thread()) /* without a timeout, locks may be held */
 		stop();
 	return __real_epoll_wait(epoll, events, max, timeout);
 }

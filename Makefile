@@ -25,8 +25,8 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz bench bench-flood bench-rxe count interop interop-quick soak arm64 s390x bullseye \
-	trixie install uninstall format clean
+.PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
+	interop interop-quick soak arm64 s390x bullseye trixie install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -94,6 +94,12 @@ fuzz:
 		-Db_sanitize=address,undefined -Doptimization=1
 	@$(ninja) $(BUILD)-fuzz fuzzers
 	@tools/run-fuzzers $(BUILD)-fuzz $(FUZZ_SECONDS)
+
+# How much the corpora reach of what reads from outside: fuzz/outside.txt.
+fuzz-coverage:
+	$(packages) $(COVERAGE_PACKAGES)
+	@$(call setup,$(BUILD)-coverage,-Db_coverage=true -Doptimization=1) && $(ninja) $(BUILD)-coverage fuzzers && \
+		tools/fuzz-coverage $(BUILD)-coverage
 
 bench:
 	$(packages) $(BENCH_PACKAGES)

@@ -76,6 +76,7 @@ enum source {
 	SOURCE_CONNECTION,
 	SOURCE_DOORBELLS,
 	SOURCE_WATCH,
+	SOURCE_CONTROL,
 };
 
 struct watch {
@@ -519,6 +520,14 @@ static void serve_watch(struct loop *l, int fd)
 	h->not_yet = false;
 }
 
+static void serve_control(struct helper *h, int fd)
+{
+	if (fd != h->control.listener)
+		control_serve(&h->control, fd);
+	else if ((fd = control_accept(&h->control)) >= 0)
+		helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, fd, EPOLLIN);
+}
+
 /* True: check what the application threads do. */
 static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 {
@@ -546,6 +555,9 @@ static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 		return true;
 	case SOURCE_WATCH:
 		serve_watch(l, fd);
+		return false;
+	case SOURCE_CONTROL:
+		serve_control(&l->helper, fd);
 		return false;
 	}
 	return false;
@@ -628,6 +640,8 @@ int helper_start(struct loop *l)
 
 	if (h->running)
 		return 0;
+	if (!h->control.is_open && !control_open(&h->control))
+		helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, h->control.listener, EPOLLIN);
 	/* signals are for the application's threads */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -652,6 +666,7 @@ void helper_fini(struct loop *l)
 	}
 	list_each_safe (i, &h->watches)
 		free(container_of(i, struct watch, link));
+	control_close(&h->control);
 	helper_close(h);
 }
 

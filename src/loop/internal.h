@@ -17,6 +17,7 @@
 #include "base/clock.h"
 
 #include "engine/engine.h"
+#include "loop/control.h"
 #include "loop/gsi.h"
 #include "loop/handover.h"
 #include "loop/local.h"
@@ -77,6 +78,8 @@ struct helper {
 	struct lock watch_lock; /* held while a handler runs */
 	struct list watches;
 	bool not_yet; /* set by a handler that can do nothing yet. The helper's own */
+
+	struct control control;
 };
 
 #define AT_WORK	   (UINT64_MAX / 2) /* later than every real time */

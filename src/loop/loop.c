@@ -127,6 +127,7 @@ static void loop_in_child(void) RELEASE(life)
 	domains_forget();
 	if (l) {
 		atomic_store_explicit(&l->inert, true, memory_order_relaxed);
+		control_abandon(&l->helper.control);
 		helper_close(&l->helper);
 		local_in_child(l);
 		for (uint32_t i = 0; i < l->ports; i++)

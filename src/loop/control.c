@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/control.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/high_fd.h"
+#include "loop/slot.h"
+
+static int begin_version(const char *argument, char *answer, size_t room)
+{
+	(void)argument;
+	snprintf(answer, room, "%d", CONTROL_VERSION);
+	return 0;
+}
+
+static const struct control_verb control_verbs[] = {
+	{"version", begin_version, NULL},
+};
+
+int control_open(struct control *c)
+{
+	struct sockaddr_un address;
+	socklen_t size;
+	uint64_t random;
+	int err;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -EIO;
+	c->listener = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (c->listener < 0)
+		return -errno;
+	size = slot_abstract(&address, "control/%d/%016lx", (int)getpid(), (unsigned long)random);
+	if (!bind(c->listener, (struct sockaddr *)&address, size) && !listen(c->listener, CONTROL_CONNECTIONS)) {
+		c->is_open = true;
+		return 0;
+	}
+	err = -errno;
+	close(c->listener);
+	return err;
+}
+
+static void end_connection(struct control_connection *n)
+{
+	close(n->fd);
+	if (n->verb)
+		n->verb->end();
+	*n = (struct control_connection){0};
+}
+
+void control_close(struct control *c)
+{
+	if (!c->is_open)
+		return;
+	for (int i = 0; i < CONTROL_CONNECTIONS; i++)
+		if (c->connection[i].used)
+			end_connection(&c->connection[i]);
+	close(c->listener);
+	c->is_open = false;
+}
+
+void control_abandon(struct control *c)
+{
+	for (int i = 0; i < CONTROL_CONNECTIONS; i++)
+		c->connection[i].verb = NULL;
+	control_close(c);
+}
+
+int control_accept(struct control *c)
+{
+	int fd = high_fd(accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), err;
+
+	if (fd < 0)
+		return -errno;
+	err = slot_check_user(fd, NULL);
+	for (int i = 0; !err && i < CONTROL_CONNECTIONS; i++)
+		if (!c->connection[i].used) {
+			c->connection[i] = (struct control_connection){.fd = fd, .used = true};
+			return fd;
+		}
+	close(fd);
+	return err ?: -EMFILE;
+}
+
+static const struct control_verb *find_verb(const char *request, const char **argument)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(control_verbs); i++) {
+		size_t n = strlen(control_verbs[i].name);
+
+		if (strncmp(request, control_verbs[i].name, n) || (request[n] && request[n] != ' '))
+			continue;
+		*argument = request + n + (request[n] == ' ');
+		return &control_verbs[i];
+	}
+	return NULL;
+}
+
+/* Makes the answer to a request; returns the verb that it has begun, or NULL. */
+static const struct control_verb *answer_request(const char *request, char *answer, size_t room)
+{
+	char words[CONTROL_MESSAGE - 16] = "";
+	const char *argument;
+	const struct control_verb *verb = find_verb(request, &argument);
+	int err;
+
+	if (!verb) {
+		snprintf(answer, room, "error its version of uroce knows no request '%.64s'", request);
+		return NULL;
+	}
+	err = verb->begin(argument, words, sizeof(words));
+	snprintf(answer, room, "%s %s", err ? "error" : "ok", !err || *words ? words : strerror(-err));
+	return err ? NULL : verb;
+}
+
+static void serve_request(struct control_connection *n, const char *request)
+{
+	char answer[CONTROL_MESSAGE];
+	const struct control_verb *verb;
+
+	if (n->verb) /* one thing at a time */
+		snprintf(answer, sizeof(answer), "error this connection has begun '%s' already", n->verb->name);
+	else if ((verb = answer_request(request, answer, sizeof(answer))) && verb->end)
+		n->verb = verb;
+	if (send(n->fd, answer, strlen(answer), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		end_connection(n);
+}
+
+void control_serve(struct control *c, int fd)
+{
+	char request[CONTROL_MESSAGE + 1];
+
+	for (int i = 0; i < CONTROL_CONNECTIONS; i++) {
+		struct control_connection *n = &c->connection[i];
+		ssize_t size;
+
+		if (!n->used || n->fd != fd)
+			continue;
+		size = recv(fd, request, sizeof(request) - 1, MSG_DONTWAIT);
+		if (size < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (size <= 0) {
+			end_connection(n);
+			return;
+		}
+		request[size] = 0;
+		serve_request(n, request);
+		return;
+	}
+}

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/capture.h"
 #include "base/config.h"
 #include "base/fork.h"
 #include "base/lock.h"
@@ -103,6 +104,8 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 	struct trace_entry *entry;
 	uint64_t n;
 
+	if (hook_is_on(HOOK_CAPTURE) && (point == TRACE_post_send || point == TRACE_build))
+		capture_event(point, (const uint64_t[]){a, b, c, d, e, f});
 	if (!hook_is_on(HOOK_TRACE))
 		return;
 	if (unlikely(!ring) && (ringless || !(ring = take_ring()))) {

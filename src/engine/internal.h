@@ -210,6 +210,8 @@ static inline void onesided_done(const struct qp *qp, uint32_t position, uint8_t
 {
 	trace(onesided, qp->base.qp_num, position, opcode, address, length, 0);
 }
+/* The same of a WQE, with what a capture shows of it. */
+void onesided_done_wqe(struct qp *qp, const struct wqe *w, uint32_t position);
 /* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
 bool onesided_may_refer(const struct qp *qp, const struct wqe *w); /* it is long enough */
 static inline bool onesided_refers(const struct qp *qp, const struct wqe *w)

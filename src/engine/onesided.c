@@ -9,6 +9,7 @@
  * payload. */
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "object/capture.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/reach.h"
@@ -210,12 +211,14 @@ static inline __attribute__((always_inline)) bool onesided_carry_out(struct qp *
 	return done;
 }
 
-bool onesided_perform(struct qp *qp, const struct wqe *w)
+/* The operation of a WQE; `bytes`: for its inline data. */
+static struct access access_of(const struct wqe *w, struct ibv_sge *bytes)
 {
 	bool is_inline = w->flags & IBV_SEND_INLINE;
-	const struct ibv_sge bytes = {.addr = (uintptr_t)w->sge, .length = w->length};
-	const struct access e = {
-		.sge = is_inline ? &bytes : w->sge,
+
+	*bytes = (struct ibv_sge){.addr = (uintptr_t)w->sge, .length = w->length};
+	return (struct access){
+		.sge = is_inline ? bytes : w->sge,
 		.count = is_inline ? 1 : w->num_sge,
 		.keyless = is_inline,
 		.opcode = w->opcode,
@@ -225,8 +228,53 @@ bool onesided_perform(struct qp *qp, const struct wqe *w)
 		.compare_add = w->compare_add,
 		.swap = w->swap,
 	};
+}
+
+bool onesided_perform(struct qp *qp, const struct wqe *w)
+{
+	struct ibv_sge bytes;
+	const struct access e = access_of(w, &bytes);
 
 	return onesided_carry_out(qp, &e);
+}
+
+/* Shows it to a capture. It takes no PSNs; the capture counts on from the next one, so that the packets of one
+ * operation follow those of the one before. */
+static void capture_access(struct qp *qp, const struct access *e, uint32_t position)
+{
+	struct own_memory hold = {0};
+	bool known = take_request_memory(qp, e, &hold);
+
+	capture_onesided(
+		&(struct capture_onesided){
+			.path = {.traffic_class = qp->path.traffic_class,
+				 .hop_limit = qp->path.hop_limit,
+				 .flow_label = qp->path.flow_label,
+				 .qpn = qp->base.qp_num,
+				 .mtu = qp->mtu},
+			.dest_qpn = qp->attr.dest_qp_num,
+			.psn = psn_add(qp->req.next, qp->onesided_psns).v,
+			.rkey = e->rkey,
+			.wqe = position,
+			.address = e->remote_addr,
+			.compare_add = e->compare_add,
+			.swap = e->swap,
+			.opcode = e->opcode,
+			.length = (uint32_t)e->length,
+		},
+		&qp->path.sgid, &qp->path.dgid, hold.iov, known ? hold.iovs : 0);
+	qp->onesided_psns += packets_of(qp->mtu, (uint32_t)e->length);
+	let_go(&hold);
+}
+
+__attribute__((cold)) void onesided_done_wqe(struct qp *qp, const struct wqe *w, uint32_t position)
+{
+	struct ibv_sge bytes;
+	const struct access e = access_of(w, &bytes);
+
+	onesided_done(qp, position, w->opcode, w->remote_addr, w->length);
+	if (hook_is_on(HOOK_CAPTURE))
+		capture_access(qp, &e, position);
 }
 
 static __attribute__((noinline)) uint64_t onesided_length_of(const struct ibv_sge *sge, uint32_t count)
@@ -268,20 +316,14 @@ static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
 	return done;
 }
 
-/* Called if is_possible(). Not inlined, so that SENDs do not pay for its stack frame. */
-static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct ibv_send_wr *wr)
+static inline struct access access_posted(const struct ibv_send_wr *wr, uint64_t length)
 {
-	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ, is_inline = wr->send_flags & IBV_SEND_INLINE;
-	uint32_t count = (uint32_t)wr->num_sge;
-	uint64_t length = onesided_length_of(wr->sg_list, count);
-	struct access e;
+	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ;
 
-	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.max_inline))
-		return false;
-	e = (struct access){
+	return (struct access){
 		.sge = wr->sg_list,
-		.count = count,
-		.keyless = is_inline,
+		.count = (uint32_t)wr->num_sge,
+		.keyless = wr->send_flags & IBV_SEND_INLINE,
 		.opcode = wr->opcode,
 		.rkey = is_atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey,
 		.length = length,
@@ -289,11 +331,22 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 		.compare_add = is_atomic ? wr->wr.atomic.compare_add : 0,
 		.swap = is_atomic ? wr->wr.atomic.swap : 0,
 	};
+}
+
+/* Called if is_possible(). Not inlined, so that SENDs do not pay for its stack frame. */
+static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	uint64_t length = onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge);
+	struct access e;
+
+	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.max_inline))
+		return false;
+	e = access_posted(wr, length);
 	return is_ordinary(qp, e.opcode, length, e.remote_addr) && onesided_carry_out(qp, &e);
 }
 
-static __attribute__((cold, noinline)) void trace_posted(const struct qp *qp, const struct ibv_send_wr *wr,
-							 uint32_t length)
+static __attribute__((cold, noinline)) void trace_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ;
 
@@ -301,6 +354,11 @@ static __attribute__((cold, noinline)) void trace_posted(const struct qp *qp, co
 	      wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
 	onesided_done(qp, qp->sq.tail, wr->opcode, is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr,
 		      length);
+	if (hook_is_on(HOOK_CAPTURE)) {
+		const struct access e = access_posted(wr, length);
+
+		capture_access(qp, &e, qp->sq.tail);
+	}
 }
 
 /* The operation has no WQE, but takes a place in the queue. */

@@ -369,7 +369,8 @@ static bool done_onesided(struct qp *qp, const struct wqe *w)
 		r->refused = min_of(r->refused + 1, HASTY_MOST);
 		return false;
 	}
-	onesided_done(qp, r->wqe, w->opcode, w->remote_addr, w->length);
+	if (hooks_any())
+		onesided_done_wqe(qp, w, r->wqe);
 	r->wqe++;
 	complete_head(qp, IBV_WC_SUCCESS);
 	return true;

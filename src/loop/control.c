@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/capture.h"
 #include "base/high_fd.h"
 #include "loop/slot.h"
 
@@ -20,8 +21,19 @@ static int begin_version(const char *argument, char *answer, size_t room)
 	return 0;
 }
 
+/* The caller is the collector, and waits for the answer: so this does not wait for it. */
+static int begin_pcap(const char *argument, char *answer, size_t room)
+{
+	int err = capture_connect(argument, false);
+
+	if (err == -EBUSY)
+		snprintf(answer, room, "its packets are captured already: one capture at a time");
+	return err;
+}
+
 static const struct control_verb control_verbs[] = {
 	{"version", begin_version, NULL},
+	{"pcap", begin_pcap, capture_end},
 };
 
 int control_open(struct control *c)

@@ -8,8 +8,10 @@
 static __attribute__((cold, noinline)) uint32_t transmit_heard(struct link *link, const struct link_tx *tx,
 							       uint32_t count)
 {
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		transmit_note(tx[i].packet, link->ops == &local_peer_ops ? BY_RING : BY_UDP);
+		transmit_capture(link, &tx[i]);
+	}
 	if (!hook_is_on(HOOK_PORT_DOWN))
 		return link->ops->send(link, tx, count);
 	for (uint32_t i = 0; i < count; i++) {
@@ -19,6 +21,49 @@ static __attribute__((cold, noinline)) uint32_t transmit_heard(struct link *link
 			return done ? i | LINK_UNREADABLE : i;
 	}
 	return count;
+}
+
+__attribute__((cold)) void transmit_capture(struct link *link, const struct link_tx *tx)
+{
+	const struct packet *p = tx->packet;
+	struct iovec placed = {NULL, p->length};
+
+	if (!hook_is_on(HOOK_CAPTURE))
+		return;
+	if (tx->placed)
+		placed.iov_base = (char *)link->ops->room(link) + opcode_info[p->opcode].header_bytes;
+	capture_packet(p, &(struct capture_seen){
+				  .from = tx->sgid ?: &link->gid,
+				  .to = tx->dgid ?: &link->gid,
+				  .traffic_class = tx->traffic_class,
+				  .hop_limit = tx->hop_limit,
+				  .flow_label = tx->flow_label,
+				  .link = link->ops == &local_peer_ops ? CAPTURE_RING : CAPTURE_UDP,
+				  .iov = tx->placed ? &placed : tx->iov,
+				  .iovs = tx->placed ? 1 : tx->iovs,
+			  });
+}
+
+void transmit_capture_placed(const struct packet *p, const void *payload, const struct path *path)
+{
+	struct packet whole = *p;
+
+	if (!hook_is_on(HOOK_CAPTURE))
+		return;
+	/* what the fast path need not say to a ring: record_get_rest() */
+	whole.migrated = true;
+	whole.fecn = whole.congestion = false;
+	whole.pkey = PKEY_DEFAULT;
+	capture_packet(&whole, &(struct capture_seen){
+				       .from = &path->sgid,
+				       .to = &path->dgid,
+				       .traffic_class = path->traffic_class,
+				       .hop_limit = path->hop_limit,
+				       .flow_label = path->flow_label,
+				       .link = CAPTURE_RING,
+				       .iov = &(struct iovec){(void *)payload, packet_carries(p)},
+				       .iovs = 1,
+			       });
 }
 
 uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count)

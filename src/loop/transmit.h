@@ -5,6 +5,7 @@
 #define UROCE_TRANSMIT_H
 
 #include "base/trace.h"
+#include "object/capture.h"
 #include "engine/engine.h"
 #include "link/record.h"
 #include "link/ring.h"
@@ -18,6 +19,12 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), by);
 }
 
+/* Shows a packet that leaves to a capture. */
+void transmit_capture(struct link *link, const struct link_tx *tx);
+/* The same for one that is placed, with `header` bytes before its payload. */
+__attribute__((cold)) void transmit_capture_placed(const struct packet *p, const void *payload,
+						   const struct path *path);
+
 /* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
  * and are lost: who has much to send asks for its capacity first. More than `count`: LINK_UNREADABLE (link.h). For the
  * ring of a local peer the caller holds its lock and has checked the room. */
@@ -29,7 +36,10 @@ static inline __attribute__((always_inline)) void transmit_placed(struct local_p
 								  const struct packet *p, uint32_t header,
 								  const struct path *path) REQUIRES(n->lock)
 {
-	transmit_note(p, BY_RING);
+	if (hooks_any()) {
+		transmit_note(p, BY_RING);
+		transmit_capture_placed(p, (const char *)at + header, path);
+	}
 	record_put_fast(at, p, path->traffic_class, &path->sgid);
 	ring_publish_at(&n->tx_ring, at, header + packet_carries(p));
 }

@@ -269,6 +269,7 @@ struct qp {
 	_Atomic uint32_t flows; /* number of steering rules that lead here: verbs/flow.c */
 	struct ibv_wq *wq;	/* for verbs/: the WQ that the application has for this QP; else NULL. Constant */
 	bool listens;		/* for verbs/: a UD QP that is counted in its context's listeners */
+	uint32_t onesided_psns; /* for a capture: PSNs that its one-sided operations would have taken as packets */
 	uint32_t events;	/* async events not yet acknowledged: verbs/async.c, under its lock */
 	struct inject_qp
 		*inject; /* what faults have counted here; NULL: nothing. Stays for the next QP of this place */

@@ -21,6 +21,7 @@ int devices_command(const struct command *, int argc, char **argv);
 int link_command(const struct command *, int argc, char **argv);
 int doctor_command(const struct command *, int argc, char **argv);
 int demo_command(const struct command *, int argc, char **argv);
+int pcap_command(const struct command *, int argc, char **argv);
 int trace_command(const struct command *, int argc, char **argv);
 
 enum {

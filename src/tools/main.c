@@ -21,7 +21,9 @@ static const struct command commands[] = {
 	 "                      add each fault to FILE, as a rule that repeats it\n"
 	 "  -e, --fault-expect  a rule that never fires makes the exit status 99\n"
 	 "  -t, --trace FILE    record what each work request goes through (see uroce trace);\n"
-	 "                      %p in the name becomes the process id\n",
+	 "                      %p in the name becomes the process id\n"
+	 "  -p, --pcap FILE     capture its packets, and those of its children, for Wireshark\n"
+	 "  -S, --snap BYTES    with -p: of each packet's frame, no more than this (at least 110)\n",
 	 run_command},
 	{"demo", "[-k] [-d DIRECTORY]", "watch two unmodified programs do RDMA, and what happens inside",
 	 "  -k, --keep          keep the traces\n"
@@ -33,6 +35,14 @@ static const struct command commands[] = {
 	 "  exit status: 0, or 1 if there is no such device\n", link_command},
 	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
+	{"pcap", "-w FILE [OPTION...] PID...", "capture the packets of processes that run, for Wireshark",
+	 "  -w, --write FILE    pcapng; -: standard output (uroce pcap -w - PID | wireshark -k -i -)\n"
+	 "  -s, --snap BYTES    of each packet's frame, no more than this (at least 110)\n"
+	 "  -q, --qpn QPN       only packets to or from this queue pair\n"
+	 "  -a, --address IP    only packets to or from this address\n"
+	 "  -C, --file-size N   after N MiB begin another file: FILE.0, FILE.1 ...\n"
+	 "  -W, --files N       and keep the last N of them\n",
+	 pcap_command},
 	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",
 	 "  -q, --qpn QPN       only requests posted to this queue pair\n"
 	 "  -w, --wqe N         only the request with this number\n"

@@ -2,13 +2,16 @@
 /* `uroce run`: a program with liburoce.so.1 in front of its libraries. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/config.h"
 #include "fault/rule.h"
+#include "tools/collect.h"
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
@@ -69,32 +72,83 @@ static bool set_fault(const struct command *command, int option, const char *val
 	}
 }
 
-int run_command(const struct command *command, int argc, char **argv)
+struct run_options {
+	const char *trace;
+	bool rsocket;
+	struct collect_options pcap; /* no file: no capture */
+};
+
+/* 0, or the exit status. */
+static int run_options(const struct command *command, int argc, char **argv, struct run_options *o)
 {
 	static const struct option options[] = {
 		{"adapter", required_argument, NULL, 'a'},    {"rsocket", no_argument, NULL, 'r'},
 		{"trace", required_argument, NULL, 't'},      {"fault", required_argument, NULL, 'f'},
 		{"fault-seed", required_argument, NULL, 's'}, {"fault-log", required_argument, NULL, 'l'},
-		{"fault-expect", no_argument, NULL, 'e'},     {0}};
-	const char *trace = NULL, *why;
-	char path[PATH_MAX];
-	bool rsocket = false;
+		{"fault-expect", no_argument, NULL, 'e'},     {"pcap", required_argument, NULL, 'p'},
+		{"snap", required_argument, NULL, 'S'},	      {0}};
 	int c;
 
-	while ((c = next_option(command, argc, argv, "+a:rt:f:s:l:e", options)) != -1) {
+	*o = (struct run_options){.pcap.qpn = -1};
+	while ((c = next_option(command, argc, argv, "+a:rt:f:s:l:ep:S:", options)) != -1) {
 		if (c == 'a')
 			setenv("UROCE_ADAPTER", optarg, 1);
 		else if (c == 'r')
-			rsocket = true;
+			o->rsocket = true;
 		else if (c == 't')
-			trace = optarg;
-		else if (!strchr("fsle", c))
+			o->trace = optarg;
+		else if (c == 'p')
+			o->pcap.file = optarg;
+		else if (c == 'S' && (o->pcap.snap = (uint32_t)strtoul(optarg, NULL, 10)) < SNAP_LEAST)
+			return wrong_usage(command, "'%s' is no snap length: at least %u bytes", optarg, SNAP_LEAST);
+		else if (!strchr("Sfsle", c))
 			return show_usage(command);
-		else if (!set_fault(command, c, optarg))
+		else if (c != 'S' && !set_fault(command, c, optarg))
 			return EXIT_USAGE;
 	}
-	if (optind == argc)
-		return wrong_usage(command, "which program?");
+	return optind == argc ? wrong_usage(command, "which program?") : 0;
+}
+
+static int execute_program(const struct command *command, const char *path, char **argv)
+{
+	execv(path, argv);
+	complain(command, "%s: %s", path, strerror(errno));
+	return EXIT_CANNOT_RUN;
+}
+
+/* As a child, since its packets are written here; ends as it ends. */
+static int run_captured(const struct command *command, const struct collect_options *o, const char *path, char **argv)
+{
+	struct collector *c;
+	sigset_t old;
+	pid_t child;
+	int status;
+
+	sigprocmask(SIG_BLOCK, NULL, &old);
+	c = collect_open(o, command->name);
+	if (!c || setenv("UROCE_PCAP", collect_name(c), 1))
+		return EXIT_FAILURE;
+	child = fork();
+	if (child < 0)
+		return complain(command, "fork: %s", strerror(errno));
+	if (!child) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		_exit(execute_program(command, path, argv));
+	}
+	status = collect_run(c, child);
+	collect_close(c);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run_command(const struct command *command, int argc, char **argv)
+{
+	struct run_options o;
+	char path[PATH_MAX];
+	const char *why;
+	int status = run_options(command, argc, argv, &o);
+
+	if (status)
+		return status;
 	argv += optind;
 	if (!program_find(argv[0], path, sizeof(path))) {
 		int error = errno;
@@ -110,13 +164,11 @@ int run_command(const struct command *command, int argc, char **argv)
 		complain(command, "%s %s", path, why);
 		return EXIT_CANNOT_RUN;
 	}
-	if (library_preload() || (rsocket && library_preload_rsocket())) {
+	if (library_preload() || (o.rsocket && library_preload_rsocket())) {
 		complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
 		return EXIT_CANNOT_RUN;
 	}
-	if (trace && set_file("UROCE_TRACE", trace))
-		return complain(command, "%s: %s", trace, strerror(errno));
-	execv(path, argv);
-	complain(command, "%s: %s", path, strerror(errno));
-	return EXIT_CANNOT_RUN;
+	if (o.trace && set_file("UROCE_TRACE", o.trace))
+		return complain(command, "%s: %s", o.trace, strerror(errno));
+	return o.pcap.file ? run_captured(command, &o.pcap, path, argv) : execute_program(command, path, argv);
 }

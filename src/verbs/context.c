@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing of devices, and the table of verbs that a context gets. */
+#include "base/capture.h"
 #include "base/trace.h"
 #include "verbs/context.h"
 
@@ -102,6 +103,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!device)
 		return fail_null(EINVAL);
 	trace_start();
+	capture_start();
 	if (faults_read())
 		return fail_null(EINVAL);
 	if (inject_call(CALL_ibv_open_device))

@@ -42,12 +42,18 @@ check "... without those of the tests" 1 '^0$' sh -c 'uroce help environment | g
 check "... or with them" 0 '^UROCE_QUICK=' uroce help environment --all
 check "--version" 0 '^uroce [0-9]' uroce --version
 check "--help lists the commands" 0 '  doctor ' uroce --help
-for command in run demo devices doctor trace; do
+for command in run demo devices doctor pcap trace; do
 	check "$command --help" 0 "usage: uroce $command" uroce $command --help
 	check "help $command" 0 "usage: uroce $command" uroce help $command
 	check "$command with an unknown option" 2 'usage: uroce' uroce $command --nonsense
 done
 
+check "pcap without a file" 2 'no file named' uroce pcap 1
+check "pcap without a process" 2 'which processes' uroce pcap -w x.pcapng
+check "pcap with a bad number" 2 'is no number' uroce pcap -w x.pcapng -s 3 1
+check "pcap of a process without devices" 1 'has made no connection' uroce pcap -w x.pcapng $$
+check "pcap with a bad address" 1 'is no IP address' uroce pcap -w x.pcapng -a nowhere 1
+check "run with a snap length that is too short" 2 'at least 110' uroce run -p x.pcapng -S 20 true
 check "run without a program" 2 'which program' uroce run
 check "run of a program that is not there" 127 'nothere: is not in PATH' uroce run nothere
 check "run of a file that is not there" 127 'No such file' uroce run ./nothere

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/collect.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <infiniband/verbs.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/memfd.h"
+#include "base/trace.h"
+#include "tools/expand.h"
+#include "tools/frame.h"
+#include "tools/map.h"
+#include "tools/names.h"
+#include "tools/pcapng.h"
+#include "wire/icrc.h"
+
+#define KNOWN (1u << 16) /* work requests, and packets, of each process that are remembered */
+
+struct request {
+	uint32_t qpn, wqe, opcode, length;
+	uint64_t wr_id;
+};
+
+/* Which work request a packet is of: it was built so. */
+struct built {
+	uint32_t dest_qpn, psn, opcode, qpn, wqe;
+};
+
+struct member {
+	int fd, bell;
+	struct capture_header *ring;
+	uint32_t bytes;
+	uint64_t read, dropped;
+	struct capture_hello hello;
+	struct request *requests; /* KNOWN of each, found by what they are: a later one replaces an earlier one */
+	struct built *builds;
+	bool ended;
+};
+
+struct interface {
+	char name[64], description[160];
+	uint64_t packets;
+};
+
+struct collector {
+	struct collect_options options;
+	const char *command;
+	uint8_t address[16];
+	char name[80];
+	int listener, signals;
+	struct pcapng out;
+	uint32_t file_number;
+	struct member *members;
+	uint32_t count, joined;
+	struct interface *interfaces;
+	uint32_t interface_count, interfaces_told;
+	uint64_t packets, dropped, last_time;
+	struct frame frame;
+};
+
+/* ---- the file ---- */
+
+static void file_name(const struct collector *c, uint32_t number, char *out, size_t room)
+{
+	if (c->options.file_size)
+		snprintf(out, room, "%s.%u", c->options.file, number);
+	else
+		snprintf(out, room, "%s", c->options.file);
+}
+
+static bool open_file(struct collector *c)
+{
+	char name[PATH_MAX];
+
+	file_name(c, c->file_number, name, sizeof(name));
+	c->out = (struct pcapng){.file = strcmp(name, "-") ? fopen(name, "we") : stdout};
+	if (!c->out.file) {
+		fprintf(stderr, "uroce %s: %s: %s\n", c->command, name, strerror(errno));
+		return false;
+	}
+	c->interfaces_told = 0;
+	pcapng_begin(&c->out);
+	return true;
+}
+
+static void end_file(struct collector *c)
+{
+	for (uint32_t i = 0; i < c->interfaces_told; i++)
+		pcapng_statistics(&c->out, i, c->last_time, c->interfaces[i].packets, i ? 0 : c->dropped);
+	if (fflush(c->out.file) || ferror(c->out.file))
+		fprintf(stderr, "uroce %s: %s: %s\n", c->command, c->options.file, strerror(errno));
+	if (c->out.file != stdout)
+		fclose(c->out.file);
+}
+
+/* The next file of a ring of files, if this one is long enough. */
+static void turn_file(struct collector *c)
+{
+	char old[PATH_MAX];
+
+	if (!c->options.file_size || c->out.bytes < (uint64_t)c->options.file_size << 20)
+		return;
+	end_file(c);
+	c->file_number++;
+	if (c->options.files && c->file_number >= c->options.files) {
+		file_name(c, c->file_number - c->options.files, old, sizeof(old));
+		unlink(old);
+	}
+	if (!open_file(c))
+		exit(EXIT_FAILURE);
+}
+
+/* ---- interfaces ---- */
+
+static void address_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
+{
+	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+	bool is_v4 = !memcmp(gid, v4, sizeof(v4));
+
+	inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
+}
+
+/* The interface that has the address, or in another network namespace the address itself. */
+static void interface_name(const uint8_t gid[16], char *out, size_t room)
+{
+	char text[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
+	struct ifaddrs *all = NULL;
+
+	address_text(gid, text);
+	snprintf(out, room, "%s", text);
+	getifaddrs(&all);
+	for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+		int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+		const void *at = family == AF_INET ? (void *)&((struct sockaddr_in *)i->ifa_addr)->sin_addr
+						   : (void *)&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr;
+
+		if ((family == AF_INET || family == AF_INET6) && inet_ntop(family, at, other, sizeof(other)) &&
+		    !strcmp(text, other))
+			snprintf(out, room, "%s", i->ifa_name);
+	}
+	freeifaddrs(all);
+}
+
+/* The number of the interface of the address, in this file. */
+static uint32_t interface_of(struct collector *c, const uint8_t gid[16])
+{
+	char name[sizeof(c->interfaces->name)];
+	uint32_t n = 0;
+
+	interface_name(gid, name, sizeof(name));
+	while (n < c->interface_count && strcmp(c->interfaces[n].name, name))
+		n++;
+	if (n == c->interface_count) {
+		c->interfaces = room_for(c->interfaces, c->interface_count, sizeof(*c->interfaces));
+		c->interfaces[n] = (struct interface){0};
+		snprintf(c->interfaces[n].name, sizeof(c->interfaces[n].name), "%s", name);
+		snprintf(c->interfaces[n].description, sizeof(c->interfaces[n].description),
+			 "RoCEv2 device of uroce on %s", name);
+		c->interface_count++;
+	}
+	while (c->interfaces_told <= n) {
+		const struct interface *i = &c->interfaces[c->interfaces_told++];
+
+		pcapng_interface(&c->out, i->name, i->description, c->options.snap);
+	}
+	return n;
+}
+
+/* ---- packets ---- */
+
+static struct request *request_at(const struct member *m, uint32_t qpn, uint32_t wqe)
+{
+	return &m->requests[(qpn * 0x9e3779b1u + wqe) % KNOWN];
+}
+
+static struct built *built_at(const struct member *m, uint32_t dest_qpn, uint32_t psn, uint32_t opcode)
+{
+	return &m->builds[(dest_qpn * 0x9e3779b1u + psn * 31 + opcode) % KNOWN];
+}
+
+static void take_event(struct member *m, const struct capture_event *e)
+{
+	const uint64_t *a = e->arg; /* in the order of trace.def */
+
+	if (e->point == TRACE_post_send)
+		*request_at(m, (uint32_t)a[0], (uint32_t)a[1]) =
+			(struct request){(uint32_t)a[0], (uint32_t)a[1], (uint32_t)a[3], (uint32_t)a[4], a[2]};
+	else if (e->point == TRACE_build && opcode_info[a[3] & 0xff].flags & IS_REQUEST)
+		*built_at(m, (uint32_t)a[1], (uint32_t)a[2], (uint32_t)a[3]) =
+			(struct built){(uint32_t)a[1], (uint32_t)a[2], (uint32_t)a[3], (uint32_t)a[0], (uint32_t)a[5]};
+}
+
+/* One record on its way to the file. */
+struct passage {
+	struct collector *c;
+	struct member *m;
+	const struct capture_record *record;
+	const struct capture_path *path;
+	uint32_t qpn, wqe; /* if `known` */
+	bool known;
+};
+
+static bool is_wanted(const struct passage *p, const struct packet *packet)
+{
+	const struct collect_options *o = &p->c->options;
+
+	if (o->address && memcmp(p->path->from, p->c->address, 16) && memcmp(p->path->to, p->c->address, 16))
+		return false;
+	return o->qpn < 0 || packet->dest_qpn == o->qpn || p->path->qpn == o->qpn || (p->known && p->qpn == o->qpn);
+}
+
+static const char *const link_text[] = {[CAPTURE_UDP] = "by UDP",
+					[CAPTURE_RING] = "by shared memory",
+					[CAPTURE_MEMORY] = "one-sided: no packet was sent"};
+
+static void make_comment(const struct passage *p, const struct expanded *e, char *out, size_t room)
+{
+	const struct capture_hello *h = &p->m->hello;
+	const struct request *r = p->known ? request_at(p->m, p->qpn, p->wqe) : NULL;
+	int n = snprintf(out, room, "%.15s (process %u)", h->program, h->pid);
+
+	if (p->known || p->path->qpn)
+		n += snprintf(out + n, room - n, ", QP 0x%06x", p->known ? p->qpn : p->path->qpn);
+	if (r && r->qpn == p->qpn && r->wqe == p->wqe)
+		n += snprintf(out + n, room - n, ", %s of %u bytes, wr_id 0x%llx, work request %u",
+			      operation_name(r->opcode), r->length, (unsigned long long)r->wr_id, r->wqe);
+	n += snprintf(out + n, room - n, ", %s", link_text[p->record->link]);
+	if (e->of > 1)
+		snprintf(out + n, room - n, ", packet %u of %u", e->number, e->of);
+}
+
+static void write_expanded(void *arg, const struct expanded *e)
+{
+	struct passage *p = arg;
+	struct collector *c = p->c;
+	struct capture_path path = *p->path;
+	uint8_t headers[PACKET_HEADERS];
+	uint32_t interface, bytes;
+	char comment[320];
+
+	if (!is_wanted(p, e->packet))
+		return;
+	if (e->inbound && !p->record->inbound) { /* the answer to a one-sided operation */
+		memcpy(path.from, p->path->to, 16);
+		memcpy(path.to, p->path->from, 16);
+	}
+	bytes = (uint32_t)packet_encode(e->packet, headers);
+	frame_build(&c->frame, &path, headers, bytes, e->payload, e->captured, e->packet->length);
+	make_comment(p, e, comment, sizeof(comment));
+	interface = interface_of(c, e->inbound ? path.to : path.from);
+	if (c->options.snap)
+		c->frame.captured = min_of(c->frame.captured, c->options.snap);
+	pcapng_packet(&c->out, interface, p->record->time, e->inbound, c->frame.bytes, c->frame.captured,
+		      c->frame.length, comment);
+	c->last_time = p->record->time;
+	c->interfaces[interface].packets++;
+	c->packets++;
+}
+
+static void take_packet(struct collector *c, struct member *m, const struct capture_packet *r)
+{
+	struct passage p = {.c = c, .m = m, .record = &r->record, .path = &r->path};
+	const uint8_t *bth = (const uint8_t *)(r + 1);
+	const struct built *b;
+
+	if (r->record.bytes < sizeof(*r) + 12)
+		return;
+	if (!r->record.inbound) {
+		b = built_at(m, (uint32_t)bth[5] << 16 | bth[6] << 8 | bth[7],
+			     (uint32_t)bth[9] << 16 | bth[10] << 8 | bth[11], bth[0]);
+		p.known = b->dest_qpn == ((uint32_t)bth[5] << 16 | bth[6] << 8 | bth[7]) &&
+			  b->psn == ((uint32_t)bth[9] << 16 | bth[10] << 8 | bth[11]) && b->opcode == bth[0] && b->qpn;
+		p.qpn = b->qpn;
+		p.wqe = b->wqe;
+	}
+	expand_packet(r, write_expanded, &p);
+}
+
+static void take_onesided(struct collector *c, struct member *m, const struct capture_onesided *r)
+{
+	struct passage p = {.c = c, .m = m, .record = &r->record, .path = &r->path, .known = true};
+
+	if (r->record.bytes < sizeof(*r))
+		return;
+	p.qpn = r->path.qpn;
+	p.wqe = r->wqe;
+	expand_onesided(r, write_expanded, &p);
+}
+
+/* Reads what is there. */
+static void drain_member(struct collector *c, struct member *m)
+{
+	/* acquire pairs with capture_commit() */
+	uint64_t written = atomic_load_explicit(&m->ring->written, memory_order_acquire);
+
+	while (m->read < written) {
+		uint32_t at = m->read & (m->bytes - 1);
+		const struct capture_record *r = (const void *)((const char *)m->ring + CAPTURE_PAGE + at);
+		uint32_t bytes = *(const volatile uint32_t *)&r->bytes;
+
+		if (bytes < sizeof(*r) || bytes > m->bytes - at || bytes % 16) {
+			m->read = written; /* a broken process */
+			break;
+		}
+		if (r->kind == CAPTURE_EVENT && bytes >= sizeof(struct capture_event))
+			take_event(m, (const void *)r);
+		else if (r->kind == CAPTURE_PACKET)
+			take_packet(c, m, (const void *)r);
+		else if (r->kind == CAPTURE_ONESIDED)
+			take_onesided(c, m, (const void *)r);
+		m->read += bytes;
+		/* release pairs with ring_has(): it may be written to again */
+		atomic_store_explicit(&m->ring->read, m->read, memory_order_release);
+		turn_file(c);
+	}
+	m->dropped = atomic_load_explicit(&m->ring->dropped, memory_order_relaxed);
+}
+
+/* ---- processes ---- */
+
+/* The hello and its two descriptors. */
+static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+	struct iovec iov = {hello, sizeof(*hello)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	const struct cmsghdr *c;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid() ||
+	    recvmsg(fd, &m, MSG_CMSG_CLOEXEC) != sizeof(*hello))
+		return false;
+	c = CMSG_FIRSTHDR(&m);
+	if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
+		return false;
+	memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+	hello->program[sizeof(hello->program) - 1] = 0;
+	hello->pid = (uint32_t)peer.pid;
+	return hello->magic == CAPTURE_MAGIC && memfd_is_fixed(fds[0], hello->bytes);
+}
+
+static bool map_ring(struct member *m, int memory)
+{
+	m->ring = mmap(NULL, m->hello.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	close(memory);
+	if (m->ring == MAP_FAILED)
+		return false;
+	m->bytes = m->hello.bytes - CAPTURE_PAGE;
+	return m->ring->magic == CAPTURE_MAGIC && m->ring->bytes == m->bytes && !(m->bytes & (m->bytes - 1));
+}
+
+static void accept_member(struct collector *c)
+{
+	struct member m = {.fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC)};
+	int fds[2] = {-1, -1};
+
+	if (m.fd < 0)
+		return;
+	if (!take_hello(m.fd, &m.hello, fds) || !map_ring(&m, fds[0])) {
+		close(m.fd);
+		return;
+	}
+	m.bell = fds[1];
+	m.requests = grow(NULL, KNOWN, sizeof(*m.requests));
+	m.builds = grow(NULL, KNOWN, sizeof(*m.builds));
+	memset(m.requests, 0, KNOWN * sizeof(*m.requests));
+	memset(m.builds, 0, KNOWN * sizeof(*m.builds));
+	atomic_store_explicit(&m.ring->payload, c->options.snap ?: UINT32_MAX, memory_order_relaxed);
+	c->members = room_for(c->members, c->count, sizeof(*c->members));
+	c->members[c->count++] = m;
+	c->joined++;
+	if (send(m.fd, "", 1, MSG_NOSIGNAL) < 0)
+		return; /* it has ended: poll() tells */
+}
+
+static void remove_member(struct collector *c, uint32_t i)
+{
+	struct member *m = &c->members[i];
+
+	drain_member(c, m);
+	c->dropped += m->dropped;
+	munmap(m->ring, m->hello.bytes);
+	close(m->fd);
+	close(m->bell);
+	free(m->requests);
+	free(m->builds);
+	*m = c->members[--c->count];
+}
+
+/* Nothing comes without a ring of the bell from here on. */
+static void prepare_sleep(struct collector *c)
+{
+	for (uint32_t i = 0; i < c->count; i++) {
+		atomic_store_explicit(&c->members[i].ring->sleeps, 1, memory_order_seq_cst);
+		drain_member(c, &c->members[i]); /* pairs with capture_commit() */
+	}
+	fflush(c->out.file);
+}
+
+static void await_something(struct collector *c, struct pollfd *p)
+{
+	p[0] = (struct pollfd){.fd = c->listener, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = c->signals, .events = POLLIN};
+	for (uint32_t i = 0; i < c->count; i++) {
+		p[2 + 2 * i] = (struct pollfd){.fd = c->members[i].bell, .events = POLLIN};
+		p[3 + 2 * i] = (struct pollfd){.fd = c->members[i].fd, .events = POLLIN};
+	}
+	while (poll(p, 2 + 2 * c->count, -1) < 0 && errno == EINTR)
+		;
+}
+
+/* True: the end was asked for. */
+static bool heed_signal(struct collector *c, pid_t child, int *status)
+{
+	struct signalfd_siginfo s;
+
+	if (read(c->signals, &s, sizeof(s)) != sizeof(s))
+		return false;
+	if (s.ssi_signo == SIGCHLD)
+		return child && waitpid(child, status, WNOHANG) == child;
+	if (!child)
+		return true;
+	if (s.ssi_signo == SIGTERM) /* a terminal sends SIGINT to both */
+		kill(child, SIGTERM);
+	return false; /* its end is awaited */
+}
+
+int collect_run(struct collector *c, pid_t child)
+{
+	struct pollfd *p = NULL;
+	int status = 0;
+	bool ends = false;
+
+	while (!ends && (child || !c->joined || c->count)) {
+		uint32_t count = c->count;
+		uint64_t rings;
+
+		prepare_sleep(c);
+		p = grow(p, 2 + 2 * count, sizeof(*p));
+		await_something(c, p);
+		for (uint32_t i = count; i-- > 0;) {
+			if (p[2 + 2 * i].revents && read(c->members[i].bell, &rings, sizeof(rings)) < 0)
+				p[3 + 2 * i].revents = POLLHUP;
+			drain_member(c, &c->members[i]);
+			if (p[3 + 2 * i].revents)
+				remove_member(c, i);
+		}
+		if (p[1].revents)
+			ends = heed_signal(c, child, &status);
+		if (p[0].revents)
+			accept_member(c);
+	}
+	free(p);
+	while (c->count)
+		remove_member(c, c->count - 1);
+	return status;
+}
+
+/* ---- */
+
+static bool listen_to(struct collector *c)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	uint64_t random;
+	sigset_t set;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return false;
+	snprintf(c->name, sizeof(c->name), "uroce/collector/%d/%016llx", (int)getpid(), (unsigned long long)random);
+	memcpy(address.sun_path + 1, c->name, strlen(c->name));
+	c->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return c->listener >= 0 && c->signals >= 0 &&
+	       !bind(c->listener, (struct sockaddr *)&address,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(c->name))) &&
+	       !listen(c->listener, 64);
+}
+
+static bool read_address(const char *text, uint8_t gid[16])
+{
+	memset(gid, 0, 10);
+	memset(gid + 10, 0xff, 2);
+	return inet_pton(AF_INET, text, gid + 12) == 1 || inet_pton(AF_INET6, text, gid) == 1;
+}
+
+struct collector *collect_open(const struct collect_options *o, const char *name)
+{
+	struct collector *c = grow(NULL, 1, sizeof(*c));
+
+	memset(c, 0, sizeof(*c));
+	c->options = *o;
+	c->command = name;
+	icrc_init();
+	if (o->address && !read_address(o->address, c->address)) {
+		fprintf(stderr, "uroce %s: '%s' is no IP address\n", name, o->address);
+		return NULL;
+	}
+	if (!open_file(c))
+		return NULL;
+	if (!listen_to(c)) {
+		fprintf(stderr, "uroce %s: cannot listen for processes: %s\n", name, strerror(errno));
+		return NULL;
+	}
+	return c;
+}
+
+const char *collect_name(const struct collector *c)
+{
+	return c->name;
+}
+
+void collect_close(struct collector *c)
+{
+	end_file(c);
+	fprintf(stderr, "uroce %s: %llu packets of %u process%s captured", c->command, (unsigned long long)c->packets,
+		c->joined, c->joined == 1 ? "" : "es");
+	if (c->dropped)
+		fprintf(stderr, ", %llu dropped: the file is slower than they are (try --snap 128)",
+			(unsigned long long)c->dropped);
+	fputc('\n', stderr);
+	close(c->listener);
+	close(c->signals);
+	free(c->members);
+	free(c->interfaces);
+	free(c);
+}

@@ -25,12 +25,28 @@ int memfd_new(const char *name, unsigned flags)
 	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-int memfd_of_size(const char *name, unsigned flags, uint64_t bytes)
+static bool may_be_as_long(uint64_t bytes)
 {
 	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= bytes;
+}
+
+int memfd_fill(int fd, const void *from, uint64_t bytes)
+{
+	ssize_t n;
+
+	if (!may_be_as_long(bytes))
+		return -EFBIG;
+	n = pwrite(fd, from, bytes, 0);
+	return n < 0 ? -errno : n == (ssize_t)bytes ? 0 : -ENOSPC;
+}
+
+int memfd_of_size(const char *name, unsigned flags, uint64_t bytes)
+{
 	int fd, err;
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < bytes)
+	if (!may_be_as_long(bytes))
 		return -EFBIG;
 	fd = high_fd(memfd_new(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
 	if (fd < 0)

@@ -15,6 +15,9 @@ int memfd_new(const char *name, unsigned flags);
  * (RLIMIT_FSIZE), since exceeding the limit would end the program by a signal. */
 int memfd_of_size(const char *name, unsigned flags, uint64_t bytes);
 
+/* Writes the first `bytes` bytes of a memfd. 0 or -errno, as memfd_of_size(). */
+int memfd_fill(int fd, const void *from, uint64_t bytes);
+
 /* Seals the memfd: from now on only existing mappings can write to it. 0 or -errno. */
 int memfd_end_writes(int fd);
 

@@ -179,7 +179,7 @@ static int open_named(const struct face *f, const char *kind, _Atomic bool *open
 
 static int face_open_file(const struct face *f, unsigned memfd_flags)
 {
-	int fd;
+	int fd, err;
 
 	if (f->node.error)
 		return face_fail(f->node.error); /* open() cannot let read() fail later */
@@ -187,9 +187,10 @@ static int face_open_file(const struct face *f, unsigned memfd_flags)
 			     : memfd_new("uroce", memfd_flags | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
-	if (pwrite(fd, f->node.text, f->node.length, 0) != (ssize_t)f->node.length) {
+	err = memfd_fill(fd, f->node.text, f->node.length);
+	if (err) {
 		close(fd);
-		return face_fail(ENOMEM);
+		return face_fail(err == -EFBIG ? EFBIG : ENOMEM);
 	}
 	if (!f->node.changes)
 		fcntl(fd, F_ADD_SEALS,

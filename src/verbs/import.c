@@ -30,11 +30,13 @@ int context_label(struct context *c)
 		.device = c->device,
 		.pid = getpid(),
 	};
-	int fd = memfd_new("uroce context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_new("uroce context", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
 	if (fd < 0)
 		return -errno;
-	if (write(fd, &label, sizeof(label)) != sizeof(label) ||
+	err = memfd_fill(fd, &label, sizeof(label));
+	/* where no file may be that long the context has no label: ibv_import_device() cannot find it */
+	if ((err && err != -EFBIG) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 		close(fd);
 		return -ENOSPC;

@@ -36,6 +36,12 @@ static void a_limit_to_files_is_an_error_and_no_signal(void **state)
 	fd = memfd_of_size("test", 0, 65536);
 	assert_true(fd >= 0);
 	close(fd);
+	limit.rlim_cur = 4;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	fd = memfd_new("test", MFD_CLOEXEC);
+	assert_int_equal(memfd_fill(fd, "12345", 5), -EFBIG);
+	assert_int_equal(memfd_fill(fd, "1234", 4), 0);
+	close(fd);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 

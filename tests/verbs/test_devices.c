@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static bool own_namespace;
@@ -201,6 +202,21 @@ static void frames_to_an_address_have_a_mac_address(void **state)
 	}
 	assert_int_equal(ibv_close_device(other), 0);
 	assert_true(ip("link del uc1"));
+}
+
+/* ulimit -f 0: a signal would end the program. */
+static void a_device_opens_where_no_file_may_be_written(void **state)
+{
+	struct rlimit old, limit;
+	struct ibv_context *second;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	limit = (struct rlimit){0, old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	second = ibv_open_device(context->device);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_non_null(second);
+	assert_int_equal(ibv_close_device(second), 0);
 }
 
 static void no_device_is_an_empty_list(void **state)
@@ -472,6 +488,7 @@ int main(void)
 		cmocka_unit_test(sysfs_files_are_answered),
 		cmocka_unit_test(names_and_rates_convert),
 		cmocka_unit_test(what_is_not_built_says_so),
+		cmocka_unit_test(a_device_opens_where_no_file_may_be_written),
 		cmocka_unit_test(no_device_is_an_empty_list),
 		cmocka_unit_test(UROCE_DEVICES_says_which),
 		cmocka_unit_test(UROCE_GID_ORDER_says_in_which_order),

@@ -44,26 +44,25 @@ __attribute__((cold)) void transmit_capture(struct link *link, const struct link
 			  });
 }
 
-void transmit_capture_placed(const struct packet *p, const void *payload, const struct path *path)
+void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path)
 {
-	struct packet whole = *p;
+	const union ibv_gid *from = &path->sgid;
+	struct packet p;
 
-	if (!hook_is_on(HOOK_CAPTURE))
+	if (!hook_is_on(HOOK_CAPTURE) || record_get(record, bytes, &p, &from))
 		return;
-	/* what the fast path need not say to a ring: record_get_rest() */
-	whole.migrated = true;
-	whole.fecn = whole.congestion = false;
-	whole.pkey = PKEY_DEFAULT;
-	capture_packet(&whole, &(struct capture_seen){
-				       .from = &path->sgid,
-				       .to = &path->dgid,
-				       .traffic_class = path->traffic_class,
-				       .hop_limit = path->hop_limit,
-				       .flow_label = path->flow_label,
-				       .link = CAPTURE_RING,
-				       .iov = &(struct iovec){(void *)payload, packet_carries(p)},
-				       .iovs = 1,
-			       });
+	if (p.brief)
+		record_get_rest(&p);
+	capture_packet(&p, &(struct capture_seen){
+				   .from = from,
+				   .to = &path->dgid,
+				   .traffic_class = path->traffic_class,
+				   .hop_limit = path->hop_limit,
+				   .flow_label = path->flow_label,
+				   .link = CAPTURE_RING,
+				   .iov = &(struct iovec){(void *)p.payload, packet_carries(&p)},
+				   .iovs = 1,
+			   });
 }
 
 uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count)

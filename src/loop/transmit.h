@@ -21,9 +21,8 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 
 /* Shows a packet that leaves to a capture. */
 void transmit_capture(struct link *link, const struct link_tx *tx);
-/* The same for one that is placed, with `header` bytes before its payload. */
-__attribute__((cold)) void transmit_capture_placed(const struct packet *p, const void *payload,
-						   const struct path *path);
+/* The same for one that is placed, from its record: its values are in registers. */
+__attribute__((cold)) void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path);
 
 /* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
  * and are lost: who has much to send asks for its capacity first. More than `count`: LINK_UNREADABLE (link.h). For the
@@ -36,11 +35,11 @@ static inline __attribute__((always_inline)) void transmit_placed(struct local_p
 								  const struct packet *p, uint32_t header,
 								  const struct path *path) REQUIRES(n->lock)
 {
+	record_put_fast(at, p, path->traffic_class, &path->sgid);
 	if (hooks_any()) {
 		transmit_note(p, BY_RING);
-		transmit_capture_placed(p, (const char *)at + header, path);
+		transmit_capture_record(at, header + packet_carries(p), path);
 	}
-	record_put_fast(at, p, path->traffic_class, &path->sgid);
 	ring_publish_at(&n->tx_ring, at, header + packet_carries(p));
 }
 

@@ -104,7 +104,9 @@ bool has_receive(struct qp *qp)
 	return any;
 }
 
-void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last)
+/* The receive in progress ends; inlined twice, so that a success has no test for failures. */
+static inline __attribute__((always_inline)) void push_received(struct qp *qp, enum ibv_wc_status status,
+								const struct packet *last)
 {
 	const struct opcode_info *info = &opcode_info[last->opcode];
 	struct responder *r = &qp->resp;
@@ -133,16 +135,33 @@ void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct pac
 		cqe.flags = IBV_WC_WITH_INV;
 		cqe.imm = last->inv_rkey;
 	}
+	if (status != IBV_WC_SUCCESS) {
+		cqe.failed = true;
+		cqe.imm = qp->cause;
+	}
 	r->has_recv = false;
 	push_receive(qp, &cqe);
 }
 
+void complete_receive(struct qp *qp, const struct packet *last)
+{
+	push_received(qp, IBV_WC_SUCCESS, last);
+}
+
+void fail_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last)
+{
+	push_received(qp, status, last);
+}
+
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
 {
+	cause_set(qp, CAUSE_MOVED);
 	push_receive(qp, &(struct cqe){
 				 .wr_id = wr_id,
 				 .qpn = qp->base.qp_num,
 				 .wqe = position,
+				 .imm = CAUSE_FLUSHED | qp->cause,
+				 .failed = true,
 				 .status = IBV_WC_WR_FLUSH_ERR,
 				 .opcode = IBV_WC_RECV,
 			 });

@@ -3,6 +3,7 @@
 #ifndef UROCE_ENGINE_INTERNAL_H
 #define UROCE_ENGINE_INTERNAL_H
 
+#include "base/cause.h"
 #include "base/trace.h"
 #include "engine/engine.h"
 #include "engine/faults.h"
@@ -52,6 +53,9 @@ static inline void engine_set_state(struct qp *qp, enum ibv_qp_state state)
 	engine_set_lane(qp);
 }
 
+/* post.c: whether the transport has that opcode. */
+bool post_has_opcode(const struct qp *qp, enum ibv_wr_opcode opcode);
+
 /* complete.c: work requests end. */
 /* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
@@ -66,7 +70,9 @@ void fail_as_completed(struct qp *qp, bool is_send);
 bool take_receive(struct qp *qp, const struct packet *first);
 /* Whether there is one, for other than XRC. */
 bool has_receive(struct qp *qp);
-void complete_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
+void complete_receive(struct qp *qp, const struct packet *last);
+/* With an error, for the cause that the QP has been given: cause_set(). */
+void fail_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
 /* The one place where completions are written. `poller`: see cq_push(); `reclaimed`: of the queue whose slot it frees,
  * needed with a poller only. A CQE that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the
@@ -109,6 +115,17 @@ void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 bool pick_up(struct qp *qp, struct wqe *w);
 /* A WRITE has succeeded: what that tells of the peer's memory. */
 void requester_proved(struct qp *qp, const struct wqe *w);
+/* cause.c: why something failed, told once per cause and put into completions. `cause`: of the QP; the first counts. */
+void cause_set(struct qp *qp, enum cause cause);
+/* complete() of a WQE with an error. */
+void complete_failed(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status);
+const char *state_text(enum ibv_qp_state state);
+/* A request could not be posted. */
+void cause_post(const struct qp *qp, const struct ibv_send_wr *wr, int error);
+/* This QP takes no receives; returns EINVAL. */
+int cause_post_receive(const struct qp *qp);
+/* The receive in progress cannot take what came. */
+void cause_receive(struct qp *qp);
 /* complete_head(), inline. */
 static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, struct wqe *w, enum ibv_wc_status status,
 							       struct cq_poller *poller)
@@ -121,14 +138,15 @@ static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, st
 	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE) && status == IBV_WC_SUCCESS)
 		requester_proved(qp, w);
 	qp->req.acked = 0;
-	if (status != IBV_WC_SUCCESS || qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
+	if (unlikely(status != IBV_WC_SUCCESS))
+		complete_failed(qp, w, position, status);
+	else if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
 		complete(qp, qp->send_cq, poller, &qp->sq.reclaimed,
 			 (struct cqe){
 				 .wr_id = w->wr_id,
 				 .qpn = qp->base.qp_num,
 				 .byte_len = w->length,
 				 .wqe = position,
-				 .status = status,
 				 .opcode = opcode_when_complete[w->opcode],
 			 });
 }
@@ -245,6 +263,12 @@ static inline uint32_t packets_of(uint32_t mtu, uint32_t length)
 {
 	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
 }
+/* A request was refused with a verdict that fails the QP. */
+void cause_refusal(struct qp *qp, const struct packet *p, enum verdict verdict);
+/* The same of UC and UD: the message is dropped without a word to the peer, so only a message tells of it. */
+void cause_drop(struct qp *qp, const struct packet *p, enum verdict verdict);
+/* An access of the peer was refused: a READ that had begun, by its key. */
+void cause_access(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access);
 enum verdict check_sequence(const struct qp *qp, const struct packet *p);
 enum verdict check_operation(struct qp *qp, const struct packet *p);
 enum verdict check_receive(struct qp *qp, const struct packet *p);

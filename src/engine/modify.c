@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The QP state machine: which transition takes which attributes (IBTA 11.2.5.2, table 91; ibv_modify_qp(3)). */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/trace.h"
@@ -8,6 +10,7 @@
 #include "object/show.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
+#define MASK_TEXT    400
 #define ANY_ALT	     (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 #define NOT_FOR       \
 	{             \
@@ -166,18 +169,62 @@ static bool is_unsupported(const struct ibv_qp_attr *a, int mask)
 	       (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED);
 }
 
+/* The names of attributes. */
+static const char *mask_text(int mask, char text[MASK_TEXT])
+{
+	static const char *const names[] = {
+		"STATE",
+		"CUR_STATE",
+		"EN_SQD_ASYNC_NOTIFY",
+		"ACCESS_FLAGS",
+		"PKEY_INDEX",
+		"PORT",
+		"QKEY",
+		"AV",
+		"PATH_MTU",
+		"TIMEOUT",
+		"RETRY_CNT",
+		"RNR_RETRY",
+		"RQ_PSN",
+		"MAX_QP_RD_ATOMIC",
+		"ALT_PATH",
+		"MIN_RNR_TIMER",
+		"SQ_PSN",
+		"MAX_DEST_RD_ATOMIC",
+		"PATH_MIG_STATE",
+		"CAP",
+		"DEST_QPN",
+	};
+	size_t at = 0;
+
+	*text = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names) && at < MASK_TEXT; i++)
+		if (mask & 1 << i)
+			at += (size_t)snprintf(text + at, MASK_TEXT - at, "%sIBV_QP_%s", at ? ", " : "", names[i]);
+	return text;
+}
+
 static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, const struct ibv_qp_attr *a,
 		      int mask)
 {
 	struct masks m = find_masks(qp, from, to);
 	int given = mask & ~IBV_QP_STATE;
+	char text[MASK_TEXT];
 
-	if ((given & m.required) != m.required || (given & ~(m.required | m.optional)))
-		return -EINVAL;
+	if (m.required == -1)
+		return because(CAUSE_MODIFY_TRANSITION, -EINVAL, "QP 0x%x cannot go from %s to %s", qp->base.qp_num,
+			       state_text(from), state_text(to));
+	if ((given & m.required) != m.required)
+		return because(CAUSE_MODIFY_MISSING, -EINVAL, "QP 0x%x, from %s to %s: attr_mask lacks %s",
+			       qp->base.qp_num, state_text(from), state_text(to), mask_text(m.required & ~given, text));
+	if (given & ~(m.required | m.optional))
+		return because(CAUSE_MODIFY_EXTRA, -EINVAL, "QP 0x%x, from %s to %s: attr_mask may not have %s",
+			       qp->base.qp_num, state_text(from), state_text(to),
+			       mask_text(given & ~(m.required | m.optional), text));
 	return is_unsupported(a, mask) ? -EOPNOTSUPP : 0;
 }
 
-static int check_values(const struct ibv_qp_attr *a, int mask)
+static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	/* the last ones mean nothing for a QP, but programs pass the flags of their memory regions, or all flags */
 	const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -186,23 +233,26 @@ static int check_values(const struct ibv_qp_attr *a, int mask)
 	const struct {
 		int bit;
 		bool wrong;
+		uint64_t value;
 	} rows[] = {
-		{IBV_QP_ACCESS_FLAGS, a->qp_access_flags & ~access},
-		{IBV_QP_PKEY_INDEX, a->pkey_index != 0},
-		{IBV_QP_PORT, a->port_num != 1},
-		{IBV_QP_PATH_MTU, a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096},
-		{IBV_QP_TIMEOUT, a->timeout > 31},
-		{IBV_QP_RETRY_CNT, a->retry_cnt > 7},
-		{IBV_QP_RNR_RETRY, a->rnr_retry > 7},
-		{IBV_QP_MAX_QP_RD_ATOMIC, a->max_rd_atomic > HCA_MAX_RD_ATOMIC},
-		{IBV_QP_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic > HCA_MAX_RD_ATOMIC},
-		{IBV_QP_MIN_RNR_TIMER, a->min_rnr_timer > 31},
-		{IBV_QP_DEST_QPN, a->dest_qp_num > QPN_MASK},
+		{IBV_QP_ACCESS_FLAGS, a->qp_access_flags & ~access, a->qp_access_flags},
+		{IBV_QP_PKEY_INDEX, a->pkey_index != 0, a->pkey_index},
+		{IBV_QP_PORT, a->port_num != 1, a->port_num},
+		{IBV_QP_PATH_MTU, a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096, a->path_mtu},
+		{IBV_QP_TIMEOUT, a->timeout > 31, a->timeout},
+		{IBV_QP_RETRY_CNT, a->retry_cnt > 7, a->retry_cnt},
+		{IBV_QP_RNR_RETRY, a->rnr_retry > 7, a->rnr_retry},
+		{IBV_QP_MAX_QP_RD_ATOMIC, a->max_rd_atomic > HCA_MAX_RD_ATOMIC, a->max_rd_atomic},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic > HCA_MAX_RD_ATOMIC, a->max_dest_rd_atomic},
+		{IBV_QP_MIN_RNR_TIMER, a->min_rnr_timer > 31, a->min_rnr_timer},
+		{IBV_QP_DEST_QPN, a->dest_qp_num > QPN_MASK, a->dest_qp_num},
 	};
+	char text[MASK_TEXT];
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if ((mask & rows[i].bit) && rows[i].wrong)
-			return -EINVAL;
+			return because(CAUSE_MODIFY_VALUE, -EINVAL, "QP 0x%x: %s cannot be %" PRIu64, qp->base.qp_num,
+				       mask_text(rows[i].bit, text), rows[i].value);
 	return 0;
 }
 
@@ -263,6 +313,7 @@ static void reset(struct qp *qp)
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
 	qp->mtu = 0;
+	qp->cause = CAUSE_NONE;
 	if (qp->xrc) {
 		qp->xrc->delegation = (struct xrc_delegation){0};
 		qp->xrc->is_passed_on = false;
@@ -300,6 +351,7 @@ static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state
 			flow_expect(qp);
 		return is_reliable(qp) ? responder_start(qp, qp->attr.max_dest_rd_atomic) : 0;
 	case IBV_QPS_RTS:
+		qp->cause = CAUSE_NONE; /* SQE is over */
 		if (from != IBV_QPS_RTR)
 			break;
 		start_requester(qp);
@@ -338,8 +390,9 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	(void)now;
 	mask = heeded(qp, mask);
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
-		return -EINVAL;
-	err = check_mask(qp, from, to, attr, mask) ?: check_values(attr, mask);
+		return because(CAUSE_MODIFY_CURRENT, -EINVAL, "QP 0x%x is in %s, not in %s as cur_qp_state says",
+			       qp->base.qp_num, state_text(from), state_text(attr->cur_qp_state));
+	err = check_mask(qp, from, to, attr, mask) ?: check_values(qp, attr, mask);
 	if (err)
 		return err;
 	if (to == IBV_QPS_ERR) {

@@ -60,6 +60,11 @@ static enum wr_kind post_kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
 	return (unsigned)opcode < KINDS ? kind[opcode] : WR_NONE;
 }
 
+bool post_has_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
+{
+	return post_kind_of(qp, opcode) != WR_NONE;
+}
+
 /* Copies inline data behind the WQE. Returns their length, or more than max_inline if they do not fit. */
 static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
 {
@@ -232,8 +237,10 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 
 	for (; wr && !err; wr = wr->next) {
 		err = may_post ? engine_post_one(qp, wr) : EINVAL;
-		if (err)
+		if (err) {
 			*bad = wr;
+			cause_post(qp, wr, err);
+		}
 	}
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		flush_sends(qp);
@@ -247,7 +254,7 @@ static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_rec
 
 	if ((qp->state == IBV_QPS_RESET || qp->srq || qp->transport == TRANSPORT_XRC) && wr) {
 		*bad = wr;
-		return EINVAL;
+		return cause_post_receive(qp);
 	}
 	err = rq_post(&qp->rq, qp->base.qp_num, wr, bad);
 	if (qp->state == IBV_QPS_ERR)

@@ -19,9 +19,10 @@ bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uin
 	r->received = length;
 	if (sge_scatter(qp->hca, receive_pd(qp), r->recv->sge, r->recv->num_sge, 0, frame, length)) {
 		trace(execute, qp->base.qp_num, 0, p.opcode, 0, length, 0);
-		complete_receive(qp, IBV_WC_SUCCESS, &p);
+		complete_receive(qp, &p);
 	} else {
-		complete_receive(qp, IBV_WC_LOC_PROT_ERR, &p);
+		cause_receive(qp);
+		fail_receive(qp, IBV_WC_LOC_PROT_ERR, &p);
 		enter_error(qp);
 	}
 	settle_overrun(qp);

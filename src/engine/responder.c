@@ -414,7 +414,7 @@ void message_advance(struct qp *qp, const struct packet *p)
 
 	qp->resp.inbound = flags & IS_LAST ? INBOUND_NONE : flags & IS_SEND ? INBOUND_SEND : INBOUND_WRITE;
 	if ((flags & IS_LAST) && ((flags & IS_SEND) || ((flags & IS_WRITE) && (flags & HAS_IMM))))
-		complete_receive(qp, IBV_WC_SUCCESS, p);
+		complete_receive(qp, p);
 }
 
 /* Moves the state past the packet. */
@@ -512,8 +512,9 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 		r->nak = outcome[verdict].nak;
 	if (!outcome[verdict].fatal)
 		return;
+	cause_refusal(qp, p, verdict);
 	if (r->has_recv)
-		complete_receive(qp, outcome[verdict].status, p);
+		fail_receive(qp, outcome[verdict].status, p);
 	/* a failed QP receives no NAK, and would flush the wrong request like the ones after it */
 	if (r->nak && asks_itself(qp)) {
 		completer_receive(qp, &(struct packet){.opcode = OP_ACKNOWLEDGE, .psn = r->nak_psn, .syndrome = r->nak},
@@ -587,6 +588,11 @@ static struct mr *read_region(struct qp *qp, const struct response *s, uint32_t 
 
 void responder_unreadable(struct qp *qp, psn_t psn)
 {
+	if (qp->resp.response_count) {
+		const struct response *s = response_at(&qp->resp, 0);
+
+		cause_access(qp, s->rkey, s->va, s->left, IBV_ACCESS_REMOTE_READ);
+	}
 	qp->resp.nak = NAK_REMOTE_ACCESS;
 	qp->resp.nak_psn = psn;
 	qp->resp.nak_sent = true;

@@ -6,6 +6,12 @@
 #include "engine/internal.h"
 #include "object/show.h"
 
+static void fail_overrun(struct qp *qp)
+{
+	cause_set(qp, CAUSE_CQ_OVERRUN);
+	fail_with_event(qp, IBV_EVENT_QP_FATAL);
+}
+
 /* IBTA 11.6.2.1 */
 void settle_overrun(struct qp *qp)
 {
@@ -13,7 +19,7 @@ void settle_overrun(struct qp *qp)
 		return;
 	qp->cq_lost = false;
 	if (qp->state != IBV_QPS_ERR && !faults_settle(qp))
-		fail_with_event(qp, IBV_EVENT_QP_FATAL);
+		fail_overrun(qp);
 }
 
 void settle_drain(struct qp *qp)

@@ -16,9 +16,12 @@ static void uc_refuse(struct qp *qp, const struct packet *p, enum verdict verdic
 	uc_abandon(qp);
 	if (verdict == NOT_READY)
 		hca_count(HCA_NO_RECEIVE);
-	if (verdict != BAD_RECEIVE)
+	if (verdict != BAD_RECEIVE) {
+		cause_drop(qp, p, verdict);
 		return;
-	complete_receive(qp, IBV_WC_LOC_PROT_ERR, p);
+	}
+	cause_receive(qp);
+	fail_receive(qp, IBV_WC_LOC_PROT_ERR, p);
 	enter_error(qp);
 }
 

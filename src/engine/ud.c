@@ -49,14 +49,17 @@ void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from
 	qp->resp.credit = flow_credit(qp, p->src_qpn, from);
 	verdict = check_qkey(qp, p) ?: check_receive(qp, p) ?: check_room(qp, p) ?: ud_store(qp, p, from);
 	if (verdict == ACCEPT) {
-		complete_receive(qp, IBV_WC_SUCCESS, p);
+		complete_receive(qp, p);
 		return;
 	}
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
 	if (verdict == NOT_READY)
 		hca_count(HCA_NO_RECEIVE);
-	if (verdict != BAD_RECEIVE)
+	if (verdict != BAD_RECEIVE) {
+		cause_drop(qp, p, verdict);
 		return;
-	complete_receive(qp, IBV_WC_LOC_PROT_ERR, p);
+	}
+	cause_receive(qp);
+	fail_receive(qp, IBV_WC_LOC_PROT_ERR, p);
 	enter_error(qp);
 }

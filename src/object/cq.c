@@ -108,17 +108,27 @@ static void reclaim(struct cq *cq, const struct cqe *cqe)
 	_Atomic uint32_t *reclaimed;
 	struct qp *qp;
 
-	if (unlikely(cqe->keeps_slot)) /* the QP may be destroyed, or belong to another process */
-		return;
 	qp = pool_at_random(&cq->hca->qps, cqe->qpn & 0xffff);
 	reclaimed = cqe->opcode & IBV_WC_RECV ? &qp->rq.reclaimed : &qp->sq.reclaimed;
 	/* relaxed: a count; the lock of the queue guards the slots */
 	atomic_store_explicit(reclaimed, cqe->wqe + 1, memory_order_relaxed);
 }
 
+typedef void cqe_take(void *to, int i, const struct cqe *cqe);
+
+/* One test for both, as they are rare. */
+static __attribute__((noinline, cold)) void take_rare(struct cq *cq, const struct cqe *cqe, void *to, int i,
+						      cqe_take *take_cause)
+{
+	if (cqe->failed && take_cause)
+		take_cause(to, i, cqe);
+	if (!cqe->keeps_slot) /* else the QP may be destroyed, or belong to another process */
+		reclaim(cq, cqe);
+}
+
 /* Inlined with `take`, so that a CQE is copied once. */
-static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to,
-							  void (*take)(void *to, int i, const struct cqe *cqe))
+static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to, cqe_take *take,
+							  cqe_take *take_cause)
 {
 	uint32_t head, tail;
 	int n = 0;
@@ -131,7 +141,10 @@ static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max
 		const struct cqe *cqe = &cq->ring[head & cq->mask];
 
 		take(to, n, cqe);
-		reclaim(cq, cqe);
+		if (unlikely(cqe->keeps_slot || cqe->failed))
+			take_rare(cq, cqe, to, n, take_cause);
+		else
+			reclaim(cq, cqe);
 	}
 	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
 	lock_drop(&cq->lock);
@@ -145,7 +158,7 @@ static inline void take_cqe(void *to, int i, const struct cqe *cqe)
 
 int cq_poll(struct cq *cq, int max, struct cqe *out)
 {
-	return cq_drain(cq, max, out, take_cqe);
+	return cq_drain(cq, max, out, take_cqe, NULL);
 }
 
 static inline void take_wc(void *to, int i, const struct cqe *e)
@@ -154,9 +167,17 @@ static inline void take_wc(void *to, int i, const struct cqe *e)
 		e->flags, e->sl);
 }
 
+static void take_wc_cause(void *to, int i, const struct cqe *e)
+{
+	struct ibv_wc *wc = (struct ibv_wc *)to + i;
+
+	wc->vendor_err = e->imm;
+	wc->imm_data = 0;
+}
+
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
 {
-	return cq_drain(cq, max, out, take_wc);
+	return cq_drain(cq, max, out, take_wc, take_wc_cause);
 }
 
 /* True if completions wait in the CQ and the application has not been told of any since it polled the one before

@@ -19,7 +19,8 @@ struct cqe {
 	uint64_t wr_id;
 	uint32_t qpn;
 	uint32_t byte_len;
-	uint32_t imm;	 /* immediate data as on the wire, or the invalidated rkey; of raw frames, their flow's tag */
+	uint32_t imm;	 /* immediate data as on the wire, or the invalidated rkey; of raw frames, their flow's tag;
+			    if `failed`, the cause: base/cause.h */
 	uint32_t src_qp; /* UD */
 	uint32_t wqe;	 /* which work request of that queue: polling it frees the slot */
 	uint8_t status;	 /* enum ibv_wc_status */
@@ -29,6 +30,7 @@ struct cqe {
 		struct {
 			bool solicited : 1;
 			bool keeps_slot : 1; /* XRC: no slot of a queue of that QP is free now */
+			bool failed : 1;     /* the status is an error, with a cause */
 			uint8_t sl : 4;	     /* UD: enum grh_kind */
 		};
 		uint8_t marks; /* all of these */

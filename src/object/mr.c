@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "object/key_fault.h"
 #include "object/show.h"
 
 uint32_t mr_key(const struct mr *mr, uint8_t tag)
@@ -99,6 +100,7 @@ static int close_region(struct mr *mr)
 	lock_drop(&mr->hca->window_lock);
 	if (busy)
 		return -EBUSY;
+	key_gone(mr, mr->base.lkey);
 	mr_close(mr);
 	hide_region(mr);
 	return 0;

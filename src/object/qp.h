@@ -254,6 +254,7 @@ struct qp {
 	struct credit *credit; /* UC: one, UD: UD_CREDITS; else NULL */
 	bool sqd_notified;     /* SQ_DRAINED was reported for this SQD */
 	uint8_t failed;	       /* enum ibv_event_type that moved it to ERR */
+	uint16_t cause;	       /* enum cause of its first failure since RESET, for completions; 0: none */
 	uint32_t tick;	       /* for loop/: tick of its last send */
 	uint64_t sent_at;      /* for loop/: UC and UD: time of its last send, ns */
 	struct {	       /* what was posted since, when engine_backlog() was called last */

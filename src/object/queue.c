@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cause.h"
+
 static uint32_t queue_slots(uint32_t depth)
 {
 	uint32_t n = 1;
@@ -110,4 +112,17 @@ int rq_resize(struct rq *rq, uint32_t depth)
 	rq->mask = to.mask;
 	rq->depth = depth;
 	return 0;
+}
+
+void rq_refused(const struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr, int error)
+{
+	if (error == ENOMEM)
+		cause_say(CAUSE_RECEIVE_QUEUE_FULL,
+			  "QP 0x%x takes no receive: of %u, %u wait for a message, and the completions of %u were not "
+			  "polled",
+			  qpn, rq->depth, rq->tail - rq->head,
+			  rq->head - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed));
+	else
+		cause_say(CAUSE_RECEIVE_SGES, "QP 0x%x takes no receive of %d SGEs: at most %u", qpn, wr->num_sge,
+			  rq->max_sge);
 }

@@ -180,6 +180,9 @@ static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv
 	return 0;
 }
 
+/* Tells why: base/cause.h. */
+void rq_refused(const struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr, int error);
+
 /* Appends receives. 0, or a positive errno with *bad at the first that was not posted: ENOMEM (queue full), EINVAL (too
  * many SGEs). */
 static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr,
@@ -189,8 +192,10 @@ static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t
 
 	for (; wr && !err; wr = wr->next) {
 		err = rq_post_one(rq, qpn, wr);
-		if (err)
+		if (unlikely(err)) {
 			*bad = wr;
+			rq_refused(rq, qpn, wr, err);
+		}
 	}
 	return err;
 }

@@ -35,6 +35,11 @@ static const struct command commands[] = {
 	 "  exit status: 0, or 1 if there is no such device\n", link_command},
 	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
+	{"explain", "CODE | --list",
+	 "say what a cause means: vendor_err of a completion, \"(cause 0x...)\" of a message",
+	 "  -l, --list          the codes and names of all causes\n"
+	 "  exit status: 0, or 1 if there is no such code\n",
+	 explain_command},
 	{"pcap", "-w FILE [OPTION...] PID...", "capture the packets of processes that run, for Wireshark",
 	 "  -w, --write FILE    pcapng; -: standard output (uroce pcap -w - PID | wireshark -k -i -)\n"
 	 "  -s, --snap BYTES    of each packet's frame, no more than this (at least 110)\n"

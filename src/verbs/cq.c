@@ -7,12 +7,27 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/cause.h"
 #include "loop/loop.h"
 #include "verbs/channel.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 
 static _Atomic uint32_t cq_count;
+
+static int check_new_cq(const struct ibv_context *context, uint32_t cqe, const struct ibv_comp_channel *channel,
+			uint32_t comp_vector)
+{
+	if (cqe > (uint32_t)adapter()->attr.max_cqe)
+		return because(CAUSE_CREATE_LIMIT, EINVAL, "ibv_create_cq: cqe is %u, at most %d are possible", cqe,
+			       adapter()->attr.max_cqe);
+	if (comp_vector >= (uint32_t)context->num_comp_vectors)
+		return because(CAUSE_CREATE_LIMIT, EINVAL, "ibv_create_cq: comp_vector is %u, the device has %d",
+			       comp_vector, context->num_comp_vectors);
+	if (channel && channel->context != context)
+		return because(CAUSE_CREATE_OBJECT, EINVAL, "ibv_create_cq: the channel is of another context");
+	return 0;
+}
 
 struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, uint32_t comp_vector, struct pd *holder)
@@ -22,10 +37,9 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	struct cq_front *f;
 	int error;
 
-	if (cqe > (uint32_t)adapter()->attr.max_cqe)
-		return fail_null(EINVAL);
-	if (comp_vector >= (uint32_t)context->num_comp_vectors || (channel && channel->context != context))
-		return fail_null(EINVAL);
+	error = check_new_cq(context, cqe, channel, comp_vector);
+	if (error)
+		return fail_null(error);
 	/* relaxed: only the number counts */
 	if (atomic_fetch_add_explicit(&cq_count, 1, memory_order_relaxed) >= HCA_MAX_CQ) {
 		error = -ENOMEM;

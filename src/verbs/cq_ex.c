@@ -68,7 +68,7 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
 {
-	return 0;
+	return now(cq)->failed ? now(cq)->imm : 0; /* enum cause */
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *cq)

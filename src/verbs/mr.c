@@ -3,9 +3,11 @@
 #include "object/mr.h"
 #include "fault/inject.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/cause.h"
 #include "memory/fault.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
@@ -23,19 +25,30 @@ int mr_check_access(unsigned access)
 	bool remote_write = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
 	if (access & ~(unsigned)(ACCESS_REQUIRED_FLAGS | IBV_ACCESS_OPTIONAL_RANGE))
-		return EINVAL;
-	if (remote_write && !(access & IBV_ACCESS_LOCAL_WRITE))
-		return EINVAL; /* ibv_reg_mr(3) */
+		return because(CAUSE_REGISTER_ACCESS, EINVAL, "ibv_reg_mr: the access flags 0x%x are unknown",
+			       access & ~(unsigned)(ACCESS_REQUIRED_FLAGS | IBV_ACCESS_OPTIONAL_RANGE));
+	if (remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) /* ibv_reg_mr(3) */
+		return because(CAUSE_REGISTER_ACCESS, EINVAL, "ibv_reg_mr: the access flags 0x%x lack LOCAL_WRITE",
+			       access);
 	if ((access & IBV_ACCESS_ON_DEMAND) && !guarded_available())
 		return EOPNOTSUPP;
 	return 0;
+}
+
+static int unmapped(const struct mapping *m, uint64_t address, uint64_t end, bool writable)
+{
+	bool is_there = m->start <= address && m->end > address && m->readable;
+
+	return because(CAUSE_REGISTER_UNMAPPED, EFAULT,
+		       "ibv_reg_mr: of the memory up to 0x%" PRIx64 ", 0x%" PRIx64 " is %s", end, address,
+		       is_there && writable ? "not writable" : "not mapped");
 }
 
 /* Checks that every byte is mapped and readable, and writable if `writable`. */
 static int check_mapped(uint64_t address, uint64_t length, bool writable)
 {
 	uint64_t end = address + length;
-	struct mapping m;
+	struct mapping m = {0};
 	struct maps maps;
 	int error = 0;
 
@@ -43,7 +56,7 @@ static int check_mapped(uint64_t address, uint64_t length, bool writable)
 		return msync((void *)(address & ~4095ull), length + (address & 4095), MS_ASYNC) ? EFAULT : 0;
 	for (; address < end && !error; address = m.end)
 		if (maps_find(&maps, address, &m) || m.start > address || !m.readable || (writable && !m.writable))
-			error = EFAULT;
+			error = unmapped(&m, address, end, writable);
 	maps_close(&maps);
 	return error;
 }
@@ -64,9 +77,11 @@ struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, uns
 
 	fault_arm();
 	mr = mr_register(pd, memory, length, iova, access);
-
 	if (mr)
 		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
+	else
+		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %u regions, all it can",
+			  (unsigned)atomic_load_explicit(&pd->hca->regions, memory_order_relaxed));
 	return mr;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cause.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fault/inject.h"
@@ -41,13 +42,27 @@ static bool type_known(enum ibv_qp_type type)
 	return false;
 }
 
-static bool cap_allowed(const struct ibv_qp_cap *cap)
+/* 0 or EINVAL. */
+static int check_cap(const struct ibv_qp_cap *cap)
 {
 	const struct adapter *a = adapter();
 	uint32_t depth = (uint32_t)a->attr.max_qp_wr, sges = min_of((uint32_t)a->attr.max_sge, (uint32_t)HCA_MAX_SGE);
+	const struct {
+		const char *name;
+		uint32_t asked, most;
+	} rows[] = {
+		{"max_send_wr", cap->max_send_wr, depth},
+		{"max_recv_wr", cap->max_recv_wr, depth},
+		{"max_send_sge", cap->max_send_sge, sges},
+		{"max_recv_sge", cap->max_recv_sge, sges},
+		{"max_inline_data", cap->max_inline_data, a->inline_most},
+	};
 
-	return cap->max_send_wr <= depth && cap->max_recv_wr <= depth && cap->max_send_sge <= sges &&
-	       cap->max_recv_sge <= sges && cap->max_inline_data <= a->inline_most;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].asked > rows[i].most)
+			return because(CAUSE_CREATE_LIMIT, EINVAL, "ibv_create_qp: %s is %u, at most %u are possible",
+				       rows[i].name, rows[i].asked, rows[i].most);
+	return 0;
 }
 
 /* ibv_create_qp(3), ibv_create_qp_ex(3): attributes of a queue that the QP does not have are ignored. */
@@ -79,6 +94,12 @@ static void drop_unused(struct ibv_qp_init_attr_ex *a)
 		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
 }
 
+static int lacks(const char *what)
+{
+	return because(CAUSE_CREATE_OBJECT, EINVAL, "ibv_create_qp: the %s is NULL, destroyed or of another device",
+		       what);
+}
+
 /* Call after drop_unused(). */
 static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
@@ -92,14 +113,14 @@ static int check_init(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 	if (!sends && (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd || a->xrcd->context != c))
 		return EINVAL;
 	if (sends && (pd_check(a->pd) || a->pd->context != c))
-		return EINVAL;
+		return lacks("PD");
 	if (sends && !is_hash(a) && (cq_check(a->send_cq) || a->send_cq->context != c))
-		return EINVAL;
+		return lacks("send_cq");
 	if (receives && !is_hash(a) && (cq_check(a->recv_cq) || a->recv_cq->context != c))
-		return EINVAL;
+		return lacks("recv_cq");
 	if (a->srq && (srq_check(a->srq) || a->srq->context != c || ((struct srq *)a->srq)->xrcd))
-		return EINVAL;
-	return cap_allowed(&a->cap) ? 0 : EINVAL;
+		return lacks("SRQ");
+	return check_cap(&a->cap);
 }
 
 /* Sets up what only a raw packet QP has. 0 or errno; ibv_destroy_qp() undoes a partial setup. */
@@ -210,14 +231,25 @@ PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 /* Checks the port, the partition and the limits of the adapter, which the engine's tables do not know. */
 static int check_port(const struct ibv_qp_attr *a, int mask)
 {
-	if ((mask & IBV_QP_PORT) && a->port_num != PORT)
-		return EINVAL;
-	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
-		return EINVAL;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > adapter()->attr.max_qp_init_rd_atom)
-		return EINVAL;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > adapter()->attr.max_qp_rd_atom)
-		return EINVAL;
+	const struct ibv_device_attr *limit = &adapter()->attr;
+	const struct {
+		int bit;
+		const char *name;
+		bool wrong;
+		int value;
+	} rows[] = {
+		{IBV_QP_PORT, "port_num", a->port_num != PORT, a->port_num},
+		{IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index != 0, a->pkey_index},
+		{IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", a->max_rd_atomic > limit->max_qp_init_rd_atom,
+		 a->max_rd_atomic},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", a->max_dest_rd_atomic > limit->max_qp_rd_atom,
+		 a->max_dest_rd_atomic},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if ((mask & rows[i].bit) && rows[i].wrong)
+			return because(CAUSE_MODIFY_VALUE, EINVAL, "ibv_modify_qp: the device has no %s of %d",
+				       rows[i].name, rows[i].value);
 	return 0;
 }
 

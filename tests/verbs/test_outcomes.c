@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/cause.h"
+
 enum {
 	QKEY = 0x1234,
 	GRH = 40,
@@ -39,11 +41,12 @@ struct row {
 	enum ibv_wr_opcode opcode;
 	void (*prepare)(struct pair *p); /* before they are connected */
 	void (*spoil)(struct pair *p, struct work *w);
-	int status;		 /* of the request */
-	enum ibv_qp_state state; /* of its queue pair then */
-	int receive;		 /* of the receive that is posted at the other end */
-	enum ibv_qp_state other; /* of that queue pair */
-	int event;		 /* what is told of it; 0: nothing */
+	int status;		     /* of the request */
+	enum ibv_qp_state state;     /* of its queue pair then */
+	int receive;		     /* of the receive that is posted at the other end */
+	enum ibv_qp_state other;     /* of that queue pair */
+	int event;		     /* what is told of it; 0: nothing */
+	unsigned cause, other_cause; /* vendor_err of the request and of the receive; of a success 0 */
 };
 
 /* ---- mistakes ---- */
@@ -211,45 +214,66 @@ static const struct row rows[] = {
 	{"atomic", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, NULL, ALONE},
 
 	/* the responder's memory */
-	{"write, no such rkey", RC, IBV_WR_RDMA_WRITE, NULL, no_such_rkey, NO_ACCESS},
-	{"read, no such rkey", RC, IBV_WR_RDMA_READ, NULL, no_such_rkey, NO_ACCESS},
-	{"atomic, no such rkey", RC, IBV_WR_ATOMIC_CMP_AND_SWP, NULL, no_such_rkey, NO_ACCESS},
-	{"write beyond the region", RC, IBV_WR_RDMA_WRITE, NULL, beyond_the_region, NO_ACCESS},
-	{"read before the region", RC, IBV_WR_RDMA_READ, NULL, before_the_region, NO_ACCESS},
-	{"write around the end of memory", RC, IBV_WR_RDMA_WRITE, NULL, around_the_end_of_memory, NO_ACCESS},
-	{"write without the right", RC, IBV_WR_RDMA_WRITE, NULL, no_remote_right, NO_ACCESS},
-	{"read without the right", RC, IBV_WR_RDMA_READ, NULL, no_remote_right, NO_ACCESS},
-	{"write, another domain's key", RC, IBV_WR_RDMA_WRITE, NULL, another_domain, NO_ACCESS},
+	{"write, no such rkey", RC, IBV_WR_RDMA_WRITE, NULL, no_such_rkey, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_UNKNOWN},
+	{"read, no such rkey", RC, IBV_WR_RDMA_READ, NULL, no_such_rkey, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_UNKNOWN},
+	{"atomic, no such rkey", RC, IBV_WR_ATOMIC_CMP_AND_SWP, NULL, no_such_rkey, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_UNKNOWN},
+	{"write beyond the region", RC, IBV_WR_RDMA_WRITE, NULL, beyond_the_region, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_BOUNDS},
+	{"read before the region", RC, IBV_WR_RDMA_READ, NULL, before_the_region, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_BOUNDS},
+	{"write around the end of memory", RC, IBV_WR_RDMA_WRITE, NULL, around_the_end_of_memory, NO_ACCESS,
+	 CAUSE_PEER_ACCESS, CAUSE_FLUSHED | CAUSE_RKEY_BOUNDS},
+	{"write without the right", RC, IBV_WR_RDMA_WRITE, NULL, no_remote_right, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_RIGHTS},
+	{"read without the right", RC, IBV_WR_RDMA_READ, NULL, no_remote_right, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_RIGHTS},
+	{"write, another domain's key", RC, IBV_WR_RDMA_WRITE, NULL, another_domain, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_DOMAIN},
 	{"write with immediate, no such rkey", RC, IBV_WR_RDMA_WRITE_WITH_IMM, NULL, no_such_rkey,
-	 IBV_WC_REM_ACCESS_ERR, ERR, IBV_WC_LOC_ACCESS_ERR, ERR, IBV_EVENT_QP_ACCESS_ERR},
-	{"unaligned atomic", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, unaligned_atomic, REFUSED},
+	 IBV_WC_REM_ACCESS_ERR, ERR, IBV_WC_LOC_ACCESS_ERR, ERR, IBV_EVENT_QP_ACCESS_ERR, CAUSE_PEER_ACCESS,
+	 CAUSE_RKEY_UNKNOWN},
+	{"unaligned atomic", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, unaligned_atomic, REFUSED, CAUSE_PEER_INVALID,
+	 CAUSE_FLUSHED | CAUSE_UNALIGNED},
 
 	/* the responder's queue pair */
-	{"write, not permitted there", RC, IBV_WR_RDMA_WRITE, no_access, NULL, REFUSED},
-	{"read, not permitted there", RC, IBV_WR_RDMA_READ, no_access, NULL, REFUSED},
-	{"atomic, not permitted there", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, no_access, NULL, REFUSED},
-	{"read, no resources there", RC, IBV_WR_RDMA_READ, no_resources, NULL, REFUSED},
-	{"send, nobody there", RC, IBV_WR_SEND, wrong_peer, NULL, IBV_WC_RETRY_EXC_ERR, ERR, NONE, RTS, 0},
+	{"write, not permitted there", RC, IBV_WR_RDMA_WRITE, no_access, NULL, REFUSED, CAUSE_PEER_INVALID,
+	 CAUSE_FLUSHED | CAUSE_QP_RIGHTS},
+	{"read, not permitted there", RC, IBV_WR_RDMA_READ, no_access, NULL, REFUSED, CAUSE_PEER_INVALID,
+	 CAUSE_FLUSHED | CAUSE_QP_RIGHTS},
+	{"atomic, not permitted there", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, no_access, NULL, REFUSED, CAUSE_PEER_INVALID,
+	 CAUSE_FLUSHED | CAUSE_QP_RIGHTS},
+	{"read, no resources there", RC, IBV_WR_RDMA_READ, no_resources, NULL, REFUSED, CAUSE_PEER_INVALID,
+	 CAUSE_FLUSHED | CAUSE_TOO_MANY_READS},
+	{"send, nobody there", RC, IBV_WR_SEND, wrong_peer, NULL, IBV_WC_RETRY_EXC_ERR, ERR, NONE, RTS, 0,
+	 CAUSE_NO_ANSWER},
 
 	/* receives */
 	{"longer than the receive", RC, IBV_WR_SEND, NULL, longer_than_the_receive, IBV_WC_REM_INV_REQ_ERR, ERR,
-	 IBV_WC_LOC_LEN_ERR, ERR, IBV_EVENT_QP_REQ_ERR},
-	{"the receive's key is wrong", RC, IBV_WR_SEND, NULL, receive_is_nobodys, BAD_RECEIVE},
-	{"the receive may not be written", RC, IBV_WR_SEND, NULL, receive_may_not_be_written, BAD_RECEIVE},
-	{"no receive", RC, IBV_WR_SEND, no_patience, no_receive, NOT_READY},
-	{"no receive for the immediate", RC, IBV_WR_RDMA_WRITE_WITH_IMM, no_patience, no_receive, NOT_READY},
+	 IBV_WC_LOC_LEN_ERR, ERR, IBV_EVENT_QP_REQ_ERR, CAUSE_PEER_INVALID, CAUSE_RECEIVE_SHORT},
+	{"the receive's key is wrong", RC, IBV_WR_SEND, NULL, receive_is_nobodys, BAD_RECEIVE, CAUSE_PEER_OPERATION,
+	 CAUSE_LKEY_UNKNOWN},
+	{"the receive may not be written", RC, IBV_WR_SEND, NULL, receive_may_not_be_written, BAD_RECEIVE,
+	 CAUSE_PEER_OPERATION, CAUSE_LKEY_RIGHTS},
+	{"no receive", RC, IBV_WR_SEND, no_patience, no_receive, NOT_READY, CAUSE_NO_RECEIVE},
+	{"no receive for the immediate", RC, IBV_WR_RDMA_WRITE_WITH_IMM, no_patience, no_receive, NOT_READY,
+	 CAUSE_NO_RECEIVE},
 
 	/* the requester's own; the peer never hears of it */
-	{"no such lkey", RC, IBV_WR_SEND, NULL, no_such_lkey, BAD_MEMORY},
-	{"beyond local memory", RC, IBV_WR_RDMA_WRITE, NULL, beyond_local_memory, BAD_MEMORY},
-	{"the second piece is wrong", RC, IBV_WR_SEND, NULL, second_piece_is_wrong, BAD_MEMORY},
-	{"read into what is constant", RC, IBV_WR_RDMA_READ, NULL, read_into_constant, BAD_MEMORY},
+	{"no such lkey", RC, IBV_WR_SEND, NULL, no_such_lkey, BAD_MEMORY, CAUSE_LKEY_UNKNOWN},
+	{"beyond local memory", RC, IBV_WR_RDMA_WRITE, NULL, beyond_local_memory, BAD_MEMORY, CAUSE_LKEY_BOUNDS},
+	{"the second piece is wrong", RC, IBV_WR_SEND, NULL, second_piece_is_wrong, BAD_MEMORY, CAUSE_LKEY_UNKNOWN},
+	{"read into what is constant", RC, IBV_WR_RDMA_READ, NULL, read_into_constant, BAD_MEMORY, CAUSE_LKEY_RIGHTS},
 	{"atomic of four bytes", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, atomic_of_four_bytes, IBV_WC_LOC_LEN_ERR, ERR,
-	 NONE, RTS, 0},
-	{"read, no such lkey", RC, IBV_WR_RDMA_READ, NULL, no_such_lkey, BAD_MEMORY},
-	{"atomic, no such lkey", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, no_such_lkey, BAD_MEMORY},
-	{"read, no such key at either end", RC, IBV_WR_RDMA_READ, NULL, no_such_key, NO_ACCESS},
-	{"read where none may be", RC, IBV_WR_RDMA_READ, no_reads, NULL, IBV_WC_LOC_QP_OP_ERR, ERR, NONE, RTS, 0},
+	 NONE, RTS, 0, CAUSE_ATOMIC_LENGTH},
+	{"read, no such lkey", RC, IBV_WR_RDMA_READ, NULL, no_such_lkey, BAD_MEMORY, CAUSE_LKEY_UNKNOWN},
+	{"atomic, no such lkey", RC, IBV_WR_ATOMIC_FETCH_AND_ADD, NULL, no_such_lkey, BAD_MEMORY, CAUSE_LKEY_UNKNOWN},
+	{"read, no such key at either end", RC, IBV_WR_RDMA_READ, NULL, no_such_key, NO_ACCESS, CAUSE_PEER_ACCESS,
+	 CAUSE_FLUSHED | CAUSE_RKEY_UNKNOWN},
+	{"read where none may be", RC, IBV_WR_RDMA_READ, no_reads, NULL, IBV_WC_LOC_QP_OP_ERR, ERR, NONE, RTS, 0,
+	 CAUSE_NO_READS},
 
 	/* UC: what is wrong there is dropped, what is wrong here stops the send queue */
 	{"uc: send", UC, IBV_WR_SEND, NULL, NULL, GOOD},
@@ -260,10 +284,12 @@ static const struct row rows[] = {
 	{"uc: write, not permitted there", UC, IBV_WR_RDMA_WRITE, no_access, NULL, ALONE},
 	{"uc: longer than the receive", UC, IBV_WR_SEND, NULL, longer_than_the_receive, ALONE},
 	{"uc: no receive", UC, IBV_WR_SEND, NULL, no_receive, ALONE},
-	{"uc: the receive's key is wrong", UC, IBV_WR_SEND, NULL, receive_is_nobodys, RECEIVE_FAILS},
+	{"uc: the receive's key is wrong", UC, IBV_WR_SEND, NULL, receive_is_nobodys, RECEIVE_FAILS, 0,
+	 CAUSE_LKEY_UNKNOWN},
 	{"uc: nobody there", UC, IBV_WR_SEND, wrong_peer, NULL, ALONE},
-	{"uc: no such lkey", UC, IBV_WR_SEND, NULL, no_such_lkey, SEND_FAILS},
-	{"uc: the second piece is wrong", UC, IBV_WR_RDMA_WRITE, NULL, second_piece_is_wrong, SEND_FAILS},
+	{"uc: no such lkey", UC, IBV_WR_SEND, NULL, no_such_lkey, SEND_FAILS, CAUSE_LKEY_UNKNOWN},
+	{"uc: the second piece is wrong", UC, IBV_WR_RDMA_WRITE, NULL, second_piece_is_wrong, SEND_FAILS,
+	 CAUSE_LKEY_UNKNOWN},
 
 	/* UD */
 	{"ud: send", UD, IBV_WR_SEND, NULL, NULL, GOOD},
@@ -272,9 +298,11 @@ static const struct row rows[] = {
 	{"ud: nobody there", UD, IBV_WR_SEND, NULL, nobody_there, ALONE},
 	{"ud: longer than the receive", UD, IBV_WR_SEND, NULL, longer_than_the_receive, ALONE},
 	{"ud: no receive", UD, IBV_WR_SEND, NULL, no_receive, ALONE},
-	{"ud: longer than the MTU", UD, IBV_WR_SEND, NULL, longer_than_the_mtu, IBV_WC_LOC_LEN_ERR, SQE, NONE, RTS, 0},
-	{"ud: no such lkey", UD, IBV_WR_SEND, NULL, no_such_lkey, SEND_FAILS},
-	{"ud: the receive's key is wrong", UD, IBV_WR_SEND, NULL, receive_is_nobodys, RECEIVE_FAILS},
+	{"ud: longer than the MTU", UD, IBV_WR_SEND, NULL, longer_than_the_mtu, IBV_WC_LOC_LEN_ERR, SQE, NONE, RTS, 0,
+	 CAUSE_LENGTH},
+	{"ud: no such lkey", UD, IBV_WR_SEND, NULL, no_such_lkey, SEND_FAILS, CAUSE_LKEY_UNKNOWN},
+	{"ud: the receive's key is wrong", UD, IBV_WR_SEND, NULL, receive_is_nobodys, RECEIVE_FAILS, 0,
+	 CAUSE_LKEY_UNKNOWN},
 };
 
 /* ---- the pair ---- */
@@ -419,13 +447,16 @@ static void prove(struct pair *p, uint64_t into)
 }
 
 /* SQE: IBTA 10.3.1.8. What follows is flushed, receives go on; the way back is to RTS. */
-static void recover(struct pair *p)
+static void recover(struct pair *p, const struct row *row)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
 	struct work w = sane(p, IBV_WR_SEND);
+	struct ibv_wc wc;
 
 	assert_int_equal(post(p, &w), 0);
-	assert_int_equal(next(p->s[0].cq).status, IBV_WC_WR_FLUSH_ERR);
+	wc = next(p->s[0].cq);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.vendor_err, CAUSE_FLUSHED | row->cause);
 	assert_int_equal(ibv_modify_qp(p->s[0].qp, &a, IBV_QP_STATE | IBV_QP_CUR_STATE), 0);
 }
 
@@ -441,14 +472,16 @@ static void check(struct pair *p, const struct row *row)
 	wc = next(p->s[0].cq);
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(wc.status, row->status);
+	assert_int_equal(wc.vendor_err, row->cause);
 	if (row->receive != NONE) {
 		wc = next(p->s[1].cq);
 		assert_int_equal(wc.wr_id, 100);
 		assert_int_equal(wc.status, row->receive);
+		assert_int_equal(wc.vendor_err, row->other_cause);
 	}
 	assert_int_equal(state_of(p->s[0].qp), row->state);
 	if (row->state == SQE)
-		recover(p);
+		recover(p, row);
 	if (p->type != RC && row->prepare != wrong_peer && row->other == RTS) {
 		bool unused = row->receive == NONE && w.receive.lkey && row->spoil != longer_than_the_receive;
 

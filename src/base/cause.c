@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/cause.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+static const struct cause_row causes[] = {
+#define CAUSE(code, name, meaning, remedy) {code, #name, meaning, remedy},
+#include "base/cause.def"
+#undef CAUSE
+};
+
+const struct cause_row *cause_find(uint32_t code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(causes); i++)
+		if (causes[i].code == (code & ~(uint32_t)CAUSE_FLUSHED))
+			return &causes[i];
+	return NULL;
+}
+
+const struct cause_row *cause_next(const struct cause_row *row)
+{
+	row = row ? row + 1 : causes;
+	return row < causes + ARRAY_SIZE(causes) ? row : NULL;
+}
+
+/* True for the first caller. */
+static bool cause_is_new(const struct cause_row *row)
+{
+	static _Atomic uint8_t said[ARRAY_SIZE(causes)];
+
+	/* relaxed: only one caller gets 0, and nothing else depends on it */
+	return !atomic_exchange_explicit(&said[row - causes], 1, memory_order_relaxed);
+}
+
+void cause_say(enum cause cause, const char *format, ...)
+{
+	const struct cause_row *row = cause_find(cause);
+	char text[640];
+	va_list ap;
+
+	if (!row || !uroce_log_on(LOG_WARN) || !cause_is_new(row))
+		return;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	log_warn("%s: %s (cause 0x%x)", text, row->remedy, row->code);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/key_fault.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+
+/* The regions that were deregistered last. */
+static struct gone {
+	const struct hca *hca;
+	uint32_t key;
+	uint64_t iova, length, at;
+} gone[KEYS_REMEMBERED];
+static uint32_t gone_count;
+static struct lock gone_lock;
+
+const char *access_text(unsigned access, char text[128])
+{
+	static const struct {
+		unsigned bit;
+		const char *name;
+	} names[] = {
+		{IBV_ACCESS_LOCAL_WRITE, "LOCAL_WRITE"}, {IBV_ACCESS_REMOTE_WRITE, "REMOTE_WRITE"},
+		{IBV_ACCESS_REMOTE_READ, "REMOTE_READ"}, {IBV_ACCESS_REMOTE_ATOMIC, "REMOTE_ATOMIC"},
+		{IBV_ACCESS_MW_BIND, "MW_BIND"},
+	};
+	size_t at = 0;
+
+	snprintf(text, 128, "none");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (access & names[i].bit)
+			at += (size_t)snprintf(text + at, 128 - at, "%s%s", at ? "|" : "", names[i].name);
+	return text;
+}
+
+/* If the lock is taken, the region is not remembered: a child of fork() may find it so. */
+void key_gone(const struct mr *mr, uint32_t key)
+{
+	if (!lock_try(&gone_lock))
+		return;
+	gone[gone_count++ % KEYS_REMEMBERED] = (struct gone){mr->hca, key, mr->iova, mr->length, clock_now()};
+	lock_drop(&gone_lock);
+}
+
+static bool find_gone(const struct hca *hca, uint32_t key, struct gone *found)
+{
+	bool is_found = false;
+
+	if (!lock_try(&gone_lock))
+		return false;
+	for (uint32_t i = 0; i < KEYS_REMEMBERED && !is_found; i++) {
+		*found = gone[i];
+		is_found = found->key == key && found->hca == hca;
+	}
+	lock_drop(&gone_lock);
+	return is_found;
+}
+
+static enum key_fault fault_of_no_region(const struct hca *hca, uint32_t key, char *text)
+{
+	struct gone old;
+
+	if (!find_gone(hca, key, &old)) {
+		snprintf(text, KEY_FAULT_TEXT, "no region has the key 0x%x", key);
+		return KEY_UNKNOWN;
+	}
+	snprintf(text, KEY_FAULT_TEXT,
+		 "the region of the key 0x%x, 0x%" PRIx64 "..0x%" PRIx64 ", was deregistered %.6f s before", key,
+		 old.iova, old.iova + old.length, (double)(clock_now() - old.at) / SEC);
+	return KEY_GONE;
+}
+
+enum key_fault key_fault(struct hca *hca, const struct pd *pd, uint32_t key, uint64_t va, uint64_t length,
+			 unsigned access, char text[KEY_FAULT_TEXT])
+{
+	struct mr *mr = mr_get(hca, key);
+	enum key_fault fault = KEY_UNMAPPED;
+	char has[128], needs[128];
+
+	if (!mr)
+		return fault_of_no_region(hca, key, text);
+	snprintf(text, KEY_FAULT_TEXT,
+		 "0x%" PRIx64 "..0x%" PRIx64 " is in the region of the key 0x%x, but is not mapped", va, va + length,
+		 key);
+	if (mr->pd != pd) {
+		fault = KEY_DOMAIN;
+		snprintf(text, KEY_FAULT_TEXT, "the region of the key 0x%x is of another protection domain", key);
+	} else if (!mr_allows(mr, pd, va, length, 0)) {
+		fault = KEY_BOUNDS;
+		snprintf(text, KEY_FAULT_TEXT,
+			 "0x%" PRIx64 "..0x%" PRIx64 " is not inside 0x%" PRIx64 "..0x%" PRIx64
+			 ", the region of the key 0x%x",
+			 va, va + length, mr->iova, mr->iova + mr->length, key);
+	} else if (!mr_allows(mr, pd, va, length, access)) {
+		fault = KEY_RIGHTS;
+		snprintf(text, KEY_FAULT_TEXT, "the region of the key 0x%x has the rights %s, not %s", key,
+			 access_text(mr->access, has), access_text(access & ~mr->access, needs));
+	}
+	mr_put(mr);
+	return fault;
+}

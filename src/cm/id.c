@@ -35,6 +35,14 @@ void id_enlist(struct id *id)
 	list_append(&ids, &id->all);
 }
 
+void ids_each(void (*use)(struct id *id, void *arg), void *arg)
+{
+	lock_take(&cm.lock);
+	list_each (l, &ids)
+		use(container_of(l, struct id, all), arg);
+	lock_drop(&cm.lock);
+}
+
 bool id_advance(struct id *id, enum id_state from, enum id_state to)
 {
 	bool was;

@@ -129,6 +129,8 @@ bool id_advance(struct id *id, enum id_state from, enum id_state to) EXCLUDES(cm
 enum id_state id_state_of(struct id *id) EXCLUDES(cm.lock);
 bool id_has_connection(struct id *id) EXCLUDES(cm.lock);
 void id_enlist(struct id *id) REQUIRES(cm.lock);
+/* Calls use() for each id, with cm.lock held. */
+void ids_each(void (*use)(struct id *id, void *arg), void *arg) EXCLUDES(cm.lock);
 /* rdma_create_id() without a channel. */
 int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type type) EXCLUDES(cm.lock);
 /* Frees an id that the application has not got. */

@@ -88,7 +88,7 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
  * nothing, it says that the peer could not fetch the memory to which the packet referred. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 {
-	hca_count(HCA_SEQUENCE_NAKS);
+	qp_count(qp, HCA_SEQUENCE_NAKS);
 	if (qp->req.lossless && !qp->req.plain)
 		qp->req.plain = true;
 	else if (!progress && (qp->req.gap_seen || !spend_retry(qp)))

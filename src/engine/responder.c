@@ -503,9 +503,9 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 		r->nak_sent = true;
 	}
 	if (verdict == GAP)
-		hca_count(HCA_GAPS);
+		qp_count(qp, HCA_GAPS);
 	if (verdict == NOT_READY)
-		hca_count(HCA_NO_RECEIVE);
+		qp_count(qp, HCA_NO_RECEIVE);
 	if (verdict == NOT_READY)
 		r->nak = patience_begin(qp) ? 0 : rnr_nak(qp);
 	else
@@ -557,7 +557,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 	if (p->congestion || p->fecn)
 		qp->resp.cnp_owed |= now - qp->resp.cnp_at >= CNP_INTERVAL;
 	if (verdict == DUPLICATE) {
-		hca_count(HCA_DUPLICATES);
+		qp_count(qp, HCA_DUPLICATES);
 		duplicate(qp, p);
 		return;
 	}

@@ -155,6 +155,7 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 		charge += wqe_charge(qp, w, packet, packet + left);
 	r->wqe = position;
 	r->packet = packet + left;
+	qp->resent += (uint32_t)psn_diff(r->next, psn);
 	r->next = psn;
 	r->flight = charge;
 	while (r->rd_count && psn_diff(r->rd_last[(r->rd_head + r->rd_count - 1) % HCA_MAX_RD_ATOMIC], psn) >= 0)
@@ -168,7 +169,7 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 bool spend_retry(struct qp *qp)
 {
 	if (qp->req.retries == 0) {
-		hca_count(HCA_RETRIES_SPENT);
+		qp_count(qp, HCA_RETRIES_SPENT);
 		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
 		return false;
 	}
@@ -180,10 +181,10 @@ void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	hca_count(HCA_RNR_NAKS);
+	qp_count(qp, HCA_RNR_NAKS);
 	if (qp->attr.rnr_retry != 7) { /* 7: no limit */
 		if (r->rnr_retries == 0) {
-			hca_count(HCA_RNR_RETRIES_SPENT);
+			qp_count(qp, HCA_RNR_RETRIES_SPENT);
 			fail_head(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
@@ -199,7 +200,7 @@ static void time_out(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	hca_count(HCA_TIMEOUTS);
+	qp_count(qp, HCA_TIMEOUTS);
 	if (!spend_retry(qp))
 		return;
 	note_loss(qp, true);

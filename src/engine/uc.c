@@ -15,7 +15,7 @@ static void uc_refuse(struct qp *qp, const struct packet *p, enum verdict verdic
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
 	uc_abandon(qp);
 	if (verdict == NOT_READY)
-		hca_count(HCA_NO_RECEIVE);
+		qp_count(qp, HCA_NO_RECEIVE);
 	if (verdict != BAD_RECEIVE) {
 		cause_drop(qp, p, verdict);
 		return;

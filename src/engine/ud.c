@@ -54,7 +54,7 @@ void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from
 	}
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
 	if (verdict == NOT_READY)
-		hca_count(HCA_NO_RECEIVE);
+		qp_count(qp, HCA_NO_RECEIVE);
 	if (verdict != BAD_RECEIVE) {
 		cause_drop(qp, p, verdict);
 		return;

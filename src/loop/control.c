@@ -12,28 +12,44 @@
 #include "base/base.h"
 #include "base/capture.h"
 #include "base/high_fd.h"
+#include "base/stat.h"
 #include "loop/slot.h"
 
-static int begin_version(const char *argument, char *answer, size_t room)
+static int begin_version(const char *argument, char *answer, size_t room, int *give)
 {
 	(void)argument;
+	(void)give;
 	snprintf(answer, room, "%d", CONTROL_VERSION);
 	return 0;
 }
 
 /* The caller is the collector, and waits for the answer: so this does not wait for it. */
-static int begin_pcap(const char *argument, char *answer, size_t room)
+static int begin_pcap(const char *argument, char *answer, size_t room, int *give)
 {
 	int err = capture_connect(argument, false);
 
+	(void)give;
 	if (err == -EBUSY)
 		snprintf(answer, room, "its packets are captured already: one capture at a time");
 	return err;
 }
 
+/* What there is, as a file (base/stat_file.h). */
+static int begin_stat(const char *argument, char *answer, size_t room, int *give)
+{
+	int fd = stat_take();
+
+	(void)argument;
+	if (fd == -EFBIG)
+		snprintf(answer, room, "its limit on the size of files (ulimit -f) is too low for the answer");
+	*give = max_of(fd, -1);
+	return min_of(fd, 0);
+}
+
 static const struct control_verb control_verbs[] = {
 	{"version", begin_version, NULL},
 	{"pcap", begin_pcap, capture_end},
+	{"stat", begin_stat, NULL},
 };
 
 int control_open(struct control *c)
@@ -114,7 +130,7 @@ static const struct control_verb *find_verb(const char *request, const char **ar
 }
 
 /* Makes the answer to a request; returns the verb that it has begun, or NULL. */
-static const struct control_verb *answer_request(const char *request, char *answer, size_t room)
+static const struct control_verb *answer_request(const char *request, char *answer, size_t room, int *give)
 {
 	char words[CONTROL_MESSAGE - 16] = "";
 	const char *argument;
@@ -125,22 +141,43 @@ static const struct control_verb *answer_request(const char *request, char *answ
 		snprintf(answer, room, "error its version of uroce knows no request '%.64s'", request);
 		return NULL;
 	}
-	err = verb->begin(argument, words, sizeof(words));
+	err = verb->begin(argument, words, sizeof(words), give);
 	snprintf(answer, room, "%s %s", err ? "error" : "ok", !err || *words ? words : strerror(-err));
 	return err ? NULL : verb;
+}
+
+/* `give`: a descriptor that goes with it; -1: none. */
+static bool send_answer(int to, const char *answer, int give)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {(void *)answer, strlen(answer)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct cmsghdr *c = (struct cmsghdr *)control;
+
+	if (give >= 0) {
+		*c = (struct cmsghdr){
+			.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+		memcpy(CMSG_DATA(c), &give, sizeof(give));
+		m.msg_control = control;
+		m.msg_controllen = sizeof(control);
+	}
+	return sendmsg(to, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 static void serve_request(struct control_connection *n, const char *request)
 {
 	char answer[CONTROL_MESSAGE];
 	const struct control_verb *verb;
+	int give = -1;
 
 	if (n->verb) /* one thing at a time */
 		snprintf(answer, sizeof(answer), "error this connection has begun '%s' already", n->verb->name);
-	else if ((verb = answer_request(request, answer, sizeof(answer))) && verb->end)
+	else if ((verb = answer_request(request, answer, sizeof(answer), &give)) && verb->end)
 		n->verb = verb;
-	if (send(n->fd, answer, strlen(answer), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (!send_answer(n->fd, answer, give))
 		end_connection(n);
+	if (give >= 0)
+		close(give);
 }
 
 void control_serve(struct control *c, int fd)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of `uroce` commands to a process that runs: "trace FILE", "pcap NAME". The helper thread listens at an
+/* Requests of `uroce` commands to a process that runs: "stat", "pcap NAME". The helper thread listens at an
  * abstract SOCK_SEQPACKET socket, uroce/control/PID/RANDOM, and serves processes of the same user only. The random part
  * keeps other users from binding the name first; commands find it in /proc/PID/net/unix.
  *
@@ -20,8 +20,9 @@
 struct control_verb {
 	const char *name;
 	/* `argument`: what follows the name and a space. Writes what follows "ok " or "error " to `answer`, which is
-	 * empty before. 0 or -errno. Called by the helper thread, without locks. */
-	int (*begin)(const char *argument, char *answer, size_t room);
+	 * empty before. A descriptor that it puts into *give goes with the answer, and is closed here. 0 or -errno.
+	 * Called by the helper thread, without locks. */
+	int (*begin)(const char *argument, char *answer, size_t room, int *give);
 	void (*end)(void); /* the connection that began it has ended; NULL: nothing to do */
 };
 

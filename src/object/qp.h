@@ -272,6 +272,8 @@ struct qp {
 	bool listens;		/* for verbs/: a UD QP that is counted in its context's listeners */
 	uint32_t onesided_psns; /* for a capture: PSNs that its one-sided operations would have taken as packets */
 	uint32_t events;	/* async events not yet acknowledged: verbs/async.c, under its lock */
+	uint32_t trouble[HCA_COUNTERS]; /* what has gone wrong, since it was created: qp_count() */
+	uint32_t resent;		/* packets that go_back() had sent again */
 	struct inject_qp
 		*inject; /* what faults have counted here; NULL: nothing. Stays for the next QP of this place */
 };
@@ -301,6 +303,13 @@ static inline void qp_fetch(const struct qp *qp)
 static inline struct path *wqe_path(const struct sq *sq, struct wqe *w)
 {
 	return (struct path *)((char *)w + sq->stride) - 1;
+}
+
+/* Under its lock: hca_count(), and for this QP. */
+static inline void qp_count(struct qp *qp, enum hca_counter what)
+{
+	qp->trouble[what]++;
+	hca_count(what);
 }
 
 /* True if packets are acknowledged, retransmitted and answered. */

@@ -48,6 +48,11 @@ static const struct command commands[] = {
 	 "  -C, --file-size N   after N MiB begin another file: FILE.0, FILE.1 ...\n"
 	 "  -W, --files N       and keep the last N of them\n",
 	 pcap_command},
+	{"stat", "[OPTION...] [PID...]", "show the devices, QPs, CQs, regions and ids of processes that run",
+	 "  -a, --all           each region, PD, SRQ and context too\n"
+	 "  -j, --json          as JSON\n"
+	 "  -p, --prometheus    as Prometheus reads it\n",
+	 stat_command},
 	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",
 	 "  -q, --qpn QPN       only requests posted to this queue pair\n"
 	 "  -w, --wqe N         only the request with this number\n"

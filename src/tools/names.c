@@ -113,3 +113,55 @@ const char *drop_name(uint64_t reason)
 
 	return NAME_OF(name, reason);
 }
+
+const char *qp_type_name(uint64_t type)
+{
+	static const char *const name[] = {
+		[IBV_QPT_RC] = "RC",	      [IBV_QPT_UC] = "UC",	   [IBV_QPT_UD] = "UD",
+		[IBV_QPT_RAW_PACKET] = "RAW", [IBV_QPT_XRC_SEND] = "XRCI", [IBV_QPT_XRC_RECV] = "XRCT",
+	};
+
+	return NAME_OF(name, type);
+}
+
+const char *qp_state_name(uint64_t state)
+{
+	static const char *const name[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return NAME_OF(name, state);
+}
+
+/* The layers behind these enums are not for tools: tests/verbs/test_stat.c compares. */
+const char *lane_name(uint64_t lane)
+{
+	static const char *const name[] = {"queue", "udp", "ring", "memory", "datagram"};
+
+	return NAME_OF(name, lane);
+}
+
+const char *id_state_name(uint64_t state)
+{
+	static const char *const name[] = {"IDLE",	     "BOUND",	   "LISTENING", "RESOLVING", "ADDRESS_RESOLVED",
+					   "ROUTE_RESOLVED", "CONNECTING", "LOST"};
+
+	return NAME_OF(name, state);
+}
+
+const char *connection_state_name(uint64_t state)
+{
+	static const char *const name[] = {"FREE",	    "IDLE",	     "REQ_SENT",	  "REQ_HELD",
+					   "REQ_RECEIVED",  "REP_SENT",	     "REP_RECEIVED",	  "ESTABLISHED",
+					   "DREQ_SENT",	    "DREQ_RECEIVED", "REJ_SENT",	  "TIMEWAIT",
+					   "SIDR_REQ_SENT", "SIDR_REQ_HELD", "SIDR_REQ_RECEIVED", "SIDR_REP_SENT"};
+
+	return NAME_OF(name, state);
+}
+
+const char *port_space_name(uint64_t port_space)
+{
+	return port_space == 0x0106   ? "TCP"
+	       : port_space == 0x0111 ? "UDP"
+	       : port_space == 0x013f ? "IB"
+	       : port_space == 0x0002 ? "IPOIB"
+				      : "?";
+}

@@ -15,4 +15,11 @@ const char *syndrome_name(uint64_t syndrome);
 const char *retry_name(uint64_t reason); /* the engine's enum retry_reason */
 const char *drop_name(uint64_t reason);	 /* the responder's enum verdict */
 
+const char *qp_type_name(uint64_t type);	   /* enum ibv_qp_type: "RC", "UD" ... */
+const char *qp_state_name(uint64_t state);	   /* enum ibv_qp_state: "RTS" ... */
+const char *lane_name(uint64_t lane);		   /* enum lane of object/qp.h: "udp", "ring" ... */
+const char *id_state_name(uint64_t state);	   /* enum id_state of cm/id.h: "LISTENING" ... */
+const char *connection_state_name(uint64_t state); /* enum connection_state of cm/machine.h */
+const char *port_space_name(uint64_t port_space);  /* enum rdma_port_space: "TCP", "UDP" ... */
+
 #endif

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/control_call.h"
 #include "tools/collect.h"
 #include "tools/command.h"
-#include "tools/control.h"
 #include "tools/map.h"
 
 static bool pcap_number(const char *text, uint32_t least, uint32_t *n)
@@ -83,7 +83,7 @@ int pcap_command(const struct command *command, int argc, char **argv)
 		if (!pcap_number(argv[i], 1, &pid))
 			return wrong_usage(command, "'%s' is no process id", argv[i]);
 		/* the capture ends with this connection, and that with this command */
-		if (control_call((pid_t)pid, request, answer, sizeof(answer)) < 0)
+		if (control_call((pid_t)pid, request, answer, sizeof(answer), NULL) < 0)
 			return complain(command, "process %s: %s", argv[i], answer);
 	}
 	collect_run(c, 0);

@@ -44,6 +44,8 @@ static inline bool context_same(struct ibv_context *a, struct ibv_context *b)
 int context_label(struct context *c);
 /* pd.c: the PD with this handle, with its use count raised; NULL if there is none. */
 struct pd *pd_get(struct ibv_context *c, uint32_t handle);
+/* Calls use() for each PD of this process, with pds_lock held. */
+void pds_each(void (*use)(struct pd *pd, void *arg), void *arg);
 /* domain.c */
 struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
 int dealloc_td(struct ibv_td *td);
@@ -141,6 +143,8 @@ void monitor_leave(struct context *c);
 void monitor_look(void);
 /* The same where no interface has changed, but a fault. */
 void monitor_renew(void);
+/* Calls use() for each open context, with monitor_lock held. */
+void contexts_each(void (*use)(struct context *c, void *arg), void *arg);
 /* Calls follow() for each change of a device (`changes`: enum device_change) with monitor_lock held. After that calls
  * it once with NULL, because an interface may have changed that has no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));

@@ -12,8 +12,19 @@
 #include "verbs/channel.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
+#include "verbs/fork.h"
 
 static _Atomic uint32_t cq_count;
+struct lock cqs_lock;
+static struct list cqs GUARDED_BY(cqs_lock) = {&cqs, &cqs};
+
+void cqs_each(void (*use)(struct cq_front *f, void *arg), void *arg)
+{
+	lock_take(&cqs_lock);
+	list_each (l, &cqs)
+		use(container_of(l, struct cq_front, all), arg);
+	lock_drop(&cqs_lock);
+}
 
 static int check_new_cq(const struct ibv_context *context, uint32_t cqe, const struct ibv_comp_channel *channel,
 			uint32_t comp_vector)
@@ -69,6 +80,9 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	if (holder)
 		atomic_fetch_add_explicit(&holder->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
+	lock_take(&cqs_lock);
+	list_append(&cqs, &f->all);
+	lock_drop(&cqs_lock);
 	return f;
 
 err_free:
@@ -111,6 +125,9 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	if (atomic_load_explicit(&f->cq.users, memory_order_acquire))
 		return fail(EBUSY);
 	c = context_of(cq->context);
+	lock_take(&cqs_lock);
+	list_remove(&f->all);
+	lock_drop(&cqs_lock);
 	if (f->timer >= 0) {
 		loop_unwatch(f->timer);
 		close(f->timer);

@@ -8,6 +8,7 @@
 
 struct cq_front {
 	struct cq cq;		 /* must be first: the application's pointer points to it */
+	struct list all;	 /* in cqs; guarded by cqs_lock */
 	uint32_t handle;	 /* constant */
 	uint32_t fetched;	 /* number of channel events fetched; guarded by the channel's lock */
 	int timer;		 /* timer of event moderation; -1: not created yet */
@@ -36,6 +37,9 @@ static inline int cq_check(const struct ibv_cq *cq)
  * vector, a channel of another context), ENOMEM. */
 struct cq_front *cq_front_create(struct ibv_context *c, uint32_t cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, uint32_t comp_vector, struct pd *holder);
+
+/* Calls use() for each CQ, with cqs_lock held. */
+void cqs_each(void (*use)(struct cq_front *f, void *arg), void *arg);
 
 /* Takes up to `max` completions. If there are none, makes progress and checks once more. Returns their number. */
 int cq_front_poll(struct cq *cq, int max, struct cqe *out);

@@ -5,25 +5,27 @@
 #include "base/fork.h"
 #include "verbs/front.h"
 
-static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, pds_lock, dms_lock)
+static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {
 	lock_take(&monitor_lock);
 	lock_take(&remote_lock);
 	lock_take(&devices_lock);
+	lock_take(&cqs_lock);
 	lock_take(&pds_lock);
 	lock_take(&dms_lock);
 }
 
-static void fork_after_fork(void) RELEASE(monitor_lock, remote_lock, devices_lock, pds_lock, dms_lock)
+static void fork_after_fork(void) RELEASE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {
 	lock_drop(&dms_lock);
 	lock_drop(&pds_lock);
+	lock_drop(&cqs_lock);
 	lock_drop(&devices_lock);
 	lock_drop(&remote_lock);
 	lock_drop(&monitor_lock);
 }
 
-static void fork_in_child(void) RELEASE(monitor_lock, remote_lock, devices_lock, pds_lock, dms_lock)
+static void fork_in_child(void) RELEASE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {
 	monitor_forget();
 	remote_forget();

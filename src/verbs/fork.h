@@ -10,6 +10,7 @@
 extern struct lock monitor_lock; /* monitor.c: taken before a context's and a device's lock, cm.lock and qp->lock */
 extern struct lock remote_lock;	 /* remote_qp.c: taken before a context's lock and qp->lock */
 extern struct lock devices_lock; /* device.c */
+extern struct lock cqs_lock;	 /* cq.c: taken before cq->lock */
 extern struct lock pds_lock;	 /* pd.c: a leaf lock */
 extern struct lock dms_lock;	 /* dm.c: a leaf lock */
 

@@ -41,6 +41,15 @@ static void monitor_report(struct device *d, unsigned changes)
 		follower(d, changes);
 }
 
+void contexts_each(void (*use)(struct context *c, void *arg), void *arg)
+{
+	lock_take(&monitor_lock);
+	if (contexts.next)
+		list_each (l, &contexts)
+			use(container_of(l, struct context, open), arg);
+	lock_drop(&monitor_lock);
+}
+
 void monitor_follow(void (*follow)(struct device *d, unsigned changes))
 {
 	lock_take(&monitor_lock);

@@ -71,6 +71,14 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
 	return 0;
 }
 
+void pds_each(void (*use)(struct pd *pd, void *arg), void *arg)
+{
+	lock_take(&pds_lock);
+	list_each (l, &pds)
+		use(container_of(l, struct pd, all), arg);
+	lock_drop(&pds_lock);
+}
+
 struct pd *pd_get(struct ibv_context *context, uint32_t handle)
 {
 	struct pd *found = NULL;

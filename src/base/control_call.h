@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calling side of requests to a process that runs (loop/control.h). */
+#ifndef UROCE_CONTROL_CALL_H
+#define UROCE_CONTROL_CALL_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Connects to the process and sends the request. Returns a descriptor, to be closed when what the request began is to
+ * end, and the answer without "ok "; or -1, and why in `answer`. A descriptor that came with the answer goes to *given,
+ * else -1; the caller closes it. NULL: none is expected. */
+int control_call(pid_t pid, const char *request, char *answer, size_t room, int *given);
+
+/* Sends the request to each process of this user in this network namespace, and calls use() with each descriptor that
+ * came with an answer, which is closed afterwards. Processes that refuse or do not answer are left out. */
+void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What processes tell of their objects, for `uroce stat` and `uroce top`. One thread. */
+#ifndef UROCE_STATS_H
+#define UROCE_STATS_H
+
+#include <stdio.h>
+
+#include "base/stat_read.h"
+#include "tools/command.h"
+
+struct stats {
+	struct stat_process *process; /* sorted by process id */
+	size_t count;
+};
+
+/* Asks these processes, or all of this user in this network namespace if there are none. 0; or an exit status, after
+ * a complaint about a process that was named. */
+int stats_gather(const struct command *command, int pids, char **pid, struct stats *s);
+void stats_free(struct stats *s);
+
+/* The device with that number; NULL: it is not among the open ones. */
+const struct stat_device *stats_device(const struct stat_process *p, uint32_t number);
+
+/* "10.0.0.1", an IPv6 address, or "-" for zeros: into a buffer of several, which a later call uses again. */
+const char *stats_address(const uint8_t gid[16]);
+/* "1234", "56.7k", "8.9M": at most 5 characters; likewise. */
+const char *stats_number(uint64_t n);
+/* The peer of a QP in at most `width` characters, "10.0.0.1 0x123456"; likewise. */
+const char *stats_peer(const struct stat_qp *q, unsigned width);
+/* What has gone wrong at a QP, in words; "" if nothing has; likewise. */
+const char *stats_trouble(const struct stat_qp *q);
+/* The names of enum stat_trouble, as JSON and Prometheus have them. */
+extern const char *const stats_trouble_name[STAT_TROUBLES];
+
+void stats_json(const struct stats *s, FILE *to);
+void stats_prometheus(const struct stats *s, FILE *to);
+
+#endif

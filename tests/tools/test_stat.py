@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`uroce stat`: what it says of two programs that run agrees, end with end and form with form. In a network namespace of
+its own, as it uses port 4791."""
+import json, os, re, shutil, signal, subprocess, sys, tempfile
+
+NEEDED = ("ib_send_bw", "rping", "ss")
+
+
+def check(what, good, *more):
+    if not good:
+        print("FAILED:", what, *more)
+        sys.exit(1)
+
+
+def run(*command, status=0):
+    r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    check(" ".join(command), r.returncode == status, r.returncode, r.stdout, r.stderr)
+    return r.stdout + r.stderr
+
+
+def stat(*pids):
+    return json.loads(run("uroce", "stat", "--json", *map(str, pids)))
+
+
+def start(*command, **environment):
+    return subprocess.Popen(["uroce", "run", *command], env=dict(os.environ, **environment), stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+
+
+def end(*processes):
+    for p in processes:
+        p.kill()
+        p.wait()
+
+
+def until(process, condition):
+    """Asks again until that holds of what the process tells."""
+    while True:
+        check("it runs", process.poll() is None)
+        r = subprocess.run(["uroce", "stat", "--json", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if r.returncode == 0:
+            told = json.loads(r.stdout.decode())[0]
+            if condition(told):
+                return told
+
+
+def pair(**environment):
+    server = start("ib_send_bw", "-x0", "-D60", "-s1024", **environment)
+    while not run("ss", "-Hltn", "sport = :18515"):
+        check("the server listens", server.poll() is None)
+    return server, start("ib_send_bw", "-x0", "-D60", "-s1024", "127.0.0.1", **environment)
+
+
+def test_both_ends_agree():
+    server, client = pair()
+    c = until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 1000)["qps"][0]
+    s = until(server, lambda t: t["qps"] and t["qps"][0]["received"] >= c["sent"])["qps"][0]
+    check("each knows the other's QPN", (c["qpn"], c["remote_qpn"]) == (s["remote_qpn"], s["qpn"]), c, s)
+    check("and process", c["peer_pid"] == server.pid, c["peer_pid"], server.pid)
+    check("type and states", (c["type"], c["state"], s["state"]) == ("RC", "RTS", "RTR"), c, s)
+    check("lanes", c["lane"] in ("ring", "memory"), c["lane"])
+    check("no more is open than fits", c["send_open"] <= c["send_depth"], c)
+    check("no more is posted than fits", s["recv_posted"] <= s["recv_depth"], s)
+    check("nothing went wrong", c["timeouts"] == c["retries_exceeded"] == 0, c)
+    again = stat(client.pid)[0]["qps"][0]
+    check("it goes on", again["sent"] >= c["sent"], again)
+    both = {p["pid"]: p for p in stat()}
+    check("without process ids, all are told of", set(both) == {server.pid, client.pid}, list(both))
+    check("CQs", len(both[client.pid]["cqs"]) >= 1 and both[client.pid]["cqs"][0]["queues"] >= 1, both[client.pid]["cqs"])
+    check("regions", sum(r["bytes"] for r in both[server.pid]["regions"]) >= 1024, both[server.pid]["regions"])
+    test_forms(client, c)
+    end(client, server)
+    check("after their end there is nothing", stat() == [])
+
+
+def test_forms(client, c):
+    table = run("uroce", "stat", str(client.pid))
+    check("the table has the QP", re.search(r"^0x%06x RC   RTS  " % c["qpn"], table, re.M), table)
+    check("80 columns", all(len(line) <= 80 for line in (table + run("uroce", "stat", "-a")).splitlines()), table)
+    text = run("uroce", "stat", "--prometheus", str(client.pid))
+    seen = set()
+    for line in text.splitlines():
+        m = re.match(r'(?:# (?:HELP|TYPE) \w+ .+|(\w+\{\w+="[^"]*"(?:,\w+="[^"]*")*\}) \d+)$', line)
+        check("Prometheus's syntax", m, line)
+        check("each sample once", m[1] is None or m[1] not in seen, line)
+        seen.add(m[1])
+    check("the QP is there", 'uroce_qp_sent_total{pid="%d",program="ib_send_bw"' % client.pid in text, text)
+    check("node_exporter's names", "node_infiniband_port_packets_transmitted_total{" in text, text)
+
+
+def test_losses_are_counted():
+    server, client = pair(UROCE_LOCAL="off", UROCE_FAULT="out SEND every 50: drop")
+    told = until(client, lambda t: t["qps"] and t["qps"][0]["packets_resent"] > 5)
+    q = told["qps"][0]
+    check("by UDP", q["lane"] in ("udp", "queue") and told["devices"][0]["tx_packets"] > 0, told)
+    check("the table says so", " packets resent" in run("uroce", "stat", str(client.pid)))
+    check("the peer has seen gaps", until(server, lambda t: t["qps"][0]["out_of_sequence"] > 0))
+    end(client, server)
+
+
+def test_ids():
+    server = start("rping", "-s", "-a", "127.0.0.1", "-p", "7200", "-P")
+    listening = until(server, lambda t: any(i["state"] == "LISTENING" for i in t["ids"]))["ids"][0]
+    check("its address", (listening["local"], listening["local_port"]) == ("127.0.0.1", 7200), listening)
+    client = start("rping", "-c", "-a", "127.0.0.1", "-p", "7200", "-C1000000000")
+    i = until(client, lambda t: any(i.get("connection") == "ESTABLISHED" for i in t["ids"]))["ids"][0]
+    check("its port", i["remote_port"] == 7200, i)
+    q = until(client, lambda t: any(q["state"] == "RTS" for q in t["qps"]))["qps"][0]
+    check("the id names its QP", (i["qpn"], i["remote_qpn"]) == (q["qpn"], q["remote_qpn"]), i, q)
+    end(client, server)
+
+
+def test_refusals():
+    check("no process", "no process of this user" in run("uroce", "stat", status=1))
+    check("one without devices", "has made no connection" in run("uroce", "stat", str(os.getpid()), status=1))
+    check("a word", "is no process id" in run("uroce", "stat", "all", status=2))
+    server = start("rping", "-s", "-a", "127.0.0.1")
+    until(server, lambda t: t["ids"])
+    server.send_signal(signal.SIGSTOP)
+    check("one that is stopped", "it may be stopped" in run("uroce", "stat", str(server.pid), status=1))
+    end(server)
+
+
+def main():
+    missing = [p for p in NEEDED if not shutil.which(p)]
+    if missing:
+        print("no", *missing)
+        return 77
+    if os.environ.get("UROCE_ALONE") != "1":
+        os.environ["UROCE_ALONE"] = "1"
+        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
+        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        for test in (test_both_ends_agree, test_losses_are_counted, test_ids, test_refusals):
+            test()
+            print("ok", test.__name__)
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

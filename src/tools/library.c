@@ -51,13 +51,19 @@ const char *library_path(void)
 	return access(path, R_OK) == 0 ? path : NULL;
 }
 
-/* Beside it, if that was built. */
+/* Beside it in a build directory, one folder below in an installation; NULL if that was not built. */
 static const char *beside(const char *library, const char *name)
 {
 	static char path[PATH_MAX + 64];
+	static const char *const places[] = {"", "uroce/"};
 
-	snprintf(path, sizeof(path), "%.*s%s", (int)(strrchr(library, '/') + 1 - library), library, name);
-	return access(path, R_OK) == 0 ? path : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%.*s%s%s", (int)(strrchr(library, '/') + 1 - library), library, places[i],
+			 name);
+		if (access(path, R_OK) == 0)
+			return path;
+	}
+	return NULL;
 }
 
 /* `parts` and what the variable holds already, with colons between them. 0 or -1. */

@@ -19,6 +19,9 @@ SOAK_PACKAGES = $(TEST_PACKAGES) ceph-mon ceph-osd ceph-common
 FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
 COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 gcovr
+DEB_PACKAGES = $(BUILD_PACKAGES) debhelper dpkg-dev lintian git
+PACKAGES_PACKAGES = $(DEB_PACKAGES) debootstrap iproute2 util-linux
+RELEASES = bookworm trixie
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
 
@@ -26,7 +29,7 @@ packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
 .PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
-	interop interop-quick soak arm64 s390x bullseye trixie install uninstall format clean
+	interop interop-quick soak arm64 s390x bullseye trixie deb packages install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -138,6 +141,16 @@ bullseye trixie:
 	$(packages) debootstrap
 	@tests/foreign/debian $(BUILD)-$@ $@
 
+# Debian packages, and what lintian says of them.
+deb:
+	$(packages) $(DEB_PACKAGES)
+	@tools/make-deb $(BUILD)-deb
+
+# What others install, and that it works where it is installed; as root.
+packages: deb
+	$(packages) $(PACKAGES_PACKAGES)
+	@for release in $(RELEASES); do tests/packages/deb $(BUILD)-deb $(BUILD)-packages-$$release $$release || exit; done
+
 soak:
 	$(packages) $(SOAK_PACKAGES)
 	@$(call setup,$(BUILD)) && $(call have,$(BUILD),tests,true) && $(ninja) $(BUILD)
@@ -154,4 +167,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb

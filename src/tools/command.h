@@ -24,6 +24,7 @@ int demo_command(const struct command *, int argc, char **argv);
 int pcap_command(const struct command *, int argc, char **argv);
 int explain_command(const struct command *, int argc, char **argv);
 int stat_command(const struct command *, int argc, char **argv);
+int top_command(const struct command *, int argc, char **argv);
 int trace_command(const struct command *, int argc, char **argv);
 
 enum {

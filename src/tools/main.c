@@ -53,6 +53,12 @@ static const struct command commands[] = {
 	 "  -j, --json          as JSON\n"
 	 "  -p, --prometheus    as Prometheus reads it\n",
 	 stat_command},
+	{"top", "[OPTION...] [PID...]", "watch the busiest queue pairs of processes that run",
+	 "  -d, --delay SECONDS from one picture to the next (1)\n"
+	 "  -n, --times N       end after so many\n"
+	 "  -s, --sort KEY      b busy, s sent, r received, o open, e resent, p process\n"
+	 "keys: the same letters; q ends it\n",
+	 top_command},
 	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",
 	 "  -q, --qpn QPN       only requests posted to this queue pair\n"
 	 "  -w, --wqe N         only the request with this number\n"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce stat`: what it says of two programs that run agrees, end with end and form with form. In a network namespace of
 its own, as it uses port 4791."""
-import json, os, re, shutil, signal, subprocess, sys, tempfile
+import fcntl, json, os, pty, re, shutil, signal, struct, subprocess, sys, tempfile, termios
 
 NEEDED = ("ib_send_bw", "rping", "ss")
 
@@ -89,6 +89,44 @@ def test_forms(client, c):
     check("node_exporter's names", "node_infiniband_port_packets_transmitted_total{" in text, text)
 
 
+def screen(fd, pattern):
+    """What `uroce top` writes, until that is in it."""
+    text = ""
+    while not re.search(pattern, text):
+        try:
+            more = os.read(fd, 4096).decode()
+        except OSError:
+            more = ""
+        check("uroce top shows '%s'" % pattern, more, text)
+        text += more
+    return text
+
+
+def test_top():
+    server, client = pair()
+    qpn = "0x%06x" % until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 1000)["qps"][0]["qpn"]
+    lines = run("uroce", "top", "-d0.2", "-n2", str(client.pid), str(server.pid)).splitlines()
+    rows = [line.split() for line in lines if line.split()[2:3] == [qpn]]
+    check("two pictures of it", len(rows) == 2, lines)
+    check("it sends", all(row[6] != "0" for row in rows), rows)
+    check("80 columns", all(len(line) <= 80 for line in lines), lines)
+    child, fd = pty.fork()
+    if not child:
+        os.environ.update(TERM="xterm", NO_COLOR="1")
+        os.execlp("uroce", "uroce", "top")
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    shown = screen(fd, qpn)
+    check("in place", "\033[?1049h" in shown and "\033[H" in shown, shown)
+    os.write(fd, b"o")
+    screen(fd, "by open")
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    screen(fd, "PEER")
+    os.write(fd, b"q")
+    screen(fd, r"\033\[\?1049l")
+    check("q ends it", os.waitpid(child, 0)[1] == 0)
+    end(client, server)
+
+
 def test_losses_are_counted():
     server, client = pair(UROCE_LOCAL="off", UROCE_FAULT="out SEND every 50: drop")
     told = until(client, lambda t: t["qps"] and t["qps"][0]["packets_resent"] > 5)
@@ -134,7 +172,7 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_losses_are_counted, test_ids, test_refusals):
+        for test in (test_both_ends_agree, test_top, test_losses_are_counted, test_ids, test_refusals):
             test()
             print("ok", test.__name__)
         os.chdir("/")

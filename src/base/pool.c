@@ -156,3 +156,14 @@ void pool_free(struct pool *p, uint32_t index)
 		p->spare[p->spare_tail++ & (p->spare_size - 1)] = index;
 	lock_drop(&p->lock);
 }
+
+void *pool_next(struct pool *p, uint32_t *index)
+{
+	for (; *index < p->limit; ++*index) {
+		void *object = p->draw ? pool_at_random(p, *index) : pool_at(p, *index);
+
+		if (object)
+			return object;
+	}
+	return NULL;
+}

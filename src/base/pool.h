@@ -58,4 +58,8 @@ static inline void *pool_at_random(struct pool *p, uint32_t index)
 	return atomic_load_explicit(&p->chunk[index], memory_order_acquire); /* pairs with alloc_random() */
 }
 
+/* For a walk over a pool of either kind: the object with the first index from *index on that leads to memory, alive or
+ * freed; sets *index to that. NULL: there is none. */
+void *pool_next(struct pool *p, uint32_t *index);
+
 #endif

@@ -41,13 +41,9 @@ bool down_drops(const struct link *link, const struct link_tx *tx)
 
 static void down_renew_all(struct loop *l)
 {
-	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
-		struct qp *qp = pool_at(&l->hca.qps, i);
+	struct qp *qp;
 
-		if (!qp) {
-			i |= POOL_CHUNK - 1;
-			continue;
-		}
+	for (uint32_t i = 0; (qp = pool_next(&l->hca.qps, &i)); i++) {
 		lock_take(&qp->lock);
 		if (qp->alive) {
 			down_renew(qp);

@@ -546,15 +546,10 @@ static void stop_process(struct qp *qp, uint64_t duration)
 void faults_renew_lanes(void)
 {
 	struct loop *l = loop_hold();
+	struct qp *qp;
 
 	faults_stop_peer = stop_process;
-	for (uint32_t i = 0; l && i < HCA_MAX_QP; i++) {
-		struct qp *qp = pool_at(&l->hca.qps, i);
-
-		if (!qp) {
-			i |= POOL_CHUNK - 1;
-			continue;
-		}
+	for (uint32_t i = 0; l && (qp = pool_next(&l->hca.qps, &i)); i++) {
 		lock_take(&qp->lock);
 		if (qp->alive)
 			engine_renew_lane(qp);

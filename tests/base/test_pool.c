@@ -190,6 +190,35 @@ static void two_threads_never_get_the_same_object(void **state)
 	pool_fini(&shared);
 }
 
+static void a_walk_finds_every_object_of_either_kind(void **state)
+{
+	static const struct {
+		uint32_t limit, objects;
+		bool random;
+	} rows[] = {{256, 0, false}, {256, 3, false}, {256, 256, false},
+		    {256, 0, true},  {256, 3, true},  {256, 256, true}};
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		uint32_t index, seed = 1, found = 0;
+		struct object *o;
+		struct pool p;
+
+		assert_int_equal(pool_init_random(&p, sizeof(*o), rows[r].limit, rows[r].random ? draw : NULL, &seed),
+				 0);
+		for (uint32_t i = 0; i < rows[r].objects; i++) {
+			o = pool_alloc(&p, &index);
+			assert_non_null(o);
+			o->owner = index + 1;
+		}
+		for (uint32_t i = 0; (o = pool_next(&p, &i)); i++) {
+			found += o->owner == i + 1;
+			assert_true(o->owner == i + 1 || (!rows[r].random && o->owner == 0)); /* the rest of a chunk */
+		}
+		assert_int_equal(found, rows[r].objects);
+		pool_fini(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +227,7 @@ int main(void)
 		cmocka_unit_test(a_freed_index_rests),
 		cmocka_unit_test(no_memory_grows_while_objects_come_and_go),
 		cmocka_unit_test(random_indexes_are_used_once_and_found),
+		cmocka_unit_test(a_walk_finds_every_object_of_either_kind),
 		cmocka_unit_test(memory_with_random_indexes_is_used_again),
 		cmocka_unit_test(two_threads_never_get_the_same_object),
 	};

@@ -20,7 +20,9 @@ FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
 COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 gcovr
 DEB_PACKAGES = $(BUILD_PACKAGES) debhelper dpkg-dev lintian git
-PACKAGES_PACKAGES = $(DEB_PACKAGES) debootstrap iproute2 util-linux
+WHEEL_PACKAGES = $(BUILD_PACKAGES) python3 binutils
+PACKAGES_PACKAGES = $(DEB_PACKAGES) $(WHEEL_PACKAGES) debootstrap iproute2 util-linux unzip ibverbs-utils \
+	python3-venv python3-pytest python3-pyverbs
 RELEASES = bookworm trixie
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
@@ -29,7 +31,7 @@ packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
 .PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
-	interop interop-quick soak arm64 s390x bullseye trixie deb packages install uninstall format clean
+	interop interop-quick soak arm64 s390x bullseye trixie deb wheel packages install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -146,10 +148,19 @@ deb:
 	$(packages) $(DEB_PACKAGES)
 	@tools/make-deb $(BUILD)-deb
 
+# A wheel for this system and newer ones; `tools/make-wheel-in` builds one for older ones, too.
+wheel:
+	$(packages) $(WHEEL_PACKAGES)
+	@$(call setup,$(BUILD)-wheel,-Dtests=false -Drelocatable=true) && $(ninja) $(BUILD)-wheel && \
+		tools/make-wheel $(BUILD)-wheel $(BUILD)-wheel/dist
+
 # What others install, and that it works where it is installed; as root.
 packages: deb
 	$(packages) $(PACKAGES_PACKAGES)
 	@for release in $(RELEASES); do tests/packages/deb $(BUILD)-deb $(BUILD)-packages-$$release $$release || exit; done
+	@wheel=$$(tools/make-wheel-in $(BUILD)-packages-bullseye bullseye $(BUILD)-wheel/dist | tee /dev/stderr | tail -n 1) && \
+		tests/packages/wheel $(BUILD)-wheel/dist/$$(basename "$$wheel") \
+			$(foreach release,bullseye $(RELEASES),$(BUILD)-packages-$(release))
 
 soak:
 	$(packages) $(SOAK_PACKAGES)
@@ -167,4 +178,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-wheel

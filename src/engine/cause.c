@@ -297,9 +297,21 @@ static enum cause say_refusal(struct qp *qp, const struct packet *p, enum verdic
 	return cause;
 }
 
+static void say_injected(struct qp *qp, const struct packet *p)
+{
+	char peer[96];
+
+	cause_set(qp, CAUSE_INJECTED);
+	cause_say(CAUSE_INJECTED, "QP 0x%x refused the packet %s of %s: %s", qp->base.qp_num,
+		  opcode_info[p->opcode].name ?: "of unknown opcode", peer_text(qp, peer),
+		  cause_find(CAUSE_INJECTED)->meaning);
+}
+
 void cause_refusal(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
-	if (verdict == BAD_RECEIVE)
+	if (unlikely(qp->inject) && qp->inject->refuses)
+		say_injected(qp, p);
+	else if (verdict == BAD_RECEIVE)
 		cause_receive(qp);
 	else
 		cause_set(qp, say_refusal(qp, p, verdict));

@@ -545,9 +545,11 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 		qp->resp.nak_sent = true;
 		return;
 	}
+	qp->inject->refuses = true;
 	for (size_t i = 0; i < ARRAY_SIZE(as); i++)
 		if (as[i].syndrome == syndrome && qp->state != IBV_QPS_ERR)
 			responder_refuse(qp, p, as[i].verdict, now);
+	qp->inject->refuses = false;
 }
 
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)

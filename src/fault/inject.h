@@ -46,6 +46,7 @@ struct inject_qp {
 	uint32_t held_count;
 	uint64_t busy_until; /* rate: when the last packet has passed, ns */
 	bool fails;	     /* a completion was given an error: the QP follows */
+	bool refuses;	     /* a packet is being refused because a rule says so */
 };
 
 /* Reads UROCE_FAULT and what belongs to it, once. 0, or -EINVAL: a rule does not parse; that has been logged. */

@@ -2,6 +2,7 @@
 /* The life of the loop: the first open context makes it, the last close ends it. Links by address; fork and exit. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
  * processor's cache holds. */
 #define BUDGET_MIN (64u << 10)
 #define BUDGET_MAX (512u << 10)
+#define EXIT_TRIES 1000 /* times that exit() yields while another thread receives */
 
 _Atomic(struct loop *) loop_current;
 static struct lock life; /* guards the fields that say so; the outermost lock */
@@ -149,6 +151,19 @@ __attribute__((constructor)) static void loop_watch_forks(void)
 	fork_watch(FORK_LOOP, &handlers);
 }
 
+/* The helper may have written a completion with an error and not yet sent the NAK that goes with it. No longer than
+ * that takes: exit() may have been called from a signal handler, by the thread that receives. */
+static void await_receiver(struct loop *l)
+{
+	for (int tries = 0; tries < EXIT_TRIES; tries++) {
+		if (lock_try(&l->receive)) {
+			lock_drop(&l->receive);
+			return;
+		}
+		sched_yield();
+	}
+}
+
 /* A peer may wait for an ACK that is delayed until our next request. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
@@ -156,6 +171,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 
 	if (!l)
 		return;
+	await_receiver(l);
 	if (has_ready(l) || has_delayed_ack(l))
 		helper_flush(l);
 	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)

@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/control_call.h"
+#include "base/memfd.h"
+#include "base/stat.h"
 #include "verbs/tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,6 +21,44 @@ static void require(bool hazards)
 {
 	if (!hazards)
 		abort();
+}
+
+/* A process with some of each, in place of those that run. */
+static void made_up(struct stat_sheet *s)
+{
+	struct stat_device d = {.name = "uroce0", .number = 1};
+	struct stat_qp q = {.device = 1, .qpn = 0x123456, .remote_qpn = 1, .type = 2, .state = 3};
+	struct stat_cq c = {.device = 1, .handle = 1};
+	struct stat_mr r = {.device = 1, .key = 0x12345678};
+	struct stat_pd pd = {.device = 1, .handle = 1};
+	struct stat_id i = {.device = 1, .state = 2};
+
+	stat_put(s, STAT_DEVICE, &d, sizeof(d));
+	for (int n = 0; n < 50; n++) {
+		stat_put(s, STAT_QP, &q, sizeof(q));
+		stat_put(s, STAT_CQ, &c, sizeof(c));
+		stat_put(s, STAT_MR, &r, sizeof(r));
+		stat_put(s, STAT_PD, &pd, sizeof(pd));
+		stat_put(s, STAT_ID, &i, sizeof(i));
+	}
+}
+
+void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg), void *arg)
+{
+	struct stat_sheet s = {.used = sizeof(struct stat_head), .size = 65536, .bytes = calloc(1, 65536)};
+	struct stat_head *head = (struct stat_head *)s.bytes;
+	int fd;
+
+	require(head);
+	made_up(&s);
+	head = (struct stat_head *)s.bytes;
+	head->magic = STAT_MAGIC;
+	head->bytes = s.used;
+	fd = memfd_of_size("stat", 0, s.used);
+	require(fd >= 0 && !memfd_fill(fd, s.bytes, s.used));
+	use(getpid() + 1, fd, arg);
+	close(fd);
+	free(s.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -59,10 +59,10 @@ static int sheet_to_file(const struct stat_sheet *s)
 	return err ?: fd;
 }
 
-int stat_take(void)
+int stat_take(const char *only)
 {
 	struct stat_head head = {.magic = STAT_MAGIC, .pid = (uint32_t)getpid(), .time = clock_now()};
-	struct stat_sheet s = {.used = sizeof(head)};
+	struct stat_sheet s = {.used = sizeof(head), .only_devices = !strcmp(only, "devices")};
 	int fd;
 
 	if (!sheet_grow(&s, 0))

@@ -4,6 +4,7 @@
 #ifndef UROCE_STAT_H
 #define UROCE_STAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/stat_file.h"
@@ -13,6 +14,7 @@ struct stat_sheet {
 	char *bytes;
 	size_t used, size;
 	int err;
+	bool only_devices;
 };
 
 /* Appends a record; `row` is a struct of stat_file.h. */
@@ -25,7 +27,7 @@ typedef void stat_source(struct stat_sheet *s);
 /* Once for each source, at the start of the program (a constructor). */
 void stat_register(stat_source *source);
 
-/* The file: a descriptor that the caller closes, or -errno. */
-int stat_take(void);
+/* The file: a descriptor that the caller closes, or -errno. `only`: "devices", or all. */
+int stat_take(const char *only);
 
 #endif

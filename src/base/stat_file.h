@@ -36,6 +36,8 @@ struct stat_device {
 	uint32_t is_up;
 	/* by UDP, of all contexts of the process; shared memory is not counted */
 	uint64_t tx_packets, tx_bytes, tx_refused, rx_packets, rx_bytes, rx_icrc, rx_errors;
+	/* enum stat_trouble, but for STAT_RESENT: of all queue pairs that the process has had, on whatever device */
+	uint64_t trouble[8];
 };
 
 struct stat_context {

@@ -37,7 +37,8 @@ static void put_id(struct id *id, void *arg)
 
 static void stat_cm(struct stat_sheet *sheet)
 {
-	ids_each(put_id, sheet);
+	if (!sheet->only_devices)
+		ids_each(put_id, sheet);
 }
 
 __attribute__((constructor)) static void stat_cm_register(void)

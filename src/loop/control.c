@@ -37,9 +37,8 @@ static int begin_pcap(const char *argument, char *answer, size_t room, int *give
 /* What there is, as a file (base/stat_file.h). */
 static int begin_stat(const char *argument, char *answer, size_t room, int *give)
 {
-	int fd = stat_take();
+	int fd = stat_take(argument);
 
-	(void)argument;
 	if (fd == -EFBIG)
 		snprintf(answer, room, "its limit on the size of files (ulimit -f) is too low for the answer");
 	*give = max_of(fd, -1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of `uroce` commands to a process that runs: "stat", "pcap NAME". The helper thread listens at an
+/* Requests of `uroce` commands to a process that runs: "stat [devices]", "pcap NAME". The helper thread listens at an
  * abstract SOCK_SEQPACKET socket, uroce/control/PID/RANDOM, and serves processes of the same user only. The random part
  * keeps other users from binding the name first; commands find it in /proc/PID/net/unix.
  *

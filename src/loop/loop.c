@@ -212,6 +212,11 @@ void loop_put(struct hca *hca)
 		free_loop(l);
 }
 
+bool loop_exists(void)
+{
+	return atomic_load_explicit(&loop_current, memory_order_relaxed);
+}
+
 struct loop *loop_hold(void) ACQUIRE(life)
 {
 	lock_take(&life);

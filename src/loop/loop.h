@@ -17,6 +17,8 @@
  * the error of socket(2). It starts no thread and binds no port yet. */
 struct hca *loop_get(const struct hca_ops *ops);
 void loop_put(struct hca *hca);
+/* Whether this process has an adapter now. A hint. */
+bool loop_exists(void);
 
 /* Fills path->port for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
  * starts the helper thread. 0 or -errno: EADDRINUSE (another user or the kernel's rxe holds the port; a message

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "sysfs/netlink.h"
 
 #define VERBS	"/sys/class/infiniband_verbs"
 #define REQUEST 8192 /* bytes that are looked at of what a program sends */
@@ -24,25 +25,6 @@
 
 /* Set once such a socket has been opened: only then can a descriptor be one. */
 static _Atomic bool opened;
-
-struct device {
-	char name[64];
-	uint32_t index;
-};
-
-struct message {
-	union {
-		struct nlmsghdr header;
-		char bytes[1024]; /* no answer is nearly as long */
-	};
-};
-
-/* The request that is answered: its socket and sequence number. */
-struct asker {
-	const struct nlmsghdr *request;
-	struct sockaddr_nl address;
-	int fd; /* to answer from */
-};
 
 /* A line of a file, or the first name in a directory. False: there is none. */
 static bool netlink_read_line(char *line, size_t size, const char *format, const char *name)
@@ -78,9 +60,8 @@ static bool find_device(const char *verbs, struct device *d)
 
 /* ---- messages ---- */
 
-static void netlink_begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags)
+void netlink_begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags)
 {
-	memset(m, 0, sizeof(*m));
 	m->header = (struct nlmsghdr){.nlmsg_len = NLMSG_HDRLEN,
 				      .nlmsg_type = type,
 				      .nlmsg_flags = flags,
@@ -88,29 +69,57 @@ static void netlink_begin(struct message *m, const struct asker *to, uint16_t ty
 				      .nlmsg_pid = to->address.nl_pid};
 }
 
-static void netlink_put(struct message *m, uint16_t type, const void *value, size_t size)
+void netlink_put(struct message *m, uint16_t type, const void *value, size_t size)
 {
 	struct nlattr a = {.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
 	char *at = m->bytes + m->header.nlmsg_len;
 
+	memset(at, 0, NLA_ALIGN(a.nla_len));
 	memcpy(at, &a, sizeof(a));
-	memcpy(at + NLA_HDRLEN, value, size);
+	if (size)
+		memcpy(at + NLA_HDRLEN, value, size);
 	m->header.nlmsg_len += NLA_ALIGN(a.nla_len);
 }
 
-static void put_u8(struct message *m, uint16_t type, uint8_t value)
+void put_u8(struct message *m, uint16_t type, uint8_t value)
 {
 	netlink_put(m, type, &value, sizeof(value));
 }
 
-static void put_u32(struct message *m, uint16_t type, uint32_t value)
+void put_u32(struct message *m, uint16_t type, uint32_t value)
 {
 	netlink_put(m, type, &value, sizeof(value));
 }
 
-static void put_text(struct message *m, uint16_t type, const char *text)
+void put_u64(struct message *m, uint16_t type, uint64_t value)
+{
+	netlink_put(m, type, &value, sizeof(value));
+}
+
+void put_text(struct message *m, uint16_t type, const char *text)
 {
 	netlink_put(m, type, text, strlen(text) + 1);
+}
+
+uint32_t nest_begin(struct message *m, uint16_t type)
+{
+	uint32_t at = m->header.nlmsg_len;
+
+	netlink_put(m, type, NULL, 0);
+	return at;
+}
+
+void nest_end(struct message *m, uint32_t nest)
+{
+	uint16_t length = (uint16_t)(m->header.nlmsg_len - nest);
+
+	memcpy(m->bytes + nest + offsetof(struct nlattr, nla_len), &length, sizeof(length));
+}
+
+void netlink_name(struct message *m, const struct device *d)
+{
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
+	put_text(m, RDMA_NLDEV_ATTR_DEV_NAME, d->name);
 }
 
 /* What is not there is left out. */
@@ -136,11 +145,13 @@ static void put_number(struct message *m, uint16_t type, const char *path, const
 		put_u8(m, type, (uint8_t)strtoul(line, NULL, 0));
 }
 
-/* A socket that is full loses messages, as the kernel's do. */
-static void netlink_tell(const struct asker *to, const struct message *m)
+/* A socket that is full loses messages. The kernel would wait with the rest of a list until there is room; here, its
+ * end says ENOBUFS. */
+void netlink_tell(const struct asker *to, const struct message *m)
 {
-	(void)!NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address,
-			    sizeof(to->address));
+	if (NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address,
+			 sizeof(to->address)) < 0)
+		*to->full = -ENOBUFS;
 }
 
 static void tell_error(const struct asker *to, int error)
@@ -205,16 +216,14 @@ static void answer_one(const struct asker *a, const struct command *c, const str
 	struct message m;
 
 	netlink_begin(&m, a, a->request->nlmsg_type, flags);
-	if (d) {
-		put_u32(&m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
-		put_text(&m, RDMA_NLDEV_ATTR_DEV_NAME, d->name);
-	}
+	if (d)
+		netlink_name(&m, d);
 	c->describe(&m, d);
 	netlink_tell(a, &m);
 }
 
 /* Of the request. 0: it is not there. */
-static uint32_t number_in(const struct nlmsghdr *request, uint16_t type)
+uint32_t number_in(const struct nlmsghdr *request, uint16_t type)
 {
 	const char *at = (const char *)request + NLMSG_HDRLEN, *end = (const char *)request + request->nlmsg_len;
 	struct nlattr a;
@@ -252,6 +261,40 @@ static unsigned answer_devices(const struct asker *a, const struct command *c, u
 	return count;
 }
 
+/* Lists may be long: they get `parts` quarters of the most that a socket may hold, so that their end finds room. */
+static void netlink_room(const struct asker *a, int parts)
+{
+	int bytes = INT_MAX / 2; /* the kernel makes it what is allowed, and tells twice that */
+	socklen_t size = sizeof(bytes);
+
+	if (setsockopt(a->to, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)) ||
+	    getsockopt(a->to, SOL_SOCKET, SO_RCVBUF, &bytes, &size))
+		return;
+	bytes = bytes / 8 * parts;
+	(void)setsockopt(a->to, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
+/* About objects: of one device. */
+static int answer_resources(const struct asker *a, uint32_t op, uint32_t index, bool all)
+{
+	struct tree_node node;
+	struct device d;
+	int err = EINVAL;
+
+	if (!index)
+		return resource_is(op) ? EINVAL : EOPNOTSUPP;
+	if (uroce_tree_read(VERBS, &node))
+		return EINVAL;
+	for (size_t at = 0; at < node.length; at += strlen(node.text + at) + 1)
+		if (find_device(node.text + at, &d) && d.index == index) {
+			netlink_room(a, 3);
+			err = resource_answer(a, op, &d, all);
+			netlink_room(a, 4);
+		}
+	free(node.text);
+	return err;
+}
+
 static int answer_command(const struct asker *a)
 {
 	bool all = (a->request->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
@@ -259,8 +302,10 @@ static int answer_command(const struct asker *a)
 	const struct command *c = &commands[op];
 	uint16_t flags = all ? NLM_F_MULTI : 0;
 
-	if (RDMA_NL_GET_CLIENT(a->request->nlmsg_type) != RDMA_NL_NLDEV || op >= RDMA_NLDEV_NUM_OPS || !c->describe)
+	if (RDMA_NL_GET_CLIENT(a->request->nlmsg_type) != RDMA_NL_NLDEV || op >= RDMA_NLDEV_NUM_OPS)
 		return EOPNOTSUPP;
+	if (!c->describe)
+		return resource_is(op) ? answer_resources(a, op, index, all) : EOPNOTSUPP;
 	if (!c->of_device) {
 		answer_one(a, c, NULL, flags);
 		return 0;
@@ -274,6 +319,15 @@ static int answer_command(const struct asker *a)
 	return 0;
 }
 
+static void netlink_end(const struct asker *a, struct message *m)
+{
+	int error = *a->full;
+
+	memcpy(m->bytes + NLMSG_HDRLEN, &error, sizeof(error));
+	m->header.nlmsg_len += sizeof(error);
+	netlink_tell(a, m);
+}
+
 static void netlink_answer(const struct asker *a)
 {
 	int error = answer_command(a);
@@ -281,8 +335,7 @@ static void netlink_answer(const struct asker *a)
 
 	if (!error && (a->request->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP) {
 		netlink_begin(&m, a, NLMSG_DONE, NLM_F_MULTI);
-		m.header.nlmsg_len += sizeof(int); /* 0 */
-		netlink_tell(a, &m);
+		netlink_end(a, &m);
 	} else if (error || a->request->nlmsg_flags & NLM_F_ACK) {
 		tell_error(a, error);
 	}
@@ -326,7 +379,8 @@ static bool find_address(int fd, struct sockaddr_nl *address)
 static ssize_t netlink_take(int fd, const struct iovec *iov, size_t count)
 {
 	_Alignas(struct nlmsghdr) char request[REQUEST];
-	struct asker a = {.request = (const struct nlmsghdr *)request};
+	int full = 0;
+	struct asker a = {.request = (const struct nlmsghdr *)request, .full = &full, .to = fd};
 	size_t all = 0, left = 0;
 
 	for (size_t i = 0; i < count; all += iov[i++].iov_len) {
@@ -344,6 +398,7 @@ static ssize_t netlink_take(int fd, const struct iovec *iov, size_t count)
 	       a.request->nlmsg_len <= left) {
 		size_t whole = min_of((size_t)NLMSG_ALIGN(a.request->nlmsg_len), left);
 
+		full = 0;
 		if (a.request->nlmsg_flags & NLM_F_REQUEST)
 			netlink_answer(&a);
 		a.request = (const struct nlmsghdr *)((const char *)a.request + whole);

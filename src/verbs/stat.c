@@ -17,6 +17,8 @@ static_assert((int)STAT_RESENT == (int)HCA_COUNTERS, "the counters of enum hca_c
 static_assert((int)STAT_RNR_NAKS == (int)HCA_RNR_NAKS && (int)STAT_RNR_RETRIES_SPENT == (int)HCA_RNR_RETRIES_SPENT,
 	      "they have the same numbers");
 
+static_assert((int)HCA_COUNTERS == ARRAY_SIZE(((struct stat_device *)0)->trouble), "a device has all of them");
+
 #define CONTEXTS 256 /* whose objects are told of */
 
 /* Open contexts: an object is told of if its context is one of them. */
@@ -74,6 +76,8 @@ static void put_device(const struct stat_view *v, struct device *d)
 	row.rx_bytes = c.rx_bytes;
 	row.rx_icrc = c.rx_icrc;
 	row.rx_errors = c.rx_errors;
+	for (size_t i = 0; i < HCA_COUNTERS; i++)
+		row.trouble[i] = atomic_load_explicit(&hca_counted[i], memory_order_relaxed);
 	stat_put(v->sheet, STAT_DEVICE, &row, sizeof(row));
 }
 
@@ -267,6 +271,8 @@ static void stat_verbs(struct stat_sheet *sheet)
 	if (!v.hca)
 		return;
 	put_devices(&v);
+	if (sheet->only_devices)
+		return;
 	pds_each(put_pd, &v);
 	cqs_each(put_cq, &v);
 	put_qps(&v);

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/control_call.h"
+#include "base/stat_read.h"
 #include "loop/count.h"
+#include "loop/loop.h"
 #include "object/hca.h"
 #include "verbs/adapter.h"
 #include "verbs/device.h"
@@ -304,6 +307,49 @@ struct counter {
 	unsigned unit;
 };
 
+/* The sum over other processes of the user. */
+struct others {
+	const char *device;
+	size_t offset; /* in struct stat_device */
+	uint64_t sum;
+};
+
+static void add_other(pid_t pid, int given, void *arg)
+{
+	struct others *o = arg;
+	struct stat_process p;
+	uint64_t value;
+	size_t n;
+	const struct stat_device *d;
+
+	if (pid != getpid() && !stat_read(given, &p)) {
+		d = stat_devices(&p, &n);
+		for (size_t i = 0; i < n; i++)
+			if (!strcmp(d[i].name, o->device)) {
+				memcpy(&value, (const char *)&d[i] + o->offset, sizeof(value));
+				o->sum += value;
+			}
+		stat_free(&p);
+	}
+}
+
+/* A program that has no device open looks at the port from outside: it sees what all processes do together. One that
+ * has sees what it does itself, as if each process had an adapter. */
+static uint64_t counted_by_others(const struct place *p, const struct counter *counter)
+{
+	struct others o = {p->device->base.name, 0, 0};
+
+	if (loop_exists())
+		return 0;
+	o.offset = counter->unit ? offsetof(struct stat_device, tx_packets) + counter->of
+				 : offsetof(struct stat_device, trouble) + counter->of * sizeof(uint64_t);
+	control_call_all("stat devices", add_other, &o);
+	return o.sum;
+}
+static_assert(offsetof(struct stat_device, rx_errors) - offsetof(struct stat_device, tx_packets) ==
+		      offsetof(struct count, rx_errors),
+	      "struct count, field by field");
+
 static int fill_counter(FILE *out, const struct place *p, const struct counter *counter)
 {
 	union ibv_gid gid[DEVICE_GIDS];
@@ -317,8 +363,9 @@ static int fill_counter(FILE *out, const struct place *p, const struct counter *
 			device_gid(p->device, i, &gid[i]);
 		count = loop_count(p->device->netif_index, gid, DEVICE_GIDS);
 		memcpy(&value, (const char *)&count + counter->of, sizeof(value));
-		value /= counter->unit;
 	}
+	value += counted_by_others(p, counter);
+	value /= max_of(counter->unit, 1u);
 	fprintf(out, "%" PRIu64 "\n", value);
 	return 0;
 }

@@ -31,7 +31,7 @@ static void what_is_told_is_read(void **state)
 
 	(void)state;
 	stat_register(put_rows);
-	fd = stat_take();
+	fd = stat_take("");
 	assert_true(fd >= 0);
 	assert_int_equal(stat_read(fd, &p), 0);
 	close(fd);

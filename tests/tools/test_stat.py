@@ -4,7 +4,7 @@
 its own, as it uses port 4791."""
 import fcntl, json, os, pty, re, shutil, signal, struct, subprocess, sys, tempfile, termios
 
-NEEDED = ("ib_send_bw", "rping", "ss")
+NEEDED = ("ib_send_bw", "rdma", "rping", "ss")
 
 
 def check(what, good, *more):
@@ -149,6 +149,46 @@ def test_ids():
     end(client, server)
 
 
+def rdma(*words):
+    return json.loads(run("uroce", "run", "rdma", "-j", *words))
+
+
+def test_rdma_says_the_same():
+    server, client = pair(UROCE_LOCAL="off", UROCE_FAULT="out SEND every 50: drop")
+    told = until(client, lambda t: t["qps"] and t["qps"][0]["packets_resent"] > 5)
+    q, other = told["qps"][0], stat(server.pid)[0]
+    check("rdma resource", rdma("resource", "show")[0]["qp"] == 2, rdma("resource", "show"))
+    qps = {e["lqpn"]: e for e in rdma("resource", "show", "qp")}
+    check("its QPs", set(qps) == {q["qpn"], q["remote_qpn"]}, qps)
+    e = qps[q["qpn"]]
+    check("a QP", (e["ifname"], e["rqpn"], e["type"], e["state"], e["pid"], e["comm"]) ==
+          ("uroce0", q["remote_qpn"], "RC", "RTS", client.pid, "ib_send_bw"), e)
+    one = run("uroce", "run", "rdma", "resource", "show", "qp", "lqpn", str(q["qpn"]))
+    check("one of them by its number", " lqpn %d " % q["qpn"] in one and one.count(" lqpn ") == 1, one)
+    cqs = [(e["cqn"], e["cqe"], e["users"], e["pid"]) for e in rdma("resource", "show", "cq")]
+    check("CQs", sorted(cqs) == sorted((c["cq"], c["depth"], c["queues"], t["pid"])
+                                       for t in stat() for c in t["cqs"]), cqs)
+    mrs = sorted((e["rkey"], e["mrlen"]) for e in rdma("resource", "show", "mr"))
+    check("regions", mrs == sorted(("%x" % r["key"], r["bytes"]) for t in (told, other) for r in t["regions"]), mrs)
+    of_qp = {e["cntn"]: e for e in rdma("statistic", "qp", "show")}[q["qpn"]]
+    check("counters of a QP", of_qp["resent_pkts"] >= q["packets_resent"], of_qp)
+    port = rdma("statistic", "show")[0]
+    check("counters of the port", port["sent_pkts"] >= told["devices"][0]["tx_packets"] and port["out_of_sequence"] > 0, port)
+    sent = run("uroce", "run", "cat", "/sys/class/infiniband/uroce0/ports/1/counters/port_xmit_packets")
+    check("and /sys", int(sent) >= port["sent_pkts"], sent, port)
+    end(client, server)
+    check("after their end there is nothing", rdma("resource", "show")[0]["qp"] == 0)
+
+
+def test_rdma_on_ids():
+    server = start("rping", "-s", "-a", "127.0.0.1", "-p", "7200")
+    until(server, lambda t: t["ids"])
+    e = rdma("resource", "show", "cm_id")[0]
+    check("a listener", (e["state"], e["ps"], e["src-addr"], e["pid"]) ==
+          ("LISTEN", "TCP", "127.0.0.1:7200", server.pid), e)
+    end(server)
+
+
 def test_refusals():
     check("no process", "no process of this user" in run("uroce", "stat", status=1))
     check("one without devices", "has made no connection" in run("uroce", "stat", str(os.getpid()), status=1))
@@ -172,7 +212,8 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_top, test_losses_are_counted, test_ids, test_refusals):
+        for test in (test_both_ends_agree, test_top, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_ids,
+                     test_refusals):
             test()
             print("ok", test.__name__)
         os.chdir("/")

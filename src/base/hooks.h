@@ -12,6 +12,7 @@ enum hook {
 	HOOK_TRACE = 1 << 0,
 	HOOK_FAULT = 1 << 1,
 	HOOK_CAPTURE = 1 << 2,
+	HOOK_CHECK = 1 << 3,
 	HOOK_PORT_DOWN = 1 << 6,
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cm/id.h"
+#include "check/check.h"
 #include "fault/inject.h"
 #include "verbs/faults.h"
 #include "loop/loop.h"
@@ -50,6 +51,7 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	struct event_channel *ch;
 	int fd;
 
+	check_start();
 	if (faults_read())
 		return fail_null(EINVAL);
 	fd = inject_call(CALL_rdma_create_event_channel) ? -1 : eventfd(0, EFD_CLOEXEC);
@@ -65,6 +67,7 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	list_init(&ch->events);
 	list_init(&ch->retired);
 	lock_drop(&cm.lock);
+	check_made(CHECK_EVENT_CHANNEL, ch, 0);
 	return &ch->base;
 }
 
@@ -75,6 +78,7 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	struct event_channel *ch = channel_of(channel);
 	int fd = -1;
 
+	check_gone(CHECK_EVENT_CHANNEL, ch);
 	lock_take(&cm.lock);
 	if (!ch->waiters && channel->fd >= 0) {
 		fd = channel->fd;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "check/check.h"
 #include "verbs/context.h"
 
 static struct lock opened_lock; /* taken before all others */
@@ -27,10 +28,12 @@ static void open_one(struct ibv_device *device) REQUIRES(opened_lock)
 
 	if (!d)
 		return;
+	check_pause();
 	d->verbs = ibv_open_device(device);
+	d->pd = d->verbs ? ibv_alloc_pd(d->verbs) : NULL;
+	check_resume();
 	if (!d->verbs)
 		goto err;
-	d->pd = ibv_alloc_pd(d->verbs);
 	if (!d->pd || ibv_query_device(d->verbs, &attr))
 		goto err_close;
 	d->guid = be64toh(attr.node_guid);

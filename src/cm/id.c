@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creation and destruction of ids, and changes of their device. */
 #include "cm/id.h"
+#include "check/check.h"
 #include "fault/inject.h"
 
 #include <stdlib.h>
@@ -207,7 +208,9 @@ static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **
 	struct id *id;
 
 	if (sync) {
+		check_pause(); /* it is the id's */
 		channel = rdma_create_event_channel();
+		check_resume();
 		if (!channel)
 			return -1;
 	}
@@ -222,6 +225,7 @@ static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **
 	id_enlist(id);
 	lock_drop(&cm.lock);
 	*out = &id->base;
+	check_made(CHECK_ID, id, 0, sync ? NULL : channel);
 	return 0;
 }
 
@@ -265,6 +269,7 @@ PUBLIC int rdma_destroy_id(struct rdma_cm_id *base)
 {
 	struct id *id = id_of(base);
 
+	check_gone(CHECK_ID, id);
 	id_leave_groups(id);
 	lock_take(&cm.lock);
 	listener_remove(id);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "base/high_fd.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -702,9 +703,12 @@ static void service_watch_forks(void)
 static struct rdma_event_channel *service_make(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_event_channel *ch;
 	int error;
 
+	check_pause();
+	ch = rdma_create_event_channel();
+	check_resume();
 	pthread_once(&once, service_watch_forks);
 	if (!ch)
 		return NULL;

@@ -25,7 +25,14 @@ int pcap_command(const struct command *, int argc, char **argv);
 int explain_command(const struct command *, int argc, char **argv);
 int stat_command(const struct command *, int argc, char **argv);
 int top_command(const struct command *, int argc, char **argv);
+int check_command(const struct command *, int argc, char **argv);
 int trace_command(const struct command *, int argc, char **argv);
+
+/* run.c: runs a program as `uroce run` does; returns only if that cannot be. */
+int run_program(const struct command *command, char **argv);
+/* Sets a variable to the name of a file, made absolute: the program may change its directory before it opens a device.
+ * Not 0: errno. */
+int set_file(const char *variable, const char *file);
 
 enum {
 	EXIT_USAGE = 2,

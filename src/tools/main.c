@@ -25,6 +25,18 @@ static const struct command commands[] = {
 	 "  -p, --pcap FILE     capture its packets, and those of its children, for Wireshark\n"
 	 "  -S, --snap BYTES    with -p: of each packet's frame, no more than this (at least 110)\n",
 	 run_command},
+	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
+	 "  -o, --only CLASS    look for one class only, leaks or habits;\n"
+	 "                      may be given several times\n"
+	 "  -e, --error-exitcode N\n"
+	 "                      exit status if something is found (98); 0: the program's\n"
+	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"
+	 "  -j, --json          findings as JSON, one a line\n"
+	 "  -s, --suppressions FILE\n"
+	 "                      what not to report: lines of a finding's name and a function\n"
+	 "  -g, --gen-suppressions\n"
+	 "                      print such a line behind each finding\n",
+	 check_command},
 	{"demo", "[-k] [-d DIRECTORY]", "watch two unmodified programs do RDMA, and what happens inside",
 	 "  -k, --keep          keep the traces\n"
 	 "  -d, --directory DIR look for the programs there and not in PATH\n",

@@ -16,8 +16,7 @@
 #include "tools/library.h"
 #include "tools/program.h"
 
-/* The program may change its directory before it opens a device. */
-static int set_file(const char *variable, const char *file)
+int set_file(const char *variable, const char *file)
 {
 	char path[2 * PATH_MAX], here[PATH_MAX];
 
@@ -140,23 +139,24 @@ static int run_captured(const struct command *command, const struct collect_opti
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int run_command(const struct command *command, int argc, char **argv)
+static int complain_of_library(const struct command *command)
 {
-	struct run_options o;
-	char path[PATH_MAX];
-	const char *why;
-	int status = run_options(command, argc, argv, &o);
+	complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
+	return EXIT_CANNOT_RUN;
+}
 
-	if (status)
-		return status;
-	argv += optind;
-	if (!program_find(argv[0], path, sizeof(path))) {
+/* The program's path, with the library in front of its libraries from now on. 0, or the exit status. */
+static int prepare_program(const struct command *command, const char *name, char path[PATH_MAX])
+{
+	const char *why;
+
+	if (!program_find(name, path, PATH_MAX)) {
 		int error = errno;
 
-		complain(command, "%s: %s", argv[0],
-			 error == EACCES	? "is not executable"
-			 : strchr(argv[0], '/') ? strerror(error)
-						: "is not in PATH (is its package installed?)");
+		complain(command, "%s: %s", name,
+			 error == EACCES     ? "is not executable"
+			 : strchr(name, '/') ? strerror(error)
+					     : "is not in PATH (is its package installed?)");
 		return error == EACCES ? EXIT_CANNOT_RUN : EXIT_NOT_FOUND;
 	}
 	why = program_refuses_preload(path);
@@ -164,10 +164,32 @@ int run_command(const struct command *command, int argc, char **argv)
 		complain(command, "%s %s", path, why);
 		return EXIT_CANNOT_RUN;
 	}
-	if (library_preload() || (o.rsocket && library_preload_rsocket())) {
-		complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
-		return EXIT_CANNOT_RUN;
-	}
+	if (library_preload())
+		return complain_of_library(command);
+	return 0;
+}
+
+int run_program(const struct command *command, char **argv)
+{
+	char path[PATH_MAX];
+
+	return prepare_program(command, argv[0], path) ?: execute_program(command, path, argv);
+}
+
+int run_command(const struct command *command, int argc, char **argv)
+{
+	struct run_options o;
+	char path[PATH_MAX];
+	int status = run_options(command, argc, argv, &o);
+
+	if (status)
+		return status;
+	argv += optind;
+	status = prepare_program(command, argv[0], path);
+	if (status)
+		return status;
+	if (o.rsocket && library_preload_rsocket())
+		return complain_of_library(command);
 	if (o.trace && set_file("UROCE_TRACE", o.trace))
 		return complain(command, "%s: %s", o.trace, strerror(errno));
 	return o.pcap.file ? run_captured(command, &o.pcap, path, argv) : execute_program(command, path, argv);

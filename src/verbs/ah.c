@@ -7,6 +7,7 @@
 
 #include "link/next_hop.h"
 #include "fault/inject.h"
+#include "check/check.h"
 #include "object/ah.h"
 #include "verbs/context.h"
 #include "verbs/listen.h"
@@ -42,6 +43,7 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->pd = pd_domain((struct pd *)pd);
 	ah->path = path;
 	atomic_fetch_add_explicit(&ah->pd->users, 1, memory_order_relaxed);
+	check_made(CHECK_AH, ah, 0, pd);
 	return &ah->base;
 }
 
@@ -51,6 +53,7 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 
 	if (!ah || ah->handle != a->handle)
 		return fail(ah ? ENOENT : EINVAL);
+	check_gone(CHECK_AH, ah);
 	listen_leave(context_of(ah->context));
 	atomic_fetch_sub_explicit(&a->pd->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);

@@ -2,6 +2,7 @@
 /* Completion channels: see channel.h. */
 #include "verbs/channel.h"
 #include "fault/inject.h"
+#include "check/check.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -25,6 +26,7 @@ PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 		return NULL;
 	}
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_CHANNEL, ch, 0, context);
 	return &ch->base;
 }
 
@@ -36,8 +38,11 @@ PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	lock_take(&ch->lock);
 	busy = channel->refcnt;
 	lock_drop(&ch->lock);
-	if (busy)
+	if (busy) {
+		check_busy(CHECK_CHANNEL, channel);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_CHANNEL, channel);
 	atomic_fetch_sub_explicit(&context_of(channel->context)->objects, 1, memory_order_release);
 	close(channel->fd);
 	free(ch);

@@ -2,6 +2,7 @@
 /* Opening and closing of devices, and the table of verbs that a context gets. */
 #include "base/capture.h"
 #include "base/trace.h"
+#include "check/check.h"
 #include "verbs/context.h"
 
 #include <stdlib.h>
@@ -103,6 +104,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!device)
 		return fail_null(EINVAL);
 	trace_start();
+	check_start();
 	capture_start();
 	if (faults_read())
 		return fail_null(EINVAL);
@@ -128,6 +130,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 		goto err_label;
 	monitor_join(c);
 	faults_begin();
+	check_made(CHECK_CONTEXT, &c->verbs.context, 0);
 	return &c->verbs.context;
 
 err_label:
@@ -144,6 +147,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	struct context *c = context_of(context);
 
+	check_gone(CHECK_CONTEXT, context);
 	faults_end();
 	monitor_leave(c);
 	remote_bury(c);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cause.h"
+#include "check/check.h"
 #include "loop/loop.h"
 #include "verbs/channel.h"
 #include "verbs/adapter.h"
@@ -83,6 +84,7 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	lock_take(&cqs_lock);
 	list_append(&cqs, &f->all);
 	lock_drop(&cqs_lock);
+	check_made(CHECK_CQ, &f->cq.base, f->cq.depth, context, channel, holder);
 	return f;
 
 err_free:
@@ -122,8 +124,11 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 
 	if (error)
 		return fail(error);
-	if (atomic_load_explicit(&f->cq.users, memory_order_acquire))
+	if (atomic_load_explicit(&f->cq.users, memory_order_acquire)) {
+		check_busy(CHECK_CQ, cq);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_CQ, cq);
 	c = context_of(cq->context);
 	lock_take(&cqs_lock);
 	list_remove(&f->all);

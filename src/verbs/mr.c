@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/cause.h"
+#include "check/check.h"
 #include "memory/fault.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
@@ -77,11 +78,13 @@ struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, uns
 
 	fault_arm();
 	mr = mr_register(pd, memory, length, iova, access);
-	if (mr)
+	if (mr) {
 		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
-	else
+		check_made(CHECK_MR, mr, length, pd);
+	} else {
 		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %u regions, all it can",
 			  (unsigned)atomic_load_explicit(&pd->hca->regions, memory_order_relaxed));
+	}
 	return mr;
 }
 
@@ -193,6 +196,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 		return fail(ENOENT);
 	pd = mr->pd;
 	backing = mr->backing;
+	check_gone(CHECK_MR, mr);
 	if (mr->access & MR_DMABUF)
 		error = dmabuf_deregister(mr);
 	else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: allocation and bind requests. The binding rules are in object/window.c, because the requester binds.
  */
+#include "check/check.h"
 #include "object/window.h"
 #include "verbs/context.h"
 
@@ -16,6 +17,7 @@ struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
 	if (!w)
 		return NULL;
 	atomic_fetch_add_explicit(&w->pd->users, 1, memory_order_relaxed);
+	check_made(CHECK_MW, w, 0, pd);
 	return &w->window;
 }
 
@@ -26,6 +28,7 @@ int dealloc_mw(struct ibv_mw *mw)
 
 	if (mw->handle != w->index)
 		return fail(ENOENT);
+	check_gone(CHECK_MW, w);
 	window_destroy(w);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	return 0;

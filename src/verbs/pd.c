@@ -2,6 +2,7 @@
 /* Protection domains. */
 #include "object/pd.h"
 #include "fault/inject.h"
+#include "check/check.h"
 
 #include <stdlib.h>
 
@@ -37,6 +38,7 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	list_append(&pds, &pd->all);
 	lock_drop(&pds_lock);
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
+	check_made(CHECK_PD, pd, 0, context);
 	return &pd->base;
 
 err:
@@ -63,8 +65,11 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
 	if (!busy)
 		list_remove(&pd->all);
 	lock_drop(&pds_lock);
-	if (busy)
+	if (busy) {
+		check_busy(CHECK_PD, base);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_PD, base);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd_count, 1, memory_order_relaxed);
 	free(pd);

@@ -9,6 +9,7 @@
 #include "base/cause.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "check/check.h"
 #include "fault/inject.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
@@ -176,6 +177,7 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 		return fail_null(error);
 	}
 	attr->cap = qp->cap;
+	check_made(CHECK_QP, &qp->base, 0, attr->pd, attr->send_cq, attr->recv_cq, attr->srq);
 	return &qp->base;
 }
 
@@ -586,6 +588,7 @@ static void destroy(struct ibv_qp *base, bool settles)
 	struct context *c = context_of(base->context);
 	bool last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 
+	check_gone(CHECK_QP, base);
 	if (last)
 		qp_silence(qp, c, settles);
 	async_forget_qp(c, (struct qp *)base);

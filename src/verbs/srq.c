@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues. */
 #include "object/srq.h"
+#include "check/check.h"
 #include "fault/inject.h"
 
 #include "verbs/adapter.h"
@@ -31,6 +32,7 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 	pthread_mutex_init(&srq->base.mutex, NULL);
 	pthread_cond_init(&srq->base.cond, NULL);
 	atomic_fetch_add_explicit(&context_of(base->context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_SRQ, srq, 0, base);
 	return &srq->base;
 }
 
@@ -123,8 +125,11 @@ PUBLIC int ibv_destroy_srq(struct ibv_srq *base)
 
 	if (error)
 		return fail(error);
-	if (atomic_load_explicit(&srq->users, memory_order_acquire))
+	if (atomic_load_explicit(&srq->users, memory_order_acquire)) {
+		check_busy(CHECK_SRQ, srq);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_SRQ, srq);
 	c = context_of(base->context);
 	async_forget_srq(c, srq);
 	if (srq->xrcd && is_shared(&srq->xrcd->base))

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The objects of the program, and those of them that are left at its end. */
+#include "check/objects.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/fork.h"
+
+#define BUCKETS 4096
+
+static const struct {
+	const char *leak; /* name of the finding */
+	const char *one, *many, *made, *destroy;
+} kinds[] = {
+	[CHECK_CONTEXT] = {"leak-context", "device context", "device contexts", "opened", "ibv_close_device()"},
+	[CHECK_PD] = {"leak-pd", "protection domain", "protection domains", "allocated", "ibv_dealloc_pd()"},
+	[CHECK_MR] = {"leak-region", "memory region", "memory regions", "registered", "ibv_dereg_mr()"},
+	[CHECK_CQ] = {"leak-cq", "completion queue", "completion queues", "created", "ibv_destroy_cq()"},
+	[CHECK_QP] = {"leak-qp", "queue pair", "queue pairs", "created", "ibv_destroy_qp() or rdma_destroy_qp()"},
+	[CHECK_SRQ] = {"leak-srq", "shared receive queue", "shared receive queues", "created", "ibv_destroy_srq()"},
+	[CHECK_AH] = {"leak-ah", "address handle", "address handles", "created", "ibv_destroy_ah()"},
+	[CHECK_MW] = {"leak-window", "memory window", "memory windows", "allocated", "ibv_dealloc_mw()"},
+	[CHECK_CHANNEL] = {"leak-channel", "completion channel", "completion channels", "created",
+			   "ibv_destroy_comp_channel()"},
+	[CHECK_ID] = {"leak-id", "rdma_cm id", "rdma_cm ids", "created", "rdma_destroy_id() or rdma_destroy_ep()"},
+	[CHECK_EVENT_CHANNEL] = {"leak-event-channel", "event channel", "event channels", "created",
+				 "rdma_destroy_event_channel()"},
+};
+static_assert(ARRAY_SIZE(kinds) == CHECK_KINDS, "each kind has its row");
+
+static struct object *objects[BUCKETS];
+struct lock objects_lock;
+static bool wanted[CHECK_CLASSES];
+static pid_t checked; /* the process; 0: none */
+static _Thread_local uint32_t paused;
+
+bool check_wants(enum check_class class)
+{
+	return wanted[class];
+}
+
+bool check_is_paused(void)
+{
+	return paused || !hook_is_on(HOOK_CHECK);
+}
+
+void check_pause(void)
+{
+	paused++;
+}
+
+void check_resume(void)
+{
+	paused--;
+}
+
+/* ---- the table ---- */
+
+static struct object **object_bucket(enum check_kind kind, const void *object)
+{
+	return &objects[((uintptr_t)object >> 4 ^ (uintptr_t)object >> 16 ^ (uintptr_t)kind << 8) % BUCKETS];
+}
+
+static struct object **object_link(enum check_kind kind, const void *object)
+{
+	struct object **link = object_bucket(kind, object);
+
+	while (*link && ((*link)->object != object || (*link)->kind != kind))
+		link = &(*link)->next;
+	return link;
+}
+
+struct object *object_find(enum check_kind kind, const void *object)
+{
+	return *object_link(kind, object);
+}
+
+void check_add(enum check_kind kind, const void *object, uint64_t size, const void *const uses[CHECK_USES])
+{
+	int saved = errno;
+	const struct stack *made = check_is_paused() ? NULL : stack_here();
+	struct object *o = made ? calloc(1, sizeof(*o)) : NULL;
+
+	if (o) {
+		*o = (struct object){.kind = kind, .object = object, .size = size, .made = made};
+		memcpy(o->uses, uses, sizeof(o->uses));
+		lock_take(&objects_lock);
+		o->next = *object_bucket(kind, object);
+		*object_bucket(kind, object) = o;
+		lock_drop(&objects_lock);
+	}
+	errno = saved;
+}
+
+void check_remove(enum check_kind kind, const void *object)
+{
+	struct object **link, *o;
+
+	if (!hook_is_on(HOOK_CHECK))
+		return;
+	lock_take(&objects_lock);
+	link = object_link(kind, object);
+	o = *link;
+	if (o)
+		*link = o->next;
+	lock_drop(&objects_lock);
+	free(o);
+}
+
+/* ---- what is left ---- */
+
+/* Those of one kind that one place has made. */
+struct group {
+	enum check_kind kind;
+	const struct stack *made;
+	uint64_t count, bytes;
+};
+
+static void add_to_group(struct group **groups, size_t *count, const struct object *o)
+{
+	struct group *g = *groups, *more;
+	size_t i;
+
+	for (i = 0; i < *count; i++)
+		if (g[i].kind == o->kind && g[i].made == o->made)
+			break;
+	if (i == *count) {
+		more = reallocarray(*groups, *count + 1, sizeof(**groups));
+		if (!more)
+			return;
+		*groups = more;
+		more[(*count)++] = (struct group){o->kind, o->made, 0, 0};
+	}
+	(*groups)[i].count++;
+	(*groups)[i].bytes += o->size;
+}
+
+static void report_group(const struct group *g)
+{
+	struct finding f = {.class = CHECK_LEAKS, .name = kinds[g->kind].leak, .amount = g->count};
+	char remedy[128];
+	bool one = g->count == 1;
+	int n = snprintf(f.text, sizeof(f.text), "%" PRIu64 " %s left at the end", g->count,
+			 one ? kinds[g->kind].one : kinds[g->kind].many);
+
+	if (g->kind == CHECK_MR)
+		snprintf(f.text + n, sizeof(f.text) - (size_t)n, ", with %" PRIu64 " bytes", g->bytes);
+	snprintf(remedy, sizeof(remedy), "%s for each, when it is not needed any more", kinds[g->kind].destroy);
+	f.remedy = remedy;
+	f.at[0].title = kinds[g->kind].made;
+	f.at[0].stack = g->made;
+	finding_report(&f);
+}
+
+void leaks_report(void)
+{
+	struct group *groups = NULL;
+	size_t count = 0;
+
+	if (!check_wants(CHECK_LEAKS))
+		return;
+	lock_take(&objects_lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct object *o = objects[i]; o; o = o->next)
+			add_to_group(&groups, &count, o);
+	lock_drop(&objects_lock);
+	for (size_t i = 0; i < count; i++)
+		report_group(&groups[i]);
+	free(groups);
+}
+
+/* ---- what others use ---- */
+
+static bool object_uses(const struct object *o, const void *used)
+{
+	for (int i = 0; i < CHECK_USES; i++)
+		if (o->uses[i] == used)
+			return true;
+	return false;
+}
+
+/* The user of an object that was made last; its stack and kind, and how many there are. */
+static uint32_t find_users(const void *object, enum check_kind *kind, const struct stack **made)
+{
+	uint32_t count = 0;
+
+	lock_take(&objects_lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct object *o = objects[i]; o; o = o->next)
+			if (object_uses(o, object)) {
+				*kind = o->kind;
+				*made = o->made;
+				count++;
+			}
+	lock_drop(&objects_lock);
+	return count;
+}
+
+void check_refused(enum check_kind kind, const void *object)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "destroyed-in-use",
+		.remedy = "destroy what uses it first: it is not destroyed now, and leaks if nothing tries again"};
+	enum check_kind user = CHECK_KINDS;
+	const struct stack *made = NULL;
+	uint32_t count;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	count = find_users(object, &user, &made);
+	if (!count)
+		return;
+	snprintf(f.text, sizeof(f.text), "the %s cannot be destroyed (EBUSY): %u object%s use%s it, among them a %s",
+		 kinds[kind].one, count, count > 1 ? "s" : "", count > 1 ? "" : "s", kinds[user].one);
+	f.at[0].title = "destroyed at";
+	f.at[0].stack = stack_here();
+	f.at[1].title = "what uses it was made at";
+	f.at[1].stack = made;
+	finding_report(&f);
+}
+
+/* ---- beginning and end ---- */
+
+static void check_forget(void)
+{
+	hook_set(HOOK_CHECK, false);
+	checked = 0;
+}
+
+static void check_begin(void)
+{
+	static const struct fork_handlers handlers = {.in_child = check_forget};
+	int words[CHECK_CLASSES + 1], count = config_words(CONFIG_CHECK, words, ARRAY_SIZE(words));
+
+	if (!count)
+		return;
+	for (int i = 0; i < count; i++)
+		for (int class = 0; class < CHECK_CLASSES; class ++)
+			wanted[class] |= words[i] == class || words[i] == CHECK_CLASSES; /* "all" */
+	stack_start();
+	finding_start();
+	checked = getpid();
+	fork_watch(FORK_CHECK, &handlers);
+	hook_set(HOOK_CHECK, true);
+}
+
+void check_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, check_begin);
+}
+
+/* The last of our destructors: it may end the process. */
+__attribute__((destructor(101))) static void check_end(void)
+{
+	int status;
+
+	if (!checked || checked != getpid())
+		return;
+	leaks_report();
+	hook_set(HOOK_CHECK, false);
+	status = finding_sum_up();
+	if (!status)
+		return;
+	fflush(NULL);
+	_exit(status);
+}

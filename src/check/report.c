@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How findings are told: as they come, once for each place; and summed up at the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/high_fd.h"
+#include "base/log.h"
+#include "check/finding.h"
+
+#define NAMES 128
+
+/* A finding that was reported. */
+struct told {
+	struct told *next;
+	const char *name;
+	enum check_class class;
+	const struct stack *stack;
+	uint64_t count;
+	bool suppressed;
+};
+
+/* A line of the file of suppressions: NAME PATTERN. */
+struct suppression {
+	struct suppression *next;
+	char *name, *pattern;
+};
+
+static const char *const class_names[] = {[CHECK_LEAKS] = "leaks", [CHECK_HABITS] = "habits"};
+static_assert(ARRAY_SIZE(class_names) == CHECK_CLASSES, "each has its name");
+
+static pthread_mutex_t report_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static struct told *all_told;
+static struct suppression *suppressions;
+static int log_fd = STDERR_FILENO;
+static bool as_json, generates;
+
+/* ---- suppressions ---- */
+
+static void add_suppression(const char *name, const char *pattern)
+{
+	struct suppression *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return;
+	s->name = strdup(name);
+	s->pattern = strdup(pattern);
+	s->next = suppressions;
+	suppressions = s;
+}
+
+static void read_suppressions(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[512], name[NAMES], pattern[NAMES];
+	unsigned number = 0;
+
+	if (!file) {
+		log_error("UROCE_CHECK_SUPPRESSIONS=%s: %s: nothing is suppressed", path, strerror(errno));
+		return;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		int n = (number++, sscanf(line, "%127s %127s", name, pattern));
+
+		if (n < 1 || *name == '#')
+			continue;
+		if (n == 2)
+			add_suppression(name, pattern);
+		else
+			log_error("%s:%u: a suppression is a name and a pattern: leak-region main", path, number);
+	}
+	fclose(file);
+}
+
+/* True if the pattern fits the function or the file of code of a frame. */
+static bool fits(const struct suppression *s, const struct finding *f)
+{
+	char function[NAMES], module[NAMES];
+	const struct stack *stack = f->at[0].stack;
+
+	if (fnmatch(s->name, f->name, 0))
+		return false;
+	for (uint32_t i = 0; stack && i < stack->depth; i++) {
+		stack_frame_names(stack->frame[i], function, module, NAMES);
+		if (!fnmatch(s->pattern, function, 0) || !fnmatch(s->pattern, module, 0))
+			return true;
+	}
+	return !strcmp(s->pattern, "*");
+}
+
+static bool is_suppressed(const struct finding *f)
+{
+	for (const struct suppression *s = suppressions; s; s = s->next)
+		if (fits(s, f))
+			return true;
+	return false;
+}
+
+/* ---- one finding ---- */
+
+/* What called main() or the function of a thread. */
+static bool is_start(const char *text)
+{
+	static const char *const starts[] = {"__libc_start", "start_thread", "_start ("};
+
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		if (!strncmp(text, starts[i], strlen(starts[i])))
+			return true;
+	return false;
+}
+
+static void print_stack(FILE *to, const char *title, const struct stack *stack)
+{
+	char text[320];
+
+	fprintf(to, "    %s\n", title);
+	for (uint32_t i = 0; i < stack->depth; i++) {
+		stack_frame_text(stack->frame[i], text, sizeof(text));
+		if (i && is_start(text))
+			break;
+		fprintf(to, "        %s\n", text);
+	}
+}
+
+static void print_suppression(FILE *to, const struct finding *f)
+{
+	char function[NAMES], module[NAMES];
+
+	stack_frame_names(f->at[0].stack->frame[0], function, module, NAMES);
+	fprintf(to, "    to suppress it: %s %s\n", f->name, *function ? function : module);
+}
+
+static void print_finding(FILE *to, const struct finding *f)
+{
+	fprintf(to, "uroce check: %s: %s\n", f->name, f->text);
+	for (int i = 0; i < FINDING_STACKS; i++)
+		if (f->at[i].stack)
+			print_stack(to, f->at[i].title, f->at[i].stack);
+	fprintf(to, "    what to do: %s\n", f->remedy);
+	if (generates && f->at[0].stack)
+		print_suppression(to, f);
+}
+
+static void json_string(FILE *to, const char *text)
+{
+	fputc('"', to);
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\')
+			fprintf(to, "\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			fprintf(to, "\\u%04x", *text);
+		else
+			fputc(*text, to);
+	fputc('"', to);
+}
+
+static void json_field(FILE *to, const char *name, const char *text)
+{
+	json_string(to, name);
+	fputc(':', to);
+	json_string(to, text);
+}
+
+static void json_stack(FILE *to, const char *title, const struct stack *stack)
+{
+	char text[320];
+
+	fputc('{', to);
+	json_field(to, "title", title);
+	fputs(",\"frames\":[", to);
+	for (uint32_t i = 0; i < stack->depth; i++) {
+		stack_frame_text(stack->frame[i], text, sizeof(text));
+		if (i && is_start(text))
+			break;
+		fputs(i ? "," : "", to);
+		json_string(to, text);
+	}
+	fputs("]}", to);
+}
+
+/* One line. */
+static void json_finding(FILE *to, const struct finding *f)
+{
+	const char *comma = "";
+
+	fprintf(to, "{\"pid\":%d,", (int)getpid());
+	json_field(to, "class", class_names[f->class]);
+	fputc(',', to);
+	json_field(to, "name", f->name);
+	fputc(',', to);
+	json_field(to, "text", f->text);
+	fputc(',', to);
+	json_field(to, "remedy", f->remedy);
+	fputs(",\"stacks\":[", to);
+	for (int i = 0; i < FINDING_STACKS; i++) {
+		if (!f->at[i].stack)
+			continue;
+		fputs(comma, to);
+		json_stack(to, f->at[i].title, f->at[i].stack);
+		comma = ",";
+	}
+	fputs("]}\n", to);
+}
+
+/* One write, so that the lines of several processes do not mix. */
+static void put(const char *text, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = write(log_fd, text, size);
+	while (n < 0 && errno == EINTR);
+}
+
+static void tell(const struct finding *f)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+
+	if (!to)
+		return;
+	if (as_json)
+		json_finding(to, f);
+	else
+		print_finding(to, f);
+	fclose(to);
+	put(text, size);
+	free(text);
+}
+
+static struct told *find_told(const struct finding *f)
+{
+	struct told *t = all_told;
+
+	while (t && (t->stack != f->at[0].stack || strcmp(t->name, f->name)))
+		t = t->next;
+	return t;
+}
+
+void finding_report(const struct finding *f)
+{
+	int saved = errno;
+	struct told *t;
+
+	pthread_mutex_lock(&report_mutex);
+	t = find_told(f);
+	if (!t && (t = calloc(1, sizeof(*t)))) {
+		t->name = f->name;
+		t->class = f->class;
+		t->stack = f->at[0].stack;
+		t->suppressed = is_suppressed(f);
+		t->next = all_told;
+		all_told = t;
+		if (!t->suppressed)
+			tell(f);
+	}
+	if (t)
+		t->count += f->amount ?: 1;
+	pthread_mutex_unlock(&report_mutex);
+	errno = saved;
+}
+
+/* ---- the end ---- */
+
+static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
+{
+	char text[256];
+	int n = snprintf(text, sizeof(text), "uroce check: process %d: ", (int)getpid());
+
+	if (places)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%u finding%s", places, places > 1 ? "s" : "");
+	else
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "nothing found");
+	if (times > places)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %" PRIu64 " times in all", times);
+	if (suppressed)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %u suppressed", suppressed);
+	text[n++] = '\n';
+	put(text, (size_t)n);
+}
+
+static void sum_up_json(uint32_t places, uint64_t times, uint32_t suppressed)
+{
+	char text[256];
+	int n = snprintf(text, sizeof(text), "{\"pid\":%d,\"findings\":%u,\"times\":%" PRIu64 ",\"suppressed\":%u}\n",
+			 (int)getpid(), places, times, suppressed);
+
+	put(text, (size_t)n);
+}
+
+int finding_sum_up(void)
+{
+	uint32_t places = 0, suppressed = 0;
+	uint64_t times = 0;
+
+	pthread_mutex_lock(&report_mutex);
+	for (const struct told *t = all_told; t; t = t->next) {
+		places += !t->suppressed;
+		suppressed += t->suppressed;
+		times += t->suppressed ? 0 : t->count;
+	}
+	(as_json ? sum_up_json : sum_up_text)(places, times, suppressed);
+	pthread_mutex_unlock(&report_mutex);
+	return places ? (int)config_number(CONFIG_CHECK_EXIT) : 0;
+}
+
+static void open_log(void)
+{
+	char path[4096];
+	int fd;
+
+	if (!config_file(CONFIG_CHECK_LOG, path, sizeof(path)))
+		return;
+	fd = high_fd(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+	if (fd < 0)
+		log_error("UROCE_CHECK_LOG=%s: %s: findings go to standard error", path, strerror(errno));
+	else
+		log_fd = fd;
+}
+
+void finding_start(void)
+{
+	as_json = config_bool(CONFIG_CHECK_JSON);
+	generates = config_bool(CONFIG_CHECK_GENERATE);
+	open_log();
+	if (config_string(CONFIG_CHECK_SUPPRESSIONS))
+		read_suppressions(config_string(CONFIG_CHECK_SUPPRESSIONS));
+}

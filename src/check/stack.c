@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stacks of calls. Frames are named by elfutils' libdw, which is loaded if it is there; else by dladdr(3). */
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "check/finding.h"
+
+#define OURS_MOST 16 /* frames of ours above the program's */
+#define BUCKETS	  1024
+
+static uintptr_t our_start, our_end; /* the code of liburoce.so.1; constant after stack_start() */
+
+static struct stack *stacks[BUCKETS];
+static struct lock stacks_lock;
+
+/* ---- taking ---- */
+
+static bool is_ours(const void *frame)
+{
+	return (uintptr_t)frame >= our_start && (uintptr_t)frame < our_end;
+}
+
+static int find_ours(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + p->p_vaddr;
+
+		if (p->p_type != PT_LOAD || (uintptr_t)find_ours < start || (uintptr_t)find_ours >= start + p->p_memsz)
+			continue;
+		our_start = start;
+		our_end = start + p->p_memsz;
+		return 1;
+	}
+	return 0;
+}
+
+static uint64_t stack_hash(void *const *frame, uint32_t depth)
+{
+	uint64_t hash = depth;
+
+	for (uint32_t i = 0; i < depth; i++)
+		hash = (hash ^ (uintptr_t)frame[i]) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 32;
+}
+
+static const struct stack *stack_intern(void *const *frame, uint32_t depth)
+{
+	uint64_t hash = stack_hash(frame, depth);
+	struct stack **bucket = &stacks[hash % BUCKETS], *s;
+
+	lock_take(&stacks_lock);
+	for (s = *bucket; s; s = s->next)
+		if (s->hash == hash && s->depth == depth && !memcmp(s->frame, frame, depth * sizeof(*frame)))
+			break;
+	if (!s && (s = malloc(sizeof(*s) + depth * sizeof(*frame)))) {
+		s->hash = hash;
+		s->depth = depth;
+		memcpy(s->frame, frame, depth * sizeof(*frame));
+		s->next = *bucket;
+		*bucket = s;
+	}
+	lock_drop(&stacks_lock);
+	return s;
+}
+
+const struct stack *stack_here(void)
+{
+	void *frame[STACK_DEPTH + OURS_MOST];
+	int count = backtrace(frame, ARRAY_SIZE(frame)), from = 0;
+
+	while (from < count && is_ours(frame[from]))
+		from++;
+	count = min_of(count - from, STACK_DEPTH);
+	return count > 0 ? stack_intern(frame + from, (uint32_t)count) : NULL;
+}
+
+const struct stack *stack_of(void *frame)
+{
+	return stack_intern(&frame, 1);
+}
+
+/* ---- naming ---- */
+
+/* Of libdwfl.h, so that elfutils is not needed to build: its ABI has been the same since 2005. */
+struct dwfl_callbacks {
+	int (*find_elf)(void);
+	int (*find_debuginfo)(void);
+	int (*section_address)(void);
+	char **debuginfo_path;
+};
+
+struct dwarf_die {
+	void *addr, *cu, *abbrev;
+	long padding;
+};
+struct dwarf_attribute {
+	unsigned code, form;
+	unsigned char *value;
+	void *cu;
+};
+enum { DW_TAG_INLINED_SUBROUTINE = 0x1d, DW_AT_CALL_FILE = 0x58, DW_AT_CALL_LINE = 0x59 };
+
+static struct {
+	void *(*begin)(const struct dwfl_callbacks *);
+	int (*linux_proc_report)(void *dwfl, pid_t pid);
+	int (*report_end)(void *dwfl, void *, void *);
+	void *(*addrmodule)(void *dwfl, uint64_t address);
+	const char *(*module_addrname)(void *module, uint64_t address);
+	void *(*module_getsrc)(void *module, uint64_t address);
+	const char *(*lineinfo)(void *line, uint64_t *, int *number, int *, uint64_t *, uint64_t *);
+	struct dwarf_die *(*module_addrdie)(void *module, uint64_t address, uint64_t *bias);
+	int (*getscopes)(struct dwarf_die *unit, uint64_t address, struct dwarf_die **scopes);
+	int (*tag)(struct dwarf_die *die);
+	struct dwarf_attribute *(*attr)(struct dwarf_die *die, unsigned name, struct dwarf_attribute *to);
+	int (*formudata)(struct dwarf_attribute *attribute, uint64_t *value);
+	int (*getsrcfiles)(struct dwarf_die *unit, void **files, size_t *count);
+	const char *(*filesrc)(void *files, size_t index, uint64_t *, uint64_t *);
+	void *session;
+} dw;
+static pthread_mutex_t dw_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static bool dw_load(void *library)
+{
+	static char *path;
+	static struct dwfl_callbacks callbacks;
+	const struct {
+		void **to;
+		const char *name;
+	} symbols[] = {
+		{(void **)&dw.begin, "dwfl_begin"},
+		{(void **)&dw.linux_proc_report, "dwfl_linux_proc_report"},
+		{(void **)&dw.report_end, "dwfl_report_end"},
+		{(void **)&dw.addrmodule, "dwfl_addrmodule"},
+		{(void **)&dw.module_addrname, "dwfl_module_addrname"},
+		{(void **)&dw.module_getsrc, "dwfl_module_getsrc"},
+		{(void **)&dw.lineinfo, "dwfl_lineinfo"},
+		{(void **)&dw.module_addrdie, "dwfl_module_addrdie"},
+		{(void **)&dw.getscopes, "dwarf_getscopes"},
+		{(void **)&dw.tag, "dwarf_tag"},
+		{(void **)&dw.attr, "dwarf_attr"},
+		{(void **)&dw.formudata, "dwarf_formudata"},
+		{(void **)&dw.getsrcfiles, "dwarf_getsrcfiles"},
+		{(void **)&dw.filesrc, "dwarf_filesrc"},
+		{(void **)&callbacks.find_elf, "dwfl_linux_proc_find_elf"},
+		{(void **)&callbacks.find_debuginfo, "dwfl_standard_find_debuginfo"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
+		if (!(*symbols[i].to = dlsym(library, symbols[i].name)))
+			return false;
+	callbacks.debuginfo_path = &path;
+	dw.session = dw.begin(&callbacks);
+	return dw.session;
+}
+
+void stack_start(void)
+{
+	void *frame[1], *library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	dl_iterate_phdr(find_ours, NULL);
+	backtrace(frame, 1); /* loads the unwinder now, not in the middle of something */
+	if (library && !dw_load(library))
+		dw.session = NULL;
+}
+
+/* The module of an address; looks again at what the process has loaded if it is in none. */
+static void *dw_module(uint64_t address)
+{
+	void *module = dw.addrmodule(dw.session, address);
+
+	if (module)
+		return module;
+	if (dw.linux_proc_report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL))
+		return NULL;
+	return dw.addrmodule(dw.session, address);
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+struct frame_view {
+	char function[128];
+	char file[128];
+	int line; /* 0: unknown */
+	char module[128];
+};
+
+static bool is_verbs_header(const char *file)
+{
+	return !strcmp(file, "verbs.h") || !strcmp(file, "rdma_verbs.h");
+}
+
+static bool die_number(struct dwarf_die *die, unsigned name, uint64_t *value)
+{
+	struct dwarf_attribute attribute;
+
+	return dw.attr(die, name, &attribute) && !dw.formudata(&attribute, value);
+}
+
+/* Many verbs are inline functions of verbs.h: then it is their call that counts. */
+static void leave_inlined(void *module, uint64_t address, struct frame_view *v)
+{
+	struct dwarf_die *scopes = NULL, *unit;
+	uint64_t bias, number, line;
+	const char *file;
+	void *files;
+	size_t known;
+	int count;
+
+	unit = dw.module_addrdie(module, address, &bias);
+	if (!unit || dw.getsrcfiles(unit, &files, &known))
+		return;
+	count = dw.getscopes(unit, address - bias, &scopes);
+	for (int i = 0; i < count && is_verbs_header(v->file); i++) {
+		if (dw.tag(&scopes[i]) != DW_TAG_INLINED_SUBROUTINE ||
+		    !die_number(&scopes[i], DW_AT_CALL_LINE, &line) ||
+		    !die_number(&scopes[i], DW_AT_CALL_FILE, &number))
+			continue;
+		file = dw.filesrc(files, number, NULL, NULL);
+		snprintf(v->file, sizeof(v->file), "%s", file ? last_part(file) : "?");
+		v->line = (int)line;
+	}
+	free(scopes);
+}
+
+static void look_by_dw(uint64_t address, struct frame_view *v)
+{
+	const char *name, *file;
+	void *module, *line;
+
+	pthread_mutex_lock(&dw_mutex);
+	module = dw.session ? dw_module(address) : NULL;
+	if (module) {
+		name = dw.module_addrname(module, address);
+		line = dw.module_getsrc(module, address);
+		file = line ? dw.lineinfo(line, NULL, &v->line, NULL, NULL, NULL) : NULL;
+		if (name)
+			snprintf(v->function, sizeof(v->function), "%s", name);
+		if (file)
+			snprintf(v->file, sizeof(v->file), "%s", last_part(file));
+		else
+			v->line = 0;
+		if (is_verbs_header(v->file))
+			leave_inlined(module, address, v);
+	}
+	pthread_mutex_unlock(&dw_mutex);
+}
+
+/* The call is before its return address. */
+static void frame_look(void *frame, struct frame_view *v)
+{
+	Dl_info info;
+
+	*v = (struct frame_view){0};
+	look_by_dw((uintptr_t)frame - 1, v);
+	if (!dladdr((char *)frame - 1, &info))
+		return;
+	snprintf(v->module, sizeof(v->module), "%s", info.dli_fname ? last_part(info.dli_fname) : "");
+	if (!*v->function && info.dli_sname)
+		snprintf(v->function, sizeof(v->function), "%s", info.dli_sname);
+	if (!v->line)
+		snprintf(v->file, sizeof(v->file), "%.100s+0x%zx", v->module,
+			 (size_t)((char *)frame - 1 - (char *)info.dli_fbase));
+}
+
+void stack_frame_text(void *frame, char *text, size_t room)
+{
+	struct frame_view v;
+
+	frame_look(frame, &v);
+	if (v.line)
+		snprintf(text, room, "%s (%s:%d)", *v.function ? v.function : "?", v.file, v.line);
+	else
+		snprintf(text, room, "%s (%s)", *v.function ? v.function : "?", v.file);
+}
+
+void stack_frame_names(void *frame, char *function, char *module, size_t room)
+{
+	struct frame_view v;
+
+	frame_look(frame, &v);
+	snprintf(function, room, "%s", v.function);
+	snprintf(module, room, "%s", v.module);
+}

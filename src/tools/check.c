@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce check`: a program on uroce's devices, which look for its mistakes: src/check/. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/nearest.h"
+#include "tools/command.h"
+
+#define FOUND	 "98" /* exit status: something was found */
+#define ALL_ROOM 256
+
+static const char *const classes[] = {"leaks", "habits"};
+
+/* Adds a class to `all`. 0, or the exit status. */
+static int only(const struct command *command, const char *class, char all[ALL_ROOM])
+{
+	size_t at = strlen(all);
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+		if (!strcmp(class, classes[i])) {
+			snprintf(all + at, ALL_ROOM - at, "%s%s", at ? "," : "", class);
+			return 0;
+		}
+	return wrong_usage(command, "there is no class '%s': did you mean '%s'?", class,
+			   nearest_word(class, classes, ARRAY_SIZE(classes)));
+}
+
+static int set_exit(const struct command *command, const char *text)
+{
+	char *end;
+	unsigned long status = strtoul(text, &end, 10);
+
+	if (*end || end == text || status > 255)
+		return wrong_usage(command, "'%s' is no exit status: 0 to 255", text);
+	return setenv("UROCE_CHECK_EXIT", text, 1) ? EXIT_FAILURE : 0;
+}
+
+static int set_check_file(const struct command *command, const char *variable, const char *file)
+{
+	return set_file(variable, file) ? complain(command, "%s: %s", file, strerror(errno)) : 0;
+}
+
+static int check_option(const struct command *command, int option, char all[ALL_ROOM])
+{
+	switch (option) {
+	case 'o':
+		return only(command, optarg, all);
+	case 'e':
+		return set_exit(command, optarg);
+	case 'l':
+		return set_check_file(command, "UROCE_CHECK_LOG", optarg);
+	case 's':
+		return set_check_file(command, "UROCE_CHECK_SUPPRESSIONS", optarg);
+	case 'j':
+		return setenv("UROCE_CHECK_JSON", "on", 1) ? EXIT_FAILURE : 0;
+	case 'g':
+		return setenv("UROCE_CHECK_GENERATE", "on", 1) ? EXIT_FAILURE : 0;
+	default:
+		return show_usage(command);
+	}
+}
+
+int check_command(const struct command *command, int argc, char **argv)
+{
+	static const struct option options[] = {{"only", required_argument, NULL, 'o'},
+						{"error-exitcode", required_argument, NULL, 'e'},
+						{"log-file", required_argument, NULL, 'l'},
+						{"suppressions", required_argument, NULL, 's'},
+						{"json", no_argument, NULL, 'j'},
+						{"gen-suppressions", no_argument, NULL, 'g'},
+						{0}};
+	char all[ALL_ROOM] = "";
+	int c, status;
+
+	setenv("UROCE_CHECK_EXIT", FOUND, 1);
+	while ((c = next_option(command, argc, argv, "+o:e:l:s:jg", options)) != -1) {
+		status = check_option(command, c, all);
+		if (status)
+			return status;
+	}
+	if (optind == argc)
+		return wrong_usage(command, "which program?");
+	if (setenv("UROCE_CHECK", *all ? all : "all", 1))
+		return EXIT_FAILURE;
+	return run_program(command, argv + optind);
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each mistake of check_me is found, at its place; what is right stays without a finding. And the options of `uroce
+check`. In a network namespace of its own, where it can have one: others may use port 4791 of this one."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ["UROCE_BUILD"]
+UROCE, ME = os.path.join(BUILD, "uroce"), os.path.join(BUILD, "check_me")
+FOUND = 98
+results = []
+
+
+def enter_namespace():
+    how = ["unshare", "-n"] + ([] if os.getuid() == 0 else ["-r"])
+    if os.environ.get("UROCE_ALONE") or subprocess.run([*how, "true"], stderr=subprocess.DEVNULL).returncode:
+        return
+    os.environ["UROCE_ALONE"] = "1"
+    os.execvp(how[0], [*how, "sh", "-c", 'ip link set lo up; exec "$0" "$@"', sys.executable, *sys.argv])
+
+
+def check(what, fine, output=""):
+    results.append(fine)
+    print(f"{'ok' if fine else 'not ok'} {len(results)} - {what}")
+    if not fine:
+        print("".join(f"#   {line}\n" for line in str(output).splitlines()), end="", flush=True)
+
+
+def run(*options, program=(ME,), environment=None):
+    return subprocess.run([UROCE, "check", *options, *program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", env={**os.environ, **(environment or {})})
+
+
+def finding(output, name):
+    """The lines of the finding, or an empty string."""
+    match = re.search(rf"^uroce check: {name}: .*\n(    .*\n)*", output, re.M)
+    return match.group(0) if match else ""
+
+
+def each_case():
+    cases = subprocess.run([ME], stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
+    for case, name, place in (line.split() for line in cases if line):
+        wrong, right = (run(program=(ME, case, how)) for how in ("wrong", "right"))
+        found = finding(wrong.stdout, name)
+        where = re.search(r"^        (\S+) \((?!verbs.h:)\S+\)", found, re.M)
+        fine = wrong.returncode == FOUND and where and where.group(1) == place
+        check(f"{case}: {name} at {place}", fine, wrong.stdout)
+        check(f"{case}, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+
+
+def each_option(folder):
+    leak = (ME, "leak_cq", "wrong")
+    result = run("--error-exitcode", "7", program=leak)
+    check("--error-exitcode", result.returncode == 7, result.stdout)
+    result = run("-e", "0", program=leak)
+    check("--error-exitcode 0 leaves the program's", result.returncode == 0, result.stdout)
+    result = run("--only", "habits", program=leak)
+    check("--only another class", result.returncode == 0 and "nothing found" in result.stdout, result.stdout)
+    result = run("--only", "leak", program=leak)
+    check("--only what is no class", result.returncode == 2 and "did you mean 'leaks'" in result.stdout, result.stdout)
+    result = run("--log-file", f"{folder}/log.%p", program=leak)
+    logs = [name for name in os.listdir(folder) if name.startswith("log.")]
+    check("--log-file", result.stdout == "" and len(logs) == 1 and finding(open(f"{folder}/{logs[0]}").read(), "leak-cq"),
+          result.stdout)
+    result = run("--json", program=leak)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    check("--json", [line.get("name") for line in lines] == ["leak-cq", None] and lines[1]["findings"] == 1 and
+          lines[0]["stacks"][0]["frames"][0].startswith("leak_cq "), result.stdout)
+
+
+def suppressions(folder):
+    leak = (ME, "leak_cq", "wrong")
+    line = re.search(r"to suppress it: (.*)", run("--gen-suppressions", program=leak).stdout)
+    check("--gen-suppressions", line and line.group(1) == "leak-cq leak_cq")
+    for text, fine in ((line.group(1), True), ("leak-* main", True), ("* check_me", True), ("leak-cq other", False),
+                       ("leak-qp main", False)):
+        with open(f"{folder}/suppressions", "w") as file:
+            file.write(f"# what is known\n{text}\n")
+        result = run("--suppressions", f"{folder}/suppressions", program=leak)
+        check(f"--suppressions '{text}'", (result.returncode == 0 and "1 suppressed" in result.stdout) == fine,
+              result.stdout)
+    result = run("--suppressions", f"{folder}/none", program=leak)
+    check("--suppressions of a file that is not there", "nothing is suppressed" in result.stdout, result.stdout)
+
+
+def main():
+    if not os.path.exists(ME):
+        sys.exit(77)
+    enter_namespace()
+    each_case()
+    with tempfile.TemporaryDirectory() as folder:
+        each_option(folder)
+        suppressions(folder)
+    print(f"1..{len(results)}")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

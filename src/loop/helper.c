@@ -452,6 +452,18 @@ static bool work(struct loop *l, uint64_t start)
 	return false;
 }
 
+/* Whether a thread that waits for a descriptor by itself has received since the last look. */
+static bool helper_is_spared(struct loop *l, uint64_t now)
+{
+	struct helper *h = &l->helper;
+	bool spared = waitfd_receives(l, h->looked, now);
+
+	h->looked = now;
+	if (spared)
+		run_timers(l, now);
+	return spared;
+}
+
 /* Chooses the next state; `step` counts the times in GUARD in succession. Returns the next step; 0: wait for an
  * event. */
 static uint32_t helper_look(struct loop *l, uint32_t step)
@@ -459,7 +471,7 @@ static uint32_t helper_look(struct loop *l, uint32_t step)
 	struct helper *h = &l->helper;
 	uint64_t now = clock_now();
 
-	if (!application_polls(l, now) && !drivers(h) && work(l, now)) {
+	if (!application_polls(l, now) && !drivers(h) && !helper_is_spared(l, now) && work(l, now)) {
 		helper_arm(l);
 		return 0;
 	}

@@ -23,6 +23,7 @@
 #include "loop/local.h"
 #include "loop/loop.h"
 #include "loop/steering.h"
+#include "loop/waitfd.h"
 
 /* A link in use; path->port points to it. */
 struct port {
@@ -67,6 +68,7 @@ struct helper {
 	int32_t trains, doubt;	/* consecutive trains, below 0 after a stream ended; the doubt that a new stream starts
 				   with. The helper's own */
 	uint64_t wake;		/* ns: how long a wake-up takes on this machine. The helper's own */
+	uint64_t looked;	/* ns: when it last asked whether a thread that waits receives. The helper's own */
 	bool no_pwait2;		/* epoll_pwait2(2) is missing. The helper's own */
 	bool lax;		/* a long timer slack is set. The helper's own */
 
@@ -80,6 +82,17 @@ struct helper {
 	bool not_yet; /* set by a handler that can do nothing yet. The helper's own */
 
 	struct control control;
+};
+
+/* waitfd.c: which descriptor of the program's is joined to the doorbells and ports. Guarded by `receive`. */
+struct waiting {
+	struct waitfd *fd;  /* NULL: none */
+	const void *thread; /* that armed it */
+	uint32_t others;    /* that this thread has armed since */
+	uint32_t apart;	    /* so many more arms do not join one */
+	uint32_t spare;	    /* so many more ACKs leave before the thread sleeps: one has waited for an answer in vain */
+	uint32_t doubt;	    /* how many left so the last time */
+	uint64_t left_at;   /* ns: when one was left to travel with an answer */
 };
 
 #define AT_WORK	   (UINT64_MAX / 2) /* later than every real time */
@@ -111,6 +124,7 @@ struct loop {
 	uint32_t ports;
 	bool ports_busy;    /* one of them has brought something lately. Guarded by `receive` */
 	bool rx_rings_busy; /* a local peer has sent something since the ports were last read. Guarded by `receive` */
+	struct waiting waiting;
 
 	/* QPs that sent something in this tick and in the last (a tick is about 1 ms): they share the budget.
 	 * Relaxed: estimates */
@@ -225,6 +239,8 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 /* Receives all that local peers have sent, and about one train from each link; returns the number of packets.
  * `now`: about the time; set to the time when a link has brought something. */
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller) REQUIRES(l->receive);
+/* The same for a thread that was woken: from ports only if local peers have sent nothing, and then from all of them. */
+uint32_t receive_now(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 /* Receives packets that other processes hand over. False: none. */
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* Hands over to their owners the packets that a port still has. */
@@ -234,6 +250,12 @@ struct local_peer;
 void drain_rx_ring(struct loop *l, struct local_peer *n) REQUIRES(l->receive);
 /* One poll: all of the above. `now` is the time. */
 bool progress(struct loop *l, uint64_t now);
+
+/* waitfd.c: a port, or the doorbells, come or go. */
+void waitfd_add(struct loop *l, int fd) REQUIRES(l->receive);
+void waitfd_remove(struct loop *l, int fd) REQUIRES(l->receive);
+/* For the helper: whether a thread that waits for a descriptor by itself has received since that time. */
+bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now);
 
 /* local.c, for the rx owner. */
 /* Before the thread sleeps on `doorbells`. True: something is there already, so it must not sleep. */

@@ -51,6 +51,7 @@ static void set_doorbells(struct loop *l, int doorbells)
 	lock_take(&l->receive);
 	local_close_fd(&l->local.doorbells);
 	l->local.doorbells = doorbells;
+	waitfd_add(l, doorbells);
 	lock_drop(&l->receive);
 }
 
@@ -643,15 +644,18 @@ void local_tell(struct local_peer *n)
 		ring_doorbell(n->in);
 }
 
-static void empty_doorbells(const struct local *local)
+static void empty_doorbells(struct loop *l) REQUIRES(l->receive)
 {
+	const struct local *local = &l->local;
 	struct epoll_event e[DOORBELLS];
 	char bytes[64];
 	int n = epoll_wait(local->doorbells, e, DOORBELLS, 0);
 
 	for (int i = 0; i < n; i++)
-		while (recv(e[i].data.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		while (recv(e[i].data.fd, bytes, sizeof(bytes), MSG_DONTWAIT) == sizeof(bytes))
 			;
+	if (n > 0 && l->waiting.fd)
+		l->waiting.fd->rung = true;
 }
 
 void local_released(void *loop)
@@ -687,7 +691,7 @@ bool local_sleep(struct loop *l)
 
 	if (!local->rx_rings)
 		return false;
-	empty_doorbells(local);
+	empty_doorbells(l);
 	tidy(local); /* after emptying the doorbells: a local peer that rings later wakes this thread again */
 	for (uint32_t i = 0; i < local->rx_rings; i++)
 		any |= ring_sleep(&local->rx_ring[i]->rx_ring);

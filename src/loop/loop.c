@@ -267,6 +267,7 @@ static int add_port(struct loop *l, struct port *port) REQUIRES(life)
 	if (more) {
 		l->port = more;
 		l->port[l->ports++] = port;
+		waitfd_add(l, port->link->fd);
 		sleep_renew(l);
 	}
 	lock_drop(&l->receive);
@@ -283,6 +284,7 @@ static void remove_port(struct loop *l, struct port *port) REQUIRES(life)
 			l->port[i--] = l->port[--l->ports];
 	target_forget_port(l, port);
 	count_keep(port);
+	waitfd_remove(l, port->link->fd);
 	sleep_renew(l);
 	if (port->netif)
 		port->link->ops->close(port->link);

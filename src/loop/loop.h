@@ -70,6 +70,8 @@ void loop_catch_up(void);
  * processor it spins a little first. 0, -EINTR (a signal came whose handler has no SA_RESTART), or -EAGAIN (fd is
  * O_NONBLOCK and was not readable). */
 int loop_wait(int fd);
+/* Whether the program has made it O_NONBLOCK. */
+bool loop_is_nonblocking(int fd);
 
 /* A wait for an event that is not a descriptor. `done` checks whether the event has come; it is called often. `arm`
  * makes sure that `wake`, an eventfd, is written when the event comes; it is called before a sleep, unless it was

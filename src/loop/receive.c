@@ -457,6 +457,13 @@ static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t other
 	return true;
 }
 
+/* What has been received can no longer be seen in a waitfd. */
+static void note_rung(struct loop *l, uint32_t packets) REQUIRES(l->receive)
+{
+	if (unlikely(packets && l->waiting.fd))
+		l->waiting.fd->rung = true;
+}
+
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
 	bool near = l->local.rx_rings, at_work, busy = false;
@@ -485,6 +492,18 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 	l->ports_busy = busy;
 	if (seen)
 		*now = seen;
+	note_rung(l, n);
+	return n;
+}
+
+uint32_t receive_now(struct loop *l, uint64_t *now)
+{
+	uint32_t n = receive_rx_rings(l, NULL);
+
+	if (!n)
+		for (uint32_t i = 0; i < l->ports; i++)
+			n += receive_port(l, l->port[i], now, NULL);
+	note_rung(l, n);
 	return n;
 }
 

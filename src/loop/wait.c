@@ -22,7 +22,7 @@ static bool is_readable(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-static bool wait_is_nonblocking(int fd)
+bool loop_is_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -258,7 +258,7 @@ int loop_wait(int fd)
 
 	if (is_readable(fd))
 		return 0;
-	if (wait_is_nonblocking(fd)) {
+	if (loop_is_nonblocking(fd)) {
 		loop_progress();
 		return is_readable(fd) ? 0 : -EAGAIN;
 	}

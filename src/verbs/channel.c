@@ -4,13 +4,38 @@
 #include "fault/inject.h"
 #include "check/check.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/high_fd.h"
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
+
+#define FOUND_SURE 8u
+
+/* The channel from which this thread is about to fetch an event: one that it brings itself needs no eventfd. */
+static _Thread_local struct channel *fetching;
+
+/* The program's descriptor, with the eventfd in it. */
+static int verbs_channel_open(struct channel *ch)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+
+	ch->events = high_fd(eventfd(0, EFD_CLOEXEC));
+	ch->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	waitfd_init(&ch->waitfd, ch->base.fd, context_of(ch->base.context)->hca);
+	if (ch->events >= 0 && ch->base.fd >= 0 && !epoll_ctl(ch->base.fd, EPOLL_CTL_ADD, ch->events, &e))
+		return 0;
+	if (ch->events >= 0)
+		close(ch->events);
+	if (ch->base.fd >= 0)
+		close(ch->base.fd);
+	return -errno;
+}
 
 PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
@@ -19,9 +44,9 @@ PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	if (!ch)
 		return NULL;
 	list_init(&ch->ready);
+	list_init(&ch->cqs);
 	ch->base.context = context;
-	ch->base.fd = eventfd(0, EFD_CLOEXEC);
-	if (ch->base.fd < 0) {
+	if (verbs_channel_open(ch)) {
 		free(ch);
 		return NULL;
 	}
@@ -43,33 +68,55 @@ PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 		return fail(EBUSY);
 	}
 	check_gone(CHECK_CHANNEL, channel);
+	waitfd_part(&ch->waitfd);
 	atomic_fetch_sub_explicit(&context_of(channel->context)->objects, 1, memory_order_release);
 	close(channel->fd);
+	close(ch->events);
 	free(ch);
 	return 0;
 }
 
-void channel_join(struct channel *ch)
+void channel_join(struct channel *ch, struct cq_front *cq)
 {
 	lock_take(&ch->lock);
 	ch->base.refcnt++;
+	list_append(&ch->cqs, &cq->of_channel);
 	lock_drop(&ch->lock);
 }
 
-void channel_leave(struct channel *ch)
+void channel_leave(struct channel *ch, struct cq_front *cq)
 {
 	lock_take(&ch->lock);
 	ch->base.refcnt--;
+	list_remove(&cq->of_channel);
 	lock_drop(&ch->lock);
 }
 
-/* Call when the queue may have become empty: then reads the eventfd, so that it is not readable. */
+void channel_arm(struct channel *ch)
+{
+	if (atomic_load_explicit(&ch->found, memory_order_relaxed) >= FOUND_SURE)
+		waitfd_arm(&ch->waitfd);
+	else
+		loop_progress();
+}
+
+/* The eventfd is readable while the queue is not empty. */
 static void verbs_channel_settle(struct channel *ch) REQUIRES(ch->lock)
 {
+	bool tell = !list_empty(&ch->ready);
 	eventfd_t count;
 
-	if (list_empty(&ch->ready))
-		eventfd_read(ch->base.fd, &count);
+	if (tell && !ch->told)
+		eventfd_write(ch->events, 1);
+	else if (!tell && ch->told)
+		eventfd_read(ch->events, &count);
+	ch->told = tell;
+}
+
+static void verbs_channel_append(struct channel *ch, struct cq *cq) REQUIRES(ch->lock)
+{
+	if (cq->events++ == 0)
+		list_append(&ch->ready, &cq->waiting);
 }
 
 void channel_cq_event(struct cq *cq)
@@ -81,11 +128,13 @@ void channel_cq_event(struct cq *cq)
 	if (!ch)
 		return;
 	lock_take(&ch->lock);
-	if (cq->events++ == 0)
-		list_append(&ch->ready, &cq->waiting);
+	verbs_channel_append(ch, cq);
 	/* a write for each event, not only for the first: an edge-triggered epoll then reports each event, as with the
 	 * kernel */
-	eventfd_write(ch->base.fd, 1);
+	if (fetching != ch) {
+		eventfd_write(ch->events, 1);
+		ch->told = true;
+	}
 	lock_drop(&ch->lock);
 }
 
@@ -107,20 +156,73 @@ static struct cq *channel_fetch(struct channel *ch) EXCLUDES(ch->lock)
 	return cq;
 }
 
+/* The descriptor was readable, but no event came of it: the program may have waited for it, and must not be blocked
+ * now. An event for a CQ in which there is nothing is allowed: ibv_get_cq_event(3) calls it an extra event. False: no
+ * event was asked for. */
+static bool verbs_channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
+{
+	struct cq *armed = NULL;
+
+	lock_take(&ch->lock);
+	list_each (l, &ch->cqs) {
+		struct cq *cq = &container_of(l, struct cq_front, of_channel)->cq;
+
+		armed = cq_arm(cq) == CQ_UNARMED ? armed : cq;
+	}
+	if (armed)
+		verbs_channel_append(ch, armed);
+	lock_drop(&ch->lock);
+	return armed;
+}
+
+/* Receives, in place of the helper, what may have made the descriptor readable. False: it is not joined. */
+static bool verbs_channel_look(struct channel *ch)
+{
+	bool joined;
+
+	fetching = ch;
+	joined = waitfd_look(&ch->waitfd);
+	fetching = NULL;
+	return joined;
+}
+
+/* There is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. */
+static int verbs_channel_wait(struct channel *ch, bool first)
+{
+	bool nonblocking;
+
+	if (first && verbs_channel_look(ch))
+		return 0;
+	nonblocking = loop_is_nonblocking(ch->base.fd);
+	if (nonblocking) {
+		atomic_store_explicit(&ch->found, FOUND_SURE, memory_order_relaxed);
+		if (first)
+			loop_progress();
+		return first || waitfd_settle(&ch->waitfd) ? 0 : -EAGAIN;
+	}
+	if (waitfd_was_rung(&ch->waitfd) && verbs_channel_tell_any(ch))
+		return 0;
+	atomic_store_explicit(&ch->found, 0, memory_order_relaxed);
+	waitfd_part(&ch->waitfd);
+	return loop_wait(ch->events);
+}
+
 PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *ch = (struct channel *)channel;
 
-	for (;;) {
+	for (bool first = true;; first = !first) {
 		struct cq *got = channel_fetch(ch);
 		int error;
 
 		if (got) {
 			*cq = ibv_cq_ex_to_cq(&got->base);
 			*cq_context = got->base.cq_context;
+			if (first)
+				atomic_fetch_add_explicit(&ch->found, 1, memory_order_relaxed);
 			return 0;
 		}
-		error = loop_wait(channel->fd);
+		error = verbs_channel_wait(ch, first);
 		if (error)
 			return fail_minus(-error);
 	}

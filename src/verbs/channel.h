@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A completion channel: a queue of CQs that have events, and an eventfd that is readable while the queue is not empty.
- * ibv_create_comp_channel() creates it, ibv_destroy_comp_channel() frees it. `lock` is a leaf lock; it guards the
- * queue, and `events`, `waiting` and `fetched` of the CQs of the channel. */
+/* A completion channel: a queue of CQs that have events, an eventfd that is readable while the queue is not empty, and
+ * an epoll instance with it, which the program knows (loop/waitfd.h). ibv_create_comp_channel() creates it,
+ * ibv_destroy_comp_channel() frees it. `lock` is a leaf lock; it guards the fields below it, and `events`, `waiting`
+ * and `fetched` of the CQs of the channel. */
 #ifndef UROCE_CHANNEL_H
 #define UROCE_CHANNEL_H
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "loop/waitfd.h"
 #include "object/cq.h"
+
+struct cq_front;
 
 struct channel {
 	struct ibv_comp_channel base; /* the application's handle; must be first. refcnt: the CQs that use it */
+	struct waitfd waitfd;	      /* of base.fd */
+	int events;		      /* the eventfd. Constant */
+	_Atomic uint32_t found;	      /* consecutive calls of ibv_get_cq_event() that did not have to wait: after some,
+					 the program waits for base.fd by itself. Relaxed: a hint */
 	struct lock lock;
 	struct list ready GUARDED_BY(&lock);
+	struct list cqs GUARDED_BY(&lock); /* cq_front.of_channel */
+	bool told GUARDED_BY(&lock);	   /* the eventfd has been written */
 };
 
 /* A CQ starts to use the channel, and stops. */
-void channel_join(struct channel *ch) EXCLUDES(ch->lock);
-void channel_leave(struct channel *ch) EXCLUDES(ch->lock);
+void channel_join(struct channel *ch, struct cq_front *cq) EXCLUDES(ch->lock);
+void channel_leave(struct channel *ch, struct cq_front *cq) EXCLUDES(ch->lock);
+
+/* An event has been asked for: the thread is likely to wait for it next. Receives, and sends what waits. */
+void channel_arm(struct channel *ch);
 
 /* Drops the CQ's events that are not fetched, then blocks until its fetched events are acknowledged. */
 void channel_forget(struct channel *ch, struct cq *cq) EXCLUDES(ch->lock);

@@ -77,7 +77,7 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	pthread_cond_init(&f->cq.base.cond, NULL);
 	f->cq.channel = (struct channel *)channel;
 	if (channel)
-		channel_join(f->cq.channel);
+		channel_join(f->cq.channel, f);
 	if (holder)
 		atomic_fetch_add_explicit(&holder->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
@@ -140,7 +140,7 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	async_forget_cq(c, &f->cq);
 	if (f->cq.channel) {
 		channel_forget(f->cq.channel, &f->cq);
-		channel_leave(f->cq.channel);
+		channel_leave(f->cq.channel, f);
 	}
 	cq_fini(&f->cq);
 	if (f->cq.holder)
@@ -254,6 +254,10 @@ int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (error)
 		return fail(error);
 	cq_request((struct cq *)cq, solicited_only);
-	loop_progress(); /* the caller is likely to sleep next, so deferred packets are sent now */
+	/* the caller is likely to sleep next, so deferred packets are sent now */
+	if (((struct cq *)cq)->channel)
+		channel_arm(((struct cq *)cq)->channel);
+	else
+		loop_progress();
 	return 0;
 }

@@ -10,6 +10,7 @@ struct cq_front {
 	struct cq cq;		 /* must be first: the application's pointer points to it */
 	struct list all;	 /* in cqs; guarded by cqs_lock */
 	uint32_t handle;	 /* constant */
+	struct list of_channel;	 /* channel->cqs */
 	uint32_t fetched;	 /* number of channel events fetched; guarded by the channel's lock */
 	int timer;		 /* timer of event moderation; -1: not created yet */
 	_Atomic uint16_t period; /* us: the longest time that moderation delays an event; 0: no limit. Relaxed */

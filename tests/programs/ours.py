@@ -253,6 +253,20 @@ def idle(how, **row):
     return Case("idle in %s(): no wake-up in 10 s" % how, run, waits=True, **row)
 
 
+def asleep(way, rests_too=False, **row):
+    """A helper between sender and sleeper would make it two wake-ups for each message, or three."""
+    def run(place, build):
+        ends = start_positional(place, build, "asleep", way)
+        for p in ends:
+            woken = float(p.until_output(r"^asleep (\S+) times").group(1))
+            if woken > 1.5:
+                raise Failure("woken %.2f times for each message" % woken)
+            p.until_output(r"^idle")
+        if rests_too:
+            ends[0].until("both came to rest", lambda: at_rest([p.pid for p in ends]))
+    return Case("asleep in %s: a wake-up for each message" % way, run, **row)
+
+
 TABLE = [
     example_single(quick=True),
     example_single("-g 1"),
@@ -267,6 +281,9 @@ TABLE = [
     verify(1, places=ALL),
     idle("pause"),
     idle("event"),
+    asleep("poll", rests_too=True, places=BOTH, quick=True),
+    *(asleep(way, places=BOTH) for way in ("select", "epoll", "edge")),
+    asleep("get"),
     alone("churn 40", "churn: 40 connections, 1280 messages", name="40 connections by TCP and a channel of threads",
           quick=True),
     alone("churn 400", "churn: 400 connections, 12800 messages", name="400 connections by TCP and a channel of threads"),

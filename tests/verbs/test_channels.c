@@ -126,6 +126,58 @@ static void arming_tells_of_what_has_come_unnoticed(void **state)
 	}
 }
 
+/* A program that waits for the descriptor by itself: the event is there when it asks. */
+static void wait_for_descriptor(struct side *s)
+{
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+		assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+		await_completion(s);
+		expect_event(&s[0]);
+		ibv_ack_cq_events(s[0].cq, 1);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+}
+
+/* To s[1]; s[0] gets no completion. */
+static void send_unsignaled(struct side *s)
+{
+	struct ibv_sge sge = piece(s, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+	assert_int_equal(side_receive(&s[1], 1), 0);
+	assert_int_equal(side_send(&s[0], &wr), 0);
+}
+
+/* The message of another CQ rings, as both are in one process. */
+static void a_descriptor_that_wakes_for_nothing_blocks_nobody(void **state)
+{
+	struct side *s = *state;
+	struct ibv_cq *cq;
+	void *context;
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	send_unsignaled(s);
+	assert_true(readable(&s[0]));
+	expect_event(&s[0]); /* without a completion */
+	ibv_ack_cq_events(s[0].cq, 1);
+	assert_int_equal(ibv_poll_cq(s[0].cq, 1, &(struct ibv_wc){0}), 0);
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(fcntl(s[0].channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	send_unsignaled(s);
+	assert_int_equal(ibv_get_cq_event(s[0].channel, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(readable(&s[0]));
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	await_completion(s);
+	expect_event(&s[0]);
+	ibv_ack_cq_events(s[0].cq, 1);
+}
+
 static void arming_for_solicited_ones_tells_of_no_others(void **state)
 {
 	struct side *s = *state;
@@ -544,6 +596,7 @@ int main(void)
 		TEST(solicited_does_not_weaken_any),
 		TEST(arming_tells_of_what_has_come_unnoticed),
 		TEST(arming_for_solicited_ones_tells_of_no_others),
+		TEST(a_descriptor_that_wakes_for_nothing_blocks_nobody),
 		TEST(what_a_poll_leaves_in_an_armed_queue_is_told),
 		TEST(what_an_extended_poll_leaves_is_told),
 		TEST(an_empty_channel_honours_O_NONBLOCK),

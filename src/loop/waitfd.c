@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/waitfd.h"
+
+#include <sys/epoll.h>
+
+#include "loop/internal.h"
+
+#define OTHERS	    64	 /* arms of other waitfds of its thread, after which one of them takes its place */
+#define APART	    1024 /* arms without one that is joined, after two threads have armed one each */
+#define TRIES	    8	 /* looks for what came while the thread armed: then its wake-up is sure, or the helper's */
+#define IN_VAIN	    (1 * MSEC) /* an ACK that waited so long has no answer to travel with; then ... */
+#define DOUBT_LEAST 16u	       /* ... as many leave at once, ... */
+#define DOUBT_MOST  4096u      /* ... twice as many each time, up to this */
+
+static _Thread_local char own; /* its address names the thread */
+
+void waitfd_init(struct waitfd *w, int fd, struct hca *hca)
+{
+	*w = (struct waitfd){.loop = container_of(hca, struct loop, hca), .fd = fd};
+}
+
+static void watch(const struct waitfd *w, int fd)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+
+	if (fd >= 0)
+		epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &e);
+}
+
+static void unwatch(const struct waitfd *w, int fd)
+{
+	if (fd >= 0)
+		epoll_ctl(w->fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void waitfd_add(struct loop *l, int fd)
+{
+	if (l->waiting.fd)
+		watch(l->waiting.fd, fd);
+}
+
+void waitfd_remove(struct loop *l, int fd)
+{
+	if (l->waiting.fd)
+		unwatch(l->waiting.fd, fd);
+}
+
+static void waitfd_leave(struct loop *l) REQUIRES(l->receive)
+{
+	unwatch(l->waiting.fd, l->local.doorbells);
+	for (uint32_t i = 0; i < l->ports; i++)
+		unwatch(l->waiting.fd, l->port[i]->link->fd);
+	l->waiting.fd->rung = true; /* it may have been readable */
+	l->waiting.fd = NULL;
+}
+
+static void waitfd_enter(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
+{
+	watch(w, l->local.doorbells);
+	for (uint32_t i = 0; i < l->ports; i++)
+		watch(w, l->port[i]->link->fd);
+	l->waiting.fd = w;
+	l->waiting.thread = &own;
+}
+
+/* True: `w` is joined. */
+static bool waitfd_join(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
+{
+	struct waiting *at = &l->waiting;
+
+	if (likely(at->fd == w)) {
+		at->others = 0;
+		return true;
+	}
+	if (at->apart) {
+		at->apart--;
+		return false;
+	}
+	if (at->fd && at->thread != &own) {
+		waitfd_leave(l);
+		at->apart = APART;
+		return false;
+	}
+	if (at->fd && ++at->others < OTHERS)
+		return false;
+	if (at->fd)
+		waitfd_leave(l);
+	at->others = 0;
+	waitfd_enter(l, w);
+	return true;
+}
+
+/* What a sleeping thread is woken for: local peers, or else the network. */
+static uint32_t receive_what_rang(struct loop *l) REQUIRES(l->receive)
+{
+	uint64_t now = clock_now();
+	uint32_t n = receive_now(l, &now);
+
+	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+	return n;
+}
+
+/* Before the thread sleeps. An ACK that is due may wait for the answer, which the thread may post only now that it has
+ * armed: sent alone it would wake the peer for nothing. True: it leaves at once, as others have waited in vain. */
+static bool sends_ack(struct loop *l, uint64_t now) REQUIRES(l->receive)
+{
+	struct waiting *at = &l->waiting;
+
+	if (!has_delayed_ack(l))
+		return false;
+	if (at->spare) {
+		at->spare--;
+		return true;
+	}
+	at->left_at = now;
+	return false;
+}
+
+static void doubt(struct waiting *at)
+{
+	at->doubt = min_of(max_of(2 * at->doubt, DOUBT_LEAST), DOUBT_MOST);
+	at->spare = at->doubt;
+	at->left_at = 0;
+}
+
+bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now)
+{
+	struct waiting *at = &l->waiting;
+	bool joined, receives;
+
+	lock_take(&l->receive);
+	joined = at->fd;
+	receives = atomic_load_explicit(&l->last_poll, memory_order_relaxed) > since; /* a hint */
+	if (joined && !receives && has_delayed_ack(l) && at->left_at && now - at->left_at >= IN_VAIN)
+		doubt(at);
+	lock_drop(&l->receive);
+	return joined && receives;
+}
+
+void waitfd_arm(struct waitfd *w)
+{
+	struct loop *l = w->loop;
+	bool sends = true, more = false;
+	uint64_t now;
+
+	if (loop_is_inert(l))
+		return;
+	lock_take(&l->receive);
+	if (waitfd_join(l, w)) {
+		now = clock_now();
+		more = local_sleep(l);
+		sends = has_ready(l) || sends_ack(l, now);
+		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+	}
+	lock_drop(&l->receive);
+	if (sends)
+		loop_progress();
+	for (int i = 0; more && i < TRIES; i++) {
+		waitfd_look(w);
+		more = waitfd_settle(w);
+	}
+}
+
+/* The loop, if w is joined; with `receive` held then. */
+static struct loop *waitfd_hold(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = w->loop;
+
+	if (loop_is_inert(l))
+		return NULL;
+	lock_take(&l->receive);
+	if (l->waiting.fd == w)
+		return l;
+	lock_drop(&l->receive);
+	return NULL;
+}
+
+bool waitfd_look(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = waitfd_hold(w);
+
+	if (!l)
+		return false;
+	receive_what_rang(l);
+	lock_drop(&l->receive);
+	return true;
+}
+
+bool waitfd_settle(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = waitfd_hold(w);
+	bool more;
+
+	if (!l)
+		return false;
+	more = local_sleep(l);
+	lock_drop(&l->receive);
+	return more;
+}
+
+bool waitfd_was_rung(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = w->loop;
+	bool rung;
+
+	if (loop_is_inert(l))
+		return false;
+	lock_take(&l->receive);
+	rung = w->rung;
+	w->rung = false;
+	lock_drop(&l->receive);
+	return rung;
+}
+
+void waitfd_part(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = waitfd_hold(w);
+
+	if (!l)
+		return;
+	waitfd_leave(l);
+	lock_drop(&l->receive);
+}

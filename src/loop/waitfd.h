@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A descriptor for which the program waits by itself, in poll(2), select(2) or epoll_wait(2): an epoll instance that
+ * holds the eventfd of the events, and of one waitfd of the process also the doorbells and the ports. What a local peer
+ * or the network brings then wakes the program's thread at once, which receives in place of the helper.
+ *
+ * Such a thread is woken for anything that comes, so the descriptor may be readable without an event. Only one waitfd
+ * is joined to the doorbells, as all threads that wait would wake for each message otherwise: the one that was armed
+ * last of those of one thread. Threads with a waitfd each leave it to the helper, which does not compute in between.
+ *
+ * Its owner (a completion channel) makes and closes the descriptor. `receive` guards the fields. */
+#ifndef UROCE_WAITFD_H
+#define UROCE_WAITFD_H
+
+#include <stdbool.h>
+
+struct hca;
+struct loop;
+
+struct waitfd {
+	struct loop *loop; /* constant */
+	int fd;		   /* the epoll instance. Constant */
+	bool rung;	   /* something has come since waitfd_was_rung() that may have made it readable */
+};
+
+void waitfd_init(struct waitfd *w, int fd, struct hca *hca);
+/* An event is asked for: the calling thread may wait for the descriptor next. Joins it, receives what has come, and
+ * sends what waits, except an ACK that may leave with an answer. */
+void waitfd_arm(struct waitfd *w);
+/* Receives what may have made it readable. False: it is not joined. */
+bool waitfd_look(struct waitfd *w);
+/* After waitfd_look(), before the thread waits for the descriptor again: what rang no longer makes it readable. True:
+ * something has come, so that another waitfd_look() is due. */
+bool waitfd_settle(struct waitfd *w);
+/* Whether it may have been readable for something other than an event, since the last call. */
+bool waitfd_was_rung(struct waitfd *w);
+/* The program no longer waits for it, or closes it. */
+void waitfd_part(struct waitfd *w);
+
+#endif

@@ -114,7 +114,7 @@ static __attribute__((cold, noinline)) void capture_arrived(const struct rx *v, 
 
 	if (!hook_is_on(HOOK_CAPTURE))
 		return;
-	if (p->brief)
+	if (v->peer && p->brief) /* a packet of the network does not have it */
 		record_get_rest(&whole);
 	capture_packet(
 		&whole,

@@ -20,9 +20,11 @@
 #include "base/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/pending.h"
 #include "base/trace_file.h"
 
 #define RINGS	      256
+#define REPEAT_WINDOW 8 /* records: a round of a request that is refused and sent again */
 #define RING_HEADER   TRACE_PAGE
 #define page_align(x) (((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
 
@@ -98,23 +100,65 @@ static struct trace_ring *take_ring(void)
 	return ring;
 }
 
+static struct trace_entry *ring_entry(struct trace_ring *ring, uint64_t n)
+{
+	return (struct trace_entry *)((char *)ring + RING_HEADER) + (n & ring_mask);
+}
+
+/* What is told again when a packet is sent again, in the same words. */
+static const bool may_repeat[TRACE_POINTS] = {
+	[TRACE_build] = true,	    [TRACE_send] = true,	 [TRACE_receive] = true, [TRACE_drop] = true,
+	[TRACE_acknowledge] = true, [TRACE_acknowledged] = true, [TRACE_retry] = true,
+};
+
+static bool is_repeat(const struct trace_entry *e, enum trace_point point, const uint64_t arg[TRACE_ARGS])
+{
+	if (TRACE_POINT(e->point) != point)
+		return false;
+	for (int i = 0; i < TRACE_ARGS; i++)
+		if (e->arg[i] != arg[i] && !(point == TRACE_retry && i == 4)) /* how many retries are left */
+			return false;
+	return true;
+}
+
+/* Counts the record at one of the last few, if it repeats that: so what is tried again and again, while nothing else
+ * happens, does not push out of the ring what came before. */
+static bool fold_repeat(struct trace_ring *ring, uint64_t n, enum trace_point point, const uint64_t arg[TRACE_ARGS])
+{
+	for (uint64_t back = 1; back <= min_of(n, (uint64_t)REPEAT_WINDOW); back++) {
+		struct trace_entry *e = ring_entry(ring, n - back);
+
+		if (is_repeat(e, point, arg)) {
+			if (TRACE_REPEATS(e->point) < UINT16_MAX)
+				e->point += 1u << 16;
+			return true;
+		}
+	}
+	return false;
+}
+
 void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
 	struct trace_ring *ring = my_ring;
+	const uint64_t arg[TRACE_ARGS] = {a, b, c, d, e, f};
 	struct trace_entry *entry;
-	uint64_t n;
+	uint64_t n, now;
 
 	if (hook_is_on(HOOK_CAPTURE) && (point == TRACE_post_send || point == TRACE_build))
-		capture_event(point, (const uint64_t[]){a, b, c, d, e, f});
+		capture_event(point, arg);
 	if (!hook_is_on(HOOK_TRACE))
 		return;
 	if (unlikely(!ring) && (ringless || !(ring = take_ring()))) {
 		atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
 		return;
 	}
+	now = now_of(CLOCK_MONOTONIC);
+	pending_note(point, now, arg);
 	n = atomic_load_explicit(&ring->written, memory_order_relaxed); /* only this thread writes `written` */
-	entry = (struct trace_entry *)((char *)ring + RING_HEADER) + (n & ring_mask);
-	*entry = (struct trace_entry){now_of(CLOCK_MONOTONIC), point, ring->tid, {a, b, c, d, e, f}};
+	if (may_repeat[point] && fold_repeat(ring, n, point, arg))
+		return;
+	entry = ring_entry(ring, n);
+	*entry = (struct trace_entry){now, point, ring->tid, {a, b, c, d, e, f}};
 	/* release pairs with the reader of the file: all counted records are complete */
 	atomic_store_explicit(&ring->written, n + 1, memory_order_release);
 }
@@ -172,7 +216,8 @@ static void trace_read_line(const char *file, char *out, size_t room)
 
 static int write_header(void)
 {
-	size_t bytes = page_align(sizeof(*header) + sizeof(point_names));
+	size_t names_end = sizeof(*header) + sizeof(point_names);
+	size_t bytes = page_align(names_end + pending_bytes(names_end));
 	uint32_t records = records_per_ring();
 	int err = posix_fallocate(trace_fd, 0, (off_t)bytes);
 
@@ -195,6 +240,7 @@ static int write_header(void)
 	trace_read_line("/proc/sys/kernel/random/boot_id", header->boot, sizeof(header->boot));
 	trace_read_line("/proc/self/comm", header->program, sizeof(header->program));
 	memcpy(header + 1, point_names, sizeof(point_names));
+	pending_init(header, names_end);
 	ring_mask = records - 1;
 	header->magic = TRACE_MAGIC; /* last: a file with the magic has a complete header */
 	return 0;

@@ -2,7 +2,14 @@
 /* The trace file, which trace points write and `uroce trace` reads: a header, then rings of records. Each thread that
  * records has a ring; when the thread has ended, the next new thread uses its ring. Processes map the file, so all
  * records survive a SIGKILL. Numbers are in host byte order. The file names its trace points and their arguments, so
- * that a reader of another version can read it. */
+ * that a reader of another version can read it.
+ *
+ * A record that is equal to one of the last few of its thread, of a packet that is sent again or of what became of it,
+ * is not written: the one that is there counts it, in the upper half of its `point`.
+ *
+ * Behind the names there may be a struct trace_pending. It leads to two tables, of queue pairs and of their requests
+ * that are not complete, which no record replaces: so a file tells what a program waited for, however long. A slot that
+ * is in use has a key, others have 0. A slot is looked for among PENDING_BUCKET neighbours only. */
 #ifndef UROCE_TRACE_FILE_H
 #define UROCE_TRACE_FILE_H
 
@@ -50,6 +57,51 @@ struct trace_entry {
 	uint32_t tid;
 	uint64_t arg[TRACE_ARGS];
 };
+#define TRACE_POINT(entry_point)   ((entry_point)&0xffff)
+#define TRACE_REPEATS(entry_point) ((entry_point) >> 16)
+
+#define PENDING_MAGIC	0x3130444e45504355ull /* "UCPEND01", read as a little-endian number */
+#define PENDING_BUCKET	8
+#define PENDING_REASONS 5 /* the engine's enum retry_reason */
+
+struct trace_pending {
+	uint64_t magic;
+	uint32_t qps, requests;	      /* slots: powers of two */
+	uint32_t qps_at, requests_at; /* offsets in the file: the keys, then the slots */
+	uint32_t qp_bytes, request_bytes;
+	_Atomic uint32_t lost_qps, lost_requests; /* that found no slot */
+};
+
+/* What a queue pair has done and heard. Key: its number, and 1 << 32. Times: ns, CLOCK_MONOTONIC; 0: never. */
+struct pending_qp {
+	uint32_t qpn, dest_qpn, state, reserved;
+	uint64_t first_at;			       /* when it was first seen */
+	uint64_t heard_at;			       /* a packet came */
+	uint64_t answer_at;			       /* an ACK, NAK or response came: */
+	uint32_t answer_psn, answer_syndrome, answers; /* equal ones in a row */
+	uint32_t dropped;			       /* requests of the peer that were refused in a row: */
+	uint32_t drop_reason, drop_psn;
+	uint64_t drop_at;
+	uint64_t posted, used;		    /* receives */
+	uint64_t posted_at, used_at;	    /* the last */
+	uint32_t failed_wqe, failed_status; /* the request that failed first, and was not flushed; status 0: none */
+	uint64_t failed_at;
+};
+
+/* A request that is not complete. Key: the number of its queue pair, and its place in the queue + 1 in the low half. */
+struct pending_request {
+	uint32_t qpn, wqe;
+	uint64_t wr_id;
+	uint32_t opcode, length;
+	uint64_t posted_at, picked_at, built_at; /* its first packet, its last */
+	uint32_t psn, packets;
+	uint32_t built; /* packets, those sent again included */
+	uint32_t retries_left;
+	uint32_t retries[PENDING_REASONS];
+	uint32_t last_reason;
+	uint64_t retried_at;
+};
+
 static_assert(sizeof(struct trace_entry) == 64, "a record is one cache line");
 
 #endif

@@ -179,6 +179,8 @@ void qp_destroy(struct qp *qp)
 		cq_remove_qp(qp->send_cq, qp->base.qp_num);
 	if (qp->recv_cq)
 		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
+	if (qp->state != IBV_QPS_RESET) /* it waits for nothing any more */
+		trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_RESET, 0, 0, 0);
 	if (qp->credit)
 		qp_withdraw(qp);
 	sq_fini(&qp->sq);

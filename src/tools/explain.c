@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce explain CODE`: what a cause means, as vendor_err of a completion or a message has it. */
+/* `uroce explain CODE`: what a cause means, as vendor_err of a completion or a message has it; and `uroce explain
+ * FILE`: what a program waits for. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cause.h"
 #include "tools/command.h"
+#include "tools/map.h"
+#include "tools/waits.h"
 
 static void explain_one(const struct cause_row *row)
 {
@@ -15,6 +19,25 @@ static void explain_all(void)
 {
 	for (const struct cause_row *row = cause_next(NULL); row; row = cause_next(row))
 		explain_one(row);
+}
+
+/* What is no number is a trace. */
+static int explain_files(const struct command *command, char **names, int count)
+{
+	struct waits *w = grow(NULL, (size_t)count, sizeof(*w));
+	const char *error = NULL;
+	int loaded = 0;
+
+	for (; loaded < count && !error; loaded++)
+		error = waits_load(names[loaded], &w[loaded]);
+	if (error)
+		complain(command, "%s", error);
+	for (int i = 0; i < count && !error; i++)
+		waits_explain(&w[i], w, (size_t)count);
+	while (loaded)
+		waits_free(&w[--loaded]);
+	free(w);
+	return error || fflush(stdout) || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int explain_command(const struct command *command, int argc, char **argv)
@@ -31,8 +54,12 @@ int explain_command(const struct command *command, int argc, char **argv)
 		explain_all();
 		return EXIT_SUCCESS;
 	}
+	if (optind == argc)
+		return wrong_usage(command, "which code, or the trace of which program?");
+	if (!isdigit((unsigned char)*argv[optind]))
+		return explain_files(command, argv + optind, argc - optind);
 	if (optind + 1 != argc)
-		return wrong_usage(command, "which code?");
+		return wrong_usage(command, "one code at a time");
 	code = strtoul(argv[optind], &end, 0);
 	row = !*end && code <= UINT16_MAX ? cause_find((uint32_t)code) : NULL;
 	if (!row)

@@ -435,7 +435,7 @@ static void on_retry(struct joined *j, uint32_t i, const struct record *e)
 
 	if (q == MAP_NONE)
 		return;
-	j->requests[q].retries++;
+	j->requests[q].retries += 1 + e->repeats;
 	add_step(j, q, i);
 }
 

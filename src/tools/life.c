@@ -117,6 +117,9 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
+	if (e->repeats)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sand %u time%s again", *text ? ", " : "",
+			 e->repeats, e->repeats == 1 ? "" : "s");
 	fprintf(line->to, "%s%12s%s %s%10s%s  %*s%s%c%s%*s%-30s%s%s%s\n", style(DIM), micros(at), style(PLAIN),
 		took >= 1000 ? style(BOLD) : "", micros(took), style(PLAIN), indent, "", style(CYAN), letter(e->file),
 		style(PLAIN), 4 - (indent < 4 ? indent : 2), "", what, style(DIM), text, style(PLAIN));

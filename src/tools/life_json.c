@@ -58,6 +58,8 @@ static cJSON *step_json(const struct record *e, uint64_t start)
 	life_json_number(o, "file", e->file);
 	life_json_number(o, "thread", e->tid);
 	cJSON_AddStringToObject(o, "step", p->name);
+	if (e->repeats)
+		life_json_number(o, "repeats", e->repeats);
 	for (int a = 0; a < TRACE_ARGS; a++) {
 		if (!strcmp(p->arg[a], "_"))
 			continue;

@@ -47,8 +47,9 @@ static const struct command commands[] = {
 	 "  exit status: 0, or 1 if there is no such device\n", link_command},
 	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
-	{"explain", "CODE | --list",
-	 "say what a cause means: vendor_err of a completion, \"(cause 0x...)\" of a message",
+	{"explain", "CODE | --list | FILE...", "say what a cause means, or what a program waits for",
+	 "CODE is the vendor_err of a completion, or that of a message, \"(cause 0x...)\".\n"
+	 "FILE is a trace, of a program that runs or has ended; ./1 is a file, 1 a code.\n"
 	 "  -l, --list          the codes and names of all causes\n"
 	 "  exit status: 0, or 1 if there is no such code\n",
 	 explain_command},

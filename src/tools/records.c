@@ -94,15 +94,20 @@ static const char *open_image(struct image *image, const char *name)
 
 static void take_record(struct records *r, const struct image *image, const struct trace_entry *e, uint16_t file)
 {
+	uint32_t point = TRACE_POINT(e->point);
 	struct record *to;
 
-	if (e->point >= image->header->points || image->meaning[e->point].point >= TRACE_POINTS)
+	if (point >= image->header->points || image->meaning[point].point >= TRACE_POINTS)
 		return;
 	r->all = room_for(r->all, r->count, sizeof(*r->all));
 	to = &r->all[r->count++];
-	*to = (struct record){.time = e->time, .file = file, .point = image->meaning[e->point].point, .tid = e->tid};
+	*to = (struct record){.time = e->time,
+			      .file = file,
+			      .point = image->meaning[point].point,
+			      .tid = e->tid,
+			      .repeats = TRACE_REPEATS(e->point)};
 	for (int a = 0; a < TRACE_ARGS; a++) {
-		uint8_t from = image->meaning[e->point].arg[a];
+		uint8_t from = image->meaning[point].arg[a];
 
 		to->arg[a] = from < TRACE_ARGS ? e->arg[from] : 0;
 	}

@@ -37,6 +37,7 @@ struct record {
 	uint16_t point;
 	uint32_t tid;
 	uint64_t arg[TRACE_ARGS];
+	uint32_t repeats; /* how often it happened again, soon after */
 };
 
 struct records {

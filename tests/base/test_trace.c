@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tools/records.h"
+#include "tools/waits.h"
 
 static char directory[] = "uroce-test-trace-XXXXXX";
 static char name[64];
@@ -361,6 +362,96 @@ static void damaged_files_are_refused_or_read_in_part(void **state)
 	assert_non_null(records_load(&r, names, 1));
 }
 
+static void record_a_hang(void)
+{
+	trace_start();
+	trace(connect, 7, 8, 0, 0, 1024, 0);
+	trace(post_send, 7, 0, 0xabc, 2, 100, 0);
+	trace(post_send, 7, 1, 0xabd, 2, 100, 0);
+	trace(pickup, 7, 0, 50, 1, 2, 0);
+	trace(build, 7, 8, 50, 4, 100, 0);
+	for (uint64_t i = 0; i < 100; i++) { /* refused for want of a receive, and sent again */
+		trace(acknowledged, 7, 50, 0x2c, 0, 17, 0);
+		trace(retry, 7, 0, 50, 4, 7, 0);
+		trace(build, 7, 8, 50, 4, 100, 0);
+		trace(send, 8, 50, 4, 100, 200, 0);
+	}
+	for (uint64_t i = 0; i < 300; i++) { /* others go on */
+		trace(post_send, 9, i, i, 2, 100, 0);
+		trace(complete, 9, i, i, 0, 2, 100);
+	}
+	trace(post_send, 10, 1, 1, 2, 100, 0);
+	trace(qp_state, 10, 3, 0, 0, 0, 0);
+	raise(SIGKILL);
+}
+
+static void what_is_pending_is_never_overwritten(void **state)
+{
+	struct waits w;
+	const struct pending_qp *q = NULL;
+
+	setenv("UROCE_TRACE_SIZE", "64", 1);
+	in_process(record_a_hang);
+	assert_null(waits_load(name, &w));
+	assert_int_equal(w.requests, 2); /* none of those that completed, or whose queue pair is in RESET */
+	assert_int_equal(w.request[0].wr_id, 0xabc);
+	assert_int_equal(w.request[0].packets, 1);
+	assert_int_equal(w.request[0].built, 101);
+	assert_int_equal(w.request[0].retries[4], 100);
+	assert_int_equal(w.request[1].wr_id, 0xabd);
+	assert_int_equal(w.request[1].built, 0);
+	assert_int_equal(w.qps, 2);
+	for (size_t i = 0; i < w.qps; i++)
+		q = w.qp[i].qpn == 7 ? &w.qp[i] : q;
+	assert_non_null(q);
+	assert_int_equal(q->dest_qpn, 8);
+	assert_int_equal(q->answer_syndrome, 0x2c);
+	assert_int_equal(q->answers, 100);
+	assert_false(w.runs);
+	waits_free(&w);
+}
+
+static void repeats_are_counted_and_not_written_again(void **state)
+{
+	uint32_t seen[TRACE_POINTS] = {0}, repeats[TRACE_POINTS] = {0};
+	struct records r;
+
+	setenv("UROCE_TRACE_SIZE", "1k", 1);
+	in_process(record_a_hang);
+	load(&r, name);
+	for (uint32_t i = 0; i < r.count; i++) {
+		seen[r.all[i].point]++;
+		repeats[r.all[i].point] += r.all[i].repeats;
+	}
+	assert_int_equal(seen[TRACE_retry], 1);
+	assert_int_equal(repeats[TRACE_retry], 99);
+	assert_int_equal(seen[TRACE_build], 1);
+	assert_int_equal(repeats[TRACE_build], 100);
+	assert_int_equal(repeats[TRACE_send], 99);
+	assert_int_equal(repeats[TRACE_acknowledged], 99);
+	assert_int_equal(seen[TRACE_complete], 300);
+	records_free(&r);
+}
+
+static void damaged_tables_are_refused_or_read_in_part(void **state)
+{
+	struct waits w;
+	FILE *file;
+	long at = sizeof(struct trace_header) + TRACE_POINTS * sizeof(struct trace_point_name);
+
+	in_process(record_a_hang);
+	for (int byte = 0; byte < (int)sizeof(struct trace_pending); byte++) {
+		file = fopen(name, "r+");
+		fseek(file, (at + 63) / 64 * 64 + byte, SEEK_SET);
+		fputc(0xff, file);
+		fclose(file);
+		waits_load(name, &w);
+		waits_free(&w);
+	}
+	assert_non_null(waits_load(name, &w));
+	waits_free(&w);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh_name, remove_file)
@@ -377,6 +468,9 @@ int main(void)
 		TEST(a_file_that_is_no_trace_is_left_alone),
 		TEST(the_process_id_stands_where_percent_p_stood),
 		TEST(damaged_files_are_refused_or_read_in_part),
+		TEST(what_is_pending_is_never_overwritten),
+		TEST(repeats_are_counted_and_not_written_again),
+		TEST(damaged_tables_are_refused_or_read_in_part),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

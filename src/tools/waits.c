@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/waits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "tools/map.h"
+#include "tools/records.h"
+
+/* Where the tables are; false: the file has none, or they are not whole. */
+static bool find_tables(const struct trace_header *h, size_t bytes, struct trace_pending *p)
+{
+	size_t at = sizeof(*h) + (size_t)h->points * h->point_bytes;
+
+	at = (at + 63) & ~(size_t)63;
+	if (at + sizeof(*p) > bytes)
+		return false;
+	memcpy(p, (const char *)h + at, sizeof(*p));
+	return p->magic == PENDING_MAGIC && p->qps <= 1u << 24 && p->requests <= 1u << 24 && p->qp_bytes >= 8 &&
+	       p->request_bytes >= 8 && p->qp_bytes <= 4096 && p->request_bytes <= 4096 && p->qps_at % 8 == 0 &&
+	       p->requests_at % 8 == 0 && p->qps_at + (uint64_t)p->qps * (8 + p->qp_bytes) <= bytes &&
+	       p->requests_at + (uint64_t)p->requests * (8 + p->request_bytes) <= bytes;
+}
+
+/* The slots that are in use, each as long as we know it: an array that the caller frees. */
+static void *take_slots(const char *table, uint32_t slots, uint32_t bytes, size_t known, size_t *count)
+{
+	const char *rows = table + (size_t)slots * sizeof(uint64_t);
+	char *list = NULL;
+
+	*count = 0;
+	for (uint32_t i = 0; i < slots; i++) {
+		uint64_t key;
+
+		memcpy(&key, table + i * sizeof(key), sizeof(key));
+		if (!key)
+			continue;
+		list = room_for(list, *count, known);
+		memset(list + *count * known, 0, known);
+		memcpy(list + (*count)++ * known, rows + (size_t)i * bytes, min_of((size_t)bytes, known));
+	}
+	return list;
+}
+
+static int by_post(const void *a, const void *b)
+{
+	const struct pending_request *x = a, *y = b;
+
+	return (x->posted_at > y->posted_at) - (x->posted_at < y->posted_at);
+}
+
+static const char *take_tables(const char *name, struct waits *w)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	struct trace_pending p = {0};
+	struct stat st = {0};
+	char *file;
+
+	if (fd < 0 || fstat(fd, &st))
+		return "it cannot be read any more";
+	file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (file == MAP_FAILED)
+		return "it cannot be mapped";
+	if (find_tables((const struct trace_header *)file, (size_t)st.st_size, &p)) {
+		w->qp = take_slots(file + p.qps_at, p.qps, p.qp_bytes, sizeof(*w->qp), &w->qps);
+		w->request = take_slots(file + p.requests_at, p.requests, p.request_bytes, sizeof(*w->request),
+					&w->requests);
+		w->lost = p.lost_qps + p.lost_requests;
+	}
+	munmap(file, (size_t)st.st_size);
+	if (w->requests)
+		qsort(w->request, w->requests, sizeof(*w->request), by_post);
+	return p.magic == PENDING_MAGIC ? NULL
+					: "it is of an earlier version of uroce, which does not keep what is pending";
+}
+
+/* The process that wrote it: of this boot of this machine, and it has the file mapped. */
+static bool runs_still(const struct source *s)
+{
+	char path[64], boot[40] = "", line[4096], real[4096];
+	bool found = false;
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (f && fgets(boot, sizeof(boot), f))
+		boot[strcspn(boot, "\n")] = 0;
+	if (f)
+		fclose(f);
+	if (!*boot || strcmp(boot, s->boot) || !realpath(s->name, real))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/maps", s->pid);
+	f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, real);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static uint64_t last_moment(const struct waits *w, const struct records *r)
+{
+	uint64_t last = r->count ? r->all[r->count - 1].time : r->sources[0].start_mono;
+
+	for (size_t i = 0; i < w->requests; i++)
+		last = max_of(last, max_of(w->request[i].retried_at, w->request[i].built_at));
+	for (size_t i = 0; i < w->qps; i++)
+		last = max_of(last, max_of(w->qp[i].heard_at, max_of(w->qp[i].answer_at, w->qp[i].drop_at)));
+	return last;
+}
+
+const char *waits_load(const char *name, struct waits *w)
+{
+	static char text[512];
+	struct records r;
+	const char *error = records_load(&r, (char **)&name, 1);
+
+	*w = (struct waits){.name = name};
+	if (error)
+		return error;
+	snprintf(w->host, sizeof(w->host), "%s", r.sources[0].host);
+	snprintf(w->program, sizeof(w->program), "%s", r.sources[0].program);
+	w->pid = r.sources[0].pid;
+	w->wall = (int64_t)(r.sources[0].start_wall - r.sources[0].start_mono);
+	error = take_tables(name, w);
+	w->runs = runs_still(&r.sources[0]);
+	w->now = w->runs ? clock_now() : last_moment(w, &r);
+	records_free(&r);
+	if (error)
+		snprintf(text, sizeof(text), "%s: %s", name, error);
+	return error ? text : NULL;
+}
+
+void waits_free(struct waits *w)
+{
+	free(w->qp);
+	free(w->request);
+	w->qp = NULL;
+	w->request = NULL;
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`uroce explain FILE` tells why programs hang, while they do and after they have been killed. In a network namespace of
+its own, as it uses port 4791."""
+import os, re, shutil, struct, subprocess, sys, tempfile
+
+NEEDED = ("ib_send_bw", "ss")
+
+
+def check(what, good, *more):
+    if not good:
+        print("FAILED:", what, *more)
+        sys.exit(1)
+
+
+def start(trace, *command, **environment):
+    return subprocess.Popen(["uroce", "run", "--trace", trace, *command], env=dict(os.environ, **environment),
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def explain(*files):
+    r = subprocess.run(["uroce", "explain", *files], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       universal_newlines=True)
+    check("uroce explain", r.returncode == 0, r.stdout)
+    check("80 columns", all(len(line) <= 80 for line in r.stdout.splitlines()), r.stdout)
+    return " ".join(r.stdout.split())
+
+
+def until(process, pattern, *files):
+    """Asks again until that is said."""
+    said = ""
+    while not re.search(pattern, said):
+        check("it runs", process.poll() is None)
+        said = explain(*files)
+    return said
+
+
+def is_trace(name):
+    """Its first word is written last."""
+    try:
+        with open(name, "rb") as f:
+            return f.read(8) == struct.pack("=Q", 0x3130454341525455)
+    except FileNotFoundError:
+        return False
+
+
+def pair(fault="", server_fault=""):
+    """The faults leave the client waiting."""
+    for trace in ("server.trace", "client.trace"):
+        open(trace, "w").close()
+        os.unlink(trace)
+    server = start("server.trace", "ib_send_bw", "-x0", "-D60", UROCE_LOCAL="off", UROCE_FAULT=server_fault)
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+    client = start("client.trace", "ib_send_bw", "-x0", "-D60", "127.0.0.1", UROCE_LOCAL="off", UROCE_FAULT=fault)
+    while not (is_trace("server.trace") and is_trace("client.trace")):
+        check("both run", server.poll() is None and client.poll() is None)
+    return server, client
+
+
+def end(*processes):
+    for p in processes:
+        p.kill()
+        p.wait()
+
+
+def test_no_receive():
+    """Each SEND is answered as if the peer had posted no receive: perftest tries for ever."""
+    server, client = pair(server_fault="in SEND psn 101..16000000: rnr 12")
+    said = until(client, r"has waited .*It was sent again \d+ times as the peer had no receive", "client.trace")
+    check("which request", re.search(r"has waited [0-9.]+ m?s for its request \d+: SEND of 65536 bytes, wr_id 0x", said), said)
+    check("what the peer said", "last said: RNR NAK (receiver not ready) for PSN 0x" in said, said)
+    check("what to do", "the peer program has to post a receive" in said, said)
+    check("both ends", "The other end is ib_send_bw (process %d)" % server.pid in explain("client.trace", "server.trace"))
+    end(client)
+    said = explain("client.trace")
+    check("it survives a kill", "was waiting for its request" in said and "RNR NAK" in said, said)
+    end(server)
+
+
+def test_lost_packets():
+    server, client = pair("out SEND psn 101..16000000: drop")
+    said = until(client, r"sent again .*as (a probe, since no answer came|no answer came in time)", "client.trace")
+    check("the packets", re.search(r"PSNs? (from )?0x", said), said)
+    check("what to do", "So the peer does not answer" in said, said)
+    end(client, server)
+
+
+def test_waiting_for_a_message():
+    server, client = pair("out SEND psn 101..16000000: drop")
+    said = until(server, r"no request open\. Of its \d+ receives, \d+ were used, the last .* it waits for messages",
+                 "server.trace")
+    check("the state", "in RTR" in said or "in RTS" in said, said)
+    end(client, server)
+
+
+def test_codes_and_files():
+    r = subprocess.run(["uroce", "explain", "nowhere"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    check("no file", r.returncode == 1 and b"nowhere: No such file" in r.stdout, r.stdout)
+    with open("text", "w") as f:
+        f.write("nothing\n" * 1000)
+    r = subprocess.run(["uroce", "explain", "text"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    check("no trace", r.returncode == 1 and b"is no trace" in r.stdout, r.stdout)
+
+
+def main():
+    missing = [p for p in NEEDED if not shutil.which(p)]
+    if missing:
+        print("no", *missing)
+        return 77
+    if os.environ.get("UROCE_ALONE") != "1":
+        os.environ["UROCE_ALONE"] = "1"
+        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
+        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_codes_and_files):
+            test()
+            print("ok", test.__name__)
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -52,6 +52,21 @@ void check_refused(enum check_kind kind, const void *object);
 			check_refused(kind, object); \
 	} while (0)
 
+/* Replaces the operations of a context by those of queues.c. */
+void check_operations(struct ibv_context_ops *ops);
+/* Behind hooks_any(): a completion was polled one by one; a QP was moved to RESET. */
+void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, bool success, bool is_receive);
+void check_forget_requests(const void *qp);
+/* An event of the channel is about to be waited for. */
+void check_waited(const struct ibv_comp_channel *channel);
+/* ibv_fork_init() was called. */
+void check_fork_prepared(void);
+/* A function is about to wait for so many acknowledgements. */
+void check_unacknowledged(const char *what, uint32_t count);
+/* These are about to happen. */
+void check_destroys_qp(const struct ibv_qp *qp);
+void check_deregisters(const struct ibv_mr *mr);
+
 /* Between the two, this thread makes objects of uroce's own. */
 void check_pause(void);
 void check_resume(void);

@@ -19,8 +19,8 @@ struct stack {
 
 /* The stack of the caller. NULL: there is no frame of the program, or no memory. */
 const struct stack *stack_here(void);
-/* A stack of one frame. */
-const struct stack *stack_of(void *frame);
+/* The same of a few frames only: fast. */
+const struct stack *stack_near(void);
 /* What can be known of a frame: "function (file:line)". */
 void stack_frame_text(void *frame, char *text, size_t room);
 /* The function of a frame, and the file of its code; "" if unknown. */
@@ -32,6 +32,7 @@ void stack_start(void);
 enum check_class {
 	CHECK_LEAKS,
 	CHECK_HABITS,
+	CHECK_BUFFERS,
 	CHECK_CLASSES,
 };
 bool check_wants(enum check_class class);

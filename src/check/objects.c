@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The objects of the program, and those of them that are left at its end. */
-#include "check/objects.h"
+#include "check/queues.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -37,6 +37,7 @@ static_assert(ARRAY_SIZE(kinds) == CHECK_KINDS, "each kind has its row");
 static struct object *objects[BUCKETS];
 struct lock objects_lock;
 static bool wanted[CHECK_CLASSES];
+static bool fork_is_prepared;
 static pid_t checked; /* the process; 0: none */
 static _Thread_local uint32_t paused;
 
@@ -81,6 +82,17 @@ struct object *object_find(enum check_kind kind, const void *object)
 	return *object_link(kind, object);
 }
 
+struct object *objects_next(const struct object *o)
+{
+	size_t bucket = o ? (size_t)(object_bucket(o->kind, o->object) - objects) + 1 : 0;
+
+	if (o && o->next)
+		return o->next;
+	while (bucket < BUCKETS && !objects[bucket])
+		bucket++;
+	return bucket < BUCKETS ? objects[bucket] : NULL;
+}
+
 void check_add(enum check_kind kind, const void *object, uint64_t size, const void *const uses[CHECK_USES])
 {
 	int saved = errno;
@@ -93,6 +105,7 @@ void check_add(enum check_kind kind, const void *object, uint64_t size, const vo
 		lock_take(&objects_lock);
 		o->next = *object_bucket(kind, object);
 		*object_bucket(kind, object) = o;
+		queues_open(o);
 		lock_drop(&objects_lock);
 	}
 	errno = saved;
@@ -107,8 +120,10 @@ void check_remove(enum check_kind kind, const void *object)
 	lock_take(&objects_lock);
 	link = object_link(kind, object);
 	o = *link;
-	if (o)
+	if (o) {
 		*link = o->next;
+		queues_close(o);
+	}
 	lock_drop(&objects_lock);
 	free(o);
 }
@@ -166,9 +181,8 @@ void leaks_report(void)
 	if (!check_wants(CHECK_LEAKS))
 		return;
 	lock_take(&objects_lock);
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (const struct object *o = objects[i]; o; o = o->next)
-			add_to_group(&groups, &count, o);
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o))
+		add_to_group(&groups, &count, o);
 	lock_drop(&objects_lock);
 	for (size_t i = 0; i < count; i++)
 		report_group(&groups[i]);
@@ -191,13 +205,12 @@ static uint32_t find_users(const void *object, enum check_kind *kind, const stru
 	uint32_t count = 0;
 
 	lock_take(&objects_lock);
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (const struct object *o = objects[i]; o; o = o->next)
-			if (object_uses(o, object)) {
-				*kind = o->kind;
-				*made = o->made;
-				count++;
-			}
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o))
+		if (object_uses(o, object)) {
+			*kind = o->kind;
+			*made = o->made;
+			count++;
+		}
 	lock_drop(&objects_lock);
 	return count;
 }
@@ -228,6 +241,35 @@ void check_refused(enum check_kind kind, const void *object)
 
 /* ---- beginning and end ---- */
 
+/* Before fork(). */
+static void check_fork(void)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "fork-unprepared",
+		.remedy = "call ibv_fork_init() before anything is registered, or set RDMAV_FORK_SAFE=1",
+		.text = "fork() while memory is registered, without ibv_fork_init(): on kernels before 5.12 a "
+			"write of the parent may move its page away from the adapter",
+		.at = {{"forks", NULL}, {"registered", NULL}}};
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS) || checked != getpid() || fork_is_prepared ||
+	    getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE"))
+		return;
+	lock_take(&objects_lock);
+	for (const struct object *o = objects_next(NULL); o && !f.at[1].stack; o = objects_next(o))
+		if (o->kind == CHECK_MR)
+			f.at[1].stack = o->made;
+	lock_drop(&objects_lock);
+	f.at[0].stack = stack_here();
+	if (f.at[1].stack)
+		finding_report(&f);
+}
+
+void check_fork_prepared(void)
+{
+	fork_is_prepared = true;
+}
+
 static void check_forget(void)
 {
 	hook_set(HOOK_CHECK, false);
@@ -236,7 +278,7 @@ static void check_forget(void)
 
 static void check_begin(void)
 {
-	static const struct fork_handlers handlers = {.in_child = check_forget};
+	static const struct fork_handlers handlers = {.before = check_fork, .in_child = check_forget};
 	int words[CHECK_CLASSES + 1], count = config_words(CONFIG_CHECK, words, ARRAY_SIZE(words));
 
 	if (!count)

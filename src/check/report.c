@@ -32,7 +32,8 @@ struct suppression {
 	char *name, *pattern;
 };
 
-static const char *const class_names[] = {[CHECK_LEAKS] = "leaks", [CHECK_HABITS] = "habits"};
+static const char *const class_names[] = {
+	[CHECK_LEAKS] = "leaks", [CHECK_HABITS] = "habits", [CHECK_BUFFERS] = "buffers"};
 static_assert(ARRAY_SIZE(class_names) == CHECK_CLASSES, "each has its name");
 
 static pthread_mutex_t report_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */

@@ -12,6 +12,7 @@
 #include "check/finding.h"
 
 #define OURS_MOST 16 /* frames of ours above the program's */
+#define NEAR	  6  /* frames of a stack that is taken fast; three of them ours */
 #define BUCKETS	  1024
 
 static uintptr_t our_start, our_end; /* the code of liburoce.so.1; constant after stack_start() */
@@ -70,10 +71,10 @@ static const struct stack *stack_intern(void *const *frame, uint32_t depth)
 	return s;
 }
 
-const struct stack *stack_here(void)
+static const struct stack *stack_take(int most)
 {
 	void *frame[STACK_DEPTH + OURS_MOST];
-	int count = backtrace(frame, ARRAY_SIZE(frame)), from = 0;
+	int count = backtrace(frame, most), from = 0;
 
 	while (from < count && is_ours(frame[from]))
 		from++;
@@ -81,9 +82,14 @@ const struct stack *stack_here(void)
 	return count > 0 ? stack_intern(frame + from, (uint32_t)count) : NULL;
 }
 
-const struct stack *stack_of(void *frame)
+const struct stack *stack_here(void)
 {
-	return stack_intern(&frame, 1);
+	return stack_take(STACK_DEPTH + OURS_MOST);
+}
+
+const struct stack *stack_near(void)
+{
+	return stack_take(NEAR);
 }
 
 /* ---- naming ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "loop/loop.h"
 #include "rsocket/rsocket.h"
 
@@ -27,11 +28,17 @@ static int connect_set_options(struct rsocket *rs) REQUIRES(rs->lock)
 static int need_id(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	struct rdma_event_channel *ch;
+	int failed;
 
 	if (rs->id)
 		return 0;
 	ch = service_channel();
-	if (!ch || rdma_create_id(ch, &rs->id, rs, RDMA_PS_TCP))
+	if (!ch)
+		return -errno;
+	check_pause();
+	failed = rdma_create_id(ch, &rs->id, rs, RDMA_PS_TCP);
+	check_resume();
+	if (failed)
 		return -errno;
 	return connect_set_options(rs);
 }

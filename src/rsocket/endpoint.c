@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "base/fork.h"
 #include "object/show.h"
 #include "rsocket/rsocket.h"
@@ -162,8 +163,11 @@ static int endpoint_make_qp(struct rsocket *rs) REQUIRES(rs->lock)
 int endpoint_create(struct rsocket *rs)
 {
 	struct stream *s = &rs->stream;
-	int err = endpoint_make_memory(rs) ?: endpoint_make_qp(rs) ?: stream_post_receives(rs, rs->rq_size + SPARE_RECEIVES);
+	int err;
 
+	check_pause();
+	err = endpoint_make_memory(rs) ?: endpoint_make_qp(rs) ?: stream_post_receives(rs, rs->rq_size + SPARE_RECEIVES);
+	check_resume();
 	if (err)
 		return err;
 	s->slots = rs->sq_size;

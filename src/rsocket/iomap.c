@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "check/check.h"
 #include "rsocket/rsocket.h"
 
 #define LOCAL UINT32_MAX
@@ -114,7 +115,9 @@ static int64_t iomap_map(struct rsocket *rs, void *buf, size_t length, int prot,
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
+	check_pause();
 	m->mr = ibv_reg_mr(rs->id->pd, buf, length, access);
+	check_resume();
 	if (!m->mr) {
 		err = -errno;
 		free(m);

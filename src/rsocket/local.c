@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/check.h"
 #include "rsocket/local.h"
 
 #include <netinet/in.h>
@@ -176,7 +177,9 @@ int local_make(struct rsocket *rs, const struct name *own, struct local **to) RE
 	local->name = *own;
 	local->receives = local_slots(rs->rx_bytes, rs->rq_size);
 	local->sends = local_slots(rs->tx_bytes, rs->sq_size);
+	check_pause();
 	err = make_id(local) ?: ask_port(local) ?: local_make_memory(local) ?: local_make_qp(local, rs);
+	check_resume();
 	if (err) {
 		local_free(local);
 		return err;
@@ -211,8 +214,13 @@ struct ibv_ah *local_ah(struct local *local, const struct name *to, uint8_t tos)
 		.grh = {.sgid_index = (uint8_t)local->gid_index, .hop_limit = 64, .traffic_class = tos},
 	};
 
+	struct ibv_ah *ah;
+
 	memcpy(&attr.grh.dgid, to->ip, 16);
-	return ibv_create_ah(local->id->pd, &attr);
+	check_pause();
+	ah = ibv_create_ah(local->id->pd, &attr);
+	check_resume();
+	return ah;
 }
 
 /* ---- sending and receiving ---- */

@@ -11,7 +11,7 @@
 #define FOUND	 "98" /* exit status: something was found */
 #define ALL_ROOM 256
 
-static const char *const classes[] = {"leaks", "habits"};
+static const char *const classes[] = {"leaks", "habits", "buffers"};
 
 /* Adds a class to `all`. 0, or the exit status. */
 static int only(const struct command *command, const char *class, char all[ALL_ROOM])

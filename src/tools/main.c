@@ -26,7 +26,7 @@ static const struct command commands[] = {
 	 "  -S, --snap BYTES    with -p: of each packet's frame, no more than this (at least 110)\n",
 	 run_command},
 	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
-	 "  -o, --only CLASS    look for one class only, leaks or habits;\n"
+	 "  -o, --only CLASS    look for one class only, leaks, habits or buffers;\n"
 	 "                      may be given several times\n"
 	 "  -e, --error-exitcode N\n"
 	 "                      exit status if something is found (98); 0: the program's\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty. */
+#include "check/check.h"
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -220,6 +221,9 @@ static void async_forget(struct context *c, enum about kind, void *object)
 	fetched = *a.fetched;
 	lock_drop(&c->lock);
 	pthread_mutex_lock(a.mutex);
+	if (hooks_any() && *a.acknowledged != fetched)
+		check_unacknowledged("the destruction of what an asynchronous event is about",
+				     fetched - *a.acknowledged);
 	while (*a.acknowledged != fetched)
 		pthread_cond_wait(a.cond, a.mutex);
 	pthread_mutex_unlock(a.mutex);

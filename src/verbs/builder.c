@@ -82,7 +82,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		error = ENOMEM;
 	if (!error && b->count) {
 		b->wr[b->count - 1].next = NULL;
-		error = post_send(&ex->qp_base, b->wr, &bad);
+		error = hooks_any() ? ibv_post_send(&ex->qp_base, b->wr, &bad) : post_send(&ex->qp_base, b->wr, &bad);
 	}
 	lock_drop(&b->lock);
 	return error;

@@ -211,6 +211,8 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 {
 	struct channel *ch = (struct channel *)channel;
 
+	if (hooks_any())
+		check_waited(channel);
 	for (bool first = true;; first = !first) {
 		struct cq *got = channel_fetch(ch);
 		int error;
@@ -250,6 +252,8 @@ void channel_forget(struct channel *ch, struct cq *cq)
 	fetched = cq_front_of(base)->fetched;
 	lock_drop(&ch->lock);
 	pthread_mutex_lock(&base->mutex);
+	if (hooks_any() && base->comp_events_completed != fetched)
+		check_unacknowledged("ibv_destroy_cq()", fetched - base->comp_events_completed);
 	while (base->comp_events_completed != fetched)
 		pthread_cond_wait(&base->cond, &base->mutex);
 	pthread_mutex_unlock(&base->mutex);

@@ -67,6 +67,7 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops.alloc_mw = alloc_mw;
 	v->context.ops.bind_mw = bind_mw;
 	v->context.ops.dealloc_mw = dealloc_mw;
+	check_operations(&v->context.ops);
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/trace.h"
+#include "check/check.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 
@@ -37,6 +38,9 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 	if (f->wants_wallclock)
 		f->now_wallclock = clock_ns(CLOCK_REALTIME);
 	trace(poll, f->now.qpn, f->now.wr_id, f->now.status, f->now.opcode, 0, 0);
+	if (hooks_any())
+		check_polled_one(ibv_cq_ex_to_cq(cq), f->now.qpn, f->now.wr_id, f->now.status == IBV_WC_SUCCESS,
+				 f->now.opcode & IBV_WC_RECV);
 	return 0;
 }
 

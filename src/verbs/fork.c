@@ -3,6 +3,7 @@
 #include "verbs/fork.h"
 
 #include "base/fork.h"
+#include "check/check.h"
 #include "verbs/front.h"
 
 static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
@@ -42,6 +43,7 @@ __attribute__((constructor)) static void fork_watch_forks(void)
 
 PUBLIC int ibv_fork_init(void)
 {
+	check_fork_prepared();
 	return 0;
 }
 

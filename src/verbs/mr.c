@@ -196,6 +196,8 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 		return fail(ENOENT);
 	pd = mr->pd;
 	backing = mr->backing;
+	if (hooks_any())
+		check_deregisters(base);
 	check_gone(CHECK_MR, mr);
 	if (mr->access & MR_DMABUF)
 		error = dmabuf_deregister(mr);

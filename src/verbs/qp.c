@@ -479,6 +479,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	error = modify(qp, &a, mask, &path);
 	base->state = qp->state;
 	lock_drop(&qp->lock);
+	if (hooks_any() && base->state == IBV_QPS_RESET)
+		check_forget_requests(base);
 	qp_settle(qp);
 	detach(&path);
 	listen_no_more(qp, c);
@@ -588,6 +590,8 @@ static void destroy(struct ibv_qp *base, bool settles)
 	struct context *c = context_of(base->context);
 	bool last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
 
+	if (hooks_any())
+		check_destroys_qp(base);
 	check_gone(CHECK_QP, base);
 	if (last)
 		qp_silence(qp, c, settles);

@@ -4,6 +4,10 @@
  * libibverbs and librdmacm. */
 #include "pair.h"
 
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <rdma/rdma_cma.h>
 
 /* ---- leaks ---- */
@@ -175,6 +179,229 @@ static void cq_outlives_channel(bool wrong)
 	pair_close(&p);
 }
 
+static void cq_holds_too_few(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){.cqe = wrong ? 4 : 8});
+	for (int i = 0; i < 6; i++)
+		receive(&p.b, piece(&p.b, 0, 64));
+	pair_close(&p);
+}
+
+static void nothing_is_signalled(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	for (int i = 0; i < DEPTH; i++)
+		post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b,
+		     wrong || i != DEPTH - 1 ? 0 : IBV_SEND_SIGNALED);
+	if (!wrong)
+		await(&p.a);
+	pair_close(&p);
+}
+
+static void wakeup_is_lost(bool wrong)
+{
+	struct ibv_cq *cq;
+	struct pair p;
+	struct ibv_wc wc;
+	void *context;
+
+	pair_open(&p, (struct want){0});
+	MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
+	ZERO(ibv_req_notify_cq(p.b.cq, 0));
+	if (!wrong)
+		MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
+	receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	ZERO(ibv_get_cq_event(p.channel, &cq, &context));
+	ibv_ack_cq_events(cq, 1);
+	await(&p.b);
+	pair_close(&p);
+}
+
+struct help {
+	struct ibv_cq *cq;
+	int from, to; /* standard error is read here, and goes on there */
+};
+
+/* The wrong one would wait for ever. So this thread acknowledges, when the finding has been told. */
+static void *acknowledge(void *arg)
+{
+	const struct help *h = arg;
+	char text[4096] = "";
+	size_t at = 0;
+	ssize_t n;
+
+	while (!strstr(text, "not-acknowledged") && (n = read(h->from, text + at, sizeof(text) - 1 - at)) > 0) {
+		MUST(write(h->to, text + at, (size_t)n) == n);
+		at += (size_t)n;
+		text[at] = 0;
+	}
+	MUST(dup2(h->to, STDERR_FILENO) >= 0);
+	ibv_ack_cq_events(h->cq, 1);
+	return NULL;
+}
+
+static void event_is_not_acknowledged(bool wrong)
+{
+	pthread_t thread;
+	struct help help;
+	struct pair p;
+	void *context;
+	int ends[2];
+
+	pair_open(&p, (struct want){0});
+	ZERO(ibv_req_notify_cq(p.a.cq, 0));
+	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	ZERO(ibv_get_cq_event(p.channel, &help.cq, &context));
+	await(&p.a);
+	if (!wrong) {
+		ibv_ack_cq_events(help.cq, 1);
+		pair_close(&p);
+		return;
+	}
+	ZERO(pipe(ends));
+	help.from = ends[0];
+	MUST((help.to = dup(STDERR_FILENO)) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+	ZERO(pthread_create(&thread, NULL, acknowledge, &help));
+	pair_close(&p);
+	ZERO(pthread_join(thread, NULL));
+}
+
+static void write_is_not_awaited(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	if (!wrong)
+		await(&p.a);
+	ZERO(ibv_destroy_qp(p.a.qp));
+	p.a.qp = NULL;
+	pair_close(&p);
+}
+
+static void region_of_a_receive(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 64));
+	if (!wrong) {
+		ZERO(ibv_destroy_qp(p.b.qp));
+		p.b.qp = NULL;
+	}
+	ZERO(ibv_dereg_mr(p.b.mr));
+	p.b.mr = NULL;
+	pair_close(&p);
+}
+
+static void region_of_a_write(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	if (!wrong)
+		await(&p.a);
+	ZERO(ibv_dereg_mr(p.a.mr));
+	p.a.mr = NULL;
+	if (wrong)
+		await(&p.a);
+	pair_close(&p);
+}
+
+static void fork_is_not_prepared(bool wrong)
+{
+	struct pair p;
+	pid_t child;
+
+	if (!wrong)
+		ZERO(ibv_fork_init());
+	pair_open(&p, (struct want){.is_idle = true});
+	child = fork();
+	if (!child)
+		_exit(0);
+	MUST(waitpid(child, NULL, 0) == child);
+	pair_close(&p);
+}
+
+/* ---- buffers ---- */
+
+static void changes(enum ibv_wr_opcode opcode, bool wrong, unsigned flags)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	if (opcode == IBV_WR_SEND)
+		receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, opcode, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED | flags);
+	if (wrong || flags)
+		p.a.memory[7] = 1;
+	await(&p.a);
+	p.a.memory[7] = 2;
+	if (opcode == IBV_WR_SEND)
+		await(&p.b);
+	pair_close(&p);
+}
+
+static void send_changes(bool wrong)
+{
+	changes(IBV_WR_SEND, wrong, 0);
+}
+
+static void write_changes(bool wrong)
+{
+	changes(IBV_WR_RDMA_WRITE, wrong, 0);
+}
+
+/* Of what is inline the adapter has a copy. */
+static void inline_may_change(bool wrong)
+{
+	changes(IBV_WR_SEND, wrong, wrong ? 0 : IBV_SEND_INLINE);
+}
+
+/* It is done when one after it is. */
+static void unsignalled_changes(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b, 0);
+	if (wrong)
+		p.a.memory[63] = 1;
+	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 64, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	pair_close(&p);
+}
+
+static void list_changes(bool wrong)
+{
+	struct ibv_sge sge[2];
+	struct ibv_send_wr wr = {.wr_id = 1,
+				 .opcode = IBV_WR_SEND,
+				 .sg_list = sge,
+				 .num_sge = 2,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	sge[0] = piece(&p.a, 0, 64);
+	sge[1] = piece(&p.a, 1000, 99);
+	receive(&p.b, piece(&p.b, 0, 1000));
+	ZERO(ibv_post_send(p.a.qp, &wr, &bad));
+	if (wrong)
+		p.a.memory[1098] = 1;
+	await(&p.a);
+	await(&p.b);
+	pair_close(&p);
+}
+
 static const struct row {
 	const char *name;
 	void (*run)(bool wrong);
@@ -194,6 +421,19 @@ static const struct row {
 	{"region_outlives_pd", region_outlives_pd, "destroyed-in-use", "region_outlives_pd"},
 	{"qp_outlives_cq", qp_outlives_cq, "destroyed-in-use", "qp_outlives_cq"},
 	{"cq_outlives_channel", cq_outlives_channel, "destroyed-in-use", "cq_outlives_channel"},
+	{"cq_holds_too_few", cq_holds_too_few, "cq-too-small", "receive"},
+	{"nothing_is_signalled", nothing_is_signalled, "never-signalled", "post"},
+	{"wakeup_is_lost", wakeup_is_lost, "lost-wakeup", "wakeup_is_lost"},
+	{"event_is_not_acknowledged", event_is_not_acknowledged, "not-acknowledged", "end_close"},
+	{"write_is_not_awaited", write_is_not_awaited, "destroyed-outstanding", "write_is_not_awaited"},
+	{"region_of_a_receive", region_of_a_receive, "deregistered-in-flight", "region_of_a_receive"},
+	{"region_of_a_write", region_of_a_write, "deregistered-in-flight", "region_of_a_write"},
+	{"fork_is_not_prepared", fork_is_not_prepared, "fork-unprepared", "fork_is_not_prepared"},
+	{"send_changes", send_changes, "changed-in-flight", "post"},
+	{"write_changes", write_changes, "changed-in-flight", "post"},
+	{"inline_may_change", inline_may_change, "changed-in-flight", "post"},
+	{"unsignalled_changes", unsignalled_changes, "changed-in-flight", "post"},
+	{"list_changes", list_changes, "changed-in-flight", "list_changes"},
 };
 
 int main(int argc, char **argv)

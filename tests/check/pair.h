@@ -52,7 +52,11 @@ static inline void end_open(struct pair *p, struct end *e, const struct want *w)
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = w->signals_all,
-		.cap = {.max_send_wr = w->depth, .max_recv_wr = w->depth, .max_send_sge = 2, .max_recv_sge = 2},
+		.cap = {.max_send_wr = w->depth,
+			.max_recv_wr = w->depth,
+			.max_send_sge = 2,
+			.max_recv_sge = 2,
+			.max_inline_data = 64},
 	};
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
 

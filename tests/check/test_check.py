@@ -46,7 +46,7 @@ def each_case():
     for case, name, place in (line.split() for line in cases if line):
         wrong, right = (run(program=(ME, case, how)) for how in ("wrong", "right"))
         found = finding(wrong.stdout, name)
-        where = re.search(r"^        (\S+) \((?!verbs.h:)\S+\)", found, re.M)
+        where = re.search(r"^        ((?!__)\S+) \((?!verbs.h:)\S+\)", found, re.M)
         fine = wrong.returncode == FOUND and where and where.group(1) == place
         check(f"{case}: {name} at {place}", fine, wrong.stdout)
         check(f"{case}, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)

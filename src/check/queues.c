@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests from post to poll. The operations of a context are replaced by those below while a program is checked, so
+ * that nothing of this is on the way of one that is not. */
+#include "check/queues.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/buffers.h"
+#include "object/qp.h"
+
+#define NUMBERS	  1024
+#define UNDEFINED 0x5a5a5a5au /* in fields of an ibv_wc that are undefined after an error */
+
+static struct ibv_context_ops next;	  /* what was replaced: the same of all contexts */
+static struct object *by_number[NUMBERS]; /* QPs; guarded by objects_lock */
+
+/* ---- objects ---- */
+
+static struct object **number_link(uint32_t qpn)
+{
+	struct object **link = &by_number[qpn % NUMBERS];
+
+	while (*link && ((const struct ibv_qp *)(*link)->object)->qp_num != qpn)
+		link = &(*link)->queues->next;
+	return link;
+}
+
+static void open_qp_queues(struct object *o) REQUIRES(objects_lock)
+{
+	const struct qp *qp = o->object;
+	struct queues *q = o->queues;
+
+	q->depth = qp->cap.max_send_wr;
+	q->signals_all = qp->sig_all;
+	q->send_cq = object_find(CHECK_CQ, qp->send_cq);
+	q->receive_cq = object_find(CHECK_CQ, qp->recv_cq);
+	q->next = by_number[qp->base.qp_num % NUMBERS];
+	by_number[qp->base.qp_num % NUMBERS] = o;
+}
+
+void queues_open(struct object *o)
+{
+	if (o->kind == CHECK_CQ)
+		o->watch = calloc(1, sizeof(*o->watch));
+	if (o->kind != CHECK_QP && o->kind != CHECK_SRQ)
+		return;
+	o->queues = calloc(1, sizeof(*o->queues));
+	if (!o->queues)
+		return;
+	list_init(&o->queues->sends);
+	list_init(&o->queues->receives);
+	if (o->kind == CHECK_QP)
+		open_qp_queues(o);
+}
+
+/* The request is not outstanding any more; the caller frees it. */
+static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lock)
+{
+	list_remove(&r->link);
+	if (r->cq && r->cq->watch)
+		r->cq->watch->expected--;
+	q->send_count -= r->is_send;
+	q->receive_count -= !r->is_send;
+	q->signalled -= r->is_send && r->cq;
+}
+
+static void forget_all(struct queues *q, struct list *requests) REQUIRES(objects_lock)
+{
+	while (!list_empty(requests)) {
+		struct request *r = container_of(requests->next, struct request, link);
+
+		request_end(q, r);
+		free(r);
+	}
+}
+
+void queues_close(struct object *o)
+{
+	free(o->watch);
+	if (!o->queues)
+		return;
+	forget_all(o->queues, &o->queues->sends);
+	forget_all(o->queues, &o->queues->receives);
+	if (o->kind == CHECK_QP)
+		*number_link(((const struct ibv_qp *)o->object)->qp_num) = o->queues->next;
+	free(o->queues);
+}
+
+void check_forget_requests(const void *qp)
+{
+	struct object *o;
+
+	if (check_is_paused())
+		return;
+	lock_take(&objects_lock);
+	o = object_find(CHECK_QP, qp);
+	if (o && o->queues) {
+		forget_all(o->queues, &o->queues->sends);
+		forget_all(o->queues, &o->queues->receives);
+	}
+	lock_drop(&objects_lock);
+}
+
+/* ---- posts ---- */
+
+static struct request *request_make(const struct stack *posted, uint64_t wr_id, const struct ibv_sge *sge, int sges)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->posted = posted;
+	r->wr_id = wr_id;
+	r->sges = (uint8_t)min_of(max_of(sges, 0), REQUEST_SGES);
+	memcpy(r->sge, sge, r->sges * sizeof(*sge));
+	return r;
+}
+
+static void request_begin(struct object *o, struct request *r, struct object *cq) REQUIRES(objects_lock)
+{
+	struct queues *q = o->queues;
+
+	r->cq = cq;
+	if (cq && cq->watch)
+		cq->watch->expected++;
+	list_append(r->is_send ? &q->sends : &q->receives, &r->link);
+	q->send_count += r->is_send;
+	q->receive_count += !r->is_send;
+	q->signalled += r->is_send && cq;
+}
+
+/* What the posts so far mean. */
+struct outlook {
+	uint64_t expected, entries; /* of the CQ */
+	const struct stack *cq_made, *qp_made;
+	uint32_t depth; /* of a send queue that is full, without one that is signalled; else 0 */
+};
+
+static struct outlook outlook_of(const struct object *o, const struct object *cq) REQUIRES(objects_lock)
+{
+	const struct queues *q = o->queues;
+	struct outlook l = {.qp_made = o->made};
+
+	if (cq && cq->watch) {
+		l.expected = cq->watch->expected;
+		l.entries = cq->size;
+		l.cq_made = cq->made;
+	}
+	if (q->send_count >= q->depth && !q->signalled && !q->signals_all)
+		l.depth = q->depth;
+	return l;
+}
+
+static void report_overrun(const struct outlook *l, const struct stack *posted)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "cq-too-small",
+		.remedy = "create it with room for all requests that may be outstanding, or poll before posting more",
+		.at = {{"posted", posted}, {"the completion queue was created", l->cq_made}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "a completion queue of %" PRIu64 " entries expects %" PRIu64
+		 " completions: it overruns if they come before a poll",
+		 l->entries, l->expected);
+	finding_report(&f);
+}
+
+static void report_unsignalled(const struct outlook *l, const struct stack *posted)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "never-signalled",
+		.remedy = "set IBV_SEND_SIGNALED in at least one of max_send_wr requests, and poll its completion",
+		.at = {{"posted", posted}, {"the queue pair was created", l->qp_made}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "all %u requests that fit into the send queue are posted, and none is signalled: nothing can free it",
+		 l->depth);
+	finding_report(&f);
+}
+
+static void report_outlook(const struct outlook *l, const struct stack *posted)
+{
+	if (!check_wants(CHECK_HABITS))
+		return;
+	if (l->expected > l->entries)
+		report_overrun(l, posted);
+	if (l->depth)
+		report_unsignalled(l, posted);
+}
+
+/* Requests of a failed post were not posted: those from the end back to it. */
+static void take_back(struct object *o, uint32_t count, bool is_send) REQUIRES(objects_lock)
+{
+	struct list *requests = is_send ? &o->queues->sends : &o->queues->receives;
+
+	while (count-- && !list_empty(requests)) {
+		struct request *r = container_of(requests->prev, struct request, link);
+
+		request_end(o->queues, r);
+		free(r);
+	}
+}
+
+static struct object *find_queues(enum check_kind kind, const void *object) REQUIRES(objects_lock)
+{
+	struct object *o = object_find(kind, object);
+
+	return o && o->queues ? o : NULL;
+}
+
+static bool sends_bytes(enum ibv_wr_opcode opcode)
+{
+	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
+}
+
+static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : wr->num_sge);
+	struct object *o;
+
+	if (!r)
+		return;
+	r->is_send = true;
+	r->opcode = wr->opcode;
+	if (sends_bytes(wr->opcode))
+		buffers_begin(r);
+	lock_take(&objects_lock);
+	o = find_queues(CHECK_QP, qp);
+	if (o)
+		request_begin(o, r,
+			      o->queues->signals_all || (wr->send_flags & IBV_SEND_SIGNALED) ? o->queues->send_cq
+											     : NULL);
+	lock_drop(&objects_lock);
+	if (!o)
+		free(r);
+}
+
+static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unposted, const struct stack *posted)
+{
+	struct outlook l = {0};
+	struct object *o;
+	uint32_t count = 0;
+
+	for (; unposted; unposted = unposted->next)
+		count++;
+	lock_take(&objects_lock);
+	o = find_queues(CHECK_QP, qp);
+	if (o) {
+		take_back(o, count, true);
+		l = outlook_of(o, o->queues->send_cq);
+	}
+	lock_drop(&objects_lock);
+	report_outlook(&l, posted);
+}
+
+static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+	int error;
+
+	if (!posted)
+		return next.post_send(qp, wr, bad);
+	for (const struct ibv_send_wr *w = wr; w; w = w->next)
+		note_send(qp, w, posted);
+	error = next.post_send(qp, wr, bad);
+	after_send(qp, error ? *bad : NULL, posted);
+	return error;
+}
+
+static void note_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr,
+			 const struct stack *posted)
+{
+	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, wr->num_sge);
+	struct object *o;
+
+	if (!r)
+		return;
+	lock_take(&objects_lock);
+	o = find_queues(kind, queue);
+	if (o)
+		request_begin(o, r, o->queues->receive_cq);
+	lock_drop(&objects_lock);
+	if (!o)
+		free(r);
+}
+
+static void after_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *unposted,
+			  const struct stack *posted)
+{
+	struct outlook l = {0};
+	struct object *o;
+	uint32_t count = 0;
+
+	for (; unposted; unposted = unposted->next)
+		count++;
+	lock_take(&objects_lock);
+	o = find_queues(kind, queue);
+	if (o) {
+		take_back(o, count, false);
+		l = outlook_of(o, o->queues->receive_cq);
+	}
+	lock_drop(&objects_lock);
+	l.depth = 0;
+	report_outlook(&l, posted);
+}
+
+static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+	int error;
+
+	if (!posted)
+		return next.post_recv(qp, wr, bad);
+	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
+		note_receive(CHECK_QP, qp, w, posted);
+	error = next.post_recv(qp, wr, bad);
+	after_receive(CHECK_QP, qp, error ? *bad : NULL, posted);
+	return error;
+}
+
+static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+	int error;
+
+	if (!posted)
+		return next.post_srq_recv(srq, wr, bad);
+	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
+		note_receive(CHECK_SRQ, srq, w, posted);
+	error = next.post_srq_recv(srq, wr, bad);
+	after_receive(CHECK_SRQ, srq, error ? *bad : NULL, posted);
+	return error;
+}
+
+/* ---- polls ---- */
+
+/* The first request of that number that can have this completion; NULL: it was posted before the check. */
+static struct request *find_request(struct list *requests, uint64_t wr_id, bool success)
+{
+	list_each_safe (l, requests) {
+		struct request *r = container_of(l, struct request, link);
+
+		if (r->wr_id == wr_id && (r->cq || !r->is_send || !success))
+			return r;
+	}
+	return NULL;
+}
+
+/* Ends the request and, of a send queue, all before it, which are moved to `done`. */
+static void end_up_to(struct queues *q, struct request *r, struct list *done) REQUIRES(objects_lock)
+{
+	bool is_last = !r->is_send;
+
+	while (r->is_send && !is_last) {
+		struct request *first = container_of(q->sends.next, struct request, link);
+
+		is_last = first == r;
+		request_end(q, first);
+		list_append(done, &first->link);
+	}
+	if (!r->is_send) {
+		request_end(q, r);
+		list_append(done, &r->link);
+	}
+}
+
+static struct queues *receives_of(struct object *o) REQUIRES(objects_lock)
+{
+	const struct qp *qp = o->object;
+	struct object *srq = qp->srq ? object_find(CHECK_SRQ, qp->srq) : NULL;
+
+	return srq ? srq->queues : o->queues;
+}
+
+static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
+{
+	struct request *r = NULL;
+	struct queues *q;
+	struct object *o;
+	struct list done;
+
+	list_init(&done);
+	lock_take(&objects_lock);
+	o = *number_link(qpn);
+	q = o ? is_receive ? receives_of(o) : o->queues : NULL;
+	if (q)
+		r = find_request(is_receive ? &q->receives : &q->sends, wr_id, success);
+	if (r)
+		end_up_to(q, r, &done);
+	lock_drop(&objects_lock);
+	while (!list_empty(&done)) {
+		r = container_of(list_pop(&done), struct request, link);
+		if (success)
+			buffers_end(r);
+		free(r);
+	}
+}
+
+/* What a program may read of a completion with an error: ibv_poll_cq(3). */
+static void spoil(struct ibv_wc *wc)
+{
+	wc->opcode = (enum ibv_wc_opcode)UNDEFINED;
+	wc->byte_len = wc->imm_data = wc->src_qp = wc->wc_flags = UNDEFINED;
+}
+
+static void note_poll(const struct ibv_cq *cq)
+{
+	struct object *o;
+
+	lock_take(&objects_lock);
+	o = object_find(CHECK_CQ, cq);
+	if (o && o->watch)
+		o->watch->polled = o->watch->polled_since_armed = true;
+	lock_drop(&objects_lock);
+}
+
+static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	int count = next.poll_cq(cq, entries, wc);
+
+	if (check_is_paused())
+		return count;
+	note_poll(cq);
+	for (int i = 0; i < count; i++) {
+		settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
+		if (wc[i].status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
+			spoil(&wc[i]);
+	}
+	return count;
+}
+
+void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
+{
+	if (check_is_paused())
+		return;
+	note_poll(cq);
+	settle(qpn, wr_id, success, is_receive);
+}
+
+/* ---- events ---- */
+
+static int check_req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+	const struct stack *armed = check_is_paused() ? NULL : stack_near();
+	struct object *o;
+
+	if (!armed)
+		return next.req_notify_cq(cq, solicited);
+	lock_take(&objects_lock);
+	o = object_find(CHECK_CQ, cq);
+	if (o && o->watch) {
+		o->watch->armed = true;
+		o->watch->armed_at = armed;
+		o->watch->polled_since_armed = !o->watch->polled; /* what was never used has nothing in it */
+	}
+	lock_drop(&objects_lock);
+	return next.req_notify_cq(cq, solicited);
+}
+
+void check_waited(const struct ibv_comp_channel *channel)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "lost-wakeup",
+		.remedy = "poll once more between ibv_req_notify_cq() and the wait",
+		.text = "the wait for an event of a completion queue that was polled, then armed, and not polled "
+			"again: of what came in between no event tells"};
+	const struct stack *armed = NULL;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	lock_take(&objects_lock);
+	for (struct object *o = objects_next(NULL); o && !armed; o = objects_next(o))
+		if (o->kind == CHECK_CQ && o->uses[1] == channel && o->watch && o->watch->armed &&
+		    !o->watch->polled_since_armed)
+			armed = o->watch->armed_at;
+	lock_drop(&objects_lock);
+	if (!armed)
+		return;
+	f.at[0].title = "waits";
+	f.at[0].stack = stack_here();
+	f.at[1].title = "armed";
+	f.at[1].stack = armed;
+	finding_report(&f);
+}
+
+void check_unacknowledged(const char *what, uint32_t count)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "not-acknowledged",
+			    .remedy = "acknowledge each event that was fetched, before the object is destroyed",
+			    .at = {{"destroyed", NULL}}};
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	snprintf(f.text, sizeof(f.text), "%s waits until %u event%s acknowledged: for ever, if nothing else does that",
+		 what, count, count > 1 ? "s are" : " is");
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}
+
+/* ---- destruction ---- */
+
+void check_destroys_qp(const struct ibv_qp *base)
+{
+	const struct qp *qp = (const struct qp *)base;
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "destroyed-outstanding",
+		.remedy = "poll the completions first; or move the queue pair to ERR, and poll until all are flushed"};
+	const struct stack *posted = NULL;
+	uint32_t count = 0;
+	struct object *o;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS) || qp->state != IBV_QPS_RTS)
+		return;
+	lock_take(&objects_lock);
+	o = find_queues(CHECK_QP, base);
+	if (o)
+		list_each_safe (l, &o->queues->sends) {
+			const struct request *r = container_of(l, struct request, link);
+
+			if (r->cq && !count++)
+				posted = r->posted;
+		}
+	lock_drop(&objects_lock);
+	if (!count)
+		return;
+	snprintf(f.text, sizeof(f.text),
+		 "a queue pair in RTS is destroyed, and the completions of %u send request%s "
+		 "not been polled: they may not have been done",
+		 count, count > 1 ? "s have" : " has");
+	f.at[0].title = "destroyed";
+	f.at[0].stack = stack_here();
+	f.at[1].title = "the first of them was posted";
+	f.at[1].stack = posted;
+	finding_report(&f);
+}
+
+/* Where a request was posted that uses the key; NULL: there is none. */
+static const struct stack *requests_use(struct queues *q, uint32_t lkey, bool *is_send) REQUIRES(objects_lock)
+{
+	struct list *const both[] = {&q->sends, &q->receives};
+
+	for (size_t i = 0; i < ARRAY_SIZE(both); i++)
+		list_each_safe (l, both[i]) {
+			const struct request *r = container_of(l, struct request, link);
+
+			for (int n = 0; n < r->sges; n++)
+				if (r->sge[n].lkey == lkey && (r->cq || !r->is_send)) {
+					*is_send = r->is_send;
+					return r->posted;
+				}
+		}
+	return NULL;
+}
+
+void check_deregisters(const struct ibv_mr *mr)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "deregistered-in-flight",
+			    .remedy = "poll the completions of all requests that use the region first",
+			    .at = {{"deregistered", NULL}, {"posted", NULL}, {"registered", NULL}}};
+	uint32_t lkey = mr->lkey;
+	struct object *o;
+	bool is_send = false;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	lock_take(&objects_lock);
+	for (o = objects_next(NULL); o && !f.at[1].stack; o = objects_next(o))
+		if (o->kind == CHECK_QP && o->queues && ((const struct qp *)o->object)->state == IBV_QPS_RTS)
+			f.at[1].stack = requests_use(o->queues, lkey, &is_send);
+	o = object_find(CHECK_MR, mr);
+	f.at[2].stack = o ? o->made : NULL;
+	lock_drop(&objects_lock);
+	if (!f.at[1].stack)
+		return;
+	snprintf(f.text, sizeof(f.text), "a region is deregistered while a %s that uses it is outstanding",
+		 is_send ? "send request" : "receive");
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}
+
+void check_operations(struct ibv_context_ops *ops)
+{
+	if (!hook_is_on(HOOK_CHECK))
+		return;
+	next = *ops;
+	ops->post_send = check_post_send;
+	ops->post_recv = check_post_recv;
+	ops->post_srq_recv = check_post_srq_recv;
+	ops->poll_cq = check_poll_cq;
+	ops->req_notify_cq = check_req_notify_cq;
+}

@@ -314,10 +314,10 @@ static void rules_changed(void)
 	}
 	atomic_store_explicit(&events, asked, memory_order_relaxed);
 	hook_set(HOOK_FAULT, asked || atomic_load_explicit(&states, memory_order_relaxed));
-	if (ops && first != NEVER)
+	if (ops) {
 		ops->at(first);
-	if (ops)
 		ops->changed();
+	}
 }
 
 /* In the first free slot: rules are asked in the order of slots. The number, or -ENOSPC. */
@@ -457,6 +457,7 @@ static void inject_begin(void)
 	while (!seed && getrandom(&seed, sizeof(uint32_t), GRND_NONBLOCK) == sizeof(uint32_t))
 		;
 	fork_watch(FORK_FAULT, &handlers);
+	open_log();
 	if (!value)
 		return;
 	text = rules_read(value);
@@ -467,7 +468,6 @@ static void inject_begin(void)
 	start_error = min_of(n, 0);
 	if (n <= 0)
 		return;
-	open_log();
 	log_warn("faults: %d rule%s in force; UROCE_FAULT_SEED=%llu repeats them", n, n > 1 ? "s" : "",
 		 (unsigned long long)seed);
 	rules_changed();

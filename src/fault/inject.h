@@ -78,7 +78,7 @@ static inline bool inject_call(enum rule_call call)
 struct inject_ops {
 	void (*act)(enum rule_action action, uint64_t value);
 	void (*resume)(int pid, uint64_t after); /* ns: SIGCONT to that process */
-	void (*at)(uint64_t when);		 /* ns: inject_expire() is to be called */
+	void (*at)(uint64_t when);		 /* ns: inject_expire() is to be called; NEVER: act() may be */
 	void (*changed)(void);			 /* the rules in force: lanes may have to change. Takes locks of QPs */
 };
 void inject_serve(const struct inject_ops *ops);

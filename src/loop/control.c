@@ -13,6 +13,7 @@
 #include "base/capture.h"
 #include "base/high_fd.h"
 #include "base/stat.h"
+#include "loop/control_fault.h"
 #include "loop/slot.h"
 
 static int begin_version(const char *argument, char *answer, size_t room, int *give)
@@ -49,6 +50,7 @@ static const struct control_verb control_verbs[] = {
 	{"version", begin_version, NULL},
 	{"pcap", begin_pcap, capture_end},
 	{"stat", begin_stat, NULL},
+	{"fault", control_fault, NULL},
 };
 
 int control_open(struct control *c)

@@ -53,6 +53,11 @@ static const struct command commands[] = {
 	 "  -l, --list          the codes and names of all causes\n"
 	 "  exit status: 0, or 1 if there is no such code\n",
 	 explain_command},
+	{"fault", "PID [list | add RULE | remove N | clear]",
+	 "show or change the faults that a process that runs injects",
+	 "RULE is one of uroce-fault(5), in quotes: uroce fault 4711 add \"out SEND every 30: drop\"\n"
+	 "  exit status: 0, or 1 if there is no such process or rule\n",
+	 fault_command},
 	{"pcap", "-w FILE [OPTION...] PID...", "capture the packets of processes that run, for Wireshark",
 	 "  -w, --write FILE    pcapng; -: standard output (uroce pcap -w - PID | wireshark -k -i -)\n"
 	 "  -s, --snap BYTES    of each packet's frame, no more than this (at least 110)\n"

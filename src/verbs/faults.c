@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/high_fd.h"
 #include "base/log.h"
 #include "fault/inject.h"
 #include "loop/faults.h"
@@ -68,11 +69,6 @@ static void resume_later(int pid, uint64_t after)
 	add_pending(&(struct pending){.at = clock_now() + after, .action = DO_STOP, .ends = true, .pid = pid});
 }
 
-static void expire_at(uint64_t when)
-{
-	add_pending(&(struct pending){.at = when, .action = RULE_ACTIONS});
-}
-
 static void do_pending(const struct pending *p, uint64_t now)
 {
 	if (p->action == RULE_ACTIONS) {
@@ -115,6 +111,47 @@ static void handle_pending(void *arg)
 		do_pending(&due, now);
 }
 
+/* Nobody knows the timer before it is watched, so that it is not closed meanwhile. */
+static void make_timer(void)
+{
+	int fd = high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	bool taken = false;
+
+	if (fd < 0 || loop_watch(fd, handle_pending, (void *)(intptr_t)fd)) {
+		log_error("faults of ports and devices will not come about: no thread can watch the time");
+	} else {
+		lock_take(&pending_lock);
+		taken = users && timer_fd < 0;
+		if (taken)
+			timer_fd = fd;
+		set_pending_timer();
+		lock_drop(&pending_lock);
+		if (!taken)
+			loop_unwatch(fd);
+	}
+	if (fd >= 0 && !taken)
+		close(fd);
+}
+
+/* With rules and an open device. */
+static void need_timer(void)
+{
+	bool needed;
+
+	lock_take(&pending_lock);
+	needed = users && timer_fd < 0 && hook_is_on(HOOK_FAULT);
+	lock_drop(&pending_lock);
+	if (needed)
+		make_timer();
+}
+
+static void expire_at(uint64_t when)
+{
+	if (when != NEVER)
+		add_pending(&(struct pending){.at = when, .action = RULE_ACTIONS});
+	need_timer();
+}
+
 int faults_read(void)
 {
 	static const struct inject_ops ops = {act_later, resume_later, expire_at, faults_renew_lanes};
@@ -125,17 +162,10 @@ int faults_read(void)
 
 void faults_begin(void)
 {
-	int fd = -1;
-
 	lock_take(&pending_lock);
 	users++;
-	if (timer_fd < 0 && hook_is_on(HOOK_FAULT)) {
-		fd = timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-		set_pending_timer();
-	}
 	lock_drop(&pending_lock);
-	if (fd >= 0 && loop_watch(fd, handle_pending, (void *)(intptr_t)fd))
-		log_error("faults of ports and devices will not come about: no thread can watch the time");
+	need_timer();
 }
 
 void faults_end(void)

@@ -42,7 +42,7 @@ check "... without those of the tests" 1 '^0$' sh -c 'uroce help environment | g
 check "... or with them" 0 '^UROCE_QUICK=' uroce help environment --all
 check "--version" 0 '^uroce [0-9]' uroce --version
 check "--help lists the commands" 0 '  doctor ' uroce --help
-for command in run demo devices doctor explain pcap stat top trace; do
+for command in run demo devices doctor explain fault pcap stat top trace; do
 	check "$command --help" 0 "usage: uroce $command" uroce $command --help
 	check "help $command" 0 "usage: uroce $command" uroce help $command
 	check "$command with an unknown option" 2 'usage: uroce' uroce $command --nonsense
@@ -53,6 +53,10 @@ check "... of a request that was flushed behind it" 0 'was flushed' uroce explai
 check "... of what is none" 1 'no cause 7' uroce explain 7
 check "... of nothing" 2 'which code' uroce explain
 check "... all of them" 0 '0x401  SEND_QUEUE_FULL' uroce explain --list
+check "fault without a process" 2 'which process' uroce fault
+check "fault with a word that is none" 2 "'lst'? It is list" uroce fault 1 lst
+check "fault without its rule" 2 'one rule, in quotes' uroce fault 1 add
+check "fault of a process without devices" 1 'has made no connection' uroce fault $$ list
 check "pcap without a file" 2 'no file named' uroce pcap 1
 check "pcap without a process" 2 'which processes' uroce pcap -w x.pcapng
 check "pcap with a bad number" 2 'is no number' uroce pcap -w x.pcapng -s 3 1

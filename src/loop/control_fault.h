@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The request "fault ..." of `uroce fault`: the rules of a process that runs. */
+#ifndef UROCE_LOOP_CONTROL_FAULT_H
+#define UROCE_LOOP_CONTROL_FAULT_H
+
+#include <stddef.h>
+
+/* "list": a file in *give, each line a rule: its number, how often it could have fired, how often it did, its text.
+ * "add RULE": the answer is its number. "remove N", "clear". As control_verb.begin. */
+int control_fault(const char *argument, char *answer, size_t room, int *give);
+
+#endif

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `uroce fault`: the rules of a process that runs, in a network namespace of its own.
+if [ -z "$UROCE_ALONE" ]; then
+	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
+	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
+fi
+command -v ibv_rc_pingpong >/dev/null || { echo "1..0 # skipped: no ibv_rc_pingpong"; exit 0; }
+work=$(mktemp -d) || exit
+pids=
+trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work" || exit
+n=0 failed=0
+
+# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
+check() {
+	what=$1 expected=$2 pattern=$3
+	shift 3
+	n=$((n + 1))
+	"$@" >out 2>&1
+	status=$?
+	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
+		echo "ok $n - $what"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $what"
+		echo "# status $status, output:"
+		sed 's/^/#   /' out client server
+	fi
+}
+
+# until_rule NUMBER: it has fired.
+until_rule() {
+	until uroce fault "$client" | awk -v n="$1" '$1 == n && $3 > 0 {found = 1} END {exit !found}'; do
+		kill -0 "$client" || return
+	done
+	uroce fault "$client"
+}
+
+# ended PID FILE: its exit status and what it said.
+ended() {
+	wait "$1"
+	status=$?
+	cat "$2"
+	return $status
+}
+
+endless="ibv_rc_pingpong -g 0 -n 2000000000"
+uroce run $endless >server 2>&1 &
+server=$!
+pids=$server
+until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || break; done
+uroce run $endless 127.0.0.1 >client 2>&1 &
+client=$!
+pids="$server $client"
+until uroce fault $client >/dev/null 2>&1; do kill -0 $client || break; done
+
+check "a process begins without rules" 0 '^no\. *could fire *fired *rule$' uroce fault $client
+check "a rule has a number" 0 '^rule 1$' uroce fault $client add "out SEND every 30: delay 1us"
+check "it fires" 0 '  out SEND every 30: delay 1us$' until_rule 1
+check "a word that is none has a caret" 1 '^  *^^^^$' uroce fault $client add "out SEND evry 30: drop"
+check "... and what was meant" 1 'process [0-9]*: .*did you mean every' uroce fault $client add "out SEND evry 30: drop"
+check "another number" 0 '^rule 2$' uroce fault $client add "post times 1: port-down 1ms"
+check "a fault of the port comes about" 0 'port-down' until_rule 2
+check "a rule is removed" 0 gone sh -c "uroce fault $client remove 1 && echo gone"
+check "... once" 1 "no rule in force has the number '1'" uroce fault $client remove 1
+check "the others stay" 0 '^  2 ' uroce fault $client list
+check "all are removed" 0 gone sh -c "uroce fault $client clear && echo gone"
+check "... and none is there" 1 '^1$' sh -c "uroce fault $client | wc -l; exit 1"
+check "the last one" 0 '^rule 3$' uroce fault $client add "post nth 1: fatal"
+check "ends the program" 1 'Work Request Flushed Error' ended $client client
+check "which tells the rules that it had" 0 'fault 3, post nth 1: fatal: fired 1 times of' cat client
+echo "1..$n"
+[ $failed = 0 ]

@@ -23,10 +23,11 @@
 #include "base/pending.h"
 #include "base/trace_file.h"
 
-#define RINGS	      256
-#define REPEAT_WINDOW 8 /* records: a round of a request that is refused and sent again */
-#define RING_HEADER   TRACE_PAGE
-#define page_align(x) (((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
+#define RINGS		256
+#define REPEATS_WRITTEN 32 /* in a row, before they are counted only */
+#define REPEAT_WINDOW	8  /* records: a round of a request that is refused and sent again */
+#define RING_HEADER	TRACE_PAGE
+#define page_align(x)	(((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
 
 static const struct trace_point_name point_names[] = {
 #define POINT(name, a, b, c, d, e, f) {#name, {#a, #b, #c, #d, #e, #f}},
@@ -47,7 +48,8 @@ static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
 static uint32_t spares GUARDED_BY(rings_lock);
 
 static _Thread_local struct trace_ring *my_ring;
-static _Thread_local bool ringless; /* no ring was available for this thread */
+static _Thread_local uint32_t repeats_in_row; /* records that repeated one of the last few, with none between */
+static _Thread_local bool ringless;	      /* no ring was available for this thread */
 
 static uint64_t now_of(clockid_t clock)
 {
@@ -122,18 +124,21 @@ static bool is_repeat(const struct trace_entry *e, enum trace_point point, const
 }
 
 /* Counts the record at one of the last few, if it repeats that: so what is tried again and again, while nothing else
- * happens, does not push out of the ring what came before. */
+ * happens, does not push out of the ring what came before. The first rounds are written, so that one can read them. */
 static bool fold_repeat(struct trace_ring *ring, uint64_t n, enum trace_point point, const uint64_t arg[TRACE_ARGS])
 {
 	for (uint64_t back = 1; back <= min_of(n, (uint64_t)REPEAT_WINDOW); back++) {
 		struct trace_entry *e = ring_entry(ring, n - back);
 
 		if (is_repeat(e, point, arg)) {
+			if (++repeats_in_row <= REPEATS_WRITTEN)
+				return false;
 			if (TRACE_REPEATS(e->point) < UINT16_MAX)
 				e->point += 1u << 16;
 			return true;
 		}
 	}
+	repeats_in_row = 0;
 	return false;
 }
 
@@ -155,7 +160,9 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 	now = now_of(CLOCK_MONOTONIC);
 	pending_note(point, now, arg);
 	n = atomic_load_explicit(&ring->written, memory_order_relaxed); /* only this thread writes `written` */
-	if (may_repeat[point] && fold_repeat(ring, n, point, arg))
+	if (!may_repeat[point])
+		repeats_in_row = 0;
+	else if (fold_repeat(ring, n, point, arg))
 		return;
 	entry = ring_entry(ring, n);
 	*entry = (struct trace_entry){now, point, ring->tid, {a, b, c, d, e, f}};

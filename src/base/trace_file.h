@@ -5,7 +5,7 @@
  * that a reader of another version can read it.
  *
  * A record that is equal to one of the last few of its thread, of a packet that is sent again or of what became of it,
- * is not written: the one that is there counts it, in the upper half of its `point`.
+ * is not written after some rounds: the one that is there counts it, in the upper half of its `point`.
  *
  * Behind the names there may be a struct trace_pending. It leads to two tables, of queue pairs and of their requests
  * that are not complete, which no record replaces: so a file tells what a program waited for, however long. A slot that

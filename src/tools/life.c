@@ -102,6 +102,7 @@ void print_sources(const struct records *r, FILE *to)
 struct line {
 	FILE *to;
 	uint64_t start, before;
+	struct told *told; /* where it goes instead of being printed */
 };
 
 static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)
@@ -120,6 +121,11 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 	if (e->repeats)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sand %u time%s again", *text ? ", " : "",
 			 e->repeats, e->repeats == 1 ? "" : "s");
+	if (line->told) {
+		line->told->what = what;
+		snprintf(line->told->text, sizeof(line->told->text), "%s", text);
+		return;
+	}
 	fprintf(line->to, "%s%12s%s %s%10s%s  %*s%s%c%s%*s%-30s%s%s%s\n", style(DIM), micros(at), style(PLAIN),
 		took >= 1000 ? style(BOLD) : "", micros(took), style(PLAIN), indent, "", style(CYAN), letter(e->file),
 		style(PLAIN), 4 - (indent < 4 ? indent : 2), "", what, style(DIM), text, style(PLAIN));
@@ -261,6 +267,14 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 	}
 }
 
+void life_tell(const struct joined *j, const struct request *q, const struct record *e, struct told *told)
+{
+	struct line line = {.told = told};
+
+	*told = (struct told){.what = ""};
+	print_step(&line, j, q, e);
+}
+
 /* The PSN of a step that happens once for each packet; false for other steps. */
 static bool step_packet(const struct record *e, uint64_t *number, uint64_t *opcode)
 {
@@ -277,8 +291,7 @@ static bool step_packet(const struct record *e, uint64_t *number, uint64_t *opco
 	return where[e->point].each;
 }
 
-/* Of many packets, the first and the last are shown. */
-static bool is_between(const struct request *q, const struct record *e)
+bool life_is_between(const struct request *q, const struct record *e)
 {
 	uint64_t number, opcode;
 	int32_t n;
@@ -317,7 +330,7 @@ static void print_between(FILE *to, uint32_t *count)
 void print_request(const struct joined *j, const struct request *q, FILE *to)
 {
 	const struct conn *conn = &j->conns[q->conn];
-	struct line line = {to, q->when[POSTED], q->when[POSTED]};
+	struct line line = {to, q->when[POSTED], q->when[POSTED], NULL};
 	uint32_t between[TRACE_POINTS] = {0};
 
 	fprintf(to, "%s%s of %u bytes%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64, style(BOLD),
@@ -335,7 +348,7 @@ void print_request(const struct joined *j, const struct request *q, FILE *to)
 	for (uint32_t s = q->first; s != NO_STEP; s = j->steps[s].next) {
 		const struct record *e = &j->records->all[j->steps[s].record];
 
-		if (is_between(q, e)) {
+		if (life_is_between(q, e)) {
 			between[e->point]++;
 			continue;
 		}

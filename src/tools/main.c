@@ -84,7 +84,9 @@ static const struct command commands[] = {
 	 "  -l, --limit N       the last N of them; 0: all (10; with --json all)\n"
 	 "  -s, --summary       only the table of times\n"
 	 "  -r, --requests      only the requests\n"
-	 "  -j, --json          as JSON\n",
+	 "  -j, --json          as JSON\n"
+	 "      --html FILE     as ladder diagrams, a page for a browser; -: standard output\n"
+	 "      --perfetto FILE as JSON for ui.perfetto.dev (all requests)\n",
 	 trace_command},
 };
 

@@ -16,6 +16,7 @@
 struct wish {
 	struct filter filter;
 	bool json, summary, requests;
+	const char *html, *perfetto; /* files to write */
 };
 
 static bool to_number(const char *text, int64_t *n)
@@ -45,10 +46,11 @@ static int wrong_operation(const struct command *command, const char *name)
 static int read_options(const struct command *command, int argc, char **argv, struct wish *w)
 {
 	static const struct option options[] = {
-		{"qpn", required_argument, NULL, 'q'},	  {"wqe", required_argument, NULL, 'w'},
-		{"opcode", required_argument, NULL, 'o'}, {"limit", required_argument, NULL, 'l'},
-		{"summary", no_argument, NULL, 's'},	  {"requests", no_argument, NULL, 'r'},
-		{"json", no_argument, NULL, 'j'},	  {0},
+		{"qpn", required_argument, NULL, 'q'},	    {"wqe", required_argument, NULL, 'w'},
+		{"opcode", required_argument, NULL, 'o'},   {"limit", required_argument, NULL, 'l'},
+		{"summary", no_argument, NULL, 's'},	    {"requests", no_argument, NULL, 'r'},
+		{"json", no_argument, NULL, 'j'},	    {"html", required_argument, NULL, 'H'},
+		{"perfetto", required_argument, NULL, 'P'}, {0},
 	};
 	int64_t limit = -1;
 	int c;
@@ -64,6 +66,8 @@ static int read_options(const struct command *command, int argc, char **argv, st
 		w->json |= c == 'j';
 		w->summary |= c == 's';
 		w->requests |= c == 'r';
+		w->html = c == 'H' ? optarg : w->html;
+		w->perfetto = c == 'P' ? optarg : w->perfetto;
 		if (c == 'o' && operation_find(optarg) < 0)
 			return wrong_operation(command, optarg);
 		if (c == 'o')
@@ -71,7 +75,7 @@ static int read_options(const struct command *command, int argc, char **argv, st
 	}
 	if (optind == argc)
 		return wrong_usage(command, "no file named: UROCE_TRACE=FILE or `uroce run -t FILE` makes one");
-	w->filter.limit = limit >= 0 ? (uint32_t)limit : w->json ? 0 : DEFAULT_LIMIT;
+	w->filter.limit = limit >= 0 ? (uint32_t)limit : w->json || (w->perfetto && !w->html) ? 0 : DEFAULT_LIMIT;
 	if (!w->summary && !w->requests)
 		w->summary = w->requests = true;
 	return 0;
@@ -122,6 +126,30 @@ static void print_text(const struct joined *j, const struct wish *w)
 	free(which);
 }
 
+/* 0, or an exit status. `print` writes the file. */
+static int write_file(const struct command *command, const char *name, const struct joined *j, const struct filter *f,
+		      void (*print)(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to))
+{
+	FILE *to = strcmp(name, "-") ? fopen(name, "we") : stdout;
+	uint32_t *which, count = filter_requests(j, f, &which);
+	bool failed;
+
+	if (to)
+		print(j, which, count, to);
+	free(which);
+	failed = !to || fflush(to) || ferror(to);
+	if (to && to != stdout)
+		failed |= fclose(to) != 0;
+	return failed ? complain(command, "%s: %s", name, strerror(errno)) : 0;
+}
+
+static int write_files(const struct command *command, const struct joined *j, const struct wish *w)
+{
+	int status = w->html ? write_file(command, w->html, j, &w->filter, print_html) : 0;
+
+	return status ?: w->perfetto ? write_file(command, w->perfetto, j, &w->filter, print_perfetto) : status;
+}
+
 int trace_command(const struct command *command, int argc, char **argv)
 {
 	struct records records;
@@ -136,7 +164,9 @@ int trace_command(const struct command *command, int argc, char **argv)
 	if (error)
 		return complain(command, "%s", error);
 	join(&joined, &records);
-	if (wish.json) {
+	if (wish.html || wish.perfetto) {
+		status = write_files(command, &joined, &wish);
+	} else if (wish.json) {
 		uint32_t *which, count = filter_requests(&joined, &wish.filter, &which);
 
 		print_json(&joined, which, count, wish.requests, wish.summary, stdout);
@@ -146,5 +176,5 @@ int trace_command(const struct command *command, int argc, char **argv)
 	}
 	join_free(&joined);
 	records_free(&records);
-	return fflush(stdout) || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status || fflush(stdout) || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

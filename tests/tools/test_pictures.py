@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`uroce trace --html` and `--perfetto`: of a SEND, a READ of 4 packets, an RNR NAK, a lost packet and a one-sided WRITE.
+In a network namespace of its own, as it uses port 4791."""
+import collections, html.parser, json, os, re, shutil, subprocess, sys, tempfile
+
+NEEDED = ("ib_send_lat", "ib_read_lat", "ib_write_lat", "ss")
+
+
+def check(what, good, *more):
+    if not good:
+        print("FAILED:", what, *more)
+        sys.exit(1)
+
+
+def pair(program, *arguments, local="off", client_fault="", server_fault=""):
+    def run(end, fault, *more):
+        env = dict(os.environ, UROCE_LOCAL=local, UROCE_FAULT=fault)
+        return subprocess.Popen(["uroce", "run", "--trace", end, program, "-x0", "-n5", *arguments, *more], env=env,
+                                stdout=subprocess.DEVNULL)
+    server = run("server", server_fault)
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+    client = run("client", client_fault, "127.0.0.1")
+    check(program, client.wait() == 0 and server.wait() == 0)
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that tags are closed in the order in which they were opened; counts rows by class."""
+    SINGLE = ("meta", "line", "tr", "td", "th")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.rows = [], collections.Counter()
+        self.feed(text)
+        check("all is closed", self.open == [], self.open)
+
+    def handle_starttag(self, tag, attributes):
+        a = dict(attributes)
+        if tag not in self.SINGLE:
+            self.open.append(tag)
+        for word in (a.get("class") or "").split():
+            self.rows[word] += 1
+        check("nothing is fetched", not {"src", "href"} & set(a), a)
+
+    def handle_endtag(self, tag):
+        if tag not in self.SINGLE:
+            check("tags nest", self.open and self.open.pop() == tag, tag, self.open)
+
+
+def page(*options):
+    subprocess.run(["uroce", "trace", "--html", "page.html", *options, "client", "server"], check=True)
+    with open("page.html") as f:
+        text = f.read()
+    check("nothing is fetched", not re.search(r"https?:|url\(|@import", text), text)
+    check("light and dark", "prefers-color-scheme:dark" in text)
+    return text, Page(text).rows
+
+
+def test_send_and_read():
+    pair("ib_send_lat", "-s1024")
+    text, rows = page("--limit", "0")
+    check("10 SENDs, each with its ACK", rows["out"] >= 10 and rows["back"] >= 10, rows)
+    check("their titles", text.count("<h2>SEND of 1024 bytes</h2>") == 10)
+    check("each arrow arrives", rows["tip"] == rows["out"] + rows["back"] - rows["cross"], rows)
+    text, rows = page()
+    check("the last ten", text.count("<h2>SEND") == 10 and "Times, in" in text)
+    pair("ib_read_lat", "-s4096", "-m1024")
+    text, rows = page("--limit", "1")
+    check("a READ of 4 packets", "READ REQUEST" in text and "RESPONSE FIRST" in text and "RESPONSE LAST" in text and
+          "2 packets in between" in text, text)
+
+
+def test_refused_and_lost():
+    pair("ib_send_lat", "-s1024", server_fault="in SEND nth 2: rnr 12")
+    text, rows = page("--limit", "0")
+    check("an RNR NAK", "RNR NAK (receiver not ready), PSN" in text and rows["badrow"] >= 1, rows)
+    pair("ib_send_lat", "-s1024", client_fault="out SEND nth 2: drop")
+    text, rows = page("--limit", "0")
+    check("a lost packet", "did not leave" in text and rows["lost"] >= 1 and rows["cross"] == rows["lost"], rows)
+
+
+def test_one_sided():
+    pair("ib_write_lat", "-s1024", local="on")
+    text, rows = page("--limit", "1")
+    check("no packet", rows["direct"] in (0, 1) and ("no packet" in text) == (rows["direct"] == 1), rows)
+    r = subprocess.run(["uroce", "trace", "--html", "-", "client"], stdout=subprocess.PIPE, check=True)
+    check("to standard output, of one end", b"its trace is not here" in r.stdout and not Page(r.stdout.decode()).rows["lost"])
+
+
+def test_perfetto():
+    pair("ib_send_lat", "-s1024")
+    subprocess.run(["uroce", "trace", "--perfetto", "events.json", "client", "server"], check=True)
+    with open("events.json") as f:
+        events = json.load(f)["traceEvents"]
+    by = collections.defaultdict(list)
+    for e in events:
+        by[e["ph"]].append(e)
+    check("two processes", len({e["pid"] for e in events}) == 2)
+    check("their names", {e["args"]["name"].split()[0] for e in by["M"] if e["name"] == "process_name"} == {"ib_send_lat"})
+    whole = [e for e in by["b"] if e["name"] == "SEND 1024 B"]
+    check("each request", len(whole) == 10 and all(e["args"]["status"] == "IBV_WC_SUCCESS" for e in whole), whole)
+    open_slices = collections.Counter((e["id"], e["name"]) for e in by["b"])
+    check("what begins ends", open_slices == collections.Counter((e["id"], e["name"]) for e in by["e"]))
+    inside = {e["id"]: [e["ts"], 0] for e in whole}
+    for e in by["e"]:
+        if e["name"] == "SEND 1024 B":
+            inside[e["id"]][1] = e["ts"]
+    check("steps are inside of their request", all(inside[e["id"]][0] <= e["ts"] <= inside[e["id"]][1]
+                                                   for e in by["b"] + by["e"]))
+    sent = {e["id"]: e for e in by["s"]}
+    check("packets flow", len(by["f"]) >= 20 and all(e["id"] in sent and sent[e["id"]]["pid"] != e["pid"] and
+                                                     sent[e["id"]]["ts"] <= e["ts"] for e in by["f"]))
+    tracks = {(e["pid"], e["tid"]) for e in by["M"] if e["name"] == "thread_name"}
+    check("each slice has its queue pair", all((e["pid"], e["tid"]) in tracks for e in by["X"] + by["b"]))
+
+
+def main():
+    missing = [p for p in NEEDED if not shutil.which(p)]
+    if missing:
+        print("no", *missing)
+        return 77
+    if os.environ.get("UROCE_ALONE") != "1":
+        os.environ["UROCE_ALONE"] = "1"
+        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
+        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        for test in (test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):
+            test()
+            print("ok", test.__name__)
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

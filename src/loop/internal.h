@@ -248,6 +248,9 @@ void drain_port(void *port);
 /* Receives all that a local peer has sent. */
 struct local_peer;
 void drain_rx_ring(struct loop *l, struct local_peer *n) REQUIRES(l->receive);
+/* wait.c: sleeps until something comes, or for so many ns (less than 1 s). False: another thread receives; or what
+ * comes is not expected by rings alone, as `by_rings` demands. */
+bool loop_nap(struct loop *l, bool by_rings, uint64_t time);
 /* One poll: all of the above. `now` is the time. */
 bool progress(struct loop *l, uint64_t now);
 

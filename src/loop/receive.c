@@ -16,6 +16,10 @@
 
 #define VAIN	      (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
 #define SHARE	      8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
+#define CROWDED	      64 /* ... for as many times as long the thread naps in place of offering it: */
+#define VAIN_RINGS    (5 * USEC)   /* between two naps; ... */
+#define VAIN_PORTS    (60 * USEC)  /* ... for the network: waking a thread for each packet makes short trains */
+#define NAP	      (100 * USEC) /* at most: a local peer or a packet ends it */
 #define TURN	      (2 * MSEC) /* others of this process who poll and give way take less than this each, even who ... */
 #define KEEP	      (1 * MSEC)	       /* ... keeps it for as long as one of several may */
 #define POLL_BATCH    1			       /* packets: one train, if they come in trains */
@@ -589,6 +593,7 @@ static _Thread_local struct watch {
 	uint64_t vain;	  /* ns: since when it finds nothing */
 	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that
 			     last */
+	uint64_t crowded; /* ns: until then a program that does not give way wants this processor too */
 } watch;
 
 /* Each of many polling threads of one process yields after a short turn, so a long sched_yield() may be the sum of
@@ -611,6 +616,9 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 
 	if (any || now < w->vain) {
 		w->vain = now;
+	} else if (now < w->crowded) {
+		if (now - w->vain > VAIN_RINGS && loop_nap(l, now - w->vain <= VAIN_PORTS, NAP))
+			w->vain = clock_now();
 	} else if (now - w->vain > VAIN + w->keep) {
 		mine = atomic_fetch_add_explicit(&l->offers, 1,
 						 memory_order_relaxed); /* a hint, as what is read below */
@@ -619,6 +627,8 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
 		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
 		w->vain = now + (w->keep ? took : 0);
+		if (took > YIELD_LONG && !others)
+			w->crowded = now + took + CROWDED * took;
 	}
 }
 

@@ -12,8 +12,10 @@
 #include "loop/internal.h"
 #include "loop/restart.h"
 
-#define SPIN  (20 * USEC) /* before sleeping: about the cost of a wake-up */
-#define PORTS 15	  /* any more are left to the helper */
+#define SPIN	   (20 * USEC) /* before sleeping: about the cost of a wake-up */
+#define VAIN_SURE  4u	       /* spins in vain in succession: the peer may be waiting for this processor; ... */
+#define VAIN_AGAIN 128u	       /* ... then one of so many waits spins */
+#define PORTS	   15	       /* any more are left to the helper */
 
 static bool is_readable(int fd)
 {
@@ -63,10 +65,19 @@ static int heed_signals(const struct loop_wait *w, const sigset_t *before)
 
 /* ---- waiting ---- */
 
+/* How long this thread spins now: its last spins tell. */
+static _Thread_local uint32_t vain;
+
+static uint64_t spin_time(const struct loop *l)
+{
+	return l->processors > 1 && (vain < VAIN_SURE || vain % VAIN_AGAIN == 0) ? SPIN : 0;
+}
+
 /* Makes progress for a while. 1: the event has come; 0: not yet; -EINTR. */
 static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signals)
 {
-	uint64_t now = clock_now(), quiet = now, heeded = now;
+	const uint64_t start = clock_now(), time = spin_time(l);
+	uint64_t now = start, quiet = now, heeded = now;
 	int err;
 
 	for (;;) {
@@ -74,10 +85,15 @@ static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signa
 		if (progress(l, now))
 			quiet = now;
 		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-		if (wait_look(w))
+		if (wait_look(w)) {
+			if (now > start) /* else it was there */
+				vain = 0;
 			return 1;
-		if (now - quiet >= SPIN || l->processors == 1 || now >= w->until)
+		}
+		if (now - quiet >= time || now >= w->until) {
+			vain++;
 			return 0;
+		}
 		now = clock_now();
 		if (now - heeded < SPIN)
 			continue;
@@ -161,6 +177,29 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 	err = sleep_on(w, p, n, awake ? 0 : w->until, signals, woken);
 	sleep_end(l, round);
 	return err;
+}
+
+bool loop_nap(struct loop *l, bool by_rings, uint64_t time)
+{
+	const struct timespec t = {.tv_nsec = (long)time};
+	struct pollfd p[1 + PORTS];
+	uint32_t n = 0;
+	bool awake;
+
+	if (!lock_try(&l->receive))
+		return false;
+	if (by_rings && (l->ports_busy || !l->local.rx_rings)) {
+		lock_drop(&l->receive);
+		return false;
+	}
+	p[n++] = (struct pollfd){.fd = l->local.doorbells, .events = POLLIN};
+	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
+		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
+	awake = local_sleep(l);
+	lock_drop(&l->receive);
+	if (!awake)
+		ppoll(p, n, &t, NULL);
+	return true;
 }
 
 static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals)

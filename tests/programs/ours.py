@@ -284,6 +284,7 @@ TABLE = [
     asleep("poll", rests_too=True, places=BOTH, quick=True),
     *(asleep(way, places=BOTH) for way in ("select", "epoll", "edge")),
     asleep("get"),
+    alone("crowded", "crowded: slept", name="polls in vain beside a process that computes", quick=True),
     alone("churn 40", "churn: 40 connections, 1280 messages", name="40 connections by TCP and a channel of threads",
           quick=True),
     alone("churn 400", "churn: 400 connections, 12800 messages", name="400 connections by TCP and a channel of threads"),

@@ -10,7 +10,7 @@ BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librd
 DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
 TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux \
 	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
-	openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	zsh fish openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LINT_PACKAGES = $(BUILD_PACKAGES) clang-19 clang-format clang-tidy git python3
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
 COUNT_PACKAGES = $(BUILD_PACKAGES) valgrind python3

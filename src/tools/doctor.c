@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce doctor`: what uroce needs of a machine, checked by doing it. */
+#include <cJSON.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -41,7 +42,9 @@ enum verdict {
 	FAIL,
 };
 
+static const char *const verdict_name[] = {[OK] = "ok", [WARN] = "warn", [FAIL] = "fail"};
 static unsigned verdicts[FAIL + 1];
+static cJSON *findings; /* with --json: a list of them; NULL: they are printed as they are found */
 
 /* One finding. */
 static void doctor_say(enum verdict verdict, const char *what, const char *format, ...)
@@ -49,31 +52,56 @@ static void doctor_say(enum verdict verdict, const char *what, const char *forma
 /* What to do about the last one. */
 static void advise(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static void doctor_say(enum verdict verdict, const char *what, const char *format, ...)
+static void doctor_print(enum verdict verdict, const char *what, const char *text)
 {
 	static const struct {
 		enum style style;
 		const char *word;
 	} look[] = {[OK] = {GREEN, "ok"}, [WARN] = {YELLOW, "warn"}, [FAIL] = {RED, "FAIL"}};
+
+	printf("%s%-5s%s %-18s %s\n", style(look[verdict].style), look[verdict].word, style(PLAIN), what, text);
+}
+
+static void finding_add(enum verdict verdict, const char *what, const char *text)
+{
+	cJSON *finding = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(finding, "verdict", verdict_name[verdict]);
+	cJSON_AddStringToObject(finding, "what", what);
+	cJSON_AddStringToObject(finding, "text", text);
+	cJSON_AddArrayToObject(finding, "advice");
+	cJSON_AddItemToArray(findings, finding);
+}
+
+static void doctor_say(enum verdict verdict, const char *what, const char *format, ...)
+{
+	char *text;
 	va_list ap;
 
-	verdicts[verdict]++;
-	printf("%s%-5s%s %-18s ", style(look[verdict].style), look[verdict].word, style(PLAIN), what);
 	va_start(ap, format);
-	vprintf(format, ap);
+	if (vasprintf(&text, format, ap) < 0)
+		abort();
 	va_end(ap);
-	putchar('\n');
+	verdicts[verdict]++;
+	(findings ? finding_add : doctor_print)(verdict, what, text);
+	free(text);
 }
 
 static void advise(const char *format, ...)
 {
+	cJSON *last = findings ? cJSON_GetArrayItem(findings, cJSON_GetArraySize(findings) - 1) : NULL;
+	char *text;
 	va_list ap;
 
-	printf("%25s%s", "", style(DIM));
 	va_start(ap, format);
-	vprintf(format, ap);
+	if (vasprintf(&text, format, ap) < 0)
+		abort();
 	va_end(ap);
-	printf("%s\n", style(PLAIN));
+	if (last)
+		cJSON_AddItemToArray(cJSON_GetObjectItem(last, "advice"), cJSON_CreateString(text));
+	else
+		printf("%25s%s%s%s\n", "", style(DIM), text, style(PLAIN));
+	free(text);
 }
 
 static void check_system(void)
@@ -333,13 +361,11 @@ static void check_surroundings(void)
 		doctor_say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");
 }
 
-int doctor_command(const struct command *command, int argc, char **argv)
+static void check_all(void)
 {
 	struct device_view *views = NULL;
 	int count;
 
-	if (argc > 1)
-		return wrong_usage(command, "'%s'?", argv[1]);
 	check_system();
 	check_library();
 	count = check_devices(&views);
@@ -354,6 +380,10 @@ int doctor_command(const struct command *command, int argc, char **argv)
 	check_crc();
 	check_locked_memory();
 	check_surroundings();
+}
+
+static void conclude(void)
+{
 	putchar('\n');
 	if (verdicts[FAIL])
 		printf("%sSomething that uroce needs is missing: see FAIL above.%s\n", style(BOLD), style(PLAIN));
@@ -361,5 +391,35 @@ int doctor_command(const struct command *command, int argc, char **argv)
 		printf("%suroce works here%s, though not at its best: see warn above.\n", style(BOLD), style(PLAIN));
 	else
 		printf("%suroce works here.%s\n", style(BOLD), style(PLAIN));
+}
+
+/* {"verdict": the worst one, "findings": [{"verdict", "what", "text", "advice": [...]}]} */
+static void conclude_json(void)
+{
+	cJSON *all = cJSON_CreateObject();
+	char *text;
+
+	cJSON_AddStringToObject(all, "verdict", verdict_name[verdicts[FAIL] ? FAIL : verdicts[WARN] ? WARN : OK]);
+	cJSON_AddItemToObject(all, "findings", findings);
+	text = cJSON_Print(all);
+	puts(text ? text : "null");
+	free(text);
+	cJSON_Delete(all);
+}
+
+int doctor_command(const struct command *command, int argc, char **argv)
+{
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {0}};
+	int c;
+
+	while ((c = next_option(command, argc, argv, "j", options)) != -1) {
+		if (c != 'j')
+			return show_usage(command);
+		findings = cJSON_CreateArray();
+	}
+	if (optind < argc)
+		return wrong_usage(command, "'%s'?", argv[optind]);
+	check_all();
+	(findings ? conclude_json : conclude)();
 	return verdicts[FAIL] ? EXIT_FAILURE : EXIT_SUCCESS;
 }

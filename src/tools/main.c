@@ -45,8 +45,10 @@ static const struct command commands[] = {
 	 devices_command},
 	{"link", "[down|up DEVICE...]", "take the ports of devices down or up, or show which are",
 	 "  exit status: 0, or 1 if there is no such device\n", link_command},
-	{"doctor", "", "check what uroce needs of this machine, and say what to do about it",
-	 "  exit status: 0, or 1 if something that uroce needs is missing\n", doctor_command},
+	{"doctor", "[-j]", "check what uroce needs of this machine, and say what to do about it",
+	 "  -j, --json          as JSON\n"
+	 "  exit status: 0, or 1 if something that uroce needs is missing\n",
+	 doctor_command},
 	{"explain", "CODE | --list | FILE...", "say what a cause means, or what a program waits for",
 	 "CODE is the vendor_err of a completion, or that of a message, \"(cause 0x...)\".\n"
 	 "FILE is a trace, of a program that runs or has ended; ./1 is a file, 1 a code.\n"

@@ -152,6 +152,19 @@ check "doctor names that program" 1 '127.0.0.1: held by python3, process [0-9]* 
 check "devices takes no argument" 2 'usage' uroce devices all
 check "doctor says something of each address" 0 'port 4791' uroce doctor
 
+check "doctor as JSON says the same" 0 '^uroce0$' sh -c 'UROCE_LOCAL=off uroce doctor --json | python3 -c "
+import json, sys
+all = json.load(sys.stdin)
+worst = max(all[\"findings\"], key=lambda f: (\"ok\", \"warn\", \"fail\").index(f[\"verdict\"]))
+assert worst[\"verdict\"] == all[\"verdict\"], all
+[local] = [f for f in all[\"findings\"] if f[\"what\"] == \"same host\"]
+assert local[\"text\"].startswith(\"udp:\") and local[\"advice\"], local
+print(*(f[\"what\"] for f in all[\"findings\"]), sep=chr(10))"'
+check "doctor takes no argument" 2 "'all'" uroce doctor all
+if python3 -c 'import os; os.seteuid(65534)' 2>/dev/null; then
+	check "its exit status, too" 1 '"verdict":.*"fail"' python3 with_holder uroce doctor -j
+fi
+
 check "trace without a file" 2 'no file named' uroce trace
 check "trace of a file that is not there" 1 'nothere: No such file' uroce trace nothere
 check "trace of what is no trace" 1 'is no trace' uroce trace ./script

@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Completion offers each command, and each option of each, in bash, zsh and fish, where they are installed.
+cd "$UROCE_SOURCE/contrib/completion" || exit
+n=0 failed=0
+
+# holds "what" 'words that must be offered' 'words that are'
+holds() {
+	n=$((n + 1)) missing=
+	for word in $2; do
+		grep -qxe "$word" <<<"$3" || missing="$missing $word"
+	done
+	if [ "$missing" ] || [ -z "$2" ]; then
+		failed=1
+		echo "not ok $n - $1"
+		echo "# not offered:$missing; offered: $(tr '\n' ' ' <<<"$3")"
+	else
+		echo "ok $n - $1"
+	fi
+}
+
+in_bash() {
+	# shellcheck disable=SC2016
+	bash --norc -c '. ./uroce.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _uroce; printf "%s\n" "${COMPREPLY[@]}"' bash "$@"
+}
+
+# As a person: a line is typed in a terminal, and all words are read that stand there after a key that lists what
+# Tab would choose from. What is typed behind it is read when the list has been shown.
+in_zsh() {
+	# shellcheck disable=SC2016
+	zsh -f -c '
+		zmodload zsh/zpty
+		zpty -b t zsh -f -i
+		zpty -w t "PROMPT=; stty rows 300 cols 200"
+		zpty -w t "fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D"
+		zpty -w t "bindkey \"^I\" list-choices; print READY"
+		zpty -r -m t line "*READY*READY*"
+		zpty -n -w t "$1"$'"'\t\x15'"'"print DONE"$'"'\n'"'
+		zpty -r -m t line "*DONE*DONE*"
+		print -r -- $line' zsh "$*" | sed 's/\x1b\[[0-9;?]*[a-zA-Z]/ /g' | tr -cs 'a-zA-Z0-9_-' '\n'
+}
+
+in_fish() {
+	fish --no-config -c "source uroce.fish; complete -C '$*'" | cut -f1
+}
+
+commands=$(uroce --help | sed -n 's/^  \([a-z]\+\) .*/\1/p')
+for shell in bash zsh fish; do
+	if ! command -v $shell >/dev/null; then
+		n=$((n + 1))
+		echo "ok $n - $shell # SKIP it is not installed"
+		continue
+	fi
+	offered=$(case $shell in bash) in_bash uroce '' ;; *) in_$shell 'uroce ' ;; esac)
+	holds "$shell: commands" "$commands" "$offered"
+	for command in $commands; do
+		options="--help $(uroce "$command" --help | grep -oE '^  -., --[a-z-]+' | sed 's/.* //')"
+		offered=$(case $shell in bash) in_bash uroce "$command" -- ;; *) in_$shell "uroce $command --" ;; esac)
+		holds "$shell: options of $command" "$options" "$offered"
+	done
+	offered=$(case $shell in bash) in_bash uroce run -a c ;; *) in_$shell "uroce run -a c" ;; esac)
+	holds "$shell: adapters" "cx5 cx6 cx6lx" "$offered"
+	offered=$(case $shell in bash) in_bash uroce run -t x tru ;; *) in_$shell "uroce run -e tru" ;; esac)
+	holds "$shell: programs" "true" "$offered"
+done
+echo "1..$n"
+[ $failed = 0 ]

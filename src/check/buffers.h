@@ -8,5 +8,7 @@
 /* The request is about to be posted; it has been done. */
 void buffers_begin(struct request *r);
 void buffers_end(const struct request *r);
+/* The region is about to be deregistered. */
+void buffers_mapped(const struct ibv_mr *mr);
 
 #endif

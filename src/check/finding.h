@@ -19,8 +19,9 @@ struct stack {
 
 /* The stack of the caller. NULL: there is no frame of the program, or no memory. */
 const struct stack *stack_here(void);
-/* The same of a few frames only: fast. */
-const struct stack *stack_near(void);
+/* The same of a few frames only, and fast: a caller at the same depth of the stack is taken for the same one. */
+#define stack_near() stack_near_at(__builtin_return_address(0), __builtin_frame_address(0))
+const struct stack *stack_near_at(const void *caller, const void *frame);
 /* What can be known of a frame: "function (file:line)". */
 void stack_frame_text(void *frame, char *text, size_t room);
 /* The function of a frame, and the file of its code; "" if unknown. */

@@ -136,6 +136,7 @@ static void request_begin(struct object *o, struct request *r, struct object *cq
 struct outlook {
 	uint64_t expected, entries; /* of the CQ */
 	const struct stack *cq_made, *qp_made;
+	uint32_t qpn;
 	uint32_t depth; /* of a send queue that is full, without one that is signalled; else 0 */
 };
 
@@ -149,8 +150,10 @@ static struct outlook outlook_of(const struct object *o, const struct object *cq
 		l.entries = cq->size;
 		l.cq_made = cq->made;
 	}
-	if (q->send_count >= q->depth && !q->signalled && !q->signals_all)
+	if (o->kind == CHECK_QP && q->send_count >= q->depth && !q->signalled && !q->signals_all) {
 		l.depth = q->depth;
+		l.qpn = ((const struct ibv_qp *)o->object)->qp_num;
+	}
 	return l;
 }
 
@@ -178,8 +181,10 @@ static void report_unsignalled(const struct outlook *l, const struct stack *post
 		.at = {{"posted", posted}, {"the queue pair was created", l->qp_made}}};
 
 	snprintf(f.text, sizeof(f.text),
-		 "all %u requests that fit into the send queue are posted, and none is signalled: nothing can free it",
-		 l->depth);
+		 "all %u requests that fit into the send queue of QP 0x%x are posted, and none is signalled: nothing "
+		 "can "
+		 "free it",
+		 l->depth, l->qpn);
 	finding_report(&f);
 }
 
@@ -534,9 +539,9 @@ void check_destroys_qp(const struct ibv_qp *base)
 	if (!count)
 		return;
 	snprintf(f.text, sizeof(f.text),
-		 "a queue pair in RTS is destroyed, and the completions of %u send request%s "
+		 "QP 0x%x is destroyed in RTS, and the completions of %u send request%s "
 		 "not been polled: they may not have been done",
-		 count, count > 1 ? "s have" : " has");
+		 base->qp_num, count, count > 1 ? "s have" : " has");
 	f.at[0].title = "destroyed";
 	f.at[0].stack = stack_here();
 	f.at[1].title = "the first of them was posted";
@@ -562,7 +567,7 @@ static const struct stack *requests_use(struct queues *q, uint32_t lkey, bool *i
 	return NULL;
 }
 
-void check_deregisters(const struct ibv_mr *mr)
+static void check_in_flight(const struct ibv_mr *mr)
 {
 	struct finding f = {.class = CHECK_HABITS,
 			    .name = "deregistered-in-flight",
@@ -572,7 +577,7 @@ void check_deregisters(const struct ibv_mr *mr)
 	struct object *o;
 	bool is_send = false;
 
-	if (check_is_paused() || !check_wants(CHECK_HABITS))
+	if (!check_wants(CHECK_HABITS))
 		return;
 	lock_take(&objects_lock);
 	for (o = objects_next(NULL); o && !f.at[1].stack; o = objects_next(o))
@@ -589,9 +594,17 @@ void check_deregisters(const struct ibv_mr *mr)
 	finding_report(&f);
 }
 
+void check_deregisters(const struct ibv_mr *mr)
+{
+	if (check_is_paused())
+		return;
+	buffers_mapped(mr);
+	check_in_flight(mr);
+}
+
 void check_operations(struct ibv_context_ops *ops)
 {
-	if (!hook_is_on(HOOK_CHECK))
+	if (!hook_is_on(HOOK_CHECK) || !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS)))
 		return;
 	next = *ops;
 	ops->post_send = check_post_send;

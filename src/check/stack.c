@@ -13,6 +13,7 @@
 
 #define OURS_MOST 16 /* frames of ours above the program's */
 #define NEAR	  6  /* frames of a stack that is taken fast; three of them ours */
+#define KNOWN	  64 /* near stacks that a thread knows */
 #define BUCKETS	  1024
 
 static uintptr_t our_start, our_end; /* the code of liburoce.so.1; constant after stack_start() */
@@ -87,9 +88,20 @@ const struct stack *stack_here(void)
 	return stack_take(STACK_DEPTH + OURS_MOST);
 }
 
-const struct stack *stack_near(void)
+const struct stack *stack_near_at(const void *caller, const void *frame)
 {
-	return stack_take(NEAR);
+	static _Thread_local struct {
+		const void *caller, *frame;
+		const struct stack *stack;
+	} known[KNOWN];
+	size_t i = ((uintptr_t)caller ^ (uintptr_t)frame >> 4) % KNOWN;
+
+	if (known[i].caller != caller || known[i].frame != frame) {
+		known[i].caller = caller;
+		known[i].frame = frame;
+		known[i].stack = stack_take(NEAR);
+	}
+	return known[i].stack;
 }
 
 /* ---- naming ---- */

@@ -197,8 +197,9 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 	pd = mr->pd;
 	backing = mr->backing;
 	if (hooks_any())
-		check_deregisters(base);
-	check_gone(CHECK_MR, mr);
+		check_deregisters(&mr->base);
+	if (!mr->windows) /* else it stays */
+		check_gone(CHECK_MR, mr);
 	if (mr->access & MR_DMABUF)
 		error = dmabuf_deregister(mr);
 	else

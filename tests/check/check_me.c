@@ -5,6 +5,7 @@
 #include "pair.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -402,6 +403,22 @@ static void list_changes(bool wrong)
 	pair_close(&p);
 }
 
+static void memory_goes_first(bool wrong)
+{
+	struct ibv_mr *mr;
+	struct pair p;
+	void *at;
+
+	context_open(&p);
+	at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(at != MAP_FAILED && (mr = ibv_reg_mr(p.pd, at, 1 << 20, ALL)));
+	if (wrong)
+		ZERO(munmap((char *)at + 8192, 4096));
+	ZERO(ibv_dereg_mr(mr));
+	ZERO(munmap(at, 1 << 20));
+	context_close(&p);
+}
+
 static const struct row {
 	const char *name;
 	void (*run)(bool wrong);
@@ -433,6 +450,7 @@ static const struct row {
 	{"write_changes", write_changes, "changed-in-flight", "post"},
 	{"inline_may_change", inline_may_change, "changed-in-flight", "post"},
 	{"unsignalled_changes", unsignalled_changes, "changed-in-flight", "post"},
+	{"memory_goes_first", memory_goes_first, "unmapped-registered", "memory_goes_first"},
 	{"list_changes", list_changes, "changed-in-flight", "list_changes"},
 };
 

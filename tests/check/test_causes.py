@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each failure of fail_me names its cause on standard error, once, with its numbers; `uroce explain` knows the code.
+In a network namespace of its own, where it can have one: others may use port 4791 of this one."""
+import os
+import subprocess
+import sys
+
+from test_check import BUILD, UROCE, check, enter_namespace, results
+
+ME = os.path.join(BUILD, "fail_me")
+
+
+def call(*argv, **environment):
+    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          env={**os.environ, **environment})
+
+
+def main():
+    enter_namespace()
+    cases = call(ME).stdout.splitlines()
+    for case, code, words in (line.split("\t") for line in cases):
+        result = call(UROCE, "run", ME, case)
+        lines = [line for line in result.stdout.splitlines() if f"(cause {code})" in line]
+        check(f"{case}: {words}", result.returncode == 0 and len(lines) == 1 and words in lines[0], result.stdout)
+        explained = call(UROCE, "explain", code)
+        check(f"uroce explain {code}", explained.returncode == 0 and explained.stdout.startswith(code),
+              explained.stdout)
+    result = call(UROCE, "run", ME, "beyond", UROCE_LOG="error")
+    check("UROCE_LOG=error silences it", result.returncode == 0 and result.stdout == "", result.stdout)
+    print(f"1..{len(results)}")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -267,6 +267,13 @@ def asleep(way, rests_too=False, **row):
     return Case("asleep in %s: a wake-up for each message" % way, run, **row)
 
 
+def channels(how, **row):
+    def run(place, build):
+        for p in start_positional(place, build, "channels", how):
+            expect(p, "channels: 4000 messages")
+    return Case("four channels, waited for %s" % how, run, **row)
+
+
 TABLE = [
     example_single(quick=True),
     example_single("-g 1"),
@@ -284,6 +291,8 @@ TABLE = [
     asleep("poll", rests_too=True, places=BOTH, quick=True),
     *(asleep(way, places=BOTH) for way in ("select", "epoll", "edge")),
     asleep("get"),
+    channels("together", places=BOTH, quick=True),
+    channels("apart", places=BOTH),
     alone("crowded", "crowded: slept", name="polls in vain beside a process that computes", quick=True),
     alone("churn 40", "churn: 40 connections, 1280 messages", name="40 connections by TCP and a channel of threads",
           quick=True),

@@ -112,14 +112,14 @@ static void probe(void *arg)
 void buffers_mapped(const struct ibv_mr *base)
 {
 	const struct mr *mr = (const struct mr *)base;
-	struct finding f = {.class = CHECK_BUFFERS,
+	struct finding f = {.class = CHECK_MAPPINGS,
 			    .name = "unmapped-registered",
 			    .remedy = "deregister the region before its memory is unmapped or freed",
 			    .at = {{"deregistered", NULL}, {"registered", NULL}}};
 	struct probing p = {.at = mr->memory, .length = mr->length};
 	const struct object *o;
 
-	if (!check_wants(CHECK_BUFFERS) || mr_is_indirect(mr) || !mr->length)
+	if (!check_wants(CHECK_MAPPINGS) || mr_is_indirect(mr) || !mr->length)
 		return;
 	p.step = max_of(4096u, mr->length / PROBES);
 	if (fault_try(probe, &p))

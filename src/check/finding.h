@@ -34,6 +34,7 @@ enum check_class {
 	CHECK_LEAKS,
 	CHECK_HABITS,
 	CHECK_BUFFERS,
+	CHECK_MAPPINGS, /* only if asked for: caches of registrations outlive mappings knowingly */
 	CHECK_CLASSES,
 };
 bool check_wants(enum check_class class);

@@ -56,6 +56,12 @@ void queues_open(struct object *o)
 		open_qp_queues(o);
 }
 
+static bool brings_bytes(unsigned opcode)
+{
+	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 /* The request is not outstanding any more; the caller frees it. */
 static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lock)
 {
@@ -65,6 +71,7 @@ static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lo
 	q->send_count -= r->is_send;
 	q->receive_count -= !r->is_send;
 	q->signalled -= r->is_send && r->cq;
+	q->bringing -= r->is_send && brings_bytes(r->opcode);
 }
 
 static void forget_all(struct queues *q, struct list *requests) REQUIRES(objects_lock)
@@ -130,6 +137,7 @@ static void request_begin(struct object *o, struct request *r, struct object *cq
 	q->send_count += r->is_send;
 	q->receive_count += !r->is_send;
 	q->signalled += r->is_send && cq;
+	q->bringing += r->is_send && brings_bytes(r->opcode);
 }
 
 /* What the posts so far mean. */
@@ -220,14 +228,48 @@ static struct object *find_queues(enum check_kind kind, const void *object) REQU
 
 static bool sends_bytes(enum ibv_wr_opcode opcode)
 {
-	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
+	return !brings_bytes(opcode) && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
+}
+
+static bool overlaps(const struct request *a, const struct request *b)
+{
+	for (int i = 0; i < a->sges; i++)
+		for (int k = 0; k < b->sges; k++)
+			if (a->sge[i].addr < b->sge[k].addr + b->sge[k].length &&
+			    b->sge[k].addr < a->sge[i].addr + a->sge[i].length)
+				return true;
+	return false;
+}
+
+/* A READ or an atomic of the QP that brings what this request sends; NULL: there is none. */
+static const struct stack *brought_by(struct queues *q, const struct request *r) REQUIRES(objects_lock)
+{
+	list_each_safe (l, &q->sends) {
+		const struct request *before = container_of(l, struct request, link);
+
+		if (brings_bytes(before->opcode) && overlaps(before, r))
+			return before->posted;
+	}
+	return NULL;
+}
+
+static void report_fence(const struct ibv_qp *qp, const struct stack *posted, const struct stack *read)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "fence-missing",
+			    .remedy = "set IBV_SEND_FENCE, or poll the completion of the READ or atomic first",
+			    .at = {{"posted", posted}, {"the READ or atomic was posted", read}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "QP 0x%x: a request sends memory that a READ or an atomic before it has not brought yet", qp->qp_num);
+	finding_report(&f);
 }
 
 static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : wr->num_sge);
+	const struct stack *read = NULL;
 	struct object *o;
 
 	if (!r)
@@ -238,6 +280,9 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 		buffers_begin(r);
 	lock_take(&objects_lock);
 	o = find_queues(CHECK_QP, qp);
+	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
+		read = brought_by(o->queues, r);
+	r->has_digest &= !read; /* that will change the bytes */
 	if (o)
 		request_begin(o, r,
 			      o->queues->signals_all || (wr->send_flags & IBV_SEND_SIGNALED) ? o->queues->send_cq
@@ -245,6 +290,8 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	lock_drop(&objects_lock);
 	if (!o)
 		free(r);
+	if (read && !(wr->send_flags & IBV_SEND_FENCE) && check_wants(CHECK_HABITS))
+		report_fence(qp, posted, read);
 }
 
 static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unposted, const struct stack *posted)

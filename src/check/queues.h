@@ -24,8 +24,8 @@ struct request {
 struct queues {
 	struct list sends, receives; /* oldest first */
 	uint32_t send_count, receive_count;
-	uint32_t signalled; /* of the sends */
-	uint32_t depth;	    /* sends that fit */
+	uint32_t signalled, bringing; /* of the sends; READs and atomics among them */
+	uint32_t depth;		      /* sends that fit */
 	bool signals_all;
 	struct object *send_cq, *receive_cq; /* NULL: not checked, or none */
 	struct object *next;		     /* of the same hash of QPN */

@@ -33,7 +33,7 @@ struct suppression {
 };
 
 static const char *const class_names[] = {
-	[CHECK_LEAKS] = "leaks", [CHECK_HABITS] = "habits", [CHECK_BUFFERS] = "buffers"};
+	[CHECK_LEAKS] = "leaks", [CHECK_HABITS] = "habits", [CHECK_BUFFERS] = "buffers", [CHECK_MAPPINGS] = "mappings"};
 static_assert(ARRAY_SIZE(class_names) == CHECK_CLASSES, "each has its name");
 
 static pthread_mutex_t report_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */

@@ -9,9 +9,10 @@
 #include "tools/command.h"
 
 #define FOUND	 "98" /* exit status: something was found */
+#define USUAL	 "leaks,habits,buffers"
 #define ALL_ROOM 256
 
-static const char *const classes[] = {"leaks", "habits", "buffers"};
+static const char *const classes[] = {"leaks", "habits", "buffers", "mappings"};
 
 /* Adds a class to `all`. 0, or the exit status. */
 static int only(const struct command *command, const char *class, char all[ALL_ROOM])
@@ -82,7 +83,7 @@ int check_command(const struct command *command, int argc, char **argv)
 	}
 	if (optind == argc)
 		return wrong_usage(command, "which program?");
-	if (setenv("UROCE_CHECK", *all ? all : "all", 1))
+	if (setenv("UROCE_CHECK", *all ? all : USUAL, 1))
 		return EXIT_FAILURE;
 	return run_program(command, argv + optind);
 }

@@ -331,6 +331,22 @@ static void fork_is_not_prepared(bool wrong)
 	pair_close(&p);
 }
 
+/* What a READ brings is sent on: behind a fence it is there by then. */
+static void read_is_sent_on(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 64, 64));
+	memset(p.b.memory, 7, 64);
+	post(&p.a, IBV_WR_RDMA_READ, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED | (wrong ? 0 : IBV_SEND_FENCE));
+	await(&p.a);
+	await(&p.a);
+	await(&p.b);
+	pair_close(&p);
+}
+
 /* ---- buffers ---- */
 
 static void changes(enum ibv_wr_opcode opcode, bool wrong, unsigned flags)
@@ -445,6 +461,7 @@ static const struct row {
 	{"write_is_not_awaited", write_is_not_awaited, "destroyed-outstanding", "write_is_not_awaited"},
 	{"region_of_a_receive", region_of_a_receive, "deregistered-in-flight", "region_of_a_receive"},
 	{"region_of_a_write", region_of_a_write, "deregistered-in-flight", "region_of_a_write"},
+	{"read_is_sent_on", read_is_sent_on, "fence-missing", "post"},
 	{"fork_is_not_prepared", fork_is_not_prepared, "fork-unprepared", "fork_is_not_prepared"},
 	{"send_changes", send_changes, "changed-in-flight", "post"},
 	{"write_changes", write_changes, "changed-in-flight", "post"},

@@ -49,6 +49,19 @@ void pending_init(struct trace_header *header, size_t at)
 	pending->magic = PENDING_MAGIC;
 }
 
+static void clear_keys(_Atomic uint64_t *keys, uint32_t slots)
+{
+	for (uint32_t i = 0; i < slots; i++)
+		atomic_store_explicit(&keys[i], 0, memory_order_relaxed);
+}
+
+void pending_clear(void)
+{
+	clear_keys(qp_keys, QPS);
+	clear_keys(request_keys, REQUESTS);
+	pending->lost_qps = pending->lost_requests = 0;
+}
+
 /* ---- slots ---- */
 
 static uint32_t pending_bucket(uint64_t key, uint32_t slots)

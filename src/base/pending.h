@@ -11,6 +11,8 @@
 size_t pending_bytes(size_t at);
 /* Makes the tables empty. `header`: the mapped file, zeros at `at` and behind. */
 void pending_init(struct trace_header *header, size_t at);
+/* Empties them again, while nobody records. */
+void pending_clear(void);
 void pending_note(enum trace_point point, uint64_t time, const uint64_t arg[TRACE_ARGS]);
 
 #endif

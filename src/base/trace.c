@@ -18,8 +18,10 @@
 #include "base/capture.h"
 #include "base/config.h"
 #include "base/fork.h"
+#include "base/high_fd.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "base/pending.h"
 #include "base/trace_file.h"
 
@@ -253,15 +255,36 @@ static int write_header(void)
 	return 0;
 }
 
-/* A child of fork() is inert: it must not write into its parent's rings. */
+/* A child of fork() is inert: it must not write into its parent's rings. It may be traced live, into a file of its own.
+ */
 static void stop_in_child(void)
 {
 	hook_set(HOOK_TRACE, false);
+	header = NULL;
+	my_ring = NULL;
+	ringless = false;
+	lock_assert_unshared(&rings_lock);
+	spares = 0;
+	if (trace_fd >= 0)
+		close(trace_fd);
+	trace_fd = -1;
+}
+
+/* What a file needs besides itself. 0 or -errno. */
+static int trace_prepare(void)
+{
+	static const struct fork_handlers handlers = {.in_child = stop_in_child};
+	static bool is_ready;
+	int err = is_ready ? 0 : -pthread_key_create(&ring_key, release_ring);
+
+	if (!err && !is_ready)
+		fork_watch(FORK_TRACE, &handlers);
+	is_ready |= !err;
+	return err;
 }
 
 static void base_trace_start(void)
 {
-	static const struct fork_handlers handlers = {.in_child = stop_in_child};
 	const char *pattern = config_string(CONFIG_TRACE);
 	char name[4096];
 	int err;
@@ -276,14 +299,13 @@ static void base_trace_start(void)
 	if (!err)
 		err = write_header();
 	if (!err)
-		err = -pthread_key_create(&ring_key, release_ring);
+		err = trace_prepare();
 	if (err) {
 		log_error("no trace: UROCE_TRACE=%s: %s", pattern,
 			  err == -EEXIST ? "the file exists and is no trace; name another, or remove it"
 					 : strerror(-err));
 		return;
 	}
-	fork_watch(FORK_TRACE, &handlers);
 	hook_set(HOOK_TRACE, true);
 	log_info("tracing to %s", name);
 }
@@ -293,4 +315,44 @@ void trace_start(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, base_trace_start);
+}
+
+static int live_file(void)
+{
+	int err;
+
+	trace_fd = high_fd(memfd_new("uroce-trace", MFD_CLOEXEC));
+	if (trace_fd < 0)
+		return -errno;
+	err = write_header() ?: trace_prepare();
+	if (!err)
+		return 0;
+	header = NULL;
+	close(trace_fd);
+	trace_fd = -1;
+	return err;
+}
+
+int trace_live(void)
+{
+	int err, fd;
+
+	if (hook_is_on(HOOK_TRACE))
+		return -EBUSY;
+	err = header ? 0 : live_file();
+	if (err)
+		return err;
+	fd = fcntl(trace_fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	pending_clear();
+	header->start_mono = now_of(CLOCK_MONOTONIC);
+	header->start_wall = now_of(CLOCK_REALTIME);
+	hook_set(HOOK_TRACE, true);
+	return fd;
+}
+
+void trace_live_end(void)
+{
+	hook_set(HOOK_TRACE, false);
 }

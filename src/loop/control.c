@@ -13,6 +13,7 @@
 #include "base/capture.h"
 #include "base/high_fd.h"
 #include "base/stat.h"
+#include "base/trace.h"
 #include "loop/control_fault.h"
 #include "loop/slot.h"
 
@@ -46,11 +47,21 @@ static int begin_stat(const char *argument, char *answer, size_t room, int *give
 	return min_of(fd, 0);
 }
 
+static int begin_trace(const char *argument, char *answer, size_t room, int *give)
+{
+	int fd = trace_live();
+
+	(void)argument;
+	if (fd == -EBUSY)
+		snprintf(answer, room,
+			 "it is traced already, by UROCE_TRACE or another command: see `uroce trace FILE`");
+	*give = max_of(fd, -1);
+	return min_of(fd, 0);
+}
+
 static const struct control_verb control_verbs[] = {
-	{"version", begin_version, NULL},
-	{"pcap", begin_pcap, capture_end},
-	{"stat", begin_stat, NULL},
-	{"fault", control_fault, NULL},
+	{"version", begin_version, NULL},	{"pcap", begin_pcap, capture_end}, {"stat", begin_stat, NULL},
+	{"trace", begin_trace, trace_live_end}, {"fault", control_fault, NULL},
 };
 
 int control_open(struct control *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of `uroce` commands to a process that runs: "stat [devices]", "pcap NAME", "fault list". The helper thread
- * listens at an abstract SOCK_SEQPACKET socket, uroce/control/PID/RANDOM, and serves processes of the same user only.
- * The random part keeps other users from binding the name first; commands find it in /proc/PID/net/unix.
+/* Requests of `uroce` commands to a process that runs: "stat [devices]", "pcap NAME", "trace", "fault list". The helper
+ * thread listens at an abstract SOCK_SEQPACKET socket, uroce/control/PID/RANDOM, and serves processes of the same user
+ * only. The random part keeps other users from binding the name first; commands find it in /proc/PID/net/unix.
  *
  * One request is one message, and so is its answer: "ok ..." or "error ...", what went wrong and what to do. What a
  * request has switched on stays on until its connection ends. */

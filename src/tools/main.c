@@ -79,7 +79,8 @@ static const struct command commands[] = {
 	 "  -s, --sort KEY      b busy, s sent, r received, o open, e resent, p process\n"
 	 "keys: the same letters; q ends it\n",
 	 top_command},
-	{"trace", "[OPTION...] FILE...", "show the life of each work request, from the traces of one or both ends",
+	{"trace", "[OPTION...] FILE... | --live PID...",
+	 "show the life of each work request, from the traces of one or both ends",
 	 "  -q, --qpn QPN       only requests posted to this queue pair\n"
 	 "  -w, --wqe N         only the request with this number\n"
 	 "  -o, --opcode NAME   only this operation, as the summary names it (SEND, WRITE, READ ...)\n"
@@ -87,6 +88,8 @@ static const struct command commands[] = {
 	 "  -s, --summary       only the table of times\n"
 	 "  -r, --requests      only the requests\n"
 	 "  -j, --json          as JSON\n"
+	 "      --live          of processes that run, until Ctrl-C\n"
+	 "      --seconds N     or for so long\n"
 	 "      --html FILE     as ladder diagrams, a page for a browser; -: standard output\n"
 	 "      --perfetto FILE as JSON for ui.perfetto.dev (all requests)\n",
 	 trace_command},

@@ -97,6 +97,8 @@ static void take_record(struct records *r, const struct image *image, const stru
 	uint32_t point = TRACE_POINT(e->point);
 	struct record *to;
 
+	if (e->time < image->header->start_mono) /* of an earlier live trace */
+		return;
 	if (point >= image->header->points || image->meaning[point].point >= TRACE_POINTS)
 		return;
 	r->all = room_for(r->all, r->count, sizeof(*r->all));

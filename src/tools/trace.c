@@ -2,12 +2,18 @@
 /* `uroce trace`: the life of each work request. */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
+#include "base/control_call.h"
 #include "tools/command.h"
 #include "tools/life.h"
+#include "tools/map.h"
 #include "tools/names.h"
 #include "tools/terminal.h"
 
@@ -17,6 +23,8 @@ struct wish {
 	struct filter filter;
 	bool json, summary, requests;
 	const char *html, *perfetto; /* files to write */
+	bool live;
+	double seconds; /* 0: until Ctrl-C */
 };
 
 static bool to_number(const char *text, int64_t *n)
@@ -30,6 +38,14 @@ static bool to_number(const char *text, int64_t *n)
 		return false;
 	*n = (int64_t)v;
 	return true;
+}
+
+static bool to_seconds(const char *text, double *seconds)
+{
+	char *end;
+
+	*seconds = strtod(text, &end);
+	return !*end && end != text && *seconds >= 0.1 && *seconds <= 86400;
 }
 
 static int wrong_operation(const struct command *command, const char *name)
@@ -50,7 +66,8 @@ static int read_options(const struct command *command, int argc, char **argv, st
 		{"opcode", required_argument, NULL, 'o'},   {"limit", required_argument, NULL, 'l'},
 		{"summary", no_argument, NULL, 's'},	    {"requests", no_argument, NULL, 'r'},
 		{"json", no_argument, NULL, 'j'},	    {"html", required_argument, NULL, 'H'},
-		{"perfetto", required_argument, NULL, 'P'}, {0},
+		{"perfetto", required_argument, NULL, 'P'}, {"live", no_argument, NULL, 'L'},
+		{"seconds", required_argument, NULL, 'S'},  {0},
 	};
 	int64_t limit = -1;
 	int c;
@@ -68,13 +85,18 @@ static int read_options(const struct command *command, int argc, char **argv, st
 		w->requests |= c == 'r';
 		w->html = c == 'H' ? optarg : w->html;
 		w->perfetto = c == 'P' ? optarg : w->perfetto;
+		w->live |= c == 'L' || c == 'S';
+		if (c == 'S' && !to_seconds(optarg, &w->seconds))
+			return wrong_usage(command, "'%s' is no number of seconds, from 0.1 to 86400", optarg);
 		if (c == 'o' && operation_find(optarg) < 0)
 			return wrong_operation(command, optarg);
 		if (c == 'o')
 			w->filter.operation = optarg;
 	}
 	if (optind == argc)
-		return wrong_usage(command, "no file named: UROCE_TRACE=FILE or `uroce run -t FILE` makes one");
+		return wrong_usage(command,
+				   w->live ? "which processes?"
+					   : "no file named: UROCE_TRACE=FILE or `uroce run -t FILE` makes one");
 	w->filter.limit = limit >= 0 ? (uint32_t)limit : w->json || (w->perfetto && !w->html) ? 0 : DEFAULT_LIMIT;
 	if (!w->summary && !w->requests)
 		w->summary = w->requests = true;
@@ -150,6 +172,68 @@ static int write_files(const struct command *command, const struct joined *j, co
 	return status ?: w->perfetto ? write_file(command, w->perfetto, j, &w->filter, print_perfetto) : status;
 }
 
+/* ---- live ---- */
+
+static void end_live(int signal)
+{
+}
+
+/* Until Ctrl-C, the time is over, or all processes have ended. */
+static void live_wait(struct pollfd *connection, int count, double seconds)
+{
+	struct sigaction end = {.sa_handler = end_live, .sa_flags = (int)SA_RESETHAND};
+	uint64_t until = seconds > 0 ? clock_now() + (uint64_t)(seconds * SEC) : NEVER, now;
+	int open = count;
+
+	sigaction(SIGINT, &end, NULL);
+	sigaction(SIGTERM, &end, NULL);
+	if (seconds <= 0)
+		fprintf(stderr, "Tracing %d process%s; Ctrl-C ends it.\n", count, count == 1 ? "" : "es");
+	while (open && (now = clock_now()) < until) {
+		int left = until == NEVER ? -1 : (int)min_of((until - now + MSEC - 1) / MSEC, (uint64_t)INT_MAX);
+
+		if (poll(connection, (nfds_t)count, left) < 0)
+			return;
+		for (int i = 0; i < count; i++)
+			if (connection[i].revents) { /* it has ended */
+				close(connection[i].fd);
+				connection[i].fd = -1;
+				connection[i].revents = 0;
+				open--;
+			}
+	}
+}
+
+/* The traces of processes, as files of this one; `names` are their process ids before, and paths afterwards. 0, or an
+ * exit status. */
+static int live_trace(const struct command *command, char **names, int count, double seconds)
+{
+	struct pollfd *connection = grow(NULL, (size_t)count, sizeof(*connection));
+	char answer[256];
+	int64_t pid;
+	int given, status = 0, open = 0;
+
+	for (; open < count && !status; open += !status) {
+		if (!to_number(names[open], &pid) || pid <= 0 || pid > INT_MAX) {
+			status = wrong_usage(command, "'%s' is no process id", names[open]);
+			break;
+		}
+		connection[open].fd = control_call((pid_t)pid, "trace", answer, sizeof(answer), &given);
+		connection[open].events = POLLIN;
+		if (connection[open].fd < 0)
+			status = complain(command, "process %s: %s", names[open], answer);
+		else if (given < 0 || asprintf(&names[open], "/proc/self/fd/%d", given) < 0)
+			status = complain(command, "process %s: it gave no trace", names[open]);
+	}
+	if (!status)
+		live_wait(connection, count, seconds);
+	for (int i = 0; i < open; i++)
+		if (connection[i].fd >= 0)
+			close(connection[i].fd);
+	free(connection);
+	return status;
+}
+
 int trace_command(const struct command *command, int argc, char **argv)
 {
 	struct records records;
@@ -160,9 +244,14 @@ int trace_command(const struct command *command, int argc, char **argv)
 
 	if (status)
 		return status;
+	status = wish.live ? live_trace(command, argv + optind, argc - optind, wish.seconds) : 0;
+	if (status)
+		return status;
 	error = records_load(&records, argv + optind, (uint32_t)(argc - optind));
 	if (error)
 		return complain(command, "%s", error);
+	for (uint32_t i = 0; wish.live && i < records.files; i++)
+		records.sources[i].name = "live";
 	join(&joined, &records);
 	if (wish.html || wish.perfetto) {
 		status = write_files(command, &joined, &wish);

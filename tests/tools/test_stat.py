@@ -127,6 +127,31 @@ def test_top():
     end(client, server)
 
 
+def live(*words):
+    return json.loads(run("uroce", "trace", "--seconds", "0.3", "--json", *map(str, words)))
+
+
+def test_live_traces():
+    server, client = pair()
+    until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 1000)
+    both = live(client.pid, server.pid)
+    check("both processes", [f["pid"] for f in both["files"]] == [client.pid, server.pid], both["files"])
+    check("requests of this time", {r["operation"] for r in both["requests"]} == {"SEND"}, len(both["requests"]))
+    check("the two ends are joined", all(r["peer_file"] == 1 for r in both["requests"]), both["requests"][0])
+    again = live(client.pid)
+    check("again, without what was before", again["requests"] and
+          min(r["wqe"] for r in again["requests"]) > max(r["wqe"] for r in both["requests"]), again["requests"][0])
+    tracer = subprocess.Popen(["uroce", "trace", "--live", "--summary", str(client.pid)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True)
+    check("it says how to end it", "Ctrl-C ends it" in tracer.stderr.readline())
+    check("one at a time", "is traced already" in run("uroce", "trace", "--live", str(client.pid), status=1))
+    tracer.send_signal(signal.SIGINT)
+    out = tracer.communicate()[0]
+    check("Ctrl-C ends it", tracer.returncode == 0 and "post to poll" in out, out)
+    check("no number", "is no process id" in run("uroce", "trace", "--live", "x", status=2))
+    end(client, server)
+
+
 def test_losses_are_counted():
     server, client = pair(UROCE_LOCAL="off", UROCE_FAULT="out SEND every 50: drop")
     told = until(client, lambda t: t["qps"] and t["qps"][0]["packets_resent"] > 5)
@@ -212,7 +237,7 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_top, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_ids,
+        for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_ids,
                      test_refusals):
             test()
             print("ok", test.__name__)

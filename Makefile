@@ -22,7 +22,7 @@ COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2
 DEB_PACKAGES = $(BUILD_PACKAGES) debhelper dpkg-dev lintian git
 WHEEL_PACKAGES = $(BUILD_PACKAGES) python3 binutils
 PACKAGES_PACKAGES = $(DEB_PACKAGES) $(WHEEL_PACKAGES) debootstrap iproute2 util-linux unzip ibverbs-utils \
-	python3-venv python3-pytest python3-pyverbs python3-yaml
+	python3-venv python3-pytest python3-pyverbs python3-yaml rpm cpio
 RELEASES = bookworm trixie
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
@@ -31,7 +31,7 @@ packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
 .PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
-	interop interop-quick soak arm64 s390x bullseye trixie deb wheel packages install uninstall format clean
+	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel packages install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -143,6 +143,11 @@ bullseye trixie:
 	$(packages) debootstrap
 	@tests/foreign/debian $(BUILD)-$@ $@
 
+# What a release consists of beside packages, always the same bytes for one commit.
+dist:
+	$(packages) git python3 xz-utils
+	@tools/make-dist $(BUILD)-dist
+
 # Debian packages, and what lintian says of them.
 deb:
 	$(packages) $(DEB_PACKAGES)
@@ -155,9 +160,10 @@ wheel:
 		tools/make-wheel $(BUILD)-wheel $(BUILD)-wheel/dist
 
 # What others install, and that it works where it is installed; as root.
-packages: deb
+packages: deb dist
 	$(packages) $(PACKAGES_PACKAGES)
 	@for release in $(RELEASES); do tests/packages/deb $(BUILD)-deb $(BUILD)-packages-$$release $$release || exit; done
+	@tests/packages/dist $(BUILD)-dist
 	@rm -rf $(BUILD)-wheel/old
 	@tools/make-wheel-in $(BUILD)-packages-bullseye bullseye $(BUILD)-wheel/old
 	@tests/packages/wheel $(BUILD)-wheel/old/*.whl $(foreach release,bullseye $(RELEASES),$(BUILD)-packages-$(release))
@@ -179,4 +185,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-wheel
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-dist $(BUILD)-wheel

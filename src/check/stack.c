@@ -11,15 +11,21 @@
 #include "base/lock.h"
 #include "check/finding.h"
 
-#define OURS_MOST 16 /* frames of ours above the program's */
-#define NEAR	  6  /* frames of a stack that is taken fast; three of them ours */
-#define KNOWN	  64 /* near stacks that a thread knows */
+#define OURS_MOST 16   /* frames of ours above the program's */
+#define NEAR	  6    /* frames of a stack that is taken fast; three of them ours */
+#define KNOWN	  1024 /* near stacks that are known */
 #define BUCKETS	  1024
 
 static uintptr_t our_start, our_end; /* the code of liburoce.so.1; constant after stack_start() */
 
 static struct stack *stacks[BUCKETS];
 static struct lock stacks_lock;
+/* Of all threads, as their stacks lie at different addresses. (Large variables of a thread are not for a library that
+ * may be opened late.) Guarded by stacks_lock. */
+static struct {
+	const void *caller, *frame;
+	const struct stack *stack;
+} known[KNOWN];
 
 /* ---- taking ---- */
 
@@ -90,18 +96,22 @@ const struct stack *stack_here(void)
 
 const struct stack *stack_near_at(const void *caller, const void *frame)
 {
-	static _Thread_local struct {
-		const void *caller, *frame;
-		const struct stack *stack;
-	} known[KNOWN];
-	size_t i = ((uintptr_t)caller ^ (uintptr_t)frame >> 4) % KNOWN;
+	size_t i = ((uintptr_t)caller ^ (uintptr_t)frame >> 4 ^ (uintptr_t)frame >> 12) % KNOWN;
+	const struct stack *stack = NULL;
 
-	if (known[i].caller != caller || known[i].frame != frame) {
-		known[i].caller = caller;
-		known[i].frame = frame;
-		known[i].stack = stack_take(NEAR);
-	}
-	return known[i].stack;
+	lock_take(&stacks_lock);
+	if (known[i].caller == caller && known[i].frame == frame)
+		stack = known[i].stack;
+	lock_drop(&stacks_lock);
+	if (stack)
+		return stack;
+	stack = stack_take(NEAR);
+	lock_take(&stacks_lock);
+	known[i].caller = caller;
+	known[i].frame = frame;
+	known[i].stack = stack;
+	lock_drop(&stacks_lock);
+	return stack;
 }
 
 /* ---- naming ---- */

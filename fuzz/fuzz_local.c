@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -178,9 +179,10 @@ static int descriptor(int which, unsigned how)
 	case 3:
 		return -1;
 	}
-	return which == GREETING_RING	 ? ring_memory(LOCAL_RING)
-	       : which == GREETING_ARENA ? dup(peer.arena)
-					 : dup(fds[which - GREETING_TABLES]);
+	return which == GREETING_RING	    ? ring_memory(LOCAL_RING)
+	       : which == GREETING_ARENA    ? dup(peer.arena)
+	       : which == GREETING_DOORBELL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+					    : dup(fds[which - GREETING_TABLES]);
 }
 
 static int *free_call(void)
@@ -202,8 +204,8 @@ static void greet(const struct step *s, const uint8_t *bytes)
 		return;
 	memcpy((char *)&g + s->at % sizeof(g), bytes, min_of((size_t)s->length, sizeof(g) - s->at % sizeof(g)));
 	for (int i = 0; i < GREETING_FDS; i++)
-		fd[i] = descriptor(i, s->value >> 2 * i);
-	if (fd[0] >= 0 || fd[1] >= 0 || fd[2] >= 0 || fd[3] >= 0)
+		fd[i] = descriptor(i, i == GREETING_DOORBELL ? s->at >> 7 : s->value >> 2 * i);
+	if (fd[0] >= 0 || fd[1] >= 0 || fd[2] >= 0 || fd[3] >= 0 || fd[4] >= 0)
 		*call = introduction_call(world.loop->slot.number, &g, fd, &pid);
 	if (*call >= 0 && !peer.to.words && fd[GREETING_RING] >= 0 && ring_map(&peer.to, fd[GREETING_RING]))
 		peer.to = (struct ring){0};

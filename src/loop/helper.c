@@ -74,7 +74,7 @@ enum source {
 	SOURCE_SERVICE,
 	SOURCE_LISTENER, /* of the local link */
 	SOURCE_CONNECTION,
-	SOURCE_DOORBELLS,
+	SOURCE_DOORBELL,
 	SOURCE_WATCH,
 	SOURCE_CONTROL,
 };
@@ -162,14 +162,14 @@ int helper_watch_local(struct loop *l, int fd, bool input)
 	return err == -EEXIST ? helper_control(&l->helper, EPOLL_CTL_MOD, source, fd, events) : err;
 }
 
-static void arm_doorbells(struct loop *l) REQUIRES(l->receive)
+static void arm_doorbell(struct loop *l) REQUIRES(l->receive)
 {
 	struct local *local = &l->local;
 
-	if (local->doorbells < 0)
+	if (local->doorbell < 0)
 		return;
-	local->watched |= !helper_control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_DOORBELLS,
-					  local->doorbells, EPOLLIN | EPOLLONESHOT);
+	local->watched |= !helper_control(&l->helper, local->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, SOURCE_DOORBELL,
+					  local->doorbell, EPOLLIN | EPOLLONESHOT);
 	if (local_sleep(l)) {
 		helper_kick(l);
 		sleep_renew(l); /* a thread that came to receive may have missed the doorbell just emptied */
@@ -327,7 +327,7 @@ static void helper_arm(struct loop *l)
 	lock_take(&l->receive);
 	for (uint32_t i = 0; i < l->ports; i++)
 		arm_port(h, l->port[i]);
-	arm_doorbells(l);
+	arm_doorbell(l);
 	lock_drop(&l->receive);
 	if (has_ready(l) || has_delayed_ack(l))
 		helper_set_timer(h, clock_now() + READY_DELAY);
@@ -344,7 +344,7 @@ static void unwatch_ports(struct loop *l)
 		l->port[i]->watched = false;
 	}
 	if (l->local.watched)
-		epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->local.doorbells, NULL);
+		epoll_ctl(l->helper.epoll, EPOLL_CTL_DEL, l->local.doorbell, NULL);
 	l->local.watched = false;
 	lock_drop(&l->receive);
 }
@@ -545,7 +545,7 @@ static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 {
 	switch (source) {
 	case SOURCE_PORT:
-	case SOURCE_DOORBELLS:
+	case SOURCE_DOORBELL:
 		return true;
 	case SOURCE_TIMER:
 		timer_fired(&l->helper);

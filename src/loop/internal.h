@@ -84,7 +84,7 @@ struct helper {
 	struct control control;
 };
 
-/* waitfd.c: which descriptor of the program's is joined to the doorbells and ports. Guarded by `receive`. */
+/* waitfd.c: which descriptor of the program's is joined to the doorbell and ports. Guarded by `receive`. */
 struct waiting {
 	struct waitfd *fd;  /* NULL: none */
 	const void *thread; /* that armed it */
@@ -254,14 +254,14 @@ bool loop_nap(struct loop *l, bool by_rings, uint64_t time);
 /* One poll: all of the above. `now` is the time. */
 bool progress(struct loop *l, uint64_t now);
 
-/* waitfd.c: a port, or the doorbells, come or go. */
+/* waitfd.c: a port, or the doorbell, come or go. */
 void waitfd_add(struct loop *l, int fd) REQUIRES(l->receive);
 void waitfd_remove(struct loop *l, int fd) REQUIRES(l->receive);
 /* For the helper: whether a thread that waits for a descriptor by itself has received since that time. */
 bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now);
 
 /* local.c, for the rx owner. */
-/* Before the thread sleeps on `doorbells`. True: something is there already, so it must not sleep. */
+/* Before the thread sleeps on `doorbell`. True: something is there already, so it must not sleep. */
 bool local_sleep(struct loop *l) REQUIRES(l->receive);
 /* Makes those QPs ready that waited for room in a ring which has room again. */
 void local_unstick(struct loop *l) REQUIRES(l->receive);

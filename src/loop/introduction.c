@@ -104,7 +104,7 @@ int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 		if (!(g.fds & 1u << i) != (fd[i] < 0))
 			return -EBADMSG;
 	tables = g.flags & GREETING_HAS_TABLES;
-	if (g.fds >> GREETING_FDS || fd[GREETING_RING] < 0)
+	if (g.fds >> GREETING_FDS || fd[GREETING_RING] < 0 || fd[GREETING_DOORBELL] < 0)
 		return -EBADMSG;
 	return tables != (fd[GREETING_TABLES] >= 0) || tables != (fd[GREETING_VISITOR] >= 0) ? -EBADMSG : 0;
 }

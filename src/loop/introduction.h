@@ -2,7 +2,7 @@
 /* How two processes of one user on one host meet. Each listens at a name that contains its slot. A process with a
  * QP to another one calls it, and sends one greeting: what it can do, and descriptors of memory that it shares. The
  * greeting needs no answer: the other process calls back in the same way, and when both have been called they have
- * met. The connection stays open: its end says that the other process is gone, and a byte on it is a doorbell.
+ * met. The connection stays open: its end says that the other process is gone.
  *
  * To share more, add a GREETING_ flag, a field in `struct greeting` and a descriptor in `enum greeting_fd`. The two
  * processes may be of different releases, so the name changes with the layout (INTRODUCTION_VERSION). */
@@ -14,14 +14,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define INTRODUCTION_VERSION 3
+#define INTRODUCTION_VERSION 4
 #define GREETING_MAGIC	     0x75726f6363656f72ull
 
 enum greeting_fd {
-	GREETING_RING,	  /* the ring from the caller to the called process */
-	GREETING_TABLES,  /* GREETING_HAS_TABLES: what others may know of the caller's memory regions */
-	GREETING_ARENA,	  /* the memory of those regions that local peers can map; may be missing */
-	GREETING_VISITOR, /* GREETING_HAS_TABLES: where local peers say that they are accessing this memory */
+	GREETING_RING,	   /* the ring from the caller to the called process */
+	GREETING_TABLES,   /* GREETING_HAS_TABLES: what others may know of the caller's memory regions */
+	GREETING_ARENA,	   /* the memory of those regions that local peers can map; may be missing */
+	GREETING_VISITOR,  /* GREETING_HAS_TABLES: where local peers say that they are accessing this memory */
+	GREETING_DOORBELL, /* an eventfd, not blocking: written, it wakes the caller */
 	GREETING_FDS
 };
 

@@ -2,11 +2,12 @@
 #include "loop/local.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
@@ -19,7 +20,6 @@
 #include "loop/local_peer.h"
 #include "memory/reach.h"
 
-#define DOORBELLS  64
 #define LOOK_AGAIN (10 * USEC)	    /* between checks whether an expected call has come */
 #define ROOM_AGAIN (LOCAL_RING / 4) /* room from which QPs that wait for it go on */
 
@@ -33,7 +33,7 @@ void local_init(struct loop *l)
 	struct local *local = &l->local;
 
 	local->listener = local_is_wanted() ? introduction_listen(l->slot.number) : -1;
-	local->doorbells = -1;
+	local->doorbell = -1;
 	list_init(&local->callers);
 	list_init(&local->gone);
 }
@@ -46,12 +46,12 @@ static void local_close_fd(int *fd)
 }
 
 /* Changes under `receive`: sleeping threads read it there. */
-static void set_doorbells(struct loop *l, int doorbells)
+static void set_doorbell(struct loop *l, int doorbell)
 {
 	lock_take(&l->receive);
-	local_close_fd(&l->local.doorbells);
-	l->local.doorbells = doorbells;
-	waitfd_add(l, doorbells);
+	local_close_fd(&l->local.doorbell);
+	l->local.doorbell = doorbell;
+	waitfd_add(l, doorbell);
 	lock_drop(&l->receive);
 }
 
@@ -63,11 +63,11 @@ void local_open(struct loop *l)
 	if (!local->on && local_is_wanted()) {
 		if (local->listener < 0) /* the slot's last process was still exiting */
 			local->listener = introduction_listen(l->slot.number);
-		set_doorbells(l, high_fd(epoll_create1(EPOLL_CLOEXEC)));
+		set_doorbell(l, high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
 		local->on =
-			local->doorbells >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
+			local->doorbell >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
-			set_doorbells(l, -1);
+			set_doorbell(l, -1);
 			local_close_fd(&local->listener); /* so that no caller waits there */
 		}
 	}
@@ -104,9 +104,6 @@ static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->rece
 	for (uint32_t i = 0; i < local->rx_rings; i++)
 		if (local->rx_ring[i] == n)
 			local->rx_ring[i--] = local->rx_ring[--local->rx_rings];
-	/* a thread that empties doorbells holds the lock: it must not find descriptors that are about to be closed */
-	epoll_ctl(local->doorbells, EPOLL_CTL_DEL, n->in, NULL);
-	epoll_ctl(local->doorbells, EPOLL_CTL_DEL, n->out, NULL);
 	ring_unmap(&n->rx_ring);
 	lock_drop(&l->receive);
 }
@@ -153,13 +150,6 @@ static void meet(struct local_peer *n)
 	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
 }
 
-static int add_doorbell(struct loop *l, int fd)
-{
-	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(l->local.doorbells, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
-}
-
 /* Calls the local peer, unless that has been done. */
 static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
@@ -171,7 +161,7 @@ static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lo
 	if (err)
 		return err;
 	count_expected(&l->local, 1);
-	return helper_watch_local(l, n->out, false) ?: add_doorbell(l, n->out);
+	return helper_watch_local(l, n->out, false);
 }
 
 static struct local_peer *local_find(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
@@ -240,6 +230,16 @@ static void open_reach(struct loop *l, struct local_peer *n, struct introduction
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
 }
 
+/* Only memory and eventfds have no type, and an eventfd that does not block can be written at any time: a pipe could
+ * block, or end the process by a signal. */
+static int check_doorbell(int fd)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || !(flags & O_NONBLOCK) || fstat(fd, &st) || st.st_mode & S_IFMT ? -EBADMSG : 0;
+}
+
 /* Believes what the greeting says: its sender is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
@@ -254,13 +254,15 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	}
 	if (!n)
 		return -ENOMEM;
-	err = ring_map(&ring, in->fd[GREETING_RING]);
+	err = check_doorbell(in->fd[GREETING_DOORBELL]) ?: ring_map(&ring, in->fd[GREETING_RING]);
 	if (err)
 		return err;
+	n->doorbell = high_fd(in->fd[GREETING_DOORBELL]);
+	in->fd[GREETING_DOORBELL] = -1;
 	n->pid = in->pid;
 	n->shares = in->greeting.flags;
 	open_reach(l, n, in);
-	err = add_doorbell(l, fd) ?: local_call(l, n) ?: add_rx_ring(l, n, fd, &ring);
+	err = local_call(l, n) ?: add_rx_ring(l, n, fd, &ring);
 	if (err) {
 		n->in = fd;
 		ring_unmap(&ring);
@@ -513,17 +515,12 @@ uint32_t local_room(struct local_peer *n)
 	return room > n->reserved ? room - n->reserved : 0;
 }
 
-static void ring_doorbell(int fd)
-{
-	char byte = 0;
-
-	/* fails if the local peer is gone, or if enough doorbells are pending already */
-	send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 void local_ring(const struct local_peer *n)
 {
-	ring_doorbell(n->out);
+	uint64_t one = 1;
+
+	/* fails if it is readable already */
+	(void)!write(n->doorbell, &one, sizeof(one));
 }
 
 void local_wake(struct local_peer *n)
@@ -641,20 +638,14 @@ void local_tell(struct local_peer *n)
 	if (n->rx_ring.known != n->rx_ring.at)
 		ring_tell(&n->rx_ring);
 	if (ring_is_wanted(&n->rx_ring))
-		ring_doorbell(n->in);
+		local_ring(n);
 }
 
-static void empty_doorbells(struct loop *l) REQUIRES(l->receive)
+static void empty_doorbell(struct loop *l) REQUIRES(l->receive)
 {
-	const struct local *local = &l->local;
-	struct epoll_event e[DOORBELLS];
-	char bytes[64];
-	int n = epoll_wait(local->doorbells, e, DOORBELLS, 0);
+	uint64_t count;
 
-	for (int i = 0; i < n; i++)
-		while (recv(e[i].data.fd, bytes, sizeof(bytes), MSG_DONTWAIT) == sizeof(bytes))
-			;
-	if (n > 0 && l->waiting.fd)
+	if (read(l->local.doorbell, &count, sizeof(count)) == sizeof(count) && l->waiting.fd)
 		l->waiting.fd->rung = true;
 }
 
@@ -691,8 +682,8 @@ bool local_sleep(struct loop *l)
 
 	if (!local->rx_rings)
 		return false;
-	empty_doorbells(l);
-	tidy(local); /* after emptying the doorbells: a local peer that rings later wakes this thread again */
+	empty_doorbell(l);
+	tidy(local); /* after emptying the doorbell: a local peer that rings later wakes this thread again */
 	for (uint32_t i = 0; i < local->rx_rings; i++)
 		any |= ring_sleep(&local->rx_ring[i]->rx_ring);
 	for (uint32_t i = 0; i < local->rx_rings; i++)
@@ -724,7 +715,7 @@ void local_fini(struct loop *l)
 	list_each_safe (i, &local->gone)
 		local_peer_free(container_of(i, struct local_peer, gone));
 	local_close_fd(&local->listener);
-	local_close_fd(&local->doorbells);
+	local_close_fd(&local->doorbell);
 }
 
 void local_in_child(struct loop *l)
@@ -740,9 +731,11 @@ void local_in_child(struct loop *l)
 			close(n->in);
 		if (n && n->out >= 0)
 			close(n->out);
+		if (n && n->doorbell >= 0)
+			close(n->doorbell);
 		if (n && n->reach)
 			reach_abandon(n->reach);
 	}
 	local_close_fd(&local->listener);
-	local_close_fd(&local->doorbells);
+	local_close_fd(&local->doorbell);
 }

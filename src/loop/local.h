@@ -9,7 +9,7 @@
  * either sends. When the local peer is gone, the QP changes back, and its time-outs resend what was lost.
  *
  * Waking: a thread that sleeps says so in its rx rings (ring_sleep). A producer that sees this rings the doorbell:
- * one byte on its connection, which makes `doorbells` readable. A consumer that has made room in a ring whose
+ * the eventfd of the process that sleeps. A consumer that has made room in a ring whose
  * producer waits for it does the same (ring_want). A thread that polls needs no doorbell. */
 #ifndef UROCE_LOCAL_H
 #define UROCE_LOCAL_H
@@ -35,10 +35,9 @@ struct caller {
 struct local {
 	struct lock lock;
 	bool on;
-	int listener;  /* -1: no process can call */
-	int doorbells; /* an epoll set of the connections: readable when a doorbell rings. -1: none. Changed with
-			  l->receive held too */
-	bool watched;  /* `doorbells` is in the helper's epoll set. Guarded by l->receive, as port->watched is */
+	int listener; /* -1: no process can call */
+	int doorbell; /* an eventfd that local peers write. -1: none. Changed with l->receive held too */
+	bool watched; /* `doorbell` is in the helper's epoll set. Guarded by l->receive, as port->watched is */
 	struct list callers, gone;
 	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
 	uint64_t looked;	   /* ns: the last check whether one has called back */

@@ -49,7 +49,8 @@ struct local_peer *local_peer_create(struct loop *l, uint8_t slot)
 
 	if (!n)
 		return NULL;
-	*n = (struct local_peer){.link = {&local_peer_ops, .fd = -1}, .loop = l, .slot = slot, .out = -1, .in = -1};
+	*n = (struct local_peer){
+		.link = {&local_peer_ops, .fd = -1}, .loop = l, .slot = slot, .out = -1, .in = -1, .doorbell = -1};
 	list_init(&n->gone);
 	list_init(&n->stuck);
 	return n;
@@ -59,7 +60,7 @@ static int loop_local_peer_call(struct local_peer *n, int memory)
 {
 	struct greeting g = {
 		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = n->loop->slot.number, .probe = (uintptr_t)&probe};
-	int fd[GREETING_FDS] = {memory, -1, -1, -1};
+	int fd[GREETING_FDS] = {memory, -1, -1, -1, n->loop->local.doorbell};
 
 	if (n->loop->hca.share) {
 		static_assert((int)GREETING_VISITOR - (int)GREETING_TABLES == (int)SHARE_FD_VISITOR, "one order");
@@ -120,6 +121,7 @@ void local_peer_lose(struct local_peer *n)
 	lock_drop(&n->lock);
 	local_peer_close_fd(&n->out);
 	local_peer_close_fd(&n->in);
+	local_peer_close_fd(&n->doorbell);
 	if (n->reach)
 		reach_dead(n->reach);
 	local_peer_unstick(n);

@@ -42,6 +42,7 @@ struct local_peer {
 	struct list gone;	/* in local.gone, once it is */
 
 	int out, in;	 /* connections: who called, who was called; -1: not yet. Their end is its end */
+	int doorbell;	 /* its eventfd; -1: it has not called yet */
 	uint32_t shares; /* enum greeting_flag of the other's greeting */
 	struct reach
 		*reach; /* its memory; NULL: none that can be reached. Constant once MET, there until the struct goes */

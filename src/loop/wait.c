@@ -168,7 +168,7 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 
 	p[n++] = (struct pollfd){.fd = l->helper.renew, .events = POLLIN};
 	lock_take(&l->receive);
-	p[n++] = (struct pollfd){.fd = l->local.doorbells, .events = POLLIN}; /* poll(2) ignores -1 */
+	p[n++] = (struct pollfd){.fd = l->local.doorbell, .events = POLLIN}; /* poll(2) ignores -1 */
 	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
 	round = sleep_begin(l);
@@ -192,7 +192,7 @@ bool loop_nap(struct loop *l, bool by_rings, uint64_t time)
 		lock_drop(&l->receive);
 		return false;
 	}
-	p[n++] = (struct pollfd){.fd = l->local.doorbells, .events = POLLIN};
+	p[n++] = (struct pollfd){.fd = l->local.doorbell, .events = POLLIN};
 	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
 	awake = local_sleep(l);

@@ -47,7 +47,7 @@ void waitfd_remove(struct loop *l, int fd)
 
 static void waitfd_leave(struct loop *l) REQUIRES(l->receive)
 {
-	unwatch(l->waiting.fd, l->local.doorbells);
+	unwatch(l->waiting.fd, l->local.doorbell);
 	for (uint32_t i = 0; i < l->ports; i++)
 		unwatch(l->waiting.fd, l->port[i]->link->fd);
 	l->waiting.fd->rung = true; /* it may have been readable */
@@ -56,7 +56,7 @@ static void waitfd_leave(struct loop *l) REQUIRES(l->receive)
 
 static void waitfd_enter(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
 {
-	watch(w, l->local.doorbells);
+	watch(w, l->local.doorbell);
 	for (uint32_t i = 0; i < l->ports; i++)
 		watch(w, l->port[i]->link->fd);
 	l->waiting.fd = w;

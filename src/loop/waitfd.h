@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A descriptor for which the program waits by itself, in poll(2), select(2) or epoll_wait(2): an epoll instance that
- * holds the eventfd of the events, and of one waitfd of the process also the doorbells and the ports. What a local peer
+ * holds the eventfd of the events, and of one waitfd of the process also the doorbell and the ports. What a local peer
  * or the network brings then wakes the program's thread at once, which receives in place of the helper.
  *
  * Such a thread is woken for anything that comes, so the descriptor may be readable without an event. Only one waitfd
- * is joined to the doorbells, as all threads that wait would wake for each message otherwise: the one that was armed
+ * is joined to the doorbell, as all threads that wait would wake for each message otherwise: the one that was armed
  * last of those of one thread. Threads with a waitfd each leave it to the helper, which does not compute in between.
  *
  * Its owner (a completion channel) makes and closes the descriptor. `receive` guards the fields. */

@@ -110,7 +110,7 @@ static void receive_handed_over(size_t length)
 
 static void check_greeting(size_t length)
 {
-	greeting_check(input, length, (int[GREETING_FDS]){0, 0, 0, 0});
+	greeting_check(input, length, (int[GREETING_FDS]){0, 0, 0, 0, 0});
 }
 
 static void read_frame(size_t length)

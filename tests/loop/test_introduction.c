@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -45,12 +46,12 @@ static uint64_t inode(int fd)
 static void a_greeting_brings_descriptors(void **state)
 {
 	int before = descriptors(), listener = introduction_listen(SLOT), memory = memfd_create("a", 0),
-	    tables = memfd_create("b", 0);
+	    tables = memfd_create("b", 0), bell = eventfd(0, EFD_NONBLOCK);
 
 	assert_true(listener >= 0);
 	for (int with = 0; with < 2; with++) {
 		struct greeting g = good;
-		int fd[GREETING_FDS] = {memory, with ? tables : -1, -1, with ? tables : -1}, out, in;
+		int fd[GREETING_FDS] = {memory, with ? tables : -1, -1, with ? tables : -1, bell}, out, in;
 		struct introduction got;
 		pid_t pid;
 
@@ -66,6 +67,7 @@ static void a_greeting_brings_descriptors(void **state)
 		assert_int_equal(got.pid, getpid());
 		assert_int_equal(inode(got.fd[GREETING_RING]), inode(memory));
 		assert_int_equal(got.fd[GREETING_TABLES] >= 0, with);
+		assert_true(got.fd[GREETING_DOORBELL] >= 0);
 		introduction_close(&got);
 		assert_int_equal(introduction_receive(in, &got), -EAGAIN);
 		close(out);
@@ -74,6 +76,7 @@ static void a_greeting_brings_descriptors(void **state)
 	}
 	close(memory);
 	close(tables);
+	close(bell);
 	close(listener);
 	assert_int_equal(descriptors(), before);
 }
@@ -111,34 +114,37 @@ static void whatever_else_is_said_is_refused_and_leaves_nothing(void **state)
 		size_t size;
 		int descriptors;
 	} rows[] = {
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1},
+		 sizeof(good),
+		 1},			 /* no doorbell */
 		{good, 0, 0},		 /* an empty message */
 		{good, sizeof(good), 1}, /* says that none comes */
 		{good, 1, 1},
 		{good, sizeof(good) - 1, 1},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 0},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 3}, sizeof(good), 1},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 3}, sizeof(good), 2},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 2},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 8},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 7}, sizeof(good), 3},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 17}, sizeof(good), 1},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 19}, sizeof(good), 2},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 19}, sizeof(good), 3},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 17}, sizeof(good), 3},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 17}, sizeof(good), 9},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = OTHER, .fds = 23}, sizeof(good), 4},
 		{{.magic = GREETING_MAGIC,
 		  .bytes = sizeof(good),
 		  .slot = OTHER,
-		  .fds = 1,
-		  .flags = GREETING_HAS_TABLES},
-		 sizeof(good),
-		 1},
-		{{.magic = GREETING_MAGIC,
-		  .bytes = sizeof(good),
-		  .slot = OTHER,
-		  .fds = 3, /* without the visitors' part */
+		  .fds = 17,
 		  .flags = GREETING_HAS_TABLES},
 		 sizeof(good),
 		 2},
-		{{.magic = 1, .bytes = sizeof(good), .slot = OTHER, .fds = 1}, sizeof(good), 1},
-		{{.magic = GREETING_MAGIC, .bytes = 4, .slot = OTHER, .fds = 1}, sizeof(good), 1},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 0, .fds = 1}, sizeof(good), 1},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 256, .fds = 1}, sizeof(good), 1},
+		{{.magic = GREETING_MAGIC,
+		  .bytes = sizeof(good),
+		  .slot = OTHER,
+		  .fds = 19, /* without the visitors' part */
+		  .flags = GREETING_HAS_TABLES},
+		 sizeof(good),
+		 3},
+		{{.magic = 1, .bytes = sizeof(good), .slot = OTHER, .fds = 17}, sizeof(good), 2},
+		{{.magic = GREETING_MAGIC, .bytes = 4, .slot = OTHER, .fds = 17}, sizeof(good), 2},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 0, .fds = 17}, sizeof(good), 2},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 256, .fds = 17}, sizeof(good), 2},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -364,10 +364,10 @@ static void await_sleeper(void)
 
 /* It receives in place of the helper: so it must not sleep through what comes to an address that is new. */
 /* In a process of its own: calls that slot, and waits for the end of the call. */
-static void call_in_vain(uint8_t slot, int begin, int ring)
+static void call_in_vain(uint8_t slot, int begin, int ring, int doorbell)
 {
 	const struct greeting g = {.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = slot == 77 ? 78 : 77};
-	int fd[GREETING_FDS] = {ring, -1, -1, -1};
+	int fd[GREETING_FDS] = {ring, -1, -1, -1, doorbell};
 	struct pollfd p = {.events = POLLRDHUP};
 	char byte;
 
@@ -375,6 +375,34 @@ static void call_in_vain(uint8_t slot, int begin, int ring)
 		_exit(1);
 	p.fd = introduction_call(slot, &g, fd, NULL);
 	_exit(p.fd < 0 || poll(&p, 1, 20000) == 1 ? 0 : 2);
+}
+
+/* A write there could block, or raise SIGPIPE. */
+static void a_doorbell_that_is_no_eventfd_is_refused(void **state)
+{
+	struct pair p;
+	int begin[2], status, pipes[2];
+	pid_t pid;
+
+	if (!local_is_wanted())
+		return;
+	for (int flags = 0; flags < 2; flags++) {
+		open_pair(&p);
+		assert_int_equal(pipe(begin), 0);
+		assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+		pid = fork();
+		if (pid == 0)
+			call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0], ring_memory(LOCAL_RING),
+				     flags ? eventfd(0, 0) : pipes[1]);
+		assert_int_equal(write(begin[1], "", 1), 1);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		close_pair(&p);
+		for (int i = 0; i < 2; i++) {
+			close(begin[i]);
+			close(pipes[i]);
+		}
+	}
 }
 
 /* Who has called believes that the two have met. */
@@ -391,7 +419,8 @@ static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
 	assert_int_equal(pipe(begin), 0);
 	pid = fork();
 	if (pid == 0)
-		call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0], ring_memory(LOCAL_RING));
+		call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0], ring_memory(LOCAL_RING),
+			     eventfd(0, EFD_NONBLOCK));
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = (struct rlimit){0, limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -421,7 +450,7 @@ static void a_process_without_a_ring_gets_none_later(void **state)
 	assert_int_equal(pipe(begin), 0);
 	pid = fork();
 	if (pid == 0)
-		call_in_vain(own, begin[0], memfd_create("no ring", MFD_CLOEXEC));
+		call_in_vain(own, begin[0], memfd_create("no ring", MFD_CLOEXEC), eventfd(0, EFD_NONBLOCK));
 	assert_int_equal(write(begin[1], "", 1), 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -802,6 +831,7 @@ int main(void)
 		cmocka_unit_test(a_wait_moves_packets),
 		cmocka_unit_test(what_a_full_socket_refuses_leaves_later),
 		cmocka_unit_test(a_caller_for_whom_there_is_no_descriptor_is_told),
+		cmocka_unit_test(a_doorbell_that_is_no_eventfd_is_refused),
 		cmocka_unit_test(a_process_without_a_ring_gets_none_later),
 		cmocka_unit_test(a_sleeper_learns_of_new_addresses),
 		cmocka_unit_test(waiting_heeds_nonblocking),

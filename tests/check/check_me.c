@@ -4,6 +4,7 @@
  * libibverbs and librdmacm. */
 #include "pair.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -226,6 +227,8 @@ static void wakeup_is_lost(bool wrong)
 
 struct help {
 	struct ibv_cq *cq;
+	struct rdma_cm_event *event; /* the one of both that is not NULL */
+	pthread_t thread;
 	int from, to; /* standard error is read here, and goes on there */
 };
 
@@ -243,34 +246,62 @@ static void *acknowledge(void *arg)
 		text[at] = 0;
 	}
 	MUST(dup2(h->to, STDERR_FILENO) >= 0);
-	ibv_ack_cq_events(h->cq, 1);
+	if (h->cq)
+		ibv_ack_cq_events(h->cq, 1);
+	else
+		ZERO(rdma_ack_cm_event(h->event));
 	return NULL;
+}
+
+static void help_begin(struct help *h)
+{
+	int ends[2];
+
+	ZERO(pipe(ends));
+	h->from = ends[0];
+	MUST((h->to = dup(STDERR_FILENO)) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+	ZERO(pthread_create(&h->thread, NULL, acknowledge, h));
 }
 
 static void event_is_not_acknowledged(bool wrong)
 {
-	pthread_t thread;
-	struct help help;
+	struct help help = {0};
 	struct pair p;
 	void *context;
-	int ends[2];
 
 	pair_open(&p, (struct want){0});
 	ZERO(ibv_req_notify_cq(p.a.cq, 0));
 	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
 	ZERO(ibv_get_cq_event(p.channel, &help.cq, &context));
 	await(&p.a);
-	if (!wrong) {
+	if (wrong)
+		help_begin(&help);
+	else
 		ibv_ack_cq_events(help.cq, 1);
-		pair_close(&p);
-		return;
-	}
-	ZERO(pipe(ends));
-	help.from = ends[0];
-	MUST((help.to = dup(STDERR_FILENO)) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
-	ZERO(pthread_create(&thread, NULL, acknowledge, &help));
 	pair_close(&p);
-	ZERO(pthread_join(thread, NULL));
+	if (wrong)
+		ZERO(pthread_join(help.thread, NULL));
+}
+
+static void cm_event_is_not_acknowledged(bool wrong)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct rdma_event_channel *channel;
+	struct help help = {0};
+	struct rdma_cm_id *id;
+
+	MUST(channel = rdma_create_event_channel());
+	ZERO(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	ZERO(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000));
+	ZERO(rdma_get_cm_event(channel, &help.event));
+	if (wrong)
+		help_begin(&help);
+	else
+		ZERO(rdma_ack_cm_event(help.event));
+	ZERO(rdma_destroy_id(id));
+	if (wrong)
+		ZERO(pthread_join(help.thread, NULL));
+	rdma_destroy_event_channel(channel);
 }
 
 static void write_is_not_awaited(bool wrong)
@@ -458,6 +489,8 @@ static const struct row {
 	{"nothing_is_signalled", nothing_is_signalled, "never-signalled", "post"},
 	{"wakeup_is_lost", wakeup_is_lost, "lost-wakeup", "wakeup_is_lost"},
 	{"event_is_not_acknowledged", event_is_not_acknowledged, "not-acknowledged", "end_close"},
+	{"cm_event_is_not_acknowledged", cm_event_is_not_acknowledged, "not-acknowledged",
+	 "cm_event_is_not_acknowledged"},
 	{"write_is_not_awaited", write_is_not_awaited, "destroyed-outstanding", "write_is_not_awaited"},
 	{"region_of_a_receive", region_of_a_receive, "deregistered-in-flight", "region_of_a_receive"},
 	{"region_of_a_write", region_of_a_write, "deregistered-in-flight", "region_of_a_write"},

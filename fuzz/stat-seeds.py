@@ -6,7 +6,7 @@ import struct
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus", "stat")
 DEVICE, CONTEXT, PD, CQ, QP, SRQ, MR, ID, LATER = range(9)
-ROOM = {DEVICE: 208, CONTEXT: 8, PD: 16, CQ: 24, QP: 168, SRQ: 24, MR: 40, ID: 56, LATER: 8}
+ROOM = {DEVICE: 208, CONTEXT: 8, PD: 16, CQ: 24, QP: 184, SRQ: 24, MR: 40, ID: 56, LATER: 8}
 
 
 def record(kind, size=None, fill=b"\xff"):

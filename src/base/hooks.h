@@ -13,6 +13,7 @@ enum hook {
 	HOOK_FAULT = 1 << 1,
 	HOOK_CAPTURE = 1 << 2,
 	HOOK_CHECK = 1 << 3,
+	HOOK_COUNT = 1 << 4, /* bytes, of each QP */
 	HOOK_PORT_DOWN = 1 << 6,
 };
 

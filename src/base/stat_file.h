@@ -94,6 +94,7 @@ struct stat_qp {
 	uint32_t trouble[STAT_TROUBLES];
 	uint32_t rtt; /* us, smoothed; 0: not measured */
 	uint32_t reserved;
+	uint64_t sent_bytes, received_bytes; /* of what completed while "count" was on */
 };
 
 struct stat_srq {

@@ -106,7 +106,16 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 	if (inject_listens(RULE_COMPLETE))
 		status = status_of(qp, qp->send_cq, &e);
 	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
+	if (hook_is_on(HOOK_COUNT) && status == IBV_WC_SUCCESS)
+		qp->sent_bytes += w->length;
 	return status;
+}
+
+void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t length)
+{
+	trace(complete, qp->base.qp_num, position, wr->wr_id, IBV_WC_SUCCESS, wr->opcode, length);
+	if (hook_is_on(HOOK_COUNT))
+		qp->sent_bytes += length;
 }
 
 void faults_complete_receive(struct qp *qp, struct cqe *cqe)
@@ -120,6 +129,8 @@ void faults_complete_receive(struct qp *qp, struct cqe *cqe)
 	if (inject_listens(RULE_COMPLETE) && qp->recv_cq)
 		cqe->status = status_of(qp, qp->recv_cq, &e);
 	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
+	if (hook_is_on(HOOK_COUNT) && cqe->status == IBV_WC_SUCCESS)
+		qp->received_bytes += cqe->byte_len;
 }
 
 bool faults_settle(struct qp *qp)

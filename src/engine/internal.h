@@ -87,7 +87,8 @@ static inline __attribute__((always_inline)) void complete(struct qp *qp, struct
 static inline __attribute__((always_inline)) void complete_posted(struct qp *qp, const struct ibv_send_wr *wr,
 								  uint32_t position, uint32_t length)
 {
-	trace(complete, qp->base.qp_num, position, wr->wr_id, IBV_WC_SUCCESS, wr->opcode, length);
+	if (hooks_any())
+		faults_complete_posted(qp, wr, position, length);
 	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
 		complete(qp, qp->send_cq, NULL, NULL,
 			 (struct cqe){

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/capture.h"
 #include "base/high_fd.h"
+#include "base/hooks.h"
 #include "base/stat.h"
 #include "base/trace.h"
 #include "loop/control_fault.h"
@@ -59,9 +60,28 @@ static int begin_trace(const char *argument, char *answer, size_t room, int *giv
 	return min_of(fd, 0);
 }
 
+static unsigned counting; /* connections that want bytes to be counted; the helper thread's */
+
+static int begin_count(const char *argument, char *answer, size_t room, int *give)
+{
+	(void)argument;
+	(void)answer;
+	(void)room;
+	(void)give;
+	if (!counting++)
+		hook_set(HOOK_COUNT, true);
+	return 0;
+}
+
+static void end_count(void)
+{
+	if (!--counting)
+		hook_set(HOOK_COUNT, false);
+}
+
 static const struct control_verb control_verbs[] = {
 	{"version", begin_version, NULL},	{"pcap", begin_pcap, capture_end}, {"stat", begin_stat, NULL},
-	{"trace", begin_trace, trace_live_end}, {"fault", control_fault, NULL},
+	{"trace", begin_trace, trace_live_end}, {"fault", control_fault, NULL},	   {"count", begin_count, end_count},
 };
 
 int control_open(struct control *c)

@@ -272,8 +272,9 @@ struct qp {
 	bool listens;		/* for verbs/: a UD QP that is counted in its context's listeners */
 	uint32_t onesided_psns; /* for a capture: PSNs that its one-sided operations would have taken as packets */
 	uint32_t events;	/* async events not yet acknowledged: verbs/async.c, under its lock */
-	uint32_t trouble[HCA_COUNTERS]; /* what has gone wrong, since it was created: qp_count() */
-	uint32_t resent;		/* packets that go_back() had sent again */
+	uint32_t trouble[HCA_COUNTERS];	     /* what has gone wrong, since it was created: qp_count() */
+	uint32_t resent;		     /* packets that go_back() had sent again */
+	uint64_t sent_bytes, received_bytes; /* of what completed with success while HOOK_COUNT was on */
 	struct inject_qp
 		*inject; /* what faults have counted here; NULL: nothing. Stays for the next QP of this place */
 };

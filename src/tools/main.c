@@ -74,6 +74,7 @@ static const struct command commands[] = {
 	 "  -p, --prometheus    as Prometheus reads it\n",
 	 stat_command},
 	{"top", "[OPTION...] [PID...]", "watch the busiest queue pairs of processes that run",
+	 "  -b, --bytes         and bytes a second, which costs the processes some time\n"
 	 "  -d, --delay SECONDS from one picture to the next (1)\n"
 	 "  -n, --times N       end after so many\n"
 	 "  -s, --sort KEY      b busy, s sent, r received, o open, e resent, p process\n"

@@ -85,6 +85,8 @@ static void json_qp(cJSON *o, const struct stat_qp *q)
 	stat_number(o, "rnr_retries_left", q->rnr_retries);
 	cJSON_AddBoolToObject(o, "rnr_wait", !!q->rnr_wait);
 	stat_number(o, "rtt_us", q->rtt);
+	stat_number(o, "bytes_sent", q->sent_bytes);
+	stat_number(o, "bytes_received", q->received_bytes);
 	for (size_t i = 0; i < STAT_TROUBLES; i++)
 		stat_number(o, stats_trouble_name[i], q->trouble[i]);
 }

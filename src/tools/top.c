@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/control_call.h"
 #include "tools/map.h"
 #include "tools/names.h"
 #include "tools/stats.h"
@@ -22,7 +23,13 @@
 struct line {
 	const struct stat_process *process;
 	const struct stat_qp *qp;
-	double sent, received, resent; /* a second */
+	double sent, received, resent, bytes; /* a second */
+};
+
+/* A process that counts bytes as long as this connection is there. */
+struct counted {
+	uint32_t pid;
+	int fd;
 };
 
 struct top_totals {
@@ -37,7 +44,10 @@ struct top {
 	struct line *line;
 	size_t lines;
 	struct top_totals totals;
-	char key;	/* what the lines are sorted by: a letter of keys[] */
+	char key;   /* what the lines are sorted by: a letter of keys[] */
+	bool bytes; /* are counted, by these */
+	struct counted *counted;
+	size_t counted_count;
 	bool on_screen; /* else one block of lines after the other */
 };
 
@@ -60,6 +70,14 @@ static double rate(uint32_t now, uint32_t before, double seconds)
 	uint32_t more = now - before;
 
 	return (more > INT32_MAX ? now : more) / seconds;
+}
+
+/* In both directions. */
+static double rate_of_bytes(const struct stat_qp *now, const struct stat_qp *before, double seconds)
+{
+	if (now->sent_bytes < before->sent_bytes || now->received_bytes < before->received_bytes)
+		return 0; /* another queue pair with that number */
+	return (double)(now->sent_bytes - before->sent_bytes + now->received_bytes - before->received_bytes) / seconds;
 }
 
 static void remember(struct top *t)
@@ -96,7 +114,7 @@ static void add_line(struct top *t, const struct stat_process *p, const struct s
 		     const struct stat_qp *q)
 {
 	uint32_t at = before ? map_get(&t->known, top_name(p, q)) : MAP_NONE;
-	struct line l = {p, q, 0, 0, 0};
+	struct line l = {p, q, 0, 0, 0, 0};
 
 	if (at != MAP_NONE) {
 		const struct stat_qp *b = t->earlier[at];
@@ -104,6 +122,7 @@ static void add_line(struct top *t, const struct stat_process *p, const struct s
 
 		l.sent = rate(q->sent, b->sent, seconds);
 		l.received = rate(q->received, b->received, seconds);
+		l.bytes = rate_of_bytes(q, b, seconds);
 		l.resent = rate(q->trouble[STAT_RESENT], b->trouble[STAT_RESENT], seconds);
 	}
 	t->line = room_for(t->line, t->lines, sizeof(*t->line));
@@ -223,8 +242,11 @@ static void draw_head(const struct top *t, bool wide)
 		       find_key(t->key)->name, style(PLAIN));
 		end_line(t);
 	}
-	printf("%s%7s %-12s %-8s %-4s %-5s %-8s %6s %7s %5s %6s", style(DIM), "PID", "PROGRAM", "QP", "TYPE", "STATE",
-	       "LANE", "SENT/s", "RECVD/s", "OPEN", "RESENT");
+	printf("%s%7s %-*s %-8s %-4s %-5s %-8s %6s %7s ", style(DIM), "PID", t->bytes ? 9 : 12, "PROGRAM", "QP", "TYPE",
+	       "STATE", "LANE", "SENT/s", "RECVD/s");
+	if (t->bytes)
+		printf("%5s ", "B/s");
+	printf("%5s %6s", "OPEN", "RESENT");
 	if (wide)
 		printf(" %-*s", PEER_WIDTH, "PEER");
 	fputs(style(PLAIN), stdout);
@@ -235,11 +257,14 @@ static void draw_line(const struct top *t, const struct line *l, bool wide)
 {
 	const struct stat_qp *q = l->qp;
 	bool bad = q->state == 6 || l->resent > 0 || q->rnr_wait;
+	int program = t->bytes ? 9 : 12;
 
-	printf("%s%7u %-12.12s 0x%06x %-4s %-5s %-8s %6s %7s %5s %6s", bad ? style(YELLOW) : "", l->process->head.pid,
-	       l->process->head.program, q->qpn, qp_type_name(q->type), qp_state_name(q->state),
-	       q->rnr_wait ? "rnr wait" : lane_name(q->lane), top_rate(l->sent), top_rate(l->received),
-	       stats_number(q->send_posted), top_rate(l->resent));
+	printf("%s%7u %-*.*s 0x%06x %-4s %-5s %-8s %6s %7s ", bad ? style(YELLOW) : "", l->process->head.pid, program,
+	       program, l->process->head.program, q->qpn, qp_type_name(q->type), qp_state_name(q->state),
+	       q->rnr_wait ? "rnr wait" : lane_name(q->lane), top_rate(l->sent), top_rate(l->received));
+	if (t->bytes)
+		printf("%5s ", top_rate(l->bytes));
+	printf("%5s %6s", stats_number(q->send_posted), top_rate(l->resent));
 	if (wide)
 		printf(" %-*s", PEER_WIDTH, stats_peer(q, PEER_WIDTH));
 	if (bad)
@@ -341,6 +366,25 @@ static bool top_wait(struct top *t, double seconds)
 
 /* ---- the command ---- */
 
+/* Has the processes that are new count bytes; those that have ended need no connection. */
+static void count_bytes(struct top *t)
+{
+	char answer[256];
+
+	for (size_t i = 0; i < t->now.count; i++) {
+		uint32_t pid = t->now.process[i].head.pid;
+		size_t k = 0;
+
+		while (k < t->counted_count && t->counted[k].pid != pid)
+			k++;
+		if (k < t->counted_count)
+			continue;
+		t->counted = room_for(t->counted, t->counted_count, sizeof(*t->counted));
+		t->counted[t->counted_count++] =
+			(struct counted){pid, control_call((pid_t)pid, "count", answer, sizeof(answer), NULL)};
+	}
+}
+
 /* 0, or an exit status. */
 static int top_step(const struct command *command, struct top *t, int pids, char **pid)
 {
@@ -351,6 +395,8 @@ static int top_step(const struct command *command, struct top *t, int pids, char
 	t->now = (struct stats){0};
 	remember(t);
 	status = stats_gather(command, pids, pid, &t->now);
+	if (t->bytes)
+		count_bytes(t);
 	top_compare(t);
 	return status;
 }
@@ -382,6 +428,7 @@ int top_command(const struct command *command, int argc, char **argv)
 	static const struct option options[] = {{"delay", required_argument, NULL, 'd'},
 						{"times", required_argument, NULL, 'n'},
 						{"sort", required_argument, NULL, 's'},
+						{"bytes", no_argument, NULL, 'b'},
 						{0}};
 	struct top t = {.key = 'b'};
 	double seconds = 1;
@@ -389,11 +436,13 @@ int top_command(const struct command *command, int argc, char **argv)
 	char *end = "";
 	int c, status;
 
-	while ((c = next_option(command, argc, argv, "d:n:s:", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "bd:n:s:", options)) != -1) {
 		if (c == '?')
 			return show_usage(command);
 		if (c == 'd')
 			seconds = strtod(optarg, &end);
+		else if (c == 'b')
+			t.bytes = true;
 		else if (c == 'n')
 			times = strtol(optarg, &end, 10);
 		else
@@ -408,6 +457,7 @@ int top_command(const struct command *command, int argc, char **argv)
 	stats_free(&t.now);
 	map_free(&t.known);
 	free(t.earlier);
+	free(t.counted); /* its connections end with the command */
 	free(t.line);
 	return status;
 }

@@ -155,6 +155,8 @@ static void fill_requester(struct stat_qp *row, struct qp *qp) REQUIRES(qp->lock
 	row->rtt = (uint32_t)min_of(r->srtt / USEC, (uint64_t)UINT32_MAX);
 	memcpy(row->trouble, qp->trouble, sizeof(qp->trouble));
 	row->trouble[STAT_RESENT] = qp->resent;
+	row->sent_bytes = qp->sent_bytes;
+	row->received_bytes = qp->received_bytes;
 }
 
 static void fill_path(struct stat_qp *row, const struct qp *qp)

@@ -110,6 +110,13 @@ def test_top():
     check("two pictures of it", len(rows) == 2, lines)
     check("it sends", all(row[6] != "0" for row in rows), rows)
     check("80 columns", all(len(line) <= 80 for line in lines), lines)
+    lines = run("uroce", "top", "-b", "-d0.2", "-n2", str(client.pid), str(server.pid)).splitlines()
+    rows = [line.split() for line in lines if line.split()[2:3] == [qpn]]
+    check("bytes are counted", len(rows) == 2 and rows[1][8] != "0" and all(len(line) <= 80 for line in lines), lines)
+    counted, sent = -1, 0
+    while stat(client.pid)[0]["qps"][0]["bytes_sent"] != counted:  # and soon no longer
+        q = until(client, lambda t: t["qps"][0]["sent"] != sent)["qps"][0]
+        counted, sent = q["bytes_sent"], q["sent"]
     child, fd = pty.fork()
     if not child:
         os.environ.update(TERM="xterm", NO_COLOR="1")

@@ -7,13 +7,14 @@
 
 #include "base/base.h"
 
-enum { STACK_DEPTH = 16, FINDING_STACKS = 4, FINDING_TEXT = 512 };
+enum { STACK_DEPTH = 16, PYTHON_TEXT = 256, FINDING_STACKS = 4, FINDING_TEXT = 512 };
 
 /* Return addresses, innermost first, without those of liburoce.so.1 at the top. One copy of each stack, never freed. */
 struct stack {
 	struct stack *next;
 	uint64_t hash;
 	uint32_t depth;
+	char *python; /* the line of a Python program that called; NULL: there is none, or it was not looked for */
 	void *frame[];
 };
 
@@ -26,6 +27,8 @@ const struct stack *stack_near_at(const void *caller, const void *frame);
 void stack_frame_text(void *frame, char *text, size_t room);
 /* The function of a frame, and the file of its code; "" if unknown. */
 void stack_frame_names(void *frame, char *function, char *module, size_t room);
+/* The line of a Python program that this thread is in: "function (file:line)"; empty if there is none. */
+void python_frame(char *text, size_t room);
 /* Loads what names frames: libdw, if it is there. */
 void stack_start(void);
 

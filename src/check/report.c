@@ -121,6 +121,8 @@ static void print_stack(FILE *to, const char *title, const struct stack *stack)
 	char text[320];
 
 	fprintf(to, "    %s\n", title);
+	if (stack->python)
+		fprintf(to, "        %s, by way of:\n", stack->python);
 	for (uint32_t i = 0; i < stack->depth; i++) {
 		stack_frame_text(stack->frame[i], text, sizeof(text));
 		if (i && is_start(text))
@@ -174,6 +176,10 @@ static void json_stack(FILE *to, const char *title, const struct stack *stack)
 
 	fputc('{', to);
 	json_field(to, "title", title);
+	if (stack->python) {
+		fputc(',', to);
+		json_field(to, "python", stack->python);
+	}
 	fputs(",\"frames\":[", to);
 	for (uint32_t i = 0; i < stack->depth; i++) {
 		stack_frame_text(stack->frame[i], text, sizeof(text));

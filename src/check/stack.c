@@ -58,18 +58,25 @@ static uint64_t stack_hash(void *const *frame, uint32_t depth)
 	return hash ^ hash >> 32;
 }
 
-static const struct stack *stack_intern(void *const *frame, uint32_t depth)
+static bool stack_is(const struct stack *s, uint64_t hash, void *const *frame, uint32_t depth, const char *python)
+{
+	return s->hash == hash && s->depth == depth && !memcmp(s->frame, frame, depth * sizeof(*frame)) &&
+	       !strcmp(s->python ? s->python : "", python);
+}
+
+static const struct stack *stack_intern(void *const *frame, uint32_t depth, const char *python)
 {
 	uint64_t hash = stack_hash(frame, depth);
 	struct stack **bucket = &stacks[hash % BUCKETS], *s;
 
 	lock_take(&stacks_lock);
 	for (s = *bucket; s; s = s->next)
-		if (s->hash == hash && s->depth == depth && !memcmp(s->frame, frame, depth * sizeof(*frame)))
+		if (stack_is(s, hash, frame, depth, python))
 			break;
 	if (!s && (s = malloc(sizeof(*s) + depth * sizeof(*frame)))) {
 		s->hash = hash;
 		s->depth = depth;
+		s->python = *python ? strdup(python) : NULL;
 		memcpy(s->frame, frame, depth * sizeof(*frame));
 		s->next = *bucket;
 		*bucket = s;
@@ -78,7 +85,7 @@ static const struct stack *stack_intern(void *const *frame, uint32_t depth)
 	return s;
 }
 
-static const struct stack *stack_take(int most)
+static const struct stack *stack_take(int most, const char *python)
 {
 	void *frame[STACK_DEPTH + OURS_MOST];
 	int count = backtrace(frame, most), from = 0;
@@ -86,12 +93,15 @@ static const struct stack *stack_take(int most)
 	while (from < count && is_ours(frame[from]))
 		from++;
 	count = min_of(count - from, STACK_DEPTH);
-	return count > 0 ? stack_intern(frame + from, (uint32_t)count) : NULL;
+	return count > 0 ? stack_intern(frame + from, (uint32_t)count, python) : NULL;
 }
 
 const struct stack *stack_here(void)
 {
-	return stack_take(STACK_DEPTH + OURS_MOST);
+	char python[PYTHON_TEXT];
+
+	python_frame(python, sizeof(python));
+	return stack_take(STACK_DEPTH + OURS_MOST, python);
 }
 
 const struct stack *stack_near_at(const void *caller, const void *frame)
@@ -105,7 +115,7 @@ const struct stack *stack_near_at(const void *caller, const void *frame)
 	lock_drop(&stacks_lock);
 	if (stack)
 		return stack;
-	stack = stack_take(NEAR);
+	stack = stack_take(NEAR, "");
 	lock_take(&stacks_lock);
 	known[i].caller = caller;
 	known[i].frame = frame;

@@ -88,6 +88,30 @@ def suppressions(folder):
     check("--suppressions of a file that is not there", "nothing is suppressed" in result.stdout, result.stdout)
 
 
+LEAK = """
+from pyverbs.device import get_device_list, Context
+from pyverbs.pd import PD
+def make(context):
+    return PD(context)
+context = Context(name=get_device_list()[0].name.decode())
+pd = make(context)
+import ctypes
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(pd)); ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))
+ctypes.CDLL(None).exit(0)
+"""
+
+
+def python(folder):
+    """The line of a Python program is told: of Debian's pyverbs, if it is there."""
+    if subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], stderr=subprocess.DEVNULL).returncode:
+        return
+    with open(f"{folder}/leak.py", "w") as file:
+        file.write(LEAK)
+    result = run(program=("/usr/bin/python3", f"{folder}/leak.py"))
+    found = finding(result.stdout, "leak-pd")
+    check("a leak of a Python program: leak-pd at make", "        make (leak.py:5), by way of:" in found, result.stdout)
+
+
 def main():
     if not os.path.exists(ME):
         sys.exit(77)
@@ -96,6 +120,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         each_option(folder)
         suppressions(folder)
+        python(folder)
     print(f"1..{len(results)}")
     return 0 if all(results) else 1
 

@@ -301,12 +301,27 @@ static int show_life(const char *program, const char *operation)
 	return ourselves(argv);
 }
 
+/* Of the SENDs that were shown as text. */
+static void draw_traces(void)
+{
+	char server[PATH_MAX + 64], client[PATH_MAX + 64], page[PATH_MAX + 64];
+	const char *const argv[] = {"uroce", "trace", "-l", "4", "--html", page, server, client, NULL};
+
+	snprintf(server, sizeof(server), "%s/ibv_rc_pingpong.server", directory);
+	snprintf(client, sizeof(client), "%s/ibv_rc_pingpong.client", directory);
+	snprintf(page, sizeof(page), "%s/ladder.html", directory);
+	if (!access(server, R_OK) && !access(client, R_OK) && ourselves(argv) == EXIT_SUCCESS)
+		printf("Some of them as ladder diagrams, for a browser: %s\n", page);
+}
+
 static void keep_traces(void)
 {
-	if (rmdir(directory) == 0) /* it was empty */
+	if (rmdir(directory) == 0) { /* it was empty */
 		printf("No trace was made.\n");
-	else
-		printf("The traces are in %s\n", directory);
+		return;
+	}
+	printf("The traces are in %s\n", directory);
+	draw_traces();
 }
 
 /* What is traced, and which request of it is shown. */

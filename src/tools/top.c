@@ -129,6 +129,12 @@ static void add_line(struct top *t, const struct stat_process *p, const struct s
 	t->line[t->lines++] = l;
 }
 
+/* A process that has another's number began at 0. */
+static double grown(uint64_t now, uint64_t before)
+{
+	return now > before ? (double)(now - before) : 0;
+}
+
 static void add_totals(struct top *t, const struct stat_process *p, const struct stat_process *before)
 {
 	size_t n, m;
@@ -138,10 +144,10 @@ static void add_totals(struct top *t, const struct stat_process *p, const struct
 	for (size_t i = 0; b && i < n; i++)
 		for (size_t j = 0; j < m; j++)
 			if (d[i].number == b[j].number) {
-				t->totals.tx_packets += (double)(d[i].tx_packets - b[j].tx_packets) / seconds;
-				t->totals.tx_bytes += (double)(d[i].tx_bytes - b[j].tx_bytes) / seconds;
-				t->totals.rx_packets += (double)(d[i].rx_packets - b[j].rx_packets) / seconds;
-				t->totals.rx_bytes += (double)(d[i].rx_bytes - b[j].rx_bytes) / seconds;
+				t->totals.tx_packets += grown(d[i].tx_packets, b[j].tx_packets) / seconds;
+				t->totals.tx_bytes += grown(d[i].tx_bytes, b[j].tx_bytes) / seconds;
+				t->totals.rx_packets += grown(d[i].rx_packets, b[j].rx_packets) / seconds;
+				t->totals.rx_bytes += grown(d[i].rx_bytes, b[j].rx_bytes) / seconds;
 			}
 }
 

@@ -34,6 +34,12 @@ must_show 'post to poll'
 [ -z "$(ls "$work" | grep uroce-demo)" ] || { echo "traces were left behind"; result=1; }
 [ $result = 0 ] || cat "$work/out"
 
+# traces that are kept come with a picture
+TMPDIR=$work $inside uroce demo -k >"$work/out" 2>&1 || { echo "uroce demo -k: status $?"; result=1; }
+must_show '^Some of them as ladder diagrams, for a browser: .*/ladder.html$'
+[ "$(grep -c '<h2>SEND of 4096 bytes</h2>' "$work"/uroce-demo*/ladder.html)" = 4 ] || { echo "no ladder diagrams"; result=1; }
+rm -rf "$work"/uroce-demo*
+
 # programs that fail: told, with what they said, and with a status
 mkdir "$work/bin"
 printf '#!/bin/sh\necho something is broken >&2\nexit 3\n' >"$work/bin/ibv_rc_pingpong"

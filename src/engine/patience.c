@@ -3,6 +3,7 @@
  * because no network is faster than they are; a local peer is. So a message that finds no receive is dropped
  * silently for a while. If a receive comes in that time, the sender gets NAK_AGAIN, which uses up no retry;
  * otherwise the RNR NAK. Over a network both ends do as adapters do. */
+#include "base/config.h"
 #include "engine/internal.h"
 
 #define PATIENCE   (4 * MSEC)  /* less than any transport timer; as long as another thread may keep the processor */
@@ -16,6 +17,8 @@ bool patience_begin(struct qp *qp)
 		return false;
 	if (r->starves)
 		return r->look_at;
+	if (!config_bool(CONFIG_PATIENCE))
+		return false;
 	r->starves = true;
 	r->patient_until = 0;
 	r->look_at = 1; /* soon: the common path does not read the clock, so the time is not known here */

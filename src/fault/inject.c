@@ -162,6 +162,12 @@ bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct injec
 	return fires;
 }
 
+void inject_forget(struct list *list)
+{
+	for (struct list *l; (l = list_pop(list));)
+		free(l);
+}
+
 struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial)
 {
 	struct inject_qp *q = *at;
@@ -170,15 +176,15 @@ struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial)
 		q = *at = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
-	if (!q->held.next)
-		list_init(&q->held);
-	if (q->serial == serial)
+	if (q->serial == serial && q->held.next)
 		return q;
-	/* another queue pair at the place of an old one: what was held of that is lost with it */
-	for (struct list *l; (l = list_pop(&q->held));)
-		free(l);
+	if (q->held.next) { /* another queue pair at the place of an old one: what was held of that is lost with it */
+		inject_forget(&q->held);
+		inject_forget(&q->changed);
+	}
 	*q = (struct inject_qp){.serial = serial};
 	list_init(&q->held);
+	list_init(&q->changed);
 	return q;
 }
 

@@ -40,12 +40,14 @@ struct inject_qp {
 	struct {
 		uint64_t rule, met, fired;
 	} count[INJECT_RULES];
-	psn_t next[4];	  /* one past the highest PSN seen: out and in, of requests and of responses; ... */
-	uint8_t known;	  /* ... of which these are known */
-	struct list held; /* packets that are delayed: loop/held.c */
+	psn_t next[4];	     /* one past the highest PSN seen: out and in, of requests and of responses; ... */
+	uint8_t known;	     /* ... of which these are known */
+	struct list held;    /* packets that are delayed: loop/faults.c */
+	struct list changed; /* payloads of the last tx batch that differ from the memory's: the same */
 	uint32_t held_count;
 	uint64_t busy_until; /* rate: when the last packet has passed, ns */
 	bool fails;	     /* a completion was given an error: the QP follows */
+	bool ends;	     /* nothing is held any more */
 	bool refuses;	     /* a packet is being refused because a rule says so */
 };
 
@@ -55,6 +57,9 @@ int inject_start(void);
 /* Asks all rules; the first that fires decides. `of`, `serial`: the queue pair, with its lock held; NULL: there is
  * none. False: nothing is done. */
 bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *verdict);
+
+/* Frees all that such a list has. */
+void inject_forget(struct list *list);
 
 /* The counts of a queue pair; NULL: no memory. Called with its lock held. */
 struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial);

@@ -191,35 +191,29 @@ static bool gather(void *to, const struct tx_batch *batch, const struct tx *tx)
 	return true;
 }
 
-/* Changed payloads of the tx batch: they live until the next one. */
-static _Thread_local struct payloads {
-	void *at[BATCH_PACKETS];
-	uint32_t count;
-} payloads;
-
-static void payloads_free(void)
-{
-	while (payloads.count)
-		free(payloads.at[--payloads.count]);
-}
+/* A changed payload. It lives until the next tx batch of its queue pair. */
+struct changed {
+	struct list link; /* in inject_qp->changed */
+	uint8_t payload[];
+};
 
 /* False: no receiver would take the packet. */
-static bool corrupt_out(struct tx_batch *batch, struct tx *tx, const struct inject_verdict *v)
+static bool corrupt_out(struct inject_qp *q, struct tx_batch *batch, struct tx *tx, const struct inject_verdict *v)
 {
-	uint8_t *copy;
+	struct changed *c;
 
 	if (v->value[0] == PART_ICRC)
 		return false;
 	if (v->value[0] == PART_HEADER)
 		return corrupt_header(&tx->packet, v->value[1]);
-	copy = tx->packet.length && payloads.count < BATCH_PACKETS ? malloc(tx->packet.length) : NULL;
-	if (!copy || !gather(copy, batch, tx)) {
-		free(copy);
+	c = tx->packet.length ? malloc(sizeof(*c) + tx->packet.length) : NULL;
+	if (!c || !gather(c->payload, batch, tx)) {
+		free(c);
 		return true;
 	}
-	payloads.at[payloads.count++] = copy;
-	flip(copy, v->value[1] % (8ull * tx->packet.length));
-	batch->iov[tx->iov] = (struct iovec){copy, tx->packet.length};
+	list_append(&q->changed, &c->link);
+	flip(c->payload, v->value[1] % (8ull * tx->packet.length));
+	batch->iov[tx->iov] = (struct iovec){c->payload, tx->packet.length};
 	tx->iovs = 1;
 	return true;
 }
@@ -276,10 +270,12 @@ static bool change_out(struct loop *l, struct qp *qp, struct tx_batch *batch, ui
 	case DO_DELAY:
 	case DO_REORDER:
 	case DO_RATE:
+		if (qp->inject->ends)
+			return true;
 		hold_out(l, qp, batch, tx, v);
 		return false;
 	case DO_CORRUPT:
-		return corrupt_out(batch, tx, v);
+		return corrupt_out(qp->inject, batch, tx, v);
 	case DO_TRUNCATE:
 		truncate_out(batch, tx, (uint32_t)v->value[0]);
 		return true;
@@ -308,7 +304,8 @@ void faults_send(struct loop *l, struct qp *qp, struct tx_batch *batch, struct l
 	struct inject_verdict v;
 	uint32_t before, i = 0;
 
-	payloads_free();
+	if (q)
+		inject_forget(&q->changed);
 	while (q && i < batch->packets) {
 		struct tx *tx = &batch->tx[i];
 		uint32_t length = tx->packet.length;
@@ -378,6 +375,35 @@ void faults_sent(struct loop *l, struct qp *qp, struct local_peer *near, uint64_
 	} while (true);
 	if (first)
 		arm(l, qp, first->at);
+}
+
+void faults_release(struct qp *qp)
+{
+	struct inject_qp *q = hook_is_on(HOOK_FAULT) ? inject_of(&qp->inject, qp->serial) : NULL;
+	struct local_peer *near;
+
+	if (!q)
+		return;
+	q->ends = true;
+	list_each (i, &q->held)
+		container_of(i, struct held, link)->at = 0;
+	near = local_enter(qp);
+	faults_sent(loop_of(qp), qp, near, clock_now());
+	if (near)
+		local_leave(qp, near, false);
+}
+
+void faults_release_all(struct loop *l)
+{
+	struct qp *qp;
+
+	for (uint32_t i = 0; (qp = pool_next(&l->hca.qps, &i)); i++) {
+		if (!lock_try(&qp->lock))
+			continue; /* by the thread itself, if exit() was called from a signal handler */
+		if (qp->alive)
+			faults_release(qp);
+		lock_drop(&qp->lock);
+	}
 }
 
 /* ---- in ---- */

@@ -24,6 +24,9 @@ void faults_arrived(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 void faults_send(struct loop *l, struct qp *qp, struct tx_batch *batch, struct local_peer *near) REQUIRES(qp->lock);
 /* After the tx batch: what was held and is due leaves. */
 void faults_sent(struct loop *l, struct qp *qp, struct local_peer *near, uint64_t now) REQUIRES(qp->lock);
+/* The QP ends, or the process: what is held of what it has sent is on its way, and leaves now. */
+void faults_release(struct qp *qp) REQUIRES(qp->lock);
+void faults_release_all(struct loop *l);
 /* The same when the timer of the QP has fired. */
 void faults_expire(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 

@@ -15,6 +15,7 @@
 #include "link/udp.h"
 #include "loop/count.h"
 #include "loop/domain.h"
+#include "loop/faults.h"
 #include "loop/internal.h"
 #include "loop/raw.h"
 #include "memory/share.h"
@@ -172,6 +173,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	if (!l)
 		return;
 	await_receiver(l);
+	if (hook_is_on(HOOK_FAULT))
+		faults_release_all(l);
 	if (has_ready(l) || has_delayed_ack(l))
 		helper_flush(l);
 	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)

@@ -60,6 +60,14 @@ static const struct command commands[] = {
 	 "RULE is one of uroce-fault(5), in quotes: uroce fault 4711 add \"out SEND every 30: drop\"\n"
 	 "  exit status: 0, or 1 if there is no such process or rule\n",
 	 fault_command},
+	{"hostile", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program on an adapter that does all that it may",
+	 "  -n, --times N       under so many seeds, one after the other (20)\n"
+	 "  -s, --seed N        the first of them (1)\n"
+	 "  -t, --timeout SECONDS\n"
+	 "                      a run that takes longer hangs (60)\n"
+	 "  -p, --print         show the rules that the seed stands for, and what permits them\n"
+	 "  exit status: 0, or 1 if the program failed under a seed\n",
+	 hostile_command},
 	{"pcap", "-w FILE [OPTION...] PID...", "capture the packets of processes that run, for Wireshark",
 	 "  -w, --write FILE    pcapng; -: standard output (uroce pcap -w - PID | wireshark -k -i -)\n"
 	 "  -s, --snap BYTES    of each packet's frame, no more than this (at least 110)\n"

@@ -12,6 +12,7 @@
 #include "check/check.h"
 #include "fault/inject.h"
 #include "engine/engine.h"
+#include "loop/faults.h"
 #include "loop/loop.h"
 #include "loop/raw.h"
 #include "object/show.h"
@@ -556,6 +557,8 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 	struct path path = {0};
 
 	lock_take(&qp->lock);
+	if (hooks_any())
+		faults_release(qp);
 	modify(qp, &reset, IBV_QP_STATE, &path);
 	lock_drop(&qp->lock);
 	if (settles)

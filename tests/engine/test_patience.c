@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A local peer's message that finds no receive: for a while its sender gets no answer; then NAK_AGAIN, or the RNR
  * NAK. */
+#include <stdlib.h>
+
 #include "fixture.h"
 
 #define PATIENCE (4 * MSEC)
@@ -64,6 +66,17 @@ static void one_that_comes_too_late_is_not(void **state)
 	expect_silence(f);
 	fixture_wait(f, 2 * PATIENCE);
 	expect_ack(f, due_psn(1), SYNDROME_RNR | 12);
+}
+
+static void without_patience_the_nak_comes_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("UROCE_PATIENCE", "off", 1);
+	start(f);
+	give(f, 0);
+	unsetenv("UROCE_PATIENCE");
+	expect_ack(f, due_psn(0), SYNDROME_RNR | 12);
 }
 
 static void it_may_come_again_before_it_is_asked_for(void **state)
@@ -132,11 +145,9 @@ static void over_a_network_nobody_listens_to_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_receive_that_comes_soon_is_in_time),
-		TEST(one_that_comes_too_late_is_not),
-		TEST(it_may_come_again_before_it_is_asked_for),
-		TEST(who_fails_meanwhile_says_nothing),
-		TEST(who_is_asked_sends_again),
+		TEST(a_receive_that_comes_soon_is_in_time),   TEST(one_that_comes_too_late_is_not),
+		TEST(without_patience_the_nak_comes_at_once), TEST(it_may_come_again_before_it_is_asked_for),
+		TEST(who_fails_meanwhile_says_nothing),	      TEST(who_is_asked_sends_again),
 		TEST(over_a_network_nobody_listens_to_it),
 	};
 

@@ -42,7 +42,7 @@ check "... without those of the tests" 1 '^0$' sh -c 'uroce help environment | g
 check "... or with them" 0 '^UROCE_QUICK=' uroce help environment --all
 check "--version" 0 '^uroce [0-9]' uroce --version
 check "--help lists the commands" 0 '  doctor ' uroce --help
-for command in run demo devices doctor explain fault pcap stat top trace; do
+for command in run demo devices doctor explain fault hostile pcap stat top trace; do
 	check "$command --help" 0 "usage: uroce $command" uroce $command --help
 	check "help $command" 0 "usage: uroce $command" uroce help $command
 	check "$command with an unknown option" 2 'usage: uroce' uroce $command --nonsense

@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `uroce hostile`: what its seeds stand for, and what it tells of programs that fail. In a network namespace of its own.
+if [ -z "$UROCE_ALONE" ]; then
+	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
+	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
+fi
+work=$(mktemp -d) || exit
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit
+n=0 failed=0
+
+# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
+check() {
+	what=$1 expected=$2 pattern=$3
+	shift 3
+	n=$((n + 1))
+	"$@" >out 2>&1
+	status=$?
+	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
+		echo "ok $n - $what"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $what"
+		echo "# status $status, output:"
+		sed 's/^/#   /' out
+	fi
+}
+
+cat >pair.sh <<'END'
+"$@" & server=$!
+until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || exit 1; done
+"$@" 127.0.0.1 && wait $server
+END
+
+# Each rule of the first 100 seeds parses, and each manner of docs/hostile.md is among them.
+seeds_parse() {
+	for seed in $(seq 100); do
+		uroce hostile -p -s "$seed" >rules || return
+		cat rules >>all
+		uroce run -f @rules true || return
+	done
+	# shellcheck disable=SC2016 # backticks of the document
+	sed -n 's/^| `\(.*\)` | \(.*\) |$/\1	# \2/p' "$UROCE_SOURCE/docs/hostile.md" >manners
+	sed 's/{[0-9]*\.\.[0-9]*}/[0-9]*/g; s/^/^/; s/$/$/' manners | while read -r manner; do
+		grep -q -e "$manner" all || { echo "no seed has $manner"; return 1; }
+	done && echo "$(wc -l <manners) manners"
+}
+
+same_again() {
+	[ "$(uroce hostile -p -s 7)" = "$(uroce hostile -p -s 7)" ] && [ "$(uroce hostile -p -s 7)" != "$(uroce hostile -p -s 8)" ] &&
+		echo same
+}
+
+check "the rules of seeds parse, and are those of the document" 0 '^12 manners$' seeds_parse
+check "a seed stands for the same rules each time" 0 same same_again
+check "a program that passes" 0 '^3 of 3 seeds passed$' uroce hostile -n 3 true
+check "one that fails" 1 'seed 4.*: the program ended with status 3' uroce hostile -n 1 -s 4 sh -c 'echo it says; exit 3'
+check "... what it said" 1 '^  | it says$' uroce hostile -n 1 -s 4 sh -c 'echo it says; exit 3'
+check "... and how to repeat it" 1 "uroce hostile -n 1 -s 4 -- sh -c 'exit 3'" uroce hostile -n 1 -s 4 sh -c 'exit 3'
+check "one that dies" 1 'was ended by signal 9' uroce hostile -n 1 sh -c 'kill -9 $$'
+check "one that hangs" 1 'had not ended after 1 s' uroce hostile -n 1 -t 1 sh -c 'sleep 1000 & sleep 1000'
+check "a program is named" 2 'which program' uroce hostile -n 3
+check "a number is one" 2 "'many' is no number" uroce hostile -n many true
+if command -v ibv_rc_pingpong >/dev/null; then
+	check "a program that stands it" 0 '^6 of 6 seeds passed$' uroce hostile -n 6 sh pair.sh ibv_rc_pingpong -g 0 -n 300
+	check "one that takes UD for reliable" 1 'this alone does it:  out UD REQUEST chance 1/[0-9]*: drop' \
+		uroce hostile -n 1 -s 3 -t 3 sh pair.sh ibv_ud_pingpong -g 0 -n 500
+fi
+echo "1..$n"
+[ $failed = 0 ]

@@ -239,7 +239,8 @@ uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid 
 /* Receives all that local peers have sent, and about one train from each link; returns the number of packets.
  * `now`: about the time; set to the time when a link has brought something. */
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller) REQUIRES(l->receive);
-/* The same for a thread that was woken: from ports only if local peers have sent nothing, and then from all of them. */
+/* The same for a thread that was woken: from a port until nothing is left, as an edge-triggered epoll tells of it once;
+ * rarely, if local peers have sent something. */
 uint32_t receive_now(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 /* Receives packets that other processes hand over. False: none. */
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);

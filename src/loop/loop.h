@@ -58,6 +58,9 @@ bool loop_progress(void);
 /* The same for a thread that polls a CQ and can take completions at once. */
 bool loop_progress_for(struct cq_poller *poller);
 
+/* The thread has slept, or is about to: its next poll is the first, so it gives no time to others yet. */
+void loop_awake(void);
+
 /* The same for a thread that does other work between its calls. It never yields. What waits to be sent usually
  * leaves with what the thread sends next, and only now and then here. */
 bool loop_look_around(void);

@@ -502,11 +502,12 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 
 uint32_t receive_now(struct loop *l, uint64_t *now)
 {
-	uint32_t n = receive_rx_rings(l, NULL);
+	uint32_t near = receive_rx_rings(l, NULL), n = near;
 
-	if (!n)
-		for (uint32_t i = 0; i < l->ports; i++)
-			n += receive_port(l, l->port[i], now, NULL);
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!near || is_due(l->port[i], *now, true, 0))
+			for (uint32_t trains = 0, got = 1; got && trains < CATCH_UP; trains++)
+				n += got = receive_port(l, l->port[i], now, NULL);
 	note_rung(l, n);
 	return n;
 }
@@ -630,6 +631,11 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		if (took > YIELD_LONG && !others)
 			w->crowded = now + took + CROWDED * took;
 	}
+}
+
+void loop_awake(void)
+{
+	watch.vain = clock_now();
 }
 
 /* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls

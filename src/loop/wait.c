@@ -262,6 +262,7 @@ int loop_wait_for(const struct loop_wait *w)
 		helper_drive(l);
 		result = drive(l, w, p, signals);
 		helper_leave(l, clock_now());
+		loop_awake();
 	} else {
 		result = wait_plain(w, p, signals);
 	}

@@ -183,6 +183,7 @@ bool waitfd_look(struct waitfd *w) NO_LOCK_ANALYSIS
 		return false;
 	receive_what_rang(l);
 	lock_drop(&l->receive);
+	loop_awake();
 	return true;
 }
 

@@ -94,6 +94,7 @@ void channel_leave(struct channel *ch, struct cq_front *cq)
 
 void channel_arm(struct channel *ch)
 {
+	loop_awake();
 	if (atomic_load_explicit(&ch->found, memory_order_relaxed) >= FOUND_SURE)
 		waitfd_arm(&ch->waitfd);
 	else

@@ -178,6 +178,22 @@ static void a_descriptor_that_wakes_for_nothing_blocks_nobody(void **state)
 	ibv_ack_cq_events(s[0].cq, 1);
 }
 
+/* An edge-triggered epoll tells once of two packets. The second one brings the event. */
+static void one_wake_up_receives_all_that_has_come(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	assert_int_equal(fcntl(s[0].channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(side_receive(&s[0], 1), 0);
+	send_unsignaled(s);
+	assert_int_equal(send_message(&s[1], 0), 0);
+	expect_event(&s[0]);
+	ibv_ack_cq_events(s[0].cq, 1);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+}
+
 static void arming_for_solicited_ones_tells_of_no_others(void **state)
 {
 	struct side *s = *state;
@@ -597,6 +613,7 @@ int main(void)
 		TEST(arming_tells_of_what_has_come_unnoticed),
 		TEST(arming_for_solicited_ones_tells_of_no_others),
 		TEST(a_descriptor_that_wakes_for_nothing_blocks_nobody),
+		TEST(one_wake_up_receives_all_that_has_come),
 		TEST(what_a_poll_leaves_in_an_armed_queue_is_told),
 		TEST(what_an_extended_poll_leaves_is_told),
 		TEST(an_empty_channel_honours_O_NONBLOCK),

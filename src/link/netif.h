@@ -47,6 +47,12 @@ static inline bool address_is_ipv4(const union ibv_gid *a)
 	return memcmp(a->raw, mapped, sizeof(mapped)) == 0;
 }
 
+/* The loopback interface has all of 127.0.0.0/8, though it lists only one address of it. */
+static inline bool address_is_loopback(const union ibv_gid *a)
+{
+	return address_is_ipv4(a) && a->raw[12] == 127;
+}
+
 static inline bool address_is_link_local(const union ibv_gid *a)
 {
 	return a->raw[0] == 0xfe && (a->raw[1] & 0xc0) == 0x80;

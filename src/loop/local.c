@@ -414,9 +414,11 @@ void local_serve_wanted(struct loop *l)
 
 /* ---- paths ---- */
 
+/* Both ends must answer alike: one that sends by a ring is not heard by one that expects UDP. */
 static bool is_here(const struct path *path)
 {
-	return !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) || netif_of_address(&path->dgid);
+	return !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) || address_is_loopback(&path->dgid) ||
+	       netif_of_address(&path->dgid);
 }
 
 void loop_introduce(struct path *path, uint32_t dest_qpn)

@@ -300,11 +300,9 @@ static const struct netif *netif_named(const char *name, const struct netif *n, 
 	return NULL;
 }
 
-/* The loopback interface has all of 127.0.0.0/8, though only one address of it is listed. */
 static bool netif_has(const struct netif *n, const union ibv_gid *address)
 {
-	return gid_listed(address, n->address, n->addresses) ||
-	       (n->loopback && address_is_ipv4(address) && address->raw[12] == 127);
+	return gid_listed(address, n->address, n->addresses) || (n->loopback && address_is_loopback(address));
 }
 
 static const struct netif *netif_with(const union ibv_gid *address, const struct netif *n, int count)

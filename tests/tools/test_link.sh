@@ -108,6 +108,11 @@ for local in on off; do
 	pair mlx5_1 mlx5_2 127.0.0.3 100
 	wait $server $client
 	check "shared memory $local, up again: it works" 0 '100 iters' cat client
+	pair mlx5_1 mlx5_0 127.0.0.1 100 # the only address that the interface lists
+	await both 'iters\|exceeded'
+	kill $server $client 2>/dev/null
+	wait $server $client
+	check "shared memory $local, with the first device: it works" 1 '^0$' grep -c exceeded both
 done
 unset UROCE_LOCAL
 echo "1..$n"

@@ -101,14 +101,14 @@ static void print_device(const struct device_view *v, const struct same_host *h)
 	char mtu[16];
 
 	snprintf(mtu, sizeof(mtu), "%u", v->interface_mtu);
-	printf("%s%-10s%s %-12s %s%-8s%s %7s %9u", style(BOLD), v->name, style(PLAIN), v->interface,
+	printf("%s%-7s%s %-9s %s%-6s%s %5s %8u", style(BOLD), v->name, style(PLAIN), v->interface,
 	       style(active ? GREEN : YELLOW), s < ARRAY_SIZE(state) ? state[s] : "?", style(PLAIN), mtu,
 	       v->port.active_mtu ? 128u << v->port.active_mtu : 0);
 	for (int i = 0; i < v->gids; i++)
-		printf("%s   %3u  %-25s  %s\n", i ? "                                                  " : "",
-		       v->gid[i].gid_index, gid_text(&v->gid[i].gid), same_host_word(way_of(v, &v->gid[i].gid, h)));
+		printf("%*s %3u %-25s %s\n", i ? 39 : 0, "", v->gid[i].gid_index, gid_text(&v->gid[i].gid),
+		       same_host_word(way_of(v, &v->gid[i].gid, h)));
 	if (!v->gids)
-		printf("        (no address)\n");
+		printf("     (no address)\n");
 }
 
 /* What the words in the last column mean. */
@@ -141,7 +141,7 @@ int devices_command(const struct command *command, int argc, char **argv)
 	if (!count)
 		return complain(command, "no network interface that is up has an address; `uroce doctor` says more");
 	same_host_look(&here);
-	printf("%s%-10s %-12s %-8s %7s %9s %5s  %-25s  %s%s\n", style(DIM), "DEVICE", "INTERFACE", "STATE", "MTU",
+	printf("%s%-7s %-9s %-6s %5s %8s %3s %-25s %s%s\n", style(DIM), "DEVICE", "INTERFACE", "STATE", "MTU",
 	       "PATH MTU", "GID", "ADDRESS", "SAME HOST", style(PLAIN));
 	for (int i = 0; i < count; i++)
 		print_device(&views[i], &here);

@@ -242,8 +242,7 @@ static void check_device(const struct device_view *v)
 	doctor_say(path_mtu < 1024 ? WARN : OK, v->name, "interface %s, MTU %u: path MTU %u", v->interface,
 		   v->interface_mtu, path_mtu);
 	if (path_mtu < 4096)
-		advise("Larger packets are faster: an interface MTU of 4200 gives path MTU 4096, if the network "
-		       "carries it.");
+		advise("An MTU of 4200 gives path MTU 4096, which is faster.");
 	for (int i = 0; i < v->gids; i++)
 		doctor_check_address(&v->gid[i]);
 }
@@ -353,9 +352,7 @@ static void check_surroundings(void)
 	if (file)
 		fclose(file);
 	if (seccomp || !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK))
-		doctor_say(OK, "container",
-			   "yes%s; to reach other hosts it needs an address that they can reach, "
-			   "UDP port 4791 included",
+		doctor_say(OK, "container", "yes%s; other hosts must reach its UDP port 4791",
 			   seccomp ? ", with a seccomp filter" : "");
 	if (!access("/sys/module/rdma_rxe", F_OK))
 		doctor_say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");

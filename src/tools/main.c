@@ -13,17 +13,17 @@
 static const struct command commands[] = {
 	{"run", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program on uroce's devices",
 	 "  -a, --adapter NAME  devices like this adapter (see UROCE_ADAPTER in uroce(7))\n"
-	 "  -r, --rsocket       its TCP connections go by RDMA, where the peer does the same\n"
-	 "  -f, --fault RULES   inject faults: see uroce-fault(5); @FILE names a file of rules;\n"
-	 "                      may be given several times\n"
-	 "  -s, --fault-seed N  decide again what a run with this seed decided\n"
+	 "  -r, --rsocket       its TCP connections by RDMA, if the peer does the same\n"
+	 "  -f, --fault RULES   inject faults: see uroce-fault(5); @FILE: a file of\n"
+	 "                      rules; may be given several times\n"
+	 "  -s, --fault-seed N  repeat the faults of a run with this seed\n"
 	 "  -l, --fault-log FILE\n"
 	 "                      add each fault to FILE, as a rule that repeats it\n"
 	 "  -e, --fault-expect  a rule that never fires makes the exit status 99\n"
-	 "  -t, --trace FILE    record what each work request goes through (see uroce trace);\n"
+	 "  -t, --trace FILE    record the steps of each work request, for uroce trace;\n"
 	 "                      %p in the name becomes the process id\n"
-	 "  -p, --pcap FILE     capture its packets, and those of its children, for Wireshark\n"
-	 "  -S, --snap BYTES    with -p: of each packet's frame, no more than this (at least 110)\n",
+	 "  -p, --pcap FILE     capture its packets and its children's, for Wireshark\n"
+	 "  -S, --snap BYTES    with -p: bytes of each frame to keep, at least 110\n",
 	 run_command},
 	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
 	 "  -o, --only CLASS    leaks, habits, buffers or mappings; may be given several\n"
@@ -33,16 +33,15 @@ static const struct command commands[] = {
 	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"
 	 "  -j, --json          findings as JSON, one a line\n"
 	 "  -s, --suppressions FILE\n"
-	 "                      what not to report: lines of a finding's name and a function\n"
+	 "                      what not to report: lines \"FINDING FUNCTION\"\n"
 	 "  -g, --gen-suppressions\n"
-	 "                      print such a line behind each finding\n",
+	 "                      print the line that suppresses each finding\n",
 	 check_command},
 	{"demo", "[-k] [-d DIRECTORY]", "watch two unmodified programs do RDMA, and what happens inside",
 	 "  -k, --keep          keep the traces\n"
 	 "  -d, --directory DIR look for the programs there and not in PATH\n",
 	 demo_command},
-	{"devices", "", "list the devices that programs will see, and how they will talk on this host", "",
-	 devices_command},
+	{"devices", "", "list the devices that programs see, and their path on this host", "", devices_command},
 	{"link", "[down|up DEVICE...]", "take the ports of devices down or up, or show which are",
 	 "  exit status: 0, or 1 if there is no such device\n", link_command},
 	{"doctor", "[-j]", "check what uroce needs of this machine, and say what to do about it",
@@ -57,20 +56,22 @@ static const struct command commands[] = {
 	 explain_command},
 	{"fault", "PID [list | add RULE | remove N | clear]",
 	 "show or change the faults that a process that runs injects",
-	 "RULE is one of uroce-fault(5), in quotes: uroce fault 4711 add \"out SEND every 30: drop\"\n"
+	 "RULE is one of uroce-fault(5), in quotes; for example\n"
+	 "  uroce fault 4711 add \"out SEND every 30: drop\"\n"
 	 "  exit status: 0, or 1 if there is no such process or rule\n",
 	 fault_command},
-	{"hostile", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program on an adapter that does all that it may",
-	 "  -n, --times N       under so many seeds, one after the other (20)\n"
+	{"hostile", "[OPTION...] [--] PROGRAM [ARGUMENT...]",
+	 "run a program under the faults that IB permits, seed by seed",
+	 "  -n, --times N       number of seeds, one after the other (20)\n"
 	 "  -s, --seed N        the first of them (1)\n"
 	 "  -t, --timeout SECONDS\n"
-	 "                      a run that takes longer hangs (60)\n"
-	 "  -p, --print         show the rules that the seed stands for, and what permits them\n"
+	 "                      a run that takes longer has failed: it hangs (60)\n"
+	 "  -p, --print         show the rules of the seed and what permits them\n"
 	 "  exit status: 0, or 1 if the program failed under a seed\n",
 	 hostile_command},
 	{"pcap", "-w FILE [OPTION...] PID...", "capture the packets of processes that run, for Wireshark",
-	 "  -w, --write FILE    pcapng; -: standard output (uroce pcap -w - PID | wireshark -k -i -)\n"
-	 "  -s, --snap BYTES    of each packet's frame, no more than this (at least 110)\n"
+	 "  -w, --write FILE    pcapng; -: standard output, for | wireshark -k -i -\n"
+	 "  -s, --snap BYTES    bytes of each frame to keep, at least 110\n"
 	 "  -q, --qpn QPN       only packets to or from this queue pair\n"
 	 "  -a, --address IP    only packets to or from this address\n"
 	 "  -C, --file-size N   after N MiB begin another file: FILE.0, FILE.1 ...\n"
@@ -82,24 +83,23 @@ static const struct command commands[] = {
 	 "  -p, --prometheus    as Prometheus reads it\n",
 	 stat_command},
 	{"top", "[OPTION...] [PID...]", "watch the busiest queue pairs of processes that run",
-	 "  -b, --bytes         and bytes a second, which costs the processes some time\n"
+	 "  -b, --bytes         also bytes a second, which costs the processes time\n"
 	 "  -d, --delay SECONDS from one picture to the next (1)\n"
-	 "  -n, --times N       end after so many\n"
+	 "  -n, --times N       end after N pictures\n"
 	 "  -s, --sort KEY      b busy, s sent, r received, o open, e resent, p process\n"
 	 "keys: the same letters; q ends it\n",
 	 top_command},
-	{"trace", "[OPTION...] FILE... | --live PID...",
-	 "show the life of each work request, from the traces of one or both ends",
+	{"trace", "[OPTION...] FILE... | --live PID...", "show the steps of each work request, from traces of its ends",
 	 "  -q, --qpn QPN       only requests posted to this queue pair\n"
 	 "  -w, --wqe N         only the request with this number\n"
-	 "  -o, --opcode NAME   only this operation, as the summary names it (SEND, WRITE, READ ...)\n"
+	 "  -o, --opcode NAME   only this operation: SEND, WRITE, READ and so on\n"
 	 "  -l, --limit N       the last N of them; 0: all (10; with --json all)\n"
 	 "  -s, --summary       only the table of times\n"
 	 "  -r, --requests      only the requests\n"
 	 "  -j, --json          as JSON\n"
 	 "      --live          of processes that run, until Ctrl-C\n"
-	 "      --seconds N     or for so long\n"
-	 "      --html FILE     as ladder diagrams, a page for a browser; -: standard output\n"
+	 "      --seconds N     for N seconds (implies --live)\n"
+	 "      --html FILE     a page of ladder diagrams; -: standard output\n"
 	 "      --perfetto FILE as JSON for ui.perfetto.dev (all requests)\n",
 	 trace_command},
 };
@@ -261,7 +261,7 @@ static int help_on(int argc, char **argv)
 {
 	const struct command *command = argc ? find_command(argv[0]) : NULL;
 
-	if (!argc)
+	if (!argc || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))
 		return help();
 	if (!strcmp(argv[0], "environment") || !strcmp(argv[0], "env"))
 		return help_environment(argc > 1 && !strcmp(argv[1], "--all"));

@@ -26,7 +26,7 @@
 static const struct {
 	const char *word, *says;
 } ways[] = {
-	[SAME_HOST_DIRECT] = {"direct", "programs of one user map the memory that the other registers"},
+	[SAME_HOST_DIRECT] = {"direct", "programs of one user map what the peer registers"},
 	[SAME_HOST_PROCESS_VM] = {"process_vm", "programs of one user reach each other's memory by process_vm"},
 	[SAME_HOST_RINGS] = {"rings", "programs of one user copy through rings in shared memory"},
 	[SAME_HOST_UDP] = {"udp", "programs talk over UDP"},

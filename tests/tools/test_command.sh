@@ -42,8 +42,11 @@ check "... without those of the tests" 1 '^0$' sh -c 'uroce help environment | g
 check "... or with them" 0 '^UROCE_QUICK=' uroce help environment --all
 check "--version" 0 '^uroce [0-9]' uroce --version
 check "--help lists the commands" 0 '  doctor ' uroce --help
-for command in run demo devices doctor explain fault hostile pcap stat top trace; do
+check "... in 80 columns" 1 '^0$' sh -c 'uroce --help | grep -c ".\{81\}"'
+check "help --help is --help" 0 '  doctor ' uroce help --help
+for command in run check demo devices link doctor explain fault hostile pcap stat top trace; do
 	check "$command --help" 0 "usage: uroce $command" uroce $command --help
+	check "... in 80 columns" 1 '^0$' sh -c "uroce $command --help | grep -c '.\{81\}'"
 	check "help $command" 0 "usage: uroce $command" uroce help $command
 	check "$command with an unknown option" 2 'usage: uroce' uroce $command --nonsense
 done

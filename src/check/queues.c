@@ -523,7 +523,7 @@ void check_waited(const struct ibv_comp_channel *channel)
 		.name = "lost-wakeup",
 		.remedy = "poll once more between ibv_req_notify_cq() and the wait",
 		.text = "the wait for an event of a completion queue that was polled, then armed, and not polled "
-			"again: of what came in between no event tells"};
+			"again: no event tells of what came in between"};
 	const struct stack *armed = NULL;
 
 	if (check_is_paused() || !check_wants(CHECK_HABITS))
@@ -586,9 +586,9 @@ void check_destroys_qp(const struct ibv_qp *base)
 	if (!count)
 		return;
 	snprintf(f.text, sizeof(f.text),
-		 "QP 0x%x is destroyed in RTS, and the completions of %u send request%s "
-		 "not been polled: they may not have been done",
-		 base->qp_num, count, count > 1 ? "s have" : " has");
+		 "QP 0x%x is destroyed in RTS before the completion of %u send request%s was polled: "
+		 "it is not known whether %s done",
+		 base->qp_num, count, count > 1 ? "s" : "", count > 1 ? "they were" : "it was");
 	f.at[0].title = "destroyed";
 	f.at[0].stack = stack_here();
 	f.at[1].title = "the first of them was posted";

@@ -9,7 +9,7 @@
  *
  * Behind the names there may be a struct trace_pending. It leads to two tables, of queue pairs and of their requests
  * that are not complete, which no record replaces: so a file tells what a program waited for, however long. A slot that
- * is in use has a key, others have 0. A slot is looked for among PENDING_BUCKET neighbours only. */
+ * is in use has a key, others have 0. A slot is looked for in PENDING_BUCKET adjacent ones only. */
 #ifndef UROCE_TRACE_FILE_H
 #define UROCE_TRACE_FILE_H
 

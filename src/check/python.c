@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The line of a Python program that makes a call, by way of pyverbs or another extension. The interpreter's functions
- * are looked up: who has none loaded has no Python frame. */
+ * are looked up: a process that has none loaded has no Python frame. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # The documents: links between them lead somewhere, what they name is there (targets, subcommands, cases of
-# tests/programs, source files, functions), and no page outgrows its limit. The checks find what is wrong: that is tested first.
+# tests/programs, source files, functions, locks), and no page outgrows its limit. That the checks find what is wrong is
+# tested first.
 cd "$UROCE_SOURCE" || exit
 work=$(mktemp -d) || exit
 trap 'rm -rf "$work"' EXIT
@@ -51,7 +52,8 @@ cases() {
 	done
 }
 
-# sources FILE: prints each source file and each function of ours that it names and that is not there: `loop/run.c`, `transmit()`.
+# sources FILE: prints each source file, function and member of ours that it names and that is not there: `loop/run.c`,
+# `run.c`, `transmit()`, `qp->lock`.
 sources() {
 	grep -oE '\b(src/)?[a-z]+/[a-z0-9_]+\.(c|h|def)\b' "$1" | sort -u | while read -r path; do
 		[ -e "$path" ] || [ -e "src/$path" ] || [ -e "tests/$path" ] ||
@@ -61,6 +63,14 @@ sources() {
 	grep -oE '`[a-z_0-9]+\(\)' "$1" | tr -d '`()' | sort -u | while read -r name; do
 		grep -rqE "\b$name\(" src || echo "$1: there is no $name()"
 	done
+	# shellcheck disable=SC2016 # backticks of the document
+	grep -oE '`[a-z_0-9]+\.(c|h|def)`' "$1" | tr -d '`' | sort -u | while read -r name; do
+		[ "$(find src tests fuzz examples -name "$name")" ] || echo "$1: there is no $name"
+	done
+	# shellcheck disable=SC2016 # backticks of the document
+	grep -oE '`[a-z]+->[a-z_]+`' "$1" | tr -d '`' | sort -u | while read -r name; do
+		grep -rqw -e "${name#*->}" src || echo "$1: there is no $name"
+	done
 }
 
 # longest FILE LINES: complains of a file that has more lines, and of lines of more than 120 columns.
@@ -69,12 +79,21 @@ longest() {
 	awk -v f="$1" 'length > 120 { print f ":" FNR ": more than 120 columns" }' "$1"
 }
 
+# locks FILE: prints each lock of src/ that the list of locks does not name. Those of memory/ are named as one.
+locks() {
+	grep -rhoE '(struct lock|pthread_mutex_t) [a-z_]+_(lock|mutex)\b' src --include='*.[ch]' --exclude-dir=memory |
+		sed 's/.* //' | sort -u | while read -r name; do
+		grep -q "[.\`]$name\`" "$1" || echo "$1: the list of locks lacks $name"
+	done
+}
+
 # each check finds what is wrong
 cat >"$work/wrong.md" <<END
 # A heading
 [a](nowhere.md) [b](wrong.md#no-heading) [c](#a-heading) [d](https://example.com/)
 \`make nothing\` \`make check\` \`uroce nothing\` \`uroce devices\` verbs.py: \`ibv_nothing\` verbs.py: \`ibv_devices\`
 \`loop/nothing.c\` \`loop/run.c\` \`no_such_function()\` \`post_send()\`
+\`no_such_file.c\` \`run.c\` \`qp->no_such_member\` \`qp->lock\`
 $(printf '%0121d' 0)
 END
 sound() {
@@ -86,8 +105,9 @@ sound links 2
 sound targets 1
 sound subcommands 1
 sound cases 1
-sound sources 2
+sound sources 4
 sound longest 2 1
+[ "$(locks "$work/wrong.md")" ] || { echo "locks finds none of them"; exit 1; }
 
 for file in *.md docs/*.md examples/*.md; do
 	links "$file"
@@ -97,7 +117,10 @@ for file in *.md docs/*.md examples/*.md; do
 	sources "$file"
 	case $file in
 	README.md) longest "$file" 150 ;;
-	ARCHITECTURE.md) longest "$file" 120 ;;
+	ARCHITECTURE.md)
+		longest "$file" 120
+		locks "$file"
+		;;
 	*) longest "$file" 1000 ;;
 	esac
 done >"$work/problems"

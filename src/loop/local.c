@@ -157,6 +157,7 @@ static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lo
 
 	if (n->out >= 0)
 		return 0;
+	atomic_store_explicit(&l->local.called, true, memory_order_relaxed);
 	err = local_peer_call(n);
 	if (err)
 		return err;
@@ -682,7 +683,9 @@ bool local_sleep(struct loop *l)
 	struct local *local = &l->local;
 	bool any = false;
 
-	if (!local->rx_rings)
+	/* relaxed: who rings has been called; even one that is gone, or lost, may have rung last. A stale read is made
+	 * good at the next sleep */
+	if (!atomic_load_explicit(&local->called, memory_order_relaxed))
 		return false;
 	empty_doorbell(l);
 	tidy(local); /* after emptying the doorbell: a local peer that rings later wakes this thread again */

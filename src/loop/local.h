@@ -39,6 +39,7 @@ struct local {
 	int doorbell; /* an eventfd that local peers write. -1: none. Changed with l->receive held too */
 	bool watched; /* `doorbell` is in the helper's epoll set. Guarded by l->receive, as port->watched is */
 	struct list callers, gone;
+	_Atomic bool called;	   /* some process has been called, so others can write the doorbell */
 	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
 	uint64_t looked;	   /* ns: the last check whether one has called back */
 	struct local_peer *by_slot[SLOTS + 1];

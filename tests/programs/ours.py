@@ -182,12 +182,16 @@ def killed_among_stopped(place, build):
     stop_verify(*pairs[4])
 
 
+def stop(end):
+    end.signal(signal.SIGSTOP)
+    end.until("it stopped", lambda: open("/proc/%d/stat" % end.pid).read().rsplit(")")[1].split()[0] == "T")
+
+
 def stopped_goes_on(place, build):
     """SIGSTOP for less than the retries last (our verify: 7 tries of 67 ms and more) costs time, not the connection."""
     s, c = start_verify(place, build)
     for end in s, c:
-        end.signal(signal.SIGSTOP)
-        end.until("it stopped", lambda: open("/proc/%d/stat" % end.pid).read().rsplit(")")[1].split()[0] == "T")
+        stop(end)
         end.signal(signal.SIGCONT)
     stop_verify(s, c)
 
@@ -251,6 +255,20 @@ def idle(how, **row):
         if before != after:
             raise Failure("woken in 10 s of idleness: context switches by thread %s, then %s" % (before, after))
     return Case("idle in %s(): no wake-up in 10 s" % how, run, waits=True, **row)
+
+
+def rung_by_the_dead(place, build):
+    """The only local peer has rung last, and is gone before anybody looks: its message, its end and the doorbell are
+    seen in one look. Nothing is left that wakes the process for good."""
+    s, c = start_positional(place, build, "idle", "pause")
+    for p in s, c:
+        p.until_output(r"^idle")
+    s.until("both came to rest", lambda: at_rest([s.pid, c.pid]))
+    stop(s)
+    c.signal(signal.SIGUSR1)
+    c.wait()
+    s.signal(signal.SIGCONT)
+    s.until("it came to rest", lambda: at_rest([s.pid]))
 
 
 def asleep(way, rests_too=False, **row):
@@ -318,6 +336,7 @@ TABLE = [
     lent("sleeps", quick=True),
     lent("computes"),
     Case("stopped for a moment", stopped_goes_on),
+    Case("idle, rung by a peer that is gone", rung_by_the_dead, waits=True, quick=True),
     Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
     Case("a pair is killed, others are stopped, the last goes on", killed_among_stopped),
 

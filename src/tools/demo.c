@@ -421,7 +421,7 @@ int demo_command(const struct command *command, int argc, char **argv)
 			program_directory = optarg;
 	}
 	if (optind < argc)
-		return wrong_usage(command, "'%s'?", argv[optind]);
+		return wrong_usage(command, "'%s'? It takes no such argument", argv[optind]);
 	if (program_directory && !is_directory(program_directory))
 		return complain(command, "%s is no directory to take programs from: %s", program_directory,
 				strerror(errno));

@@ -415,7 +415,7 @@ int doctor_command(const struct command *command, int argc, char **argv)
 		findings = cJSON_CreateArray();
 	}
 	if (optind < argc)
-		return wrong_usage(command, "'%s'?", argv[optind]);
+		return wrong_usage(command, "'%s'? It takes no such argument", argv[optind]);
 	check_all();
 	(findings ? conclude_json : conclude)();
 	return verdicts[FAIL] ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -147,7 +147,9 @@ static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 		close(end.fd);
 }
 
-/* One run under some of the rules. `only`: under that one; MANNERS: under all. */
+#define NO_RULE (MANNERS + 1)
+
+/* One run under some of the rules. `only`: under that one; MANNERS: under all; NO_RULE: under none. */
 static struct hostile_run run_seed(const struct command *command, const struct hostile_options *o, uint64_t seed,
 				   size_t only)
 {
@@ -216,22 +218,29 @@ static void print_output(FILE *output)
 		printf("  | %s\n", line);
 }
 
+static bool passes_under(const struct command *command, const struct hostile_options *o, uint64_t seed, size_t only)
+{
+	struct hostile_run run = run_seed(command, o, seed, only);
+	bool passed = has_passed(&run);
+
+	close_run(&run);
+	return passed;
+}
+
 /* Which of the rules of a seed make the program fail, each alone. */
 static void print_blame(const struct command *command, const struct hostile_options *o, uint64_t seed)
 {
 	struct hostile_rules rules;
 	bool found = false;
 
+	if (!passes_under(command, o, seed, NO_RULE)) {
+		printf("  it fails without these rules, too: see UROCE_PATIENCE=off uroce run -- PROGRAM\n");
+		return;
+	}
 	rules_of_seed(&rules, seed);
 	for (size_t i = 0; i < MANNERS; i++) {
-		struct hostile_run run;
-		bool passed = true;
+		bool passed = !*rules.rule[i] || passes_under(command, o, seed, i);
 
-		if (*rules.rule[i]) {
-			run = run_seed(command, o, seed, i);
-			passed = has_passed(&run);
-			close_run(&run);
-		}
 		if (!passed)
 			printf("  this alone does it:  %s\n  permitted because    %s\n", rules.rule[i],
 			       manners[i].permitted);

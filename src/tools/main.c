@@ -166,11 +166,15 @@ static void complain_of_option(const struct command *command, const char *word, 
 			       const struct option *options)
 {
 	const char *letter = optopt ? strchr(letters, optopt) : NULL;
+	const struct option *o = options;
+	bool is_known, needs;
 
-	if (letter && letter[1] == ':')
-		complain(command, "the option '%s' needs an argument", word);
-	else if (letter)
-		complain(command, "the option '%s' takes no argument", word);
+	while (o->name && o->val != optopt)
+		o++;
+	is_known = letter || (o->name && !strncmp(word, "--", 2)); /* some long options have no letter */
+	needs = letter ? letter[1] == ':' : o->has_arg == required_argument;
+	if (optopt && is_known)
+		complain(command, "the option '%s' %s", word, needs ? "needs an argument" : "takes no argument");
 	else if (optopt)
 		complain(command, "there is no option -%c", optopt);
 	else

@@ -34,6 +34,8 @@ check "help on one, too" 2 "no command 'docter': did you mean 'doctor'" uroce he
 check "an unknown option is named, and the nearest" 2 "'--opkode=READ': did you mean --opcode" uroce trace --opkode=READ x
 check "a letter that is no option" 2 'no option -z' uroce run -z x
 check "an option without its argument" 2 "'--trace' needs an argument" uroce run --trace
+check "... that has no letter" 2 "'--html' needs an argument" uroce trace --html
+check "... with one too many" 2 "'--live=3' takes no argument" uroce trace --live=3
 check "an option with an argument too many" 2 "'--keep=3' takes no argument" uroce demo --keep=3
 check "--help behind an option" 0 "usage: uroce demo" uroce demo -k --help
 check "help environment lists the variables" 0 '^UROCE_LOG=error|warn|info|debug  *warn$' uroce help environment

@@ -58,6 +58,7 @@ check "a program that passes" 0 '^3 of 3 seeds passed$' uroce hostile -n 3 true
 check "one that fails" 1 'seed 4.*: the program ended with status 3' uroce hostile -n 1 -s 4 sh -c 'echo it says; exit 3'
 check "... what it said" 1 '^  | it says$' uroce hostile -n 1 -s 4 sh -c 'echo it says; exit 3'
 check "... and how to repeat it" 1 "uroce hostile -n 1 -s 4 -- sh -c 'exit 3'" uroce hostile -n 1 -s 4 sh -c 'exit 3'
+check "... and that no rule is to blame" 1 '^  it fails without these rules, too' uroce hostile -n 1 -s 4 false
 check "one that dies" 1 'was ended by signal 9' uroce hostile -n 1 sh -c 'kill -9 $$'
 check "one that hangs" 1 'had not ended after 1 s' uroce hostile -n 1 -t 1 sh -c 'sleep 1000 & sleep 1000'
 check "a program is named" 2 'which program' uroce hostile -n 3

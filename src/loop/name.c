@@ -60,21 +60,12 @@ static bool try_folder(struct folder *f, bool make, const char *parent, const ch
 
 static bool find_folder(struct folder *f, bool make)
 {
-	static _Atomic uint64_t looked; /* when there was none. Relaxed: a hint */
-	uint64_t now = clock_now();
 	char run[32], name[32];
 
-	if (!make && now - atomic_load_explicit(&looked, memory_order_relaxed) < LOOK_INTERVAL)
-		return false;
 	snprintf(run, sizeof(run), "/run/user/%u", geteuid());
 	snprintf(name, sizeof(name), "uroce-%u", geteuid());
-	if (try_folder(f, make, secure_getenv("XDG_RUNTIME_DIR"), "uroce") || try_folder(f, make, run, "uroce") ||
-	    try_folder(f, make, "/run", name) || try_folder(f, make, "/tmp", name)) {
-		atomic_store_explicit(&looked, 0, memory_order_relaxed);
-		return true;
-	}
-	atomic_store_explicit(&looked, now, memory_order_relaxed);
-	return false;
+	return try_folder(f, make, secure_getenv("XDG_RUNTIME_DIR"), "uroce") || try_folder(f, make, run, "uroce") ||
+	       try_folder(f, make, "/run", name) || try_folder(f, make, "/tmp", name);
 }
 
 /* The name in that folder: that after "uroce/", with dashes. False: it is too long. */
@@ -98,6 +89,20 @@ static bool find_name(struct sockaddr_un *path, const struct sockaddr_un *name, 
 	return find_folder(&f, false) && name_in(&f, path, name, size);
 }
 
+/* For senders of many packets, which may go to the abstract name a while longer: looks now and then. */
+static bool find_name_often(struct sockaddr_un *path, const struct sockaddr_un *name, socklen_t size)
+{
+	static _Atomic uint64_t looked; /* when it was not there. Relaxed: a hint */
+	uint64_t now = clock_now();
+	bool found;
+
+	if (now - atomic_load_explicit(&looked, memory_order_relaxed) < LOOK_INTERVAL)
+		return false;
+	found = find_name(path, name, size);
+	atomic_store_explicit(&looked, found ? 0 : now, memory_order_relaxed);
+	return found;
+}
+
 /* ---- names ---- */
 
 /* What a dead process has left refuses. */
@@ -119,24 +124,30 @@ bool name_is_in_folder(const struct sockaddr_un *name, socklen_t size)
 	return find_name(&path, name, size) && answers(&path);
 }
 
+/* The name is nobody's, or of a process that is gone. */
+static int bind_if_dead(int fd, const struct sockaddr_un *path)
+{
+	if (answers(path))
+		return -EADDRINUSE;
+	if (unlink(path->sun_path) && errno != ENOENT)
+		return -errno;
+	return bind(fd, (const struct sockaddr *)path, sizeof(*path)) ? -errno : 0;
+}
+
 int name_bind_in_folder(int fd, const struct sockaddr_un *name, socklen_t size)
 {
 	struct sockaddr_un path;
 	struct folder f;
-	int lock, err = 0;
+	int lock, err;
 
 	if (!find_folder(&f, true) || !name_in(&f, &path, name, size))
 		return -EADDRINUSE;
 	/* two processes that find the same dead name must not remove each other's new one */
 	lock = open(f.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (lock < 0 || flock(lock, LOCK_EX))
-		err = -errno;
-	else if (answers(&path))
-		err = -EADDRINUSE;
-	else if ((unlink(path.sun_path) && errno != ENOENT) || bind(fd, (struct sockaddr *)&path, sizeof(path)))
-		err = -errno;
-	if (lock >= 0)
-		close(lock);
+	if (lock < 0)
+		return -errno;
+	err = flock(lock, LOCK_EX) ? -errno : bind_if_dead(fd, &path);
+	close(lock);
 	return err;
 }
 
@@ -172,7 +183,7 @@ ssize_t name_send(int fd, const void *bytes, size_t count, const struct sockaddr
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	struct sockaddr_un path;
 
-	if (find_name(&path, name, size)) {
+	if (find_name_often(&path, name, size)) {
 		ssize_t n = sendto(fd, bytes, count, flags, (struct sockaddr *)&path, sizeof(path));
 
 		if (n >= 0 || (errno != ENOENT && errno != ECONNREFUSED))

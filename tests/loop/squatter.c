@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ pid_t squatter_start(void)
 		abort();
 	pid = fork();
 	if (pid == 0) {
-		if (setresuid(OTHER, OTHER, OTHER))
+		if (setresuid(OTHER, OTHER, OTHER) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 			_exit(1);
 		squat_all(victim);
 		if (write(ready[1], "", 1) != 1)

@@ -373,13 +373,18 @@ static struct rule_set packets_named(const struct parser *p)
 			with = classes[i].with;
 	for (uint32_t o = 0; o < 256; o++) {
 		const char *name = opcode_info[o].name, *bare = name ? strchr(name, '_') : NULL;
+		bool is_meant;
 
 		if (!name)
 			continue;
-		if (transport ? TRANSPORT(o) == transport->value : with && (opcode_info[o].flags & with) == with)
-			set_add(&set, o);
-		else if (!transport && !with &&
-			 (word_is(p, name) || (o < TRANSPORT_RAW && o != OPCODE_CNP && bare && word_is(p, bare + 1))))
+		if (transport)
+			is_meant = TRANSPORT(o) == transport->value;
+		else if (with)
+			is_meant = (opcode_info[o].flags & with) == with;
+		else
+			is_meant = word_is(p, name) ||
+				   (o < TRANSPORT_RAW && o != OPCODE_CNP && bare && word_is(p, bare + 1));
+		if (is_meant)
 			set_add(&set, o);
 	}
 	if (word_is(p, "ACK"))
@@ -928,7 +933,6 @@ static int write_action(char *out, size_t room, const struct rule *r, const uint
 
 	switch (r->action) {
 	case DO_DELAY:
-		return snprintf(out, room, "%s %lluns", name, v);
 	case DO_STOP:
 		return snprintf(out, room, "%s %lluns", name, v);
 	case DO_PORT_DOWN:

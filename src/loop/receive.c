@@ -354,6 +354,8 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, s
 		handover_send(&l->handover, &l->slot);
 	if (!n)
 		port->steered.settled = true;
+	else if (unlikely(l->waiting.fd))
+		l->waiting.fd->rung = true; /* what has been received can no longer be seen in it */
 	return n;
 }
 
@@ -461,13 +463,6 @@ static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t other
 	return true;
 }
 
-/* What has been received can no longer be seen in a waitfd. */
-static void note_rung(struct loop *l, uint32_t packets) REQUIRES(l->receive)
-{
-	if (unlikely(packets && l->waiting.fd))
-		l->waiting.fd->rung = true;
-}
-
 uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
 	bool near = l->local.rx_rings, at_work, busy = false;
@@ -496,7 +491,6 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 	l->ports_busy = busy;
 	if (seen)
 		*now = seen;
-	note_rung(l, n);
 	return n;
 }
 
@@ -508,7 +502,6 @@ uint32_t receive_now(struct loop *l, uint64_t *now)
 		if (!near || is_due(l->port[i], *now, true, 0))
 			for (uint32_t trains = 0, got = 1; got && trains < CATCH_UP; trains++)
 				n += got = receive_port(l, l->port[i], now, NULL);
-	note_rung(l, n);
 	return n;
 }
 

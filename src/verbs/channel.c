@@ -84,11 +84,17 @@ void channel_join(struct channel *ch, struct cq_front *cq)
 	lock_drop(&ch->lock);
 }
 
-void channel_leave(struct channel *ch, struct cq_front *cq)
+void channel_leave(struct channel *ch)
 {
+	bool last;
+
+	lock_take(&ch->lock);
+	last = list_empty(&ch->cqs);
+	lock_drop(&ch->lock);
+	if (last)
+		waitfd_part(&ch->waitfd); /* there is no CQ of which verbs_channel_tell_any() could tell */
 	lock_take(&ch->lock);
 	ch->base.refcnt--;
-	list_remove(&cq->of_channel);
 	lock_drop(&ch->lock);
 }
 
@@ -158,22 +164,25 @@ static struct cq *channel_fetch(struct channel *ch) EXCLUDES(ch->lock)
 }
 
 /* The descriptor was readable, but no event came of it: the program may have waited for it, and must not be blocked
- * now. An event for a CQ in which there is nothing is allowed: ibv_get_cq_event(3) calls it an extra event. False: no
- * event was asked for. */
+ * now. An event for a CQ in which there is nothing is allowed: ibv_get_cq_event(3) calls it an extra event. If none is
+ * armed, it is the last one, as the descriptor is parted. False: the channel has no CQ. */
 static bool verbs_channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 {
-	struct cq *armed = NULL;
+	struct cq *any = NULL, *armed = NULL;
 
 	lock_take(&ch->lock);
 	list_each (l, &ch->cqs) {
-		struct cq *cq = &container_of(l, struct cq_front, of_channel)->cq;
-
-		armed = cq_arm(cq) == CQ_UNARMED ? armed : cq;
+		any = &container_of(l, struct cq_front, of_channel)->cq;
+		armed = cq_arm(any) == CQ_UNARMED ? armed : any;
 	}
-	if (armed)
-		verbs_channel_append(ch, armed);
+	if (any)
+		verbs_channel_append(ch, armed ?: any);
 	lock_drop(&ch->lock);
-	return armed;
+	if (!armed) {
+		waitfd_part(&ch->waitfd);
+		waitfd_was_rung(&ch->waitfd); /* or it would tell of itself */
+	}
+	return any;
 }
 
 /* Receives, in place of the helper, what may have made the descriptor readable. False: it is not joined. */
@@ -245,6 +254,7 @@ void channel_forget(struct channel *ch, struct cq *cq)
 	uint32_t fetched;
 
 	lock_take(&ch->lock);
+	list_remove(&cq_front_of(base)->of_channel); /* no more events of it: verbs_channel_tell_any() */
 	if (cq->events) {
 		list_remove(&cq->waiting);
 		cq->events = 0;

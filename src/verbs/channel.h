@@ -25,9 +25,9 @@ struct channel {
 	bool told GUARDED_BY(&lock);	   /* the eventfd has been written */
 };
 
-/* A CQ starts to use the channel, and stops. */
+/* A CQ starts to use the channel, and stops, after channel_forget(). */
 void channel_join(struct channel *ch, struct cq_front *cq) EXCLUDES(ch->lock);
-void channel_leave(struct channel *ch, struct cq_front *cq) EXCLUDES(ch->lock);
+void channel_leave(struct channel *ch) EXCLUDES(ch->lock);
 
 /* An event has been asked for: the thread is likely to wait for it next. Receives, and sends what waits. */
 void channel_arm(struct channel *ch);

@@ -140,7 +140,7 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	async_forget_cq(c, &f->cq);
 	if (f->cq.channel) {
 		channel_forget(f->cq.channel, &f->cq);
-		channel_leave(f->cq.channel, f);
+		channel_leave(f->cq.channel);
 	}
 	cq_fini(&f->cq);
 	if (f->cq.holder)

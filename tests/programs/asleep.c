@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* asleep PORT poll|select|epoll|edge|get [HOST]: the ends send each other small messages in turn, and sleep in between:
- * they wait for their completion channel's descriptor, or (get) in ibv_get_cq_event(). Each then prints how often its
- * threads went to sleep for each message that it received, prints "idle", and waits for a message that never comes.
- */
+/* asleep PORT poll|select|epoll|edge|get|late [HOST]: the ends send each other small messages in turn, and sleep in
+ * between: they wait for their completion channel's descriptor, or (get) in ibv_get_cq_event(). With "late" they look
+ * at the descriptor and the CQ in turn, as tgtd does, and ask for an event only when both have had nothing for a while.
+ * Each then prints how often its threads went to sleep for each message that it received, prints "idle", and waits for
+ * a message that never comes. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,7 +12,7 @@
 
 #include "rc.h"
 
-enum { WARM = 200, MESSAGES = 2000, RECEIVES = 16 };
+enum { WARM = 200, MESSAGES = 2000, RECEIVES = 16, LOOKS = 16 };
 
 static struct rc rc;
 static const char *way;
@@ -54,27 +55,53 @@ static void take_events(void)
 	MUST(errno == EAGAIN);
 }
 
-/* Until one message has come. */
-static void asleep_receive(void)
+/* True: a message has come. */
+static bool asleep_take(void)
 {
 	struct ibv_wc wc;
 	int before = receives;
 
+	while (receives == before && ibv_poll_cq(rc.cq, 1, &wc)) {
+		MUST(wc.status == IBV_WC_SUCCESS);
+		if (wc.opcode != IBV_WC_RECV) {
+			sends++;
+			continue;
+		}
+		rc_post_receive(&rc, 0, 8);
+		receives++;
+	}
+	return receives > before;
+}
+
+static void late_receive(void)
+{
+	struct pollfd p = {.fd = rc.channel->fd, .events = POLLIN};
+
+	for (int looks = 0;; looks++) {
+		if (poll(&p, 1, looks > LOOKS ? -1 : 0)) {
+			take_events();
+			looks = 0;
+		}
+		if (asleep_take())
+			return;
+		if (looks == LOOKS)
+			ZERO(ibv_req_notify_cq(rc.cq, 0));
+	}
+}
+
+/* Until one message has come. */
+static void asleep_receive(void)
+{
+	if (is_way("late")) {
+		late_receive();
+		return;
+	}
 	for (;;) {
 		wait_for_channel();
 		take_events();
 		ZERO(ibv_req_notify_cq(rc.cq, 0));
-		while (ibv_poll_cq(rc.cq, 1, &wc)) {
-			MUST(wc.status == IBV_WC_SUCCESS);
-			if (wc.opcode != IBV_WC_RECV) {
-				sends++;
-				continue;
-			}
-			rc_post_receive(&rc, 0, 8);
-			receives++;
-			if (receives > before)
-				return; /* the rest was told of, or will be */
-		}
+		if (asleep_take())
+			return; /* the rest was told of, or will be */
 	}
 }
 

@@ -178,6 +178,27 @@ static void a_descriptor_that_wakes_for_nothing_blocks_nobody(void **state)
 	ibv_ack_cq_events(s[0].cq, 1);
 }
 
+/* It waits for other descriptors as well, and has asked for no event meanwhile. */
+static void a_descriptor_that_nobody_has_armed_blocks_nobody(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	await_completion(s);
+	expect_event(&s[0]);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	send_unsignaled(s);
+	assert_true(readable(&s[0]));
+	expect_event(&s[0]); /* without a completion */
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	send_unsignaled(s);
+	assert_false(readable(&s[0]));
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	ibv_ack_cq_events(s[0].cq, 2);
+}
+
 /* An edge-triggered epoll tells once of two packets. The second one brings the event. */
 static void one_wake_up_receives_all_that_has_come(void **state)
 {
@@ -613,6 +634,7 @@ int main(void)
 		TEST(arming_tells_of_what_has_come_unnoticed),
 		TEST(arming_for_solicited_ones_tells_of_no_others),
 		TEST(a_descriptor_that_wakes_for_nothing_blocks_nobody),
+		TEST(a_descriptor_that_nobody_has_armed_blocks_nobody),
 		TEST(one_wake_up_receives_all_that_has_come),
 		TEST(what_a_poll_leaves_in_an_armed_queue_is_told),
 		TEST(what_an_extended_poll_leaves_is_told),

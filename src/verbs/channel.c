@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
@@ -19,6 +20,19 @@
 
 /* The channel from which this thread is about to fetch an event: one that it brings itself needs no eventfd. */
 static _Thread_local struct channel *fetching;
+
+/* The channel for which this thread has asked for an event last, and how often the thread had slept by then. */
+static _Thread_local struct {
+	const struct channel *ch;
+	long sleeps;
+} armed_last;
+
+static long verbs_thread_sleeps(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_THREAD, &u) ? 0 : u.ru_nvcsw;
+}
 
 /* The program's descriptor, with the eventfd in it. */
 static int verbs_channel_open(struct channel *ch)
@@ -101,10 +115,22 @@ void channel_leave(struct channel *ch)
 void channel_arm(struct channel *ch)
 {
 	loop_awake();
-	if (atomic_load_explicit(&ch->found, memory_order_relaxed) >= FOUND_SURE)
+	if (atomic_load_explicit(&ch->found, memory_order_relaxed) >= FOUND_SURE) {
 		waitfd_arm(&ch->waitfd);
-	else
-		loop_progress();
+		return;
+	}
+	loop_progress();
+	armed_last.ch = ch;
+	armed_last.sleeps = verbs_thread_sleeps();
+}
+
+/* There was an event. The program waits for the descriptor, not in ibv_get_cq_event(), if its thread has slept since it
+ * asked for that one. To be sure matters: ib_send_lat takes an event without a completion for one with. */
+static void verbs_channel_found(struct channel *ch)
+{
+	if (atomic_load_explicit(&ch->found, memory_order_relaxed) < FOUND_SURE && armed_last.ch == ch &&
+	    verbs_thread_sleeps() != armed_last.sleeps)
+		atomic_fetch_add_explicit(&ch->found, 1, memory_order_relaxed);
 }
 
 /* The eventfd is readable while the queue is not empty. */
@@ -231,7 +257,7 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 			*cq = ibv_cq_ex_to_cq(&got->base);
 			*cq_context = got->base.cq_context;
 			if (first)
-				atomic_fetch_add_explicit(&ch->found, 1, memory_order_relaxed);
+				verbs_channel_found(ch);
 			return 0;
 		}
 		error = verbs_channel_wait(ch, first);

@@ -17,8 +17,9 @@ struct channel {
 	struct ibv_comp_channel base; /* the application's handle; must be first. refcnt: the CQs that use it */
 	struct waitfd waitfd;	      /* of base.fd */
 	int events;		      /* the eventfd. Constant */
-	_Atomic uint32_t found;	      /* consecutive calls of ibv_get_cq_event() that did not have to wait: after some,
-					 the program waits for base.fd by itself. Relaxed: a hint */
+	_Atomic uint32_t found;	      /* calls of ibv_get_cq_event() that did not have to wait, as the thread had slept
+					 before, since the last that had to: after some, the program waits for base.fd
+					 by itself. Relaxed: a hint */
 	struct lock lock;
 	struct list ready GUARDED_BY(&lock);
 	struct list cqs GUARDED_BY(&lock); /* cq_front.of_channel */

@@ -126,11 +126,13 @@ static void arming_tells_of_what_has_come_unnoticed(void **state)
 	}
 }
 
-/* A program that waits for the descriptor by itself: the event is there when it asks. */
-static void wait_for_descriptor(struct side *s)
+/* The event is there when the program asks for it, which has slept before or not. */
+static void find_events(struct side *s, bool sleeps)
 {
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+		if (sleeps)
+			poll(NULL, 0, 1);
 		assert_int_equal(side_write(&s[0], &s[1], 8), 0);
 		await_completion(s);
 		expect_event(&s[0]);
@@ -138,6 +140,12 @@ static void wait_for_descriptor(struct side *s)
 		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 	}
 	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+}
+
+/* A program that waits for the descriptor by itself. */
+static void wait_for_descriptor(struct side *s)
+{
+	find_events(s, true);
 }
 
 /* To s[1]; s[0] gets no completion. */
@@ -176,6 +184,19 @@ static void a_descriptor_that_wakes_for_nothing_blocks_nobody(void **state)
 	await_completion(s);
 	expect_event(&s[0]);
 	ibv_ack_cq_events(s[0].cq, 1);
+}
+
+/* Programs that wait in ibv_get_cq_event(), and are fast, find an event as well. They need not bear one without a
+ * completion: ib_send_lat does not. */
+static void a_program_that_never_slept_gets_no_extra_event(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	find_events(s, false);
+	send_unsignaled(s);
+	assert_false(readable(&s[0]));
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
 }
 
 /* It waits for other descriptors as well, and has asked for no event meanwhile. */
@@ -634,6 +655,7 @@ int main(void)
 		TEST(arming_tells_of_what_has_come_unnoticed),
 		TEST(arming_for_solicited_ones_tells_of_no_others),
 		TEST(a_descriptor_that_wakes_for_nothing_blocks_nobody),
+		TEST(a_program_that_never_slept_gets_no_extra_event),
 		TEST(a_descriptor_that_nobody_has_armed_blocks_nobody),
 		TEST(one_wake_up_receives_all_that_has_come),
 		TEST(what_a_poll_leaves_in_an_armed_queue_is_told),

@@ -53,8 +53,10 @@ struct row {
 
 static void no_such_rkey(struct pair *p, struct work *w)
 {
-	w->wr.wr.rdma.rkey ^= 0x55;
-	w->wr.wr.atomic.rkey ^= w->wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? 0x55 : 0;
+	if (w->wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP)
+		w->wr.wr.atomic.rkey = ~w->wr.wr.atomic.rkey;
+	else
+		w->wr.wr.rdma.rkey = ~w->wr.wr.rdma.rkey;
 }
 
 static void beyond_the_region(struct pair *p, struct work *w)
@@ -94,7 +96,7 @@ static void atomic_of_four_bytes(struct pair *p, struct work *w)
 
 static void no_such_lkey(struct pair *p, struct work *w)
 {
-	w->sge[0].lkey ^= 0x55;
+	w->sge[0].lkey = ~w->sge[0].lkey; /* no region has had it */
 }
 
 static void no_such_key(struct pair *p, struct work *w)
@@ -111,7 +113,7 @@ static void beyond_local_memory(struct pair *p, struct work *w)
 static void second_piece_is_wrong(struct pair *p, struct work *w)
 {
 	w->wr.num_sge = 2;
-	w->sge[1].lkey ^= 0x55;
+	w->sge[1].lkey = ~w->sge[1].lkey;
 }
 
 static void read_into_constant(struct pair *p, struct work *w)
@@ -126,7 +128,7 @@ static void longer_than_the_receive(struct pair *p, struct work *w)
 
 static void receive_is_nobodys(struct pair *p, struct work *w)
 {
-	w->receive.lkey ^= 0x55;
+	w->receive.lkey = ~w->receive.lkey;
 }
 
 static void receive_may_not_be_written(struct pair *p, struct work *w)

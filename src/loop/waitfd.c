@@ -90,14 +90,14 @@ static bool waitfd_join(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
 	return true;
 }
 
-/* What a sleeping thread is woken for: local peers, or else the network. */
-static uint32_t receive_what_rang(struct loop *l) REQUIRES(l->receive)
+/* What a sleeping thread is woken for: local peers, or else the network; or room for what a QP has to send. */
+static void receive_what_rang(struct loop *l) REQUIRES(l->receive)
 {
 	uint64_t now = clock_now();
-	uint32_t n = receive_now(l, &now);
 
+	receive_now(l, &now);
+	local_unstick(l);
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
-	return n;
 }
 
 /* Before the thread sleeps. An ACK that is due may wait for the answer, which the thread may post only now that it has
@@ -157,8 +157,12 @@ void waitfd_arm(struct waitfd *w)
 		loop_progress();
 	for (int i = 0; more && i < TRIES; i++) {
 		waitfd_look(w);
+		if (has_ready(l))
+			run_ready(l, clock_now());
 		more = waitfd_settle(w);
 	}
+	if (more)
+		helper_kick(l);
 }
 
 /* The loop, if w is joined; with `receive` held then. */
@@ -185,6 +189,14 @@ bool waitfd_look(struct waitfd *w) NO_LOCK_ANALYSIS
 	lock_drop(&l->receive);
 	loop_awake();
 	return true;
+}
+
+void waitfd_send(struct waitfd *w)
+{
+	struct loop *l = w->loop;
+
+	if (!loop_is_inert(l) && (has_ready(l) || has_delayed_ack(l)))
+		run_ready(l, clock_now());
 }
 
 bool waitfd_settle(struct waitfd *w) NO_LOCK_ANALYSIS

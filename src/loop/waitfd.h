@@ -28,6 +28,8 @@ void waitfd_init(struct waitfd *w, int fd, struct hca *hca);
 void waitfd_arm(struct waitfd *w);
 /* Receives what may have made it readable. False: it is not joined. */
 bool waitfd_look(struct waitfd *w);
+/* Sends what waits, ACKs too: nothing has come that the thread might answer. */
+void waitfd_send(struct waitfd *w);
 /* After waitfd_look(), before the thread waits for the descriptor again: what rang no longer makes it readable. True:
  * something has come, so that another waitfd_look() is due. */
 bool waitfd_settle(struct waitfd *w);

@@ -21,6 +21,10 @@
 /* The channel from which this thread is about to fetch an event: one that it brings itself needs no eventfd. */
 static _Thread_local struct channel *fetching;
 
+/* This thread has fetched an event, or brought one, since it last asked for one or found none: it may be about to
+ * answer, and an ACK can travel with that. */
+static _Thread_local bool answers;
+
 /* The channel for which this thread has asked for an event last, and how often the thread had slept by then. */
 static _Thread_local struct {
 	const struct channel *ch;
@@ -115,6 +119,7 @@ void channel_leave(struct channel *ch)
 void channel_arm(struct channel *ch)
 {
 	loop_awake();
+	answers = false;
 	if (atomic_load_explicit(&ch->found, memory_order_relaxed) >= FOUND_SURE) {
 		waitfd_arm(&ch->waitfd);
 		return;
@@ -160,6 +165,8 @@ void channel_cq_event(struct cq *cq)
 		cq->notify(cq);
 	if (!ch)
 		return;
+	if (fetching)
+		answers = true;
 	lock_take(&ch->lock);
 	verbs_channel_append(ch, cq);
 	/* a write for each event, not only for the first: an edge-triggered epoll then reports each event, as with the
@@ -229,6 +236,9 @@ static int verbs_channel_wait(struct channel *ch, bool first)
 
 	if (first && verbs_channel_look(ch))
 		return 0;
+	if (!first && !answers)
+		waitfd_send(&ch->waitfd);
+	answers = false;
 	nonblocking = loop_is_nonblocking(ch->base.fd);
 	if (nonblocking) {
 		atomic_store_explicit(&ch->found, FOUND_SURE, memory_order_relaxed);
@@ -254,6 +264,7 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		int error;
 
 		if (got) {
+			answers = true;
 			*cq = ibv_cq_ex_to_cq(&got->base);
 			*cq_context = got->base.cq_context;
 			if (first)

@@ -236,6 +236,60 @@ static void one_wake_up_receives_all_that_has_come(void **state)
 	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
 }
 
+/* One who was woken for a message that is no event answers it before it sleeps again: here the peer waits for the ACK.
+ */
+static void who_is_woken_for_nothing_acknowledges(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	assert_int_equal(fcntl(s[0].channel->fd, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(side_receive(&s[1], i), 0);
+		assert_int_equal(send_message(&s[0], 0), 0);
+		expect_event(&s[0]);
+		ibv_ack_cq_events(s[0].cq, 1);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(next(s[1].cq).wr_id, i);
+		assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	}
+}
+
+/* More than fits between the two ends. The rest is sent by whom the room that comes wakes. */
+static void who_is_woken_for_room_sends(void **state)
+{
+	enum { MANY = 8000 };
+	struct side *s = *state;
+	struct ibv_sge sge = piece(s, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	const struct ibv_qp_cap cap = {MANY, MANY, 1, 1, 0};
+	struct ibv_qp *small[2] = {s[0].qp, s[1].qp};
+	struct ibv_cq *cq = ibv_create_cq(context, MANY, NULL, NULL, 0);
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	assert_int_equal(fcntl(s[0].channel->fd, F_SETFL, O_NONBLOCK), 0);
+	s[0].qp = make_qp(s[0].pd, s[0].cq, &cap);
+	s[1].qp = make_qp(s[1].pd, cq, &cap);
+	connect_sides(s);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(side_receive(&s[1], i), 0);
+	for (int i = 0; i < MANY; i++) {
+		wr.send_flags = i == MANY - 1 ? IBV_SEND_SIGNALED : 0;
+		assert_int_equal(side_send(&s[0], &wr), 0);
+	}
+	while (ibv_get_cq_event(s[0].channel, &(struct ibv_cq *){NULL}, &(void *){NULL}))
+		assert_int_equal(errno, EAGAIN);
+	ibv_ack_cq_events(s[0].cq, 1);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_destroy_qp(s[i].qp), 0);
+		s[i].qp = small[i];
+	}
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
 static void arming_for_solicited_ones_tells_of_no_others(void **state)
 {
 	struct side *s = *state;
@@ -658,6 +712,8 @@ int main(void)
 		TEST(a_program_that_never_slept_gets_no_extra_event),
 		TEST(a_descriptor_that_nobody_has_armed_blocks_nobody),
 		TEST(one_wake_up_receives_all_that_has_come),
+		TEST(who_is_woken_for_nothing_acknowledges),
+		TEST(who_is_woken_for_room_sends),
 		TEST(what_a_poll_leaves_in_an_armed_queue_is_told),
 		TEST(what_an_extended_poll_leaves_is_told),
 		TEST(an_empty_channel_honours_O_NONBLOCK),

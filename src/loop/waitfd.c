@@ -245,5 +245,6 @@ void waitfd_part(struct waitfd *w) NO_LOCK_ANALYSIS
 	if (!l)
 		return;
 	waitfd_leave(l);
+	w->rung = false;
 	lock_drop(&l->receive);
 }

@@ -35,7 +35,7 @@ void waitfd_send(struct waitfd *w);
 bool waitfd_settle(struct waitfd *w);
 /* Whether it may have been readable for something other than an event, since the last call. */
 bool waitfd_was_rung(struct waitfd *w);
-/* The program no longer waits for it, or closes it. */
+/* The program no longer waits for it, or closes it: that it was readable is forgotten. */
 void waitfd_part(struct waitfd *w);
 
 #endif

@@ -211,10 +211,8 @@ static bool verbs_channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 	if (any)
 		verbs_channel_append(ch, armed ?: any);
 	lock_drop(&ch->lock);
-	if (!armed) {
+	if (!armed)
 		waitfd_part(&ch->waitfd);
-		waitfd_was_rung(&ch->waitfd); /* or it would tell of itself */
-	}
 	return any;
 }
 

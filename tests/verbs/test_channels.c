@@ -544,6 +544,44 @@ static void a_restarted_wait_ends_with_its_event(void **state)
 	ibv_ack_cq_events(s[1].cq, 1);
 }
 
+static void *send_to_sleeper(void *side)
+{
+	until_main_sleeps();
+	send_message(side, 0);
+	return NULL;
+}
+
+/* Blocks until a message has come, which is sent when it is blocked. Events without a completion. */
+static int count_extra_events(struct side *s)
+{
+	pthread_t other;
+	int extra = -1;
+
+	assert_int_equal(side_receive(&s[0], 1), 0);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	pthread_create(&other, NULL, send_to_sleeper, &s[1]);
+	do {
+		expect_event(&s[0]);
+		ibv_ack_cq_events(s[0].cq, 1);
+		extra++;
+	} while (!ibv_poll_cq(s[0].cq, 1, &(struct ibv_wc){0}));
+	pthread_join(other, NULL);
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	return extra;
+}
+
+/* A program that has waited for the descriptor, and then blocks in ibv_get_cq_event(). */
+static void who_has_blocked_gets_no_extra_event(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	assert_in_range(count_extra_events(s), 0, 1); /* it may have been readable */
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(count_extra_events(s), 0);
+}
+
 /* A program that sleeps in poll() on the channel's fd is woken: nobody but the helper makes progress. */
 static void a_sleeper_in_poll_is_woken(void **state)
 {
@@ -720,6 +758,7 @@ int main(void)
 		TEST(a_signal_ends_the_wait),
 		TEST(a_wait_is_restarted_as_a_read),
 		TEST(a_restarted_wait_ends_with_its_event),
+		TEST(who_has_blocked_gets_no_extra_event),
 		TEST(a_sleeper_in_poll_is_woken),
 		TEST(destroying_waits_for_acknowledgements),
 		TEST(a_channel_serves_many_queues),

@@ -41,8 +41,10 @@ void waitfd_add(struct loop *l, int fd)
 
 void waitfd_remove(struct loop *l, int fd)
 {
-	if (l->waiting.fd)
-		unwatch(l->waiting.fd, fd);
+	if (!l->waiting.fd)
+		return;
+	unwatch(l->waiting.fd, fd);
+	l->waiting.fd->rung = true; /* it may have been readable */
 }
 
 static void waitfd_leave(struct loop *l) REQUIRES(l->receive)

@@ -3,6 +3,7 @@
 #include "verbs/fixture.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -218,6 +219,36 @@ static void a_descriptor_that_nobody_has_armed_blocks_nobody(void **state)
 	assert_false(readable(&s[0]));
 	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
 	ibv_ack_cq_events(s[0].cq, 2);
+}
+
+/* A datagram that is no packet, to the sides' address. */
+static void send_junk(void)
+{
+	union ibv_gid gid;
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(4791)};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+
+	assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+	memcpy(&to.sin6_addr, &gid, sizeof(gid));
+	assert_int_equal(sendto(fd, "junk", 4, 0, (struct sockaddr *)&to, sizeof(to)), 4);
+	close(fd);
+}
+
+/* What was readable is closed with the last queue pair before the program asks for the event. */
+static void a_port_that_closes_blocks_nobody(void **state)
+{
+	struct side *s = *state;
+
+	connect_sides(s);
+	wait_for_descriptor(s);
+	send_junk();
+	assert_true(readable(&s[0]));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_destroy_qp(s[i].qp), 0);
+		s[i].qp = make_qp(s[i].pd, s[i].cq, &(struct ibv_qp_cap){4, 4, 1, 1, 0});
+	}
+	expect_event(&s[0]);
+	ibv_ack_cq_events(s[0].cq, 1);
 }
 
 /* An edge-triggered epoll tells once of two packets. The second one brings the event. */
@@ -749,6 +780,7 @@ int main(void)
 		TEST(a_descriptor_that_wakes_for_nothing_blocks_nobody),
 		TEST(a_program_that_never_slept_gets_no_extra_event),
 		TEST(a_descriptor_that_nobody_has_armed_blocks_nobody),
+		TEST(a_port_that_closes_blocks_nobody),
 		TEST(one_wake_up_receives_all_that_has_come),
 		TEST(who_is_woken_for_nothing_acknowledges),
 		TEST(who_is_woken_for_room_sends),

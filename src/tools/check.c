@@ -12,7 +12,7 @@
 #define USUAL	 "leaks,habits,buffers"
 #define ALL_ROOM 256
 
-static const char *const classes[] = {"leaks", "habits", "buffers", "mappings"};
+static const char *const classes[] = {"leaks", "habits", "buffers", "mappings", "all"};
 
 /* Adds a class to `all`. 0, or the exit status. */
 static int only(const struct command *command, const char *class, char all[ALL_ROOM])
@@ -38,11 +38,6 @@ static int set_exit(const struct command *command, const char *text)
 	return setenv("UROCE_CHECK_EXIT", text, 1) ? EXIT_FAILURE : 0;
 }
 
-static int set_check_file(const struct command *command, const char *variable, const char *file)
-{
-	return set_file(variable, file) ? complain(command, "%s: %s", file, strerror(errno)) : 0;
-}
-
 static int check_option(const struct command *command, int option, char all[ALL_ROOM])
 {
 	switch (option) {
@@ -51,9 +46,9 @@ static int check_option(const struct command *command, int option, char all[ALL_
 	case 'e':
 		return set_exit(command, optarg);
 	case 'l':
-		return set_check_file(command, "UROCE_CHECK_LOG", optarg);
+		return set_file(command, "UROCE_CHECK_LOG", optarg, false);
 	case 's':
-		return set_check_file(command, "UROCE_CHECK_SUPPRESSIONS", optarg);
+		return set_file(command, "UROCE_CHECK_SUPPRESSIONS", optarg, true);
 	case 'j':
 		return setenv("UROCE_CHECK_JSON", "on", 1) ? EXIT_FAILURE : 0;
 	case 'g':

@@ -32,9 +32,9 @@ int trace_command(const struct command *, int argc, char **argv);
 
 /* run.c: runs a program as `uroce run` does; returns only if that cannot be. */
 int run_program(const struct command *command, char **argv);
-/* Sets a variable to the name of a file, made absolute: the program may change its directory before it opens a device.
- * Not 0: errno. */
-int set_file(const char *variable, const char *file);
+/* Sets a variable to the name of a file that can be read, or written, made absolute: the program may change its
+ * directory before it opens a device. 0, or the exit status: it cannot be opened, which has been told. */
+int set_file(const struct command *command, const char *variable, const char *file, bool is_read);
 
 enum {
 	EXIT_USAGE = 2,

@@ -26,8 +26,8 @@ static const struct command commands[] = {
 	 "  -S, --snap BYTES    with -p: bytes of each frame to keep, at least 110\n",
 	 run_command},
 	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
-	 "  -o, --only CLASS    leaks, habits, buffers or mappings; may be given several\n"
-	 "                      times; without it the first three\n"
+	 "  -o, --only CLASS    leaks, habits, buffers, mappings or all; may be given\n"
+	 "                      several times; without it the first three\n"
 	 "  -e, --error-exitcode N\n"
 	 "                      exit status if something is found (98); 0: the program's\n"
 	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"

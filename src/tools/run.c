@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce run`: a program with liburoce.so.1 in front of its libraries. */
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,16 +18,32 @@
 #include "tools/library.h"
 #include "tools/program.h"
 
-int set_file(const char *variable, const char *file)
+/* That a file can be read, or made. Not 0: errno. */
+static int can_open(const char *path, bool is_read)
 {
-	char path[2 * PATH_MAX], here[PATH_MAX];
+	char folder[2 * PATH_MAX];
+	struct stat st;
 
-	if (file[0] == '/')
-		return setenv(variable, file, 1);
-	if (!getcwd(here, sizeof(here)))
+	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
 		return -1;
-	snprintf(path, sizeof(path), "%s/%s", here, file);
-	return setenv(variable, path, 1);
+	}
+	if (is_read || !access(path, F_OK))
+		return access(path, is_read ? R_OK : W_OK);
+	snprintf(folder, sizeof(folder), "%s", path);
+	return access(dirname(folder), W_OK | X_OK);
+}
+
+int set_file(const struct command *command, const char *variable, const char *file, bool is_read)
+{
+	char path[2 * PATH_MAX], here[PATH_MAX] = "";
+
+	if (file[0] == '/' || getcwd(here, sizeof(here))) {
+		snprintf(path, sizeof(path), "%s%s%s", here, *here ? "/" : "", file);
+		if (!can_open(path, is_read))
+			return setenv(variable, path, 1) ? EXIT_FAILURE : 0;
+	}
+	return complain(command, "%s: %s", file, strerror(errno));
 }
 
 /* Checks the rules before the program starts, and adds them to UROCE_FAULT. False: something is wrong, which has been
@@ -56,23 +74,24 @@ static bool add_rules(const struct command *command, const char *given)
 	return !more;
 }
 
-/* The option, of those about faults. False: it is wrong. */
-static bool set_fault(const struct command *command, int option, const char *value)
+/* The option, of those that are variables of the library. False: it is wrong. */
+static bool set_variable(const struct command *command, int option, const char *value)
 {
 	switch (option) {
+	case 't':
+		return !set_file(command, "UROCE_TRACE", value, false);
 	case 'f':
 		return add_rules(command, value);
 	case 's':
 		return !setenv("UROCE_FAULT_SEED", value, 1);
 	case 'l':
-		return !set_file("UROCE_FAULT_LOG", value);
+		return !set_file(command, "UROCE_FAULT_LOG", value, false);
 	default:
 		return !setenv("UROCE_FAULT_EXPECT", "on", 1);
 	}
 }
 
 struct run_options {
-	const char *trace;
 	bool rsocket;
 	struct collect_options pcap; /* no file: no capture */
 };
@@ -94,15 +113,13 @@ static int run_options(const struct command *command, int argc, char **argv, str
 			setenv("UROCE_ADAPTER", optarg, 1);
 		else if (c == 'r')
 			o->rsocket = true;
-		else if (c == 't')
-			o->trace = optarg;
 		else if (c == 'p')
 			o->pcap.file = optarg;
 		else if (c == 'S' && (o->pcap.snap = (uint32_t)strtoul(optarg, NULL, 10)) < SNAP_LEAST)
 			return wrong_usage(command, "'%s' is no snap length: at least %u bytes", optarg, SNAP_LEAST);
-		else if (!strchr("Sfsle", c))
+		else if (!strchr("Sfslet", c))
 			return show_usage(command);
-		else if (c != 'S' && !set_fault(command, c, optarg))
+		else if (c != 'S' && !set_variable(command, c, optarg))
 			return EXIT_USAGE;
 	}
 	return optind == argc ? wrong_usage(command, "which program?") : 0;
@@ -190,7 +207,5 @@ int run_command(const struct command *command, int argc, char **argv)
 		return status;
 	if (o.rsocket && library_preload_rsocket())
 		return complain_of_library(command);
-	if (o.trace && set_file("UROCE_TRACE", o.trace))
-		return complain(command, "%s: %s", o.trace, strerror(errno));
 	return o.pcap.file ? run_captured(command, &o.pcap, path, argv) : execute_program(command, path, argv);
 }

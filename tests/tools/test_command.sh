@@ -38,6 +38,9 @@ check "... that has no letter" 2 "'--html' needs an argument" uroce trace --html
 check "... with one too many" 2 "'--live=3' takes no argument" uroce trace --live=3
 check "an option with an argument too many" 2 "'--keep=3' takes no argument" uroce demo --keep=3
 check "--help behind an option" 0 "usage: uroce demo" uroce demo -k --help
+check "a file that cannot be read, before the program runs" 1 '/nope: No such file or directory' uroce check -s /nope true
+check "... or made" 2 '/nope/x: No such file or directory' uroce run --trace /nope/x true
+check "... as it is a folder" 1 '/: Is a directory' uroce check --log-file / true
 check "help environment lists the variables" 0 '^UROCE_LOG=error|warn|info|debug  *warn$' uroce help environment
 check "... in 80 columns" 1 '^0$' sh -c 'uroce help environment --all | grep -c ".\{81\}"'
 check "... without those of the tests" 1 '^0$' sh -c 'uroce help environment | grep -c UROCE_QUICK'

@@ -37,11 +37,12 @@ pair() {
 	shift
 	: >server
 	uroce run stdbuf -oL "$@" >server 2>&1 &
-	pids="$pids $!"
+	server=$!
+	pids="$pids $server"
 	await server "$ready"
 	uroce run "$@" 127.0.0.1 >client 2>&1
 	status=$?
-	wait $!
+	wait $server
 	return $status
 }
 

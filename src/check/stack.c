@@ -90,6 +90,8 @@ static const struct stack *stack_take(int most, const char *python)
 	void *frame[STACK_DEPTH + OURS_MOST];
 	int count = backtrace(frame, most), from = 0;
 
+	while (from < count && !is_ours(frame[from])) /* backtrace() of a sanitizer */
+		from++;
 	while (from < count && is_ours(frame[from]))
 		from++;
 	count = min_of(count - from, STACK_DEPTH);

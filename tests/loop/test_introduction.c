@@ -91,7 +91,7 @@ static void who_is_not_there_is_not_met(void **state)
 /* What a caller of our user may send instead: bytes with so many descriptors. */
 static void send_bytes(int to, const void *bytes, size_t n, int descriptors)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)] = {0};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 16)] = {0};
 	struct iovec iov = {(void *)bytes, n};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c = (struct cmsghdr *)control;

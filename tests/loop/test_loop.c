@@ -322,7 +322,9 @@ static void what_a_full_socket_refuses_leaves_later(void **state)
 	link = p.qp[0]->path.port->link;
 	ops_of_test = *link->ops;
 	ops_of_test.capacity = capacity_of_test;
+	lock_take(&p.qp[0]->path.port->loop->receive); /* its helper receives */
 	link->ops = &ops_of_test;
+	lock_drop(&p.qp[0]->path.port->loop->receive);
 	for (uint32_t i = 0; i < 100; i++) {
 		capacity = 0;
 		post_receive(&p, 1);

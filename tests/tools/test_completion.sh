@@ -25,7 +25,7 @@ in_bash() {
 }
 
 # As a person: a line is typed in a terminal, and all words are read that stand there after a key that lists what
-# Tab would choose from. What is typed behind it is read when the list has been shown.
+# Tab would choose from. Nothing is typed behind it: zsh shows no list then.
 in_zsh() {
 	# shellcheck disable=SC2016
 	zsh -f -c '
@@ -33,10 +33,10 @@ in_zsh() {
 		zpty -b t zsh -f -i
 		zpty -w t "PROMPT=; stty rows 300 cols 200"
 		zpty -w t "fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D"
-		zpty -w t "bindkey \"^I\" list-choices; print READY"
+		zpty -w t "list() { zle list-choices; zle -R; print -n LISTED }; zle -N list; bindkey \"^I\" list; print READY"
 		zpty -r -m t line "*READY*READY*"
-		zpty -n -w t "$1"$'"'\t\x15'"'"print DONE"$'"'\n'"'
-		zpty -r -m t line "*DONE*DONE*"
+		zpty -n -w t "$1"$'"'\t'"'
+		zpty -r -m t line "*LISTED*"
 		print -r -- $line' zsh "$*" | sed 's/\x1b\[[0-9;?]*[a-zA-Z]/ /g' | tr -cs 'a-zA-Z0-9_-' '\n'
 }
 

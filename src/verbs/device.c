@@ -72,11 +72,10 @@ static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family
  * adapter. One address may have several entries. */
 static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
 {
-	int order[DEVICE_GIDS], count = config_words(CONFIG_GID_ORDER, order, DEVICE_GIDS);
 	bool changed = false;
 
-	for (int i = 0; i < count; i++) {
-		const union ibv_gid *gid = gid_of_family(n, (enum gid_family)order[i]);
+	for (int i = 0; i < d->gids_ordered; i++) {
+		const union ibv_gid *gid = gid_of_family(n, (enum gid_family)d->gid_order[i]);
 
 		if (!gid || !device_gid_equal(&d->gid[i], &no_gid))
 			continue;
@@ -183,6 +182,8 @@ static struct device *device_make(const struct origin *o) REQUIRES(devices_lock)
 
 	if (!d)
 		return NULL;
+	/* here, as the helper must not read the environment, which the program may change meanwhile */
+	d->gids_ordered = config_words(CONFIG_GID_ORDER, d->gid_order, DEVICE_GIDS);
 	d->base.node_type = IBV_NODE_CA;
 	d->base.transport_type = IBV_TRANSPORT_IB;
 	if (o->name)
@@ -231,14 +232,19 @@ static bool usable(const struct netif *n)
 	return n->up && n->addresses;
 }
 
-/* Writes the devices of all usable interfaces to `out`. Returns their number. */
+/* Writes the devices of all usable interfaces to `out`. Returns their number, or -ENOMEM. */
 static int choose_all(const struct netif *n, int count, struct device **out) REQUIRES(devices_lock)
 {
 	int chosen = 0;
 
 	for (int i = 0; i < count && chosen < DEVICE_LIMIT; i++) {
-		struct device *d = usable(&n[i]) ? device_for(&(struct origin){.netif = &n[i], .node = -1}) : NULL;
+		struct device *d;
 
+		if (!usable(&n[i]))
+			continue;
+		d = device_for(&(struct origin){.netif = &n[i], .node = -1});
+		if (!d && device_count < DEVICE_LIMIT)
+			return -ENOMEM;
 		if (d)
 			out[chosen++] = d;
 	}
@@ -341,12 +347,15 @@ struct choice {
 	int netifs;
 	struct device **out;
 	int chosen;
+	int error; /* or 0 */
 };
 
 static void choose(struct choice *c, const char *entry, const struct origin *o) REQUIRES(devices_lock)
 {
 	struct device *d = c->chosen < DEVICE_LIMIT ? device_for(o) : NULL;
 
+	if (!d && device_count < DEVICE_LIMIT)
+		c->error = -ENOMEM;
 	if (d && chosen_before(c->out, c->chosen, d))
 		entry_complain(entry, "an earlier entry has this device name already", c->netif, c->netifs);
 	else if (d)
@@ -402,12 +411,12 @@ static int choose_named(const char *setting, const struct netif *n, int count, s
 	char *copy = strdup(setting), *rest = copy, *entry;
 
 	if (!copy)
-		return 0;
+		return -ENOMEM;
 	while ((entry = strsep(&rest, ",")))
 		if (*entry)
 			choose_entry(&c, entry);
 	free(copy);
-	return c.chosen;
+	return c.error ?: c.chosen;
 }
 
 int devices_list(struct device **list)

@@ -30,6 +30,8 @@ struct device {
 	union ibv_gid address; /* the only one that it has of its interface; zeros: it has all of them */
 	int node;	       /* NUMA node that UROCE_DEVICES gave; -1: that of the interface */
 	__be64 guid;
+	int gid_order[DEVICE_GIDS]; /* UROCE_GID_ORDER: enum gid_family */
+	int gids_ordered;	    /* of these */
 
 	struct lock lock;
 	bool gone GUARDED_BY(&lock); /* the interface is removed; it may come back with the same index */

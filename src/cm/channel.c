@@ -93,16 +93,28 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 
 struct event *event_make(struct id *id, enum rdma_cm_event_type type, int status)
 {
-	struct event *e = calloc(1, sizeof(*e));
+	/* acquire pairs with event_free() */
+	struct event *e = calloc(1, sizeof(*e)) ?: atomic_exchange_explicit(&id->spare, NULL, memory_order_acquire);
 
 	if (!e)
 		return NULL;
+	memset(e, 0, sizeof(*e));
 	list_init(&e->link);
 	e->id = id;
 	e->base.id = &id->base;
 	e->base.event = type;
 	e->base.status = status;
 	return e;
+}
+
+static void event_free(struct event *e)
+{
+	struct event *none = NULL;
+
+	/* release: who takes it clears it */
+	if (!atomic_compare_exchange_strong_explicit(&e->id->spare, &none, e, memory_order_release,
+						     memory_order_relaxed))
+		free(e);
 }
 
 void event_set_private(struct event *e, const void *data, size_t length, uint8_t *told)
@@ -181,7 +193,7 @@ static void channel_drop(struct id *id, const struct group *group) REQUIRES(cm.l
 
 		if (e->request)
 			id_discard(e->request);
-		free(e);
+		event_free(e);
 	}
 }
 
@@ -220,7 +232,7 @@ static void complete(struct event *e)
 {
 	struct id *id = e->id;
 
-	free(e);
+	event_free(e);
 	pthread_mutex_lock(&id->mutex);
 	id->completed++;
 	pthread_cond_signal(&id->acknowledged);

@@ -16,6 +16,11 @@ struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_
 
 	if (!id)
 		return NULL;
+	id->spare = calloc(1, sizeof(struct event));
+	if (!id->spare) {
+		free(id);
+		return NULL;
+	}
 	id->base.channel = &channel->base;
 	id->base.context = context;
 	id->base.ps = ps;
@@ -85,6 +90,7 @@ static void id_free(struct id *id)
 	rdma_freeaddrinfo(id->resolved);
 	free(id->qp_attr);
 	free(id->connect);
+	free(atomic_load_explicit(&id->spare, memory_order_relaxed)); /* no other thread knows the id */
 	free(id);
 }
 

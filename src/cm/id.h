@@ -50,7 +50,9 @@ struct id {
 	struct list listening GUARDED_BY(cm.lock); /* in the list of listeners */
 	struct list bound;			   /* in the list of ids with a port; guarded by bind.c's lock */
 	enum id_state state GUARDED_BY(cm.lock);
-	bool sync; /* the application gave no event channel: functions wait */
+	_Atomic(struct event *)
+		spare; /* for event_make() without memory: an event that is lost would hang the program */
+	bool sync;     /* the application gave no event channel: functions wait */
 
 	struct connection *connection GUARDED_BY(cm.lock); /* NULL: no connection */
 	struct cm_device *device;			   /* written under cm.lock; NULL: not bound to a device */

@@ -738,9 +738,10 @@ uint64_t machine_deadline(struct machine *m)
 
 int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed)
 {
+	int err;
+
 	/* does not initialize the lock: the caller may hold it, and other threads may wait for it */
 	lock_assert_unshared(&m->lock);
-	m->ops = ops;
 	m->slot = slot;
 	m->key = (struct siphash_key){{seed, ~seed}};
 	m->transactions = 0;
@@ -756,7 +757,9 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot,
 	m->unproven = 0;
 	sources_init(&m->sources, &m->key);
 	timers_init(&m->timers);
-	return pool_init(&m->connections, sizeof(struct connection), CONNECTION_LIMIT);
+	err = pool_init(&m->connections, sizeof(struct connection), CONNECTION_LIMIT);
+	m->ops = err ? NULL : ops;
+	return err;
 }
 
 void machine_fini(struct machine *m)

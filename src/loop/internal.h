@@ -170,6 +170,9 @@ static inline uint64_t clock_about(void)
 }
 
 /* run.c */
+/* What the calling thread needs to run QPs: 0 or -ENOMEM. Other threads make it when they run one, and try again later.
+ */
+int run_prepare(void);
 /* Runs the engine and sends until nothing is left to send. An ACK that may wait (delay_ack) leaves the QP in the
  * ready list. */
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);

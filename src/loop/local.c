@@ -241,6 +241,18 @@ static int check_doorbell(int fd)
 	return flags < 0 || !(flags & O_NONBLOCK) || fstat(fd, &st) || st.st_mode & S_IFMT ? -EBADMSG : 0;
 }
 
+static void say_refused(int err)
+{
+	static _Atomic bool said; /* relaxed: one message is enough */
+
+	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		log_warn("another process of this host cannot share memory with this one, and uses UDP: %s%s",
+			 strerror(err),
+			 err == EMFILE	 ? " (ulimit -n)"
+			 : err == ENOMEM ? " (ulimit -v)"
+					 : "");
+}
+
 /* Believes what the greeting says: its sender is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
@@ -254,7 +266,7 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 		n = local_find(l, slot);
 	}
 	if (!n)
-		return -ENOMEM;
+		return is_refused(&l->local, slot) ? -ECONNREFUSED : -ENOMEM;
 	err = check_doorbell(in->fd[GREETING_DOORBELL]) ?: ring_map(&ring, in->fd[GREETING_RING]);
 	if (err)
 		return err;
@@ -265,6 +277,7 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	open_reach(l, n, in);
 	err = local_call(l, n) ?: add_rx_ring(l, n, fd, &ring);
 	if (err) {
+		say_refused(-err);
 		n->in = fd;
 		ring_unmap(&ring);
 		refuse_slot(l, slot); /* closes our side, so that the other process knows */
@@ -287,8 +300,11 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	}
 	if (err)
 		close(fd);
-	if (err && heard)
+	if (err && heard) {
+		if (err != -ECONNREFUSED) /* which has been told */
+			say_refused(-err);
 		refuse_slot(l, (uint8_t)in.greeting.slot);
+	}
 	return true;
 }
 
@@ -311,11 +327,8 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 static void refuse_callers(struct loop *l, int err) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
-	static _Atomic bool said; /* relaxed: one message is enough */
 
-	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
-		log_warn("another process of this host cannot share memory with this one, and uses UDP: %s%s",
-			 strerror(err), err == EMFILE ? " (ulimit -n)" : "");
+	say_refused(err);
 	local_close_fd(&local->listener);
 	local->listener = introduction_listen(l->slot.number); /* usually the descriptor is free again */
 	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
@@ -341,6 +354,16 @@ static bool has_event(int fd, short event)
 	return poll(&p, 1, 0) > 0 && p.revents;
 }
 
+/* A process that has ended may have a successor in its slot. One that lives and has hung up without an answer has no
+ * descriptor for calls: the two must not meet later, as for refuse_slot(). */
+static void lose_or_refuse(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+{
+	if (n->in < 0 && slot_is_alive(n->slot))
+		refuse_slot(l, n->slot);
+	else
+		local_lose(l, n);
+}
+
 void local_serve_connection(struct loop *l, int fd)
 {
 	struct local *local = &l->local;
@@ -360,7 +383,7 @@ void local_serve_connection(struct loop *l, int fd)
 
 		if (n && (n->in == fd || n->out == fd)) {
 			if (has_event(fd, POLLRDHUP)) /* other threads read doorbells */
-				local_lose(l, n);
+				lose_or_refuse(l, n);
 			break;
 		}
 	}

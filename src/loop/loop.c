@@ -359,13 +359,13 @@ int loop_attach(struct path *path)
 {
 	struct loop *l;
 	struct port *port = NULL;
-	int err = 0;
+	int err = run_prepare();
 
 	lock_take(&life);
 	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
-	if (!l)
+	if (!err && !l)
 		err = -ENODEV; /* in a child, with a context of its parent */
-	else
+	if (!err)
 		port = find_port(l, &path->sgid);
 	if (!err && !port)
 		err = open_port(l, &path->sgid, &port);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Runs QPs: sends what the engine makes while qp->lock is held, so that packets of one QP leave in order. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/trace.h"
@@ -39,6 +40,11 @@ static struct worker *make_worker(void)
 	if (own_worker)
 		pthread_setspecific(worker_key, own_worker); /* frees it when the thread ends */
 	return own_worker;
+}
+
+int run_prepare(void)
+{
+	return own_worker || make_worker() ? 0 : -ENOMEM;
 }
 
 static struct link_tx link_tx_of(const struct tx_batch *batch, const struct tx *tx)
@@ -205,8 +211,10 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 	struct local_peer *near;
 	bool more;
 
-	if (unlikely(!w))
-		return true; /* the timer tries again */
+	if (unlikely(!w)) {
+		run_at(l, qp, now + FULL_WAIT);
+		return true;
+	}
 	near = local_enter(qp);
 	w->batch.now = now;
 	w->batch.delay_ack = delay_ack;

@@ -207,8 +207,8 @@ static int lock_file(int socket, uint64_t give_up)
 	return fd;
 }
 
-/* A socket that has the name, or what lock_file() has; or -1: its holder does not release it. Nothing signals that a
- * name is free, so this polls. */
+/* A socket that has the name, or what lock_file() has; or -EAGAIN: its holder does not release it. Nothing signals that
+ * a name is free, so this polls. */
 static int bind_lock(uint64_t give_up)
 {
 	static _Atomic uint32_t vain; /* failed tries in a row. Relaxed: a hint */
@@ -217,7 +217,9 @@ static int bind_lock(uint64_t give_up)
 	socklen_t size = slot_abstract(&address, "%u/lock", geteuid());
 	uid_t uid;
 
-	while (fd >= 0 && bind(fd, (struct sockaddr *)&address, size)) {
+	if (fd < 0)
+		return -errno;
+	while (bind(fd, (struct sockaddr *)&address, size)) {
 		bool taken = errno == EADDRINUSE;
 
 		if (taken && atomic_fetch_add_explicit(&vain, 1, memory_order_relaxed) >= FOREIGN_TRIES) {
@@ -228,8 +230,10 @@ static int bind_lock(uint64_t give_up)
 			atomic_store_explicit(&vain, 0, memory_order_relaxed);
 		}
 		if (!taken || !names_wait(give_up)) {
+			int err = taken ? -EAGAIN : -errno;
+
 			close(fd);
-			return -1;
+			return err;
 		}
 	}
 	atomic_store_explicit(&vain, 0, memory_order_relaxed);
@@ -264,24 +268,24 @@ static void names_unlock(int lock)
 	close(lock);
 }
 
-/* Returns the lock for names_unlock(), or -1: its holder does not release it. */
+/* Returns the lock for names_unlock(), or -EAGAIN: its holder does not release it; or another -errno. */
 static int names_lock(const struct steering *s, uint64_t patience)
 {
 	uint64_t give_up = clock_now() + patience;
 	int fd = bind_lock(give_up);
 
 	if (fd < 0)
-		return -1;
+		return fd;
 	while (atomic_exchange_explicit(&names_locked, true, memory_order_acquire)) {
 		if (!names_wait(give_up)) {
 			close(fd);
-			return -1;
+			return -EAGAIN;
 		}
 	}
 	if (lock_memory(s->memory, give_up))
 		return fd;
 	names_unlock(fd);
-	return -1;
+	return -EAGAIN;
 }
 
 /* ---- the mirror ---- */
@@ -409,13 +413,16 @@ static bool prune(struct group *g)
 
 /* ---- getting the registry ---- */
 
+/* NULL: errno. */
 static struct registry *map_registry(int memory)
 {
 	struct stat st;
 	void *p;
 
-	if (fstat(memory, &st) || st.st_uid != geteuid() || !memfd_is_fixed(memory, sizeof(struct registry)))
+	if (fstat(memory, &st) || st.st_uid != geteuid() || !memfd_is_fixed(memory, sizeof(struct registry))) {
+		errno = EACCES;
 		return NULL;
+	}
 	p = mmap(NULL, sizeof(struct registry), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -431,14 +438,16 @@ static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service
 	l->count = count;
 }
 
-/* Removes what an earlier process in this slot, now dead, has left. 0 or -EACCES. */
+/* Removes what an earlier process in this slot, now dead, has left. 0 or -errno. */
 static int take_registry(struct steering *s, int memory)
 {
 	struct registry *r = map_registry(memory);
 
 	if (!r) {
+		int err = -errno;
+
 		close(memory);
-		return -EACCES;
+		return err;
 	}
 	s->memory = memory;
 	services_forget(&r->services, s->slot->number);
@@ -572,12 +581,11 @@ static void registry_from_any(struct steering *s)
 		closedir(list);
 }
 
-static void make_registry(struct steering *s)
+static int make_registry(struct steering *s)
 {
 	int memory = memfd_of_size(REGISTRY_NAME, 0, sizeof(struct registry));
 
-	if (memory >= 0)
-		take_registry(s, memory);
+	return memory < 0 ? memory : take_registry(s, memory);
 }
 
 static void offer_registry(struct steering *s)
@@ -594,9 +602,9 @@ static void offer_registry(struct steering *s)
 }
 
 /* Under the lock: each process that has the registry offers it, so if none does there is none. */
-static void find_registry(struct steering *s)
+static int find_registry(struct steering *s)
 {
-	int probe = slots_probe();
+	int probe = slots_probe(), why = -EACCES;
 	bool seen = false, foreign = false;
 
 	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
@@ -605,17 +613,20 @@ static void find_registry(struct steering *s)
 
 		foreign |= err == -EPERM;
 		seen |= err != -EPERM && err != -ENOENT;
+		if (err && err != -EPERM && err != -ENOENT)
+			why = err;
 	}
 	if (probe >= 0)
 		close(probe);
 	if (!registry_of(s) && foreign)
 		registry_from_any(s);
 	if (!registry_of(s) && !seen)
-		make_registry(s);
-	if (registry_of(s)) {
-		lock_memory(s->memory, clock_now() + LOCK_PATIENCE);
-		offer_registry(s);
-	}
+		why = make_registry(s);
+	if (!registry_of(s))
+		return why ?: -EACCES;
+	lock_memory(s->memory, clock_now() + LOCK_PATIENCE);
+	offer_registry(s);
+	return 0;
 }
 
 void steering_serve(struct steering *s)
@@ -788,15 +799,14 @@ void steering_silence(struct steered *place, uint64_t now)
 
 int steering_enter(struct steering *s, struct services **services)
 {
-	int lock = names_lock(s, LOCK_PATIENCE);
+	int lock = names_lock(s, LOCK_PATIENCE), err;
 
 	if (lock < 0)
-		return -EAGAIN;
-	if (!registry_of(s))
-		find_registry(s);
-	if (!registry_of(s)) {
+		return lock;
+	err = registry_of(s) ? 0 : find_registry(s);
+	if (err) {
 		names_unlock(lock);
-		return -EACCES;
+		return err;
 	}
 	*services = &registry_of(s)->services;
 	return lock;

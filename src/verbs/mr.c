@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/cause.h"
@@ -81,9 +82,10 @@ struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, uns
 	if (mr) {
 		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
 		check_made(CHECK_MR, mr, length, pd);
+	} else if (atomic_load_explicit(&pd->hca->regions, memory_order_relaxed) >= HCA_MAX_MR) {
+		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %u regions, all it can", HCA_MAX_MR);
 	} else {
-		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %u regions, all it can",
-			  (unsigned)atomic_load_explicit(&pd->hca->regions, memory_order_relaxed));
+		cause_say(CAUSE_SHORTAGE, "ibv_reg_mr: %s", strerror(ENOMEM));
 	}
 	return mr;
 }

@@ -447,6 +447,14 @@ static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, in
 	return 0;
 }
 
+/* Fails; a shortage is told, as programs tell only that the call failed. */
+static int modify_fail(int error)
+{
+	if (error == ENOMEM || error == EMFILE || error == ENFILE)
+		cause_say(CAUSE_SHORTAGE, "ibv_modify_qp: %s", strerror(error));
+	return fail(error);
+}
+
 PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	struct path path = {0};
@@ -473,7 +481,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
 		error = qp_listen_for(qp, c);
 	if (error)
-		return fail(error);
+		return modify_fail(error);
 	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
 		await_answers(qp);
 	lock_take(&qp->lock);
@@ -485,7 +493,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	qp_settle(qp);
 	detach(&path);
 	listen_no_more(qp, c);
-	return error ? fail(error) : 0;
+	return error ? modify_fail(error) : 0;
 }
 
 void fail_qp_unsettled(struct ibv_qp *base)

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Faults: each kind x each link x a program of Debian's, with what follows. Each cell runs with two seeds twice; the logs
 of a seed are equal."""
-import multiprocessing
 import os
 import re
 import shutil
 import sys
 import tempfile
 
-from place import ByUdp, Namespace
-from process import Build, Failure, Process, ports, report
+import lanes
+from place import ByUdp
+from process import Failure, Process, ports
 
 PINGPONG = "ibv_rc_pingpong -g 0 -n 100 -p {port}"
 ENDLESS = "ibv_rc_pingpong -g 0 -n 100000000 -p {port}"
@@ -43,7 +43,6 @@ ROWS = [
     (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
 ]
 SEEDS = [11, 12]
-LANES = 4  # which mostly wait
 
 
 class Cell:
@@ -108,30 +107,11 @@ class Cell:
         return one
 
 
-def attempt(build, namespace, link, row, seeds):
-    """'' or what went wrong."""
+def test(build, namespace, row, link, seeds):
     with tempfile.TemporaryDirectory(prefix="uroce-faults-") as work:
         cell = Cell(build, namespace, link, row, work)
-        try:
-            for seed in seeds:
-                cell.check(seed)
-            return ""
-        except Failure as e:
-            return "%s\n%s" % (e, report())
-        finally:
-            while Process.everyone:
-                Process.everyone[0].end()
-
-
-def lane(cells, seeds, results):
-    """Cells that no other lane has taken, in a namespace of its own."""
-    build, namespace = Build(os.environ.get("UROCE_BUILD", "build")), Namespace()
-    try:
-        for row, link, name in iter(cells.get, None):
-            results.put((name, attempt(build, namespace, link, row, seeds)))
-    finally:
-        namespace.close()
-        results.put(None)
+        for seed in seeds:
+            cell.check(seed)
 
 
 def main():
@@ -139,33 +119,12 @@ def main():
         if not shutil.which(program):
             print("1..0 # SKIP no", program)
             return 0
-    try:
-        Namespace().close()
-    except PermissionError as e:
-        print("1..0 # SKIP", e)
+    if not lanes.possible():
         return 0
     seeds = SEEDS[:1] if os.environ.get("UROCE_QUICK") else SEEDS
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    processes = multiprocessing.get_context("fork")
-    cells, results = processes.Queue(), processes.Queue()
-    todo = [(row, link, "%s, %s, by %s" % (row[0].split()[0], row[1], link)) for row in ROWS for link in ("shm", "udp")]
-    todo = [cell for cell in todo if wanted in cell[2]]
-    print("1..%d" % len(todo))
-    for cell in todo + LANES * [None]:
-        cells.put(cell)
-    for _ in range(LANES):
-        processes.Process(target=lane, args=(cells, seeds, results), daemon=True).start()
-    n = failed = ended = 0
-    while ended < LANES:
-        result = results.get()
-        if not result:
-            ended += 1
-            continue
-        n += 1
-        failed += bool(result[1])
-        print("%s %d - %s" % ("not ok" if result[1] else "ok", n, result[0]))
-        print("".join("# %s\n" % line for line in result[1].splitlines()), end="", flush=True)
-    return n != len(todo) or failed != 0
+    cells = [("%s, %s, by %s" % (row[0].split()[0], row[1], link), row, link, seeds) for row in ROWS for link in ("shm", "udp")]
+    return lanes.run(test, [cell for cell in cells if wanted in cell[0]])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/hazard.h"
 #include "base/trace.h"
 #include "loop/down.h"
 #include "loop/faults.h"
@@ -44,7 +45,7 @@ static struct worker *make_worker(void)
 
 int run_prepare(void)
 {
-	return own_worker || make_worker() ? 0 : -ENOMEM;
+	return (own_worker || make_worker()) && (hazards_own || hazards_begin()) ? 0 : -ENOMEM;
 }
 
 static struct link_tx link_tx_of(const struct tx_batch *batch, const struct tx *tx)

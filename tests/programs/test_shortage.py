@@ -19,7 +19,7 @@ PROGRAMS = {
     "ibv_rc_pingpong": ("-g 0 -n 100 -p {port}", "-g 0 -n 100 -p {port} 127.0.0.1"),
     "rping": ("-s -a 127.0.0.1 -p {port} -C 5", "-c -a 127.0.0.1 -p {port} -C 5"),
 }
-REASON = re.compile(r"^(uroce: |Couldn't|Failed to|.*(errno|[Ee]rror|[Ff]ail|memory|open files))", re.M)
+REASON = re.compile(r"^(uroce: |Couldn't|Failed to|No IB|.*(errno|[Ee]rror|[Ff]ail|memory|open files))", re.M)
 GIVES_UP = re.compile(r"^connect error ", re.M)
 HERE = os.path.dirname(os.path.abspath(__file__))
 

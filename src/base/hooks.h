@@ -35,10 +35,16 @@ static inline bool hook_is_on(enum hook hook)
 	return __atomic_load_n(&hooks, __ATOMIC_RELAXED) & hook;
 }
 
+/* The same, for who reads next what the listener has made before hook_set(). */
+static inline bool hook_is_on_acquire(enum hook hook)
+{
+	return __atomic_load_n(&hooks, __ATOMIC_ACQUIRE) & hook;
+}
+
 static inline void hook_set(enum hook hook, bool on)
 {
 	if (on)
-		__atomic_fetch_or(&hooks, hook, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&hooks, hook, __ATOMIC_RELEASE); /* pairs with hook_is_on_acquire() */
 	else
 		__atomic_fetch_and(&hooks, ~(uint32_t)hook, __ATOMIC_RELAXED);
 }

@@ -90,6 +90,8 @@ static struct trace_ring *take_ring(void)
 {
 	struct trace_ring *ring;
 
+	if (!hook_is_on_acquire(HOOK_TRACE)) /* another thread may just have made the file */
+		return NULL;
 	lock_take(&rings_lock);
 	ring = spares ? spare_rings[--spares] : new_ring();
 	lock_drop(&rings_lock);
@@ -156,6 +158,8 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 	if (!hook_is_on(HOOK_TRACE))
 		return;
 	if (unlikely(!ring) && (ringless || !(ring = take_ring()))) {
+		if (!hook_is_on_acquire(HOOK_TRACE))
+			return;
 		atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
 		return;
 	}

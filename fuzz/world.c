@@ -222,9 +222,11 @@ static void forget_sources(void)
 {
 	struct udp *udp = container_of(world.port->link, struct udp, link);
 
+	lock_take(&world.loop->receive); /* the helper receives, too */
 	memset(udp->source, 0, sizeof(udp->source));
 	udp->calm = 0;
 	udp->looks = 0;
+	lock_drop(&world.loop->receive);
 }
 
 static void drain_cq(void)

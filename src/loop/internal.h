@@ -200,7 +200,8 @@ static inline bool has_ready(struct loop *l)
 /* Whether an ACK is delayed until the next post. A hint. */
 static inline bool has_delayed_ack(struct loop *l)
 {
-	struct qp *qp = atomic_load_explicit(&l->delayed_ack, memory_order_relaxed);
+	/* acquire pairs with delayed_ack_set(): the QP may be new */
+	struct qp *qp = atomic_load_explicit(&l->delayed_ack, memory_order_acquire);
 
 	return qp && atomic_load_explicit(&qp->ack_is_delayed, memory_order_relaxed);
 }
@@ -218,7 +219,7 @@ static inline void delayed_ack_clear(struct qp *qp) REQUIRES(qp->lock)
  * already, the QP is in the ready list, or traffic is one-way, where the sender must not wait for long. */
 static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
-	struct qp *delayed_ack = atomic_load_explicit(&l->delayed_ack, memory_order_relaxed);
+	struct qp *delayed_ack = atomic_load_explicit(&l->delayed_ack, memory_order_acquire); /* as above */
 
 	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
 		return false;
@@ -227,7 +228,7 @@ static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->l
 		return false;
 	atomic_store_explicit(&qp->ack_is_delayed, true, memory_order_relaxed);
 	if (delayed_ack != qp)
-		atomic_store_explicit(&l->delayed_ack, qp, memory_order_relaxed);
+		atomic_store_explicit(&l->delayed_ack, qp, memory_order_release);
 	l->delayed_ack_again = true;
 	helper_ready(l);
 	return true;

@@ -281,7 +281,8 @@ static struct qp *pop_ready(struct hca *hca)
 
 bool delayed_ack_run(struct loop *l, uint64_t now)
 {
-	struct qp *qp = atomic_exchange_explicit(&l->delayed_ack, NULL, memory_order_relaxed);
+	/* acquire pairs with delayed_ack_set(): the QP may be new */
+	struct qp *qp = atomic_exchange_explicit(&l->delayed_ack, NULL, memory_order_acquire);
 
 	if (!qp)
 		return false;

@@ -6,35 +6,19 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/nearest.h"
 #include "fault/calls.h"
+#include "fault/rule_words.h"
 #include "wire/packet.h"
 
-#define FILE_LARGEST   65536  /* bytes of a file of rules */
 #define LARGEST_PACKET 65536u /* bytes of payload: no link carries more */
-
-const char *const rule_event_name[RULE_EVENTS] = {
-	[RULE_PACKET] = "packet", [RULE_POST] = "post", [RULE_COMPLETE] = "complete", [RULE_ONESIDED] = "onesided",
-	[RULE_CALL] = "call",	  [RULE_MAD] = "mad",	[RULE_TIME] = "time",
-};
-
-const char *const rule_action_name[RULE_ACTIONS] = {
-	[DO_DROP] = "drop",	    [DO_DUPLICATE] = "duplicate", [DO_DELAY] = "delay",
-	[DO_REORDER] = "reorder",   [DO_CORRUPT] = "corrupt",	  [DO_TRUNCATE] = "truncate",
-	[DO_RATE] = "rate",	    [DO_PARTITION] = "partition", [DO_NAK] = "nak",
-	[DO_RNR] = "rnr",	    [DO_REVOKE] = "revoke",	  [DO_REFUSE] = "refuse",
-	[DO_STATUS] = "status",	    [DO_OVERRUN] = "overrun",	  [DO_REJECT] = "reject",
-	[DO_STOP] = "stop",	    [DO_KILL] = "kill",		  [DO_PORT_DOWN] = "port-down",
-	[DO_GID_GONE] = "gid-gone", [DO_FATAL] = "fatal",
-};
+#define WORDS_MOST     64     /* that may stand in one place */
 
 /* What may be done at which event. */
 #define AT(event) (1u << RULE_##event)
@@ -62,115 +46,6 @@ static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_GID_GONE] = ANYWHERE,
 	[DO_FATAL] = ANYWHERE,
 };
-
-struct named {
-	const char *name;
-	uint32_t value;
-};
-
-#define ERRNO(name)         \
-	{                   \
-#name, name \
-	}
-static const struct named errnos[] = {
-	ERRNO(EPERM),	   ERRNO(ENOENT),	 ERRNO(EINTR),	   ERRNO(EIO),		ERRNO(EAGAIN),
-	ERRNO(ENOMEM),	   ERRNO(EACCES),	 ERRNO(EFAULT),	   ERRNO(EBUSY),	ERRNO(EEXIST),
-	ERRNO(ENODEV),	   ERRNO(EINVAL),	 ERRNO(ENFILE),	   ERRNO(EMFILE),	ERRNO(ENOSPC),
-	ERRNO(ERANGE),	   ERRNO(ENOSYS),	 ERRNO(ENODATA),   ERRNO(EOPNOTSUPP),	ERRNO(EADDRINUSE),
-	ERRNO(ENOBUFS),	   ERRNO(ENETUNREACH),	 ERRNO(ETIMEDOUT), ERRNO(ECONNREFUSED), ERRNO(EHOSTUNREACH),
-	ERRNO(ECONNRESET), ERRNO(EADDRNOTAVAIL), ERRNO(ENETDOWN),
-};
-
-#define STATUS(name)                 \
-	{                            \
-#name, IBV_WC_##name \
-	}
-static const struct named statuses[] = {
-	STATUS(SUCCESS),       STATUS(LOC_LEN_ERR),	STATUS(LOC_QP_OP_ERR),	   STATUS(LOC_PROT_ERR),
-	STATUS(WR_FLUSH_ERR),  STATUS(MW_BIND_ERR),	STATUS(BAD_RESP_ERR),	   STATUS(LOC_ACCESS_ERR),
-	STATUS(REM_OP_ERR),    STATUS(REM_INV_REQ_ERR), STATUS(REM_ACCESS_ERR),	   STATUS(RETRY_EXC_ERR),
-	STATUS(REM_ABORT_ERR), STATUS(FATAL_ERR),	STATUS(RNR_RETRY_EXC_ERR), STATUS(RESP_TIMEOUT_ERR),
-	STATUS(GENERAL_ERR),
-};
-
-static const struct named naks[] = {
-	{"sequence", NAK_SEQUENCE},
-	{"invalid", NAK_INVALID_REQUEST},
-	{"access", NAK_REMOTE_ACCESS},
-	{"operation", NAK_REMOTE_OPERATION},
-};
-
-static const struct named parts[] = {{"payload", PART_PAYLOAD}, {"header", PART_HEADER}, {"icrc", PART_ICRC}};
-
-#define WR(name)                     \
-	{                            \
-#name, IBV_WR_##name \
-	}
-static const struct named requests[] = {
-	WR(SEND),
-	WR(SEND_WITH_IMM),
-	WR(SEND_WITH_INV),
-	WR(RDMA_READ),
-	WR(RDMA_WRITE),
-	WR(RDMA_WRITE_WITH_IMM),
-	WR(BIND_MW),
-	WR(LOCAL_INV),
-	WR(ATOMIC_CMP_AND_SWP),
-	WR(ATOMIC_FETCH_AND_ADD),
-	WR(ATOMIC_WRITE),
-	{"READ", IBV_WR_RDMA_READ},
-	{"WRITE", IBV_WR_RDMA_WRITE},
-};
-
-#define WC(name)                     \
-	{                            \
-#name, IBV_WC_##name \
-	}
-static const struct named completions[] = {
-	WC(SEND),
-	WC(RDMA_WRITE),
-	WC(RDMA_READ),
-	WC(COMP_SWAP),
-	WC(FETCH_ADD),
-	WC(BIND_MW),
-	WC(LOCAL_INV),
-	WC(RECV),
-	WC(RECV_RDMA_WITH_IMM),
-	WC(ATOMIC_WRITE),
-	{"READ", IBV_WC_RDMA_READ},
-	{"WRITE", IBV_WC_RDMA_WRITE},
-};
-
-/* Of connection management: the attribute ids of its messages. */
-static const struct named mads[] = {
-	{"REQ", 0x10},	{"MRA", 0x11},	    {"REJ", 0x12},	{"REP", 0x13}, {"RTU", 0x14}, {"DREQ", 0x15},
-	{"DREP", 0x16}, {"SIDR_REQ", 0x17}, {"SIDR_REP", 0x18}, {"LAP", 0x19}, {"APR", 0x1a},
-};
-
-const char *const rule_calls[] = {
-#define CALL(name) #name,
-#include "fault/calls.def"
-#undef CALL
-};
-
-/* Classes of packets: those whose opcode has all of `with`. */
-static const struct {
-	const char *name;
-	uint32_t with;
-} classes[] = {
-	{"REQUEST", IS_REQUEST},
-	{"RESPONSE", IS_RESPONSE},
-	{"SEND", IS_SEND},
-	{"WRITE", IS_WRITE},
-	{"READ", IS_READ | IS_REQUEST},
-	{"READ_RESPONSE", IS_READ | IS_RESPONSE},
-	{"ATOMIC", IS_ATOMIC | IS_REQUEST},
-	{"FIRST", IS_FIRST},
-	{"LAST", IS_LAST},
-};
-
-static const struct named transports[] = {
-	{"RC", TRANSPORT_RC}, {"UC", TRANSPORT_UC}, {"UD", TRANSPORT_UD}, {"XRC", TRANSPORT_XRC}};
 
 /* ---- words ---- */
 
@@ -235,27 +110,33 @@ static int refuse_unknown(struct parser *p, const char *kind, const char *const 
 	return refuse_word(p, "there is no %s '%s': did you mean %s?", kind, word, nearest_word(word, names, count));
 }
 
-static const struct named *find_named(const struct parser *p, const struct named *table, size_t count)
+static const struct rule_word *find_word(const struct parser *p, const struct rule_words *words)
 {
-	for (size_t i = 0; i < count; i++)
-		if (word_is(p, table[i].name))
-			return &table[i];
+	for (uint32_t i = 0; i < words->count; i++)
+		if (word_is(p, words->row[i].name))
+			return &words->row[i];
 	return NULL;
 }
 
-/* The next word is a name of the table. */
-static int take_named(struct parser *p, const char *kind, const struct named *table, size_t count, uint64_t *value)
+static void add_names(const char *names[WORDS_MOST], uint32_t *count, const struct rule_words *words)
 {
-	const char *names[64];
-	const struct named *found;
+	for (uint32_t i = 0; i < words->count && *count < WORDS_MOST; i++)
+		names[(*count)++] = words->row[i].name;
+}
+
+/* The next word is one of these. */
+static int take_named(struct parser *p, const char *kind, const struct rule_words *words, uint64_t *value)
+{
+	const char *names[WORDS_MOST];
+	const struct rule_word *found;
+	uint32_t count = 0;
 
 	if (!word_next(p))
-		return refuse_word(p, "a %s is missing here, as %s", kind, table[0].name);
-	found = find_named(p, table, count);
-	for (size_t i = 0; i < min_of(count, ARRAY_SIZE(names)); i++)
-		names[i] = table[i].name;
+		return refuse_word(p, "a %s is missing here, as %s", kind, words->row[0].name);
+	found = find_word(p, words);
+	add_names(names, &count, words);
 	if (!found)
-		return refuse_unknown(p, kind, names, min_of(count, ARRAY_SIZE(names)));
+		return refuse_unknown(p, kind, names, count);
 	*value = found->value;
 	return 0;
 }
@@ -361,16 +242,19 @@ static void set_add(struct rule_set *set, uint32_t opcode)
 	set->bits[opcode / 64] |= 1ull << opcode % 64;
 }
 
+/* The words that choose among the events of a kind. */
+static const struct rule_words *const opcodes_of[RULE_EVENTS] = {
+	[RULE_PACKET] = &rule_classes,	     [RULE_POST] = &rule_requests, [RULE_ONESIDED] = &rule_requests,
+	[RULE_COMPLETE] = &rule_completions, [RULE_MAD] = &rule_mads,
+};
+
 /* The packets that a word names: a class, a transport, an opcode with or without its transport. */
 static struct rule_set packets_named(const struct parser *p)
 {
-	const struct named *transport = find_named(p, transports, ARRAY_SIZE(transports));
+	const struct rule_word *transport = find_word(p, &rule_transports), *class = find_word(p, &rule_classes);
 	struct rule_set set = {0};
-	uint32_t with = 0;
+	uint32_t with = class ? class->value : 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
-		if (word_is(p, classes[i].name))
-			with = classes[i].with;
 	for (uint32_t o = 0; o < 256; o++) {
 		const char *name = opcode_info[o].name, *bare = name ? strchr(name, '_') : NULL;
 		bool is_meant;
@@ -388,30 +272,22 @@ static struct rule_set packets_named(const struct parser *p)
 			set_add(&set, o);
 	}
 	if (word_is(p, "ACK"))
-		for (size_t i = 0; i < ARRAY_SIZE(transports); i++)
-			if (opcode_info[transports[i].value | OP_ACKNOWLEDGE].name)
-				set_add(&set, transports[i].value | OP_ACKNOWLEDGE);
+		for (uint32_t i = 0; i < rule_transports.count; i++)
+			if (opcode_info[rule_transports.row[i].value | OP_ACKNOWLEDGE].name)
+				set_add(&set, rule_transports.row[i].value | OP_ACKNOWLEDGE);
 	return set;
 }
 
 /* The same for all other events. */
 static struct rule_set opcodes_named(const struct parser *p)
 {
-	static const struct {
-		const struct named *table;
-		size_t count;
-	} of[RULE_EVENTS] = {
-		[RULE_POST] = {requests, ARRAY_SIZE(requests)},
-		[RULE_ONESIDED] = {requests, ARRAY_SIZE(requests)},
-		[RULE_COMPLETE] = {completions, ARRAY_SIZE(completions)},
-		[RULE_MAD] = {mads, ARRAY_SIZE(mads)},
-	};
-	const struct named *found;
+	const struct rule_words *words = opcodes_of[p->rule->event];
+	const struct rule_word *found;
 	struct rule_set set = {0};
 
 	if (p->rule->event == RULE_PACKET)
 		return packets_named(p);
-	found = find_named(p, of[p->rule->event].table, of[p->rule->event].count);
+	found = words ? find_word(p, words) : NULL;
 	if (found)
 		set_add(&set, found->value);
 	return set;
@@ -494,7 +370,7 @@ static int take_filter(struct parser *p, enum filter_kind kind)
 		r->has_wr_id = true;
 		return take_number(p, false, &r->wr_id, 0);
 	case F_STATUS:
-		err = take_named(p, "status", statuses, ARRAY_SIZE(statuses), &status);
+		err = take_named(p, "status", &rule_statuses, &status);
 		r->completes = (struct rule_range){status, status};
 		return err;
 	case F_IN:
@@ -549,20 +425,15 @@ static void note_what(struct parser *p, uint32_t from)
 
 static int refuse_filter(struct parser *p)
 {
-	const char *names[ARRAY_SIZE(filters) + ARRAY_SIZE(whens) + ARRAY_SIZE(classes) + ARRAY_SIZE(requests) +
-			  ARRAY_SIZE(mads)];
-	size_t n = 0;
+	const char *names[WORDS_MOST];
+	uint32_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(filters); i++)
 		names[n++] = filters[i].name;
 	for (size_t i = 0; i < ARRAY_SIZE(whens); i++)
 		names[n++] = whens[i];
-	for (size_t i = 0; p->rule->event == RULE_PACKET && i < ARRAY_SIZE(classes); i++)
-		names[n++] = classes[i].name;
-	for (size_t i = 0; p->rule->event == RULE_POST && i < ARRAY_SIZE(requests); i++)
-		names[n++] = requests[i].name;
-	for (size_t i = 0; p->rule->event == RULE_MAD && i < ARRAY_SIZE(mads); i++)
-		names[n++] = mads[i].name;
+	if (opcodes_of[p->rule->event])
+		add_names(names, &n, opcodes_of[p->rule->event]);
 	return refuse_unknown(p, "filter or opcode", names, n);
 }
 
@@ -597,12 +468,12 @@ static int take_call(struct parser *p)
 {
 	if (!word_next(p))
 		return refuse_word(p, "the name of a call is missing here, as ibv_reg_mr");
-	for (size_t i = 0; i < ARRAY_SIZE(rule_calls); i++)
+	for (size_t i = 0; i < RULE_CALLS; i++)
 		if (word_is(p, rule_calls[i])) {
 			p->rule->call = rule_calls[i];
 			return 0;
 		}
-	return refuse_unknown(p, "call that can be refused", rule_calls, ARRAY_SIZE(rule_calls));
+	return refuse_unknown(p, "call that can be refused", rule_calls, RULE_CALLS);
 }
 
 static int take_event(struct parser *p)
@@ -635,13 +506,13 @@ static int take_event(struct parser *p)
 static int take_corrupt(struct parser *p)
 {
 	struct rule *r = p->rule;
-	const struct named *part;
+	const struct rule_word *part;
 
 	r->value[0] = PART_PAYLOAD;
 	r->value[1] = UINT64_MAX;
 	if (!word_next(p))
 		return 0;
-	part = find_named(p, parts, ARRAY_SIZE(parts));
+	part = find_word(p, &rule_parts);
 	if (!part)
 		return refuse_unknown(p, "part of a packet", (const char *const[]){"payload", "header", "icrc"}, 3);
 	r->value[0] = part->value;
@@ -680,16 +551,16 @@ static int take_value(struct parser *p)
 	case DO_RATE:
 		return take_number(p, false, &r->value[0], 1);
 	case DO_NAK:
-		return take_named(p, "kind of NAK", naks, ARRAY_SIZE(naks), &r->value[0]);
+		return take_named(p, "kind of NAK", &rule_naks, &r->value[0]);
 	case DO_RNR:
 		err = take_range(p, false, &range, 0, 31);
 		break;
 	case DO_REFUSE:
 		if (r->event == RULE_ONESIDED)
 			return 0;
-		return take_named(p, "error", errnos, ARRAY_SIZE(errnos), &r->value[0]);
+		return take_named(p, "error", &rule_errnos, &r->value[0]);
 	case DO_STATUS:
-		err = take_named(p, "status", statuses, ARRAY_SIZE(statuses), &r->value[0]);
+		err = take_named(p, "status", &rule_statuses, &r->value[0]);
 		return err ?: r->value[0] ? 0 : refuse_word(p, "a completion with SUCCESS is no fault");
 	case DO_REJECT:
 		err = take_range(p, false, &range, 1, 65535);
@@ -861,118 +732,4 @@ int rule_parse(struct rule *rule, const char *text, struct rule_error *error)
 	if (!p.has_when)
 		rule->repeats = true; /* it hits whatever it meets */
 	return err;
-}
-
-/* ---- texts ---- */
-
-void rule_complain(char *out, size_t room, const char *text, const struct rule_error *error)
-{
-	static const char carets[] = "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^";
-
-	snprintf(out, room, "%s\n  %s\n  %*s%.*s", error->text, text, (int)error->at, "",
-		 (int)min_of(error->length, (uint32_t)sizeof(carets) - 1), carets);
-}
-
-int rule_next(const char **at, char out[RULE_TEXT])
-{
-	const char *s = *at;
-	size_t n;
-
-	for (;;) {
-		s += strspn(s, " \t\r\n;");
-		if (*s != '#')
-			break;
-		s += strcspn(s, "\n");
-	}
-	n = strcspn(s, ";\n#");
-	*at = s + n;
-	while (n && isspace((unsigned char)s[n - 1]))
-		n--;
-	if (n >= RULE_TEXT)
-		return -E2BIG;
-	memcpy(out, s, n);
-	out[n] = 0;
-	return n > 0;
-}
-
-char *rules_read(const char *given)
-{
-	char *text;
-	ssize_t n;
-	int fd;
-
-	if (*given != '@')
-		return strdup(given);
-	fd = open(given + 1, O_RDONLY | O_CLOEXEC);
-	text = fd < 0 ? NULL : calloc(1, FILE_LARGEST);
-	n = text ? read(fd, text, FILE_LARGEST - 1) : -1;
-	if (n < 0) {
-		free(text);
-		text = NULL;
-	}
-	if (fd >= 0)
-		close(fd);
-	return text;
-}
-
-static const char *name_of(const struct named *table, size_t count, uint64_t value)
-{
-	for (size_t i = 0; i < count; i++)
-		if (table[i].value == value)
-			return table[i].name;
-	return "?";
-}
-
-#define NAME_OF(table, value) name_of(table, ARRAY_SIZE(table), value)
-
-/* The action with its values, as it was decided. */
-static int write_action(char *out, size_t room, const struct rule *r, const uint64_t value[2])
-{
-	const char *name = rule_action_name[r->action];
-	unsigned long long v = value[0];
-
-	switch (r->action) {
-	case DO_DELAY:
-	case DO_STOP:
-		return snprintf(out, room, "%s %lluns", name, v);
-	case DO_PORT_DOWN:
-	case DO_GID_GONE:
-		return v == UINT64_MAX ? snprintf(out, room, "%s", name) : snprintf(out, room, "%s %lluns", name, v);
-	case DO_CORRUPT:
-		if (value[0] == PART_ICRC)
-			return snprintf(out, room, "%s icrc", name);
-		return snprintf(out, room, "%s %s bit %llu", name, NAME_OF(parts, value[0]),
-				(unsigned long long)value[1]);
-	case DO_NAK:
-		return snprintf(out, room, "%s %s", name, NAME_OF(naks, value[0]));
-	case DO_REFUSE:
-		if (r->event == RULE_ONESIDED)
-			return snprintf(out, room, "%s", name);
-		return snprintf(out, room, "%s %s", name, NAME_OF(errnos, value[0]));
-	case DO_STATUS:
-		return snprintf(out, room, "%s %s", name, NAME_OF(statuses, value[0]));
-	case DO_REORDER:
-	case DO_TRUNCATE:
-	case DO_RATE:
-	case DO_RNR:
-	case DO_REJECT:
-		return snprintf(out, room, "%s %llu", name, v);
-	default:
-		return snprintf(out, room, "%s", name);
-	}
-}
-
-int rule_write(char *out, size_t room, const struct rule *rule, uint64_t qp, uint64_t n, const uint64_t value[2])
-{
-	int at = snprintf(out, room, "%s", rule->what);
-
-	if (qp)
-		at += snprintf(out + at, room - (size_t)at, " qp %llu", (unsigned long long)qp);
-	if (rule->event == RULE_TIME)
-		at += snprintf(out + at, room - (size_t)at, " after %lluns", (unsigned long long)rule->between.from);
-	else
-		at += snprintf(out + at, room - (size_t)at, "%s nth %llu",
-			       rule->repeats && rule->event == RULE_PACKET ? " repeats" : "", (unsigned long long)n);
-	at += snprintf(out + at, room - (size_t)at, ": ");
-	return at + write_action(out + at, room - (size_t)at, rule, value);
 }

@@ -76,7 +76,7 @@ struct rule {
 	struct rule_range size;	     /* bytes of payload, or of the request */
 	struct rule_range completes; /* enum ibv_wc_status: which completions */
 	uint64_t wr_id;
-	const char *call; /* RULE_CALL: its name, in the table of rule.c */
+	const char *call; /* RULE_CALL: its name, in the table of rule_words.c */
 
 	struct rule_range nth;
 	uint64_t every;

@@ -90,8 +90,6 @@ static struct trace_ring *take_ring(void)
 {
 	struct trace_ring *ring;
 
-	if (!hook_is_on_acquire(HOOK_TRACE)) /* another thread may just have made the file */
-		return NULL;
 	lock_take(&rings_lock);
 	ring = spares ? spare_rings[--spares] : new_ring();
 	lock_drop(&rings_lock);
@@ -157,11 +155,14 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 		capture_event(point, arg);
 	if (!hook_is_on(HOOK_TRACE))
 		return;
-	if (unlikely(!ring) && (ringless || !(ring = take_ring()))) {
-		if (!hook_is_on_acquire(HOOK_TRACE))
+	if (unlikely(!ring)) {
+		if (!hook_is_on_acquire(HOOK_TRACE)) /* another thread may just have made the file */
 			return;
-		atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
-		return;
+		ring = ringless ? NULL : take_ring();
+		if (!ring) {
+			atomic_fetch_add_explicit(&header->lost, 1, memory_order_relaxed);
+			return;
+		}
 	}
 	now = now_of(CLOCK_MONOTONIC);
 	pending_note(point, now, arg);

@@ -190,7 +190,7 @@ static bool names_wait(uint64_t give_up)
 }
 
 /* In place of the name, which another user has: the lock of a file that only this one can have; or, without a folder,
- * any descriptor: then the registry's lock has to do. -1: its holder does not release it. */
+ * any descriptor: then the registry's lock has to do. -EAGAIN: its holder does not release it. */
 static int lock_file(int socket, uint64_t give_up)
 {
 	int fd = name_lock_file();
@@ -201,7 +201,7 @@ static int lock_file(int socket, uint64_t give_up)
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		if (!names_wait(give_up)) {
 			close(fd);
-			return -1;
+			return -EAGAIN;
 		}
 	}
 	return fd;
@@ -612,9 +612,10 @@ static int find_registry(struct steering *s)
 		int err = slots_have(probe, slot) ? registry_from(s, slot) : -ENOENT;
 
 		foreign |= err == -EPERM;
-		seen |= err != -EPERM && err != -ENOENT;
-		if (err && err != -EPERM && err != -ENOENT)
+		if (err != -EPERM && err != -ENOENT) {
+			seen = true;
 			why = err;
+		}
 	}
 	if (probe >= 0)
 		close(probe);

@@ -75,6 +75,8 @@ def run(build, namespace, library, program, end, kind, number):
 
 def test(build, namespace, library, program, end, kind):
     count = run(build, namespace, library, program, end, kind, 0)
+    if not count:
+        raise Failure("it did not work with all that it asks for, or nothing was counted")
     for number in range(1, count + 1):
         try:
             run(build, namespace, library, program, end, kind, number)

@@ -30,7 +30,7 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
+.PHONY: all demo test check gpu lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
 	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel packages install uninstall format clean
 
 all:
@@ -168,6 +168,12 @@ packages: deb dist
 	@tools/make-wheel-in $(BUILD)-packages-bullseye bullseye $(BUILD)-wheel/old
 	@tests/packages/wheel $(BUILD)-wheel/old/*.whl $(foreach release,bullseye $(RELEASES),$(BUILD)-packages-$(release))
 	@tests/packages/action $(BUILD)-wheel/old $(BUILD)-packages-bookworm
+
+# On a machine with a GPU: what test_gpu.sh does with doubles of the drivers, with the driver.
+gpu:
+	$(packages) $(TEST_PACKAGES)
+	@$(call setup,$(BUILD)) && $(call have,$(BUILD),tests,true) && $(ninja) $(BUILD)
+	@GPU=real meson test -C $(BUILD) --no-rebuild --verbose test_gpu.sh
 
 soak:
 	$(packages) $(SOAK_PACKAGES)

@@ -15,6 +15,7 @@ enum hook {
 	HOOK_CHECK = 1 << 3,
 	HOOK_COUNT = 1 << 4, /* bytes, of each QP */
 	HOOK_PORT_DOWN = 1 << 6,
+	HOOK_GPU = 1 << 7, /* copies to memory of a GPU are under way: memory/gpu.h */
 };
 
 extern uint32_t hooks __attribute__((visibility("hidden")));

@@ -69,6 +69,13 @@ struct tx_batch {
 	struct iovec iov[BATCH_IOVECS];
 	struct mr *region[BATCH_REGIONS]; /* kept alive by mr_get() until batch_done() */
 	uint32_t bounced; /* bytes used of bounce[]: copies of payload for which mr_is_indirect() is true */
+	/* Of bounce[], bytes that were read for the packets that follow: those of memory `at`. */
+	struct {
+		const struct mr *mr;
+		const char *at;
+		const char *bytes;
+		uint32_t length;
+	} ahead;
 	char bounce[BATCH_BOUNCE];
 };
 

@@ -79,7 +79,7 @@ int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *p
 	if (length > REFERENCE_CHUNK)
 		return -1;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (!fast_gather(qp, wr, min_of(most, qp->sq.max_inline), &w->length, payload))
+		if (!fast_gather(qp, wr, min_of(most, (uint32_t)qp->sq.fast_inline), &w->length, payload))
 			return -1;
 		memcpy(w->sge, payload, w->length);
 		return 0;

@@ -64,7 +64,7 @@ FAST_INLINE int fast_put_common(struct qp *qp, struct wqe *w, const struct ibv_s
 	w->packets = 1;
 	w->by_reference = false;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (unlikely(sge->length > qp->sq.max_inline))
+		if (unlikely(sge->length > qp->sq.fast_inline))
 			return -1;
 		w->num_sge = 0;
 		memcpy(w->sge, (const void *)(uintptr_t)sge->addr, sge->length);
@@ -175,7 +175,7 @@ FAST_INLINE bool engine_fast_datagram(struct qp *qp, const struct ibv_send_wr *w
 	if (unlikely(!fast_fits(qp, wr)))
 		return false;
 	if (flags & IBV_SEND_INLINE)
-		most = min_of(most, qp->sq.max_inline);
+		most = min_of(most, (uint32_t)qp->sq.fast_inline);
 	if (unlikely(wr->num_sge != 1 || !sge->length)) {
 		if (!fast_gather(qp, wr, most, &length, payload))
 			return false;

@@ -3,6 +3,7 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "memory/gpu.h"
 
 void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
 
@@ -95,6 +96,12 @@ static enum ibv_wc_status status_of(struct qp *qp, struct cq *cq, struct inject_
 	return v.value[0];
 }
 
+/* Before a completion is written, what it tells of has to be there. False: a copy to memory of a GPU has failed. */
+static bool faults_settle_gpu(void)
+{
+	return !hook_is_on(HOOK_GPU) || gpu_settle();
+}
+
 enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
 {
 	struct inject_event e = {.event = RULE_COMPLETE,
@@ -103,6 +110,8 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 				 .size = w->length,
 				 .status = status};
 
+	if (status == IBV_WC_SUCCESS && !faults_settle_gpu())
+		status = IBV_WC_FATAL_ERR;
 	if (inject_listens(RULE_COMPLETE))
 		status = status_of(qp, qp->send_cq, &e);
 	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
@@ -126,6 +135,8 @@ void faults_complete_receive(struct qp *qp, struct cqe *cqe)
 				 .size = cqe->byte_len,
 				 .status = cqe->status};
 
+	if (cqe->status == IBV_WC_SUCCESS && !faults_settle_gpu())
+		cqe->status = IBV_WC_FATAL_ERR;
 	if (inject_listens(RULE_COMPLETE) && qp->recv_cq)
 		cqe->status = status_of(qp, qp->recv_cq, &e);
 	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);

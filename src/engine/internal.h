@@ -437,8 +437,10 @@ struct tx *batch_repeat(struct qp *qp, struct tx_batch *batch, const struct ibv_
 /* In place of payload: where it lies. */
 void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		 uint32_t length);
-/* Takes over the caller's hold on the region. False: the memory is not there. */
-bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length);
+/* Takes over the caller's hold on the region. `follow`: bytes behind these that packets after this one will need, as
+ * far as they belong to the same request. False: the memory is not there. */
+bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length,
+		  uint32_t follow);
 void batch_drop_last(struct tx_batch *batch, struct tx *tx);
 
 #endif

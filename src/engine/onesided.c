@@ -296,7 +296,7 @@ static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
 	char *at;
 
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (unlikely(sge->length > qp->sq.max_inline))
+		if (unlikely(sge->length > qp->sq.fast_inline))
 			return false;
 		from = (const void *)(uintptr_t)sge->addr;
 	} else {
@@ -340,7 +340,7 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 	uint64_t length = onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge);
 	struct access e;
 
-	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.max_inline))
+	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.fast_inline))
 		return false;
 	e = access_posted(wr, length);
 	return is_ordinary(qp, e.opcode, length, e.remote_addr) && onesided_carry_out(qp, &e);

@@ -5,6 +5,7 @@
 
 #include "base/trace.h"
 #include "engine/internal.h"
+#include "memory/gpu.h"
 #include "object/ah.h"
 
 enum wr_kind {
@@ -65,6 +66,18 @@ bool post_has_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 	return post_kind_of(qp, opcode) != WR_NONE;
 }
 
+/* An empty SGE needs no address. False: it cannot be read. */
+static bool copy_piece(const struct sq *sq, void *to, const struct ibv_sge *sge)
+{
+	const void *from = (const void *)(uintptr_t)sge->addr;
+
+	if (unlikely(sq->fast_inline != sq->max_inline))
+		return gpu_read_any(to, from, sge->length);
+	if (sge->length)
+		memcpy(to, from, sge->length);
+	return true;
+}
+
 /* Copies inline data behind the WQE. Returns their length, or more than max_inline if they do not fit. */
 static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
 {
@@ -75,23 +88,24 @@ static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv
 
 		if (length + sge->length > sq->max_inline)
 			return (uint64_t)sq->max_inline + 1;
-		if (sge->length) /* an empty SGE needs no address */
-			memcpy((char *)w->sge + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		if (!copy_piece(sq, (char *)w->sge + length, sge))
+			return (uint64_t)sq->max_inline + 1;
 		length += sge->length;
 	}
 	return length;
 }
 
 /* ATOMIC_WRITE: its eight bytes have a field in the WQE, whatever room the queue has. */
-static uint64_t copy_word(struct wqe *w, const struct ibv_send_wr *wr)
+static uint64_t copy_word(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
 
 	for (int i = 0; i < wr->num_sge; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
 
-		if (length + sge->length <= sizeof(w->compare_add))
-			memcpy((char *)&w->compare_add + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		if (length + sge->length <= sizeof(w->compare_add) &&
+		    !copy_piece(sq, (char *)&w->compare_add + length, sge))
+			return sizeof(w->compare_add) + 1;
 		length += sge->length;
 	}
 	return length;
@@ -167,7 +181,9 @@ static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr
 	/* inline data need no SGE in the queue, but the length of their list is limited as well: ibv_post_send(3) */
 	if ((uint32_t)wr->num_sge > sq->max_sge && !(kind == WR_ATOMIC_WRITE && is_inline))
 		return EINVAL;
-	length = !is_inline ? copy_sges(w, wr) : kind == WR_ATOMIC_WRITE ? copy_word(w, wr) : copy_inline(sq, w, wr);
+	length = !is_inline		   ? copy_sges(w, wr)
+		 : kind == WR_ATOMIC_WRITE ? copy_word(sq, w, wr)
+					   : copy_inline(sq, w, wr);
 	if (is_inline && length > (kind == WR_ATOMIC_WRITE ? sizeof(w->compare_add) : sq->max_inline))
 		return EINVAL;
 	w->wr_id = wr->wr_id;

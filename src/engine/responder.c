@@ -337,36 +337,22 @@ static void record_read(struct qp *qp, const struct packet *p)
 	};
 }
 
-struct atomic_access {
-	const struct packet *p;
-	char *at;
-	uint64_t before;
-};
-
-static void access_word(void *arg)
-{
-	struct atomic_access *a = arg;
-	const struct packet *p = a->p;
-
-	a->before = OPERATION(p->opcode) == OP_FETCH_ADD ? atomic_fetch_add_at(a->at, p->swap_add)
-							 : atomic_compare_swap_at(a->at, p->compare, p->swap_add);
-}
-
 static enum verdict execute_atomic(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	char *at;
 	struct mr *mr = remote_region(qp, p->rkey, p->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &at);
-	struct atomic_access access = {p, at, 0};
+	struct memory_atomic access = {
+		.at = at,
+		.is_add = OPERATION(p->opcode) == OP_FETCH_ADD,
+		.compare = p->compare,
+		.swap_add = p->swap_add,
+	};
 	bool ok;
 
 	if (!mr)
 		return ACCESS_DENIED;
-	ok = mr_begin(mr, at);
-	if (ok) {
-		ok = fault_try(access_word, &access);
-		mr_end(mr);
-	}
+	ok = mr_atomic(mr, &access);
 	mr_put(mr);
 	if (!ok)
 		return ACCESS_DENIED;
@@ -654,7 +640,7 @@ static bool read_packet(struct qp *qp, struct tx_batch *batch, struct response *
 	}
 	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 	tx->packet.msn = s->msn;
-	if (mr && !batch_region(batch, tx, mr, at, length)) {
+	if (mr && !batch_region(batch, tx, mr, at, length, s->left - length)) {
 		batch_drop_last(batch, tx);
 		return read_failed(qp, s);
 	}

@@ -10,7 +10,7 @@ void batch_done(struct tx_batch *batch)
 {
 	while (batch->regions) /* the last first, which is found sooner */
 		mr_put(batch->region[--batch->regions]);
-	batch->packets = batch->iovs = batch->bounced = 0;
+	batch->packets = batch->iovs = batch->bounced = batch->ahead.length = 0;
 }
 
 struct tx *batch_packet(struct qp *qp, struct tx_batch *batch, uint8_t opcode, psn_t psn)
@@ -70,24 +70,50 @@ static void tx_batch_hold(struct tx_batch *batch, struct mr *mr)
 		batch->region[batch->regions++] = mr;
 }
 
-/* Links access memory directly: a region that does not allow that is copied first. */
-static bool bounce(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+/* A copy by a GPU's driver takes as long for a packet as for many: so those of the train are read with the first. They
+ * are of the same piece of the same request, whose memory does not change before it is complete. */
+#define AHEAD 65536u
+
+static bool read_ahead(struct tx_batch *batch, struct mr *mr, const char *at, uint32_t length, uint32_t follow)
 {
 	char *copy = batch->bounce + batch->bounced;
-	bool ok = length <= BATCH_BOUNCE - batch->bounced && mr_read_indirect(mr, copy, at, length);
+	uint32_t all = length;
+
+	if (mr->kind == MEMORY_GPU)
+		all = min_of(length + min_of(follow, AHEAD),
+			     max_of(length, min_of(AHEAD, BATCH_BOUNCE - batch->bounced)));
+	if (all > BATCH_BOUNCE - batch->bounced || !memory_ops[mr->kind].read(mr->handle, copy, at, all))
+		return false;
+	batch->bounced += all;
+	batch->ahead.mr = mr;
+	batch->ahead.at = at;
+	batch->ahead.bytes = copy;
+	batch->ahead.length = all;
+	return true;
+}
+
+/* Links access memory directly: a region that does not allow that is copied first. */
+static bool bounce(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length,
+		   uint32_t follow)
+{
+	bool is_there = batch->ahead.length >= length && batch->ahead.mr == mr && batch->ahead.at == at,
+	     ok = is_there || read_ahead(batch, mr, at, length, follow);
 
 	mr_put(mr);
 	if (!ok)
 		return false;
-	batch->bounced += length;
-	batch_bytes(batch, tx, copy, length);
+	batch_bytes(batch, tx, batch->ahead.bytes, length);
+	batch->ahead.at += length;
+	batch->ahead.bytes += length;
+	batch->ahead.length -= length;
 	return true;
 }
 
-bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length)
+bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length,
+		  uint32_t follow)
 {
 	if (unlikely(mr_is_indirect(mr)))
-		return bounce(batch, tx, mr, at, length);
+		return bounce(batch, tx, mr, at, length, follow);
 	batch_bytes(batch, tx, at, length);
 	tx_batch_hold(batch, mr);
 	return true;
@@ -159,7 +185,8 @@ bool batch_gather(struct qp *qp, struct tx_batch *batch, struct tx *tx, const st
 			continue;
 		}
 		mr = sge_region(qp->hca, qp->pd, &part, 0);
-		if (!mr || !batch_region(batch, tx, mr, mr_at(mr, part.addr), part.length))
+		if (!mr || !batch_region(batch, tx, mr, mr_at(mr, part.addr), part.length,
+					 (uint32_t)(rest.sge->length - rest.offset)))
 			return false;
 	}
 	return true;

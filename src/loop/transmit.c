@@ -2,12 +2,21 @@
 #include "loop/transmit.h"
 
 #include "loop/down.h"
+#include "memory/gpu.h"
+
+/* A copy that failed, as when the driver has lost the GPU, fails the requests that follow. */
+void transmit_settle(void)
+{
+	if (hook_is_on(HOOK_GPU))
+		gpu_settle();
+}
 
 /* What listens to packets that leave. Where a port is down, what it concerns is lost, as on a cable that is unplugged.
  */
 static __attribute__((cold, noinline)) uint32_t transmit_heard(struct link *link, const struct link_tx *tx,
 							       uint32_t count)
 {
+	transmit_settle();
 	for (uint32_t i = 0; i < count; i++) {
 		transmit_note(tx[i].packet, link->ops == &local_peer_ops ? BY_RING : BY_UDP);
 		transmit_capture(link, &tx[i]);

@@ -22,6 +22,8 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 /* Shows a packet that leaves to a capture. */
 void transmit_capture(struct link *link, const struct link_tx *tx);
 /* The same for one that is placed, from its record: its values are in registers. */
+/* Waits for copies that a packet may tell of. */
+__attribute__((cold)) void transmit_settle(void);
 __attribute__((cold)) void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path);
 
 /* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
@@ -37,6 +39,7 @@ static inline __attribute__((always_inline)) void transmit_placed(struct local_p
 {
 	record_put_fast(at, p, path->traffic_class, &path->sgid);
 	if (hooks_any()) {
+		transmit_settle();
 		transmit_note(p, BY_RING);
 		transmit_capture_record(at, header + packet_carries(p), path);
 	}

@@ -76,7 +76,18 @@ void mr_free(struct mr *mr, _Atomic uint32_t *count)
 	pool_free(&mr->hca->mrs, mr->index);
 }
 
+static enum memory_kind kind_for(unsigned access)
+{
+	return access & IBV_ACCESS_ON_DEMAND ? MEMORY_PAGED : MEMORY_PLAIN;
+}
+
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
+{
+	return mr_register_kind(pd, address, length, iova, access, kind_for(access), (union memory_handle){0});
+}
+
+struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access,
+			    enum memory_kind kind, union memory_handle handle)
 {
 	struct mr *mr = mr_alloc(pd->hca, &pd->hca->regions, HCA_MAX_MR);
 
@@ -84,6 +95,8 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 		return NULL;
 	mr->base.handle = mr->index;
 	mr->backing = NULL;
+	mr->kind = kind;
+	mr->handle = handle;
 	mr_fill(mr, new_key(mr), pd, address, length, iova, access);
 	return mr;
 }
@@ -111,9 +124,11 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
 	bool moves = address != mr->memory || length != mr->length || iova != mr->iova;
 	int err = close_region(mr);
 
-	if (!err)
-		mr_fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
-	return err;
+	if (err)
+		return err;
+	mr->kind = kind_for(access);
+	mr_fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
+	return 0;
 }
 
 int mr_deregister(struct mr *mr)

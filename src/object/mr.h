@@ -10,14 +10,12 @@
 
 #include "base/hazard.h"
 #include "memory/fault.h"
+#include "memory/kind.h"
 #include "object/hca.h"
 #include "object/pd.h"
 
 /* Beside enum ibv_access_flags: local keys reach it. Set for regions, not for windows. */
 #define MR_LOCAL (1u << 31)
-/* Memory that cannot be accessed by plain loads and stores: mr_is_indirect(). Beside IBV_ACCESS_ON_DEMAND: */
-#define MR_NULL	  (1u << 30) /* null region: reads give zeros, writes are discarded */
-#define MR_DMABUF (1u << 19) /* memory of another device */
 
 struct mr {
 	union { /* what the application has: first */
@@ -38,13 +36,14 @@ struct mr {
 	uint8_t tag;	      /* low eight bits of its last key */
 	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
 	uint8_t file;	      /* a region: the number in struct exported; 0: none. For show.c */
+	uint8_t kind;	      /* a region: enum memory_kind */
 	union {
 		struct mr *region;	   /* a window: its region, NULL: unbound; changes under hca->window_lock */
 		_Atomic uint32_t *backing; /* a region of device memory: its user count; else NULL. For verbs/ */
 	};
 	union {
-		uint64_t qp_serial; /* a window of type 2: the QP that bound it */
-		int dmabuf;	    /* a region with MR_DMABUF: its descriptor */
+		uint64_t qp_serial;	    /* a window of type 2: the QP that bound it */
+		union memory_handle handle; /* a region */
 	};
 };
 static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * CACHE_LINE,
@@ -53,6 +52,9 @@ static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * 
 /* Creates a region of [address, address + length) without accessing the memory. NULL and errno ENOMEM if there is no
  * room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
+/* The same for another kind of memory. mr_register(): MEMORY_PLAIN, or MEMORY_PAGED with IBV_ACCESS_ON_DEMAND. */
+struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access,
+			    enum memory_kind kind, union memory_handle handle);
 
 /* Changes a live region in place, after waiting for its users. A region of other memory gets a new key; if only rights
  * or domain change, the region keeps the key that peers know, as with adapters. 0, or -EBUSY: a window is bound. */
@@ -135,39 +137,25 @@ static inline char *mr_at(const struct mr *mr, uint64_t iova)
 	return (char *)((uintptr_t)mr->memory + (uintptr_t)(iova - mr->iova));
 }
 
-/* True if the memory may be accessed only by the functions below: memory paged on demand may not be present, memory of
- * a device needs synchronisation, a null region has no memory. (Memory paged on demand may also be left to the kernel
- * in other ways, which then reports EFAULT.) Not for a window: ask its region. */
+/* True if the memory may be accessed only by the operations of its kind. (Memory paged on demand may also be left to
+ * the kernel in other ways, which then reports EFAULT.) Not for a window: ask its region. */
 static inline bool mr_is_indirect(const struct mr *mr)
 {
-	return mr->access & (IBV_ACCESS_ON_DEMAND | MR_NULL | MR_DMABUF);
+	return mr->kind != MEMORY_PLAIN;
 }
-
-/* access.c */
-bool mr_write_indirect(const struct mr *mr, char *at, const void *from, size_t length);
-bool mr_read_indirect(const struct mr *mr, void *to, const char *at, size_t length);
-bool mr_begin_indirect(const struct mr *mr, char *at);
-void mr_end_indirect(const struct mr *mr);
 
 /* Copies bytes into a region at `at`; the last bytes are stored last. False: the memory is not present or not
  * writable. */
 static inline bool mr_write(const struct mr *mr, char *at, const void *from, size_t length)
 {
 	if (unlikely(mr_is_indirect(mr)))
-		return mr_write_indirect(mr, at, from, length);
+		return memory_ops[mr->kind].write(mr->handle, at, from, length);
 	return fault_copy(at, from, length);
 }
 
-/* Brackets an atomic on 8 bytes at `at`. False: they are not present or not writable. */
-static inline bool mr_begin(const struct mr *mr, char *at)
+static inline bool mr_atomic(const struct mr *mr, struct memory_atomic *a)
 {
-	return likely(!mr_is_indirect(mr)) || mr_begin_indirect(mr, at);
-}
-
-static inline void mr_end(const struct mr *mr)
-{
-	if (unlikely(mr_is_indirect(mr)))
-		mr_end_indirect(mr);
+	return likely(!mr_is_indirect(mr)) ? memory_atomic_plain(a) : memory_ops[mr->kind].atomic(mr->handle, a);
 }
 
 #endif

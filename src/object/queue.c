@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/queue.h"
 
+#include "memory/gpu.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint
 	memset(sq, 0, sizeof(*sq));
 	sq->depth = depth;
 	sq->max_sge = max_sge;
+	sq->fast_inline = gpu_in_use() ? 0 : room;
 	sq->max_inline = room; /* the room that there is: programs count on some, since adapters round up too */
 	sq->mask = queue_slots(depth) - 1;
 	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);

@@ -64,9 +64,10 @@ struct sq {
 	uint32_t mask;	 /* ring size less 1 */
 	uint32_t depth;	 /* work requests that may be outstanding: cap.max_send_wr */
 	uint32_t max_sge;
-	uint32_t max_inline;
-	uint32_t head;		    /* the oldest request that is not complete */
-	uint32_t tail;		    /* position of the next post */
+	uint16_t max_inline;
+	uint16_t fast_inline; /* the same; 0 if inline data may be memory of a GPU: for who copies by plain loads */
+	uint32_t head;	      /* the oldest request that is not complete */
+	uint32_t tail;	      /* position of the next post */
 	_Atomic uint32_t reclaimed; /* all before this are free: as on hardware, polling the CQE of a slot frees it and
 				       all before it */
 	struct mr_last last;

@@ -5,6 +5,7 @@
 
 #include "memory/shareable.h"
 #include "memory/export.h"
+#include "memory/gpu.h"
 #include "memory/share.h"
 
 static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
@@ -14,7 +15,7 @@ static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
 /* True if the region is memory of this process. */
 static bool is_memory(const struct mr *mr)
 {
-	return !(mr->access & (MR_NULL | MR_DMABUF));
+	return mr->kind == MEMORY_PLAIN || mr->kind == MEMORY_PAGED;
 }
 
 void show_region(struct mr *mr)
@@ -28,7 +29,8 @@ void show_region(struct mr *mr)
 		return;
 	if (!is_memory(mr))
 		return;
-	shareable_make(s->arena, mr->memory, mr->length, !mr_is_indirect(mr), &where);
+	/* the driver of a GPU may have pinned pages, which then must not move */
+	shareable_make(s->arena, mr->memory, mr->length, !mr_is_indirect(mr) && !gpu_is_loaded(), &where);
 	/* memory that may not be present is not for one-sided operations of others: the queue handles it */
 	if (mr_is_indirect(mr))
 		return;

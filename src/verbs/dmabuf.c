@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of other devices, as dma-bufs: mapped into the process; each access is announced to the exporter
- * (object/access.c). */
+ * (memory/kind.c). The dma-buf of a GPU's memory cannot be mapped, but programs register it at the address that the
+ * memory has in the program, and the GPU's driver copies from and to that. */
 #include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memory/gpu.h"
 #include "object/mr.h"
 #include "verbs/context.h"
 
@@ -19,12 +21,42 @@ static int dmabuf_check(uint64_t offset, size_t length, uint64_t iova, int fd, u
 
 	/* NCCL probes with an invalid descriptor: any error but EOPNOTSUPP means that GPU memory can be registered */
 	if (fcntl(fd, F_GETFD) < 0)
-		return EOPNOTSUPP;
+		return gpu_works() ? EBADF : EOPNOTSUPP;
 	if ((access & ~rights) || mr_check_access(access) || !length || offset + length < length ||
 	    iova + length < length || (iova ^ offset) & (page - 1))
 		return EINVAL;
 	/* only a dma-buf supports this ioctl; the exporter's result does not matter */
 	return ioctl(fd, DMA_BUF_IOCTL_SYNC, &end) && (errno == ENOTTY || errno == EINVAL) ? EINVAL : 0;
+}
+
+/* Whether the dma-buf has those bytes; if it does not tell its size, yes. */
+static bool dmabuf_has(int fd, uint64_t offset, size_t length)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+
+	return size < 0 || offset + length <= (uint64_t)size;
+}
+
+/* NULL and errno 0: `iova` is not memory of a GPU. */
+static struct ibv_mr *register_gpu(struct pd *pd, size_t length, uint64_t iova, unsigned access)
+{
+	void *address = (void *)(uintptr_t)iova;
+	union memory_handle gpu;
+	struct mr *mr;
+
+	errno = find_gpu(pd->hca, address, length, &gpu);
+	if (errno || !gpu.gpu)
+		return NULL;
+	mr = mr_add_kind(pd, address, length, iova, access, MEMORY_GPU, gpu);
+	if (!mr)
+		gpu_release(gpu.gpu);
+	return mr ? &mr->base : NULL;
+}
+
+/* A device's memory that the processor cannot map. */
+static int unreachable(int error)
+{
+	return error == ENOMEM || error == EAGAIN ? error : EOPNOTSUPP;
 }
 
 PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
@@ -33,21 +65,29 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	uint64_t before = offset & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	int error = pd_check(pd) ?: dmabuf_check(offset, length, iova, fd, (unsigned)access);
 	int protection = access & IBV_ACCESS_LOCAL_WRITE ? PROT_READ | PROT_WRITE : PROT_READ, copy;
+	struct ibv_mr *made;
 	char *memory;
 	struct mr *mr;
 
 	if (error)
 		return fail_null(error);
+	if (!dmabuf_has(fd, offset, length))
+		return fail_null(EINVAL);
+	made = register_gpu((struct pd *)pd, length, iova, (unsigned)access);
+	if (made || errno)
+		return made;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the region outlives the caller's descriptor */
 	if (copy < 0)
 		return NULL;
 	memory = mmap(NULL, length + before, protection, MAP_SHARED, copy, (off_t)(offset - before));
-	if (memory == MAP_FAILED)
+	if (memory == MAP_FAILED) {
+		errno = unreachable(errno);
 		goto err_fd;
-	mr = mr_add((struct pd *)pd, memory + before, length, iova, (unsigned)access | MR_DMABUF);
+	}
+	mr = mr_add_kind((struct pd *)pd, memory + before, length, iova, (unsigned)access, MEMORY_DMABUF,
+			 (union memory_handle){.dmabuf = copy});
 	if (!mr)
 		goto err_map;
-	mr->dmabuf = copy; /* the key is not known to anyone yet, so the region is not in use */
 	return &mr->base;
 
 err_map:
@@ -62,7 +102,7 @@ int dmabuf_deregister(struct mr *mr)
 {
 	uint64_t before = (uintptr_t)mr->memory & ((uint64_t)sysconf(_SC_PAGESIZE) - 1), length = mr->length;
 	char *memory = mr->memory;
-	int fd = mr->dmabuf, error = mr_deregister(mr);
+	int fd = mr->handle.dmabuf, error = mr_deregister(mr);
 
 	if (error)
 		return error;

@@ -11,6 +11,7 @@
 #include "base/cause.h"
 #include "check/check.h"
 #include "memory/fault.h"
+#include "memory/gpu.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
 #include "verbs/context.h"
@@ -75,10 +76,17 @@ static int check_memory(void *address, size_t length, unsigned access)
 
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access)
 {
+	return mr_add_kind(pd, memory, length, iova, access,
+			   access & IBV_ACCESS_ON_DEMAND ? MEMORY_PAGED : MEMORY_PLAIN, (union memory_handle){0});
+}
+
+struct mr *mr_add_kind(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access,
+		       enum memory_kind kind, union memory_handle handle)
+{
 	struct mr *mr;
 
 	fault_arm();
-	mr = mr_register(pd, memory, length, iova, access);
+	mr = mr_register_kind(pd, memory, length, iova, access, kind, handle);
 	if (mr) {
 		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
 		check_made(CHECK_MR, mr, length, pd);
@@ -93,15 +101,46 @@ struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, uns
 /* Only its lkey is usable: a peer gets no rights. */
 struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
-	struct mr *mr = pd ? mr_add((struct pd *)pd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE | MR_NULL) : NULL;
+	struct mr *mr = pd ? mr_add_kind((struct pd *)pd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE, MEMORY_NULL,
+					 (union memory_handle){0})
+			   : NULL;
 
 	return mr ? &mr->base : fail_null(pd ? ENOMEM : EINVAL);
+}
+
+/* From now on inline data may be memory of a GPU. */
+static void leave_fast_inline(struct hca *hca)
+{
+	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
+		struct qp *qp = pool_at_random(&hca->qps, i);
+
+		if (!qp)
+			continue;
+		lock_take(&qp->lock);
+		qp->sq.fast_inline = 0;
+		lock_drop(&qp->lock);
+	}
+}
+
+int find_gpu(struct hca *hca, void *address, size_t length, union memory_handle *found)
+{
+	bool was_in_use = gpu_in_use();
+	int err = gpu_find(&found->gpu, (uintptr_t)address, length);
+
+	if (err == -EFAULT)
+		return because(CAUSE_REGISTER_UNMAPPED, EFAULT,
+			       "ibv_reg_mr: %zu bytes at %p are more than that allocation of GPU memory has left",
+			       length, address);
+	if (!was_in_use && found->gpu)
+		leave_fast_inline(hca);
+	return -err;
 }
 
 PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t length, uint64_t iova,
 				       unsigned int access)
 {
 	struct pd *pd = (struct pd *)base;
+	union memory_handle gpu = {0};
 	struct mr *mr;
 	int error;
 
@@ -109,10 +148,17 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t l
 		return NULL;
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : check_memory(addr, length, access);
+	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : find_gpu(pd->hca, addr, length, &gpu);
+	if (!error && !gpu.gpu)
+		error = check_memory(addr, length, access);
 	if (error)
 		return fail_null(error);
-	mr = mr_add(pd, addr, length, iova, access);
+	if (!gpu.gpu)
+		mr = mr_add(pd, addr, length, iova, access);
+	else
+		mr = mr_add_kind(pd, addr, length, iova, access & ~(unsigned)IBV_ACCESS_ON_DEMAND, MEMORY_GPU, gpu);
+	if (!mr)
+		gpu_release(gpu.gpu);
 	return mr ? &mr->base : NULL;
 }
 
@@ -158,7 +204,7 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	old = mr->pd;
 	iova = mr->iova;
 	rights = mr->access & ~MR_LOCAL;
-	fixed = mr->backing || (rights & (MR_NULL | MR_DMABUF));
+	fixed = mr->backing || (mr->kind != MEMORY_PLAIN && mr->kind != MEMORY_PAGED);
 	if (mr_is_import(base) || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !new_pd) || ((flags & IBV_REREG_MR_CHANGE_ACCESS) && access < 0))
@@ -186,9 +232,11 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 
 PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 {
+	union memory_handle handle;
 	_Atomic uint32_t *backing;
 	struct mr *mr;
 	struct pd *pd;
+	bool is_gpu;
 	int error;
 
 	if (!base)
@@ -202,14 +250,15 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 		check_deregisters(&mr->base);
 	if (!mr->windows) /* else it stays */
 		check_gone(CHECK_MR, mr);
-	if (mr->access & MR_DMABUF)
-		error = dmabuf_deregister(mr);
-	else
-		error = mr_deregister(mr);
+	handle = mr->handle;
+	is_gpu = mr->kind == MEMORY_GPU;
+	error = mr->kind == MEMORY_DMABUF ? dmabuf_deregister(mr) : mr_deregister(mr);
 	if (error)
 		return fail(-error);
 	if (&mr->base != base)
 		free(base);
+	if (is_gpu)
+		gpu_release(handle.gpu);
 	if (backing)
 		atomic_fetch_sub_explicit(backing, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* NVIDIA's driver: CUDA Driver API, chapters "Unified Addressing", "Memory Management", "Stream Management",
+ * "Context Management" and "Primary Context Management". */
+#include "memory/gpu_driver.h"
+
+enum {
+	POINTER_CONTEXT = 1,
+	POINTER_MEMORY_TYPE = 2, /* of which: */
+	TYPE_DEVICE = 2,
+	POINTER_SYNC_MEMOPS = 6,
+	POINTER_BUFFER_ID = 7,
+	POINTER_DEVICE_ORDINAL = 9,
+	STREAM_NON_BLOCKING = 1, /* does not wait for the default stream */
+	HOST_PORTABLE = 1,	 /* pinned for all contexts */
+};
+
+static const char *const libraries[] = {"libcuda.so.1", NULL};
+
+/* name, arguments; each returns CUresult, 0: success */
+#define CUDA_FUNCTIONS(X)                                                              \
+	X(cuDeviceGetCount, (int *))                                                   \
+	X(cuPointerGetAttribute, (void *data, int attribute, uint64_t at))             \
+	X(cuMemGetAddressRange_v2, (uint64_t * start, size_t * length, uint64_t at))   \
+	X(cuDeviceGet, (int *device, int ordinal))                                     \
+	X(cuDevicePrimaryCtxRetain, (void **context, int device))                      \
+	X(cuCtxPushCurrent_v2, (void *context))                                        \
+	X(cuCtxPopCurrent_v2, (void **context))                                        \
+	X(cuStreamCreate, (void **stream, unsigned flags))                             \
+	X(cuStreamSynchronize, (void *stream))                                         \
+	X(cuMemHostAlloc, (void **made, size_t length, unsigned flags))                \
+	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t, void *stream)) \
+	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t, void *stream))       \
+	X(cuPointerSetAttribute, (const void *data, int attribute, uint64_t at)) /* may be missing */
+
+#define NUMBER(name, arguments) F_##name,
+#define NAME(name, arguments)	#name,
+#define TYPE(name, arguments)	typedef int t_##name arguments;
+enum { CUDA_FUNCTIONS(NUMBER) FUNCTIONS };
+static const char *const symbols[] = {CUDA_FUNCTIONS(NAME) NULL};
+CUDA_FUNCTIONS(TYPE)
+static void *functions[FUNCTIONS];
+#define CALL(name, ...) ((t_##name *)functions[F_##name])(__VA_ARGS__)
+
+static int cuda_count(void)
+{
+	int count = 0;
+
+	return CALL(cuDeviceGetCount, &count) ? 0 : count;
+}
+
+/* Memory of a pool or of a virtual reservation belongs to no context: that of the device does. */
+static bool find_context(uint64_t at, void **context)
+{
+	int ordinal, device;
+
+	if (!CALL(cuPointerGetAttribute, context, POINTER_CONTEXT, at) && *context)
+		return true;
+	return !CALL(cuPointerGetAttribute, &ordinal, POINTER_DEVICE_ORDINAL, at) &&
+	       !CALL(cuDeviceGet, &device, ordinal) && !CALL(cuDevicePrimaryCtxRetain, context, device);
+}
+
+static bool cuda_find(uint64_t at, struct gpu_address *a)
+{
+	unsigned long long serial = 0;
+	unsigned type = 0;
+	size_t length = 0;
+
+	/* managed memory is of type DEVICE too: copies by the driver suit it wherever its pages are */
+	if (CALL(cuPointerGetAttribute, &type, POINTER_MEMORY_TYPE, at) || type != TYPE_DEVICE)
+		return false;
+	*a = (struct gpu_address){0};
+	if (CALL(cuMemGetAddressRange_v2, &a->start, &length, at))
+		return false;
+	/* a kind of memory without one cannot tell that it was freed */
+	if (!CALL(cuPointerGetAttribute, &serial, POINTER_BUFFER_ID, at))
+		a->serial = serial;
+	a->length = length;
+	return true;
+}
+
+/* The program's synchronous copies return when the bytes are in the memory, not before: GPUDirect RDMA,
+ * "Synchronization and Memory Ordering". */
+static void cuda_prepare(uint64_t at)
+{
+	unsigned on = 1;
+
+	if (functions[F_cuPointerSetAttribute])
+		CALL(cuPointerSetAttribute, &on, POINTER_SYNC_MEMOPS, at);
+}
+
+static bool cuda_enter(void *context, void **before)
+{
+	*before = NULL;
+	return !CALL(cuCtxPushCurrent_v2, context);
+}
+
+static void cuda_leave(void *before)
+{
+	CALL(cuCtxPopCurrent_v2, &before);
+}
+
+static bool cuda_stream(void **made)
+{
+	return !CALL(cuStreamCreate, made, STREAM_NON_BLOCKING);
+}
+
+static void *cuda_pinned(size_t length)
+{
+	void *made = NULL;
+
+	return CALL(cuMemHostAlloc, &made, length, HOST_PORTABLE) ? NULL : made;
+}
+
+static bool cuda_to_gpu(uint64_t to, const void *from, size_t length, void *stream)
+{
+	return !CALL(cuMemcpyHtoDAsync_v2, to, from, length, stream);
+}
+
+static bool cuda_to_host(void *to, uint64_t from, size_t length, void *stream)
+{
+	return !CALL(cuMemcpyDtoHAsync_v2, to, from, length, stream);
+}
+
+static bool cuda_wait(void *stream)
+{
+	return !CALL(cuStreamSynchronize, stream);
+}
+
+const struct gpu_driver gpu_cuda = {
+	.name = "CUDA",
+	.libraries = libraries,
+	.symbols = symbols,
+	.functions = functions,
+	.required = F_cuPointerSetAttribute,
+	.count = cuda_count,
+	.find = cuda_find,
+	.prepare = cuda_prepare,
+	.context = find_context,
+	.enter = cuda_enter,
+	.leave = cuda_leave,
+	.stream = cuda_stream,
+	.pinned = cuda_pinned,
+	.to_gpu = cuda_to_gpu,
+	.to_host = cuda_to_host,
+	.wait = cuda_wait,
+};

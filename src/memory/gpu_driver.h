@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A vendor's driver library: one file for each (cuda.c, hip.c). The functions are looked up in the library that the
+ * program has loaded; types are those of its public headers, as integers and pointers. Called with gpu.c's lock held.
+ */
+#ifndef UROCE_GPU_DRIVER_H
+#define UROCE_GPU_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an address is. */
+struct gpu_address {
+	uint64_t start, length; /* of the allocation */
+	uint64_t serial;	/* of the allocation: no later one has the same */
+};
+
+struct gpu_driver {
+	const char *name;
+	const char *const *libraries; /* file names, the newest first; NULL ends */
+	const char *const *symbols;   /* names, NULL ends */
+	void **functions;	      /* filled in by gpu.c: one for each name */
+
+	size_t required; /* so many of them, the first ones, have to be there; else NULL */
+
+	int (*count)(void); /* of GPUs */
+	/* False: not memory of a GPU that the processor cannot access. */
+	bool (*find)(uint64_t address, struct gpu_address *a);
+	/* Called when it is registered; or NULL. */
+	void (*prepare)(uint64_t address);
+	/* The context that copies have to be made in. */
+	bool (*context)(uint64_t address, void **context);
+	/* Makes the context current in this thread, and what was current again. */
+	bool (*enter)(void *context, void **before);
+	void (*leave)(void *before);
+	bool (*stream)(void **made);
+	void *(*pinned)(size_t length);
+	/* Asynchronous, in the order of the stream; `from` and `to` are pinned. */
+	bool (*to_gpu)(uint64_t to, const void *from, size_t length, void *stream);
+	bool (*to_host)(void *to, uint64_t from, size_t length, void *stream);
+	bool (*wait)(void *stream);
+};
+
+extern const struct gpu_driver gpu_cuda, gpu_hip;
+
+#endif

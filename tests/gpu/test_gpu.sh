@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Memory of a GPU, with a double of the driver whose memory the processor cannot touch (cuda_double.c): each operation by
+# the ring and by UDP, and Lab D as two programs. GPU=real: with the driver of this machine, for `make gpu`.
+work=$(mktemp -d) || exit
+server=
+trap 'kill $server 2>/dev/null; rm -rf "$work"' EXIT
+doubles=$UROCE_BUILD/tests/gpu n=0 failed=0
+if [ "$GPU" != real ]; then
+	# the double answers ioctl() for its dma-bufs too, so it has to come first, but for a sanitizer's library
+	sanitizer=${UROCE_PRELOAD%"${UROCE_PRELOAD##*:}"}
+	export LD_LIBRARY_PATH=$doubles
+	first=LD_PRELOAD=$sanitizer$doubles/libcuda.so.1
+fi
+
+# result STATUS "what is to hold" FILE: the file is shown if it does not
+result() {
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n - $2" && return
+	failed=$((failed + 1))
+	echo "not ok $n - $2"
+	sed 's/^/#   /' "$3"
+}
+
+await() { # FILE PATTERN, now or later
+	exec 3< <(exec tail -n +1 -f "$1")
+	local tail=$!
+	grep -q -m 1 -e "$2" <&3
+	kill $tail
+	exec 3<&-
+}
+
+# all_cases NAME: what gpu_me does, by one driver and one link
+all_cases() {
+	env $first uroce run "$doubles/gpu_me" >"$work/me" 2>&1
+	grep -c '^ok' "$work/me" >"$work/count"
+	! grep -q '^not ok' "$work/me" && [ "$(cat "$work/count")" -ge 15 ]
+	result $? "all operations, $1" "$work/me"
+}
+
+for local in on off; do
+	export UROCE_LOCAL=$local
+	all_cases "CUDA, UROCE_LOCAL=$local"
+	[ "$GPU" = real ] || GPU_ME=hip first= all_cases "HIP, UROCE_LOCAL=$local"
+	port=$((20000 + RANDOM % 10000))
+	: >"$work/server"
+	env $first uroce run stdbuf -oL "$UROCE_BUILD/qp_across_hosts_gpu" -p $port >"$work/server" 2>&1 &
+	server=$!
+	await "$work/server" '^GPU'
+	until env $first uroce run "$UROCE_BUILD/qp_across_hosts_gpu" -p $port 127.0.0.1 >"$work/client" 2>&1; do
+		grep -q 'Connection refused' "$work/client" || break # the server is about to listen
+	done
+	grep -q 'fetch and add:    it was 41' "$work/client"
+	result $? "Lab D, the client, UROCE_LOCAL=$local" "$work/client"
+	wait $server
+	grep -q 'the kernel:       found the same' "$work/server"
+	result $? "Lab D, the server, UROCE_LOCAL=$local" "$work/server"
+	server=
+done
+echo "1..$n"
+exit $((failed != 0))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce doctor`: what uroce needs of a machine, checked by doing it. */
 #include <cJSON.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -329,6 +330,31 @@ static void check_same_host(void)
 	advise("%s", same_host_why(&h));
 }
 
+/* Of one vendor's driver library, in which these two names are looked up. False: it is not here, or has no GPU. */
+static bool check_gpu_of(const char *vendor, const char *library, const char *begin, const char *count)
+{
+	void *driver = dlopen(library, RTLD_NOW);
+	int (*begins)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, begin) : NULL;
+	int (*counts)(int *) = driver ? (int (*)(int *))dlsym(driver, count) : NULL;
+	int gpus = 0;
+
+	if (!begins || !counts || begins(0) || counts(&gpus) || !gpus)
+		return false;
+	doctor_say(OK, "GPU memory", "%s, %d GPU%s: programs can register its memory", vendor, gpus,
+		   gpus == 1 ? "" : "s");
+	advise("The driver copies it through the host, also between two processes here.");
+	return true;
+}
+
+/* Nothing is said where there is no GPU. */
+static void check_gpu(void)
+{
+	if (check_gpu_of("CUDA", "libcuda.so.1", "cuInit", "cuDeviceGetCount") ||
+	    check_gpu_of("HIP", "libamdhip64.so.7", "hipInit", "hipGetDeviceCount"))
+		return;
+	check_gpu_of("HIP", "libamdhip64.so.6", "hipInit", "hipGetDeviceCount");
+}
+
 static void check_locked_memory(void)
 {
 	struct rlimit limit;
@@ -371,6 +397,7 @@ static void check_all(void)
 	free(views);
 	check_rendezvous();
 	check_same_host();
+	check_gpu();
 	check_offload();
 	check_buffer("receive buffer", SO_RCVBUF, SO_RCVBUFFORCE, "rmem_max");
 	check_buffer("send buffer", SO_SNDBUF, SO_SNDBUFFORCE, "wmem_max");

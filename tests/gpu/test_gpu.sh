@@ -38,6 +38,10 @@ all_cases() {
 	result $? "all operations, $1" "$work/me"
 }
 
+env $first uroce doctor >"$work/doctor" 2>&1
+grep -q 'GPU memory  *CUDA, [0-9][0-9]* GPU' "$work/doctor"
+result $? "doctor tells of the GPU" "$work/doctor"
+
 for local in on off; do
 	export UROCE_LOCAL=$local
 	all_cases "CUDA, UROCE_LOCAL=$local"

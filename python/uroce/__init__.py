@@ -3,7 +3,7 @@
 
     subprocess.run(["ibv_devinfo"], env=uroce.env())          # a program with uroce's devices
     os.execvpe(program, arguments, uroce.env())
-    uroce.env("--adapter", "cx6", "--fault", "out SEND count 1: drop")      # options of `uroce run`
+    uroce.env("--adapter", "cx6", "--fault", "out SEND nth 1: drop")      # options of `uroce run`
 
 A process that runs already does not get devices by os.environ.update(uroce.env()), but those that it starts do.
 """

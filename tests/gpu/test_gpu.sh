@@ -22,11 +22,11 @@ result() {
 	sed 's/^/#   /' "$3"
 }
 
-await() { # FILE PATTERN, now or later
-	exec 3< <(exec tail -n +1 -f "$1")
+await() { # FILE PATTERN, now or later, as long as the server runs
+	exec 3< <(exec tail --pid=$server -n +1 -f "$1")
 	local tail=$!
 	grep -q -m 1 -e "$2" <&3
-	kill $tail
+	kill $tail 2>/dev/null
 	exec 3<&-
 }
 
@@ -52,11 +52,13 @@ for local in on off; do
 	server=$!
 	await "$work/server" '^GPU'
 	until env $first uroce run "$UROCE_BUILD/qp_across_hosts_gpu" -p $port 127.0.0.1 >"$work/client" 2>&1; do
-		grep -q 'Connection refused' "$work/client" || break # the server is about to listen
+		# the server is about to listen
+		grep -q 'Connection refused' "$work/client" && kill -0 $server || break
 	done
+	grep -q 'fetch and add:    it was 41' "$work/client" || kill $server 2>/dev/null # else it may wait for ever
 	grep -q 'fetch and add:    it was 41' "$work/client"
 	result $? "Lab D, the client, UROCE_LOCAL=$local" "$work/client"
-	wait $server
+	wait $server 2>/dev/null
 	grep -q 'the kernel:       found the same' "$work/server"
 	result $? "Lab D, the server, UROCE_LOCAL=$local" "$work/server"
 	server=

@@ -70,25 +70,24 @@ static void tx_batch_hold(struct tx_batch *batch, struct mr *mr)
 		batch->region[batch->regions++] = mr;
 }
 
-/* A copy by a GPU's driver takes as long for a packet as for many: so those of the train are read with the first. They
- * are of the same piece of the same request, whose memory does not change before it is complete. */
-#define AHEAD 65536u
-
+/* Reads the bytes of a packet and, where that costs no more, those of the packets behind it. They are of the same piece
+ * of the same request, whose memory does not change before it is complete. */
 static bool read_ahead(struct tx_batch *batch, struct mr *mr, const char *at, uint32_t length, uint32_t follow)
 {
+	const struct memory_ops *ops = &memory_ops[mr->kind];
+	uint32_t room = BATCH_BOUNCE - batch->bounced;
 	char *copy = batch->bounce + batch->bounced;
-	uint32_t all = length;
 
-	if (mr->kind == MEMORY_GPU)
-		all = min_of(length + min_of(follow, AHEAD),
-			     max_of(length, min_of(AHEAD, BATCH_BOUNCE - batch->bounced)));
-	if (all > BATCH_BOUNCE - batch->bounced || !memory_ops[mr->kind].read(mr->handle, copy, at, all))
+	if (length > room)
 		return false;
-	batch->bounced += all;
+	length += min_of(min_of(follow, ops->ahead), room - length);
+	if (!ops->read(mr->handle, copy, at, length))
+		return false;
+	batch->bounced += length;
 	batch->ahead.mr = mr;
 	batch->ahead.at = at;
 	batch->ahead.bytes = copy;
-	batch->ahead.length = all;
+	batch->ahead.length = length;
 	return true;
 }
 

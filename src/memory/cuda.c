@@ -32,14 +32,10 @@ static const char *const libraries[] = {"libcuda.so.1", NULL};
 	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t, void *stream))       \
 	X(cuPointerSetAttribute, (const void *data, int attribute, uint64_t at)) /* may be missing */
 
-#define NUMBER(name, arguments) F_##name,
-#define NAME(name, arguments)	#name,
-#define TYPE(name, arguments)	typedef int t_##name arguments;
-enum { CUDA_FUNCTIONS(NUMBER) FUNCTIONS };
-static const char *const symbols[] = {CUDA_FUNCTIONS(NAME) NULL};
-CUDA_FUNCTIONS(TYPE)
+enum { CUDA_FUNCTIONS(GPU_NUMBER) FUNCTIONS };
+static const char *const symbols[] = {CUDA_FUNCTIONS(GPU_NAME) NULL};
+CUDA_FUNCTIONS(GPU_TYPE)
 static void *functions[FUNCTIONS];
-#define CALL(name, ...) ((t_##name *)functions[F_##name])(__VA_ARGS__)
 
 static int cuda_count(void)
 {

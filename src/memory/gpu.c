@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,11 +97,34 @@ static bool bind_driver(const struct gpu_driver *d)
 	return false;
 }
 
-/* The driver of the program; NULL: it has loaded none so far. */
+static int read_adds(struct dl_phdr_info *info, size_t size, void *adds)
+{
+	*(unsigned long long *)adds = info->dlpi_adds;
+	return 1;
+}
+
+/* True if the program has loaded a library since the last call: dlopen() looks in each folder for one that is not
+ * loaded, also with RTLD_NOLOAD, which is too much for each region. */
+static bool has_loaded_more(void) REQUIRES(gpu_lock)
+{
+	static unsigned long long seen GUARDED_BY(&gpu_lock);
+	unsigned long long now = 0, before = seen;
+
+	dl_iterate_phdr(read_adds, &now);
+	seen = now;
+	return now != before;
+}
+
+/* The driver of the program; NULL: it has loaded none so far, or this is a child that cannot use it. */
 static const struct gpu_driver *find_driver(void) REQUIRES(gpu_lock)
 {
 	static const struct gpu_driver *const drivers[] = {&gpu_cuda, &gpu_hip};
 
+	/* relaxed: a child starts with one thread */
+	if (atomic_load_explicit(&is_child, memory_order_relaxed))
+		return NULL;
+	if (driver_here || !has_loaded_more())
+		return driver_here;
 	for (size_t i = 0; i < ARRAY_SIZE(drivers) && !driver_here; i++)
 		if (bind_driver(drivers[i])) {
 			driver_here = drivers[i];
@@ -183,8 +207,7 @@ int gpu_find(struct gpu_memory **found, uint64_t address, uint64_t length)
 	lock_take(&gpu_lock);
 	d = find_driver();
 	/* the thread may have no context, or another one */
-	if (d && length && !atomic_load_explicit(&is_child, memory_order_relaxed) && d->context(address, &context) &&
-	    d->enter(context, &before)) {
+	if (d && length && d->context(address, &context) && d->enter(context, &before)) {
 		err = find_within(d, context, found, address, length);
 		d->leave(before);
 	}

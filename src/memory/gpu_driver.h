@@ -19,9 +19,8 @@ struct gpu_driver {
 	const char *name;
 	const char *const *libraries; /* file names, the newest first; NULL ends */
 	const char *const *symbols;   /* names, NULL ends */
-	void **functions;	      /* filled in by gpu.c: one for each name */
-
-	size_t required; /* so many of them, the first ones, have to be there; else NULL */
+	void **functions;	      /* of these names: filled in by gpu.c */
+	size_t required;	      /* so many have to be there; those that follow may be NULL */
 
 	int (*count)(void); /* of GPUs */
 	/* False: not memory of a GPU that the processor cannot access. */
@@ -40,6 +39,13 @@ struct gpu_driver {
 	bool (*to_host)(void *to, uint64_t from, size_t length, void *stream);
 	bool (*wait)(void *stream);
 };
+
+/* How such a file calls its library: from a list X(name, arguments), a number, a name and a type for each function, and
+ * CALL(name, ...). All of them return int, 0: success. */
+#define GPU_NUMBER(name, arguments) F_##name,
+#define GPU_NAME(name, arguments)   #name,
+#define GPU_TYPE(name, arguments)   typedef int t_##name arguments;
+#define CALL(name, ...)		    ((t_##name *)functions[F_##name])(__VA_ARGS__)
 
 extern const struct gpu_driver gpu_cuda, gpu_hip;
 

@@ -32,14 +32,10 @@ static const char *const libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", 
 	X(hipMemcpyHtoDAsync, (void *to, const void *from, size_t, void *stream)) \
 	X(hipMemcpyDtoHAsync, (void *to, void *from, size_t, void *stream))
 
-#define NUMBER(name, arguments) F_##name,
-#define NAME(name, arguments)	#name,
-#define TYPE(name, arguments)	typedef int t_##name arguments;
-enum { HIP_FUNCTIONS(NUMBER) FUNCTIONS };
-static const char *const symbols[] = {HIP_FUNCTIONS(NAME) NULL};
-HIP_FUNCTIONS(TYPE)
+enum { HIP_FUNCTIONS(GPU_NUMBER) FUNCTIONS };
+static const char *const symbols[] = {HIP_FUNCTIONS(GPU_NAME) NULL};
+HIP_FUNCTIONS(GPU_TYPE)
 static void *functions[FUNCTIONS];
-#define CALL(name, ...) ((t_##name *)functions[F_##name])(__VA_ARGS__)
 
 static void *as_pointer(uint64_t at)
 {

@@ -120,5 +120,5 @@ const struct memory_ops memory_ops[MEMORY_KINDS] = {
 	[MEMORY_NULL] = {null_read, null_write, null_atomic},
 	[MEMORY_PAGED] = {paged_read, paged_write, paged_atomic},
 	[MEMORY_DMABUF] = {dmabuf_read, dmabuf_write, dmabuf_atomic},
-	[MEMORY_GPU] = {kind_gpu_read, kind_gpu_write, kind_gpu_atomic},
+	[MEMORY_GPU] = {kind_gpu_read, kind_gpu_write, kind_gpu_atomic, 65536},
 };

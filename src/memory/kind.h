@@ -39,6 +39,7 @@ struct memory_ops {
 	/* the last bytes are stored last, as by copy_in_order() */
 	bool (*write)(union memory_handle h, char *at, const void *from, size_t length);
 	bool (*atomic)(union memory_handle h, struct memory_atomic *a);
+	uint32_t ahead; /* bytes that may be read along with those of a packet, as they cost no more; 0: none */
 };
 
 extern const struct memory_ops memory_ops[MEMORY_KINDS];

@@ -53,6 +53,7 @@ struct hca_ops {
 
 struct hca {
 	const struct hca_ops *ops;
+	_Atomic bool has_gpu_memory;	   /* a region of a GPU was registered: see sq->fast_inline */
 	uint8_t slot;			   /* the number of this process on this host: the top byte of its QPNs */
 	struct key_code keys;		   /* of regions; random */
 	struct share *share;		   /* what local peers see; NULL: nothing. Set by the caller of hca_init() */

@@ -76,14 +76,9 @@ void mr_free(struct mr *mr, _Atomic uint32_t *count)
 	pool_free(&mr->hca->mrs, mr->index);
 }
 
-static enum memory_kind kind_for(unsigned access)
-{
-	return access & IBV_ACCESS_ON_DEMAND ? MEMORY_PAGED : MEMORY_PLAIN;
-}
-
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
 {
-	return mr_register_kind(pd, address, length, iova, access, kind_for(access), (union memory_handle){0});
+	return mr_register_kind(pd, address, length, iova, access, mr_kind_for(access), (union memory_handle){0});
 }
 
 struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access,
@@ -126,7 +121,7 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
 
 	if (err)
 		return err;
-	mr->kind = kind_for(access);
+	mr->kind = mr_kind_for(access);
 	mr_fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
 	return 0;
 }

@@ -52,7 +52,11 @@ static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * 
 /* Creates a region of [address, address + length) without accessing the memory. NULL and errno ENOMEM if there is no
  * room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
-/* The same for another kind of memory. mr_register(): MEMORY_PLAIN, or MEMORY_PAGED with IBV_ACCESS_ON_DEMAND. */
+/* The same for another kind of memory; of mr_register() it is: */
+static inline enum memory_kind mr_kind_for(unsigned access)
+{
+	return access & IBV_ACCESS_ON_DEMAND ? MEMORY_PAGED : MEMORY_PLAIN;
+}
 struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access,
 			    enum memory_kind kind, union memory_handle handle);
 

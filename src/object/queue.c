@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/queue.h"
 
-#include "memory/gpu.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "base/cause.h"
+#include "memory/gpu.h"
+
+static_assert(HCA_MAX_INLINE <= UINT16_MAX && HCA_MAX_SGE * sizeof(struct ibv_sge) <= UINT16_MAX, "sq->max_inline");
 
 static uint32_t queue_slots(uint32_t depth)
 {

@@ -73,8 +73,8 @@ struct ibv_mr *alloc_null_mr(struct ibv_pd *pd);
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access); /* NULL: errno */
 struct mr *mr_add_kind(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access,
 		       enum memory_kind kind, union memory_handle handle);
-/* Memory of a GPU: 0, and NULL in *found if it is none; or errno. */
-int find_gpu(struct hca *hca, void *address, size_t length, union memory_handle *found);
+/* Registers memory of a GPU: 0 or errno; *made is NULL if it is none. */
+int add_gpu(struct mr **made, struct pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
 int mr_check_access(unsigned access); /* 0 or errno */
 bool mr_is_import(const struct ibv_mr *mr);
 /* dmabuf.c */

@@ -37,22 +37,6 @@ static bool dmabuf_has(int fd, uint64_t offset, size_t length)
 	return size < 0 || offset + length <= (uint64_t)size;
 }
 
-/* NULL and errno 0: `iova` is not memory of a GPU. */
-static struct ibv_mr *register_gpu(struct pd *pd, size_t length, uint64_t iova, unsigned access)
-{
-	void *address = (void *)(uintptr_t)iova;
-	union memory_handle gpu;
-	struct mr *mr;
-
-	errno = find_gpu(pd->hca, address, length, &gpu);
-	if (errno || !gpu.gpu)
-		return NULL;
-	mr = mr_add_kind(pd, address, length, iova, access, MEMORY_GPU, gpu);
-	if (!mr)
-		gpu_release(gpu.gpu);
-	return mr ? &mr->base : NULL;
-}
-
 /* A device's memory that the processor cannot map. */
 static int unreachable(int error)
 {
@@ -65,17 +49,15 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	uint64_t before = offset & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	int error = pd_check(pd) ?: dmabuf_check(offset, length, iova, fd, (unsigned)access);
 	int protection = access & IBV_ACCESS_LOCAL_WRITE ? PROT_READ | PROT_WRITE : PROT_READ, copy;
-	struct ibv_mr *made;
 	char *memory;
-	struct mr *mr;
+	struct mr *mr = NULL;
 
-	if (error)
-		return fail_null(error);
-	if (!dmabuf_has(fd, offset, length))
-		return fail_null(EINVAL);
-	made = register_gpu((struct pd *)pd, length, iova, (unsigned)access);
-	if (made || errno)
-		return made;
+	if (!error && !dmabuf_has(fd, offset, length))
+		error = EINVAL;
+	if (!error)
+		error = add_gpu(&mr, (struct pd *)pd, (void *)(uintptr_t)iova, length, iova, (unsigned)access);
+	if (error || mr)
+		return error ? fail_null(error) : &mr->base;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the region outlives the caller's descriptor */
 	if (copy < 0)
 		return NULL;

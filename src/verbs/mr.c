@@ -76,8 +76,7 @@ static int check_memory(void *address, size_t length, unsigned access)
 
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access)
 {
-	return mr_add_kind(pd, memory, length, iova, access,
-			   access & IBV_ACCESS_ON_DEMAND ? MEMORY_PAGED : MEMORY_PLAIN, (union memory_handle){0});
+	return mr_add_kind(pd, memory, length, iova, access, mr_kind_for(access), (union memory_handle){0});
 }
 
 struct mr *mr_add_kind(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access,
@@ -111,6 +110,9 @@ struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 /* From now on inline data may be memory of a GPU. */
 static void leave_fast_inline(struct hca *hca)
 {
+	/* relaxed: only whether this is the first; sq_init() does the same for queue pairs that are created later */
+	if (atomic_exchange_explicit(&hca->has_gpu_memory, true, memory_order_relaxed))
+		return;
 	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
 		struct qp *qp = pool_at_random(&hca->qps, i);
 
@@ -122,43 +124,44 @@ static void leave_fast_inline(struct hca *hca)
 	}
 }
 
-int find_gpu(struct hca *hca, void *address, size_t length, union memory_handle *found)
+int add_gpu(struct mr **made, struct pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
-	bool was_in_use = gpu_in_use();
-	int err = gpu_find(&found->gpu, (uintptr_t)address, length);
+	union memory_handle gpu;
+	int err = gpu_find(&gpu.gpu, (uintptr_t)address, length);
 
+	*made = NULL;
 	if (err == -EFAULT)
 		return because(CAUSE_REGISTER_UNMAPPED, EFAULT,
 			       "ibv_reg_mr: %zu bytes at %p are more than that allocation of GPU memory has left",
 			       length, address);
-	if (!was_in_use && found->gpu)
-		leave_fast_inline(hca);
-	return -err;
+	if (err || !gpu.gpu)
+		return -err;
+	leave_fast_inline(pd->hca);
+	*made = mr_add_kind(pd, address, length, iova, access & ~(unsigned)IBV_ACCESS_ON_DEMAND, MEMORY_GPU, gpu);
+	if (*made)
+		return 0;
+	gpu_release(gpu.gpu);
+	return ENOMEM;
 }
 
 PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t length, uint64_t iova,
 				       unsigned int access)
 {
 	struct pd *pd = (struct pd *)base;
-	union memory_handle gpu = {0};
-	struct mr *mr;
+	struct mr *mr = NULL;
 	int error;
 
 	if (inject_call(CALL_ibv_reg_mr))
 		return NULL;
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : find_gpu(pd->hca, addr, length, &gpu);
-	if (!error && !gpu.gpu)
+	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : add_gpu(&mr, pd, addr, length, iova, access);
+	if (!error && !mr)
 		error = check_memory(addr, length, access);
 	if (error)
 		return fail_null(error);
-	if (!gpu.gpu)
-		mr = mr_add(pd, addr, length, iova, access);
-	else
-		mr = mr_add_kind(pd, addr, length, iova, access & ~(unsigned)IBV_ACCESS_ON_DEMAND, MEMORY_GPU, gpu);
 	if (!mr)
-		gpu_release(gpu.gpu);
+		mr = mr_add(pd, addr, length, iova, access);
 	return mr ? &mr->base : NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Verbs on memory of a GPU: two queue pairs of one process that are connected to each other. gpu_me CASE, or without an
- * argument all. It runs on a real GPU too. It uses CUDA's driver API, with GPU_ME=hip in the environment HIP. */
+ * argument all; gpu_me host needs no GPU. It runs on a real GPU too. It uses CUDA's driver API, with GPU_ME=hip in the
+ * environment HIP. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -582,6 +583,20 @@ static int run(int i)
 	return status != 0;
 }
 
+/* Without a GPU: registers host memory many times. */
+static int host_only(void)
+{
+	struct ibv_device **list;
+
+	MUST((list = ibv_get_device_list(NULL)) && list[0] && (context = ibv_open_device(list[0])));
+	MUST(pd = ibv_alloc_pd(context));
+	for (int i = 0; i < 100; i++) {
+		MUST(mr = ibv_reg_mr(pd, host, SIZE, ALL));
+		MUST(!ibv_dereg_mr(mr));
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *vendor = getenv("GPU_ME");
@@ -589,6 +604,8 @@ int main(int argc, char **argv)
 
 	if (vendor && !strcmp(vendor, "hip"))
 		gpu = &hip;
+	if (argc > 1 && !strcmp(argv[1], "host"))
+		return host_only();
 	if (argc < 2)
 		printf("1..%d\n", CASES);
 	fflush(stdout);

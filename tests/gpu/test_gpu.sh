@@ -42,6 +42,14 @@ env $first uroce doctor >"$work/doctor" 2>&1
 grep -q 'GPU memory  *CUDA, [0-9][0-9]* GPU' "$work/doctor"
 result $? "doctor tells of the GPU" "$work/doctor"
 
+# a program without a GPU looks for a driver when it has loaded a library, not with each region
+if strace -o "$work/none" true 2>/dev/null; then
+	uroce run strace -f -e trace=openat -o "$work/opened" "$doubles/gpu_me" host >"$work/me" 2>&1
+	grep -o '"[^"]*lib\(cuda\|amdhip64\)[^"]*"' "$work/opened" | sort | uniq -d >"$work/twice"
+	[ -s "$work/opened" ] && [ ! -s "$work/twice" ]
+	result $? "100 regions of host memory: drivers are looked for once" "$work/twice"
+fi
+
 for local in on off; do
 	export UROCE_LOCAL=$local
 	all_cases "CUDA, UROCE_LOCAL=$local"

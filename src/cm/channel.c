@@ -273,7 +273,7 @@ static int wait_for_event(struct event_channel *ch, struct rdma_cm_event **event
 			complete(e);
 			continue;
 		}
-		err = loop_wait(ch->base.fd);
+		err = loop_wait_alone(ch->base.fd);
 		if (err)
 			return err;
 	}

@@ -102,7 +102,9 @@ struct loop {
 	struct hca hca;
 	_Atomic bool inert; /* a child's copy after fork: nothing here may be touched. Relaxed: set before the child has
 			       threads */
-	uint32_t users;	    /* guarded by `life` */
+	uint32_t users;	    /* open contexts. Guarded by `life` */
+	uint32_t pins;	    /* loop_pin(): threads in loop_wait_alone(). Guarded by `life` */
+	bool ended;	    /* the last context is closed: those threads have to leave. Guarded by `receive` */
 	struct slot slot;
 	struct steering steering;
 	_Atomic uint32_t budget; /* bytes in flight of all QPs together. Relaxed: an estimate */
@@ -143,6 +145,10 @@ extern _Atomic(struct loop *) loop_current;
 /* Takes `life`; returns the loop, or NULL. In either case the caller calls loop_release(). */
 struct loop *loop_hold(void);
 void loop_release(void);
+
+/* The loop, or NULL. It is not freed before loop_unpin(), even if the last context is closed. */
+struct loop *loop_pin(void);
+void loop_unpin(struct loop *l);
 
 /* For group.c, between loop_hold() and loop_release(). port_start(): a new port receives from now on. port_stop():
  * closes the link and frees the port. */

@@ -199,20 +199,55 @@ struct hca *loop_get(const struct hca_ops *ops)
 	return l ? &l->hca : NULL;
 }
 
-void loop_put(struct hca *hca)
+/* A new context makes a new loop. */
+static void end_loop(struct loop *l) REQUIRES(life)
 {
-	struct loop *l = container_of(hca, struct loop, hca);
+	atomic_store_explicit(&loop_current, NULL, memory_order_relaxed);
+	lock_take(&l->receive);
+	l->ended = true;
+	sleep_renew(l);
+	lock_drop(&l->receive);
+}
+
+/* The last context, or the last thread after loop_pin(), frees the loop. */
+static void drop_user(struct loop *l, bool is_context)
+{
 	bool last;
 
 	if (loop_is_inert(l))
 		return; /* a child's copy: belongs to the parent */
 	lock_take(&life);
-	last = --l->users == 0;
-	if (last)
-		atomic_store_explicit(&loop_current, NULL, memory_order_relaxed);
+	if (!is_context)
+		l->pins--;
+	else if (--l->users == 0)
+		end_loop(l);
+	last = !l->users && !l->pins;
 	lock_drop(&life);
 	if (last)
 		free_loop(l);
+}
+
+void loop_put(struct hca *hca)
+{
+	drop_user(container_of(hca, struct loop, hca), true);
+}
+
+struct loop *loop_pin(void)
+{
+	struct loop *l;
+
+	lock_take(&life);
+	l = atomic_load_explicit(&loop_current, memory_order_relaxed);
+	if (l)
+		l->pins++;
+	lock_drop(&life);
+	return l;
+}
+
+void loop_unpin(struct loop *l)
+{
+	if (l)
+		drop_user(l, false);
 }
 
 bool loop_exists(void)

@@ -73,6 +73,8 @@ void loop_catch_up(void);
  * processor it spins a little first. 0, -EINTR (a signal came whose handler has no SA_RESTART), or -EAGAIN (fd is
  * O_NONBLOCK and was not readable). */
 int loop_wait(int fd);
+/* The same for a thread that may have no open context, or whose contexts another thread may close meanwhile. */
+int loop_wait_alone(int fd);
 /* Whether the program has made it O_NONBLOCK. */
 bool loop_is_nonblocking(int fd);
 

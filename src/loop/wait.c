@@ -168,6 +168,10 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 
 	p[n++] = (struct pollfd){.fd = l->helper.renew, .events = POLLIN};
 	lock_take(&l->receive);
+	if (l->ended) {
+		lock_drop(&l->receive);
+		return -ESHUTDOWN;
+	}
 	p[n++] = (struct pollfd){.fd = l->local.doorbell, .events = POLLIN}; /* poll(2) ignores -1 */
 	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
@@ -243,10 +247,9 @@ static int wait_plain(const struct loop_wait *w, struct pollfd *p, const sigset_
 	}
 }
 
-int loop_wait_for(const struct loop_wait *w)
+/* `l`: the loop, which cannot be freed meanwhile; NULL: there is none. */
+static int wait_by(struct loop *l, const struct loop_wait *w)
 {
-	/* acquire pairs with the release in loop_get() */
-	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
 	struct pollfd few[32], *p = few;
 	sigset_t own;
 	const sigset_t *signals = w->signals ?: &own;
@@ -273,6 +276,12 @@ int loop_wait_for(const struct loop_wait *w)
 	return result;
 }
 
+int loop_wait_for(const struct loop_wait *w)
+{
+	/* acquire pairs with the release in loop_get() */
+	return wait_by(atomic_load_explicit(&loop_current, memory_order_acquire), w);
+}
+
 /* ---- waiting for a descriptor only ---- */
 
 static bool tells_nothing(void *arg)
@@ -284,7 +293,7 @@ static void needs_nothing(void *arg)
 {
 }
 
-int loop_wait(int fd)
+static int wait_for_fd(int fd, int (*wait)(const struct loop_wait *w), bool (*look)(void))
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	const struct loop_wait w = {.done = tells_nothing,
@@ -299,9 +308,42 @@ int loop_wait(int fd)
 	if (is_readable(fd))
 		return 0;
 	if (loop_is_nonblocking(fd)) {
-		loop_progress();
+		look();
 		return is_readable(fd) ? 0 : -EAGAIN;
 	}
-	result = loop_wait_for(&w);
+	result = wait(&w);
 	return result < 0 ? result : 0;
+}
+
+int loop_wait(int fd)
+{
+	return wait_for_fd(fd, loop_wait_for, loop_progress);
+}
+
+/* If the last context is closed meanwhile, the thread goes on with the next loop, or with none. */
+static int wait_alone(const struct loop_wait *w)
+{
+	int result;
+
+	do {
+		struct loop *l = loop_pin();
+
+		result = wait_by(l, w);
+		loop_unpin(l);
+	} while (result == -ESHUTDOWN);
+	return result;
+}
+
+static bool look_alone(void)
+{
+	struct loop *l = loop_pin();
+	bool any = l && progress(l, clock_now());
+
+	loop_unpin(l);
+	return any;
+}
+
+int loop_wait_alone(int fd)
+{
+	return wait_for_fd(fd, wait_alone, look_alone);
 }

@@ -490,6 +490,32 @@ static void a_sleeper_learns_of_new_addresses(void **state)
 	loop_put(hca);
 }
 
+static void *wait_without_a_context(void *fd)
+{
+	assert_int_equal(loop_wait_alone(*(int *)fd), 0);
+	return NULL;
+}
+
+/* rdma_get_cm_event() waits with a channel only: the last context may be closed meanwhile. */
+static void a_thread_that_waits_outlives_the_loop(void **state)
+{
+	struct hca *hca = loop_get(&ops);
+	int fd = eventfd(0, EFD_CLOEXEC);
+	pthread_t thread;
+	struct pair p;
+	uint64_t count = 1;
+
+	assert_int_equal(pthread_create(&thread, NULL, wait_without_a_context, &fd), 0);
+	await_sleeper();
+	loop_put(hca);
+	open_pair(&p);
+	round_trip(&p);
+	close_pair(&p);
+	assert_int_equal(write(fd, &count, sizeof(count)), sizeof(count));
+	pthread_join(thread, NULL);
+	close(fd);
+}
+
 static void waiting_heeds_nonblocking(void **state)
 {
 	struct pair p;
@@ -836,6 +862,7 @@ int main(void)
 		cmocka_unit_test(a_doorbell_that_is_no_eventfd_is_refused),
 		cmocka_unit_test(a_process_without_a_ring_gets_none_later),
 		cmocka_unit_test(a_sleeper_learns_of_new_addresses),
+		cmocka_unit_test(a_thread_that_waits_outlives_the_loop),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
 		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),

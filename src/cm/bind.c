@@ -151,9 +151,19 @@ void id_choose_port(struct id *id)
 
 static const union ibv_gid any_ipv6, any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
 
-static int any_device(struct cm_device *d, void *arg)
+static int count_device(struct cm_device *d, void *arg)
 {
-	return 1;
+	++*(uint32_t *)arg;
+	return 0;
+}
+
+/* The wildcard needs all devices, so that it gets no request by some of them only. 0 or an errno. */
+static int choose_all(void)
+{
+	uint32_t count = 0;
+	int err = devices_each(count_device, &count);
+
+	return -err ?: count ? 0 : ENODEV;
 }
 
 /* UROCE_LOOPBACK=device: an id that is bound to a loopback address shows a device. Programs that are tested on one
@@ -178,25 +188,27 @@ static int name_device(struct cm_device *d, void *arg)
  * that it then finds, or else all. */
 static int choose_device(struct id *id, union ibv_gid *gid)
 {
-	if (!gid_is_any(gid)) {
-		bool found;
+	int err;
 
-		id->address.local = *gid;
-		found = !id_set_device(id);
-		if (found && gid_is_loopback(gid) && !loopback_names_device()) {
-			id->base.verbs = NULL;
-			id->base.pd = NULL;
-		}
-		if (found)
-			return 0;
-		if (!gid_is_loopback(gid))
-			return EADDRNOTAVAIL;
-		*gid = address_is_ipv4(gid) ? any_ipv4 : any_ipv6;
-		id->address.local = (union ibv_gid){0};
-		if (loopback_names_device())
-			devices_each(name_device, id); /* the first device, as for an id that connects there */
+	if (gid_is_any(gid))
+		return choose_all();
+	id->address.local = *gid;
+	err = id_set_device(id);
+	if (!err && gid_is_loopback(gid) && !loopback_names_device()) {
+		id->base.verbs = NULL;
+		id->base.pd = NULL;
 	}
-	return devices_each(any_device, NULL) ? 0 : ENODEV;
+	if (!err)
+		return 0;
+	id->address.local = (union ibv_gid){0};
+	if (err != -ENODEV)
+		return -err;
+	if (!gid_is_loopback(gid))
+		return EADDRNOTAVAIL;
+	*gid = address_is_ipv4(gid) ? any_ipv4 : any_ipv6;
+	if (loopback_names_device())
+		devices_each(name_device, id); /* the first device, as for an id that connects there */
+	return choose_all();
 }
 
 /* A link-local address needs its interface. If two interfaces have the same link-local address, only the first is
@@ -287,11 +299,12 @@ static int attach_device(struct cm_device *d, void *arg)
 static int bind_attach(const struct id *id)
 {
 	struct attaching a = {.any = &id->port_address, .v6_only = id->v6_only, .error = -ENODEV};
+	int err;
 
 	if (!gid_is_any(&id->port_address))
 		return agent_attach(&id->port_address);
-	devices_each(attach_device, &a);
-	return a.done ? 0 : a.error;
+	err = devices_each(attach_device, &a);
+	return err ?: a.done ? 0 : a.error;
 }
 
 /* ---- addresses that are added later ---- */

@@ -3,9 +3,12 @@
 #include "cm/device.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/cause.h"
 #include "check/check.h"
 #include "verbs/context.h"
 
@@ -21,45 +24,65 @@ static bool device_is_open(struct ibv_device *d) REQUIRES(opened_lock)
 	return false;
 }
 
-static void open_one(struct ibv_device *device) REQUIRES(opened_lock)
+/* 0 or -errno. */
+static int device_start(struct cm_device *d, struct ibv_device *device)
 {
-	struct cm_device *d = calloc(1, sizeof(*d));
 	struct ibv_device_attr attr;
+	int err;
 
-	if (!d)
-		return;
-	check_pause();
 	d->verbs = ibv_open_device(device);
-	d->pd = d->verbs ? ibv_alloc_pd(d->verbs) : NULL;
-	check_resume();
 	if (!d->verbs)
-		goto err;
-	if (!d->pd || ibv_query_device(d->verbs, &attr))
-		goto err_close;
+		return -errno;
+	d->pd = ibv_alloc_pd(d->verbs);
+	err = d->pd ? -ibv_query_device(d->verbs, &attr) : -errno;
+	if (err) {
+		cause_say(CAUSE_SHORTAGE, "%s is not opened for librdmacm: %s", device->name, strerror(-err));
+		if (d->pd)
+			ibv_dealloc_pd(d->pd);
+		ibv_close_device(d->verbs);
+		return err;
+	}
 	d->guid = be64toh(attr.node_guid);
 	d->responder_resources = (uint8_t)min_of(attr.max_qp_rd_atom, 255);
 	d->initiator_depth = (uint8_t)min_of(attr.max_qp_init_rd_atom, 255);
-	devices[device_count++] = d;
-	return;
-
-err_close:
-	if (d->pd)
-		ibv_dealloc_pd(d->pd);
-	ibv_close_device(d->verbs);
-err:
-	free(d);
+	return 0;
 }
 
-/* Opens all devices, since new interfaces may have added some; open devices stay open. */
-static void open_all(void) REQUIRES(opened_lock)
+static int open_one(struct ibv_device *device) REQUIRES(opened_lock)
+{
+	struct cm_device *d = calloc(1, sizeof(*d));
+	int err;
+
+	if (!d)
+		return -ENOMEM;
+	check_pause();
+	err = device_start(d, device);
+	check_resume();
+	if (err)
+		free(d);
+	else
+		devices[device_count++] = d;
+	return err;
+}
+
+/* Opens all devices, since new interfaces may have added some; open devices stay open. 0, or the -errno for which one
+ * could not be opened. */
+static int open_all(void) REQUIRES(opened_lock)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
+	int result = list ? 0 : -errno;
 
-	for (int i = 0; list && list[i]; i++)
+	for (int i = 0; list && list[i]; i++) {
+		int err = 0;
+
 		if (!device_is_open(list[i]) && device_count < DEVICE_LIMIT)
-			open_one(list[i]);
+			err = open_one(list[i]);
+		if (err && err != -ENODEV) /* ENODEV: its interface has just gone */
+			result = err;
+	}
 	if (list)
 		ibv_free_device_list(list);
+	return result;
 }
 
 static struct cm_device *device_find(const union ibv_gid *address, int *index) REQUIRES(opened_lock)
@@ -72,31 +95,31 @@ static struct cm_device *device_find(const union ibv_gid *address, int *index) R
 	return NULL;
 }
 
-struct cm_device *device_of_address(const union ibv_gid *address, int *index)
+int device_of_address(const union ibv_gid *address, struct cm_device **d, int *index)
 {
-	struct cm_device *d;
+	int err = 0;
 
 	lock_take(&opened_lock);
-	d = device_find(address, index);
-	if (!d) {
-		open_all();
-		d = device_find(address, index);
+	*d = device_find(address, index);
+	if (!*d) {
+		err = open_all();
+		*d = device_find(address, index);
 	}
 	lock_drop(&opened_lock);
-	return d;
+	return *d ? 0 : err ?: -ENODEV;
 }
 
 int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg)
 {
-	int result = 0;
+	int result = 0, err;
 
 	lock_take(&opened_lock);
-	open_all();
+	err = open_all();
 	for (uint32_t i = 0; i < device_count && !result; i++)
 		if (!device_is_gone(context_of(devices[i]->verbs)->device))
 			result = use(devices[i], arg);
 	lock_drop(&opened_lock);
-	return result;
+	return result ?: err;
 }
 
 int device_each_address(struct cm_device *d, int (*use)(const union ibv_gid *address, void *arg), void *arg)

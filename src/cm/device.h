@@ -16,10 +16,12 @@ struct cm_device {
 	uint8_t responder_resources, initiator_depth;
 };
 
-/* The device that has this address, its GID index in *index. NULL if there is none. */
-struct cm_device *device_of_address(const union ibv_gid *address, int *index) EXCLUDES(cm.lock);
+/* The device that has this address, and its GID index. 0; -ENODEV: there is none; or the -errno for which some device
+ * could not be opened, which may be that one. */
+int device_of_address(const union ibv_gid *address, struct cm_device **d, int *index) EXCLUDES(cm.lock);
 
-/* Calls use() for each present device until it returns other than 0, and returns that value. */
+/* Calls use() for each present device until it returns other than 0 (which is above 0), and returns that value; or else
+ * 0, or the -errno for which some device could not be opened. */
 int devices_each(int (*use)(struct cm_device *d, void *arg), void *arg) EXCLUDES(cm.lock);
 
 /* Calls use() for each address of a device, as devices_each(). */

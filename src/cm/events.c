@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversion of the machine's events to rdma_cm events. */
+#include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "cm/id.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
@@ -214,14 +216,19 @@ const struct machine_ops agent_ops = {
 static bool prepare_request(struct event *e)
 {
 	struct id *id = e->request;
+	int err;
 
 	lock_take(&cm.lock);
 	e->id->backlog++;
 	e->request = NULL;
 	lock_drop(&cm.lock);
-	if (!id_set_device(id) && (!e->id->sync || !rdma_migrate_id(&id->base, NULL)))
+	err = id_set_device(id);
+	if (!err && e->id->sync && rdma_migrate_id(&id->base, NULL))
+		err = -errno;
+	if (!err)
 		return true;
-	rdma_destroy_id(&id->base);
+	log_warn("a connection request is rejected: %s", strerror(-err));
+	rdma_destroy_id(&id->base); /* sends the REJ */
 	return false;
 }
 

@@ -173,11 +173,11 @@ __attribute__((constructor)) static void watch_devices(void)
 
 int id_set_device(struct id *id)
 {
-	int index;
-	struct cm_device *d = device_of_address(&id->address.local, &index);
+	struct cm_device *d;
+	int index, err = device_of_address(&id->address.local, &d, &index);
 
-	if (!d)
-		return -ENODEV;
+	if (err)
+		return err;
 	lock_take(&cm.lock); /* orders this with id_follow(): it runs after this, or its result is seen here */
 	index = device_find_gid(context_of(d->verbs)->device, &id->address.local);
 	if (index >= 0)

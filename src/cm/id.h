@@ -137,7 +137,7 @@ void ids_each(void (*use)(struct id *id, void *arg), void *arg) EXCLUDES(cm.lock
 int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type type) EXCLUDES(cm.lock);
 /* Frees an id that the application has not got. */
 void id_discard(struct id *id) REQUIRES(cm.lock);
-/* Binds the id to the device of id->address.local. 0 or -ENODEV. */
+/* Binds the id to the device of id->address.local. 0, or as device_of_address(). */
 int id_set_device(struct id *id) EXCLUDES(cm.lock);
 /* Undoes id_set_device(). */
 void id_unset_device(struct id *id) EXCLUDES(cm.lock);

@@ -115,15 +115,16 @@ static int option_gather(struct cm_device *d, void *arg)
 PUBLIC struct ibv_context **rdma_get_devices(int *count)
 {
 	struct gathering *g = calloc(1, sizeof(*g));
+	int err;
 
 	if (count)
 		*count = 0;
 	if (!g)
 		return fail_null(ENOMEM);
-	devices_each(option_gather, g);
-	if (!g->count) {
+	err = devices_each(option_gather, g);
+	if (err || !g->count) {
 		free(g);
-		return fail_null(ENODEV);
+		return fail_null(-err ?: ENODEV);
 	}
 	if (count)
 		*count = g->count;

@@ -19,10 +19,13 @@ static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 {
 	struct sockaddr_storage destination = {0}, own;
 	socklen_t size = sizeof(own);
-	int fd, err = 0, index;
+	struct cm_device *d;
+	int fd, err, index;
 
-	if (!address_is_link_local(source) && device_of_address(source, &index))
-		return 0;
+	err = address_is_link_local(source) ? -ENODEV : device_of_address(source, &d, &index);
+	if (err != -ENODEV)
+		return -err;
+	err = 0;
 	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
@@ -103,25 +106,28 @@ static int take_first_address(struct cm_device *d, void *arg)
 	return device_first_gid(context_of(d->verbs)->device, w->is_ipv4, &w->gid) >= 0;
 }
 
-/* For a loopback destination without a device of lo: uses the address that the id is bound to, or the first address of
- * a device. */
-static void leave_loopback(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
+/* 0 or an errno. For a loopback destination without a device of lo: uses the address that the id is bound to, or the
+ * first address of a device. */
+static int leave_loopback(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
 {
 	struct wanted w = {.is_ipv4 = address_is_ipv4(gid)};
-	int index;
+	struct cm_device *d;
+	int index, err = gid_is_loopback(gid) ? device_of_address(gid, &d, &index) : 0;
 
-	if (!gid_is_loopback(gid) || device_of_address(gid, &index))
-		return;
+	if (err != -ENODEV)
+		return -err;
 	if (id->device)
 		*gid = id->address.local;
-	else if (devices_each(take_first_address, &w))
+	else if (devices_each(take_first_address, &w) > 0)
 		*gid = w.gid;
 	gid_to_address(gid, address_port(to), &id->base.route.addr.dst_storage);
+	return 0;
 }
 
 static int set_destination(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
 {
 	struct sockaddr_storage *kept = &id->base.route.addr.dst_storage;
+	int error;
 
 	if (!address_to_gid(to, gid))
 		return EINVAL;
@@ -130,9 +136,9 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 		set_loopback(gid);
 		gid_to_address(gid, address_port(to), kept);
 	}
-	leave_loopback(id, to, gid);
+	error = leave_loopback(id, to, gid);
 	id->address.remote = *gid;
-	return 0;
+	return error;
 }
 
 /* 0; an errno: there is no route; or -ENODEV: there is a route, but no device on it. */
@@ -155,7 +161,8 @@ static int cm_resolve(struct id *id, const struct sockaddr *to)
 		if (error)
 			return error;
 	}
-	return id_set_device(id);
+	error = id_set_device(id);
+	return error == -ENODEV ? error : -error;
 }
 
 static void resolve_post(struct id *id, enum rdma_cm_event_type type, int status)

@@ -102,7 +102,7 @@ static int make_id(struct local *local)
 	if (rdma_create_id(NULL, &local->id, NULL, RDMA_PS_UDP) || rdma_bind_addr(local->id, (struct sockaddr *)&ss))
 		return -errno;
 	/* of the loopback's addresses, binding does not tell the device */
-	return id_set_device(id_of(local->id)) ? -ENODEV : 0;
+	return id_set_device(id_of(local->id));
 }
 
 static int ask_port(struct local *local)

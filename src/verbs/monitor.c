@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct lock monitor_lock; /* guards all below */
-static struct list contexts GUARDED_BY(monitor_lock);
+static struct list contexts GUARDED_BY(monitor_lock) = {&contexts, &contexts};
 static int watch GUARDED_BY(monitor_lock) = -1; /* of interfaces ... */
 static int told GUARDED_BY(monitor_lock) = -1;	/* ... and of `uroce link` */
 static void (*follower)(struct device *d, unsigned changes) GUARDED_BY(monitor_lock);
@@ -44,9 +44,8 @@ static void monitor_report(struct device *d, unsigned changes)
 void contexts_each(void (*use)(struct context *c, void *arg), void *arg)
 {
 	lock_take(&monitor_lock);
-	if (contexts.next)
-		list_each (l, &contexts)
-			use(container_of(l, struct context, open), arg);
+	list_each (l, &contexts)
+		use(container_of(l, struct context, open), arg);
 	lock_drop(&monitor_lock);
 }
 
@@ -62,7 +61,7 @@ static bool links_have_changed(void) REQUIRES(monitor_lock)
 {
 	bool changed = (told < 0 || links_told(told)) && links_read();
 
-	if (changed && contexts.next && !list_empty(&contexts))
+	if (changed && !list_empty(&contexts))
 		loop_renew_down();
 	return changed;
 }
@@ -99,8 +98,6 @@ void monitor_join(struct context *c)
 	int fd = -1, link = -1;
 
 	lock_take(&monitor_lock);
-	if (!contexts.next)
-		list_init(&contexts);
 	if (list_empty(&contexts)) {
 		fd = watch = netif_watch(); /* without it, the addresses stay those of the start */
 		link = told = links_listen(c->hca->slot);
@@ -145,7 +142,7 @@ void monitor_leave(struct context *c)
 /* Drops the parent's contexts, and closes the child's copy of the socket for changes. */
 void monitor_forget(void)
 {
-	while (contexts.next && list_pop(&contexts))
+	while (list_pop(&contexts))
 		;
 	if (watch >= 0)
 		close(watch);

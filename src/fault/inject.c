@@ -405,6 +405,18 @@ void inject_list(void (*show)(void *arg, int number, const char *text, uint64_t 
 	}
 }
 
+int64_t inject_fired(int number)
+{
+	int64_t did = -ENOENT;
+
+	lock_take(&inject_lock);
+	for (const struct injector *i = injectors; i && number > 0; i = i->older)
+		if (i->id == (uint64_t)number)
+			did = (int64_t)atomic_load_explicit(&i->did, memory_order_relaxed);
+	lock_drop(&inject_lock);
+	return did;
+}
+
 uint64_t inject_seed(void)
 {
 	return seed;

@@ -107,6 +107,8 @@ int inject_remove(int number);
 void inject_clear(void);
 /* Calls show() for each rule in force. `could`: how often its event came, `did`: how often it fired. */
 void inject_list(void (*show)(void *arg, int number, const char *text, uint64_t could, uint64_t did), void *arg);
+/* How often a rule fired, also one that has been removed; -ENOENT: no rule ever had that number. */
+int64_t inject_fired(int number);
 uint64_t inject_seed(void);
 
 #endif

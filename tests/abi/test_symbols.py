@@ -11,9 +11,10 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
 # liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so, the fifth in front of libmlx5's,
-# the sixth for `uroce link`.
+# the sixth for `uroce link`; the rest is uroce.h.
 PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "dlopen", "uroce_rsocket_attach", "mlx5dv_query_device",
-           "uroce_link_set"}
+           "uroce_link_set", "uroce_version", "uroce_link_down", "uroce_link_up",
+           *("uroce_fault_" + word for word in "add remove clear list fired seed".split())}
 # Of later versions of libibverbs and librdmacm.
 NEWER_VERBS = {"ibv_%s@@IBVERBS_1.%d" % (name, version) for version, names in {
     15: "alloc_dmah dealloc_dmah reg_mr_ex", 16: "dm_export_dmabuf_fd query_port_speed", 17: "alloc_buf free_buf reg_buf_mr",

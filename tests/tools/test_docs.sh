@@ -65,7 +65,7 @@ sources() {
 	done
 	# shellcheck disable=SC2016 # backticks of the document
 	grep -oE '`[a-z_0-9]+\.(c|h|def)`' "$1" | tr -d '`' | sort -u | while read -r name; do
-		[ "$(find src tests fuzz examples -name "$name")" ] || echo "$1: there is no $name"
+		[ "$(find src include tests fuzz examples -name "$name")" ] || echo "$1: there is no $name"
 	done
 	# shellcheck disable=SC2016 # backticks of the document
 	grep -oE '`[a-z]+->[a-z_]+`' "$1" | tr -d '`' | sort -u | while read -r name; do

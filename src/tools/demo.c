@@ -26,6 +26,8 @@
 #define PATIENCE_MS 120000 /* a pair that takes longer hangs */
 #define LOOK_MS	    5
 #define ARGUMENTS   24
+#define COLUMNS	    80
+#define SEED	    "7" /* of the faults */
 
 /* A program of a pair. Its output goes to a file without a name. */
 struct actor {
@@ -41,6 +43,9 @@ struct scene {
 	const char *port_option;
 	bool traced;
 	bool (*worth_showing)(const char *line); /* of the output if all goes well; NULL: all of both programs */
+	const char *rule;			 /* the client's, of uroce-fault(5); NULL: none */
+	const char *log;			 /* of its firings: a file of the directory */
+	bool fails;				 /* the rule makes the client fail: that is shown, of both programs */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -105,6 +110,21 @@ static void stop(struct actor *a)
 	a->pid = 0;
 }
 
+static void set_faults(const struct scene *scene)
+{
+	static const char *const names[] = {"UROCE_FAULT", "UROCE_FAULT_SEED", "UROCE_FAULT_LOG"};
+	char log[PATH_MAX + 64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		unsetenv(names[i]);
+	if (!scene)
+		return;
+	setenv(names[0], scene->rule, 1);
+	setenv(names[1], SEED, 1);
+	snprintf(log, sizeof(log), "%s/%s", directory, scene->log);
+	setenv(names[2], log, 1);
+}
+
 static void start_program(struct actor *a, const struct scene *scene, const char *path, char **argv)
 {
 	char trace[PATH_MAX + 64];
@@ -120,12 +140,12 @@ static void start_program(struct actor *a, const struct scene *scene, const char
 		_exit(EXIT_FAILURE);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
-	if (scene->traced) {
-		snprintf(trace, sizeof(trace), "%s/%s.%s", directory, scene->program, a->role);
+	snprintf(trace, sizeof(trace), "%s/%s.%s", directory, scene->program, a->role);
+	if (scene->traced)
 		setenv("UROCE_TRACE", trace, 1);
-	} else {
+	else
 		unsetenv("UROCE_TRACE");
-	}
+	set_faults(scene->rule && !strcmp(a->role, "client") ? scene : NULL);
 	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
 	dup2(a->output, STDOUT_FILENO);
 	dup2(a->output, STDERR_FILENO);
@@ -135,20 +155,42 @@ static void start_program(struct actor *a, const struct scene *scene, const char
 	_exit(EXIT_NOT_FOUND);
 }
 
-static void show_command(const struct actor *a, char **argv)
+static void show_command(const struct actor *a, const struct scene *scene, char **argv)
 {
 	printf("  %s%-7s%s $ %suroce run", style(CYAN), a->role, style(PLAIN), style(BOLD));
+	if (scene->rule && !strcmp(a->role, "client"))
+		printf(" --fault-seed " SEED " --fault '%s' \\\n             ", scene->rule);
 	for (int i = 0; argv[i]; i++)
 		printf(" %s", argv[i]);
 	printf("%s\n", style(PLAIN));
 	fflush(stdout);
 }
 
+/* Words that go beyond the last column go on the next line. */
+static void show_line(const struct actor *a, const char *line)
+{
+	size_t room = COLUMNS - 12;
+
+	printf("  %s%-7s%s   ", style(CYAN), a->role, style(PLAIN));
+	while (strlen(line) > room) {
+		size_t n = room;
+
+		while (n && line[n] != ' ')
+			n--;
+		n = n ?: room;
+		printf("%.*s\n%14s", (int)n, line, "");
+		line += n;
+		line += strspn(line, " ");
+		room = COLUMNS - 14;
+	}
+	printf("%s\n", line);
+}
+
 /* Each line that `wanted` accepts, marked with who said it. */
 static void show_output(const struct actor *a, bool (*wanted)(const char *line))
 {
 	FILE *file = a->output >= 0 ? fdopen(dup(a->output), "r") : NULL;
-	char line[512];
+	char line[1024];
 
 	if (!file)
 		return;
@@ -156,7 +198,7 @@ static void show_output(const struct actor *a, bool (*wanted)(const char *line))
 	while (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
 		if (*line && (!wanted || wanted(line)))
-			printf("  %s%-7s%s   %s\n", style(CYAN), a->role, style(PLAIN), line);
+			show_line(a, line);
 	}
 	fclose(file);
 }
@@ -166,6 +208,17 @@ static bool is_row(const char *line)
 {
 	line += strspn(line, " ");
 	return !strncmp(line, "#bytes", 6) || (*line >= '0' && *line <= '9');
+}
+
+/* What the program itself says at its end, and what uroce says of the fault. */
+static bool tells_outcome(const char *line)
+{
+	static const char *const others[] = {"address:", "bytes in", "in force", "parse WC"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (strstr(line, others[i]))
+			return false;
+	return true;
 }
 
 static bool ended_well(const struct actor *a)
@@ -206,14 +259,18 @@ static bool play_pair(const struct scene *scene, const char *path, struct actor 
 	argv[n++] = port_text;
 	for (int i = 0; scene->argv[i]; i++)
 		argv[n++] = (char *)scene->argv[i];
-	show_command(server, argv);
+	show_command(server, scene, argv);
 	start_program(server, scene, path, argv);
 	if (!demo_wait_until(server, NULL, port) || server->pid == 0)
 		return false;
 	argv[n] = "127.0.0.1"; /* no name: a minimal system may not know localhost */
-	show_command(client, argv);
+	show_command(client, scene, argv);
 	start_program(client, scene, path, argv);
-	return demo_wait_until(server, client, port) && !server->pid && ended_well(server) && ended_well(client);
+	if (!demo_wait_until(server, client, port))
+		return false;
+	if (scene->fails)
+		return WIFEXITED(client->status) && !ended_well(client);
+	return !server->pid && ended_well(server) && ended_well(client);
 }
 
 /* 0, or the exit status. */
@@ -244,8 +301,8 @@ static int play(const struct command *command, const struct scene *scene)
 	stop(&server);
 	stop(&client);
 	if (!interrupted) {
-		if (!ok || !scene->worth_showing)
-			show_output(&server, NULL);
+		if (!ok || !scene->worth_showing || scene->fails)
+			show_output(&server, ok ? scene->worth_showing : NULL);
 		show_output(&client, ok ? scene->worth_showing : NULL);
 	}
 	if (!ok && !interrupted) {
@@ -320,7 +377,7 @@ static void keep_traces(void)
 		printf("No trace was made.\n");
 		return;
 	}
-	printf("The traces are in %s\n", directory);
+	printf("What was recorded is in %s\n", directory);
 	draw_traces();
 }
 
@@ -337,11 +394,15 @@ static const struct life {
 
 static void remove_traces(void)
 {
-	static const char *const end[] = {"server", "client"};
+	static const char *const end[] = {"server", "client"}, *const logs[] = {"first.log", "second.log", "third.log"};
 	char path[PATH_MAX + 64];
 
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(lives); i++) {
 		snprintf(path, sizeof(path), "%s/%s.%s", directory, lives[i / 2].program, end[i % 2]);
+		unlink(path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(logs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, logs[i]);
 		unlink(path);
 	}
 	rmdir(directory);
@@ -394,6 +455,77 @@ static int demo_perform(const struct command *command)
 	return status;
 }
 
+static FILE *open_log(const char *name)
+{
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return fopen(path, "re");
+}
+
+/* The first lines of both logs, side by side. False: they differ, or are empty. */
+static bool show_logs(const char *one, const char *two)
+{
+	FILE *a = open_log(one), *b = open_log(two);
+	char first[256], second[256];
+	bool same = a && b, more = same;
+	int lines = 0;
+
+	printf("\n  the packets that were lost    ... and the second time\n");
+	while (more) {
+		more = fgets(first, sizeof(first), a) != NULL;
+		same &= more == (fgets(second, sizeof(second), b) != NULL) && (!more || !strcmp(first, second));
+		more &= same;
+		first[strcspn(first, "\n")] = 0;
+		if (more && lines++ < 3)
+			printf("  %-29s %s", first, second);
+	}
+	if (a)
+		fclose(a);
+	if (b)
+		fclose(b);
+	if (same && lines)
+		printf("  %d in all: each time the same.\n", lines);
+	else
+		printf("  %sThese should be the same.%s\n", style(RED), style(PLAIN));
+	return same && lines;
+}
+
+static int demo_faults(const struct command *command)
+{
+	static const struct {
+		const char *heading;
+		struct scene scene;
+	} acts[] = {
+		{"1. One packet in a hundred is lost. The adapter sends it again",
+		 {.rule = "out SEND chance 1%: drop", .log = "first.log"}},
+		{"2. The same seed: the same packets", {.rule = "out SEND chance 1%: drop", .log = "second.log"}},
+		{"3. The port goes down under the 250th request, for 20 ms",
+		 {.rule = "post nth 250: port-down 20ms", .log = "third.log"}},
+		{"4. The 250th message that comes in is refused. What each end says of it",
+		 {.rule = "in SEND nth 250: nak access", .log = "third.log", .fails = true}},
+	};
+	int status = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(acts) && !status; i++) {
+		struct scene scene = acts[i].scene;
+
+		scene.program = "ibv_rc_pingpong";
+		memcpy(scene.argv, (const char *[]){"-g", "0", "-n", "500"}, 4 * sizeof(char *));
+		scene.port_option = "-p";
+		scene.worth_showing = tells_outcome;
+		heading("%s", acts[i].heading);
+		status = play(command, &scene);
+		if (!status && i == 1 && !show_logs("first.log", "second.log"))
+			status = EXIT_FAILURE;
+	}
+	if (!status)
+		printf("\nNext: %suroce run --fault RULES PROGRAM%s; uroce-fault(5) has the rules.\n"
+		       "%suroce hostile -n 100 PROGRAM%s takes them from 100 seeds.\n",
+		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));
+	return status;
+}
+
 /* False, and errno. */
 static bool is_directory(const char *path)
 {
@@ -410,7 +542,7 @@ int demo_command(const struct command *command, int argc, char **argv)
 	static const struct option options[] = {
 		{"keep", no_argument, NULL, 'k'}, {"directory", required_argument, NULL, 'd'}, {0}};
 	struct sigaction on_signal = {.sa_handler = interrupt};
-	bool keep = false;
+	bool keep = false, faults;
 	int c, status;
 
 	while ((c = next_option(command, argc, argv, "kd:", options)) != -1) {
@@ -420,8 +552,9 @@ int demo_command(const struct command *command, int argc, char **argv)
 		if (c == 'd')
 			program_directory = optarg;
 	}
-	if (optind < argc)
-		return wrong_usage(command, "'%s'? It takes no such argument", argv[optind]);
+	faults = optind < argc && !strcmp(argv[optind], "faults");
+	if (optind + faults < argc)
+		return wrong_usage(command, "'%s'? It takes no argument but faults", argv[optind + faults]);
 	if (program_directory && !is_directory(program_directory))
 		return complain(command, "%s is no directory to take programs from: %s", program_directory,
 				strerror(errno));
@@ -432,12 +565,12 @@ int demo_command(const struct command *command, int argc, char **argv)
 	sigaction(SIGINT, &on_signal, NULL);
 	sigaction(SIGTERM, &on_signal, NULL);
 	sigaction(SIGHUP, &on_signal, NULL);
-	status = demo_perform(command);
+	status = faults ? demo_faults(command) : demo_perform(command);
 	if (keep)
 		keep_traces();
 	else
 		remove_traces();
-	if (!status)
+	if (!status && !faults)
 		printf("Next: %suroce run PROGRAM%s for your own programs, %suroce run -t FILE PROGRAM%s to look "
 		       "inside them.\n",
 		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));

@@ -37,8 +37,9 @@ static const struct command commands[] = {
 	 "  -g, --gen-suppressions\n"
 	 "                      print the line that suppresses each finding\n",
 	 check_command},
-	{"demo", "[-k] [-d DIRECTORY]", "watch two unmodified programs do RDMA, and what happens inside",
-	 "  -k, --keep          keep the traces\n"
+	{"demo", "[-k] [-d DIRECTORY] [faults]", "watch two unmodified programs do RDMA, and what happens inside",
+	 "faults: watch them meet faults that a seed repeats.\n"
+	 "  -k, --keep          keep the traces and logs\n"
 	 "  -d, --directory DIR look for the programs there and not in PATH\n",
 	 demo_command},
 	{"devices", "", "list the devices that programs see, and their path on this host", "", devices_command},

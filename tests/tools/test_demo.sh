@@ -40,6 +40,17 @@ must_show '^Some of them as ladder diagrams, for a browser: .*/ladder.html$'
 [ "$(grep -c '<h2>SEND of 4096 bytes</h2>' "$work"/uroce-demo*/ladder.html)" = 4 ] || { echo "no ladder diagrams"; result=1; }
 rm -rf "$work"/uroce-demo*
 
+# faults: a loss that is mended, the same twice, a port, a refusal that is not
+TMPDIR=$work $inside uroce demo faults >"$work/out" 2>&1 || { echo "uroce demo faults: status $?"; result=1; }
+must_show 'drop: fired 5 times of 500'
+must_show '^  5 in all: each time the same'
+must_show 'port-down 20ms: fired 1 times of 500'
+must_show 'server .*remote access error (10)'
+[ "$(grep -c 'client    500 iters' "$work/out")" = 3 ] || { echo "not three pairs go on"; result=1; }
+! grep '.\{81\}' "$work/out" || { echo "more than 80 columns"; result=1; }
+[ -z "$(ls "$work" | grep uroce-demo)" ] || { echo "logs were left behind"; result=1; }
+[ $result = 0 ] || cat "$work/out"
+
 # programs that fail: told, with what they said, and with a status
 mkdir "$work/bin"
 printf '#!/bin/sh\necho something is broken >&2\nexit 3\n' >"$work/bin/ibv_rc_pingpong"

@@ -4,6 +4,7 @@
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "memory/gpu.h"
+#include "object/show.h"
 
 void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
 
@@ -20,6 +21,7 @@ bool faults_want_packets(const struct qp *qp)
 void engine_renew_lane(struct qp *qp)
 {
 	engine_set_lane(qp);
+	show_qp(qp);
 }
 
 void faults_act(struct qp *qp, const struct inject_verdict *v)

@@ -179,8 +179,7 @@ static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t le
 
 bool onesided_possible(const struct qp *qp, const struct wqe *w)
 {
-	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) &&
-	       !(hooks_any() && faults_want_packets(qp));
+	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) && !qp->packets;
 }
 
 /* reach_enter(), with a fast path for the place of the last access. */
@@ -433,7 +432,7 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	struct reach_span span;
 	bool done;
 
-	if (!qp->reach || qp->state != IBV_QPS_RTS || (hooks_any() && faults_want_packets(qp)))
+	if (!qp->reach || qp->state != IBV_QPS_RTS || qp->packets)
 		return false;
 	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
@@ -453,7 +452,7 @@ bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
 	enum share_way way = SHARE_MAPPED;
 
 	if (!is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain ||
-	    (hooks_any() && faults_want_packets(qp)))
+	    qp->packets)
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)
@@ -486,7 +485,7 @@ bool onesided_fetch(struct qp *qp, const struct packet *p)
 	uint64_t offset = qp->resp.received, end = offset + p->length;
 	struct packet_piece piece;
 
-	if (!qp->reach)
+	if (!qp->reach || qp->packets)
 		return false;
 	for (uint32_t i = 0; i < p->pieces; offset += piece.length, i++) {
 		/* the sender may change it meanwhile: so it is copied, and only the checked copy is used */
@@ -504,7 +503,7 @@ bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char 
 	struct reach_span span;
 	bool done = false;
 
-	if (unlikely(!qp->reach))
+	if (unlikely(!qp->reach || qp->packets))
 		return false;
 	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = span.at && fault_copy_any(to, span.at, piece->length);

@@ -97,7 +97,7 @@ void *show_memory(struct hca *hca, size_t length)
 
 static bool is_target(const struct qp *qp)
 {
-	if (!qp->alive || qp->transport != TRANSPORT_RC)
+	if (!qp->alive || qp->transport != TRANSPORT_RC || qp->packets)
 		return false;
 	/* the first request tells a QP in RTR that the connection is established: it must arrive as a packet */
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);

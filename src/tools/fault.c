@@ -17,12 +17,17 @@ static void print_rules(FILE *in)
 {
 	unsigned long long could, did;
 	char line[REQUEST];
-	int number, at;
+	int number, at, rows = 0;
 
-	printf("%3s %12s %12s  %s\n", "no.", "could fire", "fired", "rule");
-	while (fgets(line, sizeof(line), in))
-		if (sscanf(line, "%d %llu %llu %n", &number, &could, &did, &at) == 3)
-			printf("%3d %12llu %12llu  %s", number, could, did, line + at);
+	while (fgets(line, sizeof(line), in)) {
+		if (sscanf(line, "%d %llu %llu %n", &number, &could, &did, &at) != 3)
+			continue;
+		if (!rows++)
+			printf("%3s %12s %12s  %s\n", "no.", "could fire", "fired", "rule");
+		printf("%3d %12llu %12llu  %s", number, could, did, line + at);
+	}
+	if (!rows)
+		puts("no rules");
 }
 
 static int fault_list(const struct command *command, pid_t pid)

@@ -14,6 +14,7 @@ from process import Failure, Process, ports
 
 PINGPONG = "ibv_rc_pingpong -g 0 -n 100 -p {port}"
 ENDLESS = "ibv_rc_pingpong -g 0 -n 100000000 -p {port}"
+LONG = "ibv_rc_pingpong -g 0 -n 5 -s 100000 -c -p {port}"
 WRITE = "ib_write_bw -n 100 -s 64 -F -x 0 -p {port}"
 RPING = "rping -S 64 -C 10"
 
@@ -41,6 +42,10 @@ ROWS = [
     (PINGPONG, "call ibv_reg_mr nth 1: refuse ENOMEM", (1, 1), "Couldn't register MR"),
     (WRITE, "out WRITE every 30: drop", (0, 0), "MB/sec"),
     (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
+    # what the initiator does not know of
+    (WRITE, "in WRITE every 30: drop", (0, 0), "MB/sec", "server"),
+    (WRITE, "in WRITE nth 30: nak access", None, "Failed status 10", "server"),
+    (LONG, "in SEND_FIRST nth 2: corrupt payload bit 0", (0, 0), "invalid data in page", "client"),
 ]
 SEEDS = [11, 12]
 

@@ -193,6 +193,9 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
  * link has changed. False: call again before the next engine_run(). */
 bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
 
+/* The QP and its peer, as the peer publishes them (memory/reach.h) if it has the same addresses and numbers. */
+struct reach_pair engine_pair(const struct qp *qp) REQUIRES(qp->lock);
+
 /* Sets the way to access the peer's memory; NULL: there is none any more. From RTR until RESET. */
 void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
 

@@ -512,6 +512,14 @@ bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char 
 	return done && reach_is_open(qp->reach, &qp->reach_pair);
 }
 
+struct reach_pair engine_pair(const struct qp *qp)
+{
+	return (struct reach_pair){
+		.qp = qp->attr.dest_qp_num & 0xffff,
+		.pair = share_pair(qp->path.dgid.raw, qp->attr.dest_qp_num, qp->path.sgid.raw, qp->base.qp_num),
+	};
+}
+
 void engine_reach(struct qp *qp, struct reach *reach)
 {
 	if (qp->transport != TRANSPORT_RC || qp->reach == reach)
@@ -519,8 +527,5 @@ void engine_reach(struct qp *qp, struct reach *reach)
 	qp->reach = reach;
 	engine_set_lane(qp);
 	qp->req.plain = false;
-	qp->reach_pair = (struct reach_pair){
-		.qp = qp->attr.dest_qp_num & 0xffff,
-		.pair = share_pair(qp->path.dgid.raw, qp->attr.dest_qp_num, qp->path.sgid.raw, qp->base.qp_num),
-	};
+	qp->reach_pair = engine_pair(qp);
 }

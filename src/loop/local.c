@@ -502,6 +502,14 @@ static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 	engine_reach(qp, met ? ((struct local_peer *)qp->path.local_peer)->reach : NULL);
 }
 
+bool local_is_astray(const struct qp *qp)
+{
+	const struct local_peer *n = qp->path.local_peer;
+	struct reach_pair pair = engine_pair(qp);
+
+	return n->reach && reach_contradicts(n->reach, &pair);
+}
+
 /* Changes the link if it is time to. True: the QP's peer is in a local peer that has been met. */
 static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
@@ -509,8 +517,10 @@ static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 	bool met = n && !qp->path.severed && local_peer_state(n) == LOCAL_PEER_MET;
 	bool wanted = met && !(unlikely(qp->xrc) && qp->xrc->is_passed_on);
 
-	if (unlikely(qp->req.lossless != wanted || qp->req.changing))
-		change_link(qp, wanted);
+	if (unlikely(qp->req.lossless != wanted || qp->req.changing)) {
+		met = met && !local_is_astray(qp);
+		change_link(qp, wanted && met);
+	}
 	return met;
 }
 

@@ -78,6 +78,10 @@ void local_look(struct loop *l, uint64_t now);
 /* Calls the processes that datagrams are to be sent to. */
 void local_serve_wanted(struct loop *l);
 
+/* True if the QP's peer, which is in a local peer that has been met, is known to have other addresses or to be
+ * connected to another QP: by UDP its packets would be dropped. */
+bool local_is_astray(const struct qp *qp) REQUIRES(qp->lock);
+
 /* Changes the link of the QP if it is time to. */
 void local_meet(struct qp *qp) REQUIRES(qp->lock);
 

@@ -274,6 +274,24 @@ static inline __attribute__((always_inline)) void deliver(struct rx *v, const st
 		deliver_packet(v, p, from);
 }
 
+/* A connected QP takes packets from its peer's address to its own (IBTA 9.6.1), a UD QP takes them at any address of
+ * its device. By a port: the engine compares where they come from. v->qp is locked by rx_enter(). */
+NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const struct packet *p)
+{
+	const struct qp *qp = v->qp;
+
+	if (likely(v->port == qp->path.port)) /* an address has one port */
+		return true;
+	return qp->transport == TRANSPORT_UD || !memcmp(p->to, &qp->path.sgid, sizeof(qp->path.sgid));
+}
+
+/* By a ring, whose packets have no addresses: the paths of the two QPs are compared, until this one uses the ring as
+ * well. */
+NO_LOCK_ANALYSIS static inline bool is_of_peer(const struct rx *v)
+{
+	return likely(v->qp->path.local_peer == v->peer) && (likely(v->qp->req.lossless) || !local_is_astray(v->qp));
+}
+
 static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
@@ -283,7 +301,7 @@ static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid 
 		v->now = clock_now();
 	if (unlikely(slot != v->loop->slot.number))
 		stray(v, slot, p, from);
-	else if (likely(rx_enter(v, p->dest_qpn)))
+	else if (likely(rx_enter(v, p->dest_qpn)) && is_at_own_address(v, p))
 		deliver(v, p, from);
 	return true;
 }
@@ -383,7 +401,7 @@ static bool deliver_near(void *arg, const struct packet *p, const union ibv_gid 
 	struct rx *v = arg;
 
 	if (likely(rx_enter(v, p->dest_qpn))) {
-		if (from || likely(v->qp->path.local_peer == v->peer))
+		if (from || is_of_peer(v))
 			deliver(v, p, from ?: &v->qp->path.dgid);
 	} else if (p->dest_qpn == GSI_QPN && from) {
 		deliver_near_mad(v, p, from);

@@ -375,6 +375,16 @@ static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair,
 	return (open & access) == access && (open & SHARE_QP_OPEN) && qp->pair == pair->pair;
 }
 
+bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
+{
+	const struct share_qp *qp = &r->table->qp[pair->qp];
+
+	/* acquire pairs with share_open_qp() */
+	return pair->qp < SHARE_QPS &&
+	       atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_acquire) & SHARE_QP_OPEN &&
+	       qp->pair != pair->pair;
+}
+
 /* Copies the entry, as the local peer may change it. */
 static bool copy_region(struct reach *r, uint32_t key, struct share_region *copy)
 {

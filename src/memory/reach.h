@@ -76,6 +76,10 @@ bool reach_write(struct reach *r, const struct reach_span *span, const struct io
 bool reach_read(struct reach *r, const struct reach_span *span, const struct iovec *to, unsigned count,
 		uint64_t length);
 
+/* True if the remote QP is open for another QP than that of the pair, or at other addresses. False also if the remote
+ * QP is not open yet. */
+bool reach_contradicts(const struct reach *r, const struct reach_pair *pair);
+
 /* True if the QP is still open, so what has been read is what the QP allowed to be read. */
 bool reach_is_open(const struct reach *r, const struct reach_pair *pair);
 

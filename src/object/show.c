@@ -95,9 +95,10 @@ void *show_memory(struct hca *hca, size_t length)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static bool is_target(const struct qp *qp)
+/* A UC QP is no target, but local peers look at its addresses as well. */
+static bool is_shown(const struct qp *qp)
 {
-	if (!qp->alive || qp->transport != TRANSPORT_RC || qp->packets)
+	if (!qp->alive || qp->packets || (qp->transport != TRANSPORT_RC && qp->transport != TRANSPORT_UC))
 		return false;
 	/* the first request tells a QP in RTR that the connection is established: it must arrive as a packet */
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);
@@ -110,10 +111,12 @@ void show_qp(struct qp *qp)
 
 	if (!s)
 		return;
-	if (!is_target(qp)) {
+	if (!is_shown(qp)) {
 		share_close_qp(s, qp->index);
 		return;
 	}
+	if (qp->transport != TRANSPORT_RC)
+		access = 0;
 	if (!qp->resp.response_size) /* it remembers no READs and atomics, so it allows none */
 		access &= IBV_ACCESS_REMOTE_WRITE;
 	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,

@@ -156,9 +156,9 @@ bool nearby_put(struct local_peer *n, const struct link_tx *tx)
 	return room;
 }
 
-bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here)
+bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here, const union ibv_gid *there)
 {
-	return nearby_put(n, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here});
+	return nearby_put(n, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here, .dgid = there});
 }
 
 bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)

@@ -23,9 +23,9 @@ extern const struct near_ops nearby_ops;
  * False: its payload cannot be read. */
 bool nearby_send(struct local_peer *n, const struct link_tx *tx);
 
-/* Sends a receiver's credit grant to the QP that asked for it, at the 16-byte address `here`. False: the ring has
- * no room. */
-bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here);
+/* Sends a receiver's credit grant to the QP that asked for it: from the 16-byte address `here` to `there`. False: the
+ * ring has no room. */
+bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here, const union ibv_gid *there);
 
 /* Sends a datagram for which no room is reserved. False: the ring has no room. */
 bool nearby_put(struct local_peer *n, const struct link_tx *tx);

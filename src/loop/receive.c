@@ -109,30 +109,30 @@ NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packe
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
-/* Shows a packet that has arrived to a capture. `here`: the address that it came to: a ring says
+/* Shows a packet that has arrived to a trace and a capture. `here`: the address that it came to: a ring says
  * that of datagrams only. */
-static __attribute__((cold, noinline)) void capture_arrived(const struct rx *v, const struct packet *p,
-							    const union ibv_gid *from, const union ibv_gid *here)
+static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, const struct packet *p,
+							 const union ibv_gid *from, const union ibv_gid *here)
 {
+	bool is_datagram = TRANSPORT(p->opcode) == TRANSPORT_UD || v->qp->transport == TRANSPORT_UD; /* or a grant */
 	struct packet whole = *p;
 
+	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
 	if (!hook_is_on(HOOK_CAPTURE))
 		return;
 	if (v->peer && p->brief) /* a packet of the network does not have it */
 		record_get_rest(&whole);
-	capture_packet(
-		&whole,
-		&(struct capture_seen){
-			.from = from,
-			.to = !v->peer || TRANSPORT(p->opcode) == TRANSPORT_UD ? (const union ibv_gid *)p->to : here,
-			.traffic_class = v->peer ? 0 : p->traffic_class,
-			.qpn = p->dest_qpn,
-			.link = v->peer ? CAPTURE_RING : CAPTURE_UDP,
-			.inbound = true,
-			.iov = &(struct iovec){(void *)p->payload, packet_carries(p)},
-			.iovs = 1,
-			.owner = v->peer ? v->peer->pid : 0,
-		});
+	capture_packet(&whole, &(struct capture_seen){
+				       .from = from,
+				       .to = !v->peer || is_datagram ? (const union ibv_gid *)p->to : here,
+				       .traffic_class = v->peer ? 0 : p->traffic_class,
+				       .qpn = p->dest_qpn,
+				       .link = v->peer ? CAPTURE_RING : CAPTURE_UDP,
+				       .inbound = true,
+				       .iov = &(struct iovec){(void *)p->payload, packet_carries(p)},
+				       .iovs = 1,
+				       .owner = v->peer ? v->peer->pid : 0,
+			       });
 }
 
 /* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection
@@ -142,7 +142,7 @@ static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gi
 	uint8_t slot;
 
 	if (hooks_any())
-		capture_arrived(v, p, from, from);
+		note_arrived(v, p, from, from);
 	rx_leave(v);
 	receive_waiting(v->loop);
 	if (hooks_any() && came_by_down(v, p, from))
@@ -182,7 +182,8 @@ NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *req
 	struct packet p;
 	struct link_tx tx = {.packet = &p, .dgid = from};
 
-	if (!engine_grant_credit(v->qp, request, from, v->now, &p) || (v->peer && nearby_answer(v->peer, &p, here)))
+	if (!engine_grant_credit(v->qp, request, from, v->now, &p) ||
+	    (v->peer && nearby_answer(v->peer, &p, here, from)))
 		return;
 	port = v->port ?: port_of(v->loop, here);
 	if (port)
@@ -248,8 +249,7 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct
 {
 	struct fault_arrival a = {.packet = p, .from = from};
 
-	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
-	capture_arrived(v, p, from, &v->qp->path.sgid);
+	note_arrived(v, p, from, &v->qp->path.sgid);
 	if (came_by_down(v, p, from))
 		return false;
 	if (!hook_is_on(HOOK_FAULT))
@@ -388,7 +388,7 @@ NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet 
 {
 	complete_packet(p);
 	if (hooks_any())
-		capture_arrived(v, p, from, from);
+		note_arrived(v, p, from, from);
 	rx_leave(v);
 	if (hooks_any() && came_by_down(v, p, from))
 		return;

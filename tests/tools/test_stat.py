@@ -236,6 +236,7 @@ def test_refusals():
     server = start("rping", "-s", "-a", "127.0.0.1")
     until(server, lambda t: t["ids"])
     server.send_signal(signal.SIGSTOP)
+    check("it has stopped", os.WIFSTOPPED(os.waitpid(server.pid, os.WUNTRACED)[1]))
     check("one that is stopped", "it may be stopped" in run("uroce", "stat", str(server.pid), status=1))
     end(server)
 

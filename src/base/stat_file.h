@@ -42,6 +42,7 @@ struct stat_device {
 
 struct stat_context {
 	uint32_t device, objects;
+	uint32_t number, reserved; /* its cmd_fd */
 };
 
 struct stat_pd {
@@ -100,6 +101,8 @@ struct stat_qp {
 struct stat_srq {
 	uint32_t device, number;
 	uint32_t depth, posted, limit, users;
+	uint32_t pd, cq;	   /* handles; STAT_UNKNOWN: an SRQ that is not XRC's has no CQ */
+	uint8_t type, reserved[7]; /* enum ibv_srq_type */
 };
 
 struct stat_mr {
@@ -123,8 +126,8 @@ struct stat_id {
 };
 
 static_assert(sizeof(struct stat_qp) % 8 == 0 && sizeof(struct stat_id) % 8 == 0 && sizeof(struct stat_mr) % 8 == 0 &&
-		      sizeof(struct stat_srq) % 8 == 0 && sizeof(struct stat_cq) % 8 == 0 &&
-		      sizeof(struct stat_device) % 8 == 0,
+		      sizeof(struct stat_srq) % 8 == 0 && sizeof(struct stat_context) % 8 == 0 &&
+		      sizeof(struct stat_cq) % 8 == 0 && sizeof(struct stat_device) % 8 == 0,
 	      "records are multiples of 8 bytes");
 
 #endif

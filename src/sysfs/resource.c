@@ -15,6 +15,7 @@
 #include "sysfs/netlink.h"
 
 #define ENTRY_ROOM 1536 /* bytes: no entry of a table is longer */
+#define SRQ_QPS	   16	/* QPs of an SRQ that are listed with it */
 
 /* What of a row's kind rdma(8) is told. */
 struct resource {
@@ -23,7 +24,8 @@ struct resource {
 	uint16_t id; /* the attribute by which one is named */
 	uint16_t table, entry;
 	void (*put)(struct message *m, const void *row);
-	uint32_t (*number)(const void *row); /* that names it */
+	uint32_t (*number)(const void *row);						      /* that names it */
+	void (*put_others)(struct message *m, const struct stat_process *p, const void *row); /* what refers to it */
 };
 
 static uint32_t first_device(const void *row)
@@ -96,6 +98,50 @@ static uint32_t pd_number(const void *row)
 	return ((const struct stat_pd *)row)->handle;
 }
 
+static void put_context(struct message *m, const void *row)
+{
+	put_u32(m, RDMA_NLDEV_ATTR_RES_CTXN, ((const struct stat_context *)row)->number);
+}
+
+static uint32_t context_number(const void *row)
+{
+	return ((const struct stat_context *)row)->number;
+}
+
+static void put_srq(struct message *m, const void *row)
+{
+	const struct stat_srq *s = row;
+
+	put_u32(m, RDMA_NLDEV_ATTR_RES_SRQN, s->number);
+	put_u8(m, RDMA_NLDEV_ATTR_RES_TYPE, s->type);
+	put_u32(m, RDMA_NLDEV_ATTR_RES_PDN, s->pd);
+	if (s->cq != STAT_UNKNOWN)
+		put_u32(m, RDMA_NLDEV_ATTR_RES_CQN, s->cq);
+}
+
+/* rdma(8) wants the table, and has room for 256 characters. */
+static void put_srq_qps(struct message *m, const struct stat_process *p, const void *row)
+{
+	uint32_t table = nest_begin(m, RDMA_NLDEV_ATTR_RES_QP), entry, room = SRQ_QPS;
+	size_t n;
+	const struct stat_qp *q = stat_qps(p, &n);
+
+	for (size_t i = 0; i < n && room; i++) {
+		if (q[i].srq != ((const struct stat_srq *)row)->number)
+			continue;
+		entry = nest_begin(m, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
+		put_u32(m, RDMA_NLDEV_ATTR_RES_LQPN, q[i].qpn);
+		nest_end(m, entry);
+		room--;
+	}
+	nest_end(m, table);
+}
+
+static uint32_t srq_number(const void *row)
+{
+	return ((const struct stat_srq *)row)->number;
+}
+
 static void put_address(struct message *m, uint16_t type, const uint8_t gid[16], uint16_t port)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -150,6 +196,12 @@ static const struct resource resources[RDMA_NLDEV_NUM_OPS] = {
 				       RDMA_NLDEV_ATTR_RES_PD_ENTRY, put_pd, pd_number},
 	[RDMA_NLDEV_CMD_RES_CM_ID_GET] = {STAT_ID, sizeof(struct stat_id), 0, RDMA_NLDEV_ATTR_RES_CM_ID,
 					  RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY, put_id, NULL},
+	[RDMA_NLDEV_CMD_RES_CTX_GET] = {STAT_CONTEXT, sizeof(struct stat_context), RDMA_NLDEV_ATTR_RES_CTXN,
+					RDMA_NLDEV_ATTR_RES_CTX, RDMA_NLDEV_ATTR_RES_CTX_ENTRY, put_context,
+					context_number},
+	[RDMA_NLDEV_CMD_RES_SRQ_GET] = {STAT_SRQ, sizeof(struct stat_srq), RDMA_NLDEV_ATTR_RES_SRQN,
+					RDMA_NLDEV_ATTR_RES_SRQ, RDMA_NLDEV_ATTR_RES_SRQ_ENTRY, put_srq, srq_number,
+					put_srq_qps},
 };
 
 /* ---- the walk over processes ---- */
@@ -203,27 +255,34 @@ static void table_begin(struct walk *w, uint16_t type)
 	w->table = nest_begin(&w->m, type);
 }
 
-static void put_entry(struct walk *w, const void *row, uint32_t pid)
+static void put_object(struct walk *w, const struct stat_process *p, const void *row)
+{
+	w->resource->put(&w->m, row);
+	put_u32(&w->m, RDMA_NLDEV_ATTR_RES_PID, p->head.pid);
+	if (w->resource->put_others)
+		w->resource->put_others(&w->m, p, row);
+}
+
+static void put_entry(struct walk *w, const struct stat_process *p, const void *row)
 {
 	const struct resource *r = w->resource;
 	uint32_t nest;
 
 	if (w->wanted) {
 		message_begin(w);
-		r->put(&w->m, row);
-		put_u32(&w->m, RDMA_NLDEV_ATTR_RES_PID, pid);
+		put_object(w, p, row);
 		netlink_tell(w->asker, &w->m);
 		return;
 	}
 	table_begin(w, r->table);
 	nest = nest_begin(&w->m, r->entry);
-	r->put(&w->m, row);
-	put_u32(&w->m, RDMA_NLDEV_ATTR_RES_PID, pid);
+	put_object(w, p, row);
 	nest_end(&w->m, nest);
 }
 
 /* Of a process: each that is of the device, and is the one that is wanted. */
-static void walk_rows(struct walk *w, const struct stat_process *p, void (*use)(struct walk *, const void *, uint32_t))
+static void walk_rows(struct walk *w, const struct stat_process *p,
+		      void (*use)(struct walk *, const struct stat_process *, const void *))
 {
 	const struct stat_rows *rows = &p->rows[w->resource->kind];
 	uint32_t number = device_in(p, w->device->name);
@@ -233,7 +292,7 @@ static void walk_rows(struct walk *w, const struct stat_process *p, void (*use)(
 
 		if (first_device(row) != number || (w->wanted && (w->found || w->resource->number(row) != w->wanted)))
 			continue;
-		use(w, row, p->head.pid);
+		use(w, p, row);
 		w->found = true;
 	}
 }
@@ -359,7 +418,7 @@ static const struct {
 	{"rnr_nak_retry_err", STAT_RNR_NAKS},
 };
 
-static void put_qp_counters(struct walk *w, const void *row, uint32_t pid)
+static void put_qp_counters(struct walk *w, const struct stat_process *p, const void *row)
 {
 	const struct stat_qp *q = row;
 	uint32_t entry, nest, inner;
@@ -368,7 +427,7 @@ static void put_qp_counters(struct walk *w, const void *row, uint32_t pid)
 	entry = nest_begin(&w->m, RDMA_NLDEV_ATTR_STAT_COUNTER_ENTRY);
 	put_u32(&w->m, RDMA_NLDEV_ATTR_PORT_INDEX, 1);
 	put_u32(&w->m, RDMA_NLDEV_ATTR_STAT_COUNTER_ID, q->qpn);
-	put_u32(&w->m, RDMA_NLDEV_ATTR_RES_PID, pid);
+	put_u32(&w->m, RDMA_NLDEV_ATTR_RES_PID, p->head.pid);
 	put_u8(&w->m, RDMA_NLDEV_ATTR_RES_TYPE, q->type);
 	nest = nest_begin(&w->m, RDMA_NLDEV_ATTR_RES_QP);
 	inner = nest_begin(&w->m, RDMA_NLDEV_ATTR_RES_QP_ENTRY);

@@ -121,6 +121,20 @@ static void json_cqs(cJSON *to, const struct stat_process *p)
 	}
 }
 
+static void json_contexts(cJSON *to, const struct stat_process *p)
+{
+	cJSON *list = cJSON_AddArrayToObject(to, "contexts");
+	size_t n;
+	const struct stat_context *c = stat_contexts(p, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		cJSON *o = new_row_of(list, p, c[i].device);
+
+		stat_number(o, "context", c[i].number);
+		stat_number(o, "objects", c[i].objects);
+	}
+}
+
 static void json_srqs_and_pds(cJSON *to, const struct stat_process *p)
 {
 	cJSON *list = cJSON_AddArrayToObject(to, "srqs");
@@ -136,6 +150,7 @@ static void json_srqs_and_pds(cJSON *to, const struct stat_process *p)
 		stat_number(o, "posted", s[i].posted);
 		stat_number(o, "limit", s[i].limit);
 		stat_number(o, "qps", s[i].users);
+		stat_number(o, "pd", s[i].pd);
 	}
 	list = cJSON_AddArrayToObject(to, "pds");
 	d = stat_pds(p, &n);
@@ -204,6 +219,7 @@ void stats_json(const struct stats *s, FILE *to)
 		json_devices(o, p);
 		json_qps(o, p);
 		json_cqs(o, p);
+		json_contexts(o, p);
 		json_srqs_and_pds(o, p);
 		json_mrs(o, p);
 		json_ids(o, p);

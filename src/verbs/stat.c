@@ -35,8 +35,11 @@ struct stat_view {
 static void view_context(struct context *c, void *arg)
 {
 	struct stat_view *v = arg;
-	struct stat_context row = {(uint32_t)c->device->number,
-				   atomic_load_explicit(&c->objects, memory_order_relaxed)};
+	struct stat_context row = {
+		.device = (uint32_t)c->device->number,
+		.objects = atomic_load_explicit(&c->objects, memory_order_relaxed),
+		.number = (uint32_t)c->verbs.context.cmd_fd,
+	};
 
 	if (v->contexts == CONTEXTS)
 		return;
@@ -220,6 +223,9 @@ static void put_srqs(const struct stat_view *v)
 			row.depth = srq->rq.depth;
 			row.posted = srq->rq.tail - srq->rq.head;
 			row.limit = srq->limit;
+			row.pd = srq->pd->handle;
+			row.cq = cq_handle(srq->cq);
+			row.type = srq->cq ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
 			row.users = atomic_load_explicit(&srq->users, memory_order_relaxed);
 		}
 		lock_drop(&srq->rq.lock);

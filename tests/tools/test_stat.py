@@ -4,7 +4,7 @@
 its own, as it uses port 4791."""
 import fcntl, json, os, pty, re, shutil, signal, struct, subprocess, sys, tempfile, termios
 
-NEEDED = ("ib_send_bw", "rdma", "rping", "ss")
+NEEDED = ("ib_send_bw", "ibv_srq_pingpong", "rdma", "rping", "ss")
 
 
 def check(what, good, *more):
@@ -210,6 +210,8 @@ def test_rdma_says_the_same():
                                        for t in stat() for c in t["cqs"]), cqs)
     mrs = sorted((e["rkey"], e["mrlen"]) for e in rdma("resource", "show", "mr"))
     check("regions", mrs == sorted(("%x" % r["key"], r["bytes"]) for t in (told, other) for r in t["regions"]), mrs)
+    contexts = sorted((e["ctxn"], e["pid"]) for e in rdma("resource", "show", "ctx"))
+    check("contexts", contexts == sorted((c["context"], t["pid"]) for t in (told, other) for c in t["contexts"]), contexts)
     of_qp = {e["cntn"]: e for e in rdma("statistic", "qp", "show")}[q["qpn"]]
     check("counters of a QP", of_qp["resent_pkts"] >= q["packets_resent"], of_qp)
     port = rdma("statistic", "show")[0]
@@ -218,6 +220,19 @@ def test_rdma_says_the_same():
     check("and /sys", int(sent) >= port["sent_pkts"], sent, port)
     end(client, server)
     check("after their end there is nothing", rdma("resource", "show")[0]["qp"] == 0)
+
+
+def test_rdma_on_srqs():
+    server = start("ibv_srq_pingpong", "-g0", "-q4")
+    told = until(server, lambda t: t["srqs"] and len(t["qps"]) == 4)
+    srqs = told["srqs"]
+    e = rdma("resource", "show", "srq")
+    check("SRQs", [(s["srqn"], s["type"], s["pdn"], s["pid"], s["comm"]) for s in e] ==
+          [(s["srq"], "BASIC", s["pd"], server.pid, "ibv_srq_pingpon") for s in srqs], e, srqs)
+    check("their QPs", sorted(map(int, e[0]["lqpn"])) == sorted(q["qpn"] for q in told["qps"]), e, told["qps"])
+    one = run("uroce", "run", "rdma", "resource", "show", "srq", "srqn", str(srqs[0]["srq"]))
+    check("one of them by its number", " srqn %d " % srqs[0]["srq"] in one, one)
+    end(server)
 
 
 def test_rdma_on_ids():
@@ -253,7 +268,8 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_ids,
+        for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_srqs,
+                     test_rdma_on_ids,
                      test_refusals):
             test()
             print("ok", test.__name__)

@@ -42,8 +42,9 @@ static bool header_is_sound(const struct trace_header *h, size_t bytes)
 	return bytes >= sizeof(*h) && h->magic == TRACE_MAGIC && h->record_bytes == sizeof(struct trace_entry) &&
 	       h->point_bytes == sizeof(struct trace_point_name) && h->points <= 64 &&
 	       h->header_bytes >= sizeof(*h) + h->points * sizeof(struct trace_point_name) &&
-	       h->header_bytes <= bytes && h->ring_records && (h->ring_records & (h->ring_records - 1)) == 0 &&
-	       h->ring_header_bytes >= sizeof(struct trace_ring) && h->ring_header_bytes % 64 == 0 &&
+	       h->header_bytes <= bytes && h->header_bytes % 64 == 0 && h->ring_records &&
+	       (h->ring_records & (h->ring_records - 1)) == 0 && h->ring_header_bytes >= sizeof(struct trace_ring) &&
+	       h->ring_header_bytes % 64 == 0 &&
 	       h->ring_bytes == h->ring_header_bytes + (uint64_t)h->ring_records * h->record_bytes;
 }
 

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Writes corpus/trace: files of base/trace_file.h with a record of each point, a SEND from post to poll, a ring that has
+wrapped, names of another version, tables of what is pending, and files that are none."""
+import os
+import re
+import struct
+
+FUZZ = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.join(FUZZ, "corpus", "trace")
+with open(os.path.join(FUZZ, "..", "src", "base", "trace.def")) as f:
+    POINTS = [[w.strip() for w in row.split(",")] for row in re.findall(r"^POINT\((.*?)\)", f.read(), re.M)]
+NUMBER = {row[0]: n for n, row in enumerate(POINTS)}
+QP, REQUEST = 120, 128  # bytes of a slot
+
+
+def name(text):
+    return text.encode().ljust(16, b"\0")
+
+
+def record(point, *arguments, time=100):
+    return struct.pack("=QII6Q", time, NUMBER.get(point, point), 7, *(arguments + 6 * (0,))[:6])
+
+
+def trace(*records, ring=8, points=POINTS, written=None, rings=1, pending=True, shift=0, magic=0x3130454341525455):
+    names = b"".join(name(word) for row in points for word in row)
+    tables = b""
+    at = 232 + len(names) + 63 & ~63
+    if pending:
+        qps, requests = at + 64, at + 64 + 8 * (8 + QP)
+        tables = struct.pack("=QIIIIIIII", 0x3130444e45504355, 8, 8, qps, requests, QP, REQUEST, 0, 1).ljust(64, b"\0")
+        tables += struct.pack("=8Q", 1 << 32 | 5, *7 * (0,)) + b"\x05" * QP * 8
+        tables += struct.pack("=8Q", 5 << 32 | 1, *7 * (0,)) + b"\x06" * REQUEST * 8
+    header = ((at + len(tables) + 4095) & ~4095) + shift
+    head = struct.pack("=Q8IQQ", magic, header, 64 + ring * 64, 64, ring, 64, 112, len(points), 1, 1, 2)
+    head += b"host".ljust(64, b"\0") + b"boot".ljust(40, b"\0") + b"p" * 64 + struct.pack("=II", rings, 0)
+    body = b"".join(records).ljust(ring * 64, b"\0")
+    written = len(records) if written is None else written
+    return (head + names).ljust(at, b"\0") + tables.ljust(header - at, b"\0") + \
+        (struct.pack("=IIQ", 7, 0, written).ljust(64, b"\0") + body) * rings
+
+
+SEND = [record("connect", 5, 6, 10, 20, 3), record("post_send", 5, 1, 99, 2, 64, 2, time=101), record("pickup", 5, 1, 10, 1, 2),
+        record("build", 5, 6, 10, 4, 64, 1, time=102), record("send", 6, 10, 4, 64, 80, 0, time=103),
+        record("receive", 5, 10, 17, 0, time=104), record("acknowledged", 5, 10, 0x1f, 1, time=105),
+        record("complete", 5, 1, 99, 0, 2, 64, time=106), record("poll", 5, 99, 0, 0, time=107)]
+SEEDS = {
+    "send": trace(*SEND, ring=16),
+    "each": trace(*(record(row[0], 5, 1, 10, 4, 64, 1) for row in POINTS), ring=32),
+    "wrapped": trace(*SEND[:8], written=20),
+    "rings": trace(*SEND[:8], rings=2),
+    "other-names": trace(*SEND[:8], points=[[w[::-1] for w in row] for row in POINTS[:4]] + POINTS[4:]),
+    "no-tables": trace(*SEND[:8], pending=False),
+    "unknown-point": trace(record(63), record(70000)),
+    "cut": trace(*SEND[:8])[:-65],
+    "unaligned": trace(*SEND[:8], shift=4),
+    "none": trace(magic=0),
+    "short": b"UTRACE01",
+}
+
+os.makedirs(HERE, exist_ok=True)
+for seed_name, seed in SEEDS.items():
+    with open(os.path.join(HERE, seed_name), "wb") as f:
+        f.write(seed)

@@ -189,6 +189,31 @@ def test_ids():
     end(client, server)
 
 
+def switches(pid):
+    """How often each thread has left its processor: one that does not has not run."""
+    counts = {}
+    for thread in map(int, os.listdir("/proc/%d/task" % pid)):
+        with open("/proc/%d/task/%d/status" % (pid, thread)) as f:
+            counts[thread] = sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    return counts
+
+
+def test_threads_of_the_program_do_not_run():
+    server = start("ibv_srq_pingpong", "-g0", "-q4")
+    while not run("ss", "-Hltn", "sport = :18515"):
+        check("the server listens", server.poll() is None)
+    while open("/proc/%d/stat" % server.pid).read().split()[2] != "S":
+        check("it waits for its client", server.poll() is None)
+    stat(server.pid)
+    before = switches(server.pid)
+    for _ in range(20):
+        check("its QPs", len(stat(server.pid)[0]["qps"]) == 4)
+    after = switches(server.pid)
+    check("its own thread sleeps on", before[server.pid] == after[server.pid], before, after)
+    check("the helper has answered", sum(after.values()) >= sum(before.values()) + 20, before, after)
+    end(server)
+
+
 def rdma(*words):
     return json.loads(run("uroce", "run", "rdma", "-j", *words))
 
@@ -269,6 +294,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_srqs,
+                     test_threads_of_the_program_do_not_run,
                      test_rdma_on_ids,
                      test_refusals):
             test()

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/cause.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -48,4 +50,10 @@ void cause_say(enum cause cause, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
 	log_warn("%s: %s (cause 0x%x)", text, row->remedy, row->code);
+}
+
+void cause_shortage(const char *call, int error)
+{
+	if (error == ENOMEM || error == EMFILE || error == ENFILE)
+		cause_say(CAUSE_SHORTAGE, "%s: %s", call, strerror(error));
 }

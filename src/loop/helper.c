@@ -636,8 +636,7 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/* The application sees only that ibv_modify_qp(), for example, fails, which does not name the cause. */
-static void say_not_started(int error)
+void loop_say_no_thread(int error)
 {
 	log_error("the thread that connections need cannot be started: %s (%s)", strerror(error),
 		  error == EAGAIN ? "allow this user or container more threads: ulimit -u, or its pids limit"
@@ -663,7 +662,7 @@ int helper_start(struct loop *l)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	h->running = !err;
 	if (err)
-		say_not_started(err);
+		loop_say_no_thread(err);
 	return -err;
 }
 

@@ -102,6 +102,10 @@ void loop_hold_signals(sigset_t *signals);
 /* As loop_wait(). 1: done() was true, or a descriptor is ready; 0: `until` has passed; -EINTR, -ENOMEM. */
 int loop_wait_for(const struct loop_wait *w);
 
+/* Logs why a thread cannot be started: an error of pthread_create(3). The application sees only that ibv_modify_qp(),
+ * for example, fails, which does not name the cause. */
+void loop_say_no_thread(int error);
+
 /* The helper thread calls handler(arg) whenever fd is readable, until loop_unwatch() returns. 0 or -errno. */
 int loop_watch(int fd, void (*handler)(void *arg), void *arg);
 void loop_unwatch(int fd);

@@ -673,11 +673,14 @@ static int service_start(struct rdma_event_channel *ch)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	error = pthread_create(&thread, NULL, service_main, ch);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!error)
-		pthread_detach(thread);
-	if (!error && !parts)
+	if (error) {
+		loop_say_no_thread(error);
+		return ENOMEM; /* EAGAIN of a socket means: try again */
+	}
+	pthread_detach(thread);
+	if (!parts)
 		parts = !atexit(part_all);
-	return error;
+	return 0;
 }
 
 static void rsocket_service_forget(void)
@@ -714,9 +717,11 @@ static struct rdma_event_channel *service_make(void)
 		return NULL;
 	poke = high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	((struct event_channel *)ch)->notify = service_notify;
-	error = fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : service_start(ch);
+	error = poke < 0 || fcntl(ch->fd, F_SETFL, O_NONBLOCK) ? errno : service_start(ch);
 	if (!error)
 		return ch;
+	if (poke >= 0)
+		close(poke);
 	rdma_destroy_event_channel(ch);
 	errno = error;
 	return NULL;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cause.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "fault/inject.h"
@@ -450,6 +451,7 @@ PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 		hint_missing(list, count);
 	if (count < 0) {
 		free(list);
+		cause_shortage("ibv_get_device_list", -count);
 		return fail_null(-count);
 	}
 	return (struct ibv_device **)list;

@@ -447,11 +447,9 @@ static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, in
 	return 0;
 }
 
-/* Fails; a shortage is told, as programs tell only that the call failed. */
 static int modify_fail(int error)
 {
-	if (error == ENOMEM || error == EMFILE || error == ENFILE)
-		cause_say(CAUSE_SHORTAGE, "ibv_modify_qp: %s", strerror(error));
+	cause_shortage("ibv_modify_qp", error);
 	return fail(error);
 }
 

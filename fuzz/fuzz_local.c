@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A hostile local peer: another process of this user, as the kernel sees it, that says and writes what it wants. It
  * introduces itself, with descriptors that may be wrong; writes records into its ring, and into the words of both
- * rings; changes the table of its memory while this process accesses that; and goes.
+ * rings; changes the table of its memory, and the files that it exports, while this process accesses them; and goes.
  *
  * It costs its own connections. The connections of this process to others live, no byte outside the regions changes,
  * and no descriptor is left behind. Seeds: corpus/local, made by local-seeds.py. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memfd.h"
 #include "link/ring.h"
 #include "loop/introduction.h"
 #include "loop/local_peer.h"
+#include "memory/fault.h"
 #include "memory/reach.h"
 #include "memory/shareable.h"
 #include "world.h"
@@ -27,9 +31,11 @@ enum kind {
 	RECORD, /* the next one in the ring; `value` & 1: its size as the bytes say, 2: for a QP as they say */
 	WORDS,	/* of a ring: `value` & 1: ours; which word in the rest */
 	TABLE,	/* the bytes go into the entry `value` of the table, from `at` on */
-	SEND,	/* the connected queue pair posts a request, to what the table shows */
+	SEND,	/* the connected queue pair posts a request, to what the table shows; which region in the high bits */
 	SLEEP,	/* the process looks whether it may sleep */
 	PART,	/* the peer closes its connections */
+	RESIZE, /* the exported file has `value` eighths of its size */
+	SIGNAL, /* the program installs a handler of SIGBUS of its own */
 	KINDS
 };
 
@@ -39,10 +45,14 @@ struct step {
 
 enum {
 	PEER_QP = 5,
-	REGION = 7, /* its index in the table */
+	REGION = 7, /* the index of the first in the table: in the arena, a file, a segment, and a long one */
+	REGIONS = 4,
+	HEADER = 64, /* bytes */
 	LENGTH = 64 << 10,
+	LONG = 8 << 20,
 	ADDRESS = 64 << 20,
 	PD = 1,
+	ALL = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	MIX = 0x1234567,
 	MASK = 0xabcdef,
 	CALLS = 4,
@@ -59,8 +69,12 @@ static struct {
 	struct ring to, from; /* the peer's view of both rings */
 	struct share *share;  /* the peer's table */
 	int arena;	      /* the memory that it shares */
-	uint32_t key;
-	int free_fd[2]; /* the lowest free descriptors, after the first input */
+	int file;	      /* exported; it may shrink */
+	int segment;	      /* exported, of SysV */
+	uint32_t key[REGIONS];
+	uint64_t serial;	/* of the last file */
+	uint8_t header[HEADER]; /* the first fields of the table, as they were */
+	int free_fd[2];		/* the lowest free descriptors, after the first input */
 } peer = {.call = {-1, -1, -1, -1}, .heard = -1};
 
 /* ---- the peer ---- */
@@ -84,24 +98,52 @@ static void make_peer(void)
 	/* not share->arena: that is this process's */
 	peer.arena = memfd_of_size("arena", 0, (uint64_t)EXTENTS << EXTENT_SHIFT);
 	require(peer.arena >= 0);
-	peer.key = key_make(&code, REGION, 1);
+	peer.file = memfd_create("exported", MFD_CLOEXEC);
+	peer.segment = shmget(IPC_PRIVATE, LENGTH, IPC_CREAT | 0600);
+	require(peer.file >= 0 && peer.segment >= 0 && shmat(peer.segment, NULL, 0) != MAP_FAILED);
+	shmctl(peer.segment, IPC_RMID, NULL); /* it goes with this process */
+	for (uint32_t i = 0; i < REGIONS; i++)
+		peer.key[i] = key_make(&code, REGION + i, 1);
+	memcpy(peer.header, peer.share->table, sizeof(peer.header));
+}
+
+static void fill_files(void)
+{
+	struct share_file *f = peer.share->table->file;
+	struct stat st;
+
+	require(!ftruncate(peer.file, LENGTH) && !fstat(peer.file, &st));
+	memset(f, 0, sizeof(peer.share->table->file));
+	f[0] = (struct share_file){.device = st.st_dev, .inode = st.st_ino, .bytes = LENGTH, .fd = peer.file};
+	f[1] = (struct share_file){.inode = (uint64_t)peer.segment, .bytes = LENGTH, .fd = -1, .segment = true};
+	for (int i = 0; i < 2; i++) /* new ones for each input */
+		atomic_store_explicit(&f[i].serial, ++peer.serial, memory_order_release);
 }
 
 /* As an honest peer would have it. */
 static void fill_table(void)
 {
-	const struct share_region r = {.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-				       .pd = PD,
-				       .iova = ADDRESS,
-				       .length = LENGTH,
-				       .address = ADDRESS,
-				       .mapped = LENGTH};
 	const uint8_t *gid = world.port->link->gid.raw;
+	struct share *own = world.loop->hca.share;
 
+	memcpy(peer.share->table, peer.header, sizeof(peer.header));
 	memset(&peer.share->table->qp[PEER_QP], 0, sizeof(struct share_qp));
-	memset(peer.share->table->file, 0, sizeof(peer.share->table->file));
-	share_open_region(peer.share, REGION, peer.key, &r);
-	share_open_qp(peer.share, PEER_QP, r.access, PD, share_pair(gid, qpn_of_peer(), gid, peer.qp->base.qp_num));
+	fill_files();
+	for (uint32_t i = 0; i < REGIONS; i++) {
+		uint64_t length = i == 3 ? LONG : LENGTH;
+		const struct share_region r = {.access = ALL,
+					       .pd = PD,
+					       .iova = ADDRESS,
+					       .length = length,
+					       .address = ADDRESS,
+					       .offset = i == 3 ? 5ull << EXTENT_SHIFT : 0,
+					       .mapped = length,
+					       .file = i == 3 ? 0 : i};
+
+		share_open_region(peer.share, REGION + i, peer.key[i], &r);
+	}
+	share_open_qp(peer.share, PEER_QP, ALL, PD, share_pair(gid, qpn_of_peer(), gid, peer.qp->base.qp_num));
+	share_admit(peer.share, own->slot, own->table->identity, getpid());
 }
 
 static void close_fd(int *fd)
@@ -269,7 +311,11 @@ static void change_table(const struct step *s, const uint8_t *bytes)
 			{&t->region[REGION], sizeof(t->region[0])},
 			{&t->file[0], sizeof(t->file[0])},
 			{&t->visitor[world.loop->slot.number], 16},
-			{t, 64},
+			{t, HEADER},
+			{&t->region[REGION + 1], sizeof(t->region[0])},
+			{&t->region[REGION + 2], sizeof(t->region[0])},
+			{&t->region[REGION + 3], sizeof(t->region[0])},
+			{&t->file[1], sizeof(t->file[0])},
 		},
 	  *e = &entries[s->value % ARRAY_SIZE(entries)];
 	size_t from = s->at % e->size;
@@ -279,12 +325,29 @@ static void change_table(const struct step *s, const uint8_t *bytes)
 
 static void post(const struct step *s)
 {
-	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND,
-						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_RDMA_WRITE,	     IBV_WR_RDMA_READ,		IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
+	};
+	enum ibv_wr_opcode opcode = opcodes[(s->value & 15) % ARRAY_SIZE(opcodes)];
+	uint32_t region = s->value >> 4 & 3, step = region == 3 ? LONG / 256 : 256;
 
 	world_post_receive(peer.qp);
-	world_post_send(peer.qp, opcodes[s->value % ARRAY_SIZE(opcodes)], 8u * s->length, ADDRESS + 257u * s->at,
-			peer.key);
+	world_post_send(peer.qp, opcode, 8u * s->length, ADDRESS + (uint64_t)step * s->at + (s->value >> 6),
+			peer.key[region]);
+}
+
+/* Of a program that does not expect one. */
+static void own_handler(int signal)
+{
+	abort();
+}
+
+static void install_handler(void)
+{
+	const struct sigaction own = {.sa_handler = own_handler};
+
+	require(!sigaction(SIGBUS, &own, NULL));
 }
 
 /* Returns the bytes that it used. */
@@ -312,6 +375,12 @@ static size_t happen(const struct step *s, const uint8_t *bytes)
 		lock_drop(&world.loop->receive);
 		local_tidy(world.loop);
 		return 0;
+	case RESIZE:
+		require(!ftruncate(peer.file, LENGTH / 8 * s->value));
+		return 0;
+	case SIGNAL:
+		install_handler();
+		return 0;
 	default:
 		part();
 		return 0;
@@ -322,6 +391,7 @@ static size_t happen(const struct step *s, const uint8_t *bytes)
 static void begin(void)
 {
 	world_renew();
+	fault_arm();
 	world.loop->local.refused[peer.slot.number / 64] &= ~(1ull << peer.slot.number % 64);
 	fill_table();
 	world_begin_again(peer.qp);

@@ -6,9 +6,10 @@ import pathlib
 import struct
 import sys
 
-GREET, RECORD, WORDS, TABLE, SEND, SLEEP, PART = range(7)
+GREET, RECORD, WORDS, TABLE, SEND, SLEEP, PART, RESIZE, SIGNAL = range(9)
 SIZE, QPN, DATAGRAM, PSN = 1, 2, 4, 8
-QP_ENTRY, REGION_ENTRY, FILE_ENTRY, VISITOR, HEADER = range(5)
+QP_ENTRY, REGION_ENTRY, FILE_ENTRY, VISITOR, HEADER, IN_FILE, IN_SEGMENT, LONG, SEGMENT = range(9)
+REGIONS = range(0, 64, 16)  # in the arena, a file, a segment; a long one
 MEET = bytes([GREET, 0, 0, 0])
 
 
@@ -59,6 +60,28 @@ def seeds():
                     TABLE, entry, at, content) + send(0, 9, 30) + send(1, 200, 40) + step(SLEEP) + send(0)
     yield "file", MEET + step(TABLE, REGION_ENTRY, 60, b"\1\0\0\0") + step(TABLE, FILE_ENTRY, 0, bytes(range(1, 48))) + send(
         0) + send(1) + step(SLEEP)
+    each = b"".join(send(region + opcode, 1, 1) + send(region + opcode, 1, 60) for region in REGIONS for opcode in (0, 1, 4, 5))
+    yield "reach", MEET + each * 2 + step(SLEEP)
+    yield "reach-own-handler", MEET + step(SIGNAL) + each * 2
+    closed = step(TABLE, HEADER, 48, b"\x7f\0\0\0")
+    for entry, sends in (FILE_ENTRY, 16), (SEGMENT, 32):
+        for at, content in (0, bytes(8)), (0, b"\x7f" * 8), (8, b"\1" * 8), (16, b"\1" * 8), (24, b"\xff" * 8), (24, bytes(8)), (
+                32, b"\xff" * 4), (32, bytes(4)), (36, b"\0"), (36, b"\1"), (37, b"\0"), (37, b"\1"):
+            change = step(TABLE, entry, at, content)
+            yield f"file-{entry}-{at}-{content[0]:02x}", MEET + change + send(sends, 1, 4) + closed + step(SLEEP) + send(sends, 2, 4)
+            yield f"file-late-{entry}-{at}-{content[0]:02x}", MEET + send(sends, 1, 4) + change + closed + step(
+                SLEEP) + send(sends, 2, 4) + step(SIGNAL) + send(sends, 3, 4)
+    for how in b"", step(SIGNAL):
+        yield f"shrinks-{len(how)}", MEET + how + b"".join(
+            send(16 + opcode, 250, 1) + step(RESIZE, 1) + send(16 + opcode, 250, 1) + send(16 + opcode, 250, 60) + step(RESIZE, 8)
+            for opcode in (0, 1, 4, 5))
+    yield "grows", MEET + b"".join(send(48 + opcode, at, 100) for at in (0, 1, 100, 130, 255) for opcode in range(2)) + send(48, 0, 9)
+    for entry, sends in (REGION_ENTRY, 0), (IN_FILE, 16), (IN_SEGMENT, 32), (LONG, 48):
+        for at, content in (40, b"\xff" * 6), (48, b"\xff" * 8), (40, b"\0\0\0\0\xff\xff\1\0"), (48, bytes(8)), (56, b"\xff" * 4), (
+                60, b"\x40\0\0\0"), (60, b"\x41\0\0\0"), (60, b"\2\0\0\0"), (24, b"\xff" * 8), (16, b"\1" + bytes(7)):
+            change = step(TABLE, entry, at, content)
+            yield f"region-{entry}-{at}-{content[0]:02x}-{content[-1]:02x}", MEET + change + send(sends, 1, 2) + send(
+                sends + 1, 250, 60) + send(sends + 4, 0, 1) + change + send(sends, 1, 2)
 
 
 def main():

@@ -304,6 +304,8 @@ void world_post_send(struct qp *qp, enum ibv_wr_opcode opcode, uint32_t length, 
 				 .wr.rdma = {address, key}},
 			   *bad;
 
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+		wr.wr.atomic = (typeof(wr.wr.atomic)){.remote_addr = address, .rkey = key};
 	ibv_post_send(&qp->base, &wr, &bad);
 }
 

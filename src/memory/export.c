@@ -88,13 +88,6 @@ static bool is_of_memory(int fd)
 	return !fstatfs(fd, &st) && (st.f_type == TMPFS_MAGIC || st.f_type == HUGETLBFS_MAGIC);
 }
 
-static bool may_shrink(int fd)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	return seals < 0 || !(seals & F_SEAL_SHRINK);
-}
-
 static int export_open_file(const struct mapping *m)
 {
 	int fd = open_by_descriptor(m);
@@ -129,14 +122,12 @@ static void export_fill(struct share *s, uint32_t place, const struct mapping *m
 	f->inode = m->inode;
 	f->segment = m->segment;
 	f->fd = m->segment ? -1 : export_open_file(m);
-	f->guarded = f->fd >= 0 && may_shrink(f->fd);
 	f->bytes = export_bytes_of(f);
 	to->device = f->device;
 	to->inode = f->inode;
 	to->bytes = f->bytes;
 	to->fd = f->fd;
 	to->segment = f->segment;
-	to->guarded = f->guarded;
 	/* release pairs with import_at() */
 	atomic_store_explicit(&to->serial, ++s->file_serial, memory_order_release);
 }

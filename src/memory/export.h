@@ -6,8 +6,8 @@
  * /proc/PID/fd (import.h).
  *
  * A store beyond the end of a file that has been truncated raises SIGBUS. SysV segments cannot shrink, and memfds may
- * be sealed against it; all other files are `guarded`: local peers make sure that they catch the signal (fault.h), or
- * have the kernel copy.
+ * be sealed against it; in all other files local peers make sure that they catch the signal (fault.h), or have the
+ * kernel copy. They look at the seals themselves (import.h).
  *
  * When the last region of a file is closed, local peers are told to unmap it, so that the program can free its memory.
  * Any thread may call. */

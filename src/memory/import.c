@@ -20,7 +20,14 @@ static void *import_attach(const struct share_table *t, const struct share_file 
 	return shmat((int)f->inode, NULL, 0); /* on failure it returns MAP_FAILED too */
 }
 
-static void *import_map(pid_t pid, const struct share_file *f)
+static bool file_may_shrink(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 || !(seals & F_SEAL_SHRINK);
+}
+
+static void *import_map(pid_t pid, const struct share_file *f, bool *may_shrink)
 {
 	void *at = MAP_FAILED;
 	struct stat st;
@@ -39,6 +46,7 @@ static void *import_map(pid_t pid, const struct share_file *f)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		file = open(path, O_RDWR | O_CLOEXEC);
 		if (file >= 0) {
+			*may_shrink = file_may_shrink(file);
 			at = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
 			close(file);
 		}
@@ -77,7 +85,8 @@ static void import_make(struct importer *b, struct imported *mine, const struct 
 	if (atomic_load_explicit(&mine->serial, memory_order_relaxed) == serial)
 		return; /* another thread was first */
 	import_unmap(mine);
-	at = f->segment ? import_attach(b->table, f) : import_map(b->pid, f);
+	mine->may_shrink = false;
+	at = f->segment ? import_attach(b->table, f) : import_map(b->pid, f, &mine->may_shrink);
 	if (at != MAP_FAILED) {
 		madvise(at, f->bytes, MADV_DONTFORK);
 		mine->segment = f->segment;
@@ -88,7 +97,7 @@ static void import_make(struct importer *b, struct imported *mine, const struct 
 	atomic_store_explicit(&mine->serial, serial, memory_order_release);
 }
 
-char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length)
+char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, bool *may_shrink)
 {
 	struct imported *mine;
 	const struct share_file *f;
@@ -111,6 +120,7 @@ char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t len
 	}
 	at = atomic_load_explicit(&mine->at, memory_order_relaxed);
 	bytes = atomic_load_explicit(&mine->bytes, memory_order_relaxed);
+	*may_shrink = mine->may_shrink;
 	/* a file that has grown is mapped with its old size */
 	return at && offset <= bytes && length <= bytes - offset ? at + offset : NULL;
 }

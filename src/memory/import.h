@@ -11,6 +11,7 @@ struct imported {
 	_Atomic(char *) at;	 /* NULL: it could not be mapped */
 	_Atomic uint64_t bytes;
 	bool segment;
+	bool may_shrink; /* an access may raise SIGBUS. As its seals say: the local peer may lie */
 };
 
 struct importer {
@@ -21,8 +22,9 @@ struct importer {
 	struct imported file[SHARE_FILES];
 };
 
-/* The address of these bytes of a file in this process, during an access to a region in it. NULL: not mapped. */
-char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length);
+/* The address of these bytes of a file in this process, during an access to a region in it. NULL: not mapped.
+ * `may_shrink` is set if it is not NULL that is returned. */
+char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, bool *may_shrink);
 
 /* Unmaps the files that the local peer has closed. Any thread, at any time: no thread accesses them any more, since the
  * local peer has waited for that. */

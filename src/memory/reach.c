@@ -413,15 +413,15 @@ static bool region_has(const struct share_region *region, uint64_t va, uint64_t 
 static void locate_exported(struct reach *r, const struct share_region *region, uint64_t within, uint64_t length,
 			    struct reach_span *span)
 {
-	bool guarded;
+	bool may_shrink;
+	char *at = import_at(&r->importer, region->file, region->offset + within, length, &may_shrink);
 
-	if (unlikely(region->file > SHARE_FILES))
+	if (!at)
 		return;
-	guarded = r->table->file[region->file - 1].guarded;
-	if (!guarded || fault_is_armed())
-		span->at = import_at(&r->importer, region->file, region->offset + within, length);
+	if (!may_shrink || fault_is_armed())
+		span->at = at;
 	else if (!r->process_vm && guarded_available())
-		span->guarded = import_at(&r->importer, region->file, region->offset + within, length);
+		span->guarded = at;
 }
 
 /* Fills in the span. False: out of reach. */

@@ -29,7 +29,7 @@ enum {
 	SHARE_QPS = 32768,
 	SHARE_REGIONS = (2 << 20) + 1,
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f04, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f05, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the
@@ -72,7 +72,6 @@ struct share_file {
 	uint64_t bytes;
 	int32_t fd;   /* descriptor in its process; -1: none */
 	bool segment; /* SysV shared memory */
-	bool guarded; /* it may shrink: an access may raise SIGBUS */
 };
 
 struct share_table {

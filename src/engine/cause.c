@@ -98,7 +98,7 @@ static enum cause cause_of_peer(const struct qp *qp, const struct wqe *w, enum i
 	char peer[96];
 
 	peer_text(qp, peer);
-	if (cause == CAUSE_PEER_ACCESS)
+	if (cause == CAUSE_PEER_ACCESS && !wqe_is_send(w)) /* a SEND names no memory of the peer */
 		snprintf(text, TEXT, "%s refused access to 0x%" PRIx64 "..0x%" PRIx64 " by rkey 0x%x", peer,
 			 w->remote_addr, w->remote_addr + w->length, w->rkey);
 	else

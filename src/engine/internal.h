@@ -189,6 +189,10 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 bool requester_can_run(const struct qp *qp);
 uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to);
 uint32_t wqe_packets(const struct qp *qp, const struct wqe *w);
+static inline bool wqe_is_send(const struct wqe *w)
+{
+	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_SEND_WITH_INV;
+}
 bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not complete it */
 
 /* completer.c */

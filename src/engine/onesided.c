@@ -442,16 +442,11 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	return done;
 }
 
-static bool is_send(const struct wqe *w)
-{
-	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_SEND_WITH_INV;
-}
-
 bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
 {
 	enum share_way way = SHARE_MAPPED;
 
-	if (!is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain ||
+	if (!wqe_is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain ||
 	    qp->packets)
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)

@@ -237,10 +237,10 @@ static void demo_explain(const struct actor *a)
 }
 
 /* Waits for an event that nobody announces (a port that another process opens) or for the end of a process. */
-static bool demo_wait_until(struct actor *server, struct actor *client, int port)
+static bool demo_wait_until(struct actor *server, struct actor *client, int port, bool both)
 {
 	for (int waited = 0; waited < PATIENCE_MS && !interrupted; waited += LOOK_MS) {
-		if (client ? has_ended(client) && (has_ended(server) || !ended_well(client))
+		if (client ? has_ended(client) && (has_ended(server) || (!both && !ended_well(client)))
 			   : has_ended(server) || demo_listens(port))
 			return true;
 		poll(NULL, 0, LOOK_MS);
@@ -261,12 +261,12 @@ static bool play_pair(const struct scene *scene, const char *path, struct actor 
 		argv[n++] = (char *)scene->argv[i];
 	show_command(server, scene, argv);
 	start_program(server, scene, path, argv);
-	if (!demo_wait_until(server, NULL, port) || server->pid == 0)
+	if (!demo_wait_until(server, NULL, port, false) || server->pid == 0)
 		return false;
 	argv[n] = "127.0.0.1"; /* no name: a minimal system may not know localhost */
 	show_command(client, scene, argv);
 	start_program(client, scene, path, argv);
-	if (!demo_wait_until(server, client, port))
+	if (!demo_wait_until(server, client, port, scene->fails))
 		return false;
 	if (scene->fails)
 		return WIFEXITED(client->status) && !ended_well(client);

@@ -22,9 +22,10 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 /* Shows a packet that leaves to a capture. */
 void transmit_capture(struct link *link, const struct link_tx *tx);
 /* The same for one that is placed, from its record: its values are in registers. */
+__attribute__((cold)) void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path);
+
 /* Waits for copies that a packet may tell of. */
 __attribute__((cold)) void transmit_settle(void);
-__attribute__((cold)) void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path);
 
 /* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
  * and are lost: who has much to send asks for its capacity first. More than `count`: LINK_UNREADABLE (link.h). For the

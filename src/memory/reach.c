@@ -377,11 +377,13 @@ static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair,
 
 bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
 {
-	const struct share_qp *qp = &r->table->qp[pair->qp];
+	const struct share_qp *qp;
 
+	if (pair->qp >= SHARE_QPS)
+		return false;
+	qp = &r->table->qp[pair->qp];
 	/* acquire pairs with share_open_qp() */
-	return pair->qp < SHARE_QPS &&
-	       atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_acquire) & SHARE_QP_OPEN &&
+	return atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_acquire) & SHARE_QP_OPEN &&
 	       qp->pair != pair->pair;
 }
 
@@ -472,12 +474,13 @@ static void reach_remember(struct reach *r, struct reach_pair *pair, const struc
 bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 		 struct reach_span *span)
 {
-	const struct share_qp *qp = &r->table->qp[pair->qp];
+	const struct share_qp *qp;
 	struct share_region region;
 	uint64_t closed;
 
 	if (unlikely(pair->qp >= SHARE_QPS))
 		return false;
+	qp = &r->table->qp[pair->qp];
 	if ((!own_hazard && take_hazard() == NO_HAZARD) || !reach_begin(r))
 		return false;
 	/* as in reach_again(): all that is seen open after this load is valid until the count changes */

@@ -70,15 +70,15 @@ struct share_file {
 	_Alignas(CACHE_LINE) _Atomic uint64_t serial; /* of the file in this entry, from 1; 0: none */
 	uint64_t device, inode;			      /* as in stat(2); for a SysV segment, inode is its number */
 	uint64_t bytes;
-	int32_t fd;   /* descriptor in its process; -1: none */
-	bool segment; /* SysV shared memory */
+	int32_t fd;	 /* descriptor in its process; -1: none */
+	uint8_t segment; /* SysV shared memory if not 0; no bool, as a local peer may write any byte */
 };
 
 struct share_table {
 	uint32_t magic, size_of_page;
 	uint64_t identity; /* random number of the process, not 0 */
 	uint32_t key_mix, key_mask;
-	bool barrier;		 /* share_settle() provides the order for visitors that have called barrier_join() */
+	uint8_t barrier;	 /* share_settle() provides the order for visitors that have called barrier_join() */
 	uint64_t ipc;		 /* share_ipc() */
 	_Atomic uint64_t closed; /* number of regions and QPs closed so far. While it is unchanged, all that visitors
 				    found open is open */

@@ -110,11 +110,11 @@ NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packe
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
 /* Shows a packet that has arrived to a trace and a capture. `here`: the address that it came to: a ring says
- * that of datagrams only. */
+ * that of datagrams only. v->qp is NULL for what came to QP 1, whatever it is. */
 static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, const struct packet *p,
 							 const union ibv_gid *from, const union ibv_gid *here)
 {
-	bool is_datagram = TRANSPORT(p->opcode) == TRANSPORT_UD || v->qp->transport == TRANSPORT_UD; /* or a grant */
+	bool is_datagram = !v->qp || v->qp->transport == TRANSPORT_UD;
 	struct packet whole = *p;
 
 	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);

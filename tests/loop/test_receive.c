@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "link/udp.h"
 #include "wire/packet.h"
 
@@ -138,6 +139,14 @@ static void only_packets_of_the_connection_are_taken(void **state)
 		assert_int_equal(wc.byte_len, LENGTH);
 		at++;
 	}
+}
+
+/* The same while somebody listens to packets, which goes another way through the code. */
+static void listeners_do_not_change_that(void **state)
+{
+	hook_set(HOOK_COUNT, true);
+	only_packets_of_the_connection_are_taken(state);
+	hook_set(HOOK_COUNT, false);
 }
 
 static void a_queue_pair_that_is_gone_gets_nothing(void **state)
@@ -310,6 +319,7 @@ int main(void)
 #define WITH(what, name) cmocka_unit_test_setup_teardown(name, open_##what, close_##what)
 	const struct CMUnitTest tests[] = {
 		WITH(sides, only_packets_of_the_connection_are_taken),
+		WITH(sides, listeners_do_not_change_that),
 		WITH(sides, a_queue_pair_that_is_gone_gets_nothing),
 		WITH(crowd, each_queue_pair_gets_its_packets_of_a_train_in_order),
 		WITH(crowd, a_poll_takes_no_more_than_it_has_room_for),

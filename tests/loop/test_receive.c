@@ -182,15 +182,6 @@ struct crowd {
 	char *memory;
 };
 
-static void start(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-}
-
 static void post(struct crowd *c, int i)
 {
 	struct ibv_sge sge = {(uintptr_t)c->memory, SLOT, c->mr->lkey};
@@ -214,7 +205,7 @@ static int open_crowd(void **state)
 		assert_non_null(c->cq[i] = ibv_create_cq(context, RECEIVES, NULL, NULL, 0));
 		a.send_cq = a.recv_cq = c->cq[i];
 		assert_non_null(c->qp[i] = ibv_create_qp(c->pd, &a));
-		start(c->qp[i]);
+		bring_datagrams(c->qp[i], QKEY);
 		for (int k = 0; k < RECEIVES; k++)
 			post(c, i);
 	}

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce explain FILE` tells why programs hang, while they do and after they have been killed. In a network namespace of
 its own, as it uses port 4791."""
-import os, re, shutil, struct, subprocess, sys, tempfile
+import os, re, struct, subprocess, sys, tempfile
+
+import alone
 
 NEEDED = ("ib_send_bw", "ss")
 
@@ -104,15 +106,7 @@ def test_codes_and_files():
 
 
 def main():
-    missing = [p for p in NEEDED if not shutil.which(p)]
-    if missing:
-        print("no", *missing)
-        return 77
-    if os.environ.get("UROCE_ALONE") != "1":
-        os.environ["UROCE_ALONE"] = "1"
-        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
-        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_codes_and_files):

@@ -5,6 +5,8 @@ reads the files itself, and recomputes each ICRC by IBTA's rule with zlib's CRC;
 dissect each packet as RoCE. In a network namespace of its own, as it uses port 4791."""
 import collections, os, shutil, signal, struct, subprocess, sys, tempfile, zlib
 
+import alone
+
 NEEDED = ("ibv_rc_pingpong", "ib_write_lat", "ib_read_lat", "ib_atomic_lat", "ss")
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_ONLY, WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST = 0, 1, 2, 4, 6, 7, 8
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, ATOMIC_ACK, FETCH_ADD = 12, 13, 14, 15, 17, 18, 20
@@ -177,15 +179,7 @@ def test_live():
 
 
 def main():
-    missing = [p for p in NEEDED if not shutil.which(p)]
-    if missing:
-        print("no", *missing)
-        return 77
-    if os.environ.get("UROCE_ALONE") != "1":
-        os.environ["UROCE_ALONE"] = "1"
-        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
-        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_sends, test_onesided, test_snap, test_status, test_live):

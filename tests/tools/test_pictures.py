@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce trace --html` and `--perfetto`: of a SEND, a READ of 4 packets, an RNR NAK, a lost packet and a one-sided WRITE.
 In a network namespace of its own, as it uses port 4791."""
-import collections, html.parser, json, os, re, shutil, subprocess, sys, tempfile
+import collections, html.parser, json, os, re, subprocess, sys, tempfile
+
+import alone
 
 NEEDED = ("ib_send_lat", "ib_read_lat", "ib_write_lat", "ss")
 
@@ -116,15 +118,7 @@ def test_perfetto():
 
 
 def main():
-    missing = [p for p in NEEDED if not shutil.which(p)]
-    if missing:
-        print("no", *missing)
-        return 77
-    if os.environ.get("UROCE_ALONE") != "1":
-        os.environ["UROCE_ALONE"] = "1"
-        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
-        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce stat`: what it says of two programs that run agrees, end with end and form with form. In a network namespace of
 its own, as it uses port 4791."""
-import fcntl, json, os, pty, re, shutil, signal, struct, subprocess, sys, tempfile, termios
+import fcntl, json, os, pty, re, signal, struct, subprocess, sys, tempfile, termios
+
+import alone
 
 NEEDED = ("ib_send_bw", "ibv_srq_pingpong", "rdma", "rping", "ss")
 
@@ -282,21 +284,12 @@ def test_refusals():
 
 
 def main():
-    missing = [p for p in NEEDED if not shutil.which(p)]
-    if missing:
-        print("no", *missing)
-        return 77
-    if os.environ.get("UROCE_ALONE") != "1":
-        os.environ["UROCE_ALONE"] = "1"
-        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
-        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids, test_rdma_says_the_same, test_rdma_on_srqs,
-                     test_threads_of_the_program_do_not_run,
-                     test_rdma_on_ids,
-                     test_refusals):
+        for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids,
+                     test_rdma_says_the_same, test_rdma_on_srqs, test_threads_of_the_program_do_not_run,
+                     test_rdma_on_ids, test_refusals):
             test()
             print("ok", test.__name__)
         os.chdir("/")

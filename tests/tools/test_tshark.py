@@ -5,6 +5,7 @@ zlib's CRC; tshark 4.0 shows it and does not check it), and the packets per opco
 has. In a network namespace of its own, as it uses port 4791."""
 import collections, json, os, shutil, struct, subprocess, sys, tempfile
 
+import alone
 from test_pcap import ACK, ATOMIC_ACK, check, icrc_is_right, opcode, packets_of
 
 # What keeps programs from the faster lanes. With nothing set, operations are one-sided as soon as they can be.
@@ -133,15 +134,7 @@ def check_tshark(all_packets):
 
 
 def main():
-    missing = [p for p in NEEDED if not shutil.which(p)]
-    if missing:
-        print("no", *missing)
-        return 77
-    if os.environ.get("UROCE_ALONE") != "1":
-        os.environ["UROCE_ALONE"] = "1"
-        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
-        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(__file__)])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    alone.enter(NEEDED)
     all_packets = []
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)

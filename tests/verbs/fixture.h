@@ -59,6 +59,8 @@ struct ibv_qp_attr attributes(enum ibv_qp_state to, const struct ibv_qp *peer);
 int mask_to(enum ibv_qp_state to);
 /* Down to RESET, or up to that state. */
 void bring(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state to);
+/* A UD QP, from RESET to RTS. */
+void bring_datagrams(struct ibv_qp *qp, uint32_t qkey);
 void connect_sides(struct side *s);
 
 struct ibv_sge piece(const struct side *s, size_t offset, uint32_t length);

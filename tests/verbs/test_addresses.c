@@ -187,17 +187,6 @@ static int check_all_uc(void)
 	return failed;
 }
 
-static void start_ud(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 /* UD: to any address of the device; the datagram says from where and to where. */
 static void check_ud(int from, int to)
 {
@@ -209,8 +198,8 @@ static void check_ud(int from, int to)
 
 	attr.grh.sgid_index = gid_index[from];
 	make(s, IBV_QPT_UD);
-	start_ud(s[0].qp);
-	start_ud(s[1].qp);
+	bring_datagrams(s[0].qp, QKEY);
+	bring_datagrams(s[1].qp, QKEY);
 	sge = piece(&s[0], 0, 8);
 	assert_non_null(wr.wr.ud.ah = ibv_create_ah(s[0].pd, &attr));
 	wr.wr.ud.remote_qpn = s[1].qp->qp_num;

@@ -34,24 +34,13 @@ static struct ibv_qp *make(uint64_t ops)
 	return ibv_create_qp_ex(context, &a);
 }
 
-static void start(struct ibv_qp *q)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-
-	assert_int_equal(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(q, &a, IBV_QP_STATE), 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 static int setup(void **state)
 {
 	assert_non_null(pd = ibv_alloc_pd(context));
 	assert_non_null(cq = ibv_create_cq(context, 64, NULL, NULL, 0));
 	assert_non_null(mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE));
 	assert_non_null(qp = make(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM));
-	start(qp);
+	bring_datagrams(qp, QKEY);
 	return 0;
 }
 
@@ -189,7 +178,7 @@ static void addresses_stay_bound_while_anybody_needs_them(void **state)
 
 	assert_int_equal(ibv_destroy_ah(first), 0);
 	assert_int_equal(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
-	start(qp);
+	bring_datagrams(qp, QKEY);
 	post_receive();
 	assert_int_equal(post_send(second, 8), 0);
 	assert_int_equal(received().status, IBV_WC_SUCCESS);

@@ -42,17 +42,6 @@ static struct ibv_qp *make_ud(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t dep
 	return ibv_create_qp(pd, &a);
 }
 
-static void start(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 static void receive(struct crowd *c, int i)
 {
 	struct ibv_sge sge = {(uintptr_t)c->memory + (size_t)SLOT * (size_t)i, SLOT, c->mr->lkey};
@@ -71,7 +60,7 @@ static int open_crowd(void **state)
 	for (int i = 0; i < QPS; i++) {
 		assert_non_null(c->cq[i] = ibv_create_cq(context, 16, NULL, NULL, 0));
 		assert_non_null(c->qp[i] = make_ud(c->pd, c->cq[i], 8));
-		start(c->qp[i]);
+		bring_datagrams(c->qp[i], QKEY);
 		receive(c, i);
 	}
 	*state = c;
@@ -206,7 +195,7 @@ static void a_sender_need_not_hear_itself(void **state)
 
 	memcpy(qp, c->qp, sizeof(qp));
 	assert_non_null(deaf);
-	start(deaf);
+	bring_datagrams(deaf, QKEY);
 	assert_int_equal(ibv_attach_mcast(deaf, &group, 0), 0);
 	assert_int_equal(ibv_attach_mcast(c->qp[1], &group, 0), 0);
 	c->qp[0] = c->qp[2] = deaf;

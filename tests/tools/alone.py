@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What tests in a network namespace of their own begin with."""
+import os, shutil, subprocess, sys
+
+
+def enter(needed):
+    """Ends the test with 77 (skipped) if one of the programs is missing; else goes on, as the same script, in a new
+    network namespace whose loopback is up."""
+    missing = [p for p in needed if not shutil.which(p)]
+    if missing:
+        print("no", *missing)
+        sys.exit(77)
+    if os.environ.get("UROCE_ALONE") != "1":
+        os.environ["UROCE_ALONE"] = "1"
+        unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
+        os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(sys.argv[0])])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

@@ -10,6 +10,7 @@
 #include "base/fork.h"
 
 #define LINGER 10000000 /* ns: every store is visible by then */
+#define SPARES 8
 
 _Thread_local struct hazards *hazards_own;
 
@@ -61,9 +62,24 @@ static struct hazards *hazard_reuse(void)
 	return h;
 }
 
+/* For threads that find no memory: without a list they would take a region for one that is not there, and the peer's
+ * access would fail. */
+static struct hazards *hazard_spare(void)
+{
+	static struct hazards spare[SPARES];
+	static _Atomic uint32_t used;
+	/* relaxed: each is handed out once, and published by hazard_make() */
+	uint32_t n = atomic_load_explicit(&used, memory_order_relaxed);
+
+	while (n < SPARES &&
+	       !atomic_compare_exchange_weak_explicit(&used, &n, n + 1, memory_order_relaxed, memory_order_relaxed))
+		;
+	return n < SPARES ? &spare[n] : NULL;
+}
+
 static struct hazards *hazard_make(void)
 {
-	struct hazards *h = aligned_alloc(CACHE_LINE, sizeof(*h));
+	struct hazards *h = aligned_alloc(CACHE_LINE, sizeof(*h)) ?: hazard_spare();
 
 	if (!h)
 		return NULL;

@@ -34,7 +34,7 @@ static inline uint32_t train_of(uint32_t mtu)
 /* Where lanes are decided: to be called when the state, the link, or what can be reached of the peer has changed. */
 static inline void engine_set_lane(struct qp *qp)
 {
-	qp->packets = hooks_any() && faults_want_packets(qp);
+	qp->needs_packets = hooks_any() && faults_want_packets(qp);
 	if (qp->state != IBV_QPS_RTS || (hooks_any() && faults_touch(qp)))
 		qp->lane = LANE_QUEUE;
 	else if (qp->transport == TRANSPORT_UD)

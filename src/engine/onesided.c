@@ -179,7 +179,8 @@ static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t le
 
 bool onesided_possible(const struct qp *qp, const struct wqe *w)
 {
-	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) && !qp->packets;
+	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) &&
+	       !qp->needs_packets;
 }
 
 /* reach_enter(), with a fast path for the place of the last access. */
@@ -432,7 +433,7 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	struct reach_span span;
 	bool done;
 
-	if (!qp->reach || qp->state != IBV_QPS_RTS || qp->packets)
+	if (!qp->reach || qp->state != IBV_QPS_RTS || qp->needs_packets)
 		return false;
 	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;
@@ -447,7 +448,7 @@ bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
 	enum share_way way = SHARE_MAPPED;
 
 	if (!wqe_is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain ||
-	    qp->packets)
+	    qp->needs_packets)
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)
@@ -480,7 +481,7 @@ bool onesided_fetch(struct qp *qp, const struct packet *p)
 	uint64_t offset = qp->resp.received, end = offset + p->length;
 	struct packet_piece piece;
 
-	if (!qp->reach || qp->packets)
+	if (!qp->reach || qp->needs_packets)
 		return false;
 	for (uint32_t i = 0; i < p->pieces; offset += piece.length, i++) {
 		/* the sender may change it meanwhile: so it is copied, and only the checked copy is used */
@@ -498,7 +499,7 @@ bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char 
 	struct reach_span span;
 	bool done = false;
 
-	if (unlikely(!qp->reach || qp->packets))
+	if (unlikely(!qp->reach || qp->needs_packets))
 		return false;
 	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = span.at && fault_copy_any(to, span.at, piece->length);

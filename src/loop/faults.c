@@ -506,7 +506,7 @@ bool faults_arrive(struct loop *l, struct qp *qp, struct fault_arrival *a, uint6
 	a->times = 1;
 	if (!q || !qp_is_receiving(qp))
 		return true;
-	if (p->pieces && qp->packets) /* its payload is asked for, and comes in packets that a rule can hit */
+	if (p->pieces && qp->needs_packets) /* its payload is asked for, and comes in packets that a rule can hit */
 		return true;
 	if (packet_ask(qp, q, p, a->from, false, &v) && !change_in(l, qp, a, &v, now))
 		return false;

@@ -225,9 +225,9 @@ struct qp {
 	_Atomic bool ack_is_delayed; /* for loop/: its ACK is delayed, see loop->late. Relaxed: written under `lock`,
 					else a hint */
 	bool comm_est : 1;	     /* IBV_EVENT_COMM_EST was reported */
-	bool packets : 1;     /* a rule may hit its packets, so none is replaced by an access: engine_set_lane() */
-	bool is_delegate : 1; /* for loop/: the responder of a target of another process. Constant, as what follows */
-	uint8_t transport;    /* enum transport: of the opcodes that it sends and accepts */
+	bool needs_packets : 1; /* a rule may hit its packets, so none is replaced by an access: engine_set_lane() */
+	bool is_delegate : 1;	/* for loop/: the responder of a target of another process. Constant, as what follows */
+	uint8_t transport;	/* enum transport: of the opcodes that it sends and accepts */
 	bool sig_all;
 	struct hca *hca;
 	struct pd *pd;		      /* for protection. NULL for an XRC target: the SRQ of each message has it */

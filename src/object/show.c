@@ -98,7 +98,7 @@ void *show_memory(struct hca *hca, size_t length)
 /* A UC QP is no target, but local peers look at its addresses as well. */
 static bool is_shown(const struct qp *qp)
 {
-	if (!qp->alive || qp->packets || (qp->transport != TRANSPORT_RC && qp->transport != TRANSPORT_UC))
+	if (!qp->alive || qp->needs_packets || (qp->transport != TRANSPORT_RC && qp->transport != TRANSPORT_UC))
 		return false;
 	/* the first request tells a QP in RTR that the connection is established: it must arrive as a packet */
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);

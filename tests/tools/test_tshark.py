@@ -98,6 +98,8 @@ def run(lane, server, client):
     while not listens(client != PAIR):
         check("the server listens", s.poll() is None, lane, server, open("server.log").read())
     c = start("client", client.format(s=server), LANES[lane])
+    if c.wait():
+        s.terminate()  # it may wait for its client
     check("%s: %s" % (lane, server), (c.wait(), s.wait()) == (0, 0), open("server.log").read(), open("client.log").read())
 
 
@@ -134,6 +136,9 @@ def check_tshark(all_packets):
 
 
 def main():
+    if os.environ.get("UROCE_QUICK"):  # some of these programs receive into memory that they send from
+        print("once is enough: test_pcap.py runs under sanitizers")
+        return 77
     alone.enter(NEEDED)
     all_packets = []
     with tempfile.TemporaryDirectory() as work:

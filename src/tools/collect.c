@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -24,6 +23,7 @@
 #include "base/base.h"
 #include "base/memfd.h"
 #include "base/trace.h"
+#include "tools/captured.h"
 #include "tools/expand.h"
 #include "tools/frame.h"
 #include "tools/map.h"
@@ -45,13 +45,11 @@ struct built {
 
 struct member {
 	int fd, bell;
-	struct capture_header *ring;
-	uint32_t bytes;
-	uint64_t read, dropped;
+	struct captured ring;
+	uint64_t dropped;
 	struct capture_hello hello;
 	struct request *requests; /* KNOWN of each, found by what they are: a later one replaces an earlier one */
 	struct built *builds;
-	bool ended;
 };
 
 struct interface {
@@ -281,7 +279,7 @@ static void take_packet(struct collector *c, struct member *m, const struct capt
 	const struct built *b;
 
 	if (r->record.bytes < sizeof(*r) + 12)
-		return;
+		return; /* without a BTH */
 	if (!r->record.inbound) {
 		b = built_at(m, (uint32_t)bth[5] << 16 | bth[6] << 8 | bth[7],
 			     (uint32_t)bth[9] << 16 | bth[10] << 8 | bth[11], bth[0]);
@@ -297,74 +295,87 @@ static void take_onesided(struct collector *c, struct member *m, const struct ca
 {
 	struct passage p = {.c = c, .m = m, .record = &r->record, .path = &r->path, .known = true};
 
-	if (r->record.bytes < sizeof(*r))
-		return;
 	p.qpn = r->path.qpn;
 	p.wqe = r->wqe;
 	expand_onesided(r, write_expanded, &p);
 }
 
+static void take_record(struct collector *c, struct member *m, const struct capture_record *r)
+{
+	if (r->kind == CAPTURE_EVENT)
+		take_event(m, (const void *)r);
+	else if (r->kind == CAPTURE_PACKET)
+		take_packet(c, m, (const void *)r);
+	else
+		take_onesided(c, m, (const void *)r);
+}
+
 /* Reads what is there. */
 static void drain_member(struct collector *c, struct member *m)
 {
-	/* acquire pairs with capture_commit() */
-	uint64_t written = atomic_load_explicit(&m->ring->written, memory_order_acquire);
+	uint64_t written = captured_written(&m->ring);
+	const struct capture_record *r;
 
-	while (m->read < written) {
-		uint32_t at = m->read & (m->bytes - 1);
-		const struct capture_record *r = (const void *)((const char *)m->ring + CAPTURE_PAGE + at);
-		uint32_t bytes = *(const volatile uint32_t *)&r->bytes;
-
-		if (bytes < sizeof(*r) || bytes > m->bytes - at || bytes % 16) {
-			m->read = written; /* a broken process */
-			break;
-		}
-		if (r->kind == CAPTURE_EVENT && bytes >= sizeof(struct capture_event))
-			take_event(m, (const void *)r);
-		else if (r->kind == CAPTURE_PACKET)
-			take_packet(c, m, (const void *)r);
-		else if (r->kind == CAPTURE_ONESIDED)
-			take_onesided(c, m, (const void *)r);
-		m->read += bytes;
-		/* release pairs with ring_has(): it may be written to again */
-		atomic_store_explicit(&m->ring->read, m->read, memory_order_release);
+	if (m->ring.broken)
+		return;
+	while ((r = captured_next(&m->ring, written))) {
+		take_record(c, m, r);
 		turn_file(c);
 	}
-	m->dropped = atomic_load_explicit(&m->ring->dropped, memory_order_relaxed);
+	m->dropped = atomic_load_explicit(&m->ring.ring->dropped, memory_order_relaxed);
+	if (m->ring.broken)
+		fprintf(stderr,
+			"uroce %s: process %u (%s) wrote what is no record: its packets from here on are missing\n",
+			c->command, m->hello.pid, m->hello.program);
 }
 
 /* ---- processes ---- */
 
-/* The hello and its two descriptors. */
+/* The descriptors of a message, two at most. Returns their number. */
+static size_t take_descriptors(struct msghdr *m, int fds[2])
+{
+	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	size_t n = c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
+			   ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+			   : 0;
+
+	if (n)
+		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+	return n;
+}
+
+/* The hello and its two descriptors: a ring and a doorbell. Nothing is kept open if it is none. */
 static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
 	struct iovec iov = {hello, sizeof(*hello)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct timeval patience = {.tv_sec = 1}; /* it comes at once, or from something else than uroce */
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
-	const struct cmsghdr *c;
+	ssize_t bytes;
+	size_t n;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid() ||
-	    recvmsg(fd, &m, MSG_CMSG_CLOEXEC) != sizeof(*hello))
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
 		return false;
-	c = CMSG_FIRSTHDR(&m);
-	if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
-		return false;
-	memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+	bytes = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	n = bytes < 0 ? 0 : take_descriptors(&m, fds);
 	hello->program[sizeof(hello->program) - 1] = 0;
 	hello->pid = (uint32_t)peer.pid;
-	return hello->magic == CAPTURE_MAGIC && memfd_is_fixed(fds[0], hello->bytes);
+	if (bytes == sizeof(*hello) && n == 2 && hello->magic == CAPTURE_MAGIC && memfd_is_fixed(fds[0], hello->bytes))
+		return true;
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+	return false;
 }
 
-static bool map_ring(struct member *m, int memory)
+/* The program's name goes into comments, which are UTF-8. */
+static void make_printable(char *name)
 {
-	m->ring = mmap(NULL, m->hello.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-	close(memory);
-	if (m->ring == MAP_FAILED)
-		return false;
-	m->bytes = m->hello.bytes - CAPTURE_PAGE;
-	return m->ring->magic == CAPTURE_MAGIC && m->ring->bytes == m->bytes && !(m->bytes & (m->bytes - 1));
+	for (; *name; name++)
+		if (*name < ' ' || *name > '~')
+			*name = '?';
 }
 
 static void accept_member(struct collector *c)
@@ -374,16 +385,19 @@ static void accept_member(struct collector *c)
 
 	if (m.fd < 0)
 		return;
-	if (!take_hello(m.fd, &m.hello, fds) || !map_ring(&m, fds[0])) {
+	if (!take_hello(m.fd, &m.hello, fds) || !captured_open(&m.ring, fds[0], m.hello.bytes)) {
+		if (fds[1] >= 0)
+			close(fds[1]);
 		close(m.fd);
 		return;
 	}
+	make_printable(m.hello.program);
 	m.bell = fds[1];
 	m.requests = grow(NULL, KNOWN, sizeof(*m.requests));
 	m.builds = grow(NULL, KNOWN, sizeof(*m.builds));
 	memset(m.requests, 0, KNOWN * sizeof(*m.requests));
 	memset(m.builds, 0, KNOWN * sizeof(*m.builds));
-	atomic_store_explicit(&m.ring->payload, c->options.snap ?: UINT32_MAX, memory_order_relaxed);
+	atomic_store_explicit(&m.ring.ring->payload, c->options.snap ?: UINT32_MAX, memory_order_relaxed);
 	c->members = room_for(c->members, c->count, sizeof(*c->members));
 	c->members[c->count++] = m;
 	c->joined++;
@@ -397,7 +411,7 @@ static void remove_member(struct collector *c, uint32_t i)
 
 	drain_member(c, m);
 	c->dropped += m->dropped;
-	munmap(m->ring, m->hello.bytes);
+	captured_close(&m->ring);
 	close(m->fd);
 	close(m->bell);
 	free(m->requests);
@@ -409,7 +423,7 @@ static void remove_member(struct collector *c, uint32_t i)
 static void prepare_sleep(struct collector *c)
 {
 	for (uint32_t i = 0; i < c->count; i++) {
-		atomic_store_explicit(&c->members[i].ring->sleeps, 1, memory_order_seq_cst);
+		atomic_store_explicit(&c->members[i].ring.ring->sleeps, 1, memory_order_seq_cst);
 		drain_member(c, &c->members[i]); /* pairs with capture_commit() */
 	}
 	fflush(c->out.file);

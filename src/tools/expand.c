@@ -6,7 +6,9 @@
 
 #include "tools/frame.h"
 
-#define SPLIT 4096u /* bytes of each piece of a packet that is too long */
+#define SPLIT	  4096u	     /* bytes of each piece of a packet that is too long */
+#define MTU_LEAST 256u	     /* IBTA's smallest */
+#define MOST	  (1u << 31) /* bytes of a message */
 
 /* The opcodes of a message of several packets. */
 struct family {
@@ -73,12 +75,13 @@ bool expand_packet(const struct capture_packet *c, expand_take *take, void *arg)
 	struct packet p = {0};
 
 	if (c->record.bytes < sizeof(*c) || c->headers < 12 || c->headers > PACKET_HEADERS || c->captured > c->length ||
-	    (uint64_t)c->headers + c->captured > c->record.bytes - sizeof(*c))
+	    c->length > MOST || (uint64_t)c->headers + c->captured > c->record.bytes - sizeof(*c))
 		return false;
 	memcpy(headers, bytes, c->headers);
 	headers[1] &= 0xcf; /* no pad: there is no payload here */
-	if (packet_parse(&p, headers, c->headers))
-		return false;
+	if (packet_parse(&p, headers, c->headers) ||
+	    (c->length > FRAME_PAYLOAD && !opcode_info[family_of(p.opcode).middle].name))
+		return false; /* datagrams are never that long */
 	p.length = c->length;
 	cut_packet(&p, bytes + c->headers, c->captured, c->length > FRAME_PAYLOAD ? SPLIT : FRAME_PAYLOAD,
 		   c->record.inbound, take, arg);
@@ -133,8 +136,8 @@ bool expand_onesided(const struct capture_onesided *c, expand_take *take, void *
 				      .dma_length = c->length,
 			      };
 
-	if (c->record.bytes < sizeof(*c) || mtu > FRAME_PAYLOAD || c->captured > c->length ||
-	    c->captured > c->record.bytes - sizeof(*c) || c->length > (1u << 31))
+	if (c->record.bytes < sizeof(*c) || mtu < MTU_LEAST || mtu > FRAME_PAYLOAD || c->captured > c->length ||
+	    c->captured > c->record.bytes - sizeof(*c) || c->length > MOST)
 		return false;
 	if (c->opcode == IBV_WR_RDMA_WRITE) {
 		p.opcode = OP_WRITE_ONLY;

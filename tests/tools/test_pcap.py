@@ -178,11 +178,43 @@ def test_live():
         server.wait()
 
 
+# A process that joins a capture and writes what it likes: a link that is none, and a length beyond the ring.
+BROKEN = r"""
+import array, fcntl, os, socket, struct, sys
+bytes_ = 4096 + 65536
+ring = os.memfd_create("broken", os.MFD_ALLOW_SEALING)
+record = struct.pack("=IBBBBQ", 96, 2, 200, 0, 0, 0) + struct.pack("=16s16s12xIIIII", b"", b"", 1024, 12, 4, 4, 0) + b"\x04" * 16
+if sys.argv[1] == "length":
+    record = struct.pack("=IBBBBQ", 0xfffffff0, 2, 0, 0, 0, 0)
+os.pwrite(ring, struct.pack("=QII48xQ", 0x3130504143454355, 65536, 0, 65536) .ljust(4096, b"\0") + record.ljust(65536, b"\0"), 0)
+fcntl.fcntl(ring, 1033, 0x6)  # F_ADD_SEALS: shrink, grow
+to = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+to.connect("\0" + os.environ["UROCE_PCAP"])
+bell = os.eventfd(1) if hasattr(os, "eventfd") else os.open("/dev/zero", os.O_RDONLY)
+to.sendmsg([struct.pack("=QII16s", 0x3130504143454355, 1, bytes_, b"bro\xffken")],
+           [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [ring, bell]))])
+assert to.recv(1) == b"\0"
+"""
+
+
+def test_broken():
+    """A broken process costs its own packets, not those of another one."""
+    with open("broken.py", "w") as f:
+        f.write(BROKEN)
+    for kind in ("link", "length"):
+        script = "python3 broken.py %s || exit 1\n%s" % (kind, PAIR)
+        r = subprocess.run(["uroce", "run", "-p", "b.pcapng", "sh", "-c", script, "ibv_rc_pingpong", "-g0", "-n10", "-s500"],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
+        check("the others end well", r.returncode == 0, r.stderr)
+        check("the broken one is named", "(bro?ken) wrote what is no record" in r.stderr, r.stderr)
+        count(packets_of("b.pcapng"), (SEND_ONLY, 40))
+
+
 def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_sends, test_onesided, test_snap, test_status, test_live):
+        for test in (test_sends, test_onesided, test_snap, test_status, test_live, test_broken):
             test()
             print("ok", test.__name__)
         os.chdir("/")

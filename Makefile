@@ -10,7 +10,7 @@ BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librd
 DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
 TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux \
 	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
-	zsh fish openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	zsh fish openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils python3-yaml gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LINT_PACKAGES = $(BUILD_PACKAGES) clang-19 clang-format clang-tidy git python3
 BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin
 COUNT_PACKAGES = $(BUILD_PACKAGES) valgrind python3
@@ -167,6 +167,7 @@ packages: deb dist
 	@rm -rf $(BUILD)-wheel/old
 	@tools/make-wheel-in $(BUILD)-packages-bullseye bullseye $(BUILD)-wheel/old
 	@tests/packages/wheel $(BUILD)-wheel/old/*.whl $(foreach release,bullseye $(RELEASES),$(BUILD)-packages-$(release))
+	@tests/tools/test_ci.py $(BUILD)-wheel/old/*.whl
 	@tests/packages/action $(BUILD)-wheel/old $(BUILD)-packages-bookworm
 
 # On a machine with a GPU: what test_gpu.sh does with doubles of the drivers, with the driver.

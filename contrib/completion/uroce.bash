@@ -4,7 +4,7 @@
 # _uroce_options COMMAND: its options, each with a = behind it if it takes a value
 _uroce_options() {
 	uroce "$1" --help 2>/dev/null |
-		sed -nE 's/^  (-[[:alnum:]]), (--[[:alnum:]-]+)( [A-Z]+( .*|$)| .*|$)/\1 \2\3/p' |
+		sed -nE 's/^  (-[[:alnum:]]), (--[[:alnum:]-]+)(\[=[A-Z]+\])?( [A-Z]+( .*|$)| .*|$)/\1 \2\4/p' |
 		awk '{ value = $3 ~ /^[A-Z]+$/ ? "=" : ""; print $1 value; print $2 value }'
 }
 

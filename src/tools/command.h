@@ -32,6 +32,9 @@ int trace_command(const struct command *, int argc, char **argv);
 
 /* run.c: runs a program as `uroce run` does; returns only if that cannot be. */
 int run_program(const struct command *command, char **argv);
+/* hostile.c: sets the variables for a program that is to meet the rules of a seed, and says which seed. NULL: any. 0,
+ * or the exit status. */
+int hostile_prepare(const struct command *command, const char *seed);
 /* Sets a variable to the name of a file that can be read, or written, made absolute: the program may change its
  * directory before it opens a device. 0, or the exit status: it cannot be opened, which has been told. */
 int set_file(const struct command *command, const char *variable, const char *file, bool is_read);

@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "fault/rule.h"
 #include "tools/command.h"
 #include "tools/terminal.h"
@@ -29,6 +31,7 @@ static const struct manner {
 };
 
 #define MANNERS ARRAY_SIZE(manners)
+#define NO_RULE (MANNERS + 1)
 
 /* The rules that one seed stands for; "": not this one. */
 struct hostile_rules {
@@ -50,6 +53,17 @@ struct hostile_options {
 static pid_t running; /* the process group of a run, for the signal handler; 0: none */
 
 /* ---- seeds ---- */
+
+static int hostile_number(const struct command *command, const char *text, uint64_t least, uint64_t *n)
+{
+	char *end;
+
+	errno = 0;
+	*n = strtoull(text, &end, 10);
+	if (errno || end == text || *end || *text == '-' || *n < least || *n > UINT32_MAX)
+		return wrong_usage(command, "'%s' is no number from %" PRIu64 " to 4294967295", text, least);
+	return 0;
+}
 
 /* Steele, Lea, Flood: SplitMix64. */
 static uint64_t hostile_draw(uint64_t *state)
@@ -93,12 +107,59 @@ static void rules_of_seed(struct hostile_rules *rules, uint64_t seed)
 	}
 }
 
+/* The rules of a seed, one a line; `only`: that one; MANNERS: all; NO_RULE: none. */
+static void join_rules(char out[MANNERS * RULE_TEXT], uint64_t seed, size_t only)
+{
+	struct hostile_rules rules;
+	size_t at = 0;
+
+	rules_of_seed(&rules, seed);
+	out[0] = 0;
+	for (size_t i = 0; i < MANNERS; i++)
+		if (*rules.rule[i] && (only == MANNERS || only == i))
+			at += (size_t)snprintf(out + at, MANNERS * RULE_TEXT - at, "%s\n", rules.rule[i]);
+}
+
+/* The variables of the library for a run under these rules, behind those that UROCE_FAULT has already. 0, or not. */
+static int set_hostile(const char *rules, uint64_t seed)
+{
+	const char *before = config_string(CONFIG_FAULT);
+	char number[24], *all;
+	int err;
+
+	if (asprintf(&all, "%s%s%s", before ?: "", before ? "\n" : "", rules) < 0)
+		return -1;
+	snprintf(number, sizeof(number), "%" PRIu64, seed);
+	err = setenv("UROCE_FAULT", all, 1) || setenv("UROCE_FAULT_SEED", number, 1) ||
+	      setenv("UROCE_PATIENCE", "off", 1);
+	free(all);
+	return err;
+}
+
+int hostile_prepare(const struct command *command, const char *text)
+{
+	char rules[MANNERS * RULE_TEXT];
+	uint64_t seed = 0;
+	int status = 0;
+
+	if (text)
+		status = hostile_number(command, text, 1, &seed);
+	while (!seed && !status)
+		status = getrandom(&seed, sizeof(uint32_t), 0) == sizeof(uint32_t) ? 0 : EXIT_FAILURE;
+	if (status)
+		return status;
+	join_rules(rules, seed, MANNERS);
+	fprintf(stderr, "uroce %s: --hostile=%" PRIu64 " repeats this; uroce hostile -p -s %" PRIu64 " shows it\n",
+		command->name, seed, seed);
+	return set_hostile(rules, seed) ? EXIT_FAILURE : 0;
+}
+
 static void print_seed(uint64_t seed)
 {
 	struct hostile_rules rules;
 
 	rules_of_seed(&rules, seed);
-	printf("# seed %" PRIu64 "; for uroce run --fault-seed %" PRIu64 " --fault @FILE\n", seed, seed);
+	printf("# seed %" PRIu64 ": uroce run --hostile=%" PRIu64 "\n", seed, seed);
 	for (size_t i = 0; i < MANNERS; i++)
 		if (*rules.rule[i])
 			printf("%s\t# %s\n", rules.rule[i], manners[i].permitted);
@@ -117,15 +178,12 @@ static void end_running(int number)
 static void begin_run(const struct command *command, const struct hostile_options *o, const char *rules, uint64_t seed,
 		      int output)
 {
-	char number[24];
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	snprintf(number, sizeof(number), "%" PRIu64, seed);
-	setenv("UROCE_FAULT", rules, 1);
-	setenv("UROCE_FAULT_SEED", number, 1);
-	setenv("UROCE_PATIENCE", "off", 1);
+	if (set_hostile(rules, seed))
+		_exit(EXIT_FAILURE);
 	dup2(nothing, STDIN_FILENO);
 	if (output >= 0) {
 		dup2(output, STDOUT_FILENO);
@@ -147,22 +205,15 @@ static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 		close(end.fd);
 }
 
-#define NO_RULE (MANNERS + 1)
-
 /* One run under some of the rules. `only`: under that one; MANNERS: under all; NO_RULE: under none. */
 static struct hostile_run run_seed(const struct command *command, const struct hostile_options *o, uint64_t seed,
 				   size_t only)
 {
 	struct hostile_run run = {.output = tmpfile()};
-	struct hostile_rules rules;
-	char all[MANNERS * RULE_TEXT] = "";
-	size_t at = 0;
+	char all[MANNERS * RULE_TEXT];
 	pid_t child;
 
-	rules_of_seed(&rules, seed);
-	for (size_t i = 0; i < MANNERS; i++)
-		if (*rules.rule[i] && (only == MANNERS || only == i))
-			at += (size_t)snprintf(all + at, sizeof(all) - at, "%s\n", rules.rule[i]);
+	join_rules(all, seed, only);
 	fflush(NULL);
 	child = fork();
 	if (!child)
@@ -280,17 +331,6 @@ static bool try_seed(const struct command *command, const struct hostile_options
 	}
 	close_run(&run);
 	return passed;
-}
-
-static int hostile_number(const struct command *command, const char *text, uint64_t least, uint64_t *n)
-{
-	char *end;
-
-	errno = 0;
-	*n = strtoull(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || *n < least || *n > UINT32_MAX)
-		return wrong_usage(command, "'%s' is no number from %" PRIu64 " to 4294967295", text, least);
-	return 0;
 }
 
 /* 0, or the exit status. */

@@ -20,6 +20,8 @@ static const struct command commands[] = {
 	 "  -l, --fault-log FILE\n"
 	 "                      add each fault to FILE, as a rule that repeats it\n"
 	 "  -e, --fault-expect  a rule that never fires makes the exit status 99\n"
+	 "  -H, --hostile[=SEED]\n"
+	 "                      the faults of this seed of uroce hostile, or of any\n"
 	 "  -t, --trace FILE    record the steps of each work request, for uroce trace;\n"
 	 "                      %p in the name becomes the process id\n"
 	 "  -p, --pcap FILE     capture its packets and its children's, for Wireshark\n"

@@ -86,6 +86,8 @@ static bool set_variable(const struct command *command, int option, const char *
 		return !setenv("UROCE_FAULT_SEED", value, 1);
 	case 'l':
 		return !set_file(command, "UROCE_FAULT_LOG", value, false);
+	case 'H':
+		return !hostile_prepare(command, value);
 	default:
 		return !setenv("UROCE_FAULT_EXPECT", "on", 1);
 	}
@@ -99,16 +101,21 @@ struct run_options {
 /* 0, or the exit status. */
 static int run_options(const struct command *command, int argc, char **argv, struct run_options *o)
 {
-	static const struct option options[] = {
-		{"adapter", required_argument, NULL, 'a'},    {"rsocket", no_argument, NULL, 'r'},
-		{"trace", required_argument, NULL, 't'},      {"fault", required_argument, NULL, 'f'},
-		{"fault-seed", required_argument, NULL, 's'}, {"fault-log", required_argument, NULL, 'l'},
-		{"fault-expect", no_argument, NULL, 'e'},     {"pcap", required_argument, NULL, 'p'},
-		{"snap", required_argument, NULL, 'S'},	      {0}};
+	static const struct option options[] = {{"adapter", required_argument, NULL, 'a'},
+						{"rsocket", no_argument, NULL, 'r'},
+						{"trace", required_argument, NULL, 't'},
+						{"fault", required_argument, NULL, 'f'},
+						{"fault-seed", required_argument, NULL, 's'},
+						{"fault-log", required_argument, NULL, 'l'},
+						{"fault-expect", no_argument, NULL, 'e'},
+						{"pcap", required_argument, NULL, 'p'},
+						{"snap", required_argument, NULL, 'S'},
+						{"hostile", optional_argument, NULL, 'H'},
+						{0}};
 	int c;
 
 	*o = (struct run_options){.pcap.qpn = -1};
-	while ((c = next_option(command, argc, argv, "+a:rt:f:s:l:ep:S:", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "+a:rt:f:s:l:ep:S:H::", options)) != -1) {
 		if (c == 'a')
 			setenv("UROCE_ADAPTER", optarg, 1);
 		else if (c == 'r')
@@ -117,7 +124,7 @@ static int run_options(const struct command *command, int argc, char **argv, str
 			o->pcap.file = optarg;
 		else if (c == 'S' && (o->pcap.snap = (uint32_t)strtoul(optarg, NULL, 10)) < SNAP_LEAST)
 			return wrong_usage(command, "'%s' is no snap length: at least %u bytes", optarg, SNAP_LEAST);
-		else if (!strchr("Sfslet", c))
+		else if (!strchr("SfsletH", c))
 			return show_usage(command);
 		else if (c != 'S' && !set_variable(command, c, optarg))
 			return EXIT_USAGE;

@@ -61,6 +61,17 @@ check "... and how to repeat it" 1 "uroce hostile -n 1 -s 4 -- sh -c 'exit 3'" u
 check "... and that no rule is to blame" 1 '^  it fails without these rules, too' uroce hostile -n 1 -s 4 false
 check "one that dies" 1 'was ended by signal 9' uroce hostile -n 1 sh -c 'kill -9 $$'
 check "one that hangs" 1 'had not ended after 1 s' uroce hostile -n 1 -t 1 sh -c 'sleep 1000 & sleep 1000'
+# The rules of a seed as `uroce run --hostile` sets them, and as `uroce hostile -p` shows them.
+# shellcheck disable=SC2016 # a shell of its own
+one_end() {
+	uroce run "$@" sh -c 'echo "$UROCE_FAULT_SEED $UROCE_PATIENCE"; echo "$UROCE_FAULT"' 2>said >set || return
+	seed=$(sed -n 's/.*--hostile=\([0-9]*\) repeats this.*/\1/p' said)
+	uroce hostile -p -s "$seed" | sed '1d; s/\t.*//' | cat <(echo "$seed off") - <(echo) | diff -B - set && echo "seed $seed"
+}
+check "one end under a seed" 0 '^seed 7$' one_end --hostile=7
+check "... under any" 0 '^seed [1-9]' one_end --hostile
+check "... behind other rules" 0 'in nth 9: drop$' uroce run -f 'in nth 9: drop' --hostile=7 printenv UROCE_FAULT
+check "... with a seed that is none" 2 "'many' is no number" uroce run --hostile=many true
 check "a program is named" 2 'which program' uroce hostile -n 3
 check "a number is one" 2 "'many' is no number" uroce hostile -n many true
 if command -v ibv_rc_pingpong >/dev/null; then

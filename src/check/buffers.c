@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A buffer belongs to the adapter from the post to the poll of the completion. Whether the program has written to what
- * it sends is told by a digest of the bytes. */
+/* A buffer belongs to the adapter from the post to the poll of the completion. Whether the program has written to it is
+ * told by digests of the bytes: of what is sent, at the post and at the poll; of what is brought, at the post and just
+ * before the bytes come, and again when they are there and at the poll. */
 #include "check/buffers.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "check/placed.h"
 #include "memory/fault.h"
-#include "object/sge.h"
+#include "object/qp.h"
 
 #define DIGEST_MOST (1u << 20) /* bytes of an SGE */
+/* Of each thread, the first requests are digested as a whole, and then one in so many; of the others, long SGEs only at
+ * both ends. */
+#define WHOLE_FIRST 256u
+#define WHOLE_THEN  8u
+#define END	    2048u /* bytes */
+/* Of a receive, so many blocks of so many bytes come first. */
+#define SMALL_BLOCKS 16u
+#define BLOCK	     64u
 
 struct digesting {
 	const struct request *request;
@@ -40,24 +50,36 @@ static uint64_t digest_blocks(const char *at, uint32_t blocks)
 
 static uint64_t digest_add(uint64_t digest, const char *at, uint32_t length)
 {
-	enum { BLOCK = 2 * sizeof(lanes) };
-	uint32_t blocks = length / BLOCK;
+	enum { BOTH = 2 * sizeof(lanes) };
+	uint32_t blocks = length / BOTH;
 
 	if (blocks)
 		digest = (digest ^ digest_blocks(at, blocks)) * 0x100000001b3u;
-	for (at += (size_t)blocks * BLOCK, length %= BLOCK; length; at++, length--)
+	for (at += (size_t)blocks * BOTH, length %= BOTH; length; at++, length--)
 		digest = (digest ^ (uint8_t)*at) * 0x100000001b3u;
 	return digest;
+}
+
+static uint64_t digest_ends(uint64_t digest, const char *at, uint32_t length)
+{
+	digest = digest_add(digest, at, END);
+	return digest_add(digest, at + length - END, END);
 }
 
 static void digest_request(void *arg)
 {
 	struct digesting *d = arg;
 	const struct request *r = d->request;
+	uint32_t left = r->is_send ? UINT32_MAX : r->length;
 
-	for (int i = 0; i < r->sges; i++)
-		d->digest = digest_add(d->digest, (const char *)(uintptr_t)r->sge[i].addr,
-				       min_of(r->sge[i].length, DIGEST_MOST));
+	for (int i = 0; i < r->sges && left; i++) {
+		const char *at = (const char *)(uintptr_t)r->sge[i].addr;
+		uint32_t length = min_of(r->sge[i].length, left);
+
+		left -= length;
+		d->digest = r->ends_only && length > 2 * END ? digest_ends(d->digest, at, length)
+							     : digest_add(d->digest, at, min_of(length, DIGEST_MOST));
+	}
 }
 
 /* False: the memory cannot be read. */
@@ -70,27 +92,210 @@ static bool digest_of(const struct request *r, uint64_t *digest)
 	return ok;
 }
 
-void buffers_begin(struct request *r)
+static void digest_take(struct request *r)
 {
-	r->has_digest = check_wants(CHECK_BUFFERS) && r->sges && digest_of(r, &r->digest);
+	r->since = placed_count();
+	r->has_digest = digest_of(r, &r->digest);
 }
 
-void buffers_end(const struct request *r)
+static bool is_changed(const struct request *r)
+{
+	uint64_t now;
+
+	return r->has_digest && !(digest_of(r, &now) && now == r->digest);
+}
+
+/* ---- the blocks of a receive ---- */
+
+/* A message may be shorter than its receive. What is behind its end may be anything: UCX posts receives that end in the
+ * header of what follows them. So blocks are compared, small ones first, and those count that the message fills. */
+
+static uint32_t block_end(const struct request *r, uint32_t i)
+{
+	uint32_t length = min_of(r->sge[0].length, DIGEST_MOST), rest = length - min_of(length, SMALL_BLOCKS * BLOCK);
+	uint32_t step = (rest / (REQUEST_BLOCKS - SMALL_BLOCKS) / BLOCK + 1) * BLOCK;
+
+	return min_of(length,
+		      i < SMALL_BLOCKS ? (i + 1) * BLOCK : SMALL_BLOCKS * BLOCK + (i + 1 - SMALL_BLOCKS) * step);
+}
+
+struct blocks {
+	const struct request *request;
+	uint32_t block[REQUEST_BLOCKS], count;
+};
+
+static void digest_blocks_of(void *arg)
+{
+	struct blocks *b = arg;
+	const struct request *r = b->request;
+	const char *at = (const char *)(uintptr_t)r->sge[0].addr;
+	uint32_t most = r->ends_only ? SMALL_BLOCKS : REQUEST_BLOCKS, from = 0, to;
+
+	for (; b->count < most && from < (to = block_end(r, b->count)); from = to)
+		b->block[b->count++] = (uint32_t)(digest_add(0, at + from, to - from) >> 32);
+}
+
+static void take_blocks(struct request *r)
+{
+	struct blocks b = {.request = r};
+
+	r->since = placed_count();
+	if (fault_try(digest_blocks_of, &b))
+		r->blocks = (uint8_t)b.count;
+	memcpy(r->block, b.block, sizeof(r->block));
+	r->changed_block = REQUEST_BLOCKS;
+}
+
+/* The first block that is not what it was. */
+static uint8_t find_changed(const struct request *r)
+{
+	struct blocks b = {.request = r};
+
+	if (!fault_try(digest_blocks_of, &b))
+		return REQUEST_BLOCKS;
+	for (uint8_t i = 0; i < r->blocks; i++)
+		if (r->block[i] != b.block[i])
+			return i;
+	return REQUEST_BLOCKS;
+}
+
+/* A message of that length has filled it. */
+static bool is_filled(const struct request *r, uint32_t length)
+{
+	uint32_t i = r->changed_block;
+
+	return i < SMALL_BLOCKS ? i * BLOCK < length : i < REQUEST_BLOCKS && block_end(r, i) <= length;
+}
+
+/* ---- from post to poll ---- */
+
+void buffers_begin(struct request *r)
+{
+	static _Thread_local uint32_t count;
+
+	if (!check_wants(CHECK_BUFFERS) || !r->sges)
+		return;
+	r->ends_only = ++count > WHOLE_FIRST && count % WHOLE_THEN;
+	if (r->is_send)
+		digest_take(r);
+	else
+		take_blocks(r);
+}
+
+void buffers_arrive(struct request *r)
+{
+	struct placed by;
+
+	if (r->is_send) {
+		r->was_written = is_changed(r) && !placed_since(r, &by);
+	} else if (r->blocks) {
+		r->changed_block = find_changed(r);
+		if (r->changed_block < REQUEST_BLOCKS && placed_since(r, &by))
+			r->changed_block = REQUEST_BLOCKS;
+	}
+}
+
+void buffers_placed(struct request *r, uint32_t length)
+{
+	r->length = length;
+	r->was_written |= r->blocks && is_filled(r, length);
+	if (r->has_digest || r->blocks)
+		digest_take(r);
+}
+
+/* ---- what was found ---- */
+
+static bool region_allows_writes(const struct object *o, uint32_t lkey)
+{
+	const struct mr *mr = o->object;
+
+	return o->kind == CHECK_MR && mr->base.lkey == lkey &&
+	       (mr->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
+}
+
+static bool has_peer_elsewhere(const struct object *o) REQUIRES(objects_lock)
+{
+	const struct qp *qp = o->object;
+
+	return o->kind == CHECK_QP && qp->reach && !queues_of_number(qp->attr.dest_qp_num);
+}
+
+/* Whether another process of this host may have written to that memory itself, without a packet. */
+static bool peers_may_write(const struct request *r) REQUIRES(objects_lock)
+{
+	bool allowed = false, reached = false;
+
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o)) {
+		reached |= has_peer_elsewhere(o);
+		for (int i = 0; i < r->sges; i++)
+			allowed |= region_allows_writes(o, r->sge[i].lkey);
+	}
+	return allowed && reached;
+}
+
+static const char *or_a_peer(const struct request *r)
+{
+	bool may;
+
+	lock_take(&objects_lock);
+	may = peers_may_write(r);
+	lock_drop(&objects_lock);
+	return may ? ", by this program or by a peer's WRITE" : "";
+}
+
+static void report_source(const struct request *r, const struct placed *by)
 {
 	struct finding f = {.class = CHECK_BUFFERS,
 			    .name = "changed-in-flight",
 			    .remedy = "write to the buffer only when the completion has been polled; or send it inline",
-			    .at = {{"posted", r->posted}, {"its completion was polled", NULL}}};
-	uint64_t now;
+			    .at = {{"posted", r->posted}, {"its completion was polled", stack_here()}}};
+	char peer[64] = "";
 
-	if (!r->has_digest || (digest_of(r, &now) && now == r->digest))
-		return;
+	if (by->is_request) {
+		snprintf(peer, sizeof(peer), " by a peer's WRITE that came to QP 0x%x", by->qpn);
+		f.remedy = "let the peer write elsewhere, or only when this end has told it that the request is done";
+	}
 	snprintf(f.text, sizeof(f.text),
 		 "the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
-		 ") were changed before its completion was polled",
-		 r->sge[0].length, r->sge[0].addr, r->wr_id);
-	f.at[1].stack = stack_here();
+		 ") were changed%s before its completion was polled%s",
+		 r->sge[0].length, r->sge[0].addr, r->wr_id, peer, *peer ? "" : or_a_peer(r));
 	finding_report(&f);
+}
+
+static void report_destination(const struct request *r)
+{
+	struct finding f = {.class = CHECK_BUFFERS,
+			    .name = "written-in-flight",
+			    .remedy = "leave the memory alone from the post until the completion has been polled",
+			    .at = {{"posted", r->posted}, {"its completion was polled", stack_here()}}};
+	const char *what = !r->is_send ? "receive" : r->opcode == IBV_WR_RDMA_READ ? "READ" : "atomic";
+
+	snprintf(f.text, sizeof(f.text),
+		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64 ") were written to %s%s",
+		 r->sge[0].length, r->sge[0].addr, what, r->wr_id,
+		 r->was_written ? "before the data came" : "when the data had come, before its completion was polled",
+		 or_a_peer(r));
+	finding_report(&f);
+}
+
+void buffers_end(const struct request *r)
+{
+	bool changed = is_changed(r) && (!r->brings || r->is_placed), placed = false;
+	struct placed by = {0};
+
+	if (!r->was_written && !changed)
+		return;
+	if (changed) {
+		lock_take(&objects_lock);
+		placed = placed_since(r, &by);
+		lock_drop(&objects_lock);
+	}
+	if (r->brings) {
+		if (r->was_written || !placed)
+			report_destination(r);
+	} else if (!placed || (by.is_request && by.qpn != r->qpn)) {
+		report_source(r, &by);
+	}
 }
 
 #define PROBES 4096 /* of a region */

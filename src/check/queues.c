@@ -56,7 +56,7 @@ void queues_open(struct object *o)
 		open_qp_queues(o);
 }
 
-static bool brings_bytes(unsigned opcode)
+bool brings_bytes(unsigned opcode)
 {
 	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -109,6 +109,13 @@ void check_forget_requests(const void *qp)
 		forget_all(o->queues, &o->queues->receives);
 	}
 	lock_drop(&objects_lock);
+}
+
+struct queues *queues_of_number(uint32_t qpn)
+{
+	const struct object *o = *number_link(qpn);
+
+	return o ? o->queues : NULL;
 }
 
 /* ---- posts ---- */
@@ -276,8 +283,9 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 		return;
 	r->is_send = true;
 	r->opcode = wr->opcode;
-	if (sends_bytes(wr->opcode))
-		buffers_begin(r);
+	r->qpn = qp->qp_num;
+	r->brings = brings_bytes(wr->opcode);
+	buffers_begin(r);
 	lock_take(&objects_lock);
 	o = find_queues(CHECK_QP, qp);
 	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
@@ -334,6 +342,8 @@ static void note_receive(enum check_kind kind, const void *queue, const struct i
 
 	if (!r)
 		return;
+	r->brings = true;
+	buffers_begin(r);
 	lock_take(&objects_lock);
 	o = find_queues(kind, queue);
 	if (o)

@@ -6,17 +6,26 @@
 #include "base/list.h"
 #include "check/objects.h"
 
-enum { REQUEST_SGES = 4 };
+enum { REQUEST_SGES = 4, REQUEST_BLOCKS = 32 };
 
 struct request {
 	struct list link;
 	uint64_t wr_id;
 	const struct stack *posted;
 	struct object *cq; /* where its completion is counted as expected; NULL: it has none */
-	uint64_t digest;   /* of the bytes that it sends */
-	uint8_t opcode;	   /* enum ibv_wr_opcode, of a send */
-	bool is_send, has_digest;
-	uint8_t sges; /* of the first REQUEST_SGES */
+	uint64_t digest;   /* of the bytes that it sends, or of those that will be overwritten */
+	uint64_t since;	   /* placed_count() before the digest was taken */
+	uint32_t qpn;
+	uint8_t opcode; /* enum ibv_wr_opcode, of a send */
+	bool is_send, brings, has_digest;
+	bool ends_only; /* the digest is of the first and the last bytes */
+	/* of what brings bytes: they may be there in part; they are there; the memory had been written to before */
+	bool begun, is_placed, was_written;
+	uint32_t length; /* of a receive, when the bytes are there: how many */
+	/* of a receive, of its first SGE: digests, and which of them differed first just before a message came */
+	uint32_t block[REQUEST_BLOCKS];
+	uint8_t blocks, changed_block; /* how many; REQUEST_BLOCKS: none */
+	uint8_t sges;		       /* of the first REQUEST_SGES */
 	struct ibv_sge sge[REQUEST_SGES];
 };
 
@@ -29,6 +38,7 @@ struct queues {
 	bool signals_all;
 	struct object *send_cq, *receive_cq; /* NULL: not checked, or none */
 	struct object *next;		     /* of the same hash of QPN */
+	uint64_t write_at, write_length;     /* the WRITE of the peer that arrives */
 };
 
 /* Of a CQ. */
@@ -41,5 +51,10 @@ struct watch {
 /* An object is in the table, or about to leave it. */
 void queues_open(struct object *o) REQUIRES(objects_lock);
 void queues_close(struct object *o) REQUIRES(objects_lock);
+
+/* Of the QP of that number; NULL: there is none. */
+struct queues *queues_of_number(uint32_t qpn) REQUIRES(objects_lock);
+/* A READ or an atomic: its SGEs are written to. */
+bool brings_bytes(unsigned opcode);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "memory/gpu.h"
+#include "object/checker.h"
 #include "object/show.h"
 
 void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
@@ -63,6 +64,8 @@ bool faults_onesided(struct qp *qp, const struct wqe *w)
 	struct inject_event e = {.event = RULE_ONESIDED, .opcode = w->opcode, .wr_id = w->wr_id, .size = w->length};
 	struct inject_verdict v;
 
+	if (checker_listens() && wqe_wants_response(w))
+		checker->begins(qp, w->wr_id);
 	if (!inject_listens(RULE_ONESIDED) || !engine_ask(qp, &e, &v))
 		return false;
 	if (v.action == DO_REFUSE)
@@ -116,6 +119,8 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 		status = IBV_WC_FATAL_ERR;
 	if (inject_listens(RULE_COMPLETE))
 		status = status_of(qp, qp->send_cq, &e);
+	if (checker_listens() && wqe_wants_response(w))
+		checker->completes(qp, w->wr_id, w->length, true);
 	trace(complete, qp->base.qp_num, position, w->wr_id, status, w->opcode, w->length);
 	if (hook_is_on(HOOK_COUNT) && status == IBV_WC_SUCCESS)
 		qp->sent_bytes += w->length;
@@ -124,6 +129,8 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 
 void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t length)
 {
+	if (checker_listens() && wr->opcode != IBV_WR_RDMA_WRITE)
+		checker->completes(qp, wr->wr_id, length, true);
 	trace(complete, qp->base.qp_num, position, wr->wr_id, IBV_WC_SUCCESS, wr->opcode, length);
 	if (hook_is_on(HOOK_COUNT))
 		qp->sent_bytes += length;
@@ -141,6 +148,8 @@ void faults_complete_receive(struct qp *qp, struct cqe *cqe)
 		cqe->status = IBV_WC_FATAL_ERR;
 	if (inject_listens(RULE_COMPLETE) && qp->recv_cq)
 		cqe->status = status_of(qp, qp->recv_cq, &e);
+	if (checker_listens())
+		checker->completes(qp, cqe->wr_id, cqe->byte_len, false);
 	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
 	if (hook_is_on(HOOK_COUNT) && cqe->status == IBV_WC_SUCCESS)
 		qp->received_bytes += cqe->byte_len;

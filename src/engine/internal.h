@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "engine/engine.h"
 #include "engine/faults.h"
+#include "object/checker.h"
 
 /* What a packet weighs in the congestion window: its bytes, and what buffers and headers cost besides. */
 #define PACKET_OVERHEAD 128u
@@ -232,6 +233,10 @@ bool onesided_perform(struct qp *qp, const struct wqe *w);
 static inline void onesided_done(const struct qp *qp, uint32_t position, uint8_t opcode, uint64_t address,
 				 uint64_t length)
 {
+	if (!hooks_any())
+		return;
+	if (checker_listens())
+		checker->accessed(qp, opcode, address, length);
 	trace(onesided, qp->base.qp_num, position, opcode, address, length, 0);
 }
 /* The same of a WQE, with what a capture shows of it. */

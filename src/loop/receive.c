@@ -13,6 +13,7 @@
 #include "loop/target.h"
 #include "loop/local_peer.h"
 #include "loop/transmit.h"
+#include "object/checker.h"
 
 #define VAIN	      (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
 #define SHARE	      8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
@@ -243,6 +244,16 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packe
 	v->fast = false;
 }
 
+/* `uroce check` wants to know before the bytes are stored. */
+NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct packet *p)
+{
+	struct packet whole = *p;
+
+	if (v->peer && p->brief)
+		record_get_rest(&whole);
+	checker->arrives(v->qp, &whole);
+}
+
 /* What listens to packets that arrive. False: it has been seen to. */
 NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, const struct packet *p,
 									  const union ibv_gid *from)
@@ -252,6 +263,8 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct
 	note_arrived(v, p, from, &v->qp->path.sgid);
 	if (came_by_down(v, p, from))
 		return false;
+	if (checker_listens())
+		check_arrived(v, p);
 	if (!hook_is_on(HOOK_FAULT))
 		return true;
 	if (v->peer)

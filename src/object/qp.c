@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/checker.h"
 #include "object/show.h"
+
+const struct checker *checker;
 
 static_assert(offsetof(struct qp, lock) < offsetof(struct qp, ack_is_delayed), "clear() goes from one to the other");
 

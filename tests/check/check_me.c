@@ -450,6 +450,106 @@ static void list_changes(bool wrong)
 	pair_close(&p);
 }
 
+/* A peer writes, by another queue pair, to what is being sent. */
+static void peer_overwrites(bool wrong)
+{
+	const struct want want = {.cqe = DEPTH, .depth = DEPTH};
+	struct end from, to;
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	end_open(&p, &from, &want);
+	end_open(&p, &to, &want);
+	end_connect(&p, &from, &to);
+	end_connect(&p, &to, &from);
+	memset(from.memory, 7, 64);
+	receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, wrong ? 0 : 64, 64), &p.b, IBV_SEND_SIGNALED);
+	post(&from, IBV_WR_RDMA_WRITE, piece(&from, 0, 64), &p.a, IBV_SEND_SIGNALED);
+	await(&from);
+	await(&p.a);
+	await(&p.b);
+	end_close(&from);
+	end_close(&to);
+	pair_close(&p);
+}
+
+/* Before a message has come. */
+static void receive_is_written_to(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 64));
+	if (wrong)
+		p.b.memory[7] = 1;
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	await(&p.b);
+	p.b.memory[7] = 2;
+	pair_close(&p);
+}
+
+/* When it has come: the poll of the one CQ takes it in for the other. */
+static void message_is_written_to(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	memset(p.a.memory, 5, 64);
+	receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	if (wrong)
+		memset(p.b.memory, 0, 64);
+	await(&p.b);
+	pair_close(&p);
+}
+
+static void result_is_written_to(enum ibv_wr_opcode opcode, bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	post(&p.a, opcode, piece(&p.a, 0, 8), &p.b, IBV_SEND_SIGNALED);
+	if (wrong)
+		p.a.memory[3] = 1;
+	await(&p.a);
+	p.a.memory[3] = 2;
+	pair_close(&p);
+}
+
+static void read_is_written_to(bool wrong)
+{
+	result_is_written_to(IBV_WR_RDMA_READ, wrong);
+}
+
+static void atomic_is_written_to(bool wrong)
+{
+	result_is_written_to(IBV_WR_ATOMIC_FETCH_AND_ADD, wrong);
+}
+
+/* Receives for one place: the messages overwrite each other, and that is not the program. */
+static void receives_may_overlap(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	for (int i = 0; i < 3; i++)
+		receive(&p.b, piece(&p.b, 0, 64));
+	for (int i = 0; i < 3; i++) {
+		memset(p.a.memory + 64 * i, i + 1, 64);
+		post(&p.a, IBV_WR_SEND, piece(&p.a, 64 * i, 64), &p.b, IBV_SEND_SIGNALED);
+	}
+	for (int i = 0; i < 3; i++)
+		await(&p.a);
+	if (wrong)
+		memset(p.b.memory, 9, 64);
+	for (int i = 0; i < 3; i++)
+		await(&p.b);
+	pair_close(&p);
+}
+
 static void memory_goes_first(bool wrong)
 {
 	struct ibv_mr *mr;
@@ -500,8 +600,14 @@ static const struct row {
 	{"write_changes", write_changes, "changed-in-flight", "post"},
 	{"inline_may_change", inline_may_change, "changed-in-flight", "post"},
 	{"unsignalled_changes", unsignalled_changes, "changed-in-flight", "post"},
+	{"receive_is_written_to", receive_is_written_to, "written-in-flight", "receive"},
+	{"message_is_written_to", message_is_written_to, "written-in-flight", "receive"},
+	{"read_is_written_to", read_is_written_to, "written-in-flight", "post"},
+	{"atomic_is_written_to", atomic_is_written_to, "written-in-flight", "post"},
+	{"receives_may_overlap", receives_may_overlap, "written-in-flight", "receive"},
 	{"memory_goes_first", memory_goes_first, "unmapped-registered", "memory_goes_first"},
 	{"list_changes", list_changes, "changed-in-flight", "list_changes"},
+	{"peer_overwrites", peer_overwrites, "changed-in-flight", "post"},
 };
 
 int main(int argc, char **argv)

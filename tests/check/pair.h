@@ -162,8 +162,13 @@ static inline void post(struct end *e, enum ibv_wr_opcode opcode, struct ibv_sge
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = opcode, .sg_list = &sge, .num_sge = 1, .send_flags = flags},
 			   *bad;
 
-	wr.wr.rdma.remote_addr = (uintptr_t)to->memory;
-	wr.wr.rdma.rkey = to->mr->rkey;
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)to->memory;
+		wr.wr.atomic.rkey = to->mr->rkey;
+	} else {
+		wr.wr.rdma.remote_addr = (uintptr_t)to->memory;
+		wr.wr.rdma.rkey = to->mr->rkey;
+	}
 	ZERO(ibv_post_send(e->qp, &wr, &bad));
 }
 

@@ -51,6 +51,23 @@ def each_case():
         fine = wrong.returncode == FOUND and where and where.group(1) == place
         check(f"{case}: {name} at {place}", fine, wrong.stdout)
         check(f"{case}, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+        if name.endswith("-in-flight"):
+            by_udp(case, name)
+
+
+def by_udp(case, name):
+    wrong, right = (run(program=(ME, case, how), environment={"UROCE_LOCAL": "off"}) for how in ("wrong", "right"))
+    check(f"{case}, by UDP", wrong.returncode == FOUND and finding(wrong.stdout, name), wrong.stdout)
+    check(f"{case}, done right by UDP", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+
+
+def sayings():
+    """What else is told."""
+    for case, words in (("peer_overwrites", " by a peer's WRITE that came to QP 0x"),
+                        ("receive_is_written_to", "of a posted receive (wr_id 0x64) were written to before the data came"),
+                        ("message_is_written_to", "written to when the data had come, before its completion was polled")):
+        result = run(program=(ME, case, "wrong"))
+        check(f"{case}: {words}", words in result.stdout, result.stdout)
 
 
 def each_option(folder):
@@ -117,6 +134,7 @@ def main():
         sys.exit(77)
     enter_namespace()
     each_case()
+    sayings()
     with tempfile.TemporaryDirectory() as folder:
         each_option(folder)
         suppressions(folder)

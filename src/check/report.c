@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -14,7 +15,9 @@
 #include "base/log.h"
 #include "check/finding.h"
 
-#define NAMES 128
+#define NAMES	128
+#define NARROW	40 /* columns: a terminal of fewer is left to wrap by itself */
+#define FURTHER 2  /* columns, before what continues a line */
 
 /* A finding that was reported. */
 struct told {
@@ -225,20 +228,90 @@ static void put(const char *text, size_t size)
 	while (n < 0 && errno == EINTR);
 }
 
-static void tell(const struct finding *f)
+/* ---- on a terminal ---- */
+
+/* 0: findings do not go to a terminal. */
+static uint32_t terminal_columns(void)
+{
+	struct winsize size = {0};
+
+	if (ioctl(log_fd, TIOCGWINSZ, &size))
+		return 0;
+	return size.ws_col ?: 80;
+}
+
+/* Where a line that is too long breaks: at the last space that fits, or else at the first one. */
+static size_t break_at(const char *line, size_t length, size_t from, size_t room)
+{
+	size_t n = room;
+
+	while (n > from && line[n] != ' ')
+		n--;
+	if (n > from)
+		return n;
+	for (n = room; n < length && line[n] != ' '; n++)
+		;
+	return n;
+}
+
+static void wrap_line(FILE *to, const char *line, size_t length, uint32_t columns)
+{
+	size_t indent = strspn(line, " ") + FURTHER, from = indent, room = columns, n;
+
+	while (length > room && (n = break_at(line, length, from, room)) < length) {
+		fprintf(to, "%.*s\n%*s", (int)n, line, (int)indent, "");
+		n += strspn(line + n, " ");
+		line += n;
+		length -= n;
+		from = 0;
+		room = max_of(columns, indent + NARROW / 2) - indent;
+	}
+	fprintf(to, "%.*s\n", (int)length, line);
+}
+
+/* The text that `print` prints; freed by the caller. NULL: no memory. */
+static char *printed(void (*print)(FILE *to, const struct finding *f), const struct finding *f)
 {
 	char *text = NULL;
-	size_t size = 0;
+	size_t size;
 	FILE *to = open_memstream(&text, &size);
 
 	if (!to)
-		return;
-	if (as_json)
-		json_finding(to, f);
-	else
-		print_finding(to, f);
+		return NULL;
+	print(to, f);
 	fclose(to);
-	put(text, size);
+	return text;
+}
+
+/* Frees the text. */
+static char *wrapped(char *text, uint32_t columns)
+{
+	char *lines = NULL;
+	size_t size;
+	FILE *to = open_memstream(&lines, &size);
+
+	if (!to)
+		return text;
+	for (const char *line = text; *line;) {
+		size_t length = strcspn(line, "\n");
+
+		wrap_line(to, line, length, columns);
+		line += length + (line[length] == '\n');
+	}
+	fclose(to);
+	free(text);
+	return lines;
+}
+
+static void tell(const struct finding *f)
+{
+	char *text = printed(as_json ? json_finding : print_finding, f);
+	uint32_t columns = as_json ? 0 : terminal_columns();
+
+	if (text && columns >= NARROW)
+		text = wrapped(text, columns);
+	if (text)
+		put(text, strlen(text));
 	free(text);
 }
 

@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each mistake of check_me is found, at its place; what is right stays without a finding. And the options of `uroce
 check`. In a network namespace of its own, where it can have one: others may use port 4791 of this one."""
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 BUILD = os.environ["UROCE_BUILD"]
 UROCE, ME = os.path.join(BUILD, "uroce"), os.path.join(BUILD, "check_me")
@@ -90,6 +94,40 @@ def each_option(folder):
           lines[0]["stacks"][0]["frames"][0].startswith("leak_cq "), result.stdout)
 
 
+def on_terminal(columns, program):
+    """What a terminal of so many columns gets."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
+    child = subprocess.Popen([UROCE, "check", *program], stdout=end, stderr=end)
+    os.close(end)
+    text = b""
+    try:
+        while some := os.read(terminal, 65536):
+            text += some
+    except OSError: # EIO: nobody has it open any more
+        pass
+    child.wait()
+    os.close(terminal)
+    return text.decode().replace("\r", "")
+
+
+def words_of(text):
+    """Without what differs from run to run."""
+    return re.sub(r"0x5\w{11}|process \d+", "N", text).split()
+
+
+def terminals():
+    program = (ME, "message_is_written_to", "wrong")
+    words = words_of(run(program=program).stdout)
+    for columns in (80, 50):
+        text = on_terminal(columns, program)
+        check(f"a terminal of {columns} columns: no line is longer",
+              max(len(line) for line in text.splitlines()) <= columns, text)
+        check(f"a terminal of {columns} columns: the same words", words_of(text) == words, text)
+        check(f"a terminal of {columns} columns: continued lines stand out", re.search(r"^  \S", text, re.M), text)
+    check("a terminal of 20 columns wraps by itself", finding(on_terminal(20, program), "written-in-flight"))
+
+
 def suppressions(folder):
     leak = (ME, "leak_cq", "wrong")
     line = re.search(r"to suppress it: (.*)", run("--gen-suppressions", program=leak).stdout)
@@ -135,6 +173,7 @@ def main():
     enter_namespace()
     each_case()
     sayings()
+    terminals()
     with tempfile.TemporaryDirectory() as folder:
         each_option(folder)
         suppressions(folder)

@@ -26,7 +26,6 @@
 #define PATIENCE_MS 120000 /* a pair that takes longer hangs */
 #define LOOK_MS	    5
 #define ARGUMENTS   24
-#define COLUMNS	    80
 #define SEED	    "7" /* of the faults */
 
 /* A program of a pair. Its output goes to a file without a name. */
@@ -166,41 +165,17 @@ static void show_command(const struct actor *a, const struct scene *scene, char 
 	fflush(stdout);
 }
 
-/* Words that go beyond the last column go on the next line. */
 static void show_line(const struct actor *a, const char *line)
 {
-	size_t room = COLUMNS - 12;
+	size_t n = strlen(line);
+	char text[1024];
 
 	printf("  %s%-7s%s   ", style(CYAN), a->role, style(PLAIN));
-	while (strlen(line) > room) {
-		size_t n = room;
-
-		while (n && line[n] != ' ')
-			n--;
-		n = n ?: room;
-		printf("%.*s\n%14s", (int)n, line, "");
-		line += n;
-		line += strspn(line, " ");
-		room = COLUMNS - 14;
-	}
-	printf("%s\n", line);
-}
-
-/* Each line that `wanted` accepts, marked with who said it. */
-static void show_output(const struct actor *a, bool (*wanted)(const char *line))
-{
-	FILE *file = a->output >= 0 ? fdopen(dup(a->output), "r") : NULL;
-	char line[1024];
-
-	if (!file)
-		return;
-	rewind(file);
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = 0;
-		if (*line && (!wanted || wanted(line)))
-			show_line(a, line);
-	}
-	fclose(file);
+	while (n && line[n - 1] == ' ')
+		n--;
+	snprintf(text, sizeof(text), "%.*s", (int)n, line);
+	print_wrapped(stdout, text, 12, 14);
+	putchar('\n');
 }
 
 /* perftest's table: its heading and the rows of numbers. */
@@ -208,6 +183,64 @@ static bool is_row(const char *line)
 {
 	line += strspn(line, " ");
 	return !strncmp(line, "#bytes", 6) || (*line >= '0' && *line <= '9');
+}
+
+/* A heading of perftest: "#bytes", "t_min[usec]", or of two words, "99% percentile[usec]". */
+static size_t heading_bytes(const char *heading)
+{
+	size_t n = strcspn(heading, " \t");
+
+	if (*heading != '#' && !memchr(heading, '[', n) && heading[n])
+		n += 1 + strcspn(heading + n + 1, " \t");
+	return n;
+}
+
+/* perftest's table of one row, in as many lines as it takes. */
+static void show_table(const struct actor *a, const char *heading, const char *row)
+{
+	unsigned columns = terminal_columns() ?: UINT_MAX;
+	char tops[256] = "", cells[256] = "";
+
+	heading += strspn(heading, " \t");
+	row += strspn(row, " \t");
+	while (*heading && *row) {
+		size_t top = heading_bytes(heading), cell = strcspn(row, " \t"), width = max_of(top, cell);
+
+		if (12 + strlen(tops) + width > columns || strlen(tops) + width + 3 > sizeof(tops)) {
+			show_line(a, tops);
+			show_line(a, cells);
+			*tops = *cells = 0;
+		}
+		snprintf(tops + strlen(tops), sizeof(tops) - strlen(tops), "%-*.*s  ", (int)width, (int)top, heading);
+		snprintf(cells + strlen(cells), sizeof(cells) - strlen(cells), "%-*.*s  ", (int)width, (int)cell, row);
+		heading += top + strspn(heading + top, " \t");
+		row += cell + strspn(row + cell, " \t");
+	}
+	show_line(a, tops);
+	show_line(a, cells);
+}
+
+/* Each line that `wanted` accepts, marked with who said it. */
+static void show_output(const struct actor *a, bool (*wanted)(const char *line))
+{
+	FILE *file = a->output >= 0 ? fdopen(dup(a->output), "r") : NULL;
+	char line[1024], heading[1024] = "";
+
+	if (!file)
+		return;
+	rewind(file);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (!*line || (wanted && !wanted(line)))
+			continue;
+		if (wanted == is_row && line[strspn(line, " ")] == '#')
+			strcpy(heading, line);
+		else if (*heading)
+			show_table(a, heading, line);
+		else
+			show_line(a, line);
+	}
+	fclose(file);
 }
 
 /* What the program itself says at its end, and what uroce says of the fault. */
@@ -319,12 +352,14 @@ static void heading(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 static void heading(const char *format, ...)
 {
+	char text[256];
 	va_list ap;
 
 	printf("\n%s", style(BOLD));
 	va_start(ap, format);
-	vprintf(format, ap);
+	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
+	print_wrapped(stdout, text, 0, 3);
 	printf("%s\n\n", style(PLAIN));
 	fflush(stdout);
 }
@@ -346,16 +381,23 @@ static int ourselves(const char *const *argv)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
-static int show_life(const char *program, const char *operation)
+static int show_trace(const char *program, const char *operation, bool ladder)
 {
-	char server[PATH_MAX + 64], client[PATH_MAX + 64];
-	const char *const argv[] = {"uroce", "trace", "-o", operation, "-w", "500", "-l", "1", server, client, NULL};
+	char server[PATH_MAX + 64], client[PATH_MAX + 64], text[256];
+	const char *const argv[] = {"uroce", "trace", "-o",   operation, "-w", "500",
+				    "-l",    "1",     server, client,	 NULL, NULL};
+	const char *drawn[12];
 
+	memcpy(drawn, argv, sizeof(argv));
+	drawn[10] = ladder ? "--ladder" : NULL;
 	snprintf(server, sizeof(server), "%s/%s.server", directory, program);
 	snprintf(client, sizeof(client), "%s/%s.client", directory, program);
-	printf("  $ %suroce trace -o %s -w 500 -l 1 %s.server %s.client%s\n\n", style(BOLD), operation, program,
-	       program, style(PLAIN));
-	return ourselves(argv);
+	snprintf(text, sizeof(text), "$ %suroce trace %s-o %s -w 500 -l 1 %s.server %s.client", style(BOLD),
+		 ladder ? "--ladder " : "", operation, program, program);
+	printf("  ");
+	print_wrapped(stdout, text, 2, 4);
+	printf("%s\n\n", style(PLAIN));
+	return ourselves(drawn);
 }
 
 /* Of the SENDs that were shown as text. */
@@ -368,7 +410,7 @@ static void draw_traces(void)
 	snprintf(client, sizeof(client), "%s/ibv_rc_pingpong.client", directory);
 	snprintf(page, sizeof(page), "%s/ladder.html", directory);
 	if (!access(server, R_OK) && !access(client, R_OK) && ourselves(argv) == EXIT_SUCCESS)
-		printf("Some of them as ladder diagrams, for a browser: %s\n", page);
+		printf("Some of them as ladder diagrams, for a browser:\n%s\n", page);
 }
 
 static void keep_traces(void)
@@ -383,13 +425,16 @@ static void keep_traces(void)
 
 /* What is traced, and which request of it is shown. */
 static const struct life {
-	const char *program, *operation, *heading;
+	const char *program, *operation;
+	bool ladder;
+	const char *heading;
 } lives[] = {
-	{"ibv_rc_pingpong", "SEND",
-	 "The life of one SEND of step 2 and of the RECEIVE that it takes, and where the time goes"},
-	{"ib_write_lat", "WRITE", "The life of one WRITE of step 4"},
-	{"ib_read_lat", "READ", "The life of one READ of step 4"},
-	{"ib_atomic_lat", "FETCH_ADD", "The life of one ATOMIC of step 4, a fetch and add"},
+	{"ibv_rc_pingpong", "SEND", true, "One SEND of step 2 as a picture; --html draws it for a browser"},
+	{"ibv_rc_pingpong", "SEND", false,
+	 "The life of that SEND and of the RECEIVE that it takes, and where the time goes"},
+	{"ib_write_lat", "WRITE", false, "The life of one WRITE of step 4"},
+	{"ib_read_lat", "READ", false, "The life of one READ of step 4"},
+	{"ib_atomic_lat", "FETCH_ADD", false, "The life of one ATOMIC of step 4, a fetch and add"},
 };
 
 static void remove_traces(void)
@@ -450,7 +495,7 @@ static int demo_perform(const struct command *command)
 		status = play(command, &latency[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(lives) && !status; i++) {
 		heading("%zu. %s", 5 + i, lives[i].heading);
-		status = show_life(lives[i].program, lives[i].operation);
+		status = show_trace(lives[i].program, lives[i].operation, lives[i].ladder);
 	}
 	return status;
 }
@@ -565,14 +610,16 @@ int demo_command(const struct command *command, int argc, char **argv)
 	sigaction(SIGINT, &on_signal, NULL);
 	sigaction(SIGTERM, &on_signal, NULL);
 	sigaction(SIGHUP, &on_signal, NULL);
+	if (!terminal_columns())
+		setenv("COLUMNS", "80", 1); /* of a file as well, and for those that it starts */
 	status = faults ? demo_faults(command) : demo_perform(command);
 	if (keep)
 		keep_traces();
 	else
 		remove_traces();
 	if (!status && !faults)
-		printf("Next: %suroce run PROGRAM%s for your own programs, %suroce run -t FILE PROGRAM%s to look "
-		       "inside them.\n",
+		printf("Next: %suroce run PROGRAM%s for your own programs,\n"
+		       "%suroce run -t FILE PROGRAM%s to look inside them.\n",
 		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));
 	return status;
 }

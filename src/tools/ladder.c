@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce trace --html`: each request as a ladder diagram. Two vertical lines are the two ends; time goes down, one
- * event in a row; an arrow is a packet. The page needs nothing from elsewhere, and follows the browser's light or dark.
- */
+/* `uroce trace --html` and `--ladder`: each request as a ladder diagram. Two vertical lines are the two ends; time goes
+ * down, one event in a row; an arrow is a packet. The page needs nothing from elsewhere, and follows the browser's
+ * light or dark. The text has 80 columns. */
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,12 +56,27 @@ static const char *const style_sheet =
 	".row>.at.at{position:absolute;left:.2rem;top:0;padding:0;font-size:.75rem}.head .at{display:none}"
 	".wire svg{margin:0 -.3rem;width:calc(100% + .6rem)}.dot{top:1.4rem}}";
 
-/* A row's parts. */
+/* What a row says of one end. */
+struct said {
+	const char *text, *small; /* NULL: nothing */
+	const char *mood;	  /* "", "bad", "warn" */
+};
+
+/* A row. */
+struct rung {
+	const struct record *e;
+	bool is_arrow, back, lost, direct;
+	bool left;	  /* without an arrow: it happens at the requester */
+	const char *what; /* of the arrow */
+	struct said said[2];
+};
+
 struct ladder {
 	const struct joined *j;
 	const struct request *q;
 	const struct conn *conn;
 	FILE *to;
+	void (*print)(const struct ladder *l, const struct rung *r);
 	uint64_t syndrome; /* of the last answer that was built */
 	bool *taken;	   /* of each step, in order: a receive that belongs to a send before it */
 };
@@ -87,11 +102,6 @@ static const struct record *ladder_record(const struct ladder *l, uint32_t step)
 	return &l->j->records->all[l->j->steps[step].record];
 }
 
-static void html_time(const struct ladder *l, const struct record *e)
-{
-	fprintf(l->to, "<span class=at>%s µs</span>", micros((int64_t)(e->time - l->q->when[POSTED])));
-}
-
 /* Towards the requester: an answer. */
 static bool goes_back(const struct ladder *l, const struct record *e)
 {
@@ -100,6 +110,11 @@ static bool goes_back(const struct ladder *l, const struct record *e)
 	if (l->conn->qpn == l->conn->dest_qpn)
 		return response;
 	return e->arg[0] == l->conn->qpn;
+}
+
+static char letter_of_file(uint32_t file)
+{
+	return file < 26 ? (char)('A' + file) : '*';
 }
 
 /* ---- rows ---- */
@@ -121,103 +136,60 @@ static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t num
 	return NO_STEP;
 }
 
-static void html_arrow(const struct ladder *l, const char *label, const struct record *e, bool back, bool lost)
+/* A name that a narrow page can break. */
+static void put_label(char *label, size_t room, const char *name, uint64_t number, const char *end)
 {
-	int length = lost ? 62 : 100;
-
-	fputs("<span class=wire>", l->to);
-	html_text(l->to, label);
-	if (e->repeats)
-		fprintf(l->to, " <b class=warn>sent %u times</b>", e->repeats + 1);
-	if (back)
-		fprintf(l->to,
-			"<svg viewBox='0 0 100 18' preserveAspectRatio=none><line x1=100 y1=2 x2=%d y2=%d /></svg>",
-			100 - length, lost ? 11 : 15);
-	else
-		fprintf(l->to,
-			"<svg viewBox='0 0 100 18' preserveAspectRatio=none><line x1=0 y1=2 x2=%d y2=%d /></svg>",
-			length, lost ? 11 : 15);
-	fputs(lost ? "<i class=cross>✕</i></span>" : "<i class=tip></i></span>", l->to);
+	snprintf(label, room, "%s, PSN 0x%06x%s", name, (unsigned)(number & PSN_MASK), end);
+	for (char *c = label; (c = strchr(c, '_'));)
+		*c = ' ';
 }
 
 /* A packet: an arrow from the end that sent it; where it arrives, how long that took. */
-static void html_packet(struct ladder *l, uint32_t step, uint32_t number)
+static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
 {
 	const struct record *e = ladder_record(l, step);
 	uint32_t at = 0, arrival = find_arrival(l, step, number, &at);
-	bool back = goes_back(l, e), lost = arrival == NO_STEP && l->conn->peer != NO_CONN;
+	bool back = goes_back(l, e);
+	struct rung r = {e, .is_arrow = true, .back = back, .lost = arrival == NO_STEP && l->conn->peer != NO_CONN};
 	char label[128], took[64] = "";
 
-	snprintf(label, sizeof(label), "%s, PSN 0x%06x%s",
-		 OPERATION(e->arg[2]) == OP_ACKNOWLEDGE ? syndrome_name(l->syndrome) : packet_name(e->arg[2]),
-		 (unsigned)(e->arg[1] & PSN_MASK), e->arg[5] ? ", by shared memory" : "");
-	for (char *c = label; (c = strchr(c, '_'));) /* so that a narrow page can break it */
-		*c = ' ';
-
+	put_label(label, sizeof(label),
+		  OPERATION(e->arg[2]) == OP_ACKNOWLEDGE ? syndrome_name(l->syndrome) : packet_name(e->arg[2]),
+		  e->arg[1], e->arg[5] ? ", by shared memory" : "");
 	if (arrival != NO_STEP) {
 		l->taken[at] = true;
 		snprintf(took, sizeof(took), "arrives after %s µs",
 			 micros((int64_t)(ladder_record(l, arrival)->time - e->time)));
+		r.said[!back].small = took;
 	}
-	fprintf(l->to, "<div class='row %s%s'>", back ? "back" : "out", lost ? " lost" : "");
-	html_time(l, e);
-	fprintf(l->to, "<span class=left>%s%s%s</span>", back ? "<span class=small>" : "", back ? took : "",
-		back ? "</span>" : "");
-	html_arrow(l, label, e, back, lost);
-	if (lost)
-		fputs("<span class=bad>did not arrive</span></div>\n", l->to);
-	else
-		fprintf(l->to, "<span>%s%s%s</span></div>\n", back ? "" : "<span class=small>", back ? "" : took,
-			back ? "" : "</span>");
+	if (r.lost)
+		r.said[!back] = (struct said){"did not arrive", .mood = "bad"};
+	r.what = label;
+	l->print(l, &r);
 }
 
 /* A one-sided operation: an arrow without a packet. */
-static void html_onesided(const struct ladder *l, const struct record *e)
+static void onesided_rung(const struct ladder *l, const struct record *e)
 {
-	fputs("<div class='row out direct'>", l->to);
-	html_time(l, e);
-	fprintf(l->to, "<span class=left>done by this end</span>");
-	html_arrow(l, "no packet: in the peer's memory", e, false, false);
-	fprintf(l->to, "<span><span class=small>%u bytes at 0x%" PRIx64 "</span></span></div>\n", (unsigned)e->arg[4],
-		e->arg[3]);
+	char where[64];
+
+	snprintf(where, sizeof(where), "%u bytes at 0x%" PRIx64, (unsigned)e->arg[4], e->arg[3]);
+	l->print(l, &(struct rung){e, .is_arrow = true, .direct = true, .what = "no packet: in the peer's memory",
+				   .said = {{.text = "done by this end"}, {.small = where}}});
 }
 
 /* What happens at one end. */
-static void html_event(const struct ladder *l, const struct record *e)
+static void event_rung(const struct ladder *l, const struct record *e)
 {
-	bool left = e->arg[0] == l->conn->qpn, bad = e->point == TRACE_retry || e->point == TRACE_drop;
+	bool bad = e->point == TRACE_retry || e->point == TRACE_drop || (e->point == TRACE_complete && e->arg[3]);
+	struct rung r = {e, .left = e->arg[0] == l->conn->qpn};
 	struct told told;
 
 	life_tell(l->j, l->q, e, &told);
 	if (!*told.what)
 		return;
-	bad |= e->point == TRACE_complete && e->arg[3];
-	fprintf(l->to, "<div class='row%s'>", bad ? " badrow" : "");
-	html_time(l, e);
-	for (int side = 0; side < 2; side++) {
-		if (side)
-			fprintf(l->to, "<span class=wire><i class='dot %c'></i></span>", left ? 'l' : 'r');
-		fprintf(l->to, "<span class='%s%s'>", side ? "" : "left", bad ? " warn" : "");
-		if (left == !side) {
-			html_text(l->to, told.what);
-			fputs("<span class=small>", l->to);
-			html_text(l->to, told.text);
-			fputs("</span>", l->to);
-		}
-		fputs("</span>", l->to);
-	}
-	fputs("</div>\n", l->to);
-}
-
-static void html_between(const struct ladder *l, uint32_t *count)
-{
-	if (*count)
-		fprintf(l->to,
-			"<div class=row><span class=at></span><span></span><span class='wire dim'>⋮ %u packets in "
-			"between"
-			"</span><span></span></div>\n",
-			*count);
-	*count = 0;
+	r.said[!r.left] = (struct said){told.what, told.text, bad ? "warn" : ""};
+	l->print(l, &r);
 }
 
 /* Whether a packet that was built was handed to a link, before it was built again. */
@@ -238,53 +210,214 @@ static bool was_sent(const struct ladder *l, uint32_t step)
 }
 
 /* A packet that a fault took away, or that found the socket full. */
-static void html_unsent(const struct ladder *l, const struct record *e)
+static void unsent_rung(const struct ladder *l, const struct record *e)
 {
 	const struct record as_sent = {.arg = {e->arg[1], e->arg[2], e->arg[3]}};
-	bool back = goes_back(l, &as_sent);
+	struct rung r = {e, .is_arrow = true, .lost = true, .back = goes_back(l, &as_sent)};
 	char label[128];
 
-	snprintf(label, sizeof(label), "%s, PSN 0x%06x", packet_name(e->arg[3]), (unsigned)(e->arg[2] & PSN_MASK));
-	for (char *c = label; (c = strchr(c, '_'));)
-		*c = ' ';
-	fprintf(l->to, "<div class='row lost %s'>", back ? "back" : "out");
-	html_time(l, e);
-	fprintf(l->to, "<span class='left bad'>%s</span>", back ? "" : "did not leave");
-	html_arrow(l, label, e, back, true);
-	fprintf(l->to, "<span class=bad>%s</span></div>\n", back ? "did not leave" : "");
+	put_label(label, sizeof(label), packet_name(e->arg[3]), e->arg[2], "");
+	r.what = label;
+	r.said[r.back] = (struct said){"did not leave", .mood = "bad"};
+	l->print(l, &r);
 }
 
-static void html_step(struct ladder *l, uint32_t step, uint32_t number)
+static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
 {
 	const struct record *e = ladder_record(l, step);
 
 	switch ((enum trace_point)e->point) {
 	case TRACE_send:
-		html_packet(l, step, number);
+		packet_rung(l, step, number);
 		return;
 	case TRACE_onesided:
-		html_onesided(l, e);
+		onesided_rung(l, e);
 		return;
 	case TRACE_acknowledge:
 		l->syndrome = e->arg[3];
 		return;
 	case TRACE_build:
 		if (!was_sent(l, step))
-			html_unsent(l, e);
+			unsent_rung(l, e);
 		return;
 	case TRACE_receive:	 /* the end of an arrow, and */
 	case TRACE_acknowledged: /* what follows from it */
 		return;
 	default:
-		html_event(l, e);
+		event_rung(l, e);
 	}
+}
+
+/* All rows, but of a message of many packets those between the first and the last, which are counted. */
+static void all_rungs(struct ladder *l, void (*between)(const struct ladder *l, uint32_t count))
+{
+	uint32_t steps = 0, left_out = 0, number = 0;
+
+	for (uint32_t s = l->q->first; s != NO_STEP; s = l->j->steps[s].next)
+		steps++;
+	l->taken = grow(NULL, steps, sizeof(*l->taken));
+	memset(l->taken, 0, steps * sizeof(*l->taken));
+	for (uint32_t s = l->q->first; s != NO_STEP; s = l->j->steps[s].next, number++) {
+		const struct record *e = ladder_record(l, s);
+
+		if (life_is_between(l->q, e)) {
+			left_out += e->point == TRACE_send;
+			continue;
+		}
+		if (left_out)
+			between(l, left_out);
+		left_out = 0;
+		step_rung(l, s, number);
+	}
+	if (left_out)
+		between(l, left_out);
+	free(l->taken);
+}
+
+/* ---- text ---- */
+
+#define LEFT  26 /* columns of what is said of the ends, and of an arrow */
+#define WIRE  24
+#define RIGHT 17
+
+/* Within one column: to the right, or to the left. */
+static void text_said(const struct ladder *l, const struct said *s, int width, bool to_right)
+{
+	const char *colour = !s->mood || !*s->mood ? "" : *s->mood == 'b' ? style(RED) : style(YELLOW);
+	char text[64];
+	char *micro;
+
+	snprintf(text, sizeof(text), "%s", s->text ?: s->small ?: "");
+	micro = strstr(text, "µs");
+	if (micro)
+		memcpy(micro - 1, " us", sizeof(" us"));
+	if (!strncmp(text, "arrives ", 8))
+		memmove(text, text + 8, strlen(text + 8) + 1);
+	fprintf(l->to, "%s%*.*s%s", colour, to_right ? width : 0, width, text, *colour ? style(PLAIN) : "");
+}
+
+/* "--- SEND ONLY -->": the name without transport and number, in the middle. */
+static void text_arrow(const struct ladder *l, const struct rung *r)
+{
+	const char *name = strncmp(r->what, "RC ", 3) ? r->what : r->what + 3;
+	int room = WIRE - 4, length = min_of((int)strcspn(name, ",(:"), room), before;
+	char line[WIRE + 1];
+
+	while (length && name[length - 1] == ' ')
+		length--;
+	before = (WIRE - length) / 2;
+	memset(line, r->direct ? '.' : '-', WIRE);
+	line[WIRE] = 0;
+	memcpy(line + before, name, (size_t)length);
+	line[before - 1] = line[before + length] = ' ';
+	if (r->lost)
+		line[r->back ? 0 : WIRE - 1] = 'X';
+	else
+		line[r->back ? 0 : WIRE - 1] = r->back ? '<' : '>';
+	fprintf(l->to, "|%s%s%s|", style(r->lost ? RED : CYAN), line, style(PLAIN));
+}
+
+static void text_rung(const struct ladder *l, const struct rung *r)
+{
+	bool right = r->said[1].text || r->said[1].small;
+
+	fprintf(l->to, "%s%8s%s ", style(DIM), micros((int64_t)(r->e->time - l->q->when[POSTED])), style(PLAIN));
+	text_said(l, &r->said[0], LEFT, true);
+	fputc(' ', l->to);
+	if (r->is_arrow)
+		text_arrow(l, r);
+	else
+		fprintf(l->to, "%c%*s%c", r->left ? 'o' : '|', WIRE, "", r->left ? '|' : 'o');
+	if (right)
+		fputc(' ', l->to);
+	text_said(l, &r->said[1], RIGHT, false);
+	fputc('\n', l->to);
+}
+
+static void text_between(const struct ladder *l, uint32_t count)
+{
+	char text[WIRE + 1];
+
+	snprintf(text, sizeof(text), "... %u packets ...", count);
+	fprintf(l->to, "%*s|%*s|\n", 8 + 1 + LEFT + 1, "", -WIRE, text);
+}
+
+static void text_end(const struct joined *j, const struct conn *c, char *text, size_t room)
+{
+	if (c)
+		snprintf(text, room, "%c %.*s", letter_of_file(c->file), (int)room - 3,
+			 j->records->sources[c->file].program);
+	else
+		snprintf(text, room, "peer");
+}
+
+void print_ladder(const struct joined *j, const struct request *q, FILE *to)
+{
+	struct ladder l = {j, q, &j->conns[q->conn], to, text_rung, 0, NULL};
+	const struct conn *peer = l.conn->peer == NO_CONN ? NULL : &j->conns[l.conn->peer];
+	char left[LEFT + 1], right[RIGHT + 1];
+
+	print_title(j, q, to);
+	text_end(j, l.conn, left, sizeof(left));
+	text_end(j, peer, right, sizeof(right));
+	fprintf(to, "%s%8s%s %s%*s %*s %s%s\n", style(DIM), "us", style(PLAIN), style(BOLD), LEFT, left, WIRE + 2, "",
+		right, style(PLAIN));
+	all_rungs(&l, text_between);
+	fputc('\n', to);
 }
 
 /* ---- the page ---- */
 
-static char html_letter(uint32_t file)
+static void html_said(const struct ladder *l, const struct said *s, bool left)
 {
-	return file < 26 ? (char)('A' + file) : '*';
+	fprintf(l->to, "<span class='%s %s'>", left ? "left" : "", s->mood ?: "");
+	html_text(l->to, s->text ?: "");
+	if (s->small) {
+		fputs("<span class=small>", l->to);
+		html_text(l->to, s->small);
+		fputs("</span>", l->to);
+	}
+	fputs("</span>", l->to);
+}
+
+static void html_arrow(const struct ladder *l, const struct rung *r)
+{
+	int length = r->lost ? 62 : 100;
+
+	fputs("<span class=wire>", l->to);
+	html_text(l->to, r->what);
+	if (r->e->repeats)
+		fprintf(l->to, " <b class=warn>sent %u times</b>", r->e->repeats + 1);
+	fprintf(l->to, "<svg viewBox='0 0 100 18' preserveAspectRatio=none><line x1=%d y1=2 x2=%d y2=%d /></svg>",
+		r->back ? 100 : 0, r->back ? 100 - length : length, r->lost ? 11 : 15);
+	fputs(r->lost ? "<i class=cross>✕</i></span>" : "<i class=tip></i></span>", l->to);
+}
+
+static void html_rung(const struct ladder *l, const struct rung *r)
+{
+	const char *bad = r->said[0].mood ?: r->said[1].mood ?: "";
+
+	if (r->is_arrow)
+		fprintf(l->to, "<div class='row %s%s%s'>", r->back ? "back" : "out", r->lost ? " lost" : "",
+			r->direct ? " direct" : "");
+	else
+		fprintf(l->to, "<div class='row%s'>", *bad ? " badrow" : "");
+	fprintf(l->to, "<span class=at>%s µs</span>", micros((int64_t)(r->e->time - l->q->when[POSTED])));
+	html_said(l, &r->said[0], true);
+	if (r->is_arrow)
+		html_arrow(l, r);
+	else
+		fprintf(l->to, "<span class=wire><i class='dot %c'></i></span>", r->left ? 'l' : 'r');
+	html_said(l, &r->said[1], false);
+	fputs("</div>\n", l->to);
+}
+
+static void html_between(const struct ladder *l, uint32_t count)
+{
+	fprintf(l->to,
+		"<div class=row><span class=at></span><span></span><span class='wire dim'>⋮ %u packets in between"
+		"</span><span></span></div>\n",
+		count);
 }
 
 static void html_end(const struct ladder *l, const char *side, const struct conn *c)
@@ -293,7 +426,7 @@ static void html_end(const struct ladder *l, const char *side, const struct conn
 
 	fprintf(l->to, "<span class='%s'>", side);
 	if (s) {
-		fprintf(l->to, "%c ", html_letter(c->file));
+		fprintf(l->to, "%c ", letter_of_file(c->file));
 		html_text(l->to, s->program);
 		fprintf(l->to, "<span class=small>process %u, QP 0x%06x</span></span>", s->pid, c->qpn);
 	} else {
@@ -321,32 +454,16 @@ static void html_title(const struct ladder *l)
 
 static void html_request(const struct joined *j, const struct request *q, FILE *to)
 {
-	struct ladder l = {j, q, &j->conns[q->conn], to, 0, NULL};
-	uint32_t steps = 0, between = 0, number = 0;
+	struct ladder l = {j, q, &j->conns[q->conn], to, html_rung, 0, NULL};
 
-	for (uint32_t s = q->first; s != NO_STEP; s = j->steps[s].next)
-		steps++;
-	l.taken = grow(NULL, steps, sizeof(*l.taken));
-	memset(l.taken, 0, steps * sizeof(*l.taken));
 	html_title(&l);
 	fputs("<div class=ladder><div class='row head'><span class=at></span>", to);
 	html_end(&l, "left", l.conn);
 	fputs("<span class=wire></span>", to);
 	html_end(&l, "", l.conn->peer == NO_CONN ? NULL : &j->conns[l.conn->peer]);
 	fputs("</div>\n", to);
-	for (uint32_t s = q->first; s != NO_STEP; s = j->steps[s].next, number++) {
-		const struct record *e = ladder_record(&l, s);
-
-		if (life_is_between(q, e)) {
-			between += e->point == TRACE_send;
-			continue;
-		}
-		html_between(&l, &between);
-		html_step(&l, s, number);
-	}
-	html_between(&l, &between);
+	all_rungs(&l, html_between);
 	fputs("</div>\n", to);
-	free(l.taken);
 }
 
 static void html_sources(const struct joined *j, FILE *to)
@@ -354,7 +471,7 @@ static void html_sources(const struct joined *j, FILE *to)
 	for (uint32_t i = 0; i < j->records->files; i++) {
 		const struct source *s = &j->records->sources[i];
 
-		fprintf(to, "<p class=dim><b>%c</b> ", html_letter(i));
+		fprintf(to, "<p class=dim><b>%c</b> ", letter_of_file(i));
 		html_text(to, s->program);
 		fprintf(to, ", process %u on ", s->pid);
 		html_text(to, s->host);

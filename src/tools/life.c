@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,37 +66,39 @@ static const char *letters(const struct joined *j, const struct conn *conn)
 	return text;
 }
 
+static const char *const clock_text[] = {
+	[CLOCK_REFERENCE] = "",
+	[CLOCK_SHARED] = "",
+	[CLOCK_ONE_WAY] = "; its clock is set as if the fastest packet took no time: only one direction was recorded",
+	[CLOCK_WALL] = "; no packet in common with the others: its clock is set by the time of day",
+};
+
+static void print_source(const struct source *s, char name, FILE *to)
+{
+	const char *slash = strrchr(s->name, '/');
+	char text[PATH_MAX + 512];
+	int n = snprintf(text, sizeof(text), "%s: %s, process %u on %s, %" PRIu64 " records",
+			 slash ? slash + 1 : s->name, s->program, s->pid, s->host, s->records);
+
+	if (s->overwritten)
+		n += snprintf(text + n, sizeof(text) - n, " (%" PRIu64 " older ones overwritten)", s->overwritten);
+	if (s->lost)
+		n += snprintf(text + n, sizeof(text) - n, " (%" PRIu64 " lost: too many threads)", s->lost);
+	if (s->clock == CLOCK_ESTIMATED)
+		snprintf(text + n, sizeof(text) - n,
+			 "; its clock is set by the fastest packets, whose way took %s us on average",
+			 micros((int64_t)s->fastest));
+	else
+		snprintf(text + n, sizeof(text) - n, "%s", clock_text[s->clock]);
+	fprintf(to, "%s%c%s  ", style(BOLD), name, style(PLAIN));
+	print_wrapped(to, text, 3, 3);
+	fputc('\n', to);
+}
+
 void print_sources(const struct records *r, FILE *to)
 {
-	for (uint32_t i = 0; i < r->files; i++) {
-		const struct source *s = &r->sources[i];
-
-		const char *slash = strrchr(s->name, '/');
-
-		fprintf(to, "%s%c%s  %s: %s, process %u on %s, %" PRIu64 " records", style(BOLD), letter(i),
-			style(PLAIN), slash ? slash + 1 : s->name, s->program, s->pid, s->host, s->records);
-		if (s->overwritten)
-			fprintf(to, " (%" PRIu64 " older ones overwritten)", s->overwritten);
-		if (s->lost)
-			fprintf(to, " (%" PRIu64 " lost: too many threads)", s->lost);
-		switch (s->clock) {
-		case CLOCK_REFERENCE:
-		case CLOCK_SHARED:
-			break;
-		case CLOCK_ESTIMATED:
-			fprintf(to, "; its clock is set by the fastest packets, whose way took %s us on average",
-				micros((int64_t)s->fastest));
-			break;
-		case CLOCK_ONE_WAY:
-			fprintf(to, "; its clock is set as if the fastest packet took no time: only one direction "
-				    "was recorded");
-			break;
-		case CLOCK_WALL:
-			fprintf(to, "; no packet in common with the others: its clock is set by the time of day");
-			break;
-		}
-		fputc('\n', to);
-	}
+	for (uint32_t i = 0; i < r->files; i++)
+		print_source(&r->sources[i], letter(i), to);
 }
 
 /* One line of a request's life. */
@@ -105,13 +108,27 @@ struct line {
 	struct told *told; /* where it goes instead of being printed */
 };
 
+/* Columns of a time, and of what is done. */
+struct widths {
+	int time, what;
+};
+
+static struct widths widths_of_lines(void)
+{
+	unsigned columns = terminal_columns();
+
+	return columns && columns < 110 ? (struct widths){9, 25} : (struct widths){12, 30};
+}
+
 static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)
 {
 	int64_t at = (int64_t)(e->time - line->start), took = (int64_t)(e->time - line->before);
-	int indent = e->file < 8 ? 2 * e->file : 16;
+	int indent = e->file < 8 ? 2 * e->file : 16, pad = indent < 4 ? 4 - indent : 2;
+	struct widths w = widths_of_lines();
+	int what_width = max_of(w.what, (int)strlen(what) + 1);
 	char text[256];
 	va_list ap;
 
@@ -126,9 +143,12 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 		snprintf(line->told->text, sizeof(line->told->text), "%s", text);
 		return;
 	}
-	fprintf(line->to, "%s%12s%s %s%10s%s  %*s%s%c%s%*s%-30s%s%s%s\n", style(DIM), micros(at), style(PLAIN),
-		took >= 1000 ? style(BOLD) : "", micros(took), style(PLAIN), indent, "", style(CYAN), letter(e->file),
-		style(PLAIN), 4 - (indent < 4 ? indent : 2), "", what, style(DIM), text, style(PLAIN));
+	fprintf(line->to, "%s%*s%s %s%*s%s  %*s%s%c%s%*s%-*s%s", style(DIM), w.time, micros(at), style(PLAIN),
+		took >= 1000 ? style(BOLD) : "", w.time - 2, micros(took), style(PLAIN), indent, "", style(CYAN),
+		letter(e->file), style(PLAIN), pad, "", what_width, what, style(DIM));
+	print_wrapped(line->to, text, (unsigned)(2 * w.time + 2 + indent + pad + what_width),
+		      (unsigned)(2 * w.time + 6 + w.what));
+	fprintf(line->to, "%s\n", style(PLAIN));
 	line->before = e->time;
 }
 
@@ -309,13 +329,14 @@ static void print_between(FILE *to, uint32_t *count)
 		const char *what;
 	} kind[] = {
 		{TRACE_build, "built"}, {TRACE_send, "sent"}, {TRACE_receive, "received"}, {TRACE_execute, "executed"}};
+	struct widths w = widths_of_lines();
 	const char *comma = "";
 	bool any = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kind); i++)
 		any |= count[kind[i].point];
 	if (any)
-		fprintf(to, "%s%12s %10s  ... packets in between: ", style(DIM), "", "");
+		fprintf(to, "%s%*s %*s  ... packets in between: ", style(DIM), w.time, "", w.time - 2, "");
 	for (size_t i = 0; i < ARRAY_SIZE(kind); i++) {
 		if (!count[kind[i].point])
 			continue;
@@ -327,24 +348,37 @@ static void print_between(FILE *to, uint32_t *count)
 	memset(count, 0, TRACE_POINTS * sizeof(*count));
 }
 
-void print_request(const struct joined *j, const struct request *q, FILE *to)
+void print_title(const struct joined *j, const struct request *q, FILE *to)
 {
 	const struct conn *conn = &j->conns[q->conn];
+	char text[512];
+	int n = snprintf(text, sizeof(text), "%s%s of %u bytes%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64,
+			 style(BOLD), operation_name(q->opcode), q->length, style(PLAIN), letters(j, conn), q->wqe,
+			 conn->qpn, q->wr_id);
+
+	if (q->when[POLLED] != NEVER)
+		n += snprintf(text + n, sizeof(text) - n, ", %s us from post to poll",
+			      micros((int64_t)(q->when[POLLED] - q->when[POSTED])));
+	if (q->status > 0)
+		n += snprintf(text + n, sizeof(text) - n, ", %s%s%s", style(RED), status_name((uint64_t)q->status),
+			      style(PLAIN));
+	if (q->retries)
+		n += snprintf(text + n, sizeof(text) - n, ", %ssent again %u time%s%s", style(YELLOW), q->retries,
+			      q->retries == 1 ? "" : "s", style(PLAIN));
+	if (conn->peer == NO_CONN)
+		snprintf(text + n, sizeof(text) - n, " (the peer's trace is not among the files)");
+	print_wrapped(to, text, 0, 2);
+	fputc('\n', to);
+}
+
+void print_request(const struct joined *j, const struct request *q, FILE *to)
+{
 	struct line line = {to, q->when[POSTED], q->when[POSTED], NULL};
 	uint32_t between[TRACE_POINTS] = {0};
+	struct widths w = widths_of_lines();
 
-	fprintf(to, "%s%s of %u bytes%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64, style(BOLD),
-		operation_name(q->opcode), q->length, style(PLAIN), letters(j, conn), q->wqe, conn->qpn, q->wr_id);
-	if (q->when[POLLED] != NEVER)
-		fprintf(to, ", %s us from post to poll", micros((int64_t)(q->when[POLLED] - q->when[POSTED])));
-	if (q->status > 0)
-		fprintf(to, ", %s%s%s", style(RED), status_name((uint64_t)q->status), style(PLAIN));
-	if (q->retries)
-		fprintf(to, ", %ssent again %u time%s%s", style(YELLOW), q->retries, q->retries == 1 ? "" : "s",
-			style(PLAIN));
-	if (conn->peer == NO_CONN)
-		fprintf(to, " (the peer's trace is not among the files)");
-	fprintf(to, "\n%s%12s %10s%s\n", style(DIM), "at, us", "took", style(PLAIN));
+	print_title(j, q, to);
+	fprintf(to, "%s%*s %*s%s\n", style(DIM), w.time, "at, us", w.time - 2, "took", style(PLAIN));
 	for (uint32_t s = q->first; s != NO_STEP; s = j->steps[s].next) {
 		const struct record *e = &j->records->all[j->steps[s].record];
 

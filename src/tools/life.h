@@ -18,6 +18,7 @@ struct filter {
 uint32_t filter_requests(const struct joined *j, const struct filter *f, uint32_t **which);
 
 void print_sources(const struct records *r, FILE *to);
+void print_title(const struct joined *j, const struct request *q, FILE *to);
 void print_request(const struct joined *j, const struct request *q, FILE *to);
 
 /* A step in words, as print_request() has it; `what` is "" if it is of no request. */
@@ -29,7 +30,9 @@ void life_tell(const struct joined *j, const struct request *q, const struct rec
 /* Of many packets, the first and the last are shown: it is about one between them. */
 bool life_is_between(const struct request *q, const struct record *e);
 
-/* ladder.c: the requests as a page of HTML, with nothing that it needs from elsewhere. */
+/* ladder.c: a request as a ladder diagram of text, 80 columns wide; */
+void print_ladder(const struct joined *j, const struct request *q, FILE *to);
+/* the requests as a page of HTML, with nothing that it needs from elsewhere. */
 void print_html(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to);
 /* perfetto.c: as JSON that Perfetto and chrome://tracing open. */
 void print_perfetto(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to);

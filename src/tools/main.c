@@ -100,6 +100,7 @@ static const struct command commands[] = {
 	 "  -s, --summary       only the table of times\n"
 	 "  -r, --requests      only the requests\n"
 	 "  -j, --json          as JSON\n"
+	 "      --ladder        each as a ladder diagram of text\n"
 	 "      --live          of processes that run, until Ctrl-C\n"
 	 "      --seconds N     for N seconds (implies --live)\n"
 	 "      --html FILE     a page of ladder diagrams; -: standard output\n"

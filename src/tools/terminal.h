@@ -4,6 +4,7 @@
 #define UROCE_TERMINAL_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 enum style {
 	PLAIN,
@@ -20,5 +21,12 @@ const char *style(enum style s);
 
 /* "0.00", "12.34", "1234.5": nanoseconds as microseconds, into a buffer that a later call uses again. */
 const char *micros(int64_t ns);
+
+/* Columns of the terminal that stdout is, or COLUMNS says; 0: no limit, since it is neither. */
+unsigned terminal_columns(void);
+
+/* Prints text that begins in column `at`; words that go beyond the last column go on a line that begins in column
+ * `indent`. Escape sequences take no room. No newline at its end. */
+void print_wrapped(FILE *to, const char *text, unsigned at, unsigned indent);
 
 #endif

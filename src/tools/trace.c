@@ -21,7 +21,7 @@
 
 struct wish {
 	struct filter filter;
-	bool json, summary, requests;
+	bool json, summary, requests, ladder;
 	const char *html, *perfetto; /* files to write */
 	bool live;
 	double seconds; /* 0: until Ctrl-C */
@@ -62,12 +62,19 @@ static int wrong_operation(const struct command *command, const char *name)
 static int read_options(const struct command *command, int argc, char **argv, struct wish *w)
 {
 	static const struct option options[] = {
-		{"qpn", required_argument, NULL, 'q'},	    {"wqe", required_argument, NULL, 'w'},
-		{"opcode", required_argument, NULL, 'o'},   {"limit", required_argument, NULL, 'l'},
-		{"summary", no_argument, NULL, 's'},	    {"requests", no_argument, NULL, 'r'},
-		{"json", no_argument, NULL, 'j'},	    {"html", required_argument, NULL, 'H'},
-		{"perfetto", required_argument, NULL, 'P'}, {"live", no_argument, NULL, 'L'},
-		{"seconds", required_argument, NULL, 'S'},  {0},
+		{"qpn", required_argument, NULL, 'q'},
+		{"wqe", required_argument, NULL, 'w'},
+		{"opcode", required_argument, NULL, 'o'},
+		{"limit", required_argument, NULL, 'l'},
+		{"summary", no_argument, NULL, 's'},
+		{"requests", no_argument, NULL, 'r'},
+		{"json", no_argument, NULL, 'j'},
+		{"html", required_argument, NULL, 'H'},
+		{"perfetto", required_argument, NULL, 'P'},
+		{"live", no_argument, NULL, 'L'},
+		{"seconds", required_argument, NULL, 'S'},
+		{"ladder", no_argument, NULL, 'D'},
+		{0},
 	};
 	int64_t limit = -1;
 	int c;
@@ -83,6 +90,7 @@ static int read_options(const struct command *command, int argc, char **argv, st
 		w->json |= c == 'j';
 		w->summary |= c == 's';
 		w->requests |= c == 'r';
+		w->ladder |= c == 'D';
 		w->html = c == 'H' ? optarg : w->html;
 		w->perfetto = c == 'P' ? optarg : w->perfetto;
 		w->live |= c == 'L' || c == 'S';
@@ -98,6 +106,7 @@ static int read_options(const struct command *command, int argc, char **argv, st
 				   w->live ? "which processes?"
 					   : "no file named: UROCE_TRACE=FILE or `uroce run -t FILE` makes one");
 	w->filter.limit = limit >= 0 ? (uint32_t)limit : w->json || (w->perfetto && !w->html) ? 0 : DEFAULT_LIMIT;
+	w->requests |= w->ladder;
 	if (!w->summary && !w->requests)
 		w->summary = w->requests = true;
 	return 0;
@@ -113,12 +122,14 @@ static uint32_t count_requests(const struct joined *j, struct filter f)
 	return n;
 }
 
-static void print_requests(const struct joined *j, const struct filter *f)
+static void print_requests(const struct joined *j, const struct filter *f, bool ladder)
 {
+	void (*print)(const struct joined *j, const struct request *q, FILE *to) =
+		ladder ? print_ladder : print_request;
 	uint32_t *which, count = filter_requests(j, f, &which), total = count_requests(j, *f);
 
 	for (uint32_t i = 0; i < count; i++)
-		print_request(j, &j->requests[which[i]], stdout);
+		print(j, &j->requests[which[i]], stdout);
 	free(which);
 	if (!j->request_count)
 		printf("No work request was posted in this time.\n");
@@ -137,7 +148,7 @@ static void print_text(const struct joined *j, const struct wish *w)
 	print_sources(j->records, stdout);
 	putchar('\n');
 	if (w->requests)
-		print_requests(j, &f);
+		print_requests(j, &f, w->ladder);
 	if (!w->summary)
 		return;
 	/* one request makes no table: it is of all of the queue pair and the operation */

@@ -59,6 +59,35 @@ def page(*options):
     return text, Page(text).rows
 
 
+def ladder(*options):
+    """The rows of the ladder diagrams of text, whose lines stand below each other."""
+    r = subprocess.run(["uroce", "trace", "--ladder", *options, "client", "server"], stdout=subprocess.PIPE, check=True,
+                       universal_newlines=True, env=dict(os.environ, COLUMNS="80"))
+    lines = r.stdout.split("\n")
+    check("80 columns", all(len(line) <= 80 for line in lines), r.stdout)
+    rows = [line for line in lines if re.match(" *[0-9.]+ ", line)]
+    check("two vertical lines", all(row[36] in "|o" and row[61] in "|o" for row in rows), r.stdout)
+    return rows
+
+
+def count(rows, pattern):
+    return len([row for row in rows if re.search(pattern, row)])
+
+
+def test_text():
+    pair("ib_send_lat", "-s1024")
+    rows = ladder("--limit", "0")
+    check("10 SENDs arrive", count(rows, r"\|-+ SEND ONLY -+>\| after [0-9.]+ us$") >= 10, rows)
+    check("they are answered", count(rows, r"after [0-9.]+ us \|<-+ ACK -+\|$") >= 10, rows)
+    check("ends", count(rows, r" posted o +\|$") == 10 and count(rows, r"\| +o receive polled$") == 10, rows)
+    pair("ib_read_lat", "-s4096", "-m1024")
+    check("a READ", count(ladder("--limit", "1"), r"\|<-* READ RESPONSE FIRST -*\|") >= 1)
+    pair("ib_send_lat", "-s1024", server_fault="in SEND nth 2: rnr 12")
+    check("an RNR NAK", count(ladder("--limit", "0"), r"\|<-+ RNR NAK -+\|") >= 1)
+    pair("ib_send_lat", "-s1024", client_fault="out SEND nth 2: drop")
+    check("a lost packet", count(ladder("--limit", "0"), r"did not leave \|-+ SEND ONLY -+X\|$") >= 1)
+
+
 def test_send_and_read():
     pair("ib_send_lat", "-s1024")
     text, rows = page("--limit", "0")
@@ -121,7 +150,7 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):
+        for test in (test_text, test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):
             test()
             print("ok", test.__name__)
         os.chdir("/")

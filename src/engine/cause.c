@@ -189,7 +189,7 @@ void complete_failed(struct qp *qp, const struct wqe *w, uint32_t position, enum
 			 .byte_len = w->length,
 			 .wqe = position,
 			 .imm = cause_of(qp, w, status),
-			 .failed = true,
+			 .marks = CQE_FAILED,
 			 .status = status,
 			 .opcode = opcode_when_complete[w->opcode],
 		 });

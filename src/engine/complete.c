@@ -35,7 +35,7 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 	srq = named ?: srq_enter(qp->hca, qp->xrc->srqn, &qp->xrc->domain);
 	if (!srq)
 		return;
-	cqe->keeps_slot = true;
+	cqe->marks |= CQE_KEEPS_SLOT;
 	complete(qp, srq->cq, NULL, NULL, *cqe);
 	if (!named)
 		srq_leave(srq);
@@ -117,13 +117,13 @@ static inline __attribute__((always_inline)) void push_received(struct qp *qp, e
 		.wqe = r->recv_position,
 		.status = status,
 		.opcode = info->flags & IS_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.solicited = last->solicited,
+		.marks = last->solicited ? CQE_SOLICITED : 0,
 		.src_qp = qp->attr.dest_qp_num,
 	};
 
 	if (info->flags & HAS_DETH) {
 		cqe.flags = IBV_WC_GRH;
-		cqe.sl = grh_kind(last);
+		cqe.marks |= grh_kind(last) * CQE_SL;
 		cqe.src_qp = last->src_qpn;
 	}
 	if (qp->transport == TRANSPORT_RAW)
@@ -136,7 +136,7 @@ static inline __attribute__((always_inline)) void push_received(struct qp *qp, e
 		cqe.imm = last->inv_rkey;
 	}
 	if (status != IBV_WC_SUCCESS) {
-		cqe.failed = true;
+		cqe.marks |= CQE_FAILED;
 		cqe.imm = qp->cause;
 	}
 	r->has_recv = false;
@@ -161,7 +161,7 @@ void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
 				 .qpn = qp->base.qp_num,
 				 .wqe = position,
 				 .imm = CAUSE_FLUSHED | qp->cause,
-				 .failed = true,
+				 .marks = CQE_FAILED,
 				 .status = IBV_WC_WR_FLUSH_ERR,
 				 .opcode = IBV_WC_RECV,
 			 });

@@ -154,7 +154,7 @@ static __attribute__((cold, noinline)) uint8_t fast_trace_take(struct qp *qp, co
 /* A request that begins and ends a message. */
 static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
-	bool has_imm = p->opcode != OP_SEND_ONLY;
+	bool has_imm = p->opcode != OP_SEND_ONLY, is_write = p->opcode == OP_WRITE_ONLY_IMM;
 	uint8_t status = IBV_WC_SUCCESS;
 	const struct rwqe *recv;
 
@@ -175,9 +175,9 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 			 .src_qp = qp->attr.dest_qp_num,
 			 .wqe = fast_finish_receive(qp),
 			 .status = status,
-			 .opcode = p->opcode == OP_WRITE_ONLY_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+			 .opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 			 .flags = has_imm ? IBV_WC_WITH_IMM : 0,
-			 .solicited = p->solicited,
+			 .marks = p->solicited ? CQE_SOLICITED : 0,
 		 });
 	return true;
 }
@@ -240,8 +240,7 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 			 .status = status,
 			 .opcode = IBV_WC_RECV,
 			 .flags = has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH,
-			 .solicited = p->solicited,
-			 .sl = r->grh.kind,
+			 .marks = (uint8_t)((p->solicited ? CQE_SOLICITED : 0) | r->grh.kind * CQE_SL),
 		 });
 	return true;
 }

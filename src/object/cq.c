@@ -120,9 +120,9 @@ typedef void cqe_take(void *to, int i, const struct cqe *cqe);
 static __attribute__((noinline, cold)) void take_rare(struct cq *cq, const struct cqe *cqe, void *to, int i,
 						      cqe_take *take_cause)
 {
-	if (cqe->failed && take_cause)
+	if (cqe->marks & CQE_FAILED && take_cause)
 		take_cause(to, i, cqe);
-	if (!cqe->keeps_slot) /* else the QP may be destroyed, or belong to another process */
+	if (!(cqe->marks & CQE_KEEPS_SLOT)) /* else the QP may be destroyed, or belong to another process */
 		reclaim(cq, cqe);
 }
 
@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max
 		const struct cqe *cqe = &cq->ring[head & cq->mask];
 
 		take(to, n, cqe);
-		if (unlikely(cqe->keeps_slot || cqe->failed))
+		if (unlikely(cqe->marks & (CQE_KEEPS_SLOT | CQE_FAILED)))
 			take_rare(cq, cqe, to, n, take_cause);
 		else
 			reclaim(cq, cqe);
@@ -164,7 +164,7 @@ int cq_poll(struct cq *cq, int max, struct cqe *out)
 static inline void take_wc(void *to, int i, const struct cqe *e)
 {
 	cq_show((struct ibv_wc *)to + i, e->wr_id, e->status, e->opcode, e->byte_len, e->imm, e->qpn, e->src_qp,
-		e->flags, e->sl);
+		e->flags, cqe_sl(e->marks));
 }
 
 static void take_wc_cause(void *to, int i, const struct cqe *e)
@@ -192,7 +192,7 @@ static bool has_urgent(const struct cq *cq) REQUIRES(cq->lock)
 	for (uint32_t i = cq_head(cq); i != cq_tail(cq); i++) {
 		const struct cqe *cqe = &cq->ring[i & cq->mask];
 
-		if (cqe->solicited || cqe->status != IBV_WC_SUCCESS)
+		if (cqe->marks & CQE_SOLICITED || cqe->status != IBV_WC_SUCCESS)
 			return true;
 	}
 	return false;

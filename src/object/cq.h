@@ -26,17 +26,21 @@ struct cqe {
 	uint8_t status;	 /* enum ibv_wc_status */
 	uint8_t opcode;	 /* enum ibv_wc_opcode */
 	uint8_t flags;	 /* enum ibv_wc_flags */
-	union {
-		struct {
-			bool solicited : 1;
-			bool keeps_slot : 1; /* XRC: no slot of a queue of that QP is free now */
-			bool failed : 1;     /* the status is an error, with a cause */
-			uint8_t sl : 4;	     /* UD: enum grh_kind */
-		};
-		uint8_t marks; /* all of these */
-	};
+	uint8_t marks;	 /* enum cqe_mark. No bit-fields: gcc would build the whole CQE in memory first */
 };
 static_assert(sizeof(struct cqe) == 32, "a CQE is half a cache line");
+
+enum cqe_mark {
+	CQE_SOLICITED = 1 << 0,
+	CQE_KEEPS_SLOT = 1 << 1, /* XRC: no slot of a queue of that QP is free now */
+	CQE_FAILED = 1 << 2,	 /* the status is an error, with a cause */
+	CQE_SL = 1 << 4,	 /* UD: enum grh_kind, times this */
+};
+
+static inline uint8_t cqe_sl(uint8_t marks)
+{
+	return marks / CQE_SL;
+}
 
 enum cq_arm {
 	CQ_UNARMED,
@@ -163,7 +167,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 
 	if (poller && likely(cqe.status == IBV_WC_SUCCESS && cq_is_polled(cq, poller))) {
 		cq_show(&poller->wc[poller->got++], cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm, cqe.qpn,
-			cqe.src_qp, cqe.flags, cqe.sl);
+			cqe.src_qp, cqe.flags, cqe_sl(cqe.marks));
 		atomic_store_explicit(reclaimed, cqe.wqe + 1, memory_order_relaxed); /* see cq.c reclaim() */
 		return true;
 	}
@@ -185,7 +189,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 	to->marks = cqe.marks;
 	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
 	if (unlikely(cq_arm(cq) != CQ_UNARMED))
-		cq_wake(cq, cqe.solicited || cqe.status != IBV_WC_SUCCESS);
+		cq_wake(cq, cqe.marks & CQE_SOLICITED || cqe.status != IBV_WC_SUCCESS);
 	else
 		lock_drop(&cq->lock);
 	return true;

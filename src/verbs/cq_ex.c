@@ -72,7 +72,7 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
 {
-	return now(cq)->failed ? now(cq)->imm : 0; /* enum cause */
+	return now(cq)->marks & CQE_FAILED ? now(cq)->imm : 0; /* enum cause */
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *cq)
@@ -107,7 +107,7 @@ static uint32_t read_slid(struct ibv_cq_ex *cq)
 
 static uint8_t read_sl(struct ibv_cq_ex *cq)
 {
-	return now(cq)->sl;
+	return cqe_sl(now(cq)->marks);
 }
 
 static uint8_t read_zero(struct ibv_cq_ex *cq)

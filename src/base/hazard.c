@@ -23,6 +23,7 @@ static void give_back(void *arg)
 	struct hazards *h = arg;
 
 	/* a cancelled thread may have left entries; release pairs with hazard_await() */
+	atomic_store_explicit(&h->first, NULL, memory_order_release);
 	atomic_store_explicit(&h->count, 0, memory_order_release);
 	hazards_own = NULL; /* later use in this thread takes a list again */
 	/* release pairs with hazard_reuse() */
@@ -34,6 +35,7 @@ static void hazard_in_child(void)
 {
 	for (struct hazards *h = atomic_load_explicit(&all, memory_order_relaxed); h; h = h->next)
 		if (h != hazards_own) {
+			atomic_store_explicit(&h->first, NULL, memory_order_relaxed);
 			atomic_store_explicit(&h->count, 0, memory_order_relaxed);
 			atomic_store_explicit(&h->taken, false, memory_order_relaxed);
 		}
@@ -102,6 +104,30 @@ struct hazards *hazards_begin(void)
 	return hazards_own;
 }
 
+bool hazard_take_any(const void *object)
+{
+	struct hazards *h = hazards_own ?: hazards_begin();
+	uint32_t n;
+
+	if (unlikely(!h))
+		return false;
+	if (!atomic_load_explicit(&h->first, memory_order_relaxed)) {
+		/* the list is new, or there is no barrier: pairs with hazard_is_first() */
+		atomic_store_explicit(&h->first, object, memory_order_seq_cst);
+		return true;
+	}
+	n = atomic_load_explicit(&h->count, memory_order_relaxed);
+	assert(n < HAZARDS);
+	atomic_store_explicit(&h->held[n], object, memory_order_release);
+	if (barrier_is_ours()) {
+		atomic_store_explicit(&h->count, n + 1, memory_order_release);
+		atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of hazard_await() */
+	} else {
+		atomic_store_explicit(&h->count, n + 1, memory_order_seq_cst); /* pairs with hazard_is_held() */
+	}
+	return true;
+}
+
 /* The position of the object in the list of this thread. */
 static uint32_t hazard_find(const struct hazards *h, const void *object)
 {
@@ -131,15 +157,22 @@ void hazard_swap(const void *object, const void *other)
 {
 	struct hazards *h = hazards_own;
 
-	atomic_store_explicit(&h->held[hazard_find(h, object)], other, memory_order_release);
+	/* of the object there may be several entries: any will do */
+	if (atomic_load_explicit(&h->first, memory_order_relaxed) == object)
+		atomic_store_explicit(&h->first, other, memory_order_release);
+	else
+		atomic_store_explicit(&h->held[hazard_find(h, object)], other, memory_order_release);
 }
 
-static bool hazard_is_held(const struct hazards *list, uint32_t i, const void *object)
+/* Sequentially consistent, with hazard_take_any() where there is no barrier; acquire pairs with hazard_drop(): all use
+ * of the object is over. */
+static bool hazard_is_first(struct hazards *h, const void *object)
 {
-	struct hazards *h = (struct hazards *)list;
+	return atomic_load_explicit(&h->first, memory_order_seq_cst) == object;
+}
 
-	/* sequentially consistent, with hazard_take() where there is no barrier; acquire pairs with hazard_drop(): all
-	 * use of the object is over */
+static bool hazard_is_held(struct hazards *h, uint32_t i, const void *object)
+{
 	return i < atomic_load_explicit(&h->count, memory_order_seq_cst) &&
 	       atomic_load_explicit(&h->held[i], memory_order_acquire) == object;
 }
@@ -161,8 +194,11 @@ void hazard_await(const void *object)
 	if (!h || (h == hazards_own && !h->next))
 		return; /* no other thread has ever taken a hazard pointer */
 	see_all();
-	for (; h; h = h->next)
+	for (; h; h = h->next) {
+		while (hazard_is_first(h, object))
+			sched_yield(); /* for the time of one packet */
 		for (uint32_t i = 0; i < atomic_load_explicit(&h->count, memory_order_seq_cst); i++)
 			while (hazard_is_held(h, i, object))
-				sched_yield(); /* for the time of one packet */
+				sched_yield();
+	}
 }

@@ -4,8 +4,8 @@
  *
  * A user first adds the object to its list, then checks that the object is still open. A thread that closes the object
  * first marks it closed, then waits until no list has it. So either the user sees the object closed, or the closing
- * thread sees it in a list. The closing side provides the order between the two (barrier.h). Where it cannot, the count
- * of the list is stored sequentially consistently.
+ * thread sees it in a list. The closing side provides the order between the two (barrier.h). Where it cannot, the user
+ * stores its entry sequentially consistently.
  *
  * A thread drops each hazard pointer itself, soon, and before it ends. A child of fork() inherits those of the thread
  * that called fork(). */
@@ -20,8 +20,10 @@
 
 /* Never freed; when its thread has ended, the next new thread uses it. */
 struct hazards {
-	_Alignas(CACHE_LINE) _Atomic uint32_t
-		count; /* used entries of held[]. Release, as are all stores here: pairs with hazard_await() */
+	/* An entry of its own for who uses one object at a time: it takes two stores. NULL: free. Release, as are all
+	 * stores here: pairs with hazard_await() */
+	_Alignas(CACHE_LINE) _Atomic(const void *) first;
+	_Atomic uint32_t count; /* used entries of held[] */
 	_Atomic bool taken;
 	struct hazards *next;		     /* constant */
 	_Atomic(const void *) held[HAZARDS]; /* NULL: dropped, while a later entry is in use */
@@ -32,37 +34,30 @@ extern _Thread_local struct hazards *hazards_own;
 /* Makes the list at the first hazard pointer of a thread. NULL: out of memory. */
 struct hazards *hazards_begin(void);
 
+/* hazard_take() where there is no list yet, the first entry is in use, or there is no barrier. */
+bool hazard_take_any(const void *object);
+
 /* False: out of memory. */
 static inline bool hazard_take(const void *object)
 {
-	struct hazards *h = hazards_own ?: hazards_begin();
-	uint32_t n;
+	struct hazards *h = hazards_own;
 
-	if (unlikely(!h))
-		return false;
-	n = atomic_load_explicit(&h->count, memory_order_relaxed);
-	assert(n < HAZARDS);
-	atomic_store_explicit(&h->held[n], object, memory_order_release);
-	if (barrier_is_ours()) {
-		atomic_store_explicit(&h->count, n + 1, memory_order_release);
-		atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of hazard_await() */
-	} else {
-		atomic_store_explicit(&h->count, n + 1, memory_order_seq_cst); /* pairs with the load there */
-	}
+	if (unlikely(!h || atomic_load_explicit(&h->first, memory_order_relaxed) || !barrier_is_ours()))
+		return hazard_take_any(object);
+	atomic_store_explicit(&h->first, object, memory_order_release);
+	atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of hazard_await() */
 	return true;
 }
 
-/* hazard_drop() where the list has other entries. */
+/* hazard_drop() of another entry than the first. */
 void hazard_drop_any(const void *object);
 
 static inline void hazard_drop(const void *object)
 {
 	struct hazards *h = hazards_own;
 
-	/* the common case: it is the only entry */
-	if (likely(atomic_load_explicit(&h->count, memory_order_relaxed) == 1 &&
-		   atomic_load_explicit(&h->held[0], memory_order_relaxed) == object))
-		atomic_store_explicit(&h->count, 0, memory_order_release);
+	if (likely(atomic_load_explicit(&h->first, memory_order_relaxed) == object))
+		atomic_store_explicit(&h->first, NULL, memory_order_release);
 	else
 		hazard_drop_any(object);
 }

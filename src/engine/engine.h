@@ -109,8 +109,8 @@ static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;
 
-	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->nak &&
-	       !s->cnp_owed && s->unacked < ACK_PROMPT;
+	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->owes &&
+	       s->unacked < ACK_PROMPT;
 }
 
 /* Writes bytes to the local peer's memory now: before the requests that are posted, and without a completion.

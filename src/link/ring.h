@@ -113,11 +113,10 @@ static inline void ring_prepare_line(const char *line)
 #endif
 }
 
-/* Has the lines that the next record will probably take brought here while there is time, as the consumer read them
- * last. */
-static inline void ring_prepare(const struct ring *r, uint32_t bytes)
+/* Has the lines at `next`, which the next record will probably take, brought here while there is time, as the consumer
+ * read them last. */
+static inline void ring_prepare(const char *next, uint32_t bytes)
 {
-	const char *next = (const char *)ring_next(r);
 	uint32_t i = 0;
 
 	do {
@@ -131,6 +130,8 @@ static inline void ring_prepare(const struct ring *r, uint32_t bytes)
 static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r, struct ring_mark *next,
 								  uint32_t bytes)
 {
+	const char *behind;
+
 	next->bytes = bytes;
 	tsan_release(r->tsan_key);
 	/* release pairs with ring_peek() */
@@ -138,8 +139,9 @@ static inline __attribute__((always_inline)) void ring_publish_at(struct ring *r
 	r->at += ring_round(bytes);
 	if (unlikely(r->at >= r->ready))
 		ring_ready(r);
-	atomic_store_explicit(&r->next, (const char *)ring_next(r), memory_order_relaxed);
-	ring_prepare(r, ring_round(bytes));
+	behind = (const char *)ring_next(r);
+	atomic_store_explicit(&r->next, behind, memory_order_relaxed);
+	ring_prepare(behind, ring_round(bytes));
 }
 
 /* Something has come: the thread that takes it may be about to answer, by a record that takes two lines, probably. The
@@ -218,8 +220,11 @@ static inline const void *ring_peek(const struct ring *r, uint32_t *bytes)
 /* Has the rest of a record brought here while its beginning is looked at. */
 static inline void ring_fetch(const void *record, uint32_t bytes)
 {
-	for (uint32_t i = CACHE_LINE; i < bytes && i < RING_FETCH; i += CACHE_LINE)
+	uint32_t i = CACHE_LINE;
+
+	do /* it takes whole units: its second line is there */
 		__builtin_prefetch((const char *)record + i);
+	while (unlikely((i += CACHE_LINE) < bytes) && i < RING_FETCH);
 }
 
 /* Tells the producer how far we got. */

@@ -67,10 +67,8 @@ static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRE
 
 /* A thread that polls may be about to answer: then the ACK travels with the answer. A datagram makes nothing to send.
  * The analysis does not see that v->qp has been locked by rx_enter(). */
-NO_LOCK_ANALYSIS static void rx_leave(struct rx *v)
+NO_LOCK_ANALYSIS static __attribute__((noinline)) void rx_leave_qp(struct rx *v)
 {
-	if (!v->qp)
-		return;
 	if (likely(v->fast)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_fast(v->loop, v->qp, v->now);
@@ -81,6 +79,12 @@ NO_LOCK_ANALYSIS static void rx_leave(struct rx *v)
 	}
 	lock_drop(&v->qp->lock);
 	v->qp = NULL;
+}
+
+static inline void rx_leave(struct rx *v)
+{
+	if (v->qp)
+		rx_leave_qp(v);
 }
 
 /* Locks the QP, until rx_leave(): the analysis knows no such span. False: there is none of that number. */

@@ -130,7 +130,8 @@ static inline void mr_put(struct mr *mr)
 /* True if [iova, iova + length) is inside the region, in this domain, with all of these rights. */
 static inline bool mr_allows(const struct mr *mr, const struct pd *pd, uint64_t iova, uint64_t length, unsigned access)
 {
-	return mr->pd == pd && (mr->access & access) == access && iova >= mr->iova && length <= mr->length &&
+	/* an address before the region is one far behind it */
+	return mr->pd == pd && (mr->access & access) == access && length <= mr->length &&
 	       iova - mr->iova <= mr->length - length;
 }
 

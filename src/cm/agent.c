@@ -3,6 +3,7 @@
 #include "cm/agent.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "fault/inject.h"
+#include "cm/device.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
 #include "loop/gsi.h"
@@ -30,7 +32,10 @@ static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lo
 static int timer = -1;
 static uint64_t timer_at GUARDED_BY(cm.lock) = NEVER;
 /* Addresses that are attached, never detached. Written under start_lock and cm.lock. */
-static struct path attached[ADDRESSES];
+static struct attached {
+	struct path path;
+	char device[IBV_SYSFS_NAME_MAX]; /* its name; "": no device has the address any more */
+} attached[ADDRESSES];
 static uint32_t attached_count;
 
 uint64_t agent_now(void)
@@ -60,10 +65,10 @@ uint32_t agent_random(void)
 
 /* ---- messages ---- */
 
-static const struct path *find_path(const union ibv_gid *local) REQUIRES(cm.lock)
+static const struct attached *find_attached(const union ibv_gid *local) REQUIRES(cm.lock)
 {
 	for (uint32_t i = 0; i < attached_count; i++)
-		if (!memcmp(&attached[i].sgid, local, sizeof(*local)))
+		if (!memcmp(&attached[i].path.sgid, local, sizeof(*local)))
 			return &attached[i];
 	return NULL;
 }
@@ -86,16 +91,18 @@ static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_M
 
 /* Whether a rule hits the message. False: nothing is done. */
 static bool agent_ask(const struct cm_address *peer, const uint8_t mad[CM_MAD_BYTES], enum rule_direction direction,
-		      struct inject_verdict *v)
+		      struct inject_verdict *v) REQUIRES(cm.lock)
 {
+	const struct attached *at = find_attached(&peer->local);
 	const struct inject_event e = {
 		.event = RULE_MAD,
 		.direction = direction,
 		.opcode = mad[17], /* the low byte of the attribute */
 		.peer = peer->remote.raw,
+		.device = at ? at->device : NULL,
 	};
 
-	if (inject_is(DO_PORT_DOWN)) {
+	if (inject_is(DO_PORT_DOWN, e.device)) {
 		v->action = DO_PARTITION;
 		return true;
 	}
@@ -135,21 +142,21 @@ static uint32_t agent_inject(const struct cm_address *peer, const uint8_t mad[CM
 		agent_reject(peer, mad, (uint16_t)v.value[0]);
 		return 0;
 	default:
-		inject_act(v.action, v.value[0]);
+		inject_act(&v);
 		return 1;
 	}
 }
 
 void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
-	const struct path *known;
+	const struct attached *known;
 	struct path path;
 
 	lock_assert_held(&cm.lock);
-	known = find_path(&to->local);
+	known = find_attached(&to->local);
 	if (!known)
 		return; /* no path: that address is not attached */
-	path = *known;
+	path = known->path;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
 	for (uint32_t n = hooks_any() ? agent_inject(to, mad, RULE_OUT) : 1; n; n--)
@@ -319,37 +326,41 @@ static int agent_start(void) REQUIRES(start_lock)
 	return 0;
 }
 
-static int cm_agent_attach(const union ibv_gid *local) REQUIRES(start_lock)
+static int cm_agent_attach(const union ibv_gid *local, const struct cm_device *d) REQUIRES(start_lock)
 {
-	struct path path = {.sgid = *local};
+	struct attached new = {.path.sgid = *local};
 	bool known;
 	int err;
 
 	lock_take(&cm.lock);
-	known = find_path(local);
+	known = find_attached(local);
 	lock_drop(&cm.lock);
 	if (known)
 		return 0;
 	if (attached_count == ADDRESSES)
 		return -ENOSPC;
-	err = loop_attach(&path);
+	err = loop_attach(&new.path);
 	if (err)
 		return err;
+	if (d)
+		snprintf(new.device, sizeof(new.device), "%s", d->verbs->device->name);
 	lock_take(&cm.lock);
-	attached[attached_count++] = path;
+	attached[attached_count++] = new;
 	lock_drop(&cm.lock);
 	return 0;
 }
 
 int agent_attach(const union ibv_gid *local)
 {
-	int err = 0;
+	struct cm_device *d;
+	int err = 0, index;
+	bool has_device = !device_of_address(local, &d, &index);
 
 	lock_take(&start_lock);
 	if (!started)
 		err = agent_start();
 	if (!err)
-		err = cm_agent_attach(local);
+		err = cm_agent_attach(local, has_device ? d : NULL);
 	lock_drop(&start_lock);
 	return err;
 }

@@ -11,12 +11,12 @@ void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
 
 bool faults_touch(const struct qp *qp)
 {
-	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, false);
+	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, faults_device(qp), false);
 }
 
 bool faults_want_packets(const struct qp *qp)
 {
-	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, true);
+	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, faults_device(qp), true);
 }
 
 void engine_renew_lane(struct qp *qp)
@@ -31,7 +31,7 @@ void faults_act(struct qp *qp, const struct inject_verdict *v)
 		if (faults_stop_peer)
 			faults_stop_peer(qp, v->action == DO_STOP ? v->value[0] : 0);
 	} else {
-		inject_act(v->action, v->value[0]);
+		inject_act(v);
 	}
 }
 
@@ -40,6 +40,8 @@ static bool engine_ask(struct qp *qp, struct inject_event *e, struct inject_verd
 	struct inject_qp *q = inject_of(&qp->inject, qp->serial);
 
 	e->qpn = qp->base.qp_num;
+	e->device = faults_device(qp);
+	e->state = (uint8_t)qp->state;
 	e->peer = qp->transport == TRANSPORT_UD ? NULL : qp->path.dgid.raw;
 	return q && inject_ask(e, q, v);
 }

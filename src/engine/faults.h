@@ -25,6 +25,12 @@ void faults_complete_receive(struct qp *qp, struct cqe *cqe);
 /* settle_overrun(): true if a completion was given an error, and the QP has failed as it does then. */
 bool faults_settle(struct qp *qp);
 
+/* The name of its device; NULL: it has none. */
+static inline const char *faults_device(const struct qp *qp)
+{
+	return qp->base.context && qp->base.context->device ? qp->base.context->device->name : NULL;
+}
+
 /* For loop/: what is the same for all events of a queue pair. */
 void faults_act(struct qp *qp, const struct inject_verdict *verdict);
 /* For loop/: stops the process of a local peer for so long (0: ends it). */

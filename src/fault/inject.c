@@ -18,8 +18,9 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-#define REVOKED 256
-#define UNMET	99 /* exit status: a rule never fired, and UROCE_FAULT_EXPECT is on */
+#define REVOKED	       256
+#define INJECT_DEVICES 32 /* that rules name in the life of the process */
+#define UNMET	       99 /* exit status: a rule never fired, and UROCE_FAULT_EXPECT is on */
 
 /* A rule in force. Never freed: another thread may still ask it. */
 struct injector {
@@ -35,7 +36,11 @@ static struct injector *injectors GUARDED_BY(inject_lock); /* all that ever were
 static uint64_t last_id GUARDED_BY(inject_lock);
 static struct inject_qp nobody GUARDED_BY(inject_lock); /* the counts of events that belong to no queue pair */
 static _Atomic uint32_t events;				/* bits of enum rule_event that a rule in force asks for */
-static _Atomic uint32_t states;				/* bits of enum rule_action: inject_set() */
+static struct {
+	char device[RULE_DEVICE]; /* constant once counted in state_rows */
+	_Atomic uint32_t bits;	  /* of enum rule_action: inject_set() */
+} states[1 + INJECT_DEVICES];	  /* the first: of all devices */
+static _Atomic uint32_t state_rows = 1;
 static _Atomic uint32_t revoked[REVOKED];
 static _Atomic(const struct inject_ops *) served;
 static uint64_t seed, begun; /* constant once started */
@@ -58,22 +63,42 @@ static uint64_t draw(uint64_t rule, uint64_t qp, uint64_t n, uint64_t which)
 			which);
 }
 
+static bool is_of_device(const struct rule *r, const char *device)
+{
+	return !*r->device || (device && !strcmp(r->device, device));
+}
+
 static bool event_matches(const struct rule *r, const struct inject_event *e, uint64_t qp)
 {
-	return r->event == e->event && (!e->direction || r->direction & e->direction) && r->call == e->call &&
-	       rule_has(&r->opcodes, e->opcode) && (r->repeats || !e->repeated) && rule_in(r->size, e->size) &&
-	       (!qp || (rule_in(r->qp, qp) && rule_in(r->qpn, e->qpn))) && rule_in(r->psn, e->psn) &&
-	       (!r->has_peer || (e->peer && !memcmp(r->peer, e->peer, 16))) &&
+	return r->event == e->event && is_of_device(r, e->device) && (!e->direction || r->direction & e->direction) &&
+	       r->call == e->call && rule_has(&r->opcodes, e->opcode) && (r->repeats || !e->repeated) &&
+	       rule_in(r->size, e->size) && (!qp || (rule_in(r->qp, qp) && rule_in(r->qpn, e->qpn))) &&
+	       rule_in(r->psn, e->psn) && (!r->has_peer || (e->peer && !memcmp(r->peer, e->peer, 16))) &&
 	       (!r->has_wr_id || r->wr_id == e->wr_id) &&
 	       (r->event != RULE_COMPLETE || rule_in(r->completes, e->status));
 }
 
+/* `while` */
+static bool lasts(const struct rule *r, const struct inject_event *e)
+{
+	switch (r->during) {
+	case WHILE_ALWAYS:
+		return true;
+	case WHILE_PORT_DOWN:
+		return inject_is(DO_PORT_DOWN, e->device ?: r->device);
+	case WHILE_GID_GONE:
+		return inject_is(DO_GID_GONE, e->device ?: r->device);
+	default:
+		return e->state == r->during;
+	}
+}
+
 /* The n-th event that the rule asks for. */
-static bool is_time_for(const struct injector *i, uint64_t qp, uint64_t n, uint64_t fired)
+static bool is_time_for(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t n, uint64_t fired)
 {
 	const struct rule *r = &i->rule;
 
-	if (n % r->every || !rule_in(r->nth, n) || fired >= r->times)
+	if (n % r->every || !rule_in(r->nth, n) || fired >= r->times || !lasts(r, e))
 		return false;
 	if ((r->between.from || r->between.to != UINT64_MAX) && !rule_in(r->between, clock_now() - begun))
 		return false;
@@ -89,6 +114,7 @@ static void decide(const struct injector *i, const struct inject_event *e, uint6
 	v->action = r->action;
 	v->value[0] = r->value[0];
 	v->value[1] = r->value[1];
+	v->device = r->device;
 	if (r->action == DO_DELAY)
 		v->value[0] += random % (r->value[1] - r->value[0] + 1);
 	if (r->action == DO_CORRUPT && r->value[1] == UINT64_MAX) {
@@ -125,7 +151,7 @@ static bool meet(struct injector *i, unsigned slot, const struct inject_event *e
 	}
 	n = ++of->count[slot].met;
 	atomic_fetch_add_explicit(&i->could, 1, memory_order_relaxed);
-	if (taken || !is_time_for(i, of->serial, n, of->count[slot].fired))
+	if (taken || !is_time_for(i, e, of->serial, n, of->count[slot].fired))
 		return false;
 	of->count[slot].fired++;
 	atomic_fetch_add_explicit(&i->did, 1, memory_order_relaxed);
@@ -193,7 +219,7 @@ bool inject_listens(enum rule_event event)
 	return hook_is_on(HOOK_FAULT) && atomic_load_explicit(&events, memory_order_relaxed) & 1u << event;
 }
 
-bool inject_touches(uint64_t serial, uint32_t qpn, bool packets)
+bool inject_touches(uint64_t serial, uint32_t qpn, const char *device, bool packets)
 {
 	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
 		const struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
@@ -201,10 +227,10 @@ bool inject_touches(uint64_t serial, uint32_t qpn, bool packets)
 
 		if (!i || i->rule.event == RULE_CALL || i->rule.event == RULE_MAD || (packets && !is_packet))
 			continue;
-		if (rule_in(i->rule.qp, serial) && rule_in(i->rule.qpn, qpn))
+		if (is_of_device(&i->rule, device) && rule_in(i->rule.qp, serial) && rule_in(i->rule.qpn, qpn))
 			return true;
 	}
-	return inject_is(DO_PORT_DOWN);
+	return inject_is(DO_PORT_DOWN, device);
 }
 
 bool inject_refuses_call(enum rule_call call)
@@ -215,7 +241,7 @@ bool inject_refuses_call(enum rule_call call)
 	if (!inject_ask(&e, NULL, &v))
 		return false;
 	if (v.action != DO_REFUSE) {
-		inject_act(v.action, v.value[0]);
+		inject_act(&v);
 		return false;
 	}
 	errno = (int)v.value[0];
@@ -229,12 +255,12 @@ void inject_serve(const struct inject_ops *ops)
 	atomic_store_explicit(&served, ops, memory_order_release); /* pairs with the loads below */
 }
 
-void inject_act(enum rule_action action, uint64_t value)
+void inject_act(const struct inject_verdict *verdict)
 {
 	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
 
 	if (ops)
-		ops->act(action, value);
+		ops->act(verdict);
 }
 
 void inject_resume(int pid, uint64_t after)
@@ -245,9 +271,24 @@ void inject_resume(int pid, uint64_t after)
 		ops->resume(pid, after);
 }
 
+/* When the first of the rules of time is due that have not fired; NEVER: there is none. */
+static uint64_t next_rule_of_time(void)
+{
+	uint64_t first = NEVER;
+
+	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
+		const struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
+
+		if (i && i->rule.event == RULE_TIME && !atomic_load_explicit(&i->did, memory_order_relaxed))
+			first = min_of(first, begun + i->rule.between.from);
+	}
+	return first;
+}
+
 void inject_expire(uint64_t now)
 {
 	struct inject_event e = {.event = RULE_TIME};
+	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
 	struct inject_verdict v;
 
 	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
@@ -261,25 +302,74 @@ void inject_expire(uint64_t now)
 		fires = meet(i, slot, &e, &nobody, &v, false);
 		lock_drop(&inject_lock);
 		if (fires)
-			inject_act(v.action, v.value[0]);
+			inject_act(&v);
 	}
+	if (ops)
+		ops->at(next_rule_of_time());
 }
 
-void inject_set(enum rule_action state, bool on)
+/* The row of the device; -1: there is none. */
+static int state_row(const char *device)
+{
+	/* acquire pairs with the release in add_state_row() */
+	int rows = (int)atomic_load_explicit(&state_rows, memory_order_acquire), row = 0;
+
+	while (row < rows && strcmp(states[row].device, device) != 0)
+		row++;
+	return row < rows ? row : -1;
+}
+
+/* -1: there is no room. */
+static int add_state_row(const char *device)
+{
+	uint32_t rows = atomic_load_explicit(&state_rows, memory_order_relaxed);
+	int row;
+
+	lock_take(&inject_lock);
+	row = state_row(device);
+	rows = atomic_load_explicit(&state_rows, memory_order_relaxed);
+	if (row < 0 && rows < ARRAY_SIZE(states)) {
+		row = (int)rows;
+		snprintf(states[row].device, RULE_DEVICE, "%s", device);
+		atomic_store_explicit(&state_rows, rows + 1, memory_order_release); /* pairs with state_row() */
+	}
+	lock_drop(&inject_lock);
+	return row;
+}
+
+void inject_set(enum rule_action state, const char *device, bool on)
 {
 	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
+	int row = add_state_row(device);
 
-	if (on)
-		atomic_fetch_or_explicit(&states, 1u << state, memory_order_relaxed);
+	if (row < 0)
+		log_error("faults name more than %d devices: nothing is done to %s", INJECT_DEVICES, device);
+	else if (on)
+		atomic_fetch_or_explicit(&states[row].bits, 1u << state, memory_order_relaxed);
 	else
-		atomic_fetch_and_explicit(&states, ~(1u << state), memory_order_relaxed);
+		atomic_fetch_and_explicit(&states[row].bits, ~(1u << state), memory_order_relaxed);
 	if (ops)
 		ops->changed();
 }
 
-bool inject_is(enum rule_action state)
+static bool row_is(enum rule_action state, int row)
 {
-	return atomic_load_explicit(&states, memory_order_relaxed) & 1u << state;
+	return row >= 0 && atomic_load_explicit(&states[row].bits, memory_order_relaxed) & 1u << state;
+}
+
+bool inject_is(enum rule_action state, const char *device)
+{
+	return row_is(state, 0) || (atomic_load_explicit(&state_rows, memory_order_relaxed) > 1 && device &&
+				    row_is(state, state_row(device)));
+}
+
+static bool any_state(void)
+{
+	uint32_t bits = 0;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++)
+		bits |= atomic_load_explicit(&states[i].bits, memory_order_relaxed);
+	return bits;
 }
 
 void inject_revoke(uint32_t key)
@@ -307,7 +397,6 @@ bool inject_is_revoked(uint32_t key)
 static void rules_changed(void)
 {
 	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
-	uint64_t first = NEVER;
 	uint32_t asked = 0;
 
 	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
@@ -315,13 +404,11 @@ static void rules_changed(void)
 
 		if (i)
 			asked |= 1u << i->rule.event;
-		if (i && i->rule.event == RULE_TIME && !atomic_load_explicit(&i->did, memory_order_relaxed))
-			first = min_of(first, begun + i->rule.between.from);
 	}
 	atomic_store_explicit(&events, asked, memory_order_relaxed);
-	hook_set(HOOK_FAULT, asked || atomic_load_explicit(&states, memory_order_relaxed));
+	hook_set(HOOK_FAULT, asked || any_state());
 	if (ops) {
-		ops->at(first);
+		ops->at(next_rule_of_time());
 		ops->changed();
 	}
 }

@@ -25,12 +25,15 @@ struct inject_event {
 	uint64_t wr_id;
 	const uint8_t *peer; /* a GID; NULL: none */
 	const char *call;
+	const char *device; /* its name; NULL: none */
+	uint8_t state;	    /* enum ibv_qp_state */
 };
 
 /* What is to be done. */
 struct inject_verdict {
 	uint8_t action; /* enum rule_action */
 	uint64_t value[2];
+	const char *device; /* what is done to a device is done to this one; "": to all */
 };
 
 /* Of a queue pair: how often each rule has met its event there. Its memory stays with the place of the queue pair;
@@ -66,7 +69,7 @@ struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial);
 
 /* Whether a rule may hit packets, requests or completions of that queue pair: then all of them go through the queue,
  * and (`packets`) each is a packet. */
-bool inject_touches(uint64_t serial, uint32_t qpn, bool packets);
+bool inject_touches(uint64_t serial, uint32_t qpn, const char *device, bool packets);
 
 /* Whether a rule listens for such events. */
 bool inject_listens(enum rule_event event);
@@ -81,20 +84,21 @@ static inline bool inject_call(enum rule_call call)
 /* What is done above: to ports and devices, and to processes. Called with any lock held, so it only notes what to do.
  */
 struct inject_ops {
-	void (*act)(enum rule_action action, uint64_t value);
-	void (*resume)(int pid, uint64_t after); /* ns: SIGCONT to that process */
-	void (*at)(uint64_t when);		 /* ns: inject_expire() is to be called; NEVER: act() may be */
-	void (*changed)(void);			 /* the rules in force: lanes may have to change. Takes locks of QPs */
+	void (*act)(const struct inject_verdict *verdict); /* its device lives as long as the process */
+	void (*resume)(int pid, uint64_t after);	   /* ns: SIGCONT to that process */
+	void (*at)(uint64_t when); /* ns: inject_expire() is to be called; NEVER: act() may be */
+	void (*changed)(void);	   /* the rules in force: lanes may have to change. Takes locks of QPs */
 };
 void inject_serve(const struct inject_ops *ops);
-void inject_act(enum rule_action action, uint64_t value);
+void inject_act(const struct inject_verdict *verdict);
 void inject_resume(int pid, uint64_t after);
 /* Rules of time that are due. */
 void inject_expire(uint64_t now);
 
-/* States that rules bring about: DO_PORT_DOWN (no packet leaves or arrives), DO_GID_GONE, DO_FATAL. */
-void inject_set(enum rule_action state, bool on);
-bool inject_is(enum rule_action state);
+/* States that rules bring about: DO_PORT_DOWN (no packet leaves or arrives), DO_GID_GONE, DO_FATAL. Of one device; set
+ * for "": of all. */
+void inject_set(enum rule_action state, const char *device, bool on);
+bool inject_is(enum rule_action state, const char *device);
 
 /* Regions that are not there any more (revoke). */
 void inject_revoke(uint32_t key);

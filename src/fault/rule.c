@@ -21,9 +21,10 @@
 #define WORDS_MOST     64     /* that may stand in one place */
 
 /* What may be done at which event. */
-#define AT(event) (1u << RULE_##event)
-#define ANYWHERE  (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(CALL) | AT(MAD) | AT(TIME))
-#define OF_A_QP	  (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED))
+#define AT(event)   (1u << RULE_##event)
+#define ANYWHERE    (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(CALL) | AT(MAD) | AT(TIME))
+#define OF_A_QP	    (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED))
+#define OF_A_DEVICE (OF_A_QP | AT(MAD) | AT(TIME))
 static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_DROP] = AT(PACKET) | AT(MAD),
 	[DO_DUPLICATE] = AT(PACKET) | AT(MAD),
@@ -331,7 +332,27 @@ static int take_peer(struct parser *p)
 	return 0;
 }
 
-enum filter_kind { F_QP, F_QPN, F_PSN, F_SIZE, F_PEER, F_WR_ID, F_STATUS, F_IN, F_OUT, F_REPEATS };
+static int take_device(struct parser *p)
+{
+	if (p->colon || !word_next(p))
+		return refuse_word(p, "the name of a device is missing here, as uroce0: see uroce devices");
+	if (p->size >= RULE_DEVICE)
+		return refuse_word(p, "no device has a name of more than %d characters: the rule could never fire",
+				   RULE_DEVICE - 1);
+	word_copy(p, p->rule->device, sizeof(p->rule->device));
+	return 0;
+}
+
+/* Each device has one port. */
+static int take_port(struct parser *p)
+{
+	uint64_t port;
+	int err = take_number(p, false, &port, 0);
+
+	return err ?: port != 1 ? refuse_word(p, "a device has one port, 1: the rule could never fire") : 0;
+}
+
+enum filter_kind { F_QP, F_QPN, F_PSN, F_SIZE, F_PEER, F_DEVICE, F_PORT, F_WR_ID, F_STATUS, F_IN, F_OUT, F_REPEATS };
 static const struct {
 	const char *name;
 	uint8_t events;
@@ -342,6 +363,8 @@ static const struct {
 	[F_PSN] = {"psn", AT(PACKET), "has no PSN"},
 	[F_SIZE] = {"size", AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED), "has no size"},
 	[F_PEER] = {"peer", OF_A_QP | AT(MAD), "has no peer"},
+	[F_DEVICE] = {"device", OF_A_DEVICE, "belongs to no device"},
+	[F_PORT] = {"port", OF_A_DEVICE, "belongs to no device"},
 	[F_WR_ID] = {"wr_id", AT(POST) | AT(COMPLETE) | AT(ONESIDED), "has no wr_id"},
 	[F_STATUS] = {"with", AT(COMPLETE), "has no status"},
 	[F_IN] = {"in", AT(MAD), "has no direction"},
@@ -366,6 +389,10 @@ static int take_filter(struct parser *p, enum filter_kind kind)
 		return take_range(p, false, &r->size, 0, r->event == RULE_PACKET ? LARGEST_PACKET : 1u << 31);
 	case F_PEER:
 		return take_peer(p);
+	case F_DEVICE:
+		return take_device(p);
+	case F_PORT:
+		return take_port(p);
 	case F_WR_ID:
 		r->has_wr_id = true;
 		return take_number(p, false, &r->wr_id, 0);
@@ -386,11 +413,32 @@ static int take_filter(struct parser *p, enum filter_kind kind)
 
 /* ---- when ---- */
 
-enum when_kind { W_CHANCE, W_EVERY, W_NTH, W_TIMES, W_AFTER, W_BETWEEN };
+enum when_kind { W_CHANCE, W_EVERY, W_NTH, W_TIMES, W_AFTER, W_BETWEEN, W_WHILE };
 static const char *const whens[] = {
-	[W_CHANCE] = "chance", [W_EVERY] = "every", [W_NTH] = "nth",
-	[W_TIMES] = "times",   [W_AFTER] = "after", [W_BETWEEN] = "between",
+	[W_CHANCE] = "chance", [W_EVERY] = "every",	[W_NTH] = "nth",     [W_TIMES] = "times",
+	[W_AFTER] = "after",   [W_BETWEEN] = "between", [W_WHILE] = "while",
 };
+
+/* A state in which what the rule hits can happen. */
+static int take_while(struct parser *p)
+{
+	struct rule *r = p->rule;
+	bool moves = r->event == RULE_PACKET || r->event == RULE_ONESIDED;
+	uint64_t state = 0;
+	int err = take_named(p, "state", &rule_durings, &state);
+
+	r->during = (uint8_t)state;
+	if (err)
+		return err;
+	if (state < WHILE_PORT_DOWN && !(OF_A_QP & 1u << r->event))
+		return refuse_word(p, "what this rule hits belongs to no queue pair: the rule could never fire");
+	if (moves && state == WHILE_PORT_DOWN)
+		return refuse_word(p, "nothing passes while a port is down: the rule could never fire");
+	if (moves && (state == WHILE_INIT || state == WHILE_ERR))
+		return refuse_word(p,
+				   "a queue pair in this state sends and receives nothing: the rule could never fire");
+	return 0;
+}
 
 static int take_when(struct parser *p, enum when_kind kind)
 {
@@ -412,6 +460,8 @@ static int take_when(struct parser *p, enum when_kind kind)
 		return take_number(p, true, &r->between.from, 0);
 	case W_BETWEEN:
 		return take_range(p, true, &r->between, 0, INT64_MAX);
+	case W_WHILE:
+		return take_while(p);
 	}
 	return 0;
 }
@@ -656,6 +706,21 @@ static int check_packet(struct parser *p)
 	return 0;
 }
 
+/* Which states a packet is sent and received in: IBTA 10.3.1. */
+static int check_while(struct parser *p)
+{
+	struct rule *r = p->rule;
+	bool sends = r->event == RULE_POST || r->event == RULE_ONESIDED ||
+		     (r->event == RULE_PACKET && r->direction == RULE_OUT);
+	struct rule_set requests = r->opcodes;
+
+	if (r->during == WHILE_INIT && r->event == RULE_POST)
+		return refuse_word(p, "no request is posted while INIT: the rule could never fire");
+	if (r->during == WHILE_RTR && sends && (r->event != RULE_PACKET || !set_keep(&requests, IS_RESPONSE, false)))
+		return refuse_word(p, "no request is sent while RTR: the rule could never fire");
+	return 0;
+}
+
 static int check_rule(struct parser *p)
 {
 	struct rule *r = p->rule;
@@ -674,7 +739,7 @@ static int check_rule(struct parser *p)
 		return refuse_word(p, "only what comes in is rejected: write `mad in ...`");
 	if (r->action == DO_REJECT)
 		r->direction = RULE_IN;
-	return r->event == RULE_PACKET ? check_packet(p) : 0;
+	return check_while(p) ?: r->event == RULE_PACKET ? check_packet(p) : 0;
 }
 
 /* Credit requests and grants of UC and UD are no packets of IBTA: a rule hits them if it names them. */

@@ -7,6 +7,7 @@
 #include "base/base.h"
 
 #define RULE_TEXT     256 /* bytes of a rule, its end included */
+#define RULE_DEVICE   64  /* bytes of the name of a device, its end included */
 #define RULE_REPLAYED 384 /* bytes of a firing, written as a rule */
 
 enum rule_event {
@@ -44,6 +45,19 @@ enum rule_action {
 	RULE_ACTIONS
 };
 
+/* `while`: states of the queue pair, and of devices. */
+enum rule_during {
+	WHILE_ALWAYS,
+	WHILE_INIT, /* in the order of enum ibv_qp_state */
+	WHILE_RTR,
+	WHILE_RTS,
+	WHILE_SQD,
+	WHILE_SQE,
+	WHILE_ERR,
+	WHILE_PORT_DOWN, /* a rule has taken the port down */
+	WHILE_GID_GONE,
+};
+
 enum rule_part { PART_PAYLOAD, PART_HEADER, PART_ICRC };
 
 enum rule_direction { RULE_OUT = 1, RULE_IN = 2 };
@@ -75,6 +89,7 @@ struct rule {
 	struct rule_range psn;	     /* counted from the first of the connection, 0 */
 	struct rule_range size;	     /* bytes of payload, or of the request */
 	struct rule_range completes; /* enum ibv_wc_status: which completions */
+	char device[RULE_DEVICE];    /* its name; "": any, and what is done is done to all */
 	uint64_t wr_id;
 	const char *call; /* RULE_CALL: its name, in the table of rule_words.c */
 
@@ -83,6 +98,7 @@ struct rule {
 	uint64_t chance;	   /* of 2^64; RULE_ALWAYS: it does not depend on chance */
 	struct rule_range between; /* ns since the rules began */
 	uint64_t times;		   /* at most, for each queue pair */
+	uint8_t during;		   /* enum rule_during */
 
 	uint64_t value[2];
 };

@@ -57,6 +57,17 @@ static const struct rule_word naks[] = {
 
 static const struct rule_word parts[] = {{"payload", PART_PAYLOAD}, {"header", PART_HEADER}, {"icrc", PART_ICRC}};
 
+static const struct rule_word durings[] = {
+	{"INIT", WHILE_INIT},
+	{"RTR", WHILE_RTR},
+	{"RTS", WHILE_RTS},
+	{"SQD", WHILE_SQD},
+	{"SQE", WHILE_SQE},
+	{"ERR", WHILE_ERR},
+	{"port-down", WHILE_PORT_DOWN},
+	{"gid-gone", WHILE_GID_GONE},
+};
+
 #define WR(name)                     \
 	{                            \
 #name, IBV_WR_##name \
@@ -131,6 +142,7 @@ const struct rule_words rule_errnos = WORDS(errnos);
 const struct rule_words rule_statuses = WORDS(statuses);
 const struct rule_words rule_naks = WORDS(naks);
 const struct rule_words rule_parts = WORDS(parts);
+const struct rule_words rule_durings = WORDS(durings);
 const struct rule_words rule_requests = WORDS(requests);
 const struct rule_words rule_completions = WORDS(completions);
 const struct rule_words rule_mads = WORDS(mads);

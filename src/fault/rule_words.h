@@ -19,6 +19,7 @@ extern const struct rule_words rule_errnos;
 extern const struct rule_words rule_statuses;	 /* enum ibv_wc_status */
 extern const struct rule_words rule_naks;	 /* syndromes */
 extern const struct rule_words rule_parts;	 /* enum rule_part */
+extern const struct rule_words rule_durings;	 /* enum rule_during */
 extern const struct rule_words rule_requests;	 /* enum ibv_wr_opcode */
 extern const struct rule_words rule_completions; /* enum ibv_wc_opcode */
 extern const struct rule_words rule_mads;	 /* of connection management: the low byte of the attribute */

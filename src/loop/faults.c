@@ -76,9 +76,11 @@ static bool packet_ask(struct qp *qp, struct inject_qp *q, const struct packet *
 		.size = p->length,
 		.header = opcode_info[p->opcode].header_bytes,
 		.peer = peer ? peer->raw : NULL,
+		.device = faults_device(qp),
+		.state = (uint8_t)qp->state,
 	};
 
-	if (inject_is(DO_PORT_DOWN)) {
+	if (inject_is(DO_PORT_DOWN, e.device)) {
 		v->action = DO_PARTITION;
 		return true;
 	}

@@ -109,12 +109,13 @@ static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->loc
 static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
 {
 	static const struct netif no_addresses;
-	bool gone = !n->index || inject_is(DO_FATAL);
-	bool running = n->running && !link_is_down(d->base.name) && !inject_is(DO_PORT_DOWN);
+	const char *name = d->base.name;
+	bool gone = !n->index || inject_is(DO_FATAL, name);
+	bool running = n->running && !link_is_down(name) && !inject_is(DO_PORT_DOWN, name);
 	unsigned changes = 0;
 
 	lock_take(&d->lock);
-	if (update_gids(d, inject_is(DO_GID_GONE) ? &no_addresses : n))
+	if (update_gids(d, inject_is(DO_GID_GONE, name) ? &no_addresses : n))
 		changes |= DEVICE_GID_CHANGED;
 	if (d->running != running)
 		changes |= running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;

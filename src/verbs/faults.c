@@ -17,10 +17,11 @@
 
 /* Something that is to be done at a time. */
 struct pending {
-	uint64_t at;	/* ns; 0: free */
-	uint8_t action; /* enum rule_action; RULE_ACTIONS: rules of time are due */
-	bool ends;	/* what it brought about is over */
-	int pid;	/* DO_STOP */
+	uint64_t at;	    /* ns; 0: free */
+	uint8_t action;	    /* enum rule_action; RULE_ACTIONS: rules of time are due */
+	bool ends;	    /* what it brought about is over */
+	int pid;	    /* DO_STOP */
+	const char *device; /* "": all */
 };
 
 static struct lock pending_lock; /* a leaf */
@@ -55,13 +56,15 @@ static void add_pending(const struct pending *p)
 	lock_drop(&pending_lock);
 }
 
-static void act_later(enum rule_action action, uint64_t value)
+static void act_later(const struct inject_verdict *v)
 {
-	uint64_t now = clock_now();
+	struct pending p = {.at = clock_now(), .action = v->action, .device = v->device};
 
-	add_pending(&(struct pending){.at = now, .action = action});
-	if ((action == DO_PORT_DOWN || action == DO_GID_GONE) && value != UINT64_MAX)
-		add_pending(&(struct pending){.at = now + value, .action = action, .ends = true});
+	add_pending(&p);
+	p.at += v->value[0];
+	p.ends = true;
+	if ((v->action == DO_PORT_DOWN || v->action == DO_GID_GONE) && v->value[0] != UINT64_MAX)
+		add_pending(&p);
 }
 
 static void resume_later(int pid, uint64_t after)
@@ -76,7 +79,7 @@ static void do_pending(const struct pending *p, uint64_t now)
 	} else if (p->action == DO_STOP) {
 		kill(p->pid, SIGCONT);
 	} else {
-		inject_set(p->action, !p->ends);
+		inject_set(p->action, p->device, !p->ends);
 		monitor_renew();
 	}
 }

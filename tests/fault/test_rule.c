@@ -37,6 +37,14 @@ static void rules_that_make_sense_are_taken(void **state)
 		"time after 2s: port-down 500ms",
 		"post nth 100: fatal",
 		"out nth 10: stop 20ms",
+		"out device mlx5_3 port 1 nth 10: port-down 20ms",
+		"time device mlx5_3 after 1s: gid-gone",
+		"mad device uroce0 REQ: drop",
+		"post while SQD: refuse EIO",
+		"out ACK while RTR nth 2: drop",
+		"complete with WR_FLUSH_ERR while ERR nth 1: overrun",
+		"call rdma_connect while port-down: refuse ENETDOWN",
+		"in SEND while gid-gone chance 1/2: drop",
 	};
 	struct rule_error error;
 	struct rule rule;
@@ -87,6 +95,16 @@ static void others_are_refused_with_the_word_and_the_reason(void **state)
 		{"out: delay", "", "a time is missing"},
 		{"packet peer 300.0.0.1: drop", "300.0.0.1", "no address"},
 		{"", "", "begins with what it hits"},
+		{"out device: drop", "device", "name of a device is missing"},
+		{"call ibv_reg_mr device mlx5_3: refuse EIO", "device", "belongs to no device"},
+		{"out port 2: drop", "2", "one port"},
+		{"out while: drop", "drop", "there is no state"},
+		{"out while RTZ: drop", "RTZ", "did you mean RTR?"},
+		{"out while port-down: drop", "port-down", "nothing passes"},
+		{"out while ERR: drop", "ERR", "sends and receives nothing"},
+		{"mad while RTS: drop", "RTS", "no queue pair"},
+		{"out SEND while RTR: drop", "drop", "no request is sent while RTR"},
+		{"post while INIT: refuse EIO", "refuse", "no request is posted"},
 	};
 	struct rule_error error;
 	struct rule rule;
@@ -156,6 +174,7 @@ static void a_firing_is_a_rule_again(void **state)
 		 1,
 		 4,
 		 {PART_PAYLOAD, 9}},
+		{"out device mlx5_3 while RTS every 2: drop", "out device mlx5_3 qp 1 nth 4: drop", 1, 4, {0}},
 		{"call ibv_reg_mr: refuse ENOMEM", "call ibv_reg_mr nth 1: refuse ENOMEM", 0, 1, {ENOMEM}},
 		{"mad in REQ nth 1..4: reject 28", "mad in REQ nth 3: reject 28", 0, 3, {28}},
 		{"time after 1ms: port-down", "time after 1000000ns: port-down", 0, 1, {UINT64_MAX}},

@@ -40,6 +40,11 @@ await() {
 	exec 3<&-
 }
 
+await_both() {
+	await both "$1"
+	cat client server
+}
+
 # For commands that say nothing.
 saying_so() {
 	"$@" && echo
@@ -77,6 +82,25 @@ check "a PCI path for each" 0 '^/sys/devices/pcif0ce:00/f0ce:06:00.0$' uroce run
 check "... that leads back to the device" 0 '^mlx5_5$' uroce run ls /sys/devices/pcif0ce:00/f0ce:06:00.0/infiniband
 check "a device that is not there: the setting that makes it" 255 'UROCE_DEVICES=lo=mlx5_9' \
 	uroce run ibv_devinfo -d mlx5_9
+
+# A rule that names a device: only its port goes down.
+start events uroce run --fault 'call ibv_alloc_pd nth 9: refuse EIO; time device mlx5_3 after 1ms: port-down' stdbuf -oL \
+	ibv_asyncwatch -d mlx5_3
+check "a fault of one port: its event" 0 '^$' saying_so await events IBV_EVENT_PORT_ERR
+kill "$!"
+start events uroce run --fault 'time device mlx5_3 after 1ms: port-down; time device mlx5_4 after 2ms: port-down' stdbuf -oL \
+	ibv_asyncwatch -d mlx5_4
+check "... and that of another, at its time" 0 '^$' saying_so await events IBV_EVENT_PORT_ERR
+kill "$!"
+pair_with() {
+	export UROCE_FAULT=$1
+	pair mlx5_1 mlx5_2 127.0.0.3 500
+	unset UROCE_FAULT
+}
+pair_with 'post device mlx5_3 nth 1: port-down'
+check "a rule of another device hits nothing" 0 'post device mlx5_3.*: fired 0 times of 0' await_both 'fired [0-9]* times'
+pair_with 'post device mlx5_1 nth 50: port-down'
+check "one of this device does" 0 'transport retry counter exceeded' await_both 'Failed status'
 
 check "link lists them" 0 '^mlx5_3  *up$' uroce link
 check "link of no device" 1 'there is no device mlx5_9' uroce link down mlx5_9

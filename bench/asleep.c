@@ -151,7 +151,7 @@ static void verbs_pass(bool send)
 
 static void verbs_open(void)
 {
-	uint32_t other;
+	uint32_t other = 0;
 	struct epoll_event e;
 
 	plain = plain_open(DEPTH, buffer, sizeof(buffer));

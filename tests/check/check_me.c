@@ -552,7 +552,7 @@ static void receives_may_overlap(bool wrong)
 
 static void memory_goes_first(bool wrong)
 {
-	struct ibv_mr *mr;
+	struct ibv_mr *mr = NULL;
 	struct pair p;
 	void *at;
 

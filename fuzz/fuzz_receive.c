@@ -360,6 +360,7 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 		if (what != WILD_PACKET)
 			tame(&p, qp, what != TAME_RESPONSE);
 		p.to = here.raw;
+		p.is_uroce = p.migrated;
 		if (p.opcode == OPCODE_CREDIT_REQUEST)
 			engine_grant_credit(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
 		else

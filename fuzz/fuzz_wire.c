@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/early.h"
 #include "wire/cm_mad.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
@@ -73,8 +74,9 @@ static bool is_due(const struct qp *qp, const struct packet *p)
 		return false;
 	if (p->acknowledges)
 		return true;
+	/* a uroce keeps what comes before its turn */
 	if (opcode_info[p->opcode].flags & IS_REQUEST)
-		return p->psn.v == due(qp, true);
+		return (uint32_t)psn_diff(p->psn, psn(due(qp, true))) < SELECTIVE_PSNS;
 	/* a NAK of the PSN behind the last one is none, but an ACK of the one before the oldest is */
 	return psn_diff(p->psn, psn_add(qp->req.una, -1)) >= 0 && psn_diff(p->psn, qp->req.high) <= 0;
 }

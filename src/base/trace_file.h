@@ -62,7 +62,7 @@ struct trace_entry {
 
 #define PENDING_MAGIC	0x3130444e45504355ull /* "UCPEND01", read as a little-endian number */
 #define PENDING_BUCKET	8
-#define PENDING_REASONS 5 /* the engine's enum retry_reason */
+#define PENDING_REASONS 6 /* the engine's enum retry_reason */
 
 struct trace_pending {
 	uint64_t magic;

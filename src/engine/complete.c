@@ -203,6 +203,7 @@ NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	r->ack = ACK_NONE;
 	r->cnp_owed = false;
 	r->inbound = INBOUND_NONE;
+	responder_drop_early(qp);
 	retry_reset(qp);
 	flush(qp);
 	/* from here on the SRQ's owner may free what this QP used of it */

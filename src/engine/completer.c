@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The completer: ACKs, NAKs and responses against the requests that wait for them (IBTA 9.7.5, 9.7.7). */
-#include "engine/internal.h"
+#include "engine/scoreboard.h"
 
 #include "base/trace.h"
 
@@ -39,9 +39,7 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 	}
 }
 
-/* Everything before una + count is acknowledged, except READs and atomics, which need their response. False: a
- * response was lost. */
-static bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
+bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 {
 	bool progress = count > 0;
 
@@ -84,6 +82,16 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 	r->gap_seen = true;
 }
 
+/* The peer keeps what comes after the missing packet. */
+static void missing_one(struct qp *qp, psn_t psn)
+{
+	qp->req.gap_seen = true;
+	if (!scoreboard_missing(qp, psn))
+		return;
+	qp->req.timed_at = 0;
+	note_loss(qp, false);
+}
+
 /* The first of identical NAKs makes the requester go back; copies that the network made do not. On links that lose
  * nothing, it says that the peer could not fetch the memory to which the packet referred. */
 static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
@@ -91,8 +99,12 @@ static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 	qp_count(qp, HCA_SEQUENCE_NAKS);
 	if (qp->req.lossless && !qp->req.plain)
 		qp->req.plain = true;
-	else if (!progress && (qp->req.gap_seen || !spend_retry(qp)))
+	else if (!progress && (qp->req.gap_seen || (!qp->req.board && !spend_retry(qp))))
 		return;
+	if (qp->req.board && !qp->req.lossless) {
+		missing_one(qp, psn);
+		return;
+	}
 	note_loss(qp, false);
 	go_back(qp, psn, RETRY_NAK);
 	qp->req.gap_seen = true;

@@ -2,7 +2,8 @@
 /* The protocol, without I/O. Posted work requests, parsed packets and the time go in; packets in a tx batch,
  * completions in CQs and one deadline come out. The engine reads no clock and never blocks. It makes no
  * system call, except to access memory that is paged on demand, or memory of a local peer that is not mapped here
- * (process_vm_readv(2)). It allocates only in engine_modify(), for max_dest_rd_atomic. The caller holds qp->lock.
+ * (process_vm_readv(2)). It allocates in engine_modify(), for max_dest_rd_atomic, and where packets were lost between
+ * two uroce (early.c, scoreboard.c). The caller holds qp->lock.
  *
  * engine_receive() and engine_expire() only change state; engine_run() is the one place where packets are made. A
  * caller does: [post | receive ... receive | expire], engine_run(), send what the tx batch holds, batch_done();

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/faults.h"
 #include "object/checker.h"
+#include "object/early.h"
 
 /* What a packet weighs in the congestion window: its bytes, and what buffers and headers cost besides. */
 #define PACKET_OVERHEAD 128u
@@ -161,6 +162,13 @@ bool request_fits(const struct qp *qp, struct tx_batch *batch, const struct wqe 
 /* A packet of that work request could not be sent: engine_unreadable(). */
 void requester_unreadable(struct qp *qp, uint32_t position);
 bool requester_run(struct qp *qp, struct tx_batch *batch);
+/* Packets that the next request packet of this work request stands for. */
+uint32_t requester_span_of(const struct qp *qp, const struct wqe *w, uint32_t packet);
+/* Charge of what is on the way to the peer. */
+static inline uint32_t in_network(const struct requester *r)
+{
+	return r->flight > r->absent ? r->flight - r->absent : 0;
+}
 /* Packets have left that weigh so much. */
 static inline void requester_sent(struct requester *r, uint32_t packets, uint32_t charge)
 {
@@ -222,6 +230,11 @@ void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* What a request from the peer acknowledges besides. */
 void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
+/* A selective acknowledgement. */
+void completer_selective(struct qp *qp, const struct packet *p, uint64_t now);
+/* Everything before una + count is acknowledged, except READs and atomics, which need their response. False: a
+ * response was lost. */
+bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now);
 void completer_settle(struct qp *qp);
 
 /* onesided.c: a work request that needs no packet, as its peer's memory can be reached, when all before it are done. */
@@ -304,6 +317,8 @@ static inline struct pd *receive_pd(const struct qp *qp)
 /* The message goes on, or ends with this packet, and its receive with it. */
 void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
+/* Packets that came before their turn are dropped: the peer will send all of them again. */
+void responder_drop_early(struct qp *qp);
 /* Nor could a READ response. */
 void responder_unreadable(struct qp *qp, psn_t psn);
 bool responder_run(struct qp *qp, struct tx_batch *batch);
@@ -405,7 +420,7 @@ void uc_receive(struct qp *qp, const struct packet *p);
 void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 
 /* retry.c: time and loss */
-enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR };
+enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR, RETRY_SELECTIVE };
 /* Puts the cursor back to `psn`, which lies in [una, high]. */
 void go_back(struct qp *qp, psn_t psn, enum retry_reason reason);
 void note_loss(struct qp *qp, bool timeout);
@@ -422,6 +437,10 @@ static inline void note_moved(struct qp *qp)
 	r->rnr_wait = false; /* what was refused stood at una: it has been taken since, in an earlier copy */
 	r->moved = true;
 }
+/* The peer is there, and has received something out of order. */
+void note_heard(struct qp *qp, uint64_t now);
+/* The packet whose round trip is measured has arrived. */
+void round_trip_measured(struct requester *r, uint64_t now);
 /* One retry less; false: none was left, and the request at the head has failed. */
 bool spend_retry(struct qp *qp);
 void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now);

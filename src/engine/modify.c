@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/scoreboard.h"
 #include "object/show.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
@@ -300,6 +300,7 @@ static void reset(struct qp *qp)
 	if (qp->recv_cq)
 		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
 	responder_stop(qp);
+	scoreboard_stop(qp);
 	qp->sq.head = qp->sq.tail = 0;
 	atomic_store_explicit(&qp->sq.reclaimed, 0, memory_order_relaxed);
 	qp->rq.head = qp->rq.tail = 0;

@@ -274,7 +274,7 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 	if (qp->transport != TRANSPORT_RC)
 		return false;
 	if (now && (qp->req.lossless || !from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu ||
-		    p->fecn || p->congestion))
+		    p->fecn || p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.holds_early))
 		return false;
 	return fast_receive_rc(qp, p, now, poller);
 }
@@ -316,9 +316,14 @@ static __attribute__((noinline)) void slow_receive(struct qp *qp, const struct p
 	/* IBTA 9.6.1: state, partition, transport and peer; the rest is not for this QP */
 	if (!qp_is_receiving(qp) || !is_for_partition(p))
 		return;
+	if (p->is_uroce && !qp->resp.peer_is_uroce && qp->transport == TRANSPORT_RC && from_peer(qp, from))
+		qp->resp.peer_is_uroce = true;
 	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
 		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
 			completer_congested(qp);
+		else if (p->opcode == OPCODE_SELECTIVE_ACK && qp->transport == TRANSPORT_RC && sends &&
+			 from_peer(qp, from))
+			completer_selective(qp, p, now);
 		else if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends &&
 			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
 			flow_granted(qp, p, from);

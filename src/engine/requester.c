@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester: work requests -> request packets (IBTA 9.7.2, 9.7.3). */
-#include "engine/internal.h"
+#include "engine/scoreboard.h"
 
 #include "base/trace.h"
 #include "object/window.h"
@@ -73,8 +73,7 @@ static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t pa
 	return min_of(w->packets - packet, chunk - packet % chunk);
 }
 
-/* Packets that the next request packet of this work request stands for. */
-static uint32_t requester_span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
+uint32_t requester_span_of(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	return w->opcode == IBV_WR_RDMA_READ || is_by_reference(qp, w) ? chunk_left(qp, w, packet) : 1;
 }
@@ -221,10 +220,12 @@ static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 {
 	const struct requester *r = &qp->req;
-	uint32_t room = r->window > r->flight ? r->window - r->flight : 0;
+	uint32_t sent = in_network(r), room = r->window > sent ? r->window - sent : 0;
 	uint32_t need = wqe_charge(qp, w, r->packet, r->packet + requester_span_of(qp, w, r->packet));
 
-	if (r->flight == 0)
+	if (unlikely(r->board) && (uint32_t)psn_diff(r->next, r->una) >= SELECTIVE_PSNS)
+		return false;
+	if (sent == 0)
 		return true;
 	if (begins && w->opcode != IBV_WR_RDMA_READ && train_charge(qp, w) <= r->window / 2)
 		need = max_of(need, train_charge(qp, w));
@@ -246,7 +247,7 @@ static bool window_ends(const struct qp *qp, uint32_t charge, bool train_ends)
 
 	if (need > r->window / 2)
 		need = packet;
-	return (uint64_t)r->flight + charge + need > r->window;
+	return (uint64_t)in_network(r) + charge + need > r->window;
 }
 
 static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
@@ -472,7 +473,7 @@ NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	if (w->num_sge != 1 || (w->flags & IBV_SEND_INLINE) || w->by_reference || wqe_wants_response(w))
 		return false;
 	/* the first condition is requester_window_allows() for such a packet */
-	if (r->flight + charge > r->window || requester_asks(qp, batch->now, w, 1, charge, place + 1 == r->train))
+	if (in_network(r) + charge > r->window || requester_asks(qp, batch->now, w, 1, charge, place + 1 == r->train))
 		return false;
 	tx = batch_repeat(qp, batch, w->sge, (uint64_t)r->packet * r->mtu, r->mtu);
 	if (!tx)
@@ -534,6 +535,19 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 	return ask;
 }
 
+/* What is lost goes before what is new. False: it has not all been sent. */
+static bool requester_repair(struct qp *qp, struct tx_batch *batch)
+{
+	uint32_t before = batch->packets;
+	bool all;
+
+	scoreboard_settle(qp);
+	all = scoreboard_repair(qp, batch);
+	if (batch->packets != before)
+		note_sent(qp, batch->now);
+	return all;
+}
+
 bool requester_run(struct qp *qp, struct tx_batch *batch)
 {
 	struct requester *r = &qp->req;
@@ -542,6 +556,8 @@ bool requester_run(struct qp *qp, struct tx_batch *batch)
 	if (!requester_may_send(qp))
 		return false;
 	limit_window(r, batch->budget);
+	if (unlikely(r->board) && !requester_repair(qp, batch))
+		return batch->packets && scoreboard_may_repair(qp);
 	if (r->probe_wanted)
 		send_probe(qp, batch);
 	before = batch->packets;
@@ -561,6 +577,8 @@ bool requester_can_run(const struct qp *qp)
 
 	if (!requester_may_send(qp))
 		return false;
+	if (scoreboard_has_lost(r))
+		return scoreboard_may_repair(qp); /* nothing leaves before it */
 	if (r->probe_wanted)
 		return true;
 	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR || waits_to_be_onesided(qp, w))
@@ -585,6 +603,7 @@ bool engine_change_link(struct qp *qp, uint32_t mtu)
 	r->lossless = mtu;
 	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
+	scoreboard_clear(qp);
 	engine_set_lane(qp);
 	for (uint32_t i = r->wqe; i != qp->sq.tail; i++)
 		sq_at(&qp->sq, i)->packets = wqe_packets(qp, sq_at(&qp->sq, i));

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "memory/copy.h"
 #include "object/window.h"
+#include "wire/sack.h"
 
 #define CNP_INTERVAL (50 * USEC)
 
@@ -488,8 +489,13 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 		r->nak_psn = r->expected;
 		r->nak_sent = true;
 	}
-	if (verdict == GAP)
+	if (verdict == GAP) {
 		qp_count(qp, HCA_GAPS);
+		r->gap = r->expected;
+		r->gap_open = true;
+	} else {
+		responder_drop_early(qp);
+	}
 	if (verdict == NOT_READY)
 		qp_count(qp, HCA_NO_RECEIVE);
 	if (verdict == NOT_READY)
@@ -538,6 +544,58 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 	qp->inject->refuses = false;
 }
 
+/* A request comes before its turn. Nothing is kept after another refusal than a gap: then the peer sends everything
+ * again. */
+static void keep_early(struct qp *qp, const struct packet *p, enum verdict verdict)
+{
+	struct responder *r = &qp->resp;
+
+	if (!r->peer_is_uroce || qp->transport != TRANSPORT_RC || qp->req.lossless)
+		return;
+	if (verdict != GAP && !(r->gap_open && psn_equal(r->gap, r->expected)))
+		return;
+	if (early_keep(&r->early, r->expected, p, responder_span_of(qp, p)))
+		r->holds_early = r->sack_owed = true;
+}
+
+void responder_drop_early(struct qp *qp)
+{
+	struct responder *r = &qp->resp;
+
+	if (r->holds_early)
+		early_clear(r->early);
+	r->holds_early = r->sack_owed = r->gap_open = false;
+}
+
+/* The request whose turn it is. True: it is done. */
+static bool responder_take(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	enum verdict verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_srq(qp, p)
+			       ?: check_receive(qp, p) ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
+
+	if (verdict == ACCEPT)
+		responder_advance(qp, p);
+	else
+		responder_refuse(qp, p, verdict, now);
+	leave_srq(qp);
+	return verdict == ACCEPT;
+}
+
+/* A gap may be filled: what waited behind it follows. The peer wants to know soon. */
+static void take_early(struct qp *qp, uint64_t now)
+{
+	struct responder *r = &qp->resp;
+	struct packet *p;
+	bool taken = true;
+
+	r->ack = ACK_URGENT;
+	while (taken && r->holds_early && (p = early_next(r->early, r->expected))) {
+		r->holds_early = r->sack_owed = early_count(r->early);
+		taken = responder_take(qp, p, now);
+		early_done(p);
+	}
+}
+
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	enum verdict verdict = check_psn(qp, p);
@@ -547,16 +605,13 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 	if (verdict == DUPLICATE) {
 		qp_count(qp, HCA_DUPLICATES);
 		duplicate(qp, p);
-		return;
-	}
-	if (verdict == ACCEPT)
-		verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_srq(qp, p)
-			  ?: check_receive(qp, p) ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
-	if (verdict == ACCEPT)
-		responder_advance(qp, p);
-	else
+	} else if (verdict == ACCEPT) {
+		if (responder_take(qp, p, now) && unlikely(qp->resp.holds_early))
+			take_early(qp, now);
+	} else {
+		keep_early(qp, p, verdict);
 		responder_refuse(qp, p, verdict, now);
-	leave_srq(qp);
+	}
 }
 
 /* The region of a READ, if it may still be read. */
@@ -694,6 +749,24 @@ static bool ack_packet(struct qp *qp, struct tx_batch *batch, psn_t psn, uint8_t
 	return true;
 }
 
+/* Makes a selective acknowledgement. It leaves before a NAK, which then says nothing new. */
+static bool sack_packet(struct qp *qp, struct tx_batch *batch)
+{
+	uint8_t *payload = (uint8_t *)batch->bounce + batch->bounced;
+	psn_t expected = qp->resp.expected;
+	struct tx *tx = batch_has_room(batch, SACK_PAYLOAD, true)
+				? batch_packet(qp, batch, OPCODE_SELECTIVE_ACK, expected)
+				: NULL;
+
+	if (!tx)
+		return false;
+	batch_bytes(batch, tx, payload, early_tell(qp->resp.early, expected, payload));
+	batch->bounced += tx->packet.length;
+	qp->resp.sack_owed = false;
+	trace(acknowledge, qp->base.qp_num, tx->packet.dest_qpn, expected.v, SYNDROME_NAK, qp->resp.msn, 0);
+	return true;
+}
+
 /* Makes the responses in PSN order. True: the tx batch was too small. */
 bool responder_run(struct qp *qp, struct tx_batch *batch)
 {
@@ -717,6 +790,8 @@ bool responder_acknowledge(struct qp *qp, struct tx_batch *batch)
 	struct responder *r = &qp->resp;
 
 	if (r->response_count)
+		return true;
+	if (unlikely(r->sack_owed) && !sack_packet(qp, batch))
 		return true;
 	if (r->nak) {
 		if (!ack_packet(qp, batch, r->nak_psn, r->nak))
@@ -744,7 +819,7 @@ bool responder_has_work(const struct qp *qp, bool delay_ack)
 {
 	const struct responder *r = &qp->resp;
 
-	return r->response_count || r->nak || r->cnp_owed || responder_owes_ack(r, delay_ack);
+	return r->response_count || r->owes || responder_owes_ack(r, delay_ack);
 }
 
 int responder_start(struct qp *qp, uint32_t resources)
@@ -781,6 +856,7 @@ void responder_stop(struct qp *qp)
 {
 	struct rwqe *recv = qp->resp.recv;
 
+	early_free(qp->resp.early);
 	free(qp->resp.responses);
 	free(qp->resp.answers);
 	qp->resp = (struct responder){.recv = recv};

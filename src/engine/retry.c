@@ -2,7 +2,7 @@
 /* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready; and what the specification
  * leaves open: round-trip times, tail-loss probes, the congestion window. */
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/scoreboard.h"
 
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
@@ -77,6 +77,7 @@ void retry_reset(struct qp *qp)
 	r->packet = r->acked = 0;
 	r->flight = 0;
 	r->held = NULL;
+	scoreboard_clear(qp);
 }
 
 void note_sent(struct qp *qp, uint64_t now)
@@ -88,12 +89,10 @@ void note_sent(struct qp *qp, uint64_t now)
 	r->probe_at = probe_after(qp, now);
 }
 
-static void retry_measure(struct requester *r, uint64_t now)
+void round_trip_measured(struct requester *r, uint64_t now)
 {
 	uint64_t rtt = now - r->timed_at, delta;
 
-	if (!r->timed_at || psn_diff(r->una, r->timed) <= 0)
-		return;
 	r->timed_at = 0;
 	if (!r->srtt) {
 		r->srtt = rtt;
@@ -115,11 +114,29 @@ void note_progress(struct qp *qp, uint64_t now)
 	if (r->lossless)
 		return;
 	r->moved = false;
-	retry_measure(r, now);
+	if (r->timed_at && psn_diff(r->una, r->timed) > 0)
+		round_trip_measured(r, now);
 	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
 		r->recovering = false;
 	r->timeout_at = waiting ? retry_after(now, timeout_of(qp)) : NEVER;
 	r->probe_at = waiting ? probe_after(qp, now) : NEVER;
+}
+
+void note_heard(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (!is_waiting(r))
+		return;
+	r->timeout_at = retry_after(now, timeout_of(qp));
+	r->probe_at = probe_after(qp, now);
+}
+
+/* Go-back-N sends all that is in flight again, so it had better be little. Selective retransmission sends what is lost,
+ * so the window shrinks as CUBIC's does (RFC 9438, 4.6). */
+static uint32_t window_after_loss(const struct requester *r, uint32_t least)
+{
+	return r->board ? max_of(in_network(r) / 10 * 7, 4 * least) : max_of(r->flight / 2, 2 * least);
 }
 
 void note_loss(struct qp *qp, bool timeout)
@@ -130,7 +147,7 @@ void note_loss(struct qp *qp, bool timeout)
 	if (r->lossless)
 		return;
 	if (!r->recovering) {
-		r->threshold = max_of(r->flight / 2, 2 * least);
+		r->threshold = window_after_loss(r, least);
 		r->window = r->threshold;
 		r->recovering = true;
 		r->recovery = r->high;
@@ -163,6 +180,7 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 	r->timed_at = 0; /* Karn: an answer could be to either copy */
 	r->unasked = 0;
 	r->probe_wanted = false;
+	scoreboard_clear(qp);
 	trace(retry, qp->base.qp_num, position, psn.v, reason, r->retries, 0);
 }
 
@@ -204,7 +222,9 @@ static void time_out(struct qp *qp, uint64_t now)
 	if (!spend_retry(qp))
 		return;
 	note_loss(qp, true);
-	go_back(qp, r->una, RETRY_TIMEOUT);
+	/* what is known of the peer is believed once */
+	if (r->retries + 1 != qp->attr.retry_cnt || r->rd_count || !scoreboard_lose_all(qp, false))
+		go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
 	r->hole_until = now + round_trip(r);
 	r->timeout_at = retry_after(now, timeout_of(qp));
@@ -228,11 +248,13 @@ static void retry_probe(struct qp *qp, uint64_t now)
 	struct requester *r = &qp->req;
 
 	/* The last packet alone tells the most for the least, except if the peer has reported a gap already (it
-	 * does so once, so it would be silent now), or if a response is missing. */
-	if (r->rd_count || r->gap_seen || r->probes) {
+	 * does so once, so it would be silent now), or if a response is missing. A peer that knows selective
+	 * acknowledgements is not silent; what is missing before what it has is lost. */
+	if (r->rd_count || (!r->board && (r->gap_seen || r->probes))) {
 		go_back(qp, r->una, RETRY_PROBE);
 		r->hole_until = now + round_trip(r);
 	} else {
+		scoreboard_lose_all(qp, true);
 		r->probe_wanted = true;
 	}
 	r->probes++;

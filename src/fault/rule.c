@@ -249,6 +249,12 @@ static const struct rule_words *const opcodes_of[RULE_EVENTS] = {
 	[RULE_COMPLETE] = &rule_completions, [RULE_MAD] = &rule_mads,
 };
 
+/* Packets that only a uroce sends: no rule hits them as such. */
+static bool is_own(uint32_t opcode)
+{
+	return opcode >= OPCODE_CREDIT_REQUEST;
+}
+
 /* The packets that a word names: a class, a transport, an opcode with or without its transport. */
 static struct rule_set packets_named(const struct parser *p)
 {
@@ -260,7 +266,7 @@ static struct rule_set packets_named(const struct parser *p)
 		const char *name = opcode_info[o].name, *bare = name ? strchr(name, '_') : NULL;
 		bool is_meant;
 
-		if (!name)
+		if (!name || is_own(o))
 			continue;
 		if (transport)
 			is_meant = TRANSPORT(o) == transport->value;
@@ -742,14 +748,13 @@ static int check_rule(struct parser *p)
 	return check_while(p) ?: r->event == RULE_PACKET ? check_packet(p) : 0;
 }
 
-/* Credit requests and grants of UC and UD are no packets of IBTA: a rule hits them if it names them. */
 static struct rule_set all_opcodes(enum rule_event event)
 {
 	struct rule_set set = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}};
 
 	if (event == RULE_PACKET)
 		for (uint32_t o = 0; o < 256; o++)
-			if (!opcode_info[o].name)
+			if (!opcode_info[o].name || is_own(o))
 				set.bits[o / 64] &= ~(1ull << o % 64);
 	return set;
 }

@@ -282,6 +282,7 @@ static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, s
 	}
 	p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
 	p.traffic_class = note.traffic_class;
+	p.is_uroce = s->port == ROCE_PORT;
 	p.to = udp->link.gid.raw;
 	tsan_acquire(tsan_key(p.dest_qpn));
 	deliver(arg, &p, &s->gid);

@@ -40,10 +40,9 @@ static uint32_t span_of(const struct qp *qp, const struct packet *p)
 }
 
 /* Whether this PSN has been sent, or received, before. Only what is acknowledged is sent again. */
-static bool is_repeated(const struct qp *qp, struct inject_qp *q, const struct packet *p, bool out)
+static bool is_repeated(const struct qp *qp, struct inject_qp *q, const struct packet *p, bool out, bool is_response)
 {
-	bool response = opcode_info[p->opcode].flags & IS_RESPONSE;
-	unsigned which = out * 2 + response;
+	unsigned which = out * 2 + is_response;
 	psn_t *next = &q->next[which];
 	bool known = q->known & 1u << which;
 
@@ -61,16 +60,23 @@ static bool is_credit(uint8_t opcode)
 	return opcode == OPCODE_CREDIT_REQUEST || opcode == OPCODE_CREDIT_GRANT;
 }
 
+/* What rules see: a selective acknowledgement is an ACK to them. */
+static uint8_t opcode_asked(const struct packet *p)
+{
+	return p->opcode == OPCODE_SELECTIVE_ACK ? TRANSPORT_RC | OP_ACKNOWLEDGE : p->opcode;
+}
+
 /* Asks about a packet. Credits of UC and UD are uroce's own: no rule hits them, but they do not pass where nothing
  * does. */
 static bool packet_ask(struct qp *qp, struct inject_qp *q, const struct packet *p, const union ibv_gid *peer, bool out,
 		       struct inject_verdict *v)
 {
-	bool response = opcode_info[p->opcode].flags & IS_RESPONSE;
+	uint8_t opcode = opcode_asked(p);
+	bool response = opcode_info[opcode].flags & IS_RESPONSE;
 	struct inject_event e = {
 		.event = RULE_PACKET,
 		.direction = out ? RULE_OUT : RULE_IN,
-		.opcode = p->opcode,
+		.opcode = opcode,
 		.qpn = qp->base.qp_num,
 		.psn = (uint32_t)psn_diff(p->psn, psn(out != response ? qp->attr.sq_psn : qp->attr.rq_psn)) & PSN_MASK,
 		.size = p->length,
@@ -86,7 +92,7 @@ static bool packet_ask(struct qp *qp, struct inject_qp *q, const struct packet *
 	}
 	if (is_credit(p->opcode))
 		return false;
-	e.repeated = is_repeated(qp, q, p, out);
+	e.repeated = is_repeated(qp, q, p, out, response);
 	return inject_ask(&e, q, v);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/qp.h"
 
+#include "object/early.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +193,8 @@ void qp_destroy(struct qp *qp)
 	free(qp->resp.recv);
 	free(qp->resp.responses);
 	free(qp->resp.answers);
+	early_free(qp->resp.early);
+	free(qp->req.board);
 	free(qp->flow);
 	free(qp->credit);
 	free(qp->xrc);

@@ -100,6 +100,10 @@ struct requester {
 	uint64_t srtt, rttvar;
 	psn_t timed;	   /* the packet whose round trip is measured */
 	uint64_t timed_at; /* when it was sent; 0: no measurement */
+
+	struct scoreboard *board; /* what the peer has received out of order: engine/scoreboard.c; NULL: it has never
+				     told */
+	uint32_t absent; /* charge of what is neither acknowledged nor in the network: received out of order, or lost */
 };
 
 /* True if the requester is neither waiting nor has anything to repeat. */
@@ -167,12 +171,16 @@ struct responder {
 		struct {
 			uint8_t nak; /* syndrome of the NAK or RNR NAK to send (0: none), see nak_psn */
 			bool cnp_owed;
+			bool sack_owed; /* tell the peer which packets wait for their turn: see object/early.h */
+			bool unused;
 		};
-		uint16_t owes; /* either of these */
+		uint32_t owes; /* any of these */
 	};
 	bool has_recv;
 	bool nak_sent;		/* a NAK is sent or queued: no other until the expected packet comes */
 	uint8_t ack;		/* enum ack_state: of the next acknowledgement */
+	bool peer_is_uroce;	/* a packet with the source port of a uroce has come */
+	bool holds_early;	/* packets wait for their turn in `early` */
 	bool starves;		/* a message of a local peer found no receive, and none has been taken since */
 	uint64_t look_at;	/* when to check again for a receive; 0: the local peer has its answer */
 	uint64_t patient_until; /* when to send the RNR NAK; 0: not set yet */
@@ -190,6 +198,10 @@ struct responder {
 	uint32_t response_head, response_size;
 	struct answer_record *answers; /* ring of max_dest_rd_atomic: as many as may be outstanding */
 	uint32_t answer_next;
+
+	struct early *early; /* packets that came before their turn: object/early.h; NULL: none ever has */
+	psn_t gap;	     /* the packet that was missing when a gap was reported last ... */
+	bool gap_open;	     /* ... and nothing else has been refused since */
 };
 
 struct rss;
@@ -239,10 +251,10 @@ struct qp {
 	struct path path; /* not for UD: each work request carries its own */
 	uint64_t sent_to; /* for loop/: position in its local peer's ring after the last packet */
 	struct requester req;
-	uint64_t timer_at;  /* for loop/: its timer fires no later than this; 0: not set */
-	struct rq rq;	    /* unused with an SRQ */
-	struct list ready;  /* in hca->ready: guarded by hca->ready_lock */
-	struct timer timer; /* in hca->timers */
+	uint64_t timer_at;		   /* for loop/: its timer fires no later than this; 0: not set */
+	_Alignas(CACHE_LINE) struct rq rq; /* unused with an SRQ */
+	struct list ready;		   /* in hca->ready: guarded by hca->ready_lock */
+	struct timer timer;		   /* in hca->timers */
 	_Alignas(CACHE_LINE) struct responder resp;
 	struct xrc *xrc;	 /* for XRC; else NULL. Constant */
 	struct ibv_qp_attr attr; /* as set by ibv_modify_qp(): what ibv_query_qp() returns */

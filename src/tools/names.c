@@ -99,8 +99,12 @@ const char *syndrome_name(uint64_t syndrome)
 
 const char *retry_name(uint64_t reason)
 {
-	static const char *const name[] = {"NAK", "responses missing", "time-out", "probe of the tail",
-					   "receiver not ready"};
+	static const char *const name[] = {"NAK",
+					   "responses missing",
+					   "time-out",
+					   "probe of the tail",
+					   "receiver not ready",
+					   "lost, as later ones arrived"};
 
 	return NAME_OF(name, reason);
 }

@@ -128,9 +128,12 @@ static void say_request(const struct waits *w, const struct pending_request *r, 
 static void say_retries(const struct waits *w, const struct pending_request *r)
 {
 	static const char *const because[PENDING_REASONS] = {
-		"after a NAK for a packet that was missing", "as responses were missing",
-		"as no answer came in time (the transport timer)", "as a probe, since no answer came",
-		"as the peer had no receive for it (RNR NAK)"};
+		"after a NAK for a packet that was missing",
+		"as responses were missing",
+		"as no answer came in time (the transport timer)",
+		"as a probe, since no answer came",
+		"as the peer had no receive for it (RNR NAK)",
+		"as it was lost: the peer had packets that were sent later"};
 	bool first = true;
 
 	for (int i = 0; i < PENDING_REASONS; i++) {

@@ -71,5 +71,6 @@ const struct opcode_info opcode_info[256] = {
 	[OPCODE_CREDIT_REQUEST] = {.name = "CREDIT_REQUEST", .flags = BARE | HAS_DETH | IS_REQUEST, .header_bytes = HEADER_BYTES(HAS_DETH)},
 	[OPCODE_CREDIT_GRANT] = {.name = "CREDIT_GRANT", .flags = BARE | HAS_DETH | HAS_IMM,
 			   .header_bytes = HEADER_BYTES(HAS_DETH | HAS_IMM)},
+	[OPCODE_SELECTIVE_ACK] = {.name = "SELECTIVE_ACK", .flags = ONLY, .header_bytes = HEADER_BYTES(0)},
 };
 /* clang-format on */

@@ -56,6 +56,8 @@ enum operation {
 /* In the range for manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
 #define OPCODE_CREDIT_REQUEST 0xc0
 #define OPCODE_CREDIT_GRANT   0xc1
+/* ... and selective retransmission between two uroce, see object/early.h */
+#define OPCODE_SELECTIVE_ACK 0xc2
 
 /* Properties of an opcode: one row per opcode in opcode_info[]. */
 enum opcode_flag {
@@ -120,6 +122,7 @@ struct packet {
 	bool fecn, becn; /* congestion marks in the BTH, annex A17 */
 	/* for a received packet, set by its link and not by the parser: */
 	bool congestion;       /* the IP header's ECN field says CE */
+	bool is_uroce;	       /* its UDP source port is 4791, which only a uroce uses */
 	uint8_t traffic_class; /* traffic class of the IP header, ECN included; 0: unknown */
 	uint32_t mtu;	       /* bytes per packet that the link carries, whatever the path MTU; else 0 */
 	const uint8_t *to;     /* the destination address, 16 bytes */

@@ -291,7 +291,7 @@ void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *
 	memcpy(exact, p.payload ? p.payload : f->payload, packet_carries(&p));
 	p.payload = exact;
 	p.to = fixture_here.raw;
-	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_CREDIT_GRANT)
+	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_CREDIT_GRANT && p.opcode != OPCODE_SELECTIVE_ACK)
 		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);

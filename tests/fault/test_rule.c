@@ -62,6 +62,7 @@ static void others_are_refused_with_the_word_and_the_reason(void **state)
 	} rows[] = {
 		{"oot SEND: drop", "oot", "did you mean out?"},
 		{"out SEMD: drop", "SEMD", "did you mean SEND?"},
+		{"out SELECTIVE_ACK: drop", "SELECTIVE_ACK", "there is no filter or opcode"},
 		{"out SEND: dorp", "dorp", "did you mean drop?"},
 		{"out SEND", "", "a colon is missing"},
 		{"out SEND:", "", "after the colon"},

@@ -265,6 +265,7 @@ const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_g
 	if (f->damaged || packet_parse(&arrived, f->bytes, f->length - ICRC_BYTES))
 		return NULL;
 	arrived.mtu = f->mtu;
+	arrived.is_uroce = n->quality.uroce && !f->mtu;
 	arrived.acknowledges = f->acknowledges; /* as between local peers: such a packet has the MTU of a lane */
 	arrived.acknowledged = f->acknowledged;
 	return &arrived;

@@ -21,6 +21,7 @@ struct quality {
 	bool in_order;		  /* jitter overtakes nothing */
 	bool fair;		  /* no packet of one kind and PSN is harmed more than twice */
 	bool ipv4;
+	bool uroce; /* each end sees that the other is a uroce */
 };
 
 struct flight; /* a packet on the way */

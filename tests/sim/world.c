@@ -98,6 +98,7 @@ static struct quality draw_quality(struct world *w, const struct options *o)
 	q.jitter = dice_below(d, q.latency);
 	q.detour = dice_chance(d, 0.8) ? 10 * q.latency : 3 * MSEC;
 	q.ipv4 = q.corrupt == 0 && dice_chance(d, 0.5); /* see icrc.h on IPv4 and damage */
+	q.uroce = dice_chance(d, 0.6);
 	return q;
 }
 

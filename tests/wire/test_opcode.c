@@ -117,6 +117,14 @@ static void a_cnp_is_for_neither_requester_nor_responder(void **state)
 	assert_false(info->flags & (IS_REQUEST | IS_RESPONSE | HEADERS));
 }
 
+/* Of the manufacturers' range, between two uroce (wire/sack.h). */
+static void selective_acknowledgement_is_one_more(void **state)
+{
+	assert_string_equal(opcode_info[0xc2].name, "SELECTIVE_ACK");
+	assert_int_equal(opcode_info[0xc2].header_bytes, 12);
+	assert_int_equal(opcode_info[0xc2].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE), HAS_PAYLOAD);
+}
+
 /* Of the manufacturers' range: they are for flow control of UC and UD (engine/flow.c). */
 static void flow_control_has_two_of_our_own(void **state)
 {
@@ -135,7 +143,7 @@ static void all_other_opcodes_are_unknown(void **state)
 {
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		const struct operation_row *row = find_row(opcode & 31);
-		bool known = opcode == 0x81 || opcode == 0xc0 || opcode == 0xc1;
+		bool known = opcode == 0x81 || (opcode >= 0xc0 && opcode <= 0xc2);
 
 		switch (opcode & 0xe0) {
 		case 0x00:
@@ -166,6 +174,7 @@ int main(void)
 		cmocka_unit_test(ud_has_send_only_with_a_deth),
 		cmocka_unit_test(xrc_adds_an_xrceth_to_requests),
 		cmocka_unit_test(a_cnp_is_for_neither_requester_nor_responder),
+		cmocka_unit_test(selective_acknowledgement_is_one_more),
 		cmocka_unit_test(flow_control_has_two_of_our_own),
 		cmocka_unit_test(all_other_opcodes_are_unknown),
 	};

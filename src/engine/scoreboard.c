@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/scoreboard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "wire/sack.h"
+
+/* A packet is lost if the peer has one that was sent so many packets later: those that come sooner may have overtaken
+ * it (RFC 6675, DupThresh). */
+#define REORDERING 3
+
+static uint32_t place_of_psn(psn_t psn)
+{
+	return psn.v % SELECTIVE_PSNS;
+}
+
+static bool set_has(const struct psn_set *s, psn_t psn)
+{
+	return s->bits[place_of_psn(psn) / 64] >> place_of_psn(psn) % 64 & 1;
+}
+
+static void set_add(struct psn_set *s, psn_t psn)
+{
+	s->count += !set_has(s, psn);
+	s->bits[place_of_psn(psn) / 64] |= 1ull << place_of_psn(psn) % 64;
+}
+
+static void set_remove(struct psn_set *s, psn_t psn)
+{
+	s->count -= set_has(s, psn);
+	s->bits[place_of_psn(psn) / 64] &= ~(1ull << place_of_psn(psn) % 64);
+}
+
+static void set_clear(struct psn_set *s)
+{
+	if (s->count)
+		memset(s, 0, sizeof(*s));
+}
+
+static void board_clear(struct scoreboard *b, psn_t base)
+{
+	b->base = b->top = base;
+	set_clear(&b->has);
+	set_clear(&b->lost);
+	set_clear(&b->again);
+}
+
+void scoreboard_clear(struct qp *qp)
+{
+	if (likely(!qp->req.board))
+		return;
+	board_clear(qp->req.board, qp->req.una);
+	qp->req.absent = 0;
+}
+
+void scoreboard_stop(struct qp *qp)
+{
+	free(qp->req.board);
+	qp->req.board = NULL;
+	qp->req.absent = 0;
+}
+
+static bool board_is_clear(const struct scoreboard *b)
+{
+	return !b->has.count && !b->lost.count && !b->again.count;
+}
+
+/* Forgets what is acknowledged. */
+static void board_advance(struct scoreboard *b, psn_t una)
+{
+	if (board_is_clear(b) || (uint32_t)psn_diff(una, b->base) >= SELECTIVE_PSNS) {
+		board_clear(b, una);
+		return;
+	}
+	for (; !psn_equal(b->base, una); b->base = psn_add(b->base, 1)) {
+		set_remove(&b->has, b->base);
+		set_remove(&b->lost, b->base);
+		set_remove(&b->again, b->base);
+	}
+	if (psn_diff(b->top, una) < 0)
+		b->top = una;
+}
+
+/* Of the bytes that have been sent and are not acknowledged, the part that is not in the network: by the number of
+ * packets, as most are of one size. */
+static void set_absent(struct requester *r)
+{
+	const struct scoreboard *b = r->board;
+	uint32_t sent = (uint32_t)psn_diff(r->next, r->una), absent = b->has.count + b->lost.count;
+
+	r->absent = sent ? (uint32_t)((uint64_t)r->flight * min_of(absent, sent) / sent) : 0;
+}
+
+void scoreboard_settle(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	board_advance(r->board, r->una);
+	set_absent(r);
+}
+
+/* The end of what the board can say something of. */
+static psn_t board_end(const struct requester *r)
+{
+	return psn_add(r->una, min_of((uint32_t)psn_diff(r->next, r->una), SELECTIVE_PSNS));
+}
+
+static void board_lose(struct qp *qp, psn_t psn)
+{
+	struct scoreboard *b = qp->req.board;
+
+	set_remove(&b->again, psn);
+	set_add(&b->lost, psn);
+}
+
+/* Whether the packet was sent well before another one that the peer has. */
+static bool is_overtaken(const struct scoreboard *b, psn_t psn)
+{
+	psn_t sent = set_has(&b->again, psn) ? b->sent_at[place_of_psn(psn)] : psn_add(psn, 1);
+
+	return psn_diff(b->top, sent) >= REORDERING;
+}
+
+/* Finds what is lost, by what the peer has. */
+static bool find_lost(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+	struct scoreboard *b = r->board;
+	uint32_t before = b->lost.count;
+
+	for (psn_t psn = r->una; psn_diff(b->top, psn) >= REORDERING; psn = psn_add(psn, 1)) {
+		uint32_t place = place_of_psn(psn), word = place / 64;
+
+		if (place % 64 == 0 && !~(b->has.bits[word] | b->lost.bits[word]))
+			psn = psn_add(psn, 63);
+		else if (!set_has(&b->has, psn) && !set_has(&b->lost, psn) && is_overtaken(b, psn))
+			board_lose(qp, psn);
+	}
+	return b->lost.count != before;
+}
+
+/* The peer has it. */
+static void board_received(struct requester *r, psn_t psn, uint64_t now)
+{
+	struct scoreboard *b = r->board;
+
+	if (set_has(&b->has, psn))
+		return;
+	set_add(&b->has, psn);
+	set_remove(&b->lost, psn);
+	if (r->timed_at && psn_equal(psn, r->timed) && !set_has(&b->again, psn))
+		round_trip_measured(r, now);
+	if (psn_diff(psn, b->top) >= 0)
+		b->top = psn_add(psn, 1);
+}
+
+static bool make_board(struct requester *r)
+{
+	if (!r->board)
+		r->board = calloc(1, sizeof(*r->board));
+	if (!r->board)
+		return false;
+	board_advance(r->board, r->una);
+	return true;
+}
+
+void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
+	struct sack sack;
+	psn_t end;
+
+	if (r->lossless || ahead < 0 || ahead > sent || !sack_parse(&sack, p->payload, p->length))
+		return; /* old, or not from the peer */
+	trace(acknowledged, qp->base.qp_num, p->psn.v, SYNDROME_NAK, 0, p->opcode, 0);
+	/* False: the response to a READ is missing. It may be on its way, and if not, an ACK or a NAK will tell. */
+	completer_acknowledge(qp, (uint32_t)ahead, now);
+	completer_settle(qp);
+	if (qp->state == IBV_QPS_ERR || !make_board(r))
+		return;
+	end = board_end(r);
+	for (psn_t psn = r->una; psn_diff(p->psn, psn) > 0 && psn_diff(end, psn) > 0; psn = psn_add(psn, 1))
+		board_received(r, psn, now);
+	for (uint32_t i = 0; i < sack.count; i++) {
+		psn_t psn = psn_add(sack.first, i);
+
+		if (sack_has(&sack, i) && psn_diff(psn, r->una) >= 0 && psn_diff(end, psn) > 0)
+			board_received(r, psn, now);
+	}
+	note_heard(qp, now);
+	if (find_lost(qp)) {
+		r->timed_at = 0;
+		note_loss(qp, false);
+	}
+	set_absent(r);
+}
+
+/* The WQE and the packet of it that have this PSN, which lies in [una, next). */
+static struct wqe *find_packet(struct qp *qp, psn_t psn, uint32_t *position, uint32_t *packet)
+{
+	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
+
+	*position = qp->sq.head;
+	*packet = qp->req.acked + (uint32_t)psn_diff(psn, qp->req.una);
+	while (*packet >= w->packets) {
+		*packet -= w->packets;
+		w = sq_at(&qp->sq, ++*position);
+	}
+	return w;
+}
+
+static psn_t first_lost(const struct requester *r)
+{
+	psn_t psn = r->una;
+
+	while (!set_has(&r->board->lost, psn)) {
+		uint32_t place = place_of_psn(psn);
+
+		psn = psn_add(psn, place % 64 == 0 && !r->board->lost.bits[place / 64] ? 64 : 1);
+	}
+	return psn;
+}
+
+static bool window_allows_repair(const struct requester *r)
+{
+	return in_network(r) + r->mtu + PACKET_OVERHEAD <= r->window || in_network(r) == 0;
+}
+
+bool scoreboard_may_repair(const struct qp *qp)
+{
+	return scoreboard_has_lost(&qp->req) && window_allows_repair(&qp->req);
+}
+
+bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
+{
+	struct requester *r = &qp->req;
+	struct scoreboard *b = r->board;
+
+	while (b->lost.count) {
+		psn_t psn = first_lost(r);
+		uint32_t position, packet, span;
+		struct wqe *w = find_packet(qp, psn, &position, &packet);
+		bool ask;
+
+		if (w->state == WQE_ERROR) { /* it will fail when those before it are complete */
+			set_remove(&b->lost, psn);
+			continue;
+		}
+		if (!window_allows_repair(r) || !request_fits(qp, batch, w, packet))
+			return false;
+		span = requester_span_of(qp, w, packet);
+		ask = b->lost.count <= span;
+		if (!request_packet(qp, batch, w, position, packet, psn, ask)) {
+			if (w->state == WQE_ERROR && qp->state != IBV_QPS_ERR)
+				continue;
+			return false;
+		}
+		trace(retry, qp->base.qp_num, position, psn.v, RETRY_SELECTIVE, r->retries, 0);
+		qp->resent += span;
+		for (; span; span--, psn = psn_add(psn, 1)) {
+			set_remove(&b->lost, psn);
+			if (psn_diff(board_end(r), psn) <= 0 || set_has(&b->has, psn))
+				continue;
+			set_add(&b->again, psn);
+			b->sent_at[place_of_psn(psn)] = r->next;
+		}
+		set_absent(r);
+		if (ask)
+			requester_asked(r, r->next);
+	}
+	return true;
+}
+
+bool scoreboard_missing(struct qp *qp, psn_t psn)
+{
+	struct scoreboard *b = qp->req.board;
+
+	board_advance(b, qp->req.una);
+	if (psn_diff(board_end(&qp->req), psn) <= 0 || set_has(&b->has, psn) || set_has(&b->again, psn))
+		return set_has(&b->lost, psn);
+	board_lose(qp, psn);
+	return true;
+}
+
+bool scoreboard_lose_all(struct qp *qp, bool below)
+{
+	struct requester *r = &qp->req;
+	struct scoreboard *b = r->board;
+	psn_t end;
+
+	if (!b)
+		return false;
+	board_advance(b, r->una);
+	end = below ? b->top : board_end(r);
+	for (psn_t psn = r->una; psn_diff(end, psn) > 0; psn = psn_add(psn, 1))
+		if (!set_has(&b->has, psn))
+			board_lose(qp, psn);
+	return b->lost.count;
+}

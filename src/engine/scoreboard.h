@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a requester knows of packets that its peer has received out of order (the scoreboard of RFC 6675), and what
+ * follows from it: which packets are lost and are sent again. With qp->lock. */
+#ifndef UROCE_SCOREBOARD_H
+#define UROCE_SCOREBOARD_H
+
+#include "engine/internal.h"
+
+/* A bit for each PSN from `una` on. */
+struct psn_set {
+	uint32_t count;
+	uint64_t bits[SELECTIVE_PSNS / 64];
+};
+
+struct scoreboard {
+	psn_t base;		       /* the sets know nothing of PSNs before it */
+	psn_t top;		       /* one past the highest PSN that the peer has */
+	struct psn_set has, lost;      /* the peer has it; it is lost, and has not been sent again yet */
+	struct psn_set again;	       /* it has been sent again, when `next` was ... */
+	psn_t sent_at[SELECTIVE_PSNS]; /* ... this */
+};
+
+/* Nothing is known any more: the requester goes back and sends everything again. */
+void scoreboard_clear(struct qp *qp);
+void scoreboard_stop(struct qp *qp);
+
+/* Before the requester sends: forgets what is acknowledged, and sets `absent`. */
+void scoreboard_settle(struct qp *qp);
+
+static inline bool scoreboard_has_lost(const struct requester *r)
+{
+	return unlikely(r->board) && r->board->lost.count;
+}
+/* Sends packets that are lost again. False: not all, as the window or the tx batch is full. */
+bool scoreboard_repair(struct qp *qp, struct tx_batch *batch);
+/* Whether the window lets one of them go. */
+bool scoreboard_may_repair(const struct qp *qp);
+
+/* A NAK says that this packet is missing, which the peer expects next. False: it is not known to be lost, and was sent
+ * again already. */
+bool scoreboard_missing(struct qp *qp, psn_t psn);
+/* Nothing has been heard for long: all that the peer is not known to have is lost, or (`below`) all before what it has
+ * out of order. False: there is nothing of that kind. */
+bool scoreboard_lose_all(struct qp *qp, bool below);
+
+#endif

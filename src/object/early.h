@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets that came before their turn, because one before them was lost or overtaken. Adapters drop them, and the peer
+ * sends all of them again (go-back-N). Between two uroce the responder keeps them, tells the requester which it has (a
+ * selective acknowledgement, wire/sack.h), and executes them in order when those before have come. So the program sees
+ * no difference: nothing is executed, placed or completed out of order.
+ *
+ * Called with the lock of the QP whose packets they are. */
+#ifndef UROCE_EARLY_H
+#define UROCE_EARLY_H
+
+#include "wire/packet.h"
+#include "wire/sack.h"
+
+/* PSNs that both ends keep in view: more than 10 Gb/s x 10 ms in packets of 1 KiB. */
+#define SELECTIVE_PSNS 16384u
+
+struct early;
+
+/* Keeps a copy of a packet that takes `span` PSNs and comes before `expected`. *e is made if it is NULL. False: it is
+ * too early, there is no memory, or too much is kept already (EARLY_MOST): it counts as lost. */
+bool early_keep(struct early **e, psn_t expected, const struct packet *p, uint32_t span);
+
+/* The packet whose turn it is; early_done() frees it. NULL: it has not come. */
+struct packet *early_next(struct early *e, psn_t expected);
+void early_done(struct packet *p);
+
+/* The number of packets that wait. */
+uint32_t early_count(const struct early *e);
+
+/* Writes the payload of a selective acknowledgement; returns its length. Something waits. */
+uint32_t early_tell(struct early *e, psn_t expected, uint8_t payload[SACK_PAYLOAD]);
+
+/* Nothing waits any longer. */
+void early_clear(struct early *e);
+/* The same, and gives back the memory. NULL is allowed. */
+void early_free(struct early *e);
+
+#endif

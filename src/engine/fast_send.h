@@ -18,8 +18,10 @@ FAST_INLINE bool qp_is_idle(const struct qp *qp)
 	const struct requester *r = &qp->req;
 	const struct responder *s = &qp->resp;
 
-	return likely(r->wqe == qp->sq.tail && !r->packet && requester_is_open(r) && r->next.v == r->high.v &&
-		      !s->response_count && !s->owes);
+	uint32_t busy = (r->wqe ^ qp->sq.tail) | r->packet | requester_waits(r) | (r->next.v ^ r->high.v) |
+			s->response_count | s->owes;
+
+	return likely(!busy); /* one branch */
 }
 
 FAST_INLINE bool fast_fits(const struct qp *qp, const struct ibv_send_wr *wr)

@@ -35,7 +35,11 @@ NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct
 
 static uint32_t local_peer_receive_any(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
 {
-	return local_peer_receive(local_peer_of(link), batch, deliver, arg);
+	struct local_peer *n = local_peer_of(link);
+	uint32_t bytes;
+	const void *record = local_peer_peek(n, &bytes);
+
+	return record ? local_peer_receive(n, record, bytes, batch, deliver, arg) : 0;
 }
 
 /* local.c does the rest: it decides when. */

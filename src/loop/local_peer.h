@@ -79,17 +79,27 @@ int local_peer_call(struct local_peer *n);
 void local_peer_lose(struct local_peer *n);
 void local_peer_free(struct local_peer *n);
 
-/* The link's receive(), inline with its deliver(): polls that find nothing are what a thread does most. With l->receive
- * held, which has no name here. */
-static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct local_peer *n, uint32_t batch,
+/* The next record that the local peer has sent. NULL: there is none; then it is told how far this end got. Inline, as
+ * polls that find nothing are what a thread does most. With l->receive held, which has no name here. */
+static inline const void *local_peer_peek(struct local_peer *n, uint32_t *bytes)
+{
+	const void *record = ring_peek(&n->rx_ring, bytes);
+
+	if (!record)
+		local_tell(n);
+	return record;
+}
+
+/* The link's receive(), from that record on, inline with its deliver(). */
+static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct local_peer *n, const void *record,
+									 uint32_t bytes, uint32_t batch,
 									 link_deliver *deliver, void *arg)
 {
 	struct ring *ring = &n->rx_ring;
-	uint32_t bytes, count = 0;
-	const void *record;
+	uint32_t count = 0;
 	bool more = true;
 
-	while (more && count < batch && (record = ring_peek(ring, &bytes))) {
+	do {
 		const union ibv_gid *from = NULL;
 		struct packet p;
 
@@ -103,9 +113,7 @@ static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct 
 				count += p.length / LOCAL_MTU; /* as long as so many take */
 		}
 		ring_consume(ring, bytes);
-	}
-	if (!count)
-		local_tell(n);
+	} while (more && count < batch && (record = ring_peek(ring, &bytes)));
 	return count;
 }
 

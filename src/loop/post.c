@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting. On an idle queue pair a request leaves at once, by the row of the post table for the lane of the queue pair
- * and the kind of the request; what the row declines, and everything else, goes through the queue (engine/post.c). */
+ * and its opcode; what the row declines, and everything else, goes through the queue (engine/post.c). */
 #include "engine/fast_send.h"
 #include "loop/internal.h"
 #include "loop/local_peer.h"
@@ -187,38 +187,31 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_s
 
 /* ---- the post table ---- */
 
-enum kind { KIND_OTHER, KIND_SEND, KIND_WRITE, KIND_WRITE_IMM, KIND_READ, KIND_ATOMIC, KINDS };
-
-static const uint8_t kind_of_opcode[] = {
-	[IBV_WR_SEND] = KIND_SEND,
-	[IBV_WR_SEND_WITH_IMM] = KIND_SEND,
-	[IBV_WR_RDMA_WRITE] = KIND_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = KIND_WRITE_IMM,
-	[IBV_WR_RDMA_READ] = KIND_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = KIND_ATOMIC,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = KIND_ATOMIC,
-};
-
-/* Posts and sends as many requests as it can, from the first on; returns the rest. NULL: that kind has no fast path. */
+/* Posts and sends as many requests as it can, from the first on; returns the rest. NULL: that opcode has no fast path. */
 typedef struct ibv_send_wr *post_fn(struct qp *qp, struct ibv_send_wr *wr);
 
-static post_fn *const fast[LANES][KINDS] = {
-	[LANE_UDP] = {[KIND_SEND] = post_udp},
-	[LANE_RING] = {[KIND_SEND] = post_ring, [KIND_WRITE_IMM] = post_ring},
-	[LANE_MEMORY] = {[KIND_SEND] = post_ring,
-			 [KIND_WRITE_IMM] = post_ring,
-			 [KIND_WRITE] = engine_post_onesided,
-			 [KIND_READ] = engine_post_onesided,
-			 [KIND_ATOMIC] = engine_post_onesided},
-	[LANE_DATAGRAM] = {[KIND_SEND] = post_datagrams},
+#define OPCODES 8 /* of enum ibv_wr_opcode: those that have a row are among the first */
+
+static post_fn *const fast[LANES][OPCODES] = {
+	[LANE_UDP] = {[IBV_WR_SEND] = post_udp, [IBV_WR_SEND_WITH_IMM] = post_udp},
+	[LANE_RING] = {[IBV_WR_SEND] = post_ring,
+		       [IBV_WR_SEND_WITH_IMM] = post_ring,
+		       [IBV_WR_RDMA_WRITE_WITH_IMM] = post_ring},
+	[LANE_MEMORY] = {[IBV_WR_SEND] = post_ring,
+			 [IBV_WR_SEND_WITH_IMM] = post_ring,
+			 [IBV_WR_RDMA_WRITE_WITH_IMM] = post_ring,
+			 [IBV_WR_RDMA_WRITE] = engine_post_onesided,
+			 [IBV_WR_RDMA_READ] = engine_post_onesided,
+			 [IBV_WR_ATOMIC_CMP_AND_SWP] = engine_post_onesided,
+			 [IBV_WR_ATOMIC_FETCH_AND_ADD] = engine_post_onesided},
+	[LANE_DATAGRAM] = {[IBV_WR_SEND] = post_datagrams, [IBV_WR_SEND_WITH_IMM] = post_datagrams},
 };
 
 FAST_INLINE post_fn *find_row(const struct qp *qp, const struct ibv_send_wr *wr)
 {
-	if (unlikely(!qp_is_idle(qp) || (unsigned)wr->opcode >= ARRAY_SIZE(kind_of_opcode) ||
-		     loop_is_inert(loop_of(qp))))
+	if (unlikely(!qp_is_idle(qp) || (unsigned)wr->opcode >= OPCODES || loop_is_inert(loop_of(qp))))
 		return NULL;
-	return fast[qp->lane][kind_of_opcode[wr->opcode]];
+	return fast[qp->lane][wr->opcode];
 }
 
 /* ---- the queue ---- */

@@ -426,11 +426,20 @@ static bool deliver_near(void *arg, const struct packet *p, const union ibv_gid 
 	return !is_served(v->poller);
 }
 
-/* Up to `batch` packets; returns their number. */
-static uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint32_t batch)
+/* Up to `batch` packets, the first of which is this record; returns their number. */
+static __attribute__((noinline)) uint32_t receive_records(struct rx *v, struct local_peer *n, const void *record,
+							  uint32_t bytes, uint32_t batch)
 {
 	v->peer = n;
-	return local_peer_receive(n, batch, deliver_near, v);
+	return local_peer_receive(n, record, bytes, batch, deliver_near, v);
+}
+
+static inline uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint32_t batch)
+{
+	uint32_t bytes;
+	const void *record = local_peer_peek(n, &bytes);
+
+	return record ? receive_records(v, n, record, bytes, batch) : 0;
 }
 
 /* What local peers send. */

@@ -133,8 +133,6 @@ static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max
 	uint32_t head, tail;
 	int n = 0;
 
-	if (cq_looks_empty(cq))
-		return 0;
 	lock_take(&cq->lock);
 	tail = cq_tail(cq);
 	for (head = cq_head(cq); n < max && head != tail; head++, n++) {
@@ -156,13 +154,20 @@ static inline void take_cqe(void *to, int i, const struct cqe *cqe)
 	((struct cqe *)to)[i] = *cqe;
 }
 
+static __attribute__((noinline, cold)) void trace_taken(const struct cqe *e)
+{
+	trace(poll, e->qpn, e->wr_id, e->status, e->opcode, 0, 0);
+}
+
 int cq_poll(struct cq *cq, int max, struct cqe *out)
 {
-	return cq_drain(cq, max, out, take_cqe, NULL);
+	return cq_looks_empty(cq) ? 0 : cq_drain(cq, max, out, take_cqe, NULL);
 }
 
 static inline void take_wc(void *to, int i, const struct cqe *e)
 {
+	if (hooks_any())
+		trace_taken(e);
 	cq_show((struct ibv_wc *)to + i, e->wr_id, e->status, e->opcode, e->byte_len, e->imm, e->qpn, e->src_qp,
 		e->flags, cqe_sl(e->marks));
 }

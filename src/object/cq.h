@@ -130,12 +130,11 @@ static inline bool cq_is_polled(const struct cq *cq, const struct cq_poller *by)
 	       likely(cq_arm(cq) == CQ_UNARMED && !cq_overrun(cq));
 }
 
-/* A completion as the application knows it. Field by field, as in cq_push(). */
+/* A completion as the application knows it. Field by field, as in cq_push(). The caller traces it. */
 static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uint64_t wr_id, uint8_t status,
 							  uint8_t opcode, uint32_t byte_len, uint32_t imm, uint32_t qpn,
 							  uint32_t src_qp, uint8_t flags, uint8_t sl)
 {
-	trace(poll, qpn, wr_id, status, opcode, 0, 0);
 	wc->wr_id = wr_id;
 	wc->status = status;
 	wc->opcode = opcode;
@@ -166,6 +165,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 	struct cqe *to;
 
 	if (poller && likely(cqe.status == IBV_WC_SUCCESS && cq_is_polled(cq, poller))) {
+		trace(poll, cqe.qpn, cqe.wr_id, cqe.status, cqe.opcode, 0, 0);
 		cq_show(&poller->wc[poller->got++], cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm, cqe.qpn,
 			cqe.src_qp, cqe.flags, cqe_sl(cqe.marks));
 		atomic_store_explicit(reclaimed, cqe.wqe + 1, memory_order_relaxed); /* see cq.c reclaim() */
@@ -197,7 +197,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
 int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
-/* The same as the application knows them. */
+/* The same as the application knows them, of a CQ that does not look empty. */
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out) EXCLUDES(cq->lock);
 
 /* From now on, one event for so many completions. */

@@ -53,19 +53,3 @@ void hca_fini(struct hca *hca)
 	pool_fini(&hca->srqs);
 	timers_fini(&hca->timers);
 }
-
-NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
-{
-	struct qp *qp = pool_at_random(&hca->qps, qpn & 0xffff);
-
-	if (!qp)
-		return NULL;
-	qp_fetch(qp);
-	lock_take(&qp->lock);
-	if (unlikely(!qp->alive || qp->base.qp_num != qpn)) {
-		lock_drop(&qp->lock);
-		return NULL;
-	}
-	lock_hand_over(&qp->lock);
-	return qp;
-}

@@ -99,8 +99,4 @@ void hca_fini(struct hca *hca);
 uint64_t hca_random(struct hca *hca);
 uint32_t hca_random_bits(void *hca);
 
-/* The QP with this number, locked; NULL if there is none. The caller calls lock_take_over(&qp->lock), and later drops
- * the lock. */
-struct qp *hca_find_qp(struct hca *hca, uint32_t qpn);
-
 #endif

@@ -63,7 +63,7 @@ struct requester {
 			bool rnr_wait; /* after an RNR NAK: sends nothing until rnr_until */
 			bool probe_wanted; /* send the last packet again */
 		};
-		/* All of these, for requester_is_open(). They are flags and no enum: the peer may be not ready, or a
+		/* All of these, for requester_waits(). They are flags and no enum: the peer may be not ready, or a
 		 * probe be due, while the link changes. */
 		uint32_t phase;
 	};
@@ -106,10 +106,15 @@ struct requester {
 	uint32_t absent; /* charge of what is neither acknowledged nor in the network: received out of order, or lost */
 };
 
-/* True if the requester is neither waiting nor has anything to repeat. */
+/* Not 0 if the requester waits, or has something to repeat. */
+static inline uint32_t requester_waits(const struct requester *r)
+{
+	return le32toh(r->phase) & ~0xffu; /* ignores `lossless` */
+}
+
 static inline bool requester_is_open(const struct requester *r)
 {
-	return !(le32toh(r->phase) & ~0xffu); /* ignores `lossless` */
+	return !requester_waits(r);
 }
 
 enum response_kind {
@@ -311,6 +316,22 @@ static inline void qp_fetch(const struct qp *qp)
 	__builtin_prefetch(&qp->resp, 1);
 	__builtin_prefetch(&qp->attr.dest_qp_num);
 	__builtin_prefetch(&qp->attr.retry_cnt);
+}
+
+/* The QP with this number, locked; NULL if there is none. The caller calls lock_take_over(&qp->lock), and later drops
+ * the lock. */
+static inline NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t qpn)
+{
+	struct qp *qp = pool_at_random(&hca->qps, qpn & 0xffff);
+
+	if (unlikely(!qp))
+		return NULL;
+	qp_fetch(qp);
+	lock_take(&qp->lock);
+	if (likely(qp->alive && qp->base.qp_num == qpn))
+		return qp;
+	lock_drop(&qp->lock);
+	return NULL;
 }
 
 /* UD: the path of a work request's packet. A copy of the path of its address handle, at the end of the WQE. */

@@ -231,20 +231,33 @@ int cq_front_poll(struct cq *cq, int max, struct cqe *out)
 	return loop_progress() ? cq_poll(cq, max, out) : 0;
 }
 
-int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
+/* Neither of the next two is inlined, so that poll_cq() has no stack frame. */
+static __attribute__((noinline)) int poll_for_more(struct cq *cq, int entries, struct ibv_wc *wc)
 {
-	struct cq_poller poller = {(struct cq *)base, wc, entries, 0};
-	int got = cq_looks_empty(poller.cq) ? 0 : cq_poll_wc(poller.cq, entries, wc);
+	struct cq_poller poller = {cq, wc, entries, 0};
 
-	if (got) {
-		cq_left(poller.cq);
-		cq_look_around();
-		return got;
-	}
 	found = 0;
 	if (!loop_progress_for(&poller))
 		return 0;
-	return poller.got ?: cq_poll_wc(poller.cq, entries, wc);
+	return poller.got || cq_looks_empty(cq) ? poller.got : cq_poll_wc(cq, entries, wc);
+}
+
+static __attribute__((noinline)) int poll_filled(struct cq *cq, int entries, struct ibv_wc *wc)
+{
+	int got = cq_poll_wc(cq, entries, wc);
+
+	if (unlikely(!got)) /* another thread was faster */
+		return poll_for_more(cq, entries, wc);
+	cq_left(cq);
+	cq_look_around();
+	return got;
+}
+
+int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
+{
+	struct cq *cq = (struct cq *)base;
+
+	return cq_looks_empty(cq) ? poll_for_more(cq, entries, wc) : poll_filled(cq, entries, wc);
 }
 
 int req_notify_cq(struct ibv_cq *cq, int solicited_only)

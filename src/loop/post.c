@@ -66,12 +66,10 @@ FAST_INLINE bool post_ring_one(struct qp *qp, struct local_peer *n, const struct
 	return true;
 }
 
-static __attribute__((noinline)) struct ibv_send_wr *post_ring_list(struct qp *qp, struct local_peer *n,
-								    struct ibv_send_wr *wr) REQUIRES(qp->lock, n->lock)
+static __attribute__((noinline)) bool post_ring_rare(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr)
+	REQUIRES(qp->lock, n->lock)
 {
-	while (wr && post_ring_one(qp, n, wr, false))
-		wr = wr->next;
-	return wr;
+	return post_ring_one(qp, n, wr, false);
 }
 
 static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
@@ -86,13 +84,13 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 {
 	struct local_peer *n = qp->path.local_peer;
 	uint32_t before = qp->sq.tail;
+	bool posted;
 
 	if (unlikely(!n || !post_enter(n)))
 		return wr;
-	if (likely(!wr->next) && fast_is_common(qp, wr))
-		wr = post_ring_one(qp, n, wr, true) ? NULL : wr;
-	else
-		wr = post_ring_list(qp, n, wr);
+	do
+		posted = fast_is_common(qp, wr) ? post_ring_one(qp, n, wr, true) : post_ring_rare(qp, n, wr);
+	while (likely(posted) && unlikely(wr = wr->next));
 	if (unlikely(qp->sq.tail == before)) {
 		lock_drop(&n->lock);
 		return wr;
@@ -187,7 +185,8 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_s
 
 /* ---- the post table ---- */
 
-/* Posts and sends as many requests as it can, from the first on; returns the rest. NULL: that opcode has no fast path. */
+/* Posts and sends as many requests as it can, from the first on; returns the rest. NULL: that opcode has no fast path.
+ */
 typedef struct ibv_send_wr *post_fn(struct qp *qp, struct ibv_send_wr *wr);
 
 #define OPCODES 8 /* of enum ibv_wr_opcode: those that have a row are among the first */

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/hooks.h"
 #include "base/memfd.h"
 
 static stat_source *stat_sources[4];
@@ -61,7 +62,10 @@ static int sheet_to_file(const struct stat_sheet *s)
 
 int stat_take(const char *only)
 {
-	struct stat_head head = {.magic = STAT_MAGIC, .pid = (uint32_t)getpid(), .time = clock_now()};
+	struct stat_head head = {.magic = STAT_MAGIC,
+				 .pid = (uint32_t)getpid(),
+				 .time = clock_now(),
+				 .counts_bytes = hook_is_on(HOOK_COUNT)};
 	struct stat_sheet s = {.used = sizeof(head), .only_devices = !strcmp(only, "devices")};
 	int fd;
 

@@ -18,7 +18,7 @@ struct stat_head {
 	uint64_t bytes; /* of the file */
 	uint64_t time;	/* ns: CLOCK_MONOTONIC */
 	uint32_t pid;
-	uint32_t reserved;
+	uint32_t counts_bytes; /* 1: of queue pairs, now */
 	char program[16];
 };
 
@@ -95,7 +95,7 @@ struct stat_qp {
 	uint32_t trouble[STAT_TROUBLES];
 	uint32_t rtt; /* us, smoothed; 0: not measured */
 	uint32_t reserved;
-	uint64_t sent_bytes, received_bytes; /* of what completed while "count" was on */
+	uint64_t sent_bytes, received_bytes; /* of what completed while bytes were counted */
 };
 
 struct stat_srq {

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/capture.h"
+#include "base/config.h"
 #include "base/high_fd.h"
 #include "base/hooks.h"
 #include "base/stat.h"
@@ -75,7 +76,7 @@ static int begin_count(const char *argument, char *answer, size_t room, int *giv
 
 static void end_count(void)
 {
-	if (!--counting)
+	if (!--counting && !config_enum(CONFIG_COUNT))
 		hook_set(HOOK_COUNT, false);
 }
 

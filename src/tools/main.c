@@ -82,6 +82,7 @@ static const struct command commands[] = {
 	 pcap_command},
 	{"stat", "[OPTION...] [PID...]", "show the devices, QPs, CQs, regions and ids of processes that run",
 	 "  -a, --all           each region, PD, SRQ and context too\n"
+	 "  -b, --bytes SECONDS of each queue pair, in so many seconds\n"
 	 "  -j, --json          as JSON\n"
 	 "  -p, --prometheus    as Prometheus reads it\n",
 	 stat_command},

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce stat`: what processes have, as tables of 80 columns. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/base.h"
+#include "base/control_call.h"
 #include "tools/names.h"
 #include "tools/stats.h"
 #include "tools/terminal.h"
@@ -32,10 +35,13 @@ static void print_devices(const struct stat_process *p)
 		       stats_number(d[i].rx_icrc + d[i].rx_errors + d[i].tx_refused));
 }
 
-static void print_trouble(const struct stat_qp *q)
+static void print_more(const struct stat_qp *q)
 {
 	const char *what = stats_trouble(q);
 
+	if (q->sent_bytes || q->received_bytes)
+		printf("         bytes sent %s, received %s\n", stats_number(q->sent_bytes),
+		       stats_number(q->received_bytes));
 	if (q->rnr_wait || *what)
 		printf("         %s%s%s%s%s\n", style(YELLOW), q->rnr_wait ? "waits after an RNR NAK" : "",
 		       q->rnr_wait && *what ? "; " : "", what, style(PLAIN));
@@ -56,7 +62,7 @@ static void stat_print_qps(const struct stat_process *p)
 		       bad ? style(RED) : "", qp_state_name(q[i].state), bad ? style(PLAIN) : "", lane_name(q[i].lane),
 		       stats_peer(&q[i], 24), stats_number(q[i].sent), stats_number(q[i].send_posted),
 		       stats_number(q[i].received), q[i].recv_depth ? stats_number(q[i].recv_posted) : "-");
-		print_trouble(&q[i]);
+		print_more(&q[i]);
 	}
 }
 
@@ -177,22 +183,87 @@ static void print_all(const struct stats *s, bool all)
 	}
 }
 
+/* Takes off what was counted before. Both have the queue pairs of a process in the same order. */
+static void subtract_bytes(struct stat_process *now, const struct stat_process *before)
+{
+	size_t n, m, j = 0;
+	struct stat_qp *q = now->rows[STAT_QP].row;
+	const struct stat_qp *b = stat_qps(before, &m);
+
+	stat_qps(now, &n);
+	for (size_t i = 0; i < n; i++) {
+		size_t k = j;
+
+		while (k < m && b[k].qpn != q[i].qpn)
+			k++;
+		if (k == m || b[k].sent_bytes > q[i].sent_bytes || b[k].received_bytes > q[i].received_bytes)
+			continue; /* it is new */
+		q[i].sent_bytes -= b[k].sent_bytes;
+		q[i].received_bytes -= b[k].received_bytes;
+		j = k + 1;
+	}
+}
+
+/* Has the processes count bytes for so long, before they are asked again. 0, or an exit status. */
+static int stat_count(const struct command *command, int pids, char **pid, double seconds, struct stats *s)
+{
+	struct timespec time = {.tv_sec = (time_t)seconds,
+				.tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	struct stats before = *s;
+	char answer[256];
+	int status;
+
+	for (size_t i = 0; i < before.count; i++) /* until this command ends */
+		control_call((pid_t)before.process[i].head.pid, "count", answer, sizeof(answer), NULL);
+	while (nanosleep(&time, &time) && errno == EINTR)
+		;
+	status = stats_gather(command, pids, pid, s);
+	for (size_t i = 0; i < s->count; i++)
+		for (size_t j = 0; j < before.count; j++)
+			if (s->process[i].head.pid == before.process[j].head.pid)
+				subtract_bytes(&s->process[i], &before.process[j]);
+	stats_free(&before);
+	return status;
+}
+
+/* 0, or an exit status. */
+static int stat_seconds(const struct command *command, const char *text, double *seconds)
+{
+	char *end;
+
+	*seconds = strtod(text, &end);
+	if (end == text || *end || !(*seconds >= 0.1 && *seconds <= 3600))
+		return wrong_usage(command, "'%s' is no number of seconds, from 0.1 to 3600", text);
+	return 0;
+}
+
 int stat_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {{"all", no_argument, NULL, 'a'},
+						{"bytes", required_argument, NULL, 'b'},
 						{"json", no_argument, NULL, 'j'},
 						{"prometheus", no_argument, NULL, 'p'},
 						{0}};
 	enum stat_form form = FORM_TABLE;
+	double seconds = 0;
 	struct stats s;
 	int c, status;
 
-	while ((c = next_option(command, argc, argv, "ajp", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "ab:jp", options)) != -1) {
 		if (c == '?')
 			return show_usage(command);
-		form = c == 'a' ? FORM_ALL : c == 'j' ? FORM_JSON : FORM_PROMETHEUS;
+		status = c == 'b' ? stat_seconds(command, optarg, &seconds) : 0;
+		if (status)
+			return status;
+		if (c != 'b')
+			form = c == 'a' ? FORM_ALL : c == 'j' ? FORM_JSON : FORM_PROMETHEUS;
 	}
+	if (seconds > 0 && form == FORM_PROMETHEUS)
+		return wrong_usage(command,
+				   "Prometheus wants numbers that grow: run the programs with UROCE_COUNT=bytes");
 	status = stats_gather(command, argc - optind, argv + optind, &s);
+	if (!status && seconds > 0)
+		status = stat_count(command, argc - optind, argv + optind, seconds, &s);
 	if (!status && !s.count && form <= FORM_ALL)
 		status = complain(command,
 				  "no process of this user in this network namespace has a connection on a uroce "

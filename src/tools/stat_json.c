@@ -216,6 +216,7 @@ void stats_json(const struct stats *s, FILE *to)
 
 		stat_number(o, "pid", p->head.pid);
 		cJSON_AddStringToObject(o, "program", p->head.program);
+		cJSON_AddBoolToObject(o, "counts_bytes", !!p->head.counts_bytes);
 		json_devices(o, p);
 		json_qps(o, p);
 		json_cqs(o, p);

@@ -108,6 +108,26 @@ static void print_qp_family(const struct stats *s, FILE *to, const struct family
 	}
 }
 
+/* Where they are counted. */
+static void print_qp_bytes(const struct stats *s, FILE *to, const struct family *f)
+{
+	print_family(to, f);
+	for (size_t i = 0; i < s->count; i++) {
+		size_t n;
+		const struct stat_qp *q = stat_qps(&s->process[i], &n);
+
+		for (size_t j = 0; j < n && s->process[i].head.counts_bytes; j++) {
+			uint64_t value;
+
+			memcpy(&value, (const char *)&q[j] + f->offset, sizeof(value));
+			fputs(f->name, to);
+			print_labels_of(to, &s->process[i], q[j].device);
+			fprintf(to, ",qpn=\"0x%06x\",type=\"%s\"} %" PRIu64 "\n", q[j].qpn, qp_type_name(q[j].type),
+				value);
+		}
+	}
+}
+
 static void print_qp_states(const struct stats *s, FILE *to)
 {
 	static const struct family f = {"uroce_qp_info", "gauge", "State, lane and peer of a queue pair: 1.", 0};
@@ -207,6 +227,11 @@ static const struct family of_qps[] = {
 	OF_TROUBLE("out_of_sequence_total", "Requests ahead of the expected PSN.", STAT_GAPS),
 };
 
+static const struct family bytes_of_qps[] = {
+	OF_QP("sent_bytes_total", "counter", "Bytes of work requests that have completed.", sent_bytes),
+	OF_QP("received_bytes_total", "counter", "Bytes of messages that took a receive.", received_bytes),
+};
+
 static const struct family of_cqs[] = {
 	{"uroce_cq_overrun", "gauge", "1 if a completion was lost.", 0},
 	{"uroce_cq_filled", "gauge", "Completions that wait to be polled.", offsetof(struct stat_cq, filled)},
@@ -221,6 +246,8 @@ void stats_prometheus(const struct stats *s, FILE *to)
 	print_qp_states(s, to);
 	for (size_t i = 0; i < ARRAY_SIZE(of_qps); i++)
 		print_qp_family(s, to, &of_qps[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(bytes_of_qps); i++)
+		print_qp_bytes(s, to, &bytes_of_qps[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(of_cqs); i++)
 		print_cq_family(s, to, &of_cqs[i]);
 }

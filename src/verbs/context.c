@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing of devices, and the table of verbs that a context gets. */
 #include "base/capture.h"
+#include "base/config.h"
 #include "base/trace.h"
 #include "check/check.h"
 #include "verbs/context.h"
@@ -107,6 +108,8 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	trace_start();
 	check_start();
 	capture_start();
+	if (config_enum(CONFIG_COUNT))
+		hook_set(HOOK_COUNT, true);
 	if (faults_read())
 		return fail_null(EINVAL);
 	if (inject_call(CALL_ibv_open_device))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce stat`: what it says of two programs that run agrees, end with end and form with form. In a network namespace of
 its own, as it uses port 4791."""
-import fcntl, json, os, pty, re, signal, struct, subprocess, sys, tempfile, termios
+import fcntl, json, os, pty, re, signal, struct, subprocess, sys, tempfile, termios, time
 
 import alone
 
@@ -89,6 +89,56 @@ def test_forms(client, c):
         seen.add(m[1])
     check("the QP is there", 'uroce_qp_sent_total{pid="%d",program="ib_send_bw"' % client.pid in text, text)
     check("node_exporter's names", "node_infiniband_port_packets_transmitted_total{" in text, text)
+
+
+def test_bytes():
+    server, client = pair(UROCE_COUNT="bytes")
+    told = until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 1000)
+    q, s = told["qps"][0], stat(server.pid)[0]["qps"][0]
+    check("each message has 1024 bytes", told["counts_bytes"] and q["bytes_sent"] == 1024 * q["sent"], told)
+    check("as they are received", s["received"] > 0 and s["bytes_received"] == 1024 * s["received"], s)
+    check("and nothing comes back", q["bytes_received"] == 0 and s["bytes_sent"] == 0, q, s)
+    table = run("uroce", "stat", str(client.pid))
+    check("the table", re.search(r"^ +bytes sent [1-9][0-9.]*[kMG]?, received 0$", table, re.M), table)
+    text = run("uroce", "stat", "--prometheus", str(client.pid))
+    value = int(re.search(r'^uroce_qp_sent_bytes_total\{.*qpn="0x%06x".*\} (\d+)$' % q["qpn"], text, re.M)[1])
+    check("Prometheus", value >= q["bytes_sent"] and value % 1024 == 0, value, q)
+    later = json.loads(run("uroce", "stat", "--bytes", "0.2", "--json", str(client.pid)))[0]["qps"][0]
+    check("of a time, less", 0 < later["bytes_sent"] < 1024 * later["sent"], later)
+    check("and it counts on", stat(client.pid)[0]["counts_bytes"])
+    end(client, server)
+
+
+def test_bytes_for_a_time():
+    server, client = pair()
+    until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 1000)
+    check("none are counted", "bytes sent" not in run("uroce", "stat", str(client.pid)))
+    check("Prometheus has no numbers that mean nothing", "qp_sent_bytes_total{" not in
+          run("uroce", "stat", "--prometheus", str(client.pid)))
+    check("they are, for a time", "bytes sent" in run("uroce", "stat", "-b0.3", str(client.pid)))
+    until(client, lambda t: not t["counts_bytes"])
+    check("no time", "no number of seconds" in run("uroce", "stat", "-b", "soon", status=2))
+    check("Prometheus wants what grows", "UROCE_COUNT" in run("uroce", "stat", "-p", "-b1", status=2))
+    end(client, server)
+
+
+def test_many():
+    """8,192 queue pairs that are at work: all are told of, and the program goes on."""
+    many = ("ib_send_bw", "-x0", "-q8192", "-D60", "-s64", "-t2", "-r2")
+    server = start(*many)
+    while not run("ss", "-Hltn", "sport = :18515"):
+        check("the server listens", server.poll() is None)
+    client = start(*many, "127.0.0.1")
+    told = until(client, lambda t: len(t["qps"]) == 8192 and sum(q["sent"] for q in t["qps"]) > 8192)
+    began = time.monotonic()
+    table = run("uroce", "stat", str(client.pid))
+    print("# uroce stat of 8,192 queue pairs: %.3f s" % (time.monotonic() - began))
+    in_table = {int(qpn, 16) for qpn in re.findall(r"^(0x\w{6}) RC   RTS ", table, re.M)}
+    check("each is there once", in_table == {q["qpn"] for q in told["qps"]} and len(in_table) == 8192, len(in_table))
+    again = {q["qpn"]: q for q in stat(client.pid)[0]["qps"]}
+    check("no number goes back", all(again[q["qpn"]]["sent"] >= q["sent"] for q in told["qps"]))
+    until(client, lambda t: sum(q["sent"] for q in t["qps"]) > sum(q["sent"] for q in again.values()))
+    end(client, server)
 
 
 def screen(fd, pattern):
@@ -237,6 +287,8 @@ def test_rdma_says_the_same():
                                        for t in stat() for c in t["cqs"]), cqs)
     mrs = sorted((e["rkey"], e["mrlen"]) for e in rdma("resource", "show", "mr"))
     check("regions", mrs == sorted(("%x" % r["key"], r["bytes"]) for t in (told, other) for r in t["regions"]), mrs)
+    pds = sorted((e["pdn"], e["users"], e["pid"]) for e in rdma("resource", "show", "pd"))
+    check("PDs", pds == sorted((d["pd"], d["objects"], t["pid"]) for t in (told, other) for d in t["pds"]), pds)
     contexts = sorted((e["ctxn"], e["pid"]) for e in rdma("resource", "show", "ctx"))
     check("contexts", contexts == sorted((c["context"], t["pid"]) for t in (told, other) for c in t["contexts"]), contexts)
     of_qp = {e["cntn"]: e for e in rdma("statistic", "qp", "show")}[q["qpn"]]
@@ -287,7 +339,7 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_top, test_live_traces, test_losses_are_counted, test_ids,
+        for test in (test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top, test_live_traces, test_losses_are_counted, test_ids,
                      test_rdma_says_the_same, test_rdma_on_srqs, test_threads_of_the_program_do_not_run,
                      test_rdma_on_ids, test_refusals):
             test()

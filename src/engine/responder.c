@@ -32,6 +32,7 @@ static const struct {
 	[BAD_INVALIDATE] = {0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, true}, /* class J: no NAK */
 };
 static_assert(ARRAY_SIZE(outcome) == VERDICTS, "every verdict has its outcome");
+static_assert(DROP_BY_FAULT == VERDICTS, "it comes behind the reasons of the responder");
 
 static uint32_t flags_of(const struct packet *p)
 {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/trace.h"
 #include "loop/local_peer.h"
 #include "loop/nearby.h"
 #include "loop/transmit.h"
@@ -475,6 +476,7 @@ static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, co
 	switch (v->action) {
 	case DO_DROP:
 	case DO_PARTITION:
+		trace(drop, qp->base.qp_num, a->packet->psn.v, a->packet->opcode, DROP_BY_FAULT, 0, 0);
 		return false;
 	case DO_DELAY:
 	case DO_REORDER:

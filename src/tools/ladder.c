@@ -119,16 +119,43 @@ static char letter_of_file(uint32_t file)
 
 /* ---- rows ---- */
 
-/* The step at which that packet arrived, which no other send has; NO_STEP: none. */
-static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t number, uint32_t *at)
+static bool is_of_packet(const struct record *e, const struct record *sent)
+{
+	return e->arg[0] == sent->arg[0] && e->arg[1] == sent->arg[1] && e->arg[2] == sent->arg[2];
+}
+
+/* Whether, from a send on, a packet was sent more often than it arrived. */
+static bool some_were_lost(const struct ladder *l, uint32_t from, uint32_t number)
 {
 	const struct record *sent = ladder_record(l, from);
+	int missing = 0;
 
 	for (uint32_t s = from; s != NO_STEP; s = l->j->steps[s].next, number++) {
 		const struct record *e = ladder_record(l, s);
 
-		if (e->point == TRACE_receive && !l->taken[number] && e->arg[0] == sent->arg[0] &&
-		    e->arg[1] == sent->arg[1] && e->arg[2] == sent->arg[2]) {
+		if (!is_of_packet(e, sent))
+			continue;
+		missing += e->point == TRACE_send;
+		missing -= e->point == TRACE_receive && !l->taken[number];
+	}
+	return missing > 0;
+}
+
+/* The step at which that packet arrived, which no other send has; NO_STEP: none. If not each arrived, what comes after
+ * the packet was sent again is of that send. */
+static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t number, uint32_t *at)
+{
+	const struct record *sent = ladder_record(l, from);
+	bool lost = some_were_lost(l, from, number);
+
+	for (uint32_t s = from; s != NO_STEP; s = l->j->steps[s].next, number++) {
+		const struct record *e = ladder_record(l, s);
+
+		if (!is_of_packet(e, sent))
+			continue;
+		if (lost && s != from && e->point == TRACE_send)
+			return NO_STEP;
+		if (e->point == TRACE_receive && !l->taken[number]) {
 			*at = number;
 			return s;
 		}

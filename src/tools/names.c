@@ -111,9 +111,17 @@ const char *retry_name(uint64_t reason)
 
 const char *drop_name(uint64_t reason)
 {
-	static const char *const name[] = {"accepted",	      "duplicate",	   "packets before it are missing",
-					   "already told so", "no receive posted", "invalid request",
-					   "too long",	      "access denied",	   "the receive's own memory is wrong"};
+	static const char *const name[] = {"accepted",
+					   "duplicate",
+					   "packets before it are missing",
+					   "already told so",
+					   "no receive posted",
+					   "invalid request",
+					   "too long",
+					   "access denied",
+					   "the receive's own memory is wrong",
+					   "invalidates no window of the QP",
+					   "taken by a fault"};
 
 	return NAME_OF(name, reason);
 }

@@ -340,6 +340,57 @@ static void the_table_has_medians_and_percentiles(void **state)
 	join_free(&j);
 }
 
+/* A character of each arrow of packet 100 in the ladder diagram of the first request, in order. */
+static void arrows_end_in(const char *ends)
+{
+	char *text, got[16] = "";
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+	struct joined j;
+
+	join(&j, &records);
+	print_ladder(&j, &j.requests[0], to);
+	fclose(to);
+	for (const char *at = text; (at = strstr(at, " SEND ONLY "));) {
+		at = strchr(at, '|');
+		strncat(got, at - 1, 1);
+	}
+	assert_string_equal(got, ends);
+	free(text);
+	join_free(&j);
+}
+
+static void sent_once(void)
+{
+	at(0, TRACE_build, A, B, 100, OP_SEND_ONLY, 64, 3);
+	at(0, TRACE_send, B, 100, OP_SEND_ONLY, 64, 80, 0);
+}
+
+/* Sent three times: each letter is a send or a receive. */
+static void an_arrow_ends_where_its_packet_arrived(void **state)
+{
+	static const struct {
+		const char *order, *ends;
+	} rows[] = {
+		{"sr", ">"},	{"s", "X"},	 {"ssr", "X>"},	   {"srs", ">X"},    {"srsr", ">>"},
+		{"ssrr", ">>"}, {"sssr", "XX>"}, {"srssr", ">X>"}, {"ssrsr", "X>>"}, {"sssrr", "X>>"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		start(state);
+		connected();
+		at(0, TRACE_post_send, A, 3, 0x33, IBV_WR_SEND, 64, IBV_SEND_SIGNALED);
+		at(0, TRACE_pickup, A, 3, 100, 1, IBV_WR_SEND, 0);
+		for (const char *c = rows[i].order; *c; c++) {
+			if (*c == 's')
+				sent_once();
+			else
+				at(1, TRACE_receive, B, 100, OP_SEND_ONLY, 64, 0, 0);
+		}
+		arrows_end_in(rows[i].ends);
+	}
+}
+
 static void any_records_at_all_do_no_harm(void **state)
 {
 	uint64_t seed = 12345;
@@ -364,8 +415,11 @@ static void any_records_at_all_do_no_harm(void **state)
 			FILE *nowhere = fopen("/dev/null", "w");
 			uint32_t *which, n = filter_requests(&j, &(struct filter){.qpn = -1, .wqe = -1}, &which);
 
-			for (uint32_t q = 0; q < n; q++)
+			for (uint32_t q = 0; q < n; q++) {
 				print_request(&j, &j.requests[which[q]], nowhere);
+				print_ladder(&j, &j.requests[which[q]], nowhere);
+			}
+			print_html(&j, which, n, nowhere);
 			print_summary(&j, which, n, nowhere);
 			print_json(&j, which, n, true, true, nowhere);
 			free(which);
@@ -390,6 +444,7 @@ int main(void)
 		TEST(both_ends_in_one_file),
 		TEST(a_third_file_with_the_same_numbers_is_told_apart),
 		TEST(the_table_has_medians_and_percentiles),
+		TEST(an_arrow_ends_where_its_packet_arrived),
 		TEST(any_records_at_all_do_no_harm),
 	};
 

@@ -109,6 +109,9 @@ def test_refused_and_lost():
     pair("ib_send_lat", "-s1024", client_fault="out SEND nth 2: drop")
     text, rows = page("--limit", "0")
     check("a lost packet", "did not leave" in text and rows["lost"] >= 1 and rows["cross"] == rows["lost"], rows)
+    pair("ib_send_lat", "-s1024", server_fault="in SEND nth 2: drop")
+    told, rows = page("--limit", "0")
+    check("one that is lost on arrival", "taken by a fault" in told and rows["badrow"] >= 1, rows)
 
 
 def test_one_sided():

@@ -86,16 +86,33 @@ static int put_first(const char *variable, const char *const *parts, size_t coun
 	return err;
 }
 
+/* Whether rdma-core is installed. Usually it is where the C library is, and loading it with what it needs would take
+ * longer than all else that `uroce run` does. */
+static bool has_rdma_core(void)
+{
+	char path[PATH_MAX];
+	const char *end;
+	void *theirs;
+	Dl_info libc;
+
+	if (dladdr(dlsym(RTLD_DEFAULT, "getenv"), &libc) && (end = strrchr(libc.dli_fname, '/'))) {
+		snprintf(path, sizeof(path), "%.*s/libibverbs.so.1", (int)(end - libc.dli_fname), libc.dli_fname);
+		if (access(path, R_OK) == 0)
+			return true;
+	}
+	theirs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
+	return theirs && dlclose(theirs) == 0;
+}
+
 /* Libraries that stand in for those of rdma-core, for programs that are linked with them: where the build
  * puts them, or the installation. */
 static int library_stand_in(const char *library)
 {
 	static const char *const places[] = {"src/dropin", "uroce"};
-	void *theirs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
 	char path[PATH_MAX + 64], *end;
 
-	if (theirs)
-		return dlclose(theirs);
+	if (has_rdma_core())
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		snprintf(path, sizeof(path), "%.*s%s/libibverbs.so.1", (int)(strrchr(library, '/') + 1 - library),
 			 library, places[i]);

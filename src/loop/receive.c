@@ -21,6 +21,8 @@
 #define VAIN_RINGS    (5 * USEC)   /* between two naps; ... */
 #define VAIN_PORTS    (60 * USEC)  /* ... for the network: waking a thread for each packet makes short trains */
 #define NAP	      (100 * USEC) /* at most: a local peer or a packet ends it */
+#define SWITCHED      (1 * USEC)   /* an offer that takes longer was used */
+#define SHARES	      64
 #define TURN	      (2 * MSEC) /* others of this process who poll and give way take less than this each, even who ... */
 #define KEEP	      (1 * MSEC)	       /* ... keeps it for as long as one of several may */
 #define POLL_BATCH    1			       /* packets: one train, if they come in trains */
@@ -632,7 +634,22 @@ static _Thread_local struct watch {
 	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that
 			     last */
 	uint64_t crowded; /* ns: until then a program that does not give way wants this processor too */
+	bool gave;	  /* another thread had the processor since something came last */
+	uint8_t shares;	  /* for so many things that come it gives the processor away early: see watch_found() */
 } watch;
+
+/* Something has come. If it came only when another thread had this processor, its sender may run here, and cannot
+ * answer before it runs. So for the next SHARES things that come this thread polls a few times only; after them the
+ * time of polling in vain tells again. */
+static inline void watch_found(struct watch *w)
+{
+	if (likely(!(w->gave | w->shares)))
+		return;
+	w->shares = w->shares ? w->shares - 1 : SHARES;
+	w->gave = false;
+	if (w->shares)
+		w->spared = w->glances = min_of(w->glances, (uint32_t)FEW_GLANCES);
+}
 
 /* Each of many polling threads of one process yields after a short turn, so a long sched_yield() may be the sum of
  * their turns. If each kept the processor for a share of it, turns would grow with the number of threads, and a thread
@@ -650,18 +667,23 @@ static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
 	uint32_t mine, others;
-	uint64_t took;
+	uint64_t begin, took;
 
 	if (any || now < w->vain) {
 		w->vain = now;
+		watch_found(w);
 	} else if (now < w->crowded) {
-		if (now - w->vain > VAIN_RINGS && loop_nap(l, now - w->vain <= VAIN_PORTS, NAP))
+		if ((w->shares || now - w->vain > VAIN_RINGS) && loop_nap(l, now - w->vain <= VAIN_PORTS, NAP)) {
 			w->vain = clock_now();
-	} else if (now - w->vain > VAIN + w->keep) {
+			w->gave = true;
+		}
+	} else if (w->shares || now - w->vain > VAIN + w->keep) {
+		begin = clock_now();
 		mine = atomic_fetch_add_explicit(&l->offers, 1,
 						 memory_order_relaxed); /* a hint, as what is read below */
 		sched_yield();
-		took = clock_now() - now;
+		took = clock_now() - begin;
+		w->gave = took > SWITCHED && took < YIELD_LONG;
 		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
 		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
 		w->vain = now + (w->keep ? took : 0);
@@ -684,7 +706,9 @@ static uint64_t glance(struct watch *w)
 	uint64_t now = clock_now(), passed = now - w->seen;
 	uint64_t spared = NO_PAUSE * (w->spared + 1) / max_of(passed, (uint64_t)1);
 
-	w->spared = w->glances = passed < NO_PAUSE ? (uint32_t)min_of(max_of(spared, FEW_GLANCES), MANY_GLANCES) : 0;
+	w->spared = w->glances = passed < NO_PAUSE ? (uint32_t)min_of(max_of(spared, FEW_GLANCES),
+								      w->shares ? FEW_GLANCES : MANY_GLANCES)
+						   : 0;
 	return w->seen = now;
 }
 
@@ -712,6 +736,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 	if (*any) {
 		w->vain = w->seen;
 		w->glances -= min_of(w->glances, FOUND_COUNTS);
+		watch_found(w);
 	}
 	return all && (*any || busy || !has_delayed_ack(l));
 }

@@ -187,7 +187,7 @@ static void give_datagram(const struct record *r, uint8_t *bytes, uint32_t lengt
 	}
 	for (uint32_t i = 0; i < WORLD_UD; i++)
 		world_picture(&s.before[i], i);
-	give(world.port->link->fd, &d);
+	give(world.port->link->socket, &d);
 	check(&s);
 	world_run();
 }

@@ -66,7 +66,7 @@ static int udp_set_options(int fd, int family, const struct option *options, siz
 	return 0;
 }
 
-static void udp_set_buffer(int fd, int force, int plain)
+void udp_set_buffer(int fd, int force, int plain)
 {
 	int bytes = BUFFER_BYTES;
 
@@ -74,7 +74,7 @@ static void udp_set_buffer(int fd, int force, int plain)
 		setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes)); /* what there is must do */
 }
 
-static uint32_t buffer_of(int fd, int which)
+uint32_t udp_buffer_of(int fd, int which)
 {
 	int bytes = 0;
 	socklen_t size = sizeof(bytes);
@@ -106,10 +106,10 @@ static int bind_to(const struct udp *udp)
 	union udp_address a;
 	socklen_t length = udp_address_of(udp, &udp->link.gid, ROCE_PORT, &a);
 
-	return bind(udp->link.fd, &a.any, length) ? -errno : 0;
+	return bind(udp->link.socket, &a.any, length) ? -errno : 0;
 }
 
-static void udp_tell(const struct link *link)
+void udp_tell(const struct link *link)
 {
 	const struct udp_counters *c = link_udp_counters(link);
 
@@ -124,16 +124,14 @@ static void udp_close(struct link *link)
 {
 	struct udp *udp = container_of(link, struct udp, link);
 
-	udp_way_close(udp);
-	close(link->fd);
+	udp_stop(udp);
 	free(udp);
 }
 
 /* In a child. */
 static void udp_abandon(struct link *link)
 {
-	udp_way_close(container_of(link, struct udp, link));
-	close(link->fd);
+	udp_stop(container_of(link, struct udp, link));
 }
 
 static const struct link_ops udp_ops = {
@@ -155,8 +153,8 @@ static int join_group(const struct udp *udp, int netif)
 
 	memcpy(&v4.imr_multiaddr, udp->link.gid.raw + 12, 4);
 	memcpy(&v6.ipv6mr_multiaddr, udp->link.gid.raw, 16);
-	err = udp->is_ipv4 ? setsockopt(udp->link.fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
-			   : setsockopt(udp->link.fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	err = udp->is_ipv4 ? setsockopt(udp->link.socket, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
+			   : setsockopt(udp->link.socket, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
 	return err ? -errno : 0;
 }
 
@@ -166,19 +164,15 @@ static void choose_interface(const struct udp *udp)
 	int netif = udp->is_ipv4 ? 0 : netif_of_address(&udp->link.gid);
 
 	if (netif)
-		setsockopt(udp->link.fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &netif, sizeof(netif));
+		setsockopt(udp->link.socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, &netif, sizeof(netif));
 }
 
-/* `group`: of multicast, the interface; else 0. */
-static int open_link(const union ibv_gid *gid, int group, struct link **link)
+int udp_start(struct udp *udp, const union ibv_gid *gid, int group)
 {
-	/* not zeroed: pages of the buffer that no datagram needs are never touched */
-	struct udp *udp = aligned_alloc(_Alignof(struct udp), sizeof(*udp));
-	int family = address_is_ipv4(gid) ? AF_INET : AF_INET6, err;
+	int family = address_is_ipv4(gid) ? AF_INET : AF_INET6, fd, err;
 
-	if (!udp)
-		return -ENOMEM;
 	icrc_init();
+	/* pages of the buffer that no datagram needs are never touched */
 	memset(udp, 0, offsetof(struct udp, buffer));
 	udp->link.ops = &udp_ops;
 	udp->link.gid = *gid;
@@ -191,35 +185,44 @@ static int open_link(const union ibv_gid *gid, int group, struct link **link)
 	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};
 	udp->message = (struct msghdr){
 		.msg_name = &udp->from, .msg_iov = &udp->iov, .msg_iovlen = 1, .msg_control = udp->control};
-	udp->link.fd = high_fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
-	if (udp->link.fd < 0) {
-		err = -errno;
-		goto err_free;
-	}
-	udp_set_buffer(udp->link.fd, SO_RCVBUFFORCE, SO_RCVBUF);
-	udp->link.room = buffer_of(udp->link.fd, SO_RCVBUF);
-	udp->tx.fd = udp->link.fd;
+	fd = high_fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+	if (fd < 0)
+		return -errno;
+	udp->link.fd = udp->link.socket = udp->tx.fd = fd;
+	udp_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	udp->link.room = udp_buffer_of(fd, SO_RCVBUF);
 	udp_way_init(udp);
-	err = udp_set_sending(udp, udp->link.fd) ?: udp_set_options(udp->link.fd, family, options, ARRAY_SIZE(options));
+	err = udp_set_sending(udp, fd) ?: udp_set_options(fd, family, options, ARRAY_SIZE(options));
 	if (!err)
-		err = group ? udp_set_options(udp->link.fd, family, multicast_options, ARRAY_SIZE(multicast_options))
-			    : udp_set_options(udp->link.fd, family, unicast_options, ARRAY_SIZE(unicast_options));
-	udp->tx_limit = buffer_of(udp->link.fd, SO_SNDBUF) / 2;
+		err = group ? udp_set_options(fd, family, multicast_options, ARRAY_SIZE(multicast_options))
+			    : udp_set_options(fd, family, unicast_options, ARRAY_SIZE(unicast_options));
+	udp->tx_limit = udp_buffer_of(fd, SO_SNDBUF) / 2;
 	if (!err)
 		err = bind_to(udp);
 	if (!err && group)
 		err = join_group(udp, group);
 	if (err)
-		goto err_close;
-	if (!group)
+		close(fd);
+	else if (!group)
 		choose_interface(udp);
-	*link = &udp->link;
-	return 0;
+	return err;
+}
 
-err_close:
-	close(udp->link.fd);
-err_free:
-	free(udp);
+void udp_stop(struct udp *udp)
+{
+	udp_way_close(udp);
+	close(udp->link.socket);
+}
+
+static int open_link(const union ibv_gid *gid, int group, struct link **link)
+{
+	struct udp *udp = aligned_alloc(_Alignof(struct udp), sizeof(*udp));
+	int err = udp ? udp_start(udp, gid, group) : -ENOMEM;
+
+	if (err)
+		free(udp);
+	else
+		*link = &udp->link;
 	return err;
 }
 

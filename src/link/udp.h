@@ -14,10 +14,6 @@
 #include "wire/icrc.h"
 
 enum {
-	UDP_TRAIN_PACKETS = 128, /* the kernel's own limit ... */
-	UDP_TRAIN_BEFORE = 64,	 /* ... and before Linux 6.9 */
-	UDP_TRAIN_BYTES =
-		65000, /* of UDP payload: an IP packet is 65,535 bytes at most. 62 packets of path MTU 1024 fit */
 	UDP_DATAGRAM_BYTES = 65536,
 	UDP_SOURCES = 64,
 	UDP_WAYS = 16,
@@ -49,7 +45,7 @@ void link_udp_refuse_segments(struct link *link);
 /* ... and as one before 6.9 would. */
 void link_udp_refuse_long_trains(struct link *link);
 
-/* What follows is between udp.c, udp_send.c, udp_options.c, udp_way.c and udp_receive.c. */
+/* What follows is between the files of the udp link and those of the packet link, which has a udp link inside. */
 
 union udp_address {
 	struct sockaddr any;
@@ -107,7 +103,7 @@ struct udp {
 	uint32_t scope; /* interface index of a link-local address, else 0 */
 	bool is_ipv4;
 	_Atomic bool no_segments;  /* the kernel or the device cannot UDP_SEGMENT; relaxed: a hint */
-	_Atomic bool short_trains; /* the kernel takes UDP_TRAIN_BEFORE packets; relaxed: a hint */
+	_Atomic bool short_trains; /* the kernel takes TRAIN_BEFORE packets; relaxed: a hint */
 	struct udp_counters counters;
 
 	uint32_t tx_limit;	   /* bytes, as the kernel counts them, that may wait in a send buffer: half of it */
@@ -127,9 +123,21 @@ struct udp {
 	_Alignas(CACHE_LINE) uint8_t buffer[UDP_DATAGRAM_BYTES];
 };
 
+/* A datagram that came in a frame: its UDP payload stands in udp->buffer, where it is from in udp->from. */
+struct udp_datagram {
+	uint32_t bytes;
+	uint16_t identification; /* of its first packet */
+	uint8_t traffic_class;
+};
+/* Returns the number of packets in it. */
+uint32_t udp_take(struct udp *udp, const struct udp_datagram *d, link_deliver *deliver, void *arg);
+
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count);
 void *udp_room(struct link *link);
 uint32_t udp_capacity(struct link *link);
+/* The same, asked anew; `queued`: what waits in another socket of the link. */
+uint32_t udp_capacity_of(struct udp *udp, uint32_t queued);
+void udp_spend(struct udp *udp, uint32_t bytes);
 /* What waits in the send buffer of that socket, in bytes as the kernel counts them. */
 uint32_t udp_queued(int fd);
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg);
@@ -151,6 +159,13 @@ void udp_way_close(struct udp *udp);
 
 /* The address with this port. */
 socklen_t udp_address_of(const struct udp *udp, const union ibv_gid *gid, uint16_t port, union udp_address *a);
+/* Opens the socket: of multicast, `group` is the interface; else 0. The memory stays the caller's. 0 or -errno. */
+int udp_start(struct udp *udp, const union ibv_gid *gid, int group);
+void udp_stop(struct udp *udp);
+void udp_tell(const struct link *link);
+/* As large a buffer as may be had: SO_RCVBUF or SO_SNDBUF, or what forces it. */
+void udp_set_buffer(int fd, int force, int plain);
+uint32_t udp_buffer_of(int fd, int which);
 /* What a socket of ours needs to send. 0 or -errno. */
 int udp_set_sending(const struct udp *udp, int fd);
 

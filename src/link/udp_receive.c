@@ -83,7 +83,7 @@ static void watch_marks(struct udp *udp, uint8_t ecn)
 	else if (++udp->looks > (udp->sees_marks ? MARK_LOOK : MARK_REST)) {
 		int on = !udp->sees_marks;
 
-		setsockopt(udp->link.fd, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+		setsockopt(udp->link.socket, udp->is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 			   udp->is_ipv4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on));
 		udp->sees_marks = on;
 		udp->looks = 0;
@@ -311,7 +311,6 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 	bool checked = false, alike;
 	int ack_id = 0;
 
-	watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
 	if (!note.segment)
 		note.segment = udp_receive_measure(udp, s, total, &checked);
 	alike = note.segment == s->segment[total > SMALL_BYTES] && note.segment <= SMALL_PACKET;
@@ -340,13 +339,22 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 	return n;
 }
 
+uint32_t udp_take(struct udp *udp, const struct udp_datagram *d, link_deliver *deliver, void *arg)
+{
+	struct udp_source *s = find_source(udp);
+
+	s->zero = s->steps = false;
+	s->next = d->identification;
+	return split(udp, (struct note){.traffic_class = d->traffic_class}, d->bytes, deliver, arg);
+}
+
 static ssize_t receive_told(struct udp *udp, struct note *note)
 {
 	ssize_t n;
 
 	udp->message.msg_namelen = sizeof(udp->from);
 	udp->message.msg_controllen = sizeof(udp->control);
-	n = udp_recvmsg(udp->link.fd, &udp->message, MSG_DONTWAIT);
+	n = udp_recvmsg(udp->link.socket, &udp->message, MSG_DONTWAIT);
 	if (n > 0)
 		*note = read_note(&udp->message, n);
 	return n;
@@ -357,7 +365,7 @@ static ssize_t receive_plain(struct udp *udp, struct note *note)
 	socklen_t size = sizeof(udp->from);
 
 	*note = (struct note){0};
-	return udp_recvfrom(udp->link.fd, udp->buffer, sizeof(udp->buffer), MSG_DONTWAIT, &udp->from.any, &size);
+	return udp_recvfrom(udp->link.socket, udp->buffer, sizeof(udp->buffer), MSG_DONTWAIT, &udp->from.any, &size);
 }
 
 uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
@@ -375,7 +383,12 @@ uint32_t udp_receive(struct link *link, uint32_t batch, link_deliver *deliver, v
 				udp_count(&udp->counters.rx_errors, 1);
 			break;
 		}
-		seen += n ? split(udp, note, n, deliver, arg) : 1;
+		if (unlikely(n == 0)) {
+			seen++;
+			continue;
+		}
+		watch_marks(udp, note.traffic_class & IPTOS_ECN_MASK);
+		seen += split(udp, note, n, deliver, arg);
 	}
 	return seen;
 }

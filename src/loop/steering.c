@@ -683,10 +683,10 @@ static void steering_join(struct steered *place)
 	count = group_count(g);
 	if (count == SLOTS)
 		return;
-	g->member[count] = (struct member){.inode = steering_inode_of(place->link->fd), .slot = s->slot->number};
+	g->member[count] = (struct member){.inode = steering_inode_of(place->link->socket), .slot = s->slot->number};
 	g->count = count + 1;
 	changed(g);
-	steering_attach(s, g, place->link->fd);
+	steering_attach(s, g, place->link->socket);
 }
 
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
@@ -718,7 +718,7 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 	if (g && steering_find_member(g, s->slot->number) < SLOTS) {
 		prune(g);
 		steering_remove_member(g, steering_find_member(g, s->slot->number));
-		steering_attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->socket);
 	}
 	drain(arg);
 	place->link->ops->close(place->link);
@@ -748,7 +748,7 @@ static void repair(struct steered *place, uint8_t slot)
 	if (g && g->count) {
 		if (!prune(g))
 			correct(g, s->slot->number, slot);
-		steering_attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->socket);
 	}
 	names_unlock(lock);
 }
@@ -792,7 +792,7 @@ void steering_silence(struct steered *place, uint64_t now)
 	lock = names_lock(s, 0);
 	g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 	if (g && g->count && prune(g))
-		steering_attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->socket);
 	names_unlock(lock);
 }
 
@@ -838,7 +838,7 @@ void steering_renew(struct steered *place)
 	struct group *g = steering_find_group(registry_of(s), &place->link->gid);
 
 	if (g && g->count)
-		steering_attach(s, g, place->link->fd);
+		steering_attach(s, g, place->link->socket);
 }
 
 struct services *steering_services(struct steering *s)

@@ -69,7 +69,7 @@ static void receive_datagram(size_t length, int32_t calm)
 
 	assert_non_null(udp);
 	memset(udp, 0, offsetof(struct udp, buffer));
-	udp->link.fd = datagrams[1];
+	udp->link.socket = datagrams[1];
 	udp->link.gid = here;
 	udp->is_ipv4 = true;
 	udp->iov = (struct iovec){udp->buffer, sizeof(udp->buffer)};

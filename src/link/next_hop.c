@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/high_fd.h"
 #include "link/netif.h"
 
 #define DISCARD	 9   /* the port whose datagrams nobody misses */
@@ -110,7 +111,7 @@ static int find_route(int fd, int *netif, const struct host *from, struct host *
 	err = next_hop_ask(fd, &t);
 	if (err)
 		return err;
-	if (next_hop_find(&t, RTA_VIA)) /* a gateway of another family */
+	if (next_hop_find(&t, RTA_VIA) || next_hop_find(&t, RTA_ENCAP)) /* a gateway of another family; a tunnel */
 		return -EAFNOSUPPORT;
 	out = next_hop_find(&t, RTA_OIF);
 	if (out && RTA_PAYLOAD(out) == sizeof(*netif))
@@ -261,6 +262,60 @@ int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to)
 	result = link_next_hop_look(fd, address_is_link_local(to) ? netif : 0, &source, host_of(to));
 	close(fd);
 	return result;
+}
+
+static int link_next_hop_now(int fd, int netif, const struct host *from, struct host to, uint8_t mac[6])
+{
+	const struct rtattr *lladdr;
+	int out = to.family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)to.address) ? netif : 0, err;
+	struct talk t;
+	bool ours;
+
+	err = find_route(fd, &out, from, &to, &ours);
+	if (err)
+		return err;
+	if (ours || out != netif)
+		return -EXDEV;
+	err = ask_neighbor(fd, netif, &to, &t);
+	if (err)
+		return err == -ENOENT ? -EAGAIN : err;
+	lladdr = next_hop_find(&t, NDA_LLADDR);
+	if (t.m.neighbor.ndm_state & (NUD_INCOMPLETE | NUD_FAILED) || !lladdr || RTA_PAYLOAD(lladdr) != 6)
+		return -EAGAIN;
+	memcpy(mac, RTA_DATA(lladdr), 6);
+	return t.m.neighbor.ndm_state & NUD_STALE ? NEXT_HOP_STALE : 0;
+}
+
+int next_hop_now(int netif, const union ibv_gid *from, const union ibv_gid *to, uint8_t mac[6])
+{
+	struct host source = host_of(from);
+	int fd, result;
+
+	if (address_is_multicast(to))
+		return -EXDEV;
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return -errno;
+	result = link_next_hop_now(fd, netif, &source, host_of(to), mac);
+	close(fd);
+	return result;
+}
+
+int next_hop_watch(void)
+{
+	struct sockaddr_nl a = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE,
+	};
+	int fd = high_fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)), error;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
 }
 
 uint16_t next_hop_vlan(const char *netif)

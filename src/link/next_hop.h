@@ -16,6 +16,17 @@ int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6]);
  * block. Where there are no neighbors, 0. `netif` has the source address. */
 int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to);
 
+/* The same for frames that leave by that interface, without waiting, and when the kernel decides alone: 0;
+ * NEXT_HOP_STALE: it has not heard of the neighbor for a while, and asks it if it has something to send to it; -EAGAIN:
+ * it does not know the neighbor yet; -EXDEV: packets do not leave by that interface, or not as plain frames, or the
+ * address is the host's; or another -errno. */
+#define NEXT_HOP_STALE 1
+int next_hop_now(int netif, const union ibv_gid *from, const union ibv_gid *to, uint8_t mac[6]);
+
+/* A non-blocking socket that becomes readable when what the above say may change (netif_changed() empties it); or
+ * -errno. */
+int next_hop_watch(void);
+
 /* The VLAN that an interface is in; NO_VLAN: none. */
 #define NO_VLAN 0xffff
 uint16_t next_hop_vlan(const char *netif);

@@ -12,7 +12,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "link/netif.h"
-#include "link/udp.h"
+#include "link/open.h"
 #include "loop/count.h"
 #include "loop/domain.h"
 #include "loop/faults.h"
@@ -363,7 +363,7 @@ static int open_port(struct loop *l, const union ibv_gid *gid, struct port **mad
 	if (!port)
 		return -ENOMEM;
 	port->loop = l;
-	err = steering_open(&l->steering, &port->steered, gid, link_udp_open, &port->link);
+	err = steering_open(&l->steering, &port->steered, gid, link_open, &port->link);
 	if (err == -EADDRINUSE)
 		say_in_use(gid);
 	if (err)

@@ -689,14 +689,14 @@ static void steering_join(struct steered *place)
 	steering_attach(s, g, place->link->socket);
 }
 
-int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
-		  int (*open)(const union ibv_gid *gid, struct link **link), struct link **link)
+int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid, steering_opener *open,
+		  struct link **link)
 {
 	int lock = names_lock(s, LOCK_PATIENCE), err;
 
 	if (lock >= 0 && !registry_of(s))
 		find_registry(s);
-	err = open(gid, link);
+	err = open(gid, s->slot->number, link);
 	if (!err) {
 		*place = (struct steered){.steering = s, .link = *link};
 		if (lock >= 0 && registry_of(s))

@@ -45,9 +45,10 @@ struct steered {
 void steering_init(struct steering *s, const struct slot *slot);
 void steering_fini(struct steering *s);
 
-/* Opens the link with `open` (link_udp_open) and gives it a place in its group. 0 or the error of `open`. */
-int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid,
-		  int (*open)(const union ibv_gid *gid, struct link **link), struct link **link);
+/* Opens the link with `open` (link_open) and gives it a place in its group. 0 or the error of `open`. */
+typedef int steering_opener(const union ibv_gid *gid, uint8_t slot, struct link **link);
+int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid, steering_opener *open,
+		  struct link **link);
 /* Closes the link: later packets go to other sockets. Before that it calls `drain`, which hands over the remaining
  * packets. */
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg);

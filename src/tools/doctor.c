@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "tools/command.h"
 #include "tools/devices.h"
 #include "tools/library.h"
@@ -248,6 +249,25 @@ static void check_device(const struct device_view *v)
 		doctor_check_address(&v->gid[i]);
 }
 
+static void check_link(void)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	bool wanted = config_enum(CONFIG_LINK), allowed = fd >= 0;
+
+	if (allowed)
+		close(fd);
+	if (!wanted) {
+		doctor_say(OK, "between hosts", "udp%s",
+			   allowed ? "; UROCE_LINK=packet, which is faster, is allowed here" : "");
+	} else if (allowed) {
+		doctor_say(OK, "between hosts",
+			   "packet: Ethernet frames of our own; by udp where there is no Ethernet");
+	} else {
+		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=packet lacks CAP_NET_RAW");
+		advise("As root: setpriv --inh-caps +net_raw --ambient-caps +net_raw PROGRAM");
+	}
+}
+
 static void check_offload(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
@@ -398,6 +418,7 @@ static void check_all(void)
 	check_rendezvous();
 	check_same_host();
 	check_gpu();
+	check_link();
 	check_offload();
 	check_buffer("receive buffer", SO_RCVBUF, SO_RCVBUFFORCE, "rmem_max");
 	check_buffer("send buffer", SO_SNDBUF, SO_SNDBUFFORCE, "wmem_max");

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "cm/machine.h"
+#include "link/packet_frame.h"
 #include "link/record.h"
 #include "link/udp.h"
 #include "loop/handover.h"
@@ -46,6 +47,16 @@ static void parse_packet(size_t length)
 	struct packet p;
 
 	packet_parse(&p, input, length);
+}
+
+static void parse_frame(size_t length)
+{
+	struct packet_frame f;
+
+	packet_frame_parse(&f, input, (uint32_t)length);
+	input[12] = 0x08;
+	input[13] = 0;
+	packet_frame_parse(&f, input, (uint32_t)length);
 }
 
 static void check_icrc(size_t length)
@@ -148,6 +159,7 @@ static const struct parser {
 } parsers[] = {
 	{"packet", parse_packet, 60, 0},
 	{"icrc", check_icrc, 400, 200},
+	{"Ethernet frame", parse_frame, 400, 0},
 	{"udp, told", receive_told, 400, 200},
 	{"udp, not told", receive_untold, 3000, 4000},
 	{"record", get_record, 100, 200},

@@ -238,6 +238,11 @@ static void drain(void *arg)
 	handover_send(s->handover, &s->slot);
 }
 
+static int open_udp(const union ibv_gid *gid, uint8_t slot, struct link **link)
+{
+	return link_udp_open(gid, link);
+}
+
 static void live(int tell, int stop)
 {
 	struct self s = {.tell = tell, .handover = calloc(1, sizeof(struct handover))};
@@ -246,7 +251,7 @@ static void live(int tell, int stop)
 	if (slot_claim(&s.slot))
 		_exit(1);
 	steering_init(&s.steering, &s.slot);
-	if (steering_open(&s.steering, &s.place, &here, link_udp_open, &s.link))
+	if (steering_open(&s.steering, &s.place, &here, open_udp, &s.link))
 		_exit(1);
 	if (write(tell, &s.slot.number, 1) != 1)
 		_exit(1);

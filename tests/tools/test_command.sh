@@ -135,6 +135,10 @@ case $UROCE_PRELOAD in
 			sh -c 'mount -t tmpfs none /proc && exec ./elsewhere run ibv_devices'
 	fi ;;
 esac
+if setpriv --bounding-set=-net_raw --inh-caps=-net_raw true 2>/dev/null; then
+	check "doctor says that the packet link lacks its capability" 0 'between hosts  *udp, since UROCE_LINK=packet lacks' \
+		setpriv --bounding-set=-net_raw --inh-caps=-net_raw env UROCE_LINK=packet uroce doctor
+fi
 check "doctor says the same" 0 'same host  *udp: .*UDP' env UROCE_LOCAL=off uroce doctor
 # with_holder command...: while another user has the port of 127.0.0.1
 cat >with_holder <<'END'

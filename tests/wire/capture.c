@@ -47,6 +47,8 @@ static bool captured_dissect(struct captured *c, const uint8_t *frame, size_t n)
 	if (c->dport != ROCE_PORT || c->length > sizeof(c->bytes) || udp + 8 + c->length > frame + n)
 		return false;
 	memcpy(c->bytes, udp + 8, c->length);
+	c->frame = frame;
+	c->frame_length = n;
 	return true;
 }
 

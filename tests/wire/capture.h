@@ -13,6 +13,8 @@ struct captured {
 	uint16_t identification;
 	size_t length; /* from the BTH on, ICRC included */
 	uint8_t bytes[9000];
+	const uint8_t *frame; /* all of it, from the Ethernet header on, until see() returns */
+	size_t frame_length;
 };
 
 /* Calls see() for each RoCEv2 packet in all captures that we have; returns their number, -1 if a file is not

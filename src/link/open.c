@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/open.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "link/packet.h"
+#include "link/udp.h"
+
+enum { LINK_UDP, LINK_PACKET }; /* in the order of UROCE_LINK's words */
+
+static void say_why_udp(int err)
+{
+	static _Atomic bool said;
+
+	if (err == -ENODEV) /* loopback, for example: that is no mistake */
+		log_debug("UROCE_LINK=packet: an address is of no Ethernet interface; using udp for it");
+	else if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		log_warn("UROCE_LINK=packet: %s; using udp. Packet sockets need CAP_NET_RAW in the network namespace: "
+			 "run as root, or setpriv --inh-caps +net_raw --ambient-caps +net_raw PROGRAM",
+			 strerror(-err));
+}
+
+int link_open(const union ibv_gid *gid, uint8_t slot, struct link **link)
+{
+	int err;
+
+	if (config_enum(CONFIG_LINK) != LINK_PACKET)
+		return link_udp_open(gid, link);
+	err = link_packet_open(gid, slot, link);
+	/* of the socket that both have; else the packet sockets cannot be had */
+	if (!err || err == -EADDRINUSE || err == -EADDRNOTAVAIL || err == -ENOMEM)
+		return err;
+	say_why_udp(err);
+	return link_udp_open(gid, link);
+}

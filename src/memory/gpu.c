@@ -86,10 +86,25 @@ static bool look_up(const struct gpu_driver *d, void *library)
 	return true;
 }
 
+/* Ends a walk over what is loaded at a file whose name begins as that of the library. */
+static int has_its_name(struct dl_phdr_info *info, size_t size, void *library)
+{
+	const char *end = strrchr(info->dlpi_name, '/');
+
+	return !strncmp(end ? end + 1 : info->dlpi_name, library, strcspn(library, "."));
+}
+
+/* The library, if the program has loaded it. Else dlopen() would look in each folder for it, also with RTLD_NOLOAD:
+ * hundreds of system calls. */
+static void *find_loaded(const char *library)
+{
+	return dl_iterate_phdr(has_its_name, (void *)library) ? dlopen(library, RTLD_NOW | RTLD_NOLOAD) : NULL;
+}
+
 static bool bind_driver(const struct gpu_driver *d)
 {
 	for (size_t i = 0; d->libraries[i]; i++) {
-		void *library = dlopen(d->libraries[i], RTLD_NOW | RTLD_NOLOAD);
+		void *library = find_loaded(d->libraries[i]);
 
 		if (library)
 			return look_up(d, library); /* the library stays loaded */
@@ -103,8 +118,7 @@ static int read_adds(struct dl_phdr_info *info, size_t size, void *adds)
 	return 1;
 }
 
-/* True if the program has loaded a library since the last call: dlopen() looks in each folder for one that is not
- * loaded, also with RTLD_NOLOAD, which is too much for each region. */
+/* True if the program has loaded a library since the last call: all else would be too much for each region. */
 static bool has_loaded_more(void) REQUIRES(gpu_lock)
 {
 	static unsigned long long seen GUARDED_BY(&gpu_lock);

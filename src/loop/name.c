@@ -165,6 +165,13 @@ int name_bind(int fd, const struct sockaddr_un *name, socklen_t size)
 	return name_bind_in_folder(fd, name, size);
 }
 
+bool name_has_folder(void)
+{
+	struct folder f;
+
+	return find_folder(&f, false);
+}
+
 int name_connect(int fd, const struct sockaddr_un *name, socklen_t size)
 {
 	struct sockaddr_un path;

@@ -21,6 +21,9 @@ int name_bind(int fd, const struct sockaddr_un *name, socklen_t size);
 /* name_bind() where the abstract name is not to be had: in the folder. */
 int name_bind_in_folder(int fd, const struct sockaddr_un *name, socklen_t size);
 
+/* Whether there is such a folder. If not, names are abstract, and who looks for many need not look in it each time. */
+bool name_has_folder(void);
+
 /* As connect(2) and sendto(2): -1 and errno. */
 int name_connect(int fd, const struct sockaddr_un *name, socklen_t size);
 ssize_t name_send(int fd, const void *bytes, size_t count, const struct sockaddr_un *name, socklen_t size);

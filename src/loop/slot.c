@@ -39,14 +39,14 @@ int slots_probe(void)
 	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-bool slots_have(int probe, uint8_t number)
+bool slots_have(int probe, uint8_t number, bool in_folder)
 {
 	struct sockaddr_un address;
-	/* other errors say nothing about the process */
-	bool dead =
-		probe >= 0 && name_connect(probe, &address, slot_address(&address, number)) && errno == ECONNREFUSED;
+	socklen_t size = slot_address(&address, number);
+	int failed = probe >= 0 && (in_folder ? name_connect(probe, &address, size)
+					      : connect(probe, (struct sockaddr *)&address, size));
 
-	return !dead;
+	return !failed || errno != ECONNREFUSED; /* other errors say nothing about the process */
 }
 
 /* Another user may bind the name of a slot whose process is dead, which must not make it seem alive. */
@@ -55,7 +55,7 @@ bool slot_is_alive(uint8_t number)
 	struct sockaddr_un address;
 	socklen_t size = slot_address(&address, number);
 	int fd = slots_probe();
-	bool alive = slots_have(fd, number);
+	bool alive = slots_have(fd, number, true);
 	uid_t uid;
 
 	if (fd >= 0)

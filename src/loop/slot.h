@@ -30,9 +30,9 @@ socklen_t slot_address(struct sockaddr_un *address, uint8_t number);
 /* Whether a process of this user has that slot. */
 bool slot_is_alive(uint8_t number);
 /* The same for many slots: slots_probe() makes a socket for it, which the caller closes. If it is -1, slots_have()
- * may say that all are alive, as are slots of other users. */
+ * may say that all are alive, as are slots of other users. `in_folder`: name_has_folder(). */
 int slots_probe(void);
-bool slots_have(int probe, uint8_t number);
+bool slots_have(int probe, uint8_t number, bool in_folder);
 
 /* The user at the other end of a connection: 0 if it is our own; -EACCES if it is another. `pid` may be NULL. */
 int slot_check_user(int connection, pid_t *pid);

@@ -605,11 +605,11 @@ static void offer_registry(struct steering *s)
 static int find_registry(struct steering *s)
 {
 	int probe = slots_probe(), why = -EACCES;
-	bool seen = false, foreign = false;
+	bool seen = false, foreign = false, folder = name_has_folder();
 
 	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
 		uint8_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
-		int err = slots_have(probe, slot) ? registry_from(s, slot) : -ENOENT;
+		int err = slots_have(probe, slot, folder) ? registry_from(s, slot) : -ENOENT;
 
 		foreign |= err == -EPERM;
 		if (err != -EPERM && err != -ENOENT) {

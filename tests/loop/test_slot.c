@@ -88,13 +88,13 @@ static void a_killed_process_gives_its_slot_back(void **state)
 
 	assert_true(is_taken(number));
 	for (int i = 1; i <= SLOTS; i++)
-		assert_int_equal(slots_have(probe, i), i == number);
+		assert_int_equal(slots_have(probe, i, true), i == number);
 	assert_true(slot_is_alive(number));
 	end(pid);
 	assert_false(is_taken(number));
-	assert_false(slots_have(probe, number) || slot_is_alive(number));
+	assert_false(slots_have(probe, number, true) || slot_is_alive(number));
 	close(probe);
-	assert_true(slots_have(-1, number));
+	assert_true(slots_have(-1, number, true));
 }
 
 static void there_are_255(void **state)
@@ -140,7 +140,8 @@ static void another_user_who_has_all_names_takes_no_slot(void **state)
 	assert_true(number != more.number && number != own.number);
 	probe = slots_probe();
 	for (int i = 1; i <= SLOTS; i++)
-		assert_int_equal(slots_have(probe, (uint8_t)i), i == own.number || i == more.number || i == number);
+		assert_int_equal(slots_have(probe, (uint8_t)i, true),
+				 i == own.number || i == more.number || i == number);
 	close(probe);
 	end(pid);
 	slot_release(&own);

@@ -27,10 +27,12 @@ static const char *cannot(const char *name, const char *why)
 	return message;
 }
 
-/* A mapped file, and what its points are called here. */
+/* A mapped file, and what its points are called here. The process that it is of may write to it: of the header, there
+ * is a copy. */
 struct image {
-	const struct trace_header *header;
+	const char *file;
 	size_t bytes;
+	struct trace_header header;
 	struct {
 		uint16_t point; /* TRACE_POINTS: unknown here */
 		uint8_t arg[TRACE_ARGS];
@@ -51,9 +53,9 @@ static bool header_is_sound(const struct trace_header *h, size_t bytes)
 /* Files of another version may have other points, and arguments in other places: go by the names. */
 static void learn_names(struct image *image)
 {
-	const struct trace_point_name *theirs = (const void *)(image->header + 1);
+	const struct trace_point_name *theirs = (const void *)(image->file + sizeof(image->header));
 
-	for (uint32_t i = 0; i < image->header->points; i++) {
+	for (uint32_t i = 0; i < image->header.points; i++) {
 		uint16_t p = 0;
 
 		while (p < TRACE_POINTS && strncmp(theirs[i].name, point_name[p].name, TRACE_NAME))
@@ -81,12 +83,13 @@ static const char *open_image(struct image *image, const char *name)
 		return cannot(name, "is no trace (UROCE_TRACE=FILE and `uroce run -t FILE` make them)");
 	}
 	image->bytes = (size_t)st.st_size;
-	image->header = mmap(NULL, image->bytes, PROT_READ, MAP_SHARED, fd, 0);
+	image->file = mmap(NULL, image->bytes, PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
-	if (image->header == MAP_FAILED)
+	if (image->file == MAP_FAILED)
 		return cannot(name, strerror(errno));
-	if (!header_is_sound(image->header, image->bytes)) {
-		munmap((void *)image->header, image->bytes);
+	memcpy(&image->header, image->file, sizeof(image->header));
+	if (!header_is_sound(&image->header, image->bytes)) {
+		munmap((void *)image->file, image->bytes);
 		return cannot(name, "is no trace, or of a version that this uroce cannot read");
 	}
 	learn_names(image);
@@ -98,9 +101,9 @@ static void take_record(struct records *r, const struct image *image, const stru
 	uint32_t point = TRACE_POINT(e->point);
 	struct record *to;
 
-	if (e->time < image->header->start_mono) /* of an earlier live trace */
+	if (e->time < image->header.start_mono) /* of an earlier live trace */
 		return;
-	if (point >= image->header->points || image->meaning[point].point >= TRACE_POINTS)
+	if (point >= image->header.points || image->meaning[point].point >= TRACE_POINTS)
 		return;
 	r->all = room_for(r->all, r->count, sizeof(*r->all));
 	to = &r->all[r->count++];
@@ -119,8 +122,8 @@ static void take_record(struct records *r, const struct image *image, const stru
 /* The program may still be writing: what it has overwritten while we read is given back. */
 static void read_ring(struct records *r, const struct image *image, const struct trace_ring *ring, uint16_t file)
 {
-	const struct trace_entry *entry = (const void *)((const char *)ring + image->header->ring_header_bytes);
-	uint32_t size = image->header->ring_records, begin = r->count, stale;
+	const struct trace_entry *entry = (const void *)((const char *)ring + image->header.ring_header_bytes);
+	uint32_t size = image->header.ring_records, begin = r->count, stale;
 	/* acquire pairs with trace_record() */
 	uint64_t end = atomic_load_explicit(&ring->written, memory_order_acquire), n, start;
 
@@ -147,7 +150,7 @@ static const char *load_one(struct records *r, const char *name, uint16_t file)
 
 	if (error)
 		return error;
-	h = image.header;
+	h = &image.header;
 	s->name = name;
 	s->pid = h->pid;
 	s->start_mono = h->start_mono;
@@ -162,10 +165,10 @@ static const char *load_one(struct records *r, const char *name, uint16_t file)
 
 		if (at + h->ring_bytes > image.bytes)
 			break;
-		read_ring(r, &image, (const void *)((const char *)h + at), file);
+		read_ring(r, &image, (const void *)(image.file + at), file);
 	}
 	s->records = r->count - begin;
-	munmap((void *)h, image.bytes);
+	munmap((void *)image.file, image.bytes);
 	return NULL;
 }
 

@@ -179,7 +179,7 @@ gpu:
 soak:
 	$(packages) $(SOAK_PACKAGES)
 	@$(call setup,$(BUILD)) && $(call have,$(BUILD),tests,true) && $(ninja) $(BUILD)
-	@tests/soak/run $(BUILD) $(SOAK)
+	@SOAK_MINUTES=$(MINUTES) tests/soak/run $(BUILD) $(SOAK)
 
 install: all
 	@meson install -C $(BUILD) --no-rebuild

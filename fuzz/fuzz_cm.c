@@ -165,7 +165,7 @@ static void act(struct machine *m, uint8_t what, uint8_t argument, uint64_t *now
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct machine m;
+	struct machine m = {0};
 	uint64_t now = SEC;
 	const uint8_t *end = data + size;
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,9 +32,20 @@ static void made_up(struct stat_sheet *s)
 	struct stat_cq c = {.device = 1, .handle = 1};
 	struct stat_mr r = {.device = 1, .key = 0x12345678};
 	struct stat_pd pd = {.device = 1, .handle = 1};
-	struct stat_id i = {.device = 1, .state = 2};
+	struct stat_context c1 = {.device = 1, .objects = 2, .number = 3};
+	struct stat_srq srq = {.device = 1, .number = 5, .pd = 1, .cq = STAT_UNKNOWN};
+	struct stat_id i = {.device = 1, .state = 2}, v4 = {.device = 1, .connection = 2, .qpn = 0x123456};
+	struct stat_id v6 = {.device = 1, .state = 3, .local = {0xfd, [15] = 1}, .remote = {0xfd, [15] = 2}};
 
+	memcpy(v4.local, (uint8_t[16]){[10] = 0xff, 0xff, 127, [15] = 1}, 16);
+	memcpy(v4.remote, v4.local, 16);
+	v4.remote_port = v6.remote_port = 7200;
+	q.srq = srq.number;
 	stat_put(s, STAT_DEVICE, &d, sizeof(d));
+	stat_put(s, STAT_CONTEXT, &c1, sizeof(c1));
+	stat_put(s, STAT_SRQ, &srq, sizeof(srq));
+	stat_put(s, STAT_ID, &v4, sizeof(v4));
+	stat_put(s, STAT_ID, &v6, sizeof(v6));
 	for (int n = 0; n < 50; n++) {
 		stat_put(s, STAT_QP, &q, sizeof(q));
 		stat_put(s, STAT_CQ, &c, sizeof(c));

@@ -353,6 +353,8 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 {
 	uint8_t *exact = malloc(length); /* so that a look beyond the end is seen */
 	struct packet p = {0}, answer;
+	/* a ring's packets are tried without the time first */
+	bool by_ring = f.batch.delay_ack && qp->transport == TRANSPORT_UD && what != STRANGER;
 
 	require(exact || !length);
 	memcpy(exact, bytes, length);
@@ -363,7 +365,7 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 		p.is_uroce = p.migrated;
 		if (p.opcode == OPCODE_CREDIT_REQUEST)
 			engine_grant_credit(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
-		else
+		else if (!by_ring || !engine_receive(qp, &p, &there, 0, NULL))
 			engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now, NULL);
 	}
 	free(exact);

@@ -9,6 +9,7 @@ NLDEV = 5 << 10
 REQUEST, ACK, DUMP = 1, 4, 0x300
 GET, NEWLINK, PORT_GET, SYS_GET, RES_GET = 1, 3, 5, 6, 9
 INDEX, PORT = 1, 3
+LQPN, PDN, CQN, MRN, CTXN, SRQN = 21, 60, 61, 62, 64, 90
 
 
 def u32(kind, value):
@@ -29,12 +30,19 @@ SEEDS = {
     "system": ask(NLDEV + SYS_GET, 0),
     "summary": ask(NLDEV + RES_GET, DUMP, u32(INDEX, 1)),
     "qps": ask(NLDEV + 10, DUMP, u32(INDEX, 1)),
-    "qp": ask(NLDEV + 10, ACK, u32(INDEX, 1), u32(21, 0x123456)),
-    "no-qp": ask(NLDEV + 10, ACK, u32(INDEX, 1), u32(21, 5)),
+    "qp": ask(NLDEV + 10, ACK, u32(INDEX, 1), u32(LQPN, 0x123456)),
+    "no-qp": ask(NLDEV + 10, ACK, u32(INDEX, 1), u32(LQPN, 5)),
     "ids": ask(NLDEV + 11, DUMP, u32(INDEX, 1)),
     "cqs": ask(NLDEV + 12, DUMP, u32(INDEX, 1)),
     "mrs": ask(NLDEV + 13, DUMP, u32(INDEX, 1)),
     "pds": ask(NLDEV + 14, DUMP, u32(INDEX, 1)),
+    "contexts": ask(NLDEV + 22, DUMP, u32(INDEX, 1)),
+    "context": ask(NLDEV + 22, ACK, u32(INDEX, 1), u32(CTXN, 3)),
+    "srqs": ask(NLDEV + 23, DUMP, u32(INDEX, 1)),
+    "srq": ask(NLDEV + 23, ACK, u32(INDEX, 1), u32(SRQN, 5)),
+    "cq": ask(NLDEV + 12, ACK, u32(INDEX, 1), u32(CQN, 1)),
+    "mr": ask(NLDEV + 13, ACK, u32(INDEX, 1), u32(MRN, 0x123456)),
+    "pd": ask(NLDEV + 14, ACK, u32(INDEX, 1), u32(PDN, 1)),
     "counters": ask(NLDEV + 17, DUMP, u32(INDEX, 1)),
     "counters-of-qps": ask(NLDEV + 17, DUMP, u32(INDEX, 1), u32(75, 19)),
     "resources": ask(NLDEV + RES_GET, ACK, u32(INDEX, 1)),

@@ -81,6 +81,8 @@ def services():
                          packet(transport, SEND_ONLY, 8)]) + bytes([TIME | qp, 1])
     for qp in 10, 11:
         yield given(qp, [packet(UD, SEND_ONLY, 64), packet(UD, SEND_ONLY_IMM, 0)] * 3 + [packet(UD, SEND_ONLY, 4)])
+    by_ring = 10 | 1 << 4
+    yield given(by_ring, [packet(UD, SEND_ONLY, 64), packet(UD, SEND_ONLY_IMM, 8), packet(UD, SEND_ONLY, 252)] * 3)
     for qp in 8, 9, 10, 11:
         posts = bytes([POST | qp, 0, POST | qp, 4, POST | qp, 11]) * 12
         answer = given(qp, [packet(ANSWER, 0)], TAME_RESPONSE)

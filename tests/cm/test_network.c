@@ -390,17 +390,35 @@ static bool is_put_off(const struct seat *s, const struct seat *peer)
 }
 
 /* Nothing is under way any more: who waits, waits for its user. */
-static void check_rest(const struct seat *s)
+static bool is_resting(const struct seat *s)
 {
 	static const bool rests[CM_STATES] = {
 		[CM_IDLE] = true,	 [CM_REQ_RECEIVED] = true,  [CM_REP_RECEIVED] = true,
 		[CM_ESTABLISHED] = true, [CM_DREQ_RECEIVED] = true, [CM_SIDR_REQ_RECEIVED] = true,
 	};
+
+	return !s->c || rests[s->c->state] || is_put_off(s, find_peer(s));
+}
+
+/* One that is put off gives up when enough MRAs in a row are lost, which may be at any time: it rests some time later.
+ */
+static void await_rest(void)
+{
+	for (int again = 0; again < 3; again++)
+		for (int i = 0; i < MACHINES * SEATS; i++)
+			if (!is_resting(&w.seat[i / SEATS][i % SEATS])) {
+				pass(w.now + PEACE * SEC);
+				break;
+			}
+}
+
+static void check_rest(const struct seat *s)
+{
 	const struct seat *peer = s->c ? find_peer(s) : NULL;
 
 	if (!s->c)
 		return;
-	if (!rests[s->c->state] && !is_put_off(s, peer))
+	if (!is_resting(s))
 		failed("machine %d, QP %x: state %u for ever", s->machine, s->qpn, s->c->state);
 	if (s->parted && !s->ended)
 		failed("machine %d, QP %x has parted, and is not told that it did", s->machine, s->qpn);
@@ -462,6 +480,7 @@ static void run(uint64_t seed)
 			crash();
 	}
 	pass(w.now + PEACE * SEC);
+	await_rest();
 	for (int i = 0; i < MACHINES * SEATS; i++)
 		check_rest(&w.seat[i / SEATS][i % SEATS]);
 	for (int i = 0; i < MACHINES * SEATS; i++)

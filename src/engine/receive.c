@@ -92,9 +92,10 @@ static bool fast_store_write(const struct qp *qp, const struct packet *p)
 }
 
 /* The region for that many bytes. NULL: the slow path finds out why not, or how. */
-static inline struct mr *fast_find_memory(struct qp *qp, const struct ibv_sge *sge, uint32_t length)
+static inline struct mr *fast_find_memory(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
+					  uint32_t length)
 {
-	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, receive_pd(qp), sge, length, IBV_ACCESS_LOCAL_WRITE);
+	struct mr *mr = sge_region_again(qp->hca, &qp->rq.last, pd, sge, length, IBV_ACCESS_LOCAL_WRITE);
 
 	if (likely(!mr || !mr_is_indirect(mr)))
 		return mr;
@@ -102,14 +103,15 @@ static inline struct mr *fast_find_memory(struct qp *qp, const struct ibv_sge *s
 	return NULL;
 }
 
-static inline bool fast_store_send(struct qp *qp, const struct packet *p, const struct ibv_sge *sge)
+static inline __attribute__((always_inline)) bool fast_store_send(struct qp *qp, const struct packet *p,
+								  const struct ibv_sge *sge, bool is_common)
 {
-	struct mr *mr = fast_find_memory(qp, sge, p->length);
+	struct mr *mr = fast_find_memory(qp, is_common ? qp->pd : receive_pd(qp), sge, p->length);
 	bool ok;
 
 	if (unlikely(!mr))
 		return false;
-	if (unlikely(p->pieces))
+	if (!is_common && unlikely(p->pieces))
 		ok = onesided_fetch_piece(qp, (const struct packet_piece *)p->payload, mr_at(mr, sge->addr));
 	else
 		ok = fault_store(mr_at(mr, sge->addr), p->payload, p->length);
@@ -118,14 +120,15 @@ static inline bool fast_store_send(struct qp *qp, const struct packet *p, const 
 }
 
 /* Stores the bytes. False: not possible here; the slow path finds out why. */
-static bool fast_store(struct qp *qp, const struct packet *p, const struct rwqe *recv)
+static inline __attribute__((always_inline)) bool fast_store(struct qp *qp, const struct packet *p,
+							     const struct rwqe *recv, bool is_common)
 {
-	if (unlikely(p->opcode == OP_WRITE_ONLY_IMM))
+	if (!is_common && p->opcode == OP_WRITE_ONLY_IMM)
 		return fast_store_write(qp, p);
 	if (unlikely(p->length > recv->length))
 		return false;
 	if (likely(recv->num_sge == 1 && p->length))
-		return fast_store_send(qp, p, recv->sge);
+		return fast_store_send(qp, p, recv->sge, is_common);
 	return !p->pieces && sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
@@ -151,20 +154,27 @@ static __attribute__((cold, noinline)) uint8_t fast_trace_take(struct qp *qp, co
 	return cqe.status;
 }
 
-/* A request that begins and ends a message. */
-static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+/* What is most common: it has a short way of its own through the following. */
+static inline bool fast_take_is_common(const struct qp *qp, const struct packet *p)
 {
-	bool has_imm = p->opcode != OP_SEND_ONLY, is_write = p->opcode == OP_WRITE_ONLY_IMM;
-	uint8_t status = IBV_WC_SUCCESS;
-	const struct rwqe *recv;
+	return likely(p->opcode == OP_SEND_ONLY && !p->pieces && !qp->srq && qp->rq.head != qp->rq.tail);
+}
 
-	recv = fast_find_receive(qp, p);
+/* `is_common`: a constant. */
+static inline __attribute__((always_inline)) bool fast_take_any(struct qp *qp, const struct packet *p,
+								struct cq_poller *poller, bool is_common)
+{
+	bool has_imm = !is_common && p->opcode != OP_SEND_ONLY, is_write = has_imm && p->opcode == OP_WRITE_ONLY_IMM;
+	uint32_t packets = is_common || !p->pieces ? 1 : packets_of(p->mtu, p->length);
+	uint8_t status = IBV_WC_SUCCESS;
+	const struct rwqe *recv = is_common ? rq_at(&qp->rq, qp->rq.head) : fast_find_receive(qp, p);
+
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
-	if (unlikely(!recv || !fast_store(qp, p, recv)))
+	if (unlikely(!recv || !fast_store(qp, p, recv, is_common)))
 		return false;
 	if (hooks_any())
 		status = fast_trace_take(qp, p, recv);
-	responder_took(&qp->resp, p, p->pieces ? packets_of(p->mtu, p->length) : 1, IS_FIRST | IS_LAST);
+	responder_took(&qp->resp, p, packets, IS_FIRST | IS_LAST);
 	qp->req.peer_spoke = true;
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
 		 (struct cqe){
@@ -173,13 +183,24 @@ static bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *p
 			 .byte_len = p->length,
 			 .imm = has_imm ? p->imm : 0,
 			 .src_qp = qp->attr.dest_qp_num,
-			 .wqe = fast_finish_receive(qp),
+			 .wqe = is_common ? qp->rq.head++ : fast_finish_receive(qp),
 			 .status = status,
 			 .opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 			 .flags = has_imm ? IBV_WC_WITH_IMM : 0,
 			 .marks = p->solicited ? CQE_SOLICITED : 0,
 		 });
 	return true;
+}
+
+static __attribute__((noinline)) bool fast_take_rare(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+{
+	return fast_take_any(qp, p, poller, false);
+}
+
+/* A request that begins and ends a message. */
+static inline bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+{
+	return fast_take_is_common(qp, p) ? fast_take_any(qp, p, poller, true) : fast_take_rare(qp, p, poller);
 }
 
 static inline bool fast_receive_rc(struct qp *qp, const struct packet *p, uint64_t now, struct cq_poller *poller)
@@ -202,7 +223,7 @@ static bool fast_store_datagram(struct qp *qp, const struct packet *p, const uni
 
 	if (unlikely(length > recv->length || recv->num_sge != 1))
 		return false;
-	mr = fast_find_memory(qp, recv->sge, length);
+	mr = fast_find_memory(qp, qp->pd, recv->sge, length);
 	if (unlikely(!mr))
 		return false;
 	to = mr_at(mr, recv->sge->addr);

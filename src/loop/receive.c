@@ -22,7 +22,7 @@
 #define VAIN_PORTS    (60 * USEC)  /* ... for the network: waking a thread for each packet makes short trains */
 #define NAP	      (100 * USEC) /* at most: a local peer or a packet ends it */
 #define SWITCHED      (1 * USEC)   /* an offer that takes longer was used */
-#define SHARES	      64
+#define SHARES	      128
 #define TURN	      (2 * MSEC) /* others of this process who poll and give way take less than this each, even who ... */
 #define KEEP	      (1 * MSEC)	       /* ... keeps it for as long as one of several may */
 #define POLL_BATCH    1			       /* packets: one train, if they come in trains */
@@ -635,12 +635,12 @@ static _Thread_local struct watch {
 			     last */
 	uint64_t crowded; /* ns: until then a program that does not give way wants this processor too */
 	bool gave;	  /* another thread had the processor since something came last */
-	uint8_t shares;	  /* for so many things that come it gives the processor away early: see watch_found() */
+	uint8_t shares;	  /* so often it still gives the processor away early: see watch_found() */
 } watch;
 
 /* Something has come. If it came only when another thread had this processor, its sender may run here, and cannot
- * answer before it runs. So for the next SHARES things that come this thread polls a few times only; after them the
- * time of polling in vain tells again. */
+ * answer before it runs. So this thread then polls a few times only before it gives the processor away. SHARES counts
+ * what comes and what is given away; after that the time of polling in vain tells again. */
 static inline void watch_found(struct watch *w)
 {
 	if (likely(!(w->gave | w->shares)))
@@ -666,6 +666,7 @@ static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
  * has other work between its polls would hardly get to it beside processes that compute, so it does not yield. */
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
+	bool early = w->shares;
 	uint32_t mine, others;
 	uint64_t begin, took;
 
@@ -673,17 +674,19 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		w->vain = now;
 		watch_found(w);
 	} else if (now < w->crowded) {
-		if ((w->shares || now - w->vain > VAIN_RINGS) && loop_nap(l, now - w->vain <= VAIN_PORTS, NAP)) {
+		if ((early || now - w->vain > VAIN_RINGS) && loop_nap(l, now - w->vain <= VAIN_PORTS, NAP)) {
 			w->vain = clock_now();
 			w->gave = true;
+			w->shares -= early;
 		}
-	} else if (w->shares || now - w->vain > VAIN + w->keep) {
+	} else if (early || now - w->vain > VAIN + w->keep) {
 		begin = clock_now();
 		mine = atomic_fetch_add_explicit(&l->offers, 1,
 						 memory_order_relaxed); /* a hint, as what is read below */
 		sched_yield();
 		took = clock_now() - begin;
 		w->gave = took > SWITCHED && took < YIELD_LONG;
+		w->shares -= early;
 		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
 		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
 		w->vain = now + (w->keep ? took : 0);

@@ -18,19 +18,21 @@ static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_p
 {
 	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
+	uint32_t before = (uint32_t)psn_diff(psn, r->una), left = before + 1; /* packets; huge: `psn` is an old one */
 	struct wqe *w;
 
 	if (unlikely(qp->state != IBV_QPS_RTS || r->lossless == !!now || r->rd_count || r->next.v != r->high.v ||
-		     psn_diff(psn, r->una) < 0 || psn_diff(r->next, psn) <= 0))
+		     before >= (uint32_t)psn_diff(r->next, r->una)))
 		return false;
 	trace(acknowledged, qp->base.qp_num, psn.v, SYNDROME_ACK, 0, OP_ACKNOWLEDGE, 0);
 	do {
 		w = sq_at(sq, sq->head);
-		if (unlikely(!w->packets || r->acked || psn_diff(psn, r->una) < (int32_t)w->packets - 1))
+		if (unlikely(w->packets - 1 >= left || r->acked)) /* 0 packets: executed locally */
 			return false;
+		left -= w->packets;
 		requester_acknowledged(r, w->packets, w->length + w->packets * PACKET_OVERHEAD); /* wqe_charge() */
 		complete_wqe(qp, w, IBV_WC_SUCCESS, poller);
-	} while (psn_diff(psn, r->una) >= 0);
+	} while (left);
 	if (now)
 		note_progress(qp, now);
 	else

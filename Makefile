@@ -30,7 +30,7 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check gpu lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-rxe count \
+.PHONY: all demo test check gpu lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-loss bench-rxe count \
 	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel packages install uninstall format clean
 
 all:
@@ -116,6 +116,11 @@ bench-flood:
 	$(packages) $(BENCH_PACKAGES)
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) liburoce.so.1 bench/bench-flood
 	@bench/flood $(FLOOD) $(BUILD)
+
+# Goodput by loss, round trip and rate, in virtual time: the same on every machine.
+bench-loss:
+	$(packages) $(BENCH_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) bench/bench-loss && $(BUILD)/bench/bench-loss
 
 # Instructions per operation; COUNT=--check fails if there are more than in bench/count.baseline, COUNT=--save renews that.
 count:

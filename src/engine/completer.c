@@ -86,10 +86,8 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 static void missing_one(struct qp *qp, psn_t psn)
 {
 	qp->req.gap_seen = true;
-	if (!scoreboard_missing(qp, psn))
-		return;
-	qp->req.timed_at = 0;
-	note_loss(qp, false);
+	if (scoreboard_missing(qp, psn))
+		note_loss(qp, false);
 }
 
 /* The first of identical NAKs makes the requester go back; copies that the network made do not. On links that lose

@@ -204,9 +204,18 @@ static inline bool wqe_is_send(const struct wqe *w)
 }
 bool wqe_wants_response(const struct wqe *w); /* READ or atomic: an ACK does not complete it */
 
-/* completer.c */
+/* congestion.c */
+/* A round trip has been measured. */
+void congestion_measured(struct requester *r, uint64_t round_trip);
+/* The window of a requester with a scoreboard grows, as bytes have arrived. */
+void congestion_grow(struct requester *r, uint32_t acked);
+void note_loss(struct qp *qp, bool timeout);
 static inline void grow_window(struct requester *r, uint32_t acked)
 {
+	if (unlikely(r->board)) {
+		congestion_grow(r, acked);
+		return;
+	}
 	if (r->recovering || r->lossless)
 		return;
 	if (r->window < r->threshold)
@@ -214,6 +223,8 @@ static inline void grow_window(struct requester *r, uint32_t acked)
 	else
 		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
 }
+
+/* completer.c */
 /* `packets` from una on are acknowledged, which weigh `charge`. Whether the cursor stands before them: it went back,
  * and need not have. */
 static inline bool requester_acknowledged(struct requester *r, uint32_t packets, uint32_t charge)
@@ -423,7 +434,6 @@ void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from
 enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR, RETRY_SELECTIVE };
 /* Puts the cursor back to `psn`, which lies in [una, high]. */
 void go_back(struct qp *qp, psn_t psn, enum retry_reason reason);
-void note_loss(struct qp *qp, bool timeout);
 void note_sent(struct qp *qp, uint64_t now);
 void note_progress(struct qp *qp, uint64_t now);
 /* The same where nothing is lost. */

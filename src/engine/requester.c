@@ -223,7 +223,7 @@ static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bo
 	uint32_t sent = in_network(r), room = r->window > sent ? r->window - sent : 0;
 	uint32_t need = wqe_charge(qp, w, r->packet, r->packet + requester_span_of(qp, w, r->packet));
 
-	if (unlikely(r->board) && (uint32_t)psn_diff(r->next, r->una) >= SELECTIVE_PSNS)
+	if ((uint32_t)psn_diff(r->next, r->una) >= SELECTIVE_PSNS)
 		return false;
 	if (sent == 0)
 		return true;
@@ -510,9 +510,16 @@ static bool requester_may_send(const struct qp *qp)
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.rnr_wait;
 }
 
+/* What the peer's socket holds, which the peer empties once in DRAINED at least: a long path holds more. */
+#define DRAINED	       (500 * USEC)
+#define LARGEST_WINDOW (1u << 30)
 static void limit_window(struct requester *r, uint32_t budget)
 {
-	r->window = min_of(r->window, max_of(budget, r->mtu + PACKET_OVERHEAD));
+	uint64_t limit = max_of(budget, r->mtu + PACKET_OVERHEAD);
+
+	if (unlikely(r->least_rtt > DRAINED))
+		limit = min_of(limit * (r->least_rtt / DRAINED), (uint64_t)LARGEST_WINDOW);
+	r->window = min_of(r->window, (uint32_t)limit);
 }
 
 /* The state changes of requester_send_next() for a request of one packet. Returns whether an ACK is requested. */

@@ -94,6 +94,7 @@ void round_trip_measured(struct requester *r, uint64_t now)
 	uint64_t rtt = now - r->timed_at, delta;
 
 	r->timed_at = 0;
+	congestion_measured(r, rtt);
 	if (!r->srtt) {
 		r->srtt = rtt;
 		r->rttvar = rtt / 2;
@@ -102,6 +103,15 @@ void round_trip_measured(struct requester *r, uint64_t now)
 	delta = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
 	r->rttvar += (delta >> 2) - (r->rttvar >> 2);
 	r->srtt += (rtt >> 3) - (r->srtt >> 3);
+}
+
+/* What is acknowledged only as a hole before it has been filled tells nothing. */
+static void round_trip_passed(struct requester *r, uint64_t now)
+{
+	if (r->board && r->recovering)
+		r->timed_at = 0;
+	else
+		round_trip_measured(r, now);
 }
 
 void note_progress(struct qp *qp, uint64_t now)
@@ -115,7 +125,7 @@ void note_progress(struct qp *qp, uint64_t now)
 		return;
 	r->moved = false;
 	if (r->timed_at && psn_diff(r->una, r->timed) > 0)
-		round_trip_measured(r, now);
+		round_trip_passed(r, now);
 	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
 		r->recovering = false;
 	r->timeout_at = waiting ? retry_after(now, timeout_of(qp)) : NEVER;
@@ -130,30 +140,6 @@ void note_heard(struct qp *qp, uint64_t now)
 		return;
 	r->timeout_at = retry_after(now, timeout_of(qp));
 	r->probe_at = probe_after(qp, now);
-}
-
-/* Go-back-N sends all that is in flight again, so it had better be little. Selective retransmission sends what is lost,
- * so the window shrinks as CUBIC's does (RFC 9438, 4.6). */
-static uint32_t window_after_loss(const struct requester *r, uint32_t least)
-{
-	return r->board ? max_of(in_network(r) / 10 * 7, 4 * least) : max_of(r->flight / 2, 2 * least);
-}
-
-void note_loss(struct qp *qp, bool timeout)
-{
-	struct requester *r = &qp->req;
-	uint32_t least = 2 * (r->mtu + PACKET_OVERHEAD);
-
-	if (r->lossless)
-		return;
-	if (!r->recovering) {
-		r->threshold = window_after_loss(r, least);
-		r->window = r->threshold;
-		r->recovering = true;
-		r->recovery = r->high;
-	}
-	if (timeout)
-		r->window = least;
 }
 
 void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)

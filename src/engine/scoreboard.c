@@ -113,14 +113,18 @@ static void board_lose(struct qp *qp, psn_t psn)
 
 	set_remove(&b->again, psn);
 	set_add(&b->lost, psn);
+	b->lost_ever++;
 }
 
 /* Whether the packet was sent well before another one that the peer has. */
 static bool is_overtaken(const struct scoreboard *b, psn_t psn)
 {
-	psn_t sent = set_has(&b->again, psn) ? b->sent_at[place_of_psn(psn)] : psn_add(psn, 1);
+	uint32_t place = place_of_psn(psn);
 
-	return psn_diff(b->top, sent) >= REORDERING;
+	if (!set_has(&b->again, psn))
+		return psn_diff(b->top, psn) > REORDERING;
+	return psn_diff(b->top, b->sent_at[place]) >= REORDERING ||
+	       (int32_t)(b->top_turn - b->turn[place]) >= REORDERING;
 }
 
 /* Finds what is lost, by what the peer has. */
@@ -130,7 +134,7 @@ static bool find_lost(struct qp *qp)
 	struct scoreboard *b = r->board;
 	uint32_t before = b->lost.count;
 
-	for (psn_t psn = r->una; psn_diff(b->top, psn) >= REORDERING; psn = psn_add(psn, 1)) {
+	for (psn_t psn = r->una; psn_diff(b->top, psn) > 0; psn = psn_add(psn, 1)) {
 		uint32_t place = place_of_psn(psn), word = place / 64;
 
 		if (place % 64 == 0 && !~(b->has.bits[word] | b->lost.bits[word]))
@@ -154,6 +158,8 @@ static void board_received(struct requester *r, psn_t psn, uint64_t now)
 		round_trip_measured(r, now);
 	if (psn_diff(psn, b->top) >= 0)
 		b->top = psn_add(psn, 1);
+	if (set_has(&b->again, psn) && (int32_t)(b->turn[place_of_psn(psn)] - b->top_turn) > 0)
+		b->top_turn = b->turn[place_of_psn(psn)];
 }
 
 static bool make_board(struct requester *r)
@@ -191,10 +197,8 @@ void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
 			board_received(r, psn, now);
 	}
 	note_heard(qp, now);
-	if (find_lost(qp)) {
-		r->timed_at = 0;
+	if (find_lost(qp))
 		note_loss(qp, false);
-	}
 	set_absent(r);
 }
 
@@ -260,12 +264,16 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 		}
 		trace(retry, qp->base.qp_num, position, psn.v, RETRY_SELECTIVE, r->retries, 0);
 		qp->resent += span;
+		b->turns++;
+		if (psn_diff(r->timed, psn) >= 0 && psn_diff(r->timed, psn) < (int32_t)span)
+			r->timed_at = 0; /* Karn */
 		for (; span; span--, psn = psn_add(psn, 1)) {
 			set_remove(&b->lost, psn);
 			if (psn_diff(board_end(r), psn) <= 0 || set_has(&b->has, psn))
 				continue;
 			set_add(&b->again, psn);
 			b->sent_at[place_of_psn(psn)] = r->next;
+			b->turn[place_of_psn(psn)] = b->turns;
 		}
 		set_absent(r);
 		if (ask)
@@ -277,11 +285,16 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 bool scoreboard_missing(struct qp *qp, psn_t psn)
 {
 	struct scoreboard *b = qp->req.board;
+	psn_t end = board_end(&qp->req);
 
 	board_advance(b, qp->req.una);
-	if (psn_diff(board_end(&qp->req), psn) <= 0 || set_has(&b->has, psn) || set_has(&b->again, psn))
+	if (psn_diff(end, psn) <= 0 || set_has(&b->has, psn) || set_has(&b->again, psn))
 		return set_has(&b->lost, psn);
 	board_lose(qp, psn);
+	/* a peer that keeps nothing has dropped what came after it */
+	for (psn_t later = psn; !b->has.count && psn_diff(end, later) > 0; later = psn_add(later, 1))
+		if (!set_has(&b->again, later))
+			board_lose(qp, later);
 	return true;
 }
 

@@ -17,7 +17,14 @@ struct scoreboard {
 	psn_t top;		       /* one past the highest PSN that the peer has */
 	struct psn_set has, lost;      /* the peer has it; it is lost, and has not been sent again yet */
 	struct psn_set again;	       /* it has been sent again, when `next` was ... */
-	psn_t sent_at[SELECTIVE_PSNS]; /* ... this */
+	psn_t sent_at[SELECTIVE_PSNS]; /* ... this, as the so many-th that was sent again: */
+	uint32_t turn[SELECTIVE_PSNS];
+	uint32_t turns, top_turn; /* of the last one that was sent again, and of the last one that the peer has */
+	uint32_t lost_ever;	  /* packets */
+	/* congestion.c: `high`, qp->resent and `lost_ever` at the last look */
+	psn_t round;
+	uint32_t round_resent, round_lost;
+	uint32_t most; /* congestion.c: the window when many were lost; 0: not yet */
 };
 
 /* Nothing is known any more: the requester goes back and sends everything again. */

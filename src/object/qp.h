@@ -98,8 +98,11 @@ struct requester {
 
 	/* round-trip time, RFC 6298; 0: not measured */
 	uint64_t srtt, rttvar;
-	psn_t timed;	   /* the packet whose round trip is measured */
-	uint64_t timed_at; /* when it was sent; 0: no measurement */
+	uint64_t rtt, least_rtt; /* the last one, the shortest one */
+	psn_t timed;		 /* the packet whose round trip is measured */
+	uint64_t timed_at;	 /* when it was sent; 0: no measurement */
+
+	bool queued; /* packets wait on the way, by the last round trip */
 
 	struct scoreboard *board; /* what the peer has received out of order: engine/scoreboard.c; NULL: it has never
 				     told */

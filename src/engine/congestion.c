@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The congestion window, which RoCE leaves open. A peer that needs all packets again after a loss (go-back-N) gets what
+ * RFC 5681 has. Between two uroce a loss is cheap, and a sign of congestion only if packets wait on the way, which the
+ * round trip shows (as in TCP Veno and Westwood), or if many are lost. So the window grows fast while none wait,
+ * whatever is lost; as TCP's while some do; and shrinks to 0.7 at most (as CUBIC's, RFC 9438) when some are lost then.
+ * tests/path has what comes of it. */
+#include "engine/scoreboard.h"
+
+#define QUEUED	    (10 * USEC) /* what an end takes itself is no queue */
+#define LOSSY_PART  8		/* of the packets of a round: if more are lost, it is by congestion */
+#define LOSSY_LEAST 4		/* packets */
+#define ROUND	    2		/* windows */
+
+static uint32_t least_window(const struct requester *r)
+{
+	return 2 * (r->mtu + PACKET_OVERHEAD);
+}
+
+void congestion_measured(struct requester *r, uint64_t round_trip)
+{
+	if (!r->least_rtt || round_trip < r->least_rtt)
+		r->least_rtt = round_trip;
+	r->rtt = round_trip;
+	r->queued = round_trip > r->least_rtt + r->least_rtt / 4 + QUEUED;
+	if (r->board && r->queued && r->window < r->threshold)
+		r->threshold = r->window; /* the path is full: HyStart */
+}
+
+/* Fast up to near the window at which many were lost last, then slowly past it (as CUBIC does). */
+static uint32_t growth(const struct requester *r, uint32_t acked)
+{
+	uint32_t most = r->board->most;
+
+	if (r->window < r->threshold)
+		return acked;
+	if (r->window < most - most / 8)
+		return acked / 8;
+	return r->window < most ? (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window) : acked / 32;
+}
+
+void congestion_grow(struct requester *r, uint32_t acked)
+{
+	if (r->lossless)
+		return;
+	if (!r->queued)
+		r->window += growth(r, acked);
+	else if (!r->recovering)
+		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
+}
+
+/* CUBIC's part (RFC 9438, 4.6), or all that has not waited on the way if that is more; and not so little that the
+ * processors at both ends have too few packets to handle at once. */
+static uint32_t shrunk(const struct requester *r, uint32_t window)
+{
+	uint64_t part = max_of((uint64_t)window * 7 / 10, (uint64_t)window * r->least_rtt / max_of(r->rtt, 1ull));
+
+	return max_of((uint32_t)part, min_of(window, FIRST_WINDOW / 2));
+}
+
+static void shrink(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	if (!r->board) {
+		r->threshold = max_of(r->flight / 2, 2 * least_window(r));
+	} else if (r->queued) {
+		r->threshold = shrunk(r, r->wqe != qp->sq.tail ? r->window : min_of(r->window, in_network(r)));
+	} else {
+		return;
+	}
+	r->window = r->threshold;
+}
+
+/* After each round: whether many of its packets were lost. */
+static void look_at_round(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+	struct scoreboard *b = r->board;
+	uint32_t sent = (uint32_t)psn_diff(r->high, b->round) + qp->resent - b->round_resent;
+	uint32_t lost = b->lost_ever - b->round_lost;
+
+	if ((uint64_t)sent * (r->mtu + PACKET_OVERHEAD) < ROUND * (uint64_t)r->window)
+		return;
+	b->round = r->high;
+	b->round_resent = qp->resent;
+	b->round_lost = b->lost_ever;
+	if (lost > sent / LOSSY_PART + LOSSY_LEAST) {
+		b->most = r->window;
+		r->window = r->threshold = max_of(r->window / 10 * 7, 2 * least_window(r));
+	}
+}
+
+void note_loss(struct qp *qp, bool timeout)
+{
+	struct requester *r = &qp->req;
+
+	if (r->lossless)
+		return;
+	if (!r->recovering) {
+		r->recovering = true;
+		r->recovery = r->high;
+		shrink(qp);
+	}
+	if (r->board)
+		look_at_round(qp);
+	if (timeout)
+		r->window = least_window(r);
+}

@@ -256,6 +256,9 @@ uint32_t receive_now(struct loop *l, uint64_t *now) REQUIRES(l->receive);
 bool receive_handover(struct loop *l, uint64_t now) REQUIRES(l->receive);
 /* Hands over to their owners the packets that a port still has. */
 void drain_port(void *port);
+/* At exit(): hands over what has come to the ports' sockets and is for other processes. Takes nothing that is for this
+ * one, and no lock but l->receive, for which it does not wait. */
+void loop_pass_on(struct loop *l);
 /* Receives all that a local peer has sent. */
 struct local_peer;
 void drain_rx_ring(struct loop *l, struct local_peer *n) REQUIRES(l->receive);

@@ -165,7 +165,9 @@ static void await_receiver(struct loop *l)
 	}
 }
 
-/* A peer may wait for an ACK that is delayed until our next request. */
+/* A peer may wait for an ACK that is delayed until our next request. Another process on the address may wait for
+ * packets that came to this one's socket, as they do while it has found no memory to steer them: of datagrams, nobody
+ * would send them again. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
@@ -177,6 +179,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		faults_release_all(l);
 	if (has_ready(l) || has_delayed_ack(l))
 		helper_flush(l);
+	loop_pass_on(l);
 	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)
 		l->port[i]->link->ops->tell(l->port[i]->link);
 }

@@ -583,6 +583,29 @@ void drain_port(void *arg)
 	handover_send(&l->handover, &l->slot);
 }
 
+/* called through link_ops, with l->receive held; messages of connection management are repeated, and answering takes
+ * locks that exit() may have interrupted */
+static bool pass_on(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct loop *l = arg;
+	uint8_t slot = p->dest_qpn == GSI_QPN ? 0 : p->dest_qpn >> 16;
+
+	if (slot && slot != l->slot.number)
+		handover_add(&l->handover, &l->slot, slot, p, from);
+	return true;
+}
+
+void loop_pass_on(struct loop *l)
+{
+	if (!lock_try(&l->receive))
+		return;
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!l->port[i]->netif && l->port[i]->link->fd >= 0)
+			l->port[i]->link->ops->receive(l->port[i]->link, DRAIN_BATCH, pass_on, l);
+	handover_send(&l->handover, &l->slot);
+	lock_drop(&l->receive);
+}
+
 /* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only the rx owner may. */
 static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
 {

@@ -21,9 +21,10 @@ struct link_tx {
 	const union ibv_gid *sgid; /* where from, for links that do not know: the local peer's ring. NULL: they do */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
-	bool foreign; /* the payload is the application's memory, which may be gone */
-	bool placed;  /* the payload stands behind where the header will, in room(). Of the first packet; it has no
-			 pieces */
+	bool bad_icrc; /* not of a ring: it is to arrive with a wrong ICRC. Sent alone */
+	bool foreign;  /* the payload is the application's memory, which may be gone */
+	bool placed;   /* the payload stands behind where the header will, in room(). Of the first packet; it has no
+			  pieces */
 };
 
 /* In what send() returns, besides a number. */

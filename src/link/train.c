@@ -157,11 +157,19 @@ static void build_order(void *arg)
 	train_fill(o->train, o->tx, o->limit);
 }
 
+static void build_corrupt(void *arg)
+{
+	const struct order *o = arg;
+
+	train_fill(o->train, o->tx, 1);
+	o->train->at[-1] ^= 0xff; /* of the ICRC */
+}
+
 bool train_build(struct train *t, const struct link_tx *tx, uint32_t limit)
 {
 	if (tx->placed) { /* by who knows that it can */
 		train_fill(t, tx, limit);
 		return true;
 	}
-	return fault_try(build_order, &(struct order){t, tx, limit});
+	return fault_try(unlikely(tx->bad_icrc) ? build_corrupt : build_order, &(struct order){t, tx, limit});
 }

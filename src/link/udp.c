@@ -241,6 +241,11 @@ const struct udp_counters *link_udp_counters(const struct link *link)
 	return &container_of((struct link *)link, struct udp, link)->counters;
 }
 
+void link_udp_count_icrc(struct link *link)
+{
+	udp_count(&container_of(link, struct udp, link)->counters.rx_icrc, 1);
+}
+
 void link_udp_refuse_long_trains(struct link *link)
 {
 	atomic_store_explicit(&container_of(link, struct udp, link)->short_trains, true, memory_order_relaxed);

@@ -40,6 +40,9 @@ int link_udp_join(const union ibv_gid *group, int netif, struct link **link);
 
 const struct udp_counters *link_udp_counters(const struct link *link);
 
+/* Counts one packet as received with a wrong ICRC. */
+void link_udp_count_icrc(struct link *link);
+
 /* For tests: send as a kernel without UDP_SEGMENT would have it. */
 void link_udp_refuse_segments(struct link *link);
 /* ... and as one before 6.9 would. */

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/trace.h"
+#include "link/udp.h"
 #include "loop/local_peer.h"
 #include "loop/nearby.h"
 #include "loop/transmit.h"
@@ -23,6 +24,7 @@ struct held {
 	uint64_t at;	  /* ns: when it goes on */
 	uint32_t passing; /* packets that go first; 0: it waits for the time alone */
 	bool out;
+	bool bad_icrc;	      /* out */
 	struct packet packet; /* its payload follows the struct */
 	struct path path;     /* out */
 	union ibv_gid from;   /* in */
@@ -143,6 +145,8 @@ static uint64_t due(struct inject_qp *q, const struct inject_verdict *v, uint32_
 {
 	if (v->action == DO_DELAY)
 		return now + v->value[0];
+	if (v->action == DO_CORRUPT)
+		return now;
 	if (v->action == DO_REORDER)
 		return now + OVERTAKEN;
 	q->busy_until = max_of(q->busy_until, now) + (uint64_t)((double)bytes * 1e9 / (double)v->value[0]);
@@ -249,6 +253,7 @@ static void hold_out(struct loop *l, struct qp *qp, struct tx_batch *batch, cons
 	if (!h)
 		return;
 	h->out = true;
+	h->bad_icrc = v->action == DO_CORRUPT;
 	h->path = *tx->path;
 	if (!gather(h->payload, batch, tx))
 		held_free(qp->inject, h);
@@ -284,6 +289,8 @@ static bool change_out(struct loop *l, struct qp *qp, struct tx_batch *batch, ui
 		hold_out(l, qp, batch, tx, v);
 		return false;
 	case DO_CORRUPT:
+		if (v->value[0] == PART_ICRC && !tx->near && !qp->inject->ends)
+			hold_out(l, qp, batch, tx, v); /* it leaves alone, behind this batch */
 		return corrupt_out(qp->inject, batch, tx, v);
 	case DO_TRUNCATE:
 		truncate_out(batch, tx, (uint32_t)v->value[0]);
@@ -342,13 +349,17 @@ NO_LOCK_ANALYSIS static bool send_held(struct qp *qp, struct local_peer *near, c
 		.traffic_class = h->path.traffic_class,
 		.hop_limit = h->path.hop_limit,
 		.flow_label = h->path.flow_label,
+		.bad_icrc = h->bad_icrc,
 	};
 	struct local_peer *n =
 		qp->transport == TRANSPORT_UD ? nearby_ops.find(qp, &h->path, h->packet.dest_qpn, now) : NULL;
+	bool by_ring = near && (qp->req.lossless || !(opcode_info[h->packet.opcode].flags & IS_REQUEST));
 
+	if (h->bad_icrc && (n || by_ring))
+		return true; /* a ring has no ICRC */
 	if (n)
 		return nearby_put(n, &tx);
-	if (near && (qp->req.lossless || !(opcode_info[h->packet.opcode].flags & IS_REQUEST))) {
+	if (by_ring) {
 		if (local_room(near) < h->bytes + BATCH_OVERHEAD)
 			return false;
 		transmit(&near->link, &tx, 1);
@@ -454,10 +465,19 @@ static struct packet *copy_in(struct fault_arrival *a)
 	return copy;
 }
 
-static bool corrupt_in(struct fault_arrival *a, const struct inject_verdict *v)
+/* A ring has no ICRC: such a packet is just lost. */
+static void count_icrc(const struct qp *qp, const struct fault_arrival *a)
+{
+	if (a->by_port && qp->path.port)
+		link_udp_count_icrc(qp->path.port->link);
+}
+
+static bool corrupt_in(const struct qp *qp, struct fault_arrival *a, const struct inject_verdict *v)
 {
 	struct packet *p = v->value[0] == PART_ICRC ? NULL : copy_in(a);
 
+	if (v->value[0] == PART_ICRC)
+		count_icrc(qp, a);
 	if (!p)
 		return false;
 	if (v->value[0] == PART_HEADER)
@@ -483,7 +503,7 @@ static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, co
 	case DO_RATE:
 		return !hold_in(l, qp, a, v, now);
 	case DO_CORRUPT:
-		return corrupt_in(a, v);
+		return corrupt_in(qp, a, v);
 	case DO_TRUNCATE:
 		copy = a->packet->pieces ? NULL : copy_in(a);
 		if (copy)

@@ -11,6 +11,7 @@
 struct fault_arrival {
 	const struct packet *packet;
 	const union ibv_gid *from;
+	bool by_port; /* it came by UDP */
 	void *copy;
 	uint32_t times;
 };

@@ -264,7 +264,7 @@ NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct pack
 NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, const struct packet *p,
 									  const union ibv_gid *from)
 {
-	struct fault_arrival a = {.packet = p, .from = from};
+	struct fault_arrival a = {.packet = p, .from = from, .by_port = !v->peer};
 
 	note_arrived(v, p, from, &v->qp->path.sgid);
 	if (came_by_down(v, p, from))

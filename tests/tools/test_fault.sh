@@ -71,5 +71,32 @@ check "... and none is there" 0 '^no rules$' uroce fault $client
 check "the last one" 0 '^rule 3$' uroce fault $client add "post nth 1: fatal"
 check "ends the program" 1 'Work Request Flushed Error' ended $client client
 check "which tells the rules that it had" 0 'fault 3, post nth 1: fatal: fired 1 times of' cat client
+# until_icrc PID: its device has counted packets with a wrong ICRC.
+until_icrc() {
+	until uroce stat -j "$1" | grep -q '"rx_icrc_errors":[[:space:]]*[1-9]'; do
+		kill -0 "$1" || return
+	done
+	echo counted
+}
+
+export UROCE_LOCAL=off
+kill $server
+wait $server
+uroce run $endless >server 2>&1 &
+server=$!
+pids=$server
+until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || break; done
+uroce run $endless 127.0.0.1 >client 2>&1 &
+client=$!
+pids="$server $client"
+until uroce fault $client >/dev/null 2>&1; do kill -0 $client || break; done
+check "by UDP none has a wrong ICRC" 0 '"rx_icrc_errors":[[:space:]]*0' uroce stat -j $server
+uroce fault $client add "out SEND every 30: corrupt icrc" >/dev/null
+check "... until a rule of the sender says so" 0 counted until_icrc $server
+uroce fault $server add "in ACK every 30: corrupt icrc" >/dev/null
+uroce fault $server clear
+uroce fault $client add "in ACK every 30: corrupt icrc" >/dev/null
+check "... or one of the receiver" 0 counted until_icrc $client
+check "... and both go on" 0 both sh -c "kill -0 $client $server && echo both"
 echo "1..$n"
 [ $failed = 0 ]

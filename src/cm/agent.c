@@ -350,19 +350,25 @@ static int cm_agent_attach(const union ibv_gid *local, const struct cm_device *d
 	return 0;
 }
 
-int agent_attach(const union ibv_gid *local)
+int agent_attach_of(const union ibv_gid *local, const struct cm_device *d)
 {
-	struct cm_device *d;
-	int err = 0, index;
-	bool has_device = !device_of_address(local, &d, &index);
+	int err = 0;
 
 	lock_take(&start_lock);
 	if (!started)
 		err = agent_start();
 	if (!err)
-		err = cm_agent_attach(local, has_device ? d : NULL);
+		err = cm_agent_attach(local, d);
 	lock_drop(&start_lock);
 	return err;
+}
+
+int agent_attach(const union ibv_gid *local)
+{
+	struct cm_device *d;
+	int index;
+
+	return agent_attach_of(local, device_of_address(local, &d, &index) ? NULL : d);
 }
 
 /* At exit: disconnect, so that no peer stays connected to a dead process. */

@@ -15,6 +15,9 @@ extern struct machine cm;
 /* Makes CM messages possible from and to the address `local`. 0; -errno of loop_attach(); or -ENODEV: no device is
  * open. Blocks. */
 int agent_attach(const union ibv_gid *local) EXCLUDES(cm.lock);
+/* The same of an address of that device (NULL: of none), for what devices_each() calls. */
+struct cm_device;
+int agent_attach_of(const union ibv_gid *local, const struct cm_device *d) EXCLUDES(cm.lock);
 
 /* ns, the clock of all of uroce */
 uint64_t agent_now(void);

@@ -269,6 +269,7 @@ PUBLIC int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
 /* ---- listening ---- */
 
 struct attaching {
+	const struct cm_device *device;
 	const union ibv_gid *any;
 	bool v6_only;
 	uint32_t done;
@@ -282,7 +283,7 @@ static int attach_address(const union ibv_gid *gid, void *arg)
 
 	if (!bind_covers(a->any, gid, a->v6_only))
 		return 0;
-	err = agent_attach(gid);
+	err = agent_attach_of(gid, a->device);
 	if (err)
 		a->error = err;
 	else
@@ -292,6 +293,9 @@ static int attach_address(const union ibv_gid *gid, void *arg)
 
 static int attach_device(struct cm_device *d, void *arg)
 {
+	struct attaching *a = arg;
+
+	a->device = d;
 	return device_each_address(d, attach_address, arg);
 }
 
@@ -328,13 +332,13 @@ static bool has_listener(const union ibv_gid *gid) EXCLUDES(cm.lock)
 static int attach_if_wanted(const union ibv_gid *gid, void *arg)
 {
 	if (has_listener(gid))
-		agent_attach(gid);
+		agent_attach_of(gid, arg);
 	return 0;
 }
 
 static int look_at_device(struct cm_device *d, void *arg)
 {
-	return device_each_address(d, attach_if_wanted, NULL);
+	return device_each_address(d, attach_if_wanted, d);
 }
 
 static void *bind_look_around(void *arg)

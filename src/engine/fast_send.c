@@ -102,17 +102,6 @@ void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- by udp ---- */
 
-static struct packet packet_to_peer(const struct qp *qp, uint8_t opcode, psn_t psn)
-{
-	return (struct packet){
-		.opcode = opcode,
-		.migrated = true, /* as in tx_batch.c */
-		.pkey = PKEY_DEFAULT,
-		.dest_qpn = qp->attr.dest_qp_num,
-		.psn = psn,
-	};
-}
-
 bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	/* small requests wait for an answer that is bound to come, to become a train */
@@ -142,12 +131,12 @@ uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint6
 		fast_trace_send(qp, w);
 	qp->sq.tail++;
 
-	packet[count] = packet_to_peer(qp, TRANSPORT_RC | OP_SEND_ONLY, r->next);
+	packet_begin(&packet[count], TRANSPORT_RC | OP_SEND_ONLY, qp->attr.dest_qp_num, r->next);
 	packet[count].length = w->length;
 	packet[count].solicited = w->flags & IBV_SEND_SOLICITED;
 	packet[count++].ack_request = requester_sends_only(qp, w, now, budget);
 	if (responder_owes_ack(s, false)) {
-		packet[count] = packet_to_peer(qp, TRANSPORT_RC | OP_ACKNOWLEDGE, s->ack_psn);
+		packet_begin(&packet[count], TRANSPORT_RC | OP_ACKNOWLEDGE, qp->attr.dest_qp_num, s->ack_psn);
 		packet[count].syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 		packet[count++].msn = s->msn;
 		trace(acknowledge, qp->base.qp_num, qp->attr.dest_qp_num, s->ack_psn.v, SYNDROME_ACK, s->msn, 0);

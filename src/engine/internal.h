@@ -154,6 +154,17 @@ static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, st
 				 .opcode = opcode_when_complete[w->opcode],
 			 });
 }
+/* A packet to be sent, in place: its values are no memory that the compiler would have to keep apart from it. */
+static inline void packet_begin(struct packet *p, uint8_t opcode, uint32_t dest_qpn, psn_t psn)
+{
+	*p = (struct packet){
+		.opcode = opcode,
+		.migrated = true, /* as adapters that never migrate set it */
+		.pkey = PKEY_DEFAULT,
+		.dest_qpn = dest_qpn,
+		.psn = psn,
+	};
+}
 /* One request packet of a work request. NULL: the tx batch is full, or the work request has failed. */
 struct tx *request_packet(struct qp *qp, struct tx_batch *batch, struct wqe *w, uint32_t position, uint32_t packet,
 			  psn_t psn, bool ask);

@@ -21,13 +21,7 @@ struct tx *batch_packet(struct qp *qp, struct tx_batch *batch, uint8_t opcode, p
 	    batch->regions + HCA_MAX_SGE > BATCH_REGIONS || batch->bounced + BATCH_LARGEST > BATCH_BOUNCE)
 		return NULL;
 	tx = &batch->tx[batch->packets++];
-	tx->packet = (struct packet){
-		.opcode = opcode,
-		.migrated = true, /* as adapters that never migrate set it */
-		.pkey = PKEY_DEFAULT,
-		.dest_qpn = qp->attr.dest_qp_num,
-		.psn = psn,
-	};
+	packet_begin(&tx->packet, opcode, qp->attr.dest_qp_num, psn);
 	tx->path = &qp->path;
 	tx->near = NULL;
 	tx->iov = batch->iovs;

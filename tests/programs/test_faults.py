@@ -40,7 +40,21 @@ ROWS = [
     (ENDLESS, "post nth 50: fatal", None, "Work Request Flushed Error", "client"),
     (PINGPONG, "out nth 50: port-down 50ms", (0, 0), "100 iters"),
     (PINGPONG, "call ibv_reg_mr nth 1: refuse ENOMEM", (1, 1), "Couldn't register MR"),
+    (PINGPONG, "in SEND nth 9: truncate 100", None, ""),
+    (PINGPONG, "out SEND nth 5..40: rate 10M", (0, 0), "100 iters"),
+    (PINGPONG, "out SEND while RTS every 20: drop", (0, 0), "100 iters"),
+    (PINGPONG, "out device uroce0 SEND every 20: drop", (0, 0), "100 iters"),
+    (PINGPONG, "in SEND: partition", None, "transport retry counter exceeded", "server"),
+    (PINGPONG, "out SEND nth 50: stop 20ms", (0, 0), "100 iters", "client"),
+    (PINGPONG, "out SEND nth 50: kill", None, "", "client"),
+    (PINGPONG, "post nth 50: gid-gone 20ms", (0, 0), "100 iters"),
+    (RPING, "mad device uroce0 out REQ nth 1: drop", None, ""),
     (WRITE, "out WRITE every 30: drop", (0, 0), "MB/sec"),
+    (WRITE, "post nth 50: gid-gone 20ms", (0, 0), "MB/sec"),
+    (WRITE, "out WRITE nth 5..40: rate 1M", (0, 0), "MB/sec"),
+    (WRITE, "post nth 50: stop 20ms", (0, 0), "MB/sec", "client"),
+    (WRITE, "post nth 50: kill", None, "", "client"),
+    (WRITE, "in WRITE nth 9: truncate 10", None, ""),
     (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
     # what the initiator does not know of
     (WRITE, "in WRITE every 30: drop", (0, 0), "MB/sec", "server"),
@@ -105,11 +119,16 @@ class Cell:
         rules = [self.row[1] if end in self.row[4:] or len(self.row) == 4 else "" for end in ("server", "client")]
         one = self.run(rules, seed)
         two = self.run(rules, seed)
-        if one != two:
+        if steady(self.row[1], one) != steady(self.row[1], two):
             raise Failure("seed %d: the logs differ:\n%s\n%s" % (seed, one, two))
         if not any(one):
             raise Failure("seed %d: no fault" % seed)
         return one
+
+
+def steady(rules, logs):
+    """What does not depend on time: how often a packet is sent again into a partition does."""
+    return [set(re.sub(r" nth \d+", "", log).splitlines()) for log in logs] if "partition" in rules else logs
 
 
 def test(build, namespace, row, link, seeds):

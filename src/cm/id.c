@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "verbs/context.h"
 
 static struct list ids GUARDED_BY(cm.lock) = {&ids, &ids};
@@ -222,6 +223,7 @@ static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **
 	}
 	id = id_make((struct event_channel *)channel, context, ps, type);
 	if (!id) {
+		log_error("rdma_create_id() fails: there is no memory (ulimit -v)");
 		if (sync)
 			rdma_destroy_event_channel(channel);
 		return fail_minus(ENOMEM);

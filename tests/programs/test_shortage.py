@@ -41,9 +41,11 @@ PROGRAMS = {
     "ib_send_bw": same("-n 100 -s 64 -F -x 0 -p {port}"),
     "ib_write_lat": same("-n 100 -s 64 -F -x 0 -p {port}"),
     "rping": Program("-s -a 127.0.0.1 -p {port} -C 5", "-c -a 127.0.0.1 -p {port} -C 5", whole=True),
-    "udaddy": Program("-b 127.0.0.1", "-s 127.0.0.1"),
+    "ucmatose": Program("-b 127.0.0.1 -p {port}", "-s 127.0.0.1 -p {port}"),
+    "udaddy": Program("-b 127.0.0.1", "-s 127.0.0.1", blind=True),
+    "riostream": Program("-p {port} -T v -T b -S 5000 -C 3 -I 3", "-s 127.0.0.1 -p {port} -T v -T b -S 5000 -C 3 -I 3"),
 }
-BY_ADDRESS = {"rping", "udaddy"}  # known by uroce, and not by TCP
+BY_ADDRESS = {"rping", "ucmatose", "udaddy", "riostream"}  # known by uroce, and not by TCP
 REASON = re.compile(r"^(uroce: |Couldn't|Failed to|No IB|.*unable to create|.*(errno|[Ee]rror|[Ff]ail|memory|open files|rconnect: Connection refused))", re.M)
 GIVES_UP = re.compile(r"^connect error ", re.M)
 CHANGES_OVER = re.compile(r"cannot share memory with this one, and uses UDP")

@@ -46,7 +46,7 @@ PROGRAMS = {
     "riostream": Program("-p {port} -T v -T b -S 5000 -C 3 -I 3", "-s 127.0.0.1 -p {port} -T v -T b -S 5000 -C 3 -I 3"),
 }
 BY_ADDRESS = {"rping", "ucmatose", "udaddy", "riostream"}  # known by uroce, and not by TCP
-REASON = re.compile(r"^(uroce: |Couldn't|Failed to|No IB|.*unable to create|.*(errno|[Ee]rror|[Ff]ail|memory|open files|rconnect: Connection refused))", re.M)
+REASON = re.compile(r"^(uroce: |Couldn't|Failed to|No IB|.*unable to |.*(errno|[Ee]rror|[Ff]ail|memory|open files|rconnect: Connection refused))", re.M)
 GIVES_UP = re.compile(r"^connect error ", re.M)
 CHANGES_OVER = re.compile(r"cannot share memory with this one, and uses UDP")
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of adapters: see adapter.h. Each row is an output of `ibv_devinfo -v` that has been published, where the
- * comment says. Limits that are larger than uroce's own (hca.h) are told as they are; what exceeds uroce's is refused
- * with ENOMEM or EINVAL. */
+/* The table of adapters: see adapter.h. Each row is an output of `ibv_devinfo -v` that has been published, or what the
+ * source of a driver says, where the comment says. Limits that are larger than uroce's own (hca.h) are told as they
+ * are; what exceeds uroce's is refused with ENOMEM or EINVAL. */
 #include "verbs/adapter.h"
 
 #include "base/config.h"
@@ -36,6 +36,9 @@ enum { /* in the order of UROCE_ADAPTER's words */
        ADAPTER_IRDMA,
        ADAPTER_MLX4,
        ADAPTER_IB,
+       ADAPTER_CX4LX,
+       ADAPTER_RXE,
+       ADAPTER_SIW,
        ADAPTERS,
 };
 
@@ -184,6 +187,76 @@ static const struct adapter adapters[] = {
 		.types = ALL_TYPES,
 		.odp = true,
 		.infiniband = true,
+	},
+	[ADAPTER_CX4LX] = { /* spdk/spdk issue 3116 */
+		.device = "mlx5_",
+		.board = "MT_2420110034",
+		.attr = {MLX5, .fw_ver = "14.32.1010", .vendor_part_id = 4117, .max_qp = 131072, .max_pd = 8388608,
+			 .max_res_rd_atom = 2097152, .device_cap_flags = 0x25321c36},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+	},
+	[ADAPTER_RXE] = { /* openucx/ucx issue 5045; READs in flight and inline: rxe_param.h of Linux */
+		.device = "rxe",
+		.board = "",
+		.attr = {
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0xfffff000,
+			.max_qp = 65536,
+			.max_qp_wr = 16384,
+			.device_cap_flags = 0x00203c76,
+			.max_sge = 32,
+			.max_sge_rd = 32,
+			.max_cq = 16384,
+			.max_cqe = 32767,
+			.max_mr = 262144,
+			.max_pd = 32764,
+			.max_qp_rd_atom = 128,
+			.max_res_rd_atom = 258048,
+			.max_qp_init_rd_atom = 128,
+			.atomic_cap = IBV_ATOMIC_HCA,
+			.max_mcast_grp = 8192,
+			.max_mcast_qp_attach = 56,
+			.max_total_mcast_qp_attach = 458752,
+			.max_ah = 100,
+			.max_srq = 960,
+			.max_srq_wr = 16384,
+			.max_srq_sge = 27,
+			.max_pkeys = 64,
+			.local_ca_ack_delay = 15,
+			.phys_port_cnt = 1,
+		},
+		.inline_most = 400,
+		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UC) | BIT(IBV_QPT_UD),
+	},
+	[ADAPTER_SIW] = { /* siw.h, siw_verbs.c and siw-abi.h of Linux */
+		.device = "siw",
+		.board = "",
+		.attr = {
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 4096,
+			.vendor_id = 0x626d74,
+			.max_qp = 102400,
+			.max_qp_wr = 32768,
+			.device_cap_flags = 0x00200000,
+			.max_sge = 6,
+			.max_sge_rd = 1,
+			.max_cq = 102400,
+			.max_cqe = 3276800,
+			.max_mr = 1024000,
+			.max_pd = 102400,
+			.max_qp_rd_atom = 128,
+			.max_res_rd_atom = 13107200,
+			.max_qp_init_rd_atom = 128,
+			.atomic_cap = IBV_ATOMIC_NONE,
+			.max_srq = 102400,
+			.max_srq_wr = 327680,
+			.max_srq_sge = 6,
+			.phys_port_cnt = 1,
+		},
+		.inline_most = 80,
+		.types = BIT(IBV_QPT_RC),
 	},
 };
 static_assert(ARRAY_SIZE(adapters) == ADAPTERS, "a row for each");

@@ -59,13 +59,19 @@ for file in "$UROCE_SOURCE"/tests/tools/adapters/*; do
 	unset UROCE_ADAPTER
 done
 
-for name in cx5 cx6lx mlx4; do
+for name in cx4lx cx5 cx6lx mlx4; do
 	UROCE_ADAPTER=$name "$UROCE_BUILD/verbs-test_misuse" >out 2>&1
 	result $? "$name: refuses what it must" out
 done
 uroce run -a irdma ibv_uc_pingpong -g 0 >out 2>&1
 grep -q "Couldn't create QP" out
 result $? "irdma has no UC" out
+uroce run -a siw ibv_ud_pingpong -g 0 >out 2>&1
+grep -q "Couldn't create QP" out
+result $? "siw has no UD" out
+uroce run -a rxe ibv_xsrq_pingpong -g 0 >out 2>&1
+grep -q "Couldn't create" out
+result $? "rxe has no XRC" out
 uroce run -a irdma ibv_srq_pingpong -g 0 >out 2>&1
 grep -q "Couldn't create SRQ" out
 result $? "irdma has no SRQ" out

@@ -6,7 +6,7 @@ to know nothing of uroce.
 
 A test that asks for the fixture `rdma`, or has one of the marks rdma_devices(n), rdma_adapter(name) and rdma_fault(rules),
 runs in a process of its own, since a library is loaded, and reads its settings, once in a process. When it fails, the report
-shows what its last work requests went through, and which faults were injected.
+shows what its last work requests went through, which faults were injected, and what `uroce check` finds in it.
 """
 import glob
 import json
@@ -25,6 +25,7 @@ MARKS = {
     "rdma_adapter": "rdma_adapter(name): its devices are like this adapter, as by `uroce run --adapter`",
     "rdma_fault": "rdma_fault(rules): faults are injected, as by `uroce run --fault`; see uroce-fault(5)",
 }
+CHECK = "habits,buffers"  # not leaks: a test that fails does not get to where it destroys its objects
 
 
 def pytest_addoption(parser):
@@ -105,6 +106,8 @@ class Writer:
         self.config, self.path = config, path
 
     def pytest_runtest_logreport(self, report):
+        if report.failed:  # now: what is found from here on, the interpreter did as it ended
+            attach_findings(report, os.path.dirname(self.path))
         with open(self.path, "a") as f:
             json.dump(self.config.hook.pytest_report_to_serializable(config=self.config, report=report), f)
             f.write("\n")
@@ -146,7 +149,8 @@ def run_alone(item):
         options += ["--trace", path("trace-%p")]
         if any(o == "--fault" for o in options):
             options += ["--fault-log", path("faults")]
-        environment = {**os.environ, **environment, REPORTS: path("reports")}
+        environment = {"UROCE_CHECK": CHECK, "UROCE_CHECK_LOG": path("check-%p"), **os.environ, **environment,
+                       REPORTS: path("reports")}
         done = subprocess.run([uroce.command(), "run", *options, "--", *command_for(item)],
                               cwd=str(item.config.rootpath), env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, universal_newlines=True)
@@ -157,9 +161,20 @@ def run_alone(item):
         if not reports or reports[-1].when != "teardown":
             reports.append(failure(item, "the process of this test ended with status %d:\n%s" %
                                    (done.returncode, done.stdout)))
+            attach_findings(reports[-1], directory)
         if any(r.failed for r in reports):
             attach(next(r for r in reports if r.failed), directory)
         return reports
+
+
+def attach_findings(report, directory):
+    """The mistakes that were found so far."""
+    text = ""
+    for path in sorted(glob.glob(os.path.join(directory, "check-*"))):
+        with open(path) as f:
+            text += f.read()
+    if text:
+        report.sections.append(("uroce check", text))
 
 
 def attach(report, directory):

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from pyverbs.device import Context, get_device_list
 import pyverbs.enums as e
+from pyverbs.wr import SGE, RecvWR, SendWR
 from test_pair import ends, send  # noqa: F401
 
 
@@ -32,6 +33,16 @@ def test_a_fault_is_injected(ends):
 @pytest.mark.rdma_fault("complete SEND nth 1: status REM_OP_ERR")
 def test_a_fault_is_told_fails(ends):
     assert send(*ends).status == e.IBV_WC_SUCCESS
+
+
+def test_a_mistake_is_told_fails(rdma, ends):
+    a, b = ends
+    b.qp.post_recv(RecvWR(sg=[SGE(b.mr.buf, 64, b.mr.lkey)], num_sge=1))
+    b.mr.write("mine", 4)  # where the message goes
+    a.mr.write("hello", 5)
+    a.qp.post_send(SendWR(sg=[SGE(a.mr.buf, 5, a.mr.lkey)], num_sge=1))
+    b.completion()
+    assert b.mr.read(4, 0) == b"mine"
 
 
 def test_a_process_that_ends_is_told_fails(rdma):

@@ -54,7 +54,7 @@ static uint32_t shrunk(const struct requester *r, uint32_t window)
 {
 	uint64_t part = max_of((uint64_t)window * 7 / 10, (uint64_t)window * r->least_rtt / max_of(r->rtt, 1ull));
 
-	return max_of((uint32_t)part, min_of(window, FIRST_WINDOW / 2));
+	return max_of(max_of((uint32_t)part, 2 * least_window(r)), min_of(window, FIRST_WINDOW / 2));
 }
 
 static void shrink(struct qp *qp)

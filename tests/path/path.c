@@ -305,6 +305,8 @@ static void run_fini(struct run *r)
 	while (r->count)
 		free(pop(r));
 	free(r->heap);
+	for (uint32_t t = 0; t < r->c->tcps; t++)
+		tcp_fini(&r->tcp[t]);
 	for (uint32_t s = 0; s < r->c->streams; s++)
 		for (uint32_t i = 0; i < 2; i++)
 			qp_destroy(r->stream[s].end[i].qp);

@@ -22,7 +22,7 @@ COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2
 DEB_PACKAGES = $(BUILD_PACKAGES) debhelper dpkg-dev lintian git
 WHEEL_PACKAGES = $(BUILD_PACKAGES) python3 binutils
 PACKAGES_PACKAGES = $(DEB_PACKAGES) $(WHEEL_PACKAGES) debootstrap iproute2 util-linux unzip ibverbs-utils \
-	python3-venv python3-pytest python3-pyverbs python3-yaml rpm cpio
+	python3-venv python3-pytest python3-pyverbs python3-yaml rpm cpio nix-bin
 RELEASES = bookworm trixie
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
@@ -169,6 +169,7 @@ packages: deb dist
 	$(packages) $(PACKAGES_PACKAGES)
 	@for release in $(RELEASES); do tests/packages/deb $(BUILD)-deb $(BUILD)-packages-$$release $$release || exit; done
 	@tests/packages/dist $(BUILD)-dist
+	@tests/tools/test_recipes.py
 	@rm -rf $(BUILD)-wheel/old
 	@tools/make-wheel-in $(BUILD)-packages-bullseye bullseye $(BUILD)-wheel/old
 	@tests/packages/wheel $(BUILD)-wheel/old/*.whl $(foreach release,bullseye $(RELEASES),$(BUILD)-packages-$(release))

@@ -63,6 +63,7 @@ struct link {
 	union ibv_gid gid; /* the local address */
 	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
 	int socket;	   /* its UDP socket, one of a SO_REUSEPORT group: loop/steering.h; else not used */
+	bool look;	   /* the next receive() looks at all places, also those that it looks at now and then only */
 	uint32_t room;	   /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
 };
 

@@ -88,8 +88,9 @@ static uint32_t packet_receive(struct link *link, uint32_t batch, link_deliver *
 	while (seen < batch && packet_ring_look(&p->ring, &slot))
 		seen += packet_take(p, &slot, deliver, arg);
 	now = clock_now();
-	if (likely(now - p->looked < LOOK_AGAIN))
+	if (likely(!link->look && now - p->looked < LOOK_AGAIN))
 		return seen;
+	link->look = false;
 	p->looked = now;
 	look_at_changes(p, now);
 	return seen + (seen < batch ? udp_receive(link, batch - seen, deliver, arg) : 0);
@@ -160,11 +161,13 @@ static int find_interface(const struct packet_link *p, const union ibv_gid *gid,
 /* 0 or -errno. */
 static int open_tx(struct packet_link *p)
 {
+	/* no protocol: nothing comes in; the kernel reads that of a frame that leaves in its Ethernet header */
+	struct sockaddr_ll a = {.sll_family = AF_PACKET, .sll_ifindex = p->netif};
 	int on = 1;
 
-	/* no protocol: nothing comes in */
 	p->tx = high_fd(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (p->tx < 0 || setsockopt(p->tx, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)))
+	if (p->tx < 0 || bind(p->tx, (struct sockaddr *)&a, sizeof(a)) ||
+	    setsockopt(p->tx, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)))
 		return -errno;
 	udp_set_buffer(p->tx, SO_SNDBUFFORCE, SO_SNDBUF);
 	return 0;

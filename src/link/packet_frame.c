@@ -17,22 +17,24 @@
 
 static_assert(sizeof(struct ip) == 20 && sizeof(struct ip6_hdr) == 40 && sizeof(struct udphdr) == 8, "no padding");
 
-/* RFC 1071, of an even number of bytes: added up, not yet folded. */
-static uint32_t frame_add_up(uint32_t sum, const void *bytes, size_t n)
+/* RFC 1071, of a number of bytes that is a multiple of 4: added up, not yet folded. */
+static inline uint64_t frame_add_up(uint64_t sum, const void *bytes, size_t n)
 {
 	const uint8_t *b = bytes;
 
-	for (size_t i = 0; i < n; i += 2) {
-		uint16_t word;
+	for (size_t i = 0; i < n; i += 4) {
+		uint32_t word;
 
-		memcpy(&word, b + i, 2);
+		memcpy(&word, b + i, 4);
 		sum += word;
 	}
 	return sum;
 }
 
-static uint16_t frame_fold(uint32_t sum)
+static inline uint16_t frame_fold(uint64_t sum)
 {
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)(sum + (sum >> 16));
 }

@@ -15,12 +15,13 @@
 #include "base/high_fd.h"
 #include "base/tsan.h"
 
-#define RING_BYTES     (4u << 20)
+#define RING_BYTES     (2u << 20) /* 4 MiB, which no cache holds, cost 0.1 us a message */
 #define JUMBO_BYTES    (8u << 20)
 #define SLOT_BYTES     2048u
 #define JUMBO_SLOT     16384u
 #define BLOCK_BYTES    65536u
 #define SLOT_OVERHEAD  128u /* more than the kernel's header and the Ethernet one */
+#define FETCH	       256u /* bytes: the lines of a short frame come at once, not as each is known to be there */
 #define COPY_THRESHOLD 1    /* any frame that is longer than a slot waits in the socket, whole */
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23 /* Linux 4.20 */
@@ -96,6 +97,8 @@ bool packet_ring_look(const struct packet_ring *r, struct packet_slot *slot)
 
 	if (!(status & TP_STATUS_USER))
 		return false;
+	for (uint32_t i = CACHE_LINE; i < FETCH; i += CACHE_LINE)
+		__builtin_prefetch((const char *)h + i);
 	tsan_acquire(tsan_key(ETH_P_ALL));
 	slot->length = h->tp_snaplen;
 	slot->bytes = status & TP_STATUS_COPY ? NULL : (const uint8_t *)h + h->tp_mac;
@@ -120,10 +123,10 @@ void packet_ring_drop(struct packet_ring *r)
 	r->at = r->at + 1 == r->slots ? 0 : r->at + 1;
 }
 
-/* A short packet takes a slot, too. */
+/* A train takes one slot, as long as nothing on the way cuts it; a lone packet, too. */
 uint32_t packet_ring_room(const struct packet_ring *r)
 {
-	return r->slots * SLOT_BYTES;
+	return 2 * r->slots * SLOT_BYTES;
 }
 
 uint32_t packet_ring_lost(const struct packet_ring *r)

@@ -71,18 +71,15 @@ static uint32_t put_headers(const struct packet_link *p, struct train *t, const 
 /* Not by glibc's functions: they are cancellation points. 0 or -errno. */
 static int packet_transmit(const struct packet_link *p, struct train *t, uint32_t head)
 {
-	struct sockaddr_ll to = {.sll_family = AF_PACKET,
-				 .sll_protocol = htons(p->udp.is_ipv4 ? ETHERTYPE_IP : ETHERTYPE_IPV6),
-				 .sll_ifindex = p->netif};
-	struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = t->iov, .msg_iovlen = t->pieces};
+	struct msghdr m = {.msg_iov = t->iov, .msg_iovlen = t->pieces};
 	long n;
 
 	t->iov[0].iov_base = (uint8_t *)t->iov[0].iov_base - head;
 	t->iov[0].iov_len += head;
 	do
-		n = t->pieces > 1 ? syscall(SYS_sendmsg, p->tx, &m, SEND_FLAGS)
-				  : syscall(SYS_sendto, p->tx, t->iov[0].iov_base, t->iov[0].iov_len, SEND_FLAGS, &to,
-					    sizeof(to));
+		n = t->pieces > 1
+			    ? syscall(SYS_sendmsg, p->tx, &m, SEND_FLAGS)
+			    : syscall(SYS_sendto, p->tx, t->iov[0].iov_base, t->iov[0].iov_len, SEND_FLAGS, NULL, 0);
 	while (unlikely(n < 0 && errno == EINTR));
 	return n < 0 ? -errno : 0;
 }

@@ -477,9 +477,13 @@ void loop_catch_up(void)
 		return;
 	lock_take(&l->receive);
 	receive_waiting(l);
-	for (uint32_t i = 0; i < l->ports; i++)
-		for (uint32_t n = 0; n < CATCH_UP && receive_port(l, l->port[i], &now, NULL); n++)
-			;
+	for (uint32_t i = 0; i < l->ports; i++) {
+		uint32_t n = 0;
+
+		do
+			l->port[i]->link->look = true;
+		while (receive_port(l, l->port[i], &now, NULL) && ++n < CATCH_UP);
+	}
 	lock_drop(&l->receive);
 }
 
@@ -579,6 +583,7 @@ void drain_port(void *arg)
 	struct port *port = arg;
 	struct loop *l = port->loop;
 
+	port->link->look = true;
 	port->link->ops->receive(port->link, DRAIN_BATCH, drain_deliver, l);
 	handover_send(&l->handover, &l->slot);
 }

@@ -1,14 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """What liburoce.so.1 exports, against what libibverbs exports and what programs need. A preloaded library must have
-every public symbol, or a program would use two libraries at once; and nothing that it does not mean to export."""
+every public symbol, or a program would use two libraries at once; and nothing that it does not mean to export.
+
+If abidiff is there, also the types: liburoce_44.abi has them as gcc sees them on x86-64 with the headers of rdma-core 44.
+`UROCE_BUILD=build tests/abi/test_symbols.py --save` renews it, when a change is meant."""
 import ctypes.util
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+KEPT = os.path.join(HERE, "liburoce_44.abi")
+SAVE = "UROCE_BUILD=build tests/abi/test_symbols.py --save"
+# whose types are public
+HEADERS = [word for directory in (os.path.join(HERE, "../../include"), "/usr/include/infiniband", "/usr/include/rdma")
+           for word in ("--headers-dir2", directory)]
 # Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
 # liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so, the fifth in front of libmlx5's,
 # the sixth for `uroce link`; the rest is uroce.h.
@@ -48,9 +58,38 @@ def distribution():
     return found if name and found else None
 
 
+def output(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    return done.returncode, done.stdout
+
+
+def has_types(library):
+    """Whether the types of this build can be compared with those of KEPT."""
+    return bool(platform.machine() == "x86_64" and shutil.which("abidiff") and
+                output("pkg-config", "--modversion", "libibverbs")[1].startswith("1.14.44.") and
+                "clang" not in output("readelf", "-p", ".comment", library)[1] and
+                "__asan_" not in output("nm", "-D", library)[1])
+
+
+def types_changed(library):
+    """What abidiff says of it, as lines."""
+    status, said = output("abidiff", "--drop-private-types", *HEADERS, KEPT, library)
+    return set() if status == 0 else ["status %d" % status, *said.splitlines(), "if that is meant: " + SAVE]
+
+
+def save(library):
+    with open(KEPT, "w") as f:
+        subprocess.run(["abidw", "--drop-private-types", "--exported-interfaces-only", "--drop-undefined-syms", "--no-show-locs",
+                        "--no-comp-dir-path", "--no-corpus-path", "--type-id-style", "hash",
+                        *(h.replace("dir2", "dir") for h in HEADERS), library], stdout=f, check=True)
+
+
 def main():
+    library = os.path.join(os.environ["UROCE_BUILD"], "liburoce.so.1")
+    if sys.argv[1:] == ["--save"]:
+        return save(library)
     checks = []
-    ours = exported(os.path.join(os.environ["UROCE_BUILD"], "liburoce.so.1"))
+    ours = exported(library)
     known = lines("libibverbs_44.txt")
     needed = {s.replace("@", "@@", 1) for s in lines("needed.txt")}
     # version nodes themselves are symbols as well, and AddressSanitizer adds one for each variable
@@ -64,15 +103,17 @@ def main():
     checks.append(("nothing else is there", front - public(known) - NEWER_VERBS - PRIVATE))
     checks.append(("every rdma_* symbol of librdmacm 44 is there, and of the rest what is named here",
                    (lines("librdmacm_44.txt") | NEWER) ^ connecting))
-    library = distribution()
-    if library:
-        theirs = exported(library)
+    if has_types(library):
+        checks.append(("the types of its functions are those of liburoce_44.abi", types_changed(library)))
+    theirs = distribution()
+    if theirs:
+        theirs = exported(theirs)
         checks.append(("the list is what this machine's libibverbs exports", known - theirs if
                        "IBVERBS_1.14" in "".join(theirs) else set()))
     print("1..%d" % len(checks))
     for number, (what, wrong) in enumerate(checks, 1):
         print("%sok %d - %s" % ("not " if wrong else "", number, what))
-        for symbol in sorted(wrong):
+        for symbol in wrong if isinstance(wrong, list) else sorted(wrong):
             print("# " + symbol)
     return any(wrong for _, wrong in checks)
 

@@ -130,7 +130,7 @@ static inline void record_get_rest(struct packet *p)
 {
 	p->brief = false;
 	p->migrated = true;
-	p->fecn = p->congestion = p->becn = false;
+	p->fecn = p->congestion = p->becn = p->is_uroce = false;
 	p->pkey = PKEY_DEFAULT;
 	p->dma_length = 0;
 	p->inv_rkey = p->imm;

@@ -19,7 +19,7 @@ enum kind {
 struct record {
 	uint32_t bytes;
 	uint8_t congestion, traffic_class;
-	uint8_t kind, zero;
+	uint8_t kind, is_uroce;
 	union ibv_gid from, to;
 };
 static_assert(sizeof(struct handover_pass) % 8 == 0, "the packet behind it is aligned");
@@ -78,6 +78,7 @@ static void loop_handover_add(struct handover *h, const struct slot *own, uint8_
 	*record = (struct record){.bytes = at - (uint8_t *)(record + 1),
 				  .kind = kind,
 				  .congestion = p->congestion,
+				  .is_uroce = p->is_uroce,
 				  .traffic_class = p->traffic_class,
 				  .from = *from};
 	memcpy(&record->to, p->to, sizeof(record->to));
@@ -139,6 +140,7 @@ static void take_packet(const struct record *record, const uint8_t *at, const st
 	if (record->bytes < first || packet_parse(&p, at + first, record->bytes - first))
 		return;
 	p.congestion = record->congestion;
+	p.is_uroce = record->is_uroce;
 	p.traffic_class = record->traffic_class;
 	p.to = record->to.raw;
 	if (!first)

@@ -98,7 +98,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	p->ack_request = word & BTH_ACK_REQUEST;
 	p->fecn = qpn & BTH_FECN;
 	p->becn = qpn & BTH_BECN;
-	p->congestion = false; /* the link sets it */
+	p->congestion = p->is_uroce = false; /* the link sets them */
 	p->mtu = p->pieces = p->dma_length = 0;
 	p->pkey = from_be16(bth->pkey);
 	p->dest_qpn = qpn & LOW24;

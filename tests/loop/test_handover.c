@@ -35,6 +35,7 @@ static bool take(void *arg, const struct packet *p, const union ibv_gid *f)
 	assert_memory_equal(f, &from, sizeof(from));
 	assert_int_equal(p->dest_qpn, (uint32_t)b.number << 16 | i);
 	assert_int_equal(p->congestion, i & 1);
+	assert_int_equal(p->is_uroce, (i & 2) != 0);
 	assert_int_equal(p->traffic_class, i);
 	assert_memory_equal(p->to, &to, sizeof(to));
 	assert_int_equal(p->length, length_of(i));
@@ -62,6 +63,7 @@ static void add(uint32_t i, uint8_t slot)
 			   .dest_qpn = (uint32_t)slot << 16 | i,
 			   .psn = psn(i),
 			   .congestion = i & 1,
+			   .is_uroce = i & 2,
 			   .traffic_class = i,
 			   .to = to.raw,
 			   .length = length_of(i),

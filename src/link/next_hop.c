@@ -264,12 +264,13 @@ int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to)
 	return result;
 }
 
-static int link_next_hop_now(int fd, int netif, const struct host *from, struct host to, uint8_t mac[6])
+/* `out`: the interface by which it must leave; 0: any. */
+static int link_next_hop_now(int fd, int netif, int out, const struct host *from, struct host to, uint8_t mac[6])
 {
 	const struct rtattr *lladdr;
-	int out = to.family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)to.address) ? netif : 0, err;
 	struct talk t;
 	bool ours;
+	int err;
 
 	err = find_route(fd, &out, from, &to, &ours);
 	if (err)
@@ -296,7 +297,7 @@ int next_hop_now(int netif, const union ibv_gid *from, const union ibv_gid *to, 
 	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd < 0)
 		return -errno;
-	result = link_next_hop_now(fd, netif, &source, host_of(to), mac);
+	result = link_next_hop_now(fd, netif, address_is_link_local(to) ? netif : 0, &source, host_of(to), mac);
 	close(fd);
 	return result;
 }

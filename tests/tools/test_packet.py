@@ -36,12 +36,20 @@ def await_listener(namespace, port, server):
             return
 
 
+def outputs(server, client):
+    """What both say. A server whose client has failed would wait for ever."""
+    says = client.communicate(timeout=LIMIT)[0]
+    if client.returncode:
+        server.kill()
+    return server.communicate(timeout=LIMIT)[0], says
+
+
 def pair(where, links, command, address, wrap=()):
     """What the server and the client say."""
     server = start(where.server, links[0], command, wrap)
     await_listener(where.server, 18515, server)
     client = start(where.client, links[1], command + " " + address, wrap)
-    says = [end.communicate(timeout=LIMIT)[0] for end in (server, client)]
+    says = outputs(server, client)
     check("%s, %s: both ends succeed" % (command, " and ".join(links)), not server.returncode and not client.returncode,
           "\n".join(says))
     return says
@@ -108,7 +116,7 @@ def messages_of_rdma_cm(where):
     while server.poll() is None and not any(":12B7 " in line for line in open(where.server.proc + "udp")):
         pass  # 4791: it listens
     client = start(where.client, "packet", "rping -c -C 20 -v -a " + where.address)
-    says = [end.communicate(timeout=LIMIT)[0] for end in (server, client)]
+    says = outputs(server, client)
     check("rping succeeds", not client.returncode and "rdma-ping-19" in says[1], "\n".join(says))
 
 

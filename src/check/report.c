@@ -231,7 +231,7 @@ static void put(const char *text, size_t size)
 /* ---- on a terminal ---- */
 
 /* 0: findings do not go to a terminal. */
-static uint32_t terminal_columns(void)
+static uint32_t log_columns(void)
 {
 	struct winsize size = {0};
 
@@ -306,7 +306,7 @@ static char *wrapped(char *text, uint32_t columns)
 static void tell(const struct finding *f)
 {
 	char *text = printed(as_json ? json_finding : print_finding, f);
-	uint32_t columns = as_json ? 0 : terminal_columns();
+	uint32_t columns = as_json ? 0 : log_columns();
 
 	if (text && columns >= NARROW)
 		text = wrapped(text, columns);

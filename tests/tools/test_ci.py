@@ -100,6 +100,7 @@ class Runner:
         if WHEEL:
             subprocess.run([PYTHON, "-m", "venv", "--system-site-packages", self.work + "/venv"], check=True)
             self.path = "%s/venv/bin:%s" % (self.work, self.path)
+            write(self.work + "/venv/bin/pytest", '#!/bin/sh\nexec python3 -m pytest "$@"\n')
 
     def run(self, what, text, **environment):
         text = text.replace("/tmp/", self.work + "/")

@@ -18,16 +18,11 @@ static const struct kind {
 
 static struct path_case ask(double gbps, uint64_t round_trip, double loss)
 {
-	return (struct path_case){.gbps = gbps,
-				  .loss = loss,
-				  .round_trip = round_trip,
-				  .mtu = 4096,
-				  .length = 65536,
-				  .depth = 1024,
-				  .streams = 1,
-				  .is_uroce = true,
-				  .duration = max_of(60 * round_trip, SHORTEST),
-				  .seed = 1};
+	struct path_case c = path_usual(round_trip, loss);
+
+	c.gbps = gbps;
+	c.duration = max_of(60 * round_trip, SHORTEST);
+	return c;
 }
 
 static void alone(double gbps, uint64_t round_trip, const struct kind *kind)

@@ -14,11 +14,11 @@ enum trace_point {
 	TRACE_POINTS
 };
 
-/* Opens the file that UROCE_TRACE names, if it is set. Called whenever a device is opened; only the first call has an
- * effect. */
 /* A reason of the point "drop", behind those of the engine's enum verdict. */
 #define DROP_BY_FAULT 10
 
+/* Opens the file that UROCE_TRACE names, if it is set. Called whenever a device is opened; only the first call has an
+ * effect. */
 void trace_start(void);
 
 /* Tracing of a process that runs: into a memfd, which it keeps for the next time. A descriptor of it, which the caller

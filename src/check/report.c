@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/log.h"
+#include "base/wrap.h"
 #include "check/finding.h"
 
 #define NAMES	128
@@ -240,35 +241,6 @@ static uint32_t log_columns(void)
 	return size.ws_col ?: 80;
 }
 
-/* Where a line that is too long breaks: at the last space that fits, or else at the first one. */
-static size_t break_at(const char *line, size_t length, size_t from, size_t room)
-{
-	size_t n = room;
-
-	while (n > from && line[n] != ' ')
-		n--;
-	if (n > from)
-		return n;
-	for (n = room; n < length && line[n] != ' '; n++)
-		;
-	return n;
-}
-
-static void wrap_line(FILE *to, const char *line, size_t length, uint32_t columns)
-{
-	size_t indent = strspn(line, " ") + FURTHER, from = indent, room = columns, n;
-
-	while (length > room && (n = break_at(line, length, from, room)) < length) {
-		fprintf(to, "%.*s\n%*s", (int)n, line, (int)indent, "");
-		n += strspn(line + n, " ");
-		line += n;
-		length -= n;
-		from = 0;
-		room = max_of(columns, indent + NARROW / 2) - indent;
-	}
-	fprintf(to, "%.*s\n", (int)length, line);
-}
-
 /* The text that `print` prints; freed by the caller. NULL: no memory. */
 static char *printed(void (*print)(FILE *to, const struct finding *f), const struct finding *f)
 {
@@ -283,20 +255,18 @@ static char *printed(void (*print)(FILE *to, const struct finding *f), const str
 	return text;
 }
 
-/* Frees the text. */
+/* What goes on in a further line stands behind the line's own beginning. Frees the text. */
 static char *wrapped(char *text, uint32_t columns)
 {
-	char *lines = NULL;
+	char *lines = NULL, *next = text;
 	size_t size;
 	FILE *to = open_memstream(&lines, &size);
 
 	if (!to)
 		return text;
-	for (const char *line = text; *line;) {
-		size_t length = strcspn(line, "\n");
-
-		wrap_line(to, line, length, columns);
-		line += length + (line[length] == '\n');
+	for (char *line; (line = strsep(&next, "\n")) && (*line || next);) {
+		wrap_print(to, line, columns, 0, (unsigned)strspn(line, " ") + FURTHER);
+		fputc('\n', to);
 	}
 	fclose(to);
 	free(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready; and what the specification
- * leaves open: round-trip times, tail-loss probes, the congestion window. */
+ * leaves open: round-trip times, tail-loss probes. */
 #include "base/trace.h"
 #include "engine/scoreboard.h"
 

@@ -58,19 +58,13 @@ static bool is_repeated(const struct qp *qp, struct inject_qp *q, const struct p
 	return false;
 }
 
-static bool is_credit(uint8_t opcode)
-{
-	return opcode == OPCODE_CREDIT_REQUEST || opcode == OPCODE_CREDIT_GRANT;
-}
-
 /* What rules see: a selective acknowledgement is an ACK to them. */
 static uint8_t opcode_asked(const struct packet *p)
 {
 	return p->opcode == OPCODE_SELECTIVE_ACK ? TRANSPORT_RC | OP_ACKNOWLEDGE : p->opcode;
 }
 
-/* Asks about a packet. Credits of UC and UD are uroce's own: no rule hits them, but they do not pass where nothing
- * does. */
+/* Asks about a packet. Of uroce's own, no rule hits credits of UC and UD, but they do not pass where nothing does. */
 static bool packet_ask(struct qp *qp, struct inject_qp *q, const struct packet *p, const union ibv_gid *peer, bool out,
 		       struct inject_verdict *v)
 {
@@ -93,8 +87,6 @@ static bool packet_ask(struct qp *qp, struct inject_qp *q, const struct packet *
 		v->action = DO_PARTITION;
 		return true;
 	}
-	if (is_credit(p->opcode))
-		return false;
 	e.repeated = is_repeated(qp, q, p, out, response);
 	return inject_ask(&e, q, v);
 }

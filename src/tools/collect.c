@@ -365,8 +365,10 @@ static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
 	hello->pid = (uint32_t)peer.pid;
 	if (bytes == sizeof(*hello) && n == 2 && hello->magic == CAPTURE_MAGIC && memfd_is_fixed(fds[0], hello->bytes))
 		return true;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		close(fds[i]);
+		fds[i] = -1;
+	}
 	return false;
 }
 

@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/wrap.h"
+
 static bool has_colours(void)
 {
 	static int known = -1;
@@ -50,41 +52,7 @@ unsigned terminal_columns(void)
 	return !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40 ? size.ws_col : 0;
 }
 
-/* What a word takes of a line; *bytes: of memory. */
-static unsigned word_width(const char *word, size_t *bytes)
-{
-	unsigned width = 0;
-	bool escape = false;
-	size_t n = 0;
-
-	for (; word[n] && word[n] != ' '; n++) {
-		escape |= word[n] == '\033';
-		width += !escape;
-		escape &= word[n] != 'm';
-	}
-	*bytes = n;
-	return width;
-}
-
 void print_wrapped(FILE *to, const char *text, unsigned at, unsigned indent)
 {
-	unsigned columns = terminal_columns(), begin = at;
-
-	while (*text) {
-		unsigned spaces = (unsigned)strspn(text, " "), width;
-		size_t bytes;
-
-		text += spaces;
-		width = word_width(text, &bytes);
-		if (columns && at > begin && at + spaces + width > columns) {
-			fprintf(to, "\n%*s", (int)indent, "");
-			at = begin = indent;
-		} else {
-			fprintf(to, "%*s", (int)spaces, "");
-			at += spaces;
-		}
-		fprintf(to, "%.*s", (int)bytes, text);
-		at += width;
-		text += bytes;
-	}
+	wrap_print(to, text, terminal_columns(), at, indent);
 }

@@ -25,8 +25,7 @@ const char *micros(int64_t ns);
 /* Columns of the terminal that stdout is, or COLUMNS says; 0: no limit, since it is neither. */
 unsigned terminal_columns(void);
 
-/* Prints text that begins in column `at`; words that go beyond the last column go on a line that begins in column
- * `indent`. Escape sequences take no room. No newline at its end. */
+/* wrap_print() for that terminal. */
 void print_wrapped(FILE *to, const char *text, unsigned at, unsigned indent);
 
 #endif

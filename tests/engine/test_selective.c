@@ -5,6 +5,7 @@
 
 #include "fixture.h"
 #include "object/early.h"
+#include "requests.h"
 
 /* As a uroce sends it: from port 4791. */
 static struct packet from_uroce(struct packet p)
@@ -139,8 +140,7 @@ static void only_what_is_missing_is_sent_again(void **state)
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTS);
-	fixture_post(f,
-		     (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 6 * MTU, .send_flags = IBV_SEND_SIGNALED});
+	fixture_post(f, send_of(0, 6 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
 	give_sack(f, 1, 0x1e); /* 2 to 5 */
@@ -160,8 +160,7 @@ static void two_packets_may_overtake_one(void **state)
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTS);
-	fixture_post(f,
-		     (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 6 * MTU, .send_flags = IBV_SEND_SIGNALED});
+	fixture_post(f, send_of(0, 6 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
 	give_sack(f, 0, 0x06);
@@ -176,12 +175,10 @@ static void what_is_lost_twice_is_sent_a_third_time(void **state)
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTS);
-	fixture_post(f,
-		     (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 5 * MTU, .send_flags = IBV_SEND_SIGNALED});
+	fixture_post(f, send_of(0, 5 * MTU));
 	fixture_run(f);
 	give_sack(f, 0, 0x1e);
-	fixture_post(f,
-		     (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 3 * MTU, .send_flags = IBV_SEND_SIGNALED});
+	fixture_post(f, send_of(0, 3 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
 	give_sack(f, 0, 0x7e); /* two that were sent after the copy */
@@ -196,8 +193,7 @@ static void nonsense_changes_nothing(void **state)
 	struct fixture *f = *state;
 
 	fixture_start(f, IBV_QPS_RTS);
-	fixture_post(f,
-		     (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 6 * MTU, .send_flags = IBV_SEND_SIGNALED});
+	fixture_post(f, send_of(0, 6 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
 	give_sack(f, 7, 0xff);	 /* of packets that were never sent */
@@ -219,8 +215,7 @@ static void a_peer_that_forgets_is_sent_everything(void **state)
 	uint32_t again = 0;
 
 	fixture_start(f, IBV_QPS_RTS);
-	fixture_post(f,
-		     (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 4 * MTU, .send_flags = IBV_SEND_SIGNALED});
+	fixture_post(f, send_of(0, 4 * MTU));
 	fixture_run(f);
 	give_sack(f, 0, 0x0e);
 	fixture_forget(f);

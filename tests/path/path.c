@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "sim/dice.h"
+#include "sim/heap.h"
 #include "tcp.h"
 #include "wire/sack.h"
 
@@ -14,7 +15,7 @@
 #define MEMORY	(1u << 20)
 
 struct arrival {
-	uint64_t at, order;
+	struct due due;
 	uint32_t stream;
 	bool forth; /* from the requester */
 	struct packet packet;
@@ -49,8 +50,7 @@ struct run {
 	struct way way[2];
 	struct stream stream[PATH_STREAMS];
 	struct tcp tcp[PATH_STREAMS];
-	struct arrival **heap;
-	uint32_t count, room;
+	struct due_heap arrivals;
 	uint64_t now, order, sent;
 	struct tx_batch batch;
 };
@@ -69,42 +69,6 @@ static void qp_event(struct qp *qp, enum ibv_event_type event)
 static const struct hca_ops ops = {nothing, nothing, qp_event};
 
 /* ---- the path ---- */
-
-static bool is_before(const struct arrival *a, const struct arrival *b)
-{
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
-static void push(struct run *r, struct arrival *a)
-{
-	uint32_t i;
-
-	if (r->count == r->room) {
-		r->room = r->room ? 2 * r->room : 4096;
-		r->heap = realloc(r->heap, r->room * sizeof(*r->heap));
-		assert(r->heap);
-	}
-	a->order = r->order++;
-	for (i = r->count++; i && is_before(a, r->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		r->heap[i] = r->heap[(i - 1) / 2];
-	r->heap[i] = a;
-}
-
-static struct arrival *pop(struct run *r)
-{
-	struct arrival *top = r->heap[0], *last = r->heap[--r->count];
-	uint32_t i = 0;
-
-	for (uint32_t child; (child = 2 * i + 1) < r->count; i = child) {
-		if (child + 1 < r->count && is_before(r->heap[child + 1], r->heap[child]))
-			child++;
-		if (!is_before(r->heap[child], last))
-			break;
-		r->heap[i] = r->heap[child];
-	}
-	r->heap[i] = last;
-	return top;
-}
 
 /* When so many bytes get there; 0: they do not. */
 static uint64_t travel(struct run *r, bool forth, uint32_t bytes)
@@ -135,7 +99,7 @@ static void path_send(struct run *r, uint32_t stream, bool forth)
 			continue;
 		a = malloc(sizeof(*a));
 		assert(a);
-		*a = (struct arrival){.at = at, .stream = stream, .forth = forth, .packet = tx->packet};
+		*a = (struct arrival){.due = {at, r->order++}, .stream = stream, .forth = forth, .packet = tx->packet};
 		a->packet.to = gid[forth].raw;
 		a->packet.is_uroce = r->c->is_uroce;
 		a->packet.payload = (uint8_t *)r->memory;
@@ -143,7 +107,7 @@ static void path_send(struct run *r, uint32_t stream, bool forth)
 			memcpy(a->payload, r->batch.iov[tx->iov].iov_base, tx->packet.length);
 			a->packet.payload = a->payload;
 		}
-		push(r, a);
+		due_push(&r->arrivals, &a->due);
 	}
 }
 
@@ -209,7 +173,7 @@ static void take_completions(struct run *r)
 
 NO_LOCK_ANALYSIS static void arrive(struct run *r)
 {
-	struct arrival *a = pop(r);
+	struct arrival *a = container_of(due_pop(&r->arrivals), struct arrival, due);
 	struct end *e = &r->stream[a->stream].end[a->forth];
 
 	lock_take(&e->qp->lock);
@@ -302,9 +266,7 @@ static void make_ends(struct run *r)
 
 static void run_fini(struct run *r)
 {
-	while (r->count)
-		free(pop(r));
-	free(r->heap);
+	due_fini(&r->arrivals);
 	for (uint32_t t = 0; t < r->c->tcps; t++)
 		tcp_fini(&r->tcp[t]);
 	for (uint32_t s = 0; s < r->c->streams; s++)
@@ -321,7 +283,7 @@ static void run_fini(struct run *r)
 /* One thing happens. */
 static void step(struct run *r)
 {
-	uint64_t when = r->count ? r->heap[0]->at : NEVER;
+	uint64_t when = r->arrivals.count ? r->arrivals.all[0]->at : NEVER;
 	uint32_t stream = 0, which = 2, tcp = PATH_STREAMS;
 
 	for (uint32_t s = 0; s < r->c->streams; s++)
@@ -372,6 +334,19 @@ static struct path_result result_of(struct run *r)
 	}
 	result.resent = r->sent ? (double)resent / (double)r->sent : 0;
 	return result;
+}
+
+struct path_case path_usual(uint64_t round_trip, double loss)
+{
+	return (struct path_case){.gbps = 10,
+				  .loss = loss,
+				  .round_trip = round_trip,
+				  .mtu = 4096,
+				  .length = 65536,
+				  .depth = 1024,
+				  .streams = 1,
+				  .is_uroce = true,
+				  .seed = 1};
 }
 
 struct path_result path_run(const struct path_case *c)

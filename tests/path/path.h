@@ -28,6 +28,8 @@ struct path_result {
 	bool failed;
 };
 
+/* One stream of 64 KiB WRITEs at 10 Gb/s, without a duration. */
+struct path_case path_usual(uint64_t round_trip, double loss);
 struct path_result path_run(const struct path_case *c);
 /* Jain's index: 1 if all have the same, 1/n if one has all. */
 double path_fairness(const double *goodput, uint32_t count);

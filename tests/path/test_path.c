@@ -22,16 +22,11 @@ static bool is_quick(void)
 
 static struct path_case ask(uint64_t round_trip, double loss)
 {
-	return (struct path_case){.gbps = 10,
-				  .loss = loss,
-				  .round_trip = round_trip,
-				  .mtu = 4096,
-				  .length = 65536,
-				  .depth = 512,
-				  .streams = 1,
-				  .is_uroce = true,
-				  .duration = max_of(40 * round_trip, 100 * MSEC),
-				  .seed = 1};
+	struct path_case c = path_usual(round_trip, loss);
+
+	c.depth = 512;
+	c.duration = max_of(40 * round_trip, 100 * MSEC);
+	return c;
 }
 
 static void loss_costs_what_is_lost(void **state)

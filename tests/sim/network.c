@@ -8,7 +8,7 @@
 #include "wire/icrc.h"
 
 struct flight {
-	uint64_t at, order;
+	struct due due;
 	uint32_t from, to;
 	uint32_t length, mtu;
 	bool congestion;
@@ -37,47 +37,14 @@ void network_init(struct network *n, const struct quality *q, uint64_t seed)
 
 void network_fini(struct network *n)
 {
-	for (uint32_t i = 0; i < n->count; i++)
-		free(n->heap[i]);
-	free(n->heap);
+	due_fini(&n->flights);
 	free(opened);
 	opened = NULL;
 }
 
-static bool is_before(const struct flight *a, const struct flight *b)
+static struct flight *flight_of(struct due *d)
 {
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
-static void heap_push(struct network *n, struct flight *f)
-{
-	uint32_t i;
-
-	if (n->count == n->room) {
-		n->room = n->room ? 2 * n->room : 256;
-		n->heap = realloc(n->heap, n->room * sizeof(struct flight *));
-		if (!n->heap)
-			abort();
-	}
-	for (i = n->count++; i && is_before(f, n->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		n->heap[i] = n->heap[(i - 1) / 2];
-	n->heap[i] = f;
-}
-
-static struct flight *heap_pop(struct network *n)
-{
-	struct flight *top = n->heap[0], *last = n->heap[--n->count];
-	uint32_t i = 0;
-
-	for (uint32_t child; (child = 2 * i + 1) < n->count; i = child) {
-		if (child + 1 < n->count && is_before(n->heap[child + 1], n->heap[child]))
-			child++;
-		if (!is_before(n->heap[child], last))
-			break;
-		n->heap[i] = n->heap[child];
-	}
-	n->heap[i] = last;
-	return top;
+	return container_of(d, struct flight, due);
 }
 
 static uint32_t node_of(const struct network *n, const union ibv_gid *gid)
@@ -186,16 +153,16 @@ static void put_on_way(struct network *n, struct flight *f, const struct packet 
 	bool lose = dice_chance(&n->dice, q->loss), harm = dice_chance(&n->dice, q->corrupt);
 
 	n->sent++;
-	f->at = travel(n, f, p, now);
-	if (f->at == NEVER || (lose && is_fair_game(n, p))) {
+	f->due.at = travel(n, f, p, now);
+	if (f->due.at == NEVER || (lose && is_fair_game(n, p))) {
 		n->lost++;
 		free(f);
 		return;
 	}
 	if (harm && is_fair_game(n, p))
 		damage(n, f);
-	f->order = n->order++;
-	heap_push(n, f);
+	f->due.order = n->order++;
+	due_push(&n->flights, &f->due);
 }
 
 static void digest(struct network *n, const struct flight *f)
@@ -229,18 +196,21 @@ void network_send(struct network *n, uint32_t from, const struct tx_batch *batch
 
 uint64_t network_next(struct network *n)
 {
-	while (n->count && n->heap[0]->at < n->stopped_until[n->heap[0]->to]) {
-		struct flight *f = heap_pop(n);
+	while (n->flights.count) {
+		struct flight *f = flight_of(n->flights.all[0]);
 
-		f->at = n->stopped_until[f->to]; /* in the order that they had */
-		heap_push(n, f);
+		if (f->due.at >= n->stopped_until[f->to])
+			return f->due.at;
+		due_pop(&n->flights);
+		f->due.at = n->stopped_until[f->to]; /* in the order that they had */
+		due_push(&n->flights, &f->due);
 	}
-	return n->count ? n->heap[0]->at : NEVER;
+	return NEVER;
 }
 
 const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_gid *from)
 {
-	struct flight *f = heap_pop(n);
+	struct flight *f = flight_of(due_pop(&n->flights));
 	struct icrc_flow flow = flow_of(n, f->from, f->to);
 
 	free(opened);

@@ -6,6 +6,7 @@
 
 #include "dice.h"
 #include "engine/engine.h"
+#include "heap.h"
 
 enum {
 	NETWORK_NODES = 4,
@@ -24,8 +25,6 @@ struct quality {
 	bool uroce; /* each end sees that the other is a uroce */
 };
 
-struct flight; /* a packet on the way */
-
 struct network {
 	struct quality quality;
 	struct dice dice;
@@ -33,8 +32,7 @@ struct network {
 	bool dead[NETWORK_NODES];	       /* nothing comes from there or arrives there any more */
 	uint64_t stopped_until[NETWORK_NODES]; /* what arrives there before has to wait */
 	uint64_t cable_free[NETWORK_NODES], last_arrival[NETWORK_NODES][NETWORK_NODES];
-	struct flight **heap;
-	uint32_t count, room;
+	struct due_heap flights;
 	uint64_t order; /* of packets with equal arrival times */
 	uint8_t harmed[NETWORK_MEMORY];
 	uint64_t sent, lost, damaged, doubled, digest;

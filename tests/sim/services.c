@@ -163,7 +163,7 @@ static void step(struct world *w)
 
 static bool is_over(const struct world *w)
 {
-	if (w->network.count)
+	if (w->network.flights.count)
 		return false;
 	for (uint32_t i = 0; i < services.links; i++) {
 		const struct link *l = &services.link[i];

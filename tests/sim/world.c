@@ -373,7 +373,7 @@ static bool has_finished(const struct end *e)
 
 static bool is_over(const struct world *w)
 {
-	if (w->network.count)
+	if (w->network.flights.count)
 		return false;
 	for (uint32_t i = 0; i < w->ends; i++)
 		if (!has_finished(&w->end[i]))

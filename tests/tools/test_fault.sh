@@ -46,14 +46,17 @@ ended() {
 }
 
 endless="ibv_rc_pingpong -g 0 -n 2000000000"
-uroce run $endless >server 2>&1 &
-server=$!
-pids=$server
-until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || break; done
-uroce run $endless 127.0.0.1 >client 2>&1 &
-client=$!
-pids="$server $client"
-until uroce fault $client >/dev/null 2>&1; do kill -0 $client || break; done
+start_pair() {
+	uroce run $endless >server 2>&1 &
+	server=$!
+	pids=$server
+	until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || break; done
+	uroce run $endless 127.0.0.1 >client 2>&1 &
+	client=$!
+	pids="$server $client"
+	until uroce fault $client >/dev/null 2>&1; do kill -0 $client || break; done
+}
+start_pair
 
 check "a process begins without rules" 0 '^no rules$' uroce fault $client
 check "a rule has a number" 0 '^rule 1$' uroce fault $client add "out SEND every 30: delay 1us"
@@ -82,14 +85,7 @@ until_icrc() {
 export UROCE_LOCAL=off
 kill $server
 wait $server
-uroce run $endless >server 2>&1 &
-server=$!
-pids=$server
-until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || break; done
-uroce run $endless 127.0.0.1 >client 2>&1 &
-client=$!
-pids="$server $client"
-until uroce fault $client >/dev/null 2>&1; do kill -0 $client || break; done
+start_pair
 check "by UDP none has a wrong ICRC" 0 '"rx_icrc_errors":[[:space:]]*0' uroce stat -j $server
 uroce fault $client add "out SEND every 30: corrupt icrc" >/dev/null
 check "... until a rule of the sender says so" 0 counted until_icrc $server

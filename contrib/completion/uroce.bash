@@ -50,6 +50,7 @@ _uroce() {
 	run | check) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
 	link) [ "$COMP_CWORD" = 2 ] && options="down up" || options=$(uroce link 2>/dev/null | cut -d' ' -f1)
 		mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word") ;;
+	demo) mapfile -t COMPREPLY < <(compgen -W "faults check mistakes mended" -- "$word") ;;
 	help) mapfile -t COMPREPLY < <(compgen -W "environment $(uroce --help | sed -n 's/^  \([a-z]\+\) .*/\1/p')" -- "$word") ;;
 	pcap | stat | top) mapfile -t COMPREPLY < <(compgen -W "$(ps -o pid= -u "$(id -u)")" -- "$word") ;;
 	*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;

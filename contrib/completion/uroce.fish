@@ -29,4 +29,5 @@ complete -c uroce -n 'contains -- (commandline -opc)[-1] -a --adapter' -f -a '(_
 complete -c uroce -n 'contains -- (__uroce_command) run check; and not contains -- (commandline -opc)[-1] -a --adapter' -a '(__fish_complete_subcommand --fcs-skip=2)'
 complete -c uroce -n 'contains -- (__uroce_command) link; and test (count (commandline -opc)) = 2' -f -a 'down up'
 complete -c uroce -n 'contains -- (__uroce_command) link; and test (count (commandline -opc)) -gt 2' -f -a '(uroce link | string split -f1 " ")'
+complete -c uroce -n 'contains -- (__uroce_command) demo; and not string match -q -- "-*" (commandline -ct)' -f -a 'faults check mistakes mended'
 complete -c uroce -n 'contains -- (__uroce_command) help' -f -a 'environment (__uroce_commands)'

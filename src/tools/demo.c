@@ -20,6 +20,7 @@
 #include "base/memfd.h"
 #include "tools/command.h"
 #include "tools/library.h"
+#include "tools/mistakes.h"
 #include "tools/program.h"
 #include "tools/terminal.h"
 
@@ -27,6 +28,7 @@
 #define LOOK_MS	    5
 #define ARGUMENTS   24
 #define SEED	    "7" /* of the faults */
+#define FOUND	    98	/* exit status of uroce check */
 
 /* A program of a pair. Its output goes to a file without a name. */
 struct actor {
@@ -571,6 +573,86 @@ static int demo_faults(const struct command *command)
 	return status;
 }
 
+/* What goes on in a further line is indented like the line, and a little more. */
+static void print_report(int output)
+{
+	FILE *file = fdopen(dup(output), "r");
+	char line[1024];
+
+	if (!file)
+		return;
+	rewind(file);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		printf("  ");
+		print_wrapped(stdout, line, 2, 4 + (unsigned)strspn(line, " "));
+		putchar('\n');
+	}
+	fclose(file);
+}
+
+/* This program itself, under another command of its own. Its output goes to a file. */
+static void start_mistakes(struct actor *a, const char *how, const char *which)
+{
+	char self[PATH_MAX] = "";
+	const char *const argv[] = {"uroce", how, self, "demo", which, NULL};
+
+	fflush(stdout);
+	a->output = memfd_new(a->role, MFD_CLOEXEC);
+	if (a->output < 0 || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return;
+	a->pid = fork();
+	if (a->pid)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	dup2(a->output, STDOUT_FILENO);
+	dup2(a->output, STDERR_FILENO);
+	execv(self, (char **)argv);
+	_exit(EXIT_NOT_FOUND);
+}
+
+/* True if it ends with that status. */
+static bool play_mistakes(const char *how, const char *which, int expected)
+{
+	struct actor a = {.role = "program", .status = 1 << 8};
+
+	printf("  $ %suroce %s uroce demo %s%s\n\n", style(BOLD), how, which, style(PLAIN));
+	start_mistakes(&a, how, which);
+	if (a.pid > 0 && waitpid(a.pid, &a.status, 0) != a.pid)
+		stop(&a); /* a signal */
+	if (a.output >= 0)
+		print_report(a.output);
+	close(a.output);
+	return WIFEXITED(a.status) && WEXITSTATUS(a.status) == expected;
+}
+
+static int demo_check(const struct command *command)
+{
+	static const struct {
+		const char *heading, *how, *which;
+		int status;
+	} acts[] = {
+		{"1. A program with three mistakes, which seems to work", "run", "mistakes", EXIT_SUCCESS},
+		{"2. What uroce check says of it", "check", "mistakes", FOUND},
+		{"3. The same program, mended", "check", "mended", EXIT_SUCCESS},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(acts); i++) {
+		heading("%s", acts[i].heading);
+		if (play_mistakes(acts[i].how, acts[i].which, acts[i].status))
+			continue;
+		if (interrupted)
+			return 128 + interrupted;
+		return complain(command, "that should end with status %d; `uroce doctor` may know why", acts[i].status);
+	}
+	printf("\nIts source is src/tools/mistakes.c. docs/check.md has the other mistakes.\n"
+	       "Next: %suroce check PROGRAM%s for your own programs.\n",
+	       style(BOLD), style(PLAIN));
+	return EXIT_SUCCESS;
+}
+
 /* False, and errno. */
 static bool is_directory(const char *path)
 {
@@ -582,12 +664,41 @@ static bool is_directory(const char *path)
 	return S_ISDIR(st.st_mode);
 }
 
+static int demo_mistakes(const struct command *command)
+{
+	return mistakes_run(command, false);
+}
+
+static int demo_mended(const struct command *command)
+{
+	return mistakes_run(command, true);
+}
+
+static const struct demo {
+	const char *word; /* the argument; "": none */
+	int (*run)(const struct command *command);
+	bool is_program; /* that others run */
+} demos[] = {
+	{"", demo_perform, false},	   {"faults", demo_faults, false}, {"check", demo_check, false},
+	{"mistakes", demo_mistakes, true}, {"mended", demo_mended, true},
+};
+
+static const struct demo *find_demo(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(demos); i++)
+		if (!strcmp(word, demos[i].word))
+			return &demos[i];
+	return NULL;
+}
+
 int demo_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"keep", no_argument, NULL, 'k'}, {"directory", required_argument, NULL, 'd'}, {0}};
 	struct sigaction on_signal = {.sa_handler = interrupt};
-	bool keep = false, faults;
+	const struct demo *demo;
+	const char *word;
+	bool keep = false;
 	int c, status;
 
 	while ((c = next_option(command, argc, argv, "kd:", options)) != -1) {
@@ -597,9 +708,13 @@ int demo_command(const struct command *command, int argc, char **argv)
 		if (c == 'd')
 			program_directory = optarg;
 	}
-	faults = optind < argc && !strcmp(argv[optind], "faults");
-	if (optind + faults < argc)
-		return wrong_usage(command, "'%s'? It takes no argument but faults", argv[optind + faults]);
+	word = optind < argc ? argv[optind++] : "";
+	demo = find_demo(word);
+	if (optind < argc || !demo)
+		return wrong_usage(command, "'%s'? It takes one argument: faults, check, mistakes or mended",
+				   demo ? argv[optind] : word);
+	if (demo->is_program)
+		return demo->run(command);
 	if (program_directory && !is_directory(program_directory))
 		return complain(command, "%s is no directory to take programs from: %s", program_directory,
 				strerror(errno));
@@ -612,12 +727,12 @@ int demo_command(const struct command *command, int argc, char **argv)
 	sigaction(SIGHUP, &on_signal, NULL);
 	if (!terminal_columns())
 		setenv("COLUMNS", "80", 1); /* of a file as well, and for those that it starts */
-	status = faults ? demo_faults(command) : demo_perform(command);
+	status = demo->run(command);
 	if (keep)
 		keep_traces();
 	else
 		remove_traces();
-	if (!status && !faults)
+	if (!status && !*word)
 		printf("Next: %suroce run PROGRAM%s for your own programs,\n"
 		       "%suroce run -t FILE PROGRAM%s to look inside them.\n",
 		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));

@@ -39,8 +39,11 @@ static const struct command commands[] = {
 	 "  -g, --gen-suppressions\n"
 	 "                      print the line that suppresses each finding\n",
 	 check_command},
-	{"demo", "[-k] [-d DIRECTORY] [faults]", "watch two unmodified programs do RDMA, and what happens inside",
+	{"demo", "[-k] [-d DIRECTORY] [faults | check | mistakes | mended]",
+	 "watch two unmodified programs do RDMA, and what happens inside",
 	 "faults: watch them meet faults that a seed repeats.\n"
+	 "check: see what uroce check says of a program with three mistakes. mistakes is\n"
+	 "that program, for uroce run and uroce check; mended is the same without them.\n"
 	 "  -k, --keep          keep the traces and logs\n"
 	 "  -d, --directory DIR look for the programs there and not in PATH\n",
 	 demo_command},

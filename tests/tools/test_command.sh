@@ -215,6 +215,9 @@ check "... and not in a program that asks for no devices" 1 '^0$' sh -c 'UROCE_L
 check "an interface that is not there is named, and those that are" 255 "'nosuch' gives no device: .*; usable interfaces: lo" \
 	env UROCE_DEVICES=nosuch uroce run ibv_devinfo
 check "demo of a directory that is not there" 1 '/nowhere is no directory .*: No such file' uroce demo -k -d /nowhere
+check "demo of what is none" 2 "'fault'? It takes one argument: faults, check" uroce demo fault
+check "demo of two" 2 "'check'? It takes one argument" uroce demo faults check
+check "the program with mistakes, alone, says how to run it" 1 'no verbs here: uroce run uroce demo mistakes' uroce demo mistakes
 check "demo that makes no trace keeps none" 127 '^No trace was made' uroce demo -k -d "$work"
 check "demo without its programs says what to install" 127 'install ibverbs-utils' uroce demo -d "$work"
 

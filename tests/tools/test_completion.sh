@@ -60,6 +60,8 @@ for shell in bash zsh fish; do
 	done
 	offered=$(case $shell in bash) in_bash uroce run -a c ;; *) in_$shell "uroce run -a c" ;; esac)
 	holds "$shell: adapters" "cx5 cx6 cx6lx" "$offered"
+	offered=$(case $shell in bash) in_bash uroce demo '' ;; *) in_$shell "uroce demo " ;; esac)
+	holds "$shell: demos" "faults check mistakes mended" "$offered"
 	offered=$(case $shell in bash) in_bash uroce run -t x tru ;; *) in_$shell "uroce run -e tru" ;; esac)
 	holds "$shell: programs" "true" "$offered"
 done

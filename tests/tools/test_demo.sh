@@ -55,6 +55,21 @@ must_show 'server .*remote access error (10)'
 [ -z "$(ls "$work" | grep uroce-demo)" ] || { echo "logs were left behind"; result=1; }
 [ $result = 0 ] || cat "$work/out"
 
+# check: three mistakes, each found at its function, and none when they are mended
+for columns in 80 132; do
+	COLUMNS=$columns TMPDIR=$work $inside uroce demo check >"$work/out" 2>&1 || { echo "uroce demo check: status $?"; result=1; }
+	[ "$(grep -c '3 letters sent, 3 came as they were written' "$work/out")" = 3 ] || { echo "not three runs"; result=1; }
+	[ "$(grep -c '^  uroce check: [a-z]*-' "$work/out")" = 3 ] || { echo "not three findings"; result=1; }
+	must_show 'process [0-9]*: 3 findings'
+	must_show 'process [0-9]*: nothing found'
+	! grep ".\{$((columns + 1))\}" "$work/out" || { echo "more than $columns columns"; result=1; }
+done
+for finding in 'changed-in-flight send_letter' 'lost-wakeup wait_for_letter' 'leak-cq post_office_open'; do
+	awk -v name="${finding% *}:" -v place="${finding#* }" '/^  uroce check: / {here = $3 == name}
+		here && $1 == place {found = 1} END {exit !found}' "$work/out" || { echo "no $finding"; result=1; }
+done
+[ $result = 0 ] || cat "$work/out"
+
 # programs that fail: told, with what they said, and with a status
 mkdir "$work/bin"
 printf '#!/bin/sh\necho something is broken >&2\nexit 3\n' >"$work/bin/ibv_rc_pingpong"

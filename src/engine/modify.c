@@ -337,8 +337,20 @@ static void start_requester(struct qp *qp)
 	r->timeout_at = r->probe_at = NEVER;
 }
 
+/* Memory for the READs and atomics of the peer. Only this can fail, so it comes before anything is changed. */
+static int modify_resources(struct qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
+{
+	uint32_t resources = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? a->max_dest_rd_atomic : qp->attr.max_dest_rd_atomic;
+
+	if (!is_reliable(qp))
+		return 0;
+	if (to == IBV_QPS_RTR || (to == IBV_QPS_SQD && qp->resp.response_size != resources))
+		return responder_start(qp, resources);
+	return 0;
+}
+
 /* What a state transition starts or clears. */
-static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
+static void modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	switch (to) {
 	case IBV_QPS_RESET:
@@ -350,7 +362,7 @@ static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state
 		trace(connect, qp->base.qp_num, qp->attr.dest_qp_num, 0, qp->attr.rq_psn, qp->mtu, 0);
 		if (qp->flow && qp->srq)
 			flow_expect(qp);
-		return is_reliable(qp) ? responder_start(qp, qp->attr.max_dest_rd_atomic) : 0;
+		break;
 	case IBV_QPS_RTS:
 		qp->cause = CAUSE_NONE; /* SQE is over */
 		if (from != IBV_QPS_RTR)
@@ -363,13 +375,10 @@ static int modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state
 			qp->sqd_notified = false;
 			qp->attr.sq_draining = 1;
 		}
-		if (is_reliable(qp) && qp->resp.response_size != qp->attr.max_dest_rd_atomic)
-			return responder_start(qp, qp->attr.max_dest_rd_atomic);
 		break;
 	default:
 		break;
 	}
-	return 0;
 }
 
 /* Attributes for what an XRC QP does not do are ignored, as the kernel does: programs give both ends the same ones. */
@@ -400,10 +409,11 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 		engine_fail(qp);
 		return 0;
 	}
-	take_attributes(qp, attr, mask);
-	err = modify_enter(qp, from, to);
+	err = modify_resources(qp, attr, mask, to);
 	if (err)
 		return err;
+	take_attributes(qp, attr, mask);
+	modify_enter(qp, from, to);
 	engine_set_state(qp, to);
 	qp->attr.cur_qp_state = to;
 	show_qp(qp);

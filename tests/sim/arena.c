@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "own.h"
+
 void arena_init(struct arena *a, uint32_t size, struct dice *dice)
 {
 	a->size = (size + 63) & ~63u;
-	a->real = aligned_alloc(64, a->size);
-	a->model = aligned_alloc(64, a->size);
-	if (!a->real || !a->model)
-		abort();
+	a->real = own_aligned(a->size);
+	a->model = own_aligned(a->size);
 	arena_fill(a, (struct piece){0, a->size}, dice);
 }
 
@@ -82,9 +82,7 @@ bool space_take(struct space *s, struct dice *dice, uint32_t length, uint32_t *o
 			continue;
 		if (s->count == s->room) {
 			s->room = s->room ? 2 * s->room : 16;
-			s->busy = realloc(s->busy, s->room * sizeof(*s->busy));
-			if (!s->busy)
-				abort();
+			s->busy = own(s->busy, s->room * sizeof(*s->busy));
 		}
 		s->busy[s->count++] = (struct piece){*offset, length};
 		return true;

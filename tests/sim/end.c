@@ -4,17 +4,14 @@
 #include <string.h>
 
 #include "engine/fast_send.h"
+#include "objects.h"
 #include "world.h"
 
 #define RUN_DELAY (50 * USEC) /* an owed ACK or a posted request waits no longer, see loop/ */
 
 static struct mr *region(struct pd *pd, struct end *e, struct piece p, uint64_t iova, unsigned access)
 {
-	struct mr *mr = mr_register(pd, e->arena.real + p.offset, p.length, iova, access);
-
-	if (!mr)
-		abort();
-	return mr;
+	return objects_region(e->world, e->node, pd, e->arena.real + p.offset, p.length, iova, access);
 }
 
 /* [guard][source][guard][sink][guard][inbox][guard][target][guard][readable][guard][writable][guard]; the
@@ -68,22 +65,31 @@ void end_create(struct end *e, struct world *w, struct node *node)
 	e->sig_all = dice_chance(d, 0.2);
 	e->send_cq = &node->cq[dice_below(d, WORLD_CQS)];
 	e->recv_cq = &node->cq[dice_below(d, WORLD_CQS)];
-	e->qp = qp_create(&node->hca, &node->pd, e->send_cq, e->recv_cq, NULL, IBV_QPT_RC, &e->cap, e->sig_all);
-	if (!e->qp)
-		abort();
+	e->qp = objects_qp(w, node,
+			   &(struct qp_needs){.pd = &node->pd,
+					      .send_cq = e->send_cq,
+					      .recv_cq = e->recv_cq,
+					      .type = IBV_QPT_RC,
+					      .cap = e->cap,
+					      .sig_all = e->sig_all});
 	e->qpn = e->qp->base.qp_num;
 	make_memory(e);
 }
 
 static int modify(struct end *e, struct ibv_qp_attr *attr, int mask)
 {
-	struct qp *qp = e->qp;
-	int err;
+	return objects_modify(e->world, e->qp, attr, mask);
+}
 
-	lock_take(&qp->lock);
-	err = engine_modify(qp, attr, mask, e->world->now);
-	lock_drop(&qp->lock);
-	return err;
+void end_resources(struct end *e)
+{
+	uint8_t least = max_of(e->peer->attr.max_rd_atomic, 1);
+	struct ibv_qp_attr attr = {.max_dest_rd_atomic = (uint8_t)dice_between(&e->world->dice, least, 18)};
+	int err = modify(e, &attr, IBV_QP_MAX_DEST_RD_ATOMIC);
+
+	say(e->world, e, "modify max_dest_rd_atomic to %u", attr.max_dest_rd_atomic);
+	expect(e->world, e, !err, "modify in SQD says %d", err);
+	e->attr.max_dest_rd_atomic = attr.max_dest_rd_atomic;
 }
 
 void end_modify(struct end *e, enum ibv_qp_state to)

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "own.h"
+
 static bool is_before(const struct due *a, const struct due *b)
 {
 	return a->at != b->at ? a->at < b->at : a->order < b->order;
@@ -15,9 +17,7 @@ void due_push(struct due_heap *h, struct due *d)
 
 	if (h->count == h->room) {
 		h->room = h->room ? 2 * h->room : 256;
-		h->all = realloc(h->all, h->room * sizeof(*h->all));
-		if (!h->all)
-			abort();
+		h->all = own(h->all, h->room * sizeof(*h->all));
 	}
 	for (i = h->count++; i && is_before(d, h->all[(i - 1) / 2]); i = (i - 1) / 2)
 		h->all[i] = h->all[(i - 1) / 2];

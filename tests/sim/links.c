@@ -6,6 +6,8 @@
 
 #include "engine/fast_send.h"
 #include "links.h"
+#include "objects.h"
+#include "own.h"
 
 struct services services;
 
@@ -13,19 +15,15 @@ struct services services;
 
 static void open_block(struct block *b, struct node *n, uint32_t size)
 {
-	uint8_t *at = aligned_alloc(64, size + 2 * GUARD);
+	uint8_t *at = own_aligned(size + 2 * GUARD);
 
-	if (!at)
-		abort();
 	memset(at, UNTOUCHED, size + 2 * GUARD);
 	b->bytes = at + GUARD;
 	b->size = size;
 	/* the addresses of keys are not those of the memory: runs do not depend on where it lies */
-	b->mr = mr_register(&n->pd, b->bytes, size, 0x10000,
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				    IBV_ACCESS_REMOTE_ATOMIC);
-	if (!b->mr)
-		abort();
+	b->mr = objects_region(services.world, n, &n->pd, b->bytes, size, 0x10000,
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				       IBV_ACCESS_REMOTE_ATOMIC);
 }
 
 void close_block(struct block *b)
@@ -50,9 +48,7 @@ static struct supply *open_pool(struct node *n, struct xrcd *xrcd, bool shares)
 	p->node = n;
 	open_block(&p->block, n, RECEIVES * ROOM);
 	if (shares)
-		p->srq = srq_create(&n->hca, &n->pd, xrcd, xrcd ? &n->cq[0] : NULL, RECEIVES, 2);
-	if (shares && !p->srq)
-		abort();
+		p->srq = objects_srq(services.world, n, xrcd, xrcd ? &n->cq[0] : NULL, RECEIVES);
 	return p;
 }
 
@@ -228,15 +224,17 @@ void post_send(struct link *l)
 
 static struct qp *make_qp(struct node *n, enum ibv_qp_type type, struct srq *srq)
 {
-	const struct ibv_qp_cap cap = {MESSAGES, srq ? 0 : RECEIVES, 2, srq ? 0 : 2, 0};
-	const struct ibv_qp_cap none = {0};
 	bool target = type == IBV_QPT_XRC_RECV;
-	struct qp *qp = qp_create(&n->hca, target ? NULL : &n->pd, target ? NULL : &n->cq[1],
-				  target || type == IBV_QPT_XRC_SEND ? NULL : &n->cq[0], srq, type,
-				  target ? &none : &cap, false);
+	struct qp_needs needs = {.srq = srq, .type = type};
+	struct qp *qp;
 
-	if (!qp)
-		abort();
+	if (!target) {
+		needs.pd = &n->pd;
+		needs.send_cq = &n->cq[1];
+		needs.recv_cq = type == IBV_QPT_XRC_SEND ? NULL : &n->cq[0];
+		needs.cap = (struct ibv_qp_cap){MESSAGES, srq ? 0 : RECEIVES, 2, srq ? 0 : 2, 0};
+	}
+	qp = objects_qp(services.world, n, &needs);
 	if (target)
 		qp->xrc->domain = services.xrcd[n->index].name;
 	return qp;
@@ -247,9 +245,7 @@ void move(struct half *h, enum ibv_qp_state to, int mask, struct ibv_qp_attr a)
 	int err;
 
 	a.qp_state = to;
-	lock_take(&h->qp->lock);
-	err = engine_modify(h->qp, &a, IBV_QP_STATE | mask, services.world->now);
-	lock_drop(&h->qp->lock);
+	err = objects_modify(services.world, h->qp, &a, IBV_QP_STATE | mask);
 	expect(services.world, NULL, !err, "QP %06x: to state %d says %d", h->qp->base.qp_num, to, err);
 }
 

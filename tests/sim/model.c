@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/internal.h"
+#include "own.h"
 #include "world.h"
 
 static const char *const poison_name[] = {
@@ -111,9 +112,7 @@ static void check_counted(struct end *e, struct op *op, uint32_t number)
 	if (value >= n->values_room) {
 		uint64_t room = 2 * value + 64;
 
-		n->values = realloc(n->values, room);
-		if (!n->values)
-			abort();
+		n->values = own(n->values, room);
 		memset(n->values + n->values_room, 0, room - n->values_room);
 		n->values_room = room;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "own.h"
 #include "wire/icrc.h"
 
 struct flight {
@@ -69,11 +70,9 @@ static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, 
 	struct icrc_flow flow = flow_of(n, from, to);
 	uint8_t header[PACKET_HEADERS];
 	size_t at = packet_encode(&tx->packet, header), pad = packet_pad(tx->packet.length);
-	struct flight *f = malloc(sizeof(*f) + packet_bytes(&tx->packet));
+	struct flight *f = own(NULL, sizeof(*f) + packet_bytes(&tx->packet));
 	uint32_t payload = 0;
 
-	if (!f)
-		abort();
 	f->from = from;
 	f->to = to;
 	f->length = packet_bytes(&tx->packet);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "links.h"
+#include "objects.h"
 #include "services.h"
 
 static const struct scenario scenario = {.name = "services"};
@@ -40,13 +41,11 @@ static void make_node(struct world *w, uint32_t index)
 	struct node *n = &w->node[index];
 
 	n->index = index;
-	if (hca_init(&n->hca, &ops, (uint8_t)(index + 1), w->seed * NETWORK_NODES + index, NULL))
-		abort();
+	objects_hca(w, n, &ops);
 	n->pd.hca = &n->hca;
 	services.xrcd[index] = (struct xrcd){.hca = &n->hca, .name = {XRCD_PRIVATE, index + 1}};
 	for (int i = 0; i < 2; i++)
-		if (cq_init(&n->cq[i], &n->hca, 2048))
-			abort();
+		objects_cq(w, n, &n->cq[i], 2048);
 }
 
 static void answer(struct half *h, const struct packet *credit_request, const union ibv_gid *from)
@@ -124,6 +123,7 @@ static void tick(struct link *l)
 	while (!l->struck && l->posted < l->planned && dice_chance(&w->dice, 0.5))
 		post_send(l);
 	run(&l->from);
+	objects_more(w, l->to->node, l->pool->srq);
 	poll_node(l->from.node);
 	poll_node(l->to->node);
 	refill(l->pool);

@@ -2,7 +2,7 @@
 /* Runs of simulated connections: thousands of short ones, each a seed. Same seed, same run, bit for bit.
  *
  *     test_sim [--seed N] [--runs N] [--loss P] [--duplicate P] [--corrupt P] [--reorder P]
- *              [--scenario NAME] [--list] [--verbose]
+ *              [--shortage P] [--scenario NAME] [--list] [--verbose]
  *
  * --list prints a line for each run. Prints TAP; when a run fails, its seed and the command that shows it
  * again. */
@@ -16,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hazard.h"
 #include "services.h"
+#include "shortage.h"
 #include "world.h"
 
 #define RUNS_DEFAULT 12000
@@ -100,7 +102,7 @@ static void watch_crashes(void)
 static void usage(void)
 {
 	fprintf(stderr, "usage: test_sim [--seed N] [--runs N] [--loss P] [--duplicate P] [--corrupt P] "
-			"[--reorder P] "
+			"[--reorder P] [--shortage P] "
 			"[--scenario NAME] [--list] [--verbose]\n");
 	exit(2);
 }
@@ -108,11 +110,17 @@ static void usage(void)
 static void parse(int argc, char **argv, struct options *o, uint64_t *seed, uint64_t *runs)
 {
 	static const struct option longs[] = {
-		{"seed", required_argument, NULL, 's'},	    {"runs", required_argument, NULL, 'r'},
-		{"loss", required_argument, NULL, 'l'},	    {"duplicate", required_argument, NULL, 'd'},
-		{"corrupt", required_argument, NULL, 'c'},  {"reorder", required_argument, NULL, 'o'},
-		{"scenario", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
-		{"list", no_argument, NULL, 'i'},	    {0},
+		{"seed", required_argument, NULL, 's'},
+		{"runs", required_argument, NULL, 'r'},
+		{"loss", required_argument, NULL, 'l'},
+		{"duplicate", required_argument, NULL, 'd'},
+		{"corrupt", required_argument, NULL, 'c'},
+		{"reorder", required_argument, NULL, 'o'},
+		{"scenario", required_argument, NULL, 'n'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"list", no_argument, NULL, 'i'},
+		{"shortage", required_argument, NULL, 'm'},
+		{0},
 	};
 	size_t at = (size_t)snprintf(replay, sizeof(replay), "%s", argv[0]);
 
@@ -142,6 +150,9 @@ static void parse(int argc, char **argv, struct options *o, uint64_t *seed, uint
 		case 'o':
 			o->reorder = atof(optarg);
 			break;
+		case 'm':
+			o->shortage = atof(optarg);
+			break;
 		case 'n':
 			o->scenario = optarg;
 			break;
@@ -155,15 +166,16 @@ static void parse(int argc, char **argv, struct options *o, uint64_t *seed, uint
 int main(int argc, char **argv)
 {
 	const char *quick = getenv("UROCE_QUICK");
-	struct options options = {.loss = -1, .duplicate = -1, .corrupt = -1, .reorder = -1};
+	struct options options = {.loss = -1, .duplicate = -1, .corrupt = -1, .reorder = -1, .shortage = -1};
 	uint64_t seed = 1, runs = quick && *quick ? RUNS_QUICK : RUNS_DEFAULT;
-	uint64_t ops = 0, bytes = 0, packets = 0, lost = 0, digest = 0;
+	uint64_t ops = 0, bytes = 0, packets = 0, lost = 0, digest = 0, refused = 0, pieces;
 
 	parse(argc, argv, &options, &seed, &runs);
 	/* runs are short and alike: keep their memory */
 	mallopt(M_MMAP_THRESHOLD, 256 << 20);
 	mallopt(M_TRIM_THRESHOLD, 512 << 20);
 	watch_crashes();
+	hazards_begin(); /* of this thread: it stays */
 	world = aligned_alloc(64, (sizeof(*world) + 63) & ~63ul);
 	if (!world)
 		return 1;
@@ -172,8 +184,11 @@ int main(int argc, char **argv)
 		if (i % 2 && (options.scenario || (seed + i / 2) % SERVICES_EVERY))
 			continue;
 		memset(world, 0, sizeof(*world));
+		shortage_begin(2 * (seed + i / 2) + i % 2, options.shortage);
+		pieces = shortage.pieces;
 		kinds[i % 2].init(world, seed + i / 2, &options);
 		kinds[i % 2].run(world);
+		shortage_end();
 		ops += world->ops;
 		bytes += world->bytes;
 		packets += world->network.sent;
@@ -184,11 +199,13 @@ int main(int argc, char **argv)
 			       seed + i / 2, world->scenario->name, world->ops, world->bytes, world->network.sent,
 			       world->events, world->now / USEC);
 		kinds[i % 2].fini(world);
+		refused += shortage.refused;
+		expect(world, NULL, shortage.pieces == pieces, "%ld pieces of memory are left when all is over",
+		       (long)(shortage.pieces - pieces));
 	}
 	printf("ok 1 - simulated connections\n# %lu runs from seed %lu: %lu requests, %lu bytes, %lu packets "
-	       "(%lu lost), "
-	       "digest %016lx\n",
-	       runs, seed, ops, bytes, packets, lost, digest);
+	       "(%lu lost), %lu allocations refused, digest %016lx\n",
+	       runs, seed, ops, bytes, packets, lost, refused, digest);
 	free(world);
 	return 0;
 }

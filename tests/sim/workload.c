@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "objects.h"
+#include "own.h"
+#include "shortage.h"
 #include "world.h"
 
 enum kind {
@@ -182,7 +185,7 @@ static bool plan_transfer(struct end *e, struct op *op)
 		op->space = before->space;
 		op->owns_pieces = true;
 		before->owns_pieces = false;
-		op->data = malloc(op->length + 1);
+		op->data = own(NULL, op->length + 1);
 		memcpy(op->data, before->data, op->length);
 		return draw_target(e, op);
 	}
@@ -193,7 +196,7 @@ static bool plan_transfer(struct end *e, struct op *op)
 	if (!cut(e, op->space, op->length, e->cap.max_send_sge, op->piece, &op->pieces))
 		return false;
 	op->owns_pieces = true;
-	op->data = malloc(op->length + 1);
+	op->data = own(NULL, op->length + 1);
 	fill_source(e, op);
 	return draw_target(e, op);
 }
@@ -205,7 +208,7 @@ static bool plan_read(struct end *e, struct op *op)
 	if (!cut(e, op->space, op->length, e->cap.max_send_sge, op->piece, &op->pieces))
 		return false;
 	op->owns_pieces = true;
-	op->data = malloc(op->length + 1);
+	op->data = own(NULL, op->length + 1);
 	return draw_target(e, op);
 }
 
@@ -218,7 +221,7 @@ static bool plan_atomic(struct end *e, struct op *op, enum kind kind)
 	if (!space_take(op->space, &e->world->dice, op->length, &op->piece[0].offset))
 		return false;
 	op->owns_pieces = true;
-	op->data = malloc(sizeof(uint64_t));
+	op->data = own(NULL, sizeof(uint64_t));
 	op->shared = kind == KIND_COUNT;
 	op->target = e->peer->target.offset + 8 * (uint32_t)dice_below(&e->world->dice, SLOTS);
 	return true;
@@ -242,7 +245,7 @@ static bool plan_poisoned(struct end *e, struct op *op)
 	if (!space_take(op->space, &e->world->dice, op->length, &op->piece[0].offset))
 		return false;
 	op->owns_pieces = true;
-	op->data = malloc(op->length + 1);
+	op->data = own(NULL, op->length + 1);
 	op->target = op->poison == POISON_BOUNDS ? e->peer->target.offset + e->peer->target.length - op->length + 1
 		     : op->poison == POISON_WRITE_ONLY ? e->peer->writable.offset
 		     : op->poison == POISON_READ_ONLY  ? e->peer->readable.offset
@@ -255,7 +258,7 @@ static void plan_nothing(struct op *op)
 {
 	op->opcode = IBV_WR_RDMA_WRITE;
 	op->flags = IBV_SEND_SIGNALED;
-	op->data = malloc(1);
+	op->data = own(NULL, 1);
 	op->length = op->pieces = 0;
 }
 
@@ -447,9 +450,7 @@ static bool post_receive(struct end *e)
 		return false;
 	if (e->takes == e->takes_room) {
 		e->takes_room = e->takes_room ? 2 * e->takes_room : 64;
-		e->take = realloc(e->take, e->takes_room * sizeof(*e->take));
-		if (!e->take)
-			abort();
+		e->take = own(e->take, e->takes_room * sizeof(*e->take));
 	}
 	t = &e->take[e->takes];
 	t->wr_id = dice_roll(d);
@@ -518,6 +519,8 @@ static void drain_now_and_then(struct end *e)
 	} else if (e->qp->state == IBV_QPS_SQD && !e->draining && dice_chance(d, 0.3)) {
 		end_modify(e, IBV_QPS_RTS);
 		e->nap = 0;
+	} else if (e->qp->state == IBV_QPS_SQD && shortage.chance) {
+		end_resources(e);
 	}
 }
 
@@ -531,6 +534,7 @@ void workload_tick(struct end *e)
 		return;
 	if (e->state == END_WORKS && e->qp->state != IBV_QPS_ERR)
 		drain_now_and_then(e);
+	objects_more(e->world, e->node, NULL);
 	/* in ERR requests are taken all the same, and flushed at once; a few do */
 	if (e->qp->state != IBV_QPS_ERR ? !dice_chance(d, s->lazy_receives) : e->late_takes++ < 3)
 		while (post_receive(e) && dice_chance(d, 0.7))

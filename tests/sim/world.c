@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "objects.h"
+#include "own.h"
+#include "shortage.h"
+
 #define TIME_LIMIT   (1200 * SEC) /* of virtual time */
 #define EVENTS_LIMIT 50000000
 
@@ -60,14 +64,12 @@ static void node_create(struct world *w, uint32_t index)
 	struct node *n = &w->node[index];
 
 	n->index = index;
-	if (hca_init(&n->hca, &ops, (uint8_t)(index + 1), w->seed * NETWORK_NODES + index, NULL))
-		abort();
+	objects_hca(w, n, &ops);
 	n->pd.hca = n->other_pd.hca = &n->hca;
 	for (int i = 0; i < WORLD_CQS; i++)
-		if (cq_init(&n->cq[i], &n->hca, 2048))
-			abort();
-	n->counter_mr = mr_register(&n->pd, &n->counter, sizeof(n->counter), 0x8000,
-				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+		objects_cq(w, n, &n->cq[i], 2048);
+	n->counter_mr = objects_region(w, n, &n->pd, &n->counter, sizeof(n->counter), 0x8000,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 }
 
 static double draw_rate(struct dice *d, double override, double most)
@@ -152,10 +154,8 @@ static void draw_attributes(struct world *w, struct end *a, struct end *b)
 		e->attr.rnr_retry = 7;
 		e->planned = (uint32_t)dice_between(d, 1, most);
 		e->room = e->planned;
-		e->op = calloc(e->room, sizeof(*e->op));
-		e->message = calloc(e->room, sizeof(*e->message));
-		if (!e->op || !e->message)
-			abort();
+		e->op = memset(own(NULL, e->room * sizeof(*e->op)), 0, e->room * sizeof(*e->op));
+		e->message = memset(own(NULL, e->room * sizeof(*e->message)), 0, e->room * sizeof(*e->message));
 	}
 }
 
@@ -190,6 +190,8 @@ void world_init(struct world *w, uint64_t seed, const struct options *options)
 	world_draw(w, seed, options, &quality);
 	if (seed % 8 == 0)
 		share_host(w, &quality);
+	if (shortage.chance && dice_chance(&w->dice, 0.3))
+		w->style.drain = 0.05; /* where responder_start() allocates again */
 	network_init(&w->network, &quality, dice_roll(&w->dice));
 	w->nodes = dice_chance(&w->dice, 0.85) ? 2 : 3;
 	for (uint32_t i = 0; i < w->nodes; i++)

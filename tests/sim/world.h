@@ -175,7 +175,7 @@ struct world {
 
 /* Overrides from the command line; negative or NULL: the dice decide. */
 struct options {
-	double loss, duplicate, corrupt, reorder;
+	double loss, duplicate, corrupt, reorder, shortage;
 	const char *scenario;
 	bool verbose, list;
 };
@@ -211,6 +211,8 @@ void end_receive(struct end *e, const struct packet *p, const union ibv_gid *fro
 void end_expire(struct end *e);
 void end_modify(struct end *e, enum ibv_qp_state to);
 void end_destroy_qp(struct end *e);
+/* In SQD: another number of READs and atomics of the peer at a time. */
+void end_resources(struct end *e);
 /* The lane to its peer; NULL: there is none, or the peer is dead. */
 struct sim_lane *end_lane(struct end *e);
 bool end_is_idle(const struct end *e); /* all it posted has completed */

@@ -152,6 +152,8 @@ uint32_t packet_capacity(struct link *link)
 	struct packet_link *p = container_of(link, struct packet_link, udp.link);
 	uint32_t spare = atomic_load_explicit(&p->udp.tx_spare, memory_order_relaxed);
 
+	if (unlikely(!train_of_thread()))
+		return 0; /* nothing is lost: there may be memory later */
 	if (likely(spare > p->udp.tx_limit / 2))
 		return spare;
 	return udp_capacity_of(&p->udp, udp_queued(p->tx));

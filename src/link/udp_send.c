@@ -69,6 +69,8 @@ uint32_t udp_capacity(struct link *link)
 	struct udp *udp = container_of(link, struct udp, link);
 	uint32_t spare = atomic_load_explicit(&udp->tx_spare, memory_order_relaxed);
 
+	if (unlikely(!train_of_thread()))
+		return 0; /* nothing is lost: there may be memory later */
 	return likely(spare > udp->tx_limit / 2) ? spare : udp_capacity_of(udp, 0);
 }
 
@@ -136,9 +138,7 @@ static uint32_t send_singly(struct udp *udp, struct train *t, const struct link_
 
 void *udp_room(struct link *link)
 {
-	struct train *t = train_of_thread();
-
-	return t && udp_capacity(link) >= 4 * SKB_BYTES ? t->memory : NULL;
+	return udp_capacity(link) >= 4 * SKB_BYTES ? train_of_thread()->memory : NULL;
 }
 
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)

@@ -194,6 +194,10 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
  * link has changed. False: call again before the next engine_run(). */
 bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
 
+/* The link that the QP has now has delivered nothing since the QP changed to it: what was sent by it is to be sent as
+ * if for the first time, by the link that engine_change_link() sets next. */
+void engine_start_over(struct qp *qp) REQUIRES(qp->lock);
+
 /* The QP and its peer, as the peer publishes them (memory/reach.h) if it has the same addresses and numbers. */
 struct reach_pair engine_pair(const struct qp *qp) REQUIRES(qp->lock);
 

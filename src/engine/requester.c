@@ -598,6 +598,21 @@ bool requester_can_run(const struct qp *qp)
 	return requester_window_allows(qp, w, true);
 }
 
+void engine_start_over(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	retry_reset(qp);
+	note_moved(qp);
+	r->wqe = qp->sq.head;
+	for (uint32_t i = r->wqe; i != qp->sq.tail; i++) {
+		struct wqe *w = sq_at(&qp->sq, i);
+
+		if (w->state == WQE_PROCESSING && w->packets) /* what is local is done, and only waits for its turn */
+			w->state = WQE_POSTED;
+	}
+}
+
 bool engine_change_link(struct qp *qp, uint32_t mtu)
 {
 	struct requester *r = &qp->req;

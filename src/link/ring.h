@@ -34,6 +34,7 @@ struct ring_mark {
 struct ring_words {
 	uint64_t key;				    /* odd. Constant */
 	_Alignas(CACHE_LINE) _Atomic uint64_t head; /* the consumer's: bytes consumed */
+	_Atomic uint32_t has_consumer;		    /* the consumer's: it looks here from now on */
 	_Alignas(CACHE_LINE) _Atomic uint32_t
 		sleeps; /* the consumer's: it sleeps. The producer that clears it rings the doorbell */
 	_Alignas(CACHE_LINE) _Atomic uint32_t wanted; /* the producer's: tell me when there is room. The same */
@@ -193,12 +194,26 @@ static inline bool ring_has_passed(const struct ring *r, uint64_t at)
 	return atomic_load_explicit(&r->words->head, memory_order_relaxed) >= at;
 }
 
+/* Whether a consumer has ever looked. */
+static inline bool ring_is_attended(const struct ring *r)
+{
+	/* acquire pairs with ring_attend() */
+	return r->words && atomic_load_explicit(&r->words->has_consumer, memory_order_acquire);
+}
+
 /* ---- consumer ---- */
 
 static inline bool ring_is_empty(const struct ring *r)
 {
 	/* relaxed: who finds something looks again */
 	return atomic_load_explicit(&ring_next(r)->mark, memory_order_relaxed) != r->key + r->at;
+}
+
+/* Before it looks for the first time. */
+static inline void ring_attend(struct ring *r)
+{
+	/* release pairs with ring_is_attended(): it is so before anything that this process says */
+	atomic_store_explicit(&r->words->has_consumer, 1, memory_order_release);
 }
 
 /* The next record and its size; NULL if there is none, or if it cannot be one. */

@@ -201,6 +201,7 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 		err = -EMFILE;
 	} else {
 		n->rx_ring = *ring;
+		ring_attend(&n->rx_ring);
 		local->rx_ring[local->rx_rings++] = n;
 		n->in = fd;
 		meet(n);
@@ -496,10 +497,15 @@ static bool may_change(const struct qp *qp)
 
 static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 {
-	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)
+	const struct local_peer *n = qp->path.local_peer;
+
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE) {
+		if (!met && n && qp->req.lossless && n->unheard)
+			engine_start_over(qp);
 		if (!met || may_change(qp))
 			engine_change_link(qp, met ? LOCAL_MTU : 0);
-	engine_reach(qp, met ? ((struct local_peer *)qp->path.local_peer)->reach : NULL);
+	}
+	engine_reach(qp, met ? n->reach : NULL);
 }
 
 bool local_is_astray(const struct qp *qp)

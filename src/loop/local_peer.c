@@ -119,6 +119,7 @@ static void local_peer_close_fd(int *fd)
 void local_peer_lose(struct local_peer *n)
 {
 	lock_take(&n->lock);
+	n->unheard = !ring_is_attended(&n->tx_ring);
 	/* release pairs with local_peer_state() */
 	atomic_store_explicit(&n->state, LOCAL_PEER_GONE, memory_order_release);
 	ring_retire(&n->tx_ring); /* a thread that just dropped the lock may still check whether to wake */

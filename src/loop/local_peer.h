@@ -43,6 +43,7 @@ struct local_peer {
 
 	int out, in;	 /* connections: who called, who was called; -1: not yet. Their end is its end */
 	int doorbell;	 /* its eventfd; -1: it has not called yet */
+	bool unheard;	 /* it has never looked into the tx ring. Constant once GONE */
 	uint32_t shares; /* enum greeting_flag of the other's greeting */
 	struct reach
 		*reach; /* its memory; NULL: none that can be reached. Constant once MET, there until the struct goes */

@@ -97,6 +97,36 @@ static void the_way_back_is_the_same(void **state)
 	expect_sent(f, OP_SEND_LAST, sent_psn(1));
 }
 
+/* The peer has refused to share memory when packets were there already. */
+static void what_a_link_has_not_delivered_goes_by_the_next(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	fixture_post(f, wr_of(1, IBV_WR_SEND, 2 * MTU));
+	fixture_post(f, wr_of(2, IBV_WR_RDMA_READ, 2 * MTU));
+	fixture_post(f, wr_of(3, IBV_WR_SEND, MTU));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	expect_sent(f, OP_READ_REQUEST, sent_psn(1));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(2));
+	lock_take(&f->qp->lock);
+	engine_start_over(f->qp);
+	lock_drop(&f->qp->lock);
+	assert_true(change_link(f, 0));
+	expect_sent(f, OP_SEND_FIRST, sent_psn(0));
+	expect_sent(f, OP_SEND_LAST, sent_psn(1));
+	expect_sent(f, OP_READ_REQUEST, sent_psn(2));
+	expect_sent(f, OP_SEND_ONLY, sent_psn(4));
+	expect_silence(f);
+	fixture_give(f, ack(sent_psn(1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	fixture_give(f, response(OP_READ_RESPONSE_FIRST, sent_psn(2), MTU));
+	fixture_give(f, response(OP_READ_RESPONSE_LAST, sent_psn(3), MTU));
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	fixture_give(f, ack(sent_psn(4), ACKED));
+	expect_done(f, 3, IBV_WC_SUCCESS);
+}
+
 static void where_nothing_is_lost_nothing_is_probed_for(void **state)
 {
 	struct fixture *f = *state;
@@ -329,6 +359,7 @@ int main(void)
 		TEST(what_is_on_the_way_arrives_before_the_link_changes),
 		TEST(a_message_that_has_begun_ends_the_way_it_began),
 		TEST(the_way_back_is_the_same),
+		TEST(what_a_link_has_not_delivered_goes_by_the_next),
 		TEST(where_nothing_is_lost_nothing_is_probed_for),
 		TEST(the_timer_runs_on_while_the_peer_acknowledges),
 		TEST(time_that_the_peer_did_not_look_is_not_counted),

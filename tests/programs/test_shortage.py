@@ -35,8 +35,8 @@ def same(arguments, **row):
 
 PROGRAMS = {
     "ibv_rc_pingpong": same("-g 0 -n 100 -p {port}", whole=True),
-    "ibv_uc_pingpong": same("-g 0 -n 100 -p {port}", blind=True),
-    "ibv_ud_pingpong": same("-g 0 -n 100 -p {port}", blind=True),
+    "ibv_uc_pingpong": same("-g 0 -n 100 -p {port}", whole=True, blind=True),
+    "ibv_ud_pingpong": same("-g 0 -n 100 -p {port}", whole=True, blind=True),
     "ibv_srq_pingpong": same("-g 0 -n 100 -q 4 -p {port}", blind=True),  # its client reads a closed socket for ever
     "ib_send_bw": same("-n 100 -s 64 -F -x 0 -p {port}"),
     "ib_write_lat": same("-n 100 -s 64 -F -x 0 -p {port}"),

@@ -107,11 +107,12 @@ int control_open(struct control *c)
 	return err;
 }
 
+/* Who sees the end of the connection knows that what it asked for has ended. */
 static void end_connection(struct control_connection *n)
 {
-	close(n->fd);
 	if (n->verb)
 		n->verb->end();
+	close(n->fd);
 	*n = (struct control_connection){0};
 }
 

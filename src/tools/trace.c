@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -215,6 +216,20 @@ static void live_wait(struct pollfd *connection, int count, double seconds)
 	}
 }
 
+/* Returns when the processes trace no more: their rings would turn while they are read. One that answers nothing for a
+ * second is stopped, or has no processor. */
+static void live_end(struct pollfd *connection, int count)
+{
+	for (int i = 0; i < count; i++)
+		shutdown(connection[i].fd, SHUT_WR);
+	for (int i = 0; i < count; i++) {
+		if (connection[i].fd < 0)
+			continue;
+		poll(&connection[i], 1, 1000);
+		close(connection[i].fd);
+	}
+}
+
 /* The traces of processes, as files of this one; `names` are their process ids before, and paths afterwards. 0, or an
  * exit status. */
 static int live_trace(const struct command *command, char **names, int count, double seconds)
@@ -238,9 +253,7 @@ static int live_trace(const struct command *command, char **names, int count, do
 	}
 	if (!status)
 		live_wait(connection, count, seconds);
-	for (int i = 0; i < open; i++)
-		if (connection[i].fd >= 0)
-			close(connection[i].fd);
+	live_end(connection, open);
 	free(connection);
 	return status;
 }

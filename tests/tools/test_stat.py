@@ -212,6 +212,8 @@ def test_live_traces():
                               stderr=subprocess.PIPE, universal_newlines=True)
     check("it says how to end it", "Ctrl-C ends it" in tracer.stderr.readline())
     check("one at a time", "is traced already" in run("uroce", "trace", "--live", str(client.pid), status=1))
+    sent = until(client, lambda t: t["qps"])["qps"][0]["sent"]
+    until(client, lambda t: t["qps"][0]["sent"] > sent + 1000)
     tracer.send_signal(signal.SIGINT)
     out = tracer.communicate()[0]
     check("Ctrl-C ends it", tracer.returncode == 0 and "post to poll" in out, out)

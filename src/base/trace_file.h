@@ -60,9 +60,9 @@ struct trace_entry {
 #define TRACE_POINT(entry_point)   ((entry_point)&0xffff)
 #define TRACE_REPEATS(entry_point) ((entry_point) >> 16)
 
-#define PENDING_MAGIC	0x3130444e45504355ull /* "UCPEND01", read as a little-endian number */
+#define PENDING_MAGIC	0x3230444e45504355ull /* "UCPEND02", read as a little-endian number */
 #define PENDING_BUCKET	8
-#define PENDING_REASONS 6 /* the engine's enum retry_reason */
+#define PENDING_REASONS 7 /* the engine's enum retry_reason */
 
 struct trace_pending {
 	uint64_t magic;

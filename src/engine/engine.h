@@ -157,6 +157,13 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 /* The rules of fault injection have changed: sets the lane. */
 void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
 
+/* Path migration, asked for where HOOK_MIGRATION is on: engine/migration.c. engine_heed_path(): looks at MigReq of a
+ * packet that has arrived, from `from` at the address `to` (NULL: by the ring of the peer). False: the packet is not to
+ * be used. engine_mark(): sets MigReq of what is to be sent. */
+bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
+	REQUIRES(qp->lock);
+void engine_mark(const struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
+
 /* Handles each deadline that has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
@@ -185,8 +192,8 @@ uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
 
 /* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), sets the attributes, starts, stops and
  * flushes. 0 or -errno (EINVAL: a transition, mask or value that the tables refuse; ENOMEM). The caller has
- * resolved the address vector into qp->path (before the call, if IBV_QP_AV is in mask) and limited the path MTU to
- * the port's. */
+ * resolved the address vectors into qp->path and qp->alternate (before the call, if IBV_QP_AV or IBV_QP_ALT_PATH is in
+ * mask) and limited the path MTU to the port's. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
 
 /* Sends requests over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or with

@@ -36,8 +36,8 @@ static inline uint32_t train_of(uint32_t mtu)
 /* Where lanes are decided: to be called when the state, the link, or what can be reached of the peer has changed. */
 static inline void engine_set_lane(struct qp *qp)
 {
-	qp->needs_packets = hooks_any() && faults_want_packets(qp);
-	if (qp->state != IBV_QPS_RTS || (hooks_any() && faults_touch(qp)))
+	qp->needs_packets = hooks_any() && (qp_is_guarded(qp) || faults_want_packets(qp));
+	if (qp->state != IBV_QPS_RTS || (hooks_any() && (qp_is_guarded(qp) || faults_touch(qp))))
 		qp->lane = LANE_QUEUE;
 	else if (qp->transport == TRANSPORT_UD)
 		qp->lane = LANE_DATAGRAM;
@@ -437,14 +437,24 @@ struct credit *flow_credit(struct qp *qp, uint32_t qpn, const union ibv_gid *to)
 /* With an SRQ, in RTR: somebody may be about to send, unasked at first. */
 void flow_expect(struct qp *qp);
 
+/* migration.c */
+/* IBV_QP_PATH_MIG_STATE: 0, or -errno with its cause. */
+int migration_check(const struct qp *qp, const struct ibv_qp_attr *a, int mask);
+/* The state has been set by the program. */
+void migration_set(struct qp *qp, enum ibv_mig_state state, uint64_t now);
+/* No retry is left on this path: false if there is no other one. */
+bool migration_rescues(struct qp *qp);
+
 /* uc.c, ud.c */
 void uc_receive(struct qp *qp, const struct packet *p);
 void ud_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from);
 
 /* retry.c: time and loss */
-enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR, RETRY_SELECTIVE };
+enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR, RETRY_SELECTIVE, RETRY_PATH };
 /* Puts the cursor back to `psn`, which lies in [una, high]. */
 void go_back(struct qp *qp, psn_t psn, enum retry_reason reason);
+/* The path is a new one: everything in flight is sent again. */
+void retry_on_path(struct qp *qp, uint64_t now);
 void note_sent(struct qp *qp, uint64_t now);
 void note_progress(struct qp *qp, uint64_t now);
 /* The same where nothing is lost. */

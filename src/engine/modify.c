@@ -162,11 +162,11 @@ static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum
 	return none;
 }
 
-/* Path migration and rate limits are not supported, as ibv_query_device() says. "Migrated" is the only path state. */
-static bool is_unsupported(const struct ibv_qp_attr *a, int mask)
+/* Rate limits are not supported, as ibv_query_device() says; nor alternate paths of XRC, whose responder may be in
+ * another process. */
+static bool is_unsupported(const struct qp *qp, int mask)
 {
-	return mask & (IBV_QP_ALT_PATH | IBV_QP_RATE_LIMIT) ||
-	       (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED);
+	return mask & IBV_QP_RATE_LIMIT || (mask & IBV_QP_ALT_PATH && qp->transport == TRANSPORT_XRC);
 }
 
 /* The names of attributes. */
@@ -204,8 +204,7 @@ static const char *mask_text(int mask, char text[MASK_TEXT])
 	return text;
 }
 
-static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, const struct ibv_qp_attr *a,
-		      int mask)
+static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	struct masks m = find_masks(qp, from, to);
 	int given = mask & ~IBV_QP_STATE;
@@ -221,7 +220,7 @@ static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 		return because(CAUSE_MODIFY_EXTRA, -EINVAL, "QP 0x%x, from %s to %s: attr_mask may not have %s",
 			       qp->base.qp_num, state_text(from), state_text(to),
 			       mask_text(given & ~(m.required | m.optional), text));
-	return is_unsupported(a, mask) ? -EOPNOTSUPP : 0;
+	return is_unsupported(qp, mask) ? -EOPNOTSUPP : 0;
 }
 
 static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
@@ -245,6 +244,9 @@ static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int ma
 		{IBV_QP_MAX_QP_RD_ATOMIC, a->max_rd_atomic > HCA_MAX_RD_ATOMIC, a->max_rd_atomic},
 		{IBV_QP_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic > HCA_MAX_RD_ATOMIC, a->max_dest_rd_atomic},
 		{IBV_QP_MIN_RNR_TIMER, a->min_rnr_timer > 31, a->min_rnr_timer},
+		{IBV_QP_ALT_PATH, a->alt_port_num != 1, a->alt_port_num},
+		{IBV_QP_ALT_PATH, a->alt_pkey_index != 0, a->alt_pkey_index},
+		{IBV_QP_ALT_PATH, a->alt_timeout > 31, a->alt_timeout},
 		{IBV_QP_DEST_QPN, a->dest_qp_num > QPN_MASK, a->dest_qp_num},
 	};
 	char text[MASK_TEXT];
@@ -281,6 +283,10 @@ static void take_attributes(struct qp *qp, const struct ibv_qp_attr *a, int mask
 	TAKE(IBV_QP_DEST_QPN, dest_qp_num);
 	TAKE(IBV_QP_RQ_PSN, rq_psn);
 	TAKE(IBV_QP_SQ_PSN, sq_psn);
+	TAKE(IBV_QP_ALT_PATH, alt_ah_attr);
+	TAKE(IBV_QP_ALT_PATH, alt_pkey_index);
+	TAKE(IBV_QP_ALT_PATH, alt_port_num);
+	TAKE(IBV_QP_ALT_PATH, alt_timeout);
 #undef TAKE
 	to->rq_psn &= PSN_MASK;
 	to->sq_psn &= PSN_MASK;
@@ -397,12 +403,11 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	enum ibv_qp_state from = qp->state, to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	int err;
 
-	(void)now;
 	mask = heeded(qp, mask);
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
 		return because(CAUSE_MODIFY_CURRENT, -EINVAL, "QP 0x%x is in %s, not in %s as cur_qp_state says",
 			       qp->base.qp_num, state_text(from), state_text(attr->cur_qp_state));
-	err = check_mask(qp, from, to, attr, mask) ?: check_values(qp, attr, mask);
+	err = check_mask(qp, from, to, mask) ?: check_values(qp, attr, mask) ?: migration_check(qp, attr, mask);
 	if (err)
 		return err;
 	if (to == IBV_QPS_ERR) {
@@ -416,6 +421,8 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	modify_enter(qp, from, to);
 	engine_set_state(qp, to);
 	qp->attr.cur_qp_state = to;
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		migration_set(qp, attr->path_mig_state, now);
 	show_qp(qp);
 	settle_drain(qp);
 	return 0;

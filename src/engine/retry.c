@@ -170,9 +170,26 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 	trace(retry, qp->base.qp_num, position, psn.v, reason, r->retries, 0);
 }
 
+void retry_on_path(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+
+	if (!is_reliable(qp) || !is_waiting(r))
+		return;
+	go_back(qp, r->una, RETRY_PATH);
+	r->gap_seen = false;
+	r->hole_until = now + round_trip(r);
+	if (r->rnr_wait)
+		return;
+	r->timeout_at = retry_after(now, timeout_of(qp));
+	r->probe_at = NEVER;
+}
+
 bool spend_retry(struct qp *qp)
 {
 	if (qp->req.retries == 0) {
+		if (migration_rescues(qp))
+			return true;
 		qp_count(qp, HCA_RETRIES_SPENT);
 		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
 		return false;

@@ -87,6 +87,8 @@ bool record_put(void *at, const struct link_tx *tx)
 			  flags & HAS_AETH   ? (uint32_t)p->syndrome << 24 | p->msn
 			  : flags & HAS_IETH ? p->inv_rkey
 					     : p->imm);
+	if (unlikely(!p->migrated))
+		((struct record *)at)->flags |= RECORD_UNMIGRATED;
 	if (flags & NEEDS_REMOTE)
 		to = put_remote(to, p, flags);
 	if (unlikely(flags & SELDOM))
@@ -171,6 +173,7 @@ int record_get_any(const void *at, uint32_t bytes, struct packet *p, const union
 	record_get_brief(r, opcode, bits, p);
 	record_get_rest(p);
 	p->becn = bits & RECORD_BECN;
+	p->migrated = !(bits & RECORD_UNMIGRATED);
 	p->traffic_class = r->traffic_class;
 	p->to = NULL;
 	p->mtu = 0;

@@ -26,7 +26,8 @@ enum record_flag {
 	RECORD_ACK_REQUEST = 1 << 1,
 	RECORD_BECN = 1 << 2,
 	RECORD_ACKNOWLEDGES = 1 << 3,
-	RECORD_REFERENCE = 1 << 4, /* behind the header stands where the payload lies */
+	RECORD_REFERENCE = 1 << 4,  /* behind the header stands where the payload lies */
+	RECORD_UNMIGRATED = 1 << 5, /* MigReq is clear, which it seldom is */
 };
 
 /* READs, atomics, WRITEs. */
@@ -161,7 +162,7 @@ static inline __attribute__((always_inline)) int record_get(const void *at, uint
 		return -EBADMSG;
 	opcode = record_byte(&r->opcode);
 	flags = record_byte(&r->flags);
-	if (unlikely(flags & RECORD_BECN))
+	if (unlikely(flags & (RECORD_BECN | RECORD_UNMIGRATED)))
 		return record_get_any(at, bytes, p, from);
 	if (likely(opcode == OP_SEND_ONLY || opcode == OP_SEND_ONLY_IMM)) {
 		record_get_brief(r, opcode, flags, p);

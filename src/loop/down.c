@@ -23,10 +23,16 @@ bool address_is_down(const union ibv_gid *address)
 	return found;
 }
 
+static bool path_is_down(const struct path *path)
+{
+	return address_is_down(&path->sgid) || address_is_down(&path->dgid);
+}
+
 void down_renew(struct qp *qp)
 {
-	bool severed = address_is_down(&qp->path.sgid) || address_is_down(&qp->path.dgid);
+	bool severed = path_is_down(&qp->path);
 
+	qp->alternate.severed = path_is_down(&qp->alternate);
 	if (qp->path.severed == severed)
 		return;
 	qp->path.severed = severed;

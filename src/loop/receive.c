@@ -260,6 +260,15 @@ NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct pack
 	checker->arrives(v->qp, &whole);
 }
 
+/* See engine_heed_path(). */
+NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, const struct packet *p, const union ibv_gid *from)
+{
+	if (v->peer)
+		complete_packet(p);
+	v->now = v->now ?: clock_now();
+	return engine_heed_path(v->qp, p, from, v->peer ? NULL : p->to, v->now);
+}
+
 /* What listens to packets that arrive. False: it has been seen to. */
 NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, const struct packet *p,
 									  const union ibv_gid *from)
@@ -268,6 +277,8 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct
 
 	note_arrived(v, p, from, &v->qp->path.sgid);
 	if (came_by_down(v, p, from))
+		return false;
+	if (hook_is_on(HOOK_MIGRATION) && !heed_path(v, p, from))
 		return false;
 	if (checker_listens())
 		check_arrived(v, p);
@@ -301,7 +312,8 @@ NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const 
 
 	if (likely(v->port == qp->path.port)) /* an address has one port */
 		return true;
-	return qp->transport == TRANSPORT_UD || !memcmp(p->to, &qp->path.sgid, sizeof(qp->path.sgid));
+	return qp->transport == TRANSPORT_UD || !memcmp(p->to, &qp->path.sgid, sizeof(qp->path.sgid)) ||
+	       (hook_is_on(HOOK_MIGRATION) && !memcmp(p->to, &qp->alternate.sgid, sizeof(qp->alternate.sgid)));
 }
 
 /* By a ring, whose packets have no addresses: the paths of the two QPs are compared, until this one uses the ring as

@@ -121,6 +121,15 @@ static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->
 	return tx->packet.length > qp->mtu || tx->packet.pieces;
 }
 
+/* What changes packets before they leave. */
+NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) void change_batch(struct qp *qp, struct tx_batch *batch,
+									  struct local_peer *near)
+{
+	engine_mark(qp, batch);
+	if (hook_is_on(HOOK_FAULT))
+		faults_send(loop_of(qp), qp, batch, near);
+}
+
 /* Called with qp->lock held, and the local peer's lock if there is one. */
 NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near)
 {
@@ -129,8 +138,8 @@ NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct 
 	uint32_t n = 0;
 
 	w->cut = false;
-	if (unlikely(hook_is_on(HOOK_FAULT)))
-		faults_send(loop_of(qp), qp, batch, near);
+	if (unlikely(hook_is_on(HOOK_FAULT | HOOK_MIGRATION)))
+		change_batch(qp, batch, near);
 	for (uint32_t i = 0; i < batch->packets; i++) {
 		const struct tx *tx = &batch->tx[i];
 

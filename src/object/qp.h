@@ -256,7 +256,7 @@ struct qp {
 			    constant field */
 	struct reach *reach; /* the memory of its peer, if it can be reached; else NULL */
 	struct sq sq;
-	struct path path; /* not for UD: each work request carries its own */
+	struct path path; /* not for UD: each work request carries its own; see also `alternate` */
 	uint64_t sent_to; /* for loop/: position in its local peer's ring after the last packet */
 	struct requester req;
 	uint64_t timer_at;		   /* for loop/: its timer fires no later than this; 0: not set */
@@ -282,6 +282,8 @@ struct qp {
 		uint32_t from, to, charge;
 	} backlog;
 	struct builder *builder; /* for verbs/: state of ibv_wr_*(3); NULL: none */
+	struct path alternate;	 /* where it would migrate to; attr.alt_port_num 0: none */
+	bool migration_refused;	 /* IBV_EVENT_PATH_MIG_ERR has been reported since it was armed */
 	_Atomic uint32_t groups; /* for verbs/: number of multicast groups that it is attached to. Relaxed: a count */
 	struct port *raw;	 /* for loop/: the port of a raw packet QP. Constant */
 	const struct rss *rss;	 /* of a QP that only distributes to others by RSS; else NULL. Constant */
@@ -354,6 +356,13 @@ static inline void qp_count(struct qp *qp, enum hca_counter what)
 static inline bool is_reliable(const struct qp *qp)
 {
 	return qp->transport != TRANSPORT_UC && qp->transport != TRANSPORT_UD && qp->transport != TRANSPORT_RAW;
+}
+
+/* True while a migration of its path is being prepared, or may happen: then packets say so, and each operation is
+ * packets. */
+static inline bool qp_is_guarded(const struct qp *qp)
+{
+	return qp->attr.path_mig_state != IBV_MIG_MIGRATED;
 }
 
 /* True in a state in which packets for the QP are processed: IBTA 9.6.1. In SQE the receive queue works. */

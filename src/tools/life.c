@@ -282,6 +282,7 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 	case TRACE_post_recv:
 	case TRACE_qp_state:
 	case TRACE_connect:
+	case TRACE_migrate:
 	case TRACE_POINTS:
 		return; /* of no request */
 	}

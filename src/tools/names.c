@@ -104,7 +104,8 @@ const char *retry_name(uint64_t reason)
 					   "time-out",
 					   "probe of the tail",
 					   "receiver not ready",
-					   "lost, as later ones arrived"};
+					   "lost, as later ones arrived",
+					   "another path"};
 
 	return NAME_OF(name, reason);
 }

@@ -249,6 +249,8 @@ static int check_port(const struct ibv_qp_attr *a, int mask)
 		 a->max_dest_rd_atomic},
 	};
 
+	if (mask & IBV_QP_ALT_PATH && !(limit->device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG))
+		return EOPNOTSUPP;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if ((mask & rows[i].bit) && rows[i].wrong)
 			return because(CAUSE_MODIFY_VALUE, EINVAL, "ibv_modify_qp: the device has no %s of %d",
@@ -310,11 +312,30 @@ static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct pat
 	return -loop_attach(path);
 }
 
+/* The paths that a QP has, will have, or has no more. */
+struct paths {
+	struct path main, alternate;
+};
+
 /* Finds the process of the peer QP. The engine checks later if the attributes may be changed now. */
 static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
 {
-	if (qp->transport != TRANSPORT_UD)
+	if (path->port && qp->transport != TRANSPORT_UD)
 		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
+}
+
+/* Resolves the address vectors that are given. 0 or errno; what has been made is the caller's in any case. */
+static int make_paths(struct qp *qp, struct device *d, const struct ibv_qp_attr *a, int mask, struct paths *made)
+{
+	int error = 0;
+
+	if (mask & IBV_QP_AV)
+		error = qp_resolve(d, &a->ah_attr, &made->main);
+	if (!error && (mask & IBV_QP_ALT_PATH))
+		error = qp_resolve(d, &a->alt_ah_attr, &made->alternate);
+	introduce(qp, a, mask, &made->main);
+	introduce(qp, a, mask, &made->alternate);
+	return error;
 }
 
 /* From RTR on a UD QP receives at all addresses of its device, and sends no packet larger than the port's MTU. 0 or
@@ -347,12 +368,18 @@ static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 		listen_leave(c);
 }
 
-/* Releases the link of a path that the QP does not use any more. */
-static void detach(struct path *path)
+static void detach_path(struct path *path)
 {
 	if (path->port)
 		loop_detach(path);
 	path->port = NULL;
+}
+
+/* Releases the links of paths that the QP does not use any more. */
+static void detach(struct paths *paths)
+{
+	detach_path(&paths->main);
+	detach_path(&paths->alternate);
 }
 
 /* A raw packet QP has no path: it sends through its device's interface, with frames up to the interface's MTU. (The
@@ -366,27 +393,32 @@ static void use_interface(struct qp *qp) REQUIRES(qp->lock)
 		qp->mtu = device_interface_mtu(context_of(qp->base.context)->device) + HEADER;
 }
 
-/* Sets the path, calls the engine, and restores the path if the engine refuses. Returns in *path the path that is not
+/* Sets the paths, calls the engine, and restores the paths if the engine refuses. Returns in *paths those that are not
  * used any more. */
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path) REQUIRES(qp->lock)
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct paths *paths) REQUIRES(qp->lock)
 {
-	struct path old = qp->path;
+	struct paths old = {qp->path, qp->alternate};
 	int error;
 
 	/* send the owed ACKs first, as an adapter does at once: the destination may be cleared below */
 	loop_run(qp);
 	if (mask & IBV_QP_AV)
-		qp->path = *path;
+		qp->path = paths->main;
+	if (mask & IBV_QP_ALT_PATH)
+		qp->alternate = paths->alternate;
 	error = engine_modify(qp, attr, mask, clock_now());
 	if (error) {
-		qp->path = old;
+		qp->path = old.main;
+		qp->alternate = old.alternate;
 		return -error;
 	}
 	if (mask & IBV_QP_AV)
-		*path = old;
+		paths->main = old.main;
+	if (mask & IBV_QP_ALT_PATH)
+		paths->alternate = old.alternate;
 	if (qp->state == IBV_QPS_RESET) {
-		*path = qp->path;
-		qp->path = (struct path){0};
+		*paths = (struct paths){qp->path, qp->alternate};
+		qp->path = qp->alternate = (struct path){0};
 	}
 	qp->base.state = qp->state;
 	if (qp->raw)
@@ -455,7 +487,7 @@ static int modify_fail(int error)
 
 PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
-	struct path path = {0};
+	struct paths paths = {0};
 	struct ibv_qp_attr a;
 	struct context *c;
 	struct qp *qp;
@@ -472,24 +504,24 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	if (qp_is_remote(qp))
 		return modify_remote(base, &a, mask, error);
 	/* without the QP's lock, because binding a socket and starting a thread take long */
-	if (!error && (mask & IBV_QP_AV))
-		error = qp_resolve(c->device, &a.ah_attr, &path);
-	if (path.port)
-		introduce(qp, &a, mask, &path);
+	if (!error)
+		error = make_paths(qp, c->device, &a, mask, &paths);
 	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
 		error = qp_listen_for(qp, c);
-	if (error)
+	if (error) {
+		detach(&paths);
 		return modify_fail(error);
+	}
 	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
 		await_answers(qp);
 	lock_take(&qp->lock);
-	error = modify(qp, &a, mask, &path);
+	error = modify(qp, &a, mask, &paths);
 	base->state = qp->state;
 	lock_drop(&qp->lock);
 	if (hooks_any() && base->state == IBV_QPS_RESET)
 		check_forget_requests(base);
 	qp_settle(qp);
-	detach(&path);
+	detach(&paths);
 	listen_no_more(qp, c);
 	return error ? modify_fail(error) : 0;
 }
@@ -498,7 +530,7 @@ void fail_qp_unsettled(struct ibv_qp *base)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct qp *qp = shared_qp(base);
-	struct path none = {0};
+	struct paths none = {0};
 
 	loop_catch_up();
 	lock_take(&qp->lock);
@@ -560,16 +592,16 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp->lock)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-	struct path path = {0};
+	struct paths paths = {0};
 
 	lock_take(&qp->lock);
 	if (hooks_any())
 		faults_release(qp);
-	modify(qp, &reset, IBV_QP_STATE, &path);
+	modify(qp, &reset, IBV_QP_STATE, &paths);
 	lock_drop(&qp->lock);
 	if (settles)
 		show_settle(qp->hca);
-	detach(&path);
+	detach(&paths);
 	listen_no_more(qp, c);
 }
 

@@ -264,6 +264,7 @@ static void keep(struct fixture *f, const struct tx *tx)
 	}
 	assert_int_equal(tx->packet.dest_qpn, f->attr.dest_qp_num);
 	assert_ptr_equal(tx->path, &f->qp->path);
+	s->dgid = tx->path->dgid;
 }
 
 void fixture_run(struct fixture *f)
@@ -277,6 +278,7 @@ void fixture_run(struct fixture *f)
 	f->batch.room = f->room ?: UINT32_MAX;
 	do {
 		more = engine_run(f->qp, &f->batch);
+		engine_mark(f->qp, &f->batch);
 		for (uint32_t i = 0; i < f->batch.packets; i++)
 			keep(f, &f->batch.tx[i]);
 		batch_done(&f->batch);
@@ -286,16 +288,22 @@ void fixture_run(struct fixture *f)
 
 void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *from)
 {
+	fixture_give_by(f, p, from, &fixture_here);
+}
+
+void fixture_give_by(struct fixture *f, struct packet p, const union ibv_gid *from, const union ibv_gid *to)
+{
 	uint8_t *exact = malloc(packet_carries(&p));
 
 	memcpy(exact, p.payload ? p.payload : f->payload, packet_carries(&p));
 	p.payload = exact;
-	p.to = fixture_here.raw;
+	p.to = to->raw;
 	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_CREDIT_GRANT && p.opcode != OPCODE_SELECTIVE_ACK)
 		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	engine_receive(f->qp, &p, from, f->now, NULL);
+	if (engine_heed_path(f->qp, &p, from, to->raw, f->now))
+		engine_receive(f->qp, &p, from, f->now, NULL);
 	lock_drop(&f->qp->lock);
 	free(exact);
 	fixture_run(f);

@@ -30,7 +30,7 @@ enum {
 /* A packet that the QP has sent. */
 struct sent {
 	struct packet packet;
-	union ibv_gid dgid; /* UD: where to */
+	union ibv_gid dgid; /* where to */
 	uint8_t payload[4096];
 };
 
@@ -92,6 +92,7 @@ void fixture_run(struct fixture *f);
 /* The packet arrives from the peer, and the engine runs. Payload: length bytes of f->payload unless given. */
 void fixture_give(struct fixture *f, struct packet p);
 void fixture_give_from(struct fixture *f, struct packet p, const union ibv_gid *from);
+void fixture_give_by(struct fixture *f, struct packet p, const union ibv_gid *from, const union ibv_gid *to);
 /* Time passes; the engine is called when it wants to be. */
 void fixture_wait(struct fixture *f, uint64_t ns);
 /* To the next deadline; false: there is none. */

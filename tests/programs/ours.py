@@ -292,6 +292,11 @@ def channels(how, **row):
     return Case("four channels, waited for %s" % how, run, **row)
 
 
+def migrates(place, build):
+    for p in start_positional(place, build, "migrate"):
+        expect(p, "migrated", "and back")
+
+
 TABLE = [
     example_single(quick=True),
     example_single("-g 1"),
@@ -310,6 +315,7 @@ TABLE = [
     *(asleep(way, places=BOTH) for way in ("select", "epoll", "edge")),
     asleep("get"),
     asleep("late", places=BOTH, quick=True),
+    Case("a path that is dead, and an alternate one", migrates, BOTH, quick=True, waits=True),
     channels("together", places=BOTH, quick=True),
     channels("apart", places=BOTH),
     alone("crowded", "crowded: slept", name="polls in vain beside a process that computes", quick=True),

@@ -40,7 +40,7 @@ static void states_of_ids_have_their_names(void **state)
 static void numbers_are_those_that_others_know(void **state)
 {
 	(void)state;
-	assert_int_equal(RETRY_SELECTIVE + 1, PENDING_REASONS);
+	assert_int_equal(RETRY_PATH + 1, PENDING_REASONS);
 	assert_int_equal(RETRY_TIMEOUT, 2);
 	assert_int_equal(RETRY_PROBE, 3);
 	assert_int_equal(IBV_WC_WR_FLUSH_ERR, 5);

@@ -92,9 +92,12 @@ struct ibv_qp_attr attributes(enum ibv_qp_state to, const struct ibv_qp *peer)
 		.timeout = 14,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
+		.alt_ah_attr = {.port_num = 1, .is_global = 1, .grh = {.hop_limit = 64}},
+		.alt_port_num = 1,
 	};
 
 	assert_int_equal(ibv_query_gid(context, 1, 0, &a.ah_attr.grh.dgid), 0);
+	a.alt_ah_attr.grh.dgid = a.ah_attr.grh.dgid;
 	return a;
 }
 

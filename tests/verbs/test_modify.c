@@ -28,6 +28,7 @@ enum {
 	RNR_TIMER = IBV_QP_MIN_RNR_TIMER,
 
 	MIGRATED = IBV_QP_PATH_MIG_STATE, /* that it has */
+	ALT = IBV_QP_ALT_PATH,
 	ALL_BITS = (1 << 21) - 1,
 };
 
@@ -40,18 +41,19 @@ static const struct row {
 	{RESET, INIT, INIT_MASK, 0},
 	{INIT, RESET, 0, 0},
 	{INIT, INIT, 0, PKEY | PORT | ACCESS},
-	{INIT, RTR, RTR_MASK, ACCESS | PKEY},
+	{INIT, RTR, RTR_MASK, ACCESS | PKEY | ALT},
 	{INIT, ERR, 0, 0},
 	{RTR, RESET, 0, 0},
-	{RTR, RTS, RTS_MASK, CUR | ACCESS | RNR_TIMER | MIGRATED},
+	{RTR, RTS, RTS_MASK, CUR | ACCESS | RNR_TIMER | MIGRATED | ALT},
 	{RTR, ERR, 0, 0},
 	{RTS, RESET, 0, 0},
-	{RTS, RTS, 0, CUR | ACCESS | RNR_TIMER | MIGRATED},
+	{RTS, RTS, 0, CUR | ACCESS | RNR_TIMER | MIGRATED | ALT},
 	{RTS, SQD, 0, NOTIFY},
 	{RTS, ERR, 0, 0},
 	{SQD, RESET, 0, 0},
-	{SQD, RTS, 0, CUR | ACCESS | RNR_TIMER | MIGRATED},
-	{SQD, SQD, 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | DEST_RD | ACCESS | PKEY | RNR_TIMER | MIGRATED},
+	{SQD, RTS, 0, CUR | ACCESS | RNR_TIMER | MIGRATED | ALT},
+	{SQD, SQD, 0,
+	 PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | DEST_RD | ACCESS | PKEY | RNR_TIMER | MIGRATED | ALT},
 	{SQD, ERR, 0, 0},
 	{ERR, RESET, 0, 0},
 	{ERR, ERR, 0, 0},
@@ -147,6 +149,12 @@ static void values_are_checked(void **state)
 	REFUSED(RTR, RTS, RTS_MASK, bad.retry_cnt = 8);
 	REFUSED(RTR, RTS, RTS_MASK, bad.rnr_retry = 8);
 	REFUSED(RTR, RTS, RTS_MASK, bad.max_rd_atomic = limits.max_qp_init_rd_atom + 1);
+	REFUSED(RTR, RTS, RTS_MASK | ALT, bad.alt_port_num = 2);
+	REFUSED(RTR, RTS, RTS_MASK | ALT, bad.alt_ah_attr.port_num = 2);
+	REFUSED(RTR, RTS, RTS_MASK | ALT, bad.alt_ah_attr.grh.sgid_index = 63);
+	REFUSED(RTR, RTS, RTS_MASK | ALT, bad.alt_timeout = 32);
+	REFUSED(RTR, RTS, RTS_MASK | ALT, bad.alt_pkey_index = 1);
+	REFUSED(RTR, RTS, RTS_MASK | MIGRATED, bad.path_mig_state = IBV_MIG_REARM); /* without an alternate path */
 	REFUSED(RTR, RTS, RTS_MASK | CUR, bad.cur_qp_state = INIT);
 	REFUSED(RTS, 99, 0, (void)0);
 	REFUSED(RTS, -1, 0, (void)0);
@@ -156,7 +164,7 @@ static void values_are_checked(void **state)
 	bad = good;
 	bad.qp_state = RTS;
 	bad.path_mig_state = IBV_MIG_ARMED;
-	assert_int_equal(ibv_modify_qp(s[0].qp, &bad, IBV_QP_STATE | MIGRATED), EOPNOTSUPP);
+	assert_int_equal(ibv_modify_qp(s[0].qp, &bad, IBV_QP_STATE | MIGRATED), EINVAL);
 	bring(s[0].qp, s[1].qp, RESET);
 	assert_int_equal(ibv_modify_qp(NULL, &bad, IBV_QP_STATE), EINVAL);
 	assert_int_equal(ibv_modify_qp(s[0].qp, NULL, IBV_QP_STATE), EINVAL);

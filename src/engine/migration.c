@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Path migration (IBTA 17.2.8). MigReq in the header of a packet is clear while its sender has an alternate path in
+ * REARM or ARMED, and set otherwise. REARM becomes ARMED with the first packet in which it is clear: both ends have an
+ * alternate path then. ARMED becomes MIGRATED, by the alternate path, when no retry is left, when a packet comes by
+ * that path in which MigReq is set, or when the program says so. The two paths change places then.
+ *
+ * MIGRATED is what all QPs are in that know nothing of this: for them nothing is done here. For the others
+ * HOOK_MIGRATION has been set, and stays. */
+#include <string.h>
+
+#include "base/trace.h"
+#include "engine/internal.h"
+#include "object/show.h"
+
+enum migration_reason { BY_PROGRAM, BY_PACKET, BY_RETRIES };
+
+static const char *migration_text(enum ibv_mig_state state)
+{
+	static const char *const names[] = {"MIGRATED", "REARM", "ARMED"};
+
+	return (size_t)state < ARRAY_SIZE(names) ? names[state] : "an unknown state";
+}
+
+static int migration_refuse(const struct qp *qp, enum ibv_mig_state to, const char *why)
+{
+	return because(CAUSE_MODIFY_VALUE, -EINVAL, "QP 0x%x: path_mig_state cannot go from %s to %s: %s",
+		       qp->base.qp_num, migration_text(qp->attr.path_mig_state), migration_text(to), why);
+}
+
+int migration_check(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	enum ibv_mig_state from = qp->attr.path_mig_state;
+
+	if (!(mask & IBV_QP_PATH_MIG_STATE))
+		return 0;
+	switch (a->path_mig_state) {
+	case IBV_MIG_MIGRATED:
+		return from == IBV_MIG_REARM ? migration_refuse(qp, IBV_MIG_MIGRATED, "it is armed by the peer first")
+					     : 0;
+	case IBV_MIG_REARM:
+		return qp->attr.alt_port_num || mask & IBV_QP_ALT_PATH
+			       ? 0
+			       : migration_refuse(qp, IBV_MIG_REARM, "there is no alternate path (IBV_QP_ALT_PATH)");
+	default:
+		return migration_refuse(qp, a->path_mig_state, "a program asks for REARM or MIGRATED");
+	}
+}
+
+static void migration_enter(struct qp *qp, enum ibv_mig_state state, enum migration_reason reason)
+{
+	qp->attr.path_mig_state = state;
+	trace(migrate, qp->base.qp_num, state, reason, qp->req.una.v, 0, 0);
+	engine_renew_lane(qp);
+}
+
+#define SWAP(a, b)                         \
+	do {                               \
+		__typeof__(a) swapped = a; \
+		a = b;                     \
+		b = swapped;               \
+	} while (0)
+
+/* To the alternate path. What is known of round trips is of the other one. */
+static void migration_switch(struct qp *qp, enum migration_reason reason)
+{
+	struct requester *r = &qp->req;
+	struct ibv_qp_attr *a = &qp->attr;
+
+	SWAP(qp->path, qp->alternate);
+	SWAP(a->ah_attr, a->alt_ah_attr);
+	SWAP(a->timeout, a->alt_timeout);
+	r->retries = a->retry_cnt;
+	r->srtt = r->rttvar = r->rtt = r->least_rtt = 0;
+	if (qp->path.local_peer != qp->alternate.local_peer)
+		engine_reach(qp, NULL);
+	qp->reach_pair = engine_pair(qp);
+	migration_enter(qp, IBV_MIG_MIGRATED, reason);
+}
+
+void migration_set(struct qp *qp, enum ibv_mig_state state, uint64_t now)
+{
+	if (state == IBV_MIG_REARM) {
+		hook_set(HOOK_MIGRATION, true);
+		qp->migration_refused = false;
+		migration_enter(qp, state, BY_PROGRAM);
+	} else if (qp->attr.path_mig_state == IBV_MIG_ARMED) {
+		migration_switch(qp, BY_PROGRAM);
+		retry_on_path(qp, now);
+	}
+}
+
+bool migration_rescues(struct qp *qp)
+{
+	if (qp->attr.path_mig_state != IBV_MIG_ARMED)
+		return false;
+	migration_switch(qp, BY_RETRIES);
+	qp->hca->ops->qp_event(qp, IBV_EVENT_PATH_MIG);
+	return true;
+}
+
+/* A ring does not say by which addresses a packet came. */
+static bool is_by(const struct qp *qp, const struct path *path, const union ibv_gid *from, const uint8_t *to)
+{
+	if (!to)
+		return path->local_peer && path->local_peer == qp->path.local_peer;
+	return !memcmp(from, &path->dgid, sizeof(*from)) && !memcmp(to, &path->sgid, sizeof(path->sgid));
+}
+
+/* MigReq is set, and this end is armed: the peer sends by the alternate path from now on. */
+static bool migration_follow(struct qp *qp, const union ibv_gid *from, const uint8_t *to, uint64_t now)
+{
+	if (is_by(qp, &qp->alternate, from, to)) {
+		migration_switch(qp, BY_PACKET);
+		qp->hca->ops->qp_event(qp, IBV_EVENT_PATH_MIG);
+		retry_on_path(qp, now);
+		return true;
+	}
+	if (!qp->migration_refused) {
+		qp->migration_refused = true;
+		qp->hca->ops->qp_event(qp, IBV_EVENT_PATH_MIG_ERR);
+	}
+	return false;
+}
+
+bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
+{
+	if (!qp_is_guarded(qp) || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport)
+		return true;
+	if (qp->attr.path_mig_state == IBV_MIG_ARMED)
+		return !p->migrated || migration_follow(qp, from, to, now);
+	if (!p->migrated && is_by(qp, &qp->path, from, to))
+		migration_enter(qp, IBV_MIG_ARMED, BY_PACKET);
+	return true;
+}
+
+void engine_mark(const struct qp *qp, struct tx_batch *batch)
+{
+	if (!qp_is_guarded(qp))
+		return;
+	for (uint32_t i = 0; i < batch->packets; i++)
+		batch->tx[i].packet.migrated = false;
+}

@@ -8,7 +8,12 @@
 
 static void fail_overrun(struct qp *qp)
 {
+	const struct cq *cq = qp->send_cq && cq_overrun(qp->send_cq) ? qp->send_cq : qp->recv_cq;
+
 	cause_set(qp, CAUSE_CQ_OVERRUN);
+	cause_say(CAUSE_CQ_OVERRUN,
+		  "QP 0x%x fails: a completion queue of %u entries was full, and its completion is lost",
+		  qp->base.qp_num, cq->depth);
 	fail_with_event(qp, IBV_EVENT_QP_FATAL);
 }
 

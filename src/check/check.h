@@ -54,7 +54,8 @@ void check_refused(enum check_kind kind, const void *object);
 
 /* Replaces the operations of a context by those of queues.c. */
 void check_operations(struct ibv_context_ops *ops);
-/* Behind hooks_any(): a completion was polled one by one; a QP was moved to RESET. */
+/* Behind hooks_any(): a completion was polled one by one, or there was none; a QP was moved to RESET. */
+void check_polled_none(const struct ibv_cq *cq);
 void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, bool success, bool is_receive);
 void check_forget_requests(const void *qp);
 /* An event of the channel is about to be waited for. */

@@ -498,6 +498,12 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	return count;
 }
 
+void check_polled_none(const struct ibv_cq *cq)
+{
+	if (!check_is_paused())
+		note_poll(cq);
+}
+
 void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 {
 	if (check_is_paused())

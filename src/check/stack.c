@@ -12,7 +12,7 @@
 #include "check/finding.h"
 
 #define OURS_MOST 16   /* frames of ours above the program's */
-#define NEAR	  6    /* frames of a stack that is taken fast; three of them ours */
+#define NEAR	  9    /* frames of a stack that is taken fast; three of them ours */
 #define KNOWN	  1024 /* near stacks that are known */
 #define BUCKETS	  1024
 
@@ -110,7 +110,11 @@ const struct stack *stack_near_at(const void *caller, const void *frame)
 {
 	size_t i = ((uintptr_t)caller ^ (uintptr_t)frame >> 4 ^ (uintptr_t)frame >> 12) % KNOWN;
 	const struct stack *stack = NULL;
+	char python[PYTHON_TEXT];
 
+	python_frame(python, sizeof(python));
+	if (*python) /* all its lines call from one place */
+		return stack_take(NEAR, python);
 	lock_take(&stacks_lock);
 	if (known[i].caller == caller && known[i].frame == frame)
 		stack = known[i].stack;

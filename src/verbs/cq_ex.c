@@ -28,8 +28,11 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 {
 	struct cq_front *f = (struct cq_front *)cq;
 
-	if (got == 0)
+	if (got == 0) {
+		if (hooks_any())
+			check_polled_none(ibv_cq_ex_to_cq(cq));
 		return ENOENT;
+	}
 	cq->wr_id = f->now.wr_id;
 	cq->status = f->now.status;
 	/* the CQE has no timestamp; the time of the poll is the earliest at which the completion is visible */

@@ -3,6 +3,7 @@
  * and what `uroce check` must find in the wrong one: "name of the finding", at "function of the place". Plain
  * libibverbs and librdmacm. */
 #include "pair.h"
+#include "rows.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -225,82 +226,89 @@ static void wakeup_is_lost(bool wrong)
 	pair_close(&p);
 }
 
-struct help {
-	struct ibv_cq *cq;
-	struct rdma_cm_event *event; /* the one of both that is not NULL */
-	pthread_t thread;
-	int from, to; /* standard error is read here, and goes on there */
-};
-
-/* The wrong one would wait for ever. So this thread acknowledges, when the finding has been told. */
-static void *acknowledge(void *arg)
+static void *help_thread(void *arg)
 {
 	const struct help *h = arg;
 	char text[4096] = "";
 	size_t at = 0;
 	ssize_t n;
 
-	while (!strstr(text, "not-acknowledged") && (n = read(h->from, text + at, sizeof(text) - 1 - at)) > 0) {
+	while (!strstr(text, h->finding) && (n = read(h->from, text + at, sizeof(text) - 1 - at)) > 0) {
 		MUST(write(h->to, text + at, (size_t)n) == n);
 		at += (size_t)n;
 		text[at] = 0;
 	}
 	MUST(dup2(h->to, STDERR_FILENO) >= 0);
-	if (h->cq)
-		ibv_ack_cq_events(h->cq, 1);
-	else
-		ZERO(rdma_ack_cm_event(h->event));
+	h->end(h->arg);
 	return NULL;
 }
 
-static void help_begin(struct help *h)
+void help_begin(struct help *h, const char *finding, void (*end)(void *arg), void *arg)
 {
 	int ends[2];
 
+	*h = (struct help){.finding = finding, .end = end, .arg = arg};
 	ZERO(pipe(ends));
 	h->from = ends[0];
 	MUST((h->to = dup(STDERR_FILENO)) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
-	ZERO(pthread_create(&h->thread, NULL, acknowledge, h));
+	ZERO(pthread_create(&h->thread, NULL, help_thread, h));
+}
+
+void help_end(struct help *h)
+{
+	ZERO(pthread_join(h->thread, NULL));
+}
+
+static void acknowledge_cq(void *cq)
+{
+	ibv_ack_cq_events(cq, 1);
+}
+
+static void acknowledge_cm(void *event)
+{
+	ZERO(rdma_ack_cm_event(event));
 }
 
 static void event_is_not_acknowledged(bool wrong)
 {
-	struct help help = {0};
+	struct ibv_cq *cq;
+	struct help help;
 	struct pair p;
 	void *context;
 
 	pair_open(&p, (struct want){0});
 	ZERO(ibv_req_notify_cq(p.a.cq, 0));
 	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
-	ZERO(ibv_get_cq_event(p.channel, &help.cq, &context));
+	ZERO(ibv_get_cq_event(p.channel, &cq, &context));
 	await(&p.a);
 	if (wrong)
-		help_begin(&help);
+		help_begin(&help, "not-acknowledged", acknowledge_cq, cq);
 	else
-		ibv_ack_cq_events(help.cq, 1);
+		ibv_ack_cq_events(cq, 1);
 	pair_close(&p);
 	if (wrong)
-		ZERO(pthread_join(help.thread, NULL));
+		help_end(&help);
 }
 
 static void cm_event_is_not_acknowledged(bool wrong)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct rdma_event_channel *channel;
-	struct help help = {0};
+	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
+	struct help help;
 
 	MUST(channel = rdma_create_event_channel());
 	ZERO(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
 	ZERO(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000));
-	ZERO(rdma_get_cm_event(channel, &help.event));
+	ZERO(rdma_get_cm_event(channel, &event));
 	if (wrong)
-		help_begin(&help);
+		help_begin(&help, "not-acknowledged", acknowledge_cm, event);
 	else
-		ZERO(rdma_ack_cm_event(help.event));
+		ZERO(rdma_ack_cm_event(event));
 	ZERO(rdma_destroy_id(id));
 	if (wrong)
-		ZERO(pthread_join(help.thread, NULL));
+		help_end(&help);
 	rdma_destroy_event_channel(channel);
 }
 
@@ -566,11 +574,7 @@ static void memory_goes_first(bool wrong)
 	context_close(&p);
 }
 
-static const struct row {
-	const char *name;
-	void (*run)(bool wrong);
-	const char *finding, *place;
-} rows[] = {
+static const struct row rows[] = {
 	{"leak_region", leak_region, "leak-region", "leak_region"},
 	{"leak_cq", leak_cq, "leak-cq", "leak_cq"},
 	{"leak_qp", leak_qp, "leak-qp", "end_open"},
@@ -608,16 +612,20 @@ static const struct row {
 	{"memory_goes_first", memory_goes_first, "unmapped-registered", "memory_goes_first"},
 	{"list_changes", list_changes, "changed-in-flight", "list_changes"},
 	{"peer_overwrites", peer_overwrites, "changed-in-flight", "post"},
+	{0},
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (argc < 3) {
-			printf("%s %s %s\n", rows[i].name, rows[i].finding, rows[i].place);
-		} else if (!strcmp(argv[1], rows[i].name)) {
-			rows[i].run(!strcmp(argv[2], "wrong"));
-			return 0;
-		}
+	static const struct row *const tables[] = {rows, way_rows, reuse_rows, cm_rows};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (const struct row *row = tables[i]; row->name; row++)
+			if (argc < 3) {
+				printf("%s %s %s\n", row->name, row->finding, row->place);
+			} else if (!strcmp(argv[1], row->name)) {
+				row->run(!strcmp(argv[2], "wrong"));
+				return 0;
+			}
 	return argc < 3 ? 0 : 2;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* fail_me CASE: lets one call or request fail. Without arguments it lists the cases: the name, the code of the cause
- * that uroce must tell on standard error, and words of that message. Plain libibverbs. */
+/* fail_me CASE wrong|right: lets one call or request fail, or does the same right. Without arguments it lists the
+ * cases: the name, the code of the cause that uroce must tell on standard error, and words of that message. Plain
+ * libibverbs.
+ */
 #include "pair.h"
 
 #include <sys/mman.h>
@@ -21,36 +23,85 @@ static int try_post(struct pair *p, enum ibv_wr_opcode opcode, int sges, uint32_
 
 /* ---- calls ---- */
 
-static void full_send_queue(struct pair *p)
+static void full_send_queue(struct pair *p, bool wrong)
 {
 	for (int i = 0; i < DEPTH; i++)
-		ZERO(try_post(p, IBV_WR_RDMA_WRITE, 1, 8, 0));
-	MUST(try_post(p, IBV_WR_RDMA_WRITE, 1, 8, 0) == ENOMEM);
+		ZERO(try_post(p, IBV_WR_RDMA_WRITE, 1, 8, wrong || i != DEPTH - 1 ? 0 : IBV_SEND_SIGNALED));
+	if (!wrong)
+		await(&p->a);
+	MUST(try_post(p, IBV_WR_RDMA_WRITE, 1, 8, IBV_SEND_SIGNALED) == (wrong ? ENOMEM : 0));
+	if (!wrong)
+		await(&p->a);
 }
 
-static void many_sges(struct pair *p)
+/* A request that is to be posted, or refused. */
+static void one_request(struct pair *p, int error, enum ibv_wr_opcode opcode, int sges, uint32_t length, unsigned flags)
 {
-	MUST(try_post(p, IBV_WR_SEND, 3, 8, 0) == EINVAL);
+	bool has_receive = !error && opcode == IBV_WR_SEND;
+
+	if (has_receive)
+		receive(&p->b, piece(&p->b, 0, SIZE));
+	MUST(try_post(p, opcode, sges, length, flags | IBV_SEND_SIGNALED) == error);
+	if (!error)
+		MUST(await(&p->a).status == IBV_WC_SUCCESS);
+	if (has_receive)
+		await(&p->b);
 }
 
-static void long_inline(struct pair *p)
+static void many_sges(struct pair *p, bool wrong)
 {
-	MUST(try_post(p, IBV_WR_SEND, 1, 999, IBV_SEND_INLINE) == EINVAL);
+	one_request(p, wrong ? EINVAL : 0, IBV_WR_SEND, wrong ? 3 : 2, 8, 0);
 }
 
-static void inline_read(struct pair *p)
+static void long_inline(struct pair *p, bool wrong)
 {
-	MUST(try_post(p, IBV_WR_RDMA_READ, 1, 8, IBV_SEND_INLINE) == EINVAL);
+	one_request(p, wrong ? EINVAL : 0, IBV_WR_SEND, 1, 999, wrong ? IBV_SEND_INLINE : 0);
 }
 
-static void full_receive_queue(struct pair *p)
+static void inline_read(struct pair *p, bool wrong)
 {
-	struct ibv_sge sge = piece(&p->b, 0, 8);
-	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	one_request(p, wrong ? EINVAL : 0, IBV_WR_RDMA_READ, 1, 8, wrong ? IBV_SEND_INLINE : 0);
+}
 
+static void read_of_uc(struct pair *p, bool wrong)
+{
+	one_request(p, wrong ? EINVAL : 0, wrong ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 1, 8, 0);
+}
+
+static int try_receive(struct end *e, int sges, uint32_t length)
+{
+	struct ibv_sge sge[8];
+	struct ibv_recv_wr wr = {.sg_list = sge, .num_sge = sges}, *bad;
+
+	for (int i = 0; i < sges; i++)
+		sge[i] = piece(e, 0, length);
+	return ibv_post_recv(e->qp, &wr, &bad);
+}
+
+static void full_receive_queue(struct pair *p, bool wrong)
+{
 	for (int i = 0; i < DEPTH; i++)
-		receive(&p->b, sge);
-	MUST(ibv_post_recv(p->b.qp, &wr, &bad) == ENOMEM);
+		receive(&p->b, piece(&p->b, 0, 8));
+	if (!wrong) {
+		MUST(!try_post(p, IBV_WR_SEND, 1, 8, IBV_SEND_SIGNALED));
+		await(&p->a);
+		await(&p->b);
+	}
+	MUST(try_receive(&p->b, 1, 8) == (wrong ? ENOMEM : 0));
+}
+
+static void many_receive_sges(struct pair *p, bool wrong)
+{
+	MUST(try_receive(&p->b, wrong ? 3 : 2, 8) == (wrong ? EINVAL : 0));
+}
+
+/* Queue pairs that have an SRQ have no receives of their own. */
+static void receive_beside_srq(struct pair *p, bool wrong)
+{
+	if (wrong)
+		MUST(try_receive(&p->b, 1, 8) == EINVAL);
+	else
+		receive(&p->b, piece(&p->b, 0, 8));
 }
 
 static void reset(struct pair *p)
@@ -60,117 +111,348 @@ static void reset(struct pair *p)
 	ZERO(ibv_modify_qp(p->a.qp, &attr, IBV_QP_STATE));
 }
 
-static void send_in_reset(struct pair *p)
+static void initialize(struct pair *p)
 {
-	reset(p);
-	MUST(try_post(p, IBV_WR_SEND, 1, 8, 0) == EINVAL);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
+
+	ZERO(ibv_modify_qp(p->a.qp, &attr, INIT));
 }
 
-static void straight_to_rts(struct pair *p)
+static void receive_in_reset(struct pair *p, bool wrong)
+{
+	reset(p);
+	if (!wrong)
+		initialize(p);
+	MUST(try_receive(&p->a, 1, 8) == (wrong ? EINVAL : 0));
+}
+
+static void send_in_reset(struct pair *p, bool wrong)
+{
+	if (wrong)
+		reset(p);
+	one_request(p, wrong ? EINVAL : 0, IBV_WR_SEND, 1, 8, 0);
+}
+
+static void straight_to_rts(struct pair *p, bool wrong)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
 
 	reset(p);
-	MUST(ibv_modify_qp(p->a.qp, &attr, IBV_QP_STATE) == EINVAL);
+	if (wrong) {
+		MUST(ibv_modify_qp(p->a.qp, &attr, IBV_QP_STATE) == EINVAL);
+	} else {
+		initialize(p);
+		end_connect(p, &p->a, &p->b);
+	}
 }
 
-static void no_access_flags(struct pair *p)
+/* From RESET to INIT, with attributes more or less than it takes. */
+static void to_init(struct pair *p, int error, int mask, uint8_t port)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .cur_qp_state = IBV_QPS_RTS, .port_num = port, .qp_access_flags = ALL};
 
 	reset(p);
-	MUST(ibv_modify_qp(p->a.qp, &attr, INIT & ~IBV_QP_ACCESS_FLAGS) == EINVAL);
+	MUST(ibv_modify_qp(p->a.qp, &attr, mask) == error);
 }
 
-static void port_two(struct pair *p)
+static void no_access_flags(struct pair *p, bool wrong)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 2};
-
-	reset(p);
-	MUST(ibv_modify_qp(p->a.qp, &attr, INIT) == EINVAL);
+	to_init(p, wrong ? EINVAL : 0, wrong ? INIT & ~IBV_QP_ACCESS_FLAGS : INIT, 1);
 }
 
-static void huge_queue(struct pair *p)
+static void timeout_too_early(struct pair *p, bool wrong)
+{
+	to_init(p, wrong ? EINVAL : 0, wrong ? INIT | IBV_QP_TIMEOUT : INIT, 1);
+}
+
+static void port_two(struct pair *p, bool wrong)
+{
+	to_init(p, wrong ? EINVAL : 0, INIT, wrong ? 2 : 1);
+}
+
+static void another_state_than_it_is(struct pair *p, bool wrong)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = wrong ? IBV_QPS_SQD : IBV_QPS_RTS};
+
+	MUST(ibv_modify_qp(p->a.qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE) == (wrong ? EINVAL : 0));
+}
+
+static void create_and_destroy(struct pair *p, bool wrong, struct ibv_cq *receives, uint32_t depth)
 {
 	struct ibv_qp_init_attr attr = {
-		.send_cq = p->a.cq, .recv_cq = p->a.cq, .qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 1 << 30}};
+		.send_cq = p->a.cq, .recv_cq = receives, .qp_type = IBV_QPT_RC, .cap = {.max_send_wr = depth}};
+	struct ibv_qp *qp = ibv_create_qp(p->pd, &attr);
 
-	MUST(!ibv_create_qp(p->pd, &attr));
+	MUST(!qp == wrong);
+	if (qp)
+		ZERO(ibv_destroy_qp(qp));
 }
 
-static void no_cq(struct pair *p)
+static void huge_queue(struct pair *p, bool wrong)
 {
-	struct ibv_qp_init_attr attr = {.send_cq = p->a.cq, .qp_type = IBV_QPT_RC};
-
-	MUST(!ibv_create_qp(p->pd, &attr));
+	create_and_destroy(p, wrong, p->a.cq, wrong ? 1 << 30 : 1);
 }
 
-static void remote_write_alone(struct pair *p)
+static void no_cq(struct pair *p, bool wrong)
 {
-	MUST(!ibv_reg_mr(p->pd, p->a.memory, SIZE, IBV_ACCESS_REMOTE_WRITE));
+	create_and_destroy(p, wrong, wrong ? NULL : p->a.cq, 1);
 }
 
-static void nothing_mapped(struct pair *p)
+static void register_it(struct pair *p, bool wrong, void *at, int access)
+{
+	struct ibv_mr *mr = ibv_reg_mr(p->pd, at, SIZE, access);
+
+	MUST(!mr == wrong);
+	if (mr)
+		ZERO(ibv_dereg_mr(mr));
+}
+
+static void remote_write_alone(struct pair *p, bool wrong)
+{
+	register_it(p, wrong, p->a.memory, IBV_ACCESS_REMOTE_WRITE | (wrong ? 0 : IBV_ACCESS_LOCAL_WRITE));
+}
+
+static void nothing_mapped(struct pair *p, bool wrong)
 {
 	void *at = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	MUST(at != MAP_FAILED);
-	ZERO(munmap(at, SIZE));
-	MUST(!ibv_reg_mr(p->pd, at, SIZE, 0));
+	if (wrong)
+		ZERO(munmap(at, SIZE));
+	register_it(p, wrong, at, 0);
+	if (!wrong)
+		ZERO(munmap(at, SIZE));
 }
 
 /* ---- requests ---- */
 
-static void deregistered(struct pair *p)
+/* An RDMA WRITE of the one end to the other, which the other may refuse. */
+static void write_to_peer(struct pair *p, bool wrong, uint32_t length)
+{
+	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, length), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS));
+}
+
+static void deregistered(struct pair *p, bool wrong)
 {
 	uint32_t rkey = p->b.mr->rkey;
 
+	if (!wrong)
+		write_to_peer(p, false, 8);
 	ZERO(ibv_dereg_mr(p->b.mr));
 	p->b.mr = &(struct ibv_mr){.rkey = rkey};
-	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
-	MUST(await(&p->a).status == IBV_WC_REM_ACCESS_ERR);
+	if (wrong)
+		write_to_peer(p, true, 8);
 	p->b.mr = NULL;
 }
 
-static void own_deregistered(struct pair *p)
+static void unknown_key(struct pair *p, bool wrong)
 {
-	struct ibv_sge sge = piece(&p->a, 0, 8);
+	struct ibv_mr *mr = p->b.mr;
 
-	ZERO(ibv_dereg_mr(p->a.mr));
-	post(&p->a, IBV_WR_SEND, sge, &p->b, IBV_SEND_SIGNALED);
-	MUST(await(&p->a).status == IBV_WC_LOC_PROT_ERR);
-	p->a.mr = NULL;
+	p->b.mr = wrong ? &(struct ibv_mr){.rkey = mr->rkey ^ 0x10000} : mr;
+	write_to_peer(p, wrong, 8);
+	p->b.mr = mr;
 }
 
-static void beyond(struct pair *p)
+/* The region is for other uses. */
+static void not_for_writes(struct pair *p, bool wrong)
+{
+	struct ibv_mr *mr = p->b.mr;
+
+	MUST(p->b.mr = ibv_reg_mr(p->pd, p->b.memory, SIZE, wrong ? IBV_ACCESS_REMOTE_READ : ALL));
+	write_to_peer(p, wrong, 8);
+	ZERO(ibv_dereg_mr(p->b.mr));
+	p->b.mr = mr;
+}
+
+static void another_domain(struct pair *p, bool wrong)
+{
+	struct ibv_mr *mr = p->b.mr;
+	struct ibv_pd *pd;
+
+	MUST(pd = ibv_alloc_pd(p->context));
+	MUST(p->b.mr = ibv_reg_mr(wrong ? pd : p->pd, p->b.memory, SIZE, ALL));
+	write_to_peer(p, wrong, 8);
+	ZERO(ibv_dereg_mr(p->b.mr));
+	ZERO(ibv_dealloc_pd(pd));
+	p->b.mr = mr;
+}
+
+static void beyond(struct pair *p, bool wrong)
 {
 	p->b.memory += 8;
-	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, SIZE), &p->b, IBV_SEND_SIGNALED);
-	MUST(await(&p->a).status == IBV_WC_REM_ACCESS_ERR);
+	write_to_peer(p, wrong, wrong ? SIZE : SIZE - 8);
 	p->b.memory -= 8;
 }
 
-static void short_receive(struct pair *p)
+static void qp_allows_no_writes(struct pair *p, bool wrong)
 {
-	receive(&p->b, piece(&p->b, 0, 99));
+	struct ibv_qp_attr attr = {.qp_access_flags = wrong ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE};
+
+	ZERO(ibv_modify_qp(p->b.qp, &attr, IBV_QP_ACCESS_FLAGS));
+	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS));
+}
+
+static void unaligned_atomic(struct pair *p, bool wrong)
+{
+	p->b.memory += wrong ? 4 : 8;
+	post(&p->a, IBV_WR_ATOMIC_FETCH_AND_ADD, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS));
+	p->b.memory -= wrong ? 4 : 8;
+}
+
+static void short_atomic(struct pair *p, bool wrong)
+{
+	post(&p->a, IBV_WR_ATOMIC_FETCH_AND_ADD, piece(&p->a, 0, wrong ? 4 : 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS));
+}
+
+static void send_of(struct pair *p, struct ibv_sge sge, bool wrong)
+{
+	if (!wrong)
+		receive(&p->b, piece(&p->b, 0, SIZE));
+	post(&p->a, IBV_WR_SEND, sge, &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS));
+	if (!wrong)
+		await(&p->b);
+}
+
+static void own_deregistered(struct pair *p, bool wrong)
+{
+	struct ibv_sge sge = piece(&p->a, 0, 8);
+
+	if (!wrong)
+		send_of(p, sge, false);
+	ZERO(ibv_dereg_mr(p->a.mr));
+	if (wrong)
+		send_of(p, sge, true);
+	p->a.mr = NULL;
+}
+
+static void own_beyond(struct pair *p, bool wrong)
+{
+	send_of(p, piece(&p->a, wrong ? 8 : 0, SIZE), wrong);
+}
+
+/* A READ stores what it brings. */
+static void read_only(struct pair *p, bool wrong)
+{
+	struct ibv_mr *mr = p->a.mr;
+
+	MUST(p->a.mr = ibv_reg_mr(p->pd, p->a.memory, SIZE, wrong ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE));
+	post(&p->a, IBV_WR_RDMA_READ, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS));
+	ZERO(ibv_dereg_mr(p->a.mr));
+	p->a.mr = mr;
+}
+
+static void short_receive(struct pair *p, bool wrong)
+{
+	receive(&p->b, piece(&p->b, 0, wrong ? 99 : 100));
 	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 100), &p->b, IBV_SEND_SIGNALED);
-	MUST(await(&p->a).status == IBV_WC_REM_INV_REQ_ERR);
-	MUST(await(&p->b).vendor_err == 0x201);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS));
+	MUST(await(&p->b).vendor_err == (wrong ? 0x201 : 0));
 }
 
 /* What is flushed names the failure before it. */
-static void flushed(struct pair *p)
+static void flushed(struct pair *p, bool wrong)
 {
-	short_receive(p);
+	short_receive(p, wrong);
+	if (!wrong)
+		receive(&p->b, piece(&p->b, 0, 100));
 	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 100), &p->b, IBV_SEND_SIGNALED);
-	MUST(await(&p->a).vendor_err == 0x1124);
+	MUST(await(&p->a).vendor_err == (wrong ? 0x1124 : 0));
+	if (!wrong)
+		await(&p->b);
 }
+
+/* A datagram with another Q_Key is dropped without a word to its sender; the one after it comes. */
+static void another_qkey(struct pair *p, bool wrong)
+{
+	struct ibv_sge sge = piece(&p->a, 0, 8);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	wr.wr.ud.ah = p->a.ah;
+	wr.wr.ud.remote_qpn = p->b.qp->qp_num;
+	for (int i = 0; i < 2; i++) {
+		receive(&p->b, piece(&p->b, 0, 100));
+		wr.wr.ud.remote_qkey = wrong && !i ? QKEY + 1 : QKEY;
+		ZERO(ibv_post_send(p->a.qp, &wr, &bad));
+		await(&p->a);
+	}
+	for (int i = wrong; i < 2; i++)
+		await(&p->b);
+}
+
+static void ah_of_another_domain(struct pair *p, bool wrong)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
+	struct ibv_ah *own = p->a.ah;
+	struct ibv_pd *pd;
+
+	MUST(pd = ibv_alloc_pd(p->context));
+	ZERO(ibv_query_gid(p->context, 1, 0, &attr.grh.dgid));
+	MUST(p->a.ah = ibv_create_ah(wrong ? pd : p->pd, &attr));
+	receive(&p->b, piece(&p->b, 0, 100));
+	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS));
+	if (!wrong)
+		await(&p->b);
+	ZERO(ibv_destroy_ah(p->a.ah));
+	ZERO(ibv_dealloc_pd(pd));
+	p->a.ah = own;
+}
+
+/* Messages that come, and nothing polls. */
+static void cq_overruns(struct pair *p, bool wrong)
+{
+	int room = p->b.cq->cqe, count = room + wrong;
+	struct ibv_async_event event;
+
+	for (int i = 0; i < count; i++)
+		receive(&p->b, piece(&p->b, 0, 8));
+	for (int i = 0; i < count; i++)
+		ZERO(try_post(p, IBV_WR_SEND, 1, 8, i < count - 1 ? 0 : IBV_SEND_SIGNALED));
+	for (bool failed = !wrong; !failed; ibv_ack_async_event(&event)) {
+		ZERO(ibv_get_async_event(p->context, &event));
+		failed = event.event_type == IBV_EVENT_QP_FATAL;
+	}
+	if (wrong)
+		return;
+	await(&p->a);
+	for (int i = 0; i < room; i++)
+		await(&p->b);
+}
+
+static void nothing_to_receive_it(struct pair *p, bool wrong)
+{
+	if (!wrong)
+		receive(&p->b, piece(&p->b, 0, 8));
+	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_SUCCESS));
+	if (!wrong)
+		await(&p->b);
+}
+
+static void reads_without_depth(struct pair *p, bool wrong)
+{
+	post(&p->a, wrong ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST((await(&p->a).status == IBV_WC_SUCCESS) == !wrong);
+}
+
+static const struct want srq = {.shares = true}, uc = {.type = IBV_QPT_UC}, ud = {.type = IBV_QPT_UD},
+			 small = {.cqe = 4}, impatient = {.gives_up = true}, no_reads = {.reads_none = true};
 
 static const struct row {
 	const char *name;
-	void (*run)(struct pair *p);
+	void (*run)(struct pair *p, bool wrong);
 	unsigned cause;
 	const char *words;
+	const struct want *want;
 } rows[] = {
 	{"full_send_queue", full_send_queue, 0x401, "of 8 (max_send_wr), 0 are not complete, and 8 are"},
 	{"many_sges", many_sges, 0x404, "a SEND of 3 SGEs, more than max_send_sge 2"},
@@ -190,6 +472,26 @@ static const struct row {
 	{"beyond", beyond, 0x214, "is not inside"},
 	{"short_receive", short_receive, 0x201, "with wr_id 0x64 has 99 bytes, the message at least 100"},
 	{"flushed", flushed, 0x124, "refused it"},
+	{"read_of_uc", read_of_uc, 0x403, "of UC, has no READ", &uc},
+	{"many_receive_sges", many_receive_sges, 0x412, "no receive of 3 SGEs: at most 2"},
+	{"receive_beside_srq", receive_beside_srq, 0x414, "receives by an SRQ", &srq},
+	{"receive_in_reset", receive_in_reset, 0x413, "is in RESET"},
+	{"timeout_too_early", timeout_too_early, 0x423, "from RESET to INIT: attr_mask may not have IBV_QP_TIMEOUT"},
+	{"another_state_than_it_is", another_state_than_it_is, 0x425, "is in RTS, not in SQD"},
+	{"unknown_key", unknown_key, 0x211, "no region has the key"},
+	{"not_for_writes", not_for_writes, 0x215, "has the rights REMOTE_READ, not REMOTE_WRITE"},
+	{"another_domain", another_domain, 0x213, "is of another protection domain"},
+	{"qp_allows_no_writes", qp_allows_no_writes, 0x202, "its qp_access_flags are REMOTE_READ"},
+	{"unaligned_atomic", unaligned_atomic, 0x204, "is not a multiple of 8"},
+	{"short_atomic", short_atomic, 0x102, "of 4 bytes, wr_id 0x1, failed: it needs 8 bytes"},
+	{"own_beyond", own_beyond, 0x114, "SEND of 4096 bytes, wr_id 0x1, failed: 0x"},
+	{"read_only", read_only, 0x115, "READ of 8 bytes, wr_id 0x1, failed: the region of the key"},
+	{"another_qkey", another_qkey, 0x209, "its Q_Key is 0x1235, not 0x1234", &ud},
+	{"ah_of_another_domain", ah_of_another_domain, 0x104, "the address handle is of another protection domain",
+	 &ud},
+	{"cq_overruns", cq_overruns, 0x302, "a completion queue of 4 entries", &small},
+	{"nothing_to_receive_it", nothing_to_receive_it, 0x122, "the peer had no receive posted", &impatient},
+	{"reads_without_depth", reads_without_depth, 0x103, "whose max_rd_atomic is 0", &no_reads},
 };
 
 int main(int argc, char **argv)
@@ -197,13 +499,13 @@ int main(int argc, char **argv)
 	struct pair p;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (argc < 2) {
+		if (argc < 3) {
 			printf("%s\t0x%x\t%s\n", rows[i].name, rows[i].cause, rows[i].words);
 		} else if (!strcmp(argv[1], rows[i].name)) {
-			pair_open(&p, (struct want){0});
-			rows[i].run(&p);
+			pair_open(&p, rows[i].want ? *rows[i].want : (struct want){0});
+			rows[i].run(&p, !strcmp(argv[2], "wrong"));
 			pair_close(&p);
 			return 0;
 		}
-	return argc < 2 ? 0 : 2;
+	return argc < 3 ? 0 : 2;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Each failure of fail_me names its cause on standard error, once, with its numbers; `uroce explain` knows the code.
+"""Each failure of fail_me names its cause on standard error, once, with its numbers; what is right says nothing, and has
+no finding either. `uroce explain` knows the code.
 In a network namespace of its own, where it can have one: others may use port 4791 of this one."""
 import os
 import subprocess
@@ -20,13 +21,16 @@ def main():
     enter_namespace()
     cases = call(ME).stdout.splitlines()
     for case, code, words in (line.split("\t") for line in cases):
-        result = call(UROCE, "run", ME, case)
+        result = call(UROCE, "run", ME, case, "wrong")
         lines = [line for line in result.stdout.splitlines() if f"(cause {code})" in line]
         check(f"{case}: {words}", result.returncode == 0 and len(lines) == 1 and words in lines[0], result.stdout)
+        right = call(UROCE, "check", ME, case, "right")
+        check(f"{case}, done right", right.returncode == 0 and "(cause" not in right.stdout and
+              "nothing found" in right.stdout, right.stdout)
         explained = call(UROCE, "explain", code)
         check(f"uroce explain {code}", explained.returncode == 0 and explained.stdout.startswith(code),
               explained.stdout)
-    result = call(UROCE, "run", ME, "beyond", UROCE_LOG="error")
+    result = call(UROCE, "run", ME, "beyond", "wrong", UROCE_LOG="error")
     check("UROCE_LOG=error silences it", result.returncode == 0 and result.stdout == "", result.stdout)
     print(f"1..{len(results)}")
     return 0 if all(results) else 1

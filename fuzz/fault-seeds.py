@@ -8,7 +8,8 @@ SEEDS = {
     "packets": "out SEND chance 1%: drop; in RC_SEND_ONLY every 10: delay 1ms..5ms\n"
                "packet peer ::1 between 1s..2s: partition # both ways\n"
                "out WRITE qp 1 psn 0..100 size 1..4096 nth 3: corrupt payload bit 7; out: rate 10M; out SEND: truncate 9",
-    "answers": "in REQUEST RC nth 4: nak operation; in SEND every 7: rnr 12; in WRITE nth 2: revoke",
+    "answers": "in REQUEST RC nth 4: nak operation; in SEND every 7: rnr 12; in WRITE nth 2: revoke;"
+               "in WRITE nth 2: last-first 1ms; post: delay 1ms..2ms; call ibv_req_notify_cq every 2: wake",
     "verbs": "post RDMA_WRITE wr_id 7: refuse ENOMEM; complete SEND with SUCCESS nth 5: status RETRY_EXC_ERR;"
              "complete: overrun; onesided WRITE: refuse; call ibv_reg_mr nth 2: refuse ENOMEM",
     "others": "mad out REQ nth 1: drop; mad REQ: reject 28; time after 2s: port-down 500ms; post nth 9: fatal;"

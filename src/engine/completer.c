@@ -74,7 +74,7 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	if (r->gap_seen || r->rnr_wait || now < r->hole_until)
+	if (r->gap_seen || r->pause == PAUSE_RNR || now < r->hole_until)
 		return;
 	r->hole_until = now + round_trip(r);
 	note_loss(qp, false);

@@ -7,6 +7,8 @@
 #include "object/checker.h"
 #include "object/show.h"
 
+#define LAST_BYTES 8u /* what a program may wait for at the end of a WRITE: a flag, a counter */
+
 void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
 
 bool faults_touch(const struct qp *qp)
@@ -54,7 +56,10 @@ int faults_post(struct qp *qp, const struct wqe *w)
 	if (inject_listens(RULE_POST) && engine_ask(qp, &e, &v)) {
 		if (v.action == DO_REFUSE)
 			return (int)v.value[0];
-		faults_act(qp, &v);
+		if (v.action == DO_DELAY)
+			qp->inject->late = max_of(qp->inject->late, v.value[0]);
+		else
+			faults_act(qp, &v);
 	}
 	trace(post_send, qp->base.qp_num, qp->sq.tail, w->wr_id, w->opcode, w->length,
 	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
@@ -167,4 +172,25 @@ bool faults_settle(struct qp *qp)
 		fail_as_completed(qp, true);
 	}
 	return fails;
+}
+
+bool engine_place_last(struct qp *qp, const struct packet *p)
+{
+	const struct responder *r = &qp->resp;
+	bool first = opcode_info[p->opcode].flags & IS_FIRST, ok;
+	uint32_t bytes = min_of(p->length - 1, LAST_BYTES);
+	uint64_t va = (first ? p->va : r->write_va) + p->length - bytes;
+	struct mr *mr;
+	char *at;
+
+	if (qp->transport != TRANSPORT_RC || p->length < 2 || p->pieces || !psn_equal(p->psn, r->expected) ||
+	    !(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || check_sequence(qp, p) || check_length(qp, p) ||
+	    check_rkey(qp, p))
+		return false;
+	mr = remote_region(qp, first ? p->rkey : r->write_rkey, va, bytes, IBV_ACCESS_REMOTE_WRITE, &at);
+	if (!mr)
+		return false;
+	ok = mr_write(mr, at, p->payload + p->length - bytes, bytes);
+	mr_put(mr);
+	return ok;
 }

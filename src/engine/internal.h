@@ -465,7 +465,7 @@ static inline void note_moved(struct qp *qp)
 	r->retries = qp->attr.retry_cnt;
 	r->rnr_retries = qp->attr.rnr_retry;
 	r->gap_seen = false;
-	r->rnr_wait = false; /* what was refused stood at una: it has been taken since, in an earlier copy */
+	r->pause = PAUSE_NONE; /* what was refused stood at una: it has been taken since, in an earlier copy */
 	r->moved = true;
 }
 /* The peer is there, and has received something out of order. */

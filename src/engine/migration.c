@@ -50,7 +50,8 @@ static void migration_enter(struct qp *qp, enum ibv_mig_state state, enum migrat
 {
 	qp->attr.path_mig_state = state;
 	trace(migrate, qp->base.qp_num, state, reason, qp->req.una.v, 0, 0);
-	engine_renew_lane(qp);
+	engine_set_lane(qp);
+	show_qp(qp);
 }
 
 #define SWAP(a, b)                         \
@@ -61,7 +62,7 @@ static void migration_enter(struct qp *qp, enum ibv_mig_state state, enum migrat
 	} while (0)
 
 /* To the alternate path. What is known of round trips is of the other one. */
-static void migration_switch(struct qp *qp, enum migration_reason reason)
+NO_LOCK_ANALYSIS static void migration_switch(struct qp *qp, enum migration_reason reason)
 {
 	struct requester *r = &qp->req;
 	struct ibv_qp_attr *a = &qp->attr;

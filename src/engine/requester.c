@@ -507,7 +507,7 @@ static void send_probe(struct qp *qp, struct tx_batch *batch)
 
 static bool requester_may_send(const struct qp *qp)
 {
-	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.rnr_wait;
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.pause;
 }
 
 /* What the peer's socket holds, which the peer empties once in DRAINED at least: a long path holds more. */

@@ -66,7 +66,8 @@ void retry_reset(struct qp *qp)
 	struct requester *r = &qp->req;
 
 	r->timeout_at = r->probe_at = NEVER;
-	r->rnr_wait = r->probe_wanted = r->gap_seen = false;
+	r->probe_wanted = r->gap_seen = false;
+	r->pause = PAUSE_NONE;
 	r->probes = 0;
 	r->timed_at = 0;
 	r->rd_count = 0;
@@ -179,7 +180,7 @@ void retry_on_path(struct qp *qp, uint64_t now)
 	go_back(qp, r->una, RETRY_PATH);
 	r->gap_seen = false;
 	r->hole_until = now + round_trip(r);
-	if (r->rnr_wait)
+	if (r->pause == PAUSE_RNR)
 		return;
 	r->timeout_at = retry_after(now, timeout_of(qp));
 	r->probe_at = NEVER;
@@ -212,8 +213,8 @@ void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
 		r->rnr_retries--;
 	}
 	go_back(qp, psn, RETRY_RNR);
-	r->rnr_wait = true;
-	r->rnr_until = now + rnr_timer[timer & SYNDROME_VALUE] * 10 * USEC;
+	r->pause = PAUSE_RNR;
+	r->pause_until = now + rnr_timer[timer & SYNDROME_VALUE] * 10 * USEC;
 	r->timeout_at = r->probe_at = NEVER;
 }
 
@@ -271,8 +272,8 @@ void engine_expire(struct qp *qp, uint64_t now)
 	patience_expire(qp, now);
 	if (now >= flow_deadline(qp))
 		r->held = NULL; /* the next run asks again, or waits no longer */
-	if (r->rnr_wait && now >= r->rnr_until)
-		r->rnr_wait = false;
+	if (r->pause && now >= r->pause_until)
+		r->pause = PAUSE_NONE;
 	if (!is_waiting(r))
 		r->timeout_at = NEVER;
 	if (now >= r->timeout_at)
@@ -296,7 +297,7 @@ uint64_t engine_deadline(const struct qp *qp)
 		return flow_deadline(qp);
 	if (unlikely(qp->resp.look_at))
 		when = min_of(when, qp->resp.look_at);
-	return r->rnr_wait ? min_of(when, r->rnr_until) : when;
+	return r->pause ? min_of(when, r->pause_until) : when;
 }
 
 bool engine_expects_success(const struct qp *qp)
@@ -304,5 +305,5 @@ bool engine_expects_success(const struct qp *qp)
 	const struct requester *r = &qp->req;
 
 	return is_reliable(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
-	       !psn_equal(r->una, r->high) && !r->rnr_wait && r->retries == qp->attr.retry_cnt;
+	       !psn_equal(r->una, r->high) && r->pause != PAUSE_RNR && r->retries == qp->attr.retry_cnt;
 }

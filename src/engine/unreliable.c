@@ -5,7 +5,7 @@
 
 static bool unreliable_may_send(const struct qp *qp)
 {
-	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.pause;
 }
 
 void unreliable_sent(struct qp *qp)
@@ -77,7 +77,7 @@ static void settle_head(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
 
-	if (unreliable_may_send(qp) && qp->sq.head != qp->sq.tail && w->state == WQE_ERROR)
+	if (qp->sq.head != qp->sq.tail && w->state == WQE_ERROR && unreliable_may_send(qp))
 		fail_head(qp, w->status);
 }
 
@@ -89,7 +89,7 @@ bool unreliable_run(struct qp *qp, struct tx_batch *batch)
 	qp->req.held = NULL;
 	qp->req.full = false;
 	qp->req.window = batch->budget;
-	while (unreliable_may_send(qp) && qp->req.wqe != qp->sq.tail && unreliable_send_next(qp, batch))
+	while (qp->req.wqe != qp->sq.tail && unreliable_may_send(qp) && unreliable_send_next(qp, batch))
 		;
 	return batch->packets || qp->sq.head != qp->req.wqe;
 }
@@ -101,6 +101,6 @@ bool unreliable_can_run(const struct qp *qp)
 
 	if (qp->sq.head != r->wqe)
 		return true;
-	return unreliable_may_send(qp) && (!r->held || r->full) && r->wqe != qp->sq.tail &&
+	return r->wqe != qp->sq.tail && (!r->held || r->full) && unreliable_may_send(qp) &&
 	       (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
 }

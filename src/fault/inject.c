@@ -115,7 +115,7 @@ static void decide(const struct injector *i, const struct inject_event *e, uint6
 	v->value[0] = r->value[0];
 	v->value[1] = r->value[1];
 	v->device = r->device;
-	if (r->action == DO_DELAY)
+	if (r->action == DO_DELAY || r->action == DO_LAST_FIRST)
 		v->value[0] += random % (r->value[1] - r->value[0] + 1);
 	if (r->action == DO_CORRUPT && r->value[1] == UINT64_MAX) {
 		uint64_t bits = 8 * (uint64_t)(r->value[0] == PART_PAYLOAD ? e->size : e->header);
@@ -233,19 +233,35 @@ bool inject_touches(uint64_t serial, uint32_t qpn, const char *device, bool pack
 	return inject_is(DO_PORT_DOWN, device);
 }
 
-bool inject_refuses_call(enum rule_call call)
+/* What a call meets that a rule is asked about: the errno that it is refused with, in *v, or DO_WAKE. False: neither.
+ */
+static bool ask_of_call(enum rule_call call, struct inject_verdict *v)
 {
 	struct inject_event e = {.event = RULE_CALL, .call = rule_calls[call]};
+
+	if (!inject_ask(&e, NULL, v))
+		return false;
+	if (v->action == DO_REFUSE || v->action == DO_WAKE)
+		return true;
+	inject_act(v);
+	return false;
+}
+
+bool inject_refuses_call(enum rule_call call)
+{
+	struct inject_verdict v;
+	bool refuses = ask_of_call(call, &v);
+
+	if (refuses)
+		errno = (int)v.value[0];
+	return refuses;
+}
+
+bool inject_wakes(void)
+{
 	struct inject_verdict v;
 
-	if (!inject_ask(&e, NULL, &v))
-		return false;
-	if (v.action != DO_REFUSE) {
-		inject_act(&v);
-		return false;
-	}
-	errno = (int)v.value[0];
-	return true;
+	return ask_of_call(CALL_ibv_req_notify_cq, &v);
 }
 
 /* ---- what is done above ---- */

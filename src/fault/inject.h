@@ -49,6 +49,8 @@ struct inject_qp {
 	struct list changed; /* payloads of the last tx batch that differ from the memory's: the same */
 	uint32_t held_count;
 	uint64_t busy_until; /* rate: when the last packet has passed, ns */
+	uint64_t late;	     /* post: for how long no request is looked at, ns, from the next run on; ... */
+	uint64_t late_until; /* ... and that time */
 	bool fails;	     /* a completion was given an error: the QP follows */
 	bool ends;	     /* nothing is held any more */
 	bool refuses;	     /* a packet is being refused because a rule says so */
@@ -80,6 +82,9 @@ static inline bool inject_call(enum rule_call call)
 {
 	return hooks_any() && inject_refuses_call(call);
 }
+
+/* Whether ibv_req_notify_cq() brings an event of what is in the CQ already. */
+bool inject_wakes(void);
 
 /* What is done above: to ports and devices, and to processes. Called with any lock held, so it only notes what to do.
  */

@@ -28,7 +28,7 @@
 static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_DROP] = AT(PACKET) | AT(MAD),
 	[DO_DUPLICATE] = AT(PACKET) | AT(MAD),
-	[DO_DELAY] = AT(PACKET),
+	[DO_DELAY] = AT(PACKET) | AT(POST),
 	[DO_REORDER] = AT(PACKET),
 	[DO_CORRUPT] = AT(PACKET),
 	[DO_TRUNCATE] = AT(PACKET),
@@ -36,9 +36,11 @@ static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_PARTITION] = AT(PACKET) | AT(MAD),
 	[DO_NAK] = AT(PACKET),
 	[DO_RNR] = AT(PACKET),
+	[DO_LAST_FIRST] = AT(PACKET),
 	[DO_REVOKE] = AT(PACKET),
 	[DO_REFUSE] = AT(POST) | AT(CALL) | AT(ONESIDED),
 	[DO_STATUS] = AT(COMPLETE),
+	[DO_WAKE] = AT(CALL),
 	[DO_OVERRUN] = AT(COMPLETE),
 	[DO_REJECT] = AT(MAD),
 	[DO_STOP] = OF_A_QP,
@@ -596,6 +598,7 @@ static int take_value(struct parser *p)
 
 	switch (r->action) {
 	case DO_DELAY:
+	case DO_LAST_FIRST:
 		err = take_range(p, true, &range, 1, 3600 * SEC);
 		break;
 	case DO_REORDER:
@@ -686,8 +689,10 @@ static bool set_drop(struct rule_set *set, enum transport transport)
 static int check_packet(struct parser *p)
 {
 	struct rule *r = p->rule;
-	bool has_payload = r->action == DO_TRUNCATE || (r->action == DO_CORRUPT && r->value[0] == PART_PAYLOAD);
-	bool holds = r->action == DO_DELAY || r->action == DO_REORDER || r->action == DO_RATE;
+	bool has_payload = r->action == DO_TRUNCATE || r->action == DO_LAST_FIRST ||
+			   (r->action == DO_CORRUPT && r->value[0] == PART_PAYLOAD);
+	bool holds =
+		r->action == DO_DELAY || r->action == DO_REORDER || r->action == DO_RATE || r->action == DO_LAST_FIRST;
 	bool refuses = r->action == DO_NAK || r->action == DO_RNR || r->action == DO_REVOKE;
 
 	if (has_payload && (!set_keep(&r->opcodes, HAS_PAYLOAD, false) || r->size.to == 0))
@@ -709,6 +714,25 @@ static int check_packet(struct parser *p)
 				   : "only requests of RC and XRC are answered by a NAK: the rule could never fire");
 	if (r->action == DO_RNR && !set_keep(&r->opcodes, IS_FIRST, true))
 		return refuse_word(p, "only the first packet of a message finds no receive: the rule could never fire");
+	return 0;
+}
+
+/* Of other packets nobody can see it: what they bring is used when they are complete. */
+static int check_last_first(struct parser *p)
+{
+	struct rule *r = p->rule;
+
+	if (r->action != DO_LAST_FIRST)
+		return 0;
+	if (r->direction == RULE_OUT)
+		return refuse_word(p, "it is done where the packet arrives: begin the rule with `in`");
+	r->direction = RULE_IN;
+	if (!set_keep(&r->opcodes, IS_REQUEST | IS_WRITE | HAS_PAYLOAD, true))
+		return refuse_word(p,
+				   "only of a WRITE of RC the last bytes can be seen first: the rule could never fire");
+	r->size.from = max_of(r->size.from, (uint64_t)2);
+	if (r->size.to < 2)
+		return refuse_word(p, "these packets have no two bytes: the rule could never fire");
 	return 0;
 }
 
@@ -745,7 +769,11 @@ static int check_rule(struct parser *p)
 		return refuse_word(p, "only what comes in is rejected: write `mad in ...`");
 	if (r->action == DO_REJECT)
 		r->direction = RULE_IN;
-	return check_while(p) ?: r->event == RULE_PACKET ? check_packet(p) : 0;
+	if (r->action == DO_WAKE && r->call != rule_calls[CALL_ibv_req_notify_cq])
+		return refuse_word(p, "only `call ibv_req_notify_cq` brings an event: the rule could never fire");
+	if (r->call == rule_calls[CALL_ibv_req_notify_cq] && r->action == DO_REFUSE)
+		return refuse_word(p, "no adapter refuses this: write `call ibv_req_notify_cq ...: wake`");
+	return check_while(p) ?: r->event == RULE_PACKET ? check_packet(p) ?: check_last_first(p) : 0;
 }
 
 static struct rule_set all_opcodes(enum rule_event event)

@@ -24,24 +24,26 @@ enum rule_event {
 enum rule_action {
 	DO_DROP,
 	DO_DUPLICATE,
-	DO_DELAY,     /* value: ns, from .. to */
-	DO_REORDER,   /* value: packets that pass first */
-	DO_CORRUPT,   /* value: enum rule_part, bit (UINT64_MAX: the seed chooses) */
-	DO_TRUNCATE,  /* value: bytes that stay */
-	DO_RATE,      /* value: bytes a second */
-	DO_PARTITION, /* nothing passes, repeated or not */
-	DO_NAK,	      /* value: syndrome */
-	DO_RNR,	      /* value: code of the timer */
-	DO_REVOKE,    /* the region that the packet names is not there any more */
-	DO_REFUSE,    /* value: errno */
-	DO_STATUS,    /* value: enum ibv_wc_status */
-	DO_OVERRUN,   /* the CQ has no room */
-	DO_REJECT,    /* value: reason of a REJ */
-	DO_STOP,      /* the peer's process, value: ns */
-	DO_KILL,      /* the peer's process */
-	DO_PORT_DOWN, /* value: ns until it is up again; UINT64_MAX: never */
-	DO_GID_GONE,  /* value: the same */
-	DO_FATAL,     /* the device */
+	DO_DELAY,      /* value: ns, from .. to */
+	DO_REORDER,    /* value: packets that pass first */
+	DO_CORRUPT,    /* value: enum rule_part, bit (UINT64_MAX: the seed chooses) */
+	DO_TRUNCATE,   /* value: bytes that stay */
+	DO_RATE,       /* value: bytes a second */
+	DO_PARTITION,  /* nothing passes, repeated or not */
+	DO_NAK,	       /* value: syndrome */
+	DO_RNR,	       /* value: code of the timer */
+	DO_LAST_FIRST, /* value: ns, from .. to, by which the last bytes are there before the others */
+	DO_REVOKE,     /* the region that the packet names is not there any more */
+	DO_REFUSE,     /* value: errno */
+	DO_STATUS,     /* value: enum ibv_wc_status */
+	DO_WAKE,       /* an event of the completion channel for what is in the CQ already */
+	DO_OVERRUN,    /* the CQ has no room */
+	DO_REJECT,     /* value: reason of a REJ */
+	DO_STOP,       /* the peer's process, value: ns */
+	DO_KILL,       /* the peer's process */
+	DO_PORT_DOWN,  /* value: ns until it is up again; UINT64_MAX: never */
+	DO_GID_GONE,   /* value: the same */
+	DO_FATAL,      /* the device */
 	RULE_ACTIONS
 };
 

@@ -71,6 +71,7 @@ static int write_action(char *out, size_t room, const struct rule *r, const uint
 
 	switch (r->action) {
 	case DO_DELAY:
+	case DO_LAST_FIRST:
 	case DO_STOP:
 		return snprintf(out, room, "%s %lluns", name, v);
 	case DO_PORT_DOWN:

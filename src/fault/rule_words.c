@@ -14,12 +14,16 @@ const char *const rule_event_name[RULE_EVENTS] = {
 };
 
 const char *const rule_action_name[RULE_ACTIONS] = {
-	[DO_DROP] = "drop",	    [DO_DUPLICATE] = "duplicate", [DO_DELAY] = "delay",
-	[DO_REORDER] = "reorder",   [DO_CORRUPT] = "corrupt",	  [DO_TRUNCATE] = "truncate",
-	[DO_RATE] = "rate",	    [DO_PARTITION] = "partition", [DO_NAK] = "nak",
-	[DO_RNR] = "rnr",	    [DO_REVOKE] = "revoke",	  [DO_REFUSE] = "refuse",
-	[DO_STATUS] = "status",	    [DO_OVERRUN] = "overrun",	  [DO_REJECT] = "reject",
-	[DO_STOP] = "stop",	    [DO_KILL] = "kill",		  [DO_PORT_DOWN] = "port-down",
+	[DO_DROP] = "drop",	    [DO_DUPLICATE] = "duplicate",
+	[DO_DELAY] = "delay",	    [DO_REORDER] = "reorder",
+	[DO_CORRUPT] = "corrupt",   [DO_TRUNCATE] = "truncate",
+	[DO_RATE] = "rate",	    [DO_PARTITION] = "partition",
+	[DO_NAK] = "nak",	    [DO_RNR] = "rnr",
+	[DO_REVOKE] = "revoke",	    [DO_REFUSE] = "refuse",
+	[DO_STATUS] = "status",	    [DO_OVERRUN] = "overrun",
+	[DO_WAKE] = "wake",	    [DO_LAST_FIRST] = "last-first",
+	[DO_REJECT] = "reject",	    [DO_STOP] = "stop",
+	[DO_KILL] = "kill",	    [DO_PORT_DOWN] = "port-down",
 	[DO_GID_GONE] = "gid-gone", [DO_FATAL] = "fatal",
 };
 

@@ -135,7 +135,7 @@ static void arm(struct loop *l, struct qp *qp, uint64_t at) REQUIRES(qp->lock)
 
 static uint64_t due(struct inject_qp *q, const struct inject_verdict *v, uint32_t bytes, uint64_t now)
 {
-	if (v->action == DO_DELAY)
+	if (v->action == DO_DELAY || v->action == DO_LAST_FIRST)
 		return now + v->value[0];
 	if (v->action == DO_CORRUPT)
 		return now;
@@ -185,6 +185,23 @@ static void passed(struct inject_qp *q, bool out, uint64_t now)
 }
 
 /* ---- out ---- */
+
+uint32_t faults_before(struct qp *qp, uint32_t room, uint64_t now)
+{
+	struct inject_qp *q = hook_is_on(HOOK_FAULT) ? inject_of(&qp->inject, qp->serial) : NULL;
+
+	if (!q)
+		return room;
+	if (q->late) {
+		q->late_until = max_of(q->late_until, now + q->late);
+		q->late = 0;
+	}
+	if (q->late_until > now && qp->req.pause == PAUSE_NONE) {
+		qp->req.pause = PAUSE_LATE;
+		qp->req.pause_until = q->late_until;
+	}
+	return room != UINT32_MAX ? room / 2 : room;
+}
 
 static bool gather(void *to, const struct tx_batch *batch, const struct tx *tx)
 {
@@ -504,6 +521,8 @@ static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, co
 	case DO_DUPLICATE:
 		a->times = 2;
 		return true;
+	case DO_LAST_FIRST:
+		return !engine_place_last(qp, a->packet) || !hold_in(l, qp, a, v, now);
 	case DO_NAK:
 		engine_refuse(qp, a->packet, (uint8_t)v->value[0], now);
 		return false;

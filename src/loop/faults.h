@@ -31,10 +31,12 @@ void faults_release_all(struct loop *l);
 /* The same when the timer of the QP has fired. */
 void faults_expire(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* The room that a tx batch may use: each of its packets may be sent twice. */
-static inline uint32_t faults_room(uint32_t room)
+/* Before a tx batch is made: posts may be late. Returns the room that it may use, as each of its packets may be sent
+ * twice. */
+uint32_t faults_before(struct qp *qp, uint32_t room, uint64_t now) REQUIRES(qp->lock);
+static inline uint32_t faults_room(struct qp *qp, uint32_t room, uint64_t now) REQUIRES(qp->lock)
 {
-	return hooks_any() && hook_is_on(HOOK_FAULT) && room != UINT32_MAX ? room / 2 : room;
+	return hooks_any() ? faults_before(qp, room, now) : room;
 }
 
 /* Sets the lanes of all queue pairs anew. */

@@ -231,7 +231,7 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 	w->batch.near = &nearby_ops;
 	w->batch.budget = near && qp->req.lossless ? UINT32_MAX : qp_budget(l, qp, now);
 	do {
-		w->batch.room = faults_room(room_of(qp, near));
+		w->batch.room = faults_room(qp, room_of(qp, near), now);
 		more = engine_run(qp, &w->batch);
 		send_batch(w, qp, near);
 		more |= w->cut ||

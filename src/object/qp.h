@@ -40,6 +40,13 @@ struct proven {
 	uint32_t rkey;
 };
 
+/* Why a requester sends nothing for a while. */
+enum pause {
+	PAUSE_NONE,
+	PAUSE_RNR,  /* after an RNR NAK */
+	PAUSE_LATE, /* a rule of fault injection says so: requests are looked at late */
+};
+
 /* The requester of an RC connection: what has been sent and what has been acknowledged. PSNs: una <= next <= high;
  * [una, high) have been sent, [next, high) will be sent again (go-back-N). UC and UD use only the cursor: all before it
  * has been sent, and una == next == high. */
@@ -60,7 +67,7 @@ struct requester {
 		struct {
 			bool lossless; /* the link loses nothing: no probes, no window */
 			bool changing; /* starts no new request: the link changes when all packets sent have arrived */
-			bool rnr_wait; /* after an RNR NAK: sends nothing until rnr_until */
+			uint8_t pause; /* enum pause: sends nothing until pause_until */
 			bool probe_wanted; /* send the last packet again */
 		};
 		/* All of these, for requester_waits(). They are flags and no enum: the peer may be not ready, or a
@@ -93,7 +100,7 @@ struct requester {
 	uint8_t probes;	     /* tail-loss probes since the last progress */
 	uint32_t train;	     /* packets per GSO train: train_of(mtu) */
 	uint64_t hole_until; /* until then, a gap in the responses is not a new loss */
-	uint64_t rnr_until;
+	uint64_t pause_until;
 	uint64_t probe_at; /* the tail-loss probe; NEVER: none */
 
 	/* round-trip time, RFC 6298; 0: not measured */

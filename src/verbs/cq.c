@@ -267,6 +267,8 @@ int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (error)
 		return fail(error);
 	cq_request((struct cq *)cq, solicited_only);
+	if (hooks_any() && inject_wakes())
+		cq_tell_rest((struct cq *)cq);
 	/* the caller is likely to sleep next, so deferred packets are sent now */
 	if (((struct cq *)cq)->channel)
 		channel_arm(((struct cq *)cq)->channel);

@@ -154,7 +154,7 @@ static void fill_requester(struct stat_qp *row, struct qp *qp) REQUIRES(qp->lock
 	row->msn = qp->resp.msn;
 	row->retries = r->retries;
 	row->rnr_retries = r->rnr_retries;
-	row->rnr_wait = r->rnr_wait;
+	row->rnr_wait = r->pause == PAUSE_RNR;
 	row->rtt = (uint32_t)min_of(r->srtt / USEC, (uint64_t)UINT32_MAX);
 	memcpy(row->trouble, qp->trouble, sizeof(qp->trouble));
 	row->trouble[STAT_RESENT] = qp->resent;

@@ -105,6 +105,16 @@ static void others_are_refused_with_the_word_and_the_reason(void **state)
 		{"out while ERR: drop", "ERR", "sends and receives nothing"},
 		{"mad while RTS: drop", "RTS", "no queue pair"},
 		{"out SEND while RTR: drop", "drop", "no request is sent while RTR"},
+		{"in READ: last-first 1ms", "last-first", "no payload"},
+		{"in SEND: last-first 1ms", "last-first", "only of a WRITE"},
+		{"in UC WRITE: last-first 1ms", "last-first", "of RC"},
+		{"out WRITE: last-first 1ms", "last-first", "begin the rule with `in`"},
+		{"in WRITE size 1: last-first 1ms", "last-first", "no two bytes"},
+		{"in WRITE: last-first", "", "a time is missing"},
+		{"complete: delay 1ms", "delay", "nothing that can be done here"},
+		{"call ibv_reg_mr: wake", "wake", "only `call ibv_req_notify_cq`"},
+		{"call ibv_req_notify_cq: refuse EIO", "refuse", "no adapter refuses this"},
+		{"post: wake", "wake", "nothing that can be done here"},
 		{"post while INIT: refuse EIO", "refuse", "no request is posted"},
 	};
 	struct rule_error error;
@@ -178,6 +188,9 @@ static void a_firing_is_a_rule_again(void **state)
 		{"out device mlx5_3 while RTS every 2: drop", "out device mlx5_3 qp 1 nth 4: drop", 1, 4, {0}},
 		{"call ibv_reg_mr: refuse ENOMEM", "call ibv_reg_mr nth 1: refuse ENOMEM", 0, 1, {ENOMEM}},
 		{"mad in REQ nth 1..4: reject 28", "mad in REQ nth 3: reject 28", 0, 3, {28}},
+		{"in WRITE chance 1%: last-first 1us..2us", "in WRITE qp 2 nth 3: last-first 1500ns", 2, 3, {1500}},
+		{"post SEND every 2: delay 1ms", "post SEND qp 2 nth 4: delay 1000000ns", 2, 4, {1000000}},
+		{"call ibv_req_notify_cq every 3: wake", "call ibv_req_notify_cq nth 3: wake", 0, 3, {0}},
 		{"time after 1ms: port-down", "time after 1000000ns: port-down", 0, 1, {UINT64_MAX}},
 	};
 	struct rule_error error;

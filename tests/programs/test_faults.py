@@ -13,6 +13,7 @@ from place import ByUdp
 from process import Failure, Process, ports
 
 PINGPONG = "ibv_rc_pingpong -g 0 -n 100 -p {port}"
+EVENTS = "ibv_rc_pingpong -e -g 0 -n 100 -p {port}"
 ENDLESS = "ibv_rc_pingpong -g 0 -n 100000000 -p {port}"
 LONG = "ibv_rc_pingpong -g 0 -n 5 -s 100000 -c -p {port}"
 WRITE = "ib_write_bw -n 100 -s 64 -F -x 0 -p {port}"
@@ -31,6 +32,8 @@ ROWS = [
     (PINGPONG, "out SEND chance 5%: delay 100us..2ms", (0, 0), "100 iters"),
     (PINGPONG, "in SEND chance 5%: delay 1ms", (0, 0), "100 iters"),
     (PINGPONG, "out SEND chance 5%: reorder", (0, 0), "100 iters"),
+    (PINGPONG, "post SEND chance 5%: delay 200us..2ms", (0, 0), "100 iters"),
+    (EVENTS, "call ibv_req_notify_cq chance 50%: wake", (0, 0), "100 iters"),
     (PINGPONG, "in SEND every 40: corrupt icrc", (0, 0), "100 iters"),
     (PINGPONG, "in SEND every 40: rnr 5", (0, 0), "100 iters"),
     (PINGPONG, "in SEND nth 9: nak sequence", (0, 0), "100 iters"),
@@ -55,6 +58,8 @@ ROWS = [
     (WRITE, "post nth 50: stop 20ms", (0, 0), "MB/sec", "client"),
     (WRITE, "post nth 50: kill", None, "", "client"),
     (WRITE, "in WRITE nth 9: truncate 10", None, ""),
+    (WRITE, "in WRITE chance 5%: last-first 200us..1ms", (0, 0), "MB/sec"),
+    (WRITE, "post chance 5%: delay 200us..1ms", (0, 0), "MB/sec"),
     (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
     # what the initiator does not know of
     (WRITE, "in WRITE every 30: drop", (0, 0), "MB/sec", "server"),
@@ -127,8 +132,9 @@ class Cell:
 
 
 def steady(rules, logs):
-    """What does not depend on time: how often a packet is sent again into a partition does."""
-    return [set(re.sub(r" nth \d+", "", log).splitlines()) for log in logs] if "partition" in rules else logs
+    """What does not depend on time: how often a packet is sent again into a partition does, and how often a CQ is armed."""
+    by_time = "partition" in rules or "wake" in rules
+    return [set(re.sub(r" nth \d+", "", log).splitlines()) for log in logs] if by_time else logs
 
 
 def test(build, namespace, row, link, seeds):

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a hostile adapter does that shows in memory and in completion channels: each time what a program must not count
+ * on is seen, and then what it may count on. */
+#include "verbs/fixture.h"
+
+#include <string.h>
+
+#include "fault/inject.h"
+
+enum { LENGTH = 4000 };
+
+static void add_rule(const char *rule)
+{
+	struct rule_error error;
+
+	if (inject_add(rule, &error) < 0)
+		fail_msg("%s: %s", rule, error.text);
+}
+
+static int end_rules(void **state)
+{
+	inject_clear();
+	return close_sides(state);
+}
+
+/* The byte, as the adapter has left it; polls, as a program may. */
+static char at(struct side *s, size_t offset)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_poll_cq(s->cq, 1, &wc), 0);
+	return *(volatile char *)(s->memory + offset);
+}
+
+/* A program that waits for the last byte of a WRITE finds it, and not the first one. */
+static void the_last_bytes_of_a_write_may_be_first(void **state)
+{
+	struct side *s = *state;
+
+	add_rule("in WRITE nth 1: last-first 2s");
+	connect_sides(s);
+	memset(s[0].memory, 'n', LENGTH);
+	assert_int_equal(side_write(&s[0], &s[1], LENGTH), 0);
+	while (at(&s[1], LENGTH - 1) != 'n')
+		;
+	assert_int_equal(at(&s[1], LENGTH - 8), 'n');
+	assert_int_equal(at(&s[1], LENGTH - 9), 0);
+	assert_int_equal(at(&s[1], 0), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(s[0].memory, s[1].memory, LENGTH);
+}
+
+/* The same in the last packet of several. */
+static void so_may_those_of_a_long_one(void **state)
+{
+	struct side *s = *state;
+	uint32_t length = MEMORY - 1;
+
+	add_rule("in WRITE LAST nth 1: last-first 2s");
+	connect_sides(s);
+	memset(s[0].memory, 'n', length);
+	assert_int_equal(side_write(&s[0], &s[1], length), 0);
+	while (at(&s[1], length - 1) != 'n')
+		;
+	assert_int_equal(at(&s[1], 0), 'n');
+	assert_int_equal(at(&s[1], length - 9), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(s[0].memory, s[1].memory, length);
+}
+
+static void a_write_that_is_refused_changes_nothing(void **state)
+{
+	struct side *s = *state;
+
+	add_rule("in WRITE: last-first 1ms");
+	connect_sides(s);
+	memset(s[0].memory, 'n', LENGTH);
+	s[1].mr->rkey ^= 1;
+	assert_int_equal(side_write(&s[0], &s[1], LENGTH), 0);
+	s[1].mr->rkey ^= 1;
+	assert_int_equal(next(s[0].cq).status, IBV_WC_REM_ACCESS_ERR);
+	for (int i = 0; i < LENGTH; i++)
+		assert_int_equal(s[1].memory[i], 0);
+}
+
+/* A buffer belongs to the adapter until the completion. An inline one never does. */
+static void a_send_buffer_may_be_read_late(void **state)
+{
+	for (int is_inline = 0; is_inline < 2; is_inline++) {
+		struct side *s;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND,
+					 .send_flags = IBV_SEND_SIGNALED | (is_inline ? IBV_SEND_INLINE : 0)};
+		void *fresh = NULL;
+
+		assert_int_equal(open_sides(&fresh), 0);
+		s = fresh;
+		add_rule("post SEND nth 1: delay 2s");
+		connect_sides(s);
+		sge = piece(&s[0], 0, 64);
+		assert_int_equal(side_receive(&s[1], 1), 0);
+		memset(s[0].memory, 'a', 64);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		memset(s[0].memory, 'b', 64); /* too early */
+		assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(s[1].memory[0], is_inline ? 'a' : 'b');
+		end_rules(&fresh);
+	}
+}
+
+/* An event says that something may be in the CQ: it may have been polled already. */
+static void an_event_may_come_without_a_completion(void **state)
+{
+	struct side *s = *state;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *arg;
+
+	connect_sides(s);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	assert_int_equal(ibv_get_cq_event(s[0].channel, &cq, &arg), 0);
+	add_rule("call ibv_req_notify_cq nth 1: wake");
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0); /* as it should be: ask, then poll until there is nothing */
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_poll_cq(s[0].cq, 1, &wc), 0);
+	assert_int_equal(ibv_get_cq_event(s[0].channel, &cq, &arg), 0);
+	assert_int_equal(ibv_poll_cq(s[0].cq, 1, &wc), 0);
+	assert_int_equal(ibv_req_notify_cq(s[0].cq, 0), 0);
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	assert_int_equal(ibv_get_cq_event(s[0].channel, &cq, &arg), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	ibv_ack_cq_events(s[0].cq, 3);
+}
+
+#define ROW(test) cmocka_unit_test_setup_teardown(test, open_sides, end_rules)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ROW(the_last_bytes_of_a_write_may_be_first),  ROW(so_may_those_of_a_long_one),
+		ROW(a_write_that_is_refused_changes_nothing), cmocka_unit_test(a_send_buffer_may_be_read_late),
+		ROW(an_event_may_come_without_a_completion),
+	};
+
+	enter_namespace();
+	return cmocka_run_group_tests(tests, open_context, close_context);
+}

@@ -31,6 +31,7 @@
 #include "tools/pcapng.h"
 #include "wire/icrc.h"
 
+#define SEEN  64
 #define KNOWN (1u << 16) /* work requests, and packets, of each process that are remembered */
 
 struct request {
@@ -69,6 +70,10 @@ struct collector {
 	uint32_t count, joined;
 	struct interface *interfaces;
 	uint32_t interface_count, interfaces_told;
+	struct {
+		uint8_t gid[16];
+		uint32_t number; /* of its interface, plus 1; 0: not known */
+	} seen[SEEN];		 /* addresses: a later one replaces an earlier one */
 	uint64_t packets, dropped, last_time;
 	struct frame frame;
 };
@@ -156,13 +161,11 @@ static void interface_name(const uint8_t gid[16], char *out, size_t room)
 	freeifaddrs(all);
 }
 
-/* The number of the interface of the address, in this file. */
-static uint32_t interface_of(struct collector *c, const uint8_t gid[16])
+/* The number of the interface with that name. */
+static uint32_t interface_with(struct collector *c, const char *name)
 {
-	char name[sizeof(c->interfaces->name)];
 	uint32_t n = 0;
 
-	interface_name(gid, name, sizeof(name));
 	while (n < c->interface_count && strcmp(c->interfaces[n].name, name))
 		n++;
 	if (n == c->interface_count) {
@@ -173,6 +176,21 @@ static uint32_t interface_of(struct collector *c, const uint8_t gid[16])
 			 "RoCEv2 device of uroce on %s", name);
 		c->interface_count++;
 	}
+	return n;
+}
+
+/* The number of the interface of the address, in this file. The kernel is asked once for an address. */
+static uint32_t interface_of(struct collector *c, const uint8_t gid[16])
+{
+	uint32_t at = (gid[14] * 31u + gid[15]) % SEEN, n;
+	char name[sizeof(c->interfaces->name)];
+
+	if (!c->seen[at].number || memcmp(c->seen[at].gid, gid, 16)) {
+		interface_name(gid, name, sizeof(name));
+		memcpy(c->seen[at].gid, gid, 16);
+		c->seen[at].number = interface_with(c, name) + 1;
+	}
+	n = c->seen[at].number - 1;
 	while (c->interfaces_told <= n) {
 		const struct interface *i = &c->interfaces[c->interfaces_told++];
 

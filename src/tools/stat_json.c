@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce stat --json`. */
 #include <cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tools/names.h"
 #include "tools/stats.h"
 
+/* cJSON's own numbers are of type double: they lose digits from 2^53 on, and take longer to print. */
 static void stat_number(cJSON *o, const char *name, uint64_t value)
 {
-	cJSON_AddNumberToObject(o, name, (double)value);
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	cJSON_AddRawToObject(o, name, text);
 }
 
 /* Left out if there is none. */

@@ -3,7 +3,8 @@
  * RC queue pairs; the first two exchange messages, on all pairs that they share in turn, while the others
  * sleep. Prints "name value" lines: the first process's memory per queue pair in KiB (its share of what is
  * shared), half a round trip of a SEND and the time of a WRITE until its completion is polled in us, medians,
- * and million SENDs a second. Plain libibverbs. */
+ * million SENDs a second, and us to create and connect a queue pair, its receives posted, and to destroy it. Plain
+ * libibverbs. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +22,7 @@ enum {
 	WINDOW = 256,	 /* messages under way, on all pairs together: half of it is acknowledged by one message
 			  */
 	LEAST_DEPTH = 8, /* of a queue */
-	PINGS = 1 << 15,
+	PINGS = 1 << 16,
 	SENDS = 1 << 20,
 	PROCESSES = 64,
 };
@@ -125,8 +126,11 @@ static void open_device(void)
 	board->memory[me].rkey = plain.mr->rkey;
 }
 
-static void connect_all(void)
+/* us for each queue pair, the wait for the others included. */
+static double connect_all(void)
 {
+	double begin = now();
+
 	qp = calloc(processes * qps, sizeof(struct ibv_qp *));
 	need(qp, "calloc");
 	for (uint32_t p = 0; p < processes; p++)
@@ -145,6 +149,17 @@ static void connect_all(void)
 				receive(q);
 		}
 	pthread_barrier_wait(&board->barrier);
+	return (now() - begin) / ((processes - 1) * qps);
+}
+
+static double destroy_all(void)
+{
+	double begin = now();
+
+	for (uint32_t i = 0; i < processes * qps; i++)
+		if (qp[i])
+			need(!ibv_destroy_qp(qp[i]), "ibv_destroy_qp");
+	return (now() - begin) / ((processes - 1) * qps);
 }
 
 /* ---- measuring ---- */
@@ -249,15 +264,18 @@ static void pin(void)
 
 static void process(void)
 {
-	double before;
+	double before, connected, destroyed;
 
 	pin();
 	open_device();
 	before = memory_in_use();
-	connect_all();
+	connected = connect_all();
 	if (me < 2)
 		measure(before);
 	pthread_barrier_wait(&board->barrier);
+	destroyed = destroy_all();
+	if (!me)
+		printf("connect %.2f\ndestroy %.2f\n", connected, destroyed);
 	exit(0);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/pool.h"
 
 static const struct cause_row causes[] = {
 #define CAUSE(code, name, meaning, remedy) {code, #name, meaning, remedy},
@@ -50,6 +51,14 @@ void cause_say(enum cause cause, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
 	log_warn("%s: %s (cause 0x%x)", text, row->remedy, row->code);
+}
+
+int cause_no_more(const char *call, struct pool *pool, const char *objects)
+{
+	if (pool_is_full(pool))
+		return because(CAUSE_CREATE_MANY, ENOMEM, "%s: the device has %u %s, all it can", call, pool->limit,
+			       objects);
+	return because(CAUSE_SHORTAGE, ENOMEM, "%s: %s", call, strerror(ENOMEM));
 }
 
 void cause_shortage(const char *call, int error)

@@ -6,6 +6,8 @@
 
 #include "base/base.h"
 
+struct pool;
+
 enum cause {
 	CAUSE_NONE,
 #define CAUSE(code, name, meaning, remedy) CAUSE_##name = (code),
@@ -29,6 +31,8 @@ void cause_say(enum cause cause, const char *format, ...) __attribute__((format(
 
 /* Of a call that fails with ENOMEM, EMFILE or ENFILE, says CAUSE_SHORTAGE: programs tell only that the call failed. */
 void cause_shortage(const char *call, int error) __attribute__((cold));
+/* The pool gave no object: says whether as many are alive as a device has, or memory is short. Returns ENOMEM. */
+int cause_no_more(const char *call, struct pool *pool, const char *objects) __attribute__((cold));
 
 /* The same for a call that fails; returns `error`. */
 #define because(cause, error, ...) (cause_say(cause, __VA_ARGS__), (error))

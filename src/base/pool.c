@@ -157,6 +157,16 @@ void pool_free(struct pool *p, uint32_t index)
 	lock_drop(&p->lock);
 }
 
+bool pool_is_full(struct pool *p)
+{
+	bool full;
+
+	lock_take(&p->lock);
+	full = p->used == p->limit;
+	lock_drop(&p->lock);
+	return full;
+}
+
 void *pool_next(struct pool *p, uint32_t *index)
 {
 	for (; *index < p->limit; ++*index) {

@@ -36,6 +36,8 @@ void pool_fini(struct pool *p);
  * left it. NULL and errno ENOMEM: out of memory, or `limit` objects are alive. */
 void *pool_alloc(struct pool *p, uint32_t *index);
 void pool_free(struct pool *p, uint32_t index);
+/* Whether `limit` objects are alive: a look. */
+bool pool_is_full(struct pool *p);
 
 /* The memory of the object, alive or freed; NULL if no object ever had that index. */
 static inline void *pool_at(struct pool *p, uint32_t index)

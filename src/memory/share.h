@@ -26,10 +26,10 @@
 enum {
 	SHARE_SLOTS = 256,
 	SHARE_HAZARDS = 63, /* threads of a process with a hazard counter; other threads use the queue */
-	SHARE_QPS = 32768,
+	SHARE_QPS = 65536,
 	SHARE_REGIONS = (2 << 20) + 1,
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f05, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f06, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the

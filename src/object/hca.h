@@ -19,7 +19,7 @@ struct srq;
 
 /* Limits, as ibv_query_device() reports them and as they are enforced. */
 enum {
-	HCA_MAX_QP = 32768,
+	HCA_MAX_QP = 65536,
 	HCA_MAX_QP_WR = 16384,
 	HCA_MAX_SGE = 32,
 	HCA_MAX_INLINE = 512,

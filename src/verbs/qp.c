@@ -153,7 +153,7 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 		       (struct cq *)attr->recv_cq, (struct srq *)attr->srq, attr->qp_type, &attr->cap,
 		       attr->sq_sig_all);
 	if (!qp)
-		return NULL;
+		return fail_null(cause_no_more("ibv_create_qp", &context_of(context)->hca->qps, "queue pairs"));
 	lock_take(&qp->lock); /* qps_fail() can already find it */
 	qp->base.context = context;
 	lock_drop(&qp->lock);

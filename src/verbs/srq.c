@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues. */
 #include "object/srq.h"
+#include "base/cause.h"
 #include "check/check.h"
 #include "fault/inject.h"
 
@@ -25,7 +26,7 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 	attr->max_sge = max_of(attr->max_sge, 1u);
 	srq = srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
 	if (!srq)
-		return NULL;
+		return fail_null(cause_no_more("ibv_create_srq", &pd->hca->srqs, "SRQs"));
 	srq->base.context = base->context;
 	srq->base.srq_context = srq_context;
 	srq->base.pd = base;

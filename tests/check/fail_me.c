@@ -194,6 +194,29 @@ static void huge_queue(struct pair *p, bool wrong)
 	create_and_destroy(p, wrong, p->a.cq, wrong ? 1 << 30 : 1);
 }
 
+static void one_qp_more(struct pair *p, bool wrong)
+{
+	struct ibv_qp_init_attr attr = {.send_cq = p->a.cq,
+					.recv_cq = p->a.cq,
+					.qp_type = IBV_QPT_RC,
+					.cap = {.max_send_wr = 1, .max_recv_wr = 1}};
+	struct ibv_device_attr limits;
+	struct ibv_qp **qps, *qp;
+	int n = 0;
+
+	ZERO(ibv_query_device(p->pd->context, &limits));
+	MUST(qps = calloc((size_t)limits.max_qp, sizeof(struct ibv_qp *)));
+	while (n < limits.max_qp - 2 - !wrong) /* two are the pair's */
+		MUST(qps[n++] = ibv_create_qp(p->pd, &attr));
+	qp = ibv_create_qp(p->pd, &attr);
+	MUST(!qp == wrong);
+	if (qp)
+		qps[n++] = qp;
+	while (n)
+		ZERO(ibv_destroy_qp(qps[--n]));
+	free(qps);
+}
+
 static void no_cq(struct pair *p, bool wrong)
 {
 	create_and_destroy(p, wrong, wrong ? NULL : p->a.cq, 1);
@@ -465,6 +488,7 @@ static const struct row {
 	{"port_two", port_two, 0x424, "no port_num of 2"},
 	{"huge_queue", huge_queue, 0x431, "max_send_wr is 1073741824, at most"},
 	{"no_cq", no_cq, 0x432, "the recv_cq is NULL"},
+	{"one_qp_more", one_qp_more, 0x433, "the device has 65536 queue pairs, all it can"},
 	{"remote_write_alone", remote_write_alone, 0x441, "lack LOCAL_WRITE"},
 	{"nothing_mapped", nothing_mapped, 0x442, "is not mapped"},
 	{"deregistered", deregistered, 0x212, "was deregistered 0."},

@@ -21,6 +21,14 @@ enum check_kind {
 	CHECK_CHANNEL,
 	CHECK_ID,
 	CHECK_EVENT_CHANNEL,
+	CHECK_PARENT,
+	CHECK_TD,
+	CHECK_DM,
+	CHECK_XRCD,
+	CHECK_WQ,
+	CHECK_WQ_TABLE,
+	CHECK_FLOW,
+	CHECK_COUNTERS,
 	CHECK_KINDS
 };
 
@@ -31,8 +39,16 @@ void check_start(void);
 
 void check_add(enum check_kind kind, const void *object, uint64_t size, const void *const uses[CHECK_USES]);
 void check_remove(enum check_kind kind, const void *object);
-/* The destruction of an object was refused, as others use it. */
-void check_refused(enum check_kind kind, const void *object);
+/* The destruction of an object was refused, as others use it; or, if none of these is known, for that reason. */
+void check_refused(enum check_kind kind, const void *object, const char *reason);
+
+/* The object uses another one now, in place of the first. */
+void check_uses(enum check_kind kind, const void *object, const void *used);
+/* The object is destroyed, though others may use it. */
+void check_orphaned(enum check_kind kind, const void *object);
+
+/* The object is not there: has it been destroyed? `use`: "posted to". */
+void check_dead(enum check_kind kind, const void *object, const char *use);
 
 /* An object was made; then what it uses. Not called for what failed. */
 #define check_made(kind, object, size, ...)                                                          \
@@ -46,20 +62,27 @@ void check_refused(enum check_kind kind, const void *object);
 		if (hooks_any())                    \
 			check_remove(kind, object); \
 	} while (0)
-#define check_busy(kind, object)                     \
-	do {                                         \
-		if (hooks_any())                     \
-			check_refused(kind, object); \
+#define check_busy(kind, object) check_busy_as(kind, object, NULL)
+#define check_busy_as(kind, object, reason)                  \
+	do {                                                 \
+		if (hooks_any())                             \
+			check_refused(kind, object, reason); \
 	} while (0)
 
 /* Replaces the operations of a context by those of queues.c. */
 void check_operations(struct ibv_context_ops *ops);
 /* Behind hooks_any(): a completion was polled one by one, or there was none; a QP was moved to RESET. */
 void check_polled_none(const struct ibv_cq *cq);
-void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, bool success, bool is_receive);
+void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status,
+		      bool is_receive);
 void check_forget_requests(const void *qp);
-/* An event of the channel is about to be waited for. */
+/* The program has changed the state of the QP. */
+void check_moved(const struct ibv_qp *qp);
+/* An event of the channel is about to be waited for; there is none, and this thread is about to sleep; one was fetched.
+ */
 void check_waited(const struct ibv_comp_channel *channel);
+void check_blocks(const struct ibv_comp_channel *channel);
+void check_fetched(const struct ibv_cq *cq);
 /* ibv_fork_init() was called. */
 void check_fork_prepared(void);
 /* A function is about to wait for so many acknowledgements. */

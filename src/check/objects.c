@@ -14,6 +14,7 @@
 #include "base/fork.h"
 
 #define BUCKETS 4096
+#define GONE	256u
 
 static const struct {
 	const char *leak; /* name of the finding */
@@ -32,6 +33,16 @@ static const struct {
 	[CHECK_ID] = {"leak-id", "rdma_cm id", "rdma_cm ids", "created", "rdma_destroy_id() or rdma_destroy_ep()"},
 	[CHECK_EVENT_CHANNEL] = {"leak-event-channel", "event channel", "event channels", "created",
 				 "rdma_destroy_event_channel()"},
+	[CHECK_PARENT] = {"leak-parent-domain", "parent domain", "parent domains", "allocated", "ibv_dealloc_pd()"},
+	[CHECK_TD] = {"leak-thread-domain", "thread domain", "thread domains", "allocated", "ibv_dealloc_td()"},
+	[CHECK_DM] = {"leak-dm", "piece of device memory", "pieces of device memory", "allocated", "ibv_free_dm()"},
+	[CHECK_XRCD] = {"leak-xrcd", "XRC domain", "XRC domains", "opened", "ibv_close_xrcd()"},
+	[CHECK_WQ] = {"leak-wq", "work queue", "work queues", "created", "ibv_destroy_wq()"},
+	[CHECK_WQ_TABLE] = {"leak-wq-table", "table of work queues", "tables of work queues", "created",
+			    "ibv_destroy_rwq_ind_table()"},
+	[CHECK_FLOW] = {"leak-flow", "flow", "flows", "created", "ibv_destroy_flow()"},
+	[CHECK_COUNTERS] = {"leak-counters", "set of counters", "sets of counters", "created",
+			    "ibv_destroy_counters()"},
 };
 static_assert(ARRAY_SIZE(kinds) == CHECK_KINDS, "each kind has its row");
 
@@ -40,6 +51,14 @@ struct lock objects_lock;
 static bool wanted[CHECK_CLASSES];
 static bool fork_is_prepared;
 static pid_t checked; /* the process; 0: none */
+
+/* Those that were destroyed last. Guarded by objects_lock. */
+static struct {
+	enum check_kind kind;
+	const void *object; /* NULL: its memory is that of a new one */
+	const struct stack *destroyed;
+} gone[GONE];
+static uint32_t gone_count;
 static _Thread_local uint32_t paused;
 
 bool check_wants(enum check_class class)
@@ -94,12 +113,40 @@ struct object *objects_next(const struct object *o)
 	return bucket < BUCKETS ? objects[bucket] : NULL;
 }
 
+static const struct stack **gone_find(enum check_kind kind, const void *object) REQUIRES(objects_lock)
+{
+	for (uint32_t i = 0; i < GONE; i++)
+		if (gone[i].object == object && gone[i].kind == kind)
+			return &gone[i].destroyed;
+	return NULL;
+}
+
+static void gone_add(const struct object *o, const struct stack *destroyed) REQUIRES(objects_lock)
+{
+	uint32_t i = gone_count++ % GONE;
+
+	gone[i].kind = o->kind;
+	gone[i].object = o->object;
+	gone[i].destroyed = destroyed;
+}
+
+/* Its memory is that of a new object. */
+static void gone_forget(const void *object)
+{
+	lock_take(&objects_lock);
+	for (uint32_t i = 0; i < GONE; i++)
+		if (gone[i].object == object)
+			gone[i].object = NULL;
+	lock_drop(&objects_lock);
+}
+
 void check_add(enum check_kind kind, const void *object, uint64_t size, const void *const uses[CHECK_USES])
 {
 	int saved = errno;
 	const struct stack *made = check_is_paused() ? NULL : stack_here();
 	struct object *o = made ? calloc(1, sizeof(*o)) : NULL;
 
+	gone_forget(object);
 	if (o) {
 		*o = (struct object){.kind = kind, .object = object, .size = size, .made = made};
 		memcpy(o->uses, uses, sizeof(o->uses));
@@ -114,19 +161,34 @@ void check_add(enum check_kind kind, const void *object, uint64_t size, const vo
 
 void check_remove(enum check_kind kind, const void *object)
 {
+	const struct stack *here;
 	struct object **link, *o;
 
 	if (!hook_is_on(HOOK_CHECK))
 		return;
+	here = check_wants(CHECK_HABITS) ? stack_here() : NULL;
 	lock_take(&objects_lock);
 	link = object_link(kind, object);
 	o = *link;
 	if (o) {
 		*link = o->next;
 		queues_close(o);
+		if (here)
+			gone_add(o, here);
 	}
 	lock_drop(&objects_lock);
 	free(o);
+}
+
+void check_uses(enum check_kind kind, const void *object, const void *used)
+{
+	struct object *o;
+
+	lock_take(&objects_lock);
+	o = object_find(kind, object);
+	if (o)
+		o->uses[0] = used;
+	lock_drop(&objects_lock);
 }
 
 /* ---- what is left ---- */
@@ -216,7 +278,7 @@ static uint32_t find_users(const void *object, enum check_kind *kind, const stru
 	return count;
 }
 
-void check_refused(enum check_kind kind, const void *object)
+void check_refused(enum check_kind kind, const void *object, const char *reason)
 {
 	struct finding f = {
 		.class = CHECK_HABITS,
@@ -229,14 +291,62 @@ void check_refused(enum check_kind kind, const void *object)
 	if (check_is_paused() || !check_wants(CHECK_HABITS))
 		return;
 	count = find_users(object, &user, &made);
-	if (!count)
+	if (count)
+		snprintf(f.text, sizeof(f.text),
+			 "the %s cannot be destroyed (EBUSY): %u object%s use%s it, among them a %s", kinds[kind].one,
+			 count, count > 1 ? "s" : "", count > 1 ? "" : "s", kinds[user].one);
+	else if (reason)
+		snprintf(f.text, sizeof(f.text), "the %s cannot be destroyed (EBUSY): %s", kinds[kind].one, reason);
+	else
 		return;
-	snprintf(f.text, sizeof(f.text), "the %s cannot be destroyed (EBUSY): %u object%s use%s it, among them a %s",
-		 kinds[kind].one, count, count > 1 ? "s" : "", count > 1 ? "" : "s", kinds[user].one);
 	f.at[0].title = "destroyed at";
 	f.at[0].stack = stack_here();
 	f.at[1].title = "what uses it was made at";
 	f.at[1].stack = made;
+	finding_report(&f);
+}
+
+void check_dead(enum check_kind kind, const void *object, const char *use)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "used-destroyed",
+			    .remedy =
+				    "set the pointer to NULL where the object is destroyed, and let other threads end "
+				    "before that",
+			    .at = {{"used", NULL}, {"destroyed", NULL}}};
+	const struct stack **destroyed;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	lock_take(&objects_lock);
+	destroyed = gone_find(kind, object);
+	f.at[1].stack = destroyed ? *destroyed : NULL;
+	lock_drop(&objects_lock);
+	if (!f.at[1].stack)
+		return;
+	snprintf(f.text, sizeof(f.text), "the %s has been destroyed, and is %s", kinds[kind].one, use);
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}
+
+/* Those of librdmacm do not refuse: what is left refers to memory that is freed. */
+void check_orphaned(enum check_kind kind, const void *object)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "destroyed-in-use",
+			    .remedy = "destroy what uses it first: that refers to it, and crashes or waits for ever",
+			    .at = {{"destroyed at", NULL}, {"what uses it was made at", NULL}}};
+	enum check_kind user = CHECK_KINDS;
+	uint32_t count;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	count = find_users(object, &user, &f.at[1].stack);
+	if (!count)
+		return;
+	snprintf(f.text, sizeof(f.text), "the %s is destroyed, and %u %s still use%s it", kinds[kind].one, count,
+		 count > 1 ? kinds[user].many : kinds[user].one, count > 1 ? "" : "s");
+	f.at[0].stack = stack_here();
 	finding_report(&f);
 }
 

@@ -16,6 +16,7 @@
 
 static struct ibv_context_ops next;	  /* what was replaced: the same of all contexts */
 static struct object *by_number[NUMBERS]; /* QPs; guarded by objects_lock */
+static _Thread_local uint64_t polls;	  /* of this thread */
 
 /* ---- objects ---- */
 
@@ -45,6 +46,8 @@ void queues_open(struct object *o)
 {
 	if (o->kind == CHECK_CQ)
 		o->watch = calloc(1, sizeof(*o->watch));
+	if (o->watch)
+		o->watch->by = pthread_self();
 	if (o->kind != CHECK_QP && o->kind != CHECK_SRQ)
 		return;
 	o->queues = calloc(1, sizeof(*o->queues));
@@ -149,6 +152,8 @@ static void request_begin(struct object *o, struct request *r, struct object *cq
 
 /* What the posts so far mean. */
 struct outlook {
+	const struct stack *failure; /* that was polled, and not seen; else NULL */
+	enum ibv_wc_status failed_status;
 	uint64_t expected, entries; /* of the CQ */
 	const struct stack *cq_made, *qp_made;
 	uint32_t qpn;
@@ -168,6 +173,12 @@ static struct outlook outlook_of(const struct object *o, const struct object *cq
 	if (o->kind == CHECK_QP && q->send_count >= q->depth && !q->signalled && !q->signals_all) {
 		l.depth = q->depth;
 		l.qpn = ((const struct ibv_qp *)o->object)->qp_num;
+	}
+	/* Another thread may be about to look at it, or this one, in what its last polls have returned. */
+	if (q->failure && pthread_equal(q->failed_by, pthread_self()) && polls > q->failed_poll + 1) {
+		l.qpn = ((const struct ibv_qp *)o->object)->qp_num;
+		l.failure = q->failure;
+		l.failed_status = q->failed_status;
 	}
 	return l;
 }
@@ -203,6 +214,22 @@ static void report_unsignalled(const struct outlook *l, const struct stack *post
 	finding_report(&f);
 }
 
+static void report_ignored(const struct outlook *l, const struct stack *posted)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "status-ignored",
+		.remedy = "look at the status of each completion: a queue pair that has failed takes requests again "
+			  "after RESET, INIT, RTR and RTS",
+		.at = {{"posted", posted}, {"the completion with the error was polled", l->failure}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "QP 0x%x has failed, a completion with status %d was polled, and requests are still posted: they "
+		 "will be flushed",
+		 l->qpn, l->failed_status);
+	finding_report(&f);
+}
+
 static void report_outlook(const struct outlook *l, const struct stack *posted)
 {
 	if (!check_wants(CHECK_HABITS))
@@ -211,6 +238,8 @@ static void report_outlook(const struct outlook *l, const struct stack *posted)
 		report_overrun(l, posted);
 	if (l->depth)
 		report_unsignalled(l, posted);
+	if (l->failure)
+		report_ignored(l, posted);
 }
 
 /* Requests of a failed post were not posted: those from the end back to it. */
@@ -317,6 +346,8 @@ static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unpost
 		l = outlook_of(o, o->queues->send_cq);
 	}
 	lock_drop(&objects_lock);
+	if (!o)
+		check_dead(CHECK_QP, qp, "posted to");
 	report_outlook(&l, posted);
 }
 
@@ -370,6 +401,8 @@ static void after_receive(enum check_kind kind, const void *queue, const struct 
 	}
 	lock_drop(&objects_lock);
 	l.depth = 0;
+	if (!o)
+		check_dead(kind, queue, "posted to");
 	report_outlook(&l, posted);
 }
 
@@ -465,6 +498,38 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	}
 }
 
+/* A flush follows a failure, or is meant. */
+static void note_failure(uint32_t qpn, enum ibv_wc_status status)
+{
+	const struct stack *here = stack_here();
+	struct queues *q;
+
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		return;
+	lock_take(&objects_lock);
+	q = queues_of_number(qpn);
+	if (q && !q->failure) {
+		q->failure = here;
+		q->failed_status = status;
+		q->failed_by = pthread_self();
+		q->failed_poll = polls;
+	}
+	lock_drop(&objects_lock);
+}
+
+void check_moved(const struct ibv_qp *qp)
+{
+	struct object *o;
+
+	if (check_is_paused())
+		return;
+	lock_take(&objects_lock);
+	o = object_find(CHECK_QP, qp);
+	if (o && o->queues)
+		o->queues->failure = NULL;
+	lock_drop(&objects_lock);
+}
+
 /* What a program may read of a completion with an error: ibv_poll_cq(3). */
 static void spoil(struct ibv_wc *wc)
 {
@@ -476,10 +541,13 @@ static void note_poll(const struct ibv_cq *cq)
 {
 	struct object *o;
 
+	polls++;
 	lock_take(&objects_lock);
 	o = object_find(CHECK_CQ, cq);
-	if (o && o->watch)
+	if (o && o->watch) {
 		o->watch->polled = o->watch->polled_since_armed = true;
+		o->watch->by = pthread_self();
+	}
 	lock_drop(&objects_lock);
 }
 
@@ -492,8 +560,10 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	note_poll(cq);
 	for (int i = 0; i < count; i++) {
 		settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
-		if (wc[i].status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
-			spoil(&wc[i]);
+		if (wc[i].status == IBV_WC_SUCCESS || !check_wants(CHECK_HABITS))
+			continue;
+		note_failure(wc[i].qp_num, wc[i].status);
+		spoil(&wc[i]);
 	}
 	return count;
 }
@@ -504,12 +574,14 @@ void check_polled_none(const struct ibv_cq *cq)
 		note_poll(cq);
 }
 
-void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
+void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status, bool is_receive)
 {
 	if (check_is_paused())
 		return;
 	note_poll(cq);
-	settle(qpn, wr_id, success, is_receive);
+	settle(qpn, wr_id, status == IBV_WC_SUCCESS, is_receive);
+	if (status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
+		note_failure(qpn, status);
 }
 
 /* ---- events ---- */
@@ -526,52 +598,11 @@ static int check_req_notify_cq(struct ibv_cq *cq, int solicited)
 	if (o && o->watch) {
 		o->watch->armed = true;
 		o->watch->armed_at = armed;
+		o->watch->by = pthread_self();
 		o->watch->polled_since_armed = !o->watch->polled; /* what was never used has nothing in it */
 	}
 	lock_drop(&objects_lock);
 	return next.req_notify_cq(cq, solicited);
-}
-
-void check_waited(const struct ibv_comp_channel *channel)
-{
-	struct finding f = {
-		.class = CHECK_HABITS,
-		.name = "lost-wakeup",
-		.remedy = "poll once more between ibv_req_notify_cq() and the wait",
-		.text = "the wait for an event of a completion queue that was polled, then armed, and not polled "
-			"again: no event tells of what came in between"};
-	const struct stack *armed = NULL;
-
-	if (check_is_paused() || !check_wants(CHECK_HABITS))
-		return;
-	lock_take(&objects_lock);
-	for (struct object *o = objects_next(NULL); o && !armed; o = objects_next(o))
-		if (o->kind == CHECK_CQ && o->uses[1] == channel && o->watch && o->watch->armed &&
-		    !o->watch->polled_since_armed)
-			armed = o->watch->armed_at;
-	lock_drop(&objects_lock);
-	if (!armed)
-		return;
-	f.at[0].title = "waits";
-	f.at[0].stack = stack_here();
-	f.at[1].title = "armed";
-	f.at[1].stack = armed;
-	finding_report(&f);
-}
-
-void check_unacknowledged(const char *what, uint32_t count)
-{
-	struct finding f = {.class = CHECK_HABITS,
-			    .name = "not-acknowledged",
-			    .remedy = "acknowledge each event that was fetched, before the object is destroyed",
-			    .at = {{"destroyed", NULL}}};
-
-	if (check_is_paused() || !check_wants(CHECK_HABITS))
-		return;
-	snprintf(f.text, sizeof(f.text), "%s waits until %u event%s acknowledged: for ever, if nothing else does that",
-		 what, count, count > 1 ? "s are" : " is");
-	f.at[0].stack = stack_here();
-	finding_report(&f);
 }
 
 /* ---- destruction ---- */
@@ -630,6 +661,22 @@ static const struct stack *requests_use(struct queues *q, uint32_t lkey, bool *i
 	return NULL;
 }
 
+/* A QP of it may still take a receive. */
+static bool srq_is_in_use(const void *srq) REQUIRES(objects_lock)
+{
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o))
+		if (o->kind == CHECK_QP && o->uses[3] == srq && ((const struct qp *)o->object)->state == IBV_QPS_RTS)
+			return true;
+	return false;
+}
+
+static bool is_in_use(const struct object *o) REQUIRES(objects_lock)
+{
+	if (!o->queues)
+		return false;
+	return o->kind == CHECK_SRQ ? srq_is_in_use(o->object) : ((const struct qp *)o->object)->state == IBV_QPS_RTS;
+}
+
 static void check_in_flight(const struct ibv_mr *mr)
 {
 	struct finding f = {.class = CHECK_HABITS,
@@ -644,7 +691,7 @@ static void check_in_flight(const struct ibv_mr *mr)
 		return;
 	lock_take(&objects_lock);
 	for (o = objects_next(NULL); o && !f.at[1].stack; o = objects_next(o))
-		if (o->kind == CHECK_QP && o->queues && ((const struct qp *)o->object)->state == IBV_QPS_RTS)
+		if (is_in_use(o))
 			f.at[1].stack = requests_use(o->queues, lkey, &is_send);
 	o = object_find(CHECK_MR, mr);
 	f.at[2].stack = o ? o->made : NULL;

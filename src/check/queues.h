@@ -3,6 +3,8 @@
 #ifndef UROCE_CHECK_QUEUES_H
 #define UROCE_CHECK_QUEUES_H
 
+#include <pthread.h>
+
 #include "base/list.h"
 #include "check/objects.h"
 
@@ -39,6 +41,11 @@ struct queues {
 	struct object *send_cq, *receive_cq; /* NULL: not checked, or none */
 	struct object *next;		     /* of the same hash of QPN */
 	uint64_t write_at, write_length;     /* the WRITE of the peer that arrives */
+	/* of a QP: the first completion with an error, until the program itself changes the state */
+	const struct stack *failure;	  /* where it was polled; NULL: none */
+	enum ibv_wc_status failed_status; /* of it */
+	pthread_t failed_by;		  /* that has polled it */
+	uint64_t failed_poll;		  /* number of that poll of that thread */
 };
 
 /* Of a CQ. */
@@ -46,6 +53,7 @@ struct watch {
 	uint64_t expected;			/* completions of requests that were posted, and were not polled */
 	bool polled, armed, polled_since_armed; /* ever */
 	const struct stack *armed_at;
+	pthread_t by; /* that has created, armed, polled it, or fetched its event last */
 };
 
 /* An object is in the table, or about to leave it. */

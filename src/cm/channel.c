@@ -78,6 +78,8 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	struct event_channel *ch = channel_of(channel);
 	int fd = -1;
 
+	if (hooks_any())
+		check_orphaned(CHECK_EVENT_CHANNEL, ch);
 	check_gone(CHECK_EVENT_CHANNEL, ch);
 	lock_take(&cm.lock);
 	if (!ch->waiters && channel->fd >= 0) {

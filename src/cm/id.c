@@ -309,10 +309,14 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *c
 	if (was_sync && sync)
 		return fail_minus(EINVAL);
 	if (sync) {
+		check_pause(); /* it is the id's */
 		channel = rdma_create_event_channel();
+		check_resume();
 		if (!channel)
 			return -1;
 	}
+	if (hooks_any())
+		check_uses(CHECK_ID, id, sync ? NULL : channel);
 	lock_take(&cm.lock);
 	events_move(id, (struct event_channel *)channel);
 	id->sync = sync;

@@ -248,6 +248,8 @@ static int verbs_channel_wait(struct channel *ch, bool first)
 		return 0;
 	atomic_store_explicit(&ch->found, 0, memory_order_relaxed);
 	waitfd_part(&ch->waitfd);
+	if (hooks_any())
+		check_blocks(&ch->base);
 	return loop_wait(ch->events);
 }
 
@@ -265,6 +267,8 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 			answers = true;
 			*cq = ibv_cq_ex_to_cq(&got->base);
 			*cq_context = got->base.cq_context;
+			if (hooks_any())
+				check_fetched(*cq);
 			if (first)
 				verbs_channel_found(ch);
 			return 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "object/rules.h"
 #include "verbs/context.h"
 
@@ -17,6 +18,7 @@ struct ibv_counters *create_counters(struct ibv_context *context, struct ibv_cou
 		return NULL;
 	c->base.context = context;
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_COUNTERS, c, 0, context);
 	return &c->base;
 }
 
@@ -24,8 +26,11 @@ int destroy_counters(struct ibv_counters *base)
 {
 	struct flow_counters *c = (struct flow_counters *)base;
 
-	if (atomic_load_explicit(&c->users, memory_order_acquire))
+	if (atomic_load_explicit(&c->users, memory_order_acquire)) {
+		check_busy(CHECK_COUNTERS, c);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_COUNTERS, c);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	free(c);
 	return 0;

@@ -42,7 +42,7 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 		f->now_wallclock = clock_ns(CLOCK_REALTIME);
 	trace(poll, f->now.qpn, f->now.wr_id, f->now.status, f->now.opcode, 0, 0);
 	if (hooks_any())
-		check_polled_one(ibv_cq_ex_to_cq(cq), f->now.qpn, f->now.wr_id, f->now.status == IBV_WC_SUCCESS,
+		check_polled_one(ibv_cq_ex_to_cq(cq), f->now.qpn, f->now.wr_id, f->now.status,
 				 f->now.opcode & IBV_WC_RECV);
 	return 0;
 }

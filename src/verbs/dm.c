@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "memory/copy.h"
 #include "object/mr.h"
 #include "verbs/context.h"
@@ -112,6 +113,7 @@ struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	list_append(&dms, &dm->all);
 	lock_drop(&dms_lock);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_DM, dm, attr->length, context);
 	return &dm->base;
 
 err:
@@ -135,6 +137,7 @@ int free_dm(struct ibv_dm *base)
 	lock_drop(&dms_lock);
 	if (busy)
 		return fail(EBUSY);
+	check_gone(CHECK_DM, dm);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	dm_unreserve(dm->length);
 	free(dm->memory);

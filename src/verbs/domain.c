@@ -3,6 +3,7 @@
  * only promises to use its objects from one thread. A parent domain provides the memory of its queues. */
 #include <stdlib.h>
 
+#include "check/check.h"
 #include "object/pd.h"
 #include "verbs/context.h"
 
@@ -27,6 +28,7 @@ struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *at
 		return NULL;
 	td->base.context = context;
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_TD, td, 0, context);
 	return &td->base;
 }
 
@@ -36,8 +38,11 @@ int dealloc_td(struct ibv_td *base)
 
 	if (!td)
 		return fail(EINVAL);
-	if (atomic_load_explicit(&td->users, memory_order_acquire))
+	if (atomic_load_explicit(&td->users, memory_order_acquire)) {
+		check_busy(CHECK_TD, td);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_TD, td);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	free(td);
 	return 0;
@@ -84,6 +89,7 @@ struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_paren
 	atomic_fetch_add_explicit(&p->pd.domain->users, 1, memory_order_relaxed);
 	if (p->td)
 		atomic_fetch_add_explicit(&p->td->users, 1, memory_order_relaxed);
+	check_made(CHECK_PARENT, &p->pd, 0, attr->pd, p->td);
 	return &p->pd.base;
 }
 
@@ -91,8 +97,11 @@ int dealloc_parent_domain(struct pd *pd)
 {
 	struct parent_domain *p = container_of(pd, struct parent_domain, pd);
 
-	if (atomic_load_explicit(&pd->users, memory_order_acquire))
+	if (atomic_load_explicit(&pd->users, memory_order_acquire)) {
+		check_busy(CHECK_PARENT, pd);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_PARENT, pd);
 	if (p->td)
 		atomic_fetch_sub_explicit(&p->td->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd->domain->users, 1, memory_order_release);

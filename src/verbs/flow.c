@@ -2,6 +2,7 @@
 /* ibv_create_flow(3): steering rules of raw packet queue pairs. */
 #include <stdlib.h>
 
+#include "check/check.h"
 #include "loop/raw.h"
 #include "verbs/context.h"
 
@@ -33,6 +34,7 @@ struct ibv_flow *create_flow(struct ibv_qp *base, struct ibv_flow_attr *attr)
 	if (f->rule.counters)
 		atomic_fetch_add_explicit(&f->rule.counters->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&qp->flows, 1, memory_order_relaxed);
+	check_made(CHECK_FLOW, f, 0, base, f->rule.counters);
 	return &f->base;
 }
 
@@ -42,6 +44,7 @@ int destroy_flow(struct ibv_flow *base)
 
 	if (!f)
 		return fail(EINVAL);
+	check_gone(CHECK_FLOW, f);
 	raw_remove_rule(&f->rule);
 	if (f->rule.counters)
 		atomic_fetch_sub_explicit(&f->rule.counters->users, 1, memory_order_release);

@@ -245,14 +245,18 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 	if (!base)
 		return fail(EINVAL);
 	mr = named_by(base);
+	if (!mr && hooks_any())
+		check_dead(CHECK_MR, base, "deregistered again");
 	if (!mr)
 		return fail(ENOENT);
 	pd = mr->pd;
 	backing = mr->backing;
 	if (hooks_any())
 		check_deregisters(&mr->base);
-	if (!mr->windows) /* else it stays */
+	if (!mr->windows)
 		check_gone(CHECK_MR, mr);
+	else /* it stays */
+		check_busy_as(CHECK_MR, mr, "a memory window is bound to it");
 	handle = mr->handle;
 	is_gpu = mr->kind == MEMORY_GPU;
 	error = mr->kind == MEMORY_DMABUF ? dmabuf_deregister(mr) : mr_deregister(mr);

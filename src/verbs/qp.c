@@ -137,6 +137,14 @@ static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 	return -raw_attach(qp, context_of(qp->base.context)->device->netif_index);
 }
 
+/* What else the QP uses. */
+static const void *domain_or_table(const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+		return a->xrcd;
+	return is_hash(a) ? a->rwq_ind_tbl : NULL;
+}
+
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0: a QP without the ibv_wr_ functions. */
 static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
@@ -178,7 +186,7 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 		return fail_null(error);
 	}
 	attr->cap = qp->cap;
-	check_made(CHECK_QP, &qp->base, 0, attr->pd, attr->send_cq, attr->recv_cq, attr->srq);
+	check_made(CHECK_QP, &qp->base, 0, attr->pd, attr->send_cq, attr->recv_cq, attr->srq, domain_or_table(attr));
 	return &qp->base;
 }
 
@@ -520,6 +528,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	lock_drop(&qp->lock);
 	if (hooks_any() && base->state == IBV_QPS_RESET)
 		check_forget_requests(base);
+	if (hooks_any() && !error && mask & IBV_QP_STATE)
+		check_moved(base);
 	qp_settle(qp);
 	detach(&paths);
 	listen_no_more(qp, c);
@@ -651,13 +661,19 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 	int error = qp_check(base);
 	struct qp *qp;
 
+	if (error && hooks_any())
+		check_dead(CHECK_QP, base, "destroyed again");
 	if (error)
 		return fail(error);
 	qp = shared_qp(base);
-	if (atomic_load_explicit(&qp->groups, memory_order_relaxed))
-		return fail(EBUSY); /* ibv_destroy_qp(3) */
-	if (atomic_load_explicit(&qp->flows, memory_order_acquire))
+	if (atomic_load_explicit(&qp->groups, memory_order_relaxed)) { /* ibv_destroy_qp(3) */
+		check_busy_as(CHECK_QP, base, "it is attached to a multicast group");
 		return fail(EBUSY);
+	}
+	if (atomic_load_explicit(&qp->flows, memory_order_acquire)) {
+		check_busy(CHECK_QP, base);
+		return fail(EBUSY);
+	}
 	destroy(base, true);
 	return 0;
 }

@@ -33,7 +33,7 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 	pthread_mutex_init(&srq->base.mutex, NULL);
 	pthread_cond_init(&srq->base.cond, NULL);
 	atomic_fetch_add_explicit(&context_of(base->context)->objects, 1, memory_order_relaxed);
-	check_made(CHECK_SRQ, srq, 0, base);
+	check_made(CHECK_SRQ, srq, 0, base, cq, xrcd);
 	return &srq->base;
 }
 

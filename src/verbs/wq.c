@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "engine/engine.h"
 #include "object/rss.h"
 #include "verbs/adapter.h"
@@ -90,6 +91,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 	wq->base.wq_type = attr->wq_type;
 	wq->base.post_recv = wq_post;
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_WQ, wq, 0, context, attr->pd, attr->cq);
 	return &wq->base;
 }
 
@@ -141,8 +143,11 @@ int destroy_wq(struct ibv_wq *base)
 {
 	struct wq *wq = (struct wq *)base;
 
-	if (atomic_load_explicit(&wq->users, memory_order_acquire))
+	if (atomic_load_explicit(&wq->users, memory_order_acquire)) {
+		check_busy(CHECK_WQ, wq);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_WQ, wq);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	wq_unreserve(&wq_count);
 	qp_destroy(wq->qp);
@@ -188,6 +193,7 @@ struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context, stru
 	t->base.context = context;
 	t->base.ind_tbl_handle = t->base.ind_tbl_num = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
+	check_made(CHECK_WQ_TABLE, t, 0, context, attr->ind_tbl[0]);
 	return &t->base;
 }
 
@@ -195,8 +201,11 @@ int destroy_rwq_ind_table(struct ibv_rwq_ind_table *base)
 {
 	struct table *t = (struct table *)base;
 
-	if (atomic_load_explicit(&t->users, memory_order_acquire))
+	if (atomic_load_explicit(&t->users, memory_order_acquire)) {
+		check_busy(CHECK_WQ_TABLE, t);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_WQ_TABLE, t);
 	for (uint32_t i = 0; i < t->count; i++)
 		atomic_fetch_sub_explicit(&t->wq[i]->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);

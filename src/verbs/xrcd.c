@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "check/check.h"
 #include "loop/domain.h"
 #include "verbs/context.h"
 
@@ -47,6 +48,7 @@ struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_att
 	xrcd->base.context = context;
 	xrcd->hca = c->hca;
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
+	check_made(CHECK_XRCD, xrcd, 0, context);
 	return &xrcd->base;
 }
 
@@ -56,8 +58,11 @@ int close_xrcd(struct ibv_xrcd *base)
 
 	if (!xrcd)
 		return fail(EINVAL);
-	if (atomic_load_explicit(&xrcd->users, memory_order_acquire))
+	if (atomic_load_explicit(&xrcd->users, memory_order_acquire)) {
+		check_busy(CHECK_XRCD, xrcd);
 		return fail(EBUSY);
+	}
+	check_gone(CHECK_XRCD, xrcd);
 	if (xrcd->name.device != XRCD_PRIVATE)
 		domain_close(&xrcd->name);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);

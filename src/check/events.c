@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waits for events: lost ones, ones that were never asked for, and ones that were not acknowledged. */
+#include <errno.h>
+
+#include "check/queues.h"
+#include "object/cq.h"
+
+void check_waited(const struct ibv_comp_channel *channel)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "lost-wakeup",
+		.remedy = "poll once more between ibv_req_notify_cq() and the wait",
+		.text = "the wait for an event of a completion queue that was polled, then armed, and not polled "
+			"again: no event tells of what came in between"};
+	const struct stack *armed = NULL;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	lock_take(&objects_lock);
+	for (struct object *o = objects_next(NULL); o && !armed; o = objects_next(o))
+		if (o->kind == CHECK_CQ && o->uses[1] == channel && o->watch && o->watch->armed &&
+		    !o->watch->polled_since_armed)
+			armed = o->watch->armed_at;
+	lock_drop(&objects_lock);
+	if (!armed)
+		return;
+	f.at[0].title = "waits";
+	f.at[0].stack = stack_here();
+	f.at[1].title = "armed";
+	f.at[1].stack = armed;
+	finding_report(&f);
+}
+
+/* The event of the CQ was fetched: no further one comes until it is armed again. */
+void check_fetched(const struct ibv_cq *cq)
+{
+	struct object *o;
+
+	if (check_is_paused())
+		return;
+	lock_take(&objects_lock);
+	o = object_find(CHECK_CQ, cq);
+	if (o && o->watch) {
+		o->watch->armed = false;
+		o->watch->by = pthread_self();
+	}
+	lock_drop(&objects_lock);
+}
+
+/* A CQ of the channel that nothing has armed, if that is so of all; NULL else. Another thread may be the one that arms
+ * them: it has to be this one that has used all of them last. */
+static const struct object *find_unarmed(const struct ibv_comp_channel *channel) REQUIRES(objects_lock)
+{
+	const struct object *found = NULL;
+
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o)) {
+		if (o->kind != CHECK_CQ || o->uses[1] != channel || !o->watch)
+			continue;
+		if (o->watch->armed || cq_arm(o->object) != CQ_UNARMED || !pthread_equal(o->watch->by, pthread_self()))
+			return NULL;
+		found = o;
+	}
+	return found;
+}
+
+void check_blocks(const struct ibv_comp_channel *channel)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "never-armed",
+			    .remedy = "call ibv_req_notify_cq() before the wait, each time: it asks for one event",
+			    .text = "the wait for an event of a channel none of whose completion queues is armed: none "
+				    "will come",
+			    .at = {{"waits", NULL}, {"a completion queue of it was created", NULL}}};
+	const struct object *o;
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	lock_take(&objects_lock);
+	o = find_unarmed(channel);
+	f.at[1].stack = o ? o->made : NULL;
+	lock_drop(&objects_lock);
+	if (!f.at[1].stack)
+		return;
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}
+
+void check_unacknowledged(const char *what, uint32_t count)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "not-acknowledged",
+			    .remedy = "acknowledge each event that was fetched, before the object is destroyed",
+			    .at = {{"destroyed", NULL}}};
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS))
+		return;
+	snprintf(f.text, sizeof(f.text), "%s waits until %u event%s acknowledged: for ever, if nothing else does that",
+		 what, count, count > 1 ? "s are" : " is");
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}

@@ -25,7 +25,8 @@
 /* A rule in force. Never freed: another thread may still ask it. */
 struct injector {
 	struct rule rule;
-	uint64_t id; /* from 1: the number that it was given */
+	uint64_t id;  /* from 1: the number that it was given */
+	uint64_t key; /* of its text: its chances do not depend on what other rules there are */
 	_Atomic uint64_t could, did;
 	struct injector *older;
 };
@@ -102,14 +103,14 @@ static bool is_time_for(const struct injector *i, const struct inject_event *e, 
 		return false;
 	if ((r->between.from || r->between.to != UINT64_MAX) && !rule_in(r->between, clock_now() - begun))
 		return false;
-	return r->chance == RULE_ALWAYS || draw(i->id, qp, n, 0) <= r->chance;
+	return r->chance == RULE_ALWAYS || draw(i->key, qp, n, 0) <= r->chance;
 }
 
 static void decide(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t n,
 		   struct inject_verdict *v)
 {
 	const struct rule *r = &i->rule;
-	uint64_t random = draw(i->id, qp, n, 1);
+	uint64_t random = draw(i->key, qp, n, 1);
 
 	v->action = r->action;
 	v->value[0] = r->value[0];
@@ -429,6 +430,18 @@ static void rules_changed(void)
 	}
 }
 
+/* FNV-1a, and how many rules there have been with that text. */
+static uint64_t key_of(const struct injector *i) REQUIRES(inject_lock)
+{
+	uint64_t key = 0xcbf29ce484222325u;
+
+	for (const char *c = i->rule.text; *c; c++)
+		key = (key ^ (uint8_t)*c) * 0x100000001b3u;
+	for (const struct injector *other = injectors; other; other = other->older)
+		key += strcmp(other->rule.text, i->rule.text) == 0;
+	return key;
+}
+
 /* In the first free slot: rules are asked in the order of slots. The number, or -ENOSPC. */
 static int inject_put(struct injector *i) REQUIRES(inject_lock)
 {
@@ -436,6 +449,7 @@ static int inject_put(struct injector *i) REQUIRES(inject_lock)
 		if (atomic_load_explicit(&active[slot], memory_order_relaxed))
 			continue;
 		i->id = ++last_id;
+		i->key = key_of(i);
 		i->older = injectors;
 		injectors = i;
 		atomic_store_explicit(&active[slot], i, memory_order_release);
@@ -444,11 +458,26 @@ static int inject_put(struct injector *i) REQUIRES(inject_lock)
 	return -ENOSPC;
 }
 
+/* 0, or -EINVAL: the rule names a device that is not there. */
+static int check_device(const struct rule *r, const char *text, struct rule_error *error)
+{
+	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
+	const char *word = strcasestr(text, "device"), *name = word ? strstr(word + strlen("device"), r->device) : NULL;
+
+	if (!*r->device || !ops || ops->has_device(r->device))
+		return 0;
+	error->at = name ? (uint32_t)(name - text) : 0;
+	error->length = (uint32_t)strlen(r->device);
+	snprintf(error->text, sizeof(error->text),
+		 "there is no device '%s', so the rule could never fire: see uroce devices", r->device);
+	return -EINVAL;
+}
+
 /* Without telling that the rules have changed. */
 static int inject_take(const char *text, struct rule_error *error)
 {
 	struct injector *i = calloc(1, sizeof(*i));
-	int number = i ? rule_parse(&i->rule, text, error) : -ENOMEM;
+	int number = i ? rule_parse(&i->rule, text, error) ?: check_device(&i->rule, text, error) : -ENOMEM;
 
 	if (!number) {
 		lock_take(&inject_lock);

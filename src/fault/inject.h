@@ -91,8 +91,9 @@ bool inject_wakes(void);
 struct inject_ops {
 	void (*act)(const struct inject_verdict *verdict); /* its device lives as long as the process */
 	void (*resume)(int pid, uint64_t after);	   /* ns: SIGCONT to that process */
-	void (*at)(uint64_t when); /* ns: inject_expire() is to be called; NEVER: act() may be */
-	void (*changed)(void);	   /* the rules in force: lanes may have to change. Takes locks of QPs */
+	void (*at)(uint64_t when);	      /* ns: inject_expire() is to be called; NEVER: act() may be */
+	bool (*has_device)(const char *name); /* takes the locks of devices */
+	void (*changed)(void);		      /* the rules in force: lanes may have to change. Takes locks of QPs */
 };
 void inject_serve(const struct inject_ops *ops);
 void inject_act(const struct inject_verdict *verdict);

@@ -437,6 +437,17 @@ int devices_list(struct device **list)
 	return count;
 }
 
+struct device *device_named(const char *name)
+{
+	struct device *list[DEVICE_LIMIT];
+	int count = devices_list(list);
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(list[i]->base.name, name) == 0)
+			return list[i];
+	return NULL;
+}
+
 /* Without a usable interface the list is empty, as the man page says for no devices. ENOSYS would mean that the kernel
  * has no RDMA support, which is not needed here. */
 PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)

@@ -52,6 +52,8 @@ enum device_change {
 
 /* Writes the present devices to `list`, an array of DEVICE_LIMIT entries. Returns their number, or -errno. */
 int devices_list(struct device **list);
+/* NULL: there is none. */
+struct device *device_named(const char *name);
 
 /* Reads the interfaces again and calls report() for each device that changed (`changes`: enum device_change). */
 void devices_refresh(void (*report)(struct device *d, unsigned changes));

@@ -155,9 +155,14 @@ static void expire_at(uint64_t when)
 	need_timer();
 }
 
+static bool has_device(const char *name)
+{
+	return device_named(name);
+}
+
 int faults_read(void)
 {
-	static const struct inject_ops ops = {act_later, resume_later, expire_at, faults_renew_lanes};
+	static const struct inject_ops ops = {act_later, resume_later, expire_at, has_device, faults_renew_lanes};
 
 	inject_serve(&ops);
 	return inject_start();

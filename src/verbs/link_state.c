@@ -210,17 +210,6 @@ static void links_tell(void)
 
 /* ---- changing ---- */
 
-static struct device *device_named(const char *name)
-{
-	struct device *list[DEVICE_LIMIT];
-	int count = devices_list(list);
-
-	for (int i = 0; i < count; i++)
-		if (strcmp(list[i]->base.name, name) == 0)
-			return list[i];
-	return NULL;
-}
-
 static void write_line(FILE *out, struct device *d)
 {
 	char text[INET6_ADDRSTRLEN];

@@ -46,8 +46,8 @@ rm -rf "$work"/uroce-demo*
 
 # faults: a loss that is mended, the same twice, a port, a refusal that is not
 TMPDIR=$work $inside uroce demo faults >"$work/out" 2>&1 || { echo "uroce demo faults: status $?"; result=1; }
-must_show 'drop: fired 5 times of 500'
-must_show '^  5 in all: each time the same'
+must_show 'drop: fired 6 times of 500'
+must_show '^  6 in all: each time the same'
 must_show 'port-down 20ms: fired 1 times of 500'
 must_show 'server .*remote access error (10)'
 [ "$(grep -c 'client    500 iters' "$work/out")" = 3 ] || { echo "not three pairs go on"; result=1; }

@@ -64,6 +64,8 @@ check "the list has a head" 0 '^no\. *could fire *fired *rule$' uroce fault $cli
 check "it fires" 0 '  out SEND every 30: delay 1us$' until_rule 1
 check "a word that is none has a caret" 1 '^  *^^^^$' uroce fault $client add "out SEND evry 30: drop"
 check "... and what was meant" 1 'process [0-9]*: .*did you mean every' uroce fault $client add "out SEND evry 30: drop"
+check "a device that is not there has a caret" 1 '^  *^^^^^^$' uroce fault $client add "out device mlx5_9: drop"
+check "... and the reason" 1 "no device 'mlx5_9', so the rule could never fire" uroce fault $client add "out device mlx5_9: drop"
 check "another number" 0 '^rule 2$' uroce fault $client add "post times 1: port-down 1ms"
 check "a fault of the port comes about" 0 'port-down' until_rule 2
 check "a rule is removed" 0 gone sh -c "uroce fault $client remove 1 && echo gone"
@@ -94,5 +96,7 @@ uroce fault $server clear
 uroce fault $client add "in ACK every 30: corrupt icrc" >/dev/null
 check "... or one of the receiver" 0 counted until_icrc $client
 check "... and both go on" 0 both sh -c "kill -0 $client $server && echo both"
+check "nothing begins with a rule for a device that is not there" 1 "UROCE_FAULT: there is no device 'mlx5_9'" \
+	uroce run -f "time device mlx5_9 after 1s: fatal" ibv_rc_pingpong -g 0
 echo "1..$n"
 [ $failed = 0 ]

@@ -55,7 +55,8 @@ static void made_up(struct stat_sheet *s)
 	}
 }
 
-void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg), void *arg)
+void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg),
+		      void (*silent)(pid_t pid, const char *why, void *arg), void *arg)
 {
 	struct stat_sheet s = {.used = sizeof(struct stat_head), .size = 65536, .bytes = calloc(1, 65536)};
 	struct stat_head *head = (struct stat_head *)s.bytes;

@@ -11,8 +11,14 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 
-#define PATIENCE 3 /* s: how long an answer may take */
+#define PATIENCE  (3 * SEC)   /* how long an answer may take */
+#define LEAST	  (50 * MSEC) /* of it, for each of many processes, when others have used it up */
+#define AT_A_TIME 64	      /* processes that are asked: each takes a descriptor */
+#define STOPPED	  "it is stopped, and cannot answer: kill -CONT PID"
+#define HAS_ENDED "it refused the request: it belongs to another user, or is ending"
+#define NO_ANSWER "it does not answer (it may be stopped: kill -CONT PID)"
 
 /* A line of /proc/net/unix: its flags have __SO_ACCEPTCON. */
 static bool is_listening(const char *line)
@@ -62,10 +68,35 @@ static bool find_name(pid_t pid, char *out, size_t room)
 	return found;
 }
 
-/* `pid` 0: whatever process of this user; *pid becomes which. */
-static int connect_to_name(const char *name, pid_t *pid)
+/* By SIGSTOP, a terminal or a debugger. */
+static bool is_stopped(pid_t pid)
 {
-	const struct timeval patience = {.tv_sec = PATIENCE};
+	char name[64], text[256];
+	const char *end;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	f = fopen(name, "re");
+	text[f ? fread(text, 1, sizeof(text) - 1, f) : 0] = 0;
+	if (f)
+		fclose(f);
+	end = strrchr(text, ')'); /* of the program's name; the state is behind it */
+	return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
+/* What a call may wait from here on: until `deadline`, and not less than LEAST. */
+static void set_patience(int fd, int option, uint64_t deadline)
+{
+	uint64_t now = clock_now(), left = max_of(deadline > now ? deadline - now : 0, (uint64_t)LEAST);
+	const struct timeval patience = {.tv_sec = (time_t)(left / SEC), .tv_usec = (suseconds_t)(left % SEC / USEC)};
+
+	setsockopt(fd, SOL_SOCKET, option, &patience, sizeof(patience));
+}
+
+/* `pid` 0: whatever process of this user; *pid becomes which. -1 and EAGAIN: it does not accept connections, and as
+ * many wait as may. */
+static int connect_to_name(const char *name, pid_t *pid, uint64_t deadline)
+{
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
@@ -74,15 +105,22 @@ static int connect_to_name(const char *name, pid_t *pid)
 	if (fd < 0)
 		return -1;
 	memcpy(address.sun_path + 1, name + 1, strlen(name) - 1);
+	set_patience(fd, SO_SNDTIMEO, deadline);
 	if (connect(fd, (struct sockaddr *)&address,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ||
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name)))) {
+		int error = errno;
+
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ||
 	    (*pid ? peer.pid != *pid : peer.uid != geteuid())) {
 		close(fd);
+		errno = EPERM;
 		return -1;
 	}
 	*pid = peer.pid;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	return fd;
 }
 
@@ -110,15 +148,15 @@ static ssize_t receive_answer(int from, char *reply, size_t room, int *given)
 	return n;
 }
 
-/* As control_call(), over a connection. */
-static int control_ask(int fd, const char *request, char *answer, size_t room, int *given)
+/* As control_call(), over a connection on which the request is. */
+static int take_answer(int fd, char *answer, size_t room, int *given, uint64_t deadline)
 {
 	char reply[4096];
 	int gift = -1;
-	ssize_t n = send(fd, request, strlen(request), MSG_NOSIGNAL);
+	ssize_t n;
 
-	if (n >= 0)
-		n = receive_answer(fd, reply, sizeof(reply), &gift);
+	set_patience(fd, SO_RCVTIMEO, deadline);
+	n = receive_answer(fd, reply, sizeof(reply), &gift);
 	if (gift >= 0 && (!given || strncmp(reply, "ok ", 3))) {
 		close(gift);
 		gift = -1;
@@ -126,9 +164,9 @@ static int control_ask(int fd, const char *request, char *answer, size_t room, i
 	if (given)
 		*given = gift;
 	if (n < 0 && errno == EAGAIN)
-		return refuse(fd, answer, room, "it does not answer (it may be stopped: kill -CONT PID)");
+		return refuse(fd, answer, room, NO_ANSWER);
 	if (n <= 0)
-		return refuse(fd, answer, room, "it refused the request: it belongs to another user, or is ending");
+		return refuse(fd, answer, room, HAS_ENDED);
 	if (strncmp(reply, "ok ", 3))
 		return refuse(fd, answer, room, strncmp(reply, "error ", 6) ? reply : reply + 6);
 	snprintf(answer, room, "%s", reply + 3);
@@ -137,6 +175,7 @@ static int control_ask(int fd, const char *request, char *answer, size_t room, i
 
 int control_call(pid_t pid, const char *request, char *answer, size_t room, int *given)
 {
+	uint64_t deadline = clock_now() + PATIENCE;
 	char name[108];
 	int fd;
 
@@ -147,33 +186,89 @@ int control_call(pid_t pid, const char *request, char *answer, size_t room, int 
 	if (!find_name(pid, name, sizeof(name)))
 		return refuse(-1, answer, room,
 			      "it has made no connection on a uroce device (was it started with `uroce run`?)");
-	fd = connect_to_name(name, &pid);
+	if (is_stopped(pid))
+		return refuse(-1, answer, room, STOPPED);
+	fd = connect_to_name(name, &pid, deadline);
 	if (fd < 0)
 		return refuse(fd, answer, room,
-			      "its control socket does not answer (it may be in another network "
-			      "namespace: try `nsenter -t PID -n`)");
-	return control_ask(fd, request, answer, room, given);
+			      errno == EAGAIN ? NO_ANSWER
+					      : "its control socket does not answer (it may be in another network "
+						"namespace: try `nsenter -t PID -n`)");
+	send(fd, request, strlen(request), MSG_NOSIGNAL); /* if it cannot be sent, there is no answer */
+	return take_answer(fd, answer, room, given, deadline);
 }
 
-static void call_name(const char *name, const char *request, void (*use)(pid_t pid, int given, void *arg), void *arg)
-{
-	char answer[256];
-	pid_t pid = 0;
-	int fd = connect_to_name(name, &pid), given;
+/* ---- all processes ---- */
 
+struct ask_all {
+	const char *request;
+	void (*use)(pid_t pid, int given, void *arg);
+	void (*silent)(pid_t pid, const char *why, void *arg);
+	void *arg;
+	uint64_t deadline;
+	int count;
+	struct {
+		int fd;
+		pid_t pid;
+	} asked[AT_A_TIME];
+};
+
+static void say_silent(const struct ask_all *a, pid_t pid, const char *why)
+{
+	if (a->silent)
+		a->silent(pid, why, a->arg);
+}
+
+/* The name says only what the process is called in its own PID namespace. */
+static void say_unconnected(const struct ask_all *a, const char *name)
+{
+	int pid;
+
+	if (sscanf(name, "@uroce/control/%d/", &pid) == 1 && !kill(pid, 0))
+		say_silent(a, pid, is_stopped(pid) ? STOPPED : NO_ANSWER);
+}
+
+static void send_request(struct ask_all *a, const char *name)
+{
+	pid_t pid = 0;
+	int fd = connect_to_name(name, &pid, a->deadline);
+
+	if (fd < 0 && errno == EAGAIN)
+		say_unconnected(a, name);
 	if (fd < 0)
 		return;
-	fd = control_ask(fd, request, answer, sizeof(answer), &given);
-	if (given >= 0) {
-		use(pid, given, arg);
-		close(given);
-	}
-	if (fd >= 0)
+	if (is_stopped(pid)) {
+		say_silent(a, pid, STOPPED);
 		close(fd);
+		return;
+	}
+	send(fd, a->request, strlen(a->request), MSG_NOSIGNAL);
+	a->asked[a->count].fd = fd;
+	a->asked[a->count++].pid = pid;
 }
 
-void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg), void *arg)
+static void take_answers(struct ask_all *a)
 {
+	for (int i = 0; i < a->count; i++) {
+		char answer[256];
+		int given, fd = take_answer(a->asked[i].fd, answer, sizeof(answer), &given, a->deadline);
+
+		if (given >= 0) {
+			a->use(a->asked[i].pid, given, a->arg);
+			close(given);
+		}
+		if (fd >= 0)
+			close(fd);
+		else if (strcmp(answer, HAS_ENDED) != 0)
+			say_silent(a, a->asked[i].pid, answer);
+	}
+	a->count = 0;
+}
+
+void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg),
+		      void (*silent)(pid_t pid, const char *why, void *arg), void *arg)
+{
+	struct ask_all a = {request, use, silent, arg, clock_now() + PATIENCE, 0, {{0}}};
 	FILE *f = fopen("/proc/net/unix", "re");
 	char line[512];
 	char *at;
@@ -183,8 +278,11 @@ void control_call_all(const char *request, void (*use)(pid_t pid, int given, voi
 		line[strcspn(line, "\n")] = 0;
 		/* of a socket that listens: a connection to it has the same name, and is no more than that */
 		if (at && strlen(at) < 108 && is_listening(line))
-			call_name(at, request, use, arg);
+			send_request(&a, at);
+		if (a.count == AT_A_TIME)
+			take_answers(&a);
 	}
+	take_answers(&a);
 	if (f)
 		fclose(f);
 }

@@ -12,7 +12,9 @@
 int control_call(pid_t pid, const char *request, char *answer, size_t room, int *given);
 
 /* Sends the request to each process of this user in this network namespace, and calls use() with each descriptor that
- * came with an answer, which is closed afterwards. Processes that refuse or do not answer are left out. */
-void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg), void *arg);
+ * came with an answer, which is closed afterwards. silent() is called, if it is not NULL, for each that is stopped or
+ * does not answer, or refuses, with the reason; for others that end meanwhile nothing is. Many are asked at a time. */
+void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg),
+		      void (*silent)(pid_t pid, const char *why, void *arg), void *arg);
 
 #endif

@@ -342,7 +342,7 @@ static int answer_summary(struct walk *w)
 {
 	uint32_t table, entry;
 
-	control_call_all("stat", walk_counts, w);
+	control_call_all("stat", walk_counts, NULL, w);
 	message_begin(w);
 	table = nest_begin(&w->m, RDMA_NLDEV_ATTR_RES_SUMMARY);
 	for (size_t k = 0; k < ARRAY_SIZE(summary); k++) {
@@ -460,7 +460,7 @@ static int answer_counters(struct walk *w, bool all)
 	if (!all || number_in(w->asker->request, RDMA_NLDEV_ATTR_STAT_RES) != RDMA_NLDEV_ATTR_RES_QP)
 		return EOPNOTSUPP;
 	w->resource = &resources[RDMA_NLDEV_CMD_RES_QP_GET];
-	control_call_all("stat", walk_qp_counters, w);
+	control_call_all("stat", walk_qp_counters, NULL, w);
 	table_end(w);
 	return 0;
 }
@@ -489,7 +489,7 @@ int resource_answer(const struct asker *a, uint32_t op, const struct device *d, 
 	w.wanted = all ? 0 : r->id ? number_in(a->request, r->id) : 0;
 	if (!all && !w.wanted)
 		return EINVAL;
-	control_call_all("stat", walk_objects, &w);
+	control_call_all("stat", walk_objects, NULL, &w);
 	table_end(&w);
 	return all || w.found ? 0 : EINVAL;
 }

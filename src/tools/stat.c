@@ -237,6 +237,29 @@ static int stat_seconds(const struct command *command, const char *text, double 
 	return 0;
 }
 
+static void complain_of_silent(const struct command *command, const struct stats *s)
+{
+	for (size_t i = 0; i < s->silent_count; i++)
+		complain(command, "process %d: %s", (int)s->silent[i].pid, s->silent[i].why);
+}
+
+/* Returns the exit status. */
+static int stat_show(const struct command *command, const struct stats *s, enum stat_form form)
+{
+	complain_of_silent(command, s);
+	if (!s->count && !s->silent_count && form <= FORM_ALL)
+		return complain(command,
+				"no process of this user in this network namespace has a connection on a uroce "
+				"device (`uroce run PROGRAM` begins one)");
+	if (form == FORM_JSON)
+		stats_json(s, stdout);
+	else if (form == FORM_PROMETHEUS)
+		stats_prometheus(s, stdout);
+	else
+		print_all(s, form == FORM_ALL);
+	return s->silent_count && !s->count ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int stat_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {{"all", no_argument, NULL, 'a'},
@@ -264,16 +287,8 @@ int stat_command(const struct command *command, int argc, char **argv)
 	status = stats_gather(command, argc - optind, argv + optind, &s);
 	if (!status && seconds > 0)
 		status = stat_count(command, argc - optind, argv + optind, seconds, &s);
-	if (!status && !s.count && form <= FORM_ALL)
-		status = complain(command,
-				  "no process of this user in this network namespace has a connection on a uroce "
-				  "device (`uroce run PROGRAM` begins one)");
-	else if (!status && form <= FORM_ALL)
-		print_all(&s, form == FORM_ALL);
-	else if (!status && form == FORM_JSON)
-		stats_json(&s, stdout);
-	else if (!status)
-		stats_prometheus(&s, stdout);
+	if (!status)
+		status = stat_show(command, &s, form);
 	stats_free(&s);
 	return status ?: fflush(stdout) || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

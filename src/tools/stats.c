@@ -56,6 +56,17 @@ static void stats_one(pid_t pid, int given, void *arg)
 		s->process[s->count - 1].head.pid = (uint32_t)pid;
 }
 
+static void stats_none(pid_t pid, const char *why, void *arg)
+{
+	struct stats *s = arg;
+	struct stats_silent *one;
+
+	s->silent = room_for(s->silent, s->silent_count, sizeof(*s->silent));
+	one = &s->silent[s->silent_count++];
+	one->pid = pid;
+	snprintf(one->why, sizeof(one->why), "%s", why);
+}
+
 static int by_pid(const void *a, const void *b)
 {
 	const struct stat_process *x = a, *y = b;
@@ -73,6 +84,9 @@ static int stats_named(const struct command *command, const char *pid, struct st
 	n = strtol(pid, &end, 10);
 	if (errno || *end || end == pid || n <= 0 || n > INT32_MAX)
 		return wrong_usage(command, "'%s' is no process id", pid);
+	for (size_t i = 0; i < s->count; i++)
+		if (s->process[i].head.pid == (uint32_t)n)
+			return 0; /* it was named before */
 	fd = control_call((pid_t)n, "stat", answer, sizeof(answer), &given);
 	if (fd < 0)
 		return complain(command, "process %ld: %s", n, answer);
@@ -97,7 +111,7 @@ int stats_gather(const struct command *command, int pids, char **pid, struct sta
 	for (int i = 0; i < pids && !status; i++)
 		status = stats_named(command, pid[i], s);
 	if (!pids)
-		control_call_all("stat", stats_one, s);
+		control_call_all("stat", stats_one, stats_none, s);
 	if (s->count)
 		qsort(s->process, s->count, sizeof(*s->process), by_pid);
 	return status;
@@ -108,6 +122,7 @@ void stats_free(struct stats *s)
 	for (size_t i = 0; i < s->count; i++)
 		stat_free(&s->process[i]);
 	free(s->process);
+	free(s->silent);
 	*s = (struct stats){0};
 }
 

@@ -4,6 +4,7 @@
 #define UROCE_STATS_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "base/stat_read.h"
 #include "tools/command.h"
@@ -11,10 +12,15 @@
 struct stats {
 	struct stat_process *process; /* sorted by process id */
 	size_t count;
+	struct stats_silent {
+		pid_t pid;
+		char why[160];
+	} * silent; /* those of all processes that do not answer */
+	size_t silent_count;
 };
 
 /* Asks these processes, or all of this user in this network namespace if there are none. 0; or an exit status, after
- * a complaint about a process that was named. */
+ * a complaint about a process that was named. Each is asked once. */
 int stats_gather(const struct command *command, int pids, char **pid, struct stats *s);
 void stats_free(struct stats *s);
 

@@ -239,9 +239,12 @@ static void draw_head(const struct top *t, bool wide)
 {
 	const struct top_totals *s = &t->totals;
 
-	printf("%suroce top%s: %zu process%s, %zu QP%s; UDP out %s/s %sB/s, in %s/s %sB/s", style(BOLD), style(PLAIN),
-	       t->now.count, t->now.count == 1 ? "" : "es", t->lines, t->lines == 1 ? "" : "s", top_rate(s->tx_packets),
-	       top_rate(s->tx_bytes), top_rate(s->rx_packets), top_rate(s->rx_bytes));
+	printf("%suroce top%s: %zu process%s, %zu QP%s; ", style(BOLD), style(PLAIN), t->now.count,
+	       t->now.count == 1 ? "" : "es", t->lines, t->lines == 1 ? "" : "s");
+	if (t->now.silent_count)
+		printf("%zu silent; ", t->now.silent_count);
+	printf("UDP out %s/s %sB/s, in %s/s %sB/s", top_rate(s->tx_packets), top_rate(s->tx_bytes),
+	       top_rate(s->rx_packets), top_rate(s->rx_bytes));
 	end_line(t);
 	if (t->on_screen) {
 		printf("%sby %s; keys: b busy, s sent, r received, o open, e resent, p process, q quit%s", style(DIM),

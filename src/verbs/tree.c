@@ -343,7 +343,7 @@ static uint64_t counted_by_others(const struct place *p, const struct counter *c
 		return 0;
 	o.offset = counter->unit ? offsetof(struct stat_device, tx_packets) + counter->of
 				 : offsetof(struct stat_device, trouble) + counter->of * sizeof(uint64_t);
-	control_call_all("stat devices", add_other, &o);
+	control_call_all("stat devices", add_other, NULL, &o);
 	return o.sum;
 }
 static_assert(offsetof(struct stat_device, rx_errors) - offsetof(struct stat_device, tx_packets) ==

@@ -333,8 +333,29 @@ def test_refusals():
     until(server, lambda t: t["ids"])
     server.send_signal(signal.SIGSTOP)
     check("it has stopped", os.WIFSTOPPED(os.waitpid(server.pid, os.WUNTRACED)[1]))
-    check("one that is stopped", "it may be stopped" in run("uroce", "stat", str(server.pid), status=1))
+    check("one that is stopped", "it is stopped" in run("uroce", "stat", str(server.pid), status=1))
+    server.send_signal(signal.SIGCONT)
     end(server)
+
+
+def test_a_stopped_process_among_others():
+    """It is named, and nothing waits for it, however often it was asked: its listener has room for a few only."""
+    server, client = pair()
+    until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 1000)
+    server.send_signal(signal.SIGSTOP)
+    check("it has stopped", os.WIFSTOPPED(os.waitpid(server.pid, os.WUNTRACED)[1]))
+    for _ in range(10):
+        said = run("uroce", "stat", "--json")
+        check("the other is there", re.search(r'"pid":\s*%d' % client.pid, said), said)
+        check("it is named", re.search(r"process %d: it (is stopped|does not answer)" % server.pid, said), said)
+    lines = run("uroce", "top", "-d0.2", "-n1").splitlines()
+    check("uroce top says so", "1 process, 1 QP; 1 silent; " in lines[0], lines)
+    check("rdma goes on", [e["pid"] for e in rdma("resource", "show", "qp")] == [client.pid])
+    client.send_signal(signal.SIGSTOP)
+    check("it has stopped, too", os.WIFSTOPPED(os.waitpid(client.pid, os.WUNTRACED)[1]))
+    said = run("uroce", "stat", status=1)
+    check("both are named", str(server.pid) in said and str(client.pid) in said and "no process" not in said, said)
+    end(client, server)
 
 
 def main():
@@ -343,7 +364,7 @@ def main():
         os.chdir(work)
         for test in (test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top, test_live_traces, test_losses_are_counted, test_ids,
                      test_rdma_says_the_same, test_rdma_on_srqs, test_threads_of_the_program_do_not_run,
-                     test_rdma_on_ids, test_refusals):
+                     test_rdma_on_ids, test_refusals, test_a_stopped_process_among_others):
             test()
             print("ok", test.__name__)
         os.chdir("/")

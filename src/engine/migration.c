@@ -123,9 +123,18 @@ static bool migration_follow(struct qp *qp, const union ibv_gid *from, const uin
 	return false;
 }
 
+/* What a peer sends that is in step. Who knows the addresses and the number of the QP only has one chance in 256. */
+static bool is_in_step(const struct qp *qp, const struct packet *p)
+{
+	bool request = opcode_info[p->opcode].flags & IS_REQUEST;
+	int32_t ahead = psn_diff(p->psn, request ? qp->resp.expected : qp->req.una);
+
+	return ahead >= -(1 << 15) && ahead < 1 << 15;
+}
+
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 {
-	if (!qp_is_guarded(qp) || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport)
+	if (!qp_is_guarded(qp) || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport || !is_in_step(qp, p))
 		return true;
 	if (qp->attr.path_mig_state == IBV_MIG_ARMED)
 		return !p->migrated || migration_follow(qp, from, to, now);

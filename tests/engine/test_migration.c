@@ -174,6 +174,21 @@ static void the_peer_is_followed(void **state)
 	expect_silence(f);
 }
 
+/* Who does not know the PSNs, though all addresses, is not the peer. */
+static void a_stranger_is_not_followed(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = request(OP_SEND_ONLY, due_psn(1u << 20), 8), a = ack(sent_psn(1u << 20), ACKED);
+
+	fixture_start(f, IBV_QPS_RTS);
+	arm(f);
+	p.migrated = a.migrated = true;
+	fixture_give_by(f, p, &far, &near);
+	fixture_give_by(f, a, &far, &near);
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_ARMED);
+	assert_int_equal(f->event[IBV_EVENT_PATH_MIG], 0);
+}
+
 static void a_request_by_another_path_is_refused(void **state)
 {
 	static const struct {
@@ -266,6 +281,7 @@ int main(void)
 		TEST(it_migrates_once),
 		TEST(without_an_armed_path_retries_fail),
 		TEST(the_peer_is_followed),
+		TEST(a_stranger_is_not_followed),
 		TEST(a_request_by_another_path_is_refused),
 		TEST(a_program_migrates_without_an_event),
 		TEST(it_goes_back_and_forth),

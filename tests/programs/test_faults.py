@@ -5,19 +5,26 @@ of a seed are equal."""
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
 import lanes
+from case import HERE
+from middleware import ucx_settings
 from place import ByUdp
-from process import Failure, Process, ports
+from process import Failure, Process, ports, typed
 
 PINGPONG = "ibv_rc_pingpong -g 0 -n 100 -p {port}"
 EVENTS = "ibv_rc_pingpong -e -g 0 -n 100 -p {port}"
 ENDLESS = "ibv_rc_pingpong -g 0 -n 100000000 -p {port}"
 LONG = "ibv_rc_pingpong -g 0 -n 5 -s 100000 -c -p {port}"
 WRITE = "ib_write_bw -n 100 -s 64 -F -x 0 -p {port}"
+MANY = "ib_write_bw -n 5000 -s 64 -F -x 0 -p {port}"
 RPING = "rping -S 64 -C 10"
+UCX = "ucx_perftest -t tag_lat -n 50 -w 0 -p {port}"
+UDADDY = "udaddy -C 1 -S 64"
+PYVERBS = "/usr/bin/python3 " + os.path.join(HERE, "exchange.py") + " 100"  # both ends are one process
 
 # program, rules, statuses of server and client, a pattern in what one of them prints, and who has the rules, if not both.
 # Of the pairs that fail, one end sees the fault and the other what follows from it. Without statuses, the server is ended when
@@ -52,6 +59,21 @@ ROWS = [
     (PINGPONG, "out SEND nth 50: kill", None, "", "client"),
     (PINGPONG, "post nth 50: gid-gone 20ms", (0, 0), "100 iters"),
     (RPING, "mad device uroce0 out REQ nth 1: drop", None, ""),
+    *((RPING, "mad %s nth 1: %s" % (kind, what), (0, 0), "", "client")
+      for kind in ("out REQ", "in REP", "out RTU", "out DREQ") for what in ("drop", "duplicate")),
+    (UDADDY, "mad in SIDR_REQ nth 1: drop", (0, 0), ""),
+    (UDADDY, "mad out SIDR_REP nth 1: drop", (0, 0), ""),
+    (UCX, "out RC SEND nth 20: drop", (0, 0), "Final:"),
+    (UCX, "in RC SEND every 15: duplicate", (0, 0), "Final:"),
+    (UCX, "in RC SEND nth 9: nak operation", None, "remote operation error", "server"),
+    (PYVERBS, "out SEND every 9: drop", (0, 0), "100 messages"),
+    (PYVERBS, "in SEND nth 7: rnr 1", (0, 0), "100 messages"),
+    (PYVERBS, "in SEND nth 7: corrupt payload bit 3", (1, 1), "other bytes"),
+    (PYVERBS, "complete SEND nth 9: status REM_OP_ERR", (1, 1), "status 11"),
+    (PYVERBS, "call ibv_reg_mr nth 1: refuse EIO", (1, 1), "Input/output error"),
+    # by shared memory alone; how soon the peer's memory can be reached depends on time
+    (MANY, "onesided WRITE nth 3: refuse", (0, 0), "MB/sec", "client"),
+    (MANY, "onesided WRITE nth 3: stop 20ms", (0, 0), "MB/sec", "client"),
     (WRITE, "out WRITE every 30: drop", (0, 0), "MB/sec"),
     (WRITE, "post nth 50: gid-gone 20ms", (0, 0), "MB/sec"),
     (WRITE, "out WRITE nth 5..40: rate 1M", (0, 0), "MB/sec"),
@@ -81,8 +103,11 @@ class Cell:
         if os.path.exists(log):
             os.unlink(log)
         where = ByUdp(self.namespace) if self.udp else self.namespace
-        settings = ["UROCE_FAULT=" + rules, "UROCE_FAULT_SEED=%d" % seed, "UROCE_FAULT_LOG=" + log]
-        return Process(self.build, where, command, settings if rules else [])
+        settings = ["UROCE_FAULT=" + rules, "UROCE_FAULT_SEED=%d" % seed, "UROCE_FAULT_LOG=" + log] if rules else []
+        if command.startswith("ucx"):
+            settings += ucx_settings("rc_verbs,ud_verbs:aux")
+            return Process(self.build, where, typed(self.build, command), settings, preload=False)
+        return Process(self.build, where, command, settings)
 
     def log(self, end):
         path = os.path.join(self.work, end)
@@ -92,6 +117,8 @@ class Cell:
         command = self.row[0]
         if command == RPING:
             return "rping -s -S 64 -C 10 -a 127.0.0.1", "rping -c -S 64 -C 10 -a 127.0.0.1", None
+        if command == UDADDY:
+            return "udaddy -C 1 -S 64", "udaddy -C 1 -S 64 -s 127.0.0.1", None
         port = next(ports)
         command = command.format(port=port)
         return command, command + " 127.0.0.1", port
@@ -99,6 +126,8 @@ class Cell:
     def run(self, rules, seed):
         """The logs of both ends."""
         program, _, statuses, pattern = self.row[:4]
+        if program == PYVERBS:
+            return self.run_alone(rules[0], seed)
         first, second, port = self.commands()
         server = self.start("server", first, rules[0], seed)
         if statuses == (1, 1) and "reg_mr" in rules[0]:
@@ -119,6 +148,12 @@ class Cell:
         client.end()
         server.end()
         return self.log("server"), self.log("client")
+
+    def run_alone(self, rules, seed):
+        both = self.start("both", self.row[0], rules, seed)
+        if both.wait() != self.row[2][0] or not re.search(self.row[3], both.output):
+            raise Failure("no status %d, or no %r in the output" % (self.row[2][0], self.row[3]))
+        return self.log("both"), ""
 
     def check(self, seed):
         rules = [self.row[1] if end in self.row[4:] or len(self.row) == 4 else "" for end in ("server", "client")]
@@ -144,6 +179,17 @@ def test(build, namespace, row, link, seeds):
             cell.check(seed)
 
 
+def name_of(program):
+    return "pyverbs" if program == PYVERBS else program.split()[0]
+
+
+def is_here(program):
+    """The three that main() looks for are."""
+    if program == PYVERBS:
+        return not subprocess.call(["/usr/bin/python3", "-c", "import pyverbs"], stderr=subprocess.DEVNULL)
+    return shutil.which(program.split()[0])
+
+
 def main():
     for program in "ibv_rc_pingpong", "ib_write_bw", "rping":
         if not shutil.which(program):
@@ -153,7 +199,8 @@ def main():
         return 0
     seeds = SEEDS[:1] if os.environ.get("UROCE_QUICK") else SEEDS
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    cells = [("%s, %s, by %s" % (row[0].split()[0], row[1], link), row, link, seeds) for row in ROWS for link in ("shm", "udp")]
+    cells = [("%s, %s, by %s" % (name_of(row[0]), row[1], link), row, link, seeds)
+             for row in ROWS if is_here(row[0]) for link in ("shm", "udp") if link == "shm" or "onesided" not in row[1]]
     return lanes.run(test, [cell for cell in cells if wanted in cell[0]])
 
 

@@ -96,6 +96,7 @@ static inline void end_open(struct pair *p, struct end *e, const struct want *w)
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL, .qkey = QKEY};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
+	*e = (struct end){0};
 	MUST(e->memory = aligned_alloc(SIZE, SIZE));
 	memset(e->memory, 0, SIZE);
 	MUST(e->mr = ibv_reg_mr(p->pd, e->memory, SIZE, ALL));

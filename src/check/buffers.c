@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "check/asan.h"
 #include "check/placed.h"
 #include "memory/fault.h"
 #include "object/qp.h"
@@ -187,6 +188,7 @@ void buffers_arrive(struct request *r)
 {
 	struct placed by;
 
+	asan_give(r);
 	if (r->is_send) {
 		r->was_written = is_changed(r) && !placed_since(r, &by);
 	} else if (r->blocks) {
@@ -200,8 +202,10 @@ void buffers_placed(struct request *r, uint32_t length)
 {
 	r->length = length;
 	r->was_written |= r->blocks && is_filled(r, length);
+	asan_give(r);
 	if (r->has_digest || r->blocks)
 		digest_take(r);
+	asan_take(r);
 }
 
 /* ---- what was found ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The objects of the program, and those of them that are left at its end. */
+#include "check/asan.h"
 #include "check/placed.h"
 #include "check/queues.h"
 
@@ -399,8 +400,10 @@ static void check_begin(void)
 			wanted[class] |= words[i] == class || words[i] == CHECK_CLASSES; /* "all" */
 	stack_start();
 	finding_start();
-	if (check_wants(CHECK_BUFFERS))
+	if (check_wants(CHECK_BUFFERS)) {
 		placed_start();
+		asan_start();
+	}
 	checked = getpid();
 	fork_watch(FORK_CHECK, &handlers);
 	hook_set(HOOK_CHECK, true);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/asan.h"
 #include "check/buffers.h"
 #include "object/qp.h"
 
@@ -83,6 +84,7 @@ static void forget_all(struct queues *q, struct list *requests) REQUIRES(objects
 		struct request *r = container_of(requests->next, struct request, link);
 
 		request_end(q, r);
+		asan_give(r);
 		free(r);
 	}
 }
@@ -148,6 +150,11 @@ static void request_begin(struct object *o, struct request *r, struct object *cq
 	q->receive_count += !r->is_send;
 	q->signalled += r->is_send && cq;
 	q->bringing += r->is_send && brings_bytes(r->opcode);
+	asan_need(r);
+	if (r->is_send)
+		r->poster = &polls;
+	else
+		asan_begin(q, r);
 }
 
 /* What the posts so far mean. */
@@ -251,6 +258,7 @@ static void take_back(struct object *o, uint32_t count, bool is_send) REQUIRES(o
 		struct request *r = container_of(requests->prev, struct request, link);
 
 		request_end(o->queues, r);
+		asan_give(r);
 		free(r);
 	}
 }
@@ -267,7 +275,7 @@ static bool sends_bytes(enum ibv_wr_opcode opcode)
 	return !brings_bytes(opcode) && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
 }
 
-static bool overlaps(const struct request *a, const struct request *b)
+bool requests_overlap(const struct request *a, const struct request *b)
 {
 	for (int i = 0; i < a->sges; i++)
 		for (int k = 0; k < b->sges; k++)
@@ -283,7 +291,7 @@ static const struct stack *brought_by(struct queues *q, const struct request *r)
 	list_each_safe (l, &q->sends) {
 		const struct request *before = container_of(l, struct request, link);
 
-		if (brings_bytes(before->opcode) && overlaps(before, r))
+		if (brings_bytes(before->opcode) && requests_overlap(before, r))
 			return before->posted;
 	}
 	return NULL;
@@ -315,6 +323,7 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	r->qpn = qp->qp_num;
 	r->brings = brings_bytes(wr->opcode);
 	buffers_begin(r);
+	asan_look(r);
 	lock_take(&objects_lock);
 	o = find_queues(CHECK_QP, qp);
 	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
@@ -331,6 +340,19 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 		report_fence(qp, posted, read);
 }
 
+/* A READ may have been done as it was posted: so its memory is taken from the program when it is. */
+static void end_posting(struct queues *q) REQUIRES(objects_lock)
+{
+	list_each_safe (l, &q->sends) {
+		struct request *r = container_of(l, struct request, link);
+
+		if (r->poster != &polls)
+			continue;
+		r->poster = NULL;
+		asan_begin(q, r);
+	}
+}
+
 static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unposted, const struct stack *posted)
 {
 	struct outlook l = {0};
@@ -343,6 +365,8 @@ static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unpost
 	o = find_queues(CHECK_QP, qp);
 	if (o) {
 		take_back(o, count, true);
+		if (asan_is_there() && o->queues->bringing)
+			end_posting(o->queues);
 		l = outlook_of(o, o->queues->send_cq);
 	}
 	lock_drop(&objects_lock);
@@ -375,6 +399,7 @@ static void note_receive(enum check_kind kind, const void *queue, const struct i
 		return;
 	r->brings = true;
 	buffers_begin(r);
+	asan_look(r);
 	lock_take(&objects_lock);
 	o = find_queues(kind, queue);
 	if (o)
@@ -492,6 +517,7 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	lock_drop(&objects_lock);
 	while (!list_empty(&done)) {
 		r = container_of(list_pop(&done), struct request, link);
+		asan_give(r);
 		if (success)
 			buffers_end(r);
 		free(r);

@@ -21,6 +21,8 @@ struct request {
 	uint8_t opcode; /* enum ibv_wr_opcode, of a send */
 	bool is_send, brings, has_digest;
 	bool ends_only; /* the digest is of the first and the last bytes */
+	/* of a program with AddressSanitizer: that knows its memory; is told that this is not the program's: asan.h */
+	bool is_ours, is_taken;
 	/* of what brings bytes: they may be there in part; they are there; the memory had been written to before */
 	bool begun, is_placed, was_written;
 	uint32_t length; /* of a receive, when the bytes are there: how many */
@@ -28,6 +30,7 @@ struct request {
 	uint32_t block[REQUEST_BLOCKS];
 	uint8_t blocks, changed_block; /* how many; REQUEST_BLOCKS: none */
 	uint8_t sges;		       /* of the first REQUEST_SGES */
+	const void *poster;	       /* the thread that is posting it; NULL: none any more */
 	struct ibv_sge sge[REQUEST_SGES];
 };
 
@@ -62,6 +65,8 @@ void queues_close(struct object *o) REQUIRES(objects_lock);
 
 /* Of the QP of that number; NULL: there is none. */
 struct queues *queues_of_number(uint32_t qpn) REQUIRES(objects_lock);
+/* SGEs of the one and the other have bytes in common. */
+bool requests_overlap(const struct request *a, const struct request *b);
 /* A READ or an atomic: its SGEs are written to. */
 bool brings_bytes(unsigned opcode);
 

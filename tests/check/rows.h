@@ -14,7 +14,8 @@ struct row {
 	const char *finding, *place;
 };
 
-extern const struct row cm_rows[], kind_rows[], reuse_rows[], way_rows[]; /* the last of each has no name */
+extern const struct row cm_rows[], early_rows[], kind_rows[], reuse_rows[],
+	way_rows[]; /* the last of each has no name */
 
 /* What is wrong and would wait for ever is ended by another thread when the finding has been told. */
 struct help {

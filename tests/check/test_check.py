@@ -65,6 +65,27 @@ def by_udp(case, name):
     check(f"{case}, done right by UDP", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
 
 
+def with_sanitizer():
+    """A program with AddressSanitizer: that stops at what touches memory in flight, and at nothing that is right."""
+    me = ME + "_asan"
+    if not os.path.exists(me):
+        return
+    plain = subprocess.run([ME], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    cases = subprocess.run([me], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    check("AddressSanitizer: rows of its own", len(cases) > len(plain), cases)
+    for case, name, place in (line.split() for line in cases if line not in plain):
+        wrong = run(program=(me, case, "wrong"))
+        found = re.search(rf"^        {place} \(", finding(wrong.stdout, name), re.M)
+        if name == "touched-in-flight": # and it names the function that does it
+            found = found and re.search(rf"use-after-poison[^#]*#0 0x\w+ in {case} ", wrong.stdout)
+        check(f"AddressSanitizer, {case}: {name} at {place}", wrong.returncode and found, wrong.stdout)
+    for environment in {}, {"UROCE_LOCAL": "off"}:
+        for case in (line.split()[0] for line in cases):
+            right = run(program=(me, case, "right"), environment=environment)
+            check(f"AddressSanitizer, {case}, done right {environment or ''}",
+                  right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+
+
 def sayings():
     """What else is told."""
     for case, words in (("peer_overwrites", " by a peer's WRITE that came to QP 0x"),
@@ -161,6 +182,7 @@ def main():
         sys.exit(77)
     enter_namespace()
     each_case()
+    with_sanitizer()
     sayings()
     terminals()
     python()

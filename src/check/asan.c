@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* AddressSanitizer of the program, by its interface for memory that is managed in another way than by malloc(3). */
+#include "check/asan.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#ifdef __SANITIZE_ADDRESS__
+#define UNDER_ASAN true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN true
+#endif
+#endif
+#ifndef UNDER_ASAN
+#define UNDER_ASAN false
+#endif
+
+#define BY_USER 0xf7 /* in the shadow of what was poisoned by asan.poison() */
+
+static struct {
+	void (*poison)(const volatile void *at, size_t size);
+	void (*unpoison)(const volatile void *at, size_t size);
+	void *(*first_poisoned)(void *at, size_t size);
+	void (*shadow)(size_t *scale, size_t *offset);
+	void (*on_report)(void (*callback)(const char *text));
+	void *(*report_address)(void);
+	int (*report_is_write)(void);
+} asan;
+static bool is_there; /* constant after asan_start() */
+
+bool asan_is_there(void)
+{
+	return is_there;
+}
+
+/* ---- from post to poll ---- */
+
+void asan_take(const struct request *r)
+{
+	for (int i = 0; r->is_taken && i < r->sges; i++)
+		asan.poison((const void *)(uintptr_t)r->sge[i].addr, r->sge[i].length);
+}
+
+void asan_give(const struct request *r)
+{
+	for (int i = 0; r->is_taken && i < r->sges; i++)
+		asan.unpoison((const void *)(uintptr_t)r->sge[i].addr, r->sge[i].length);
+}
+
+static bool asan_shares(const struct list *requests, const struct request *r) REQUIRES(objects_lock)
+{
+	list_each_safe (l, (struct list *)requests) {
+		const struct request *other = container_of(l, struct request, link);
+
+		if (other != r && requests_overlap(other, r))
+			return true;
+	}
+	return false;
+}
+
+void asan_begin(const struct queues *q, struct request *r)
+{
+	if (!r->is_ours || !r->brings || r->is_taken || (r->begun && !r->is_placed))
+		return;
+	r->is_taken = !asan_shares(&q->sends, r) && !asan_shares(&q->receives, r);
+	asan_take(r);
+}
+
+static void give_for_good(const struct list *requests, const struct request *r) REQUIRES(objects_lock)
+{
+	list_each_safe (l, (struct list *)requests) {
+		struct request *other = container_of(l, struct request, link);
+
+		if (other == r || !other->is_taken || !requests_overlap(other, r))
+			continue;
+		asan_give(other);
+		other->is_taken = false;
+	}
+}
+
+void asan_need(const struct request *r)
+{
+	const char *taken = NULL;
+
+	if (!r->is_ours)
+		return;
+	for (int i = 0; i < r->sges && !taken; i++)
+		taken = asan.first_poisoned((void *)(uintptr_t)r->sge[i].addr, r->sge[i].length);
+	for (const struct object *o = taken ? objects_next(NULL) : NULL; o; o = objects_next(o))
+		if (o->queues) {
+			give_for_good(&o->queues->sends, r);
+			give_for_good(&o->queues->receives, r);
+		}
+}
+
+/* ---- what is posted and is not there ---- */
+
+static uint8_t shadow_of(const char *at)
+{
+	size_t scale, offset;
+
+	asan.shadow(&scale, &offset);
+	return *(const uint8_t *)(((uintptr_t)at >> scale) + offset);
+}
+
+/* The first byte that is freed, or outside of its object; NULL: all are there, or other requests have them. */
+static const char *not_there(const struct ibv_sge *sge)
+{
+	const char *at = asan.first_poisoned((void *)(uintptr_t)sge->addr, sge->length);
+
+	return at && shadow_of(at) != BY_USER && shadow_of(at + 8) != BY_USER ? at : NULL;
+}
+
+static void report_outside(const struct request *r, const struct ibv_sge *sge, const char *at)
+{
+	struct finding f = {.class = CHECK_BUFFERS,
+			    .name = "outside-object",
+			    .remedy = "post memory that is allocated, and no more than was allocated",
+			    .at = {{"posted", r->posted}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "of the %u bytes at 0x%" PRIx64 " of a %s (wr_id 0x%" PRIx64 "), those from 0x%" PRIx64
+		 " are freed, or beyond the end of their object",
+		 sge->length, sge->addr, r->is_send ? "request" : "receive", r->wr_id, (uint64_t)(uintptr_t)at);
+	finding_report(&f);
+}
+
+void asan_look(struct request *r)
+{
+	r->is_ours = is_there && (r->has_digest || r->blocks);
+	for (int i = 0; r->is_ours && i < r->sges; i++) {
+		const char *at = r->sge[i].length ? not_there(&r->sge[i]) : NULL;
+
+		if (at)
+			report_outside(r, &r->sge[i], at);
+	}
+}
+
+/* ---- a report of AddressSanitizer ---- */
+
+static bool has_address(const struct request *r, uint64_t address)
+{
+	for (int i = 0; i < r->sges; i++)
+		if (address - r->sge[i].addr < r->sge[i].length)
+			return true;
+	return false;
+}
+
+static const struct request *find_in(const struct list *requests, uint64_t address) REQUIRES(objects_lock)
+{
+	list_each_safe (l, (struct list *)requests) {
+		const struct request *r = container_of(l, struct request, link);
+
+		if (r->is_taken && has_address(r, address))
+			return r;
+	}
+	return NULL;
+}
+
+static bool find_taken(uint64_t address, struct request *found) REQUIRES(objects_lock)
+{
+	const struct request *r = NULL;
+
+	for (const struct object *o = objects_next(NULL); o && !r; o = objects_next(o))
+		if (o->queues)
+			r = find_in(&o->queues->receives, address) ?: find_in(&o->queues->sends, address);
+	if (r)
+		*found = *r;
+	return r;
+}
+
+/* AddressSanitizer has told what was touched, and by which function; this tells why it may not be. The program is about
+ * to end. The lock may be held, if it is the adapter that was stopped. */
+static void asan_report(const char *text)
+{
+	uint64_t address = (uintptr_t)asan.report_address();
+	struct finding f = {.class = CHECK_BUFFERS,
+			    .name = "touched-in-flight",
+			    .remedy = "leave the memory alone from the post until the completion has been polled",
+			    .at = {{"posted", NULL}}};
+	struct request r;
+	bool found;
+
+	(void)text;
+	if (!hook_is_on(HOOK_CHECK) || !lock_try(&objects_lock))
+		return;
+	found = find_taken(address, &r);
+	lock_drop(&objects_lock);
+	if (!found)
+		return;
+	snprintf(f.text, sizeof(f.text),
+		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
+		 ") were %s before its completion was polled: what AddressSanitizer calls use-after-poison",
+		 r.sge[0].length, r.sge[0].addr, r.is_send ? "READ or atomic" : "receive", r.wr_id,
+		 asan.report_is_write() ? "written to" : "read");
+	f.at[0].stack = r.posted;
+	finding_report(&f);
+}
+
+void asan_start(void)
+{
+	static const struct {
+		void **to;
+		const char *name;
+	} symbols[] = {
+		{(void **)&asan.poison, "__asan_poison_memory_region"},
+		{(void **)&asan.unpoison, "__asan_unpoison_memory_region"},
+		{(void **)&asan.first_poisoned, "__asan_region_is_poisoned"},
+		{(void **)&asan.shadow, "__asan_get_shadow_mapping"},
+		{(void **)&asan.on_report, "__asan_set_error_report_callback"},
+		{(void **)&asan.report_address, "__asan_get_report_address"},
+		{(void **)&asan.report_is_write, "__asan_get_report_access_type"},
+	};
+
+	is_there = !UNDER_ASAN; /* else it would stop at the adapter's own digests */
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
+		is_there &= (*symbols[i].to = dlsym(RTLD_DEFAULT, symbols[i].name)) != NULL;
+	if (is_there)
+		asan.on_report(asan_report);
+}

@@ -3,6 +3,8 @@
 #include <cJSON.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
+#include <gnu/libc-version.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -133,6 +135,24 @@ static void check_library(void)
 	}
 	doctor_say(FAIL, "library", "%s", why);
 	advise("Build it (make) or install it (make install).");
+}
+
+/* Where musl is the system's own, uroce has come by a second C library beside it, and only programs of that have
+ * devices. */
+static void check_libc(void)
+{
+	glob_t loaders;
+	bool musl = !glob("/lib/ld-musl-*.so.1", 0, NULL, &loaders);
+
+	globfree(&loaders);
+	if (!access("/etc/alpine-release", F_OK)) {
+		doctor_say(FAIL, "C library", "this system's programs are linked with musl, and find no device");
+		advise("uroce needs glibc, 2.28 or later: use an image of Debian, Ubuntu or Fedora.");
+		return;
+	}
+	doctor_say(OK, "C library", "glibc %s", gnu_get_libc_version());
+	if (musl)
+		advise("Programs that are linked with musl, which is here too, find no device.");
 }
 
 static int check_devices(struct device_view **views)
@@ -411,6 +431,7 @@ static void check_all(void)
 
 	check_system();
 	check_library();
+	check_libc();
 	count = check_devices(&views);
 	for (int i = 0; i < count; i++)
 		check_device(&views[i]);

@@ -64,6 +64,17 @@ static bool is_privileged(const char *path)
 	       (geteuid() != 0 && getxattr(path, "security.capability", value, sizeof(value)) > 0);
 }
 
+/* By the name of its dynamic loader, which PT_INTERP has: /lib/ld-musl-x86_64.so.1. */
+static const char *refusal_of_loader(int fd, const Elf64_Phdr *interp)
+{
+	char path[PATH_MAX] = "";
+
+	if (pread(fd, path, sizeof(path) - 1, (off_t)interp->p_offset) < 0 || !strstr(path, "/ld-musl-"))
+		return NULL;
+	return "is linked with musl, where liburoce.so.1 needs glibc: build it on a system with glibc (Debian, Ubuntu, "
+	       "Fedora; no Alpine)";
+}
+
 static const char *refusal_of_elf(int fd, const Elf64_Ehdr *h)
 {
 	Elf64_Phdr segment;
@@ -76,7 +87,7 @@ static const char *refusal_of_elf(int fd, const Elf64_Ehdr *h)
 		if (pread(fd, &segment, sizeof(segment), at) != sizeof(segment))
 			return NULL;
 		if (segment.p_type == PT_INTERP)
-			return NULL;
+			return refusal_of_loader(fd, &segment);
 	}
 	return "is linked statically: there is no dynamic loader that could put uroce in front of its libraries";
 }

@@ -99,6 +99,11 @@ if cc -static static.c -o static 2>/dev/null; then
 	printf '#!%s/static\n' "$work" >static.sh && chmod +x static.sh
 	check "run of a script for a static program" 126 'linked statically' uroce run ./static.sh
 fi
+if cc -Wl,--dynamic-linker=/lib/ld-musl-"$(uname -m)".so.1 static.c -o musl 2>/dev/null; then
+	check "run of a program for musl" 126 'musl is linked with musl, where liburoce.so.1 needs glibc' uroce run ./musl
+	printf '#! %s/musl\n' "$work" >musl.sh && chmod +x musl.sh
+	check "run of a script for one" 126 'is linked with musl' uroce run ./musl.sh
+fi
 cp /bin/true setuid && chmod 4755 setuid 2>/dev/null && chown 1:1 setuid 2>/dev/null && chmod 6755 setuid &&
 	check "run of a setuid program" 126 'is setuid' uroce run ./setuid
 
@@ -172,6 +177,7 @@ assert worst[\"verdict\"] == all[\"verdict\"], all
 [local] = [f for f in all[\"findings\"] if f[\"what\"] == \"same host\"]
 assert local[\"text\"].startswith(\"udp:\") and local[\"advice\"], local
 print(*(f[\"what\"] for f in all[\"findings\"]), sep=chr(10))"'
+check "doctor names the C library" 0 'C library  *glibc 2' uroce doctor
 check "doctor takes no argument" 2 "'all'" uroce doctor all
 if python3 -c 'import os; os.seteuid(65534)' 2>/dev/null; then
 	check "its exit status, too" 1 '"verdict":.*"fail"' python3 with_holder uroce doctor -j

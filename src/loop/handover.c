@@ -22,7 +22,11 @@ struct record {
 	uint8_t kind, is_uroce;
 	union ibv_gid from, to;
 };
-static_assert(sizeof(struct handover_pass) % 8 == 0, "the packet behind it is aligned");
+/* They are sent as they are: no byte between the fields has a value from before. */
+static_assert(sizeof(struct handover_pass) == 96 && offsetof(struct handover_pass, reserved) == 90,
+	      "aligned, no holes");
+static_assert(sizeof(struct handover_report) == 32 && offsetof(struct handover_report, reserved) == 28, "likewise");
+static_assert(sizeof(struct handover_ask) == 16 && offsetof(struct handover_ask, reserved) == 12, "likewise");
 
 static uint32_t handover_fill(uint32_t bytes)
 {
@@ -62,27 +66,28 @@ static void loop_handover_add(struct handover *h, const struct slot *own, uint8_
 {
 	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
 	struct record *record = open_record(h, own, slot, most);
-	uint8_t *at;
+	uint8_t *at, *start = (uint8_t *)(record + 1);
+	uint32_t bytes;
 
 	if (!record)
 		return;
-	at = (uint8_t *)(record + 1);
+	at = start;
 	if (size)
 		memcpy(at, first, size);
 	at += size;
 	at += packet_encode(p, at);
 	memcpy(at, p->payload, p->length);
 	at += p->length;
-	memset(at, 0, packet_pad(p->length));
-	at += packet_pad(p->length);
-	*record = (struct record){.bytes = at - (uint8_t *)(record + 1),
+	bytes = at - start + packet_pad(p->length);
+	memset(at, 0, start + handover_fill(bytes) - at); /* up to the next record */
+	*record = (struct record){.bytes = bytes,
 				  .kind = kind,
 				  .congestion = p->congestion,
 				  .is_uroce = p->is_uroce,
 				  .traffic_class = p->traffic_class,
 				  .from = *from};
 	memcpy(&record->to, p->to, sizeof(record->to));
-	h->bytes += sizeof(*record) + handover_fill(record->bytes);
+	h->bytes += sizeof(*record) + handover_fill(bytes);
 	h->packets++;
 }
 

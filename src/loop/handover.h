@@ -32,17 +32,19 @@ struct handover_pass {
 	uint32_t access;
 	uint8_t again; /* a duplicate, perhaps of an earlier epoch */
 	uint8_t traffic_class, hop_limit, path_mtu, min_rnr_timer, max_dest_rd_atomic;
+	uint8_t reserved[6];
 };
 struct handover_report {
 	uint64_t incarnation;
 	uint32_t epoch, qpn, expected, msn;
 	uint8_t slot, rests, failed; /* the sender's slot; enum ibv_event_type, if `is_failed` */
 	uint8_t is_failed;
+	uint8_t reserved[4];
 };
 /* The owner asks for a report. */
 struct handover_ask {
 	uint64_t incarnation;
-	uint32_t qpn;
+	uint32_t qpn, reserved;
 };
 
 /* The callbacks for what has come. */

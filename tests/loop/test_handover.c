@@ -114,6 +114,29 @@ static void a_stopped_process_is_not_waited_for(void **state)
 	close_both();
 }
 
+/* What the memory had before, and what lies between the fields, is no other process's business. */
+static void bytes_between_records_are_zeros(void **state)
+{
+	static uint8_t bytes[HANDOVER_BYTES];
+	struct packet p = {.opcode = OP_SEND_ONLY, .to = to.raw, .payload = payload};
+	ssize_t n;
+
+	open_both();
+	memset(handover.memory, 0xa5, sizeof(handover.memory));
+	p.length = 3; /* with its pad and the BTH: 16 */
+	handover_add(&handover, &a, b.number, &p, &from);
+	p.length = 5; /* 20 */
+	handover_add(&handover, &a, b.number, &p, &from);
+	handover_report(&handover, &a, b.number, &(struct handover_report){0});
+	handover_ask(&handover, &a, b.number, &(struct handover_ask){0});
+	handover_send(&handover, &a);
+	n = recv(b.fd, bytes, sizeof(bytes), 0);
+	assert_true(n > 0);
+	for (ssize_t i = 0; i < n; i++)
+		assert_int_not_equal(bytes[i], 0xa5);
+	close_both();
+}
+
 static bool ignore(void *arg, const struct packet *p, const union ibv_gid *f)
 {
 	++*(uint32_t *)arg;
@@ -146,6 +169,7 @@ int main(void)
 		cmocka_unit_test(packets_of_any_length_arrive_in_order),
 		cmocka_unit_test(a_dead_process_costs_nothing_but_its_packets),
 		cmocka_unit_test(a_stopped_process_is_not_waited_for),
+		cmocka_unit_test(bytes_between_records_are_zeros),
 		cmocka_unit_test(garbage_does_no_harm),
 	};
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/same_host.h"
@@ -39,6 +40,15 @@ unsigned interface_mtu(const char *name)
 	err = ioctl(fd, SIOCGIFMTU, &request);
 	close(fd);
 	return err ? 0 : (unsigned)request.ifr_mtu;
+}
+
+bool frames_are_allowed(void)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 static void devices_look(struct ibv_device *device, struct device_view *v)
@@ -120,6 +130,12 @@ static void devices_explain(const struct device_view *views, int count, const st
 		for (int i = 0; i < views[n].gids; i++)
 			none |= way_of(&views[n], &views[n].gid[i].gid, h) == SAME_HOST_NONE;
 	printf("\nOn this host, %s: %s.\n%s\n", same_host_word(h->way), same_host_says(h->way), same_host_why(h));
+	if (config_enum(CONFIG_LINK))
+		printf("Between hosts: %s.\n", frames_are_allowed()
+						       ? "Ethernet frames (UROCE_LINK=packet), UDP on other interfaces"
+						       : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW");
+	else
+		printf("Between hosts: UDP.\n");
 	if (none)
 		printf("%s: %s: another user, the kernel or a program without uroce has it, or its interface is "
 		       "down.\n",

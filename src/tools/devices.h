@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <net/if.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define DEVICE_GIDS 256
@@ -23,6 +24,9 @@ int devices_view(struct device_view **views, const char **why);
 
 /* "10.1.2.3" or an IPv6 address, into a buffer that the next call uses again. */
 const char *gid_text(const union ibv_gid *gid);
+
+/* Whether UROCE_LINK=packet can be had. */
+bool frames_are_allowed(void);
 
 /* What ip(8) says of the interface: bytes, 0 if it is not there. */
 unsigned interface_mtu(const char *name);

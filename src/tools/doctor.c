@@ -271,11 +271,8 @@ static void check_device(const struct device_view *v)
 
 static void check_link(void)
 {
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	bool wanted = config_enum(CONFIG_LINK), allowed = fd >= 0;
+	bool wanted = config_enum(CONFIG_LINK), allowed = frames_are_allowed();
 
-	if (allowed)
-		close(fd);
 	if (!wanted) {
 		doctor_say(OK, "between hosts", "udp%s",
 			   allowed ? "; UROCE_LINK=packet, which is faster, is allowed here" : "");

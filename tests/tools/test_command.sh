@@ -114,6 +114,8 @@ check "and that is why" 0 'Nothing is mapped: UROCE_ADOPT is off' env UROCE_ADOP
 check "with a limit to files, too" 0 '127.0.0.1  *process_vm$' sh -c 'ulimit -f 1000000; uroce devices'
 check "with a narrow one, rings" 0 '127.0.0.1  *rings$' sh -c 'ulimit -f 100000; uroce devices'
 check "with a very narrow one, UDP" 0 'No shared memory: .*ulimit -f' sh -c 'ulimit -f 100; uroce devices'
+check "between hosts" 0 'Between hosts: UDP\.' uroce devices
+check "by frames, or not, and why" 0 'Between hosts: .*\(Ethernet frames\|lacks CAP_NET_RAW\)' env UROCE_LINK=packet uroce devices
 check "without shared memory they use UDP" 0 '127.0.0.1  *udp$' env UROCE_LOCAL=off uroce devices
 check "where files are limited programs run" 0 'uroce0' sh -c 'ulimit -f 100; uroce run ibv_devinfo'
 check "too few descriptors are named" 1 'uroce0 cannot be opened: too many open files' sh -c 'ulimit -n 8; uroce run ibv_devinfo -d uroce0'

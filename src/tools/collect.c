@@ -76,6 +76,7 @@ struct collector {
 	} seen[SEEN];		 /* addresses: a later one replaces an earlier one */
 	uint64_t packets, dropped, last_time;
 	struct frame frame;
+	bool failed; /* the file cannot be written: nothing is captured any more */
 };
 
 /* ---- the file ---- */
@@ -103,14 +104,24 @@ static bool open_file(struct collector *c)
 	return true;
 }
 
+/* The file is as it is from here on, and processes stop capturing as they are removed. */
+static void fail_file(struct collector *c)
+{
+	if (!c->out.error || c->failed)
+		return;
+	fprintf(stderr, "uroce %s: %s: %s: the capture ends here\n", c->command, c->options.file,
+		strerror(c->out.error));
+	c->failed = true;
+}
+
 static void end_file(struct collector *c)
 {
 	for (uint32_t i = 0; i < c->interfaces_told; i++)
 		pcapng_statistics(&c->out, i, c->last_time, c->interfaces[i].packets, i ? 0 : c->dropped);
-	if (fflush(c->out.file) || ferror(c->out.file))
-		fprintf(stderr, "uroce %s: %s: %s\n", c->command, c->options.file, strerror(errno));
-	if (c->out.file != stdout)
-		fclose(c->out.file);
+	pcapng_flush(&c->out);
+	if (c->out.file != stdout && fclose(c->out.file) && !c->out.error)
+		c->out.error = errno;
+	fail_file(c);
 }
 
 /* The next file of a ring of files, if this one is long enough. */
@@ -118,16 +129,17 @@ static void turn_file(struct collector *c)
 {
 	char old[PATH_MAX];
 
-	if (!c->options.file_size || c->out.bytes < (uint64_t)c->options.file_size << 20)
+	if (c->failed || !c->options.file_size || c->out.bytes < (uint64_t)c->options.file_size << 20)
 		return;
 	end_file(c);
+	if (c->failed)
+		return;
 	c->file_number++;
 	if (c->options.files && c->file_number >= c->options.files) {
 		file_name(c, c->file_number - c->options.files, old, sizeof(old));
 		unlink(old);
 	}
-	if (!open_file(c))
-		exit(EXIT_FAILURE);
+	c->failed = !open_file(c);
 }
 
 /* ---- interfaces ---- */
@@ -271,7 +283,7 @@ static void write_expanded(void *arg, const struct expanded *e)
 	uint32_t interface, bytes;
 	char comment[320];
 
-	if (!is_wanted(p, e->packet))
+	if (c->failed || !is_wanted(p, e->packet))
 		return;
 	if (e->inbound && !p->record->inbound) { /* the answer to a one-sided operation */
 		memcpy(path.from, p->path->to, 16);
@@ -288,6 +300,7 @@ static void write_expanded(void *arg, const struct expanded *e)
 	c->last_time = p->record->time;
 	c->interfaces[interface].packets++;
 	c->packets++;
+	fail_file(c);
 }
 
 static void take_packet(struct collector *c, struct member *m, const struct capture_packet *r)
@@ -336,7 +349,7 @@ static void drain_member(struct collector *c, struct member *m)
 
 	if (m->ring.broken)
 		return;
-	while ((r = captured_next(&m->ring, written))) {
+	while (!c->failed && (r = captured_next(&m->ring, written))) {
 		take_record(c, m, r);
 		turn_file(c);
 	}
@@ -405,7 +418,7 @@ static void accept_member(struct collector *c)
 
 	if (m.fd < 0)
 		return;
-	if (!take_hello(m.fd, &m.hello, fds) || !captured_open(&m.ring, fds[0], m.hello.bytes)) {
+	if (c->failed || !take_hello(m.fd, &m.hello, fds) || !captured_open(&m.ring, fds[0], m.hello.bytes)) {
 		if (fds[1] >= 0)
 			close(fds[1]);
 		close(m.fd);
@@ -446,7 +459,15 @@ static void prepare_sleep(struct collector *c)
 		atomic_store_explicit(&c->members[i].ring.ring->sleeps, 1, memory_order_seq_cst);
 		drain_member(c, &c->members[i]); /* pairs with capture_commit() */
 	}
-	fflush(c->out.file);
+	if (!c->failed)
+		pcapng_flush(&c->out);
+	fail_file(c);
+}
+
+static void remove_members(struct collector *c)
+{
+	while (c->count)
+		remove_member(c, c->count - 1);
 }
 
 static void await_something(struct collector *c, struct pollfd *p)
@@ -483,11 +504,17 @@ int collect_run(struct collector *c, pid_t child)
 	int status = 0;
 	bool ends = false;
 
+	signal(SIGPIPE, SIG_IGN); /* where what reads the file ends, the child goes on */
 	while (!ends && (child || !c->joined || c->count)) {
-		uint32_t count = c->count;
+		uint32_t count;
 		uint64_t rings;
 
 		prepare_sleep(c);
+		if (c->failed)
+			remove_members(c);
+		if (c->failed && !child)
+			break;
+		count = c->count;
 		p = grow(p, 2 + 2 * count, sizeof(*p));
 		await_something(c, p);
 		for (uint32_t i = count; i-- > 0;) {
@@ -503,8 +530,7 @@ int collect_run(struct collector *c, pid_t child)
 			accept_member(c);
 	}
 	free(p);
-	while (c->count)
-		remove_member(c, c->count - 1);
+	remove_members(c);
 	return status;
 }
 
@@ -533,7 +559,7 @@ static bool listen_to(struct collector *c)
 	       !listen(c->listener, 64);
 }
 
-static bool read_address(const char *text, uint8_t gid[16])
+bool collect_address(const char *text, uint8_t gid[16])
 {
 	memset(gid, 0, 10);
 	memset(gid + 10, 0xff, 2);
@@ -547,11 +573,9 @@ struct collector *collect_open(const struct collect_options *o, const char *name
 	memset(c, 0, sizeof(*c));
 	c->options = *o;
 	c->command = name;
+	if (o->address)
+		collect_address(o->address, c->address);
 	icrc_init();
-	if (o->address && !read_address(o->address, c->address)) {
-		fprintf(stderr, "uroce %s: '%s' is no IP address\n", name, o->address);
-		return NULL;
-	}
 	if (!open_file(c))
 		return NULL;
 	if (!listen_to(c)) {
@@ -566,18 +590,42 @@ const char *collect_name(const struct collector *c)
 	return c->name;
 }
 
-void collect_close(struct collector *c)
+static void tell_numbers(const struct collector *c)
 {
-	end_file(c);
 	fprintf(stderr, "uroce %s: %llu packets of %u process%s captured", c->command, (unsigned long long)c->packets,
 		c->joined, c->joined == 1 ? "" : "es");
 	if (c->dropped)
 		fprintf(stderr, ", %llu dropped: the file is slower than they are (try --snap 128)",
 			(unsigned long long)c->dropped);
 	fputc('\n', stderr);
+}
+
+bool collect_close(struct collector *c)
+{
+	bool failed;
+
+	if (!c->failed)
+		end_file(c);
+	failed = c->failed;
+	if (!failed)
+		tell_numbers(c);
 	close(c->listener);
 	close(c->signals);
 	free(c->members);
 	free(c->interfaces);
 	free(c);
+	return !failed;
+}
+
+bool collect_number(const char *text, uint32_t least, uint32_t *n)
+{
+	char *end;
+	unsigned long long v;
+
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (errno || *text == '-' || end == text || *end || v < least || v > UINT32_MAX)
+		return false;
+	*n = (uint32_t)v;
+	return true;
 }

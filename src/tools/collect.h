@@ -13,7 +13,7 @@ struct collect_options {
 	const char *file;    /* "-": standard output */
 	uint32_t snap;	     /* bytes of a frame; 0: all */
 	int64_t qpn;	     /* only packets to or from this QP; -1: all */
-	const char *address; /* only packets to or from this address; NULL: all */
+	const char *address; /* only packets to or from this one, see collect_address(); NULL: all */
 	uint32_t file_size;  /* MiB, after which another file begins; 0: one file */
 	uint32_t files;	     /* the number of files kept; 0: all */
 };
@@ -31,7 +31,14 @@ const char *collect_name(const struct collector *c);
  * status of the child, as waitpid(2) has it. */
 int collect_run(struct collector *c, pid_t child);
 
-/* Closes the file and tells, to stderr, how many packets it has and how many were dropped. */
-void collect_close(struct collector *c);
+/* Closes the file and tells, to stderr, how many packets it has and how many were dropped. Returns false if it could
+ * not be written, which has been told. */
+bool collect_close(struct collector *c);
+
+/* An IPv4 or IPv6 address as a GID; false: it is none. */
+bool collect_address(const char *text, uint8_t gid[16]);
+
+/* A number of an option, at least `least`; false: it is none. */
+bool collect_number(const char *text, uint32_t least, uint32_t *n);
 
 #endif

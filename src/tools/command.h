@@ -32,6 +32,9 @@ int trace_command(const struct command *, int argc, char **argv);
 
 /* run.c: runs a program as `uroce run` does; returns only if that cannot be. */
 int run_program(const struct command *command, char **argv);
+/* run.c: runs it as a child, whose packets and whose children's are captured; returns its exit status. */
+struct collect_options;
+int run_captured(const struct command *command, const struct collect_options *o, char **argv);
 /* hostile.c: sets the variables for a program that is to meet the rules of a seed, and says which seed. NULL: any. 0,
  * or the exit status. */
 int hostile_prepare(const struct command *command, const char *seed);

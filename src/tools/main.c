@@ -75,7 +75,9 @@ static const struct command commands[] = {
 	 "  -p, --print         show the rules of the seed and what permits them\n"
 	 "  exit status: 0, or 1 if the program failed under a seed\n",
 	 hostile_command},
-	{"pcap", "-w FILE [OPTION...] PID...", "capture the packets of processes that run, for Wireshark",
+	{"pcap", "-w FILE [OPTION...] PID... | -- PROGRAM [ARGUMENT...]",
+	 "capture the packets of processes that run, for Wireshark",
+	 "PROGRAM is run, as uroce run --pcap does, and captured from its start.\n"
 	 "  -w, --write FILE    pcapng; -: standard output, for | wireshark -k -i -\n"
 	 "  -s, --snap BYTES    bytes of each frame to keep, at least 110\n"
 	 "  -q, --qpn QPN       only packets to or from this queue pair\n"

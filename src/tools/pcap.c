@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce pcap`: the packets of processes that run, as a file for Wireshark. */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -12,17 +11,35 @@
 #include "tools/command.h"
 #include "tools/map.h"
 
-static bool pcap_number(const char *text, uint32_t least, uint32_t *n)
-{
-	char *end;
-	unsigned long long v;
+/* Options with a number. */
+static const struct pcap_option {
+	int letter;
+	uint32_t least;
+	const char *what;
+} pcap_numbers[] = {
+	{'s', SNAP_LEAST, "snap length: bytes, at least 110"},
+	{'q', 0, "queue pair number"},
+	{'C', 1, "size of a file: MiB, at least 1"},
+	{'W', 1, "number of files: at least 1"},
+};
 
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (errno || *text == '-' || end == text || *end || v < least || v > UINT32_MAX)
-		return false;
-	*n = (uint32_t)v;
-	return true;
+static_assert(SNAP_LEAST == 110, "the text above");
+
+/* 0, or the exit status. */
+static int set_number(const struct command *command, struct collect_options *o, int letter)
+{
+	const struct pcap_option *row = pcap_numbers;
+	uint32_t n;
+
+	while (row->letter != letter)
+		row++;
+	if (!collect_number(optarg, row->least, &n))
+		return wrong_usage(command, "'%s' is no %s", optarg, row->what);
+	if (letter == 'q')
+		o->qpn = n;
+	else
+		*(letter == 's' ? &o->snap : letter == 'C' ? &o->file_size : &o->files) = n;
+	return 0;
 }
 
 /* 0, or the exit status. */
@@ -37,56 +54,81 @@ static int pcap_options(const struct command *command, int argc, char **argv, st
 		{"files", required_argument, NULL, 'W'},
 		{0},
 	};
-	uint32_t qpn;
-	int c;
+	uint8_t gid[16];
+	int c, status = 0;
 
 	*o = (struct collect_options){.qpn = -1};
-	while ((c = next_option(command, argc, argv, "w:s:q:a:C:W:", options)) != -1) {
-		uint32_t *n = c == 's' ? &o->snap : c == 'q' ? &qpn : c == 'C' ? &o->file_size : &o->files;
-
+	while (!status && (c = next_option(command, argc, argv, "w:s:q:a:C:W:", options)) != -1) {
 		if (c == '?')
-			return show_usage(command);
-		if (c == 'w')
+			status = show_usage(command);
+		else if (c == 'w')
 			o->file = optarg;
 		else if (c == 'a')
 			o->address = optarg;
-		else if (!pcap_number(optarg, c == 's' ? SNAP_LEAST : c == 'q' ? 0 : 1, n))
-			return wrong_usage(command, "'%s' is no number that fits here (a snap length is at least %u)",
-					   optarg, SNAP_LEAST);
-		if (c == 'q')
-			o->qpn = qpn;
+		else
+			status = set_number(command, o, c);
 	}
+	if (status)
+		return status;
 	if (!o->file)
 		return wrong_usage(command, "no file named: -w FILE, or -w - for standard output");
+	if (o->address && !collect_address(o->address, gid))
+		return wrong_usage(command, "'%s' is no IP address", o->address);
 	if (o->files && !o->file_size)
 		return wrong_usage(command, "--files needs --file-size: how large each of them becomes");
-	return optind == argc ? wrong_usage(command, "which processes? (`uroce run --pcap FILE PROGRAM` begins with "
+	return optind == argc ? wrong_usage(command, "which processes? (`uroce pcap -w FILE -- PROGRAM` begins with "
 						     "the program)")
 			      : 0;
+}
+
+/* The capture ends with the connection, and that with this command. 0, or the exit status after a complaint. */
+static int call_process(const struct command *command, const char *word, const char *request)
+{
+	char answer[256];
+	uint32_t pid;
+	int fd;
+
+	if (!collect_number(word, 1, &pid))
+		return wrong_usage(command, "'%s' is no process id", word);
+	fd = control_call((pid_t)pid, request, answer, sizeof(answer), NULL);
+	if (fd < 0)
+		return complain(command, "process %s: %s", word, answer);
+	if (!strcmp(request, "version"))
+		close(fd);
+	return 0;
+}
+
+/* 0, or the exit status. */
+static int call_all(const struct command *command, char **words, const char *request)
+{
+	int status = 0;
+
+	while (!status && *words)
+		status = call_process(command, *words++, request);
+	return status;
 }
 
 int pcap_command(const struct command *command, int argc, char **argv)
 {
 	struct collect_options o;
 	int status = pcap_options(command, argc, argv, &o);
-	char request[256], answer[256];
 	struct collector *c;
-	uint32_t pid;
+	char request[256];
 
+	if (status)
+		return status;
+	if (!strcmp(argv[optind - 1], "--"))
+		return run_captured(command, &o, argv + optind);
+	status = call_all(command, argv + optind, "version"); /* a file that is there is not overwritten for nothing */
 	if (status)
 		return status;
 	c = collect_open(&o, command->name);
 	if (!c)
 		return EXIT_FAILURE;
 	snprintf(request, sizeof(request), "pcap %s", collect_name(c));
-	for (int i = optind; i < argc; i++) {
-		if (!pcap_number(argv[i], 1, &pid))
-			return wrong_usage(command, "'%s' is no process id", argv[i]);
-		/* the capture ends with this connection, and that with this command */
-		if (control_call((pid_t)pid, request, answer, sizeof(answer), NULL) < 0)
-			return complain(command, "process %s: %s", argv[i], answer);
-	}
+	status = call_all(command, argv + optind, request);
+	if (status)
+		return status;
 	collect_run(c, 0);
-	collect_close(c);
-	return EXIT_SUCCESS;
+	return collect_close(c) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tools/pcapng.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -82,6 +83,14 @@ static void put_block(struct pcapng *w, enum block_type type, const struct block
 	fwrite(rest->bytes, 1, rest->size, w->file);
 	fwrite(&length, sizeof(length), 1, w->file);
 	w->bytes += length;
+	if (ferror(w->file) && !w->error)
+		w->error = errno;
+}
+
+void pcapng_flush(struct pcapng *w)
+{
+	if (fflush(w->file) && !w->error)
+		w->error = errno;
 }
 
 void pcapng_begin(struct pcapng *w)

@@ -11,6 +11,7 @@
 struct pcapng {
 	FILE *file;
 	uint64_t bytes; /* written so far */
+	int error;	/* errno of the first thing that could not be written, or 0 */
 };
 
 /* The beginning of the section. */
@@ -20,6 +21,8 @@ void pcapng_interface(struct pcapng *w, const char *name, const char *descriptio
 /* The first `captured` bytes of a frame of `length` bytes; time: ns since 1970. */
 void pcapng_packet(struct pcapng *w, uint32_t interface, uint64_t time, bool inbound, const void *frame,
 		   uint32_t captured, uint32_t length, const char *comment);
+/* All that was written so far goes to the file. */
+void pcapng_flush(struct pcapng *w);
 /* What the interface received and lost: at the end. */
 void pcapng_statistics(struct pcapng *w, uint32_t interface, uint64_t time, uint64_t packets, uint64_t dropped);
 

@@ -122,7 +122,7 @@ static int run_options(const struct command *command, int argc, char **argv, str
 			o->rsocket = true;
 		else if (c == 'p')
 			o->pcap.file = optarg;
-		else if (c == 'S' && (o->pcap.snap = (uint32_t)strtoul(optarg, NULL, 10)) < SNAP_LEAST)
+		else if (c == 'S' && !collect_number(optarg, SNAP_LEAST, &o->pcap.snap))
 			return wrong_usage(command, "'%s' is no snap length: at least %u bytes", optarg, SNAP_LEAST);
 		else if (!strchr("SfsletH", c))
 			return show_usage(command);
@@ -137,30 +137,6 @@ static int execute_program(const struct command *command, const char *path, char
 	execv(path, argv);
 	complain(command, "%s: %s", path, strerror(errno));
 	return EXIT_CANNOT_RUN;
-}
-
-/* As a child, since its packets are written here; ends as it ends. */
-static int run_captured(const struct command *command, const struct collect_options *o, const char *path, char **argv)
-{
-	struct collector *c;
-	sigset_t old;
-	pid_t child;
-	int status;
-
-	sigprocmask(SIG_BLOCK, NULL, &old);
-	c = collect_open(o, command->name);
-	if (!c || setenv("UROCE_PCAP", collect_name(c), 1))
-		return EXIT_FAILURE;
-	child = fork();
-	if (child < 0)
-		return complain(command, "fork: %s", strerror(errno));
-	if (!child) {
-		sigprocmask(SIG_SETMASK, &old, NULL);
-		_exit(execute_program(command, path, argv));
-	}
-	status = collect_run(c, child);
-	collect_close(c);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static int complain_of_library(const struct command *command)
@@ -200,6 +176,39 @@ int run_program(const struct command *command, char **argv)
 	return prepare_program(command, argv[0], path) ?: execute_program(command, path, argv);
 }
 
+static int execute_captured(const struct command *command, const struct collect_options *o, const char *path,
+			    char **argv)
+{
+	struct collector *c;
+	sigset_t old;
+	pid_t child;
+	int status;
+
+	sigprocmask(SIG_BLOCK, NULL, &old);
+	c = collect_open(o, command->name);
+	if (!c || setenv("UROCE_PCAP", collect_name(c), 1))
+		return EXIT_FAILURE;
+	child = fork();
+	if (child < 0)
+		return complain(command, "fork: %s", strerror(errno));
+	if (!child) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		if (!strcmp(o->file, "-")) /* packets only are to be there */
+			dup2(STDERR_FILENO, STDOUT_FILENO);
+		_exit(execute_program(command, path, argv));
+	}
+	status = collect_run(c, child);
+	collect_close(c);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run_captured(const struct command *command, const struct collect_options *o, char **argv)
+{
+	char path[PATH_MAX];
+
+	return prepare_program(command, argv[0], path) ?: execute_captured(command, o, path, argv);
+}
+
 int run_command(const struct command *command, int argc, char **argv)
 {
 	struct run_options o;
@@ -214,5 +223,5 @@ int run_command(const struct command *command, int argc, char **argv)
 		return status;
 	if (o.rsocket && library_preload_rsocket())
 		return complain_of_library(command);
-	return o.pcap.file ? run_captured(command, &o.pcap, path, argv) : execute_program(command, path, argv);
+	return o.pcap.file ? execute_captured(command, &o.pcap, path, argv) : execute_program(command, path, argv);
 }

@@ -67,9 +67,10 @@ check "fault without its rule" 2 'one rule, in quotes' uroce fault 1 add
 check "fault of a process without devices" 1 'has made no connection' uroce fault $$ list
 check "pcap without a file" 2 'no file named' uroce pcap 1
 check "pcap without a process" 2 'which processes' uroce pcap -w x.pcapng
-check "pcap with a bad number" 2 'is no number' uroce pcap -w x.pcapng -s 3 1
+check "pcap with a bad number" 2 "'3' is no snap length" uroce pcap -w x.pcapng -s 3 1
+check "pcap with another bad number" 2 "'0' is no size of a file" uroce pcap -w x.pcapng -C 0 1
 check "pcap of a process without devices" 1 'has made no connection' uroce pcap -w x.pcapng $$
-check "pcap with a bad address" 1 'is no IP address' uroce pcap -w x.pcapng -a nowhere 1
+check "pcap with a bad address" 2 'is no IP address' uroce pcap -w x.pcapng -a nowhere 1
 check "run with a snap length that is too short" 2 'at least 110' uroce run -p x.pcapng -S 20 true
 check "run without a program" 2 'which program' uroce run
 check "run of a program that is not there" 127 'nothere: is not in PATH' uroce run nothere

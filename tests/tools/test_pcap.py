@@ -158,8 +158,7 @@ def test_status():
 def test_live():
     server = subprocess.Popen(["uroce", "run", "rping", "-s", "-a", "127.0.0.1", "-P"], stdout=subprocess.DEVNULL)
     try:
-        while "uroce/control/%d/" % server.pid not in open("/proc/net/unix").read():
-            check("rping is there", server.poll() is None)
+        until_connected(server)
         live = subprocess.Popen(["uroce", "pcap", "-w", "live.pcapng", str(server.pid)], stderr=subprocess.PIPE,
                                 universal_newlines=True)
         while not any("uroce-capture" in line for line in open("/proc/%d/maps" % server.pid)):
@@ -176,6 +175,61 @@ def test_live():
     finally:
         server.kill()
         server.wait()
+
+
+def until_connected(process):
+    while "uroce/control/%d/" % process.pid not in open("/proc/net/unix").read():
+        check("it is there", process.poll() is None)
+
+
+def test_files_that_cannot_be_written():
+    """The capture ends at once, says so, and a program that it has started goes on."""
+    for options in (["run", "-p", "/dev/full"], ["pcap", "-w", "/dev/full", "--"]):
+        r = subprocess.run(["uroce", *options, "sh", "-c", PAIR, "ibv_rc_pingpong", "-g0", "-n1000"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        check("the programs end well", r.returncode == 0, r.stdout, r.stderr)
+        check("it says so, once", r.stderr.count("/dev/full: No space left on device: the capture ends here") == 1 and
+              "captured" not in r.stderr, r.stderr)
+    os.mkfifo("fifo")
+    reader = subprocess.Popen(["head", "-c", "1000", "fifo"], stdout=subprocess.DEVNULL)
+    r = subprocess.run(["uroce", "run", "-p", "fifo", "sh", "-c", PAIR, "ibv_rc_pingpong", "-g0", "-n1000"],
+                       stderr=subprocess.PIPE, universal_newlines=True)
+    check("the reader has ended", (reader.wait(), r.returncode) == (0, 0) and "fifo: Broken pipe" in r.stderr, r.stderr)
+    server = subprocess.Popen(["uroce", "run", "ib_write_lat", "-x0", "-D60"], stdout=subprocess.DEVNULL)
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+    client = subprocess.Popen(["uroce", "run", "ib_write_lat", "-x0", "-D60", "127.0.0.1"], stdout=subprocess.DEVNULL)
+    try:
+        until_connected(client)
+        r = subprocess.run(["uroce", "pcap", "-w", "/dev/full", str(client.pid)], stderr=subprocess.PIPE,
+                           universal_newlines=True)
+        check("a live capture ends", r.returncode == 1 and "No space left on device" in r.stderr, r.stderr)
+        r = subprocess.run('uroce pcap -w - %d | head -c 1000 >piped' % client.pid, shell=True, stderr=subprocess.PIPE)
+        check("so does one whose reader ends", b"-: Broken pipe: the capture ends here" in r.stderr and
+              os.path.getsize("piped") == 1000, r.stderr)
+        shutil.copy("a.pcapng", "kept.pcapng")
+        for words, status in (([str(client.pid), str(os.getpid())], 1), ([str(client.pid), "x"], 2)):
+            r = subprocess.run(["uroce", "pcap", "-w", "kept.pcapng", *words], stderr=subprocess.DEVNULL)
+            check("a wrong process id overwrites nothing", r.returncode == status and
+                  os.path.getsize("kept.pcapng") == os.path.getsize("a.pcapng"), words, r.returncode)
+    finally:
+        for p in server, client:
+            p.kill()
+            p.wait()
+
+
+def test_a_program_into_a_ring_of_files():
+    """What `uroce pcap` can choose, from the start of a program; its own output is not among the packets."""
+    command = ["uroce", "pcap", "-w", "ring.pcapng", "-C1", "-W2", "--", "sh", "-c", PAIR, "ibv_rc_pingpong", "-g0",
+               "-n500", "-s4000"]
+    check("it ends as the program", subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0)
+    kept = sorted(f for f in os.listdir(".") if f.startswith("ring.pcapng"))
+    check("two files of many", len(kept) == 2 and "ring.pcapng.0" not in kept, kept)
+    check("each can be read", all(packets_of(f) for f in kept))
+    with open("out.pcapng", "wb") as f:
+        r = subprocess.run(["uroce", "pcap", "-w", "-", "-a", "127.0.0.2", "--", "sh", "-c", PAIR + "; echo done",
+                            "ibv_rc_pingpong", "-g0", "-n10"], stdout=f, stderr=subprocess.PIPE)
+    check("none with that address", packets_of("out.pcapng") == [] and b"done" in r.stderr, r.stderr)
 
 
 # A process that joins a capture and writes what it likes: a link that is none, and a length beyond the ring.
@@ -214,7 +268,8 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_sends, test_onesided, test_snap, test_status, test_live, test_broken):
+        for test in (test_sends, test_onesided, test_snap, test_status, test_live, test_broken, test_files_that_cannot_be_written,
+                     test_a_program_into_a_ring_of_files):
             test()
             print("ok", test.__name__)
         os.chdir("/")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The objects of the program, and those of them that are left at its end. */
 #include "check/asan.h"
+#include "check/order.h"
 #include "check/placed.h"
 #include "check/queues.h"
 
@@ -400,6 +401,7 @@ static void check_begin(void)
 			wanted[class] |= words[i] == class || words[i] == CHECK_CLASSES; /* "all" */
 	stack_start();
 	finding_start();
+	order_start();
 	if (check_wants(CHECK_BUFFERS)) {
 		placed_start();
 		asan_start();

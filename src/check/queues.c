@@ -10,6 +10,7 @@
 
 #include "check/asan.h"
 #include "check/buffers.h"
+#include "check/order.h"
 #include "object/qp.h"
 
 #define NUMBERS	  1024
@@ -380,6 +381,7 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 	const struct stack *posted = check_is_paused() ? NULL : stack_near();
 	int error;
 
+	order_before_send(qp, wr);
 	if (!posted)
 		return next.post_send(qp, wr, bad);
 	for (const struct ibv_send_wr *w = wr; w; w = w->next)
@@ -436,6 +438,7 @@ static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv
 	const struct stack *posted = check_is_paused() ? NULL : stack_near();
 	int error;
 
+	order_before_receive(qp);
 	if (!posted)
 		return next.post_recv(qp, wr, bad);
 	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
@@ -450,6 +453,7 @@ static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, stru
 	const struct stack *posted = check_is_paused() ? NULL : stack_near();
 	int error;
 
+	order_before_receive(srq);
 	if (!posted)
 		return next.post_srq_recv(srq, wr, bad);
 	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
@@ -499,6 +503,13 @@ static struct queues *receives_of(struct object *o) REQUIRES(objects_lock)
 	return srq ? srq->queues : o->queues;
 }
 
+static void order_of(const struct qp *qp, bool is_receive)
+{
+	const void *queue = qp->srq ? (const void *)qp->srq : qp;
+
+	order_after(&qp->base, is_receive ? queue : NULL);
+}
+
 static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 {
 	struct request *r = NULL;
@@ -510,6 +521,8 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	lock_take(&objects_lock);
 	o = *number_link(qpn);
 	q = o ? is_receive ? receives_of(o) : o->queues : NULL;
+	if (o)
+		order_of(o->object, is_receive);
 	if (q)
 		r = find_request(is_receive ? &q->receives : &q->sends, wr_id, success);
 	if (r)

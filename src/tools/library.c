@@ -125,6 +125,15 @@ static int library_stand_in(const char *library)
 	return 0; /* the dynamic loader will say what is missing */
 }
 
+/* ThreadSanitizer of a program does not see the synchronization inside the library. One in which the library was built
+ * with it does. */
+static int ignore_ourselves(void)
+{
+	return *UROCE_SANITIZER_LIBRARY
+		       ? 0
+		       : put_first("TSAN_OPTIONS", (const char *[]){"ignore_noninstrumented_modules=1"}, 1);
+}
+
 int library_preload(void)
 {
 	const char *path = library_path(), *before = getenv("LD_PRELOAD"), *sysfs;
@@ -144,7 +153,7 @@ int library_preload(void)
 	/* a program built with AddressSanitizer insists on that coming first; behind what has no malloc() it works as
 	 * well */
 	return put_first("ASAN_OPTIONS", (const char *[]){"verify_asan_link_order=0"}, 1)
-		       ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
+		       ?: ignore_ourselves() ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
 }
 
 /* After the library itself, which it needs: the order does not matter but to a sanitizer. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The mistakes of check_me: a table of each file. */
+/* The mistakes of check_me: a table of each file, whose last row has no name. */
 #ifndef TEST_CHECK_ROWS_H
 #define TEST_CHECK_ROWS_H
 
@@ -14,8 +14,7 @@ struct row {
 	const char *finding, *place;
 };
 
-extern const struct row cm_rows[], early_rows[], kind_rows[], reuse_rows[],
-	way_rows[]; /* the last of each has no name */
+extern const struct row cm_rows[], early_rows[], kind_rows[], reuse_rows[], thread_rows[], way_rows[];
 
 /* What is wrong and would wait for ever is ended by another thread when the finding has been told. */
 struct help {

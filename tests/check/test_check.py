@@ -65,25 +65,45 @@ def by_udp(case, name):
     check(f"{case}, done right by UDP", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
 
 
-def with_sanitizer():
-    """A program with AddressSanitizer: that stops at what touches memory in flight, and at nothing that is right."""
-    me = ME + "_asan"
-    if not os.path.exists(me):
-        return
-    plain = subprocess.run([ME], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-    cases = subprocess.run([me], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-    check("AddressSanitizer: rows of its own", len(cases) > len(plain), cases)
-    for case, name, place in (line.split() for line in cases if line not in plain):
+def sanitized(kind):
+    """The program with that sanitizer, and its cases, if it is built and runs here."""
+    me = f"{ME}_{kind}"
+    listed = os.path.exists(me) and subprocess.run([me], stdout=subprocess.PIPE, text=True)
+    return me, [line.split() for line in listed.stdout.splitlines()] if listed and not listed.returncode else []
+
+
+def all_right(me, cases, environment):
+    for case, _, _ in cases:
+        right = run(program=(me, case, "right"), environment=environment)
+        fine = right.returncode == 0 and "nothing found" in right.stdout and "WARNING" not in right.stdout
+        check(f"{os.path.basename(me)} {case}, done right {environment or ''}", fine, right.stdout)
+
+
+def address_sanitizer():
+    """A program with it stops at what touches memory in flight, and at nothing that is right."""
+    me, cases = sanitized("asan")
+    for case, name, place in cases:
+        if name not in ("touched-in-flight", "outside-object"): # the other rows are as in a program without it
+            continue
         wrong = run(program=(me, case, "wrong"))
         found = re.search(rf"^        {place} \(", finding(wrong.stdout, name), re.M)
         if name == "touched-in-flight": # and it names the function that does it
             found = found and re.search(rf"use-after-poison[^#]*#0 0x\w+ in {case} ", wrong.stdout)
         check(f"AddressSanitizer, {case}: {name} at {place}", wrong.returncode and found, wrong.stdout)
     for environment in {}, {"UROCE_LOCAL": "off"}:
-        for case in (line.split()[0] for line in cases):
-            right = run(program=(me, case, "right"), environment=environment)
-            check(f"AddressSanitizer, {case}, done right {environment or ''}",
-                  right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+        all_right(me, cases, environment)
+
+
+def thread_sanitizer():
+    """It knows the order that verbs give, and does not look into uroce."""
+    me, cases = sanitized("tsan")
+    mine = [row for row in cases if row[1] == "data-race"]
+    for case, _, place in mine:
+        wrong = run(program=(me, case, "wrong"))
+        check(f"ThreadSanitizer, {case}: data race in {place}", wrong.returncode and
+              re.search(rf"ThreadSanitizer: data race(.*\n)*? +#0 {place} ", wrong.stdout), wrong.stdout)
+    all_right(me, mine, {})
+    all_right(me, cases, {"UROCE_LOCAL": "off"})
 
 
 def sayings():
@@ -182,7 +202,8 @@ def main():
         sys.exit(77)
     enter_namespace()
     each_case()
-    with_sanitizer()
+    address_sanitizer()
+    thread_sanitizer()
     sayings()
     terminals()
     python()

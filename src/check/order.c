@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Happens-before for ThreadSanitizer: a key for each QP, SRQ and number of a QP; several share one, by which a race may
+ * be missed. */
+#include "check/order.h"
+
+#include <dlfcn.h>
+
+#include "object/qp.h"
+
+#define KEYS 4096u
+
+static struct {
+	void (*acquire)(void *key);
+	void (*release)(void *key);
+} order_tsan;
+static bool order_is_told; /* constant after order_start() */
+static char order_keys[KEYS];
+
+static void *key_of_number(uint32_t qpn)
+{
+	return &order_keys[(qpn ^ qpn >> 12) % KEYS];
+}
+
+static void *key_of_queue(const void *queue)
+{
+	return &order_keys[((uintptr_t)queue >> 6 ^ (uintptr_t)queue >> 18) % KEYS];
+}
+
+void order_before_send(const struct ibv_qp *base, const struct ibv_send_wr *wr)
+{
+	const struct qp *qp = (const struct qp *)base;
+
+	if (!order_is_told)
+		return;
+	order_tsan.release(key_of_queue(qp));
+	if (base->qp_type != IBV_QPT_UD)
+		order_tsan.release(key_of_number(qp->attr.dest_qp_num));
+	for (; wr && base->qp_type == IBV_QPT_UD; wr = wr->next)
+		order_tsan.release(key_of_number(wr->wr.ud.remote_qpn));
+}
+
+void order_before_receive(const void *queue)
+{
+	if (order_is_told)
+		order_tsan.release(key_of_queue(queue));
+}
+
+void order_after(const struct ibv_qp *qp, const void *queue)
+{
+	if (!order_is_told)
+		return;
+	order_tsan.acquire(key_of_queue(queue ?: qp));
+	if (queue) /* the message, too, was posted */
+		order_tsan.acquire(key_of_number(qp->qp_num));
+}
+
+void order_start(void)
+{
+	order_tsan.acquire = (void (*)(void *))dlsym(RTLD_DEFAULT, "__tsan_acquire");
+	order_tsan.release = (void (*)(void *))dlsym(RTLD_DEFAULT, "__tsan_release");
+	order_is_told = order_tsan.acquire && order_tsan.release;
+}

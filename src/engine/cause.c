@@ -70,6 +70,11 @@ static enum cause cause_of_sges(struct qp *qp, const struct pd *pd, const struct
 	enum key_fault fault = KEY_UNMAPPED;
 
 	snprintf(text, KEY_FAULT_TEXT, "its memory is not mapped");
+	for (uint32_t i = 0; i < count && hook_is_on(HOOK_FAULT); i++)
+		if (inject_is_revoked(sge[i].lkey)) {
+			snprintf(text, KEY_FAULT_TEXT, "its memory is gone: %s", cause_find(CAUSE_INJECTED)->meaning);
+			return CAUSE_INJECTED;
+		}
 	for (uint32_t i = 0; i < count && fault == KEY_UNMAPPED; i++)
 		if (sge[i].length)
 			fault = key_fault(qp->hca, pd, sge[i].lkey, sge[i].addr, sge[i].length, access | MR_LOCAL,

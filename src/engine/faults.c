@@ -37,6 +37,12 @@ void faults_act(struct qp *qp, const struct inject_verdict *v)
 	}
 }
 
+void faults_revoke(struct qp *qp, uint32_t key)
+{
+	inject_revoke(key);
+	mr_revoke(qp->hca, key);
+}
+
 static bool engine_ask(struct qp *qp, struct inject_event *e, struct inject_verdict *v)
 {
 	struct inject_qp *q = inject_of(&qp->inject, qp->serial);
@@ -58,8 +64,10 @@ int faults_post(struct qp *qp, const struct wqe *w)
 			return (int)v.value[0];
 		if (v.action == DO_DELAY)
 			qp->inject->late = max_of(qp->inject->late, v.value[0]);
-		else
+		else if (v.action != DO_REVOKE)
 			faults_act(qp, &v);
+		else if (w->num_sge)
+			faults_revoke(qp, w->sge[0].lkey);
 	}
 	trace(post_send, qp->base.qp_num, qp->sq.tail, w->wr_id, w->opcode, w->length,
 	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));

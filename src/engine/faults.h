@@ -13,6 +13,8 @@ bool faults_touch(const struct qp *qp);
 bool faults_want_packets(const struct qp *qp);
 /* A work request is about to be posted at sq.tail. 0 or errno. */
 int faults_post(struct qp *qp, const struct wqe *w);
+/* The region with this key is gone. */
+void faults_revoke(struct qp *qp, uint32_t key);
 /* Whether the one-sided operation is refused: it goes out as packets. */
 bool faults_onesided(struct qp *qp, const struct wqe *w);
 /* A request completes. Returns the status that it gets. */

@@ -530,7 +530,7 @@ static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, co
 		engine_refuse(qp, a->packet, (uint8_t)(SYNDROME_RNR | v->value[0]), now);
 		return false;
 	case DO_REVOKE:
-		inject_revoke(a->packet->rkey);
+		faults_revoke(qp, a->packet->rkey);
 		return true; /* it finds the region revoked: faults_arrive() */
 	default:
 		faults_act(qp, v);

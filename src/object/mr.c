@@ -137,6 +137,19 @@ int mr_deregister(struct mr *mr)
 	return err;
 }
 
+void mr_revoke(struct hca *hca, uint32_t key)
+{
+	struct mr *mr = mr_get(hca, key);
+
+	if (!mr)
+		return;
+	if (mr->access & MR_LOCAL) { /* no window */
+		atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
+		suspend_region(mr);
+	}
+	mr_put(mr);
+}
+
 void mr_suspend(struct mr *mr)
 {
 	mr_close(mr);

@@ -68,6 +68,10 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
  * window is bound to it. */
 int mr_deregister(struct mr *mr);
 
+/* The region with this key, if it is one, is not to be found from now on. It is deregistered as ever. Waits for nobody,
+ * so that an access that has begun may go on. */
+void mr_revoke(struct hca *hca, uint32_t key);
+
 /* For regions of uroce itself, without windows, between two uses: no access begins until mr_resume(). Accesses of local
  * peers that have begun may continue: show_settle(). Afterwards the region has a new key. It may be deregistered while
  * suspended. */

@@ -25,6 +25,7 @@ static void rules_that_make_sense_are_taken(void **state)
 		"in REQUEST RC nth 4: nak operation",
 		"in SEND every 7: rnr 12",
 		"in WRITE nth 2: revoke",
+		"post SEND nth 3: revoke",
 		"out: rate 10M",
 		"out SEND: truncate 100",
 		"post RDMA_WRITE wr_id 7: refuse ENOMEM",

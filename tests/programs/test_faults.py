@@ -82,6 +82,8 @@ ROWS = [
     (WRITE, "in WRITE nth 9: truncate 10", None, ""),
     (WRITE, "in WRITE chance 5%: last-first 200us..1ms", (0, 0), "MB/sec"),
     (WRITE, "post chance 5%: delay 200us..1ms", (0, 0), "MB/sec"),
+    (PINGPONG, "post SEND nth 50: revoke", None, "local protection error", "client"),
+    (WRITE, "post nth 50: revoke", None, "Failed status 4", "client"),
     (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
     # what the initiator does not know of
     (WRITE, "in WRITE every 30: drop", (0, 0), "MB/sec", "server"),

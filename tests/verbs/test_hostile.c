@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a hostile adapter does that shows in memory and in completion channels: each time what a program must not count
- * on is seen, and then what it may count on. */
+/* What faults and a hostile adapter do that shows in memory and in completion channels: each time what a program must
+ * not count on is seen, and then what it may count on. */
 #include "verbs/fixture.h"
 
 #include <string.h>
 
 #include "fault/inject.h"
 
-enum { LENGTH = 4000 };
+enum { LENGTH = 1000 }; /* of one packet, by UDP as well */
 
 static void add_rule(const char *rule)
 {
@@ -136,6 +136,48 @@ static void an_event_may_come_without_a_completion(void **state)
 	ibv_ack_cq_events(s[0].cq, 3);
 }
 
+/* For the program itself, which posts its own buffer, and in a receive; and for its peer. */
+static void a_region_may_be_gone(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		struct side *s;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = {
+			.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+		void *fresh = NULL;
+
+		assert_int_equal(open_sides(&fresh), 0);
+		s = fresh;
+		add_rule("post SEND wr_id 7: revoke");
+		connect_sides(s);
+		sge = piece(&s[0], 0, 64);
+		wr.wr_id = 7;
+		assert_int_equal(side_receive(&s[0], 1), 0);
+		assert_int_equal(side_receive(&s[1], 1), 0);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(next(s[0].cq).status, IBV_WC_WR_FLUSH_ERR); /* the receive */
+		for (int end = 0; end < 2; end++)
+			bring(s[end].qp, s[!end].qp, IBV_QPS_RESET);
+		connect_sides(s);
+		if (i == 0) { /* its own WRITE */
+			assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+			assert_int_equal(next(s[0].cq).status, IBV_WC_LOC_PROT_ERR);
+		} else if (i == 1) { /* that of its peer */
+			assert_int_equal(side_write(&s[1], &s[0], 8), 0);
+			assert_int_equal(next(s[1].cq).status, IBV_WC_REM_ACCESS_ERR);
+		} else { /* a receive of its own */
+			sge = piece(&s[1], 0, 64);
+			wr.wr_id = 8;
+			assert_int_equal(side_receive(&s[0], 2), 0);
+			assert_int_equal(side_send(&s[1], &wr), 0);
+			assert_int_equal(next(s[0].cq).status, IBV_WC_LOC_PROT_ERR);
+			assert_int_equal(next(s[1].cq).status, IBV_WC_REM_OP_ERR);
+		}
+		end_rules(&fresh);
+	}
+}
+
 #define ROW(test) cmocka_unit_test_setup_teardown(test, open_sides, end_rules)
 
 int main(void)
@@ -143,7 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ROW(the_last_bytes_of_a_write_may_be_first),  ROW(so_may_those_of_a_long_one),
 		ROW(a_write_that_is_refused_changes_nothing), cmocka_unit_test(a_send_buffer_may_be_read_late),
-		ROW(an_event_may_come_without_a_completion),
+		cmocka_unit_test(a_region_may_be_gone),	      ROW(an_event_may_come_without_a_completion),
 	};
 
 	enter_namespace();

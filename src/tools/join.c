@@ -534,6 +534,7 @@ static void on_connect(struct joined *j, uint32_t i, const struct record *e)
 	find_peer(j, conn_of(j, e->file, e->arg[0]));
 }
 
+/* None: of no request. */
 static void (*const handler[TRACE_POINTS])(struct joined *, uint32_t, const struct record *) = {
 	[TRACE_post_send] = on_post_send,
 	[TRACE_post_recv] = on_post_recv,
@@ -560,7 +561,8 @@ void join(struct joined *j, const struct records *records)
 	*j = (struct joined){.records = records};
 	find_connections(j);
 	for (uint32_t i = 0; i < records->count; i++)
-		handler[records->all[i].point](j, i, &records->all[i]);
+		if (handler[records->all[i].point])
+			handler[records->all[i].point](j, i, &records->all[i]);
 }
 
 void join_free(struct joined *j)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The `uroce` command: finds the subcommand. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,7 +250,7 @@ static int help_environment(bool all)
 				       : "unset",
 		       row->help);
 	}
-	return fflush(stdout) || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return EXIT_SUCCESS;
 }
 
 static const struct command *find_command(const char *name)
@@ -285,7 +286,7 @@ static int help_on(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int run_subcommand(int argc, char **argv)
 {
 	const struct command *command;
 
@@ -305,4 +306,15 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	return command->run(command, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run_subcommand(argc, argv);
+
+	errno = 0;
+	if ((!fflush(stdout) && !ferror(stdout)) || status)
+		return status;
+	fprintf(stderr, "uroce: standard output: %s\n", errno ? strerror(errno) : "not all of it could be written");
+	return EXIT_FAILURE;
 }

@@ -32,6 +32,14 @@ static char *stats_buffer(void)
 	return buffer[next++ % ARRAY_SIZE(buffer)];
 }
 
+/* A program chooses its name; a terminal is not to be told by it. */
+static void without_controls(char *name)
+{
+	for (; *name; name++)
+		if ((unsigned char)*name < ' ' || *name == 0x7f)
+			*name = '?';
+}
+
 static int stats_add(struct stats *s, int given)
 {
 	struct stat_process *p;
@@ -40,10 +48,12 @@ static int stats_add(struct stats *s, int given)
 	s->process = grow(s->process, s->count + 1, sizeof(*p));
 	p = &s->process[s->count];
 	err = stat_read(given, p);
-	if (err)
+	if (err) {
 		stat_free(p);
-	else
-		s->count++;
+		return err;
+	}
+	without_controls(p->head.program);
+	s->count++;
 	return err;
 }
 
@@ -171,42 +181,65 @@ const char *stats_number(uint64_t n)
 }
 
 /* A long IPv6 address loses its middle. */
+static const char *short_address(const char *address, unsigned room, char out[INET6_ADDRSTRLEN])
+{
+	unsigned length = (unsigned)strlen(address), left = (room - 2) / 2;
+
+	if (length <= room)
+		return address;
+	snprintf(out, INET6_ADDRSTRLEN, "%.*s..%s", (int)left, address, address + length - (room - 2 - left));
+	return out;
+}
+
 const char *stats_peer(const struct stat_qp *q, unsigned width)
 {
 	const char *address = stats_address(q->remote);
-	char *text = stats_buffer();
-	unsigned room = width - 9, length = (unsigned)strlen(address);
+	char *text = stats_buffer(), cut[INET6_ADDRSTRLEN];
 
 	if (!strcmp(address, "-") && !q->remote_qpn)
 		return "-";
-	if (length > room)
-		snprintf(text, 256, "%.*s..%s 0x%06x", (int)(room - 2) / 2, address,
-			 address + length - (room - 2 - (room - 2) / 2), q->remote_qpn);
+	snprintf(text, 256, "%s 0x%06x", short_address(address, width - 9, cut), q->remote_qpn);
+	return text;
+}
+
+const char *stats_end(const uint8_t gid[16], uint32_t port, unsigned width)
+{
+	const char *address = stats_address(gid);
+	char *text = stats_buffer(), cut[INET6_ADDRSTRLEN];
+
+	if (strchr(address, ':'))
+		snprintf(text, 256, "[%s]:%u", short_address(address, width - 8, cut), port);
 	else
-		snprintf(text, 256, "%s 0x%06x", address, q->remote_qpn);
+		snprintf(text, 256, "%s:%u", address, port);
 	return text;
 }
 
 const char *stats_trouble(const struct stat_qp *q)
 {
 	static const char *const words[STAT_TROUBLES] = {
-		[STAT_DUPLICATES] = "duplicate requests",
-		[STAT_GAPS] = "gaps",
-		[STAT_NO_RECEIVE] = "messages without a receive",
-		[STAT_RNR_NAKS] = "RNR NAKs",
-		[STAT_SEQUENCE_NAKS] = "sequence NAKs",
-		[STAT_TIMEOUTS] = "timeouts",
+		/* an 's' is where % is, if there are several */
+		[STAT_DUPLICATES] = "duplicate request%",
+		[STAT_GAPS] = "gap%",
+		[STAT_NO_RECEIVE] = "message% without a receive",
+		[STAT_RNR_NAKS] = "RNR NAK%",
+		[STAT_SEQUENCE_NAKS] = "sequence NAK%",
+		[STAT_TIMEOUTS] = "timeout%",
 		[STAT_RETRIES_SPENT] = "retries exceeded",
 		[STAT_RNR_RETRIES_SPENT] = "RNR retries exceeded",
-		[STAT_RESENT] = "packets resent",
+		[STAT_RESENT] = "packet% resent",
 	};
 	char *text = stats_buffer();
 	size_t used = 0;
 
 	*text = 0;
-	for (size_t i = 0; i < STAT_TROUBLES; i++)
+	for (size_t i = 0; i < STAT_TROUBLES; i++) {
+		int singular = (int)strcspn(words[i], "%");
+		const char *rest = words[i][singular] ? words[i] + singular + 1 : "";
+
 		if (q->trouble[i] && used < 256)
-			used += (size_t)snprintf(text + used, 256 - used, "%s%u %s", used ? ", " : "", q->trouble[i],
-						 words[i]);
+			used += (size_t)snprintf(text + used, 256 - used, "%s%u %.*s%s%s", used ? ", " : "",
+						 q->trouble[i], singular, words[i],
+						 words[i][singular] && q->trouble[i] != 1 ? "s" : "", rest);
+	}
 	return text;
 }

@@ -29,6 +29,8 @@ const struct stat_device *stats_device(const struct stat_process *p, uint32_t nu
 
 /* "10.0.0.1", an IPv6 address, or "-" for zeros: into a buffer of several, which a later call uses again. */
 const char *stats_address(const uint8_t gid[16]);
+/* An address and a port in at most `width` characters, "10.0.0.1:7174", "[::1]:7174"; likewise. */
+const char *stats_end(const uint8_t gid[16], uint32_t port, unsigned width);
 /* "1234", "56.7k", "8.9M": at most 5 characters; likewise. */
 const char *stats_number(uint64_t n);
 /* The peer of a QP in at most `width` characters, "10.0.0.1 0x123456"; likewise. */

@@ -426,6 +426,8 @@ static int top_run(const struct command *command, struct top *t, double seconds,
 		if (status && t->now.count == 0)
 			break;
 		top_draw(t);
+		if (ferror(stdout))
+			break;
 	}
 	if (t->on_screen)
 		screen_end();
@@ -453,7 +455,7 @@ int top_command(const struct command *command, int argc, char **argv)
 		else if (c == 'b')
 			t.bytes = true;
 		else if (c == 'n')
-			times = strtol(optarg, &end, 10);
+			times = strtol(optarg, &end, 10) ?: -1;
 		else
 			t.key = *optarg;
 		if (*end || !(seconds >= 0.1 && seconds <= 3600) || times < 0 || !find_key(t.key))

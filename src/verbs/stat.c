@@ -133,7 +133,9 @@ static uint32_t cq_handle(const struct cq *cq)
 
 static void fill_queues(struct stat_qp *row, struct qp *qp) REQUIRES(qp->lock)
 {
-	bool sends = qp->sq.ring, receives = qp->rq.ring && !qp->srq;
+	/* an XRC target takes receives from the SRQs that messages name */
+	bool sends = qp->sq.ring;
+	bool receives = qp->rq.ring && !qp->srq && qp->base.qp_type != IBV_QPT_XRC_RECV;
 
 	row->send_depth = sends ? qp->sq.depth : 0;
 	row->send_posted = qp->sq.tail - qp->sq.head;

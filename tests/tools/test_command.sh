@@ -67,6 +67,11 @@ check "fault without its rule" 2 'one rule, in quotes' uroce fault 1 add
 check "fault of a process without devices" 1 'has made no connection' uroce fault $$ list
 check "pcap without a file" 2 'no file named' uroce pcap 1
 check "pcap without a process" 2 'which processes' uroce pcap -w x.pcapng
+check "a full disk" 1 'standard output: No space left on device' sh -c 'uroce --help >/dev/full'
+check "a full disk, of help" 1 'standard output: No space' sh -c 'uroce help environment >/dev/full'
+check "a full disk, of stat" 1 'standard output: No space' sh -c 'uroce stat -p >/dev/full'
+check "a full disk, of top" 1 'standard output: ' sh -c 'uroce top -d0.1 >/dev/full'
+check "no picture" 2 "'0' does not fit" uroce top -n 0
 check "pcap with a bad number" 2 "'3' is no snap length" uroce pcap -w x.pcapng -s 3 1
 check "pcap with another bad number" 2 "'0' is no size of a file" uroce pcap -w x.pcapng -C 0 1
 check "pcap of a process without devices" 1 'has made no connection' uroce pcap -w x.pcapng $$

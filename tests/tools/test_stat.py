@@ -241,6 +241,24 @@ def test_ids():
     q = until(client, lambda t: any(q["state"] == "RTS" for q in t["qps"]))["qps"][0]
     check("the id names its QP", (i["qpn"], i["remote_qpn"]) == (q["qpn"], q["remote_qpn"]), i, q)
     end(client, server)
+    server = start("rping", "-s", "-a", "::1", "-p", "7200")
+    until(server, lambda t: any(i["state"] == "LISTENING" for i in t["ids"]))
+    client = start("rping", "-c", "-a", "::1", "-p", "7200", "-C1000000000")
+    until(client, lambda t: any(i.get("connection") == "ESTABLISHED" for i in t["ids"]))
+    table = run("uroce", "stat", str(client.pid), str(client.pid))
+    check("of IPv6, in 80 columns", " [::1]:7200 " in table and all(len(line) <= 80 for line in table.splitlines()), table)
+    check("a process named twice is there once", table.count("process ") == 1, table)
+    end(client, server)
+
+
+def test_xrc_targets_count():
+    command = ("ib_send_bw", "-x0", "-cXRC", "-D60", "-s1024")
+    server = start(*command)
+    while not run("ss", "-Hltn", "sport = :18515"):
+        check("the server listens", server.poll() is None)
+    client = start(*command, "127.0.0.1")
+    until(server, lambda t: any(q["type"] == "XRCT" and q["received"] > 1000 for q in t["qps"]))
+    end(client, server)
 
 
 def switches(pid):
@@ -363,6 +381,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top, test_live_traces, test_losses_are_counted, test_ids,
+                     test_xrc_targets_count,
                      test_rdma_says_the_same, test_rdma_on_srqs, test_threads_of_the_program_do_not_run,
                      test_rdma_on_ids, test_refusals, test_a_stopped_process_among_others):
             test()

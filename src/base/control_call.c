@@ -68,8 +68,7 @@ static bool find_name(pid_t pid, char *out, size_t room)
 	return found;
 }
 
-/* By SIGSTOP, a terminal or a debugger. */
-static bool is_stopped(pid_t pid)
+bool process_is_stopped(pid_t pid)
 {
 	char name[64], text[256];
 	const char *end;
@@ -186,7 +185,7 @@ int control_call(pid_t pid, const char *request, char *answer, size_t room, int 
 	if (!find_name(pid, name, sizeof(name)))
 		return refuse(-1, answer, room,
 			      "it has made no connection on a uroce device (was it started with `uroce run`?)");
-	if (is_stopped(pid))
+	if (process_is_stopped(pid))
 		return refuse(-1, answer, room, STOPPED);
 	fd = connect_to_name(name, &pid, deadline);
 	if (fd < 0)
@@ -225,7 +224,7 @@ static void say_unconnected(const struct ask_all *a, const char *name)
 	int pid;
 
 	if (sscanf(name, "@uroce/control/%d/", &pid) == 1 && !kill(pid, 0))
-		say_silent(a, pid, is_stopped(pid) ? STOPPED : NO_ANSWER);
+		say_silent(a, pid, process_is_stopped(pid) ? STOPPED : NO_ANSWER);
 }
 
 static void send_request(struct ask_all *a, const char *name)
@@ -237,7 +236,7 @@ static void send_request(struct ask_all *a, const char *name)
 		say_unconnected(a, name);
 	if (fd < 0)
 		return;
-	if (is_stopped(pid)) {
+	if (process_is_stopped(pid)) {
 		say_silent(a, pid, STOPPED);
 		close(fd);
 		return;

@@ -85,18 +85,27 @@ static const char *take_tables(const char *name, struct waits *w)
 					: "it is of an earlier version of uroce, which does not keep what is pending";
 }
 
-/* The process that wrote it: of this boot of this machine, and it has the file mapped. */
-static bool runs_still(const struct source *s)
+/* Written on this machine, since it booted. */
+static bool is_of_this_boot(const struct source *s)
 {
-	char path[64], boot[40] = "", line[4096], real[4096];
-	bool found = false;
+	char boot[40] = "";
 	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 
 	if (f && fgets(boot, sizeof(boot), f))
 		boot[strcspn(boot, "\n")] = 0;
 	if (f)
 		fclose(f);
-	if (!*boot || strcmp(boot, s->boot) || !realpath(s->name, real))
+	return *boot && !strcmp(boot, s->boot);
+}
+
+/* The process that wrote it has the file mapped. */
+static bool runs_still(const struct source *s)
+{
+	char path[64], line[4096], real[4096];
+	bool found = false;
+	FILE *f;
+
+	if (!realpath(s->name, real))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%u/maps", s->pid);
 	f = fopen(path, "re");
@@ -132,7 +141,10 @@ const char *waits_load(const char *name, struct waits *w)
 	w->pid = r.sources[0].pid;
 	w->wall = (int64_t)(r.sources[0].start_wall - r.sources[0].start_mono);
 	error = take_tables(name, w);
-	w->runs = runs_still(&r.sources[0]);
+	if (is_of_this_boot(&r.sources[0])) {
+		w->runs = runs_still(&r.sources[0]);
+		w->ended = !w->runs && kill((pid_t)w->pid, 0) && errno == ESRCH;
+	}
 	w->now = w->runs ? clock_now() : last_moment(w, &r);
 	records_free(&r);
 	if (error)

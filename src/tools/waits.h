@@ -13,6 +13,7 @@ struct waits {
 	char host[64], program[64];
 	uint32_t pid;
 	bool runs;    /* it is a process of this machine that runs */
+	bool ended;   /* it was one since this machine booted, and there is none with that number any more */
 	uint64_t now; /* ns, CLOCK_MONOTONIC of its machine: now, or when it recorded last */
 	int64_t wall; /* ns: this + a time is since 1970 */
 	struct pending_qp *qp;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/control_call.h"
 #include "tools/names.h"
 #include "tools/terminal.h"
 #include "tools/waits.h"
@@ -220,14 +221,14 @@ static const struct pending_qp *qp_in(const struct waits *w, uint32_t qpn)
 	return NULL;
 }
 
-/* The other end, if its file is there. */
+/* The queue pair that `q` sends to, if its file is there. */
 static const struct pending_qp *find_peer(const struct pending_qp *q, const struct waits *all, size_t count,
 					  const struct waits **where)
 {
-	for (size_t i = 0; q && q->dest_qpn && i < count; i++) {
+	for (size_t i = 0; q->dest_qpn && i < count; i++) {
 		const struct pending_qp *p = qp_in(&all[i], q->dest_qpn);
 
-		if (p && p->dest_qpn == q->qpn) {
+		if (p) {
 			*where = &all[i];
 			return p;
 		}
@@ -235,18 +236,45 @@ static const struct pending_qp *find_peer(const struct pending_qp *q, const stru
 	return NULL;
 }
 
-static void say_peer(const struct pending_qp *q, const struct waits *all, size_t count)
+/* What the process of the other end does, if it does not simply run. True: it cannot answer. */
+static bool say_process(const struct waits *where)
+{
+	bool stopped = where->runs && process_is_stopped((pid_t)where->pid);
+
+	say("The other end is %s (process %u)", where->program, where->pid);
+	if (stopped)
+		say(", which is stopped: kill -CONT %u", where->pid);
+	else if (where->ended)
+		say(", which has ended");
+	say(". ");
+	return stopped || where->ended;
+}
+
+/* True: it says why there is no answer. */
+static bool say_peer(const struct pending_qp *q, const struct waits *all, size_t count)
 {
 	const struct waits *where;
 	const struct pending_qp *p = find_peer(q, all, count, &where);
+	bool known;
 
+	if (!p && count > 1 && q->dest_qpn)
+		say("None of the files has that queue pair. ");
 	if (!p)
-		return;
-	say("The other end is %s (process %u). ", where->program, where->pid);
+		return false;
+	known = say_process(where);
+	if (p->dest_qpn != q->qpn && p->dest_qpn) {
+		say("Its queue pair is connected to queue pair 0x%06x, and not to this one. ", p->dest_qpn);
+		return true;
+	}
+	if (p->state < 2) { /* RTR */
+		say("Its queue pair is in %s, and receives nothing before it is in RTR. ", qp_state_name(p->state));
+		return true;
+	}
 	if (p->posted || p->dropped)
 		say_receives(where, p);
 	else
 		say("It has posted no receive, and refused nothing. ");
+	return known;
 }
 
 static void say_remedy(const struct pending_request *r, const struct pending_qp *q)
@@ -277,9 +305,8 @@ static void explain_request(const struct waits *w, const struct pending_request 
 	say_request(w, r, behind);
 	say_tried(w, r, q);
 	say_heard(w, q);
-	if (q)
-		say_peer(q, all, count);
-	say_remedy(r, q);
+	if (!q || !say_peer(q, all, count))
+		say_remedy(r, q);
 	say_end();
 }
 

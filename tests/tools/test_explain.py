@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce explain FILE` tells why programs hang, while they do and after they have been killed. In a network namespace of
 its own, as it uses port 4791."""
-import os, re, struct, subprocess, sys, tempfile
+import os, re, signal, struct, subprocess, sys, tempfile
 
 import alone
 
@@ -96,6 +96,20 @@ def test_waiting_for_a_message():
     end(client, server)
 
 
+def test_what_the_other_end_does():
+    server, client = pair("out SEND psn 101..16000000: drop")
+    until(client, "has waited .* sent again", "client.trace")
+    server.send_signal(signal.SIGSTOP)
+    check("it has stopped", os.WIFSTOPPED(os.waitpid(server.pid, os.WUNTRACED)[1]))
+    said = explain("client.trace", "server.trace")
+    check("stopped", "(process %d), which is stopped: kill -CONT %d." % (server.pid, server.pid) in said, said)
+    check("another file", "None of the files has that queue pair" in explain("client.trace", "client.trace"))
+    end(server)
+    said = explain("client.trace", "server.trace")
+    check("ended", "(process %d), which has ended." % server.pid in said, said)
+    end(client)
+
+
 def test_codes_and_files():
     r = subprocess.run(["uroce", "explain", "nowhere"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     check("no file", r.returncode == 1 and b"nowhere: No such file" in r.stdout, r.stdout)
@@ -109,7 +123,8 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_codes_and_files):
+        for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_what_the_other_end_does,
+                     test_codes_and_files):
             test()
             print("ok", test.__name__)
         os.chdir("/")

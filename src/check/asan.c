@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* AddressSanitizer of the program, by its interface for memory that is managed in another way than by malloc(3). */
+/* AddressSanitizer of the program, by its interface for memory that is managed in another way than by malloc(3); or
+ * valgrind's memcheck, by its client requests. */
 #include "check/asan.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#ifdef HAVE_MEMCHECK
+#include <valgrind/memcheck.h>
+#endif
 #ifdef __SANITIZE_ADDRESS__
 #define UNDER_ASAN true
 #elif defined(__has_feature)
@@ -15,13 +19,12 @@
 #define UNDER_ASAN false
 #endif
 
-#define BY_USER 0xf7 /* in the shadow of what was poisoned by asan.poison() */
-
 static struct {
 	void (*poison)(const volatile void *at, size_t size);
 	void (*unpoison)(const volatile void *at, size_t size);
 	void *(*first_poisoned)(void *at, size_t size);
-	void (*shadow)(size_t *scale, size_t *offset);
+	int (*mark)(const volatile void *at, size_t size); /* of memcheck only, as unmark */
+	void (*unmark)(int mark);
 	void (*on_report)(void (*callback)(const char *text));
 	void *(*report_address)(void);
 	int (*report_is_write)(void);
@@ -35,16 +38,21 @@ bool asan_is_there(void)
 
 /* ---- from post to poll ---- */
 
-void asan_take(const struct request *r)
+void asan_take(struct request *r)
 {
 	for (int i = 0; r->is_taken && i < r->sges; i++)
 		asan.poison((const void *)(uintptr_t)r->sge[i].addr, r->sge[i].length);
+	if (r->is_taken && asan.mark && !r->mark)
+		r->mark = 1 + asan.mark((const void *)(uintptr_t)r->sge[0].addr, r->sge[0].length);
 }
 
-void asan_give(const struct request *r)
+void asan_give(struct request *r)
 {
 	for (int i = 0; r->is_taken && i < r->sges; i++)
 		asan.unpoison((const void *)(uintptr_t)r->sge[i].addr, r->sge[i].length);
+	if (r->mark)
+		asan.unmark(r->mark - 1);
+	r->mark = 0;
 }
 
 static bool asan_shares(const struct list *requests, const struct request *r) REQUIRES(objects_lock)
@@ -95,49 +103,6 @@ void asan_need(const struct request *r)
 
 /* ---- what is posted and is not there ---- */
 
-static uint8_t shadow_of(const char *at)
-{
-	size_t scale, offset;
-
-	asan.shadow(&scale, &offset);
-	return *(const uint8_t *)(((uintptr_t)at >> scale) + offset);
-}
-
-/* The first byte that is freed, or outside of its object; NULL: all are there, or other requests have them. */
-static const char *not_there(const struct ibv_sge *sge)
-{
-	const char *at = asan.first_poisoned((void *)(uintptr_t)sge->addr, sge->length);
-
-	return at && shadow_of(at) != BY_USER && shadow_of(at + 8) != BY_USER ? at : NULL;
-}
-
-static void report_outside(const struct request *r, const struct ibv_sge *sge, const char *at)
-{
-	struct finding f = {.class = CHECK_BUFFERS,
-			    .name = "outside-object",
-			    .remedy = "post memory that is allocated, and no more than was allocated",
-			    .at = {{"posted", r->posted}}};
-
-	snprintf(f.text, sizeof(f.text),
-		 "of the %u bytes at 0x%" PRIx64 " of a %s (wr_id 0x%" PRIx64 "), those from 0x%" PRIx64
-		 " are freed, or beyond the end of their object",
-		 sge->length, sge->addr, r->is_send ? "request" : "receive", r->wr_id, (uint64_t)(uintptr_t)at);
-	finding_report(&f);
-}
-
-void asan_look(struct request *r)
-{
-	r->is_ours = is_there && (r->has_digest || r->blocks);
-	for (int i = 0; r->is_ours && i < r->sges; i++) {
-		const char *at = r->sge[i].length ? not_there(&r->sge[i]) : NULL;
-
-		if (at)
-			report_outside(r, &r->sge[i], at);
-	}
-}
-
-/* ---- a report of AddressSanitizer ---- */
-
 static bool has_address(const struct request *r, uint64_t address)
 {
 	for (int i = 0; i < r->sges; i++)
@@ -169,6 +134,48 @@ static bool find_taken(uint64_t address, struct request *found) REQUIRES(objects
 	return r;
 }
 
+/* The first byte that is freed, or outside of its object; NULL: all are there, or other requests have them. */
+static const char *not_there(const struct ibv_sge *sge)
+{
+	const char *at = asan.first_poisoned((void *)(uintptr_t)sge->addr, sge->length);
+	struct request other;
+	bool taken;
+
+	if (!at)
+		return NULL;
+	lock_take(&objects_lock);
+	taken = find_taken((uintptr_t)at, &other);
+	lock_drop(&objects_lock);
+	return taken ? NULL : at;
+}
+
+static void report_outside(const struct request *r, const struct ibv_sge *sge, const char *at)
+{
+	struct finding f = {.class = CHECK_BUFFERS,
+			    .name = "outside-object",
+			    .remedy = "post memory that is allocated, and no more than was allocated",
+			    .at = {{"posted", r->posted}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "of the %u bytes at 0x%" PRIx64 " of a %s (wr_id 0x%" PRIx64 "), those from 0x%" PRIx64
+		 " are freed, or beyond the end of their object",
+		 sge->length, sge->addr, r->is_send ? "request" : "receive", r->wr_id, (uint64_t)(uintptr_t)at);
+	finding_report(&f);
+}
+
+void asan_look(struct request *r)
+{
+	r->is_ours = is_there && (r->has_digest || r->blocks);
+	for (int i = 0; r->is_ours && i < r->sges; i++) {
+		const char *at = r->sge[i].length ? not_there(&r->sge[i]) : NULL;
+
+		if (at)
+			report_outside(r, &r->sge[i], at);
+	}
+}
+
+/* ---- a report of AddressSanitizer ---- */
+
 /* AddressSanitizer has told what was touched, and by which function; this tells why it may not be. The program is about
  * to end. The lock may be held, if it is the adapter that was stopped. */
 static void asan_report(const char *text)
@@ -197,6 +204,67 @@ static void asan_report(const char *text)
 	finding_report(&f);
 }
 
+/* ---- memcheck ---- */
+
+#ifdef HAVE_MEMCHECK
+static void memcheck_poison(const volatile void *at, size_t size)
+{
+	(void)VALGRIND_MAKE_MEM_NOACCESS(at, size);
+}
+
+static void memcheck_unpoison(const volatile void *at, size_t size)
+{
+	(void)VALGRIND_MAKE_MEM_DEFINED(at, size);
+}
+
+/* The client request that asks for it plainly would report it as well. */
+static void *memcheck_first_poisoned(void *at, size_t size)
+{
+	char *next = at, bits[64];
+	size_t step = sizeof(bits);
+
+	for (size_t left = size; left; next += step, left -= step) {
+		step = min_of(left, step);
+		if (VALGRIND_GET_VBITS(next, bits, step) != 3)
+			continue;
+		while (VALGRIND_GET_VBITS(next, bits, 1) != 3)
+			next++;
+		return next;
+	}
+	return NULL;
+}
+
+/* memcheck says what it is, and where it was posted. */
+static int memcheck_mark(const volatile void *at, size_t size)
+{
+	return (int)VALGRIND_CREATE_BLOCK(at, size, "buffer in flight (uroce check)");
+}
+
+static void memcheck_unmark(int mark)
+{
+	(void)VALGRIND_DISCARD(mark);
+}
+
+static bool memcheck_is_there(void)
+{
+	char bits, byte = 0;
+
+	if (VALGRIND_GET_VBITS(&byte, &bits, 1) != 1)
+		return false;
+	asan.poison = memcheck_poison;
+	asan.unpoison = memcheck_unpoison;
+	asan.first_poisoned = memcheck_first_poisoned;
+	asan.mark = memcheck_mark;
+	asan.unmark = memcheck_unmark;
+	return true;
+}
+#else
+static bool memcheck_is_there(void)
+{
+	return false;
+}
+#endif
+
 void asan_start(void)
 {
 	static const struct {
@@ -206,7 +274,6 @@ void asan_start(void)
 		{(void **)&asan.poison, "__asan_poison_memory_region"},
 		{(void **)&asan.unpoison, "__asan_unpoison_memory_region"},
 		{(void **)&asan.first_poisoned, "__asan_region_is_poisoned"},
-		{(void **)&asan.shadow, "__asan_get_shadow_mapping"},
 		{(void **)&asan.on_report, "__asan_set_error_report_callback"},
 		{(void **)&asan.report_address, "__asan_get_report_address"},
 		{(void **)&asan.report_is_write, "__asan_get_report_access_type"},
@@ -217,4 +284,6 @@ void asan_start(void)
 		is_there &= (*symbols[i].to = dlsym(RTLD_DEFAULT, symbols[i].name)) != NULL;
 	if (is_there)
 		asan.on_report(asan_report);
+	else
+		is_there = memcheck_is_there();
 }

@@ -23,6 +23,7 @@ struct request {
 	bool ends_only; /* the digest is of the first and the last bytes */
 	/* of a program with AddressSanitizer: that knows its memory; is told that this is not the program's: asan.h */
 	bool is_ours, is_taken;
+	int mark; /* of a client block of valgrind, plus 1; 0: none */
 	/* of what brings bytes: they may be there in part; they are there; the memory had been written to before */
 	bool begun, is_placed, was_written;
 	uint32_t length; /* of a receive, when the bytes are there: how many */

@@ -622,9 +622,9 @@ int main(int argc, char **argv)
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (const struct row *row = tables[i]; row->name; row++)
-			if (argc < 3) {
+			if (argc < 3 && (tables[i] != early_rows || lists_early_rows)) {
 				printf("%s %s %s\n", row->name, row->finding, row->place);
-			} else if (!strcmp(argv[1], row->name)) {
+			} else if (argc == 3 && !strcmp(argv[1], row->name)) {
 				row->run(!strcmp(argv[2], "wrong"));
 				return 0;
 			}

@@ -16,6 +16,8 @@ struct row {
 
 extern const struct row cm_rows[], early_rows[], kind_rows[], reuse_rows[], thread_rows[], way_rows[];
 
+extern const bool lists_early_rows;
+
 /* What is wrong and would wait for ever is ended by another thread when the finding has been told. */
 struct help {
 	const char *finding;

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -92,6 +93,20 @@ def address_sanitizer():
         check(f"AddressSanitizer, {case}: {name} at {place}", wrong.returncode and found, wrong.stdout)
     for environment in {}, {"UROCE_LOCAL": "off"}:
         all_right(me, cases, environment)
+
+
+def memcheck():
+    """The same of valgrind, which is slow."""
+    if not os.environ.get("HAS_MEMCHECK") or not shutil.which("valgrind"):
+        return
+    for case, words in (("message_is_read_early", "Invalid read of size 1"),
+                        ("read_is_read_early", "Invalid read of size 1"),
+                        ("more_than_there_is", "uroce check: outside-object: of the 104 bytes")):
+        wrong, right = (run(program=("valgrind", "-q", ME, case, how)) for how in ("wrong", "right"))
+        place = "" if "outside" in words else rf"\n.*: {case} \((.*\n)*?.*inside a buffer in flight \(uroce check\) of size 64 "
+        check(f"memcheck, {case}: {words}", re.search(words + place, wrong.stdout), wrong.stdout)
+        check(f"memcheck, {case}, done right", right.returncode == 0 and "nothing found" in right.stdout and
+              "Invalid" not in right.stdout, right.stdout)
 
 
 def thread_sanitizer():
@@ -204,6 +219,7 @@ def main():
     each_case()
     address_sanitizer()
     thread_sanitizer()
+    memcheck()
     sayings()
     terminals()
     python()

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cause.h"
+#include "base/config.h"
 #include "memory/gpu.h"
 
 static_assert(HCA_MAX_INLINE <= UINT16_MAX && HCA_MAX_SGE * sizeof(struct ibv_sge) <= UINT16_MAX, "sq->max_inline");
@@ -21,12 +22,13 @@ static uint32_t queue_slots(uint32_t depth)
 int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after)
 {
 	uint32_t room = max_of(max_sge * (uint32_t)sizeof(struct ibv_sge), max_inline);
+	uint32_t offered = config_enum(CONFIG_QUEUES) ? max_inline : room;
 
 	memset(sq, 0, sizeof(*sq));
 	sq->depth = depth;
 	sq->max_sge = max_sge;
-	sq->fast_inline = gpu_in_use() ? 0 : room;
-	sq->max_inline = room; /* the room that there is: programs count on some, since adapters round up too */
+	sq->fast_inline = gpu_in_use() ? 0 : offered;
+	sq->max_inline = offered; /* the room that there is: programs count on some, since adapters round up too */
 	sq->mask = queue_slots(depth) - 1;
 	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	sq->ring = buffer_alloc(pd, (size_t)(sq->mask + 1) * sq->stride, BUFFER_SEND, &sq->from);

@@ -4,6 +4,7 @@
 #ifndef UROCE_CONTEXT_H
 #define UROCE_CONTEXT_H
 
+#include "base/config.h"
 #include "base/list.h"
 #include "object/hca.h"
 #include "object/qp.h"
@@ -153,13 +154,14 @@ void contexts_each(void (*use)(struct context *c, void *arg), void *arg);
  * it once with NULL, because an interface may have changed that has no device yet. */
 void monitor_follow(void (*follow)(struct device *d, unsigned changes));
 
-/* The queue depth that a request for `asked` gets: rounded up to a power of two, as adapters do. All limits are powers
+/* The queue depth that a request for `asked` gets: rounded up to a power of two, as adapters do
+ * (UROCE_QUEUES). All limits are powers
  * of two, so a value above the limit stays above it. */
 static inline uint32_t depth_granted(uint32_t asked)
 {
 	uint32_t granted = 1;
 
-	if (asked == 0 || asked > 1u << 31)
+	if (asked == 0 || asked > 1u << 31 || config_enum(CONFIG_QUEUES))
 		return asked;
 	while (granted < asked)
 		granted *= 2;

@@ -163,6 +163,22 @@ static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t num
 	return NO_STEP;
 }
 
+/* Something that is later than the send shows that the packet was lost. Otherwise it may have been on the way when the
+ * trace ended. */
+static bool is_known_lost(const struct ladder *l, uint32_t from)
+{
+	const struct record *sent = ladder_record(l, from);
+
+	for (uint32_t s = l->j->steps[from].next; s != NO_STEP; s = l->j->steps[s].next) {
+		const struct record *e = ladder_record(l, s);
+
+		if (e->point == TRACE_retry || e->point == TRACE_complete ||
+		    (e->point == TRACE_send && is_of_packet(e, sent)))
+			return true;
+	}
+	return false;
+}
+
 /* A name that a narrow page can break. */
 static void put_label(char *label, size_t room, const char *name, uint64_t number, const char *end)
 {
@@ -190,7 +206,8 @@ static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
 		r.said[!back].small = took;
 	}
 	if (r.lost)
-		r.said[!back] = (struct said){"did not arrive", .mood = "bad"};
+		r.said[!back] =
+			(struct said){is_known_lost(l, step) ? "did not arrive" : "not arrived yet", .mood = "bad"};
 	r.what = label;
 	l->print(l, &r);
 }

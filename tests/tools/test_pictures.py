@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce trace --html` and `--perfetto`: of a SEND, a READ of 4 packets, an RNR NAK, a lost packet and a one-sided WRITE.
 In a network namespace of its own, as it uses port 4791."""
-import collections, html.parser, json, os, re, subprocess, sys, tempfile
+import collections, html.parser, json, os, re, signal, subprocess, sys, tempfile
 
 import alone
 
-NEEDED = ("ib_send_lat", "ib_read_lat", "ib_write_lat", "ss")
+NEEDED = ("ib_send_bw", "ib_send_lat", "ib_read_lat", "ib_write_lat", "ss")
 
 
 def check(what, good, *more):
@@ -88,6 +88,33 @@ def test_text():
     check("a lost packet", count(ladder("--limit", "0"), r"did not leave \|-+ SEND ONLY -+X\|$") >= 1)
 
 
+def test_the_end_of_a_trace():
+    """Of a packet that was sent last, nothing says that it is lost."""
+    command = ["uroce", "run", "--trace", "server", "ib_send_bw", "-x0", "-D60", "-s1024", "-t1"]
+    env = dict(os.environ, UROCE_LOCAL="off")
+    server = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+    command[3] = "client"
+    client = subprocess.Popen(command + ["127.0.0.1"], env=env, stdout=subprocess.DEVNULL)
+
+    def until(pattern):
+        said = ""
+        while not re.search(pattern, " ".join(said.split())):
+            check("both run", client.poll() is None and server.poll() is None)
+            said = subprocess.run(["uroce", "explain", "client"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  universal_newlines=True).stdout
+    until(r" its request \d{3,}: SEND")  # they are connected, and one request at a time is open
+    server.send_signal(signal.SIGSTOP)
+    until("sent again")
+    for p in client, server:
+        p.kill()
+        p.wait()
+    rows = [row for row in ladder("--limit", "1") if "SEND ONLY" in row]
+    check("the last one", rows[-1].endswith("X| not arrived yet"), rows)
+    check("those before it", len(rows) > 1 and all(row.endswith("X| did not arrive") for row in rows[:-1]), rows)
+
+
 def test_send_and_read():
     pair("ib_send_lat", "-s1024")
     text, rows = page("--limit", "0")
@@ -153,7 +180,7 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_text, test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):
+        for test in (test_text, test_the_end_of_a_trace, test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):
             test()
             print("ok", test.__name__)
         os.chdir("/")

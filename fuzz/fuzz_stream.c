@@ -113,11 +113,12 @@ static void complete_one(struct rsocket *rs, struct cq *cq, const uint8_t step[S
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct hca hca;
-	struct rsocket *rs = rsocket_make(-1, AF_INET, SOCK_STREAM);
 	struct cq cq = {0};
+	struct rsocket *rs;
 
 	if (size < 1 + sizeof(targets))
 		return 0;
+	rs = rsocket_make(-1, AF_INET, SOCK_STREAM);
 	if (!hca.ops)
 		require(!hca_init(&hca, &nobody, 1, 1, NULL));
 	require(rs && !cq_init(&cq, &hca, 2 * MANY));

@@ -30,7 +30,7 @@ s390x_PACKAGES = gcc-s390x-linux-gnu
 packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
-.PHONY: all demo test check gpu lint pyverbs asan ubsan tsan coverage fuzz fuzz-coverage bench bench-flood bench-loss bench-rxe count \
+.PHONY: all demo test check gpu lint pyverbs asan ubsan tsan valgrind coverage fuzz fuzz-coverage bench bench-flood bench-loss bench-rxe count \
 	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel packages install uninstall format clean
 
 all:
@@ -82,6 +82,14 @@ lint:
 asan ubsan tsan:
 	$(packages) $(TEST_PACKAGES)
 	@$($@)
+
+# Debian's programs with memcheck looking at them. By UDP, too: what local peers write it does not see.
+valgrind:
+	$(packages) $(TEST_PACKAGES) valgrind
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
+	@for place in lo udp; do \
+		tests/programs/test_programs.py --build $(BUILD) --quick --valgrind --place $$place ibv_ ib_ rping || exit; \
+	done
 
 # What the unit suites reach of src/, by directory and line.
 coverage:

@@ -9,7 +9,8 @@ import subprocess
 
 
 class Namespace:
-    """One network namespace with its loopback up."""
+    """One network namespace with its loopback up. `shares`: processes there share memory."""
+    shares = True
 
     def __init__(self):
         self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE,
@@ -37,6 +38,7 @@ class Namespace:
 
 class ByUdp:
     """A namespace in which processes do without shared memory."""
+    shares = False
 
     def __init__(self, namespace):
         self.namespace, self.proc, self.close = namespace, namespace.proc, namespace.close
@@ -48,7 +50,7 @@ class ByUdp:
 
 class Host:
     """The namespace that we were started in, where we may make no other."""
-    enter, proc = [], "/proc/net/"
+    enter, proc, shares = [], "/proc/net/", True
 
     def close(self):
         pass
@@ -82,6 +84,7 @@ def udp(namespace=None):
 
 def veth(mtu):
     a, b = Namespace(), Namespace()
+    a.shares = b.shares = False
     a.ip("link add v0 mtu %d type veth peer name v0 mtu %d netns %d" % (mtu, mtu, b.holder.pid))
     for end, number in (a, 1), (b, 2):
         end.ip("link set v0 addrgenmode none")  # no link-local address that has to wait for its DAD

@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 import time
 
+OURS = re.compile(r"/src/\w+/\w+\.c:\d+\)|liburoce")  # of a stack
+HERE = os.path.dirname(os.path.abspath(__file__))
 GUARD = 120  # seconds, against a hang: no test is about time
 REPORTS = re.compile(r"ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:|LeakSanitizer:")
 
@@ -27,16 +29,16 @@ class Skip(Exception):
 
 
 class Build:
-    """What is tested. A sanitizer's runtime must be the first of all libraries."""
+    """What is tested. A sanitizer's runtime must be the first of all libraries. `valgrind`: memcheck looks at each program."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, valgrind=False):
         def find(name):
             found = sorted(glob.glob(os.path.join(folder, "**", name), recursive=True), key=len)
             if not found:
                 raise SystemExit("%s: no %s there: build first" % (folder, name))
             return os.path.abspath(found[0])
 
-        self.folder = folder
+        self.folder, self.guard = folder, (6 if valgrind else 1) * GUARD
         self.library = find("liburoce.so.1")
         self.command = find("uroce")
         linked = subprocess.run(["ldd", self.library], capture_output=True, text=True).stdout
@@ -50,6 +52,12 @@ class Build:
             self.settings += ["ASAN_OPTIONS=detect_leaks=0", "UBSAN_OPTIONS=print_stacktrace=1",
                               "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:atexit_sleep_ms=50"]
         self.prefix = ["setarch", "-R"] if self.sanitizer == "thread" else []
+        self.memcheck = []
+        if valgrind:
+            self.sanitizer = "valgrind"
+            self.memcheck = ["valgrind", "-q", "--fair-sched=yes", "--trace-children=yes", "--leak-check=full",
+                             "--show-leak-kinds=definite", "--fullpath-after=",
+                             "--suppressions=" + os.path.join(HERE, "valgrind.supp")]
         self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
 
     def compile(self, source, compiler="cc"):
@@ -73,7 +81,9 @@ class Process:
         self.build, self.namespace = build, namespace
         words = shlex.split(command) if isinstance(command, str) else list(command)
         settings = (build.settings if preload else []) + list(env)
-        self.argv = (namespace.enter + build.prefix + (["env"] + settings if settings else []) + words)
+        self.notes = tempfile.TemporaryDirectory(prefix="uroce-notes-")  # of memcheck
+        memcheck = build.memcheck and preload and [*build.memcheck, "--log-file=%s/%%p" % self.notes.name] or []
+        self.argv = (namespace.enter + build.prefix + (["env"] + settings if settings else []) + memcheck + words)
         self.log = tempfile.TemporaryFile(prefix="uroce-log-")
         self.child = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                       start_new_session=True)
@@ -89,20 +99,38 @@ class Process:
         size = os.fstat(self.log.fileno()).st_size
         return os.pread(self.log.fileno(), size, 0).decode(errors="replace")
 
+    @property
+    def reports(self):
+        """What a sanitizer or memcheck says of the program and of its children, or ''."""
+        reports = self.output if REPORTS.search(self.output) else ""
+        for name in sorted(os.listdir(self.notes.name)):
+            with open(os.path.join(self.notes.name, name), errors="replace") as f:
+                blocks = re.split(r"(?m)^==\d+== \n", "".join(line for line in f if re.match(r"==\d+== ", line)))
+            reports += "".join(block for block in blocks if self.counts(block))
+        return reports
+
+    def counts(self, block):
+        """Whether what memcheck says is about uroce. A program's own leaks are not, nor is, where local peers write to its memory,
+        which memcheck does not see, what it reads there."""
+        shares = self.namespace.shares and "uninitialised" in block
+        return block and (OURS.search(block.split("  Address ")[0]) or not (shares or "lost in loss record" in block))
+
     def running(self):
         return self.child.poll() is None
 
     def signal(self, number):
         self.child.send_signal(number)
 
-    def wait(self, guard=GUARD):
+    def wait(self, guard=None):
         """The exit status (negative: the signal that killed it)."""
+        guard = guard or self.build.guard
         if not select.select([self.pidfd], [], [], guard)[0]:
             raise Failure("pid %d still runs after %d s" % (self.pid, guard))
         return self.child.wait()
 
-    def until(self, what, condition, guard=GUARD):
+    def until(self, what, condition, guard=None):
         """Waits for something that only looking can tell."""
+        guard = guard or self.build.guard
         end = time.monotonic() + guard
         while True:
             value = condition()
@@ -165,6 +193,7 @@ class Process:
             self.child.send_signal(signal.SIGKILL)
             self.child.wait()
         os.close(self.pidfd)
+        self.notes.cleanup()
         Process.everyone.remove(self)
 
 
@@ -199,12 +228,13 @@ def report():
         status = "running" if p.running() else "status %d" % p.child.returncode
         text.append("--- %s\n--- pid %d, %s, said:" % (shlex.join(p.argv), p.pid, status))
         text.append(p.output[-4000:].rstrip())
+        text.append(p.reports[:4000].rstrip() if p.build.memcheck else "")
     return "\n".join(text)
 
 
 def end_all():
     """Ends what the test has started; True if a sanitizer had something to say."""
-    bad = any(REPORTS.search(p.output) for p in Process.everyone)
+    bad = any(p.reports for p in Process.everyone)
     for p in list(Process.everyone):
         p.end()
     return bad

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""test_programs.py [--build DIR] [--quick] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
+"""test_programs.py [--build DIR] [--quick] [--valgrind] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
 in front of them: on one loopback, there without shared memory (what is not tested by a network anyway), and across two
 network namespaces at MTU 1500 and 9000. Two lanes run at a time: what only waits runs beside what works. Prints TAP, its points
 as they end. A PATTERN is part of a test's name. Without any privilege, only what loopback allows is run."""
@@ -110,12 +110,13 @@ def main():
                         help="the meson build directory (default: $UROCE_BUILD or build)")
     parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("UROCE_QUICK")),
                         help="a small subset, for sanitizer builds (default if $UROCE_QUICK is set)")
+    parser.add_argument("--valgrind", action="store_true", help="each program under valgrind's memcheck")
     parser.add_argument("--place", choices=MAKE, help="only there")
     parser.add_argument("pattern", nargs="*")
     args = parser.parse_args()
 
     reason = place.be_root_somewhere()
-    build = process.Build(args.build)
+    build = process.Build(args.build, args.valgrind)
     chosen = [(where, case) for where in MAKE for case in cases.TABLE
               if has_place(case, where) and args.place in (None, where) and (case.quick or not args.quick)
               and (not args.pattern or any(p in case.name for p in args.pattern))]

@@ -125,13 +125,15 @@ static void damage(struct network *n, struct flight *f)
 	n->damaged++;
 }
 
-/* When it gets there, by the speed of the sender's cable and the length of the way. NEVER: the queue is full.
- */
+/* When it gets there, by the speed of the sender's cable and the length of the way. NEVER: the queue is full. It holds
+ * so many packets of a KiB: if the small ones were counted by their own size, those behind a burst would be dropped
+ * each time that it is sent again. */
 static uint64_t travel(struct network *n, struct flight *f, const struct packet *p, uint64_t now)
 {
 	const struct quality *q = &n->quality;
 	uint64_t time = (f->length + 62ull) * q->ns_per_kib / 1024, *cable = &n->cable_free[f->from], at;
-	uint64_t waiting = *cable > now ? *cable - now : 0, packets = time ? waiting / time : 0;
+	uint64_t waiting = *cable > now ? *cable - now : 0;
+	uint64_t packets = q->ns_per_kib ? waiting / q->ns_per_kib : 0;
 
 	if (q->queue && packets > q->queue && is_fair_game(n, p))
 		return NEVER;

@@ -39,6 +39,7 @@ struct seat {
 	bool connected; /* it was told so, or said so */
 	bool ended;	/* it was told so */
 	bool parted;	/* it said so itself */
+	bool alone;	/* its peer has given up, and the REJ that says so was lost: it is sent once */
 };
 
 static struct {
@@ -119,6 +120,12 @@ static bool is_lost(int from)
 	return false;
 }
 
+static void leave_alone(int machine, uint32_t id)
+{
+	for (struct seat *s = w.seat[machine]; s < w.seat[machine] + SEATS; s++)
+		s->alone |= s->c && s->c->id == id;
+}
+
 static void send(struct machine *m, const struct cm_address *to, const uint8_t bytes[CM_MAD_BYTES])
 {
 	int from = m == &w.machine[1];
@@ -129,8 +136,11 @@ static void send(struct machine *m, const struct cm_address *to, const uint8_t b
 		failed("machine %d says what is no message", from);
 	say("%d: %s %08x -> %08x%s", from, cm_message_name(mad.message), mad.local_id, mad.remote_id,
 	    lost ? " lost" : "");
-	if (lost)
+	if (lost) {
+		if (mad.message == CM_REJ)
+			leave_alone(!from, mad.remote_id);
 		return;
+	}
 	put(!from, bytes);
 	if (dice_chance(&w.dice, w.doubling))
 		put(!from, bytes);
@@ -422,7 +432,7 @@ static void check_rest(const struct seat *s)
 		failed("machine %d, QP %x: state %u for ever", s->machine, s->qpn, s->c->state);
 	if (s->parted && !s->ended)
 		failed("machine %d, QP %x has parted, and is not told that it did", s->machine, s->qpn);
-	if (s->c->state != CM_ESTABLISHED || !w.harmless)
+	if (s->c->state != CM_ESTABLISHED || !w.harmless || (s->alone && !peer))
 		return;
 	if (!peer || peer->c->state != CM_ESTABLISHED)
 		failed("machine %d, QP %x (%08x) is connected, and its peer is not: %d", s->machine, s->qpn, s->c->id,

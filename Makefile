@@ -20,8 +20,10 @@ FUZZ_PACKAGES = $(BUILD_PACKAGES) clang llvm python3
 FUZZ_SECONDS ?= 60
 COVERAGE_PACKAGES = $(BUILD_PACKAGES) libcmocka-dev libisal-dev python3 iproute2 gcovr
 DEB_PACKAGES = $(BUILD_PACKAGES) debhelper dpkg-dev lintian git
+CROSS_PACKAGES = mmdebstrap qemu-user-static iproute2 util-linux file
 WHEEL_PACKAGES = $(BUILD_PACKAGES) python3 binutils
-PACKAGES_PACKAGES = $(DEB_PACKAGES) $(WHEEL_PACKAGES) debootstrap iproute2 util-linux unzip ibverbs-utils \
+IMAGE_PACKAGES = $(DEB_PACKAGES) mmdebstrap umoci podman crun iproute2 util-linux
+PACKAGES_PACKAGES = $(DEB_PACKAGES) $(CROSS_PACKAGES) $(IMAGE_PACKAGES) $(WHEEL_PACKAGES) debootstrap iproute2 util-linux unzip ibverbs-utils \
 	python3-venv python3-pytest python3-pyverbs python3-yaml rpm cpio nix-bin
 RELEASES = bookworm trixie
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
@@ -31,7 +33,8 @@ packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
 .PHONY: all demo test check gpu lint pyverbs asan ubsan tsan valgrind coverage fuzz fuzz-coverage bench bench-flood bench-loss bench-rxe count \
-	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel packages install uninstall format clean
+	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel image packages \
+	install uninstall format clean
 
 all:
 	$(packages) $(BUILD_PACKAGES)
@@ -161,19 +164,28 @@ dist:
 	$(packages) git python3 xz-utils
 	@tools/make-dist $(BUILD)-dist
 
-# Debian packages, and what lintian says of them.
+# Debian packages, and what lintian says of them. ARCH=arm64: those for that processor, too, as root; they are run by qemu.
 deb:
-	$(packages) $(DEB_PACKAGES)
+	$(packages) $(DEB_PACKAGES) $(if $(ARCH),$(CROSS_PACKAGES))
 	@tools/make-deb $(BUILD)-deb
+	@$(if $(ARCH),tools/make-deb-for $(ARCH) $(BUILD)-deb $(BUILD)-deb-$(ARCH))
+	@$(if $(ARCH),tests/packages/foreign $(ARCH) $(BUILD)-deb/$(ARCH) $(BUILD)-deb-$(ARCH))
 
 # A wheel for this system and newer ones; `tools/make-wheel-in` builds one for older ones, too.
 wheel:
 	$(packages) $(WHEEL_PACKAGES)
-	@$(call setup,$(BUILD)-wheel,-Dtests=false -Drelocatable=true) && $(ninja) $(BUILD)-wheel && \
+	@$(call setup,$(BUILD)-wheel,-Dtests=false -Drelocatable=true) && $(ninja) $(BUILD)-wheel installed && \
 		tools/make-wheel $(BUILD)-wheel $(BUILD)-wheel/dist
 
+# A container image, made of the packages, and containers of it; as root.
+image: deb
+	$(packages) $(IMAGE_PACKAGES)
+	@tools/make-image $(BUILD)-deb $(BUILD)-image
+	@tests/packages/image $(BUILD)-image/uroce-image.tar
+
 # What others install, and that it works where it is installed; as root.
-packages: deb dist
+packages: ARCH = arm64
+packages: deb image dist
 	$(packages) $(PACKAGES_PACKAGES)
 	@for release in $(RELEASES); do tests/packages/deb $(BUILD)-deb $(BUILD)-packages-$$release $$release || exit; done
 	@tests/packages/dist $(BUILD)-dist
@@ -206,4 +218,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-dist $(BUILD)-wheel
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-dist $(BUILD)-wheel $(BUILD)-image

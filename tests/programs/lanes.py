@@ -4,16 +4,19 @@ import multiprocessing
 import os
 
 from place import Namespace
-from process import Build, Failure, Process, report
+from process import Build, Failure, Process, Skip, report
 
 LANES = 4
+SKIP = "# SKIP "
 
 
 def attempt(test, build, namespace, arguments):
-    """'' or what went wrong."""
+    """'' or what went wrong; or SKIP and why."""
     try:
         test(build, namespace, *arguments)
         return ""
+    except Skip as e:
+        return SKIP + str(e)
     except Failure as e:
         return "%s\n%s" % (e, report())
     finally:
@@ -48,6 +51,9 @@ def run(test, todo):
             ended += 1
             continue
         n += 1
+        if result[1].startswith(SKIP):
+            print("ok %d - %s %s" % (n, *result), flush=True)
+            continue
         failed += bool(result[1])
         print("%s %d - %s" % ("not ok" if result[1] else "ok", n, result[0]))
         print("".join("# %s\n" % line for line in result[1].splitlines()), end="", flush=True)

@@ -11,9 +11,13 @@ MANY = 512 if os.environ.get("UROCE_QUICK") else 8192
 NEEDED = ("ib_send_bw", "ibv_srq_pingpong", "rdma", "rping", "ss")
 
 
+started = []
+
+
 def check(what, good, *more):
     if not good:
         print("FAILED:", what, *more)
+        end(*started)
         sys.exit(1)
 
 
@@ -28,8 +32,9 @@ def stat(*pids):
 
 
 def start(*command, **environment):
-    return subprocess.Popen(["uroce", "run", *command], env=dict(os.environ, **environment), stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL)
+    started.append(subprocess.Popen(["uroce", "run", *command], env=dict(os.environ, **environment),
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    return started[-1]
 
 
 def end(*processes):

@@ -234,21 +234,18 @@ static int say_what_to_do_next(void)
 	return EXIT_USAGE;
 }
 
-/* For each variable two lines of at most 80 columns. */
+/* For each variable two lines, of at most 80 columns where its values leave room. */
 static int help_environment(bool all)
 {
 	for (size_t i = 0; i < CONFIG_VARIABLES; i++) {
 		const struct config_row *row = &config_row[i];
+		const char *initial = row->for_tests ? "(tests)" : *row->initial ? row->initial : "unset";
 		int width;
 
 		if (row->for_tests && !all)
 			continue;
 		width = printf("%s=%s", row->name, row->values);
-		printf("%*s\n    %s\n", 76 - width,
-		       row->for_tests  ? "(tests)"
-		       : *row->initial ? row->initial
-				       : "unset",
-		       row->help);
+		printf("%*s\n    %s\n", max_of(76 - width, (int)strlen(initial) + 1), initial, row->help);
 	}
 	return EXIT_SUCCESS;
 }

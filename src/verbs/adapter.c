@@ -24,9 +24,15 @@
 	.local_ca_ack_delay = 16, .phys_port_cnt = 1
 
 /* openucx/ucx issue 4556: ids and firmware; issue 8229: queue pairs and flags */
-#define CONNECTX_6                                                                                  \
-	MLX5, .fw_ver = "20.26.1040", .vendor_part_id = 4123, .max_qp = 262144, .max_pd = 16777216, \
-	      .max_res_rd_atom = 4194304, .device_cap_flags = 0xe97e1c36
+#define CONNECTX_6_LIMITS \
+	MLX5, .max_qp = 262144, .max_pd = 16777216, .max_res_rd_atom = 4194304, .device_cap_flags = 0xe97e1c36
+#define CONNECTX_6 CONNECTX_6_LIMITS, .fw_ver = "20.26.1040", .vendor_part_id = 4123
+
+/* uroce's own, where neither an output nor the source of the driver tells a number: the adapter's firmware does. */
+#define OWN_OBJECTS \
+	.max_qp = HCA_MAX_QP, .max_cq = HCA_MAX_CQ, .max_mr = HCA_MAX_MR, .max_ah = HCA_MAX_AH, .phys_port_cnt = 1
+
+#define ATOMICS (BIT(IBV_WR_ATOMIC_CMP_AND_SWP) | BIT(IBV_WR_ATOMIC_FETCH_AND_ADD) | BIT(IBV_WR_ATOMIC_WRITE))
 
 enum { /* in the order of UROCE_ADAPTER's words */
        ADAPTER_UROCE,
@@ -39,6 +45,10 @@ enum { /* in the order of UROCE_ADAPTER's words */
        ADAPTER_CX4LX,
        ADAPTER_RXE,
        ADAPTER_SIW,
+       ADAPTER_CX7,
+       ADAPTER_BNXT_RE,
+       ADAPTER_EFA,
+       ADAPTER_IONIC,
        ADAPTERS,
 };
 
@@ -143,6 +153,7 @@ static const struct adapter adapters[] = {
 		},
 		.inline_most = 101,
 		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UD),
+		.lacks = ATOMICS,
 	},
 	[ADAPTER_MLX4] = { /* a ConnectX-3: claudebarthels/infinity issue 5; it has two ports there */
 		.device = "mlx4_",
@@ -179,6 +190,7 @@ static const struct adapter adapters[] = {
 		},
 		.inline_most = HCA_MAX_INLINE,
 		.types = ALL_TYPES,
+		.lacks = BIT(IBV_WR_ATOMIC_WRITE),
 	},
 	[ADAPTER_IB] = {
 		.device = "mlx5_ib",
@@ -258,6 +270,94 @@ static const struct adapter adapters[] = {
 		},
 		.inline_most = 80,
 		.types = BIT(IBV_QPT_RC),
+		/* map_send_opcode in siw.c of rdma-core */
+		.lacks = ATOMICS | BIT(IBV_WR_SEND_WITH_IMM) | BIT(IBV_WR_RDMA_WRITE_WITH_IMM) | BIT(IBV_WR_BIND_MW) |
+			 BIT(IBV_WR_LOCAL_INV),
+	},
+	[ADAPTER_CX7] = { /* deepseek-ai/DeepEP issue 355: ids and firmware; the rest is the ConnectX-6's */
+		.device = "mlx5_",
+		.board = "MT_0000000838",
+		.attr = {CONNECTX_6_LIMITS, .fw_ver = "28.42.1000", .vendor_part_id = 4129},
+		.inline_most = HCA_MAX_INLINE,
+		.types = ALL_TYPES,
+		.odp = true,
+	},
+	[ADAPTER_BNXT_RE] = { /* a BCM57508: ib_verbs.c, bnxt_re.h, qplib_sp.c and bnxt.c of Linux */
+		.device = "bnxt_re",
+		.board = "",
+		.attr = {
+			OWN_OBJECTS,
+			.max_mr_size = 1ull << 39,
+			.page_size_cap = 0x7ffff000,
+			.vendor_id = 0x14e4,
+			.vendor_part_id = 5968,
+			.max_qp_wr = HCA_MAX_QP_WR, /* the firmware's, less 128 */
+			.device_cap_flags = 0x01225d81,
+			.max_sge = 6,
+			.max_sge_rd = 6,
+			.max_cqe = HCA_MAX_CQE,
+			.max_mw = HCA_MAX_MW,
+			.max_pd = 65536,
+			.max_qp_rd_atom = 126,
+			.max_qp_init_rd_atom = 126,
+			.atomic_cap = IBV_ATOMIC_GLOB, /* where PCI passes atomics; else none */
+			.max_srq = HCA_MAX_SRQ,
+			.max_srq_wr = HCA_MAX_SRQ_WR,
+			.max_srq_sge = 6,
+			.max_pkeys = 1,
+			.local_ca_ack_delay = 16,
+		},
+		.inline_most = HCA_MAX_INLINE,
+		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UD) | BIT(IBV_QPT_RAW_PACKET),
+		.lacks = BIT(IBV_WR_ATOMIC_WRITE),
+	},
+	[ADAPTER_EFA] = { /* efa_main.c, efa_verbs.c and efa_io_defs.h of Linux. Its SRD queue pairs are not there */
+		.device = "efa_",
+		.board = "",
+		.attr = {
+			OWN_OBJECTS,
+			.fw_ver = "0.0.0.0",
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0xfffff000,
+			.vendor_id = 0x1d0f,
+			.vendor_part_id = 61346,
+			.hw_ver = 0xefa2,
+			.max_qp_wr = HCA_MAX_QP_WR,
+			.max_sge = 2,
+			.max_sge_rd = 1,
+			.max_cqe = HCA_MAX_CQE,
+			.max_pd = HCA_MAX_PD,
+			.atomic_cap = IBV_ATOMIC_NONE,
+			.max_pkeys = 1,
+		},
+		.inline_most = 32,
+		.types = BIT(IBV_QPT_UD),
+	},
+	[ADAPTER_IONIC] = { /* ionic_ibdev.c, ionic_ibdev.h, ionic_queue.h and ionic_controlpath.c of Linux */
+		.device = "ionic_",
+		.board = "",
+		.attr = {
+			OWN_OBJECTS,
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0x40201000,
+			.vendor_id = 0x1dd8,
+			.vendor_part_id = 4098,
+			.max_qp_wr = 65535,
+			.device_cap_flags = 0x01220000,
+			.max_sge = 8,
+			.max_sge_rd = 8,
+			.max_cqe = 65435,
+			.max_mw = HCA_MAX_MW,
+			.max_pd = 1024,
+			.max_qp_rd_atom = 16,
+			.max_res_rd_atom = 16,
+			.max_qp_init_rd_atom = 16,
+			.atomic_cap = IBV_ATOMIC_GLOB,
+			.max_pkeys = 1,
+		},
+		.inline_most = HCA_MAX_INLINE,
+		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UC) | BIT(IBV_QPT_UD),
+		.lacks = BIT(IBV_WR_ATOMIC_WRITE),
 	},
 };
 static_assert(ARRAY_SIZE(adapters) == ADAPTERS, "a row for each");

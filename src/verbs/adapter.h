@@ -13,6 +13,7 @@ struct adapter {
 	struct ibv_device_attr attr; /* GUIDs are the device's */
 	uint32_t inline_most;	     /* bytes */
 	uint32_t types;		     /* a bit for each of enum ibv_qp_type */
+	uint32_t lacks;		     /* a bit for each of enum ibv_wr_opcode that it has on no queue pair */
 	bool odp;		     /* on-demand paging and what else uroce has beyond `attr` */
 	bool infiniband;	     /* link layer */
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 
 #define WORD 8u /* bytes that an ATOMIC_WRITE writes */
@@ -21,7 +22,15 @@ struct builder {
 	unsigned char *inlined; /* max(max_inline, WORD) bytes for each */
 };
 
-uint64_t builder_ops(enum ibv_qp_type type)
+/* The flags of what an adapter lacks: in the order of the opcodes, but for the last. */
+static uint64_t lacking(uint32_t opcodes)
+{
+	static_assert(IBV_QP_EX_WITH_SEND_WITH_INV == 1 << IBV_WR_SEND_WITH_INV, "the same order");
+	return (opcodes & (IBV_QP_EX_WITH_TSO - 1)) |
+	       (opcodes >> IBV_WR_ATOMIC_WRITE & 1 ? IBV_QP_EX_WITH_ATOMIC_WRITE : 0);
+}
+
+static uint64_t ops_of(enum ibv_qp_type type)
 {
 	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 	const uint64_t unanswered = datagram | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
@@ -42,6 +51,11 @@ uint64_t builder_ops(enum ibv_qp_type type)
 	default:
 		return 0;
 	}
+}
+
+uint64_t builder_ops(enum ibv_qp_type type)
+{
+	return ops_of(type) & ~lacking(adapter()->lacks);
 }
 
 static struct builder *builder_of(struct ibv_qp_ex *ex)

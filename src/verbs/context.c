@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "fault/inject.h"
 #include "loop/loop.h"
+#include "verbs/adapter.h"
 #include "verbs/faults.h"
 #include "verbs/remote_qp.h"
 #include "verbs/listen.h"
@@ -62,7 +63,7 @@ static void fill_ops(struct verbs_context *v)
 	v->close_xrcd = close_xrcd;
 	v->context.ops.poll_cq = poll_cq;
 	v->context.ops.req_notify_cq = req_notify_cq;
-	v->context.ops.post_send = post_send;
+	v->context.ops.post_send = adapter()->lacks ? post_send_lacking : post_send;
 	v->context.ops.post_recv = post_recv;
 	v->context.ops.post_srq_recv = post_srq_recv;
 	v->context.ops.alloc_mw = alloc_mw;

@@ -95,6 +95,7 @@ void cq_delayed(struct cq *cq); /* member of hca_ops */
 /* qp.c, post.c */
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int post_send_lacking(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad); /* see struct adapter */
 /* Move the QP to ERR, or destroy it, without waiting for one-sided operations that a local peer has started in our
  * memory: they may continue until show_settle(). Internal use. The second is for QPs that may be destroyed. */
 void fail_qp_unsettled(struct ibv_qp *qp);

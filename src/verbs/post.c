@@ -2,14 +2,37 @@
 /* Posting work requests. */
 #include <errno.h>
 
+#include "base/cause.h"
 #include "engine/engine.h"
 #include "fault/inject.h"
+#include "fault/rule_words.h"
 #include "loop/loop.h"
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	return loop_post_send((struct qp *)base, wr, bad);
+}
+
+/* One by one: what stands before a request that the adapter lacks is posted. */
+int post_send_lacking(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr one, *refused;
+	int error = 0;
+
+	for (; wr && !error; wr = error ? wr : wr->next) {
+		one = *wr;
+		one.next = NULL;
+		if ((unsigned)wr->opcode < 32 && adapter()->lacks >> wr->opcode & 1)
+			error = because(CAUSE_SEND_OPCODE, EINVAL, "QP 0x%x: an adapter like this has no %s",
+					base->qp_num, rule_word_of(&rule_requests, wr->opcode));
+		else
+			error = post_send(base, &one, &refused);
+	}
+	if (error)
+		*bad = wr;
+	return error;
 }
 
 bool post_placed(struct ibv_qp *base, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,

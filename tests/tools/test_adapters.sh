@@ -54,15 +54,24 @@ for file in "$UROCE_SOURCE"/tests/tools/adapters/*; do
 	result $? "$name: ibv_devinfo -v as published" lacks
 	export UROCE_ADAPTER=$name
 	device=$(uroce run ibv_devinfo -l | sed -n '2s/[[:space:]]//gp')
-	pair 'local address' ibv_rc_pingpong -d "$device" -g 0
+	kind=rc
+	[ "$name" = efa ] && kind=ud # which has no RC
+	pair 'local address' ibv_${kind}_pingpong -d "$device" -g 0
 	result $? "$name: a ping-pong on $device" client
 	unset UROCE_ADAPTER
 done
 
-for name in cx4lx cx5 cx6lx mlx4; do
+for name in cx4lx cx5 cx6lx cx7 mlx4; do
 	UROCE_ADAPTER=$name "$UROCE_BUILD/verbs-test_misuse" >out 2>&1
 	result $? "$name: refuses what it must" out
 done
+for name in bnxt_re cx7 ionic irdma mlx4 rxe siw; do
+	UROCE_ADAPTER=$name "$UROCE_BUILD/verbs-test_lacking" >out 2>&1
+	result $? "$name: refuses the requests that it lacks" out
+done
+uroce run -a efa ibv_rc_pingpong -g 0 >out 2>&1
+grep -q "Couldn't create QP" out
+result $? "efa has no RC" out
 uroce run -a irdma ibv_uc_pingpong -g 0 >out 2>&1
 grep -q "Couldn't create QP" out
 result $? "irdma has no UC" out

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check/asan.h"
+#include "check/pages.h"
 #include "check/placed.h"
 #include "memory/fault.h"
 #include "object/qp.h"
@@ -189,6 +190,7 @@ void buffers_arrive(struct request *r)
 	struct placed by;
 
 	asan_give(r);
+	pages_pause(r);
 	if (r->is_send) {
 		r->was_written = is_changed(r) && !placed_since(r, &by);
 	} else if (r->blocks) {
@@ -206,6 +208,7 @@ void buffers_placed(struct request *r, uint32_t length)
 	if (r->has_digest || r->blocks)
 		digest_take(r);
 	asan_take(r);
+	pages_resume(r);
 }
 
 /* ---- what was found ---- */

@@ -90,6 +90,8 @@ void check_unacknowledged(const char *what, uint32_t count);
 /* These are about to happen. */
 void check_destroys_qp(const struct ibv_qp *qp);
 void check_deregisters(const struct ibv_mr *mr);
+/* A region of this memory is about to be made. */
+void check_registers(const void *memory, uint64_t length);
 
 /* Between the two, this thread makes objects of uroce's own. */
 void check_pause(void);

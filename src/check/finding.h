@@ -23,6 +23,10 @@ const struct stack *stack_here(void);
 /* The same of a few frames only, and fast: a caller at the same depth of the stack is taken for the same one. */
 #define stack_near() stack_near_at(__builtin_return_address(0), __builtin_frame_address(0))
 const struct stack *stack_near_at(const void *caller, const void *frame);
+/* One that was taken in another way; NULL: no memory. */
+const struct stack *stack_of(void *const *frame, uint32_t depth);
+/* The code is uroce's. */
+bool stack_is_ours(const void *frame);
 /* What can be known of a frame: "function (file:line)". */
 void stack_frame_text(void *frame, char *text, size_t room);
 /* The function of a frame, and the file of its code; "" if unknown. */

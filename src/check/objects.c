@@ -2,6 +2,7 @@
 /* The objects of the program, and those of them that are left at its end. */
 #include "check/asan.h"
 #include "check/order.h"
+#include "check/pages.h"
 #include "check/placed.h"
 #include "check/queues.h"
 
@@ -387,6 +388,7 @@ static void check_forget(void)
 {
 	hook_set(HOOK_CHECK, false);
 	checked = 0;
+	pages_forget();
 }
 
 static void check_begin(void)
@@ -405,6 +407,7 @@ static void check_begin(void)
 	if (check_wants(CHECK_BUFFERS)) {
 		placed_start();
 		asan_start();
+		pages_start();
 	}
 	checked = getpid();
 	fork_watch(FORK_CHECK, &handlers);
@@ -425,6 +428,7 @@ __attribute__((destructor(101))) static void check_end(void)
 
 	if (!checked || checked != getpid())
 		return;
+	pages_tell();
 	leaks_report();
 	hook_set(HOOK_CHECK, false);
 	status = finding_sum_up();

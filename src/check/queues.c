@@ -11,6 +11,7 @@
 #include "check/asan.h"
 #include "check/buffers.h"
 #include "check/order.h"
+#include "check/pages.h"
 #include "object/qp.h"
 
 #define NUMBERS	  1024
@@ -79,14 +80,21 @@ static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lo
 	q->bringing -= r->is_send && brings_bytes(r->opcode);
 }
 
+/* Its memory is the program's again. */
+static void request_free(struct request *r)
+{
+	asan_give(r);
+	pages_end(r);
+	free(r);
+}
+
 static void forget_all(struct queues *q, struct list *requests) REQUIRES(objects_lock)
 {
 	while (!list_empty(requests)) {
 		struct request *r = container_of(requests->next, struct request, link);
 
 		request_end(q, r);
-		asan_give(r);
-		free(r);
+		request_free(r);
 	}
 }
 
@@ -152,10 +160,12 @@ static void request_begin(struct object *o, struct request *r, struct object *cq
 	q->signalled += r->is_send && cq;
 	q->bringing += r->is_send && brings_bytes(r->opcode);
 	asan_need(r);
-	if (r->is_send)
+	if (r->is_send) {
 		r->poster = &polls;
-	else
-		asan_begin(q, r);
+		return;
+	}
+	asan_begin(q, r);
+	pages_begin(r);
 }
 
 /* What the posts so far mean. */
@@ -240,6 +250,7 @@ static void report_ignored(const struct outlook *l, const struct stack *posted)
 
 static void report_outlook(const struct outlook *l, const struct stack *posted)
 {
+	pages_tell();
 	if (!check_wants(CHECK_HABITS))
 		return;
 	if (l->expected > l->entries)
@@ -259,8 +270,7 @@ static void take_back(struct object *o, uint32_t count, bool is_send) REQUIRES(o
 		struct request *r = container_of(requests->prev, struct request, link);
 
 		request_end(o->queues, r);
-		asan_give(r);
-		free(r);
+		request_free(r);
 	}
 }
 
@@ -341,7 +351,7 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 		report_fence(qp, posted, read);
 }
 
-/* A READ may have been done as it was posted: so its memory is taken from the program when it is. */
+/* A request may have been done as it was posted: so its memory is taken from the program when it is. */
 static void end_posting(struct queues *q) REQUIRES(objects_lock)
 {
 	list_each_safe (l, &q->sends) {
@@ -351,6 +361,7 @@ static void end_posting(struct queues *q) REQUIRES(objects_lock)
 			continue;
 		r->poster = NULL;
 		asan_begin(q, r);
+		pages_begin(r);
 	}
 }
 
@@ -366,7 +377,7 @@ static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unpost
 	o = find_queues(CHECK_QP, qp);
 	if (o) {
 		take_back(o, count, true);
-		if (asan_is_there() && o->queues->bringing)
+		if (pages_are_taken() || (asan_is_there() && o->queues->bringing))
 			end_posting(o->queues);
 		l = outlook_of(o, o->queues->send_cq);
 	}
@@ -531,7 +542,7 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	while (!list_empty(&done)) {
 		r = container_of(list_pop(&done), struct request, link);
 		asan_give(r);
-		if (success)
+		if (!pages_end(r) && success)
 			buffers_end(r);
 		free(r);
 	}
@@ -581,6 +592,7 @@ static void note_poll(const struct ibv_cq *cq)
 	struct object *o;
 
 	polls++;
+	pages_tell();
 	lock_take(&objects_lock);
 	o = object_find(CHECK_CQ, cq);
 	if (o && o->watch) {
@@ -747,8 +759,14 @@ void check_deregisters(const struct ibv_mr *mr)
 {
 	if (check_is_paused())
 		return;
+	pages_lift((uintptr_t)mr->addr, mr->length);
 	buffers_mapped(mr);
 	check_in_flight(mr);
+}
+
+void check_registers(const void *memory, uint64_t length)
+{
+	pages_lift((uintptr_t)memory, length);
 }
 
 void check_operations(struct ibv_context_ops *ops)

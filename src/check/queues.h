@@ -26,7 +26,8 @@ struct request {
 	int mark; /* of a client block of valgrind, plus 1; 0: none */
 	/* of what brings bytes: they may be there in part; they are there; the memory had been written to before */
 	bool begun, is_placed, was_written;
-	uint32_t length; /* of a receive, when the bytes are there: how many */
+	uint16_t slot[REQUEST_SGES]; /* pages.c */
+	uint32_t length;	     /* of a receive, when the bytes are there: how many */
 	/* of a receive, of its first SGE: digests, and which of them differed first just before a message came */
 	uint32_t block[REQUEST_BLOCKS];
 	uint8_t blocks, changed_block; /* how many; REQUEST_BLOCKS: none */

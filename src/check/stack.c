@@ -29,7 +29,7 @@ static struct {
 
 /* ---- taking ---- */
 
-static bool is_ours(const void *frame)
+bool stack_is_ours(const void *frame)
 {
 	return (uintptr_t)frame >= our_start && (uintptr_t)frame < our_end;
 }
@@ -85,14 +85,19 @@ static const struct stack *stack_intern(void *const *frame, uint32_t depth, cons
 	return s;
 }
 
+const struct stack *stack_of(void *const *frame, uint32_t depth)
+{
+	return stack_intern(frame, depth, "");
+}
+
 static const struct stack *stack_take(int most, const char *python)
 {
 	void *frame[STACK_DEPTH + OURS_MOST];
 	int count = backtrace(frame, most), from = 0;
 
-	while (from < count && !is_ours(frame[from])) /* backtrace() of a sanitizer */
+	while (from < count && !stack_is_ours(frame[from])) /* backtrace() of a sanitizer */
 		from++;
-	while (from < count && is_ours(frame[from]))
+	while (from < count && stack_is_ours(frame[from]))
 		from++;
 	count = min_of(count - from, STACK_DEPTH);
 	return count > 0 ? stack_intern(frame + from, (uint32_t)count, python) : NULL;

@@ -41,6 +41,8 @@ static _Thread_local struct landing *volatile landing;
 _Thread_local bool fault_unblocked; /* the signals were unblocked in this thread, once; if the program blocks them
 				       again, a fault ends it */
 
+bool (*fault_repeats)(const siginfo_t *info, const void *context);
+
 static const int signals[] = {SIGSEGV, SIGBUS};
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
 
@@ -127,6 +129,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	struct landing *l = landing;
 
+	if (fault_repeats && fault_repeats(info, context))
+		return;
 	if (info->si_code > 0 && go_on_behind_access(context))
 		return;
 	if (!l || info->si_code <= 0) {

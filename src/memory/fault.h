@@ -9,6 +9,7 @@
 #ifndef UROCE_FAULT_H
 #define UROCE_FAULT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,9 @@
 /* Installs the handlers, again if the program has installed its own meanwhile; those are called for faults that are not
  * in a try. Call it when memory is registered. */
 void fault_arm(void);
+
+/* Asked first of a fault, in the handler: whether its instruction can be repeated. Set once; NULL: nobody. */
+extern bool (*fault_repeats)(const siginfo_t *info, const void *context);
 
 /* True if a SIGBUS would reach the handler of uroce now: the program may have installed its own. (An access to a
  * truncated file raises SIGBUS.) Takes a system call. */

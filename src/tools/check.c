@@ -51,6 +51,10 @@ static int check_option(const struct command *command, int option, char all[ALL_
 		return set_file(command, "UROCE_CHECK_SUPPRESSIONS", optarg, true);
 	case 'j':
 		return setenv("UROCE_CHECK_JSON", "on", 1) ? EXIT_FAILURE : 0;
+	case 'p': /* the stronger of the two counts */
+		return setenv("UROCE_CHECK_PAGES", "writes", 0) ? EXIT_FAILURE : 0;
+	case 'S':
+		return setenv("UROCE_CHECK_PAGES", "touches", 1) ? EXIT_FAILURE : 0;
 	case 'g':
 		return setenv("UROCE_CHECK_GENERATE", "on", 1) ? EXIT_FAILURE : 0;
 	default:
@@ -65,13 +69,15 @@ int check_command(const struct command *command, int argc, char **argv)
 						{"log-file", required_argument, NULL, 'l'},
 						{"suppressions", required_argument, NULL, 's'},
 						{"json", no_argument, NULL, 'j'},
+						{"pages", no_argument, NULL, 'p'},
+						{"strict-polling", no_argument, NULL, 'S'},
 						{"gen-suppressions", no_argument, NULL, 'g'},
 						{0}};
 	char all[ALL_ROOM] = "";
 	int c, status;
 
 	setenv("UROCE_CHECK_EXIT", FOUND, 1);
-	while ((c = next_option(command, argc, argv, "+o:e:l:s:jg", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "+o:e:l:s:jpSg", options)) != -1) {
 		status = check_option(command, c, all);
 		if (status)
 			return status;

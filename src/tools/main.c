@@ -31,6 +31,11 @@ static const struct command commands[] = {
 	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
 	 "  -o, --only CLASS    leaks, habits, buffers, mappings or all; may be given\n"
 	 "                      several times; without it the first three\n"
+	 "  -p, --pages         name the instruction that writes to memory in flight, by\n"
+	 "                      protecting its pages\n"
+	 "  -S, --strict-polling\n"
+	 "                      the same; and that which reads memory of a receive, a READ\n"
+	 "                      or an atomic before its completion was polled\n"
 	 "  -e, --error-exitcode N\n"
 	 "                      exit status if something is found (98); 0: the program's\n"
 	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"

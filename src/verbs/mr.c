@@ -68,6 +68,8 @@ static int check_memory(void *address, size_t length, unsigned access)
 {
 	if ((uint64_t)(uintptr_t)address + length < length)
 		return EINVAL;
+	if (hooks_any())
+		check_registers(address, length);
 	if (length == 0 ||
 	    (access & IBV_ACCESS_ON_DEMAND)) /* on demand: the memory may be mapped and unmapped at any time */
 		return 0;

@@ -21,7 +21,10 @@ results = []
 # Where uroce itself is built with a sanitizer, that stops what touches the memory first, and valgrind cannot be beside it.
 SANITIZED = re.search("lib[atu]b?san", subprocess.run(["ldd", os.path.join(BUILD, "liburoce.so.1")], stdout=subprocess.PIPE,
                                                       text=True).stdout)
-OF_SANITIZERS = ("touched-in-flight", "outside-object", "data-race")
+OF_SANITIZERS = ("outside-object", "data-race")
+# What is looked for only if asked for; AddressSanitizer finds what is touched by itself.
+ASKED_FOR = {"unmapped-registered": ("--only", "mappings"), "touched-in-flight": ("--strict-polling",)}
+STOPS = ("touched-in-flight", "libasan")
 STOPPED = ("freed_first", "locals_are_sent")
 
 
@@ -54,9 +57,9 @@ def finding(output, name):
 def each_case():
     cases = subprocess.run([ME], stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
     for case, name, place in (line.split() for line in cases if line):
-        if SANITIZED and (name in OF_SANITIZERS or case in STOPPED):
+        if SANITIZED and (name in OF_SANITIZERS or case in STOPPED or (name, SANITIZED.group(0)) == STOPS):
             continue
-        options = ("--only", "mappings") if name == "unmapped-registered" else ()
+        options = ASKED_FOR.get(name, ())
         wrong, right = (run(*options, program=(ME, case, how)) for how in ("wrong", "right"))
         found = finding(wrong.stdout, name)
         where = re.search(r"^        ((?!__)\S+) \((?!(rdma_)?verbs.h:)\S+\)", found, re.M)
@@ -64,11 +67,11 @@ def each_case():
         check(f"{case}: {name} at {place}", fine, wrong.stdout)
         check(f"{case}, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
         if name.endswith("-in-flight"):
-            by_udp(case, name)
+            by_udp(case, name, options)
 
 
-def by_udp(case, name):
-    wrong, right = (run(program=(ME, case, how), environment={"UROCE_LOCAL": "off"}) for how in ("wrong", "right"))
+def by_udp(case, name, options):
+    wrong, right = (run(*options, program=(ME, case, how), environment={"UROCE_LOCAL": "off"}) for how in ("wrong", "right"))
     check(f"{case}, by UDP", wrong.returncode == FOUND and finding(wrong.stdout, name), wrong.stdout)
     check(f"{case}, done right by UDP", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
 
@@ -126,6 +129,23 @@ def thread_sanitizer():
               re.search(rf"ThreadSanitizer: data race(.*\n)*? +#0 {place} ", wrong.stdout), wrong.stdout)
     all_right(me, mine, {})
     all_right(me, cases, {"UROCE_LOCAL": "off"})
+
+
+def pages():
+    """--pages finds what writes, and not what reads; without either, digests find it at the poll."""
+    for options, case, words in ((("--pages",), "message_page_is_written", "were written to before its completion was polled"),
+                                 (("--pages",), "sent_page_is_written", "that a request sends (wr_id 0x1) were written to"),
+                                 (("--pages", "-S"), "message_page_is_read", "were read before its completion was polled"),
+                                 (("-S", "--pages"), "message_page_is_read", "were read before its completion was polled"),
+                                 (("--pages",), "message_page_is_read", "nothing found"),
+                                 ((), "message_page_is_read", "nothing found"),
+                                 ((), "message_page_is_written", "written-in-flight"),
+                                 (("--pages", "--only", "leaks"), "message_page_is_written", "nothing found")):
+        result = run(*options, program=(ME, case, "wrong"))
+        check(f"{case} {' '.join(options)}: {words}", words in result.stdout and
+              (result.returncode == FOUND) == ("nothing" not in words), result.stdout)
+        check(f"{case} {' '.join(options)}: told once", len(re.findall(": process .*: (1 finding$|nothing)", result.stdout, re.M)) == 1,
+              result.stdout)
 
 
 def sayings():
@@ -227,6 +247,8 @@ def main():
     address_sanitizer()
     thread_sanitizer()
     memcheck()
+    if not SANITIZED or SANITIZED.group(0) != "libasan":
+        pages()
     sayings()
     terminals()
     python()

@@ -14,6 +14,7 @@ SEEDS = {
              "complete: overrun; onesided WRITE: refuse; call ibv_reg_mr nth 2: refuse ENOMEM",
     "others": "mad out REQ nth 1: drop; mad REQ: reject 28; time after 2s: port-down 500ms; post nth 9: fatal;"
               "out nth 10: stop 20ms; complete: kill; out: gid-gone; out repeats chance 1/8 times 3: duplicate",
+    "memory": "memory remote WRITE region 2 size 8..4k every 5: revoke; memory local READ wr_id 7: delay 1ms; memory: refuse",
     "wrong": "out UD WRITE: drop; out nth 3..4 every 5: drop; oot; out SEND: dorp; post psn 3: refuse EIO",
 }
 os.makedirs(HERE, exist_ok=True)

@@ -5,6 +5,7 @@
 #include "engine/internal.h"
 #include "memory/gpu.h"
 #include "object/checker.h"
+#include "object/window.h"
 #include "object/show.h"
 
 #define LAST_BYTES 8u /* what a program may wait for at the end of a WRITE: a flag, a counter */
@@ -54,7 +55,97 @@ static bool engine_ask(struct qp *qp, struct inject_event *e, struct inject_verd
 	return q && inject_ask(e, q, v);
 }
 
-int faults_post(struct qp *qp, const struct wqe *w)
+/* The number of the region that a key names, itself or by a window; 0: none. */
+static uint32_t region_number(struct qp *qp, uint32_t key)
+{
+	struct mr *mr = mr_get(qp->hca, key);
+	uint32_t number = 0;
+
+	if (mr && mr->type)
+		mr = window_enter(mr, qp->serial);
+	if (mr) {
+		number = mr->number;
+		mr_put(mr);
+	}
+	return number;
+}
+
+/* What revoke and what is done elsewhere mean, wherever memory is used. */
+static void act_on_memory(struct qp *qp, uint32_t key, const struct inject_verdict *v)
+{
+	if (v->action == DO_REVOKE)
+		faults_revoke(qp, key);
+	else if (v->action != DO_REFUSE && v->action != DO_DELAY)
+		faults_act(qp, v);
+}
+
+/* A request or a receive is about to use these. What is refused names no region then. Returns for how long it is to
+ * wait, ns. */
+static uint64_t use_local(struct qp *qp, struct ibv_sge *sge, uint32_t count, enum rule_use use, uint64_t wr_id)
+{
+	struct inject_verdict v;
+	uint64_t delay = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct inject_event e = {.event = RULE_MEMORY,
+					 .direction = RULE_LOCAL,
+					 .opcode = (uint8_t)use,
+					 .size = sge[i].length,
+					 .wr_id = wr_id,
+					 .region = region_number(qp, sge[i].lkey)};
+
+		if (!sge[i].length || !engine_ask(qp, &e, &v))
+			continue;
+		act_on_memory(qp, sge[i].lkey, &v);
+		if (v.action == DO_REFUSE)
+			sge[i].lkey = 0; /* no region has it */
+		if (v.action == DO_DELAY)
+			delay = max_of(delay, v.value[0]);
+	}
+	return delay;
+}
+
+static void post_uses(struct qp *qp, struct wqe *w)
+{
+	bool writes = w->opcode == IBV_WR_RDMA_READ || w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		      w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	uint64_t delay = use_local(qp, w->sge, w->num_sge, writes ? USE_WRITE : USE_READ, w->wr_id);
+
+	if (delay)
+		qp->inject->late = max_of(qp->inject->late, delay);
+}
+
+uint64_t faults_use_receive(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &qp->resp;
+
+	if (qp->transport != TRANSPORT_RC || !psn_equal(p->psn, r->expected) || r->has_recv || check_sequence(qp, p) ||
+	    check_operation(qp, p) || !take_receive(qp, p))
+		return 0;
+	return use_local(qp, r->recv->sge, r->recv->num_sge, USE_WRITE, r->recv->wr_id);
+}
+
+bool faults_use_remote(struct qp *qp, const struct packet *p, struct inject_verdict *v)
+{
+	uint32_t flags = opcode_info[p->opcode].flags;
+	bool is_atomic = flags & IS_ATOMIC;
+	struct inject_event e = {
+		.event = RULE_MEMORY,
+		.direction = RULE_REMOTE,
+		.opcode = is_atomic	    ? USE_ATOMIC
+			  : flags & IS_READ ? USE_READ
+					    : USE_WRITE,
+		.size = is_atomic ? (uint32_t)sizeof(uint64_t) : p->dma_length,
+		.region = region_number(qp, p->rkey),
+	};
+
+	if (!e.size || (is_reliable(qp) && !psn_equal(p->psn, qp->resp.expected)) || !engine_ask(qp, &e, v))
+		return false;
+	act_on_memory(qp, p->rkey, v);
+	return true;
+}
+
+int faults_post(struct qp *qp, struct wqe *w)
 {
 	struct inject_event e = {.event = RULE_POST, .opcode = w->opcode, .wr_id = w->wr_id, .size = w->length};
 	struct inject_verdict v;
@@ -69,6 +160,8 @@ int faults_post(struct qp *qp, const struct wqe *w)
 		else if (w->num_sge)
 			faults_revoke(qp, w->sge[0].lkey);
 	}
+	if (inject_listens(RULE_MEMORY))
+		post_uses(qp, w);
 	trace(post_send, qp->base.qp_num, qp->sq.tail, w->wr_id, w->opcode, w->length,
 	      w->flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
 	return 0;

@@ -12,9 +12,14 @@ bool faults_touch(const struct qp *qp);
 /* Whether one may hit its packets: then nothing is one-sided, nor sent by reference. */
 bool faults_want_packets(const struct qp *qp);
 /* A work request is about to be posted at sq.tail. 0 or errno. */
-int faults_post(struct qp *qp, const struct wqe *w);
+int faults_post(struct qp *qp, struct wqe *w);
 /* The region with this key is gone. */
 void faults_revoke(struct qp *qp, uint32_t key);
+/* The first packet of a SEND that is next in order: takes its receive, and asks about the memory of that. Returns for
+ * how long the packet is to wait, ns. */
+uint64_t faults_use_receive(struct qp *qp, const struct packet *p);
+/* A request of the peer names a region: asks about it. False: nothing is done. DO_REVOKE has been done. */
+bool faults_use_remote(struct qp *qp, const struct packet *p, struct inject_verdict *v);
 /* Whether the one-sided operation is refused: it goes out as packets. */
 bool faults_onesided(struct qp *qp, const struct wqe *w);
 /* A request completes. Returns the status that it gets. */

@@ -74,7 +74,8 @@ static bool event_matches(const struct rule *r, const struct inject_event *e, ui
 	return r->event == e->event && is_of_device(r, e->device) && (!e->direction || r->direction & e->direction) &&
 	       r->call == e->call && rule_has(&r->opcodes, e->opcode) && (r->repeats || !e->repeated) &&
 	       rule_in(r->size, e->size) && (!qp || (rule_in(r->qp, qp) && rule_in(r->qpn, e->qpn))) &&
-	       rule_in(r->psn, e->psn) && (!r->has_peer || (e->peer && !memcmp(r->peer, e->peer, 16))) &&
+	       rule_in(r->psn, e->psn) && (r->event != RULE_MEMORY || rule_in(r->region, e->region)) &&
+	       (!r->has_peer || (e->peer && !memcmp(r->peer, e->peer, 16))) &&
 	       (!r->has_wr_id || r->wr_id == e->wr_id) &&
 	       (r->event != RULE_COMPLETE || rule_in(r->completes, e->status));
 }
@@ -224,7 +225,8 @@ bool inject_touches(uint64_t serial, uint32_t qpn, const char *device, bool pack
 {
 	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
 		const struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
-		bool is_packet = i && (i->rule.event == RULE_PACKET || i->rule.event == RULE_TIME);
+		bool is_packet = i && (i->rule.event == RULE_PACKET || i->rule.event == RULE_TIME ||
+				       i->rule.event == RULE_MEMORY);
 
 		if (!i || i->rule.event == RULE_CALL || i->rule.event == RULE_MAD || (packets && !is_packet))
 			continue;

@@ -20,7 +20,7 @@ struct inject_event {
 	uint8_t opcode;
 	uint8_t status; /* enum ibv_wc_status */
 	bool repeated;	/* a packet that has been sent, or received, before */
-	uint32_t qpn, psn, size;
+	uint32_t qpn, psn, size, region;
 	uint32_t header; /* bytes of headers, of a packet */
 	uint64_t wr_id;
 	const uint8_t *peer; /* a GID; NULL: none */

@@ -22,13 +22,13 @@
 
 /* What may be done at which event. */
 #define AT(event)   (1u << RULE_##event)
-#define ANYWHERE    (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(CALL) | AT(MAD) | AT(TIME))
-#define OF_A_QP	    (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED))
+#define ANYWHERE    (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(CALL) | AT(MAD) | AT(TIME) | AT(MEMORY))
+#define OF_A_QP	    (AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(MEMORY))
 #define OF_A_DEVICE (OF_A_QP | AT(MAD) | AT(TIME))
 static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_DROP] = AT(PACKET) | AT(MAD),
 	[DO_DUPLICATE] = AT(PACKET) | AT(MAD),
-	[DO_DELAY] = AT(PACKET) | AT(POST),
+	[DO_DELAY] = AT(PACKET) | AT(POST) | AT(MEMORY),
 	[DO_REORDER] = AT(PACKET),
 	[DO_CORRUPT] = AT(PACKET),
 	[DO_TRUNCATE] = AT(PACKET),
@@ -37,8 +37,8 @@ static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_NAK] = AT(PACKET),
 	[DO_RNR] = AT(PACKET),
 	[DO_LAST_FIRST] = AT(PACKET),
-	[DO_REVOKE] = AT(PACKET) | AT(POST),
-	[DO_REFUSE] = AT(POST) | AT(CALL) | AT(ONESIDED),
+	[DO_REVOKE] = AT(PACKET) | AT(POST) | AT(MEMORY),
+	[DO_REFUSE] = AT(POST) | AT(CALL) | AT(ONESIDED) | AT(MEMORY),
 	[DO_STATUS] = AT(COMPLETE),
 	[DO_WAKE] = AT(CALL),
 	[DO_OVERRUN] = AT(COMPLETE),
@@ -248,7 +248,7 @@ static void set_add(struct rule_set *set, uint32_t opcode)
 /* The words that choose among the events of a kind. */
 static const struct rule_words *const opcodes_of[RULE_EVENTS] = {
 	[RULE_PACKET] = &rule_classes,	     [RULE_POST] = &rule_requests, [RULE_ONESIDED] = &rule_requests,
-	[RULE_COMPLETE] = &rule_completions, [RULE_MAD] = &rule_mads,
+	[RULE_COMPLETE] = &rule_completions, [RULE_MAD] = &rule_mads,	   [RULE_MEMORY] = &rule_uses,
 };
 
 /* Packets that only a uroce sends: no rule hits them as such. */
@@ -360,7 +360,23 @@ static int take_port(struct parser *p)
 	return err ?: port != 1 ? refuse_word(p, "a device has one port, 1: the rule could never fire") : 0;
 }
 
-enum filter_kind { F_QP, F_QPN, F_PSN, F_SIZE, F_PEER, F_DEVICE, F_PORT, F_WR_ID, F_STATUS, F_IN, F_OUT, F_REPEATS };
+enum filter_kind {
+	F_QP,
+	F_QPN,
+	F_PSN,
+	F_SIZE,
+	F_PEER,
+	F_DEVICE,
+	F_PORT,
+	F_WR_ID,
+	F_STATUS,
+	F_IN,
+	F_OUT,
+	F_LOCAL,
+	F_REMOTE,
+	F_REGION,
+	F_REPEATS,
+};
 static const struct {
 	const char *name;
 	uint8_t events;
@@ -369,14 +385,17 @@ static const struct {
 	[F_QP] = {"qp", OF_A_QP, "belongs to no queue pair"},
 	[F_QPN] = {"qpn", OF_A_QP, "belongs to no queue pair"},
 	[F_PSN] = {"psn", AT(PACKET), "has no PSN"},
-	[F_SIZE] = {"size", AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED), "has no size"},
+	[F_SIZE] = {"size", AT(PACKET) | AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(MEMORY), "has no size"},
 	[F_PEER] = {"peer", OF_A_QP | AT(MAD), "has no peer"},
 	[F_DEVICE] = {"device", OF_A_DEVICE, "belongs to no device"},
 	[F_PORT] = {"port", OF_A_DEVICE, "belongs to no device"},
-	[F_WR_ID] = {"wr_id", AT(POST) | AT(COMPLETE) | AT(ONESIDED), "has no wr_id"},
+	[F_WR_ID] = {"wr_id", AT(POST) | AT(COMPLETE) | AT(ONESIDED) | AT(MEMORY), "has no wr_id"},
 	[F_STATUS] = {"with", AT(COMPLETE), "has no status"},
 	[F_IN] = {"in", AT(MAD), "has no direction"},
 	[F_OUT] = {"out", AT(MAD), "has no direction"},
+	[F_LOCAL] = {"local", AT(MEMORY), "is no memory"},
+	[F_REMOTE] = {"remote", AT(MEMORY), "is no memory"},
+	[F_REGION] = {"region", AT(MEMORY), "is no memory"},
 	[F_REPEATS] = {"repeats", AT(PACKET), "is not sent again"},
 };
 
@@ -412,6 +431,12 @@ static int take_filter(struct parser *p, enum filter_kind kind)
 	case F_OUT:
 		r->direction = kind == F_IN ? RULE_IN : RULE_OUT;
 		return 0;
+	case F_LOCAL:
+	case F_REMOTE:
+		r->direction = kind == F_REMOTE ? RULE_REMOTE : RULE_LOCAL;
+		return 0;
+	case F_REGION:
+		return take_range(p, false, &r->region, 1, UINT32_MAX);
 	case F_REPEATS:
 		r->repeats = true;
 		return 0;
@@ -537,7 +562,7 @@ static int take_call(struct parser *p)
 static int take_event(struct parser *p)
 {
 	static const char *const names[] = {"out",	"in",	"packet", "post", "complete",
-					    "onesided", "call", "mad",	  "time"};
+					    "onesided", "call", "mad",	  "time", "memory"};
 	struct rule *r = p->rule;
 	size_t i = 0;
 	int err = 0;
@@ -615,7 +640,7 @@ static int take_value(struct parser *p)
 		err = take_range(p, false, &range, 0, 31);
 		break;
 	case DO_REFUSE:
-		if (r->event == RULE_ONESIDED)
+		if (r->event == RULE_ONESIDED || r->event == RULE_MEMORY)
 			return 0;
 		return take_named(p, "error", &rule_errnos, &r->value[0]);
 	case DO_STATUS:
@@ -751,6 +776,18 @@ static int check_while(struct parser *p)
 	return 0;
 }
 
+/* Only a peer's atomic is done to memory; its answer is written. */
+static int check_memory(struct parser *p)
+{
+	const struct rule *r = p->rule;
+
+	if (r->direction == RULE_LOCAL && !(r->opcodes.bits[0] & (1u << USE_READ | 1u << USE_WRITE)))
+		return refuse_word(p, "an atomic is done to the memory of its peer: the rule could never fire");
+	if (r->direction == RULE_REMOTE && r->has_wr_id)
+		return refuse_word(p, "what a peer asks for has no wr_id: the rule could never fire");
+	return 0;
+}
+
 static int check_rule(struct parser *p)
 {
 	struct rule *r = p->rule;
@@ -773,6 +810,8 @@ static int check_rule(struct parser *p)
 		return refuse_word(p, "only `call ibv_req_notify_cq` brings an event: the rule could never fire");
 	if (r->call == rule_calls[CALL_ibv_req_notify_cq] && r->action == DO_REFUSE)
 		return refuse_word(p, "no adapter refuses this: write `call ibv_req_notify_cq ...: wake`");
+	if (r->event == RULE_MEMORY)
+		return check_memory(p);
 	return check_while(p) ?: r->event == RULE_PACKET ? check_packet(p) ?: check_last_first(p) : 0;
 }
 
@@ -794,6 +833,7 @@ static void rule_init(struct rule *rule)
 		.qpn = RULE_ANY,
 		.psn = RULE_ANY,
 		.size = RULE_ANY,
+		.region = RULE_ANY,
 		.completes = {IBV_WC_SUCCESS, IBV_WC_SUCCESS},
 		.nth = {1, UINT64_MAX},
 		.every = 1,

@@ -18,6 +18,7 @@ enum rule_event {
 	RULE_CALL,     /* a verb or a call of rdma_cm, by name */
 	RULE_MAD,      /* a message of connection management */
 	RULE_TIME,     /* none: once, at the time that `after` says */
+	RULE_MEMORY,   /* a request of the process or of a peer is about to use a region */
 	RULE_EVENTS
 };
 
@@ -34,7 +35,7 @@ enum rule_action {
 	DO_RNR,	       /* value: code of the timer */
 	DO_LAST_FIRST, /* value: ns, from .. to, by which the last bytes are there before the others */
 	DO_REVOKE,     /* the region that the packet names is not there any more */
-	DO_REFUSE,     /* value: errno */
+	DO_REFUSE,     /* value: errno, of a call or a post */
 	DO_STATUS,     /* value: enum ibv_wc_status */
 	DO_WAKE,       /* an event of the completion channel for what is in the CQ already */
 	DO_OVERRUN,    /* the CQ has no room */
@@ -62,7 +63,11 @@ enum rule_during {
 
 enum rule_part { PART_PAYLOAD, PART_HEADER, PART_ICRC };
 
-enum rule_direction { RULE_OUT = 1, RULE_IN = 2 };
+/* Of memory: whose request uses it. */
+enum rule_direction { RULE_OUT = 1, RULE_IN = 2, RULE_LOCAL = RULE_OUT, RULE_REMOTE = RULE_IN };
+
+/* What is done to memory: its opcodes. */
+enum rule_use { USE_READ, USE_WRITE, USE_ATOMIC };
 
 struct rule_range {
 	uint64_t from, to;
@@ -89,7 +94,8 @@ struct rule {
 	struct rule_range qp;	     /* the queue pairs of the process are counted from 1 as they are made */
 	struct rule_range qpn;	     /* ... or their numbers */
 	struct rule_range psn;	     /* counted from the first of the connection, 0 */
-	struct rule_range size;	     /* bytes of payload, or of the request */
+	struct rule_range size;	     /* bytes of payload, of the request, or of memory */
+	struct rule_range region;    /* the regions of the process are counted from 1 as they are registered */
 	struct rule_range completes; /* enum ibv_wc_status: which completions */
 	char device[RULE_DEVICE];    /* its name; "": any, and what is done is done to all */
 	uint64_t wr_id;

@@ -85,7 +85,7 @@ static int write_action(char *out, size_t room, const struct rule *r, const uint
 	case DO_NAK:
 		return snprintf(out, room, "%s %s", name, rule_word_of(&rule_naks, value[0]));
 	case DO_REFUSE:
-		if (r->event == RULE_ONESIDED)
+		if (r->event == RULE_ONESIDED || r->event == RULE_MEMORY)
 			return snprintf(out, room, "%s", name);
 		return snprintf(out, room, "%s %s", name, rule_word_of(&rule_errnos, value[0]));
 	case DO_STATUS:

@@ -10,7 +10,7 @@
 
 const char *const rule_event_name[RULE_EVENTS] = {
 	[RULE_PACKET] = "packet", [RULE_POST] = "post", [RULE_COMPLETE] = "complete", [RULE_ONESIDED] = "onesided",
-	[RULE_CALL] = "call",	  [RULE_MAD] = "mad",	[RULE_TIME] = "time",
+	[RULE_CALL] = "call",	  [RULE_MAD] = "mad",	[RULE_TIME] = "time",	      [RULE_MEMORY] = "memory",
 };
 
 const char *const rule_action_name[RULE_ACTIONS] = {
@@ -117,6 +117,8 @@ static const struct rule_word mads[] = {
 	{"DREP", 0x16}, {"SIDR_REQ", 0x17}, {"SIDR_REP", 0x18}, {"LAP", 0x19}, {"APR", 0x1a},
 };
 
+static const struct rule_word uses[] = {{"READ", USE_READ}, {"WRITE", USE_WRITE}, {"ATOMIC", USE_ATOMIC}};
+
 const char *const rule_calls[] = {
 #define CALL(name) #name,
 #include "fault/calls.def"
@@ -150,6 +152,7 @@ const struct rule_words rule_durings = WORDS(durings);
 const struct rule_words rule_requests = WORDS(requests);
 const struct rule_words rule_completions = WORDS(completions);
 const struct rule_words rule_mads = WORDS(mads);
+const struct rule_words rule_uses = WORDS(uses);
 const struct rule_words rule_classes = WORDS(classes);
 const struct rule_words rule_transports = WORDS(transports);
 

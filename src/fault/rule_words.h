@@ -23,6 +23,7 @@ extern const struct rule_words rule_durings;	 /* enum rule_during */
 extern const struct rule_words rule_requests;	 /* enum ibv_wr_opcode */
 extern const struct rule_words rule_completions; /* enum ibv_wc_opcode */
 extern const struct rule_words rule_mads;	 /* of connection management: the low byte of the attribute */
+extern const struct rule_words rule_uses;	 /* enum rule_use */
 extern const struct rule_words rule_classes;	 /* of packets: those whose opcode has all these flags */
 extern const struct rule_words rule_transports;	 /* enum transport */
 

@@ -538,6 +538,28 @@ static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, co
 	}
 }
 
+/* What it uses of memory. False: it does not arrive now. */
+static bool memory_arrive(struct loop *l, struct qp *qp, const struct fault_arrival *a, uint64_t now) REQUIRES(qp->lock)
+{
+	const struct packet *p = a->packet;
+	uint32_t flags = opcode_info[p->opcode].flags;
+	struct inject_verdict v = {.action = DO_DELAY};
+
+	if ((flags & IS_SEND) && (flags & IS_FIRST)) {
+		v.value[0] = faults_use_receive(qp, p);
+		return !v.value[0] || !hold_in(l, qp, a, &v, now);
+	}
+	if (!(flags & IS_REQUEST) || !(flags & (HAS_RETH | IS_ATOMIC)) || !faults_use_remote(qp, p, &v))
+		return true;
+	if (v.action == DO_DELAY)
+		return !hold_in(l, qp, a, &v, now);
+	if (v.action != DO_REFUSE)
+		return true;
+	if (is_reliable(qp))
+		engine_refuse(qp, p, NAK_REMOTE_ACCESS, now);
+	return false;
+}
+
 bool faults_arrive(struct loop *l, struct qp *qp, struct fault_arrival *a, uint64_t now)
 {
 	struct inject_qp *q = inject_of(&qp->inject, qp->serial);
@@ -550,6 +572,8 @@ bool faults_arrive(struct loop *l, struct qp *qp, struct fault_arrival *a, uint6
 	if (p->pieces && qp->needs_packets) /* its payload is asked for, and comes in packets that a rule can hit */
 		return true;
 	if (packet_ask(qp, q, p, a->from, false, &v) && !change_in(l, qp, a, &v, now))
+		return false;
+	if (inject_listens(RULE_MEMORY) && !memory_arrive(l, qp, a, now))
 		return false;
 	if (opcode_info[p->opcode].flags & HAS_RETH && opcode_info[p->opcode].flags & IS_REQUEST && is_reliable(qp) &&
 	    inject_is_revoked(p->rkey)) {

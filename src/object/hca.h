@@ -61,6 +61,7 @@ struct hca {
 	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN, which are random */
 	struct pool mrs;		   /* struct mr: regions and windows */
 	_Atomic uint32_t regions, windows; /* number of each */
+	_Atomic uint32_t registered;	   /* regions so far */
 	struct lock window_lock;	   /* a leaf: guards binding and unbinding */
 	_Atomic uint64_t serial;	   /* last serial number of a QP */
 	struct pool srqs;		   /* struct srq, by SRQ number */

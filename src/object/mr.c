@@ -91,6 +91,7 @@ struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint6
 	mr->base.handle = mr->index;
 	mr->backing = NULL;
 	mr->kind = kind;
+	mr->number = atomic_fetch_add_explicit(&pd->hca->registered, 1, memory_order_relaxed) + 1;
 	mr->handle = handle;
 	mr_fill(mr, new_key(mr), pd, address, length, iova, access);
 	return mr;

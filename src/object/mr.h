@@ -37,6 +37,7 @@ struct mr {
 	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
 	uint8_t file;	      /* a region: the number in struct exported; 0: none. For show.c */
 	uint8_t kind;	      /* a region: enum memory_kind */
+	uint32_t number;      /* a region: counted from 1 as they are registered */
 	union {
 		struct mr *region;	   /* a window: its region, NULL: unbound; changes under hca->window_lock */
 		_Atomic uint32_t *backing; /* a region of device memory: its user count; else NULL. For verbs/ */

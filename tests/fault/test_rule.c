@@ -46,6 +46,10 @@ static void rules_that_make_sense_are_taken(void **state)
 		"complete with WR_FLUSH_ERR while ERR nth 1: overrun",
 		"call rdma_connect while port-down: refuse ENETDOWN",
 		"in SEND while gid-gone chance 1/2: drop",
+		"memory nth 3: refuse",
+		"memory remote WRITE region 2 size 8..4k every 5: revoke",
+		"memory local READ region 1..3 wr_id 7: delay 1ms..2ms",
+		"memory ATOMIC qp 1 peer 127.0.0.1 nth 1: stop 20ms",
 	};
 	struct rule_error error;
 	struct rule rule;
@@ -117,6 +121,13 @@ static void others_are_refused_with_the_word_and_the_reason(void **state)
 		{"call ibv_req_notify_cq: refuse EIO", "refuse", "no adapter refuses this"},
 		{"post: wake", "wake", "nothing that can be done here"},
 		{"post while INIT: refuse EIO", "refuse", "no request is posted"},
+		{"memory: refuse EIO", "EIO", "should end here"},
+		{"memory: drop", "drop", "nothing that can be done here"},
+		{"memory region 0: refuse", "0", "could never fire"},
+		{"memory local ATOMIC: refuse", "refuse", "to the memory of its peer"},
+		{"memory remote wr_id 7: refuse", "refuse", "has no wr_id"},
+		{"memory psn 3: refuse", "psn", "has no PSN"},
+		{"out region 2: drop", "region", "is no memory"},
 	};
 	struct rule_error error;
 	struct rule rule;
@@ -192,6 +203,8 @@ static void a_firing_is_a_rule_again(void **state)
 		{"in WRITE chance 1%: last-first 1us..2us", "in WRITE qp 2 nth 3: last-first 1500ns", 2, 3, {1500}},
 		{"post SEND every 2: delay 1ms", "post SEND qp 2 nth 4: delay 1000000ns", 2, 4, {1000000}},
 		{"call ibv_req_notify_cq every 3: wake", "call ibv_req_notify_cq nth 3: wake", 0, 3, {0}},
+		{"memory remote region 2 every 2: refuse", "memory remote region 2 qp 1 nth 4: refuse", 1, 4, {0}},
+		{"memory READ nth 1..9: revoke", "memory READ qp 1 nth 3: revoke", 1, 3, {0}},
 		{"time after 1ms: port-down", "time after 1000000ns: port-down", 0, 1, {UINT64_MAX}},
 	};
 	struct rule_error error;

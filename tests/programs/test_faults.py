@@ -71,6 +71,11 @@ ROWS = [
     (PYVERBS, "in SEND nth 7: corrupt payload bit 3", (1, 1), "other bytes"),
     (PYVERBS, "complete SEND nth 9: status REM_OP_ERR", (1, 1), "status 11"),
     (PYVERBS, "call ibv_reg_mr nth 1: refuse EIO", (1, 1), "Input/output error"),
+    (PINGPONG, "memory local READ nth 30: delay 1ms", (0, 0), "100 iters"),
+    (PINGPONG, "memory local WRITE nth 30: refuse", None, "remote operation error|remote invalid request", "server"),
+    (PYVERBS, "memory READ nth 9: refuse", (1, 1), "status 4"),
+    (WRITE, "memory remote WRITE nth 30: delay 1ms", (0, 0), "MB/sec", "server"),
+    (WRITE, "memory remote WRITE nth 30: refuse", None, "Failed status 10", "server"),
     # by shared memory alone; how soon the peer's memory can be reached depends on time
     (MANY, "onesided WRITE nth 3: refuse", (0, 0), "MB/sec", "client"),
     (MANY, "onesided WRITE nth 3: stop 20ms", (0, 0), "MB/sec", "client"),

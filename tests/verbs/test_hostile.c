@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fault/inject.h"
+#include "object/mr.h"
 
 enum { LENGTH = 1000 }; /* of one packet, by UDP as well */
 
@@ -178,14 +179,112 @@ static void a_region_may_be_gone(void **state)
 	}
 }
 
+/* One request of side 0 to side 1, in 8 bytes; a SEND has its receive. */
+static void request(struct side *s, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = piece(&s[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)s[1].memory;
+		wr.wr.atomic.rkey = s[1].mr->rkey;
+	} else {
+		wr.wr.rdma.remote_addr = (uintptr_t)s[1].memory;
+		wr.wr.rdma.rkey = s[1].mr->rkey;
+	}
+	if (opcode == IBV_WR_SEND)
+		assert_int_equal(side_receive(&s[1], 1), 0);
+	assert_int_equal(side_send(&s[0], &wr), 0);
+}
+
+/* Each use of a region, by whom, for what: two requests pass, the third does not, and whether the region is there
+ * afterwards. */
+static void a_rule_hits_the_uses_of_memory(void **state)
+{
+	static const struct {
+		const char *rule;
+		enum ibv_wr_opcode opcode;
+		enum ibv_wc_status status, again; /* of the requester; after both ends have begun anew */
+	} rows[] = {
+		{"memory local READ nth 3: refuse", IBV_WR_SEND, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS},
+		{"memory local READ nth 3: revoke", IBV_WR_SEND, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_PROT_ERR},
+		{"memory local WRITE nth 3: refuse", IBV_WR_RDMA_READ, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS},
+		{"memory local WRITE nth 3: refuse", IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS},
+		{"memory local WRITE nth 3: refuse", IBV_WR_SEND, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS}, /* the receive */
+		{"memory local WRITE nth 3: revoke", IBV_WR_SEND, IBV_WC_REM_OP_ERR, IBV_WC_REM_OP_ERR},
+		{"memory remote WRITE nth 3: refuse", IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
+		{"memory remote WRITE nth 3: revoke", IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR},
+		{"memory remote READ nth 3: refuse", IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
+		{"memory ATOMIC nth 3: refuse", IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
+		{"memory nth 3 size 9: refuse", IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{"memory remote READ nth 3: refuse", IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{"memory nth 3: delay 1ms", IBV_WR_SEND, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+		{"memory remote nth 3: delay 1ms", IBV_WR_RDMA_READ, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct side *s;
+		void *fresh = NULL;
+
+		print_message("# %s\n", rows[i].rule);
+		assert_int_equal(open_sides(&fresh), 0);
+		s = fresh;
+		add_rule(rows[i].rule);
+		connect_sides(s);
+		for (int n = 1; n <= 3; n++) {
+			request(s, rows[i].opcode);
+			assert_int_equal(next(s[0].cq).status, n < 3 ? IBV_WC_SUCCESS : rows[i].status);
+		}
+		for (int end = 0; end < 2; end++)
+			bring(s[end].qp, s[!end].qp, IBV_QPS_RESET);
+		for (struct ibv_wc wc; ibv_poll_cq(s[0].cq, 1, &wc) || ibv_poll_cq(s[1].cq, 1, &wc);)
+			;
+		connect_sides(s);
+		request(s, rows[i].opcode);
+		assert_int_equal(next(s[0].cq).status, rows[i].again);
+		end_rules(&fresh);
+	}
+}
+
+/* Regions have numbers, from 1 as they are registered. */
+static void a_rule_names_a_region(void **state)
+{
+	struct side *s = *state;
+	char rule[64], memory[8] = {0};
+	struct ibv_mr *one = ibv_reg_mr(s[1].pd, memory, sizeof(memory), ALL_ACCESS), *other;
+	uint32_t number = ((struct mr *)one)->number;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+	other = ibv_reg_mr(s[1].pd, memory, sizeof(memory), ALL_ACCESS);
+	assert_int_equal(((struct mr *)other)->number, number + 1);
+	snprintf(rule, sizeof(rule), "memory region %u: refuse", number);
+	add_rule(rule);
+	connect_sides(s);
+	memset(s[0].memory, 'n', sizeof(memory));
+	sge = piece(&s[0], 0, sizeof(memory));
+	wr.wr.rdma.remote_addr = (uintptr_t)memory;
+	wr.wr.rdma.rkey = other->rkey;
+	assert_int_equal(side_send(&s[0], &wr), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(memory[0], 'n');
+	wr.wr.rdma.rkey = one->rkey;
+	assert_int_equal(side_send(&s[0], &wr), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dereg_mr(one), 0);
+	assert_int_equal(ibv_dereg_mr(other), 0);
+}
+
 #define ROW(test) cmocka_unit_test_setup_teardown(test, open_sides, end_rules)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ROW(the_last_bytes_of_a_write_may_be_first),  ROW(so_may_those_of_a_long_one),
-		ROW(a_write_that_is_refused_changes_nothing), cmocka_unit_test(a_send_buffer_may_be_read_late),
-		cmocka_unit_test(a_region_may_be_gone),	      ROW(an_event_may_come_without_a_completion),
+		ROW(the_last_bytes_of_a_write_may_be_first),	  ROW(so_may_those_of_a_long_one),
+		ROW(a_write_that_is_refused_changes_nothing),	  cmocka_unit_test(a_send_buffer_may_be_read_late),
+		cmocka_unit_test(a_rule_hits_the_uses_of_memory), ROW(a_rule_names_a_region),
+		cmocka_unit_test(a_region_may_be_gone),		  ROW(an_event_may_come_without_a_completion),
 	};
 
 	enter_namespace();

@@ -154,7 +154,8 @@ void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->loc
  * it. */
 void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint64_t now) REQUIRES(qp->lock);
 
-/* Stores the last bytes of a WRITE that will be taken, before the packet is. False: it will not be, or is too short. */
+/* Stores the last bytes of a WRITE, SEND or READ response of RC that will be taken, before the packet is. False: it
+ * will not be, or is too short. */
 bool engine_place_last(struct qp *qp, const struct packet *p) REQUIRES(qp->lock);
 
 /* The rules of fault injection have changed: sets the lane. */

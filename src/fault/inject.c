@@ -236,15 +236,15 @@ bool inject_touches(uint64_t serial, uint32_t qpn, const char *device, bool pack
 	return inject_is(DO_PORT_DOWN, device);
 }
 
-/* What a call meets that a rule is asked about: the errno that it is refused with, in *v, or DO_WAKE. False: neither.
- */
+/* What a call meets that a rule is asked about: the errno that it is refused with, in *v, DO_WAKE or DO_DUPLICATE.
+ * False: none of these. */
 static bool ask_of_call(enum rule_call call, struct inject_verdict *v)
 {
 	struct inject_event e = {.event = RULE_CALL, .call = rule_calls[call]};
 
 	if (!inject_ask(&e, NULL, v))
 		return false;
-	if (v->action == DO_REFUSE || v->action == DO_WAKE)
+	if (v->action == DO_REFUSE || v->action == DO_WAKE || v->action == DO_DUPLICATE)
 		return true;
 	inject_act(v);
 	return false;
@@ -265,6 +265,13 @@ bool inject_wakes(void)
 	struct inject_verdict v;
 
 	return ask_of_call(CALL_ibv_req_notify_cq, &v);
+}
+
+bool inject_repeats(void)
+{
+	struct inject_verdict v;
+
+	return ask_of_call(CALL_ibv_get_async_event, &v);
 }
 
 /* ---- what is done above ---- */

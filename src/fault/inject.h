@@ -86,6 +86,9 @@ static inline bool inject_call(enum rule_call call)
 /* Whether ibv_req_notify_cq() brings an event of what is in the CQ already. */
 bool inject_wakes(void);
 
+/* Whether an asynchronous event that is told will be told again. */
+bool inject_repeats(void);
+
 /* What is done above: to ports and devices, and to processes. Called with any lock held, so it only notes what to do.
  */
 struct inject_ops {

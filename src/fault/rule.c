@@ -27,7 +27,7 @@
 #define OF_A_DEVICE (OF_A_QP | AT(MAD) | AT(TIME))
 static const uint8_t possible[RULE_ACTIONS] = {
 	[DO_DROP] = AT(PACKET) | AT(MAD),
-	[DO_DUPLICATE] = AT(PACKET) | AT(MAD),
+	[DO_DUPLICATE] = AT(PACKET) | AT(MAD) | AT(CALL),
 	[DO_DELAY] = AT(PACKET) | AT(POST) | AT(MEMORY),
 	[DO_REORDER] = AT(PACKET),
 	[DO_CORRUPT] = AT(PACKET),
@@ -742,7 +742,19 @@ static int check_packet(struct parser *p)
 	return 0;
 }
 
-/* Of other packets nobody can see it: what they bring is used when they are complete. */
+/* Leaves what brings bytes to memory where a program may look at them before a completion. */
+static bool set_keep_placed(struct rule_set *set)
+{
+	for (uint32_t o = 0; o < 256; o++) {
+		uint32_t flags = opcode_info[o].flags;
+		bool placed = flags & IS_REQUEST ? flags & (IS_WRITE | IS_SEND) : flags & IS_READ;
+
+		if (TRANSPORT(o) != TRANSPORT_RC || !(flags & HAS_PAYLOAD) || !placed)
+			set->bits[o / 64] &= ~(1ull << o % 64);
+	}
+	return !set_is_empty(set);
+}
+
 static int check_last_first(struct parser *p)
 {
 	struct rule *r = p->rule;
@@ -752,9 +764,9 @@ static int check_last_first(struct parser *p)
 	if (r->direction == RULE_OUT)
 		return refuse_word(p, "it is done where the packet arrives: begin the rule with `in`");
 	r->direction = RULE_IN;
-	if (!set_keep(&r->opcodes, IS_REQUEST | IS_WRITE | HAS_PAYLOAD, true))
-		return refuse_word(p,
-				   "only of a WRITE of RC the last bytes can be seen first: the rule could never fire");
+	if (!set_keep_placed(&r->opcodes))
+		return refuse_word(p, "only a WRITE, SEND or READ response of RC is put to memory in two steps: the "
+				      "rule could never fire");
 	r->size.from = max_of(r->size.from, (uint64_t)2);
 	if (r->size.to < 2)
 		return refuse_word(p, "these packets have no two bytes: the rule could never fire");
@@ -810,6 +822,11 @@ static int check_rule(struct parser *p)
 		return refuse_word(p, "only `call ibv_req_notify_cq` brings an event: the rule could never fire");
 	if (r->call == rule_calls[CALL_ibv_req_notify_cq] && r->action == DO_REFUSE)
 		return refuse_word(p, "no adapter refuses this: write `call ibv_req_notify_cq ...: wake`");
+	if (r->event == RULE_CALL && r->action == DO_DUPLICATE && r->call != rule_calls[CALL_ibv_get_async_event])
+		return refuse_word(p,
+				   "only `call ibv_get_async_event` brings an event twice: the rule could never fire");
+	if (r->call == rule_calls[CALL_ibv_get_async_event] && r->action == DO_REFUSE)
+		return refuse_word(p, "no adapter refuses this: write `call ibv_get_async_event ...: duplicate`");
 	if (r->event == RULE_MEMORY)
 		return check_memory(p);
 	return check_while(p) ?: r->event == RULE_PACKET ? check_packet(p) ?: check_last_first(p) : 0;

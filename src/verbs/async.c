@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty. */
 #include "check/check.h"
+#include "fault/inject.h"
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -11,6 +12,7 @@
 
 struct event {
 	struct list link;
+	bool again; /* a rule of fault injection has it told twice, and this is the second time */
 	struct ibv_async_event what;
 };
 
@@ -43,7 +45,7 @@ static void async_tell(struct context *c, struct ibv_async_event what) EXCLUDES(
 
 	if (!e)
 		return; /* no memory: the event is lost, as in the kernel */
-	e->what = what;
+	*e = (struct event){.what = what};
 	lock_take(&c->lock);
 	list_append(&c->events, &e->link);
 	eventfd_write(c->verbs.context.async_fd, 1);
@@ -149,6 +151,11 @@ static bool async_fetch(struct context *c, struct ibv_async_event *what) EXCLUDE
 		e = container_of(l, struct event, link);
 		*what = e->what;
 		count_fetched(what);
+		if (hooks_any() && !e->again && inject_repeats()) {
+			e->again = true;
+			list_append(&c->events, &e->link);
+			e = NULL;
+		}
 		async_settle(c);
 	}
 	lock_drop(&c->lock);

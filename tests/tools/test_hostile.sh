@@ -52,7 +52,7 @@ same_again() {
 		echo same
 }
 
-check "the rules of seeds parse, and are those of the document" 0 '^15 manners$' seeds_parse
+check "the rules of seeds parse, and are those of the document" 0 '^18 manners$' seeds_parse
 check "a seed stands for the same rules each time" 0 same same_again
 check "a program that passes" 0 '^3 of 3 seeds passed$' uroce hostile -n 3 true
 check "one that fails" 1 'seed 4.*: the program ended with status 3' uroce hostile -n 1 -s 4 sh -c 'echo it says; exit 3'

@@ -51,6 +51,92 @@ static void the_last_bytes_of_a_write_may_be_first(void **state)
 	assert_memory_equal(s[0].memory, s[1].memory, LENGTH);
 }
 
+/* The same of a SEND: the receive's buffer belongs to the adapter until the completion. And of a READ. */
+static void so_may_those_of_a_send_and_of_a_read(void **state)
+{
+	for (int is_read = 0; is_read < 2; is_read++) {
+		struct side *s, *to;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = is_read ? IBV_WR_RDMA_READ : IBV_WR_SEND,
+					 .send_flags = IBV_SEND_SIGNALED};
+		void *fresh = NULL;
+
+		assert_int_equal(open_sides(&fresh), 0);
+		s = fresh;
+		to = is_read ? &s[0] : &s[1];
+		add_rule(is_read ? "in READ_RESPONSE nth 1: last-first 2s" : "in SEND nth 1: last-first 2s");
+		connect_sides(s);
+		memset(s[is_read].memory, 'n', LENGTH);
+		sge = piece(&s[0], 0, LENGTH);
+		wr.wr.rdma.remote_addr = (uintptr_t)s[1].memory;
+		wr.wr.rdma.rkey = s[1].mr->rkey;
+		assert_int_equal(side_receive(&s[1], 1), 0);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		while (at(to, LENGTH - 1) != 'n')
+			;
+		assert_int_equal(at(to, LENGTH - 8), 'n');
+		assert_int_equal(at(to, LENGTH - 9), 0);
+		assert_int_equal(at(to, 0), 0);
+		assert_int_equal(next(to->cq).status, IBV_WC_SUCCESS);
+		assert_memory_equal(s[0].memory, s[1].memory, LENGTH);
+		end_rules(&fresh);
+	}
+}
+
+/* In the middle and last packets of a long one, with the rest of it in order. */
+static void a_long_send_or_read_arrives_whole(void **state)
+{
+	for (int is_read = 0; is_read < 2; is_read++) {
+		struct side *s;
+		struct ibv_sge sge, room;
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = is_read ? IBV_WR_RDMA_READ : IBV_WR_SEND,
+					 .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_recv_wr receive = {.sg_list = &room, .num_sge = 1}, *bad;
+		void *fresh = NULL;
+
+		assert_int_equal(open_sides(&fresh), 0);
+		s = fresh;
+		add_rule(is_read ? "in READ_RESPONSE every 2: last-first 1ms" : "in SEND every 2: last-first 1ms");
+		connect_sides(s);
+		for (int i = 0; i < MEMORY; i++)
+			s[is_read].memory[i] = (char)(i * 7);
+		sge = piece(&s[0], 0, MEMORY);
+		room = piece(&s[1], 0, MEMORY);
+		wr.wr.rdma.remote_addr = (uintptr_t)s[1].memory;
+		wr.wr.rdma.rkey = s[1].mr->rkey;
+		assert_int_equal(ibv_post_recv(s[1].qp, &receive, &bad), 0);
+		assert_int_equal(side_send(&s[0], &wr), 0);
+		assert_int_equal(next(s[is_read ? 0 : 1].cq).status, IBV_WC_SUCCESS);
+		assert_memory_equal(s[0].memory, s[1].memory, MEMORY);
+		end_rules(&fresh);
+	}
+}
+
+/* An asynchronous event may be told twice: what it is about lives until both are acknowledged. */
+static void an_asynchronous_event_may_come_twice(void **state)
+{
+	struct side *s = *state;
+	struct ibv_async_event one, two;
+
+	add_rule("call ibv_get_async_event nth 1: duplicate");
+	connect_sides(s);
+	s[1].mr->rkey ^= 1;
+	assert_int_equal(side_write(&s[0], &s[1], 8), 0);
+	s[1].mr->rkey ^= 1;
+	assert_int_equal(next(s[0].cq).status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_get_async_event(context, &one), 0);
+	assert_int_equal(one.event_type, IBV_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(ibv_get_async_event(context, &two), 0);
+	assert_int_equal(two.event_type, IBV_EVENT_QP_ACCESS_ERR);
+	assert_ptr_equal(one.element.qp, two.element.qp);
+	ibv_ack_async_event(&one);
+	ibv_ack_async_event(&two);
+}
+
 /* The same in the last packet of several. */
 static void so_may_those_of_a_long_one(void **state)
 {
@@ -281,10 +367,17 @@ static void a_rule_names_a_region(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ROW(the_last_bytes_of_a_write_may_be_first),	  ROW(so_may_those_of_a_long_one),
-		ROW(a_write_that_is_refused_changes_nothing),	  cmocka_unit_test(a_send_buffer_may_be_read_late),
-		cmocka_unit_test(a_rule_hits_the_uses_of_memory), ROW(a_rule_names_a_region),
-		cmocka_unit_test(a_region_may_be_gone),		  ROW(an_event_may_come_without_a_completion),
+		ROW(the_last_bytes_of_a_write_may_be_first),
+		ROW(so_may_those_of_a_long_one),
+		ROW(a_write_that_is_refused_changes_nothing),
+		cmocka_unit_test(a_send_buffer_may_be_read_late),
+		cmocka_unit_test(so_may_those_of_a_send_and_of_a_read),
+		cmocka_unit_test(a_long_send_or_read_arrives_whole),
+		ROW(an_asynchronous_event_may_come_twice),
+		cmocka_unit_test(a_rule_hits_the_uses_of_memory),
+		ROW(a_rule_names_a_region),
+		cmocka_unit_test(a_region_may_be_gone),
+		ROW(an_event_may_come_without_a_completion),
 	};
 
 	enter_namespace();

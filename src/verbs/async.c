@@ -140,6 +140,16 @@ static void count_fetched(const struct ibv_async_event *e)
 		++*a.fetched;
 }
 
+/* Told again: what the specification lets an adapter tell more than once, of ports and devices, and that the peer has
+ * been heard of. What ends something is told once. */
+static bool is_told_again(const struct event *e)
+{
+	enum ibv_event_type type = e->what.event_type;
+
+	return hooks_any() && !e->again && (about[type] == ABOUT_PORT || type == IBV_EVENT_COMM_EST) &&
+	       inject_repeats();
+}
+
 static bool async_fetch(struct context *c, struct ibv_async_event *what) EXCLUDES(c->lock)
 {
 	struct event *e = NULL;
@@ -151,7 +161,7 @@ static bool async_fetch(struct context *c, struct ibv_async_event *what) EXCLUDE
 		e = container_of(l, struct event, link);
 		*what = e->what;
 		count_fetched(what);
-		if (hooks_any() && !e->again && inject_repeats()) {
+		if (is_told_again(e)) {
 			e->again = true;
 			list_append(&c->events, &e->link);
 			e = NULL;

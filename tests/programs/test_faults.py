@@ -95,6 +95,44 @@ ROWS = [
     (WRITE, "in WRITE nth 30: nak access", None, "Failed status 10", "server"),
     (LONG, "in SEND_FIRST nth 2: corrupt payload bit 0", (0, 0), "invalid data in page", "client"),
 ]
+# Each kind of fault with each of four programs, at each link: those after which all goes on as if nothing had been, and
+# those that end the connection, where what the program says is a matter of its own, but one end fails. `nth` counts for each
+# queue pair, and the same for all programs.
+SEND = "ib_send_bw -n 100 -s 64 -F -x 0 -p {port}"
+PROGRAMS = {RPING: "", SEND: "BW average", UCX: "Final:", PYVERBS: "100 messages"}
+PASSED = [
+    "out RC SEND nth 5: drop",
+    "in RC SEND nth 5: duplicate",
+    "out RC SEND nth 5: delay 1ms..2ms",
+    "out RC SEND nth 5: reorder",
+    "in RC SEND nth 5: corrupt icrc",
+    "in RC SEND nth 5: corrupt header bit 88",  # of the PSN
+    "in RC SEND nth 5: rnr 1",
+    "in RC SEND nth 5: nak sequence",
+    "in RC SEND nth 5: last-first 200us..1ms",
+    "out RC SEND nth 3..8: rate 1M",
+    "post nth 5: delay 200us..1ms",
+    "memory local READ nth 5: delay 200us..1ms",
+    "memory local WRITE nth 2: delay 200us..1ms",
+    "post nth 5: port-down 20ms",
+    "post nth 5: gid-gone 20ms",
+]
+ENDED = [
+    "in RC SEND nth 5: nak access",
+    "in RC SEND nth 5: nak operation",
+    "in RC SEND nth 5: nak invalid",
+    "post nth 5: revoke",
+    "post nth 5: refuse EIO",
+    "memory local READ nth 5: refuse",
+    "complete nth 5: status GENERAL_ERR",
+    "call ibv_reg_mr nth 1: refuse ENOMEM",
+]
+FAILS = "one end fails"
+# Of UCX's queue pairs those for datagrams post as time wants it, and it waits for ever when a connection has failed.
+MATRIX = [(program, rules, (0, 0), says) for rules in PASSED for program, says in PROGRAMS.items()
+          if program != UCX or " RC " in rules]
+MATRIX += [(program, rules, FAILS, "", "server" if rules.startswith("in") else "client")
+           for rules in ENDED for program in PROGRAMS if program != UCX]
 SEEDS = [11, 12]
 
 
@@ -134,7 +172,7 @@ class Cell:
         """The logs of both ends."""
         program, _, statuses, pattern = self.row[:4]
         if program == PYVERBS:
-            return self.run_alone(rules[0], seed)
+            return self.run_alone(rules[0] or rules[1], seed)
         first, second, port = self.commands()
         server = self.start("server", first, rules[0], seed)
         if statuses == (1, 1) and "reg_mr" in rules[0]:
@@ -146,9 +184,11 @@ class Cell:
             server.until_at_roce_port()
         client = self.start("client", second, rules[1], seed)
         status = client.wait()
-        if statuses:
+        if statuses == FAILS:
+            self.check_failed(server, client, status)
+        elif statuses:
             status = server.wait(), status
-        if statuses and status != statuses:
+        if statuses and statuses != FAILS and status != statuses:
             raise Failure("statuses %s, not %s" % (status, statuses))
         if not re.search(pattern, server.output + client.output):
             raise Failure("no %r in the output" % pattern)
@@ -156,8 +196,17 @@ class Cell:
         server.end()
         return self.log("server"), self.log("client")
 
+    def check_failed(self, server, client, status):
+        """Its exit status tells, or what one of them has said."""
+        if status == 0 and not re.search(r"(?i)fail|error|couldn't|abort", server.output + client.output):
+            raise Failure("the client ends with status 0, and neither end tells of an error")
+
     def run_alone(self, rules, seed):
         both = self.start("both", self.row[0], rules, seed)
+        if self.row[2] == FAILS:
+            if both.wait() == 0:
+                raise Failure("status 0")
+            return self.log("both"), ""
         if both.wait() != self.row[2][0] or not re.search(self.row[3], both.output):
             raise Failure("no status %d, or no %r in the output" % (self.row[2][0], self.row[3]))
         return self.log("both"), ""
@@ -207,7 +256,7 @@ def main():
     seeds = SEEDS[:1] if os.environ.get("UROCE_QUICK") else SEEDS
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     cells = [("%s, %s, by %s" % (name_of(row[0]), row[1], link), row, link, seeds)
-             for row in ROWS if is_here(row[0]) for link in ("shm", "udp") if link == "shm" or "onesided" not in row[1]]
+             for row in ROWS + MATRIX if is_here(row[0]) for link in ("shm", "udp") if link == "shm" or "onesided" not in row[1]]
     return lanes.run(test, [cell for cell in cells if wanted in cell[0]])
 
 

@@ -215,7 +215,7 @@ struct reach_pair engine_pair(const struct qp *qp) REQUIRES(qp->lock);
 /* Sets the way to access the peer's memory; NULL: there is none any more. From RTR until RESET. */
 void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
 
-/* Restarts the transport timer: the peer has not read yet what was sent. */
+/* Restarts the transport timer if it is due: the peer has not read yet what was sent. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
 /* Whether something is in flight to a peer that has given no cause for doubt yet. */

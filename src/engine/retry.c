@@ -284,7 +284,7 @@ void engine_expire(struct qp *qp, uint64_t now)
 
 void engine_postpone(struct qp *qp, uint64_t now)
 {
-	if (qp->req.timeout_at != NEVER)
+	if (now >= qp->req.timeout_at)
 		qp->req.timeout_at = retry_after(now, timeout_of(qp));
 }
 

@@ -21,7 +21,9 @@
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
 
-#define PART_TIME (2 * SEC) /* at the end of a process: how long nothing of what is on its way need arrive */
+/* At the end of a process: how long nothing of what is on its way need arrive. Longer than the four timeouts of a queue
+ * pair of rdma_cm (17: 537 ms) after which at the latest a lost packet is sent again. */
+#define PART_TIME (2500 * MSEC)
 
 /* Held while the channel is made, and while an event is handled: before rs->lock of any rsocket. */
 static struct lock make_lock, run_lock;

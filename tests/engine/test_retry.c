@@ -48,6 +48,27 @@ static void a_silent_peer_costs_all_retries(void **state)
 	}
 }
 
+/* A local peer has not read the last packet: the transport timer, if it is due, waits once more; else another timer of
+ * the queue pair has fired, and that changes nothing. */
+static void only_a_timer_that_is_due_is_postponed(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t due;
+
+	fixture_start(f, IBV_QPS_RTS);
+	lock_take(&f->qp->lock);
+	assert_true(engine_change_link(f->qp, 16384)); /* without probes */
+	lock_drop(&f->qp->lock);
+	fixture_post(f, send_of(1, 1));
+	lock_take(&f->qp->lock);
+	due = engine_deadline(f->qp);
+	engine_postpone(f->qp, due - 1);
+	assert_true(engine_deadline(f->qp) == due);
+	engine_postpone(f->qp, due);
+	assert_true(engine_deadline(f->qp) > due);
+	lock_drop(&f->qp->lock);
+}
+
 static void timeout_0_is_for_ever(void **state)
 {
 	struct fixture *f = *state;
@@ -247,6 +268,7 @@ int main(void)
 		TEST(a_probe_notices_that_a_region_is_gone),
 		TEST(a_silent_peer_costs_all_retries),
 		TEST(timeout_0_is_for_ever),
+		TEST(only_a_timer_that_is_due_is_postponed),
 		TEST(progress_renews_the_retries),
 		TEST(posting_more_does_not_renew_the_timer),
 		TEST(a_lost_last_packet_is_probed_for),

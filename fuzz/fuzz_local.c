@@ -115,7 +115,7 @@ static void fill_files(void)
 	require(!ftruncate(peer.file, LENGTH) && !fstat(peer.file, &st));
 	memset(f, 0, sizeof(peer.share->table->file));
 	f[0] = (struct share_file){.device = st.st_dev, .inode = st.st_ino, .bytes = LENGTH, .fd = peer.file};
-	f[1] = (struct share_file){.inode = (uint64_t)peer.segment, .bytes = LENGTH, .fd = -1, .segment = true};
+	f[1] = (struct share_file){.inode = (uint64_t)peer.segment, .bytes = LENGTH, .fd = -1, .kind = SHARE_SEGMENT};
 	for (int i = 0; i < 2; i++) /* new ones for each input */
 		atomic_store_explicit(&f[i].serial, ++peer.serial, memory_order_release);
 }

@@ -18,6 +18,8 @@
 #define READ_CHUNK 65536u
 /* What one packet refers to at most, in bytes: so long others of the receiver have to wait. */
 #define REFERENCE_CHUNK (1u << 20)
+/* The same of memory of a GPU, which is faster, but slow to begin. */
+#define REFERENCE_CHUNK_GPU (32u << 20)
 /* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
 #define TRAIN 61440u
 /* Packets in a train. */
@@ -277,14 +279,16 @@ static inline void onesided_done(const struct qp *qp, uint32_t position, uint8_t
 /* The same of a WQE, with what a capture shows of it. */
 void onesided_done_wqe(struct qp *qp, const struct wqe *w, uint32_t position);
 /* Whether the payload of a SEND had better be fetched by the peer, in one copy. */
-bool onesided_may_refer(const struct qp *qp, const struct wqe *w); /* it is long enough */
-static inline bool onesided_refers(const struct qp *qp, const struct wqe *w)
+bool onesided_may_refer(const struct qp *qp, struct wqe *w); /* it is long enough; sets w->of_gpu */
+static inline bool onesided_refers(const struct qp *qp, struct wqe *w)
 {
 	return w->length >= REFER_MAPPED && onesided_may_refer(qp, w);
 }
 /* Fetches the payload that a packet of a SEND refers to into the receive, behind what has been received. False: it
  * cannot be reached (any more). */
 bool onesided_fetch(struct qp *qp, const struct packet *p);
+/* The same of a WRITE, to that address of a region. */
+bool onesided_fetch_to(struct qp *qp, const struct packet *p, struct mr *mr, char *at);
 
 /* The same of one that lies in one piece, to `to`, if it is mapped here. False: it is not, or as above. */
 bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to);

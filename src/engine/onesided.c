@@ -44,6 +44,8 @@ struct own_memory {
 	struct mr *mr[HCA_MAX_SGE];
 	struct iovec iov[HCA_MAX_SGE];
 	uint32_t mrs, iovs;
+	bool has_gpu; /* some of it is memory of a GPU */
+	bool keyless; /* of no region */
 };
 
 static inline void let_go(struct own_memory *h)
@@ -60,8 +62,12 @@ static inline bool take_part(struct qp *qp, const struct pd *pd, const struct ib
 	if (likely(mr))
 		h->mr[h->mrs++] = mr;
 	if (unlikely(!mr || mr_is_indirect(mr))) {
-		let_go(h);
-		return false;
+		if (mr && mr->kind == MEMORY_GPU) {
+			h->has_gpu = true;
+		} else {
+			let_go(h);
+			return false;
+		}
 	}
 	h->iov[h->iovs++] = (struct iovec){mr_at(mr, part->addr), part->length};
 	return true;
@@ -75,6 +81,7 @@ static bool take_own(struct qp *qp, const struct pd *pd, const struct ibv_sge *s
 	struct ibv_sge part;
 
 	h->mrs = h->iovs = 0;
+	h->has_gpu = h->keyless = false;
 	while (sge_next(&rest, &part))
 		if (!take_part(qp, pd, &part, access, h))
 			return false;
@@ -86,6 +93,8 @@ static inline bool take_request_memory(struct qp *qp, const struct access *e, st
 	unsigned access = needs[e->opcode].local;
 
 	h->mrs = h->iovs = 0;
+	h->has_gpu = false;
+	h->keyless = e->keyless;
 	if (e->keyless) {
 		for (uint32_t i = 0; i < e->count; i++)
 			if (e->sge[i].length) /* an empty SGE needs no address */
@@ -152,9 +161,25 @@ static __attribute__((noinline)) bool try_access(struct qp *qp, struct access e,
 	return fault_try(attempt_access, &d) && d.done;
 }
 
+/* One end or both is memory of a GPU. Atomics take the queue: they have to be atomic towards those that come by it. */
+static __attribute__((cold, noinline)) bool perform_gpu(struct qp *qp, uint8_t opcode, const struct reach_span *span,
+							const struct own_memory *own)
+{
+	struct gpu_memory *gpu[HCA_MAX_SGE] = {0};
+
+	if (opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ)
+		return false;
+	for (uint32_t i = 0; i < own->iovs && !own->keyless; i++)
+		if (own->mr[i]->kind == MEMORY_GPU)
+			gpu[i] = own->mr[i]->handle.gpu;
+	return reach_copy_gpu(qp->reach, span, own->iov, gpu, own->iovs, opcode == IBV_WR_RDMA_WRITE);
+}
+
 static inline bool engine_onesided_perform(struct qp *qp, const struct access *e, const struct reach_span *span,
 					   const struct own_memory *own)
 {
+	if (unlikely(own->has_gpu || span->gpu))
+		return perform_gpu(qp, e->opcode, span, own);
 	if (likely(e->opcode == IBV_WR_RDMA_WRITE && own->iovs == 1 && span->at))
 		return fault_copy(span->at, own->iov[0].iov_base, own->iov[0].iov_len);
 	return try_access(qp, *e, span, own);
@@ -262,7 +287,7 @@ static void capture_access(struct qp *qp, const struct access *e, uint32_t posit
 			.opcode = e->opcode,
 			.length = (uint32_t)e->length,
 		},
-		&qp->path.sgid, &qp->path.dgid, hold.iov, known ? hold.iovs : 0);
+		&qp->path.sgid, &qp->path.dgid, hold.iov, known && !hold.has_gpu ? hold.iovs : 0);
 	qp->onesided_psns += packets_of(qp->mtu, (uint32_t)e->length);
 	let_go(&hold);
 }
@@ -423,7 +448,7 @@ static void onesided_place(void *arg)
 {
 	struct placing *p = arg;
 
-	p->done = reach_write(p->reach, p->span, p->from, p->count, p->length);
+	p->done = !p->span->gpu && reach_write(p->reach, p->span, p->from, p->count, p->length);
 }
 
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
@@ -443,42 +468,61 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	return done;
 }
 
-bool onesided_may_refer(const struct qp *qp, const struct wqe *w)
+/* Not a WRITE without immediate: a local peer's memory is written to by who posts that, without a packet. */
+bool onesided_may_refer(const struct qp *qp, struct wqe *w)
 {
-	enum share_way way = SHARE_MAPPED;
+	enum share_way way = SHARE_ON_GPU;
 
-	if (!wqe_is_send(w) || (w->flags & IBV_SEND_INLINE) || !qp->reach || !qp->req.lossless || qp->req.plain ||
-	    qp->needs_packets)
+	if (!(wqe_is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) || (w->flags & IBV_SEND_INLINE) ||
+	    !qp->reach || !qp->req.lossless || qp->req.plain || qp->needs_packets)
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)
 			way = min_of(way, share_way(qp->hca->share, w->sge[i].lkey, w->sge[i].addr, w->sge[i].length));
-	return way == SHARE_MAPPED ||
+	w->of_gpu = way == SHARE_ON_GPU;
+	return way >= SHARE_MAPPED ||
 	       (way == SHARE_COPIED && w->length >= REFER_COPIED && reach_has_process_vm(qp->reach));
 }
 
-/* Copies bytes of the local peer's memory into the receive, from `offset` on. */
-static bool engine_onesided_fetch(struct qp *qp, const struct packet_piece *piece, uint64_t offset)
+/* Copies bytes of the local peer's memory into own memory, which is released. */
+static bool fetch_into(struct qp *qp, const struct packet_piece *piece, struct own_memory *own)
 {
-	const struct rwqe *to = qp->resp.recv;
 	struct reach_span span;
-	struct own_memory hold;
 	bool done = false;
 
-	if (!take_own(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE, &hold))
-		return false;
 	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
 		done = engine_onesided_perform(
-			qp, &(struct access){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, &hold);
+			qp, &(struct access){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, own);
 		reach_leave(qp->reach);
 	}
-	let_go(&hold);
+	let_go(own);
 	return done;
 }
 
-bool onesided_fetch(struct qp *qp, const struct packet *p)
+/* The receive, from `offset` on. */
+static bool fetch_piece(struct qp *qp, const struct packet_piece *piece, uint64_t offset)
 {
-	uint64_t offset = qp->resp.received, end = offset + p->length;
+	const struct rwqe *to = qp->resp.recv;
+	struct own_memory own;
+
+	return take_own(qp, receive_pd(qp), to->sge, to->num_sge, offset, piece->length, IBV_ACCESS_LOCAL_WRITE,
+			&own) &&
+	       fetch_into(qp, piece, &own);
+}
+
+/* With the caller's reference to the region. */
+static bool fetch_piece_to(struct qp *qp, const struct packet_piece *piece, struct mr *mr, char *at)
+{
+	struct own_memory own = {
+		.mr = {mr}, .iov = {{at, piece->length}}, .iovs = 1, .has_gpu = mr->kind == MEMORY_GPU};
+
+	return (!mr_is_indirect(mr) || own.has_gpu) && fetch_into(qp, piece, &own);
+}
+
+/* Each piece of the packet goes to the receive, or to `at` of the region. */
+static bool fetch_pieces(struct qp *qp, const struct packet *p, struct mr *mr, char *at)
+{
+	uint64_t offset = mr ? 0 : qp->resp.received, end = offset + p->length;
 	struct packet_piece piece;
 
 	if (!qp->reach || qp->needs_packets)
@@ -487,11 +531,22 @@ bool onesided_fetch(struct qp *qp, const struct packet *p)
 		/* the sender may change it meanwhile: so it is copied, and only the checked copy is used */
 		memcpy(&piece, p->payload + i * sizeof(piece), sizeof(piece));
 		__asm__ volatile("" : "+m"(piece));
-		if (piece.length > end - offset || !engine_onesided_fetch(qp, &piece, offset))
+		if (piece.length > end - offset ||
+		    !(mr ? fetch_piece_to(qp, &piece, mr, at + offset) : fetch_piece(qp, &piece, offset)))
 			return false;
 	}
 	/* if the request failed meanwhile, its memory may have changed */
 	return reach_is_open(qp->reach, &qp->reach_pair);
+}
+
+bool onesided_fetch(struct qp *qp, const struct packet *p)
+{
+	return fetch_pieces(qp, p, NULL, NULL);
+}
+
+bool onesided_fetch_to(struct qp *qp, const struct packet *p, struct mr *mr, char *at)
+{
+	return fetch_pieces(qp, p, mr, at);
 }
 
 bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char *to)

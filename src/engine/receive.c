@@ -81,7 +81,7 @@ static bool fast_store_write(const struct qp *qp, const struct packet *p)
 	char *at;
 	bool ok;
 
-	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || p->length != p->dma_length)
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || p->length != p->dma_length || p->pieces)
 		return false;
 	if (!p->length)
 		return true;

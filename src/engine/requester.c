@@ -68,7 +68,8 @@ static bool is_by_reference(const struct qp *qp, const struct wqe *w)
 /* Packets from this one to the end of its chunk or of the message. */
 static uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
-	uint32_t chunk = (is_by_reference(qp, w) ? REFERENCE_CHUNK : READ_CHUNK) / qp->req.mtu;
+	uint32_t bytes = !is_by_reference(qp, w) ? READ_CHUNK : w->of_gpu ? REFERENCE_CHUNK_GPU : REFERENCE_CHUNK;
+	uint32_t chunk = bytes / qp->req.mtu;
 
 	return min_of(w->packets - packet, chunk - packet % chunk);
 }

@@ -302,10 +302,10 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 		mr = remote_region(qp, r->write_rkey, r->write_va, p->length, IBV_ACCESS_REMOTE_WRITE, &at);
 		if (!mr) /* the region was there when the message began */
 			return ACCESS_DENIED;
-		ok = mr_write(mr, at, p->payload, p->length);
+		ok = unlikely(p->pieces) ? onesided_fetch_to(qp, p, mr, at) : mr_write(mr, at, p->payload, p->length);
 		mr_put(mr);
 		if (!ok)
-			return ACCESS_DENIED;
+			return p->pieces ? GAP : ACCESS_DENIED;
 	}
 	trace(execute, qp->base.qp_num, p->psn.v, p->opcode, r->write_va, p->length, 0);
 	r->write_va += p->length;

@@ -142,8 +142,8 @@ static int get_reference(struct packet *p)
 	uint64_t length = 0;
 
 	p->pieces = p->length / sizeof(*piece);
-	if (TRANSPORT(p->opcode) != TRANSPORT_RC || !(opcode_info[p->opcode].flags & IS_SEND) || !p->pieces ||
-	    p->length % sizeof(*piece))
+	if (TRANSPORT(p->opcode) != TRANSPORT_RC || !(opcode_info[p->opcode].flags & (IS_SEND | IS_WRITE)) ||
+	    !p->pieces || p->length % sizeof(*piece))
 		return -EBADMSG;
 	if (p->pieces == 1) {
 		record_copy_piece(p);

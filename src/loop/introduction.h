@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define INTRODUCTION_VERSION 5
+#define INTRODUCTION_VERSION 6
 #define GREETING_MAGIC	     0x75726f6363656f72ull
 
 enum greeting_fd {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* NVIDIA's driver: CUDA Driver API, chapters "Unified Addressing", "Memory Management", "Stream Management",
  * "Context Management" and "Primary Context Management". */
+#include <string.h>
+
 #include "memory/gpu_driver.h"
 
 enum {
@@ -12,25 +14,30 @@ enum {
 	POINTER_DEVICE_ORDINAL = 9,
 	STREAM_NON_BLOCKING = 1, /* does not wait for the default stream */
 	HOST_PORTABLE = 1,	 /* pinned for all contexts */
+	IPC_PEERS = 1,		 /* from other devices too, where they can reach it */
 };
 
 static const char *const libraries[] = {"libcuda.so.1", NULL};
 
 /* name, arguments; each returns CUresult, 0: success */
-#define CUDA_FUNCTIONS(X)                                                              \
-	X(cuDeviceGetCount, (int *))                                                   \
-	X(cuPointerGetAttribute, (void *data, int attribute, uint64_t at))             \
-	X(cuMemGetAddressRange_v2, (uint64_t * start, size_t * length, uint64_t at))   \
-	X(cuDeviceGet, (int *device, int ordinal))                                     \
-	X(cuDevicePrimaryCtxRetain, (void **context, int device))                      \
-	X(cuCtxPushCurrent_v2, (void *context))                                        \
-	X(cuCtxPopCurrent_v2, (void **context))                                        \
-	X(cuStreamCreate, (void **stream, unsigned flags))                             \
-	X(cuStreamSynchronize, (void *stream))                                         \
-	X(cuMemHostAlloc, (void **made, size_t length, unsigned flags))                \
-	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t, void *stream)) \
-	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t, void *stream))       \
-	X(cuPointerSetAttribute, (const void *data, int attribute, uint64_t at)) /* may be missing */
+#define CUDA_FUNCTIONS(X)                                                                             \
+	X(cuDeviceGetCount, (int *))                                                                  \
+	X(cuPointerGetAttribute, (void *data, int attribute, uint64_t at))                            \
+	X(cuMemGetAddressRange_v2, (uint64_t * start, size_t * length, uint64_t at))                  \
+	X(cuDeviceGet, (int *device, int ordinal))                                                    \
+	X(cuDevicePrimaryCtxRetain, (void **context, int device))                                     \
+	X(cuCtxPushCurrent_v2, (void *context))                                                       \
+	X(cuCtxPopCurrent_v2, (void **context))                                                       \
+	X(cuStreamCreate, (void **stream, unsigned flags))                                            \
+	X(cuStreamSynchronize, (void *stream))                                                        \
+	X(cuMemHostAlloc, (void **made, size_t length, unsigned flags))                               \
+	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t, void *stream))                \
+	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t, void *stream))                      \
+	X(cuMemcpyAsync, (uint64_t to, uint64_t from, size_t, void *stream))                          \
+	X(cuPointerSetAttribute, (const void *data, int attribute, uint64_t at)) /* may be missing */ \
+	X(cuIpcGetMemHandle, (struct gpu_handle *, uint64_t at))                                      \
+	X(cuIpcOpenMemHandle_v2, (uint64_t * at, struct gpu_handle, unsigned flags))                  \
+	X(cuIpcCloseMemHandle, (uint64_t at))
 
 enum { CUDA_FUNCTIONS(GPU_NUMBER) FUNCTIONS };
 static const char *const symbols[] = {CUDA_FUNCTIONS(GPU_NAME) NULL};
@@ -72,6 +79,17 @@ static bool cuda_find(uint64_t at, struct gpu_address *a)
 		a->serial = serial;
 	a->length = length;
 	return true;
+}
+
+/* A serial number is that of one allocation for as long as the process lives. */
+static bool cuda_is_same(const struct gpu_address *a)
+{
+	unsigned long long serial = 0;
+	struct gpu_address now;
+
+	if (a->serial)
+		return !CALL(cuPointerGetAttribute, &serial, POINTER_BUFFER_ID, a->start) && serial == a->serial;
+	return cuda_find(a->start, &now) && now.start == a->start;
 }
 
 /* The program's synchronous copies return when the bytes are in the memory, not before: GPUDirect RDMA,
@@ -117,6 +135,30 @@ static bool cuda_to_host(void *to, uint64_t from, size_t length, void *stream)
 	return !CALL(cuMemcpyDtoHAsync_v2, to, from, length, stream);
 }
 
+static bool cuda_within(uint64_t to, uint64_t from, size_t length, void *stream)
+{
+	return !CALL(cuMemcpyAsync, to, from, length, stream);
+}
+
+static bool cuda_export(uint64_t start, void *handle)
+{
+	return functions[F_cuIpcGetMemHandle] && !CALL(cuIpcGetMemHandle, handle, start);
+}
+
+static bool cuda_import(uint64_t *start, const void *handle)
+{
+	struct gpu_handle h;
+
+	memcpy(&h, handle, sizeof(h));
+	return functions[F_cuIpcOpenMemHandle_v2] && functions[F_cuIpcCloseMemHandle] &&
+	       !CALL(cuIpcOpenMemHandle_v2, start, h, IPC_PEERS);
+}
+
+static void cuda_close(uint64_t start)
+{
+	CALL(cuIpcCloseMemHandle, start);
+}
+
 static bool cuda_wait(void *stream)
 {
 	return !CALL(cuStreamSynchronize, stream);
@@ -130,6 +172,7 @@ const struct gpu_driver gpu_cuda = {
 	.required = F_cuPointerSetAttribute,
 	.count = cuda_count,
 	.find = cuda_find,
+	.is_same = cuda_is_same,
 	.prepare = cuda_prepare,
 	.context = find_context,
 	.enter = cuda_enter,
@@ -138,5 +181,9 @@ const struct gpu_driver gpu_cuda = {
 	.pinned = cuda_pinned,
 	.to_gpu = cuda_to_gpu,
 	.to_host = cuda_to_host,
+	.within = cuda_within,
 	.wait = cuda_wait,
+	.export = cuda_export,
+	.import = cuda_import,
+	.close = cuda_close,
 };

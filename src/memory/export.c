@@ -10,6 +10,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -17,9 +18,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "memory/shareable.h"
+#include "memory/gpu.h"
 #include "memory/maps.h"
 #include "memory/share.h"
+#include "memory/shareable.h"
 
 /* ---- the file behind a mapping ---- */
 
@@ -107,50 +109,72 @@ static uint64_t export_bytes_of(const struct share_file *f)
 	struct shmid_ds segment;
 	struct stat st;
 
-	if (f->segment)
+	if (f->kind == SHARE_GPU)
+		return f->bytes;
+	if (f->kind == SHARE_SEGMENT)
 		return shmctl((int)f->inode, IPC_STAT, &segment) ? 0 : segment.shm_segsz;
 	return f->fd < 0 || fstat(f->fd, &st) ? 0 : (uint64_t)st.st_size;
 }
 
 /* ---- the table ---- */
 
-static void export_fill(struct share *s, uint32_t place, const struct mapping *m) REQUIRES(s->file_lock)
+/* Shows s->file[place].shown to others. */
+static void export_show(struct share *s, uint32_t place) REQUIRES(s->file_lock)
 {
 	struct share_file *f = &s->file[place].shown, *to = &s->table->file[place];
 
-	f->device = makedev(m->device_major, m->device_minor);
-	f->inode = m->inode;
-	f->segment = m->segment;
-	f->fd = m->segment ? -1 : export_open_file(m);
-	f->bytes = export_bytes_of(f);
 	to->device = f->device;
 	to->inode = f->inode;
 	to->bytes = f->bytes;
 	to->fd = f->fd;
-	to->segment = f->segment;
+	to->kind = f->kind;
+	memcpy(to->handle, f->handle, sizeof(to->handle));
 	/* release pairs with import_at() */
 	atomic_store_explicit(&to->serial, ++s->file_serial, memory_order_release);
+}
+
+/* The entry of the file, or a free one, which is to be shown then: *is_new. SHARE_FILES: none is free. */
+static uint32_t export_place(struct share *s, const struct share_file *what, bool *is_new) REQUIRES(s->file_lock)
+{
+	uint32_t free = SHARE_FILES;
+
+	*is_new = false;
+	for (uint32_t i = 0; i < SHARE_FILES; i++) {
+		const struct share_file *f = &s->file[i].shown;
+
+		if (!s->file[i].regions)
+			free = min_of(free, i);
+		else if (f->inode == what->inode && f->device == what->device && f->kind == what->kind)
+			return i;
+	}
+	*is_new = free != SHARE_FILES;
+	if (*is_new)
+		s->file[free].shown = *what;
+	return free;
 }
 
 /* The number of the file, from 1; 0: no entry is free. A file that cannot be opened has an entry too, so that it is
  * tried only once. */
 static uint32_t file_of(struct share *s, const struct mapping *m) REQUIRES(s->file_lock)
 {
-	uint32_t free = SHARE_FILES;
+	const struct share_file what = {
+		.device = makedev(m->device_major, m->device_minor),
+		.inode = m->inode,
+		.kind = m->segment ? SHARE_SEGMENT : SHARE_FILE,
+	};
+	bool is_new;
+	uint32_t place = export_place(s, &what, &is_new);
 
-	for (uint32_t i = 0; i < SHARE_FILES; i++) {
-		const struct share_file *f = &s->file[i].shown;
-
-		if (!s->file[i].regions)
-			free = min_of(free, i);
-		else if (f->inode == m->inode && f->device == makedev(m->device_major, m->device_minor) &&
-			 f->segment == m->segment)
-			return i + 1;
-	}
-	if (free == SHARE_FILES)
+	if (place == SHARE_FILES)
 		return 0;
-	export_fill(s, free, m);
-	return free + 1;
+	if (is_new) {
+		struct share_file *f = &s->file[place].shown;
+
+		f->fd = m->segment ? -1 : export_open_file(m);
+		f->bytes = export_bytes_of(f);
+		export_show(s, place);
+	}
+	return place + 1;
 }
 
 /* The end of the contiguous mapping of the file, from `first` on, at most `end`. */
@@ -193,6 +217,32 @@ void export_make(struct share *s, void *address, uint64_t length, struct exporte
 	lock_drop(&s->file_lock);
 out:
 	maps_close(&maps);
+}
+
+void export_make_gpu(struct share *s, const struct gpu_memory *gpu, uint64_t address, uint64_t length,
+		     struct exported *where)
+{
+	struct gpu_export e;
+	struct share_file what;
+	uint32_t place;
+	bool is_new;
+
+	*where = (struct exported){0};
+	/* relaxed: see struct share */
+	if (atomic_load_explicit(&s->inert, memory_order_relaxed) || !gpu_export(gpu, &e))
+		return;
+	what = (struct share_file){
+		.device = e.start, .inode = e.serial, .bytes = e.length, .fd = -1, .kind = SHARE_GPU};
+	memcpy(what.handle, e.handle, sizeof(what.handle));
+	lock_take(&s->file_lock);
+	place = export_place(s, &what, &is_new);
+	if (is_new)
+		export_show(s, place);
+	if (place != SHARE_FILES) {
+		s->file[place].regions++;
+		*where = (struct exported){(place + 1) | SHARE_OF_GPU, address - e.start, length};
+	}
+	lock_drop(&s->file_lock);
 }
 
 void export_release(struct share *s, uint32_t file)

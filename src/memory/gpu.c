@@ -4,36 +4,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fork.h"
-#include "base/hooks.h"
-#include "base/lock.h"
-#include "memory/copy.h"
-#include "memory/fault.h"
-#include "memory/gpu_driver.h"
+#include "memory/gpu_lane.h"
 
-#define STAGING (4ul << 20) /* bytes of pinned memory for each context */
-
-/* A context of a driver, as uroce uses it. It stays, as contexts do. */
-struct gpu_lane {
-	const struct gpu_driver *driver;
-	void *context, *stream;
-	char *staging;
-	size_t used;  /* bytes of the staging memory that copies under way use */
-	bool pending; /* writes are under way */
-	struct gpu_lane *next;
-};
-
-struct gpu_memory {
-	struct gpu_lane *lane;
-	uint64_t start, length, serial;
-};
-
-static struct lock gpu_lock;
-static struct gpu_lane *lanes GUARDED_BY(&gpu_lock);
+struct lock gpu_lock;
+struct gpu_lane *gpu_lanes;
 static const struct gpu_driver *driver_here GUARDED_BY(&gpu_lock);
 static _Atomic bool is_loaded, in_use, is_child; /* relaxed: they tell of no other data */
 
@@ -134,8 +112,7 @@ static const struct gpu_driver *find_driver(void) REQUIRES(gpu_lock)
 {
 	static const struct gpu_driver *const drivers[] = {&gpu_cuda, &gpu_hip};
 
-	/* relaxed: a child starts with one thread */
-	if (atomic_load_explicit(&is_child, memory_order_relaxed))
+	if (gpu_is_lost())
 		return NULL;
 	if (driver_here || !has_loaded_more())
 		return driver_here;
@@ -168,13 +145,13 @@ static struct gpu_lane *make_lane(const struct gpu_driver *d, void *context) REQ
 
 	if (!l)
 		return NULL;
-	*l = (struct gpu_lane){.driver = d, .context = context, .next = lanes};
-	l->staging = d->pinned(STAGING);
-	if (!l->staging || !d->stream(&l->stream)) {
+	*l = (struct gpu_lane){.driver = d, .context = context, .next = gpu_lanes};
+	l->staging = d->pinned(GPU_STAGING);
+	if (!l->staging || !d->stream(&l->stream[0]) || !d->stream(&l->stream[1])) {
 		free(l);
 		return NULL;
 	}
-	lanes = l;
+	gpu_lanes = l;
 	return l;
 }
 
@@ -183,7 +160,7 @@ static struct gpu_lane *lane_of(const struct gpu_driver *d, void *context) REQUI
 {
 	struct gpu_lane *l;
 
-	for (l = lanes; l; l = l->next)
+	for (l = gpu_lanes; l; l = l->next)
 		if (l->driver == d && l->context == context)
 			return l;
 	return make_lane(d, context);
@@ -206,7 +183,7 @@ static int find_within(const struct gpu_driver *d, void *context, struct gpu_mem
 		return -ENOMEM;
 	if (d->prepare)
 		d->prepare(address);
-	**found = (struct gpu_memory){l, a.start, a.length, a.serial};
+	**found = (struct gpu_memory){.lane = l, .start = a.start, .length = a.length, .serial = a.serial};
 	atomic_store_explicit(&in_use, true, memory_order_relaxed);
 	return 0;
 }
@@ -229,170 +206,96 @@ int gpu_find(struct gpu_memory **found, uint64_t address, uint64_t length)
 	return err;
 }
 
-void gpu_release(struct gpu_memory *m)
+bool gpu_is_lost(void)
 {
-	free(m);
+	/* relaxed: a child starts with one thread */
+	return atomic_load_explicit(&is_child, memory_order_relaxed);
 }
 
-/* ---- copies ---- */
-
-/* Waits for all copies of the lane, whose context is current. */
-static bool settle_lane(struct gpu_lane *l) REQUIRES(gpu_lock)
-{
-	l->used = 0;
-	l->pending = false;
-	return l->driver->wait(l->stream);
-}
-
-/* Staging memory for a copy, at most as much as there is: *length. */
-static char *stage(struct gpu_lane *l, size_t *length) REQUIRES(gpu_lock)
-{
-	char *at;
-
-	*length = min_of(*length, STAGING);
-	if (STAGING - l->used < *length && !settle_lane(l))
-		return NULL;
-	at = l->staging + l->used;
-	l->used += *length;
-	return at;
-}
-
-/* Makes the context current, if the memory is still the allocation that was found. */
-static bool enter(const struct gpu_memory *m, uint64_t at, size_t length, void **before) REQUIRES(gpu_lock)
+bool gpu_enter(const struct gpu_memory *m, uint64_t at, size_t length, void **before)
 {
 	const struct gpu_driver *d = m->lane->driver;
-	struct gpu_address a;
 
-	/* relaxed: a child starts with one thread */
-	if (atomic_load_explicit(&is_child, memory_order_relaxed) || at < m->start || length > m->length ||
-	    at - m->start > m->length - length || !d->enter(m->lane->context, before))
+	if (gpu_is_lost() || at < m->start || length > m->length || at - m->start > m->length - length ||
+	    !d->enter(m->lane->context, before))
 		return false;
-	if (d->find(at, &a) && a.serial == m->serial && a.start == m->start)
+	if (m->imported || d->is_same(&(struct gpu_address){m->start, m->length, m->serial}))
 		return true;
 	d->leave(*before);
 	return false;
 }
 
-/* With the context current. */
-static bool read_pieces(struct gpu_lane *l, char *to, uint64_t at, size_t length) REQUIRES(gpu_lock)
+void gpu_leave(const struct gpu_memory *m, void *before)
 {
-	while (length) {
-		size_t piece = length;
-		char *staged = stage(l, &piece);
-
-		if (!staged || !l->driver->to_host(staged, at, piece, l->stream) || !settle_lane(l) ||
-		    !fault_copy_any(to, staged, piece))
-			return false;
-		to += piece;
-		at += piece;
-		length -= piece;
-	}
-	return true;
+	m->lane->driver->leave(before);
 }
 
-/* The copy of a piece whose last bytes have to be stored last is two, as a GPU promises no order within one. */
-static bool write_staged(struct gpu_lane *l, uint64_t at, const char *staged, size_t length) REQUIRES(gpu_lock)
+/* ---- other processes ---- */
+
+bool gpu_export(const struct gpu_memory *m, struct gpu_export *e)
 {
-	size_t tail = copy_tail((const char *)(uintptr_t)at, length), body = length - tail;
-
-	return (!body || l->driver->to_gpu(at, staged, body, l->stream)) &&
-	       l->driver->to_gpu(at + body, staged + body, tail, l->stream);
-}
-
-static bool write_pieces(struct gpu_lane *l, uint64_t at, const char *from, size_t length) REQUIRES(gpu_lock)
-{
-	while (length) {
-		size_t piece = length;
-		char *staged = stage(l, &piece);
-
-		if (!staged || !fault_copy_any(staged, from, piece) || !write_staged(l, at, staged, piece))
-			return false;
-		from += piece;
-		at += piece;
-		length -= piece;
-		l->pending = true;
-		hook_set(HOOK_GPU, true);
-	}
-	return true;
-}
-
-bool gpu_read(struct gpu_memory *m, void *to, uint64_t at, size_t length)
-{
+	void *before;
 	bool ok = false;
-	void *before;
 
+	*e = (struct gpu_export){.start = m->start, .length = m->length, .serial = m->serial};
 	lock_take(&gpu_lock);
-	if (enter(m, at, length, &before)) {
-		ok = read_pieces(m->lane, to, at, length);
-		m->lane->driver->leave(before);
+	if (!m->imported && gpu_enter(m, m->start, 1, &before)) {
+		ok = m->lane->driver->export(m->start, e->handle);
+		gpu_leave(m, before);
 	}
 	lock_drop(&gpu_lock);
 	return ok;
 }
 
-bool gpu_write(struct gpu_memory *m, uint64_t at, const void *from, size_t length)
+/* In the context that the program used last, which now is current. */
+static struct gpu_memory *import_here(struct gpu_lane *l, const struct gpu_export *e) REQUIRES(gpu_lock)
 {
-	bool ok = false;
+	struct gpu_memory *m = malloc(sizeof(*m));
+	uint64_t start;
+
+	if (!m || !l->driver->import(&start, e->handle)) {
+		free(m);
+		return NULL;
+	}
+	*m = (struct gpu_memory){.lane = l, .start = start, .length = e->length, .imported = true};
+	return m;
+}
+
+struct gpu_memory *gpu_import(const struct gpu_export *e, uint64_t *start)
+{
+	struct gpu_memory *m = NULL;
 	void *before;
 
-	if (!length)
-		return true;
 	lock_take(&gpu_lock);
-	if (enter(m, at, length, &before)) {
-		ok = write_pieces(m->lane, at, from, length);
-		m->lane->driver->leave(before);
+	if (gpu_lanes && !gpu_is_lost() && gpu_lanes->driver->enter(gpu_lanes->context, &before)) {
+		m = import_here(gpu_lanes, e);
+		gpu_lanes->driver->leave(before);
 	}
 	lock_drop(&gpu_lock);
-	return ok;
+	if (m)
+		*start = m->start;
+	return m;
 }
 
-/* The lock makes it atomic towards others. */
-bool gpu_atomic(struct gpu_memory *m, struct memory_atomic *a)
-{
-	uint64_t at = (uintptr_t)a->at, word;
-	bool ok = false;
-	void *before;
-
-	lock_take(&gpu_lock);
-	if (enter(m, at, sizeof(word), &before)) {
-		ok = read_pieces(m->lane, (char *)&a->before, at, sizeof(word));
-		word = a->is_add ? a->before + a->swap_add : a->swap_add;
-		if (ok && (a->is_add || a->before == a->compare))
-			ok = write_pieces(m->lane, at, (char *)&word, sizeof(word));
-		m->lane->driver->leave(before);
-	}
-	lock_drop(&gpu_lock);
-	return ok;
-}
-
-bool gpu_settle(void)
-{
-	bool ok = true;
-	void *before;
-
-	lock_take(&gpu_lock);
-	hook_set(HOOK_GPU, false);
-	for (struct gpu_lane *l = atomic_load_explicit(&is_child, memory_order_relaxed) ? NULL : lanes; l; l = l->next)
-		if (l->pending && l->driver->enter(l->context, &before)) {
-			ok &= settle_lane(l);
-			l->driver->leave(before);
-		}
-	lock_drop(&gpu_lock);
-	return ok;
-}
-
-bool gpu_read_any(void *to, const void *from, size_t length)
+struct gpu_memory *gpu_find_again(const struct gpu_export *e)
 {
 	struct gpu_memory *m;
-	bool ok;
 
-	if (gpu_find(&m, (uintptr_t)from, length))
-		return false;
-	if (!m) {
-		memcpy(to, from, length);
-		return true;
-	}
-	ok = gpu_read(m, to, (uintptr_t)from, length);
+	if (gpu_find(&m, e->start, e->length) || !m || m->serial == e->serial)
+		return m;
 	gpu_release(m);
-	return ok;
+	return NULL;
+}
+
+void gpu_release(struct gpu_memory *m)
+{
+	void *before;
+
+	lock_take(&gpu_lock);
+	if (m && m->imported && gpu_enter(m, m->start, 1, &before)) {
+		m->lane->driver->close(m->start);
+		gpu_leave(m, before);
+	}
+	lock_drop(&gpu_lock);
+	free(m);
 }

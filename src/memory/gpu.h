@@ -39,6 +39,30 @@ bool gpu_atomic(struct gpu_memory *m, struct memory_atomic *a);
 /* False: a copy failed. */
 bool gpu_settle(void);
 
+/* Copies without a buffer between: `mover` is called for one part after the other, with GPU memory staged in `bytes`,
+ * and must neither block nor call anything here. False: stop. gpu_write_from(): it fills `bytes`; gpu_read_to(): it
+ * takes them away. */
+typedef bool gpu_mover(void *arg, size_t offset, void *bytes, size_t length);
+bool gpu_write_from(struct gpu_memory *m, uint64_t at, size_t length, gpu_mover *source, void *arg);
+bool gpu_read_to(struct gpu_memory *m, uint64_t at, size_t length, gpu_mover *sink, void *arg);
+/* These return when the bytes are there, and copy as fast as the driver can. The last bytes are stored last. */
+bool gpu_put(struct gpu_memory *m, uint64_t at, const void *from, size_t length);
+bool gpu_get(struct gpu_memory *m, void *to, uint64_t at, size_t length);
+bool gpu_copy(struct gpu_memory *to, uint64_t to_at, struct gpu_memory *from, uint64_t from_at, size_t length);
+
+/* An allocation as another process of this host opens it. */
+struct gpu_export {
+	uint64_t start, length, serial;
+	char handle[64]; /* cuIpcGetMemHandle(), hipIpcGetMemHandle() */
+};
+/* False: others cannot open this kind of allocation (pools, virtual reservations). */
+bool gpu_export(const struct gpu_memory *m, struct gpu_export *e);
+/* Opens it in this process, at *start; NULL: that is not possible, or the program has not registered memory of a GPU so
+ * far. Release it by gpu_release() when nobody uses it, before its process frees the allocation. */
+struct gpu_memory *gpu_import(const struct gpu_export *e, uint64_t *start);
+/* The same in the process that has it. */
+struct gpu_memory *gpu_find_again(const struct gpu_export *e);
+
 /* memcpy() from an address of the program that may be memory of a GPU: inline data. False: it cannot be read. */
 bool gpu_read_any(void *to, const void *from, size_t length);
 

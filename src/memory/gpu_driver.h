@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A vendor's driver library: one file for each (cuda.c, hip.c). The functions are looked up in the library that the
- * program has loaded; types are those of its public headers, as integers and pointers. Called with gpu.c's lock held.
+ * program has loaded; types are those of its public headers, as integers and pointers. Called with gpu_lock held.
  */
 #ifndef UROCE_GPU_DRIVER_H
 #define UROCE_GPU_DRIVER_H
@@ -25,6 +25,8 @@ struct gpu_driver {
 	int (*count)(void); /* of GPUs */
 	/* False: not memory of a GPU that the processor cannot access. */
 	bool (*find)(uint64_t address, struct gpu_address *a);
+	/* True if it is still that allocation. */
+	bool (*is_same)(const struct gpu_address *a);
 	/* Called when it is registered; or NULL. */
 	void (*prepare)(uint64_t address);
 	/* The context that copies have to be made in. */
@@ -37,7 +39,17 @@ struct gpu_driver {
 	/* Asynchronous, in the order of the stream; `from` and `to` are pinned. */
 	bool (*to_gpu)(uint64_t to, const void *from, size_t length, void *stream);
 	bool (*to_host)(void *to, uint64_t from, size_t length, void *stream);
+	bool (*within)(uint64_t to, uint64_t from, size_t length, void *stream);
 	bool (*wait)(void *stream);
+	/* Handles of 64 bytes by which other processes open the allocation that begins at `start`. */
+	bool (*export)(uint64_t start, void *handle);
+	bool (*import)(uint64_t *start, const void *handle); /* in the current context */
+	void (*close)(uint64_t start);
+};
+
+/* As drivers take it: by value. */
+struct gpu_handle {
+	char bytes[64];
 };
 
 /* How such a file calls its library: from a list X(name, arguments), a number, a name and a type for each function, and

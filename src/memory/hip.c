@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* AMD's ROCm: HIP Runtime API, chapters "Memory Management", "Stream Management" and "Device Management". A context is
  * the number of a device, plus 1. */
+#include <string.h>
+
 #include "memory/gpu_driver.h"
 
 enum {
 	TYPE_DEVICE = 2,
 	STREAM_NON_BLOCKING = 1,
 	HOST_PORTABLE = 1,
+	IPC_PEERS = 1,
 };
 
 /* hipPointerAttribute_t of ROCm 6 */
@@ -30,7 +33,11 @@ static const char *const libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", 
 	X(hipStreamSynchronize, (void *stream))                                   \
 	X(hipHostMalloc, (void **made, size_t length, unsigned flags))            \
 	X(hipMemcpyHtoDAsync, (void *to, const void *from, size_t, void *stream)) \
-	X(hipMemcpyDtoHAsync, (void *to, void *from, size_t, void *stream))
+	X(hipMemcpyDtoHAsync, (void *to, void *from, size_t, void *stream))       \
+	X(hipMemcpyDtoDAsync, (void *to, void *from, size_t, void *stream))       \
+	X(hipIpcGetMemHandle, (struct gpu_handle *, void *at))                    \
+	X(hipIpcOpenMemHandle, (void **at, struct gpu_handle, unsigned flags))    \
+	X(hipIpcCloseMemHandle, (void *at))
 
 enum { HIP_FUNCTIONS(GPU_NUMBER) FUNCTIONS };
 static const char *const symbols[] = {HIP_FUNCTIONS(GPU_NAME) NULL};
@@ -60,6 +67,13 @@ static bool hip_find(uint64_t at, struct gpu_address *a)
 		return false;
 	*a = (struct gpu_address){.start = (uintptr_t)start, .length = length}; /* HIP has no serial numbers */
 	return true;
+}
+
+static bool hip_is_same(const struct gpu_address *a)
+{
+	struct gpu_address now;
+
+	return hip_find(a->start, &now) && now.start == a->start;
 }
 
 static bool hip_context(uint64_t at, void **context)
@@ -109,6 +123,33 @@ static bool hip_to_host(void *to, uint64_t from, size_t length, void *stream)
 	return !CALL(hipMemcpyDtoHAsync, to, as_pointer(from), length, stream);
 }
 
+static bool hip_within(uint64_t to, uint64_t from, size_t length, void *stream)
+{
+	return !CALL(hipMemcpyDtoDAsync, as_pointer(to), as_pointer(from), length, stream);
+}
+
+static bool hip_export(uint64_t start, void *handle)
+{
+	return !CALL(hipIpcGetMemHandle, handle, as_pointer(start));
+}
+
+static bool hip_import(uint64_t *start, const void *handle)
+{
+	struct gpu_handle h;
+	void *at;
+
+	memcpy(&h, handle, sizeof(h));
+	if (CALL(hipIpcOpenMemHandle, &at, h, IPC_PEERS))
+		return false;
+	*start = (uintptr_t)at;
+	return true;
+}
+
+static void hip_close(uint64_t start)
+{
+	CALL(hipIpcCloseMemHandle, as_pointer(start));
+}
+
 static bool hip_wait(void *stream)
 {
 	return !CALL(hipStreamSynchronize, stream);
@@ -122,6 +163,7 @@ const struct gpu_driver gpu_hip = {
 	.required = FUNCTIONS,
 	.count = hip_count,
 	.find = hip_find,
+	.is_same = hip_is_same,
 	.context = hip_context,
 	.enter = hip_enter,
 	.leave = hip_leave,
@@ -129,5 +171,9 @@ const struct gpu_driver gpu_hip = {
 	.pinned = hip_pinned,
 	.to_gpu = hip_to_gpu,
 	.to_host = hip_to_host,
+	.within = hip_within,
 	.wait = hip_wait,
+	.export = hip_export,
+	.import = hip_import,
+	.close = hip_close,
 };

@@ -8,6 +8,9 @@
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <string.h>
+
+#include "memory/gpu.h"
 
 static void *import_attach(const struct share_table *t, const struct share_file *f)
 {
@@ -59,7 +62,9 @@ static void import_unmap(struct imported *mine)
 {
 	char *at = atomic_load_explicit(&mine->at, memory_order_relaxed);
 
-	if (at && mine->segment)
+	if (at && mine->kind == SHARE_GPU)
+		gpu_release(mine->gpu);
+	else if (at && mine->kind == SHARE_SEGMENT)
 		shmdt(at);
 	else if (at)
 		munmap(at, atomic_load_explicit(&mine->bytes, memory_order_relaxed));
@@ -76,6 +81,24 @@ static struct share_file import_copy(const struct share_file *there)
 	return f;
 }
 
+/* Where the allocation is in this process. */
+static void *import_open_gpu(const struct importer *b, const struct share_file *f, struct gpu_memory **gpu)
+{
+	struct gpu_export e = {.start = f->device, .length = f->bytes, .serial = f->inode};
+	uint64_t start = e.start;
+
+	memcpy(e.handle, f->handle, sizeof(e.handle));
+	*gpu = b->pid ? gpu_import(&e, &start) : gpu_find_again(&e);
+	return *gpu ? (void *)(uintptr_t)start : MAP_FAILED;
+}
+
+static void *import_any(const struct importer *b, const struct share_file *f, struct imported *mine)
+{
+	if (f->kind == SHARE_GPU)
+		return import_open_gpu(b, f, &mine->gpu);
+	return f->kind == SHARE_SEGMENT ? import_attach(b->table, f) : import_map(b->pid, f, &mine->may_shrink);
+}
+
 static void import_make(struct importer *b, struct imported *mine, const struct share_file *there, uint64_t serial)
 	REQUIRES(b->lock)
 {
@@ -86,10 +109,11 @@ static void import_make(struct importer *b, struct imported *mine, const struct 
 		return; /* another thread was first */
 	import_unmap(mine);
 	mine->may_shrink = false;
-	at = f->segment ? import_attach(b->table, f) : import_map(b->pid, f, &mine->may_shrink);
+	at = import_any(b, f, mine);
 	if (at != MAP_FAILED) {
-		madvise(at, f->bytes, MADV_DONTFORK);
-		mine->segment = f->segment;
+		if (f->kind != SHARE_GPU)
+			madvise(at, f->bytes, MADV_DONTFORK);
+		mine->kind = f->kind;
 		atomic_store_explicit(&mine->at, at, memory_order_relaxed);
 		atomic_store_explicit(&mine->bytes, f->bytes, memory_order_relaxed);
 	}
@@ -97,12 +121,12 @@ static void import_make(struct importer *b, struct imported *mine, const struct 
 	atomic_store_explicit(&mine->serial, serial, memory_order_release);
 }
 
-char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, bool *may_shrink)
+/* The file, mapped if that is possible. NULL: there is no such file. */
+static struct imported *import_file(struct importer *b, uint32_t file)
 {
 	struct imported *mine;
 	const struct share_file *f;
-	uint64_t serial, bytes;
-	char *at;
+	uint64_t serial;
 
 	if (unlikely(file - 1 >= SHARE_FILES))
 		return NULL;
@@ -118,11 +142,40 @@ char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t len
 		import_make(b, mine, f, serial);
 		lock_drop(&b->lock);
 	}
-	at = atomic_load_explicit(&mine->at, memory_order_relaxed);
-	bytes = atomic_load_explicit(&mine->bytes, memory_order_relaxed);
-	*may_shrink = mine->may_shrink;
-	/* a file that has grown is mapped with its old size */
+	return mine;
+}
+
+/* A file that has grown is mapped with its old size. */
+static char *import_within(const struct imported *mine, uint64_t offset, uint64_t length)
+{
+	char *at = atomic_load_explicit(&((struct imported *)mine)->at, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&((struct imported *)mine)->bytes, memory_order_relaxed);
+
 	return at && offset <= bytes && length <= bytes - offset ? at + offset : NULL;
+}
+
+char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, bool *may_shrink)
+{
+	const struct imported *mine = import_file(b, file);
+
+	if (unlikely(!mine || mine->kind == SHARE_GPU)) /* its address is none here */
+		return NULL;
+	*may_shrink = mine->may_shrink;
+	return import_within(mine, offset, length);
+}
+
+uint64_t import_gpu_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, struct gpu_memory **gpu)
+{
+	const struct imported *mine;
+
+	/* before the program has a context of the GPU here, none can be opened: that is not to be remembered */
+	if (!gpu_in_use())
+		return 0;
+	mine = import_file(b, file);
+	if (!mine || mine->kind != SHARE_GPU)
+		return 0;
+	*gpu = mine->gpu;
+	return (uintptr_t)import_within(mine, offset, length);
 }
 
 void import_release(struct importer *b)

@@ -8,15 +8,16 @@
 
 struct imported {
 	_Atomic uint64_t serial; /* of the file that is mapped, or could not be mapped; 0: none */
-	_Atomic(char *) at;	 /* NULL: it could not be mapped */
+	_Atomic(char *) at;	 /* NULL: it could not be mapped. Of a GPU: its address there */
 	_Atomic uint64_t bytes;
-	bool segment;
-	bool may_shrink; /* an access may raise SIGBUS. As its seals say: the local peer may lie */
+	uint8_t kind;		/* enum share_kind */
+	struct gpu_memory *gpu; /* of that kind */
+	bool may_shrink;	/* an access may raise SIGBUS. As its seals say: the local peer may lie */
 };
 
 struct importer {
 	struct share_table *table;
-	pid_t pid;	       /* of the local peer */
+	pid_t pid;	       /* of the local peer; 0: it is this process */
 	struct lock lock;      /* guards mapping and unmapping */
 	_Atomic uint32_t seen; /* of table->files_closed */
 	struct imported file[SHARE_FILES];
@@ -25,6 +26,9 @@ struct importer {
 /* The address of these bytes of a file in this process, during an access to a region in it. NULL: not mapped.
  * `may_shrink` is set if it is not NULL that is returned. */
 char *import_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, bool *may_shrink);
+
+/* The same for an allocation of a GPU: *gpu, and the address here. 0: it is not possible. */
+uint64_t import_gpu_at(struct importer *b, uint32_t file, uint64_t offset, uint64_t length, struct gpu_memory **gpu);
 
 /* Unmaps the files that the local peer has closed. Any thread, at any time: no thread accesses them any more, since the
  * local peer has waited for that. */

@@ -188,6 +188,7 @@ int reach_self(struct reach **made, struct share *own)
 		.self = true,
 		.table = own->table,
 		.its_identity = own->table->identity,
+		.importer = {.table = own->table},
 	};
 	reach_take_over(r);
 	*made = r;
@@ -237,8 +238,7 @@ void reach_abandon(struct reach *r)
 
 void reach_tidy(struct reach *r)
 {
-	if (!r->self)
-		import_release(&r->importer);
+	import_release(&r->importer);
 }
 
 bool reach_has_process_vm(const struct reach *r)
@@ -426,6 +426,17 @@ static void locate_exported(struct reach *r, const struct share_region *region, 
 		span->guarded = at;
 }
 
+/* Memory of a GPU that the local peer exports. */
+static __attribute__((cold, noinline)) bool locate_gpu(struct reach *r, const struct share_region *region, uint64_t at,
+						       uint64_t length, struct reach_span *span)
+{
+	uint64_t address =
+		import_gpu_at(&r->importer, region->file & ~SHARE_OF_GPU, region->offset + at, length, &span->gpu);
+
+	*span = (struct reach_span){.gpu = address ? span->gpu : NULL, .address = address};
+	return address;
+}
+
 /* Fills in the span. False: out of reach. */
 static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length,
 		   struct reach_span *span)
@@ -433,6 +444,8 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 	uint64_t at = va - region->iova;
 
 	*span = (struct reach_span){.address = region->address + at};
+	if (unlikely(region->file & SHARE_OF_GPU))
+		return locate_gpu(r, region, at, length, span);
 	if (r->self)
 		span->at = (char *)(uintptr_t)span->address;
 	else if (unlikely(!share_is_mapped(region, va, length)))

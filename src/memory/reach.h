@@ -35,12 +35,13 @@ void reach_tidy(struct reach *r);
 /* True if memory that is not mapped can be reached by process_vm. */
 bool reach_has_process_vm(const struct reach *r);
 
-/* A piece of memory of a local peer, during an access. Of `at` and `guarded`, the first that is not NULL applies; else
- * process_vm at `address`. */
+/* A piece of memory of a local peer, during an access. Of `at`, `guarded` and `gpu`, the first that is not NULL
+ * applies; else process_vm at `address`. */
 struct reach_span {
-	char *at;	  /* mapped here, to be used in a fault_try() */
-	char *guarded;	  /* mapped here, but the file may shrink: only the kernel copies */
-	uint64_t address; /* its address in the local peer */
+	char *at;		/* mapped here, to be used in a fault_try() */
+	char *guarded;		/* mapped here, but the file may shrink: only the kernel copies */
+	struct gpu_memory *gpu; /* memory of a GPU, at `address` here: reach_copy_gpu() */
+	uint64_t address;	/* its address in the local peer */
 };
 
 /* The initiator of an access: a local QP and the QP that it is connected to. All after `pair` is zero at first. Guarded
@@ -75,6 +76,11 @@ bool reach_write(struct reach *r, const struct reach_span *span, const struct io
 		 uint64_t length);
 bool reach_read(struct reach *r, const struct reach_span *span, const struct iovec *to, unsigned count,
 		uint64_t length);
+
+/* The same for a span or own memory of GPUs: own[i] is of gpu[i], NULL: not of one. Not to be called in a fault_try().
+ * When it returns the bytes are there. */
+bool reach_copy_gpu(struct reach *r, const struct reach_span *span, const struct iovec *own,
+		    struct gpu_memory *const *gpu, unsigned count, bool is_write);
 
 /* True if the remote QP is open for another QP than that of the pair, or at other addresses. False also if the remote
  * QP is not open yet. */

@@ -341,6 +341,8 @@ enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t 
 	/* acquire pairs with share_open_region() */
 	if (!r || !key || atomic_load_explicit(&((struct share_region *)r)->key, memory_order_acquire) != key)
 		return SHARE_NOT;
+	if (r->file & SHARE_OF_GPU)
+		return SHARE_ON_GPU;
 	return share_is_mapped(r, iova, length) ? SHARE_MAPPED : SHARE_COPIED;
 }
 

@@ -29,7 +29,7 @@ enum {
 	SHARE_QPS = 65536,
 	SHARE_REGIONS = (2 << 20) + 1,
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f06, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f07, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the
@@ -61,17 +61,24 @@ struct share_region {
 	uint64_t address;
 	uint64_t offset, mapped;
 	uint32_t skip;
-	uint32_t file; /* 0: the arena; else index in share_table.file, from 1 */
+	uint32_t file; /* 0: the arena; else index in share_table.file, from 1, and SHARE_OF_GPU */
 };
+#define SHARE_OF_GPU (1u << 31) /* the file is an allocation of a GPU */
 static_assert(sizeof(struct share_region) == CACHE_LINE, "one look, one cache line");
 
-/* An exported file. All but `serial` is constant while a region in it is open. */
+/* An exported file, or what is as good as one. All but `serial` is constant while a region in it is open. */
 struct share_file {
 	_Alignas(CACHE_LINE) _Atomic uint64_t serial; /* of the file in this entry, from 1; 0: none */
-	uint64_t device, inode;			      /* as in stat(2); for a SysV segment, inode is its number */
+	uint64_t device, inode;			      /* as in stat(2); see enum share_kind */
 	uint64_t bytes;
-	int32_t fd;	 /* descriptor in its process; -1: none */
-	uint8_t segment; /* SysV shared memory if not 0; no bool, as a local peer may write any byte */
+	int32_t fd;   /* descriptor in its process; -1: none */
+	uint8_t kind; /* enum share_kind; a local peer may write any byte */
+	char handle[64];
+};
+enum share_kind {
+	SHARE_FILE,
+	SHARE_SEGMENT, /* SysV shared memory: inode is its number */
+	SHARE_GPU,     /* device is the address of the allocation, inode its serial number: gpu_export() */
 };
 
 struct share_table {
@@ -173,6 +180,7 @@ enum share_way {
 	SHARE_NOT,    /* they see no region with the key */
 	SHARE_COPIED, /* by process_vm_readv(2) and process_vm_writev(2) */
 	SHARE_MAPPED,
+	SHARE_ON_GPU, /* by the GPU's driver */
 };
 enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t length);
 

@@ -52,6 +52,7 @@ struct wqe {
 	uint32_t remote_srqn; /* XRC */
 	uint8_t status;	      /* enum ibv_wc_status: in WQE_ERROR, the status of its completion */
 	bool by_reference;    /* packets refer to the payload; valid from WQE_PROCESSING on */
+	bool of_gpu;	      /* all of that is memory of a GPU */
 	struct ibv_sge sge[];
 };
 static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");

@@ -18,6 +18,44 @@ static bool is_memory(const struct mr *mr)
 	return mr->kind == MEMORY_PLAIN || mr->kind == MEMORY_PAGED;
 }
 
+static void show_open(struct mr *mr, const struct shareable *where, uint32_t file)
+{
+	mr->file = (uint8_t)file;
+	share_open_region(mr->hca->share, mr->index, mr->base.rkey,
+			  &(struct share_region){
+				  .access = mr->access & REMOTE,
+				  .pd = (uintptr_t)mr->pd,
+				  .iova = mr->iova,
+				  .length = mr->length,
+				  .address = (uintptr_t)mr->memory,
+				  .offset = where->offset,
+				  .mapped = where->mapped,
+				  .skip = where->skip,
+				  .file = file,
+			  });
+}
+
+static void show_gpu(struct mr *mr)
+{
+	struct exported e;
+
+	export_make_gpu(mr->hca->share, mr->handle.gpu, (uintptr_t)mr->memory, mr->length, &e);
+	if (e.file)
+		show_open(mr, &(struct shareable){e.offset, e.mapped, 0}, e.file);
+}
+
+static void hide_gpu(struct mr *mr)
+{
+	struct share *s = mr->hca->share;
+
+	if (!mr->file)
+		return;
+	share_close_region(s, mr->index);
+	share_settle(s);
+	export_release(s, mr->file);
+	mr->file = 0;
+}
+
 void show_region(struct mr *mr)
 {
 	struct share *s = mr->hca->share;
@@ -27,6 +65,8 @@ void show_region(struct mr *mr)
 	mr->file = 0;
 	if (!s)
 		return;
+	if (mr->kind == MEMORY_GPU)
+		show_gpu(mr);
 	if (!is_memory(mr))
 		return;
 	/* the driver of a GPU may have pinned pages, which then must not move */
@@ -37,20 +77,8 @@ void show_region(struct mr *mr)
 	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
 		export_make(s, mr->memory, mr->length, &exported);
 		where = (struct shareable){exported.offset, exported.mapped, 0};
-		mr->file = (uint8_t)exported.file;
 	}
-	share_open_region(s, mr->index, mr->base.rkey,
-			  &(struct share_region){
-				  .access = mr->access & REMOTE,
-				  .pd = (uintptr_t)mr->pd,
-				  .iova = mr->iova,
-				  .length = mr->length,
-				  .address = (uintptr_t)mr->memory,
-				  .offset = where.offset,
-				  .mapped = where.mapped,
-				  .skip = where.skip,
-				  .file = exported.file,
-			  });
+	show_open(mr, &where, exported.file);
 }
 
 void hide_region(struct mr *mr)
@@ -59,7 +87,11 @@ void hide_region(struct mr *mr)
 	const struct share_region *r;
 	struct shareable where = {0};
 
-	if (!s || !is_memory(mr))
+	if (!s)
+		return;
+	if (mr->kind == MEMORY_GPU)
+		hide_gpu(mr);
+	if (!is_memory(mr))
 		return;
 	if (!mr_is_indirect(mr)) {
 		share_close_region(s, mr->index);

@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/config.h"
 #include "tools/command.h"
+#include "tools/gpu_here.h"
 #include "tools/library.h"
 #include "tools/same_host.h"
 #include "tools/terminal.h"
@@ -124,6 +125,7 @@ static void print_device(const struct device_view *v, const struct same_host *h)
 /* What the words in the last column mean. */
 static void devices_explain(const struct device_view *views, int count, const struct same_host *h)
 {
+	const struct gpu_here gpu = gpu_here_look();
 	bool none = false;
 
 	for (int n = 0; n < count; n++)
@@ -136,6 +138,8 @@ static void devices_explain(const struct device_view *views, int count, const st
 						       : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW");
 	else
 		printf("Between hosts: UDP.\n");
+	if (gpu.vendor)
+		printf("Memory of a GPU (%s): %s\n", gpu.vendor, gpu_here_says);
 	if (none)
 		printf("%s: %s: another user, the kernel or a program without uroce has it, or its interface is "
 		       "down.\n",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce doctor`: what uroce needs of a machine, checked by doing it. */
 #include <cJSON.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
 #include <gnu/libc-version.h>
@@ -24,6 +23,7 @@
 #include "base/config.h"
 #include "tools/command.h"
 #include "tools/devices.h"
+#include "tools/gpu_here.h"
 #include "tools/library.h"
 #include "tools/same_host.h"
 #include "tools/terminal.h"
@@ -367,29 +367,16 @@ static void check_same_host(void)
 	advise("%s", same_host_why(&h));
 }
 
-/* Of one vendor's driver library, in which these two names are looked up. False: it is not here, or has no GPU. */
-static bool check_gpu_of(const char *vendor, const char *library, const char *begin, const char *count)
-{
-	void *driver = dlopen(library, RTLD_NOW);
-	int (*begins)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, begin) : NULL;
-	int (*counts)(int *) = driver ? (int (*)(int *))dlsym(driver, count) : NULL;
-	int gpus = 0;
-
-	if (!begins || !counts || begins(0) || counts(&gpus) || !gpus)
-		return false;
-	doctor_say(OK, "GPU memory", "%s, %d GPU%s: programs can register its memory", vendor, gpus,
-		   gpus == 1 ? "" : "s");
-	advise("The driver copies it through the host, also between two processes here.");
-	return true;
-}
-
 /* Nothing is said where there is no GPU. */
 static void check_gpu(void)
 {
-	if (check_gpu_of("CUDA", "libcuda.so.1", "cuInit", "cuDeviceGetCount") ||
-	    check_gpu_of("HIP", "libamdhip64.so.7", "hipInit", "hipGetDeviceCount"))
+	struct gpu_here g = gpu_here_look();
+
+	if (!g.vendor)
 		return;
-	check_gpu_of("HIP", "libamdhip64.so.6", "hipInit", "hipGetDeviceCount");
+	doctor_say(OK, "GPU memory", "%s, %d GPU%s: programs can register its memory", g.vendor, g.gpus,
+		   g.gpus == 1 ? "" : "s");
+	advise("%s", gpu_here_says);
 }
 
 static void check_locked_memory(void)

@@ -372,6 +372,34 @@ static void who_cannot_fetch_it_is_sent_it(void **state)
 	expect_sent(f, OP_SEND_FIRST, sent_psn(SPAN));
 }
 
+/* The data of a WRITE with immediate, too; a WRITE without one needs no packet. */
+static void of_a_long_write_with_immediate_too(void **state)
+{
+	struct fixture *f = *state;
+	struct packet_piece piece;
+	struct ibv_sge sge = {IOVA, LONG, 0};
+	const struct sent *s;
+
+	start_lossless(f);
+	sge.lkey = own->base.lkey;
+	assert_int_equal(fixture_post(f, (struct ibv_send_wr){.wr_id = 1,
+							      .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+							      .sg_list = &sge,
+							      .num_sge = 1,
+							      .send_flags = IBV_SEND_SIGNALED,
+							      .imm_data = htobe32(7),
+							      .wr.rdma = {IOVA + 5, 0x1234}}),
+			 0);
+	s = expect_sent(f, OP_WRITE_ONLY_IMM, sent_psn(0));
+	assert_int_equal(s->packet.length, LONG);
+	assert_int_equal(s->packet.dma_length, LONG);
+	assert_int_equal(s->packet.pieces, 1);
+	memcpy(&piece, s->payload, sizeof(piece));
+	assert_true(piece.address == IOVA && piece.length == LONG && piece.lkey == own->base.lkey);
+	fixture_give(f, ack(sent_psn(SPAN - 1), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+}
+
 static void what_is_deregistered_too_early_fails_as_ever(void **state)
 {
 	struct fixture *f = *state;
@@ -444,6 +472,16 @@ static void post_long_receive(struct fixture *f, uint64_t id)
 	lock_drop(&f->qp->lock);
 }
 
+static void post_one_receive(struct fixture *f, uint64_t id, uint32_t length)
+{
+	struct ibv_sge sge = fixture_sge(f, 0, length);
+	struct ibv_recv_wr *bad = NULL, wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
+
+	lock_take(&f->qp->lock);
+	assert_int_equal(engine_post_recv(f->qp, &wr, &bad), 0);
+	lock_drop(&f->qp->lock);
+}
+
 static void what_is_referred_to_is_fetched(void **state)
 {
 	struct fixture *f = *state;
@@ -463,6 +501,45 @@ static void what_is_referred_to_is_fetched(void **state)
 	give_long(f, due_psn(0), target->base.lkey); /* a duplicate */
 	expect_ack(f, due_psn(SPAN - 1), ACKED);
 	expect_none(f);
+}
+
+/* A WRITE with immediate of the peer's, from its memory to this one's. */
+static void give_long_write(struct fixture *f, psn_t at, uint32_t lkey, uint32_t rkey)
+{
+	const struct packet_piece piece = {IOVA, LONG, lkey};
+	struct packet p = request(OP_WRITE_ONLY_IMM, at, LONG);
+
+	p.pieces = 1;
+	p.payload = (const uint8_t *)&piece;
+	p.mtu = LINK;
+	p.va = IOVA + 100;
+	p.rkey = rkey;
+	p.dma_length = LONG;
+	fixture_give(f, p);
+}
+
+static void what_a_write_refers_to_is_fetched(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < LONG; i++)
+		there[i] = (uint8_t)(i * 13 + i / 256);
+	start_lossless(f);
+	post_one_receive(f, 1, 0);
+	give_long_write(f, due_psn(0), target->base.lkey ^ 1, own->base.rkey);
+	expect_ack(f, due_psn(0), NAK_SEQUENCE); /* by packets, please */
+	give_long_write(f, due_psn(0), target->base.lkey, own->base.rkey);
+	assert_int_equal(expect_taken(f, 1, IBV_WC_SUCCESS).byte_len, LONG);
+	expect_ack(f, due_psn(SPAN - 1), ACKED);
+	assert_memory_equal(f->memory + 100, there, LONG);
+	memset(f->memory, 0, MEMORY);
+	give_long_write(f, due_psn(0), target->base.lkey, own->base.rkey); /* a duplicate is not executed */
+	expect_ack(f, due_psn(SPAN - 1), ACKED);
+	assert_int_equal(f->memory[100], 0);
+	post_one_receive(f, 2, 0);
+	give_long_write(f, due_psn(SPAN), target->base.lkey, own->base.rkey ^ 1); /* nor is one without the right */
+	assert_int_equal(f->memory[100], 0);
+	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 }
 
 /* By a key that is not there, or of a request that has failed: what its memory holds by now is not what was sent. */
@@ -494,16 +571,6 @@ static bool give_piece(struct fixture *f, psn_t at, uint32_t lkey)
 	p.ack_request = true;
 	memcpy(f->payload, &piece, sizeof(piece));
 	return give(f, p);
-}
-
-static void post_one_receive(struct fixture *f, uint64_t id, uint32_t length)
-{
-	struct ibv_sge sge = fixture_sge(f, 0, length);
-	struct ibv_recv_wr *bad = NULL, wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
-
-	lock_take(&f->qp->lock);
-	assert_int_equal(engine_post_recv(f->qp, &wr, &bad), 0);
-	lock_drop(&f->qp->lock);
 }
 
 static void one_piece_is_fetched_the_straight_way(void **state)
@@ -575,11 +642,13 @@ int main(void)
 		OWN_TEST(atomics_tell_what_was_there),
 		OWN_TEST(at_once_only_where_nothing_is_owed),
 		OWN_TEST(of_a_long_send_the_place_is_sent),
+		OWN_TEST(of_a_long_write_with_immediate_too),
 		OWN_TEST(who_cannot_fetch_it_is_sent_it),
 		OWN_TEST(what_is_deregistered_too_early_fails_as_ever),
 		OWN_TEST(what_is_suspended_is_not_reached_and_has_another_key_then),
 		OWN_TEST(where_no_region_is_nobody_is_waited_for),
 		OWN_TEST(what_is_referred_to_is_fetched),
+		OWN_TEST(what_a_write_refers_to_is_fetched),
 		OWN_TEST(what_cannot_be_fetched_is_asked_for_again),
 		OWN_TEST(one_piece_is_fetched_the_straight_way),
 		OWN_TEST(what_cannot_be_fetched_does_not_go_straight),

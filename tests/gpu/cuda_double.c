@@ -7,7 +7,8 @@
  * more than QUEUE are waiting there. So a missing synchronisation shows. A process that has initialised the double
  * cannot use it in a child of fork(), as with the real library.
  *
- * CUDA_DOUBLE_DEVICES in the environment is the number of devices (default 1, at most DEVICES). */
+ * CUDA_DOUBLE_DEVICES in the environment is the number of devices (default 1, at most DEVICES). With CUDA_DOUBLE_NO_IPC
+ * its memory has no handles for other processes, as that of pools. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -425,6 +426,17 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size,
 	return late(stream, (struct work){.kind = IN_DEVICE, .to = to, .from = from, .size = size});
 }
 
+/* Only within the GPU. */
+API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	return cuMemcpyDtoDAsync_v2(to, from, size, stream);
+}
+
+API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+	return at_once((struct work){.kind = IN_DEVICE, .to = to, .from = from, .size = size});
+}
+
 API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size)
 {
 	return at_once((struct work){.kind = TO_DEVICE, .to = to, .host = (void *)from, .size = size});
@@ -742,7 +754,7 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 
 	if (result)
 		return result;
-	memory = find_device(address, 1);
+	memory = getenv("CUDA_DOUBLE_NO_IPC") ? NULL : find_device(address, 1);
 	if (!memory || memory->source.pid)
 		return end(INVALID_VALUE);
 	struct handle ours = {.pid = getpid(), .fd = memory->fd, .size = memory->size, .id = memory->id};

@@ -177,6 +177,40 @@ HIP hipError_t hipMemcpyHtoDAsync(void *to, const void *from, size_t size, CUstr
 	return result ? result : cuMemcpyHtoDAsync_v2((uintptr_t)to, from, size, stream);
 }
 
+HIP hipError_t hipMemcpyDtoDAsync(void *to, void *from, size_t size, CUstream stream)
+{
+	hipError_t result = initialise();
+
+	return result ? result : cuMemcpyDtoDAsync_v2((uintptr_t)to, (uintptr_t)from, size, stream);
+}
+
+/* Other processes */
+
+HIP hipError_t hipIpcGetMemHandle(CUipcMemHandle *handle, void *at)
+{
+	hipError_t result = initialise();
+
+	return result ? result : cuIpcGetMemHandle(handle, (uintptr_t)at);
+}
+
+HIP hipError_t hipIpcOpenMemHandle(void **at, CUipcMemHandle handle, unsigned flags)
+{
+	CUdeviceptr opened = 0;
+	hipError_t result = initialise();
+
+	if (!result)
+		result = cuIpcOpenMemHandle_v2(&opened, handle, flags);
+	*at = (void *)(uintptr_t)opened;
+	return result;
+}
+
+HIP hipError_t hipIpcCloseMemHandle(void *at)
+{
+	hipError_t result = initialise();
+
+	return result ? result : cuIpcCloseMemHandle((uintptr_t)at);
+}
+
 HIP hipError_t hipMemcpyDtoHAsync(void *to, void *from, size_t size, CUstream stream)
 {
 	hipError_t result = initialise();

@@ -38,6 +38,21 @@ all_cases() {
 	result $? "all operations, $1" "$work/me"
 }
 
+# two_processes NAME: each operation between two processes
+two_processes() {
+	env $first uroce run "$doubles/gpu_two" >"$work/two" 2>&1
+	grep -c '^ok' "$work/two" >"$work/count"
+	! grep -q '^not ok' "$work/two" && [ "$(cat "$work/count")" -ge 21 ]
+	result $? "two processes, $1" "$work/two"
+}
+
+# by_itself: how many WRITEs and READs between two processes took no packet
+by_itself() {
+	rm -f "$work"/trace*
+	UROCE_TRACE=$work/trace env $first uroce run "$doubles/gpu_two" >"$work/two" 2>&1 &&
+		uroce trace --limit 0 --requests "$work"/trace* | grep -c 'no packet$'
+}
+
 env $first uroce doctor >"$work/doctor" 2>&1
 grep -q 'GPU memory  *CUDA, [0-9][0-9]* GPU' "$work/doctor"
 result $? "doctor tells of the GPU" "$work/doctor"
@@ -54,6 +69,8 @@ for local in on off; do
 	export UROCE_LOCAL=$local
 	all_cases "CUDA, UROCE_LOCAL=$local"
 	[ "$GPU" = real ] || GPU_ME=hip first= all_cases "HIP, UROCE_LOCAL=$local"
+	two_processes "CUDA, UROCE_LOCAL=$local"
+	[ "$GPU" = real ] || GPU_ME=hip first= two_processes "HIP, UROCE_LOCAL=$local"
 	port=$((20000 + RANDOM % 10000))
 	: >"$work/server"
 	env $first uroce run stdbuf -oL "$UROCE_BUILD/qp_across_hosts_gpu" -p $port >"$work/server" 2>&1 &
@@ -71,5 +88,18 @@ for local in on off; do
 	result $? "Lab D, the server, UROCE_LOCAL=$local" "$work/server"
 	server=
 done
+
+# where the GPU's memory can be opened by the other process, its operations take no packets; where not, they do
+export UROCE_LOCAL=on
+direct=$(by_itself)
+if [ "$GPU" != real ]; then
+	export CUDA_DOUBLE_NO_IPC=1
+	two_processes "memory that other processes cannot open"
+	packets=$(by_itself)
+	unset CUDA_DOUBLE_NO_IPC
+fi
+[ "${direct:-0}" -ge 36 ] && [ "${packets:-0}" -lt "$direct" ]
+result $? "two processes: $direct operations without packets, ${packets:-0} if the memory cannot be opened" "$work/two"
+[ "$GPU" != real ] || env $first uroce run "$doubles/gpu_two" bandwidth
 echo "1..$n"
 exit $((failed != 0))

@@ -197,12 +197,14 @@ static void a_reference_comes_out_as_it_went_in(void **state)
 	assert_int_equal(record_get(memory, bytes - 1, &p, &from), -EBADMSG);
 	assert_int_equal(record_get(memory, sizeof(*r), &p, &from), -EBADMSG);
 	for (int opcode = 0; opcode < 256; opcode++) { /* of what else could it be? */
-		bool send = TRANSPORT(opcode) == TRANSPORT_RC && opcode_info[opcode].flags & IS_SEND;
+		bool can = TRANSPORT(opcode) == TRANSPORT_RC && opcode_info[opcode].flags & (IS_SEND | IS_WRITE);
 
-		r->opcode = (uint8_t)opcode;
-		assert_int_equal(record_get(memory, bytes, &p, &from), send ? 0 : -EBADMSG);
+		in.opcode = r->opcode = (uint8_t)opcode;
+		memset(r + 1, 0, sizeof(memory) - sizeof(*r));
+		assert_int_equal(record_get(memory, record_bytes(&in), &p, &from), can ? 0 : -EBADMSG);
 	}
 	r->opcode = OP_SEND_ONLY;
+	memcpy(r + 1, piece, sizeof(piece));
 	((struct packet_piece *)(r + 1))[0].length = UINT32_MAX;
 	assert_int_equal(record_get(memory, bytes, &p, &from), -EBADMSG);
 }

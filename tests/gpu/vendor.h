@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Memory of a GPU for gpu_me.c and gpu_two.c: by CUDA's driver API, with GPU_ME=hip in the environment by HIP. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MUST(x) ((x) ? (void)0 : fail(__LINE__, #x))
+
+static _Noreturn void fail(int line, const char *what)
+{
+	printf("# line %d: %s: %s\n", line, what, strerror(errno));
+	fflush(stdout);
+	_exit(1);
+}
+
+/* ---- the GPU ---- */
+
+static void *library;
+#define CALL(name, ...) (((int (*)())dlsym(library, name))(__VA_ARGS__))
+
+/* Each returns 0: success. */
+struct gpu {
+	int (*begin)(void);
+	int (*alloc)(uint64_t *at, size_t length);
+	int (*free)(uint64_t at);
+	int (*put)(uint64_t to, const void *from, size_t length);
+	int (*get)(void *to, uint64_t from, size_t length);
+};
+
+static int cuda_begin(void)
+{
+	void *gpu_context;
+	int ordinal;
+
+	return !(library = dlopen("libcuda.so.1", RTLD_NOW)) || CALL("cuInit", 0u) ||
+	       CALL("cuDeviceGet", &ordinal, 0) || CALL("cuDevicePrimaryCtxRetain", &gpu_context, ordinal) ||
+	       CALL("cuCtxSetCurrent", gpu_context);
+}
+
+static int cuda_alloc(uint64_t *at, size_t length)
+{
+	return CALL("cuMemAlloc_v2", at, length);
+}
+
+static int cuda_free(uint64_t at)
+{
+	return CALL("cuMemFree_v2", at);
+}
+
+static int cuda_put(uint64_t to, const void *from, size_t length)
+{
+	return CALL("cuMemcpyHtoD_v2", to, from, length);
+}
+
+static int cuda_get(void *to, uint64_t from, size_t length)
+{
+	return CALL("cuMemcpyDtoH_v2", to, from, length);
+}
+
+static int hip_begin(void)
+{
+	if (!(library = dlopen("libamdhip64.so.7", RTLD_NOW)))
+		library = dlopen("libamdhip64.so.6", RTLD_NOW);
+	return !library || CALL("hipInit", 0u) || CALL("hipSetDevice", 0);
+}
+
+static int hip_alloc(uint64_t *at, size_t length)
+{
+	return CALL("hipMalloc", at, length);
+}
+
+static int hip_free(uint64_t at)
+{
+	return CALL("hipFree", at);
+}
+
+static int hip_put(uint64_t to, const void *from, size_t length)
+{
+	return CALL("hipMemcpy", to, from, length, 1); /* hipMemcpyHostToDevice */
+}
+
+static int hip_get(void *to, uint64_t from, size_t length)
+{
+	return CALL("hipMemcpy", to, from, length, 2); /* hipMemcpyDeviceToHost */
+}
+
+static const struct gpu cuda = {cuda_begin, cuda_alloc, cuda_free, cuda_put, cuda_get};
+static const struct gpu hip = {hip_begin, hip_alloc, hip_free, hip_put, hip_get};
+/* GPU_ME in the environment chooses. */
+static const struct gpu *vendor(void)
+{
+	const char *name = getenv("GPU_ME");
+
+	return name && !strcmp(name, "hip") ? &hip : &cuda;
+}

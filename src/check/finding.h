@@ -42,6 +42,7 @@ enum check_class {
 	CHECK_HABITS,
 	CHECK_BUFFERS,
 	CHECK_MAPPINGS, /* only if asked for: caches of registrations outlive mappings knowingly */
+	CHECK_RACES,
 	CHECK_CLASSES,
 };
 bool check_wants(enum check_class class);

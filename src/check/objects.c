@@ -404,8 +404,9 @@ static void check_begin(void)
 	stack_start();
 	finding_start();
 	order_start();
-	if (check_wants(CHECK_BUFFERS)) {
+	if (check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES))
 		placed_start();
+	if (check_wants(CHECK_BUFFERS)) {
 		asan_start();
 		pages_start();
 	}

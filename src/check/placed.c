@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "check/buffers.h"
+#include "check/races.h"
 #include "object/checker.h"
 
 #define RECORDS 1024u
@@ -109,8 +110,15 @@ static void note_write(struct queues *q, const struct qp *qp, const struct packe
 		q->write_at = p->va;
 		q->write_length = p->dma_length;
 	}
+	races_heard(qp, false);
 	if (q)
 		placed_note((struct placed){q->write_at, q->write_length, qp->base.qp_num, true});
+}
+
+static void note_atomic(const struct qp *qp, uint64_t at) REQUIRES(objects_lock)
+{
+	races_heard(qp, false);
+	placed_note((struct placed){at, sizeof(uint64_t), qp->base.qp_num, true});
 }
 
 static void packet_arrives(const struct qp *qp, const struct packet *p)
@@ -127,7 +135,7 @@ static void packet_arrives(const struct qp *qp, const struct packet *p)
 	else if (flags & (IS_WRITE | IS_ATOMIC_WRITE))
 		note_write(q, qp, p, flags & IS_FIRST);
 	else if ((flags & IS_ATOMIC) && (flags & IS_REQUEST))
-		placed_note((struct placed){p->va, sizeof(uint64_t), qp->base.qp_num, true});
+		note_atomic(qp, p->va);
 	lock_drop(&objects_lock);
 }
 

@@ -12,6 +12,7 @@
 #include "check/buffers.h"
 #include "check/order.h"
 #include "check/pages.h"
+#include "check/races.h"
 #include "object/qp.h"
 
 #define NUMBERS	  1024
@@ -37,6 +38,7 @@ static void open_qp_queues(struct object *o) REQUIRES(objects_lock)
 	const struct qp *qp = o->object;
 	struct queues *q = o->queues;
 
+	q->qp = qp;
 	q->depth = qp->cap.max_send_wr;
 	q->signals_all = qp->sig_all;
 	q->send_cq = object_find(CHECK_CQ, qp->send_cq);
@@ -58,6 +60,7 @@ void queues_open(struct object *o)
 		return;
 	list_init(&o->queues->sends);
 	list_init(&o->queues->receives);
+	list_init(&o->queues->racing);
 	if (o->kind == CHECK_QP)
 		open_qp_queues(o);
 }
@@ -105,6 +108,7 @@ void queues_close(struct object *o)
 		return;
 	forget_all(o->queues, &o->queues->sends);
 	forget_all(o->queues, &o->queues->receives);
+	list_remove(&o->queues->racing);
 	if (o->kind == CHECK_QP)
 		*number_link(((const struct ibv_qp *)o->object)->qp_num) = o->queues->next;
 	free(o->queues);
@@ -326,6 +330,8 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : wr->num_sge);
 	const struct stack *read = NULL;
 	struct object *o;
+	struct race race;
+	bool races;
 
 	if (!r)
 		return;
@@ -340,6 +346,7 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
 		read = brought_by(o->queues, r);
 	r->has_digest &= !read; /* that will change the bytes */
+	races = o && check_wants(CHECK_RACES) && races_find(o, r, wr, &race);
 	if (o)
 		request_begin(o, r,
 			      o->queues->signals_all || (wr->send_flags & IBV_SEND_SIGNALED) ? o->queues->send_cq
@@ -349,6 +356,8 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 		free(r);
 	if (read && !(wr->send_flags & IBV_SEND_FENCE) && check_wants(CHECK_HABITS))
 		report_fence(qp, posted, read);
+	if (races)
+		races_report(&race);
 }
 
 /* A request may have been done as it was posted: so its memory is taken from the program when it is. */
@@ -521,8 +530,18 @@ static void order_of(const struct qp *qp, bool is_receive)
 	order_after(&qp->base, is_receive ? queue : NULL);
 }
 
+/* A receive, or the result of a READ or an atomic, was polled. */
+static void note_heard(const struct object *o, uint32_t bringing_before, bool is_receive) REQUIRES(objects_lock)
+{
+	if (is_receive)
+		races_heard(o->object, true);
+	else if (o->queues->bringing < bringing_before)
+		races_heard_all();
+}
+
 static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 {
+	uint32_t bringing;
 	struct request *r = NULL;
 	struct queues *q;
 	struct object *o;
@@ -534,10 +553,13 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	q = o ? is_receive ? receives_of(o) : o->queues : NULL;
 	if (o)
 		order_of(o->object, is_receive);
+	bringing = o ? o->queues->bringing : 0;
 	if (q)
 		r = find_request(is_receive ? &q->receives : &q->sends, wr_id, success);
 	if (r)
 		end_up_to(q, r, &done);
+	if (o)
+		note_heard(o, bringing, is_receive);
 	lock_drop(&objects_lock);
 	while (!list_empty(&done)) {
 		r = container_of(list_pop(&done), struct request, link);
@@ -764,6 +786,13 @@ void check_deregisters(const struct ibv_mr *mr)
 	check_in_flight(mr);
 }
 
+void check_heard(void)
+{
+	lock_take(&objects_lock);
+	races_heard_all();
+	lock_drop(&objects_lock);
+}
+
 void check_registers(const void *memory, uint64_t length)
 {
 	pages_lift((uintptr_t)memory, length);
@@ -771,7 +800,8 @@ void check_registers(const void *memory, uint64_t length)
 
 void check_operations(struct ibv_context_ops *ops)
 {
-	if (!hook_is_on(HOOK_CHECK) || !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS)))
+	if (!hook_is_on(HOOK_CHECK) ||
+	    !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES)))
 		return;
 	next = *ops;
 	ops->post_send = check_post_send;

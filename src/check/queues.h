@@ -8,7 +8,22 @@
 #include "base/list.h"
 #include "check/objects.h"
 
+struct qp;
+
 enum { REQUEST_SGES = 4, REQUEST_BLOCKS = 32 };
+
+/* Bytes that a request accesses: in memory of this process, or of the peer. */
+struct request_target {
+	uint64_t place; /* 0: this process */
+	uint64_t at, length;
+	uint32_t rkey; /* of the peer's region; 0 in this process */
+	bool writes;
+};
+
+/* From the lowest to the highest byte of several accesses. */
+struct bounds {
+	uint64_t start, end;
+};
 
 struct request {
 	struct list link;
@@ -18,7 +33,9 @@ struct request {
 	uint64_t digest;   /* of the bytes that it sends, or of those that will be overwritten */
 	uint64_t since;	   /* placed_count() before the digest was taken */
 	uint32_t qpn;
-	uint8_t opcode; /* enum ibv_wr_opcode, of a send */
+	struct request_target target; /* of a WRITE or a READ; length 0: none */
+	uint64_t heard;		      /* races.c: what the program had heard when it was posted */
+	uint8_t opcode;		      /* enum ibv_wr_opcode, of a send */
 	bool is_send, brings, has_digest;
 	bool ends_only; /* the digest is of the first and the last bytes */
 	/* of a program with AddressSanitizer: that knows its memory; is told that this is not the program's: asan.h */
@@ -45,7 +62,12 @@ struct queues {
 	bool signals_all;
 	struct object *send_cq, *receive_cq; /* NULL: not checked, or none */
 	struct object *next;		     /* of the same hash of QPN */
-	uint64_t write_at, write_length;     /* the WRITE of the peer that arrives */
+	const struct qp *qp;		     /* NULL: of an SRQ */
+	/* races.c: of what is outstanding since that much was heard */
+	struct list racing;
+	struct bounds bounds;
+	uint64_t bounds_heard, heard;	 /* heard: how often the peer's messages told of this QP */
+	uint64_t write_at, write_length; /* the WRITE of the peer that arrives */
 	/* of a QP: the first completion with an error, until the program itself changes the state */
 	const struct stack *failure;	  /* where it was polled; NULL: none */
 	enum ibv_wc_status failed_status; /* of it */

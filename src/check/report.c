@@ -36,8 +36,11 @@ struct suppression {
 	char *name, *pattern;
 };
 
-static const char *const class_names[] = {
-	[CHECK_LEAKS] = "leaks", [CHECK_HABITS] = "habits", [CHECK_BUFFERS] = "buffers", [CHECK_MAPPINGS] = "mappings"};
+static const char *const class_names[] = {[CHECK_LEAKS] = "leaks",
+					  [CHECK_HABITS] = "habits",
+					  [CHECK_BUFFERS] = "buffers",
+					  [CHECK_MAPPINGS] = "mappings",
+					  [CHECK_RACES] = "races"};
 static_assert(ARRAY_SIZE(class_names) == CHECK_CLASSES, "each has its name");
 
 static pthread_mutex_t report_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */

@@ -293,7 +293,11 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	}
 	err = wait_for_event(channel_of(channel), event);
 	end_wait(channel_of(channel));
-	return err ? fail_minus(-err) : 0;
+	if (err)
+		return fail_minus(-err);
+	if (hooks_any())
+		check_heard();
+	return 0;
 }
 
 PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)

@@ -12,7 +12,7 @@
 #define USUAL	 "leaks,habits,buffers"
 #define ALL_ROOM 256
 
-static const char *const classes[] = {"leaks", "habits", "buffers", "mappings", "all"};
+static const char *const classes[] = {"leaks", "habits", "buffers", "mappings", "races", "all"};
 
 /* Adds a class to `all`. 0, or the exit status. */
 static int only(const struct command *command, const char *class, char all[ALL_ROOM])

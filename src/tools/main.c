@@ -29,8 +29,8 @@ static const struct command commands[] = {
 	 "  -S, --snap BYTES    with -p: bytes of each frame to keep, at least 110\n",
 	 run_command},
 	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
-	 "  -o, --only CLASS    leaks, habits, buffers, mappings or all; may be given\n"
-	 "                      several times; without it the first three\n"
+	 "  -o, --only CLASS    leaks, habits, buffers, mappings, races or all; may be\n"
+	 "                      given several times; without it the first three\n"
 	 "  -p, --pages         name the instruction that writes to memory in flight, by\n"
 	 "                      protecting its pages\n"
 	 "  -S, --strict-polling\n"

@@ -23,7 +23,7 @@ SANITIZED = re.search("lib[atu]b?san", subprocess.run(["ldd", os.path.join(BUILD
                                                       text=True).stdout)
 OF_SANITIZERS = ("outside-object", "data-race")
 # What is looked for only if asked for; AddressSanitizer finds what is touched by itself.
-ASKED_FOR = {"unmapped-registered": ("--only", "mappings"), "touched-in-flight": ("--strict-polling",)}
+ASKED_FOR = {"race": ("--only", "races"), "unmapped-registered": ("--only", "mappings"), "touched-in-flight": ("--strict-polling",)}
 STOPS = ("touched-in-flight", "libasan")
 STOPPED = ("freed_first", "locals_are_sent")
 

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two requests of different queue pairs race if the second is posted while the program cannot know that the first is
+ * done. It can if it has polled the completion of the first, or of one behind it; or if after the post of the first
+ * something has come from which it may know: a message, a WRITE or an atomic of a peer, the result of a READ or an
+ * atomic, an event. A message between two queue pairs of this process says that of one QP, else it may say anything.
+ * Atomics themselves are synchronization, so they race with nothing. */
+#include "check/races.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "object/mr.h"
+#include "object/qp.h"
+
+static uint64_t heard_count; /* guarded by objects_lock */
+static struct list racing;   /* queues with accesses that may be outstanding; guarded by objects_lock */
+
+/* The queue pair of this process that is the QP's peer; NULL: there is none. */
+static struct queues *peer_here(const struct qp *qp) REQUIRES(objects_lock)
+{
+	struct queues *peer = queues_of_number(qp->attr.dest_qp_num);
+
+	if (!peer || qp->base.qp_type == IBV_QPT_UD || peer->qp->attr.dest_qp_num != qp->base.qp_num)
+		return NULL;
+	return peer;
+}
+
+void races_heard_all(void)
+{
+	heard_count++;
+}
+
+void races_heard(const struct qp *qp, bool is_message)
+{
+	struct queues *peer = peer_here(qp);
+
+	if (!peer)
+		heard_count++;
+	else if (is_message)
+		peer->heard++;
+}
+
+/* ---- accesses ---- */
+
+static uint64_t length_of(const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
+}
+
+/* A name of the process that owns the memory; 0 is this one. Numbers of queue pairs begin with that of their process.
+ */
+static uint64_t place_of_peer(const struct qp *qp)
+{
+	const uint8_t *gid = qp->attr.ah_attr.grh.dgid.raw;
+	uint64_t place = 0xcbf29ce484222325u ^ qp->attr.dest_qp_num >> 16;
+
+	for (size_t i = 0; i < sizeof(union ibv_gid); i++)
+		place = (place ^ gid[i]) * 0x100000001b3u;
+	return place | 1;
+}
+
+/* An address of the region as one of this process. */
+static bool translate(const struct qp *qp, struct request_target *t)
+{
+	struct mr *mr = mr_get(qp->hca, t->rkey);
+	bool known;
+
+	if (!mr)
+		return false;
+	known = !mr->type && !mr_is_indirect(mr) && mr_allows(mr, mr->pd, t->at, t->length, 0);
+	if (known)
+		t->at = (uintptr_t)mr_at(mr, t->at);
+	mr_put(mr);
+	t->rkey = 0;
+	return known;
+}
+
+static void target_take(const struct qp *qp, struct request *r, const struct ibv_send_wr *wr) REQUIRES(objects_lock)
+{
+	struct request_target *t = &r->target;
+	const struct queues *peer = peer_here(qp);
+
+	if (wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM &&
+	    wr->opcode != IBV_WR_RDMA_READ)
+		return;
+	*t = (struct request_target){.place = peer ? 0 : place_of_peer(qp),
+				     .at = wr->wr.rdma.remote_addr,
+				     .length = length_of(wr),
+				     .rkey = wr->wr.rdma.rkey,
+				     .writes = wr->opcode != IBV_WR_RDMA_READ};
+	if (peer && !translate(peer->qp, t))
+		t->length = 0;
+}
+
+static bool is_atomic(const struct request *r)
+{
+	return r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Number i of its accesses; length 0: there is none. */
+static struct request_target access_of(const struct request *r, int i)
+{
+	if (i == r->sges)
+		return r->target;
+	return (struct request_target){.at = r->sge[i].addr, .length = r->sge[i].length, .writes = r->brings};
+}
+
+static bool conflict(const struct request_target *a, const struct request_target *b)
+{
+	return (a->writes || b->writes) && a->place == b->place && a->rkey == b->rkey && a->at < b->at + b->length &&
+	       b->at < a->at + a->length;
+}
+
+static bool requests_conflict(const struct request *a, const struct request *b, struct request_target *of_a,
+			      struct request_target *of_b)
+{
+	for (int i = 0; i <= a->sges; i++)
+		for (int k = 0; k <= b->sges; k++) {
+			*of_a = access_of(a, i);
+			*of_b = access_of(b, k);
+			if (conflict(of_a, of_b))
+				return true;
+		}
+	return false;
+}
+
+/* ---- the bounds of a QP's accesses ---- */
+
+static bool bounds_meet(const struct bounds *b, const struct request *r)
+{
+	for (int i = 0; i <= r->sges; i++) {
+		struct request_target a = access_of(r, i);
+
+		if (a.length && a.at < b->end && b->start < a.at + a.length)
+			return true;
+	}
+	return false;
+}
+
+static void bounds_widen(struct queues *q, const struct request *r) REQUIRES(objects_lock)
+{
+	struct bounds *b = &q->bounds;
+
+	if (list_empty(&q->sends) || q->bounds_heard != heard_count + q->heard)
+		*b = (struct bounds){.start = UINT64_MAX};
+	q->bounds_heard = heard_count + q->heard;
+	for (int i = 0; i <= r->sges; i++) {
+		struct request_target a = access_of(r, i);
+
+		if (!a.length)
+			continue;
+		b->start = min_of(b->start, a.at);
+		b->end = max_of(b->end, a.at + a.length);
+	}
+}
+
+/* ---- */
+
+static uint64_t heard_of(const struct queues *q) REQUIRES(objects_lock)
+{
+	return heard_count + q->heard;
+}
+
+/* The oldest of these that races with it. Both counters only rise, and so does their sum. */
+static const struct request *find_race(struct queues *q, const struct request *r) REQUIRES(objects_lock)
+{
+	const struct request *found = NULL;
+	struct request_target of_other, of_r;
+
+	for (struct list *l = q->sends.prev; l != &q->sends; l = l->prev) {
+		const struct request *other = container_of(l, struct request, link);
+
+		if (other->heard != heard_of(q))
+			break;
+		if (!is_atomic(other) && requests_conflict(other, r, &of_other, &of_r))
+			found = other;
+	}
+	return found;
+}
+
+bool races_find(const struct object *o, struct request *r, const struct ibv_send_wr *wr, struct race *race)
+{
+	const struct request *found = NULL;
+
+	r->heard = heard_of(o->queues);
+	if (is_atomic(r))
+		return false;
+	target_take(o->object, r, wr);
+	if (!racing.next)
+		list_init(&racing);
+	list_each_safe (l, &racing) {
+		struct queues *q = container_of(l, struct queues, racing);
+
+		if (list_empty(&q->sends) || q->bounds_heard != heard_of(q)) {
+			list_remove(l);
+			list_init(l);
+			continue;
+		}
+		if (q == o->queues || !bounds_meet(&q->bounds, r))
+			continue;
+		found = find_race(q, r);
+		if (found)
+			break;
+	}
+	if (found)
+		*race = (struct race){*r, *found};
+	bounds_widen(o->queues, r);
+	if (list_empty(&o->queues->racing))
+		list_append(&racing, &o->queues->racing);
+	return found;
+}
+
+static const char *name_of(const struct request *r)
+{
+	return r->opcode == IBV_WR_RDMA_READ ? "READ" : r->target.length || r->target.place ? "WRITE" : "SEND";
+}
+
+void races_report(const struct race *race)
+{
+	const struct request *r = &race->second, *other = &race->first;
+	struct finding f = {.class = CHECK_RACES,
+			    .name = "race",
+			    .remedy =
+				    "poll the completion of the first before the second is posted, or post both to one "
+				    "queue pair",
+			    .at = {{"posted", r->posted}, {"the other was posted", other->posted}}};
+	struct request_target mine, its;
+	char where[64] = "";
+	uint64_t start, end;
+
+	if (!requests_conflict(r, other, &mine, &its))
+		return;
+	start = max_of(mine.at, its.at);
+	end = min_of(mine.at + mine.length, its.at + its.length);
+	if (mine.place)
+		snprintf(where, sizeof(where), " of the peer's region 0x%x", mine.rkey);
+	snprintf(f.text, sizeof(f.text),
+		 "a %s of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64
+		 " on%s, while it is not known whether a %s of QP 0x%x, which %s them, is done",
+		 name_of(r), r->qpn, mine.writes ? "writes" : "reads", end - start, start, where, name_of(other),
+		 other->qpn, its.writes ? "writes" : "reads");
+	finding_report(&f);
+}

@@ -3,6 +3,7 @@
  * "Context Management" and "Primary Context Management". */
 #include <string.h>
 
+#include "memory/gpu.h"
 #include "memory/gpu_driver.h"
 
 enum {
@@ -14,30 +15,49 @@ enum {
 	POINTER_DEVICE_ORDINAL = 9,
 	STREAM_NON_BLOCKING = 1, /* does not wait for the default stream */
 	HOST_PORTABLE = 1,	 /* pinned for all contexts */
-	IPC_PEERS = 1,		 /* from other devices too, where they can reach it */
+	FILE_DESCRIPTOR = 1,	 /* a kind of handle */
+	LOCATION_DEVICE = 1,
+	ACCESS_READ_WRITE = 3,
+	IPC_PEERS = 1, /* from other devices too, where they can reach it */
+};
+
+/* CUmemAccessDesc */
+struct access_of {
+	int location, device, flags;
 };
 
 static const char *const libraries[] = {"libcuda.so.1", NULL};
 
 /* name, arguments; each returns CUresult, 0: success */
-#define CUDA_FUNCTIONS(X)                                                                             \
-	X(cuDeviceGetCount, (int *))                                                                  \
-	X(cuPointerGetAttribute, (void *data, int attribute, uint64_t at))                            \
-	X(cuMemGetAddressRange_v2, (uint64_t * start, size_t * length, uint64_t at))                  \
-	X(cuDeviceGet, (int *device, int ordinal))                                                    \
-	X(cuDevicePrimaryCtxRetain, (void **context, int device))                                     \
-	X(cuCtxPushCurrent_v2, (void *context))                                                       \
-	X(cuCtxPopCurrent_v2, (void **context))                                                       \
-	X(cuStreamCreate, (void **stream, unsigned flags))                                            \
-	X(cuStreamSynchronize, (void *stream))                                                        \
-	X(cuMemHostAlloc, (void **made, size_t length, unsigned flags))                               \
-	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t, void *stream))                \
-	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t, void *stream))                      \
-	X(cuMemcpyAsync, (uint64_t to, uint64_t from, size_t, void *stream))                          \
-	X(cuPointerSetAttribute, (const void *data, int attribute, uint64_t at)) /* may be missing */ \
-	X(cuIpcGetMemHandle, (struct gpu_handle *, uint64_t at))                                      \
-	X(cuIpcOpenMemHandle_v2, (uint64_t * at, struct gpu_handle, unsigned flags))                  \
-	X(cuIpcCloseMemHandle, (uint64_t at))
+#define CUDA_FUNCTIONS(X)                                                                                     \
+	X(cuDeviceGetCount, (int *))                                                                          \
+	X(cuPointerGetAttribute, (void *data, int attribute, uint64_t at))                                    \
+	X(cuMemGetAddressRange_v2, (uint64_t * start, size_t * length, uint64_t at))                          \
+	X(cuDeviceGet, (int *device, int ordinal))                                                            \
+	X(cuDevicePrimaryCtxRetain, (void **context, int device))                                             \
+	X(cuCtxPushCurrent_v2, (void *context))                                                               \
+	X(cuCtxPopCurrent_v2, (void **context))                                                               \
+	X(cuStreamCreate, (void **stream, unsigned flags))                                                    \
+	X(cuStreamSynchronize, (void *stream))                                                                \
+	X(cuMemHostAlloc, (void **made, size_t length, unsigned flags))                                       \
+	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t, void *stream))                        \
+	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t, void *stream))                              \
+	X(cuMemcpyAsync, (uint64_t to, uint64_t from, size_t, void *stream))                                  \
+	X(cuPointerSetAttribute, (const void *data, int attribute, uint64_t at)) /* may be missing */         \
+	X(cuIpcGetMemHandle, (struct gpu_handle *, uint64_t at))                                              \
+	X(cuIpcOpenMemHandle_v2, (uint64_t * at, struct gpu_handle, unsigned flags))                          \
+	X(cuIpcCloseMemHandle, (uint64_t at))                                                                 \
+	X(cuMemRetainAllocationHandle, (uint64_t * physical, uint64_t at))                                    \
+	X(cuMemExportToShareableHandle, (int *fd, uint64_t physical, int type, unsigned long long flags))     \
+	X(cuMemImportFromShareableHandle, (uint64_t * physical, intptr_t fd, int type))                       \
+	X(cuMemRelease, (uint64_t physical))                                                                  \
+	X(cuMemAddressReserve,                                                                                \
+	  (uint64_t * at, size_t length, size_t alignment, uint64_t wish, unsigned long long flags))          \
+	X(cuMemAddressFree, (uint64_t at, size_t length))                                                     \
+	X(cuMemMap, (uint64_t at, size_t length, size_t offset, uint64_t physical, unsigned long long flags)) \
+	X(cuMemUnmap, (uint64_t at, size_t length))                                                           \
+	X(cuMemSetAccess, (uint64_t at, size_t length, const struct access_of *, size_t count))               \
+	X(cuCtxGetDevice, (int *device))
 
 enum { CUDA_FUNCTIONS(GPU_NUMBER) FUNCTIONS };
 static const char *const symbols[] = {CUDA_FUNCTIONS(GPU_NAME) NULL};
@@ -140,23 +160,72 @@ static bool cuda_within(uint64_t to, uint64_t from, size_t length, void *stream)
 	return !CALL(cuMemcpyAsync, to, from, length, stream);
 }
 
-static bool cuda_export(uint64_t start, void *handle)
+/* Memory that is mapped in a virtual reservation, if its program has asked for a handle when it was made. */
+static bool export_descriptor(struct gpu_export *e)
 {
-	return functions[F_cuIpcGetMemHandle] && !CALL(cuIpcGetMemHandle, handle, start);
+	uint64_t physical;
+	bool ok;
+
+	if (!functions[F_cuCtxGetDevice] || CALL(cuMemRetainAllocationHandle, &physical, e->start))
+		return false;
+	ok = !CALL(cuMemExportToShareableHandle, &e->fd, physical, FILE_DESCRIPTOR, 0);
+	CALL(cuMemRelease, physical);
+	if (!ok)
+		e->fd = -1;
+	return ok;
 }
 
-static bool cuda_import(uint64_t *start, const void *handle)
+static bool cuda_export(struct gpu_export *e)
+{
+	return functions[F_cuIpcCloseMemHandle] &&
+	       (!CALL(cuIpcGetMemHandle, (struct gpu_handle *)e->handle, e->start) || export_descriptor(e));
+}
+
+static bool map_physical(uint64_t *start, uint64_t length, uint64_t physical)
+{
+	struct access_of all = {.location = LOCATION_DEVICE, .flags = ACCESS_READ_WRITE};
+
+	if (CALL(cuCtxGetDevice, &all.device) || CALL(cuMemAddressReserve, start, length, 0, 0, 0))
+		return false;
+	if (!CALL(cuMemMap, *start, length, 0, physical, 0)) {
+		if (!CALL(cuMemSetAccess, *start, length, &all, 1))
+			return true;
+		CALL(cuMemUnmap, *start, length);
+	}
+	CALL(cuMemAddressFree, *start, length);
+	return false;
+}
+
+static bool import_descriptor(uint64_t *start, const struct gpu_export *e)
+{
+	uint64_t physical;
+	bool ok;
+
+	if (!functions[F_cuCtxGetDevice] || CALL(cuMemImportFromShareableHandle, &physical, e->fd, FILE_DESCRIPTOR))
+		return false;
+	ok = map_physical(start, e->length, physical);
+	CALL(cuMemRelease, physical); /* the mapping keeps it */
+	return ok;
+}
+
+static bool cuda_import(uint64_t *start, const struct gpu_export *e)
 {
 	struct gpu_handle h;
 
-	memcpy(&h, handle, sizeof(h));
-	return functions[F_cuIpcOpenMemHandle_v2] && functions[F_cuIpcCloseMemHandle] &&
-	       !CALL(cuIpcOpenMemHandle_v2, start, h, IPC_PEERS);
+	if (e->fd >= 0)
+		return import_descriptor(start, e);
+	memcpy(&h, e->handle, sizeof(h));
+	return functions[F_cuIpcCloseMemHandle] && !CALL(cuIpcOpenMemHandle_v2, start, h, IPC_PEERS);
 }
 
-static void cuda_close(uint64_t start)
+static void cuda_close(uint64_t start, uint64_t length, bool by_fd)
 {
-	CALL(cuIpcCloseMemHandle, start);
+	if (!by_fd) {
+		CALL(cuIpcCloseMemHandle, start);
+		return;
+	}
+	CALL(cuMemUnmap, start, length);
+	CALL(cuMemAddressFree, start, length);
 }
 
 static bool cuda_wait(void *stream)

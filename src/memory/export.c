@@ -232,12 +232,14 @@ void export_make_gpu(struct share *s, const struct gpu_memory *gpu, uint64_t add
 	if (atomic_load_explicit(&s->inert, memory_order_relaxed) || !gpu_export(gpu, &e))
 		return;
 	what = (struct share_file){
-		.device = e.start, .inode = e.serial, .bytes = e.length, .fd = -1, .kind = SHARE_GPU};
+		.device = e.start, .inode = e.serial, .bytes = e.length, .fd = e.fd, .kind = SHARE_GPU};
 	memcpy(what.handle, e.handle, sizeof(what.handle));
 	lock_take(&s->file_lock);
 	place = export_place(s, &what, &is_new);
 	if (is_new)
 		export_show(s, place);
+	else if (e.fd >= 0)
+		close(e.fd);
 	if (place != SHARE_FILES) {
 		s->file[place].regions++;
 		*where = (struct exported){(place + 1) | SHARE_OF_GPU, address - e.start, length};

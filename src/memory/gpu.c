@@ -237,10 +237,10 @@ bool gpu_export(const struct gpu_memory *m, struct gpu_export *e)
 	void *before;
 	bool ok = false;
 
-	*e = (struct gpu_export){.start = m->start, .length = m->length, .serial = m->serial};
+	*e = (struct gpu_export){.start = m->start, .length = m->length, .serial = m->serial, .fd = -1};
 	lock_take(&gpu_lock);
 	if (!m->imported && gpu_enter(m, m->start, 1, &before)) {
-		ok = m->lane->driver->export(m->start, e->handle);
+		ok = m->lane->driver->export(e);
 		gpu_leave(m, before);
 	}
 	lock_drop(&gpu_lock);
@@ -253,11 +253,11 @@ static struct gpu_memory *import_here(struct gpu_lane *l, const struct gpu_expor
 	struct gpu_memory *m = malloc(sizeof(*m));
 	uint64_t start;
 
-	if (!m || !l->driver->import(&start, e->handle)) {
+	if (!m || !l->driver->import(&start, e)) {
 		free(m);
 		return NULL;
 	}
-	*m = (struct gpu_memory){.lane = l, .start = start, .length = e->length, .imported = true};
+	*m = (struct gpu_memory){.lane = l, .start = start, .length = e->length, .imported = true, .by_fd = e->fd >= 0};
 	return m;
 }
 
@@ -293,7 +293,7 @@ void gpu_release(struct gpu_memory *m)
 
 	lock_take(&gpu_lock);
 	if (m && m->imported && gpu_enter(m, m->start, 1, &before)) {
-		m->lane->driver->close(m->start);
+		m->lane->driver->close(m->start, m->length, m->by_fd);
 		gpu_leave(m, before);
 	}
 	lock_drop(&gpu_lock);

@@ -53,12 +53,14 @@ bool gpu_copy(struct gpu_memory *to, uint64_t to_at, struct gpu_memory *from, ui
 /* An allocation as another process of this host opens it. */
 struct gpu_export {
 	uint64_t start, length, serial;
+	int fd;		 /* of memory in a virtual reservation; else -1, and: */
 	char handle[64]; /* cuIpcGetMemHandle(), hipIpcGetMemHandle() */
 };
-/* False: others cannot open this kind of allocation (pools, virtual reservations). */
+/* False: others cannot open this kind of allocation (pools, managed memory). The caller closes the descriptor. */
 bool gpu_export(const struct gpu_memory *m, struct gpu_export *e);
 /* Opens it in this process, at *start; NULL: that is not possible, or the program has not registered memory of a GPU so
- * far. Release it by gpu_release() when nobody uses it, before its process frees the allocation. */
+ * far. `fd`: that descriptor in this process, which stays the caller's. Release it by gpu_release() when nobody uses
+ * it, before its process frees the allocation. */
 struct gpu_memory *gpu_import(const struct gpu_export *e, uint64_t *start);
 /* The same in the process that has it. */
 struct gpu_memory *gpu_find_again(const struct gpu_export *e);

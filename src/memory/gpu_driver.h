@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct gpu_export;
+
 /* What an address is. */
 struct gpu_address {
 	uint64_t start, length; /* of the allocation */
@@ -41,10 +43,10 @@ struct gpu_driver {
 	bool (*to_host)(void *to, uint64_t from, size_t length, void *stream);
 	bool (*within)(uint64_t to, uint64_t from, size_t length, void *stream);
 	bool (*wait)(void *stream);
-	/* Handles of 64 bytes by which other processes open the allocation that begins at `start`. */
-	bool (*export)(uint64_t start, void *handle);
-	bool (*import)(uint64_t *start, const void *handle); /* in the current context */
-	void (*close)(uint64_t start);
+	/* What other processes open the allocation e->start by: fills in `fd` or `handle`. */
+	bool (*export)(struct gpu_export *e);
+	bool (*import)(uint64_t *start, const struct gpu_export *e); /* in the current context */
+	void (*close)(uint64_t start, uint64_t length, bool by_fd);
 };
 
 /* As drivers take it: by value. */

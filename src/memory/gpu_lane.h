@@ -31,6 +31,7 @@ struct gpu_memory {
 	struct gpu_lane *lane;
 	uint64_t start, length, serial;
 	bool imported; /* of another process: it is closed when it is released */
+	bool by_fd;    /* and was opened by a descriptor */
 };
 
 extern struct lock gpu_lock __attribute__((visibility("hidden")));

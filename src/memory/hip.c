@@ -3,6 +3,7 @@
  * the number of a device, plus 1. */
 #include <string.h>
 
+#include "memory/gpu.h"
 #include "memory/gpu_driver.h"
 
 enum {
@@ -128,24 +129,24 @@ static bool hip_within(uint64_t to, uint64_t from, size_t length, void *stream)
 	return !CALL(hipMemcpyDtoDAsync, as_pointer(to), as_pointer(from), length, stream);
 }
 
-static bool hip_export(uint64_t start, void *handle)
+static bool hip_export(struct gpu_export *e)
 {
-	return !CALL(hipIpcGetMemHandle, handle, as_pointer(start));
+	return !CALL(hipIpcGetMemHandle, (struct gpu_handle *)e->handle, as_pointer(e->start));
 }
 
-static bool hip_import(uint64_t *start, const void *handle)
+static bool hip_import(uint64_t *start, const struct gpu_export *e)
 {
 	struct gpu_handle h;
 	void *at;
 
-	memcpy(&h, handle, sizeof(h));
-	if (CALL(hipIpcOpenMemHandle, &at, h, IPC_PEERS))
+	memcpy(&h, e->handle, sizeof(h));
+	if (e->fd >= 0 || CALL(hipIpcOpenMemHandle, &at, h, IPC_PEERS))
 		return false;
 	*start = (uintptr_t)at;
 	return true;
 }
 
-static void hip_close(uint64_t start)
+static void hip_close(uint64_t start, uint64_t length, bool by_fd)
 {
 	CALL(hipIpcCloseMemHandle, as_pointer(start));
 }

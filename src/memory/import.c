@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <string.h>
 
@@ -81,14 +82,32 @@ static struct share_file import_copy(const struct share_file *there)
 	return f;
 }
 
+/* A descriptor of the local peer, which cannot be opened again; -1: not allowed, or a kernel before 5.6. */
+static int import_descriptor(pid_t pid, int theirs)
+{
+	int process = (int)syscall(SYS_pidfd_open, pid, 0), fd = -1;
+
+	if (process < 0)
+		return -1;
+	fd = (int)syscall(SYS_pidfd_getfd, process, theirs, 0);
+	close(process);
+	return fd;
+}
+
 /* Where the allocation is in this process. */
 static void *import_open_gpu(const struct importer *b, const struct share_file *f, struct gpu_memory **gpu)
 {
-	struct gpu_export e = {.start = f->device, .length = f->bytes, .serial = f->inode};
+	struct gpu_export e = {.start = f->device, .length = f->bytes, .serial = f->inode, .fd = -1};
 	uint64_t start = e.start;
 
 	memcpy(e.handle, f->handle, sizeof(e.handle));
-	*gpu = b->pid ? gpu_import(&e, &start) : gpu_find_again(&e);
+	*gpu = NULL;
+	if (!b->pid)
+		*gpu = gpu_find_again(&e);
+	else if (f->fd < 0 || (e.fd = import_descriptor(b->pid, f->fd)) >= 0)
+		*gpu = gpu_import(&e, &start);
+	if (e.fd >= 0)
+		close(e.fd);
 	return *gpu ? (void *)(uintptr_t)start : MAP_FAILED;
 }
 

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef API /* the double of HIP has these functions for itself */
@@ -91,8 +92,19 @@ struct memory {
 	uint64_t id;
 	int fd; /* -1: host memory */
 	struct context *context;
+	int device;
+	bool pooled;	      /* of no context, and without a handle */
+	bool reserved;	      /* its addresses are those of a reservation */
+	bool no_access;	      /* so far */
+	struct physical *of;  /* in a reservation */
 	struct handle source; /* pid 0: of this process */
 	int opened;	      /* how often the handle was opened */
+};
+
+/* Memory that is mapped into reservations. */
+struct physical {
+	int fd, references;
+	size_t size;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -158,7 +170,7 @@ static struct memory *find_device(CUdeviceptr address, size_t size)
 {
 	struct memory *memory = find(address, size);
 
-	return memory && memory->fd >= 0 ? memory : NULL;
+	return memory && memory->fd >= 0 && !memory->no_access ? memory : NULL;
 }
 
 /* A memfd has a name by which others know it. */
@@ -184,7 +196,8 @@ static CUresult add(struct memory what, struct memory **result)
 	}
 	*memory = what;
 	memory->base = (uintptr_t)base;
-	memory->context = current();
+	memory->context = what.pooled ? NULL : current();
+	memory->device = current()->device;
 	memory->next = memories;
 	*result = memories = memory;
 	return SUCCESS;
@@ -197,7 +210,8 @@ static void drop(struct memory *memory)
 	while (*place != memory)
 		place = &(*place)->next;
 	*place = memory->next;
-	munmap((void *)memory->base, memory->pages);
+	if (!memory->reserved)
+		munmap((void *)memory->base, memory->pages);
 	if (memory->fd >= 0)
 		close(memory->fd);
 	free(memory);
@@ -394,6 +408,19 @@ API CUresult cuStreamSynchronize(CUstream handle)
 		return result;
 	stream = stream_of(handle);
 	return end(stream ? drain(stream) : INVALID_HANDLE);
+}
+
+API CUresult cuCtxSynchronize(void)
+{
+	CUresult result = begin_in_context();
+
+	if (result)
+		return result;
+	result = drain(&current()->stream);
+	for (struct stream *each = streams; each; each = each->next)
+		if (each->context == current() && !result)
+			result = drain(each);
+	return end(result);
 }
 
 API CUresult cuStreamDestroy_v2(CUstream handle)
@@ -668,6 +695,42 @@ API CUresult cuMemFree_v2(CUdeviceptr address)
 	return end(SUCCESS);
 }
 
+/* Of a pool: it belongs to no context. */
+API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
+{
+	CUresult result = begin_in_context();
+	struct memory *memory;
+
+	if (result)
+		return result;
+	result = allocate(size, false, &memory);
+	if (!result) {
+		*address = memory->base;
+		memory->pooled = true;
+		memory->context = NULL;
+	}
+	return end(result);
+}
+
+/* The processor can access it, too. */
+API CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags)
+{
+	CUresult result = begin_in_context();
+	struct memory *memory;
+
+	if (result)
+		return result;
+	result = allocate(size, false, &memory);
+	if (result)
+		return end(result);
+	memory->pooled = true;
+	*address = memory->base;
+	return end(mmap((void *)memory->base, memory->pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->fd,
+			0) == MAP_FAILED
+			   ? OUT_OF_MEMORY
+			   : SUCCESS);
+}
+
 API CUresult cuMemHostAlloc(void **address, size_t size, unsigned flags)
 {
 	CUresult result = begin_in_context();
@@ -728,7 +791,7 @@ static CUresult attribute_of(const struct memory *memory, int attribute, void *d
 		*(unsigned *)data = 0;
 		return SUCCESS;
 	case ATTRIBUTE_ORDINAL:
-		*(int *)data = memory->context->device;
+		*(int *)data = memory->device;
 		return SUCCESS;
 	}
 	return INVALID_VALUE;
@@ -745,6 +808,167 @@ API CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr addres
 	return end(memory ? attribute_of(memory, attribute, data) : INVALID_VALUE);
 }
 
+/* Virtual reservations. A handle is the address of a struct physical. */
+
+API CUresult cuMemGetAllocationGranularity(size_t *granularity, const void *properties, int option)
+{
+	*granularity = 2 << 20;
+	return SUCCESS;
+}
+
+static CUresult add_physical(uint64_t *handle, int fd, size_t size)
+{
+	struct physical *made = malloc(sizeof(*made));
+
+	if (!made || fd < 0) {
+		free(made);
+		return OUT_OF_MEMORY;
+	}
+	*made = (struct physical){fd, 1, size};
+	*handle = (uintptr_t)made;
+	return SUCCESS;
+}
+
+static void put_physical(struct physical *p)
+{
+	if (--p->references)
+		return;
+	close(p->fd);
+	free(p);
+}
+
+API CUresult cuMemCreate(uint64_t *handle, size_t size, const void *properties, unsigned long long flags)
+{
+	CUresult result = begin();
+	int fd;
+
+	if (result)
+		return result;
+	fd = memfd_create("cuda-double-physical", MFD_CLOEXEC);
+	if (size % (2 << 20) || fd < 0 || ftruncate(fd, size))
+		return end(INVALID_VALUE);
+	return end(add_physical(handle, fd, size));
+}
+
+API CUresult cuMemRelease(uint64_t handle)
+{
+	CUresult result = begin();
+
+	if (result)
+		return result;
+	put_physical((struct physical *)(uintptr_t)handle);
+	return end(SUCCESS);
+}
+
+API CUresult cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr wish,
+				 unsigned long long flags)
+{
+	void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	*address = (uintptr_t)at;
+	return at == MAP_FAILED ? OUT_OF_MEMORY : SUCCESS;
+}
+
+API CUresult cuMemAddressFree(CUdeviceptr address, size_t size)
+{
+	return munmap((void *)(uintptr_t)address, size) ? INVALID_VALUE : SUCCESS;
+}
+
+API CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, uint64_t handle, unsigned long long flags)
+{
+	struct physical *p = (struct physical *)(uintptr_t)handle;
+	struct memory *memory = malloc(sizeof(*memory));
+	CUresult result = begin();
+
+	if (result || !memory || offset || size > p->size) {
+		free(memory);
+		return result ? result : end(INVALID_VALUE);
+	}
+	p->references++;
+	*memory = (struct memory){.next = memories,
+				  .base = address,
+				  .size = size,
+				  .pages = size,
+				  .id = ++ids,
+				  .fd = dup(p->fd),
+				  .pooled = true,
+				  .reserved = true,
+				  .no_access = true,
+				  .of = p};
+	memories = memory;
+	return end(SUCCESS);
+}
+
+API CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const void *descriptions, size_t count)
+{
+	CUresult result = begin();
+	struct memory *memory;
+
+	if (result)
+		return result;
+	memory = find(address, size);
+	if (!memory || !memory->reserved)
+		return end(INVALID_VALUE);
+	memory->no_access = false;
+	return end(SUCCESS);
+}
+
+API CUresult cuMemUnmap(CUdeviceptr address, size_t size)
+{
+	CUresult result = begin();
+	struct memory *memory;
+
+	if (result)
+		return result;
+	memory = find(address, size);
+	if (!memory || !memory->reserved || memory->size != size)
+		return end(INVALID_VALUE);
+	put_physical(memory->of);
+	drop(memory);
+	return end(SUCCESS);
+}
+
+API CUresult cuMemRetainAllocationHandle(uint64_t *handle, CUdeviceptr address)
+{
+	CUresult result = begin();
+	struct memory *memory;
+
+	if (result)
+		return result;
+	memory = find(address, 1);
+	if (!memory || !memory->of)
+		return end(INVALID_VALUE);
+	memory->of->references++;
+	*handle = (uintptr_t)memory->of;
+	return end(SUCCESS);
+}
+
+API CUresult cuMemExportToShareableHandle(int *fd, uint64_t handle, int type, unsigned long long flags)
+{
+	*fd = type == 1 ? dup(((struct physical *)(uintptr_t)handle)->fd) : -1;
+	return *fd < 0 ? INVALID_VALUE : SUCCESS;
+}
+
+API CUresult cuMemImportFromShareableHandle(uint64_t *handle, intptr_t fd, int type)
+{
+	CUresult result = begin();
+	struct stat is;
+
+	if (result)
+		return result;
+	return end(type != 1 || fstat((int)fd, &is) ? INVALID_VALUE : add_physical(handle, dup((int)fd), is.st_size));
+}
+
+API CUresult cuCtxGetDevice(CUdevice *device)
+{
+	CUresult result = begin_in_context();
+
+	if (result)
+		return result;
+	*device = current()->device;
+	return end(SUCCESS);
+}
+
 /* Other processes */
 
 API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
@@ -755,7 +979,7 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 	if (result)
 		return result;
 	memory = getenv("CUDA_DOUBLE_NO_IPC") ? NULL : find_device(address, 1);
-	if (!memory || memory->source.pid)
+	if (!memory || memory->source.pid || memory->pooled)
 		return end(INVALID_VALUE);
 	struct handle ours = {.pid = getpid(), .fd = memory->fd, .size = memory->size, .id = memory->id};
 	memset(handle, 0, sizeof(*handle));

@@ -98,7 +98,17 @@ if [ "$GPU" != real ]; then
 	packets=$(by_itself)
 	unset CUDA_DOUBLE_NO_IPC
 fi
-[ "${direct:-0}" -ge 36 ] && [ "${packets:-0}" -lt "$direct" ]
+for kind in virtual pool managed; do
+	export GPU_KIND=$kind
+	two_processes "CUDA, $kind memory"
+	all_cases "CUDA, $kind memory"
+	[ $kind != virtual ] || virtual=$(by_itself)
+	unset GPU_KIND
+done
+# some wait for what was posted before, and take the queue
+[ "${virtual:-0}" -ge 60 ]
+result $? "two processes: $virtual operations without packets on memory in virtual reservations" "$work/two"
+[ "${direct:-0}" -ge 60 ] && [ "${packets:-0}" -lt 50 ]
 result $? "two processes: $direct operations without packets, ${packets:-0} if the memory cannot be opened" "$work/two"
 [ "$GPU" != real ] || env $first uroce run "$doubles/gpu_two" bandwidth
 echo "1..$n"

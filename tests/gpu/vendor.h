@@ -42,19 +42,67 @@ static int cuda_begin(void)
 	       CALL("cuCtxSetCurrent", gpu_context);
 }
 
+/* GPU_KIND in the environment: how the memory is allocated. */
+static bool is_kind(const char *name)
+{
+	const char *kind = getenv("GPU_KIND");
+
+	return !strcmp(kind ? kind : "plain", name);
+}
+
+/* In a virtual reservation, with a handle for other processes. Of these there are few, and they stay. */
+static int alloc_virtual(uint64_t *at, size_t length)
+{
+	struct {
+		int type, handles, location, device;
+		void *unused;
+		unsigned char flags[8];
+	} properties = {.type = 1, .handles = 1, .location = 1};
+	struct {
+		int location, device, flags;
+	} access = {.location = 1, .flags = 3};
+	uint64_t physical;
+	size_t unit;
+
+	if (CALL("cuMemGetAllocationGranularity", &unit, &properties, 0))
+		return 1;
+	length = (length + unit - 1) / unit * unit;
+	return CALL("cuMemCreate", &physical, length, &properties, 0ull) ||
+	       CALL("cuMemAddressReserve", at, length, (size_t)0, 0ull, 0ull) ||
+	       CALL("cuMemMap", *at, length, (size_t)0, physical, 0ull) ||
+	       CALL("cuMemSetAccess", *at, length, &access, (size_t)1) || CALL("cuMemRelease", physical);
+}
+
 static int cuda_alloc(uint64_t *at, size_t length)
 {
+	if (is_kind("virtual"))
+		return alloc_virtual(at, length);
+	if (is_kind("pool"))
+		return CALL("cuMemAllocAsync", at, length, NULL) || CALL("cuCtxSynchronize");
+	if (is_kind("managed"))
+		return CALL("cuMemAllocManaged", at, length, 1u);
 	return CALL("cuMemAlloc_v2", at, length);
+}
+
+static int free_virtual(uint64_t at)
+{
+	uint64_t start;
+	size_t length;
+
+	return CALL("cuMemGetAddressRange_v2", &start, &length, at) || CALL("cuMemUnmap", start, length) ||
+	       CALL("cuMemAddressFree", start, length);
 }
 
 static int cuda_free(uint64_t at)
 {
-	return CALL("cuMemFree_v2", at);
+	return is_kind("virtual") ? free_virtual(at) : CALL("cuMemFree_v2", at);
 }
 
 static int cuda_put(uint64_t to, const void *from, size_t length)
 {
-	return CALL("cuMemcpyHtoD_v2", to, from, length);
+	/* it may return before the bytes are there; adapters and uroce can turn that off for some kinds of memory only
+	 */
+	return CALL("cuMemcpyHtoD_v2", to, from, length) || CALL("cuCtxSynchronize");
 }
 
 static int cuda_get(void *to, uint64_t from, size_t length)

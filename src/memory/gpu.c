@@ -124,16 +124,16 @@ static const struct gpu_driver *find_driver(void) REQUIRES(gpu_lock)
 	return driver_here;
 }
 
-bool gpu_works(void)
+const char *gpu_works(void)
 {
 	const struct gpu_driver *d;
-	bool works;
+	const char *name;
 
 	lock_take(&gpu_lock);
 	d = find_driver();
-	works = d && d->count() > 0;
+	name = d && d->count() > 0 ? d->name : NULL;
 	lock_drop(&gpu_lock);
-	return works;
+	return name;
 }
 
 /* ---- lanes ---- */

@@ -18,8 +18,8 @@
 
 #include "memory/kind.h"
 
-/* True if the program has loaded a driver library and it has a GPU. */
-bool gpu_works(void);
+/* The name of the driver library that the program has loaded, "CUDA" or "HIP", if it has a GPU; else NULL. */
+const char *gpu_works(void);
 
 /* True once gpu_find() or gpu_works() has found a driver library. */
 bool gpu_is_loaded(void);

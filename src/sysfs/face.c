@@ -141,8 +141,8 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 	f->path = path;
 	if (!path || !*path || !uroce_tree_read)
 		return FACE_THEIRS;
-	if (!strstr(path, "infiniband") && !strstr(path, "/pci" TREE_PCI_DOMAIN) &&
-	    (path[0] == '/' || !face_directory(dirfd, f->buffer)))
+	if (!strstr(path, "infiniband") && !strstr(path, "/pci" TREE_PCI_DOMAIN) && !strstr(path, TREE_PEER_MODULE) &&
+	    !strstr(path, TREE_PEER_MEMORY) && (path[0] == '/' || !face_directory(dirfd, f->buffer)))
 		return FACE_THEIRS;
 	if (!make_absolute(f, dirfd, path))
 		return FACE_THEIRS;

@@ -12,6 +12,7 @@
 #include "base/stat_read.h"
 #include "loop/count.h"
 #include "loop/loop.h"
+#include "memory/gpu.h"
 #include "object/hca.h"
 #include "verbs/adapter.h"
 #include "verbs/device.h"
@@ -370,6 +371,24 @@ static int fill_counter(FILE *out, const struct place *p, const struct counter *
 	return 0;
 }
 
+/* The driver is loaded, or the program has found a GPU already. */
+static bool has_nvidia(void)
+{
+	const char *driver;
+
+	if (!access("/proc/driver/nvidia/version", F_OK))
+		return true;
+	driver = gpu_works();
+	return driver && !strcmp(driver, "CUDA");
+}
+
+static int fill_driver_version(FILE *out, const struct place *p)
+{
+	if (fill_from(out, "/sys/module/nvidia/version"))
+		fprintf(out, "1.0\n");
+	return 0;
+}
+
 /* DEVICE, VERBS (uverbsN), PCI, INTERFACE and GID are wildcards for these names. A wildcard is a directory if more
  * follows. GID is 0 to DEVICE_GIDS - 1. A row has its text, or the function that writes it. */
 #define DEVICE	  "%d"
@@ -460,6 +479,8 @@ static const struct row {
 	{UVERBS VERBS "/dev", TREE_FILE, .fill = fill_dev},
 	{UVERBS VERBS "/ibdev", TREE_FILE, .fill = fill_name},
 	{"/dev/infiniband/" VERBS, TREE_DEVICE, .fill = fill_dev},
+	{TREE_PEER_MEMORY "/version", TREE_FILE, .fill = fill_driver_version},
+	{TREE_PEER_MODULE "/version", TREE_FILE, .fill = fill_driver_version},
 	{TREE_PCI "/" PCI "/class", TREE_FILE, "0x020000\n"}, /* an Ethernet controller */
 	{TREE_PCI "/" PCI "/current_link_speed", TREE_FILE, "16.0 GT/s PCIe\n"},
 	{TREE_PCI "/" PCI "/current_link_width", TREE_FILE, "16\n"},
@@ -473,7 +494,10 @@ static const struct row {
 	{TREE_PCI "/" PCI "/numa_node", TREE_FILE, .fill = fill_numa_node},
 };
 
-static const char *const roots[] = {"/sys/class/infiniband", "/dev/infiniband", TREE_PCI};
+/* The last two are there where memory of a GPU of NVIDIA's can be registered. */
+static const char *const roots[] = {"/sys/class/infiniband", "/dev/infiniband", TREE_PCI, TREE_PEER_MEMORY,
+				    TREE_PEER_MODULE};
+enum { ROOTS_OF_ALL = 3 };
 
 struct devices {
 	struct device *list[DEVICE_LIMIT];
@@ -488,7 +512,7 @@ static bool tree_is_ours(const char *path)
 		const char *ends = i == 0 ? "/_" : "/";
 
 		if (strncmp(path, roots[i], n) == 0 && (!path[n] || strchr(ends, path[n])))
-			return true;
+			return i < ROOTS_OF_ALL || has_nvidia();
 	}
 	return false;
 }

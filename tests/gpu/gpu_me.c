@@ -338,6 +338,27 @@ static void case_probe(void)
 	MUST(!register_dmabuf(0, 0, -1, 0) && errno == EBADF);
 }
 
+/* What programs look for before they register memory of NVIDIA's GPUs. */
+static bool has_traces(void)
+{
+	return !access("/sys/module/nvidia_peermem/version", R_OK) &&
+	       !access("/sys/kernel/mm/memory_peers/nv_mem/version", R_OK);
+}
+
+static void case_traces(void)
+{
+	char text[32] = "";
+	FILE *f = fopen("/sys/module/nvidia_peermem/version", "r");
+
+	if (gpu == &hip) {
+		MUST(!f);
+		return;
+	}
+	MUST(f && fgets(text, sizeof(text), f) && text[0] >= '0' && text[0] <= '9');
+	fclose(f);
+	MUST(has_traces());
+}
+
 static void case_dmabuf(void)
 {
 	struct ibv_sge from, to = piece(device[1], SIZE, device_mr[1]);
@@ -449,6 +470,7 @@ static const struct {
 	{"bounds", IBV_QPT_RC, case_bounds},
 	{"freed", IBV_QPT_RC, case_freed},
 	{"probe", IBV_QPT_RC, case_probe},
+	{"traces", IBV_QPT_RC, case_traces},
 	{"dmabuf", IBV_QPT_RC, case_dmabuf},
 	{"fork", IBV_QPT_RC, case_fork},
 	{"bandwidth", IBV_QPT_RC, case_bandwidth}, /* by name only */
@@ -504,6 +526,7 @@ static int host_only(void)
 
 	MUST((list = ibv_get_device_list(NULL)) && list[0] && (context = ibv_open_device(list[0])));
 	MUST(pd = ibv_alloc_pd(context));
+	MUST(has_traces() == !access("/proc/driver/nvidia/version", F_OK));
 	for (int i = 0; i < 100; i++) {
 		MUST(mr = ibv_reg_mr(pd, host, SIZE, ALL));
 		MUST(!ibv_dereg_mr(mr));

@@ -34,7 +34,7 @@ await() { # FILE PATTERN, now or later, as long as the server runs
 all_cases() {
 	env $first uroce run "$doubles/gpu_me" >"$work/me" 2>&1
 	grep -c '^ok' "$work/me" >"$work/count"
-	! grep -q '^not ok' "$work/me" && [ "$(cat "$work/count")" -ge 15 ]
+	! grep -q '^not ok' "$work/me" && [ "$(cat "$work/count")" -ge 16 ]
 	result $? "all operations, $1" "$work/me"
 }
 
@@ -110,6 +110,30 @@ done
 result $? "two processes: $virtual operations without packets on memory in virtual reservations" "$work/two"
 [ "${direct:-0}" -ge 60 ] && [ "${packets:-0}" -lt 50 ]
 result $? "two processes: $direct operations without packets, ${packets:-0} if the memory cannot be opened" "$work/two"
-[ "$GPU" != real ] || env $first uroce run "$doubles/gpu_two" bandwidth
+
+# all_reduce NAME VARIABLE=...: two ranks by NCCL, each as a host of its own
+all_reduce() {
+	local name=$1 rank port=$((30000 + RANDOM % 10000))
+	shift
+	for rank in 1 0; do
+		env NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_GIN_TYPE=2 NCCL_DEBUG=INFO "$@" \
+			uroce run python3 "$UROCE_SOURCE/tests/gpu/all_reduce.py" $rank $port 4096,4194304,67108864 \
+			>"$work/rank$rank" 2>&1 &
+	done
+	wait
+	[ "$(grep -c 'bytes: right' "$work/rank0")" = 3 ]
+	result $? "NCCL: $name" "$work/rank0"
+	grep 'bytes: right' "$work/rank0" | sed 's/^/# /'
+	grep -m 1 -o 'via NET/.*' "$work/rank0" | sed 's/^/# /'
+}
+
+if [ "$GPU" = real ]; then
+	env $first uroce run "$doubles/gpu_two" bandwidth
+	if python3 -c 'import torch; torch.cuda.nccl.version()' 2>/dev/null; then
+		all_reduce sockets NCCL_IB_DISABLE=1
+		all_reduce "by the adapter" UROCE_DEVICES=lo NCCL_NET_GDR_LEVEL=LOC
+		all_reduce "by the adapter, from memory of the GPU" UROCE_DEVICES=lo NCCL_NET_GDR_LEVEL=SYS
+	fi
+fi
 echo "1..$n"
 exit $((failed != 0))

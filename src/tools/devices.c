@@ -139,7 +139,7 @@ static void devices_explain(const struct device_view *views, int count, const st
 	else
 		printf("Between hosts: UDP.\n");
 	if (gpu.vendor)
-		printf("Memory of a GPU (%s): %s\n", gpu.vendor, gpu_here_says);
+		printf("Memory of a GPU (%s): the GPU copies it between processes of this host.\n", gpu.vendor);
 	if (none)
 		printf("%s: %s: another user, the kernel or a program without uroce has it, or its interface is "
 		       "down.\n",

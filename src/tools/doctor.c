@@ -376,7 +376,7 @@ static void check_gpu(void)
 		return;
 	doctor_say(OK, "GPU memory", "%s, %d GPU%s: programs can register its memory", g.vendor, g.gpus,
 		   g.gpus == 1 ? "" : "s");
-	advise("%s", gpu_here_says);
+	advise("Between processes of this host the GPU copies it.");
 }
 
 static void check_locked_memory(void)

@@ -7,8 +7,6 @@
 
 #include "base/base.h"
 
-const char gpu_here_says[] = "Between processes of this host the GPU copies, but for memory of pools.";
-
 static const struct {
 	const char *vendor, *library, *begin, *count; /* two functions of it */
 } drivers[] = {

@@ -11,7 +11,4 @@ struct gpu_here {
 /* Loads the driver library, which programs that use none do not. */
 struct gpu_here gpu_here_look(void);
 
-/* How its memory gets to another process of this host. */
-extern const char gpu_here_says[];
-
 #endif

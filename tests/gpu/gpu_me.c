@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Verbs on memory of a GPU: two queue pairs of one process that are connected to each other. gpu_me CASE, or without an
  * argument all; gpu_me host needs no GPU. It runs on a real GPU too. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -398,6 +400,66 @@ static void case_fork(void)
 	case_send();
 }
 
+/* From one GPU to another. */
+static void case_devices(void)
+{
+	uint64_t at;
+	struct ibv_mr *region;
+	struct ibv_sge from, here = piece(device[0], 3000, device_mr[0]);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
+				 .wr.rdma = {.remote_addr = device[1], .rkey = device_mr[1]->rkey}};
+
+	if (gpu->device(1)) {
+		printf("# there is one GPU\n");
+		return;
+	}
+	MUST(!gpu->alloc(&at, SIZE));
+	MUST(!gpu->device(0));
+	MUST(region = ibv_reg_mr(pd, (void *)(uintptr_t)at, SIZE, ALL));
+	from = piece(at, SIZE, region);
+	put_pattern(at, SIZE, 13);
+	post(wr, &from, 1);
+	completes(1);
+	must_hold(device[1], SIZE, 13);
+	wr.opcode = IBV_WR_RDMA_READ;
+	wr.wr.rdma.remote_addr = at + 100;
+	wr.wr.rdma.rkey = region->rkey;
+	put_pattern(at + 100, 3000, 14);
+	post(wr, &here, 1);
+	completes(1);
+	must_hold(device[0], 3000, 14);
+	MUST(!ibv_dereg_mr(region) && !gpu->free(at));
+}
+
+/* Threads without a context that register, while the first one sends. */
+static atomic_bool threads_end;
+
+static void *register_again(void *arg)
+{
+	while (!atomic_load(&threads_end)) {
+		struct ibv_mr *region = ibv_reg_mr(pd, (void *)(uintptr_t)device[0], SIZE, ALL);
+
+		MUST(region && !ibv_dereg_mr(region));
+	}
+	return NULL;
+}
+
+static void case_threads(void)
+{
+	pthread_t thread[3];
+
+	for (int i = 0; i < 3; i++)
+		MUST(!pthread_create(&thread[i], NULL, register_again, NULL));
+	for (int i = 0; i < 20; i++) {
+		case_write();
+		case_send();
+		case_host_and_device();
+	}
+	atomic_store(&threads_end, true);
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+}
+
 /* ---- bandwidth ---- */
 
 static double now(void)
@@ -473,6 +535,8 @@ static const struct {
 	{"traces", IBV_QPT_RC, case_traces},
 	{"dmabuf", IBV_QPT_RC, case_dmabuf},
 	{"fork", IBV_QPT_RC, case_fork},
+	{"devices", IBV_QPT_RC, case_devices},
+	{"threads", IBV_QPT_RC, case_threads},
 	{"bandwidth", IBV_QPT_RC, case_bandwidth}, /* by name only */
 };
 #define CASES (int)(sizeof(cases) / sizeof(cases[0]) - 1)

@@ -32,15 +32,15 @@ await() { # FILE PATTERN, now or later, as long as the server runs
 
 # all_cases NAME: what gpu_me does, by one driver and one link
 all_cases() {
-	env $first uroce run "$doubles/gpu_me" >"$work/me" 2>&1
+	env $first CUDA_DOUBLE_DEVICES=2 uroce run "$doubles/gpu_me" >"$work/me" 2>&1
 	grep -c '^ok' "$work/me" >"$work/count"
-	! grep -q '^not ok' "$work/me" && [ "$(cat "$work/count")" -ge 16 ]
+	! grep -q '^not ok' "$work/me" && [ "$(cat "$work/count")" -ge 18 ]
 	result $? "all operations, $1" "$work/me"
 }
 
-# two_processes NAME: each operation between two processes
+# two_processes NAME [OPTION...]: each operation between two processes, with these options of uroce run
 two_processes() {
-	env $first uroce run "$doubles/gpu_two" >"$work/two" 2>&1
+	env $first uroce run "${@:2}" "$doubles/gpu_two" >"$work/two" 2>&1
 	grep -c '^ok' "$work/two" >"$work/count"
 	! grep -q '^not ok' "$work/two" && [ "$(cat "$work/count")" -ge 21 ]
 	result $? "two processes, $1" "$work/two"
@@ -88,6 +88,10 @@ for local in on off; do
 	result $? "Lab D, the server, UROCE_LOCAL=$local" "$work/server"
 	server=
 done
+
+# packets are lost, and all that an adapter may do is done
+two_processes "packets lost" --fault-seed 5 --fault 'out REQUEST chance 3%: drop'
+two_processes "hostile" --hostile=5
 
 # where the GPU's memory can be opened by the other process, its operations take no packets; where not, they do
 export UROCE_LOCAL=on

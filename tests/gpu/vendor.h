@@ -28,18 +28,23 @@ struct gpu {
 	int (*begin)(void);
 	int (*alloc)(uint64_t *at, size_t length);
 	int (*free)(uint64_t at);
+	int (*device)(int number); /* the GPU that this thread allocates on */
 	int (*put)(uint64_t to, const void *from, size_t length);
 	int (*get)(void *to, uint64_t from, size_t length);
 };
 
-static int cuda_begin(void)
+static int cuda_device(int number)
 {
 	void *gpu_context;
 	int ordinal;
 
-	return !(library = dlopen("libcuda.so.1", RTLD_NOW)) || CALL("cuInit", 0u) ||
-	       CALL("cuDeviceGet", &ordinal, 0) || CALL("cuDevicePrimaryCtxRetain", &gpu_context, ordinal) ||
+	return CALL("cuDeviceGet", &ordinal, number) || CALL("cuDevicePrimaryCtxRetain", &gpu_context, ordinal) ||
 	       CALL("cuCtxSetCurrent", gpu_context);
+}
+
+static int cuda_begin(void)
+{
+	return !(library = dlopen("libcuda.so.1", RTLD_NOW)) || CALL("cuInit", 0u) || cuda_device(0);
 }
 
 /* GPU_KIND in the environment: how the memory is allocated. */
@@ -127,6 +132,11 @@ static int hip_free(uint64_t at)
 	return CALL("hipFree", at);
 }
 
+static int hip_device(int number)
+{
+	return CALL("hipSetDevice", number);
+}
+
 static int hip_put(uint64_t to, const void *from, size_t length)
 {
 	return CALL("hipMemcpy", to, from, length, 1); /* hipMemcpyHostToDevice */
@@ -137,8 +147,8 @@ static int hip_get(void *to, uint64_t from, size_t length)
 	return CALL("hipMemcpy", to, from, length, 2); /* hipMemcpyDeviceToHost */
 }
 
-static const struct gpu cuda = {cuda_begin, cuda_alloc, cuda_free, cuda_put, cuda_get};
-static const struct gpu hip = {hip_begin, hip_alloc, hip_free, hip_put, hip_get};
+static const struct gpu cuda = {cuda_begin, cuda_alloc, cuda_free, cuda_device, cuda_put, cuda_get};
+static const struct gpu hip = {hip_begin, hip_alloc, hip_free, hip_device, hip_put, hip_get};
 /* GPU_ME in the environment chooses. */
 static const struct gpu *vendor(void)
 {

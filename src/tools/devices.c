@@ -146,6 +146,28 @@ static void devices_explain(const struct device_view *views, int count, const st
 		       same_host_word(SAME_HOST_NONE), same_host_says(SAME_HOST_NONE));
 }
 
+void devices_print_line(FILE *to, const struct device_view *views, int count, unsigned columns)
+{
+	static const char begin[] = "uroce: devices:";
+	unsigned at = (unsigned)fprintf(to, "%s", begin);
+
+	for (int i = 0; i < count; i++) {
+		const struct device_view *v = &views[i];
+		char text[128];
+		int length = snprintf(text, sizeof(text), " %s (%s, %s)", v->name, v->interface,
+				      v->gids ? gid_text(&v->gid[0].gid) : "no address");
+
+		/* room for ", 10 more" */
+		if (i && at + (unsigned)length + (i + 1 < count ? 9 : 0) > columns) {
+			fprintf(to, ", %d more", count - i);
+			break;
+		}
+		at += (unsigned)length;
+		fputs(text, to);
+	}
+	fprintf(to, "%s\n", count ? "" : " none (uroce doctor says why)");
+}
+
 int devices_command(const struct command *command, int argc, char **argv)
 {
 	struct device_view *views;

@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define DEVICE_GIDS 256
 
@@ -21,6 +22,10 @@ struct device_view {
 
 /* All devices into an array that the caller frees; their number, or -1 and *why. */
 int devices_view(struct device_view **views, const char **why);
+
+/* Prints them on one line of that many columns: name, interface and first address of each; those that do not fit are
+ * counted. */
+void devices_print_line(FILE *to, const struct device_view *views, int count, unsigned columns);
 
 /* "10.1.2.3" or an IPv6 address, into a buffer that the next call uses again. */
 const char *gid_text(const union ibv_gid *gid);

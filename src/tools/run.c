@@ -5,8 +5,10 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "fault/rule.h"
 #include "tools/collect.h"
 #include "tools/command.h"
+#include "tools/devices.h"
 #include "tools/library.h"
 #include "tools/program.h"
 
@@ -209,6 +212,45 @@ int run_captured(const struct command *command, const struct collect_options *o,
 	return prepare_program(command, argv[0], path) ?: execute_captured(command, o, path, argv);
 }
 
+/* A shell gives each command that a person types a process group of its own; a script's commands are in the script's.
+ */
+static bool is_typed(void)
+{
+	return isatty(STDERR_FILENO) && getpgrp() == getpid();
+}
+
+static _Noreturn void say_devices(void)
+{
+	struct device_view *views;
+	struct winsize size = {0};
+	const char *why;
+	int count;
+
+	/* these are the program's */
+	unsetenv("UROCE_CHECK");
+	unsetenv("UROCE_FAULT");
+	unsetenv("UROCE_PCAP");
+	unsetenv("UROCE_TRACE");
+	count = devices_view(&views, &why);
+	ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+	if (count >= 0)
+		devices_print_line(stderr, views, count, size.ws_col ? size.ws_col : 80);
+	fflush(stderr);
+	_exit(0);
+}
+
+/* The devices that the program will see, for who is at a terminal. Another process looks at them: this one becomes the
+ * program. */
+static void tell_devices(void)
+{
+	pid_t child = is_typed() ? fork() : -1;
+
+	if (!child)
+		say_devices();
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 int run_command(const struct command *command, int argc, char **argv)
 {
 	struct run_options o;
@@ -223,5 +265,6 @@ int run_command(const struct command *command, int argc, char **argv)
 		return status;
 	if (o.rsocket && library_preload_rsocket())
 		return complain_of_library(command);
+	tell_devices();
 	return o.pcap.file ? execute_captured(command, &o.pcap, path, argv) : execute_program(command, path, argv);
 }

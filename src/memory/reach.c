@@ -387,7 +387,7 @@ bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
 	       qp->pair != pair->pair;
 }
 
-/* Copies the entry, as the local peer may change it. */
+/* Copies the entry but for its key, as the local peer may change it. */
 static bool copy_region(struct reach *r, uint32_t key, struct share_region *copy)
 {
 	uint32_t index = key_index(&r->code, key);
@@ -399,7 +399,7 @@ static bool copy_region(struct reach *r, uint32_t key, struct share_region *copy
 	/* as qp_is_open(), with share_open_region() */
 	if (atomic_load_explicit(&((struct share_region *)region)->key, memory_order_seq_cst) != key)
 		return false;
-	*copy = *region;
+	memcpy(&copy->access, &region->access, sizeof(*copy) - offsetof(struct share_region, access));
 	__asm__ volatile("" : : : "memory"); /* nothing is read there again */
 	return true;
 }

@@ -494,10 +494,13 @@ static const struct row {
 	{TREE_PCI "/" PCI "/numa_node", TREE_FILE, .fill = fill_numa_node},
 };
 
-/* The last two are there where memory of a GPU of NVIDIA's can be registered. */
-static const char *const roots[] = {"/sys/class/infiniband", "/dev/infiniband", TREE_PCI, TREE_PEER_MEMORY,
-				    TREE_PEER_MODULE};
-enum { ROOTS_OF_ALL = 3 };
+static const struct {
+	const char *path;
+	bool nvidia; /* there where memory of one of NVIDIA's GPUs can be registered */
+} roots[] = {
+	{"/sys/class/infiniband", false}, {"/dev/infiniband", false}, {TREE_PCI, false},
+	{TREE_PEER_MEMORY, true},	  {TREE_PEER_MODULE, true},
+};
 
 struct devices {
 	struct device *list[DEVICE_LIMIT];
@@ -507,12 +510,12 @@ struct devices {
 static bool tree_is_ours(const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
-		size_t n = strlen(roots[i]);
+		size_t n = strlen(roots[i].path);
 		/* also matches /sys/class/infiniband_verbs, _mad ..., but not /dev/infinibandwagon */
 		const char *ends = i == 0 ? "/_" : "/";
 
-		if (strncmp(path, roots[i], n) == 0 && (!path[n] || strchr(ends, path[n])))
-			return i < ROOTS_OF_ALL || has_nvidia();
+		if (strncmp(path, roots[i].path, n) == 0 && (!path[n] || strchr(ends, path[n])))
+			return !roots[i].nvidia || has_nvidia();
 	}
 	return false;
 }

@@ -79,8 +79,9 @@ def count(namespace, file, group, name):
     return int(rows[1][rows[0].index(name)])
 
 
-def unreachables(where):
-    return sum(count(end, "snmp", "Icmp", "OutDestUnreachs") + count(end, "snmp6", "", "Icmp6OutDestUnreachs")
+def without_a_socket(where):
+    """Packets for a port that nobody has; the answers themselves are no measure, as Linux limits their rate."""
+    return sum(count(end, "snmp", "Udp", "NoPorts") + count(end, "snmp6", "", "Udp6NoPorts")
                for end in (where.server, where.client))
 
 
@@ -175,15 +176,15 @@ def main():
         return 77
     where = place.veth(1500)
     try:
-        before = unreachables(where)
+        before = without_a_socket(where)
         both_families_by_frames(where)
         with_udp_at_the_other_end(where)
         perftest_and_connections(where)
         messages_of_rdma_cm(where)
         a_vlan(where)
         a_neighbor_that_moves(where)
-        check("no packet was answered by 'port unreachable'", unreachables(where) == before,
-              "%d, before %d" % (unreachables(where), before))
+        late = without_a_socket(where) - before  # what an end still sends when the other has ended
+        check("none of these thousands of packets is answered by 'port unreachable', but a few late ones", late < 20, late)
         without_the_privilege(where)
         loopback(where)
     finally:

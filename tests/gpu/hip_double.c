@@ -4,8 +4,9 @@
  * device of HIP is one of CUDA with its primary context.
  *
  * As with the real one a thread starts with device 0, and the first call of any function initialises the library. */
-#define API __attribute__((visibility("hidden")))
-#include "cuda_double.c"
+#include "cuda_double.h"
+
+#include <string.h>
 
 #define HIP __attribute__((visibility("default")))
 
@@ -247,7 +248,7 @@ HIP hipError_t hipMemcpy(void *to, const void *from, size_t size, int kind)
 	case DEVICE_TO_HOST:
 		return cuMemcpyDtoH_v2(to, (uintptr_t)from, size);
 	case DEVICE_TO_DEVICE:
-		return at_once(
+		return stream_do(
 			(struct work){.kind = IN_DEVICE, .to = (uintptr_t)to, .from = (uintptr_t)from, .size = size});
 	}
 	return (hipError_t)21; /* hipErrorInvalidMemcpyDirection */

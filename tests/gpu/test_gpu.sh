@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Memory of a GPU, with a double of the driver whose memory the processor cannot touch (cuda_double.c): each operation by
+# Memory of a GPU, with a double of the driver whose memory the processor cannot touch (cuda_double.h): each operation by
 # the ring and by UDP, and Lab D as two programs. GPU=real: with the driver of this machine, for `make gpu`.
 work=$(mktemp -d) || exit
 server=

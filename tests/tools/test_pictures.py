@@ -112,7 +112,10 @@ def test_the_end_of_a_trace():
         p.wait()
     rows = [row for row in ladder("--limit", "1") if "SEND ONLY" in row]
     check("the last one", rows[-1].endswith("X| not arrived yet"), rows)
-    check("those before it", len(rows) > 1 and all(row.endswith("X| did not arrive") for row in rows[:-1]), rows)
+    check("it was sent again", len(rows) > 1, rows)
+    if re.search(r">\| after [0-9.]+ us$", rows[0]):  # the server was stopped between this one and its ACK
+        del rows[0]
+    check("those before it", all(row.endswith("X| did not arrive") for row in rows[:-1]), rows)
 
 
 def test_send_and_read():

@@ -25,6 +25,7 @@ WHEEL_PACKAGES = $(BUILD_PACKAGES) python3 binutils
 IMAGE_PACKAGES = $(DEB_PACKAGES) mmdebstrap umoci podman crun iproute2 util-linux
 PACKAGES_PACKAGES = $(DEB_PACKAGES) $(CROSS_PACKAGES) $(IMAGE_PACKAGES) $(WHEEL_PACKAGES) debootstrap iproute2 util-linux unzip ibverbs-utils \
 	python3-venv python3-pytest python3-pyverbs python3-yaml rpm cpio nix-bin
+SITE_PACKAGES = mkdocs mandoc git
 RELEASES = bookworm trixie
 FOREIGN_PACKAGES = $(TEST_PACKAGES) debootstrap qemu-user-static
 s390x_PACKAGES = gcc-s390x-linux-gnu
@@ -33,7 +34,7 @@ packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
 .PHONY: all demo test check gpu lint pyverbs asan ubsan tsan valgrind coverage fuzz fuzz-coverage bench bench-flood bench-loss bench-rxe count \
-	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel image packages \
+	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel image packages site \
 	install uninstall format clean
 
 all:
@@ -65,7 +66,7 @@ demo:
 test_builds = $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 test:
 	@rm -f $(foreach build,$(test_builds),$(build)/meson-logs/testlog.json $(build)/meson-logs/again-?.json)
-	$(packages) $(TEST_PACKAGES)
+	$(packages) $(TEST_PACKAGES) $(SITE_PACKAGES)
 	@result=0; \
 	$(call tests,$(BUILD)) || result=1; \
 	$(asan) || result=1; \
@@ -74,7 +75,7 @@ test:
 	exit $$result
 
 check:
-	$(packages) $(TEST_PACKAGES)
+	$(packages) $(TEST_PACKAGES) $(SITE_PACKAGES)
 	@$(call tests,$(BUILD))
 
 # Of the source text: format, lengths of functions, locks, clang-tidy.
@@ -183,6 +184,11 @@ image: deb
 	@tools/make-image $(BUILD)-deb $(BUILD)-image
 	@tests/packages/image $(BUILD)-image/uroce-image.tar
 
+# The documents and manual pages as a web site, read from a server or as files.
+site:
+	$(packages) $(SITE_PACKAGES)
+	@tools/make-site $(BUILD)-site
+
 # What others install, and that it works where it is installed; as root.
 packages: ARCH = arm64
 packages: deb image dist
@@ -218,4 +224,4 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-dist $(BUILD)-wheel $(BUILD)-image
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-ubsan $(BUILD)-tsan $(BUILD)-coverage $(BUILD)-fuzz $(BUILD)-deb $(BUILD)-dist $(BUILD)-wheel $(BUILD)-image $(BUILD)-site

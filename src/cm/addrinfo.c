@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
 
 static const struct {
 	int rai, ai;
@@ -128,6 +129,8 @@ PUBLIC int rdma_getaddrinfo(const char *node, const char *service, const struct 
 	struct rdma_addrinfo *rai;
 	int result;
 
+	if (inject_call(CALL_rdma_getaddrinfo))
+		return -1;
 	if (!node && !service && !hints)
 		return fail_minus(EINVAL);
 	rai = calloc(1, sizeof(*rai));

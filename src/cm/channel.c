@@ -281,7 +281,7 @@ static int wait_for_event(struct event_channel *ch, struct rdma_cm_event **event
 	}
 }
 
-PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+int cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	int err;
 
@@ -300,6 +300,11 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	return 0;
 }
 
+PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	return inject_call(CALL_rdma_get_cm_event) ? -1 : cm_get_event(channel, event);
+}
+
 PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
 	if (!event)
@@ -313,7 +318,7 @@ static int next_event(struct id *id)
 	if (id->base.event)
 		rdma_ack_cm_event(id->base.event);
 	id->base.event = NULL;
-	return rdma_get_cm_event(id->base.channel, &id->base.event);
+	return cm_get_event(id->base.channel, &id->base.event);
 }
 
 int id_complete(struct id *id)

@@ -300,15 +300,21 @@ PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 
 PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
 {
-	int error = reject(id_of(id), CM_REASON_CONSUMER, data, length);
+	int error;
 
+	if (inject_call(CALL_rdma_reject))
+		return -1;
+	error = reject(id_of(id), CM_REASON_CONSUMER, data, length);
 	return error ? fail_minus(error) : 0;
 }
 
 PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length)
 {
-	int error = reject(id_of(id), CM_REASON_VENDOR_OPTION, data, length);
+	int error;
 
+	if (inject_call(CALL_rdma_reject))
+		return -1;
+	error = reject(id_of(id), CM_REASON_VENDOR_OPTION, data, length);
 	return error ? fail_minus(error) : 0;
 }
 
@@ -332,6 +338,8 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 	struct id *id = id_of(base);
 	bool exists, ends = false;
 
+	if (inject_call(CALL_rdma_disconnect))
+		return -1;
 	if (!id_has_connection(id))
 		return fail_minus(EINVAL);
 	id_qp_fail(id);

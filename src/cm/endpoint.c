@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "fault/inject.h"
 
 #define RESOLVE_MS 2000
 
@@ -60,6 +61,8 @@ PUBLIC int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, st
 	struct rdma_cm_id *id;
 	int result;
 
+	if (inject_call(CALL_rdma_create_ep))
+		return -1;
 	if (!res)
 		return fail_minus(EINVAL);
 	if (id_create(&id, res->ai_port_space, res->ai_qp_type))
@@ -109,13 +112,15 @@ PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	struct id *listener = id_of(listen);
 	struct rdma_cm_event *event;
 
+	if (inject_call(CALL_rdma_get_request))
+		return -1;
 	if (!listener->sync)
 		return fail_minus(EINVAL);
 	if (listen->event) {
 		rdma_ack_cm_event(listen->event);
 		listen->event = NULL;
 	}
-	if (rdma_get_cm_event(listen->channel, &event))
+	if (cm_get_event(listen->channel, &event))
 		return -1;
 	if (!take_request(listener, event, id))
 		return 0;

@@ -306,6 +306,8 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *c
 	struct id *id = id_of(base);
 	bool was_sync = id->sync, sync = !channel;
 
+	if (inject_call(CALL_rdma_migrate_id))
+		return -1;
 	if (was_sync && sync)
 		return fail_minus(EINVAL);
 	if (sync) {

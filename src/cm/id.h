@@ -153,6 +153,8 @@ void event_post(struct event *e) REQUIRES(cm.lock);
 /* Drops the queued events of the id, or of one of its groups. */
 void events_drop(struct id *id) REQUIRES(cm.lock);
 void events_drop_group(struct id *id, const struct group *group) REQUIRES(cm.lock);
+/* rdma_get_cm_event(), for callers that no rule of faults refuses. */
+int cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 /* Moves the id to another channel, with its queued events. */
 void events_move(struct id *id, struct event_channel *to) REQUIRES(cm.lock);
 /* For an id without a channel: waits for the event that completes the operation just started. Returns the return value

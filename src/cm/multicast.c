@@ -80,6 +80,8 @@ PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 	uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	int error;
 
+	if (inject_call(CALL_rdma_join_multicast))
+		return -1;
 	if (attr->comp_mask & ~all)
 		return fail_minus(ENOTSUP);
 	if (attr->comp_mask != all || !attr->addr || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
@@ -97,8 +99,6 @@ PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, 
 		.addr = address,
 	};
 
-	if (inject_call(CALL_rdma_join_multicast))
-		return -1;
 	return rdma_join_multicast_ex(id, &attr, context);
 }
 

@@ -5,6 +5,7 @@
 
 #include "cm/id.h"
 #include "cm/newer.h"
+#include "fault/inject.h"
 #include "verbs/device.h"
 
 /* ---- options ---- */
@@ -65,6 +66,8 @@ static const struct {
 
 PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
 {
+	if (inject_call(CALL_rdma_set_option))
+		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		int error;
 

@@ -182,6 +182,8 @@ PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *
 	struct ibv_qp *qp = NULL;
 	int error;
 
+	if (inject_call(CALL_rdma_create_qp))
+		return -1;
 	if (!suits(id, a))
 		return fail_minus(EINVAL);
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd)
@@ -229,7 +231,7 @@ PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd ?: id->pd,
 	};
-	int result = inject_call(CALL_rdma_create_qp) ? -1 : rdma_create_qp_ex(id, &a);
+	int result = rdma_create_qp_ex(id, &a);
 
 	if (!result) {
 		attr->cap = a.cap;
@@ -253,6 +255,8 @@ PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 {
 	struct ibv_srq *srq;
 
+	if (inject_call(CALL_rdma_create_srq))
+		return -1;
 	if (id->srq || !id->verbs || (a->comp_mask & IBV_SRQ_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs))
 		return fail_minus(EINVAL);
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd)

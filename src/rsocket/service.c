@@ -307,7 +307,7 @@ static bool run_one(struct rdma_event_channel *ch) REQUIRES(run_lock)
 {
 	struct rdma_cm_event *e;
 
-	if (rdma_get_cm_event(ch, &e))
+	if (cm_get_event(ch, &e))
 		return false;
 	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		run_request(e);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault/inject.h"
 #include "memory/guarded.h"
 #include "object/rss.h"
 #include "verbs/adapter.h"
@@ -18,6 +19,8 @@ static void capabilities_fill(struct ibv_device_attr *a, const struct device *d)
 
 PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+	if (inject_call(CALL_ibv_query_device))
+		return errno;
 	capabilities_fill(attr, context_of(context)->device);
 	return 0;
 }
@@ -65,6 +68,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 {
 	struct ibv_device_attr_ex a = {0};
 
+	if (inject_call(CALL_ibv_query_device))
+		return errno;
 	if ((input && input->comp_mask) || size < sizeof(attr->orig_attr))
 		return fail(EINVAL);
 	capabilities_fill(&a.orig_attr, context_of(context)->device);

@@ -111,8 +111,11 @@ PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct cq *c = (struct cq *)cq;
 	bool allowed = cqe >= 1 && cqe <= adapter()->attr.max_cqe;
-	int error = cq_check(cq) ?: (allowed ? -cq_resize(c, depth_granted((uint32_t)cqe)) : EINVAL);
+	int error;
 
+	if (inject_call(CALL_ibv_resize_cq))
+		return errno;
+	error = cq_check(cq) ?: (allowed ? -cq_resize(c, depth_granted((uint32_t)cqe)) : EINVAL);
 	return error ? fail(error) : 0;
 }
 

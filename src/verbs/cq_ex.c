@@ -4,6 +4,7 @@
 
 #include "base/trace.h"
 #include "check/check.h"
+#include "fault/inject.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 
@@ -155,6 +156,8 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	struct ibv_cq_ex *cq;
 	struct cq_front *f;
 
+	if (inject_call(CALL_ibv_create_cq))
+		return NULL;
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS ||
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "fault/inject.h"
 #include "memory/copy.h"
 #include "object/mr.h"
 #include "verbs/context.h"
@@ -97,6 +98,8 @@ struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	char *memory;
 	struct dm *dm;
 
+	if (inject_call(CALL_ibv_alloc_dm))
+		return NULL;
 	if (!attr || attr->comp_mask || !attr->length || attr->log_align_req > MAX_ALIGN)
 		return fail_null(EINVAL);
 	if (!dm_reserve(attr->length))
@@ -152,6 +155,8 @@ struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *base, uint64_t offset
 				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
 	struct mr *mr;
 
+	if (inject_call(CALL_ibv_reg_mr))
+		return NULL;
 	if (!pd || !dm || (access & ~rights) || !(access & IBV_ACCESS_ZERO_BASED) || mr_check_access(access) ||
 	    offset > dm->length || length > dm->length - offset)
 		return fail_null(EINVAL);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/inject.h"
 #include "memory/gpu.h"
 #include "object/mr.h"
 #include "verbs/context.h"
@@ -52,6 +53,8 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	char *memory;
 	struct mr *mr = NULL;
 
+	if (inject_call(CALL_ibv_reg_mr))
+		return NULL;
 	if (!error && !dmabuf_has(fd, offset, length))
 		error = EINVAL;
 	if (!error)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
+#include "fault/inject.h"
 #include "object/pd.h"
 #include "verbs/context.h"
 
@@ -67,6 +68,8 @@ struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_paren
 	struct parent_domain *p;
 	struct pd *of;
 
+	if (inject_call(CALL_ibv_alloc_pd))
+		return NULL;
 	if (error)
 		return fail_null(error);
 	p = calloc(1, sizeof(*p));

@@ -43,6 +43,8 @@ PUBLIC int ibv_detach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint1
 	union ibv_gid group;
 	int error = group_of(d, base, gid, &group);
 
+	if (inject_call(CALL_ibv_detach_mcast))
+		return errno;
 	if (!error)
 		error = -loop_leave(base->qp_num, &group, d->netif_index);
 	if (error)

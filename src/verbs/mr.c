@@ -204,6 +204,8 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	bool fixed;
 	int error;
 
+	if (inject_call(CALL_ibv_rereg_mr))
+		return IBV_REREG_MR_ERR_CMD;
 	if (!mr)
 		return rereg_failed(IBV_REREG_MR_ERR_INPUT, ENOENT);
 	old = mr->pd;
@@ -244,6 +246,8 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 	bool is_gpu;
 	int error;
 
+	if (inject_call(CALL_ibv_dereg_mr))
+		return errno;
 	if (!base)
 		return fail(EINVAL);
 	mr = named_by(base);

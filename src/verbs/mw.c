@@ -2,6 +2,7 @@
 /* Memory windows: allocation and bind requests. The binding rules are in object/window.c, because the requester binds.
  */
 #include "check/check.h"
+#include "fault/inject.h"
 #include "object/window.h"
 #include "verbs/context.h"
 
@@ -11,6 +12,8 @@ struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
 	int error = pd_check(base);
 	struct mr *w;
 
+	if (inject_call(CALL_ibv_alloc_mw))
+		return NULL;
 	if (error || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2))
 		return fail_null(error ?: EINVAL);
 	w = window_create(pd, type);

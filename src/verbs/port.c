@@ -2,6 +2,7 @@
 /* Port attributes: state, MTU, speed, GIDs, partitions. */
 #include <string.h>
 
+#include "fault/inject.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 
@@ -93,6 +94,8 @@ int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
 {
 	struct port_attr a = {0};
 
+	if (inject_call(CALL_ibv_query_port))
+		return errno;
 	if (port != PORT || size < PORT_ATTR_COMPAT)
 		return fail(EINVAL);
 	monitor_look();
@@ -136,6 +139,8 @@ PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 	struct device *d = context_of(context)->device;
 	struct ibv_gid_entry e;
 
+	if (inject_call(CALL_ibv_query_gid))
+		return errno;
 	if (port != PORT || index >= DEVICE_GIDS || !size)
 		return fail(EINVAL);
 	if (flags)
@@ -154,6 +159,8 @@ PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	struct ibv_gid_entry e;
 	size_t count = 0;
 
+	if (inject_call(CALL_ibv_query_gid))
+		return -errno;
 	if (flags)
 		return -fail(EOPNOTSUPP);
 	if (!size)
@@ -171,6 +178,8 @@ PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 
 PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
+	if (inject_call(CALL_ibv_query_gid))
+		return -1;
 	if (port != PORT || index < 0 || index >= DEVICE_GIDS)
 		return fail_minus(EINVAL);
 	monitor_look();

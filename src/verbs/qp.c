@@ -221,6 +221,8 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	uint32_t flags = 0;
 	uint64_t ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
 
+	if (inject_call(CALL_ibv_create_qp))
+		return NULL;
 	if (attr->qp_type == IBV_QPT_RAW_PACKET)
 		known |= IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE;
 	if (attr->qp_type == IBV_QPT_RAW_PACKET || attr->qp_type == IBV_QPT_UD)

@@ -69,6 +69,8 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 	const uint32_t xrc = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	enum ibv_srq_type type = a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? a->srq_type : IBV_SRQT_BASIC;
 
+	if (inject_call(CALL_ibv_create_srq))
+		return NULL;
 	if (a->comp_mask >= IBV_SRQ_INIT_ATTR_TM)
 		return fail_null(EOPNOTSUPP);
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd || a->pd->context != context)
@@ -96,6 +98,8 @@ PUBLIC int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int m
 {
 	int error = srq_check(base);
 
+	if (inject_call(CALL_ibv_modify_srq))
+		return errno;
 	if (error || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
 		return fail(error ?: EINVAL);
 	if ((mask & IBV_SRQ_MAX_WR) && (!attr->max_wr || attr->max_wr > (uint32_t)adapter()->attr.max_srq_wr))

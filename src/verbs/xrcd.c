@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "check/check.h"
+#include "fault/inject.h"
 #include "loop/domain.h"
 #include "verbs/context.h"
 
@@ -31,6 +32,8 @@ struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_att
 	struct xrcd *xrcd;
 	int error;
 
+	if (inject_call(CALL_ibv_open_xrcd))
+		return NULL;
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
 		return fail_null(EOPNOTSUPP);
 	if ((attr->comp_mask & needed) != needed || attr->oflags & ~(O_CREAT | O_EXCL))

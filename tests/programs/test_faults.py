@@ -88,6 +88,9 @@ ROWS = [
     (WRITE, "in WRITE chance 5%: last-first 200us..1ms", (0, 0), "MB/sec"),
     (WRITE, "post chance 5%: delay 200us..1ms", (0, 0), "MB/sec"),
     (PINGPONG, "post SEND nth 50: revoke", None, "local protection error", "client"),
+    # perftest makes them by the extended calls
+    (WRITE, "call ibv_create_qp nth 1: refuse ENOMEM", None, "Unable to create QP", "client"),
+    (WRITE, "call ibv_create_cq nth 1: refuse ENOMEM", None, "Couldn't create CQ", "client"),
     (WRITE, "post nth 50: revoke", None, "Failed status 4", "client"),
     (WRITE, "in WRITE nth 30: revoke", None, "Failed status 10"),
     # what the initiator does not know of

@@ -24,6 +24,9 @@ uroce help environment | awk '
 grep -A1 '^\.It Ev UROCE_' man/uroce.7 | grep -v '^--$' | diff "${TMPDIR:-/tmp}/table.$$" - ||
 	fail "uroce.7 lacks the lines marked <, and has those marked >"
 rm -f "${TMPDIR:-/tmp}/table.$$"
+for call in $(sed -n 's/^CALL(\(.*\))$/\1/p' src/fault/calls.def); do
+	grep -q "^\.Cm .*$call [,.]" man/uroce-fault.5 || fail "uroce-fault.5 lacks the call $call"
+done
 # Whatever reads a variable, tests too, reads one that is in the table; src/ reads them by base/config.h alone.
 for variable in $(grep -rhoE '(getenv\("|environ[^a-z"]*"|environ\.get\("|\$\{?)UROCE_[A-Z_]+' src tests tools bench interop fuzz |
 	grep -o 'UROCE_[A-Z_]*' | sort -u); do

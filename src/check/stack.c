@@ -162,9 +162,12 @@ static struct {
 	int (*report_end)(void *dwfl, void *, void *);
 	void *(*addrmodule)(void *dwfl, uint64_t address);
 	const char *(*module_addrname)(void *module, uint64_t address);
-	void *(*module_getsrc)(void *module, uint64_t address);
-	const char *(*lineinfo)(void *line, uint64_t *, int *number, int *, uint64_t *, uint64_t *);
 	struct dwarf_die *(*module_addrdie)(void *module, uint64_t address, uint64_t *bias);
+	struct dwarf_die *(*module_nextcu)(void *module, struct dwarf_die *last, uint64_t *bias);
+	int (*haspc)(struct dwarf_die *unit, uint64_t address);
+	void *(*getsrc_die)(struct dwarf_die *unit, uint64_t address);
+	const char *(*linesrc)(void *line, uint64_t *, uint64_t *);
+	int (*lineno)(void *line, int *number);
 	int (*getscopes)(struct dwarf_die *unit, uint64_t address, struct dwarf_die **scopes);
 	int (*tag)(struct dwarf_die *die);
 	struct dwarf_attribute *(*attr)(struct dwarf_die *die, unsigned name, struct dwarf_attribute *to);
@@ -188,9 +191,12 @@ static bool dw_load(void *library)
 		{(void **)&dw.report_end, "dwfl_report_end"},
 		{(void **)&dw.addrmodule, "dwfl_addrmodule"},
 		{(void **)&dw.module_addrname, "dwfl_module_addrname"},
-		{(void **)&dw.module_getsrc, "dwfl_module_getsrc"},
-		{(void **)&dw.lineinfo, "dwfl_lineinfo"},
 		{(void **)&dw.module_addrdie, "dwfl_module_addrdie"},
+		{(void **)&dw.module_nextcu, "dwfl_module_nextcu"},
+		{(void **)&dw.haspc, "dwarf_haspc"},
+		{(void **)&dw.getsrc_die, "dwarf_getsrc_die"},
+		{(void **)&dw.linesrc, "dwarf_linesrc"},
+		{(void **)&dw.lineno, "dwarf_lineno"},
 		{(void **)&dw.getscopes, "dwarf_getscopes"},
 		{(void **)&dw.tag, "dwarf_tag"},
 		{(void **)&dw.attr, "dwarf_attr"},
@@ -257,20 +263,33 @@ static bool die_number(struct dwarf_die *die, unsigned name, uint64_t *value)
 	return dw.attr(die, name, &attribute) && !dw.formudata(&attribute, value);
 }
 
-/* Many verbs are inline functions of verbs.h: then it is their call that counts. */
-static void leave_inlined(void *module, uint64_t address, struct frame_view *v)
+/* The compilation unit of the address, which then counts from `bias`. There is no index of them where clang has
+ * compiled. */
+static struct dwarf_die *unit_of(void *module, uint64_t address, uint64_t *bias)
 {
-	struct dwarf_die *scopes = NULL, *unit;
-	uint64_t bias, number, line;
+	struct dwarf_die *unit = dw.module_addrdie(module, address, bias);
+
+	if (unit)
+		return unit;
+	while ((unit = dw.module_nextcu(module, unit, bias)))
+		if (dw.haspc(unit, address - *bias) > 0)
+			return unit;
+	return NULL;
+}
+
+/* Many verbs are inline functions of verbs.h: then it is their call that counts. */
+static void leave_inlined(struct dwarf_die *unit, uint64_t address, struct frame_view *v)
+{
+	struct dwarf_die *scopes = NULL;
+	uint64_t number, line;
 	const char *file;
 	void *files;
 	size_t known;
 	int count;
 
-	unit = dw.module_addrdie(module, address, &bias);
-	if (!unit || dw.getsrcfiles(unit, &files, &known))
+	if (dw.getsrcfiles(unit, &files, &known))
 		return;
-	count = dw.getscopes(unit, address - bias, &scopes);
+	count = dw.getscopes(unit, address, &scopes);
 	for (int i = 0; i < count && is_verbs_header(v->file); i++) {
 		if (dw.tag(&scopes[i]) != DW_TAG_INLINED_SUBROUTINE ||
 		    !die_number(&scopes[i], DW_AT_CALL_LINE, &line) ||
@@ -283,26 +302,33 @@ static void leave_inlined(void *module, uint64_t address, struct frame_view *v)
 	free(scopes);
 }
 
+static void look_at_line(struct dwarf_die *unit, uint64_t address, struct frame_view *v)
+{
+	void *line = dw.getsrc_die(unit, address);
+	const char *file = line ? dw.linesrc(line, NULL, NULL) : NULL;
+
+	if (!file || dw.lineno(line, &v->line))
+		return;
+	snprintf(v->file, sizeof(v->file), "%s", last_part(file));
+	if (is_verbs_header(v->file))
+		leave_inlined(unit, address, v);
+}
+
 static void look_by_dw(uint64_t address, struct frame_view *v)
 {
-	const char *name, *file;
-	void *module, *line;
+	struct dwarf_die *unit;
+	const char *name;
+	uint64_t bias;
+	void *module;
 
 	pthread_mutex_lock(&dw_mutex);
 	module = dw.session ? dw_module(address) : NULL;
-	if (module) {
-		name = dw.module_addrname(module, address);
-		line = dw.module_getsrc(module, address);
-		file = line ? dw.lineinfo(line, NULL, &v->line, NULL, NULL, NULL) : NULL;
-		if (name)
-			snprintf(v->function, sizeof(v->function), "%s", name);
-		if (file)
-			snprintf(v->file, sizeof(v->file), "%s", last_part(file));
-		else
-			v->line = 0;
-		if (is_verbs_header(v->file))
-			leave_inlined(module, address, v);
-	}
+	name = module ? dw.module_addrname(module, address) : NULL;
+	if (name)
+		snprintf(v->function, sizeof(v->function), "%s", name);
+	unit = module ? unit_of(module, address, &bias) : NULL;
+	if (unit)
+		look_at_line(unit, address - bias, v);
 	pthread_mutex_unlock(&dw_mutex);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The objects of the program, and those of them that are left at its end. */
 #include "check/asan.h"
+#include "check/msan.h"
 #include "check/order.h"
 #include "check/pages.h"
 #include "check/placed.h"
@@ -15,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/fork.h"
+#include "base/msan.h"
 
 #define BUCKETS 4096
 #define GONE	256u
@@ -396,7 +398,7 @@ static void check_begin(void)
 	static const struct fork_handlers handlers = {.before = check_fork, .in_child = check_forget};
 	int words[CHECK_CLASSES + 1], count = config_words(CONFIG_CHECK, words, ARRAY_SIZE(words));
 
-	if (!count)
+	if (!count && !msan_is_there()) /* that has to know what requests bring, and when */
 		return;
 	for (int i = 0; i < count; i++)
 		for (int class = 0; class < CHECK_CLASSES; class ++)
@@ -404,13 +406,14 @@ static void check_begin(void)
 	stack_start();
 	finding_start();
 	order_start();
-	if (check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES))
+	if (check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there())
 		placed_start();
 	if (check_wants(CHECK_BUFFERS)) {
 		asan_start();
 		pages_start();
 	}
-	checked = getpid();
+	if (count)
+		checked = getpid();
 	fork_watch(FORK_CHECK, &handlers);
 	hook_set(HOOK_CHECK, true);
 }
@@ -430,6 +433,7 @@ __attribute__((destructor(101))) static void check_end(void)
 	if (!checked || checked != getpid())
 		return;
 	pages_tell();
+	msan_tell();
 	leaks_report();
 	hook_set(HOOK_CHECK, false);
 	status = finding_sum_up();

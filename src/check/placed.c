@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "check/buffers.h"
+#include "check/msan.h"
 #include "check/races.h"
 #include "object/checker.h"
 
@@ -136,6 +137,7 @@ static void packet_arrives(const struct qp *qp, const struct packet *p)
 		note_write(q, qp, p, flags & IS_FIRST);
 	else if ((flags & IS_ATOMIC) && (flags & IS_REQUEST))
 		note_atomic(qp, p->va);
+	msan_arrives(qp, p);
 	lock_drop(&objects_lock);
 }
 

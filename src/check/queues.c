@@ -8,14 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "check/asan.h"
 #include "check/buffers.h"
+#include "check/msan.h"
 #include "check/order.h"
 #include "check/pages.h"
 #include "check/races.h"
 #include "object/qp.h"
 
 #define NUMBERS	  1024
+#define ALL_SGES  256	      /* more than a queue takes */
 #define UNDEFINED 0x5a5a5a5au /* in fields of an ibv_wc that are undefined after an error */
 
 static struct ibv_context_ops next;	  /* what was replaced: the same of all contexts */
@@ -140,10 +143,13 @@ struct queues *queues_of_number(uint32_t qpn)
 
 static struct request *request_make(const struct stack *posted, uint64_t wr_id, const struct ibv_sge *sge, int sges)
 {
-	struct request *r = calloc(1, sizeof(*r));
+	uint32_t all = msan_is_there() ? (uint32_t)min_of(max_of(sges, 0), ALL_SGES) : 0;
+	struct request *r = calloc(1, sizeof(*r) + all * sizeof(*sge));
 
 	if (!r)
 		return NULL;
+	r->all_sges = all;
+	memcpy(r->all, sge, all * sizeof(*sge));
 	r->posted = posted;
 	r->wr_id = wr_id;
 	r->sges = (uint8_t)min_of(max_of(sges, 0), REQUEST_SGES);
@@ -255,6 +261,7 @@ static void report_ignored(const struct outlook *l, const struct stack *posted)
 static void report_outlook(const struct outlook *l, const struct stack *posted)
 {
 	pages_tell();
+	msan_tell();
 	if (!check_wants(CHECK_HABITS))
 		return;
 	if (l->expected > l->entries)
@@ -402,11 +409,17 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 	int error;
 
 	order_before_send(qp, wr);
-	if (!posted)
+	if (!posted) {
+		msan_expects_sent(wr);
 		return next.post_send(qp, wr, bad);
-	for (const struct ibv_send_wr *w = wr; w; w = w->next)
+	}
+	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+		msan_look(qp, w, posted);
 		note_send(qp, w, posted);
+	}
 	error = next.post_send(qp, wr, bad);
+	if (error)
+		msan_wrote(bad, sizeof(*bad));
 	after_send(qp, error ? *bad : NULL, posted);
 	return error;
 }
@@ -459,11 +472,15 @@ static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv
 	int error;
 
 	order_before_receive(qp);
-	if (!posted)
+	if (!posted) {
+		msan_expects_receives(wr);
 		return next.post_recv(qp, wr, bad);
+	}
 	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
 		note_receive(CHECK_QP, qp, w, posted);
 	error = next.post_recv(qp, wr, bad);
+	if (error)
+		msan_wrote(bad, sizeof(*bad));
 	after_receive(CHECK_QP, qp, error ? *bad : NULL, posted);
 	return error;
 }
@@ -474,11 +491,15 @@ static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, stru
 	int error;
 
 	order_before_receive(srq);
-	if (!posted)
+	if (!posted) {
+		msan_expects_receives(wr);
 		return next.post_srq_recv(srq, wr, bad);
+	}
 	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
 		note_receive(CHECK_SRQ, srq, w, posted);
 	error = next.post_srq_recv(srq, wr, bad);
+	if (error)
+		msan_wrote(bad, sizeof(*bad));
 	after_receive(CHECK_SRQ, srq, error ? *bad : NULL, posted);
 	return error;
 }
@@ -539,6 +560,19 @@ static void note_heard(const struct object *o, uint32_t bringing_before, bool is
 		races_heard_all();
 }
 
+/* The SRQ that a message to a target of XRC names is not known here. */
+static struct request *find_shared(struct queues **q, uint64_t wr_id) REQUIRES(objects_lock)
+{
+	struct request *r = NULL;
+
+	for (const struct object *o = objects_next(NULL); o && !r; o = objects_next(o))
+		if (o->kind == CHECK_SRQ && o->queues) {
+			*q = o->queues;
+			r = find_request(&o->queues->receives, wr_id, true);
+		}
+	return r;
+}
+
 static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 {
 	uint32_t bringing;
@@ -556,6 +590,8 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	bringing = o ? o->queues->bringing : 0;
 	if (q)
 		r = find_request(is_receive ? &q->receives : &q->sends, wr_id, success);
+	if (!r && is_receive && msan_is_there())
+		r = find_shared(&q, wr_id);
 	if (r)
 		end_up_to(q, r, &done);
 	if (o)
@@ -564,6 +600,8 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	while (!list_empty(&done)) {
 		r = container_of(list_pop(&done), struct request, link);
 		asan_give(r);
+		if (success)
+			msan_brought(r);
 		if (!pages_end(r) && success)
 			buffers_end(r);
 		free(r);
@@ -607,6 +645,11 @@ static void spoil(struct ibv_wc *wc)
 {
 	wc->opcode = (enum ibv_wc_opcode)UNDEFINED;
 	wc->byte_len = wc->imm_data = wc->src_qp = wc->wc_flags = UNDEFINED;
+	msan_spoil(&wc->opcode, sizeof(wc->opcode));
+	msan_spoil(&wc->byte_len, sizeof(wc->byte_len));
+	msan_spoil(&wc->imm_data, sizeof(wc->imm_data));
+	msan_spoil(&wc->src_qp, sizeof(wc->src_qp));
+	msan_spoil(&wc->wc_flags, sizeof(wc->wc_flags));
 }
 
 static void note_poll(const struct ibv_cq *cq)
@@ -615,6 +658,7 @@ static void note_poll(const struct ibv_cq *cq)
 
 	polls++;
 	pages_tell();
+	msan_tell();
 	lock_take(&objects_lock);
 	o = object_find(CHECK_CQ, cq);
 	if (o && o->watch) {
@@ -628,6 +672,7 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
 	int count = next.poll_cq(cq, entries, wc);
 
+	msan_polled(wc, count);
 	if (check_is_paused())
 		return count;
 	note_poll(cq);
@@ -801,7 +846,7 @@ void check_registers(const void *memory, uint64_t length)
 void check_operations(struct ibv_context_ops *ops)
 {
 	if (!hook_is_on(HOOK_CHECK) ||
-	    !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES)))
+	    !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there()))
 		return;
 	next = *ops;
 	ops->post_send = check_post_send;

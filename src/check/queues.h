@@ -51,6 +51,8 @@ struct request {
 	uint8_t sges;		       /* of the first REQUEST_SGES */
 	const void *poster;	       /* the thread that is posting it; NULL: none any more */
 	struct ibv_sge sge[REQUEST_SGES];
+	uint32_t all_sges; /* msan.c: each of what brings bytes */
+	struct ibv_sge all[];
 };
 
 /* Of a QP or an SRQ. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "base/msan.h"
 #include "check/finding.h"
 
 #define OURS_MOST 16   /* frames of ours above the program's */
@@ -217,12 +218,15 @@ static bool dw_load(void *library)
 
 void stack_start(void)
 {
-	void *frame[1], *library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *frame[1], *library;
 
+	msan_pause();
+	library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
 	dl_iterate_phdr(find_ours, NULL);
 	backtrace(frame, 1); /* loads the unwinder now, not in the middle of something */
 	if (library && !dw_load(library))
 		dw.session = NULL;
+	msan_resume();
 }
 
 /* The module of an address; looks again at what the process has loaded if it is in none. */
@@ -322,6 +326,7 @@ static void look_by_dw(uint64_t address, struct frame_view *v)
 	void *module;
 
 	pthread_mutex_lock(&dw_mutex);
+	msan_pause();
 	module = dw.session ? dw_module(address) : NULL;
 	name = module ? dw.module_addrname(module, address) : NULL;
 	if (name)
@@ -329,6 +334,7 @@ static void look_by_dw(uint64_t address, struct frame_view *v)
 	unit = module ? unit_of(module, address, &bias) : NULL;
 	if (unit)
 		look_at_line(unit, address - bias, v);
+	msan_resume();
 	pthread_mutex_unlock(&dw_mutex);
 }
 

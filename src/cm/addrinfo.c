@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "cm/id.h"
 #include "fault/inject.h"
 
@@ -141,6 +142,7 @@ PUBLIC int rdma_getaddrinfo(const char *node, const char *service, const struct 
 		rdma_freeaddrinfo(rai);
 	else
 		*res = rai;
+	msan_wrote(res, sizeof(*res));
 	return result;
 }
 

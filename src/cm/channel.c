@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/msan.h"
 #include "cm/id.h"
 #include "check/check.h"
 #include "fault/inject.h"
@@ -295,6 +296,7 @@ int cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **even
 	end_wait(channel_of(channel));
 	if (err)
 		return fail_minus(-err);
+	msan_wrote(event, sizeof(*event));
 	if (hooks_any())
 		check_heard();
 	return 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "cm/id.h"
 #include "fault/inject.h"
 
@@ -78,6 +79,7 @@ PUBLIC int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, st
 		return fail_minus(error);
 	}
 	*out = id;
+	msan_wrote(out, sizeof(*out));
 	return 0;
 }
 
@@ -122,8 +124,10 @@ PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	}
 	if (cm_get_event(listen->channel, &event))
 		return -1;
-	if (!take_request(listener, event, id))
+	if (!take_request(listener, event, id)) {
+		msan_wrote(id, sizeof(*id));
 		return 0;
+	}
 	listen->event = event;
 	return -1;
 }

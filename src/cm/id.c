@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/msan.h"
 #include "verbs/context.h"
 
 static struct list ids GUARDED_BY(cm.lock) = {&ids, &ids};
@@ -247,6 +248,7 @@ PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 {
 	if (inject_call(CALL_rdma_create_id))
 		return -1;
+	msan_wrote(id, sizeof(*id));
 	switch (ps) {
 	case RDMA_PS_IPOIB:
 	case RDMA_PS_UDP:

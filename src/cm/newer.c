@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/msan.h"
 #include "cm/id.h"
 
 static int newer_post(struct id *id, enum rdma_cm_event_type type, int status, uint64_t arg) REQUIRES(cm.lock)
@@ -68,6 +69,7 @@ PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *base, struct rdma_addrinfo **i
 		return fail_minus(EINVAL);
 	lock_take(&cm.lock);
 	*info = id->resolved;
+	msan_wrote(info, sizeof(*info));
 	id->resolved = NULL;
 	lock_drop(&cm.lock);
 	return *info ? 0 : fail_minus(ENOENT);

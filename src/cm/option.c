@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "cm/id.h"
 #include "cm/newer.h"
 #include "fault/inject.h"
@@ -97,6 +98,7 @@ PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 	if (!ece || id->qp)
 		return fail_minus(EINVAL);
 	*ece = id_of(id)->remote_ece;
+	msan_wrote(ece, sizeof(*ece));
 	return 0;
 }
 
@@ -122,6 +124,7 @@ PUBLIC struct ibv_context **rdma_get_devices(int *count)
 
 	if (count)
 		*count = 0;
+	msan_wrote(count, sizeof(*count));
 	if (!g)
 		return fail_null(ENOMEM);
 	err = devices_each(option_gather, g);

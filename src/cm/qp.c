@@ -2,6 +2,7 @@
 /* QPs, CQs and SRQs of ids, and how QPs follow their connections. */
 #include <string.h>
 
+#include "base/msan.h"
 #include "cm/id.h"
 #include "fault/inject.h"
 #include "verbs/context.h"
@@ -78,6 +79,8 @@ PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, 
 	if (!id->device || attr->qp_state < IBV_QPS_INIT || attr->qp_state > IBV_QPS_RTS)
 		return fail_minus(EINVAL);
 	*mask = mask_of(id, attr->qp_state);
+	msan_wrote(mask, sizeof(*mask));
+	msan_wrote(attr, sizeof(*attr));
 	lock_take(&cm.lock);
 	qp_fill(id, attr);
 	lock_drop(&cm.lock);
@@ -238,6 +241,7 @@ PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
 		attr->send_cq = a.send_cq;
 		attr->recv_cq = a.recv_cq;
 		attr->srq = a.srq;
+		msan_wrote(attr, sizeof(*attr));
 	}
 	return result;
 }

@@ -13,6 +13,7 @@
 #include "base/high_fd.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/msan.h"
 #include "link/netif.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
@@ -23,9 +24,10 @@
 #define LOOK_AGAIN (10 * USEC)	    /* between checks whether an expected call has come */
 #define ROOM_AGAIN (LOCAL_RING / 4) /* room from which QPs that wait for it go on */
 
+/* MemorySanitizer of the program would not know of bytes that a local peer stores. */
 bool local_is_wanted(void)
 {
-	return config_bool(CONFIG_LOCAL);
+	return config_bool(CONFIG_LOCAL) && !msan_is_there();
 }
 
 void local_init(struct loop *l)

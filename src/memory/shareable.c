@@ -20,6 +20,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/msan.h"
 #include "memory/maps.h"
 
 #define EXTENT_MOST (1ull << 34) /* bytes: to query the pages of more takes too long */
@@ -662,7 +663,7 @@ struct arena *arena_get(void)
 	struct arena *a;
 
 	/* only local peers map it */
-	if (!config_bool(CONFIG_ADOPT) || !config_bool(CONFIG_LOCAL) || !may_grow())
+	if (!config_bool(CONFIG_ADOPT) || !config_bool(CONFIG_LOCAL) || msan_is_there() || !may_grow())
 		return NULL;
 	lock_take(&making);
 	a = atomic_load_explicit(&current, memory_order_acquire);

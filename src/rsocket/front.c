@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/msan.h"
 #include "rsocket/attach.h"
 #include "rsocket/datagram.h"
 #include "rsocket/option.h"
@@ -323,13 +324,36 @@ PUBLIC int rshutdown(int fd, int how)
 
 /* ---- bytes ---- */
 
+/* MemorySanitizer of the program has not seen the copies. */
+static __attribute__((cold)) void front_received(const struct iovec *iov, int count, ssize_t n)
+{
+	for (int i = 0; i < count && n > 0; n -= (ssize_t)iov[i++].iov_len)
+		msan_wrote(iov[i].iov_base, min_of(iov[i].iov_len, (size_t)n));
+}
+
+/* So much of an address as there was room for. */
+static void front_named(int result, const struct sockaddr *to, const socklen_t *room, socklen_t before)
+{
+	if (!msan_is_there() || result < 0 || !to || !room)
+		return;
+	msan_wrote(room, sizeof(*room));
+	msan_wrote(to, min_of(*room, before));
+}
+
 static ssize_t front_receive(int fd, const struct iovec *iov, int count, int flags, struct sockaddr *from,
 			     socklen_t *room)
 {
-	return WITH_RSOCKET(
+	socklen_t before = room ? *room : 0;
+	ssize_t n = WITH_RSOCKET(
 		fd, rs, ssize_t,
 		is_datagram(rs) ? datagram_receive(rs, iov, count, flags, from, room)
 				: stream_receive(rs, iov, count, fd >= RSOCKET_NUMBERS ? flags | RS_BRIDGES : flags));
+
+	if (msan_is_there()) {
+		front_received(iov, count, n);
+		front_named((int)min_of(n, 0), from, room, before);
+	}
+	return n;
 }
 
 static ssize_t front_send_all(int fd, const struct iovec *iov, int count, int flags, const struct sockaddr *to,
@@ -360,6 +384,7 @@ PUBLIC ssize_t rrecvmsg(int fd, struct msghdr *m, int flags)
 	m->msg_namelen = m->msg_name ? room : 0;
 	m->msg_controllen = 0;
 	m->msg_flags = 0;
+	msan_wrote(m, sizeof(*m));
 	return n;
 }
 
@@ -454,12 +479,20 @@ static int peer_name(struct rsocket *rs, struct sockaddr *to, socklen_t *room) R
 
 PUBLIC int rgetsockname(int fd, struct sockaddr *to, socklen_t *room)
 {
-	return WITH_RSOCKET(fd, rs, int, own_name(rs, to, room));
+	socklen_t before = room ? *room : 0;
+	int result = WITH_RSOCKET(fd, rs, int, own_name(rs, to, room));
+
+	front_named(result, to, room, before);
+	return result;
 }
 
 PUBLIC int rgetpeername(int fd, struct sockaddr *to, socklen_t *room)
 {
-	return WITH_RSOCKET(fd, rs, int, peer_name(rs, to, room));
+	socklen_t before = room ? *room : 0;
+	int result = WITH_RSOCKET(fd, rs, int, peer_name(rs, to, room));
+
+	front_named(result, to, room, before);
+	return result;
 }
 
 /* ---- options ---- */
@@ -484,7 +517,11 @@ PUBLIC int rsetsockopt(int fd, int level, int name, const void *value, socklen_t
 
 PUBLIC int rgetsockopt(int fd, int level, int name, void *to, socklen_t *room)
 {
-	return WITH_RSOCKET(fd, rs, int, option_get(rs, level, name, to, room));
+	socklen_t before = room ? *room : 0;
+	int result = WITH_RSOCKET(fd, rs, int, option_get(rs, level, name, to, room));
+
+	front_named(result, to, room, before);
+	return result;
 }
 
 /* Status flags are ours; the rest is the descriptor's. */
@@ -526,6 +563,7 @@ PUBLIC int rpoll(struct pollfd *fds, nfds_t count, int timeout)
 	uint64_t until = timeout < 0 ? NEVER : timeout ? rsocket_until(timeout) : 0;
 	int result = rsocket_poll(fds, count, until);
 
+	msan_wrote(fds, count * sizeof(*fds));
 	return result < 0 ? fail_minus(-result) : result;
 }
 

@@ -134,6 +134,13 @@ static int ignore_ourselves(void)
 		       : put_first("TSAN_OPTIONS", (const char *[]){"ignore_noninstrumented_modules=1"}, 1);
 }
 
+/* MemorySanitizer of a program takes memory that the constructors of other libraries allocate for uninitialised, and
+ * stops it; src/base/msan.c lets it begin when they are done. */
+static int watch_malloc_later(void)
+{
+	return put_first("MSAN_OPTIONS", (const char *[]){"poison_in_malloc=0"}, 1);
+}
+
 int library_preload(void)
 {
 	const char *path = library_path(), *before = getenv("LD_PRELOAD"), *sysfs;
@@ -153,7 +160,7 @@ int library_preload(void)
 	/* a program built with AddressSanitizer insists on that coming first; behind what has no malloc() it works as
 	 * well */
 	return put_first("ASAN_OPTIONS", (const char *[]){"verify_asan_link_order=0"}, 1)
-		       ?: ignore_ourselves() ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
+		       ?: ignore_ourselves() ?: watch_malloc_later() ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
 }
 
 /* After the library itself, which it needs: the order does not matter but to a sanitizer. */

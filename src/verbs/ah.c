@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "link/next_hop.h"
 #include "fault/inject.h"
 #include "check/check.h"
@@ -92,6 +93,7 @@ PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, st
 	union ibv_gid to;
 	int index;
 
+	msan_wrote(attr, sizeof(*attr));
 	memset(attr, 0, sizeof(*attr)); /* sl, too: wc->sl is not a service level here, see enum grh_kind */
 	attr->dlid = wc->slid;
 	attr->src_path_bits = wc->dlid_path_bits;
@@ -133,7 +135,9 @@ PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
 	if (error)
 		return fail(error);
 	memcpy(mac, found, sizeof(found));
+	msan_wrote(mac, sizeof(found));
 	if (vlan)
 		*vlan = next_hop_vlan(d->netif_name);
+	msan_wrote(vlan, sizeof(*vlan));
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty. */
+#include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
 #include "loop/loop.h"
@@ -181,8 +182,10 @@ PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		int error;
 
 		monitor_look();
-		if (async_fetch(c, event))
+		if (async_fetch(c, event)) {
+			msan_wrote(event, sizeof(*event));
 			return 0;
+		}
 		error = loop_wait(context->async_fd);
 		if (error)
 			return fail_minus(-error);

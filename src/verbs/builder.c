@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hooks.h"
+#include "base/msan.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 
@@ -283,6 +285,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const st
 			return;
 		}
 		memcpy(bytes + length, list[i].addr, list[i].length);
+		if (hooks_any())
+			msan_copied(bytes + length, list[i].addr, list[i].length);
 		length += list[i].length;
 	}
 	wr->send_flags |= IBV_SEND_INLINE;

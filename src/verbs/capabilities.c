@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/msan.h"
 #include "fault/inject.h"
 #include "memory/guarded.h"
 #include "object/rss.h"
@@ -22,6 +23,7 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	if (inject_call(CALL_ibv_query_device))
 		return errno;
 	capabilities_fill(attr, context_of(context)->device);
+	msan_wrote(attr, sizeof(*attr));
 	return 0;
 }
 
@@ -81,6 +83,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		fill_extensions(&a);
 	memset(attr, 0, size);
 	memcpy(attr, &a, min_of(size, sizeof(a)));
+	msan_wrote(attr, size);
 	return 0;
 }
 
@@ -90,5 +93,6 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 		return fail(EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
 		clock_gettime(CLOCK_MONOTONIC, &values->raw_clock); /* the clock of the time stamps of cq_ex.c */
+	msan_wrote(values, sizeof(*values));
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "base/msan.h"
 #include "loop/loop.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -267,6 +268,8 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 			answers = true;
 			*cq = ibv_cq_ex_to_cq(&got->base);
 			*cq_context = got->base.cq_context;
+			msan_wrote(cq, sizeof(*cq));
+			msan_wrote(cq_context, sizeof(*cq_context));
 			if (hooks_any())
 				check_fetched(*cq);
 			if (first)

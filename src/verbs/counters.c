@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "check/check.h"
 #include "object/rules.h"
 #include "verbs/context.h"
@@ -65,6 +66,7 @@ int read_counters(struct ibv_counters *base, uint64_t *value, uint32_t count, ui
 	if (!value || !count || (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED))
 		return fail(EINVAL);
 	memset(value, 0, count * sizeof(*value));
+	msan_wrote(value, count * sizeof(*value));
 	lock_take(&c->lock);
 	for (uint32_t i = 0; i < c->points; i++)
 		if (c->point[i].index < count)

@@ -9,6 +9,7 @@
 #include "base/cause.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/msan.h"
 #include "fault/inject.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
@@ -459,6 +460,7 @@ PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	count = list ? devices_list(list) : -ENOMEM;
 	if (num_devices)
 		*num_devices = max_of(count, 0);
+	msan_wrote(num_devices, sizeof(*num_devices));
 	if (count >= 0)
 		hint_missing(list, count);
 	if (count < 0) {

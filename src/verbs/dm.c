@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
 #include "memory/copy.h"
@@ -54,6 +55,7 @@ static int memcpy_from_dm(void *to, struct ibv_dm *base, uint64_t offset, size_t
 	if (error)
 		return fail(error);
 	memcpy(to, dm->memory + offset, length);
+	msan_wrote(to, length);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* Port attributes: state, MTU, speed, GIDs, partitions. */
 #include <string.h>
 
+#include "base/msan.h"
 #include "fault/inject.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
@@ -103,6 +104,7 @@ int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
 	a.active_speed_ex = a.known.active_speed;
 	memset(attr, 0, size);
 	memcpy(attr, &a, min_of(size, sizeof(a)));
+	msan_wrote(attr, size);
 	return 0;
 }
 
@@ -131,6 +133,7 @@ static void copy_entry(void *out, const struct ibv_gid_entry *e, size_t size)
 {
 	memset(out, 0, size);
 	memcpy(out, e, min_of(size, sizeof(*e)));
+	msan_wrote(out, size);
 }
 
 PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
@@ -184,6 +187,7 @@ PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
 		return fail_minus(EINVAL);
 	monitor_look();
 	device_port_gid(context_of(context)->device, (uint32_t)index, gid); /* empty entry: zeros */
+	msan_wrote(gid, sizeof(*gid));
 	return 0;
 }
 
@@ -198,6 +202,7 @@ PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigne
 	if (port != PORT || index >= DEVICE_GIDS)
 		return fail_minus(EINVAL);
 	*type = adapter_is_infiniband() ? PRIVATE_GID_TYPE_IB : PRIVATE_GID_TYPE_ROCE_V2;
+	msan_wrote(type, sizeof(*type));
 	return 0;
 }
 
@@ -208,6 +213,7 @@ PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 	if (port != PORT || index < 0 || index >= most)
 		return fail_minus(EINVAL);
 	*pkey = index ? 0 : 0xffff;
+	msan_wrote(pkey, sizeof(*pkey));
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/cause.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
 #include "engine/engine.h"
@@ -209,8 +210,10 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	ex.qp_type = attr->qp_type;
 	ex.sq_sig_all = attr->sq_sig_all;
 	qp = verbs_qp_create(pd->context, &ex, 0);
-	if (qp)
-		attr->cap = ex.cap;
+	if (!qp)
+		return NULL;
+	attr->cap = ex.cap;
+	msan_wrote(&attr->cap, sizeof(attr->cap));
 	return qp;
 }
 
@@ -233,6 +236,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		return fail_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		attr->pd = NULL;
+	msan_wrote(&attr->cap, sizeof(attr->cap));
 	return verbs_qp_create(context, attr, ops);
 }
 
@@ -597,6 +601,8 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 		.qp_type = base->qp_type,
 		.sq_sig_all = qp->sig_all,
 	};
+	msan_wrote(attr, sizeof(*attr));
+	msan_wrote(init, sizeof(*init));
 	return 0;
 }
 
@@ -745,5 +751,6 @@ PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 PUBLIC int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	*ece = (struct ibv_ece){0};
+	msan_wrote(ece, sizeof(*ece));
 	return 0;
 }

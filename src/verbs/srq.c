@@ -2,6 +2,7 @@
 /* Shared receive queues. */
 #include "object/srq.h"
 #include "base/cause.h"
+#include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
 
@@ -91,6 +92,7 @@ int get_srq_num(struct ibv_srq *srq, uint32_t *number)
 	if (!srq || !number)
 		return fail(EINVAL);
 	*number = ((struct srq *)srq)->number;
+	msan_wrote(number, sizeof(*number));
 	return 0;
 }
 
@@ -118,6 +120,7 @@ PUBLIC int ibv_query_srq(struct ibv_srq *base, struct ibv_srq_attr *attr)
 		return fail(error ?: EINVAL);
 	lock_take(&srq->rq.lock);
 	*attr = (struct ibv_srq_attr){srq->rq.depth, srq->rq.max_sge, srq->limit};
+	msan_wrote(attr, sizeof(*attr));
 	lock_drop(&srq->rq.lock);
 	return 0;
 }

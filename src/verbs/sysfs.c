@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/msan.h"
 #include "verbs/front.h"
 #include "verbs/tree.h"
 
@@ -62,6 +63,7 @@ PUBLIC int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, siz
 	struct tree_node node;
 	int error;
 
+	msan_wrote(buf, size);
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path))
 		return fail_minus(ENAMETOOLONG);
 	error = uroce_tree_read(path, &node);

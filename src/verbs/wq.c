@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/msan.h"
 #include "check/check.h"
 #include "engine/engine.h"
 #include "object/rss.h"
@@ -70,6 +71,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 	if (error)
 		return fail_null(error);
 	cap.max_recv_wr = attr->max_wr = depth_granted(attr->max_wr);
+	msan_wrote(&attr->max_wr, sizeof(attr->max_wr));
 	cap.max_recv_sge = attr->max_sge;
 	wq = calloc(1, sizeof(*wq));
 	if (wq)

@@ -15,7 +15,7 @@ struct row {
 };
 
 extern const struct row cm_rows[], early_rows[], kind_rows[], page_rows[], race_rows[], reuse_rows[], thread_rows[],
-	way_rows[];
+	unset_rows[], way_rows[];
 
 extern const bool lists_early_rows;
 

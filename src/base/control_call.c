@@ -36,7 +36,7 @@ static pid_t pid_inside(pid_t pid)
 	FILE *f;
 
 	snprintf(name, sizeof(name), "/proc/%d/status", (int)pid);
-	f = fopen(name, "re");
+	f = fopen(name, "rce");
 	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line, "NSpid:", 6))
 			sscanf(strrchr(line, '\t') + 1, "%d", &inside);
@@ -55,7 +55,7 @@ static bool find_name(pid_t pid, char *out, size_t room)
 
 	snprintf(file, sizeof(file), "/proc/%d/net/unix", (int)pid);
 	snprintf(prefix, sizeof(prefix), "@uroce/control/%d/", (int)pid_inside(pid));
-	f = fopen(file, "re");
+	f = fopen(file, "rce");
 	while (f && !found && fgets(line, sizeof(line), f)) {
 		at = strstr(line, prefix);
 		if (at && strcspn(at, "\n") < room) {
@@ -75,7 +75,7 @@ bool process_is_stopped(pid_t pid)
 	FILE *f;
 
 	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
-	f = fopen(name, "re");
+	f = fopen(name, "rce");
 	text[f ? fread(text, 1, sizeof(text) - 1, f) : 0] = 0;
 	if (f)
 		fclose(f);
@@ -268,7 +268,7 @@ void control_call_all(const char *request, void (*use)(pid_t pid, int given, voi
 		      void (*silent)(pid_t pid, const char *why, void *arg), void *arg)
 {
 	struct ask_all a = {request, use, silent, arg, clock_now() + PATIENCE, 0, {{0}}};
-	FILE *f = fopen("/proc/net/unix", "re");
+	FILE *f = fopen("/proc/net/unix", "rce");
 	char line[512];
 	char *at;
 

@@ -65,7 +65,7 @@ static void add_suppression(const char *name, const char *pattern)
 
 static void read_suppressions(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = fopen(path, "rce");
 	char line[512], name[NAMES], pattern[NAMES];
 	unsigned number = 0;
 

@@ -254,8 +254,10 @@ static bool begin_to_wait(struct event_channel *ch) EXCLUDES(cm.lock)
 	return exists;
 }
 
-static void end_wait(struct event_channel *ch) EXCLUDES(cm.lock)
+static void end_wait(void *channel) EXCLUDES(cm.lock)
 {
+	struct event_channel *ch = channel;
+
 	lock_take(&cm.lock);
 	ch->waiters--;
 	lock_drop(&cm.lock);
@@ -292,8 +294,9 @@ int cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **even
 		poll(NULL, 0, TIME_TO_END);
 		return fail_minus(EBADF);
 	}
+	pthread_cleanup_push(end_wait, channel_of(channel));
 	err = wait_for_event(channel_of(channel), event);
-	end_wait(channel_of(channel));
+	pthread_cleanup_pop(1);
 	if (err)
 		return fail_minus(-err);
 	msan_wrote(event, sizeof(*event));

@@ -245,7 +245,7 @@ uint32_t netif_speed(const char *name)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
-	f = fopen(path, "re");
+	f = fopen(path, "rce");
 	if (!f)
 		return 0;
 	if (fscanf(f, "%ld", &speed) != 1 || speed < 0)

@@ -13,6 +13,7 @@
 #include "base/high_fd.h"
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/uncancelled.h"
 #include "loop/loop.h"
 
 #define SIGNALS	    64		 /* 1 .. 64; a set of them is one word */
@@ -185,7 +186,7 @@ int restart_heed(const sigset_t *own)
 		sigdelset(&mask, sig);
 		ends |= handler_of(sig, &restarts) && !restarts;
 	}
-	if (ppoll(NULL, 0, &(struct timespec){0}, &mask) >= 0 || errno != EINTR)
+	if (uncancelled_ppoll(NULL, 0, &(struct timespec){0}, &mask) >= 0 || errno != EINTR)
 		return 0; /* another thread has taken it, or it has no effect */
 	return ends ? -EINTR : 0;
 }

@@ -350,7 +350,7 @@ struct inodes {
 /* The UDP sockets of this namespace with our port. False: not known. */
 static bool read_inodes(struct inodes *list, const char *path)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen(path, "rce");
 	char line[512];
 
 	if (!f)

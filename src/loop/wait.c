@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "loop/internal.h"
 #include "loop/restart.h"
 
@@ -60,10 +61,42 @@ static int heed_signals(const struct loop_wait *w, const sigset_t *before)
 {
 	if (w->restarts)
 		return restart_heed(before);
-	return ppoll(NULL, 0, &(struct timespec){0}, before) < 0 ? -errno : 0;
+	return uncancelled_ppoll(NULL, 0, &(struct timespec){0}, before) < 0 ? -errno : 0;
 }
 
 /* ---- waiting ---- */
+
+/* What a thread has to undo when its wait ends, also when pthread_cancel(3) ends it as it sleeps. */
+struct stay {
+	struct loop *l; /* it receives for this one; NULL: for none */
+	bool asleep;
+	uint32_t round; /* while asleep: of sleep_begin() */
+	sigset_t own;	/* the mask that it gets back, ... */
+	bool held;	/* ... unless that is the caller's affair */
+	struct pollfd *p, few[32];
+};
+
+static void stay_wake(struct stay *s)
+{
+	if (s->asleep)
+		sleep_end(s->l, s->round);
+	s->asleep = false;
+}
+
+static void stay_end(void *arg)
+{
+	struct stay *s = arg;
+
+	stay_wake(s);
+	if (s->l) {
+		helper_leave(s->l, clock_now());
+		loop_awake();
+	}
+	if (s->held)
+		pthread_sigmask(SIG_SETMASK, &s->own, NULL);
+	if (s->p != s->few)
+		free(s->p);
+}
 
 /* How long this thread spins now: its last spins tell. */
 static _Thread_local uint32_t vain;
@@ -129,7 +162,7 @@ static int poll_restarting(struct pollfd *p, uint32_t n, uint64_t until, const s
 }
 
 /* Sleeps on the n descriptors of p, the first of which is w->wake; p has room for one more. *woken: w->wake was
- * written. */
+ * written. A cancellation point, the only one of a wait. */
 static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals,
 		    bool *woken)
 {
@@ -159,10 +192,11 @@ static uint32_t wait_gather(const struct loop_wait *w, struct pollfd *p)
 	return 1 + w->count;
 }
 
-static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals,
+static int sleep_with_ports(struct stay *stay, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals,
 			    bool *woken)
 {
-	uint32_t n = wait_gather(w, p), round;
+	struct loop *l = stay->l;
+	uint32_t n = wait_gather(w, p);
 	bool awake;
 	int err;
 
@@ -175,11 +209,12 @@ static int sleep_with_ports(struct loop *l, const struct loop_wait *w, struct po
 	p[n++] = (struct pollfd){.fd = l->local.doorbell, .events = POLLIN}; /* poll(2) ignores -1 */
 	for (uint32_t i = 0; i < l->ports && i < PORTS; i++)
 		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
-	round = sleep_begin(l);
+	stay->round = sleep_begin(l);
+	stay->asleep = true;
 	awake = local_sleep(l);
 	lock_drop(&l->receive);
 	err = sleep_on(w, p, n, awake ? 0 : w->until, signals, woken);
-	sleep_end(l, round);
+	stay_wake(stay);
 	return err;
 }
 
@@ -202,12 +237,13 @@ bool loop_nap(struct loop *l, bool by_rings, uint64_t time)
 	awake = local_sleep(l);
 	lock_drop(&l->receive);
 	if (!awake)
-		ppoll(p, n, &t, NULL);
+		uncancelled_ppoll(p, n, &t, NULL);
 	return true;
 }
 
-static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals)
+static int drive(struct stay *stay, const struct loop_wait *w, struct pollfd *p, const sigset_t *signals)
 {
+	struct loop *l = stay->l;
 	bool disarmed = true;
 
 	for (;;) {
@@ -223,7 +259,7 @@ static int drive(struct loop *l, const struct loop_wait *w, struct pollfd *p, co
 		if (clock_now() >= w->until)
 			return 0;
 		run_ready(l, clock_now());
-		result = sleep_with_ports(l, w, p, signals, &disarmed);
+		result = sleep_with_ports(stay, w, p, signals, &disarmed);
 		if (result)
 			return result;
 	}
@@ -250,29 +286,26 @@ static int wait_plain(const struct loop_wait *w, struct pollfd *p, const sigset_
 /* `l`: the loop, which cannot be freed meanwhile; NULL: there is none. */
 static int wait_by(struct loop *l, const struct loop_wait *w)
 {
-	struct pollfd few[32], *p = few;
-	sigset_t own;
-	const sigset_t *signals = w->signals ?: &own;
+	struct stay stay; /* most of `few` is never used */
+	const sigset_t *signals = w->signals ?: &stay.own;
 	int result;
 
-	if (w->count + 4 + PORTS > ARRAY_SIZE(few))
-		p = malloc((w->count + 4 + PORTS) * sizeof(*p));
-	if (!p)
+	pthread_testcancel();
+	stay.l = l;
+	stay.asleep = false;
+	stay.held = !w->signals;
+	stay.p = stay.few;
+	if (w->count + 4 + PORTS > ARRAY_SIZE(stay.few))
+		stay.p = malloc((w->count + 4 + PORTS) * sizeof(*stay.p));
+	if (!stay.p)
 		return -ENOMEM;
-	if (!w->signals)
-		loop_hold_signals(&own);
-	if (l) {
+	if (stay.held)
+		loop_hold_signals(&stay.own);
+	if (l)
 		helper_drive(l);
-		result = drive(l, w, p, signals);
-		helper_leave(l, clock_now());
-		loop_awake();
-	} else {
-		result = wait_plain(w, p, signals);
-	}
-	if (!w->signals)
-		pthread_sigmask(SIG_SETMASK, &own, NULL);
-	if (p != few)
-		free(p);
+	pthread_cleanup_push(stay_end, &stay);
+	result = l ? drive(&stay, w, stay.p, signals) : wait_plain(w, stay.p, signals);
+	pthread_cleanup_pop(1);
 	return result;
 }
 
@@ -320,17 +353,30 @@ int loop_wait(int fd)
 	return wait_for_fd(fd, loop_wait_for, loop_progress);
 }
 
+static void unpin(void *l)
+{
+	loop_unpin(l);
+}
+
+static int wait_pinned(const struct loop_wait *w)
+{
+	struct loop *l = loop_pin();
+	int result;
+
+	pthread_cleanup_push(unpin, l);
+	result = wait_by(l, w);
+	pthread_cleanup_pop(1);
+	return result;
+}
+
 /* If the last context is closed meanwhile, the thread goes on with the next loop, or with none. */
 static int wait_alone(const struct loop_wait *w)
 {
 	int result;
 
-	do {
-		struct loop *l = loop_pin();
-
-		result = wait_by(l, w);
-		loop_unpin(l);
-	} while (result == -ESHUTDOWN);
+	do
+		result = wait_pinned(w);
+	while (result == -ESHUTDOWN);
 	return result;
 }
 

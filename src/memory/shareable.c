@@ -103,7 +103,7 @@ static bool may_grow(void)
 /* True if the program has one thread, and no memory is locked or pinned. */
 static bool is_alone(void)
 {
-	FILE *status = fopen("/proc/self/status", "re");
+	FILE *status = fopen("/proc/self/status", "rce");
 	unsigned long locked = 1, pinned = 1, threads = 0;
 	bool known;
 

@@ -527,7 +527,7 @@ void datagram_close(struct rsocket *rs)
 {
 	lock_take(&rs->lock);
 	if (!is_drained(rs))
-		rsocket_await(rs, is_drained, rsocket_until(CLOSE_MS));
+		rsocket_await_firmly(rs, is_drained, rsocket_until(CLOSE_MS));
 	rsocket_set_state(rs, RS_OVER); /* the descriptor is about to be somebody else's */
 	lock_drop(&rs->lock);
 	rsocket_wake(rs);

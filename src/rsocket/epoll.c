@@ -259,6 +259,7 @@ struct waiting {
 	struct epoll_event *events;
 	int max, got;
 	bool sleeps;
+	sigset_t signals; /* the thread's mask before */
 	struct attendant attendant;
 };
 
@@ -408,6 +409,34 @@ static int epoll_look(struct waiting *w)
 	return w->got;
 }
 
+/* It is cancelled as it sleeps: pthread_cancel(3). */
+static void epoll_abandon(void *arg)
+{
+	struct waiting *w = arg;
+
+	if (w->sleeps)
+		set_sleeping(w, false);
+	service_leave(&w->attendant);
+	pthread_sigmask(SIG_SETMASK, &w->signals, NULL);
+}
+
+static int epoll_sleep(struct waiting *w, const struct loop_wait *l)
+{
+	int result;
+
+	service_attend(&w->attendant, l->wake);
+	pthread_cleanup_push(epoll_abandon, w);
+	do {
+		result = loop_wait_for(l);
+		set_sleeping(w, false);
+		epoll_done(w);
+		collect_plain(w);
+	} while (result > 0 && !w->got);
+	pthread_cleanup_pop(0);
+	service_leave(&w->attendant);
+	return result;
+}
+
 static int epoll_wait_until(struct waiting *w, uint64_t until)
 {
 	struct pollfd plain = {.fd = w->in->epfd, .events = POLLIN};
@@ -417,23 +446,14 @@ static int epoll_wait_until(struct waiting *w, uint64_t until)
 			      .wake = w->in->wake,
 			      .fds = &plain,
 			      .count = 1,
-			      .until = until};
-	sigset_t signals;
+			      .until = until,
+			      .signals = &w->signals};
 	int result = 1;
 
-	loop_hold_signals(&signals);
-	l.signals = &signals;
-	if (!epoll_look(w)) {
-		service_attend(&w->attendant, l.wake);
-		while (result > 0 && !w->got) {
-			result = loop_wait_for(&l);
-			set_sleeping(w, false);
-			epoll_done(w);
-			collect_plain(w);
-		}
-		service_leave(&w->attendant);
-	}
-	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	loop_hold_signals(&w->signals);
+	if (!epoll_look(w))
+		result = epoll_sleep(w, &l);
+	pthread_sigmask(SIG_SETMASK, &w->signals, NULL);
 	return w->got ?: result;
 }
 

@@ -2,6 +2,7 @@
 /* The calls of rdma/rsocket.h: as their namesakes without the r. */
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -299,13 +300,20 @@ int rsocket_accept(int listener, int fd)
 	return result;
 }
 
+static void close_fd(void *fd)
+{
+	close(*(int *)fd);
+}
+
 PUBLIC int raccept(int listener, struct sockaddr *address, socklen_t *length)
 {
 	int fd = eventfd(0, EFD_CLOEXEC), err;
 
 	if (fd < 0)
 		return -1;
+	pthread_cleanup_push(close_fd, &fd);
 	err = rsocket_accept(listener, fd);
+	pthread_cleanup_pop(0);
 	if (err) {
 		close(fd);
 		return fail_minus(-err);

@@ -25,6 +25,8 @@ struct poller {
 	struct attendant attendant;
 	bool any_handed_back; /* one has become an ordinary descriptor: all anew */
 	bool any_given;	      /* or is about to */
+	bool many;	      /* `polled` and `plain` are to be freed */
+	sigset_t signals;     /* the thread's mask before */
 };
 
 short rsocket_events(struct rsocket *rs, short wanted)
@@ -133,12 +135,46 @@ static int poll_collect(struct poller *p)
 	return ready;
 }
 
+static void poller_free(struct poller *p)
+{
+	if (!p->many)
+		return;
+	free(p->polled);
+	free(p->plain);
+}
+
+/* It is cancelled as it sleeps: pthread_cancel(3). */
+static void poll_abandon(void *arg)
+{
+	struct poller *p = arg;
+
+	service_leave(&p->attendant);
+	pthread_sigmask(SIG_SETMASK, &p->signals, NULL);
+	poll_leave(p, true);
+	poller_free(p);
+}
+
+static int poll_sleep(struct poller *p, const struct loop_wait *w, int *ready)
+{
+	int result;
+
+	poll_join(p, w->wake);
+	service_attend(&p->attendant, w->wake);
+	pthread_cleanup_push(poll_abandon, p);
+	do {
+		result = loop_wait_for(w);
+		*ready = poll_collect(p);
+	} while (result > 0 && !*ready);
+	pthread_cleanup_pop(0);
+	service_leave(&p->attendant);
+	return result;
+}
+
 static int poll_all(struct poller *p, uint64_t until)
 {
 	struct loop_wait w = {
 		.done = poll_done, .arm = poll_arm, .arg = p, .fds = p->plain, .count = p->plains, .until = until};
-	int ready, result = 1;
-	sigset_t signals;
+	int ready, result;
 
 	service_run();
 	ready = poll_collect(p);
@@ -152,16 +188,10 @@ static int poll_all(struct poller *p, uint64_t until)
 	w.wake = sleeper_fd();
 	if (w.wake < 0)
 		return w.wake;
-	loop_hold_signals(&signals);
-	w.signals = &signals;
-	poll_join(p, w.wake);
-	service_attend(&p->attendant, w.wake);
-	while (result > 0 && !ready) {
-		result = loop_wait_for(&w);
-		ready = poll_collect(p);
-	}
-	service_leave(&p->attendant);
-	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	loop_hold_signals(&p->signals);
+	w.signals = &p->signals;
+	result = poll_sleep(p, &w, &ready);
+	pthread_sigmask(SIG_SETMASK, &p->signals, NULL);
 	poll_leave(p, true);
 	p->count = 0; /* they are left */
 	return ready ?: result;
@@ -169,18 +199,16 @@ static int poll_all(struct poller *p, uint64_t until)
 
 int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 {
-	struct polled few[FEW], *polled = few;
-	struct pollfd few_plain[FEW], *plain = few_plain;
-	struct poller p = {.fds = fds, .count = count, .any_given = false};
+	struct polled few[FEW];
+	struct pollfd few_plain[FEW];
+	struct poller p = {.fds = fds, .count = count, .polled = few, .plain = few_plain, .many = count > FEW};
 	int result;
 
-	if (count > FEW) {
-		polled = malloc(count * sizeof(*polled));
-		plain = malloc(count * sizeof(*plain));
+	if (p.many) {
+		p.polled = malloc(count * sizeof(*p.polled));
+		p.plain = malloc(count * sizeof(*p.plain));
 	}
-	p.polled = polled;
-	p.plain = plain;
-	if (!polled || !plain) {
+	if (!p.polled || !p.plain) {
 		result = -ENOMEM;
 		goto out;
 	}
@@ -195,9 +223,6 @@ int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 	if (p.any_given)
 		result = -ESTALE;
 out:
-	if (count > FEW) {
-		free(polled);
-		free(plain);
-	}
+	poller_free(&p);
 	return result;
 }

@@ -173,8 +173,11 @@ struct sleeper {
 };
 void sleeper_init(struct sleeper *s, int fd);
 void sleeper_sleeps(struct rsocket *rs, struct sleeper *s);
-/* Until test(rs), called with the lock held; releases the lock while it waits. 0, -EAGAIN: `until` has come, -EINTR. */
+/* Until test(rs), called with the lock held; releases the lock while it waits. 0, -EAGAIN: `until` has come, -EINTR. A
+ * cancellation point: the caller has one reference, which is given back then, and nothing else to undo. */
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
+/* The same, but no cancellation point: for shutdown(2) and close(2). */
+int rsocket_await_firmly(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
 uint64_t rsocket_until(int ms); /* 0: never */
 /* loop_progress() for a thread that will come again, and may let go of the lock meanwhile: who waits for it gets it. */
 void rsocket_progress(struct rsocket *rs) REQUIRES(rs->lock);

@@ -346,7 +346,7 @@ static bool may_control(struct rsocket *rs) REQUIRES(rs->lock)
 
 static int stream_say(struct rsocket *rs, enum rs_control what) REQUIRES(rs->lock)
 {
-	int err = rsocket_await(rs, may_control, NEVER);
+	int err = rsocket_await_firmly(rs, may_control, NEVER);
 
 	if (err || rsocket_state(rs) != RS_CONNECTED)
 		return err;

@@ -189,6 +189,25 @@ bool rsocket_restarts(void)
 	return true;
 }
 
+/* The end of a wait, of one that pthread_cancel(3) ends as well. */
+static void wait_leave(void *arg)
+{
+	struct waiting *w = arg;
+
+	rsocket_wait_remove(w->rs, &w->sleeper.waiter);
+	if (w->attends)
+		service_leave(&w->attendant);
+}
+
+/* A call that is cancelled does not come to the end, where it gives back its reference. */
+static void wait_abandon(void *arg)
+{
+	struct waiting *w = arg;
+
+	wait_leave(w);
+	rsocket_put(w->rs);
+}
+
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
 {
 	struct waiting waiting = {
@@ -212,14 +231,24 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 		w.fds = &udp;
 		w.count = 1;
 	}
+	pthread_cleanup_push(wait_abandon, &waiting);
 	do
 		result = loop_wait_for(&w);
 	while ((result > 0 && is_datagram(rs) &&
 		!wait_done(&waiting)) || /* something came by UDP, and it is not that */
 	       (result == -EINTR && until == NEVER && rsocket_restarts()));
-	rsocket_wait_remove(rs, &waiting.sleeper.waiter);
-	if (waiting.attends)
-		service_leave(&waiting.attendant);
+	pthread_cleanup_pop(0);
+	wait_leave(&waiting);
 	lock_take(&rs->lock);
 	return result > 0 ? 0 : result ?: -EAGAIN;
+}
+
+int rsocket_await_firmly(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
+{
+	int before, result;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	result = rsocket_await(rs, test, until);
+	pthread_setcancelstate(before, NULL);
+	return result;
 }

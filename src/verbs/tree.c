@@ -212,7 +212,7 @@ static int fill_netif_link(FILE *out, const struct place *p)
 
 static int fill_from(FILE *out, const char *path)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen(path, "rce");
 	char text[4096];
 	size_t got;
 

@@ -33,6 +33,22 @@ NEWER_VERBS = {"ibv_%s@@IBVERBS_1.%d" % (name, version) for version, names in {
 }.items() for name in names.split()} | {"_ibv_query_comp_cntr_caps@@IBVERBS_1.18"}
 NEWER = {"rdma_query_addrinfo@@RDMACM_1.4", "rdma_resolve_addrinfo@@RDMACM_1.4", "rdma_write_cm_event@@RDMACM_1.4"}
 
+# The C library's cancellation points (pthreads(7)), as far as a library would call them.
+CANCELLATION_POINTS = set("""accept accept4 clock_nanosleep close connect copy_file_range creat epoll_pwait epoll_pwait2 epoll_wait
+    eventfd_read eventfd_write fallocate fdatasync fsync getrandom io_getevents lockf mq_receive mq_send msgrcv msgsnd msync
+    nanosleep open openat pause poll ppoll pread preadv pselect pthread_cond_clockwait pthread_cond_timedwait pthread_cond_wait
+    pthread_join pthread_timedjoin_np pwrite pwritev read readv recv recvfrom recvmmsg recvmsg select sem_timedwait sem_wait
+    send sendfile sendmmsg sendmsg sendto sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice sync_file_range system tee
+    thrd_join thrd_sleep usleep vmsplice wait wait3 wait4 waitid waitpid write writev""".split())
+# Those that base/uncancelled.c calls with cancellation put off; and the one by which a thread waits.
+PUT_OFF = set("accept4 close connect fallocate getrandom msync nanosleep open pread pwrite pthread_cond_wait pthread_join ppoll".split())
+
+
+def undefined(library):
+    """What it takes from other libraries, without versions and the 64 of large files."""
+    out = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
+    return {re.sub(r"(64)?(@.*)?$", "", line.split()[-1]) for line in out.splitlines()}
+
 
 def exported(library):
     out = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True,
@@ -103,6 +119,9 @@ def main():
     checks.append(("nothing else is there", front - public(known) - NEWER_VERBS - PRIVATE))
     checks.append(("every rdma_* symbol of librdmacm 44 is there, and of the rest what is named here",
                    (lines("librdmacm_44.txt") | NEWER) ^ connecting))
+    if not any(re.match("__(asan|tsan|ubsan)_", symbol) for symbol in undefined(library)):
+        checks.append(("no call is a cancellation point that shall be none: base/uncancelled.c lacks nothing",
+                       undefined(library) & CANCELLATION_POINTS - PUT_OFF))
     if has_types(library):
         checks.append(("the types of its functions are those of liburoce_44.abi", types_changed(library)))
     theirs = distribution()

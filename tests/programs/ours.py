@@ -243,6 +243,19 @@ def at_rest(pids):
     return before if all(map(rests, pids)) and before == switches(pids) else None
 
 
+def behaviors():
+    """A row for each of the program's."""
+    with open(os.path.join(HERE, "behaviors.c")) as f:
+        names = re.findall(r"^\tROW\((\w+)\)", f.read(), re.M)
+
+    def row(name):
+        def run(place, build):
+            for p in start_positional(place, build, "behaviors", name):
+                expect(p)
+        return Case("goes on, or ends: " + name.replace("_", " "), run, BOTH, quick=True)
+    return [row(name) for name in names]
+
+
 def idle(how, **row):
     def run(place, build):
         ends = start_positional(place, build, "idle", how)
@@ -306,6 +319,7 @@ TABLE = [
     Case("cm_across_hosts", example_cm, ALL, quick=True),
 
     *each(alone, "{numbers,forks,full,threads,mistakes,vendor}", quick=True),
+    *behaviors(),
     alone("mischief 20", name="calls of all kinds, good and bad"),
     verify(0, places=ALL, quick=True),
     verify(1, places=ALL),

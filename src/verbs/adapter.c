@@ -4,6 +4,8 @@
  * are; what exceeds uroce's is refused with ENOMEM or EINVAL. */
 #include "verbs/adapter.h"
 
+#include <errno.h>
+
 #include "base/config.h"
 #include "object/hca.h"
 #include "verbs/device.h"
@@ -49,6 +51,7 @@ enum { /* in the order of UROCE_ADAPTER's words */
        ADAPTER_BNXT_RE,
        ADAPTER_EFA,
        ADAPTER_IONIC,
+       ADAPTER_APPLE,
        ADAPTERS,
 };
 
@@ -359,6 +362,32 @@ static const struct adapter adapters[] = {
 		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UC) | BIT(IBV_QPT_UD),
 		.lacks = BIT(IBV_WR_ATOMIC_WRITE),
 	},
+	/* Thunderbolt, of macOS 26: Apple's technical note TN3205; regions: ml-explore/mlx issue 3162, errno: pull request
+	 * 4209 */
+	[ADAPTER_APPLE] = {
+		.device = "rdma_en",
+		.board = "",
+		.attr = {
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0x4000,
+			.max_qp = 10,
+			.max_qp_wr = 4095, /* of 4 KiB each; a longer request takes more of them, here it does not */
+			.max_sge = 1,
+			.max_cq = HCA_MAX_CQ,
+			.max_cqe = 4096,
+			.max_mr = 100,
+			.max_pd = HCA_MAX_PD,
+			.atomic_cap = IBV_ATOMIC_NONE,
+			.max_ah = HCA_MAX_AH,
+			.max_pkeys = 1,
+			.phys_port_cnt = 1,
+		},
+		.inline_most = HCA_MAX_INLINE,
+		.message_most = 4095 * 4096,
+		.no_more_qps = EBUSY,
+		.types = BIT(IBV_QPT_UC),
+		.lacks = ~BIT(IBV_WR_SEND),
+	},
 };
 static_assert(ARRAY_SIZE(adapters) == ADAPTERS, "a row for each");
 
@@ -368,6 +397,20 @@ const struct adapter *adapter(void)
 	int count = config_words(CONFIG_ADAPTER, words, (int)ARRAY_SIZE(words));
 
 	return &adapters[count ? words[0] : ADAPTER_UROCE];
+}
+
+/* relaxed: only the numbers count */
+bool adapter_take(_Atomic uint32_t *count, int most)
+{
+	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < (uint32_t)most)
+		return true;
+	adapter_give(count);
+	return false;
+}
+
+void adapter_give(_Atomic uint32_t *count)
+{
+	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 }
 
 bool adapter_is_infiniband(void)

@@ -5,13 +5,17 @@
 #define UROCE_ADAPTER_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct adapter {
 	const char *device; /* what its devices are called, before their number */
 	const char *board;
 	struct ibv_device_attr attr; /* GUIDs are the device's */
 	uint32_t inline_most;	     /* bytes */
+	uint32_t message_most;	     /* bytes; 0: HCA_MAX_MESSAGE */
+	int no_more_qps;	     /* errno where there are max_qp; 0: ENOMEM */
 	uint32_t types;		     /* a bit for each of enum ibv_qp_type */
 	uint32_t lacks;		     /* a bit for each of enum ibv_wr_opcode that it has on no queue pair */
 	bool odp;		     /* on-demand paging and what else uroce has beyond `attr` */
@@ -19,6 +23,10 @@ struct adapter {
 };
 
 const struct adapter *adapter(void);
+
+/* Counts an object of a device. False: there are `most` already. */
+bool adapter_take(_Atomic uint32_t *count, int most);
+void adapter_give(_Atomic uint32_t *count);
 
 /* Whether the port is on InfiniBand: the adapter is, or UROCE_ADAPTER says ",ib". */
 bool adapter_is_infiniband(void);

@@ -33,6 +33,9 @@ struct device {
 	int gid_order[DEVICE_GIDS]; /* UROCE_GID_ORDER: enum gid_family */
 	int gids_ordered;	    /* of these */
 
+	/* Objects of this process: adapter_take(). */
+	_Atomic uint32_t qps, regions;
+
 	struct lock lock;
 	bool gone GUARDED_BY(&lock); /* the interface is removed; it may come back with the same index */
 	bool running GUARDED_BY(&lock);

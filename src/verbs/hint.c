@@ -17,8 +17,8 @@
 #define NAMES_MOST 512
 
 /* What names of RDMA devices begin with: a driver, or the bus. */
-static const char *const families[] = {"mlx4_", "mlx5_",  "bnxt_re", "cxgb4_", "efa_", "hns_", "ionic_",
-				       "irdma", "ocrdma", "qedr",    "rocep",  "rxe",  "siw",  "uroce"};
+static const char *const families[] = {"mlx4_",	 "mlx5_", "bnxt_re", "cxgb4_", "efa_", "hns_", "ionic_", "irdma",
+				       "ocrdma", "qedr",  "rdma_en", "rocep",  "rxe",  "siw",  "uroce"};
 static const char *const variables[] = {"NCCL_IB_HCA", "UCX_NET_DEVICES", "GLOO_IB_DEVICE", "FI_OPX_HFI_SELECT"};
 
 static bool is_device_name(const char *word, size_t length)

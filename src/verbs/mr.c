@@ -14,6 +14,7 @@
 #include "memory/gpu.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
+#include "verbs/adapter.h"
 #include "verbs/context.h"
 
 #undef ibv_reg_mr
@@ -76,6 +77,12 @@ static int check_memory(void *address, size_t length, unsigned access)
 	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
 }
 
+/* The one whose regions are counted: of the PD itself, which outlives its imports. */
+static struct device *device_of_pd(struct pd *pd)
+{
+	return context_of(pd_domain(pd)->base.context)->device;
+}
+
 struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access)
 {
 	return mr_add_kind(pd, memory, length, iova, access, mr_kind_for(access), (union memory_handle){0});
@@ -84,19 +91,27 @@ struct mr *mr_add(struct pd *pd, void *memory, size_t length, uint64_t iova, uns
 struct mr *mr_add_kind(struct pd *pd, void *memory, size_t length, uint64_t iova, unsigned access,
 		       enum memory_kind kind, union memory_handle handle)
 {
+	struct device *d = device_of_pd(pd);
+	int most = adapter()->attr.max_mr;
 	struct mr *mr;
 
+	if (!adapter_take(&d->regions, most)) {
+		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %d regions, all it can", most);
+		return fail_null(ENOMEM);
+	}
 	fault_arm();
 	mr = mr_register_kind(pd, memory, length, iova, access, kind, handle);
 	if (mr) {
 		atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
 		check_made(CHECK_MR, mr, length, pd);
-	} else if (atomic_load_explicit(&pd->hca->regions, memory_order_relaxed) >= HCA_MAX_MR) {
-		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %u regions, all it can", HCA_MAX_MR);
-	} else {
-		cause_say(CAUSE_SHORTAGE, "ibv_reg_mr: %s", strerror(ENOMEM));
+		return mr;
 	}
-	return mr;
+	adapter_give(&d->regions);
+	if (atomic_load_explicit(&pd->hca->regions, memory_order_relaxed) >= HCA_MAX_MR)
+		cause_say(CAUSE_REGISTER_MANY, "ibv_reg_mr: the device has %u regions, all it can", HCA_MAX_MR);
+	else
+		cause_say(CAUSE_SHORTAGE, "ibv_reg_mr: %s", strerror(ENOMEM));
+	return NULL;
 }
 
 /* Only its lkey is usable: a peer gets no rights. */
@@ -272,6 +287,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 		free(base);
 	if (is_gpu)
 		gpu_release(handle.gpu);
+	adapter_give(&device_of_pd(pd)->regions);
 	if (backing)
 		atomic_fetch_sub_explicit(backing, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);

@@ -78,7 +78,7 @@ void device_port(struct device *d, struct ibv_port_attr *attr)
 		.active_mtu = device_active_mtu(d),
 		.gid_tbl_len = DEVICE_GIDS,
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
-		.max_msg_sz = HCA_MAX_MESSAGE,
+		.max_msg_sz = adapter()->message_most ?: HCA_MAX_MESSAGE,
 		.pkey_tbl_len = 1,
 		.lid = device_lid(d),
 		.max_vl_num = 1,

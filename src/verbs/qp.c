@@ -146,6 +146,17 @@ static const void *domain_or_table(const struct ibv_qp_init_attr_ex *a)
 	return is_hash(a) ? a->rwq_ind_tbl : NULL;
 }
 
+/* XRC targets are not counted: they belong to their domain. 0 or errno. */
+static int count_qp(struct context *c, enum ibv_qp_type type)
+{
+	const struct adapter *a = adapter();
+
+	if (type == IBV_QPT_XRC_RECV || adapter_take(&c->device->qps, a->attr.max_qp))
+		return 0;
+	return because(CAUSE_CREATE_MANY, a->no_more_qps ?: ENOMEM,
+		       "ibv_create_qp: the device has %d queue pairs, all it can", a->attr.max_qp);
+}
+
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0: a QP without the ibv_wr_ functions. */
 static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
@@ -153,7 +164,7 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 	int error;
 
 	drop_unused(attr);
-	error = check_init(context, attr);
+	error = check_init(context, attr) ?: count_qp(context_of(context), attr->qp_type);
 	if (error)
 		return fail_null(error);
 	attr->cap.max_send_wr = depth_granted(attr->cap.max_send_wr);
@@ -161,8 +172,11 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 	qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, (struct cq *)attr->send_cq,
 		       (struct cq *)attr->recv_cq, (struct srq *)attr->srq, attr->qp_type, &attr->cap,
 		       attr->sq_sig_all);
-	if (!qp)
+	if (!qp) {
+		if (attr->qp_type != IBV_QPT_XRC_RECV)
+			adapter_give(&context_of(context)->device->qps);
 		return fail_null(cause_no_more("ibv_create_qp", &context_of(context)->hca->qps, "queue pairs"));
+	}
 	lock_take(&qp->lock); /* qps_fail() can already find it */
 	qp->base.context = context;
 	lock_drop(&qp->lock);
@@ -647,7 +661,7 @@ static void destroy(struct ibv_qp *base, bool settles)
 {
 	struct qp *qp = shared_qp(base);
 	struct context *c = context_of(base->context);
-	bool last = !is_xrc_target(qp) || unshare_qp((struct qp *)base);
+	bool counted = !is_xrc_target(qp), last = counted || unshare_qp((struct qp *)base);
 
 	if (hooks_any())
 		check_destroys_qp(base);
@@ -661,6 +675,8 @@ static void destroy(struct ibv_qp *base, bool settles)
 		free(base);
 	if (last)
 		dispose(qp);
+	if (counted)
+		adapter_give(&c->device->qps);
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
 }
 

@@ -55,7 +55,10 @@ for file in "$UROCE_SOURCE"/tests/tools/adapters/*; do
 	export UROCE_ADAPTER=$name
 	device=$(uroce run ibv_devinfo -l | sed -n '2s/[[:space:]]//gp')
 	kind=rc
-	[ "$name" = efa ] && kind=ud # which has no RC
+	case $name in # which have no RC
+	efa) kind=ud ;;
+	apple) kind=uc ;;
+	esac
 	pair 'local address' ibv_${kind}_pingpong -d "$device" -g 0
 	result $? "$name: a ping-pong on $device" client
 	unset UROCE_ADAPTER
@@ -69,6 +72,15 @@ for name in bnxt_re cx7 ionic irdma mlx4 rxe siw; do
 	UROCE_ADAPTER=$name "$UROCE_BUILD/verbs-test_lacking" >out 2>&1
 	result $? "$name: refuses the requests that it lacks" out
 done
+for name in apple irdma; do
+	UROCE_ADAPTER=$name "$UROCE_BUILD/verbs-test_numbers" >out 2>&1
+	result $? "$name: as many queue pairs and regions as it has" out
+done
+UROCE_ADAPTER=apple pair 'Waiting for client' ib_send_bw -c UC -d rdma_en0 -x 0 -n 100 -s 65536
+result $? "apple: ib_send_bw by UC" client
+uroce run -a apple ibv_rc_pingpong -g 0 >out 2>&1
+grep -q "Couldn't create QP" out
+result $? "apple has no RC" out
 uroce run -a efa ibv_rc_pingpong -g 0 >out 2>&1
 grep -q "Couldn't create QP" out
 result $? "efa has no RC" out

@@ -136,13 +136,15 @@ static enum finding face_fail(int error)
 
 enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 {
-	bool directory;
+	bool directory, within;
 
 	f->path = path;
 	if (!path || !*path || !uroce_tree_read)
 		return FACE_THEIRS;
-	if (!strstr(path, "infiniband") && !strstr(path, "/pci" TREE_PCI_DOMAIN) && !strstr(path, TREE_PEER_MODULE) &&
-	    !strstr(path, TREE_PEER_MEMORY) && (path[0] == '/' || !face_directory(dirfd, f->buffer)))
+	within = path[0] != '/' && dirfd == AT_FDCWD && cwd_of_ours();
+	if (!within && !strstr(path, "infiniband") && !strstr(path, "/pci" TREE_PCI_DOMAIN) &&
+	    !strstr(path, TREE_PEER_MODULE) && !strstr(path, TREE_PEER_MEMORY) &&
+	    (path[0] == '/' || !face_directory(dirfd, f->buffer)))
 		return FACE_THEIRS;
 	if (!make_absolute(f, dirfd, path))
 		return FACE_THEIRS;
@@ -151,7 +153,7 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 		int error = uroce_tree_read(f->buffer, &f->node);
 
 		if (error < 0) {
-			if (!links && strstr(path, "..")) /* out of a directory that only we have */
+			if (!links && (within || strstr(path, ".."))) /* out of a directory that only we have */
 				f->path = *f->buffer ? f->buffer : "/";
 			if (links && directory)
 				strcat(f->buffer, "/"); /* follow_link() has left room */

@@ -5,8 +5,7 @@
  *
  * What is asked by netlink is answered as well (netlink.c).
  *
- * Calls that the C library makes within itself (for fts, nftw, glob, fread) are not seen, nor is chdir answered. Any
- * thread may call. */
+ * Calls that the C library makes within itself (for fts, nftw, glob, fread) are not seen. Any thread may call. */
 #ifndef UROCE_FACE_H
 #define UROCE_FACE_H
 
@@ -60,6 +59,9 @@ int face_open(const struct face *f, int flags);
 
 /* Whether the descriptor is one that face_open() made of a directory. Its path is put into `path`. */
 bool face_directory(int fd, char path[PATH_MAX]);
+
+/* cwd.c: the working directory, an absolute path, if it is one that only we have; else NULL. */
+const char *cwd_of_ours(void);
 
 /* The program reads a file from its beginning: if it is a counter, it finds what that is now. To be called once one has
  * been opened. */

@@ -90,5 +90,21 @@ try:
 except ConnectionRefusedError:
     print(answers, size, "routes, refused")'
 
+# a working directory that only we have: the shell's own, its subshells', and that of programs that it executes
+shows "cd" '/sys/class/infiniband/uroce0/ports/1 4: ACTIVE' sh -c 'cd /sys/class/infiniband/uroce0/ports/1
+	echo $(pwd) $(cat state)'
+shows "the shell's patterns there" 'uroce0' sh -c 'cd /sys/class/infiniband; echo *'
+shows "ls there" 'uroce0' sh -c 'cd /sys/class/infiniband; ls'
+shows "out of it" '/sys/class net' sh -c 'cd /sys/class/infiniband/uroce0; cd ../..; echo $(pwd) $(ls -d net)'
+shows "what is beside it" '../net/lo' sh -c 'cd /sys/class/infiniband; ls -d ../net/lo'
+shows "python3 there" "['uroce0'] /sys/class/infiniband / False" python3 -c 'import os
+os.chdir("/sys/class/infiniband")
+names, here = os.listdir("."), os.getcwd()
+os.fchdir(os.open("/", os.O_RDONLY))
+print(names, here, os.getcwd(), os.path.exists("uroce0"))'
+if command -v ibstatus >/dev/null; then
+	shows "ibstatus" "Infiniband device 'uroce0' port 1 status:" sh -c 'ibstatus | head -1'
+fi
+
 [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ] || echo "# this machine has RDMA devices of its own"
 uroce run prog_look && [ $failed = 0 ]

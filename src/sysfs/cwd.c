@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A working directory that only we have. The kernel's is the nearest directory above that is really there; a program
+ * that is executed learns of ours by a variable. */
+#include "sysfs/face.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VARIABLE "UROCE_SYSFS_CWD="
+
+/* What programs call that were built with _FORTIFY_SOURCE. */
+char *__getcwd_chk(char *buffer, size_t size, size_t room);
+
+/* Each that a program has been in, once. They are few, and stay, as another thread may be reading. */
+static struct known {
+	struct known *next;
+	char path[];
+} * _Atomic all;
+
+static _Atomic(const char *) current; /* NULL: the kernel's */
+
+const char *cwd_of_ours(void)
+{
+	return atomic_load_explicit(&current, memory_order_acquire); /* pairs with cwd_set() */
+}
+
+/* NULL and ENOMEM. */
+static const char *keep(const char *path)
+{
+	struct known *first = atomic_load_explicit(&all, memory_order_acquire), *k; /* pairs with the release below */
+
+	for (k = first; k; k = k->next)
+		if (!strcmp(k->path, path))
+			return k->path;
+	k = malloc(sizeof(*k) + strlen(path) + 1);
+	if (!k)
+		return NULL;
+	strcpy(k->path, path);
+	k->next = first;
+	/* two threads that come at once may both add it */
+	while (!atomic_compare_exchange_weak_explicit(&all, &k->next, k, memory_order_release, memory_order_relaxed))
+		;
+	return k->path;
+}
+
+/* The nearest that is there above it, for the kernel. */
+static void go_near(const char *path)
+{
+	char above[PATH_MAX];
+
+	strcpy(above, path);
+	while (*above && NEXT(chdir)(above))
+		*strrchr(above, '/') = 0;
+	if (!*above)
+		(void)!NEXT(chdir)("/");
+}
+
+static int cwd_set(const char *path)
+{
+	const char *kept = keep(path);
+
+	if (!kept)
+		return -1;
+	go_near(path);
+	atomic_store_explicit(&current, kept, memory_order_release); /* pairs with cwd_of_ours() */
+	return 0;
+}
+
+/* `result`: of the kernel's. */
+static int cwd_left(int result)
+{
+	if (!result)
+		atomic_store_explicit(&current, NULL, memory_order_relaxed);
+	return result;
+}
+
+PUBLIC int chdir(const char *path)
+{
+	struct face f;
+	enum finding found = face_find(&f, AT_FDCWD, path, true);
+
+	if (!found)
+		return cwd_left(NEXT(chdir)(f.path));
+	if (found == FACE_ERROR)
+		return -1;
+	free(f.node.text);
+	if (f.node.kind == TREE_DIRECTORY)
+		return cwd_set(f.path);
+	errno = ENOTDIR;
+	return -1;
+}
+
+PUBLIC int fchdir(int fd)
+{
+	char path[PATH_MAX];
+
+	return face_directory(fd, path) ? cwd_set(path) : cwd_left(NEXT(fchdir)(fd));
+}
+
+PUBLIC char *getcwd(char *buffer, size_t size)
+{
+	const char *ours = cwd_of_ours();
+
+	if (!ours)
+		return NEXT(getcwd)(buffer, size);
+	if (!buffer && !size)
+		return strdup(ours);
+	if (size <= strlen(ours)) {
+		errno = buffer && !size ? EINVAL : ERANGE;
+		return NULL;
+	}
+	if (!buffer)
+		buffer = malloc(size);
+	return buffer ? strcpy(buffer, ours) : NULL;
+}
+
+PUBLIC char *__getcwd_chk(char *buffer, size_t size, size_t room)
+{
+	if (size > room)
+		abort();
+	return getcwd(buffer, size);
+}
+
+PUBLIC char *get_current_dir_name(void)
+{
+	return cwd_of_ours() ? getcwd(NULL, 0) : NEXT(get_current_dir_name)();
+}
+
+/* ---- for the next program ---- */
+
+/* Shells call this one; the others of its family call it within the C library. */
+PUBLIC int execve(const char *file, char *const argv[], char *const environment[])
+{
+	char variable[sizeof(VARIABLE) + PATH_MAX];
+	const char *ours = cwd_of_ours();
+	size_t n = 0;
+	char **more;
+	int result;
+
+	if (!ours || !environment)
+		return NEXT(execve)(file, argv, environment);
+	while (environment[n])
+		n++;
+	more = malloc((n + 2) * sizeof(*more));
+	if (!more)
+		return -1;
+	snprintf(variable, sizeof(variable), VARIABLE "%s", ours);
+	*more = variable;
+	memcpy(more + 1, environment, (n + 1) * sizeof(*more));
+	result = NEXT(execve)(file, argv, more);
+	free(more);
+	return result;
+}
+
+static __attribute__((constructor)) void cwd_inherit(void)
+{
+	char name[] = VARIABLE;
+	const char *path;
+
+	name[sizeof(name) - 2] = 0; /* without the equals sign */
+	path = getenv(name);
+	if (path && *path == '/' && strlen(path) < PATH_MAX)
+		atomic_store_explicit(&current, keep(path), memory_order_release); /* pairs with cwd_of_ours() */
+	unsetenv(name);
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/start.md: each command with a prompt is run, in the order of the page, and ends with status 0, or with the one that a comment
+tells; each line that stands below it comes out, with other numbers. In a network namespace of its own."""
+import atexit, os, re, subprocess, sys, tempfile
+
+import alone
+
+SOURCE = os.environ["UROCE_SOURCE"]
+
+
+def check(what, good, *more):
+    if not good:
+        print("FAILED:", what, *more)
+        sys.exit(1)
+
+
+def commands():
+    """[(who, command, lines of output)]"""
+    found = []
+    with open(os.path.join(SOURCE, "docs/start.md")) as page:
+        for line in page:
+            typed = re.match(r"    (?:(server|client) )?\$ (.*)", line)
+            if typed:
+                found.append((typed[1], typed[2], []))
+            elif line.startswith("    ") and found:
+                found[-1][2].append(line.strip())
+            elif line.startswith("#"):
+                found.append((None, "", []))
+    return [one for one in found if one[1]]
+
+
+def comes_out(line, output):
+    """The words stand in a line of it; one that has a digit stands for any."""
+    words = [r"\S+" if re.search(r"\d", word) else re.escape(word) for word in line.split()]
+    return re.search(r"(?m)^.*" + r"[ \t]+".join(words), output)
+
+
+def until_listening(server):
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+
+
+def main():
+    if os.environ.get("UROCE_QUICK"):
+        print("a page: once is enough")
+        sys.exit(77)
+    alone.enter(("cc", "ss", "ibv_rc_pingpong", "ibv_devinfo"))
+    typed = commands()
+    check("the page has commands", len(typed) > 10)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        os.symlink(os.path.join(SOURCE, "examples"), "examples")
+        server = None
+        for who, command, lines in typed:
+            print("#", command, flush=True)
+            if who == "server":
+                server = subprocess.Popen(command, shell=True, stdout=subprocess.DEVNULL)
+                atexit.register(server.kill)
+                until_listening(server)
+                continue
+            done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            status = re.search(r"# status (\d+)$", command)
+            check(command, done.returncode == (int(status[1]) if status else 0), done.returncode, done.stdout)
+            for line in lines:
+                check(command, comes_out(line, done.stdout), f"does not say: {line}\n", done.stdout)
+            if who == "client":
+                check("the server of " + command, server.wait() == 0)
+
+
+main()

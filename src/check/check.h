@@ -34,6 +34,8 @@ enum check_kind {
 
 enum { CHECK_USES = 5 };
 
+/* This is liburoce-through.so, for other adapters. With it, uroce itself looks at nothing. */
+extern bool check_is_through __attribute__((visibility("hidden")));
 /* Reads UROCE_CHECK; only the first call has an effect. */
 void check_start(void);
 

@@ -55,6 +55,7 @@ static struct object *objects[BUCKETS];
 struct lock objects_lock;
 static bool wanted[CHECK_CLASSES];
 static bool fork_is_prepared;
+bool check_is_through;
 static pid_t checked; /* the process; 0: none */
 
 /* Those that were destroyed last. Guarded by objects_lock. */
@@ -398,11 +399,14 @@ static void check_begin(void)
 	static const struct fork_handlers handlers = {.before = check_fork, .in_child = check_forget};
 	int words[CHECK_CLASSES + 1], count = config_words(CONFIG_CHECK, words, ARRAY_SIZE(words));
 
+	if (!check_is_through && config_string(CONFIG_THROUGH))
+		count = 0;
 	if (!count && !msan_is_there()) /* that has to know what requests bring, and when */
 		return;
 	for (int i = 0; i < count; i++)
 		for (int class = 0; class < CHECK_CLASSES; class ++)
 			wanted[class] |= words[i] == class || words[i] == CHECK_CLASSES; /* "all" */
+	wanted[CHECK_RACES] &= !check_is_through; /* it has to know what is executed */
 	stack_start();
 	finding_start();
 	order_start();
@@ -410,7 +414,8 @@ static void check_begin(void)
 		placed_start();
 	if (check_wants(CHECK_BUFFERS)) {
 		asan_start();
-		pages_start();
+		if (!check_is_through)
+			pages_start();
 	}
 	if (count)
 		checked = getpid();

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "base/nearest.h"
 #include "tools/command.h"
+#include "tools/library.h"
 
 #define FOUND	 "98" /* exit status: something was found */
 #define USUAL	 "leaks,habits,buffers"
@@ -55,6 +57,8 @@ static int check_option(const struct command *command, int option, char all[ALL_
 		return setenv("UROCE_CHECK_PAGES", "writes", 0) ? EXIT_FAILURE : 0;
 	case 'S':
 		return setenv("UROCE_CHECK_PAGES", "touches", 1) ? EXIT_FAILURE : 0;
+	case 't':
+		return setenv("UROCE_THROUGH", optarg, 1) ? EXIT_FAILURE : 0;
 	case 'g':
 		return setenv("UROCE_CHECK_GENERATE", "on", 1) ? EXIT_FAILURE : 0;
 	default:
@@ -64,26 +68,28 @@ static int check_option(const struct command *command, int option, char all[ALL_
 
 int check_command(const struct command *command, int argc, char **argv)
 {
-	static const struct option options[] = {{"only", required_argument, NULL, 'o'},
-						{"error-exitcode", required_argument, NULL, 'e'},
-						{"log-file", required_argument, NULL, 'l'},
-						{"suppressions", required_argument, NULL, 's'},
-						{"json", no_argument, NULL, 'j'},
-						{"pages", no_argument, NULL, 'p'},
-						{"strict-polling", no_argument, NULL, 'S'},
-						{"gen-suppressions", no_argument, NULL, 'g'},
-						{0}};
+	static const struct option options[] = {
+		{"only", required_argument, NULL, 'o'},	    {"error-exitcode", required_argument, NULL, 'e'},
+		{"log-file", required_argument, NULL, 'l'}, {"suppressions", required_argument, NULL, 's'},
+		{"json", no_argument, NULL, 'j'},	    {"pages", no_argument, NULL, 'p'},
+		{"strict-polling", no_argument, NULL, 'S'}, {"gen-suppressions", no_argument, NULL, 'g'},
+		{"through", required_argument, NULL, 't'},  {0}};
 	char all[ALL_ROOM] = "";
 	int c, status;
 
 	setenv("UROCE_CHECK_EXIT", FOUND, 1);
-	while ((c = next_option(command, argc, argv, "+o:e:l:s:jpSg", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "+o:e:l:s:jpSgt:", options)) != -1) {
 		status = check_option(command, c, all);
 		if (status)
 			return status;
 	}
 	if (optind == argc)
 		return wrong_usage(command, "which program?");
+	if (config_string(CONFIG_THROUGH)) {
+		if (config_enum(CONFIG_CHECK_PAGES) || strstr(all, "races"))
+			return wrong_usage(command, "--through: pages and races cannot be had of another adapter");
+		library_go_through();
+	}
 	if (setenv("UROCE_CHECK", *all ? all : USUAL, 1))
 		return EXIT_FAILURE;
 	return run_program(command, argv + optind);

@@ -15,8 +15,10 @@
 #define NAME	     "liburoce.so.1"
 #define SYSFS_NAME   "liburoce-sysfs.so"
 #define RSOCKET_NAME "liburoce-rsocket.so"
+#define THROUGH_NAME "liburoce-through.so"
 
 struct library library;
+static bool goes_through;
 
 /* Where this program is: its directory. Without /proc, as it was called. */
 static bool find_directory(char directory[PATH_MAX])
@@ -141,6 +143,28 @@ static int watch_malloc_later(void)
 	return put_first("MSAN_OPTIONS", (const char *[]){"poison_in_malloc=0"}, 1);
 }
 
+void library_go_through(void)
+{
+	goes_through = true;
+}
+
+static int preload_through(const char *path)
+{
+	const char *through = beside(path, THROUGH_NAME), *before = getenv("LD_PRELOAD");
+	const char *parts[2];
+	size_t count = 0;
+
+	if (!through)
+		return -1;
+	if (before && strstr(before, through))
+		return 0;
+	if (*UROCE_SANITIZER_LIBRARY)
+		parts[count++] = UROCE_SANITIZER_LIBRARY;
+	parts[count++] = through;
+	return put_first("ASAN_OPTIONS", (const char *[]){"verify_asan_link_order=0"}, 1)
+		       ?: ignore_ourselves() ?: put_first("LD_PRELOAD", parts, count);
+}
+
 int library_preload(void)
 {
 	const char *path = library_path(), *before = getenv("LD_PRELOAD"), *sysfs;
@@ -149,6 +173,8 @@ int library_preload(void)
 
 	if (!path)
 		return -1;
+	if (goes_through)
+		return preload_through(path);
 	if (before && strstr(before, path))
 		return 0; /* a `uroce run` inside another */
 	if (*UROCE_SANITIZER_LIBRARY)

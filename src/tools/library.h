@@ -13,6 +13,8 @@ const char *library_path(void);
 /* Puts it, and liburoce-sysfs.so, first into LD_PRELOAD (behind the sanitizer's run-time library in a sanitizer
  * build). On a machine without libibverbs, the directory of ours goes into LD_LIBRARY_PATH. 0 or -1. */
 int library_preload(void);
+/* From now on, library_preload() puts only liburoce-through.so there, for another adapter. */
+void library_go_through(void);
 /* Puts liburoce-rsocket.so first into LD_PRELOAD. 0 or -1. */
 int library_preload_rsocket(void);
 

@@ -43,7 +43,9 @@ static const struct command commands[] = {
 	 "  -s, --suppressions FILE\n"
 	 "                      what not to report: lines \"FINDING FUNCTION\"\n"
 	 "  -g, --gen-suppressions\n"
-	 "                      print the line that suppresses each finding\n",
+	 "                      print the line that suppresses each finding\n"
+	 "  -t, --through DEVICE\n"
+	 "                      the program uses this device of another adapter\n",
 	 check_command},
 	{"demo", "[-k] [-d DIRECTORY] [faults | check | mistakes | mended]",
 	 "watch two unmodified programs do RDMA, and what happens inside",

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* liburoce-through.so: `uroce check --through DEVICE`. It stands in front of libibverbs, passes each call on to the
+ * adapter whose device that is, and tells src/check/ what it would be told inside of uroce's own. That looks into
+ * structs of object/, so for each object of the program there is one of those, its shadow: only the fields that
+ * src/check/ reads are set. Any thread may call. */
+#ifndef UROCE_THROUGH_H
+#define UROCE_THROUGH_H
+
+#include "check/check.h"
+#include "object/cq.h"
+#include "object/qp.h"
+#include "object/srq.h"
+
+struct shadow {
+	struct shadow *next;
+	const void *real; /* what the program has */
+	enum check_kind kind;
+	uint32_t fetched, acknowledged; /* of a CQ: its events */
+	bool is_extended;		/* of a CQ: it is polled by functions that are not followed */
+	_Alignas(CACHE_LINE) union {
+		struct cq cq;
+		struct qp qp;
+		struct srq srq;
+		struct mr mr;
+	} as;
+};
+
+/* A new one, zeroed; NULL: no memory. It is known from shadow_add() until shadow_drop(), which frees it. */
+struct shadow *shadow_make(enum check_kind kind, const void *real);
+void shadow_add(struct shadow *s);
+void shadow_drop(struct shadow *s);
+/* NULL: it is not followed, as its device is another one. */
+struct shadow *shadow_of(enum check_kind kind, const void *real);
+static inline struct shadow *shadow_from(const void *as)
+{
+	return container_of(as, struct shadow, as);
+}
+
+/* The function of the next library; the process ends if there is none. */
+void *through_next(const char *name, const char *version);
+#define NEXT(name, version)                                                            \
+	({                                                                             \
+		static _Atomic(void *) next_##name;                                    \
+		void *n_ = atomic_load_explicit(&next_##name, memory_order_relaxed);   \
+                                                                                       \
+		if (!n_) {                                                             \
+			n_ = through_next(#name, version);                             \
+			atomic_store_explicit(&next_##name, n_, memory_order_relaxed); \
+		}                                                                      \
+		(typeof(&(name)))n_;                                                   \
+	})
+
+/* Whether calls on that context are followed. */
+bool through_follows(const struct ibv_context *context);
+/* The operations of a context that is followed are ours from now on; and what they were. */
+void through_take(struct ibv_context *context);
+const struct ibv_context_ops *through_ops(const struct ibv_context *context);
+void through_leave(const struct ibv_context *context);
+/* post.c: those for requests and completions. */
+void through_take_requests(struct ibv_context_ops *ops);
+
+#endif

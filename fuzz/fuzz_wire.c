@@ -29,6 +29,7 @@ enum kind {
 	HANDED, /* what another process of this user hands over */
 	SEND,	/* A or B posts a request */
 	TIME,
+	LOSE, /* packets that A and B send: `segment` has a bit for each of the next ones */
 	KINDS
 };
 
@@ -247,6 +248,10 @@ static void happen(struct record *r, uint8_t *bytes, uint32_t length)
 		kernel_pass((uint64_t)r->segment * MSEC);
 		world_run();
 		break;
+	case LOSE:
+		kernel_lose(r->segment | (uint32_t)(uint8_t)r->psn << 8);
+		trusted = true; /* the retries may be spent by it */
+		break;
 	default:
 		r->kind %= KINDS;
 		give_datagram(r, bytes, length);
@@ -261,6 +266,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!world.context)
 		world_make();
+	kernel_lose(0);
 	world_renew();
 	trusted = false;
 	while ((size_t)(end - data) >= sizeof(r)) {
@@ -276,6 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(copy);
 		data += length;
 	}
+	kernel_lose(0);
 	if (!trusted)
 		world_require_connections();
 	world_require_managed();

@@ -196,6 +196,74 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
 	return d ? receive_message(d, m) : __real_recvmsg(fd, m, flags);
 }
 
+/* ---- losing ---- */
+
+static uint32_t to_lose;
+
+void kernel_lose(uint32_t which)
+{
+	to_lose = which;
+}
+
+/* Bytes of each packet of a train. */
+static size_t segment_of(struct msghdr *m, size_t all)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+			int segment;
+
+			memcpy(&segment, CMSG_DATA(c), sizeof(segment));
+			return (size_t)segment;
+		}
+	return all;
+}
+
+/* The bytes that are left. */
+static size_t lose_some(uint8_t *bytes, size_t all, size_t segment)
+{
+	size_t left = 0;
+
+	for (size_t at = 0; at < all; at += segment, to_lose >>= 1) {
+		size_t n = min_of(segment, all - at);
+
+		if (to_lose & 1)
+			continue;
+		memmove(bytes + left, bytes + at, n);
+		left += n;
+	}
+	return left;
+}
+
+/* What is left of the next train of which anything is. */
+static ssize_t receive_rest(int fd, struct msghdr *m, int flags)
+{
+	size_t room = m->msg_controllen;
+	ssize_t got;
+
+	do {
+		m->msg_controllen = room;
+		got = __real_recvmsg(fd, m, flags);
+		if (got <= 0)
+			return got;
+		got = (ssize_t)lose_some(m->msg_iov->iov_base, (size_t)got, segment_of(m, (size_t)got));
+	} while (!got);
+	return got;
+}
+
+static ssize_t receive_rest_from(int fd, void *bytes, size_t size, int flags, struct sockaddr *from, socklen_t *length)
+{
+	_Alignas(struct cmsghdr) char control[256]; /* with the length of its packets, which the caller does without */
+	struct iovec iov = {bytes, size};
+	struct msghdr m = {.msg_name = from,
+			   .msg_namelen = *length,
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+
+	return receive_rest(fd, &m, flags);
+}
+
 /* It may have fewer arguments than are read. */
 __attribute__((no_sanitize("address", "undefined"))) long __wrap_syscall(long number, ...)
 {
@@ -214,5 +282,10 @@ __attribute__((no_sanitize("address", "undefined"))) long __wrap_syscall(long nu
 		return receive_message(d, (struct msghdr *)a[1]);
 	if (d)
 		return receive_bytes(d, (void *)a[1], (size_t)a[2], (struct sockaddr *)a[4]);
+	if (to_lose && is_frozen_here() && number == SYS_recvmsg)
+		return receive_rest((int)a[0], (struct msghdr *)a[1], (int)a[2]);
+	if (to_lose && is_frozen_here() && number == SYS_recvfrom)
+		return receive_rest_from((int)a[0], (void *)a[1], (size_t)a[2], (int)a[3], (struct sockaddr *)a[4],
+					 (socklen_t *)a[5]);
 	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

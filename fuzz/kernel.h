@@ -33,4 +33,7 @@ void kernel_give(int fd, const struct datagram *d);
 /* Whether it has been received, or nothing was given. */
 bool kernel_is_empty(void);
 
+/* Of the packets that the library sends to itself, those with a set bit are lost; the next one has bit 0. */
+void kernel_lose(uint32_t which);
+
 #endif

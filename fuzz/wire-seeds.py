@@ -6,7 +6,7 @@ import pathlib
 import struct
 import sys
 
-RAW, SEALED, MAD, HANDED, SEND, TIME = range(6)
+RAW, SEALED, MAD, HANDED, SEND, TIME, LOSE = range(7)
 A, B, DATAGRAM, AS_IT_IS = range(4)
 PEER, PSN, KEY, TOLD, CONGESTED, FORGED = 4, 8, 16, 32, 64, 128
 UD, GSI_KEY = 0x60, struct.pack(">I", 0x80010000)
@@ -80,6 +80,13 @@ def seeds():
     yield "cm-flood", b"".join(record(MAD, 0, mad(0x10)[:36], psn=i) for i in range(60)) + record(TIME, 0, segment=255)
     yield "handed", record(HANDED, 0, handed(0, packet(4, 8)[:-4]) * 2 + handed(1, bytes(96) + packet(0xa4, 8)[:-4]) +
                            handed(2, bytes(32)) + handed(3, bytes(8)) + handed(7, b"")) + record(HANDED, 0, bytes(60))
+    later = record(TIME, 0, segment=200) * 4
+    for opcode in range(3):  # a SEND of one packet; a WRITE and a READ of eight
+        for which in 1, 2, 4, 8, 0x10, 0x40, 0x55, 0x2a, 0x0f, 0xfe, 0xff:
+            yield f"lose-{opcode}-{which:02x}", (record(SEND, A, segment=opcode, length=2000) + record(
+                LOSE, 0, segment=which) + record(SEND, A, segment=opcode, length=2000)) * 3 + later
+        yield f"lose-twice-{opcode}", (record(LOSE, 0, psn=0x55, segment=0x54) + record(
+            SEND, A, segment=opcode, length=2000)) * 4 + later
     yield "gsi", record(SEALED, AS_IT_IS, packet(UD + 4, 256, GSI_KEY + bytes(4)).replace(bytes(4), b"\0\0\0\1", 1)) * 2
 
 

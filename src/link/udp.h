@@ -60,6 +60,7 @@ union udp_address {
 struct udp_source {
 	union ibv_gid gid;
 	uint16_t port; /* 0: unused */
+	bool is_uroce; /* by its port */
 	/* its datagrams start from identification 0, as those of unconnected sockets do, or each from one more than the
 	 * one before (connected sockets); else from one more than the last packet before */
 	bool zero, steps;
@@ -70,6 +71,11 @@ struct udp_source {
 			       */
 	struct icrc_flow flow;
 };
+
+/* Source ports of uroce's own, besides ROCE_PORT: udp_way.c. Other adapters and the kernel's rxe send from 0xc000 or
+ * above. */
+#define UDP_WAY_PORT  0xb800u
+#define UDP_WAY_PORTS 0x400u
 
 /* How a datagram is sent. */
 struct udp_options {

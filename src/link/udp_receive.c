@@ -104,6 +104,11 @@ static void read_from(const struct udp *udp, union ibv_gid *gid, uint16_t *port)
 	}
 }
 
+static bool is_of_uroce(uint16_t port)
+{
+	return port == ROCE_PORT || port - UDP_WAY_PORT < UDP_WAY_PORTS;
+}
+
 /* The row of the sender; a new sender replaces the one that had the row. */
 static struct udp_source *find_source(struct udp *udp)
 {
@@ -115,7 +120,8 @@ static struct udp_source *find_source(struct udp *udp)
 	s = &udp->source[udp_hash(&gid, port) >> 26];
 	static_assert(UDP_SOURCES == 1 << (32 - 26), "the hash's top bits are the row");
 	if (unlikely(s->port != port || memcmp(&s->gid, &gid, sizeof(gid)))) {
-		*s = (struct udp_source){.gid = gid, .port = port, .zero = true, .known = true};
+		*s = (struct udp_source){
+			.gid = gid, .port = port, .is_uroce = is_of_uroce(port), .zero = true, .known = true};
 		icrc_flow_init(&s->flow, gid.raw, udp->link.gid.raw, port, ROCE_PORT);
 	}
 	return s;
@@ -282,7 +288,7 @@ static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, s
 	}
 	p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
 	p.traffic_class = note.traffic_class;
-	p.is_uroce = s->port == ROCE_PORT;
+	p.is_uroce = s->is_uroce;
 	p.to = udp->link.gid.raw;
 	tsan_acquire(tsan_key(p.dest_qpn));
 	deliver(arg, &p, &s->gid);

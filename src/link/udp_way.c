@@ -2,7 +2,8 @@
 /* Ways to peers: sockets that are connected to a peer's port 4791, and only send. The kernel looks up the route of what
  * they send once, and not each time, which saves a tenth of what a short message takes. They have ports of their own
  * (RoCEv2 leaves the source port open), so that nothing comes to them, and everything to the sockets that steering
- * knows.
+ * knows. Those ports are of a range by which another uroce knows a uroce: a process to which nothing has come from port
+ * 4791, as this peer's way was open before it began, would take it for another adapter else.
  *
  * The kernel numbers what a connected socket sends: one more for each datagram, whose packets count on from there, but
  * from where nobody says; and the ICRC covers it. So two empty datagrams are sent first (receivers drop those), and the
@@ -25,6 +26,7 @@
 #include "link/udp.h"
 
 #define WAY_AFTER 64u	/* datagrams to a peer, of which none went to one that would take its place ... */
+#define WAY_TRIES 16u	/* ports */
 #define GIVE_UP	  5u	/* failures, before each of which it took four times as many */
 #define FRAME	  256u	/* more than the headers of an empty datagram */
 #define LATELY	  1024u /* datagrams ... */
@@ -121,16 +123,32 @@ static int udp_way_learn(int fd, uint16_t port)
 
 /* ---- */
 
+/* To a port of the range, or, if all that are tried are taken, to any. */
+static bool bind_to_range(const struct udp *udp, int fd, const union ibv_gid *to)
+{
+	uint32_t from = udp_hash(to, (uint16_t)(getpid() ^ fd)) >> 16;
+	union udp_address here;
+	socklen_t size;
+
+	for (uint32_t i = 0; i < WAY_TRIES; i++) {
+		size = udp_address_of(udp, &udp->link.gid, (uint16_t)(UDP_WAY_PORT + (from + i) % UDP_WAY_PORTS),
+				      &here);
+		if (!bind(fd, &here.any, size))
+			return true;
+	}
+	size = udp_address_of(udp, &udp->link.gid, 0, &here);
+	return !bind(fd, &here.any, size);
+}
+
 static int connect_to(const struct udp *udp, const union ibv_gid *to, uint16_t *port)
 {
 	union udp_address here, there;
-	socklen_t size = udp_address_of(udp, &udp->link.gid, 0, &here);
-	int fd = high_fd(socket(here.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+	socklen_t size = udp_address_of(udp, to, ROCE_PORT, &there);
+	int fd = high_fd(socket(there.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
 
 	if (fd < 0)
 		return -1;
-	udp_address_of(udp, to, ROCE_PORT, &there);
-	if (udp_set_sending(udp, fd) || bind(fd, &here.any, size) || connect(fd, &there.any, size) ||
+	if (udp_set_sending(udp, fd) || !bind_to_range(udp, fd, to) || connect(fd, &there.any, size) ||
 	    getsockname(fd, &here.any, &size)) {
 		close(fd);
 		return -1;

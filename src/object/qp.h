@@ -194,7 +194,7 @@ struct responder {
 	bool has_recv;
 	bool nak_sent;		/* a NAK is sent or queued: no other until the expected packet comes */
 	uint8_t ack;		/* enum ack_state: of the next acknowledgement */
-	bool peer_is_uroce;	/* a packet with the source port of a uroce has come */
+	bool peer_is_uroce;	/* a packet with a source port of uroce's has come */
 	bool holds_early;	/* packets wait for their turn in `early` */
 	bool starves;		/* a message of a local peer found no receive, and none has been taken since */
 	uint64_t look_at;	/* when to check again for a receive; 0: the local peer has its answer */

@@ -122,7 +122,7 @@ struct packet {
 	bool fecn, becn; /* congestion marks in the BTH, annex A17 */
 	/* for a received packet, set by its link and not by the parser: */
 	bool congestion;       /* the IP header's ECN field says CE */
-	bool is_uroce;	       /* its UDP source port is 4791, which only a uroce uses */
+	bool is_uroce;	       /* its UDP source port is one that only a uroce uses */
 	uint8_t traffic_class; /* traffic class of the IP header, ECN included; 0: unknown */
 	uint32_t mtu;	       /* bytes per packet that the link carries, whatever the path MTU; else 0 */
 	const uint8_t *to;     /* the destination address, 16 bytes */

@@ -149,6 +149,7 @@ static struct request *request_make(const struct stack *posted, uint64_t wr_id, 
 	if (!r)
 		return NULL;
 	r->all_sges = all;
+	r->all = (struct ibv_sge *)(r + 1);
 	memcpy(r->all, sge, all * sizeof(*sge));
 	r->posted = posted;
 	r->wr_id = wr_id;

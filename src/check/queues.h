@@ -51,8 +51,8 @@ struct request {
 	uint8_t sges;		       /* of the first REQUEST_SGES */
 	const void *poster;	       /* the thread that is posting it; NULL: none any more */
 	struct ibv_sge sge[REQUEST_SGES];
-	uint32_t all_sges; /* msan.c: each of what brings bytes */
-	struct ibv_sge all[];
+	uint32_t all_sges;   /* msan.c: each of what brings bytes */
+	struct ibv_sge *all; /* behind it, in the same memory */
 };
 
 /* Of a QP or an SRQ. */

@@ -65,6 +65,8 @@ def main():
         for case, name, place, can_be_had in cases():
             print(case, name if can_be_had else "-", place, *ASKED_FOR.get(name, ()))
         return 0
+    if not os.path.exists(ME):
+        sys.exit(77)
     enter_namespace()
     each_case()
     sayings()

@@ -198,7 +198,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
 
 /* ---- losing ---- */
 
-static uint32_t to_lose;
+static uint32_t to_lose; /* of the thread that is not stopped */
 
 void kernel_lose(uint32_t which)
 {
@@ -282,9 +282,9 @@ __attribute__((no_sanitize("address", "undefined"))) long __wrap_syscall(long nu
 		return receive_message(d, (struct msghdr *)a[1]);
 	if (d)
 		return receive_bytes(d, (void *)a[1], (size_t)a[2], (struct sockaddr *)a[4]);
-	if (to_lose && is_frozen_here() && number == SYS_recvmsg)
+	if (is_frozen_here() && to_lose && number == SYS_recvmsg)
 		return receive_rest((int)a[0], (struct msghdr *)a[1], (int)a[2]);
-	if (to_lose && is_frozen_here() && number == SYS_recvfrom)
+	if (is_frozen_here() && to_lose && number == SYS_recvfrom)
 		return receive_rest_from((int)a[0], (void *)a[1], (size_t)a[2], (int)a[3], (struct sockaddr *)a[4],
 					 (socklen_t *)a[5]);
 	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);

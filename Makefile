@@ -8,7 +8,7 @@ MESON_OPTIONS ?=
 
 BUILD_PACKAGES = gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libcjson-dev libisal2
 DEMO_PACKAGES = $(BUILD_PACKAGES) ibverbs-utils perftest
-TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux abigail-tools \
+TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils infiniband-diags libcmocka-dev libisal-dev python3 iproute2 mandoc strace procps util-linux abigail-tools \
 	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
 	zsh fish openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils python3-yaml gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LINT_PACKAGES = $(BUILD_PACKAGES) clang-19 clang-format clang-tidy git python3

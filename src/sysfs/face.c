@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "sysfs/umad.h"
 
 #define DIRECTORY_NAME "uroce:"
 #define COUNTER_NAME   "uroce-counter:"
@@ -212,7 +213,10 @@ int face_open(const struct face *f, int flags)
 		return flags & O_DIRECTORY ? face_fail(ENOTDIR)
 		       : writes		   ? face_fail(EACCES)
 					   : face_open_file(f, memfd_flags);
-	case TREE_DEVICE: /* it is there and may be opened: that is all that programs want to know */
+	case TREE_DEVICE:
+		if (f->node.is_mad)
+			return umad_open(strrchr(f->path, '/') + 1, flags);
+		/* it is there and may be opened: that is all that programs want to know */
 		return flags & O_DIRECTORY ? face_fail(ENOTDIR) : NEXT(open)("/dev/null", flags & ~O_CREAT);
 	case TREE_LINK:
 		break;

@@ -204,6 +204,25 @@ static int fill_dev(FILE *out, const struct place *p)
 	return 0;
 }
 
+static unsigned mad_minor_of(const struct device *d)
+{
+	return (unsigned)d->number - 1;
+}
+
+static int fill_mad_dev(FILE *out, const struct place *p)
+{
+	fprintf(out, "%d:%u\n", TREE_MAJOR, mad_minor_of(p->device));
+	return 0;
+}
+
+static int fill_mad_version(FILE *out, const struct place *p)
+{
+	if (!adapter_is_infiniband())
+		return ENOENT;
+	fputs("5\n", out);
+	return 0;
+}
+
 static int fill_netif_link(FILE *out, const struct place *p)
 {
 	fprintf(out, "/sys/class/net/%s", p->device->netif_name);
@@ -398,6 +417,8 @@ static int fill_driver_version(FILE *out, const struct place *p)
 #define GID	  "%g"
 #define IB	  "/sys/class/infiniband/" DEVICE "/"
 #define UVERBS	  "/sys/class/infiniband_verbs/"
+#define UMAD	  "/sys/class/infiniband_mad/"
+#define MAD	  "%m"
 
 #define PORT_COUNTER(name, field, unit)                                                    \
 	{                                                                                  \
@@ -427,6 +448,7 @@ static const struct row {
 	const char *text;
 	fill_fn fill;
 	const struct counter *counter;
+	bool is_mad; /* a device that takes management datagrams */
 } rows[] = {
 	{IB "board_id", TREE_FILE, .fill = fill_board},
 	{IB "device", TREE_LINK, .fill = fill_pci_link},
@@ -474,10 +496,15 @@ static const struct row {
 	{IB "ports/1/sm_sl", TREE_FILE, "0\n"},
 	{IB "ports/1/state", TREE_FILE, .fill = fill_state},
 	{IB "sys_image_guid", TREE_FILE, .fill = fill_guid},
+	{UMAD "abi_version", TREE_FILE, .fill = fill_mad_version},
+	{UMAD MAD "/dev", TREE_FILE, .fill = fill_mad_dev},
+	{UMAD MAD "/ibdev", TREE_FILE, .fill = fill_name},
+	{UMAD MAD "/port", TREE_FILE, "1\n"},
 	{UVERBS "abi_version", TREE_FILE, "6\n"},
 	{UVERBS VERBS "/abi_version", TREE_FILE, "1\n"},
 	{UVERBS VERBS "/dev", TREE_FILE, .fill = fill_dev},
 	{UVERBS VERBS "/ibdev", TREE_FILE, .fill = fill_name},
+	{"/dev/infiniband/" MAD, TREE_DEVICE, .fill = fill_mad_dev, .is_mad = true},
 	{"/dev/infiniband/" VERBS, TREE_DEVICE, .fill = fill_dev},
 	{TREE_PEER_MEMORY "/version", TREE_FILE, .fill = fill_driver_version},
 	{TREE_PEER_MODULE "/version", TREE_FILE, .fill = fill_driver_version},
@@ -547,6 +574,10 @@ static const char *expand(char wildcard, const struct devices *all, const struct
 	if (wildcard == 'p') {
 		pci_address(all->list[n], buffer, size);
 		return device_has_one_address(all->list[n]) ? buffer : "";
+	}
+	if (wildcard == 'm') {
+		snprintf(buffer, size, "umad%u", mad_minor_of(all->list[n]));
+		return adapter_is_infiniband() ? buffer : "";
 	}
 	if (wildcard == 'd' && p->device)
 		return all->list[n] == p->device ? p->device->base.name : "";
@@ -623,7 +654,8 @@ static int tree_look(const char *path, const struct devices *all, struct tree_no
 		} else if (!*pattern && (!*rest || rows[i].kind == TREE_LINK)) {
 			node->kind = rows[i].kind;
 			node->rest = rest;
-			node->minor = p.device ? minor_of(p.device) : 0;
+			node->minor = !p.device ? 0 : rows[i].is_mad ? mad_minor_of(p.device) : minor_of(p.device);
+			node->is_mad = rows[i].is_mad;
 			node->changes = rows[i].counter;
 			if (rows[i].counter)
 				node->error = fill_counter(out, &p, rows[i].counter);

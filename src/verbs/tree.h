@@ -35,6 +35,7 @@ struct tree_node {
 	bool changes;	  /* file: the contents may change while it is open */
 	int error;	  /* error of reading a file that has no value, as in the kernel: 0 or EINVAL */
 	unsigned minor;	  /* minor number of a device */
+	bool is_mad;	  /* device: it takes management datagrams */
 	const char *rest; /* link: the part of the given path behind it; points into `path` */
 };
 

@@ -104,6 +104,17 @@ os.fchdir(os.open("/", os.O_RDONLY))
 print(names, here, os.getcwd(), os.path.exists("uroce0"))'
 if command -v ibstatus >/dev/null; then
 	shows "ibstatus" "Infiniband device 'uroce0' port 1 status:" sh -c 'ibstatus | head -1'
+	# management datagrams, which RoCE has none of
+	shows "ibaddr" 'GID fe80::7fff:fe00:1 LID start 0x1 end 0x1' --adapter=ib ibaddr
+	shows "ibaddr by LID" 'GID fe80::7fff:fe00:1 LID start 0x1 end 0x1' --adapter=ib ibaddr 1
+	shows "smpquery" 'Lid:.............................1
+LinkState:.......................Active
+NeighborMTU:.....................4096
+LinkSpeedExtActive:..............53.125 Gbps' --adapter=ib sh -c '
+		smpquery portinfo -D 0 | grep -E "^(Lid|LinkState|NeighborMTU|LinkSpeedExtActive):"'
+	shows "smpquery of a port that is not here" '255' --adapter=ib sh -c 'smpquery nodeinfo -t 100 7 >/dev/null 2>&1; echo $?'
+	shows "ibstat" '1' --adapter=ib sh -c 'ibstat | grep -c "Link layer: InfiniBand"'
+	shows "no umad of RoCE" 'uverbs0' ls /dev/infiniband
 fi
 
 [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ] || echo "# this machine has RDMA devices of its own"

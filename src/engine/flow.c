@@ -10,10 +10,13 @@
  * granted to others (with UD or an SRQ), and those that an SRQ's other QPs may use before they ask. Until the grant
  * comes, a sender may be one window of bytes ahead, and as many messages as the last grant allowed. A peer that
  * does not know the credit request drops it, like any opcode of another transport; no sender waits long for such a
- * peer, nor for a dead one. Short exchanges send no credit request. */
+ * peer, nor for a dead one. Short exchanges send no credit request.
+ *
+ * With UROCE_PATIENCE=off only the window of bytes is left, as PFC: a message that finds no receive is lost. */
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/trace.h"
 #include "engine/internal.h"
 #include "object/ah.h"
@@ -21,6 +24,7 @@
 /* Until the first credit grant. */
 #define FREE_BYTES    65536u
 #define FREE_MESSAGES 32u
+#define NO_LIMIT      (1u << 30) /* more messages than a window of bytes holds */
 
 #define INTERVAL_FIRST	(200 * USEC)
 #define INTERVAL_LAST	(8 * MSEC)
@@ -60,21 +64,22 @@ static uint32_t most_bytes(const struct qp *qp, const struct flow *f)
 	return f->peer == FLOW_NEW ? min_of(FREE_BYTES, window) : window;
 }
 
-static uint32_t most_messages(const struct flow *f)
+/* What a sender may send unasked. */
+static uint32_t free_messages(const struct qp *qp)
 {
-	return f->peer == FLOW_NEW ? FREE_MESSAGES : f->credits;
+	return qp->req.uncredited ? NO_LIMIT : FREE_MESSAGES;
 }
 
 static bool is_full(const struct qp *qp, const struct flow *f, const struct wqe *w)
 {
 	bool begins = qp->req.packet == 0 && takes_receive(w);
 
-	return bytes_ahead(f) >= most_bytes(qp, f) || (begins && messages_ahead(f) >= most_messages(f));
+	return bytes_ahead(f) >= most_bytes(qp, f) || (begins && messages_ahead(f) >= f->credits);
 }
 
 static bool is_half_full(const struct qp *qp, const struct flow *f)
 {
-	return bytes_ahead(f) >= most_bytes(qp, f) / 2 || messages_ahead(f) >= (most_messages(f) + 1) / 2;
+	return bytes_ahead(f) >= most_bytes(qp, f) / 2 || messages_ahead(f) >= (f->credits + 1) / 2;
 }
 
 static bool flow_is_multicast(uint32_t qpn, const struct path *path)
@@ -94,7 +99,7 @@ static struct flow *flow_find(struct qp *qp, uint32_t qpn, const struct path *pa
 		if (qp->flow[i].used < f->used)
 			f = &qp->flow[i];
 	}
-	*f = (struct flow){.to = path->dgid, .qpn = qpn};
+	*f = (struct flow){.to = path->dgid, .qpn = qpn, .credits = free_messages(qp)};
 	if (flow_is_multicast(qpn, path)) {
 		f->peer = FLOW_SILENT;
 		f->asked_at = NEVER - SILENT_AGAIN;
@@ -181,9 +186,9 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 }
 
 /* Other senders may have its credits by now. */
-static void forget_credit(struct flow *f)
+static void forget_credit(const struct qp *qp, struct flow *f)
 {
-	f->credits = min_of(f->credits, messages_ahead(f) + FREE_MESSAGES);
+	f->credits = min_of(f->credits, messages_ahead(f) + free_messages(qp));
 }
 
 static uint64_t patience_ends(const struct flow *f)
@@ -218,7 +223,7 @@ bool flow_loses(struct qp *qp, struct tx_batch *batch, struct flow *f)
 bool flow_holds(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w)
 {
 	if (!f->held_at && since(f->used, batch->now) > PERIOD)
-		forget_credit(f);
+		forget_credit(qp, f);
 	if (f->sent.bytes == 0)
 		look_near(qp, batch, f, w);
 	if (!is_changing(f) && (f->peer == FLOW_SILENT || !is_full(qp, f, w)))
@@ -245,7 +250,7 @@ void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe
 static bool asks_next(const struct qp *qp, const struct flow *f)
 {
 	return !f->open && (bytes_ahead(f) + FAST_RING_MOST + PACKET_OVERHEAD >= most_bytes(qp, f) / 2 ||
-			    messages_ahead(f) + 1 >= (most_messages(f) + 1) / 2);
+			    messages_ahead(f) + 1 >= (f->credits + 1) / 2);
 }
 
 struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now)
@@ -258,8 +263,7 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 	f = flow_find(qp, wr->wr.ud.remote_qpn & QPN_MASK, &ah->path);
 	if (!f->near || f->next || f->held_at || f->peer == FLOW_SILENT || since(f->used, now) > PERIOD)
 		return NULL;
-	return messages_ahead(f) >= most_messages(f) || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL
-														: f;
+	return messages_ahead(f) >= f->credits || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL : f;
 }
 
 static struct flow *find_asked(struct qp *qp, const struct packet *p, const union ibv_gid *from)
@@ -281,7 +285,7 @@ void flow_granted(struct qp *qp, const struct packet *p, const union ibv_gid *fr
 	if (f->told.bytes != f->asked.bytes)
 		f->again_at = 0; /* the flow goes on there: if the grant is not enough, ask again at once */
 	f->told = f->asked;
-	f->credits = ntohl(p->imm);
+	f->credits = qp->req.uncredited ? NO_LIMIT : ntohl(p->imm);
 	f->open = false;
 	if (f->credits || f->peer == FLOW_NEW)
 		f->peer = FLOW_HEARD;
@@ -301,6 +305,8 @@ void flow_reset(struct qp *qp)
 {
 	memset(qp->flow, 0, (qp->transport == TRANSPORT_UD ? UD_FLOWS : 1) * sizeof(*qp->flow));
 	qp->req.held = NULL;
+	qp->req.uncredited = !config_bool(CONFIG_PATIENCE);
+	qp->flow[0].credits = free_messages(qp);
 }
 
 /* ---- the receiver ---- */

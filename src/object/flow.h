@@ -30,7 +30,7 @@ struct flow {
 	uint32_t qpn;
 	enum flow_peer peer;
 	struct flow_mark sent, asked, told;
-	uint32_t credits;	 /* receives granted by its last answer */
+	uint32_t credits;	 /* receives granted by its last answer, or what may be sent without one */
 	uint32_t credit_request; /* PSN of the last credit request */
 	bool open;		 /* the credit request has no answer yet */
 	uint64_t asked_at;

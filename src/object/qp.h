@@ -89,6 +89,7 @@ struct requester {
 	psn_t recovery;	    /* `high` at the last loss: at most one reduction per window ... */
 	bool recovering;    /* ... until una reaches it */
 	bool full;	    /* `held` waits for room in the ring or the socket */
+	bool uncredited;    /* UC, UD: the receiver's credits do not count: UROCE_PATIENCE=off */
 	uint64_t asked_at;  /* when the last packet with AckReq was sent */
 	struct flow *held;  /* UC, UD: the receiver that the packet at the cursor waits for; NULL: none */
 	struct proven proven;

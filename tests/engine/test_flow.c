@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flow control of UC and UD (engine/flow.c): when a sender waits for a receiver, and for how long. */
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fixture.h"
@@ -626,6 +627,61 @@ static void an_old_promise_is_not_counted_on(void **state)
 	assert_int_equal(polled(f), FREE);
 }
 
+/* UROCE_PATIENCE=off: the receives of the peer do not count, as for an adapter; what is on the way in bytes does. */
+static void start_without_patience(struct fixture *f)
+{
+	setenv("UROCE_PATIENCE", "off", 1);
+	fixture_start(f, IBV_QPS_RTS);
+	unsetenv("UROCE_PATIENCE");
+}
+
+static void without_patience_no_message_waits_for_a_receive(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	start_without_patience(f);
+	post_sends(f, 4 * FREE);
+	assert_int_equal(polled(f), 4 * FREE);
+	assert_int_equal(look(f).credit_requests, 0);
+	fixture_wait(f, SEC); /* an old grant is not counted on, and here there is none */
+	for (uint32_t n = 0, total = 0; !(s = look(f)).credit_requests; total += n) {
+		assert_true(total < 65536);
+		post_sends(f, n = FREE);
+		assert_int_equal(polled(f), FREE);
+	}
+	answer(f, &s.credit_request, 0); /* all of it has been taken from the link, and found no receive */
+	post_sends(f, 4 * FREE);
+	assert_int_equal(polled(f), 4 * FREE);
+}
+
+static void without_patience_bytes_wait_as_on_a_lossless_link(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t done;
+	struct seen s;
+
+	start_without_patience(f);
+	post(f, 30, IBV_WR_SEND, 10 * MTU);
+	done = polled(f);
+	s = look(f);
+	assert_in_range(s.packets, 100, 180);
+	assert_int_equal(s.credit_requests, 1);
+	assert_int_equal(done, s.packets / 10);
+	answer(f, &s.credit_request, 0);
+	assert_true(look(f).packets > 0);
+}
+
+static void without_patience_a_peer_is_granted_what_it_asks_for(void **state)
+{
+	struct fixture *f = *state;
+
+	start_without_patience(f);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fixture_post_recv(f, 1, 100), 0);
+	assert_int_equal(answers(f, credit_request_from(PEER_QPN), &fixture_there), f->type == IBV_QPT_UD ? 2 : 3);
+}
+
 #define BOTH(name)                                                   \
 	{"uc: " #name, name, setup_uc, fixture_teardown, NULL},      \
 	{                                                            \
@@ -668,6 +724,9 @@ int main(void)
 		UD(many_senders_are_served),
 		UD(receives_are_kept_for_who_may_come),
 		BOTH(an_old_promise_is_not_counted_on),
+		BOTH(without_patience_no_message_waits_for_a_receive),
+		UC(without_patience_bytes_wait_as_on_a_lossless_link),
+		BOTH(without_patience_a_peer_is_granted_what_it_asks_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -480,6 +480,10 @@ void round_trip_measured(struct requester *r, uint64_t now);
 bool spend_retry(struct qp *qp);
 void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now);
 void retry_reset(struct qp *qp);
+/* Reads UROCE_TIMERS. */
+void retry_configure(struct qp *qp);
+/* The timeout attribute or the link has changed. */
+void retry_set_intervals(struct qp *qp);
 /* How long to wait for an answer that is not lost: ns. */
 uint64_t round_trip(const struct requester *r);
 

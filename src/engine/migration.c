@@ -70,6 +70,7 @@ NO_LOCK_ANALYSIS static void migration_switch(struct qp *qp, enum migration_reas
 	SWAP(qp->path, qp->alternate);
 	SWAP(a->ah_attr, a->alt_ah_attr);
 	SWAP(a->timeout, a->alt_timeout);
+	retry_set_intervals(qp);
 	r->retries = a->retry_cnt;
 	r->srtt = r->rttvar = r->rtt = r->least_rtt = 0;
 	if (qp->path.local_peer != qp->alternate.local_peer)

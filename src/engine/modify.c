@@ -338,6 +338,7 @@ static void start_requester(struct qp *qp)
 	r->lossless = r->changing = false;
 	if (qp->flow)
 		flow_reset(qp);
+	retry_configure(qp);
 	r->window = FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
 	r->timeout_at = r->probe_at = NEVER;
@@ -419,6 +420,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 		return err;
 	take_attributes(qp, attr, mask);
 	modify_enter(qp, from, to);
+	retry_set_intervals(qp);
 	engine_set_state(qp, to);
 	qp->attr.cur_qp_state = to;
 	if (mask & IBV_QP_PATH_MIG_STATE)

@@ -624,6 +624,7 @@ bool engine_change_link(struct qp *qp, uint32_t mtu)
 	r->mtu = mtu ?: qp->mtu;
 	r->train = train_of(r->mtu);
 	r->lossless = mtu;
+	retry_set_intervals(qp);
 	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
 	scoreboard_clear(qp);

@@ -1,38 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Time and loss: the transport timer (IBTA 9.7.6.1), go-back-N, receiver-not-ready; and what the specification
  * leaves open: round-trip times, tail-loss probes. */
+#include "base/config.h"
 #include "base/trace.h"
 #include "engine/scoreboard.h"
 
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
 #define PROBES_MAX  6
-/* The specification lets the timer fire between T and 4 T. Probes find losses, so this timer only tells dead peers
- * from live ones; where processors are scarce, a live peer can be silent for long. */
-#define TIMEOUT_TIMES	    3
-#define TIMEOUT_TIMES_MOVED 2 /* for a timer that is not restarted at each ACK, but when it fires: see `moved` */
-#define ROUND_MIN	    (100 * USEC)
+#define ROUND_MIN   (100 * USEC)
+
+/* UROCE_TIMERS. IBTA 9.7.6.1.3 lets the transport timer fire between T and 4 T; 9.7.5.2.8 gives the least time of the
+ * RNR timer alone. Probes find losses, so the transport timer only tells dead peers from live ones; where processors
+ * are scarce, a live peer can be silent for long: usually it fires late. If lossless, it is not restarted at each ACK,
+ * but when it fires (see `moved`), so it fires up to one period late. */
+static const struct timer_range {
+	uint8_t times, first; /* of T, until it fires; the same for requests that have not timed out yet */
+	uint8_t periods;      /* in so many pieces */
+	uint8_t rnr;	      /* times the RNR timer */
+} timer_range[][2] = {
+	/* usual */ {{3, 3, 1, 1}, {3, 2, 1, 1}},
+	/* first */ {{1, 1, 1, 1}, {1, 1, 1, 1}},
+	/* last  */ {{4, 4, 1, 4}, {4, 4, 4, 4}},
+};
 
 /* IBTA 9.7.5.2.8, table 45: RNR NAK timer codes, in units of 10 us. */
 static const uint32_t rnr_timer[32] = {65536, 1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
 				       48,    64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
 				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-static uint64_t timeout_times(const struct qp *qp, uint64_t times)
+static const struct timer_range *range_of(const struct requester *r)
 {
-	return qp->attr.timeout ? max_of(times * 4096 << qp->attr.timeout, TIMEOUT_MIN) : NEVER;
+	return &timer_range[r->timers][r->lossless];
 }
 
-/* The interval of the transport timer; NEVER if the attributes ask for none. */
-static uint64_t timeout_of(const struct qp *qp)
+static uint64_t timeout_times(const struct qp *qp, uint64_t times, uint64_t periods)
 {
-	return timeout_times(qp, TIMEOUT_TIMES);
+	return qp->attr.timeout ? max_of(times * 4096 << qp->attr.timeout, TIMEOUT_MIN) / periods : NEVER;
 }
 
-/* The interval for requests that have not timed out yet. */
-static uint64_t first_timeout(const struct qp *qp)
+void retry_configure(struct qp *qp)
 {
-	return timeout_times(qp, qp->req.lossless ? TIMEOUT_TIMES_MOVED : TIMEOUT_TIMES);
+	qp->req.timers = (uint8_t)config_enum(CONFIG_TIMERS);
+}
+
+void retry_set_intervals(struct qp *qp)
+{
+	const struct timer_range *range = range_of(&qp->req);
+
+	qp->req.interval = timeout_times(qp, range->times, range->periods);
+	qp->req.first_interval = timeout_times(qp, range->first, range->periods);
+	qp->req.idle = 0;
 }
 
 /* Whether something is in flight. */
@@ -46,11 +64,18 @@ static uint64_t retry_after(uint64_t now, uint64_t interval)
 	return interval == NEVER ? NEVER : now + interval;
 }
 
+/* The transport timer; an interval of NEVER stops it. */
+static void restart_timer(struct requester *r, uint64_t now, uint64_t interval)
+{
+	r->timeout_at = retry_after(now, interval);
+	r->idle = 0;
+}
+
 /* When to doubt that the last packet arrived: well after a round trip, well before the transport timer. */
 static uint64_t probe_after(const struct qp *qp, uint64_t now)
 {
 	const struct requester *r = &qp->req;
-	uint64_t interval = r->srtt ? 2 * r->srtt + 4 * r->rttvar : 10 * MSEC, timeout = timeout_of(qp);
+	uint64_t interval = r->srtt ? 2 * r->srtt + 4 * r->rttvar : 10 * MSEC, timeout = r->interval;
 
 	interval = max_of(interval, PROBE_MIN) << r->probes;
 	return r->probes < PROBES_MAX && !r->lossless && interval < timeout / 2 ? now + interval : NEVER;
@@ -66,6 +91,7 @@ void retry_reset(struct qp *qp)
 	struct requester *r = &qp->req;
 
 	r->timeout_at = r->probe_at = NEVER;
+	r->idle = 0;
 	r->probe_wanted = r->gap_seen = false;
 	r->pause = PAUSE_NONE;
 	r->probes = 0;
@@ -86,7 +112,7 @@ void note_sent(struct qp *qp, uint64_t now)
 	struct requester *r = &qp->req;
 
 	if (r->timeout_at == NEVER)
-		r->timeout_at = retry_after(now, first_timeout(qp));
+		r->timeout_at = retry_after(now, r->first_interval);
 	r->probe_at = probe_after(qp, now);
 }
 
@@ -129,7 +155,7 @@ void note_progress(struct qp *qp, uint64_t now)
 		round_trip_passed(r, now);
 	if (r->recovering && psn_diff(r->una, r->recovery) >= 0)
 		r->recovering = false;
-	r->timeout_at = waiting ? retry_after(now, timeout_of(qp)) : NEVER;
+	r->timeout_at = waiting ? retry_after(now, r->interval) : NEVER;
 	r->probe_at = waiting ? probe_after(qp, now) : NEVER;
 }
 
@@ -139,7 +165,7 @@ void note_heard(struct qp *qp, uint64_t now)
 
 	if (!is_waiting(r))
 		return;
-	r->timeout_at = retry_after(now, timeout_of(qp));
+	restart_timer(r, now, r->interval);
 	r->probe_at = probe_after(qp, now);
 }
 
@@ -182,7 +208,7 @@ void retry_on_path(struct qp *qp, uint64_t now)
 	r->hole_until = now + round_trip(r);
 	if (r->pause == PAUSE_RNR)
 		return;
-	r->timeout_at = retry_after(now, timeout_of(qp));
+	restart_timer(r, now, r->interval);
 	r->probe_at = NEVER;
 }
 
@@ -214,8 +240,9 @@ void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
 	}
 	go_back(qp, psn, RETRY_RNR);
 	r->pause = PAUSE_RNR;
-	r->pause_until = now + rnr_timer[timer & SYNDROME_VALUE] * 10 * USEC;
+	r->pause_until = now + rnr_timer[timer & SYNDROME_VALUE] * 10 * USEC * range_of(r)->rnr;
 	r->timeout_at = r->probe_at = NEVER;
+	r->idle = 0;
 }
 
 static void time_out(struct qp *qp, uint64_t now)
@@ -231,7 +258,7 @@ static void time_out(struct qp *qp, uint64_t now)
 		go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
 	r->hole_until = now + round_trip(r);
-	r->timeout_at = retry_after(now, timeout_of(qp));
+	restart_timer(r, now, r->interval);
 	r->probe_at = NEVER;
 }
 
@@ -239,12 +266,14 @@ static void transport_timer(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	if (!r->moved) {
+	if (r->moved)
+		r->idle = 0;
+	if (++r->idle >= range_of(r)->periods && !r->moved) {
 		time_out(qp, now);
 		return;
 	}
 	r->moved = false;
-	r->timeout_at = retry_after(now, first_timeout(qp));
+	r->timeout_at = retry_after(now, r->first_interval);
 }
 
 static void retry_probe(struct qp *qp, uint64_t now)
@@ -275,7 +304,7 @@ void engine_expire(struct qp *qp, uint64_t now)
 	if (r->pause && now >= r->pause_until)
 		r->pause = PAUSE_NONE;
 	if (!is_waiting(r))
-		r->timeout_at = NEVER;
+		restart_timer(r, now, NEVER);
 	if (now >= r->timeout_at)
 		transport_timer(qp, now);
 	else if (now >= r->probe_at)
@@ -285,7 +314,7 @@ void engine_expire(struct qp *qp, uint64_t now)
 void engine_postpone(struct qp *qp, uint64_t now)
 {
 	if (now >= qp->req.timeout_at)
-		qp->req.timeout_at = retry_after(now, timeout_of(qp));
+		restart_timer(&qp->req, now, qp->req.interval);
 }
 
 uint64_t engine_deadline(const struct qp *qp)

@@ -75,22 +75,35 @@ static uint64_t hostile_draw(uint64_t *state)
 	return x ^ x >> 31;
 }
 
-/* The text with a number in place of each {A..B}. */
-static void fill_rule(char out[RULE_TEXT], const char *text, uint64_t *state)
+/* Draws what stands in place of {A..B} or {A,B} and returns how long that is; 0: the text begins with neither. */
+static int fill_place(char *out, size_t room, const char *text, uint64_t *state)
 {
 	unsigned long from, to;
-	int length;
+	char word[2][16];
+	int length = 0;
+
+	if (sscanf(text, "{%lu..%lu}%n", &from, &to, &length) == 2 && length)
+		snprintf(out, room, "%lu", from + hostile_draw(state) % (to - from + 1));
+	else if (sscanf(text, "{%15[a-z],%15[a-z]}%n", word[0], word[1], &length) == 2 && length)
+		snprintf(out, room, "%s", word[hostile_draw(state) % 2]);
+	return length;
+}
+
+/* The text with what is drawn. */
+static void fill_rule(char out[RULE_TEXT], const char *text, uint64_t *state)
+{
 	size_t at = 0;
 
-	for (; *text && at < RULE_TEXT - 1; text++) {
-		if (sscanf(text, "{%lu..%lu}%n", &from, &to, &length) != 2) {
+	while (*text && at < RULE_TEXT - 1) {
+		int length = fill_place(out + at, RULE_TEXT - at, text, state);
+
+		if (length)
+			at += strlen(out + at);
+		else
 			out[at++] = *text;
-			continue;
-		}
-		at += (size_t)snprintf(out + at, RULE_TEXT - at, "%lu", from + hostile_draw(state) % (to - from + 1));
-		text += length - 1;
+		text += length ?: 1;
 	}
-	out[min_of(at, (size_t)RULE_TEXT - 1)] = 0;
+	out[at] = 0;
 }
 
 /* Half of the manners, and at least one. */
@@ -107,26 +120,46 @@ static void rules_of_seed(struct hostile_rules *rules, uint64_t seed)
 	}
 }
 
-/* The rules of a seed, one a line; `only`: that one; MANNERS: all; NO_RULE: none. */
-static void join_rules(char out[MANNERS * RULE_TEXT], uint64_t seed, size_t only)
+static bool is_variable(const char *rule)
+{
+	return !strncmp(rule, CONFIG_PREFIX, strlen(CONFIG_PREFIX));
+}
+
+/* Sets the variables among the rules of a seed, and writes the others to `out`, one a line. `only`: that one; MANNERS:
+ * all; NO_RULE: none. */
+static int join_rules(char out[MANNERS * RULE_TEXT], uint64_t seed, size_t only)
 {
 	struct hostile_rules rules;
 	size_t at = 0;
+	int err = 0;
 
 	rules_of_seed(&rules, seed);
 	out[0] = 0;
-	for (size_t i = 0; i < MANNERS; i++)
-		if (*rules.rule[i] && (only == MANNERS || only == i))
-			at += (size_t)snprintf(out + at, MANNERS * RULE_TEXT - at, "%s\n", rules.rule[i]);
+	for (size_t i = 0; i < MANNERS; i++) {
+		char *rule = rules.rule[i];
+
+		if (!*rule || (only != MANNERS && only != i))
+			continue;
+		if (is_variable(rule)) {
+			const char *name = strsep(&rule, "=");
+
+			err |= setenv(name, rule, 1);
+		} else {
+			at += (size_t)snprintf(out + at, MANNERS * RULE_TEXT - at, "%s\n", rule);
+		}
+	}
+	return err;
 }
 
 /* The variables of the library for a run under these rules, behind those that UROCE_FAULT has already. 0, or not. */
-static int set_hostile(const char *rules, uint64_t seed)
+static int set_hostile(uint64_t seed, size_t only)
 {
 	const char *before = config_string(CONFIG_FAULT);
-	char number[24], *all;
+	char rules[MANNERS * RULE_TEXT], number[24], *all;
 	int err;
 
+	if (join_rules(rules, seed, only))
+		return -1;
 	if (asprintf(&all, "%s%s%s", before ?: "", before ? "\n" : "", rules) < 0)
 		return -1;
 	snprintf(number, sizeof(number), "%" PRIu64, seed);
@@ -138,7 +171,6 @@ static int set_hostile(const char *rules, uint64_t seed)
 
 int hostile_prepare(const struct command *command, const char *text)
 {
-	char rules[MANNERS * RULE_TEXT];
 	uint64_t seed = 0;
 	int status = 0;
 
@@ -148,10 +180,9 @@ int hostile_prepare(const struct command *command, const char *text)
 		status = getrandom(&seed, sizeof(uint32_t), 0) == sizeof(uint32_t) ? 0 : EXIT_FAILURE;
 	if (status)
 		return status;
-	join_rules(rules, seed, MANNERS);
 	fprintf(stderr, "uroce %s: --hostile=%" PRIu64 " repeats this; uroce hostile -p -s %" PRIu64 " shows it\n",
 		command->name, seed, seed);
-	return set_hostile(rules, seed) ? EXIT_FAILURE : 0;
+	return set_hostile(seed, MANNERS) ? EXIT_FAILURE : 0;
 }
 
 static void print_seed(uint64_t seed)
@@ -162,7 +193,8 @@ static void print_seed(uint64_t seed)
 	printf("# seed %" PRIu64 ": uroce run --hostile=%" PRIu64 "\n", seed, seed);
 	for (size_t i = 0; i < MANNERS; i++)
 		if (*rules.rule[i])
-			printf("%s\t# %s\n", rules.rule[i], manners[i].permitted);
+			printf("%s%s\t# %s\n", is_variable(rules.rule[i]) ? "# " : "", rules.rule[i],
+			       manners[i].permitted);
 }
 
 /* ---- a run ---- */
@@ -175,14 +207,14 @@ static void end_running(int number)
 }
 
 /* In the child. */
-static void begin_run(const struct command *command, const struct hostile_options *o, const char *rules, uint64_t seed,
+static void begin_run(const struct command *command, const struct hostile_options *o, uint64_t seed, size_t only,
 		      int output)
 {
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (set_hostile(rules, seed))
+	if (set_hostile(seed, only))
 		_exit(EXIT_FAILURE);
 	dup2(nothing, STDIN_FILENO);
 	if (output >= 0) {
@@ -210,14 +242,12 @@ static struct hostile_run run_seed(const struct command *command, const struct h
 				   size_t only)
 {
 	struct hostile_run run = {.output = tmpfile()};
-	char all[MANNERS * RULE_TEXT];
 	pid_t child;
 
-	join_rules(all, seed, only);
 	fflush(NULL);
 	child = fork();
 	if (!child)
-		begin_run(command, o, all, seed, run.output ? fileno(run.output) : -1);
+		begin_run(command, o, seed, only, run.output ? fileno(run.output) : -1);
 	if (child < 0) {
 		run.status = 1 << 8;
 		return run;

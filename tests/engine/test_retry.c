@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Time-outs, probes, receivers that are not ready, congestion (IBTA 9.7.5.2.8, 9.7.6). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "requests.h"
@@ -266,6 +267,99 @@ static void a_reset_qp_starts_afresh(void **state)
 	expect_done(f, 2, IBV_WC_SUCCESS);
 }
 
+/* UROCE_TIMERS; `lossless`: as a local peer. */
+static struct fixture *start_with_timers(void **state, const char *timers, bool lossless)
+{
+	struct fixture *f = fixture_renew(state);
+	bool changed = true;
+
+	setenv("UROCE_TIMERS", timers, 1);
+	fixture_start(f, IBV_QPS_RTS);
+	unsetenv("UROCE_TIMERS");
+	lock_take(&f->qp->lock);
+	if (lossless)
+		changed = engine_change_link(f->qp, 16384);
+	lock_drop(&f->qp->lock);
+	assert_true(changed);
+	return f;
+}
+
+/* A silent peer, and one that falls silent after an ACK, half of T after the request. */
+static void the_transport_timer_may_fire_at_both_ends_of_its_range(void **state)
+{
+	const uint64_t t = 4096ull << 14;
+	static const struct {
+		const char *timers;
+		bool lossless;
+		uint64_t silent, least, most; /* in T: of a silent peer; of the other, after its ACK */
+	} rows[] = {
+		{"first", false, 1, 1, 1}, {"last", false, 4, 4, 4}, {"usual", false, 3, 3, 3},
+		{"first", true, 1, 1, 2},  {"last", true, 4, 3, 4},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fixture *f = start_with_timers(state, rows[i].timers, rows[i].lossless);
+		uint64_t begin = f->now;
+
+		fixture_post(f, send_of(1, 1));
+		while (f->qp->state == IBV_QPS_RTS)
+			assert_true(fixture_wait_deadline(f));
+		assert_int_equal(f->now - begin, (f->attr.retry_cnt + 1) * rows[i].silent * t);
+
+		f = start_with_timers(state, rows[i].timers, rows[i].lossless);
+		fixture_post(f, send_of(1, 1));
+		fixture_post(f, send_of(2, 1));
+		fixture_wait(f, t / 2);
+		fixture_give(f, ack(sent_psn(0), ACKED));
+		expect_done(f, 1, IBV_WC_SUCCESS);
+		begin = f->now;
+		while (f->qp->state == IBV_QPS_RTS)
+			assert_true(fixture_wait_deadline(f));
+		assert_in_range(f->now - begin, (f->attr.retry_cnt * rows[i].silent + rows[i].least) * t,
+				(f->attr.retry_cnt * rows[i].silent + rows[i].most) * t);
+	}
+}
+
+/* As long as there is progress, it does not fire. */
+static void a_timer_in_pieces_counts_those_without_progress(void **state)
+{
+	const uint64_t t = 4096ull << 14;
+	struct fixture *f = start_with_timers(state, "last", true);
+
+	f->qp->attr.retry_cnt = f->qp->req.retries = 0;
+	for (uint32_t i = 0; i <= 8; i++)
+		fixture_post(f, send_of(i, 1));
+	for (uint32_t i = 0; i < 8; i++) {
+		fixture_wait(f, 3 * t - 1);
+		fixture_give(f, ack(sent_psn(i), ACKED));
+		expect_done(f, i, IBV_WC_SUCCESS);
+	}
+	fixture_wait(f, 4 * t);
+	expect_done(f, 8, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void the_rnr_timer_may_fire_late(void **state)
+{
+	static const struct {
+		const char *timers;
+		uint64_t times;
+	} rows[] = {{"usual", 1}, {"first", 1}, {"last", 4}};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		struct fixture *f = start_with_timers(state, rows[i / 2].timers, i % 2);
+		uint64_t begin;
+
+		fixture_post(f, send_of(1, 1));
+		fixture_forget(f);
+		fixture_give(f, ack(sent_psn(0), SYNDROME_RNR | 12));
+		begin = f->now;
+		expect_silence(f);
+		assert_true(fixture_wait_deadline(f));
+		assert_int_equal(f->now - begin, rows[i / 2].times * rnr_times[12]);
+		expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +375,9 @@ int main(void)
 		TEST(an_ack_ends_the_wait_for_the_receiver),
 		TEST(congestion_shrinks_the_window_and_progress_opens_it),
 		TEST(a_reset_qp_starts_afresh),
+		TEST(the_transport_timer_may_fire_at_both_ends_of_its_range),
+		TEST(a_timer_in_pieces_counts_those_without_progress),
+		TEST(the_rnr_timer_may_fire_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

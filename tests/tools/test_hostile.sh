@@ -42,7 +42,7 @@ seeds_parse() {
 	done
 	# shellcheck disable=SC2016 # backticks of the document
 	sed -n 's/^| `\(.*\)` | \(.*\) |$/\1	# \2/p' "$UROCE_SOURCE/docs/hostile.md" >manners
-	sed 's/{[0-9]*\.\.[0-9]*}/[0-9]*/g; s/^/^/; s/$/$/' manners | while read -r manner; do
+	sed 's/{[0-9]*\.\.[0-9]*}/[0-9]*/g; s/{[a-z]*,[a-z]*}/[a-z]*/g; s/^UROCE/# &/; s/^/^/; s/$/$/' manners | while read -r manner; do
 		grep -q -e "$manner" all || { echo "no seed has $manner"; return 1; }
 	done && echo "$(wc -l <manners) manners"
 }
@@ -52,7 +52,7 @@ same_again() {
 		echo same
 }
 
-check "the rules of seeds parse, and are those of the document" 0 '^18 manners$' seeds_parse
+check "the rules of seeds parse, and are those of the document" 0 '^19 manners$' seeds_parse
 check "a seed stands for the same rules each time" 0 same same_again
 check "a program that passes" 0 '^3 of 3 seeds passed$' uroce hostile -n 3 true
 check "one that fails" 1 'seed 4.*: the program ended with status 3' uroce hostile -n 1 -s 4 sh -c 'echo it says; exit 3'
@@ -64,11 +64,13 @@ check "one that hangs" 1 'had not ended after 1 s' uroce hostile -n 1 -t 1 sh -c
 # The rules of a seed as `uroce run --hostile` sets them, and as `uroce hostile -p` shows them.
 # shellcheck disable=SC2016 # a shell of its own
 one_end() {
-	uroce run "$@" sh -c 'echo "$UROCE_FAULT_SEED $UROCE_PATIENCE"; echo "$UROCE_FAULT"' 2>said >set || return
+	uroce run "$@" sh -c 'echo "$UROCE_FAULT_SEED $UROCE_PATIENCE"; echo "$UROCE_FAULT"
+		echo "${UROCE_TIMERS:+# UROCE_TIMERS=$UROCE_TIMERS}"' 2>said >set || return
 	seed=$(sed -n 's/.*--hostile=\([0-9]*\) repeats this.*/\1/p' said)
-	uroce hostile -p -s "$seed" | sed '1d; s/\t.*//' | cat <(echo "$seed off") - <(echo) | diff -B - set && echo "seed $seed"
+	uroce hostile -p -s "$seed" | sed '1d; s/\t.*//' | cat <(echo "$seed off") - | diff - <(sed '/^$/d' set) && echo "seed $seed"
 }
 check "one end under a seed" 0 '^seed 7$' one_end --hostile=7
+check "... which sets a variable" 0 '^seed 2$' one_end --hostile=2
 check "... under any" 0 '^seed [1-9]' one_end --hostile
 check "... behind other rules" 0 'in nth 9: drop$' uroce run -f 'in nth 9: drop' --hostile=7 printenv UROCE_FAULT
 check "... with a seed that is none" 2 "'many' is no number" uroce run --hostile=many true

@@ -13,6 +13,10 @@
 
 #include "memory/gpu.h"
 
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* Linux 5.6; of all architectures */
+#endif
+
 static void *import_attach(const struct share_table *t, const struct share_file *f)
 {
 	struct shmid_ds segment;

@@ -163,7 +163,8 @@ void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
 
 /* Path migration, asked for where HOOK_MIGRATION is on: engine/migration.c. engine_heed_path(): looks at MigReq of a
  * packet that has arrived, from `from` at the address `to` (NULL: by the ring of the peer). False: the packet is not to
- * be used. engine_mark(): sets MigReq of what is to be sent. */
+ * be used. Of a delegate (loop/target.h) it is: the owner has looked. engine_mark(): sets MigReq of what is to be sent.
+ */
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 	REQUIRES(qp->lock);
 void engine_mark(const struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);

@@ -108,8 +108,16 @@ static bool is_by(const struct qp *qp, const struct path *path, const union ibv_
 	return !memcmp(from, &path->dgid, sizeof(*from)) && !memcmp(to, &path->sgid, sizeof(path->sgid));
 }
 
+/* An answer to what has been answered. An XRC target answers from several processes, whose packets may overtake each
+ * other: such a one may be of the time before the target was armed. */
+static bool is_late(const struct qp *qp, const struct packet *p)
+{
+	return !(opcode_info[p->opcode].flags & IS_REQUEST) && psn_diff(p->psn, qp->req.una) < 0;
+}
+
 /* MigReq is set, and this end is armed: the peer sends by the alternate path from now on. */
-static bool migration_follow(struct qp *qp, const union ibv_gid *from, const uint8_t *to, uint64_t now)
+static bool migration_follow(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to,
+			     uint64_t now)
 {
 	if (is_by(qp, &qp->alternate, from, to)) {
 		migration_switch(qp, BY_PACKET);
@@ -117,28 +125,36 @@ static bool migration_follow(struct qp *qp, const union ibv_gid *from, const uin
 		retry_on_path(qp, now);
 		return true;
 	}
-	if (!qp->migration_refused) {
+	if (!qp->migration_refused && !is_late(qp, p)) {
 		qp->migration_refused = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_PATH_MIG_ERR);
 	}
 	return false;
 }
 
-/* What a peer sends that is in step. Who knows the addresses and the number of the QP only has one chance in 256. */
+/* The PSN that is due, as far as this process knows: the responder of a target may be in another one, which reports. */
+static psn_t migration_due(const struct qp *qp)
+{
+	return qp->xrc && qp->xrc->delegation.to ? qp->xrc->delegation.expected : qp->resp.expected;
+}
+
+/* What a peer sends that is in step. A target has sent nothing that a response could be for. Who knows the addresses
+ * and the number of the QP only has one chance in 256. */
 static bool is_in_step(const struct qp *qp, const struct packet *p)
 {
 	bool request = opcode_info[p->opcode].flags & IS_REQUEST;
-	int32_t ahead = psn_diff(p->psn, request ? qp->resp.expected : qp->req.una);
+	int32_t ahead = psn_diff(p->psn, request ? migration_due(qp) : qp->req.una);
 
-	return ahead >= -(1 << 15) && ahead < 1 << 15;
+	return (request || !is_xrc_target(qp)) && ahead >= -(1 << 15) && ahead < 1 << 15;
 }
 
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 {
-	if (!qp_is_guarded(qp) || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport || !is_in_step(qp, p))
+	if (!qp_is_guarded(qp) || qp->is_delegate || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport ||
+	    !is_in_step(qp, p))
 		return true;
 	if (qp->attr.path_mig_state == IBV_MIG_ARMED)
-		return !p->migrated || migration_follow(qp, from, to, now);
+		return !p->migrated || migration_follow(qp, p, from, to, now);
 	if (!p->migrated && is_by(qp, &qp->path, from, to))
 		migration_enter(qp, IBV_MIG_ARMED, BY_PACKET);
 	return true;

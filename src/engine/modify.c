@@ -162,13 +162,6 @@ static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum
 	return none;
 }
 
-/* Rate limits are not supported, as ibv_query_device() says; nor alternate paths of XRC, whose responder may be in
- * another process. */
-static bool is_unsupported(const struct qp *qp, int mask)
-{
-	return mask & IBV_QP_RATE_LIMIT || (mask & IBV_QP_ALT_PATH && qp->transport == TRANSPORT_XRC);
-}
-
 /* The names of attributes. */
 static const char *mask_text(int mask, char text[MASK_TEXT])
 {
@@ -220,7 +213,7 @@ static int check_mask(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 		return because(CAUSE_MODIFY_EXTRA, -EINVAL, "QP 0x%x, from %s to %s: attr_mask may not have %s",
 			       qp->base.qp_num, state_text(from), state_text(to),
 			       mask_text(given & ~(m.required | m.optional), text));
-	return is_unsupported(qp, mask) ? -EOPNOTSUPP : 0;
+	return mask & IBV_QP_RATE_LIMIT ? -EOPNOTSUPP : 0; /* as ibv_query_device() says */
 }
 
 static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int mask)

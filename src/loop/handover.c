@@ -23,7 +23,7 @@ struct record {
 	union ibv_gid from, to;
 };
 /* They are sent as they are: no byte between the fields has a value from before. */
-static_assert(sizeof(struct handover_pass) == 96 && offsetof(struct handover_pass, reserved) == 90,
+static_assert(sizeof(struct handover_pass) == 96 && offsetof(struct handover_pass, reserved) == 91,
 	      "aligned, no holes");
 static_assert(sizeof(struct handover_report) == 32 && offsetof(struct handover_report, reserved) == 28, "likewise");
 static_assert(sizeof(struct handover_ask) == 16 && offsetof(struct handover_ask, reserved) == 12, "likewise");

@@ -32,7 +32,8 @@ struct handover_pass {
 	uint32_t access;
 	uint8_t again; /* a duplicate, perhaps of an earlier epoch */
 	uint8_t traffic_class, hop_limit, path_mtu, min_rnr_timer, max_dest_rd_atomic;
-	uint8_t reserved[6];
+	uint8_t migration; /* enum ibv_mig_state */
+	uint8_t reserved[5];
 };
 struct handover_report {
 	uint64_t incarnation;

@@ -30,6 +30,7 @@ static void delegation_pass(struct loop *l, const struct qp *qp, uint8_t slot, c
 		.min_rnr_timer = qp->attr.min_rnr_timer,
 		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
 		.again = again,
+		.migration = qp->attr.path_mig_state,
 	};
 
 	handover_pass(&l->handover, &l->slot, slot, &h, p, from);
@@ -247,6 +248,26 @@ static int delegate_connect(struct qp *delegate, const struct handover_pass *h) 
 	return err;
 }
 
+/* The owner looks after the paths, and the delegate sends by the one that is in use. But it says in what it sends, as
+ * the owner does, whether there is an alternate path. */
+static void delegate_take_path(struct loop *l, struct qp *delegate, const struct handover_pass *h)
+	REQUIRES(delegate->lock)
+{
+	delegate->path = (struct path){
+		.sgid = h->sgid,
+		.dgid = h->dgid,
+		.flow_label = h->flow_label,
+		.traffic_class = h->traffic_class,
+		.hop_limit = h->hop_limit,
+	};
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!memcmp(&l->port[i]->link->gid, &h->sgid, sizeof(h->sgid)))
+			delegate->path.port = l->port[i];
+	delegate->attr.path_mig_state = h->migration <= IBV_MIG_ARMED ? h->migration : IBV_MIG_MIGRATED;
+	if (qp_is_guarded(delegate))
+		hook_set(HOOK_MIGRATION, true); /* for engine_mark() */
+}
+
 /* False: the responder cannot begin. */
 static bool delegate_begin(struct loop *l, struct qp *delegate, const struct handover_pass *h) REQUIRES(delegate->lock)
 {
@@ -263,16 +284,7 @@ static bool delegate_begin(struct loop *l, struct qp *delegate, const struct han
 		engine_resume(delegate, psn(h->begin), h->begin_msn);
 		a->epoch = h->epoch;
 	}
-	delegate->path = (struct path){
-		.sgid = h->sgid,
-		.dgid = h->dgid,
-		.flow_label = h->flow_label,
-		.traffic_class = h->traffic_class,
-		.hop_limit = h->hop_limit,
-	};
-	for (uint32_t i = 0; i < l->ports; i++)
-		if (!memcmp(&l->port[i]->link->gid, &h->sgid, sizeof(h->sgid)))
-			delegate->path.port = l->port[i];
+	delegate_take_path(l, delegate, h);
 	return true;
 }
 

@@ -109,13 +109,13 @@ static int serve_query(struct remote *r, struct qp *qp, struct message *m) REQUI
 	return 0;
 }
 
-/* A new path needs locks that the helper thread must not wait for here, so IBV_QP_AV is refused. After a move to RESET
- * the QP keeps its path until it gets a new one or is destroyed: it sends nothing. */
+/* A new path needs locks that the helper thread must not wait for here, so IBV_QP_AV and IBV_QP_ALT_PATH are refused.
+ * After a move to RESET the QP keeps its paths until it gets new ones or is destroyed: it sends nothing. */
 static int serve_modify(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
 {
 	int error;
 
-	if (m->mask & IBV_QP_AV)
+	if (m->mask & (IBV_QP_AV | IBV_QP_ALT_PATH))
 		return EOPNOTSUPP;
 	loop_run(qp); /* sends the owed ACKs */
 	error = -engine_modify(qp, &m->attr, m->mask, 0);

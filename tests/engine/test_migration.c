@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "object/srq.h"
 #include "requests.h"
 
 static const union ibv_gid near = {.raw = {[10] = 0xff, 0xff, 198, 51, 100, 1}},
@@ -271,6 +272,149 @@ static void uc_follows_its_peer(void **state)
 	assert_memory_equal(&f->qp->path.dgid, &far, sizeof(far));
 }
 
+/* ---- XRC ---- */
+
+static struct xrcd domain = {.name = {1, 2}};
+
+/* A target, with an SRQ of its domain and this process. */
+static struct fixture *start_target(void **state)
+{
+	struct fixture *f = *state;
+
+	f->type = IBV_QPT_XRC_RECV;
+	fixture_start(f, IBV_QPS_RTS);
+	f->srq = srq_create(&f->hca, &f->pd, &domain, &f->recv_cq, 8, 1);
+	assert_non_null(f->srq);
+	f->qp->xrc->domain = domain.name;
+	return f;
+}
+
+/* hear(), of a target. */
+static void hear_at_target(struct fixture *f, uint32_t n, bool migrated, const union ibv_gid *from,
+			   const union ibv_gid *to)
+{
+	struct ibv_sge sge = fixture_sge(f, MEMORY / 2, 64);
+	struct ibv_recv_wr *bad, wr = {.wr_id = n, .sg_list = &sge, .num_sge = 1};
+	struct packet p = request(OP_SEND_ONLY, due_psn(n), 8);
+
+	assert_int_equal(srq_post(f->srq, &wr, &bad), 0);
+	p.migrated = migrated;
+	p.srqn = f->srq->number;
+	fixture_give_by(f, p, from, to);
+}
+
+static void arm_target(struct fixture *f)
+{
+	rearm(f);
+	hear_at_target(f, 0, false, &fixture_there, &fixture_here);
+	expect_taken(f, 0, IBV_WC_SUCCESS);
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_ARMED);
+	assert_false(expect_sent(f, OP_ACKNOWLEDGE, due_psn(0))->packet.migrated);
+}
+
+static void an_initiator_migrates_as_rc_does(void **state)
+{
+	struct fixture *f = *state;
+
+	f->type = IBV_QPT_XRC_SEND;
+	fixture_start(f, IBV_QPS_RTS);
+	rearm(f);
+	fixture_post(f, send_of(1, 8));
+	assert_false(expect_sent(f, OP_SEND_ONLY, sent_psn(0))->packet.migrated);
+	fixture_give(f, ack(sent_psn(0), ACKED));
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_ARMED);
+	fixture_post(f, send_of(2, 8));
+	while (f->qp->attr.path_mig_state == IBV_MIG_ARMED) {
+		fixture_forget(f);
+		assert_true(fixture_wait_deadline(f));
+	}
+	expect_migrated(f, 1);
+	assert_true(expect_sent(f, OP_SEND_ONLY, sent_psn(1))->packet.migrated);
+	fixture_give_by(f, ack(sent_psn(1), ACKED), &far, &near);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+}
+
+/* Two processes answer for a target: the ACK of one may come after that of the other, which is armed by then. */
+static void a_late_answer_is_no_migration(void **state)
+{
+	struct fixture *f = *state;
+	struct packet late = ack(sent_psn(0), ACKED), other = ack(sent_psn(2), ACKED);
+
+	f->type = IBV_QPT_XRC_SEND;
+	fixture_start(f, IBV_QPS_RTS);
+	rearm(f);
+	for (uint64_t i = 0; i < 3; i++)
+		fixture_post(f, send_of(i, 8));
+	fixture_give(f, ack(sent_psn(1), ACKED));
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_ARMED);
+	late.migrated = other.migrated = true;
+	fixture_give(f, late);
+	assert_int_equal(f->event[IBV_EVENT_PATH_MIG_ERR], 0);
+	fixture_give(f, other);
+	assert_int_equal(f->event[IBV_EVENT_PATH_MIG_ERR], 1);
+}
+
+static void a_target_follows_its_initiator(void **state)
+{
+	struct fixture *f = start_target(state);
+
+	arm_target(f);
+	hear_at_target(f, 1, true, &fixture_there, &fixture_here); /* not by that path */
+	assert_int_equal(f->event[IBV_EVENT_PATH_MIG_ERR], 1);
+	expect_none(f);
+	hear_at_target(f, 1, true, &far, &near);
+	expect_taken(f, 1, IBV_WC_SUCCESS);
+	expect_migrated(f, 1);
+	assert_memory_equal(&expect_sent(f, OP_ACKNOWLEDGE, due_psn(1))->dgid, &far, sizeof(far));
+	assert_int_equal(migrate_to(f, IBV_MIG_REARM, 0), 0);
+	hear_at_target(f, 2, false, &far, &near);
+	assert_int_equal(migrate_to(f, IBV_MIG_MIGRATED, 0), 0); /* a target has nothing to send again */
+	assert_memory_equal(&f->qp->path.dgid, &fixture_there, sizeof(far));
+	assert_int_equal(f->event[IBV_EVENT_PATH_MIG], 1);
+}
+
+/* What answers a request means nothing to a target, so it says nothing of the path. */
+static void a_response_arms_no_target(void **state)
+{
+	struct fixture *f = start_target(state);
+
+	rearm(f);
+	fixture_give(f, ack(f->qp->req.una, ACKED));
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_REARM);
+}
+
+/* The responder is in another process, which has reported how far it is. */
+static void a_target_goes_by_the_report_of_its_delegate(void **state)
+{
+	enum { FAR_AHEAD = 1 << 20 };
+	struct fixture *f = start_target(state);
+	struct packet p = request(OP_SEND_ONLY, due_psn(FAR_AHEAD), 8);
+
+	arm_target(f);
+	p.migrated = true;
+	fixture_give_by(f, p, &far, &near);
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_ARMED);
+	f->qp->xrc->delegation = (struct xrc_delegation){.to = 2, .expected = due_psn(FAR_AHEAD)};
+	fixture_give_by(f, p, &far, &near);
+	expect_migrated(f, 1);
+}
+
+/* The owner has looked at the packet: a delegate has no alternate path, and only marks what it sends. */
+static void a_delegate_leaves_the_path_to_the_owner(void **state)
+{
+	struct fixture *f = start_target(state);
+
+	hook_set(HOOK_MIGRATION, true);
+	f->qp->is_delegate = true;
+	f->qp->attr.path_mig_state = IBV_MIG_ARMED;
+	hear_at_target(f, 0, true, &fixture_there, &fixture_here);
+	expect_taken(f, 0, IBV_WC_SUCCESS);
+	assert_int_equal(f->event[IBV_EVENT_PATH_MIG] + f->event[IBV_EVENT_PATH_MIG_ERR], 0);
+	assert_int_equal(f->qp->attr.path_mig_state, IBV_MIG_ARMED);
+	assert_false(expect_sent(f, OP_ACKNOWLEDGE, due_psn(0))->packet.migrated);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +431,12 @@ int main(void)
 		TEST(it_goes_back_and_forth),
 		TEST(not_every_change_is_possible),
 		TEST(uc_follows_its_peer),
+		TEST(an_initiator_migrates_as_rc_does),
+		TEST(a_late_answer_is_no_migration),
+		TEST(a_target_follows_its_initiator),
+		TEST(a_response_arms_no_target),
+		TEST(a_target_goes_by_the_report_of_its_delegate),
+		TEST(a_delegate_leaves_the_path_to_the_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

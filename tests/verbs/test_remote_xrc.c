@@ -3,6 +3,7 @@
  */
 #include "verbs/xrc.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fault/inject.h"
+
 /* What the other process has: where to send to, and what to reach there. */
 struct offer {
 	uint32_t srqn, rkey;
@@ -20,6 +23,9 @@ struct offer {
 };
 
 enum { ROUNDS = 20 };
+
+/* The second address of the loopback device, which has 127.0.0.1 as its first. */
+#define SECOND "10.77.0.2"
 
 /* What this program is called when it is another process. */
 #define OTHER	   "other"
@@ -237,6 +243,32 @@ static uint32_t take_message(struct ends *e)
 	return number;
 }
 
+/* The GID index of the second address. -1: it could not be added. */
+static int second_address(union ibv_gid *gid)
+{
+	union ibv_gid wanted = {.raw = {[10] = 0xff, [11] = 0xff}};
+	int index = 0;
+
+	assert_int_equal(inet_pton(AF_INET, SECOND, wanted.raw + 12), 1);
+	while (!ibv_query_gid(context, 1, index, gid)) {
+		if (!memcmp(gid, &wanted, sizeof(wanted)))
+			return index;
+		index++;
+	}
+	return -1;
+}
+
+/* The path between the second addresses becomes the alternate one. 0 or errno. */
+static int arm(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = attributes(IBV_QPS_RTS, qp);
+
+	a.alt_ah_attr.grh.sgid_index = (uint8_t)second_address(&a.alt_ah_attr.grh.dgid);
+	a.alt_timeout = a.timeout;
+	a.path_mig_state = IBV_MIG_REARM;
+	return ibv_modify_qp(qp, &a, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
+}
+
 /* Reads orders from `in`: makes targets, opens those of the other process, destroys both; writes 0 or errno to `out`.
  * Ends at the end of its input. */
 static void be_local_peer(int fd, int in, int out)
@@ -265,6 +297,8 @@ static void be_local_peer(int fd, int in, int out)
 			errno = 0;
 			qp = open_qp(xrcd, order.number);
 			answer = qp ? 0 : errno;
+		} else if (order.what == 'a') { /* give it an alternate path */
+			answer = arm(qp);
 		} else if (order.what == 'd') {
 			answer = ibv_destroy_qp(qp);
 		} else if (order.what == 'x') { /* leave the domain */
@@ -694,6 +728,124 @@ static void a_target_that_cannot_be_offered_is_not_found(void **state)
 	assert_int_equal(ibv_destroy_qp(tgt), 0);
 }
 
+/* ---- alternate paths: the initiator and an SRQ are here; the target, its owner and another SRQ are not ---- */
+
+/* A message to the SRQ of this process, where a delegate answers, and one to that of the owner. Each comes once: the
+ * next one has the next number. */
+static void send_to_both(struct two *t, uint32_t inbox, uint32_t number)
+{
+	struct ends *e = &t->e;
+
+	send_number(e, e->srqn, number);
+	send_number(e, inbox, number);
+	assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(next(e->cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(take_message(e), number);
+	assert_int_equal(tell(t, 'r', 1), 0);
+}
+
+static void assert_path(struct ibv_qp *qp, enum ibv_mig_state state, int index)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_PATH_MIG_STATE | IBV_QP_AV, &init), 0);
+	assert_int_equal(attr.path_mig_state, state);
+	assert_int_equal(attr.ah_attr.grh.sgid_index, index);
+}
+
+static int migrate(struct ibv_qp *qp, enum ibv_mig_state state)
+{
+	struct ibv_qp_attr a = {.path_mig_state = state};
+
+	return ibv_modify_qp(qp, &a, IBV_QP_PATH_MIG_STATE);
+}
+
+/* Those two, or that one, are told that the path has changed, in whatever order. */
+static void assert_told(const struct ibv_qp *a, const struct ibv_qp *b)
+{
+	bool wanted[2] = {a, b};
+
+	while (wanted[0] || wanted[1]) {
+		struct ibv_async_event event;
+
+		assert_int_equal(ibv_get_async_event(context, &event), 0);
+		ibv_ack_async_event(&event); /* first: no QP ends before */
+		assert_int_equal(event.event_type, IBV_EVENT_PATH_MIG);
+		assert_true(wanted[event.element.qp == b]);
+		assert_ptr_equal(event.element.qp, event.element.qp == b ? b : a);
+		wanted[event.element.qp == b] = false;
+	}
+}
+
+/* What makes the two change over: a rule of faults, or one of their programs. */
+static const struct change {
+	const char *rule;
+	enum { BY_RULE, BY_INITIATOR, BY_TARGET } by;
+} changes[] = {
+	{"packet peer 127.0.0.1: partition", BY_RULE},
+	{"in ACK peer " SECOND ": drop", BY_RULE}, /* so the requests come again, by the other path */
+	{NULL, BY_INITIATOR},
+	{NULL, BY_TARGET},
+};
+
+static void change_over(const struct change *c, struct ibv_qp *ini, struct ibv_qp *opened)
+{
+	struct rule_error error;
+
+	if (c->by != BY_RULE)
+		assert_int_equal(migrate(c->by == BY_TARGET ? opened : ini, IBV_MIG_MIGRATED), 0);
+	else if (inject_add(c->rule, &error) < 0)
+		fail_msg("%s: %s", c->rule, error.text);
+}
+
+static void a_target_has_an_alternate_path(void **state)
+{
+	struct two *t = *state;
+	struct ends *e = &t->e;
+	uint32_t inbox = tell(t, 'q', 0), sent = 0;
+	struct ibv_qp *opened = open_qp(e->xrcd, t->target);
+	union ibv_gid gid;
+	int second = second_address(&gid);
+
+	assert_non_null(opened);
+	if (second < 0) {
+		print_message("# skipped: no second address\n");
+		assert_int_equal(ibv_destroy_qp(opened), 0);
+		return;
+	}
+	for (int i = 0; i < 4; i++)
+		receive(e, HALF);
+	assert_int_equal(arm(opened), EOPNOTSUPP); /* as any change of path */
+	assert_int_equal(tell(t, 'a', 0), 0);
+	assert_int_equal(arm(e->ini), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		const struct change *c = &changes[i];
+
+		for (int times = 0; times < 2; times++)
+			send_to_both(t, inbox, sent++);
+		assert_path(e->ini, IBV_MIG_ARMED, i % 2 ? second : 0);
+		assert_path(opened, IBV_MIG_ARMED, i % 2 ? second : 0);
+		change_over(c, e->ini, opened);
+		send_to_both(t, inbox, sent++);
+		assert_told(c->by == BY_INITIATOR ? NULL : e->ini, c->by == BY_TARGET ? NULL : opened);
+		assert_path(e->ini, IBV_MIG_MIGRATED, i % 2 ? 0 : second);
+		assert_path(opened, IBV_MIG_MIGRATED, i % 2 ? 0 : second);
+		inject_clear();
+		send_to_both(t, inbox, sent++);
+		assert_int_equal(migrate(opened, IBV_MIG_REARM), 0); /* the two paths have changed places */
+		assert_int_equal(migrate(e->ini, IBV_MIG_REARM), 0);
+	}
+	assert_int_equal(poll(&(struct pollfd){.fd = context->async_fd, .events = POLLIN}, 1, 0), 0);
+	assert_int_equal(ibv_destroy_qp(opened), 0);
+}
+
+static int close_two_and_rules(void **state)
+{
+	inject_clear();
+	return close_two(state);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -706,11 +858,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(who_has_it_open_may_be_killed, open_two, close_two),
 		cmocka_unit_test_setup_teardown(an_owner_that_is_stopped_is_not_waited_for, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_that_cannot_be_offered_is_not_found, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_target_has_an_alternate_path, open_two, close_two_and_rules),
 	};
 
 	if (argc == 4)
 		(strcmp(argv[0], OTHER) ? be_local_peer : be_other_process)(atoi(argv[1]), atoi(argv[2]),
 									    atoi(argv[3]));
 	enter_namespace();
+	ip("addr add " SECOND "/32 dev lo");
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

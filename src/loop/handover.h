@@ -16,7 +16,8 @@ struct handover {
 	uint8_t slot; /* of the receiver */
 	uint32_t bytes;
 	uint64_t packets, lost;
-	uint8_t dead; /* slot of the process that was dead at the last send to it; 0: none */
+	uint8_t dead;	   /* slot of the process that was dead at the last send to it; 0: none */
+	uint8_t heard_out; /* for the user: the same, once all that it had sent has been received */
 	_Alignas(8) uint8_t memory[HANDOVER_BYTES];
 };
 

@@ -47,7 +47,8 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	if (!l)
 		goto err;
 	memset(l, 0, offsetof(struct loop, handover));
-	l->handover.slot = l->handover.bytes = l->handover.packets = l->handover.lost = l->handover.dead = 0;
+	l->handover.slot = l->handover.bytes = l->handover.packets = l->handover.lost = 0;
+	l->handover.dead = l->handover.heard_out = 0;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		goto err_free;
 	err = slot_claim(&l->slot);

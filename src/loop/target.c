@@ -60,7 +60,7 @@ static void delegation_recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 	struct xrc_delegation *a = &qp->xrc->delegation;
 
 	if (slot_is_alive(a->to)) {
-		l->handover.dead = 0; /* another process has its slot */
+		l->handover.dead = l->handover.heard_out = 0; /* another process has its slot */
 		return;
 	}
 	engine_resume(qp, a->expected, a->msn);
@@ -111,7 +111,7 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 		return false;
 	if (!engine_admits(qp, p, from))
 		return true;
-	if (unlikely(a->to && a->to == l->handover.dead))
+	if (unlikely(a->to && a->to == l->handover.heard_out))
 		delegation_recall(l, qp);
 	to = process_of_srq(l, qp, p->srqn);
 	if (to == a->to)

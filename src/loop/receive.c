@@ -407,6 +407,7 @@ static __attribute__((noinline)) void flush_handover(struct loop *l, uint64_t no
 }
 
 static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
+	REQUIRES(l->receive)
 {
 	struct rx v = {.loop = l, .port = port, .now = *now, .poller = poller};
 	link_deliver *to = port->netif ? deliver_group : deliver_port;

@@ -199,6 +199,8 @@ packages: deb image dist
 	@rm -rf $(BUILD)-wheel/old
 	@tools/make-wheel-in $(BUILD)-packages-bullseye bullseye $(BUILD)-wheel/old
 	@tests/packages/wheel $(BUILD)-wheel/old/*.whl $(foreach release,bullseye $(RELEASES),$(BUILD)-packages-$(release))
+	@tools/make-wheel-in $(BUILD)-wheel-arm64 bullseye $(BUILD)-wheel/arm64 arm64
+	@tests/packages/wheel $(BUILD)-wheel/arm64/*.whl $(BUILD)-wheel-arm64
 	@tests/tools/test_ci.py $(BUILD)-wheel/old/*.whl
 	@tests/packages/action $(BUILD)-wheel/old $(BUILD)-packages-bookworm
 

@@ -300,7 +300,7 @@ static void cm_event_is_not_acknowledged(bool wrong)
 
 	MUST(channel = rdma_create_event_channel());
 	ZERO(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
-	ZERO(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000));
+	ZERO(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 60000));
 	ZERO(rdma_get_cm_event(channel, &event));
 	if (wrong)
 		help_begin(&help, "not-acknowledged", acknowledge_cm, event);

@@ -63,8 +63,8 @@ void ends_close(struct ends *e)
 
 void ends_resolve(struct ends *e)
 {
-	assert_int_equal(rdma_resolve_addr(e->client, NULL, (struct sockaddr *)&e->address, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(e->client, NULL, (struct sockaddr *)&e->address, 60000), 0);
 	assert_ptr_equal(ends_expect(e, e->client_channel, RDMA_CM_EVENT_ADDR_RESOLVED), e->client);
-	assert_int_equal(rdma_resolve_route(e->client, 1000), 0);
+	assert_int_equal(rdma_resolve_route(e->client, 60000), 0);
 	ends_expect(e, e->client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }

@@ -395,7 +395,7 @@ static void an_id_moves_with_its_events(void **state)
 	struct ends e;
 
 	ends_open(&e, RDMA_PS_TCP);
-	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 60000), 0);
 	assert_int_equal(rdma_migrate_id(e.client, other), 0);
 	assert_ptr_equal(e.client->channel, other);
 	assert_ptr_equal(ends_expect(&e, other, RDMA_CM_EVENT_ADDR_RESOLVED), e.client);
@@ -410,10 +410,10 @@ static void an_id_may_move_to_where_it_is(void **state)
 	struct ends e;
 
 	ends_open(&e, RDMA_PS_TCP);
-	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 60000), 0);
 	while (id_of(e.client)->state != ID_ADDRESS_RESOLVED)
 		sched_yield();
-	assert_int_equal(rdma_resolve_route(e.client, 1000), 0);
+	assert_int_equal(rdma_resolve_route(e.client, 60000), 0);
 	assert_int_equal(rdma_migrate_id(e.client, e.client_channel), 0);
 	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
 	ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED);

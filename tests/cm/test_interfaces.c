@@ -81,11 +81,11 @@ static void request(const struct rdma_cm_id *listener, struct rdma_cm_id *client
 	struct rdma_conn_param p = {.qp_num = 17};
 	struct rdma_cm_id *server;
 
-	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 60000), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_RESOLVED), client);
 	expect_address(rdma_get_local_addr(client), OWN);
 	expect_address(rdma_get_peer_addr(client), OWN);
-	assert_int_equal(rdma_resolve_route(client, 1000), 0);
+	assert_int_equal(rdma_resolve_route(client, 60000), 0);
 	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(rdma_connect(client, &p), 0);
 	server = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -286,9 +286,9 @@ static struct rdma_cm_id *connect_to(struct rdma_cm_id *listener, struct rdma_cm
 	struct rdma_conn_param p = {0};
 	struct rdma_cm_id *server;
 
-	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 60000), 0);
 	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
-	assert_int_equal(rdma_resolve_route(client, 1000), 0);
+	assert_int_equal(rdma_resolve_route(client, 60000), 0);
 	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	make_qp(client);
 	assert_int_equal(rdma_connect(client, &p), 0);
@@ -396,14 +396,14 @@ static void a_function_that_waits_is_told(void **state)
 	listener = listen_at(OWN);
 	there = address(OWN, rdma_get_src_port(listener));
 	assert_int_equal(rdma_create_id(NULL, &client, NULL, RDMA_PS_TCP), 0);
-	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 1000), 0);
-	assert_int_equal(rdma_resolve_route(client, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(client, NULL, (struct sockaddr *)&there, 60000), 0);
+	assert_int_equal(rdma_resolve_route(client, 60000), 0);
 	assert_int_equal(pthread_create(&thread, NULL, connect_and_wait, client), 0);
 	server = expect(RDMA_CM_EVENT_CONNECT_REQUEST); /* which gets no answer */
 	assert_true(shell("ip link del cm0"));
 	assert_int_equal(pthread_join(thread, &error), 0);
 	assert_int_equal((intptr_t)error, ENODEV);
-	assert_int_equal(rdma_resolve_route(client, 1000), -1);
+	assert_int_equal(rdma_resolve_route(client, 60000), -1);
 	assert_int_equal(errno, EINVAL);
 	for (int i = 0; i < 2; i++)
 		expect(RDMA_CM_EVENT_DEVICE_REMOVAL);
@@ -536,9 +536,9 @@ static int expect_refusal(const char *to, enum rdma_port_space ps, enum rdma_cm_
 					     : (void *)&((struct sockaddr_in6 *)&there)->sin6_addr);
 	((struct sockaddr_in *)&there)->sin_port = htons(7471);
 	assert_int_equal(rdma_create_id(channel, &id, NULL, ps), 0);
-	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, 60000), 0);
 	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
-	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	assert_int_equal(rdma_resolve_route(id, 60000), 0);
 	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(rdma_connect(id, &p), 0);
 	assert_int_equal(rdma_get_cm_event(channel, &e), 0);

@@ -71,10 +71,10 @@ static void live(const struct sockaddr_in *to, enum until until, int ready)
 
 	channel = rdma_create_event_channel();
 	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
-	    rdma_resolve_addr(id, NULL, (struct sockaddr *)to, 1000))
+	    rdma_resolve_addr(id, NULL, (struct sockaddr *)to, 60000))
 		_exit(1);
 	wait_for(RDMA_CM_EVENT_ADDR_RESOLVED);
-	if (rdma_resolve_route(id, 1000))
+	if (rdma_resolve_route(id, 60000))
 		_exit(1);
 	wait_for(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (rdma_connect(id, &p))

@@ -44,7 +44,7 @@ static int resolve(struct rdma_cm_id *id, const char *text)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7), .sin_addr.s_addr = inet_addr(text)}, *got;
 
-	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1000))
+	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 60000))
 		return -1;
 	got = (struct sockaddr_in *)&id->route.addr.src_addr;
 	if (got->sin_addr.s_addr != a.sin_addr.s_addr)

@@ -12,8 +12,7 @@
 #include "object/window.h"
 #include "wire/packet.h"
 
-#define SGES_MOST 256 /* more than a queue takes */
-#define READS	  16u /* findings that wait to be told */
+#define READS 16u /* findings that wait to be told */
 
 /* ---- what a request sends ---- */
 

@@ -18,7 +18,6 @@
 #include "object/qp.h"
 
 #define NUMBERS	  1024
-#define ALL_SGES  256	      /* more than a queue takes */
 #define UNDEFINED 0x5a5a5a5au /* in fields of an ibv_wc that are undefined after an error */
 
 static struct ibv_context_ops next;	  /* what was replaced: the same of all contexts */
@@ -143,7 +142,7 @@ struct queues *queues_of_number(uint32_t qpn)
 
 static struct request *request_make(const struct stack *posted, uint64_t wr_id, const struct ibv_sge *sge, int sges)
 {
-	uint32_t all = msan_is_there() ? (uint32_t)min_of(max_of(sges, 0), ALL_SGES) : 0;
+	uint32_t all = msan_is_there() ? (uint32_t)min_of(max_of(sges, 0), SGES_MOST) : 0;
 	struct request *r = calloc(1, sizeof(*r) + all * sizeof(*sge));
 
 	if (!r)

@@ -25,6 +25,8 @@ struct bounds {
 	uint64_t start, end;
 };
 
+#define SGES_MOST 256 /* of a request: more than a queue takes */
+
 struct request {
 	struct list link;
 	uint64_t wr_id;

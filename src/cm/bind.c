@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/thread.h"
 #include "fault/inject.h"
 #include "cm/id.h"
 #include "link/netif.h"
@@ -353,18 +354,8 @@ static void *bind_look_around(void *arg)
  */
 static void start_looking(void)
 {
-	pthread_attr_t detached;
-	sigset_t all, before;
-	pthread_t thread;
-
-	sigfillset(&all);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&thread, &detached, bind_look_around, NULL))
+	if (thread_start(bind_look_around, NULL))
 		atomic_store_explicit(&looks, false, memory_order_seq_cst); /* the next change tries again */
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&detached);
 }
 
 void listeners_look_around(void)

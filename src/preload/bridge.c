@@ -15,6 +15,7 @@
 #include "base/high_fd.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "preload/preload.h"
 
 #pragma weak uroce_rsocket_attach
@@ -33,23 +34,6 @@ static int next_number GUARDED_BY(lock) = FIRST;
 /* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and
  * what is open, and not what is neither. Not held around a fork: to close one needs locks that are. */
 static struct lock end_lock;
-
-int thread_start(void *(*run)(void *), void *arg)
-{
-	pthread_attr_t detached;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	sigfillset(&all);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &detached, run, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&detached);
-	return -error;
-}
 
 struct bridge {
 	struct list link;

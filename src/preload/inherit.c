@@ -11,6 +11,7 @@
 
 #include "base/high_fd.h"
 #include "base/list.h"
+#include "base/thread.h"
 #include "base/lock.h"
 #include "preload/bridge.h"
 #include "preload/preload.h"

@@ -80,8 +80,6 @@ extern struct lock move_lock;
 /* Behind a call on an rsocket that has failed: that the descriptor is another thing meanwhile, and the call is to be
  * made again. */
 bool bridge_moved(int fd);
-/* A thread of our own, which takes none of the program's signals. 0 or -errno. */
-int thread_start(void *(*run)(void *arg), void *arg);
 
 /* socket.c */
 /* Whether its bytes go by RDMA. Sees to what may have changed. */

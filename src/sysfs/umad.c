@@ -3,10 +3,8 @@
 
 #include <endian.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <rdma/ib_user_mad.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +16,7 @@
 
 #include "base/base.h"
 #include "base/high_fd.h"
+#include "base/thread.h"
 
 enum {
 	MAD_BYTES = 256,
@@ -271,23 +270,6 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static int start(struct file *f)
-{
-	pthread_attr_t detached;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	sigfillset(&all);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &detached, serve, f);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&detached);
-	return error;
-}
-
 static struct file *file_take(void)
 {
 	for (size_t i = 0; i < FILES; i++) {
@@ -335,7 +317,7 @@ static int file_begin(struct file *f, const char *name, int flags)
 			: 0;
 	f->inode = st.st_ino;
 	if (!error)
-		error = start(f);
+		error = -thread_start(serve, f);
 	if (!error)
 		return pair[0];
 	close(pair[0]);

@@ -68,6 +68,17 @@ static int destroyed(int error, enum check_kind kind, const void *object)
 	return error;
 }
 
+/* The same of an object with a shadow, or with none. */
+static int shadow_destroyed(struct shadow *s, int error)
+{
+	if (!s)
+		return error;
+	destroyed(error, s->kind, &s->as);
+	if (!error)
+		shadow_drop(s);
+	return error;
+}
+
 PUBLIC int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	bool follows = through_follows(pd->context);
@@ -133,17 +144,10 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t lengt
 PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct shadow *s = shadow_of(CHECK_MR, mr);
-	int error;
 
 	if (s)
 		check_deregisters(&s->as.mr.base);
-	error = NEXT(ibv_dereg_mr, "IBVERBS_1.1")(mr);
-	if (!s)
-		return error;
-	destroyed(error, CHECK_MR, &s->as.mr);
-	if (!error)
-		shadow_drop(s);
-	return error;
+	return shadow_destroyed(s, NEXT(ibv_dereg_mr, "IBVERBS_1.1")(mr));
 }
 
 /* ---- channels and CQs ---- */
@@ -190,17 +194,10 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct shadow *s = shadow_of(CHECK_CQ, cq);
-	int error;
 
 	if (s && s->fetched > s->acknowledged)
 		check_unacknowledged("ibv_destroy_cq()", s->fetched - s->acknowledged);
-	error = NEXT(ibv_destroy_cq, "IBVERBS_1.1")(cq);
-	if (!s)
-		return error;
-	destroyed(error, CHECK_CQ, &s->as.cq);
-	if (!error)
-		shadow_drop(s);
-	return error;
+	return shadow_destroyed(s, NEXT(ibv_destroy_cq, "IBVERBS_1.1")(cq));
 }
 
 /* True if a wait for an event of the channel would have no end now. */
@@ -264,14 +261,8 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
 {
 	struct shadow *s = shadow_of(CHECK_SRQ, srq);
-	int error = NEXT(ibv_destroy_srq, "IBVERBS_1.1")(srq);
 
-	if (!s)
-		return error;
-	destroyed(error, CHECK_SRQ, &s->as.srq);
-	if (!error)
-		shadow_drop(s);
-	return error;
+	return shadow_destroyed(s, NEXT(ibv_destroy_srq, "IBVERBS_1.1")(srq));
 }
 
 /* Neither is polled by functions that are not followed. */
@@ -332,17 +323,10 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct shadow *s = shadow_of(CHECK_QP, qp);
-	int error;
 
 	if (s)
 		check_destroys_qp(&s->as.qp.base);
-	error = NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp);
-	if (!s)
-		return error;
-	destroyed(error, CHECK_QP, &s->as.qp);
-	if (!error)
-		shadow_drop(s);
-	return error;
+	return shadow_destroyed(s, NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp));
 }
 
 /* ---- fork ---- */

@@ -14,7 +14,6 @@
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
 #include "rc.h"
 
@@ -111,17 +110,6 @@ static void works(void)
 		ask('T');
 		MUST(recv(rc.tcp, &byte, 1, 0) == 1);
 		take_answer(rc_poll, 'T');
-	}
-}
-
-static void reap(pid_t child, int expected)
-{
-	int status;
-
-	MUST(waitpid(child, &status, 0) == child);
-	if (status != expected) {
-		fprintf(stderr, "a child ended with status 0x%x, not 0x%x\n", status, expected);
-		exit(1);
 	}
 }
 

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "rc.h"
 
@@ -14,17 +13,6 @@ static void traffic(struct rc *rc)
 		rc->memory[0] = i;
 		rc_post(rc, IBV_WR_RDMA_WRITE, 0, 4096, 3000);
 		rc_expect(rc_poll(rc), IBV_WC_RDMA_WRITE);
-	}
-}
-
-static void reap(pid_t child, int expected)
-{
-	int status;
-
-	MUST(waitpid(child, &status, 0) == child);
-	if (status != expected) {
-		fprintf(stderr, "a child ended with status 0x%x, not 0x%x\n", status, expected);
-		exit(1);
 	}
 }
 

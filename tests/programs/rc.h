@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -24,6 +25,18 @@ static inline void fail(const char *file, int line, const char *what)
 {
 	fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, strerror(errno));
 	exit(1);
+}
+
+/* The child has ended, with that status. */
+static inline void reap(pid_t child, int expected)
+{
+	int status;
+
+	MUST(waitpid(child, &status, 0) == child);
+	if (status != expected) {
+		fprintf(stderr, "a child ended with status 0x%x, not 0x%x\n", status, expected);
+		exit(1);
+	}
 }
 
 struct card {

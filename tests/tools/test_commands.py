@@ -3,7 +3,7 @@
 """README.md and docs/: each line of a block that begins with `uroce` (or a variable, or export) is run, in the order of
 the pages, and ends with status 0. Words such as PROGRAM stand for what a reader puts there. docs/start.md and docs/ci.md
 have tests of their own. In a network namespace of its own."""
-import glob, os, re, signal, subprocess, sys, tempfile, time
+import glob, os, re, signal, subprocess, sys, tempfile
 
 import alone
 
@@ -80,9 +80,10 @@ def run_until_interrupted(command):
             os.unlink(name)
     pipe = "|" in command
     process = subprocess.Popen(command if pipe else "exec " + command, shell=True, start_new_session=True)
-    while not os.path.exists(grown) or os.path.getsize(grown) < 1000:
-        check(command, process.poll() is None, "has ended")
-        time.sleep(0.01)
+    with subprocess.Popen(["tail", "--pid=%d" % process.pid, "-c", "+1", "-F", grown], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as tail:
+        check(command, len(tail.stdout.read(1000)) == 1000, "has ended")
+        tail.kill()
     os.killpg(process.pid, signal.SIGINT)
     status = process.wait()
     return 0 if pipe and status == -signal.SIGINT else status  # it ends the pipe's shell, too

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The loop: attaching to addresses, which thread receives, which sleeps, fork. Each test runs twice: by udp, and by
-// the local link (this process with itself).
+// The loop: attaching to addresses, which thread receives, fork. Each test runs by both links: pair.h. Threads that
+// wait: test_wait.c.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +17,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +25,7 @@
 #include "loop/internal.h"
 #include "loop/introduction.h"
 #include "loop/local_peer.h"
-#include "loop/netns.h"
+#include "loop/pair.h"
 
 #ifdef __SANITIZE_THREAD__
 #define THREAD_SANITIZER true
@@ -38,200 +35,16 @@
 #define THREAD_SANITIZER false
 #endif
 
-static int event = -1; /* eventfd that an armed CQ writes to */
-
-static void cq_event(struct cq *cq)
-{
-	uint64_t one = 1;
-
-	assert_int_equal(write(event, &one, sizeof(one)), sizeof(one));
-}
-
-static void cq_error(struct cq *cq)
-{
-}
-
-static void qp_event(struct qp *qp, enum ibv_event_type type)
-{
-}
-
-static const struct hca_ops ops = {cq_event, cq_error, qp_event};
-
-/* Two QPs of this process, connected to each other over the socket. */
-struct pair {
-	struct hca *hca;
-	struct pd pd;
-	struct cq cq[2];
-	struct qp *qp[2];
-	struct mr *mr;
-	char bytes[2][64];
-};
-
-static union ibv_gid gid(const char *ipv4)
-{
-	union ibv_gid g = {.raw = {[10] = 0xff, [11] = 0xff}};
-
-	assert_int_equal(inet_pton(AF_INET, ipv4, g.raw + 12), 1);
-	return g;
-}
-
-static void modify(struct qp *qp, struct ibv_qp_attr attr, int mask)
-{
-	lock_take(&qp->lock);
-	assert_int_equal(engine_modify(qp, &attr, mask | IBV_QP_STATE, clock_now()), 0);
-	qp->base.state = qp->state;
-	lock_drop(&qp->lock);
-}
-
-static void connect_qp(struct qp *qp, uint32_t to)
-{
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE},
-			   rtr = {.qp_state = IBV_QPS_RTR,
-				  .path_mtu = IBV_MTU_1024,
-				  .dest_qp_num = to,
-				  .rq_psn = 9,
-				  .max_dest_rd_atomic = 1,
-				  .min_rnr_timer = 1,
-				  .ah_attr = {.port_num = 1, .is_global = 1}},
-			   rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = 14,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .sq_psn = 9,
-				  .max_rd_atomic = 1};
-
-	modify(qp, init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	lock_take(&qp->lock);
-	qp->path.sgid = qp->path.dgid = gid("127.0.0.1");
-	lock_drop(&qp->lock);
-	assert_int_equal(loop_attach(&qp->path), 0);
-	loop_introduce(&qp->path, to);
-	modify(qp, rtr,
-	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-		       IBV_QP_MIN_RNR_TIMER);
-	modify(qp, rts, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-/* By the local link from the first packet on, if that is to be. */
-static void await_local_peer(const struct qp *qp)
-{
-	const struct local_peer *n = qp->path.local_peer;
-
-	assert_int_equal(!n, !local_is_wanted());
-	while (n && local_peer_state(n) != LOCAL_PEER_MET)
-		sched_yield();
-}
-
-static void open_pair(struct pair *p)
-{
-	struct ibv_qp_cap cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1};
-
-	memset(p, 0, sizeof(*p));
-	event = eventfd(0, EFD_CLOEXEC);
-	p->hca = loop_get(&ops);
-	assert_non_null(p->hca);
-	p->pd.hca = p->hca;
-	p->mr = mr_register(&p->pd, p->bytes, sizeof(p->bytes), (uintptr_t)p->bytes,
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	assert_non_null(p->mr);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(cq_init(&p->cq[i], p->hca, 32), 0);
-		p->qp[i] = qp_create(p->hca, &p->pd, &p->cq[i], &p->cq[i], NULL, IBV_QPT_RC, &cap, true);
-		assert_non_null(p->qp[i]);
-	}
-	for (int i = 0; i < 2; i++)
-		connect_qp(p->qp[i], p->qp[!i]->base.qp_num);
-	await_local_peer(p->qp[0]);
-}
-
-static void close_pair(struct pair *p)
-{
-	for (int i = 0; i < 2; i++) {
-		struct path path = p->qp[i]->path;
-
-		qp_destroy(p->qp[i]);
-		loop_detach(&path);
-		cq_fini(&p->cq[i]);
-	}
-	mr_deregister(p->mr);
-	loop_put(p->hca);
-	close(event);
-}
-
-static void post_receive(struct pair *p, int i)
-{
-	struct ibv_sge sge = {(uintptr_t)p->bytes[i], sizeof(p->bytes[i]), p->mr->base.lkey};
-	struct ibv_recv_wr wr = {.wr_id = 100, .sg_list = &sge, .num_sge = 1}, *bad;
-
-	lock_take(&p->qp[i]->lock);
-	assert_int_equal(engine_post_recv(p->qp[i], &wr, &bad), 0);
-	lock_drop(&p->qp[i]->lock);
-}
-
-static void post_send(struct pair *p, int i, const char *text)
-{
-	struct ibv_sge sge = {(uintptr_t)p->bytes[i], strlen(text) + 1, p->mr->base.lkey};
-	struct ibv_send_wr wr = {.wr_id = 200, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
-
-	strcpy(p->bytes[i], text);
-	lock_take(&p->qp[i]->lock);
-	assert_int_equal(engine_post_send(p->qp[i], &wr, &bad), 0);
-	loop_posted(p->qp[i]);
-	lock_drop(&p->qp[i]->lock);
-}
-
-/* All that i has, to the other. */
-static void post_write(struct pair *p, int i)
-{
-	struct ibv_sge sge = {(uintptr_t)p->bytes[i], sizeof(p->bytes[i]), p->mr->base.lkey};
-	struct ibv_send_wr wr = {.wr_id = 300,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_WRITE,
-				 .wr.rdma = {(uintptr_t)p->bytes[!i], p->mr->base.rkey}},
-			   *bad;
-
-	lock_take(&p->qp[i]->lock);
-	loop_posting(p->qp[i]);
-	assert_int_equal(engine_post_send(p->qp[i], &wr, &bad), 0);
-	loop_posted(p->qp[i]);
-	lock_drop(&p->qp[i]->lock);
-}
-
-static struct cqe poll_for(struct pair *p, int i)
-{
-	struct cqe e;
-
-	while (!cq_poll(&p->cq[i], 1, &e))
-		loop_progress();
-	assert_int_equal(e.status, IBV_WC_SUCCESS);
-	return e;
-}
-
-static void round_trip(struct pair *p)
-{
-	post_receive(p, 1);
-	post_send(p, 0, "there");
-	assert_int_equal(poll_for(p, 1).wr_id, 100);
-	assert_string_equal(p->bytes[1], "there");
-	post_receive(p, 0);
-	post_send(p, 1, "and back");
-	/* an acknowledgement may come before or after what the other end sends */
-	assert_int_equal(poll_for(p, 0).wr_id + poll_for(p, 0).wr_id, 300);
-	assert_string_equal(p->bytes[0], "and back");
-	assert_int_equal(poll_for(p, 1).wr_id, 200);
-}
-
 static void a_poll_moves_packets(void **state)
 {
 	struct pair p;
 
-	open_pair(&p);
+	pair_open(&p);
 	for (int i = 0; i < 1000; i++)
-		round_trip(&p);
+		pair_round_trip(&p);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(p.qp[i]->req.lossless, local_is_wanted());
-	close_pair(&p);
+	pair_close(&p);
 }
 
 /* Were the first to go by packets, those behind it would have to as well, for as long as it is never quiet. */
@@ -241,19 +54,19 @@ static void the_first_write_is_done_at_once(void **state)
 	struct pair p;
 	bool direct;
 
-	open_pair(&p);
+	pair_open(&p);
 	n = p.qp[0]->path.local_peer;
 	direct = n && n->reach;
 	if (!direct)
 		printf("# no memory can be reached here\n");
 	strcpy(p.bytes[0], "written");
-	post_write(&p, 0);
+	pair_post_write(&p, 0);
 	if (direct)
 		assert_string_equal(p.bytes[1], "written");
-	assert_int_equal(poll_for(&p, 0).wr_id, 300);
+	assert_int_equal(pair_poll_for(&p, 0).wr_id, 300);
 	assert_string_equal(p.bytes[1], "written");
 	assert_int_equal(p.qp[0]->req.high.v, direct ? 9 : 10);
-	close_pair(&p);
+	pair_close(&p);
 }
 
 /* Blocks in read(2), not in loop_wait(). An event may come later than the completion that it is for has been polled. */
@@ -264,7 +77,7 @@ static void sleep_for(struct pair *p, int i)
 
 	cq_request(&p->cq[i], false);
 	while (!cq_poll(&p->cq[i], 1, &e))
-		assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+		assert_int_equal(read(pair_event, &count, sizeof(count)), sizeof(count));
 	assert_int_equal(e.status, IBV_WC_SUCCESS);
 }
 
@@ -272,14 +85,14 @@ static void the_helper_moves_them_if_nobody_polls(void **state)
 {
 	struct pair p;
 
-	open_pair(&p);
+	pair_open(&p);
 	for (int i = 0; i < 100; i++) {
-		post_receive(&p, 1);
-		post_send(&p, 0, "wake up");
+		pair_post_receive(&p, 1);
+		pair_post_send(&p, 0, "wake up");
 		sleep_for(&p, 1);
 		sleep_for(&p, 0);
 	}
-	close_pair(&p);
+	pair_close(&p);
 }
 
 static void a_wait_moves_packets(void **state)
@@ -288,17 +101,17 @@ static void a_wait_moves_packets(void **state)
 	struct cqe e;
 	uint64_t count;
 
-	open_pair(&p);
+	pair_open(&p);
 	for (int i = 0; i < 100; i++) {
 		cq_request(&p.cq[1], false);
-		post_receive(&p, 1);
-		post_send(&p, 0, "wake up");
-		assert_int_equal(loop_wait(event), 0);
-		assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+		pair_post_receive(&p, 1);
+		pair_post_send(&p, 0, "wake up");
+		assert_int_equal(loop_wait(pair_event), 0);
+		assert_int_equal(read(pair_event, &count, sizeof(count)), sizeof(count));
 		assert_int_equal(cq_poll(&p.cq[1], 1, &e), 1);
-		assert_int_equal(poll_for(&p, 0).wr_id, 200);
+		assert_int_equal(pair_poll_for(&p, 0).wr_id, 200);
 	}
-	close_pair(&p);
+	pair_close(&p);
 }
 
 static _Atomic uint32_t capacity;
@@ -318,8 +131,8 @@ static void what_a_full_socket_refuses_leaves_later(void **state)
 
 	if (local_is_wanted())
 		return; /* by udp only */
-	open_pair(&p);
-	round_trip(&p);
+	pair_open(&p);
+	pair_round_trip(&p);
 	link = p.qp[0]->path.port->link;
 	ops_of_test = *link->ops;
 	ops_of_test.capacity = capacity_of_test;
@@ -328,8 +141,8 @@ static void what_a_full_socket_refuses_leaves_later(void **state)
 	lock_drop(&p.qp[0]->path.port->loop->receive);
 	for (uint32_t i = 0; i < 100; i++) {
 		capacity = 0;
-		post_receive(&p, 1);
-		post_send(&p, 0, "later");
+		pair_post_receive(&p, 1);
+		pair_post_send(&p, 0, "later");
 		for (int n = 0; n < 10; n++) {
 			loop_progress();
 			assert_int_equal(cq_poll(&p.cq[1], 1, &e), 0);
@@ -340,32 +153,14 @@ static void what_a_full_socket_refuses_leaves_later(void **state)
 			sleep_for(&p, 1);
 			sleep_for(&p, 0);
 		} else {
-			assert_int_equal(poll_for(&p, 1).wr_id, 100);
-			assert_int_equal(poll_for(&p, 0).wr_id, 200);
+			assert_int_equal(pair_poll_for(&p, 1).wr_id, 100);
+			assert_int_equal(pair_poll_for(&p, 0).wr_id, 200);
 		}
 		assert_string_equal(p.bytes[1], "later");
 	}
-	close_pair(&p);
+	pair_close(&p);
 }
 
-static void *wait_for(void *fd)
-{
-	assert_int_equal(loop_wait(*(int *)fd), 0);
-	return NULL;
-}
-
-static void await_sleeper(void)
-{
-	struct helper *h = &atomic_load(&loop_current)->helper;
-
-	for (uint32_t asleep = 0; !asleep; sched_yield()) {
-		lock_take(&h->renew_lock);
-		asleep = h->sleepers;
-		lock_drop(&h->renew_lock);
-	}
-}
-
-/* It receives in place of the helper: so it must not sleep through what comes to an address that is new. */
 /* In a process of its own: calls that slot, and waits for the end of the call. */
 static void call_in_vain(uint8_t slot, int begin, int ring, int doorbell)
 {
@@ -390,7 +185,7 @@ static void a_doorbell_that_is_no_eventfd_is_refused(void **state)
 	if (!local_is_wanted())
 		return;
 	for (int flags = 0; flags < 2; flags++) {
-		open_pair(&p);
+		pair_open(&p);
 		assert_int_equal(pipe(begin), 0);
 		assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
 		pid = fork();
@@ -400,7 +195,7 @@ static void a_doorbell_that_is_no_eventfd_is_refused(void **state)
 		assert_int_equal(write(begin[1], "", 1), 1);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_int_equal(status, 0);
-		close_pair(&p);
+		pair_close(&p);
 		for (int i = 0; i < 2; i++) {
 			close(begin[i]);
 			close(pipes[i]);
@@ -418,7 +213,7 @@ static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
 
 	if (!local_is_wanted())
 		return;
-	open_pair(&p);
+	pair_open(&p);
 	assert_int_equal(pipe(begin), 0);
 	pid = fork();
 	if (pid == 0)
@@ -433,13 +228,13 @@ static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
 	assert_int_equal(status, 0);
 	close(begin[0]);
 	close(begin[1]);
-	close_pair(&p);
+	pair_close(&p);
 }
 
 /* QPs of a process that got no ring use UDP for good; so no QP of ours expects another lane. */
 static void a_process_without_a_ring_gets_none_later(void **state)
 {
-	struct path path = {.sgid = gid("127.0.0.1"), .dgid = gid("127.0.0.1")};
+	struct path path = {.sgid = pair_gid("127.0.0.1"), .dgid = pair_gid("127.0.0.1")};
 	struct pair p;
 	int begin[2], status;
 	uint8_t own, slot;
@@ -447,7 +242,7 @@ static void a_process_without_a_ring_gets_none_later(void **state)
 
 	if (!local_is_wanted())
 		return;
-	open_pair(&p);
+	pair_open(&p);
 	own = p.qp[0]->base.qp_num >> 16;
 	slot = own == 77 ? 78 : 77;
 	assert_int_equal(pipe(begin), 0);
@@ -463,287 +258,15 @@ static void a_process_without_a_ring_gets_none_later(void **state)
 	loop_detach(&path);
 	close(begin[0]);
 	close(begin[1]);
-	close_pair(&p);
-}
-
-static void a_sleeper_learns_of_new_addresses(void **state)
-{
-	struct hca *hca = loop_get(&ops);
-	int fd = eventfd(0, EFD_CLOEXEC);
-	pthread_t thread;
-	struct pair p;
-	uint64_t count = 1;
-
-	assert_int_equal(pthread_create(&thread, NULL, wait_for, &fd), 0);
-	await_sleeper();
-	for (int i = 0; i < 2; i++) {
-		open_pair(&p);
-		await_sleeper();
-		cq_request(&p.cq[1], false);
-		post_receive(&p, 1);
-		post_send(&p, 0, "wake up");
-		assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
-		close_pair(&p);
-	}
-	assert_int_equal(write(fd, &count, sizeof(count)), sizeof(count));
-	pthread_join(thread, NULL);
-	close(fd);
-	loop_put(hca);
-}
-
-static void *wait_without_a_context(void *fd)
-{
-	assert_int_equal(loop_wait_alone(*(int *)fd), 0);
-	return NULL;
-}
-
-/* rdma_get_cm_event() waits with a channel only: the last context may be closed meanwhile. */
-static void a_thread_that_waits_outlives_the_loop(void **state)
-{
-	struct hca *hca = loop_get(&ops);
-	int fd = eventfd(0, EFD_CLOEXEC);
-	pthread_t thread;
-	struct pair p;
-	uint64_t count = 1;
-
-	assert_int_equal(pthread_create(&thread, NULL, wait_without_a_context, &fd), 0);
-	await_sleeper();
-	loop_put(hca);
-	open_pair(&p);
-	round_trip(&p);
-	close_pair(&p);
-	assert_int_equal(write(fd, &count, sizeof(count)), sizeof(count));
-	pthread_join(thread, NULL);
-	close(fd);
-}
-
-static void waiting_heeds_nonblocking(void **state)
-{
-	struct pair p;
-
-	open_pair(&p);
-	assert_int_equal(fcntl(event, F_SETFL, O_NONBLOCK), 0);
-	assert_int_equal(loop_wait(event), -EAGAIN);
-	close_pair(&p);
-}
-
-/* What follows `key` at the beginning of a line. */
-static unsigned long number_in(const char *path, const char *key)
-{
-	FILE *f = fopen(path, "r");
-	unsigned long n = 0;
-	char line[256];
-
-	assert_non_null(f);
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, strlen(key)))
-			n = strtoul(line + strlen(key), NULL, 10);
-	fclose(f);
-	return n;
-}
-
-static bool is_helper(const char *task)
-{
-	char path[300], name[32] = "";
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
-	f = fopen(path, "r");
-	if (!f)
-		return false;
-	if (!fgets(name, sizeof(name), f))
-		name[0] = 0;
-	fclose(f);
-	return !strcmp(name, "uroce\n");
-}
-
-/* Among the threads of this process: sanitizers have some too, which are not ours. False: it has not come to run yet.
- */
-static bool find_helper(char *task, size_t size)
-{
-	DIR *dir = opendir("/proc/self/task");
-	struct dirent *e;
-	int helpers = 0;
-
-	assert_non_null(dir);
-	while ((e = readdir(dir))) {
-		if (!is_helper(e->d_name))
-			continue;
-		snprintf(task, size, "/proc/self/task/%s", e->d_name);
-		helpers++;
-	}
-	closedir(dir);
-	assert_in_range(helpers, 0, 1);
-	return helpers;
-}
-
-/* How often the thread has slept. */
-static unsigned long sleeps_of(const char *task)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/status", task);
-	return number_in(path, "voluntary_ctxt_switches:");
-}
-
-/* It sleeps until something comes: in epoll_pwait2() without a time, or in epoll_wait() with -1; and its timer is not
- * set. */
-static bool is_at_rest(const char *task)
-{
-	struct helper *h = &atomic_load(&loop_current)->helper;
-	unsigned long before = sleeps_of(task), fd = 0, time = 0;
-	char path[300];
-	FILE *f;
-	int got;
-
-	snprintf(path, sizeof(path), "%s/syscall", task);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	got = fscanf(f, "%*d %lx %*x %*x %lx", &fd, &time); /* or "running" */
-	fclose(f);
-	return got == 2 && (int)fd == h->epoll && (!time || (int)time == -1) && atomic_load(&h->timer_at) == NEVER &&
-	       sleeps_of(task) == before;
-}
-
-static _Atomic int handled;
-
-static void count_signal(int number)
-{
-	atomic_fetch_add(&handled, 1);
-}
-
-/* The signal comes while the loop polls, before it sleeps. */
-static bool is_signalled(void *arg)
-{
-	int *looks = arg;
-
-	if (++*looks == 2)
-		raise(SIGUSR1);
-	return false;
-}
-
-static void needs_nothing(void *arg)
-{
-}
-
-static void a_signal_ends_a_wait_that_has_not_come_to_sleep(void **state)
-{
-	struct sigaction on = {.sa_handler = count_signal}, off;
-	int looks = 0, wake = eventfd(0, EFD_NONBLOCK);
-	struct loop_wait w = {.done = is_signalled, .arm = needs_nothing, .arg = &looks, .wake = wake};
-	struct pair p;
-	sigset_t mask;
-
-	open_pair(&p);
-	atomic_store(&handled, 0);
-	assert_int_equal(sigaction(SIGUSR1, &on, &off), 0);
-	w.until = clock_now() + 10 * SEC;
-	assert_int_equal(loop_wait_for(&w), -EINTR);
-	assert_int_equal(atomic_load(&handled), 1);
-	pthread_sigmask(SIG_SETMASK, NULL, &mask);
-	assert_int_equal(sigismember(&mask, SIGUSR1), 0);
-	/* one that nobody heeds ends nothing */
-	assert_int_equal(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = SIG_IGN}, NULL), 0);
-	looks = 0;
-	w.until = clock_now() + 30 * MSEC;
-	assert_int_equal(loop_wait_for(&w), 0);
-	assert_int_equal(sigaction(SIGUSR1, &off, NULL), 0);
-	close_pair(&p);
-	close(wake);
-}
-
-/* What sched_yield() takes, as if somebody ran meanwhile who computes; or as if so many others polled and gave way. */
-static _Thread_local uint64_t slice;
-static _Thread_local unsigned int yields, others;
-
-int sched_yield(void)
-{
-	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
-	uint64_t end = clock_now() + slice;
-
-	while (slice && clock_now() < end)
-		;
-	yields++;
-	if (others)
-		atomic_fetch_add_explicit(&l->offers, others, memory_order_relaxed);
-	return syscall(SYS_sched_yield);
-}
-
-static void polling_leaves_time_for_work_beside_programs_that_compute(void **state)
-{
-	uint64_t begin, all, took;
-	struct pair p;
-
-	open_pair(&p);
-	slice = 2 * MSEC;
-	yields = 0;
-	begin = clock_now();
-	while (yields < 30)
-		loop_progress();
-	all = clock_now() - begin;
-	took = 30 * slice;
-	slice = 0;
-	assert_true(all - took > took / 10);
-	close_pair(&p);
-}
-
-/* Returns how often it has polled. */
-static unsigned long poll_beside(unsigned int others_poll, uint64_t took)
-{
-	unsigned long polls = 0;
-
-	slice = took;
-	others = others_poll;
-	for (yields = 0; yields < 30; polls++)
-		loop_progress();
-	slice = others = 0;
-	return polls;
-}
-
-/* A poll that finds nothing yields the processor after a time. That time must not grow with the number of processes
- * that poll: the one that all others wait for is among them. */
-static void many_who_poll_do_not_keep_the_processor_from_each_other(void **state)
-{
-	unsigned long alone;
-	struct pair p;
-
-	open_pair(&p);
-	poll_beside(0, 0);
-	alone = poll_beside(0, 0);
-	assert_in_range(poll_beside(1000, 40 * MSEC), 0, 16 * alone);
-	close_pair(&p);
-}
-
-static void an_idle_connection_wakes_nobody(void **state)
-{
-	unsigned long before = 0, after = 0;
-	char task[280];
-	struct pair p;
-
-	open_pair(&p);
-	for (int i = 0; i < 100; i++)
-		round_trip(&p);
-	/* on a loaded machine something may come late and wake it once; not again and again */
-	for (int i = 0; i < 3; i++) {
-		while (!find_helper(task, sizeof(task)) || !is_at_rest(task))
-			sched_yield();
-		before = sleeps_of(task);
-		sleep(2); /* time is what this measures */
-		after = sleeps_of(task);
-		if (after == before)
-			break;
-		printf("# woken: %lu sleeps, then %lu\n", before, after);
-	}
-	assert_int_equal(after, before);
-	close_pair(&p);
+	pair_close(&p);
 }
 
 static void a_port_in_use_is_explained(void **state)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
 	int s = socket(AF_INET, SOCK_DGRAM, 0), err[2], old = dup(2);
-	struct path path = {.sgid = gid("127.0.0.9")};
-	struct hca *hca = loop_get(&ops);
+	struct path path = {.sgid = pair_gid("127.0.0.9")};
+	struct hca *hca = loop_get(&pair_ops);
 	char text[1024] = "";
 
 	at.sin_addr.s_addr = inet_addr("127.0.0.9");
@@ -765,10 +288,10 @@ static void a_port_in_use_is_explained(void **state)
 
 static void addresses_are_shared_by_their_users(void **state)
 {
-	struct path one = {.sgid = gid("127.0.0.1")}, two = one, other = {.sgid = gid("127.0.0.2")};
-	struct hca *hca = loop_get(&ops);
+	struct path one = {.sgid = pair_gid("127.0.0.1")}, two = one, other = {.sgid = pair_gid("127.0.0.2")};
+	struct hca *hca = loop_get(&pair_ops);
 
-	assert_ptr_equal(loop_get(&ops), hca);
+	assert_ptr_equal(loop_get(&pair_ops), hca);
 	assert_int_equal(loop_attach(&one), 0);
 	assert_int_equal(loop_attach(&two), 0);
 	assert_int_equal(loop_attach(&other), 0);
@@ -816,18 +339,18 @@ static void a_child_is_inert_and_may_begin_anew(void **state)
 		print_message("# skipped: ThreadSanitizer lets no child of a process with threads start one\n");
 		return;
 	}
-	open_pair(&p);
+	pair_open(&p);
 	await_rest_of_others();
 	pid = fork();
 	if (pid == 0) {
-		struct path path = {.sgid = gid("127.0.0.1")};
+		struct path path = {.sgid = pair_gid("127.0.0.1")};
 		struct hca *hca;
 
 		alarm(60);
 		if (loop_progress() || loop_attach(&path) != -ENODEV)
 			_exit(1);
 		loop_detach(&p.qp[0]->path);
-		hca = loop_get(&ops);
+		hca = loop_get(&pair_ops);
 		if (!hca || hca == p.hca || hca->slot == p.hca->slot || loop_attach(&path))
 			_exit(2);
 		loop_put(p.hca); /* its parent's: nothing happens */
@@ -838,8 +361,8 @@ static void a_child_is_inert_and_may_begin_anew(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	for (int i = 0; i < 100; i++)
-		round_trip(&p);
-	close_pair(&p);
+		pair_round_trip(&p);
+	pair_close(&p);
 }
 
 static int watched;
@@ -854,7 +377,7 @@ static void handle(void *arg)
 
 static void descriptors_can_be_watched(void **state)
 {
-	struct hca *hca = loop_get(&ops);
+	struct hca *hca = loop_get(&pair_ops);
 	int answer = eventfd(0, 0);
 	uint64_t count = 1;
 
@@ -872,14 +395,9 @@ static void descriptors_can_be_watched(void **state)
 	loop_put(hca);
 }
 
-static int choose_link(void **state)
-{
-	return setenv("UROCE_LOCAL", *state, 1);
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_poll_moves_packets),
 		cmocka_unit_test(the_first_write_is_done_at_once),
 		cmocka_unit_test(the_helper_moves_them_if_nobody_polls),
@@ -888,27 +406,11 @@ int main(void)
 		cmocka_unit_test(a_caller_for_whom_there_is_no_descriptor_is_told),
 		cmocka_unit_test(a_doorbell_that_is_no_eventfd_is_refused),
 		cmocka_unit_test(a_process_without_a_ring_gets_none_later),
-		cmocka_unit_test(a_sleeper_learns_of_new_addresses),
-		cmocka_unit_test(a_thread_that_waits_outlives_the_loop),
-		cmocka_unit_test(waiting_heeds_nonblocking),
-		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
-		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),
-		cmocka_unit_test(many_who_poll_do_not_keep_the_processor_from_each_other),
-		cmocka_unit_test(an_idle_connection_wakes_nobody),
 		cmocka_unit_test(a_port_in_use_is_explained),
 		cmocka_unit_test(addresses_are_shared_by_their_users),
 		cmocka_unit_test(a_child_is_inert_and_may_begin_anew),
 		cmocka_unit_test(descriptors_can_be_watched),
 	};
 
-	enum { TESTS = sizeof(tests) / sizeof(tests[0]) };
-	struct CMUnitTest both[2 * TESTS]; /* one group, as there is one plan to a TAP stream */
-
-	for (int i = 0; i < 2 * TESTS; i++) {
-		both[i] = tests[i % TESTS];
-		both[i].setup_func = choose_link;
-		both[i].initial_state = i < TESTS ? "off" : "on";
-	}
-	netns_enter();
-	return cmocka_run_group_tests(both, NULL, NULL);
+	return pair_run_tests(tests, ARRAY_SIZE(tests));
 }

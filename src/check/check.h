@@ -44,6 +44,8 @@ void check_remove(enum check_kind kind, const void *object);
 /* The destruction of an object was refused, as others use it; or, if none of these is known, for that reason. */
 void check_refused(enum check_kind kind, const void *object, const char *reason);
 
+/* The object was made once more, here: its size and what it uses first have changed. */
+void check_remade(enum check_kind kind, const void *object, uint64_t size, const void *used);
 /* The object uses another one now, in place of the first. */
 void check_uses(enum check_kind kind, const void *object, const void *used);
 /* The object is destroyed, though others may use it. */
@@ -94,6 +96,8 @@ void check_unacknowledged(const char *what, uint32_t count);
 /* These are about to happen. */
 void check_destroys_qp(const struct ibv_qp *qp);
 void check_deregisters(const struct ibv_mr *mr);
+/* The same for other memory, rights or another domain. */
+void check_reregisters(const struct ibv_mr *mr);
 /* A region of this memory is about to be made. */
 void check_registers(const void *memory, uint64_t length);
 

@@ -186,6 +186,23 @@ void check_remove(enum check_kind kind, const void *object)
 	free(o);
 }
 
+void check_remade(enum check_kind kind, const void *object, uint64_t size, const void *used)
+{
+	const struct stack *here = check_is_paused() ? NULL : stack_here();
+	struct object *o;
+
+	if (!here)
+		return;
+	lock_take(&objects_lock);
+	o = object_find(kind, object);
+	if (o) {
+		o->made = here;
+		o->size = size;
+		o->uses[0] = used;
+	}
+	lock_drop(&objects_lock);
+}
+
 void check_uses(enum check_kind kind, const void *object, const void *used)
 {
 	struct object *o;

@@ -795,12 +795,12 @@ static bool is_in_use(const struct object *o) REQUIRES(objects_lock)
 	return o->kind == CHECK_SRQ ? srq_is_in_use(o->object) : ((const struct qp *)o->object)->state == IBV_QPS_RTS;
 }
 
-static void check_in_flight(const struct ibv_mr *mr)
+static void check_in_flight(const struct ibv_mr *mr, const char *done)
 {
 	struct finding f = {.class = CHECK_HABITS,
 			    .name = "deregistered-in-flight",
 			    .remedy = "poll the completions of all requests that use the region first",
-			    .at = {{"deregistered", NULL}, {"posted", NULL}, {"registered", NULL}}};
+			    .at = {{done, NULL}, {"posted", NULL}, {"registered", NULL}}};
 	uint32_t lkey = mr->lkey;
 	struct object *o;
 	bool is_send = false;
@@ -816,19 +816,29 @@ static void check_in_flight(const struct ibv_mr *mr)
 	lock_drop(&objects_lock);
 	if (!f.at[1].stack)
 		return;
-	snprintf(f.text, sizeof(f.text), "a region is deregistered while a %s that uses it is outstanding",
+	snprintf(f.text, sizeof(f.text), "a region is %s while a %s that uses it is outstanding", done,
 		 is_send ? "send request" : "receive");
 	f.at[0].stack = stack_here();
 	finding_report(&f);
 }
 
-void check_deregisters(const struct ibv_mr *mr)
+static void mr_ends(const struct ibv_mr *mr, const char *done)
 {
 	if (check_is_paused())
 		return;
 	pages_lift((uintptr_t)mr->addr, mr->length);
 	buffers_mapped(mr);
-	check_in_flight(mr);
+	check_in_flight(mr, done);
+}
+
+void check_deregisters(const struct ibv_mr *mr)
+{
+	mr_ends(mr, "deregistered");
+}
+
+void check_reregisters(const struct ibv_mr *mr)
+{
+	mr_ends(mr, "re-registered");
 }
 
 void check_heard(void)

@@ -141,6 +141,34 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t lengt
 	return made_mr(NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, at, length, iova, access), (int)access);
 }
 
+/* As the region is now. */
+static void mr_shown(struct shadow *s, int flags, void *at, size_t length, int access)
+{
+	s->as.mr.base = *(const struct ibv_mr *)s->real;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		s->as.mr.memory = at;
+		s->as.mr.iova = (uintptr_t)at;
+		s->as.mr.length = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		s->as.mr.access = (unsigned)access;
+}
+
+PUBLIC int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *at, size_t length, int access)
+{
+	struct shadow *s = shadow_of(CHECK_MR, mr);
+	int error;
+
+	if (s)
+		check_reregisters(&s->as.mr.base);
+	error = NEXT(ibv_rereg_mr, "IBVERBS_1.1")(mr, flags, pd, at, length, access);
+	if (!s || error)
+		return error;
+	mr_shown(s, flags, at, length, access);
+	check_remade(CHECK_MR, &s->as.mr, s->as.mr.length, mr->pd);
+	return 0;
+}
+
 PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct shadow *s = shadow_of(CHECK_MR, mr);

@@ -244,9 +244,13 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	error = fixed || pd->base.context != base->context ? EINVAL : mr_check_access(rights) ?: check_memory(addr, length, rights);
 	if (error)
 		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
+	if (hooks_any())
+		check_reregisters(base);
 	error = -mr_reregister(mr, pd, addr, length, iova, rights);
 	if (error)
 		return rereg_failed(IBV_REREG_MR_ERR_CMD, error);
+	if (hooks_any())
+		check_remade(CHECK_MR, mr, length, pd);
 	atomic_fetch_add_explicit(&mr->pd->users, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&old->users, 1, memory_order_release);
 	return 0;

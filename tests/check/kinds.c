@@ -264,6 +264,23 @@ static void region_of_a_shared_receive(bool wrong)
 	pair_close(&p);
 }
 
+/* Other rights are another region to the adapter. */
+static void region_of_a_receive_is_made_again(bool wrong)
+{
+	int fewer = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 64));
+	if (!wrong) {
+		post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+		await(&p.a);
+		await(&p.b);
+	}
+	ZERO(ibv_rereg_mr(p.b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, fewer));
+	pair_close(&p);
+}
+
 /* ---- what goes on in spite of it ---- */
 
 static void qp_is_destroyed_twice(bool wrong)
@@ -432,6 +449,8 @@ const struct row kind_rows[] = {
 	{"id_outlives_channel", id_outlives_channel, "destroyed-in-use", "id_outlives_channel"},
 	{"region_of_a_shared_receive", region_of_a_shared_receive, "deregistered-in-flight",
 	 "region_of_a_shared_receive"},
+	{"region_of_a_receive_is_made_again", region_of_a_receive_is_made_again, "deregistered-in-flight",
+	 "region_of_a_receive_is_made_again"},
 	{"qp_is_destroyed_twice", qp_is_destroyed_twice, "used-destroyed", "qp_is_destroyed_twice"},
 	{"region_is_deregistered_twice", region_is_deregistered_twice, "used-destroyed",
 	 "region_is_deregistered_twice"},

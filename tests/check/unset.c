@@ -148,6 +148,25 @@ static void peer_reads_too_much(bool wrong)
 	fresh_close(&f);
 }
 
+/* The region is of other memory than when it was registered. */
+static void peer_reads_what_it_is_now(bool wrong)
+{
+	struct fresh f;
+	char *other;
+
+	fresh_open(&f, (struct want){0});
+	MUST(other = malloc(SIZE));
+	memset(f.from.memory, 7, SIZE);
+	if (!wrong)
+		memset(other, 7, 64);
+	ZERO(ibv_rereg_mr(f.from.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, SIZE, 0));
+	free(f.from.memory);
+	f.from.memory = other;
+	post(&f.p.a, IBV_WR_RDMA_READ, piece(&f.p.a, 0, 64), &f.from, IBV_SEND_SIGNALED);
+	await(&f.p.a);
+	fresh_close(&f);
+}
+
 /* What a message has brought may be sent on, and no more. */
 static void message_is_sent_on(bool wrong)
 {
@@ -268,6 +287,7 @@ const struct row unset_rows[] = {
 	{"immediate_is_not_set", immediate_is_not_set, "uninitialized-sent", "immediate_is_not_set"},
 	{"operand_is_not_set", operand_is_not_set, "uninitialized-sent", "operand_is_not_set"},
 	{"peer_reads_too_much", peer_reads_too_much, "uninitialized-sent", "fresh_open"},
+	{"peer_reads_what_it_is_now", peer_reads_what_it_is_now, "uninitialized-sent", "peer_reads_what_it_is_now"},
 	{"message_is_sent_on", message_is_sent_on, "uninitialized-sent", "post"},
 	{"writes_are_sent_on", writes_are_sent_on, "uninitialized-sent", "post"},
 	{"extended_inline_is_not_filled", extended_inline_is_not_filled, "uninitialized-sent",

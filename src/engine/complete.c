@@ -79,6 +79,26 @@ void fail_head(struct qp *qp, enum ibv_wc_status status)
 	fail_as_completed(qp, true);
 }
 
+/* With the lock of the CQ taken once. What the CQ is armed for, and what does not fit, takes the ordinary way. */
+void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count)
+{
+	struct cq *cq = qp->send_cq;
+	struct cqe cqe;
+
+	lock_take(&cq->lock);
+	for (; count; count--, position++, wr = wr->next) {
+		if (!is_signaled(qp, wr))
+			continue;
+		cqe = cqe_posted(qp, wr, position, posted_length(wr));
+		if (likely(cq_arm(cq) == CQ_UNARMED && cq_put(cq, cqe)))
+			continue;
+		lock_drop(&cq->lock);
+		complete(qp, cq, NULL, NULL, cqe);
+		lock_take(&cq->lock);
+	}
+	lock_drop(&cq->lock);
+}
+
 bool take_receive(struct qp *qp, const struct packet *first)
 {
 	struct responder *r = &qp->resp;

@@ -94,8 +94,10 @@ int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *p
 
 void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	for (; qp->sq.head != qp->sq.tail; wr = wr->next)
-		complete_posted(qp, wr, qp->sq.head++, (uint32_t)fast_length_of(wr));
+	uint32_t position = qp->sq.head;
+
+	qp->sq.head = qp->sq.tail;
+	complete_posted(qp, wr, position, qp->sq.tail - position, posted_length(wr));
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);
 }

@@ -235,13 +235,17 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 	return status;
 }
 
-void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t length)
+void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count)
 {
-	if (checker_listens() && wr->opcode != IBV_WR_RDMA_WRITE)
-		checker->completes(qp, wr->wr_id, length, true);
-	trace(complete, qp->base.qp_num, position, wr->wr_id, IBV_WC_SUCCESS, wr->opcode, length);
-	if (hook_is_on(HOOK_COUNT))
-		qp->sent_bytes += length;
+	for (uint32_t end = position + count; position != end; position++, wr = wr->next) {
+		uint32_t length = posted_length(wr);
+
+		if (checker_listens() && wr->opcode != IBV_WR_RDMA_WRITE)
+			checker->completes(qp, wr->wr_id, length, true);
+		trace(complete, qp->base.qp_num, position, wr->wr_id, IBV_WC_SUCCESS, wr->opcode, length);
+		if (hook_is_on(HOOK_COUNT))
+			qp->sent_bytes += length;
+	}
 }
 
 void faults_complete_receive(struct qp *qp, struct cqe *cqe)

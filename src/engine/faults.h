@@ -24,9 +24,9 @@ bool faults_use_remote(struct qp *qp, const struct packet *p, struct inject_verd
 bool faults_onesided(struct qp *qp, const struct wqe *w);
 /* A request completes. Returns the status that it gets. */
 enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status);
-/* The same of one that was done as it was posted, which no fault concerns. */
+/* The same of `count` that were done as they were posted, which no fault concerns. */
 __attribute__((cold)) void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
-						  uint32_t length);
+						  uint32_t count);
 /* A receive completes; may change the status. */
 void faults_complete_receive(struct qp *qp, struct cqe *cqe);
 /* settle_overrun(): true if a completion was given an error, and the QP has failed as it does then. */

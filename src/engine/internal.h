@@ -88,21 +88,43 @@ static inline __attribute__((always_inline)) void complete(struct qp *qp, struct
 	if (unlikely(!cq_push(cq, poller, reclaimed, cqe)) && qp->state != IBV_QPS_ERR)
 		qp->cq_lost = true;
 }
-/* A work request that was done as it was posted, without a WQE: it took the place `position` in the queue. */
+static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
+				    uint32_t length)
+{
+	return (struct cqe){
+		.wr_id = wr->wr_id,
+		.qpn = qp->base.qp_num,
+		.byte_len = length,
+		.wqe = position,
+		.opcode = opcode_when_complete[wr->opcode],
+	};
+}
+static inline uint32_t posted_length(const struct ibv_send_wr *wr)
+{
+	uint32_t length = 0;
+
+	if (likely(wr->num_sge == 1))
+		return wr->sg_list->length;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
+}
+static inline bool is_signaled(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
+}
+/* Work requests that were done as they were posted, without a WQE: they took `count` places in the queue, from
+ * `position` on. `length`: of the first. */
+void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count);
 static inline __attribute__((always_inline)) void complete_posted(struct qp *qp, const struct ibv_send_wr *wr,
-								  uint32_t position, uint32_t length)
+								  uint32_t position, uint32_t count, uint32_t length)
 {
 	if (hooks_any())
-		faults_complete_posted(qp, wr, position, length);
-	if (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED))
-		complete(qp, qp->send_cq, NULL, NULL,
-			 (struct cqe){
-				 .wr_id = wr->wr_id,
-				 .qpn = qp->base.qp_num,
-				 .byte_len = length,
-				 .wqe = position,
-				 .opcode = opcode_when_complete[wr->opcode],
-			 });
+		faults_complete_posted(qp, wr, position, count);
+	if (unlikely(count != 1))
+		complete_posted_list(qp, wr, position, count);
+	else if (is_signaled(qp, wr))
+		complete(qp, qp->send_cq, NULL, NULL, cqe_posted(qp, wr, position, length));
 }
 /* To ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);

@@ -311,36 +311,6 @@ static __attribute__((noinline)) uint64_t onesided_length_of(const struct ibv_sg
 	return length;
 }
 
-/* The most frequent case: a WRITE of one piece to the place of the last access. */
-static inline bool write_again(struct qp *qp, const struct ibv_send_wr *wr)
-{
-	const struct ibv_sge *sge = wr->sg_list;
-	struct mr *mr = NULL;
-	const void *from;
-	bool done = false;
-	char *at;
-
-	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (unlikely(sge->length > qp->sq.fast_inline))
-			return false;
-		from = (const void *)(uintptr_t)sge->addr;
-	} else {
-		mr = sge_region_again(qp->hca, &qp->sq.last, qp->pd, sge, sge->length, 0);
-		if (unlikely(!mr))
-			return false;
-		from = mr_at(mr, sge->addr);
-	}
-	at = reach_again(qp->reach, &qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, sge->length,
-			 IBV_ACCESS_REMOTE_WRITE);
-	if (likely(at)) {
-		done = likely(!mr || !mr_is_indirect(mr)) && fault_copy(at, from, sge->length);
-		reach_leave(qp->reach);
-	}
-	if (mr)
-		mr_put(mr);
-	return done;
-}
-
 static inline struct access access_posted(const struct ibv_send_wr *wr, uint64_t length)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ;
@@ -371,31 +341,28 @@ static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct
 	return is_ordinary(qp, e.opcode, length, e.remote_addr) && onesided_carry_out(qp, &e);
 }
 
-static __attribute__((cold, noinline)) void trace_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
+static __attribute__((cold, noinline)) void trace_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
+							 uint32_t length)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ;
 
-	trace(post_send, qp->base.qp_num, qp->sq.tail, wr->wr_id, wr->opcode, length,
+	trace(post_send, qp->base.qp_num, position, wr->wr_id, wr->opcode, length,
 	      wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	onesided_done(qp, qp->sq.tail, wr->opcode, is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr,
+	onesided_done(qp, position, wr->opcode, is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr,
 		      length);
 	if (hook_is_on(HOOK_CAPTURE)) {
 		const struct access e = access_posted(wr, length);
 
-		capture_access(qp, &e, qp->sq.tail);
+		capture_access(qp, &e, position);
 	}
 }
 
 /* The operation has no WQE, but takes a place in the queue. */
 static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
-	uint32_t position = qp->sq.tail;
-
 	if (hooks_any())
-		trace_posted(qp, wr, length);
-	qp->req.wqe++;
-	qp->sq.head = ++qp->sq.tail;
-	complete_posted(qp, wr, position, length);
+		trace_posted(qp, wr, qp->sq.tail, length);
+	qp->req.wqe = qp->sq.head = ++qp->sq.tail; /* the QP is idle */
 }
 
 static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_send_wr *wr)
@@ -403,35 +370,125 @@ static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_s
 	if (!is_possible(qp, wr->opcode) || (uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
 		return false;
 	note_done(qp, wr, (uint32_t)onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge));
+	complete_posted(qp, wr, qp->sq.tail - 1, 1, posted_length(wr));
 	return true;
+}
+
+/* Requests that there are slots for. */
+static inline uint32_t sq_room(const struct sq *sq)
+{
+	/* relaxed: see cq.c reclaim() */
+	return sq->depth - (sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed));
 }
 
 /* No earlier request is outstanding, and its completion has a slot. */
 static inline bool onesided_fits(const struct sq *sq)
 {
-	/* relaxed: see cq.c reclaim() */
-	return likely(sq->head == sq->tail &&
-		      sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) < sq->depth);
+	return likely(sq->head == sq->tail && sq_room(sq));
 }
 
-static inline bool post_onesided(struct qp *qp, const struct ibv_send_wr *wr)
-{
-	const struct sq *sq = &qp->sq;
+/* The most frequent case: WRITEs of one piece each to the place of the last access. In a list, those that are short
+ * and from one region share what leads to the memory of both ends. */
+#define RUN_LENGTH 1024u /* bytes of each, so that who closes a region does not wait for long */
+#define RUN_COUNT  64u
 
-	if (unlikely(wr->opcode != IBV_WR_RDMA_WRITE || wr->num_sge != 1 || !sq->max_sge ||
-		     wr->sg_list->length - 1 >= HCA_MAX_MESSAGE || !write_again(qp, wr)))
-		return post_any(qp, wr);
-	note_done(qp, wr, wr->sg_list->length);
-	return true;
+static inline bool write_is_plain(const struct ibv_send_wr *wr, uint32_t most)
+{
+	return likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge == 1 && wr->sg_list->length - 1 < most);
+}
+
+/* Those behind the first, as far as they are like it: its region, `mr` (NULL: it was inline), and the place of the last
+ * access allow WRITEs. Returns the rest. In locals is what does not change, as a copy may change all memory. */
+static __attribute__((noinline)) struct ibv_send_wr *write_more(struct qp *qp, struct ibv_send_wr *wr,
+								const struct mr *mr)
+{
+	const struct reach_pair to = qp->reach_pair;
+	uint64_t iova = mr ? mr->iova : 0, size = mr ? mr->length : 0, from, at, length;
+	uintptr_t memory = mr ? (uintptr_t)mr->memory : 0;
+	uint32_t lkey = qp->sq.last.key, tail = qp->sq.tail, end = tail + min_of(RUN_COUNT, sq_room(&qp->sq));
+
+	for (; wr && tail != end && write_is_plain(wr, RUN_LENGTH); tail++, wr = wr->next) {
+		length = wr->sg_list->length;
+		from = wr->sg_list->addr;
+		at = wr->wr.rdma.remote_addr - to.va;
+		if (wr->send_flags & IBV_SEND_INLINE) {
+			if (unlikely(length > qp->sq.fast_inline))
+				break;
+		} else {
+			from -= iova;
+			if (unlikely(wr->sg_list->lkey != lkey || length > size || from > size - length))
+				break;
+			from += memory;
+		}
+		if (unlikely(wr->wr.rdma.rkey != to.key || length > to.length || at > to.length - length ||
+			     !fault_copy(to.at + at, (const void *)(uintptr_t)from, length)))
+			break;
+		if (hooks_any())
+			trace_posted(qp, wr, tail, (uint32_t)length);
+	}
+	qp->req.wqe = qp->sq.head = qp->sq.tail = tail;
+	return wr;
+}
+
+/* Returns what is left: all, if the first is not to be written so. Inlined for each value of `is_inline`. */
+static inline __attribute__((always_inline)) struct ibv_send_wr *write_run(struct qp *qp, struct ibv_send_wr *wr,
+									   bool is_inline)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+	const void *from = (const void *)(uintptr_t)sge->addr;
+	uint32_t position = qp->sq.tail, length = sge->length;
+	struct ibv_send_wr *rest = wr;
+	struct mr *mr = NULL;
+	char *at;
+
+	if (is_inline && unlikely(length > qp->sq.fast_inline))
+		return wr;
+	if (!is_inline) {
+		mr = sge_region_again(qp->hca, &qp->sq.last, qp->pd, sge, length, 0);
+		if (unlikely(!mr))
+			return wr;
+		from = mr_at(mr, sge->addr);
+	}
+	at = reach_place(&qp->reach_pair, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, length, IBV_ACCESS_REMOTE_WRITE);
+	if (likely(at && (is_inline || !mr_is_indirect(mr)) && reach_resume(qp->reach, &qp->reach_pair))) {
+		if (likely(fault_copy(at, from, length))) {
+			note_done(qp, wr, length);
+			rest = wr->next;
+			if (unlikely(rest))
+				rest = write_more(qp, rest, mr);
+		}
+		reach_leave(qp->reach);
+	}
+	if (!is_inline)
+		mr_put(mr);
+	if (likely(rest != wr)) /* of what is in the list, at least the first */
+		complete_posted(qp, wr, position, rest == wr->next ? 1 : qp->sq.tail - position, length);
+	return rest;
+}
+
+static inline struct ibv_send_wr *post_writes(struct qp *qp, struct ibv_send_wr *wr)
+{
+	return wr->send_flags & IBV_SEND_INLINE ? write_run(qp, wr, true) : write_run(qp, wr, false);
 }
 
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 {
+	struct ibv_send_wr *rest;
+
 	/* an owed ACK leaves with the requests that take the queue */
 	if (unlikely(qp->resp.ack != ACK_NONE))
 		return wr;
-	while (wr && onesided_fits(&qp->sq) && post_onesided(qp, wr))
-		wr = wr->next;
+	do {
+		if (unlikely(!onesided_fits(&qp->sq)))
+			break;
+		rest = write_is_plain(wr, HCA_MAX_MESSAGE) && likely(qp->sq.max_sge) ? post_writes(qp, wr) : wr;
+		if (unlikely(rest == wr)) {
+			if (!post_any(qp, wr))
+				break;
+			rest = wr->next;
+		}
+		wr = rest;
+	} while (unlikely(wr));
 	return wr;
 }
 

@@ -19,6 +19,7 @@ static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_p
 	struct requester *r = &qp->req;
 	struct sq *sq = &qp->sq;
 	uint32_t before = (uint32_t)psn_diff(psn, r->una), left = before + 1; /* packets; huge: `psn` is an old one */
+	uint32_t packets = 0, charge = 0;
 	struct wqe *w;
 
 	if (unlikely(qp->state != IBV_QPS_RTS || r->lossless == !!now || r->rd_count || r->next.v != r->high.v ||
@@ -28,11 +29,17 @@ static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_p
 	do {
 		w = sq_at(sq, sq->head);
 		if (unlikely(w->packets - 1 >= left || r->acked)) /* 0 packets: executed locally */
-			return false;
+			break;
 		left -= w->packets;
-		requester_acknowledged(r, w->packets, w->length + w->packets * PACKET_OVERHEAD); /* wqe_charge() */
+		packets += w->packets;
+		charge += w->length + w->packets * PACKET_OVERHEAD; /* wqe_charge() */
 		complete_wqe(qp, w, IBV_WC_SUCCESS, poller);
 	} while (left);
+	if (unlikely(!packets))
+		return false;
+	requester_acknowledged(r, packets, charge);
+	if (unlikely(left))
+		return false;
 	if (now)
 		note_progress(qp, now);
 	else

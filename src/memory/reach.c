@@ -457,7 +457,7 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 	return span->at || span->guarded || r->process_vm;
 }
 
-/* Stores the result for reach_again(), if the mapping is permanent: the arena, or memory of this process. */
+/* Stores the result for reach_place(), if the mapping is permanent: the arena, or memory of this process. */
 static void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey,
 			   uint64_t closed)
 {
@@ -496,7 +496,7 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	qp = &r->table->qp[pair->qp];
 	if ((!own_hazard && take_hazard() == NO_HAZARD) || !reach_begin(r))
 		return false;
-	/* as in reach_again(): all that is seen open after this load is valid until the count changes */
+	/* as in reach_resume(): all that is seen open after this load is valid until the count changes */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
 	if (likely(copy_region(r, rkey, &region) && qp_is_open(qp, pair, access) && region.pd == qp->pd &&
 		   (region.access & access) == access && region_has(&region, va, length) &&
@@ -509,19 +509,15 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	return false;
 }
 
-char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length,
-		  unsigned access)
+bool reach_resume(struct reach *r, const struct reach_pair *pair)
 {
-	uint64_t at = va - pair->va;
-
-	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length ||
-		     at > pair->length - length || !reach_begin(r)))
-		return NULL;
+	if (unlikely(!reach_begin(r)))
+		return false;
 	/* as qp_is_open(), with shut() in share.c */
 	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == pair->closed))
-		return pair->at + at;
+		return true;
 	reach_leave(r);
-	return NULL;
+	return false;
 }
 
 static bool write_guarded(char *to, const struct iovec *from, unsigned count)

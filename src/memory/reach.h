@@ -64,10 +64,27 @@ struct reach_pair {
  * `access`: enum ibv_access_flags. */
 bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 		 struct reach_span *span);
+/* Where the result of the last access has these bytes, from reach_resume() to reach_leave(). NULL: it does not. */
+static inline char *reach_place(const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length,
+				unsigned access)
+{
+	uint64_t at = va - pair->va; /* an address before it is one far behind it */
+
+	if (unlikely(pair->key != rkey || access & ~pair->access || length > pair->length ||
+		     at > pair->length - length))
+		return NULL;
+	return pair->at + at;
+}
+bool reach_resume(struct reach *r, const struct reach_pair *pair);
 /* reach_enter() with less work, for an access inside the result of the last one. Returns the address here. NULL: call
  * reach_enter(). */
-char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va, uint64_t length,
-		  unsigned access);
+static inline char *reach_again(struct reach *r, const struct reach_pair *pair, uint32_t rkey, uint64_t va,
+				uint64_t length, unsigned access)
+{
+	char *at = reach_place(pair, rkey, va, length, access);
+
+	return likely(at && reach_resume(r, pair)) ? at : NULL;
+}
 void reach_leave(struct reach *r);
 
 /* Copy between local memory and a span, during an access. False: nothing or only a part was copied (process_vm:

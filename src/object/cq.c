@@ -103,7 +103,7 @@ void cq_release(struct cq *cq)
 
 /* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP still
  * exists: qp_destroy() removes its CQEs first. */
-static void reclaim(struct cq *cq, const struct cqe *cqe)
+static inline void reclaim(struct cq *cq, const struct cqe *cqe)
 {
 	_Atomic uint32_t *reclaimed;
 	struct qp *qp;
@@ -126,26 +126,45 @@ static __attribute__((noinline, cold)) void take_rare(struct cq *cq, const struc
 		reclaim(cq, cqe);
 }
 
-/* Inlined with `take`, so that a CQE is copied once. */
-static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to, cqe_take *take,
-							  cqe_take *take_cause)
+static inline bool is_same_queue(const struct cqe *a, const struct cqe *b)
 {
+	return a->qpn == b->qpn && !((a->opcode ^ b->opcode) & IBV_WC_RECV);
+}
+
+/* What a poll leaves in a CQ that is armed: cq_left(). */
+static inline bool cq_has_left(const struct cq *cq) REQUIRES(cq->lock)
+{
+	return cq_arm(cq) == CQ_ARMED && cq_tail(cq) != cq_head(cq);
+}
+
+/* Inlined with `take`, so that a CQE is copied once. `is_end`: the poll ends with it. */
+static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to, cqe_take *take,
+							  cqe_take *take_cause, bool is_end)
+{
+	const struct cqe *cqe, *kept = NULL; /* kept: its slot, and those before it, are still to be freed */
 	uint32_t head, tail;
 	int n = 0;
 
 	lock_take(&cq->lock);
 	tail = cq_tail(cq);
 	for (head = cq_head(cq); n < max && head != tail; head++, n++) {
-		const struct cqe *cqe = &cq->ring[head & cq->mask];
-
+		cqe = &cq->ring[head & cq->mask];
 		take(to, n, cqe);
-		if (unlikely(cqe->marks & (CQE_KEEPS_SLOT | CQE_FAILED)))
+		if (kept && !is_same_queue(kept, cqe))
+			reclaim(cq, kept);
+		kept = cqe;
+		if (unlikely(cqe->marks & (CQE_KEEPS_SLOT | CQE_FAILED))) {
 			take_rare(cq, cqe, to, n, take_cause);
-		else
-			reclaim(cq, cqe);
+			kept = NULL;
+		}
 	}
+	if (likely(kept))
+		reclaim(cq, kept);
 	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
-	lock_drop(&cq->lock);
+	if (is_end && unlikely(cq_has_left(cq)))
+		cq_wake(cq, true);
+	else
+		lock_drop(&cq->lock);
 	return n;
 }
 
@@ -161,7 +180,7 @@ static __attribute__((noinline, cold)) void trace_taken(const struct cqe *e)
 
 int cq_poll(struct cq *cq, int max, struct cqe *out)
 {
-	return cq_looks_empty(cq) ? 0 : cq_drain(cq, max, out, take_cqe, NULL);
+	return cq_looks_empty(cq) ? 0 : cq_drain(cq, max, out, take_cqe, NULL, false);
 }
 
 static inline void take_wc(void *to, int i, const struct cqe *e)
@@ -182,7 +201,7 @@ static void take_wc_cause(void *to, int i, const struct cqe *e)
 
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out)
 {
-	return cq_drain(cq, max, out, take_wc, take_wc_cause);
+	return cq_drain(cq, max, out, take_wc, take_wc_cause, true);
 }
 
 /* True if completions wait in the CQ and the application has not been told of any since it polled the one before
@@ -220,7 +239,7 @@ void cq_request(struct cq *cq, bool solicited_only)
 void cq_tell_rest(struct cq *cq)
 {
 	lock_take(&cq->lock);
-	if (cq_arm(cq) == CQ_ARMED && cq_tail(cq) != cq_head(cq))
+	if (cq_has_left(cq))
 		cq_wake(cq, true);
 	else
 		lock_drop(&cq->lock);

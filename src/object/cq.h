@@ -17,10 +17,11 @@ struct channel;
 /* A CQE is PENDING from cq_push() to cq_poll(), then POLLED. */
 struct cqe {
 	uint64_t wr_id;
-	uint32_t qpn;
+	/* these four in the order of struct ibv_wc, so that they are copied as one */
 	uint32_t byte_len;
-	uint32_t imm;	 /* immediate data as on the wire, or the invalidated rkey; of raw frames, their flow's tag;
-			    if `failed`, the cause: base/cause.h */
+	uint32_t imm; /* immediate data as on the wire, or the invalidated rkey; of raw frames, their flow's tag;
+			 if `failed`, the cause: base/cause.h */
+	uint32_t qpn;
 	uint32_t src_qp; /* UD */
 	uint32_t wqe;	 /* which work request of that queue: polling it frees the slot */
 	uint8_t status;	 /* enum ibv_wc_status */
@@ -150,6 +151,28 @@ static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uin
 	wc->dlid_path_bits = 0;
 }
 
+/* The one place where a CQE is written. False: there is no room. */
+static inline __attribute__((always_inline)) bool cq_put(struct cq *cq, struct cqe cqe) REQUIRES(cq->lock)
+{
+	uint32_t tail = cq_tail(cq);
+	struct cqe *to = &cq->ring[tail & cq->mask];
+
+	if (unlikely(cq_overrun(cq) || tail - cq_head(cq) >= cq->depth))
+		return false;
+	to->wr_id = cqe.wr_id;
+	to->byte_len = cqe.byte_len;
+	to->imm = cqe.imm;
+	to->qpn = cqe.qpn;
+	to->src_qp = cqe.src_qp;
+	to->wqe = cqe.wqe;
+	to->status = cqe.status;
+	to->opcode = cqe.opcode;
+	to->flags = cqe.flags;
+	to->marks = cqe.marks;
+	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
+	return true;
+}
+
 /* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
  * now. A success goes to `poller`, if that is a thread that has found this CQ empty and looks what has come (NULL:
  * there is none); the slot that it frees is noted in *reclaimed. False: the CQ was full, or had overrun before; then
@@ -161,9 +184,6 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 							  _Atomic uint32_t *reclaimed, struct cqe cqe)
 	EXCLUDES(cq->lock)
 {
-	uint32_t tail;
-	struct cqe *to;
-
 	if (poller && likely(cqe.status == IBV_WC_SUCCESS && cq_is_polled(cq, poller))) {
 		trace(poll, cqe.qpn, cqe.wr_id, cqe.status, cqe.opcode, 0, 0);
 		cq_show(&poller->wc[poller->got++], cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm, cqe.qpn,
@@ -173,21 +193,8 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 	}
 
 	lock_take(&cq->lock);
-	tail = cq_tail(cq);
-	if (unlikely(cq_overrun(cq) || tail - cq_head(cq) >= cq->depth))
+	if (unlikely(!cq_put(cq, cqe)))
 		return cq_refuse(cq);
-	to = &cq->ring[tail & cq->mask];
-	to->wr_id = cqe.wr_id;
-	to->qpn = cqe.qpn;
-	to->byte_len = cqe.byte_len;
-	to->imm = cqe.imm;
-	to->src_qp = cqe.src_qp;
-	to->wqe = cqe.wqe;
-	to->status = cqe.status;
-	to->opcode = cqe.opcode;
-	to->flags = cqe.flags;
-	to->marks = cqe.marks;
-	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release); /* pairs with cq_looks_empty() */
 	if (unlikely(cq_arm(cq) != CQ_UNARMED))
 		cq_wake(cq, cqe.marks & CQE_SOLICITED || cqe.status != IBV_WC_SUCCESS);
 	else
@@ -197,7 +204,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
 int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
-/* The same as the application knows them, of a CQ that does not look empty. */
+/* The same as the application knows them, of a CQ that does not look empty; the poll ends with it. */
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out) EXCLUDES(cq->lock);
 
 /* From now on, one event for so many completions. */
@@ -211,9 +218,9 @@ void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
 
 void cq_tell_rest(struct cq *cq) EXCLUDES(cq->lock);
 
-/* To be called when a poll has ended: what it has left in a CQ that is armed was there as that was armed, else an event
- * would have gone then. Adapters send one as it is armed. Ours goes now, so that who arms first and then polls until
- * nothing is left has no event too many. */
+/* To be called when a poll has ended, as cq_poll_wc() does: what it has left in a CQ that is armed was there as that
+ * was armed, else an event would have gone then. Adapters send one as it is armed. Ours goes now, so that who arms
+ * first and then polls until nothing is left has no event too many. */
 static inline void cq_left(struct cq *cq)
 {
 	if (unlikely(cq_arm(cq) == CQ_ARMED) && !cq_looks_empty(cq))

@@ -247,11 +247,8 @@ static __attribute__((noinline)) int poll_for_more(struct cq *cq, int entries, s
 
 static __attribute__((noinline)) int poll_filled(struct cq *cq, int entries, struct ibv_wc *wc)
 {
-	int got = cq_poll_wc(cq, entries, wc);
+	int got = cq_poll_wc(cq, entries, wc); /* 0 if another thread was faster */
 
-	if (unlikely(!got)) /* another thread was faster */
-		return poll_for_more(cq, entries, wc);
-	cq_left(cq);
 	cq_look_around();
 	return got;
 }

@@ -309,10 +309,147 @@ static void at_once_only_where_nothing_is_owed(void **state)
 	f->qp->resp.ack = ACK_NONE;
 	assert_ptr_equal(engine_post_onesided(f->qp, wr), &send);
 	assert_int_equal(f->qp->sq.head, 2);
-	assert_null(engine_post_onesided(f->qp, NULL));
 	lock_drop(&f->qp->lock);
 	assert_int_equal(fixture_post(f, send), 0);
 	expect_sent(f, OP_SEND_ONLY, sent_psn(0));
+}
+
+/* Of a list of WRITEs, 8 bytes to each eighth byte but for the longer ones. */
+struct listed {
+	uint32_t length;
+	unsigned flags;
+	bool elsewhere; /* of another region than the others */
+	bool denied;	/* its rkey is none */
+};
+
+enum { SIGNALED = IBV_SEND_SIGNALED, INLINE = IBV_SEND_INLINE, LIST = 8, STEP = 256 };
+
+/* Item i brings bytes of value 'a' + i to STEP * i. */
+static void make_list(struct fixture *f, const struct listed *row, int count, struct ibv_send_wr *wr,
+		      struct ibv_sge *sge)
+{
+	for (int i = 0; i < count; i++) {
+		memset(f->memory + STEP * i, 'a' + i, STEP);
+		sge[i] = (struct ibv_sge){row[i].flags & INLINE ? (uintptr_t)f->memory + (uint64_t)(STEP * i)
+								: (uint64_t)(IOVA + STEP * i),
+					  row[i].length, row[i].elsewhere ? f->plain->base.lkey : own->base.lkey};
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = (uint64_t)i + 1,
+			.next = i + 1 < count ? &wr[i + 1] : NULL,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge[i],
+			.num_sge = 1,
+			.send_flags = row[i].flags,
+			.wr.rdma = {IOVA + (uint64_t)(STEP * i), row[i].denied ? 0 : target->base.rkey},
+		};
+	}
+}
+
+static void post_list(struct fixture *f, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	lock_take(&f->qp->lock);
+	wr = engine_post_onesided(f->qp, wr);
+	if (wr)
+		assert_int_equal(engine_post_send(f->qp, wr, &bad), 0);
+	lock_drop(&f->qp->lock);
+	fixture_run(f);
+}
+
+static void expect_listed(const struct listed *row, int i)
+{
+	for (uint32_t n = 0; n < row->length; n++)
+		assert_int_equal(there[STEP * i + (int)n], 'a' + i);
+	assert_int_equal(there[STEP * i + (int)row->length], 't');
+}
+
+static void a_list_of_writes_is_done_in_order(void **state)
+{
+	static const struct listed rows[][LIST] = {
+		{{8, SIGNALED}, {8, SIGNALED}, {8, SIGNALED}, {8, SIGNALED}},
+		{{8, 0}, {8, 0}, {8, 0}, {8, SIGNALED}},
+		{{8, SIGNALED}, {8, SIGNALED | INLINE}, {13, 0}, {64, INLINE | SIGNALED}},
+		{{8, INLINE}, {8, SIGNALED | INLINE}, {200, SIGNALED}, {1, SIGNALED}, {8, SIGNALED}},
+		{{8, SIGNALED}, {8, SIGNALED, .elsewhere = true}, {8, SIGNALED}, {24, SIGNALED, .elsewhere = true}},
+	};
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct fixture *f = *state;
+		struct ibv_send_wr wr[LIST];
+		struct ibv_sge sge[LIST];
+		int count = 0;
+
+		while (count < LIST && rows[r][count].length)
+			count++;
+		start(f);
+		make_list(f, rows[r], count, wr, sge);
+		post_list(f, wr);
+		for (int i = 0; i < count; i++) {
+			expect_listed(&rows[r][i], i);
+			if (rows[r][i].flags & SIGNALED)
+				expect_done(f, (uint64_t)i + 1, IBV_WC_SUCCESS);
+		}
+		expect_silence(f);
+		assert_int_equal(f->qp->sq.head, count);
+		assert_int_equal(f->qp->req.wqe, count);
+		teardown(state);
+		assert_int_equal(setup(state), 0);
+	}
+}
+
+/* What the local peer refuses leaves as packets, and what comes behind it waits. */
+static void a_list_stops_at_what_is_refused(void **state)
+{
+	static const struct listed row[] = {{8, SIGNALED}, {8, SIGNALED}, {8, SIGNALED, .denied = true}, {8, SIGNALED}};
+	struct fixture *f = *state;
+	struct ibv_send_wr wr[ARRAY_SIZE(row)];
+	struct ibv_sge sge[ARRAY_SIZE(row)];
+
+	start(f);
+	make_list(f, row, ARRAY_SIZE(row), wr, sge);
+	post_list(f, wr);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	expect_sent(f, OP_WRITE_ONLY, sent_psn(0));
+	assert_int_equal(there[STEP * 3], 't');
+	fixture_give(f, ack(sent_psn(0), NAK_REMOTE_ACCESS));
+	expect_done(f, 3, IBV_WC_REM_ACCESS_ERR);
+	expect_done(f, 4, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void a_list_wakes_who_waits_once(void **state)
+{
+	static const struct listed row[] = {{8, SIGNALED}, {8, SIGNALED}, {8, SIGNALED}};
+	struct fixture *f = *state;
+	struct ibv_send_wr wr[ARRAY_SIZE(row)];
+	struct ibv_sge sge[ARRAY_SIZE(row)];
+
+	start(f);
+	cq_request(&f->send_cq, false);
+	make_list(f, row, ARRAY_SIZE(row), wr, sge);
+	post_list(f, wr);
+	assert_int_equal(f->cq_events, 1);
+	for (uint64_t id = 1; id <= ARRAY_SIZE(row); id++)
+		expect_done(f, id, IBV_WC_SUCCESS);
+}
+
+/* The CQ has room for two of three. */
+static void a_list_may_overrun_the_queue(void **state)
+{
+	static const struct listed row[] = {{8, SIGNALED}, {8, SIGNALED}, {8, SIGNALED}};
+	struct fixture *f = *state;
+	struct ibv_send_wr wr[ARRAY_SIZE(row)];
+	struct ibv_sge sge[ARRAY_SIZE(row)];
+
+	start(f);
+	assert_int_equal(cq_resize(&f->send_cq, 2), 0);
+	make_list(f, row, ARRAY_SIZE(row), wr, sge);
+	post_list(f, wr);
+	assert_int_equal(f->cq_errors, 1);
+	expect_done(f, 1, IBV_WC_SUCCESS);
+	expect_done(f, 2, IBV_WC_SUCCESS);
+	expect_silence(f);
 }
 
 static void start_lossless(struct fixture *f)
@@ -641,6 +778,10 @@ int main(void)
 		OWN_TEST(of_many_pieces_of_its_own),
 		OWN_TEST(atomics_tell_what_was_there),
 		OWN_TEST(at_once_only_where_nothing_is_owed),
+		OWN_TEST(a_list_of_writes_is_done_in_order),
+		OWN_TEST(a_list_stops_at_what_is_refused),
+		OWN_TEST(a_list_wakes_who_waits_once),
+		OWN_TEST(a_list_may_overrun_the_queue),
 		OWN_TEST(of_a_long_send_the_place_is_sent),
 		OWN_TEST(of_a_long_write_with_immediate_too),
 		OWN_TEST(who_cannot_fetch_it_is_sent_it),

@@ -286,6 +286,29 @@ static void report_destination(const struct request *r)
 	finding_report(&f);
 }
 
+static bool is_brought_by_any(const struct list *requests, const struct request *r) REQUIRES(objects_lock)
+{
+	list_each_safe (l, (struct list *)requests) {
+		const struct request *other = container_of(l, struct request, link);
+
+		if (other->brings && requests_overlap(other, r))
+			return true;
+	}
+	return false;
+}
+
+/* Of other adapters it is not known when bytes come: those of a receive or a READ that is outstanding may be there. */
+static bool may_be_brought(const struct request *r) REQUIRES(objects_lock)
+{
+	if (!check_is_through)
+		return false;
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o))
+		if (o->queues &&
+		    (is_brought_by_any(&o->queues->receives, r) || is_brought_by_any(&o->queues->sends, r)))
+			return true;
+	return false;
+}
+
 void buffers_end(const struct request *r)
 {
 	bool changed = is_changed(r) && (!r->brings || r->is_placed), placed = false;
@@ -295,7 +318,7 @@ void buffers_end(const struct request *r)
 		return;
 	if (changed) {
 		lock_take(&objects_lock);
-		placed = placed_since(r, &by);
+		placed = placed_since(r, &by) || may_be_brought(r);
 		lock_drop(&objects_lock);
 	}
 	if (r->brings) {

@@ -14,6 +14,7 @@
 #include "check/msan.h"
 #include "check/order.h"
 #include "check/pages.h"
+#include "check/placed.h"
 #include "check/races.h"
 #include "object/qp.h"
 
@@ -592,6 +593,8 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 		r = find_request(is_receive ? &q->receives : &q->sends, wr_id, success);
 	if (!r && is_receive && msan_is_there())
 		r = find_shared(&q, wr_id);
+	if (r && check_is_through && r->brings)
+		placed_request(r);
 	if (r)
 		end_up_to(q, r, &done);
 	if (o)

@@ -16,7 +16,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /* librdmacm makes contexts and domains for itself, and keeps them; so may what is behind these calls. */
-static bool is_of_program(const void *caller)
+bool through_is_of_program(const void *caller)
 {
 	Dl_info info, next;
 
@@ -35,7 +35,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (context)
 		through_take(context);
-	if (through_follows(context) && is_of_program(CALLER))
+	if (through_follows(context) && through_is_of_program(CALLER))
 		check_made(CHECK_CONTEXT, context, 0);
 	return context;
 }
@@ -53,7 +53,7 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct ibv_pd *pd = NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
 
-	if (pd && through_follows(context) && is_of_program(CALLER))
+	if (pd && through_follows(context) && through_is_of_program(CALLER))
 		check_made(CHECK_PD, pd, 0, context);
 	return pd;
 }
@@ -197,16 +197,29 @@ PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return follows ? destroyed(error, CHECK_CHANNEL, channel) : error;
 }
 
-void made_cq(struct ibv_cq *cq, bool is_extended)
+static void add_cq(struct shadow *s, struct ibv_cq *cq)
+{
+	*ibv_cq_ex_to_cq(&s->as.cq.base) = *cq;
+	shadow_add(s);
+	check_made(CHECK_CQ, &s->as.cq, (uint64_t)cq->cqe, cq->context, cq->channel);
+}
+
+void made_cq(struct ibv_cq *cq)
+{
+	struct shadow *s = shadow_make(CHECK_CQ, cq);
+
+	if (s)
+		add_cq(s, cq);
+}
+
+void made_cq_ex(struct ibv_cq_ex *cq, uint64_t fields)
 {
 	struct shadow *s = shadow_make(CHECK_CQ, cq);
 
 	if (!s)
 		return;
-	s->is_extended = is_extended;
-	*ibv_cq_ex_to_cq(&s->as.cq.base) = *cq;
-	shadow_add(s);
-	check_made(CHECK_CQ, &s->as.cq, (uint64_t)cq->cqe, cq->context, cq->channel);
+	s->is_extended = !cq_ex_open(s, cq, fields);
+	add_cq(s, ibv_cq_ex_to_cq(cq));
 }
 
 PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -215,7 +228,7 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 	struct ibv_cq *cq = NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel, vector);
 
 	if (cq && through_follows(context))
-		made_cq(cq, false);
+		made_cq(cq);
 	return cq;
 }
 
@@ -299,7 +312,7 @@ static bool is_polled_by_calls(const struct shadow *send, const struct shadow *r
 	return !(send && send->is_extended) && !(receive && receive->is_extended);
 }
 
-void made_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all)
+void made_qp(struct ibv_qp *qp, struct ibv_qp_ex *ex, const struct ibv_qp_cap *cap, bool signals_all)
 {
 	struct shadow *send = shadow_of(CHECK_CQ, qp->send_cq), *receive = shadow_of(CHECK_CQ, qp->recv_cq);
 	struct shadow *srq = shadow_of(CHECK_SRQ, qp->srq), *s;
@@ -317,6 +330,8 @@ void made_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all)
 	s->as.qp.recv_cq = receive ? &receive->as.cq : NULL;
 	s->as.qp.srq = srq ? &srq->as.srq : NULL;
 	s->as.qp.reach = (struct reach *)s; /* a peer may write without a word: any address does */
+	if (ex)
+		batch_open(s, ex);
 	shadow_add(s);
 	check_made(CHECK_QP, &s->as.qp, 0, qp->pd, s->as.qp.send_cq, s->as.qp.recv_cq, s->as.qp.srq);
 }
@@ -326,7 +341,7 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	struct ibv_qp *qp = NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
 
 	if (qp && through_follows(pd->context))
-		made_qp(qp, &attr->cap, attr->sq_sig_all);
+		made_qp(qp, NULL, &attr->cap, attr->sq_sig_all);
 	return qp;
 }
 
@@ -352,6 +367,8 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct shadow *s = shadow_of(CHECK_QP, qp);
 
+	if (s && qp->state == IBV_QPS_ERR) /* librdmacm may have moved it */
+		s->as.qp.state = IBV_QPS_ERR;
 	if (s)
 		check_destroys_qp(&s->as.qp.base);
 	return shadow_destroyed(s, NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp));

@@ -45,6 +45,11 @@ static int index_of(const struct ibv_context *context)
 	return i;
 }
 
+bool through_checks(void)
+{
+	return hook_is_on(HOOK_CHECK);
+}
+
 bool through_follows(const struct ibv_context *context)
 {
 	return context && index_of(context) < CONTEXTS;
@@ -62,7 +67,7 @@ static struct ibv_cq_ex *from_create_cq_ex(struct ibv_context *context, struct i
 	struct ibv_cq_ex *cq = followed[index_of(context)].create_cq_ex(context, attr);
 
 	if (cq)
-		made_cq(ibv_cq_ex_to_cq(cq), true);
+		made_cq_ex(cq, attr->wc_flags);
 	return cq;
 }
 
@@ -70,9 +75,11 @@ static struct ibv_qp *from_create_qp_ex(struct ibv_context *context, struct ibv_
 {
 	struct ibv_qp *qp = followed[index_of(context)].create_qp_ex(context, attr);
 
-	/* what is posted by ibv_wr_start() and so on goes past */
-	if (qp && !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags))
-		made_qp(qp, &attr->cap, attr->sq_sig_all);
+	bool takes_batches = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags;
+
+	if (qp)
+		made_qp(qp, takes_batches ? NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(qp) : NULL, &attr->cap,
+			attr->sq_sig_all);
 	return qp;
 }
 

@@ -12,7 +12,10 @@ static struct ibv_context_ops checking;
 static int to_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_qp *real = (struct ibv_qp *)shadow_from(qp)->real;
+	int error;
 
+	if (batch_completes(real, wr, bad, &error))
+		return error;
 	return through_ops(real->context)->post_send(real, wr, bad);
 }
 
@@ -38,18 +41,19 @@ static bool is_among(struct list *requests, uint64_t wr_id) REQUIRES(objects_loc
 	return false;
 }
 
-/* A completion with an error: the queue pair has failed. Its opcode is undefined, but src/check/ has to know which
- * queue it is of. */
-static void note_error(struct ibv_wc *wc)
+/* The opcode of a completion with an error is undefined, but src/check/ has to know which queue it is of. */
+bool failed_send(uint32_t qpn, uint64_t wr_id)
 {
 	struct queues *q;
+	bool is_send;
 
 	lock_take(&objects_lock);
-	q = queues_of_number(wc->qp_num);
+	q = queues_of_number(qpn);
 	if (q && q->qp)
 		((struct qp *)q->qp)->state = IBV_QPS_ERR;
-	wc->opcode = q && is_among(&q->sends, wc->wr_id) ? IBV_WC_SEND : IBV_WC_RECV;
+	is_send = q && is_among(&q->sends, wr_id);
 	lock_drop(&objects_lock);
+	return is_send;
 }
 
 static int to_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
@@ -59,7 +63,7 @@ static int to_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 
 	for (int i = 0; i < count; i++)
 		if (wc[i].status != IBV_WC_SUCCESS)
-			note_error(&wc[i]);
+			wc[i].opcode = failed_send(wc[i].qp_num, wc[i].wr_id) ? IBV_WC_SEND : IBV_WC_RECV;
 	return count;
 }
 
@@ -108,6 +112,11 @@ static int from_req_notify_cq(struct ibv_cq *cq, int solicited)
 
 	return s ? checking.req_notify_cq(ibv_cq_ex_to_cq(&s->as.cq.base), solicited)
 		 : through_ops(cq->context)->req_notify_cq(cq, solicited);
+}
+
+int post_checked(struct ibv_qp *as, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	return checking.post_send(as, wr, bad);
 }
 
 static void begin_checking(void)

@@ -61,5 +61,6 @@ void shadow_drop(struct shadow *s)
 		link = &(*link)->next;
 	*link = s->next;
 	lock_drop(&shadows_lock);
+	batch_close(s);
 	free(s);
 }

@@ -17,6 +17,10 @@ struct shadow {
 	enum check_kind kind;
 	uint32_t fetched, acknowledged; /* of a CQ: its events */
 	bool is_extended;		/* of a CQ: it is polled by functions that are not followed */
+	/* extended.c: what the adapter's functions were, of a QP; and of a CQ */
+	struct batch *batch; /* NULL: none */
+	int (*start_poll)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
+	int (*next_poll)(struct ibv_cq_ex *cq);
 	_Alignas(CACHE_LINE) union {
 		struct cq cq;
 		struct qp qp;
@@ -50,6 +54,8 @@ void *through_next(const char *name, const char *version);
 		(typeof(&(name)))n_;                                                   \
 	})
 
+/* Whether anything is looked at. */
+bool through_checks(void);
 /* Whether calls on that context are followed. */
 bool through_follows(const struct ibv_context *context);
 /* The operations of a context that is followed are ours from now on; and what they were. */
@@ -58,5 +64,17 @@ const struct ibv_context_ops *through_ops(const struct ibv_context *context);
 void through_leave(const struct ibv_context *context);
 /* post.c: those for requests and completions. */
 void through_take_requests(struct ibv_context_ops *ops);
+/* A post of the shadow of a QP, by way of src/check/. */
+int post_checked(struct ibv_qp *as, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* A request has failed, and its QP with it: is it a send? */
+bool failed_send(uint32_t qpn, uint64_t wr_id);
+
+/* extended.c: the functions of an extended QP are ours from now on; the shadow is about to be dropped. */
+void batch_open(struct shadow *s, struct ibv_qp_ex *qp);
+void batch_close(struct shadow *s);
+/* If this thread completes a batch: the adapter has posted it. False: it does not. */
+bool batch_completes(struct ibv_qp *real, struct ibv_send_wr *wr, struct ibv_send_wr **bad, int *error);
+/* Those of an extended CQ with these fields; false: its completions do not tell enough. */
+bool cq_ex_open(struct shadow *s, struct ibv_cq_ex *cq, uint64_t fields);
 
 #endif

@@ -12,13 +12,11 @@ from test_check import FOUND, ME, SANITIZED, STOPPED, UROCE, check, enter_namesp
 
 DEVICE = "through0"
 # What is not told of other adapters: docs/check.md.
-NEEDS_OURS = ("written-in-flight", "touched-in-flight", "race", "used-destroyed", "outside-object", "data-race", "leak-id",
-              "leak-event-channel", "leak-thread-domain", "leak-parent-domain", "leak-dm", "leak-xrcd", "leak-counters", "leak-wq",
-              "leak-wq-table")
-# By functions of extended queues, or of objects that are not followed.
-NOT_SEEN = ("wakeup_of_extended_cq_is_lost", "limit_event_is_not_acknowledged", "cm_event_is_not_acknowledged", "batch_changes",
-            "failure_of_extended_cq", "thread_domain_goes_first", "work_queue_goes_first", "domain_of_srq_goes_first",
-            "qp_leaves_no_group", "region_outlived_by_window", "id_outlives_channel")
+NEEDS_OURS = ("written-in-flight", "touched-in-flight", "race", "used-destroyed", "outside-object", "data-race", "leak-thread-domain",
+              "leak-parent-domain", "leak-dm", "leak-xrcd", "leak-counters", "leak-wq", "leak-wq-table")
+# By functions of objects that are not followed.
+NOT_SEEN = ("limit_event_is_not_acknowledged", "thread_domain_goes_first", "work_queue_goes_first", "domain_of_srq_goes_first",
+            "qp_leaves_no_group", "region_outlived_by_window")
 ASKED_FOR = {"unmapped-registered": ("--only", "mappings")}
 
 

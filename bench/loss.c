@@ -13,8 +13,12 @@ static const uint64_t round_trips[] = {10 * USEC, 100 * USEC, MSEC, 10 * MSEC, 5
 
 static const struct kind {
 	const char *name;
-	bool is_uroce, is_tcp;
-} kinds[] = {{"uroce", true, false}, {"go-back-N", false, false}, {"TCP", false, true}};
+	bool is_uroce, reads, is_tcp;
+} kinds[] = {{"uroce", true, false, false},
+	     {"go-back-N", false, false, false},
+	     {"TCP", false, false, true},
+	     {"READs", true, true, false},
+	     {"READs, gbn", false, true, false}};
 
 static struct path_case ask(double gbps, uint64_t round_trip, double loss)
 {
@@ -33,6 +37,7 @@ static void alone(double gbps, uint64_t round_trip, const struct kind *kind)
 		struct path_result result;
 
 		c.is_uroce = kind->is_uroce;
+		c.reads = kind->reads;
 		c.streams = !kind->is_tcp;
 		c.tcps = kind->is_tcp;
 		result = path_run(&c);
@@ -66,7 +71,7 @@ static void together(uint64_t round_trip, uint32_t streams, uint32_t tcps, doubl
 
 int main(void)
 {
-	printf("Goodput as a share of the rate: 64 KiB WRITEs, MTU 4096, queue of a round trip\n\n");
+	printf("Goodput as a share of the rate: 64 KiB WRITEs, or READs, MTU 4096, queue of a round trip\n\n");
 	printf("%30s", "loss");
 	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
 		printf("%8.2f%%", 100 * losses[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The completer: ACKs, NAKs and responses against the requests that wait for them (IBTA 9.7.5, 9.7.7). */
-#include "engine/scoreboard.h"
+#include "engine/reassembly.h"
 
 #include "base/trace.h"
 
@@ -41,7 +41,7 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 
 bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 {
-	bool progress = count > 0;
+	bool progress = false;
 
 	while (count) {
 		struct wqe *w = sq_at(&qp->sq, qp->sq.head);
@@ -51,6 +51,7 @@ bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 			break;
 		acknowledge_head(qp, w, n);
 		count -= n;
+		progress = true;
 	}
 	if (progress)
 		note_progress(qp, now);
@@ -76,9 +77,10 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 
 	if (r->gap_seen || r->pause == PAUSE_RNR || now < r->hole_until)
 		return;
-	r->hole_until = now + round_trip(r);
+	reassembly_begin(qp);
 	note_loss(qp, false);
 	go_back(qp, r->una, RETRY_GAP);
+	note_hole(r, now);
 	r->gap_seen = true;
 }
 
@@ -121,7 +123,11 @@ static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now
 	    (kind != SYNDROME_ACK && ahead == sent))
 		return; /* old, or for a packet that was never sent */
 	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
-		completer_ask_again(qp, now);
+		if ((kind != SYNDROME_ACK && syndrome != NAK_SEQUENCE) ||
+		    !reassembly_told(qp, psn_add(psn, kind == SYNDROME_ACK), now))
+			completer_ask_again(qp, now);
+		else if (syndrome == NAK_SEQUENCE)
+			sequence_nak(qp, psn, false);
 		return;
 	}
 	if (kind == SYNDROME_RNR)
@@ -163,23 +169,12 @@ static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const stru
 	return IBV_WC_SUCCESS;
 }
 
-static void receive_response(struct qp *qp, const struct packet *p, uint64_t now)
+/* The response whose turn it is. */
+static void take_next_response(struct qp *qp, const struct packet *p, uint64_t now)
 {
-	struct requester *r = &qp->req;
-	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
+	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
 	enum ibv_wc_status status;
-	struct wqe *w;
 
-	if (ahead < 0 || ahead >= sent)
-		return;
-	/* a response acknowledges all before it, and must be the next that is missing */
-	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
-		completer_ask_again(qp, now);
-		return;
-	}
-	if (qp->state == IBV_QPS_ERR)
-		return;
-	w = sq_at(&qp->sq, qp->sq.head);
 	status = wqe_wants_response(w) ? take_response(qp, w, p) : IBV_WC_BAD_RESP_ERR;
 	if (status != IBV_WC_SUCCESS) {
 		fail_head(qp, status);
@@ -187,6 +182,39 @@ static void receive_response(struct qp *qp, const struct packet *p, uint64_t now
 	}
 	acknowledge_head(qp, w, 1);
 	note_progress(qp, now);
+}
+
+static void receive_response(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
+	struct packet *kept;
+
+	if (ahead < 0 || ahead >= sent)
+		return;
+	/* a response acknowledges all before it, and must be the next that is missing */
+	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
+		if (!reassembly_keep(qp, p, now))
+			completer_ask_again(qp, now);
+		return;
+	}
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	take_next_response(qp, p, now);
+	while (qp->state != IBV_QPS_ERR && (kept = reassembly_next(qp, now))) {
+		take_next_response(qp, kept, now);
+		early_done(kept);
+	}
+}
+
+void completer_answered_again(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct packet response;
+
+	trace(acknowledged, qp->base.qp_num, p->psn.v, SYNDROME_ACK, 0, p->opcode, 0);
+	if (reassembly_answered(qp, p, &response, now))
+		receive_response(qp, &response, now);
+	completer_settle(qp);
 }
 
 /* A congestion notification: halves the window, once per round trip. */

@@ -278,6 +278,8 @@ void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 void completer_congested(struct qp *qp);
 /* A selective acknowledgement. */
 void completer_selective(struct qp *qp, const struct packet *p, uint64_t now);
+/* OPCODE_ANSWERED_AGAIN: reassembly.h */
+void completer_answered_again(struct qp *qp, const struct packet *p, uint64_t now);
 /* Everything before una + count is acknowledged, except READs and atomics, which need their response. False: a
  * response was lost. */
 bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now);
@@ -365,6 +367,8 @@ static inline struct pd *receive_pd(const struct qp *qp)
 /* The message goes on, or ends with this packet, and its receive with it. */
 void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
+/* The record of the request that this is a duplicate of. NULL: there is none. */
+struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read);
 /* Packets that came before their turn are dropped: the peer will send all of them again. */
 void responder_drop_early(struct qp *qp);
 /* Nor could a READ response. */
@@ -496,6 +500,14 @@ static inline void note_moved(struct qp *qp)
 }
 /* The peer is there, and has received something out of order. */
 void note_heard(struct qp *qp, uint64_t now);
+/* Karn: an answer could be to either copy. Where nothing is known, the time since the first one is better than that. */
+static inline void forget_timing(struct requester *r)
+{
+	if (r->srtt)
+		r->timed_at = 0;
+}
+/* The requester has gone back: what it had asked for before may come for one round trip. */
+void note_hole(struct requester *r, uint64_t now);
 /* The packet whose round trip is measured has arrived. */
 void round_trip_measured(struct requester *r, uint64_t now);
 /* One retry less; false: none was left, and the request at the head has failed. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/reassembly.h"
 #include "object/show.h"
 #include "wire/grh.h"
 
@@ -354,9 +354,15 @@ static __attribute__((noinline)) void slow_receive(struct qp *qp, const struct p
 		else if (p->opcode == OPCODE_SELECTIVE_ACK && qp->transport == TRANSPORT_RC && sends &&
 			 from_peer(qp, from))
 			completer_selective(qp, p, now);
+		else if (p->opcode == OPCODE_ANSWER_AGAIN && qp->transport == TRANSPORT_RC && from_peer(qp, from))
+			kept_asked(qp, p);
+		else if (p->opcode == OPCODE_ANSWERED_AGAIN && qp->transport == TRANSPORT_RC && sends &&
+			 from_peer(qp, from))
+			completer_answered_again(qp, p, now);
 		else if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends &&
 			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
 			flow_granted(qp, p, from);
+		settle_drain(qp);
 		return;
 	}
 	if (qp->transport == TRANSPORT_UD)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester: work requests -> request packets (IBTA 9.7.2, 9.7.3). */
-#include "engine/scoreboard.h"
+#include "engine/reassembly.h"
 
 #include "base/trace.h"
 #include "object/window.h"
@@ -228,6 +228,8 @@ static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bo
 		return false;
 	if (sent == 0)
 		return true;
+	if (unlikely(r->reads)) /* a READ is long */
+		need = min_of(need, max_of(r->window / 2, r->mtu + PACKET_OVERHEAD));
 	if (begins && w->opcode != IBV_WR_RDMA_READ && train_charge(qp, w) <= r->window / 2)
 		need = max_of(need, train_charge(qp, w));
 	return need <= room;
@@ -443,7 +445,7 @@ static bool requester_send_next(struct qp *qp, struct tx_batch *batch)
 	r->unasked += charge;
 	if (ask || wqe_wants_response(w)) {
 		note_asked(r, psn_add(r->next, span), batch->now);
-		start_timing(r, psn_add(r->next, span - 1), new, batch->now);
+		start_timing(r, r->next, new, batch->now); /* of a READ, the first response */
 	}
 	requester_sent(r, span, charge);
 	r->packet += span;
@@ -503,7 +505,7 @@ static void send_probe(struct qp *qp, struct tx_batch *batch)
 		request_packet(qp, batch, w, position, (r->packet ? r->packet : w->packets) - 1, psn_add(r->next, -1u),
 			       true);
 	note_asked(r, r->next, batch->now);
-	r->timed_at = 0; /* Karn: an answer could be to either copy */
+	forget_timing(r);
 }
 
 static bool requester_may_send(const struct qp *qp)

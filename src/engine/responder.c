@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder: request packets -> memory, receives and responses (IBTA 9.7.4, 9.7.5). Each rule is one
  * function, in the specification's order; outcome[] says what each verdict causes. */
-#include "engine/internal.h"
+#include "engine/reassembly.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -314,16 +314,19 @@ static enum verdict execute_write(struct qp *qp, const struct packet *p)
 	return ACCEPT;
 }
 
-/* Twice as many records as requests may be outstanding: what has been answered in part is not outstanding for every
- * peer. */
-static uint32_t answer_slots(uint32_t resources)
-{
-	return 2 * resources;
-}
-
+/* The peer waits for no more answers than are kept. */
 static struct answer_record *next_answer(struct responder *r)
 {
-	return &r->answers[r->answer_next++ % answer_slots(r->response_size)];
+	uint32_t slots = r->answer_slots, next = r->answer_next++;
+	struct answer_record *done = &r->answers[(next + slots - r->response_size) % slots],
+			     *free = &r->answers[next % slots];
+
+	if (unlikely(r->repairs)) {
+		kept_read_free(done->kept);
+		done->kept = NULL;
+		kept_read_free(free->kept);
+	}
+	return free;
 }
 
 static void record_read(struct qp *qp, const struct packet *p)
@@ -419,11 +422,10 @@ static void responder_advance(struct qp *qp, const struct packet *p)
 	message_advance(qp, p);
 }
 
-/* The record of the request that this is a duplicate of. NULL: there is none. */
-static const struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read)
+struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read)
 {
-	for (uint32_t i = 0; i < answer_slots(r->response_size); i++) {
-		const struct answer_record *a = &r->answers[i];
+	for (uint32_t i = 0; i < r->answer_slots; i++) {
+		struct answer_record *a = &r->answers[i];
 
 		if (a->packets && a->is_read == is_read && psn_diff(psn, a->psn) >= 0 &&
 		    psn_diff(psn, a->psn) < (int32_t)a->packets)
@@ -451,6 +453,7 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 
 	if (flags & IS_READ_LIKE) {
+		kept_begin(qp);
 		if (asks_again(qp, p) && !is_coming(qp, p->psn))
 			respond_read(qp, p, true);
 		return;
@@ -675,6 +678,7 @@ static bool read_packet(struct qp *qp, struct tx_batch *batch, struct response *
 {
 	uint32_t length = min_of(s->left, s->mtu);
 	bool last = length == s->left;
+	const char *kept = NULL;
 	uint8_t opcode = last ? (s->started ? OP_READ_RESPONSE_LAST : OP_READ_RESPONSE_ONLY)
 			      : (s->started ? OP_READ_RESPONSE_MIDDLE : OP_READ_RESPONSE_FIRST);
 	struct mr *mr = NULL;
@@ -683,7 +687,12 @@ static bool read_packet(struct qp *qp, struct tx_batch *batch, struct response *
 
 	if (batch->packets >= BATCH_TRAINS || !batch_has_room(batch, length, false))
 		return false;
-	if (length) {
+	if (unlikely(qp->resp.repairs)) {
+		if (!s->started)
+			kept_take(qp, s);
+		kept = kept_at(qp, s->psn, length);
+	}
+	if (length && !kept) {
 		mr = read_region(qp, s, length, &at);
 		if (!mr)
 			return read_failed(qp, s);
@@ -696,7 +705,9 @@ static bool read_packet(struct qp *qp, struct tx_batch *batch, struct response *
 	}
 	tx->packet.syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;
 	tx->packet.msn = s->msn;
-	if (mr && !batch_region(batch, tx, mr, at, length, s->left - length)) {
+	if (kept)
+		batch_bytes(batch, tx, kept, length);
+	else if (mr && !batch_region(batch, tx, mr, at, length, s->left - length)) {
 		batch_drop_last(batch, tx);
 		return read_failed(qp, s);
 	}
@@ -773,6 +784,10 @@ bool responder_run(struct qp *qp, struct tx_batch *batch)
 {
 	struct responder *r = &qp->resp;
 
+	if (unlikely(r->spent) && !batch->packets)
+		kept_read_free_all(&r->spent);
+	if (unlikely(r->repair_owed) && !kept_run(qp, batch))
+		return true;
 	while (r->response_count) {
 		struct response *s = response_at(r, 0);
 		bool atomic = s->kind == RESPOND_ATOMIC;
@@ -827,8 +842,9 @@ int responder_start(struct qp *qp, uint32_t resources)
 {
 	struct responder *r = &qp->resp;
 	struct response *responses = calloc(resources ? resources : 1, sizeof(*responses));
-	struct answer_record *answers = calloc(answer_slots(resources ?: 1), sizeof(*answers));
-	uint32_t known = answer_slots(r->response_size), slots = answer_slots(resources);
+	/* twice as many records: what has been answered in part is not outstanding for every peer */
+	uint32_t known = r->answer_slots, slots = 2 * resources;
+	struct answer_record *answers = calloc(slots ?: 1, sizeof(*answers));
 	uint32_t count = min_of(r->response_count, resources);
 
 	if (!responses || !answers) {
@@ -840,13 +856,20 @@ int responder_start(struct qp *qp, uint32_t resources)
 	 * results */
 	for (uint32_t i = 0; i < count; i++)
 		responses[i] = *response_at(r, i);
-	for (uint32_t i = known - min_of(known, slots); i < known; i++)
-		answers[i % slots] = r->answers[(r->answer_next + i) % known];
+	for (uint32_t i = 0; i < known; i++) {
+		struct answer_record *a = &r->answers[(r->answer_next + i) % known];
+
+		if (i + slots < known)
+			kept_read_free(a->kept);
+		else
+			answers[i % slots] = *a;
+	}
 	free(r->responses);
 	free(r->answers);
 	r->responses = responses;
 	r->answers = answers;
 	r->response_size = resources;
+	r->answer_slots = slots;
 	r->response_head = 0;
 	r->response_count = count;
 	r->answer_next = known;
@@ -857,8 +880,6 @@ void responder_stop(struct qp *qp)
 {
 	struct rwqe *recv = qp->resp.recv;
 
-	early_free(qp->resp.early);
-	free(qp->resp.responses);
-	free(qp->resp.answers);
+	responder_free(&qp->resp);
 	qp->resp = (struct responder){.recv = recv};
 }

@@ -3,11 +3,14 @@
  * leaves open: round-trip times, tail-loss probes. */
 #include "base/config.h"
 #include "base/trace.h"
-#include "engine/scoreboard.h"
+#include "engine/reassembly.h"
 
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
 #define PROBES_MAX  6
+#define QUICK_MIN   (500 * USEC) /* where a probe that was not needed costs one packet */
+#define QUICK_MORE  2		 /* probes, to last as long */
+#define READ_PROBES 4		 /* then a READ is asked for as a whole */
 #define ROUND_MIN   (100 * USEC)
 
 /* UROCE_TIMERS. IBTA 9.7.6.1.3 lets the transport timer fire between T and 4 T; 9.7.5.2.8 gives the least time of the
@@ -76,9 +79,11 @@ static uint64_t probe_after(const struct qp *qp, uint64_t now)
 {
 	const struct requester *r = &qp->req;
 	uint64_t interval = r->srtt ? 2 * r->srtt + 4 * r->rttvar : 10 * MSEC, timeout = r->interval;
+	bool quick = qp->resp.peer_is_uroce && (!r->rd_count || reassembly_can_probe(r));
 
-	interval = max_of(interval, PROBE_MIN) << r->probes;
-	return r->probes < PROBES_MAX && !r->lossless && interval < timeout / 2 ? now + interval : NEVER;
+	interval = max_of(interval, quick ? QUICK_MIN : PROBE_MIN) << r->probes;
+	return r->probes < PROBES_MAX + quick * QUICK_MORE && !r->lossless && interval < timeout / 2 ? now + interval
+												     : NEVER;
 }
 
 uint64_t round_trip(const struct requester *r)
@@ -135,7 +140,7 @@ void round_trip_measured(struct requester *r, uint64_t now)
 /* What is acknowledged only as a hole before it has been filled tells nothing. */
 static void round_trip_passed(struct requester *r, uint64_t now)
 {
-	if (r->board && r->recovering)
+	if (r->board && r->recovering && r->srtt)
 		r->timed_at = 0;
 	else
 		round_trip_measured(r, now);
@@ -190,11 +195,18 @@ void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 	r->flight = charge;
 	while (r->rd_count && psn_diff(r->rd_last[(r->rd_head + r->rd_count - 1) % HCA_MAX_RD_ATOMIC], psn) >= 0)
 		r->rd_count--;
-	r->timed_at = 0; /* Karn: an answer could be to either copy */
+	forget_timing(r);
 	r->unasked = 0;
 	r->probe_wanted = false;
 	scoreboard_clear(qp);
 	trace(retry, qp->base.qp_num, position, psn.v, reason, r->retries, 0);
+}
+
+void note_hole(struct requester *r, uint64_t now)
+{
+	r->hole_until = now + round_trip(r);
+	if (r->reads)
+		r->reads->until = r->hole_until;
 }
 
 void retry_on_path(struct qp *qp, uint64_t now)
@@ -205,7 +217,7 @@ void retry_on_path(struct qp *qp, uint64_t now)
 		return;
 	go_back(qp, r->una, RETRY_PATH);
 	r->gap_seen = false;
-	r->hole_until = now + round_trip(r);
+	note_hole(r, now);
 	if (r->pause == PAUSE_RNR)
 		return;
 	restart_timer(r, now, r->interval);
@@ -257,7 +269,7 @@ static void time_out(struct qp *qp, uint64_t now)
 	if (r->retries + 1 != qp->attr.retry_cnt || r->rd_count || !scoreboard_lose_all(qp, false))
 		go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
-	r->hole_until = now + round_trip(r);
+	note_hole(r, now);
 	restart_timer(r, now, r->interval);
 	r->probe_at = NEVER;
 }
@@ -283,9 +295,12 @@ static void retry_probe(struct qp *qp, uint64_t now)
 	/* The last packet alone tells the most for the least, except if the peer has reported a gap already (it
 	 * does so once, so it would be silent now), or if a response is missing. A peer that knows selective
 	 * acknowledgements is not silent; what is missing before what it has is lost. */
-	if (r->rd_count || (!r->board && (r->gap_seen || r->probes))) {
+	if (r->rd_count && r->probes < READ_PROBES && reassembly_probe(qp, now)) {
+		scoreboard_lose_all(qp, true);
+	} else if (r->rd_count || (!r->board && (r->gap_seen || r->probes))) {
+		reassembly_ignored(r);
 		go_back(qp, r->una, RETRY_PROBE);
-		r->hole_until = now + round_trip(r);
+		note_hole(r, now);
 	} else {
 		scoreboard_lose_all(qp, true);
 		r->probe_wanted = true;

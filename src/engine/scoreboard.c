@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/scoreboard.h"
+#include "engine/reassembly.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,35 +11,13 @@
  * it (RFC 6675, DupThresh). */
 #define REORDERING 3
 
-static uint32_t place_of_psn(psn_t psn)
-{
-	return psn.v % SELECTIVE_PSNS;
-}
-
-static bool set_has(const struct psn_set *s, psn_t psn)
-{
-	return s->bits[place_of_psn(psn) / 64] >> place_of_psn(psn) % 64 & 1;
-}
-
-static void set_add(struct psn_set *s, psn_t psn)
-{
-	s->count += !set_has(s, psn);
-	s->bits[place_of_psn(psn) / 64] |= 1ull << place_of_psn(psn) % 64;
-}
-
-static void set_remove(struct psn_set *s, psn_t psn)
-{
-	s->count -= set_has(s, psn);
-	s->bits[place_of_psn(psn) / 64] &= ~(1ull << place_of_psn(psn) % 64);
-}
-
 static void set_clear(struct psn_set *s)
 {
 	if (s->count)
 		memset(s, 0, sizeof(*s));
 }
 
-static void board_clear(struct scoreboard *b, psn_t base)
+void board_clear(struct scoreboard *b, psn_t base)
 {
 	b->base = b->top = base;
 	set_clear(&b->has);
@@ -52,11 +30,14 @@ void scoreboard_clear(struct qp *qp)
 	if (likely(!qp->req.board))
 		return;
 	board_clear(qp->req.board, qp->req.una);
+	if (qp->req.reads)
+		reassembly_clear(qp);
 	qp->req.absent = 0;
 }
 
 void scoreboard_stop(struct qp *qp)
 {
+	reassembly_stop(qp);
 	free(qp->req.board);
 	qp->req.board = NULL;
 	qp->req.absent = 0;
@@ -67,8 +48,7 @@ static bool board_is_clear(const struct scoreboard *b)
 	return !b->has.count && !b->lost.count && !b->again.count;
 }
 
-/* Forgets what is acknowledged. */
-static void board_advance(struct scoreboard *b, psn_t una)
+void board_advance(struct scoreboard *b, psn_t una)
 {
 	if (board_is_clear(b) || (uint32_t)psn_diff(una, b->base) >= SELECTIVE_PSNS) {
 		board_clear(b, una);
@@ -83,13 +63,22 @@ static void board_advance(struct scoreboard *b, psn_t una)
 		b->top = una;
 }
 
-/* Of the bytes that have been sent and are not acknowledged, the part that is not in the network: by the number of
- * packets, as most are of one size. */
-static void set_absent(struct requester *r)
+/* By the number of packets, as most are of one size. READs that have arrived are on their way back, unless they wait
+ * behind a gap. */
+static uint32_t count_absent(const struct requester *r)
 {
-	const struct scoreboard *b = r->board;
-	uint32_t sent = (uint32_t)psn_diff(r->next, r->una), absent = b->has.count + b->lost.count;
+	uint32_t absent = r->board->lost.count;
 
+	if (!r->rd_count || absent)
+		absent += r->board->has.count;
+	if (r->reads)
+		absent += r->reads->board.has.count + r->reads->board.lost.count;
+	return absent;
+}
+
+void set_absent(struct requester *r)
+{
+	uint32_t sent = (uint32_t)psn_diff(r->next, r->una), absent = count_absent(r);
 	r->absent = sent ? (uint32_t)((uint64_t)r->flight * min_of(absent, sent) / sent) : 0;
 }
 
@@ -98,6 +87,8 @@ void scoreboard_settle(struct qp *qp)
 	struct requester *r = &qp->req;
 
 	board_advance(r->board, r->una);
+	if (r->reads)
+		reassembly_settle(r);
 	set_absent(r);
 }
 
@@ -107,17 +98,13 @@ static psn_t board_end(const struct requester *r)
 	return psn_add(r->una, min_of((uint32_t)psn_diff(r->next, r->una), SELECTIVE_PSNS));
 }
 
-static void board_lose(struct qp *qp, psn_t psn)
+void board_lose(struct scoreboard *b, psn_t psn)
 {
-	struct scoreboard *b = qp->req.board;
-
 	set_remove(&b->again, psn);
 	set_add(&b->lost, psn);
-	b->lost_ever++;
 }
 
-/* Whether the packet was sent well before another one that the peer has. */
-static bool is_overtaken(const struct scoreboard *b, psn_t psn)
+bool board_overtaken(const struct scoreboard *b, psn_t psn)
 {
 	uint32_t place = place_of_psn(psn);
 
@@ -125,6 +112,22 @@ static bool is_overtaken(const struct scoreboard *b, psn_t psn)
 		return psn_diff(b->top, psn) > REORDERING;
 	return psn_diff(b->top, b->sent_at[place]) >= REORDERING ||
 	       (int32_t)(b->top_turn - b->turn[place]) >= REORDERING;
+}
+
+/* A READ is one packet, which is lost once. */
+static void lose_request(struct qp *qp, psn_t psn)
+{
+	struct scoreboard *b = qp->req.board;
+	uint32_t position, packet;
+	bool counts = true;
+
+	if (qp->req.rd_count) {
+		const struct wqe *w = find_packet(qp, psn, &position, &packet);
+
+		counts = !packet || requester_span_of(qp, w, packet - 1) == 1;
+	}
+	b->lost_ever += counts;
+	board_lose(b, psn);
 }
 
 /* Finds what is lost, by what the peer has. */
@@ -139,17 +142,27 @@ static bool find_lost(struct qp *qp)
 
 		if (place % 64 == 0 && !~(b->has.bits[word] | b->lost.bits[word]))
 			psn = psn_add(psn, 63);
-		else if (!set_has(&b->has, psn) && !set_has(&b->lost, psn) && is_overtaken(b, psn))
-			board_lose(qp, psn);
+		else if (!set_has(&b->has, psn) && !set_has(&b->lost, psn) && board_overtaken(b, psn))
+			lose_request(qp, psn);
 	}
 	return b->lost.count != before;
 }
 
-/* The peer has it. */
-static void board_received(struct requester *r, psn_t psn, uint64_t now)
+void board_turn(struct scoreboard *b, psn_t psn)
 {
-	struct scoreboard *b = r->board;
+	if (set_has(&b->again, psn) && (int32_t)(b->turn[place_of_psn(psn)] - b->top_turn) > 0)
+		b->top_turn = b->turn[place_of_psn(psn)];
+}
 
+void board_again(struct scoreboard *b, psn_t psn, psn_t next)
+{
+	set_add(&b->again, psn);
+	b->sent_at[place_of_psn(psn)] = next;
+	b->turn[place_of_psn(psn)] = b->turns;
+}
+
+void board_received(struct requester *r, struct scoreboard *b, psn_t psn, uint64_t now)
+{
 	if (set_has(&b->has, psn))
 		return;
 	set_add(&b->has, psn);
@@ -158,11 +171,10 @@ static void board_received(struct requester *r, psn_t psn, uint64_t now)
 		round_trip_measured(r, now);
 	if (psn_diff(psn, b->top) >= 0)
 		b->top = psn_add(psn, 1);
-	if (set_has(&b->again, psn) && (int32_t)(b->turn[place_of_psn(psn)] - b->top_turn) > 0)
-		b->top_turn = b->turn[place_of_psn(psn)];
+	board_turn(b, psn);
 }
 
-static bool make_board(struct requester *r)
+bool make_board(struct requester *r)
 {
 	if (!r->board)
 		r->board = calloc(1, sizeof(*r->board));
@@ -189,12 +201,12 @@ void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
 		return;
 	end = board_end(r);
 	for (psn_t psn = r->una; psn_diff(p->psn, psn) > 0 && psn_diff(end, psn) > 0; psn = psn_add(psn, 1))
-		board_received(r, psn, now);
+		board_received(r, r->board, psn, now);
 	for (uint32_t i = 0; i < sack.count; i++) {
 		psn_t psn = psn_add(sack.first, i);
 
 		if (sack_has(&sack, i) && psn_diff(psn, r->una) >= 0 && psn_diff(end, psn) > 0)
-			board_received(r, psn, now);
+			board_received(r, r->board, psn, now);
 	}
 	note_heard(qp, now);
 	if (find_lost(qp))
@@ -202,8 +214,7 @@ void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
 	set_absent(r);
 }
 
-/* The WQE and the packet of it that have this PSN, which lies in [una, next). */
-static struct wqe *find_packet(struct qp *qp, psn_t psn, uint32_t *position, uint32_t *packet)
+struct wqe *find_packet(struct qp *qp, psn_t psn, uint32_t *position, uint32_t *packet)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
 
@@ -216,26 +227,33 @@ static struct wqe *find_packet(struct qp *qp, psn_t psn, uint32_t *position, uin
 	return w;
 }
 
-static psn_t first_lost(const struct requester *r)
+psn_t board_first_lost(const struct scoreboard *b, psn_t una)
 {
-	psn_t psn = r->una;
+	psn_t psn = una;
 
-	while (!set_has(&r->board->lost, psn)) {
+	while (!set_has(&b->lost, psn)) {
 		uint32_t place = place_of_psn(psn);
 
-		psn = psn_add(psn, place % 64 == 0 && !r->board->lost.bits[place / 64] ? 64 : 1);
+		psn = psn_add(psn, place % 64 == 0 && !b->lost.bits[place / 64] ? 64 : 1);
 	}
 	return psn;
 }
 
-static bool window_allows_repair(const struct requester *r)
+bool window_allows_repair(const struct requester *r)
 {
 	return in_network(r) + r->mtu + PACKET_OVERHEAD <= r->window || in_network(r) == 0;
 }
 
+bool scoreboard_misses(const struct requester *r)
+{
+	return r->board->lost.count || (r->reads && r->reads->board.lost.count);
+}
+
 bool scoreboard_may_repair(const struct qp *qp)
 {
-	return scoreboard_has_lost(&qp->req) && window_allows_repair(&qp->req);
+	const struct requester *r = &qp->req;
+
+	return scoreboard_has_lost(r) && (window_allows_repair(r) || (r->reads && r->reads->urgent));
 }
 
 bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
@@ -243,8 +261,10 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 	struct requester *r = &qp->req;
 	struct scoreboard *b = r->board;
 
+	if (r->reads && !reassembly_ask(qp, batch))
+		return false;
 	while (b->lost.count) {
-		psn_t psn = first_lost(r);
+		psn_t psn = board_first_lost(b, r->una);
 		uint32_t position, packet, span;
 		struct wqe *w = find_packet(qp, psn, &position, &packet);
 		bool ask;
@@ -266,14 +286,12 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 		qp->resent += span;
 		b->turns++;
 		if (psn_diff(r->timed, psn) >= 0 && psn_diff(r->timed, psn) < (int32_t)span)
-			r->timed_at = 0; /* Karn */
+			forget_timing(r);
 		for (; span; span--, psn = psn_add(psn, 1)) {
 			set_remove(&b->lost, psn);
 			if (psn_diff(board_end(r), psn) <= 0 || set_has(&b->has, psn))
 				continue;
-			set_add(&b->again, psn);
-			b->sent_at[place_of_psn(psn)] = r->next;
-			b->turn[place_of_psn(psn)] = b->turns;
+			board_again(b, psn, r->next);
 		}
 		set_absent(r);
 		if (ask)
@@ -290,11 +308,11 @@ bool scoreboard_missing(struct qp *qp, psn_t psn)
 	board_advance(b, qp->req.una);
 	if (psn_diff(end, psn) <= 0 || set_has(&b->has, psn) || set_has(&b->again, psn))
 		return set_has(&b->lost, psn);
-	board_lose(qp, psn);
+	lose_request(qp, psn);
 	/* a peer that keeps nothing has dropped what came after it */
 	for (psn_t later = psn; !b->has.count && psn_diff(end, later) > 0; later = psn_add(later, 1))
 		if (!set_has(&b->again, later))
-			board_lose(qp, later);
+			lose_request(qp, later);
 	return true;
 }
 
@@ -310,6 +328,6 @@ bool scoreboard_lose_all(struct qp *qp, bool below)
 	end = below ? b->top : board_end(r);
 	for (psn_t psn = r->una; psn_diff(end, psn) > 0; psn = psn_add(psn, 1))
 		if (!set_has(&b->has, psn))
-			board_lose(qp, psn);
+			lose_request(qp, psn);
 	return b->lost.count;
 }

@@ -27,6 +27,56 @@ struct scoreboard {
 	uint32_t most; /* congestion.c: the window when many were lost; 0: not yet */
 };
 
+static inline uint32_t place_of_psn(psn_t psn)
+{
+	return psn.v % SELECTIVE_PSNS;
+}
+
+static inline bool set_has(const struct psn_set *s, psn_t psn)
+{
+	return s->bits[place_of_psn(psn) / 64] >> place_of_psn(psn) % 64 & 1;
+}
+
+static inline void set_add(struct psn_set *s, psn_t psn)
+{
+	s->count += !set_has(s, psn);
+	s->bits[place_of_psn(psn) / 64] |= 1ull << place_of_psn(psn) % 64;
+}
+
+static inline void set_remove(struct psn_set *s, psn_t psn)
+{
+	s->count -= set_has(s, psn);
+	s->bits[place_of_psn(psn) / 64] &= ~(1ull << place_of_psn(psn) % 64);
+}
+
+/* ---- of either scoreboard ---- */
+
+void board_clear(struct scoreboard *b, psn_t base);
+/* Forgets what is acknowledged. */
+void board_advance(struct scoreboard *b, psn_t una);
+void board_lose(struct scoreboard *b, psn_t psn);
+/* Whether the packet was sent well before another one that the peer has. */
+bool board_overtaken(const struct scoreboard *b, psn_t psn);
+/* It is there. */
+void board_received(struct requester *r, struct scoreboard *b, psn_t psn, uint64_t now);
+/* Later than what was sent again before it. */
+void board_turn(struct scoreboard *b, psn_t psn);
+/* It is sent again, when `next` is the next PSN. */
+void board_again(struct scoreboard *b, psn_t psn, psn_t next);
+/* The first that is lost; one is. */
+psn_t board_first_lost(const struct scoreboard *b, psn_t una);
+
+/* ---- of requests ---- */
+
+/* Of the bytes that have been sent and are not acknowledged, the part that is not in the network. */
+void set_absent(struct requester *r);
+/* The WQE and the packet of it that have this PSN, which lies in [una, next). */
+struct wqe *find_packet(struct qp *qp, psn_t psn, uint32_t *position, uint32_t *packet);
+/* Whether the window lets a packet go that is sent again. */
+bool window_allows_repair(const struct requester *r);
+/* Makes r->board. False: there is no memory. */
+bool make_board(struct requester *r);
+
 /* Nothing is known any more: the requester goes back and sends everything again. */
 void scoreboard_clear(struct qp *qp);
 void scoreboard_stop(struct qp *qp);
@@ -34,9 +84,10 @@ void scoreboard_stop(struct qp *qp);
 /* Before the requester sends: forgets what is acknowledged, and sets `absent`. */
 void scoreboard_settle(struct qp *qp);
 
+bool scoreboard_misses(const struct requester *r);
 static inline bool scoreboard_has_lost(const struct requester *r)
 {
-	return unlikely(r->board) && r->board->lost.count;
+	return unlikely(r->board) && scoreboard_misses(r);
 }
 /* Sends packets that are lost again. False: not all, as the window or the tx batch is full. */
 bool scoreboard_repair(struct qp *qp, struct tx_batch *batch);

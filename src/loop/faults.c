@@ -58,10 +58,19 @@ static bool is_repeated(const struct qp *qp, struct inject_qp *q, const struct p
 	return false;
 }
 
-/* What rules see: a selective acknowledgement is an ACK to them. */
+/* What rules see of the packets of selective retransmission: an ACK, a READ request, a READ response. */
 static uint8_t opcode_asked(const struct packet *p)
 {
-	return p->opcode == OPCODE_SELECTIVE_ACK ? TRANSPORT_RC | OP_ACKNOWLEDGE : p->opcode;
+	switch (p->opcode) {
+	case OPCODE_SELECTIVE_ACK:
+		return TRANSPORT_RC | OP_ACKNOWLEDGE;
+	case OPCODE_ANSWER_AGAIN:
+		return TRANSPORT_RC | OP_READ_REQUEST;
+	case OPCODE_ANSWERED_AGAIN:
+		return TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE;
+	default:
+		return p->opcode;
+	}
 }
 
 /* Asks about a packet. Of uroce's own, no rule hits credits of UC and UD, but they do not pass where nothing does. */

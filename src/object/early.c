@@ -47,18 +47,52 @@ void early_done(struct packet *p)
 	free(p);
 }
 
-/* A copy with its payload. NULL: there is no memory, or too much is kept already. */
-static struct packet *copy_packet(const struct packet *p)
+/* NULL: there is no memory, or too much is kept already. */
+static void *allocate(uint64_t bytes)
 {
-	uint64_t bytes = bytes_kept(p);
-	struct packet *copy = NULL;
+	void *memory = NULL;
 
 	if (atomic_fetch_add_explicit(&early_bytes, bytes, memory_order_relaxed) + bytes <= EARLY_MOST)
-		copy = malloc(bytes);
-	if (!copy) {
+		memory = malloc(bytes);
+	if (!memory)
 		atomic_fetch_sub_explicit(&early_bytes, bytes, memory_order_relaxed);
-		return NULL;
+	return memory;
+}
+
+struct kept_read *kept_read_make(psn_t psn, uint32_t length)
+{
+	struct kept_read *k = allocate(sizeof(*k) + length);
+
+	if (k)
+		*k = (struct kept_read){.psn = psn, .length = length};
+	return k;
+}
+
+void kept_read_free(struct kept_read *k)
+{
+	if (!k)
+		return;
+	atomic_fetch_sub_explicit(&early_bytes, sizeof(*k) + k->length, memory_order_relaxed);
+	free(k);
+}
+
+void kept_read_free_all(struct kept_read **first)
+{
+	while (*first) {
+		struct kept_read *k = *first;
+
+		*first = k->next;
+		kept_read_free(k);
 	}
+}
+
+/* A copy with its payload. */
+static struct packet *copy_packet(const struct packet *p)
+{
+	struct packet *copy = allocate(bytes_kept(p));
+
+	if (!copy)
+		return NULL;
 	*copy = *p;
 	copy->to = NULL;
 	copy->payload = (uint8_t *)(copy + 1);
@@ -115,6 +149,23 @@ struct packet *early_next(struct early *e, psn_t expected)
 	if (!e->count)
 		memset(e->bits, 0, sizeof(e->bits)); /* the packet may take more PSNs than its first */
 	return p;
+}
+
+bool early_first(const struct early *e, psn_t from, psn_t *first)
+{
+	if (!e->count)
+		return false;
+	for (; psn_diff(e->top, from) > 0; from = psn_add(from, 1)) {
+		uint32_t place = early_place(from);
+
+		if (e->packet[place]) {
+			*first = from;
+			return true;
+		}
+		if (place % 64 == 0 && !e->bits[place / 64])
+			from = psn_add(from, 63);
+	}
+	return false;
 }
 
 uint32_t early_count(const struct early *e)

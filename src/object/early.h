@@ -30,9 +30,25 @@ uint32_t early_count(const struct early *e);
 /* Writes the payload of a selective acknowledgement; returns its length. Something waits. */
 uint32_t early_tell(struct early *e, psn_t expected, uint8_t payload[SACK_PAYLOAD]);
 
+/* The lowest PSN at which a packet waits, from `from` on. False: none does. */
+bool early_first(const struct early *e, psn_t from, psn_t *first);
+
 /* Nothing waits any longer. */
 void early_clear(struct early *e);
 /* The same, and gives back the memory. NULL is allowed. */
 void early_free(struct early *e);
+
+/* What the responses to a READ carried, from one PSN on: engine/kept.c. It counts as packets that wait do. */
+struct kept_read {
+	struct kept_read *next; /* of those that a tx batch may still refer to */
+	psn_t psn;
+	uint32_t length; /* bytes */
+	char bytes[];
+};
+
+/* NULL: there is no memory, or too much is kept already. */
+struct kept_read *kept_read_make(psn_t psn, uint32_t length);
+void kept_read_free(struct kept_read *k); /* NULL is allowed */
+void kept_read_free_all(struct kept_read **first);
 
 #endif

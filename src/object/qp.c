@@ -169,6 +169,17 @@ void qp_withdraw(struct qp *qp)
 	lock_drop(&rq->lock);
 }
 
+void responder_free(struct responder *r)
+{
+	for (uint32_t i = 0; i < r->answer_slots; i++)
+		kept_read_free(r->answers[i].kept);
+	free(r->responses);
+	free(r->answers);
+	kept_read_free_all(&r->spent);
+	free(r->repairs);
+	early_free(r->early);
+}
+
 void qp_destroy(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
@@ -191,10 +202,10 @@ void qp_destroy(struct qp *qp)
 	sq_fini(&qp->sq);
 	rq_fini(&qp->rq);
 	free(qp->resp.recv);
-	free(qp->resp.responses);
-	free(qp->resp.answers);
-	early_free(qp->resp.early);
+	responder_free(&qp->resp);
 	free(qp->req.board);
+	free(qp->req.reads);
+	early_free(qp->req.answers);
 	free(qp->flow);
 	free(qp->credit);
 	free(qp->xrc);

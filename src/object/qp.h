@@ -119,6 +119,8 @@ struct requester {
 
 	struct scoreboard *board; /* what the peer has received out of order: engine/scoreboard.c; NULL: it has never
 				     told */
+	struct reassembly *reads; /* the same of responses: engine/reassembly.h; NULL: they are not kept ... */
+	struct early *answers;	  /* ... here */
 	uint32_t absent; /* charge of what is neither acknowledged nor in the network: received out of order, or lost */
 };
 
@@ -161,7 +163,8 @@ struct answer_record {
 	bool is_read;	  /* READ or atomic write */
 	uint32_t rkey, length, mtu;
 	uint64_t va;
-	uint64_t value; /* atomic: what the memory held */
+	uint64_t value;		/* atomic: what the memory held */
+	struct kept_read *kept; /* READ: what the responses carried; NULL: not kept */
 };
 
 /* How urgent the next acknowledgement is: the highest level that any packet since the last ACK has requested. */
@@ -192,8 +195,8 @@ struct responder {
 		struct {
 			uint8_t nak; /* syndrome of the NAK or RNR NAK to send (0: none), see nak_psn */
 			bool cnp_owed;
-			bool sack_owed; /* tell the peer which packets wait for their turn: see object/early.h */
-			bool unused;
+			bool sack_owed;	  /* tell the peer which packets wait for their turn: see object/early.h */
+			bool repair_owed; /* answer again: see engine/kept.c */
 		};
 		uint32_t owes; /* any of these */
 	};
@@ -218,7 +221,10 @@ struct responder {
 	struct response *responses; /* ring of max_dest_rd_atomic, oldest first; response_count of them */
 	uint32_t response_head, response_size;
 	struct answer_record *answers; /* ring of max_dest_rd_atomic: as many as may be outstanding */
-	uint32_t answer_next;
+	uint32_t answer_next, answer_slots;
+
+	struct repairs *repairs; /* engine/kept.c; NULL: what READs are answered is not kept */
+	struct kept_read *spent; /* no longer of use; the tx batch may refer to them */
 
 	struct early *early; /* packets that came before their turn: object/early.h; NULL: none ever has */
 	psn_t gap;	     /* the packet that was missing when a gap was reported last ... */
@@ -409,6 +415,9 @@ static inline struct rq *qp_receives(struct qp *qp)
 
 /* Withdraws all receives that senders to this QP have been granted. */
 void qp_withdraw(struct qp *qp); /* under its lock */
+
+/* Frees what the responder has allocated for the peer's requests. */
+void responder_free(struct responder *r);
 
 /* Afterwards nothing of the QP is left: no packet, no timer, no CQE. */
 void qp_destroy(struct qp *qp) EXCLUDES(qp->lock);

@@ -72,5 +72,7 @@ const struct opcode_info opcode_info[256] = {
 	[OPCODE_CREDIT_GRANT] = {.name = "CREDIT_GRANT", .flags = BARE | HAS_DETH | HAS_IMM,
 			   .header_bytes = HEADER_BYTES(HAS_DETH | HAS_IMM)},
 	[OPCODE_SELECTIVE_ACK] = {.name = "SELECTIVE_ACK", .flags = ONLY, .header_bytes = HEADER_BYTES(0)},
+	[OPCODE_ANSWER_AGAIN] = {.name = "ANSWER_AGAIN", .flags = BARE | HAS_RETH, .header_bytes = HEADER_BYTES(HAS_RETH)},
+	[OPCODE_ANSWERED_AGAIN] = {.name = "ANSWERED_AGAIN", .flags = ONLY, .header_bytes = HEADER_BYTES(0)},
 };
 /* clang-format on */

@@ -58,6 +58,9 @@ enum operation {
 #define OPCODE_CREDIT_GRANT   0xc1
 /* ... and selective retransmission between two uroce, see object/early.h */
 #define OPCODE_SELECTIVE_ACK 0xc2
+/* ... the same of responses: see engine/reassembly.h */
+#define OPCODE_ANSWER_AGAIN   0xc3
+#define OPCODE_ANSWERED_AGAIN 0xc4
 
 /* Properties of an opcode: one row per opcode in opcode_info[]. */
 enum opcode_flag {

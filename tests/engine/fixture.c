@@ -298,7 +298,8 @@ void fixture_give_by(struct fixture *f, struct packet p, const union ibv_gid *fr
 	memcpy(exact, p.payload ? p.payload : f->payload, packet_carries(&p));
 	p.payload = exact;
 	p.to = to->raw;
-	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_CREDIT_GRANT && p.opcode != OPCODE_SELECTIVE_ACK)
+	if (p.opcode != OPCODE_CNP && p.opcode != OPCODE_CREDIT_GRANT && p.opcode != OPCODE_SELECTIVE_ACK &&
+	    p.opcode != OPCODE_ANSWER_AGAIN && p.opcode != OPCODE_ANSWERED_AGAIN)
 		p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);

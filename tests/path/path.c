@@ -138,7 +138,7 @@ static void post(struct run *r, struct stream *s)
 	struct ibv_send_wr wr = {.wr_id = (uint64_t)(s - r->stream),
 				 .sg_list = &sge,
 				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_WRITE,
+				 .opcode = r->c->reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 				 .send_flags = IBV_SEND_SIGNALED,
 				 .wr.rdma = {.remote_addr = (uintptr_t)r->memory, .rkey = r->mr[1]->base.rkey}};
 	struct ibv_send_wr *bad;
@@ -215,13 +215,13 @@ static void connect(struct run *r, struct qp *qp, uint32_t peer, uint32_t which)
 {
 	struct ibv_qp_attr a = {
 		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 		.path_mtu = mtu_of(r->c->mtu),
 		.dest_qp_num = peer,
 		.rq_psn = 77,
 		.sq_psn = 77,
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = HCA_MAX_RD_ATOMIC,
+		.max_rd_atomic = HCA_MAX_RD_ATOMIC,
 		.min_rnr_timer = 12,
 		.timeout = 14,
 		.retry_cnt = 7,
@@ -247,7 +247,7 @@ static void make_ends(struct run *r)
 			abort();
 		r->pd[i].hca = &r->hca[i];
 		r->mr[i] = mr_register(&r->pd[i], r->memory, MEMORY, (uintptr_t)r->memory,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	}
 	for (uint32_t s = 0; s < r->c->streams; s++) {
 		struct end *e = r->stream[s].end;

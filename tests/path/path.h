@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Streams of WRITEs through one bottleneck, in virtual time: what the engine makes of loss, of long paths and of
- * company. The same question gets the same answer on every machine. */
+/* Streams of WRITEs or READs through one bottleneck, in virtual time: what the engine makes of loss, of long paths and
+ * of company. The same question gets the same answer on every machine. */
 #ifndef PATH_PATH_H
 #define PATH_PATH_H
 
@@ -16,6 +16,7 @@ struct path_case {
 	uint64_t jitter;     /* ns: each packet comes so much later at most, so that packets overtake */
 	uint32_t mtu, length, depth; /* bytes of a packet, bytes of a request, requests in the queue */
 	uint32_t streams, tcps;	     /* of uroce; of TCP as RFC 9438 (CUBIC) has it, whose peers lose no ACK */
+	bool reads;		     /* the requester reads what it else would write */
 	bool is_uroce;		     /* the ends know that of each other */
 	uint64_t duration;	     /* ns; the first quarter is not counted */
 	uint64_t seed;

@@ -48,17 +48,38 @@ static void loss_costs_what_is_lost(void **state)
 		}
 }
 
+static void reads_lose_what_is_lost(void **state)
+{
+	static const struct {
+		double loss, least;
+	} rows[] = {{0, 0.8}, {0.001, 0.8}, {0.01, 0.7}, {0.05, 0.45}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct path_case c = ask(100 * USEC, rows[i].loss);
+		struct path_result result;
+
+		c.reads = true;
+		result = path_run(&c);
+		if (result.failed || result.total < rows[i].least)
+			fail_msg("READs, loss %g: goodput %.3f, not %.3f", rows[i].loss, result.total, rows[i].least);
+	}
+}
+
 static void other_peers_lose_more(void **state)
 {
-	struct path_case c = ask(100 * USEC, 0.01);
-	struct path_result with = path_run(&c), without;
+	for (uint32_t reads = 0; reads <= 1; reads++) {
+		struct path_case c = ask(100 * USEC, 0.01);
+		struct path_result with, without;
 
-	c.is_uroce = false;
-	without = path_run(&c);
-	assert_false(without.failed);
-	assert_true(without.total > 0.1);
-	assert_true(without.total < with.total);
-	assert_true(without.resent > 2 * with.resent);
+		c.reads = reads;
+		with = path_run(&c);
+		c.is_uroce = false;
+		without = path_run(&c);
+		assert_false(without.failed);
+		assert_true(without.total > 0.1);
+		assert_true(without.total < with.total);
+		assert_true(without.resent > 2 * with.resent);
+	}
 }
 
 static void overtaking_is_no_loss(void **state)
@@ -117,9 +138,9 @@ static void streams_share_a_bottleneck(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(loss_costs_what_is_lost),    cmocka_unit_test(other_peers_lose_more),
-		cmocka_unit_test(overtaking_is_no_loss),      cmocka_unit_test(a_short_queue_is_not_flooded),
-		cmocka_unit_test(streams_share_a_bottleneck),
+		cmocka_unit_test(loss_costs_what_is_lost),	cmocka_unit_test(reads_lose_what_is_lost),
+		cmocka_unit_test(other_peers_lose_more),	cmocka_unit_test(overtaking_is_no_loss),
+		cmocka_unit_test(a_short_queue_is_not_flooded), cmocka_unit_test(streams_share_a_bottleneck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

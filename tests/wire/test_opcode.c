@@ -125,6 +125,17 @@ static void selective_acknowledgement_is_one_more(void **state)
 	assert_int_equal(opcode_info[0xc2].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE), HAS_PAYLOAD);
 }
 
+/* The same of responses (engine/reassembly.h). */
+static void answers_again_are_two_more(void **state)
+{
+	assert_string_equal(opcode_info[0xc3].name, "ANSWER_AGAIN");
+	assert_int_equal(opcode_info[0xc3].header_bytes, 12 + 16);
+	assert_int_equal(opcode_info[0xc3].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE), HAS_RETH);
+	assert_string_equal(opcode_info[0xc4].name, "ANSWERED_AGAIN");
+	assert_int_equal(opcode_info[0xc4].header_bytes, 12);
+	assert_int_equal(opcode_info[0xc4].flags & (HEADERS | HAS_PAYLOAD | IS_REQUEST | IS_RESPONSE), HAS_PAYLOAD);
+}
+
 /* Of the manufacturers' range: they are for flow control of UC and UD (engine/flow.c). */
 static void flow_control_has_two_of_our_own(void **state)
 {
@@ -143,7 +154,7 @@ static void all_other_opcodes_are_unknown(void **state)
 {
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		const struct operation_row *row = find_row(opcode & 31);
-		bool known = opcode == 0x81 || (opcode >= 0xc0 && opcode <= 0xc2);
+		bool known = opcode == 0x81 || (opcode >= 0xc0 && opcode <= 0xc4);
 
 		switch (opcode & 0xe0) {
 		case 0x00:
@@ -175,6 +186,7 @@ int main(void)
 		cmocka_unit_test(xrc_adds_an_xrceth_to_requests),
 		cmocka_unit_test(a_cnp_is_for_neither_requester_nor_responder),
 		cmocka_unit_test(selective_acknowledgement_is_one_more),
+		cmocka_unit_test(answers_again_are_two_more),
 		cmocka_unit_test(flow_control_has_two_of_our_own),
 		cmocka_unit_test(all_other_opcodes_are_unknown),
 	};

@@ -779,8 +779,7 @@ static bool sack_packet(struct qp *qp, struct tx_batch *batch)
 	return true;
 }
 
-/* Makes the responses in PSN order. True: the tx batch was too small. */
-bool responder_run(struct qp *qp, struct tx_batch *batch)
+static __attribute__((noinline)) bool send_responses(struct qp *qp, struct tx_batch *batch)
 {
 	struct responder *r = &qp->resp;
 
@@ -798,6 +797,14 @@ bool responder_run(struct qp *qp, struct tx_batch *batch)
 			retire_response(r, s);
 	}
 	return false;
+}
+
+/* Makes the responses in PSN order. True: the tx batch was too small. */
+bool responder_run(struct qp *qp, struct tx_batch *batch)
+{
+	const struct responder *r = &qp->resp;
+
+	return (r->response_count || r->repairs) && send_responses(qp, batch);
 }
 
 /* Makes the other packets that are owed: NAK, ACK, congestion notification. True: the tx batch was too small. */

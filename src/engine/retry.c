@@ -7,9 +7,8 @@
 
 #define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
 #define PROBE_MIN   (2 * MSEC)
-#define PROBES_MAX  6
+#define PROBES_MAX  8
 #define QUICK_MIN   (500 * USEC) /* where a probe that was not needed costs one packet */
-#define QUICK_MORE  2		 /* probes, to last as long */
 #define READ_PROBES 4		 /* then a READ is asked for as a whole */
 #define ROUND_MIN   (100 * USEC)
 
@@ -79,11 +78,11 @@ static uint64_t probe_after(const struct qp *qp, uint64_t now)
 {
 	const struct requester *r = &qp->req;
 	uint64_t interval = r->srtt ? 2 * r->srtt + 4 * r->rttvar : 10 * MSEC, timeout = r->interval;
-	bool quick = qp->resp.peer_is_uroce && (!r->rd_count || reassembly_can_probe(r));
 
-	interval = max_of(interval, quick ? QUICK_MIN : PROBE_MIN) << r->probes;
-	return r->probes < PROBES_MAX + quick * QUICK_MORE && !r->lossless && interval < timeout / 2 ? now + interval
-												     : NEVER;
+	if (interval < PROBE_MIN && (!qp->resp.peer_is_uroce || (unlikely(r->rd_count) && !reassembly_can_probe(r))))
+		interval = PROBE_MIN;
+	interval = max_of(interval, QUICK_MIN) << r->probes;
+	return r->probes < PROBES_MAX && !r->lossless && interval < timeout / 2 ? now + interval : NEVER;
 }
 
 uint64_t round_trip(const struct requester *r)

@@ -39,18 +39,33 @@ static bool cause_is_new(const struct cause_row *row)
 	return !atomic_exchange_explicit(&said[row - causes], 1, memory_order_relaxed);
 }
 
+static void cause_log(enum log_level level, enum cause cause, const char *format, va_list ap)
+{
+	const struct cause_row *row = uroce_log_on(level) ? cause_find(cause) : NULL;
+	char text[640];
+
+	if (!row || !cause_is_new(row))
+		return;
+	vsnprintf(text, sizeof(text), format, ap);
+	uroce_log(level, "%s: %s (cause 0x%x)", text, row->remedy, row->code);
+}
+
 void cause_say(enum cause cause, const char *format, ...)
 {
-	const struct cause_row *row = cause_find(cause);
-	char text[640];
 	va_list ap;
 
-	if (!row || !uroce_log_on(LOG_WARN) || !cause_is_new(row))
-		return;
 	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
+	cause_log(LOG_WARN, cause, format, ap);
 	va_end(ap);
-	log_warn("%s: %s (cause 0x%x)", text, row->remedy, row->code);
+}
+
+void cause_note(enum cause cause, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	cause_log(LOG_INFO, cause, format, ap);
+	va_end(ap);
 }
 
 int cause_no_more(const char *call, struct pool *pool, const char *objects)

@@ -29,6 +29,9 @@ const struct cause_row *cause_next(const struct cause_row *row); /* NULL: the fi
 /* Logs it as a warning, with the code and the remedy: the first time in this process. */
 void cause_say(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* The same at UROCE_LOG=info, of what is no failure yet. */
+void cause_note(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
 /* Of a call that fails with ENOMEM, EMFILE or ENFILE, says CAUSE_SHORTAGE: programs tell only that the call failed. */
 void cause_shortage(const char *call, int error) __attribute__((cold));
 /* The pool gave no object: says whether as many are alive as a device has, or memory is short. Returns ENOMEM. */

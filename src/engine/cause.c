@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "engine/internal.h"
 #include "object/key_fault.h"
 
@@ -213,6 +214,22 @@ void cause_receive(struct qp *qp)
 		  text);
 }
 
+void cause_starves(const struct qp *qp)
+{
+	char what[128] = "a datagram", peer[96];
+
+	if (!uroce_log_on(LOG_INFO))
+		return;
+	if (qp->transport != TRANSPORT_UD)
+		snprintf(what, sizeof(what), "a message of %s", peer_text(qp, peer));
+	if (qp->srq || is_xrc_target(qp))
+		cause_note(CAUSE_NONE_POSTED, "QP 0x%x has no receive for %s: its SRQ is empty", qp->base.qp_num, what);
+	else
+		cause_note(CAUSE_NONE_POSTED,
+			   "QP 0x%x has no receive for %s: %u were posted, and all of them are consumed",
+			   qp->base.qp_num, what, qp->rq.tail);
+}
+
 static enum cause say_access(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
 {
 	char text[KEY_FAULT_TEXT], peer[96];
@@ -324,7 +341,9 @@ void cause_refusal(struct qp *qp, const struct packet *p, enum verdict verdict)
 
 void cause_drop(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
-	if (qp->transport == TRANSPORT_UD && verdict == ACCESS_DENIED)
+	if (verdict == NOT_READY)
+		cause_starves(qp);
+	else if (qp->transport == TRANSPORT_UD && verdict == ACCESS_DENIED)
 		cause_say(CAUSE_QKEY, "QP 0x%x dropped a datagram of QP 0x%x: its Q_Key is 0x%x, not 0x%x",
 			  qp->base.qp_num, p->src_qpn, p->qkey, qp->attr.qkey);
 	else if (qp->transport == TRANSPORT_UD && verdict == TOO_LONG)

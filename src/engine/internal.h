@@ -154,6 +154,8 @@ void cause_post(const struct qp *qp, const struct ibv_send_wr *wr, int error);
 int cause_post_receive(const struct qp *qp);
 /* The receive in progress cannot take what came. */
 void cause_receive(struct qp *qp);
+/* A message has to wait for a receive. */
+void cause_starves(const struct qp *qp);
 /* complete_head(), inline. */
 static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, struct wqe *w, enum ibv_wc_status status,
 							       struct cq_poller *poller)
@@ -418,8 +420,8 @@ static inline __attribute__((always_inline)) void responder_took(struct responde
 	r->ack = max_of(r->ack, ack);
 }
 bool responder_has_work(const struct qp *qp, bool delay_ack);
-/* The RNR NAK with this end's timer. */
-uint8_t rnr_nak(const struct qp *qp);
+/* The RNR NAK with this end's timer is to be sent. */
+void starve(struct qp *qp);
 int responder_start(struct qp *qp, uint32_t resources);
 void responder_stop(struct qp *qp);
 

@@ -41,7 +41,7 @@ void patience_expire(struct qp *qp, uint64_t now)
 	if (has_receive(qp))
 		r->nak = NAK_AGAIN;
 	else if (!left)
-		r->nak = rnr_nak(qp);
+		starve(qp);
 	else
 		r->look_at = now + min_of(left, max_of(PATIENCE - left, FIRST_LOOK));
 }

@@ -471,9 +471,10 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	r->ack = ACK_URGENT;
 }
 
-uint8_t rnr_nak(const struct qp *qp)
+void starve(struct qp *qp)
 {
-	return SYNDROME_RNR | (qp->attr.min_rnr_timer & SYNDROME_VALUE);
+	qp->resp.nak = SYNDROME_RNR | (qp->attr.min_rnr_timer & SYNDROME_VALUE);
+	cause_starves(qp);
 }
 
 static bool asks_itself(const struct qp *qp)
@@ -502,10 +503,12 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 	}
 	if (verdict == NOT_READY)
 		qp_count(qp, HCA_NO_RECEIVE);
-	if (verdict == NOT_READY)
-		r->nak = patience_begin(qp) ? 0 : rnr_nak(qp);
-	else
+	if (verdict != NOT_READY)
 		r->nak = outcome[verdict].nak;
+	else if (patience_begin(qp))
+		r->nak = 0;
+	else
+		starve(qp);
 	if (!outcome[verdict].fatal)
 		return;
 	cause_refusal(qp, p, verdict);

@@ -32,6 +32,9 @@ def main():
               explained.stdout)
     result = call(UROCE, "run", ME, "beyond", "wrong", UROCE_LOG="error")
     check("UROCE_LOG=error silences it", result.returncode == 0 and result.stdout == "", result.stdout)
+    result = call(UROCE, "run", ME, "nothing_to_receive_it", "wrong", UROCE_LOG="info")
+    check("the end that has no receive says how many it had", "0 were posted, and all of them are consumed" in result.stdout and
+          "(cause 0x20a)" in result.stdout, result.stdout)
     print(f"1..{len(results)}")
     return 0 if all(results) else 1
 

@@ -176,22 +176,44 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
  * change places, two processes may have one each. So the registry, which only processes of this user have, is always
  * locked as well. */
 
-#define FOREIGN_TRIES 10 /* failed tries in a row: then it checks which user has the name */
-
 static _Atomic bool names_locked; /* by a thread of this process. Acquire and release pair with each other */
 static int locked_memory = -1;	  /* the memfd of the registry that it has locked. Guarded by the lock */
 
-static bool names_wait(uint64_t give_up)
+#define WAIT_MIN (100 * USEC)
+#define WAIT_MAX (10 * MSEC)
+
+/* Of a thread that waits for a lock. Many processes may: each waits longer from time to time, at random, and does not
+ * give up while the lock changes hands. */
+struct patience {
+	uint64_t patience, began, give_up;
+	uint64_t look; /* when the next look is due at who has the name */
+	uint64_t dice;
+	pid_t holder; /* at the last look; 0: unknown */
+};
+
+static struct patience patience_begin(uint64_t patience)
 {
-	if (clock_now() >= give_up)
+	uint64_t now = clock_now();
+
+	return (struct patience){
+		.patience = patience, .began = now, .give_up = now + patience, .dice = now ^ (uint64_t)getpid() << 20};
+}
+
+/* False: the lock is not to be had. Nothing signals that it is free, so its callers poll. */
+static bool names_wait(struct patience *p)
+{
+	uint64_t now = clock_now(), most = min_of(WAIT_MIN + (now - p->began) / 4, WAIT_MAX);
+
+	if (now >= p->give_up)
 		return false;
-	nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
+	p->dice = p->dice * 6364136223846793005u + 1442695040888963407u;
+	nanosleep(&(struct timespec){.tv_nsec = (long)(most / 2 + (p->dice >> 32) % most)}, NULL);
 	return true;
 }
 
 /* In place of the name, which another user has: the lock of a file that only this one can have; or, without a folder,
  * any descriptor: then the registry's lock has to do. -EAGAIN: its holder does not release it. */
-static int lock_file(int socket, uint64_t give_up)
+static int lock_file(int socket, struct patience *p)
 {
 	int fd = name_lock_file();
 
@@ -199,7 +221,7 @@ static int lock_file(int socket, uint64_t give_up)
 		return socket;
 	close(socket);
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
-		if (!names_wait(give_up)) {
+		if (!names_wait(p)) {
 			close(fd);
 			return -EAGAIN;
 		}
@@ -207,12 +229,38 @@ static int lock_file(int socket, uint64_t give_up)
 	return fd;
 }
 
-/* A socket that has the name, or what lock_file() has; or -EAGAIN: its holder does not release it. Nothing signals that
- * a name is free, so this polls. */
-static int bind_lock(uint64_t give_up)
+/* Whether another user has the name. If it is a process of this one, another one than the last time, waiting goes on:
+ * it does not stand still. */
+static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, struct patience *p, uid_t *uid)
 {
-	static _Atomic uint32_t vain; /* failed tries in a row. Relaxed: a hint */
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ucred who = {0};
+	socklen_t length = sizeof(who);
+	uint64_t now = clock_now();
+	int fd;
+
+	if (now < p->look)
+		return false;
+	p->look = now + (now - p->began) + WAIT_MIN;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	if (connect(fd, (const struct sockaddr *)address, size)) {
+		close(fd); /* it is free again, or its owner does not listen, or has no room, as ours do */
+		return name_is_foreign(address, size, uid);
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
+	close(fd);
+	if (who.pid != p->holder)
+		p->give_up = now + p->patience;
+	p->holder = who.pid;
+	*uid = who.uid;
+	return who.uid != geteuid();
+}
+
+/* A socket that has the name, or what lock_file() has; or -EAGAIN: its holder does not release it. */
+static int bind_lock(struct patience *p)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
 	socklen_t size = slot_abstract(&address, "%u/lock", geteuid());
 	uid_t uid;
@@ -220,35 +268,30 @@ static int bind_lock(uint64_t give_up)
 	if (fd < 0)
 		return -errno;
 	while (bind(fd, (struct sockaddr *)&address, size)) {
-		bool taken = errno == EADDRINUSE;
+		int err = -errno;
 
-		if (taken && atomic_fetch_add_explicit(&vain, 1, memory_order_relaxed) >= FOREIGN_TRIES) {
-			if (name_is_foreign(&address, size, &uid)) {
-				name_say_foreign(&address, size, uid);
-				return lock_file(fd, give_up);
-			}
-			atomic_store_explicit(&vain, 0, memory_order_relaxed);
+		if (err == -EADDRINUSE && look_at_holder(&address, size, p, &uid)) {
+			name_say_foreign(&address, size, uid);
+			return lock_file(fd, p);
 		}
-		if (!taken || !names_wait(give_up)) {
-			int err = taken ? -EAGAIN : -errno;
-
+		if (err != -EADDRINUSE || !names_wait(p)) {
 			close(fd);
-			return err;
+			return err == -EADDRINUSE ? -EAGAIN : err;
 		}
 	}
-	atomic_store_explicit(&vain, 0, memory_order_relaxed);
+	listen(fd, SLOTS); /* others learn who has it: look_at_holder() */
 	return fd;
 }
 
 /* The kernel drops this lock when the process ends. False: its holder does not release it. */
-static bool lock_memory(int memory, uint64_t give_up)
+static bool lock_memory(int memory, struct patience *p)
 {
 	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	while (memory >= 0 && fcntl(memory, F_SETLK, &whole)) {
 		if (errno != EAGAIN && errno != EACCES)
 			return true; /* this kernel cannot lock it: the name has to do */
-		if (!names_wait(give_up))
+		if (!names_wait(p))
 			return false;
 	}
 	locked_memory = memory;
@@ -271,18 +314,18 @@ static void names_unlock(int lock)
 /* Returns the lock for names_unlock(), or -EAGAIN: its holder does not release it; or another -errno. */
 static int names_lock(const struct steering *s, uint64_t patience)
 {
-	uint64_t give_up = clock_now() + patience;
-	int fd = bind_lock(give_up);
+	struct patience p = patience_begin(patience);
+	int fd = bind_lock(&p);
 
 	if (fd < 0)
 		return fd;
 	while (atomic_exchange_explicit(&names_locked, true, memory_order_acquire)) {
-		if (!names_wait(give_up)) {
+		if (!names_wait(&p)) {
 			close(fd);
 			return -EAGAIN;
 		}
 	}
-	if (lock_memory(s->memory, give_up))
+	if (lock_memory(s->memory, &p))
 		return fd;
 	names_unlock(fd);
 	return -EAGAIN;
@@ -375,12 +418,16 @@ static bool read_inodes(struct inodes *list, const char *path)
 	return true;
 }
 
+static int compare_inodes(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static bool has_inode(const struct inodes *list, uint64_t inode)
 {
-	for (uint32_t i = 0; i < list->count; i++)
-		if (list->inode[i] == inode)
-			return true;
-	return false;
+	return bsearch(&inode, list->inode, list->count, sizeof(inode), compare_inodes);
 }
 
 static uint64_t steering_inode_of(int fd)
@@ -398,6 +445,7 @@ static bool prune(struct group *g)
 	bool is_ipv4 = address_is_ipv4(&g->gid), any = false;
 
 	if (g->count && read_inodes(&alive, is_ipv4 ? "/proc/self/net/udp" : "/proc/self/net/udp6")) {
+		qsort(alive.inode, alive.count, sizeof(*alive.inode), compare_inodes);
 		for (uint32_t i = 0, tries = 0; i < group_count(g) && tries < SLOTS; tries++) {
 			if (has_inode(&alive, g->member[i].inode)) {
 				i++;
@@ -606,6 +654,7 @@ static int find_registry(struct steering *s)
 {
 	int probe = slots_probe(), why = -EACCES;
 	bool seen = false, foreign = false, folder = name_has_folder();
+	struct patience patience;
 
 	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
 		uint8_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
@@ -625,7 +674,8 @@ static int find_registry(struct steering *s)
 		why = make_registry(s);
 	if (!registry_of(s))
 		return why ?: -EACCES;
-	lock_memory(s->memory, clock_now() + LOCK_PATIENCE);
+	patience = patience_begin(LOCK_PATIENCE);
+	lock_memory(s->memory, &patience);
 	offer_registry(s);
 	return 0;
 }

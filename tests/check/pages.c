@@ -40,6 +40,18 @@ static void open_page(struct pair *p, struct want want)
 	receive(&p->b, piece(&p->b, 0, SIZE));
 }
 
+/* Until a completion of the CQ, which is armed, is there: the bytes have come then, and while they come a page is not
+ * protected. It is not polled. */
+static void await_event(struct pair *p, const struct end *e)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	ZERO(ibv_get_cq_event(p->channel, &cq, &context));
+	MUST(cq == e->cq);
+	ibv_ack_cq_events(cq, 1);
+}
+
 static void receive_page_is_read(bool wrong)
 {
 	struct pair p;
@@ -83,8 +95,10 @@ static void datagram_page_is_read(bool wrong)
 	struct pair p;
 
 	open_page(&p, (struct want){.type = IBV_QPT_UD});
+	ZERO(ibv_req_notify_cq(p.b.cq, 0));
 	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 1024), &p.b, IBV_SEND_SIGNALED);
 	await(&p.a);
+	await_event(&p, &p.b);
 	if (wrong)
 		seen = p.b.memory[40];
 	await(&p.b);
@@ -98,7 +112,9 @@ static void result_page_is_read(bool wrong)
 
 	pair_open(&p, (struct want){0});
 	memset(p.b.memory, 9, SIZE);
+	ZERO(ibv_req_notify_cq(p.a.cq, 0));
 	post(&p.a, IBV_WR_RDMA_READ, piece(&p.a, 0, SIZE), &p.b, IBV_SEND_SIGNALED);
+	await_event(&p, &p.a);
 	if (wrong)
 		seen = p.a.memory[SIZE / 2];
 	await(&p.a);

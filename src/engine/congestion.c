@@ -10,6 +10,8 @@
 #define LOSSY_PART  8		/* of the packets of a round: if more are lost, it is by congestion */
 #define LOSSY_LEAST 4		/* packets */
 #define ROUND	    2		/* windows */
+#define LONG	    MSEC
+#define MOST_ADDED  16ull
 
 static uint32_t least_window(const struct requester *r)
 {
@@ -38,6 +40,13 @@ static uint32_t growth(const struct requester *r, uint32_t acked)
 	return r->window < most ? (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window) : acked / 32;
 }
 
+/* Bytes per round trip while packets wait: as many in a second on a long path as on one of LONG, so that streams get
+ * even shares as soon. */
+static uint32_t added(const struct requester *r)
+{
+	return (4096 + PACKET_OVERHEAD) * (uint32_t)min_of(max_of(r->least_rtt / LONG, 1ull), MOST_ADDED);
+}
+
 void congestion_grow(struct requester *r, uint32_t acked)
 {
 	if (r->lossless)
@@ -45,7 +54,7 @@ void congestion_grow(struct requester *r, uint32_t acked)
 	if (!r->queued)
 		r->window += growth(r, acked);
 	else if (!r->recovering)
-		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
+		r->window += (uint32_t)((uint64_t)acked * added(r) / r->window);
 }
 
 /* CUBIC's part (RFC 9438, 4.6), or all that has not waited on the way if that is more; and not so little that the

@@ -89,6 +89,11 @@ static enum cause cause_of_retries(const struct qp *qp, char *text)
 {
 	char peer[96];
 
+	if (qp->strays) {
+		snprintf(text, TEXT, "%s expects PSN 0x%x, this end begins with 0x%x", peer_text(qp, peer), qp->stray.v,
+			 qp->attr.sq_psn);
+		return CAUSE_PEER_PSN;
+	}
 	snprintf(text, TEXT,
 		 "%s does not answer: sent again %u times (retry_cnt, timeout %u, so at least %.3g ms each)",
 		 peer_text(qp, peer), qp->attr.retry_cnt, qp->attr.timeout,

@@ -110,6 +110,14 @@ static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 	qp->req.gap_seen = true;
 }
 
+/* An answer to a packet that was never sent, and none to what was sent yet: the two ends may not agree on the first
+ * PSN. */
+static __attribute__((cold)) void note_stray(struct qp *qp, psn_t expected)
+{
+	qp->strays = qp->req.una.v == qp->attr.sq_psn;
+	qp->stray = expected;
+}
+
 static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now)
 {
 	struct requester *r = &qp->req;
@@ -120,8 +128,11 @@ static void receive_ack(struct qp *qp, psn_t psn, uint8_t syndrome, uint64_t now
 	if (kind == SYNDROME_ACK)
 		ahead++; /* an ACK covers its PSN, a NAK only those before */
 	if (ahead < 0 || ahead > sent || (kind == SYNDROME_ACK && ahead == 0) ||
-	    (kind != SYNDROME_ACK && ahead == sent))
-		return; /* old, or for a packet that was never sent */
+	    (kind != SYNDROME_ACK && ahead == sent)) { /* old, or for a packet that was never sent */
+		if (ahead < 0 || ahead > sent)
+			note_stray(qp, psn_add(psn, kind == SYNDROME_ACK));
+		return;
+	}
 	if (!completer_acknowledge(qp, (uint32_t)ahead, now)) {
 		if ((kind != SYNDROME_ACK && syndrome != NAK_SEQUENCE) ||
 		    !reassembly_told(qp, psn_add(psn, kind == SYNDROME_ACK), now))

@@ -311,7 +311,7 @@ static void reset(struct qp *qp)
 		qp_withdraw(qp);
 	}
 	qp->attr = (struct ibv_qp_attr){0};
-	qp->comm_est = qp->sqd_notified = qp->cq_lost = false;
+	qp->comm_est = qp->sqd_notified = qp->cq_lost = qp->strays = false;
 	qp->mtu = 0;
 	qp->cause = CAUSE_NONE;
 	if (qp->xrc) {

@@ -393,13 +393,13 @@ NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 
 	if (r->unasked + charge >= r->window / 4)
 		return true;
-	if (!engine_awaits_answer(qp) && window_ends(qp, charge, train_ends))
-		return true;
-	if (r->packet + span != w->packets)
-		return false;
-	if (wqe_wants_response(w) || r->lossless || r->next.v != r->high.v || now - r->asked_at >= ASK_INTERVAL)
-		return true;
-	return r->wqe + 1 == qp->sq.tail && (!r->peer_spoke || (w->flags & IBV_SEND_SIGNALED) || qp->sig_all);
+	if (r->packet + span == w->packets) {
+		if (wqe_wants_response(w) || r->lossless || r->next.v != r->high.v || now - r->asked_at >= ASK_INTERVAL)
+			return true;
+		if (r->wqe + 1 == qp->sq.tail && (!r->peer_spoke || (w->flags & IBV_SEND_SIGNALED) || qp->sig_all))
+			return true;
+	}
+	return !engine_awaits_answer(qp) && window_ends(qp, charge, train_ends);
 }
 
 static void note_asked(struct requester *r, psn_t end, uint64_t now)

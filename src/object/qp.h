@@ -295,9 +295,11 @@ struct qp {
 	bool sqd_notified;     /* SQ_DRAINED was reported for this SQD */
 	uint8_t failed;	       /* enum ibv_event_type that moved it to ERR */
 	uint16_t cause;	       /* enum cause of its first failure since RESET, for completions; 0: none */
-	uint32_t tick;	       /* for loop/: tick of its last send */
-	uint64_t sent_at;      /* for loop/: UC and UD: time of its last send, ns */
-	struct {	       /* what was posted since, when engine_backlog() was called last */
+	bool strays;	       /* before it acknowledged anything, the peer answered as one that expects `stray` next */
+	psn_t stray;
+	uint32_t tick;	  /* for loop/: tick of its last send */
+	uint64_t sent_at; /* for loop/: UC and UD: time of its last send, ns */
+	struct {	  /* what was posted since, when engine_backlog() was called last */
 		uint32_t from, to, charge;
 	} backlog;
 	struct builder *builder; /* for verbs/: state of ibv_wr_*(3); NULL: none */

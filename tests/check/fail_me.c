@@ -467,8 +467,32 @@ static void reads_without_depth(struct pair *p, bool wrong)
 	MUST((await(&p->a).status == IBV_WC_SUCCESS) == !wrong);
 }
 
+/* For right and wrong alike the rows below say what b expects; the right program connects anew. */
+static void other_psns(struct pair *p, bool wrong)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	if (!wrong) {
+		p->skew = 0;
+		for (struct end *e = &p->a; e; e = e == &p->a ? &p->b : NULL) {
+			attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
+			ZERO(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE));
+			attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
+			ZERO(ibv_modify_qp(e->qp, &attr, INIT));
+		}
+		end_connect(p, &p->a, &p->b);
+		end_connect(p, &p->b, &p->a);
+	}
+	receive(&p->b, piece(&p->b, 0, 8));
+	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS));
+	if (!wrong)
+		await(&p->b);
+}
+
 static const struct want srq = {.shares = true}, uc = {.type = IBV_QPT_UC}, ud = {.type = IBV_QPT_UD},
-			 small = {.cqe = 4}, impatient = {.gives_up = true}, no_reads = {.reads_none = true};
+			 small = {.cqe = 4}, impatient = {.gives_up = true}, no_reads = {.reads_none = true},
+			 behind = {.skew = -16u}, ahead = {.skew = 16};
 
 static const struct row {
 	const char *name;
@@ -515,6 +539,8 @@ static const struct row {
 	 &ud},
 	{"cq_overruns", cq_overruns, 0x302, "a completion queue of 4 entries", &small},
 	{"nothing_to_receive_it", nothing_to_receive_it, 0x122, "the peer had no receive posted", &impatient},
+	{"lower_psns", other_psns, 0x127, "expects PSN 0xfffff0, this end begins with 0x0", &behind},
+	{"higher_psns", other_psns, 0x127, "expects PSN 0x10, this end begins with 0x0", &ahead},
 	{"reads_without_depth", reads_without_depth, 0x103, "whose max_rd_atomic is 0", &no_reads},
 };
 

@@ -52,6 +52,7 @@ struct pair {
 	struct ibv_srq *srq; /* NULL: not wanted */
 	enum ibv_qp_type type;
 	bool gives_up, reads_none;
+	uint32_t skew;
 	struct end a, b;
 };
 
@@ -62,6 +63,7 @@ struct want {
 	bool signals_all, is_idle; /* idle: not connected */
 	bool shares, extends;	   /* an SRQ for both; extended CQs and queue pairs */
 	bool gives_up, reads_none; /* rnr_retry 0; max_rd_atomic 0 */
+	uint32_t skew;		   /* what b expects beyond the first PSN of a */
 };
 
 enum { QKEY = 0x1234 };
@@ -116,6 +118,7 @@ static inline void end_connect(struct pair *p, struct end *e, const struct end *
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = to->qp->qp_num,
+		.rq_psn = e == &p->b ? p->skew & 0xffffff : 0,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
@@ -169,6 +172,7 @@ static inline void pair_open(struct pair *p, struct want w)
 	p->type = w.type ? w.type : IBV_QPT_RC;
 	p->gives_up = w.gives_up;
 	p->reads_none = w.reads_none;
+	p->skew = w.skew;
 	if (w.shares)
 		MUST(p->srq = ibv_create_srq(p->pd, &srq));
 	w.cqe = w.cqe ? w.cqe : 4 * DEPTH;

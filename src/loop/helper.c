@@ -470,8 +470,12 @@ static uint32_t helper_look(struct loop *l, uint32_t step)
 {
 	struct helper *h = &l->helper;
 	uint64_t now = clock_now();
+	bool polls = application_polls(l, now);
+	uint32_t excused = polls || drivers(h) ? 0 : poller_waits(&l->poller, now, last_poll(l));
 
-	if (!application_polls(l, now) && !drivers(h) && !helper_is_spared(l, now) && work(l, now)) {
+	if (polls)
+		poller_polls(&l->poller);
+	else if (!excused && !drivers(h) && !helper_is_spared(l, now) && work(l, now)) {
 		helper_arm(l);
 		return 0;
 	}
@@ -483,6 +487,8 @@ static uint32_t helper_look(struct loop *l, uint32_t step)
 	helper_enter(h, HELPER_GUARD);
 	if (step == GUARD_SURE)
 		unwatch_ports(l);
+	if (excused) /* look again soon: it may compute by then */
+		step = step ? GUARD_SURE - 2 + excused : 0;
 	return min_of(step + 1, GUARD_LAST);
 }
 

@@ -22,6 +22,7 @@
 #include "loop/handover.h"
 #include "loop/local.h"
 #include "loop/loop.h"
+#include "loop/poller.h"
 #include "loop/steering.h"
 #include "loop/waitfd.h"
 
@@ -121,6 +122,7 @@ struct loop {
 	/* ns: the last time that an application thread made progress, and that one sent what it posted; AT_WORK:
 	 * one is sending now. Relaxed: hints, by which the helper stays out of its way */
 	_Atomic uint64_t last_poll, last_post;
+	struct poller poller;
 	/* Guarded by `receive`; written with `life` held too, so either lock is enough to read. */
 	struct port **port;
 	uint32_t ports;

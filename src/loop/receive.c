@@ -819,6 +819,7 @@ static bool poll_loop(bool busy, struct cq_poller *poller)
 	n = poll_once(l, &now, !busy || !leaves_waiting(w), poller);
 	n += raw_progress();
 	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
+	poller_note(&l->poller);
 	give_way(l, w, now, n || busy);
 	return n;
 }

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "loop/poller.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define EXCUSES	   16u /* looks, the last ones 4 ms apart: a thread that gets no processor for longer is given up */
+#define DOUBT_MOST 64u
+
+_Thread_local pid_t poller_self;
+
+void poller_learn_self(void)
+{
+	poller_self = (pid_t)syscall(SYS_gettid);
+}
+
+/* Of processor, ns; 0: there is no such thread in this process. */
+static uint64_t thread_used(pid_t thread)
+{
+	/* as pthread_getcpuclockid(3) makes it; the low bits: of one thread, by the scheduler */
+	clockid_t id = (clockid_t)(~(unsigned)thread << 3 | 4 | 2);
+	struct timespec t;
+
+	return clock_gettime(id, &t) ? 0 : (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+/* proc(5): the state stands behind the name, which may contain anything. */
+static bool thread_is_runnable(pid_t thread)
+{
+	char path[64], text[256], *name;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[max_of(n, (ssize_t)0)] = '\0';
+	name = strrchr(text, ')');
+	return name && name[1] == ' ' && name[2] == 'R';
+}
+
+/* It did not poll, and used the processor for at least half of the time. */
+static void found_computing(struct poller *p)
+{
+	p->doubt = min_of(2 * p->doubt + 1, DOUBT_MOST);
+	p->trusts = 0;
+}
+
+uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
+{
+	pid_t thread = atomic_load_explicit(&p->thread, memory_order_relaxed);
+	uint64_t used = thread ? thread_used(thread) : 0, elapsed = now - p->at, before = p->used;
+	bool polls = polled != p->polled;
+	uint32_t excused = p->excused;
+
+	p->at = now;
+	p->polled = polled;
+	p->used = used;
+	p->excused = 0;
+	if (!used)
+		return 0;
+	if (!polls && excused && used - before > elapsed / 2) {
+		found_computing(p);
+		return 0;
+	}
+	if (p->trusts < p->doubt) {
+		p->trusts++;
+		return 0;
+	}
+	if (polls)
+		excused = 0;
+	if (excused < EXCUSES && thread_is_runnable(thread))
+		p->excused = excused + 1;
+	return p->excused;
+}

@@ -474,7 +474,7 @@ static uint32_t helper_look(struct loop *l, uint32_t step)
 	uint32_t excused = polls || drivers(h) ? 0 : poller_waits(&l->poller, now, last_poll(l));
 
 	if (polls)
-		poller_polls(&l->poller);
+		poller_polls(&l->poller, step > GUARD_SURE);
 	else if (!excused && !drivers(h) && !helper_is_spared(l, now) && work(l, now)) {
 		helper_arm(l);
 		return 0;

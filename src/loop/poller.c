@@ -10,8 +10,7 @@
 
 #include "base/clock.h"
 
-#define EXCUSES	   16u /* looks, the last ones 4 ms apart: a thread that gets no processor for longer is given up */
-#define DOUBT_MOST 64u
+#define EXCUSES 16u /* looks, the last ones 4 ms apart: a thread that gets no processor for longer is given up */
 
 _Thread_local pid_t poller_self;
 
@@ -48,37 +47,18 @@ static bool thread_is_runnable(pid_t thread)
 	return name && name[1] == ' ' && name[2] == 'R';
 }
 
-/* It did not poll, and used the processor for at least half of the time. */
-static void found_computing(struct poller *p)
-{
-	p->doubt = min_of(2 * p->doubt + 1, DOUBT_MOST);
-	p->trusts = 0;
-}
-
 uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
 {
 	pid_t thread = atomic_load_explicit(&p->thread, memory_order_relaxed);
-	uint64_t used = thread ? thread_used(thread) : 0, elapsed = now - p->at, before = p->used;
+	uint64_t used = thread && p->sure ? thread_used(thread) : 0, elapsed = now - p->at, before = p->used;
 	bool polls = polled != p->polled;
-	uint32_t excused = p->excused;
+	uint32_t excused = polls ? 0 : p->excused;
 
 	p->at = now;
 	p->polled = polled;
 	p->used = used;
-	p->excused = 0;
-	if (!used)
-		return 0;
-	if (!polls && excused && used - before > elapsed / 2) {
-		found_computing(p);
-		return 0;
-	}
-	if (p->trusts < p->doubt) {
-		p->trusts++;
-		return 0;
-	}
-	if (polls)
-		excused = 0;
-	if (excused < EXCUSES && thread_is_runnable(thread))
-		p->excused = excused + 1;
+	/* it computes if it has used the processor for more than half of the time */
+	p->sure = used && !(excused && used - before > elapsed / 2) && excused < EXCUSES && thread_is_runnable(thread);
+	p->excused = p->sure ? excused + 1 : 0;
 	return p->excused;
 }

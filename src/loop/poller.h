@@ -17,7 +17,7 @@ struct poller {
 	/* the helper's own: at its last look ... */
 	uint64_t at, polled, used; /* ns: the time; of the last poll; of processor that the thread had used */
 	uint32_t excused;	   /* looks in succession at which it had not polled */
-	uint32_t doubt, trusts;	   /* after it was found to compute, so many looks do not ask; how many have not */
+	bool sure;		   /* it has polled for good, and was not found to compute or to sleep since */
 };
 
 extern _Thread_local pid_t poller_self;
@@ -30,13 +30,14 @@ static inline void poller_note(struct poller *p)
 		poller_learn_self();
 	atomic_store_explicit(&p->thread, poller_self, memory_order_relaxed);
 }
-/* It polls, at a look. */
-static inline void poller_polls(struct poller *p)
+/* It polls, at a look; `for_good`: as at those before. */
+static inline void poller_polls(struct poller *p, bool for_good)
 {
-	p->doubt = p->excused = 0;
+	p->excused = 0;
+	p->sure |= for_good;
 }
-/* Whether the thread would poll if it had a processor: it is runnable, and has not computed since the last look.
- * `polled`: when it polled last. Returns how many looks in succession have said so; 0: no. */
+/* Whether a thread that has polled for good would poll if it had a processor: it is runnable, and has not computed
+ * since the last look. `polled`: when it polled last. Returns how many looks in succession have said so; 0: no. */
 uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled);
 
 #endif

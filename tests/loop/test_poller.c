@@ -64,7 +64,7 @@ static void end(struct thread *t)
 /* What two looks say of it, the last poll being before both. */
 static void look_twice(const struct poller *noted, uint32_t excused[2])
 {
-	struct poller p = {.thread = noted->thread};
+	struct poller p = {.thread = noted->thread, .sure = true};
 
 	excused[0] = poller_waits(&p, clock_now(), 1);
 	usleep(2000);
@@ -73,15 +73,26 @@ static void look_twice(const struct poller *noted, uint32_t excused[2])
 
 static void one_that_never_polled_is_not_waited_for(void **state)
 {
-	struct poller p = {0};
+	struct poller p = {.sure = true};
 
 	assert_int_equal(poller_waits(&p, clock_now(), 1), 0);
+}
+
+static void one_that_did_not_poll_for_good_is_not_waited_for(void **state)
+{
+	struct poller p = {0};
+	struct thread busy = {.poller = &p, .cpu = -1};
+
+	start(&busy);
+	poller_polls(&p, false);
+	assert_int_equal(poller_waits(&p, clock_now(), 1), 0);
+	end(&busy);
 }
 
 /* Others may want its processor as well, so this is repeated until it had that; if it is never found out, for ever. */
 static void one_that_computes_is_not_waited_for(void **state)
 {
-	struct poller p = {0};
+	struct poller p = {.sure = true};
 	struct thread busy = {.poller = &p, .cpu = -1};
 	uint32_t excused[2];
 
@@ -95,7 +106,7 @@ static void one_that_computes_is_not_waited_for(void **state)
 /* A moment passes until it sleeps. */
 static void one_that_sleeps_is_not_waited_for(void **state)
 {
-	struct poller p = {0};
+	struct poller p = {.sure = true};
 	int ends[2];
 	struct thread asleep = {.poller = &p, .cpu = -1, .sleeps = true};
 	uint32_t excused[2];
@@ -114,7 +125,7 @@ static void one_that_sleeps_is_not_waited_for(void **state)
 /* It gets next to nothing of its processor, as another thread computes there. */
 static void one_that_has_no_processor_is_waited_for(void **state)
 {
-	struct poller p = {0};
+	struct poller p = {.sure = true};
 	struct thread waits = {.poller = &p, .cpu = 0, .yields = true}, busy = {.cpu = 0};
 	uint32_t first, second;
 	cpu_set_t set;
@@ -135,7 +146,7 @@ static void one_that_has_no_processor_is_waited_for(void **state)
 
 static void one_that_is_gone_is_not_waited_for(void **state)
 {
-	struct poller p = {0};
+	struct poller p = {.sure = true};
 	struct thread gone = {.poller = &p, .cpu = -1};
 
 	start(&gone);
@@ -147,6 +158,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_never_polled_is_not_waited_for),
+		cmocka_unit_test(one_that_did_not_poll_for_good_is_not_waited_for),
 		cmocka_unit_test(one_that_computes_is_not_waited_for),
 		cmocka_unit_test(one_that_sleeps_is_not_waited_for),
 		cmocka_unit_test(one_that_has_no_processor_is_waited_for),

@@ -7,10 +7,8 @@
  * not as it must be ends it. Plain libibverbs. */
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,19 +55,6 @@ static double meet(void)
 {
 	pthread_barrier_wait(&board->barrier);
 	return now();
-}
-
-static double memory_in_use(void)
-{
-	FILE *f = fopen("/proc/self/smaps_rollup", "r");
-	char line[256];
-	long kib = 0;
-
-	while (f && !kib && fgets(line, sizeof(line), f))
-		sscanf(line, "Pss: %ld", &kib);
-	if (f)
-		fclose(f);
-	return (double)kib;
 }
 
 /* ---- messages ---- */
@@ -333,15 +318,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	make_board();
-	for (me = 0; me < processes; me++) {
-		pid_t pid = fork();
-
-		need(pid >= 0, "fork");
-		if (pid == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			process();
-		}
-	}
+	start_processes(&me, processes, process);
 	/* one that fails leaves the others at the barrier: they end with this process */
 	while (!failed && wait(&status) > 0)
 		failed = status;

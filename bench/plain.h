@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What verbs.c and scale.c share: plain libibverbs, one domain, one CQ, RC queue pairs; the first device, its first
- * GID. Whatever fails ends the program. */
+/* What verbs.c, scale.c and crowd.c share: plain libibverbs, one domain, one CQ, RC queue pairs; the first device, its
+ * first GID. Whatever fails ends the program. */
 #ifndef BENCH_PLAIN_H
 #define BENCH_PLAIN_H
 
@@ -8,7 +8,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -33,6 +36,34 @@ static inline uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* Of this process, in KiB: its share of what is shared. */
+static inline double memory_in_use(void)
+{
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+	char line[256];
+	long kib = -1;
+
+	need(f, "/proc/self/smaps_rollup");
+	while (kib < 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "Pss: %ld", &kib);
+	fclose(f);
+	return (double)kib;
+}
+
+/* A process for each value of *me below `count`, which ends with this one; run() does not return. */
+static inline void start_processes(uint32_t *me, uint32_t count, void (*run)(void))
+{
+	for (*me = 0; *me < count; ++*me) {
+		pid_t pid = fork();
+
+		need(pid >= 0, "fork");
+		if (pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run();
+		}
+	}
 }
 
 static inline struct plain plain_open(int cqe, void *memory, size_t size)

@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,19 +50,6 @@ static double now(void)
 static uint32_t *qpn_of(uint32_t process, uint32_t other, uint32_t i)
 {
 	return &board->qpn[(process * processes + other) * qps + i];
-}
-
-static double memory_in_use(void)
-{
-	FILE *f = fopen("/proc/self/smaps_rollup", "r");
-	char line[256];
-	long kib = -1;
-
-	need(f, "/proc/self/smaps_rollup");
-	while (kib < 0 && fgets(line, sizeof(line), f))
-		sscanf(line, "Pss: %ld", &kib);
-	fclose(f);
-	return (double)kib;
 }
 
 static void receive(struct ibv_qp *q)
@@ -305,15 +290,7 @@ int main(int argc, char **argv)
 	if (depth < LEAST_DEPTH)
 		depth = LEAST_DEPTH;
 	make_board();
-	for (me = 0; me < processes; me++) {
-		pid_t pid = fork();
-
-		need(pid >= 0, "fork");
-		if (pid == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			process();
-		}
-	}
+	start_processes(&me, processes, process);
 	while (wait(&status) > 0)
 		failed |= status;
 	return failed ? 1 : 0;

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/proc_state.h"
 
 #define PATIENCE  (3 * SEC)   /* how long an answer may take */
 #define LEAST	  (50 * MSEC) /* of it, for each of many processes, when others have used it up */
@@ -66,21 +67,6 @@ static bool find_name(pid_t pid, char *out, size_t room)
 	if (f)
 		fclose(f);
 	return found;
-}
-
-bool process_is_stopped(pid_t pid)
-{
-	char name[64], text[256];
-	const char *end;
-	FILE *f;
-
-	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
-	f = fopen(name, "rce");
-	text[f ? fread(text, 1, sizeof(text) - 1, f) : 0] = 0;
-	if (f)
-		fclose(f);
-	end = strrchr(text, ')'); /* of the program's name; the state is behind it */
-	return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
 }
 
 /* What a call may wait from here on: until `deadline`, and not less than LEAST. */

@@ -3,7 +3,6 @@
 #ifndef UROCE_CONTROL_CALL_H
 #define UROCE_CONTROL_CALL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -17,8 +16,5 @@ int control_call(pid_t pid, const char *request, char *answer, size_t room, int 
  * does not answer, or refuses, with the reason; for others that end meanwhile nothing is. Many are asked at a time. */
 void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg),
 		      void (*silent)(pid_t pid, const char *why, void *arg), void *arg);
-
-/* By SIGSTOP, a terminal or a debugger. */
-bool process_is_stopped(pid_t pid);
 
 #endif

@@ -89,7 +89,7 @@ void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 	for (; count; count--, position++, wr = wr->next) {
 		if (!is_signaled(qp, wr))
 			continue;
-		cqe = cqe_posted(qp, wr, position, posted_length(wr));
+		cqe = cqe_posted(qp, wr, position, (uint32_t)posted_length(wr));
 		if (likely(cq_arm(cq) == CQ_UNARMED && cq_put(cq, cqe)))
 			continue;
 		lock_drop(&cq->lock);

@@ -5,15 +5,6 @@
 
 #include "engine/fast_send.h"
 
-static uint64_t fast_length_of(const struct ibv_send_wr *wr)
-{
-	uint64_t length = 0;
-
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length;
-}
-
 bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to)
 {
 	*length = 0;
@@ -70,7 +61,7 @@ static int refer(struct qp *qp, struct wqe *w, char *payload)
 int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
 {
 	uint32_t most = min_of(qp->req.mtu, (uint32_t)FAST_RING_MOST);
-	uint64_t length = fast_length_of(wr);
+	uint64_t length = posted_length(wr);
 
 	w->num_sge = 0;
 	w->packets = 1;
@@ -97,7 +88,7 @@ void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr)
 	uint32_t position = qp->sq.head;
 
 	qp->sq.head = qp->sq.tail;
-	complete_posted(qp, wr, position, qp->sq.tail - position, posted_length(wr));
+	complete_posted(qp, wr, position, qp->sq.tail - position, (uint32_t)posted_length(wr));
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);
 }

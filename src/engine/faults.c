@@ -238,7 +238,7 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count)
 {
 	for (uint32_t end = position + count; position != end; position++, wr = wr->next) {
-		uint32_t length = posted_length(wr);
+		uint32_t length = (uint32_t)posted_length(wr);
 
 		if (checker_listens() && wr->opcode != IBV_WR_RDMA_WRITE)
 			checker->completes(qp, wr->wr_id, length, true);

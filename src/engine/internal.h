@@ -99,9 +99,9 @@ static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_w
 		.opcode = opcode_when_complete[wr->opcode],
 	};
 }
-static inline uint32_t posted_length(const struct ibv_send_wr *wr)
+static inline uint64_t posted_length(const struct ibv_send_wr *wr)
 {
-	uint32_t length = 0;
+	uint64_t length = 0;
 
 	if (likely(wr->num_sge == 1))
 		return wr->sg_list->length;

@@ -302,15 +302,6 @@ __attribute__((cold)) void onesided_done_wqe(struct qp *qp, const struct wqe *w,
 		capture_access(qp, &e, position);
 }
 
-static __attribute__((noinline)) uint64_t onesided_length_of(const struct ibv_sge *sge, uint32_t count)
-{
-	uint64_t length = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		length += sge[i].length;
-	return length;
-}
-
 static inline struct access access_posted(const struct ibv_send_wr *wr, uint64_t length)
 {
 	bool is_atomic = wr->opcode > IBV_WR_RDMA_READ;
@@ -332,7 +323,7 @@ static inline struct access access_posted(const struct ibv_send_wr *wr, uint64_t
 static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	uint64_t length = onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge);
+	uint64_t length = posted_length(wr);
 	struct access e;
 
 	if (is_inline && (wr->opcode != IBV_WR_RDMA_WRITE || length > qp->sq.fast_inline))
@@ -369,8 +360,8 @@ static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_s
 {
 	if (!is_possible(qp, wr->opcode) || (uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
 		return false;
-	note_done(qp, wr, (uint32_t)onesided_length_of(wr->sg_list, (uint32_t)wr->num_sge));
-	complete_posted(qp, wr, qp->sq.tail - 1, 1, posted_length(wr));
+	note_done(qp, wr, (uint32_t)posted_length(wr));
+	complete_posted(qp, wr, qp->sq.tail - 1, 1, (uint32_t)posted_length(wr));
 	return true;
 }
 

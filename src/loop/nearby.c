@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/nearby.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/proc_state.h"
 #include "loop/internal.h"
 #include "loop/local_peer.h"
 #include "loop/transmit.h"
@@ -80,30 +78,12 @@ static void nearby_release(struct local_peer *near, uint32_t length)
 	lock_drop(&n->lock);
 }
 
-/* Stopped by a signal or a debugger: proc(5). */
-static bool process_is_stopped(pid_t pid)
-{
-	char text[256], *state;
-	ssize_t n = -1;
-	int fd;
-
-	snprintf(text, sizeof(text), "/proc/%d/stat", pid);
-	fd = pid ? open(text, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	text[max_of(n, (ssize_t)0)] = 0;
-	state = strrchr(text, ')'); /* after the name, which may contain anything */
-	return n > 0 && state && (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
-}
-
 static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
 {
 	uint64_t now = clock_now();
 
 	if (now - n->looked >= LOOK_AGAIN) {
-		n->stopped = process_is_stopped(n->pid);
+		n->stopped = n->pid && process_is_stopped(n->pid);
 		n->looked = now;
 	}
 	return n->stopped;

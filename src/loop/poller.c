@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/poller.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc_state.h"
 
 #define EXCUSES 16u /* looks, the last ones 4 ms apart: a thread that gets no processor for longer is given up */
 
@@ -29,24 +27,6 @@ static uint64_t thread_used(pid_t thread)
 	return clock_gettime(id, &t) ? 0 : (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
-/* proc(5): the state stands behind the name, which may contain anything. */
-static bool thread_is_runnable(pid_t thread)
-{
-	char path[64], text[256], *name;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[max_of(n, (ssize_t)0)] = '\0';
-	name = strrchr(text, ')');
-	return name && name[1] == ' ' && name[2] == 'R';
-}
-
 uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
 {
 	pid_t thread = atomic_load_explicit(&p->thread, memory_order_relaxed);
@@ -58,7 +38,8 @@ uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
 	p->polled = polled;
 	p->used = used;
 	/* it computes if it has used the processor for more than half of the time */
-	p->sure = used && !(excused && used - before > elapsed / 2) && excused < EXCUSES && thread_is_runnable(thread);
+	p->sure = used && !(excused && used - before > elapsed / 2) && excused < EXCUSES &&
+		  proc_state(getpid(), thread) == 'R';
 	p->excused = p->sure ? excused + 1 : 0;
 	return p->excused;
 }

@@ -187,16 +187,14 @@ static int locked_memory = -1;	  /* the memfd of the registry that it has locked
 struct patience {
 	uint64_t patience, began, give_up;
 	uint64_t look; /* when the next look is due at who has the name */
-	uint64_t dice;
-	pid_t holder; /* at the last look; 0: unknown */
+	pid_t holder;  /* at the last look; 0: unknown */
 };
 
 static struct patience patience_begin(uint64_t patience)
 {
 	uint64_t now = clock_now();
 
-	return (struct patience){
-		.patience = patience, .began = now, .give_up = now + patience, .dice = now ^ (uint64_t)getpid() << 20};
+	return (struct patience){.patience = patience, .began = now, .give_up = now + patience};
 }
 
 /* False: the lock is not to be had. Nothing signals that it is free, so its callers poll. */
@@ -206,8 +204,8 @@ static bool names_wait(struct patience *p)
 
 	if (now >= p->give_up)
 		return false;
-	p->dice = p->dice * 6364136223846793005u + 1442695040888963407u;
-	nanosleep(&(struct timespec){.tv_nsec = (long)(most / 2 + (p->dice >> 32) % most)}, NULL);
+	/* the clock's last digits are random enough */
+	nanosleep(&(struct timespec){.tv_nsec = (long)(most / 2 + now % most)}, NULL);
 	return true;
 }
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "base/control_call.h"
+#include "base/proc_state.h"
 #include "tools/names.h"
 #include "tools/terminal.h"
 #include "tools/waits.h"

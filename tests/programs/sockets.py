@@ -172,7 +172,8 @@ def servers(way, count=3):
 
 def acquainted(place, build):
     """On one host: messages of connection management go by UDP until the two know each other, which the first connection sees to.
-    On a busy machine that takes as long as some connections (21 packets were seen), so there are many more of these."""
+    On a busy machine that takes as long as some connections (21 packets were seen), so there are many more of these. At the end
+    each connection may cost one more: an answer to the server, which has ended. By UDP alone it would be 3 for each, 2 of the server."""
     port, count = next(ports), 50
     env = [*by_rsocket(build), "UROCE_LOCAL=on", "UROCE_LOG=debug"]
     s = Process(build, place.server, [source(build, "servers"), str(port), "fork", str(count)], env=env)
@@ -181,7 +182,7 @@ def acquainted(place, build):
     for p in c, s:
         expect(p)
         sent = re.search(r"udp link: sent (\d+) packets", p.output)
-        if int(sent[1]) >= count:
+        if int(sent[1]) >= 2 * count:
             raise Failure(sent[0])
 
 

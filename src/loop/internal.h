@@ -126,6 +126,7 @@ struct loop {
 	/* Guarded by `receive`; written with `life` held too, so either lock is enough to read. */
 	struct port **port;
 	uint32_t ports;
+	uint64_t looked;    /* ns: when the ports' turn came last. Guarded by `receive` */
 	bool ports_busy;    /* one of them has brought something lately. Guarded by `receive` */
 	bool rx_rings_busy; /* a local peer has sent something since the ports were last read. Guarded by `receive` */
 	struct waiting waiting;

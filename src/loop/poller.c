@@ -9,6 +9,7 @@
 #include "base/proc_state.h"
 
 #define EXCUSES 16u /* looks, the last ones 4 ms apart: a thread that gets no processor for longer is given up */
+#define SURE	3u /* looks in succession: who has polled before each, and wanted a processor at each, polls for good */
 
 _Thread_local pid_t poller_self;
 
@@ -30,16 +31,23 @@ static uint64_t thread_used(pid_t thread)
 uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
 {
 	pid_t thread = atomic_load_explicit(&p->thread, memory_order_relaxed);
-	uint64_t used = thread && p->sure ? thread_used(thread) : 0, elapsed = now - p->at, before = p->used;
-	bool polls = polled != p->polled;
+	uint64_t used = thread ? thread_used(thread) : 0;
+	bool computes =
+		used - p->used > (now - p->at) / 2; /* it has used the processor for more than half of the time */
+	bool polls = polled != p->polled, known = p->used;
 	uint32_t excused = polls ? 0 : p->excused;
+	bool waits;
 
 	p->at = now;
 	p->polled = polled;
 	p->used = used;
-	/* it computes if it has used the processor for more than half of the time */
-	p->sure = used && !(excused && used - before > elapsed / 2) && excused < EXCUSES &&
-		  proc_state(getpid(), thread) == 'R';
-	p->excused = p->sure ? excused + 1 : 0;
+	if (p->sure)
+		waits = excused < EXCUSES && !(excused && computes);
+	else
+		waits = polls && known && !computes;
+	waits = waits && used && proc_state(getpid(), thread) == 'R';
+	p->crowded = waits && polls ? p->crowded + 1 : 0;
+	p->sure = waits && (p->sure || p->crowded > SURE);
+	p->excused = waits ? excused + 1 : 0;
 	return p->excused;
 }

@@ -16,7 +16,8 @@ struct poller {
 	_Atomic pid_t thread; /* relaxed: a hint */
 	/* the helper's own: at its last look ... */
 	uint64_t at, polled, used; /* ns: the time; of the last poll; of processor that the thread had used */
-	uint32_t excused;	   /* looks in succession at which it had not polled */
+	uint32_t excused;	   /* looks in succession at which it had not polled, */
+	uint32_t crowded;	   /* or had, and wanted a processor */
 	bool sure;		   /* it has polled for good, and was not found to compute or to sleep since */
 };
 
@@ -36,8 +37,9 @@ static inline void poller_polls(struct poller *p, bool for_good)
 	p->excused = 0;
 	p->sure |= for_good;
 }
-/* Whether a thread that has polled for good would poll if it had a processor: it is runnable, and has not computed
- * since the last look. `polled`: when it polled last. Returns how many looks in succession have said so; 0: no. */
+/* Whether a thread would poll if it had a processor: it is runnable, has not computed since the last look, and has
+ * polled since then, or for good. `polled`: when it polled last. Returns how many looks in succession have said so, 1
+ * if it has polled since the last; 0: no. */
 uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled);
 
 #endif

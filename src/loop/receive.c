@@ -17,7 +17,9 @@
 
 #define VAIN	      (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
 #define SHARE	      8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
-#define CROWDED	      64 /* ... for as many times as long the thread naps in place of offering it: */
+#define CROWDED_ONCE  8	 /* ... for as many times as long the thread naps in place of offering it, ... */
+#define CROWDED	      64 /* ... if that happens twice in succession for so many times, ... */
+#define CROWDED_MOST  (256 * MSEC) /* ... and no longer than this: */
 #define VAIN_RINGS    (5 * USEC)   /* between two naps; ... */
 #define VAIN_PORTS    (60 * USEC)  /* ... for the network: waking a thread for each packet makes short trains */
 #define NAP	      (100 * USEC) /* at most: a local peer or a packet ends it */
@@ -38,10 +40,14 @@
 	(10 * USEC) /* with local peers, a port that has been quiet is looked at so often only: it costs a system \
 		       call; ... */
 #define LOOK_SELDOM (50 * USEC) /* ... while they are at work, and nothing has come to it for ... */
-#define SILENT	    (10 * MSEC) /* ... so long */
-#define BUSY_POLLS  200u	/* ... and is not quiet for so many polls when something has come */
-#define CATCH_UP    64		/* trains: about what a receive buffer holds */
-#define DRAIN_BATCH 4096	/* as much as a receive buffer may hold */
+#define SILENT	    (10 * MSEC) /* ... so long; ... */
+#define RARE_POLLS                                                                                          \
+	8 /* ... and once in so many polls, if they are further apart than LOOK_AGAIN: of those that others \
+	     leave the processor to, most would else do little but look at ports; ... */
+#define LOOK_LEAST  (300 * USEC) /* ... but so often in any case */
+#define BUSY_POLLS  200u	 /* ... and is not quiet for so many polls when something has come */
+#define CATCH_UP    64		 /* trains: about what a receive buffer holds */
+#define DRAIN_BATCH 4096	 /* as much as a receive buffer may hold */
 
 /* One reception: packets of one QP that follow each other find it locked. */
 struct rx {
@@ -529,8 +535,12 @@ void drain_rx_ring(struct loop *l, struct local_peer *n)
  */
 static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t others)
 {
-	uint64_t pause = at_work && now > port->heard + SILENT ? LOOK_SELDOM : LOOK_AGAIN;
+	const struct loop *l = port->loop;
+	bool silent = now > port->heard + SILENT;
+	uint64_t pause = at_work && silent ? LOOK_SELDOM : LOOK_AGAIN;
 
+	if (silent && now > l->looked + LOOK_AGAIN)
+		pause = max_of(pause, min_of(RARE_POLLS * (now - l->looked), LOOK_LEAST));
 	if (others)
 		pause *= 2;
 	if (port->busy)
@@ -567,6 +577,7 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 	for (uint32_t i = 0; i < l->ports; i++)
 		busy |= l->port[i]->busy;
 	l->ports_busy = busy;
+	l->looked = before;
 	if (seen)
 		*now = seen;
 	return n;
@@ -690,6 +701,7 @@ static _Thread_local struct watch {
 	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that
 			     last */
 	uint64_t crowded; /* ns: until then a program that does not give way wants this processor too */
+	bool again;	  /* if so, it will be the second time in succession */
 	bool gave;	  /* another thread had the processor since something came last */
 	uint8_t shares;	  /* so often it still gives the processor away early: see watch_found() */
 } watch;
@@ -717,6 +729,17 @@ static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 	return took * l->processors < others * TURN ? 0 : min_of(took / SHARE, KEEP);
 }
 
+/* As one poll that takes long, so the helper stays out of the way. */
+static bool nap(struct loop *l, bool by_rings)
+{
+	bool slept;
+
+	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints, as in poll_loop() */
+	slept = loop_nap(l, by_rings, NAP);
+	atomic_store_explicit(&l->last_poll, clock_now(), memory_order_relaxed);
+	return slept;
+}
+
 /* A thread whose polls find nothing calls sched_yield() from time to time: the process that is to answer may be waiting
  * for this processor. On a free processor that costs next to nothing; else a time slice per round trip. A thread that
  * has other work between its polls would hardly get to it beside processes that compute, so it does not yield. */
@@ -730,7 +753,7 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		w->vain = now;
 		watch_found(w);
 	} else if (now < w->crowded) {
-		if ((early || now - w->vain > VAIN_RINGS) && loop_nap(l, now - w->vain <= VAIN_PORTS, NAP)) {
+		if ((early || now - w->vain > VAIN_RINGS) && nap(l, now - w->vain <= VAIN_PORTS)) {
 			w->vain = clock_now();
 			w->gave = true;
 			w->shares -= early;
@@ -747,7 +770,8 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
 		w->vain = now + (w->keep ? took : 0);
 		if (took > YIELD_LONG && !others)
-			w->crowded = now + took + CROWDED * took;
+			w->crowded = now + took + min_of((w->again ? CROWDED : CROWDED_ONCE) * took, CROWDED_MOST);
+		w->again = took > YIELD_LONG && !others;
 	}
 }
 

@@ -122,23 +122,80 @@ static void one_that_sleeps_is_not_waited_for(void **state)
 	close(ends[0]);
 }
 
-/* It gets next to nothing of its processor, as another thread computes there, a moment after that has begun. */
-static void one_that_has_no_processor_is_waited_for(void **state)
+/* A thread that gets next to nothing of its processor, as another one computes there. */
+struct without {
+	struct thread waits, busy;
+};
+
+static void start_without(struct without *w, struct poller *p)
 {
-	struct poller p = {.sure = true};
-	struct thread waits = {.poller = &p, .cpu = 0, .yields = true}, busy = {.cpu = 0};
-	uint32_t excused[2];
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof(set), &set) || !CPU_ISSET(0, &set))
 		skip();
-	start(&waits);
-	start(&busy);
-	do
+	w->waits = (struct thread){.poller = p, .cpu = 0, .yields = true};
+	w->busy = (struct thread){.cpu = 0};
+	start(&w->waits);
+	start(&w->busy);
+}
+
+static void end_without(struct without *w)
+{
+	end(&w->busy);
+	end(&w->waits);
+}
+
+static void one_that_has_no_processor_is_waited_for(void **state)
+{
+	struct poller p = {.sure = true};
+	struct without w;
+	uint32_t excused[2];
+
+	start_without(&w, &p);
+	do /* a moment passes until the other one computes */
 		look_twice(&p, excused);
 	while (excused[0] != 1 || excused[1] != 2);
+	end_without(&w);
+}
+
+/* What so many looks say of a thread that has polled before each. Returns how many have said that it waits, the last
+ * ones in succession. */
+static uint32_t look_on(struct poller *p, uint32_t looks)
+{
+	uint32_t waits = 0;
+
+	for (uint64_t polled = 1; polled <= looks; polled++) {
+		waits = poller_waits(p, clock_now(), polled) ? waits + 1 : 0;
+		usleep(2000); /* what it does meanwhile is what the next look is about */
+	}
+	return waits;
+}
+
+/* It is the one that polls: the first look only learns how much of a processor it has had. */
+static void one_that_polls_without_a_processor_is_waited_for(void **state)
+{
+	struct without w;
+	struct poller p;
+
+	do {
+		p = (struct poller){0};
+		start_without(&w, &p);
+		if (look_on(&p, 6) == 5)
+			assert_true(p.sure); /* that it polls for good */
+		end_without(&w);
+	} while (!p.sure);
+}
+
+static void one_that_polls_and_computes_is_not_waited_for(void **state)
+{
+	struct poller noted = {0}, p;
+	struct thread busy = {.poller = &noted, .cpu = -1};
+
+	start(&busy);
+	do
+		p = (struct poller){.thread = noted.thread};
+	while (look_on(&p, 6) || p.sure);
 	end(&busy);
-	end(&waits);
 }
 
 static void one_that_is_gone_is_not_waited_for(void **state)
@@ -159,6 +216,8 @@ int main(void)
 		cmocka_unit_test(one_that_computes_is_not_waited_for),
 		cmocka_unit_test(one_that_sleeps_is_not_waited_for),
 		cmocka_unit_test(one_that_has_no_processor_is_waited_for),
+		cmocka_unit_test(one_that_polls_without_a_processor_is_waited_for),
+		cmocka_unit_test(one_that_polls_and_computes_is_not_waited_for),
 		cmocka_unit_test(one_that_is_gone_is_not_waited_for),
 	};
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/memfd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -72,4 +76,65 @@ bool memfd_is_fixed(int fd, uint64_t bytes)
 	struct stat st;
 
 	return seals >= 0 && (seals & FIXED) == FIXED && !fstat(fd, &st) && (uint64_t)st.st_size == bytes;
+}
+
+bool memfd_is_ours(int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_uid == geteuid() && memfd_is_fixed(fd, bytes);
+}
+
+int memfd_of_process(pid_t pid, const char *name)
+{
+	char path[300], want[64], target[64];
+	struct dirent *e;
+	int memory = -1;
+	DIR *dir;
+
+	snprintf(want, sizeof(want), "/memfd:%s ", name); /* " (deleted)" follows */
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = pid > 0 ? opendir(path) : NULL;
+	while (memory < 0 && dir && (e = readdir(dir))) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
+		n = readlink(path, target, sizeof(target));
+		if (n >= (ssize_t)strlen(want) && !memcmp(target, want, strlen(want)))
+			memory = open(path, O_RDWR | O_CLOEXEC);
+	}
+	if (dir)
+		closedir(dir);
+	return memory;
+}
+
+static uint64_t netns_of(const char *pid)
+{
+	char path[300];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%s/ns/net", pid);
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+int memfd_of_any(const char *name, uint64_t bytes)
+{
+	DIR *list = opendir("/proc");
+	uint64_t here = netns_of("self");
+	struct dirent *e;
+	int memory = -1;
+
+	while (list && here && memory < 0 && (e = readdir(list))) {
+		pid_t pid = atoi(e->d_name);
+
+		if (pid > 0 && pid != getpid() && netns_of(e->d_name) == here) /* 0 for processes of other users */
+			memory = memfd_of_process(pid, name);
+		if (memory >= 0 && !memfd_is_ours(memory, bytes)) {
+			close(memory);
+			memory = -1;
+		}
+	}
+	if (list)
+		closedir(list);
+	return memory;
 }

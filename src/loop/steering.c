@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/steering.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -462,10 +461,9 @@ static bool prune(struct group *g)
 /* NULL: errno. */
 static struct registry *map_registry(int memory)
 {
-	struct stat st;
 	void *p;
 
-	if (fstat(memory, &st) || st.st_uid != geteuid() || !memfd_is_fixed(memory, sizeof(struct registry))) {
+	if (!memfd_is_ours(memory, sizeof(struct registry))) {
 		errno = EACCES;
 		return NULL;
 	}
@@ -500,30 +498,6 @@ static int take_registry(struct steering *s, int memory)
 	listeners_remove(&r->listeners, s->slot->number, 0);
 	atomic_store_explicit(&s->registry, r, memory_order_release); /* pairs with registry_of() */
 	return 0;
-}
-
-/* From the open files of a process, which may be stopped. */
-static int memory_of_process(pid_t pid)
-{
-	static const char want[] = "/memfd:" REGISTRY_NAME;
-	char path[300], target[sizeof(want)];
-	struct dirent *e;
-	int memory = -1;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = pid > 0 ? opendir(path) : NULL;
-	while (memory < 0 && dir && (e = readdir(dir))) {
-		ssize_t n;
-
-		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
-		n = readlink(path, target, sizeof(target));
-		if (n >= (ssize_t)strlen(want) && !memcmp(target, want, strlen(want)))
-			memory = open(path, O_RDWR | O_CLOEXEC);
-	}
-	if (dir)
-		closedir(dir);
-	return memory;
 }
 
 /* From the helper thread of a process: works between containers that do not see each other's processes. */
@@ -588,7 +562,7 @@ static int registry_from(struct steering *s, uint8_t slot)
 		close(fd);
 		return -EPERM;
 	}
-	memory = memory_of_process(who.pid);
+	memory = memfd_of_process(who.pid, REGISTRY_NAME);
 	if (memory < 0)
 		memory = memory_by_asking(fd);
 	close(fd);
@@ -597,34 +571,14 @@ static int registry_from(struct steering *s, uint8_t slot)
 	return take_registry(s, high_fd(memory));
 }
 
-static uint64_t netns_of(const char *pid)
-{
-	char path[300];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%s/ns/net", pid);
-	return stat(path, &st) ? 0 : st.st_ino;
-}
-
 /* From any process of this user and network namespace that has it: for when another user has the name at which the
  * registry would be offered. */
 static void registry_from_any(struct steering *s)
 {
-	DIR *list = opendir("/proc");
-	uint64_t here = netns_of("self");
-	struct dirent *e;
+	int memory = memfd_of_any(REGISTRY_NAME, sizeof(struct registry));
 
-	while (list && here && !registry_of(s) && (e = readdir(list))) {
-		pid_t pid = atoi(e->d_name);
-		int memory = -1;
-
-		if (pid > 0 && pid != getpid() && netns_of(e->d_name) == here) /* 0 for processes of other users */
-			memory = memory_of_process(pid);
-		if (memory >= 0)
-			take_registry(s, high_fd(memory)); /* if it belongs to this user */
-	}
-	if (list)
-		closedir(list);
+	if (memory >= 0)
+		take_registry(s, high_fd(memory));
 }
 
 static int make_registry(struct steering *s)

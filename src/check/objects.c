@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The objects of the program, and those of them that are left at its end. */
+#include "check/across.h"
 #include "check/asan.h"
 #include "check/msan.h"
 #include "check/order.h"
@@ -456,6 +457,7 @@ __attribute__((destructor(101))) static void check_end(void)
 		return;
 	pages_tell();
 	msan_tell();
+	across_finish();
 	leaks_report();
 	hook_set(HOOK_CHECK, false);
 	status = finding_sum_up();

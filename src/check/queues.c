@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/msan.h"
+#include "check/across.h"
 #include "check/asan.h"
 #include "check/buffers.h"
 #include "check/msan.h"
@@ -84,6 +85,8 @@ static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lo
 	q->receive_count -= !r->is_send;
 	q->signalled -= r->is_send && r->cq;
 	q->bringing -= r->is_send && brings_bytes(r->opcode);
+	if (r->accesses)
+		across_end(r);
 }
 
 /* Its memory is the program's again. */
@@ -263,6 +266,7 @@ static void report_outlook(const struct outlook *l, const struct stack *posted)
 {
 	pages_tell();
 	msan_tell();
+	across_tell();
 	if (!check_wants(CHECK_HABITS))
 		return;
 	if (l->expected > l->entries)
@@ -640,6 +644,7 @@ void check_moved(const struct ibv_qp *qp)
 	o = object_find(CHECK_QP, qp);
 	if (o && o->queues)
 		o->queues->failure = NULL;
+	across_heard(); /* the peer's numbers have come by other means, which may have told more */
 	lock_drop(&objects_lock);
 }
 
@@ -686,6 +691,7 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 		note_failure(wc[i].qp_num, wc[i].status);
 		spoil(&wc[i]);
 	}
+	across_tell();
 	return count;
 }
 
@@ -703,6 +709,7 @@ void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enu
 	settle(qpn, wr_id, status == IBV_WC_SUCCESS, is_receive);
 	if (status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
 		note_failure(qpn, status);
+	across_tell();
 }
 
 /* ---- events ---- */
@@ -861,6 +868,8 @@ void check_operations(struct ibv_context_ops *ops)
 	if (!hook_is_on(HOOK_CHECK) ||
 	    !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there()))
 		return;
+	if (check_wants(CHECK_RACES))
+		across_start();
 	next = *ops;
 	ops->post_send = check_post_send;
 	ops->post_recv = check_post_recv;

@@ -37,6 +37,8 @@ struct request {
 	uint32_t qpn;
 	struct request_target target; /* of a WRITE or a READ; length 0: none */
 	uint64_t heard;		      /* races.c: what the program had heard when it was posted */
+	uint64_t ticket;	      /* across.c: of its last access */
+	uint8_t accesses;	      /* across.c: how many */
 	uint8_t opcode;		      /* enum ibv_wr_opcode, of a send */
 	bool is_send, brings, has_digest;
 	bool ends_only; /* the digest is of the first and the last bytes */

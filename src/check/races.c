@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "check/across.h"
 #include "object/mr.h"
 #include "object/qp.h"
 
@@ -28,6 +29,7 @@ static struct queues *peer_here(const struct qp *qp) REQUIRES(objects_lock)
 void races_heard_all(void)
 {
 	heard_count++;
+	across_heard();
 }
 
 void races_heard(const struct qp *qp, bool is_message)
@@ -35,7 +37,7 @@ void races_heard(const struct qp *qp, bool is_message)
 	struct queues *peer = peer_here(qp);
 
 	if (!peer)
-		heard_count++;
+		races_heard_all();
 	else if (is_message)
 		peer->heard++;
 }
@@ -51,15 +53,20 @@ static uint64_t length_of(const struct ibv_send_wr *wr)
 	return length;
 }
 
-/* A name of the process that owns the memory; 0 is this one. Numbers of queue pairs begin with that of their process.
- */
-static uint64_t place_of_peer(const struct qp *qp)
+/* The process that has the queue pair, by the number that its own begin with. */
+static uint32_t owner_of(uint32_t qpn)
 {
-	const uint8_t *gid = qp->attr.ah_attr.grh.dgid.raw;
-	uint64_t place = 0xcbf29ce484222325u ^ qp->attr.dest_qp_num >> 16;
+	return qpn >> 16;
+}
 
-	for (size_t i = 0; i < sizeof(union ibv_gid); i++)
-		place = (place ^ gid[i]) * 0x100000001b3u;
+/* A name of the process that owns the memory; 0 is this one. */
+static uint64_t place_of(const union ibv_gid *gid, uint32_t owner)
+{
+	static const uint64_t factor = 0x9e3779b97f4a7c15u;
+	uint64_t place = (owner + 1) * factor;
+
+	place = (place ^ gid->global.subnet_prefix) * factor;
+	place = (place ^ gid->global.interface_id) * factor;
 	return place | 1;
 }
 
@@ -87,11 +94,12 @@ static void target_take(const struct qp *qp, struct request *r, const struct ibv
 	if (wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM &&
 	    wr->opcode != IBV_WR_RDMA_READ)
 		return;
-	*t = (struct request_target){.place = peer ? 0 : place_of_peer(qp),
-				     .at = wr->wr.rdma.remote_addr,
-				     .length = length_of(wr),
-				     .rkey = wr->wr.rdma.rkey,
-				     .writes = wr->opcode != IBV_WR_RDMA_READ};
+	*t = (struct request_target){
+		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp->attr.dest_qp_num)),
+		.at = wr->wr.rdma.remote_addr,
+		.length = length_of(wr),
+		.rkey = wr->wr.rdma.rkey,
+		.writes = wr->opcode != IBV_WR_RDMA_READ};
 	if (peer && !translate(peer->qp, t))
 		t->length = 0;
 }
@@ -126,6 +134,36 @@ static bool requests_conflict(const struct request *a, const struct request *b, 
 				return true;
 		}
 	return false;
+}
+
+/* ---- other processes ---- */
+
+static bool writes_to_peer(enum ibv_wr_opcode opcode)
+{
+	return opcode != IBV_WR_SEND && opcode != IBV_WR_SEND_WITH_IMM && opcode != IBV_WR_RDMA_READ;
+}
+
+static void post_across(const struct queues *q, struct request *r) REQUIRES(objects_lock)
+{
+	const struct qp *qp = q->qp;
+	uint32_t owner = owner_of(qp->base.qp_num);
+	uint64_t here = place_of(&qp->path.sgid, owner);
+	struct request_target a[REQUEST_SGES + 1];
+	int count = 0;
+
+	if (peer_here(qp) || q->send_count >= q->depth) /* it will not be posted */
+		return;
+	while (!is_atomic(r) && count <= r->sges) {
+		a[count] = access_of(r, count);
+		if (count < r->sges) {
+			a[count].place = here;
+			a[count].rkey = r->sge[count].lkey; /* the rkey of the same region */
+		}
+		count++;
+	}
+	across_post(r, a, count, owner);
+	if (writes_to_peer(r->opcode))
+		across_told(owner_of(qp->attr.dest_qp_num));
 }
 
 /* ---- the bounds of a QP's accesses ---- */
@@ -187,9 +225,11 @@ bool races_find(const struct object *o, struct request *r, const struct ibv_send
 	const struct request *found = NULL;
 
 	r->heard = heard_of(o->queues);
+	if (!is_atomic(r))
+		target_take(o->object, r, wr);
+	post_across(o->queues, r);
 	if (is_atomic(r))
 		return false;
-	target_take(o->object, r, wr);
 	if (!racing.next)
 		list_init(&racing);
 	list_each_safe (l, &racing) {

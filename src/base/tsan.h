@@ -4,7 +4,13 @@
 #ifndef UROCE_TSAN_H
 #define UROCE_TSAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* The program has ThreadSanitizer, and `uroce check --only races` shows it what peers do to its memory (check/peers.h):
+ * so local peers are reached by UDP, as their stores have to be known. Constant after the constructors of the library.
+ */
+extern bool tsan_sees_peers __attribute__((visibility("hidden")));
 
 #ifdef __SANITIZE_THREAD__
 #define UNDER_TSAN 1

@@ -87,6 +87,8 @@ void check_moved(const struct ibv_qp *qp);
 void check_waited(const struct ibv_comp_channel *channel);
 void check_blocks(const struct ibv_comp_channel *channel);
 void check_fetched(const struct ibv_cq *cq);
+/* A message of connection management is about to be sent. */
+void check_tells(void);
 /* An event of connection management was fetched: its sender may have known of anything. */
 void check_heard(void);
 /* ibv_fork_init() was called. */

@@ -164,11 +164,9 @@ static struct {
 } reads[READS];
 static _Atomic uint32_t noted, told;
 
-/* The memory that a peer accesses; NULL: it may not, or not by a pointer of the program. */
-static struct mr *target_of(const struct qp *qp, const struct packet *p, unsigned access, char **at)
+struct mr *peer_target(const struct qp *qp, const struct packet *p, uint64_t length, unsigned access, char **at)
 {
 	struct mr *mr = mr_get(qp->hca, p->rkey);
-	uint64_t length = p->dma_length;
 
 	if (!mr)
 		return NULL;
@@ -198,7 +196,7 @@ static void look_at_read(const struct qp *qp, const struct packet *p) REQUIRES(o
 {
 	uint32_t n = atomic_load_explicit(&noted, memory_order_relaxed);
 	char *at;
-	struct mr *mr = target_of(qp, p, IBV_ACCESS_REMOTE_READ, &at);
+	struct mr *mr = peer_target(qp, p, p->dma_length, IBV_ACCESS_REMOTE_READ, &at);
 	const char *unset = mr ? msan_first_unset(at, p->dma_length) : NULL;
 
 	if (unset && n - atomic_load_explicit(&told, memory_order_relaxed) < READS) {
@@ -216,7 +214,7 @@ static void look_at_read(const struct qp *qp, const struct packet *p) REQUIRES(o
 static void bytes_arrive(const struct qp *qp, const struct packet *p, unsigned access)
 {
 	char *at;
-	struct mr *mr = target_of(qp, p, access, &at);
+	struct mr *mr = peer_target(qp, p, p->dma_length, access, &at);
 
 	if (!mr)
 		return;

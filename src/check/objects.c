@@ -5,6 +5,7 @@
 #include "check/msan.h"
 #include "check/order.h"
 #include "check/pages.h"
+#include "check/peers.h"
 #include "check/placed.h"
 #include "check/queues.h"
 
@@ -153,6 +154,7 @@ void check_add(enum check_kind kind, const void *object, uint64_t size, const vo
 	const struct stack *made = check_is_paused() ? NULL : stack_here();
 	struct object *o = made ? calloc(1, sizeof(*o)) : NULL;
 
+	peers_settle();
 	gone_forget(object);
 	if (o) {
 		*o = (struct object){.kind = kind, .object = object, .size = size, .made = made};
@@ -173,6 +175,7 @@ void check_remove(enum check_kind kind, const void *object)
 
 	if (!hook_is_on(HOOK_CHECK))
 		return;
+	peers_settle();
 	here = check_wants(CHECK_HABITS) ? stack_here() : NULL;
 	lock_take(&objects_lock);
 	link = object_link(kind, object);
@@ -430,6 +433,8 @@ static void check_begin(void)
 	order_start();
 	if (check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there())
 		placed_start();
+	if (check_wants(CHECK_RACES))
+		peers_start();
 	if (check_wants(CHECK_BUFFERS)) {
 		asan_start();
 		if (!check_is_through)

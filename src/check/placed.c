@@ -7,6 +7,7 @@
 
 #include "check/buffers.h"
 #include "check/msan.h"
+#include "check/peers.h"
 #include "check/races.h"
 #include "object/checker.h"
 
@@ -138,6 +139,7 @@ static void packet_arrives(const struct qp *qp, const struct packet *p)
 	else if ((flags & IS_ATOMIC) && (flags & IS_REQUEST))
 		note_atomic(qp, p->va);
 	msan_arrives(qp, p);
+	peers_arrive(qp, p);
 	lock_drop(&objects_lock);
 }
 
@@ -166,6 +168,8 @@ static void request_completes(const struct qp *qp, uint64_t wr_id, uint32_t leng
 		placed_request(r);
 		buffers_placed(r, length);
 	}
+	if (!is_send)
+		peers_message(qp);
 	lock_drop(&objects_lock);
 }
 

@@ -15,6 +15,7 @@
 #include "check/msan.h"
 #include "check/order.h"
 #include "check/pages.h"
+#include "check/peers.h"
 #include "check/placed.h"
 #include "check/races.h"
 #include "object/qp.h"
@@ -414,6 +415,7 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 	int error;
 
 	order_before_send(qp, wr);
+	peers_told();
 	if (!posted) {
 		msan_expects_sent(wr);
 		return next.post_send(qp, wr, bad);
@@ -477,6 +479,7 @@ static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv
 	int error;
 
 	order_before_receive(qp);
+	peers_told();
 	if (!posted) {
 		msan_expects_receives(wr);
 		return next.post_recv(qp, wr, bad);
@@ -496,6 +499,7 @@ static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, stru
 	int error;
 
 	order_before_receive(srq);
+	peers_told();
 	if (!posted) {
 		msan_expects_receives(wr);
 		return next.post_srq_recv(srq, wr, bad);
@@ -549,20 +553,26 @@ static struct queues *receives_of(struct object *o) REQUIRES(objects_lock)
 	return srq ? srq->queues : o->queues;
 }
 
-static void order_of(const struct qp *qp, bool is_receive)
+static void order_of(const struct qp *qp, bool is_receive) REQUIRES(objects_lock)
 {
 	const void *queue = qp->srq ? (const void *)qp->srq : qp;
 
 	order_after(&qp->base, is_receive ? queue : NULL);
+	if (is_receive)
+		peers_heard(qp->base.qp_num);
+	else if (queues_of_number(qp->attr.dest_qp_num))
+		peers_done(qp->attr.dest_qp_num);
 }
 
 /* A receive, or the result of a READ or an atomic, was polled. */
 static void note_heard(const struct object *o, uint32_t bringing_before, bool is_receive) REQUIRES(objects_lock)
 {
-	if (is_receive)
+	if (is_receive) {
 		races_heard(o->object, true);
-	else if (o->queues->bringing < bringing_before)
+	} else if (o->queues->bringing < bringing_before) {
 		races_heard_all();
+		peers_settle();
+	}
 }
 
 /* The SRQ that a message to a target of XRC names is not known here. */
@@ -603,6 +613,8 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 		end_up_to(q, r, &done);
 	if (o)
 		note_heard(o, bringing, is_receive);
+	if (!success) /* its queue pair does nothing any more */
+		peers_settle();
 	lock_drop(&objects_lock);
 	while (!list_empty(&done)) {
 		r = container_of(list_pop(&done), struct request, link);
@@ -638,6 +650,7 @@ void check_moved(const struct ibv_qp *qp)
 {
 	struct object *o;
 
+	peers_settle();
 	if (check_is_paused())
 		return;
 	lock_take(&objects_lock);
@@ -834,6 +847,7 @@ static void check_in_flight(const struct ibv_mr *mr, const char *done)
 
 static void mr_ends(const struct ibv_mr *mr, const char *done)
 {
+	peers_settle();
 	if (check_is_paused())
 		return;
 	pages_lift((uintptr_t)mr->addr, mr->length);
@@ -851,8 +865,14 @@ void check_reregisters(const struct ibv_mr *mr)
 	mr_ends(mr, "re-registered");
 }
 
+void check_tells(void)
+{
+	peers_told();
+}
+
 void check_heard(void)
 {
+	peers_settle();
 	lock_take(&objects_lock);
 	races_heard_all();
 	lock_drop(&objects_lock);

@@ -13,6 +13,7 @@
 #include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "check/check.h"
 #include "fault/inject.h"
 #include "cm/device.h"
 #include "cm/probe.h"
@@ -159,6 +160,8 @@ void agent_send(struct machine *m, const struct cm_address *to, const uint8_t ma
 	path = known->path;
 	path.dgid = to->remote;
 	path.traffic_class = to->traffic_class;
+	if (hooks_any())
+		check_tells();
 	for (uint32_t n = hooks_any() ? agent_inject(to, mad, RULE_OUT) : 1; n; n--)
 		gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* on failure the message is repeated later */
 }

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/msan.h"
+#include "base/tsan.h"
 #include "link/netif.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
@@ -24,10 +25,10 @@
 #define LOOK_AGAIN (10 * USEC)	    /* between checks whether an expected call has come */
 #define ROOM_AGAIN (LOCAL_RING / 4) /* room from which QPs that wait for it go on */
 
-/* MemorySanitizer of the program would not know of bytes that a local peer stores. */
+/* MemorySanitizer and ThreadSanitizer of the program would not know of bytes that a local peer stores. */
 bool local_is_wanted(void)
 {
-	return config_bool(CONFIG_LOCAL) && !msan_is_there();
+	return config_bool(CONFIG_LOCAL) && !msan_is_there() && !tsan_sees_peers;
 }
 
 void local_init(struct loop *l)

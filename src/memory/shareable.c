@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/msan.h"
+#include "base/tsan.h"
 #include "memory/maps.h"
 
 #define EXTENT_MOST (1ull << 34) /* bytes: to query the pages of more takes too long */
@@ -663,7 +664,8 @@ struct arena *arena_get(void)
 	struct arena *a;
 
 	/* only local peers map it */
-	if (!config_bool(CONFIG_ADOPT) || !config_bool(CONFIG_LOCAL) || msan_is_there() || !may_grow())
+	if (!config_bool(CONFIG_ADOPT) || !config_bool(CONFIG_LOCAL) || msan_is_there() || tsan_sees_peers ||
+	    !may_grow())
 		return NULL;
 	lock_take(&making);
 	a = atomic_load_explicit(&current, memory_order_acquire);

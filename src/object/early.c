@@ -123,6 +123,13 @@ bool early_keep(struct early **where, psn_t expected, const struct packet *p, ui
 	return true;
 }
 
+const struct packet *early_at(const struct early *e, psn_t psn)
+{
+	const struct packet *p = e->packet[early_place(psn)];
+
+	return p && psn_equal(p->psn, psn) ? p : NULL;
+}
+
 /* What waited at this PSN, which is now the caller's; NULL: nothing did. */
 static struct packet *early_take(struct early *e, psn_t psn)
 {

@@ -20,6 +20,8 @@ struct early;
  * too early, there is no memory, or too much is kept already (EARLY_MOST): it counts as lost. */
 bool early_keep(struct early **e, psn_t expected, const struct packet *p, uint32_t span);
 
+/* What waits at this PSN, and goes on waiting; NULL: nothing does. */
+const struct packet *early_at(const struct early *e, psn_t psn);
 /* The packet whose turn it is; early_done() frees it. NULL: it has not come. */
 struct packet *early_next(struct early *e, psn_t expected);
 void early_done(struct packet *p);

@@ -207,6 +207,30 @@ static inline void pair_close(struct pair *p)
 	context_close(p);
 }
 
+/* A pair, and a second one. */
+struct two {
+	struct pair p;
+	struct end c, d; /* the second */
+};
+
+static inline void two_open(struct two *t)
+{
+	const struct want want = {.cqe = 4 * DEPTH, .depth = DEPTH};
+
+	pair_open(&t->p, (struct want){0});
+	end_open(&t->p, &t->c, &want);
+	end_open(&t->p, &t->d, &want);
+	end_connect(&t->p, &t->c, &t->d);
+	end_connect(&t->p, &t->d, &t->c);
+}
+
+static inline void two_close(struct two *t)
+{
+	end_close(&t->c);
+	end_close(&t->d);
+	pair_close(&t->p);
+}
+
 static inline struct ibv_sge piece(const struct end *e, uint32_t at, uint32_t length)
 {
 	return (struct ibv_sge){.addr = (uintptr_t)e->memory + at, .length = length, .lkey = e->mr->lkey};

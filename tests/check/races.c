@@ -1,32 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Requests of two queue pairs that access the same bytes (--only races): that of a pair, and a second one. */
+/* Requests of two queue pairs that access the same bytes (--only races). */
 #include "pair.h"
 #include "rows.h"
 
 #include <string.h>
-
-struct two {
-	struct pair p;
-	struct end c, d; /* the second pair */
-};
-
-static void two_open(struct two *t)
-{
-	const struct want want = {.cqe = 4 * DEPTH, .depth = DEPTH};
-
-	pair_open(&t->p, (struct want){0});
-	end_open(&t->p, &t->c, &want);
-	end_open(&t->p, &t->d, &want);
-	end_connect(&t->p, &t->c, &t->d);
-	end_connect(&t->p, &t->d, &t->c);
-}
-
-static void two_close(struct two *t)
-{
-	end_close(&t->c);
-	end_close(&t->d);
-	pair_close(&t->p);
-}
 
 /* By the second pair, to or from the memory of the first. */
 static void post_second(struct two *t, enum ibv_wr_opcode opcode)

@@ -21,7 +21,7 @@ results = []
 # Where uroce itself is built with a sanitizer, that stops what touches the memory first, and valgrind cannot be beside it.
 SANITIZED = re.search("lib[atu]b?san", subprocess.run(["ldd", os.path.join(BUILD, "liburoce.so.1")], stdout=subprocess.PIPE,
                                                       text=True).stdout)
-OF_SANITIZERS = ("outside-object", "data-race")
+OF_SANITIZERS = ("outside-object", "data-race", "peer-race")
 # What is looked for only if asked for; AddressSanitizer finds what is touched by itself.
 ASKED_FOR = {"race": ("--only", "races"), "unmapped-registered": ("--only", "mappings"), "touched-in-flight": ("--strict-polling",)}
 STOPS = ("touched-in-flight", "libasan")
@@ -89,11 +89,11 @@ def sanitized(kind):
     return me, [line.split() for line in listed.stdout.splitlines()] if listed and not listed.returncode else []
 
 
-def all_right(me, cases, environment):
+def all_right(me, cases, environment, *options):
     for case, _, _ in cases:
-        right = run(program=(me, case, "right"), environment=environment)
+        right = run(*options, program=(me, case, "right"), environment=environment)
         fine = right.returncode == 0 and "nothing found" in right.stdout and "WARNING" not in right.stdout
-        check(f"{os.path.basename(me)} {case}, done right {environment or ''}", fine, right.stdout)
+        check(f"{os.path.basename(me)} {' '.join(options)} {case}, done right {environment or ''}", fine, right.stdout)
 
 
 def address_sanitizer():
@@ -135,6 +135,22 @@ def thread_sanitizer():
               re.search(rf"ThreadSanitizer: data race(.*\n)*? +#0 {place} ", wrong.stdout), wrong.stdout)
     all_right(me, mine, {})
     all_right(me, cases, {"UROCE_LOCAL": "off"})
+
+
+def peers():
+    """What the program does while a peer does it, too; and only if asked for."""
+    me, cases = sanitized("tsan")
+    mine = [row for row in cases if row[1] == "peer-race"]
+    for case, _, place in mine:
+        wrong = run("--only", "races", program=(me, case, "wrong"))
+        check(f"ThreadSanitizer, {case}: race with a peer in {place}", wrong.returncode and
+              re.search(rf"ThreadSanitizer: data race(.*\n)*? +#0 {place} ", wrong.stdout) and
+              re.search(r"Thread T\d+ 'the peer's \w+ by QP 0x", wrong.stdout), wrong.stdout)
+    all_right(me, cases, {}, "--only", "races")
+    if mine:
+        case = mine[0][0]
+        result = run(program=(me, case, "wrong"))
+        check(f"ThreadSanitizer, {case}: only if asked for", result.returncode == 0, result.stdout)
 
 
 def pages():
@@ -252,6 +268,7 @@ def main():
     each_case()
     address_sanitizer()
     thread_sanitizer()
+    peers()
     memcheck()
     if not SANITIZED or SANITIZED.group(0) != "libasan":
         pages()

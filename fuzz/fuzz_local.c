@@ -81,7 +81,13 @@ static struct {
 
 static uint32_t qpn_of_peer(void)
 {
-	return (uint32_t)peer.slot.number << 16 | PEER_QP;
+	return (uint32_t)peer.slot.number << SLOT_SHIFT | PEER_QP;
+}
+
+/* What the peer shows of that QP. */
+static uint32_t index_of_peer(void)
+{
+	return qpn_of_peer() & (SHARE_QPS - 1);
 }
 
 static void make_peer(void)
@@ -127,7 +133,7 @@ static void fill_table(void)
 	struct share *own = world.loop->hca.share;
 
 	memcpy(peer.share->table, peer.header, sizeof(peer.header));
-	memset(&peer.share->table->qp[PEER_QP], 0, sizeof(struct share_qp));
+	memset(&peer.share->table->qp[index_of_peer()], 0, sizeof(struct share_qp));
 	fill_files();
 	for (uint32_t i = 0; i < REGIONS; i++) {
 		uint64_t length = i == 3 ? LONG : LENGTH;
@@ -142,7 +148,7 @@ static void fill_table(void)
 
 		share_open_region(peer.share, REGION + i, peer.key[i], &r);
 	}
-	share_open_qp(peer.share, PEER_QP, ALL, PD, share_pair(gid, qpn_of_peer(), gid, peer.qp->base.qp_num));
+	share_open_qp(peer.share, index_of_peer(), ALL, PD, share_pair(gid, qpn_of_peer(), gid, peer.qp->base.qp_num));
 	share_admit(peer.share, own->slot, own->table->identity, getpid());
 }
 
@@ -307,7 +313,7 @@ static void change_table(const struct step *s, const uint8_t *bytes)
 		size_t size;
 	} entries[] =
 		{
-			{&t->qp[PEER_QP], sizeof(t->qp[0])},
+			{&t->qp[index_of_peer()], sizeof(t->qp[0])},
 			{&t->region[REGION], sizeof(t->region[0])},
 			{&t->file[0], sizeof(t->file[0])},
 			{&t->visitor[world.loop->slot.number], 16},

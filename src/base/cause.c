@@ -71,7 +71,7 @@ void cause_note(enum cause cause, const char *format, ...)
 int cause_no_more(const char *call, struct pool *pool, const char *objects)
 {
 	if (pool_is_full(pool))
-		return because(CAUSE_CREATE_MANY, ENOMEM, "%s: the device has %u %s, all it can", call, pool->limit,
+		return because(CAUSE_CREATE_MANY, ENOMEM, "%s: the device has %u %s, all it can", call, pool_used(pool),
 			       objects);
 	return because(CAUSE_SHORTAGE, ENOMEM, "%s: %s", call, strerror(ENOMEM));
 }

@@ -15,6 +15,9 @@ int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint3
 	memset(p, 0, sizeof(*p));
 	p->size = (object_size + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	p->limit = limit;
+	p->room = limit;
+	p->open = (1u << POOL_PARTS) - 1;
+	p->rest = POOL_CHUNK / 2;
 	p->draw = draw;
 	p->draw_arg = arg;
 	p->chunk = calloc(chunk_count(p), sizeof(*p->chunk));
@@ -24,6 +27,33 @@ int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint3
 int pool_init(struct pool *p, uint32_t object_size, uint32_t limit)
 {
 	return pool_init_random(p, object_size, limit, NULL, NULL);
+}
+
+static void set_open(struct pool *p, uint32_t open) REQUIRES(p->lock)
+{
+	p->open = open;
+	p->room = (uint32_t)__builtin_popcount(open) * (p->limit / POOL_PARTS);
+}
+
+void pool_confine(struct pool *p, uint32_t part)
+{
+	lock_take(&p->lock);
+	set_open(p, 1u << part);
+	lock_drop(&p->lock);
+}
+
+void pool_open(struct pool *p, uint32_t part)
+{
+	lock_take(&p->lock);
+	set_open(p, p->open | 1u << part);
+	lock_drop(&p->lock);
+}
+
+void pool_rest(struct pool *p, uint32_t indexes)
+{
+	lock_take(&p->lock);
+	p->rest = indexes;
+	lock_drop(&p->lock);
 }
 
 void pool_fini(struct pool *p)
@@ -43,7 +73,7 @@ static bool take_spare(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 
 	/* keep freed indexes unused for a while, so that a late packet for a destroyed object does not find a new
 	 * one */
-	if (spares <= POOL_CHUNK / 2 && (!spares || p->made < p->limit))
+	if (spares <= p->rest && (!spares || p->made < p->room))
 		return false;
 	*index = p->spare[p->spare_head++ & (p->spare_size - 1)];
 	return true;
@@ -82,19 +112,37 @@ static void *alloc_in_order(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 	return c + (size_t)(*index & (POOL_CHUNK - 1)) * p->size;
 }
 
+static bool index_is_free(struct pool *p, uint32_t index) REQUIRES(p->lock)
+{
+	return p->open >> index / (p->limit / POOL_PARTS) & 1 &&
+	       !atomic_load_explicit(&p->chunk[index], memory_order_relaxed);
+}
+
+/* The part of an index that is drawn: one of those that are open. */
+static uint32_t draw_part(const struct pool *p, uint32_t bits) REQUIRES(p->lock)
+{
+	uint32_t n = bits % (uint32_t)__builtin_popcount(p->open), open = p->open;
+
+	while (n--)
+		open &= open - 1;
+	return (uint32_t)__builtin_ctz(open);
+}
+
 /* An index at random that leads to no memory; there is one. If half of them are in use, that takes two tries on
  * average; where nearly all are, the next free one has to do. */
 static uint32_t draw_index(struct pool *p) REQUIRES(p->lock)
 {
-	uint32_t mask = p->limit - 1, index = 0;
+	uint32_t part = p->limit / POOL_PARTS, index = 0;
 
 	for (int tries = 0; tries < 64; tries++) {
-		index = p->draw(p->draw_arg) & mask;
-		if (!atomic_load_explicit(&p->chunk[index], memory_order_relaxed))
+		uint32_t bits = p->draw(p->draw_arg);
+
+		index = draw_part(p, bits / part) * part + bits % part;
+		if (index_is_free(p, index))
 			return index;
 	}
-	while (atomic_load_explicit(&p->chunk[index], memory_order_relaxed))
-		index = (index + 1) & mask;
+	while (!index_is_free(p, index))
+		index = (index + 1) & (p->limit - 1);
 	return index;
 }
 
@@ -107,7 +155,7 @@ static void *alloc_random(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 	if (take_spare(p, &old)) {
 		c = atomic_exchange_explicit(&p->chunk[old], NULL, memory_order_relaxed);
 	} else {
-		c = p->made < p->limit ? new_chunk(p, 1) : NULL;
+		c = p->made < p->room ? new_chunk(p, 1) : NULL;
 		p->made += !!c;
 	}
 	if (!c)
@@ -162,9 +210,29 @@ bool pool_is_full(struct pool *p)
 	bool full;
 
 	lock_take(&p->lock);
-	full = p->used == p->limit;
+	full = p->used == p->room;
 	lock_drop(&p->lock);
 	return full;
+}
+
+uint32_t pool_used(struct pool *p)
+{
+	uint32_t used;
+
+	lock_take(&p->lock);
+	used = p->used;
+	lock_drop(&p->lock);
+	return used;
+}
+
+uint32_t pool_made(struct pool *p)
+{
+	uint32_t made;
+
+	lock_take(&p->lock);
+	made = p->made;
+	lock_drop(&p->lock);
+	return made;
 }
 
 void *pool_next(struct pool *p, uint32_t *index)

@@ -21,7 +21,10 @@ struct pool {
 	uint32_t used GUARDED_BY(&lock);   /* objects alive */
 	uint32_t *spare GUARDED_BY(&lock); /* ring of freed indexes, oldest first */
 	uint32_t spare_head GUARDED_BY(&lock), spare_tail GUARDED_BY(&lock), spare_size GUARDED_BY(&lock);
-	uint32_t (*draw)(void *arg); /* 32 random bits; NULL: indexes are in order */
+	uint32_t room GUARDED_BY(&lock); /* objects that may be alive: `limit`, or of the parts that are open */
+	uint32_t open GUARDED_BY(&lock); /* random indexes: a bit for each part that is open */
+	uint32_t rest GUARDED_BY(&lock); /* so many freed indexes at least are not used again yet */
+	uint32_t (*draw)(void *arg);	 /* 32 random bits; NULL: indexes are in order */
 	void *draw_arg;
 	_Atomic(char *) *chunk;
 };
@@ -32,11 +35,23 @@ int pool_init(struct pool *p, uint32_t object_size, uint32_t limit);
 int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg);
 void pool_fini(struct pool *p);
 
+/* A freed index is used again after as many others at least have been freed; without this, after half a chunk. */
+void pool_rest(struct pool *p, uint32_t indexes);
+
+/* Random indexes: they come from one of POOL_PARTS parts of them only, before the first object is allocated; from one
+ * more. */
+#define POOL_PARTS 8u
+void pool_confine(struct pool *p, uint32_t part);
+void pool_open(struct pool *p, uint32_t part);
+/* Looks: objects alive, and indexes ever handed out. */
+uint32_t pool_used(struct pool *p);
+uint32_t pool_made(struct pool *p);
+
 /* Allocates an object and writes its index to *index. The object is zeroed at its first use; later it is as pool_free()
- * left it. NULL and errno ENOMEM: out of memory, or `limit` objects are alive. */
+ * left it. NULL and errno ENOMEM: out of memory, or as many objects are alive as there can be. */
 void *pool_alloc(struct pool *p, uint32_t *index);
 void pool_free(struct pool *p, uint32_t index);
-/* Whether `limit` objects are alive: a look. */
+/* Whether as many objects are alive as there can be: a look. */
 bool pool_is_full(struct pool *p);
 
 /* The memory of the object, alive or freed; NULL if no object ever had that index. */

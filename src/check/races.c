@@ -53,10 +53,10 @@ static uint64_t length_of(const struct ibv_send_wr *wr)
 	return length;
 }
 
-/* The process that has the queue pair, by the number that its own begin with. */
-static uint32_t owner_of(uint32_t qpn)
+/* The process that has the queue pair, by the first of the slots with which its numbers begin. */
+static uint32_t owner_of(const struct qp *qp, uint32_t qpn)
 {
-	return qpn >> 16;
+	return hca_owner(qp->hca, qpn);
 }
 
 /* A name of the process that owns the memory; 0 is this one. */
@@ -95,7 +95,7 @@ static void target_take(const struct qp *qp, struct request *r, const struct ibv
 	    wr->opcode != IBV_WR_RDMA_READ)
 		return;
 	*t = (struct request_target){
-		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp->attr.dest_qp_num)),
+		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp, qp->attr.dest_qp_num)),
 		.at = wr->wr.rdma.remote_addr,
 		.length = length_of(wr),
 		.rkey = wr->wr.rdma.rkey,
@@ -146,7 +146,7 @@ static bool writes_to_peer(enum ibv_wr_opcode opcode)
 static void post_across(const struct queues *q, struct request *r) REQUIRES(objects_lock)
 {
 	const struct qp *qp = q->qp;
-	uint32_t owner = owner_of(qp->base.qp_num);
+	uint32_t owner = owner_of(qp, qp->base.qp_num);
 	uint64_t here = place_of(&qp->path.sgid, owner);
 	struct request_target a[REQUEST_SGES + 1];
 	int count = 0;
@@ -163,7 +163,7 @@ static void post_across(const struct queues *q, struct request *r) REQUIRES(obje
 	}
 	across_post(r, a, count, owner);
 	if (writes_to_peer(r->opcode))
-		across_told(owner_of(qp->attr.dest_qp_num));
+		across_told(owner_of(qp, qp->attr.dest_qp_num));
 }
 
 /* ---- the bounds of a QP's accesses ---- */

@@ -75,7 +75,7 @@ static const struct attached *find_attached(const union ibv_gid *local) REQUIRES
 }
 
 /* The slot of the process of this host that the message is for; 0: unknown. */
-static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
+static uint16_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
 	uint64_t service = 0;
 	int slot;
@@ -85,7 +85,7 @@ static uint8_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_M
 	slot = machine_owner(mad, &service);
 	if (slot == 0 && service)
 		slot = gsi_near_owner(&to->remote, service);
-	return (uint8_t)max_of(slot, 0);
+	return (uint16_t)max_of(slot, 0);
 }
 
 /* ---- faults ---- */
@@ -166,7 +166,7 @@ void agent_send(struct machine *m, const struct cm_address *to, const uint8_t ma
 		gsi_send(&path, GSI_QPN, mad, agent_slot_of(to, mad)); /* on failure the message is repeated later */
 }
 
-static uint8_t owner(const struct gsi_mad *mad)
+static uint16_t owner(const struct gsi_mad *mad)
 {
 	uint64_t service = 0;
 	int slot = machine_owner(mad->bytes, &service);
@@ -176,7 +176,7 @@ static uint8_t owner(const struct gsi_mad *mad)
 	if (slot == 0 && service)
 		slot = gsi_owner(mad->to, service);
 	/* the slot is free, or its process is dead: then this process answers that there is no such connection */
-	return slot && (slot == gsi_slot() || slot_is_alive((uint8_t)slot)) ? slot : gsi_slot();
+	return slot && (slot == gsi_slot() || slot_is_alive((uint16_t)slot)) ? slot : gsi_slot();
 }
 
 static void agent_receive(const struct gsi_mad *mad)
@@ -306,7 +306,7 @@ __attribute__((constructor)) static void agent_serve(void)
 
 static int agent_start(void) REQUIRES(start_lock)
 {
-	uint8_t slot = gsi_slot();
+	uint16_t slot = gsi_slot();
 	int err;
 
 	if (!slot)

@@ -2,9 +2,10 @@
 /* Communication ids and transaction ids, which no stranger can predict. */
 #include "cm/internal.h"
 
-#define HALF	 (ID_BITS / 2)
+#define HALF	 ((ID_BITS + 1) / 2)
 #define HALF_MAX ((1u << HALF) - 1)
 #define ROUNDS	 6
+#define ID_USES	 (1u << (ID_BITS - 16))
 
 static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
 {
@@ -13,8 +14,8 @@ static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
 	return siphash(&m->key, &input, sizeof(input)) & HALF_MAX;
 }
 
-/* A keyed permutation: ids look random, and none repeats before its index has been used 256 times. */
-static uint32_t id_scramble(const struct machine *m, uint32_t number)
+/* A keyed permutation of two halves, which may be one bit longer than an id. */
+static uint32_t id_mix(const struct machine *m, uint32_t number)
 {
 	uint32_t left = number >> HALF, right = number & HALF_MAX;
 
@@ -27,7 +28,7 @@ static uint32_t id_scramble(const struct machine *m, uint32_t number)
 	return left << HALF | right;
 }
 
-static uint32_t id_unscramble(const struct machine *m, uint32_t id)
+static uint32_t id_unmix(const struct machine *m, uint32_t id)
 {
 	uint32_t left = id >> HALF & HALF_MAX, right = id & HALF_MAX;
 
@@ -40,15 +41,26 @@ static uint32_t id_unscramble(const struct machine *m, uint32_t id)
 	return left << HALF | right;
 }
 
+/* Ids look random, and none repeats before its index has been used 32 times. What is no id is mixed again: that ends,
+ * as each permutation leads back to where it began, and two times do on average. */
 uint32_t comm_id_make(const struct machine *m, uint8_t uses, uint32_t index)
 {
-	return (uint32_t)m->slot << ID_BITS | id_scramble(m, (uint32_t)uses << 16 | index);
+	uint32_t id = (uint32_t)uses % ID_USES << 16 | index;
+
+	do
+		id = id_mix(m, id);
+	while (id >> ID_BITS);
+	return (uint32_t)m->slot << ID_BITS | id;
 }
-static_assert(CONNECTION_LIMIT <= 1 << 16 && ID_BITS == 16 + 8, "a number is uses and index");
+static_assert(CONNECTION_LIMIT <= 1 << 16 && 16 < ID_BITS, "a number is uses and index");
 
 uint32_t comm_id_index(const struct machine *m, uint32_t id)
 {
-	return id_unscramble(m, id) & 0xffff;
+	id &= (1u << ID_BITS) - 1;
+	do
+		id = id_unmix(m, id);
+	while (id >> ID_BITS);
+	return id & 0xffff;
 }
 
 /* Callers hold m->lock as that of their connection's machine, which the analysis cannot name. */

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/qpn.h"
 #include "cm/machine.h"
 
 static inline bool machine_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
@@ -23,7 +24,7 @@ struct connection *find_by_qpn(struct machine *m, const struct cm_address *a, co
 struct connection *find_by_id(struct machine *m, uint32_t id);
 
 /* comm_id.c. */
-#define ID_BITS 24 /* the bits below the slot: the index of a connection, and the use count of that index */
+#define ID_BITS (32 - SLOT_BITS) /* below the slot: the index of a connection, and the use count of that index */
 uint32_t comm_id_make(const struct machine *m, uint8_t uses, uint32_t index);
 uint32_t comm_id_index(const struct machine *m, uint32_t id);
 /* A new transaction ID: different at each call, never 0, not predictable by a peer. */

@@ -22,7 +22,7 @@
 static int deaths GUARDED_BY(cm.lock) = -1;	 /* an epoll set of pidfds: readable when a watched process has died */
 static int pidfd[SLOTS + 1] GUARDED_BY(cm.lock); /* pidfd of the process in the slot, plus 1; 0: not watched */
 
-static void died(uint8_t slot) REQUIRES(cm.lock)
+static void died(uint16_t slot) REQUIRES(cm.lock)
 {
 	if (pidfd[slot])
 		close(pidfd[slot] - 1);
@@ -38,7 +38,7 @@ static void somebody_died(void *arg)
 	lock_take(&cm.lock);
 	n = epoll_wait(deaths, event, EVENTS, 0);
 	for (int i = 0; i < n; i++)
-		died((uint8_t)event[i].data.u32);
+		died((uint16_t)event[i].data.u32);
 	lock_drop(&cm.lock);
 }
 
@@ -71,7 +71,7 @@ void liveness_forget(void)
 }
 
 /* A pidfd of the process in the slot; -1: it cannot be watched. */
-static int open_process(uint8_t slot)
+static int open_process(uint16_t slot)
 {
 	pid_t pid = gsi_process(slot);
 
@@ -80,7 +80,7 @@ static int open_process(uint8_t slot)
 
 void liveness_watch(const struct connection *c)
 {
-	uint8_t slot = c->remote_id >> 24;
+	uint16_t slot = c->remote_id >> (32 - SLOT_BITS);
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = slot};
 	int fd;
 

@@ -9,9 +9,10 @@
 #include "cm/internal.h"
 
 /* Limits on the times that a peer may request, as exponents of cm_time(). */
-#define LEAST_TIMEOUT 18 /* 1.1 s */
-#define MOST_TIMEOUT  20 /* 4.3 s, the value that we and the kernel use: 69 s with all retries */
-#define MOST_SERVICE  24 /* 69 s, the value that we and the kernel use */
+#define LEAST_TIMEOUT 18  /* 1.1 s */
+#define MOST_TIMEOUT  20  /* 4.3 s, the value that we and the kernel use: 69 s with all retries */
+#define RESTING	      256 /* free indexes: with 32 uses of each (comm_id.c), no id comes again before 8,192 others */
+#define MOST_SERVICE  24  /* 69 s, the value that we and the kernel use */
 
 /* ---- connections ---- */
 
@@ -586,7 +587,7 @@ int machine_owner(const uint8_t bytes[CM_MAD_BYTES], uint64_t *service)
 	*service = mad.service;
 	if (mad.message == CM_REQ || mad.message == CM_SIDR_REQ)
 		return 0;
-	return (mad.message == CM_SIDR_REP ? mad.local_id : mad.remote_id) >> 24;
+	return (mad.message == CM_SIDR_REP ? mad.local_id : mad.remote_id) >> ID_BITS;
 }
 
 /* ---- time ---- */
@@ -680,13 +681,13 @@ static handler *const on_death[CM_STATES] = {
 	[CM_REP_RECEIVED] = refused, [CM_ESTABLISHED] = released, [CM_DREQ_SENT] = released,
 };
 
-void machine_bury(struct machine *m, uint8_t slot, uint64_t now)
+void machine_bury(struct machine *m, uint16_t slot, uint64_t now)
 {
 	struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT};
 	struct connection *c;
 
 	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
-		if (c->state != CM_FREE && c->remote_id >> 24 == slot && on_death[c->state] &&
+		if (c->state != CM_FREE && c->remote_id >> ID_BITS == slot && on_death[c->state] &&
 		    machine_gid_equal(&c->address.remote, &c->address.local))
 			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
@@ -736,7 +737,7 @@ uint64_t machine_deadline(struct machine *m)
 	return timers_next(&m->timers);
 }
 
-int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed)
+int machine_init(struct machine *m, const struct machine_ops *ops, uint16_t slot, uint64_t seed)
 {
 	int err;
 
@@ -758,6 +759,7 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot,
 	sources_init(&m->sources, &m->key);
 	timers_init(&m->timers);
 	err = pool_init(&m->connections, sizeof(struct connection), CONNECTION_LIMIT);
+	pool_rest(&m->connections, RESTING);
 	m->ops = err ? NULL : ops;
 	return err;
 }

@@ -112,7 +112,7 @@ enum cm_age {
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint8_t slot;		/* the top byte of all communication ids */
+	uint16_t slot;		/* the top bits of all communication ids */
 	struct siphash_key key; /* for ids and transaction IDs, so that a stranger cannot predict them */
 	uint64_t transactions GUARDED_BY(&lock); /* number of transaction IDs drawn */
 	uint32_t alive; /* number of connections; guarded by `lock`, which close_connection() cannot name */
@@ -160,9 +160,9 @@ struct connection {
 	uint8_t message[CM_MAD_BYTES]; /* the message to repeat; in REQ_HELD and SIDR_REQ_HELD the message received */
 };
 
-/* 0 or -ENOMEM. `slot` is the top byte of all ids (see loop/gsi.h); `seed`, of random bits, keys the rest. Does not
+/* 0 or -ENOMEM. `slot` is the top 11 bits of all ids (see loop/gsi.h); `seed`, of random bits, keys the rest. Does not
  * initialize `lock`: it is all zeros in a new machine, and held if other threads may already use the machine. */
-int machine_init(struct machine *m, const struct machine_ops *ops, uint8_t slot, uint64_t seed);
+int machine_init(struct machine *m, const struct machine_ops *ops, uint16_t slot, uint64_t seed);
 void machine_fini(struct machine *m);
 
 /* Handles a message from address->remote to address->local. */
@@ -172,7 +172,7 @@ void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const s
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
 /* The process in this slot of our own host has died: its connections to us end as if it had sent the messages for that.
  */
-void machine_bury(struct machine *m, uint8_t slot, uint64_t now) REQUIRES(m->lock);
+void machine_bury(struct machine *m, uint16_t slot, uint64_t now) REQUIRES(m->lock);
 /* The destination of the connection with this id does not answer. err -ECONNREFUSED: no process is there, handled as a
  * reject because of an unknown service; other -errno: the host is unreachable. Ignored if the connection has received
  * an answer meanwhile. */

@@ -195,7 +195,8 @@ static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr
 	w->status = IBV_WC_SUCCESS;
 	w->by_reference = false;
 	w->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK; /* used by XRC only */
-	if (qp->transport == TRANSPORT_XRC && (w->remote_srqn ^ qp->attr.dest_qp_num) >> 16)
+	if (qp->transport == TRANSPORT_XRC &&
+	    hca_owner(qp->hca, w->remote_srqn) != hca_owner(qp->hca, qp->attr.dest_qp_num))
 		qp->xrc->is_passed_on = true;
 	w->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
 	switch (kind) {

@@ -24,7 +24,7 @@ static void say_why_udp(int err)
 			 strerror(-err));
 }
 
-int link_open(const union ibv_gid *gid, uint8_t slot, struct link **link)
+int link_open(const union ibv_gid *gid, uint16_t slot, struct link **link)
 {
 	int err;
 
@@ -36,4 +36,9 @@ int link_open(const union ibv_gid *gid, uint8_t slot, struct link **link)
 		return err;
 	say_why_udp(err);
 	return link_udp_open(gid, link);
+}
+
+int link_set_slots(struct link *link, const uint16_t *slots, uint32_t count)
+{
+	return link_is_packet(link) ? link_packet_part(link, slots, count) : 0;
 }

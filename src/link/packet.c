@@ -181,16 +181,16 @@ static int set_filter(int fd, struct sock_filter *program, uint16_t length)
 }
 
 /* From here on frames come to the ring and not to the UDP socket. */
-static int part(struct packet_link *p, uint8_t slot)
+static int part(struct packet_link *p, const uint16_t *slots, uint32_t count, bool begin)
 {
 	struct sock_filter program[PACKET_FILTER_LENGTH];
-	int err = set_filter(p->ring.fd, program, packet_filter_ring(&p->udp.link.gid, slot, program));
+	int err = set_filter(p->ring.fd, program, packet_filter_ring(&p->udp.link.gid, slots, count, program));
 
-	if (!err)
+	if (!err && begin)
 		err = packet_ring_begin(&p->ring, p->netif);
 	return err
 		       ?: set_filter(p->udp.link.socket, program,
-				     packet_filter_socket(p->udp.is_ipv4, p->netif, slot, program));
+				     packet_filter_socket(p->udp.is_ipv4, p->netif, slots, count, program));
 }
 
 /* One descriptor for all of them. */
@@ -210,7 +210,7 @@ static int join_descriptors(struct packet_link *p)
 	return 0;
 }
 
-static int packet_start(struct packet_link *p, uint8_t slot)
+static int packet_start(struct packet_link *p, uint16_t slot)
 {
 	uint32_t mtu;
 	int err = find_interface(p, &p->udp.link.gid, &mtu);
@@ -229,10 +229,20 @@ static int packet_start(struct packet_link *p, uint8_t slot)
 	p->udp.tx_limit = min_of(p->udp.tx_limit, udp_buffer_of(p->tx, SO_SNDBUF) / 2);
 	p->changes = 1;
 	p->udp.link.ops = &packet_ops;
-	return join_descriptors(p) ?: part(p, slot);
+	return join_descriptors(p) ?: part(p, &slot, 1, true);
 }
 
-int link_packet_open(const union ibv_gid *gid, uint8_t slot, struct link **link)
+bool link_is_packet(const struct link *link)
+{
+	return link->ops == &packet_ops;
+}
+
+int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count)
+{
+	return part(container_of(link, struct packet_link, udp.link), slots, count, false);
+}
+
+int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link)
 {
 	/* not zeroed: see udp_start() */
 	struct packet_link *p = aligned_alloc(_Alignof(struct packet_link), sizeof(*p));

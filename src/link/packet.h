@@ -41,7 +41,10 @@ struct packet_link {
 
 /* As link_udp_open(); `slot`: the QPs whose packets are to come to this process. Besides, -EPERM without CAP_NET_RAW;
  * -ENODEV: the address is of no Ethernet interface. */
-int link_packet_open(const union ibv_gid *gid, uint8_t slot, struct link **link);
+int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link);
+bool link_is_packet(const struct link *link);
+/* From now on packets for the QPs of all these slots come to this process. 0 or -errno. */
+int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count);
 
 /* What follows is between packet.c, packet_send.c and packet_hop.c. */
 

@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/qpn.h"
 #include "link/netif.h"
 #include "wire/packet.h"
 
 #define ALL	  0x40000u
 #define IPV4_HEAD 0x45 /* version, and length without options */
-#define QPN_SLOT  5u   /* in the BTH: the first byte of the QPN */
+#define QPN_SLOT  5u   /* in the BTH: the first two bytes of the QPN */
 
 /* Offsets in an IP packet. */
 enum {
@@ -83,6 +84,18 @@ static uint32_t word_at(const uint8_t *bytes)
 	return be32toh(word);
 }
 
+/* One of those slots. */
+static void want_slot(struct program *p, uint32_t at, const uint16_t *slots, uint32_t count)
+{
+	filter_add(p, HALF, at);
+	filter_add(p, BPF_ALU | BPF_RSH | BPF_K, 16 - SLOT_BITS);
+	for (uint32_t i = 0; i < count; i++)
+		p->out[p->n++] = (struct sock_filter){.code = BPF_JMP | BPF_JEQ | BPF_K,
+						      .jt = (uint8_t)(count - 1 - i),
+						      .jf = i == count - 1 ? FAIL_JUMP : 0,
+						      .k = slots[i]};
+}
+
 /* Frames with a tag are a VLAN's, but for those of VLAN 0, whose tag is no more than a priority. */
 static void want_no_vlan(struct program *p)
 {
@@ -108,7 +121,8 @@ static uint32_t want_ip(struct program *p, const union ibv_gid *to)
 	return ETH_HLEN + V6_HEADER;
 }
 
-uint16_t packet_filter_ring(const union ibv_gid *to, uint8_t slot, struct sock_filter out[PACKET_FILTER_LENGTH])
+uint16_t packet_filter_ring(const union ibv_gid *to, const uint16_t *slots, uint32_t count,
+			    struct sock_filter out[PACKET_FILTER_LENGTH])
 {
 	struct program p = {.out = out};
 	uint32_t udp;
@@ -117,12 +131,13 @@ uint16_t packet_filter_ring(const union ibv_gid *to, uint8_t slot, struct sock_f
 	want_no_vlan(&p);
 	udp = want_ip(&p, to);
 	filter_want(&p, HALF, udp + UDP_TO, ROCE_PORT);
-	filter_want(&p, BYTE, udp + UDP_HEADER + QPN_SLOT, slot);
+	want_slot(&p, udp + UDP_HEADER + QPN_SLOT, slots, count);
 	return filter_end(&p, ALL, 0);
 }
 
 /* The packet begins at the UDP header; the IP header is at SKF_NET_OFF. */
-uint16_t packet_filter_socket(bool is_ipv4, int netif, uint8_t slot, struct sock_filter out[PACKET_FILTER_LENGTH])
+uint16_t packet_filter_socket(bool is_ipv4, int netif, const uint16_t *slots, uint32_t count,
+			      struct sock_filter out[PACKET_FILTER_LENGTH])
 {
 	struct program p = {.out = out};
 
@@ -132,6 +147,6 @@ uint16_t packet_filter_socket(bool is_ipv4, int netif, uint8_t slot, struct sock
 		filter_want(&p, BYTE, (uint32_t)SKF_NET_OFF, IPV4_HEAD);
 	else
 		filter_want(&p, BYTE, (uint32_t)(SKF_NET_OFF + V6_NEXT), IPPROTO_UDP);
-	filter_want(&p, BYTE, UDP_HEADER + QPN_SLOT, slot);
+	want_slot(&p, UDP_HEADER + QPN_SLOT, slots, count);
 	return filter_end(&p, 0, ALL);
 }

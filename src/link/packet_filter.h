@@ -10,12 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PACKET_FILTER_LENGTH 40
+#define PACKET_FILTER_LENGTH 48
 
-/* The ring's: unfragmented packets for this host to that address, port 4791 and a QP of that slot, in no VLAN. Returns
- * the length. */
-uint16_t packet_filter_ring(const union ibv_gid *to, uint8_t slot, struct sock_filter out[PACKET_FILTER_LENGTH]);
+/* The ring's: unfragmented packets for this host to that address, port 4791 and a QP of those slots, in no VLAN.
+ * Returns the length. */
+uint16_t packet_filter_ring(const union ibv_gid *to, const uint16_t *slots, uint32_t count,
+			    struct sock_filter out[PACKET_FILTER_LENGTH]);
 /* The UDP socket's: all but these, if they came by that interface. */
-uint16_t packet_filter_socket(bool is_ipv4, int netif, uint8_t slot, struct sock_filter out[PACKET_FILTER_LENGTH]);
+uint16_t packet_filter_socket(bool is_ipv4, int netif, const uint16_t *slots, uint32_t count,
+			      struct sock_filter out[PACKET_FILTER_LENGTH]);
 
 #endif

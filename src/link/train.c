@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/qpn.h"
 #include "base/tsan.h"
 #include "memory/fault.h"
 
@@ -103,7 +104,7 @@ static void train_append(struct train *t, const struct link_tx *tx, uint32_t byt
  * (loop/steering.h). */
 static bool same_way(const struct link_tx *a, const struct link_tx *b)
 {
-	return (a->packet->dest_qpn ^ b->packet->dest_qpn) >> 16 == 0 && a->traffic_class == b->traffic_class &&
+	return qpn_slot(a->packet->dest_qpn) == qpn_slot(b->packet->dest_qpn) && a->traffic_class == b->traffic_class &&
 	       a->hop_limit == b->hop_limit && (a->dgid == b->dgid || !memcmp(a->dgid, b->dgid, sizeof(*a->dgid)));
 }
 

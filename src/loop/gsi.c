@@ -22,19 +22,19 @@ static struct loop *gsi_current(void)
 	return atomic_load_explicit(&loop_current, memory_order_acquire);
 }
 
-uint8_t gsi_slot(void)
+uint16_t gsi_slot(void)
 {
 	struct loop *l = gsi_current();
 
 	return l ? l->slot.number : 0;
 }
 
-pid_t gsi_process(uint8_t slot)
+pid_t gsi_process(uint16_t slot)
 {
 	return steering_process(slot);
 }
 
-int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot)
+int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot)
 {
 	static _Atomic uint32_t count; /* relaxed: a datagram's PSN means nothing */
 	struct port *port = path->port;
@@ -73,12 +73,12 @@ static bool is_mad(const struct packet *p)
 	       (p->pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
 }
 
-uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
+uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
 {
 	const struct gsi_ops *ops = atomic_load_explicit(&serving, memory_order_acquire); /* pairs with gsi_serve() */
 	struct gsi_mad mad = {.bytes = p->payload, .from = from, .src_qpn = p->src_qpn};
 	union ibv_gid to;
-	uint8_t slot;
+	uint16_t slot;
 
 	if (!ops || !is_mad(p))
 		return 0;
@@ -138,18 +138,18 @@ void gsi_release(const union ibv_gid *address, uint64_t service)
 	loop_release();
 }
 
-static bool is_alive(uint8_t slot)
+static bool is_alive(uint16_t slot)
 {
 	return slot == gsi_slot() || slot_is_alive(slot);
 }
 
-static bool is_near(uint8_t slot)
+static bool is_near(uint16_t slot)
 {
 	/* relaxed: nearby_send_mad() checks again */
 	return atomic_load_explicit(&gsi_current()->local.near[slot], memory_order_relaxed);
 }
 
-uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
+uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
 {
 	struct loop *l = gsi_current();
 	struct services *services = l && l->local.on ? steering_services(&l->steering) : NULL;
@@ -157,7 +157,7 @@ uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
 	return services ? services_owner(services, to, service, is_near) : 0;
 }
 
-uint8_t gsi_owner(const union ibv_gid *to, uint64_t service)
+uint16_t gsi_owner(const union ibv_gid *to, uint64_t service)
 {
 	struct loop *l = gsi_current();
 	struct services *services = l ? steering_services(&l->steering) : NULL;

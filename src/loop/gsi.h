@@ -36,7 +36,7 @@ struct gsi_mad {
 struct gsi_ops {
 	/* The slot of the process that a MAD is for; 0: none, so it is dropped. Not called for a MAD that another
 	 * process has handed over. Must work in a process that makes no connections itself. */
-	uint8_t (*owner)(const struct gsi_mad *mad);
+	uint16_t (*owner)(const struct gsi_mad *mad);
 	/* A MAD for this process. One call at a time. */
 	void (*receive)(const struct gsi_mad *mad);
 };
@@ -45,22 +45,22 @@ struct gsi_ops {
  * uses only verbs hands over what is for others. Before this call, MADs are dropped. */
 void gsi_serve(const struct gsi_ops *ops);
 
-/* This process's slot, 1..255, constant while a context is open; 0: no context is open. A communication id should
+/* This process's slot, 1..2047, constant while a context is open; 0: no context is open. A communication id should
  * contain it, so that owner() finds it in the answer. */
-uint8_t gsi_slot(void);
+uint16_t gsi_slot(void);
 
 /* The process that has that slot, as this process sees it; 0: not visible, or not known. Never blocks. */
-pid_t gsi_process(uint8_t slot);
+pid_t gsi_process(uint16_t slot);
 
 /* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none. Never
  * blocks. */
-uint8_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
+uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
 
 /* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->port comes from loop_attach(). `slot`: of the
  * process that it is for, if known, else 0. A local peer gets it through shared memory, all others by UDP. 0, or
  * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
  * socket's buffer stays full: the MAD is lost, as any packet may be). Never blocks for longer than a few ms. */
-int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint8_t slot);
+int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot);
 
 /* ---- Services: which process has which service id, at which address of this network namespace. The processes of
  * one user share the table. When a process dies, its claims are free again. ---- */
@@ -85,6 +85,6 @@ void gsi_release(const union ibv_gid *address, uint64_t service);
 
 /* The slot of the process that listens for a service at exactly this address of ours (gsi_mad.to), or at all; 0:
  * none. Never blocks. */
-uint8_t gsi_owner(const union ibv_gid *to, uint64_t service);
+uint16_t gsi_owner(const union ibv_gid *to, uint64_t service);
 
 #endif

@@ -25,7 +25,7 @@ struct record {
 /* They are sent as they are: no byte between the fields has a value from before. */
 static_assert(sizeof(struct handover_pass) == 96 && offsetof(struct handover_pass, reserved) == 91,
 	      "aligned, no holes");
-static_assert(sizeof(struct handover_report) == 32 && offsetof(struct handover_report, reserved) == 28, "likewise");
+static_assert(sizeof(struct handover_report) == 32 && offsetof(struct handover_report, reserved) == 29, "likewise");
 static_assert(sizeof(struct handover_ask) == 16 && offsetof(struct handover_ask, reserved) == 12, "likewise");
 
 static uint32_t handover_fill(uint32_t bytes)
@@ -49,7 +49,7 @@ void handover_send(struct handover *h, const struct slot *own)
 }
 
 /* Room for a record of at most that many bytes, in a datagram for that slot. NULL: it is too long for any. */
-static struct record *open_record(struct handover *h, const struct slot *own, uint8_t slot, uint32_t most)
+static struct record *open_record(struct handover *h, const struct slot *own, uint16_t slot, uint32_t most)
 {
 	most += sizeof(struct record);
 	if (most > HANDOVER_BYTES)
@@ -61,7 +61,7 @@ static struct record *open_record(struct handover *h, const struct slot *own, ui
 }
 
 /* `first`: what the kind says, or NULL. */
-static void loop_handover_add(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind,
+static void loop_handover_add(struct handover *h, const struct slot *own, uint16_t slot, enum kind kind,
 			      const void *first, uint32_t size, const struct packet *p, const union ibv_gid *from)
 {
 	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
@@ -91,19 +91,19 @@ static void loop_handover_add(struct handover *h, const struct slot *own, uint8_
 	h->packets++;
 }
 
-void handover_add(struct handover *h, const struct slot *own, uint8_t slot, const struct packet *p,
+void handover_add(struct handover *h, const struct slot *own, uint16_t slot, const struct packet *p,
 		  const union ibv_gid *from)
 {
 	loop_handover_add(h, own, slot, KIND_PACKET, NULL, 0, p, from);
 }
 
-void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_pass *pass,
+void handover_pass(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_pass *pass,
 		   const struct packet *p, const union ibv_gid *from)
 {
 	loop_handover_add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
 }
 
-static void add_message(struct handover *h, const struct slot *own, uint8_t slot, enum kind kind, const void *message,
+static void add_message(struct handover *h, const struct slot *own, uint16_t slot, enum kind kind, const void *message,
 			uint32_t size)
 {
 	struct record *record = open_record(h, own, slot, handover_fill(size));
@@ -113,12 +113,12 @@ static void add_message(struct handover *h, const struct slot *own, uint8_t slot
 	h->bytes += sizeof(*record) + handover_fill(size);
 }
 
-void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report)
+void handover_report(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_report *report)
 {
 	add_message(h, own, slot, KIND_REPORT, report, sizeof(*report));
 }
 
-void handover_ask(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_ask *ask)
+void handover_ask(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_ask *ask)
 {
 	add_message(h, own, slot, KIND_ASK, ask, sizeof(*ask));
 }

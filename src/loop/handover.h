@@ -13,11 +13,11 @@
 
 /* What a thread collects for one receiver; used by one thread at a time. All zeros is empty. */
 struct handover {
-	uint8_t slot; /* of the receiver */
+	uint16_t slot; /* of the receiver */
 	uint32_t bytes;
 	uint64_t packets, lost;
-	uint8_t dead;	   /* slot of the process that was dead at the last send to it; 0: none */
-	uint8_t heard_out; /* for the user: the same, once all that it had sent has been received */
+	uint16_t dead;	    /* slot of the process that was dead at the last send to it; 0: none */
+	uint16_t heard_out; /* for the user: the same, once all that it had sent has been received */
 	_Alignas(8) uint8_t memory[HANDOVER_BYTES];
 };
 
@@ -39,9 +39,11 @@ struct handover_pass {
 struct handover_report {
 	uint64_t incarnation;
 	uint32_t epoch, qpn, expected, msn;
-	uint8_t slot, rests, failed; /* the sender's slot; enum ibv_event_type, if `is_failed` */
+	uint16_t slot; /* the sender's */
+	uint8_t rests;
+	uint8_t failed; /* enum ibv_event_type, if `is_failed` */
 	uint8_t is_failed;
-	uint8_t reserved[4];
+	uint8_t reserved[3];
 };
 /* The owner asks for a report. */
 struct handover_ask {
@@ -59,12 +61,12 @@ struct handover_ops {
 
 /* The packet is copied; it leaves with the next handover_send(), or earlier if there is no room or the slot
  * changes. */
-void handover_add(struct handover *h, const struct slot *own, uint8_t slot, const struct packet *p,
+void handover_add(struct handover *h, const struct slot *own, uint16_t slot, const struct packet *p,
 		  const union ibv_gid *from);
-void handover_pass(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_pass *pass,
+void handover_pass(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_pass *pass,
 		   const struct packet *p, const union ibv_gid *from);
-void handover_report(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_report *report);
-void handover_ask(struct handover *h, const struct slot *own, uint8_t slot, const struct handover_ask *ask);
+void handover_report(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_report *report);
+void handover_ask(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_ask *ask);
 void handover_send(struct handover *h, const struct slot *own);
 
 /* Receives one datagram from another process of this user, and calls one of `ops` for each record (packet() is

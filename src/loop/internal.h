@@ -245,7 +245,7 @@ static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->l
 
 /* gsi.c */
 /* A packet for QP 1. Returns the slot of the process to hand it over to, or 0. */
-uint8_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
+uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
 	REQUIRES(l->receive);
 
 /* receive.c */

@@ -11,9 +11,9 @@
 #include "loop/name.h"
 #include "loop/slot.h"
 
-#define CALLERS 255
+#define CALLERS SLOTS
 
-static socklen_t introduction_name_of(struct sockaddr_un *address, uint8_t slot)
+static socklen_t introduction_name_of(struct sockaddr_un *address, uint16_t slot)
 {
 	return slot_abstract(address, "%u/local-%u/%u", geteuid(), INTRODUCTION_VERSION, slot);
 }
@@ -31,7 +31,7 @@ static int close_with(int fd, int err)
 	return err;
 }
 
-int introduction_listen(uint8_t slot)
+int introduction_listen(uint16_t slot)
 {
 	struct sockaddr_un address;
 	int fd = new_socket(), err;
@@ -66,7 +66,7 @@ static int send_greeting(int to, const struct greeting *greeting, const int fd[G
 	return sendmsg(to, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(g) ? 0 : -errno;
 }
 
-int introduction_call(uint8_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid)
+int introduction_call(uint16_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid)
 {
 	struct sockaddr_un address;
 	int to = new_socket(), err;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define INTRODUCTION_VERSION 6
+#define INTRODUCTION_VERSION 7
 #define GREETING_MAGIC	     0x75726f6363656f72ull
 
 enum greeting_fd {
@@ -48,12 +48,12 @@ struct introduction {
 };
 
 /* Listens for calls at this slot's name: a non-blocking descriptor, or -errno. */
-int introduction_listen(uint8_t slot);
+int introduction_listen(uint16_t slot);
 
 /* Calls the process of that slot and sends it a greeting; fd[i] is -1 for what is not shared. Does not wait.
  * Returns the connection, or -errno (-ECONNREFUSED: no process listens there; -EACCES: it is another user's). *pid:
  * the other process, 0 if it is not visible here. */
-int introduction_call(uint8_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid);
+int introduction_call(uint16_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid);
 
 /* Accepts a call: a non-blocking connection, or -errno (-EACCES: another user's). */
 int introduction_accept(int listener);

@@ -168,7 +168,7 @@ static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lo
 	return helper_watch_local(l, n->out, false);
 }
 
-static struct local_peer *local_find(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+static struct local_peer *local_find(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
@@ -177,14 +177,14 @@ static struct local_peer *local_find(struct loop *l, uint8_t slot) REQUIRES(l->l
 	return local->by_slot[slot];
 }
 
-static bool is_refused(const struct local *local, uint8_t slot)
+static bool is_refused(const struct local *local, uint16_t slot)
 {
 	return local->refused[slot / 64] >> slot % 64 & 1;
 }
 
 /* From now on everything between the two goes by udp. If they met later after all, QPs here that know the other
  * process as it was before would use udp, and the QPs connected to them the ring. */
-static void refuse_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+static void refuse_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
@@ -260,7 +260,7 @@ static void say_refused(int err)
 /* Believes what the greeting says: its sender is of our user. */
 static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
-	uint8_t slot = (uint8_t)in->greeting.slot;
+	uint16_t slot = (uint16_t)in->greeting.slot;
 	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 	struct ring ring;
 	int err;
@@ -307,7 +307,7 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	if (err && heard) {
 		if (err != -ECONNREFUSED) /* which has been told */
 			say_refused(-err);
-		refuse_slot(l, (uint8_t)in.greeting.slot);
+		refuse_slot(l, (uint16_t)in.greeting.slot);
 	}
 	return true;
 }
@@ -414,7 +414,7 @@ void local_look(struct loop *l, uint64_t now)
 	lock_drop(&l->local.lock);
 }
 
-static void call_slot(struct loop *l, uint8_t slot) REQUIRES(l->local.lock)
+static void call_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
 	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
 
@@ -453,7 +453,7 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 {
 	struct port *port = path->port;
 	struct loop *l = port->loop;
-	uint8_t slot = dest_qpn >> 16;
+	uint16_t slot = hca_owner(&l->hca, dest_qpn);
 	struct local_peer *n;
 
 	path->local_peer = NULL;

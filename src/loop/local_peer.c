@@ -47,7 +47,7 @@ const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send,
 
 /* ---- creation and end ---- */
 
-struct local_peer *local_peer_create(struct loop *l, uint8_t slot)
+struct local_peer *local_peer_create(struct loop *l, uint16_t slot)
 {
 	struct local_peer *n = aligned_alloc(_Alignof(struct local_peer), sizeof(*n));
 

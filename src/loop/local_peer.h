@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A local peer: another process of this user on this host (or this process itself) that QPs of ours are connected to.
  * Packets for it go into the tx ring, what it sends comes out of the rx ring: one ring each, in memory that the
- * producer made. Found by its slot, which is the top byte of its QPNs.
+ * producer made. Found by its slot (base/qpn.h).
  *
  * Its life: MEETING (we have called, or been called, or neither yet: packets go by udp), MET (both: packets may go
  * through the rings), GONE (its end of a connection is closed: it died, or wants no more). A local peer that is gone
@@ -35,7 +35,7 @@ enum local_peer_state {
 struct local_peer {
 	struct link link; /* as others see it: packets are sent with `lock` held, received with l->receive */
 	struct loop *loop;
-	uint8_t slot;
+	uint16_t slot;
 	pid_t pid;		/* as this process sees it; 0: it cannot. Constant once MET */
 	_Atomic uint32_t state; /* enum local_peer_state */
 	uint32_t users;		/* paths that point here */
@@ -73,7 +73,7 @@ static inline struct local_peer *local_peer_of(struct link *link)
 }
 
 /* All of these with local.lock held. */
-struct local_peer *local_peer_create(struct loop *l, uint8_t slot); /* NULL: no memory */
+struct local_peer *local_peer_create(struct loop *l, uint16_t slot); /* NULL: no memory */
 /* Makes the tx ring and calls. 0 or -errno: the state is as before. */
 int local_peer_call(struct local_peer *n);
 /* It is gone: gives back all but the struct. Its QPs that were stuck are made ready. */

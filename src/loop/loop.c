@@ -270,6 +270,79 @@ void loop_release(void) RELEASE(life)
 	lock_drop(&life);
 }
 
+/* Slots of other processes are known once this one has the table of them. */
+static void loop_learn_owners(struct loop *l)
+{
+	/* release pairs with hca_owner() */
+	atomic_store_explicit(&l->hca.owners, steering_owners(&l->steering), memory_order_release);
+}
+
+static int loop_set_slots(const struct loop *l, struct link *link)
+{
+	uint16_t slots[SLOT_PARTS];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < SLOT_PARTS; i++) {
+		slots[count] = atomic_load_explicit(&((struct loop *)l)->hca.slots[i], memory_order_relaxed);
+		count += slots[count] != 0;
+	}
+	return link_set_slots(link, slots, count);
+}
+
+/* What comes for the slot reaches this process before any object has a number of it. */
+static int loop_claim_slot(struct loop *l, uint32_t part) REQUIRES(life)
+{
+	struct services *services;
+	int lock = steering_enter(&l->steering, &services), slot;
+
+	if (lock < 0)
+		return lock;
+	slot = slot_claim_more(&l->slot, part);
+	if (slot > 0) {
+		loop_learn_owners(l);
+		steering_own(&l->steering, (uint16_t)slot);
+		hca_add_slot(&l->hca, (uint16_t)slot);
+		for (uint32_t i = 0; i < l->ports; i++) {
+			if (l->port[i]->netif || l->port[i]->raw)
+				continue;
+			steering_renew(&l->port[i]->steered);
+			loop_set_slots(l, l->port[i]->link); /* if it fails, packets come by the UDP socket */
+		}
+	}
+	steering_leave(lock);
+	return slot < 0 ? slot : 0;
+}
+
+void loop_learn_slots(struct hca *hca)
+{
+	struct loop *l = container_of(hca, struct loop, hca);
+	struct services *services;
+	int lock;
+
+	if (atomic_load_explicit(&hca->owners, memory_order_relaxed) || loop_is_inert(l))
+		return;
+	lock_take(&life);
+	lock = steering_enter(&l->steering, &services);
+	loop_learn_owners(l);
+	steering_leave(lock);
+	lock_drop(&life);
+}
+
+int loop_make_room(struct hca *hca)
+{
+	struct loop *l = container_of(hca, struct loop, hca);
+	int part, err = 0;
+
+	if (likely(hca_wants_slot(hca) < 0) || loop_is_inert(l))
+		return 0;
+	lock_take(&life);
+	part = hca_wants_slot(hca);
+	if (part >= 0)
+		err = loop_claim_slot(l, (uint32_t)part);
+	lock_drop(&life);
+	return err;
+}
+
 static struct port *find_port(struct loop *l, const union ibv_gid *gid) REQUIRES(life)
 {
 	for (uint32_t i = 0; i < l->ports; i++)
@@ -368,6 +441,9 @@ static int open_port(struct loop *l, const union ibv_gid *gid, struct port **mad
 		return -ENOMEM;
 	port->loop = l;
 	err = steering_open(&l->steering, &port->steered, gid, link_open, &port->link);
+	loop_learn_owners(l);
+	if (!err && l->hca.slots[slot_part(l->slot.number) ^ 1]) /* the first of the further ones */
+		loop_set_slots(l, port->link);
 	if (err == -EADDRINUSE)
 		say_in_use(gid);
 	if (err)

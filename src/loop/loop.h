@@ -13,7 +13,7 @@
 #include "object/qp.h"
 
 /* The adapter of this process. The first call makes it: it claims a slot among the processes of this network
- * namespace. Each open context holds one reference. NULL and errno: EMFILE (all 255 slots are taken), ENOMEM, or
+ * namespace. Each open context holds one reference. NULL and errno: EUSERS (all slots are taken), ENOMEM, or
  * the error of socket(2). It starts no thread and binds no port yet. */
 struct hca *loop_get(const struct hca_ops *ops);
 void loop_put(struct hca *hca);
@@ -29,6 +29,13 @@ void loop_detach(struct path *path);
 /* The peer's QP number is known: sets path->local_peer if the peer is a local peer, a process of this user on this
  * host. loop_detach() undoes it. The path is attached, and not in use yet. */
 void loop_introduce(struct path *path, uint32_t dest_qpn);
+
+/* There is room for one more QP and SRQ, if there can be: claims a further slot when the numbers of those that this
+ * process has are used up (loop/slot.h). Call it before one is created. 0; -EUSERS: other processes have all such
+ * slots (which has been logged); or why the table of slots cannot be had: -EAGAIN, -EACCES ... */
+int loop_make_room(struct hca *hca);
+/* hca_owner() knows the slots of other processes from now on, if it can be. */
+void loop_learn_slots(struct hca *hca);
 
 /* loop_join(): the QP gets a copy of each packet to a multicast group on an interface; loop_leave(): no longer.
  * IPv4 groups are ::ffff:a.b.c.d. 0 or -errno: EEXIST (the QP is in the group already), EINVAL (it is not), ENOMEM

@@ -12,7 +12,7 @@
 #define CALL_AGAIN SEC	       /* between two calls of a slot that did not answer */
 
 /* Asks the helper to call the slot, as that takes local.lock. */
-static void want(struct loop *l, uint8_t slot, uint64_t now)
+static void want(struct loop *l, uint16_t slot, uint64_t now)
 {
 	_Atomic uint64_t *at = &l->local.wanted_at[slot];
 	uint64_t before = atomic_load_explicit(at, memory_order_relaxed);
@@ -29,7 +29,7 @@ static void want(struct loop *l, uint8_t slot, uint64_t now)
 static struct local_peer *nearby_find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
 	struct loop *l = loop_of(qp);
-	uint8_t slot = qpn >> 16;
+	uint16_t slot = hca_owner(&l->hca, qpn);
 	struct local_peer *n;
 
 	if (!slot || !l->local.on || memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)))
@@ -141,7 +141,7 @@ bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *
 	return nearby_put(n, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here, .dgid = there});
 }
 
-bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad)
+bool nearby_send_mad(struct loop *l, uint16_t slot, const struct link_tx *mad)
 {
 	struct local *local = &l->local;
 	struct local_peer *n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams between local peers. A UD QP has no peer, so no path counts as a user of its local peer. Instead each
- * flow of the QP (object/flow.h) points to its receiver's local peer, which is found by the top byte of the
+ * flow of the QP (object/flow.h) points to its receiver's local peer, which is found by the slot in the
  * destination QPN if the address is the one that the datagram leaves from. Datagrams to a process that is not known
  * go by udp; the helper thread calls the process of that slot meanwhile.
  *
@@ -33,7 +33,7 @@ bool nearby_put(struct local_peer *n, const struct link_tx *tx);
 /* Sends a MAD to the process of that slot, from the address of path->sgid, which is that process's address as well.
  * False: the process is no local peer, or the ring has no room. Any thread may call, with any lock but a local
  * peer's. */
-bool nearby_send_mad(struct loop *l, uint8_t slot, const struct link_tx *mad);
+bool nearby_send_mad(struct loop *l, uint16_t slot, const struct link_tx *mad);
 
 /* Removes the local peer from all flows. */
 void nearby_forget(struct loop *l, const struct local_peer *n);

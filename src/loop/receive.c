@@ -96,7 +96,7 @@ static inline void rx_leave(struct rx *v)
 }
 
 /* Locks the QP, until rx_leave(): the analysis knows no such span. False: there is none of that number. */
-NO_LOCK_ANALYSIS static bool rx_enter(struct rx *v, uint32_t qpn)
+NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) bool rx_enter(struct rx *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
 		return true;
@@ -152,7 +152,7 @@ static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, con
  * sent by them. */
 static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
-	uint8_t slot;
+	uint16_t slot;
 
 	if (hooks_any())
 		note_arrived(v, p, from, from);
@@ -166,7 +166,7 @@ static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gi
 }
 
 /* Another process's packet. Handed over once and no more: it might be for one that is gone. */
-static void stray(struct rx *v, uint8_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
+static void stray(struct rx *v, uint16_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
 {
 	struct loop *l = v->loop;
 
@@ -329,15 +329,21 @@ NO_LOCK_ANALYSIS static inline bool is_of_peer(const struct rx *v)
 	return likely(v->qp->path.local_peer == v->peer) && (likely(v->qp->req.lossless) || !local_is_astray(v->qp));
 }
 
+/* Not inline: else what is common is no longer. */
+static __attribute__((noinline, cold)) void deliver_stray(struct rx *v, const struct packet *p,
+							  const union ibv_gid *from)
+{
+	stray(v, hca_owner(&v->loop->hca, p->dest_qpn), p, from);
+}
+
 static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
-	uint8_t slot = p->dest_qpn >> 16;
 
 	if (!v->now)
 		v->now = clock_now();
-	if (unlikely(slot != v->loop->slot.number))
-		stray(v, slot, p, from);
+	if (unlikely(!hca_has_number(&v->loop->hca, p->dest_qpn)))
+		deliver_stray(v, p, from);
 	else if (likely(rx_enter(v, p->dest_qpn)) && is_at_own_address(v, p))
 		deliver(v, p, from);
 	return true;
@@ -610,7 +616,7 @@ bool receive_handover(struct loop *l, uint64_t now)
 NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint8_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : p->dest_qpn >> 16;
+	uint16_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : hca_owner(&l->hca, p->dest_qpn);
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);
@@ -632,7 +638,7 @@ void drain_port(void *arg)
 static bool pass_on(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint8_t slot = p->dest_qpn == GSI_QPN ? 0 : p->dest_qpn >> 16;
+	uint16_t slot = p->dest_qpn == GSI_QPN ? 0 : hca_owner(&l->hca, p->dest_qpn);
 
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, &l->slot, slot, p, from);

@@ -4,18 +4,19 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/qpn.h"
 #include "link/netif.h"
 
 /* service.owner */
 enum owner_bits {
-	OWNER_SLOT = 0xff,
-	OWNER_KIND_SHIFT = 8, /* enum gsi_claim */
-	OWNER_USED = 1 << 16, /* an entry in use, or one after which a search goes on */
+	OWNER_SLOT = SLOT_LAST,
+	OWNER_KIND_SHIFT = SLOT_BITS, /* enum gsi_claim */
+	OWNER_USED = 1 << 30,	      /* an entry in use, or one after which a search goes on */
 };
 
 struct claim {
 	uint64_t id, address[2];
-	uint8_t slot; /* 0: free */
+	uint16_t slot; /* 0: free */
 	enum gsi_claim kind;
 };
 
@@ -99,7 +100,7 @@ static bool collide(const struct claim *a, const struct claim *b)
 	       !(a->kind == GSI_SHARED && b->kind == GSI_SHARED);
 }
 
-static struct claim make_claim(uint8_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind)
+static struct claim make_claim(uint16_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind)
 {
 	struct claim c = {.id = id, .slot = slot, .kind = kind};
 
@@ -112,8 +113,8 @@ static bool services_is_same(const struct claim *a, const struct claim *b)
 	return a->slot == b->slot && a->id == b->id && equal(a->address, b->address);
 }
 
-int services_claim(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
-		   bool (*is_alive)(uint8_t slot))
+int services_claim(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
+		   bool (*is_alive)(uint16_t slot))
 {
 	struct claim new = make_claim(slot, address, id, kind), c;
 	struct service *place = NULL, *own = NULL;
@@ -140,7 +141,7 @@ int services_claim(struct services *s, uint8_t slot, const union ibv_gid *addres
 	return 0;
 }
 
-void services_release(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id)
+void services_release(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id)
 {
 	struct claim old = make_claim(slot, address, id, GSI_BOUND), c;
 	uint32_t i = first_of(id);
@@ -153,7 +154,7 @@ void services_release(struct services *s, uint8_t slot, const union ibv_gid *add
 	}
 }
 
-void services_forget(struct services *s, uint8_t slot)
+void services_forget(struct services *s, uint16_t slot)
 {
 	struct claim c;
 
@@ -164,7 +165,7 @@ void services_forget(struct services *s, uint8_t slot)
 			clear_entry(s, i);
 }
 
-uint8_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint8_t slot))
+uint16_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint16_t slot))
 {
 	struct claim wanted = make_claim(0, to, id, GSI_LISTENS), c;
 	uint32_t i = first_of(id);

@@ -22,12 +22,12 @@ struct services {
 };
 
 /* See gsi_claim(): 0, -EADDRINUSE or -ENOSPC. `is_alive`: whether the process of a slot lives. */
-int services_claim(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
-		   bool (*is_alive)(uint8_t slot));
-void services_release(struct services *s, uint8_t slot, const union ibv_gid *address, uint64_t id);
+int services_claim(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
+		   bool (*is_alive)(uint16_t slot));
+void services_release(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id);
 /* Removes the entries of an earlier process in this slot. */
-void services_forget(struct services *s, uint8_t slot);
+void services_forget(struct services *s, uint16_t slot);
 /* See gsi_owner(). Needs no lock. */
-uint8_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint8_t slot));
+uint16_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint16_t slot));
 
 #endif

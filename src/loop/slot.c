@@ -29,7 +29,7 @@ socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...)
 	return offsetof(struct sockaddr_un, sun_path) + 1 + n;
 }
 
-socklen_t slot_address(struct sockaddr_un *address, uint8_t number)
+socklen_t slot_address(struct sockaddr_un *address, uint16_t number)
 {
 	return slot_abstract(address, "slot/%u", number);
 }
@@ -39,7 +39,7 @@ int slots_probe(void)
 	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-bool slots_have(int probe, uint8_t number, bool in_folder)
+bool slots_have(int probe, uint16_t number, bool in_folder)
 {
 	struct sockaddr_un address;
 	socklen_t size = slot_address(&address, number);
@@ -50,7 +50,7 @@ bool slots_have(int probe, uint8_t number, bool in_folder)
 }
 
 /* Another user may bind the name of a slot whose process is dead, which must not make it seem alive. */
-bool slot_is_alive(uint8_t number)
+bool slot_is_alive(uint16_t number)
 {
 	struct sockaddr_un address;
 	socklen_t size = slot_address(&address, number);
@@ -91,7 +91,7 @@ static void say_slots_taken(void)
 	uid_t uid;
 
 	for (unsigned i = 1; i <= SLOTS; i++) {
-		if (name_is_foreign(&address, slot_address(&address, (uint8_t)i), &uid)) {
+		if (name_is_foreign(&address, slot_address(&address, (uint16_t)i), &uid)) {
 			log_error(
 				"there are %u slots for processes that use uroce, of all users: slot %u is user %u's "
 				"(ss -xap | grep uroce/slot shows the programs). XDG_RUNTIME_DIR may name a folder in "
@@ -103,7 +103,7 @@ static void say_slots_taken(void)
 }
 
 /* The abstract name. A process that has the name in the folder has the slot, too. */
-static int claim_abstract(struct slot *slot, uint8_t number)
+static int claim_abstract(struct slot *slot, uint16_t number)
 {
 	struct sockaddr_un address;
 	socklen_t size = slot_address(&address, number);
@@ -118,7 +118,7 @@ static int claim_abstract(struct slot *slot, uint8_t number)
 
 /* The name in the folder, while another user has the abstract one. That user may drop it, and another process of this
  * one claim it, at the same time: each of the two looks for the other after it has its own name. */
-static int claim_in_folder(struct slot *slot, uint8_t number)
+static int claim_in_folder(struct slot *slot, uint16_t number)
 {
 	struct sockaddr_un address;
 	socklen_t size = slot_address(&address, number);
@@ -138,12 +138,12 @@ static int claim_in_folder(struct slot *slot, uint8_t number)
 	return open_slot(slot) ?: -EADDRINUSE;
 }
 
-/* 0; -EUSERS: none is free; or another -errno. */
-static int claim_any(struct slot *slot, unsigned first, int (*claim)(struct slot *slot, uint8_t number))
+/* Tries every `step`th slot from `first` on. 0; -EUSERS: none is free; or another -errno. */
+static int claim_any(struct slot *slot, unsigned first, unsigned step, int (*claim)(struct slot *slot, uint16_t number))
 {
-	for (unsigned i = 0; i < SLOTS; i++) {
-		uint8_t number = 1 + (first % SLOTS + i) % SLOTS;
-		int err = claim(slot, number);
+	for (unsigned i = 0; i <= SLOTS; i += step) {
+		uint16_t number = (first + i) & SLOTS;
+		int err = number ? claim(slot, number) : -EADDRINUSE;
 
 		if (!err)
 			slot->number = number;
@@ -153,18 +153,21 @@ static int claim_any(struct slot *slot, unsigned first, int (*claim)(struct slot
 	return -EUSERS;
 }
 
-int slot_claim(struct slot *slot)
+/* Starts at random: a stranger who forges a packet has to guess the slot as well. */
+static int slot_claim_of(struct slot *slot, uint32_t part, unsigned step)
 {
 	unsigned first;
-	int err = open_slot(slot);
+	int err;
 
-	/* starts at random: a stranger who forges a packet has to guess the slot as well */
+	*slot = (struct slot){0};
+	err = open_slot(slot);
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
 		first = (unsigned)getpid();
+	first = first / step * step + part;
 	if (!err)
-		err = claim_any(slot, first, claim_abstract);
+		err = claim_any(slot, first, step, claim_abstract);
 	if (err == -EUSERS)
-		err = claim_any(slot, first, claim_in_folder);
+		err = claim_any(slot, first, step, claim_in_folder);
 	if (err == -EUSERS)
 		say_slots_taken();
 	if (err && slot->fd >= 0)
@@ -172,8 +175,28 @@ int slot_claim(struct slot *slot)
 	return err;
 }
 
+int slot_claim(struct slot *slot)
+{
+	return slot_claim_of(slot, 0, 1);
+}
+
+int slot_claim_more(struct slot *slot, uint32_t part)
+{
+	struct slot more;
+	int err = slot_claim_of(&more, part, SLOT_PARTS);
+
+	if (err)
+		return err;
+	shutdown(more.fd, SHUT_RD); /* a process that does not know whose slot it is sends in vain, and learns it */
+	slot->more[part] = more.fd + 1;
+	return more.number;
+}
+
 void slot_release(struct slot *slot)
 {
 	close(slot->fd);
+	for (uint32_t i = 0; i < SLOT_PARTS; i++)
+		if (slot->more[i])
+			close(slot->more[i] - 1);
 	*slot = (struct slot){.fd = -1};
 }

@@ -24,9 +24,9 @@
 #include "loop/services.h"
 #include "wire/cm_mad.h"
 
-#define REGISTRY_NAME	"uroce-registry-6" /* the number is the layout's version */
+#define REGISTRY_NAME	"uroce-registry-7" /* the number is the layout's version */
 #define GROUPS		64		   /* addresses that are steered; packets to others are handed over */
-#define QPN_SLOT_BYTE	5		   /* in the BTH: the top byte of the destination QPN */
+#define QPN_SLOT	5		   /* in the BTH: the top bits of the destination QPN */
 #define MAD_ATTRIBUTE	36		   /* after BTH and DETH, in the MAD header: the kind of message ... */
 #define MAD_DATA	44		   /* ... and the message, after the header */
 #define MAD_SERVICE	(MAD_DATA + 12)	   /* of REQ and SIDR_REQ: the lower half of the service id */
@@ -34,10 +34,12 @@
 #define ANSWER_MS	200
 #define STRAYS		4	    /* as many cannot all have been in flight during a change ... */
 #define REPAIR_INTERVAL (10 * MSEC) /* ... and repairs are no more frequent than this */
+#define PRUNE_INTERVAL	(10 * MSEC) /* of so many processes, each that starts does not look for the dead ... */
+#define CROWD		64	    /* ... as that takes each of them 1 us for every other */
 
 struct member {
 	uint64_t inode; /* of its socket: tells a dead process from its successor in the same slot */
-	uint8_t slot;
+	uint16_t slot;
 };
 
 /* Guarded by names_lock(), except the generation. */
@@ -45,6 +47,7 @@ struct group {
 	union ibv_gid gid;
 	_Atomic uint32_t generation; /* counts changes; relaxed: a hint */
 	uint32_t count;		     /* 0: the entry is free */
+	uint64_t pruned;	     /* ns: the last time that the dead were removed */
 	struct member member[SLOTS];
 };
 
@@ -55,6 +58,8 @@ struct listeners {
 };
 
 struct registry {
+	_Atomic uint16_t owner[SLOTS + 1]; /* of further slots: the first slot of their process; 0: a first slot, or
+					      free. Written with the lock held; relaxed: see hca_owner() */
 	struct group group[GROUPS];
 	struct listeners listeners;
 	struct services services;
@@ -82,13 +87,20 @@ static struct registry *registry_of(struct steering *s)
 /* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a connection management
  * message names its receiver (IBTA 12.6: the second id; in SIDR_REP the first). A message that begins a connection
  * has none, and jumps to the test of services. */
-enum { TO_SERVICES = 10 };
+enum { TO_SERVICES = 12 };
 static const struct sock_filter slot_of[] = {
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_SLOT_BYTE),	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
-	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE),	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 6, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 5, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 2, 0),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA + 4),	BPF_STMT(BPF_JMP | BPF_JA, 3),
-	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, MAD_DATA),		BPF_STMT(BPF_JMP | BPF_JA, 1),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, QPN_SLOT),
+	BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 16 - SLOT_BITS),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 10),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 7, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 6, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 2, 0),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_DATA + 4),
+	BPF_STMT(BPF_JMP | BPF_JA, 1),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_DATA),
+	BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 16 - SLOT_BITS),
+	BPF_STMT(BPF_JMP | BPF_JA, 1),
 	[TO_SERVICES] = BPF_STMT(BPF_JMP | BPF_JA, 0),
 };
 
@@ -118,55 +130,125 @@ static void emit_any(struct program *p, uint32_t count)
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 }
 
-/* If the loaded value is `value`, the packet goes to the process with that slot, if it has a place. */
-static void emit_process(struct program *p, const struct steering_order *o, uint32_t value, uint8_t slot)
-{
-	const uint8_t *place = memchr(o->slots, slot, o->count);
+struct steered_slot {
+	uint16_t slot, place;
+};
 
-	if (place)
-		emit_place(p, value, (uint32_t)(place - o->slots));
+enum { NO_PLACE = 0xffff, IN_A_ROW = 32, ROW_TAIL = 3, BRANCH = 2, TO_ANY = 0x7fffffff };
+static_assert(STEERING_SLOTS * 2 + (STEERING_SLOTS * 2 / IN_A_ROW + 1) * (ROW_TAIL + BRANCH) + ARRAY_SIZE(slot_of) +
+			      2 * STEERING_LISTENERS + 7 <=
+		      STEERING_PROGRAM,
+	      "room for the program");
+
+/* A few slots, one after the other. Two instructions each: some kernels take no more than 20 KiB of them. */
+static void emit_row(struct program *p, const struct steered_slot *s, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		emit(p, (struct sock_filter)BPF_STMT(BPF_LDX | BPF_IMM, s[i].place));
+		emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, s[i].slot, 2 * (count - i) - 1, 0));
+	}
+	emit(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, TO_ANY));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_MISC | BPF_TXA, 0));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 }
 
-static_assert(ARRAY_SIZE(slot_of) + 2 * SLOTS + 3 + 1 + 2 * STEERING_LISTENERS + 3 == STEERING_PROGRAM,
-	      "room for the program");
+/* Slots in ascending order: halves them until few are left. */
+static void emit_slots(struct program *p, const struct steered_slot *s, uint32_t count)
+{
+	uint32_t half = count / 2, branch;
+
+	if (count <= IN_A_ROW) {
+		emit_row(p, s, count);
+		return;
+	}
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, s[half].slot, 0, 1));
+	branch = p->length;
+	emit(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	emit_slots(p, s, half);
+	p->code[branch].k = p->length - (branch + 1);
+	emit_slots(p, s + half, count - half);
+}
+
+/* The place of each first slot; NO_PLACE. */
+static void places_of(const struct steering_order *o, uint16_t place[SLOTS + 1])
+{
+	memset(place, 0xff, sizeof(*place) * (SLOTS + 1));
+	for (uint32_t i = 0; i < o->count; i++)
+		place[o->slots[i] & SLOTS] = (uint16_t)i;
+}
+
+static uint32_t steered_slots(const struct steering_order *o, const uint16_t place[SLOTS + 1],
+			      struct steered_slot out[STEERING_SLOTS])
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 1; slot <= SLOTS && count < min_of(o->most, STEERING_SLOTS); slot++) {
+		uint16_t owner = o->owners ? o->owners[slot] & SLOTS : 0;
+
+		if (place[owner ?: slot] != NO_PLACE)
+			out[count++] = (struct steered_slot){(uint16_t)slot, place[owner ?: slot]};
+	}
+	return count;
+}
 
 uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM])
 {
 	struct program p = {.code = out};
+	struct steered_slot slots[STEERING_SLOTS];
+	uint16_t place[SLOTS + 1];
 
 	for (size_t i = 0; i < ARRAY_SIZE(slot_of); i++)
 		emit(&p, slot_of[i]);
-	for (uint32_t i = 0; i < o->count; i++)
-		emit_place(&p, o->slots[i], i);
+	places_of(o, place);
+	emit_slots(&p, slots, steered_slots(o, place, slots));
+	for (uint32_t i = 0; i < p.length; i++)
+		if (out[i].code == (BPF_JMP | BPF_JA) && out[i].k == TO_ANY)
+			out[i].k = p.length - (i + 1);
 	emit_any(&p, o->count);
 	out[TO_SERVICES].k = p.length - (TO_SERVICES + 1);
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MAD_SERVICE));
 	for (uint32_t i = 0; i < o->listeners; i++)
-		emit_process(&p, o, o->listener[i].service, o->listener[i].slot);
+		if (place[o->listener[i].slot & SLOTS] != NO_PLACE)
+			emit_place(&p, o->listener[i].service, place[o->listener[i].slot & SLOTS]);
 	emit_any(&p, o->count);
 	return p.length;
+}
+
+static int install(const struct steering_order *o, struct sock_filter *code, int fd)
+{
+	struct sock_fprog program = {.filter = code, .len = steering_program(o, code)};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ? -errno : 0;
 }
 
 /* Without the program (the kernel may refuse it), packets are handed over. */
 static void steering_attach(struct steering *s, const struct group *g, int fd)
 {
 	struct registry *r = registry_of(s);
-	struct sock_filter code[STEERING_PROGRAM];
-	uint8_t slots[SLOTS];
-	const struct steering_order order = {
+	struct sock_filter *code;
+	uint16_t slots[SLOTS], owners[SLOTS + 1];
+	struct steering_order order = {
 		.slots = slots,
+		.owners = owners,
 		.count = group_count(g),
 		.listener = r->listeners.listener,
 		.listeners = listeners_count(&r->listeners),
+		.most = STEERING_SLOTS,
 	};
-	struct sock_fprog program = {.filter = code};
 
 	if (order.count < 2)
 		return; /* a single socket gets everything */
+	code = malloc(STEERING_PROGRAM * sizeof(*code));
+	if (!code)
+		return;
 	for (uint32_t i = 0; i < order.count; i++)
 		slots[i] = g->member[i].slot;
-	program.len = steering_program(&order, code);
-	setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+	for (uint32_t i = 0; i <= SLOTS; i++)
+		owners[i] = atomic_load_explicit(&r->owner[i], memory_order_relaxed);
+	/* ENOMEM: it is longer than net.core.optmem_max */
+	while (order.most && install(&order, code, fd) == -ENOMEM)
+		order.most /= 2;
+	free(code);
 }
 
 /* ---- the lock ---- */
@@ -355,7 +437,7 @@ static struct group *steering_find_group(struct registry *r, const union ibv_gid
 }
 
 /* Its place; SLOTS: none. */
-static uint32_t steering_find_member(const struct group *g, uint8_t slot)
+static uint32_t steering_find_member(const struct group *g, uint16_t slot)
 {
 	uint32_t count = group_count(g);
 
@@ -453,7 +535,15 @@ static bool prune(struct group *g)
 		}
 	}
 	free(alive.inode);
+	g->pruned = clock_now();
 	return any;
+}
+
+/* Before another process is entered, or this one removed. What it leaves is repaired when packets go astray. */
+static void prune_now_and_then(struct group *g)
+{
+	if (group_count(g) < CROWD || clock_now() - g->pruned >= PRUNE_INTERVAL)
+		prune(g);
 }
 
 /* ---- getting the registry ---- */
@@ -472,7 +562,7 @@ static struct registry *map_registry(int memory)
 }
 
 /* `service` 0: all services of that process. */
-static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service)
+static void listeners_remove(struct listeners *l, uint16_t slot, uint32_t service)
 {
 	uint32_t count = listeners_count(l);
 
@@ -480,6 +570,15 @@ static void listeners_remove(struct listeners *l, uint8_t slot, uint32_t service
 		if (l->listener[i].slot == slot && (!service || l->listener[i].service == service))
 			l->listener[i] = l->listener[--count];
 	l->count = count;
+}
+
+/* A first slot: it is nobody's further one, and has none yet. */
+static void owners_remove(struct registry *r, uint16_t slot)
+{
+	for (uint32_t i = 0; i <= SLOTS; i++)
+		if (atomic_load_explicit(&r->owner[i], memory_order_relaxed) == slot)
+			atomic_store_explicit(&r->owner[i], 0, memory_order_relaxed);
+	atomic_store_explicit(&r->owner[slot], 0, memory_order_relaxed);
 }
 
 /* Removes what an earlier process in this slot, now dead, has left. 0 or -errno. */
@@ -496,6 +595,7 @@ static int take_registry(struct steering *s, int memory)
 	s->memory = memory;
 	services_forget(&r->services, s->slot->number);
 	listeners_remove(&r->listeners, s->slot->number, 0);
+	owners_remove(r, s->slot->number);
 	atomic_store_explicit(&s->registry, r, memory_order_release); /* pairs with registry_of() */
 	return 0;
 }
@@ -519,12 +619,12 @@ static int memory_by_asking(int fd)
 	return memory;
 }
 
-static socklen_t service_address(struct sockaddr_un *address, uint8_t slot)
+static socklen_t service_address(struct sockaddr_un *address, uint16_t slot)
 {
 	return slot_abstract(address, "%u/registry/%u", geteuid(), slot);
 }
 
-pid_t steering_process(uint8_t slot)
+pid_t steering_process(uint16_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
@@ -542,7 +642,7 @@ pid_t steering_process(uint8_t slot)
 
 /* 0: *s has the registry; -ENOENT: that process has none for this user; -EPERM: another user has its name; else the
  * registry could not be had. */
-static int registry_from(struct steering *s, uint8_t slot)
+static int registry_from(struct steering *s, uint16_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
 	struct sockaddr_un address;
@@ -609,7 +709,7 @@ static int find_registry(struct steering *s)
 	struct patience patience;
 
 	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
-		uint8_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
+		uint16_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
 		int err = slots_have(probe, slot, folder) ? registry_from(s, slot) : -ENOENT;
 
 		foreign |= err == -EPERM;
@@ -681,7 +781,7 @@ static void steering_join(struct steered *place)
 
 	if (!g)
 		return;
-	prune(g);
+	prune_now_and_then(g);
 	count = group_count(g);
 	if (count == SLOTS)
 		return;
@@ -718,7 +818,7 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 
 	if (g && steering_find_member(g, s->slot->number) < SLOTS) {
-		prune(g);
+		prune_now_and_then(g);
 		steering_remove_member(g, steering_find_member(g, s->slot->number));
 		steering_attach(s, g, place->link->socket);
 	}
@@ -728,7 +828,7 @@ void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 }
 
 /* Our socket is where the program expects the one of `slot`: so the two change places in the mirror. */
-static void correct(struct group *g, uint8_t own, uint8_t slot)
+static void correct(struct group *g, uint16_t own, uint16_t slot)
 {
 	uint32_t mine = steering_find_member(g, own), theirs = steering_find_member(g, slot);
 	struct member m;
@@ -741,7 +841,7 @@ static void correct(struct group *g, uint8_t own, uint8_t slot)
 	changed(g);
 }
 
-static void repair(struct steered *place, uint8_t slot)
+static void repair(struct steered *place, uint16_t slot)
 {
 	struct steering *s = place->steering;
 	int lock = names_lock(s, 0); /* packets wait, so this does not: the lock's holder is repairing as well */
@@ -755,7 +855,7 @@ static void repair(struct steered *place, uint8_t slot)
 	names_unlock(lock);
 }
 
-void steering_stray(struct steered *place, uint8_t slot, uint64_t now)
+void steering_stray(struct steered *place, uint16_t slot, uint64_t now)
 {
 	struct registry *r = registry_of(place->steering);
 	struct group *g = NULL;
@@ -832,6 +932,20 @@ void steering_listen(struct steering *s, uint64_t service, bool listens)
 		l->listener[count] = new;
 		l->count = count + 1;
 	}
+}
+
+void steering_own(struct steering *s, uint16_t further)
+{
+	struct registry *r = registry_of(s);
+
+	atomic_store_explicit(&r->owner[further & SLOTS], s->slot->number, memory_order_relaxed);
+}
+
+const _Atomic uint16_t *steering_owners(struct steering *s)
+{
+	struct registry *r = registry_of(s);
+
+	return r ? r->owner : NULL;
 }
 
 void steering_renew(struct steered *place)

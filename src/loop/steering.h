@@ -46,15 +46,21 @@ void steering_init(struct steering *s, const struct slot *slot);
 void steering_fini(struct steering *s);
 
 /* Opens the link with `open` (link_open) and gives it a place in its group. 0 or the error of `open`. */
-typedef int steering_opener(const union ibv_gid *gid, uint8_t slot, struct link **link);
+typedef int steering_opener(const union ibv_gid *gid, uint16_t slot, struct link **link);
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid, steering_opener *open,
 		  struct link **link);
+/* With the lock held: the process has a further slot, of which packets come to it from now on. Call steering_renew()
+ * for each of its links afterwards. */
+void steering_own(struct steering *s, uint16_t further);
+/* The table of owners, by slot: hca_owner(). NULL: this process does not have the registry. */
+const _Atomic uint16_t *steering_owners(struct steering *s);
+
 /* Closes the link: later packets go to other sockets. Before that it calls `drain`, which hands over the remaining
  * packets. */
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg);
 
 /* A packet for `slot` came to this link: repairs the steering, so that this happens less often. */
-void steering_stray(struct steered *place, uint8_t slot, uint64_t now);
+void steering_stray(struct steered *place, uint16_t slot, uint64_t now);
 
 /* A request got no answer. If its target is in our group, a process may have died: then the last socket moved into
  * its place, and the kernel gives that one's packets to a process that is stopped and hands nothing over. So this
@@ -62,7 +68,7 @@ void steering_stray(struct steered *place, uint8_t slot, uint64_t now);
 void steering_silence(struct steered *place, uint64_t now);
 
 /* The process that has that slot; 0: it does not share the registry, or is not visible here. Needs no lock. */
-pid_t steering_process(uint8_t slot);
+pid_t steering_process(uint16_t slot);
 
 /* Answers a new process: called when `service` is readable. */
 void steering_serve(struct steering *s);
@@ -83,16 +89,20 @@ void steering_renew(struct steered *place);
 
 struct steering_listener {
 	uint32_t service; /* the lower half of the id */
-	uint8_t slot;
+	uint16_t slot;
 };
 
 /* Makes the program for sockets in this order, and for the listeners among their processes. Returns its length. */
 #define STEERING_LISTENERS 256u
-#define STEERING_PROGRAM   (2 * SLOTS + 2 * STEERING_LISTENERS + 18)
+#define STEERING_PROGRAM   BPF_MAXINSNS
+#define STEERING_SLOTS	   1500u /* for which the longest program has room */
 struct steering_order {
-	const uint8_t *slots;
+	const uint16_t *slots; /* the first slot of each process, by place */
+	const uint16_t
+		*owners; /* by slot: the first slot of its process; 0: it is a first slot, or free. NULL: all are */
 	const struct steering_listener *listener;
 	uint32_t count, listeners;
+	uint32_t most; /* slots that are steered: those beyond are handed over */
 };
 uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM]);
 

@@ -8,7 +8,7 @@
 
 /* ---- the owner ---- */
 
-static void delegation_pass(struct loop *l, const struct qp *qp, uint8_t slot, const struct packet *p,
+static void delegation_pass(struct loop *l, const struct qp *qp, uint16_t slot, const struct packet *p,
 			    const union ibv_gid *from, bool again) REQUIRES(qp->lock)
 {
 	const struct xrc_delegation *a = &qp->xrc->delegation;
@@ -37,7 +37,7 @@ static void delegation_pass(struct loop *l, const struct qp *qp, uint8_t slot, c
 }
 
 /* Moves the responder to the process that this packet needs. */
-static void delegation_move(struct loop *l, struct qp *qp, uint8_t to, const struct packet *p) REQUIRES(qp->lock)
+static void delegation_move(struct loop *l, struct qp *qp, uint16_t to, const struct packet *p) REQUIRES(qp->lock)
 {
 	struct xrc_delegation *a = &qp->xrc->delegation;
 	uint32_t msn = a->to ? a->msn : qp->resp.msn;
@@ -77,7 +77,7 @@ static void delegation_ask(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 }
 
 /* Passes the packet to slot `to`; 0: to this process's engine. True: not for this engine. */
-static bool delegation_give(struct loop *l, const struct qp *qp, uint8_t to, const struct packet *p,
+static bool delegation_give(struct loop *l, const struct qp *qp, uint16_t to, const struct packet *p,
 			    const union ibv_gid *from, bool again) REQUIRES(qp->lock)
 {
 	if (to)
@@ -86,9 +86,9 @@ static bool delegation_give(struct loop *l, const struct qp *qp, uint8_t to, con
 }
 
 /* The process of the SRQ. A packet for an SRQ that no process has is refused by this process. */
-static uint8_t process_of_srq(const struct loop *l, const struct qp *qp, uint32_t srqn) REQUIRES(qp->lock)
+static uint16_t process_of_srq(const struct loop *l, const struct qp *qp, uint32_t srqn) REQUIRES(qp->lock)
 {
-	uint8_t slot = srqn >> 16;
+	uint16_t slot = hca_owner((struct hca *)&l->hca, srqn);
 
 	if (slot == l->slot.number || slot == qp->xrc->delegation.to)
 		return slot == l->slot.number ? 0 : slot;
@@ -102,12 +102,12 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	psn_t expected;
 	bool rests;
 	int32_t ahead;
-	uint8_t to;
+	uint16_t to;
 
 	if (!(flags & IS_REQUEST) || !is_xrc_target(qp))
 		return false;
 	a = &qp->xrc->delegation;
-	if (likely(!a->to && p->srqn >> 16 == l->slot.number))
+	if (likely(!a->to && hca_has_number(&l->hca, p->srqn)))
 		return false;
 	if (!engine_admits(qp, p, from))
 		return true;
@@ -178,7 +178,7 @@ static void delegates_reap(struct loop *l)
 	for (uint32_t i = l->delegates; i-- > 0;) {
 		struct qp *delegate = l->delegate[i];
 
-		if (slot_is_alive(delegate->base.qp_num >> 16))
+		if (slot_is_alive(qpn_slot(delegate->base.qp_num)))
 			continue;
 		l->delegate[i] = l->delegate[--l->delegates];
 		qp_destroy(delegate);
@@ -317,7 +317,7 @@ static void delegate_report(struct loop *l, struct qp *delegate) REQUIRES(delega
 		.failed = delegate->failed,
 	};
 
-	handover_report(&l->handover, &l->slot, delegate->base.qp_num >> 16, &r);
+	handover_report(&l->handover, &l->slot, hca_owner(&l->hca, delegate->base.qp_num), &r);
 }
 
 void target_run(struct loop *l, struct qp *delegate, uint64_t now)

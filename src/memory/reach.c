@@ -40,7 +40,7 @@ struct reach {
 	bool self;
 	bool fenced; /* an access needs a fence, as membarrier() does not order it */
 	bool process_vm;
-	uint8_t slot;
+	uint16_t slot;
 	pid_t pid;
 	int arena;
 	struct lock lock; /* guards creating views */
@@ -147,7 +147,7 @@ static void reach_take_over(struct reach *r)
 	share_admit(r->own, r->slot, r->its_identity, r->pid);
 }
 
-int reach_open(struct reach **made, struct share *own, const int fd[SHARE_FDS], uint8_t slot, pid_t pid)
+int reach_open(struct reach **made, struct share *own, const int fd[SHARE_FDS], uint16_t slot, pid_t pid)
 {
 	struct reach *r = calloc(1, sizeof(*r));
 	int err = r ? 0 : -ENOMEM;

@@ -19,7 +19,7 @@ extern bool reach_no_process_vm;
  *
  * The local peer may be broken, and write anything to its table at any time: each entry is copied before it is read,
  * and checked against what is mapped here. */
-int reach_open(struct reach **made, struct share *own, const int fd[SHARE_FDS], uint8_t slot, pid_t pid);
+int reach_open(struct reach **made, struct share *own, const int fd[SHARE_FDS], uint16_t slot, pid_t pid);
 /* Reaches this process itself, for QPs that are connected to each other. */
 int reach_self(struct reach **made, struct share *own);
 void reach_close(struct reach *r);

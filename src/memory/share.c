@@ -66,7 +66,7 @@ uint64_t share_ipc(void)
 	return stat("/proc/self/ns/ipc", &st) ? 0 : st.st_ino;
 }
 
-int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity)
+int share_create(struct share **made, uint16_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity)
 {
 	struct share *s = calloc(1, sizeof(*s));
 	int err;
@@ -119,7 +119,7 @@ void share_destroy(struct share *s)
 		return;
 	if (!is_inert(s)) {
 		for (unsigned i = 0; i < SHARE_SLOTS; i++)
-			share_expel(s, (uint8_t)i, 0);
+			share_expel(s, (uint16_t)i, 0);
 		share_settle(s);
 		munmap(s->table, sizeof(*s->table));
 		close_all(s);
@@ -156,7 +156,7 @@ static bool is_visitor(struct share *s, unsigned slot)
 	return atomic_load_explicit(&s->visitor[slot / 64], memory_order_seq_cst) >> slot % 64 & 1;
 }
 
-void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid)
+void share_admit(struct share *s, uint16_t slot, uint64_t identity, pid_t pid)
 {
 	struct share_visitor *v = &s->table->visitor[slot];
 
@@ -177,7 +177,7 @@ void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid)
 	lock_drop(&s->lock);
 }
 
-void share_expel(struct share *s, uint8_t slot, uint64_t identity)
+void share_expel(struct share *s, uint16_t slot, uint64_t identity)
 {
 	struct share_visitor *v = &s->table->visitor[slot];
 
@@ -196,7 +196,7 @@ void share_expel(struct share *s, uint8_t slot, uint64_t identity)
 }
 
 /* True if the process that was admitted last in this slot has ended. */
-static bool is_dead(struct share *s, uint8_t slot)
+static bool is_dead(struct share *s, uint16_t slot)
 {
 	struct pollfd p = {.events = POLLIN};
 	bool dead;
@@ -210,7 +210,7 @@ static bool is_dead(struct share *s, uint8_t slot)
 }
 
 /* Waits until the access that this counter shows has ended, or its visitor is expelled or dead. */
-static void await(struct share *s, uint8_t slot, _Atomic uint32_t *hazard)
+static void await(struct share *s, uint16_t slot, _Atomic uint32_t *hazard)
 {
 	uint32_t inside = atomic_load_explicit(hazard, memory_order_seq_cst);
 
@@ -254,6 +254,16 @@ static void share_remember(struct share *s, uint64_t closed)
 		;
 }
 
+/* The first one from that slot on; SHARE_SLOTS: there is none. */
+static unsigned next_visitor(struct share *s, unsigned slot)
+{
+	while (slot < SHARE_SLOTS && !is_visitor(s, slot))
+		slot = atomic_load_explicit(&s->visitor[slot / 64], memory_order_seq_cst) >> slot % 64
+			       ? slot + 1
+			       : (slot | 63) + 1;
+	return slot;
+}
+
 void share_settle(struct share *s)
 {
 	uint64_t closed = share_closed(s);
@@ -263,9 +273,9 @@ void share_settle(struct share *s)
 	/* pairs with the plain store and load of reach_enter(): the processor of a visitor has done both, or neither */
 	if (s->table->barrier)
 		barrier_everywhere();
-	for (unsigned i = 0; i < SHARE_SLOTS; i++)
+	for (unsigned i = next_visitor(s, 0); i < SHARE_SLOTS; i = next_visitor(s, i + 1))
 		for (int n = 0; is_visitor(s, i) && n < SHARE_HAZARDS; n++)
-			await(s, (uint8_t)i, &s->table->visitor[i].hazard[n].count);
+			await(s, (uint16_t)i, &s->table->visitor[i].hazard[n].count);
 	share_remember(s, closed);
 }
 

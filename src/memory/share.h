@@ -21,15 +21,16 @@
 
 #include "base/base.h"
 #include "base/lock.h"
+#include "base/qpn.h"
 #include "memory/key.h"
 
 enum {
-	SHARE_SLOTS = 256,
+	SHARE_SLOTS = SLOT_LAST + 1,
 	SHARE_HAZARDS = 63, /* threads of a process with a hazard counter; other threads use the queue */
 	SHARE_QPS = 65536,
 	SHARE_REGIONS = (2 << 20) + 1,
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f07, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f08, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the
@@ -106,7 +107,7 @@ struct arena;
 struct share {
 	struct share_table *table;
 	int fd, visitor_fd; /* of the table, and of the part that visitors write to */
-	uint8_t slot;
+	uint16_t slot;
 	bool takes_part;	  /* threads of this process take part in membarrier() of others */
 	_Atomic bool inert;	  /* the copy of a child of fork(). Relaxed: set before the child has threads */
 	_Atomic uint64_t settled; /* value of table->closed for which all accesses are known to be over */
@@ -129,7 +130,7 @@ struct share {
 };
 
 /* 0 or -errno. `key_mix` and `key_mask` make the keys of the regions (hca.h). */
-int share_create(struct share **made, uint8_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity);
+int share_create(struct share **made, uint16_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity);
 void share_destroy(struct share *s);
 /* In a child after fork: closes the descriptors; only the struct stays. */
 void share_abandon(struct share *s);
@@ -149,9 +150,9 @@ enum share_fd {
 void share_fds(const struct share *s, int fd[SHARE_FDS]);
 
 /* Admits the local peer in that slot, with that identity (from its table) and process id. */
-void share_admit(struct share *s, uint8_t slot, uint64_t identity, pid_t pid);
+void share_admit(struct share *s, uint16_t slot, uint64_t identity, pid_t pid);
 /* Expels it, since it is dead or has closed the device: its hazard counters are ignored from now on. */
-void share_expel(struct share *s, uint8_t slot, uint64_t identity);
+void share_expel(struct share *s, uint16_t slot, uint64_t identity);
 
 /* Opens a region; `r` has all but the key. */
 void share_open_region(struct share *s, uint32_t index, uint32_t key, const struct share_region *r);

@@ -10,6 +10,10 @@
 #include "object/qp.h"
 #include "object/srq.h"
 
+static_assert(HCA_MAX_QP == SLOT_PARTS * SLOT_QPNS && SLOT_PARTS == POOL_PARTS, "a part of the pool is a slot");
+
+#define SPARE_QPS 64 /* for those that are created where no slot can be claimed: delegates (loop/target.h) */
+
 _Atomic uint64_t hca_counted[HCA_COUNTERS];
 
 uint64_t hca_random(struct hca *hca)
@@ -27,12 +31,13 @@ uint32_t hca_random_bits(void *hca)
 	return (uint32_t)hca_random(hca);
 }
 
-int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed, uint32_t (*draw)(void *hca))
+int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t seed, uint32_t (*draw)(void *hca))
 {
 	barrier_prepare();
 	memset(hca, 0, sizeof(*hca));
 	hca->ops = ops;
 	hca->slot = slot;
+	atomic_init(&hca->slots[slot_part(slot)], slot);
 	atomic_init(&hca->random, seed);
 	hca->keys = key_code((uint32_t)hca_random(hca) | 1, (uint32_t)hca_random(hca));
 	list_init(&hca->ready);
@@ -43,7 +48,26 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t 
 		hca_fini(hca);
 		return -ENOMEM;
 	}
+	pool_confine(&hca->qps, slot_part(slot));
 	return 0;
+}
+
+/* Indexes of QPs are of any part that the process has, as its first slot says. SRQs take the parts in order: from the
+ * first slot's on (srq.c). */
+int hca_wants_slot(struct hca *hca)
+{
+	uint32_t made = max_of(pool_used(&hca->qps) + SPARE_QPS, pool_made(&hca->srqs)), parts;
+
+	for (parts = 0; parts < SLOT_PARTS; parts++)
+		if (!atomic_load_explicit(&hca->slots[slot_part(hca->slot) ^ parts], memory_order_relaxed))
+			break;
+	return parts < SLOT_PARTS && made >= parts * SLOT_QPNS ? (int)(slot_part(hca->slot) ^ parts) : -1;
+}
+
+void hca_add_slot(struct hca *hca, uint16_t slot)
+{
+	atomic_store_explicit(&hca->slots[slot_part(slot)], slot, memory_order_relaxed);
+	pool_open(&hca->qps, slot_part(slot));
 }
 
 void hca_fini(struct hca *hca)

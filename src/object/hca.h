@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pool.h"
+#include "base/qpn.h"
 #include "base/timer.h"
 #include "memory/key.h"
 
@@ -53,9 +54,11 @@ struct hca_ops {
 
 struct hca {
 	const struct hca_ops *ops;
-	_Atomic bool has_gpu_memory;	   /* a region of a GPU was registered: see sq->fast_inline */
-	uint8_t slot;			   /* the number of this process on this host: the top byte of its QPNs */
-	struct key_code keys;		   /* of regions; random */
+	_Atomic bool has_gpu_memory;		  /* a region of a GPU was registered: see sq->fast_inline */
+	uint16_t slot;				  /* of this process among those of its network namespace: base/qpn.h */
+	_Atomic uint16_t slots[SLOT_PARTS];	  /* all slots that it has, by part; 0: none. Relaxed: hca_add_slot() */
+	_Atomic(const _Atomic uint16_t *) owners; /* by slot: see hca_owner(). NULL: not known */
+	struct key_code keys;			  /* of regions; random */
 	struct share *share;		   /* what local peers see; NULL: nothing. Set by the caller of hca_init() */
 	_Atomic uint64_t random;	   /* state of hca_random() */
 	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN, which are random */
@@ -91,10 +94,45 @@ static inline void hca_count(enum hca_counter what)
 	atomic_fetch_add_explicit(&hca_counted[what], 1, memory_order_relaxed);
 }
 
+/* Whether a number, of a QP or an SRQ, is of this process. */
+static inline bool hca_has_number(struct hca *hca, uint32_t number)
+{
+	uint16_t slot = qpn_slot(number);
+
+	/* relaxed: a number is known to nobody before its slot is added */
+	return atomic_load_explicit(&hca->slots[slot_part(slot)], memory_order_relaxed) == slot && slot;
+}
+
+/* The first slot of the process that has the number's slot, as far as it is known: else that slot. Relaxed: it is
+ * written before any object has a number of the slot. */
+static inline uint16_t hca_owner(struct hca *hca, uint32_t number)
+{
+	/* acquire pairs with loop_learn_owners() */
+	const _Atomic uint16_t *owners = atomic_load_explicit(&hca->owners, memory_order_acquire);
+	uint16_t slot = qpn_slot(number), owner = 0;
+
+	if (owners)
+		owner = atomic_load_explicit((_Atomic uint16_t *)&owners[slot], memory_order_relaxed) & SLOT_LAST;
+	return owner ? owner : slot;
+}
+
+/* The number of a new object with that index. */
+static inline uint32_t hca_number(struct hca *hca, uint32_t index)
+{
+	uint16_t slot = atomic_load_explicit(&hca->slots[index / SLOT_QPNS % SLOT_PARTS], memory_order_relaxed);
+
+	return slot_number(slot, index);
+}
+
 /* `seed` is random in use, so that keys are unpredictable, and fixed in a test. QPNs are drawn by `draw`; NULL, in a
  * test: from the seed. 0 or -ENOMEM. */
-int hca_init(struct hca *hca, const struct hca_ops *ops, uint8_t slot, uint64_t seed, uint32_t (*draw)(void *hca));
+int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t seed, uint32_t (*draw)(void *hca));
 void hca_fini(struct hca *hca);
+
+/* The part of the next slot that this process needs to have a further QP or SRQ; -1: it needs none, or has all. */
+int hca_wants_slot(struct hca *hca);
+/* Numbers of that slot are given out from now on. Calls for one HCA do not overlap. */
+void hca_add_slot(struct hca *hca, uint16_t slot);
 
 /* A random number. Not cryptographic: access does not depend on it alone, since keys are checked against the region. */
 uint64_t hca_random(struct hca *hca);

@@ -134,7 +134,7 @@ struct qp *qp_create(struct hca *hca, struct pd *pd, struct cq *send_cq, struct 
 	qp->srq = srq;
 	qp->sig_all = sig_all;
 	qp->cap = *cap;
-	qp->base.qp_num = (uint32_t)hca->slot << 16 | index;
+	qp->base.qp_num = hca_number(hca, index);
 	qp->base.qp_type = type;
 	qp->base.handle = index;
 	qp->state = qp->base.state = IBV_QPS_RESET;

@@ -15,6 +15,13 @@ static void srq_clear(struct srq *srq) REQUIRES(srq->rq.lock)
 	memset(after, 0, (size_t)((char *)(srq + 1) - after));
 }
 
+/* From its index in the pool to the low bits of its number, and back: the first ones are in the part of the process's
+ * first slot. */
+static uint32_t srq_index(const struct hca *hca, uint32_t index)
+{
+	return index ^ slot_part(hca->slot) << SLOT_SHIFT;
+}
+
 struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct cq *cq, uint32_t depth,
 		       uint32_t max_sge)
 {
@@ -31,8 +38,8 @@ struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct
 	srq->pd = pd_holder(pd);
 	srq->xrcd = xrcd;
 	srq->cq = cq;
-	srq->number = (uint32_t)hca->slot << 16 | index;
-	srq->base.handle = index;
+	srq->number = hca_number(hca, srq_index(hca, index));
+	srq->base.handle = srq->handle = index;
 	srq->alive = !err;
 	lock_drop(&srq->rq.lock);
 	if (err) {
@@ -50,7 +57,7 @@ struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct
 
 struct srq *srq_enter(struct hca *hca, uint32_t number, const struct xrcd_name *domain)
 {
-	struct srq *srq = number >> 16 == hca->slot ? pool_at(&hca->srqs, number & 0xffff) : NULL;
+	struct srq *srq = hca_has_number(hca, number) ? pool_at(&hca->srqs, srq_index(hca, number & 0xffff)) : NULL;
 	bool found;
 
 	if (!srq)
@@ -83,7 +90,7 @@ void srq_destroy(struct srq *srq)
 		atomic_fetch_sub_explicit(&srq->xrcd->users, 1, memory_order_release);
 	if (srq->cq)
 		atomic_fetch_sub_explicit(&srq->cq->users, 1, memory_order_release);
-	pool_free(&srq->hca->srqs, srq->number & 0xffff);
+	pool_free(&srq->hca->srqs, srq->handle);
 }
 
 /* True if the event is due: once, until the limit is set again. */

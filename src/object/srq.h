@@ -16,7 +16,8 @@ struct srq {
 	struct ibv_srq base; /* what the application has: first */
 	struct hca *hca;
 	struct pd *pd;
-	uint32_t number;	/* slot of the process and index in hca->srqs: the number in an XRCETH */
+	uint32_t number;	/* slot of the process and index: the number in an XRCETH */
+	uint32_t handle;	/* index in hca->srqs */
 	_Atomic uint32_t users; /* number of QPs */
 	/* XRC, else NULL: completions go to `cq`, whatever QP a message came to */
 	struct xrcd *xrcd;
@@ -37,7 +38,7 @@ void srq_destroy(struct srq *srq) EXCLUDES(srq->rq.lock); /* no QP uses it any m
 /* As pd_check(). */
 static inline int srq_check(const struct ibv_srq *base)
 {
-	return !base ? EINVAL : base->handle != (((const struct srq *)base)->number & 0xffff) ? ENOENT : 0;
+	return !base ? EINVAL : base->handle != ((const struct srq *)base)->handle ? ENOENT : 0;
 }
 
 /* The XRC SRQ with that number if it is of that domain; else NULL. It stays until srq_leave(), which must come soon. */

@@ -15,7 +15,7 @@ struct remote;
 /* The process that has the responder of a target, as its owner knows: loop/target.h. In a delegate: which move of the
  * owner it belongs to. */
 struct xrc_delegation {
-	uint8_t to;	    /* slot of the process whose delegate takes the packets; 0: this one */
+	uint16_t to;	    /* slot of the process whose delegate takes the packets; 0: this one */
 	bool rests, wanted; /* rests: between messages; wanted: a packet for another process has come and was dropped */
 	uint32_t epoch;	    /* number of moves */
 	uint64_t incarnation;  /* random; 0: no move since RESET */

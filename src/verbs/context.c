@@ -87,7 +87,8 @@ static void say_not_opened(const struct ibv_device *device)
 		{ENFILE, "too many open files in the whole system (sysctl fs.file-max)"},
 		{ENOMEM, "too little memory, or address space (ulimit -v)"},
 		{EUSERS,
-		 "255 processes use uroce in this network namespace, and there is room for no more: end one of them"},
+		 "all 2047 slots of this network namespace are in use, one for each process and for each 8192 queue "
+		 "pairs beyond the first: end a program that uses uroce"},
 		{EPERM, refused},
 		{ENOSYS, refused},
 	};

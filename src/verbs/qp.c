@@ -169,9 +169,11 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 		return fail_null(error);
 	attr->cap.max_send_wr = depth_granted(attr->cap.max_send_wr);
 	attr->cap.max_recv_wr = depth_granted(attr->cap.max_recv_wr);
-	qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, (struct cq *)attr->send_cq,
-		       (struct cq *)attr->recv_cq, (struct srq *)attr->srq, attr->qp_type, &attr->cap,
-		       attr->sq_sig_all);
+	qp = loop_make_room(context_of(context)->hca)
+		     ? NULL
+		     : qp_create(context_of(context)->hca, (struct pd *)attr->pd, (struct cq *)attr->send_cq,
+				 (struct cq *)attr->recv_cq, (struct srq *)attr->srq, attr->qp_type, &attr->cap,
+				 attr->sq_sig_all);
 	if (!qp) {
 		if (attr->qp_type != IBV_QPT_XRC_RECV)
 			adapter_give(&context_of(context)->device->qps);

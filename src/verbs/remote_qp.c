@@ -57,7 +57,7 @@ static uint32_t users;				   /* number of QPs that are offered, or remote */
 static int listener = -1;
 static int calls = -1; /* an epoll set with the listener and the connections, watched by the helper thread */
 
-static socklen_t remote_name(struct sockaddr_un *address, uint8_t slot)
+static socklen_t remote_name(struct sockaddr_un *address, uint16_t slot)
 {
 	return slot_abstract(address, "%u/targets-%u/%u", geteuid(), REMOTE_VERSION, slot);
 }
@@ -394,7 +394,7 @@ static bool remote_wait(int fd, uint64_t end)
 }
 
 /* 0 or errno. */
-static int remote_connect(int fd, uint8_t slot, uint64_t end)
+static int remote_connect(int fd, uint16_t slot, uint64_t end)
 {
 	struct sockaddr_un address;
 	socklen_t size = remote_name(&address, slot);
@@ -423,14 +423,14 @@ static int remote_receive(int fd, struct message *m, uint64_t end)
 }
 
 /* Asks the owner of a QP. 0 or errno; the connection goes to *keep, or is closed if `keep` is NULL. */
-static int remote_ask(struct message *m, int *keep)
+static int remote_ask(struct hca *hca, struct message *m, int *keep)
 {
 	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
 	uint64_t end = clock_now() + PATIENCE;
 
 	if (fd < 0)
 		return errno;
-	error = remote_connect(fd, m->qpn >> 16, end);
+	error = remote_connect(fd, hca_owner(hca, m->qpn), end);
 	if (!error && send(fd, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m))
 		error = ENODEV;
 	error = error ?: remote_receive(fd, m, end);
@@ -505,13 +505,14 @@ struct qp *remote_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *do
 
 	if (qp)
 		return qp;
-	if (qpn >> 16 == hca->slot)
+	if (hca_has_number(hca, qpn))
 		return fail_null(EINVAL);
-	error = remote_ask(&m, &fd);
+	loop_learn_slots(hca);
+	error = remote_ask(hca, &m, &fd);
 	if (error)
 		return fail_null(error == ENODEV ? EINVAL : error);
 	remote_begin(hca);
-	qp = remote_make_view(hca, &m, fd);
+	qp = loop_make_room(hca) ? NULL : remote_make_view(hca, &m, fd);
 	if (!qp) {
 		close(fd);
 		remote_end(hca);
@@ -544,7 +545,7 @@ static int remote_ask_owner(struct qp *qp, struct message *m)
 {
 	m->qpn = qp->base.qp_num;
 	m->domain = qp->xrc->domain;
-	return remote_is_lost(qp) ? ENODEV : remote_ask(m, NULL);
+	return remote_is_lost(qp) ? ENODEV : remote_ask(qp->hca, m, NULL);
 }
 
 int remote_query(struct qp *qp, struct ibv_qp_attr *attr)

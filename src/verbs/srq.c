@@ -5,6 +5,7 @@
 #include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
+#include "loop/loop.h"
 
 #include "verbs/adapter.h"
 #include "verbs/context.h"
@@ -25,7 +26,9 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 		return fail_null(error ?: EINVAL);
 	attr->max_wr = depth_granted(max_of(attr->max_wr, 1u));
 	attr->max_sge = max_of(attr->max_sge, 1u);
-	srq = srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
+	srq = loop_make_room(pd->hca)
+		      ? NULL
+		      : srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
 	if (!srq)
 		return fail_null(cause_no_more("ibv_create_srq", &pd->hca->srqs, "SRQs"));
 	srq->base.context = base->context;

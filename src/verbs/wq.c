@@ -8,6 +8,7 @@
 #include "check/check.h"
 #include "engine/engine.h"
 #include "object/rss.h"
+#include "loop/loop.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -74,7 +75,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 	msan_wrote(&attr->max_wr, sizeof(attr->max_wr));
 	cap.max_recv_sge = attr->max_sge;
 	wq = calloc(1, sizeof(*wq));
-	if (wq)
+	if (wq && !loop_make_room(context_of(context)->hca))
 		wq->qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, NULL, (struct cq *)attr->cq, NULL,
 				   IBV_QPT_RAW_PACKET, &cap, false);
 	if (!wq || !wq->qp) {

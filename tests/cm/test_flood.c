@@ -258,7 +258,7 @@ static void a_proof_has_to_be_right(void **state)
 	before = w.taken_count;
 	request_from(&a, 5);
 	for (uint32_t i = 0; i < 1000; i++) {
-		struct cm_mad drep = {.message = CM_DREP, .transaction = i, .local_id = 5, .remote_id = 1 << 24 | i};
+		struct cm_mad drep = {.message = CM_DREP, .transaction = i, .local_id = 5, .remote_id = 1 << 21 | i};
 		uint8_t bytes[CM_MAD_BYTES];
 
 		cm_mad_encode(&drep, bytes);

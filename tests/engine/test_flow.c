@@ -7,8 +7,8 @@
 #include "fixture.h"
 
 enum {
-	FREE = 32, /* messages that nobody needs to allow */
-	QPN = 0x010000,
+	FREE = 32,     /* messages that nobody needs to allow */
+	QPN = 1 << 13, /* slot 1, the first */
 };
 
 static int setup_type(void **state, enum ibv_qp_type type)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -38,4 +39,18 @@ void netns_lo_mtu(int bytes)
 	struct ifreq mtu = {.ifr_mtu = bytes};
 
 	set(SIOCSIFMTU, &mtu);
+}
+
+void descriptors_allow(unsigned count)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= count)
+		return;
+	limit.rlim_cur = count;
+	if (limit.rlim_max < count || setrlimit(RLIMIT_NOFILE, &limit)) {
+		fprintf(stderr, "skipped: it needs %u descriptors (ulimit -Hn)\n", count);
+		exit(77);
+	}
 }

@@ -6,5 +6,7 @@
 /* Enters a new namespace with lo up; exits with 77 ("skipped") where that is not allowed. */
 void netns_enter(void);
 void netns_lo_mtu(int bytes);
+/* Allows as many descriptors; exits with 77 where that is not allowed. */
+void descriptors_allow(unsigned count);
 
 #endif

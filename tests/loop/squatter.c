@@ -7,19 +7,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "loop/introduction.h"
 #include "loop/slot.h"
 
-enum { OTHER = 12345 };
+enum { OTHER = 12345, DESCRIPTORS = 3 * SLOTS + 50 };
 
 static char folder[] = "/tmp/uroce-names-XXXXXX";
 
 bool squatter_is_possible(void)
 {
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max < DESCRIPTORS) {
+		printf("# another user needs %d descriptors (ulimit -Hn)\n", DESCRIPTORS);
+		return false;
+	}
 	if (!geteuid() && !setresuid(0, 0, OTHER) && !setresuid(0, 0, 0))
 		return true;
 	printf("# one user alone is here\n");
@@ -37,10 +45,14 @@ static void squat(int type, const struct sockaddr_un *a, socklen_t size)
 static void squat_all(uid_t victim)
 {
 	struct sockaddr_un a;
+	struct rlimit limit;
 
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = max_of(limit.rlim_cur, (rlim_t)DESCRIPTORS);
+	setrlimit(RLIMIT_NOFILE, &limit);
 	squat(SOCK_SEQPACKET, &a, slot_abstract(&a, "%u/lock", victim));
 	for (unsigned i = 1; i <= SLOTS; i++) {
-		squat(SOCK_DGRAM, &a, slot_address(&a, (uint8_t)i));
+		squat(SOCK_DGRAM, &a, slot_address(&a, (uint16_t)i));
 		squat(SOCK_SEQPACKET, &a, slot_abstract(&a, "%u/registry/%u", victim, i));
 		squat(SOCK_SEQPACKET, &a, slot_abstract(&a, "%u/local-%u/%u", victim, INTRODUCTION_VERSION, i));
 	}

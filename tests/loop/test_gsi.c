@@ -19,8 +19,8 @@
 #include "wire/cm_mad.h"
 
 enum {
-	TO = 0,	      /* in a MAD: the slot that it is for, 0: who listens for SERVICE */
-	NUMBER = 1,   /* ... and which one it is */
+	TO = 0,	      /* in a MAD, two bytes: the slot that it is for, 0: who listens for SERVICE */
+	NUMBER = 2,   /* ... and which one it is */
 	MESSAGE = 16, /* ... which of connection management, and the service that it asks for: two bytes each */
 	WANTED = 38,
 	SERVICE = 4711,
@@ -31,9 +31,12 @@ enum {
 static union ibv_gid here, elsewhere, sender; /* one of these two */
 static int report = -1;			      /* in a child: where it tells of the MADs that it gets */
 
-static uint8_t owner(const struct gsi_mad *mad)
+static uint16_t owner(const struct gsi_mad *mad)
 {
-	return mad->bytes[TO] ?: gsi_owner(mad->to, SERVICE);
+	uint16_t slot;
+
+	memcpy(&slot, mad->bytes + TO, sizeof(slot));
+	return slot ?: gsi_owner(mad->to, SERVICE);
 }
 
 static void receive(const struct gsi_mad *mad)
@@ -66,20 +69,20 @@ static struct path join(void)
 
 struct child {
 	pid_t pid;
-	uint8_t slot;
+	uint16_t slot;
 	int from, to; /* pipes: its slot, then the numbers of MADs; a byte tells it to end */
 };
 
 static void live(int from, int to, bool listens)
 {
-	uint8_t slot;
+	uint16_t slot;
 
 	report = to;
 	join();
 	slot = gsi_slot();
 	if (listens && gsi_claim(&here, SERVICE, GSI_LISTENS))
 		_exit(1);
-	if (write(to, &slot, 1) != 1 || read(from, &slot, 1) != 1)
+	if (write(to, &slot, sizeof(slot)) != sizeof(slot) || read(from, &slot, 1) != 1)
 		_exit(1);
 	_exit(0);
 }
@@ -100,7 +103,7 @@ static struct child start(bool listens)
 	close(down[0]);
 	c.from = up[0];
 	c.to = down[1];
-	assert_int_equal(read(c.from, &c.slot, 1), 1);
+	assert_int_equal(read(c.from, &c.slot, sizeof(c.slot)), sizeof(c.slot));
 	return c;
 }
 
@@ -115,10 +118,11 @@ static void finish(struct child *c)
 	close(c->from);
 }
 
-static void send_mad(const struct path *path, uint8_t to, uint8_t number)
+static void send_mad(const struct path *path, uint16_t to, uint8_t number)
 {
-	uint8_t mad[MAD_BYTES] = {[TO] = to, [NUMBER] = number, [MAD_BYTES - 1] = 99};
+	uint8_t mad[MAD_BYTES] = {[NUMBER] = number, [MAD_BYTES - 1] = 99};
 
+	memcpy(mad + TO, &to, sizeof(to));
 	assert_int_equal(gsi_send(path, GSI_QPN, mad, 0), 0);
 }
 

@@ -33,7 +33,7 @@ static bool take(void *arg, const struct packet *p, const union ibv_gid *f)
 
 	assert_int_equal(i, seen++);
 	assert_memory_equal(f, &from, sizeof(from));
-	assert_int_equal(p->dest_qpn, (uint32_t)b.number << 16 | i);
+	assert_int_equal(p->dest_qpn, (uint32_t)b.number << SLOT_SHIFT | i);
 	assert_int_equal(p->congestion, i & 1);
 	assert_int_equal(p->is_uroce, (i & 2) != 0);
 	assert_int_equal(p->traffic_class, i);
@@ -57,10 +57,10 @@ static void close_both(void)
 	slot_release(&b);
 }
 
-static void add(uint32_t i, uint8_t slot)
+static void add(uint32_t i, uint16_t slot)
 {
 	struct packet p = {.opcode = OP_SEND_ONLY,
-			   .dest_qpn = (uint32_t)slot << 16 | i,
+			   .dest_qpn = (uint32_t)slot << SLOT_SHIFT | i,
 			   .psn = psn(i),
 			   .congestion = i & 1,
 			   .is_uroce = i & 2,

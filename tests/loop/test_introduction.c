@@ -144,7 +144,7 @@ static void whatever_else_is_said_is_refused_and_leaves_nothing(void **state)
 		{{.magic = 1, .bytes = sizeof(good), .slot = OTHER, .fds = 17}, sizeof(good), 2},
 		{{.magic = GREETING_MAGIC, .bytes = 4, .slot = OTHER, .fds = 17}, sizeof(good), 2},
 		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 0, .fds = 17}, sizeof(good), 2},
-		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 256, .fds = 17}, sizeof(good), 2},
+		{{.magic = GREETING_MAGIC, .bytes = sizeof(good), .slot = 2048, .fds = 17}, sizeof(good), 2},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

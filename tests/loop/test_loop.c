@@ -162,7 +162,7 @@ static void what_a_full_socket_refuses_leaves_later(void **state)
 }
 
 /* In a process of its own: calls that slot, and waits for the end of the call. */
-static void call_in_vain(uint8_t slot, int begin, int ring, int doorbell)
+static void call_in_vain(uint16_t slot, int begin, int ring, int doorbell)
 {
 	const struct greeting g = {.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = slot == 77 ? 78 : 77};
 	int fd[GREETING_FDS] = {ring, -1, -1, -1, doorbell};
@@ -190,7 +190,7 @@ static void a_doorbell_that_is_no_eventfd_is_refused(void **state)
 		assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
 		pid = fork();
 		if (pid == 0)
-			call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0], ring_memory(LOCAL_RING),
+			call_in_vain(qpn_slot(p.qp[0]->base.qp_num), begin[0], ring_memory(LOCAL_RING),
 				     flags ? eventfd(0, 0) : pipes[1]);
 		assert_int_equal(write(begin[1], "", 1), 1);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -217,7 +217,7 @@ static void a_caller_for_whom_there_is_no_descriptor_is_told(void **state)
 	assert_int_equal(pipe(begin), 0);
 	pid = fork();
 	if (pid == 0)
-		call_in_vain((uint8_t)(p.qp[0]->base.qp_num >> 16), begin[0], ring_memory(LOCAL_RING),
+		call_in_vain(qpn_slot(p.qp[0]->base.qp_num), begin[0], ring_memory(LOCAL_RING),
 			     eventfd(0, EFD_NONBLOCK));
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = (struct rlimit){0, limit.rlim_max};
@@ -237,13 +237,13 @@ static void a_process_without_a_ring_gets_none_later(void **state)
 	struct path path = {.sgid = pair_gid("127.0.0.1"), .dgid = pair_gid("127.0.0.1")};
 	struct pair p;
 	int begin[2], status;
-	uint8_t own, slot;
+	uint16_t own, slot;
 	pid_t pid;
 
 	if (!local_is_wanted())
 		return;
 	pair_open(&p);
-	own = p.qp[0]->base.qp_num >> 16;
+	own = qpn_slot(p.qp[0]->base.qp_num);
 	slot = own == 77 ? 78 : 77;
 	assert_int_equal(pipe(begin), 0);
 	pid = fork();
@@ -253,7 +253,7 @@ static void a_process_without_a_ring_gets_none_later(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(loop_attach(&path), 0);
-	loop_introduce(&path, (uint32_t)slot << 16 | 5);
+	loop_introduce(&path, (uint32_t)slot << SLOT_SHIFT | 5);
 	assert_null(path.local_peer);
 	loop_detach(&path);
 	close(begin[0]);

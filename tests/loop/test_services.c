@@ -15,7 +15,7 @@
 static struct services *table;
 static bool dead[256];
 
-static bool is_alive(uint8_t slot)
+static bool is_alive(uint16_t slot)
 {
 	return !dead[slot];
 }
@@ -28,21 +28,21 @@ static union ibv_gid gid(const char *text)
 	return g;
 }
 
-static int claim(uint8_t slot, const char *address, uint64_t id, enum gsi_claim kind)
+static int claim(uint16_t slot, const char *address, uint64_t id, enum gsi_claim kind)
 {
 	union ibv_gid a = gid(address);
 
 	return services_claim(table, slot, &a, id, kind, is_alive);
 }
 
-static void release(uint8_t slot, const char *address, uint64_t id)
+static void release(uint16_t slot, const char *address, uint64_t id)
 {
 	union ibv_gid a = gid(address);
 
 	services_release(table, slot, &a, id);
 }
 
-static uint8_t owner(const char *address, uint64_t id)
+static uint16_t owner(const char *address, uint64_t id)
 {
 	union ibv_gid a = gid(address);
 

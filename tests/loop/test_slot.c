@@ -21,7 +21,7 @@
 #include "loop/squatter.h"
 
 /* A process that claims a slot, tells which, and stays. */
-static pid_t claimant(uint8_t *number)
+static pid_t claimant(uint16_t *number)
 {
 	int tell[2];
 	pid_t pid;
@@ -32,13 +32,13 @@ static pid_t claimant(uint8_t *number)
 		struct slot s;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves it */
-		if (slot_claim(&s) || write(tell[1], &s.number, 1) != 1)
+		if (slot_claim(&s) || write(tell[1], &s.number, sizeof(s.number)) != sizeof(s.number))
 			_exit(1);
 		for (;;)
 			pause();
 	}
 	close(tell[1]);
-	assert_int_equal(read(tell[0], number, 1), 1);
+	assert_int_equal(read(tell[0], number, sizeof(*number)), sizeof(*number));
 	close(tell[0]);
 	return pid;
 }
@@ -49,7 +49,7 @@ static void end(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static bool is_taken(uint8_t number)
+static bool is_taken(uint16_t number)
 {
 	struct sockaddr_un address;
 	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -62,7 +62,7 @@ static bool is_taken(uint8_t number)
 static void processes_get_different_slots(void **state)
 {
 	struct slot own;
-	uint8_t other[3];
+	uint16_t other[3];
 	pid_t pid[3];
 
 	assert_int_equal(slot_claim(&own), 0);
@@ -82,7 +82,7 @@ static void processes_get_different_slots(void **state)
 
 static void a_killed_process_gives_its_slot_back(void **state)
 {
-	uint8_t number;
+	uint16_t number;
 	pid_t pid = claimant(&number);
 	int probe = slots_probe();
 
@@ -97,7 +97,7 @@ static void a_killed_process_gives_its_slot_back(void **state)
 	assert_true(slots_have(-1, number, true));
 }
 
-static void there_are_255(void **state)
+static void there_are_2047(void **state)
 {
 	static struct slot all[SLOTS];
 	struct slot more;
@@ -117,7 +117,7 @@ static void there_are_255(void **state)
 static void another_user_who_has_all_names_takes_no_slot(void **state)
 {
 	struct slot own, more;
-	uint8_t number;
+	uint16_t number;
 	pid_t squatter, pid;
 	int probe;
 
@@ -131,7 +131,7 @@ static void another_user_who_has_all_names_takes_no_slot(void **state)
 	assert_int_equal(slot_claim(&more), 0);
 	assert_true(more.number != number && more.number != own.number);
 	for (int i = 1; i <= SLOTS; i++)
-		assert_int_equal(slot_is_alive((uint8_t)i), i == own.number || i == more.number || i == number);
+		assert_int_equal(slot_is_alive((uint16_t)i), i == own.number || i == more.number || i == number);
 	end(pid);
 	assert_false(slot_is_alive(number));
 	squatter_end(squatter);
@@ -140,7 +140,7 @@ static void another_user_who_has_all_names_takes_no_slot(void **state)
 	assert_true(number != more.number && number != own.number);
 	probe = slots_probe();
 	for (int i = 1; i <= SLOTS; i++)
-		assert_int_equal(slots_have(probe, (uint8_t)i, true),
+		assert_int_equal(slots_have(probe, (uint16_t)i, true),
 				 i == own.number || i == more.number || i == number);
 	close(probe);
 	end(pid);
@@ -201,13 +201,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_get_different_slots),
 		cmocka_unit_test(a_killed_process_gives_its_slot_back),
-		cmocka_unit_test(there_are_255),
+		cmocka_unit_test(there_are_2047),
 		cmocka_unit_test(another_user_who_has_all_names_takes_no_slot),
 		cmocka_unit_test(all_free_slots_are_claimed_beside_a_name_in_the_folder),
 		cmocka_unit_test(a_folder_must_be_private),
 	};
 
 	netns_enter();
+	descriptors_allow(2 * SLOTS);
 	names_folder_make();
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	names_folder_remove();

@@ -26,7 +26,7 @@
 
 static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8_t *packet, uint32_t random)
 {
-	uint32_t a = 0;
+	uint32_t a = 0, x = 0;
 
 	for (uint16_t pc = 0; pc < length; pc++) {
 		const struct sock_filter *i = &code[pc];
@@ -59,6 +59,18 @@ static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8
 			break;
 		case BPF_RET | BPF_A:
 			return a;
+		case BPF_ALU | BPF_RSH | BPF_K:
+			a >>= i->k;
+			break;
+		case BPF_LDX | BPF_IMM:
+			x = i->k;
+			break;
+		case BPF_MISC | BPF_TXA:
+			a = x;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			pc += a >= i->k ? i->jt : i->jf;
+			break;
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			pc += a == i->k ? i->jt : i->jf;
 			break;
@@ -73,13 +85,27 @@ static uint32_t run(const struct sock_filter *code, uint16_t length, const uint8
 }
 
 struct order {
-	uint8_t slots[8];
+	uint16_t slots[8];
 	uint32_t count;
 };
 
 static const struct order orders[] = {
-	{{7}, 1}, {{1, 2, 3}, 3}, {{3, 1, 2}, 3}, {{255, 1, 128}, 3}, {{9, 8, 7, 6, 5, 4, 3, 2}, 8},
+	{{7}, 1},
+	{{1, 2, 3}, 3},
+	{{3, 1, 2}, 3},
+	{{SLOTS, 1, 128}, 3},
+	{{2, 258, 1026}, 3},
+	{{9, 8, 7, 6, 5, 4, 3, 2}, 8},
 };
+
+/* The place of a first slot; `otherwise`, if there is none. */
+static uint32_t place_in(const struct order *o, uint16_t slot, uint32_t otherwise)
+{
+	for (uint32_t i = 0; i < o->count; i++)
+		if (o->slots[i] == slot)
+			return i;
+	return otherwise;
+}
 
 static void the_program_finds_each_slots_place(void **state)
 {
@@ -87,19 +113,18 @@ static void the_program_finds_each_slots_place(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		const struct order *o = &orders[i];
-		uint16_t length =
-			steering_program(&(struct steering_order){.slots = o->slots, .count = o->count}, code);
+		uint16_t length = steering_program(
+			&(struct steering_order){.slots = o->slots, .count = o->count, .most = 8}, code);
 
 		for (uint32_t slot = 0; slot <= SLOTS; slot++) {
-			struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << 16 | 0x1234};
-			const uint8_t *found = memchr(o->slots, (int)slot, o->count);
+			struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << SLOT_SHIFT | 0x1234};
 			uint8_t bytes[PACKET_HEADERS + CM_MAD_BYTES] = {0};
 
 			packet_encode(&p, bytes);
 			/* what is nobody's, as QP 1 is, may go to any */
 			for (uint32_t random = 0; random < 2 * o->count; random++)
 				assert_int_equal(run(code, length, bytes, random),
-						 found ? (uint32_t)(found - o->slots) : random % o->count);
+						 place_in(o, slot, random % o->count));
 		}
 	}
 }
@@ -108,7 +133,7 @@ static void the_program_finds_each_slots_place(void **state)
  * to who listens, or any. */
 static void the_program_knows_communication_ids(void **state)
 {
-	static const struct order o = {{9, 255, 0x11}, 3};
+	static const struct order o = {{9, SLOTS, 0x11}, 3};
 	static const struct {
 		enum cm_message message;
 		bool is_local; /* where the receiver's id stands */
@@ -128,15 +153,18 @@ static void the_program_knows_communication_ids(void **state)
 	};
 	struct sock_filter code[STEERING_PROGRAM];
 	static const struct steering_listener listeners[] = {{0x01061111, 0x11}, {0x01060009, 9}, {0x01060077, 0x77}};
-	const struct steering_order order = {
-		.slots = o.slots, .count = o.count, .listener = listeners, .listeners = ARRAY_SIZE(listeners)};
+	const struct steering_order order = {.slots = o.slots,
+					     .count = o.count,
+					     .listener = listeners,
+					     .listeners = ARRAY_SIZE(listeners),
+					     .most = 3};
 	uint16_t length = steering_program(&order, code);
 
 	static_assert(ARRAY_SIZE(row) == CM_MESSAGES, "all messages");
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		for (uint32_t at = 0; at < o.count; at++) {
 			struct packet p = {.opcode = TRANSPORT_UD | OP_SEND_ONLY, .dest_qpn = 1};
-			uint32_t id = (uint32_t)o.slots[at] << 24 | 0x00ffee, other = 0x11223344;
+			uint32_t id = (uint32_t)o.slots[at] << (32 - SLOT_BITS) | 0x00ffee, other = 0x11223344;
 			struct cm_mad mad = {.message = row[i].message,
 					     .local_id = row[i].is_local ? id : other,
 					     .remote_id = id,
@@ -150,30 +178,64 @@ static void the_program_knows_communication_ids(void **state)
 			if (!row[i].begins)
 				continue;
 			for (size_t k = 0; k < ARRAY_SIZE(listeners); k++) {
-				const uint8_t *found = memchr(o.slots, listeners[k].slot, o.count);
-
 				mad.service = 1ull << 40 | listeners[k].service;
 				cm_mad_encode(&mad, bytes + packet_encode(&p, bytes));
 				/* the last is a process that is not here */
-				assert_int_equal(run(code, length, bytes, 1), found ? (uint32_t)(found - o.slots) : 1);
+				assert_int_equal(run(code, length, bytes, 1), place_in(&o, listeners[k].slot, 1));
 			}
 		}
 	}
 }
 
-static void the_program_has_room_for_all_slots(void **state)
+static uint32_t steer(const struct sock_filter *code, uint16_t length, uint32_t slot)
+{
+	struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = slot << SLOT_SHIFT};
+	uint8_t bytes[PACKET_HEADERS + CM_MAD_BYTES] = {0};
+
+	packet_encode(&p, bytes);
+	return run(code, length, bytes, 0);
+}
+
+/* With as many listeners, too. Slots beyond those that are steered are any process's. */
+static void the_program_has_room_for_a_crowd(void **state)
 {
 	struct sock_filter code[STEERING_PROGRAM];
 	struct steering_listener listeners[STEERING_LISTENERS];
-	uint8_t slots[SLOTS];
-	const struct steering_order order = {
+	uint16_t slots[SLOTS], length;
+	struct steering_order order = {
 		.slots = slots, .count = SLOTS, .listener = listeners, .listeners = STEERING_LISTENERS};
 
-	for (int i = 0; i < SLOTS; i++)
-		slots[i] = i + 1;
+	for (uint32_t i = 0; i < SLOTS; i++)
+		slots[i] = SLOTS - i;
 	for (uint32_t i = 0; i < STEERING_LISTENERS; i++)
-		listeners[i] = (struct steering_listener){i, slots[i % SLOTS]};
-	assert_int_equal(steering_program(&order, code), STEERING_PROGRAM);
+		listeners[i] = (struct steering_listener){i, slots[i]};
+	for (order.most = 1; order.most <= STEERING_SLOTS; order.most = order.most * 2 - (order.most == 1024) * 548) {
+		length = steering_program(&order, code);
+		assert_in_range(length, 1, STEERING_PROGRAM);
+		for (uint32_t slot = 1; slot <= SLOTS; slot++)
+			assert_int_equal(steer(code, length, slot), slot <= order.most ? SLOTS - slot : 0);
+	}
+}
+
+/* A process has several slots. */
+static void the_program_knows_further_slots(void **state)
+{
+	struct sock_filter code[STEERING_PROGRAM];
+	static const uint16_t slots[] = {7, 20, 3};
+	/* 5 is of a process that is not here, or is dead */
+	static const uint16_t owners[SLOTS + 1] = {[5] = 4, [6] = 7, [12] = 20, [13] = 20, [SLOTS] = 3};
+	const struct steering_order order = {
+		.slots = slots, .owners = owners, .count = ARRAY_SIZE(slots), .most = STEERING_SLOTS};
+	uint16_t length = steering_program(&order, code);
+
+	assert_int_equal(steer(code, length, 6), 0);
+	assert_int_equal(steer(code, length, 7), 0);
+	assert_int_equal(steer(code, length, 12), 1);
+	assert_int_equal(steer(code, length, 13), 1);
+	assert_int_equal(steer(code, length, 20), 1);
+	assert_int_equal(steer(code, length, 3), 2);
+	assert_int_equal(steer(code, length, SLOTS), 2);
+	assert_int_equal(steer(code, length, 5), 0);
 }
 
 /* ---- the real thing ---- */
@@ -184,7 +246,7 @@ static union ibv_gid here, sender_gid;
  * loop/receive.c does. */
 struct process {
 	pid_t pid;
-	uint8_t slot;
+	uint16_t slot;
 	int from; /* pipe: first its slot, then a struct seen per packet */
 	int stop; /* pipe: a byte says to leave in good order */
 };
@@ -207,15 +269,15 @@ static bool take(void *arg, const struct packet *p, const union ibv_gid *from)
 {
 	struct self *s = arg;
 
-	if (p->dest_qpn >> 16 == s->slot.number) {
+	if (qpn_slot(p->dest_qpn) == s->slot.number) {
 		struct seen seen = {p->dest_qpn, p->psn.v, 0};
 
 		if (write(s->tell, &seen, sizeof(seen)) != sizeof(seen))
 			_exit(1);
 		return true;
 	}
-	handover_add(s->handover, &s->slot, p->dest_qpn >> 16, p, from);
-	steering_stray(&s->place, p->dest_qpn >> 16, UINT64_MAX / 2);
+	handover_add(s->handover, &s->slot, qpn_slot(p->dest_qpn), p, from);
+	steering_stray(&s->place, qpn_slot(p->dest_qpn), UINT64_MAX / 2);
 	s->place.repaired = 0; /* time does not matter here */
 	return true;
 }
@@ -238,7 +300,7 @@ static void drain(void *arg)
 	handover_send(s->handover, &s->slot);
 }
 
-static int open_udp(const union ibv_gid *gid, uint8_t slot, struct link **link)
+static int open_udp(const union ibv_gid *gid, uint16_t slot, struct link **link)
 {
 	return link_udp_open(gid, link);
 }
@@ -253,7 +315,7 @@ static void live(int tell, int stop)
 	steering_init(&s.steering, &s.slot);
 	if (steering_open(&s.steering, &s.place, &here, open_udp, &s.link))
 		_exit(1);
-	if (write(tell, &s.slot.number, 1) != 1)
+	if (write(tell, &s.slot.number, sizeof(s.slot.number)) != sizeof(s.slot.number))
 		_exit(1);
 	p[0] = (struct pollfd){.fd = s.link->fd, .events = POLLIN};
 	p[1] = (struct pollfd){.fd = s.slot.fd, .events = POLLIN};
@@ -314,7 +376,7 @@ static struct process start_as(void (*life)(int tell, int stop))
 	close(stop[0]);
 	p.from = tell[0];
 	p.stop = stop[1];
-	assert_int_equal(read(p.from, &p.slot, 1), 1);
+	assert_int_equal(read(p.from, &p.slot, sizeof(p.slot)), sizeof(p.slot));
 	return p;
 }
 
@@ -364,7 +426,8 @@ static uint32_t next_psn;
 /* Sends a packet and waits until it is seen where it belongs. True: it took the fast path. */
 static bool send_to(struct process *to)
 {
-	struct packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)to->slot << 16 | 77, .psn = psn(next_psn++)};
+	struct packet p = {
+		.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)to->slot << SLOT_SHIFT | 77, .psn = psn(next_psn++)};
 	struct link_tx tx = {.packet = &p, .dgid = &here};
 	struct seen seen;
 
@@ -474,7 +537,7 @@ static void who_leaves_hands_over_without_a_registry(void **state)
 	bool first = send_to(&p[0]);
 	struct process *leaving = &p[!first], *staying = &p[first];
 	struct packet packet = {
-		.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)staying->slot << 16 | 77, .psn = psn(next_psn++)};
+		.opcode = OP_SEND_ONLY, .dest_qpn = (uint32_t)staying->slot << SLOT_SHIFT | 77, .psn = psn(next_psn++)};
 	struct link_tx tx = {.packet = &packet, .dgid = &here};
 	struct seen seen[2];
 
@@ -522,7 +585,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_finds_each_slots_place),
 		cmocka_unit_test(the_program_knows_communication_ids),
-		cmocka_unit_test(the_program_has_room_for_all_slots),
+		cmocka_unit_test(the_program_has_room_for_a_crowd),
+		cmocka_unit_test(the_program_knows_further_slots),
 		cmocka_unit_test(joining_and_leaving_disturbs_nobody),
 		cmocka_unit_test(a_killed_process_is_found_out),
 		cmocka_unit_test(a_stopped_process_does_not_keep_others_out),

@@ -62,7 +62,7 @@ def names_taken(place, build):
         raise Skip("needs a namespace of its own")
     squatter = Process(build, place.server, [sys.executable, os.path.join(HERE, "squatter.py"), "65534", "0"],
                        preload=False)
-    if int(squatter.until_output(r"^(\d+) names").group(1)) < 255:
+    if int(squatter.until_output(r"^(\d+) names").group(1)) < 2047:
         raise Failure("the squatter got too few names")
     with tempfile.TemporaryDirectory(prefix="uroce-names-") as folder:
         before = datagrams(place)
@@ -180,6 +180,14 @@ def killed_among_stopped(place, build):
         p.signal(signal.SIGKILL)
         p.wait()
     stop_verify(*pairs[4])
+
+
+def populous(place, build):
+    """More processes than there were slots when a slot was a byte."""
+    if build.sanitizer:
+        raise Skip("so many processes of a sanitizer take more memory than a machine may have")
+    program = source(build, "populous")
+    expect(Process(build, place.server, [program, "300"]), "populous: 300 processes")
 
 
 def stop(end):
@@ -360,6 +368,7 @@ TABLE = [
     Case("idle, rung by a peer that is gone", rung_by_the_dead, waits=True, quick=True),
     Case("crowd: 8 pairs while a ninth is stopped and a tenth killed", crowd, quick=True),
     Case("a pair is killed, others are stopped, the last goes on", killed_among_stopped),
+    Case("populous: 300 processes at once", populous, LO, quick=True),
 
     # others on the network
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),

@@ -12,12 +12,11 @@ resource.setrlimit(resource.RLIMIT_NOFILE, 2 * resource.getrlimit(resource.RLIMI
 user, victim = int(sys.argv[1]), int(sys.argv[2])
 os.setresuid(user, user, user)
 names = [(socket.SOCK_SEQPACKET, "%d/lock" % victim)]
-for slot in range(1, 256):
+for slot in range(1, 2048):
     names.append((socket.SOCK_DGRAM, "slot/%d" % slot))
     names.append((socket.SOCK_SEQPACKET, "%d/registry/%d" % (victim, slot)))
-    for version in range(1, 8):
-        for kind in "local", "targets":
-            names.append((socket.SOCK_SEQPACKET, "%d/%s-%d/%d" % (victim, kind, version, slot)))
+    for kind in "local-7", "targets-3":
+        names.append((socket.SOCK_SEQPACKET, "%d/%s/%d" % (victim, kind, slot)))
 kept = []
 for kind, name in names:
     try:

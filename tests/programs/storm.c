@@ -35,7 +35,7 @@ static int lost, deaths;
 static void lose(void)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 8 + 5), /* behind the UDP header: the top byte of the QPN */
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 8 + 5), /* behind the UDP header: the top two bytes of the QPN */
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)(SKF_AD_OFF + SKF_AD_RANDOM)),
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)(4294967295u / 100 * lost), 1, 0),

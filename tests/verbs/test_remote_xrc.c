@@ -710,7 +710,7 @@ static void a_target_that_cannot_be_offered_is_not_found(void **state)
 	struct ends *e = &t->e;
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "uroce/%u/targets-3/%u", geteuid(),
-			 e->ini->qp_num >> 16);
+			 e->ini->qp_num >> 13);
 	int other = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	struct ibv_qp *tgt, *offered;
 

@@ -318,14 +318,16 @@ def migrates(place, build):
         expect(p, "migrated", "and back")
 
 
-TABLE = [
+EXAMPLE_TABLE = [
     example_single(quick=True),
     example_single("-g 1"),
     example_single("-d uroce0 -g 1", places=VETH),
     example_across(places=ALL, quick=True),
     example_across("-g 1", places=ALL),
     Case("cm_across_hosts", example_cm, ALL, quick=True),
+]
 
+TABLE = EXAMPLE_TABLE + [
     *each(alone, "{numbers,forks,full,threads,mistakes,vendor}", quick=True),
     *behaviors(),
     alone("mischief 20", name="calls of all kinds, good and bad"),

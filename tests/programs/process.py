@@ -29,16 +29,17 @@ class Skip(Exception):
 
 
 class Build:
-    """What is tested. A sanitizer's runtime must be the first of all libraries. `valgrind`: memcheck looks at each program."""
+    """What is tested. A sanitizer's runtime must be the first of all libraries. `valgrind`: memcheck looks at each program.
+    `checks`: uroce check does."""
 
-    def __init__(self, folder, valgrind=False):
+    def __init__(self, folder, valgrind=False, checks=False):
         def find(name):
             found = sorted(glob.glob(os.path.join(folder, "**", name), recursive=True), key=len)
             if not found:
                 raise SystemExit("%s: no %s there: build first" % (folder, name))
             return os.path.abspath(found[0])
 
-        self.folder, self.guard = folder, (6 if valgrind else 1) * GUARD
+        self.folder, self.guard = folder, (6 if valgrind or checks else 1) * GUARD
         self.library = find("liburoce.so.1")
         self.command = find("uroce")
         linked = subprocess.run(["ldd", self.library], capture_output=True, text=True).stdout
@@ -59,6 +60,23 @@ class Build:
                              "--show-leak-kinds=definite", "--fullpath-after=",
                              "--suppressions=" + os.path.join(HERE, "valgrind.supp")]
         self.programs = tempfile.TemporaryDirectory(prefix="uroce-programs-")
+        self.found = None  # where uroce check says what it finds, by program and process
+        if checks:
+            self.found = tempfile.TemporaryDirectory(prefix="uroce-found-")
+            os.chmod(self.found.name, 0o1777)  # some programs become another user
+
+    def log_of(self, words):
+        program = next(word for word in words if word != "stdbuf" and word[0] != "-")
+        return "%s/%s.%%p" % (self.found.name, os.path.basename(program))
+
+    def findings(self):
+        """[(program, kind, text)] of what uroce check has found so far."""
+        found = []
+        for name in sorted(os.listdir(self.found.name)):
+            with open(os.path.join(self.found.name, name), errors="replace") as f:
+                texts = re.findall(r"^uroce check: ((?!process )[a-z-]+): (.*\n(?:  .*\n)*)", f.read(), re.M)
+            found += [(name.rsplit(".", 1)[0], kind, text) for kind, text in texts]
+        return found
 
     def compile(self, source, compiler="cc"):
         """With nothing but -libverbs (and what the source includes), as any user would. Once."""
@@ -81,6 +99,8 @@ class Process:
         self.build, self.namespace = build, namespace
         words = shlex.split(command) if isinstance(command, str) else list(command)
         settings = (build.settings if preload else []) + list(env)
+        if build.found and preload:  # what `uroce check` sets
+            settings += ["UROCE_CHECK=leaks,habits,buffers", "UROCE_CHECK_LOG=" + build.log_of(words)]
         self.notes = tempfile.TemporaryDirectory(prefix="uroce-notes-")  # of memcheck
         memcheck = build.memcheck and preload and [*build.memcheck, "--log-file=%s/%%p" % self.notes.name] or []
         self.argv = (namespace.enter + build.prefix + (["env"] + settings if settings else []) + memcheck + words)
@@ -218,7 +238,8 @@ def typed(build, command):
     """As a user types it: these look for the device in /sys and /dev, too."""
     if build.sanitizer:
         raise Skip("a sanitizer's runtime must come first")
-    return build.command + " run " + command
+    how = " check -e 0 -l %s " % build.log_of(command.split()) if build.found else " run "
+    return build.command + how + command
 
 
 def report():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""test_programs.py [--build DIR] [--quick] [--valgrind] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
+"""test_programs.py [--build DIR] [--quick] [--valgrind] [--check] [--place PLACE] [PATTERN...]: unmodified programs as pairs of processes, with uroce
 in front of them: on one loopback, there without shared memory (what is not tested by a network anyway), and across two
 network namespaces at MTU 1500 and 9000. Two lanes run at a time: what only waits runs beside what works. Prints TAP, its points
 as they end. A PATTERN is part of a test's name. Without any privilege, only what loopback allows is run."""
@@ -44,6 +44,14 @@ def attempt(case, where, build):
     return problem and problem + "\n" + details
 
 
+def show_findings(found):
+    """Of each program and kind how many, and the first."""
+    for program, kind in sorted({each[:2] for each in found}):
+        texts = [text for *which, text in found if which == [program, kind]]
+        print("# uroce check: %s: %s, %d times, as:" % (program, kind, len(texts)))
+        print("".join("#   %s\n" % line for line in texts[0].splitlines()), end="")
+
+
 class Tally:
     """What all lanes have done so far."""
 
@@ -80,6 +88,9 @@ def run(rows, reason, build, tally):
             if where not in make:
                 tally.tell(title, "ok", "SKIP " + reason)
                 continue
+            if build.found and case in cases.UNCHECKED:
+                tally.tell(title, "ok", "SKIP a program of our own, for what is not usual")
+                continue
             if here and (spoilt or here.name != where):
                 here.close()
                 here = None
@@ -111,12 +122,13 @@ def main():
     parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("UROCE_QUICK")),
                         help="a small subset, for sanitizer builds (default if $UROCE_QUICK is set)")
     parser.add_argument("--valgrind", action="store_true", help="each program under valgrind's memcheck")
+    parser.add_argument("--check", action="store_true", help="each program by uroce check: what it finds is printed at the end")
     parser.add_argument("--place", choices=MAKE, help="only there")
     parser.add_argument("pattern", nargs="*")
     args = parser.parse_args()
 
     reason = place.be_root_somewhere()
-    build = process.Build(args.build, args.valgrind)
+    build = process.Build(args.build, args.valgrind, args.check)
     chosen = [(where, case) for where in MAKE for case in cases.TABLE
               if has_place(case, where) and args.place in (None, where) and (case.quick or not args.quick)
               and (not args.pattern or any(p in case.name for p in args.pattern))]
@@ -129,6 +141,8 @@ def main():
     run(itertools.chain(work, tally.take(waits)), reason, build, tally)
     if not reason:
         beside.join()
+    if args.check:
+        show_findings(build.findings())
     print("# %d of %d failed" % (tally.failed.value, len(chosen)))
     return tally.failed.value != 0 or tally.told.value != len(chosen)
 

@@ -5,7 +5,7 @@ import re
 import tempfile
 
 from case import ALL, BOTH, LO, VETH, Case, each, pair, single, start_pair
-from process import Failure, Process, Skip, expect, ports
+from process import Failure, Process, Skip, expect, ports, typed
 
 
 def pingpong(options="", **row):
@@ -77,9 +77,7 @@ def unreliable(command, **row):
 
 def uroce_run(place, build):
     """The command that a user types, and not only the preload it makes."""
-    if build.sanitizer:
-        raise Skip("a sanitizer's runtime must come first")
-    for p in start_pair(place, build, build.command + " run ibv_rc_pingpong -n 100", preload=False)[::-1]:
+    for p in start_pair(place, build, typed(build, "ibv_rc_pingpong -n 100"), preload=False)[::-1]:
         expect(p)
 
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* crowd PROCESSES QPS: what many processes of one host cost. As many of them, each with as many RC queue pairs to
- * others at random; all exchange messages on all pairs, asleep until one comes; then two of them exchange messages
- * while the others sleep. Prints "name value" lines: s to open all devices, to connect all queue pairs, to destroy them
- * and to close the devices; memory of a process in KiB (its share of what is shared); us for a message in the exchange
- * of all; half a round trip of a SEND of the two in us, the median, and million SENDs a second. Whatever is not as it
- * must be ends it. Plain libibverbs. */
+/* crowd PROCESSES QPS [NAMESPACE]: what many processes of one host cost. As many of them, each with as many RC queue
+ * pairs to others at random, or one to each of the others if there are as many; with NAMESPACE the first is in the
+ * network namespace NAMESPACE0, the next in NAMESPACE1 and so on (ip-netns(8)), whose devices can reach each other. All
+ * exchange messages on all pairs, asleep until one comes; then two of them exchange messages while the others sleep.
+ * Prints "name value" lines: s to open all devices, to connect all queue pairs, to destroy them and to close the
+ * devices; memory of a process in KiB (its share of what is shared); us for a message in the exchange of all; half a
+ * round trip of a SEND of the two in us, the median, and million SENDs a second. Whatever is not as it must be ends it.
+ * Plain libibverbs. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -16,7 +19,7 @@
 
 enum {
 	PROCESSES = 2000,
-	QPS = 64,
+	QPS = 128,
 	SIZE = 64,
 	DEPTH = 64,  /* of a queue */
 	ROUNDS = 16, /* messages to each peer in the exchange of all */
@@ -31,11 +34,13 @@ struct board {
 		uint16_t process, qp; /* the other end of each queue pair */
 		uint32_t qpn;
 	} end[PROCESSES][QPS];
+	union ibv_gid gid[PROCESSES];
 	double memory[PROCESSES];
 };
 
 static struct board *board;
 static uint32_t qps, processes, me;
+static const char *namespace; /* NULL: all are in this one */
 
 static struct plain plain;
 static struct ibv_comp_channel *channel;
@@ -185,6 +190,17 @@ static double send_rate(void)
 
 /* ---- a process ---- */
 
+static void enter_namespace(void)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "/run/netns/%s%u", namespace, me);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	need(fd >= 0 && !setns(fd, CLONE_NEWNET), path);
+	close(fd);
+}
+
 static void open_device(void)
 {
 	size_t size = qps * (DEPTH + 1) * sizeof(*memory);
@@ -194,6 +210,7 @@ static void open_device(void)
 	for (uint32_t q = 0; q < qps; q++)
 		memory[qps * DEPTH + q] = (struct message){.from = me, .qp = q};
 	plain = plain_open((int)(qps * 2 * DEPTH), memory, size);
+	board->gid[me] = plain.gid;
 	need(!ibv_destroy_cq(plain.cq), "ibv_destroy_cq");
 	channel = ibv_create_comp_channel(plain.pd->context);
 	need(channel, "ibv_create_comp_channel");
@@ -209,7 +226,9 @@ static void connect_all(void)
 	}
 	meet();
 	for (uint32_t q = 0; q < qps; q++) {
-		plain_connect(&plain, qp[q], board->end[board->end[me][q].process][board->end[me][q].qp].qpn);
+		uint32_t peer = board->end[me][q].process;
+
+		plain_connect_to(qp[q], board->end[peer][board->end[me][q].qp].qpn, board->gid[peer]);
 		for (uint32_t n = 0; n < DEPTH; n++)
 			receive(q, n);
 	}
@@ -255,8 +274,11 @@ static void two(void)
 
 static void process(void)
 {
-	double begin = meet(), end;
+	double begin, end;
 
+	if (namespace)
+		enter_namespace();
+	begin = meet();
 	open_device();
 	say("open", (end = meet()) - begin);
 	connect_all();
@@ -280,11 +302,41 @@ static void process(void)
 	exit(0);
 }
 
-/* Each queue pair is of one of `qps` pairings at random. */
+static void pair(uint32_t a, uint32_t b, uint32_t q)
+{
+	board->end[a][q].process = (uint16_t)b;
+	board->end[b][q].process = (uint16_t)a;
+	board->end[a][q].qp = board->end[b][q].qp = (uint16_t)q;
+}
+
+/* Of a tournament in which each meets each: the last one stays, and the others go round. */
+static void pair_round(uint32_t q)
+{
+	uint32_t others = processes - 1;
+
+	pair(others, q, q);
+	for (uint32_t i = 1; i < processes / 2; i++)
+		pair((q + i) % others, (q + others - i) % others, q);
+}
+
+static void pair_at_random(uint32_t q)
+{
+	static uint16_t order[PROCESSES];
+
+	for (uint32_t i = 0; i < processes; i++) {
+		uint32_t at = (uint32_t)rand() % (i + 1);
+
+		order[i] = order[at];
+		order[at] = (uint16_t)i;
+	}
+	for (uint32_t i = 0; i < processes; i += 2)
+		pair(order[i], order[i + 1], q);
+}
+
+/* Each queue pair is of one of `qps` pairings. */
 static void make_board(void)
 {
 	pthread_barrierattr_t shared;
-	static uint16_t order[PROCESSES];
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	need(board != MAP_FAILED, "mmap");
@@ -292,29 +344,23 @@ static void make_board(void)
 	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&board->barrier, &shared, processes);
 	srand(1);
-	for (uint32_t q = 0; q < qps; q++) {
-		for (uint32_t i = 0; i < processes; i++) {
-			uint32_t at = (uint32_t)rand() % (i + 1);
-
-			order[i] = order[at];
-			order[at] = (uint16_t)i;
-		}
-		for (uint32_t i = 0; i < processes; i++) {
-			board->end[order[i]][q].process = order[i ^ 1];
-			board->end[order[i]][q].qp = (uint16_t)q;
-		}
-	}
+	for (uint32_t q = 0; q < qps; q++)
+		if (qps == processes - 1)
+			pair_round(q);
+		else
+			pair_at_random(q);
 }
 
 int main(int argc, char **argv)
 {
 	int status, failed = 0;
 
-	processes = argc == 3 ? (uint32_t)atoi(argv[1]) : 0;
-	qps = argc == 3 ? (uint32_t)atoi(argv[2]) : 0;
+	processes = argc >= 3 && argc <= 4 ? (uint32_t)atoi(argv[1]) : 0;
+	qps = argc >= 3 ? (uint32_t)atoi(argv[2]) : 0;
+	namespace = argc == 4 ? argv[3] : NULL;
 	if (processes < 2 || processes > PROCESSES || processes % 2 || qps < 1 || qps > QPS) {
-		fprintf(stderr, "usage: crowd PROCESSES QPS: an even number to %d, and a number to %d\n", PROCESSES,
-			QPS);
+		fprintf(stderr, "usage: crowd PROCESSES QPS [NAMESPACE]: an even number to %d, and a number to %d\n",
+			PROCESSES, QPS);
 		return 2;
 	}
 	make_board();

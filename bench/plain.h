@@ -99,8 +99,8 @@ static inline struct ibv_qp *plain_qp(const struct plain *p, uint32_t sends, uin
 	return qp;
 }
 
-/* To a queue pair of this host. */
-static inline void plain_connect(const struct plain *p, struct ibv_qp *qp, uint32_t qpn)
+/* To the queue pair of that number at that address. */
+static inline void plain_connect_to(struct ibv_qp *qp, uint32_t qpn, union ibv_gid gid)
 {
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
@@ -108,7 +108,7 @@ static inline void plain_connect(const struct plain *p, struct ibv_qp *qp, uint3
 				  .dest_qp_num = qpn,
 				  .max_dest_rd_atomic = 1,
 				  .min_rnr_timer = 1,
-				  .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = p->gid, .hop_limit = 1}}};
+				  .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 1}}};
 	struct ibv_qp_attr rts = {
 		.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
 
@@ -122,6 +122,12 @@ static inline void plain_connect(const struct plain *p, struct ibv_qp *qp, uint3
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 				    IBV_QP_MAX_QP_RD_ATOMIC),
 	     "to RTS");
+}
+
+/* To a queue pair of this host. */
+static inline void plain_connect(const struct plain *p, struct ibv_qp *qp, uint32_t qpn)
+{
+	plain_connect_to(qp, qpn, p->gid);
 }
 
 #endif

@@ -93,8 +93,15 @@ void check_tells(void);
 void check_heard(void);
 /* ibv_fork_init() was called. */
 void check_fork_prepared(void);
-/* A function is about to wait for so many acknowledgements. */
-void check_unacknowledged(const char *what, uint32_t count);
+/* Acknowledgements that a function needs before it goes on. */
+struct awaited {
+	const uint32_t *given;
+	uint32_t wanted;
+	pthread_cond_t *given_more; /* with `mutex`, which the caller holds; NULL: nothing tells of them */
+	pthread_mutex_t *mutex;
+};
+/* Waits a second for them at most, as another thread may be about to give them; else they are told to be missing. */
+void check_unacknowledged(const char *what, const struct awaited *a);
 /* These are about to happen. */
 void check_destroys_qp(const struct ibv_qp *qp);
 void check_deregisters(const struct ibv_mr *mr);

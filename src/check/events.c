@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waits for events: lost ones, ones that were never asked for, and ones that were not acknowledged. */
 #include <errno.h>
+#include <time.h>
 
 #include "check/queues.h"
 #include "object/cq.h"
+
+#define PATIENCE   1	       /* s: for acknowledgements that another thread is about to give */
+#define LOOK_AGAIN (10 * MSEC) /* where nothing tells of them */
 
 void check_waited(const struct ibv_comp_channel *channel)
 {
@@ -86,17 +90,46 @@ void check_blocks(const struct ibv_comp_channel *channel)
 	finding_report(&f);
 }
 
-void check_unacknowledged(const char *what, uint32_t count)
+static bool is_past(const struct timespec *end)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec > end->tv_sec || (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+}
+
+static uint32_t missing(const struct awaited *a)
+{
+	return a->wanted - __atomic_load_n(a->given, __ATOMIC_RELAXED);
+}
+
+/* False: it is too late. */
+static bool await_more(const struct awaited *a, const struct timespec *end)
+{
+	if (a->given_more)
+		return pthread_cond_timedwait(a->given_more, a->mutex, end) != ETIMEDOUT;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK_AGAIN}, NULL);
+	return !is_past(end);
+}
+
+void check_unacknowledged(const char *what, const struct awaited *a)
 {
 	struct finding f = {.class = CHECK_HABITS,
 			    .name = "not-acknowledged",
 			    .remedy = "acknowledge each event that was fetched, before the object is destroyed",
 			    .at = {{"destroyed", NULL}}};
+	struct timespec end;
 
 	if (check_is_paused() || !check_wants(CHECK_HABITS))
 		return;
+	clock_gettime(CLOCK_REALTIME, &end); /* the clock of a condition */
+	end.tv_sec += PATIENCE;
+	while (missing(a) && await_more(a, &end))
+		;
+	if (!missing(a))
+		return;
 	snprintf(f.text, sizeof(f.text), "%s waits until %u event%s acknowledged: for ever, if nothing else does that",
-		 what, count, count > 1 ? "s are" : " is");
+		 what, missing(a), missing(a) > 1 ? "s are" : " is");
 	f.at[0].stack = stack_here();
 	finding_report(&f);
 }

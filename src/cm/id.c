@@ -271,7 +271,8 @@ void id_await_acknowledged(struct id *id)
 {
 	pthread_mutex_lock(&id->mutex);
 	if (hooks_any() && id->completed != id->fetched)
-		check_unacknowledged("rdma_destroy_id()", id->fetched - id->completed);
+		check_unacknowledged("rdma_destroy_id()",
+				     &(struct awaited){&id->completed, id->fetched, &id->acknowledged, &id->mutex});
 	while (id->completed != id->fetched)
 		pthread_cond_wait(&id->acknowledged, &id->mutex);
 	pthread_mutex_unlock(&id->mutex);

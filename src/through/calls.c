@@ -237,7 +237,7 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	struct shadow *s = shadow_of(CHECK_CQ, cq);
 
 	if (s && s->fetched > s->acknowledged)
-		check_unacknowledged("ibv_destroy_cq()", s->fetched - s->acknowledged);
+		check_unacknowledged("ibv_destroy_cq()", &(struct awaited){&s->acknowledged, s->fetched, NULL, NULL});
 	return shadow_destroyed(s, NEXT(ibv_destroy_cq, "IBVERBS_1.1")(cq));
 }
 

@@ -243,7 +243,7 @@ static void async_forget(struct context *c, enum about kind, void *object)
 	pthread_mutex_lock(a.mutex);
 	if (hooks_any() && *a.acknowledged != fetched)
 		check_unacknowledged("the destruction of what an asynchronous event is about",
-				     fetched - *a.acknowledged);
+				     &(struct awaited){a.acknowledged, fetched, a.cond, a.mutex});
 	while (*a.acknowledged != fetched)
 		pthread_cond_wait(a.cond, a.mutex);
 	pthread_mutex_unlock(a.mutex);

@@ -306,7 +306,8 @@ void channel_forget(struct channel *ch, struct cq *cq)
 	lock_drop(&ch->lock);
 	pthread_mutex_lock(&base->mutex);
 	if (hooks_any() && base->comp_events_completed != fetched)
-		check_unacknowledged("ibv_destroy_cq()", fetched - base->comp_events_completed);
+		check_unacknowledged("ibv_destroy_cq()", &(struct awaited){&base->comp_events_completed, fetched,
+									   &base->cond, &base->mutex});
 	while (base->comp_events_completed != fetched)
 		pthread_cond_wait(&base->cond, &base->mutex);
 	pthread_mutex_unlock(&base->mutex);

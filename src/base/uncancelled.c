@@ -80,6 +80,8 @@ PUT_OFF(int, msync, (void *from, size_t size, int flags), (from, size, flags))
 PUT_OFF(int, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))
 PUT_OFF(ssize_t, pread64, (int fd, void *to, size_t size, off64_t offset), (fd, to, size, offset))
 PUT_OFF(ssize_t, pwrite64, (int fd, const void *from, size_t size, off64_t offset), (fd, from, size, offset))
+PUT_OFF(int, pthread_cond_timedwait, (pthread_cond_t * cond, pthread_mutex_t *mutex, const struct timespec *end),
+	(cond, mutex, end))
 PUT_OFF(int, pthread_cond_wait, (pthread_cond_t * cond, pthread_mutex_t *mutex), (cond, mutex))
 PUT_OFF(int, pthread_join, (pthread_t thread, void **returned), (thread, returned))
 

@@ -108,7 +108,7 @@ static bool await_more(const struct awaited *a, const struct timespec *end)
 {
 	if (a->given_more)
 		return pthread_cond_timedwait(a->given_more, a->mutex, end) != ETIMEDOUT;
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK_AGAIN}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN}, NULL);
 	return !is_past(end);
 }
 

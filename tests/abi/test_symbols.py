@@ -41,7 +41,8 @@ CANCELLATION_POINTS = set("""accept accept4 clock_nanosleep close connect copy_f
     send sendfile sendmmsg sendmsg sendto sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice sync_file_range system tee
     thrd_join thrd_sleep usleep vmsplice wait wait3 wait4 waitid waitpid write writev""".split())
 # Those that base/uncancelled.c calls with cancellation put off; and the one by which a thread waits.
-PUT_OFF = set("accept4 close connect fallocate getrandom msync nanosleep open pread pwrite pthread_cond_wait pthread_join ppoll".split())
+PUT_OFF = set("""accept4 close connect fallocate getrandom msync nanosleep open pread pwrite pthread_cond_timedwait
+    pthread_cond_wait pthread_join ppoll""".split())
 
 
 def undefined(library):

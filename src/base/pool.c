@@ -13,6 +13,7 @@ static uint32_t chunk_count(const struct pool *p)
 int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg)
 {
 	memset(p, 0, sizeof(*p));
+	lock_assert_unshared(&p->lock);
 	p->size = (object_size + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	p->limit = limit;
 	p->room = limit;

@@ -236,8 +236,7 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct shadow *s = shadow_of(CHECK_CQ, cq);
 
-	if (s && s->fetched > s->acknowledged)
-		check_unacknowledged("ibv_destroy_cq()", &(struct awaited){&s->acknowledged, s->fetched, NULL, NULL});
+	shadow_await_acknowledged(s, "ibv_destroy_cq()");
 	return shadow_destroyed(s, NEXT(ibv_destroy_cq, "IBVERBS_1.1")(cq));
 }
 

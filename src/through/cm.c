@@ -24,8 +24,7 @@ static void gone_id(const struct rdma_cm_id *id)
 
 	if (!s)
 		return;
-	if (s->fetched > s->acknowledged)
-		check_unacknowledged("rdma_destroy_id()", &(struct awaited){&s->acknowledged, s->fetched, NULL, NULL});
+	shadow_await_acknowledged(s, "rdma_destroy_id()");
 	check_gone(CHECK_ID, id);
 	shadow_drop(s);
 }

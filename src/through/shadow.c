@@ -51,6 +51,14 @@ struct shadow *shadow_of(enum check_kind kind, const void *real)
 	return s;
 }
 
+void shadow_await_acknowledged(const struct shadow *s, const char *function)
+{
+	uint32_t fetched = s ? __atomic_load_n(&s->fetched, __ATOMIC_RELAXED) : 0;
+
+	if (s && fetched > __atomic_load_n(&s->acknowledged, __ATOMIC_RELAXED))
+		check_unacknowledged(function, &(struct awaited){&s->acknowledged, fetched, NULL, NULL});
+}
+
 void shadow_drop(struct shadow *s)
 {
 	struct shadow **link;

@@ -35,6 +35,8 @@ void shadow_add(struct shadow *s);
 void shadow_drop(struct shadow *s);
 /* NULL: it is not followed, as its device is another one. */
 struct shadow *shadow_of(enum check_kind kind, const void *real);
+/* The function that destroys it is about to wait until its events are acknowledged. NULL: nothing is done. */
+void shadow_await_acknowledged(const struct shadow *s, const char *function);
 static inline struct shadow *shadow_from(const void *as)
 {
 	return container_of(as, struct shadow, as);

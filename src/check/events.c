@@ -100,7 +100,8 @@ static bool is_past(const struct timespec *end)
 
 static uint32_t missing(const struct awaited *a)
 {
-	return a->wanted - __atomic_load_n(a->given, __ATOMIC_RELAXED);
+	/* acquire pairs with the release of a thread that gives one, and does not use the object any more */
+	return a->wanted - __atomic_load_n(a->given, __ATOMIC_ACQUIRE);
 }
 
 /* False: it is too late. */

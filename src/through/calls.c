@@ -272,7 +272,8 @@ PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 	struct shadow *s = shadow_of(CHECK_CQ, cq);
 
 	if (s)
-		__atomic_add_fetch(&s->acknowledged, count, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&s->acknowledged, count,
+				   __ATOMIC_RELEASE); /* pairs with shadow_await_acknowledged() */
 	NEXT(ibv_ack_cq_events, "IBVERBS_1.1")(cq, count);
 }
 

@@ -125,6 +125,6 @@ PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 	struct shadow *s = event && through_is_of_program(CALLER) ? shadow_of_event(event) : NULL;
 
 	if (s)
-		__atomic_add_fetch(&s->acknowledged, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&s->acknowledged, 1, __ATOMIC_RELEASE); /* pairs with shadow_await_acknowledged() */
 	return NEXT(rdma_ack_cm_event, "RDMACM_1.0")(event);
 }

@@ -55,7 +55,8 @@ void shadow_await_acknowledged(const struct shadow *s, const char *function)
 {
 	uint32_t fetched = s ? __atomic_load_n(&s->fetched, __ATOMIC_RELAXED) : 0;
 
-	if (s && fetched > __atomic_load_n(&s->acknowledged, __ATOMIC_RELAXED))
+	/* acquire, as in check_unacknowledged(): the shadow is freed then, and who has acknowledged used it */
+	if (s && fetched > __atomic_load_n(&s->acknowledged, __ATOMIC_ACQUIRE))
 		check_unacknowledged(function, &(struct awaited){&s->acknowledged, fetched, NULL, NULL});
 }
 

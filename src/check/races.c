@@ -44,15 +44,6 @@ void races_heard(const struct qp *qp, bool is_message)
 
 /* ---- accesses ---- */
 
-static uint64_t length_of(const struct ibv_send_wr *wr)
-{
-	uint64_t length = 0;
-
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length;
-}
-
 /* The process that has the queue pair, by the first of the slots with which its numbers begin. */
 static uint32_t owner_of(const struct qp *qp, uint32_t qpn)
 {
@@ -97,7 +88,7 @@ static void target_take(const struct qp *qp, struct request *r, const struct ibv
 	*t = (struct request_target){
 		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp, qp->attr.dest_qp_num)),
 		.at = wr->wr.rdma.remote_addr,
-		.length = length_of(wr),
+		.length = posted_length(wr),
 		.rkey = wr->wr.rdma.rkey,
 		.writes = wr->opcode != IBV_WR_RDMA_READ};
 	if (peer && !translate(peer->qp, t))

@@ -373,15 +373,6 @@ static void cause_full(const struct qp *qp)
 		  sq->head - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed));
 }
 
-static uint64_t bytes_of(const struct ibv_send_wr *wr)
-{
-	uint64_t length = 0;
-
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length;
-}
-
 /* The checks of post_build(), in their order. */
 static void cause_invalid(const struct qp *qp, const struct ibv_send_wr *wr)
 {
@@ -397,11 +388,11 @@ static void cause_invalid(const struct qp *qp, const struct ibv_send_wr *wr)
 		cause_say(CAUSE_SEND_SGES, "QP 0x%x: a %s of %d SGEs, more than max_send_sge %u", qpn, name,
 			  wr->num_sge, qp->sq.max_sge);
 	else if ((wr->send_flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_WRITE &&
-		 bytes_of(wr) <= qp->sq.max_inline)
+		 posted_length(wr) <= qp->sq.max_inline)
 		cause_say(CAUSE_SEND_NOT_INLINE, "QP 0x%x: a %s cannot be inline", qpn, name);
-	else if ((wr->send_flags & IBV_SEND_INLINE) && bytes_of(wr) > qp->sq.max_inline)
+	else if ((wr->send_flags & IBV_SEND_INLINE) && posted_length(wr) > qp->sq.max_inline)
 		cause_say(CAUSE_SEND_INLINE, "QP 0x%x: %" PRIu64 " bytes of inline data, more than max_inline_data %u",
-			  qpn, bytes_of(wr), qp->sq.max_inline);
+			  qpn, posted_length(wr), qp->sq.max_inline);
 	else
 		cause_say(CAUSE_SEND_OTHER, "QP 0x%x: a %s lacks its address handle, window or region", qpn, name);
 }

@@ -99,16 +99,6 @@ static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_w
 		.opcode = opcode_when_complete[wr->opcode],
 	};
 }
-static inline uint64_t posted_length(const struct ibv_send_wr *wr)
-{
-	uint64_t length = 0;
-
-	if (likely(wr->num_sge == 1))
-		return wr->sg_list->length;
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length;
-}
 static inline bool is_signaled(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	return qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED);

@@ -277,13 +277,13 @@ static void loop_learn_owners(struct loop *l)
 	atomic_store_explicit(&l->hca.owners, steering_owners(&l->steering), memory_order_release);
 }
 
-static int loop_set_slots(const struct loop *l, struct link *link)
+static int loop_set_slots(struct loop *l, struct link *link)
 {
 	uint16_t slots[SLOT_PARTS];
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < SLOT_PARTS; i++) {
-		slots[count] = atomic_load_explicit(&((struct loop *)l)->hca.slots[i], memory_order_relaxed);
+		slots[count] = atomic_load_explicit(&l->hca.slots[i], memory_order_relaxed);
 		count += slots[count] != 0;
 	}
 	return link_set_slots(link, slots, count);

@@ -206,4 +206,16 @@ static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t
  * taken; not for the queue of a QP. */
 int rq_resize(struct rq *rq, uint32_t depth);
 
+/* Bytes of the whole message. */
+static inline uint64_t posted_length(const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	if (likely(wr->num_sge == 1))
+		return wr->sg_list->length;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
+}
+
 #endif

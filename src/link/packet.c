@@ -54,7 +54,10 @@ static uint32_t packet_take(struct packet_link *p, const struct packet_slot *slo
 	struct packet_frame f;
 	int err = slot->bytes ? read_slot(p, slot, &f) : read_long(p, &f);
 
-	packet_ring_drop(&p->ring);
+	if (packet_by_xdp(p))
+		xdp_ring_drop(&p->xdp);
+	else
+		packet_ring_drop(&p->ring);
 	if (unlikely(err)) {
 		udp_count(&p->udp.counters.rx_malformed, 1);
 		return 1;
@@ -78,6 +81,11 @@ static void look_at_changes(struct packet_link *p, uint64_t now)
 		atomic_fetch_add_explicit(&p->changes, 1, memory_order_relaxed);
 }
 
+static bool packet_look(struct packet_link *p, struct packet_slot *slot)
+{
+	return packet_by_xdp(p) ? xdp_ring_look(&p->xdp, slot) : packet_ring_look(&p->ring, slot);
+}
+
 static uint32_t packet_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
 {
 	struct packet_link *p = container_of(link, struct packet_link, udp.link);
@@ -85,8 +93,10 @@ static uint32_t packet_receive(struct link *link, uint32_t batch, link_deliver *
 	uint32_t seen = 0;
 	uint64_t now;
 
-	while (seen < batch && packet_ring_look(&p->ring, &slot))
+	while (seen < batch && packet_look(p, &slot))
 		seen += packet_take(p, &slot, deliver, arg);
+	if (seen && packet_by_xdp(p))
+		xdp_ring_settle(&p->xdp);
 	now = clock_now();
 	if (likely(!link->look && now - p->looked < LOOK_AGAIN))
 		return seen;
@@ -103,9 +113,10 @@ static void packet_tell(const struct link *link)
 	struct packet_link *p = container_of((struct link *)link, struct packet_link, udp.link);
 
 	udp_tell(link);
-	log_debug("packet link: of these, sent %" PRIu64 " trains as frames, received %" PRIu64
-		  "; %u frames found no room in the ring",
-		  p->tx_frames, p->rx_frames, packet_ring_lost(&p->ring));
+	log_debug("%s link: of these, sent %" PRIu64 " trains as frames, received %" PRIu64 "; %" PRIu64
+		  " frames found no room in the ring",
+		  link->ops->name, p->tx_frames, p->rx_frames,
+		  packet_by_xdp(p) ? xdp_ring_lost(&p->xdp) : packet_ring_lost(&p->ring));
 }
 
 static void packet_stop(struct packet_link *p)
@@ -113,6 +124,7 @@ static void packet_stop(struct packet_link *p)
 	close(p->udp.link.fd);
 	close(p->watch);
 	close(p->tx);
+	xdp_ring_close(&p->xdp);
 	packet_ring_close(&p->ring);
 	udp_stop(&p->udp);
 }
@@ -131,11 +143,23 @@ static void packet_abandon(struct link *link)
 	struct packet_link *p = container_of(link, struct packet_link, udp.link);
 
 	p->ring.memory = NULL;
+	xdp_ring_abandon(&p->xdp);
 	packet_stop(p);
 }
 
 static const struct link_ops packet_ops = {
 	.name = "packet",
+	.send = packet_send,
+	.capacity = packet_capacity,
+	.room = udp_room,
+	.receive = packet_receive,
+	.tell = packet_tell,
+	.close = packet_close,
+	.abandon = packet_abandon,
+};
+
+static const struct link_ops xdp_ops = {
+	.name = "xdp",
 	.send = packet_send,
 	.capacity = packet_capacity,
 	.room = udp_room,
@@ -180,11 +204,16 @@ static int set_filter(int fd, struct sock_filter *program, uint16_t length)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof(f)) ? -errno : 0;
 }
 
-/* From here on frames come to the ring and not to the UDP socket. */
+/* From here on frames come to the ring and not to the UDP socket. By AF_XDP the socket needs no filter: the kernel sees
+ * no frame that the ring has, and what a queue beyond XDP_QUEUES brings comes by the socket. */
 static int part(struct packet_link *p, const uint16_t *slots, uint32_t count, bool begin)
 {
 	struct sock_filter program[PACKET_FILTER_LENGTH];
-	int err = set_filter(p->ring.fd, program, packet_filter_ring(&p->udp.link.gid, slots, count, program));
+	int err;
+
+	if (packet_by_xdp(p))
+		return xdp_ring_part(&p->xdp, slots, count);
+	err = set_filter(p->ring.fd, program, packet_filter_ring(&p->udp.link.gid, slots, count, program));
 
 	if (!err && begin)
 		err = packet_ring_begin(&p->ring, p->netif);
@@ -196,12 +225,18 @@ static int part(struct packet_link *p, const uint16_t *slots, uint32_t count, bo
 /* One descriptor for all of them. */
 static int join_descriptors(struct packet_link *p)
 {
-	const int fd[] = {p->ring.fd, p->udp.link.socket, p->watch};
+	int fd[3 + XDP_QUEUES] = {p->udp.link.socket, p->watch, p->ring.fd};
+	uint32_t count = 3;
 
+	if (packet_by_xdp(p)) {
+		count = 2 + p->xdp.device->queues;
+		for (uint32_t i = 2; i < count; i++)
+			fd[i] = p->xdp.rx[i - 2].fd;
+	}
 	p->udp.link.fd = high_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (p->udp.link.fd < 0)
 		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct epoll_event e = {.events = EPOLLIN};
 
 		if (epoll_ctl(p->udp.link.fd, EPOLL_CTL_ADD, fd[i], &e))
@@ -210,7 +245,30 @@ static int join_descriptors(struct packet_link *p)
 	return 0;
 }
 
-static int packet_start(struct packet_link *p, uint16_t slot)
+static int open_ring(struct packet_link *p, uint32_t mtu)
+{
+	int err = packet_ring_open(&p->ring, mtu);
+
+	if (err)
+		return err;
+	udp_set_buffer(p->ring.fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	p->udp.link.room = min_of(p->udp.link.room, packet_ring_room(&p->ring));
+	p->udp.link.ops = &packet_ops;
+	return 0;
+}
+
+static int open_xdp(struct packet_link *p, uint32_t mtu)
+{
+	int err = xdp_ring_open(&p->xdp, p->netif, mtu, &p->udp.link.gid);
+
+	if (err)
+		return err;
+	p->udp.link.room = min_of(p->udp.link.room, xdp_ring_room());
+	p->udp.link.ops = &xdp_ops;
+	return 0;
+}
+
+static int packet_start(struct packet_link *p, uint16_t slot, enum packet_by by)
 {
 	uint32_t mtu;
 	int err = find_interface(p, &p->udp.link.gid, &mtu);
@@ -218,23 +276,20 @@ static int packet_start(struct packet_link *p, uint16_t slot)
 	if (err < 0)
 		return err;
 	p->netif = err;
-	err = open_tx(p) ?: packet_ring_open(&p->ring, mtu);
+	err = open_tx(p) ?: (by == BY_XDP ? open_xdp(p, mtu) : open_ring(p, mtu));
 	if (err)
 		return err;
-	udp_set_buffer(p->ring.fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	p->watch = next_hop_watch();
 	if (p->watch < 0)
 		return p->watch;
-	p->udp.link.room = min_of(p->udp.link.room, packet_ring_room(&p->ring));
 	p->udp.tx_limit = min_of(p->udp.tx_limit, udp_buffer_of(p->tx, SO_SNDBUF) / 2);
 	p->changes = 1;
-	p->udp.link.ops = &packet_ops;
 	return join_descriptors(p) ?: part(p, &slot, 1, true);
 }
 
 bool link_is_packet(const struct link *link)
 {
-	return link->ops == &packet_ops;
+	return link->ops == &packet_ops || link->ops == &xdp_ops;
 }
 
 int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count)
@@ -242,7 +297,7 @@ int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count)
 	return part(container_of(link, struct packet_link, udp.link), slots, count, false);
 }
 
-int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link)
+int link_packet_open(const union ibv_gid *gid, uint16_t slot, enum packet_by by, struct link **link)
 {
 	/* not zeroed: see udp_start() */
 	struct packet_link *p = aligned_alloc(_Alignof(struct packet_link), sizeof(*p));
@@ -258,7 +313,7 @@ int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link
 		return err;
 	}
 	p->udp.link.fd = -1;
-	err = packet_start(p, slot);
+	err = packet_start(p, slot, by);
 	if (err) {
 		packet_stop(p);
 		free(p);

@@ -4,10 +4,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -50,6 +52,24 @@ bool frames_are_allowed(void)
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
+}
+
+bool xdp_is_allowed(void)
+{
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), map = -1;
+	union bpf_attr a;
+
+	memset(&a, 0, sizeof(a));
+	a.map_type = BPF_MAP_TYPE_XSKMAP;
+	a.key_size = a.value_size = sizeof(uint32_t);
+	a.max_entries = 1;
+	if (fd >= 0) {
+		map = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &a, sizeof(a));
+		close(fd);
+	}
+	if (map >= 0)
+		close(map);
+	return map >= 0;
 }
 
 static void devices_look(struct ibv_device *device, struct device_view *v)
@@ -122,6 +142,21 @@ static void print_device(const struct device_view *v, const struct same_host *h)
 		printf("     (no address)\n");
 }
 
+static const char *between_hosts(void)
+{
+	int wanted = config_enum(CONFIG_LINK);
+
+	if (wanted == WANT_UDP)
+		return "UDP";
+	if (!frames_are_allowed())
+		return wanted == WANT_XDP ? "UDP, as UROCE_LINK=xdp lacks CAP_NET_RAW"
+					  : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW";
+	if (wanted == WANT_PACKET)
+		return "Ethernet frames (UROCE_LINK=packet), UDP on other interfaces";
+	return xdp_is_allowed() ? "Ethernet frames (UROCE_LINK=xdp), UDP on other interfaces"
+				: "as by UROCE_LINK=packet, since xdp lacks CAP_BPF or CAP_NET_ADMIN";
+}
+
 /* What the words in the last column mean. */
 static void devices_explain(const struct device_view *views, int count, const struct same_host *h)
 {
@@ -132,12 +167,7 @@ static void devices_explain(const struct device_view *views, int count, const st
 		for (int i = 0; i < views[n].gids; i++)
 			none |= way_of(&views[n], &views[n].gid[i].gid, h) == SAME_HOST_NONE;
 	printf("\nOn this host, %s: %s.\n%s\n", same_host_word(h->way), same_host_says(h->way), same_host_why(h));
-	if (config_enum(CONFIG_LINK))
-		printf("Between hosts: %s.\n", frames_are_allowed()
-						       ? "Ethernet frames (UROCE_LINK=packet), UDP on other interfaces"
-						       : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW");
-	else
-		printf("Between hosts: UDP.\n");
+	printf("Between hosts: %s.\n", between_hosts());
 	if (gpu.vendor)
 		printf("Memory of a GPU (%s): the GPU copies it between processes of this host.\n", gpu.vendor);
 	if (none)

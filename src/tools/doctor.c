@@ -269,18 +269,33 @@ static void check_device(const struct device_view *v)
 		doctor_check_address(&v->gid[i]);
 }
 
+static void check_xdp(void)
+{
+	if (xdp_is_allowed()) {
+		doctor_say(OK, "between hosts",
+			   "xdp, where the driver has it, else packet; by udp where there is no Ethernet");
+		return;
+	}
+	doctor_say(WARN, "between hosts", "packet, since UROCE_LINK=xdp lacks CAP_BPF or CAP_NET_ADMIN");
+	advise("As root: setpriv --inh-caps +net_raw,+net_admin,+bpf --ambient-caps +net_raw,+net_admin,+bpf PROGRAM");
+}
+
 static void check_link(void)
 {
-	bool wanted = config_enum(CONFIG_LINK), allowed = frames_are_allowed();
+	int wanted = config_enum(CONFIG_LINK);
+	bool allowed = frames_are_allowed();
 
-	if (!wanted) {
+	if (wanted == WANT_UDP) {
 		doctor_say(OK, "between hosts", "udp%s",
 			   allowed ? "; UROCE_LINK=packet, which is faster, is allowed here" : "");
+	} else if (allowed && wanted == WANT_XDP) {
+		check_xdp();
 	} else if (allowed) {
 		doctor_say(OK, "between hosts",
 			   "packet: Ethernet frames of our own; by udp where there is no Ethernet");
 	} else {
-		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=packet lacks CAP_NET_RAW");
+		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=%s lacks CAP_NET_RAW",
+			   wanted == WANT_XDP ? "xdp" : "packet");
 		advise("As root: setpriv --inh-caps +net_raw --ambient-caps +net_raw PROGRAM");
 	}
 }

@@ -63,7 +63,7 @@ def total(pattern, says):
 
 def frames(says):
     """Trains sent and received as frames."""
-    return total(r"packet link: of these, sent (\d+) trains as frames, received (\d+); ", says)
+    return total(r"(?:packet|xdp) link: of these, sent (\d+) trains as frames, received (\d+); ", says)
 
 
 def by_udp(says):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Libraries that programs use instead of verbs: UCX, Open MPI through it, libfabric, uDAPL. They look for the device in /sys and
+"""Libraries that programs use instead of verbs: UCX, Open MPI and MPICH through it, libfabric, uDAPL. They look for the device in /sys and
 /dev, so all go by `uroce run`."""
 import os
 import shlex
+import shutil
 import tempfile
 
 from case import BOTH, HERE, LO, VETH, Case, each
-from process import Failure, Process, expect, ports, typed
+from process import Failure, Process, Skip, expect, ports, typed
 
 
 def typed_process(build, namespace, command, env=()):
@@ -54,23 +55,48 @@ BY_UCX = "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_verbs,ud_verbs:aux,self -x U
 BY_LIBFABRIC = "--mca pml cm --mca mtl ofi --mca osc pt2pt --mca mtl_ofi_provider_include verbs;"
 
 
+def rsh_agent(folder):
+    """What starts the ranks in another namespace, by nsenter in place of ssh: HOST COMMAND..., where HOST is "pid" and a number."""
+    agent = os.path.join(folder, "agent")
+    with open(agent, "w") as f:
+        f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
+    os.chmod(agent, 0o755)
+    return agent
+
+
+def both_hosts(place):
+    return "pid%d,pid%d" % (place.server.holder.pid, place.client.holder.pid)
+
+
 def open_mpi(way, **row):
-    """Two ranks, in the place's two namespaces: mpirun goes there by nsenter in place of ssh."""
+    """Two ranks, in the place's two namespaces."""
     def run(place, build):
         program = build.compile(os.path.join(HERE, "ranks.c"), "mpicc")
         hosts = ["--oversubscribe"]
         with tempfile.TemporaryDirectory(prefix="uroce-mpi-") as folder:
             if place.client is not place.server:
-                agent = os.path.join(folder, "agent")
-                with open(agent, "w") as f:  # HOST COMMAND...
-                    f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
-                os.chmod(agent, 0o755)
-                hosts = ["--mca", "plm_rsh_agent", agent, "--host",
-                         "pid%d,pid%d" % (place.server.holder.pid, place.client.holder.pid)]
+                hosts = ["--mca", "plm_rsh_agent", rsh_agent(folder), "--host", both_hosts(place)]
             p = Process(build, place.server, shlex.split(typed(build, "mpirun --allow-run-as-root --bind-to none -n 2")) +
                         hosts + way.split() + [program], preload=False)
             expect(p, "2 ranks agree")
     return Case("mpirun -n 2 " + way, run, **row)
+
+
+def mpich(ranks, **row):
+    """So many ranks by Debian's MPICH, which reaches others by UCX; NOLOCAL: also those on its own host."""
+    def run(place, build):
+        if not shutil.which("mpicc.mpich"):
+            raise Skip("libmpich-dev and mpich are not installed")
+        program = build.compile(os.path.join(HERE, "ranks.c"), "mpicc.mpich")
+        env, hosts = ucx_settings("rc_verbs,ud_verbs:aux,self") + ["MPIR_CVAR_NOLOCAL=1"], []
+        with tempfile.TemporaryDirectory(prefix="uroce-mpi-") as folder:
+            if place.client is not place.server:
+                hosts = ["-launcher", "rsh", "-launcher-exec", rsh_agent(folder), "-hosts", both_hosts(place),
+                         "-localhost", place.address]
+            p = Process(build, place.server, shlex.split(typed(build, "mpiexec.mpich -n %d" % ranks)) + hosts + [program],
+                        env, preload=False)
+            expect(p, "%d ranks agree" % ranks)
+    return Case("mpiexec.mpich -n %d" % ranks, run, **row)
 
 
 def fi_info(place, build):
@@ -132,6 +158,8 @@ TABLE = [
     open_mpi(BY_UCX, places=BOTH),
     open_mpi(BY_LIBFABRIC + "ofi_rxd", places=BOTH),
     open_mpi(BY_LIBFABRIC + "ofi_rxm", places=VETH),
+    mpich(2, places=BOTH),
+    mpich(4, places=BOTH),
     Case("fi_info -p verbs", fi_info, BOTH),
     fi_pingpong("dgram", places=BOTH),
     fi_pingpong("rdm", places=BOTH),

@@ -80,7 +80,7 @@ class Build:
 
     def compile(self, source, compiler="cc"):
         """With nothing but -libverbs (and what the source includes), as any user would. Once."""
-        out = os.path.join(self.programs.name, os.path.basename(source)[:-2])
+        out = os.path.join(self.programs.name, os.path.basename(source)[:-2] + ("" if compiler == "cc" else "-" + compiler))
         if not os.path.exists(out):
             with open(source) as f:
                 text = f.read()

@@ -12,7 +12,8 @@ TEST_PACKAGES = $(DEMO_PACKAGES) rdmacm-utils infiniband-diags libcmocka-dev lib
 	python3-pyverbs rdma-core fio qperf ucx-utils libfabric-bin iperf3 netcat-openbsd redis-tools \
 	zsh fish openmpi-bin libopenmpi-dev nginx-light curl tgt libiscsi-bin dapl2-utils python3-yaml gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LINT_PACKAGES = $(BUILD_PACKAGES) clang-19 clang-format clang-tidy git python3
-BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin openmpi-bin libopenmpi-dev
+BENCH_PACKAGES = $(DEMO_PACKAGES) libisal-dev python3 iproute2 iperf3 qperf ucx-utils libfabric-bin openmpi-bin libopenmpi-dev \
+	mpich libmpich-dev
 COUNT_PACKAGES = $(BUILD_PACKAGES) valgrind python3
 INTEROP_PACKAGES = $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils zstd cpio nftables
 SOAK_PACKAGES = $(TEST_PACKAGES) ceph-mon ceph-osd ceph-common

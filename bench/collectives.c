@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* MPI's collective operations, for `bench/run --rows contended`: mpicc collectives.c, mpirun. Rank 0 prints a line for
- * each: its name, and the time of one in microseconds. Each operation is repeated until it has taken MOST seconds. */
+/* MPI's collective operations, for `bench/run --rows contended,mpich`: mpicc collectives.c, mpirun. Rank 0 prints a
+ * line for each: its name, and the time of one in microseconds. Each is repeated until it has taken MOST seconds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +82,7 @@ int main(int argc, char **argv)
 
 		if (rank == 0)
 			printf("%s %.2f\n", operations[i].name, us);
+		fflush(stdout); /* for those who do not await the end */
 	}
 	MPI_Finalize();
 	return 0;

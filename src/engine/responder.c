@@ -422,14 +422,18 @@ static void responder_advance(struct qp *qp, const struct packet *p)
 	message_advance(qp, p);
 }
 
+/* Looks first at the one that is being answered. */
 struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read)
 {
-	for (uint32_t i = 0; i < r->answer_slots; i++) {
-		struct answer_record *a = &r->answers[i];
+	uint32_t slots = r->answer_slots, at = slots ? (r->answer_next + slots - r->response_count) % slots : 0;
+
+	for (uint32_t i = 0; i < slots; i++) {
+		struct answer_record *a = &r->answers[at];
 
 		if (a->packets && a->is_read == is_read && psn_diff(psn, a->psn) >= 0 &&
 		    psn_diff(psn, a->psn) < (int32_t)a->packets)
 			return a;
+		at = at + 1 == slots ? 0 : at + 1;
 	}
 	return NULL;
 }

@@ -14,11 +14,10 @@ static const uint64_t round_trips[] = {10 * USEC, 100 * USEC, MSEC, 10 * MSEC, 5
 static const struct kind {
 	const char *name;
 	bool is_uroce, reads, is_tcp;
-} kinds[] = {{"uroce", true, false, false},
-	     {"go-back-N", false, false, false},
-	     {"TCP", false, false, true},
-	     {"READs", true, true, false},
-	     {"READs, gbn", false, true, false}};
+	double late; /* of each packet */
+} kinds[] = {{"uroce", true, false, false, 0},	    {"1% late", true, false, false, 0.01},
+	     {"go-back-N", false, false, false, 0}, {"TCP", false, false, true, 0},
+	     {"READs", true, true, false, 0},	    {"READs, gbn", false, true, false, 0}};
 
 static struct path_case ask(double gbps, uint64_t round_trip, double loss)
 {
@@ -37,6 +36,7 @@ static void alone(double gbps, uint64_t round_trip, const struct kind *kind)
 		struct path_result result;
 
 		c.is_uroce = kind->is_uroce;
+		c.late = kind->late;
 		c.reads = kind->reads;
 		c.streams = !kind->is_tcp;
 		c.tcps = kind->is_tcp;
@@ -71,7 +71,8 @@ static void together(uint64_t round_trip, uint32_t streams, uint32_t tcps, doubl
 
 int main(void)
 {
-	printf("Goodput as a share of the rate: 64 KiB WRITEs, or READs, MTU 4096, queue of a round trip\n\n");
+	printf("Goodput as a share of the rate: 64 KiB WRITEs, or READs, MTU 4096, queue of a round trip;\n"
+	       "late: a packet takes a tenth of a round trip longer, and others overtake it\n\n");
 	printf("%30s", "loss");
 	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
 		printf("%8.2f%%", 100 * losses[i]);

@@ -167,7 +167,7 @@ bool reassembly_answered(struct qp *qp, const struct packet *p, struct packet *r
 	m->works = true;
 	m->ignored = 0;
 	reassembly_settle(r);
-	board_turn(&m->board, p->psn);
+	board_turn(r, &m->board, p->psn, now);
 	w = find_packet(qp, p->psn, &position, &packet);
 	if (!wqe_wants_response(w))
 		return false;
@@ -262,7 +262,7 @@ bool reassembly_ask(struct qp *qp, struct tx_batch *batch)
 		for (; span; span--, psn = psn_add(psn, 1)) {
 			set_remove(&b->lost, psn);
 			b->turns++;
-			board_again(b, psn, r->next);
+			board_again(b, psn, r->next, batch->now);
 		}
 		r->reads->urgent = false;
 		set_absent(r);

@@ -10,6 +10,9 @@
 /* A packet is lost if the peer has one that was sent so many packets later: those that come sooner may have overtaken
  * it (RFC 6675, DupThresh). */
 #define REORDERING 3
+/* A peer that keeps nothing, as it has no memory, has dropped all that came after a gap. One NAK is no sign of that:
+ * the selective acknowledgement beside it may be lost or late. */
+#define NAKS_ALONE 2
 
 static void set_clear(struct psn_set *s)
 {
@@ -130,14 +133,19 @@ static void lose_request(struct qp *qp, psn_t psn)
 	board_lose(b, psn);
 }
 
-/* Finds what is lost, by what the peer has. */
-static bool find_lost(struct qp *qp)
+/* Finds what is lost in [first, end), of which the peer has just told. Of other packets it may have told before those
+ * came that were sent again after them. */
+static bool find_lost(struct qp *qp, psn_t first, psn_t end)
 {
 	struct requester *r = &qp->req;
 	struct scoreboard *b = r->board;
 	uint32_t before = b->lost.count;
 
-	for (psn_t psn = r->una; psn_diff(b->top, psn) > 0; psn = psn_add(psn, 1)) {
+	if (psn_diff(first, r->una) < 0)
+		first = r->una;
+	if (psn_diff(end, b->top) > 0)
+		end = b->top;
+	for (psn_t psn = first; psn_diff(end, psn) > 0; psn = psn_add(psn, 1)) {
 		uint32_t place = place_of_psn(psn), word = place / 64;
 
 		if (place % 64 == 0 && !~(b->has.bits[word] | b->lost.bits[word]))
@@ -148,15 +156,19 @@ static bool find_lost(struct qp *qp)
 	return b->lost.count != before;
 }
 
-void board_turn(struct scoreboard *b, psn_t psn)
+void board_turn(const struct requester *r, struct scoreboard *b, psn_t psn, uint64_t now)
 {
-	if (set_has(&b->again, psn) && (int32_t)(b->turn[place_of_psn(psn)] - b->top_turn) > 0)
-		b->top_turn = b->turn[place_of_psn(psn)];
+	uint32_t place = place_of_psn(psn), since = (uint32_t)(now / USEC) - b->again_at[place];
+
+	/* what comes sooner is the first copy, which was late */
+	if (set_has(&b->again, psn) && (int32_t)(b->turn[place] - b->top_turn) > 0 && since >= r->least_rtt / 2 / USEC)
+		b->top_turn = b->turn[place];
 }
 
-void board_again(struct scoreboard *b, psn_t psn, psn_t next)
+void board_again(struct scoreboard *b, psn_t psn, psn_t next, uint64_t now)
 {
 	set_add(&b->again, psn);
+	b->again_at[place_of_psn(psn)] = (uint32_t)(now / USEC);
 	b->sent_at[place_of_psn(psn)] = next;
 	b->turn[place_of_psn(psn)] = b->turns;
 }
@@ -171,7 +183,7 @@ void board_received(struct requester *r, struct scoreboard *b, psn_t psn, uint64
 		round_trip_measured(r, now);
 	if (psn_diff(psn, b->top) >= 0)
 		b->top = psn_add(psn, 1);
-	board_turn(b, psn);
+	board_turn(r, b, psn, now);
 }
 
 bool make_board(struct requester *r)
@@ -199,6 +211,7 @@ void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
 	completer_settle(qp);
 	if (qp->state == IBV_QPS_ERR || !make_board(r))
 		return;
+	r->board->naks_alone = 0;
 	end = board_end(r);
 	for (psn_t psn = r->una; psn_diff(p->psn, psn) > 0 && psn_diff(end, psn) > 0; psn = psn_add(psn, 1))
 		board_received(r, r->board, psn, now);
@@ -209,7 +222,7 @@ void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
 			board_received(r, r->board, psn, now);
 	}
 	note_heard(qp, now);
-	if (find_lost(qp))
+	if (find_lost(qp, sack.first, psn_add(sack.first, sack.count)))
 		note_loss(qp, false);
 	set_absent(r);
 }
@@ -291,7 +304,7 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 			set_remove(&b->lost, psn);
 			if (psn_diff(board_end(r), psn) <= 0 || set_has(&b->has, psn))
 				continue;
-			board_again(b, psn, r->next);
+			board_again(b, psn, r->next, batch->now);
 		}
 		set_absent(r);
 		if (ask)
@@ -309,7 +322,8 @@ bool scoreboard_missing(struct qp *qp, psn_t psn)
 	if (psn_diff(end, psn) <= 0 || set_has(&b->has, psn) || set_has(&b->again, psn))
 		return set_has(&b->lost, psn);
 	lose_request(qp, psn);
-	/* a peer that keeps nothing has dropped what came after it */
+	if (++b->naks_alone < NAKS_ALONE)
+		return true;
 	for (psn_t later = psn; !b->has.count && psn_diff(end, later) > 0; later = psn_add(later, 1))
 		if (!set_has(&b->again, later))
 			lose_request(qp, later);

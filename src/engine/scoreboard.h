@@ -19,8 +19,10 @@ struct scoreboard {
 	struct psn_set again;	       /* it has been sent again, when `next` was ... */
 	psn_t sent_at[SELECTIVE_PSNS]; /* ... this, as the so many-th that was sent again: */
 	uint32_t turn[SELECTIVE_PSNS];
+	uint32_t again_at[SELECTIVE_PSNS]; /* us, modulo 2^32 */
 	uint32_t turns, top_turn; /* of the last one that was sent again, and of the last one that the peer has */
 	uint32_t lost_ever;	  /* packets */
+	uint32_t naks_alone;	  /* since the peer told last what it keeps */
 	/* congestion.c: `high`, qp->resent and `lost_ever` at the last look */
 	psn_t round;
 	uint32_t round_resent, round_lost;
@@ -60,9 +62,9 @@ bool board_overtaken(const struct scoreboard *b, psn_t psn);
 /* It is there. */
 void board_received(struct requester *r, struct scoreboard *b, psn_t psn, uint64_t now);
 /* Later than what was sent again before it. */
-void board_turn(struct scoreboard *b, psn_t psn);
+void board_turn(const struct requester *r, struct scoreboard *b, psn_t psn, uint64_t now);
 /* It is sent again, when `next` is the next PSN. */
-void board_again(struct scoreboard *b, psn_t psn, psn_t next);
+void board_again(struct scoreboard *b, psn_t psn, psn_t next, uint64_t now);
 /* The first that is lost; one is. */
 psn_t board_first_lost(const struct scoreboard *b, psn_t una);
 

@@ -38,11 +38,11 @@ static void expect_sack(struct fixture *f, uint32_t expected, uint8_t bits)
 	assert_int_equal(sack.bits[0], bits);
 }
 
-/* The peer tells that it expects this packet and has those of the bits after it. */
-static void give_sack(struct fixture *f, uint32_t expected, uint8_t bits)
+/* The peer tells that it expects this packet and has, of the eight from `first` on, those of the bits. */
+static void give_part(struct fixture *f, uint32_t expected, uint32_t first, uint8_t bits)
 {
 	uint8_t payload[SACK_PAYLOAD];
-	uint32_t length = sack_begin(payload, sent_psn(expected), 8);
+	uint32_t length = sack_begin(payload, sent_psn(first), 8);
 
 	payload[4] = bits;
 	fixture_give(f, (struct packet){.opcode = OPCODE_SELECTIVE_ACK,
@@ -51,6 +51,11 @@ static void give_sack(struct fixture *f, uint32_t expected, uint8_t bits)
 					.psn = sent_psn(expected),
 					.length = length,
 					.payload = payload});
+}
+
+static void give_sack(struct fixture *f, uint32_t expected, uint8_t bits)
+{
+	give_part(f, expected, expected, bits);
 }
 
 static void what_comes_early_waits_and_is_done_in_order(void **state)
@@ -188,6 +193,47 @@ static void what_is_lost_twice_is_sent_a_third_time(void **state)
 	expect_silence(f);
 }
 
+/* What is told of others is no sign: these may have come since they were told of. */
+static void what_is_not_told_of_is_not_lost(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_post(f, send_of(0, 16 * MTU));
+	fixture_run(f);
+	fixture_forget(f);
+	give_part(f, 0, 8, 0x1e); /* 9 to 12 */
+	expect_sent(f, OP_SEND_MIDDLE, sent_psn(8));
+	expect_silence(f);
+	give_part(f, 0, 0, 0xfe); /* 1 to 7 */
+	expect_sent(f, OP_SEND_FIRST, sent_psn(0));
+	expect_silence(f);
+}
+
+/* The selective acknowledgement beside the first NAK may be lost. A peer that has no memory sends none. */
+static void two_naks_alone_say_that_nothing_is_kept(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start(f, IBV_QPS_RTS);
+	fixture_post(f, send_of(0, 4 * MTU));
+	fixture_run(f);
+	give_sack(f, 0, 0x0e);
+	fixture_give(f, ack(sent_psn(3), ACKED));
+	expect_done(f, 0, IBV_WC_SUCCESS);
+	fixture_post(f, send_of(0, 5 * MTU));
+	fixture_run(f);
+	fixture_forget(f);
+	fixture_give(f, ack(sent_psn(5), NAK_SEQUENCE));
+	expect_sent(f, OP_SEND_MIDDLE, sent_psn(5));
+	expect_silence(f);
+	fixture_give(f, ack(sent_psn(6), NAK_SEQUENCE));
+	expect_sent(f, OP_SEND_MIDDLE, sent_psn(6));
+	expect_sent(f, OP_SEND_MIDDLE, sent_psn(7));
+	expect_sent(f, OP_SEND_LAST, sent_psn(8));
+	expect_silence(f);
+}
+
 static void nonsense_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -236,6 +282,8 @@ int main(void)
 		TEST(only_what_is_missing_is_sent_again),
 		TEST(two_packets_may_overtake_one),
 		TEST(what_is_lost_twice_is_sent_a_third_time),
+		TEST(what_is_not_told_of_is_not_lost),
+		TEST(two_naks_alone_say_that_nothing_is_kept),
 		TEST(nonsense_changes_nothing),
 		TEST(a_peer_that_forgets_is_sent_everything),
 	};

@@ -84,6 +84,8 @@ static uint64_t travel(struct run *r, bool forth, uint32_t bytes)
 	w->free = max_of(w->free, r->now) + (uint64_t)(bytes * ns_per_byte) + 1;
 	if (dice_chance(&r->dice, c->loss))
 		return 0;
+	if (c->late > 0 && dice_chance(&r->dice, c->late))
+		return w->free + c->round_trip / 2 + c->round_trip / 10;
 	return w->free + c->round_trip / 2 + dice_below(&r->dice, c->jitter + 1);
 }
 

@@ -14,6 +14,7 @@ struct path_case {
 	uint64_t round_trip; /* ns, without queues */
 	uint32_t queue;	     /* bytes that wait for the bottleneck: more are dropped; 0: as many as are on the path */
 	uint64_t jitter;     /* ns: each packet comes so much later at most, so that packets overtake */
+	double late; /* of each packet: it comes a tenth of a round trip later, so that many packets overtake it */
 	uint32_t mtu, length, depth; /* bytes of a packet, bytes of a request, requests in the queue */
 	uint32_t streams, tcps;	     /* of uroce; of TCP as RFC 9438 (CUBIC) has it, whose peers lose no ACK */
 	bool reads;		     /* the requester reads what it else would write */

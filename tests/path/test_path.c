@@ -94,6 +94,23 @@ static void overtaking_is_no_loss(void **state)
 	assert_true(result.total > 0.5);
 }
 
+/* They are taken for lost and sent again, but nothing else is. */
+static void overtaking_by_many_costs_little(void **state)
+{
+	static const uint64_t round_trips[] = {100 * USEC, MSEC, 10 * MSEC};
+
+	for (size_t i = 0; i < (is_quick() ? 1 : ARRAY_SIZE(round_trips)); i++) {
+		struct path_case c = ask(round_trips[i], 0);
+		struct path_result result;
+
+		c.late = 0.01;
+		result = path_run(&c);
+		if (result.failed || result.total < 0.7)
+			fail_msg("round trip %llu us: goodput %.3f, %.4f sent again",
+				 (unsigned long long)(round_trips[i] / USEC), result.total, result.resent);
+	}
+}
+
 /* A queue of a tenth of a round trip never shows in the round trip: the part that is lost does. */
 static void a_short_queue_is_not_flooded(void **state)
 {
@@ -138,9 +155,10 @@ static void streams_share_a_bottleneck(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(loss_costs_what_is_lost),	cmocka_unit_test(reads_lose_what_is_lost),
-		cmocka_unit_test(other_peers_lose_more),	cmocka_unit_test(overtaking_is_no_loss),
-		cmocka_unit_test(a_short_queue_is_not_flooded), cmocka_unit_test(streams_share_a_bottleneck),
+		cmocka_unit_test(loss_costs_what_is_lost),	   cmocka_unit_test(reads_lose_what_is_lost),
+		cmocka_unit_test(other_peers_lose_more),	   cmocka_unit_test(overtaking_is_no_loss),
+		cmocka_unit_test(overtaking_by_many_costs_little), cmocka_unit_test(a_short_queue_is_not_flooded),
+		cmocka_unit_test(streams_share_a_bottleneck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

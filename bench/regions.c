@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* regions: what registering memory costs. Prints "name value" lines, us: for some sizes of memory that is in use, the
  * medians of ibv_reg_mr(), of ibv_dereg_mr(), and of mlock(), which is the least that an adapter needs that reads
- * physical memory; and of a region of 1 TiB of which nothing is in use, and of each of many regions at a time. Plain
- * libibverbs. */
+ * physical memory; and of a region of 1 TiB of which nothing is in use, and of each of many regions at a time. With an
+ * argument only that size (4KiB) is measured. Plain libibverbs. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -109,13 +109,16 @@ static void measure_many(void)
 	free(mr);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static char memory[PAGE];
 
 	plain = plain_open(1, memory, sizeof(memory));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		measure(sizes[i].name, sizes[i].bytes);
+		if (argc < 2 || !strcmp(argv[1], sizes[i].name))
+			measure(sizes[i].name, sizes[i].bytes);
+	if (argc > 1)
+		return 0;
 	measure_large();
 	measure_many();
 	return 0;

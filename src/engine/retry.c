@@ -9,7 +9,9 @@
 #define PROBE_MIN   (2 * MSEC)
 #define PROBES_MAX  8
 #define QUICK_MIN   (500 * USEC) /* where a probe that was not needed costs one packet */
-#define READ_PROBES 4		 /* then a READ is asked for as a whole */
+#define READS_MIN \
+	(10 * MSEC)   /* of several READs the answers to later ones show a loss; the peer's processor may be busy */
+#define READ_PROBES 4 /* then a READ is asked for as a whole */
 #define ROUND_MIN   (100 * USEC)
 
 /* UROCE_TIMERS. IBTA 9.7.6.1.3 lets the transport timer fire between T and 4 T; 9.7.5.2.8 gives the least time of the
@@ -81,6 +83,8 @@ static uint64_t probe_after(const struct qp *qp, uint64_t now)
 
 	if (interval < PROBE_MIN && (!qp->resp.peer_is_uroce || (unlikely(r->rd_count) && !reassembly_can_probe(r))))
 		interval = PROBE_MIN;
+	if (unlikely(r->rd_count > 1) && !r->reads && interval < READS_MIN)
+		interval = READS_MIN;
 	interval = max_of(interval, QUICK_MIN) << r->probes;
 	return r->probes < PROBES_MAX && !r->lossless && interval < timeout / 2 ? now + interval : NEVER;
 }

@@ -21,6 +21,28 @@ static void a_probe_notices_that_a_region_is_gone(void **state)
 	expect_done(f, 2, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* A READ that is answered later shows that one is lost, so it is the peer that is busy: all would be asked for again.
+ */
+static void several_reads_are_waited_for_longer_than_one(void **state)
+{
+	for (uint32_t count = 1; count <= 2; count++) {
+		struct fixture *f = fixture_renew(state);
+		uint64_t begin;
+
+		f->attr.max_rd_atomic = 4;
+		fixture_start(f, IBV_QPS_RTS);
+		f->qp->req.srtt = 20 * USEC; /* a round trip has been measured */
+		begin = f->now;
+		for (uint32_t i = 0; i < count; i++)
+			fixture_post(f, read_of(i, 8));
+		fixture_run(f);
+		if (count == 1)
+			assert_true(engine_deadline(f->qp) - begin < 5 * MSEC);
+		else
+			assert_true(engine_deadline(f->qp) - begin >= 10 * MSEC);
+	}
+}
+
 /* IBTA 9.7.6.1.3: between T and 4 T; the first transmission and retry_cnt retries */
 static void a_silent_peer_costs_all_retries(void **state)
 {
@@ -364,6 +386,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_probe_notices_that_a_region_is_gone),
+		TEST(several_reads_are_waited_for_longer_than_one),
 		TEST(a_silent_peer_costs_all_retries),
 		TEST(timeout_0_is_for_ever),
 		TEST(only_a_timer_that_is_due_is_postponed),

@@ -28,6 +28,8 @@ static const struct {
 	 "One process at a time has an interface by AF_XDP, and no other XDP program may be there: see ip -d link"},
 	{LINK_XDP, EMSGSIZE,
 	 "AF_XDP takes no frames as long as the interface's MTU allows: ip link set INTERFACE mtu 3498"},
+	{LINK_XDP, ERANGE,
+	 "The other end of a veth pair has too large an MTU for XDP: there, too, ip link set INTERFACE mtu 3498"},
 	{LINK_XDP, ENOBUFS, "AF_XDP locks 4 MB of memory or more: raise ulimit -l, or add CAP_IPC_LOCK"},
 	{LINK_XDP, EAFNOSUPPORT, "This kernel has no AF_XDP (CONFIG_XDP_SOCKETS)"},
 	{LINK_XDP, 0,

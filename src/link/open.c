@@ -11,8 +11,6 @@
 #include "link/packet.h"
 #include "link/udp.h"
 
-enum { LINK_UDP, LINK_PACKET, LINK_XDP }; /* in the order of UROCE_LINK's words */
-
 static const char *const word[] = {"udp", "packet", "xdp"};
 
 /* What to do where a link of frames cannot be had. The last row of a link is for all other errors. */

@@ -147,27 +147,12 @@ static void packet_abandon(struct link *link)
 	packet_stop(p);
 }
 
-static const struct link_ops packet_ops = {
-	.name = "packet",
-	.send = packet_send,
-	.capacity = packet_capacity,
-	.room = udp_room,
-	.receive = packet_receive,
-	.tell = packet_tell,
-	.close = packet_close,
-	.abandon = packet_abandon,
-};
-
-static const struct link_ops xdp_ops = {
-	.name = "xdp",
-	.send = packet_send,
-	.capacity = packet_capacity,
-	.room = udp_room,
-	.receive = packet_receive,
-	.tell = packet_tell,
-	.close = packet_close,
-	.abandon = packet_abandon,
-};
+#define FRAME_OPS(word)                                                                                           \
+	{                                                                                                         \
+		.name = word, .send = packet_send, .capacity = packet_capacity, .room = udp_room,                 \
+		.receive = packet_receive, .tell = packet_tell, .close = packet_close, .abandon = packet_abandon, \
+	}
+static const struct link_ops packet_ops[] = {[BY_PACKET_SOCKET] = FRAME_OPS("packet"), [BY_XDP] = FRAME_OPS("xdp")};
 
 /* The Ethernet interface that has the address, and its MTU; or -ENODEV. */
 static int find_interface(const struct packet_link *p, const union ibv_gid *gid, uint32_t *mtu)
@@ -253,7 +238,6 @@ static int open_ring(struct packet_link *p, uint32_t mtu)
 		return err;
 	udp_set_buffer(p->ring.fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	p->udp.link.room = min_of(p->udp.link.room, packet_ring_room(&p->ring));
-	p->udp.link.ops = &packet_ops;
 	return 0;
 }
 
@@ -264,7 +248,6 @@ static int open_xdp(struct packet_link *p, uint32_t mtu)
 	if (err)
 		return err;
 	p->udp.link.room = min_of(p->udp.link.room, xdp_ring_room());
-	p->udp.link.ops = &xdp_ops;
 	return 0;
 }
 
@@ -279,6 +262,7 @@ static int packet_start(struct packet_link *p, uint16_t slot, enum packet_by by)
 	err = open_tx(p) ?: (by == BY_XDP ? open_xdp(p, mtu) : open_ring(p, mtu));
 	if (err)
 		return err;
+	p->udp.link.ops = &packet_ops[by];
 	p->watch = next_hop_watch();
 	if (p->watch < 0)
 		return p->watch;
@@ -289,7 +273,7 @@ static int packet_start(struct packet_link *p, uint16_t slot, enum packet_by by)
 
 bool link_is_packet(const struct link *link)
 {
-	return link->ops == &packet_ops || link->ops == &xdp_ops;
+	return link->ops == &packet_ops[BY_PACKET_SOCKET] || link->ops == &packet_ops[BY_XDP];
 }
 
 int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count)

@@ -146,12 +146,12 @@ static const char *between_hosts(void)
 {
 	int wanted = config_enum(CONFIG_LINK);
 
-	if (wanted == WANT_UDP)
+	if (wanted == LINK_UDP)
 		return "UDP";
 	if (!frames_are_allowed())
-		return wanted == WANT_XDP ? "UDP, as UROCE_LINK=xdp lacks CAP_NET_RAW"
+		return wanted == LINK_XDP ? "UDP, as UROCE_LINK=xdp lacks CAP_NET_RAW"
 					  : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW";
-	if (wanted == WANT_PACKET)
+	if (wanted == LINK_PACKET)
 		return "Ethernet frames (UROCE_LINK=packet), UDP on other interfaces";
 	return xdp_is_allowed() ? "Ethernet frames (UROCE_LINK=xdp), UDP on other interfaces"
 				: "as by UROCE_LINK=packet, since xdp lacks CAP_BPF or CAP_NET_ADMIN";

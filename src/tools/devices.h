@@ -30,8 +30,6 @@ void devices_print_line(FILE *to, const struct device_view *views, int count, un
 /* "10.1.2.3" or an IPv6 address, into a buffer that the next call uses again. */
 const char *gid_text(const union ibv_gid *gid);
 
-/* UROCE_LINK's words, in their order. */
-enum { WANT_UDP, WANT_PACKET, WANT_XDP };
 /* Whether UROCE_LINK=packet can be had, and xdp, as far as the process is concerned. */
 bool frames_are_allowed(void);
 bool xdp_is_allowed(void);

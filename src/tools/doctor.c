@@ -285,17 +285,17 @@ static void check_link(void)
 	int wanted = config_enum(CONFIG_LINK);
 	bool allowed = frames_are_allowed();
 
-	if (wanted == WANT_UDP) {
+	if (wanted == LINK_UDP) {
 		doctor_say(OK, "between hosts", "udp%s",
 			   allowed ? "; UROCE_LINK=packet, which is faster, is allowed here" : "");
-	} else if (allowed && wanted == WANT_XDP) {
+	} else if (allowed && wanted == LINK_XDP) {
 		check_xdp();
 	} else if (allowed) {
 		doctor_say(OK, "between hosts",
 			   "packet: Ethernet frames of our own; by udp where there is no Ethernet");
 	} else {
 		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=%s lacks CAP_NET_RAW",
-			   wanted == WANT_XDP ? "xdp" : "packet");
+			   wanted == LINK_XDP ? "xdp" : "packet");
 		advise("As root: setpriv --inh-caps +net_raw --ambient-caps +net_raw PROGRAM");
 	}
 }

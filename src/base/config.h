@@ -42,7 +42,7 @@ extern const struct config_row config_row[CONFIG_VARIABLES];
 bool config_bool(enum config variable);		 /* BOOL */
 uint64_t config_number(enum config variable);	 /* NUMBER */
 int config_enum(enum config variable);		 /* ENUM: the index of the word in `values` */
-enum { LINK_UDP, LINK_PACKET, LINK_XDP };	 /* so of CONFIG_LINK */
+enum { LINK_UDP, LINK_PACKET };			 /* so of CONFIG_LINK */
 const char *config_string(enum config variable); /* STRING, LIST: NULL if there is none */
 
 /* STRING: a file's name, in which `%p` becomes the process id. False: there is none, or no room for it. */

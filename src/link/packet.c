@@ -54,10 +54,7 @@ static uint32_t packet_take(struct packet_link *p, const struct packet_slot *slo
 	struct packet_frame f;
 	int err = slot->bytes ? read_slot(p, slot, &f) : read_long(p, &f);
 
-	if (packet_by_xdp(p))
-		xdp_ring_drop(&p->xdp);
-	else
-		packet_ring_drop(&p->ring);
+	packet_ring_drop(&p->ring);
 	if (unlikely(err)) {
 		udp_count(&p->udp.counters.rx_malformed, 1);
 		return 1;
@@ -81,11 +78,6 @@ static void look_at_changes(struct packet_link *p, uint64_t now)
 		atomic_fetch_add_explicit(&p->changes, 1, memory_order_relaxed);
 }
 
-static bool packet_look(struct packet_link *p, struct packet_slot *slot)
-{
-	return packet_by_xdp(p) ? xdp_ring_look(&p->xdp, slot) : packet_ring_look(&p->ring, slot);
-}
-
 static uint32_t packet_receive(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
 {
 	struct packet_link *p = container_of(link, struct packet_link, udp.link);
@@ -93,10 +85,8 @@ static uint32_t packet_receive(struct link *link, uint32_t batch, link_deliver *
 	uint32_t seen = 0;
 	uint64_t now;
 
-	while (seen < batch && packet_look(p, &slot))
+	while (seen < batch && packet_ring_look(&p->ring, &slot))
 		seen += packet_take(p, &slot, deliver, arg);
-	if (seen && packet_by_xdp(p))
-		xdp_ring_settle(&p->xdp);
 	now = clock_now();
 	if (likely(!link->look && now - p->looked < LOOK_AGAIN))
 		return seen;
@@ -113,10 +103,9 @@ static void packet_tell(const struct link *link)
 	struct packet_link *p = container_of((struct link *)link, struct packet_link, udp.link);
 
 	udp_tell(link);
-	log_debug("%s link: of these, sent %" PRIu64 " trains as frames, received %" PRIu64 "; %" PRIu64
+	log_debug("packet link: of these, sent %" PRIu64 " trains as frames, received %" PRIu64 "; %" PRIu32
 		  " frames found no room in the ring",
-		  link->ops->name, p->tx_frames, p->rx_frames,
-		  packet_by_xdp(p) ? xdp_ring_lost(&p->xdp) : packet_ring_lost(&p->ring));
+		  p->tx_frames, p->rx_frames, packet_ring_lost(&p->ring));
 }
 
 static void packet_stop(struct packet_link *p)
@@ -124,7 +113,6 @@ static void packet_stop(struct packet_link *p)
 	close(p->udp.link.fd);
 	close(p->watch);
 	close(p->tx);
-	xdp_ring_close(&p->xdp);
 	packet_ring_close(&p->ring);
 	udp_stop(&p->udp);
 }
@@ -143,16 +131,19 @@ static void packet_abandon(struct link *link)
 	struct packet_link *p = container_of(link, struct packet_link, udp.link);
 
 	p->ring.memory = NULL;
-	xdp_ring_abandon(&p->xdp);
 	packet_stop(p);
 }
 
-#define FRAME_OPS(word)                                                                                           \
-	{                                                                                                         \
-		.name = word, .send = packet_send, .capacity = packet_capacity, .room = udp_room,                 \
-		.receive = packet_receive, .tell = packet_tell, .close = packet_close, .abandon = packet_abandon, \
-	}
-static const struct link_ops packet_ops[] = {[BY_PACKET_SOCKET] = FRAME_OPS("packet"), [BY_XDP] = FRAME_OPS("xdp")};
+static const struct link_ops packet_ops = {
+	.name = "packet",
+	.send = packet_send,
+	.capacity = packet_capacity,
+	.room = udp_room,
+	.receive = packet_receive,
+	.tell = packet_tell,
+	.close = packet_close,
+	.abandon = packet_abandon,
+};
 
 /* The Ethernet interface that has the address, and its MTU; or -ENODEV. */
 static int find_interface(const struct packet_link *p, const union ibv_gid *gid, uint32_t *mtu)
@@ -189,16 +180,11 @@ static int set_filter(int fd, struct sock_filter *program, uint16_t length)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof(f)) ? -errno : 0;
 }
 
-/* From here on frames come to the ring and not to the UDP socket. By AF_XDP the socket needs no filter: the kernel sees
- * no frame that the ring has, and what a queue beyond XDP_QUEUES brings comes by the socket. */
+/* From here on frames come to the ring and not to the UDP socket. */
 static int part(struct packet_link *p, const uint16_t *slots, uint32_t count, bool begin)
 {
 	struct sock_filter program[PACKET_FILTER_LENGTH];
-	int err;
-
-	if (packet_by_xdp(p))
-		return xdp_ring_part(&p->xdp, slots, count);
-	err = set_filter(p->ring.fd, program, packet_filter_ring(&p->udp.link.gid, slots, count, program));
+	int err = set_filter(p->ring.fd, program, packet_filter_ring(&p->udp.link.gid, slots, count, program));
 
 	if (!err && begin)
 		err = packet_ring_begin(&p->ring, p->netif);
@@ -210,18 +196,12 @@ static int part(struct packet_link *p, const uint16_t *slots, uint32_t count, bo
 /* One descriptor for all of them. */
 static int join_descriptors(struct packet_link *p)
 {
-	int fd[3 + XDP_QUEUES] = {p->udp.link.socket, p->watch, p->ring.fd};
-	uint32_t count = 3;
+	const int fd[] = {p->udp.link.socket, p->watch, p->ring.fd};
 
-	if (packet_by_xdp(p)) {
-		count = 2 + p->xdp.device->queues;
-		for (uint32_t i = 2; i < count; i++)
-			fd[i] = p->xdp.rx[i - 2].fd;
-	}
 	p->udp.link.fd = high_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (p->udp.link.fd < 0)
 		return -errno;
-	for (uint32_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
 		struct epoll_event e = {.events = EPOLLIN};
 
 		if (epoll_ctl(p->udp.link.fd, EPOLL_CTL_ADD, fd[i], &e))
@@ -241,17 +221,7 @@ static int open_ring(struct packet_link *p, uint32_t mtu)
 	return 0;
 }
 
-static int open_xdp(struct packet_link *p, uint32_t mtu)
-{
-	int err = xdp_ring_open(&p->xdp, p->netif, mtu, &p->udp.link.gid);
-
-	if (err)
-		return err;
-	p->udp.link.room = min_of(p->udp.link.room, xdp_ring_room());
-	return 0;
-}
-
-static int packet_start(struct packet_link *p, uint16_t slot, enum packet_by by)
+static int packet_start(struct packet_link *p, uint16_t slot)
 {
 	uint32_t mtu;
 	int err = find_interface(p, &p->udp.link.gid, &mtu);
@@ -259,10 +229,10 @@ static int packet_start(struct packet_link *p, uint16_t slot, enum packet_by by)
 	if (err < 0)
 		return err;
 	p->netif = err;
-	err = open_tx(p) ?: (by == BY_XDP ? open_xdp(p, mtu) : open_ring(p, mtu));
+	err = open_tx(p) ?: open_ring(p, mtu);
 	if (err)
 		return err;
-	p->udp.link.ops = &packet_ops[by];
+	p->udp.link.ops = &packet_ops;
 	p->watch = next_hop_watch();
 	if (p->watch < 0)
 		return p->watch;
@@ -273,7 +243,7 @@ static int packet_start(struct packet_link *p, uint16_t slot, enum packet_by by)
 
 bool link_is_packet(const struct link *link)
 {
-	return link->ops == &packet_ops[BY_PACKET_SOCKET] || link->ops == &packet_ops[BY_XDP];
+	return link->ops == &packet_ops;
 }
 
 int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count)
@@ -281,7 +251,7 @@ int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count)
 	return part(container_of(link, struct packet_link, udp.link), slots, count, false);
 }
 
-int link_packet_open(const union ibv_gid *gid, uint16_t slot, enum packet_by by, struct link **link)
+int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link)
 {
 	/* not zeroed: see udp_start() */
 	struct packet_link *p = aligned_alloc(_Alignof(struct packet_link), sizeof(*p));
@@ -297,7 +267,7 @@ int link_packet_open(const union ibv_gid *gid, uint16_t slot, enum packet_by by,
 		return err;
 	}
 	p->udp.link.fd = -1;
-	err = packet_start(p, slot, by);
+	err = packet_start(p, slot);
 	if (err) {
 		packet_stop(p);
 		free(p);

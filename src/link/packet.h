@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The packet link and the xdp link: RoCEv2 packets as Ethernet frames of our own making. They are sent by a packet
- * socket, and received by another one or by AF_XDP: they pass by the kernel's IP, UDP, netfilter and, where they come
- * in, by its socket as well. It has a udp link inside, which holds port 4791 (so that the kernel refuses nothing), and
- * which sends and receives what is not for frames: see packet_send.c, packet_filter.h and xdp_program.h. Packet sockets
- * need CAP_NET_RAW in the network namespace; AF_XDP needs CAP_NET_ADMIN and CAP_BPF as well. */
+/* The packet link: RoCEv2 packets as Ethernet frames of our own making. They are sent by one packet socket and received
+ * by another: they pass by the kernel's IP, UDP, netfilter and, where they come in, by its socket as well. It has a udp
+ * link inside, which holds port 4791 (so that the kernel refuses nothing), and which sends and receives what is not for
+ * frames: see packet_send.c and packet_filter.h. It needs CAP_NET_RAW in the network namespace. */
 #ifndef UROCE_PACKET_LINK_H
 #define UROCE_PACKET_LINK_H
 
@@ -11,7 +10,6 @@
 #include "link/packet_ring.h"
 #include "link/train.h"
 #include "link/udp.h"
-#include "link/xdp_ring.h"
 
 enum { PACKET_HOPS = 64 };
 
@@ -36,16 +34,14 @@ struct packet_link {
 
 	/* for receive(): one thread at a time */
 	struct packet_ring ring;
-	struct xdp_ring xdp;	  /* its device is NULL: `ring` receives */
 	uint64_t looked, watched; /* ns: when it looked last at the UDP socket, and at `watch` */
 
 	struct udp udp;
 };
 
 /* As link_udp_open(); `slot`: the QPs whose packets are to come to this process. Besides, -EPERM without the
- * capabilities; -ENODEV: the address is of no Ethernet interface; by AF_XDP the errors of xdp_device_get(). */
-enum packet_by { BY_PACKET_SOCKET, BY_XDP };
-int link_packet_open(const union ibv_gid *gid, uint16_t slot, enum packet_by by, struct link **link);
+ * capability; -ENODEV: the address is of no Ethernet interface. */
+int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link);
 bool link_is_packet(const struct link *link);
 /* From now on packets for the QPs of all these slots come to this process. 0 or -errno. */
 int link_packet_part(struct link *link, const uint16_t *slots, uint32_t count);
@@ -56,10 +52,5 @@ uint32_t packet_send(struct link *link, const struct link_tx *tx, uint32_t count
 uint32_t packet_capacity(struct link *link);
 /* The Ethernet header of frames to that address. False: what goes there leaves by the udp link. */
 bool packet_hop_find(struct packet_link *p, const union ibv_gid *to, uint8_t header[FRAME_ETHERNET]);
-
-static inline bool packet_by_xdp(const struct packet_link *p)
-{
-	return p->xdp.device;
-}
 
 #endif

@@ -4,12 +4,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -52,24 +50,6 @@ bool frames_are_allowed(void)
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
-}
-
-bool xdp_is_allowed(void)
-{
-	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), map = -1;
-	union bpf_attr a;
-
-	memset(&a, 0, sizeof(a));
-	a.map_type = BPF_MAP_TYPE_XSKMAP;
-	a.key_size = a.value_size = sizeof(uint32_t);
-	a.max_entries = 1;
-	if (fd >= 0) {
-		map = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &a, sizeof(a));
-		close(fd);
-	}
-	if (map >= 0)
-		close(map);
-	return map >= 0;
 }
 
 static void devices_look(struct ibv_device *device, struct device_view *v)
@@ -144,17 +124,10 @@ static void print_device(const struct device_view *v, const struct same_host *h)
 
 static const char *between_hosts(void)
 {
-	int wanted = config_enum(CONFIG_LINK);
-
-	if (wanted == LINK_UDP)
+	if (config_enum(CONFIG_LINK) == LINK_UDP)
 		return "UDP";
-	if (!frames_are_allowed())
-		return wanted == LINK_XDP ? "UDP, as UROCE_LINK=xdp lacks CAP_NET_RAW"
-					  : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW";
-	if (wanted == LINK_PACKET)
-		return "Ethernet frames (UROCE_LINK=packet), UDP on other interfaces";
-	return xdp_is_allowed() ? "Ethernet frames (UROCE_LINK=xdp), UDP on other interfaces"
-				: "as by UROCE_LINK=packet, since xdp lacks CAP_BPF or CAP_NET_ADMIN";
+	return frames_are_allowed() ? "Ethernet frames (UROCE_LINK=packet), UDP on other interfaces"
+				    : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW";
 }
 
 /* What the words in the last column mean. */

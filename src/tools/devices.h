@@ -30,9 +30,8 @@ void devices_print_line(FILE *to, const struct device_view *views, int count, un
 /* "10.1.2.3" or an IPv6 address, into a buffer that the next call uses again. */
 const char *gid_text(const union ibv_gid *gid);
 
-/* Whether UROCE_LINK=packet can be had, and xdp, as far as the process is concerned. */
+/* Whether UROCE_LINK=packet can be had, as far as the process is concerned. */
 bool frames_are_allowed(void);
-bool xdp_is_allowed(void);
 
 /* What ip(8) says of the interface: bytes, 0 if it is not there. */
 unsigned interface_mtu(const char *name);

@@ -269,33 +269,18 @@ static void check_device(const struct device_view *v)
 		doctor_check_address(&v->gid[i]);
 }
 
-static void check_xdp(void)
-{
-	if (xdp_is_allowed()) {
-		doctor_say(OK, "between hosts",
-			   "xdp, where the driver has it, else packet; by udp where there is no Ethernet");
-		return;
-	}
-	doctor_say(WARN, "between hosts", "packet, since UROCE_LINK=xdp lacks CAP_BPF or CAP_NET_ADMIN");
-	advise("As root: setpriv --inh-caps +net_raw,+net_admin,+bpf --ambient-caps +net_raw,+net_admin,+bpf PROGRAM");
-}
-
 static void check_link(void)
 {
-	int wanted = config_enum(CONFIG_LINK);
 	bool allowed = frames_are_allowed();
 
-	if (wanted == LINK_UDP) {
+	if (config_enum(CONFIG_LINK) == LINK_UDP) {
 		doctor_say(OK, "between hosts", "udp%s",
 			   allowed ? "; UROCE_LINK=packet, which is faster, is allowed here" : "");
-	} else if (allowed && wanted == LINK_XDP) {
-		check_xdp();
 	} else if (allowed) {
 		doctor_say(OK, "between hosts",
 			   "packet: Ethernet frames of our own; by udp where there is no Ethernet");
 	} else {
-		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=%s lacks CAP_NET_RAW",
-			   wanted == LINK_XDP ? "xdp" : "packet");
+		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=packet lacks CAP_NET_RAW");
 		advise("As root: setpriv --inh-caps +net_raw --ambient-caps +net_raw PROGRAM");
 	}
 }

@@ -122,7 +122,6 @@ check "with a narrow one, rings" 0 '127.0.0.1  *rings$' sh -c 'ulimit -f 100000;
 check "with a very narrow one, UDP" 0 'No shared memory: .*ulimit -f' sh -c 'ulimit -f 100; uroce devices'
 check "between hosts" 0 'Between hosts: UDP\.' uroce devices
 check "by frames, or not, and why" 0 'Between hosts: .*\(Ethernet frames\|lacks CAP_NET_RAW\)' env UROCE_LINK=packet uroce devices
-check "by AF_XDP, or not, and why" 0 'Between hosts: .*\(Ethernet frames\|lacks CAP_\)' env UROCE_LINK=xdp uroce devices
 check "without shared memory they use UDP" 0 '127.0.0.1  *udp$' env UROCE_LOCAL=off uroce devices
 check "where files are limited programs run" 0 'uroce0' sh -c 'ulimit -f 100; uroce run ibv_devinfo'
 check "too few descriptors are named" 1 'uroce0 cannot be opened: too many open files' sh -c 'ulimit -n 8; uroce run ibv_devinfo -d uroce0'
@@ -152,8 +151,6 @@ esac
 if setpriv --bounding-set=-net_raw --inh-caps=-net_raw true 2>/dev/null; then
 	check "doctor says that the packet link lacks its capability" 0 'between hosts  *udp, since UROCE_LINK=packet lacks' \
 		setpriv --bounding-set=-net_raw --inh-caps=-net_raw env UROCE_LINK=packet uroce doctor
-	check "doctor says that AF_XDP lacks its capabilities" 0 'between hosts  *[a-z]*, since UROCE_LINK=xdp lacks' \
-		setpriv --bounding-set=-net_raw,-net_admin,-sys_admin,-bpf --inh-caps=-net_raw env UROCE_LINK=xdp uroce doctor
 fi
 check "doctor says the same" 0 'same host  *udp: .*UDP' env UROCE_LOCAL=off uroce doctor
 # with_holder command...: while another user has the port of 127.0.0.1

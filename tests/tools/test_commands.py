@@ -12,7 +12,6 @@ OWN_TESTS = ("start.md", "ci.md")
 # what is left out, and the test that runs it
 LEFT_OUT = {
     "UROCE_LINK=packet": "test_packet.py",
-    "UROCE_LINK=xdp": "test_xdp.py",
     "./lab_d": "test_gpu.sh",
     "uroce top": "test_stat.py; it does not end by itself",
 }

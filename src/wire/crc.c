@@ -244,11 +244,9 @@ CLMUL256 static uint32_t crc_clmul256(uint32_t crc, const uint8_t *bytes, uint64
 	return ~fold_rest(lane, bytes, n);
 }
 
-/* Not with AVX-512, which ISA-L uses; without it, ISA-L takes 128 bits at a time. */
 static crc_function *find_clmul256(void)
 {
-	if (!find_clmul() || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq") ||
-	    __builtin_cpu_supports("avx512f"))
+	if (!find_clmul() || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq"))
 		return NULL;
 	return crc_clmul256;
 }
@@ -291,6 +289,12 @@ static crc_function *find_clmul512(void)
 	return crc_clmul512;
 }
 
+/* Without AVX-512, ISA-L takes 128 bits at a time. */
+static crc_function *find_isal512(void)
+{
+	return find_clmul512() ? find_isal() : NULL;
+}
+
 #elif defined(__aarch64__) && __BYTE_ORDER == __LITTLE_ENDIAN
 
 /* --- the CRC instructions --- */
@@ -317,11 +321,12 @@ static crc_function *find_arm(void)
 
 const struct crc_engine crc_engines[] = {
 #if defined(__x86_64__)
+	{"ISA-L with AVX-512", find_isal512},
+	{"AVX-512 carry-less multiplication", find_clmul512},
 	{"AVX2 carry-less multiplication", find_clmul256},
 #endif
 	{"ISA-L", find_isal},
 #if defined(__x86_64__)
-	{"AVX-512 carry-less multiplication", find_clmul512},
 	{"carry-less multiplication", find_clmul},
 #elif defined(__aarch64__) && __BYTE_ORDER == __LITTLE_ENDIAN
 	{"CRC instructions", find_arm},

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every CRC engine gives the values of the CRC's definition, on any length and alignment. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
-#include "wire/crc.h"
+#include "wire/engines.h"
 
 /* The definition: a bit at a time. */
 static uint32_t crc_by_bits(uint32_t crc, const uint8_t *bytes, uint64_t n)
@@ -31,23 +26,10 @@ static int make_noise(void **state)
 		x = x * 1664525 + 1013904223;
 		noise[i] = x >> 24;
 	}
-	crc_init();
 	return 0;
 }
 
-static void each_engine(void (*test)(const char *name, crc_function *f))
-{
-	for (unsigned i = 0; i < crc_engine_count; i++) {
-		crc_function *f = crc_engines[i].find();
-
-		if (f)
-			test(crc_engines[i].name, f);
-		else
-			print_message("# this machine has no %s\n", crc_engines[i].name);
-	}
-}
-
-static void check_known_values(const char *name, crc_function *f)
+static void engine_gives_known_values(void **state)
 {
 	static const struct {
 		const char *text;
@@ -64,66 +46,41 @@ static void check_known_values(const char *name, crc_function *f)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		assert_int_equal(f(0, (const uint8_t *)known[i].text, strlen(known[i].text)), known[i].crc);
+		assert_int_equal(crc(0, known[i].text, strlen(known[i].text)), known[i].crc);
 }
 
-static void engines_give_known_values(void **state)
-{
-	each_engine(check_known_values);
-}
-
-static void check_lengths(const char *name, crc_function *f)
+static void any_length_and_alignment_is_right(void **state)
 {
 	for (size_t n = 0; n <= 1100; n++)
 		for (size_t offset = 0; offset < 17; offset += n < 300 ? 1 : 8)
-			assert_int_equal(f(n * 0x9e3779b9, noise + offset, n),
+			assert_int_equal(crc(n * 0x9e3779b9, noise + offset, n),
 					 crc_by_bits(n * 0x9e3779b9, noise + offset, n));
 }
 
-static void engines_are_right_on_any_length_and_alignment(void **state)
-{
-	each_engine(check_lengths);
-}
-
-static void check_long(const char *name, crc_function *f)
+static void long_buffers_are_right(void **state)
 {
 	for (size_t n = 1101; n < sizeof(noise) - 64; n += n / 7)
-		assert_int_equal(f(n, noise + n % 64, n), crc_by_bits(n, noise + n % 64, n));
+		assert_int_equal(crc(n, noise + n % 64, n), crc_by_bits(n, noise + n % 64, n));
 }
 
-static void engines_are_right_on_long_buffers(void **state)
+static void pieces_chain(void **state)
 {
-	each_engine(check_long);
-}
-
-static void check_pieces(const char *name, crc_function *f)
-{
-	uint32_t whole = f(0, noise, 4096);
+	uint32_t whole = crc(0, noise, 4096);
 
 	for (size_t cut = 0; cut <= 4096; cut += 3)
-		assert_int_equal(f(f(0, noise, cut), noise + cut, 4096 - cut), whole);
-}
-
-static void engines_chain(void **state)
-{
-	each_engine(check_pieces);
+		assert_int_equal(crc(crc(0, noise, cut), noise + cut, 4096 - cut), whole);
 }
 
 /* Reading past the end would fault (or be seen by the address sanitizer). */
-static void check_bounds(const char *name, crc_function *f)
+static void no_more_is_read_than_is_given(void **state)
 {
 	for (size_t n = 1; n < 600; n++) {
 		uint8_t *exact = malloc(n);
 
 		memcpy(exact, noise, n);
-		assert_int_equal(f(0, exact, n), crc_by_bits(0, noise, n));
+		assert_int_equal(crc(0, exact, n), crc_by_bits(0, noise, n));
 		free(exact);
 	}
-}
-
-static void engines_read_no_more_than_they_are_given(void **state)
-{
-	each_engine(check_bounds);
 }
 
 static void the_selected_engine_is_the_best_that_there_is(void **state)
@@ -172,16 +129,16 @@ static void all_bytes_are_multiplied_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(engines_give_known_values),
-		cmocka_unit_test(engines_are_right_on_any_length_and_alignment),
-		cmocka_unit_test(engines_are_right_on_long_buffers),
-		cmocka_unit_test(engines_chain),
-		cmocka_unit_test(engines_read_no_more_than_they_are_given),
+		cmocka_unit_test(engine_gives_known_values),
+		cmocka_unit_test(any_length_and_alignment_is_right),
+		cmocka_unit_test(long_buffers_are_right),
+		cmocka_unit_test(pieces_chain),
+		cmocka_unit_test(no_more_is_read_than_is_given),
 		cmocka_unit_test(the_selected_engine_is_the_best_that_there_is),
 		cmocka_unit_test(powers_multiply_as_exponents_add),
 		cmocka_unit_test(a_zero_byte_multiplies_the_register_by_x_to_the_8),
 		cmocka_unit_test(all_bytes_are_multiplied_at_once),
 	};
 
-	return cmocka_run_group_tests(tests, make_noise, NULL);
+	return engines_run(tests, ARRAY_SIZE(tests), make_noise);
 }

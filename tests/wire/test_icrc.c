@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The ICRC against its definition, and what an unknown IPv4 identification costs in certainty. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "wire/engines.h"
 #include "wire/icrc.h"
 
 static const uint8_t V4_A[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1}, V4_B[16] = {[10] = 0xff, 0xff, 198, 51, 100, 77};
@@ -216,5 +212,5 @@ int main(void)
 		cmocka_unit_test(the_scan_finds_every_end),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return engines_run(tests, ARRAY_SIZE(tests), NULL);
 }

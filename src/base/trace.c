@@ -40,14 +40,16 @@ static_assert(ARRAY_SIZE(point_names) == TRACE_POINTS, "every point has a name")
 
 uint32_t hooks;
 
-static struct trace_header *header;
+static struct trace_header *header; /* the mapped file: rings follow. What others write into it is not believed */
 static int trace_fd = -1;
+static size_t header_bytes, ring_bytes; /* as the header says to readers */
 static uint32_t ring_mask;
+static uint32_t rings_most;    /* that are mapped */
 static pthread_key_t ring_key; /* its destructor frees the ring of a thread that ends, for the next new thread */
 
 static struct lock rings_lock; /* guards creation and reuse of rings */
 static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
-static uint32_t spares GUARDED_BY(rings_lock);
+static uint32_t spares GUARDED_BY(rings_lock), rings_made GUARDED_BY(rings_lock);
 
 static _Thread_local struct trace_ring *my_ring;
 static _Thread_local uint32_t repeats_in_row; /* records that repeated one of the last few, with none between */
@@ -72,18 +74,17 @@ static void release_ring(void *ring)
 
 static struct trace_ring *new_ring(void) REQUIRES(rings_lock)
 {
-	uint32_t n = atomic_load_explicit(&header->rings, memory_order_relaxed);
-	off_t start = (off_t)header->header_bytes + (off_t)n * header->ring_bytes;
-	struct trace_ring *ring;
+	size_t start = header_bytes + rings_made * ring_bytes;
+	char *ring = (char *)header + start;
 
 	/* allocate the disk space now: a store to a mapped file on a full disk would kill the program */
-	if (n == RINGS || posix_fallocate(trace_fd, start, header->ring_bytes))
+	if (rings_made == rings_most || posix_fallocate(trace_fd, (off_t)start, (off_t)ring_bytes))
 		return NULL;
-	ring = mmap(NULL, header->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, trace_fd, start);
-	if (ring == MAP_FAILED)
-		return NULL;
-	atomic_store_explicit(&header->rings, n + 1, memory_order_release); /* pairs with the reader of the file */
-	return ring;
+	for (size_t i = 0; i < ring_bytes; i += TRACE_PAGE) /* no page fault while records are written */
+		*(volatile char *)(ring + i) = 0;
+	/* release pairs with the reader of the file */
+	atomic_store_explicit(&header->rings, ++rings_made, memory_order_release);
+	return (struct trace_ring *)ring;
 }
 
 static struct trace_ring *take_ring(void)
@@ -95,7 +96,7 @@ static struct trace_ring *take_ring(void)
 	lock_drop(&rings_lock);
 	if (!ring) {
 		ringless = true;
-		log_warn("no room for the trace of one more thread (%d threads, or the disk is full)", RINGS);
+		log_warn("no room for the trace of one more thread (%u threads, or the disk is full)", rings_most);
 		return NULL;
 	}
 	ring->tid = (uint32_t)syscall(SYS_gettid);
@@ -228,23 +229,49 @@ static void trace_read_line(const char *file, char *out, size_t room)
 		close(fd);
 }
 
-static int write_header(void)
+/* Maps the whole file, at the length that it may get; a live trace has that length from the start, and nobody else
+ * can change or write it. Where a limit of the process (ulimit -v, -f) forbids that, there are fewer rings. 0 or
+ * -errno.
+ */
+static int map_file(bool is_live)
+{
+	int err = -ENOMEM;
+
+	for (rings_most = RINGS; rings_most; rings_most /= 2) {
+		size_t bytes = header_bytes + rings_most * ring_bytes;
+
+		if (is_live)
+			trace_fd = memfd_of_size("uroce-trace", MFD_ALLOW_SEALING, bytes);
+		header = trace_fd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_fd, 0);
+		if (header != MAP_FAILED)
+			return is_live ? memfd_end_writes(trace_fd) : 0;
+		header = NULL;
+		err = trace_fd < 0 ? trace_fd : -errno;
+		if (is_live && trace_fd >= 0) {
+			close(trace_fd);
+			trace_fd = -1;
+		}
+	}
+	return err;
+}
+
+static int write_header(bool is_live)
 {
 	size_t names_end = sizeof(*header) + sizeof(point_names);
-	size_t bytes = page_align(names_end + pending_bytes(names_end));
 	uint32_t records = records_per_ring();
-	int err = posix_fallocate(trace_fd, 0, (off_t)bytes);
+	int err;
 
+	header_bytes = page_align(names_end + pending_bytes(names_end));
+	ring_bytes = RING_HEADER + records * sizeof(struct trace_entry);
+	ring_mask = records - 1;
+	err = map_file(is_live) ?: -posix_fallocate(trace_fd, 0, (off_t)header_bytes);
 	if (err)
-		return -err;
-	header = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_fd, 0);
-	if (header == MAP_FAILED)
-		return -errno;
-	header->header_bytes = (uint32_t)bytes;
+		return err;
+	header->header_bytes = (uint32_t)header_bytes;
 	header->ring_header_bytes = RING_HEADER;
 	header->ring_records = records;
 	header->record_bytes = sizeof(struct trace_entry);
-	header->ring_bytes = RING_HEADER + records * (uint32_t)sizeof(struct trace_entry);
+	header->ring_bytes = (uint32_t)ring_bytes;
 	header->point_bytes = sizeof(point_names[0]);
 	header->points = TRACE_POINTS;
 	header->pid = (uint32_t)getpid();
@@ -255,9 +282,18 @@ static int write_header(void)
 	trace_read_line("/proc/self/comm", header->program, sizeof(header->program));
 	memcpy(header + 1, point_names, sizeof(point_names));
 	pending_init(header, names_end);
-	ring_mask = records - 1;
 	header->magic = TRACE_MAGIC; /* last: a file with the magic has a complete header */
 	return 0;
+}
+
+static void unmap_file(void)
+{
+	if (header)
+		munmap(header, header_bytes + rings_most * ring_bytes);
+	if (trace_fd >= 0)
+		close(trace_fd);
+	header = NULL;
+	trace_fd = -1;
 }
 
 /* A child of fork() is inert: it must not write into its parent's rings. It may be traced live, into a file of its own.
@@ -265,14 +301,11 @@ static int write_header(void)
 static void stop_in_child(void)
 {
 	hook_set(HOOK_TRACE, false);
-	header = NULL;
 	my_ring = NULL;
 	ringless = false;
 	lock_assert_unshared(&rings_lock);
-	spares = 0;
-	if (trace_fd >= 0)
-		close(trace_fd);
-	trace_fd = -1;
+	spares = rings_made = 0;
+	unmap_file();
 }
 
 /* What a file needs besides itself. 0 or -errno. */
@@ -302,10 +335,9 @@ static void base_trace_start(void)
 		err = trace_open_file(name);
 	}
 	if (!err)
-		err = write_header();
-	if (!err)
-		err = trace_prepare();
+		err = write_header(false) ?: trace_prepare();
 	if (err) {
+		unmap_file();
 		log_error("no trace: UROCE_TRACE=%s: %s", pattern,
 			  err == -EEXIST ? "the file exists and is no trace; name another, or remove it"
 					 : strerror(-err));
@@ -322,31 +354,17 @@ void trace_start(void)
 	pthread_once(&once, base_trace_start);
 }
 
-static int live_file(void)
-{
-	int err;
-
-	trace_fd = high_fd(memfd_new("uroce-trace", MFD_CLOEXEC));
-	if (trace_fd < 0)
-		return -errno;
-	err = write_header() ?: trace_prepare();
-	if (!err)
-		return 0;
-	header = NULL;
-	close(trace_fd);
-	trace_fd = -1;
-	return err;
-}
-
 int trace_live(void)
 {
 	int err, fd;
 
 	if (hook_is_on(HOOK_TRACE))
 		return -EBUSY;
-	err = header ? 0 : live_file();
-	if (err)
+	err = header ? 0 : write_header(true) ?: trace_prepare();
+	if (err) {
+		unmap_file();
 		return err;
+	}
 	fd = fcntl(trace_fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +18,9 @@ const struct trace_point_name point_name[TRACE_POINTS] = {
 #undef POINT
 };
 
+#define POINTS_MOST 64
+#define AT_A_TIME   256u /* records that are copied together */
+
 static char message[512];
 
 static const char *cannot(const char *name, const char *why)
@@ -27,22 +29,29 @@ static const char *cannot(const char *name, const char *why)
 	return message;
 }
 
-/* A mapped file, and what its points are called here. The process that it is of may write to it: of the header, there
- * is a copy. */
+/* A file, and what its points are called here. The process that it is of may write to it, or cut it, at any time: it is
+ * not mapped, and each part is looked at in a copy. */
 struct image {
-	const char *file;
+	int fd;
 	size_t bytes;
 	struct trace_header header;
 	struct {
 		uint16_t point; /* TRACE_POINTS: unknown here */
 		uint8_t arg[TRACE_ARGS];
-	} meaning[64];
+	} meaning[POINTS_MOST];
 };
+
+void trace_file_read(int fd, void *to, size_t bytes, uint64_t at)
+{
+	ssize_t n = pread(fd, to, bytes, (off_t)at);
+
+	memset((char *)to + max_of(n, (ssize_t)0), 0, bytes - (size_t)max_of(n, (ssize_t)0));
+}
 
 static bool header_is_sound(const struct trace_header *h, size_t bytes)
 {
 	return bytes >= sizeof(*h) && h->magic == TRACE_MAGIC && h->record_bytes == sizeof(struct trace_entry) &&
-	       h->point_bytes == sizeof(struct trace_point_name) && h->points <= 64 &&
+	       h->point_bytes == sizeof(struct trace_point_name) && h->points <= POINTS_MOST &&
 	       h->header_bytes >= sizeof(*h) + h->points * sizeof(struct trace_point_name) &&
 	       h->header_bytes <= bytes && h->header_bytes % 64 == 0 && h->ring_records &&
 	       (h->ring_records & (h->ring_records - 1)) == 0 && h->ring_header_bytes >= sizeof(struct trace_ring) &&
@@ -53,8 +62,9 @@ static bool header_is_sound(const struct trace_header *h, size_t bytes)
 /* Files of another version may have other points, and arguments in other places: go by the names. */
 static void learn_names(struct image *image)
 {
-	const struct trace_point_name *theirs = (const void *)(image->file + sizeof(image->header));
+	struct trace_point_name theirs[POINTS_MOST];
 
+	trace_file_read(image->fd, theirs, image->header.points * sizeof(*theirs), sizeof(image->header));
 	for (uint32_t i = 0; i < image->header.points; i++) {
 		uint16_t p = 0;
 
@@ -82,14 +92,11 @@ static const char *open_image(struct image *image, const char *name)
 		close(fd);
 		return cannot(name, "is no trace (UROCE_TRACE=FILE and `uroce run -t FILE` make them)");
 	}
+	image->fd = fd;
 	image->bytes = (size_t)st.st_size;
-	image->file = mmap(NULL, image->bytes, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (image->file == MAP_FAILED)
-		return cannot(name, strerror(errno));
-	memcpy(&image->header, image->file, sizeof(image->header));
+	trace_file_read(fd, &image->header, sizeof(image->header), 0);
 	if (!header_is_sound(&image->header, image->bytes)) {
-		munmap((void *)image->file, image->bytes);
+		close(fd);
 		return cannot(name, "is no trace, or of a version that this uroce cannot read");
 	}
 	learn_names(image);
@@ -119,20 +126,34 @@ static void take_record(struct records *r, const struct image *image, const stru
 	}
 }
 
-/* The program may still be writing: what it has overwritten while we read is given back. */
-static void read_ring(struct records *r, const struct image *image, const struct trace_ring *ring, uint16_t file)
+static uint64_t written_to(const struct image *image, uint64_t ring)
 {
-	const struct trace_entry *entry = (const void *)((const char *)ring + image->header.ring_header_bytes);
-	uint32_t size = image->header.ring_records, begin = r->count, stale;
-	/* acquire pairs with trace_record() */
-	uint64_t end = atomic_load_explicit(&ring->written, memory_order_acquire), n, start;
+	uint64_t written;
 
-	start = end > size ? end - size : 0;
-	for (n = start; n < end; n++)
-		take_record(r, image, &entry[n & (size - 1)], file);
+	trace_file_read(image->fd, &written, sizeof(written), ring + offsetof(struct trace_ring, written));
+	atomic_thread_fence(memory_order_acquire); /* pairs with trace_record() */
+	return written;
+}
+
+/* The program may still be writing: what it has overwritten while we read is given back. */
+static void read_ring(struct records *r, const struct image *image, uint64_t at, uint16_t file)
+{
+	struct trace_entry entry[AT_A_TIME];
+	uint32_t size = image->header.ring_records, begin = r->count, some, stale;
+	uint64_t end = written_to(image, at), n, start = end > size ? end - size : 0;
+
+	for (n = start; n < end; n += some) {
+		uint64_t from = n & (size - 1);
+
+		some = (uint32_t)min_of(min_of(end - n, size - from), (uint64_t)AT_A_TIME);
+		trace_file_read(image->fd, entry, some * sizeof(*entry),
+				at + image->header.ring_header_bytes + from * sizeof(*entry));
+		for (uint32_t i = 0; i < some; i++)
+			take_record(r, image, &entry[i], file);
+	}
 	atomic_thread_fence(memory_order_acquire); /* look at `written` again only after the copies */
-	n = atomic_load_explicit(&ring->written, memory_order_relaxed);
-	stale = n > size && n - size + 1 > start && n != end ? (uint32_t)(n - size + 1 - start) : 0;
+	n = written_to(image, at);
+	stale = n > size && n - size + 1 > start && n != end ? (uint32_t)min_of(n - size + 1 - start, end - start) : 0;
 	stale = stale < r->count - begin ? stale : r->count - begin;
 	if (stale)
 		memmove(&r->all[begin], &r->all[begin + stale], (r->count - begin - stale) * sizeof(*r->all));
@@ -159,16 +180,16 @@ static const char *load_one(struct records *r, const char *name, uint16_t file)
 	snprintf(s->host, sizeof(s->host), "%.*s", (int)sizeof(h->host) - 1, h->host);
 	snprintf(s->boot, sizeof(s->boot), "%.*s", (int)sizeof(h->boot) - 1, h->boot);
 	snprintf(s->program, sizeof(s->program), "%.*s", (int)sizeof(h->program) - 1, h->program);
-	rings = atomic_load_explicit(&h->rings, memory_order_acquire); /* pairs with new_ring() */
+	rings = h->rings;
 	for (uint32_t i = 0; i < rings; i++) {
 		uint64_t at = h->header_bytes + (uint64_t)i * h->ring_bytes;
 
 		if (at + h->ring_bytes > image.bytes)
 			break;
-		read_ring(r, &image, (const void *)(image.file + at), file);
+		read_ring(r, &image, at, file);
 	}
 	s->records = r->count - begin;
-	munmap((void *)image.file, image.bytes);
+	close(image.fd);
 	return NULL;
 }
 

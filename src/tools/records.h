@@ -53,4 +53,7 @@ extern const struct trace_point_name point_name[TRACE_POINTS];
 const char *records_load(struct records *r, char **names, uint32_t count);
 void records_free(struct records *r);
 
+/* Copies a part of a file that may be cut at any time; what is not there is 0. */
+void trace_file_read(int fd, void *to, size_t bytes, uint64_t at);
+
 #endif

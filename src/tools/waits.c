@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,14 +17,17 @@
 #include "tools/records.h"
 
 /* Where the tables are; false: the file has none, or they are not whole. */
-static bool find_tables(const struct trace_header *h, size_t bytes, struct trace_pending *p)
+static bool find_tables(int fd, size_t bytes, struct trace_pending *p)
 {
-	size_t at = sizeof(*h) + (size_t)h->points * h->point_bytes;
+	struct trace_header h;
+	size_t at;
 
+	trace_file_read(fd, &h, sizeof(h), 0);
+	at = sizeof(h) + (size_t)h.points * h.point_bytes;
 	at = (at + 63) & ~(size_t)63;
 	if (at + sizeof(*p) > bytes)
 		return false;
-	memcpy(p, (const char *)h + at, sizeof(*p));
+	trace_file_read(fd, p, sizeof(*p), at);
 	return p->magic == PENDING_MAGIC && p->qps <= 1u << 24 && p->requests <= 1u << 24 && p->qp_bytes >= 8 &&
 	       p->request_bytes >= 8 && p->qp_bytes <= 4096 && p->request_bytes <= 4096 && p->qps_at % 8 == 0 &&
 	       p->requests_at % 8 == 0 && p->qps_at + (uint64_t)p->qps * (8 + p->qp_bytes) <= bytes &&
@@ -33,21 +35,22 @@ static bool find_tables(const struct trace_header *h, size_t bytes, struct trace
 }
 
 /* The slots that are in use, each as long as we know it: an array that the caller frees. */
-static void *take_slots(const char *table, uint32_t slots, uint32_t bytes, size_t known, size_t *count)
+static void *take_slots(int fd, uint64_t table, uint32_t slots, uint32_t bytes, size_t known, size_t *count)
 {
-	const char *rows = table + (size_t)slots * sizeof(uint64_t);
+	uint64_t rows = table + (uint64_t)slots * sizeof(uint64_t), key[512];
 	char *list = NULL;
 
 	*count = 0;
 	for (uint32_t i = 0; i < slots; i++) {
-		uint64_t key;
-
-		memcpy(&key, table + i * sizeof(key), sizeof(key));
-		if (!key)
+		if (i % ARRAY_SIZE(key) == 0)
+			trace_file_read(fd, key, min_of(slots - i, (uint32_t)ARRAY_SIZE(key)) * sizeof(*key),
+					table + (uint64_t)i * sizeof(*key));
+		if (!key[i % ARRAY_SIZE(key)])
 			continue;
 		list = room_for(list, *count, known);
 		memset(list + *count * known, 0, known);
-		memcpy(list + (*count)++ * known, rows + (size_t)i * bytes, min_of((size_t)bytes, known));
+		trace_file_read(fd, list + (*count)++ * known, min_of((size_t)bytes, known),
+				rows + (uint64_t)i * bytes);
 	}
 	return list;
 }
@@ -63,22 +66,17 @@ static const char *take_tables(const char *name, struct waits *w)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
 	struct trace_pending p = {0};
-	struct stat st = {0};
-	char *file;
+	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st))
+	if (fd < 0)
 		return "it cannot be read any more";
-	file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (file == MAP_FAILED)
-		return "it cannot be mapped";
-	if (find_tables((const struct trace_header *)file, (size_t)st.st_size, &p)) {
-		w->qp = take_slots(file + p.qps_at, p.qps, p.qp_bytes, sizeof(*w->qp), &w->qps);
-		w->request = take_slots(file + p.requests_at, p.requests, p.request_bytes, sizeof(*w->request),
-					&w->requests);
+	if (!fstat(fd, &st) && find_tables(fd, (size_t)st.st_size, &p)) {
+		w->qp = take_slots(fd, p.qps_at, p.qps, p.qp_bytes, sizeof(*w->qp), &w->qps);
+		w->request =
+			take_slots(fd, p.requests_at, p.requests, p.request_bytes, sizeof(*w->request), &w->requests);
 		w->lost = p.lost_qps + p.lost_requests;
 	}
-	munmap(file, (size_t)st.st_size);
+	close(fd);
 	if (w->requests)
 		qsort(w->request, w->requests, sizeof(*w->request), by_post);
 	return p.magic == PENDING_MAGIC ? NULL

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,14 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "tools/records.h"
 #include "tools/waits.h"
 
 static char directory[] = "uroce-test-trace-XXXXXX";
 static char name[64];
+
+#define SAVED 8192 /* bytes of a file: its header */
+static char saved[SAVED];
 
 static int make_directory(void **state)
 {
@@ -362,6 +370,136 @@ static void damaged_files_are_refused_or_read_in_part(void **state)
 	assert_non_null(records_load(&r, names, 1));
 }
 
+static void in_a_thread(void *(*body)(void *))
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, body, NULL) || pthread_join(thread, NULL))
+		_exit(1);
+}
+
+/* What others can write into the file is not believed by the process that records. */
+static void record_in_a_changed_file(void)
+{
+	struct trace_header *h;
+	int fd;
+
+	record_three();
+	fd = open(name, O_RDWR | O_CLOEXEC);
+	h = mmap(NULL, TRACE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (h == MAP_FAILED)
+		_exit(1);
+	for (uint32_t bytes = TRACE_PAGE; bytes; bytes *= 16) {
+		h->ring_bytes = bytes;
+		h->header_bytes = bytes;
+		pthread_barrier_init(&all_here, NULL, 1);
+		in_a_thread(record_together);
+		h->rings = bytes;
+		h->ring_records = bytes;
+		h->ring_header_bytes = bytes;
+	}
+}
+
+static void nobody_else_changes_where_records_go(void **state)
+{
+	assert_int_equal(in_process(record_in_a_changed_file), 0);
+}
+
+static void record_live_and_be_cut(void)
+{
+	char path[32], *names[] = {path};
+	struct records r;
+	int fd = trace_live(), again;
+	void *at;
+
+	pthread_barrier_init(&all_here, NULL, 1);
+	in_a_thread(record_together);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	at = mmap(NULL, TRACE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0);
+	if (fd < 0 || again < 0 || !ftruncate(again, 0) || !ftruncate(again, 1ll << 40) || at != MAP_FAILED ||
+	    pwrite(again, "x", 1, 0) >= 0 || !fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096))
+		_exit(1);
+	pthread_barrier_init(&all_here, NULL, 3);
+	for (int i = 0; i < 2; i++) { /* in a ring that is there, and in a new one */
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, record_together, NULL);
+	}
+	pthread_barrier_wait(&all_here);
+	trace_live_end();
+	_exit(records_load(&r, names, 1) || r.count < 2000);
+}
+
+static void a_live_trace_cannot_be_cut_or_written_by_its_reader(void **state)
+{
+	assert_int_equal(in_process(record_live_and_be_cut), 0);
+}
+
+static void record_live_with_little_memory(void)
+{
+	char *names[] = {(char[32]){""}};
+	struct rlimit limit = {16 << 20, 16 << 20};
+	struct records r;
+	int fd;
+
+	signal(SIGXFSZ, SIG_DFL);
+	if (setrlimit(RLIMIT_FSIZE, &limit))
+		_exit(1);
+	fd = trace_live();
+	for (int i = 0; i < 8; i++) /* as many rings as there is room for */
+		in_a_thread(record_one);
+	trace(poll, 1, 0, 0, 0, 0, 0);
+	snprintf(names[0], 32, "/proc/self/fd/%d", fd);
+	_exit(fd < 0 || records_load(&r, names, 1) || r.count != 9);
+}
+
+static void a_live_trace_is_as_large_as_files_may_be(void **state)
+{
+	assert_int_equal(in_process(record_live_with_little_memory), 0);
+}
+
+/* A process that cuts its own trace, again and again, while it is read. */
+static void cut_and_grow(void)
+{
+	int fd = open(name, O_RDWR | O_CLOEXEC);
+	struct stat st;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fstat(fd, &st);
+	for (;;)
+		if (ftruncate(fd, 8) || ftruncate(fd, st.st_size) || pwrite(fd, saved, SAVED, 0) < 0)
+			_exit(1);
+}
+
+static void a_file_that_is_cut_meanwhile_is_read_all_the_same(void **state)
+{
+	char *names[] = {name};
+	uint32_t whole = 0;
+	struct records r;
+	struct waits w;
+	pid_t pid;
+	int fd;
+
+	assert_int_equal(in_process(record_300), 0);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	assert_true(pread(fd, saved, SAVED, 0) == SAVED);
+	close(fd);
+	pid = fork();
+	if (pid == 0)
+		cut_and_grow();
+	while (whole < 100) { /* the header was whole, whatever came after it */
+		if (!records_load(&r, names, 1)) {
+			records_free(&r);
+			whole++;
+		}
+		if (!waits_load(name, &w))
+			waits_free(&w);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 static void record_a_hang(void)
 {
 	trace_start();
@@ -467,6 +605,10 @@ int main(void)
 		TEST(a_file_that_is_no_trace_is_left_alone),
 		TEST(the_process_id_stands_where_percent_p_stood),
 		TEST(damaged_files_are_refused_or_read_in_part),
+		TEST(nobody_else_changes_where_records_go),
+		TEST(a_live_trace_cannot_be_cut_or_written_by_its_reader),
+		TEST(a_live_trace_is_as_large_as_files_may_be),
+		TEST(a_file_that_is_cut_meanwhile_is_read_all_the_same),
 		TEST(what_is_pending_is_never_overwritten),
 		TEST(repeats_are_counted_and_not_written_again),
 		TEST(damaged_tables_are_refused_or_read_in_part),

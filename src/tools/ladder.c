@@ -12,49 +12,10 @@
 #include "tools/terminal.h"
 #include "wire/packet.h"
 
-static const char *const style_sheet =
-	":root{color-scheme:light "
-	"dark;--paper:#fff;--ink:#1b1f24;--dim:#667085;--rule:#d5dae1;--end:#3b5bdb;--arrow:#0b7285;"
-	"--back:#7048e8;--bad:#c92a2a;--warn:#b25e00;--shade:#f5f7fa}"
-	"@media(prefers-color-scheme:dark){:root{--paper:#14171c;--ink:#e6e9ee;--dim:#98a2b3;--rule:#343b45;--end:#"
-	"91a7ff;"
-	"--arrow:#66d9e8;--back:#b197fc;--bad:#ff8787;--warn:#ffc078;--shade:#1c2027}}"
-	"*{box-sizing:border-box}body{margin:0 "
-	"auto;max-width:68rem;padding:1rem;background:var(--paper);color:var(--ink);"
-	"font:15px/1.4 system-ui,sans-serif}h1{font-size:1.3rem;margin:.2rem 0}h2{font-size:1.05rem;margin:2rem 0 "
-	".2rem}"
-	"p{margin:.3rem 0}.dim{color:var(--dim)}.bad{color:var(--bad)}.warn{color:var(--warn)}"
-	"table{border-collapse:collapse;margin:.5rem 0}td,th{padding:.15rem .8rem .15rem "
-	"0;text-align:right;font-variant-numeric:"
-	"tabular-nums}td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}th{color:var(--dim)"
-	";"
-	"font-weight:normal}.scroll{overflow-x:auto}"
-	".row{display:grid;grid-template-columns:5.2rem minmax(0,1fr) minmax(0,1.3fr) "
-	"minmax(0,1fr);align-items:stretch}"
-	".row>*{padding:.2rem .5rem;min-width:0;overflow-wrap:anywhere}"
-	".row:nth-child(even){background:var(--shade)}.at{color:var(--dim);text-align:right;font-variant-numeric:"
-	"tabular-nums;"
-	"white-space:nowrap;font-size:.85rem}.left{text-align:right}.small{display:block;color:var(--dim);font-size:."
-	"8rem}"
-	".wire{position:relative;border-left:3px solid var(--end);border-right:3px solid var(--end);text-align:center;"
-	"font-size:.85rem}.head .wire{border-color:transparent}.head{font-weight:600;position:sticky;top:0;"
-	"background:var(--paper)!important;z-index:1;border-bottom:1px solid var(--rule)}"
-	".wire svg{display:block;margin:0 -.5rem;width:calc(100% + 1rem);height:1.1rem;overflow:visible}.wire "
-	"line{stroke:var(--arrow);stroke-width:2;"
-	"vector-effect:non-scaling-stroke}.back .wire "
-	"line{stroke:var(--back)}.tip{position:absolute;bottom:.15rem;width:0;"
-	"height:0;border:.36rem solid transparent}.out .tip{right:0;border-left:.6rem solid "
-	"var(--arrow);border-right:0}"
-	".back .tip{left:0;border-right:.6rem solid var(--back);border-left:0}.lost .wire line{stroke:var(--bad);"
-	"stroke-dasharray:5 4}.cross{position:absolute;bottom:-.1rem;color:var(--bad);font-weight:700;font-size:1.1rem;"
-	"line-height:1}.out .cross{left:62%}.back .cross{right:62%}.direct .wire line{stroke-dasharray:2 4}"
-	".dot{position:absolute;top:.55rem;width:.62rem;height:.62rem;border-radius:50%;background:var(--end)}"
-	".dot.l{left:-.42rem}.dot.r{right:-.42rem}.badrow .dot{background:var(--warn)}"
-	"@media(max-width:40rem){body{padding:.5rem;font-size:13px}.row{grid-template-columns:minmax(0,1fr) "
-	"minmax(0,1.1fr) "
-	"minmax(0,1fr);position:relative}.row>*{padding:.1rem .3rem}.row:not(.head)>*{padding-top:1.15rem}"
-	".row>.at.at{position:absolute;left:.2rem;top:0;padding:0;font-size:.75rem}.head .at{display:none}"
-	".wire svg{margin:0 -.3rem;width:calc(100% + .6rem)}.dot{top:1.4rem}}";
+/* The page up to its heading. */
+static const char *const page =
+#include "ladder.html.inc"
+	;
 
 /* What a row says of one end. */
 struct said {
@@ -543,10 +504,7 @@ static void html_summary(const struct joined *j, const uint32_t *which, uint32_t
 
 void print_html(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
 {
-	fprintf(to,
-		"<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width,"
-		"initial-scale=1'><title>uroce trace</title><style>%s</style>\n<h1>%u request%s</h1>\n",
-		style_sheet, count, count == 1 ? "" : "s");
+	fprintf(to, "%s<h1>%u request%s</h1>\n", page, count, count == 1 ? "" : "s");
 	html_sources(j, to);
 	if (count < j->request_count)
 		fprintf(to, "<p class=dim>Of %u requests in these files.</p>\n", j->request_count);

@@ -27,9 +27,10 @@ static inline int engine_restore(void **state)
 	return 0;
 }
 
+/* cmocka's skip() prints "not ok", which meson takes for a failure. */
 static inline void engine_is_not_here(void **state)
 {
-	skip();
+	print_message("# skipped: this machine lacks it\n");
 }
 
 static inline struct CMUnitTest engine_test(const struct CMUnitTest *test, const struct crc_engine *e)

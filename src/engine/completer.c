@@ -228,10 +228,12 @@ void completer_answered_again(struct qp *qp, const struct packet *p, uint64_t no
 	completer_settle(qp);
 }
 
-/* A congestion notification: halves the window, once per round trip. */
-void completer_congested(struct qp *qp)
+/* A congestion notification: halves the window, once per round trip. Its PSN is 0 (annex A17); that of a uroce is the
+ * one that it expects, so that nobody can forge it who does not know what is in flight. */
+void completer_congested(struct qp *qp, psn_t psn)
 {
-	note_loss(qp, false);
+	if (!qp->resp.peer_is_uroce || psn_is_between(psn, qp->req.una, psn_add(qp->req.high, 1)))
+		note_loss(qp, false);
 }
 
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now)

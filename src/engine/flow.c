@@ -174,9 +174,9 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 		datagram_address(qp, w, tx);
 	f->interval = f->asked.bytes == f->sent.bytes && f->interval ? min_of(2 * f->interval, INTERVAL_LAST)
 								     : INTERVAL_FIRST;
-	/* a repeated credit request keeps its number, so that any answer is valid */
+	/* a repeated credit request keeps its number, so that any answer is valid; a stranger has to guess it */
 	if (!f->open || f->asked.bytes != f->sent.bytes)
-		f->credit_request = (f->credit_request + 1) & PSN_MASK;
+		f->credit_request = (uint32_t)hca_random(qp->hca) & PSN_MASK;
 	tx->packet.psn = psn(f->credit_request);
 	f->asked = f->sent;
 	f->open = true;
@@ -280,8 +280,8 @@ void flow_granted(struct qp *qp, const struct packet *p, const union ibv_gid *fr
 {
 	struct flow *f = find_asked(qp, p, from);
 
-	if (!f || p->psn.v != f->credit_request)
-		return; /* the answer to an earlier request: a later answer is coming */
+	if (!f || !f->open || p->psn.v != f->credit_request)
+		return; /* the answer to an earlier request, of which there may be a later one; or a stranger's */
 	if (f->told.bytes != f->asked.bytes)
 		f->again_at = 0; /* the flow goes on there: if the grant is not enough, ask again at once */
 	f->told = f->asked;

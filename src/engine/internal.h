@@ -35,6 +35,17 @@ static inline uint32_t train_of(uint32_t mtu)
 #define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
 #define LOSSLESS_WINDOW (1u << 30)
 
+/* Whether a PSN that is so far ahead of what is due, or behind, may be the peer's: uroce has no more in flight. */
+static inline bool psn_is_near(int32_t ahead)
+{
+	return ahead > -(int32_t)SELECTIVE_PSNS && ahead < (int32_t)SELECTIVE_PSNS;
+}
+/* Whether it lies in [from, to). */
+static inline bool psn_is_between(psn_t psn, psn_t from, psn_t to)
+{
+	return psn_diff(psn, from) >= 0 && psn_diff(psn, to) < 0;
+}
+
 /* Where lanes are decided: to be called when the state, the link, or what can be reached of the peer has changed. */
 static inline void engine_set_lane(struct qp *qp)
 {
@@ -267,7 +278,7 @@ static inline bool requester_acknowledged(struct requester *r, uint32_t packets,
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
 /* What a request from the peer acknowledges besides. */
 void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
-void completer_congested(struct qp *qp);
+void completer_congested(struct qp *qp, psn_t psn);
 /* A selective acknowledgement. */
 void completer_selective(struct qp *qp, const struct packet *p, uint64_t now);
 /* OPCODE_ANSWERED_AGAIN: reassembly.h */
@@ -359,6 +370,8 @@ static inline struct pd *receive_pd(const struct qp *qp)
 /* The message goes on, or ends with this packet, and its receive with it. */
 void message_advance(struct qp *qp, const struct packet *p);
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now);
+/* Whether a READ asks for the same bytes again, or for the last of them. Anything else is a stranger's. */
+bool asks_again(const struct qp *qp, const struct packet *p);
 /* The record of the request that this is a duplicate of. NULL: there is none. */
 struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read);
 /* Packets that came before their turn are dropped: the peer will send all of them again. */

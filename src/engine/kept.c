@@ -89,18 +89,27 @@ static bool is_owed(struct repairs *q, psn_t psn)
 	return false;
 }
 
+/* Whether the peer may have sent the request, which has not come. A stranger knows no key either. */
+static bool may_be_missing(const struct qp *qp, const struct packet *p)
+{
+	int32_t ahead = psn_diff(p->psn, qp->resp.expected);
+	struct mr *mr = ahead >= 0 && psn_is_near(ahead) ? mr_get(qp->hca, p->rkey) : NULL;
+
+	if (mr)
+		mr_put(mr);
+	return mr;
+}
+
 void kept_asked(struct qp *qp, const struct packet *p)
 {
 	struct responder *r = &qp->resp;
 	struct repairs *q = r->repairs;
-	const struct answer_record *a = find_answer(r, p->psn, true) ?: find_answer(r, p->psn, false);
+	const struct answer_record *read = asks_again(qp, p) ? find_answer(r, p->psn, true) : NULL,
+				   *a = read ?: find_answer(r, p->psn, false);
 	uint32_t left = a ? a->packets - (uint32_t)psn_diff(p->psn, a->psn) : 0;
 
-	if (psn_diff(p->psn, r->expected) >= 0) { /* the request has not come */
-		if (!r->nak)
-			engine_ask_from(qp, r->expected);
-		return;
-	}
+	if (!r->nak && may_be_missing(qp, p))
+		engine_ask_from(qp, r->expected);
 	if (!left || !q || q->count == REPAIRS || is_owed(q, p->psn))
 		return;
 	qp_count(qp, HCA_DUPLICATES);

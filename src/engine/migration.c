@@ -139,13 +139,12 @@ static psn_t migration_due(const struct qp *qp)
 }
 
 /* What a peer sends that is in step. A target has sent nothing that a response could be for. Who knows the addresses
- * and the number of the QP only has one chance in 256. */
+ * and the number of the QP only has one chance in 512. */
 static bool is_in_step(const struct qp *qp, const struct packet *p)
 {
 	bool request = opcode_info[p->opcode].flags & IS_REQUEST;
-	int32_t ahead = psn_diff(p->psn, request ? migration_due(qp) : qp->req.una);
-
-	return (request || !is_xrc_target(qp)) && ahead >= -(1 << 15) && ahead < 1 << 15;
+	return (request || !is_xrc_target(qp)) &&
+	       psn_is_near(psn_diff(p->psn, request ? migration_due(qp) : qp->req.una));
 }
 
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)

@@ -234,7 +234,9 @@ static void ask_packet(const struct qp *qp, struct packet *p, const struct wqe *
 
 	p->va = w->remote_addr + offset;
 	p->rkey = w->rkey;
-	p->dma_length = (uint32_t)min_of((uint64_t)span * qp->req.mtu, w->length - offset);
+	p->dma_length = w->opcode == IBV_WR_ATOMIC_WRITE
+				? 0
+				: (uint32_t)min_of((uint64_t)span * qp->req.mtu, w->length - offset);
 }
 
 bool reassembly_ask(struct qp *qp, struct tx_batch *batch)

@@ -311,6 +311,15 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 
 /* ---- the slow path ---- */
 
+/* Whether the PSN shows that the packet is the peer's: that of the next request, or of an answer to what is in flight.
+ * A stranger who forges the peer's address knows neither. */
+static bool is_in_sequence(const struct qp *qp, const struct packet *p)
+{
+	if (opcode_info[p->opcode].flags & IS_REQUEST)
+		return psn_equal(p->psn, qp->resp.expected);
+	return p->opcode != OPCODE_ANSWER_AGAIN && psn_is_between(p->psn, qp->req.una, qp->req.high);
+}
+
 static void receive_request(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock)
 {
 	if (p->acknowledges && qp->state != IBV_QPS_RTR)
@@ -319,12 +328,11 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 		return; /* what waited to fail was the next to complete */
 	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
 		return; /* it only asks */
-	if (qp->state == IBV_QPS_RTR && !qp->comm_est) {
+	if (qp->state == IBV_QPS_RTR && !qp->comm_est && (is_in_sequence(qp, p) || !is_reliable(qp))) {
 		qp->comm_est = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
 		show_qp(qp);
 	}
-	qp->req.peer_spoke = true;
 	if (likely(is_reliable(qp)))
 		responder_receive(qp, p, now);
 	else
@@ -337,37 +345,42 @@ bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_
 	       from_peer(qp, from);
 }
 
+/* What only a uroce sends to another one. */
+static void receive_extension(struct qp *qp, const struct packet *p, bool sends, uint64_t now) REQUIRES(qp->lock)
+{
+	if (p->opcode == OPCODE_ANSWER_AGAIN)
+		kept_asked(qp, p);
+	else if (p->opcode == OPCODE_SELECTIVE_ACK && sends)
+		completer_selective(qp, p, now);
+	else if (p->opcode == OPCODE_ANSWERED_AGAIN && sends)
+		completer_answered_again(qp, p, now);
+}
+
 static __attribute__((noinline)) void slow_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from,
 						   uint64_t now) REQUIRES(qp->lock)
 {
 	uint32_t flags = opcode_info[p->opcode].flags;
-	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD, is_peer;
 
 	/* IBTA 9.6.1: state, partition, transport and peer; the rest is not for this QP */
 	if (!qp_is_receiving(qp) || !is_for_partition(p))
 		return;
-	if (p->is_uroce && !qp->resp.peer_is_uroce && qp->transport == TRANSPORT_RC && from_peer(qp, from))
+	is_peer = from_peer(qp, from);
+	if (p->is_uroce && !qp->resp.peer_is_uroce && qp->transport == TRANSPORT_RC && is_peer && is_in_sequence(qp, p))
 		qp->resp.peer_is_uroce = true;
 	if (unlikely(TRANSPORT(p->opcode) != qp->transport)) {
-		if (p->opcode == OPCODE_CNP && from_peer(qp, from))
-			completer_congested(qp);
-		else if (p->opcode == OPCODE_SELECTIVE_ACK && qp->transport == TRANSPORT_RC && sends &&
-			 from_peer(qp, from))
-			completer_selective(qp, p, now);
-		else if (p->opcode == OPCODE_ANSWER_AGAIN && qp->transport == TRANSPORT_RC && from_peer(qp, from))
-			kept_asked(qp, p);
-		else if (p->opcode == OPCODE_ANSWERED_AGAIN && qp->transport == TRANSPORT_RC && sends &&
-			 from_peer(qp, from))
-			completer_answered_again(qp, p, now);
-		else if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends &&
-			 (qp->transport == TRANSPORT_UD || from_peer(qp, from)))
+		if (p->opcode == OPCODE_CREDIT_GRANT && qp->flow && sends && (qp->transport == TRANSPORT_UD || is_peer))
 			flow_granted(qp, p, from);
+		else if (p->opcode == OPCODE_CNP && is_peer)
+			completer_congested(qp, p->psn);
+		else if (is_peer && qp->resp.peer_is_uroce)
+			receive_extension(qp, p, sends, now);
 		settle_drain(qp);
 		return;
 	}
 	if (qp->transport == TRANSPORT_UD)
 		ud_receive(qp, p, from);
-	else if (!from_peer(qp, from))
+	else if (!is_peer)
 		return;
 	else if (flags & IS_REQUEST)
 		receive_request(qp, p, now);

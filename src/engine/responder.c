@@ -53,6 +53,12 @@ static uint32_t bytes_asked(const struct packet *p)
 	return flags_of(p) & IS_ATOMIC_WRITE ? 0 : p->dma_length;
 }
 
+/* Requests whose duplicates are compared with a record, at whatever PSN: a READ takes up to 2^23 PSNs. */
+static bool is_recorded(const struct packet *p)
+{
+	return flags_of(p) & (IS_READ_LIKE | IS_ATOMIC);
+}
+
 /* PSNs that a request takes: the number of packets for the data that it asks for or refers to. */
 static uint32_t responder_span_of(const struct qp *qp, const struct packet *p)
 {
@@ -61,12 +67,17 @@ static uint32_t responder_span_of(const struct qp *qp, const struct packet *p)
 	return p->pieces ? packets_of(mtu_of(qp, p), p->length) : 1;
 }
 
-/* 9.7.4.1.1 */
+/* 9.7.4.1.1. A PSN so far off that no peer has reached it is a stranger's, who guesses, and gets no answer. Before the
+ * first packet has come in order, the answer tells a peer that begins with another PSN. */
 static enum verdict check_psn(const struct qp *qp, const struct packet *p)
 {
 	int32_t ahead = psn_diff(p->psn, qp->resp.expected);
 
-	return ahead < 0 ? DUPLICATE : ahead == 0 ? ACCEPT : qp->resp.nak_sent ? SILENT : GAP;
+	if (likely(ahead == 0))
+		return ACCEPT;
+	if (!psn_is_near(ahead) && qp->resp.expected.v != qp->attr.rq_psn && !(ahead < 0 && is_recorded(p)))
+		return SILENT;
+	return ahead < 0 ? DUPLICATE : qp->resp.nak_sent ? SILENT : GAP;
 }
 
 /* 9.7.4.1.2: first, middle and last come in that order, and are of one kind */
@@ -415,6 +426,7 @@ static void responder_advance(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 
 	responder_took(r, p, responder_span_of(qp, p), flags);
+	qp->req.peer_spoke = true;
 	if (flags & IS_READ_LIKE) {
 		record_read(qp, p);
 		respond_read(qp, p, false);
@@ -438,8 +450,7 @@ struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_
 	return NULL;
 }
 
-/* Whether a READ asks for the same bytes again, or for the last of them. Anything else is a stranger's. */
-static bool asks_again(const struct qp *qp, const struct packet *p)
+bool asks_again(const struct qp *qp, const struct packet *p)
 {
 	const struct answer_record *a = find_answer(&qp->resp, p->psn, true);
 	uint64_t skipped = a ? (uint64_t)(uint32_t)psn_diff(p->psn, a->psn) * a->mtu : 0;
@@ -457,8 +468,10 @@ static void duplicate(struct qp *qp, const struct packet *p)
 	uint32_t flags = flags_of(p);
 
 	if (flags & IS_READ_LIKE) {
+		if (!asks_again(qp, p))
+			return;
 		kept_begin(qp);
-		if (asks_again(qp, p) && !is_coming(qp, p->psn))
+		if (!is_coming(qp, p->psn))
 			respond_read(qp, p, true);
 		return;
 	}
@@ -584,6 +597,8 @@ static bool responder_take(struct qp *qp, const struct packet *p, uint64_t now)
 	enum verdict verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_srq(qp, p)
 			       ?: check_receive(qp, p) ?: check_length(qp, p) ?: check_rkey(qp, p) ?: execute(qp, p);
 
+	if (p->congestion || p->fecn)
+		qp->resp.cnp_owed |= now - qp->resp.cnp_at >= CNP_INTERVAL;
 	if (verdict == ACCEPT)
 		responder_advance(qp, p);
 	else
@@ -611,8 +626,6 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	enum verdict verdict = check_psn(qp, p);
 
-	if (p->congestion || p->fecn)
-		qp->resp.cnp_owed |= now - qp->resp.cnp_at >= CNP_INTERVAL;
 	if (verdict == DUPLICATE) {
 		qp_count(qp, HCA_DUPLICATES);
 		duplicate(qp, p);
@@ -831,9 +844,9 @@ bool responder_acknowledge(struct qp *qp, struct tx_batch *batch)
 	if (responder_owes_ack(r, batch->delay_ack) && !ack_along(qp, batch))
 		if (!ack_packet(qp, batch, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
-	if (r->cnp_owed) {
+	if (r->cnp_owed) { /* a uroce believes it by its PSN: completer_congested() */
 		static const uint8_t reserved[16];
-		struct tx *tx = batch_packet(qp, batch, OPCODE_CNP, psn(0));
+		struct tx *tx = batch_packet(qp, batch, OPCODE_CNP, r->peer_is_uroce ? r->expected : psn(0));
 
 		if (!tx)
 			return true;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/early.h"
+
 #define DELEGATES_REAP 64 /* packets between two checks for delegates whose owners have died */
 
 /* ---- the owner ---- */
@@ -119,6 +121,8 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	expected = a->to ? a->expected : qp->resp.expected;
 	rests = a->to ? a->rests : engine_rests(qp);
 	ahead = psn_diff(p->psn, expected);
+	if (ahead >= (int32_t)SELECTIVE_PSNS)
+		return true; /* no peer is so far ahead */
 	if (ahead <
 	    0) { /* data are requested from the process that has them; all else is acknowledged by the last delegate */
 		bool answered = flags & (IS_READ | IS_ATOMIC);

@@ -183,6 +183,12 @@ void fixture_start(struct fixture *f, enum ibv_qp_state state)
 	assert_int_equal(f->qp->state, state);
 }
 
+void fixture_start_with_uroce(struct fixture *f)
+{
+	fixture_start(f, IBV_QPS_RTS);
+	f->qp->resp.peer_is_uroce = true;
+}
+
 psn_t sent_psn(uint32_t n)
 {
 	return psn_add(psn(FIRST_SENT), n);

@@ -72,6 +72,8 @@ struct fixture *fixture_renew(void **state);
 
 /* Makes the QP and brings it to a state, RTS usually. */
 void fixture_start(struct fixture *f, enum ibv_qp_state state);
+/* The same to RTS, with a peer that is known as a uroce. */
+void fixture_start_with_uroce(struct fixture *f);
 int fixture_modify(struct fixture *f, const struct ibv_qp_attr *attr, int mask);
 int fixture_move(struct fixture *f, enum ibv_qp_state to); /* with the masks that are required */
 extern const union ibv_gid fixture_here, fixture_there, fixture_elsewhere;

@@ -180,6 +180,29 @@ static void only_the_peer_answers(void **state)
 	assert_int_equal(polled(f), 0);
 }
 
+/* A stranger who forges the peer's address does not know the number of the credit request, and a grant that nobody has
+ * asked for says nothing. */
+static void a_grant_answers_a_credit_request(void **state)
+{
+	struct fixture *f = *state;
+	struct packet guess;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	post_sends(f, FREE / 2);
+	s = look(f);
+	assert_true(s.credit_request.psn.v > FREE);
+	answer(f, &s.credit_request, 40);
+	answer(f, &s.credit_request, 0); /* again */
+	for (uint32_t n = 0; n < FREE; n++) {
+		guess.psn = psn(n);
+		answer(f, &guess, 0);
+	}
+	post_sends(f, 40);
+	look(f);
+	assert_int_equal(polled(f), FREE / 2 + 40);
+}
+
 /* A credit request or its answer may be lost. */
 static void a_credit_request_is_repeated_while_somebody_waits(void **state)
 {
@@ -696,6 +719,7 @@ int main(void)
 		BOTH(short_exchanges_ask_nothing),
 		BOTH(a_new_peer_is_not_run_over),
 		BOTH(an_answer_to_an_earlier_credit_request_says_nothing),
+		BOTH(a_grant_answers_a_credit_request),
 		BOTH(only_the_peer_answers),
 		BOTH(a_credit_request_is_repeated_while_somebody_waits),
 		BOTH(a_repeated_credit_request_keeps_its_number),

@@ -198,14 +198,15 @@ static void other_peers_see_go_back_n(void **state)
 
 /* ---- the responder ---- */
 
-static void ask_again(struct fixture *f, uint32_t n, uint32_t bytes)
+/* Of a READ that began with packet `first`. */
+static void ask_again(struct fixture *f, uint32_t first, uint32_t n, uint32_t bytes)
 {
 	fixture_give(f, from_uroce((struct packet){.opcode = OPCODE_ANSWER_AGAIN,
 						   .pkey = PKEY_DEFAULT,
 						   .dest_qpn = f->qp->base.qp_num,
 						   .psn = due_psn(n),
 						   .rkey = f->mr->base.rkey,
-						   .va = IOVA,
+						   .va = IOVA + (n - first) * MTU,
 						   .dma_length = bytes}));
 }
 
@@ -226,7 +227,7 @@ static void the_same_bytes_are_answered_again(void **state)
 	give_read(f, 1, 4 * MTU);
 	fixture_forget(f);
 	memset(f->memory, 8, 4 * MTU);
-	ask_again(f, 2, 2 * MTU);
+	ask_again(f, 1, 2, 2 * MTU);
 	for (uint32_t n = 2; n < 4; n++) {
 		const struct sent *s = fixture_sent(f);
 
@@ -247,13 +248,15 @@ static void what_is_not_kept_is_not_answered_again(void **state)
 	fixture_start(f, IBV_QPS_RTS);
 	give_read(f, 0, MTU);
 	fixture_forget(f);
-	ask_again(f, 0, MTU);
+	ask_again(f, 0, 0, MTU);
 	expect_silence(f);
-	ask_again(f, -5u, UINT32_MAX);
+	ask_again(f, -5u, -5u, UINT32_MAX);
 	expect_silence(f);
 	give_read(f, 0, MTU);
 	fixture_forget(f);
-	ask_again(f, 0, UINT32_MAX);
+	ask_again(f, 0, 0, UINT32_MAX);
+	expect_silence(f);
+	ask_again(f, 0, 0, MTU);
 	assert_int_equal(fixture_sent(f)->packet.opcode, OPCODE_ANSWERED_AGAIN);
 	expect_silence(f);
 }
@@ -263,8 +266,8 @@ static void what_has_not_been_asked_is_a_gap(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
-	ask_again(f, 3, MTU);
+	fixture_start_with_uroce(f);
+	ask_again(f, 3, 3, MTU);
 	expect_ack(f, due_psn(0), NAK_SEQUENCE);
 }
 

@@ -62,7 +62,7 @@ static void what_comes_early_waits_and_is_done_in_order(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	post_receives(f, 4);
 	fixture_give(f, send_at(2));
 	expect_sack(f, 0, 1 << 2);
@@ -85,7 +85,7 @@ static void a_copy_of_what_waits_is_told_again_and_done_once(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	post_receives(f, 3);
 	fixture_give(f, send_at(1));
 	fixture_forget(f);
@@ -115,7 +115,7 @@ static void too_far_ahead_is_dropped(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	post_receives(f, 3);
 	fixture_give(f, send_at(SELECTIVE_PSNS));
 	expect_ack(f, due_psn(0), NAK_SEQUENCE);
@@ -127,7 +127,7 @@ static void a_receiver_that_is_not_ready_keeps_nothing(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_give(f, send_at(1));
 	fixture_give(f, send_at(0));
 	fixture_forget(f);
@@ -144,7 +144,7 @@ static void only_what_is_missing_is_sent_again(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 6 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
@@ -164,7 +164,7 @@ static void two_packets_may_overtake_one(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 6 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
@@ -179,7 +179,7 @@ static void what_is_lost_twice_is_sent_a_third_time(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 5 * MTU));
 	fixture_run(f);
 	give_sack(f, 0, 0x1e);
@@ -198,7 +198,7 @@ static void what_is_not_told_of_is_not_lost(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 16 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
@@ -215,7 +215,7 @@ static void two_naks_alone_say_that_nothing_is_kept(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 4 * MTU));
 	fixture_run(f);
 	give_sack(f, 0, 0x0e);
@@ -238,7 +238,7 @@ static void nonsense_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 6 * MTU));
 	fixture_run(f);
 	fixture_forget(f);
@@ -260,7 +260,7 @@ static void a_peer_that_forgets_is_sent_everything(void **state)
 	struct fixture *f = *state;
 	uint32_t again = 0;
 
-	fixture_start(f, IBV_QPS_RTS);
+	fixture_start_with_uroce(f);
 	fixture_post(f, send_of(0, 4 * MTU));
 	fixture_run(f);
 	give_sack(f, 0, 0x0e);

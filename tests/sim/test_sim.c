@@ -19,6 +19,7 @@
 #include "base/hazard.h"
 #include "services.h"
 #include "shortage.h"
+#include "strangers.h"
 #include "world.h"
 
 #define RUNS_DEFAULT 12000
@@ -28,7 +29,8 @@
 #define RUNS_QUICK 1500 /* with another sanitizer */
 #endif
 
-#define SERVICES_EVERY 4 /* one seed in so many is a run of UC, UD, SRQs and XRC as well */
+#define SERVICES_EVERY	4  /* one seed in so many is a run of UC, UD, SRQs and XRC as well */
+#define STRANGERS_EVERY 32 /* one in so many is run with strangers as well */
 
 /* What a seed stands for. */
 static const struct kind {
@@ -168,7 +170,7 @@ int main(int argc, char **argv)
 	const char *quick = getenv("UROCE_QUICK");
 	struct options options = {.loss = -1, .duplicate = -1, .corrupt = -1, .reorder = -1, .shortage = -1};
 	uint64_t seed = 1, runs = quick && *quick ? RUNS_QUICK : RUNS_DEFAULT;
-	uint64_t ops = 0, bytes = 0, packets = 0, lost = 0, digest = 0, refused = 0, pieces;
+	uint64_t ops = 0, bytes = 0, packets = 0, lost = 0, digest = 0, refused = 0, forged = 0, pieces;
 
 	parse(argc, argv, &options, &seed, &runs);
 	/* runs are short and alike: keep their memory */
@@ -200,12 +202,14 @@ int main(int argc, char **argv)
 			       world->events, world->now / USEC);
 		kinds[i % 2].fini(world);
 		refused += shortage.refused;
+		if (i % 2 == 0 && (seed + i / 2) % STRANGERS_EVERY == 1)
+			forged += strangers_run(world, seed + i / 2, &options);
 		expect(world, NULL, shortage.pieces == pieces, "%ld pieces of memory are left when all is over",
 		       (long)(shortage.pieces - pieces));
 	}
 	printf("ok 1 - simulated connections\n# %lu runs from seed %lu: %lu requests, %lu bytes, %lu packets "
-	       "(%lu lost), %lu allocations refused, digest %016lx\n",
-	       runs, seed, ops, bytes, packets, lost, refused, digest);
+	       "(%lu lost), %lu allocations refused, %lu packets forged, digest %016lx\n",
+	       runs, seed, ops, bytes, packets, lost, refused, forged, digest);
 	free(world);
 	return 0;
 }

@@ -457,9 +457,11 @@ static void settle(struct world *w)
 
 void world_run(struct world *w)
 {
-	do
+	do {
 		step(w);
-	while (!is_over(w));
+		if (w->beset)
+			w->beset(w);
+	} while (!is_over(w));
 	settle(w);
 }
 

@@ -171,6 +171,7 @@ struct world {
 	struct tx_batch batch;
 	bool verbose;
 	uint64_t ops, bytes;
+	void (*beset)(struct world *w); /* after each step; may be NULL */
 };
 
 /* Overrides from the command line; negative or NULL: the dice decide. */

@@ -20,6 +20,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/same_user.h"
 
 #define RING_BYTES  (64u << 20) /* pages that nothing was written to take no memory */
 #define RING_MEMORY (CAPTURE_PAGE + RING_BYTES)
@@ -165,8 +166,6 @@ static void watch_forks(void)
 static int call_collector(const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
 	int fd, err = 0;
 
 	if (strlen(name) >= sizeof(address.sun_path))
@@ -176,10 +175,9 @@ static int call_collector(const char *name)
 		return -errno;
 	memcpy(address.sun_path + 1, name, strlen(name));
 	if (connect(fd, (struct sockaddr *)&address,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))))
 		err = -errno;
-	else if (peer.uid != geteuid())
+	else if (!same_user_peer(fd, NULL))
 		err = -EACCES;
 	if (err)
 		close(fd);

@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/proc_state.h"
+#include "base/same_user.h"
 
 #define PATIENCE  (3 * SEC)   /* how long an answer may take */
 #define LEAST	  (50 * MSEC) /* of it, for each of many processes, when others have used it up */
@@ -46,51 +47,28 @@ static pid_t pid_inside(pid_t pid)
 	return inside;
 }
 
-/* The name that the process listens at; false: none. */
-static bool find_name(pid_t pid, char *out, size_t room)
+/* What a call may wait from here on: until `deadline`, and not less than `least`. */
+static void set_patience(int fd, int option, uint64_t deadline, uint64_t least)
 {
-	char file[64], prefix[64], line[512];
-	bool found = false;
-	const char *at;
-	FILE *f;
-
-	snprintf(file, sizeof(file), "/proc/%d/net/unix", (int)pid);
-	snprintf(prefix, sizeof(prefix), "@uroce/control/%d/", (int)pid_inside(pid));
-	f = fopen(file, "rce");
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		at = strstr(line, prefix);
-		if (at && strcspn(at, "\n") < room) {
-			snprintf(out, room, "%.*s", (int)strcspn(at, "\n"), at);
-			found = true;
-		}
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
-/* What a call may wait from here on: until `deadline`, and not less than LEAST. */
-static void set_patience(int fd, int option, uint64_t deadline)
-{
-	uint64_t now = clock_now(), left = max_of(deadline > now ? deadline - now : 0, (uint64_t)LEAST);
+	uint64_t now = clock_now(), left = max_of(deadline > now ? deadline - now : 0, least);
 	const struct timeval patience = {.tv_sec = (time_t)(left / SEC), .tv_usec = (suseconds_t)(left % SEC / USEC)};
 
 	setsockopt(fd, SOL_SOCKET, option, &patience, sizeof(patience));
 }
 
-/* `pid` 0: whatever process of this user; *pid becomes which. -1 and EAGAIN: it does not accept connections, and as
- * many wait as may. */
+/* `pid` 0: whatever process of this user; *pid becomes which. Root may ask those of others. -1 and EAGAIN: it does not
+ * accept connections, and as many wait as may. */
 static int connect_to_name(const char *name, pid_t *pid, uint64_t deadline)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct ucred peer;
-	socklen_t size = sizeof(peer);
+	bool ours;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
 	memcpy(address.sun_path + 1, name + 1, strlen(name) - 1);
-	set_patience(fd, SO_SNDTIMEO, deadline);
+	set_patience(fd, SO_SNDTIMEO, deadline, MSEC);
 	if (connect(fd, (struct sockaddr *)&address,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name)))) {
 		int error = errno;
@@ -99,13 +77,52 @@ static int connect_to_name(const char *name, pid_t *pid, uint64_t deadline)
 		errno = error;
 		return -1;
 	}
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ||
-	    (*pid ? peer.pid != *pid : peer.uid != geteuid())) {
+	ours = same_user_peer(fd, &peer);
+	if (*pid ? peer.pid != *pid || !(ours || !geteuid()) : !ours) {
 		close(fd);
 		errno = EPERM;
 		return -1;
 	}
 	*pid = peer.pid;
+	return fd;
+}
+
+/* A name that the process may listen at, in a line of /proc/net/unix: any process can bind one that begins so. NULL:
+ * none.
+ */
+static const char *control_name_in(char *line, const char *prefix)
+{
+	char *at = strstr(line, prefix);
+
+	line[strcspn(line, "\n")] = 0;
+	/* of a socket that listens: a connection to it has the same name, and is no more than that */
+	return at && strlen(at) < sizeof(((struct sockaddr_un *)0)->sun_path) && is_listening(line) ? at : NULL;
+}
+
+/* -1 and errno: ENOENT: it has no name; or as connect_to_name(). Names that nobody accepts connections at are tried
+ * once more, with all the patience there is. */
+static int connect_to_process(pid_t pid, uint64_t deadline)
+{
+	int fd = -1, error = ENOENT;
+	char file[64], prefix[64];
+
+	snprintf(file, sizeof(file), "/proc/%d/net/unix", (int)pid);
+	snprintf(prefix, sizeof(prefix), "@uroce/control/%d/", (int)pid_inside(pid));
+	for (int round = 0; fd < 0 && (round == 0 || (round == 1 && error == EAGAIN)); round++) {
+		FILE *f = fopen(file, "rce");
+		char line[512];
+
+		while (f && fd < 0 && fgets(line, sizeof(line), f)) {
+			const char *name = control_name_in(line, prefix);
+
+			fd = name ? connect_to_name(name, &pid, round ? deadline : 0) : -1;
+			if (name && error != EAGAIN)
+				error = errno;
+		}
+		if (f)
+			fclose(f);
+	}
+	errno = error;
 	return fd;
 }
 
@@ -140,7 +157,7 @@ static int take_answer(int fd, char *answer, size_t room, int *given, uint64_t d
 	int gift = -1;
 	ssize_t n;
 
-	set_patience(fd, SO_RCVTIMEO, deadline);
+	set_patience(fd, SO_RCVTIMEO, deadline, LEAST);
 	n = receive_answer(fd, reply, sizeof(reply), &gift);
 	if (gift >= 0 && (!given || strncmp(reply, "ok ", 3))) {
 		close(gift);
@@ -161,24 +178,22 @@ static int take_answer(int fd, char *answer, size_t room, int *given, uint64_t d
 int control_call(pid_t pid, const char *request, char *answer, size_t room, int *given)
 {
 	uint64_t deadline = clock_now() + PATIENCE;
-	char name[108];
 	int fd;
 
 	if (given)
 		*given = -1;
 	if (kill(pid, 0) && errno == ESRCH)
 		return refuse(-1, answer, room, "there is no such process");
-	if (!find_name(pid, name, sizeof(name)))
-		return refuse(-1, answer, room,
-			      "it has made no connection on a uroce device (was it started with `uroce run`?)");
 	if (process_is_stopped(pid))
 		return refuse(-1, answer, room, STOPPED);
-	fd = connect_to_name(name, &pid, deadline);
+	fd = connect_to_process(pid, deadline);
 	if (fd < 0)
 		return refuse(fd, answer, room,
-			      errno == EAGAIN ? NO_ANSWER
-					      : "its control socket does not answer (it may be in another network "
-						"namespace: try `nsenter -t PID -n`)");
+			      errno == ENOENT	? "it has made no connection on a uroce device (was it started with "
+						  "`uroce run`?)"
+			      : errno == EAGAIN ? NO_ANSWER
+						: "its control socket does not answer (it may be in another network "
+						  "namespace: try `nsenter -t PID -n`)");
 	send(fd, request, strlen(request), MSG_NOSIGNAL); /* if it cannot be sent, there is no answer */
 	return take_answer(fd, answer, room, given, deadline);
 }
@@ -255,15 +270,13 @@ void control_call_all(const char *request, void (*use)(pid_t pid, int given, voi
 {
 	struct ask_all a = {request, use, silent, arg, clock_now() + PATIENCE, 0, {{0}}};
 	FILE *f = fopen("/proc/net/unix", "rce");
+	const char *name;
 	char line[512];
-	char *at;
 
 	while (f && fgets(line, sizeof(line), f)) {
-		at = strstr(line, "@uroce/control/");
-		line[strcspn(line, "\n")] = 0;
-		/* of a socket that listens: a connection to it has the same name, and is no more than that */
-		if (at && strlen(at) < 108 && is_listening(line))
-			send_request(&a, at);
+		name = control_name_in(line, "@uroce/control/");
+		if (name)
+			send_request(&a, name);
 		if (a.count == AT_A_TIME)
 			take_answers(&a);
 	}

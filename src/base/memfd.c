@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "base/same_user.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3; may be mandatory there */
@@ -82,7 +83,7 @@ bool memfd_is_ours(int fd, uint64_t bytes)
 {
 	struct stat st;
 
-	return !fstat(fd, &st) && st.st_uid == geteuid() && memfd_is_fixed(fd, bytes);
+	return same_user_file(fd, &st) && memfd_is_fixed(fd, bytes);
 }
 
 int memfd_of_process(pid_t pid, const char *name)
@@ -101,7 +102,7 @@ int memfd_of_process(pid_t pid, const char *name)
 		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
 		n = readlink(path, target, sizeof(target));
 		if (n >= (ssize_t)strlen(want) && !memcmp(target, want, strlen(want)))
-			memory = open(path, O_RDWR | O_CLOEXEC);
+			memory = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* whatever has that name */
 	}
 	if (dir)
 		closedir(dir);

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/hooks.h"
+#include "base/same_user.h"
 #include "base/stat.h"
 #include "base/trace.h"
 #include "loop/control_fault.h"
@@ -136,18 +137,19 @@ void control_abandon(struct control *c)
 
 int control_accept(struct control *c)
 {
-	int fd = high_fd(accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), err;
+	int fd = high_fd(accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	bool ours;
 
 	if (fd < 0)
 		return -errno;
-	err = slot_check_user(fd, NULL);
-	for (int i = 0; !err && i < CONTROL_CONNECTIONS; i++)
+	ours = same_user_peer(fd, NULL);
+	for (int i = 0; ours && i < CONTROL_CONNECTIONS; i++)
 		if (!c->connection[i].used) {
 			c->connection[i] = (struct control_connection){.fd = fd, .used = true};
 			return fd;
 		}
 	close(fd);
-	return err ?: -EMFILE;
+	return ours ? -EMFILE : -EACCES;
 }
 
 static const struct control_verb *find_verb(const char *request, const char **argument)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/same_user.h"
 #include "loop/name.h"
 
 enum kind {
@@ -131,7 +132,7 @@ static bool handover_is_ours(struct msghdr *m)
 			struct ucred who;
 
 			memcpy(&who, CMSG_DATA(c), sizeof(who));
-			return who.uid == geteuid();
+			return same_user_sender(&who);
 		}
 	}
 	return false;

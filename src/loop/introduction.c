@@ -8,6 +8,7 @@
 
 #include "base/high_fd.h"
 #include "base/base.h"
+#include "base/same_user.h"
 #include "loop/name.h"
 #include "loop/slot.h"
 
@@ -70,24 +71,26 @@ int introduction_call(uint16_t slot, const struct greeting *greeting, const int 
 {
 	struct sockaddr_un address;
 	int to = new_socket(), err;
+	struct ucred who;
 
 	if (to < 0)
 		return to;
 	/* non-blocking: -EAGAIN if the process has too many pending calls */
 	if (name_connect(to, &address, introduction_name_of(&address, slot)))
 		return close_with(to, -errno);
-	err = slot_check_user(to, pid) ?: send_greeting(to, greeting, fd);
+	err = same_user_peer(to, &who) ? send_greeting(to, greeting, fd) : -EACCES;
+	if (pid)
+		*pid = who.pid;
 	return err ? close_with(to, err) : to;
 }
 
 int introduction_accept(int listener)
 {
-	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), err;
+	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 
 	if (fd < 0)
 		return -errno;
-	err = slot_check_user(fd, NULL);
-	return err ? close_with(fd, err) : fd;
+	return same_user_peer(fd, NULL) ? fd : close_with(fd, -EACCES);
 }
 
 int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
@@ -142,6 +145,7 @@ int introduction_receive(int connection, struct introduction *in)
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)];
 	struct iovec iov = {&in->greeting, sizeof(in->greeting)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct ucred who;
 	ssize_t n;
 	bool fit;
 
@@ -152,9 +156,11 @@ int introduction_receive(int connection, struct introduction *in)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EBADMSG;
 	fit = take_descriptors(&m, in);
-	if (fit && !slot_check_user(connection, &in->pid) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-	    !greeting_check(&in->greeting, (size_t)n, in->fd))
+	if (fit && same_user_peer(connection, &who) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	    !greeting_check(&in->greeting, (size_t)n, in->fd)) {
+		in->pid = who.pid;
 		return 0;
+	}
 	introduction_close(in);
 	return -EBADMSG;
 }

@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/same_user.h"
 #include "loop/name_owner.h"
 
 #define LOOK_INTERVAL (10 * MSEC) /* while there is no folder */
@@ -27,9 +28,15 @@ struct folder {
 
 static bool is_private(const char *path)
 {
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
+	bool is;
 
-	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+	if (fd < 0)
+		return false;
+	is = same_user_file(fd, &st) && !(st.st_mode & 077);
+	close(fd);
+	return is;
 }
 
 /* Abstract names are those of a network namespace, so each has a folder of its own. */

@@ -63,18 +63,6 @@ bool slot_is_alive(uint16_t number)
 	return alive && (!name_is_foreign(&address, size, &uid) || name_is_in_folder(&address, size));
 }
 
-int slot_check_user(int connection, pid_t *pid)
-{
-	struct ucred who;
-	socklen_t size = sizeof(who);
-
-	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
-		return -EACCES;
-	if (pid)
-		*pid = who.pid;
-	return 0;
-}
-
 static int open_slot(struct slot *slot)
 {
 	int one = 1;

@@ -39,9 +39,6 @@ bool slot_is_alive(uint16_t number);
 int slots_probe(void);
 bool slots_have(int probe, uint16_t number, bool in_folder);
 
-/* The user at the other end of a connection: 0 if it is our own; -EACCES if it is another. `pid` may be NULL. */
-int slot_check_user(int connection, pid_t *pid);
-
 /* An abstract name: "uroce/" and the formatted text. */
 socklen_t slot_abstract(struct sockaddr_un *address, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/same_user.h"
 #include "link/netif.h"
 #include "loop/name.h"
 #include "loop/name_owner.h"
@@ -177,9 +178,9 @@ static int lock_file(int socket, struct patience *p)
  * it does not stand still. */
 static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, struct patience *p, uid_t *uid)
 {
-	struct ucred who = {0};
-	socklen_t length = sizeof(who);
+	struct ucred who;
 	uint64_t now = clock_now();
+	bool ours;
 	int fd;
 
 	if (now < p->look)
@@ -192,13 +193,13 @@ static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, st
 		close(fd); /* it is free again, or its owner does not listen, or has no room, as ours do */
 		return name_is_foreign(address, size, uid);
 	}
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
+	ours = same_user_peer(fd, &who);
 	close(fd);
 	if (who.pid != p->holder)
 		p->give_up = now + p->patience;
 	p->holder = who.pid;
 	*uid = who.uid;
-	return who.uid != geteuid();
+	return !ours;
 }
 
 /* A socket that has the name, or what lock_file() has; or -EAGAIN: its holder does not release it. */
@@ -493,16 +494,14 @@ pid_t steering_process(uint16_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
-	struct ucred who = {0};
-	socklen_t size = sizeof(who);
+	struct ucred who;
+	bool ours;
 
 	if (fd < 0)
 		return 0;
-	if (name_connect(fd, &address, service_address(&address, slot)) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
-		who.pid = 0;
+	ours = !name_connect(fd, &address, service_address(&address, slot)) && same_user_peer(fd, &who);
 	close(fd);
-	return who.pid;
+	return ours ? who.pid : 0;
 }
 
 /* 0: *s has the registry; -ENOENT: that process has none for this user; -EPERM: another user has its name; else the
@@ -511,8 +510,7 @@ static int registry_from(struct steering *s, uint16_t slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
 	struct sockaddr_un address;
-	struct ucred who = {0};
-	socklen_t size = sizeof(who);
+	struct ucred who;
 
 	if (fd < 0 || name_connect(fd, &address, service_address(&address, slot))) {
 		int err = -errno;
@@ -521,8 +519,7 @@ static int registry_from(struct steering *s, uint16_t slot)
 			close(fd);
 		return err == -ECONNREFUSED ? -ENOENT : err;
 	}
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
-	if (who.uid != geteuid()) {
+	if (!same_user_peer(fd, &who)) {
 		name_say_foreign(&address, service_address(&address, slot), who.uid);
 		close(fd);
 		return -EPERM;
@@ -606,16 +603,13 @@ void steering_serve(struct steering *s)
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int fd = accept4(atomic_load_explicit(&s->service, memory_order_acquire), NULL, NULL,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct ucred who = {0};
-	socklen_t size = sizeof(who);
 
 	if (fd < 0)
 		return;
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
 	*c = (struct cmsghdr){
 		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(s->memory))};
 	memcpy(CMSG_DATA(c), &s->memory, sizeof(s->memory));
-	if (who.uid == geteuid())
+	if (same_user_peer(fd, NULL))
 		sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* a process that does not wait for it does not get it */
 	close(fd);
 }

@@ -22,6 +22,7 @@
 
 #include "base/base.h"
 #include "base/memfd.h"
+#include "base/same_user.h"
 #include "base/trace.h"
 #include "tools/captured.h"
 #include "tools/expand.h"
@@ -383,12 +384,10 @@ static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct timeval patience = {.tv_sec = 1}; /* it comes at once, or from something else than uroce */
 	struct ucred peer;
-	socklen_t size = sizeof(peer);
 	ssize_t bytes;
 	size_t n;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid() ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
+	if (!same_user_peer(fd, &peer) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
 		return false;
 	bytes = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
 	n = bytes < 0 ? 0 : take_descriptors(&m, fds);

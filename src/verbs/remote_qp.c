@@ -11,6 +11,7 @@
 #include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/same_user.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/name.h"
@@ -161,7 +162,7 @@ static void drop_opener(struct remote *r) REQUIRES(remote_lock)
 static void remote_accept(void) REQUIRES(remote_lock)
 {
 	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
-	struct remote *r = fd >= 0 && !slot_check_user(fd, NULL) ? calloc(1, sizeof(*r)) : NULL;
+	struct remote *r = fd >= 0 && same_user_peer(fd, NULL) ? calloc(1, sizeof(*r)) : NULL;
 
 	if (r && !remote_join(fd, r)) {
 		r->fd = fd;
@@ -401,7 +402,7 @@ static int remote_connect(int fd, uint16_t slot, uint64_t end)
 
 	while (remote_wait(fd, end)) {
 		if (!name_connect(fd, &address, size))
-			return slot_check_user(fd, NULL) ? ENODEV : 0;
+			return same_user_peer(fd, NULL) ? 0 : ENODEV;
 		if (errno != EINTR && errno != EAGAIN)
 			return ENODEV;
 	}

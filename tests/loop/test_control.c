@@ -2,17 +2,23 @@
 /* Requests to a process that runs. */
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/control_call.h"
 #include "loop/control.h"
+#include "loop/slot.h"
+#include "loop/squatter.h"
 
 static struct control control;
 
@@ -94,11 +100,60 @@ static void caller_of_too_many_is_refused(void **state)
 	request_is_answered("version", "ok 1");
 }
 
+/* Another user's names: as many as make it likely that the kernel lists one of them first. */
+static void squat_names(pid_t victim, int ready)
+{
+	for (unsigned long i = 0; i < 64; i++) {
+		struct sockaddr_un address;
+		socklen_t size = slot_abstract(&address, "control/%d/%016lx", (int)victim, i * 0x9e3779b97f4a7c15);
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+		if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, 0))
+			_exit(1);
+	}
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || write(ready, "", 1) != 1)
+		_exit(1);
+	pause();
+}
+
+static void names_of_others_do_not_hide_it(void **state)
+{
+	pid_t squatter, asker;
+	char answer[64];
+	struct pollfd asks[2] = {{.events = POLLIN}, {.events = POLLIN}}; /* or has given up */
+	int ready[2], ended[2], status, fd;
+
+	(void)state;
+	if (!squatter_is_possible())
+		skip();
+	assert_return_code(pipe(ready), 0);
+	squatter = fork();
+	if (squatter == 0)
+		squat_names(setuid(12345) ? -1 : getppid(), ready[1]);
+	assert_int_equal(read(ready[0], answer, 1), 1);
+	assert_return_code(pipe(ended), 0);
+	asker = fork();
+	if (asker == 0)
+		_exit(control_call(getppid(), "version", answer, sizeof(answer), NULL) < 0);
+	close(ended[1]);
+	asks[0].fd = control.listener;
+	asks[1].fd = ended[0];
+	assert_true(poll(asks, 2, -1) > 0 && asks[0].revents);
+	fd = control_accept(&control);
+	await_input(fd);
+	control_serve(&control, fd);
+	close(ended[0]);
+	assert_int_equal(waitpid(asker, &status, 0), asker);
+	assert_int_equal(status, 0);
+	squatter_end(squatter);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests_are_answered, opens, closes),
 		cmocka_unit_test_setup_teardown(caller_of_too_many_is_refused, opens, closes),
+		cmocka_unit_test_setup_teardown(names_of_others_do_not_hide_it, opens, closes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ def names_taken(place, build):
         raise Failure("%d datagrams: they did not meet in shared memory" % by_udp)
 
 
-def kept_apart(place, build):
+def kept_apart(place, build, *words):
     """Root has one address of the host and another user the other."""
     if place.name != "lo" or not hasattr(place.server, "ip"):
         raise Skip("needs a namespace of its own, with shared memory")
@@ -86,7 +86,7 @@ def kept_apart(place, build):
     os.seteuid(0)
     for n in 1, 2:
         place.server.ip("addr add 10.78.0.%d/32 dev lo" % n)
-    expect(Process(build, place.server, source(build, "strangers") + " 10.78.0.1 10.78.0.2"))
+    expect(Process(build, place.server, source(build, "strangers") + " ".join([" 10.78.0.1 10.78.0.2", *words])))
 
 
 def example_single(options="", **row):
@@ -376,5 +376,7 @@ TABLE = EXAMPLE_TABLE + [
     Case("packets from an address that is not the peer", hostile("s.forge({qpn}, {psn})"), quick=True),
     Case("truncated packets and noise", hostile("s.spoil({qpn}, {psn}, 1)"), quick=True),
     Case("another user is kept apart", kept_apart, LO, spoils=True),
+    Case("another user whom nobody maps is kept apart", lambda place, build: kept_apart(place, build, "unmapped"), LO,
+         spoils=True),
     Case("another user has taken all names", names_taken, LO, quick=True, spoils=True),
 ]

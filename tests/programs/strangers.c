@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* strangers ADDRESS OTHER: root at one address of this host, and another user at the other. They talk, by UDP: neither
- * maps anything of the other's or can reach its memory. Nor does the other user get at root's address, or at its doors:
- * names of sockets that root's processes would call are called in vain. */
+/* strangers ADDRESS OTHER [unmapped]: root at one address of this host, and another user at the other. They talk, by
+ * UDP: neither maps anything of the other's or can reach its memory. Nor does the other user get at root's address, or
+ * at its doors: names of sockets that root's processes would call are called in vain. unmapped: two users who are not
+ * root, each in a user namespace of its own that maps nobody. Each sees itself and the other as user 65534. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -14,8 +16,22 @@
 enum {
 	SIZE = 65536,
 	NOBODY = 65534,
+	FIRST = 12345, /* and SECOND: the users that nobody maps */
+	SECOND = 12346,
 	ROUNDS = 50,
 };
+
+static bool unmapped;
+
+static void become(uid_t uid)
+{
+	MUST(!setgid(uid) && !setuid(uid));
+	if (unmapped && unshare(CLONE_NEWUSER)) {
+		printf("no user namespace: %s\n", strerror(errno));
+		exit(0);
+	}
+	MUST(!prctl(PR_SET_DUMPABLE, 1) && (!unmapped || geteuid() == NOBODY));
+}
 
 /* The GID index of an IPv4 address. */
 static int index_of(const char *address)
@@ -67,8 +83,9 @@ static void try_doors(void)
 	MUST(f);
 	while (fgets(line, sizeof(line), f)) {
 		struct sockaddr_un a = {.sun_family = AF_UNIX};
-		char *name = strstr(line, "@uroce/0/local");
-		socklen_t size;
+		char *name = strstr(line, unmapped ? "@uroce/65534/local" : "@uroce/0/local");
+		struct ucred who;
+		socklen_t size, length = sizeof(who);
 		char byte;
 		int fd;
 
@@ -79,7 +96,8 @@ static void try_doors(void)
 		size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
 		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 		MUST(fd >= 0);
-		if (!connect(fd, (struct sockaddr *)&a, size)) {
+		if (!connect(fd, (struct sockaddr *)&a, size) &&
+		    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) && who.pid != getpid()) {
 			MUST(recv(fd, &byte, 1, 0) <= 0); /* it hangs up, and says nothing */
 			tried++;
 		}
@@ -135,7 +153,7 @@ static void be_another(const char *root, const char *own, int fd)
 	int before;
 	struct rc rc;
 
-	MUST(!setgid(NOBODY) && !setuid(NOBODY) && !prctl(PR_SET_DUMPABLE, 1));
+	become(unmapped ? SECOND : NOBODY);
 	rc_open(&rc, NULL, index_of(own), SIZE);
 	before = count_memories();
 	talk(&rc, fd, before);
@@ -151,7 +169,8 @@ int main(int argc, char **argv)
 	struct rc rc;
 	pid_t pid;
 
-	MUST(argc == 3 && !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	unmapped = argc > 3 && !strcmp(argv[3], "unmapped");
+	MUST(argc >= 3 && !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
 	pid = fork();
 	MUST(pid >= 0);
 	if (pid == 0) {
@@ -159,6 +178,8 @@ int main(int argc, char **argv)
 		be_another(argv[1], argv[2], ends[1]);
 	}
 	close(ends[1]);
+	if (unmapped)
+		become(FIRST);
 	rc_open(&rc, NULL, index_of(argv[1]), SIZE);
 	talk(&rc, ends[0], count_memories());
 	tell(&rc);

@@ -48,10 +48,11 @@ class Build:
         self.preload = ":".join(runtime + [self.library])
         self.settings = ["LD_PRELOAD=" + self.preload]
         if self.sanitizer:
-            # The programs leak and race of their own; only what our library does counts. ThreadSanitizer would have each
-            # wait a second at its end, for races that its threads may still have.
+            # The programs leak and race of their own, and some open files in signal handlers; only what our library does
+            # counts. ThreadSanitizer would have each wait a second at its end, for races that its threads may still have.
             self.settings += ["ASAN_OPTIONS=detect_leaks=0", "UBSAN_OPTIONS=print_stacktrace=1",
-                              "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:atexit_sleep_ms=50"]
+                              "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:atexit_sleep_ms=50:"
+                              "report_signal_unsafe=0"]
         self.prefix = ["setarch", "-R"] if self.sanitizer == "thread" else []
         self.memcheck = []
         if valgrind:

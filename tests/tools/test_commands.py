@@ -24,7 +24,7 @@ STANDS_FOR = [
     (r"\bFILE\b", "file.pcapng"),
 ]
 SERVERS = re.compile(r"(ibv_rc_pingpong (-g 0|.* -s 1024)|ib_write_lat)$")  # they wait for the client in the next line
-AT_WORK = ["ib_write_lat", "-D", "600", "-p", "18600"]         # what PID stands for: the client of two
+AT_WORK = ["ib_write_lat", *alone.ENDLESS, "-p", "18600"]  # what PID stands for: the client of two
 
 
 def check(what, good, *more):

@@ -51,10 +51,10 @@ def pair(fault="", server_fault=""):
     for trace in ("server.trace", "client.trace"):
         open(trace, "w").close()
         os.unlink(trace)
-    server = start("server.trace", "ib_send_bw", "-x0", "-D600", UROCE_LOCAL="off", UROCE_FAULT=server_fault)
+    server = start("server.trace", "ib_send_bw", "-x0", *alone.ENDLESS, UROCE_LOCAL="off", UROCE_FAULT=server_fault)
     while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
         check("the server listens", server.poll() is None)
-    client = start("client.trace", "ib_send_bw", "-x0", "-D600", "127.0.0.1", UROCE_LOCAL="off", UROCE_FAULT=fault)
+    client = start("client.trace", "ib_send_bw", "-x0", *alone.ENDLESS, "127.0.0.1", UROCE_LOCAL="off", UROCE_FAULT=fault)
     while not (is_trace("server.trace") and is_trace("client.trace")):
         check("both run", server.poll() is None and client.poll() is None)
     return server, client

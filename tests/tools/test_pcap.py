@@ -195,10 +195,10 @@ def test_files_that_cannot_be_written():
     r = subprocess.run(["uroce", "run", "-p", "fifo", "sh", "-c", PAIR, "ibv_rc_pingpong", "-g0", "-n1000"],
                        stderr=subprocess.PIPE, universal_newlines=True)
     check("the reader has ended", (reader.wait(), r.returncode) == (0, 0) and "fifo: Broken pipe" in r.stderr, r.stderr)
-    server = subprocess.Popen(["uroce", "run", "ib_write_lat", "-x0", "-D60"], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(["uroce", "run", "ib_write_lat", "-x0", *alone.ENDLESS], stdout=subprocess.DEVNULL)
     while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
         check("the server listens", server.poll() is None)
-    client = subprocess.Popen(["uroce", "run", "ib_write_lat", "-x0", "-D60", "127.0.0.1"], stdout=subprocess.DEVNULL)
+    client = subprocess.Popen(["uroce", "run", "ib_write_lat", "-x0", *alone.ENDLESS, "127.0.0.1"], stdout=subprocess.DEVNULL)
     try:
         until_connected(client)
         r = subprocess.run(["uroce", "pcap", "-w", "/dev/full", str(client.pid)], stderr=subprocess.PIPE,

@@ -90,7 +90,7 @@ def test_text():
 
 def test_the_end_of_a_trace():
     """Of a packet that was sent last, nothing says that it is lost."""
-    command = ["uroce", "run", "--trace", "server", "ib_send_bw", "-x0", "-D60", "-s1024", "-t1"]
+    command = ["uroce", "run", "--trace", "server", "ib_send_bw", "-x0", *alone.ENDLESS, "-s1024", "-t1"]
     env = dict(os.environ, UROCE_LOCAL="off")
     server = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
     while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):

@@ -55,10 +55,10 @@ def until(process, condition):
 
 
 def pair(*more, **environment):
-    server = start("ib_send_bw", "-x0", "-D60", "-s1024", *more, **environment)
+    server = start("ib_send_bw", "-x0", *alone.ENDLESS, "-s1024", *more, **environment)
     while not run("ss", "-Hltn", "sport = :18515"):
         check("the server listens", server.poll() is None)
-    return server, start("ib_send_bw", "-x0", "-D60", "-s1024", *more, "127.0.0.1", **environment)
+    return server, start("ib_send_bw", "-x0", *alone.ENDLESS, "-s1024", *more, "127.0.0.1", **environment)
 
 
 def test_both_ends_agree():
@@ -259,7 +259,7 @@ def test_ids():
 
 
 def test_xrc_targets_count():
-    command = ("ib_send_bw", "-x0", "-cXRC", "-D60", "-s1024")
+    command = ("ib_send_bw", "-x0", "-cXRC", *alone.ENDLESS, "-s1024")
     server = start(*command)
     while not run("ss", "-Hltn", "sport = :18515"):
         check("the server listens", server.poll() is None)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/qpn.h"
 #include "cm/id.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
@@ -190,10 +191,10 @@ static int events_request(struct connection *c, const struct cm_mad *req, void *
 	return 0;
 }
 
-static void met(const struct connection *c)
+static bool met(const struct connection *c)
 {
 	lock_assert_held(&cm.lock);
-	liveness_watch(c);
+	return liveness_watch(&c->address, c->remote_id >> (32 - SLOT_BITS));
 }
 
 static void events_unanswered(const struct connection *c)

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
@@ -13,32 +12,45 @@
 #include "loop/loop.h"
 #include "loop/slot.h"
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434 /* Linux 5.3; the same on all architectures */
-#endif
-
 #define EVENTS 16
+#define LOOKS \
+	50 /* at a slot whose process has hung up and is still there: the kernel closes descriptors in any order */
 
-static int deaths GUARDED_BY(cm.lock) = -1;	 /* an epoll set of pidfds: readable when a watched process has died */
-static int pidfd[SLOTS + 1] GUARDED_BY(cm.lock); /* pidfd of the process in the slot, plus 1; 0: not watched */
+static int ends GUARDED_BY(cm.lock) = -1; /* an epoll set of the connections below */
+static struct {
+	int connection; /* to the process in the slot, plus 1; 0: not watched */
+	int looks;
+} watched[SLOTS + 1] GUARDED_BY(cm.lock);
 
-static void died(uint16_t slot) REQUIRES(cm.lock)
+static void forget_slot(uint16_t slot) REQUIRES(cm.lock)
 {
-	if (pidfd[slot])
-		close(pidfd[slot] - 1);
-	pidfd[slot] = 0;
-	machine_bury(&cm, slot, agent_now());
+	close(watched[slot].connection - 1);
+	memset(&watched[slot], 0, sizeof(watched[slot]));
 }
 
-static void somebody_died(void *arg)
+/* A process that has no descriptor left for this connection hangs up, too, and lives. False: look again. */
+static bool has_ended(uint16_t slot) REQUIRES(cm.lock)
+{
+	bool alive = slot_is_alive(slot);
+
+	if (alive && watched[slot].looks++ < LOOKS)
+		return false;
+	forget_slot(slot);
+	if (!alive)
+		machine_bury(&cm, slot, agent_now());
+	return true;
+}
+
+static void somebody_ended(void *arg)
 {
 	struct epoll_event event[EVENTS];
 	int n;
 
 	lock_take(&cm.lock);
-	n = epoll_wait(deaths, event, EVENTS, 0);
+	n = epoll_wait(ends, event, EVENTS, 0);
 	for (int i = 0; i < n; i++)
-		died((uint16_t)event[i].data.u32);
+		if (!has_ended((uint16_t)event[i].data.u32))
+			loop_not_yet();
 	lock_drop(&cm.lock);
 }
 
@@ -48,13 +60,13 @@ int liveness_start(void)
 
 	if (fd < 0)
 		return -errno;
-	err = loop_watch(fd, somebody_died, NULL);
+	err = loop_watch(fd, somebody_ended, NULL);
 	if (err) {
 		close(fd);
 		return err;
 	}
 	lock_take(&cm.lock);
-	deaths = fd;
+	ends = fd;
 	lock_drop(&cm.lock);
 	return 0;
 }
@@ -62,36 +74,32 @@ int liveness_start(void)
 void liveness_forget(void)
 {
 	for (int i = 0; i <= SLOTS; i++)
-		if (pidfd[i])
-			close(pidfd[i] - 1);
-	memset(pidfd, 0, sizeof(pidfd));
-	if (deaths >= 0)
-		close(deaths);
-	deaths = -1;
+		if (watched[i].connection)
+			forget_slot((uint16_t)i);
+	if (ends >= 0)
+		close(ends);
+	ends = -1;
 }
 
-/* A pidfd of the process in the slot; -1: it cannot be watched. */
-static int open_process(uint16_t slot)
+bool liveness_watch(const struct cm_address *address, uint16_t slot)
 {
-	pid_t pid = gsi_process(slot);
-
-	return pid > 0 ? high_fd((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
-}
-
-void liveness_watch(const struct connection *c)
-{
-	uint16_t slot = c->remote_id >> (32 - SLOT_BITS);
-	struct epoll_event event = {.events = EPOLLIN, .data.u32 = slot};
+	struct epoll_event event = {.events = EPOLLRDHUP, .data.u32 = slot};
 	int fd;
 
-	if (deaths < 0 || !slot || slot == gsi_slot() || pidfd[slot] ||
-	    memcmp(&c->address.local, &c->address.remote, sizeof(c->address.local)))
-		return;
-	fd = open_process(slot);
-	if (fd < 0)
-		return;
-	if (epoll_ctl(deaths, EPOLL_CTL_ADD, fd, &event))
+	if (ends < 0 || !slot)
+		return false;
+	if (slot == gsi_slot())
+		return true;
+	fd = gsi_call(&address->local, &address->remote, slot);
+	if (fd < 0 || watched[slot].connection) {
+		if (fd >= 0)
+			close(fd);
+		return fd >= 0;
+	}
+	if (epoll_ctl(ends, EPOLL_CTL_ADD, fd, &event)) {
 		close(fd);
-	else
-		pidfd[slot] = fd + 1;
+		return false;
+	}
+	watched[slot].connection = fd + 1;
+	return true;
 }

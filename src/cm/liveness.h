@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Liveness watch: detects the death of a peer process on this host. A process that is killed sends no DREQ. If the peer
- * is a process of this host, at one of our addresses, a pidfd reports its death. (Peers on other hosts are detected by
- * timeouts only.) */
+/* Liveness watch: detects the end of a peer process of this user on this host, which may send no DREQ. A connection by
+ * AF_UNIX ends with it, also when it runs another program in its place. Peers elsewhere are told by guardian.h. */
 #ifndef UROCE_LIVENESS_H
 #define UROCE_LIVENESS_H
 
@@ -12,7 +11,8 @@ int liveness_start(void) EXCLUDES(cm.lock);
 /* Call in the child after fork(). */
 void liveness_forget(void) REQUIRES(cm.lock);
 
-/* Call when the peer of this connection has sent a message: watches its process, if it is on this host. */
-void liveness_watch(const struct connection *c) REQUIRES(cm.lock);
+/* Watches the process in `slot`, which has sent a message between these addresses. False: it is not on this host, or of
+ * another user, or cannot be watched. */
+bool liveness_watch(const struct cm_address *address, uint16_t slot) REQUIRES(cm.lock);
 
 #endif

@@ -687,8 +687,7 @@ void machine_bury(struct machine *m, uint16_t slot, uint64_t now)
 	struct connection *c;
 
 	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
-		if (c->state != CM_FREE && c->remote_id >> ID_BITS == slot && on_death[c->state] &&
-		    machine_gid_equal(&c->address.remote, &c->address.local))
+		if (c->state != CM_FREE && c->is_watched && c->remote_id >> ID_BITS == slot && on_death[c->state])
 			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
 

@@ -92,8 +92,9 @@ struct machine_ops {
 	 * refused, enum cm_reason or enum cm_sidr_status; negative: no decision now, the peer will repeat the request.
 	 */
 	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
-	/* The peer's id is known: c->remote_id. The handler must not call the machine. May be NULL. */
-	void (*met)(const struct connection *c);
+	/* The peer's id is known: c->remote_id. Returns whether machine_bury() will be called if the peer's process
+	 * ends. The handler must not call the machine. May be NULL. */
+	bool (*met)(const struct connection *c);
 	/* A REQ or SIDR_REQ is repeated. A handler that finds the reason reports it by machine_absent(), but not from
 	 * inside this call. May be NULL. */
 	void (*unanswered)(const struct connection *c);
@@ -147,6 +148,7 @@ struct connection {
 	uint64_t timeout; /* ns: response timeout of the peer */
 	uint8_t retries;  /* number of repetitions left */
 	bool is_passive;  /* the peer sent the REQ or SIDR_REQ */
+	bool is_watched;  /* the peer is a process of this host whose end is noticed: machine_ops.met */
 	bool is_proven;	  /* the peer's address is proven: it receives what we send to it */
 	uint32_t credit;  /* number of messages that may be sent before the address is proven */
 	enum cm_age age;
@@ -170,8 +172,8 @@ void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const s
 	REQUIRES(m->lock);
 /* Handles all deadlines up to `now`. */
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
-/* The process in this slot of our own host has died: its connections to us end as if it had sent the messages for that.
- */
+/* The process in this slot of our own host has ended: its connections to us that are watched end as if it had sent the
+ * messages for that. */
 void machine_bury(struct machine *m, uint16_t slot, uint64_t now) REQUIRES(m->lock);
 /* The destination of the connection with this id does not answer. err -ECONNREFUSED: no process is there, handled as a
  * reject because of an unknown service; other -errno: the host is unreachable. Ignored if the connection has received

@@ -22,8 +22,7 @@ void connection_know(struct connection *c, uint32_t remote_id, uint32_t remote_q
 		list_remove(&c->remote);
 		c->remote_id = remote_id;
 		list_append(&m->by_remote[bucket(&c->address.remote, remote_id)], &c->remote);
-		if (m->ops->met)
-			m->ops->met(c);
+		c->is_watched = m->ops->met && m->ops->met(c);
 	}
 	if (remote_qpn && !c->remote_qpn) {
 		c->remote_qpn = remote_qpn;

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "link/netif.h"
 #include "loop/internal.h"
+#include "loop/introduction.h"
 #include "loop/nearby.h"
 #include "loop/transmit.h"
 #include "loop/services.h"
@@ -29,9 +32,20 @@ uint16_t gsi_slot(void)
 	return l ? l->slot.number : 0;
 }
 
-pid_t gsi_process(uint16_t slot)
+int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot)
 {
-	return steering_process(slot);
+	struct loop *l = gsi_current();
+	int fd;
+
+	if (!l || !l->local.on)
+		return -ENOTCONN;
+	fd = introduction_call(slot, NULL, NULL, NULL);
+	/* last, as it takes longest: a process in this slot of another host has no connection here */
+	if (fd >= 0 && memcmp(from, to, sizeof(*to)) && !address_is_loopback(to) && !netif_of_address(to)) {
+		close(fd);
+		fd = -ENOTCONN;
+	}
+	return fd;
 }
 
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot)

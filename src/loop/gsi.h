@@ -11,8 +11,6 @@
 #ifndef UROCE_GSI_H
 #define UROCE_GSI_H
 
-#include <sys/types.h>
-
 #include "object/qp.h"
 
 #define GSI_QPN	 1u
@@ -49,8 +47,9 @@ void gsi_serve(const struct gsi_ops *ops);
  * contain it, so that owner() finds it in the answer. */
 uint16_t gsi_slot(void);
 
-/* The process that has that slot, as this process sees it; 0: not visible, or not known. Never blocks. */
-pid_t gsi_process(uint16_t slot);
+/* A connection to the process in that slot if `to` is an address of this host and its process one of this user's: it
+ * ends when the process ends, or runs another program. -errno: it cannot be had (UROCE_LOCAL=off). Never waits. */
+int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot);
 
 /* The slot of the local peer (loop/local.h) that listens for a service at that address of this host; 0: none. Never
  * blocks. */

@@ -78,9 +78,11 @@ int introduction_call(uint16_t slot, const struct greeting *greeting, const int 
 	/* non-blocking: -EAGAIN if the process has too many pending calls */
 	if (name_connect(to, &address, introduction_name_of(&address, slot)))
 		return close_with(to, -errno);
-	err = same_user_peer(to, &who) ? send_greeting(to, greeting, fd) : -EACCES;
+	err = same_user_peer(to, &who) ? 0 : -EACCES;
 	if (pid)
 		*pid = who.pid;
+	if (!err && greeting)
+		err = send_greeting(to, greeting, fd);
 	return err ? close_with(to, err) : to;
 }
 

@@ -50,7 +50,8 @@ struct introduction {
 /* Listens for calls at this slot's name: a non-blocking descriptor, or -errno. */
 int introduction_listen(uint16_t slot);
 
-/* Calls the process of that slot and sends it a greeting; fd[i] is -1 for what is not shared. Does not wait.
+/* Calls the process of that slot and sends it a greeting; fd[i] is -1 for what is not shared. Does not wait. Without a
+ * greeting (NULL), the connection stays as it is until one of the two processes ends.
  * Returns the connection, or -errno (-ECONNREFUSED: no process listens there; -EACCES: it is another user's). *pid:
  * the other process, 0 if it is not visible here. */
 int introduction_call(uint16_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid);

@@ -490,20 +490,6 @@ static socklen_t service_address(struct sockaddr_un *address, uint16_t slot)
 	return slot_abstract(address, "%u/registry/%u", geteuid(), slot);
 }
 
-pid_t steering_process(uint16_t slot)
-{
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	struct sockaddr_un address;
-	struct ucred who;
-	bool ours;
-
-	if (fd < 0)
-		return 0;
-	ours = !name_connect(fd, &address, service_address(&address, slot)) && same_user_peer(fd, &who);
-	close(fd);
-	return ours ? who.pid : 0;
-}
-
 /* 0: *s has the registry; -ENOENT: that process has none for this user; -EPERM: another user has its name; else the
  * registry could not be had. */
 static int registry_from(struct steering *s, uint16_t slot)

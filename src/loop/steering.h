@@ -16,7 +16,6 @@
 
 #include <linux/filter.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
 #include "link/link.h"
 #include "loop/slot.h"
@@ -66,9 +65,6 @@ void steering_stray(struct steered *place, uint16_t slot, uint64_t now);
  * its place, and the kernel gives that one's packets to a process that is stopped and hands nothing over. So this
  * looks for dead processes. Needs rx ownership, as does steering_stray(). */
 void steering_silence(struct steered *place, uint64_t now);
-
-/* The process that has that slot; 0: it does not share the registry, or is not visible here. Needs no lock. */
-pid_t steering_process(uint16_t slot);
 
 /* Answers a new process: called when `service` is readable. */
 void steering_serve(struct steering *s);

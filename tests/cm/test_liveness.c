@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process that is killed, in whatever state its connection is: its peer on this host gets to know, at once. */
+/* A process that is killed, in whatever state its connection is, or that runs another program: its peer on this host
+ * gets to know, at once. */
 #include "cm/id.h"
 
 #include <arpa/inet.h>
@@ -21,7 +22,7 @@
 #include "loop/netns.h"
 
 enum {
-	CLIENTS = 9,
+	CLIENTS = 12,
 };
 
 /* Until when a client goes, before it waits to be killed. */
@@ -29,6 +30,11 @@ enum until {
 	ASKED,	  /* its REQ has been sent */
 	ANSWERED, /* it has been told of the REP, and does not answer */
 	CONNECTED,
+};
+
+struct order {
+	struct sockaddr_in from, to;
+	enum until until;
 };
 
 static struct rdma_event_channel *channel;
@@ -64,14 +70,16 @@ static void wait_for(enum rdma_cm_event_type type)
 	rdma_ack_cm_event(e);
 }
 
-static void live(const struct sockaddr_in *to, enum until until, int ready)
+static void live(const struct order *o, int ready)
 {
 	struct rdma_conn_param p = {.qp_num = 17, .retry_count = 7};
 	struct rdma_cm_id *id;
+	sigset_t set;
+	int got;
 
 	channel = rdma_create_event_channel();
 	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
-	    rdma_resolve_addr(id, NULL, (struct sockaddr *)to, 60000))
+	    rdma_resolve_addr(id, (struct sockaddr *)&o->from, (struct sockaddr *)&o->to, 60000))
 		_exit(1);
 	wait_for(RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (rdma_resolve_route(id, 60000))
@@ -79,14 +87,18 @@ static void live(const struct sockaddr_in *to, enum until until, int ready)
 	wait_for(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (rdma_connect(id, &p))
 		_exit(1);
-	if (until > ASKED)
+	if (o->until > ASKED)
 		wait_for(RDMA_CM_EVENT_CONNECT_RESPONSE);
-	if (until > ANSWERED && rdma_establish(id))
+	if (o->until > ANSWERED && rdma_establish(id))
 		_exit(1);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	if (write(ready, "", 1) != 1)
 		_exit(1);
-	pause();
-	_exit(0);
+	sigwait(&set, &got);
+	execlp("sleep", "sleep", "1000", NULL);
+	_exit(1);
 }
 
 /* ---- in the parent ---- */
@@ -94,11 +106,6 @@ static void live(const struct sockaddr_in *to, enum until until, int ready)
 struct client {
 	pid_t pid;
 	int ready, order;
-};
-
-struct order {
-	struct sockaddr_in to;
-	enum until until;
 };
 
 /* Made before there are threads: a sanitizer may not survive fork() later. */
@@ -121,7 +128,7 @@ static void make_clients(void)
 				close(clients[j].order);
 			if (read(down[0], &o, sizeof(o)) != sizeof(o))
 				_exit(0);
-			live(&o.to, o.until, up[1]);
+			live(&o, up[1]);
 		}
 		close(up[1]);
 		close(down[0]);
@@ -130,9 +137,9 @@ static void make_clients(void)
 	}
 }
 
-static struct client start(const struct sockaddr_in *to, enum until until)
+static struct client start(const struct sockaddr_in *to, enum until until, uint32_t source)
 {
-	struct order o = {*to, until};
+	struct order o = {.from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)}, .to = *to, .until = until};
 	struct client c;
 	char byte;
 
@@ -194,11 +201,11 @@ static void accept_it(struct rdma_cm_id *id)
 }
 
 /* A client has gone so far, and this end with it. */
-static struct rdma_cm_id *admit(struct server *s, struct client *c, enum until until)
+static struct rdma_cm_id *admit_from(struct server *s, struct client *c, enum until until, uint32_t source)
 {
 	struct rdma_cm_id *id;
 
-	*c = start(&s->address, until);
+	*c = start(&s->address, until, source);
 	id = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	if (until > ASKED)
 		accept_it(id);
@@ -207,6 +214,11 @@ static struct rdma_cm_id *admit(struct server *s, struct client *c, enum until u
 	if (until > ASKED)
 		await(c);
 	return id;
+}
+
+static struct rdma_cm_id *admit(struct server *s, struct client *c, enum until until)
+{
+	return admit_from(s, c, until, INADDR_LOOPBACK);
 }
 
 static void await_end(struct rdma_cm_id *id)
@@ -257,6 +269,34 @@ static void killed_when_connected(void **state)
 	finish(&s, id);
 }
 
+static void killed_at_another_address(void **state)
+{
+	struct server s = listen_here();
+	struct client c;
+	struct rdma_cm_id *id = admit_from(&s, &c, CONNECTED, INADDR_LOOPBACK + 1);
+
+	stop(&c, SIGKILL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
+	finish(&s, id);
+}
+
+static void another_program_in_its_place(void **state)
+{
+	struct server s = listen_here();
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct client c;
+		struct rdma_cm_id *id = admit_from(&s, &c, CONNECTED, INADDR_LOOPBACK + i);
+
+		kill(c.pid, SIGUSR1);
+		assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
+		assert_int_equal(rdma_destroy_id(id), 0);
+		stop(&c, SIGKILL);
+	}
+	assert_int_equal(rdma_destroy_id(s.listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 static void killed_instead_of_parting(void **state)
 {
 	struct server s = listen_here();
@@ -292,11 +332,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(killed_after_its_request),	   cmocka_unit_test(killed_with_our_reply),
 		cmocka_unit_test(killed_when_connected),	   cmocka_unit_test(killed_instead_of_parting),
+		cmocka_unit_test(killed_at_another_address),	   cmocka_unit_test(another_program_in_its_place),
 		cmocka_unit_test(listeners_outlive_their_clients),
 	};
 
 	netns_enter();
-	setenv("UROCE_DEVICES", "lo", 1);
+	setenv("UROCE_DEVICES", "127.0.0.1..127.0.0.2", 1);
 	make_clients();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ def example_across(options="", **row):
     def run(place, build):
         s, c = start_pair(place, build, build.compile(os.path.join(EXAMPLES, "qp_across_hosts.c")) + " " + options)
         expect(c)
-        expect(s, '"written by the client" and 42')
+        expect(s, r'received: +"hello, server"\n(.*\n)*our memory: +"written by the client" and 42')
     return Case(("qp_across_hosts " + options).strip(), run, **row)
 
 

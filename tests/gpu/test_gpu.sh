@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Memory of a GPU, with a double of the driver whose memory the processor cannot touch (cuda_double.h): each operation by
 # the ring and by UDP, and Lab D as two programs. GPU=real: with the driver of this machine, for `make gpu`.
+. "$UROCE_SOURCE/tests/tools/tap.sh"
 work=$(mktemp -d) || exit
 server=
 trap 'kill $server 2>/dev/null; rm -rf "$work"' EXIT
-doubles=$UROCE_BUILD/tests/gpu n=0 failed=0
+doubles=$UROCE_BUILD/tests/gpu
 # under a sanitizer one is enough of what takes the same way
 kinds="virtual pool managed" hip=on,off
 [ -z "$UROCE_QUICK" ] || kinds=virtual hip=on
@@ -15,23 +16,6 @@ if [ "$GPU" != real ]; then
 	export LD_LIBRARY_PATH=$doubles
 	first=LD_PRELOAD=$sanitizer$doubles/libcuda.so.1
 fi
-
-# result STATUS "what is to hold" FILE: the file is shown if it does not
-result() {
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n - $2" && return
-	failed=$((failed + 1))
-	echo "not ok $n - $2"
-	sed 's/^/#   /' "$3"
-}
-
-await() { # FILE PATTERN, now or later, as long as the server runs
-	exec 3< <(exec tail --pid=$server -n +1 -f "$1")
-	local tail=$!
-	grep -q -m 1 -e "$2" <&3
-	kill $tail 2>/dev/null
-	exec 3<&-
-}
 
 # all_cases NAME: what gpu_me does, by one driver and one link
 all_cases() {
@@ -82,7 +66,7 @@ for local in on off; do
 	: >"$work/server"
 	env $first uroce run stdbuf -oL "$UROCE_BUILD/qp_across_hosts_gpu" -p $port >"$work/server" 2>&1 &
 	server=$!
-	await "$work/server" '^GPU'
+	await "$work/server" '^GPU' $server
 	until env $first uroce run "$UROCE_BUILD/qp_across_hosts_gpu" -p $port 127.0.0.1 >"$work/client" 2>&1; do
 		# the server is about to listen
 		grep -q 'Connection refused' "$work/client" && kill -0 $server || break

@@ -1,25 +1,17 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Programs under `uroce run` see the adapter in /sys and /dev, and nothing else changes.
-if [ -z "$UROCE_ALONE" ] && unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null; then
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) sh -c 'ip link set lo up; exec "$0"' "$0"
-fi
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network or_here
 export UROCE_DEVICES=lo LC_ALL=C
-n=0 failed=0
 
 # shows "what" 'expected output' command...
 shows() {
 	what=$1 expected=$2
 	shift 2
-	n=$((n + 1))
 	got=$(uroce run "$@" 2>&1)
-	if [ "$got" = "$expected" ]; then
-		echo "ok $n - $what"
-	else
-		failed=1
-		echo "not ok $n - $what"
-		printf '%s\n' "$got" | sed 's/^/#   /'
-	fi
+	[ "$got" = "$expected" ]
+	result $? "$what" - <<<"$got"
 }
 
 shows "cat" '4: ACTIVE' cat /sys/class/infiniband/uroce0/ports/1/state

@@ -2,33 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Devices like other adapters: `ibv_devinfo -v` has each line that tests/tools/adapters/ has of a published output, the
 # adapter refuses what it refuses, and programs work. In a network namespace of its own.
-if [ -z "$UROCE_ALONE" ]; then
-	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
-fi
-work=$(mktemp -d) || exit
-pids=
-trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit
-n=0 failed=0
-
-# result STATUS "what is to hold" FILE: the file is shown if it does not
-result() {
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n - $2" && return
-	failed=$((failed + 1))
-	echo "not ok $n - $2"
-	sed 's/^/#   /' "$3"
-}
-
-# The file has a line with this pattern, now or later.
-await() {
-	exec 3< <(exec tail -n +1 -f "$1")
-	local tail=$!
-	grep -q -m 1 -e "$2" <&3
-	kill $tail
-	exec 3<&-
-}
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network
+own_folder
 
 # pair READY command...: as a server, until its output has READY; then as a client to 127.0.0.1. The client's output is
 # in the file `client`.
@@ -120,5 +96,4 @@ fi
 UROCE_ADAPTER=mlx4,ib uroce run ibv_devinfo >out 2>&1
 grep -q mlx4_0 out && grep -q 'link_layer:.*InfiniBand' out
 result $? "mlx4 on InfiniBand" out
-echo "1..$n"
-exit $((failed > 0))
+finish

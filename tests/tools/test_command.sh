@@ -1,31 +1,10 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # What `uroce` does with right and with wrong arguments. In a network namespace of its own where it can have one:
 # others may use port 4791 of this one.
-if [ -z "$UROCE_ALONE" ] && unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null; then
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) sh -c 'ip link set lo up; exec "$0"' "$0"
-fi
-work=$(mktemp -d) || exit
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit
-n=0 failed=0
-
-# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
-check() {
-	what=$1 expected=$2 pattern=$3
-	shift 3
-	n=$((n + 1))
-	"$@" >out 2>&1
-	status=$?
-	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
-		echo "ok $n - $what"
-	else
-		failed=$((failed + 1))
-		echo "not ok $n - $what"
-		echo "# status $status, output:"
-		sed 's/^/#   /' out
-	fi
-}
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network or_here
+own_folder
 
 check "without a command, it says what to do next" 2 'uroce run PROGRAM' uroce
 check "... in 15 lines" 0 '^1[0-5]$' sh -c 'uroce 2>&1 | wc -l'
@@ -235,5 +214,4 @@ check "the program with mistakes, alone, says how to run it" 1 'no verbs here: u
 check "demo that makes no trace keeps none" 127 '^No trace was made' uroce demo -k -d "$work"
 check "demo without its programs says what to install" 127 'install ibverbs-utils' uroce demo -d "$work"
 
-echo "1..$n"
-[ $failed = 0 ]
+finish

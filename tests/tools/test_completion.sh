@@ -1,22 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Completion offers each command, and each option of each, in bash, zsh and fish, where they are installed.
+. "$UROCE_SOURCE/tests/tools/tap.sh"
 cd "$UROCE_SOURCE/contrib/completion" || exit
-n=0 failed=0
 
 # holds "what" 'words that must be offered' 'words that are'
 holds() {
-	n=$((n + 1)) missing=
+	missing=
 	for word in $2; do
 		grep -qxe "$word" <<<"$3" || missing="$missing $word"
 	done
-	if [ "$missing" ] || [ -z "$2" ]; then
-		failed=1
-		echo "not ok $n - $1"
-		echo "# not offered:$missing; offered: $(tr '\n' ' ' <<<"$3")"
-	else
-		echo "ok $n - $1"
-	fi
+	[ -z "$missing" ] && [ "$2" ]
+	result $? "$1" - <<<"not offered:$missing; offered: $(tr '\n' ' ' <<<"$3")"
 }
 
 in_bash() {
@@ -65,5 +60,4 @@ for shell in bash zsh fish; do
 	offered=$(case $shell in bash) in_bash uroce run -t x tru ;; *) in_$shell "uroce run -e tru" ;; esac)
 	holds "$shell: programs" "true" "$offered"
 done
-echo "1..$n"
-[ $failed = 0 ]
+finish

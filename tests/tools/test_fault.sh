@@ -1,33 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # `uroce fault`: the rules of a process that runs, in a network namespace of its own.
-if [ -z "$UROCE_ALONE" ]; then
-	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
-fi
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network
 command -v ibv_rc_pingpong >/dev/null || { echo "1..0 # skipped: no ibv_rc_pingpong"; exit 0; }
-work=$(mktemp -d) || exit
-pids=
-trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit
-n=0 failed=0
-
-# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
-check() {
-	what=$1 expected=$2 pattern=$3
-	shift 3
-	n=$((n + 1))
-	"$@" >out 2>&1
-	status=$?
-	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
-		echo "ok $n - $what"
-	else
-		failed=$((failed + 1))
-		echo "not ok $n - $what"
-		echo "# status $status, output:"
-		sed 's/^/#   /' out client server
-	fi
-}
+own_folder
+shown="client server"
 
 # until_rule NUMBER: it has fired.
 until_rule() {
@@ -98,5 +76,4 @@ check "... or one of the receiver" 0 counted until_icrc $client
 check "... and both go on" 0 both sh -c "kill -0 $client $server && echo both"
 check "nothing begins with a rule for a device that is not there" 1 "UROCE_FAULT: there is no device 'mlx5_9'" \
 	uroce run -f "time device mlx5_9 after 1s: fatal" ibv_rc_pingpong -g 0
-echo "1..$n"
-[ $failed = 0 ]
+finish

@@ -1,45 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # uroce.h: a program, in C and in Python, injects faults into itself; where uroce is not, it is told so.
-if [ -z "$UROCE_ALONE" ]; then
-	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
-fi
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network
 export UROCE_DEVICES=lo PYTHONPATH=$UROCE_SOURCE/python PYTHONDONTWRITEBYTECODE=1
-work=$(mktemp -d) || exit
-trap 'rm -rf "$work"' EXIT
-n=0 failed=0
-
-# check "what is to hold" command...
-check() {
-	what=$1
-	shift
-	n=$((n + 1))
-	if "$@" >"$work/out" 2>&1; then
-		echo "ok $n - $what"
-	else
-		failed=$((failed + 1))
-		echo "not ok $n - $what"
-		sed 's/^/#   /' "$work/out"
-	fi
-}
+own_folder
 
 echo '#include "uroce.h"
 int main(void) { return uroce_version() != NULL; }' >"$work/small.c"
 cp "$work/small.c" "$work/small.cc"
 for compiler in gcc clang; do
 	command -v $compiler >/dev/null || continue
-	check "the header is C99, by $compiler" $compiler -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$UROCE_SOURCE/include" \
+	check "the header is C99, by $compiler" 0 '' $compiler -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$UROCE_SOURCE/include" \
 		-o "$work/small" "$work/small.c" -ldl
-	check "... and works" "$work/small"
+	check "... and works" 0 '' "$work/small"
 done
 for compiler in g++ clang++; do
 	command -v $compiler >/dev/null || continue
-	check "it is C++, by $compiler" $compiler -std=c++11 -Wall -Wextra -Werror -I"$UROCE_SOURCE/include" -fsyntax-only \
+	check "it is C++, by $compiler" 0 '' $compiler -std=c++11 -Wall -Wextra -Werror -I"$UROCE_SOURCE/include" -fsyntax-only \
 		"$work/small.cc"
 done
-check "a program without uroce" env -u LD_PRELOAD prog_header absent
-check "a program with it" uroce run prog_header
+check "a program without uroce" 0 '' env -u LD_PRELOAD prog_header absent
+check "a program with it" 0 '' uroce run prog_header
 cat >"$work/absent.py" <<'END'
 import uroce
 assert uroce.version() is None and not uroce.loaded()
@@ -82,7 +64,6 @@ uroce.fault_add("out SEND: drop")
 uroce.fault_clear()
 assert uroce.faults() == []
 END
-check "Python without it" env -u LD_PRELOAD python3 "$work/absent.py"
-check "Python with it" uroce run python3 "$work/there.py"
-echo "1..$n"
-[ $failed = 0 ]
+check "Python without it" 0 '' env -u LD_PRELOAD python3 "$work/absent.py"
+check "Python with it" 0 '' uroce run python3 "$work/there.py"
+finish

@@ -1,31 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # `uroce hostile`: what its seeds stand for, and what it tells of programs that fail. In a network namespace of its own.
-if [ -z "$UROCE_ALONE" ]; then
-	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
-fi
-work=$(mktemp -d) || exit
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit
-n=0 failed=0
-
-# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
-check() {
-	what=$1 expected=$2 pattern=$3
-	shift 3
-	n=$((n + 1))
-	"$@" >out 2>&1
-	status=$?
-	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
-		echo "ok $n - $what"
-	else
-		failed=$((failed + 1))
-		echo "not ok $n - $what"
-		echo "# status $status, output:"
-		sed 's/^/#   /' out
-	fi
-}
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network
+own_folder
 
 cat >pair.sh <<'END'
 "$@" & server=$!
@@ -81,5 +59,4 @@ if command -v ibv_rc_pingpong >/dev/null; then
 	check "one that takes UD for reliable" 1 'this alone does it:  out UD REQUEST chance 1/[0-9]*: drop' \
 		uroce hostile -n 1 -s 3 -t 3 sh pair.sh ibv_ud_pingpong -g 0 -n 500
 fi
-echo "1..$n"
-[ $failed = 0 ]
+finish

@@ -2,43 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Eight adapters on one machine, of addresses of loopback: what programs see of them, and what follows when the port of
 # one is taken down and up. In a network namespace of its own: the state of ports is that of a namespace.
-if [ -z "$UROCE_ALONE" ]; then
-	unshare -n $([ "$(id -u)" = 0 ] || echo -r) true 2>/dev/null || { echo "1..0 # skipped: no namespace"; exit 0; }
-	UROCE_ALONE=1 exec unshare -n $([ "$(id -u)" = 0 ] || echo -r) bash -c 'ip link set lo up; exec bash "$0"' "$0"
-fi
-work=$(mktemp -d) || exit
-pids=
-trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit
+. "$UROCE_SOURCE/tests/tools/tap.sh"
+own_network
+own_folder
 export UROCE_DEVICES='127.0.0.1..127.0.0.8=mlx5_0@0..1'
 sys=/sys/class/infiniband
-n=0 failed=0
-
-# check "what is to hold" EXPECTED-STATUS 'pattern of the output' command...
-check() {
-	what=$1 expected=$2 pattern=$3
-	shift 3
-	n=$((n + 1))
-	"$@" >out 2>&1
-	status=$?
-	if [ "$status" = "$expected" ] && grep -q -e "$pattern" out; then
-		echo "ok $n - $what"
-	else
-		failed=$((failed + 1))
-		echo "not ok $n - $what"
-		echo "# status $status, output:"
-		sed 's/^/#   /' out
-	fi
-}
-
-# The file has a line with this pattern, now or later.
-await() {
-	exec 3< <(exec tail -n +1 -f "$1")
-	local tail=$!
-	grep -q -m 1 -e "$2" <&3
-	kill $tail
-	exec 3<&-
-}
 
 await_both() {
 	await both "$1"
@@ -139,5 +107,4 @@ for local in on off; do
 	check "shared memory $local, with the first device: it works" 1 '^0$' grep -c exceeded both
 done
 unset UROCE_LOCAL
-echo "1..$n"
-exit $((failed > 0))
+finish

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/memfd.h"
+#include "require.h"
 #include "tools/captured.h"
 #include "tools/expand.h"
 #include "tools/frame.h"
@@ -24,12 +25,6 @@ struct looked_at {
 	const struct capture_record *record;
 	const struct capture_path *path;
 };
-
-static void require(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void check_expanded(void *arg, const struct expanded *e)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cm/machine.h"
+#include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,12 +23,6 @@ static uint32_t reminders;	       /* of a deadline */
 
 static const struct cm_address address = {.local.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 					  .remote.raw = {[10] = 0xff, 0xff, 192, 0, 2, 2}};
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 static void send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {

@@ -5,14 +5,9 @@
 #include <string.h>
 
 #include "fault/rule.h"
+#include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool so)
-{
-	if (!so)
-		abort();
-}
 
 static void fuzz_one_rule(const char *text)
 {

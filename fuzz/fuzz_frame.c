@@ -5,15 +5,10 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "require.h"
 #include "link/packet_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void write_again(const struct packet_frame *f, const uint8_t *frame)
 {

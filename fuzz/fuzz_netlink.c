@@ -14,15 +14,10 @@
 #include "base/control_call.h"
 #include "base/memfd.h"
 #include "base/stat.h"
+#include "require.h"
 #include "verbs/tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 /* A process with some of each, in place of those that run. */
 static void made_up(struct stat_sheet *s)

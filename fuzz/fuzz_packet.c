@@ -4,17 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 /* Reserved bits, which the parser ignores and the encoder leaves 0. */
 static void clear_reserved(uint8_t *header, uint32_t flags)

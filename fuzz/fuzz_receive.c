@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "object/ah.h"
+#include "require.h"
 
 enum {
 	REGION = 4096,
@@ -80,12 +81,6 @@ static struct {
 } f;
 
 static const union ibv_gid here = {.raw = {0xfd, [15] = 1}}, there = {.raw = {0xfd, [15] = 2}};
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 static void cq_event(struct cq *cq)
 {

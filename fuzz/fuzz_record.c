@@ -6,14 +6,9 @@
 #include "link/record.h"
 #include "link/ring.h"
 #include "loop/introduction.h"
+#include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 static void check_record(const uint8_t *data, uint32_t size)
 {

@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "rsocket/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 static void read_connect(const uint8_t *data, size_t size)
 {

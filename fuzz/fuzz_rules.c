@@ -6,14 +6,9 @@
 
 #include "object/rss.h"
 #include "object/rules.h"
+#include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool hazards)
-{
-	if (!hazards)
-		abort();
-}
 
 static void check_layers(const struct frame_key *key, size_t size)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "require.h"
 #include "rsocket/rsocket.h"
 
 enum { RING = 65536, DEPTH = 16, STEP = 8, MANY = 64 };
@@ -13,12 +14,6 @@ enum { RING = 65536, DEPTH = 16, STEP = 8, MANY = 64 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint32_t ours; /* completions of our own messages that were not polled */
-
-static void require(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static int take_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {

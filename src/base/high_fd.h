@@ -4,8 +4,18 @@
 #ifndef UROCE_HIGH_FD_H
 #define UROCE_HIGH_FD_H
 
+#include <unistd.h>
+
 /* Moves a descriptor to a high number and sets close-on-exec. Returns the new number, or the old one if that is not
  * possible. A negative `fd` is returned unchanged. Keeps errno. */
 int high_fd(int fd);
+
+/* Closes a descriptor, if there is one (not negative), and makes it -1. */
+static inline void fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
 
 #endif

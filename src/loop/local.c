@@ -41,18 +41,11 @@ void local_init(struct loop *l)
 	list_init(&local->gone);
 }
 
-static void local_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /* Changes under `receive`: sleeping threads read it there. */
 static void set_doorbell(struct loop *l, int doorbell)
 {
 	lock_take(&l->receive);
-	local_close_fd(&l->local.doorbell);
+	fd_close(&l->local.doorbell);
 	l->local.doorbell = doorbell;
 	waitfd_add(l, doorbell);
 	lock_drop(&l->receive);
@@ -71,7 +64,7 @@ void local_open(struct loop *l)
 			local->doorbell >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
 			set_doorbell(l, -1);
-			local_close_fd(&local->listener); /* so that no caller waits there */
+			fd_close(&local->listener); /* so that no caller waits there */
 		}
 	}
 	lock_drop(&local->lock);
@@ -333,10 +326,10 @@ static void refuse_callers(struct loop *l, int err) REQUIRES(l->local.lock)
 	struct local *local = &l->local;
 
 	say_refused(err);
-	local_close_fd(&local->listener);
+	fd_close(&local->listener);
 	local->listener = introduction_listen(l->slot.number); /* usually the descriptor is free again */
 	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
-		local_close_fd(&local->listener);
+		fd_close(&local->listener);
 }
 
 /* Answers all calls. At a call of another user it stops; the helper goes on. Most greetings have come by then. */
@@ -624,25 +617,17 @@ bool local_is_unseen(const struct qp *qp)
 
 /* ---- waiting for room, and sleep ---- */
 
-static bool loop_local_unstick(struct local_peer *n)
+static bool unstick_if_room(struct local_peer *n)
 {
-	struct hca *hca = &n->loop->hca;
-	struct list *link;
 	bool room = true;
 
 	lock_take(&n->lock);
 	if (n->tx_ring.size)
 		room = ring_room(&n->tx_ring, n->tx_ring.size) >= ROOM_AGAIN;
 	lock_drop(&n->lock);
-	if (!room)
-		return false;
-	lock_take(&hca->ready_lock);
-	while ((link = list_pop(&n->stuck))) {
-		list_append(&hca->ready, link);
-		atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed); /* a hint */
-	}
-	lock_drop(&hca->ready_lock);
-	return true;
+	if (room)
+		local_peer_unstick(n);
+	return room;
 }
 
 void local_unstick(struct loop *l)
@@ -654,7 +639,7 @@ void local_unstick(struct loop *l)
 		return;
 	atomic_store_explicit(&local->stuck, false, memory_order_relaxed);
 	for (uint32_t i = 0; i < local->rx_rings; i++)
-		all &= loop_local_unstick(local->rx_ring[i]);
+		all &= unstick_if_room(local->rx_ring[i]);
 	if (!all)
 		atomic_store_explicit(&local->stuck, true, memory_order_relaxed);
 }
@@ -761,8 +746,8 @@ void local_fini(struct loop *l)
 	}
 	list_each_safe (i, &local->gone)
 		local_peer_free(container_of(i, struct local_peer, gone));
-	local_close_fd(&local->listener);
-	local_close_fd(&local->doorbell);
+	fd_close(&local->listener);
+	fd_close(&local->doorbell);
 }
 
 void local_in_child(struct loop *l)
@@ -774,15 +759,14 @@ void local_in_child(struct loop *l)
 	for (uint32_t i = 1; i <= SLOTS; i++) {
 		struct local_peer *n = local->by_slot[i];
 
-		if (n && n->in >= 0)
-			close(n->in);
-		if (n && n->out >= 0)
-			close(n->out);
-		if (n && n->doorbell >= 0)
-			close(n->doorbell);
-		if (n && n->reach)
+		if (!n)
+			continue;
+		fd_close(&n->in);
+		fd_close(&n->out);
+		fd_close(&n->doorbell);
+		if (n->reach)
 			reach_abandon(n->reach);
 	}
-	local_close_fd(&local->listener);
-	local_close_fd(&local->doorbell);
+	fd_close(&local->listener);
+	fd_close(&local->doorbell);
 }

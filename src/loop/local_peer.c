@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/high_fd.h"
 #include "link/record.h"
 #include "loop/internal.h"
 #include "loop/introduction.h"
@@ -96,7 +97,7 @@ int local_peer_call(struct local_peer *n)
 	return 0;
 }
 
-static void local_peer_unstick(struct local_peer *n)
+void local_peer_unstick(struct local_peer *n)
 {
 	struct hca *hca = &n->loop->hca;
 	struct list *link;
@@ -109,13 +110,6 @@ static void local_peer_unstick(struct local_peer *n)
 	lock_drop(&hca->ready_lock);
 }
 
-static void local_peer_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 void local_peer_lose(struct local_peer *n)
 {
 	lock_take(&n->lock);
@@ -124,9 +118,9 @@ void local_peer_lose(struct local_peer *n)
 	atomic_store_explicit(&n->state, LOCAL_PEER_GONE, memory_order_release);
 	ring_retire(&n->tx_ring); /* a thread that just dropped the lock may still check whether to wake */
 	lock_drop(&n->lock);
-	local_peer_close_fd(&n->out);
-	local_peer_close_fd(&n->in);
-	local_peer_close_fd(&n->doorbell);
+	fd_close(&n->out);
+	fd_close(&n->in);
+	fd_close(&n->doorbell);
 	if (n->reach)
 		reach_dead(n->reach);
 	local_peer_unstick(n);

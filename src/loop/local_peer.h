@@ -79,6 +79,8 @@ int local_peer_call(struct local_peer *n);
 /* It is gone: gives back all but the struct. Its QPs that were stuck are made ready. */
 void local_peer_lose(struct local_peer *n);
 void local_peer_free(struct local_peer *n);
+/* Makes its QPs ready that were stuck for want of room. */
+void local_peer_unstick(struct local_peer *n);
 
 /* The next record that the local peer has sent. NULL: there is none; then it is told how far this end got. Inline, as
  * polls that find nothing are what a thread does most. With l->receive held, which has no name here. */

@@ -85,9 +85,7 @@ static void remote_unlink(struct remote *r) REQUIRES(remote_lock)
 	list_remove(&r->link);
 	epoll_ctl(calls, EPOLL_CTL_DEL, r->fd,
 		  NULL); /* close() alone does not remove it while another process has the descriptor too */
-	if (r->fd >= 0)
-		close(r->fd);
-	r->fd = -1;
+	fd_close(&r->fd);
 }
 
 /* ---- in the owner: requests of other processes ---- */
@@ -268,9 +266,8 @@ static void remote_stop(void) REQUIRES(remote_lock)
 		remote_unlink(r);
 		free(r);
 	}
-	if (listener >= 0)
-		close(listener);
-	listener = calls = -1;
+	fd_close(&listener);
+	calls = -1;
 	adapter = NULL;
 }
 
@@ -313,11 +310,8 @@ NO_LOCK_ANALYSIS void remote_forget(void)
 {
 	struct list *l;
 
-	if (listener >= 0)
-		close(listener);
-	if (calls >= 0)
-		close(calls); /* first: the parent uses the same set */
-	listener = calls = -1;
+	fd_close(&listener);
+	fd_close(&calls); /* first: the parent uses the same set */
 	while ((l = list_pop(&connections)) || (l = list_pop(&orphans)))
 		remote_unlink(container_of(l, struct remote, link));
 	users = 0;

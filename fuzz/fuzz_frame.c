@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "require.h"
-#include "link/packet_frame.h"
+#include "wire/packet_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,40 +5,26 @@
 #include <string.h>
 
 #include "cm/id.h"
+#include "base/address.h"
 #include "link/netif.h"
 
 bool address_to_gid(const struct sockaddr *a, union ibv_gid *gid)
 {
 	*gid = (union ibv_gid){0};
-	if (a->sa_family == AF_INET) {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		memcpy(gid->raw + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
-		return true;
-	}
-	if (a->sa_family == AF_INET6) {
-		memcpy(gid->raw, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
-		return true;
-	}
-	return false;
+	if (a->sa_family == AF_INET)
+		gid_set(gid->raw, true, &((const struct sockaddr_in *)a)->sin_addr);
+	else if (a->sa_family == AF_INET6)
+		gid_set(gid->raw, false, &((const struct sockaddr_in6 *)a)->sin6_addr);
+	else
+		return false;
+	return true;
 }
 
 void gid_to_address(const union ibv_gid *gid, uint16_t port, struct sockaddr_storage *a)
 {
-	memset(a, 0, sizeof(*a));
-	if (address_is_ipv4(gid)) {
-		struct sockaddr_in *in = (struct sockaddr_in *)a;
-
-		in->sin_family = AF_INET;
-		memcpy(&in->sin_addr, gid->raw + 12, 4);
-	} else {
-		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
-
-		in6->sin6_family = AF_INET6;
-		memcpy(&in6->sin6_addr, gid->raw, 16);
-		if (address_is_link_local(gid))
-			in6->sin6_scope_id = (uint32_t)netif_of_address(gid);
-	}
-	address_set_port((struct sockaddr *)a, port);
+	gid_to_sockaddr(gid->raw, port, a);
+	if (a->ss_family == AF_INET6 && address_is_link_local(gid))
+		((struct sockaddr_in6 *)a)->sin6_scope_id = (uint32_t)netif_of_address(gid);
 }
 
 /* The port stands at the same place in both. */

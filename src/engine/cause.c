@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/log.h"
 #include "engine/internal.h"
 #include "object/key_fault.h"
@@ -43,13 +44,9 @@ const char *state_text(enum ibv_qp_state state)
 /* The QP at the other end. */
 static const char *peer_text(const struct qp *qp, char text[96])
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	const uint8_t *gid = qp->path.dgid.raw;
-	bool is_ipv4 = !memcmp(gid, mapped, sizeof(mapped));
 	char address[INET6_ADDRSTRLEN];
 
-	inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid + 12 : gid, address, sizeof(address));
-	snprintf(text, 96, "QP 0x%x at %s", qp->attr.dest_qp_num, address);
+	snprintf(text, 96, "QP 0x%x at %s", qp->attr.dest_qp_num, gid_print(qp->path.dgid.raw, address));
 	return text;
 }
 

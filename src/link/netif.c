@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link/netif.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_addr.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/high_fd.h"
+#include "base/netlink.h"
 
 struct table {
 	struct netif *row;
 	int count, room, error;
 	uint32_t best_metric; /* of the default routes seen */
 };
-
-typedef void (*row_fn)(struct table *t, const struct nlmsghdr *h);
 
 static struct netif *netif_find(struct table *t, int index)
 {
@@ -30,28 +25,17 @@ static struct netif *netif_find(struct table *t, int index)
 	return NULL;
 }
 
-/* The attribute of that type, NULL if there is none. */
-static const struct rtattr *attribute(const struct nlmsghdr *h, size_t fixed, unsigned short type)
-{
-	const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + NLMSG_ALIGN(fixed));
-	int left = (int)h->nlmsg_len - (int)NLMSG_SPACE(fixed);
-
-	for (; RTA_OK(a, left); a = RTA_NEXT(a, left))
-		if (a->rta_type == type)
-			return a;
-	return NULL;
-}
-
 static uint32_t netif_number(const struct rtattr *a, uint32_t otherwise)
 {
 	return a && RTA_PAYLOAD(a) >= sizeof(uint32_t) ? *(const uint32_t *)RTA_DATA(a) : otherwise;
 }
 
-static void add_link(struct table *t, const struct nlmsghdr *h)
+static void add_link(void *arg, const struct nlmsghdr *h)
 {
+	struct table *t = arg;
 	const struct ifinfomsg *m = NLMSG_DATA(h);
-	const struct rtattr *name = attribute(h, sizeof(*m), IFLA_IFNAME);
-	const struct rtattr *mac = attribute(h, sizeof(*m), IFLA_ADDRESS);
+	const struct rtattr *name = netlink_find(h, sizeof(*m), IFLA_IFNAME);
+	const struct rtattr *mac = netlink_find(h, sizeof(*m), IFLA_ADDRESS);
 	struct netif *n;
 
 	if (h->nlmsg_type != RTM_NEWLINK || !name)
@@ -74,38 +58,34 @@ static void add_link(struct table *t, const struct nlmsghdr *h)
 	n->up = m->ifi_flags & IFF_UP;
 	n->running = n->up && (m->ifi_flags & IFF_RUNNING);
 	n->loopback = m->ifi_flags & IFF_LOOPBACK;
-	n->mtu = netif_number(attribute(h, sizeof(*m), IFLA_MTU), 0);
+	n->mtu = netif_number(netlink_find(h, sizeof(*m), IFLA_MTU), 0);
 	if (mac && RTA_PAYLOAD(mac) == sizeof(n->mac))
 		memcpy(n->mac, RTA_DATA(mac), sizeof(n->mac));
 }
 
-static void add_address(struct table *t, const struct nlmsghdr *h)
+static void add_address(void *arg, const struct nlmsghdr *h)
 {
+	struct table *t = arg;
 	const struct ifaddrmsg *m = NLMSG_DATA(h);
-	const struct rtattr *a = attribute(h, sizeof(*m), IFA_LOCAL) ?: attribute(h, sizeof(*m), IFA_ADDRESS);
-	uint32_t flags = netif_number(attribute(h, sizeof(*m), IFA_FLAGS), m->ifa_flags);
+	const struct rtattr *a = netlink_find(h, sizeof(*m), IFA_LOCAL) ?: netlink_find(h, sizeof(*m), IFA_ADDRESS);
+	uint32_t flags = netif_number(netlink_find(h, sizeof(*m), IFA_FLAGS), m->ifa_flags);
+	uint32_t bytes = m->ifa_family == AF_INET ? 4 : 16;
 	struct netif *n = h->nlmsg_type == RTM_NEWADDR ? netif_find(t, (int)m->ifa_index) : NULL;
-	union ibv_gid gid = {0};
 
 	/* an address that is still being checked for duplicates cannot be bound yet; news of it will come */
-	if (!n || !a || n->addresses == NETIF_ADDRESSES || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
+	if (!n || !a || n->addresses == NETIF_ADDRESSES || (m->ifa_family != AF_INET && m->ifa_family != AF_INET6) ||
+	    (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
 		return;
-	if (m->ifa_family == AF_INET && RTA_PAYLOAD(a) == 4) {
-		gid.raw[10] = gid.raw[11] = 0xff;
-		memcpy(gid.raw + 12, RTA_DATA(a), 4);
-	} else if (m->ifa_family == AF_INET6 && RTA_PAYLOAD(a) == 16) {
-		memcpy(gid.raw, RTA_DATA(a), 16);
-	} else {
-		return;
-	}
-	n->address[n->addresses++] = gid;
+	if (RTA_PAYLOAD(a) == bytes)
+		gid_set(n->address[n->addresses++].raw, bytes == 4, RTA_DATA(a));
 }
 
-static void add_route(struct table *t, const struct nlmsghdr *h)
+static void add_route(void *arg, const struct nlmsghdr *h)
 {
+	struct table *t = arg;
 	const struct rtmsg *m = NLMSG_DATA(h);
-	uint32_t metric = netif_number(attribute(h, sizeof(*m), RTA_PRIORITY), 0);
-	struct netif *n = netif_find(t, (int)netif_number(attribute(h, sizeof(*m), RTA_OIF), 0));
+	uint32_t metric = netif_number(netlink_find(h, sizeof(*m), RTA_PRIORITY), 0);
+	struct netif *n = netif_find(t, (int)netif_number(netlink_find(h, sizeof(*m), RTA_OIF), 0));
 
 	if (h->nlmsg_type != RTM_NEWROUTE || !n || m->rtm_dst_len || m->rtm_type != RTN_UNICAST)
 		return;
@@ -117,34 +97,7 @@ static void add_route(struct table *t, const struct nlmsghdr *h)
 	n->default_route = true;
 }
 
-/* One page of the answer to a dump: false when it was the last. */
-static bool read_page(int fd, struct table *t, row_fn row)
-{
-	_Alignas(struct nlmsghdr) char page[32768];
-	ssize_t got;
-	uint32_t left;
-
-	do
-		got = recv(fd, page, sizeof(page), 0);
-	while (got < 0 && errno == EINTR);
-	if (got < 0) {
-		t->error = -errno;
-		return false;
-	}
-	left = (uint32_t)got;
-	for (const struct nlmsghdr *h = (void *)page; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
-		if (h->nlmsg_type == NLMSG_DONE)
-			return false;
-		if (h->nlmsg_type == NLMSG_ERROR) {
-			t->error = ((const struct nlmsgerr *)NLMSG_DATA(h))->error ?: -EPROTO;
-			return false;
-		}
-		row(t, h);
-	}
-	return true;
-}
-
-static void dump(int fd, int type, uint8_t family, struct table *t, row_fn row)
+static void dump(int fd, int type, uint8_t family, struct table *t, void (*row)(void *, const struct nlmsghdr *))
 {
 	struct {
 		struct nlmsghdr h;
@@ -159,14 +112,8 @@ static void dump(int fd, int type, uint8_t family, struct table *t, row_fn row)
 	};
 
 	ask.m.any.rtgen_family = family;
-	if (t->error)
-		return;
-	if (send(fd, &ask, sizeof(ask), 0) < 0) {
-		t->error = -errno;
-		return;
-	}
-	while (read_page(fd, t, row))
-		;
+	if (!t->error)
+		t->error = netlink_dump(fd, &ask.h, row, t) ?: t->error;
 }
 
 static int address_rank(const union ibv_gid *a)
@@ -202,11 +149,11 @@ static int compare(const void *a, const void *b)
 int netif_list(struct netif **list)
 {
 	struct table t = {.best_metric = UINT32_MAX};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = netlink_open(NETLINK_ROUTE);
 
 	*list = NULL;
 	if (fd < 0)
-		return -errno;
+		return fd;
 	dump(fd, RTM_GETLINK, AF_UNSPEC, &t, add_link);
 	dump(fd, RTM_GETADDR, AF_UNSPEC, &t, add_address);
 	dump(fd, RTM_GETROUTE, AF_INET, &t, add_route);
@@ -256,21 +203,7 @@ uint32_t netif_speed(const char *name)
 
 int netif_watch(void)
 {
-	struct sockaddr_nl a = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
-	};
-	int fd = high_fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
-
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a))) {
-		int error = -errno;
-
-		close(fd);
-		return error;
-	}
-	return fd;
+	return netlink_watch(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 }
 
 bool netif_changed(int watch)

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/address.h"
+
 #define NETIF_ADDRESSES 64 /* an interface's further addresses are not used */
 
 struct netif {
@@ -42,9 +44,7 @@ bool netif_changed(int watch);
 
 static inline bool address_is_ipv4(const union ibv_gid *a)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(a->raw, mapped, sizeof(mapped)) == 0;
+	return gid_is_ipv4(a->raw);
 }
 
 /* The loopback interface has all of 127.0.0.0/8, though it lists only one address of it. */

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <linux/if_vlan.h>
 #include <linux/neighbour.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/high_fd.h"
+#include "base/netlink.h"
 #include "link/netif.h"
 
 #define DISCARD	 9   /* the port whose datagrams nobody misses */
@@ -54,40 +52,9 @@ static void next_hop_begin(struct talk *t, uint16_t type)
 	t->h = (struct nlmsghdr){NLMSG_LENGTH(sizeof(t->m)), type, NLM_F_REQUEST, 1, 0};
 }
 
-static void next_hop_add(struct talk *t, uint16_t type, const void *data, uint16_t bytes)
-{
-	struct rtattr *a = (struct rtattr *)((char *)t + NLMSG_ALIGN(t->h.nlmsg_len));
-
-	*a = (struct rtattr){(uint16_t)RTA_LENGTH(bytes), type};
-	memcpy(RTA_DATA(a), data, bytes);
-	t->h.nlmsg_len = NLMSG_ALIGN(t->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
-}
-
 static const struct rtattr *next_hop_find(const struct talk *t, uint16_t type)
 {
-	const struct rtattr *a = (const struct rtattr *)t->attributes;
-	int left = (int)t->h.nlmsg_len - (int)NLMSG_LENGTH(sizeof(t->m));
-
-	for (; RTA_OK(a, left); a = RTA_NEXT(a, left))
-		if (a->rta_type == type)
-			return a;
-	return NULL;
-}
-
-/* 0 or -errno. */
-static int next_hop_ask(int fd, struct talk *t)
-{
-	ssize_t n;
-
-	if (send(fd, t, t->h.nlmsg_len, 0) < 0)
-		return -errno;
-	while ((n = recv(fd, t, sizeof(*t), 0)) < 0 && errno == EINTR)
-		;
-	if (n < 0)
-		return -errno;
-	if (n < (ssize_t)NLMSG_LENGTH(sizeof(int)) || !NLMSG_OK(&t->h, (size_t)n))
-		return -EPROTO;
-	return t->h.nlmsg_type == NLMSG_ERROR ? ((const struct nlmsgerr *)NLMSG_DATA(&t->h))->error ?: -EPROTO : 0;
+	return netlink_find(&t->h, sizeof(t->m), type);
 }
 
 /* Whom frames to a host are for: that host, or a gateway. True in *ours: nobody else. Out of *netif, or, if that is 0,
@@ -101,14 +68,14 @@ static int find_route(int fd, int *netif, const struct host *from, struct host *
 	next_hop_begin(&t, RTM_GETROUTE);
 	t.m.route.rtm_family = to->family;
 	t.m.route.rtm_dst_len = to->bytes * 8;
-	next_hop_add(&t, RTA_DST, to->address, to->bytes);
+	netlink_add(&t.h, RTA_DST, to->address, to->bytes);
 	if (from) {
 		t.m.route.rtm_src_len = from->bytes * 8;
-		next_hop_add(&t, RTA_SRC, from->address, from->bytes);
+		netlink_add(&t.h, RTA_SRC, from->address, from->bytes);
 	}
 	if (*netif)
-		next_hop_add(&t, RTA_OIF, netif, sizeof(*netif));
-	err = next_hop_ask(fd, &t);
+		netlink_add(&t.h, RTA_OIF, netif, sizeof(*netif));
+	err = netlink_ask(fd, &t.h, sizeof(t));
 	if (err)
 		return err;
 	if (next_hop_find(&t, RTA_VIA) || next_hop_find(&t, RTA_ENCAP)) /* a gateway of another family; a tunnel */
@@ -129,8 +96,8 @@ static int ask_neighbor(int fd, int netif, const struct host *to, struct talk *t
 	next_hop_begin(t, RTM_GETNEIGH);
 	t->m.neighbor.ndm_family = to->family;
 	t->m.neighbor.ndm_ifindex = netif;
-	next_hop_add(t, NDA_DST, to->address, to->bytes);
-	return next_hop_ask(fd, t);
+	netlink_add(&t->h, NDA_DST, to->address, to->bytes);
+	return netlink_ask(fd, &t->h, sizeof(*t));
 }
 
 /* False: the kernel has not heard of that neighbor, or not yet. */
@@ -207,9 +174,9 @@ int next_hop_mac(int netif, const union ibv_gid *to, uint8_t mac[6])
 		map_group(to, mac);
 		return 0;
 	}
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	fd = netlink_open(NETLINK_ROUTE);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = find_mac(fd, netif, host_of(to), mac);
 	close(fd);
 	return err;
@@ -256,9 +223,9 @@ int next_hop_look(int netif, const union ibv_gid *from, const union ibv_gid *to)
 
 	if (address_is_multicast(to))
 		return 0;
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	fd = netlink_open(NETLINK_ROUTE);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	result = link_next_hop_look(fd, address_is_link_local(to) ? netif : 0, &source, host_of(to));
 	close(fd);
 	return result;
@@ -294,9 +261,9 @@ int next_hop_now(int netif, const union ibv_gid *from, const union ibv_gid *to, 
 
 	if (address_is_multicast(to))
 		return -EXDEV;
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	fd = netlink_open(NETLINK_ROUTE);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	result = link_next_hop_now(fd, netif, address_is_link_local(to) ? netif : 0, &source, host_of(to), mac);
 	close(fd);
 	return result;
@@ -304,19 +271,7 @@ int next_hop_now(int netif, const union ibv_gid *from, const union ibv_gid *to, 
 
 int next_hop_watch(void)
 {
-	struct sockaddr_nl a = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE,
-	};
-	int fd = high_fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)), error;
-
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
-		return fd;
-	error = -errno;
-	close(fd);
-	return error;
+	return netlink_watch(RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE);
 }
 
 uint16_t next_hop_vlan(const char *netif)

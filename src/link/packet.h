@@ -6,7 +6,7 @@
 #ifndef UROCE_PACKET_LINK_H
 #define UROCE_PACKET_LINK_H
 
-#include "link/packet_frame.h"
+#include "wire/packet_frame.h"
 #include "link/packet_ring.h"
 #include "link/train.h"
 #include "link/udp.h"

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/tsan.h"
+#include "base/address.h"
 #include "link/udp.h"
 #include "wire/headers.h"
 
@@ -92,16 +93,8 @@ static void watch_marks(struct udp *udp, uint8_t ecn)
 
 static void read_from(const struct udp *udp, union ibv_gid *gid, uint16_t *port)
 {
-	if (udp->is_ipv4) {
-		static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-		memcpy(gid->raw, prefix, sizeof(prefix));
-		memcpy(gid->raw + 12, &udp->from.in.sin_addr, 4);
-		*port = ntohs(udp->from.in.sin_port);
-	} else {
-		memcpy(gid->raw, &udp->from.in6.sin6_addr, 16);
-		*port = ntohs(udp->from.in6.sin6_port);
-	}
+	gid_set(gid->raw, udp->is_ipv4, udp->is_ipv4 ? (const void *)&udp->from.in.sin_addr : &udp->from.in6.sin6_addr);
+	*port = ntohs(udp->from.in.sin_port); /* it stands at the same place in both */
 }
 
 static bool is_of_uroce(uint16_t port)

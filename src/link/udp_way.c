@@ -38,9 +38,7 @@ void udp_way_init(struct udp *udp)
 
 static void close_way(struct udp_way *w)
 {
-	if (w->tx.fd >= 0)
-		close(w->tx.fd);
-	w->tx.fd = -1;
+	fd_close(&w->tx.fd);
 	w->times = w->others = 0;
 	atomic_store_explicit(&w->missed, 0, memory_order_relaxed);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/address.h"
 #include "base/log.h"
 #include "link/netif.h"
 #include "link/open.h"
@@ -354,13 +355,11 @@ static struct port *find_port(struct loop *l, const union ibv_gid *gid) REQUIRES
 static void say_in_use(const union ibv_gid *gid)
 {
 	char text[INET6_ADDRSTRLEN];
-	bool is_ipv4 = address_is_ipv4(gid);
 
-	inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, text, sizeof(text));
 	log_error("UDP port %d of %s is in use by another user's uroce, by the kernel's rxe or by some other program: "
 		  "run as the same user, or remove the rxe device (rdma link; rdma link delete NAME), or end that "
 		  "program (ss -ulpn sport = %d)",
-		  ROCE_PORT, text, ROCE_PORT);
+		  ROCE_PORT, gid_print(gid->raw, text), ROCE_PORT);
 }
 
 static void set_budget(struct loop *l)

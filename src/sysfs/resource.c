@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "base/address.h"
 #include "base/control_call.h"
 #include "base/stat_read.h"
 #include "sysfs/face.h"
@@ -144,20 +145,9 @@ static uint32_t srq_number(const void *row)
 
 static void put_address(struct message *m, uint16_t type, const uint8_t gid[16], uint16_t port)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	struct sockaddr_storage room = {0};
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&room;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&room;
+	struct sockaddr_storage room;
 
-	if (!memcmp(gid, mapped, sizeof(mapped))) {
-		v4->sin_family = AF_INET;
-		v4->sin_port = htons(port);
-		memcpy(&v4->sin_addr, gid + 12, 4);
-	} else {
-		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons(port);
-		memcpy(&v6->sin6_addr, gid, 16);
-	}
+	gid_to_sockaddr(gid, port, &room);
 	netlink_put(m, type, &room, sizeof(room));
 }
 

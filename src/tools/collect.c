@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/base.h"
 #include "base/memfd.h"
 #include "base/same_user.h"
@@ -145,21 +146,13 @@ static void turn_file(struct collector *c)
 
 /* ---- interfaces ---- */
 
-static void address_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
-{
-	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
-	bool is_v4 = !memcmp(gid, v4, sizeof(v4));
-
-	inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
-}
-
 /* The interface that has the address, or in another network namespace the address itself. */
 static void interface_name(const uint8_t gid[16], char *out, size_t room)
 {
 	char text[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
 	struct ifaddrs *all = NULL;
 
-	address_text(gid, text);
+	gid_print(gid, text);
 	snprintf(out, room, "%s", text);
 	getifaddrs(&all);
 	for (struct ifaddrs *i = all; i; i = i->ifa_next) {

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/base.h"
 #include "base/config.h"
 #include "tools/command.h"
@@ -21,13 +22,8 @@
 const char *gid_text(const union ibv_gid *gid)
 {
 	static char text[INET6_ADDRSTRLEN];
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-	if (!memcmp(gid->raw, mapped, sizeof(mapped)))
-		inet_ntop(AF_INET, gid->raw + 12, text, sizeof(text));
-	else
-		inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
-	return text;
+	return gid_print(gid->raw, text);
 }
 
 unsigned interface_mtu(const char *name)

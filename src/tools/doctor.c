@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/address.h"
 #include "base/config.h"
 #include "tools/command.h"
 #include "tools/devices.h"
@@ -189,27 +190,6 @@ static void explain_busy(const char *address, const union ibv_gid *gid)
 	}
 }
 
-static socklen_t to_sockaddr(const struct ibv_gid_entry *gid, struct sockaddr_storage *out)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-
-	memset(out, 0, sizeof(*out));
-	if (!memcmp(gid->gid.raw, mapped, sizeof(mapped))) {
-		v4->sin_family = AF_INET;
-		v4->sin_port = htons(ROCE_PORT);
-		memcpy(&v4->sin_addr, gid->gid.raw + 12, 4);
-		return sizeof(*v4);
-	}
-	v6->sin6_family = AF_INET6;
-	v6->sin6_port = htons(ROCE_PORT);
-	memcpy(&v6->sin6_addr, gid->gid.raw, 16);
-	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
-		v6->sin6_scope_id = gid->ndev_ifindex;
-	return sizeof(*v6);
-}
-
 /* A byte to ourselves: what a firewall drops here, it drops between programs of this machine too. */
 static bool reaches_itself(int fd, const struct sockaddr_storage *a, socklen_t length)
 {
@@ -224,9 +204,12 @@ static void doctor_check_address(const struct ibv_gid_entry *gid)
 {
 	const char *address = gid_text(&gid->gid);
 	struct sockaddr_storage a;
-	socklen_t length = to_sockaddr(gid, &a);
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a;
+	socklen_t length = gid_to_sockaddr(gid->gid.raw, ROCE_PORT, &a);
 	int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
+	if (a.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		v6->sin6_scope_id = gid->ndev_ifindex;
 	if (fd < 0) {
 		doctor_say(FAIL, "port 4791", "%s: socket: %s", address, strerror(errno));
 		return;

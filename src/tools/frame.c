@@ -2,79 +2,24 @@
 #include "tools/frame.h"
 
 #include <arpa/inet.h>
-#include <netinet/ip.h>
-#include <netinet/ip6.h>
-#include <netinet/udp.h>
+#include <linux/if_ether.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "wire/icrc.h"
-
-#define ETHERTYPE_V4 0x0800
-#define ETHERTYPE_V6 0x86dd
-
-static bool is_v4(const uint8_t gid[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(gid, prefix, sizeof(prefix));
-}
+#include "wire/packet_frame.h"
 
 /* RFC 1112 and RFC 2464 for multicast; else a locally administered address. */
 static void put_mac(uint8_t to[6], const uint8_t gid[16])
 {
 	memcpy(to, (uint8_t[]){0x02, 0}, 2);
 	memcpy(to + 2, gid + 12, 4);
-	if (is_v4(gid) && gid[12] >> 4 == 0xe) {
+	if (gid_is_ipv4(gid) && gid[12] >> 4 == 0xe) {
 		memcpy(to, (uint8_t[]){0x01, 0, 0x5e}, 3);
 		to[3] &= 0x7f;
 	} else if (gid[0] == 0xff) {
 		memcpy(to, (uint8_t[]){0x33, 0x33}, 2);
 	}
-}
-
-static uint16_t ip_checksum(const void *header, size_t bytes)
-{
-	const uint8_t *at = header;
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i < bytes; i += 2)
-		sum += (uint32_t)at[i] << 8 | at[i + 1];
-	sum = (sum & 0xffff) + (sum >> 16);
-	return htons((uint16_t) ~((sum & 0xffff) + (sum >> 16)));
-}
-
-static uint8_t *put_ipv4(uint8_t *to, const struct capture_path *path, uint32_t udp)
-{
-	struct iphdr ip = {
-		.version = 4,
-		.ihl = 5,
-		.tos = path->traffic_class,
-		.tot_len = htons((uint16_t)(sizeof(ip) + udp)),
-		.frag_off = htons(IP_DF),
-		.ttl = path->hop_limit ?: 64,
-		.protocol = IPPROTO_UDP,
-	};
-
-	memcpy(&ip.saddr, path->from + 12, 4);
-	memcpy(&ip.daddr, path->to + 12, 4);
-	ip.check = ip_checksum(&ip, sizeof(ip));
-	memcpy(to, &ip, sizeof(ip));
-	return to + sizeof(ip);
-}
-
-static uint8_t *put_ipv6(uint8_t *to, const struct capture_path *path, uint32_t udp)
-{
-	struct ip6_hdr ip = {
-		.ip6_flow = htonl(6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff)),
-		.ip6_plen = htons((uint16_t)udp),
-		.ip6_nxt = IPPROTO_UDP,
-		.ip6_hlim = path->hop_limit ?: 64,
-	};
-
-	memcpy(&ip.ip6_src, path->from, 16);
-	memcpy(&ip.ip6_dst, path->to, 16);
-	memcpy(to, &ip, sizeof(ip));
-	return to + sizeof(ip);
 }
 
 /* One for each pair of addresses, the same both ways, in the range that RoCEv2 adapters use. */
@@ -91,18 +36,23 @@ void frame_build(struct frame *f, const struct capture_path *path, const uint8_t
 		 const uint8_t *payload, uint32_t captured, uint32_t length)
 {
 	uint32_t pad = packet_pad(length), roce = header_bytes + length + pad + ICRC_BYTES;
-	struct udphdr udp = {.source = htons(source_port(path)), .dest = htons(ROCE_PORT), .len = htons(8 + roce)};
-	bool v4 = is_v4(path->from);
+	struct packet_frame head = {
+		.port = source_port(path),
+		.traffic_class = path->traffic_class,
+		.hops = path->hop_limit ?: 64,
+		.flow_label = path->flow_label,
+		.bytes = roce,
+	};
 	struct icrc_flow flow;
 	uint32_t icrc;
 	uint8_t *at = f->bytes, *bth;
 
+	memcpy(head.from.raw, path->from, sizeof(head.from));
+	memcpy(head.to.raw, path->to, sizeof(head.to));
 	put_mac(at, path->to);
-	put_mac(at + 6, path->from);
-	memcpy(at + 12, &(uint16_t){htons(v4 ? ETHERTYPE_V4 : ETHERTYPE_V6)}, 2);
-	at = v4 ? put_ipv4(at + 14, path, 8 + roce) : put_ipv6(at + 14, path, 8 + roce);
-	memcpy(at, &udp, sizeof(udp)); /* without a checksum: IBTA annex A17 */
-	bth = at += sizeof(udp);
+	put_mac(at + ETH_ALEN, path->from);
+	memcpy(at + 2 * ETH_ALEN, &(uint16_t){htons(gid_is_ipv4(path->to) ? ETH_P_IP : ETH_P_IPV6)}, 2);
+	bth = at += packet_frame_put(&head, FRAME_SUM_NONE, at); /* without a checksum: IBTA annex A17 */
 	memcpy(at, headers, header_bytes);
 	memcpy(at + header_bytes, payload, captured);
 	f->length = (uint32_t)(bth - f->bytes) + roce;

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/base.h"
 #include "base/config.h"
 #include "base/memfd.h"
@@ -200,8 +201,7 @@ const char *same_host_why(const struct same_host *h)
 /* /proc/net writes an address as words in the order of this processor's bytes. */
 static bool same_host_is_held(const char *text, const union ibv_gid *address)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	bool v4 = !memcmp(address->raw, mapped, sizeof(mapped));
+	bool v4 = gid_is_ipv4(address->raw);
 	const uint8_t *raw = v4 ? address->raw + 12 : address->raw;
 	size_t words = strlen(text) / 8;
 	char expected[33] = "";

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/base.h"
 #include "base/control_call.h"
 #include "tools/map.h"
@@ -149,16 +150,9 @@ const struct stat_device *stats_device(const struct stat_process *p, uint32_t nu
 
 const char *stats_address(const uint8_t gid[16])
 {
-	static const uint8_t zeros[16], mapped[12] = {[10] = 0xff, [11] = 0xff};
-	char *text = stats_buffer();
+	static const uint8_t zeros[16];
 
-	if (!memcmp(gid, zeros, sizeof(zeros)))
-		return "-";
-	if (!memcmp(gid, mapped, sizeof(mapped)))
-		inet_ntop(AF_INET, gid + 12, text, INET6_ADDRSTRLEN);
-	else
-		inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
-	return text;
+	return memcmp(gid, zeros, sizeof(zeros)) ? gid_print(gid, stats_buffer()) : "-";
 }
 
 const char *stats_number(uint64_t n)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/msan.h"
+#include "base/address.h"
 #include "link/next_hop.h"
 #include "fault/inject.h"
 #include "check/check.h"
@@ -71,9 +72,8 @@ static bool read_grh(const struct ibv_grh *grh, union ibv_gid *from, union ibv_g
 
 	memcpy(&ip, (const char *)grh + 20, sizeof(ip));
 	if (ip.version == 4 && ip.ihl == 5 && ip.protocol == IPPROTO_UDP) {
-		*from = *to = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
-		memcpy(from->raw + 12, &ip.saddr, 4);
-		memcpy(to->raw + 12, &ip.daddr, 4);
+		gid_set(from->raw, true, &ip.saddr);
+		gid_set(to->raw, true, &ip.daddr);
 		*flow = 0;
 		*class = ip.tos;
 		return true;

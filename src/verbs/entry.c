@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/base.h"
 
 #define RANGE ".."
@@ -16,12 +17,14 @@ static const char bad_name[] = "a device name has 1 to 63 characters, none of th
 
 static bool read_address(const char *text, union ibv_gid *gid)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	struct in_addr ipv4;
 
 	if (inet_pton(AF_INET6, text, gid->raw) == 1)
 		return true;
-	memcpy(gid->raw, mapped, sizeof(mapped));
-	return inet_pton(AF_INET, text, gid->raw + 12) == 1;
+	if (inet_pton(AF_INET, text, &ipv4) != 1)
+		return false;
+	gid_set(gid->raw, true, &ipv4);
+	return true;
 }
 
 /* The last four bytes of an address as a number: those in which the addresses of a range differ. */

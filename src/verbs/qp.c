@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/address.h"
 #include "base/cause.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -300,13 +301,6 @@ static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *a
 	return a;
 }
 
-static const char *gid_text(const union ibv_gid *gid, char text[INET6_ADDRSTRLEN])
-{
-	bool is_ipv4 = address_is_ipv4(gid);
-
-	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, text, INET6_ADDRSTRLEN);
-}
-
 /* Logs the right GID index: a wrong index is the most frequent mistake, and EINVAL does not explain it. */
 static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh)
 {
@@ -315,17 +309,17 @@ static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh
 	union ibv_gid gid, better;
 	int index = device_first_gid(d, is_ipv4, &better);
 
-	gid_text(&grh->dgid, peer);
+	gid_print(grh->dgid.raw, peer);
 	if (!device_gid(d, grh->sgid_index, &gid))
 		snprintf(own, sizeof(own), "empty");
 	else if (address_is_ipv4(&gid) != is_ipv4)
-		gid_text(&gid, own);
+		gid_print(gid.raw, own);
 	else
 		return;
 	if (index >= 0)
 		log_warn("%s: GID index %u is %s, from where no path leads to %s: use GID index %d, %s (see uroce "
 			 "devices, UROCE_GID_ORDER)",
-			 d->base.name, grh->sgid_index, own, peer, index, gid_text(&better, right));
+			 d->base.name, grh->sgid_index, own, peer, index, gid_print(better.raw, right));
 	else
 		log_warn("%s: GID index %u is %s, from where no path leads to %s: the interface has no %s address",
 			 d->base.name, grh->sgid_index, own, peer, is_ipv4 ? "IPv4" : "IPv6");

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/be.h"
 
 struct mad_header {
@@ -259,13 +260,6 @@ struct ip_header {
 };
 static_assert(sizeof(struct ip_header) == CM_IP_BYTES, "IBTA annex A11");
 
-static void ip_to_gid(union ibv_gid *gid, const uint8_t ip[16], bool is_ipv4)
-{
-	memcpy(gid->raw, ip, 16);
-	if (is_ipv4)
-		memset(gid->raw + 10, 0xff, 2);
-}
-
 int cm_ip_parse(struct cm_ip *ip, const uint8_t bytes[CM_IP_BYTES])
 {
 	const struct ip_header *h = (const struct ip_header *)bytes;
@@ -274,22 +268,15 @@ int cm_ip_parse(struct cm_ip *ip, const uint8_t bytes[CM_IP_BYTES])
 	if (h->version >> 4 != CM_IP_VERSION || (version != 4 && version != 6))
 		return -EBADMSG;
 	*ip = (struct cm_ip){.from_port = from_be16(h->from_port)};
-	ip_to_gid(&ip->from, h->from, version == 4);
-	ip_to_gid(&ip->to, h->to, version == 4);
+	gid_set(ip->from.raw, version == 4, h->from + (version == 4 ? 12 : 0));
+	gid_set(ip->to.raw, version == 4, h->to + (version == 4 ? 12 : 0));
 	return 0;
-}
-
-static bool is_mapped(const union ibv_gid *gid)
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
 void cm_ip_encode(const struct cm_ip *ip, uint8_t bytes[CM_IP_BYTES])
 {
 	struct ip_header *h = (struct ip_header *)bytes;
-	bool is_ipv4 = is_mapped(&ip->to);
+	bool is_ipv4 = gid_is_ipv4(ip->to.raw);
 
 	*h = (struct ip_header){.version = CM_IP_VERSION << 4, .from_port = to_be16(ip->from_port)};
 	h->ip_version = is_ipv4 ? 4 << 4 : 6 << 4;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/be.h"
 
 #define HOP_LIMIT     64
@@ -76,9 +77,7 @@ static void encode_ipv6(const struct packet *p, const uint8_t *from, uint8_t *ou
 
 enum grh_kind grh_kind(const struct packet *p)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(p->to, mapped, sizeof(mapped)) ? GRH_IPV6 : GRH_IPV4;
+	return gid_is_ipv4(p->to) ? GRH_IPV4 : GRH_IPV6;
 }
 
 void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES])

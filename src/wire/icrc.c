@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/be.h"
+#include "base/address.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -69,13 +70,6 @@ static inline uint32_t field(const struct field *f, uint16_t value)
 	return f->high[value >> 8] ^ f->low[value & 0xff];
 }
 
-static bool is_ipv4_mapped(const uint8_t addr[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(addr, prefix, sizeof(prefix));
-}
-
 /* The headers below have 0 in length and identification, and ones in the fields that routers may change. */
 
 static uint32_t sum_ip4(uint32_t sum, const uint8_t saddr[16], const uint8_t daddr[16])
@@ -117,7 +111,7 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8
 
 	icrc_init();
 	sum = crc(0, lrh, sizeof(lrh)); /* the link header of InfiniBand, which RoCE does not have */
-	flow->is_ipv4 = is_ipv4_mapped(daddr);
+	flow->is_ipv4 = gid_is_ipv4(daddr);
 	sum = flow->is_ipv4 ? sum_ip4(sum, saddr, daddr) : sum_ip6(sum, saddr, daddr);
 	flow->crc = crc(sum, &udp, sizeof(udp));
 }

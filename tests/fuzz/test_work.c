@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "cm/machine.h"
-#include "link/packet_frame.h"
+#include "wire/packet_frame.h"
 #include "link/record.h"
 #include "link/udp.h"
 #include "loop/handover.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link/packet_frame.h"
+#include "wire/packet_frame.h"
 #include "wire/capture.h"
 #include "wire/packet.h"
 

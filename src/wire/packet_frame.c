@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "link/packet_frame.h"
+#include "wire/packet_frame.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "link/netif.h"
+#include "base/address.h"
 #include "wire/packet.h"
 
 #define IPV6_VERSION 6u
@@ -84,7 +84,7 @@ static uint32_t put_ipv6(const struct packet_frame *f, uint8_t *out)
 
 uint32_t packet_frame_put(const struct packet_frame *f, enum frame_sum sum, uint8_t *out)
 {
-	bool is_ipv4 = address_is_ipv4(&f->to);
+	bool is_ipv4 = gid_is_ipv4(f->to.raw);
 	uint32_t at = FRAME_ETHERNET, addresses = is_ipv4 ? 8 : 32;
 	struct udphdr udp = {.uh_sport = htons(f->port),
 			     .uh_dport = htons(ROCE_PORT),
@@ -95,12 +95,6 @@ uint32_t packet_frame_put(const struct packet_frame *f, enum frame_sum sum, uint
 		udp.uh_sum = pseudo_sum(out + at - addresses, addresses, sizeof(udp) + f->bytes);
 	memcpy(out + at, &udp, sizeof(udp));
 	return at + sizeof(udp);
-}
-
-static void frame_map(union ibv_gid *gid, const void *ipv4)
-{
-	*gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
-	memcpy(gid->raw + 12, ipv4, 4);
 }
 
 /* Bytes of the header and, in *length, of the packet; 0: not one that we take. */
@@ -115,8 +109,8 @@ static uint32_t parse_ipv4(struct packet_frame *f, const uint8_t *at, uint32_t b
 	if (ip.ip_v != IPVERSION || ip.ip_hl != sizeof(ip) / 4 || ip.ip_p != IPPROTO_UDP ||
 	    ntohs(ip.ip_off) & (IP_MF | IP_OFFMASK) || frame_fold(frame_add_up(0, &ip, sizeof(ip))) != 0xffff)
 		return 0;
-	frame_map(&f->from, &ip.ip_src);
-	frame_map(&f->to, &ip.ip_dst);
+	gid_set(f->from.raw, true, &ip.ip_src);
+	gid_set(f->to.raw, true, &ip.ip_dst);
 	f->traffic_class = ip.ip_tos;
 	f->hops = ip.ip_ttl;
 	f->identification = ntohs(ip.ip_id);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why requests failed, found out after the fact: nothing here is on the way of a request that succeeds. */
-#include "base/cause.h"
+/* Nothing here is on the way of a request that succeeds. */
+
+#include "engine/cause.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +11,7 @@
 
 #include "base/address.h"
 #include "base/log.h"
-#include "engine/internal.h"
+#include "fault/inject.h"
 #include "object/key_fault.h"
 
 #define TEXT 512
@@ -56,8 +57,6 @@ void cause_set(struct qp *qp, enum cause cause)
 		qp->cause = cause;
 }
 
-/* ---- the SGEs of a request, or of a receive ---- */
-
 static_assert(CAUSE_LKEY_UNMAPPED - CAUSE_LKEY_UNKNOWN == KEY_UNMAPPED &&
 		      CAUSE_RKEY_UNMAPPED - CAUSE_RKEY_UNKNOWN == KEY_UNMAPPED,
 	      "causes have the order of enum key_fault");
@@ -79,8 +78,6 @@ static enum cause cause_of_sges(struct qp *qp, const struct pd *pd, const struct
 					  text);
 	return CAUSE_LKEY_UNKNOWN + (enum cause)fault;
 }
-
-/* ---- a request fails at the requester ---- */
 
 static enum cause cause_of_retries(const struct qp *qp, char *text)
 {
@@ -168,7 +165,7 @@ static bool is_injected(const struct qp *qp)
 	return hook_is_on(HOOK_FAULT) && qp->inject && qp->inject->serial == qp->serial && qp->inject->fails;
 }
 
-static enum cause cause_of(struct qp *qp, const struct wqe *w, enum ibv_wc_status status)
+enum cause cause_of_failure(struct qp *qp, const struct wqe *w, enum ibv_wc_status status)
 {
 	char text[TEXT];
 	enum cause cause;
@@ -187,23 +184,6 @@ static enum cause cause_of(struct qp *qp, const struct wqe *w, enum ibv_wc_statu
 		  opcode_text(w->opcode), w->length, w->wr_id, text);
 	return cause;
 }
-
-void complete_failed(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
-{
-	complete(qp, qp->send_cq, NULL, &qp->sq.reclaimed,
-		 (struct cqe){
-			 .wr_id = w->wr_id,
-			 .qpn = qp->base.qp_num,
-			 .byte_len = w->length,
-			 .wqe = position,
-			 .imm = cause_of(qp, w, status),
-			 .marks = CQE_FAILED,
-			 .status = status,
-			 .opcode = opcode_when_complete[w->opcode],
-		 });
-}
-
-/* ---- a request of the peer is refused ---- */
 
 void cause_receive(struct qp *qp)
 {
@@ -263,7 +243,7 @@ static enum cause say_packet_access(struct qp *qp, const struct packet *p)
 			  flags & IS_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
 }
 
-/* Which of the checks behind BAD_REQUEST it was: responder.c has them in this order. */
+/* Which of the checks behind BAD_REQUEST it was: checks.c has them in this order. */
 static enum cause cause_of_bad_request(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = opcode_info[p->opcode].flags;
@@ -356,8 +336,6 @@ void cause_drop(struct qp *qp, const struct packet *p, enum verdict verdict)
 	else if (verdict == TOO_LONG || verdict == ACCESS_DENIED)
 		say_refusal(qp, p, verdict);
 }
-
-/* ---- a request cannot be posted ---- */
 
 static void cause_full(const struct qp *qp)
 {

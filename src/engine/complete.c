@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How work requests end: completions, errors, the flush. */
-#include "base/trace.h"
-#include "engine/internal.h"
+
+#include "engine/complete.h"
+
+#include "engine/cause.h"
+#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/owed.h"
+#include "engine/timers.h"
 #include "object/show.h"
 #include "wire/grh.h"
-
-const uint8_t opcode_when_complete[] = {
-	[IBV_WR_SEND] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
-	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
-	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
-	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
-};
 
 /* XRC: the completion goes to the CQ of the SRQ that the message named; if that is gone, the message is lost with
  * it. */
@@ -26,7 +17,7 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 	struct srq *srq, *named;
 
 	if (hooks_any())
-		faults_complete_receive(qp, cqe);
+		hooks_complete_receive(qp, cqe);
 	if (!is_xrc_target(qp)) {
 		complete(qp, qp->recv_cq, NULL, NULL, *cqe);
 		return;
@@ -97,6 +88,35 @@ void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 		lock_take(&cq->lock);
 	}
 	lock_drop(&cq->lock);
+}
+
+/* A region has no holes: what lies between two allowed accesses is allowed. */
+void requester_proved(struct qp *qp, const struct wqe *w)
+{
+	struct proven *known = &qp->req.proven;
+	uint64_t to = w->remote_addr + w->length;
+
+	if (!w->length || to < w->remote_addr)
+		return;
+	if (known->rkey == w->rkey && known->to)
+		*known = (struct proven){min_of(known->from, w->remote_addr), max_of(known->to, to), w->rkey};
+	else
+		*known = (struct proven){w->remote_addr, to, w->rkey};
+}
+
+void complete_failed(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
+{
+	complete(qp, qp->send_cq, NULL, &qp->sq.reclaimed,
+		 (struct cqe){
+			 .wr_id = w->wr_id,
+			 .qpn = qp->base.qp_num,
+			 .byte_len = w->length,
+			 .wqe = position,
+			 .imm = cause_of_failure(qp, w, status),
+			 .marks = CQE_FAILED,
+			 .status = status,
+			 .opcode = opcode_when_complete[w->opcode],
+		 });
 }
 
 bool take_receive(struct qp *qp, const struct packet *first)
@@ -241,4 +261,38 @@ void fail_with_event(struct qp *qp, enum ibv_event_type event)
 void engine_fail(struct qp *qp)
 {
 	enter_error(qp);
+}
+
+/* True: a completion was given an error by a rule, and the QP has failed as it does then. */
+static bool settle_injected(struct qp *qp)
+{
+	struct inject_qp *q = qp->inject;
+	bool fails = q && q->serial == qp->serial && q->fails;
+
+	if (fails) {
+		q->fails = false;
+		fail_as_completed(qp, true);
+	}
+	return fails;
+}
+
+static void fail_overrun(struct qp *qp)
+{
+	const struct cq *cq = qp->send_cq && cq_overrun(qp->send_cq) ? qp->send_cq : qp->recv_cq;
+
+	cause_set(qp, CAUSE_CQ_OVERRUN);
+	cause_say(CAUSE_CQ_OVERRUN,
+		  "QP 0x%x fails: a completion queue of %u entries was full, and its completion is lost",
+		  qp->base.qp_num, cq->depth);
+	fail_with_event(qp, IBV_EVENT_QP_FATAL);
+}
+
+/* IBTA 11.6.2.1 */
+void settle_overrun(struct qp *qp)
+{
+	if (!qp->cq_lost)
+		return;
+	qp->cq_lost = false;
+	if (qp->state != IBV_QPS_ERR && !settle_injected(qp))
+		fail_overrun(qp);
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The completer: ACKs, NAKs and responses against the requests that wait for them (IBTA 9.7.5, 9.7.7). */
-#include "engine/reassembly.h"
+
+#include "engine/completer.h"
 
 #include "base/trace.h"
+#include "engine/complete.h"
+#include "engine/reassembly.h"
+#include "engine/retry.h"
+#include "engine/scoreboard.h"
+#include "engine/timers.h"
 
 /* The status that a NAK gives to the request it names. Sequence errors are retried, so they have no entry. */
 static const uint8_t nak_status[32] = {
@@ -39,7 +44,9 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 	}
 }
 
-bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
+/* Everything before una + count is acknowledged, except READs and atomics, which need their response. False: a
+ * response was lost. */
+static bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 {
 	bool progress = false;
 
@@ -58,7 +65,6 @@ bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 	return count == 0;
 }
 
-/* The WQE at the head may have failed on this side, and waited for those before it. */
 void completer_settle(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
@@ -195,6 +201,28 @@ static void take_next_response(struct qp *qp, const struct packet *p, uint64_t n
 	note_progress(qp, now);
 }
 
+/* A response that is kept, and whose turn it is: the caller's. NULL: there is none. */
+static struct packet *next_kept(struct qp *qp, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	struct reassembly *m = r->reads;
+	psn_t first;
+
+	if (likely(!m))
+		return NULL;
+	reassembly_settle(r);
+	if (psn_diff(m->told, r->una) > 0)
+		completer_acknowledge(qp, (uint32_t)psn_diff(m->told, r->una), now);
+	if (qp->state == IBV_QPS_ERR)
+		return NULL;
+	if (!r->answers || !early_first(r->answers, r->una, &first) ||
+	    !completer_acknowledge(qp, (uint32_t)psn_diff(first, r->una), now)) {
+		reassembly_look(qp);
+		return NULL;
+	}
+	return qp->state == IBV_QPS_ERR ? NULL : early_next(r->answers, first);
+}
+
 static void receive_response(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	struct requester *r = &qp->req;
@@ -212,7 +240,7 @@ static void receive_response(struct qp *qp, const struct packet *p, uint64_t now
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	take_next_response(qp, p, now);
-	while (qp->state != IBV_QPS_ERR && (kept = reassembly_next(qp, now))) {
+	while (qp->state != IBV_QPS_ERR && (kept = next_kept(qp, now))) {
 		take_next_response(qp, kept, now);
 		early_done(kept);
 	}
@@ -228,8 +256,23 @@ void completer_answered_again(struct qp *qp, const struct packet *p, uint64_t no
 	completer_settle(qp);
 }
 
-/* A congestion notification: halves the window, once per round trip. Its PSN is 0 (annex A17); that of a uroce is the
- * one that it expects, so that nobody can forge it who does not know what is in flight. */
+/* The peer tells what it has received out of order. */
+void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
+{
+	struct requester *r = &qp->req;
+	int32_t sent = psn_diff(r->high, r->una), ahead = psn_diff(p->psn, r->una);
+	struct sack sack;
+
+	if (r->lossless || ahead < 0 || ahead > sent || !sack_parse(&sack, p->payload, p->length))
+		return; /* old, or not from the peer */
+	trace(acknowledged, qp->base.qp_num, p->psn.v, SYNDROME_NAK, 0, p->opcode, 0);
+	/* False: the response to a READ is missing. It may be on its way, and if not, an ACK or a NAK will tell. */
+	completer_acknowledge(qp, (uint32_t)ahead, now);
+	completer_settle(qp);
+	if (qp->state != IBV_QPS_ERR)
+		scoreboard_told(qp, p->psn, &sack, now);
+}
+
 void completer_congested(struct qp *qp, psn_t psn)
 {
 	if (!qp->resp.peer_is_uroce || psn_is_between(psn, qp->req.una, psn_add(qp->req.high, 1)))

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The congestion window, which RoCE leaves open. A peer that needs all packets again after a loss (go-back-N) gets what
- * RFC 5681 has. Between two uroce a loss is cheap, and a sign of congestion only if packets wait on the way, which the
- * round trip shows (as in TCP Veno and Westwood), or if many are lost. So the window grows fast while none wait,
- * whatever is lost; as TCP's while some do; and shrinks to 0.7 at most (as CUBIC's, RFC 9438) when some are lost then.
- * tests/path has what comes of it. */
-#include "engine/scoreboard.h"
 
-#define QUEUED	    (10 * USEC) /* what an end takes itself is no queue */
-#define LOSSY_PART  8		/* of the packets of a round: if more are lost, it is by congestion */
-#define LOSSY_LEAST 4		/* packets */
-#define ROUND	    2		/* windows */
-#define LONG	    MSEC
-#define MOST_ADDED  5ull
+#include "engine/congestion.h"
+
+#define QUEUED (10 * USEC) /* what an end takes itself is no queue */
+
+#define LOSSY_PART 8 /* of the packets of a round: if more are lost, it is by congestion */
+
+#define LOSSY_LEAST 4 /* packets */
+
+#define ROUND 2 /* windows */
+
+#define LONG MSEC
+
+#define MOST_ADDED 5ull
 
 static uint32_t least_window(const struct requester *r)
 {
@@ -118,4 +119,9 @@ void note_loss(struct qp *qp, bool timeout)
 		look_at_round(qp);
 	if (timeout)
 		r->window = least_window(r);
+}
+
+bool window_allows_repair(const struct requester *r)
+{
+	return in_network(r) + r->mtu + PACKET_OVERHEAD <= r->window || in_network(r) == 0;
 }

@@ -9,85 +9,23 @@
  * caller does: [post | receive ... receive | expire], engine_run(), send what the tx batch holds, batch_done();
  * again while engine_run() returns true; then it sets the QP's timer to engine_deadline(). */
 #ifndef UROCE_ENGINE_H
+
 #define UROCE_ENGINE_H
+
+#include "engine/engine.h"
 
 #include <sys/uio.h>
 
+#include "engine/tx_batch.h"
 #include "object/mr.h"
 #include "object/qp.h"
 #include "object/sge.h"
 #include "wire/packet.h"
 
-enum {
-	BATCH_PACKETS = 128,
-	BATCH_TRAINS = 64, /* the limit for packets that are not small: whole trains, so that no link has to cut one */
-	BATCH_IOVECS = 256,
-	BATCH_REGIONS = 128,
-	BATCH_LARGEST = 65536, /* bytes: no link carries more in one packet */
-	BATCH_BOUNCE = 4 * BATCH_LARGEST,
-	BATCH_OVERHEAD = 200,
-	BATCH_SPARE = 4096, /* bytes of the room that only ACKs may use */
-};
-
-/* The rings of local peers, as far as the engine needs to know them: a UD QP has no peer, so each receiver is
- * looked up. */
-struct near_ops {
-	/* The local peer that has this QP; NULL: none, or not met yet. */
-	struct local_peer *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
-	/* Reserves room for a datagram of `length` bytes. The datagram (tx->near) then uses it up. */
-	enum near_room {
-		NEAR_ROOM,
-		NEAR_FULL, /* no room; if `waits`, the QP is run when there is some */
-		NEAR_GONE,
-	} (*reserve)(struct qp *qp, struct local_peer *near, uint32_t length, bool waits);
-	void (*release)(struct local_peer *near, uint32_t length);
-	/* Whether the local peer has yet to read something that it was sent. False if its process has been stopped. */
-	bool (*is_behind)(struct local_peer *near);
-};
-
-/* A packet to send: header values, and its payload as pieces of the tx batch's iov[]. */
-struct tx {
-	struct packet packet;
-	const struct path *path;
-	struct local_peer *near; /* UD: the local peer whose ring has room reserved for it; NULL: it goes by the path */
-	uint32_t iov, iovs;	 /* first piece, number of pieces; the pieces add up to packet.length */
-	uint32_t position;	 /* of a request: its place in the send queue */
-};
-
-/* The result of one engine_run(). The memory that iov[] points to is the application's or the WQE's: valid until
- * batch_done(), and only while qp->lock is held. */
-struct tx_batch {
-	uint64_t now;	 /* in: ns */
-	bool delay_ack;	 /* in: an ACK that is not urgent may wait for a later run */
-	uint32_t budget; /* in: limit of a QP's congestion window, in bytes */
-	uint32_t room;	 /* in: bytes that the link takes now: payload, and BATCH_OVERHEAD for each packet */
-	const struct near_ops *near; /* in: for UD; NULL: there are no local peers */
-	bool full; /* out: `room` was not enough. engine_run() then returns false; call it again when there is more room
-		    */
-	uint32_t packets; /* out: number of tx[] */
-	uint32_t iovs, regions;
-	struct tx tx[BATCH_PACKETS];
-	struct iovec iov[BATCH_IOVECS];
-	struct mr *region[BATCH_REGIONS]; /* kept alive by mr_get() until batch_done() */
-	uint32_t bounced; /* bytes used of bounce[]: copies of payload for which mr_is_indirect() is true */
-	/* Of bounce[], bytes that were read for the packets that follow: those of memory `at`. */
-	struct {
-		const struct mr *mr;
-		const char *at;
-		const char *bytes;
-		uint32_t length;
-	} ahead;
-	char bounce[BATCH_BOUNCE];
-};
-
-/* Gives up the references to the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
-void batch_done(struct tx_batch *batch);
-
 /* ibv_post_send: builds WQEs. 0, or a positive errno with *bad at the first request that was refused: EINVAL (wrong
  * state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR, requests are accepted and complete with
  * IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
-
 /* The send fast path is in fast_send.h: its rows belong to the post table of loop/post.c. It changes the same state
  * as engine_post_send() and engine_run(), without a tx batch, for the most common requests on an idle QP. */
 enum {
@@ -101,28 +39,13 @@ enum {
  * from the first request on, as long as each completes at once. Returns the remaining requests. Leaves nothing to
  * send. */
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
-
-/* After the fast path of engine_receive(): whether the QP has nothing to send except perhaps an ACK, which may wait
- * to travel with a request. */
-#define ACK_PROMPT 32 /* packets; after as many, a requested ACK no longer waits to travel with an answer */
-static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
-{
-	const struct requester *r = &qp->req;
-	const struct responder *s = &qp->resp;
-
-	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->owes &&
-	       s->unacked < ACK_PROMPT;
-}
-
 /* Writes bytes to the local peer's memory now: before the requests that are posted, and without a completion.
  * False: the memory cannot be reached, or only the slow path can tell why not; nothing that matters has been
  * written. `length`: of all the buffers, in bytes. */
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
 		  uint32_t rkey) REQUIRES(qp->lock);
-
 /* ibv_post_recv. 0, or a positive errno with *bad set. In ERR, the requests are flushed at once. */
 int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) REQUIRES(qp->lock);
-
 /* The one entry for received packets: a packet for this QP with a good ICRC. `from`: the address in the IP header.
  * `poller`: a thread that polls a CQ and can take completions; NULL: none. Never sends; does not use the payload
  * after it returns. True: the fast path handled the packet, so engine_owes_ack_alone() says what is left to do.
@@ -130,18 +53,14 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
  * nothing that a second call would not do as well: the caller reads the clock and calls again. */
 bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 		    struct cq_poller *poller) REQUIRES(qp->lock);
-
 /* A CREDIT_REQUEST has arrived: writes the credit grant, to be sent to `from`, to *answer. False: nothing to send. */
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 			 struct packet *answer) REQUIRES(qp->lock);
-
 /* An Ethernet frame for a raw packet QP. `tag` is the steering rule's, for the completion. False: no receive is
  * posted. */
 bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
-
 /* Whether the QP accepts the packet, by state, partition, transport and peer (IBTA 9.6.1). */
 bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from) REQUIRES(qp->lock);
-
 /* The responder of an XRC target may move between processes (loop/target.h). engine_resume(): continues at this
  * PSN. engine_rests(): true if every message received is done and answered. engine_ask_from(): asks the peer to
  * send again from a PSN. engine_fail_with(): fails. */
@@ -149,18 +68,14 @@ void engine_resume(struct qp *qp, psn_t psn, uint32_t msn) REQUIRES(qp->lock);
 bool engine_rests(const struct qp *qp) REQUIRES(qp->lock);
 void engine_ask_from(struct qp *qp, psn_t psn) REQUIRES(qp->lock);
 void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->lock);
-
 /* Refuses a request in place of executing it, if it is the next one: with that NAK (or RNR NAK), and what follows from
  * it. */
 void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint64_t now) REQUIRES(qp->lock);
-
 /* Stores the last bytes of a WRITE, SEND or READ response of RC that will be taken, before the packet is. False: it
  * will not be, or is too short. */
 bool engine_place_last(struct qp *qp, const struct packet *p) REQUIRES(qp->lock);
-
 /* The rules of fault injection have changed: sets the lane. */
 void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
-
 /* Path migration, asked for where HOOK_MIGRATION is on: engine/migration.c. engine_heed_path(): looks at MigReq of a
  * packet that has arrived, from `from` at the address `to` (NULL: by the ring of the peer). False: the packet is not to
  * be used. Of a delegate (loop/target.h) it is: the owner has looked. engine_mark(): sets MigReq of what is to be sent.
@@ -168,60 +83,44 @@ void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 	REQUIRES(qp->lock);
 void engine_mark(const struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
-
 /* Handles each deadline that has passed by `now`. */
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
-
 /* Makes the packets that may be sent now, until the tx batch is full. True: there is more to make, so run again. */
 bool engine_run(struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
-
 /* A packet of the last run could not be sent: its payload cannot be read, since the memory has been unmapped. Its
  * tx batch is not done yet. The caller has not sent any later packet with a payload either. Run again. */
 void engine_unreadable(struct qp *qp, const struct tx *tx) REQUIRES(qp->lock);
-
 /* Whether engine_run() has anything to do; `delay_ack` as in the tx batch. */
 bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);
-
 /* Whether packets are in flight. */
 bool engine_in_flight(const struct qp *qp) REQUIRES(qp->lock);
-
 /* RC: whether an answer to a packet in flight will come and run the QP. A post may then wait for more posts to make
  * a train. */
 bool engine_awaits_answer(const struct qp *qp) REQUIRES(qp->lock);
-
 /* Charge (bytes and overhead) of posted requests that have not been started, counted up to `enough`. */
 uint32_t engine_backlog(struct qp *qp, uint32_t enough) REQUIRES(qp->lock);
-
 /* The time at which to call engine_expire(); NEVER if nothing is due. */
 uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
-
 /* ibv_modify_qp: checks states and masks (IBTA 11.2.5.2, ibv_modify_qp(3)), sets the attributes, starts, stops and
  * flushes. 0 or -errno (EINVAL: a transition, mask or value that the tables refuse; ENOMEM). The caller has
  * resolved the address vectors into qp->path and qp->alternate (before the call, if IBV_QP_AV or IBV_QP_ALT_PATH is in
  * mask) and limited the path MTU to the port's. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
-
 /* Sends requests over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or with
  * mtu 0, over the network. No new request is started until everything in flight has been acknowledged. True: the
  * link has changed. False: call again before the next engine_run(). */
 bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
-
 /* The link that the QP has now has delivered nothing since the QP changed to it: what was sent by it is to be sent as
  * if for the first time, by the link that engine_change_link() sets next. */
 void engine_start_over(struct qp *qp) REQUIRES(qp->lock);
-
 /* The QP and its peer, as the peer publishes them (memory/reach.h) if it has the same addresses and numbers. */
 struct reach_pair engine_pair(const struct qp *qp) REQUIRES(qp->lock);
-
 /* Sets the way to access the peer's memory; NULL: there is none any more. From RTR until RESET. */
 void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
-
 /* Restarts the transport timer if it is due: the peer has not read yet what was sent. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
-
 /* Whether something is in flight to a peer that has given no cause for doubt yet. */
 bool engine_expects_success(const struct qp *qp) REQUIRES(qp->lock);
-
 /* Moves the QP to the error state: flushes all outstanding requests, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
 

@@ -5,6 +5,8 @@
 
 #include "engine/fast_send.h"
 
+#include "engine/requester.h"
+
 bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to)
 {
 	*length = 0;

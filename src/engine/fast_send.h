@@ -7,7 +7,13 @@
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/complete.h"
+#include "engine/cursor.h"
+#include "engine/engine.h"
+#include "engine/flow.h"
+#include "engine/onesided.h"
+#include "engine/owed.h"
+#include "engine/timers.h"
 
 #define FAST_INLINE static inline __attribute__((always_inline))
 
@@ -154,7 +160,6 @@ FAST_INLINE void engine_fast_time(struct qp *qp, uint64_t now) REQUIRES(qp->lock
 /* The receiver of a datagram, if it is a local peer that has granted enough credits and needs no credit request; NULL:
  * the queue decides. flow.c. */
 struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now) REQUIRES(qp->lock);
-
 /* Copies the payload of a datagram, `most` bytes at most, to `to`. False: it is longer, or not memory of the domain. In
  * fast_send.c. */
 bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
@@ -217,7 +222,6 @@ bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr) RE
  * been posted, as its memory is not to be had this way. */
 uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
 			      struct packet packet[2]) REQUIRES(qp->lock);
-
 /* All that have been posted so are sent, `wr` first: they are complete. Before anything else is done with the QP. */
 void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 

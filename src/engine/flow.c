@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flow control of UC and UD. These services acknowledge nothing: an adapter relies on a network that holds back a
- * sender that is too fast (PFC), and on receivers that are always fast enough. Here both ends are processes that
- * wait for a processor, with a socket buffer between them: a sender without flow control would fill that within a
- * millisecond.
- *
- * So a sender that is well ahead of what it knows to have arrived sends a credit request after its packets (an
- * opcode of the range that the specification leaves to manufacturers). The receiver finds it after all packets
- * before it, and answers with a credit grant: the number of receives for this sender. Not among them are those
- * granted to others (with UD or an SRQ), and those that an SRQ's other QPs may use before they ask. Until the grant
- * comes, a sender may be one window of bytes ahead, and as many messages as the last grant allowed. A peer that
- * does not know the credit request drops it, like any opcode of another transport; no sender waits long for such a
- * peer, nor for a dead one. Short exchanges send no credit request.
- *
- * With UROCE_PATIENCE=off only the window of bytes is left, as PFC: a message that finds no receive is lost. */
+
+#include "engine/flow.h"
+
 #include <arpa/inet.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/congestion.h"
+#include "engine/engine.h"
+#include "engine/request.h"
 #include "object/ah.h"
 
 /* Until the first credit grant. */
-#define FREE_BYTES    65536u
-#define FREE_MESSAGES 32u
-#define NO_LIMIT      (1u << 30) /* more messages than a window of bytes holds */
+#define FREE_BYTES 65536u
 
-#define INTERVAL_FIRST	(200 * USEC)
-#define INTERVAL_LAST	(8 * MSEC)
-#define PATIENCE_NEW	(250 * MSEC) /* with a peer that has never answered */
-#define PATIENCE	SEC	     /* ... that has answered: it may be waiting for a processor */
-#define PATIENCE_BEHIND (10 * SEC)   /* ... that is a local peer, and has not yet read all that it was sent */
-#define SILENT_AGAIN	SEC	     /* interval of credit requests to a silent peer */
+#define FREE_MESSAGES 32u
+
+#define NO_LIMIT (1u << 30) /* more messages than a window of bytes holds */
+
+#define INTERVAL_FIRST (200 * USEC)
+
+#define INTERVAL_LAST (8 * MSEC)
+
+#define PATIENCE_NEW (250 * MSEC) /* with a peer that has never answered */
+
+#define PATIENCE SEC /* ... that has answered: it may be waiting for a processor */
+
+#define PATIENCE_BEHIND (10 * SEC) /* ... that is a local peer, and has not yet read all that it was sent */
+
+#define SILENT_AGAIN SEC /* interval of credit requests to a silent peer */
+
 /* A credit grant that is not used for PERIODS_KEPT periods is given back; its owner stops relying on it after one. */
-#define PERIOD	     (50 * MSEC)
+#define PERIOD (50 * MSEC)
+
 #define PERIODS_KEPT 2
 
 /* The time may step back: between local peers it is sometimes only roughly known (loop/internal.h). */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The responder's half of reassembly.h: it keeps what READs were answered, and answers again. */
-#include "engine/reassembly.h"
+
+#include "engine/kept.h"
 
 #include <stdlib.h>
 
 #include "base/be.h"
 #include "base/trace.h"
+#include "engine/answers.h"
+#include "engine/checks.h"
+#include "engine/engine.h"
 
 #define REPAIRS 64
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Path migration (IBTA 17.2.8). MigReq in the header of a packet is clear while its sender has an alternate path in
- * REARM or ARMED, and set otherwise. REARM becomes ARMED with the first packet in which it is clear: both ends have an
- * alternate path then. ARMED becomes MIGRATED, by the alternate path, when no retry is left, when a packet comes by
- * that path in which MigReq is set, or when the program says so. The two paths change places then.
- *
- * MIGRATED is what all QPs are in that know nothing of this: for them nothing is done here. For the others
- * HOOK_MIGRATION has been set, and stays. */
+
+#include "engine/migration.h"
+
+#include <errno.h>
 #include <string.h>
 
+#include "base/cause.h"
 #include "base/trace.h"
-#include "engine/internal.h"
-#include "object/show.h"
-
-enum migration_reason { BY_PROGRAM, BY_PACKET, BY_RETRIES };
+#include "engine/alternate.h"
+#include "engine/checks.h"
+#include "engine/engine.h"
+#include "engine/retry.h"
 
 static const char *migration_text(enum ibv_mig_state state)
 {
@@ -46,39 +44,6 @@ int migration_check(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
 	}
 }
 
-static void migration_enter(struct qp *qp, enum ibv_mig_state state, enum migration_reason reason)
-{
-	qp->attr.path_mig_state = state;
-	trace(migrate, qp->base.qp_num, state, reason, qp->req.una.v, 0, 0);
-	engine_set_lane(qp);
-	show_qp(qp);
-}
-
-#define SWAP(a, b)                         \
-	do {                               \
-		__typeof__(a) swapped = a; \
-		a = b;                     \
-		b = swapped;               \
-	} while (0)
-
-/* To the alternate path. What is known of round trips is of the other one. */
-NO_LOCK_ANALYSIS static void migration_switch(struct qp *qp, enum migration_reason reason)
-{
-	struct requester *r = &qp->req;
-	struct ibv_qp_attr *a = &qp->attr;
-
-	SWAP(qp->path, qp->alternate);
-	SWAP(a->ah_attr, a->alt_ah_attr);
-	SWAP(a->timeout, a->alt_timeout);
-	retry_set_intervals(qp);
-	r->retries = a->retry_cnt;
-	r->srtt = r->rttvar = r->rtt = r->least_rtt = 0;
-	if (qp->path.local_peer != qp->alternate.local_peer)
-		engine_reach(qp, NULL);
-	qp->reach_pair = engine_pair(qp);
-	migration_enter(qp, IBV_MIG_MIGRATED, reason);
-}
-
 void migration_set(struct qp *qp, enum ibv_mig_state state, uint64_t now)
 {
 	if (state == IBV_MIG_REARM) {
@@ -89,15 +54,6 @@ void migration_set(struct qp *qp, enum ibv_mig_state state, uint64_t now)
 		migration_switch(qp, BY_PROGRAM);
 		retry_on_path(qp, now);
 	}
-}
-
-bool migration_rescues(struct qp *qp)
-{
-	if (qp->attr.path_mig_state != IBV_MIG_ARMED)
-		return false;
-	migration_switch(qp, BY_RETRIES);
-	qp->hca->ops->qp_event(qp, IBV_EVENT_PATH_MIG);
-	return true;
 }
 
 /* A ring does not say by which addresses a packet came. */

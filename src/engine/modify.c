@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The QP state machine: which transition takes which attributes (IBTA 11.2.5.2, table 91; ibv_modify_qp(3)). */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/trace.h"
+#include "engine/answers.h"
+#include "engine/cause.h"
+#include "engine/complete.h"
+#include "engine/engine.h"
+#include "engine/flow.h"
+#include "engine/lane.h"
+#include "engine/migration.h"
+#include "engine/owed.h"
 #include "engine/scoreboard.h"
+#include "engine/timers.h"
 #include "object/show.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
-#define MASK_TEXT    400
-#define ANY_ALT	     (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
+#define MASK_TEXT 400
+
+#define ANY_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
 #define NOT_FOR       \
 	{             \
 		-1, 0 \

@@ -7,12 +7,17 @@
  * is valid until the request is complete, as always on RC. A receiver that cannot fetch it asks for the packet
  * again (by a sequence NAK, which means nothing else between local peers); from then on the packets carry the
  * payload. */
-#include "base/trace.h"
-#include "engine/internal.h"
-#include "object/capture.h"
+
+#include "engine/onesided.h"
+
+#include "engine/complete.h"
+#include "engine/engine.h"
+#include "engine/hooks.h"
+#include "engine/lane.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/reach.h"
+#include "object/capture.h"
 
 /* The access rights that each work request needs at either side. */
 static const struct {
@@ -381,7 +386,8 @@ static inline bool onesided_fits(const struct sq *sq)
 /* The most frequent case: WRITEs of one piece each to the place of the last access. In a list, those that are short
  * and from one region share what leads to the memory of both ends. */
 #define RUN_LENGTH 1024u /* bytes of each, so that who closes a region does not wait for long */
-#define RUN_COUNT  64u
+
+#define RUN_COUNT 64u
 
 static inline bool write_is_plain(const struct ibv_send_wr *wr, uint32_t most)
 {

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Patience with a local receiver that posts its receives as fast as it can. Some programs allow no RNR retries,
- * because no network is faster than they are; a local peer is. So a message that finds no receive is dropped
- * silently for a while. If a receive comes in that time, the sender gets NAK_AGAIN, which uses up no retry;
- * otherwise the RNR NAK. Over a network both ends do as adapters do. */
-#include "base/config.h"
-#include "engine/internal.h"
 
-#define PATIENCE   (4 * MSEC)  /* less than any transport timer; as long as another thread may keep the processor */
+#include "engine/patience.h"
+
+#include "base/config.h"
+#include "engine/cause.h"
+#include "engine/complete.h"
+
+#define PATIENCE (4 * MSEC) /* less than any transport timer; as long as another thread may keep the processor */
+
 #define FIRST_LOOK (20 * USEC) /* between checks for a receive: first this, then twice as long, and so on */
+
+void starve(struct qp *qp)
+{
+	qp->resp.nak = SYNDROME_RNR | (qp->attr.min_rnr_timer & SYNDROME_VALUE);
+	cause_starves(qp);
+}
 
 bool patience_begin(struct qp *qp)
 {

@@ -1,70 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work requests -> WQEs. */
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/cause.h"
+#include "engine/complete.h"
+#include "engine/engine.h"
+#include "engine/hooks.h"
 #include "memory/gpu.h"
 #include "object/ah.h"
-
-enum wr_kind {
-	WR_NONE, /* not for this transport */
-	WR_SEND,
-	WR_WRITE,
-	WR_READ,
-	WR_ATOMIC,
-	WR_ATOMIC_WRITE,
-	WR_DATAGRAM,
-	WR_BIND,
-	WR_INVALIDATE,
-};
-
-#define KINDS (IBV_WR_ATOMIC_WRITE + 1)
-
-static const uint8_t rc_kind[KINDS] = {
-	[IBV_WR_SEND] = WR_SEND,
-	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
-	[IBV_WR_SEND_WITH_INV] = WR_SEND,
-	[IBV_WR_RDMA_WRITE] = WR_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
-	[IBV_WR_RDMA_READ] = WR_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = WR_ATOMIC,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = WR_ATOMIC,
-	[IBV_WR_ATOMIC_WRITE] = WR_ATOMIC_WRITE,
-	[IBV_WR_BIND_MW] = WR_BIND,
-	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
-};
-
-static const uint8_t uc_kind[KINDS] = {
-	[IBV_WR_SEND] = WR_SEND,	[IBV_WR_SEND_WITH_IMM] = WR_SEND,
-	[IBV_WR_RDMA_WRITE] = WR_WRITE, [IBV_WR_RDMA_WRITE_WITH_IMM] = WR_WRITE,
-	[IBV_WR_BIND_MW] = WR_BIND,	[IBV_WR_LOCAL_INV] = WR_INVALIDATE,
-};
-
-static const uint8_t ud_kind[KINDS] = {
-	[IBV_WR_SEND] = WR_DATAGRAM,
-	[IBV_WR_SEND_WITH_IMM] = WR_DATAGRAM,
-};
-
-static const uint8_t raw_kind[KINDS] = {
-	[IBV_WR_SEND] = WR_SEND,
-};
-
-static enum wr_kind post_kind_of(const struct qp *qp, enum ibv_wr_opcode opcode)
-{
-	const uint8_t *kind = qp->transport == TRANSPORT_UC    ? uc_kind
-			      : qp->transport == TRANSPORT_UD  ? ud_kind
-			      : qp->transport == TRANSPORT_RAW ? raw_kind
-							       : rc_kind;
-
-	return (unsigned)opcode < KINDS ? kind[opcode] : WR_NONE;
-}
-
-bool post_has_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
-{
-	return post_kind_of(qp, opcode) != WR_NONE;
-}
 
 /* An empty SGE needs no address. False: it cannot be read. */
 static bool copy_piece(const struct sq *sq, void *to, const struct ibv_sge *sge)
@@ -167,7 +113,7 @@ static void trim(struct wqe *w, uint32_t length)
 
 static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
-	enum wr_kind kind = post_kind_of(qp, wr->opcode);
+	enum wr_kind kind = wqe_kind(qp, wr->opcode);
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	const struct sq *sq = &qp->sq;
 	uint64_t length;
@@ -238,7 +184,7 @@ static int engine_post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		return err;
 	w->packets = qp->state == IBV_QPS_ERR ? 0 : wqe_packets(qp, w); /* in ERR there may be no path MTU */
 	if (hooks_any()) {
-		err = faults_post(qp, w);
+		err = hooks_post(qp, w);
 		if (err)
 			return err;
 	}

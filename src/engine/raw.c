@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Raw packet QPs: a work request is an Ethernet frame. unreliable.c sends it. */
-#include "base/trace.h"
-#include "engine/internal.h"
+
+#include "engine/cause.h"
+#include "engine/complete.h"
+#include "engine/engine.h"
 
 /* A receive that is too small waits for a smaller frame, as in ud.c. */
 bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+
 #include "engine/reassembly.h"
 
 #include <stdlib.h>
@@ -6,6 +7,8 @@
 
 #include "base/be.h"
 #include "base/trace.h"
+#include "engine/request.h"
+#include "engine/timers.h"
 
 #define IGNORED_MOST 2 /* then the peer does not know how */
 
@@ -18,42 +21,6 @@ void reassembly_begin(struct qp *qp)
 	r->reads = calloc(1, sizeof(*r->reads));
 	if (r->reads)
 		board_clear(&r->reads->board, r->una);
-}
-
-void reassembly_clear(struct qp *qp)
-{
-	struct requester *r = &qp->req;
-	struct reassembly *m = r->reads;
-
-	if (r->answers)
-		early_clear(r->answers);
-	board_clear(&m->board, r->una);
-	m->told = r->una;
-	m->urgent = false;
-	m->from = r->high;
-	m->gone_back = psn_diff(r->high, r->una) > 0;
-	m->until = NEVER;
-}
-
-void reassembly_stop(struct qp *qp)
-{
-	struct requester *r = &qp->req;
-
-	early_free(r->answers);
-	free(r->reads);
-	r->answers = NULL;
-	r->reads = NULL;
-}
-
-void reassembly_settle(struct requester *r)
-{
-	struct reassembly *m = r->reads;
-
-	board_advance(&m->board, r->una);
-	if (psn_diff(m->told, r->una) < 0)
-		m->told = r->una;
-	if (m->gone_back && psn_diff(m->from, r->una) <= 0)
-		m->gone_back = false;
 }
 
 /* Whether a response is kept, or may be asked for again. */
@@ -109,7 +76,7 @@ bool reassembly_keep(struct qp *qp, const struct packet *p, uint64_t now)
 		return true; /* no peer answers so */
 	if (set_has(&m->board.has, p->psn) || !early_keep(&r->answers, r->una, p, 1))
 		return true;
-	board_received(r, &m->board, p->psn, now);
+	note_received(r, &m->board, p->psn, now);
 	note_heard(qp, now);
 	find_missing(qp);
 	return true;
@@ -130,28 +97,6 @@ bool reassembly_told(struct qp *qp, psn_t end, uint64_t now)
 	note_heard(qp, now);
 	find_missing(qp);
 	return true;
-}
-
-struct packet *reassembly_next(struct qp *qp, uint64_t now)
-{
-	struct requester *r = &qp->req;
-	struct reassembly *m = r->reads;
-	psn_t first;
-
-	if (likely(!m))
-		return NULL;
-	reassembly_settle(r);
-	if (psn_diff(m->told, r->una) > 0)
-		completer_acknowledge(qp, (uint32_t)psn_diff(m->told, r->una), now);
-	if (qp->state == IBV_QPS_ERR)
-		return NULL;
-	if (!r->answers || !early_first(r->answers, r->una, &first) ||
-	    !completer_acknowledge(qp, (uint32_t)psn_diff(first, r->una), now)) {
-		reassembly_settle(r);
-		find_missing(qp);
-		return NULL;
-	}
-	return qp->state == IBV_QPS_ERR ? NULL : early_next(r->answers, first);
 }
 
 bool reassembly_answered(struct qp *qp, const struct packet *p, struct packet *response, uint64_t now)
@@ -220,7 +165,7 @@ static uint32_t ask_span(struct qp *qp, const struct wqe *w, uint32_t packet, ps
 {
 	const struct requester *r = &qp->req;
 	const struct scoreboard *b = &r->reads->board;
-	uint32_t most = requester_span_of(qp, w, packet), left = r->window - min_of(r->window, in_network(r)), span = 1;
+	uint32_t most = wqe_span(qp, w, packet), left = r->window - min_of(r->window, in_network(r)), span = 1;
 
 	most = min_of(most, max_of(left / (r->mtu + PACKET_OVERHEAD), 1u));
 	while (span < most && set_has(&b->lost, psn_add(psn, span)))
@@ -271,4 +216,10 @@ bool reassembly_ask(struct qp *qp, struct tx_batch *batch)
 		requester_asked(r, r->next);
 	}
 	return true;
+}
+
+void reassembly_look(struct qp *qp)
+{
+	reassembly_settle(&qp->req);
+	find_missing(qp);
 }

@@ -3,10 +3,22 @@
  * message (SEND, WRITE with immediate, datagram) and in order, or an ACK for whole messages. It changes the same state
  * as the rest of the engine, in fewer steps, and changes nothing where it declines; the slow path then finds out why.
  */
+
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/reassembly.h"
+#include "engine/checks.h"
+#include "engine/complete.h"
+#include "engine/completer.h"
+#include "engine/engine.h"
+#include "engine/flow.h"
+#include "engine/kept.h"
+#include "engine/onesided.h"
+#include "engine/owed.h"
+#include "engine/responder.h"
+#include "engine/timers.h"
+#include "engine/uc.h"
+#include "engine/ud.h"
 #include "object/show.h"
 #include "wire/grh.h"
 
@@ -159,7 +171,7 @@ static __attribute__((cold, noinline)) uint8_t fast_trace_take(struct qp *qp, co
 		.wqe = position,
 		.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 	};
-	faults_complete_receive(qp, &cqe);
+	hooks_complete_receive(qp, &cqe);
 	return cqe.status;
 }
 

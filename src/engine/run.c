@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* engine_run(), where all packets are made. Received packets: receive.c. */
+/* engine_run(), where all packets are made, and the deadlines of a QP. Received packets: receive.c. */
+
 #include <string.h>
 
-#include "base/trace.h"
-#include "engine/internal.h"
-#include "object/show.h"
-
-static void fail_overrun(struct qp *qp)
-{
-	const struct cq *cq = qp->send_cq && cq_overrun(qp->send_cq) ? qp->send_cq : qp->recv_cq;
-
-	cause_set(qp, CAUSE_CQ_OVERRUN);
-	cause_say(CAUSE_CQ_OVERRUN,
-		  "QP 0x%x fails: a completion queue of %u entries was full, and its completion is lost",
-		  qp->base.qp_num, cq->depth);
-	fail_with_event(qp, IBV_EVENT_QP_FATAL);
-}
-
-/* IBTA 11.6.2.1 */
-void settle_overrun(struct qp *qp)
-{
-	if (!qp->cq_lost)
-		return;
-	qp->cq_lost = false;
-	if (qp->state != IBV_QPS_ERR && !faults_settle(qp))
-		fail_overrun(qp);
-}
-
-void settle_drain(struct qp *qp)
-{
-	if (qp->state != IBV_QPS_SQD || qp->sqd_notified || engine_in_flight(qp))
-		return;
-	qp->sqd_notified = true;
-	qp->attr.sq_draining = 0;
-	if (qp->attr.en_sqd_async_notify)
-		qp->hca->ops->qp_event(qp, IBV_EVENT_SQ_DRAINED);
-}
+#include "engine/acknowledge.h"
+#include "engine/checks.h"
+#include "engine/complete.h"
+#include "engine/cursor.h"
+#include "engine/engine.h"
+#include "engine/flow.h"
+#include "engine/patience.h"
+#include "engine/request.h"
+#include "engine/requester.h"
+#include "engine/respond.h"
+#include "engine/retry.h"
+#include "engine/timers.h"
+#include "engine/unreliable.h"
 
 void engine_resume(struct qp *qp, psn_t psn, uint32_t msn)
 {
@@ -55,12 +35,6 @@ bool engine_rests(const struct qp *qp)
 
 	/* not after a NAK either: the packets that it asked for may be for the process to which the responder moves */
 	return r->inbound == INBOUND_NONE && !r->response_count && !r->nak;
-}
-
-void engine_ask_from(struct qp *qp, psn_t psn)
-{
-	qp->resp.nak = NAK_SEQUENCE;
-	qp->resp.nak_psn = psn;
 }
 
 void engine_fail_with(struct qp *qp, enum ibv_event_type event)
@@ -139,26 +113,34 @@ bool engine_has_work(const struct qp *qp, bool delay_ack)
 	return is_reliable(qp) ? responder_has_work(qp, delay_ack) || requester_can_run(qp) : unreliable_can_run(qp);
 }
 
-bool engine_in_flight(const struct qp *qp)
+void engine_expire(struct qp *qp, uint64_t now)
 {
-	/* packets that are sent and not acknowledged; for UC and UD, packets that are made and not known to be sent */
-	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && (qp->sq.head != qp->req.wqe || qp->req.packet));
+	struct requester *r = &qp->req;
+
+	patience_expire(qp, now);
+	if (now >= flow_deadline(qp))
+		r->held = NULL; /* the next run asks again, or waits no longer */
+	if (r->pause && now >= r->pause_until)
+		r->pause = PAUSE_NONE;
+	retry_expire(qp, now);
 }
 
-bool engine_awaits_answer(const struct qp *qp)
+uint64_t engine_deadline(const struct qp *qp)
 {
-	return psn_diff(qp->req.asked, qp->req.una) > 0;
+	const struct requester *r = &qp->req;
+	uint64_t when = is_waiting(r) ? min_of(r->timeout_at, r->probe_at) : NEVER;
+
+	if (unlikely(r->held))
+		return flow_deadline(qp);
+	if (unlikely(qp->resp.look_at))
+		when = min_of(when, qp->resp.look_at);
+	return r->pause ? min_of(when, r->pause_until) : when;
 }
 
-uint32_t engine_backlog(struct qp *qp, uint32_t enough)
+bool engine_expects_success(const struct qp *qp)
 {
-	uint32_t from = qp->req.wqe, tail = qp->sq.tail;
+	const struct requester *r = &qp->req;
 
-	if (qp->backlog.from != from || (int32_t)(tail - qp->backlog.to) < 0) {
-		qp->backlog.from = qp->backlog.to = from;
-		qp->backlog.charge = 0;
-	}
-	for (; qp->backlog.to != tail && qp->backlog.charge < enough; qp->backlog.to++)
-		qp->backlog.charge += min_of(sq_at(&qp->sq, qp->backlog.to)->length, enough) + PACKET_OVERHEAD;
-	return qp->backlog.charge;
+	return is_reliable(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       !psn_equal(r->una, r->high) && r->pause != PAUSE_RNR && r->retries == qp->attr.retry_cnt;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tx batch: the packets that one run makes. The thread that runs the engine owns it; batch_done() releases what it
  * refers to. */
+
+#include "engine/tx_batch.h"
+
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/hooks.h"
 
 void batch_done(struct tx_batch *batch)
 {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UC (IBTA 9.8.2.2): the responder of RC without answers. A message that has lost a packet, or
  * that is not allowed, is dropped silently, and the next message takes its receive. */
-#include "base/trace.h"
-#include "engine/internal.h"
+
+#include "engine/uc.h"
+
+#include "engine/cause.h"
+#include "engine/complete.h"
+#include "engine/message.h"
 
 /* Drops the message in progress, if any. */
 static void uc_abandon(struct qp *qp)

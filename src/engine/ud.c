@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UD (IBTA 9.8.3.2): a datagram takes a receive that is large enough, or is dropped silently. */
+
+#include "engine/ud.h"
+
 #include <string.h>
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/cause.h"
+#include "engine/complete.h"
+#include "engine/flow.h"
+#include "engine/message.h"
 #include "wire/grh.h"
 
 static enum verdict check_qkey(const struct qp *qp, const struct packet *p)

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester of UC and UD: work requests become packets once, and complete when these are sent (IBTA 9.8.2.1,
  * 9.8.3.1). Nothing is acknowledged or sent again; flow.c says when a packet waits. */
-#include "engine/internal.h"
+
+#include "engine/unreliable.h"
+
+#include "engine/complete.h"
+#include "engine/flow.h"
+#include "engine/request.h"
 
 static bool unreliable_may_send(const struct qp *qp)
 {
@@ -12,16 +17,6 @@ void unreliable_sent(struct qp *qp)
 {
 	while (qp->sq.head != qp->req.wqe)
 		complete_head(qp, IBV_WC_SUCCESS);
-}
-
-void datagram_address(struct qp *qp, struct wqe *w, struct tx *tx)
-{
-	struct packet *p = &tx->packet;
-
-	tx->path = wqe_path(&qp->sq, w);
-	p->dest_qpn = w->remote_qpn;
-	p->src_qpn = qp->base.qp_num;
-	p->qkey = datagram_qkey(qp, w->remote_qkey);
 }
 
 /* Moves the cursor past its packet. */

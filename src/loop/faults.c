@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/place_last.h"
 #include "loop/faults.h"
 
 #include <signal.h>

@@ -4,7 +4,7 @@
 #ifndef UROCE_LOOP_FAULTS_H
 #define UROCE_LOOP_FAULTS_H
 
-#include "engine/faults.h"
+#include "engine/hooks.h"
 #include "loop/internal.h"
 
 /* A packet that arrives: what is to be delivered in its place, how many times. The caller frees `copy`. */

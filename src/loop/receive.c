@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/trace.h"
+#include "engine/owed.h"
 #include "loop/down.h"
 #include "loop/faults.h"
 #include "loop/internal.h"

@@ -98,7 +98,7 @@ struct requester {
 	psn_t rd_last[HCA_MAX_RD_ATOMIC];
 	uint8_t rd_head;
 
-	uint8_t timers; /* UROCE_TIMERS: engine/retry.c */
+	uint8_t timers; /* UROCE_TIMERS: engine/timers.c */
 	uint8_t idle;	/* if lossless: periods of the transport timer without progress */
 	uint64_t interval,
 		first_interval; /* of the transport timer; of requests that have not timed out. NEVER: none */

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/board.h"
+#include "engine/wqe.h"
 #include "own.h"
 #include "world.h"
 

@@ -2,7 +2,8 @@
 /* Names of enums that belong to layers which the tools do not include. */
 #include "base/pending.h"
 #include "cm/id.h"
-#include "engine/internal.h"
+#include "engine/checks.h"
+#include "engine/cursor.h"
 #include "tools/names.h"
 
 #include <setjmp.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/faults.h"
+
+#include "engine/hooks.h"
 
 #include "base/trace.h"
-#include "engine/internal.h"
+#include "engine/wqe.h"
 #include "memory/gpu.h"
 #include "object/checker.h"
+#include "object/mr.h"
 #include "object/window.h"
-#include "object/show.h"
-
-#define LAST_BYTES 8u /* what a program may wait for at the end of a WRITE: a flag, a counter */
 
 void (*faults_stop_peer)(struct qp *qp, uint64_t duration);
 
@@ -20,12 +19,6 @@ bool faults_touch(const struct qp *qp)
 bool faults_want_packets(const struct qp *qp)
 {
 	return hook_is_on(HOOK_FAULT) && inject_touches(qp->serial, qp->base.qp_num, faults_device(qp), true);
-}
-
-void engine_renew_lane(struct qp *qp)
-{
-	engine_set_lane(qp);
-	show_qp(qp);
 }
 
 void faults_act(struct qp *qp, const struct inject_verdict *v)
@@ -44,7 +37,7 @@ void faults_revoke(struct qp *qp, uint32_t key)
 	mr_revoke(qp->hca, key);
 }
 
-static bool engine_ask(struct qp *qp, struct inject_event *e, struct inject_verdict *v)
+bool faults_ask(struct qp *qp, struct inject_event *e, struct inject_verdict *v)
 {
 	struct inject_qp *q = inject_of(&qp->inject, qp->serial);
 
@@ -81,7 +74,7 @@ static void act_on_memory(struct qp *qp, uint32_t key, const struct inject_verdi
 
 /* A request or a receive is about to use these. What is refused names no region then. Returns for how long it is to
  * wait, ns. */
-static uint64_t use_local(struct qp *qp, struct ibv_sge *sge, uint32_t count, enum rule_use use, uint64_t wr_id)
+uint64_t faults_use_local(struct qp *qp, struct ibv_sge *sge, uint32_t count, enum rule_use use, uint64_t wr_id)
 {
 	struct inject_verdict v;
 	uint64_t delay = 0;
@@ -94,7 +87,7 @@ static uint64_t use_local(struct qp *qp, struct ibv_sge *sge, uint32_t count, en
 					 .wr_id = wr_id,
 					 .region = region_number(qp, sge[i].lkey)};
 
-		if (!sge[i].length || !engine_ask(qp, &e, &v))
+		if (!sge[i].length || !faults_ask(qp, &e, &v))
 			continue;
 		act_on_memory(qp, sge[i].lkey, &v);
 		if (v.action == DO_REFUSE)
@@ -109,20 +102,10 @@ static void post_uses(struct qp *qp, struct wqe *w)
 {
 	bool writes = w->opcode == IBV_WR_RDMA_READ || w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 		      w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-	uint64_t delay = use_local(qp, w->sge, w->num_sge, writes ? USE_WRITE : USE_READ, w->wr_id);
+	uint64_t delay = faults_use_local(qp, w->sge, w->num_sge, writes ? USE_WRITE : USE_READ, w->wr_id);
 
 	if (delay)
 		qp->inject->late = max_of(qp->inject->late, delay);
-}
-
-uint64_t faults_use_receive(struct qp *qp, const struct packet *p)
-{
-	struct responder *r = &qp->resp;
-
-	if (qp->transport != TRANSPORT_RC || !psn_equal(p->psn, r->expected) || r->has_recv || check_sequence(qp, p) ||
-	    check_operation(qp, p) || !take_receive(qp, p))
-		return 0;
-	return use_local(qp, r->recv->sge, r->recv->num_sge, USE_WRITE, r->recv->wr_id);
 }
 
 bool faults_use_remote(struct qp *qp, const struct packet *p, struct inject_verdict *v)
@@ -139,18 +122,18 @@ bool faults_use_remote(struct qp *qp, const struct packet *p, struct inject_verd
 		.region = region_number(qp, p->rkey),
 	};
 
-	if (!e.size || (is_reliable(qp) && !psn_equal(p->psn, qp->resp.expected)) || !engine_ask(qp, &e, v))
+	if (!e.size || (is_reliable(qp) && !psn_equal(p->psn, qp->resp.expected)) || !faults_ask(qp, &e, v))
 		return false;
 	act_on_memory(qp, p->rkey, v);
 	return true;
 }
 
-int faults_post(struct qp *qp, struct wqe *w)
+int hooks_post(struct qp *qp, struct wqe *w)
 {
 	struct inject_event e = {.event = RULE_POST, .opcode = w->opcode, .wr_id = w->wr_id, .size = w->length};
 	struct inject_verdict v;
 
-	if (inject_listens(RULE_POST) && engine_ask(qp, &e, &v)) {
+	if (inject_listens(RULE_POST) && faults_ask(qp, &e, &v)) {
 		if (v.action == DO_REFUSE)
 			return (int)v.value[0];
 		if (v.action == DO_DELAY)
@@ -167,14 +150,14 @@ int faults_post(struct qp *qp, struct wqe *w)
 	return 0;
 }
 
-bool faults_onesided(struct qp *qp, const struct wqe *w)
+bool hooks_onesided(struct qp *qp, const struct wqe *w)
 {
 	struct inject_event e = {.event = RULE_ONESIDED, .opcode = w->opcode, .wr_id = w->wr_id, .size = w->length};
 	struct inject_verdict v;
 
 	if (checker_listens() && wqe_wants_response(w))
 		checker->begins(qp, w->wr_id);
-	if (!inject_listens(RULE_ONESIDED) || !engine_ask(qp, &e, &v))
+	if (!inject_listens(RULE_ONESIDED) || !faults_ask(qp, &e, &v))
 		return false;
 	if (v.action == DO_REFUSE)
 		return true;
@@ -196,7 +179,7 @@ static enum ibv_wc_status status_of(struct qp *qp, struct cq *cq, struct inject_
 
 	if (qp->inject && qp->inject->serial == qp->serial && qp->inject->fails && e->status == IBV_WC_SUCCESS)
 		return IBV_WC_WR_FLUSH_ERR;
-	if (!engine_ask(qp, e, &v))
+	if (!faults_ask(qp, e, &v))
 		return e->status;
 	if (v.action == DO_OVERRUN)
 		overrun(cq);
@@ -215,7 +198,7 @@ static bool faults_settle_gpu(void)
 	return !hook_is_on(HOOK_GPU) || gpu_settle();
 }
 
-enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
+enum ibv_wc_status hooks_complete(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
 {
 	struct inject_event e = {.event = RULE_COMPLETE,
 				 .opcode = opcode_when_complete[w->opcode],
@@ -235,7 +218,7 @@ enum ibv_wc_status faults_complete(struct qp *qp, const struct wqe *w, uint32_t 
 	return status;
 }
 
-void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count)
+void hooks_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count)
 {
 	for (uint32_t end = position + count; position != end; position++, wr = wr->next) {
 		uint32_t length = (uint32_t)posted_length(wr);
@@ -248,7 +231,7 @@ void faults_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_
 	}
 }
 
-void faults_complete_receive(struct qp *qp, struct cqe *cqe)
+void hooks_complete_receive(struct qp *qp, struct cqe *cqe)
 {
 	struct inject_event e = {.event = RULE_COMPLETE,
 				 .opcode = cqe->opcode,
@@ -265,75 +248,4 @@ void faults_complete_receive(struct qp *qp, struct cqe *cqe)
 	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
 	if (hook_is_on(HOOK_COUNT) && cqe->status == IBV_WC_SUCCESS)
 		qp->received_bytes += cqe->byte_len;
-}
-
-bool faults_settle(struct qp *qp)
-{
-	struct inject_qp *q = qp->inject;
-	bool fails = q && q->serial == qp->serial && q->fails;
-
-	if (fails) {
-		q->fails = false;
-		fail_as_completed(qp, true);
-	}
-	return fails;
-}
-
-/* The last bytes of a WRITE that will be taken. */
-static bool place_last_of_write(struct qp *qp, const struct packet *p, uint32_t bytes)
-{
-	const struct responder *r = &qp->resp;
-	bool first = opcode_info[p->opcode].flags & IS_FIRST, ok;
-	uint64_t va = (first ? p->va : r->write_va) + p->length - bytes;
-	struct mr *mr;
-	char *at;
-
-	if (!psn_equal(p->psn, r->expected) || !(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
-	    check_sequence(qp, p) || check_length(qp, p) || check_rkey(qp, p))
-		return false;
-	mr = remote_region(qp, first ? p->rkey : r->write_rkey, va, bytes, IBV_ACCESS_REMOTE_WRITE, &at);
-	if (!mr)
-		return false;
-	ok = mr_write(mr, at, p->payload + p->length - bytes, bytes);
-	mr_put(mr);
-	return ok;
-}
-
-/* The same of a SEND; its first packet takes the receive. */
-static bool place_last_of_send(struct qp *qp, const struct packet *p, uint32_t bytes)
-{
-	struct responder *r = &qp->resp;
-	bool first = opcode_info[p->opcode].flags & IS_FIRST;
-	uint32_t at = (first ? 0 : r->received) + p->length - bytes;
-
-	if (!psn_equal(p->psn, r->expected) || check_sequence(qp, p) || check_operation(qp, p) ||
-	    (first && !r->has_recv && !take_receive(qp, p)) || check_length(qp, p))
-		return false;
-	return sge_scatter(qp->hca, receive_pd(qp), r->recv->sge, r->recv->num_sge, at, p->payload + p->length - bytes,
-			   bytes);
-}
-
-/* The same of a READ response that is the next. */
-static bool place_last_of_read(struct qp *qp, const struct packet *p, uint32_t bytes)
-{
-	const struct requester *r = &qp->req;
-	const struct wqe *w = sq_at(&qp->sq, qp->sq.head);
-	uint64_t offset = (uint64_t)r->acked * r->mtu;
-
-	if (qp->state == IBV_QPS_ERR || !psn_equal(p->psn, r->una) || psn_equal(r->una, r->high) ||
-	    w->opcode != IBV_WR_RDMA_READ || p->length != min_of((uint64_t)r->mtu, w->length - offset))
-		return false;
-	return sge_scatter(qp->hca, qp->pd, w->sge, w->num_sge, offset + p->length - bytes,
-			   p->payload + p->length - bytes, bytes);
-}
-
-bool engine_place_last(struct qp *qp, const struct packet *p)
-{
-	uint32_t flags = opcode_info[p->opcode].flags, bytes = min_of(p->length - 1, LAST_BYTES);
-
-	if (qp->transport != TRANSPORT_RC || p->length < 2 || p->pieces)
-		return false;
-	if (flags & IS_RESPONSE)
-		return place_last_of_read(qp, p, bytes);
-	return flags & IS_SEND ? place_last_of_send(qp, p, bytes) : place_last_of_write(qp, p, bytes);
 }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How work requests end: completions, errors, the flush. With qp->lock. */
+#ifndef UROCE_ENGINE_COMPLETE_H
+#define UROCE_ENGINE_COMPLETE_H
+
+#include "base/trace.h"
+#include "engine/checks.h"
+#include "engine/hooks.h"
+
+/* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
+void complete_head(struct qp *qp, enum ibv_wc_status status);
+/* The WQEs at the head that were executed locally are done as well. */
+void complete_local(struct qp *qp);
+/* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
+void fail_head(struct qp *qp, enum ibv_wc_status status);
+/* What follows a completion with an error: IBTA 10.3.1. */
+void fail_as_completed(struct qp *qp, bool is_send);
+/* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
+bool take_receive(struct qp *qp, const struct packet *first);
+/* Whether a receive is posted. Not for XRC. */
+bool has_receive(struct qp *qp);
+/* The receive in progress ends with this packet. */
+void complete_receive(struct qp *qp, const struct packet *last);
+/* It ends with an error, whose cause the QP has been given: cause_set(). */
+void fail_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
+/* A posted receive completes with WR_FLUSH_ERR. */
+void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
+
+/* The one place where completions are written. `poller`: see cq_push(); `reclaimed`: of the queue whose slot it frees,
+ * needed with a poller only. A CQE that does not fit has ended the CQ, and with it its QPs (IBTA 11.6.2.1); but the
+ * caller may be in the middle of something, so the QP fails at settle_overrun(). */
+static inline __attribute__((always_inline)) void complete(struct qp *qp, struct cq *cq, struct cq_poller *poller,
+							   _Atomic uint32_t *reclaimed, struct cqe cqe)
+{
+	if (unlikely(!cq_push(cq, poller, reclaimed, cqe)) && qp->state != IBV_QPS_ERR)
+		qp->cq_lost = true;
+}
+
+static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
+				    uint32_t length)
+{
+	return (struct cqe){
+		.wr_id = wr->wr_id,
+		.qpn = qp->base.qp_num,
+		.byte_len = length,
+		.wqe = position,
+		.opcode = opcode_when_complete[wr->opcode],
+	};
+}
+
+/* Work requests that were done as they were posted, without a WQE: they took `count` places in the queue, from
+ * `position` on. `length`: of the first. */
+void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count);
+
+static inline __attribute__((always_inline)) void complete_posted(struct qp *qp, const struct ibv_send_wr *wr,
+								  uint32_t position, uint32_t count, uint32_t length)
+{
+	if (hooks_any())
+		hooks_complete_posted(qp, wr, position, count);
+	if (unlikely(count != 1))
+		complete_posted_list(qp, wr, position, count);
+	else if (is_signaled(qp, wr))
+		complete(qp, qp->send_cq, NULL, NULL, cqe_posted(qp, wr, position, length));
+}
+
+/* To ERR: everything outstanding is flushed. */
+void enter_error(struct qp *qp);
+/* The requests in the send queue complete with WR_FLUSH_ERR. */
+void flush_sends(struct qp *qp);
+/* To ERR, telling an asynchronous event first. */
+void fail_with_event(struct qp *qp, enum ibv_event_type event);
+/* Everything outstanding completes with WR_FLUSH_ERR, each queue in order. */
+void flush(struct qp *qp);
+/* A CQ that overran takes the QP down, but not in the middle of a step. */
+void settle_overrun(struct qp *qp) REQUIRES(qp->lock);
+/* A WRITE has succeeded: what that tells of the peer's memory. */
+void requester_proved(struct qp *qp, const struct wqe *w);
+/* complete() of a WQE with an error. */
+void complete_failed(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status);
+
+/* complete_head(), inline. */
+static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, struct wqe *w, enum ibv_wc_status status,
+							       struct cq_poller *poller)
+{
+	uint32_t position = qp->sq.head++;
+
+	if (hooks_any())
+		status = hooks_complete(qp, w, position, status);
+	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
+	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE) && status == IBV_WC_SUCCESS)
+		requester_proved(qp, w);
+	qp->req.acked = 0;
+	if (unlikely(status != IBV_WC_SUCCESS))
+		complete_failed(qp, w, position, status);
+	else if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))
+		complete(qp, qp->send_cq, poller, &qp->sq.reclaimed,
+			 (struct cqe){
+				 .wr_id = w->wr_id,
+				 .qpn = qp->base.qp_num,
+				 .byte_len = w->length,
+				 .wqe = position,
+				 .opcode = opcode_when_complete[w->opcode],
+			 });
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The congestion window, which RoCE leaves open. A peer that needs all packets again after a loss (go-back-N) gets what
+ * RFC 5681 has. Between two uroce a loss is cheap, and a sign of congestion only if packets wait on the way, which the
+ * round trip shows (as in TCP Veno and Westwood), or if many are lost. So the window grows fast while none wait,
+ * whatever is lost; as TCP's while some do; and shrinks to 0.7 at most (as CUBIC's, RFC 9438) when some are lost then.
+ * tests/path has what comes of it. */
+#ifndef UROCE_ENGINE_CONGESTION_H
+#define UROCE_ENGINE_CONGESTION_H
+
+#include "engine/board.h"
+#include "engine/wqe.h"
+
+/* Bytes: the congestion window at first, and where there is no congestion. */
+#define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
+#define LOSSLESS_WINDOW (1u << 30)
+
+/* Charge of what is on the way to the peer. */
+static inline uint32_t in_network(const struct requester *r)
+{
+	return r->flight > r->absent ? r->flight - r->absent : 0;
+}
+
+/* A round trip has been measured. */
+void congestion_measured(struct requester *r, uint64_t round_trip);
+/* The window of a requester with a scoreboard grows, as bytes have arrived. */
+void congestion_grow(struct requester *r, uint32_t acked);
+/* Packets are lost; `timeout`: the transport timer has found it. */
+void note_loss(struct qp *qp, bool timeout);
+
+/* `acked` bytes have arrived. */
+static inline void grow_window(struct requester *r, uint32_t acked)
+{
+	if (unlikely(r->board)) {
+		congestion_grow(r, acked);
+		return;
+	}
+	if (r->recovering || r->lossless)
+		return;
+	if (r->window < r->threshold)
+		r->window += acked;
+	else
+		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
+}
+
+/* Whether the window lets a packet go that is sent again. */
+bool window_allows_repair(const struct requester *r);
+
+#endif

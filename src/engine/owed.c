@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include "engine/owed.h"
+
+#include "engine/engine.h"
+
+void responder_drop_early(struct qp *qp)
+{
+	struct responder *r = &qp->resp;
+
+	if (r->holds_early)
+		early_clear(r->early);
+	r->holds_early = r->sack_owed = r->gap_open = false;
+}
+
+void engine_ask_from(struct qp *qp, psn_t psn)
+{
+	qp->resp.nak = NAK_SEQUENCE;
+	qp->resp.nak_psn = psn;
+}

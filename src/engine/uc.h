@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The responder of UC. With qp->lock. */
+#ifndef UROCE_ENGINE_UC_H
+#define UROCE_ENGINE_UC_H
+
+#include "object/qp.h"
+#include "wire/packet.h"
+
+/* uc.c, ud.c */
+void uc_receive(struct qp *qp, const struct packet *p);
+
+#endif

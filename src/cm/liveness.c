@@ -48,6 +48,10 @@ static void somebody_ended(void *arg)
 
 	lock_take(&cm.lock);
 	n = epoll_wait(ends, event, EVENTS, 0);
+	lock_drop(&cm.lock);
+	/* what the dead have sent may wait in a socket: an RTU comes before the end of its connection */
+	loop_catch_up();
+	lock_take(&cm.lock);
 	for (int i = 0; i < n; i++)
 		if (!has_ended((uint16_t)event[i].data.u32))
 			loop_not_yet();

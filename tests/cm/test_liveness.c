@@ -15,6 +15,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@
 #include "loop/netns.h"
 
 enum {
-	CLIENTS = 12,
+	CLIENTS = 16,
 };
 
 /* Until when a client goes, before it waits to be killed. */
@@ -30,6 +31,8 @@ enum until {
 	ASKED,	  /* its REQ has been sent */
 	ANSWERED, /* it has been told of the REP, and does not answer */
 	CONNECTED,
+	GONE,	/* as it is told to go on: it connects and is dead */
+	SERVES, /* it is no client: it accepts one, and writes which events come then */
 };
 
 struct order {
@@ -70,7 +73,27 @@ static void wait_for(enum rdma_cm_event_type type)
 	rdma_ack_cm_event(e);
 }
 
-static void live(const struct order *o, int ready)
+static void serve(const struct sockaddr_in *at, int events)
+{
+	struct sockaddr_in address = *at;
+	struct rdma_conn_param p = {.qp_num = 18};
+	struct rdma_cm_id *listener;
+	struct rdma_cm_event *e;
+
+	channel = rdma_create_event_channel();
+	if (!channel || rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(listener, (struct sockaddr *)&address) || rdma_listen(listener, 1))
+		_exit(1);
+	address.sin_port = rdma_get_src_port(listener);
+	if (write(events, &address, sizeof(address)) != sizeof(address) || rdma_get_cm_event(channel, &e) ||
+	    rdma_accept(e->id, &p) || rdma_ack_cm_event(e))
+		_exit(1);
+	while (!rdma_get_cm_event(channel, &e) && write(events, &e->event, sizeof(e->event)) > 0)
+		rdma_ack_cm_event(e);
+	_exit(1);
+}
+
+static void live(const struct order *o, int ready, int order)
 {
 	struct rdma_conn_param p = {.qp_num = 17, .retry_count = 7};
 	struct rdma_cm_id *id;
@@ -89,13 +112,20 @@ static void live(const struct order *o, int ready)
 		_exit(1);
 	if (o->until > ASKED)
 		wait_for(RDMA_CM_EVENT_CONNECT_RESPONSE);
-	if (o->until > ANSWERED && rdma_establish(id))
+	if (o->until == CONNECTED && rdma_establish(id))
 		_exit(1);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	if (write(ready, "", 1) != 1)
 		_exit(1);
+	if (o->until == GONE) {
+		char byte;
+
+		if (read(order, &byte, 1) == 1 && !rdma_establish(id))
+			kill(getpid(), SIGKILL);
+		_exit(1);
+	}
 	sigwait(&set, &got);
 	execlp("sleep", "sleep", "1000", NULL);
 	_exit(1);
@@ -122,13 +152,16 @@ static void make_clients(void)
 			exit(1);
 		clients[i].pid = fork();
 		if (clients[i].pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			close(up[0]);
 			close(down[1]);
 			for (int j = 0; j < i; j++)
 				close(clients[j].order);
 			if (read(down[0], &o, sizeof(o)) != sizeof(o))
 				_exit(0);
-			live(&o, up[1]);
+			if (o.until == SERVES)
+				serve(&o.to, up[1]);
+			live(&o, up[1], down[0]);
 		}
 		close(up[1]);
 		close(down[0]);
@@ -327,13 +360,38 @@ static void listeners_outlive_their_clients(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/* What it has sent comes before the end, by either link (between two addresses UDP), also if both are seen at once: by
+ * a server that has been stopped meanwhile. */
+static void killed_as_it_connected(void **state)
+{
+	for (int by_udp = 0; by_udp < 2; by_udp++) {
+		struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		struct client server = start(&to, SERVES, INADDR_LOOPBACK), client;
+		enum rdma_cm_event_type event[2];
+
+		assert_int_equal(read(server.ready, &to, sizeof(to)), sizeof(to));
+		client = start(&to, GONE, INADDR_LOOPBACK + by_udp);
+		await(&client);
+		stop(&server, SIGSTOP);
+		assert_int_equal(write(client.order, "", 1), 1);
+		waitpid(client.pid, NULL, 0);
+		kill(server.pid, SIGCONT);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(read(server.ready, &event[i], sizeof(event[i])), sizeof(event[i]));
+		assert_string_equal(rdma_event_str(event[0]), rdma_event_str(RDMA_CM_EVENT_ESTABLISHED));
+		assert_string_equal(rdma_event_str(event[1]), rdma_event_str(RDMA_CM_EVENT_DISCONNECTED));
+		close(client.ready);
+		stop(&server, SIGKILL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(killed_after_its_request),	   cmocka_unit_test(killed_with_our_reply),
 		cmocka_unit_test(killed_when_connected),	   cmocka_unit_test(killed_instead_of_parting),
 		cmocka_unit_test(killed_at_another_address),	   cmocka_unit_test(another_program_in_its_place),
-		cmocka_unit_test(listeners_outlive_their_clients),
+		cmocka_unit_test(listeners_outlive_their_clients), cmocka_unit_test(killed_as_it_connected),
 	};
 
 	netns_enter();

@@ -51,13 +51,13 @@ static int unmapped(const struct mapping *m, uint64_t address, uint64_t end, boo
 /* Checks that every byte is mapped and readable, and writable if `writable`. */
 static int check_mapped(uint64_t address, uint64_t length, bool writable)
 {
-	uint64_t end = address + length;
+	uint64_t end = address + length, before = address & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	struct mapping m = {0};
 	struct maps maps;
 	int error = 0;
 
 	if (maps_open(&maps)) /* without /proc only holes are found */
-		return msync((void *)(address & ~4095ull), length + (address & 4095), MS_ASYNC) ? EFAULT : 0;
+		return msync((void *)(address - before), length + before, MS_ASYNC) ? EFAULT : 0;
 	for (; address < end && !error; address = m.end)
 		if (maps_find(&maps, address, &m) || m.start > address || !m.readable || (writable && !m.writable))
 			error = unmapped(&m, address, end, writable);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/lock.h"
 
 static _Atomic(const struct fork_handlers *) fork_table[FORK_PARTS];
 
@@ -32,6 +33,7 @@ static void fork_in_parent(void)
 
 static void fork_in_child(void)
 {
+	lock_in_child();
 	for (int i = FORK_PARTS - 1; i >= 0; i--)
 		if (fork_current[i] && fork_current[i]->in_child)
 			fork_current[i]->in_child();

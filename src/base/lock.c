@@ -18,16 +18,39 @@ static inline void relax(void)
 #endif
 }
 
+uint32_t lock_held = 2;
+
+void lock_in_child(void)
+{
+	lock_held += 2;
+}
+
+/* What this process, and no ancestor of its, holds. */
+static bool is_ours(uint32_t word)
+{
+	return (word & ~LOCK_WANTED) == lock_held;
+}
+
+/* Of an ancestor: whoever comes first has it. No analysis: only the value of the word says whether it was taken. */
+static bool lock_inherit(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSIS
+{
+	uint32_t word = atomic_load_explicit(&l->word, memory_order_relaxed);
+
+	return word && !is_ours(word) &&
+	       atomic_compare_exchange_strong_explicit(&l->word, &word, lock_held, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
 void lock_wait(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (lock_try(l))
+		if (lock_try(l) || lock_inherit(l))
 			return;
 		relax();
 	}
-	/* 2 makes the holder wake this thread; acquire pairs with the release in lock_drop() */
-	while (atomic_exchange_explicit(&l->word, 2, memory_order_acquire) != 0)
-		syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+	/* LOCK_WANTED makes the holder wake this thread; acquire pairs with the release in lock_drop() */
+	while (atomic_exchange_explicit(&l->word, lock_held | LOCK_WANTED, memory_order_acquire) != 0)
+		syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, lock_held | LOCK_WANTED, NULL, NULL, 0);
 	lock_take_over(l);
 }
 

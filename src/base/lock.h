@@ -30,10 +30,19 @@
 #define GUARDED_BY(x)
 #endif
 
-/* 0: free, 1: held, 2: held and a thread may be sleeping. All zeros is a free lock. */
+/* 0: free; lock_held: held; LOCK_WANTED more: a thread may be sleeping. All zeros is a free lock. */
 struct LOCK_ATTR(capability("lock")) lock {
 	_Atomic uint32_t word;
 };
+
+#define LOCK_WANTED 1u
+
+/* Of this process: a child of fork() has another. So it sees which locks other threads of its parent held, who are not
+ * there to drop them: these are taken as if they were free. */
+extern uint32_t lock_held;
+
+/* In a child of fork(), before it has threads. What its parent's handlers have taken is to be dropped as ever. */
+void lock_in_child(void);
 
 /* The next four functions tell clang's analysis what it cannot derive. */
 
@@ -71,7 +80,7 @@ static inline void lock_take(struct lock *l) ACQUIRE(l)
 	uint32_t free = 0;
 
 	/* acquire pairs with the release in lock_drop() */
-	if (unlikely(!atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire,
+	if (unlikely(!atomic_compare_exchange_strong_explicit(&l->word, &free, lock_held, memory_order_acquire,
 							      memory_order_relaxed)))
 		lock_wait(l);
 	else
@@ -84,20 +93,21 @@ static inline bool lock_try(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSI
 	uint32_t free = 0;
 
 	return atomic_load_explicit(&l->word, memory_order_relaxed) == 0 &&
-	       atomic_compare_exchange_strong_explicit(&l->word, &free, 1, memory_order_acquire, memory_order_relaxed);
+	       atomic_compare_exchange_strong_explicit(&l->word, &free, lock_held, memory_order_acquire,
+						       memory_order_relaxed);
 }
 
 /* True if another thread sleeps until the lock is free. The caller holds the lock. */
 static inline bool lock_is_wanted(struct lock *l) REQUIRES(l)
 {
-	return atomic_load_explicit(&l->word, memory_order_relaxed) == 2; /* a hint */
+	return atomic_load_explicit(&l->word, memory_order_relaxed) & LOCK_WANTED; /* a hint */
 }
 
 static inline void lock_drop(struct lock *l) RELEASE(l)
 {
 	lock_hand_over(l);
 	/* release: the next holder sees what was done under the lock */
-	if (unlikely(atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2))
+	if (unlikely(atomic_exchange_explicit(&l->word, 0, memory_order_release) & LOCK_WANTED))
 		lock_wake(l);
 }
 

@@ -101,11 +101,9 @@ struct waiting {
 
 struct loop {
 	struct hca hca;
-	_Atomic bool inert; /* a child's copy after fork: nothing here may be touched. Relaxed: set before the child has
-			       threads */
-	uint32_t users;	    /* open contexts. Guarded by `life` */
-	uint32_t pins;	    /* loop_pin(): threads in loop_wait_alone(). Guarded by `life` */
-	bool ended;	    /* the last context is closed: those threads have to leave. Guarded by `receive` */
+	uint32_t users; /* open contexts. Guarded by `life` */
+	uint32_t pins;	/* loop_pin(): threads in loop_wait_alone(). Guarded by `life` */
+	bool ended;	/* the last context is closed: those threads have to leave. Guarded by `receive` */
 	struct slot slot;
 	struct steering steering;
 	_Atomic uint32_t budget; /* bytes in flight of all QPs together. Relaxed: an estimate */
@@ -165,7 +163,7 @@ static inline struct loop *loop_of(const struct qp *qp)
 
 static inline bool loop_is_inert(const struct loop *l)
 {
-	return atomic_load_explicit(&((struct loop *)l)->inert, memory_order_relaxed);
+	return hca_is_inert(&l->hca);
 }
 
 /* The time, at most a few ms too late and never too early, for a fraction of the cost. For time-outs of links that

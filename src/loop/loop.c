@@ -131,7 +131,7 @@ static void loop_in_child(void) RELEASE(life)
 	raw_forget();
 	domains_forget();
 	if (l) {
-		atomic_store_explicit(&l->inert, true, memory_order_relaxed);
+		atomic_store_explicit(&l->hca.inert, true, memory_order_relaxed);
 		control_abandon(&l->helper.control);
 		helper_close(&l->helper);
 		local_in_child(l);

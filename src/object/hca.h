@@ -54,6 +54,8 @@ struct hca_ops {
 
 struct hca {
 	const struct hca_ops *ops;
+	_Atomic bool inert; /* a child's copy after fork(). What other threads changed at that moment may be half
+			       changed: the child frees nothing of it. Relaxed: set before the child has threads */
 	_Atomic bool has_gpu_memory;		  /* a region of a GPU was registered: see sq->fast_inline */
 	uint16_t slot;				  /* of this process among those of its network namespace: base/qpn.h */
 	_Atomic uint16_t slots[SLOT_PARTS];	  /* all slots that it has, by part; 0: none. Relaxed: hca_add_slot() */
@@ -92,6 +94,11 @@ extern _Atomic uint64_t hca_counted[HCA_COUNTERS];
 static inline void hca_count(enum hca_counter what)
 {
 	atomic_fetch_add_explicit(&hca_counted[what], 1, memory_order_relaxed);
+}
+
+static inline bool hca_is_inert(const struct hca *hca)
+{
+	return atomic_load_explicit(&((struct hca *)hca)->inert, memory_order_relaxed);
 }
 
 /* Whether a number, of a QP or an SRQ, is of this process. */

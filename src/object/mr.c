@@ -73,7 +73,8 @@ struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
 void mr_free(struct mr *mr, _Atomic uint32_t *count)
 {
 	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
-	pool_free(&mr->hca->mrs, mr->index);
+	if (!hca_is_inert(mr->hca))
+		pool_free(&mr->hca->mrs, mr->index);
 }
 
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)

@@ -184,6 +184,11 @@ void qp_destroy(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
 
+	if (hca_is_inert(hca)) {
+		qp->base.handle = NO_HANDLE;
+		count_users(qp, -1u);
+		return;
+	}
 	lock_take(&qp->lock);
 	qp->alive = false;
 	show_qp(qp);

@@ -78,19 +78,24 @@ void srq_leave(struct srq *srq)
 
 void srq_destroy(struct srq *srq)
 {
+	bool is_inert = hca_is_inert(srq->hca);
+
 	lock_take(&srq->rq.lock);
 	srq->alive = false;
 	srq->base.handle = NO_HANDLE;
 	lock_drop(&srq->rq.lock);
-	while (atomic_load_explicit(&srq->inside, memory_order_acquire)) /* pairs with srq_leave() */
+	/* of a child of fork() nobody is inside; acquire pairs with srq_leave() */
+	while (!is_inert && atomic_load_explicit(&srq->inside, memory_order_acquire))
 		sched_yield();
-	rq_fini(&srq->rq);
+	if (!is_inert)
+		rq_fini(&srq->rq);
 	atomic_fetch_sub_explicit(&srq->pd->users, 1, memory_order_release);
 	if (srq->xrcd)
 		atomic_fetch_sub_explicit(&srq->xrcd->users, 1, memory_order_release);
 	if (srq->cq)
 		atomic_fetch_sub_explicit(&srq->cq->users, 1, memory_order_release);
-	pool_free(&srq->hca->srqs, srq->handle);
+	if (!is_inert)
+		pool_free(&srq->hca->srqs, srq->handle);
 }
 
 /* True if the event is due: once, until the limit is set again. */

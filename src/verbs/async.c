@@ -236,6 +236,8 @@ static void async_forget(struct context *c, enum about kind, void *object)
 	struct account a = account_of(kind, object);
 	uint32_t fetched;
 
+	if (hca_is_inert(c->hca)) /* what another thread has fetched is not acknowledged here */
+		return;
 	lock_take(&c->lock);
 	async_drop(c, kind, object);
 	fetched = *a.fetched;

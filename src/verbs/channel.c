@@ -295,6 +295,8 @@ void channel_forget(struct channel *ch, struct cq *cq)
 	struct ibv_cq *base = ibv_cq_ex_to_cq(&cq->base);
 	uint32_t fetched;
 
+	if (hca_is_inert(cq->hca)) /* what another thread has fetched is not acknowledged here */
+		return;
 	lock_take(&ch->lock);
 	list_remove(&cq_front_of(base)->of_channel); /* no more events of it: verbs_channel_tell_any() */
 	if (cq->events) {

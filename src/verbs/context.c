@@ -155,6 +155,11 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 
 	check_gone(CHECK_CONTEXT, context);
 	faults_end();
+	if (hca_is_inert(c->hca)) {
+		close(context->async_fd);
+		close(context->cmd_fd);
+		return 0;
+	}
 	monitor_leave(c);
 	remote_bury(c);
 	async_forget_all(c);

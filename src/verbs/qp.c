@@ -622,6 +622,8 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct paths paths = {0};
 
+	if (hca_is_inert(qp->hca))
+		return;
 	lock_take(&qp->lock);
 	if (hooks_any())
 		faults_release(qp);
@@ -636,6 +638,10 @@ static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(
 /* Removes the QP: no packet can reach it, and no event is sent. */
 static void dispose(struct qp *qp)
 {
+	if (hca_is_inert(qp->hca)) {
+		qp_destroy(qp);
+		return;
+	}
 	if (qp_is_remote(qp))
 		remote_close(qp);
 	else if (is_xrc_target(qp) && qp->xrc->domain.device != XRCD_PRIVATE)

@@ -46,6 +46,9 @@ void loop_leave_all(uint32_t qpn);
 
 /* ibv_post_send(): by the post table (post.c), or through the queue. Returns the same as engine_post_send(). */
 int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) EXCLUDES(qp->lock);
+/* The same for `count` requests, of which none is posted if there is no room for all. NULL: only looks whether there
+ * is. */
+int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count) EXCLUDES(qp->lock);
 
 /* Before engine_post_send(): changes the QP over to its local peer if it can, so that even the first one-sided
  * operation completes at once. With one one-sided operation in flight, the next ones could not. */

@@ -282,19 +282,38 @@ static __attribute__((noinline)) int post_rest(struct qp *qp, struct ibv_send_wr
 	return error;
 }
 
-int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+FAST_INLINE int post_all(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock)
 {
 	struct ibv_send_wr *first = wr;
-	int error = 0;
-	post_fn *row;
+	post_fn *row = wr ? find_row(qp, wr) : NULL;
+
+	if (likely(row))
+		wr = row(qp, wr);
+	return unlikely(wr) ? post_rest(qp, wr, row ? first : NULL, bad) : 0;
+}
+
+int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int error;
 
 	qp_fetch(qp);
 	lock_take(&qp->lock);
-	row = wr ? find_row(qp, wr) : NULL;
-	if (likely(row))
-		wr = row(qp, wr);
-	if (unlikely(wr))
-		error = post_rest(qp, wr, row ? first : NULL, bad);
+	error = post_all(qp, wr, bad);
+	lock_drop(&qp->lock);
+	return error;
+}
+
+int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count)
+{
+	struct ibv_send_wr *bad;
+	int error;
+
+	lock_take(&qp->lock);
+	/* relaxed: the count only grows, so at worst a slot that was freed just now is not counted */
+	if (qp->sq.tail - atomic_load_explicit(&qp->sq.reclaimed, memory_order_relaxed) + count > qp->sq.depth)
+		error = ENOMEM;
+	else
+		error = post_all(qp, wr, &bad);
 	lock_drop(&qp->lock);
 	return error;
 }

@@ -8,13 +8,15 @@
 
 #include "base/hooks.h"
 #include "base/msan.h"
+#include "loop/loop.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
+#include "verbs/turn.h"
 
 #define WORD 8u /* bytes that an ATOMIC_WRITE writes */
 
 struct builder {
-	struct lock lock; /* held from wr_start() to wr_complete() or wr_abort(), across the calls of the program */
+	struct turn turn; /* from wr_start() to wr_complete() or wr_abort() */
 	int error;	  /* the first mistake since wr_start */
 	uint32_t count;	  /* number of entries in wr[] */
 	uint32_t room;	  /* capacity of wr[]: the depth of the send queue */
@@ -65,42 +67,34 @@ static struct builder *builder_of(struct ibv_qp_ex *ex)
 	return ((struct qp *)ex)->builder;
 }
 
+/* ibv_post_send() takes no turn: what it posts goes before the batch, which is posted as one. */
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
 
-	lock_take(&b->lock);
-	b->error = 0;
+	b->error = turn_take(&b->turn) ? 0 : EDEADLK; /* begun twice */
 	b->count = 0;
-	lock_hand_over(&b->lock); /* to wr_complete() or wr_abort() */
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	struct builder *b = builder_of(ex);
-
-	lock_take_over(&b->lock);
-	lock_drop(&b->lock);
+	turn_drop(&builder_of(ex)->turn);
 }
 
 /* Posts the whole batch, or nothing if the queue has no room for all of it. */
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
-	struct sq *sq = &((struct qp *)ex)->sq;
 	struct ibv_send_wr *bad;
-	int error;
+	int error = b->error;
 
-	lock_take_over(&b->lock);
-	error = b->error;
-	/* relaxed: the count only grows, so at worst a slot that was freed just now is not counted */
-	if (!error && sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) + b->count > sq->depth)
-		error = ENOMEM;
 	if (!error && b->count) {
 		b->wr[b->count - 1].next = NULL;
-		error = hooks_any() ? ibv_post_send(&ex->qp_base, b->wr, &bad) : post_send(&ex->qp_base, b->wr, &bad);
+		error = loop_post_batch((struct qp *)ex, hooks_any() ? NULL : b->wr, b->count);
+		if (hooks_any() && !error)
+			error = ibv_post_send(&ex->qp_base, b->wr, &bad);
 	}
-	lock_drop(&b->lock);
+	turn_drop(&b->turn);
 	return error;
 }
 

@@ -222,16 +222,14 @@ static inline void cq_look_around(void)
 		loop_look_around();
 }
 
-int cq_front_poll(struct cq *cq, int max, struct cqe *out)
+bool cq_front_await(struct cq *cq)
 {
-	int got = cq_poll(cq, max, out);
-
-	if (got) {
+	if (!cq_looks_empty(cq)) {
 		cq_look_around();
-		return got;
+		return true;
 	}
 	found = 0;
-	return loop_progress() ? cq_poll(cq, max, out) : 0;
+	return loop_progress() && !cq_looks_empty(cq);
 }
 
 /* Neither of the next two is inlined, so that poll_cq() has no stack frame. */

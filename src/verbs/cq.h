@@ -5,6 +5,7 @@
 #define UROCE_CQ_FRONT_H
 
 #include "object/cq.h"
+#include "verbs/turn.h"
 
 struct cq_front {
 	struct cq cq;		 /* must be first: the application's pointer points to it */
@@ -16,8 +17,10 @@ struct cq_front {
 	_Atomic uint16_t period; /* us: the longest time that moderation delays an event; 0: no limit. Relaxed */
 	uint32_t async_fetched;	 /* number of asynchronous events fetched; guarded by the context's lock */
 
-	/* CQs of create_cq_ex(): the completion that the read functions return. The application polls from one thread
-	 * at a time. */
+	/* CQs of create_cq_ex(): the completion that the read functions return. Who has the turn, from start_poll() to
+	 * end_poll(), writes and reads it. */
+	struct turn turn;
+	bool is_single; /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: there are no turns. Constant */
 	struct cqe now;
 	uint64_t now_time, now_wallclock; /* ns; read only if requested at creation */
 	bool wants_time, wants_wallclock;
@@ -42,7 +45,7 @@ struct cq_front *cq_front_create(struct ibv_context *c, uint32_t cqe, void *cq_c
 /* Calls use() for each CQ, with cqs_lock held. */
 void cqs_each(void (*use)(struct cq_front *f, void *arg), void *arg);
 
-/* Takes up to `max` completions. If there are none, makes progress and checks once more. Returns their number. */
-int cq_front_poll(struct cq *cq, int max, struct cqe *out);
+/* Whether completions seem to wait. If there are none, makes progress and looks once more. */
+bool cq_front_await(struct cq *cq);
 
 #endif

@@ -48,13 +48,22 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 	return 0;
 }
 
+/* ibv_poll_cq() takes no turn: it takes completions of its own. So who has the turn may call it. */
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	struct cq_front *f = (struct cq_front *)cq;
+	int error;
 
 	if (attr->comp_mask)
 		return EINVAL;
-	return cq_ex_advance(cq, cq_front_poll(&f->cq, 1, &f->now));
+	if (!cq_front_await(&f->cq))
+		return cq_ex_advance(cq, 0);
+	if (!f->is_single && !turn_take(&f->turn))
+		return EDEADLK;
+	error = cq_ex_advance(cq, cq_poll(&f->cq, 1, &f->now));
+	if (unlikely(error) && !f->is_single) /* another thread was faster */
+		turn_drop(&f->turn);
+	return error;
 }
 
 static int next_poll(struct ibv_cq_ex *cq)
@@ -66,7 +75,11 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 static void end_poll(struct ibv_cq_ex *cq)
 {
-	cq_left((struct cq *)cq);
+	struct cq_front *f = (struct cq_front *)cq;
+
+	cq_left(&f->cq);
+	if (!f->is_single)
+		turn_drop(&f->turn);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
@@ -172,6 +185,7 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 		return NULL;
 	f->wants_time = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
 	f->wants_wallclock = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	f->is_single = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	f->cq.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	cq = &f->cq.base;
 	cq->start_poll = start_poll;

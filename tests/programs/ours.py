@@ -328,7 +328,7 @@ EXAMPLE_TABLE = [
 ]
 
 TABLE = EXAMPLE_TABLE + [
-    *each(alone, "{numbers,forks,full,threads,mistakes,vendor}", quick=True),
+    *each(alone, "{numbers,forks,full,threads,threads_more,mistakes,vendor}", quick=True),
     *behaviors(),
     alone("mischief 20", name="calls of all kinds, good and bad"),
     verify(0, places=ALL, quick=True),

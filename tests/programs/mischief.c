@@ -78,6 +78,7 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_comp_channel *channel;
 static struct ibv_cq *cqs[CQS];
+static struct ibv_cq_ex *extended; /* the first of them */
 static struct ibv_srq *srq;
 static struct slot slots[QPS];
 static struct region regions[MRS];
@@ -143,8 +144,18 @@ static void redeem(const struct ibv_wc *wc)
 static void poll_one(struct ibv_cq *cq)
 {
 	struct ibv_wc wc[8];
-	int n = ibv_poll_cq(cq, (int)(1 + dice(8)), wc);
+	struct ibv_poll_cq_attr none = {0};
+	int n = 0, error;
 
+	if (cq == cqs[0] && dice(2)) {
+		for (error = ibv_start_poll(extended, &none); !error; error = ibv_next_poll(extended), n++)
+			redeem(&(struct ibv_wc){.wr_id = extended->wr_id, .status = extended->status});
+		MUST(error == ENOENT);
+		if (n)
+			ibv_end_poll(extended);
+		return;
+	}
+	n = ibv_poll_cq(cq, (int)(1 + dice(8)), wc);
 	MUST(n >= 0);
 	for (int i = 0; i < n; i++)
 		redeem(&wc[i]);
@@ -198,6 +209,12 @@ static void call_register(void)
 	int access = (int)(dice(3) ? 15 : dice(32));
 
 	pthread_rwlock_wrlock(&r->lock);
+	if (r->mr && !dice(4))
+		MUST(!ibv_rereg_mr(r->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access | IBV_ACCESS_LOCAL_WRITE));
+	if (r->mr) {
+		atomic_store(&r->lkey, r->mr->lkey);
+		atomic_store(&cards[house].key[i], r->mr->rkey);
+	}
 	if (dice(2))
 		unregister(r);
 	if (!r->mr) {
@@ -224,6 +241,22 @@ static void call_register(void)
 
 /* ---- queue pairs ---- */
 
+static struct ibv_qp *create_extended(const struct ibv_qp_init_attr *plain)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = plain->qp_type,
+		.send_cq = plain->send_cq,
+		.recv_cq = plain->recv_cq,
+		.srq = plain->srq,
+		.cap = plain->cap,
+		.pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+
+	return ibv_create_qp_ex(context, &attr);
+}
+
 static void create(struct slot *s)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
@@ -248,7 +281,7 @@ static void create(struct slot *s)
 	}
 	s->has_srq = attr.srq;
 	s->first = atomic_load(&ticket_count);
-	s->qp = ibv_create_qp(pd, &attr);
+	s->qp = dice(2) ? ibv_create_qp(pd, &attr) : create_extended(&attr);
 	if (s->qp)
 		atomic_store(&cards[house].qpn[s - slots], s->qp->qp_num);
 }
@@ -473,6 +506,46 @@ static void call_send(void)
 		MUST(!ibv_destroy_ah(ah));
 }
 
+/* SENDs of a batch that is posted as one, or not. */
+static void call_build(void)
+{
+	uint32_t n = dice(QPS), count = dice(4), t[4];
+	struct slot *s = &slots[n];
+	struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 1}};
+	struct ibv_ah *ah = NULL;
+	struct ibv_qp_ex *ex;
+
+	pthread_rwlock_rdlock(&s->lock);
+	ex = s->qp ? ibv_qp_to_qp_ex(s->qp) : NULL;
+	if (ex) {
+		bool gives_up = !dice(10);
+
+		if (s->qp->qp_type == IBV_QPT_UD)
+			MUST(ah = ibv_create_ah(pd, &to));
+		ibv_wr_start(ex);
+		for (uint32_t i = 0; i < count; i++) {
+			struct ibv_sge sge = piece();
+
+			ex->wr_id = t[i] = draw((uint8_t)n, false);
+			gives_up |= t[i] >= TICKETS;
+			ex->wr_flags = IBV_SEND_SIGNALED;
+			ibv_wr_send(ex);
+			ibv_wr_set_sge(ex, sge.lkey, sge.addr, sge.length);
+			if (ah)
+				ibv_wr_set_ud_addr(ex, ah, atomic_load(&cards[dice(2)].qpn[dice(QPS)]), 0x1111);
+		}
+		if (gives_up)
+			ibv_wr_abort(ex);
+		if (gives_up || ibv_wr_complete(ex))
+			for (uint32_t i = 0; i < count; i++)
+				if (t[i] < TICKETS)
+					drop(t[i], FREE);
+	}
+	pthread_rwlock_unlock(&s->lock);
+	if (ah)
+		MUST(!ibv_destroy_ah(ah));
+}
+
 static void call_receive(void)
 {
 	bool shared = !dice(4);
@@ -546,6 +619,43 @@ static void call_window(void)
 		MUST(!ibv_dealloc_mw(mw));
 }
 
+/* Whatever the others are at, the child can use and end its copies (but those that are just being made or ended). */
+static void call_fork(void)
+{
+	pid_t child = fork();
+	int status;
+
+	MUST(child >= 0);
+	if (!child) {
+		struct ibv_poll_cq_attr none = {0};
+		struct ibv_wc wc;
+
+		alarm(120);
+		for (int i = 0; i < CQS; i++)
+			ibv_poll_cq(cqs[i], 1, &wc);
+		if (!ibv_start_poll(extended, &none))
+			ibv_end_poll(extended);
+		for (int i = 0; i < QPS; i++)
+			if (!pthread_rwlock_tryrdlock(&slots[i].lock) && slots[i].qp && dice(2))
+				ibv_destroy_qp(slots[i].qp);
+		for (int i = 0; i < CQS; i++)
+			ibv_destroy_cq(cqs[i]);
+		for (int i = 0; i < MRS; i++)
+			if (!pthread_rwlock_tryrdlock(&regions[i].lock) && regions[i].mr && dice(2))
+				ibv_dereg_mr(regions[i].mr);
+		ibv_destroy_srq(srq);
+		ibv_dealloc_pd(pd);
+		ibv_close_device(context);
+		_exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	if (status) {
+		errno = 0;
+		fprintf(stderr, "mischief: a child of fork() ended with status %#x\n", status);
+	}
+	MUST(!status);
+}
+
 static void call_device(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -562,24 +672,13 @@ static void call_device(void)
 		MUST(ibv_close_device(another) == 0 || (!ibv_dealloc_pd(its) && !ibv_close_device(another)));
 }
 
-static void call_fork(void)
-{
-	pid_t pid;
-	int status;
-
-	MUST((pid = fork()) >= 0);
-	if (!pid)
-		_exit(7);
-	MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
-}
-
 static const struct {
 	void (*make)(void);
 	uint32_t often;
 } calls[] = {
 	{call_send, 300}, {call_receive, 200}, {call_poll, 200},   {call_connect, 120}, {call_modify, 15},
 	{call_qp, 30},	  {call_register, 20}, {call_channel, 20}, {call_async, 20},	{call_resize, 3},
-	{call_query, 5},  {call_window, 5},    {call_device, 2},   {call_fork, 1},
+	{call_query, 5},  {call_window, 5},    {call_device, 2},   {call_fork, 1},	{call_build, 100},
 };
 
 static void *live(void *arg)
@@ -605,6 +704,7 @@ static void open_house(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 256, .max_sge = 4}};
+	struct ibv_cq_init_attr_ex with = {.cqe = CQES, .wc_flags = IBV_WC_STANDARD_FLAGS};
 
 	MUST(list && list[0]);
 	MUST(context = ibv_open_device(list[0]));
@@ -614,7 +714,9 @@ static void open_house(void)
 	MUST(channel = ibv_create_comp_channel(context));
 	MUST(!fcntl(channel->fd, F_SETFL, O_NONBLOCK));
 	MUST(!fcntl(context->async_fd, F_SETFL, O_NONBLOCK));
-	for (int i = 0; i < CQS; i++)
+	MUST(extended = ibv_create_cq_ex(context, &with));
+	cqs[0] = ibv_cq_ex_to_cq(extended);
+	for (int i = 1; i < CQS; i++)
 		MUST(cqs[i] = ibv_create_cq(context, CQES, NULL, dice(2) ? channel : NULL, 0));
 	MUST(srq = ibv_create_srq(pd, &attr));
 	MUST(!posix_memalign((void **)&memory, PAGE, (size_t)PARTS * PART));

@@ -17,6 +17,7 @@
 
 #include "base/memfd.h"
 #include "link/ring.h"
+#include "loop/callers.h"
 #include "loop/introduction.h"
 #include "loop/local_peer.h"
 #include "memory/fault.h"
@@ -193,7 +194,7 @@ static void part(void)
 static void hear(void)
 {
 	struct introduction in;
-	int fd = introduction_accept(peer.listener);
+	int fd = callers_accept(peer.listener);
 
 	if (fd < 0)
 		return;

@@ -14,9 +14,9 @@
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/hooks.h"
-#include "base/same_user.h"
 #include "base/stat.h"
 #include "base/trace.h"
+#include "loop/callers.h"
 #include "loop/control_fault.h"
 #include "loop/slot.h"
 
@@ -36,6 +36,8 @@ static int begin_pcap(const char *argument, char *answer, size_t room, int *give
 	(void)give;
 	if (err == -EBUSY)
 		snprintf(answer, room, "its packets are captured already: one capture at a time");
+	else if (err == -EAGAIN)
+		snprintf(answer, room, "the collector accepts no more connections");
 	return err;
 }
 
@@ -137,19 +139,17 @@ void control_abandon(struct control *c)
 
 int control_accept(struct control *c)
 {
-	int fd = high_fd(accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
-	bool ours;
+	int fd = callers_accept(c->listener);
 
 	if (fd < 0)
-		return -errno;
-	ours = same_user_peer(fd, NULL);
-	for (int i = 0; ours && i < CONTROL_CONNECTIONS; i++)
+		return fd;
+	for (int i = 0; i < CONTROL_CONNECTIONS; i++)
 		if (!c->connection[i].used) {
 			c->connection[i] = (struct control_connection){.fd = fd, .used = true};
 			return fd;
 		}
 	close(fd);
-	return ours ? -EMFILE : -EACCES;
+	return -EMFILE;
 }
 
 static const struct control_verb *find_verb(const char *request, const char **argument)

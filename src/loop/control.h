@@ -44,7 +44,7 @@ void control_close(struct control *c);
 /* In a child after fork: closes the descriptors, and ends nothing. */
 void control_abandon(struct control *c);
 
-/* The listener is readable: accepts. The descriptor to be watched, or -errno. */
+/* The listener is readable: accepts. The descriptor to be watched; -EAGAIN: no more; another -errno: one was closed. */
 int control_accept(struct control *c);
 /* A connection is readable, or has ended. */
 void control_serve(struct control *c, int fd);

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "loop/internal.h"
+#include "loop/callers.h"
 #include "base/high_fd.h"
 #include "base/log.h"
 #include "memory/shareable.h"
@@ -97,6 +98,7 @@ static int helper_control(struct helper *h, int op, enum source source, int fd, 
 
 void helper_close(struct helper *h)
 {
+	callers_end();
 	close(h->epoll);
 	close(h->renew);
 	close(h->kick);
@@ -124,6 +126,8 @@ int helper_init(struct loop *l)
 		      ?: helper_control(h, EPOLL_CTL_ADD, SOURCE_SLOT, l->slot.fd, EPOLLIN);
 	if (err)
 		helper_close(h);
+	else
+		callers_begin();
 	return err;
 }
 
@@ -150,13 +154,14 @@ int helper_serve(struct loop *l)
 {
 	if (l->steering.service < 0)
 		return 0;
-	return helper_control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, EPOLLIN);
+	return helper_control(&l->helper, EPOLL_CTL_ADD, SOURCE_SERVICE, l->steering.service, CALLERS_EVENTS);
 }
 
 int helper_watch_local(struct loop *l, int fd, bool input)
 {
-	enum source source = fd == l->local.listener ? SOURCE_LISTENER : SOURCE_CONNECTION;
-	uint32_t events = EPOLLRDHUP | (input ? EPOLLIN : 0);
+	bool listens = fd == l->local.listener;
+	enum source source = listens ? SOURCE_LISTENER : SOURCE_CONNECTION;
+	uint32_t events = listens ? CALLERS_EVENTS : EPOLLRDHUP | (input ? EPOLLIN : 0);
 	int err = helper_control(&l->helper, EPOLL_CTL_ADD, source, fd, events);
 
 	return err == -EEXIST ? helper_control(&l->helper, EPOLL_CTL_MOD, source, fd, events) : err;
@@ -540,10 +545,13 @@ static void serve_watch(struct loop *l, int fd)
 
 static void serve_control(struct helper *h, int fd)
 {
-	if (fd != h->control.listener)
+	if (fd != h->control.listener) {
 		control_serve(&h->control, fd);
-	else if ((fd = control_accept(&h->control)) >= 0)
-		helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, fd, EPOLLIN);
+		return;
+	}
+	while ((fd = control_accept(&h->control)) != -EAGAIN)
+		if (fd >= 0)
+			helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, fd, EPOLLIN);
 }
 
 /* True: check what the application threads do. */
@@ -592,7 +600,7 @@ static int wait_events(struct helper *h, struct epoll_event *events, uint32_t st
 	/* glibc has a wrapper only from 2.35 on */
 	n = h->no_pwait2 ? -1 : (int)syscall(SYS_epoll_pwait2, h->epoll, events, EVENTS, step ? &t : NULL, NULL, 0);
 	if (n < 0 && !h->no_pwait2)
-		h->no_pwait2 = errno == ENOSYS;
+		h->no_pwait2 = errno != EINTR; /* a sandbox may refuse it with any errno */
 	if (h->no_pwait2) /* before Linux 5.11, and under valgrind: there the clock, not the wake-up, is late */
 		return epoll_wait(h->epoll, events, EVENTS, step ? (int)((timeout + MSEC - 1) / MSEC) : -1);
 	if (n == 0 && !h->lax && (now = clock_now()) > due)
@@ -658,7 +666,7 @@ int helper_start(struct loop *l)
 	if (h->running)
 		return 0;
 	if (!h->control.is_open && !control_open(&h->control))
-		helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, h->control.listener, EPOLLIN);
+		helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, h->control.listener, CALLERS_EVENTS);
 	/* signals are for the application's threads */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -86,15 +86,6 @@ int introduction_call(uint16_t slot, const struct greeting *greeting, const int 
 	return err ? close_with(to, err) : to;
 }
 
-int introduction_accept(int listener)
-{
-	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
-
-	if (fd < 0)
-		return -errno;
-	return same_user_peer(fd, NULL) ? fd : close_with(fd, -EACCES);
-}
-
 int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 {
 	struct greeting g;

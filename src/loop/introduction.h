@@ -56,9 +56,6 @@ int introduction_listen(uint16_t slot);
  * the other process, 0 if it is not visible here. */
 int introduction_call(uint16_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid);
 
-/* Accepts a call: a non-blocking connection, or -errno (-EACCES: another user's). */
-int introduction_accept(int listener);
-
 /* Receives the greeting. 0; -EAGAIN: it has not come yet; -EBADMSG: it is malformed, or the caller is gone. */
 int introduction_receive(int connection, struct introduction *in);
 

@@ -16,6 +16,7 @@
 #include "base/msan.h"
 #include "base/tsan.h"
 #include "link/netif.h"
+#include "loop/callers.h"
 #include "loop/nearby.h"
 #include "loop/internal.h"
 #include "loop/introduction.h"
@@ -319,29 +320,16 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
-/* No descriptor is left for calls. Each caller believes that the two have met, and would send through a ring that
- * no thread reads. The end of its connection tells it otherwise, and both use udp. */
-static void refuse_callers(struct loop *l, int err) REQUIRES(l->local.lock)
-{
-	struct local *local = &l->local;
-
-	say_refused(err);
-	fd_close(&local->listener);
-	local->listener = introduction_listen(l->slot.number); /* usually the descriptor is free again */
-	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
-		fd_close(&local->listener);
-}
-
-/* Answers all calls. At a call of another user it stops; the helper goes on. Most greetings have come by then. */
+/* Answers all calls. Most greetings have come by then. */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 {
 	int fd;
 
-	while ((fd = introduction_accept(l->local.listener)) >= 0)
-		if (!local_hear(l, fd))
+	while ((fd = callers_accept(l->local.listener)) != -EAGAIN)
+		if (unlikely(fd < 0)) /* the caller learns it by the end of its connection, and both use udp */
+			say_refused(-fd);
+		else if (!local_hear(l, fd))
 			keep_caller(l, fd);
-	if (unlikely(fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS))
-		refuse_callers(l, -fd);
 }
 
 static bool has_event(int fd, short event)

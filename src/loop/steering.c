@@ -20,6 +20,7 @@
 #include "base/memfd.h"
 #include "base/same_user.h"
 #include "link/netif.h"
+#include "loop/callers.h"
 #include "loop/name.h"
 #include "loop/name_owner.h"
 #include "loop/services.h"
@@ -587,17 +588,17 @@ void steering_serve(struct steering *s)
 	struct iovec iov = {&byte, 1};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	int fd = accept4(atomic_load_explicit(&s->service, memory_order_acquire), NULL, NULL,
-			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd;
 
-	if (fd < 0)
-		return;
 	*c = (struct cmsghdr){
 		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(s->memory))};
 	memcpy(CMSG_DATA(c), &s->memory, sizeof(s->memory));
-	if (same_user_peer(fd, NULL))
+	while ((fd = callers_accept(atomic_load_explicit(&s->service, memory_order_acquire))) != -EAGAIN) {
+		if (fd < 0)
+			continue;
 		sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* a process that does not wait for it does not get it */
-	close(fd);
+		close(fd);
+	}
 }
 
 /* ---- a process's links ---- */

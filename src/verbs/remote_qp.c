@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/same_user.h"
 #include "engine/engine.h"
+#include "loop/callers.h"
 #include "loop/loop.h"
 #include "loop/name.h"
 #include "loop/slot.h"
@@ -75,7 +76,7 @@ static void remote_send(int fd, const struct message *m)
 
 static int remote_join(int fd, struct remote *r) REQUIRES(remote_lock)
 {
-	struct epoll_event e = {.events = EPOLLIN, .data.ptr = r};
+	struct epoll_event e = {.events = r ? EPOLLIN : CALLERS_EVENTS, .data.ptr = r}; /* NULL: the listener */
 
 	return epoll_ctl(calls, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
@@ -159,17 +160,20 @@ static void drop_opener(struct remote *r) REQUIRES(remote_lock)
 
 static void remote_accept(void) REQUIRES(remote_lock)
 {
-	int fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
-	struct remote *r = fd >= 0 && same_user_peer(fd, NULL) ? calloc(1, sizeof(*r)) : NULL;
+	int fd;
 
-	if (r && !remote_join(fd, r)) {
-		r->fd = fd;
-		list_append(&connections, &r->link);
-		return;
+	while ((fd = callers_accept(listener)) != -EAGAIN) {
+		struct remote *r = fd >= 0 ? calloc(1, sizeof(*r)) : NULL;
+
+		if (r && !remote_join(fd, r)) {
+			r->fd = fd;
+			list_append(&connections, &r->link);
+			continue;
+		}
+		free(r);
+		if (fd >= 0)
+			close(fd);
 	}
-	free(r);
-	if (fd >= 0)
-		close(fd);
 }
 
 /* ---- in the other processes: events of the owner ---- */

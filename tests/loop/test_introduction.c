@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "loop/callers.h"
 #include "loop/introduction.h"
 #include "loop/netns.h"
 #include "loop/slot.h"
@@ -59,7 +60,7 @@ static void a_greeting_brings_descriptors(void **state)
 		out = introduction_call(SLOT, &g, fd, &pid);
 		assert_true(out >= 0);
 		assert_int_equal(pid, getpid());
-		in = introduction_accept(listener);
+		in = callers_accept(listener);
 		assert_true(in >= 0);
 		assert_int_equal(introduction_receive(in, &got), 0);
 		assert_int_equal(got.greeting.slot, OTHER);

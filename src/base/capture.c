@@ -163,14 +163,14 @@ static void watch_forks(void)
 	fork_watch(FORK_CAPTURE, &handlers);
 }
 
-static int call_collector(const char *name)
+static int call_collector(const char *name, bool waits)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd, err = 0;
 
 	if (strlen(name) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
-	fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0));
 	if (fd < 0)
 		return -errno;
 	memcpy(address.sun_path + 1, name, strlen(name));
@@ -227,29 +227,52 @@ static int make_ring(int *memory) REQUIRES(capture_lock)
 	return 0;
 }
 
-int capture_connect(const char *name, bool waits)
+static bool is_captured(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	int memory = -1, err = 0;
+	bool is;
 
-	pthread_once(&once, watch_forks);
 	lock_take(&capture_lock);
+	is = ring;
+	lock_drop(&capture_lock);
+	return is;
+}
+
+/* Takes the connection `fd`. */
+static int capture_begin_ring(int fd) REQUIRES(capture_lock)
+{
+	int memory = -1, err;
+
 	if (ring) {
-		lock_drop(&capture_lock);
+		close(fd);
 		return -EBUSY;
 	}
-	collector = call_collector(name);
-	if (collector < 0)
-		err = collector;
+	collector = fd;
 	doorbell = high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (!err && doorbell < 0)
-		err = -errno;
-	err = err ?: make_ring(&memory) ?: send_hello(collector, memory, doorbell) ?: (waits ? await_answer(collector) : 0);
+	err = doorbell < 0 ? -errno : make_ring(&memory) ?: send_hello(collector, memory, doorbell);
 	if (memory >= 0)
 		close(memory); /* the mapping keeps it */
 	if (err)
 		close_all();
+	return err;
+}
+
+/* The collector is waited for without the lock, which the helper thread may want. */
+int capture_connect(const char *name, bool waits)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int fd, err;
+
+	pthread_once(&once, watch_forks);
+	if (is_captured())
+		return -EBUSY;
+	fd = call_collector(name, waits);
+	if (fd < 0)
+		return fd;
+	lock_take(&capture_lock);
+	err = capture_begin_ring(fd);
 	lock_drop(&capture_lock);
+	if (!err && waits && (err = await_answer(fd)))
+		capture_end();
 	if (!err)
 		hook_set(HOOK_CAPTURE, true);
 	return err;

@@ -12,7 +12,8 @@
 void capture_start(void);
 
 /* Connects to the collector at this abstract name; `waits` until it is ready. 0 or -errno (-EBUSY: there is a
- * collector; -EACCES: it is another user's). capture_end(): whatever happens from now on is not captured. */
+ * collector; -EACCES: it is another user's; -EAGAIN: it would have to be waited for). capture_end(): whatever happens
+ * from now on is not captured. */
 int capture_connect(const char *name, bool waits);
 void capture_end(void);
 

@@ -34,7 +34,7 @@ static bool may_be_as_long(uint64_t bytes)
 {
 	struct rlimit limit;
 
-	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= bytes;
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes;
 }
 
 int memfd_fill(int fd, const void *from, uint64_t bytes)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/msan.h"
+#include "base/refused.h"
 #include "cm/id.h"
 #include "check/check.h"
 #include "fault/inject.h"
@@ -55,6 +56,9 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	check_start();
 	if (faults_read())
 		return fail_null(EINVAL);
+	fd = refused_say("an event channel cannot be created");
+	if (fd)
+		return fail_null(-fd);
 	fd = inject_call(CALL_rdma_create_event_channel) ? -1 : eventfd(0, EFD_CLOEXEC);
 	if (fd < 0)
 		return NULL;

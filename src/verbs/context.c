@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/refused.h"
 #include "fault/inject.h"
 #include "loop/loop.h"
 #include "verbs/adapter.h"
@@ -76,9 +77,6 @@ static void fill_ops(struct verbs_context *v)
 /* Logs why a device was not opened, because few programs do. Keeps errno. */
 static void say_not_opened(const struct ibv_device *device)
 {
-	static const char *const refused =
-		"eventfd, memfd_create, timerfd_create, epoll_create1 or getrandom is forbidden here, "
-		"which a sandbox has to allow";
 	static const struct {
 		int error;
 		const char *says;
@@ -89,8 +87,6 @@ static void say_not_opened(const struct ibv_device *device)
 		{EUSERS,
 		 "all 2047 slots of this network namespace are in use, one for each process and for each 8192 queue "
 		 "pairs beyond the first: end a program that uses uroce"},
-		{EPERM, refused},
-		{ENOSYS, refused},
 	};
 	const char *says = strerror(errno);
 
@@ -104,6 +100,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct context *c;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	int refused;
 
 	if (!device)
 		return fail_null(EINVAL);
@@ -116,6 +113,9 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return fail_null(EINVAL);
 	if (inject_call(CALL_ibv_open_device))
 		return NULL;
+	refused = refused_say("a device cannot be opened");
+	if (refused)
+		return fail_null(-refused);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/msan.h"
+#include "base/refused.h"
 #include "fault/inject.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
@@ -466,6 +467,7 @@ PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (count < 0) {
 		free(list);
 		cause_shortage("ibv_get_device_list", -count);
+		refused_say("there is no list of devices");
 		return fail_null(-count);
 	}
 	return (struct ibv_device **)list;

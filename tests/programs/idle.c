@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* idle PORT pause|event [HOST]: connects, moves some data both ways, then does nothing: in pause(), or asleep
- * in its completion channel. The test counts wake-ups; a byte on the TCP connection would end it, none comes. SIGUSR1
- * ends one in pause(): it sends a message, and is gone.
+/* idle PORT pause|event|full [HOST]: connects, moves some data both ways, then does nothing: in pause(), without any
+ * free descriptor there, or asleep in its completion channel. The test counts wake-ups; a byte on the TCP connection
+ * would end it, none comes. SIGUSR1 ends one in pause(): it sends a message, and is gone.
  */
 #include <signal.h>
 
@@ -28,6 +28,8 @@ int main(int argc, char **argv)
 	rc_post_receive(&rc, 0, 8);
 	MUST(rc_barrier(&rc));
 	signal(SIGUSR1, part);
+	while (!strcmp(argv[2], "full") && dup(0) >= 0)
+		;
 	printf("idle\n");
 	if (!strcmp(argv[2], "event"))
 		rc_sleep(&rc);

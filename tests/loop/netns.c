@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,19 @@ void netns_lo_mtu(int bytes)
 	struct ifreq mtu = {.ifr_mtu = bytes};
 
 	set(SIOCSIFMTU, &mtu);
+}
+
+bool netns_has_ipv6(void)
+{
+	struct sockaddr_in6 lo = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && !bind(fd, (struct sockaddr *)&lo, sizeof(lo));
+
+	if (fd >= 0)
+		close(fd);
+	if (!has)
+		printf("# skipped: no IPv6 here\n");
+	return has;
 }
 
 void descriptors_allow(unsigned count)

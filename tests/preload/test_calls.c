@@ -92,8 +92,13 @@ static void only_tcp_sockets_may_go_by_rdma(void **state)
 		{AF_UNIX, SOCK_STREAM, 0, PLAIN},  {AF_NETLINK, SOCK_RAW, 0, PLAIN},
 	};
 
+	bool has_ipv6 = netns_has_ipv6();
+
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		int fd = socket(rows[i].domain, rows[i].type, rows[i].protocol);
+
+		if (rows[i].domain == AF_INET6 && !has_ipv6)
+			continue;
 
 		assert_true(fd >= 0);
 		assert_int_equal(kind_of(fd), rows[i].kind);

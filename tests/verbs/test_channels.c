@@ -244,11 +244,11 @@ static void a_descriptor_that_nobody_has_armed_blocks_nobody(void **state)
 static void send_junk(void)
 {
 	union ibv_gid gid;
-	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(4791)};
-	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(4791)};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
-	memcpy(&to.sin6_addr, &gid, sizeof(gid));
+	memcpy(&to.sin_addr, gid.raw + 12, 4);
 	assert_int_equal(sendto(fd, "junk", 4, 0, (struct sockaddr *)&to, sizeof(to)), 4);
 	close(fd);
 }

@@ -147,18 +147,20 @@ struct queues *queues_of_number(uint32_t qpn)
 
 static struct request *request_make(const struct stack *posted, uint64_t wr_id, const struct ibv_sge *sge, int sges)
 {
-	uint32_t all = msan_is_there() ? (uint32_t)min_of(max_of(sges, 0), SGES_MOST) : 0;
+	uint32_t count = (uint32_t)sges_of(sge, sges), all = msan_is_there() ? count : 0;
 	struct request *r = calloc(1, sizeof(*r) + all * sizeof(*sge));
 
 	if (!r)
 		return NULL;
 	r->all_sges = all;
 	r->all = (struct ibv_sge *)(r + 1);
-	memcpy(r->all, sge, all * sizeof(*sge));
+	r->sges = (uint8_t)min_of(count, (uint32_t)REQUEST_SGES);
+	if (all)
+		memcpy(r->all, sge, all * sizeof(*sge));
+	if (count)
+		memcpy(r->sge, sge, r->sges * sizeof(*sge));
 	r->posted = posted;
 	r->wr_id = wr_id;
-	r->sges = (uint8_t)min_of(max_of(sges, 0), REQUEST_SGES);
-	memcpy(r->sge, sge, r->sges * sizeof(*sge));
 	return r;
 }
 

@@ -27,6 +27,12 @@ struct bounds {
 
 #define SGES_MOST 256 /* of a request: more than a queue takes */
 
+/* The SGEs of a request that can be looked at: of a list that is none, which will be refused, 0. */
+static inline int sges_of(const struct ibv_sge *list, int count)
+{
+	return list && count > 0 && count <= SGES_MOST ? count : 0;
+}
+
 struct request {
 	struct list link;
 	uint64_t wr_id;

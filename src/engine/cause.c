@@ -359,7 +359,9 @@ static void cause_invalid(const struct qp *qp, const struct ibv_send_wr *wr)
 	if (!post_has_opcode(qp, wr->opcode))
 		cause_say(CAUSE_SEND_OPCODE, "QP 0x%x, of %s, has no %s", qpn,
 			  transport < ARRAY_SIZE(transports) ? transports[transport] : "raw packets", name);
-	else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+	else if (!wr->sg_list && wr->num_sge > 0)
+		cause_say(CAUSE_SEND_SGES, "QP 0x%x: a %s of %d SGEs, whose list is NULL", qpn, name, wr->num_sge);
+	else if (!sges_fit(wr->sg_list, wr->num_sge, qp->sq.max_sge))
 		cause_say(CAUSE_SEND_SGES, "QP 0x%x: a %s of %d SGEs, more than max_send_sge %u", qpn, name,
 			  wr->num_sge, qp->sq.max_sge);
 	else if ((wr->send_flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_WRITE &&

@@ -35,7 +35,7 @@ FAST_INLINE bool fast_fits(const struct qp *qp, const struct ibv_send_wr *wr)
 	const struct sq *sq = &qp->sq;
 
 	/* relaxed: see cq.c reclaim() */
-	return likely((unsigned)wr->num_sge <= sq->max_sge &&
+	return likely(sges_fit(wr->sg_list, wr->num_sge, sq->max_sge) &&
 		      sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) < sq->depth);
 }
 
@@ -55,8 +55,8 @@ FAST_INLINE bool fast_copy(struct qp *qp, const struct ibv_sge *sge, char *to)
 /* What is most common: it has a short way of its own through the following. */
 FAST_INLINE bool fast_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
 {
-	return likely(wr->opcode == IBV_WR_SEND && wr->num_sge == 1 && wr->sg_list->length - 1 < REFER_MAPPED - 1 &&
-		      wr->sg_list->length <= qp->req.mtu);
+	return likely(wr->opcode == IBV_WR_SEND && wr->num_sge == 1 && wr->sg_list &&
+		      wr->sg_list->length - 1 < REFER_MAPPED - 1 && wr->sg_list->length <= qp->req.mtu);
 }
 
 /* The payload, or where it lies, to where the packet's is to be, and what is said of it in the WQE, whose opcode and

@@ -363,7 +363,8 @@ static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32
 
 static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	if (!is_possible(qp, wr->opcode) || (uint32_t)wr->num_sge > qp->sq.max_sge || !perform_posted(qp, wr))
+	if (!is_possible(qp, wr->opcode) || !sges_fit(wr->sg_list, wr->num_sge, qp->sq.max_sge) ||
+	    !perform_posted(qp, wr))
 		return false;
 	note_done(qp, wr, (uint32_t)posted_length(wr));
 	complete_posted(qp, wr, qp->sq.tail - 1, 1, (uint32_t)posted_length(wr));
@@ -391,7 +392,8 @@ static inline bool onesided_fits(const struct sq *sq)
 
 static inline bool write_is_plain(const struct ibv_send_wr *wr, uint32_t most)
 {
-	return likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge == 1 && wr->sg_list->length - 1 < most);
+	return likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge == 1 && wr->sg_list &&
+		      wr->sg_list->length - 1 < most);
 }
 
 /* Those behind the first, as far as they are like it: its region, `mr` (NULL: it was inline), and the place of the last

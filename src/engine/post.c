@@ -118,14 +118,15 @@ static int post_build(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr
 	const struct sq *sq = &qp->sq;
 	uint64_t length;
 
-	if (kind == WR_NONE || wr->num_sge < 0)
+	if (kind == WR_NONE)
 		return EINVAL;
 	if (is_inline && (kind == WR_READ || kind == WR_ATOMIC))
 		return EINVAL;
 	if ((kind == WR_BIND || kind == WR_INVALIDATE) && (is_inline || wr->num_sge))
 		return EINVAL;
 	/* inline data need no SGE in the queue, but the length of their list is limited as well: ibv_post_send(3) */
-	if ((uint32_t)wr->num_sge > sq->max_sge && !(kind == WR_ATOMIC_WRITE && is_inline))
+	if (!sges_fit(wr->sg_list, wr->num_sge,
+		      kind == WR_ATOMIC_WRITE && is_inline ? max_of(sq->max_sge, 1u) : sq->max_sge))
 		return EINVAL;
 	length = !is_inline		   ? copy_sges(w, wr)
 		 : kind == WR_ATOMIC_WRITE ? copy_word(sq, w, wr)

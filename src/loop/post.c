@@ -136,6 +136,10 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct
 		wr = wr->next;
 		to = unlikely(wr) ? engine_flow_near(qp, wr, now) : NULL;
 	}
+	if (unlikely(qp->sq.tail == before)) {
+		lock_drop(&n->lock);
+		return wr;
+	}
 	post_leave(n);
 	engine_fast_datagrams_sent(qp, first);
 	note_posts(qp, before);

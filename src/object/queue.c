@@ -128,6 +128,9 @@ void rq_refused(const struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr,
 			  "polled",
 			  qpn, rq->depth, rq->tail - rq->head,
 			  rq->head - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed));
+	else if (!wr->sg_list && wr->num_sge > 0)
+		cause_say(CAUSE_RECEIVE_SGES, "QP 0x%x takes no receive of %d SGEs whose list is NULL", qpn,
+			  wr->num_sge);
 	else
 		cause_say(CAUSE_RECEIVE_SGES, "QP 0x%x takes no receive of %d SGEs: at most %u", qpn, wr->num_sge,
 			  rq->max_sge);

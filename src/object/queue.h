@@ -142,14 +142,20 @@ static inline void rq_use_credit(struct rq *rq, struct credit *credit)
 /* Copies the SGEs of a receive; returns their total length. */
 uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr);
 
-/* Posts a receive with one SGE. False: the queue is full, or takes no SGEs. */
+/* Whether a list of SGEs is no longer than the queue takes, and there at all. */
+static inline bool sges_fit(const struct ibv_sge *list, int count, uint32_t most)
+{
+	return likely((uint32_t)count <= most && (list || !count));
+}
+
+/* Posts a receive with one SGE. False: the queue is full, or takes no SGEs; or there is none. */
 static inline bool rq_post_piece(struct rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct rwqe *r = rq_at(rq, rq->tail);
 
 	/* relaxed: see cq.c reclaim() */
 	if (unlikely(rq->tail - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed) >= rq->depth ||
-		     !rq->max_sge))
+		     !sges_fit(wr->sg_list, 1, rq->max_sge)))
 		return false;
 	r->wr_id = wr->wr_id;
 	r->num_sge = 1;
@@ -167,7 +173,7 @@ static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv
 
 	if (unlikely(tail - reclaimed >= rq->depth))
 		return ENOMEM;
-	if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
+	if (unlikely(!sges_fit(wr->sg_list, wr->num_sge, rq->max_sge)))
 		return EINVAL;
 	r->wr_id = wr->wr_id;
 	r->num_sge = (uint32_t)wr->num_sge;
@@ -186,7 +192,7 @@ static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv
 void rq_refused(const struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr, int error);
 
 /* Appends receives. 0, or a positive errno with *bad at the first that was not posted: ENOMEM (queue full), EINVAL (too
- * many SGEs). */
+ * many SGEs, or none where there should be). */
 static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr,
 							 struct ibv_recv_wr **bad)
 {

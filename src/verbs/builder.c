@@ -243,7 +243,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 	struct builder *b = builder_of(ex);
 	struct ibv_send_wr *wr = builder_current(b);
 
-	if (count > b->max_sge) {
+	if (count > b->max_sge || (count && !list)) {
 		b->error = b->error ?: EINVAL;
 	} else if (!b->error) {
 		memcpy(wr->sg_list, list, count * sizeof(*list));

@@ -69,7 +69,7 @@ static void look_at_memory(const struct ibv_qp *qp, const struct ibv_send_wr *wr
 {
 	struct hca *hca = ((const struct qp *)qp)->hca;
 
-	for (int i = 0; i < sges_of(wr->sg_list, wr->num_sge); i++) {
+	for (int i = 0; i < sges_of(wr->sg_list, wr->num_sge, ((const struct qp *)qp)->cap.max_send_sge); i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
 		const char *at =
 			wr->send_flags & IBV_SEND_INLINE ? (const char *)(uintptr_t)sge->addr : memory_of(hca, sge);
@@ -132,7 +132,7 @@ void msan_brought(const struct request *r)
 
 static void bytes_may_come(const struct ibv_sge *sge, int count)
 {
-	for (int i = 0; i < sges_of(sge, count); i++)
+	for (int i = 0; i < sges_of(sge, count, SGES_MOST); i++)
 		msan_wrote((const void *)(uintptr_t)sge[i].addr, sge[i].length);
 }
 

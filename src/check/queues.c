@@ -147,7 +147,7 @@ struct queues *queues_of_number(uint32_t qpn)
 
 static struct request *request_make(const struct stack *posted, uint64_t wr_id, const struct ibv_sge *sge, int sges)
 {
-	uint32_t count = (uint32_t)sges_of(sge, sges), all = msan_is_there() ? count : 0;
+	uint32_t count = (uint32_t)sges, all = msan_is_there() ? count : 0;
 	struct request *r = calloc(1, sizeof(*r) + all * sizeof(*sge));
 
 	if (!r)
@@ -342,7 +342,9 @@ static void report_fence(const struct ibv_qp *qp, const struct stack *posted, co
 static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : wr->num_sge);
+	uint32_t most = ((const struct qp *)qp)->cap.max_send_sge;
+	struct request *r =
+		request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : sges_of(wr->sg_list, wr->num_sge, most));
 	const struct stack *read = NULL;
 	struct object *o;
 	struct race race;
@@ -436,7 +438,10 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 static void note_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr,
 			 const struct stack *posted)
 {
-	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, wr->num_sge);
+	/* of an SRQ of another adapter it is not known */
+	uint32_t most = kind == CHECK_QP ? ((const struct qp *)queue)->cap.max_recv_sge
+					 : ((const struct srq *)queue)->rq.max_sge ?: SGES_MOST;
+	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, sges_of(wr->sg_list, wr->num_sge, most));
 	struct object *o;
 
 	if (!r)

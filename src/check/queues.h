@@ -27,10 +27,11 @@ struct bounds {
 
 #define SGES_MOST 256 /* of a request: more than a queue takes */
 
-/* The SGEs of a request that can be looked at: of a list that is none, which will be refused, 0. */
-static inline int sges_of(const struct ibv_sge *list, int count)
+/* The SGEs of a request that can be looked at: of a list that is none, or longer than the queue takes, which will be
+ * refused, 0. */
+static inline int sges_of(const struct ibv_sge *list, int count, uint32_t most)
 {
-	return list && count > 0 && count <= SGES_MOST ? count : 0;
+	return list && count > 0 && (uint32_t)count <= min_of(most, (uint32_t)SGES_MOST) ? count : 0;
 }
 
 struct request {

@@ -88,7 +88,7 @@ static void target_take(const struct qp *qp, struct request *r, const struct ibv
 	*t = (struct request_target){
 		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp, qp->attr.dest_qp_num)),
 		.at = wr->wr.rdma.remote_addr,
-		.length = sges_of(wr->sg_list, wr->num_sge) ? posted_length(wr) : 0,
+		.length = sges_of(wr->sg_list, wr->num_sge, qp->cap.max_send_sge) ? posted_length(wr) : 0,
 		.rkey = wr->wr.rdma.rkey,
 		.writes = wr->opcode != IBV_WR_RDMA_READ};
 	if (peer && !translate(peer->qp, t))

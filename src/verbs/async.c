@@ -40,6 +40,11 @@ static const enum about about[] = {
 	[IBV_EVENT_WQ_FATAL] = ABOUT_PORT,
 };
 
+bool async_is_of_qp(int type)
+{
+	return (unsigned)type < ARRAY_SIZE(about) && about[type] == ABOUT_QP;
+}
+
 static void async_tell(struct context *c, struct ibv_async_event what) EXCLUDES(c->lock)
 {
 	struct event *e = malloc(sizeof(*e));

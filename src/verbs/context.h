@@ -132,6 +132,8 @@ void async_event(struct context *c, enum ibv_event_type type);
 /* Members of hca_ops. */
 void async_cq_error(struct cq *cq);
 void async_qp_event(struct qp *qp, enum ibv_event_type type);
+/* Whether a number, of another process, is an event of queue pairs. */
+bool async_is_of_qp(int type);
 void async_srq_event(struct srq *srq, enum ibv_event_type type);
 /* Call before an object is destroyed. Drops its events that are not fetched, then blocks until its fetched events are
  * acknowledged. The object must not create events any more. */

@@ -214,7 +214,7 @@ static void remote_hear(struct remote *r) REQUIRES(remote_lock)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n != sizeof(m))
+	if (n != sizeof(m) || (is_view(r) && !async_is_of_qp(m.result)))
 		remote_hear_end(r);
 	else if (is_view(r))
 		remote_hear_event(r, (enum ibv_event_type)m.result);

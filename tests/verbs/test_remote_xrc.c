@@ -14,7 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/qpn.h"
 #include "fault/inject.h"
+#include "loop/slot.h"
+#include "object/xrc.h"
 
 /* What the other process has: where to send to, and what to reach there. */
 struct offer {
@@ -23,6 +26,11 @@ struct offer {
 };
 
 enum { ROUNDS = 20 };
+
+enum { LIAR = 200 }; /* the slot of no process */
+struct liar {
+	int listener, event;
+};
 
 /* The second address of the loopback device, which has 127.0.0.1 as its first. */
 #define SECOND "10.77.0.2"
@@ -840,6 +848,73 @@ static void a_target_has_an_alternate_path(void **state)
 	assert_int_equal(ibv_destroy_qp(opened), 0);
 }
 
+/* As in verbs/remote_qp.c. */
+struct message {
+	uint32_t what, qpn;
+	struct xrcd_name domain;
+	int32_t mask, result;
+	struct ibv_qp_attr attr;
+};
+
+static pthread_barrier_t opened;
+
+/* Answers that the target is open, then tells of an event that is none of a queue pair. */
+static void *own_falsely(void *arg)
+{
+	const struct liar *l = arg;
+	int fd = accept(l->listener, NULL, NULL);
+	struct message m;
+
+	if (recv(fd, &m, sizeof(m), 0) == sizeof(m)) {
+		m.result = 0;
+		send(fd, &m, sizeof(m), MSG_NOSIGNAL);
+		pthread_barrier_wait(&opened);
+		m.what = 3;
+		m.result = l->event;
+		send(fd, &m, sizeof(m), MSG_NOSIGNAL);
+	}
+	(void)!recv(fd, &m, sizeof(m), 0); /* until the other end is closed */
+	close(fd);
+	return NULL;
+}
+
+/* It is the end of the connection, as of an owner that has died: what it says is no index. */
+static void an_owner_may_tell_of_no_other_event(void **state)
+{
+	static const int events[] = {
+		INT32_MAX, INT32_MIN, -1, 100, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR, IBV_EVENT_PORT_ACTIVE};
+	char name[] = "/tmp/uroce-xrcd-XXXXXX";
+	int fd = mkstemp(name);
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
+	struct ibv_async_event event;
+	struct sockaddr_un address;
+
+	assert_non_null(xrcd);
+	pthread_barrier_init(&opened, NULL, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+		struct liar l = {socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), events[i]};
+		socklen_t size = slot_abstract(&address, "%u/targets-3/%u", geteuid(), LIAR);
+		struct ibv_qp *qp;
+		pthread_t thread;
+
+		assert_int_equal(bind(l.listener, (struct sockaddr *)&address, size), 0);
+		assert_int_equal(listen(l.listener, 1), 0);
+		assert_int_equal(pthread_create(&thread, NULL, own_falsely, &l), 0);
+		assert_non_null(qp = open_qp(xrcd, (uint32_t)LIAR << SLOT_SHIFT | 5));
+		pthread_barrier_wait(&opened);
+		assert_int_equal(ibv_get_async_event(context, &event), 0);
+		assert_int_equal(event.event_type, IBV_EVENT_QP_FATAL);
+		assert_ptr_equal(event.element.qp, qp);
+		ibv_ack_async_event(&event);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+		pthread_join(thread, NULL);
+		close(l.listener);
+	}
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	close(fd);
+	unlink(name);
+}
+
 static int close_two_and_rules(void **state)
 {
 	inject_clear();
@@ -859,6 +934,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(an_owner_that_is_stopped_is_not_waited_for, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_that_cannot_be_offered_is_not_found, open_two, close_two),
 		cmocka_unit_test_setup_teardown(a_target_has_an_alternate_path, open_two, close_two_and_rules),
+		cmocka_unit_test(an_owner_may_tell_of_no_other_event),
 	};
 
 	if (argc == 4)

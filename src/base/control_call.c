@@ -19,7 +19,7 @@
 #define LEAST	  (50 * MSEC) /* of it, for each of many processes, when others have used it up */
 #define AT_A_TIME 64	      /* processes that are asked: each takes a descriptor */
 #define STOPPED	  "it is stopped, and cannot answer: kill -CONT PID"
-#define HAS_ENDED "it refused the request: it belongs to another user, or is ending"
+#define HAS_ENDED "it refused the request: it belongs to another user, has no descriptor left, or is ending"
 #define NO_ANSWER "it does not answer (it may be stopped: kill -CONT PID)"
 
 /* A line of /proc/net/unix: its flags have __SO_ACCEPTCON. */

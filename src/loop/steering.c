@@ -754,6 +754,9 @@ int steering_enter(struct steering *s, struct services **services)
 		return lock;
 	err = registry_of(s) ? 0 : find_registry(s);
 	if (err) {
+		log_error("the list of services and slots, of which the processes of a user share one, cannot be had: "
+			  "%s%s",
+			  strerror(-err), err == -EFBIG ? " (ulimit -f)" : "");
 		names_unlock(lock);
 		return err;
 	}

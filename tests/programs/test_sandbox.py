@@ -11,14 +11,13 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import lanes
 from case import source
 from ours import at_rest
-from place import ByUdp, may_unshare
-from process import Build, Failure, Process, Skip, expect, ports
-from test_shortage import PROGRAMS, start_server
+from place import ByUdp
+from process import Build, Failure, Process, expect, ports
+from test_shortage import PROGRAMS, REASON, start_server
 
 # Newer than Linux 5.4, or refused by profiles of container runtimes, or only of use: the work is done without.
 OPTIONAL = """bpf clone3 close_range epoll_pwait2 fallocate flock get_mempolicy getdents64 getrusage getsockname io_uring_setup
@@ -101,8 +100,8 @@ def idle(build, namespace, way, calls, error):
 
 # ---- no descriptor is left ----
 
-def listening_names(namespace, pid):
-    """Abstract names at which that process of ours, or another one, listens."""
+def listening_names(namespace):
+    """The abstract names there at which processes listen."""
     with open(namespace.proc + "unix") as f:
         lines = [line.split() for line in f]
     return [w[7] for w in lines if len(w) > 7 and w[3] == "00010000" and w[7].startswith("@uroce/")]
@@ -123,7 +122,7 @@ def full(build, namespace, limit):
     ends = start_idle(build, namespace, "pause" if limit else "full", ["prlimit", "--nofile=512"])
     if limit:
         subprocess.run(["prlimit", "--pid", str(ends[0].pid), "--nofile=3"], check=True)
-    names = listening_names(namespace, ends[0].pid)
+    names = listening_names(namespace)
     kinds = {re.sub(r"[\d/]+|[0-9a-f]{16}", " ", name) for name in names}
     if len(kinds) < 3:
         raise Failure("only %s listen" % names)
@@ -161,8 +160,46 @@ for request, wanted in (b"pcap " + name[1:].encode(), b"error "), (b"version", b
 def held(build, namespace):
     """A request to capture packets names a collector that takes no more connections: the helper does not wait."""
     s, _ = start_idle(build, namespace, "pause")
-    name = next(n for n in listening_names(namespace, s.pid) if n.startswith("@uroce/control/%d/" % s.pid))
+    name = next(n for n in listening_names(namespace) if n.startswith("@uroce/control/%d/" % s.pid))
     expect(Process(build, namespace, [sys.executable, "-c", HELD % build.guard, name], preload=False))
+
+
+# ---- limits, file systems, namespaces ----
+
+def in_mounts(script):
+    return ["unshare", "-m", "--propagation", "private", "sh", "-c", script + ' && exec "$@"', "sh"]
+
+
+# Before the command of each end; whether it works there. docs/ci.md has the table.
+SURROUNDINGS = {
+    "8 descriptors": (["prlimit", "--nofile=8"], False),
+    "16 descriptors": (["prlimit", "--nofile=16"], False),
+    "32 descriptors": (["prlimit", "--nofile=32"], True),
+    "64 MiB of addresses": (["prlimit", "--as=%d" % (64 << 20)], True),
+    "no locked memory": (["prlimit", "--memlock=0"], True),
+    "files of 1 MiB": (["prlimit", "--fsize=%d" % (1 << 20)], False),
+    "/dev/shm of 64 MiB": (in_mounts("mount -t tmpfs -o size=64m x /dev/shm"), True),
+    "/dev/shm is full": (in_mounts("mount -t tmpfs -o size=64k x /dev/shm && "
+                                   "! dd if=/dev/zero of=/dev/shm/x 2>/dev/null"), True),
+    "neither /dev/shm nor /tmp": (in_mounts("mount -t tmpfs -o ro x /dev/shm && mount -t tmpfs -o ro x /tmp"), True),
+    "no /proc": (in_mounts("mount -t tmpfs x /proc"), True),
+    "no /sys": (in_mounts("mount -t tmpfs x /sys"), True),
+    "a root that is read only": (in_mounts("mount --rbind / /mnt && mount -o remount,ro,bind /mnt && cd /mnt && "
+                                           "pivot_root . . && umount -l ."), True),
+    "a user namespace": (["unshare", "-Ur"], True),
+    "a PID namespace": (["unshare", "-pf"], True),
+    "an IPC namespace": (["unshare", "-i"], True),
+}
+
+
+def surroundings(build, namespace, program, way, prefix, works):
+    place = ByUdp(namespace) if way == "udp" else namespace
+    server, client, said = run_pair(build, place, program, (prefix, prefix))
+    if (server or 0) < 0 or (client or 0) < 0:
+        raise Failure("killed by a signal")
+    if server or client:
+        if works or not REASON.search(said):
+            raise Failure("status %s and %s" % (server, client))
 
 
 def cells(every):
@@ -178,6 +215,9 @@ def cells(every):
     rows += [("many at once: ENOSYS: %s by %s" % (program, way), refused, program, way, "both", many, "ENOSYS")
              for program in ("ibv_rc_pingpong", "rping") for way in ("shm", "udp")]
     rows += [("many at once: ENOSYS: idle by %s" % way, idle, way, many, "ENOSYS") for way in ("shm", "udp")]
+    rows += [("%s: %s by %s" % (what, program, way), surroundings, program, way, *row)
+             for what, row in SURROUNDINGS.items() for program in ("ibv_rc_pingpong", "rping") for way in ("shm", "udp")
+             if (what, program) != ("a PID namespace", "rping")]  # whose child is looked at
     rows += [("no descriptor is left: who calls learns it", full, False),
              ("no descriptor is left, nor a spare one: none wakes", full, True),
              ("a crowded collector does not hold the helper", held)]

@@ -22,6 +22,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/own_file.h"
 #include "base/pending.h"
 #include "base/trace_file.h"
 
@@ -190,16 +191,18 @@ static uint32_t records_per_ring(void)
 }
 
 /* Opens a file that may be overwritten: new, empty, or an old trace. The lock on the file stays as long as the process,
- * and shows other processes that the file is in use. 0 or -errno. -EBUSY: another process writes to it. */
-static int trace_open_file(const char *name)
+ * and shows other processes that the file is in use. 0; -EBUSY: another process writes to it; or another -errno, and
+ * *why.
+ */
+static int trace_open_file(const char *name, char why[OWN_FILE_WHY])
 {
 	uint64_t magic = 0;
 	ssize_t n;
 	int err;
 
-	trace_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	trace_fd = own_file_open(name, O_RDWR | O_CREAT, 0600, why);
 	if (trace_fd < 0)
-		return -errno;
+		return trace_fd;
 	if (flock(trace_fd, LOCK_EX | LOCK_NB)) {
 		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
 	} else {
@@ -207,11 +210,14 @@ static int trace_open_file(const char *name)
 		if (n < 0)
 			err = -errno;
 		else if (n > 0 && magic != TRACE_MAGIC)
-			err = -EEXIST; /* not a trace: do not overwrite */
+			err = -EEXIST;
 		else
 			err = ftruncate(trace_fd, 0) ? -errno : 0;
 	}
 	if (err) {
+		snprintf(why, OWN_FILE_WHY, "%s",
+			 err == -EEXIST ? "the file exists and is no trace; name another, or remove it"
+					: strerror(-err));
 		close(trace_fd);
 		trace_fd = -1;
 	}
@@ -324,23 +330,21 @@ static int trace_prepare(void)
 static void base_trace_start(void)
 {
 	const char *pattern = config_string(CONFIG_TRACE);
-	char name[4096];
+	char name[4096], why[OWN_FILE_WHY] = "";
 	int err;
 
 	if (!pattern)
 		return;
-	err = config_file(CONFIG_TRACE, name, sizeof(name)) ? trace_open_file(name) : -ENAMETOOLONG;
+	err = config_file(CONFIG_TRACE, name, sizeof(name)) ? trace_open_file(name, why) : -ENAMETOOLONG;
 	if (err == -EBUSY) {
 		snprintf(name + strlen(name), 16, ".%d", (int)getpid());
-		err = trace_open_file(name);
+		err = trace_open_file(name, why);
 	}
 	if (!err)
 		err = write_header(false) ?: trace_prepare();
 	if (err) {
 		unmap_file();
-		log_error("no trace: UROCE_TRACE=%s: %s", pattern,
-			  err == -EEXIST ? "the file exists and is no trace; name another, or remove it"
-					 : strerror(-err));
+		log_error("no trace: UROCE_TRACE=%s: %s", pattern, *why ? why : strerror(-err));
 		return;
 	}
 	hook_set(HOOK_TRACE, true);

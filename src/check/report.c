@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/wrap.h"
 #include "check/finding.h"
 
@@ -366,14 +367,14 @@ int finding_sum_up(void)
 
 static void open_log(void)
 {
-	char path[4096];
+	char path[4096], why[OWN_FILE_WHY];
 	int fd;
 
 	if (!config_file(CONFIG_CHECK_LOG, path, sizeof(path)))
 		return;
-	fd = high_fd(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+	fd = high_fd(own_file_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666, why));
 	if (fd < 0)
-		log_error("UROCE_CHECK_LOG=%s: %s: findings go to standard error", path, strerror(errno));
+		log_error("UROCE_CHECK_LOG=%s: %s: findings go to standard error", path, why);
 	else
 		log_fd = fd;
 }

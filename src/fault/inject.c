@@ -17,6 +17,7 @@
 #include "base/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/own_file.h"
 
 #define REVOKED	       256
 #define INJECT_DEVICES 32 /* that rules name in the life of the process */
@@ -586,13 +587,13 @@ static int take_rules(const char *text)
 
 static void open_log(void)
 {
-	char name[PATH_MAX];
+	char name[PATH_MAX], why[OWN_FILE_WHY];
 
 	if (!config_file(CONFIG_FAULT_LOG, name, sizeof(name)))
 		return;
-	log_fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	log_fd = own_file_open(name, O_WRONLY | O_CREAT | O_APPEND, 0600, why);
 	if (log_fd < 0)
-		log_error("no log of faults: UROCE_FAULT_LOG=%s: %s", name, strerror(errno));
+		log_error("no log of faults: UROCE_FAULT_LOG=%s: %s", name, why);
 }
 
 /* A child of fork() is inert, and what its parent's rules did is the parent's to tell. */

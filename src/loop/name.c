@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/same_user.h"
 #include "loop/name_owner.h"
 
@@ -206,15 +207,20 @@ ssize_t name_send(int fd, const void *bytes, size_t count, const struct sockaddr
 	return sendto(fd, bytes, count, flags, (const struct sockaddr *)name, size);
 }
 
-int name_lock_file(void)
+bool name_folder_file(char *path, size_t room, const char *file, bool make)
 {
-	char path[PATH_MAX];
 	struct folder f;
 
-	if (!find_folder(&f, true))
-		return -1;
-	snprintf(path, sizeof(path), "%s/names-lock", f.path);
-	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return find_folder(&f, make) && (size_t)snprintf(path, room, "%s/%s", f.path, file) < room;
+}
+
+int name_lock_file(void)
+{
+	char path[PATH_MAX], why[OWN_FILE_WHY];
+
+	return name_folder_file(path, sizeof(path), "names-lock", true)
+		       ? own_file_open(path, O_RDWR | O_CREAT, 0600, why)
+		       : -1;
 }
 
 void name_say_foreign(const struct sockaddr_un *name, socklen_t size, uid_t uid)

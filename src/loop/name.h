@@ -31,7 +31,10 @@ ssize_t name_send(int fd, const void *bytes, size_t count, const struct sockaddr
 /* Whether a process has the name in the folder. */
 bool name_is_in_folder(const struct sockaddr_un *name, socklen_t size);
 
-/* A file of the folder, to be locked; -1: there is no folder. */
+/* The path of a file of the folder. False: there is no folder, or no room for it. */
+bool name_folder_file(char *path, size_t room, const char *file, bool make);
+
+/* A file of the folder, to be locked; or a negative number: there is no folder. */
 int name_lock_file(void);
 
 /* Says once that another user has the name, and what uroce does. */

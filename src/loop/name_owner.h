@@ -11,6 +11,11 @@
 /* 0 and the user; -ENOENT: no process has bound it; or another -errno: the kernel does not tell (before Linux 5.3). */
 int name_owner(const struct sockaddr_un *address, socklen_t size, uid_t *uid);
 
+/* How many abstract names that begin so other users have bound, as far as the kernel tells. If any: *uid is one of
+ * them.
+ */
+unsigned names_foreign(const char *prefix, uid_t *uid);
+
 /* Whether another user has bound it, as far as the kernel tells. */
 bool name_is_foreign(const struct sockaddr_un *address, socklen_t size, uid_t *uid);
 

@@ -75,19 +75,19 @@ static int open_slot(struct slot *slot)
 /* A process of any user may have bound such names. */
 static void say_slots_taken(void)
 {
-	struct sockaddr_un address;
 	uid_t uid;
+	unsigned foreign = names_foreign("uroce/slot/", &uid);
 
-	for (unsigned i = 1; i <= SLOTS; i++) {
-		if (name_is_foreign(&address, slot_address(&address, (uint16_t)i), &uid)) {
-			log_error(
-				"there are %u slots for processes that use uroce, of all users: slot %u is user %u's "
-				"(ss -xap | grep uroce/slot shows the programs). XDG_RUNTIME_DIR may name a folder in "
-				"which only you can write: then uroce needs no slot that another user has",
-				SLOTS, i, uid);
-			return;
-		}
-	}
+	if (!foreign || name_has_folder())
+		log_error("all %u slots of this network namespace are in use, one for each process and for each 8192 "
+			  "queue pairs beyond the first: end a program that uses uroce",
+			  SLOTS);
+	else
+		log_error(
+			"%u of the %u slots of this network namespace, one for each process, are bound by other users, "
+			"as user %u (ss -xap | grep uroce/slot shows the programs), and none is left: let "
+			"XDG_RUNTIME_DIR name a folder in which only you can write; then uroce needs none of them",
+			foreign, SLOTS, uid);
 }
 
 /* The abstract name. A process that has the name in the folder has the slot, too. */

@@ -23,6 +23,7 @@
 #include "base/address.h"
 #include "base/base.h"
 #include "base/memfd.h"
+#include "base/own_file.h"
 #include "base/same_user.h"
 #include "base/trace.h"
 #include "tools/captured.h"
@@ -93,12 +94,12 @@ static void file_name(const struct collector *c, uint32_t number, char *out, siz
 
 static bool open_file(struct collector *c)
 {
-	char name[PATH_MAX];
+	char name[PATH_MAX], why[OWN_FILE_WHY];
 
 	file_name(c, c->file_number, name, sizeof(name));
-	c->out = (struct pcapng){.file = strcmp(name, "-") ? fopen(name, "we") : stdout};
+	c->out = (struct pcapng){.file = strcmp(name, "-") ? own_file_stream(name, why) : stdout};
 	if (!c->out.file) {
-		fprintf(stderr, "uroce %s: %s: %s\n", c->command, name, strerror(errno));
+		fprintf(stderr, "uroce %s: %s: %s\n", c->command, name, why);
 		return false;
 	}
 	c->interfaces_told = 0;

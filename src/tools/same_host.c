@@ -67,11 +67,22 @@ static void say_unshared(char *why, size_t room, int err)
 		snprintf(why, room, "memfd_create: %s", strerror(-err));
 }
 
+/* The kernel makes up the name: any other could be taken by another user. */
+int same_host_try_name(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int err = fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a.sun_family)) ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
 /* The rings, and the name by which processes find each other. False, and why not. */
 static bool has_rings(char *why, size_t room)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	int err = same_host_share(RINGS), name, n;
+	int err = same_host_share(RINGS);
 
 	if (!config_bool(CONFIG_LOCAL)) {
 		snprintf(why, room, "UROCE_LOCAL is off");
@@ -81,12 +92,9 @@ static bool has_rings(char *why, size_t room)
 		say_unshared(why, room, err);
 		return false;
 	}
-	n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "uroce/look/%d", (int)getpid());
-	name = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (name < 0 || bind(name, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)))
-		snprintf(why, room, "they do not find each other: an abstract AF_UNIX socket: %s", strerror(errno));
-	if (name >= 0)
-		close(name);
+	err = same_host_try_name();
+	if (err)
+		snprintf(why, room, "they do not find each other: an abstract AF_UNIX socket: %s", strerror(-err));
 	return !*why;
 }
 

@@ -22,6 +22,9 @@ struct same_host {
 	char why_no_process_vm[128]; /* empty if there is */
 };
 
+/* Whether a process may bind an abstract AF_UNIX name here: 0 or -errno. */
+int same_host_try_name(void);
+
 void same_host_look(struct same_host *h);
 
 const char *same_host_word(enum same_host_way way); /* one word */

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/control_call.h"
+#include "base/own_file.h"
 #include "tools/command.h"
 #include "tools/life.h"
 #include "tools/map.h"
@@ -164,15 +165,18 @@ static void print_text(const struct joined *j, const struct wish *w)
 static int write_file(const struct command *command, const char *name, const struct joined *j, const struct filter *f,
 		      void (*print)(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to))
 {
-	FILE *to = strcmp(name, "-") ? fopen(name, "we") : stdout;
-	uint32_t *which, count = filter_requests(j, f, &which);
+	char why[OWN_FILE_WHY];
+	FILE *to = strcmp(name, "-") ? own_file_stream(name, why) : stdout;
+	uint32_t *which, count;
 	bool failed;
 
-	if (to)
-		print(j, which, count, to);
+	if (!to)
+		return complain(command, "%s: %s", name, why);
+	count = filter_requests(j, f, &which);
+	print(j, which, count, to);
 	free(which);
-	failed = !to || fflush(to) || ferror(to);
-	if (to && to != stdout)
+	failed = fflush(to) || ferror(to);
+	if (to != stdout)
 		failed |= fclose(to) != 0;
 	return failed ? complain(command, "%s: %s", name, strerror(errno)) : 0;
 }

@@ -84,9 +84,7 @@ static void say_not_opened(const struct ibv_device *device)
 		{EMFILE, "too many open files: allow this process more (ulimit -n)"},
 		{ENFILE, "too many open files in the whole system (sysctl fs.file-max)"},
 		{ENOMEM, "too little memory, or address space (ulimit -v)"},
-		{EUSERS,
-		 "all 2047 slots of this network namespace are in use, one for each process and for each 8192 queue "
-		 "pairs beyond the first: end a program that uses uroce"},
+		{EUSERS, "no slot is left for this process, as said before"},
 	};
 	const char *says = strerror(errno);
 

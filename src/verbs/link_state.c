@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,7 +14,9 @@
 
 #include "base/high_fd.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "loop/down.h"
+#include "loop/name.h"
 #include "loop/slot.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
@@ -45,35 +48,50 @@ static uint64_t namespace_number(void)
 	return cookie;
 }
 
-static void links_path(char *path, size_t room)
+/* The file, locked. -errno, and *why. */
+static int links_open_at(const char *path, int lock, bool make, char why[OWN_FILE_WHY])
 {
-	static const char *const places[] = {"/dev/shm", "/tmp"};
-	bool second = access(places[0], W_OK | X_OK) != 0;
-
-	snprintf(path, room, "%s/uroce-links-%u-%" PRIu64, places[second], geteuid(), namespace_number());
-}
-
-/* The file of ours, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it. -1: there is none. */
-static int links_open(const char *path, int lock)
-{
-	int flags = O_CLOEXEC | O_NOFOLLOW | (lock == LOCK_EX ? O_RDWR | O_CREAT : O_RDONLY), fd;
+	int flags = lock == LOCK_EX ? O_RDWR : O_RDONLY, fd;
 	struct stat st;
 
 	for (;;) {
-		fd = high_fd(open(path, flags, 0600));
+		fd = high_fd(own_file_open(path, flags | (make ? O_CREAT : 0), 0600, why));
 		if (fd < 0)
-			return -1;
-		if (fstat(fd, &st) || st.st_uid != geteuid() || !S_ISREG(st.st_mode)) {
-			log_warn("%s is not a file of this user: `uroce link` has no effect; remove it", path);
+			return fd;
+		if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_mode & 077) { /* others could lock it */
+			snprintf(why, OWN_FILE_WHY, "it is no file that only this user can read: remove it");
 			close(fd);
-			errno = EPERM;
-			return -1;
+			return -EPERM;
 		}
 		/* the file may have been removed while this process waited for the lock */
 		if (!flock(fd, lock) && !fstat(fd, &st) && (st.st_nlink || lock == LOCK_SH))
 			return fd;
 		close(fd);
 	}
+}
+
+/* The file, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it; its path. It is where all containers
+ * of the network namespace may see it; if another user has made something of that name, in this user's folder
+ * (loop/name.h), where it is looked for first. -errno: there is none, or *why. */
+static int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY])
+{
+	static const char *const places[] = {"/dev/shm", "/tmp"};
+	bool second = access(places[0], W_OK | X_OK) != 0, write = lock == LOCK_EX;
+	char file[64];
+	int fd = -ENOENT;
+
+	snprintf(file, sizeof(file), "links-%" PRIu64, namespace_number());
+	if (name_folder_file(path, PATH_MAX, file, false))
+		fd = links_open_at(path, lock, false, why);
+	if (fd != -ENOENT)
+		return fd;
+	snprintf(path, PATH_MAX, "%s/uroce-links-%u-%s", places[second], geteuid(), strchr(file, '-') + 1);
+	fd = links_open_at(path, lock, write, why);
+	if (fd < 0 && write && name_folder_file(path, PATH_MAX, file, true))
+		fd = links_open_at(path, lock, true, why);
+	if (fd < 0 && write)
+		log_error("%s: %s; or let XDG_RUNTIME_DIR name a folder in which only you can write", path, why);
+	return fd;
 }
 
 static char *links_text(int fd)
@@ -131,13 +149,12 @@ void links_parse(FILE *in)
 
 bool links_read(void)
 {
-	char path[64], *text = NULL;
+	char path[PATH_MAX], why[OWN_FILE_WHY], *text = NULL;
 	bool same;
 	FILE *in;
 	int fd;
 
-	links_path(path, sizeof(path));
-	fd = links_open(path, LOCK_SH);
+	fd = links_open(path, LOCK_SH, why);
 	if (fd >= 0) {
 		text = links_text(fd);
 		close(fd);
@@ -175,17 +192,17 @@ static socklen_t links_name(struct sockaddr_un *address, unsigned slot)
 int links_listen(unsigned slot)
 {
 	struct sockaddr_un address;
-	int fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int fd = high_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), err;
 
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&address, links_name(&address, slot))) {
-		int error = -errno;
-
+	if (fd < 0)
+		return -errno;
+	err = name_bind(fd, &address, links_name(&address, slot));
+	if (err)
 		close(fd);
-		return error;
-	}
-	return fd < 0 ? -errno : fd;
+	return err ?: fd;
 }
 
+/* Any process may send such a datagram: it says no more than that the file is worth a look. */
 bool links_told(int socket)
 {
 	bool any = false;
@@ -196,14 +213,28 @@ bool links_told(int socket)
 	return any;
 }
 
+static int links_socket(void)
+{
+	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* Fails where there is no such process; and where its queue is full, which says it as well. What another user does not
+ * read takes the room of the socket that has sent it: then another socket goes on. */
 static void links_tell(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
+	int fd = links_socket();
 
-	/* fails where there is no such process; and where its queue is full, which says it as well */
-	for (unsigned slot = 1; fd >= 0 && slot <= SLOTS; slot++)
-		(void)!sendto(fd, "", 1, MSG_NOSIGNAL, (struct sockaddr *)&address, links_name(&address, slot));
+	for (unsigned slot = 1; fd >= 0 && slot <= SLOTS; slot++) {
+		socklen_t size = links_name(&address, slot);
+
+		if (name_send(fd, "", 1, &address, size) > 0 || errno != EAGAIN)
+			continue;
+		close(fd);
+		fd = links_socket();
+		if (fd >= 0)
+			(void)!name_send(fd, "", 1, &address, size);
+	}
 	if (fd >= 0)
 		close(fd);
 }
@@ -256,16 +287,15 @@ static int links_write(int fd, const char *path, const char *text, size_t length
 PUBLIC int uroce_link_set(const char *device, bool up)
 {
 	struct device *d = device_named(device);
-	char path[64], *text, *changed = NULL;
+	char path[PATH_MAX], why[OWN_FILE_WHY], *text, *changed = NULL;
 	size_t length = 0;
 	int fd, error;
 
 	if (!d)
 		return -ENODEV;
-	links_path(path, sizeof(path));
-	fd = links_open(path, LOCK_EX);
+	fd = links_open(path, LOCK_EX, why);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	text = links_text(fd);
 	changed = text ? links_rewritten(text, d, up, &length) : NULL;
 	error = changed ? links_write(fd, path, changed, length) : -ENOMEM;

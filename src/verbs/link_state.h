@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ports that `uroce link down` has taken down: one state for all processes of a user in a network namespace, in a file
- * that is there while a port is down. Each line of it is a device's name and its addresses. A process that has devices
- * open has a datagram socket with a name; a datagram to it says that the file has changed. */
+ * that is there while a port is down, in /dev/shm or, where another user has made it, in this user's folder. Each line
+ * of it is a device's name and its addresses. A process that has devices open has a datagram socket with a name; a
+ * datagram to it says that the file has changed. */
 #ifndef UROCE_LINK_STATE_H
 #define UROCE_LINK_STATE_H
 

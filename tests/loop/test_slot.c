@@ -168,6 +168,43 @@ static void all_free_slots_are_claimed_beside_a_name_in_the_folder(void **state)
 		slot_release(&all[i]);
 }
 
+/* Without a folder there is no slot then, and the message says whose they are. */
+static void another_user_who_has_all_names_is_named(void **state)
+{
+	enum { VICTIM = 12399 };
+	char said[2048] = "", folder[40];
+	int out[2], status;
+	pid_t squatter, pid;
+	struct slot s;
+
+	snprintf(folder, sizeof(folder), "/tmp/uroce-%d", VICTIM);
+	if (!squatter_is_possible() || mkdir(folder, 0700))
+		return;
+	squatter = squatter_start();
+	assert_int_equal(pipe(out), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (setresuid(VICTIM, VICTIM, VICTIM) || unsetenv("XDG_RUNTIME_DIR") || dup2(out[1], 2) != 2)
+			_exit(1);
+		_exit(slot_claim(&s) != -EUSERS);
+	}
+	close(out[1]);
+	for (size_t n = 0; n < sizeof(said) - 1;) {
+		ssize_t more = read(out[0], said + n, sizeof(said) - 1 - n);
+
+		if (more <= 0)
+			break;
+		n += (size_t)more;
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	squatter_end(squatter);
+	rmdir(folder);
+	assert_non_null(strstr(said, "2047 of the 2047 slots of this network namespace"));
+	assert_non_null(strstr(said, "are bound by other users, as user 12345"));
+	assert_null(strstr(said, "in use"));
+}
+
 /* A folder that others can write to, or that another user made, is none. */
 static void a_folder_must_be_private(void **state)
 {
@@ -204,6 +241,7 @@ int main(void)
 		cmocka_unit_test(there_are_2047),
 		cmocka_unit_test(another_user_who_has_all_names_takes_no_slot),
 		cmocka_unit_test(all_free_slots_are_claimed_beside_a_name_in_the_folder),
+		cmocka_unit_test(another_user_who_has_all_names_is_named),
 		cmocka_unit_test(a_folder_must_be_private),
 	};
 

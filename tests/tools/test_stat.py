@@ -218,7 +218,8 @@ def test_live_traces():
     tracer = subprocess.Popen(["uroce", "trace", "--live", "--summary", str(client.pid)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, universal_newlines=True)
     check("it says how to end it", "Ctrl-C ends it" in tracer.stderr.readline())
-    check("one at a time", "is traced already" in run("uroce", "trace", "--live", str(client.pid), status=1))
+    said = run("uroce", "trace", "--live", str(client.pid), status=1)
+    check("one at a time", "is traced already" in said, said)
     sent = until(client, lambda t: t["qps"])["qps"][0]["sent"]
     until(client, lambda t: t["qps"][0]["sent"] > sent + 1000)
     tracer.send_signal(signal.SIGINT)

@@ -3,14 +3,12 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/log.h"
 #include "base/nearest.h"
 
 const struct config_row config_row[CONFIG_VARIABLES] = {
@@ -222,20 +220,4 @@ bool config_complaint(const char *assignment, char *text, size_t room)
 	else
 		return false;
 	return true;
-}
-
-static void config_warn(void)
-{
-	char text[512];
-
-	for (char **assignment = environ; assignment && *assignment; assignment++)
-		if (config_complaint(*assignment, text, sizeof(text)))
-			log_warn("%s", text);
-}
-
-void config_warn_once(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, config_warn);
 }

@@ -55,7 +55,4 @@ int config_words(enum config variable, int *index, int room);
  * is not a variable of uroce. */
 bool config_complaint(const char *assignment, char *text, size_t room);
 
-/* Warns about each wrong variable in the environment, once per process. A child of fork() does not repeat it. */
-void config_warn_once(void);
-
 #endif

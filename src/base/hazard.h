@@ -20,7 +20,7 @@
 
 /* Never freed; when its thread has ended, the next new thread uses it. */
 struct hazards {
-	/* An entry of its own for who uses one object at a time: it takes two stores. NULL: free. Release, as are all
+	/* Entry for the common case of one object at a time: it takes two stores. NULL: free. Release, as are all
 	 * stores here: pairs with hazard_await() */
 	_Alignas(CACHE_LINE) _Atomic(const void *) first;
 	_Atomic uint32_t count; /* used entries of held[] */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who listens to packets, completions and one-sided operations: one word for all listeners, so that together they cost
- * one predicted branch while nobody listens. A listener has one bit. The code behind the branch asks for its bit. */
+/* Listeners to packets, completions and one-sided operations: one word for all, so that together they cost one
+ * predicted branch while there is none. A listener has one bit. The code behind the branch asks for its bit. Any
+ * thread. */
 #ifndef UROCE_HOOKS_H
 #define UROCE_HOOKS_H
 
@@ -13,7 +14,7 @@ enum hook {
 	HOOK_FAULT = 1 << 1,
 	HOOK_CAPTURE = 1 << 2,
 	HOOK_CHECK = 1 << 3,
-	HOOK_COUNT = 1 << 4,	 /* bytes, of each QP */
+	HOOK_COUNT = 1 << 4,	 /* bytes of each QP */
 	HOOK_MIGRATION = 1 << 5, /* a QP has, or had, an alternate path armed: engine/migration.c */
 	HOOK_PORT_DOWN = 1 << 6,
 	HOOK_GPU = 1 << 7, /* copies to memory of a GPU are under way: memory/gpu.h */
@@ -37,7 +38,7 @@ static inline bool hook_is_on(uint32_t hook)
 	return __atomic_load_n(&hooks, __ATOMIC_RELAXED) & hook;
 }
 
-/* The same, for who reads next what the listener has made before hook_set(). */
+/* hook_is_on() for a reader of what the listener has made before hook_set(). */
 static inline bool hook_is_on_acquire(enum hook hook)
 {
 	return __atomic_load_n(&hooks, __ATOMIC_ACQUIRE) & hook;

@@ -72,6 +72,7 @@ static inline void lock_take_over(struct lock *l) ACQUIRE(l) NO_LOCK_ANALYSIS
 	(void)l;
 }
 
+/* lock_take() of a lock that is held: sleeps. lock_drop() where another thread may sleep: wakes it. */
 void lock_wait(struct lock *l) ACQUIRE(l);
 void lock_wake(struct lock *l);
 

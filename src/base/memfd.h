@@ -25,14 +25,14 @@ int memfd_end_writes(int fd);
 /* True if a descriptor from another process is a memfd of `bytes` bytes with a sealed size. Without the seal, any
  * access to it could raise a signal. */
 bool memfd_is_fixed(int fd, uint64_t bytes);
-/* The same, and it is of this user. */
+/* memfd_is_fixed(), and the memfd is of this user. */
 bool memfd_is_ours(int fd, uint64_t bytes);
 
 /* Opens a memfd of that name among the open files of a process, which may be stopped. -1: there is none, or it cannot
  * be had. */
 int memfd_of_process(pid_t pid, const char *name);
 
-/* The same of any other process of this network namespace, if memfd_is_ours(). */
+/* Opens one of that name and size of any other process of this network namespace, if memfd_is_ours(). -1: as above. */
 int memfd_of_any(const char *name, uint64_t bytes);
 
 #endif

@@ -4,8 +4,10 @@
 #ifndef UROCE_PENDING_H
 #define UROCE_PENDING_H
 
-#include "base/trace.h"
+#include <stddef.h>
+
 #include "base/trace_file.h"
+#include "base/trace_point.h"
 
 /* Bytes of a file from the struct trace_pending on, if that is at `at`. */
 size_t pending_bytes(size_t at);

@@ -38,10 +38,10 @@ void pool_fini(struct pool *p);
 /* A freed index is used again after as many others at least have been freed; without this, after half a chunk. */
 void pool_rest(struct pool *p, uint32_t indexes);
 
-/* Random indexes: they come from one of POOL_PARTS parts of them only, before the first object is allocated; from one
- * more. */
 #define POOL_PARTS 8u
+/* Of a pool with random indexes, before the first object is allocated: they come from this one of POOL_PARTS parts. */
 void pool_confine(struct pool *p, uint32_t part);
+/* They come from one more part. */
 void pool_open(struct pool *p, uint32_t part);
 /* Looks: objects alive, and indexes ever handed out. */
 uint32_t pool_used(struct pool *p);

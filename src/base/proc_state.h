@@ -10,7 +10,7 @@
  * or no /proc. The first thread of a process has the number of the process. */
 char proc_state(pid_t process, pid_t thread);
 
-/* By SIGSTOP, a terminal or a debugger. */
+/* True if SIGSTOP, a terminal or a debugger has stopped the process. */
 static inline bool process_is_stopped(pid_t pid)
 {
 	char state = proc_state(pid, pid);

@@ -19,6 +19,7 @@ struct timers {
 	_Atomic uint64_t next; /* the earliest deadline, NEVER if none: a hint that needs no lock */
 };
 
+/* An empty heap; timers_fini() frees it, when no timer has room in it. */
 void timers_init(struct timers *t);
 void timers_fini(struct timers *t);
 

@@ -39,8 +39,6 @@ static const struct trace_point_name point_names[] = {
 };
 static_assert(ARRAY_SIZE(point_names) == TRACE_POINTS, "every point has a name");
 
-uint32_t hooks;
-
 static struct trace_header *header; /* the mapped file: rings follow. What others write into it is not believed */
 static int trace_fd = -1;
 static size_t header_bytes, ring_bytes; /* as the header says to readers */

@@ -6,16 +6,7 @@
 #define UROCE_TRACE_H
 
 #include "base/hooks.h"
-
-enum trace_point {
-#define POINT(name, ...) TRACE_##name,
-#include "base/trace.def"
-#undef POINT
-	TRACE_POINTS
-};
-
-/* A reason of the point "drop", behind those of the engine's enum verdict. */
-#define DROP_BY_FAULT 10
+#include "base/trace_point.h"
 
 /* Opens the file that UROCE_TRACE names, if it is set. Called whenever a device is opened; only the first call has an
  * effect. */

@@ -25,13 +25,13 @@ void __tsan_acquire(void *key);
 void __tsan_release(void *key);
 __attribute__((weak)) char tsan_keys[4096];
 
-/* What comes before tsan_release(key) in one thread happens before ... */
+/* What comes before tsan_release(key) in one thread happens before what comes after tsan_acquire() of the same key in
+ * another. */
 static inline void tsan_release(void *key)
 {
 	__tsan_release(key);
 }
 
-/* ... what comes after tsan_acquire() of the same key in another thread. */
 static inline void tsan_acquire(void *key)
 {
 	__tsan_acquire(key);

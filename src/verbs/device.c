@@ -8,6 +8,7 @@
 
 #include "base/cause.h"
 #include "base/config.h"
+#include "base/config_warn.h"
 #include "base/log.h"
 #include "base/msan.h"
 #include "base/refused.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The environment variables: what values mean, and what users are told of those that mean nothing. */
 #include "base/config.h"
+#include "base/config_warn.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/hooks.h"
+
+uint32_t hooks;

@@ -27,6 +27,18 @@ void cqs_each(void (*use)(struct cq_front *f, void *arg), void *arg)
 	lock_drop(&cqs_lock);
 }
 
+/* fork() copies page by page while other threads write: a CQE may be older than the tail that is behind it. */
+void cqs_forget(void)
+{
+	list_each (l, &cqs) {
+		struct cq *cq = &container_of(l, struct cq_front, all)->cq;
+
+		lock_assert_unshared(&cq->lock);
+		atomic_store_explicit(&cq->head, cq_tail(cq), memory_order_relaxed);
+		atomic_store_explicit(&cq->arm, CQ_UNARMED, memory_order_relaxed);
+	}
+}
+
 static int check_new_cq(const struct ibv_context *context, uint32_t cqe, const struct ibv_comp_channel *channel,
 			uint32_t comp_vector)
 {

@@ -17,6 +17,7 @@ extern struct lock dms_lock;	 /* dm.c: a leaf lock */
 /* In the child, with the locks held: reset the state to that of a new process. */
 void monitor_forget(void) REQUIRES(monitor_lock);
 void remote_forget(void) REQUIRES(remote_lock);
+void cqs_forget(void) REQUIRES(cqs_lock); /* all CQs are empty */
 void devices_unlock(void) REQUIRES(devices_lock); /* unlocks the lock of each device */
 
 #endif

@@ -16,6 +16,7 @@
 #include "check/check.h"
 #include "fault/inject.h"
 #include "cm/device.h"
+#include "cm/guardian.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
 #include "loop/gsi.h"
@@ -281,6 +282,7 @@ static void agent_forget(void) REQUIRES(start_lock)
 	ports_forget();
 	devices_forget();
 	liveness_forget();
+	guardian_forget();
 	probe_forget();
 }
 
@@ -372,6 +374,13 @@ int agent_attach(const union ibv_gid *local)
 	int index;
 
 	return agent_attach_of(local, device_of_address(local, &d, &index) ? NULL : d);
+}
+
+void agent_guard(void)
+{
+	lock_take(&start_lock);
+	guardian_start();
+	lock_drop(&start_lock);
 }
 
 /* At exit: disconnect, so that no peer stays connected to a dead process. */

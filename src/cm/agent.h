@@ -19,6 +19,9 @@ int agent_attach(const union ibv_gid *local) EXCLUDES(cm.lock);
 struct cm_device;
 int agent_attach_of(const union ibv_gid *local, const struct cm_device *d) EXCLUDES(cm.lock);
 
+/* Calls guardian_start(). */
+void agent_guard(void) EXCLUDES(cm.lock);
+
 /* ns, the clock of all of uroce */
 uint64_t agent_now(void);
 

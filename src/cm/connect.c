@@ -166,11 +166,23 @@ PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	return error ? fail_minus(error) : id_complete(id);
 }
 
+void id_guard(struct id *id)
+{
+	bool is_watched;
+
+	lock_take(&cm.lock);
+	is_watched = !id->connection || id->connection->is_watched;
+	lock_drop(&cm.lock);
+	if (!is_watched)
+		agent_guard();
+}
+
 PUBLIC int rdma_establish(struct rdma_cm_id *base)
 {
 	struct id *id = id_of(base);
 	int err = -EINVAL;
 
+	id_guard(id);
 	lock_take(&cm.lock);
 	if (!base->qp && id->connection)
 		err = connection_ready(id->connection, &(struct cm_mad){0}, agent_now());
@@ -249,7 +261,11 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *p)
 		.vendor_id = id->local_ece.vendor_id,
 		.modifier = id->local_ece.options,
 	};
-	error = put_answer(id, &rep, CM_REP, p) ?: id_qp_connect(id) ?: connect_answer(id, &rep, connection_accept);
+	error = put_answer(id, &rep, CM_REP, p) ?: id_qp_connect(id);
+	if (!error) {
+		id_guard(id);
+		error = connect_answer(id, &rep, connection_accept);
+	}
 	if (error)
 		id_qp_fail(id);
 	return error;

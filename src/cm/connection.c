@@ -103,6 +103,42 @@ int connection_answer(struct connection *c, struct cm_mad *sidr_rep, uint64_t no
 	return 0;
 }
 
+/* ---- the process ends ---- */
+
+/* As connection_release() would have it: a peer that may be connected already takes a REJ for a time-out as the end.
+ * 0: the peer need not be told. */
+static const struct {
+	uint8_t message, about, reason;
+} last_words[CM_STATES] = {
+	[CM_REQ_SENT] = {CM_REJ, CM_ABOUT_OTHER, CM_REASON_TIMEOUT},
+	[CM_REP_SENT] = {CM_REJ, CM_ABOUT_OTHER, CM_REASON_TIMEOUT},
+	[CM_REP_RECEIVED] = {CM_REJ, CM_ABOUT_REP, CM_REASON_CONSUMER},
+	[CM_ESTABLISHED] = {CM_DREQ},
+	[CM_DREQ_SENT] = {CM_DREQ},
+	[CM_DREQ_RECEIVED] = {CM_DREP},
+};
+
+void connection_last_words(struct connection *c)
+{
+	struct machine *m = c->machine;
+	struct cm_mad mad = {.message = last_words[c->state].message,
+			     .transaction = c->transaction,
+			     .local_id = c->id,
+			     .remote_id = c->remote_id,
+			     .qpn = c->remote_qpn,
+			     .about = last_words[c->state].about,
+			     .reason = last_words[c->state].reason};
+	uint8_t bytes[CM_MAD_BYTES];
+
+	if (!m->ops->last_words)
+		return;
+	if (c->state == CM_ESTABLISHED)
+		mad.transaction = machine_transaction(m);
+	if (mad.message)
+		cm_mad_encode(&mad, bytes);
+	m->ops->last_words(c, mad.message ? bytes : NULL);
+}
+
 /* ---- the user releases a connection ---- */
 
 static void close_silently(struct connection *c, uint64_t now)

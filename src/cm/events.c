@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/qpn.h"
+#include "cm/guardian.h"
 #include "cm/id.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
@@ -197,6 +198,12 @@ static bool met(const struct connection *c)
 	return liveness_watch(&c->address, c->remote_id >> (32 - SLOT_BITS));
 }
 
+static void events_last_words(const struct connection *c, const uint8_t *mad)
+{
+	lock_assert_held(&cm.lock);
+	guardian_keep(c, mad);
+}
+
 static void events_unanswered(const struct connection *c)
 {
 	lock_assert_held(&cm.lock);
@@ -208,6 +215,7 @@ const struct machine_ops agent_ops = {
 	.event = told,
 	.request = events_request,
 	.met = met,
+	.last_words = events_last_words,
 	.unanswered = events_unanswered,
 	.deadline = agent_deadline,
 };
@@ -240,6 +248,7 @@ static void prepare_response(struct event *e)
 	int error = id_qp_connect(id);
 
 	if (!error) {
+		id_guard(id);
 		lock_take(&cm.lock);
 		error = id->connection ? -connection_ready(id->connection, &(struct cm_mad){0}, agent_now()) : EINVAL;
 		lock_drop(&cm.lock);

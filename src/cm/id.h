@@ -126,6 +126,8 @@ static inline bool id_is_datagram(const struct id *id)
 /* id.c */
 /* Returns NULL if there is no memory. */
 struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_space ps, enum ibv_qp_type type);
+/* Before a connection is established: its peer will be told if this process ends (guardian.h). */
+void id_guard(struct id *id) EXCLUDES(cm.lock);
 /* If the id is in state `from`, moves it to `to` and returns true. */
 bool id_advance(struct id *id, enum id_state from, enum id_state to) EXCLUDES(cm.lock);
 enum id_state id_state_of(struct id *id) EXCLUDES(cm.lock);

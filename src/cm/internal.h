@@ -55,6 +55,9 @@ void connection_rest(struct connection *c, uint64_t now);
 
 void connection_tell(struct connection *c, enum cm_event event, int status, const struct cm_mad *mad);
 
+/* The state has changed: tells ops->last_words() what the peer has to hear if the process ends now. */
+void connection_last_words(struct connection *c);
+
 /* Sends the message, and stores it for repetition. */
 void connection_send(struct connection *c, struct cm_mad *mad);
 void connection_repeat(struct connection *c);

@@ -81,6 +81,7 @@ static void close_connection(struct connection *c)
 	age_set(c, CM_AGE_NONE);
 	timers_leave(&m->timers, &c->timer);
 	c->state = CM_FREE;
+	connection_last_words(c);
 	m->alive--;
 	pool_free(&m->connections, c->index);
 }
@@ -106,6 +107,7 @@ static const uint8_t age_of_state[CM_STATES] = {
 void connection_enter(struct connection *c, enum connection_state state, uint64_t until)
 {
 	c->state = state;
+	connection_last_words(c);
 	age_set(c, c->is_passive ? age_of_state[state] : CM_AGE_NONE);
 	connection_until(c, until);
 }
@@ -729,6 +731,15 @@ void machine_farewell(struct machine *m)
 	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
 		if (may_be_missed(c))
 			connection_repeat(c);
+}
+
+void machine_last_words(struct machine *m)
+{
+	struct connection *c;
+
+	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)
+		if (c->state != CM_FREE)
+			connection_last_words(c);
 }
 
 uint64_t machine_deadline(struct machine *m)

@@ -95,6 +95,10 @@ struct machine_ops {
 	/* The peer's id is known: c->remote_id. Returns whether machine_bury() will be called if the peer's process
 	 * ends. The handler must not call the machine. May be NULL. */
 	bool (*met)(const struct connection *c);
+	/* What the peer is to be told if the process ends in the connection's present state; NULL: nothing. May be
+	 * NULL.
+	 */
+	void (*last_words)(const struct connection *c, const uint8_t *mad);
 	/* A REQ or SIDR_REQ is repeated. A handler that finds the reason reports it by machine_absent(), but not from
 	 * inside this call. May be NULL. */
 	void (*unanswered)(const struct connection *c);
@@ -179,6 +183,8 @@ void machine_bury(struct machine *m, uint16_t slot, uint64_t now) REQUIRES(m->lo
  * reject because of an unknown service; other -errno: the host is unreachable. Ignored if the connection has received
  * an answer meanwhile. */
 void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now) REQUIRES(m->lock);
+/* Calls ops->last_words() for each connection. */
+void machine_last_words(struct machine *m) REQUIRES(m->lock);
 /* The process exits: sends once more each message that a peer waits for and may have missed, since no later repetition
  * is possible. */
 void machine_farewell(struct machine *m) REQUIRES(m->lock);

@@ -236,6 +236,23 @@ int link_udp_join(const union ibv_gid *group, int netif, struct link **link)
 	return open_link(group, netif, link);
 }
 
+int link_udp_sender(int family)
+{
+	int fd = high_fd(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP)), least = 1, err;
+	struct sockaddr_in6 any = {.sin6_family = (sa_family_t)family}; /* an IPv4 address is zeros at the same place */
+
+	if (fd < 0)
+		return -errno;
+	err = udp_set_options(fd, family, sending_options, ARRAY_SIZE(sending_options));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)); /* nothing is received */
+	if (!err && bind(fd, (struct sockaddr *)&any, family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(any)))
+		err = -errno;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
 const struct udp_counters *link_udp_counters(const struct link *link)
 {
 	return &container_of((struct link *)link, struct udp, link)->counters;

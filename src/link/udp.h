@@ -38,6 +38,10 @@ int link_udp_open(const union ibv_gid *gid, struct link **link);
  * that any number of processes and users may have at the same time, each with its own copy of every packet. */
 int link_udp_join(const union ibv_gid *group, int netif, struct link **link);
 
+/* A socket of any port, from which datagrams to port 4791 leave whose ICRC has been made with identification 0. Its
+ * descriptor, or -errno. */
+int link_udp_sender(int family);
+
 const struct udp_counters *link_udp_counters(const struct link *link);
 
 /* Counts one packet as received with a wrong ICRC. */

@@ -11,6 +11,7 @@
 #include "loop/nearby.h"
 #include "loop/transmit.h"
 #include "loop/services.h"
+#include "wire/icrc.h"
 
 static _Atomic(const struct gsi_ops *) serving;
 
@@ -48,11 +49,11 @@ int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot)
 	return fd;
 }
 
-int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot)
+static struct packet gsi_packet(uint32_t qpn)
 {
 	static _Atomic uint32_t count; /* relaxed: a datagram's PSN means nothing */
-	struct port *port = path->port;
-	struct packet p = {
+
+	return (struct packet){
 		.opcode = TRANSPORT_UD | OP_SEND_ONLY,
 		.migrated = true,
 		.pkey = PKEY_DEFAULT,
@@ -62,6 +63,26 @@ int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES]
 		.src_qpn = GSI_QPN,
 		.length = MAD_BYTES,
 	};
+}
+
+uint32_t gsi_encode(const union ibv_gid *from, const union ibv_gid *to, uint16_t port, const uint8_t mad[MAD_BYTES],
+		    uint8_t out[GSI_DATAGRAM])
+{
+	struct packet p = gsi_packet(GSI_QPN);
+	size_t n = packet_encode(&p, out);
+	struct icrc_flow flow;
+
+	memcpy(out + n, mad, MAD_BYTES);
+	n += MAD_BYTES;
+	icrc_flow_init(&flow, from->raw, to->raw, port, ROCE_PORT);
+	icrc_put(out + n, icrc_start(&flow, 0, n + ICRC_BYTES, out, n));
+	return n + ICRC_BYTES;
+}
+
+int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot)
+{
+	struct port *port = path->port;
+	struct packet p = gsi_packet(qpn);
 	struct iovec iov = {(void *)mad, MAD_BYTES};
 	struct link_tx tx = {
 		.packet = &p,

@@ -61,6 +61,12 @@ uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
  * socket's buffer stays full: the MAD is lost, as any packet may be). Never blocks for longer than a few ms. */
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot);
 
+/* The UDP payload of a MAD to QP 1, with its ICRC: sent from this UDP port by a socket of link_udp_sender(). Its
+ * length. */
+#define GSI_DATAGRAM (PACKET_HEADERS + MAD_BYTES + PACKET_TRAILER)
+uint32_t gsi_encode(const union ibv_gid *from, const union ibv_gid *to, uint16_t port, const uint8_t mad[MAD_BYTES],
+		    uint8_t out[GSI_DATAGRAM]);
+
 /* ---- Services: which process has which service id, at which address of this network namespace. The processes of
  * one user share the table. When a process dies, its claims are free again. ---- */
 

@@ -44,8 +44,7 @@ static bool all_users_are_mapped(void)
 	return sum >= UINT32_MAX; /* (uid_t)-1 is no user */
 }
 
-/* The number stands for users that this user namespace does not map. */
-static bool user_is_unmapped(uid_t uid)
+bool user_is_unmapped(uid_t uid)
 {
 	return uid == overflow_uid() && !all_users_are_mapped();
 }

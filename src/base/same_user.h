@@ -24,4 +24,7 @@ bool same_user_sender(const struct ucred *sender);
 /* The owner of an open file, as fstat(2), whose result goes to *st. Not for O_PATH. */
 bool same_user_file(int fd, struct stat *st);
 
+/* The number stands for users that this user namespace does not map. */
+bool user_is_unmapped(uid_t uid);
+
 #endif

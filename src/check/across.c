@@ -8,7 +8,6 @@
  * time of that in the table. A race that is missed, as the table is read while it is written, is no harm. */
 #include "check/across.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -17,11 +17,6 @@
 
 /* ---- what a request sends ---- */
 
-static bool sends_memory(enum ibv_wr_opcode opcode)
-{
-	return !brings_bytes(opcode) && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
-}
-
 static void report_unset(const char *text, const struct stack *stack, const char *title)
 {
 	struct finding f = {.class = CHECK_BUFFERS,
@@ -103,7 +98,7 @@ void msan_look(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const stru
 {
 	if (!msan_is_there() || !check_wants(CHECK_BUFFERS))
 		return;
-	if (sends_memory(wr->opcode))
+	if (sends_bytes(wr->opcode))
 		look_at_memory(qp, wr, posted);
 	if (has_immediate(wr->opcode))
 		look_at_word("the immediate data", &wr->imm_data, sizeof(wr->imm_data), posted);

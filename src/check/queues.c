@@ -76,6 +76,11 @@ bool brings_bytes(unsigned opcode)
 	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+bool sends_bytes(unsigned opcode)
+{
+	return !brings_bytes(opcode) && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
+}
+
 /* The request is not outstanding any more; the caller frees it. */
 static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lock)
 {
@@ -83,7 +88,6 @@ static void request_end(struct queues *q, struct request *r) REQUIRES(objects_lo
 	if (r->cq && r->cq->watch)
 		r->cq->watch->expected--;
 	q->send_count -= r->is_send;
-	q->receive_count -= !r->is_send;
 	q->signalled -= r->is_send && r->cq;
 	q->bringing -= r->is_send && brings_bytes(r->opcode);
 	if (r->accesses)
@@ -173,7 +177,6 @@ static void request_begin(struct object *o, struct request *r, struct object *cq
 		cq->watch->expected++;
 	list_append(r->is_send ? &q->sends : &q->receives, &r->link);
 	q->send_count += r->is_send;
-	q->receive_count += !r->is_send;
 	q->signalled += r->is_send && cq;
 	q->bringing += r->is_send && brings_bytes(r->opcode);
 	asan_need(r);
@@ -298,11 +301,6 @@ static struct object *find_queues(enum check_kind kind, const void *object) REQU
 	struct object *o = object_find(kind, object);
 
 	return o && o->queues ? o : NULL;
-}
-
-static bool sends_bytes(enum ibv_wr_opcode opcode)
-{
-	return !brings_bytes(opcode) && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
 }
 
 bool requests_overlap(const struct request *a, const struct request *b)
@@ -480,44 +478,44 @@ static void after_receive(enum check_kind kind, const void *queue, const struct 
 	report_outlook(&l, posted);
 }
 
-static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* Before receives are posted. The place where, or NULL: they are not followed. */
+static const struct stack *before_receives(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr)
 {
 	const struct stack *posted = check_is_paused() ? NULL : stack_near();
-	int error;
 
-	order_before_receive(qp);
+	order_before_receive(queue);
 	peers_told();
-	if (!posted) {
+	if (!posted)
 		msan_expects_receives(wr);
-		return next.post_recv(qp, wr, bad);
-	}
-	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
-		note_receive(CHECK_QP, qp, w, posted);
-	error = next.post_recv(qp, wr, bad);
+	for (; posted && wr; wr = wr->next)
+		note_receive(kind, queue, wr, posted);
+	return posted;
+}
+
+/* Returns `error`. */
+static int after_receives(enum check_kind kind, const void *queue, struct ibv_recv_wr **bad, int error,
+			  const struct stack *posted)
+{
+	if (!posted)
+		return error;
 	if (error)
 		msan_wrote(bad, sizeof(*bad));
-	after_receive(CHECK_QP, qp, error ? *bad : NULL, posted);
+	after_receive(kind, queue, error ? *bad : NULL, posted);
 	return error;
+}
+
+static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	const struct stack *posted = before_receives(CHECK_QP, qp, wr);
+
+	return after_receives(CHECK_QP, qp, bad, next.post_recv(qp, wr, bad), posted);
 }
 
 static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	const struct stack *posted = check_is_paused() ? NULL : stack_near();
-	int error;
+	const struct stack *posted = before_receives(CHECK_SRQ, srq, wr);
 
-	order_before_receive(srq);
-	peers_told();
-	if (!posted) {
-		msan_expects_receives(wr);
-		return next.post_srq_recv(srq, wr, bad);
-	}
-	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
-		note_receive(CHECK_SRQ, srq, w, posted);
-	error = next.post_srq_recv(srq, wr, bad);
-	if (error)
-		msan_wrote(bad, sizeof(*bad));
-	after_receive(CHECK_SRQ, srq, error ? *bad : NULL, posted);
-	return error;
+	return after_receives(CHECK_SRQ, srq, bad, next.post_srq_recv(srq, wr, bad), posted);
 }
 
 /* ---- polls ---- */

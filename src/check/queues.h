@@ -69,7 +69,7 @@ struct request {
 /* Of a QP or an SRQ. */
 struct queues {
 	struct list sends, receives; /* oldest first */
-	uint32_t send_count, receive_count;
+	uint32_t send_count;
 	uint32_t signalled, bringing; /* of the sends; READs and atomics among them */
 	uint32_t depth;		      /* sends that fit */
 	bool signals_all;
@@ -106,5 +106,7 @@ struct queues *queues_of_number(uint32_t qpn) REQUIRES(objects_lock);
 bool requests_overlap(const struct request *a, const struct request *b);
 /* A READ or an atomic: its SGEs are written to. */
 bool brings_bytes(unsigned opcode);
+/* Its SGEs are read. */
+bool sends_bytes(unsigned opcode);
 
 #endif

@@ -2,8 +2,6 @@
 /* Ports and listeners. The processes of one user share a table of ports (loop/gsi.h); this file decides what several
  * ids of this process may do with one port. */
 #include <netinet/in.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/config.h"

@@ -314,24 +314,24 @@ PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	return id_is_datagram(id) ? 0 : id_complete(id);
 }
 
-PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
+static int reject_as(struct rdma_cm_id *id, enum cm_reason reason, const void *data, uint8_t length)
 {
 	int error;
 
 	if (inject_call(CALL_rdma_reject))
 		return -1;
-	error = reject(id_of(id), CM_REASON_CONSUMER, data, length);
+	error = reject(id_of(id), reason, data, length);
 	return error ? fail_minus(error) : 0;
+}
+
+PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
+{
+	return reject_as(id, CM_REASON_CONSUMER, data, length);
 }
 
 PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length)
 {
-	int error;
-
-	if (inject_call(CALL_rdma_reject))
-		return -1;
-	error = reject(id_of(id), CM_REASON_VENDOR_OPTION, data, length);
-	return error ? fail_minus(error) : 0;
+	return reject_as(id, CM_REASON_VENDOR_OPTION, data, length);
 }
 
 /* Handles data that arrived before the RTU. */

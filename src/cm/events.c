@@ -39,7 +39,6 @@ static void events_replied(struct id *id, const struct cm_mad *rep) REQUIRES(cm.
 	id->remote_ece = (struct ibv_ece){.vendor_id = rep->vendor_id, .options = rep->modifier};
 	if (!e)
 		return;
-	e->replied = true;
 	set_conn(e, id, rep);
 	event_set_private(e, rep->private_data, cm_private_bytes(CM_REP), &e->base.param.conn.private_data_len);
 	event_post(e);

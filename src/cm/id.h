@@ -108,7 +108,6 @@ struct event {
 	struct list link GUARDED_BY(cm.lock); /* in the list of its channel */
 	struct id *id;	     /* the event goes to this id's channel; destroying this id waits for its acknowledgement */
 	struct id *request;  /* CONNECT_REQUEST: the new id */
-	bool replied;	     /* CONNECT_RESPONSE: the QP is moved to RTS when the event is fetched */
 	struct group *group; /* multicast: the join */
 	uint8_t private_data[PRIVATE_ROOM];
 };

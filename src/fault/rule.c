@@ -58,7 +58,6 @@ struct parser {
 	const char *text;
 	uint32_t at;			 /* the next word begins here or later */
 	uint32_t from, size;		 /* the word */
-	uint32_t opcode_at, opcode_size; /* the last word about opcodes */
 	uint32_t what;			 /* bytes of rule->what */
 	bool colon;			 /* the word was the last one before the colon */
 	bool has_when;
@@ -309,8 +308,6 @@ static int take_opcode(struct parser *p)
 
 	if (set_is_empty(&set))
 		return 1;
-	p->opcode_at = p->from;
-	p->opcode_size = p->size;
 	for (int i = 0; i < 4; i++)
 		all->bits[i] &= set.bits[i];
 	if (set_is_empty(all))

@@ -5,7 +5,6 @@
  *
  * Multicast, addresses of this host, other interfaces and neighbors that the kernel has not found yet are left to the
  * udp link. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>

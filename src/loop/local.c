@@ -14,7 +14,6 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/msan.h"
-#include "base/tsan.h"
 #include "link/netif.h"
 #include "loop/callers.h"
 #include "loop/nearby.h"

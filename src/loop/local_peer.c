@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "loop/local_peer.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 

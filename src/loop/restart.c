@@ -2,7 +2,6 @@
 #include "loop/restart.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 
 #include "base/high_fd.h"
 #include "base/base.h"
-#include "base/clock.h"
 #include "base/uncancelled.h"
 #include "loop/loop.h"
 

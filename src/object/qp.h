@@ -130,11 +130,6 @@ static inline uint32_t requester_waits(const struct requester *r)
 	return le32toh(r->phase) & ~0xffu; /* ignores `lossless` */
 }
 
-static inline bool requester_is_open(const struct requester *r)
-{
-	return !requester_waits(r);
-}
-
 enum response_kind {
 	RESPOND_READ,
 	RESPOND_ATOMIC,

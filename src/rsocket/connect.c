@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Binding, listening, connecting, accepting, closing. */
 #include <string.h>
-#include <unistd.h>
 
 #include "check/check.h"
 #include "loop/loop.h"

@@ -2,10 +2,8 @@
 /* A stream's queue pair, completion queue and memory. The memory is one piece: the list of targets, the iomaps, what is
  * received, what is sent. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "check/check.h"
 #include "base/fork.h"

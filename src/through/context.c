@@ -11,7 +11,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/msan.h"
-#include "check/objects.h"
 #include "through/calls.h"
 
 #define CONTEXTS 64 /* at once; others are not followed */

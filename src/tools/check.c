@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce check`: a program on uroce's devices, which look for its mistakes: src/check/. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

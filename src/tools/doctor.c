@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <glob.h>
 #include <gnu/libc-version.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>

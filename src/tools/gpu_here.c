@@ -2,7 +2,6 @@
 #include "tools/gpu_here.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/base.h"

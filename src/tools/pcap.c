@@ -9,7 +9,6 @@
 #include "base/control_call.h"
 #include "tools/collect.h"
 #include "tools/command.h"
-#include "tools/map.h"
 
 /* Options with a number. */
 static const struct pcap_option {

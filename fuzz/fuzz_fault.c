@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fault/rule.h"
+#include "fault/rule_parse.h"
+#include "fault/rule_text.h"
 #include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

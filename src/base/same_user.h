@@ -27,7 +27,4 @@ bool same_user_file(int fd, struct stat *st);
 /* The number stands for users that this user namespace does not map. */
 bool user_is_unmapped(uid_t uid);
 
-/* Whether this number stands for users that this user namespace does not map. */
-bool user_is_unmapped(uid_t uid);
-
 #endif

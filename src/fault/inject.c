@@ -17,6 +17,8 @@
 #include "base/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "fault/rule_parse.h"
+#include "fault/rule_text.h"
 #include "base/own_file.h"
 
 #define REVOKED	       256

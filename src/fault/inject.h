@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fault injection: the rules in force, what each of them decides, and what is told of it. Off, it costs nothing: the
- * places that ask stand behind hooks_any(). A decision depends on the seed, the rule and the number of its event on
+/* Fault injection: the rules in force, the decision of each, and their log. Off, it costs nothing: the places that ask
+ * stand behind hooks_any(). A decision depends on the seed, the rule and the number of its event on
  * that queue pair; not on the time, nor on threads. Any thread may call. */
 #ifndef UROCE_INJECT_H
 #define UROCE_INJECT_H
@@ -13,13 +13,13 @@
 
 #define INJECT_RULES 64
 
-/* What happens, as far as rules ask about it. */
+/* An event, with the fields that rules compare. */
 struct inject_event {
 	uint8_t event;	   /* enum rule_event */
 	uint8_t direction; /* enum rule_direction */
 	uint8_t opcode;
 	uint8_t status; /* enum ibv_wc_status */
-	bool repeated;	/* a packet that has been sent, or received, before */
+	bool repeated;	/* the packet has been sent, or received, before */
 	uint32_t qpn, psn, size, region;
 	uint32_t header; /* bytes of headers, of a packet */
 	uint64_t wr_id;
@@ -29,30 +29,29 @@ struct inject_event {
 	uint8_t state;	    /* enum ibv_qp_state */
 };
 
-/* What is to be done. */
+/* The decision of the rule that fired. */
 struct inject_verdict {
 	uint8_t action; /* enum rule_action */
 	uint64_t value[2];
-	const char *device; /* what is done to a device is done to this one; "": to all */
+	const char *device; /* name of the device that an action on devices is for; "": all */
 };
 
-/* Of a queue pair: how often each rule has met its event there. Its memory stays with the place of the queue pair;
- * guarded by qp->lock. */
+/* State of fault injection of a queue pair. Its memory stays with the place of the queue pair; guarded by qp->lock. */
 struct inject_qp {
-	uint64_t serial; /* of the QP that it is of: another one begins anew */
+	uint64_t serial; /* serial of the QP; of another one, the state begins anew */
 	struct {
 		uint64_t rule, met, fired;
 	} count[INJECT_RULES];
-	psn_t next[4];	     /* one past the highest PSN seen: out and in, of requests and of responses; ... */
-	uint8_t known;	     /* ... of which these are known */
-	struct list held;    /* packets that are delayed: loop/faults.c */
-	struct list changed; /* payloads of the last tx batch that differ from the memory's: the same */
+	psn_t next[4];	     /* one past the highest PSN seen: out and in, of requests and of responses */
+	uint8_t known;	     /* bits of the elements of next[] that are set */
+	struct list held;    /* delayed packets: loop/faults.c */
+	struct list changed; /* payloads of the last tx batch that differ from the memory's: loop/faults.c */
 	uint32_t held_count;
-	uint64_t busy_until; /* rate: when the last packet has passed, ns */
-	uint64_t late;	     /* post: for how long no request is looked at, ns, from the next run on; ... */
-	uint64_t late_until; /* ... and that time */
+	uint64_t busy_until; /* ns, of rate: time at which the last packet has passed */
+	uint64_t late;	     /* ns, of a delayed post: from the next run on no request is looked at for so long */
+	uint64_t late_until; /* ns: time at which the delay ends */
 	bool fails;	     /* a completion was given an error: the QP follows */
-	bool ends;	     /* nothing is held any more */
+	bool ends;	     /* no further packet is held */
 	bool refuses;	     /* a packet is being refused because a rule says so */
 };
 
@@ -63,7 +62,7 @@ int inject_start(void);
  * none. False: nothing is done. */
 bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *verdict);
 
-/* Frees all that such a list has. */
+/* Frees the members of inject_qp's `held` or `changed`. */
 void inject_forget(struct list *list);
 
 /* The counts of a queue pair; NULL: no memory. Called with its lock held. */
@@ -89,19 +88,20 @@ bool inject_wakes(void);
 /* Whether an asynchronous event that is told will be told again. */
 bool inject_repeats(void);
 
-/* What is done above: to ports and devices, and to processes. Called with any lock held, so it only notes what to do.
+/* Actions of higher layers: on ports, devices and processes. Called with any lock held, so they only note what to do.
  */
 struct inject_ops {
 	void (*act)(const struct inject_verdict *verdict); /* its device lives as long as the process */
-	void (*resume)(int pid, uint64_t after);	   /* ns: SIGCONT to that process */
-	void (*at)(uint64_t when);	      /* ns: inject_expire() is to be called; NEVER: act() may be */
+	void (*resume)(int pid, uint64_t after);	   /* SIGCONT to that process after so many ns */
+	void (*at)(uint64_t when); /* ns: time at which inject_expire() is to be called; NEVER: not any more */
 	bool (*has_device)(const char *name); /* takes the locks of devices */
-	void (*changed)(void);		      /* the rules in force: lanes may have to change. Takes locks of QPs */
+	void (*changed)(void);		      /* the rules in force have changed, so lanes may. Takes locks of QPs */
 };
+/* Sets the operations, once; until then nothing is done. */
 void inject_serve(const struct inject_ops *ops);
 void inject_act(const struct inject_verdict *verdict);
 void inject_resume(int pid, uint64_t after);
-/* Rules of time that are due. */
+/* Fires the rules of time that are due at `now`, ns. */
 void inject_expire(uint64_t now);
 
 /* States that rules bring about: DO_PORT_DOWN (no packet leaves or arrives), DO_GID_GONE, DO_FATAL. Of one device; set
@@ -113,8 +113,8 @@ bool inject_is(enum rule_action state, const char *device);
 void inject_revoke(uint32_t key);
 bool inject_is_revoked(uint32_t key);
 
-/* While the program runs. Add: the number of the rule, from 1, or -EINVAL with *error, -ENOSPC. Remove: 0 or -ENOENT.
- */
+/* Rules that come and go while the program runs. Add: the number of the rule, from 1, or -EINVAL with *error, -ENOSPC.
+ * Remove: 0 or -ENOENT. */
 int inject_add(const char *text, struct rule_error *error);
 int inject_remove(int number);
 void inject_clear(void);
@@ -122,6 +122,7 @@ void inject_clear(void);
 void inject_list(void (*show)(void *arg, int number, const char *text, uint64_t could, uint64_t did), void *arg);
 /* How often a rule fired, also one that has been removed; -ENOENT: no rule ever had that number. */
 int64_t inject_fired(int number);
+/* The seed in use: UROCE_FAULT_SEED, or the one that was drawn. */
 uint64_t inject_seed(void);
 
 #endif

@@ -6,9 +6,9 @@
 
 #include "base/base.h"
 
-#define RULE_TEXT     256 /* bytes of a rule, its end included */
-#define RULE_DEVICE   64  /* bytes of the name of a device, its end included */
-#define RULE_REPLAYED 384 /* bytes of a firing, written as a rule */
+#define RULE_TEXT     256 /* bytes of a rule, with the terminating zero */
+#define RULE_DEVICE   64  /* bytes of the name of a device, with the terminating zero */
+#define RULE_REPLAYED 384 /* bytes of a firing that is written as a rule */
 
 enum rule_event {
 	RULE_PACKET,   /* out, in, packet (either) */
@@ -17,7 +17,7 @@ enum rule_event {
 	RULE_ONESIDED, /* a WRITE, READ or atomic is about to be done without a packet */
 	RULE_CALL,     /* a verb or a call of rdma_cm, by name */
 	RULE_MAD,      /* a message of connection management */
-	RULE_TIME,     /* none: once, at the time that `after` says */
+	RULE_TIME,     /* no event: fires once, at the time of `after` */
 	RULE_MEMORY,   /* a request of the process or of a peer is about to use a region */
 	RULE_EVENTS
 };
@@ -33,8 +33,8 @@ enum rule_action {
 	DO_PARTITION,  /* nothing passes, repeated or not */
 	DO_NAK,	       /* value: syndrome */
 	DO_RNR,	       /* value: code of the timer */
-	DO_LAST_FIRST, /* value: ns, from .. to, by which the last bytes are there before the others */
-	DO_REVOKE,     /* the region that the packet names is not there any more */
+	DO_LAST_FIRST, /* value: ns, from .. to, by which the last bytes are in memory before the others */
+	DO_REVOKE,     /* the region that the packet names becomes unknown */
 	DO_REFUSE,     /* value: errno, of a call or a post */
 	DO_STATUS,     /* value: enum ibv_wc_status */
 	DO_WAKE,       /* an event of the completion channel for what is in the CQ already */
@@ -43,7 +43,7 @@ enum rule_action {
 	DO_STOP,       /* the peer's process, value: ns */
 	DO_KILL,       /* the peer's process */
 	DO_PORT_DOWN,  /* value: ns until it is up again; UINT64_MAX: never */
-	DO_GID_GONE,   /* value: the same */
+	DO_GID_GONE,   /* value: ns until it is back; UINT64_MAX: never */
 	DO_FATAL,      /* the device */
 	RULE_ACTIONS
 };
@@ -63,10 +63,10 @@ enum rule_during {
 
 enum rule_part { PART_PAYLOAD, PART_HEADER, PART_ICRC };
 
-/* Of memory: whose request uses it. */
+/* Direction of a packet; of a use of memory, the side whose request it is. */
 enum rule_direction { RULE_OUT = 1, RULE_IN = 2, RULE_LOCAL = RULE_OUT, RULE_REMOTE = RULE_IN };
 
-/* What is done to memory: its opcodes. */
+/* Opcodes of RULE_MEMORY. */
 enum rule_use { USE_READ, USE_WRITE, USE_ATOMIC };
 
 struct rule_range {
@@ -82,30 +82,30 @@ struct rule_set {
 };
 
 struct rule {
-	char text[RULE_TEXT]; /* as it was written, without space around it */
-	char what[RULE_TEXT]; /* the event and its filters, but those that a firing says itself (qp and nth) */
+	char text[RULE_TEXT]; /* the rule as it was written, without space around it */
+	char what[RULE_TEXT]; /* event and filters, without those that a firing says itself (qp and nth) */
 	uint8_t event;	      /* enum rule_event */
 	uint8_t action;	      /* enum rule_action */
 	uint8_t direction;    /* enum rule_direction, both bits: either */
-	bool repeats;	      /* what is sent again counts as well */
+	bool repeats;	      /* retransmissions count as well */
 	bool has_peer, has_wr_id;
 	uint8_t peer[16];	     /* a GID: IPv4 as ::ffff:a.b.c.d */
-	struct rule_set opcodes;     /* none: cannot be */
-	struct rule_range qp;	     /* the queue pairs of the process are counted from 1 as they are made */
-	struct rule_range qpn;	     /* ... or their numbers */
-	struct rule_range psn;	     /* counted from the first of the connection, 0 */
+	struct rule_set opcodes;     /* opcodes that are hit; never empty */
+	struct rule_range qp;	     /* queue pairs, counted from 1 as the process creates them */
+	struct rule_range qpn;	     /* numbers of queue pairs */
+	struct rule_range psn;	     /* PSNs, counted from the first of the connection, 0 */
 	struct rule_range size;	     /* bytes of payload, of the request, or of memory */
-	struct rule_range region;    /* the regions of the process are counted from 1 as they are registered */
-	struct rule_range completes; /* enum ibv_wc_status: which completions */
-	char device[RULE_DEVICE];    /* its name; "": any, and what is done is done to all */
+	struct rule_range region;    /* regions, counted from 1 as the process registers them */
+	struct rule_range completes; /* statuses of completions: enum ibv_wc_status */
+	char device[RULE_DEVICE];    /* name of the device; "": any, and the action is done to all */
 	uint64_t wr_id;
-	const char *call; /* RULE_CALL: its name, in the table of rule_words.c */
+	const char *call; /* RULE_CALL: name of the call, an element of rule_calls */
 
 	struct rule_range nth;
 	uint64_t every;
-	uint64_t chance;	   /* of 2^64; RULE_ALWAYS: it does not depend on chance */
+	uint64_t chance;	   /* probability, in 2^-64; RULE_ALWAYS: nothing is drawn */
 	struct rule_range between; /* ns since the rules began */
-	uint64_t times;		   /* at most, for each queue pair */
+	uint64_t times;		   /* firings at most, for each queue pair */
 	uint8_t during;		   /* enum rule_during */
 
 	uint64_t value[2];
@@ -113,30 +113,9 @@ struct rule {
 
 /* What is wrong with a rule. */
 struct rule_error {
-	uint32_t at, length; /* the word, in the text that was given */
+	uint32_t at, length; /* place and length of the word in the text that was given */
 	char text[200];
 };
-
-/* Parses one rule: text up to its end. 0, or -EINVAL with *error filled in: it does not parse, or it could never fire.
- */
-int rule_parse(struct rule *rule, const char *text, struct rule_error *error);
-
-/* Writes "rule: <text>", the carets under the word, and the reason, to `out`. */
-void rule_complain(char *out, size_t room, const char *text, const struct rule_error *error);
-
-/* The next of several rules, which newlines and semicolons separate; # begins a comment that ends with the line.
- * Writes it, trimmed, to `out`, and advances *at. 1: there is one; 0: no more; -E2BIG: it is too long. */
-int rule_next(const char **at, char out[RULE_TEXT]);
-
-/* The text of the rules: as given, or of the file that "@FILE" names. The caller frees it. NULL: errno. */
-char *rules_read(const char *given);
-
-/* The firing `n` of the rule on that queue pair (0: none), written as a rule: replayed, it fires there and only there.
- * `value`: as it was decided. Returns the length. */
-int rule_write(char *out, size_t room, const struct rule *rule, uint64_t qp, uint64_t n, const uint64_t value[2]);
-
-extern const char *const rule_event_name[RULE_EVENTS];
-extern const char *const rule_action_name[RULE_ACTIONS];
 
 static inline bool rule_in(struct rule_range range, uint64_t n)
 {
@@ -146,6 +125,11 @@ static inline bool rule_in(struct rule_range range, uint64_t n)
 static inline bool rule_has(const struct rule_set *set, uint8_t opcode)
 {
 	return set->bits[opcode / 64] >> opcode % 64 & 1;
+}
+
+static inline bool rule_set_is_empty(const struct rule_set *set)
+{
+	return !(set->bits[0] | set->bits[1] | set->bits[2] | set->bits[3]);
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rules as texts: several of them, what is wrong with one, and a firing as a rule. */
+#include "fault/rule_text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fault/rule.h"
 #include "fault/rule_words.h"
 
 #define FILE_LARGEST 65536 /* bytes of a file of rules */

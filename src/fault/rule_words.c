@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 
-#include "fault/calls.h"
-#include "fault/rule.h"
 #include "wire/packet.h"
 
 const char *const rule_event_name[RULE_EVENTS] = {
@@ -118,12 +116,6 @@ static const struct rule_word mads[] = {
 };
 
 static const struct rule_word uses[] = {{"READ", USE_READ}, {"WRITE", USE_WRITE}, {"ATOMIC", USE_ATOMIC}};
-
-const char *const rule_calls[] = {
-#define CALL(name) #name,
-#include "fault/calls.def"
-#undef CALL
-};
 
 static const struct rule_word classes[] = {
 	{"REQUEST", IS_REQUEST},

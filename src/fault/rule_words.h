@@ -3,7 +3,7 @@
 #ifndef UROCE_FAULT_RULE_WORDS_H
 #define UROCE_FAULT_RULE_WORDS_H
 
-#include "base/base.h"
+#include "fault/rule.h"
 
 struct rule_word {
 	const char *name;
@@ -26,6 +26,9 @@ extern const struct rule_words rule_mads;	 /* of connection management: the low 
 extern const struct rule_words rule_uses;	 /* enum rule_use */
 extern const struct rule_words rule_classes;	 /* of packets: those whose opcode has all these flags */
 extern const struct rule_words rule_transports;	 /* enum transport */
+
+extern const char *const rule_event_name[RULE_EVENTS];
+extern const char *const rule_action_name[RULE_ACTIONS];
 
 /* The first word that stands for it, or "?". */
 const char *rule_word_of(const struct rule_words *words, uint64_t value);

@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/memfd.h"
 #include "fault/inject.h"
+#include "fault/rule_text.h"
 
 static void print_rule(void *out, int number, const char *text, uint64_t could, uint64_t did)
 {

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "fault/rule.h"
+#include "fault/rule_parse.h"
+#include "fault/rule_text.h"
 #include "tools/collect.h"
 #include "tools/command.h"
 #include "tools/devices.h"

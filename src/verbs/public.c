@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "fault/inject.h"
+#include "fault/rule_text.h"
 #include "verbs/faults.h"
 #include "verbs/front.h"
 #include "verbs/link_state.h"

@@ -484,16 +484,16 @@ NO_LOCK_ANALYSIS static struct qp *remote_make_view(struct hca *hca, const struc
 	lock_drop(&qp->lock);
 	lock_take(&remote_lock);
 	err = remote_join(fd, r);
-	if (!err)
+	if (!err) {
 		list_append(&connections, &r->link);
-	lock_drop(&remote_lock);
-	if (err) {
-		qp_destroy(qp);
-		free(r);
-		return NULL;
+		lock_take(&qp->lock); /* events wait until the caller has added an opener, which gets them */
 	}
-	lock_take(&qp->lock);
-	return qp;
+	lock_drop(&remote_lock);
+	if (!err)
+		return qp;
+	qp_destroy(qp);
+	free(r);
+	return NULL;
 }
 
 struct qp *remote_find(struct hca *hca, uint32_t qpn, const struct xrcd_name *domain)

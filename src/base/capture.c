@@ -19,6 +19,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/rights.h"
 #include "base/same_user.h"
 
 #define RING_BYTES  (64u << 20) /* pages that nothing was written to take no memory */
@@ -86,8 +87,9 @@ void capture_commit(struct capture_record *record, uint64_t bytes) NO_LOCK_ANALY
 {
 	uint64_t one = 1;
 
-	record->bytes = (uint32_t)ROUND(bytes);
-	written += record->bytes;
+	bytes = ROUND(bytes);
+	record->bytes = (uint32_t)bytes; /* which the collector may change: it is not read again */
+	written += bytes;
 	atomic_store_explicit(&ring->written, written, memory_order_seq_cst); /* before `sleeps` is read */
 	if (atomic_load_explicit(&ring->sleeps, memory_order_seq_cst) &&
 	    atomic_exchange_explicit(&ring->sleeps, 0, memory_order_relaxed))
@@ -185,17 +187,11 @@ static int call_collector(const char *name, bool waits)
 
 static int send_hello(int to, int memory, int bell)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {0};
 	struct capture_hello hello = {.magic = CAPTURE_MAGIC, .pid = (uint32_t)getpid(), .bytes = RING_MEMORY};
-	struct iovec iov = {&hello, sizeof(hello)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-	struct cmsghdr *c = (struct cmsghdr *)control;
-	int fds[2] = {memory, bell};
+	const int fds[] = {memory, bell};
 
 	pthread_getname_np(pthread_self(), hello.program, sizeof(hello.program));
-	*c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(fds))};
-	memcpy(CMSG_DATA(c), fds, sizeof(fds));
-	return sendmsg(to, &m, MSG_NOSIGNAL) == sizeof(hello) ? 0 : -errno;
+	return rights_send(to, &hello, sizeof(hello), fds, ARRAY_SIZE(fds));
 }
 
 /* Waits for the byte by which the collector says that it has set `payload`. */

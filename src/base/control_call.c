@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/proc_state.h"
+#include "base/rights.h"
 #include "base/same_user.h"
 
 #define PATIENCE  (3 * SEC)   /* how long an answer may take */
@@ -134,38 +135,22 @@ static int refuse(int fd, char *answer, size_t room, const char *why)
 	return -1;
 }
 
-/* A message and the descriptor with it. Its length, or -1 and errno. */
-static ssize_t receive_answer(int from, char *reply, size_t room, int *given)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-	struct iovec iov = {reply, room - 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-	ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-
-	*given = -1;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(given, CMSG_DATA(c), sizeof(int));
-	reply[max_of(n, (ssize_t)0)] = 0;
-	return n;
-}
-
-/* As control_call(), over a connection on which the request is. */
-static int take_answer(int fd, char *answer, size_t room, int *given, uint64_t deadline)
+int control_take_answer(int fd, char *answer, size_t room, int *given, uint64_t deadline)
 {
 	char reply[4096];
 	int gift = -1;
 	ssize_t n;
 
 	set_patience(fd, SO_RCVTIMEO, deadline, LEAST);
-	n = receive_answer(fd, reply, sizeof(reply), &gift);
+	n = rights_receive(fd, reply, sizeof(reply) - 1, 0, &gift, 1);
+	reply[max_of(n, (ssize_t)0)] = 0;
 	if (gift >= 0 && (!given || strncmp(reply, "ok ", 3))) {
 		close(gift);
 		gift = -1;
 	}
 	if (given)
 		*given = gift;
-	if (n < 0 && errno == EAGAIN)
+	if (n == -EAGAIN)
 		return refuse(fd, answer, room, NO_ANSWER);
 	if (n <= 0)
 		return refuse(fd, answer, room, HAS_ENDED);
@@ -195,7 +180,7 @@ int control_call(pid_t pid, const char *request, char *answer, size_t room, int 
 						: "its control socket does not answer (it may be in another network "
 						  "namespace: try `nsenter -t PID -n`)");
 	send(fd, request, strlen(request), MSG_NOSIGNAL); /* if it cannot be sent, there is no answer */
-	return take_answer(fd, answer, room, given, deadline);
+	return control_take_answer(fd, answer, room, given, deadline);
 }
 
 /* ---- all processes ---- */
@@ -251,7 +236,7 @@ static void take_answers(struct ask_all *a)
 {
 	for (int i = 0; i < a->count; i++) {
 		char answer[256];
-		int given, fd = take_answer(a->asked[i].fd, answer, sizeof(answer), &given, a->deadline);
+		int given, fd = control_take_answer(a->asked[i].fd, answer, sizeof(answer), &given, a->deadline);
 
 		if (given >= 0) {
 			a->use(a->asked[i].pid, given, a->arg);

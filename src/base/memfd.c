@@ -4,12 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
@@ -76,7 +78,15 @@ bool memfd_is_fixed(int fd, uint64_t bytes)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	return seals >= 0 && (seals & FIXED) == FIXED && !fstat(fd, &st) && (uint64_t)st.st_size == bytes;
+	return seals >= 0 && (seals & FIXED) == FIXED && !fstat(fd, &st) && (uint64_t)st.st_size == bytes &&
+	       !memfd_is_huge(fd);
+}
+
+bool memfd_is_huge(int fd)
+{
+	struct statfs st;
+
+	return !fstatfs(fd, &st) && st.f_type == HUGETLBFS_MAGIC;
 }
 
 bool memfd_is_ours(int fd, uint64_t bytes)

@@ -22,9 +22,11 @@ int memfd_fill(int fd, const void *from, uint64_t bytes);
 /* Seals the memfd: from now on only existing mappings can write to it. 0 or -errno. */
 int memfd_end_writes(int fd);
 
-/* True if a descriptor from another process is a memfd of `bytes` bytes with a sealed size. Without the seal, any
- * access to it could raise a signal. */
+/* True if a descriptor from another process is a memfd of `bytes` bytes with a sealed size, and of pages that the
+ * kernel has. Without the seal, or of huge pages, any access to it could raise a signal. */
 bool memfd_is_fixed(int fd, uint64_t bytes);
+/* True if the file is of hugetlbfs. */
+bool memfd_is_huge(int fd);
 /* memfd_is_fixed(), and the memfd is of this user. */
 bool memfd_is_ours(int fd, uint64_t bytes);
 

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/hooks.h"
+#include "base/rights.h"
 #include "base/stat.h"
 #include "base/trace.h"
 #include "loop/callers.h"
@@ -182,24 +183,6 @@ static const struct control_verb *answer_request(const char *request, char *answ
 	return err ? NULL : verb;
 }
 
-/* `give`: a descriptor that goes with it; -1: none. */
-static bool send_answer(int to, const char *answer, int give)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec iov = {(void *)answer, strlen(answer)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c = (struct cmsghdr *)control;
-
-	if (give >= 0) {
-		*c = (struct cmsghdr){
-			.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-		memcpy(CMSG_DATA(c), &give, sizeof(give));
-		m.msg_control = control;
-		m.msg_controllen = sizeof(control);
-	}
-	return sendmsg(to, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
-}
-
 static void serve_request(struct control_connection *n, const char *request)
 {
 	char answer[CONTROL_MESSAGE];
@@ -210,7 +193,7 @@ static void serve_request(struct control_connection *n, const char *request)
 		snprintf(answer, sizeof(answer), "error this connection has begun '%s' already", n->verb->name);
 	else if ((verb = answer_request(request, answer, sizeof(answer), &give)) && verb->end)
 		n->verb = verb;
-	if (!send_answer(n->fd, answer, give))
+	if (rights_send(n->fd, answer, strlen(answer), &give, give >= 0))
 		end_connection(n);
 	if (give >= 0)
 		close(give);

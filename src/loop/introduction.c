@@ -8,6 +8,7 @@
 
 #include "base/high_fd.h"
 #include "base/base.h"
+#include "base/rights.h"
 #include "base/same_user.h"
 #include "loop/name.h"
 #include "loop/slot.h"
@@ -47,12 +48,9 @@ int introduction_listen(uint16_t slot)
 
 static int send_greeting(int to, const struct greeting *greeting, const int fd[GREETING_FDS])
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)] = {0};
 	struct greeting g = *greeting;
-	struct iovec iov = {&g, sizeof(g)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control};
-	struct cmsghdr *c = (struct cmsghdr *)control;
-	int sent[GREETING_FDS], n = 0;
+	int sent[GREETING_FDS];
+	unsigned n = 0;
 
 	g.fds = 0;
 	for (int i = 0; i < GREETING_FDS; i++) {
@@ -61,10 +59,7 @@ static int send_greeting(int to, const struct greeting *greeting, const int fd[G
 		g.fds |= 1u << i;
 		sent[n++] = fd[i];
 	}
-	*c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n)};
-	memcpy(CMSG_DATA(c), sent, sizeof(int) * n);
-	m.msg_controllen = CMSG_SPACE(sizeof(int) * n);
-	return sendmsg(to, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(g) ? 0 : -errno;
+	return rights_send(to, &g, sizeof(g), sent, n);
 }
 
 int introduction_call(uint16_t slot, const struct greeting *greeting, const int fd[GREETING_FDS], pid_t *pid)
@@ -106,51 +101,34 @@ int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 }
 
 /* Puts the descriptors that came, in order, into their fields. False: some had no field, and were closed. */
-static bool take_descriptors(const struct msghdr *m, struct introduction *in)
+static bool place_descriptors(struct introduction *in, const int came[GREETING_FDS])
 {
 	bool fit = true;
 	int at = 0;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
-		size_t n = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
-				   ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
-				   : 0;
-
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			while (at < GREETING_FDS && !(in->greeting.fds & 1u << at))
-				at++;
-			if (at < GREETING_FDS) {
-				in->fd[at++] = fd;
-			} else {
-				close(fd);
-				fit = false;
-			}
+	for (int i = 0; i < GREETING_FDS; i++)
+		in->fd[i] = in->greeting.fds & 1u << i ? came[at++] : -1;
+	for (; at < GREETING_FDS; at++)
+		if (came[at] >= 0) {
+			close(came[at]);
+			fit = false;
 		}
-	}
 	return fit;
 }
 
 int introduction_receive(int connection, struct introduction *in)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GREETING_FDS)];
-	struct iovec iov = {&in->greeting, sizeof(in->greeting)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	int came[GREETING_FDS];
 	struct ucred who;
 	ssize_t n;
 	bool fit;
 
 	*in = (struct introduction){0};
-	for (int i = 0; i < GREETING_FDS; i++)
-		in->fd[i] = -1;
-	n = recvmsg(connection, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	n = rights_receive(connection, &in->greeting, sizeof(in->greeting), MSG_DONTWAIT, came, GREETING_FDS);
+	fit = place_descriptors(in, came);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EBADMSG;
-	fit = take_descriptors(&m, in);
-	if (fit && same_user_peer(connection, &who) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-	    !greeting_check(&in->greeting, (size_t)n, in->fd)) {
+		return n == -EAGAIN || n == -EINTR ? -EAGAIN : -EBADMSG;
+	if (fit && same_user_peer(connection, &who) && !greeting_check(&in->greeting, (size_t)n, in->fd)) {
 		in->pid = who.pid;
 		return 0;
 	}

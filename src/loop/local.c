@@ -2,18 +2,17 @@
 #include "loop/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/high_fd.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/msan.h"
+#include "base/rights.h"
 #include "link/netif.h"
 #include "loop/callers.h"
 #include "loop/nearby.h"
@@ -228,16 +227,6 @@ static void open_reach(struct loop *l, struct local_peer *n, struct introduction
 		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
 }
 
-/* Only memory and eventfds have no type, and an eventfd that does not block can be written at any time: a pipe could
- * block, or end the process by a signal. */
-static int check_doorbell(int fd)
-{
-	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || !(flags & O_NONBLOCK) || fstat(fd, &st) || st.st_mode & S_IFMT ? -EBADMSG : 0;
-}
-
 static void say_refused(int err)
 {
 	static _Atomic bool said; /* relaxed: one message is enough */
@@ -264,7 +253,7 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	}
 	if (!n)
 		return is_refused(&l->local, slot) ? -ECONNREFUSED : -ENOMEM;
-	err = check_doorbell(in->fd[GREETING_DOORBELL]) ?: ring_map(&ring, in->fd[GREETING_RING]);
+	err = rights_is_doorbell(in->fd[GREETING_DOORBELL]) ? ring_map(&ring, in->fd[GREETING_RING]) : -EBADMSG;
 	if (err)
 		return err;
 	n->doorbell = high_fd(in->fd[GREETING_DOORBELL]);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/rights.h"
 #include "base/same_user.h"
 #include "link/netif.h"
 #include "loop/callers.h"
@@ -470,19 +471,12 @@ static int take_registry(struct steering *s, int memory)
 /* From the helper thread of a process: works between containers that do not see each other's processes. */
 static int memory_by_asking(int fd)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-	char byte;
-	struct iovec iov = {&byte, 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	const struct cmsghdr *c;
 	int memory = -1;
+	char byte;
 
-	if (poll(&p, 1, ANSWER_MS) == 1 && recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) == 1) {
-		c = CMSG_FIRSTHDR(&m);
-		if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			memcpy(&memory, CMSG_DATA(c), sizeof(memory));
-	}
+	if (poll(&p, 1, ANSWER_MS) == 1)
+		rights_receive(fd, &byte, sizeof(byte), MSG_DONTWAIT, &memory, 1);
 	return memory;
 }
 
@@ -583,20 +577,12 @@ static int find_registry(struct steering *s)
 
 void steering_serve(struct steering *s)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	char byte = 0;
-	struct iovec iov = {&byte, 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int fd;
 
-	*c = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(s->memory))};
-	memcpy(CMSG_DATA(c), &s->memory, sizeof(s->memory));
 	while ((fd = callers_accept(atomic_load_explicit(&s->service, memory_order_acquire))) != -EAGAIN) {
 		if (fd < 0)
 			continue;
-		sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* a process that does not wait for it does not get it */
+		rights_send(fd, "", 1, &s->memory, 1); /* a process that does not wait for it does not get it */
 		close(fd);
 	}
 }

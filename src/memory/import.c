@@ -8,31 +8,57 @@
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <string.h>
 
+#include "base/memfd.h"
 #include "memory/gpu.h"
+#include "memory/maps.h"
 
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438 /* Linux 5.6; of all architectures */
 #endif
 
-static void *import_attach(const struct share_table *t, const struct share_file *f)
+/* Huge pages may be lacking when they are first accessed, or again after a hole was punched. */
+static bool file_may_shrink(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 || !(seals & F_SEAL_SHRINK) || memfd_is_huge(fd);
+}
+
+/* As file_may_shrink(): those of small pages are on the file system of memfds. */
+static bool segment_may_shrink(const void *at)
+{
+	int fd = memfd_new("uroce-same", MFD_CLOEXEC);
+	struct mapping m;
+	struct maps maps;
+	struct stat st;
+	bool may = true;
+
+	if (fd >= 0 && !fstat(fd, &st) && !maps_open(&maps)) {
+		may = maps_find(&maps, (uintptr_t)at, &m) || m.start > (uintptr_t)at ||
+		      m.device_major != major(st.st_dev) || m.device_minor != minor(st.st_dev);
+		maps_close(&maps);
+	}
+	if (fd >= 0)
+		close(fd);
+	return may;
+}
+
+static void *import_attach(const struct share_table *t, const struct share_file *f, bool *may_shrink)
 {
 	struct shmid_ds segment;
+	void *at;
 
 	/* another IPC namespace may have another segment with that number */
 	if (!t->ipc || t->ipc != share_ipc() || shmctl((int)f->inode, IPC_STAT, &segment) ||
 	    segment.shm_segsz != f->bytes)
 		return MAP_FAILED;
-	return shmat((int)f->inode, NULL, 0); /* on failure it returns MAP_FAILED too */
-}
-
-static bool file_may_shrink(int fd)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	return seals < 0 || !(seals & F_SEAL_SHRINK);
+	at = shmat((int)f->inode, NULL, 0); /* on failure it returns MAP_FAILED too */
+	*may_shrink = at != MAP_FAILED && segment_may_shrink(at);
+	return at;
 }
 
 static void *import_map(pid_t pid, const struct share_file *f, bool *may_shrink)
@@ -119,7 +145,8 @@ static void *import_any(const struct importer *b, const struct share_file *f, st
 {
 	if (f->kind == SHARE_GPU)
 		return import_open_gpu(b, f, &mine->gpu);
-	return f->kind == SHARE_SEGMENT ? import_attach(b->table, f) : import_map(b->pid, f, &mine->may_shrink);
+	return f->kind == SHARE_SEGMENT ? import_attach(b->table, f, &mine->may_shrink)
+					: import_map(b->pid, f, &mine->may_shrink);
 }
 
 static void import_make(struct importer *b, struct imported *mine, const struct share_file *there, uint64_t serial)

@@ -12,7 +12,7 @@ struct imported {
 	_Atomic uint64_t bytes;
 	uint8_t kind;		/* enum share_kind */
 	struct gpu_memory *gpu; /* of that kind */
-	bool may_shrink;	/* an access may raise SIGBUS. As its seals say: the local peer may lie */
+	bool may_shrink;	/* an access may raise SIGBUS, as its seals and its pages say: the local peer may lie */
 };
 
 struct importer {

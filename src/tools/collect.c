@@ -22,7 +22,9 @@
 
 #include "base/address.h"
 #include "base/base.h"
+#include "base/high_fd.h"
 #include "base/memfd.h"
+#include "base/rights.h"
 #include "base/own_file.h"
 #include "base/same_user.h"
 #include "base/trace.h"
@@ -357,42 +359,23 @@ static void drain_member(struct collector *c, struct member *m)
 
 /* ---- processes ---- */
 
-/* The descriptors of a message, two at most. Returns their number. */
-static size_t take_descriptors(struct msghdr *m, int fds[2])
-{
-	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
-	size_t n = c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
-			   ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
-			   : 0;
-
-	if (n)
-		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	return n;
-}
-
 /* The hello and its two descriptors: a ring and a doorbell. Nothing is kept open if it is none. */
 static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
-	struct iovec iov = {hello, sizeof(*hello)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct timeval patience = {.tv_sec = 1}; /* it comes at once, or from something else than uroce */
 	struct ucred peer;
 	ssize_t bytes;
-	size_t n;
 
 	if (!same_user_peer(fd, &peer) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
 		return false;
-	bytes = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-	n = bytes < 0 ? 0 : take_descriptors(&m, fds);
+	bytes = rights_receive(fd, hello, sizeof(*hello), 0, fds, 2);
 	hello->program[sizeof(hello->program) - 1] = 0;
 	hello->pid = (uint32_t)peer.pid;
-	if (bytes == sizeof(*hello) && n == 2 && hello->magic == CAPTURE_MAGIC && memfd_is_fixed(fds[0], hello->bytes))
+	if (bytes == sizeof(*hello) && hello->magic == CAPTURE_MAGIC && memfd_is_fixed(fds[0], hello->bytes) &&
+	    rights_is_doorbell(fds[1]))
 		return true;
-	for (size_t i = 0; i < n; i++) {
-		close(fds[i]);
-		fds[i] = -1;
-	}
+	for (int i = 0; i < 2; i++)
+		fd_close(&fds[i]);
 	return false;
 }
 

@@ -61,6 +61,21 @@ static void nobody_changes_its_size(void **state)
 	close(fd);
 }
 
+/* There may be none when they are accessed. */
+static void huge_pages_have_no_fixed_memory(void **state)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	struct stat st;
+
+	if (fd < 0)
+		skip(); /* a kernel without hugetlbfs */
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(ftruncate(fd, st.st_blksize), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	assert_false(memfd_is_fixed(fd, (uint64_t)st.st_blksize));
+	close(fd);
+}
+
 static void who_has_mapped_it_goes_on_to_write(void **state)
 {
 	int fd = memfd_of_size("test", MFD_ALLOW_SEALING, 65536);
@@ -83,6 +98,7 @@ int main(void)
 		cmocka_unit_test(it_has_its_size),
 		cmocka_unit_test(a_limit_to_files_is_an_error_and_no_signal),
 		cmocka_unit_test(nobody_changes_its_size),
+		cmocka_unit_test(huge_pages_have_no_fixed_memory),
 		cmocka_unit_test(who_has_mapped_it_goes_on_to_write),
 	};
 

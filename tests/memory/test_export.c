@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memory/import.h"
 #include "memory/maps.h"
 
 #define HUGE (2u << 20)
@@ -377,6 +378,44 @@ static void a_segment_is_told_from_a_file_of_its_number(void **state)
 	share_destroy(s);
 }
 
+/* What the local peer says of a file: whether an access may fault, in spite of a seal. */
+static void huge_pages_may_be_lacking(void **state)
+{
+	int fd[] = {memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+		    memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB)};
+	int id[] = {shmget(IPC_PRIVATE, LENGTH, IPC_CREAT | 0600),
+		    shmget(IPC_PRIVATE, HUGE, IPC_CREAT | 0600 | SHM_HUGETLB | SHM_NORESERVE)};
+	struct share_table *table = calloc(1, sizeof(*table));
+
+	assert_non_null(table);
+	table->ipc = share_ipc();
+	for (int huge = 0; huge < 2; huge++) {
+		struct importer b = {.table = table, .pid = getpid()};
+		struct share_file *f = table->file;
+		struct stat st;
+		bool may_shrink;
+
+		if (fd[huge] >= 0) {
+			assert_int_equal(ftruncate(fd[huge], HUGE), 0);
+			assert_int_equal(fcntl(fd[huge], F_ADD_SEALS, F_SEAL_SHRINK), 0);
+			assert_int_equal(fstat(fd[huge], &st), 0);
+			f[0] = (struct share_file){1, st.st_dev, st.st_ino, HUGE, fd[huge], SHARE_FILE, {0}};
+			assert_non_null(import_at(&b, 1, 0, 8, &may_shrink));
+			assert_int_equal(may_shrink, huge);
+			close(fd[huge]);
+		}
+		if (id[huge] >= 0) {
+			f[1] = (struct share_file){1,  0, (uint64_t)id[huge], huge ? HUGE : LENGTH, -1, SHARE_SEGMENT,
+						   {0}};
+			assert_non_null(import_at(&b, 2, 0, 8, &may_shrink));
+			assert_int_equal(may_shrink, huge);
+			assert_int_equal(shmctl(id[huge], IPC_RMID, NULL), 0);
+		}
+		import_close(&b);
+	}
+	free(table);
+}
+
 /* ---- races ---- */
 
 /* Opens and closes a region again and again; once it is closed, nothing changes in it. */
@@ -543,6 +582,7 @@ int main(void)
 		cmocka_unit_test(private_files_and_devices_are_not_exported),
 		cmocka_unit_test(a_file_is_found_by_descriptor_and_by_path),
 		cmocka_unit_test(a_segment_is_told_from_a_file_of_its_number),
+		cmocka_unit_test(huge_pages_may_be_lacking),
 		cmocka_unit_test(nobody_writes_to_a_closed_region),
 		cmocka_unit_test(who_writes_survives_what_happens_to_files),
 		cmocka_unit_test(what_is_closed_is_given_back),

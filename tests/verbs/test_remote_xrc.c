@@ -856,7 +856,6 @@ struct message {
 	struct ibv_qp_attr attr;
 };
 
-
 /* Answers that the target is open, and at once tells of an event that is none of a queue pair, or ends. */
 static void *own_falsely(void *arg)
 {
@@ -882,8 +881,8 @@ static void *own_falsely(void *arg)
  * however early it comes. */
 static void an_owner_may_tell_of_no_other_event(void **state)
 {
-	static const int events[] = {
-		ENDS, INT32_MAX, INT32_MIN, -1, 100, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR, IBV_EVENT_PORT_ACTIVE};
+	static const int events[] = {ENDS, INT32_MAX,	     INT32_MIN,		-1,
+				     100,  IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR, IBV_EVENT_PORT_ACTIVE};
 	char name[] = "/tmp/uroce-xrcd-XXXXXX";
 	int fd = mkstemp(name);
 	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);

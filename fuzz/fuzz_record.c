@@ -5,7 +5,7 @@
 
 #include "link/record.h"
 #include "link/ring.h"
-#include "loop/introduction.h"
+#include "host/introduction.h"
 #include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

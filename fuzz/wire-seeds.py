@@ -43,7 +43,7 @@ def mad(attribute, service=7174):
 
 
 def handed(kind, bytes_):
-    """As struct record of src/loop/handover.c."""
+    """As struct record of src/host/handover.c."""
     there = bytes(10) + b"\xff\xff\x7f\0\0\1"
     return struct.pack("=IBBBB", len(bytes_), 0, 0, kind, 0) + there * 2 + bytes_ + bytes(-len(bytes_) % 8)
 

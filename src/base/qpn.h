@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How numbers of queue pairs are divided among the processes of a network namespace. A slot is 8,192 consecutive ones:
  * the top 11 bits of a number are the slot, from 1 on. A process claims one when it starts, by which others know it,
- * and more of them, up to 8, as it needs them (loop/slot.h). The lowest three bits of a slot are its part, and no two
+ * and more of them, up to 8, as it needs them (host/slot.h). The lowest three bits of a slot are its part, and no two
  * slots of a process have the same part: so the low 16 bits of a number are the index of the queue pair in its
  * process, whichever slot it is from. */
 #ifndef UROCE_QPN_H

@@ -3,7 +3,7 @@
  * half changed. ibv_post_send() and most other calls of verbs are no cancellation points, though uroce makes system
  * calls in them. So in liburoce.so.1 ld(1)'s --wrap puts the functions of uncancelled.c in place of the C library's
  * that are cancellation points. One is left: ppoll(2), by which a thread waits that is blocked in a call of ours
- * (loop/wait.c). Other sleeps use the function below. */
+ * (progress/wait.c). Other sleeps use the function below. */
 #ifndef UROCE_UNCANCELLED_H
 #define UROCE_UNCANCELLED_H
 

@@ -19,9 +19,10 @@
 #include "cm/guardian.h"
 #include "cm/probe.h"
 #include "cm/liveness.h"
-#include "loop/gsi.h"
-#include "loop/loop.h"
-#include "loop/slot.h"
+#include "host/slot.h"
+#include "loop/helper.h"
+#include "port/gsi.h"
+#include "port/ports.h"
 
 #define ADDRESSES 1024
 #define SLACK \

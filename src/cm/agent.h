@@ -3,7 +3,7 @@
  * is created with the first rdma_cm_id that needs it, and lives as long as the process.
  *
  * `cm.lock` guards the machine and all state of this front that the application does not own: ids, event channels,
- * bound ports. Messages are delivered with rx ownership held (loop/gsi.h), so a thread that holds `cm.lock` must not
+ * bound ports. Messages are delivered with rx ownership held (port/gsi.h), so a thread that holds `cm.lock` must not
  * open a device, attach an address or claim a service. */
 #ifndef UROCE_AGENT_H
 #define UROCE_AGENT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports and listeners. The processes of one user share a table of ports (loop/gsi.h); this file decides what several
+/* Ports and listeners. The processes of one user share a table of ports (port/gsi.h); this file decides what several
  * ids of this process may do with one port. */
 #include <netinet/in.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "fault/inject.h"
 #include "cm/id.h"
 #include "link/netif.h"
-#include "loop/gsi.h"
+#include "host/services.h"
+#include "port/gsi.h"
 
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST	60999

@@ -12,7 +12,7 @@
 #include "check/check.h"
 #include "fault/inject.h"
 #include "verbs/faults.h"
-#include "loop/loop.h"
+#include "progress/wait.h"
 
 #define RETIRED	    64u	 /* number of destroyed channels that are kept */
 #define TIME_TO_END 5000 /* ms: delay before EBADF on a destroyed channel */

@@ -33,7 +33,7 @@
 #include "base/log.h"
 #include "link/netif.h"
 #include "link/udp.h"
-#include "loop/gsi.h"
+#include "port/gsi.h"
 
 #ifdef HAVE_MEMCHECK
 #include <valgrind/valgrind.h>

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
-#include "loop/gsi.h"
-#include "loop/loop.h"
-#include "loop/slot.h"
+#include "host/slot.h"
+#include "loop/helper.h"
+#include "port/gsi.h"
+#include "port/receive.h"
 
 #define EVENTS 16
 #define LOOKS \

@@ -166,7 +166,7 @@ struct connection {
 	uint8_t message[CM_MAD_BYTES]; /* the message to repeat; in REQ_HELD and SIDR_REQ_HELD the message received */
 };
 
-/* 0 or -ENOMEM. `slot` is the top 11 bits of all ids (see loop/gsi.h); `seed`, of random bits, keys the rest. Does not
+/* 0 or -ENOMEM. `slot` is the top 11 bits of all ids (see port/gsi.h); `seed`, of random bits, keys the rest. Does not
  * initialize `lock`: it is all zeros in a new machine, and held if other threads may already use the machine. */
 int machine_init(struct machine *m, const struct machine_ops *ops, uint16_t slot, uint64_t seed);
 void machine_fini(struct machine *m);

@@ -26,7 +26,7 @@
  * state, opcode, SGE count, inline too long), ENOMEM (queue full). In ERR, requests are accepted and complete with
  * IBV_WC_WR_FLUSH_ERR at once. Nothing is sent before engine_run(). */
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
-/* The send fast path is in fast_send.h: its rows belong to the post table of loop/post.c. It changes the same state
+/* The send fast path is in fast_send.h: its rows belong to the post table of port/post.c. It changes the same state
  * as engine_post_send() and engine_run(), without a tx batch, for the most common requests on an idle QP. */
 enum {
 	FAST_RING_MOST = 2048, /* bytes of payload: above this, copying is what takes time */
@@ -61,7 +61,7 @@ bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, con
 bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
 /* Whether the QP accepts the packet, by state, partition, transport and peer (IBTA 9.6.1). */
 bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from) REQUIRES(qp->lock);
-/* The responder of an XRC target may move between processes (loop/target.h). engine_resume(): continues at this
+/* The responder of an XRC target may move between processes (port/target.h). engine_resume(): continues at this
  * PSN. engine_rests(): true if every message received is done and answered. engine_ask_from(): asks the peer to
  * send again from a PSN. engine_fail_with(): fails. */
 void engine_resume(struct qp *qp, psn_t psn, uint32_t msn) REQUIRES(qp->lock);
@@ -78,7 +78,7 @@ bool engine_place_last(struct qp *qp, const struct packet *p) REQUIRES(qp->lock)
 void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
 /* Path migration, asked for where HOOK_MIGRATION is on: engine/migration.c. engine_heed_path(): looks at MigReq of a
  * packet that has arrived, from `from` at the address `to` (NULL: by the ring of the peer). False: the packet is not to
- * be used. Of a delegate (loop/target.h) it is: the owner has looked. engine_mark(): sets MigReq of what is to be sent.
+ * be used. Of a delegate (port/target.h) it is: the owner has looked. engine_mark(): sets MigReq of what is to be sent.
  */
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 	REQUIRES(qp->lock);

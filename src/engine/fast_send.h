@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fast path out (engine.h), inline: loop/post.c makes the record of a packet from it, so that values go from the
+/* The fast path out (engine.h), inline: port/post.c makes the record of a packet from it, so that values go from the
  * work request to the record in registers. With qp->lock. */
 #ifndef UROCE_FAST_SEND_H
 #define UROCE_FAST_SEND_H

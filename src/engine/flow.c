@@ -36,7 +36,7 @@
 
 #define PERIODS_KEPT 2
 
-/* The time may step back: between local peers it is sometimes only roughly known (loop/internal.h). */
+/* The time may step back: between local peers it is sometimes only roughly known (loop/loop.h). */
 static uint64_t since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;

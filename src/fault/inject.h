@@ -44,8 +44,8 @@ struct inject_qp {
 	} count[INJECT_RULES];
 	psn_t next[4];	     /* one past the highest PSN seen: out and in, of requests and of responses */
 	uint8_t known;	     /* bits of the elements of next[] that are set */
-	struct list held;    /* delayed packets: loop/faults.c */
-	struct list changed; /* payloads of the last tx batch that differ from the memory's: loop/faults.c */
+	struct list held;    /* delayed packets: port/faults.c */
+	struct list changed; /* payloads of the last tx batch that differ from the memory's: port/faults.c */
 	uint32_t held_count;
 	uint64_t busy_until; /* ns, of rate: time at which the last packet has passed */
 	uint64_t late;	     /* ns, of a delayed post: from the next run on no request is looked at for so long */

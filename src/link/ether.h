@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whole Ethernet frames, by packet sockets: what raw packet queue pairs send and receive. It needs CAP_NET_RAW in the
- * network namespace. loop/raw.c owns them. */
+ * network namespace. port/raw.c owns them. */
 #ifndef UROCE_ETHER_H
 #define UROCE_ETHER_H
 

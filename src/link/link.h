@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A link moves packets: one for each local address (udp), and one for each local peer (its rings: loop/local_peer.c).
+/* A link moves packets: one for each local address (udp), and one for each local peer (its rings: port/local_peer.c).
  * loop/ owns links and is the only caller. Links know nothing of QPs. */
 #ifndef UROCE_LINK_H
 #define UROCE_LINK_H
@@ -62,7 +62,7 @@ struct link {
 	const struct link_ops *ops;
 	union ibv_gid gid; /* the local address */
 	int fd;		   /* readable when receive() has something; -1 if there is no such thing */
-	int socket;	   /* its UDP socket, one of a SO_REUSEPORT group: loop/steering.h; else not used */
+	int socket;	   /* its UDP socket, one of a SO_REUSEPORT group: host/steering.h; else not used */
 	bool look;	   /* the next receive() looks at all places, also those that it looks at now and then only */
 	uint32_t room;	   /* bytes, as the kernel counts them, that may wait to be received: 0 if there is no limit */
 };

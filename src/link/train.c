@@ -101,7 +101,7 @@ static void train_append(struct train *t, const struct link_tx *tx, uint32_t byt
 }
 
 /* On one host a train arrives whole, at the socket that the first packet is for: so it is for one process
- * (loop/steering.h). */
+ * (host/steering.h). */
 static bool same_way(const struct link_tx *a, const struct link_tx *b)
 {
 	return qpn_slot(a->packet->dest_qpn) == qpn_slot(b->packet->dest_qpn) && a->traffic_class == b->traffic_class &&

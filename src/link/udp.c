@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The socket of a udp link: unconnected, so that it receives from all and the IPv4 identification of what it sends is
- * known (wire/icrc.h), and shared by all processes of one user that use the address (loop/steering.h says which of them
+ * known (wire/icrc.h), and shared by all processes of one user that use the address (host/steering.h says which of them
  * gets what). */
 #include "link/udp.h"
 

@@ -17,9 +17,9 @@
 #include "base/rights.h"
 #include "base/stat.h"
 #include "base/trace.h"
-#include "loop/callers.h"
+#include "host/callers.h"
+#include "host/slot.h"
 #include "loop/control_fault.h"
-#include "loop/slot.h"
 
 static int begin_version(const char *argument, char *answer, size_t room, int *give)
 {

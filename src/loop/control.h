@@ -5,8 +5,8 @@
  *
  * One request is one message, and so is its answer: "ok ..." or "error ...", what went wrong and what to do. What a
  * request has switched on stays on until its connection ends. */
-#ifndef UROCE_CONTROL_H
-#define UROCE_CONTROL_H
+#ifndef UROCE_LOOP_CONTROL_H
+#define UROCE_LOOP_CONTROL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,126 +1,240 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The event loop, one per process: connects the engine to the links, and decides which thread runs a QP, receives
- * and waits. Contexts count as its users; the last loop_put() frees it. It has no protocol rules. No layer above it
- * calls a link, or the engine's run and receive functions. Any thread may call any function here, unless its
- * comment says otherwise. */
-#ifndef UROCE_LOOP_H
-#define UROCE_LOOP_H
+/* The loop of a process: the state by which its queue pairs send, receive and wait. The first open context makes it,
+ * the last close ends it (progress/life.h). Everything below loop/ knows nothing of it.
+ *
+ * Locks: loop_life -> local.lock -> receive -> qp->lock -> {local peer.lock, helper.timer_lock, and the leaves of
+ * object/}. loop_life -> helper.watch_lock, under which handlers of loop_watch() run: of these locks a handler takes
+ * qp->lock at most. */
+#ifndef UROCE_LOOP_LOOP_H
+#define UROCE_LOOP_LOOP_H
 
-#include <poll.h>
-#include <signal.h>
+#include <pthread.h>
+#include <time.h>
 
+#include "base/list.h"
+#include "base/lock.h"
+#include "engine/engine.h"
+#include "host/handover.h"
+#include "host/registry.h"
+#include "host/slot.h"
+#include "host/steering.h"
+#include "link/link.h"
+#include "loop/control.h"
+#include "loop/poller.h"
 #include "object/hca.h"
-#include "object/qp.h"
 
-/* The adapter of this process. The first call makes it: it claims a slot among the processes of this network
- * namespace. Each open context holds one reference. NULL and errno: EUSERS (all slots are taken), ENOMEM, or
- * the error of socket(2). It starts no thread and binds no port yet. */
-struct hca *loop_get(const struct hca_ops *ops);
-void loop_put(struct hca *hca);
-/* Whether this process has an adapter now. A hint. */
-bool loop_exists(void);
+struct local_peer;
+struct loop;
+struct waitfd;
+struct qp;
 
-/* Fills path->port for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
- * starts the helper thread. 0 or -errno: EADDRINUSE (another user or the kernel's rxe holds the port; a message
- * that says so and names the remedy has been logged), EADDRNOTAVAIL, ENOMEM ... loop_detach() undoes it. */
-int loop_attach(struct path *path);
-void loop_detach(struct path *path);
+#define LOCAL_MTU  16384u /* bytes in a packet: large enough to cost little, small enough for both ends to overlap */
+#define LOCAL_RING (512u << 10)
 
-/* The peer's QP number is known: sets path->local_peer if the peer is a local peer, a process of this user on this
- * host. loop_detach() undoes it. The path is attached, and not in use yet. */
-void loop_introduce(struct path *path, uint32_t dest_qpn);
-
-/* There is room for one more QP and SRQ, if there can be: claims a further slot when the numbers of those that this
- * process has are used up (loop/slot.h). Call it before one is created. 0; -EUSERS: other processes have all such
- * slots (which has been logged); or why the table of slots cannot be had: -EAGAIN, -EACCES ... */
-int loop_make_room(struct hca *hca);
-/* hca_owner() knows the slots of other processes from now on, if it can be. */
-void loop_learn_slots(struct hca *hca);
-
-/* loop_join(): the QP gets a copy of each packet to a multicast group on an interface; loop_leave(): no longer.
- * IPv4 groups are ::ffff:a.b.c.d. 0 or -errno: EEXIST (the QP is in the group already), EINVAL (it is not), ENOMEM
- * (no memory, or a limit of hca.h), or an error of the kernel. */
-int loop_join(uint32_t qpn, const union ibv_gid *group, int netif);
-int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif);
-void loop_leave_all(uint32_t qpn);
-
-/* ibv_post_send(): by the post table (post.c), or through the queue. Returns the same as engine_post_send(). */
-int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) EXCLUDES(qp->lock);
-/* The same for `count` requests, of which none is posted if there is no room for all. NULL: only looks whether there
- * is. */
-int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count) EXCLUDES(qp->lock);
-
-/* Before engine_post_send(): changes the QP over to its local peer if it can, so that even the first one-sided
- * operation completes at once. With one one-sided operation in flight, the next ones could not. */
-void loop_posting(struct qp *qp) REQUIRES(qp->lock);
-
-/* After engine_post_send(): sends now if the connection is idle or enough is queued. Otherwise the requests leave
- * with the next post or poll, or when an expected ACK arrives. */
-void loop_posted(struct qp *qp) REQUIRES(qp->lock);
-
-/* After engine_modify(), engine_fail() and all others: runs the engine until nothing is left to send, sends, and
- * sets the timer. */
-void loop_run(struct qp *qp) REQUIRES(qp->lock);
-
-/* One poll of an empty CQ: sends what waits, receives what has come, serves timers that are due. Never blocks;
- * returns at once if another thread has rx ownership. True: something was received or sent. */
-bool loop_progress(void);
-/* The same for a thread that polls a CQ and can take completions at once. */
-bool loop_progress_for(struct cq_poller *poller);
-
-/* The thread has slept, or is about to: its next poll is the first, so it gives no time to others yet. */
-void loop_awake(void);
-
-/* The same for a thread that does other work between its calls. It never yields. What waits to be sent usually
- * leaves with what the thread sends next, and only now and then here. */
-bool loop_look_around(void);
-
-/* Receives all that has come until now, for any QP. Waits for a thread that has rx ownership. The caller holds only
- * locks that come before rx ownership in ARCHITECTURE.md. */
-void loop_catch_up(void);
-
-/* Blocks until `fd` is readable; makes progress meanwhile, in place of the helper thread. On more than one
- * processor it spins a little first. 0, -EINTR (a signal came whose handler has no SA_RESTART), or -EAGAIN (fd is
- * O_NONBLOCK and was not readable). */
-int loop_wait(int fd);
-/* The same for a thread that may have no open context, or whose contexts another thread may close meanwhile. */
-int loop_wait_alone(int fd);
-/* Whether the program has made it O_NONBLOCK. */
-bool loop_is_nonblocking(int fd);
-
-/* A wait for an event that is not a descriptor. `done` checks whether the event has come; it is called often. `arm`
- * makes sure that `wake`, an eventfd, is written when the event comes; it is called before a sleep, unless it was
- * called since the last such write. */
-struct loop_wait {
-	bool (*done)(void *arg);
-	void (*arm)(void *arg);
-	void *arg;
-	int wake;
-	struct pollfd *fds; /* these end the wait as well; their revents are set if they do */
-	uint32_t count;
-	uint64_t until;		 /* ns: CLOCK_MONOTONIC, or NEVER */
-	const sigset_t *signals; /* the thread's mask before loop_hold_signals(); NULL: that was not called */
-	bool restarts;		 /* handlers with SA_RESTART do not end the wait, as they do not end a read(2) */
+/* A connection whose caller has not sent its greeting yet. */
+struct caller {
+	struct list link;
+	int fd;
 };
 
-/* Blocks signals from the first check until the sleep, except those that a thread causes itself. A signal must end
- * a wait as it would end a system call, even if it comes during the checks before the sleep; else the program would
- * sleep although its handler told it to stop. The mask before goes to *signals; the caller restores it after the
- * wait. */
-void loop_hold_signals(sigset_t *signals);
+struct local {
+	struct lock lock;
+	bool on;
+	int listener; /* -1: no process can call */
+	int doorbell; /* an eventfd that local peers write. -1: none. Changed with l->receive held too */
+	bool watched; /* `doorbell` is in the helper's epoll set. Guarded by l->receive, as port->watched is */
+	struct list callers, gone;
+	_Atomic bool called;	   /* some process has been called, so others can write the doorbell */
+	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
+	uint64_t looked;	   /* ns: the last check whether one has called back */
+	struct local_peer *by_slot[SLOTS + 1];
+	uint64_t refused[(SLOTS + 1) / 64]; /* slots with which a meeting failed for lack of memory: everything goes by
+					       udp there, in both directions */
+	_Atomic(struct local_peer *) near[SLOTS + 1]; /* those met: port/nearby.h says which lock a reader needs */
+	struct lock mads_lock; /* held while a MAD's sender reads `near`: taken before the local peer's lock */
+	_Atomic uint64_t wanted[(SLOTS + 1) / 64]; /* slots to be called: the helper clears the bits */
+	_Atomic uint64_t wanted_at[SLOTS + 1];	   /* ns: when that call was asked for; 0: never. Relaxed: a hint */
 
-/* As loop_wait(). 1: done() was true, or a descriptor is ready; 0: `until` has passed; -EINTR, -ENOMEM. */
-int loop_wait_for(const struct loop_wait *w);
+	struct local_peer *rx_ring[2 * (SLOTS + 1)]; /* local peers to receive from. Guarded by l->receive */
+	uint32_t rx_rings;
+	_Atomic bool stuck; /* hint: some local peer has QPs in `stuck` */
+	/* receives all that a local peer has sent: port/receive.c. Constant */
+	void (*drain)(struct loop *l, struct local_peer *n);
+};
 
-/* Logs why a thread cannot be started: an error of pthread_create(3). The application sees only that ibv_modify_qp(),
- * for example, fails, which does not name the cause. */
-void loop_say_no_thread(int error);
+static inline bool local_is_stuck(struct local *local)
+{
+	return atomic_load_explicit(&local->stuck, memory_order_relaxed);
+}
 
-/* The helper thread calls handler(arg) whenever fd is readable, until loop_unwatch() returns. 0 or -errno. */
-int loop_watch(int fd, void (*handler)(void *arg), void *arg);
-void loop_unwatch(int fd);
-/* Called by a handler that can do nothing yet while its descriptor stays readable: the helper pauses before it
- * calls the handler again. */
-void loop_not_yet(void);
+/* A link in use; path->port points to it. */
+struct port {
+	struct loop *loop;
+	struct link *link;
+	uint32_t users;	 /* paths: guarded by `life` */
+	bool raw;	 /* carries whole Ethernet frames: raw.c owns it, and counts QPs as its users */
+	bool watched;	 /* in the helper's epoll set. Guarded by `receive` */
+	uint32_t busy;	 /* the next `busy` polls read it, because something came. Guarded by `receive` */
+	uint64_t looked; /* ns: the last time it was read. Guarded by `receive` */
+	uint64_t heard;	 /* ns: the last time that something was there. Guarded by `receive` */
+	struct steered steered;
+
+	/* of a multicast group: */
+	int netif;	  /* the interface; 0: not a group's port. Constant */
+	uint32_t *member; /* the QPs that get a copy. Guarded by `receive`; written with `life` held too */
+	uint32_t members;
+};
+
+/* Which thread receives packets and serves timers. Only the helper thread changes it. */
+enum helper_state {
+	HELPER_ARMED,  /* the helper. It sleeps until a packet comes or a timer is due */
+	HELPER_GUARD,  /* application threads that poll. The helper checks from time to time that they still poll */
+	HELPER_DRIVEN, /* an application thread that is blocked in loop_wait(). The helper serves timers only */
+};
+
+struct helper {
+	bool running;		   /* guarded by `life` */
+	void *(*main)(void *loop); /* what the thread does: progress/helper_thread.c. Constant */
+	pthread_t thread;
+	int epoll; /* the links (ONESHOT: armed when the helper is), timer, kick, slot, service, watched fds */
+	int kick;  /* eventfd: wakes the helper to look for work */
+	int timer; /* timerfd */
+	_Atomic bool stop, flush; /* requests to the helper: set before the kick */
+	_Atomic uint32_t state;	  /* enum helper_state */
+	_Atomic uint32_t drivers; /* threads that are in loop_wait() and receive */
+
+	struct lock timer_lock;	   /* a leaf: timer and timer_at change together */
+	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not set. Read without the lock as a hint */
+
+	uint64_t crowded_until; /* ns: until then other threads want the helper's processor. The helper's own */
+	uint64_t train_at;	/* ns: when the last train of packets came. The helper's own */
+	int32_t trains, doubt;	/* consecutive trains, below 0 after a stream ended; the doubt that a new stream starts
+				   with. The helper's own */
+	uint64_t wake;		/* ns: how long a wake-up takes on this machine. The helper's own */
+	uint64_t looked;	/* ns: when it last asked whether a thread that waits receives. The helper's own */
+	bool no_pwait2;		/* epoll_pwait2(2) is missing. The helper's own */
+	bool lax;		/* a long timer slack is set. The helper's own */
+
+	int renew; /* eventfd: readable while some threads that sleep in loop_wait() do not know all ports */
+	struct lock renew_lock;	    /* a leaf: guards the fields below, up to `unaware` */
+	uint32_t round;		    /* counts changes of the ports */
+	uint32_t sleepers, unaware; /* sleeping threads; those of them that fell asleep before the last change */
+
+	struct lock watch_lock; /* held while a handler runs */
+	struct list watches;
+	bool not_yet; /* set by a handler that can do nothing yet. The helper's own */
+
+	struct control control;
+};
+
+/* waitfd.c: which descriptor of the program's is joined to the doorbell and ports. Guarded by `receive`. */
+struct waiting {
+	struct waitfd *fd;  /* NULL: none */
+	const void *thread; /* that armed it */
+	uint32_t others;    /* that this thread has armed since */
+	uint32_t apart;	    /* so many more arms do not join one */
+	uint32_t spare;	    /* so many more ACKs leave before the thread sleeps: one has waited for an answer in vain */
+	uint32_t doubt;	    /* how many left so the last time */
+	uint64_t left_at;   /* ns: when one was left to travel with an answer */
+};
+
+#define AT_WORK	   (UINT64_MAX / 2) /* later than every real time */
+#define YIELD_LONG (500 * USEC)	    /* a longer sched_yield() means that a thread ran that does not yield soon */
+
+struct loop {
+	struct hca hca;
+	uint32_t users; /* open contexts. Guarded by `life` */
+	uint32_t pins;	/* loop_pin(): threads in loop_wait_alone(). Guarded by `life` */
+	bool ended;	/* the last context is closed: those threads have to leave. Guarded by `receive` */
+	struct slot slot;
+	struct steering steering;
+	_Atomic uint32_t budget; /* bytes in flight of all QPs together. Relaxed: an estimate */
+	uint32_t processors;
+
+	_Alignas(CACHE_LINE) struct lock receive; /* rx ownership: the thread that holds it receives */
+	/* A QP with a local peer whose ACK is delayed. The ACK leaves with the next post, or with the next poll
+	 * that brings nothing for the QP, whichever is first. So traffic in both directions need not enter and
+	 * leave the ready list. Set by the rx owner, cleared by any thread. Relaxed: helper_ready() explains the
+	 * order. */
+	_Atomic(struct qp *) delayed_ack;
+	bool delayed_ack_again;	 /* set again since this poll began. Guarded by `receive` */
+	_Atomic uint32_t offers; /* sched_yield() calls of threads that poll and find nothing. Relaxed: a hint */
+	/* ns: the last time that an application thread made progress, and that one sent what it posted; AT_WORK:
+	 * one is sending now. Relaxed: hints, by which the helper stays out of its way */
+	_Atomic uint64_t last_poll, last_post;
+	struct poller poller;
+	/* Guarded by `receive`; written with `life` held too, so either lock is enough to read. */
+	struct port **port;
+	uint32_t ports;
+	uint64_t looked;    /* ns: when the ports' turn came last. Guarded by `receive` */
+	bool ports_busy;    /* one of them has brought something lately. Guarded by `receive` */
+	bool rx_rings_busy; /* a local peer has sent something since the ports were last read. Guarded by `receive` */
+	struct waiting waiting;
+
+	/* QPs that sent something in this tick and in the last (a tick is about 1 ms): they share the budget.
+	 * Relaxed: estimates */
+	_Atomic uint32_t tick, active, active_before;
+
+	struct local local;
+	struct helper helper;
+	struct qp **delegate; /* target.c: guarded by `receive` */
+	uint32_t delegates;
+	/* progress/life.c: the last context is closed; nobody uses it any more */
+	void (*end)(struct loop *l);
+	void (*free)(struct loop *l);
+	struct handover handover; /* guarded by `receive` */
+};
+
+/* loop.c */
+extern _Atomic(struct loop *) loop_current;
+
+static inline struct loop *loop_of(const struct qp *qp)
+{
+	return container_of(qp->hca, struct loop, hca);
+}
+
+static inline bool loop_is_inert(const struct loop *l)
+{
+	return hca_is_inert(&l->hca);
+}
+
+/* The time, at most a few ms too late and never too early, for a fraction of the cost. For time-outs of links that
+ * lose nothing. */
+static inline uint64_t clock_about(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * SEC + t.tv_nsec + 4 * MSEC;
+}
+
+static inline bool has_ready(struct loop *l)
+{
+	/* a hint: the thread that puts a QP there also calls helper_ready() */
+	return atomic_load_explicit(&l->hca.has_ready, memory_order_relaxed);
+}
+
+/* Whether an ACK is delayed until the next post. A hint. */
+static inline bool has_delayed_ack(struct loop *l)
+{
+	/* acquire pairs with delayed_ack_set(): the QP may be new */
+	struct qp *qp = atomic_load_explicit(&l->delayed_ack, memory_order_acquire);
+
+	return qp && atomic_load_explicit(&qp->ack_is_delayed, memory_order_relaxed);
+}
+
+/* The outermost lock: guards the fields that say so. */
+extern struct lock loop_life;
+
+/* Takes `loop_life`; returns the loop, or NULL. In either case the caller calls loop_release(). */
+struct loop *loop_hold(void) ACQUIRE(loop_life);
+void loop_release(void) RELEASE(loop_life);
+/* The loop, or NULL. It is not freed before loop_unpin(), even if the last context is closed. */
+struct loop *loop_pin(void);
+void loop_unpin(struct loop *l);
+/* Whether this process has a loop now. A hint. */
+bool loop_exists(void);
+/* A context is closed (`is_context`), or a thread has left after loop_pin(): the last one frees the loop. */
+void loop_drop_user(struct loop *l, bool is_context);
 
 #endif

@@ -2,8 +2,8 @@
 /* The thread that polled last, as the helper sees it. If more threads want to run than there are processors, one that
  * polls has none for most of the time. It looks as one that does not poll, but what the helper would do in its place
  * takes a processor too, and peers would wake the helper for each message. */
-#ifndef UROCE_POLLER_H
-#define UROCE_POLLER_H
+#ifndef UROCE_LOOP_POLLER_H
+#define UROCE_LOOP_POLLER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

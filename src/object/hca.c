@@ -12,7 +12,7 @@
 
 static_assert(HCA_MAX_QP == SLOT_PARTS * SLOT_QPNS && SLOT_PARTS == POOL_PARTS, "a part of the pool is a slot");
 
-#define SPARE_QPS 64 /* for those that are created where no slot can be claimed: delegates (loop/target.h) */
+#define SPARE_QPS 64 /* for those that are created where no slot can be claimed: delegates (port/target.h) */
 
 _Atomic uint64_t hca_counted[HCA_COUNTERS];
 

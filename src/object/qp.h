@@ -29,7 +29,7 @@ struct path {
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	uint8_t sgid_index;
-	bool severed;		       /* for loop/: the port of one of its ends is down: loop/down.h */
+	bool severed;		       /* for loop/: the port of one of its ends is down: port/down.h */
 	struct port *port;	       /* for loop/: the port to send through; the engine does not use it */
 	struct local_peer *local_peer; /* for loop/: the peer process if it is on this host; NULL: send by the link */
 };
@@ -228,7 +228,7 @@ struct responder {
 
 struct rss;
 
-/* How a request that is posted to an idle QP may be sent: see the post table in loop/post.c. Set by engine_set_lane()
+/* How a request that is posted to an idle QP may be sent: see the post table in port/post.c. Set by engine_set_lane()
  * where the state, the link or the reach of memory changes. */
 enum lane {
 	LANE_QUEUE,    /* by the queue only */

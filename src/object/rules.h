@@ -48,7 +48,7 @@ struct flow_spec {
 };
 
 struct flow_rule {
-	struct list link;   /* loop/raw.c, under its lock, as are the counts */
+	struct list link;   /* port/raw.c, under its lock, as are the counts */
 	struct qp *qp;	    /* receives the frames that match */
 	uint8_t type;	    /* enum ibv_flow_attr_type */
 	uint16_t priority;  /* 0 is matched first */

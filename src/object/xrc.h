@@ -12,7 +12,7 @@ struct qp;
 struct srq;
 struct remote;
 
-/* The process that has the responder of a target, as its owner knows: loop/target.h. In a delegate: which move of the
+/* The process that has the responder of a target, as its owner knows: port/target.h. In a delegate: which move of the
  * owner it belongs to. */
 struct xrc_delegation {
 	uint16_t to;	    /* slot of the process whose delegate takes the packets; 0: this one */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "check/check.h"
-#include "loop/loop.h"
 #include "rsocket/rsocket.h"
 
 #define RESOLVE_MS 2000

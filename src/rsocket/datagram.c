@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loop/loop.h"
 #include "rsocket/datagram.h"
 #include "rsocket/local.h"
 

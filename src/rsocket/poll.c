@@ -3,7 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "loop/loop.h"
+#include "progress/poll.h"
+#include "progress/wait.h"
 #include "rsocket/datagram.h"
 
 #define FEW 16

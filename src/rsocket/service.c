@@ -17,7 +17,8 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "cm/id.h"
-#include "loop/loop.h"
+#include "loop/helper.h"
+#include "progress/poll.h"
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
 

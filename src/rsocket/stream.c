@@ -2,7 +2,7 @@
 /* Bytes in, bytes out. */
 #include <string.h>
 
-#include "loop/loop.h"
+#include "progress/poll.h"
 #include "rsocket/rsocket.h"
 #include "verbs/context.h"
 

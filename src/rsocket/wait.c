@@ -10,7 +10,8 @@
 
 #include "base/high_fd.h"
 #include "base/fork.h"
-#include "loop/loop.h"
+#include "progress/poll.h"
+#include "progress/wait.h"
 #include "rsocket/attach.h"
 #include "rsocket/datagram.h"
 

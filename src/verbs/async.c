@@ -3,7 +3,7 @@
 #include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
-#include "loop/loop.h"
+#include "progress/wait.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/remote_qp.h"

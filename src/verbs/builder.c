@@ -8,7 +8,7 @@
 
 #include "base/hooks.h"
 #include "base/msan.h"
-#include "loop/loop.h"
+#include "port/post.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/turn.h"

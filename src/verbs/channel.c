@@ -13,7 +13,9 @@
 
 #include "base/high_fd.h"
 #include "base/msan.h"
-#include "loop/loop.h"
+#include "progress/poll.h"
+#include "progress/wait.h"
+#include "progress/waitfd.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/refused.h"
 #include "fault/inject.h"
-#include "loop/loop.h"
+#include "progress/life.h"
 #include "verbs/adapter.h"
 #include "verbs/faults.h"
 #include "verbs/remote_qp.h"

@@ -9,7 +9,8 @@
 
 #include "base/cause.h"
 #include "check/check.h"
-#include "loop/loop.h"
+#include "loop/helper.h"
+#include "progress/poll.h"
 #include "verbs/channel.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"

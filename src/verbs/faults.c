@@ -9,8 +9,8 @@
 #include "base/high_fd.h"
 #include "base/log.h"
 #include "fault/inject.h"
-#include "loop/faults.h"
-#include "loop/loop.h"
+#include "loop/helper.h"
+#include "port/faults.h"
 #include "verbs/context.h"
 
 #define PENDING 64

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "loop/raw.h"
+#include "port/raw.h"
 #include "verbs/context.h"
 
 struct steered_flow {

@@ -15,9 +15,9 @@
 #include "base/high_fd.h"
 #include "base/log.h"
 #include "base/own_file.h"
-#include "loop/down.h"
-#include "loop/name.h"
-#include "loop/slot.h"
+#include "host/name.h"
+#include "host/slot.h"
+#include "port/down.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
 
@@ -72,7 +72,7 @@ static int links_open_at(const char *path, int lock, bool make, char why[OWN_FIL
 
 /* The file, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it; its path. It is where all containers
  * of the network namespace may see it; if another user has made something of that name, in this user's folder
- * (loop/name.h), where it is looked for first. -errno: there is none, or *why. */
+ * (host/name.h), where it is looked for first. -errno: there is none, or *why. */
 static int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY])
 {
 	static const char *const places[] = {"/dev/shm", "/tmp"};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loop/loop.h"
+#include "port/ports.h"
 
 /* Binds one address; its port goes to *port. 0 or -errno. */
 static int bind_address(struct context *c, const union ibv_gid *gid, struct port **port) REQUIRES(c->listen_lock)

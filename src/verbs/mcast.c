@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Multicast groups of UD queue pairs. RoCE has no LIDs, so a given LID is ignored. */
-#include "loop/loop.h"
+#include "port/group.h"
 #include "fault/inject.h"
 #include "verbs/context.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Watches the network interfaces while a device is open, and reports changes as asynchronous events. A removed
  * interface is handled as an unplugged adapter: its queue pairs send nothing, and their requests are flushed. */
-#include "loop/down.h"
-#include "loop/loop.h"
+#include "loop/helper.h"
+#include "port/down.h"
+#include "port/severed.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"
 #include "verbs/link_state.h"

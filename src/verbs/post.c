@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "fault/inject.h"
 #include "fault/rule_words.h"
-#include "loop/loop.h"
+#include "port/post.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 

@@ -5,7 +5,7 @@
 #include "base/msan.h"
 #include "check/check.h"
 #include "fault/inject.h"
-#include "loop/loop.h"
+#include "port/ports.h"
 
 #include "verbs/adapter.h"
 #include "verbs/context.h"

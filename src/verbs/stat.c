@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "loop/count.h"
-#include "loop/local_peer.h"
+#include "port/count.h"
+#include "port/local_peer.h"
 #include "object/mr.h"
 #include "object/srq.h"
 #include "verbs/context.h"

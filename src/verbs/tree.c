@@ -10,8 +10,8 @@
 
 #include "base/control_call.h"
 #include "base/stat_read.h"
-#include "loop/count.h"
 #include "loop/loop.h"
+#include "port/count.h"
 #include "memory/gpu.h"
 #include "object/hca.h"
 #include "verbs/adapter.h"

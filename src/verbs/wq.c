@@ -8,7 +8,7 @@
 #include "check/check.h"
 #include "engine/engine.h"
 #include "object/rss.h"
-#include "loop/loop.h"
+#include "port/ports.h"
 #include "verbs/adapter.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"

@@ -8,7 +8,7 @@
 
 #include "check/check.h"
 #include "fault/inject.h"
-#include "loop/domain.h"
+#include "port/domain.h"
 #include "verbs/context.h"
 
 /* The XRC domain that a file stands for. 0 or errno. */

@@ -13,7 +13,12 @@
 
 #include <cmocka.h>
 
-#include "loop/local_peer.h"
+#include "port/local.h"
+#include "port/local_peer.h"
+#include "port/ports.h"
+#include "port/post.h"
+#include "progress/life.h"
+#include "progress/poll.h"
 #include "loop/netns.h"
 
 int pair_event = -1;

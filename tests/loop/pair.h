@@ -4,7 +4,16 @@
 #ifndef TEST_LOOP_PAIR_H
 #define TEST_LOOP_PAIR_H
 
-#include "loop/internal.h"
+#include "base/clock.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "port/gsi.h"
+#include "port/local_link.h"
+#include "port/ports.h"
+#include "port/receive.h"
+#include "port/run.h"
+#include "progress/poll.h"
+#include "progress/wait.h"
 
 struct CMUnitTest;
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "loop/introduction.h"
-#include "loop/slot.h"
+#include "host/introduction.h"
+#include "host/slot.h"
 
 enum { OTHER = 12345, DESCRIPTORS = 3 * SLOTS + 50 };
 

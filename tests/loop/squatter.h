@@ -12,7 +12,7 @@ bool squatter_is_possible(void);
 pid_t squatter_start(void);
 void squatter_end(pid_t pid);
 
-/* A folder of this user for names (loop/name.h). */
+/* A folder of this user for names (host/name.h). */
 void names_folder_make(void);
 void names_folder_remove(void);
 

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/control_call.h"
+#include "host/slot.h"
 #include "loop/control.h"
-#include "loop/slot.h"
 #include "loop/squatter.h"
 
 static struct control control;

@@ -13,8 +13,10 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "loop/gsi.h"
-#include "loop/loop.h"
+#include "host/services.h"
+#include "port/gsi.h"
+#include "port/ports.h"
+#include "progress/life.h"
 #include "loop/netns.h"
 #include "wire/cm_mad.h"
 

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "loop/handover.h"
+#include "host/handover.h"
+#include "host/slot.h"
 #include "loop/netns.h"
 
 enum { MOST = 64 };

@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "loop/callers.h"
-#include "loop/introduction.h"
+#include "host/callers.h"
+#include "host/introduction.h"
+#include "host/slot.h"
 #include "loop/netns.h"
-#include "loop/slot.h"
 
 enum { SLOT = 7, OTHER = 9 };
 

@@ -22,9 +22,20 @@
 
 #include <cmocka.h>
 
-#include "loop/internal.h"
-#include "loop/introduction.h"
-#include "loop/local_peer.h"
+#include "base/clock.h"
+#include "host/introduction.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "port/gsi.h"
+#include "port/local.h"
+#include "port/local_link.h"
+#include "port/local_peer.h"
+#include "port/ports.h"
+#include "port/receive.h"
+#include "port/run.h"
+#include "progress/life.h"
+#include "progress/poll.h"
+#include "progress/wait.h"
 #include "loop/pair.h"
 
 #ifdef __SANITIZE_THREAD__

@@ -10,7 +10,8 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "loop/services.h"
+#include "base/base.h"
+#include "host/services.h"
 
 static struct services *table;
 static bool dead[256];

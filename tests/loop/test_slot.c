@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "loop/name.h"
+#include "host/name.h"
+#include "host/slot.h"
 #include "loop/netns.h"
-#include "loop/slot.h"
 #include "loop/squatter.h"
 
 /* A process that claims a slot, tells which, and stays. */

@@ -16,10 +16,13 @@
 #include <cmocka.h>
 
 #include "link/udp.h"
-#include "loop/handover.h"
+#include "host/handover.h"
+#include "host/registry.h"
+#include "host/slot.h"
+#include "host/steering.h"
+#include "host/steering_program.h"
 #include "loop/netns.h"
 #include "loop/squatter.h"
-#include "loop/steering.h"
 #include "wire/cm_mad.h"
 
 /* ---- the program, run here ---- */
@@ -243,7 +246,7 @@ static void the_program_knows_further_slots(void **state)
 static union ibv_gid here, sender_gid;
 
 /* A process with a link: tells its slot, and then, for each packet it sees, whether it was its own. It does as
- * loop/receive.c does. */
+ * port/receive.c does. */
 struct process {
 	pid_t pid;
 	uint16_t slot;

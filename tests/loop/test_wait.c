@@ -19,7 +19,17 @@
 
 #include <cmocka.h>
 
-#include "loop/internal.h"
+#include "base/clock.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "port/gsi.h"
+#include "port/local_link.h"
+#include "port/ports.h"
+#include "port/receive.h"
+#include "port/run.h"
+#include "progress/life.h"
+#include "progress/poll.h"
+#include "progress/wait.h"
 #include "loop/pair.h"
 
 static void *wait_for(void *fd)

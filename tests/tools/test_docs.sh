@@ -52,7 +52,7 @@ cases() {
 	done
 }
 
-# sources FILE: prints each source file, function and member of ours that it names and that is not there: `loop/run.c`,
+# sources FILE: prints each source file, function and member of ours that it names and that is not there: `port/run.c`,
 # `run.c`, `transmit()`, `qp->lock`.
 sources() {
 	grep -oE '\b(src/)?[a-z]+/[a-z0-9_]+\.(c|h|def)\b' "$1" | sort -u | while read -r path; do
@@ -92,7 +92,7 @@ cat >"$work/wrong.md" <<END
 # A heading
 [a](nowhere.md) [b](wrong.md#no-heading) [c](#a-heading) [d](https://example.com/)
 \`make nothing\` \`make check\` \`uroce nothing\` \`uroce devices\` verbs.py: \`ibv_nothing\` verbs.py: \`ibv_devices\`
-\`loop/nothing.c\` \`loop/run.c\` \`no_such_function()\` \`post_send()\`
+\`loop/nothing.c\` \`port/run.c\` \`no_such_function()\` \`post_send()\`
 \`no_such_file.c\` \`run.c\` \`qp->no_such_member\` \`qp->lock\`
 $(printf '%0121d' 0)
 END

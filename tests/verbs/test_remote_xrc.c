@@ -16,7 +16,7 @@
 
 #include "base/qpn.h"
 #include "fault/inject.h"
-#include "loop/slot.h"
+#include "host/slot.h"
 #include "object/xrc.h"
 
 /* What the other process has: where to send to, and what to reach there. */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/handover.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/same_user.h"
+#include "host/name.h"
+#include "host/slot.h"
+
+enum kind {
+	KIND_PACKET,
+	KIND_PASS,   /* starts with a struct handover_pass */
+	KIND_REPORT, /* a struct handover_report and no packet */
+	KIND_ASK,    /* a struct handover_ask and no packet */
+};
+
+/* A record, followed by `bytes`: what its kind says, then a packet from the BTH up to the ICRC (which was good);
+ * padded to a multiple of 8. */
+struct record {
+	uint32_t bytes;
+	uint8_t congestion, traffic_class;
+	uint8_t kind, is_uroce;
+	union ibv_gid from, to;
+};
+/* They are sent as they are: no byte between the fields has a value from before. */
+static_assert(sizeof(struct handover_pass) == 96 && offsetof(struct handover_pass, reserved) == 91,
+	      "aligned, no holes");
+static_assert(sizeof(struct handover_report) == 32 && offsetof(struct handover_report, reserved) == 29, "likewise");
+static_assert(sizeof(struct handover_ask) == 16 && offsetof(struct handover_ask, reserved) == 12, "likewise");
+
+static uint32_t handover_fill(uint32_t bytes)
+{
+	return (bytes + 7) & ~7u;
+}
+
+void handover_send(struct handover *h, const struct slot *own)
+{
+	struct sockaddr_un address;
+
+	if (!h->bytes)
+		return;
+	/* fails if that process is dead, or is stopped and its queue full: then the packets are lost */
+	if (name_send(own->fd, h->memory, h->bytes, &address, slot_address(&address, h->slot)) < 0) {
+		h->lost++;
+		if (errno == ECONNREFUSED)
+			h->dead = h->slot;
+	}
+	h->bytes = 0;
+}
+
+/* Room for a record of at most that many bytes, in a datagram for that slot. NULL: it is too long for any. */
+static struct record *open_record(struct handover *h, const struct slot *own, uint16_t slot, uint32_t most)
+{
+	most += sizeof(struct record);
+	if (most > HANDOVER_BYTES)
+		return NULL;
+	if (h->slot != slot || h->bytes + most > HANDOVER_BYTES)
+		handover_send(h, own);
+	h->slot = slot;
+	return (struct record *)(h->memory + h->bytes);
+}
+
+/* `first`: what the kind says, or NULL. */
+static void loop_handover_add(struct handover *h, const struct slot *own, uint16_t slot, enum kind kind,
+			      const void *first, uint32_t size, const struct packet *p, const union ibv_gid *from)
+{
+	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
+	struct record *record = open_record(h, own, slot, most);
+	uint8_t *at, *start = (uint8_t *)(record + 1);
+	uint32_t bytes;
+
+	if (!record)
+		return;
+	at = start;
+	if (size)
+		memcpy(at, first, size);
+	at += size;
+	at += packet_encode(p, at);
+	memcpy(at, p->payload, p->length);
+	at += p->length;
+	bytes = at - start + packet_pad(p->length);
+	memset(at, 0, start + handover_fill(bytes) - at); /* up to the next record */
+	*record = (struct record){.bytes = bytes,
+				  .kind = kind,
+				  .congestion = p->congestion,
+				  .is_uroce = p->is_uroce,
+				  .traffic_class = p->traffic_class,
+				  .from = *from};
+	memcpy(&record->to, p->to, sizeof(record->to));
+	h->bytes += sizeof(*record) + handover_fill(bytes);
+	h->packets++;
+}
+
+void handover_add(struct handover *h, const struct slot *own, uint16_t slot, const struct packet *p,
+		  const union ibv_gid *from)
+{
+	loop_handover_add(h, own, slot, KIND_PACKET, NULL, 0, p, from);
+}
+
+void handover_pass(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_pass *pass,
+		   const struct packet *p, const union ibv_gid *from)
+{
+	loop_handover_add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
+}
+
+static void add_message(struct handover *h, const struct slot *own, uint16_t slot, enum kind kind, const void *message,
+			uint32_t size)
+{
+	struct record *record = open_record(h, own, slot, handover_fill(size));
+
+	*record = (struct record){.bytes = size, .kind = kind};
+	memcpy(record + 1, message, size);
+	h->bytes += sizeof(*record) + handover_fill(size);
+}
+
+void handover_report(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_report *report)
+{
+	add_message(h, own, slot, KIND_REPORT, report, sizeof(*report));
+}
+
+void handover_ask(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_ask *ask)
+{
+	add_message(h, own, slot, KIND_ASK, ask, sizeof(*ask));
+}
+
+/* Whether a process of this user sent it. */
+static bool handover_is_ours(struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
+			struct ucred who;
+
+			memcpy(&who, CMSG_DATA(c), sizeof(who));
+			return same_user_sender(&who);
+		}
+	}
+	return false;
+}
+
+static void take_packet(const struct record *record, const uint8_t *at, const struct handover_ops *ops, void *arg)
+{
+	uint32_t first = record->kind == KIND_PASS ? sizeof(struct handover_pass) : 0;
+	struct packet p;
+
+	if (record->bytes < first || packet_parse(&p, at + first, record->bytes - first))
+		return;
+	p.congestion = record->congestion;
+	p.is_uroce = record->is_uroce;
+	p.traffic_class = record->traffic_class;
+	p.to = record->to.raw;
+	if (!first)
+		ops->packet(arg, &p, &record->from);
+	else if (ops->passed)
+		ops->passed(arg, (const struct handover_pass *)at, &p, &record->from);
+}
+
+static void handover_take(const struct record *record, const uint8_t *at, const struct handover_ops *ops, void *arg)
+{
+	if (record->kind == KIND_PACKET || record->kind == KIND_PASS)
+		take_packet(record, at, ops, arg);
+	else if (record->kind == KIND_REPORT && record->bytes == sizeof(struct handover_report) && ops->report)
+		ops->report(arg, (const struct handover_report *)at);
+	else if (record->kind == KIND_ASK && record->bytes == sizeof(struct handover_ask) && ops->asked)
+		ops->asked(arg, (const struct handover_ask *)at);
+}
+
+bool handover_receive(const struct slot *own, const struct handover_ops *ops, void *arg)
+{
+	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by rx ownership, as all receiving is */
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
+	struct iovec iov = {memory, sizeof(memory)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(own->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const uint8_t *at = memory, *end;
+
+	if (n < 0)
+		return false;
+	if (!handover_is_ours(&m))
+		return true;
+	for (end = memory + n; (size_t)(end - at) > sizeof(struct record);) {
+		const struct record *record = (const struct record *)at;
+
+		at += sizeof(*record);
+		if (record->bytes > (size_t)(end - at))
+			break;
+		handover_take(record, at, ops, arg);
+		at += min_of((size_t)handover_fill(record->bytes), (size_t)(end - at));
+	}
+	return true;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lock of the registry. A name that one process at a time can bind: the kernel drops it when the process dies. Any
+ * user can bind it, though: then a file takes its place. While the two change places, two processes may have one each.
+ * So the registry, which only processes of this user have, is always locked as well. */
+#ifndef UROCE_HOST_REGISTRY_LOCK_H
+#define UROCE_HOST_REGISTRY_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+
+#define LOCK_PATIENCE (2 * SEC) /* the lock's holder may have been stopped by a debugger */
+
+/* Of a thread that waits for a lock. Many processes may: each waits longer from time to time, at random, and does not
+ * give up while the lock changes hands. */
+struct patience {
+	uint64_t patience, began, give_up;
+	uint64_t look; /* when the next look is due at who has the name */
+	pid_t holder;  /* at the last look; 0: unknown */
+};
+
+struct patience patience_of(uint64_t patience);
+/* A lock on the memory, which the kernel drops when the process ends. False: its holder does not release it. */
+bool lock_memory(int memory, struct patience *p);
+/* Takes the lock, and locks the registry's memory if that is not -1. Returns the lock for registry_unlock(), or
+ * -EAGAIN: its holder does not release it; or another -errno. `patience`: ns. */
+int registry_lock(int memory, uint64_t patience);
+void registry_unlock(int lock);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The program by which the kernel chooses the socket of a packet: see steering.h. */
+#ifndef UROCE_HOST_STEERING_PROGRAM_H
+#define UROCE_HOST_STEERING_PROGRAM_H
+
+#include <linux/filter.h>
+#include <stdint.h>
+
+struct steering_listener {
+	uint32_t service; /* the lower half of the id */
+	uint16_t slot;
+};
+
+/* Makes the program for sockets in this order, and for the listeners among their processes. Returns its length. */
+#define STEERING_LISTENERS 256u
+#define STEERING_PROGRAM   BPF_MAXINSNS
+#define STEERING_SLOTS	   1500u /* for which the longest program has room */
+struct steering_order {
+	const uint16_t *slots; /* the first slot of each process, by place */
+	const uint16_t
+		*owners; /* by slot: the first slot of its process; 0: it is a first slot, or free. NULL: all are */
+	const struct steering_listener *listener;
+	uint32_t count, listeners;
+	uint32_t most; /* slots that are steered: those beyond are handed over */
+};
+uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM]);
+
+#endif

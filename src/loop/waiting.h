@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The descriptor of the program's that is joined to the doorbell and the ports: what comes there makes it readable
+ * (progress/waitfd.h). With l->receive. */
+#ifndef UROCE_LOOP_WAITING_H
+#define UROCE_LOOP_WAITING_H
+
+#include <stdbool.h>
+
+#include "loop/loop.h"
+
+struct waitfd {
+	struct loop *loop; /* constant */
+	int fd;		   /* the epoll instance. Constant */
+	bool rung;	   /* something has come since waitfd_was_rung() that may have made it readable */
+};
+
+/* A port, or the doorbell, comes or goes. */
+void waiting_add(struct loop *l, int fd) REQUIRES(l->receive);
+void waiting_remove(struct loop *l, int fd) REQUIRES(l->receive);
+void waiting_watch(const struct waitfd *w, int fd);
+void waiting_unwatch(const struct waitfd *w, int fd);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* QP1, the general services interface: management datagrams (MADs) from and to the addresses of this process. For
+ * cm/ only; not verbs. A MAD is 256 bytes in one UD packet to QP 1, with Q_Key 0x80010000.
+ *
+ * All processes on one address share its QP1: the kernel gives a MAD to any of them. The process that gets it asks
+ * gsi_ops.owner() for the slot of the process that it is for, and hands it over if that is another one. MADs may be
+ * lost, duplicated and reordered, as on any network: a sender that wants an answer must retry.
+ *
+ * An address takes part from loop_attach() to loop_detach() of a path whose sgid it is (loop.h): to listen at an
+ * address, only sgid needs to be set. Any thread may call any function here. */
+#ifndef UROCE_PORT_GSI_H
+#define UROCE_PORT_GSI_H
+
+#include "host/services.h"
+#include "loop/loop.h"
+#include "object/qp.h"
+
+#define GSI_QPN	 1u
+#define GSI_QKEY 0x80010000u /* IBTA 10.2.5: the well-known Q_Key of QP1 */
+
+enum {
+	MAD_BYTES = 256,
+};
+
+/* A MAD that has arrived; Q_Key, length and ICRC are right. What it points to is valid until the callback returns. */
+struct gsi_mad {
+	const uint8_t *bytes;	   /* MAD_BYTES, as on the wire */
+	const union ibv_gid *from; /* the sender's address: an answer's path.dgid */
+	const union ibv_gid *to;   /* ours: an answer's path.sgid */
+	uint32_t src_qpn;	   /* the QP to answer: usually 1 */
+};
+
+/* Any thread that receives calls these, the application's own too, with rx ownership: they must not block, nor take
+ * a lock under which another thread calls loop_attach(), loop_detach(), loop_get(), loop_put() or waits for a
+ * packet. They may call gsi_send(), gsi_owner(), gsi_near_owner() and gsi_slot(), and take a qp->lock. */
+struct gsi_ops {
+	/* The slot of the process that a MAD is for; 0: none, so it is dropped. Not called for a MAD that another
+	 * process has handed over. Must work in a process that makes no connections itself. */
+	uint16_t (*owner)(const struct gsi_mad *mad);
+	/* A MAD for this process. One call at a time. */
+	void (*receive)(const struct gsi_mad *mad);
+};
+
+/* Sets the callbacks; `ops` stays valid for ever. Costs nothing: call it from a constructor, so that a process that
+ * uses only verbs hands over what is for others. Before this call, MADs are dropped. */
+void gsi_serve(const struct gsi_ops *ops);
+
+/* This process's slot, 1..2047, constant while a context is open; 0: no context is open. A communication id should
+ * contain it, so that owner() finds it in the answer. */
+uint16_t gsi_slot(void);
+
+/* A connection to the process in that slot if `to` is an address of this host and its process one of this user's: it
+ * ends when the process ends, or runs another program. -errno: it cannot be had (UROCE_LOCAL=off). Never waits. */
+int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot);
+
+/* The slot of the local peer (port/local.h) that listens for a service at that address of this host; 0: none. Never
+ * blocks. */
+uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
+
+/* Sends a MAD now, from path->sgid to QP `qpn` of path->dgid; path->port comes from loop_attach(). `slot`: of the
+ * process that it is for, if known, else 0. A local peer gets it through shared memory, all others by UDP. 0, or
+ * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
+ * socket's buffer stays full: the MAD is lost, as any packet may be). Never blocks for longer than a few ms. */
+int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot);
+
+/* The UDP payload of a MAD to QP 1, with its ICRC: sent from this UDP port by a socket of link_udp_sender(). Its
+ * length. */
+#define GSI_DATAGRAM (PACKET_HEADERS + MAD_BYTES + PACKET_TRAILER)
+uint32_t gsi_encode(const union ibv_gid *from, const union ibv_gid *to, uint16_t port, const uint8_t mad[MAD_BYTES],
+		    uint8_t out[GSI_DATAGRAM]);
+
+/* ---- Services: which process has which service id, at which address of this network namespace. The processes of
+ * one user share the table. When a process dies, its claims are free again. ---- */
+
+int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
+/* Releases a claim; the arguments are those of gsi_claim(). */
+void gsi_release(const union ibv_gid *address, uint64_t service);
+
+/* The slot of the process that listens for a service at exactly this address of ours (gsi_mad.to), or at all; 0:
+ * none. Never blocks. */
+uint16_t gsi_owner(const union ibv_gid *to, uint64_t service);
+
+/* gsi.c */
+/* A packet for QP 1. Returns the slot of the process to hand it over to, or 0. */
+uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
+	REQUIRES(l->receive);
+
+#endif

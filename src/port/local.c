@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/high_fd.h"
+#include "base/log.h"
+#include "base/msan.h"
+#include "base/rights.h"
+#include "host/callers.h"
+#include "host/introduction.h"
+#include "host/slot.h"
+#include "link/netif.h"
+#include "link/ring.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "loop/waiting.h"
+#include "memory/reach.h"
+#include "port/local_peer.h"
+
+static void loop_nearby_forget(struct qp *qp, const struct local_peer *n) REQUIRES(qp->lock)
+{
+	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {
+		if (qp->flow[i].near == n)
+			qp->flow[i].near = NULL;
+		if (qp->flow[i].next == n)
+			qp->flow[i].next = NULL;
+	}
+}
+
+void nearby_forget(struct loop *l, const struct local_peer *n)
+{
+	lock_take(&l->local.mads_lock);
+	lock_drop(&l->local.mads_lock);
+	for (uint32_t i = 0; i < HCA_MAX_QP; i++) {
+		struct qp *qp = pool_at_random(&l->hca.qps, i);
+
+		if (!qp)
+			continue;
+		lock_take(&qp->lock);
+		if (qp->alive)
+			loop_nearby_forget(qp, n);
+		lock_drop(&qp->lock);
+	}
+}
+
+#define LOOK_AGAIN (10 * USEC) /* between checks whether an expected call has come */
+
+/* MemorySanitizer and ThreadSanitizer of the program would not know of bytes that a local peer stores. */
+bool local_is_wanted(void)
+{
+	return config_bool(CONFIG_LOCAL) && !msan_is_there() && !tsan_sees_peers;
+}
+
+void local_init(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	local->listener = local_is_wanted() ? introduction_listen(l->slot.number) : -1;
+	local->doorbell = -1;
+	list_init(&local->callers);
+	list_init(&local->gone);
+}
+
+/* Changes under `receive`: sleeping threads read it there. */
+static void set_doorbell(struct loop *l, int doorbell)
+{
+	lock_take(&l->receive);
+	fd_close(&l->local.doorbell);
+	l->local.doorbell = doorbell;
+	waiting_add(l, doorbell);
+	lock_drop(&l->receive);
+}
+
+void local_open(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	lock_take(&local->lock);
+	if (!local->on && local_is_wanted()) {
+		if (local->listener < 0) /* the slot's last process was still exiting */
+			local->listener = introduction_listen(l->slot.number);
+		set_doorbell(l, high_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+		local->on =
+			local->doorbell >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
+		if (!local->on) {
+			set_doorbell(l, -1);
+			fd_close(&local->listener); /* so that no caller waits there */
+		}
+	}
+	lock_drop(&local->lock);
+	lock_take(&l->receive);
+	sleep_renew(l);
+	lock_drop(&l->receive);
+}
+
+/* ---- local peers come and go ---- */
+
+static void forget_caller(struct caller *c)
+{
+	list_remove(&c->link);
+	free(c);
+}
+
+static void free_if_unused(struct local_peer *n)
+{
+	if (n->users || local_peer_state(n) != LOCAL_PEER_GONE)
+		return;
+	list_remove(&n->gone);
+	local_peer_free(n);
+}
+
+/* First receives what the local peer sent before it went. */
+static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->receive)
+{
+	struct local *local = &l->local;
+
+	lock_take(&l->receive);
+	if (n->rx_ring.words)
+		l->local.drain(l, n);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		if (local->rx_ring[i] == n)
+			local->rx_ring[i--] = local->rx_ring[--local->rx_rings];
+	ring_unmap(&n->rx_ring);
+	lock_drop(&l->receive);
+}
+
+/* Whether the local peer has been called and has not called back yet. */
+static bool is_expected(const struct local_peer *n)
+{
+	return n->out >= 0 && local_peer_state(n) == LOCAL_PEER_MEETING;
+}
+
+/* A hint, written under local.lock. */
+static void count_expected(struct local *local, int more)
+{
+	uint32_t before = atomic_load_explicit(&local->expected, memory_order_relaxed);
+
+	atomic_store_explicit(&local->expected, before + more, memory_order_relaxed);
+}
+
+static void local_lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	count_expected(local, -is_expected(n));
+	if (local->by_slot[n->slot] == n)
+		local->by_slot[n->slot] = NULL;
+	close_rx_ring(l, n);
+	if (atomic_load_explicit(&local->near[n->slot], memory_order_relaxed) == n) /* written under local.lock only */
+		atomic_store_explicit(&local->near[n->slot], NULL,
+				      memory_order_relaxed); /* ordered by the QPs' locks */
+	local_peer_lose(n);
+	nearby_forget(l, n);
+	list_append(&local->gone, &n->gone);
+	free_if_unused(n);
+	helper_kick(l); /* for QPs that waited for room */
+}
+
+static void meet(struct local_peer *n)
+{
+	count_expected(&n->loop->local, -1);
+	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
+	/* release pairs with local_peer_state() */
+	atomic_store_explicit(&n->state, LOCAL_PEER_MET, memory_order_release);
+	/* release pairs with local_find() in nearby.c */
+	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
+}
+
+/* Calls the local peer, unless that has been done. */
+static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+{
+	int err;
+
+	if (n->out >= 0)
+		return 0;
+	atomic_store_explicit(&l->local.called, true, memory_order_relaxed);
+	err = local_peer_call(n);
+	if (err)
+		return err;
+	count_expected(&l->local, 1);
+	return helper_watch_local(l, n->out, false);
+}
+
+static struct local_peer *local_find(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	if (!local->by_slot[slot])
+		local->by_slot[slot] = local_peer_create(l, slot);
+	return local->by_slot[slot];
+}
+
+static bool is_refused(const struct local *local, uint16_t slot)
+{
+	return local->refused[slot / 64] >> slot % 64 & 1;
+}
+
+/* From now on everything between the two goes by udp. If they met later after all, QPs here that know the other
+ * process as it was before would use udp, and the QPs connected to them the ring. */
+static void refuse_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	local->refused[slot / 64] |= 1ull << slot % 64;
+	if (local->by_slot[slot])
+		local_lose(l, local->by_slot[slot]);
+}
+
+/* The two have met as soon as this process can receive what the other sends: so nothing is answered by udp. */
+static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
+{
+	struct local *local = &l->local;
+	int err = 0;
+
+	lock_take(&l->receive);
+	if (local->rx_rings == ARRAY_SIZE(local->rx_ring)) {
+		err = -EMFILE;
+	} else {
+		n->rx_ring = *ring;
+		ring_attend(&n->rx_ring);
+		local->rx_ring[local->rx_rings++] = n;
+		n->in = fd;
+		meet(n);
+		sleep_renew(l); /* sleeping threads must say so in this ring as well ... */
+		helper_kick(l); /* ... and so must the helper, as any thread may be here */
+	}
+	lock_drop(&l->receive);
+	return err;
+}
+
+/* Opens the way to the local peer's memory. Without it, everything goes through the rings. */
+static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
+{
+	int fd[SHARE_FDS], err;
+
+	if (!l->hca.share || in->fd[GREETING_TABLES] < 0)
+		return;
+	if (n->slot == l->slot.number) {
+		err = reach_self(&n->reach, l->hca.share);
+	} else {
+		for (int i = 0; i < SHARE_FDS; i++) {
+			fd[i] = in->fd[GREETING_TABLES + i];
+			in->fd[GREETING_TABLES + i] = -1;
+		}
+		err = reach_open(&n->reach, l->hca.share, fd, n->slot, n->pid);
+	}
+	if (err)
+		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
+}
+
+static void say_refused(int err)
+{
+	static _Atomic bool said; /* relaxed: one message is enough */
+
+	if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		log_warn("another process of this host cannot share memory with this one, and uses UDP: %s%s",
+			 strerror(err),
+			 err == EMFILE	 ? " (ulimit -n)"
+			 : err == ENOMEM ? " (ulimit -v)"
+					 : "");
+}
+
+/* Believes what the greeting says: its sender is of our user. */
+static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
+{
+	uint16_t slot = (uint16_t)in->greeting.slot;
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
+	struct ring ring;
+	int err;
+
+	if (n && n->in >= 0) {
+		local_lose(l, n); /* a new process in the slot: the end of the old one was not noticed yet */
+		n = local_find(l, slot);
+	}
+	if (!n)
+		return is_refused(&l->local, slot) ? -ECONNREFUSED : -ENOMEM;
+	err = rights_is_doorbell(in->fd[GREETING_DOORBELL]) ? ring_map(&ring, in->fd[GREETING_RING]) : -EBADMSG;
+	if (err)
+		return err;
+	n->doorbell = high_fd(in->fd[GREETING_DOORBELL]);
+	in->fd[GREETING_DOORBELL] = -1;
+	n->pid = in->pid;
+	n->shares = in->greeting.flags;
+	open_reach(l, n, in);
+	err = local_call(l, n) ?: add_rx_ring(l, n, fd, &ring);
+	if (err) {
+		say_refused(-err);
+		n->in = fd;
+		ring_unmap(&ring);
+		refuse_slot(l, slot); /* closes our side, so that the other process knows */
+	}
+	return 0;
+}
+
+/* False: the greeting has not come yet. */
+static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
+{
+	struct introduction in;
+	int err = introduction_receive(fd, &in);
+	bool heard = !err;
+
+	if (err == -EAGAIN)
+		return false;
+	if (!err) {
+		err = helper_watch_local(l, fd, false) ?: shareable_make(l, fd, &in);
+		introduction_close(&in);
+	}
+	if (err)
+		close(fd);
+	if (err && heard) {
+		if (err != -ECONNREFUSED) /* which has been told */
+			say_refused(-err);
+		refuse_slot(l, (uint16_t)in.greeting.slot);
+	}
+	return true;
+}
+
+/* The helper receives the greeting when it comes. */
+static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
+{
+	struct caller *c = malloc(sizeof(*c));
+
+	if (!c || helper_watch_local(l, fd, true)) {
+		free(c);
+		close(fd);
+		return;
+	}
+	*c = (struct caller){.fd = fd};
+	list_append(&l->local.callers, &c->link);
+}
+
+/* Answers all calls. Most greetings have come by then. */
+static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
+{
+	int fd;
+
+	while ((fd = callers_accept(l->local.listener)) != -EAGAIN)
+		if (unlikely(fd < 0)) /* the caller learns it by the end of its connection, and both use udp */
+			say_refused(-fd);
+		else if (!local_hear(l, fd))
+			keep_caller(l, fd);
+}
+
+static bool has_event(int fd, short event)
+{
+	struct pollfd p = {.fd = fd, .events = event};
+
+	return poll(&p, 1, 0) > 0 && p.revents;
+}
+
+/* A process that has ended may have a successor in its slot. One that lives and has hung up without an answer has no
+ * descriptor for calls: the two must not meet later, as for refuse_slot(). */
+static void lose_or_refuse(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+{
+	if (n->in < 0 && slot_is_alive(n->slot))
+		refuse_slot(l, n->slot);
+	else
+		local_lose(l, n);
+}
+
+void local_serve_connection(struct loop *l, int fd)
+{
+	struct local *local = &l->local;
+
+	lock_take(&l->local.lock);
+	list_each_safe (i, &local->callers) {
+		struct caller *c = container_of(i, struct caller, link);
+
+		if (c->fd == fd) {
+			if (local_hear(l, fd))
+				forget_caller(c);
+			goto out;
+		}
+	}
+	for (uint32_t i = 1; i <= SLOTS; i++) {
+		struct local_peer *n = local->by_slot[i];
+
+		if (n && (n->in == fd || n->out == fd)) {
+			if (has_event(fd, POLLRDHUP)) /* other threads read doorbells */
+				lose_or_refuse(l, n);
+			break;
+		}
+	}
+out:
+	lock_drop(&l->local.lock);
+}
+
+void local_serve_listener(struct loop *l)
+{
+	lock_take(&l->local.lock);
+	hear_callers(l);
+	lock_drop(&l->local.lock);
+}
+
+void local_look(struct loop *l, uint64_t now)
+{
+	if (!lock_try(&l->local.lock))
+		return;
+	if (now - l->local.looked >= LOOK_AGAIN) {
+		l->local.looked = now;
+		if (has_event(l->local.listener, POLLIN))
+			hear_callers(l);
+	}
+	lock_drop(&l->local.lock);
+}
+
+static void call_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
+{
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
+
+	if (n)
+		local_call(l, n); /* on failure: the next datagram asks again */
+}
+
+void local_serve_wanted(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(local->wanted); i++) {
+		uint64_t slots;
+
+		/* relaxed: see want() in nearby.c */
+		if (likely(!atomic_load_explicit(&local->wanted[i], memory_order_relaxed)))
+			continue;
+		slots = atomic_exchange_explicit(&local->wanted[i], 0, memory_order_relaxed);
+		lock_take(&l->local.lock);
+		for (; slots && local->on; slots &= slots - 1)
+			call_slot(l, 64 * i + (uint32_t)__builtin_ctzll(slots));
+		lock_drop(&l->local.lock);
+	}
+}
+
+/* ---- paths ---- */
+
+/* Both ends must answer alike: one that sends by a ring is not heard by one that expects UDP. */
+static bool is_here(const struct path *path)
+{
+	return !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) || address_is_loopback(&path->dgid) ||
+	       netif_of_address(&path->dgid);
+}
+
+void loop_introduce(struct path *path, uint32_t dest_qpn)
+{
+	struct port *port = path->port;
+	struct loop *l = port->loop;
+	uint16_t slot = hca_owner(&l->hca, dest_qpn);
+	struct local_peer *n;
+
+	path->local_peer = NULL;
+	if (!l->local.on || slot == 0 || !is_here(path))
+		return;
+	lock_take(&l->local.lock);
+	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it checks */
+		hear_callers(l); /* the peer may have called already: then both have met before the first packet */
+	n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
+	if (n) {
+		n->users++;
+		/* if the peer does not listen yet, it will call when it does. What fails here fails then as well,
+		 * or both have met */
+		local_call(l, n);
+		path->local_peer = n;
+	} else {
+		refuse_slot(l, slot);
+	}
+	lock_drop(&l->local.lock);
+}
+
+void local_forget(struct path *path)
+{
+	struct local_peer *n = path->local_peer;
+	struct loop *l;
+
+	if (!n)
+		return;
+	l = n->loop;
+	lock_take(&l->local.lock);
+	n->users--;
+	free_if_unused(n);
+	lock_drop(&l->local.lock);
+	path->local_peer = NULL;
+}
+
+/* ---- sending ---- */
+
+/* ---- waiting for room, and sleep ---- */
+
+void local_released(void *loop)
+{
+	struct loop *l = loop;
+
+	lock_take(&l->local.lock);
+	for (uint32_t i = 1; i <= SLOTS; i++)
+		if (l->local.by_slot[i] && local_peer_state(l->local.by_slot[i]) == LOCAL_PEER_MET)
+			local_peer_ring(l->local.by_slot[i]);
+	lock_drop(&l->local.lock);
+}
+
+/* ---- end and fork ---- */
+
+void local_fini(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	list_each_safe (i, &local->callers) {
+		struct caller *c = container_of(i, struct caller, link);
+
+		close(c->fd);
+		forget_caller(c);
+	}
+	for (uint32_t i = 1; i <= SLOTS; i++) {
+		struct local_peer *n = local->by_slot[i];
+
+		if (n) {
+			ring_unmap(&n->rx_ring);
+			local_peer_lose(n);
+			local_peer_free(n);
+		}
+	}
+	list_each_safe (i, &local->gone)
+		local_peer_free(container_of(i, struct local_peer, gone));
+	fd_close(&local->listener);
+	fd_close(&local->doorbell);
+}
+
+void local_in_child(struct loop *l)
+{
+	struct local *local = &l->local;
+
+	list_each (i, &local->callers)
+		close(container_of(i, struct caller, link)->fd);
+	for (uint32_t i = 1; i <= SLOTS; i++) {
+		struct local_peer *n = local->by_slot[i];
+
+		if (!n)
+			continue;
+		fd_close(&n->in);
+		fd_close(&n->out);
+		fd_close(&n->doorbell);
+		if (n->reach)
+			reach_abandon(n->reach);
+	}
+	fd_close(&local->listener);
+	fd_close(&local->doorbell);
+}

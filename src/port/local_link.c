@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/local_link.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "engine/engine.h"
+#include "link/ring.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "loop/waiting.h"
+#include "memory/reach.h"
+#include "object/qp.h"
+#include "port/local_peer.h"
+
+#define ROOM_AGAIN (LOCAL_RING / 4) /* room from which QPs that wait for it go on */
+
+/* UC has no ACKs to tell when the old link is empty, so it changes before it has sent anything. */
+static bool may_change(const struct qp *qp)
+{
+	return is_reliable(qp) || qp->req.next.v == (qp->attr.sq_psn & PSN_MASK);
+}
+
+static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
+{
+	const struct local_peer *n = qp->path.local_peer;
+
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE) {
+		if (!met && n && qp->req.lossless && n->unheard)
+			engine_start_over(qp);
+		if (!met || may_change(qp))
+			engine_change_link(qp, met ? LOCAL_MTU : 0);
+	}
+	engine_reach(qp, met ? n->reach : NULL);
+}
+
+bool local_is_astray(const struct qp *qp)
+{
+	const struct local_peer *n = qp->path.local_peer;
+	struct reach_pair pair = engine_pair(qp);
+
+	return n->reach && reach_contradicts(n->reach, &pair);
+}
+
+/* Changes the link if it is time to. True: the QP's peer is in a local peer that has been met. */
+static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
+{
+	struct local_peer *n = qp->path.local_peer;
+	bool met = n && !qp->path.severed && local_peer_state(n) == LOCAL_PEER_MET;
+	bool wanted = met && !(unlikely(qp->xrc) && qp->xrc->is_passed_on);
+
+	if (unlikely(qp->req.lossless != wanted || qp->req.changing)) {
+		met = met && !local_is_astray(qp);
+		change_link(qp, wanted && met);
+	}
+	return met;
+}
+
+void local_meet(struct qp *qp)
+{
+	local_follow(qp);
+}
+
+struct local_peer *local_enter(struct qp *qp)
+{
+	struct local_peer *n = qp->path.local_peer;
+
+	if (!local_follow(qp))
+		return NULL;
+	lock_take(&n->lock);
+	if (unlikely(local_peer_state(n) != LOCAL_PEER_MET)) {
+		lock_drop(&n->lock);
+		return NULL;
+	}
+	lock_hand_over(&n->lock); /* local_leave() takes it over */
+	return n;
+}
+
+uint32_t local_room(struct local_peer *n)
+{
+	uint32_t room = ring_room(&n->tx_ring, LOCAL_RING / 2);
+
+	return room > n->reserved ? room - n->reserved : 0;
+}
+
+void local_wait(struct qp *qp, struct local_peer *n)
+{
+	struct hca *hca = qp->hca;
+	struct loop *l = n->loop;
+
+	lock_take(&hca->ready_lock);
+	list_remove(&qp->ready);
+	list_append(&n->stuck, &qp->ready);
+	lock_drop(&hca->ready_lock);
+	qp->is_ready = true;
+	atomic_store_explicit(&l->local.stuck, true, memory_order_relaxed); /* a hint, like has_ready */
+	helper_ready(l);
+}
+
+void local_wait_no_more(struct qp *qp)
+{
+	lock_take(&qp->hca->ready_lock);
+	list_remove(&qp->ready);
+	lock_drop(&qp->hca->ready_lock);
+	qp->is_ready = false;
+}
+
+void local_leave(struct qp *qp, struct local_peer *n, bool full)
+{
+	lock_take_over(&n->lock);
+	if (unlikely(full))
+		local_wait(qp, n);
+	if (ring_must_wake(&n->tx_ring))
+		local_peer_ring(n);
+	lock_drop(&n->lock);
+}
+
+bool local_is_unseen(const struct qp *qp)
+{
+	struct local_peer *n = qp->path.local_peer;
+	bool unseen = false;
+
+	if (!n || !qp->req.lossless)
+		return false;
+	lock_take(&n->lock);
+	if (local_peer_state(n) == LOCAL_PEER_MET)
+		unseen = !ring_has_passed(&n->tx_ring, qp->sent_to);
+	lock_drop(&n->lock);
+	return unseen;
+}
+
+static bool unstick_if_room(struct local_peer *n)
+{
+	bool room = true;
+
+	lock_take(&n->lock);
+	if (n->tx_ring.size)
+		room = ring_room(&n->tx_ring, n->tx_ring.size) >= ROOM_AGAIN;
+	lock_drop(&n->lock);
+	if (room)
+		local_peer_unstick(n);
+	return room;
+}
+
+void local_unstick(struct loop *l)
+{
+	struct local *local = &l->local;
+	bool all = true;
+
+	if (likely(!local_is_stuck(local)))
+		return;
+	atomic_store_explicit(&local->stuck, false, memory_order_relaxed);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		all &= unstick_if_room(local->rx_ring[i]);
+	if (!all)
+		atomic_store_explicit(&local->stuck, true, memory_order_relaxed);
+}
+
+/* Asks to be told when there is room for the QPs that wait. True: there is room already. */
+static bool local_want(struct loop *l) REQUIRES(l->receive)
+{
+	struct local *local = &l->local;
+	bool any = false;
+
+	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed)) /* a thread that sets it kicks the helper */
+		return false;
+	for (uint32_t i = 0; i < local->rx_rings; i++) {
+		struct local_peer *n = local->rx_ring[i];
+
+		lock_take(&n->lock);
+		if (n->tx_ring.size)
+			any |= ring_want(&n->tx_ring, ROOM_AGAIN) && !list_empty(&n->stuck);
+		lock_drop(&n->lock);
+	}
+	return any;
+}
+
+static void empty_doorbell(struct loop *l) REQUIRES(l->receive)
+{
+	uint64_t count;
+
+	if (read(l->local.doorbell, &count, sizeof(count)) == sizeof(count) && l->waiting.fd)
+		l->waiting.fd->rung = true;
+}
+
+static void tidy(const struct local *local)
+{
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		if (local_peer_state(local->rx_ring[i]) == LOCAL_PEER_MET && local->rx_ring[i]->reach)
+			reach_tidy(local->rx_ring[i]->reach);
+}
+
+void local_tidy(struct loop *l)
+{
+	if (lock_try(&l->receive)) { /* otherwise a thread polls; the helper retries later */
+		tidy(&l->local);
+		lock_drop(&l->receive);
+	}
+}
+
+bool local_sleep(struct loop *l)
+{
+	struct local *local = &l->local;
+	bool any = false;
+
+	/* relaxed: who rings has been called; even one that is gone, or lost, may have rung last. A stale read is made
+	 * good at the next sleep */
+	if (!atomic_load_explicit(&local->called, memory_order_relaxed))
+		return false;
+	empty_doorbell(l);
+	tidy(local); /* after emptying the doorbell: a local peer that rings later wakes this thread again */
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		any |= ring_sleep(&local->rx_ring[i]->rx_ring);
+	for (uint32_t i = 0; i < local->rx_rings; i++)
+		local_peer_tell(local->rx_ring[i]);
+	return local_want(l) || any;
+}

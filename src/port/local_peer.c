@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/local_peer.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/high_fd.h"
+#include "host/introduction.h"
+#include "link/record.h"
+#include "link/ring.h"
+#include "loop/loop.h"
+#include "memory/reach.h"
+
+/* Other processes read this word, to test whether they can read our memory. */
+static const uint64_t probe = GREETING_MAGIC;
+
+/* ---- the link ---- */
+
+/* The sender has made sure that there is room; without room, the packet is lost. */
+/* called through link_ops, with n->lock held */
+NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct link_tx *tx, uint32_t count)
+{
+	struct local_peer *n = local_peer_of(link);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t bytes = record_bytes(tx[i].packet);
+
+		if (unlikely(ring_room(&n->tx_ring, bytes) < bytes))
+			continue;
+		if (unlikely(!record_put(ring_next(&n->tx_ring), &tx[i])))
+			return i | LINK_UNREADABLE;
+		ring_publish(&n->tx_ring, bytes);
+	}
+	return count;
+}
+
+static uint32_t local_peer_receive_any(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
+{
+	struct local_peer *n = local_peer_of(link);
+	uint32_t bytes;
+	const void *record = local_peer_peek(n, &bytes);
+
+	return record ? local_peer_receive(n, record, bytes, batch, deliver, arg) : 0;
+}
+
+/* local.c does the rest: it decides when. */
+const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send, .receive = local_peer_receive_any};
+
+/* ---- creation and end ---- */
+
+struct local_peer *local_peer_create(struct loop *l, uint16_t slot)
+{
+	struct local_peer *n = aligned_alloc(_Alignof(struct local_peer), sizeof(*n));
+
+	if (!n)
+		return NULL;
+	*n = (struct local_peer){
+		.link = {&local_peer_ops, .fd = -1}, .loop = l, .slot = slot, .out = -1, .in = -1, .doorbell = -1};
+	list_init(&n->gone);
+	list_init(&n->stuck);
+	return n;
+}
+
+static int loop_local_peer_call(struct local_peer *n, int memory)
+{
+	struct greeting g = {
+		.magic = GREETING_MAGIC, .bytes = sizeof(g), .slot = n->loop->slot.number, .probe = (uintptr_t)&probe};
+	int fd[GREETING_FDS] = {memory, -1, -1, -1, n->loop->local.doorbell};
+
+	if (n->loop->hca.share) {
+		static_assert((int)GREETING_VISITOR - (int)GREETING_TABLES == (int)SHARE_FD_VISITOR, "one order");
+		share_fds(n->loop->hca.share, &fd[GREETING_TABLES]);
+		g.flags |= GREETING_HAS_TABLES;
+	}
+	return introduction_call(n->slot, &g, fd, &n->pid);
+}
+
+int local_peer_call(struct local_peer *n)
+{
+	struct ring ring;
+	int memory = ring_memory(LOCAL_RING), fd, err;
+
+	if (memory < 0)
+		return memory;
+	err = ring_map(&ring, memory);
+	fd = err ? err : loop_local_peer_call(n, memory);
+	close(memory); /* the mappings keep the memory, and so does the greeting until it is read */
+	if (fd < 0) {
+		if (!err)
+			ring_unmap(&ring);
+		return fd;
+	}
+	lock_take(&n->lock);
+	n->tx_ring = ring;
+	n->out = fd;
+	lock_drop(&n->lock);
+	return 0;
+}
+
+void local_peer_unstick(struct local_peer *n)
+{
+	struct hca *hca = &n->loop->hca;
+	struct list *link;
+
+	lock_take(&hca->ready_lock);
+	while ((link = list_pop(&n->stuck))) {
+		list_append(&hca->ready, link);
+		atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed); /* a hint */
+	}
+	lock_drop(&hca->ready_lock);
+}
+
+void local_peer_lose(struct local_peer *n)
+{
+	lock_take(&n->lock);
+	n->unheard = !ring_is_attended(&n->tx_ring);
+	/* release pairs with local_peer_state() */
+	atomic_store_explicit(&n->state, LOCAL_PEER_GONE, memory_order_release);
+	ring_retire(&n->tx_ring); /* a thread that just dropped the lock may still check whether to wake */
+	lock_drop(&n->lock);
+	fd_close(&n->out);
+	fd_close(&n->in);
+	fd_close(&n->doorbell);
+	if (n->reach)
+		reach_dead(n->reach);
+	local_peer_unstick(n);
+}
+
+void local_peer_free(struct local_peer *n)
+{
+	local_peer_unstick(n); /* for QPs that wait for room, if any */
+	ring_unmap(&n->tx_ring);
+	reach_close(n->reach);
+	free(n);
+}
+
+void local_peer_ring(const struct local_peer *n)
+{
+	uint64_t one = 1;
+
+	/* fails if it is readable already */
+	(void)!write(n->doorbell, &one, sizeof(one));
+}
+
+void local_peer_wake(struct local_peer *n)
+{
+	lock_take(&n->lock);
+	if (local_peer_state(n) == LOCAL_PEER_MET)
+		local_peer_ring(n);
+	lock_drop(&n->lock);
+}
+
+void local_peer_tell(struct local_peer *n)
+{
+	if (n->rx_ring.known != n->rx_ring.at)
+		ring_tell(&n->rx_ring);
+	if (ring_is_wanted(&n->rx_ring))
+		local_peer_ring(n);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/nearby.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/proc_state.h"
+#include "link/record.h"
+#include "link/ring.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "port/local_link.h"
+#include "port/local_peer.h"
+#include "port/transmit.h"
+
+#define LOOK_AGAIN (20 * MSEC) /* between checks whether a slow receiver has been stopped */
+#define CALL_AGAIN SEC	       /* between two calls of a slot that did not answer */
+
+/* Asks the helper to call the slot, as that takes local.lock. */
+static void want(struct loop *l, uint16_t slot, uint64_t now)
+{
+	_Atomic uint64_t *at = &l->local.wanted_at[slot];
+	uint64_t before = atomic_load_explicit(at, memory_order_relaxed);
+
+	/* relaxed: two threads that ask at once do no harm */
+	if (before && now < before + CALL_AGAIN)
+		return;
+	atomic_store_explicit(at, now, memory_order_relaxed);
+	/* relaxed: the kick is a system call, and the helper reads the bit after it */
+	atomic_fetch_or_explicit(&l->local.wanted[slot / 64], 1ull << slot % 64, memory_order_relaxed);
+	helper_kick(l);
+}
+
+static struct local_peer *nearby_find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+{
+	struct loop *l = loop_of(qp);
+	uint16_t slot = hca_owner(&l->hca, qpn);
+	struct local_peer *n;
+
+	if (!slot || !l->local.on || memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)))
+		return NULL;
+	/* acquire pairs with meet() in local.c */
+	n = atomic_load_explicit(&l->local.near[slot], memory_order_acquire);
+	if (!n)
+		want(l, slot, now);
+	return n;
+}
+
+static uint32_t nearby_bytes_of(uint32_t length)
+{
+	return ring_round(sizeof(struct record) + sizeof(struct record_datagram) + length);
+}
+
+/* With qp->lock held, as tx batches are made under it. */
+NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, struct local_peer *near, uint32_t length,
+						      bool waits)
+{
+	uint32_t bytes = nearby_bytes_of(length), need;
+	enum near_room room = NEAR_GONE;
+	struct local_peer *n = near;
+
+	lock_take(&n->lock);
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET)) {
+		need = n->reserved + bytes + BATCH_SPARE;
+		room = ring_room(&n->tx_ring, need) >= need ? NEAR_ROOM : NEAR_FULL;
+		if (room == NEAR_ROOM)
+			n->reserved += bytes;
+		else if (waits)
+			local_wait(qp, n);
+		else if (qp->is_ready)
+			local_wait_no_more(qp);
+	}
+	lock_drop(&n->lock);
+	return room;
+}
+
+static void nearby_release(struct local_peer *near, uint32_t length)
+{
+	struct local_peer *n = near;
+
+	lock_take(&n->lock);
+	n->reserved -= nearby_bytes_of(length);
+	lock_drop(&n->lock);
+}
+
+static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
+{
+	uint64_t now = clock_now();
+
+	if (now - n->looked >= LOOK_AGAIN) {
+		n->stopped = n->pid && process_is_stopped(n->pid);
+		n->looked = now;
+	}
+	return n->stopped;
+}
+
+/* A process that sends to itself is reading what it was sent: the ring is never empty then. */
+static bool is_behind(struct local_peer *near)
+{
+	struct local_peer *n = near;
+	bool behind;
+
+	if (n->slot == n->loop->slot.number)
+		return false;
+	lock_take(&n->lock);
+	behind =
+		local_peer_state(n) == LOCAL_PEER_MET && !ring_has_passed(&n->tx_ring, n->tx_ring.at) && !is_stopped(n);
+	lock_drop(&n->lock);
+	return behind;
+}
+
+const struct near_ops nearby_ops = {nearby_find, nearby_reserve, nearby_release, is_behind};
+
+bool nearby_send(struct local_peer *n, const struct link_tx *tx)
+{
+	bool readable = true;
+
+	lock_take(&n->lock);
+	n->reserved -= ring_round(record_bytes(tx->packet));
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET)) {
+		readable = transmit(&n->link, tx, 1) <= 1;
+		if (ring_must_wake(&n->tx_ring))
+			local_peer_ring(n);
+	}
+	lock_drop(&n->lock);
+	return readable;
+}
+
+bool nearby_put(struct local_peer *n, const struct link_tx *tx)
+{
+	bool room;
+
+	lock_take(&n->lock);
+	room = local_peer_state(n) == LOCAL_PEER_MET && local_room(n) >= ring_round(record_bytes(tx->packet));
+	if (room) {
+		transmit(&n->link, tx, 1);
+		if (ring_must_wake(&n->tx_ring))
+			local_peer_ring(n);
+	}
+	lock_drop(&n->lock);
+	return room;
+}
+
+bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here, const union ibv_gid *there)
+{
+	return nearby_put(n, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here, .dgid = there});
+}
+
+bool nearby_send_mad(struct loop *l, uint16_t slot, const struct link_tx *mad)
+{
+	struct local *local = &l->local;
+	struct local_peer *n;
+	bool sent;
+
+	lock_take(&local->mads_lock);
+	/* acquire pairs with meet() in local.c */
+	n = atomic_load_explicit(&local->near[slot], memory_order_acquire);
+	sent = n && nearby_put(n, mad);
+	lock_drop(&local->mads_lock);
+	return sent;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting. On an idle queue pair a request leaves at once, by the row of the post table for the lane of the queue pair
+ * and its opcode; what the row declines, and everything else, goes through the queue (engine/post.c). */
+#include "port/post.h"
+
+#include "base/clock.h"
+#include "base/hooks.h"
+#include "engine/engine.h"
+#include "engine/fast_send.h"
+#include "link/record.h"
+#include "link/ring.h"
+#include "loop/loop.h"
+#include "object/ah.h"
+#include "port/local_link.h"
+#include "port/local_peer.h"
+#include "port/run.h"
+#include "port/severed.h"
+#include "port/transmit.h"
+
+/* Room in the ring before a request is written, as its length is not known until then; an ACK finds some after it. */
+#define ROOM (RECORD_OVERHEAD + FAST_RING_MOST + BATCH_SPARE)
+/* Charge that is worth a train of its own: see loop_posted(). */
+#define TRAIN_CHARGE 16384u
+#define SOON	     4096u	 /* charge that takes no time to speak of */
+#define SENT_LATELY  (20 * USEC) /* UC, UD: then more is to come */
+
+#define NOTED 32 /* small posts to a local peer: one of so many is noted in last_post */
+
+static void note_post(struct loop *l)
+{
+	atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed); /* a hint for the helper */
+}
+
+/* The helper is told of one post in so many: what goes to a local peer goes fast. */
+FAST_INLINE void note_posts(struct qp *qp, uint32_t before) REQUIRES(qp->lock)
+{
+	if (unlikely((qp->sq.tail ^ before) / NOTED))
+		note_post(loop_of(qp));
+}
+
+/* ---- LANE_RING, LANE_MEMORY, LANE_DATAGRAM: from the work request to the record in the local peer's ring ---- */
+
+FAST_INLINE bool post_has_room(struct local_peer *n) REQUIRES(n->lock)
+{
+	return likely(ring_has_room(&n->tx_ring, n->reserved + ROOM));
+}
+
+/* False: it is gone, or not there yet. */
+FAST_INLINE bool post_enter(struct local_peer *n) TRY_ACQUIRE(true, n->lock) NO_LOCK_ANALYSIS
+{
+	lock_take(&n->lock);
+	if (likely(local_peer_state(n) == LOCAL_PEER_MET))
+		return true;
+	lock_drop(&n->lock);
+	return false;
+}
+
+/* As local_leave(), but the lock's own barrier does for the ring as well. The local peer may be gone by then, but is
+ * still there, with what ring_is_asleep() looks at, as long as a QP of its is locked. */
+FAST_INLINE void post_leave(struct local_peer *n) RELEASE(n->lock)
+{
+	lock_drop_fully(&n->lock);
+	if (ring_is_asleep(&n->tx_ring))
+		local_peer_wake(n);
+}
+
+FAST_INLINE bool post_ring_one(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr, bool is_common)
+	REQUIRES(qp->lock, n->lock)
+{
+	uint32_t header = record_header(!is_common && wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? HAS_RETH : 0);
+	struct ring_mark *at = ring_next(&n->tx_ring);
+	struct packet p;
+
+	if (!post_has_room(n) || !engine_fast_send(qp, wr, &p, (char *)at + header, is_common))
+		return false;
+	transmit_placed(n, at, &p, header, &qp->path);
+	return true;
+}
+
+static __attribute__((noinline)) bool post_ring_rare(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr)
+	REQUIRES(qp->lock, n->lock)
+{
+	return post_ring_one(qp, n, wr, false);
+}
+
+static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
+{
+	engine_fast_time(qp, clock_about());
+	set_deadline(l, qp);
+}
+
+/* SENDs and WRITEs with immediate. */
+/* a row of the table, called with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
+{
+	struct local_peer *n = qp->path.local_peer;
+	uint32_t before = qp->sq.tail;
+	bool posted;
+
+	if (unlikely(!n || !post_enter(n)))
+		return wr;
+	do
+		posted = fast_is_common(qp, wr) ? post_ring_one(qp, n, wr, true) : post_ring_rare(qp, n, wr);
+	while (likely(posted) && unlikely(wr = wr->next));
+	if (unlikely(qp->sq.tail == before)) {
+		lock_drop(&n->lock);
+		return wr;
+	}
+	qp->sent_to = n->tx_ring.at;
+	/* an ACK that was due has left with the first of them */
+	atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed);
+	post_leave(n);
+	if (!engine_fast_is_timed(qp))
+		begin_timer(loop_of(qp), qp);
+	note_posts(qp, before);
+	return wr;
+}
+
+/* with the lock of to->near, which has no name here */
+NO_LOCK_ANALYSIS FAST_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr,
+						uint64_t now)
+{
+	struct local_peer *n = to->near;
+	struct ring_mark *at = ring_next(&n->tx_ring);
+	uint32_t header = record_header(HAS_DETH);
+	struct packet p;
+
+	if (!post_has_room(n) || !engine_fast_datagram(qp, wr, to, now, &p, (char *)at + header))
+		return false;
+	transmit_placed(n, at, &p, header, &((const struct ah *)wr->wr.ud.ah)->path);
+	return true;
+}
+
+/* As many as are for the local peer that the first one is for. */
+/* a row of the table, called with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
+{
+	uint64_t now = clock_about();
+	struct flow *to = qp->sq.head == qp->sq.tail ? engine_flow_near(qp, wr, now) : NULL;
+	struct local_peer *n = to ? to->near : NULL;
+	const struct ibv_send_wr *first = wr;
+	uint32_t before = qp->sq.tail;
+
+	if (unlikely(!n || !post_enter(n)))
+		return wr;
+	while (to && to->near == n && post_datagram(qp, to, wr, now)) {
+		wr = wr->next;
+		to = unlikely(wr) ? engine_flow_near(qp, wr, now) : NULL;
+	}
+	if (unlikely(qp->sq.tail == before)) {
+		lock_drop(&n->lock);
+		return wr;
+	}
+	post_leave(n);
+	engine_fast_datagrams_sent(qp, first);
+	note_posts(qp, before);
+	return wr;
+}
+
+/* ---- LANE_UDP: a small SEND, and the ACK that is due, as one train ---- */
+
+/* a row of the table, called with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_send_wr *wr)
+{
+	struct loop *l = loop_of(qp);
+	struct port *port = qp->path.port;
+	struct link_tx tx[2];
+	struct packet packet[2];
+	uint32_t count;
+	uint64_t now;
+	char *room;
+
+	if (qp->path.local_peer || wr->next || unlikely(!port) || !engine_fast_send_fits(qp, wr) ||
+	    !port->link->ops->room)
+		return wr;
+	room = port->link->ops->room(port->link);
+	if (unlikely(!room))
+		return wr;
+	now = clock_now();
+	count = engine_fast_send_udp(qp, wr, now, qp_budget(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes,
+				     packet);
+	if (unlikely(!count))
+		return wr;
+	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
+	for (uint32_t i = 0; i < count; i++)
+		tx[i] = (struct link_tx){
+			.packet = &packet[i],
+			.dgid = &qp->path.dgid,
+			.traffic_class = qp->path.traffic_class,
+			.hop_limit = qp->path.hop_limit,
+			.flow_label = qp->path.flow_label,
+			.placed = i == 0,
+		};
+	transmit(port->link, tx, count);
+	delayed_ack_clear(qp);
+	set_deadline(l, qp);
+	atomic_store_explicit(&l->last_post, now, memory_order_relaxed);
+	return NULL;
+}
+
+/* ---- the post table ---- */
+
+/* Posts and sends as many requests as it can, from the first on; returns the rest. NULL: that opcode has no fast path.
+ */
+typedef struct ibv_send_wr *post_fn(struct qp *qp, struct ibv_send_wr *wr);
+
+#define OPCODES 8 /* of enum ibv_wr_opcode: those that have a row are among the first */
+
+static post_fn *const fast[LANES][OPCODES] = {
+	[LANE_UDP] = {[IBV_WR_SEND] = post_udp, [IBV_WR_SEND_WITH_IMM] = post_udp},
+	[LANE_RING] = {[IBV_WR_SEND] = post_ring,
+		       [IBV_WR_SEND_WITH_IMM] = post_ring,
+		       [IBV_WR_RDMA_WRITE_WITH_IMM] = post_ring},
+	[LANE_MEMORY] = {[IBV_WR_SEND] = post_ring,
+			 [IBV_WR_SEND_WITH_IMM] = post_ring,
+			 [IBV_WR_RDMA_WRITE_WITH_IMM] = post_ring,
+			 [IBV_WR_RDMA_WRITE] = engine_post_onesided,
+			 [IBV_WR_RDMA_READ] = engine_post_onesided,
+			 [IBV_WR_ATOMIC_CMP_AND_SWP] = engine_post_onesided,
+			 [IBV_WR_ATOMIC_FETCH_AND_ADD] = engine_post_onesided},
+	[LANE_DATAGRAM] = {[IBV_WR_SEND] = post_datagrams, [IBV_WR_SEND_WITH_IMM] = post_datagrams},
+};
+
+FAST_INLINE post_fn *find_row(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	if (unlikely(!qp_is_idle(qp) || (unsigned)wr->opcode >= OPCODES || loop_is_inert(loop_of(qp))))
+		return NULL;
+	return fast[qp->lane][wr->opcode];
+}
+
+/* ---- the queue ---- */
+
+/* Whether it may wait for somebody who is bound to run the QP soon. What is posted to UC or UD is not answered, so
+ * there is no acknowledgement to wait for; but a thread that posts one after the other looks for completions in
+ * between. */
+static bool post_may_wait(struct qp *qp) REQUIRES(qp->lock)
+{
+	return likely(is_reliable(qp)) ? engine_awaits_answer(qp) : clock_now() < qp->sent_at + SENT_LATELY;
+}
+
+void loop_posting(struct qp *qp)
+{
+	if (unlikely(qp->path.local_peer && !qp->req.lossless && !loop_is_inert(loop_of(qp))))
+		local_meet(qp);
+}
+
+/* What goes to a local peer goes fast: the helper need not be told of each. */
+static bool is_noted(void)
+{
+	static _Thread_local uint32_t posts;
+
+	return posts++ % NOTED == 0;
+}
+
+/* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
+ * runs the QP; so small requests may wait for it, or for the next poll, to become a train together. */
+void loop_posted(struct qp *qp)
+{
+	struct loop *l = loop_of(qp);
+	uint32_t backlog;
+	uint64_t now;
+
+	if (unlikely(loop_is_inert(l)))
+		return;
+	backlog = engine_backlog(qp, TRAIN_CHARGE);
+	if (backlog < TRAIN_CHARGE && !qp->req.lossless && post_may_wait(qp)) {
+		make_ready(l, qp);
+		return;
+	}
+	if (qp->req.lossless && !is_noted()) {
+		run_qp(l, qp, clock_about(), false);
+		return;
+	}
+	now = clock_now();
+	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
+	run_qp(l, qp, now, qp->answers_first && !qp->req.lossless);
+	atomic_store_explicit(&l->last_post, backlog < SOON ? now : clock_now(), memory_order_relaxed);
+}
+
+/* What the first row has left: other rows may go on with it, and the queue takes the rest. `declined`: what the last
+ * row was given. */
+static __attribute__((noinline)) int post_rest(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *declined,
+					       struct ibv_send_wr **bad) REQUIRES(qp->lock)
+{
+	int error;
+	post_fn *row;
+
+	if (unlikely(loop_is_inert(loop_of(qp)))) /* what it has in its queue may be torn: see cqs_forget() */
+		return 0;
+	while (wr && wr != declined && (row = find_row(qp, wr))) {
+		declined = wr;
+		wr = row(qp, wr);
+	}
+	if (!wr)
+		return 0;
+	loop_posting(qp);
+	error = engine_post_send(qp, wr, bad);
+	loop_posted(qp); /* after an error as well: those before the bad one are posted */
+	return error;
+}
+
+FAST_INLINE int post_all(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock)
+{
+	struct ibv_send_wr *first = wr;
+	post_fn *row = wr ? find_row(qp, wr) : NULL;
+
+	if (likely(row))
+		wr = row(qp, wr);
+	return unlikely(wr) ? post_rest(qp, wr, row ? first : NULL, bad) : 0;
+}
+
+int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int error;
+
+	qp_fetch(qp);
+	lock_take(&qp->lock);
+	error = post_all(qp, wr, bad);
+	lock_drop(&qp->lock);
+	return error;
+}
+
+int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count)
+{
+	struct ibv_send_wr *bad;
+	int error;
+
+	lock_take(&qp->lock);
+	/* relaxed: the count only grows, so at worst a slot that was freed just now is not counted */
+	if (qp->sq.tail - atomic_load_explicit(&qp->sq.reclaimed, memory_order_relaxed) + count > qp->sq.depth)
+		error = ENOMEM;
+	else
+		error = post_all(qp, wr, &bad);
+	lock_drop(&qp->lock);
+	return error;
+}
+
+void loop_run(struct qp *qp)
+{
+	struct loop *l = loop_of(qp);
+
+	if (unlikely(loop_is_inert(l)))
+		return;
+	if (hooks_any())
+		down_renew(qp);
+	loop_posting(qp); /* the first post finds its lane set */
+	run_qp(l, qp, clock_now(), false);
+}

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receiving: from links to QPs. One thread of a process at a time: the rx owner. */
+#include "port/receive.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hooks.h"
+#include "base/trace.h"
+#include "engine/engine.h"
+#include "engine/owed.h"
+#include "host/handover.h"
+#include "host/steering.h"
+#include "link/record.h"
+#include "link/ring.h"
+#include "loop/loop.h"
+#include "loop/waiting.h"
+#include "object/capture.h"
+#include "object/checker.h"
+#include "port/down.h"
+#include "port/faults.h"
+#include "port/gsi.h"
+#include "port/local_link.h"
+#include "port/local_peer.h"
+#include "port/nearby.h"
+#include "port/run.h"
+#include "port/target.h"
+#include "port/transmit.h"
+
+#define POLL_BATCH    1			       /* packets: one train, if they come in trains */
+#define RX_RING_BATCH 32		       /* packets from one local peer before the next one's turn */
+#define RX_RING_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
+#define LOOK_AGAIN                                                                                                \
+	(10 * USEC) /* with local peers, a port that has been quiet is looked at so often only: it costs a system \
+		       call; ... */
+#define LOOK_SELDOM (50 * USEC) /* ... while they are at work, and nothing has come to it for ... */
+#define SILENT	    (10 * MSEC) /* ... so long; ... */
+#define RARE_POLLS                                                                                          \
+	8 /* ... and once in so many polls, if they are further apart than LOOK_AGAIN: of those that others \
+	     leave the processor to, most would else do little but look at ports; ... */
+#define LOOK_LEAST  (300 * USEC) /* ... but so often in any case */
+#define BUSY_POLLS  200u	 /* ... and is not quiet for so many polls when something has come */
+#define CATCH_UP    64		 /* trains: about what a receive buffer holds */
+#define DRAIN_BATCH 4096	 /* as much as a receive buffer may hold */
+
+/* One reception: packets of one QP that follow each other find it locked. */
+struct rx {
+	struct loop *loop;
+	struct port *port;	  /* they come from this socket; NULL: from another process, or from ... */
+	struct local_peer *peer;  /* ... this ring; NULL: not */
+	struct qp *qp;		  /* locked; NULL: none */
+	bool fast;		  /* the fast path took all that has come for it */
+	uint64_t now;		  /* 0: nothing has come yet that made it necessary to know ... */
+	uint64_t about;		  /* ... not even roughly */
+	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
+};
+
+/* run_qp() for a QP whose packets were all taken by the fast path. An answer is owed at most, and may wait; no deadline
+ * has become earlier. */
+static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
+{
+	if (unlikely(!engine_owes_ack_alone(qp)))
+		run_qp(l, qp, now ?: clock_about(), true);
+	else if (qp->resp.ack < ACK_ASKED)
+		delayed_ack_clear(qp);
+	else if (!delayed_ack_set(l, qp))
+		make_ready(l, qp);
+}
+
+/* A thread that polls may be about to answer: then the ACK travels with the answer. A datagram makes nothing to send.
+ * The analysis does not see that v->qp has been locked by rx_enter(). */
+NO_LOCK_ANALYSIS static __attribute__((noinline)) void rx_leave_qp(struct rx *v)
+{
+	if (likely(v->fast)) {
+		if (v->qp->transport != TRANSPORT_UD)
+			run_fast(v->loop, v->qp, v->now);
+	} else if (unlikely(v->qp->is_delegate)) {
+		target_run(v->loop, v->qp, v->now);
+	} else {
+		run_qp(v->loop, v->qp, v->now, true);
+	}
+	lock_drop(&v->qp->lock);
+	v->qp = NULL;
+}
+
+static inline void rx_leave(struct rx *v)
+{
+	if (v->qp)
+		rx_leave_qp(v);
+}
+
+/* Locks the QP, until rx_leave(): the analysis knows no such span. False: there is none of that number. */
+NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) bool rx_enter(struct rx *v, uint32_t qpn)
+{
+	if (v->qp && v->qp->base.qp_num == qpn)
+		return true;
+	rx_leave(v);
+	v->qp = hca_find_qp(&v->loop->hca, qpn);
+	v->fast = true;
+	return v->qp;
+}
+
+/* Whether the packet came by a port that is down. That of a datagram from a local peer is its sender's as well. */
+NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packet *p, const union ibv_gid *from)
+{
+	union ibv_gid to;
+
+	if (!hook_is_on(HOOK_PORT_DOWN))
+		return false;
+	if (v->qp && v->qp->transport != TRANSPORT_UD)
+		return v->qp->path.severed;
+	if (!v->peer)
+		memcpy(&to, p->to, sizeof(to));
+	return address_is_down(from) || (!v->peer && address_is_down(&to));
+}
+
+static void receive_waiting(struct loop *l) REQUIRES(l->receive);
+
+/* Shows a packet that has arrived to a trace and a capture. `here`: the address that it came to: a ring says
+ * that of datagrams only. v->qp is NULL for what came to QP 1, whatever it is. */
+static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, const struct packet *p,
+							 const union ibv_gid *from, const union ibv_gid *here)
+{
+	bool is_datagram = !v->qp || v->qp->transport == TRANSPORT_UD;
+	struct packet whole = *p;
+
+	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
+	if (!hook_is_on(HOOK_CAPTURE))
+		return;
+	if (v->peer && p->brief) /* a packet of the network does not have it */
+		record_get_rest(&whole);
+	capture_packet(&whole, &(struct capture_seen){
+				       .from = from,
+				       .to = !v->peer || is_datagram ? (const union ibv_gid *)p->to : here,
+				       .traffic_class = v->peer ? 0 : p->traffic_class,
+				       .qpn = p->dest_qpn,
+				       .link = v->peer ? CAPTURE_RING : CAPTURE_UDP,
+				       .inbound = true,
+				       .iov = &(struct iovec){(void *)p->payload, packet_carries(p)},
+				       .iovs = 1,
+				       .owner = v->peer ? v->peer->pid : 0,
+			       });
+}
+
+/* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection
+ * sent by them. */
+static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+{
+	uint16_t slot;
+
+	if (hooks_any())
+		note_arrived(v, p, from, from);
+	rx_leave(v);
+	receive_waiting(v->loop);
+	if (hooks_any() && came_by_down(v, p, from))
+		return;
+	slot = gsi_receive(v->loop, p, from, !v->port);
+	if (slot)
+		handover_add(&v->loop->handover, &v->loop->slot, slot, p, from);
+}
+
+/* Another process's packet. Handed over once and no more: it might be for one that is gone. */
+static void stray(struct rx *v, uint16_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
+{
+	struct loop *l = v->loop;
+
+	if (p->dest_qpn == GSI_QPN)
+		deliver_mad(v, p, from);
+	if (slot == 0 || !v->port)
+		return;
+	handover_add(&l->handover, &l->slot, slot, p, from);
+	steering_stray(&v->port->steered, slot, v->now);
+}
+
+static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->receive)
+{
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!memcmp(&l->port[i]->link->gid, gid, sizeof(union ibv_gid)))
+			return l->port[i];
+	return NULL;
+}
+
+/* A credit grant leaves by the link that its request came by: the ring, or if that is full, the network. A UD QP has no
+ * path of its own, so the grant leaves from the address that the request came to. v->qp is locked by rx_enter(). */
+NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
+{
+	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
+	struct port *port;
+	struct packet p;
+	struct link_tx tx = {.packet = &p, .dgid = from};
+
+	if (!engine_grant_credit(v->qp, request, from, v->now, &p) ||
+	    (v->peer && nearby_answer(v->peer, &p, here, from)))
+		return;
+	port = v->port ?: port_of(v->loop, here);
+	if (port)
+		transmit(port->link, &tx, 1);
+}
+
+/* True if the exact time of arrival matters: for a credit grant, which starts the next request, and for an RNR NAK,
+ * whose delay begins now. */
+static bool is_timed(const struct qp *qp, const struct packet *p)
+{
+	if (p->opcode == OPCODE_CREDIT_GRANT)
+		return true;
+	return qp->transport != TRANSPORT_UD &&
+	       (!qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR));
+}
+
+/* When a local peer's packet came; mostly needed for time-outs of packets that are not lost, so roughly. v->qp is
+ * locked by rx_enter(). */
+NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
+{
+	if (unlikely(is_timed(v->qp, p)))
+		return clock_now();
+	if (!v->about)
+		v->about = clock_about();
+	return v->about;
+}
+
+/* Fills in the rest of a brief packet: it is the one on the stack of local_peer_receive(). */
+static void complete_packet(const struct packet *p)
+{
+	if (p->brief)
+		record_get_rest((struct packet *)p);
+}
+
+/* To the engine. A packet from a ring is tried without the time first: reading the clock costs more than all the rest.
+ * v->qp is locked by rx_enter(). */
+NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, const struct packet *p,
+										  const union ibv_gid *from)
+{
+	struct qp *qp = v->qp;
+
+	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
+		return;
+	if (v->peer) {
+		complete_packet(p);
+		v->now = time_of(v, p);
+		if (unlikely(qp->path.local_peer == v->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
+			local_meet(qp);
+	}
+	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
+		grant_credit(v, p, from);
+	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !qp->is_delegate &&
+		 target_route(v->loop, qp, p, from))
+		; /* it was for another process */
+	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
+		return;
+	v->fast = false;
+}
+
+/* `uroce check` wants to know before the bytes are stored. */
+NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct packet *p)
+{
+	struct packet whole = *p;
+
+	if (v->peer && p->brief)
+		record_get_rest(&whole);
+	checker->arrives(v->qp, &whole);
+}
+
+/* See engine_heed_path(). */
+NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, const struct packet *p, const union ibv_gid *from)
+{
+	if (v->peer)
+		complete_packet(p);
+	v->now = v->now ?: clock_now();
+	return engine_heed_path(v->qp, p, from, v->peer ? NULL : p->to, v->now);
+}
+
+/* What listens to packets that arrive. False: it has been seen to. */
+NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, const struct packet *p,
+									  const union ibv_gid *from)
+{
+	struct fault_arrival a = {.packet = p, .from = from, .by_port = !v->peer};
+
+	note_arrived(v, p, from, &v->qp->path.sgid);
+	if (came_by_down(v, p, from))
+		return false;
+	if (hook_is_on(HOOK_MIGRATION) && !heed_path(v, p, from))
+		return false;
+	if (checker_listens())
+		check_arrived(v, p);
+	if (!hook_is_on(HOOK_FAULT))
+		return true;
+	if (v->peer)
+		complete_packet(p);
+	v->now = v->now ?: clock_now();
+	if (faults_arrive(v->loop, v->qp, &a, v->now))
+		for (uint32_t i = 0; i < a.times; i++)
+			deliver_packet(v, a.packet, from);
+	faults_arrived(v->qp, v->now);
+	free(a.copy);
+	v->fast = false;
+	return false;
+}
+
+/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. */
+static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
+							  const union ibv_gid *from)
+{
+	if (!hooks_any() || deliver_note(v, p, from))
+		deliver_packet(v, p, from);
+}
+
+/* A connected QP takes packets from its peer's address to its own (IBTA 9.6.1), a UD QP takes them at any address of
+ * its device. By a port: the engine compares where they come from. v->qp is locked by rx_enter(). */
+NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const struct packet *p)
+{
+	const struct qp *qp = v->qp;
+
+	if (likely(v->port == qp->path.port)) /* an address has one port */
+		return true;
+	return qp->transport == TRANSPORT_UD || !memcmp(p->to, &qp->path.sgid, sizeof(qp->path.sgid)) ||
+	       (hook_is_on(HOOK_MIGRATION) && !memcmp(p->to, &qp->alternate.sgid, sizeof(qp->alternate.sgid)));
+}
+
+/* By a ring, whose packets have no addresses: the paths of the two QPs are compared, until this one uses the ring as
+ * well. */
+NO_LOCK_ANALYSIS static inline bool is_of_peer(const struct rx *v)
+{
+	return likely(v->qp->path.local_peer == v->peer) && (likely(v->qp->req.lossless) || !local_is_astray(v->qp));
+}
+
+/* Not inline: else what is common is no longer. */
+static __attribute__((noinline, cold)) void deliver_stray(struct rx *v, const struct packet *p,
+							  const union ibv_gid *from)
+{
+	stray(v, hca_owner(&v->loop->hca, p->dest_qpn), p, from);
+}
+
+static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct rx *v = arg;
+
+	if (!v->now)
+		v->now = clock_now();
+	if (unlikely(!hca_has_number(&v->loop->hca, p->dest_qpn)))
+		deliver_stray(v, p, from);
+	else if (likely(rx_enter(v, p->dest_qpn)) && is_at_own_address(v, p))
+		deliver(v, p, from);
+	return true;
+}
+
+/* From the owner of an XRC target to the process with the SRQ. target_delegate() has locked v->qp. */
+NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
+					    const union ibv_gid *from)
+{
+	struct rx *v = arg;
+
+	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
+		return;
+	rx_leave(v);
+	v->fast = false;
+	v->qp = target_delegate(v->loop, h);
+	if (v->qp)
+		deliver(v, p, from);
+}
+
+/* A report of a delegate. Called through handover_ops, with l->receive held. */
+NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
+{
+	struct rx *v = arg;
+
+	rx_leave(v);
+	target_heard(v->loop, r, v->now);
+}
+
+/* A delegate asks for its work again. Called through handover_ops, with l->receive held. */
+NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
+{
+	struct rx *v = arg;
+
+	rx_leave(v);
+	target_asked(v->loop, a);
+}
+
+/* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
+static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+{
+	return v->qp->no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
+}
+
+/* To a multicast group: each QP in it gets the packet. Called through link_ops, with l->receive held. */
+NO_LOCK_ANALYSIS static bool deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct rx *v = arg;
+
+	if (TRANSPORT(p->opcode) != TRANSPORT_UD || p->dest_qpn != QPN_MASK)
+		return true;
+	if (!v->now)
+		v->now = clock_now();
+	for (uint32_t i = 0; i < v->port->members; i++)
+		if (rx_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
+			deliver(v, p, from);
+	return true;
+}
+
+/* Sends what is handed over. If that finds a process dead, its last reports are taken in before anything is decided
+ * without it: a delegate reports before it acknowledges, but by another socket (target.h). */
+static __attribute__((noinline)) void flush_handover(struct loop *l, uint64_t now) REQUIRES(l->receive)
+{
+	uint32_t left = CATCH_UP;
+
+	handover_send(&l->handover, &l->slot);
+	if (!l->handover.dead)
+		return;
+	while (left && receive_handover(l, now))
+		left--;
+	if (left)
+		l->handover.heard_out = l->handover.dead;
+}
+
+static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
+	REQUIRES(l->receive)
+{
+	struct rx v = {.loop = l, .port = port, .now = *now, .poller = poller};
+	link_deliver *to = port->netif ? deliver_group : deliver_port;
+	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
+
+	rx_leave(&v);
+	*now = v.now;
+	if (unlikely(l->handover.bytes))
+		flush_handover(l, v.now);
+	if (!n)
+		port->steered.settled = true;
+	else if (unlikely(l->waiting.fd))
+		l->waiting.fd->rung = true; /* what has been received can no longer be seen in it */
+	return n;
+}
+
+/* The poll has as many completions as it asked for: it returns now, and the thread may be about to answer. */
+static bool is_served(const struct cq_poller *poller)
+{
+	return poller && poller->got && poller->got == poller->max;
+}
+
+/* The ring keeps the order, so the MAD comes after all that its sender has sent. l->receive is held. */
+NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet *p, const union ibv_gid *from)
+{
+	complete_packet(p);
+	if (hooks_any())
+		note_arrived(v, p, from, from);
+	rx_leave(v);
+	if (hooks_any() && came_by_down(v, p, from))
+		return;
+	gsi_receive(v->loop, p, from, true);
+}
+
+/* From a local peer's ring. Only QPs that are connected to it take what it sends; datagrams say whom they are from. */
+static bool deliver_near(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct rx *v = arg;
+
+	if (likely(rx_enter(v, p->dest_qpn))) {
+		if (from || is_of_peer(v))
+			deliver(v, p, from ?: &v->qp->path.dgid);
+	} else if (p->dest_qpn == GSI_QPN && from) {
+		deliver_near_mad(v, p, from);
+	}
+	return !is_served(v->poller);
+}
+
+/* Up to `batch` packets, the first of which is this record; returns their number. */
+static __attribute__((noinline)) uint32_t receive_records(struct rx *v, struct local_peer *n, const void *record,
+							  uint32_t bytes, uint32_t batch)
+{
+	v->peer = n;
+	return local_peer_receive(n, record, bytes, batch, deliver_near, v);
+}
+
+static inline uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint32_t batch)
+{
+	uint32_t bytes;
+	const void *record = local_peer_peek(n, &bytes);
+
+	return record ? receive_records(v, n, record, bytes, batch) : 0;
+}
+
+/* What local peers send. */
+uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
+{
+	struct rx v = {.loop = l, .poller = poller};
+	uint32_t n = 0;
+
+	/* the rings behind it have their turn at the next long look: poll_rings() */
+	for (uint32_t i = 0; i < l->local.rx_rings && !is_served(poller); i++)
+		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
+	rx_leave(&v);
+	return n;
+}
+
+/* What local peers have sent before now, and no more than a ring holds of what they send meanwhile. */
+static void receive_waiting(struct loop *l)
+{
+	struct rx v = {.loop = l};
+
+	for (uint32_t i = 0; i < l->local.rx_rings; i++)
+		receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_ALL);
+	rx_leave(&v);
+}
+
+void loop_catch_up(void)
+{
+	/* acquire pairs with the release in loop_get() */
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+	uint64_t now = 0;
+
+	if (!l || loop_is_inert(l))
+		return;
+	lock_take(&l->receive);
+	receive_waiting(l);
+	for (uint32_t i = 0; i < l->ports; i++) {
+		uint32_t n = 0;
+
+		do
+			l->port[i]->link->look = true;
+		while (receive_port(l, l->port[i], &now, NULL) && ++n < CATCH_UP);
+	}
+	lock_drop(&l->receive);
+}
+
+void drain_rx_ring(struct loop *l, struct local_peer *n)
+{
+	struct rx v = {.loop = l};
+
+	while (receive_rx_ring(&v, n, RX_RING_BATCH))
+		;
+	rx_leave(&v);
+}
+
+/* Whether it is time to look at a port, for a process that has local peers too; `at_work`: they have sent something
+ * since the last time; `others`: quiet ones that this poll has looked at: one does for a poll, unless polls are rare.
+ */
+static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t others)
+{
+	const struct loop *l = port->loop;
+	bool silent = now > port->heard + SILENT;
+	uint64_t pause = at_work && silent ? LOOK_SELDOM : LOOK_AGAIN;
+
+	if (silent && now > l->looked + LOOK_AGAIN)
+		pause = max_of(pause, min_of(RARE_POLLS * (now - l->looked), LOOK_LEAST));
+	if (others)
+		pause *= 2;
+	if (port->busy)
+		port->busy--;
+	else if (now < port->looked + pause && now >= port->looked)
+		return false;
+	port->looked = now;
+	return true;
+}
+
+uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
+{
+	bool near = l->local.rx_rings, at_work, busy = false;
+	uint32_t n = near ? receive_rx_rings(l, NULL) : 0, quiet = 0;
+	uint64_t before = *now, seen = 0; /* the time is read when something has come */
+
+	at_work = n || l->rx_rings_busy;
+	l->rx_rings_busy = false;
+	for (uint32_t i = 0; i < l->ports; i++) {
+		struct port *port = l->port[i];
+		bool was_quiet = !port->busy;
+		uint32_t got;
+
+		if (near && !is_due(port, before, at_work, quiet))
+			continue;
+		got = receive_port(l, port, &seen, poller);
+		if (got) {
+			port->busy = BUSY_POLLS;
+			port->heard = seen;
+		}
+		quiet += was_quiet;
+		n += got;
+	}
+	for (uint32_t i = 0; i < l->ports; i++)
+		busy |= l->port[i]->busy;
+	l->ports_busy = busy;
+	l->looked = before;
+	if (seen)
+		*now = seen;
+	return n;
+}
+
+uint32_t receive_now(struct loop *l, uint64_t *now)
+{
+	uint32_t near = receive_rx_rings(l, NULL), n = near;
+
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!near || is_due(l->port[i], *now, true, 0))
+			for (uint32_t trains = 0, got = 1; got && trains < CATCH_UP; trains++)
+				n += got = receive_port(l, l->port[i], now, NULL);
+	return n;
+}
+
+bool receive_handover(struct loop *l, uint64_t now)
+{
+	struct rx v = {.loop = l, .now = now};
+	static const struct handover_ops ops = {deliver_port, deliver_passed, deliver_report, deliver_ask};
+	bool any = handover_receive(&l->slot, &ops, &v);
+
+	rx_leave(&v);
+	if (unlikely(l->handover.bytes))
+		handover_send(&l->handover, &l->slot);
+	return any;
+}
+
+/* called through link_ops, with l->receive held */
+NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct loop *l = arg;
+	uint16_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : hca_owner(&l->hca, p->dest_qpn);
+
+	if (slot && slot != l->slot.number)
+		handover_add(&l->handover, &l->slot, slot, p, from);
+	return true;
+}
+
+void drain_port(void *arg)
+{
+	struct port *port = arg;
+	struct loop *l = port->loop;
+
+	port->link->look = true;
+	port->link->ops->receive(port->link, DRAIN_BATCH, drain_deliver, l);
+	handover_send(&l->handover, &l->slot);
+}
+
+/* called through link_ops, with l->receive held; messages of connection management are repeated, and answering takes
+ * locks that exit() may have interrupted */
+static bool pass_on(void *arg, const struct packet *p, const union ibv_gid *from)
+{
+	struct loop *l = arg;
+	uint16_t slot = p->dest_qpn == GSI_QPN ? 0 : hca_owner(&l->hca, p->dest_qpn);
+
+	if (slot && slot != l->slot.number)
+		handover_add(&l->handover, &l->slot, slot, p, from);
+	return true;
+}
+
+void loop_pass_on(struct loop *l)
+{
+	if (!lock_try(&l->receive))
+		return;
+	for (uint32_t i = 0; i < l->ports; i++)
+		if (!l->port[i]->netif && l->port[i]->link->fd >= 0)
+			l->port[i]->link->ops->receive(l->port[i]->link, DRAIN_BATCH, pass_on, l);
+	handover_send(&l->handover, &l->slot);
+	lock_drop(&l->receive);
+}

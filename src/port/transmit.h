@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The one way out: every packet of every link leaves here. A hook that sees, changes or drops packets that leave
+ * belongs in transmit_note(). */
+#ifndef UROCE_PORT_TRANSMIT_H
+#define UROCE_PORT_TRANSMIT_H
+
+#include "base/trace.h"
+#include "engine/engine.h"
+#include "link/record.h"
+#include "link/ring.h"
+#include "object/capture.h"
+#include "port/local_peer.h"
+
+/* What a packet leaves by, as the trace shows it. */
+enum transmit_by { BY_UDP, BY_RING };
+
+static inline __attribute__((always_inline)) void transmit_note(const struct packet *p, enum transmit_by by)
+{
+	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), by);
+}
+
+/* Shows a packet that leaves to a capture. */
+void transmit_capture(struct link *link, const struct link_tx *tx);
+/* The same for one that is placed, from its record: its values are in registers. */
+__attribute__((cold)) void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path);
+
+/* Waits for copies that a packet may tell of. */
+__attribute__((cold)) void transmit_settle(void);
+
+/* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
+ * and are lost: who has much to send asks for its capacity first. More than `count`: LINK_UNREADABLE (link.h). For the
+ * ring of a local peer the caller holds its lock and has checked the room. */
+uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count);
+
+/* The same for a packet of the fast path, whose payload stands in the ring already, behind `header` bytes that this
+ * fills in: the caller has their values in registers. */
+static inline __attribute__((always_inline)) void transmit_placed(struct local_peer *n, struct ring_mark *at,
+								  const struct packet *p, uint32_t header,
+								  const struct path *path) REQUIRES(n->lock)
+{
+	record_put_fast(at, p, path->traffic_class, &path->sgid);
+	if (hooks_any()) {
+		transmit_settle();
+		transmit_note(p, BY_RING);
+		transmit_capture_record(at, header + packet_carries(p), path);
+	}
+	ring_publish_at(&n->tx_ring, at, header + packet_carries(p));
+}
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "progress/poll.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/timer.h"
+#include "base/uncancelled.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "loop/poller.h"
+#include "port/local.h"
+#include "port/local_link.h"
+#include "port/raw.h"
+#include "port/receive.h"
+#include "port/run.h"
+
+#define VAIN	     (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
+#define SHARE	     8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
+#define CROWDED_ONCE 8	/* ... for as many times as long the thread naps in place of offering it, ... */
+#define CROWDED	     64 /* ... if that happens twice in succession for so many times, ... */
+#define CROWDED_MOST (256 * MSEC) /* ... and no longer than this: */
+#define VAIN_RINGS   (5 * USEC)	  /* between two naps; ... */
+#define VAIN_PORTS   (60 * USEC)  /* ... for the network: waking a thread for each packet makes short trains */
+#define NAP	     (100 * USEC) /* at most: a local peer or a packet ends it */
+#define SWITCHED     (1 * USEC)	  /* an offer that takes longer was used */
+#define SHARES	     128
+#define TURN	     (2 * MSEC) /* others of this process who poll and give way take less than this each, even who ... */
+#define KEEP	     (1 * MSEC) /* ... keeps it for as long as one of several may */
+
+#define LONG	     16u /* packets: after so many, it is later */
+#define FOUND_COUNTS 8u	 /* as so many more that find nothing: where much comes, it is taken in together */
+#define FEW_GLANCES  (uint64_t)15
+#define MANY_GLANCES (uint64_t)127
+#define FLUSH_AFTER  16u	/* looks of a busy thread */
+#define NO_PAUSE     (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
+
+/* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only the rx owner may. */
+static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
+{
+	if (has_delayed_ack(l))
+		return true;
+	if (atomic_load_explicit(&l->delayed_ack, memory_order_relaxed))
+		atomic_store_explicit(&l->delayed_ack, NULL, memory_order_relaxed);
+	return false;
+}
+
+/* What a poll does; returns how much that was: packets, or many for other things. `seen`: the time, as it was a moment
+ * ago; becomes the time at which something came. `flush`: what waits to be sent goes. */
+static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_poller *poller)
+{
+	bool delayed_ack = false;
+	uint32_t n = 0;
+
+	if (unlikely(atomic_load_explicit(&l->local.expected, memory_order_relaxed)))
+		local_look(l, *seen);
+	if (unlikely(flush && has_ready(l)))
+		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
+	if (lock_try(&l->receive)) {
+		delayed_ack = look_for_delayed_ack(l) && flush;
+		l->delayed_ack_again = false;
+		n += receive_all(l, seen, poller);
+		local_unstick(l);
+		delayed_ack &= !l->delayed_ack_again;
+		lock_drop(&l->receive);
+	}
+	if (unlikely(delayed_ack))
+		n += delayed_ack_run(l, clock_about());
+	if (unlikely(timers_next(&l->hca.timers) <= *seen))
+		n += run_timers(l, clock_now()) ? LONG : 0;
+	return n;
+}
+
+bool progress(struct loop *l, uint64_t now)
+{
+	return poll_once(l, &now, true, NULL);
+}
+
+/* What a thread that polls keeps in mind. */
+static _Thread_local struct watch {
+	uint64_t seen;	  /* ns: the time, as it looked last ... */
+	uint32_t spared;  /* ... and so many polls after that were not to look again ... */
+	uint32_t glances; /* ... of which so many are to come */
+	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
+	uint64_t vain;	  /* ns: since when it finds nothing */
+	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that
+			     last */
+	uint64_t crowded; /* ns: until then a program that does not give way wants this processor too */
+	bool again;	  /* if so, it will be the second time in succession */
+	bool gave;	  /* another thread had the processor since something came last */
+	uint8_t shares;	  /* so often it still gives the processor away early: see watch_found() */
+} watch;
+
+/* Something has come. If it came only when another thread had this processor, its sender may run here, and cannot
+ * answer before it runs. So this thread then polls a few times only before it gives the processor away. SHARES counts
+ * what comes and what is given away; after that the time of polling in vain tells again. */
+static inline void watch_found(struct watch *w)
+{
+	if (likely(!(w->gave | w->shares)))
+		return;
+	w->shares = w->shares ? w->shares - 1 : SHARES;
+	w->gave = false;
+	if (w->shares)
+		w->spared = w->glances = min_of(w->glances, (uint32_t)FEW_GLANCES);
+}
+
+/* Each of many polling threads of one process yields after a short turn, so a long sched_yield() may be the sum of
+ * their turns. If each kept the processor for a share of it, turns would grow with the number of threads, and a thread
+ * that all others wait for is one of them. `others`: calls of sched_yield() by other threads meanwhile. */
+static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
+{
+	if (!others)
+		return took / SHARE;
+	return took * l->processors < others * TURN ? 0 : min_of(took / SHARE, KEEP);
+}
+
+/* Sleeps until something comes, or for so many ns (less than 1 s). False: another thread receives; or what comes is
+ * not expected by rings alone, as `by_rings` demands. */
+static bool loop_nap(struct loop *l, bool by_rings, uint64_t time)
+{
+	const struct timespec t = {.tv_nsec = (long)time};
+	struct pollfd p[1 + SLEEP_PORTS];
+	uint32_t n = 0;
+	bool awake;
+
+	if (!lock_try(&l->receive))
+		return false;
+	if (by_rings && (l->ports_busy || !l->local.rx_rings)) {
+		lock_drop(&l->receive);
+		return false;
+	}
+	p[n++] = (struct pollfd){.fd = l->local.doorbell, .events = POLLIN};
+	for (uint32_t i = 0; i < l->ports && i < SLEEP_PORTS; i++)
+		p[n++] = (struct pollfd){.fd = l->port[i]->link->fd, .events = POLLIN};
+	awake = local_sleep(l);
+	lock_drop(&l->receive);
+	if (!awake)
+		uncancelled_ppoll(p, n, &t, NULL);
+	return true;
+}
+
+/* As one poll that takes long, so the helper stays out of the way. */
+static bool nap(struct loop *l, bool by_rings)
+{
+	bool slept;
+
+	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints, as in poll_loop() */
+	slept = loop_nap(l, by_rings, NAP);
+	atomic_store_explicit(&l->last_poll, clock_now(), memory_order_relaxed);
+	return slept;
+}
+
+/* A thread whose polls find nothing calls sched_yield() from time to time: the process that is to answer may be waiting
+ * for this processor. On a free processor that costs next to nothing; else a time slice per round trip. A thread that
+ * has other work between its polls would hardly get to it beside processes that compute, so it does not yield. */
+static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
+{
+	bool early = w->shares;
+	uint32_t mine, others;
+	uint64_t begin, took;
+
+	if (any || now < w->vain) {
+		w->vain = now;
+		watch_found(w);
+	} else if (now < w->crowded) {
+		if ((early || now - w->vain > VAIN_RINGS) && nap(l, now - w->vain <= VAIN_PORTS)) {
+			w->vain = clock_now();
+			w->gave = true;
+			w->shares -= early;
+		}
+	} else if (early || now - w->vain > VAIN + w->keep) {
+		begin = clock_now();
+		mine = atomic_fetch_add_explicit(&l->offers, 1,
+						 memory_order_relaxed); /* a hint, as what is read below */
+		sched_yield();
+		took = clock_now() - begin;
+		w->gave = took > SWITCHED && took < YIELD_LONG;
+		w->shares -= early;
+		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
+		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
+		w->vain = now + (w->keep ? took : 0);
+		if (took > YIELD_LONG && !others)
+			w->crowded = now + took + min_of((w->again ? CROWDED : CROWDED_ONCE) * took, CROWDED_MOST);
+		w->again = took > YIELD_LONG && !others;
+	}
+}
+
+void loop_awake(void)
+{
+	watch.vain = clock_now();
+}
+
+/* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls
+ * that look into rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up
+ * to FEW_GLANCES polls ago, or as many, up to MANY_GLANCES, as it makes in NO_PAUSE at the pace that it has had since.
+ */
+static uint64_t glance(struct watch *w)
+{
+	uint64_t now = clock_now(), passed = now - w->seen;
+	uint64_t spared = NO_PAUSE * (w->spared + 1) / max_of(passed, (uint64_t)1);
+
+	w->spared = w->glances = passed < NO_PAUSE ? (uint32_t)min_of(max_of(spared, FEW_GLANCES),
+								      w->shares ? FEW_GLANCES : MANY_GLANCES)
+						   : 0;
+	return w->seen = now;
+}
+
+/* What waits can go with what a busy thread does next. But that may be nothing that sends. */
+static bool leaves_waiting(struct watch *w)
+{
+	return ++w->busy % FLUSH_AFTER;
+}
+
+/* Between two looks at the clock nothing falls due, so a poll looks into local peers' rings alone; unless something
+ * waits that it has to see to. Returns whether that was all, and in *any whether something has come. */
+static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_poller *poller, bool *any)
+{
+	bool all;
+
+	if (!w->glances)
+		return false;
+	w->glances--;
+	if (unlikely(has_ready(l)) || !lock_try(&l->receive))
+		return false;
+	all = l->local.rx_rings && !l->ports_busy && likely(!local_is_stuck(&l->local));
+	*any = all && receive_rx_rings(l, poller);
+	l->rx_rings_busy |= *any;
+	lock_drop(&l->receive);
+	if (*any) {
+		w->vain = w->seen;
+		w->glances -= min_of(w->glances, FOUND_COUNTS);
+		watch_found(w);
+	}
+	return all && (*any || busy || !has_delayed_ack(l));
+}
+
+/* `busy`: the thread is not waiting for anything. */
+static bool poll_loop(bool busy, struct cq_poller *poller)
+{
+	/* acquire pairs with the release in loop_get() */
+	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);
+	struct watch *w = &watch;
+	bool any;
+	uint64_t now;
+	uint32_t n;
+
+	if (unlikely(!l))
+		return false;
+	if (likely(poll_rings(l, w, busy, poller, &any)))
+		return any;
+	now = w->glances ? w->seen : glance(w);
+	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
+	n = poll_once(l, &now, !busy || !leaves_waiting(w), poller);
+	n += raw_progress();
+	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
+	poller_note(&l->poller);
+	give_way(l, w, now, n || busy);
+	return n;
+}
+
+bool loop_progress(void)
+{
+	return poll_loop(false, NULL);
+}
+
+bool loop_progress_for(struct cq_poller *poller)
+{
+	return poll_loop(false, poller);
+}
+
+bool loop_look_around(void)
+{
+	return poll_loop(true, NULL);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "progress/waitfd.h"
+
+#include "base/clock.h"
+#include "loop/helper.h"
+#include "loop/loop.h"
+#include "loop/waiting.h"
+#include "port/local_link.h"
+#include "port/receive.h"
+#include "port/run.h"
+#include "progress/poll.h"
+
+#define OTHERS	    64	 /* arms of other waitfds of its thread, after which one of them takes its place */
+#define APART	    1024 /* arms without one that is joined, after two threads have armed one each */
+#define TRIES	    8	 /* looks for what came while the thread armed: then its wake-up is sure, or the helper's */
+#define IN_VAIN	    (1 * MSEC) /* an ACK that waited so long has no answer to travel with; then ... */
+#define DOUBT_LEAST 16u	       /* ... as many leave at once, ... */
+#define DOUBT_MOST  4096u      /* ... twice as many each time, up to this */
+
+static _Thread_local char own; /* its address names the thread */
+
+void waitfd_init(struct waitfd *w, int fd, struct hca *hca)
+{
+	*w = (struct waitfd){.loop = container_of(hca, struct loop, hca), .fd = fd};
+}
+
+static void waitfd_leave(struct loop *l) REQUIRES(l->receive)
+{
+	waiting_unwatch(l->waiting.fd, l->local.doorbell);
+	for (uint32_t i = 0; i < l->ports; i++)
+		waiting_unwatch(l->waiting.fd, l->port[i]->link->fd);
+	l->waiting.fd->rung = true; /* it may have been readable */
+	l->waiting.fd = NULL;
+}
+
+static void waitfd_enter(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
+{
+	waiting_watch(w, l->local.doorbell);
+	for (uint32_t i = 0; i < l->ports; i++)
+		waiting_watch(w, l->port[i]->link->fd);
+	l->waiting.fd = w;
+	l->waiting.thread = &own;
+}
+
+/* True: `w` is joined. */
+static bool waitfd_join(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
+{
+	struct waiting *at = &l->waiting;
+
+	if (likely(at->fd == w)) {
+		at->others = 0;
+		return true;
+	}
+	if (at->apart) {
+		at->apart--;
+		return false;
+	}
+	if (at->fd && at->thread != &own) {
+		waitfd_leave(l);
+		at->apart = APART;
+		return false;
+	}
+	if (at->fd && ++at->others < OTHERS)
+		return false;
+	if (at->fd)
+		waitfd_leave(l);
+	at->others = 0;
+	waitfd_enter(l, w);
+	return true;
+}
+
+/* What a sleeping thread is woken for: local peers, or else the network; or room for what a QP has to send. */
+static void receive_what_rang(struct loop *l) REQUIRES(l->receive)
+{
+	uint64_t now = clock_now();
+
+	receive_now(l, &now);
+	local_unstick(l);
+	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+}
+
+/* Before the thread sleeps. An ACK that is due may wait for the answer, which the thread may post only now that it has
+ * armed: sent alone it would wake the peer for nothing. True: it leaves at once, as others have waited in vain. */
+static bool sends_ack(struct loop *l, uint64_t now) REQUIRES(l->receive)
+{
+	struct waiting *at = &l->waiting;
+
+	if (!has_delayed_ack(l))
+		return false;
+	if (at->spare) {
+		at->spare--;
+		return true;
+	}
+	at->left_at = now;
+	return false;
+}
+
+static void doubt(struct waiting *at)
+{
+	at->doubt = min_of(max_of(2 * at->doubt, DOUBT_LEAST), DOUBT_MOST);
+	at->spare = at->doubt;
+	at->left_at = 0;
+}
+
+bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now)
+{
+	struct waiting *at = &l->waiting;
+	bool joined, receives;
+
+	lock_take(&l->receive);
+	joined = at->fd;
+	receives = atomic_load_explicit(&l->last_poll, memory_order_relaxed) > since; /* a hint */
+	if (joined && !receives && has_delayed_ack(l) && at->left_at && now - at->left_at >= IN_VAIN)
+		doubt(at);
+	lock_drop(&l->receive);
+	return joined && receives;
+}
+
+void waitfd_arm(struct waitfd *w)
+{
+	struct loop *l = w->loop;
+	bool sends = true, more = false;
+	uint64_t now;
+
+	if (loop_is_inert(l))
+		return;
+	lock_take(&l->receive);
+	if (waitfd_join(l, w)) {
+		now = clock_now();
+		more = local_sleep(l);
+		sends = has_ready(l) || sends_ack(l, now);
+		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+	}
+	lock_drop(&l->receive);
+	if (sends)
+		loop_progress();
+	for (int i = 0; more && i < TRIES; i++) {
+		waitfd_look(w);
+		if (has_ready(l))
+			run_ready(l, clock_now());
+		more = waitfd_settle(w);
+	}
+	if (more)
+		helper_kick(l);
+}
+
+/* The loop, if w is joined; with `receive` held then. */
+static struct loop *waitfd_hold(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = w->loop;
+
+	if (loop_is_inert(l))
+		return NULL;
+	lock_take(&l->receive);
+	if (l->waiting.fd == w)
+		return l;
+	lock_drop(&l->receive);
+	return NULL;
+}
+
+bool waitfd_look(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = waitfd_hold(w);
+
+	if (!l)
+		return false;
+	receive_what_rang(l);
+	lock_drop(&l->receive);
+	loop_awake();
+	return true;
+}
+
+void waitfd_send(struct waitfd *w)
+{
+	struct loop *l = w->loop;
+
+	if (!loop_is_inert(l) && (has_ready(l) || has_delayed_ack(l)))
+		run_ready(l, clock_now());
+}
+
+bool waitfd_settle(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = waitfd_hold(w);
+	bool more;
+
+	if (!l)
+		return false;
+	more = local_sleep(l);
+	lock_drop(&l->receive);
+	return more;
+}
+
+/* Before the thread waits: local peers ring again when they send. False: they never stop. */
+static bool waitfd_sleep(struct loop *l) REQUIRES(l->receive)
+{
+	for (int i = 0; i < TRIES; i++) {
+		if (!local_sleep(l))
+			return true;
+		receive_what_rang(l);
+	}
+	return false;
+}
+
+bool waitfd_was_rung(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = w->loop;
+	bool rung, rings;
+
+	if (loop_is_inert(l))
+		return false;
+	lock_take(&l->receive);
+	/* a poll receives from a ring without emptying the doorbell, so that is done here */
+	rings = l->waiting.fd == w && !waitfd_sleep(l);
+	rung = w->rung || rings;
+	w->rung = rings;
+	lock_drop(&l->receive);
+	return rung;
+}
+
+void waitfd_part(struct waitfd *w) NO_LOCK_ANALYSIS
+{
+	struct loop *l = waitfd_hold(w);
+
+	if (!l)
+		return;
+	waitfd_leave(l);
+	w->rung = false;
+	lock_drop(&l->receive);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A descriptor for which the program waits by itself, in poll(2), select(2) or epoll_wait(2): an epoll instance that
+ * holds the eventfd of the events, and of one waitfd of the process also the doorbell and the ports. What a local peer
+ * or the network brings then wakes the program's thread at once, which receives in place of the helper.
+ *
+ * Such a thread is woken for anything that comes, so the descriptor may be readable without an event. Only one waitfd
+ * is joined to the doorbell, as all threads that wait would wake for each message otherwise: the one that was armed
+ * last of those of one thread. Threads with a waitfd each leave it to the helper, which does not compute in between.
+ *
+ * Its owner (a completion channel) makes and closes the descriptor. `receive` guards the fields. */
+#ifndef UROCE_PROGRESS_WAITFD_H
+#define UROCE_PROGRESS_WAITFD_H
+
+#include <stdbool.h>
+
+#include "loop/loop.h"
+#include "loop/waiting.h"
+
+struct hca;
+struct loop;
+
+void waitfd_init(struct waitfd *w, int fd, struct hca *hca);
+/* An event is asked for: the calling thread may wait for the descriptor next. Joins it, receives what has come, and
+ * sends what waits, except an ACK that may leave with an answer. */
+void waitfd_arm(struct waitfd *w);
+/* Receives what may have made it readable. False: it is not joined. */
+bool waitfd_look(struct waitfd *w);
+/* Sends what waits, ACKs too: nothing has come that the thread might answer. */
+void waitfd_send(struct waitfd *w);
+/* After waitfd_look(), before the thread waits for the descriptor again: what rang no longer makes it readable. True:
+ * something has come, so that another waitfd_look() is due. */
+bool waitfd_settle(struct waitfd *w);
+/* Whether it may have been readable for something other than an event, since the last call. */
+bool waitfd_was_rung(struct waitfd *w);
+/* The program no longer waits for it, or closes it: that it was readable is forgotten. */
+void waitfd_part(struct waitfd *w);
+
+/* For the helper: whether a thread that waits for a descriptor by itself has received since that time. */
+bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now);
+
+#endif

@@ -19,10 +19,13 @@ static inline bool gid_is_ipv4(const uint8_t gid[16])
 /* The address of 4 bytes, or of 16. */
 static inline void gid_set(uint8_t gid[16], bool is_ipv4, const void *address)
 {
-	memset(gid, 0, 16);
-	if (is_ipv4)
-		gid[10] = gid[11] = 0xff;
-	memcpy(gid + (is_ipv4 ? 12 : 0), address, is_ipv4 ? 4 : 16);
+	if (!is_ipv4) {
+		memcpy(gid, address, 16);
+		return;
+	}
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, address, 4);
 }
 
 /* Returns `text`. */

@@ -479,14 +479,14 @@ static inline uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint3
 	return record ? receive_records(v, n, record, bytes, batch) : 0;
 }
 
-/* What local peers send. */
-uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
+uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first, const void *record,
+			       uint32_t bytes)
 {
 	struct rx v = {.loop = l, .poller = poller};
-	uint32_t n = 0;
+	uint32_t n = receive_records(&v, l->local.rx_ring[first], record, bytes, RX_RING_BATCH);
 
 	/* the rings behind it have their turn at the next long look: poll_rings() */
-	for (uint32_t i = 0; i < l->local.rx_rings && !is_served(poller); i++)
+	for (uint32_t i = first + 1; i < l->local.rx_rings && !is_served(poller); i++)
 		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
 	rx_leave(&v);
 	return n;

@@ -8,6 +8,7 @@
 #define UROCE_PORT_RECEIVE_H
 
 #include "loop/loop.h"
+#include "port/local_peer.h"
 
 /* receive.c */
 /* Receives all that local peers have sent, and about one train from each link; returns the number of packets.
@@ -26,8 +27,23 @@ void loop_pass_on(struct loop *l);
 
 void drain_rx_ring(struct loop *l, struct local_peer *n) REQUIRES(l->receive);
 
-/* Receives what local peers have sent, to the poller's CQ if it can take it. Returns the number of packets. */
-uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive);
+/* Receives from the rx rings of local peers, beginning with this record of that ring. */
+uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first, const void *record,
+			       uint32_t bytes) REQUIRES(l->receive);
+
+/* Receives what local peers have sent, to the poller's CQ if it can take it. Returns the number of packets. Inline, as
+ * polls that find nothing are what a thread does most. */
+static inline uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
+{
+	for (uint32_t i = 0; i < l->local.rx_rings; i++) {
+		uint32_t bytes;
+		const void *record = local_peer_peek(l->local.rx_ring[i], &bytes);
+
+		if (record)
+			return receive_rx_rings_from(l, poller, i, record, bytes);
+	}
+	return 0;
+}
 /* Receives all that has come until now, for any QP. Waits for a thread that has rx ownership. The caller holds only
  * locks that come before rx ownership in ARCHITECTURE.md. */
 void loop_catch_up(void);

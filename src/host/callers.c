@@ -55,7 +55,7 @@ int callers_accept(int listener)
 		int fd = accept_one(listener);
 
 		if (fd < 0)
-			return fd == -EAGAIN || turn_away(listener) ? fd : -EAGAIN;
+			return fd == -EAGAIN || turn_away(listener) ? fd : -EBUSY;
 		if (same_user_peer(fd, NULL))
 			return high_fd(fd);
 		close(fd);

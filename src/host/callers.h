@@ -14,7 +14,8 @@ void callers_begin(void);
 void callers_end(void);
 
 /* The next caller, of this user and non-blocking; -EAGAIN: there is none. -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: one was
- * told that there is no descriptor for it; call again. Any thread. */
+ * told that there is no descriptor for it; call again. -EBUSY: one waits that cannot be told, as not even the spare
+ * descriptor takes it: it learns by the end of the listener, or waits. Any thread. */
 int callers_accept(int listener);
 
 #endif

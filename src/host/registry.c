@@ -188,7 +188,8 @@ void steering_serve(struct steering *s)
 {
 	int fd;
 
-	while ((fd = callers_accept(atomic_load_explicit(&s->service, memory_order_acquire))) != -EAGAIN) {
+	while ((fd = callers_accept(atomic_load_explicit(&s->service, memory_order_acquire))) != -EAGAIN &&
+	       fd != -EBUSY) {
 		if (fd < 0)
 			continue;
 		rights_send(fd, "", 1, &s->memory, 1); /* a process that does not wait for it does not get it */

@@ -336,16 +336,30 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
+/* A caller waits that cannot be told that there is no descriptor for it. It learns so by the end of the listener, and
+ * usually the next listener has a descriptor again. */
+static void renew_listener(struct loop *l) REQUIRES(l->local.lock)
+{
+	struct local *local = &l->local;
+
+	fd_close(&local->listener);
+	local->listener = introduction_listen(l->slot.number);
+	if (local->listener >= 0 && helper_watch_local(l, local->listener, true))
+		fd_close(&local->listener);
+}
+
 /* Answers all calls. Most greetings have come by then. */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 {
 	int fd;
 
-	while ((fd = callers_accept(l->local.listener)) != -EAGAIN)
+	while ((fd = callers_accept(l->local.listener)) != -EAGAIN && fd != -EBUSY)
 		if (unlikely(fd < 0)) /* the caller learns it by the end of its connection, and both use udp */
 			say_refused(-fd);
 		else if (!local_hear(l, fd))
 			keep_caller(l, fd);
+	if (unlikely(fd == -EBUSY))
+		renew_listener(l);
 }
 
 static bool has_event(int fd, short event)

@@ -164,7 +164,7 @@ static void remote_accept(void) REQUIRES(remote_lock)
 {
 	int fd;
 
-	while ((fd = callers_accept(listener)) != -EAGAIN) {
+	while ((fd = callers_accept(listener)) != -EAGAIN && fd != -EBUSY) {
 		struct remote *r = fd >= 0 ? calloc(1, sizeof(*r)) : NULL;
 
 		if (r && !remote_join(fd, r)) {

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -22,6 +23,10 @@
 #include "base/high_fd.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "check/finding.h"
+#include "check/objects.h"
+#include "check/request.h"
+#include "check/scope.h"
 
 #define TABLE_NAME "uroce-accesses-1" /* the number is the layout's version */
 #define PROCESSES  64u

@@ -6,7 +6,8 @@
 #ifndef UROCE_CHECK_ACROSS_H
 #define UROCE_CHECK_ACROSS_H
 
-#include "check/queues.h"
+#include "check/request.h"
+#include "check/objects.h"
 
 /* Finds or makes the table. Without one, nothing is looked for. Not under a lock. */
 void across_start(void);

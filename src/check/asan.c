@@ -4,10 +4,20 @@
 #include "check/asan.h"
 
 #include <dlfcn.h>
+#include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <stdio.h>
 #ifdef HAVE_MEMCHECK
 #include <valgrind/memcheck.h>
 #endif
+
+#include "base/hooks.h"
+#include "check/finding.h"
+#include "check/objects.h"
+#include "check/queues.h"
+#include "check/request.h"
+#include "check/scope.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #define UNDER_ASAN true
 #elif defined(__has_feature)

@@ -6,6 +6,8 @@
 #define UROCE_CHECK_ASAN_H
 
 #include "check/queues.h"
+#include "check/request.h"
+#include "check/objects.h"
 
 /* Looks whether the program has one of them; without it, the others do nothing. */
 void asan_start(void);

@@ -4,13 +4,22 @@
  * before the bytes come, and again when they are there and at the poll. */
 #include "check/buffers.h"
 
+#include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check/asan.h"
+#include "check/finding.h"
+#include "check/objects.h"
 #include "check/pages.h"
 #include "check/placed.h"
+#include "check/queues.h"
+#include "check/request.h"
+#include "check/scope.h"
+#include "check/stack.h"
 #include "memory/fault.h"
+#include "object/mr.h"
 #include "object/qp.h"
 
 #define DIGEST_MOST (1u << 20) /* bytes of an SGE */
@@ -327,49 +336,4 @@ void buffers_end(const struct request *r)
 	} else if (!placed || (by.is_request && by.qpn != r->qpn)) {
 		report_source(r, &by);
 	}
-}
-
-#define PROBES 4096 /* of a region */
-
-struct probing {
-	const char *at;
-	uint64_t length, step;
-	volatile uint64_t done;
-};
-
-static void probe(void *arg)
-{
-	struct probing *p = arg;
-
-	for (; p->done < p->length; p->done += p->step)
-		(void)*(const volatile char *)(p->at + p->done);
-}
-
-void buffers_mapped(const struct ibv_mr *base)
-{
-	const struct mr *mr = (const struct mr *)base;
-	struct finding f = {.class = CHECK_MAPPINGS,
-			    .name = "unmapped-registered",
-			    .remedy = "deregister the region before its memory is unmapped or freed",
-			    .at = {{"deregistered", NULL}, {"registered", NULL}}};
-	struct probing p = {.at = mr->memory, .length = mr->length};
-	const struct object *o;
-
-	if (!check_wants(CHECK_MAPPINGS) || mr_is_indirect(mr) || !mr->length)
-		return;
-	p.step = max_of(4096u, mr->length / PROBES);
-	if (fault_try(probe, &p))
-		return;
-	lock_take(&objects_lock);
-	o = object_find(CHECK_MR, mr);
-	f.at[1].stack = o ? o->made : NULL;
-	lock_drop(&objects_lock);
-	if (!f.at[1].stack)
-		return;
-	snprintf(f.text, sizeof(f.text),
-		 "the memory of a region of %" PRIu64 " bytes has been unmapped before it is deregistered: 0x%" PRIx64
-		 " is not there",
-		 mr->length, (uint64_t)(uintptr_t)mr->memory + p.done);
-	f.at[0].stack = stack_here();
-	finding_report(&f);
 }

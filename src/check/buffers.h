@@ -3,7 +3,8 @@
 #ifndef UROCE_CHECK_BUFFERS_H
 #define UROCE_CHECK_BUFFERS_H
 
-#include "check/queues.h"
+#include "check/request.h"
+#include "check/objects.h"
 
 /* The request is about to be posted; its completion has been polled. */
 void buffers_begin(struct request *r);
@@ -11,7 +12,5 @@ void buffers_end(const struct request *r);
 /* Of what brings bytes: none of them is there yet; all are there: so many. */
 void buffers_arrive(struct request *r) REQUIRES(objects_lock);
 void buffers_placed(struct request *r, uint32_t length) REQUIRES(objects_lock);
-/* The region is about to be deregistered. */
-void buffers_mapped(const struct ibv_mr *mr);
 
 #endif

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waits for events: lost ones, ones that were never asked for, and ones that were not acknowledged. */
+#include "check/events.h"
+
 #include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <time.h>
 
+#include "check/finding.h"
+#include "check/objects.h"
 #include "check/queues.h"
+#include "check/scope.h"
+#include "check/stack.h"
 #include "object/cq.h"
 
 #define PATIENCE   1	       /* s: for acknowledgements that another thread is about to give */

@@ -2,13 +2,18 @@
 /* What MemorySanitizer of the program is told of requests, and asked. */
 #include "check/msan.h"
 
+#include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/msan.h"
-#include "check/placed.h"
-#include "check/queues.h"
+#include "check/finding.h"
+#include "check/objects.h"
+#include "check/request.h"
+#include "check/scope.h"
+#include "check/target.h"
+#include "object/mr.h"
 #include "object/qp.h"
 #include "object/window.h"
 #include "wire/packet.h"
@@ -41,11 +46,6 @@ static void report_memory(const struct ibv_send_wr *wr, const struct ibv_sge *sg
 	report_unset(text, posted, "posted");
 }
 
-static bool is_plain(const struct mr *mr)
-{
-	return mr->kind == MEMORY_PLAIN || mr->kind == MEMORY_PAGED;
-}
-
 /* The memory of an SGE, if the program reaches it by a pointer; else NULL. */
 static const char *memory_of(struct hca *hca, const struct ibv_sge *sge)
 {
@@ -54,7 +54,8 @@ static const char *memory_of(struct hca *hca, const struct ibv_sge *sge)
 
 	if (!mr)
 		return NULL;
-	if (!mr->type && is_plain(mr) && sge->length <= mr->length && sge->addr - mr->iova <= mr->length - sge->length)
+	if (!mr->type && target_is_plain(mr) && sge->length <= mr->length &&
+	    sge->addr - mr->iova <= mr->length - sge->length)
 		at = mr_at(mr, sge->addr);
 	mr_put(mr);
 	return at;
@@ -160,27 +161,6 @@ static struct {
 } reads[READS];
 static _Atomic uint32_t noted, told;
 
-struct mr *peer_target(const struct qp *qp, const struct packet *p, uint64_t length, unsigned access, char **at)
-{
-	struct mr *mr = mr_get(qp->hca, p->rkey);
-
-	if (!mr)
-		return NULL;
-	if (!length || (mr->access & access) != access || length > mr->length ||
-	    p->va - mr->iova > mr->length - length) {
-		mr_put(mr);
-		return NULL;
-	}
-	*at = mr_at(mr, p->va);
-	if (mr->type)
-		mr = window_enter(mr, qp->serial);
-	if (mr && !is_plain(mr)) {
-		mr_put(mr);
-		return NULL;
-	}
-	return mr;
-}
-
 static const struct stack *where_registered(const struct mr *mr) REQUIRES(objects_lock)
 {
 	const struct object *o = object_find(CHECK_MR, mr);
@@ -192,7 +172,7 @@ static void look_at_read(const struct qp *qp, const struct packet *p) REQUIRES(o
 {
 	uint32_t n = atomic_load_explicit(&noted, memory_order_relaxed);
 	char *at;
-	struct mr *mr = peer_target(qp, p, p->dma_length, IBV_ACCESS_REMOTE_READ, &at);
+	struct mr *mr = target_of(qp, p, p->dma_length, IBV_ACCESS_REMOTE_READ, &at);
 	const char *unset = mr ? msan_first_unset(at, p->dma_length) : NULL;
 
 	if (unset && n - atomic_load_explicit(&told, memory_order_relaxed) < READS) {
@@ -210,7 +190,7 @@ static void look_at_read(const struct qp *qp, const struct packet *p) REQUIRES(o
 static void bytes_arrive(const struct qp *qp, const struct packet *p, unsigned access)
 {
 	char *at;
-	struct mr *mr = peer_target(qp, p, p->dma_length, access, &at);
+	struct mr *mr = target_of(qp, p, p->dma_length, access, &at);
 
 	if (!mr)
 		return;

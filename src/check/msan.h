@@ -5,7 +5,10 @@
 #ifndef UROCE_CHECK_MSAN_H
 #define UROCE_CHECK_MSAN_H
 
-#include "check/queues.h"
+#include "check/request.h"
+#include "check/objects.h"
+
+struct qp;
 
 struct mr;
 struct packet;
@@ -17,8 +20,6 @@ void msan_brought(const struct request *r);
 /* These are about to be posted, and are not watched: what they bring is taken for initialised already. */
 void msan_expects_receives(const struct ibv_recv_wr *wr);
 void msan_expects_sent(const struct ibv_send_wr *wr);
-/* The memory that a peer accesses, until mr_put(); NULL: it may not, or not by a pointer of the program. */
-struct mr *peer_target(const struct qp *qp, const struct packet *p, uint64_t length, unsigned access, char **at);
 /* A packet of a WRITE, a READ or an atomic of the peer is about to be taken. */
 void msan_arrives(const struct qp *qp, const struct packet *p) REQUIRES(objects_lock);
 /* Completions were polled to there. */

@@ -1,11 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For src/check/: the table of the program's objects. */
+/* The objects of the program, with the stack that made each: a table. Guarded by objects_lock. */
 #ifndef UROCE_CHECK_OBJECTS_H
 #define UROCE_CHECK_OBJECTS_H
 
+#include <infiniband/verbs.h>
+
 #include "base/lock.h"
-#include "check/check.h"
-#include "check/finding.h"
+
+enum check_kind {
+	CHECK_CONTEXT,
+	CHECK_PD,
+	CHECK_MR,
+	CHECK_CQ,
+	CHECK_QP,
+	CHECK_SRQ,
+	CHECK_AH,
+	CHECK_MW,
+	CHECK_CHANNEL,
+	CHECK_ID,
+	CHECK_EVENT_CHANNEL,
+	CHECK_PARENT,
+	CHECK_TD,
+	CHECK_DM,
+	CHECK_XRCD,
+	CHECK_WQ,
+	CHECK_WQ_TABLE,
+	CHECK_FLOW,
+	CHECK_COUNTERS,
+	CHECK_KINDS
+};
+
+enum { CHECK_USES = 5 };
 
 /* Guarded by objects_lock. */
 struct object {
@@ -19,13 +44,20 @@ struct object {
 	struct watch *watch;   /* of a CQ */
 };
 
+/* Words of findings about objects of a kind. */
+struct kind_words {
+	const char *leak; /* name of the finding */
+	const char *one, *many, *made, *destroy;
+};
+extern const struct kind_words check_kinds[CHECK_KINDS] __attribute__((visibility("hidden")));
+
 extern struct lock objects_lock;
+/* NULL: the object is not known. */
 struct object *object_find(enum check_kind kind, const void *object) REQUIRES(objects_lock);
-
-/* Each object; NULL: the first, and behind the last. */
+/* The object after this one; NULL: the first, and behind the last. */
 struct object *objects_next(const struct object *o) REQUIRES(objects_lock);
-
-/* True while this thread makes objects of uroce's own, or if nothing is checked. */
-bool check_is_paused(void);
+/* Adds one, and removes one, which it returns; NULL: it was not known. The caller allocates and frees. */
+void object_add(struct object *o) REQUIRES(objects_lock);
+struct object *object_remove(enum check_kind kind, const void *object) REQUIRES(objects_lock);
 
 #endif

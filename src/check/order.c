@@ -4,6 +4,7 @@
 #include "check/order.h"
 
 #include <dlfcn.h>
+#include <infiniband/verbs.h>
 
 #include "object/qp.h"
 

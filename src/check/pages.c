@@ -4,9 +4,12 @@
 #include "check/pages.h"
 
 #include <execinfo.h>
+#include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -14,6 +17,11 @@
 
 #include "base/config.h"
 #include "check/asan.h"
+#include "check/finding.h"
+#include "check/objects.h"
+#include "check/request.h"
+#include "check/scope.h"
+#include "check/stack.h"
 #include "memory/fault.h"
 #include "memory/maps.h"
 #include "object/mr.h"

@@ -5,7 +5,8 @@
 #ifndef UROCE_CHECK_PAGES_H
 #define UROCE_CHECK_PAGES_H
 
-#include "check/queues.h"
+#include "check/request.h"
+#include "check/objects.h"
 
 void pages_start(void);
 bool pages_are_taken(void);

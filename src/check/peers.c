@@ -9,6 +9,7 @@
  *   program; or as it destroys or changes an object.
  * Accesses of two queue pairs are never reported: other processes may have ordered them. */
 #include "check/peers.h"
+#include "check/target.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 #include "base/high_fd.h"
 #include "base/tsan.h"
-#include "check/msan.h"
+#include "check/objects.h"
 #include "memory/guarded.h"
 #include "object/early.h"
 #include "object/mr.h"
@@ -244,7 +245,7 @@ static void access_of(const struct qp *qp, const struct packet *p) REQUIRES(obje
 
 	if (!(flags & (HAS_RETH | HAS_ATOMICETH)))
 		return;
-	mr = peer_target(qp, p, length, access, &at);
+	mr = target_of(qp, p, length, access, &at);
 	if (!mr)
 		return;
 	f = made_fiber(is_read ? READS : WRITES, qp->base.qp_num);

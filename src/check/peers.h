@@ -5,7 +5,9 @@
 #ifndef UROCE_CHECK_PEERS_H
 #define UROCE_CHECK_PEERS_H
 
-#include "check/queues.h"
+#include "check/objects.h"
+
+struct qp;
 
 struct packet;
 

@@ -3,7 +3,8 @@
 #ifndef UROCE_CHECK_PLACED_H
 #define UROCE_CHECK_PLACED_H
 
-#include "check/queues.h"
+#include "check/request.h"
+#include "check/objects.h"
 
 struct placed {
 	uint64_t at, length;
@@ -21,7 +22,5 @@ void placed_request(const struct request *r) REQUIRES(objects_lock);
 /* What was stored into the memory of the request since its digest was taken; a WRITE that came by another queue pair
  * goes before the rest. False: nothing. */
 bool placed_since(const struct request *r, struct placed *found) REQUIRES(objects_lock);
-/* Starts listening to the engine. */
-void placed_start(void);
 
 #endif

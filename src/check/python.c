@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The line of a Python program that makes a call, by way of pyverbs or another extension. The interpreter's functions
  * are looked up: a process that has none loaded has no Python frame. */
+#include "check/python.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "check/finding.h"
+#include "base/base.h"
 
 static struct {
 	int (*is_initialized)(void);

@@ -6,10 +6,17 @@
  * Atomics themselves are synchronization, so they race with nothing. */
 #include "check/races.h"
 
+#include <infiniband/verbs.h>
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 
+#include "base/list.h"
 #include "check/across.h"
+#include "check/finding.h"
+#include "check/objects.h"
+#include "check/queues.h"
+#include "check/request.h"
+#include "check/scope.h"
 #include "object/mr.h"
 #include "object/qp.h"
 

@@ -5,7 +5,10 @@
 #ifndef UROCE_CHECK_RACES_H
 #define UROCE_CHECK_RACES_H
 
-#include "check/queues.h"
+#include "check/objects.h"
+#include "check/request.h"
+
+struct qp;
 
 struct race {
 	struct request second, first;

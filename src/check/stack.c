@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stacks of calls. Frames are named by elfutils' libdw, which is loaded if it is there; else by dladdr(3). */
+#include "check/stack.h"
+
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/lock.h"
 #include "base/msan.h"
-#include "check/finding.h"
+#include "check/python.h"
 
 #define OURS_MOST 16   /* frames of ours above the program's */
 #define NEAR	  9    /* frames of a stack that is taken fast; three of them ours */

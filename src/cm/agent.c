@@ -13,7 +13,7 @@
 #include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/fork.h"
-#include "check/check.h"
+#include "check/cm.h"
 #include "fault/inject.h"
 #include "cm/device.h"
 #include "cm/guardian.h"

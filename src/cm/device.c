@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cause.h"
-#include "check/check.h"
+#include "check/scope.h"
 #include "verbs/context.h"
 
 static struct lock opened_lock; /* taken before all others */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creation and destruction of ids, and changes of their device. */
 #include "cm/id.h"
-#include "check/check.h"
+#include "check/events.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
+#include "check/scope.h"
 #include "fault/inject.h"
 
 #include <stdlib.h>

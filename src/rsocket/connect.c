@@ -2,7 +2,7 @@
 /* Binding, listening, connecting, accepting, closing. */
 #include <string.h>
 
-#include "check/check.h"
+#include "check/scope.h"
 #include "rsocket/rsocket.h"
 
 #define RESOLVE_MS 2000

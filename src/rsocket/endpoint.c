@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "check/check.h"
+#include "check/scope.h"
 #include "base/fork.h"
 #include "object/show.h"
 #include "rsocket/rsocket.h"

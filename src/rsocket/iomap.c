@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "check/check.h"
+#include "check/scope.h"
 #include "rsocket/rsocket.h"
 
 #define LOCAL UINT32_MAX

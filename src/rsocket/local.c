@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/check.h"
+#include "check/scope.h"
 #include "rsocket/local.h"
 
 #include <netinet/in.h>

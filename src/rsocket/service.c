@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "check/check.h"
+#include "check/scope.h"
 #include "base/high_fd.h"
 #include "base/fork.h"
 #include "base/log.h"

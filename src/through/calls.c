@@ -8,6 +8,11 @@
 #include <poll.h>
 #include <string.h>
 
+#include "check/start.h"
+#include "check/regions.h"
+#include "check/qp.h"
+#include "check/events.h"
+#include "check/lifetime.h"
 #include "memory/fault.h"
 
 #undef ibv_reg_mr

@@ -2,6 +2,7 @@
 /* The ids and event channels of librdmacm, and their events: of all devices, as an id has one only later. */
 #include <rdma/rdma_cma.h>
 
+#include "check/lifetime.h"
 #include "through/calls.h"
 
 #define PUBLIC __attribute__((visibility("default")))

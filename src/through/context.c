@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/scope.h"
+#include "check/start.h"
+#include "check/lifetime.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/queues.h"
+#include "check/objects.h"
+#include "check/operations.h"
+#include "check/request.h"
 
 struct batch_entry {
 	struct ibv_send_wr wr;

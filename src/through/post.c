@@ -2,7 +2,10 @@
 /* Requests and completions: from the program to src/check/, with shadows; and from there to the adapter. */
 #include "through/through.h"
 
+#include "check/objects.h"
+#include "check/operations.h"
 #include "check/queues.h"
+#include "check/request.h"
 
 /* Those of src/check/, in front of those below. */
 static struct ibv_context_ops checking;

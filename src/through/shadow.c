@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/events.h"
 #include "base/lock.h"
 
 #define BUCKETS 1024u

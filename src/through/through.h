@@ -6,7 +6,7 @@
 #ifndef UROCE_THROUGH_H
 #define UROCE_THROUGH_H
 
-#include "check/check.h"
+#include "check/objects.h"
 #include "object/cq.h"
 #include "object/qp.h"
 #include "object/srq.h"

@@ -2,7 +2,9 @@
 /* Completion channels: see channel.h. */
 #include "verbs/channel.h"
 #include "fault/inject.h"
-#include "check/check.h"
+#include "check/events.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 
 #include <errno.h>
 #include <stdlib.h>

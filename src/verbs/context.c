@@ -3,7 +3,10 @@
 #include "base/capture.h"
 #include "base/config.h"
 #include "base/trace.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
+#include "check/operations.h"
+#include "check/start.h"
 #include "verbs/context.h"
 
 #include <stdlib.h>

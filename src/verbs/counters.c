@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/msan.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "object/rules.h"
 #include "verbs/context.h"
 

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "base/cause.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "loop/helper.h"
 #include "progress/poll.h"
 #include "verbs/channel.h"

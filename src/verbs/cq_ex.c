@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/trace.h"
-#include "check/check.h"
+#include "check/operations.h"
 #include "fault/inject.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/msan.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "fault/inject.h"
 #include "memory/copy.h"
 #include "object/mr.h"

@@ -3,7 +3,8 @@
  * only promises to use its objects from one thread. A parent domain provides the memory of its queues. */
 #include <stdlib.h>
 
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "fault/inject.h"
 #include "object/pd.h"
 #include "verbs/context.h"

@@ -2,7 +2,8 @@
 /* ibv_create_flow(3): steering rules of raw packet queue pairs. */
 #include <stdlib.h>
 
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "port/raw.h"
 #include "verbs/context.h"
 

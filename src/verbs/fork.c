@@ -3,7 +3,7 @@
 #include "verbs/fork.h"
 
 #include "base/fork.h"
-#include "check/check.h"
+#include "check/start.h"
 #include "verbs/front.h"
 
 static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)

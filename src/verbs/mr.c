@@ -9,7 +9,9 @@
 #include <sys/mman.h>
 
 #include "base/cause.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
+#include "check/regions.h"
 #include "memory/fault.h"
 #include "memory/gpu.h"
 #include "memory/guarded.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: allocation and bind requests. The binding rules are in object/window.c, because the requester binds.
  */
-#include "check/check.h"
+#include "check/lifetime.h"
 #include "fault/inject.h"
 #include "object/window.h"
 #include "verbs/context.h"

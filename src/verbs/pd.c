@@ -2,7 +2,8 @@
 /* Protection domains. */
 #include "object/pd.h"
 #include "fault/inject.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,8 @@
 #include "object/srq.h"
 #include "base/cause.h"
 #include "base/msan.h"
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "fault/inject.h"
 #include "port/ports.h"
 

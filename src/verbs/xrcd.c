@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "check/check.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
 #include "fault/inject.h"
 #include "port/domain.h"
 #include "verbs/context.h"

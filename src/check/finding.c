@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How findings are told: as they come, once for each place; and summed up at the end. */
+#include "check/finding.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,7 +18,8 @@
 #include "base/log.h"
 #include "base/own_file.h"
 #include "base/wrap.h"
-#include "check/finding.h"
+#include "check/scope.h"
+#include "check/stack.h"
 
 #define NAMES	128
 #define NARROW	40 /* columns: a terminal of fewer is left to wrap by itself */

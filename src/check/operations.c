@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/operations.h"
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hooks.h"
+#include "base/list.h"
+#include "base/msan.h"
+#include "check/across.h"
+#include "check/asan.h"
+#include "check/buffers.h"
+#include "check/failure.h"
+#include "check/finding.h"
+#include "check/lifetime.h"
+#include "check/msan.h"
+#include "check/objects.h"
+#include "check/order.h"
+#include "check/outlook.h"
+#include "check/outstanding.h"
+#include "check/pages.h"
+#include "check/peers.h"
+#include "check/placed.h"
+#include "check/queues.h"
+#include "check/races.h"
+#include "check/request.h"
+#include "check/scope.h"
+#include "check/stack.h"
+#include "object/qp.h"
+
+#define UNDEFINED 0x5a5a5a5au /* in fields of an ibv_wc that are undefined after an error */
+
+static struct ibv_context_ops next; /* what was replaced: the same of all contexts */
+
+/* ---- posts ---- */
+
+/* Reports what was noted under locks. */
+static void tell_found(void)
+{
+	pages_tell();
+	msan_tell();
+	across_tell();
+}
+
+/* A READ or an atomic of the QP that brings what this request sends; NULL: there is none. */
+static const struct stack *brought_by(struct queues *q, const struct request *r) REQUIRES(objects_lock)
+{
+	list_each_safe (l, &q->sends) {
+		const struct request *before = container_of(l, struct request, link);
+
+		if (brings_bytes(before->opcode) && requests_overlap(before, r))
+			return before->posted;
+	}
+	return NULL;
+}
+
+static void report_fence(const struct ibv_qp *qp, const struct stack *posted, const struct stack *read)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "fence-missing",
+			    .remedy = "set IBV_SEND_FENCE, or poll the completion of the READ or atomic first",
+			    .at = {{"posted", posted}, {"the READ or atomic was posted", read}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "QP 0x%x: a request sends memory that a READ or an atomic before it has not brought yet", qp->qp_num);
+	finding_report(&f);
+}
+
+static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	uint32_t most = ((const struct qp *)qp)->cap.max_send_sge;
+	struct request *r =
+		request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : sges_of(wr->sg_list, wr->num_sge, most));
+	const struct stack *read = NULL;
+	struct object *o;
+	struct race race;
+	bool races;
+
+	if (!r)
+		return;
+	r->is_send = true;
+	r->opcode = wr->opcode;
+	r->qpn = qp->qp_num;
+	r->brings = brings_bytes(wr->opcode);
+	buffers_begin(r);
+	asan_look(r);
+	lock_take(&objects_lock);
+	o = queues_find(CHECK_QP, qp);
+	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
+		read = brought_by(o->queues, r);
+	r->has_digest &= !read; /* that will change the bytes */
+	races = o && check_wants(CHECK_RACES) && races_find(o, r, wr, &race);
+	if (o)
+		request_begin(o, r,
+			      o->queues->signals_all || (wr->send_flags & IBV_SEND_SIGNALED) ? o->queues->send_cq
+											     : NULL);
+	lock_drop(&objects_lock);
+	if (!o)
+		free(r);
+	if (read && !(wr->send_flags & IBV_SEND_FENCE) && check_wants(CHECK_HABITS))
+		report_fence(qp, posted, read);
+	if (races)
+		races_report(&race);
+}
+
+static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unposted, const struct stack *posted)
+{
+	struct outlook l = {0};
+	struct object *o;
+	uint32_t count = 0;
+
+	for (; unposted; unposted = unposted->next)
+		count++;
+	lock_take(&objects_lock);
+	o = queues_find(CHECK_QP, qp);
+	if (o) {
+		requests_take_back(o, count, true);
+		if (pages_are_taken() || (asan_is_there() && o->queues->bringing))
+			requests_posted(o->queues);
+		l = outlook_of(o, o->queues->send_cq);
+	}
+	lock_drop(&objects_lock);
+	if (!o)
+		check_dead(CHECK_QP, qp, "posted to");
+	tell_found();
+	outlook_report(&l, posted);
+}
+
+static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+	int error;
+
+	order_before_send(qp, wr);
+	peers_told();
+	if (!posted) {
+		msan_expects_sent(wr);
+		return next.post_send(qp, wr, bad);
+	}
+	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+		msan_look(qp, w, posted);
+		note_send(qp, w, posted);
+	}
+	error = next.post_send(qp, wr, bad);
+	if (error)
+		msan_wrote(bad, sizeof(*bad));
+	after_send(qp, error ? *bad : NULL, posted);
+	return error;
+}
+
+static void note_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr,
+			 const struct stack *posted)
+{
+	/* of an SRQ of another adapter it is not known */
+	uint32_t most = kind == CHECK_QP ? ((const struct qp *)queue)->cap.max_recv_sge
+					 : ((const struct srq *)queue)->rq.max_sge ?: SGES_MOST;
+	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, sges_of(wr->sg_list, wr->num_sge, most));
+	struct object *o;
+
+	if (!r)
+		return;
+	r->brings = true;
+	buffers_begin(r);
+	asan_look(r);
+	lock_take(&objects_lock);
+	o = queues_find(kind, queue);
+	if (o)
+		request_begin(o, r, o->queues->receive_cq);
+	lock_drop(&objects_lock);
+	if (!o)
+		free(r);
+}
+
+static void after_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *unposted,
+			  const struct stack *posted)
+{
+	struct outlook l = {0};
+	struct object *o;
+	uint32_t count = 0;
+
+	for (; unposted; unposted = unposted->next)
+		count++;
+	lock_take(&objects_lock);
+	o = queues_find(kind, queue);
+	if (o) {
+		requests_take_back(o, count, false);
+		l = outlook_of(o, o->queues->receive_cq);
+	}
+	lock_drop(&objects_lock);
+	l.depth = 0;
+	if (!o)
+		check_dead(kind, queue, "posted to");
+	tell_found();
+	outlook_report(&l, posted);
+}
+
+/* Before receives are posted. The place where, or NULL: they are not followed. */
+static const struct stack *before_receives(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr)
+{
+	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+
+	order_before_receive(queue);
+	peers_told();
+	if (!posted)
+		msan_expects_receives(wr);
+	for (; posted && wr; wr = wr->next)
+		note_receive(kind, queue, wr, posted);
+	return posted;
+}
+
+/* Returns `error`. */
+static int after_receives(enum check_kind kind, const void *queue, struct ibv_recv_wr **bad, int error,
+			  const struct stack *posted)
+{
+	if (!posted)
+		return error;
+	if (error)
+		msan_wrote(bad, sizeof(*bad));
+	after_receive(kind, queue, error ? *bad : NULL, posted);
+	return error;
+}
+
+static int check_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	const struct stack *posted = before_receives(CHECK_QP, qp, wr);
+
+	return after_receives(CHECK_QP, qp, bad, next.post_recv(qp, wr, bad), posted);
+}
+
+static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	const struct stack *posted = before_receives(CHECK_SRQ, srq, wr);
+
+	return after_receives(CHECK_SRQ, srq, bad, next.post_srq_recv(srq, wr, bad), posted);
+}
+
+/* ---- polls ---- */
+
+/* The first request of that number that can have this completion; NULL: it was posted before the check. */
+static struct request *find_request(struct list *requests, uint64_t wr_id, bool success)
+{
+	list_each_safe (l, requests) {
+		struct request *r = container_of(l, struct request, link);
+
+		if (r->wr_id == wr_id && (r->cq || !r->is_send || !success))
+			return r;
+	}
+	return NULL;
+}
+
+/* Ends the request and, of a send queue, all before it, which are moved to `done`. */
+static void end_up_to(struct queues *q, struct request *r, struct list *done) REQUIRES(objects_lock)
+{
+	bool is_last = !r->is_send;
+
+	while (r->is_send && !is_last) {
+		struct request *first = container_of(q->sends.next, struct request, link);
+
+		is_last = first == r;
+		request_end(q, first);
+		list_append(done, &first->link);
+	}
+	if (!r->is_send) {
+		request_end(q, r);
+		list_append(done, &r->link);
+	}
+}
+
+static struct queues *receives_of(struct object *o) REQUIRES(objects_lock)
+{
+	const struct qp *qp = o->object;
+	struct object *srq = qp->srq ? object_find(CHECK_SRQ, qp->srq) : NULL;
+
+	return srq ? srq->queues : o->queues;
+}
+
+static void order_of(const struct qp *qp, bool is_receive) REQUIRES(objects_lock)
+{
+	const void *queue = qp->srq ? (const void *)qp->srq : qp;
+
+	order_after(&qp->base, is_receive ? queue : NULL);
+	if (is_receive)
+		peers_heard(qp->base.qp_num);
+	else if (queues_of_number(qp->attr.dest_qp_num))
+		peers_done(qp->attr.dest_qp_num);
+}
+
+/* A receive, or the result of a READ or an atomic, was polled. */
+static void note_heard(const struct object *o, uint32_t bringing_before, bool is_receive) REQUIRES(objects_lock)
+{
+	if (is_receive) {
+		races_heard(o->object, true);
+	} else if (o->queues->bringing < bringing_before) {
+		races_heard_all();
+		peers_settle();
+	}
+}
+
+/* The SRQ that a message to a target of XRC names is not known here. */
+static struct request *find_shared(struct queues **q, uint64_t wr_id) REQUIRES(objects_lock)
+{
+	struct request *r = NULL;
+
+	for (const struct object *o = objects_next(NULL); o && !r; o = objects_next(o))
+		if (o->kind == CHECK_SRQ && o->queues) {
+			*q = o->queues;
+			r = find_request(&o->queues->receives, wr_id, true);
+		}
+	return r;
+}
+
+static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
+{
+	uint32_t bringing;
+	struct request *r = NULL;
+	struct queues *q;
+	struct object *o;
+	struct list done;
+
+	list_init(&done);
+	lock_take(&objects_lock);
+	o = queues_object(qpn);
+	q = o ? is_receive ? receives_of(o) : o->queues : NULL;
+	if (o)
+		order_of(o->object, is_receive);
+	bringing = o ? o->queues->bringing : 0;
+	if (q)
+		r = find_request(is_receive ? &q->receives : &q->sends, wr_id, success);
+	if (!r && is_receive && msan_is_there())
+		r = find_shared(&q, wr_id);
+	if (r && check_is_through && r->brings)
+		placed_request(r);
+	if (r)
+		end_up_to(q, r, &done);
+	if (o)
+		note_heard(o, bringing, is_receive);
+	if (!success) /* its queue pair does nothing any more */
+		peers_settle();
+	lock_drop(&objects_lock);
+	while (!list_empty(&done)) {
+		r = container_of(list_pop(&done), struct request, link);
+		asan_give(r);
+		if (success)
+			msan_brought(r);
+		if (!pages_end(r) && success)
+			buffers_end(r);
+		free(r);
+	}
+}
+
+/* What a program may read of a completion with an error: ibv_poll_cq(3). */
+static void spoil(struct ibv_wc *wc)
+{
+	wc->opcode = (enum ibv_wc_opcode)UNDEFINED;
+	wc->byte_len = wc->imm_data = wc->src_qp = wc->wc_flags = UNDEFINED;
+	msan_spoil(&wc->opcode, sizeof(wc->opcode));
+	msan_spoil(&wc->byte_len, sizeof(wc->byte_len));
+	msan_spoil(&wc->imm_data, sizeof(wc->imm_data));
+	msan_spoil(&wc->src_qp, sizeof(wc->src_qp));
+	msan_spoil(&wc->wc_flags, sizeof(wc->wc_flags));
+}
+
+static void note_poll(const struct ibv_cq *cq)
+{
+	struct object *o;
+
+	failure_polls();
+	tell_found();
+	lock_take(&objects_lock);
+	o = object_find(CHECK_CQ, cq);
+	if (o && o->watch) {
+		o->watch->polled = o->watch->polled_since_armed = true;
+		o->watch->by = pthread_self();
+	}
+	lock_drop(&objects_lock);
+}
+
+static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	int count = next.poll_cq(cq, entries, wc);
+
+	msan_polled(wc, count);
+	if (check_is_paused())
+		return count;
+	note_poll(cq);
+	for (int i = 0; i < count; i++) {
+		settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
+		if (wc[i].status == IBV_WC_SUCCESS || !check_wants(CHECK_HABITS))
+			continue;
+		failure_note(wc[i].qp_num, wc[i].status);
+		spoil(&wc[i]);
+	}
+	across_tell();
+	return count;
+}
+
+void check_polled_none(const struct ibv_cq *cq)
+{
+	if (!check_is_paused())
+		note_poll(cq);
+}
+
+void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status, bool is_receive)
+{
+	if (check_is_paused())
+		return;
+	note_poll(cq);
+	settle(qpn, wr_id, status == IBV_WC_SUCCESS, is_receive);
+	if (status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
+		failure_note(qpn, status);
+	across_tell();
+}
+
+static int check_req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+	const struct stack *armed = check_is_paused() ? NULL : stack_near();
+	struct object *o;
+
+	if (!armed)
+		return next.req_notify_cq(cq, solicited);
+	lock_take(&objects_lock);
+	o = object_find(CHECK_CQ, cq);
+	if (o && o->watch) {
+		o->watch->armed = true;
+		o->watch->armed_at = armed;
+		o->watch->by = pthread_self();
+		o->watch->polled_since_armed = !o->watch->polled; /* what was never used has nothing in it */
+	}
+	lock_drop(&objects_lock);
+	return next.req_notify_cq(cq, solicited);
+}
+
+void check_operations(struct ibv_context_ops *ops)
+{
+	if (!hook_is_on(HOOK_CHECK) ||
+	    !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there()))
+		return;
+	if (check_wants(CHECK_RACES))
+		across_start();
+	next = *ops;
+	ops->post_send = check_post_send;
+	ops->post_recv = check_post_recv;
+	ops->post_srq_recv = check_post_srq_recv;
+	ops->poll_cq = check_poll_cq;
+	ops->req_notify_cq = check_req_notify_cq;
+}

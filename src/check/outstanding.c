@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/outstanding.h"
+
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "check/across.h"
+#include "check/asan.h"
+#include "check/objects.h"
+#include "check/pages.h"
+#include "check/queues.h"
+#include "check/request.h"
+
+static _Thread_local char thread; /* its address stands for the thread that posts */
+
+void request_end(struct queues *q, struct request *r)
+{
+	list_remove(&r->link);
+	if (r->cq && r->cq->watch)
+		r->cq->watch->expected--;
+	q->send_count -= r->is_send;
+	q->signalled -= r->is_send && r->cq;
+	q->bringing -= r->is_send && brings_bytes(r->opcode);
+	if (r->accesses)
+		across_end(r);
+}
+
+/* Its memory is the program's again. */
+static void request_free(struct request *r)
+{
+	asan_give(r);
+	pages_end(r);
+	free(r);
+}
+
+static void forget_all(struct queues *q, struct list *requests) REQUIRES(objects_lock)
+{
+	while (!list_empty(requests)) {
+		struct request *r = container_of(requests->next, struct request, link);
+
+		request_end(q, r);
+		request_free(r);
+	}
+}
+
+void request_begin(struct object *o, struct request *r, struct object *cq)
+{
+	struct queues *q = o->queues;
+
+	r->cq = cq;
+	if (cq && cq->watch)
+		cq->watch->expected++;
+	list_append(r->is_send ? &q->sends : &q->receives, &r->link);
+	q->send_count += r->is_send;
+	q->signalled += r->is_send && cq;
+	q->bringing += r->is_send && brings_bytes(r->opcode);
+	asan_need(r);
+	if (r->is_send) {
+		r->poster = &thread;
+		return;
+	}
+	asan_begin(q, r);
+	pages_begin(r);
+}
+
+/* Requests of a failed post were not posted: those from the end back to it. */
+void requests_take_back(struct object *o, uint32_t count, bool is_send)
+{
+	struct list *requests = is_send ? &o->queues->sends : &o->queues->receives;
+
+	while (count-- && !list_empty(requests)) {
+		struct request *r = container_of(requests->prev, struct request, link);
+
+		request_end(o->queues, r);
+		request_free(r);
+	}
+}
+
+/* A request may have been done while it was being posted, so its memory is taken from the program only now. */
+void requests_posted(struct queues *q)
+{
+	list_each_safe (l, &q->sends) {
+		struct request *r = container_of(l, struct request, link);
+
+		if (r->poster != &thread)
+			continue;
+		r->poster = NULL;
+		asan_begin(q, r);
+		pages_begin(r);
+	}
+}
+
+void requests_forget(struct queues *q)
+{
+	forget_all(q, &q->sends);
+	forget_all(q, &q->receives);
+}

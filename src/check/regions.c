@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/regions.h"
+
+#include <infiniband/verbs.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "check/buffers.h"
+#include "check/finding.h"
+#include "check/objects.h"
+#include "check/pages.h"
+#include "check/peers.h"
+#include "check/queues.h"
+#include "check/request.h"
+#include "check/scope.h"
+#include "check/stack.h"
+#include "memory/fault.h"
+#include "object/mr.h"
+#include "object/qp.h"
+
+/* Where a request was posted that uses the key; NULL: there is none. */
+static const struct stack *requests_use(struct queues *q, uint32_t lkey, bool *is_send) REQUIRES(objects_lock)
+{
+	struct list *const both[] = {&q->sends, &q->receives};
+
+	for (size_t i = 0; i < ARRAY_SIZE(both); i++)
+		list_each_safe (l, both[i]) {
+			const struct request *r = container_of(l, struct request, link);
+
+			for (int n = 0; n < r->sges; n++)
+				if (r->sge[n].lkey == lkey && (r->cq || !r->is_send)) {
+					*is_send = r->is_send;
+					return r->posted;
+				}
+		}
+	return NULL;
+}
+
+/* A QP of it may still take a receive. */
+static bool srq_is_in_use(const void *srq) REQUIRES(objects_lock)
+{
+	for (const struct object *o = objects_next(NULL); o; o = objects_next(o))
+		if (o->kind == CHECK_QP && o->uses[3] == srq && ((const struct qp *)o->object)->state == IBV_QPS_RTS)
+			return true;
+	return false;
+}
+
+static bool is_in_use(const struct object *o) REQUIRES(objects_lock)
+{
+	if (!o->queues)
+		return false;
+	return o->kind == CHECK_SRQ ? srq_is_in_use(o->object) : ((const struct qp *)o->object)->state == IBV_QPS_RTS;
+}
+
+static void check_in_flight(const struct ibv_mr *mr, const char *done)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "deregistered-in-flight",
+			    .remedy = "poll the completions of all requests that use the region first",
+			    .at = {{done, NULL}, {"posted", NULL}, {"registered", NULL}}};
+	uint32_t lkey = mr->lkey;
+	struct object *o;
+	bool is_send = false;
+
+	if (!check_wants(CHECK_HABITS))
+		return;
+	lock_take(&objects_lock);
+	for (o = objects_next(NULL); o && !f.at[1].stack; o = objects_next(o))
+		if (is_in_use(o))
+			f.at[1].stack = requests_use(o->queues, lkey, &is_send);
+	o = object_find(CHECK_MR, mr);
+	f.at[2].stack = o ? o->made : NULL;
+	lock_drop(&objects_lock);
+	if (!f.at[1].stack)
+		return;
+	snprintf(f.text, sizeof(f.text), "a region is %s while a %s that uses it is outstanding", done,
+		 is_send ? "send request" : "receive");
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}
+
+#define PROBES 4096 /* of a region */
+
+struct probing {
+	const char *at;
+	uint64_t length, step;
+	volatile uint64_t done;
+};
+
+static void probe(void *arg)
+{
+	struct probing *p = arg;
+
+	for (; p->done < p->length; p->done += p->step)
+		(void)*(const volatile char *)(p->at + p->done);
+}
+
+void buffers_mapped(const struct ibv_mr *base)
+{
+	const struct mr *mr = (const struct mr *)base;
+	struct finding f = {.class = CHECK_MAPPINGS,
+			    .name = "unmapped-registered",
+			    .remedy = "deregister the region before its memory is unmapped or freed",
+			    .at = {{"deregistered", NULL}, {"registered", NULL}}};
+	struct probing p = {.at = mr->memory, .length = mr->length};
+	const struct object *o;
+
+	if (!check_wants(CHECK_MAPPINGS) || mr_is_indirect(mr) || !mr->length)
+		return;
+	p.step = max_of(4096u, mr->length / PROBES);
+	if (fault_try(probe, &p))
+		return;
+	lock_take(&objects_lock);
+	o = object_find(CHECK_MR, mr);
+	f.at[1].stack = o ? o->made : NULL;
+	lock_drop(&objects_lock);
+	if (!f.at[1].stack)
+		return;
+	snprintf(f.text, sizeof(f.text),
+		 "the memory of a region of %" PRIu64 " bytes has been unmapped before it is deregistered: 0x%" PRIx64
+		 " is not there",
+		 mr->length, (uint64_t)(uintptr_t)mr->memory + p.done);
+	f.at[0].stack = stack_here();
+	finding_report(&f);
+}
+
+static void mr_ends(const struct ibv_mr *mr, const char *done)
+{
+	peers_settle();
+	if (check_is_paused())
+		return;
+	pages_lift((uintptr_t)mr->addr, mr->length);
+	buffers_mapped(mr);
+	check_in_flight(mr, done);
+}
+
+void check_deregisters(const struct ibv_mr *mr)
+{
+	mr_ends(mr, "deregistered");
+}
+
+void check_reregisters(const struct ibv_mr *mr)
+{
+	mr_ends(mr, "re-registered");
+}
+
+void check_registers(const void *memory, uint64_t length)
+{
+	pages_lift((uintptr_t)memory, length);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/start.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/fork.h"
+#include "base/hooks.h"
+#include "base/lock.h"
+#include "base/msan.h"
+#include "check/across.h"
+#include "check/arrivals.h"
+#include "check/asan.h"
+#include "check/finding.h"
+#include "check/leaks.h"
+#include "check/msan.h"
+#include "check/objects.h"
+#include "check/order.h"
+#include "check/pages.h"
+#include "check/peers.h"
+#include "check/scope.h"
+#include "check/stack.h"
+
+static bool fork_is_prepared;
+
+static pid_t checked; /* the process; 0: none */
+
+/* Before fork(). */
+static void check_fork(void)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "fork-unprepared",
+		.remedy = "call ibv_fork_init() before anything is registered, or set RDMAV_FORK_SAFE=1",
+		.text = "fork() while memory is registered, without ibv_fork_init(): on kernels before 5.12 a "
+			"write of the parent may move its page away from the adapter",
+		.at = {{"forks", NULL}, {"registered", NULL}}};
+
+	if (check_is_paused() || !check_wants(CHECK_HABITS) || checked != getpid() || fork_is_prepared ||
+	    getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE"))
+		return;
+	lock_take(&objects_lock);
+	for (const struct object *o = objects_next(NULL); o && !f.at[1].stack; o = objects_next(o))
+		if (o->kind == CHECK_MR)
+			f.at[1].stack = o->made;
+	lock_drop(&objects_lock);
+	f.at[0].stack = stack_here();
+	if (f.at[1].stack)
+		finding_report(&f);
+}
+
+void check_fork_prepared(void)
+{
+	fork_is_prepared = true;
+}
+
+static void check_forget(void)
+{
+	hook_set(HOOK_CHECK, false);
+	checked = 0;
+	pages_forget();
+}
+
+static void check_begin(void)
+{
+	static const struct fork_handlers handlers = {.before = check_fork, .in_child = check_forget};
+	int words[CHECK_CLASSES + 1], count = config_words(CONFIG_CHECK, words, ARRAY_SIZE(words));
+
+	if (!check_is_through && config_string(CONFIG_THROUGH))
+		count = 0;
+	if (!count && !msan_is_there()) /* that has to know what requests bring, and when */
+		return;
+	for (int i = 0; i < count; i++)
+		for (int class = 0; class < CHECK_CLASSES; class ++)
+			if (words[i] == class || words[i] == CHECK_CLASSES) /* "all" */
+				check_want(class, true);
+	if (check_is_through)
+		check_want(CHECK_RACES, false); /* it has to know what is executed */
+	stack_start();
+	finding_start();
+	order_start();
+	if (check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there())
+		arrivals_start();
+	if (check_wants(CHECK_RACES))
+		peers_start();
+	if (check_wants(CHECK_BUFFERS)) {
+		asan_start();
+		if (!check_is_through)
+			pages_start();
+	}
+	if (count)
+		checked = getpid();
+	fork_watch(FORK_CHECK, &handlers);
+	hook_set(HOOK_CHECK, true);
+}
+
+void check_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, check_begin);
+}
+
+/* The last of our destructors: it may end the process. */
+__attribute__((destructor(101))) static void check_end(void)
+{
+	int status;
+
+	if (!checked || checked != getpid())
+		return;
+	pages_tell();
+	msan_tell();
+	across_finish();
+	leaks_report();
+	hook_set(HOOK_CHECK, false);
+	status = finding_sum_up();
+	if (!status)
+		return;
+	fflush(NULL);
+	_exit(status);
+}

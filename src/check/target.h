@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that a peer accesses. */
+#ifndef UROCE_CHECK_TARGET_H
+#define UROCE_CHECK_TARGET_H
+
+#include "base/base.h"
+
+struct mr;
+
+struct packet;
+struct qp;
+
+/* The program reaches the memory by a pointer. */
+bool target_is_plain(const struct mr *mr);
+/* The region that the peer's request may access, until mr_put(), and *at, the address; NULL: it may not, or not by a
+ * pointer of the program. */
+struct mr *target_of(const struct qp *qp, const struct packet *p, uint64_t length, unsigned access, char **at);
+
+#endif

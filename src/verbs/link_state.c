@@ -253,8 +253,7 @@ static void write_line(FILE *out, struct device *d)
 	fputc('\n', out);
 }
 
-/* The lines of other devices stay; the device's own is new, or gone. */
-static char *links_rewritten(const char *text, struct device *d, bool up, size_t *length)
+char *links_rewritten(const char *text, struct device *d, bool up, size_t *length)
 {
 	size_t n = strlen(d->base.name);
 	char *changed = NULL;
@@ -264,8 +263,9 @@ static char *links_rewritten(const char *text, struct device *d, bool up, size_t
 		return NULL;
 	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
 		size_t bytes = strcspn(line, "\n");
+		const char *word = line + strspn(line, " "); /* as parse_line() finds it */
 
-		if (strncmp(line, d->base.name, n) || line[n] != ' ')
+		if (strcspn(word, " \n") != n || strncmp(word, d->base.name, n) != 0)
 			fprintf(out, "%.*s\n", (int)bytes, line);
 		if (!line[bytes])
 			break;

@@ -11,6 +11,8 @@
 
 #include "verbs/fork.h"
 
+struct device;
+
 /* Reads the file. True if it says other things than the last time; then loop/ knows them. */
 bool links_read(void) REQUIRES(monitor_lock);
 
@@ -26,7 +28,9 @@ bool links_told(int socket);
  * -errno. For the command `uroce link`, which finds it by its name. */
 int uroce_link_set(const char *device, bool up);
 
-/* For a test: what the file says, from a stream. */
+/* For tests: the file's new text, to be freed: the lines of other devices stay, the device's own is new, or gone. NULL:
+ * no memory. And what the file says, from a stream. */
+char *links_rewritten(const char *text, struct device *d, bool up, size_t *length);
 void links_parse(FILE *in) REQUIRES(monitor_lock);
 
 #endif

@@ -43,8 +43,9 @@ static struct trace_header *header; /* the mapped file: rings follow. What other
 static int trace_fd = -1;
 static size_t header_bytes, ring_bytes; /* as the header says to readers */
 static uint32_t ring_mask;
-static uint32_t rings_most;    /* that are mapped */
-static pthread_key_t ring_key; /* its destructor frees the ring of a thread that ends, for the next new thread */
+static _Atomic uint64_t started; /* of the live trace: the time before which records are an earlier one's */
+static uint32_t rings_most;	 /* that are mapped */
+static pthread_key_t ring_key;	 /* its destructor frees the ring of a thread that ends, for the next new thread */
 
 static struct lock rings_lock; /* guards creation and reuse of rings */
 static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
@@ -132,7 +133,8 @@ static bool fold_repeat(struct trace_ring *ring, uint64_t n, enum trace_point po
 	for (uint64_t back = 1; back <= min_of(n, (uint64_t)REPEAT_WINDOW); back++) {
 		struct trace_entry *e = ring_entry(ring, n - back);
 
-		if (is_repeat(e, point, arg)) {
+		/* relaxed: only the first records of a live trace are near the time */
+		if (is_repeat(e, point, arg) && e->time >= atomic_load_explicit(&started, memory_order_relaxed)) {
 			if (++repeats_in_row <= REPEATS_WRITTEN)
 				return false;
 			if (TRACE_REPEATS(e->point) < UINT16_MAX)
@@ -371,7 +373,8 @@ int trace_live(void)
 	if (fd < 0)
 		return -errno;
 	pending_clear();
-	header->start_mono = now_of(CLOCK_MONOTONIC);
+	atomic_store_explicit(&started, now_of(CLOCK_MONOTONIC), memory_order_relaxed);
+	header->start_mono = atomic_load_explicit(&started, memory_order_relaxed);
 	header->start_wall = now_of(CLOCK_REALTIME);
 	hook_set(HOOK_TRACE, true);
 	return fd;

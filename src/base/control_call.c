@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -138,13 +139,14 @@ static int refuse(int fd, char *answer, size_t room, const char *why)
 int control_take_answer(int fd, char *answer, size_t room, int *given, uint64_t deadline)
 {
 	char reply[4096];
+	struct stat st;
 	int gift = -1;
 	ssize_t n;
 
 	set_patience(fd, SO_RCVTIMEO, deadline, LEAST);
 	n = rights_receive(fd, reply, sizeof(reply) - 1, 0, &gift, 1);
 	reply[max_of(n, (ssize_t)0)] = 0;
-	if (gift >= 0 && (!given || strncmp(reply, "ok ", 3))) {
+	if (gift >= 0 && (!given || strncmp(reply, "ok ", 3) || fstat(gift, &st) || !S_ISREG(st.st_mode))) {
 		close(gift);
 		gift = -1;
 	}

@@ -9,7 +9,7 @@
 
 /* Connects to the process and sends the request. Returns a descriptor, to be closed when what the request began is to
  * end, and the answer without "ok "; or -1, and why in `answer`. A descriptor that came with the answer goes to *given,
- * else -1; the caller closes it. NULL: none is expected. */
+ * else -1; the caller closes it, and can read it without waiting. NULL: none is expected. */
 int control_call(pid_t pid, const char *request, char *answer, size_t room, int *given);
 
 /* The rest of control_call(), for a connection on which the request has been sent; `deadline` is of clock_now(). */

@@ -169,7 +169,7 @@ static int compare_inodes(const void *a, const void *b)
 
 static bool has_inode(const struct inodes *list, uint64_t inode)
 {
-	return bsearch(&inode, list->inode, list->count, sizeof(inode), compare_inodes);
+	return list->count && bsearch(&inode, list->inode, list->count, sizeof(inode), compare_inodes);
 }
 
 static uint64_t steering_inode_of(int fd)
@@ -187,7 +187,8 @@ static bool prune(struct group *g)
 	bool is_ipv4 = address_is_ipv4(&g->gid), any = false;
 
 	if (g->count && read_inodes(&alive, is_ipv4 ? "/proc/self/net/udp" : "/proc/self/net/udp6")) {
-		qsort(alive.inode, alive.count, sizeof(*alive.inode), compare_inodes);
+		if (alive.count)
+			qsort(alive.inode, alive.count, sizeof(*alive.inode), compare_inodes);
 		for (uint32_t i = 0, tries = 0; i < group_count(g) && tries < SLOTS; tries++) {
 			if (has_inode(&alive, g->member[i].inode)) {
 				i++;

@@ -1,36 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The calls of libibverbs that make objects, change them, destroy them, and wait. Each has its version there. */
-#include "through/calls.h"
-
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 
-#include "check/start.h"
-#include "check/regions.h"
-#include "check/qp.h"
 #include "check/events.h"
 #include "check/lifetime.h"
+#include "check/qp.h"
+#include "check/regions.h"
+#include "check/start.h"
 #include "memory/fault.h"
+#include "through/batch.h"
+#include "through/context.h"
+#include "through/followed.h"
+#include "through/made.h"
+#include "through/next.h"
+#include "through/shadow.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
-
-#define PUBLIC __attribute__((visibility("default")))
-
-/* librdmacm makes contexts and domains for itself, and keeps them; so may what is behind these calls. */
-bool through_is_of_program(const void *caller)
-{
-	Dl_info info, next;
-
-	if (!dladdr(caller, &info) || !info.dli_fname)
-		return true;
-	return !strstr(info.dli_fname, "librdmacm") &&
-	       !(dladdr((const void *)NEXT(ibv_open_device, "IBVERBS_1.1"), &next) && next.dli_fbase == info.dli_fbase);
-}
-#define CALLER __builtin_return_address(0)
 
 /* ---- contexts and domains ---- */
 
@@ -49,7 +37,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	if (through_follows(context)) {
 		check_gone(CHECK_CONTEXT, context);
-		through_leave(context);
+		followed_drop(context);
 	}
 	return NEXT(ibv_close_device, "IBVERBS_1.1")(context);
 }
@@ -73,14 +61,19 @@ static int destroyed(int error, enum check_kind kind, const void *object)
 	return error;
 }
 
-/* The same of an object with a shadow, or with none. */
+/* destroyed() of an object with a shadow, or with none. */
 static int shadow_destroyed(struct shadow *s, int error)
 {
+	struct batch *b;
+
 	if (!s)
 		return error;
 	destroyed(error, s->kind, &s->as);
-	if (!error)
-		shadow_drop(s);
+	if (error)
+		return error;
+	b = s->batch;
+	shadow_drop(s);
+	batch_free(b);
 	return error;
 }
 
@@ -202,31 +195,6 @@ PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return follows ? destroyed(error, CHECK_CHANNEL, channel) : error;
 }
 
-static void add_cq(struct shadow *s, struct ibv_cq *cq)
-{
-	*ibv_cq_ex_to_cq(&s->as.cq.base) = *cq;
-	shadow_add(s);
-	check_made(CHECK_CQ, &s->as.cq, (uint64_t)cq->cqe, cq->context, cq->channel);
-}
-
-void made_cq(struct ibv_cq *cq)
-{
-	struct shadow *s = shadow_make(CHECK_CQ, cq);
-
-	if (s)
-		add_cq(s, cq);
-}
-
-void made_cq_ex(struct ibv_cq_ex *cq, uint64_t fields)
-{
-	struct shadow *s = shadow_make(CHECK_CQ, cq);
-
-	if (!s)
-		return;
-	s->is_extended = !cq_ex_open(s, cq, fields);
-	add_cq(s, ibv_cq_ex_to_cq(cq));
-}
-
 PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				    struct ibv_comp_channel *channel, int vector)
 {
@@ -284,17 +252,6 @@ PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 
 /* ---- queues ---- */
 
-void made_srq(struct ibv_srq *srq)
-{
-	struct shadow *s = shadow_make(CHECK_SRQ, srq);
-
-	if (!s)
-		return;
-	s->as.srq.base = *srq;
-	shadow_add(s);
-	check_made(CHECK_SRQ, &s->as.srq, 0, srq->pd);
-}
-
 PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq *srq = NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, attr);
@@ -309,36 +266,6 @@ PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
 	struct shadow *s = shadow_of(CHECK_SRQ, srq);
 
 	return shadow_destroyed(s, NEXT(ibv_destroy_srq, "IBVERBS_1.1")(srq));
-}
-
-/* Neither is polled by functions that are not followed. */
-static bool is_polled_by_calls(const struct shadow *send, const struct shadow *receive)
-{
-	return !(send && send->is_extended) && !(receive && receive->is_extended);
-}
-
-void made_qp(struct ibv_qp *qp, struct ibv_qp_ex *ex, const struct ibv_qp_cap *cap, bool signals_all)
-{
-	struct shadow *send = shadow_of(CHECK_CQ, qp->send_cq), *receive = shadow_of(CHECK_CQ, qp->recv_cq);
-	struct shadow *srq = shadow_of(CHECK_SRQ, qp->srq), *s;
-
-	if (!is_polled_by_calls(send, receive) || (qp->srq && !srq))
-		return;
-	s = shadow_make(CHECK_QP, qp);
-	if (!s)
-		return;
-	s->as.qp.base = *qp;
-	s->as.qp.cap = *cap;
-	s->as.qp.sig_all = signals_all;
-	s->as.qp.state = IBV_QPS_RESET;
-	s->as.qp.send_cq = send ? &send->as.cq : NULL;
-	s->as.qp.recv_cq = receive ? &receive->as.cq : NULL;
-	s->as.qp.srq = srq ? &srq->as.srq : NULL;
-	s->as.qp.reach = (struct reach *)s; /* a peer may write without a word: any address does */
-	if (ex)
-		batch_open(s, ex);
-	shadow_add(s);
-	check_made(CHECK_QP, &s->as.qp, 0, qp->pd, s->as.qp.send_cq, s->as.qp.recv_cq, s->as.qp.srq);
 }
 
 PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

@@ -3,10 +3,9 @@
 #include <rdma/rdma_cma.h>
 
 #include "check/lifetime.h"
-#include "through/calls.h"
-
-#define PUBLIC __attribute__((visibility("default")))
-#define CALLER __builtin_return_address(0)
+#include "through/context.h"
+#include "through/next.h"
+#include "through/shadow.h"
 
 static void made_id(struct rdma_cm_id *id, const struct rdma_event_channel *channel)
 {

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Requests and completions: from the program to src/check/, with shadows; and from there to the adapter. */
-#include "through/through.h"
+#include "through/post.h"
 
 #include "check/objects.h"
 #include "check/operations.h"
 #include "check/queues.h"
 #include "check/request.h"
+#include "through/followed.h"
+#include "through/shadow.h"
 
 /* Those of src/check/, in front of those below. */
 static struct ibv_context_ops checking;
+static _Thread_local post_send_function *post_instead; /* in place of the adapter's post_send; NULL: none */
 
 /* ---- to the adapter: the objects are shadows ---- */
 
 static int to_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_qp *real = (struct ibv_qp *)shadow_from(qp)->real;
-	int error;
+	post_send_function *post = post_instead ?: through_ops(real->context)->post_send;
 
-	if (batch_completes(real, wr, bad, &error))
-		return error;
-	return through_ops(real->context)->post_send(real, wr, bad);
+	post_instead = NULL;
+	return post(real, wr, bad);
 }
 
 static int to_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -53,7 +55,7 @@ bool failed_send(uint32_t qpn, uint64_t wr_id)
 	lock_take(&objects_lock);
 	q = queues_of_number(qpn);
 	if (q && q->qp)
-		((struct qp *)q->qp)->state = IBV_QPS_ERR;
+		shadow_from(q->qp)->as.qp.state = IBV_QPS_ERR;
 	is_send = q && is_among(&q->sends, wr_id);
 	lock_drop(&objects_lock);
 	return is_send;
@@ -117,9 +119,14 @@ static int from_req_notify_cq(struct ibv_cq *cq, int solicited)
 		 : through_ops(cq->context)->req_notify_cq(cq, solicited);
 }
 
-int post_checked(struct ibv_qp *as, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+int post_checked(struct ibv_qp *as, struct ibv_send_wr *wr, struct ibv_send_wr **bad, post_send_function *instead)
 {
-	return checking.post_send(as, wr, bad);
+	int error;
+
+	post_instead = instead;
+	error = checking.post_send(as, wr, bad);
+	post_instead = NULL;
+	return error;
 }
 
 static void begin_checking(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "through/through.h"
+#include "through/shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ void shadow_await_acknowledged(const struct shadow *s, const char *function)
 {
 	uint32_t fetched = s ? __atomic_load_n(&s->fetched, __ATOMIC_RELAXED) : 0;
 
-	/* acquire, as in check_unacknowledged(): the shadow is freed then, and who has acknowledged used it */
+	/* acquire, as in check_unacknowledged(): the shadow is freed then, and the thread that acknowledged used it */
 	if (s && fetched > __atomic_load_n(&s->acknowledged, __ATOMIC_ACQUIRE))
 		check_unacknowledged(function, &(struct awaited){&s->acknowledged, fetched, NULL, NULL});
 }
@@ -71,6 +71,5 @@ void shadow_drop(struct shadow *s)
 		link = &(*link)->next;
 	*link = s->next;
 	lock_drop(&shadows_lock);
-	batch_close(s);
 	free(s);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The functions of extended queue pairs and CQs: ibv_wr_start(3), ibv_start_poll(3). The adapter's are behind pointers
- * in these objects, which are replaced. A batch is noted down call by call, and goes to src/check/ as a list of
- * requests when the adapter is about to post it. */
-#include "through/through.h"
+#include "through/batch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/objects.h"
-#include "check/operations.h"
 #include "check/request.h"
+#include "through/post.h"
 
 struct batch_entry {
 	struct ibv_send_wr wr;
@@ -24,8 +19,6 @@ struct batch {
 	uint32_t count, room;
 	bool is_lost; /* there was no memory: nothing is said of it */
 };
-
-static _Thread_local struct batch *completing; /* what to_post_send() has to complete */
 
 static struct batch *batch_of(const struct ibv_qp_ex *qp)
 {
@@ -222,6 +215,17 @@ static void batch_link(struct batch_entry *entries, uint32_t count)
 	}
 }
 
+/* Posts the batch to the adapter. */
+static int complete(struct ibv_qp *real, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_qp_ex *qp = (struct ibv_qp_ex *)real;
+	int error = batch_of(qp)->was.wr_complete(qp);
+
+	if (error) /* then none is posted */
+		*bad = wr;
+	return error;
+}
+
 static int from_wr_complete(struct ibv_qp_ex *qp)
 {
 	struct shadow *s = shadow_of(CHECK_QP, &qp->qp_base);
@@ -235,24 +239,9 @@ static int from_wr_complete(struct ibv_qp_ex *qp)
 	batch_link(entries, b->count);
 	b->entries = NULL; /* the next batch may begin before this function ends */
 	b->count = b->room = 0;
-	completing = b;
-	error = post_checked(&s->as.qp.base, &entries->wr, &bad);
-	completing = NULL;
+	error = post_checked(&s->as.qp.base, &entries->wr, &bad, complete);
 	free(entries);
 	return error;
-}
-
-bool batch_completes(struct ibv_qp *real, struct ibv_send_wr *wr, struct ibv_send_wr **bad, int *error)
-{
-	struct batch *b = completing;
-
-	if (!b)
-		return false;
-	completing = NULL;
-	*error = b->was.wr_complete((struct ibv_qp_ex *)real);
-	if (*error) /* then none is posted */
-		*bad = wr;
-	return true;
 }
 
 void batch_open(struct shadow *s, struct ibv_qp_ex *qp)
@@ -285,55 +274,9 @@ void batch_open(struct shadow *s, struct ibv_qp_ex *qp)
 #undef REPLACE
 }
 
-void batch_close(struct shadow *s)
+void batch_free(struct batch *b)
 {
-	if (s->batch)
-		batch_empty(s->batch);
-	free(s->batch);
-}
-
-/* ---- CQs ---- */
-
-static int polled(struct shadow *s, struct ibv_cq_ex *cq, int result)
-{
-	struct ibv_cq *as = ibv_cq_ex_to_cq(&s->as.cq.base);
-	bool is_receive;
-	uint32_t qpn;
-
-	if (result == ENOENT)
-		check_polled_none(as);
-	if (result)
-		return result;
-	qpn = cq->read_qp_num(cq);
-	if (cq->status == IBV_WC_SUCCESS)
-		is_receive = cq->read_opcode(cq) & IBV_WC_RECV;
-	else
-		is_receive = !failed_send(qpn, cq->wr_id);
-	check_polled_one(as, qpn, cq->wr_id, cq->status, is_receive);
-	return 0;
-}
-
-static int from_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
-{
-	struct shadow *s = shadow_of(CHECK_CQ, cq);
-
-	return polled(s, cq, s->start_poll(cq, attr));
-}
-
-static int from_next_poll(struct ibv_cq_ex *cq)
-{
-	struct shadow *s = shadow_of(CHECK_CQ, cq);
-
-	return polled(s, cq, s->next_poll(cq));
-}
-
-bool cq_ex_open(struct shadow *s, struct ibv_cq_ex *cq, uint64_t fields)
-{
-	if (!(fields & IBV_WC_EX_WITH_QP_NUM) || !cq->read_qp_num || !cq->read_opcode)
-		return false;
-	s->start_poll = cq->start_poll;
-	s->next_poll = cq->next_poll;
-	cq->start_poll = from_start_poll;
-	cq->next_poll = from_next_poll;
-	return true;
+	if (b)
+		batch_empty(b);
+	free(b);
 }
